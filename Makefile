@@ -1,0 +1,92 @@
+# Every target does the set-up that it needs; a second run starts within seconds.
+
+# The Python that .venv is made from, and the PyTorch that is installed there unless that Python
+# already has one of 2.11 to 2.13.
+PYTHON ?= python3
+TORCH_VERSION ?= 2.13.0
+# The OpenCL runtime to use: pocl, intel, both, rusticl or oclgrind. Empty: what the system offers.
+RUNTIME ?=
+TEST_JOBS ?= 2
+PYTEST_ARGS ?=
+DEMO_ARGS ?= --output build/demo
+
+VENV := .venv
+VENV_PYTHON := $(CURDIR)/$(VENV)/bin/python
+RUN = $(if $(RUNTIME),$(VENV_PYTHON) tests/tools/with_runtime.py $(RUNTIME))
+INTEL_READY = $(if $(filter intel both,$(RUNTIME)),intel-runtime)
+PYTEST = $(RUN) $(VENV_PYTHON) -m pytest -n $(TEST_JOBS) $(PYTEST_ARGS)
+CXX_FILES = $(shell find backend generator guard serialization kernels python tests \
+	-name '*.h' -o -name '*.cpp')
+PYTHON_FILES := backend generator guard serialization kernels python tests
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-sample test-intel test-gpu-family test-wheel build wheel info lint \
+	format intel-runtime system clean distclean
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 20
+	@echo "Any of them with RUNTIME=pocl|intel|both|rusticl|oclgrind; see docs/install.md."
+
+demo: build $(INTEL_READY)  ## train a small network on handwritten digits on device "ocl"
+	OCL_FALLBACK=$${OCL_FALLBACK:-error} $(RUN) $(VENV_PYTHON) -m torch_ocl.demo $(DEMO_ARGS)
+
+test: build $(INTEL_READY)  ## all tests: GoogleTest, then pytest
+	$(RUN) build/torch_ocl_tests --gtest_brief=1
+	$(PYTEST)
+
+test-sample: build $(INTEL_READY)  ## the pytest tests marked "sample": each kernel once
+	$(PYTEST) -m sample
+
+test-intel:  ## all tests with only Intel's CPU runtime visible
+	$(MAKE) test RUNTIME=intel
+
+test-gpu-family:  ## the sample with the kernels that GPUs run, on PoCL
+	OCL_KERNEL_FAMILY=gpu $(MAKE) test-sample RUNTIME=pocl
+
+build: build/build.ninja  ## the extension, in build/python, which .venv imports from
+	cmake --build build
+
+build/build.ninja: $(VENV)/.ready
+	cmake -S . -B build -G Ninja -DPython_EXECUTABLE=$(VENV_PYTHON) -DOCL_BUILD_TESTS=ON
+
+$(VENV)/.ready: pyproject.toml tests/tools/make_venv.py | system
+	$(PYTHON) tests/tools/make_venv.py $(VENV) --torch $(TORCH_VERSION) --import-from build/python
+	@touch $@
+
+system:
+	@PYTHON=$(PYTHON) tests/tools/system_packages.sh $(EXTRA_PACKAGES)
+
+intel-runtime: $(VENV)/.intel-ready  ## Intel's OpenCL CPU runtime, into .venv (280 MB download)
+
+$(VENV)/.intel-ready: $(VENV)/.ready
+	$(VENV_PYTHON) tests/tools/make_venv.py $(VENV) --extra runtime
+	$(VENV_PYTHON) tests/tools/with_runtime.py --write
+	@touch $@
+
+wheel: $(VENV)/.ready  ## a wheel, in dist/
+	$(VENV_PYTHON) -m pip wheel . --no-deps --wheel-dir dist
+
+test-wheel: wheel  ## the wheel works outside of this folder
+	rm -rf build/wheel_test
+	$(VENV_PYTHON) -m pip install --no-deps --target build/wheel_test dist/torch_ocl-*.whl
+	$(RUN) env PYTHONPATH=build/wheel_test $(VENV_PYTHON) tests/tools/check_wheel.py build/wheel_test
+
+info: build $(INTEL_READY)  ## the OpenCL devices that torch-ocl finds
+	$(RUN) $(VENV_PYTHON) -m torch_ocl.info
+
+lint: $(VENV)/.ready  ## formatting, Python errors, folder dependencies
+	$(if $(CXX_FILES),$(VENV)/bin/clang-format --dry-run -Werror $(CXX_FILES))
+	$(VENV)/bin/ruff check $(PYTHON_FILES)
+	$(VENV)/bin/ruff format --check $(PYTHON_FILES)
+	$(VENV_PYTHON) tests/tools/check_layers.py
+
+format: $(VENV)/.ready  ## format C++ and Python
+	$(if $(CXX_FILES),$(VENV)/bin/clang-format -i $(CXX_FILES))
+	$(VENV)/bin/ruff check --fix-only --quiet $(PYTHON_FILES)
+	$(VENV)/bin/ruff format $(PYTHON_FILES)
+
+clean:  ## remove what was built
+	rm -rf build dist
+
+distclean: clean  ## remove the virtual environment, too
+	rm -rf $(VENV) .runtimes

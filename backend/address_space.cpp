@@ -1,0 +1,92 @@
+#include "backend/address_space.h"
+
+#include <sys/mman.h>
+
+#include "backend/error.h"
+
+namespace ocl {
+namespace {
+
+constexpr size_t kLargest = size_t{4} << 40;   // of a 47-bit address space
+constexpr size_t kSmallest = size_t{16} << 30;  // under a limit of address space (ulimit -v)
+
+void* map_anonymous(size_t size, int protection) {
+  void* mapped = mmap(nullptr, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return mapped == MAP_FAILED ? nullptr : mapped;
+}
+
+size_t round_up(size_t size) {
+  return (size + AddressSpace::kGranule - 1) / AddressSpace::kGranule * AddressSpace::kGranule;
+}
+
+}  // namespace
+
+AddressSpace& AddressSpace::instance() {
+  static auto* const space = new AddressSpace;
+  return *space;
+}
+
+AddressSpace::AddressSpace() {
+  void* reserved = nullptr;
+  for (size_ = kLargest; size_ >= kSmallest && !reserved; size_ /= 2) {
+    reserved = map_anonymous(size_ + kGranule, PROT_NONE);
+    if (reserved) break;
+  }
+  TORCH_CHECK(reserved, "cannot reserve ", format_bytes(kSmallest),
+              " of addresses for ocl tensors: is the address space limited (ulimit -v)?");
+  base_ = round_up(reinterpret_cast<uintptr_t>(reserved));
+  // Zero pages until used.
+  table_ = static_cast<std::atomic<Segment*>*>(
+      map_anonymous(size_ / kGranule * sizeof(*table_), PROT_READ | PROT_WRITE));
+  TORCH_CHECK(table_, "cannot allocate the segment table of ocl");
+  free_[base_] = size_;
+}
+
+uintptr_t AddressSpace::reserve(size_t size, Segment* segment) {
+  const size_t rounded = round_up(size);
+  std::lock_guard lock(mutex_);
+  for (auto it = free_.begin(); it != free_.end(); ++it) {
+    const auto [address, available] = *it;
+    if (available < rounded) continue;
+    free_.erase(it);
+    if (available > rounded) free_[address + rounded] = available - rounded;
+    const size_t first = (address - base_) / kGranule;
+    for (size_t i = first; i < first + rounded / kGranule; ++i) {
+      table_[i].store(segment, std::memory_order_release);
+    }
+    return address;
+  }
+  TORCH_CHECK_WITH(OutOfMemoryError, false, "no ", format_bytes(size),
+                   " of addresses are left for ocl tensors, out of ", format_bytes(size_));
+}
+
+void AddressSpace::release(uintptr_t address, size_t size) {
+  size_t rounded = round_up(size);
+  std::lock_guard lock(mutex_);
+  const size_t first = (address - base_) / kGranule;
+  for (size_t i = first; i < first + rounded / kGranule; ++i) {
+    table_[i].store(nullptr, std::memory_order_release);
+  }
+  // Merge with the free neighbours.
+  auto next = free_.lower_bound(address);
+  if (next != free_.end() && address + rounded == next->first) {
+    rounded += next->second;
+    next = free_.erase(next);
+  }
+  if (next != free_.begin()) {
+    auto previous = std::prev(next);
+    if (previous->first + previous->second == address) {
+      previous->second += rounded;
+      return;
+    }
+  }
+  free_[address] = rounded;
+}
+
+Segment* AddressSpace::find(const void* pointer) const noexcept {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+  if (C10_UNLIKELY(address < base_ || address >= base_ + size_)) return nullptr;
+  return table_[(address - base_) / kGranule].load(std::memory_order_acquire);
+}
+
+}  // namespace ocl

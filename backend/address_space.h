@@ -1,0 +1,41 @@
+// The addresses that tensors on ocl show as data_ptr(): a reserved range without memory behind it.
+// Pointer arithmetic and view offsets work as everywhere in PyTorch, a dereference on the host
+// faults at once, and no device needs shared virtual memory. Which segment an address belongs to is
+// looked up without a lock.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+namespace ocl {
+
+struct Segment;
+
+class AddressSpace {
+ public:
+  // Segments take whole granules, so that a table indexed by granule finds them.
+  static constexpr size_t kGranule = size_t{2} << 20;
+
+  static AddressSpace& instance();
+
+  // Assigns addresses to a segment of `size` bytes.
+  uintptr_t reserve(size_t size, Segment* segment);
+  void release(uintptr_t address, size_t size);
+
+  // The segment that contains the address, or nullptr.
+  Segment* find(const void* pointer) const noexcept;
+
+ private:
+  AddressSpace();
+
+  uintptr_t base_ = 0;
+  size_t size_ = 0;
+  std::atomic<Segment*>* table_ = nullptr;
+  std::mutex mutex_;
+  std::map<uintptr_t, size_t> free_;  // address -> bytes
+};
+
+}  // namespace ocl

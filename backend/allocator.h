@@ -1,0 +1,47 @@
+// The caching allocator of device memory, behind torch's c10::DeviceAllocator interface.
+#pragma once
+
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/Storage.h>
+
+#include "backend/buffer_cache.h"
+#include "backend/buffer_view.h"
+#include "backend/stream.h"
+
+namespace ocl {
+
+class DeviceCache;
+
+class Allocator final : public c10::DeviceAllocator {
+ public:
+  static Allocator& instance();
+
+  // Memory on the current device, for its current stream.
+  c10::DataPtr allocate(size_t bytes) override;
+  c10::DeleterFnPtr raw_deleter() const override;
+  // Enqueues a device copy; both addresses are on the device of `destination`.
+  void copy_data(void* destination, const void* source, size_t bytes) const override;
+
+  bool initialized() override { return ocl::initialized(); }
+  void emptyCache(c10::MempoolId_t mempool_id = {0, 0}) override;
+  void recordStream(const c10::DataPtr& pointer, c10::Stream stream) override;
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(DeviceIndex device) override;
+  void resetAccumulatedStats(DeviceIndex device) override;
+  void resetPeakStats(DeviceIndex device) override;
+  // Free and total bytes. OpenCL cannot ask for other processes' use: free means not reserved here.
+  std::pair<size_t, size_t> getMemoryInfo(DeviceIndex device);
+
+  // Limits what this process reserves to a fraction (0 to 1] of the device's memory.
+  void set_memory_fraction(double fraction, DeviceIndex device);
+
+  // Streams other than `current` on which the block at `address` was recorded.
+  std::vector<StreamId> other_streams(const BufferView& view, StreamId current);
+
+ private:
+  DeviceCache& cache(DeviceIndex device);
+};
+
+// Gives the storage memory of this many bytes, keeping as many of its bytes as fit.
+void resize_storage(const c10::Storage& storage, size_t bytes);
+
+}  // namespace ocl

@@ -1,0 +1,193 @@
+#include "backend/buffer_cache.h"
+
+#include <c10/util/Exception.h>
+
+namespace ocl {
+
+using c10::CachingAllocator::StatArray;
+using c10::CachingAllocator::StatType;
+
+BufferCache::~BufferCache() {
+  for (Block* first : first_blocks_) {
+    for (Block* block = first; block;) delete std::exchange(block, block->next);
+  }
+}
+
+size_t BufferCache::round_size(size_t bytes) {
+  return bytes <= kMinBlock ? kMinBlock : (bytes + kMinBlock - 1) / kMinBlock * kMinBlock;
+}
+
+size_t BufferCache::segment_size(size_t rounded) {
+  if (rounded <= kSmallSize) return kSmallSegment;
+  if (rounded < kMinLarge) return kMediumSegment;
+  return (rounded + kRoundLarge - 1) / kRoundLarge * kRoundLarge;
+}
+
+void BufferCache::count(StatArray& stat, bool small, int64_t amount) {
+  const StatType pool = small ? StatType::SMALL_POOL : StatType::LARGE_POOL;
+  for (const StatType type : {StatType::AGGREGATE, pool}) {
+    auto& each = stat[static_cast<size_t>(type)];
+    if (amount >= 0) {
+      each.increase(amount);
+    } else {
+      each.decrease(-amount);
+    }
+  }
+}
+
+void BufferCache::count_inactive(const Block* block, int sign) {
+  if (!is_inactive_split(block)) return;
+  count(stats_.inactive_split, block->small, sign);
+  count(stats_.inactive_split_bytes, block->small, sign * static_cast<int64_t>(block->size));
+}
+
+Block* BufferCache::take(size_t requested, int64_t stream) {
+  const size_t rounded = round_size(requested);
+  Pool& candidates = rounded <= kSmallSize ? small_ : large_;
+  Block key;
+  key.stream = stream;
+  key.size = rounded;
+  const auto it = candidates.lower_bound(&key);
+  if (it == candidates.end() || (*it)->stream != stream) return nullptr;
+  // A request that would get a segment of its own must not take a much larger one apart.
+  if (rounded >= kMinLarge && (*it)->size >= 2 * rounded + kMediumSegment) return nullptr;
+  Block* block = *it;
+  candidates.erase(it);
+  count_inactive(block, -1);
+  return allocate_from(block, requested, rounded);
+}
+
+Block* BufferCache::add_segment(Segment* segment, size_t segment_bytes, size_t requested,
+                                int64_t stream) {
+  const size_t rounded = round_size(requested);
+  auto* block = new Block;
+  block->segment = segment;
+  block->size = segment_bytes;
+  block->stream = stream;
+  block->small = rounded <= kSmallSize;
+  first_blocks_.insert(block);
+  reserved_ += segment_bytes;
+  stats_.num_device_alloc += 1;
+  count(stats_.segment, block->small, 1);
+  count(stats_.reserved_bytes, block->small, static_cast<int64_t>(segment_bytes));
+  return allocate_from(block, requested, rounded);
+}
+
+Block* BufferCache::allocate_from(Block* block, size_t requested, size_t rounded) {
+  const size_t remainder = block->size - rounded;
+  if (block->small ? remainder >= kMinBlock : remainder > kSmallSize) {
+    auto* rest = new Block;
+    rest->segment = block->segment;
+    rest->offset = block->offset + rounded;
+    rest->size = remainder;
+    rest->stream = block->stream;
+    rest->small = block->small;
+    rest->previous = block;
+    rest->next = block->next;
+    if (rest->next) rest->next->previous = rest;
+    block->next = rest;
+    block->size = rounded;
+    pool(rest).insert(rest);
+    count_inactive(rest, +1);
+  }
+  block->allocated = true;
+  block->requested = requested;
+  count(stats_.allocation, block->small, 1);
+  count(stats_.active, block->small, 1);
+  count(stats_.allocated_bytes, block->small, static_cast<int64_t>(block->size));
+  count(stats_.active_bytes, block->small, static_cast<int64_t>(block->size));
+  count(stats_.requested_bytes, block->small, static_cast<int64_t>(requested));
+  return block;
+}
+
+void BufferCache::mark_freed(Block* block) {
+  TORCH_INTERNAL_ASSERT(block->allocated, "an ocl block was freed twice");
+  block->allocated = false;
+  count(stats_.allocation, block->small, -1);
+  count(stats_.allocated_bytes, block->small, -static_cast<int64_t>(block->size));
+  count(stats_.requested_bytes, block->small, -static_cast<int64_t>(block->requested));
+}
+
+void BufferCache::absorb(Block* block, Block* neighbour) {
+  const auto free = pool(neighbour).find(neighbour);
+  if (free == pool(neighbour).end()) return;  // in use, or waiting for events
+  count_inactive(neighbour, -1);
+  pool(neighbour).erase(free);
+  if (neighbour->offset < block->offset) {
+    if (first_blocks_.erase(neighbour)) first_blocks_.insert(block);
+    block->offset = neighbour->offset;
+    block->previous = neighbour->previous;
+    if (block->previous) block->previous->next = block;
+  } else {
+    block->next = neighbour->next;
+    if (block->next) block->next->previous = block;
+  }
+  block->size += neighbour->size;
+  delete neighbour;
+}
+
+void BufferCache::put_back(Block* block) {
+  count(stats_.active, block->small, -1);
+  count(stats_.active_bytes, block->small, -static_cast<int64_t>(block->size));
+  block->requested = 0;
+  block->other_streams.clear();
+  if (block->previous) absorb(block, block->previous);
+  if (block->next) absorb(block, block->next);
+  pool(block).insert(block);
+  count_inactive(block, +1);
+}
+
+std::vector<Segment*> BufferCache::take_unused_segments() {
+  std::vector<Segment*> unused;
+  for (Pool* candidates : {&small_, &large_}) {
+    for (auto it = candidates->begin(); it != candidates->end();) {
+      Block* block = *it;
+      if (is_inactive_split(block)) {
+        ++it;
+        continue;
+      }
+      it = candidates->erase(it);
+      first_blocks_.erase(block);
+      reserved_ -= block->size;
+      stats_.num_device_free += 1;
+      count(stats_.segment, block->small, -1);
+      count(stats_.reserved_bytes, block->small, -static_cast<int64_t>(block->size));
+      unused.push_back(block->segment);
+      delete block;
+    }
+  }
+  return unused;
+}
+
+std::vector<const Block*> BufferCache::segments() const {
+  return {first_blocks_.begin(), first_blocks_.end()};
+}
+
+namespace {
+
+template <typename Reset>
+void for_each_stat(BufferCache::Stats& stats, Reset&& reset) {
+  for (StatArray* array :
+       {&stats.allocation, &stats.segment, &stats.active, &stats.inactive_split,
+        &stats.allocated_bytes, &stats.reserved_bytes, &stats.active_bytes,
+        &stats.inactive_split_bytes, &stats.requested_bytes}) {
+    for (auto& stat : *array) reset(stat);
+  }
+}
+
+}  // namespace
+
+void BufferCache::reset_accumulated_stats() {
+  for_each_stat(stats_, [](auto& stat) { stat.reset_accumulated(); });
+  stats_.num_alloc_retries = 0;
+  stats_.num_ooms = 0;
+  stats_.num_sync_all_streams = 0;
+  stats_.num_device_alloc = 0;
+  stats_.num_device_free = 0;
+}
+
+void BufferCache::reset_peak_stats() {
+  for_each_stat(stats_, [](auto& stat) { stat.reset_peak(); });
+}
+
+}  // namespace ocl

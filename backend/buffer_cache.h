@@ -1,0 +1,99 @@
+// The policy of the caching allocator, without any OpenCL: which cached block serves a request,
+// when blocks are split and merged, which segments can go, and the statistics.
+//
+// A segment is one device buffer; blocks partition it. Blocks belong to a stream: a freed block is
+// handed out again to its own stream at once, because the queue orders the two uses.
+// Sizes follow CUDA's caching allocator. Not thread-safe: the allocator holds a lock.
+#pragma once
+
+#include <c10/core/CachingDeviceAllocator.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <vector>
+
+namespace ocl {
+
+struct Segment;
+
+inline constexpr size_t kMinBlock = 512;                   // blocks are multiples of this
+inline constexpr size_t kSmallSize = size_t{1} << 20;      // up to this, from the small pool
+inline constexpr size_t kSmallSegment = size_t{2} << 20;   // segment of the small pool
+inline constexpr size_t kMediumSegment = size_t{20} << 20;  // serves requests of up to 10 MiB
+inline constexpr size_t kMinLarge = size_t{10} << 20;      // from this, a segment of their own
+inline constexpr size_t kRoundLarge = size_t{2} << 20;     // rounded to this
+
+struct Block {
+  Segment* segment = nullptr;
+  size_t offset = 0;     // bytes from the start of the segment
+  size_t size = 0;       // bytes
+  size_t requested = 0;  // bytes that the caller asked for
+  int64_t stream = 0;
+  bool small = false;
+  bool allocated = false;
+  Block* previous = nullptr;  // neighbours in the segment
+  Block* next = nullptr;
+  std::vector<int64_t> other_streams;  // record_stream()
+  int pending_events = 0;              // of other streams, after the block was freed
+};
+
+class BufferCache {
+ public:
+  using Stats = c10::CachingDeviceAllocator::DeviceStats;
+
+  BufferCache() = default;
+  BufferCache(const BufferCache&) = delete;
+  ~BufferCache();
+
+  static size_t round_size(size_t bytes);
+  // Bytes of the segment to create for a request of this (rounded) size.
+  static size_t segment_size(size_t rounded);
+
+  // The smallest cached block that fits, split if much larger; nullptr when there is none.
+  Block* take(size_t requested, int64_t stream);
+  // Adds a new segment, and takes the request from it.
+  Block* add_segment(Segment* segment, size_t segment_bytes, size_t requested, int64_t stream);
+
+  // The user has let go of the block; it stays active until put_back() (events of other streams).
+  void mark_freed(Block* block);
+  // Makes the block available, merged with its free neighbours.
+  void put_back(Block* block);
+
+  // Forgets every segment that no block uses, and returns them for release.
+  std::vector<Segment*> take_unused_segments();
+
+  size_t reserved() const { return reserved_; }
+  Stats& stats() { return stats_; }
+  void reset_accumulated_stats();
+  void reset_peak_stats();
+
+  // First blocks of all segments, for snapshots and tests.
+  std::vector<const Block*> segments() const;
+
+ private:
+  struct BySize {
+    bool operator()(const Block* a, const Block* b) const {
+      if (a->stream != b->stream) return a->stream < b->stream;
+      if (a->size != b->size) return a->size < b->size;
+      return std::less<const Block*>()(a, b);
+    }
+  };
+  using Pool = std::set<Block*, BySize>;
+
+  Pool& pool(const Block* block) { return block->small ? small_ : large_; }
+  Block* allocate_from(Block* block, size_t requested, size_t rounded);
+  void absorb(Block* block, Block* neighbour);
+  void count(c10::CachingAllocator::StatArray& stat, bool small, int64_t amount);
+  // Whether the block is a free part of a segment of which other parts are in use.
+  static bool is_inactive_split(const Block* block) { return block->previous || block->next; }
+  void count_inactive(const Block* block, int sign);
+
+  Pool small_, large_;
+  std::set<Block*> first_blocks_;
+  size_t reserved_ = 0;
+  Stats stats_;
+};
+
+}  // namespace ocl

@@ -1,0 +1,113 @@
+// Every OpenCL device of every platform is one `ocl:N`: GPUs first, then accelerators, then CPUs;
+// OCL_VISIBLE_DEVICES selects among them.
+//
+//   Device& device = ocl::device(0);
+//   device.properties().has_fp64; device.context();
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backend/opencl.h"
+
+namespace ocl {
+
+using c10::DeviceIndex;
+
+// Which of the two sets of kernels a device runs (docs/architecture.md): kCpu has one work-item per
+// chunk with explicit vectors, kGpu one work-item per element and work-group reductions.
+enum class KernelFamily { kCpu, kGpu };
+
+const char* family_name(KernelFamily family);
+
+struct DeviceProperties {
+  std::string name;
+  std::string vendor;
+  std::string platform;
+  std::string driver_version;
+  std::string version;  // "OpenCL 3.0 PoCL ..."
+  std::string extensions;
+  std::string type;  // "gpu", "cpu" or "accelerator"
+  size_t total_memory = 0;
+  size_t max_allocation = 0;
+  size_t local_memory = 0;
+  size_t max_work_group_size = 0;
+  unsigned max_compute_units = 0;
+  unsigned native_vector_width_float = 0;
+  int version_major = 1;
+  int version_minor = 2;
+  bool has_fp64 = false;
+  bool has_fp16 = false;
+  bool has_int64_atomics = false;
+  bool has_subgroups = false;
+  bool host_unified_memory = false;
+  bool correctly_rounded_divide = false;
+  KernelFamily family = KernelFamily::kGpu;
+};
+
+// What kernels are specialised with, by family. One table, so that a new device is a new row.
+struct DeviceParameters {
+  size_t tasks;            // work-items of a CPU-family launch, at most
+  size_t grain;            // elements below which a CPU-family launch uses one work-item
+  size_t vector_width;     // lanes of a 32-bit element in element-wise kernels
+  size_t work_group_size;  // of GPU-family kernels
+};
+
+class Device {
+ public:
+  Device(cl::Platform platform, cl::Device handle, DeviceIndex index);
+
+  DeviceIndex index() const { return index_; }
+  const cl::Device& handle() const { return handle_; }
+  const DeviceProperties& properties() const { return properties_; }
+  const DeviceParameters& parameters() const { return parameters_; }
+  KernelFamily family() const { return properties_.family; }
+  bool has_extension(const std::string& name) const;
+
+  // Created at the first call; a context costs memory and threads.
+  const cl::Context& context();
+  bool has_context() const { return created_; }
+
+  // `ocl:0 "Radeon RX 580"`, for messages.
+  std::string label() const;
+
+ private:
+  cl::Platform platform_;
+  cl::Device handle_;
+  DeviceIndex index_;
+  DeviceProperties properties_;
+  DeviceParameters parameters_;
+  std::once_flag once_;
+  cl::Context context_;
+  std::atomic<bool> created_{false};
+};
+
+// Number of devices; never throws. Starts nothing in this process until devices are in use here
+// (drivers start threads when devices are listed, which would break a later fork): a helper
+// process counts them.
+DeviceIndex device_count() noexcept;
+
+// The device, or an error that says which exist. Lists the devices in this process.
+Device& device(DeviceIndex index);
+
+// Whether devices have been listed in this process, and whether it is a fork of one that had.
+bool initialized() noexcept;
+bool in_bad_fork() noexcept;
+
+// Lists the devices now; throws, with what to install, when there is none.
+void initialize();
+
+// The current device of this thread.
+DeviceIndex current_device() noexcept;
+void set_current_device(DeviceIndex index);                      // checked
+void set_current_device_unchecked(DeviceIndex index) noexcept;   // for destructors
+
+// Positions that OCL_VISIBLE_DEVICES="2,0" selects out of `count` devices; all when it is empty.
+// Throws ValueError when it is malformed or out of range.
+std::vector<size_t> parse_visible_devices(const std::string& text, size_t count);
+
+}  // namespace ocl

@@ -1,0 +1,19 @@
+// The environment variables of the runtime, each read in one place (docs/environment.md).
+#pragma once
+
+#include <cstdlib>
+#include <string>
+
+namespace ocl {
+
+inline std::string environment(const char* name, const char* fallback = "") {
+  const char* value = std::getenv(name);
+  return value ? value : fallback;
+}
+
+inline bool environment_flag(const char* name) {
+  const std::string value = environment(name);
+  return !value.empty() && value != "0";
+}
+
+}  // namespace ocl

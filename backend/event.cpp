@@ -1,0 +1,53 @@
+#include "backend/event.h"
+
+#include "backend/error.h"
+#include "backend/fault.h"
+
+namespace ocl {
+
+void Event::record(Stream& stream) {
+  event_ = stream.marker();
+  stream_ = &stream;
+}
+
+void Event::block(Stream& stream) const {
+  if (recorded() && &stream != stream_) stream.wait_for(event_, stream_->device());
+}
+
+bool Event::query() const {
+  if (!recorded()) return true;
+  return translated([&] { return str("cannot query an event of ", stream_->device().label()); },
+                    [&] {
+                      const cl_int status =
+                          event_.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>();
+                      if (status < 0) raise(status, "a command before the event", "the device");
+                      return status == CL_COMPLETE;
+                    });
+}
+
+void Event::synchronize() const {
+  if (!recorded()) return;
+  translated([&] { return str("a command on ", stream_->device().label(), " failed"); },
+             [&] { event_.wait(); });
+  stream_->faults().check();
+}
+
+cl_ulong Event::completed_at() const {
+  return translated(
+      [&] { return str("cannot read the time of an event of ", stream_->device().label()); },
+      [&] { return event_.getProfilingInfo<CL_PROFILING_COMMAND_END>(); });
+}
+
+double Event::elapsed_ms(const Event& end) const {
+  TORCH_CHECK_VALUE(recorded() && end.recorded(),
+                    "elapsed_time needs both events to be recorded first");
+  TORCH_CHECK_VALUE(&stream_->device() == &end.stream_->device(),
+                    "elapsed_time needs events of one device, got ", stream_->device().label(),
+                    " and ", end.stream_->device().label());
+  TORCH_CHECK(query() && end.query(),
+              "elapsed_time needs both events to have completed: call synchronize() first");
+  // Signed: the end may have been recorded before the start.
+  return static_cast<double>(static_cast<int64_t>(end.completed_at() - completed_at())) * 1e-6;
+}
+
+}  // namespace ocl

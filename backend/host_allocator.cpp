@@ -1,0 +1,121 @@
+#include "backend/host_allocator.h"
+
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+
+#include "backend/error.h"
+#include "backend/event.h"
+
+namespace ocl {
+namespace {
+
+// A buffer that stays mapped for its whole life.
+struct PinnedBuffer {
+  cl::CommandQueue queue;
+  cl::Buffer buffer;
+  size_t size = 0;
+};
+
+class PinnedMemory {
+ public:
+  void* create(size_t size) {
+    Stream& stream = default_stream(current_device());
+    PinnedBuffer pinned{stream.queue(), {}, size};
+    void* address = nullptr;
+    translated(
+        [&] { return str("cannot allocate ", format_bytes(size), " of pinned host memory"); },
+        [&] {
+          pinned.buffer =
+              cl::Buffer(stream.device().context(), CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size);
+          address = pinned.queue.enqueueMapBuffer(pinned.buffer, CL_TRUE,
+                                                  CL_MAP_READ | CL_MAP_WRITE, 0, size);
+        });
+    std::unique_lock lock(mutex_);
+    buffers_.emplace(reinterpret_cast<uintptr_t>(address), std::move(pinned));
+    return address;
+  }
+
+  void destroy(void* address) {
+    std::unique_lock lock(mutex_);
+    const auto found = buffers_.find(reinterpret_cast<uintptr_t>(address));
+    if (found == buffers_.end()) return;
+    clEnqueueUnmapMemObject(found->second.queue(), found->second.buffer(), address, 0, nullptr,
+                            nullptr);
+    buffers_.erase(found);
+  }
+
+  bool contains(const void* pointer) {
+    const auto address = reinterpret_cast<uintptr_t>(pointer);
+    std::shared_lock lock(mutex_);
+    auto after = buffers_.upper_bound(address);
+    if (after == buffers_.begin()) return false;
+    const auto& [start, pinned] = *std::prev(after);
+    return address < start + pinned.size;
+  }
+
+ private:
+  std::shared_mutex mutex_;
+  std::map<uintptr_t, PinnedBuffer> buffers_;
+};
+
+PinnedMemory& pinned_memory() {
+  static auto* const memory = new PinnedMemory;
+  return *memory;
+}
+
+// The set of virtual functions differs between torch versions, hence no `override` on the newer.
+struct HostAllocatorImpl final : at::CachingHostAllocatorImpl<c10::Stream, Event> {
+  void allocate_host_memory(size_t size, void** pointer) override {
+    *pointer = pinned_memory().create(size);
+  }
+
+  void free_block(at::HostBlock<c10::Stream>* block) override {
+    pinned_memory().destroy(block->ptr_);
+  }
+
+  void record_stream(std::optional<std::vector<Event>>& events, c10::Stream stream) override {
+    Event event;
+    event.record(ocl::stream(stream));
+    events->push_back(std::move(event));
+  }
+
+  bool query_event(Event& event) override { return event.query(); }
+
+  virtual c10::Stream get_current_stream() const {
+    return current_stream(current_device()).unpack();
+  }
+
+  virtual bool stream_is_capturing(c10::Stream) const { return false; }
+};
+
+void free_pinned(void* context);
+
+using Interface = at::CachingHostAllocatorInterface<HostAllocatorImpl, &free_pinned>;
+
+struct PinnedAllocator final : Interface {
+  void copy_data(void* destination, const void* source, size_t bytes) const override {
+    default_copy_data(destination, source, bytes);
+  }
+};
+
+PinnedAllocator& pinned_allocator() {
+  static auto* const allocator = new PinnedAllocator;
+  return *allocator;
+}
+
+void free_pinned(void* context) { pinned_allocator().free(context); }
+
+}  // namespace
+
+at::HostAllocator* host_allocator() { return &pinned_allocator(); }
+
+bool is_pinned(const void* pointer) { return pinned_memory().contains(pointer); }
+
+void record_pinned(const void* pointer, void* context, c10::Stream stream) {
+  if (is_pinned(pointer)) {
+    pinned_allocator().record_event(const_cast<void*>(pointer), context, stream);
+  }
+}
+
+}  // namespace ocl

@@ -1,0 +1,18 @@
+// Pinned host memory: what a device reads and writes without a copy by the driver, so that
+// non_blocking copies overlap. Cached by torch's CachingHostAllocator.
+#pragma once
+
+#include <ATen/core/CachingHostAllocator.h>
+
+namespace ocl {
+
+at::HostAllocator* host_allocator();
+
+// Whether the address lies in memory of host_allocator().
+bool is_pinned(const void* pointer);
+
+// Defers the reuse of pinned memory until the stream's commands so far have completed; does nothing
+// for other memory.
+void record_pinned(const void* pointer, void* context, c10::Stream stream);
+
+}  // namespace ocl

@@ -1,0 +1,107 @@
+#include "backend/launch.h"
+
+#include <unordered_map>
+
+#include "backend/environment.h"
+#include "backend/error.h"
+
+namespace ocl {
+namespace {
+
+struct KeyHash {
+  size_t operator()(const std::pair<KernelKey, DeviceIndex>& key) const {
+    uint64_t hash = key.first.site * 0x9E3779B97F4A7C15ull + static_cast<uint64_t>(key.second);
+    for (const uint64_t part : key.first.by) {
+      hash = (hash ^ part) * 0xFF51AFD7ED558CCDull;
+      hash ^= hash >> 32;
+    }
+    return hash;
+  }
+};
+
+using Table = std::unordered_map<std::pair<KernelKey, DeviceIndex>, Kernel, KeyHash>;
+
+// Kernel objects hold their arguments, so each thread has its own. Leaked at the thread's end:
+// drivers may be gone by then.
+Table& table() {
+  thread_local auto* const kernels = new Table;
+  return *kernels;
+}
+
+struct LaunchRecord {
+  const Kernel* last = nullptr;
+  uint64_t count = 0;
+};
+thread_local LaunchRecord record;
+
+}  // namespace
+
+namespace detail {
+
+Kernel* lookup(const Device& device, const KernelKey& key) {
+  Table& kernels = table();
+  const auto found = kernels.find({key, device.index()});
+  return found == kernels.end() ? nullptr : &found->second;
+}
+
+const Kernel& insert(Device& device, const KernelKey& key, const KernelSource& source) {
+  Kernel kernel;
+  kernel.program = &program(device, source.file, source.defines);
+  kernel.name = source.kernel;
+  cl_int code = CL_SUCCESS;
+  kernel.handle = clCreateKernel(kernel.program->handle(), source.kernel.c_str(), &code);
+  if (code != CL_SUCCESS) {
+    raise(code, str("cannot create the kernel ", source.kernel, " of ", kernel.program->label),
+          "clCreateKernel");
+  }
+  return table().emplace(std::pair{key, device.index()}, std::move(kernel)).first->second;
+}
+
+}  // namespace detail
+
+Arguments& Arguments::add_bytes(const void* data, size_t size) {
+  const cl_int code = clSetKernelArg(kernel_.handle, index_, size, data);
+  if (C10_UNLIKELY(code != CL_SUCCESS)) {
+    raise(code,
+          str("cannot set argument ", index_, " (", size, " bytes) of the kernel ", kernel_.name,
+              " of ", kernel_.program->label),
+          "clSetKernelArg");
+  }
+  ++index_;
+  return *this;
+}
+
+void Arguments::enqueue(const Range& global, const Range& local) {
+  static const bool blocking = environment_flag("OCL_LAUNCH_BLOCKING");
+  const size_t global_size[] = {global.x, global.y, global.z};
+  const size_t local_size[] = {local.x, local.y, local.z};
+  const cl_int code = clEnqueueNDRangeKernel(stream_.queue()(), kernel_.handle, 3, nullptr,
+                                             global_size, local_size, 0, nullptr, nullptr);
+  if (C10_UNLIKELY(code != CL_SUCCESS)) {
+    raise(code,
+          str("cannot launch the kernel ", kernel_.name, " of ", kernel_.program->label, " on ",
+              stream_.device().label(), " with global size ", global.x, "x", global.y, "x",
+              global.z, " and local size ", local.x, "x", local.y, "x", local.z),
+          "clEnqueueNDRangeKernel");
+  }
+  record.last = &kernel_;
+  ++record.count;
+  if (C10_UNLIKELY(!kernel_.launched)) {
+    kernel_.launched = true;
+    mark_launched(*kernel_.program);
+  }
+  if (C10_UNLIKELY(blocking)) {
+    stream_.finish();
+  } else {
+    stream_.submitted();
+  }
+}
+
+const std::string& last_kernel() {
+  static const std::string none;
+  return record.last ? record.last->name : none;
+}
+
+uint64_t launch_count() { return record.count; }
+
+}  // namespace ocl

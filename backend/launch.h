@@ -1,0 +1,114 @@
+// Kernels and their launch. A call site names what it needs by a small key; the kernel object is
+// found in a table of its thread, so that no lock, allocation or string is in the way:
+//
+//   const Kernel& kernel = find_kernel(device, {kSite, packed_types}, [&] {
+//     return KernelSource{"pointwise_cpu.cl", "pointwise", defines};
+//   });
+//   launch(stream, kernel, {tasks}, {1}, BufferView, BufferView, float{2}, int64_t{n});
+#pragma once
+
+#include <array>
+#include <type_traits>
+
+#include "backend/buffer_view.h"
+#include "backend/fault.h"
+#include "backend/program_cache.h"
+#include "backend/stream.h"
+
+namespace ocl {
+
+struct KernelSource {
+  std::string file;
+  std::string kernel;
+  Defines defines;
+};
+
+// Identifies a specialisation: a site (any number that is unique to the call site) and what it is
+// specialised by.
+struct KernelKey {
+  uint64_t site;
+  std::array<uint64_t, 3> by{};
+  bool operator==(const KernelKey&) const = default;
+};
+
+struct Kernel {
+  cl_kernel handle = nullptr;
+  const Program* program = nullptr;
+  std::string name;
+  mutable bool launched = false;
+};
+
+struct Range {
+  size_t x = 1, y = 1, z = 1;
+};
+
+// Returns the kernel of this thread for the key; `source()` is asked at the first call.
+template <typename Source>
+const Kernel& find_kernel(Device& device, const KernelKey& key, Source&& source);
+
+// Binds the arguments of a launch one by one, where their number is not known beforehand.
+class Arguments {
+ public:
+  Arguments(Stream& stream, const Kernel& kernel) : stream_(stream), kernel_(kernel) {}
+
+  // BufferView: two kernel arguments (buffer and byte offset). FaultArgument: two (word and site).
+  // Numbers and plain structs by value.
+  template <typename T>
+  Arguments& add(const T& value);
+  Arguments& add_bytes(const void* data, size_t size);
+
+  void enqueue(const Range& global, const Range& local);
+
+ private:
+  Stream& stream_;
+  const Kernel& kernel_;
+  cl_uint index_ = 0;
+};
+
+// Enqueues the kernel with these arguments, in the kernel's order.
+template <typename... Args>
+void launch(Stream& stream, const Kernel& kernel, const Range& global, const Range& local,
+            const Args&... args) {
+  Arguments arguments(stream, kernel);
+  (arguments.add(args), ...);
+  arguments.enqueue(global, local);
+}
+
+// Name of the kernel that this thread launched last, and how many it has launched; for tests that
+// assert which kernel ran.
+const std::string& last_kernel();
+uint64_t launch_count();
+
+// ---- implementation ----
+
+namespace detail {
+Kernel* lookup(const Device& device, const KernelKey& key);
+const Kernel& insert(Device& device, const KernelKey& key, const KernelSource& source);
+}  // namespace detail
+
+template <typename Source>
+const Kernel& find_kernel(Device& device, const KernelKey& key, Source&& source) {
+  if (const Kernel* found = detail::lookup(device, key)) return *found;
+  return detail::insert(device, key, source());
+}
+
+template <typename T>
+Arguments& Arguments::add(const T& value) {
+  if constexpr (std::is_same_v<T, BufferView>) {
+    const cl_mem buffer = value.buffer();
+    const cl_ulong offset = value.offset;
+    add_bytes(&buffer, sizeof(buffer));
+    return add_bytes(&offset, sizeof(offset));
+  } else if constexpr (std::is_same_v<T, FaultArgument>) {
+    const cl_mem word = stream_.faults().arm();
+    const cl_int site = value.site;
+    add_bytes(&word, sizeof(word));
+    return add_bytes(&site, sizeof(site));
+  } else {
+    static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
+                  !std::is_same_v<T, bool>);
+    return add_bytes(&value, sizeof(T));
+  }
+}
+
+}  // namespace ocl

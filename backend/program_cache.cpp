@@ -1,0 +1,222 @@
+#include "backend/program_cache.h"
+
+#include <c10/util/hash.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <sstream>
+#include <unordered_map>
+
+#include "backend/binary_file.h"
+#include "backend/environment.h"
+#include "backend/error.h"
+
+namespace ocl {
+namespace {
+
+struct Entry : Program {
+  std::string key;
+  bool dirty = false;  // launched since it was stored
+};
+
+struct Cache {
+  std::mutex mutex;
+  std::unordered_map<std::string, std::unique_ptr<Entry>> programs;  // device index + key
+  std::vector<Entry*> dirty;
+  std::atomic<bool> any_dirty{false};
+  ProgramCacheStats stats;
+};
+
+Cache& cache() {
+  static auto* const instance = new Cache;
+  return *instance;
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  TORCH_CHECK(file, "cannot read the kernel file ", path.string());
+  std::ostringstream text;
+  text << file.rdbuf();
+  return std::move(text).str();
+}
+
+std::string file_text(const std::string& file) {
+  if (const std::string folder = environment("OCL_KERNEL_DIR"); !folder.empty()) {
+    return read_file(std::filesystem::path(folder) / file);
+  }
+  const auto found = embedded_sources().find(file);
+  TORCH_CHECK(found != embedded_sources().end(), "there is no kernel file ", file);
+  return std::string(found->second);
+}
+
+// Replaces `#include "x.clh"` by the text of x.clh, with #line marks, so that a driver's messages
+// point at the real files.
+std::string expand(const std::string& file) {
+  std::istringstream lines(file_text(file));
+  std::ostringstream out;
+  out << "#line 1 \"" << file << "\"\n";
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    constexpr std::string_view kInclude = "#include \"";
+    if (line.compare(0, kInclude.size(), kInclude) == 0) {
+      const std::string name =
+          line.substr(kInclude.size(), line.find('"', kInclude.size()) - kInclude.size());
+      out << expand(name) << "#line " << number + 1 << " \"" << file << "\"\n";
+    } else {
+      out << line << '\n';
+    }
+  }
+  return std::move(out).str();
+}
+
+std::string build_options(const Device& device) {
+  std::string options = "-cl-std=CL1.2";
+  if (device.properties().correctly_rounded_divide) {
+    options += " -cl-fp32-correctly-rounded-divide-sqrt";
+  }
+  return options;
+}
+
+std::string make_key(const Device& device, const std::string& source) {
+  const DeviceProperties& p = device.properties();
+  return str(p.platform, '\n', p.name, '\n', p.driver_version, '\n', p.version, '\n',
+             build_options(device), '\n', source);
+}
+
+void dump(const std::string& file, const std::string& key, const std::string& source) {
+  const std::string folder = environment("OCL_DUMP_DIR");
+  if (folder.empty()) return;
+  std::filesystem::create_directories(folder);
+  const std::string stem = std::filesystem::path(file).stem();
+  std::ofstream(std::filesystem::path(folder) / (stem + "_" + c10::sha1(key).str() + ".cl"))
+      << source;
+}
+
+cl::Program from_binary(Device& device, const std::string& key) {
+  const auto stored = read_binary(binary_path(key), key);
+  if (!stored) return {};
+  try {
+    const cl::Program::Binaries binaries{{stored->begin(), stored->end()}};
+    cl::Program program(device.context(), {device.handle()}, binaries);
+    program.build({device.handle()}, build_options(device).c_str());
+    return program;
+  } catch (const cl::Error&) {
+    return {};  // the driver does not take it any more: build from source
+  }
+}
+
+std::string one_line(const std::string& defines) {
+  std::string text;
+  std::istringstream lines(defines);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string_view kDefine = "#define ";
+    text += (text.empty() ? "" : ", ") + line.substr(kDefine.size());
+  }
+  return text;
+}
+
+cl::Program from_source(Device& device, const std::string& file, const std::string& label,
+                        const std::string& source) {
+  cl::Program program(device.context(), source);
+  try {
+    program.build({device.handle()}, build_options(device).c_str());
+  } catch (const cl::Error& error) {
+    const std::string log = program.getBuildInfo<CL_PROGRAM_BUILD_LOG>(device.handle());
+    TORCH_CHECK(false, "cannot build ", file, " for ", device.label(), " [", label,
+                "]: ", error_name(error.err()), " (", error.err(), ")\n", log);
+  }
+  return program;
+}
+
+}  // namespace
+
+Defines& Defines::set(std::string_view name, std::string_view value) {
+  text_.append("#define ").append(name).append(" ").append(value).append("\n");
+  return *this;
+}
+
+Defines& Defines::set(std::string_view name, int64_t value) {
+  return set(name, std::to_string(value));
+}
+
+Defines& Defines::append(const Defines& others) {
+  text_ += others.text_;
+  return *this;
+}
+
+std::string kernel_source(const std::string& file) { return expand(file); }
+
+const Program& program(Device& device, const std::string& file, const Defines& defines) {
+  const std::string source = defines.text() + kernel_source(file);
+  const std::string key = make_key(device, source);
+  Cache& all = cache();
+  std::lock_guard lock(all.mutex);
+  auto& entry = all.programs[str(int{device.index()}, '\n', key)];
+  if (entry) return *entry;
+  auto created = std::make_unique<Entry>();
+  created->key = key;
+  created->label = str(file, " [", one_line(defines.text()), "]");
+  dump(file, key, source);
+  created->handle = from_binary(device, key);
+  if (created->handle()) {
+    all.stats.loaded += 1;
+  } else {
+    created->handle = from_source(device, file, one_line(defines.text()), source);
+    created->dirty = true;
+    all.stats.built += 1;
+  }
+  entry = std::move(created);
+  return *entry;
+}
+
+void mark_launched(const Program& program) {
+  auto& entry = const_cast<Entry&>(static_cast<const Entry&>(program));
+  Cache& all = cache();
+  std::lock_guard lock(all.mutex);
+  if (!entry.dirty) return;
+  all.dirty.push_back(&entry);
+  all.any_dirty = true;
+}
+
+void store_launched_programs() noexcept {
+  Cache& all = cache();
+  if (C10_LIKELY(!all.any_dirty.load(std::memory_order_relaxed))) return;
+  std::vector<Entry*> dirty;
+  {
+    std::lock_guard lock(all.mutex);
+    dirty.swap(all.dirty);
+    all.any_dirty = false;
+  }
+  for (Entry* entry : dirty) {
+    try {
+      const auto binaries = entry->handle.getInfo<CL_PROGRAM_BINARIES>();
+      if (binaries.size() != 1 || binaries[0].empty()) continue;
+      write_binary(binary_path(entry->key), entry->key,
+                   std::string(binaries[0].begin(), binaries[0].end()));
+    } catch (const std::exception&) {
+      continue;  // a driver without binaries: the program is built in each process
+    }
+  }
+}
+
+ProgramCacheStats program_cache_stats() {
+  std::lock_guard lock(cache().mutex);
+  return cache().stats;
+}
+
+namespace {
+const std::map<std::string, std::string_view>* sources = nullptr;
+}
+
+const std::map<std::string, std::string_view>& embedded_sources() {
+  static const std::map<std::string, std::string_view> none;
+  return sources ? *sources : none;
+}
+
+void set_embedded_sources(const std::map<std::string, std::string_view>* embedded) {
+  sources = embedded;
+}
+
+}  // namespace ocl

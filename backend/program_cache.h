@@ -1,0 +1,60 @@
+// Programs are specialised by a prelude of #defines in front of a kernel file, built once per
+// device, and kept as a binary in a folder of the user.
+//
+// Key: device, driver version, build options, and the complete specialised source.
+// File: OCL_CACHE_DIR (default ~/.cache/torch_ocl) / <sha1 of the key>.bin; it holds the whole key
+// and a checksum, so a collision, a new driver or a damaged file means building again.
+// Concurrency: files are written under another name and renamed; the last writer wins.
+// A binary is stored after the program's first launches: drivers such as PoCL compile at launch.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/device.h"
+
+namespace ocl {
+
+// The #defines of a specialisation, in order.
+class Defines {
+ public:
+  Defines& set(std::string_view name, std::string_view value);
+  Defines& set(std::string_view name, int64_t value);
+  Defines& append(const Defines& others);
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+struct Program {
+  cl::Program handle;
+  std::string label;  // file and defines, for messages
+};
+
+// The program of `file` (a name in kernels/cl) under these defines; built or loaded once.
+const Program& program(Device& device, const std::string& file, const Defines& defines);
+
+// Notes that a kernel of the program was launched for the first time.
+void mark_launched(const Program& program);
+// Writes the binaries of programs launched since the last call; called at synchronisation.
+void store_launched_programs() noexcept;
+
+struct ProgramCacheStats {
+  uint64_t built = 0;   // from source
+  uint64_t loaded = 0;  // from a stored binary
+};
+ProgramCacheStats program_cache_stats();
+
+// Text of a kernel file with its #includes resolved, as it is compiled. From OCL_KERNEL_DIR when
+// that is set, else from the sources embedded at build time.
+std::string kernel_source(const std::string& file);
+
+// The embedded sources: name -> text. Defined by a generated file of kernels/.
+const std::map<std::string, std::string_view>& embedded_sources();
+void set_embedded_sources(const std::map<std::string, std::string_view>* sources);
+
+}  // namespace ocl

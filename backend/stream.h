@@ -1,0 +1,76 @@
+// A stream is an in-order OpenCL command queue. Every device has a default stream and a pool of
+// streams for each priority; each thread has a current stream per device.
+//
+//   Stream& stream = ocl::current_stream(device_index);
+//   stream.finish();
+#pragma once
+
+#include <c10/core/Stream.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "backend/device.h"
+
+namespace ocl {
+
+using c10::StreamId;
+
+inline constexpr int kStreamsPerPriority = 32;
+
+// A sticky error of a kernel (an index out of range, say); see fault.h.
+class FaultWord;
+
+class Stream {
+ public:
+  Stream(Device& device, StreamId id);
+  ~Stream();
+
+  Device& device() const { return device_; }
+  StreamId id() const { return id_; }
+  const cl::CommandQueue& queue() const { return queue_; }
+  c10::Stream unpack() const;
+
+  // To be called after each command: hands the commands to the device every few of them, so that a
+  // device works while the host prepares more.
+  void submitted();
+  void flush();
+
+  // Blocks until all commands have completed, and raises what a kernel reported.
+  void finish();
+  // Whether all commands have completed, without blocking.
+  bool idle();
+
+  // Makes later commands wait for `event`, which may belong to another stream or device.
+  void wait_for(const cl::Event& event, const Device& source);
+  // An event that completes when all commands so far have.
+  cl::Event marker();
+
+  FaultWord& faults() { return *faults_; }
+
+ private:
+  Device& device_;
+  StreamId id_;
+  cl::CommandQueue queue_;
+  std::unique_ptr<FaultWord> faults_;
+  std::atomic<uint64_t> commands_{0};
+  std::mutex idle_mutex_;  // guards the two members below
+  uint64_t idle_commands_ = 0;
+  cl::Event idle_marker_;
+};
+
+// Whether a stream of this id has the high priority.
+bool high_priority(StreamId id) noexcept;
+
+Stream& stream(c10::Stream stream);
+Stream& default_stream(DeviceIndex device);
+Stream& current_stream(DeviceIndex device);
+c10::Stream stream_from_pool(DeviceIndex device, bool high_priority);
+// Makes `stream` current on its device for this thread, and returns the former one.
+c10::Stream exchange_stream(c10::Stream stream);
+
+// Waits for every stream of the device.
+void synchronize(DeviceIndex device);
+
+}  // namespace ocl

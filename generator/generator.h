@@ -1,0 +1,50 @@
+// The random generator of a device: Philox 4x32-10, counter-based, so that the same seed gives the
+// same numbers on every device and with every launch size.
+//
+// Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3. SC 2011.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <c10/core/GeneratorImpl.h>
+
+#include "backend/device.h"
+
+namespace ocl {
+
+// A position in the generator's sequence: a kernel's element i draws from counter offset + i.
+struct PhiloxState {
+  uint64_t seed;
+  uint64_t offset;
+};
+
+class GeneratorImpl final : public c10::GeneratorImpl {
+ public:
+  explicit GeneratorImpl(DeviceIndex device);
+
+  static c10::DeviceType device_type() { return c10::DeviceType::PrivateUse1; }
+
+  void set_current_seed(uint64_t seed) override;  // also sets the offset to 0
+  uint64_t current_seed() const override { return state_.seed; }
+  uint64_t seed() override;  // a seed that the system gives
+  void set_offset(uint64_t offset) override { state_.offset = offset; }
+  uint64_t get_offset() const override { return state_.offset; }
+  // 16 bytes on the CPU: seed and offset.
+  void set_state(const c10::TensorImpl& state) override;
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override;
+
+  // Takes `counters` of the sequence for one launch. The caller holds mutex_.
+  PhiloxState advance(uint64_t counters);
+
+ private:
+  GeneratorImpl* clone_impl() const override;
+
+  PhiloxState state_;
+};
+
+// The default generator of the device (-1: the current one).
+const at::Generator& default_generator(DeviceIndex device);
+
+// A new generator, seeded with torch's default seed.
+at::Generator make_generator(DeviceIndex device);
+
+}  // namespace ocl

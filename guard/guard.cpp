@@ -1,0 +1,130 @@
+// The device guard: devices, streams and events as PyTorch's core sees them. Every virtual of
+// DeviceGuardImplInterface is overridden, except isStreamCapturing: there is no capture yet, and
+// the default answers "no".
+#include <c10/core/DeviceCapability.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+#include "backend/allocator.h"
+#include "backend/error.h"
+#include "backend/event.h"
+
+namespace ocl {
+namespace {
+
+constexpr c10::DeviceType kType = c10::DeviceType::PrivateUse1;
+
+// torch keeps events as void*.
+Event* as_event(void* event) { return static_cast<Event*>(event); }
+
+void check_type(c10::Device device) {
+  TORCH_CHECK_VALUE(device.type() == kType, "expected an ocl device, got ", device);
+}
+
+struct Guard final : c10::impl::DeviceGuardImplInterface {
+  Guard() = default;
+  explicit Guard(c10::DeviceType type) { TORCH_INTERNAL_ASSERT(type == kType); }
+
+  c10::DeviceType type() const override { return kType; }
+
+  c10::Device exchangeDevice(c10::Device device) const override {
+    check_type(device);
+    const DeviceIndex former = current_device();
+    if (device.index() != former) set_current_device(device.index());
+    return {kType, former};
+  }
+
+  c10::Device getDevice() const override { return {kType, current_device()}; }
+
+  void setDevice(c10::Device device) const override {
+    check_type(device);
+    set_current_device(device.index());
+  }
+
+  void uncheckedSetDevice(c10::Device device) const noexcept override {
+    set_current_device_unchecked(device.index());
+  }
+
+  c10::Stream getStream(c10::Device device) const override {
+    return current_stream(index_of(device)).unpack();
+  }
+
+  c10::Stream getDefaultStream(c10::Device device) const override {
+    return default_stream(index_of(device)).unpack();
+  }
+
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool high_priority) const override {
+    return stream_from_pool(index_of(device), high_priority);
+  }
+
+  // Negative priorities are high, as in torch.cuda.
+  c10::Stream getNewStream(c10::Device device, int priority) const override {
+    return stream_from_pool(index_of(device), priority < 0);
+  }
+
+  c10::Stream exchangeStream(c10::Stream stream) const override { return exchange_stream(stream); }
+
+  // Newer than torch 2.11, hence without `override`.
+  virtual void* getStreamNativeHandle(const c10::Stream stream) const {
+    return ocl::stream(stream).queue()();
+  }
+
+  DeviceIndex deviceCount() const noexcept override { return device_count(); }
+
+  c10::DeviceCapability getDeviceCapability(c10::Device device) const override {
+    c10::DeviceCapability capability;
+    auto& types = capability.capability_data.supported_scalar_types;
+    const bool fp64 = ocl::device(index_of(device)).properties().has_fp64;
+    capability.capability_data.capability_bits = 0;
+    types.has_Byte = types.has_Char = types.has_Short = types.has_Int = types.has_Long = 1;
+    types.has_Half = types.has_BFloat16 = types.has_Float = types.has_Bool = 1;
+    types.has_Double = fp64;
+    return capability;
+  }
+
+  bool queryStream(const c10::Stream& stream) const override { return ocl::stream(stream).idle(); }
+  void synchronizeStream(const c10::Stream& stream) const override { ocl::stream(stream).finish(); }
+  void synchronizeDevice(const DeviceIndex index) const override { synchronize(index); }
+
+  void record(void** event, const c10::Stream& stream, const DeviceIndex device_index,
+              const c10::EventFlag) const override {
+    TORCH_CHECK_VALUE(device_index == -1 || device_index == stream.device_index(),
+                      "an event of ocl:", int{device_index}, " cannot be recorded on a stream of ",
+                      stream.device());
+    if (!*event) *event = new Event;
+    as_event(*event)->record(ocl::stream(stream));
+  }
+
+  void block(void* event, const c10::Stream& stream) const override {
+    if (event) as_event(event)->block(ocl::stream(stream));
+  }
+
+  bool queryEvent(void* event) const override { return !event || as_event(event)->query(); }
+
+  void synchronizeEvent(void* event) const override {
+    if (event) as_event(event)->synchronize();
+  }
+
+  void destroyEvent(void* event, const DeviceIndex) const noexcept override {
+    delete as_event(event);
+  }
+
+  double elapsedTime(void* start, void* end, const DeviceIndex) const override {
+    TORCH_CHECK_VALUE(start && end, "elapsed_time needs both events to be recorded first");
+    return as_event(start)->elapsed_ms(*as_event(end));
+  }
+
+  void recordDataPtrOnStream(const c10::DataPtr& pointer, const c10::Stream& stream) const override {
+    Allocator::instance().recordStream(pointer, stream);
+  }
+
+ private:
+  static DeviceIndex index_of(c10::Device device) {
+    check_type(device);
+    return device.has_index() ? device.index() : current_device();
+  }
+};
+
+C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard);
+
+}  // namespace
+}  // namespace ocl

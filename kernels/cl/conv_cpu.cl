@@ -1,0 +1,291 @@
+// Two-dimensional float convolution on CPU devices without an im2col buffer (1d: height 1).
+//
+// The input is copied once into planes that are split into the phases of the stride and have zeros
+// between rows, images and channels. There every tap (channel, kernel row, kernel column) of a run
+// of output pixels is the same run at a constant offset, so a register tile of output channels by
+// pixels needs one vector load and MR multiply-adds per tap and vector.
+//
+// Defines: VW, lanes of a vector. conv_taps: MR output channels by NV vectors of pixels are a tile.
+// conv_weight_grad: WEIGHT_ROWS output channels by WEIGHT_TAPS taps are a tile.
+//
+// Padded layout, a scratch buffer of floats:
+//     front zeros | [channels][phases_y][phases_x][images][rows][pitch] | back zeros
+// Row r, column c of phase (py, px) holds element (r * stride_y + py, c * stride_x + px) of the
+// image, zero where there is none. The zeros to the right of a row are also those to the left of
+// the next. The host computes for each of the two dimensions (here x), where `size` is the input's
+// width and `out_size` the output's:
+//     shift(j) = j * dilation - pad             for each kernel index j
+//     phase(j) = shift(j) mod stride            at least 0
+//     step(j)  = floor(shift(j) / stride)       can be negative
+//     phases_x = 1 + max phase(j)
+//     kept     = ceil(size / stride)
+//     pitch    = max(out_size, kept + max(0, -min step(j), max step(j) + out_size - kept))
+// and rows in the same way in y, then
+//     plane    = rows * pitch
+//     pixels   = images * plane                 pixel q: plane q / plane, row, column within it
+//     channel  = phases_y * phases_x * pixels, rounded up to a multiple of VW
+//     shift    = step(jy) * pitch + step(jx)
+//     front    = max(0, -min shift)
+//     tap_offset[tap] = front + c * channel + (phase(jy) * phases_x + phase(jx)) * pixels + shift,
+//                tap = (c * kernel_y + jy) * kernel_x + jx, c: the input channel within its group
+//     back     = max(0, max shift) + VW * NV
+//     scratch  = front + channels * channel + back floats; 2^31 or more: use conv_plain.cl
+//
+// pad_phases        grid (images * channels)
+// pack_weights      grid (ceil(channels / MR), groups); channels: output channels of a group.
+//     packed[group][tile][tap][MR] = weight[group * group_stride + channel * channel_stride +
+//     weight_offset[tap]]; forward: channels * taps, taps, tap. Size: groups * tiles * taps * MR.
+// conv_taps         grid (ceil(panels / panels_per_task), ceil(tiles / tiles_per_task), z)
+//     panels = ceil(pixels / (VW * NV)), tiles = ceil(channels / MR).
+//     Padded input: z = groups, image = plane, x_group = input channels of a group * channel.
+//     The tensor itself (kernel 1, stride 1, no padding, height * width >= VW * NV): z = images *
+//     groups, pixels = image = pitch = out_width = height * width, out_height = 1, tap_offset[c] =
+//     c * pixels, x_image and x_group its strides. Nothing is read outside of it.
+//     Pixel (row, column) of the output is at image * out_image + channel * out_channel +
+//     row * out_row + column * out_column. Reading the tensor, out_image is used for z's image.
+// conv_weight_grad  grid (ceil(taps / WEIGHT_TAPS), groups * ceil(channels / WEIGHT_ROWS), parts)
+//     parts[part][group][channel][tap] = sum over the pixels [part * per_part, (part + 1) *
+//     per_part) of grad * x, per_part a multiple of VW. x is the padded input, grad the output's
+//     gradient in the padded layout with stride 1, the input's rows and pitch, front = 0, back = 0
+//     and grad_channel = pixels rounded up to a multiple of VW.
+// sum_parts         grid (ceil(count / per_task)); not needed for one part.
+//
+// The data gradient: the output's gradient is padded once with stride 1; then for each phase
+// (ry, rx) of the input one conv_taps, of which the host computes for each dimension
+//     first    = ceil((pad - r) / stride)
+//     count    = floor((input size - 1 + pad - r) / stride) - first + 1      <= 0: nothing to do
+//     taps:      (o, jy, jx) with (j * dilation) mod stride == r in y and in x; may be none
+//     step(j)  = first - floor(j * dilation / stride)
+//     pitch as above with size = kept = the gradient's, out_size = count; the maximum of all phases
+//     tap_offset = front + o * channel + step(jy) * pitch + step(jx), front and back the maxima
+//     out_height, out_width = count; out begins at element (first * stride + r - pad) of y and x;
+//     out_row = stride_y * input width, out_column = stride_x
+//     weight_offset[tap] = o * input channels of a group * kernel_y * kernel_x + jy * kernel_x + jx
+//     channel_stride = kernel_y * kernel_x, group_stride = output channels of a group * input
+//     channels of a group * kernel_y * kernel_x, channels = input channels of a group
+#include "common.clh"
+
+#define VEC CAT(float, VW)
+#define LOAD_FLOATS(p) CAT(vload, VW)(0, p)
+#define STORE_FLOATS(v, p) CAT(vstore, VW)(v, 0, p)
+#define NR (VW * NV)
+
+inline void zero(__global float *p, const size_t count) {
+  for (size_t i = 0; i < count; ++i) p[i] = 0.0f;
+}
+
+TASK __kernel void pad_phases(TENSOR(padded), CTENSOR(x), const int images, const int channels,
+                              const int height, const int width, const int stride_y,
+                              const int stride_x, const int phases_y, const int phases_x,
+                              const int rows, const int pitch, const long channel, const long front,
+                              const long back) {
+  const int image = get_global_id(0) / channels;
+  const int channel_index = get_global_id(0) - image * channels;
+  const size_t plane = (size_t)rows * pitch;
+  const size_t pixels = images * plane;
+  __global const float *restrict source =
+      CPTR(float, x) + ((size_t)image * channels + channel_index) * height * width;
+  __global float *start = PTR(float, padded) + front + channel_index * channel;
+  if (image == 0 && channel_index == 0) {
+    zero(PTR(float, padded), front);
+    zero(PTR(float, padded) + front + channels * channel, back);
+  }
+  if (image == images - 1) {
+    const size_t used = phases_y * phases_x * pixels;
+    zero(start + used, channel - used);
+  }
+  for (int phase_y = 0; phase_y < phases_y; ++phase_y) {
+    for (int phase_x = 0; phase_x < phases_x; ++phase_x) {
+      __global float *restrict row =
+          start + (phase_y * phases_x + phase_x) * pixels + image * plane;
+      const int kept = max(0, (width - phase_x + stride_x - 1) / stride_x);
+      for (int r = 0; r < rows; ++r, row += pitch) {
+        const int y = r * stride_y + phase_y;
+        int i = 0;
+        if (y < height) {
+          __global const float *restrict from = source + (size_t)y * width + phase_x;
+          if (stride_x == 1)
+            for (; i + VW <= kept; i += VW) STORE_FLOATS(LOAD_FLOATS(from + i), row + i);
+          for (; i < kept; ++i) row[i] = from[(size_t)i * stride_x];
+        }
+        for (; i < pitch; ++i) row[i] = 0.0f;
+      }
+    }
+  }
+}
+
+#ifdef MR
+TASK __kernel void pack_weights(TENSOR(packed), CTENSOR(weight), CTENSOR(weight_offset),
+                                const int channels, const int taps, const long channel_stride,
+                                const long group_stride) {
+  const size_t tile = get_global_id(0);
+  const size_t group = get_global_id(1);
+  const int first = tile * MR;
+  __global const int *restrict offset = CPTR(int, weight_offset);
+  __global const float *restrict source =
+      CPTR(float, weight) + group * group_stride + first * channel_stride;
+  __global float *restrict row =
+      PTR(float, packed) + (group * get_global_size(0) + tile) * taps * MR;
+  for (int tap = 0; tap < taps; ++tap, row += MR)
+    for (int i = 0; i < MR; ++i)
+      row[i] = first + i < channels ? source[i * channel_stride + offset[tap]] : 0.0f;
+}
+
+TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(tap_offset),
+                             CTENSOR(bias), const int has_bias, const int channels, const int taps,
+                             const int groups, const int pixels, const int image, const int pitch,
+                             const int out_height, const int out_width, const long x_image,
+                             const long x_group, const long out_image, const long out_channel,
+                             const long out_row, const long out_column, const int reads_tensor,
+                             const int panels_per_task, const int tiles_per_task) {
+  const int z_image = get_global_id(2) / groups;
+  const int group = get_global_id(2) - z_image * groups;
+  const int tiles = (channels + MR - 1) / MR;
+  const int first_tile = get_global_id(1) * tiles_per_task;
+  const int last_tile = min(tiles, first_tile + tiles_per_task);
+  const int first_pixel = get_global_id(0) * panels_per_task * NR;
+  const int last_pixel = min(pixels, first_pixel + panels_per_task * NR);
+  __global const float *restrict input = CPTR(float, x) + z_image * x_image + group * x_group;
+  __global const float *restrict weights = CPTR(float, packed) + (size_t)group * tiles * taps * MR;
+  __global const int *restrict offset = CPTR(int, tap_offset);
+  __global const float *restrict bias_group = CPTR(float, bias) + (size_t)group * channels;
+  __global float *restrict output =
+      PTR(float, out) + z_image * out_image + (long)group * channels * out_channel;
+
+  for (int panel = first_pixel; panel < last_pixel; panel += NR) {
+    // The last panel of a tensor begins earlier: it must not read beyond, and skips what is done.
+    const int start = reads_tensor ? min(panel, pixels - NR) : panel;
+    for (int tile = first_tile; tile < last_tile; ++tile) {
+      __global const float *restrict factor = weights + (size_t)tile * taps * MR;
+      const int rows = min(MR, channels - tile * MR);
+      VEC sum[MR][NV];
+#pragma unroll
+      for (int i = 0; i < MR; ++i) {
+        const VEC value = (VEC)(has_bias && i < rows ? bias_group[tile * MR + i] : 0.0f);
+#pragma unroll
+        for (int j = 0; j < NV; ++j) sum[i][j] = value;
+      }
+      for (int tap = 0; tap < taps; ++tap, factor += MR) {
+        __global const float *restrict run = input + offset[tap] + start;
+        VEC pixel[NV];
+#pragma unroll
+        for (int j = 0; j < NV; ++j) pixel[j] = LOAD_FLOATS(run + j * VW);
+#pragma unroll
+        for (int i = 0; i < MR; ++i) {
+          const VEC weight = (VEC)(factor[i]);
+#pragma unroll
+          for (int j = 0; j < NV; ++j) sum[i][j] = fma(weight, pixel[j], sum[i][j]);
+        }
+      }
+
+      __global float *restrict out_tile = output + (long)tile * MR * out_channel;
+#pragma unroll
+      for (int j = 0; j < NV; ++j) {
+        const int q = start + j * VW;
+        int n = q / image;
+        int row = (q - n * image) / pitch;
+        int column = q - n * image - row * pitch;
+        if (out_column == 1 && q >= panel && q < pixels && row < out_height &&
+            column + VW <= out_width) {
+          __global float *restrict to = out_tile + n * out_image + row * out_row + column;
+#pragma unroll
+          for (int i = 0; i < MR; ++i)
+            if (i < rows) STORE_FLOATS(sum[i][j], to + i * out_channel);
+        } else {
+          long position[VW];
+          for (int l = 0; l < VW; ++l) {
+            const bool exists =
+                q + l >= panel && q + l < pixels && row < out_height && column < out_width;
+            position[l] = exists ? n * out_image + row * out_row + column * out_column : -1;
+            if (++column == pitch) {
+              column = 0;
+              if (++row * pitch == image) {
+                row = 0;
+                ++n;
+              }
+            }
+          }
+#pragma unroll
+          for (int i = 0; i < MR; ++i) {
+            if (i < rows) {
+              float lane[VW];
+              STORE_FLOATS(sum[i][j], lane);
+              for (int l = 0; l < VW; ++l)
+                if (position[l] >= 0) out_tile[i * out_channel + position[l]] = lane[l];
+            }
+          }
+        }
+      }
+    }
+  }
+}
+#endif
+
+#ifdef WEIGHT_ROWS
+inline float sum_of_lanes(const VEC value) {
+  float lane[VW];
+  STORE_FLOATS(value, lane);
+  for (int half_width = VW / 2; half_width > 0; half_width /= 2)
+    for (int l = 0; l < half_width; ++l) lane[l] += lane[l + half_width];
+  return lane[0];
+}
+
+TASK __kernel void conv_weight_grad(TENSOR(parts), CTENSOR(x), CTENSOR(grad), CTENSOR(tap_offset),
+                                    const int groups, const int channels, const int taps,
+                                    const int pixels, const long x_group, const long grad_channel,
+                                    const int per_part) {
+  const int first_tap = get_global_id(0) * WEIGHT_TAPS;
+  const int tiles = get_global_size(1) / groups;
+  const int group = get_global_id(1) / tiles;
+  const int first_row = (get_global_id(1) - group * tiles) * WEIGHT_ROWS;
+  const int first_pixel = get_global_id(2) * per_part;
+  const int last_pixel = min(pixels, first_pixel + per_part);
+
+  // Taps and channels that are not there repeat the last one and are not stored.
+  __global const float *tap_start[WEIGHT_TAPS];
+  __global const float *row_start[WEIGHT_ROWS];
+  VEC sum[WEIGHT_ROWS][WEIGHT_TAPS];
+#pragma unroll
+  for (int t = 0; t < WEIGHT_TAPS; ++t)
+    tap_start[t] =
+        CPTR(float, x) + group * x_group + CPTR(int, tap_offset)[min(first_tap + t, taps - 1)];
+#pragma unroll
+  for (int o = 0; o < WEIGHT_ROWS; ++o) {
+    row_start[o] = CPTR(float, grad) +
+                   ((long)group * channels + min(first_row + o, channels - 1)) * grad_channel;
+#pragma unroll
+    for (int t = 0; t < WEIGHT_TAPS; ++t) sum[o][t] = (VEC)(0.0f);
+  }
+  for (size_t q = first_pixel; q < last_pixel; q += VW) {
+    VEC pixel[WEIGHT_TAPS];
+#pragma unroll
+    for (int t = 0; t < WEIGHT_TAPS; ++t) pixel[t] = LOAD_FLOATS(tap_start[t] + q);
+#pragma unroll
+    for (int o = 0; o < WEIGHT_ROWS; ++o) {
+      const VEC value = LOAD_FLOATS(row_start[o] + q);
+#pragma unroll
+      for (int t = 0; t < WEIGHT_TAPS; ++t) sum[o][t] = fma(value, pixel[t], sum[o][t]);
+    }
+  }
+  __global float *part = PTR(float, parts) +
+                         ((size_t)get_global_id(2) * groups + group) * channels * taps;
+#pragma unroll
+  for (int o = 0; o < WEIGHT_ROWS; ++o)
+#pragma unroll
+    for (int t = 0; t < WEIGHT_TAPS; ++t)
+      if (first_row + o < channels && first_tap + t < taps)
+        part[(size_t)(first_row + o) * taps + first_tap + t] = sum_of_lanes(sum[o][t]);
+}
+
+TASK __kernel void sum_parts(TENSOR(grad), CTENSOR(parts), const int parts, const long count,
+                             const long per_task) {
+  __global const float *restrict from = CPTR(float, parts);
+  __global float *restrict to = PTR(float, grad);
+  const long last = min(count, (long)(get_global_id(0) + 1) * per_task);
+  for (long i = get_global_id(0) * per_task; i < last; ++i) {
+    float sum = 0.0f;
+    for (int part = 0; part < parts; ++part) sum += from[part * count + i];
+    to[i] = sum;
+  }
+}
+#endif

@@ -1,0 +1,304 @@
+// Matrix products on CPU devices: out = alpha * op(A) op(B) + beta * C, for a batch of matrices.
+//
+// Defines
+//   STORE, COMPUTE    element type in memory, type of the arithmetic; COMPUTE_IS_INTEGER for integers
+//   LOAD(p, i), STORE_TO(p, i, value), LOAD_VEC(p), STORE_VEC(value, p): memory access in COMPUTE
+//   VW                lanes of a COMPUTE vector
+//   TRANS_A, TRANS_B  0: the operand is stored row-major as A[m][k], B[k][n]; 1: as A[k][m], B[n][k]
+//   HAS_C             0: C and beta are not used; C is not read
+//   gemm only
+//     MR, NV          register tile: MR rows by NV vectors
+//     KC              rows of B that are packed at a time
+//     PARTIAL_ROWS    0: sums over more than KC products continue in `out`. Where STORE rounds more
+//                     than COMPUTE: the largest rows_per_task; the sums continue in local memory
+//
+// Kernels
+//   gemm  grid (ceil(m / rows_per_task), ceil(n / (NV * VW)), batch). A task computes rows_per_task
+//         rows (a multiple of MR) of a column panel. Any m, n >= 1, k >= 0.
+//   gemv  out[i] = alpha * sum_k matrix[i][k] * x[k] + beta * c[i]. The matrix is an A operand:
+//         TRANS_A 0 is row-major [m][k], 1 is [k][m]. Grid (ceil(m / rows_per_task), 1, batch).
+//
+// The batch strides, leading dimensions and strides of C are in elements. Those of A, B and C may be
+// 0. C may be `out` itself; other overlaps are not allowed.
+#include "common.clh"
+
+#define VEC CAT(COMPUTE, VW)
+#define NR (NV * VW)
+
+#ifdef COMPUTE_IS_INTEGER
+#define MUL_ADD(a, b, c) ((a) * (b) + (c))
+#else
+#define MUL_ADD(a, b, c) fma(a, b, c)
+#endif
+
+#ifdef MR
+
+// Elements (row, k) of A: row r of a tile begins at r * A_ROW, and a step in k is A_STEP.
+#if TRANS_A
+#define A_ROW 1
+#define A_STEP lda
+#else
+#define A_ROW lda
+#define A_STEP 1
+#endif
+
+// Copies `depth` rows by `columns` columns of op(B) to a panel of NR columns, zeros behind them.
+inline void pack_b(__local VEC *restrict panel, __global const STORE *restrict b, const size_t ldb,
+                   const int depth, const int columns) {
+  __local COMPUTE *restrict lanes = (__local COMPUTE *)panel;
+#if TRANS_B
+  // VW rows of the panel at a time, so that they stay in the first level cache while they fill.
+  int k = 0;
+  for (; k + VW <= depth; k += VW) {
+    for (int j = 0; j < columns; ++j) {
+      COMPUTE row[VW];
+      CAT(vstore, VW)(LOAD_VEC(b + j * ldb + k), 0, row);
+#pragma unroll
+      for (int l = 0; l < VW; ++l) lanes[(size_t)(k + l) * NR + j] = row[l];
+    }
+  }
+  for (; k < depth; ++k)
+    for (int j = 0; j < columns; ++j) lanes[(size_t)k * NR + j] = LOAD(b, j * ldb + k);
+  for (int j = columns; j < NR; ++j)
+    for (int p = 0; p < depth; ++p) lanes[(size_t)p * NR + j] = 0;
+#else
+  if (columns == NR) {
+    for (int k = 0; k < depth; ++k, b += ldb, panel += NV) {
+#pragma unroll
+      for (int j = 0; j < NV; ++j) panel[j] = LOAD_VEC(b + j * VW);
+    }
+  } else {
+    for (int k = 0; k < depth; ++k, b += ldb, lanes += NR) {
+      for (int j = 0; j < columns; ++j) lanes[j] = LOAD(b, j);
+      for (int j = columns; j < NR; ++j) lanes[j] = 0;
+    }
+  }
+#endif
+}
+
+#if HAS_C
+#define C_PARAMS , __global const STORE *c, const long c_step, const COMPUTE beta
+#define C_FORWARD(row, column) \
+  , c_panel + (row) * c_row_stride + (column) * c_column_stride, c_column_stride, beta
+#else
+#define C_PARAMS
+#define C_FORWARD(row, column)
+#endif
+
+// Writes a vector of sums, or what is left of it, scaled; `continues`: adds it to earlier products.
+inline void finish_vector(const VEC sum, __global STORE *out, const int lanes, const COMPUTE alpha,
+                          const bool continues C_PARAMS) {
+  if (lanes >= VW) {
+    VEC value = alpha * sum;
+    if (continues) {
+      value += LOAD_VEC(out);
+    } else {
+#if HAS_C
+      if (c_step == 1) {
+        value += beta * LOAD_VEC(c);
+      } else {
+        COMPUTE c_lane[VW];
+        for (int l = 0; l < VW; ++l) c_lane[l] = LOAD(c, l * c_step);
+        value += beta * CAT(vload, VW)(0, c_lane);
+      }
+#endif
+    }
+    STORE_VEC(value, out);
+  } else {
+    COMPUTE lane[VW];
+    CAT(vstore, VW)(alpha * sum, 0, lane);
+    for (int l = 0; l < lanes; ++l) {
+      COMPUTE value = lane[l];
+      if (continues) value += LOAD(out, l);
+#if HAS_C
+      else value += beta * LOAD(c, l * c_step);
+#endif
+      STORE_TO(out, l, value);
+    }
+  }
+}
+
+TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), const int m, const int n,
+                        const int k, const long lda, const long ldb, const long ld_out,
+                        const long c_row_stride, const long c_column_stride, const long a_batch,
+                        const long b_batch, const long c_batch, const long out_batch,
+                        const COMPUTE alpha, const COMPUTE beta, const int rows_per_task) {
+  __local VEC panel[KC * NV];
+#if PARTIAL_ROWS
+  __local VEC partial[PARTIAL_ROWS * NV];
+#endif
+  const int first_row = get_global_id(0) * rows_per_task;
+  const int last_row = min(m, first_row + rows_per_task);
+  const int first_column = get_global_id(1) * NR;
+  const int columns = min(NR, n - first_column);
+  const long batch = get_global_id(2);
+  __global const STORE *restrict a_matrix = CPTR(STORE, a) + batch * a_batch;
+  __global const STORE *restrict b_panel =
+      CPTR(STORE, b) + batch * b_batch + first_column * (TRANS_B ? ldb : 1);
+  __global STORE *out_panel = PTR(STORE, out) + batch * out_batch + first_column;
+#if HAS_C
+  __global const STORE *c_panel =
+      CPTR(STORE, c) + batch * c_batch + first_column * c_column_stride;
+#endif
+
+  int k0 = 0;
+  do {  // Once even for k = 0, which leaves beta * C.
+    const int depth = min(KC, k - k0);
+    const bool is_first = k0 == 0;
+    const bool is_last = k0 + depth >= k;
+    pack_b(panel, b_panel + k0 * (TRANS_B ? 1 : ldb), ldb, depth, columns);
+
+    for (int row = first_row; row < last_row; row += MR) {
+      const int rows = min(MR, last_row - row);
+      VEC sum[MR][NV];
+#pragma unroll
+      for (int i = 0; i < MR; ++i)
+#pragma unroll
+        for (int j = 0; j < NV; ++j) sum[i][j] = (VEC)(0);
+
+      __global const STORE *restrict a_tile = a_matrix + row * A_ROW + k0 * A_STEP;
+      const __local VEC *restrict b_row = panel;
+      if (rows == MR) {
+        for (int p = 0; p < depth; ++p, b_row += NV, a_tile += A_STEP) {
+#pragma unroll
+          for (int i = 0; i < MR; ++i) {
+            const VEC factor = (VEC)(LOAD(a_tile, i * A_ROW));
+#pragma unroll
+            for (int j = 0; j < NV; ++j) sum[i][j] = MUL_ADD(factor, b_row[j], sum[i][j]);
+          }
+        }
+      } else {
+        // Rows that are not there repeat the last one and are not stored.
+        for (int p = 0; p < depth; ++p, b_row += NV, a_tile += A_STEP) {
+#pragma unroll
+          for (int i = 0; i < MR; ++i) {
+            const VEC factor = (VEC)(LOAD(a_tile, min(i, rows - 1) * A_ROW));
+#pragma unroll
+            for (int j = 0; j < NV; ++j) sum[i][j] = MUL_ADD(factor, b_row[j], sum[i][j]);
+          }
+        }
+      }
+
+#pragma unroll
+      for (int i = 0; i < MR; ++i) {
+        if (i < rows) {
+#pragma unroll
+          for (int j = 0; j < NV; ++j) {
+            if (j * VW < columns) {
+#if PARTIAL_ROWS
+              __local VEC *partial_sum = partial + (row - first_row + i) * NV + j;
+              if (!is_first) sum[i][j] += *partial_sum;
+              if (!is_last) {
+                *partial_sum = sum[i][j];
+                continue;
+              }
+              const bool continues = false;
+#else
+              const bool continues = !is_first;
+#endif
+              finish_vector(sum[i][j], out_panel + (row + i) * ld_out + j * VW,
+                            columns - j * VW, alpha, continues C_FORWARD(row + i, j * VW));
+            }
+          }
+        }
+      }
+    }
+    k0 += KC;
+  } while (k0 < k);
+}
+
+#else  // gemv
+
+#define ROWS_AT_ONCE 4
+
+inline COMPUTE sum_of_lanes(const VEC value) {
+  COMPUTE lane[VW];
+  CAT(vstore, VW)(value, 0, lane);
+  for (int half_width = VW / 2; half_width > 0; half_width /= 2)
+    for (int l = 0; l < half_width; ++l) lane[l] += lane[l + half_width];
+  return lane[0];
+}
+
+#if TRANS_A
+#define BLOCK 64  // vectors of sums that stay in the first level cache
+#endif
+
+TASK __kernel void gemv(TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), const int m,
+                        const int k, const long ld, const long out_stride, const long c_stride,
+                        const long matrix_batch, const long x_batch, const long c_batch,
+                        const long out_batch, const COMPUTE alpha, const COMPUTE beta,
+                        const int rows_per_task) {
+  const int first_row = get_global_id(0) * rows_per_task;
+  const int last_row = min(m, first_row + rows_per_task);
+  const long batch = get_global_id(2);
+  __global const STORE *restrict x_vector = CPTR(STORE, x) + batch * x_batch;
+  __global const STORE *restrict rows = CPTR(STORE, matrix) + batch * matrix_batch;
+  __global STORE *out_vector = PTR(STORE, out) + batch * out_batch;
+#if HAS_C
+  __global const STORE *c_vector = CPTR(STORE, c) + batch * c_batch;
+#define FINISH(row, sum) \
+  STORE_TO(out_vector, (row) * out_stride, alpha * (sum) + beta * LOAD(c_vector, (row) * c_stride))
+#else
+#define FINISH(row, sum) STORE_TO(out_vector, (row) * out_stride, alpha * (sum))
+#endif
+
+#if TRANS_A
+  __local VEC sums[BLOCK];
+  for (int block = first_row; block < last_row; block += BLOCK * VW) {
+    const int count = min(BLOCK * VW, last_row - block);
+    const int vectors = count / VW;
+    const int tail = vectors * VW;
+    __local COMPUTE *tail_sums = (__local COMPUTE *)(sums + vectors);
+    for (int j = 0; j < (count + VW - 1) / VW; ++j) sums[j] = (VEC)(0);
+    __global const STORE *restrict column = rows + block;
+    int p = 0;
+    for (; p + ROWS_AT_ONCE <= k; p += ROWS_AT_ONCE, column += ROWS_AT_ONCE * ld) {
+      VEC factor[ROWS_AT_ONCE];
+#pragma unroll
+      for (int r = 0; r < ROWS_AT_ONCE; ++r) factor[r] = (VEC)(LOAD(x_vector, p + r));
+      for (int j = 0; j < vectors; ++j) {
+        VEC sum = sums[j];
+#pragma unroll
+        for (int r = 0; r < ROWS_AT_ONCE; ++r)
+          sum = MUL_ADD(factor[r], LOAD_VEC(column + r * ld + (size_t)j * VW), sum);
+        sums[j] = sum;
+      }
+      for (int l = tail; l < count; ++l)
+        for (int r = 0; r < ROWS_AT_ONCE; ++r)
+          tail_sums[l - tail] += LOAD(x_vector, p + r) * LOAD(column, r * ld + l);
+    }
+    for (; p < k; ++p, column += ld) {
+      const COMPUTE factor = LOAD(x_vector, p);
+      for (int j = 0; j < vectors; ++j)
+        sums[j] = MUL_ADD((VEC)(factor), LOAD_VEC(column + (size_t)j * VW), sums[j]);
+      for (int l = tail; l < count; ++l) tail_sums[l - tail] += factor * LOAD(column, l);
+    }
+    const __local COMPUTE *lanes = (const __local COMPUTE *)sums;
+    for (int l = 0; l < count; ++l) FINISH((long)block + l, lanes[l]);
+  }
+#else
+  for (int row = first_row; row < last_row; row += ROWS_AT_ONCE) {
+    // Rows that are not there repeat the last one and are not stored.
+    __global const STORE *row_start[ROWS_AT_ONCE];
+    VEC sum[ROWS_AT_ONCE];
+#pragma unroll
+    for (int r = 0; r < ROWS_AT_ONCE; ++r) {
+      row_start[r] = rows + min(row + r, last_row - 1) * ld;
+      sum[r] = (VEC)(0);
+    }
+    int p = 0;
+    for (; p + VW <= k; p += VW) {
+      const VEC factor = LOAD_VEC(x_vector + p);
+#pragma unroll
+      for (int r = 0; r < ROWS_AT_ONCE; ++r)
+        sum[r] = MUL_ADD(factor, LOAD_VEC(row_start[r] + p), sum[r]);
+    }
+    for (int r = 0; r < ROWS_AT_ONCE && row + r < last_row; ++r) {
+      COMPUTE total = sum_of_lanes(sum[r]);
+      for (int tail = p; tail < k; ++tail) total += LOAD(x_vector, tail) * LOAD(row_start[r], tail);
+      FINISH((long)row + r, total);
+    }
+  }
+#endif
+}
+#endif

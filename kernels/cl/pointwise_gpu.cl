@@ -1,0 +1,53 @@
+// Element-wise kernel of the GPU family (pointwise.clh): a work-item computes WIDTH neighbouring
+// elements of one contiguous row (NDIM == 1), else one element. INDEX is uint where 32 bits hold
+// every element's number. Grid: enough work-items, rounded up to the work-group size.
+#include "pointwise.clh"
+
+#define OFFSET(k) element_offset(n, &g, k)
+inline long element_offset(INDEX n, const Geometry *g, const int operand) {
+  long offset = 0;
+  for (int d = 0; d < NDIM - 1; ++d) {
+    const INDEX next = n / (INDEX)g->size[d];
+    offset += (long)(n - next * (INDEX)g->size[d]) * g->stride[operand * NDIM + d];
+    n = next;
+  }
+  return offset + (long)n * g->stride[operand * NDIM + NDIM - 1];
+}
+
+#if WIDTH > 1
+// Contiguous (or single) operands only, and a whole number of vectors.
+#define VECTOR_ONE(k, x) const V x = CONVERT(T, LOADV(IN##k, CPTR(MEM(IN##k), x), n * WIDTH));
+#define VECTOR_ZERO(k, x) const V x = (V)(CAT(convert_, T)(LOAD(IN##k, CPTR(MEM(IN##k), x), 0)));
+#define OPERAND_0(k, x) VECTOR_ZERO(k, x)
+#define OPERAND_1(k, x) VECTOR_ONE(k, x)
+#else
+#define OPERAND_0(k, x) const T x = ELEMENT(IN##k, x##_base + x##_offset + OFFSET(k + 1), 0, 0);
+#define OPERAND_1(k, x) OPERAND_0(k, x)
+#define OPERAND_2(k, x) OPERAND_0(k, x)
+#endif
+#define OPERAND_3(k, x) const V x = (V)(x##_value);
+
+__kernel void KERNEL(PARAMS, const Geometry g, const ulong inner) {
+  const INDEX n = (INDEX)get_global_id(0);
+  if (n >= (INDEX)inner) return;
+#if INPUTS > 0
+  CAT(OPERAND_, STEP0)(0, a)
+#endif
+#if INPUTS > 1
+  CAT(OPERAND_, STEP1)(1, b)
+#endif
+#if INPUTS > 2
+  CAT(OPERAND_, STEP2)(2, c)
+#endif
+#if INPUTS > 3
+  CAT(OPERAND_, STEP3)(3, d)
+#endif
+#if INPUTS > 4
+  CAT(OPERAND_, STEP4)(4, e)
+#endif
+#if WIDTH > 1
+  STOREV(OUT, PTR(MEM(OUT), out), n * WIDTH, EXPR);
+#else
+  STORE(OUT, (__global MEM(OUT) *)(out_base + out_offset + OFFSET(0)), 0, EXPR);
+#endif
+}

@@ -1,0 +1,252 @@
+"""Writes the dispatcher registrations of ocl from the marks in kernels/ and the installed torch.
+
+usage: generate.py KERNELS_FOLDER OUTPUT_FOLDER SITE_PACKAGES_OF_TORCH
+
+Reads OCL_POINTWISE, OCL_REDUCTION, OCL_STUB, OCL_SHARED, OCL_STRUCTURED and OCL_NATIVE marks
+(kernels/registration.h), and has torchgen write the same wrappers that PyTorch's own backends get:
+register_ocl_*.cpp and native_functions.h. Everything that depends on torch's version comes from the
+installed torch, so the same sources build with 2.11 to 2.13.
+"""
+
+import pathlib
+import re
+import sys
+
+# Appended, not put in front: an isolated build has other packages of its own, but not torch.
+sys.path.append(sys.argv[3])
+
+import torchgen  # noqa: E402
+from torchgen import dest  # noqa: E402
+from torchgen.gen import get_grouped_native_functions, parse_native_yaml  # noqa: E402
+from torchgen.model import (  # noqa: E402
+    BackendIndex,
+    BackendMetadata,
+    DispatchKey,
+    NativeFunctionsGroup,
+)
+from torchgen.selective_build.selector import SelectiveBuilder  # noqa: E402
+from torchgen.utils import Target  # noqa: E402
+
+SHARED_MARK = re.compile(r'OCL_(?:POINTWISE|REDUCTION|STUB|SHARED)\(\s*"([^"]+)"')
+OWN_MARK = re.compile(r'OCL_(STRUCTURED|NATIVE)\(\s*"([^"]+)",\s*(\w+)\)')
+# torchgen writes structured wrappers for its own backends only; XPU is the plainest of them, and its
+# name is replaced in the text.
+KEY = DispatchKey.XPU
+
+SHARDS = 4  # files of wrappers, to be compiled in parallel (CMakeLists.txt lists them)
+
+
+def read_marks(folder):
+    """-> ({shared operator entry}, {own operator name: (kind, our name)})"""
+    shared, own = [], {}
+    for path in sorted([*folder.glob("*.h"), *folder.glob("*.cpp")]):
+        if path.name == "registration.h":
+            continue
+        text = path.read_text()
+        for match in SHARED_MARK.finditer(text):
+            shared += [entry.strip() for entry in match[1].split(",")]
+        for kind, op, name in OWN_MARK.findall(text):
+            own[op] = (kind, name)
+    return shared, own
+
+
+def entry_matches(entry, function):
+    """Whether "add", "div.Tensor" or "clamp.default" means this function (or its variants)."""
+    name = function.func.name
+    base, _, overload = entry.partition(".")
+    if base not in {name.name.base, str(name.name)}:
+        return False
+    if not overload:
+        return True
+    wanted = "" if overload == "default" else overload
+    return name.overload_name in {wanted, f"{wanted}_out" if wanted else "out"}
+
+
+def functions_of(item):
+    return list(item.functions()) if isinstance(item, NativeFunctionsGroup) else [item]
+
+
+def fallback_guard(function):
+    """Sends tensors of types that no kernel knows to the CPU fallback."""
+    schema = function.func
+    arguments = schema.arguments.flat_all
+    tensors = [a.name for a in arguments if a.type.is_tensor_like() and not a.type.is_list_like()]
+    if not tensors:
+        return ""
+    names = ", ".join(a.name for a in arguments)
+    op = f"at::_ops::{schema.name.unambiguous_name()}"
+    call = "call_fallback_fn_symint" if schema.has_symint() else "call_fallback_fn"
+    return (
+        f"  if (C10_UNLIKELY(ocl::needs_fallback({', '.join(tensors)}))) {{\n"
+        f"    return at::native::{call}<&ocl::fallback, {op}>::call({names});\n"
+        "  }\n"
+    )
+
+
+def add_guards(definitions, registrations, item):
+    """Inserts fallback_guard() as the first statement of each wrapper of `item`."""
+    wrappers = dict(re.findall(r'm\.impl\("([^"]+)",\s*TORCH_FN\((\w+)\)\)', registrations))
+    for function in functions_of(item):
+        wrapper = wrappers.get(str(function.func.name))
+        if wrapper is None:
+            continue
+        head = re.compile(rf"(\b{wrapper}\([^;]*?\) \{{\n)")
+        guard = fallback_guard(function)
+        definitions, count = head.subn(lambda m, g=guard: m[1] + g, definitions, count=1)
+        assert count == 1, f"no definition of {wrapper}"
+    return definitions
+
+
+def main(kernels, output):
+    kernels, output = pathlib.Path(kernels), pathlib.Path(output)
+    packaged = pathlib.Path(torchgen.__file__).parent / "packaged/ATen/native"
+    parsed = parse_native_yaml(
+        str(packaged / "native_functions.yaml"), str(packaged / "tags.yaml")
+    )
+    cpu = parsed.backend_indices[DispatchKey.CPU]
+    cuda = parsed.backend_indices[DispatchKey.CUDA]
+    shared, own = read_marks(kernels)
+
+    index, items, declarations, used = {}, [], [], set()
+
+    def own_mark(item):
+        for function in functions_of(item):
+            if str(function.func.name) in own:
+                return function, *own[str(function.func.name)]
+        return None
+
+    def shared_kernel(item):
+        a, b = cpu.get_kernel(item), cuda.get_kernel(item)
+        # add is written as a "ufunc"; its CPU form goes through the stub.
+        shared = a and b and (a.kernel == b.kernel or a.kernel.startswith("ufunc_"))
+        return a if shared else None
+
+    def take(item):
+        """Puts the operator into the index if a mark means it."""
+        mark = own_mark(item)
+        primary = item.out if isinstance(item, NativeFunctionsGroup) else item
+        if mark:
+            function, kind, name = mark
+            structured = kind == "STRUCTURED"
+            index[primary.func.name] = BackendMetadata(name, structured, "ocl::native")
+            used.add(str(function.func.name))
+            declarations.append((item, kind, name))
+            items.append(item)
+            return
+        hits = [e for e in shared for f in functions_of(item) if entry_matches(e, f)]
+        metadata = shared_kernel(item)
+        if hits and metadata:
+            index[primary.func.name] = metadata
+            used.update(hits)
+            items.append(item)
+
+    for item in get_grouped_native_functions(parsed.native_functions):
+        if isinstance(item, NativeFunctionsGroup) and item.structured:
+            take(item)
+        else:
+            for function in functions_of(item):
+                take(function)
+
+    unknown = sorted({*shared, *own} - used)
+    if unknown:
+        sys.exit(f"kernels/: no operator of this torch is meant by {', '.join(unknown)}")
+
+    backend = BackendIndex(
+        dispatch_key=KEY, use_out_as_primary=True, external=False, device_guard=True, index=index
+    )
+
+    def generate(target, item):
+        register = dest.RegisterDispatchKey(
+            backend,
+            target,
+            SelectiveBuilder.get_nop_selector(),
+            rocm=False,
+            symint=True,
+            class_method_name=None,
+            skip_dispatcher_op_registration=False,
+        )
+        return "\n".join(register(item))
+
+    def generate_item(item):
+        registrations = generate(Target.REGISTRATION, item)
+        text = generate(Target.ANONYMOUS_DEFINITION, item)
+        return add_guards(text, registrations, item), registrations
+
+    helpers = "\n".join(dest.gen_registration_helpers(backend))
+    for shard in range(SHARDS):
+        part = items[shard::SHARDS]
+        text = write_shard(part, [generate_item(item) for item in part], helpers)
+        write_if_changed(output / f"register_ocl_{shard}.cpp", text)
+    write_if_changed(output / "native_functions.h", declare(declarations, backend))
+
+
+def write_if_changed(path, text):
+    """Keeps the file's time where nothing changed, so that nothing is compiled again."""
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def write_shard(items, generated, helpers):
+    names = sorted({f.root_name for item in items for f in functions_of(item)})
+    includes = "\n".join(
+        f"#include <ATen/ops/{name}_native.h>\n#include <ATen/ops/{name}_ops.h>" for name in names
+    )
+    definitions = "\n".join(definition for definition, _ in generated)
+    registrations = "\n".join(registration for _, registration in generated)
+    text = f"""// Generated by kernels/codegen/generate.py.
+#include <ATen/DeviceGuard.h>
+#include <ATen/core/op_registration/adaption.h>
+#include <ATen/native/CPUFallback.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/as_strided_native.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <torch/library.h>
+{includes}
+#include "kernels/factory.h"
+#include "kernels/fallback.h"
+#include "native_functions.h"
+
+namespace at {{
+namespace {{
+{helpers}
+{definitions}
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {{
+{registrations}
+}}
+}}  // namespace
+}}  // namespace at
+"""
+    for theirs, ours in {
+        "at::detail::empty_strided_xpu": "ocl::empty_strided_tensor",
+        "at::detail::empty_xpu": "ocl::empty_tensor",
+        "XPU": "PrivateUse1",
+    }.items():
+        text = text.replace(theirs, ours)
+    return text
+
+
+def declare(declarations, backend):
+    """Declarations of our own implementations, as torchgen declares PyTorch's."""
+    metas, lines = set(), []
+    for item, _, _ in declarations:
+        if isinstance(item, NativeFunctionsGroup):
+            metas.add(item.functional.root_name)
+        lines += dest.compute_native_function_declaration(item, backend)
+    includes = "\n".join(f"#include <ATen/ops/{m}_meta.h>" for m in sorted(metas))
+    body = "\n".join(lines)
+    return f"""// Generated by kernels/codegen/generate.py: the operators that ocl implements itself.
+#pragma once
+#include <ATen/core/Tensor.h>
+{includes}
+
+namespace ocl::native {{
+using at::Tensor;
+using at::Scalar;
+using at::IntArrayRef;
+{body}
+}}  // namespace ocl::native
+"""
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])

@@ -1,0 +1,165 @@
+// Copies: within a device by a kernel, between host and device by maps or transfers, between
+// devices through the host. Also item().
+#include <ATen/ops/_local_scalar_dense.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/view_as_real.h>
+#include <c10/core/DeviceGuard.h>
+#include <torch/library.h>
+
+#include "backend/error.h"
+#include "backend/host_allocator.h"
+#include "backend/transfer.h"
+#include "kernels/host_view.h"
+#include "kernels/pointwise.h"
+#include "kernels/tensors.h"
+
+namespace ocl {
+namespace {
+
+constexpr PointwiseOp kCopy{"copy", "a"};
+
+bool on_ocl(const at::Tensor& tensor) { return tensor.is_privateuseone(); }
+
+// Unsigned type of this size, for copies that keep every bit.
+ScalarType bits_type(size_t element_size) {
+  switch (element_size) {
+    case 1:
+      return ScalarType::Byte;
+    case 2:
+      return ScalarType::UInt16;
+    case 4:
+      return ScalarType::UInt32;
+    default:
+      return ScalarType::UInt64;
+  }
+}
+
+bool needs_host(const Device& device, ScalarType type) {
+  return !has_kernel_type(type) ||
+         (type == ScalarType::Double && !device.properties().has_fp64);
+}
+
+void copy_mapped(const at::Tensor& destination, const at::Tensor& source) {
+  HostViews views;
+  if (on_ocl(source)) views.add(source, MapAccess::kRead);
+  if (on_ocl(destination)) {
+    const bool whole = destination.is_non_overlapping_and_dense();
+    views.add(destination, whole ? MapAccess::kDiscardAndWrite : MapAccess::kReadWrite);
+  }
+  const at::Tensor from = on_ocl(source) ? views.view(source) : source;
+  const at::Tensor to = on_ocl(destination) ? views.view(destination) : destination;
+  to.copy_(from);
+}
+
+void copy_by_kernel(const at::Tensor& destination, const at::Tensor& source) {
+  auto iter = at::TensorIteratorConfig()
+                  .add_output(destination)
+                  .add_const_input(source)
+                  .resize_outputs(false)
+                  .check_all_same_dtype(false)
+                  .check_all_same_device(true)
+                  .build();
+  pointwise(iter, kCopy, {}, source.scalar_type());
+}
+
+void copy_within_device(const at::Tensor& destination, const at::Tensor& source) {
+  const ScalarType from = source.scalar_type(), to = destination.scalar_type();
+  if (from != to) {
+    const Device& device = ocl_device(source);
+    if (needs_host(device, from) || needs_host(device, to)) {
+      return copy_mapped(destination, source);
+    }
+    return copy_by_kernel(destination, source);
+  }
+  if (source.element_size() > 8) {
+    TORCH_CHECK_NOT_IMPLEMENTED(source.is_complex(), "ocl cannot copy tensors of type ", from);
+    return copy_by_kernel(at::view_as_real(destination).view(ScalarType::Long),
+                          at::view_as_real(source).view(ScalarType::Long));
+  }
+  if (has_kernel_type(from) && from != ScalarType::Double) {
+    return copy_by_kernel(destination, source);
+  }
+  const ScalarType bits = bits_type(source.element_size());
+  copy_by_kernel(destination.view(bits), source.view(bits));
+}
+
+bool same_layout(const at::Tensor& a, const at::Tensor& b) {
+  return a.scalar_type() == b.scalar_type() && a.strides() == b.strides() &&
+         a.is_non_overlapping_and_dense() && b.is_non_overlapping_and_dense();
+}
+
+// Pinned memory and same layout: the copy need not block.
+bool copy_pinned(const at::Tensor& destination, const at::Tensor& source) {
+  const at::Tensor& host = on_ocl(source) ? destination : source;
+  if (!same_layout(destination, source) || !is_pinned(host.const_data_ptr())) return false;
+  const at::Tensor& tensor = on_ocl(source) ? source : destination;
+  Stream& stream = stream_of(tensor);
+  cl::Event event;
+  if (on_ocl(source)) {
+    copy_to_host(stream, host.mutable_data_ptr(), view(tensor), tensor.nbytes(), &event);
+  } else {
+    copy_to_device(stream, view(tensor), host.const_data_ptr(), tensor.nbytes(), &event);
+  }
+  record_pinned(host.const_data_ptr(), host.storage().data_ptr().get_context(), stream.unpack());
+  return true;
+}
+
+// Devices with memory of their own: one transfer of contiguous bytes; layout and type change on
+// the side where the data is dense.
+void copy_discrete(const at::Tensor& destination, const at::Tensor& source) {
+  if (on_ocl(source)) {
+    const at::Tensor dense = source.contiguous();
+    const at::Tensor host = at::empty(source.sizes(), source.options().device(at::kCPU));
+    copy_to_host(stream_of(dense), host.mutable_data_ptr(), view(dense), dense.nbytes());
+    destination.copy_(host);
+    return;
+  }
+  const at::Tensor host = source.to(destination.scalar_type()).contiguous();
+  const bool direct = destination.is_contiguous();
+  const at::Tensor dense = direct ? destination : at::empty(source.sizes(), destination.options());
+  copy_to_device(stream_of(dense), view(dense), host.const_data_ptr(), host.nbytes());
+  if (!direct) copy_within_device(destination, dense);
+}
+
+at::Tensor copy_from(const at::Tensor& source_any, const at::Tensor& destination,
+                     bool non_blocking) {
+  const at::Tensor source = source_any.expand_as(destination);
+  if (destination.numel() == 0 || source.is_same(destination)) return destination;
+  if (on_ocl(source) && on_ocl(destination)) {
+    if (source.device() == destination.device()) {
+      copy_within_device(destination, source);
+    } else {
+      copy_mapped(destination, source);
+    }
+    return destination;
+  }
+  const Device& device = ocl_device(on_ocl(source) ? source : destination);
+  if (non_blocking && copy_pinned(destination, source)) return destination;
+  if (device.properties().host_unified_memory) {
+    copy_mapped(destination, source);
+  } else {
+    copy_discrete(destination, source);
+  }
+  return destination;
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& destination) {
+  destination.resize_(source.sizes());
+  return copy_from(source, destination, false);
+}
+
+at::Scalar local_scalar_dense(const at::Tensor& self) {
+  const at::Tensor host = at::empty({}, self.options().device(at::kCPU));
+  copy_to_host(stream_of(self), host.mutable_data_ptr(), view(self), self.element_size());
+  return at::_local_scalar_dense(host);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_copy_from", &copy_from);
+  m.impl("_copy_from_and_resize", &copy_from_and_resize);
+  m.impl("_local_scalar_dense", &local_scalar_dense);
+}
+
+}  // namespace
+}  // namespace ocl

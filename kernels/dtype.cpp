@@ -1,0 +1,114 @@
+#include "kernels/dtype.h"
+
+#include "backend/error.h"
+
+namespace ocl {
+namespace {
+
+const char* name_or_null(ScalarType type) noexcept {
+  switch (type) {
+    case ScalarType::Float:
+      return "f32";
+    case ScalarType::Double:
+      return "f64";
+    case ScalarType::Half:
+      return "f16";
+    case ScalarType::BFloat16:
+      return "bf16";
+    case ScalarType::Char:
+      return "i8";
+    case ScalarType::Short:
+      return "i16";
+    case ScalarType::Int:
+      return "i32";
+    case ScalarType::Long:
+      return "i64";
+    case ScalarType::Byte:
+      return "u8";
+    case ScalarType::UInt16:
+      return "u16";
+    case ScalarType::UInt32:
+      return "u32";
+    case ScalarType::UInt64:
+      return "u64";
+    case ScalarType::Bool:
+      return "b8";
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+const char* dtype_name(ScalarType type) {
+  const char* name = name_or_null(type);
+  TORCH_CHECK_NOT_IMPLEMENTED(name, "ocl has no kernels for tensors of type ", type);
+  return name;
+}
+
+bool has_kernel_type(ScalarType type) noexcept { return name_or_null(type) != nullptr; }
+
+void check_device_has(const Device& device, ScalarType type, const char* op) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      type != ScalarType::Double || device.properties().has_fp64, op,
+      " is not implemented for ocl (float64 on ", device.label(),
+      ", which has no cl_khr_fp64). Use float32, or move the tensor to the CPU; see docs/errors.md");
+}
+
+ScalarType compute_type(ScalarType type) noexcept {
+  return type == ScalarType::Half || type == ScalarType::BFloat16 ? ScalarType::Float : type;
+}
+
+Defines compute_defines(ScalarType compute) {
+  Defines defines;
+  defines.set("COMPUTE", dtype_name(compute));
+  if (c10::isFloatingType(compute)) defines.set("COMPUTE_IS_FLOAT", 1);
+  if (compute == ScalarType::Double) defines.set("COMPUTE_IS_DOUBLE", 1);
+  if (compute == ScalarType::Bool) defines.set("COMPUTE_IS_BOOL", 1);
+  if (c10::isFloatingType(compute) || c10::isSignedType(compute)) {
+    defines.set("COMPUTE_IS_SIGNED", 1);
+  }
+  return defines;
+}
+
+void add_number(Arguments& arguments, const c10::Scalar& value, ScalarType compute) {
+  switch (compute) {
+    case ScalarType::Float:
+    case ScalarType::Half:
+    case ScalarType::BFloat16:
+      arguments.add(value.to<float>());
+      return;
+    case ScalarType::Double:
+      arguments.add(value.to<double>());
+      return;
+    case ScalarType::Char:
+      arguments.add(value.to<int8_t>());
+      return;
+    case ScalarType::Byte:
+      arguments.add(value.to<uint8_t>());
+      return;
+    case ScalarType::Bool:
+      arguments.add(static_cast<uint8_t>(value.to<bool>()));
+      return;
+    case ScalarType::Short:
+      arguments.add(value.to<int16_t>());
+      return;
+    case ScalarType::UInt16:
+      arguments.add(value.to<uint16_t>());
+      return;
+    case ScalarType::Int:
+      arguments.add(value.to<int32_t>());
+      return;
+    case ScalarType::UInt32:
+      arguments.add(value.to<uint32_t>());
+      return;
+    case ScalarType::UInt64:
+      arguments.add(value.to<uint64_t>());
+      return;
+    default:
+      arguments.add(value.to<int64_t>());
+      return;
+  }
+}
+
+}  // namespace ocl

@@ -1,0 +1,31 @@
+// Element types: their names in kernels, what they compute in, and which a device has.
+#pragma once
+
+#include <c10/core/Scalar.h>
+#include <c10/core/ScalarType.h>
+
+#include "backend/launch.h"
+
+namespace ocl {
+
+using c10::ScalarType;
+
+// "f32", "bf16", "b8" ...; an error for types without kernels (complex, quantized, float8).
+const char* dtype_name(ScalarType type);
+
+// Whether kernels know the type at all, on any device.
+bool has_kernel_type(ScalarType type) noexcept;
+
+// Raises an error that names the missing extension when the device lacks the type.
+void check_device_has(const Device& device, ScalarType type, const char* op);
+
+// The type that kernels compute in: float for float16 and bfloat16, else the type itself.
+ScalarType compute_type(ScalarType type) noexcept;
+
+// COMPUTE and its properties, as kernels/cl/math.clh expects.
+Defines compute_defines(ScalarType compute);
+
+// Adds a number as a kernel argument of the given compute type.
+void add_number(Arguments& arguments, const c10::Scalar& value, ScalarType compute);
+
+}  // namespace ocl

@@ -1,0 +1,207 @@
+#include "kernels/fallback.h"
+
+#include <ATen/ops/empty_strided.h>
+#include <torch/library.h>
+
+#include <mutex>
+#include <set>
+
+#include "backend/environment.h"
+#include "backend/error.h"
+#include "kernels/host_view.h"
+#include "kernels/tensors.h"
+
+namespace ocl {
+namespace {
+
+std::mutex stats_mutex;
+std::map<std::string, int64_t> stats;
+
+// "self: float32 [2, 3] on ocl:0, ..." of the tensor arguments.
+std::string describe_arguments(const c10::FunctionSchema& schema,
+                               c10::ArrayRef<c10::IValue> arguments) {
+  std::string text;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!arguments[i].isTensor() || !arguments[i].toTensor().defined()) continue;
+    const at::Tensor& tensor = arguments[i].toTensor();
+    text += str(text.empty() ? "" : ", ", schema.arguments()[i].name(), ": ",
+                tensor.scalar_type(), " ", tensor.sizes(), " on ", tensor.device());
+  }
+  return text;
+}
+
+void count_and_warn(const c10::FunctionSchema& schema, c10::ArrayRef<c10::IValue> arguments) {
+  const std::string name = c10::toString(schema.operator_name());
+  const std::string policy = environment("OCL_FALLBACK", "warn");
+  TORCH_CHECK_VALUE(policy == "warn" || policy == "allow" || policy == "error",
+                    "OCL_FALLBACK must be \"warn\", \"allow\" or \"error\", not \"", policy, "\"");
+  TORCH_CHECK_NOT_IMPLEMENTED(policy != "error", name, " is not implemented for ocl (",
+                              describe_arguments(schema, arguments),
+                              "), and OCL_FALLBACK=error forbids to run it on the CPU; "
+                              "see docs/errors.md");
+  bool first = false;
+  {
+    std::lock_guard lock(stats_mutex);
+    ++stats[name];
+    static std::set<std::string> warned;
+    first = policy == "warn" && warned.insert(name).second;
+  }
+  if (first) {
+    TORCH_WARN(name, " is not implemented for ocl yet and runs on the CPU (",
+               describe_arguments(schema, arguments),
+               "). Results are right, but slower. torch.ocl.fallback_stats() counts such calls; "
+               "OCL_FALLBACK=allow silences this, OCL_FALLBACK=error makes it an error.");
+  }
+}
+
+bool writes(const c10::Argument& argument) {
+  return argument.alias_info() && argument.alias_info()->isWrite();
+}
+
+bool on_ocl(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.device().type() == c10::DeviceType::PrivateUse1;
+}
+
+// Runs one call on CPU tensors over mapped memory, and puts the results back.
+class CpuCall {
+ public:
+  CpuCall(const c10::OperatorHandle& op, torch::jit::Stack* stack)
+      : op_(op), schema_(op.schema()), stack_(stack), begin_(stack->size() - argument_count()) {}
+
+  void run() {
+    for (size_t i = 0; i < argument_count(); ++i) note(i);
+    for (size_t i = 0; i < argument_count(); ++i) replace(i);
+    op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);
+    for (const Pair& pair : pairs_) {
+      if (pair.written) write_back(pair);
+    }
+    const size_t results = schema_.returns().size();
+    for (size_t i = stack_->size() - results; i < stack_->size(); ++i) {
+      (*stack_)[i] = restore((*stack_)[i]);
+    }
+  }
+
+ private:
+  struct Pair {
+    at::Tensor ocl, cpu;
+    bool written;
+  };
+
+  size_t argument_count() const { return schema_.arguments().size(); }
+  c10::IValue& argument(size_t i) { return (*stack_)[begin_ + i]; }
+
+  template <typename Body>
+  static void for_each_tensor(const c10::IValue& value, Body&& body) {
+    if (value.isTensor()) {
+      body(value.toTensor());
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& each : value.toTensorVector()) body(each);
+    } else if (value.isOptionalTensorList()) {
+      for (const std::optional<at::Tensor>& each : value.toOptionalTensorVector()) {
+        if (each) body(*each);
+      }
+    }
+  }
+
+  void note(size_t i) {
+    const MapAccess access =
+        writes(schema_.arguments()[i]) ? MapAccess::kReadWrite : MapAccess::kRead;
+    for_each_tensor(argument(i), [&](const at::Tensor& tensor) {
+      if (!on_ocl(tensor)) return;
+      if (!device_) device_ = tensor.device();
+      views_.add(tensor, access);
+    });
+    if (argument(i).isDevice() && argument(i).toDevice().is_privateuseone()) {
+      device_ = argument(i).toDevice();
+    }
+  }
+
+  at::Tensor to_cpu(const at::Tensor& tensor, bool written) {
+    if (!on_ocl(tensor)) return tensor;
+    pairs_.push_back({tensor, views_.view(tensor), written});
+    return pairs_.back().cpu;
+  }
+
+  void replace(size_t i) {
+    const bool written = writes(schema_.arguments()[i]);
+    c10::IValue& value = argument(i);
+    if (value.isTensor()) {
+      value = to_cpu(value.toTensor(), written);
+    } else if (value.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& each : value.toTensorVector()) list.push_back(to_cpu(each, written));
+      value = list;
+    } else if (value.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (const std::optional<at::Tensor>& each : value.toOptionalTensorVector()) {
+        list.push_back(each ? std::optional(to_cpu(*each, written)) : std::nullopt);
+      }
+      value = list;
+    } else if (value.isDevice() && value.toDevice().is_privateuseone()) {
+      value = c10::Device(at::kCPU);
+    } else if (value.isGenerator() && value.toGenerator().device().is_privateuseone()) {
+      value = c10::IValue();  // the CPU's own generator, which torch.manual_seed seeds alike
+    }
+  }
+
+  // A written argument whose CPU tensor was resized has its data in other memory now.
+  static void write_back(const Pair& pair) {
+    if (pair.cpu.sizes() == pair.ocl.sizes()) return;
+    pair.ocl.resize_(pair.cpu.sizes());
+    pair.ocl.copy_(pair.cpu);
+  }
+
+  at::Tensor restore(const at::Tensor& result) {
+    if (!result.defined()) return result;
+    for (const Pair& pair : pairs_) {
+      if (pair.written && pair.cpu.is_same(result)) return pair.ocl;
+    }
+    at::Tensor moved = at::empty_strided(
+        result.sizes(), result.strides(),
+        result.options().device(device_.value_or(
+            c10::Device(c10::DeviceType::PrivateUse1, current_device()))));
+    moved.copy_(result);
+    return moved;
+  }
+
+  c10::IValue restore(const c10::IValue& value) {
+    if (value.isTensor()) return restore(value.toTensor());
+    if (value.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& each : value.toTensorVector()) list.push_back(restore(each));
+      return list;
+    }
+    return value;
+  }
+
+  const c10::OperatorHandle& op_;
+  const c10::FunctionSchema& schema_;
+  torch::jit::Stack* stack_;
+  size_t begin_;
+  HostViews views_;
+  std::vector<Pair> pairs_;
+  std::optional<c10::Device> device_;
+};
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+}
+
+}  // namespace
+
+void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  count_and_warn(op.schema(), torch::jit::last(*stack, op.schema().arguments().size()));
+  CpuCall(op, stack).run();
+}
+
+std::map<std::string, int64_t> fallback_stats() {
+  std::lock_guard lock(stats_mutex);
+  return stats;
+}
+
+void reset_fallback_stats() {
+  std::lock_guard lock(stats_mutex);
+  stats.clear();
+}
+
+}  // namespace ocl

@@ -1,0 +1,38 @@
+// Operators without a kernel run on the CPU, on mapped memory. OCL_FALLBACK=warn (default: once per
+// operator), allow, or error.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "kernels/dtype.h"
+
+namespace ocl {
+
+void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+// Calls that fell back since the last reset: {"aten::foo": count}.
+std::map<std::string, int64_t> fallback_stats();
+void reset_fallback_stats();
+
+namespace detail {
+inline bool no_kernel_type(const at::Tensor& tensor) {
+  return tensor.defined() && !has_kernel_type(tensor.scalar_type());
+}
+inline bool no_kernel_type(const std::optional<at::Tensor>& tensor) {
+  return tensor && no_kernel_type(*tensor);
+}
+}  // namespace detail
+
+// Whether a tensor's type is unknown to all kernels (complex, quantized, float8).
+template <typename... Tensors>
+bool needs_fallback(const Tensors&... tensors) {
+  return (detail::no_kernel_type(tensors) || ...);
+}
+
+}  // namespace ocl

@@ -1,0 +1,35 @@
+// ocl tensors seen from the host: the memory is mapped, without a copy where host and device share
+// it, and shows as CPU tensors until the object goes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <list>
+
+#include "backend/transfer.h"
+
+namespace ocl {
+
+class HostViews {
+ public:
+  // Notes a tensor that will be viewed; call for all tensors before the first view().
+  void add(const at::Tensor& tensor, MapAccess access);
+
+  // A CPU tensor over the mapped memory. Its storage can be resized: then it owns its memory.
+  at::Tensor view(const at::Tensor& tensor);
+
+ private:
+  // Tensors of one storage share one map, since overlapping maps for writing are undefined.
+  struct Region {
+    const c10::StorageImpl* storage;
+    uintptr_t begin, end;  // addresses as in data_ptr()
+    MapAccess access;
+    DeviceIndex device;
+    std::optional<Mapping> mapping;
+  };
+  Region* find(const at::Tensor& tensor);
+
+  std::list<Region> regions_;
+};
+
+}  // namespace ocl

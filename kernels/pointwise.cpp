@@ -1,0 +1,198 @@
+#include "kernels/pointwise.h"
+
+#include <cstring>
+
+#include "backend/error.h"
+#include "kernels/tensors.h"
+
+namespace ocl {
+namespace {
+
+constexpr int kMaxInputs = 5;
+constexpr int kMaxOperands = kMaxInputs + 1;
+constexpr int kMaxDims = 16;  // after neighbouring dimensions were joined, as on CUDA
+constexpr int kMaxScalars = 4;
+
+enum Step : uint64_t { kZero, kOne, kAny, kValue };
+
+// Mirrors Geometry of cl/pointwise.clh, whose size depends on the number of dimensions.
+struct Geometry {
+  std::array<int64_t, kMaxDims*(1 + kMaxOperands)> words;
+  size_t bytes;
+};
+
+struct Plan {
+  at::TensorIteratorBase& iter;
+  const PointwiseOp& op;
+  c10::ArrayRef<c10::Scalar> scalars;
+  ScalarType compute;
+  Device& device;
+  int ndim;
+  std::array<Step, kMaxOperands> steps{};
+  size_t width = 1;
+  bool wide_index = false;
+
+  int inputs() const { return iter.ntensors() - 1; }
+  int64_t size(int dim) const { return iter.ndim() == 0 ? 1 : iter.shape()[dim]; }
+  int64_t stride(int operand, int dim) const {
+    return iter.ndim() == 0 ? 0 : iter.strides(operand)[dim];
+  }
+};
+
+Step step_of(const at::TensorIteratorBase& iter, int operand) {
+  if (operand > 0 && iter.is_cpu_scalar(operand)) return kValue;
+  if (iter.ndim() == 0) return operand == 0 ? kOne : kZero;
+  const int64_t stride = iter.strides(operand)[0];
+  if (stride == iter.element_size(operand)) return kOne;
+  return stride == 0 && operand > 0 ? kZero : kAny;
+}
+
+Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
+               c10::ArrayRef<c10::Scalar> scalars, std::optional<ScalarType> compute) {
+  TORCH_INTERNAL_ASSERT(iter.noutputs() == 1 && iter.ntensors() <= kMaxOperands &&
+                        scalars.size() <= kMaxScalars);
+  const ScalarType chosen =
+      compute ? *compute : iter.ninputs() == 0 ? iter.dtype(0) : iter.common_dtype();
+  Device& where = device(iter.device(0).index());
+  Plan plan{iter, op, scalars, compute_type(chosen), where, std::max(iter.ndim(), 1)};
+  check_device_has(where, plan.compute, op.name);
+  for (int i = 0; i < iter.ntensors(); ++i) {
+    check_device_has(where, iter.dtype(i), op.name);
+    plan.steps[i] = step_of(iter, i);
+    // The fourth and fifth operand have one form only.
+    if (i > 3 && where.family() == KernelFamily::kCpu && plan.steps[i] != kValue) {
+      plan.steps[i] = kAny;
+    }
+  }
+  if (where.family() == KernelFamily::kCpu) {
+    plan.width = c10::elementSize(plan.compute) == 8 ? where.parameters().vector_width / 2
+                                                     : where.parameters().vector_width;
+  } else {
+    const size_t vector = where.parameters().vector_width;
+    bool dense = plan.ndim == 1 && iter.numel() % static_cast<int64_t>(vector) == 0;
+    for (int i = 0; i < iter.ntensors(); ++i) dense = dense && plan.steps[i] != kAny;
+    plan.width = dense ? vector : 1;
+    plan.wide_index = iter.numel() > INT32_MAX;
+  }
+  return plan;
+}
+
+KernelKey make_key(const Plan& plan) {
+  KernelKey key{reinterpret_cast<uint64_t>(plan.op.expression)};
+  key.by[0] = static_cast<uint64_t>(plan.compute);
+  for (int i = 0; i < plan.iter.ntensors(); ++i) {
+    key.by[0] = key.by[0] << 8 | static_cast<uint64_t>(plan.iter.dtype(i));
+    key.by[1] = key.by[1] << 2 | plan.steps[i];
+  }
+  key.by[2] = static_cast<uint64_t>(plan.ndim) << 32 | plan.scalars.size() << 16 |
+              plan.width << 1 | (plan.wide_index ? 1 : 0);
+  return key;
+}
+
+KernelSource make_source(const Plan& plan) {
+  const bool cpu = plan.device.family() == KernelFamily::kCpu;
+  static constexpr std::array kSteps{"STEP_ZERO", "STEP_ONE", "STEP_ANY", "STEP_VALUE"};
+  std::string name = plan.op.name;
+  if (const size_t suffix = name.rfind("_stub"); suffix != std::string::npos) name.resize(suffix);
+  if (plan.ndim > 1) name += "_strided";
+  for (int i = plan.iter.ntensors() - 1; i >= 0; --i) {
+    name += str("_", dtype_name(plan.iter.dtype(i)));
+  }
+  Defines defines = compute_defines(plan.compute);
+  defines.set("KERNEL", name)
+      .set("WIDTH", static_cast<int64_t>(plan.width))
+      .set("NDIM", plan.ndim)
+      .set("INPUTS", plan.inputs())
+      .set("OUT", dtype_name(plan.iter.dtype(0)))
+      // The GPU skeleton pastes the step's number.
+      .set("STEP_OUT", cpu ? kSteps[plan.steps[0]] : std::to_string(plan.steps[0]));
+  for (int i = 0; i < plan.inputs(); ++i) {
+    const Step step = plan.steps[i + 1];
+    defines.set(str("IN", i), dtype_name(plan.iter.dtype(i + 1)))
+        .set(str("STEP", i), cpu ? kSteps[step] : std::to_string(step));
+  }
+  std::string scalars;
+  for (size_t i = 0; i < plan.scalars.size(); ++i) scalars += str(", const T s", i);
+  defines.set("SCALARS", scalars).set("EXPR", str("(", plan.op.expression, ")"));
+  if (!cpu) defines.set("INDEX", plan.wide_index ? "ulong" : "uint");
+  return {cpu ? "pointwise_cpu.cl" : "pointwise_gpu.cl", name, defines};
+}
+
+Geometry make_geometry(const Plan& plan) {
+  Geometry geometry;
+  const int operands = plan.iter.ntensors();
+  for (int d = 0; d < plan.ndim; ++d) {
+    geometry.words[d] = plan.size(d);
+    for (int i = 0; i < operands; ++i) {
+      geometry.words[plan.ndim * (1 + i) + d] = plan.stride(i, d);
+    }
+  }
+  geometry.bytes = sizeof(int64_t) * plan.ndim * (1 + operands);
+  return geometry;
+}
+
+c10::Scalar read_cpu_scalar(const at::TensorIteratorBase& iter, int operand) {
+  const at::TensorBase& tensor = iter.tensor_base(operand);
+  const void* data = tensor.const_data_ptr();
+#define OCL_CASE(type, name) \
+  case ScalarType::name:     \
+    return c10::Scalar(*static_cast<const type*>(data));
+  switch (tensor.scalar_type()) {
+    AT_FORALL_SCALAR_TYPES_AND3(Bool, Half, BFloat16, OCL_CASE)
+    default:
+      TORCH_CHECK_NOT_IMPLEMENTED(false, "ocl has no kernels for CPU scalars of type ",
+                                  tensor.scalar_type());
+  }
+#undef OCL_CASE
+}
+
+}  // namespace
+
+void pointwise(at::TensorIteratorBase& iter, const PointwiseOp& op,
+               c10::ArrayRef<c10::Scalar> scalars, std::optional<ScalarType> compute) {
+  if (iter.numel() == 0) return;
+  TORCH_CHECK(iter.ndim() <= kMaxDims, op.name, ": tensors of ", iter.ndim(),
+              " dimensions that cannot be joined are beyond the ", kMaxDims, " that ocl supports");
+  const Plan plan = make_plan(iter, op, scalars, compute);
+  const Kernel& kernel =
+      find_kernel(plan.device, make_key(plan), [&] { return make_source(plan); });
+  Stream& stream = current_stream(plan.device.index());
+  Arguments arguments(stream, kernel);
+  for (int i = 0; i < iter.ntensors(); ++i) {
+    if (plan.steps[i] == kValue) {
+      add_number(arguments, read_cpu_scalar(iter, i), plan.compute);
+    } else {
+      arguments.add(resolve(iter.data_ptr(i)));
+    }
+  }
+  for (const c10::Scalar& scalar : scalars) {
+    add_number(arguments, scalar, plan.compute);
+  }
+  const Geometry geometry = make_geometry(plan);
+  arguments.add_bytes(geometry.words.data(), geometry.bytes);
+
+  const auto numel = static_cast<size_t>(iter.numel());
+  const DeviceParameters& parameters = plan.device.parameters();
+  if (plan.device.family() == KernelFamily::kGpu) {
+    const size_t items = numel / plan.width;
+    const size_t group = parameters.work_group_size;
+    arguments.add(uint64_t{items}).enqueue({(items + group - 1) / group * group}, {group});
+    return;
+  }
+  // Few long rows are cut into segments, many short ones are given out by the handful.
+  const size_t inner = static_cast<size_t>(plan.size(0)), rows = numel / inner;
+  const size_t tasks =
+      std::clamp<size_t>(numel / parameters.grain, 1, parameters.tasks);
+  const size_t per_row = std::max<size_t>(1, tasks / rows);
+  const size_t lanes = (inner + plan.width - 1) / plan.width;
+  const size_t segment = (lanes + per_row - 1) / per_row * plan.width;
+  const size_t segments = rows * ((inner + segment - 1) / segment);
+  const size_t per_task = (segments + tasks - 1) / tasks;
+  arguments.add(uint64_t{inner})
+      .add(uint64_t{rows})
+      .add(uint64_t{segment})
+      .add(uint64_t{per_task})
+      .enqueue({(segments + per_task - 1) / per_task}, {1});
+}
+
+}  // namespace ocl

@@ -1,0 +1,22 @@
+// Element-wise kernels over a TensorIterator: promotion, broadcasting and memory order are PyTorch's
+// work; here the iteration becomes one launch of a specialised kernel (cl/pointwise.clh).
+#pragma once
+
+#include <ATen/native/TensorIterator.h>
+
+#include "kernels/dtype.h"
+
+namespace ocl {
+
+struct PointwiseOp {
+  const char* name;        // of the kernel, for profiles
+  const char* expression;  // in a, b, c, ... and s0, s1, ...
+};
+
+// Runs the expression for every element. `compute` overrides the type that is computed in: by
+// default the iterator's common type, else the output's.
+void pointwise(at::TensorIteratorBase& iter, const PointwiseOp& op,
+               c10::ArrayRef<c10::Scalar> scalars = {},
+               std::optional<ScalarType> compute = std::nullopt);
+
+}  // namespace ocl

@@ -1,0 +1,22 @@
+// How an operator comes to ocl. These four marks are all that registers one: the generator
+// (kernels/codegen) reads them from the sources and writes the dispatcher wrappers with torchgen, so
+// that shapes, promotion, out=, in-place forms, device guards and error texts are PyTorch's own.
+//
+//   OCL_STUB("index.Tensor", index_stub, &index_kernel);
+//     PyTorch's implementation, our kernel behind its DispatchStub. A name without an overload
+//     ("add") means all overloads whose implementation CPU and CUDA share; "clamp.default" the one
+//     without a name. In-place and out= forms come along.
+//   OCL_SHARED("relu")
+//     PyTorch's implementation, which calls other operators of ours.
+//   OCL_STRUCTURED("mm.out", mm)(const Tensor& self, const Tensor& mat2, const Tensor& out) {...}
+//     PyTorch's meta function, our implementation (structured operators).
+//   OCL_NATIVE("convolution_overrideable", convolution)
+//     Our implementation ocl::native::convolution, declared by the generated header.
+#pragma once
+
+#include <ATen/native/DispatchStub.h>
+
+#define OCL_STUB(ops, stub, kernel) REGISTER_PRIVATEUSE1_DISPATCH(stub, kernel)
+#define OCL_SHARED(ops) static_assert(true, ops)
+#define OCL_STRUCTURED(op, name) void structured_##name::impl
+#define OCL_NATIVE(op, name) static_assert(true, op)

@@ -1,0 +1,62 @@
+// The extension module torch_ocl._C: names for Python, no logic.
+#include <torch/csrc/Device.h>
+#include <torch/csrc/Generator.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "backend/allocator.h"
+#include "backend/launch.h"
+#include "backend/program_cache.h"
+#include "backend/stream.h"
+#include "generator/generator.h"
+#include "kernels/fallback.h"
+
+namespace py = pybind11;
+using py::literals::operator""_a;
+
+PYBIND11_MODULE(_C, m) {
+  using namespace ocl;
+  m.attr("built_for_torch") = OCL_BUILT_FOR_TORCH;
+
+  py::class_<DeviceProperties>(m, "DeviceProperties")
+#define OCL_PROPERTY(name) .def_readonly(#name, &DeviceProperties::name)
+      OCL_PROPERTY(name) OCL_PROPERTY(vendor) OCL_PROPERTY(platform) OCL_PROPERTY(driver_version)
+          OCL_PROPERTY(version) OCL_PROPERTY(type) OCL_PROPERTY(total_memory)
+              OCL_PROPERTY(max_allocation) OCL_PROPERTY(local_memory)
+                  OCL_PROPERTY(max_work_group_size) OCL_PROPERTY(max_compute_units)
+                      OCL_PROPERTY(native_vector_width_float) OCL_PROPERTY(has_fp64)
+                          OCL_PROPERTY(has_fp16) OCL_PROPERTY(has_int64_atomics)
+                              OCL_PROPERTY(has_subgroups) OCL_PROPERTY(host_unified_memory)
+                                  OCL_PROPERTY(version_major) OCL_PROPERTY(version_minor)
+#undef OCL_PROPERTY
+          .def_property_readonly("kernel_family",
+                                 [](const DeviceProperties& p) { return family_name(p.family); });
+
+  m.def("init", &initialize);
+  m.def("is_initialized", &initialized);
+  m.def("is_in_bad_fork", &in_bad_fork);
+  m.def("device_count", [] { return int{device_count()}; });
+  m.def("current_device", [] { return int{current_device()}; });
+  m.def("set_device", &set_current_device);
+  m.def(
+      "properties", [](DeviceIndex index) { return device(index).properties(); }, "device"_a);
+  m.def("synchronize", &synchronize, py::call_guard<py::gil_scoped_release>());
+
+  m.def("empty_cache", [] { Allocator::instance().emptyCache(); });
+  m.def("memory_info",
+        [](DeviceIndex index) { return Allocator::instance().getMemoryInfo(index); });
+  m.def("set_memory_fraction", [](double fraction, DeviceIndex index) {
+    Allocator::instance().set_memory_fraction(fraction, index);
+  });
+
+  m.def("default_generator", [](DeviceIndex index) { return default_generator(index); });
+
+  m.def("fallback_stats", &fallback_stats);
+  m.def("reset_fallback_stats", &reset_fallback_stats);
+  m.def("last_kernel", &last_kernel);
+  m.def("launch_count", &launch_count);
+  m.def("program_cache_stats", [] {
+    const ProgramCacheStats stats = program_cache_stats();
+    return std::map<std::string, uint64_t>{{"built", stats.built}, {"loaded", stats.loaded}};
+  });
+  m.def("store_launched_programs", &store_launched_programs);
+}

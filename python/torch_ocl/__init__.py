@@ -1,0 +1,57 @@
+"""The device "ocl" for PyTorch: any OpenCL device runs tensors, autograd and training.
+
+PyTorch loads this package by itself (`import torch` is enough); TORCH_DEVICE_BACKEND_AUTOLOAD=0
+turns that off. Afterwards `torch.ocl` is the device's module, as `torch.cuda` is for CUDA.
+
+    import torch
+    x = torch.randn(3, 3, device="ocl")
+    print(x @ x)
+"""
+
+import sys
+import warnings
+
+__version__ = "0.1.0"
+
+
+def _autoload() -> None:
+    """Entry point of the group torch.backends; importing this package has done the work."""
+
+
+def _load() -> None:
+    import torch
+
+    from . import _C, ocl
+
+    built, found = _C.built_for_torch, torch.__version__.split("+")[0]
+    if built.split(".")[:2] != found.split(".")[:2]:
+        raise ImportError(
+            f"torch_ocl was built for PyTorch {built}, but {found} is installed: "
+            "install torch-ocl again"
+        )
+    torch.utils.rename_privateuse1_backend("ocl")
+    torch._register_device_module("ocl", ocl)
+    unsupported = [torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4]
+    torch.utils.generate_methods_for_privateuse1_backend(
+        for_tensor=True,
+        for_module=True,
+        for_packed_sequence=True,
+        for_storage=True,
+        unsupported_dtype=unsupported,
+    )
+    ocl._at_start()
+
+
+def _inside_import_of_torch() -> bool:
+    torch = sys.modules.get("torch")
+    return bool(torch and getattr(torch.__spec__, "_initializing", False))
+
+
+_autoloading = _inside_import_of_torch()
+try:
+    _load()
+except Exception as error:
+    if not _autoloading:
+        raise
+    # A broken plugin must not take `import torch` down with it.
+    warnings.warn(f"torch_ocl could not be loaded, so there is no device 'ocl': {error}")

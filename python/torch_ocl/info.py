@@ -1,0 +1,90 @@
+"""Lists the OpenCL devices that torch-ocl finds, and says what to do when there is none.
+
+python -m torch_ocl.info
+"""
+
+import ctypes
+import importlib.metadata
+import os
+import pathlib
+import platform
+import sys
+
+import torch
+
+VARIABLES = [
+    "OCL_VISIBLE_DEVICES",
+    "OCL_KERNEL_FAMILY",
+    "OCL_FALLBACK",
+    "OCL_LAUNCH_BLOCKING",
+    "OCL_CACHE_DIR",
+    "OCL_KERNEL_DIR",
+    "OCL_DUMP_DIR",
+    "OCL_ICD_VENDORS",
+    "TORCH_DEVICE_BACKEND_AUTOLOAD",
+]
+NO_DEVICE = """\
+No OpenCL device found.
+  {loader}
+  {drivers}
+To get one:
+  a GPU           install the vendor's driver package, for example nvidia-opencl-icd,
+                  intel-opencl-icd or mesa-opencl-icd on Debian and Ubuntu
+  any CPU         apt install pocl-opencl-icd
+  an x86-64 CPU   pip install torch-ocl[runtime], and see docs/install.md
+Inside a container, GPUs must be handed in (--device /dev/dri, or --gpus all).\
+"""
+
+
+def no_device_help():
+    """What was found of OpenCL on this machine, and what to install."""
+    try:
+        ctypes.CDLL("libOpenCL.so.1")
+        loader = "OpenCL loader (libOpenCL.so.1): found"
+    except OSError:
+        loader = "OpenCL loader (libOpenCL.so.1): missing; apt install ocl-icd-libopencl1"
+    vendors = pathlib.Path(os.environ.get("OCL_ICD_VENDORS", "/etc/OpenCL/vendors"))
+    names = sorted(file.name for file in vendors.glob("*.icd"))
+    drivers = f"drivers in {vendors}: {', '.join(names) or 'none'}"
+    return NO_DEVICE.format(loader=loader, drivers=drivers)
+
+
+def size(count):
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**10:.0f} KiB"
+
+
+def describe(index):
+    p = torch.ocl.get_device_properties(index)
+    flags = ["fp64", "fp16", "int64_atomics", "subgroups"]
+    has = [name.replace("_", " ") for name in flags if getattr(p, f"has_{name}")]
+    lacks = [name.replace("_", " ") for name in flags if not getattr(p, f"has_{name}")]
+    rows = {
+        "platform": f"{p.platform}, {p.version}, driver {p.driver_version}",
+        "type": f"{p.type} by {p.vendor}, {p.max_compute_units} compute units",
+        "memory": f"{size(p.total_memory)}, largest buffer {size(p.max_allocation)}"
+        + (", shared with the host" if p.host_unified_memory else ""),
+        "work-groups": f"up to {p.max_work_group_size}, local memory {size(p.local_memory)}, "
+        f"{p.native_vector_width_float} floats per vector",
+        "has": ", ".join(has) or "OpenCL 1.2 and fp32 only",
+        "lacks": ", ".join(lacks) or "nothing",
+        "kernels": f"{p.kernel_family} family",
+    }
+    print(f'\nocl:{index} "{p.name}"')
+    for key, value in rows.items():
+        print(f"  {key:12} {value}")
+
+
+def main():
+    version = importlib.metadata.version("torch-ocl")
+    print(f"torch-ocl {version}, PyTorch {torch.__version__}, Python {platform.python_version()}")
+    for name in VARIABLES:
+        if name in os.environ:
+            print(f"{name}={os.environ[name]}")
+    if not (hasattr(torch, "ocl") and torch.ocl.is_available()):
+        sys.exit("\n" + no_device_help())
+    for index in range(torch.ocl.device_count()):
+        describe(index)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Streams (in-order OpenCL queues) and events."""
+
+import torch
+
+from .devices import _index
+
+
+class Stream(torch.Stream):
+    """A queue of a device; work on different streams may overlap.
+
+    Args:
+        device: the device; the current one by default.
+        priority: negative for high, as in torch.cuda; honoured where the driver has priorities.
+    """
+
+    def __new__(cls, device=None, priority=0, **kwargs):
+        if kwargs:
+            return super().__new__(cls, **kwargs)
+        return super().__new__(cls, torch.device("ocl", _index(device)), priority=priority)
+
+
+class Event(torch.Event):
+    """A mark in a stream.
+
+    Args:
+        enable_timing: whether elapsed_time() will be used; device time, in milliseconds.
+    """
+
+    def __new__(cls, enable_timing=False, blocking=False, interprocess=False):
+        return super().__new__(
+            cls, "ocl", enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
+        )
+
+
+def current_stream(device=None) -> torch.Stream:
+    """The stream that operators on the device go to in this thread."""
+    return torch.accelerator.current_stream(torch.device("ocl", _index(device)))
+
+
+def default_stream(device=None) -> torch.Stream:
+    """The stream that is current unless another was set."""
+    index = _index(device)
+    return torch.Stream(stream_id=0, device_index=index, device_type=_DEVICE_TYPE)
+
+
+def set_stream(stream: torch.Stream | None) -> None:
+    """Makes a stream current on its device, in this thread; None does nothing."""
+    if stream is not None:
+        torch.accelerator.set_stream(stream)
+
+
+class stream:
+    """Context manager that makes a stream, and its device, current; None does nothing."""
+
+    def __init__(self, stream: torch.Stream | None):
+        self.stream = stream
+
+    def __enter__(self):
+        if self.stream is not None:
+            self.stream.__enter__()
+        return self
+
+    def __exit__(self, *exc_info):
+        if self.stream is not None:
+            self.stream.__exit__(*exc_info)
+        return False
+
+
+# Number of the device type PrivateUse1, whose name is "ocl" only after this module was imported.
+_DEVICE_TYPE = 20

@@ -1,0 +1,65 @@
+"""torch_ocl.demo, torch_ocl.info and the example of the README, run as users run them."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def run(*arguments, **variables):
+    environment = {**os.environ, "OCL_FALLBACK": "error", **variables}
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+def test_demo(tmp_path):
+    result = run("-m", "torch_ocl.demo", "--device", "ocl:0", "--output", tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    accuracies = [float(number) for number in re.findall(r"([\d.]+)%", result.stdout)]
+    assert len(accuracies) == 3, result.stdout  # ocl, CPU, ocl after loading the checkpoint
+    assert min(accuracies) >= 97
+    assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "checkpoint.pt").exists()
+    assert "100%" in result.stderr, "no progress bar"
+
+
+def test_demo_fails_below_the_required_accuracy(tmp_path):
+    result = run("-m", "torch_ocl.demo", "--device", "cpu", "--epochs", "1", "--output", tmp_path)
+    assert result.returncode == 1
+    assert re.search(r"The accuracy .* is below 97%", result.stderr)
+
+
+@pytest.mark.parametrize("device", ["ocl:99", "nonsense"])
+def test_demo_refuses_a_device_that_does_not_exist(device):
+    result = run("-m", "torch_ocl.demo", "--device", device)
+    assert result.returncode == 2
+    assert "--device" in result.stderr and "Traceback" not in result.stderr
+
+
+def test_info():
+    result = run("-m", "torch_ocl.info", OCL_LAUNCH_BLOCKING="0")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert re.search(r'^ocl:0 ".+"$', result.stdout, re.MULTILINE)
+    assert "OCL_LAUNCH_BLOCKING=0" in result.stdout
+
+
+@pytest.mark.parametrize("module", ["torch_ocl.info", "torch_ocl.demo"])
+def test_without_a_device_both_say_what_to_install(module, tmp_path):
+    result = run("-m", module, OCL_ICD_VENDORS=str(tmp_path))
+    assert result.returncode == 1
+    assert "No OpenCL device found" in result.stderr
+    assert "apt install pocl-opencl-icd" in result.stderr
+    assert "pip install torch-ocl[runtime]" in result.stderr
+
+
+def test_example_of_the_readme():
+    example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
+    result = run("-c", example)
+    assert result.returncode == 0, result.stderr
+    assert float(result.stdout.split()[0]) < 0.3

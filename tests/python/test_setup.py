@@ -1,0 +1,101 @@
+"""Set-up: Makefile, pyproject.toml and docs agree with each other and with the code."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+ENVIRONMENT = ROOT / "docs/environment.md"
+
+
+def dry_run(*arguments):
+    """The commands that make would run."""
+    clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "RUNTIME")}
+    command = ["make", "--dry-run", "--no-print-directory", *arguments]
+    result = subprocess.run(command, cwd=ROOT, env=clean, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_autoload_entry_point_exists():
+    entry_point = PROJECT["entry-points"]["torch.backends"]["torch_ocl"]
+    module, function = entry_point.split(":")
+    assert module == "torch_ocl"
+    source = (ROOT / "python/torch_ocl/__init__.py").read_text()
+    assert re.search(rf"^def {function}\(\)", source, re.MULTILINE)
+
+
+def test_pytorch_is_a_dependency_but_no_build_requirement():
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    assert not any(requirement.startswith("torch") for requirement in build)
+    assert "torch>=2.11,<2.14" in PROJECT["dependencies"]
+
+
+@pytest.mark.parametrize("target", ["demo", "test"])
+def test_main_targets_do_the_set_up(target):
+    commands = dry_run(target)
+    assert "system_packages.sh" in commands
+    assert "cmake --build build" in commands
+    assert "intel" not in commands, "the download of Intel's runtime is only for those who ask"
+
+
+@pytest.mark.parametrize("target", ["demo", "test"])
+def test_runtime_can_be_chosen(target):
+    assert re.search(r"with_runtime\.py intel .*", dry_run(target, "RUNTIME=intel"))
+
+
+def test_help_lists_targets():
+    text = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True).stdout
+    for target in ("demo", "test", "lint", "format", "build", "wheel", "info", "clean"):
+        assert re.search(rf"^  {target} ", text, re.MULTILINE), text
+
+
+def test_system_packages_names_what_is_missing(tmp_path):
+    """Without root and sudo: nothing is installed, the message tells what to install."""
+    for name in ("sh", "ldconfig", "grep"):
+        found = shutil.which(name, path="/bin:/usr/bin:/sbin:/usr/sbin")
+        (tmp_path / name).symlink_to(found)
+    for name, script in {"dpkg-query": "exit 1", "id": "echo 1000"}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    script = ROOT / "tests/tools/system_packages.sh"
+    variables = {"PATH": str(tmp_path), "PYTHON": sys.executable}
+    # The script looks for ldconfig in /sbin; sudo is in /usr/bin, which this PATH leaves out.
+    result = subprocess.run(["sh", script, "extra"], env=variables, capture_output=True, text=True)
+    assert result.returncode == 1
+    assert re.search(r"apt-get install .*ninja-build .*pocl-opencl-icd .*extra", result.stderr)
+
+
+def test_runtime_that_is_not_known_is_refused():
+    script = ROOT / "tests/tools/with_runtime.py"
+    result = subprocess.run(
+        [sys.executable, script, "cuda", "true"], capture_output=True, text=True
+    )
+    assert result.returncode != 0
+    assert "pocl|intel|both|rusticl|oclgrind" in result.stderr
+
+
+def test_every_environment_variable_is_documented():
+    used = set()
+    for folder in ("backend", "generator", "guard", "serialization", "kernels", "python"):
+        for file in (ROOT / folder).rglob("*"):
+            if file.suffix in (".cpp", ".h", ".py"):
+                text = file.read_text()
+                used |= set(re.findall(r'environment(?:_flag)?\("(OCL_\w+)"', text))
+                used |= set(re.findall(r'environ(?:\.get)?[\[(]"(OCL_\w+)"', text))
+    documented = set(re.findall(r"^\| `(OCL_\w+)`", ENVIRONMENT.read_text(), re.MULTILINE))
+    assert used
+    assert used <= documented, f"not in docs/environment.md: {sorted(used - documented)}"
+
+
+def test_info_shows_every_documented_variable():
+    documented = re.findall(r"^\| `(OCL_\w+)`", ENVIRONMENT.read_text(), re.MULTILINE)
+    source = (ROOT / "python/torch_ocl/info.py").read_text()
+    assert [name for name in documented if f'"{name}"' not in source] == []

@@ -1,0 +1,19 @@
+"""Checks an installed wheel: autoload, embedded kernels, nothing from the source tree.
+
+usage: PYTHONPATH=FOLDER python check_wheel.py FOLDER
+"""
+
+import os
+import pathlib
+import sys
+
+os.environ.pop("OCL_KERNEL_DIR", None)
+
+import torch
+
+x = torch.ones(3, device="ocl")
+assert (x + x).sum().item() == 6
+
+folder = pathlib.Path(sys.modules["torch_ocl"].__file__).resolve().parents[1]
+assert folder == pathlib.Path(sys.argv[1]).resolve(), f"torch_ocl was imported from {folder}"
+print(f"the wheel in {folder} works on {torch.ocl.get_device_properties(0).name}")

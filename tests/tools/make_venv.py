@@ -1,0 +1,73 @@
+"""Makes the virtual environment that torch-ocl is built and tested in.
+
+usage: python make_venv.py VENV [--torch VERSION] [--import-from FOLDER] [--extra NAME]...
+
+PyTorch comes from the Python that runs this script if it has one of 2.11 to 2.13, otherwise from
+PyPI. Everything else is what pyproject.toml lists under the extras (default: demo and dev).
+"""
+
+import argparse
+import importlib.metadata
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+import tomllib
+import venv
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def existing_torch():
+    """The site-packages folder of a usable torch of this Python, or None."""
+    try:
+        version = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    if not (2, 11) <= tuple(int(part) for part in version.split(".")[:2]) <= (2, 13):
+        print(f"PyTorch {version} is not one of 2.11 to 2.13: installing another in the venv")
+        return None
+    return pathlib.Path(importlib.util.find_spec("torch").origin).parents[1]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("venv", type=pathlib.Path)
+    parser.add_argument("--torch", metavar="VERSION")
+    parser.add_argument("--import-from", type=pathlib.Path)
+    parser.add_argument("--extra", action="append")
+    args = parser.parse_args()
+
+    folder = args.venv.resolve()
+    python = folder / "bin" / "python"
+    if not python.exists():
+        print(f"Making {folder}")
+        venv.create(folder, with_pip=True, symlinks=True)
+    site = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    packages = []
+    for extra in args.extra or ["demo", "dev"]:
+        packages += wanted["optional-dependencies"][extra]
+    torch_site = None
+    if args.torch:
+        torch_link = site / "existing_torch.pth"
+        inside = pathlib.Path(sys.prefix).resolve() == folder
+        torch_site = None if inside else existing_torch()
+        # pip must not see that folder's packages: their commands are not in this venv.
+        torch_link.unlink(missing_ok=True)
+        if torch_site is None:
+            packages = [f"torch=={args.torch}", *wanted["dependencies"][1:], *packages]
+    environment = {**os.environ, "PYTHONPATH": ""}
+    pip = [python, "-m", "pip", "install", "--disable-pip-version-check"]
+    subprocess.run([*pip, *packages], check=True, env=environment)
+
+    if torch_site is not None:
+        print(f"Using PyTorch from {torch_site}")
+        torch_link.write_text(f"{torch_site}\n")
+    if args.import_from:
+        (site / "torch_ocl_build.pth").write_text(f"{args.import_from.resolve()}\n")
+
+
+main()

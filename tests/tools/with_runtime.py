@@ -1,0 +1,114 @@
+"""Runs a command with one OpenCL runtime visible, whatever else the system has.
+
+usage: with_runtime.py pocl|intel|both|rusticl|oclgrind COMMAND...
+       with_runtime.py --write        only writes .runtimes/NAME/*.icd for the runtimes found here
+
+Under oclgrind, the command fails when a kernel reads or writes out of bounds or has a data race.
+"""
+
+import importlib.metadata
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+
+RUNTIMES = pathlib.Path(__file__).resolve().parents[2] / ".runtimes"
+INSTALL = {
+    "pocl": "apt install pocl-opencl-icd",
+    "intel": "make intel-runtime",
+    "rusticl": "apt install mesa-opencl-icd",
+    "oclgrind": "apt install oclgrind",
+}
+
+
+def intel_library():
+    try:
+        files = importlib.metadata.files("intel-opencl-rt")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    found = [file.locate().resolve() for file in files if file.name == "libintelocl.so"]
+    return str(found[0]) if found else None
+
+
+def system_library(name):
+    icd = pathlib.Path("/etc/OpenCL/vendors") / f"{name}.icd"
+    return icd.read_text().strip() if icd.exists() else None
+
+
+def libraries():
+    """{runtime: its library, or None where it is not installed}"""
+    oclgrind = pathlib.Path("/usr/lib/oclgrind/liboclgrind-rt-icd.so")
+    return {
+        "pocl": system_library("pocl"),
+        "intel": intel_library(),
+        "rusticl": system_library("rusticl"),
+        "oclgrind": str(oclgrind) if oclgrind.exists() else None,
+    }
+
+
+def write_folders(found):
+    groups = {name: [name] for name in found} | {"both": ["pocl", "intel"]}
+    for group, names in groups.items():
+        if not all(found[name] for name in names):
+            continue
+        folder = RUNTIMES / group
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            icd = folder / f"{name}.icd"
+            text = found[name] + "\n"
+            if not icd.exists() or icd.read_text() != text:
+                icd.write_text(text)
+
+
+def environment(runtime, found):
+    result = {**os.environ, "OCL_ICD_VENDORS": str(RUNTIMES / runtime)}
+    if runtime in ("intel", "both"):
+        folders = [str(pathlib.Path(found["intel"]).parent), os.environ.get("LD_LIBRARY_PATH")]
+        result["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, folders))
+    if runtime == "rusticl":
+        result["RUSTICL_ENABLE"] = "llvmpipe"
+    return result
+
+
+def run_oclgrind(command, variables):
+    """Every process that the command starts reports into one pipe, by way of /proc."""
+    read_end, write_end = os.pipe()
+    variables["OCLGRIND_DATA_RACES"] = "1"
+    variables["OCLGRIND_LOG"] = f"/proc/{os.getpid()}/fd/{write_end}"
+    reports = []
+
+    def collect():
+        for line in os.fdopen(read_end):
+            reports.append(line)
+            sys.stderr.write(line)
+
+    reader = threading.Thread(target=collect)
+    reader.start()
+    code = subprocess.call(command, env=variables)
+    os.close(write_end)
+    reader.join()
+    if any(line.strip() for line in reports):
+        print("oclgrind found errors in kernels, see above", file=sys.stderr)
+        return code or 1
+    return code
+
+
+def main():
+    found = libraries()
+    write_folders(found)
+    if sys.argv[1:] == ["--write"]:
+        return
+    if len(sys.argv) < 3 or sys.argv[1] not in [*INSTALL, "both"]:
+        sys.exit(__doc__)
+    runtime, command = sys.argv[1], sys.argv[2:]
+    for name in ["pocl", "intel"] if runtime == "both" else [runtime]:
+        if not found[name]:
+            sys.exit(f"The OpenCL runtime {name} is not installed: {INSTALL[name]}")
+    variables = environment(runtime, found)
+    if runtime == "oclgrind":
+        sys.exit(run_oclgrind(command, variables))
+    os.execvpe(command[0], command, variables)
+
+
+main()
