@@ -1,5 +1,8 @@
 #include "backend/allocator.h"
 
+#include <c10/core/DeviceGuard.h>
+
+#include <algorithm>
 #include <array>
 #include <deque>
 
@@ -22,7 +25,10 @@ class DeviceCache {
     std::unique_lock lock(mutex_);
     collect_pending(/*wait=*/false);
     if (Block* block = cache_.take(bytes, stream)) return block;
-    const size_t segment_bytes = BufferCache::segment_size(BufferCache::round_size(bytes));
+    // Rounding up must not put a request beyond what the device can serve.
+    const size_t rounded = BufferCache::round_size(bytes);
+    const size_t segment_bytes = std::max(
+        rounded, std::min(BufferCache::segment_size(rounded), device_.properties().max_allocation));
     Segment* segment = create_segment(segment_bytes);
     if (!segment) {
       cache_.stats().num_alloc_retries += 1;
@@ -258,12 +264,10 @@ std::vector<StreamId> Allocator::other_streams(const BufferView& view, StreamId 
 void resize_storage(const c10::Storage& storage, size_t bytes) {
   c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
   TORCH_CHECK(impl->resizable(), "Trying to resize storage that is not resizable");
-  const DeviceIndex former = current_device();
-  set_current_device(storage.device().index());
+  const c10::DeviceGuard guard(storage.device());
   c10::DataPtr resized = Allocator::instance().allocate(bytes);
   Allocator::instance().copy_data(resized.mutable_get(), impl->data(),
                                   std::min(bytes, impl->nbytes()));
-  set_current_device(former);
   impl->set_data_ptr(std::move(resized));
   impl->set_nbytes(bytes);
 }

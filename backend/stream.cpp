@@ -113,7 +113,7 @@ bool Stream::idle() {
   const uint64_t commands = commands_.load(std::memory_order_relaxed);
   if (!idle_marker_() || idle_commands_ != commands) {
     idle_marker_ = marker();
-    idle_commands_ = commands_.load(std::memory_order_relaxed);
+    idle_commands_ = commands + 1;  // the marker; not what other threads have enqueued since
   }
   return idle_marker_.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>() == CL_COMPLETE;
 }

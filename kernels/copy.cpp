@@ -1,6 +1,8 @@
 // Copies: within a device by a kernel, between host and device by maps or transfers, between
 // devices through the host. Also item().
+#include <ATen/ops/_conj.h>
 #include <ATen/ops/_local_scalar_dense.h>
+#include <ATen/ops/_neg_view.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/view_as_real.h>
@@ -122,10 +124,32 @@ void copy_discrete(const at::Tensor& destination, const at::Tensor& source) {
   if (!direct) copy_within_device(destination, dense);
 }
 
+// The tensor over the same memory without the marks of lazy conjugation and negation.
+at::Tensor physical(const at::Tensor& tensor) {
+  const at::Tensor plain = tensor.is_conj() ? at::_conj(tensor) : tensor;
+  return plain.is_neg() ? at::_neg_view(plain) : plain;
+}
+
+bool is_lazy(const at::Tensor& tensor) { return tensor.is_conj() || tensor.is_neg(); }
+
+// Copies what is in memory, then conjugates and negates it there.
+void copy_lazy(const at::Tensor& destination, const at::Tensor& source) {
+  const at::Tensor target = physical(destination);
+  target.copy_(physical(source));
+  if (target.is_complex() && source.is_conj() != destination.is_conj()) {
+    at::view_as_real(target).select(-1, 1).neg_();
+  }
+  if (source.is_neg() != destination.is_neg()) target.neg_();
+}
+
 at::Tensor copy_from(const at::Tensor& source_any, const at::Tensor& destination,
                      bool non_blocking) {
   const at::Tensor source = source_any.expand_as(destination);
   if (destination.numel() == 0 || source.is_same(destination)) return destination;
+  if (is_lazy(source) || is_lazy(destination)) {
+    copy_lazy(destination, source);
+    return destination;
+  }
   if (on_ocl(source) && on_ocl(destination)) {
     if (source.device() == destination.device()) {
       copy_within_device(destination, source);

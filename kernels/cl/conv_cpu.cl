@@ -5,7 +5,7 @@
 // of output pixels is the same run at a constant offset, so a register tile of output channels by
 // pixels needs one vector load and MR multiply-adds per tap and vector.
 //
-// Defines: VW, lanes of a vector. conv_taps: MR output channels by NV vectors of pixels are a tile.
+// Defines: VW, lanes of a vector, 4, 8 or 16. conv_taps: MR output channels by NV vectors of pixels are a tile.
 // conv_weight_grad: WEIGHT_ROWS output channels by WEIGHT_TAPS taps are a tile.
 //
 // Padded layout, a scratch buffer of floats:
@@ -222,12 +222,18 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
 #endif
 
 #ifdef WEIGHT_ROWS
+// In halves of vectors: PoCL does not vectorise the loop over lanes.
 inline float sum_of_lanes(const VEC value) {
-  float lane[VW];
-  STORE_FLOATS(value, lane);
-  for (int half_width = VW / 2; half_width > 0; half_width /= 2)
-    for (int l = 0; l < half_width; ++l) lane[l] += lane[l + half_width];
-  return lane[0];
+#if VW == 16
+  const float8 half_sum = value.lo + value.hi;
+  const float4 quarter_sum = half_sum.lo + half_sum.hi;
+#elif VW == 8
+  const float4 quarter_sum = value.lo + value.hi;
+#else
+  const float4 quarter_sum = value;
+#endif
+  const float2 pair = quarter_sum.lo + quarter_sum.hi;
+  return pair.x + pair.y;
 }
 
 TASK __kernel void conv_weight_grad(TENSOR(parts), CTENSOR(x), CTENSOR(grad), CTENSOR(tap_offset),

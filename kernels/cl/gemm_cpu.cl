@@ -3,7 +3,7 @@
 // Defines
 //   STORE, COMPUTE    element type in memory, type of the arithmetic; COMPUTE_IS_INTEGER for integers
 //   LOAD(p, i), STORE_TO(p, i, value), LOAD_VEC(p), STORE_VEC(value, p): memory access in COMPUTE
-//   VW                lanes of a COMPUTE vector
+//   VW                lanes of a COMPUTE vector: 4, 8 or 16
 //   TRANS_A, TRANS_B  0: the operand is stored row-major as A[m][k], B[k][n]; 1: as A[k][m], B[n][k]
 //   HAS_C             0: C and beta are not used; C is not read
 //   gemm only
@@ -211,12 +211,18 @@ TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), const i
 
 #define ROWS_AT_ONCE 4
 
+// In halves of vectors: PoCL does not vectorise a loop over lanes.
 inline COMPUTE sum_of_lanes(const VEC value) {
-  COMPUTE lane[VW];
-  CAT(vstore, VW)(value, 0, lane);
-  for (int half_width = VW / 2; half_width > 0; half_width /= 2)
-    for (int l = 0; l < half_width; ++l) lane[l] += lane[l + half_width];
-  return lane[0];
+#if VW == 16
+  const CAT(COMPUTE, 8) half_sum = value.lo + value.hi;
+  const CAT(COMPUTE, 4) quarter_sum = half_sum.lo + half_sum.hi;
+#elif VW == 8
+  const CAT(COMPUTE, 4) quarter_sum = value.lo + value.hi;
+#else
+  const CAT(COMPUTE, 4) quarter_sum = value;
+#endif
+  const CAT(COMPUTE, 2) pair = quarter_sum.lo + quarter_sum.hi;
+  return pair.x + pair.y;
 }
 
 #if TRANS_A

@@ -1,0 +1,150 @@
+// Direct convolution of any geometry, up to three spatial dimensions (size 1 where there are fewer),
+// all tensors contiguous: the GPU family, the element types that conv_cpu.cl has not, and the
+// reference of tests.
+//
+// Defines
+//   STORE, COMPUTE    element type in memory, type of the arithmetic
+//   LOAD(p, i), STORE_TO(p, i, value)   memory access in COMPUTE
+//   WG_SIZE           work-group size of conv_weight_grad, a power of two
+//
+// Arguments: `in` is the input's side, `out` the output's; *_channels are those of one group.
+//   input  [images][groups * in_channels][in_d][in_h][in_w]
+//   weight [groups * out_channels][in_channels][kernel_d][kernel_h][kernel_w]
+//   output [images][groups * out_channels][out_d][out_h][out_w]
+//
+// conv_forward      output from input, weight, bias. Global size (at least out_d * out_h * out_w,
+//                   images * groups * out_channels)
+// conv_data_grad    input (or the output of a transposed convolution) from output, weight, and a
+//                   bias of groups * in_channels. Global size (at least in_d * in_h * in_w,
+//                   images * groups * in_channels)
+// conv_weight_grad  weight from input and output. Work-group (WG_SIZE, 1), global size (WG_SIZE,
+//                   elements of weight)
+// The local size of the first two is free. bias is not read where has_bias is 0.
+#include "common.clh"
+
+#define GEOMETRY                                                                          \
+  const int images, const int groups, const int in_channels, const int out_channels,      \
+      const int in_d, const int in_h, const int in_w, const int out_d, const int out_h,    \
+      const int out_w, const int kernel_d, const int kernel_h, const int kernel_w,         \
+      const int stride_d, const int stride_h, const int stride_w, const int pad_d,         \
+      const int pad_h, const int pad_w, const int dilation_d, const int dilation_h,        \
+      const int dilation_w
+
+__kernel void conv_forward(TENSOR(output), CTENSOR(input), CTENSOR(weight), CTENSOR(bias),
+                           const int has_bias, GEOMETRY) {
+  const size_t out_plane = (size_t)out_d * out_h * out_w;
+  const size_t in_plane = (size_t)in_d * in_h * in_w;
+  const int taps = kernel_d * kernel_h * kernel_w;
+  const size_t position = get_global_id(0);
+  if (position >= out_plane) return;
+  const size_t plane = get_global_id(1);
+  const size_t image = plane / (groups * out_channels);
+  const int channel = plane % (groups * out_channels);
+  const size_t first_in = (image * groups + channel / out_channels) * in_channels;
+  const int x = position % out_w;
+  const int y = position / out_w % out_h;
+  const int z = position / ((size_t)out_w * out_h);
+
+  __global const STORE *restrict source = CPTR(STORE, input) + first_in * in_plane;
+  __global const STORE *restrict kernel_row =
+      CPTR(STORE, weight) + (size_t)channel * in_channels * taps;
+  COMPUTE sum = has_bias ? LOAD(CPTR(STORE, bias), channel) : 0;
+  for (int c = 0; c < in_channels; ++c, source += in_plane) {
+    for (int kd = 0; kd < kernel_d; ++kd) {
+      const int from_z = z * stride_d - pad_d + kd * dilation_d;
+      for (int kh = 0; kh < kernel_h; ++kh) {
+        const int from_y = y * stride_h - pad_h + kh * dilation_h;
+        for (int kw = 0; kw < kernel_w; ++kw, ++kernel_row) {
+          const int from_x = x * stride_w - pad_w + kw * dilation_w;
+          if (from_z >= 0 && from_z < in_d && from_y >= 0 && from_y < in_h && from_x >= 0 &&
+              from_x < in_w)
+            sum += LOAD(source, ((size_t)from_z * in_h + from_y) * in_w + from_x) *
+                   LOAD(kernel_row, 0);
+        }
+      }
+    }
+  }
+  STORE_TO(PTR(STORE, output), plane * out_plane + position, sum);
+}
+
+__kernel void conv_data_grad(TENSOR(input), CTENSOR(output), CTENSOR(weight), CTENSOR(bias),
+                             const int has_bias, GEOMETRY) {
+  const size_t out_plane = (size_t)out_d * out_h * out_w;
+  const size_t in_plane = (size_t)in_d * in_h * in_w;
+  const int taps = kernel_d * kernel_h * kernel_w;
+  const size_t position = get_global_id(0);
+  if (position >= in_plane) return;
+  const size_t plane = get_global_id(1);
+  const size_t image = plane / (groups * in_channels);
+  const int channel = plane % (groups * in_channels);
+  const int group = channel / in_channels;
+  const int x = position % in_w;
+  const int y = position / in_w % in_h;
+  const int z = position / ((size_t)in_w * in_h);
+
+  __global const STORE *restrict source =
+      CPTR(STORE, output) + (image * groups + group) * out_channels * out_plane;
+  __global const STORE *restrict kernel_start =
+      CPTR(STORE, weight) +
+      ((size_t)group * out_channels * in_channels + channel % in_channels) * taps;
+  COMPUTE sum = has_bias ? LOAD(CPTR(STORE, bias), channel) : 0;
+  for (int kd = 0; kd < kernel_d; ++kd) {
+    const int at_z = z + pad_d - kd * dilation_d;
+    if (at_z < 0 || at_z % stride_d != 0 || at_z / stride_d >= out_d) continue;
+    for (int kh = 0; kh < kernel_h; ++kh) {
+      const int at_y = y + pad_h - kh * dilation_h;
+      if (at_y < 0 || at_y % stride_h != 0 || at_y / stride_h >= out_h) continue;
+      for (int kw = 0; kw < kernel_w; ++kw) {
+        const int at_x = x + pad_w - kw * dilation_w;
+        if (at_x < 0 || at_x % stride_w != 0 || at_x / stride_w >= out_w) continue;
+        const size_t from =
+            ((size_t)(at_z / stride_d) * out_h + at_y / stride_h) * out_w + at_x / stride_w;
+        const int tap = (kd * kernel_h + kh) * kernel_w + kw;
+        for (int o = 0; o < out_channels; ++o)
+          sum += LOAD(source, o * out_plane + from) *
+                 LOAD(kernel_start, (size_t)o * in_channels * taps + tap);
+      }
+    }
+  }
+  STORE_TO(PTR(STORE, input), plane * in_plane + position, sum);
+}
+
+// The output positions of all images are dealt to the work-items, whose sums are added in a tree.
+__kernel __attribute__((reqd_work_group_size(WG_SIZE, 1, 1))) void conv_weight_grad(
+    TENSOR(weight), CTENSOR(input), CTENSOR(output), GEOMETRY) {
+  __local COMPUTE sums[WG_SIZE];
+  const size_t out_plane = (size_t)out_d * out_h * out_w;
+  const size_t in_plane = (size_t)in_d * in_h * in_w;
+  const int item = get_local_id(0);
+  const size_t element = get_global_id(1);
+  const int kw = element % kernel_w;
+  const int kh = element / kernel_w % kernel_h;
+  const int kd = element / ((size_t)kernel_w * kernel_h) % kernel_d;
+  const size_t pair = element / ((size_t)kernel_w * kernel_h * kernel_d);
+  const int channel = pair / in_channels;
+  const int in_channel = channel / out_channels * in_channels + pair % in_channels;
+
+  COMPUTE sum = 0;
+  for (int image = 0; image < images; ++image) {
+    __global const STORE *restrict source =
+        CPTR(STORE, input) + ((size_t)image * groups * in_channels + in_channel) * in_plane;
+    __global const STORE *restrict grad =
+        CPTR(STORE, output) + ((size_t)image * groups * out_channels + channel) * out_plane;
+    for (size_t position = item; position < out_plane; position += WG_SIZE) {
+      const int from_x = (int)(position % out_w) * stride_w - pad_w + kw * dilation_w;
+      const int from_y = (int)(position / out_w % out_h) * stride_h - pad_h + kh * dilation_h;
+      const int from_z =
+          (int)(position / ((size_t)out_w * out_h)) * stride_d - pad_d + kd * dilation_d;
+      if (from_z >= 0 && from_z < in_d && from_y >= 0 && from_y < in_h && from_x >= 0 &&
+          from_x < in_w)
+        sum += LOAD(grad, position) *
+               LOAD(source, ((size_t)from_z * in_h + from_y) * in_w + from_x);
+    }
+  }
+  sums[item] = sum;
+  for (int half_size = WG_SIZE / 2; half_size > 0; half_size /= 2) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (item < half_size) sums[item] += sums[item + half_size];
+  }
+  if (item == 0) STORE_TO(PTR(STORE, weight), element, sums[0]);
+}

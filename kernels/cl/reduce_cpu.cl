@@ -1,0 +1,121 @@
+// Reduction kernels of the CPU family (reduce.clh).
+//   reduce_rows: reduced dimension 0 is the fastest; IN_ONE where it is contiguous.
+//     A task takes `per_task` outputs of one part. Grid: tasks, parts.
+//   reduce_columns: kept dimension 0 is contiguous; a task takes WIDTH * COLUMNS neighbouring
+//     outputs of one part, all reduced elements. Grid: column blocks, kept rows, parts.
+// Reduced elements are walked in rows of reduced dimension 0. A part is a range of rows, or of the
+// elements of the only row.
+#include "reduce.clh"
+
+#define UNROLL 4
+
+inline V lane_numbers(void) {
+  T lane[WIDTH];
+  for (int l = 0; l < WIDTH; ++l) lane[l] = (T)l;
+  return CAT(vload, WIDTH)(0, lane);
+}
+
+inline T merge_lanes(const V acc) {
+  T lane[WIDTH];
+  CAT(vstore, WIDTH)(acc, 0, lane);
+  for (int step = WIDTH / 2; step > 0; step /= 2)
+    for (int l = 0; l < step; ++l) lane[l] = MERGE(lane[l], lane[l + step]);
+  return lane[0];
+}
+
+#define ELEMENT_AT(p, stride) CAT(convert_, T)(LOAD(IN, (__global const MEM(IN) *)(p), 0))
+
+inline V load_lanes(__global const char *p, const long stride, const int count) {
+  T lane[WIDTH];
+  for (int l = 0; l < WIDTH; ++l) lane[l] = l < count ? ELEMENT_AT(p + l * stride, 0) : (T)0;
+  return CAT(vload, WIDTH)(0, lane);
+}
+
+#ifdef IN_ONE
+#define LOAD_VECTOR(p, i) CONVERT(T, LOADV(IN, (__global const MEM(IN) *)(p), i))
+#else
+#define LOAD_VECTOR(p, i) load_lanes((p) + (i) * stride, stride, WIDTH)
+#endif
+
+TASK __kernel void reduce_rows(CTENSOR(in), TENSOR(out), const Shape s, const ulong per_task) {
+  const ulong part = get_global_id(1);
+  const long stride = s.reduced_in[0];
+  const ulong row_size = s.reduced_size[0], rows = s.elements / row_size;
+  // The range of this part, in rows, or in the elements of the only row.
+  const ulong whole = rows > 1 ? rows : row_size;
+  ulong share = (whole + s.parts - 1) / s.parts;
+  if (rows == 1) share = (share + WIDTH - 1) / WIDTH * WIDTH;
+  const ulong from = min(part * share, whole), to = min(from + share, whole);
+  const V lanes = lane_numbers();
+  const ulong last = min((get_global_id(0) + 1) * per_task, s.outputs);
+  for (ulong n = get_global_id(0) * per_task; n < last; ++n) {
+    __global const char *base = in_base + in_offset + kept_offset(n, &s, 0);
+    V acc[UNROLL];
+    for (int u = 0; u < UNROLL; ++u) acc[u] = (V)(INIT);
+    for (ulong row = rows > 1 ? from : 0; row < (rows > 1 ? to : 1); ++row) {
+      const ulong start = rows > 1 ? 0 : from;
+      const long size = (long)((rows > 1 ? row_size : to) - start);
+      __global const char *p = base + reduced_offset(row, &s, 1) + (long)start * stride;
+      long i = 0;
+      for (; i + UNROLL * WIDTH <= size; i += UNROLL * WIDTH)
+        for (int u = 0; u < UNROLL; ++u) {
+          const V a = LOAD_VECTOR(p, i + u * WIDTH);
+          acc[u] = STEP(acc[u], a);
+        }
+      for (; i + WIDTH <= size; i += WIDTH) {
+        const V a = LOAD_VECTOR(p, i);
+        acc[0] = STEP(acc[0], a);
+      }
+      if (i < size) {
+        const V a = load_lanes(p + i * stride, stride, (int)(size - i));
+        const V next = STEP(acc[0], a);
+        acc[0] = lanes < C(size - i) ? next : acc[0];
+      }
+    }
+    const V left = MERGE(acc[0], acc[1]), right = MERGE(acc[2], acc[3]);
+    const T result = merge_lanes(MERGE(left, right));
+    const ulong count = s.count;
+    STORE_RESULT(output_of(out_base + out_offset, n, part, &s), result);
+  }
+}
+
+TASK __kernel void reduce_columns(CTENSOR(in), TENSOR(out), const Shape s) {
+  const ulong columns = s.kept_size[0];
+  const ulong column = get_global_id(0) * (WIDTH * COLUMNS);
+  const ulong kept_row = get_global_id(1), part = get_global_id(2);
+  const ulong share = (s.elements + s.parts - 1) / s.parts;
+  const ulong from = min(part * share, s.elements), to = min(from + share, s.elements);
+  const int width = (int)min((ulong)(WIDTH * COLUMNS), columns - column);
+  const ulong first = kept_row * columns + column;  // number of the first output
+  __global const char *base = in_base + in_offset + kept_offset(first, &s, 0);
+  V acc[COLUMNS];
+  for (int c = 0; c < COLUMNS; ++c) acc[c] = (V)(INIT);
+  for (ulong n = from; n < to;) {
+    // Along reduced dimension 0 as far as it goes.
+    const ulong at = n % s.reduced_size[0];
+    const ulong run = min(s.reduced_size[0] - at, to - n);
+    __global const char *p = base + reduced_offset(n, &s, 0);
+    for (ulong i = 0; i < run; ++i, p += s.reduced_in[0]) {
+      if (width == WIDTH * COLUMNS) {
+        for (int c = 0; c < COLUMNS; ++c) {
+          const V a = CONVERT(T, LOADV(IN, (__global const MEM(IN) *)p, c * WIDTH));
+          acc[c] = STEP(acc[c], a);
+        }
+      } else {
+        for (int c = 0; c < COLUMNS && c * WIDTH < width; ++c) {
+          const V a = load_lanes(p + c * WIDTH * sizeof(MEM(IN)), sizeof(MEM(IN)),
+                                 min(WIDTH, width - c * WIDTH));
+          acc[c] = STEP(acc[c], a);
+        }
+      }
+    }
+    n += run;
+  }
+  const ulong count = s.count;
+  for (int c = 0; c < COLUMNS; ++c) {
+    T lane[WIDTH];
+    CAT(vstore, WIDTH)(acc[c], 0, lane);
+    for (int l = 0; l < WIDTH && c * WIDTH + l < width; ++l)
+      STORE_RESULT(output_of(out_base + out_offset, first + c * WIDTH + l, part, &s), lane[l]);
+  }
+}

@@ -1,0 +1,55 @@
+// Reduction kernels of the GPU family (reduce.clh). GROUP: the work-group size.
+//   reduce_group: a work-group per output and part. Grid: outputs * GROUP, parts.
+//   reduce_item: a work-item per output, all reduced elements; for outputs that are neighbours in
+//     memory. Grid: outputs rounded up to GROUP, parts.
+#include "reduce.clh"
+
+inline void part_range(const Shape *s, const ulong part, ulong *from, ulong *to) {
+  const ulong share = (s->elements + s->parts - 1) / s->parts;
+  *from = min(part * share, s->elements);
+  *to = min(*from + share, s->elements);
+}
+
+#define ELEMENT(n) \
+  CAT(convert_, T)(LOAD(IN, (__global const MEM(IN) *)(base + reduced_offset(n, &s, 0)), 0))
+
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void reduce_group(
+    CTENSOR(in), TENSOR(out), const Shape s, const ulong per_task) {
+  __local T partial[GROUP];
+  const ulong output = get_group_id(0), part = get_group_id(1);
+  const uint item = get_local_id(0);
+  __global const char *base = in_base + in_offset + kept_offset(output, &s, 0);
+  ulong from, to;
+  part_range(&s, part, &from, &to);
+  T acc = INIT;
+  for (ulong n = from + item; n < to; n += GROUP) {
+    const T a = ELEMENT(n);
+    acc = STEP(acc, a);
+  }
+  partial[item] = acc;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (uint step = GROUP / 2; step > 0; step /= 2) {
+    if (item < step) partial[item] = MERGE(partial[item], partial[item + step]);
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  if (item == 0) {
+    const ulong count = s.count;
+    const T result = partial[0];
+    STORE_RESULT(output_of(out_base + out_offset, output, part, &s), result);
+  }
+}
+
+__kernel void reduce_item(CTENSOR(in), TENSOR(out), const Shape s) {
+  const ulong output = get_global_id(0), part = get_global_id(1);
+  if (output >= s.outputs) return;
+  __global const char *base = in_base + in_offset + kept_offset(output, &s, 0);
+  ulong from, to;
+  part_range(&s, part, &from, &to);
+  T acc = INIT;
+  for (ulong n = from; n < to; ++n) {
+    const T a = ELEMENT(n);
+    acc = STEP(acc, a);
+  }
+  const ulong count = s.count;
+  STORE_RESULT(output_of(out_base + out_offset, output, part, &s), acc);
+}

@@ -1,0 +1,37 @@
+// Launches over units of neighbouring elements (rows, say) that serve both kernel families;
+// cl/grid.clh is the kernels' side.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+
+#include "backend/launch.h"
+
+namespace ocl {
+
+struct UnitGrid {
+  Range global, local;
+  uint64_t per_item;  // units of a work-item
+};
+
+// `units` of `inner` elements each; `cost` of an element, compared with an addition.
+inline UnitGrid unit_grid(const Device& device, size_t units, size_t inner, size_t cost = 1) {
+  const DeviceParameters& parameters = device.parameters();
+  if (device.family() == KernelFamily::kGpu) {
+    const size_t x = std::min<size_t>(std::bit_ceil(inner), 64);
+    const size_t y = std::min<size_t>(64, parameters.work_group_size) / x;
+    return {{(inner + x - 1) / x * x, (units + y - 1) / y * y}, {x, y}, 1};
+  }
+  const size_t tasks = std::clamp<size_t>(units * inner * cost / parameters.grain, 1,
+                                          parameters.tasks);
+  const size_t per_item = (units + tasks - 1) / tasks;
+  const size_t rows = (units + per_item - 1) / per_item;
+  return {{std::clamp<size_t>(tasks / rows, 1, inner), rows}, {1, 1}, per_item};
+}
+
+// The family, as cl/grid.clh asks for it.
+inline void define_grid(Defines& defines, const Device& device) {
+  if (device.family() == KernelFamily::kCpu) defines.set("TASKS", 1);
+}
+
+}  // namespace ocl

@@ -1,0 +1,151 @@
+#include "kernels/reduce.h"
+
+#include <ATen/ops/empty.h>
+
+#include "backend/error.h"
+#include "kernels/reduce_shape.h"
+#include "kernels/tensors.h"
+
+namespace ocl {
+namespace {
+
+constexpr size_t kColumns = 4;        // vectors of neighbouring outputs per task
+constexpr size_t kPartElements = 4096;  // a part has at least this many reduced elements
+
+struct Plan {
+  const Reduction& op;
+  Device& device;
+  ScalarType in, out, compute;
+  ReduceShape shape;
+  bool columns = false;   // neighbouring outputs together, else neighbouring reduced elements
+  bool contiguous = false;  // along reduced dimension 0
+  bool partial = false;   // first of two launches
+  bool merging = false;   // second of two launches
+  size_t width = 1;
+  size_t group = 1;
+};
+
+KernelKey make_key(const Plan& plan) {
+  KernelKey key{reinterpret_cast<uint64_t>(plan.op.step)};
+  key.by[0] = static_cast<uint64_t>(plan.in) << 16 | static_cast<uint64_t>(plan.out) << 8 |
+              static_cast<uint64_t>(plan.compute);
+  key.by[1] = plan.shape.kept.size() << 16 | plan.shape.reduced.size() << 8 |
+              uint64_t{plan.columns} << 3 | uint64_t{plan.contiguous} << 2 |
+              uint64_t{plan.partial} << 1 | uint64_t{plan.merging};
+  key.by[2] = reinterpret_cast<uint64_t>(plan.op.finish);
+  return key;
+}
+
+KernelSource make_source(const Plan& plan) {
+  const bool cpu = plan.device.family() == KernelFamily::kCpu;
+  Defines defines = compute_defines(plan.compute);
+  defines.set("WIDTH", static_cast<int64_t>(plan.width))
+      .set("IN", dtype_name(plan.in))
+      .set("OUT", dtype_name(plan.out))
+      .set("KEPT", static_cast<int64_t>(plan.shape.kept.size()))
+      .set("REDUCED", static_cast<int64_t>(plan.shape.reduced.size()))
+      .set("INIT", str("((T)(", plan.op.init, "))"))
+      .set("STEP(acc, a)", str("(", plan.merging ? "MERGE(acc, a)" : plan.op.step, ")"))
+      .set("MERGE(x, y)", str("(", plan.op.merge, ")"))
+      .set("FINISH(acc)", str("(", plan.op.finish, ")"));
+  if (plan.partial) defines.set("PARTIAL", 1);
+  if (plan.contiguous) defines.set("IN_ONE", 1);
+  std::string kernel = plan.columns ? "reduce_columns" : "reduce_rows";
+  if (cpu) {
+    defines.set("COLUMNS", kColumns);
+  } else {
+    defines.set("GROUP", static_cast<int64_t>(plan.group));
+    kernel = plan.columns ? "reduce_item" : "reduce_group";
+  }
+  return {cpu ? "reduce_cpu.cl" : "reduce_gpu.cl", kernel, defines};
+}
+
+void run(const Plan& plan, const BufferView& in, const BufferView& out) {
+  const Kernel& kernel =
+      find_kernel(plan.device, make_key(plan), [&] { return make_source(plan); });
+  Stream& stream = current_stream(plan.device.index());
+  Arguments arguments(stream, kernel);
+  arguments.add(in).add(out);
+  plan.shape.bind(arguments);
+  const size_t outputs = plan.shape.outputs(), parts = plan.shape.parts;
+  if (plan.device.family() == KernelFamily::kGpu) {
+    const size_t items = plan.columns ? (outputs + plan.group - 1) / plan.group * plan.group
+                                      : outputs * plan.group;
+    if (!plan.columns) arguments.add(uint64_t{1});
+    arguments.enqueue({items, parts}, {plan.group});
+    return;
+  }
+  if (plan.columns) {
+    const size_t block = plan.width * kColumns, columns = plan.shape.kept[0].size;
+    arguments.enqueue({(columns + block - 1) / block, outputs / columns, parts}, {});
+    return;
+  }
+  const size_t tasks = plan.device.parameters().tasks;
+  const size_t per_task = std::max<size_t>(1, (outputs * parts + tasks - 1) / tasks / parts);
+  arguments.add(uint64_t{per_task}).enqueue({(outputs + per_task - 1) / per_task, parts}, {});
+}
+
+Plan make_plan(at::TensorIterator& iter, const Reduction& op, ScalarType compute) {
+  Plan plan{op, device(iter.device(0).index()), iter.dtype(1), iter.dtype(0), compute,
+            ReduceShape::of(iter)};
+  check_device_has(plan.device, plan.in, op.name);
+  check_device_has(plan.device, plan.compute, op.name);
+  const int64_t element = iter.element_size(1);
+  const ReduceShape& shape = plan.shape;
+  plan.columns = shape.kept[0].size > 1 && shape.kept[0].in == element;
+  plan.contiguous = !plan.columns && shape.reduced[0].in == element;
+  const DeviceParameters& parameters = plan.device.parameters();
+  if (plan.device.family() == KernelFamily::kCpu) {
+    plan.width =
+        c10::elementSize(compute) == 8 ? parameters.vector_width / 2 : parameters.vector_width;
+  } else {
+    plan.group = parameters.work_group_size;
+  }
+  // Split the reduced elements where the outputs alone would leave the device idle.
+  const size_t workers = plan.device.family() == KernelFamily::kCpu
+                             ? parameters.tasks
+                             : plan.device.properties().max_compute_units * 4;
+  const size_t independent =
+      plan.columns && plan.device.family() == KernelFamily::kCpu
+          ? (shape.outputs() + plan.width * kColumns - 1) / (plan.width * kColumns)
+      : plan.columns ? (shape.outputs() + plan.group - 1) / plan.group
+                     : shape.outputs();
+  if (independent < workers) {
+    const size_t wanted = (workers + independent - 1) / independent;
+    // Long columns stay in one task each of which walks far: parts by rows keep that rare.
+    plan.shape.parts = std::clamp<size_t>(
+        shape.elements() * (plan.columns ? shape.kept[0].size : 1) / kPartElements, 1, wanted);
+    plan.shape.parts = std::min(plan.shape.parts, shape.elements());
+  }
+  return plan;
+}
+
+}  // namespace
+
+void reduce(at::TensorIterator& iter, const Reduction& op, std::optional<ScalarType> compute) {
+  if (iter.output().numel() == 0) return;
+  const ScalarType accumulate = compute ? *compute : compute_type(iter.dtype(0));
+  Plan plan = make_plan(iter, op, accumulate);
+  const BufferView in = resolve(iter.data_ptr(1)), out = resolve(iter.data_ptr(0));
+  if (plan.shape.parts == 1) return run(plan, in, out);
+
+  const size_t outputs = plan.shape.outputs(), parts = plan.shape.parts;
+  const at::Tensor workspace =
+      at::empty({static_cast<int64_t>(parts), static_cast<int64_t>(outputs)},
+                iter.tensor(0).options().dtype(accumulate).memory_format(std::nullopt));
+  Plan second = plan;
+  plan.partial = true;
+  run(plan, in, view(workspace));
+
+  // The second launch keeps the outputs (contiguous in the workspace) and reduces the parts.
+  const auto element = static_cast<int64_t>(c10::elementSize(accumulate));
+  second.in = accumulate;
+  second.merging = true;
+  second.contiguous = false;
+  second.columns = outputs > 1;
+  second.shape = plan.shape.merging_parts(element);
+  if (!second.columns) second.contiguous = outputs == 1;
+  run(second, view(workspace), out);
+}
+
+}  // namespace ocl

@@ -1,0 +1,12 @@
+// The reductions: operators, DispatchStub, neutral element, step (one more element a), join of two
+// partial results x and y, and the end (`count` elements were reduced). OpenCL C; helpers are in
+// cl/math.clh. The parts work on vectors and on single numbers: no C() in them.
+
+OCL_REDUCTION("sum.IntList_out,sum.dim_IntList", sum_stub, "0", "acc + a", "x + y", "acc")
+OCL_REDUCTION("nansum", nansum_stub, "0", "IS_NAN(a) ? acc : acc + a", "x + y", "acc")
+OCL_REDUCTION("mean.dim,mean.out", mean_stub, "0", "acc + a", "x + y", "acc / (T)count")
+OCL_REDUCTION("prod", prod_stub, "1", "acc * a", "x * y", "acc")
+OCL_REDUCTION("all", and_stub, "1", "acc * TRUTH(a)", "x * y", "acc")
+OCL_REDUCTION("any", or_stub, "0", "MAX(acc, TRUTH(a))", "MAX(x, y)", "acc")
+OCL_REDUCTION("amax", max_values_stub, "LOWEST", "MAX(acc, a)", "MAX(x, y)", "acc")
+OCL_REDUCTION("amin", min_values_stub, "HIGHEST", "MIN(acc, a)", "MIN(x, y)", "acc")

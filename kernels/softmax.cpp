@@ -1,0 +1,136 @@
+// Softmax, log-softmax and their gradients along one dimension.
+#include <ATen/WrapDimUtils.h>
+#include <ATen/ops/empty.h>
+
+#include "kernels/dtype.h"
+#include "kernels/registration.h"
+#include "kernels/tensors.h"
+#include "native_functions.h"
+
+namespace ocl {
+namespace {
+
+constexpr int64_t kShortRow = 64;  // for a work-item rather than a work-group
+
+struct Variant {
+  const char* name;
+  bool log, backward;
+};
+
+// A contiguous tensor as [rows][size][inner], reduced along the middle.
+struct Extent {
+  size_t rows = 1, size = 1, inner = 1;
+};
+
+Extent extent_of(const at::Tensor& tensor, int64_t dim) {
+  if (tensor.dim() == 0) return {};
+  Extent extent{1, static_cast<size_t>(tensor.size(dim)), 1};
+  for (int64_t d = 0; d < dim; ++d) extent.rows *= tensor.size(d);
+  for (int64_t d = dim + 1; d < tensor.dim(); ++d) extent.inner *= tensor.size(d);
+  return extent;
+}
+
+const Kernel& find(Device& device, const Variant& variant, const char* kernel, ScalarType in,
+                   ScalarType out) {
+  static const char site = 0;
+  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  key.by = {reinterpret_cast<uint64_t>(&variant), reinterpret_cast<uint64_t>(kernel),
+            static_cast<uint64_t>(in) << 8 | static_cast<uint64_t>(out)};
+  return find_kernel(device, key, [&] {
+    const bool cpu = device.family() == KernelFamily::kCpu;
+    const DeviceParameters& parameters = device.parameters();
+    const ScalarType compute =
+        compute_type(in) == ScalarType::Double ? ScalarType::Double : ScalarType::Float;
+    Defines defines = compute_defines(compute);
+    defines.set("IN", dtype_name(in)).set("OUT", dtype_name(out));
+    if (cpu) {
+      const size_t lanes = parameters.vector_width;
+      defines.set("WIDTH",
+                  static_cast<int64_t>(compute == ScalarType::Double ? lanes / 2 : lanes));
+      if (out == compute) defines.set("STORED", 1);
+    } else {
+      defines.set("GROUP", static_cast<int64_t>(parameters.work_group_size));
+    }
+    if (variant.log) defines.set("LOG", 1);
+    if (variant.backward) defines.set("BACKWARD", 1);
+    return KernelSource{cpu ? "softmax_cpu.cl" : "softmax_gpu.cl", kernel, defines};
+  });
+}
+
+// `grad` is undefined for the forward. All contiguous and not empty.
+void launch_softmax(const Variant& variant, const at::Tensor& grad, const at::Tensor& in,
+                    const at::Tensor& out, int64_t dim) {
+  static constexpr const char *kRows = "softmax_rows", *kColumns = "softmax_columns",
+                              *kGroup = "softmax_group", *kItem = "softmax_item";
+  Device& device = ocl_device(in);
+  check_device_has(device, in.scalar_type(), variant.name);
+  const bool cpu = device.family() == KernelFamily::kCpu;
+  const DeviceParameters& parameters = device.parameters();
+  const Extent extent = extent_of(in, dim);
+  const bool rows = extent.inner == 1 && (cpu || extent.size > kShortRow);
+  const char* name = cpu ? (rows ? kRows : kColumns) : (rows ? kGroup : kItem);
+  const Kernel& kernel = find(device, variant, name, in.scalar_type(), out.scalar_type());
+  Arguments arguments(stream_of(in), kernel);
+  if (variant.backward) arguments.add(view(grad));
+  arguments.add(view(in)).add(view(out));
+  arguments.add(uint64_t{extent.rows}).add(uint64_t{extent.size}).add(uint64_t{extent.inner});
+  if (!cpu) {
+    const size_t group = parameters.work_group_size, items = extent.rows * extent.inner;
+    arguments.enqueue({rows ? extent.rows * group : (items + group - 1) / group * group}, {group});
+    return;
+  }
+  const size_t numel = static_cast<size_t>(in.numel());
+  const size_t width = in.scalar_type() == ScalarType::Double ? parameters.vector_width / 2
+                                                              : parameters.vector_width;
+  const size_t units = rows ? extent.rows : extent.rows * ((extent.inner + width - 1) / width);
+  // An exponential is worth several plain elements.
+  const size_t tasks = std::clamp<size_t>(numel * 4 / parameters.grain, 1, parameters.tasks);
+  const size_t per_task = (units + tasks - 1) / tasks;
+  arguments.add(uint64_t{per_task}).enqueue({(units + per_task - 1) / per_task}, {1});
+}
+
+void run(const Variant& variant, const at::Tensor& grad, const at::Tensor& in,
+         const at::Tensor& out, int64_t dim) {
+  if (out.numel() == 0) return;
+  const at::Tensor dense_grad = grad.defined() ? grad.contiguous() : grad;
+  const at::Tensor dense_in = in.contiguous();
+  const int64_t wrapped = at::maybe_wrap_dim(dim, in.dim());
+  if (out.is_contiguous()) return launch_softmax(variant, dense_grad, dense_in, out, wrapped);
+  const at::Tensor dense = at::empty(out.sizes(), out.options());
+  launch_softmax(variant, dense_grad, dense_in, dense, wrapped);
+  out.copy_(dense);
+}
+
+constexpr Variant kSoftmax{"softmax", false, false};
+constexpr Variant kLogSoftmax{"log_softmax", true, false};
+constexpr Variant kSoftmaxBackward{"softmax_backward", false, true};
+constexpr Variant kLogSoftmaxBackward{"log_softmax_backward", true, true};
+
+}  // namespace
+
+namespace native {
+
+OCL_STRUCTURED("_softmax.out", softmax)
+(const Tensor& self, int64_t dim, bool /*half_to_float*/, const Tensor& out) {
+  run(kSoftmax, {}, self, out, dim);
+}
+
+OCL_STRUCTURED("_log_softmax.out", log_softmax)
+(const Tensor& self, int64_t dim, bool /*half_to_float*/, const Tensor& out) {
+  run(kLogSoftmax, {}, self, out, dim);
+}
+
+OCL_STRUCTURED("_softmax_backward_data.out", softmax_backward)
+(const Tensor& grad_output, const Tensor& output, int64_t dim, at::ScalarType /*input_dtype*/,
+ const Tensor& grad_input) {
+  run(kSoftmaxBackward, grad_output, output, grad_input, dim);
+}
+
+OCL_STRUCTURED("_log_softmax_backward_data.out", log_softmax_backward)
+(const Tensor& grad_output, const Tensor& output, int64_t dim, at::ScalarType /*input_dtype*/,
+ const Tensor& grad_input) {
+  run(kLogSoftmaxBackward, grad_output, output, grad_input, dim);
+}
+
+}  // namespace native
+}  // namespace ocl

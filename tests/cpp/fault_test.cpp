@@ -1,0 +1,93 @@
+#include "backend/fault.h"
+
+#include "tests/cpp/support.h"
+
+namespace ocl {
+namespace {
+
+constexpr const char* kKernel = R"(#include "common.clh"
+__kernel void check(FAULT_ARGUMENT, const long value, const long bound) {
+  if (value >= bound) report_fault(FAULT_FORWARD, value, bound);
+}
+)";
+
+struct FaultTest : test::DeviceTest {
+  void SetUp() override {
+    DeviceTest::SetUp();
+    // The real header, beside a kernel of the test.
+    std::ofstream(folder.path() / "common.clh") << embedded_sources().at("common.clh");
+    folder.write("check.cl", kKernel);
+    const Program& built = program(here(), "check.cl", {});
+    kernel.program = &built;
+    kernel.name = "check";
+    kernel.handle = clCreateKernel(built.handle(), "check", nullptr);
+    kernel.launched = true;  // not to be stored
+  }
+  void TearDown() override {
+    clReleaseKernel(kernel.handle);
+    DeviceTest::TearDown();
+  }
+  void check(Stream& stream, int site, int64_t value, int64_t bound) {
+    launch(stream, kernel, {1}, {1}, FaultArgument{site}, value, bound);
+  }
+
+  test::TemporaryFolder folder;
+  test::Variable variable{"OCL_KERNEL_DIR", folder.path().string()};
+  Kernel kernel;
+  const int runtime = fault_site({"aten::gather", FaultClass::kRuntime, "index", "size"});
+  const int index = fault_site({"aten::index", FaultClass::kIndex, "index", "dimension of size"});
+};
+
+TEST_P(FaultTest, NoFaultNoError) {
+  Stream& stream = current_stream(GetParam());
+  check(stream, runtime, 3, 4);
+  EXPECT_NO_THROW(stream.finish());
+}
+
+TEST_P(FaultTest, IsRaisedOnceAtTheNextSynchronisation) {
+  Stream& stream = current_stream(GetParam());
+  check(stream, runtime, 7, 4);
+  const std::string text = test::error_text([&] { stream.finish(); });
+  EXPECT_NE(text.find("aten::gather: index 7 is out of bounds for size 4 (on " + here().label()),
+            std::string::npos)
+      << text;
+  EXPECT_NO_THROW(stream.finish());
+}
+
+TEST_P(FaultTest, FirstFaultWins) {
+  Stream& stream = current_stream(GetParam());
+  check(stream, index, int64_t{5} << 40, -3);
+  check(stream, runtime, 7, 4);
+  const std::string text = test::error_text<c10::IndexError>([&] { stream.finish(); });
+  EXPECT_NE(text.find("aten::index: index 5497558138880 is out of bounds for dimension of size -3"),
+            std::string::npos)
+      << text;
+}
+
+TEST_P(FaultTest, ReadsAndEventsRaiseIt) {
+  Stream& stream = current_stream(GetParam());
+  const c10::DataPtr memory = Allocator::instance().allocate(sizeof(int));
+  check(stream, runtime, 7, 4);
+  EXPECT_THROW(test::read_int(stream, resolve(memory.get())), c10::Error);
+  check(stream, runtime, 7, 4);
+  Event event;
+  event.record(stream);
+  EXPECT_THROW(event.synchronize(), c10::Error);
+  check(stream, runtime, 7, 4);
+  EXPECT_THROW(Mapping(stream, resolve(memory.get()), 4, MapAccess::kRead), c10::Error);
+  check(stream, runtime, 7, 4);
+  EXPECT_THROW(synchronize(GetParam()), c10::Error);
+}
+
+TEST_P(FaultTest, StreamsHaveTheirOwn) {
+  Stream& stream = current_stream(GetParam());
+  Stream& other = ocl::stream(stream_from_pool(GetParam(), false));
+  check(other, runtime, 7, 4);
+  EXPECT_NO_THROW(stream.finish());
+  EXPECT_THROW(other.finish(), c10::Error);
+}
+
+OCL_ON_EVERY_DEVICE(FaultTest);
+
+}  // namespace
+}  // namespace ocl

@@ -1,0 +1,114 @@
+#include "backend/program_cache.h"
+
+#include "tests/cpp/support.h"
+
+namespace ocl {
+namespace {
+
+constexpr const char* kKernel = R"(#include "value.clh"
+__kernel void store(__global char *out, const ulong offset) {
+  *(__global int *)(out + offset) = VALUE + SERIAL;
+}
+)";
+
+// Each test has sources of its own (SERIAL), since programs stay in the memory of the process.
+struct ProgramCacheTest : test::DeviceTest {
+  void SetUp() override {
+    DeviceTest::SetUp();
+    write("#define VALUE 1000");
+  }
+  void write(const std::string& header) {
+    sources.write("store.cl", kKernel);
+    sources.write("value.clh", header + "\n");
+  }
+
+  // What the kernel stores under these defines; then the program is in the cache on disk.
+  int run(int64_t serial) {
+    const Program& built = program(here(), "store.cl", Defines().set("SERIAL", serial));
+    Kernel kernel{clCreateKernel(built.handle(), "store", nullptr), &built, "store"};
+    const c10::DataPtr memory = Allocator::instance().allocate(sizeof(int));
+    Stream& stream = current_stream(GetParam());
+    launch(stream, kernel, {1}, {1}, resolve(memory.get()));
+    stream.finish();
+    const int value = test::read_int(stream, resolve(memory.get()));
+    clReleaseKernel(kernel.handle);
+    return value;
+  }
+  std::vector<std::filesystem::path> files() {
+    std::vector<std::filesystem::path> found;
+    for (const auto& each : std::filesystem::directory_iterator(cache.path())) {
+      found.push_back(each.path());
+    }
+    return found;
+  }
+  // A number that no other test and device uses.
+  static int64_t serial() {
+    static int64_t last = 0;
+    return ++last;
+  }
+
+  test::TemporaryFolder sources, cache;
+  test::Variable kernel_dir{"OCL_KERNEL_DIR", sources.path().string()};
+  test::Variable cache_dir{"OCL_CACHE_DIR", cache.path().string()};
+};
+
+TEST_P(ProgramCacheTest, BuildsOncePerSpecialisation) {
+  const int64_t a = serial(), b = serial();
+  const auto before = program_cache_stats();
+  EXPECT_EQ(run(a), 1000 + a);
+  EXPECT_EQ(run(a), 1000 + a);
+  EXPECT_EQ(program_cache_stats().built, before.built + 1);
+  EXPECT_EQ(run(b), 1000 + b);
+  EXPECT_EQ(program_cache_stats().built, before.built + 2);
+  EXPECT_EQ(program_cache_stats().loaded, before.loaded);
+  EXPECT_EQ(files().size(), 2u);
+}
+
+TEST_P(ProgramCacheTest, ChangedIncludeIsBuiltAgain) {
+  const int64_t number = serial();
+  EXPECT_EQ(run(number), 1000 + number);
+  write("#define VALUE 2000");
+  EXPECT_EQ(run(number), 2000 + number);
+}
+
+TEST_P(ProgramCacheTest, DefinesKeepTheirOrder) {
+  const Defines defines = Defines().set("B", 1).append(Defines().set("A", "x + 1"));
+  EXPECT_EQ(defines.text(), "#define B 1\n#define A x + 1\n");
+}
+
+TEST_P(ProgramCacheTest, LinesPointAtTheRealFiles) {
+  EXPECT_EQ(kernel_source("store.cl").substr(0, 98),
+            "#line 1 \"store.cl\"\n#line 1 \"value.clh\"\n#define VALUE 1000\n#line 2 \"store.cl\"\n"
+            "__kernel void store");
+}
+
+TEST_P(ProgramCacheTest, BuildFailureTellsAll) {
+  write("#define VALUE (1 + no_such_name)");
+  const std::string text =
+      test::error_text([&] { program(here(), "store.cl", Defines().set("SERIAL", 77)); });
+  for (const std::string& part : {std::string("cannot build store.cl for ") + here().label(),
+                                  std::string("[SERIAL 77]"),
+                                  std::string("CL_BUILD_PROGRAM_FAILURE (-11)"),
+                                  std::string("no_such_name"), std::string("store.cl:3")}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+  EXPECT_THROW(program(here(), "store.cl", Defines().set("SERIAL", 77)), c10::Error) << "again";
+}
+
+TEST_P(ProgramCacheTest, UnknownFileAndKernelAreNamed) {
+  EXPECT_NE(test::error_text([&] { program(here(), "nothing.cl", {}); }).find("nothing.cl"),
+            std::string::npos);
+  const std::string text = test::error_text([&] {
+    find_kernel(here(), {0xABCDEF}, [] {
+      return KernelSource{"store.cl", "stohr", Defines().set("SERIAL", 78)};
+    });
+  });
+  EXPECT_NE(text.find("cannot create the kernel stohr of store.cl [SERIAL 78]"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("CL_INVALID_KERNEL_NAME"), std::string::npos) << text;
+}
+
+OCL_ON_EVERY_DEVICE(ProgramCacheTest);
+
+}  // namespace
+}  // namespace ocl

@@ -1,0 +1,70 @@
+"""What all tests share: no operator may fall back to the CPU unless a test says so, and programs are
+kept in one cache folder per session."""
+
+import os
+import shutil
+import tempfile
+
+import pytest
+
+import torch
+
+CACHE = "OCL_CACHE_DIR"
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers", "fallback_allowed: operators without a kernel may run on the CPU in this test"
+    )
+    # Workers of pytest-xdist inherit the folder from the process that starts them.
+    if CACHE not in os.environ:
+        config.own_cache = os.environ[CACHE] = tempfile.mkdtemp(prefix="torch_ocl_tests_")
+
+
+def pytest_unconfigure(config):
+    if hasattr(config, "own_cache"):
+        shutil.rmtree(config.own_cache, ignore_errors=True)
+
+
+def pytest_generate_tests(metafunc):
+    """device: each visible device. operator_device: also while another device is current."""
+    devices = [f"ocl:{index}" for index in range(torch.ocl.device_count())]
+    absent = pytest.param(None, marks=pytest.mark.skip(reason="no OpenCL device is visible"))
+    if "device" in metafunc.fixturenames:
+        metafunc.parametrize("device", devices or [absent], indirect=True)
+    if "operator_device" in metafunc.fixturenames:
+        pairs = [
+            pytest.param((device, current), id=f"{device}-current_{current}")
+            for device in devices
+            for current in devices
+        ]
+        metafunc.parametrize("operator_device", pairs or [absent], indirect=True)
+
+
+@pytest.fixture
+def device(request):
+    """A device, which is current during the test."""
+    with torch.ocl.device(request.param):
+        yield request.param
+
+
+@pytest.fixture
+def operator_device(request):
+    """The device of the tensors, while the same or another device is current."""
+    tensors_on, current = request.param
+    with torch.ocl.device(current):
+        yield tensors_on
+        assert torch.ocl.current_device() == torch.device(current).index
+
+
+@pytest.fixture
+def two_devices():
+    if torch.ocl.device_count() < 2:
+        pytest.skip("needs two OpenCL devices, as with `make test RUNTIME=both`")
+    return "ocl:0", "ocl:1"
+
+
+@pytest.fixture(autouse=True)
+def fallback_policy(request, monkeypatch):
+    allowed = request.node.get_closest_marker("fallback_allowed")
+    monkeypatch.setenv("OCL_FALLBACK", "allow" if allowed else "error")

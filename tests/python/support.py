@@ -1,0 +1,70 @@
+"""Helpers of the tests."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import torch
+
+FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
+INTEGERS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
+DTYPES = [*FLOATS, *INTEGERS, torch.bool]
+COMPLEX = [torch.complex64, torch.complex128]
+
+
+def name_of(dtype):
+    return str(dtype).removeprefix("torch.")
+
+
+def has_fp64(device):
+    return torch.ocl.get_device_properties(device).has_fp64
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def random_tensor(shape, dtype, seed=0, low=-9, high=9):
+    """A CPU tensor with numbers that every type can hold, from low to high where it is signed."""
+    numbers = torch.rand(shape, generator=generator(seed), dtype=torch.float64)
+    if dtype == torch.bool:
+        return numbers < 0.5
+    if dtype == torch.uint8 or not dtype.is_signed:
+        return (numbers * high).to(dtype)
+    if dtype.is_complex:
+        other = torch.rand(shape, generator=generator(seed + 1), dtype=torch.float64)
+        return torch.complex(low + numbers * (high - low), other).to(dtype)
+    return (low + numbers * (high - low)).to(dtype)
+
+
+def assert_same(actual, expected, exact=True, **tolerance):
+    """The ocl tensor has the type, shape, strides and values of the CPU tensor."""
+    assert actual.device.type == "ocl", actual.device
+    assert actual.dtype == expected.dtype, (actual.dtype, expected.dtype)
+    assert actual.shape == expected.shape, (actual.shape, expected.shape)
+    assert actual.stride() == expected.stride(), (actual.stride(), expected.stride())
+    if exact:
+        tolerance = {"rtol": 0, "atol": 0}
+    torch.testing.assert_close(actual.cpu(), expected, equal_nan=True, **tolerance)
+
+
+def run_python(code, timeout=120, **variables):
+    """Runs the code in a process of its own; variables of value None are removed."""
+    environment = {**os.environ, **{k: v for k, v in variables.items() if v is not None}}
+    for name in (name for name, value in variables.items() if value is None):
+        environment.pop(name, None)
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
+def output_of(code, **variables):
+    """What the code prints; a failure when it does not end well."""
+    result = run_python(code, **variables)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()

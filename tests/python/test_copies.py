@@ -1,0 +1,218 @@
+"""Copies between host and devices, of all types and layouts."""
+
+import pytest
+
+import torch
+from support import COMPLEX, DTYPES, assert_same, has_fp64, name_of, random_tensor
+
+# As views of a tensor of shape (4, 6, 5, 3).
+LAYOUTS = {
+    "dense": lambda x: x,
+    "transposed": lambda x: x.transpose(1, 3),
+    "channels_last": lambda x: x.contiguous(memory_format=torch.channels_last),
+    "offset": lambda x: x[1:, 2:],
+    "stepped": lambda x: x[:, ::2, 1::2],
+    "expanded": lambda x: x[:, :1].expand(4, 7, 5, 3),
+    "one_column": lambda x: x[..., 1],
+    "0-dim": lambda x: x[2, 3, 1, 2],
+    "empty": lambda x: x[:, 3:3],
+    "empty_expanded": lambda x: x[:, :1].expand(4, 0, 5, 3) if False else x[0:0].expand(0, 6, 5, 3),
+}
+LAYOUTS.pop("empty_expanded")
+
+
+def fits(dtype, device):
+    return dtype != torch.float64 or has_fp64(device)
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("source", [*DTYPES, *COMPLEX], ids=name_of)
+def test_all_pairs_of_types(operator_device, source):
+    """On the device, to it and from it. The sources are non-negative: float to unsigned of
+    negative numbers is undefined in C++."""
+    device = operator_device
+    for shape in [(3, 7), (), (0, 2), (100,)]:
+        x = random_tensor(shape, source, low=0)
+        on_device = x.to(device)
+        assert_same(on_device, x)
+        for target in [*DTYPES, *COMPLEX]:
+            if source.is_complex and not target.is_complex:
+                continue
+            assert_same(on_device.to(target), x.to(target))
+            assert_same(x.to(device, target), x.to(target))
+            assert torch.equal(on_device.to("cpu", target), x.to(target))
+
+
+@pytest.mark.sample
+def test_values_at_the_edges(device):
+    infinity, nan = float("inf"), float("nan")
+    floats = torch.tensor([0.0, -0.0, 0.5, -0.5, 1e-45, 65504.0, 3e38, infinity, -infinity, nan])
+    for target in (torch.float16, torch.bfloat16, torch.bool):
+        assert_same(floats.to(device).to(target), floats.to(target))
+    integers = torch.tensor([0, 1, -1, 2**24 + 1, 2**31, 2**53 + 1, 2**63 - 1, -(2**63)])
+    for target in (torch.int32, torch.uint8, torch.bool, torch.float32, torch.float16):
+        assert_same(integers.to(device).to(target), integers.to(target))
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("source", LAYOUTS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool], ids=name_of)
+def test_layouts(operator_device, source, dtype):
+    """Strides are those that CPU gives, in every direction."""
+    device = operator_device
+    base = random_tensor((4, 6, 5, 3), dtype)
+    x = LAYOUTS[source](base)
+    on_device = LAYOUTS[source](base.to(device))
+    assert torch.equal(on_device.cpu(), x)
+    assert on_device.cpu().stride() == x.clone().stride()
+    assert_same(x.to(device), x.clone())
+    assert_same(on_device.clone(), x.clone())
+    assert_same(on_device.contiguous(), x.contiguous())
+    assert_same(on_device.to(torch.float16), x.to(torch.float16))
+    if x.dim() == 4:
+        for memory_format in (torch.contiguous_format, torch.channels_last):
+            expected = x.clone(memory_format=memory_format)
+            assert_same(on_device.clone(memory_format=memory_format), expected)
+
+
+@pytest.mark.parametrize("target", [name for name in LAYOUTS if name != "expanded"])
+@pytest.mark.parametrize("source", LAYOUTS)
+def test_into_views(operator_device, source, target):
+    """Elements outside of the view keep their values; from the host and from the device."""
+    device = operator_device
+    base = random_tensor((4, 6, 5, 3), torch.float32, seed=1)
+    view = LAYOUTS[target](base.clone())
+    x = LAYOUTS[source](random_tensor((4, 6, 5, 3), torch.float32, seed=2))
+    if x.shape != view.shape:
+        x = x.flatten()[: x.numel() and 1].expand(view.shape) if x.numel() else x
+    if x.numel() == 0 and view.numel() != 0:
+        return
+    for y in (x, x.to(device), x.to(torch.int32)):
+        expected, actual = base.clone(), base.to(device)
+        LAYOUTS[target](expected).copy_(y.cpu())
+        result = LAYOUTS[target](actual)
+        result.copy_(y)
+        if target != "channels_last":
+            assert_same(actual, expected)
+        assert torch.equal(result.cpu(), y.cpu().to(torch.float32).expand(view.shape))
+
+
+def test_into_host_views(device):
+    x = random_tensor((6, 5), torch.float32)
+    host = torch.zeros(20, 5)
+    host[2:14:2].copy_(x.to(device))
+    assert torch.equal(host[2:14:2], x)
+    assert host.count_nonzero() == x.count_nonzero()
+
+
+def test_expanded_target_is_refused(device):
+    for source in (torch.ones(3), torch.ones(3).to(device)):
+        with pytest.raises(RuntimeError, match="single memory location"):
+            torch.empty(1, device=device).expand(3).copy_(source)
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_overlapping_copy_is_like_cpu(device, shift):
+    x = torch.arange(10.0)
+    y = x.to(device)
+    outcomes = []
+    for tensor in (x, y):
+        try:
+            tensor[: 10 - shift].copy_(tensor[shift:])
+            outcomes.append(tensor.cpu().tolist())
+        except RuntimeError as error:
+            outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.sample
+def test_float64_and_complex_keep_every_bit(device):
+    """Also on a device that cannot compute in float64."""
+    bits = torch.randint(-(2**62), 2**62, (64,), generator=torch.Generator().manual_seed(3))
+    doubles = bits.view(torch.float64)
+    for x in (doubles, torch.complex(doubles[:32], doubles[32:])):
+        on_device = x.to(device)
+        for y in (on_device, on_device.clone(), on_device[::1].contiguous()):
+            assert torch.equal(torch.view_as_real(y.cpu()) if x.is_complex() else y.cpu(),
+                               torch.view_as_real(x) if x.is_complex() else x)
+        strided = torch.empty(3, len(x), dtype=x.dtype, device=device).t()
+        strided[:, 1] = on_device
+        assert strided[:, 1].cpu().equal(x)
+        assert on_device[5].item() == x[5].item()
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("dtype", COMPLEX, ids=name_of)
+def test_lazy_conjugation_and_negation(device, dtype):
+    x = random_tensor((3, 4), dtype)
+    y = x.to(device)
+    assert torch.equal(y.conj().cpu(), x.conj())
+    assert torch.equal(x.conj().to(device).cpu(), x.conj())
+    assert torch.equal(y.conj().clone().cpu(), x.conj())
+    assert torch.equal(y.conj().resolve_conj().cpu(), x.conj().resolve_conj())
+    assert torch.equal(y.mH.contiguous().cpu(), x.mH)
+    assert torch.equal(y.real.cpu(), x.real)
+    assert torch.equal(y.imag.cpu(), x.imag)
+    if fits(x.real.dtype, device):
+        assert torch.equal(y.conj().imag.cpu(), x.conj().imag)
+        assert torch.equal(y.conj().imag.resolve_neg().cpu(), x.conj().imag)
+    z = y.clone()
+    z.conj().copy_(x)
+    assert torch.equal(z.cpu(), x.conj())
+    z.copy_(y.conj())
+    assert torch.equal(z.cpu(), x.conj())
+    assert y.conj()[1, 2].item() == x.conj()[1, 2].item()
+
+
+@pytest.mark.parametrize("shape", [(1000,), (30, 40), (0,), ()])
+def test_non_blocking_with_pinned_memory(device, shape):
+    x = random_tensor(shape, torch.float32)
+    pinned = x.pin_memory()
+    on_device = pinned.to(device, non_blocking=True)
+    back = torch.empty(shape, pin_memory=True)
+    back.copy_(on_device, non_blocking=True)
+    torch.ocl.synchronize()
+    assert torch.equal(back, x)
+    # Another layout or type cannot be a plain transfer.
+    assert torch.equal(pinned.to(device, torch.float16, non_blocking=True).cpu(), x.half())
+    half = torch.empty(shape, dtype=torch.float16, pin_memory=True)
+    half.copy_(on_device, non_blocking=True)
+    torch.ocl.synchronize()
+    assert torch.equal(half, x.half())
+
+
+def test_non_blocking_copies_follow_their_stream(device):
+    stream = torch.ocl.Stream()
+    back = torch.empty(1000, pin_memory=True)
+    x = torch.zeros(1000).to(device)
+    torch.ocl.synchronize()
+    with stream:
+        for _ in range(100):
+            x.add_(1)
+        back.copy_(x, non_blocking=True)
+        x.zero_() if False else x.sub_(x)
+    stream.synchronize()
+    assert back.eq(100).all()
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, *COMPLEX], ids=name_of)
+@pytest.mark.parametrize("layout", ["dense", "transposed", "stepped", "expanded", "0-dim", "empty"])
+def test_between_devices(two_devices, dtype, layout):
+    first, second = two_devices
+    base = random_tensor((4, 6, 5, 3), dtype)
+    x = LAYOUTS[layout](base)
+    y = LAYOUTS[layout](base.to(first)).to(second)
+    assert y.device == torch.device(second)
+    assert_same(y, x.clone())
+    z = torch.empty((*x.shape, 2), dtype=dtype, device=first)
+    z[..., 1] = y
+    assert torch.equal(z[..., 1].cpu(), x)
+    if not dtype.is_complex:
+        assert_same(y.to(first, torch.float32), x.to(torch.float32).clone())
+
+
+def test_item_and_lists(operator_device):
+    for dtype in DTYPES:
+        x = random_tensor((2, 3), dtype)
+        assert x.to(operator_device)[1, 2].item() == x[1, 2].item()
+        assert x.to(operator_device).tolist() == x.tolist()

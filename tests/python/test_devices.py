@@ -1,0 +1,144 @@
+"""torch.ocl: devices and their properties."""
+
+import threading
+
+import pytest
+
+import torch
+from support import output_of
+
+
+def test_count_and_availability():
+    assert torch.ocl.is_available() == (torch.ocl.device_count() > 0)
+    assert torch.accelerator.is_available() == torch.ocl.is_available()
+    assert torch.accelerator.device_count() == torch.ocl.device_count()
+
+
+def test_renamed_device(device):
+    x = torch.empty(2, device=device)
+    assert x.device == torch.device(device)
+    assert x.is_ocl
+    assert x.cpu().ocl().device.type == "ocl"
+    assert torch.nn.Linear(2, 2).ocl().weight.is_ocl
+    assert torch.accelerator.current_accelerator().type == "ocl"
+
+
+def test_index_is_normalised(device):
+    """A tensor on "ocl" is on the current device, and says so."""
+    assert torch.empty(2, device="ocl").device == torch.device(device)
+    assert torch.empty(2, device="ocl").to("ocl").device == torch.device(device)
+
+
+def test_properties(device):
+    properties = torch.ocl.get_device_properties(device)
+    assert properties.name == torch.ocl.get_device_name(device)
+    assert properties.total_memory >= properties.max_allocation > 0
+    assert properties.kernel_family in ("cpu", "gpu")
+    assert torch.ocl.get_device_capability(device) >= (1, 2)
+
+
+def test_current_device_context_managers(two_devices):
+    first, second = two_devices
+    torch.ocl.set_device(first)
+    with torch.ocl.device(second):
+        assert torch.ocl.current_device() == 1
+        assert torch.empty(1, device="ocl").device.index == 1
+        with torch.ocl.device_of(torch.empty(1, device=first)):
+            assert torch.ocl.current_device() == 0
+        with torch.ocl.device_of(torch.empty(1)):
+            assert torch.ocl.current_device() == 1
+        with torch.ocl.device(None), torch.ocl.device(-1):
+            assert torch.ocl.current_device() == 1
+    assert torch.ocl.current_device() == 0
+    with pytest.raises(KeyError), torch.ocl.device(second):
+        raise KeyError
+    assert torch.ocl.current_device() == 0
+
+
+def test_accelerator_interface(two_devices):
+    torch.accelerator.set_device_index(1)
+    assert torch.ocl.current_device() == 1
+    torch.accelerator.set_device_index(0)
+    with torch.accelerator.device_index(1):
+        assert torch.ocl.current_device() == 1
+    assert torch.accelerator.current_device_index() == 0
+    torch.accelerator.synchronize(1)
+
+
+def test_threads_start_on_device_0(two_devices):
+    seen = []
+    with torch.ocl.device(1):
+        thread = threading.Thread(target=lambda: seen.append(torch.ocl.current_device()))
+        thread.start()
+        thread.join()
+    assert seen == [0]
+
+
+def test_failed_resize_leaves_the_current_device(two_devices):
+    x = torch.empty(1, device="ocl:1")
+    with torch.ocl.device(0):
+        with pytest.raises(torch.OutOfMemoryError):
+            x.resize_(2**50)
+        assert torch.ocl.current_device() == 0
+
+
+@pytest.mark.parametrize("selected, expected", [("0", [0]), ("1", [1]), ("1,0", [1, 0])])
+def test_visible_devices(selected, expected, two_devices):
+    names = [torch.ocl.get_device_name(index) for index in range(2)]
+    code = """
+        import torch
+        count = torch.ocl.device_count()
+        torch.ocl.init()
+        assert torch.ocl.device_count() == count
+        print([torch.ocl.get_device_name(index) for index in range(count)])
+    """
+    assert output_of(code, OCL_VISIBLE_DEVICES=selected) == str([names[i] for i in expected])
+
+
+@pytest.mark.parametrize("selected", ["x", "0,", "99", "0,0", "-1"])
+def test_wrong_visible_devices(selected):
+    """device_count() does not raise; the first use says what is wrong."""
+    code = """
+        import torch
+        assert torch.ocl.device_count() == 0 and not torch.ocl.is_available()
+        for attempt in (torch.ocl.init, lambda: torch.empty(1, device="ocl")):
+            try:
+                attempt()
+            except ValueError as error:
+                print(error)
+    """
+    lines = output_of(code, OCL_VISIBLE_DEVICES=selected).splitlines()
+    assert len([line for line in lines if f'OCL_VISIBLE_DEVICES="{selected}"' in line]) == 2
+
+
+def test_wrong_kernel_family():
+    code = """
+        import torch
+        try:
+            torch.ocl.init()
+        except ValueError as error:
+            print(error)
+    """
+    text = output_of(code, OCL_KERNEL_FAMILY="tpu")
+    assert 'OCL_KERNEL_FAMILY must be "cpu" or "gpu", not "tpu"' in text
+
+
+def test_generators(device):
+    torch.ocl.manual_seed(5)
+    assert torch.ocl.initial_seed() == 5
+    state = torch.ocl.get_rng_state(device)
+    torch.manual_seed(9)
+    assert torch.ocl.initial_seed() == 9
+    torch.ocl.set_rng_state(state, device)
+    assert torch.ocl.initial_seed() == 5
+    assert len(torch.ocl.get_rng_state_all()) == torch.ocl.device_count()
+    with pytest.raises(ValueError, match="state has 16 bytes, got 3"):
+        torch.ocl.set_rng_state(torch.zeros(3, dtype=torch.uint8))
+    with torch.random.fork_rng(device_type="ocl"):
+        torch.ocl.manual_seed(1)
+    assert torch.ocl.initial_seed() == 5
+
+
+def test_seeding_starts_nothing():
+    code = "import torch; torch.manual_seed(3); print(torch.ocl.is_initialized())"
+    assert output_of(code) == "False"

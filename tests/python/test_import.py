@@ -1,0 +1,186 @@
+"""`import torch` with and without OpenCL, the autoload entry point, and forks."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from support import output_of, run_python
+
+# What OpenCL brings into a process: the loader, a driver, threads.
+STATE = """
+    import pathlib, torch
+    def state():
+        maps = pathlib.Path("/proc/self/maps").read_text()
+        libraries = [name for name in ("libOpenCL", "pocl", "intelocl") if name in maps]
+        return libraries, len(list(pathlib.Path("/proc/self/task").iterdir()))
+"""
+
+# Uses no device: import, then the questions that may be asked on every machine.
+NOTHING_THERE = """
+    import torch
+    print(torch.ocl.is_available(), torch.ocl.device_count(), torch.accelerator.is_available())
+    torch.manual_seed(3)
+    print((torch.ones(2) + 1).tolist())
+    for attempt in (
+        torch.ocl.init,
+        lambda: torch.ones(3, device="ocl"),
+        lambda: torch.ones(3).to("ocl:0"),
+        lambda: torch.ocl.get_device_properties(),
+        lambda: torch.Stream(device="ocl"),
+    ):
+        try:
+            attempt()
+        except RuntimeError as error:
+            print(str(error).splitlines()[0])
+"""
+
+
+def check_nothing_there(result, reason):
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == "", "import says nothing"
+    lines = result.stdout.splitlines()
+    assert lines[:2] == ["False 0 False", "[2.0, 2.0]"]
+    assert len(lines) == 7, lines
+    for line in lines[2:]:
+        assert reason in line
+        assert "apt install pocl-opencl-icd" in line
+
+
+def test_no_platform(tmp_path):
+    check_nothing_there(
+        run_python(NOTHING_THERE, OCL_ICD_VENDORS=str(tmp_path)), "No OpenCL device was found"
+    )
+
+
+def test_no_loader(tmp_path):
+    """dlopen() of the loader library fails, as it does where none is installed."""
+    if not shutil.which("cc"):
+        pytest.skip("needs a C compiler")
+    source, library = tmp_path / "no_opencl.c", tmp_path / "no_opencl.so"
+    source.write_text(
+        """
+        #define _GNU_SOURCE
+        #include <dlfcn.h>
+        #include <string.h>
+        void *dlopen(const char *name, int flags) {
+          void *(*next)(const char *, int) = dlsym(RTLD_NEXT, "dlopen");
+          return next(name && strstr(name, "libOpenCL") ? "no_such_library.so" : name, flags);
+        }
+        """
+    )
+    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", library], check=True)
+    check_nothing_there(
+        run_python(NOTHING_THERE, LD_PRELOAD=str(library)), "(libOpenCL.so.1) is not installed"
+    )
+
+
+def test_info_without_a_device(tmp_path):
+    code = "import runpy; runpy.run_module('torch_ocl.info', run_name='__main__')"
+    result = run_python(code, OCL_ICD_VENDORS=str(tmp_path))
+    assert "pocl-opencl-icd" in result.stdout + result.stderr
+
+
+def test_import_starts_nothing():
+    without = output_of(STATE + "\n    print(state())", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    loaded = output_of(STATE + "\n    print(state())\n    assert torch.ocl")
+    assert loaded == without
+    assert loaded.startswith("([],")
+
+
+def test_counting_starts_no_driver(device):
+    code = """
+    before = state()
+    assert torch.ocl.device_count() > 0 and torch.ocl.is_available()
+    after = state()
+    print(torch.ocl.is_initialized(), set(after[0]) <= {"libOpenCL"}, after[1] - before[1])
+    torch.empty(1, device="ocl")
+    print(torch.ocl.is_initialized(), set(state()[0]) > {"libOpenCL"})
+    """
+    assert output_of(STATE + code).splitlines() == ["False True 0", "True True"]
+
+
+def test_autoload_can_be_turned_off():
+    code = """
+        import torch
+        print(hasattr(torch, "ocl"))
+        import torch_ocl
+        print(hasattr(torch, "ocl"))
+    """
+    variables = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    assert output_of(code, **variables).splitlines() == ["False", "True"]
+
+
+def test_import_of_the_package_first():
+    assert output_of("import torch_ocl, torch; print(torch.device('ocl').type)") == "ocl"
+
+
+def test_a_broken_extension_does_not_break_import_torch(tmp_path):
+    """The package with an extension module that cannot be loaded."""
+    import torch_ocl
+
+    source = torch_ocl.__path__[0]
+    ignore = shutil.ignore_patterns("_C*.so", "__pycache__")
+    package = shutil.copytree(source, tmp_path / "torch_ocl", ignore=ignore)
+    (package / "_C.py").write_text("raise ImportError('the extension is broken')")
+    result = run_python("import torch; print(torch.ones(1).item())", PYTHONPATH=str(tmp_path))
+    assert result.stdout.strip() == "1.0", result.stderr
+    assert "torch_ocl could not be loaded" in result.stderr
+    assert "the extension is broken" in result.stderr
+
+
+FORK = """
+    import os, sys, torch
+    def in_fork(body):
+        child = os.fork()
+        if child == 0:
+            try:
+                body()
+            except BaseException as error:
+                print(type(error).__name__, error, flush=True)
+                os._exit(1)
+            os._exit(0)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_fork_after_counting_can_use_devices(device):
+    code = """
+    assert torch.ocl.device_count() > 0
+    def use():
+        assert torch.ones(3).to("ocl").cpu().tolist() == [1, 1, 1]
+    print(in_fork(use))
+    """
+    assert output_of(FORK + code) == "0"
+
+
+def test_a_fork_after_use_says_so(device):
+    code = """
+    x = torch.ones(3).to("ocl")
+    for body in (
+        lambda: torch.ones(3).to("ocl"), lambda: x + 1, x.cpu, torch.ocl.init,
+        torch.ocl.synchronize, lambda: torch.ocl.set_device(0), lambda: x.resize_(2**22),
+    ):
+        assert in_fork(body) == 1
+    """
+    lines = output_of(FORK + code).splitlines()
+    assert len(lines) == 7, lines
+    for line in lines:
+        assert line.startswith("RuntimeError ocl cannot be used again in a forked process")
+        assert "'spawn'" in line
+
+
+def test_a_fork_after_use_can_work_on_the_cpu(device):
+    """As the workers of a DataLoader do; also ends with the handlers of atexit."""
+    code = """
+    x = torch.ones(3).to("ocl") + 1
+    def work():
+        torch.manual_seed(5)
+        assert torch.ocl._is_in_bad_fork() and not torch.ocl.is_initialized()
+        assert (torch.rand(3) < 1).all()
+    print(in_fork(work), flush=True)
+    if (child := os.fork()) == 0:
+        sys.exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), x.tolist())
+    """
+    assert output_of(FORK + code, timeout=60).splitlines() == ["0", "0 [2.0, 2.0, 2.0]"]

@@ -1,0 +1,160 @@
+"""Memory statistics, limits and running out of memory."""
+
+import gc
+import random
+
+import pytest
+
+import torch
+
+MIB = 2**20
+
+
+def allocate(size, device):
+    return torch.empty(size, dtype=torch.uint8, device=device)
+
+
+@pytest.fixture
+def clean(device):
+    """An empty cache before and after, and no limit afterwards."""
+    gc.collect()
+    torch.ocl.empty_cache()
+    torch.ocl.reset_peak_memory_stats()
+    torch.ocl.reset_accumulated_memory_stats()
+    yield
+    torch.ocl.set_per_process_memory_fraction(1.0)
+    torch.ocl.empty_cache()
+
+
+def limit_to(size, device):
+    total = torch.ocl.get_device_properties(device).total_memory
+    torch.ocl.set_per_process_memory_fraction((torch.ocl.memory_reserved() + size) / total)
+
+
+def test_statistics_follow_a_plain_model(device, clean):
+    """Bytes in use are the sum of the sizes, rounded up to 512."""
+    choose = random.Random(1)
+    start, tensors, peak = torch.ocl.memory_allocated(), [], 0
+    for step in range(300):
+        if tensors and choose.random() < 0.45:
+            tensors.pop(choose.randrange(len(tensors)))
+        else:
+            size = choose.choice([0, 1, 511, 512, 513, 4000, MIB, 3 * MIB])
+            tensors.append(allocate(size, device))
+        used = sum((t.numel() + 511) // 512 * 512 for t in tensors)
+        peak = max(peak, used)
+        # Blocks of 1 MiB and more are not split to the last byte.
+        allocated = torch.ocl.memory_allocated() - start
+        assert used <= allocated <= used + MIB * len(tensors)
+        assert torch.ocl.memory_reserved() >= torch.ocl.memory_allocated()
+        requested = torch.ocl.memory_stats()["requested_bytes.all.current"]
+        if step == 0:
+            others = requested - sum(t.numel() for t in tensors)
+        assert requested == others + sum(t.numel() for t in tensors)
+    assert torch.ocl.max_memory_allocated() - start >= peak
+    tensors.clear()
+    assert torch.ocl.memory_allocated() == start
+    torch.ocl.reset_peak_memory_stats()
+    assert torch.ocl.max_memory_allocated() == start
+
+
+def test_live_tensors_do_not_overlap(device):
+    choose = random.Random(2)
+    tensors = []
+    for _ in range(400):
+        if tensors and choose.random() < 0.4:
+            tensors.pop(choose.randrange(len(tensors)))
+        else:
+            tensors.append(allocate(choose.randrange(1, 3 * MIB), device))
+        ranges = sorted((t.data_ptr(), t.data_ptr() + t.numel()) for t in tensors)
+        assert all(a[1] <= b[0] for a, b in zip(ranges, ranges[1:], strict=False))
+        assert all(start % 512 == 0 for start, _ in ranges)
+
+
+def test_memory_is_reused(device, clean):
+    x = allocate(30 * MIB, device)
+    address = x.data_ptr()
+    del x
+    reserved = torch.ocl.memory_reserved()
+    assert allocate(30 * MIB, device).data_ptr() == address
+    assert torch.ocl.memory_reserved() == reserved
+
+
+def test_empty_cache(device, clean):
+    kept = allocate(30 * MIB, device)
+    before = torch.ocl.memory_reserved()
+    x = allocate(50 * MIB, device)
+    del x
+    assert torch.ocl.memory_reserved() == before + 50 * MIB
+    torch.ocl.empty_cache()
+    assert torch.ocl.memory_reserved() == before
+    assert kept.fill_(3).cpu().eq(3).all()
+
+
+def test_devices_have_their_own_statistics(two_devices):
+    before = torch.ocl.memory_allocated(0)
+    x = allocate(5 * MIB, "ocl:1")
+    assert torch.ocl.memory_allocated(0) == before
+    assert torch.ocl.memory_allocated(1) >= x.numel()
+    assert torch.ocl.memory_allocated("ocl:1") == torch.ocl.memory_allocated(1)
+
+
+def test_memory_of_torch_accelerator(device, clean):
+    x = allocate(5 * MIB, device)
+    assert torch.accelerator.memory_allocated() == torch.ocl.memory_allocated() >= x.numel()
+    free, total = torch.ocl.mem_get_info()
+    assert 0 < free < total == torch.ocl.get_device_properties(device).total_memory
+    assert "5.00" in torch.ocl.memory_summary() or "allocated" in torch.ocl.memory_summary()
+
+
+def test_out_of_memory(device, clean):
+    """The error names the sizes; the cache was freed before; the process goes on."""
+    limit_to(64 * MIB, device)
+    kept = torch.full((30 * MIB // 4,), 7.0).to(device)
+    cached = allocate(20 * MIB, device)
+    del cached
+    pattern = (
+        rf"cannot allocate 100\.00 MiB on {device}: .* are in use by tensors and .* are cached, "
+        r"out of .* that this process may use\. Free tensors, use smaller batches, or call "
+        r"torch\.ocl\.empty_cache\(\)"
+    )
+    with pytest.raises(torch.OutOfMemoryError, match=pattern):
+        allocate(100 * MIB, device)
+    stats = torch.ocl.memory_stats()
+    assert stats["num_ooms"] == 1 and stats["num_alloc_retries"] == 1
+    assert kept.cpu().eq(7).all()
+    assert allocate(20 * MIB, device).fill_(1).cpu().eq(1).all()
+    limit_to(500 * MIB, device)
+    assert allocate(100 * MIB, device).numel() == 100 * MIB
+
+
+def test_out_of_memory_in_an_operator(device, clean):
+    limit_to(64 * MIB, device)
+    x = torch.ones(10 * MIB // 4).to(device)
+    with pytest.raises(torch.OutOfMemoryError):
+        x.expand(20, -1) + 1
+    assert (x + 1).cpu().eq(2).all()
+
+
+def test_largest_buffer(device):
+    largest = torch.ocl.get_device_properties(device).max_allocation
+    pattern = r"cannot allocate .* on ocl:\d: the largest single buffer is .*MAX_MEM_ALLOC_SIZE"
+    with pytest.raises(torch.OutOfMemoryError, match=pattern):
+        allocate(largest + 1, device)
+    assert allocate(10, device).numel() == 10
+
+
+@pytest.mark.parametrize("fraction", [0, -0.5, 1.5])
+def test_wrong_fraction(device, fraction):
+    with pytest.raises(ValueError, match="memory fraction must be in"):
+        torch.ocl.set_per_process_memory_fraction(fraction)
+
+
+def test_pinned_memory(device):
+    x = torch.arange(1000.0).pin_memory()
+    assert x.is_pinned() and not torch.ones(3).is_pinned()
+    assert torch.empty(10, pin_memory=True).is_pinned()
+    assert x[500:].is_pinned()
+    assert torch.equal(x.to(device, non_blocking=True).cpu(), x)
+    with pytest.raises(ValueError, match="only CPU tensors can be pinned"):
+        torch.empty(3, device=device, pin_memory=True)

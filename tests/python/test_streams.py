@@ -1,0 +1,203 @@
+"""Streams and events: torch.Stream, torch.Event, torch.ocl.Stream and their context managers."""
+
+import pytest
+
+import torch
+
+# In one task, so that another stream finds a free core.
+SMALL = 16_000
+
+
+def slow_work(x, rounds=300):
+    for _ in range(rounds):
+        x.sin_()
+
+
+def test_default_and_current_stream(device):
+    default = torch.ocl.default_stream()
+    assert torch.ocl.current_stream() == default == torch.accelerator.current_stream()
+    stream = torch.ocl.Stream()
+    assert isinstance(stream, torch.Stream)
+    assert stream.device == torch.device(device)
+    assert stream != default
+    with torch.ocl.stream(stream):
+        assert torch.ocl.current_stream() == stream
+        with stream:
+            assert torch.ocl.current_stream() == stream
+        with torch.ocl.stream(None):
+            assert torch.ocl.current_stream() == stream
+    assert torch.ocl.current_stream() == default
+    torch.ocl.set_stream(stream)
+    assert torch.ocl.current_stream() == stream
+    torch.ocl.set_stream(default)
+
+
+def test_context_is_left_on_exceptions(device):
+    default = torch.ocl.default_stream()
+    with pytest.raises(KeyError), torch.ocl.stream(torch.ocl.Stream()):
+        raise KeyError
+    assert torch.ocl.current_stream() == default
+
+
+def test_stream_context_makes_its_device_current(two_devices):
+    with torch.ocl.device(0), torch.ocl.stream(torch.Stream(device="ocl:1")):
+        assert torch.ocl.current_device() == 1
+        assert torch.empty(1, device="ocl").device.index == 1
+    assert torch.ocl.current_device() == 0
+
+
+@pytest.mark.parametrize("priority", [0, -1, 1])
+def test_priorities(device, priority):
+    stream = torch.Stream(device=device, priority=priority)
+    with stream:
+        assert torch.ones(3).to(device).add(1).cpu().tolist() == [2, 2, 2]
+    assert torch.ocl.Stream(device, priority).device == torch.device(device)
+
+
+def test_query_and_synchronize(device):
+    x = torch.ones(SMALL).to(device)
+    stream = torch.ocl.Stream()
+    torch.ocl.synchronize()
+    assert stream.query()
+    with stream:
+        slow_work(x)
+    assert not stream.query()
+    stream.synchronize()
+    assert stream.query()
+    with stream:
+        slow_work(x)
+    torch.ocl.synchronize()
+    assert stream.query()
+
+
+def test_events(device):
+    event = torch.Event(device)
+    assert event.query(), "an event that was not recorded is done"
+    x = torch.ones(SMALL).to(device)
+    stream = torch.ocl.Stream()
+    with stream:
+        slow_work(x)
+        event.record()
+    assert not event.query()
+    event.synchronize()
+    assert event.query() and stream.query()
+    assert isinstance(stream.record_event(), torch.Event)
+
+
+def test_elapsed_time(device):
+    start, end = (torch.ocl.Event(enable_timing=True) for _ in range(2))
+    x = torch.ones(SMALL).to(device)
+    with pytest.raises((RuntimeError, ValueError)):
+        start.elapsed_time(end)
+    start.record()
+    slow_work(x)
+    end.record()
+    end.synchronize()
+    elapsed = start.elapsed_time(end)
+    assert elapsed > 0.1
+    assert end.elapsed_time(start) == -elapsed
+
+
+@pytest.mark.parametrize("wait", [False, True])
+def test_overlap_and_wait(device, wait):
+    """A short job on one stream ends before a long one on another, unless it waits for it."""
+    if torch.ocl.get_device_properties(device).max_compute_units < 2:
+        pytest.skip("the device has one core")
+    long, short = torch.ocl.Stream(), torch.ocl.Stream()
+    x, y = torch.ones(SMALL).to(device), torch.ones(8).to(device)
+    for stream in (long, short):  # builds the kernels
+        with stream:
+            slow_work(x, 1)
+            y.sin_()
+    torch.ocl.synchronize()
+    long_done, short_done = (torch.ocl.Event(enable_timing=True) for _ in range(2))
+    with long:
+        slow_work(x, 500)
+        long_done.record()
+    with short:
+        if wait:
+            short.wait_event(long_done)
+        y.sin_()
+        short_done.record()
+    torch.ocl.synchronize()
+    assert (long_done.elapsed_time(short_done) >= 0) == wait
+
+
+@pytest.mark.parametrize("how", ["wait_event", "wait_stream", "event.wait", "nothing"])
+def test_result_depends_on_the_wait(device, how):
+    if torch.ocl.get_device_properties(device).max_compute_units < 2:
+        pytest.skip("the device has one core")
+    writer, reader = torch.ocl.Stream(), torch.ocl.Stream()
+    x = torch.zeros(SMALL).to(device)
+    y = torch.empty(SMALL).to(device)
+    reader.synchronize()
+    with writer:
+        slow_work(x, 500)  # sin(0) is 0
+        x.add_(1)
+        event = writer.record_event()
+    with reader:
+        if how == "wait_event":
+            reader.wait_event(event)
+        elif how == "wait_stream":
+            reader.wait_stream(writer)
+        elif how == "event.wait":
+            event.wait(reader)
+        y.copy_(x)
+    torch.ocl.synchronize()
+    assert y.cpu().unique().tolist() == ([0.0] if how == "nothing" else [1.0])
+
+
+def test_wait_across_devices(two_devices):
+    first, second = (torch.Stream(device=device) for device in two_devices)
+    x = torch.zeros(SMALL).to("ocl:0")
+    with first:
+        slow_work(x)
+        x.add_(1)
+        event = first.record_event()
+    with second:
+        second.wait_event(event)
+        assert event.query()
+        y = torch.ones(SMALL).to("ocl:1")
+    torch.ocl.synchronize(1)
+    assert torch.equal(x.cpu(), y.cpu())
+
+
+def test_copy_to_another_device_waits_for_the_stream(two_devices):
+    x = torch.zeros(SMALL).to("ocl:0")
+    with torch.Stream(device="ocl:0"):
+        slow_work(x)
+        x.add_(1)
+        assert x.to("ocl:1").cpu().eq(1).all()
+
+
+def test_record_stream(device):
+    """Memory in use by another stream is not handed out again before that is done."""
+    other = torch.ocl.Stream()
+    torch.ocl.synchronize()
+    for recorded in (False, True):
+        x = torch.ones(SMALL).to(device)
+        address = x.data_ptr()
+        with other:
+            slow_work(x)
+        if recorded:
+            x.record_stream(other)
+        del x
+        y = torch.empty(SMALL, device=device)
+        assert not other.query()
+        assert (y.data_ptr() == address) == (not recorded)
+        del y
+        torch.ocl.synchronize()
+    assert torch.empty(SMALL, device=device).data_ptr() == address
+
+
+def test_event_of_another_device_is_refused(two_devices):
+    event = torch.Event("ocl:0")
+    event.record(torch.ocl.default_stream(0))
+    with pytest.raises((RuntimeError, ValueError)):
+        event.record(torch.ocl.default_stream(1))
+    with pytest.raises(ValueError, match="events of one device"):
+        starts = [torch.Event(d, enable_timing=True) for d in two_devices]
+        for index, each in enumerate(starts):
+            each.record(torch.ocl.default_stream(index))
+            each.synchronize()
+        starts[0].elapsed_time(starts[1])
