@@ -71,6 +71,13 @@ Defines compute_defines(ScalarType compute) {
   return defines;
 }
 
+Defines element_defines(ScalarType type) {
+  Defines defines;
+  defines.set(str("ELEMENT_", dtype_name(type)), 1);
+  if (c10::isIntegralType(type, /*includeBool=*/false)) defines.set("COMPUTE_IS_INTEGER", 1);
+  return defines;
+}
+
 void add_number(Arguments& arguments, const c10::Scalar& value, ScalarType compute) {
   switch (compute) {
     case ScalarType::Float:

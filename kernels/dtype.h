@@ -25,6 +25,9 @@ ScalarType compute_type(ScalarType type) noexcept;
 // COMPUTE and its properties, as kernels/cl/math.clh expects.
 Defines compute_defines(ScalarType compute);
 
+// What kernels/cl/element.clh expects: one element type for a whole kernel.
+Defines element_defines(ScalarType type);
+
 // Adds a number as a kernel argument of the given compute type.
 void add_number(Arguments& arguments, const c10::Scalar& value, ScalarType compute);
 

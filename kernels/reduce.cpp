@@ -124,6 +124,10 @@ Plan make_plan(at::TensorIterator& iter, const Reduction& op, ScalarType compute
 
 void reduce(at::TensorIterator& iter, const Reduction& op, std::optional<ScalarType> compute) {
   if (iter.output().numel() == 0) return;
+  if (iter.numel() == 0) {  // nothing to reduce: the neutral element, where torch gets this far
+    iter.output().fill_(std::string_view(op.init) == "1" ? 1 : 0);
+    return;
+  }
   const ScalarType accumulate = compute ? *compute : compute_type(iter.dtype(0));
   Plan plan = make_plan(iter, op, accumulate);
   const BufferView in = resolve(iter.data_ptr(1)), out = resolve(iter.data_ptr(0));

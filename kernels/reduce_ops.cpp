@@ -65,7 +65,7 @@ void norm(at::TensorIterator& iter, const c10::Scalar& order) {
     char number[32];
     std::snprintf(number, sizeof(number), "%.17g", p);
     if (added) {
-      found->second = {str("acc + pow(fabs(a), (V)((T)", number, "))"),
+      found->second = {str("acc + POW(fabs(a), (V)((T)", number, "))"),
                        str("pow(acc, (T)(1) / (T)", number, ")")};
     }
     text = &found->second;

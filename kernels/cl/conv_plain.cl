@@ -20,7 +20,7 @@
 // conv_weight_grad  weight from input and output. Work-group (WG_SIZE, 1), global size (WG_SIZE,
 //                   elements of weight)
 // The local size of the first two is free. bias is not read where has_bias is 0.
-#include "common.clh"
+#include "element.clh"
 
 #define GEOMETRY                                                                          \
   const int images, const int groups, const int in_channels, const int out_channels,      \

@@ -20,7 +20,7 @@
 //
 // The batch strides, leading dimensions and strides of C are in elements. Those of A, B and C may be
 // 0. C may be `out` itself; other overlaps are not allowed.
-#include "common.clh"
+#include "element.clh"
 
 #define VEC CAT(COMPUTE, VW)
 #define NR (NV * VW)

@@ -9,7 +9,7 @@
 //
 // Work-group (16, 16, 1), global size (16 * ceil(n / TN), 16 * ceil(m / TM), batch). Any m, n >= 1,
 // k >= 0. The arguments are those of gemm_cpu.cl without rows_per_task. C may be `out` itself.
-#include "common.clh"
+#include "element.clh"
 
 #define SIDE 16
 #define WM (TM / SIDE)

@@ -1,0 +1,210 @@
+// The convolution operators, and the plain kernels that serve every type, geometry and family.
+#include "kernels/conv.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/sum.h>
+
+#include <bit>
+
+#include "kernels/dtype.h"
+#include "kernels/registration.h"
+#include "kernels/tensors.h"
+#include "native_functions.h"
+
+namespace ocl {
+namespace {
+
+constexpr size_t kWeightGroup = 64;  // work-items that share a weight's sum, on GPUs
+
+enum class Pass : uint64_t { kForward, kData, kWeight };
+
+size_t weight_group(const Device& device) {
+  if (device.family() == KernelFamily::kCpu) return 1;
+  return std::min(kWeightGroup, std::bit_floor(device.properties().max_work_group_size));
+}
+
+const Kernel& plain_kernel(Device& device, ScalarType type, Pass pass) {
+  const size_t group = weight_group(device);
+  static const char site = 0;
+  const KernelKey key{reinterpret_cast<uint64_t>(&site),
+                      {static_cast<uint64_t>(type), static_cast<uint64_t>(pass), group}};
+  return find_kernel(device, key, [&] {
+    static constexpr const char* kNames[] = {"conv_forward", "conv_data_grad", "conv_weight_grad"};
+    Defines defines = element_defines(type);
+    defines.set("WG_SIZE", static_cast<int64_t>(group));
+    return KernelSource{"conv_plain.cl", kNames[static_cast<int>(pass)], defines};
+  });
+}
+
+void add_geometry(Arguments& arguments, const ConvShape& s) {
+  arguments.add(s.images).add(s.groups).add(s.in_channels).add(s.out_channels);
+  for (const ConvShape::Dims* dims : {&s.in, &s.out, &s.kernel, &s.stride, &s.pad, &s.dilation}) {
+    for (const int32_t value : *dims) arguments.add(value);
+  }
+}
+
+// One work-item per element of `result`, whose planes have `plane` elements.
+void run_plain(Pass pass, const ConvShape& shape, const at::Tensor& result, const at::Tensor& source,
+               const at::Tensor& weight, const at::Tensor& bias, size_t plane) {
+  Device& device = ocl_device(result);
+  const Kernel& kernel = plain_kernel(device, result.scalar_type(), pass);
+  Arguments arguments(stream_of(result), kernel);
+  arguments.add(view(result))
+      .add(view(source.numel() ? source : result))
+      .add(view(weight))
+      .add(view(bias.defined() ? bias : weight))
+      .add(static_cast<int32_t>(bias.defined()));
+  add_geometry(arguments, shape);
+  const size_t group = device.family() == KernelFamily::kGpu ? 64 : 1;
+  arguments.enqueue({(plane + group - 1) / group * group, result.numel() / plane}, {group});
+}
+
+size_t product(const ConvShape::Dims& dims) {
+  return size_t{1} * dims[0] * dims[1] * dims[2];
+}
+
+// Stride, padding and the like may be given once for all dimensions.
+ConvShape::Dims as_dims(c10::IntArrayRef values, size_t spatial, int32_t fill) {
+  ConvShape::Dims dims{fill, fill, fill};
+  for (size_t i = 0; i < spatial; ++i) {
+    const int64_t value = values[values.size() == 1 ? 0 : i];
+    dims[3 - spatial + i] = c10::checked_convert<int32_t>(value, "int32");
+  }
+  return dims;
+}
+
+struct Parameters {
+  c10::IntArrayRef stride, padding, dilation, output_padding;
+  bool transposed;
+  int64_t groups;
+};
+
+// From the operator's view (input to output) to the forward convolution's.
+ConvShape make_shape(c10::IntArrayRef input, c10::IntArrayRef weight, c10::IntArrayRef output,
+                     const Parameters& p) {
+  const size_t spatial = input.size() - 2;
+  const auto &in = p.transposed ? output : input, &out = p.transposed ? input : output;
+  ConvShape shape;
+  shape.images = c10::checked_convert<int32_t>(in[0], "int32");
+  shape.groups = c10::checked_convert<int32_t>(p.groups, "int32");
+  shape.in_channels = c10::checked_convert<int32_t>(in[1] / p.groups, "int32");
+  shape.out_channels = c10::checked_convert<int32_t>(out[1] / p.groups, "int32");
+  shape.in = as_dims(in.slice(2), spatial, 1);
+  shape.out = as_dims(out.slice(2), spatial, 1);
+  shape.kernel = as_dims(weight.slice(2), spatial, 1);
+  shape.stride = as_dims(p.stride, spatial, 1);
+  shape.pad = as_dims(p.padding, spatial, 0);
+  shape.dilation = as_dims(p.dilation, spatial, 1);
+  return shape;
+}
+
+std::vector<int64_t> output_size(c10::IntArrayRef input, c10::IntArrayRef weight,
+                                 const Parameters& p) {
+  const size_t spatial = input.size() - 2;
+  const auto at = [&](c10::IntArrayRef values, size_t d) {
+    return values[values.size() == 1 ? 0 : d];
+  };
+  std::vector<int64_t> size{input[0], p.transposed ? weight[1] * p.groups : weight[0]};
+  for (size_t d = 0; d < spatial; ++d) {
+    const int64_t reach = at(p.dilation, d) * (weight[d + 2] - 1) + 1;
+    size.push_back(p.transposed ? (input[d + 2] - 1) * at(p.stride, d) - 2 * at(p.padding, d) +
+                                      reach + at(p.output_padding, d)
+                                : (input[d + 2] + 2 * at(p.padding, d) - reach) / at(p.stride, d) +
+                                      1);
+  }
+  return size;
+}
+
+}  // namespace
+
+void conv_forward(const ConvShape& shape, const at::Tensor& output, const at::Tensor& input,
+                  const at::Tensor& weight, const at::Tensor& bias) {
+  if (output.numel() == 0) return;
+  if (conv_forward_cpu(shape, output, input, weight, bias)) return;
+  run_plain(Pass::kForward, shape, output, input, weight, bias, product(shape.out));
+}
+
+void conv_data_grad(const ConvShape& shape, const at::Tensor& input, const at::Tensor& output,
+                    const at::Tensor& weight, const at::Tensor& bias) {
+  if (input.numel() == 0) return;
+  if (conv_data_grad_cpu(shape, input, output, weight, bias)) return;
+  run_plain(Pass::kData, shape, input, output, weight, bias, product(shape.in));
+}
+
+void conv_weight_grad(const ConvShape& shape, const at::Tensor& weight, const at::Tensor& input,
+                      const at::Tensor& output) {
+  if (weight.numel() == 0) return;
+  if (input.numel() == 0 || output.numel() == 0) {
+    weight.zero_();
+    return;
+  }
+  if (conv_weight_grad_cpu(shape, weight, input, output)) return;
+  Device& device = ocl_device(weight);
+  const Kernel& kernel = plain_kernel(device, weight.scalar_type(), Pass::kWeight);
+  const size_t group = weight_group(device);
+  Arguments arguments(stream_of(weight), kernel);
+  arguments.add(view(weight)).add(view(input)).add(view(output));
+  add_geometry(arguments, shape);
+  arguments.enqueue({group, static_cast<size_t>(weight.numel())}, {group});
+}
+
+namespace native {
+
+OCL_NATIVE("convolution_overrideable", convolution);
+
+Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
+                   IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
+                   IntArrayRef output_padding, int64_t groups) {
+  const Parameters p{stride, padding, dilation, output_padding, transposed, groups};
+  check_device_has(ocl_device(input), input.scalar_type(), "convolution");
+  const auto format = input.suggest_memory_format();
+  const Tensor output = at::empty(output_size(input.sizes(), weight.sizes(), p), input.options());
+  const ConvShape shape = make_shape(input.sizes(), weight.sizes(), output.sizes(), p);
+  const Tensor bias_tensor = bias && bias->defined() ? bias->contiguous() : Tensor();
+  if (transposed) {
+    conv_data_grad(shape, output, input.contiguous(), weight.contiguous(), bias_tensor);
+  } else {
+    conv_forward(shape, output, input.contiguous(), weight.contiguous(), bias_tensor);
+  }
+  return output.contiguous(format);
+}
+
+OCL_NATIVE("convolution_backward_overrideable", convolution_backward);
+
+std::tuple<Tensor, Tensor, Tensor> convolution_backward(
+    const Tensor& grad_output, const Tensor& input, const Tensor& weight, IntArrayRef stride,
+    IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
+    int64_t groups, std::array<bool, 3> output_mask) {
+  const Parameters p{stride, padding, dilation, output_padding, transposed, groups};
+  check_device_has(ocl_device(input), input.scalar_type(), "convolution_backward");
+  const ConvShape shape = make_shape(input.sizes(), weight.sizes(), grad_output.sizes(), p);
+  const Tensor grad = grad_output.contiguous();
+  Tensor grad_input, grad_weight, grad_bias;
+  if (output_mask[0]) {
+    const Tensor dense = at::empty(input.sizes(), input.options());
+    if (transposed) {
+      conv_forward(shape, dense, grad, weight.contiguous(), {});
+    } else {
+      conv_data_grad(shape, dense, grad, weight.contiguous(), {});
+    }
+    grad_input = dense.contiguous(input.suggest_memory_format());
+  }
+  if (output_mask[1]) {
+    grad_weight = at::empty(weight.sizes(), weight.options());
+    const Tensor dense = input.contiguous();
+    if (transposed) {
+      conv_weight_grad(shape, grad_weight, grad, dense);
+    } else {
+      conv_weight_grad(shape, grad_weight, dense, grad);
+    }
+  }
+  if (output_mask[2]) {
+    std::vector<int64_t> dims{0};
+    for (int64_t d = 2; d < grad.dim(); ++d) dims.push_back(d);
+    grad_bias = at::sum(grad, dims);
+  }
+  return {grad_input, grad_weight, grad_bias};
+}
+
+}  // namespace native
+}  // namespace ocl

@@ -1,0 +1,40 @@
+// Convolution and its gradients, up to three spatial dimensions; the sides are those of the
+// forward convolution: `in` is its input, `out` its output. A transposed convolution is the data
+// gradient of an ordinary one.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+
+namespace ocl {
+
+struct ConvShape {
+  using Dims = std::array<int32_t, 3>;  // depth, height, width; 1 where there are fewer
+
+  int32_t images, groups;
+  int32_t in_channels, out_channels;  // of one group
+  Dims in, out, kernel, stride, pad, dilation;
+
+  bool operator==(const ConvShape&) const = default;
+  int64_t taps() const { return int64_t{in_channels} * kernel[0] * kernel[1] * kernel[2]; }
+};
+
+// All tensors contiguous and of one type; `bias` may be undefined.
+void conv_forward(const ConvShape& shape, const at::Tensor& output, const at::Tensor& input,
+                  const at::Tensor& weight, const at::Tensor& bias);
+void conv_data_grad(const ConvShape& shape, const at::Tensor& input, const at::Tensor& output,
+                    const at::Tensor& weight, const at::Tensor& bias);
+void conv_weight_grad(const ConvShape& shape, const at::Tensor& weight, const at::Tensor& input,
+                      const at::Tensor& output);
+
+// The kernels of cl/conv_cpu.cl: float32, two spatial dimensions, CPU family. Each returns false
+// where they do not apply; then the plain ones of cl/conv_plain.cl run.
+bool conv_forward_cpu(const ConvShape& shape, const at::Tensor& output, const at::Tensor& input,
+                      const at::Tensor& weight, const at::Tensor& bias);
+bool conv_data_grad_cpu(const ConvShape& shape, const at::Tensor& input, const at::Tensor& output,
+                        const at::Tensor& weight, const at::Tensor& bias);
+bool conv_weight_grad_cpu(const ConvShape& shape, const at::Tensor& weight,
+                          const at::Tensor& input, const at::Tensor& output);
+
+}  // namespace ocl

@@ -1,0 +1,272 @@
+// Fast convolutions of CPU devices: launches of cl/conv_cpu.cl.
+#include <ATen/ops/empty.h>
+
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
+
+#include "backend/transfer.h"
+#include "kernels/conv.h"
+#include "kernels/conv_layout.h"
+#include "kernels/dtype.h"
+#include "kernels/tensors.h"
+
+namespace ocl {
+namespace {
+
+constexpr int32_t kWeightRows = 4, kWeightTaps = 6;  // register tile of the weight gradient
+constexpr int64_t kWeightPartWork = 400000;          // multiply-adds per tile and part
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// A plan whose tables are on the device.
+struct DevicePlan {
+  TapPlan plan;
+  ConvTile tile;
+  std::vector<at::Tensor> weight_offsets, tap_offsets;  // int32, one per pass
+  bool possible;
+};
+
+enum class Kind : uint8_t { kForward, kData, kWeight };
+
+struct PlanKey {
+  ConvShape shape;
+  Kind kind;
+  DeviceIndex device;
+  bool operator==(const PlanKey&) const = default;
+};
+
+struct PlanHash {
+  size_t operator()(const PlanKey& key) const {
+    size_t hash = static_cast<size_t>(key.kind) * 31 + static_cast<size_t>(key.device);
+    const auto mix = [&](int32_t v) { hash = (hash ^ static_cast<uint32_t>(v)) * 1099511628211u; };
+    const ConvShape& s = key.shape;
+    for (const int32_t v : {s.images, s.groups, s.in_channels, s.out_channels}) mix(v);
+    for (const auto* dims : {&s.in, &s.out, &s.kernel, &s.stride, &s.pad, &s.dilation}) {
+      for (const int32_t v : *dims) mix(v);
+    }
+    return hash;
+  }
+};
+
+int64_t lanes_of(const Device& device) {
+  return static_cast<int64_t>(device.parameters().vector_width);
+}
+
+ConvTile choose_tile(int32_t channels) {
+  if (channels == 1) return {1, 4};
+  if (channels <= 4) return {4, 4};
+  return {8, 3};
+}
+
+at::Tensor upload(const std::vector<int32_t>& values, const at::Tensor& like) {
+  const at::Tensor table = at::empty({std::max<int64_t>(1, values.size())},
+                                     like.options().dtype(at::kInt).memory_format(std::nullopt));
+  if (!values.empty()) {
+    copy_to_device(stream_of(table), view(table), values.data(), values.size() * sizeof(int32_t));
+  }
+  return table;
+}
+
+DevicePlan make_plan(const PlanKey& key, const at::Tensor& like) {
+  const ConvShape& s = key.shape;
+  const int64_t lanes = lanes_of(ocl_device(like));
+  const int32_t channels = key.kind == Kind::kData ? s.in_channels : s.out_channels;
+  DevicePlan made{{}, choose_tile(channels), {}, {}, true};
+  const int64_t pixels = made.tile.vectors * lanes;
+  made.plan = key.kind == Kind::kData
+                  ? plan_data_grad(s, lanes, pixels)
+                  : plan_forward(s, lanes, pixels, key.kind == Kind::kForward);
+  made.possible = made.plan.layout.size(lanes) < INT32_MAX;
+  if (!made.possible) return made;
+  for (const TapPass& pass : made.plan.passes) {
+    made.weight_offsets.push_back(upload(pass.weight_offsets, like));
+    made.tap_offsets.push_back(
+        upload({pass.tap_offsets.begin(), pass.tap_offsets.end()}, like));
+  }
+  return made;
+}
+
+// Plans are few in a model, but sizes may change from batch to batch: forget them now and then.
+constexpr size_t kMaxPlans = 512;
+
+std::shared_ptr<const DevicePlan> find_plan(const ConvShape& shape, Kind kind,
+                                            const at::Tensor& like) {
+  static std::mutex mutex;
+  static auto* const plans =
+      new std::unordered_map<PlanKey, std::shared_ptr<const DevicePlan>, PlanHash>;
+  const PlanKey key{shape, kind, static_cast<DeviceIndex>(like.get_device())};
+  std::lock_guard lock(mutex);
+  if (const auto found = plans->find(key); found != plans->end()) return found->second;
+  if (plans->size() >= kMaxPlans) plans->clear();
+  auto made = std::make_shared<const DevicePlan>(make_plan(key, like));
+  (*plans)[key] = made;
+  return made;
+}
+
+bool applies(const ConvShape& shape, const at::Tensor& tensor) {
+  return ocl_device(tensor).family() == KernelFamily::kCpu &&
+         tensor.scalar_type() == at::kFloat && shape.in[0] == 1 && shape.out[0] == 1 &&
+         shape.kernel[0] == 1 && tensor.numel() < INT32_MAX;
+}
+
+const Kernel& conv_kernel(Device& device, const char* name, ConvTile tile) {
+  // The name's address is the site: each call passes its own literal.
+  const KernelKey key{reinterpret_cast<uint64_t>(name),
+                      {static_cast<uint64_t>(tile.channels) << 8 | tile.vectors, 0, 0}};
+  return find_kernel(device, key, [&] {
+    Defines defines;
+    defines.set("VW", lanes_of(device));
+    if (tile.channels) {
+      defines.set("MR", tile.channels).set("NV", tile.vectors);
+    } else {
+      defines.set("WEIGHT_ROWS", kWeightRows).set("WEIGHT_TAPS", kWeightTaps);
+    }
+    return KernelSource{"conv_cpu.cl", name, defines};
+  });
+}
+
+at::Tensor scratch(int64_t floats, const at::Tensor& like) {
+  return at::empty({std::max<int64_t>(floats, 1)}, like.options().memory_format(std::nullopt));
+}
+
+at::Tensor pad(const PaddedLayout& layout, const at::Tensor& tensor, ConvTile tile) {
+  Device& device = ocl_device(tensor);
+  const int64_t lanes = lanes_of(device);
+  const at::Tensor padded = scratch(layout.size(lanes), tensor);
+  launch(stream_of(tensor), conv_kernel(device, "pad_phases", tile),
+         {static_cast<size_t>(layout.images) * layout.channels}, {}, view(padded), view(tensor),
+         layout.images, layout.channels, layout.height, layout.width, layout.stride_y,
+         layout.stride_x, layout.phases_y, layout.phases_x, layout.rows, layout.pitch,
+         layout.channel(lanes), layout.front, layout.back);
+  return padded;
+}
+
+// Where the weights of a pass are, and how the output is laid out.
+struct TapLaunch {
+  int32_t channels;  // of the result, of one group
+  int64_t channel_stride, group_stride;
+  int64_t source_channels;  // of one group
+  int64_t out_channel;
+};
+
+void run_pass(const ConvShape& s, const DevicePlan& plan, size_t index, const TapLaunch& t,
+              const at::Tensor& result, const at::Tensor& source, const at::Tensor& weight,
+              const at::Tensor& bias) {
+  Device& device = ocl_device(result);
+  Stream& stream = stream_of(result);
+  const TapPass& pass = plan.plan.passes[index];
+  const PaddedLayout& layout = plan.plan.layout;
+  const int64_t lanes = lanes_of(device);
+  const auto taps = static_cast<int32_t>(pass.weight_offsets.size());
+  const int64_t tiles = ceil_div(t.channels, plan.tile.channels);
+  const at::Tensor packed = scratch(s.groups * tiles * taps * plan.tile.channels, result);
+  if (taps > 0) {
+    launch(stream, conv_kernel(device, "pack_weights", plan.tile),
+           {static_cast<size_t>(tiles), static_cast<size_t>(s.groups)}, {}, view(packed),
+           view(weight), view(plan.weight_offsets[index]), t.channels, taps, t.channel_stride,
+           t.group_stride);
+  }
+  const bool direct = plan.plan.reads_tensor;
+  const int64_t plane = layout.plane();
+  const int64_t pixels = direct ? plane : layout.pixels();
+  const int64_t channel = direct ? plane : layout.channel(lanes);
+  const int64_t images_apart = direct ? t.source_channels * s.groups * plane : 0;
+  const int64_t z = direct ? int64_t{s.images} * s.groups : s.groups;
+  const int64_t panels = ceil_div(pixels, plan.tile.vectors * lanes);
+  // Enough tasks: first by panels of pixels, then by tiles of channels.
+  constexpr int64_t kTasks = 16, kManyTasks = 64;
+  const int64_t panels_per_task =
+      tiles == 1 && panels * z > kManyTasks
+          ? std::clamp<int64_t>(panels * z / kManyTasks, 1, panels)
+          : 1;
+  const int64_t columns = ceil_div(panels, panels_per_task);
+  const int64_t tiles_per_task =
+      columns * z >= kTasks ? tiles : ceil_div(tiles, ceil_div(kTasks, columns * z));
+  BufferView out = view(result);
+  out.offset += pass.out_first * sizeof(float);
+  launch(stream, conv_kernel(device, "conv_taps", plan.tile),
+         {static_cast<size_t>(columns), static_cast<size_t>(ceil_div(tiles, tiles_per_task)),
+          static_cast<size_t>(z)},
+         {}, out, view(source), view(packed), view(plan.tap_offsets[index]),
+         view(bias.defined() ? bias : packed), static_cast<int32_t>(bias.defined()), t.channels,
+         taps, s.groups, static_cast<int32_t>(pixels), static_cast<int32_t>(plane), layout.pitch,
+         pass.out_height, pass.out_width, images_apart, t.source_channels * channel,
+         t.out_channel * t.channels * s.groups, t.out_channel, pass.out_row, pass.out_column,
+         static_cast<int32_t>(direct), static_cast<int32_t>(panels_per_task),
+         static_cast<int32_t>(tiles_per_task));
+}
+
+bool run(Kind kind, const ConvShape& s, const TapLaunch& t, const at::Tensor& result,
+         const at::Tensor& source, const at::Tensor& weight, const at::Tensor& bias) {
+  if (!applies(s, result) || source.numel() == 0) return false;
+  const auto plan = find_plan(s, kind, result);
+  if (!plan->possible) return false;
+  const at::Tensor read =
+      plan->plan.reads_tensor ? source : pad(plan->plan.layout, source, plan->tile);
+  for (size_t i = 0; i < plan->plan.passes.size(); ++i) {
+    run_pass(s, *plan, i, t, result, read, weight, bias);
+  }
+  return true;
+}
+
+}  // namespace
+
+bool conv_forward_cpu(const ConvShape& s, const at::Tensor& output, const at::Tensor& input,
+                      const at::Tensor& weight, const at::Tensor& bias) {
+  const TapLaunch t{s.out_channels, s.taps(), s.out_channels * s.taps(), s.in_channels,
+                    int64_t{s.out[1]} * s.out[2]};
+  return run(Kind::kForward, s, t, output, input, weight, bias);
+}
+
+bool conv_data_grad_cpu(const ConvShape& s, const at::Tensor& input, const at::Tensor& output,
+                        const at::Tensor& weight, const at::Tensor& bias) {
+  const int64_t window = int64_t{s.kernel[1]} * s.kernel[2];
+  const TapLaunch t{s.in_channels, window, s.out_channels * s.taps(), s.out_channels,
+                    int64_t{s.in[1]} * s.in[2]};
+  return run(Kind::kData, s, t, input, output, weight, bias);
+}
+
+bool conv_weight_grad_cpu(const ConvShape& s, const at::Tensor& weight, const at::Tensor& input,
+                          const at::Tensor& output) {
+  if (!applies(s, weight)) return false;
+  const auto plan = find_plan(s, Kind::kWeight, weight);
+  if (!plan->possible) return false;
+  Device& device = ocl_device(weight);
+  Stream& stream = stream_of(weight);
+  const int64_t lanes = lanes_of(device);
+  const PaddedLayout& x_layout = plan->plan.layout;
+  const PaddedLayout grad_layout{s.images, s.groups * s.out_channels, s.out[1], s.out[2], 1, 1, 1,
+                                 1, x_layout.rows, x_layout.pitch, 0, 0};
+  if (grad_layout.size(lanes) >= INT32_MAX) return false;
+  const at::Tensor x = pad(x_layout, input, plan->tile);
+  const at::Tensor grad = pad(grad_layout, output, plan->tile);
+
+  const auto taps = static_cast<int32_t>(s.taps());
+  const int64_t tap_tiles = ceil_div(taps, kWeightTaps);
+  const int64_t row_tiles = ceil_div(s.out_channels, kWeightRows);
+  const int64_t pixels = x_layout.pixels();
+  int64_t parts = std::max(ceil_div(pixels * 16, kWeightPartWork),
+                           ceil_div(8, tap_tiles * row_tiles * s.groups));
+  parts = std::clamp<int64_t>(parts, 1, std::max<int64_t>(1, pixels / 256));
+  const int64_t per_part = ceil_div(ceil_div(pixels, parts), lanes) * lanes;
+  parts = ceil_div(pixels, per_part);
+
+  const int64_t count = weight.numel();
+  const at::Tensor sums = parts == 1 ? weight : scratch(parts * count, weight);
+  launch(stream, conv_kernel(device, "conv_weight_grad", {0, 0}),
+         {static_cast<size_t>(tap_tiles), static_cast<size_t>(s.groups * row_tiles),
+          static_cast<size_t>(parts)},
+         {}, view(sums), view(x), view(grad), view(plan->tap_offsets[0]), s.groups, s.out_channels,
+         taps, static_cast<int32_t>(pixels), s.in_channels * x_layout.channel(lanes),
+         grad_layout.channel(lanes), static_cast<int32_t>(per_part));
+  if (parts > 1) {
+    const int64_t per_task = ceil_div(count, 8);
+    launch(stream, conv_kernel(device, "sum_parts", {0, 0}),
+           {static_cast<size_t>(ceil_div(count, per_task))}, {}, view(weight), view(sums),
+           static_cast<int32_t>(parts), count, per_task);
+  }
+  return true;
+}
+
+}  // namespace ocl
