@@ -45,8 +45,8 @@ class DeviceCache {
     cache_.mark_freed(block);
     for (const StreamId id : block->other_streams) {
       Event event;
-      event.record(stream(c10::Stream(c10::Stream::UNSAFE,
-                                      {c10::DeviceType::PrivateUse1, device_.index()}, id)));
+      event.record(stream(
+          c10::Stream(c10::Stream::UNSAFE, {c10::DeviceType::PrivateUse1, device_.index()}, id)));
       pending_.emplace_back(std::move(event), block);
       ++block->pending_events;
     }

@@ -44,10 +44,7 @@ void BufferCache::count_inactive(const Block* block, int sign) {
 Block* BufferCache::take(size_t requested, int64_t stream) {
   const size_t rounded = round_size(requested);
   Pool& candidates = rounded <= kSmallSize ? small_ : large_;
-  Block key;
-  key.stream = stream;
-  key.size = rounded;
-  const auto it = candidates.lower_bound(&key);
+  const auto it = candidates.lower_bound(Request{stream, rounded});
   if (it == candidates.end() || (*it)->stream != stream) return nullptr;
   // A request that would get a segment of its own must not take a much larger one apart.
   if (rounded >= kMinLarge && (*it)->size >= 2 * rounded + kMediumSegment) return nullptr;
@@ -167,10 +164,9 @@ namespace {
 
 template <typename Reset>
 void for_each_stat(BufferCache::Stats& stats, Reset&& reset) {
-  for (StatArray* array :
-       {&stats.allocation, &stats.segment, &stats.active, &stats.inactive_split,
-        &stats.allocated_bytes, &stats.reserved_bytes, &stats.active_bytes,
-        &stats.inactive_split_bytes, &stats.requested_bytes}) {
+  for (StatArray* array : {&stats.allocation, &stats.segment, &stats.active, &stats.inactive_split,
+                           &stats.allocated_bytes, &stats.reserved_bytes, &stats.active_bytes,
+                           &stats.inactive_split_bytes, &stats.requested_bytes}) {
     for (auto& stat : *array) reset(stat);
   }
 }

@@ -18,12 +18,12 @@ namespace ocl {
 
 struct Segment;
 
-inline constexpr size_t kMinBlock = 512;                   // blocks are multiples of this
-inline constexpr size_t kSmallSize = size_t{1} << 20;      // up to this, from the small pool
-inline constexpr size_t kSmallSegment = size_t{2} << 20;   // segment of the small pool
+inline constexpr size_t kMinBlock = 512;                    // blocks are multiples of this
+inline constexpr size_t kSmallSize = size_t{1} << 20;       // up to this, from the small pool
+inline constexpr size_t kSmallSegment = size_t{2} << 20;    // segment of the small pool
 inline constexpr size_t kMediumSegment = size_t{20} << 20;  // serves requests of up to 10 MiB
-inline constexpr size_t kMinLarge = size_t{10} << 20;      // from this, a segment of their own
-inline constexpr size_t kRoundLarge = size_t{2} << 20;     // rounded to this
+inline constexpr size_t kMinLarge = size_t{10} << 20;       // from this, a segment of their own
+inline constexpr size_t kRoundLarge = size_t{2} << 20;      // rounded to this
 
 struct Block {
   Segment* segment = nullptr;
@@ -73,7 +73,17 @@ class BufferCache {
   std::vector<const Block*> segments() const;
 
  private:
+  // What is looked for: less than every block of this size, whatever its address.
+  struct Request {
+    int64_t stream;
+    size_t size;
+  };
   struct BySize {
+    using is_transparent = void;
+    bool operator()(const Block* block, const Request& request) const {
+      if (block->stream != request.stream) return block->stream < request.stream;
+      return block->size < request.size;
+    }
     bool operator()(const Block* a, const Block* b) const {
       if (a->stream != b->stream) return a->stream < b->stream;
       if (a->size != b->size) return a->size < b->size;

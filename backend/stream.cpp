@@ -25,8 +25,8 @@ struct DeviceStreams {
 // Leaked, like the devices.
 DeviceStreams& streams_of(DeviceIndex device) {
   static auto* const all = new std::array<DeviceStreams, kMaxDevices>;
-  TORCH_CHECK(device >= 0 && static_cast<size_t>(device) < kMaxDevices, "ocl:",
-              static_cast<int>(device), " is beyond the ", kMaxDevices,
+  TORCH_CHECK(device >= 0 && static_cast<size_t>(device) < kMaxDevices,
+              "ocl:", static_cast<int>(device), " is beyond the ", kMaxDevices,
               " devices that one process can use; select some with OCL_VISIBLE_DEVICES");
   return (*all)[device];
 }
@@ -57,18 +57,17 @@ cl::CommandQueue create_queue(Device& device, bool prioritised) {
       const cl_ulong properties[] = {kQueueProperties, CL_QUEUE_PROFILING_ENABLE, kQueuePriority,
                                      kPriorityHigh, 0};
       cl_int code = CL_SUCCESS;
-      cl_command_queue queue =
-          create(device.context()(), device.handle()(), properties, &code);
+      cl_command_queue queue = create(device.context()(), device.handle()(), properties, &code);
       if (code == CL_SUCCESS) return cl::CommandQueue(queue);
     }
   }
   // Profiling is always on: it costs less than the noise (docs/performance.md), and without it
   // events could not be timed.
-  return translated(
-      [&] { return str("cannot create a command queue on ", device.label()); },
-      [&] {
-        return cl::CommandQueue(device.context(), device.handle(), CL_QUEUE_PROFILING_ENABLE);
-      });
+  return translated([&] { return str("cannot create a command queue on ", device.label()); },
+                    [&] {
+                      return cl::CommandQueue(device.context(), device.handle(),
+                                              CL_QUEUE_PROFILING_ENABLE);
+                    });
 }
 
 thread_local std::array<StreamId, kMaxDevices> current_ids{};
@@ -100,22 +99,26 @@ void Stream::flush() {
 }
 
 void Stream::finish() {
+  const uint64_t commands = commands_.load(std::memory_order_relaxed);
   const cl_int code = clFinish(queue_());
   if (code != CL_SUCCESS) {
     raise(code, str("a command on ", device_.label(), " failed"), "clFinish");
   }
+  finished_.store(commands, std::memory_order_relaxed);
   store_launched_programs();
   faults_->check();
 }
 
 bool Stream::idle() {
-  std::lock_guard lock(idle_mutex_);
   const uint64_t commands = commands_.load(std::memory_order_relaxed);
-  if (!idle_marker_() || idle_commands_ != commands) {
-    idle_marker_ = marker();
-    idle_commands_ = commands + 1;  // the marker; not what other threads have enqueued since
+  if (commands == finished_.load(std::memory_order_relaxed)) return true;
+  cl::Event last;
+  {
+    std::lock_guard lock(marker_mutex_);
+    if (marked_commands_ == commands) last = last_marker_;
   }
-  return idle_marker_.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>() == CL_COMPLETE;
+  if (!last()) last = marker();
+  return last.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>() == CL_COMPLETE;
 }
 
 void Stream::wait_for(const cl::Event& event, const Device& source) {
@@ -136,7 +139,11 @@ cl::Event Stream::marker() {
   return translated([&] { return str("cannot record an event on ", device_.label()); },
                     [&] {
                       cl::Event event;
+                      std::lock_guard lock(marker_mutex_);
+                      // Read before: what other threads enqueue meanwhile is not marked.
+                      marked_commands_ = commands_.load(std::memory_order_relaxed) + 1;
                       queue_.enqueueMarkerWithWaitList(nullptr, &event);
+                      last_marker_ = event;
                       commands_.fetch_add(1, std::memory_order_relaxed);
                       queue_.flush();
                       return event;

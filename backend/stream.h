@@ -55,9 +55,10 @@ class Stream {
   cl::CommandQueue queue_;
   std::unique_ptr<FaultWord> faults_;
   std::atomic<uint64_t> commands_{0};
-  std::mutex idle_mutex_;  // guards the two members below
-  uint64_t idle_commands_ = 0;
-  cl::Event idle_marker_;
+  std::atomic<uint64_t> finished_{0};  // so many of them at the last finish()
+  std::mutex marker_mutex_;            // guards the two members below
+  uint64_t marked_commands_ = 0;
+  cl::Event last_marker_;
 };
 
 // Whether a stream of this id has the high priority.

@@ -38,8 +38,7 @@ ScalarType bits_type(size_t element_size) {
 }
 
 bool needs_host(const Device& device, ScalarType type) {
-  return !has_kernel_type(type) ||
-         (type == ScalarType::Double && !device.properties().has_fp64);
+  return !has_kernel_type(type) || (type == ScalarType::Double && !device.properties().has_fp64);
 }
 
 void copy_mapped(const at::Tensor& destination, const at::Tensor& source) {
@@ -183,6 +182,14 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from", &copy_from);
   m.impl("_copy_from_and_resize", &copy_from_and_resize);
   m.impl("_local_scalar_dense", &local_scalar_dense);
+}
+
+// PyTorch's own handling of lazy tensors clones them, which calls _copy_from again.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
 }
 
 }  // namespace

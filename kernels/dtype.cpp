@@ -48,7 +48,7 @@ const char* dtype_name(ScalarType type) {
 
 bool has_kernel_type(ScalarType type) noexcept { return name_or_null(type) != nullptr; }
 
-void check_device_has(const Device& device, ScalarType type, const char* op) {
+void check_device_has(const Device& device, ScalarType type, std::string_view op) {
   TORCH_CHECK_NOT_IMPLEMENTED(
       type != ScalarType::Double || device.properties().has_fp64, op,
       " is not implemented for ocl (float64 on ", device.label(),

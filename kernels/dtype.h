@@ -4,6 +4,8 @@
 #include <c10/core/Scalar.h>
 #include <c10/core/ScalarType.h>
 
+#include <string_view>
+
 #include "backend/launch.h"
 
 namespace ocl {
@@ -17,7 +19,7 @@ const char* dtype_name(ScalarType type);
 bool has_kernel_type(ScalarType type) noexcept;
 
 // Raises an error that names the missing extension when the device lacks the type.
-void check_device_has(const Device& device, ScalarType type, const char* op);
+void check_device_has(const Device& device, ScalarType type, std::string_view op);
 
 // The type that kernels compute in: float for float16 and bfloat16, else the type itself.
 ScalarType compute_type(ScalarType type) noexcept;

@@ -78,8 +78,7 @@ const at::Tensor& resize_(const at::Tensor& self, c10::SymIntArrayRef sym_size,
 }
 
 at::Tensor& set_source(at::Tensor& self, at::Storage source) {
-  const auto size =
-      static_cast<int64_t>(source.nbytes() / self.dtype().itemsize());
+  const auto size = static_cast<int64_t>(source.nbytes() / self.dtype().itemsize());
   return self.set_(std::move(source), 0, {size}, {});
 }
 
@@ -87,10 +86,13 @@ at::Tensor& set_source_sizes(at::Tensor& self, at::Storage source, int64_t offse
                              c10::IntArrayRef size, c10::IntArrayRef stride) {
   at::native::checkSetStorage(self, std::move(source), offset, size, stride);
   self.unsafeGetTensorImpl()->set_storage_offset(offset);
-  const auto strides =
-      stride.data() ? std::optional<c10::IntArrayRef>(stride) : std::nullopt;
+  const auto strides = stride.data() ? std::optional<c10::IntArrayRef>(stride) : std::nullopt;
   at::native::resize_impl_cpu_(self.unsafeGetTensorImpl(), size, strides, /*resize_storage=*/false);
   return self;
+}
+
+void record_stream(at::Tensor& self, c10::Stream stream) {
+  Allocator::instance().recordStream(self.storage().data_ptr(), stream);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -106,6 +108,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("set_.source_Storage", &set_source);
   m.impl("set_.source_Storage_storage_offset", &set_source_sizes);
   m.impl("set_.source_Tensor", TORCH_FN(at::native::set_tensor_));
+  m.impl("record_stream", &record_stream);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "kernels/fallback.h"
 
-#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
 #include <mutex>
@@ -24,8 +24,8 @@ std::string describe_arguments(const c10::FunctionSchema& schema,
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!arguments[i].isTensor() || !arguments[i].toTensor().defined()) continue;
     const at::Tensor& tensor = arguments[i].toTensor();
-    text += str(text.empty() ? "" : ", ", schema.arguments()[i].name(), ": ",
-                tensor.scalar_type(), " ", tensor.sizes(), " on ", tensor.device());
+    text += str(text.empty() ? "" : ", ", schema.arguments()[i].name(), ": ", tensor.scalar_type(),
+                " ", tensor.sizes(), " on ", tensor.device());
   }
   return text;
 }
@@ -109,6 +109,10 @@ class CpuCall {
     for_each_tensor(argument(i), [&](const at::Tensor& tensor) {
       if (!on_ocl(tensor)) return;
       if (!device_) device_ = tensor.device();
+      TORCH_CHECK(*device_ == tensor.device(), c10::toString(schema_.operator_name()),
+                  ": expected all tensors to be on the same device, but found at least two "
+                  "devices, ",
+                  *device_, " and ", tensor.device());
       views_.add(tensor, access);
     });
     if (argument(i).isDevice() && argument(i).toDevice().is_privateuseone()) {
@@ -148,6 +152,7 @@ class CpuCall {
   static void write_back(const Pair& pair) {
     if (pair.cpu.sizes() == pair.ocl.sizes()) return;
     pair.ocl.resize_(pair.cpu.sizes());
+    pair.ocl.as_strided_(pair.cpu.sizes(), pair.cpu.strides());
     pair.ocl.copy_(pair.cpu);
   }
 
@@ -156,10 +161,10 @@ class CpuCall {
     for (const Pair& pair : pairs_) {
       if (pair.written && pair.cpu.is_same(result)) return pair.ocl;
     }
-    at::Tensor moved = at::empty_strided(
-        result.sizes(), result.strides(),
-        result.options().device(device_.value_or(
-            c10::Device(c10::DeviceType::PrivateUse1, current_device()))));
+    // Strides are part of the result, but expanded ones cannot be written to.
+    at::Tensor moved = at::empty_like(
+        result, result.options().device(
+                    device_.value_or(c10::Device(c10::DeviceType::PrivateUse1, current_device()))));
     moved.copy_(result);
     return moved;
   }

@@ -22,8 +22,8 @@ inline UnitGrid unit_grid(const Device& device, size_t units, size_t inner, size
     const size_t y = std::min<size_t>(64, parameters.work_group_size) / x;
     return {{(inner + x - 1) / x * x, (units + y - 1) / y * y}, {x, y}, 1};
   }
-  const size_t tasks = std::clamp<size_t>(units * inner * cost / parameters.grain, 1,
-                                          parameters.tasks);
+  const size_t tasks =
+      std::clamp<size_t>(units * inner * cost / parameters.grain, 1, parameters.tasks);
   const size_t per_item = (units + tasks - 1) / tasks;
   const size_t rows = (units + per_item - 1) / per_item;
   return {{std::clamp<size_t>(tasks / rows, 1, inner), rows}, {1, 1}, per_item};

@@ -19,8 +19,8 @@ struct Nll {
   at::Tensor target, weight;
   int64_t reduction;
   int64_t ignore;
-  size_t samples, inner;
-  int64_t classes;
+  size_t samples = 0, inner = 1;
+  int64_t classes = 0;
 };
 
 Nll make_nll(const at::Tensor& x, const at::Tensor& target, const at::Tensor& weight,
@@ -28,7 +28,8 @@ Nll make_nll(const at::Tensor& x, const at::Tensor& target, const at::Tensor& we
   const ScalarType label = target.scalar_type();
   TORCH_CHECK(label == ScalarType::Long || label == ScalarType::Byte,
               "expected scalar type Long but found ", label);
-  Nll nll{target.to(ScalarType::Long).contiguous(), weight.defined() ? weight.contiguous() : weight, reduction, ignore};
+  Nll nll{target.to(ScalarType::Long).contiguous(), weight.defined() ? weight.contiguous() : weight,
+          reduction, ignore};
   nll.samples = static_cast<size_t>(target.numel());
   nll.inner = x.dim() == 4 ? static_cast<size_t>(x.size(2) * x.size(3)) : 1;
   nll.classes = x.dim() == 1 ? x.size(0) : x.size(1);
@@ -55,7 +56,8 @@ const Kernel& find(Device& device, const char* kernel, ScalarType type, const Nl
 }
 
 size_t samples_per_item(const Device& device, size_t samples) {
-  const size_t items = device.family() == KernelFamily::kCpu ? device.parameters().tasks : kGpuItems;
+  const size_t items =
+      device.family() == KernelFamily::kCpu ? device.parameters().tasks : kGpuItems;
   return std::max(kSamplesPerItem, (samples + items - 1) / items);
 }
 
@@ -73,7 +75,8 @@ void add_targets(Arguments& arguments, const Nll& nll, size_t per_item) {
 // Both results contiguous.
 void forward(const at::Tensor& x_any, const Nll& nll, const at::Tensor& out,
              const at::Tensor& total_weight) {
-  static constexpr const char *kEach = "nll_each", *kPartial = "nll_partial", *kFinish = "nll_finish";
+  static constexpr const char *kEach = "nll_each", *kPartial = "nll_partial",
+                              *kFinish = "nll_finish";
   const ScalarType type = x_any.scalar_type();
   Device& device = ocl_device(x_any);
   check_device_has(device, type, "nll_loss");
@@ -114,9 +117,8 @@ void backward(const at::Tensor& grad_any, const Nll& nll, const at::Tensor& tota
   Device& device = ocl_device(grad_input);
   check_device_has(device, grad_input.scalar_type(), "nll_loss_backward");
   const at::Tensor grad = grad_any.contiguous();
-  const size_t per_item =
-      std::min(samples_per_item(device, nll.samples),
-               device.family() == KernelFamily::kCpu ? SIZE_MAX : size_t{16});
+  const size_t per_item = std::min(samples_per_item(device, nll.samples),
+                                   device.family() == KernelFamily::kCpu ? SIZE_MAX : size_t{16});
   Arguments arguments(stream_of(grad_input),
                       find(device, kBackward, grad_input.scalar_type(), nll, true));
   arguments.add(view(grad));
@@ -127,14 +129,14 @@ void backward(const at::Tensor& grad_any, const Nll& nll, const at::Tensor& tota
 }
 
 at::Tensor contiguous_like(const at::Tensor& tensor) {
-  return tensor.is_contiguous() ? tensor
-                                : at::empty_like(tensor, at::MemoryFormat::Contiguous);
+  return tensor.is_contiguous() ? tensor : at::empty_like(tensor, at::MemoryFormat::Contiguous);
 }
 
 void check_2d(const at::Tensor& self, const at::Tensor& target, const at::Tensor& weight) {
-  TORCH_CHECK(target.dim() == 3,
-              "only batches of spatial targets supported (3D tensors) but got targets of dimension: ",
-              target.dim());
+  TORCH_CHECK(
+      target.dim() == 3,
+      "only batches of spatial targets supported (3D tensors) but got targets of dimension: ",
+      target.dim());
   TORCH_CHECK(self.dim() == 4,
               "only batches of spatial inputs supported (4D tensors), but got input of dimension: ",
               self.dim());
@@ -201,14 +203,15 @@ std::tuple<Tensor, Tensor> nll_loss2d_forward(const Tensor& self, const Tensor& 
 }
 
 OCL_NATIVE("nll_loss2d_backward.grad_input", nll_loss2d_backward_out);
-Tensor& nll_loss2d_backward_out(const Tensor& grad_output, const Tensor& self,
-                                const Tensor& target, const std::optional<Tensor>& weight,
-                                int64_t reduction, int64_t ignore_index,
-                                const Tensor& total_weight, Tensor& grad_input) {
+Tensor& nll_loss2d_backward_out(const Tensor& grad_output, const Tensor& self, const Tensor& target,
+                                const std::optional<Tensor>& weight, int64_t reduction,
+                                int64_t ignore_index, const Tensor& total_weight,
+                                Tensor& grad_input) {
   const at::Tensor weights = tensor_or_none(weight);
   check_2d(self, target, weights);
-  TORCH_CHECK(total_weight.numel() == 1, "expected total_weight to be a single element tensor, got: ",
-              total_weight.sizes(), " (", total_weight.numel(), " elements)");
+  TORCH_CHECK(total_weight.numel() == 1,
+              "expected total_weight to be a single element tensor, got: ", total_weight.sizes(),
+              " (", total_weight.numel(), " elements)");
   if (reduction == at::Reduction::None) {
     TORCH_CHECK(grad_output.sizes() == target.sizes(),
                 "size mismatch: the gradient of the loss has the shape ", grad_output.sizes(),

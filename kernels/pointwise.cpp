@@ -57,8 +57,9 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
   Plan plan{iter, op, scalars, compute_type(chosen), where, std::max(iter.ndim(), 1)};
   check_device_has(where, plan.compute, op.name);
   for (int i = 0; i < iter.ntensors(); ++i) {
-    check_device_has(where, iter.dtype(i), op.name);
     plan.steps[i] = step_of(iter, i);
+    // A number is converted on the host: a Python float counts as float64.
+    if (plan.steps[i] != kValue) check_device_has(where, iter.dtype(i), op.name);
     // The fourth and fifth operand have one form only.
     if (i > 3 && where.family() == KernelFamily::kCpu && plan.steps[i] != kValue) {
       plan.steps[i] = kAny;
@@ -92,8 +93,7 @@ KernelKey make_key(const Plan& plan) {
 KernelSource make_source(const Plan& plan) {
   const bool cpu = plan.device.family() == KernelFamily::kCpu;
   static constexpr std::array kSteps{"STEP_ZERO", "STEP_ONE", "STEP_ANY", "STEP_VALUE"};
-  std::string name = plan.op.name;
-  if (const size_t suffix = name.rfind("_stub"); suffix != std::string::npos) name.resize(suffix);
+  std::string name(plan.op.name);
   if (plan.ndim > 1) name += "_strided";
   for (int i = plan.iter.ntensors() - 1; i >= 0; --i) {
     name += str("_", dtype_name(plan.iter.dtype(i)));

@@ -4,12 +4,14 @@
 
 #include <ATen/native/TensorIterator.h>
 
+#include <string_view>
+
 #include "kernels/dtype.h"
 
 namespace ocl {
 
 struct PointwiseOp {
-  const char* name;        // of the kernel, for profiles
+  std::string_view name;   // of the kernel, for profiles and messages
   const char* expression;  // in a, b, c, ... and s0, s1, ...
 };
 

@@ -21,7 +21,7 @@ enum Row : int {
 };
 
 constexpr PointwiseOp kRows[] = {
-#define OCL_POINTWISE(ops, stub, expression) {#stub, expression},
+#define OCL_POINTWISE(ops, stub, expression) {name_of_stub(#stub), expression},
 #include "kernels/pointwise_table.h"
 #undef OCL_POINTWISE
 };

@@ -3,13 +3,15 @@
 
 #include <ATen/native/TensorIterator.h>
 
+#include <string_view>
+
 #include "kernels/dtype.h"
 
 namespace ocl {
 
 // Expressions in OpenCL C; see reduce_table.h.
 struct Reduction {
-  const char* name;
+  std::string_view name;
   const char* init;
   const char* step;
   const char* merge;

@@ -27,7 +27,7 @@ enum Row : int {
 };
 
 constexpr Reduction kRows[] = {
-#define OCL_REDUCTION(ops, stub, init, step, merge, finish) {#stub, init, step, merge, finish},
+#define OCL_REDUCTION(ops, stub, init, step, merge, finish) {name_of_stub(#stub), init, step, merge, finish},
 #include "kernels/reduce_table.h"
 #undef OCL_REDUCTION
 };

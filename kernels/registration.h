@@ -16,6 +16,18 @@
 
 #include <ATen/native/DispatchStub.h>
 
+#include <string_view>
+
+namespace ocl {
+
+// "exp" for "exp_stub": what kernels and messages call the operator of a stub.
+constexpr std::string_view name_of_stub(std::string_view stub) {
+  constexpr std::string_view kSuffix = "_stub";
+  return stub.ends_with(kSuffix) ? stub.substr(0, stub.size() - kSuffix.size()) : stub;
+}
+
+}  // namespace ocl
+
 #define OCL_STUB(ops, stub, kernel) REGISTER_PRIVATEUSE1_DISPATCH(stub, kernel)
 #define OCL_SHARED(ops) static_assert(true, ops)
 #define OCL_STRUCTURED(op, name) void structured_##name::impl

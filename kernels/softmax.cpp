@@ -45,8 +45,7 @@ const Kernel& find(Device& device, const Variant& variant, const char* kernel, S
     defines.set("IN", dtype_name(in)).set("OUT", dtype_name(out));
     if (cpu) {
       const size_t lanes = parameters.vector_width;
-      defines.set("WIDTH",
-                  static_cast<int64_t>(compute == ScalarType::Double ? lanes / 2 : lanes));
+      defines.set("WIDTH", static_cast<int64_t>(compute == ScalarType::Double ? lanes / 2 : lanes));
       if (out == compute) defines.set("STORED", 1);
     } else {
       defines.set("GROUP", static_cast<int64_t>(parameters.work_group_size));

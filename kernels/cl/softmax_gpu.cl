@@ -1,5 +1,5 @@
-// Softmax and log-softmax of the GPU family, over `size` elements that are `inner` apart. Defines as
-// in softmax_cpu.cl; GROUP: the work-group size.
+// Softmax and log-softmax of the GPU family, over `size` elements that are `inner` apart. Defines
+// as in softmax_cpu.cl; GROUP: the work-group size.
 //   softmax_group (inner == 1): a work-group per row. Grid: rows * GROUP.
 //   softmax_item: a work-item per column (or short row). Grid: rows * inner, rounded up to GROUP.
 // Both may work in place.

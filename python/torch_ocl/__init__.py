@@ -11,8 +11,6 @@ turns that off. Afterwards `torch.ocl` is the device's module, as `torch.cuda` i
 import sys
 import warnings
 
-__version__ = "0.1.0"
-
 
 def _autoload() -> None:
     """Entry point of the group torch.backends; importing this package has done the work."""
@@ -54,4 +52,5 @@ except Exception as error:
     if not _autoloading:
         raise
     # A broken plugin must not take `import torch` down with it.
-    warnings.warn(f"torch_ocl could not be loaded, so there is no device 'ocl': {error}")
+    message = f"torch_ocl could not be loaded, so there is no device 'ocl': {error}"
+    warnings.warn(message, stacklevel=2)

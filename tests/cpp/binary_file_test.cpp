@@ -11,7 +11,11 @@ struct BinaryFileTest : testing::Test {
   test::TemporaryFolder folder;
   test::Variable variable{"OCL_CACHE_DIR", folder.path().string()};
   const std::string key = "device\ndriver 1\n#define A 1\n";
-  const std::string binary = std::string("\0\x7f" "ELF\n\n", 7) + std::string(10000, 'x');
+  const std::string binary = std::string(
+                                 "\0\x7f"
+                                 "ELF\n\n",
+                                 7) +
+                             std::string(10000, 'x');
   const std::filesystem::path path = binary_path(key);
 
   std::string content() {

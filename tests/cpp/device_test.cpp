@@ -18,8 +18,8 @@ TEST(VisibleDevices, SelectsInOrder) {
 }
 
 TEST(VisibleDevices, RefusesWhatIsMalformed) {
-  for (const char* text : {"x", "0,", ",0", "0,,1", "-1", "0 1", " 0", "0x1", "1.5",
-                           "99999999999999999999"}) {
+  for (const char* text :
+       {"x", "0,", ",0", "0,,1", "-1", "0 1", " 0", "0x1", "1.5", "99999999999999999999"}) {
     EXPECT_THROW(parse_visible_devices(text, 3), c10::ValueError) << text;
   }
 }

@@ -77,19 +77,20 @@ TEST_P(ProgramCacheTest, DefinesKeepTheirOrder) {
 }
 
 TEST_P(ProgramCacheTest, LinesPointAtTheRealFiles) {
-  EXPECT_EQ(kernel_source("store.cl").substr(0, 98),
-            "#line 1 \"store.cl\"\n#line 1 \"value.clh\"\n#define VALUE 1000\n#line 2 \"store.cl\"\n"
-            "__kernel void store");
+  EXPECT_EQ(kernel_source("store.cl")
+                .find("#line 1 \"store.cl\"\n#line 1 \"value.clh\"\n#define VALUE 1000\n"
+                      "#line 2 \"store.cl\"\n__kernel void store("),
+            0u);
 }
 
 TEST_P(ProgramCacheTest, BuildFailureTellsAll) {
   write("#define VALUE (1 + no_such_name)");
   const std::string text =
       test::error_text([&] { program(here(), "store.cl", Defines().set("SERIAL", 77)); });
-  for (const std::string& part : {std::string("cannot build store.cl for ") + here().label(),
-                                  std::string("[SERIAL 77]"),
-                                  std::string("CL_BUILD_PROGRAM_FAILURE (-11)"),
-                                  std::string("no_such_name"), std::string("store.cl:3")}) {
+  for (const std::string& part :
+       {std::string("cannot build store.cl for ") + here().label(), std::string("[SERIAL 77]"),
+        std::string("CL_BUILD_PROGRAM_FAILURE (-11)"), std::string("no_such_name"),
+        std::string("store.cl:3")}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
   EXPECT_THROW(program(here(), "store.cl", Defines().set("SERIAL", 77)), c10::Error) << "again";

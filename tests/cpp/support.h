@@ -42,8 +42,8 @@ class DeviceTest : public testing::TestWithParam<DeviceIndex> {
   Device& here() const { return device(GetParam()); }
 };
 
-#define OCL_ON_EVERY_DEVICE(suite)                                                      \
-  GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(suite);                                 \
+#define OCL_ON_EVERY_DEVICE(suite)                      \
+  GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(suite); \
   INSTANTIATE_TEST_SUITE_P(ocl, suite, testing::ValuesIn(::ocl::test::all_devices()))
 
 class TemporaryFolder {

@@ -20,9 +20,7 @@ struct TransferTest : test::DeviceTest {
     DeviceTest::TearDown();
   }
   Stream& stream() { return current_stream(GetParam()); }
-  BufferView at(size_t element) const {
-    return resolve(static_cast<int*>(memory.get()) + element);
-  }
+  BufferView at(size_t element) const { return resolve(static_cast<int*>(memory.get()) + element); }
 
   int numbers[1000];
   c10::DataPtr memory;

@@ -1,12 +1,11 @@
-"""What all tests share: no operator may fall back to the CPU unless a test says so, and programs are
-kept in one cache folder per session."""
+"""What all tests share: no operator may fall back to the CPU unless a test says so, and programs
+are kept in one cache folder per session."""
 
 import os
 import shutil
 import tempfile
 
 import pytest
-
 import torch
 
 CACHE = "OCL_CACHE_DIR"

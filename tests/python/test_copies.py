@@ -1,9 +1,16 @@
 """Copies between host and devices, of all types and layouts."""
 
 import pytest
-
 import torch
-from support import COMPLEX, DTYPES, assert_same, has_fp64, name_of, random_tensor
+from support import (
+    COMPLEX,
+    DTYPES,
+    assert_same,
+    has_fp64,
+    name_of,
+    output_of,
+    random_tensor,
+)
 
 # As views of a tensor of shape (4, 6, 5, 3).
 LAYOUTS = {
@@ -16,9 +23,7 @@ LAYOUTS = {
     "one_column": lambda x: x[..., 1],
     "0-dim": lambda x: x[2, 3, 1, 2],
     "empty": lambda x: x[:, 3:3],
-    "empty_expanded": lambda x: x[:, :1].expand(4, 0, 5, 3) if False else x[0:0].expand(0, 6, 5, 3),
 }
-LAYOUTS.pop("empty_expanded")
 
 
 def fits(dtype, device):
@@ -75,26 +80,23 @@ def test_layouts(operator_device, source, dtype):
             assert_same(on_device.clone(memory_format=memory_format), expected)
 
 
-@pytest.mark.parametrize("target", [name for name in LAYOUTS if name != "expanded"])
-@pytest.mark.parametrize("source", LAYOUTS)
-def test_into_views(operator_device, source, target):
+@pytest.mark.parametrize(
+    "target", ["dense", "transposed", "offset", "stepped", "one_column", "0-dim", "empty"]
+)
+def test_into_views(operator_device, target):
     """Elements outside of the view keep their values; from the host and from the device."""
     device = operator_device
     base = random_tensor((4, 6, 5, 3), torch.float32, seed=1)
-    view = LAYOUTS[target](base.clone())
-    x = LAYOUTS[source](random_tensor((4, 6, 5, 3), torch.float32, seed=2))
-    if x.shape != view.shape:
-        x = x.flatten()[: x.numel() and 1].expand(view.shape) if x.numel() else x
-    if x.numel() == 0 and view.numel() != 0:
-        return
-    for y in (x, x.to(device), x.to(torch.int32)):
-        expected, actual = base.clone(), base.to(device)
-        LAYOUTS[target](expected).copy_(y.cpu())
-        result = LAYOUTS[target](actual)
-        result.copy_(y)
-        if target != "channels_last":
+    shape = LAYOUTS[target](base).shape
+    dense = random_tensor(shape, torch.float32, seed=2)
+    backwards = random_tensor(shape[::-1], torch.int32, seed=3)
+    backwards = backwards.permute(list(range(len(shape)))[::-1])
+    for x in (dense, backwards, torch.full([1] * len(shape), 2.5), torch.tensor(3)):
+        for y in (x, x.to(device)):
+            expected, actual = base.clone(), base.to(device)
+            LAYOUTS[target](expected).copy_(x)
+            LAYOUTS[target](actual).copy_(y)
             assert_same(actual, expected)
-        assert torch.equal(result.cpu(), y.cpu().to(torch.float32).expand(view.shape))
 
 
 def test_into_host_views(device):
@@ -133,8 +135,10 @@ def test_float64_and_complex_keep_every_bit(device):
     for x in (doubles, torch.complex(doubles[:32], doubles[32:])):
         on_device = x.to(device)
         for y in (on_device, on_device.clone(), on_device[::1].contiguous()):
-            assert torch.equal(torch.view_as_real(y.cpu()) if x.is_complex() else y.cpu(),
-                               torch.view_as_real(x) if x.is_complex() else x)
+            assert torch.equal(
+                torch.view_as_real(y.cpu()) if x.is_complex() else y.cpu(),
+                torch.view_as_real(x) if x.is_complex() else x,
+            )
         strided = torch.empty(3, len(x), dtype=x.dtype, device=device).t()
         strided[:, 1] = on_device
         assert strided[:, 1].cpu().equal(x)
@@ -144,6 +148,8 @@ def test_float64_and_complex_keep_every_bit(device):
 @pytest.mark.sample
 @pytest.mark.parametrize("dtype", COMPLEX, ids=name_of)
 def test_lazy_conjugation_and_negation(device, dtype):
+    if dtype == torch.complex128 and not has_fp64(device):
+        pytest.skip("conjugation computes in float64, which the device lacks")
     x = random_tensor((3, 4), dtype)
     y = x.to(device)
     assert torch.equal(y.conj().cpu(), x.conj())
@@ -190,7 +196,7 @@ def test_non_blocking_copies_follow_their_stream(device):
         for _ in range(100):
             x.add_(1)
         back.copy_(x, non_blocking=True)
-        x.zero_() if False else x.sub_(x)
+        x.sub_(x)  # after the copy
     stream.synchronize()
     assert back.eq(100).all()
 
@@ -216,3 +222,27 @@ def test_item_and_lists(operator_device):
         x = random_tensor((2, 3), dtype)
         assert x.to(operator_device)[1, 2].item() == x[1, 2].item()
         assert x.to(operator_device).tolist() == x.tolist()
+
+
+@pytest.mark.sample
+def test_views_are_aligned_to_their_element_only(device):
+    """In a process of its own: a kernel that assumes more may take the process down."""
+    code = f"""
+        import torch
+        for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.uint8):
+            for shift in (1, 2, 3, 5):
+                x = torch.arange(203).remainder(100).to(dtype)
+                y = x.to("{device}")
+                y[shift : shift + 150] = y[50 : 200] + 1  # a store to an odd place
+                z = y[shift : shift + 150].clone() * 2  # a load from an odd place
+                x[shift : shift + 150] = x[50 : 200] + 1
+                assert y.cpu().equal(x) and z.cpu().equal(x[shift : shift + 150] * 2), dtype
+                y[shift : shift + 100] = y[202]  # one number, many times
+                y[shift + 100 : shift + 150].fill_(3)
+                x[shift : shift + 100] = x[202]
+                x[shift + 100 : shift + 150].fill_(3)
+                assert y.cpu().equal(x), dtype
+                half = x.half()[shift : shift + 150]
+                assert y[shift : shift + 150].half().cpu().equal(half), dtype
+    """
+    output_of(code)

@@ -35,9 +35,9 @@ def test_demo_fails_below_the_required_accuracy(tmp_path):
     assert re.search(r"The accuracy .* is below 97%", result.stderr)
 
 
-@pytest.mark.parametrize("device", ["ocl:99", "nonsense"])
-def test_demo_refuses_a_device_that_does_not_exist(device):
-    result = run("-m", "torch_ocl.demo", "--device", device)
+@pytest.mark.parametrize("name", ["ocl:99", "nonsense"])
+def test_demo_refuses_a_device_that_does_not_exist(name):
+    result = run("-m", "torch_ocl.demo", "--device", name)
     assert result.returncode == 2
     assert "--device" in result.stderr and "Traceback" not in result.stderr
 

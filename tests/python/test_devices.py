@@ -3,7 +3,6 @@
 import threading
 
 import pytest
-
 import torch
 from support import output_of
 

@@ -1,10 +1,10 @@
 """Memory statistics, limits and running out of memory."""
 
 import gc
+import itertools
 import random
 
 import pytest
-
 import torch
 
 MIB = 2**20
@@ -67,7 +67,7 @@ def test_live_tensors_do_not_overlap(device):
         else:
             tensors.append(allocate(choose.randrange(1, 3 * MIB), device))
         ranges = sorted((t.data_ptr(), t.data_ptr() + t.numel()) for t in tensors)
-        assert all(a[1] <= b[0] for a, b in zip(ranges, ranges[1:], strict=False))
+        assert all(a[1] <= b[0] for a, b in itertools.pairwise(ranges))
         assert all(start % 512 == 0 for start, _ in ranges)
 
 

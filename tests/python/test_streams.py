@@ -1,7 +1,6 @@
 """Streams and events: torch.Stream, torch.Event, torch.ocl.Stream and their context managers."""
 
 import pytest
-
 import torch
 
 # In one task, so that another stream finds a free core.

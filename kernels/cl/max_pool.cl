@@ -1,0 +1,133 @@
+// Maximum pooling of images and its gradient (pool.clh). Indices are positions in a plane.
+//   max_pool: a NaN before all others, the first of equals.
+//   max_pool_scatter: gradient, a task per plane (with CHANNELS_LAST: per CHANNELS channels of an
+//     image) that adds what its windows' maxima got. Grid: tasks.
+//   max_pool_gather: gradient, an element asks the windows over it.
+#include "pool.clh"
+#if WIDTH > 1
+#include "lanes.clh"
+#endif
+
+#define CHANNELS 32
+
+#ifdef FORWARD
+
+// Rows and columns of the image under the window at output (y, x).
+#define PLACE_WINDOW                                                                     \
+  long top = y * p.stride_h - p.pad_h, left = x * p.stride_w - p.pad_w;                  \
+  const long bottom = min(top + (p.kernel_h - 1) * p.dilation_h + 1, p.in_h);            \
+  const long right = min(left + (p.kernel_w - 1) * p.dilation_w + 1, p.in_w);            \
+  if (top < 0) top += (-top + p.dilation_h - 1) / p.dilation_h * p.dilation_h;           \
+  if (left < 0) left += (-left + p.dilation_w - 1) / p.dilation_w * p.dilation_w;
+#define FOR_WINDOW                                                                       \
+  for (long h = top; h < bottom; h += p.dilation_h)                                      \
+    for (long w = left; w < right; w += p.dilation_w)
+
+#if WIDTH > 1
+// CHANNELS_LAST on CPU devices, computing in float: WIDTH channels at a time.
+TASK __kernel void max_pool(CTENSOR(in), TENSOR(out), TENSOR(indices), const Pool p,
+                            const ulong per_item) {
+  const ulong length = ROW_LENGTH(p.out_w);
+  FOR_UNITS(u, ROWS(p.out_h, p.out_w), per_item) {
+    const ulong end = INNER_LAST(length);
+    for (ulong i = INNER_FIRST(length); i < end; i += WIDTH) {
+      LOCATE(u, i, p.out_h, p.out_w, p.in_h, p.in_w)
+      PLACE_WINDOW
+      __global const MEM(IN) *source = CPTR(MEM(IN), in) + plane;
+      const int count = (int)min((ulong)WIDTH, end - i);
+      V most = C(LOWEST);
+      VEC(int) best = (VEC(int))((int)(top * p.in_w + left));
+      FOR_WINDOW {
+        const long n = h * p.in_w + w;
+        V a;
+        if (count == WIDTH) a = LOADV(IN, source, n * p.channels);
+        else LOAD_SOME(IN, a, source, n * p.channels, count, 0)
+        const VEC(int) better = (a > most) | (a != a);
+        most = better ? a : most;
+        best = better ? (VEC(int))((int)n) : best;
+      }
+      const ulong at = u * length + i;
+      if (count == WIDTH) {
+        STOREV(IN, PTR(MEM(IN), out), at, most);
+        VSTORE(CONVERT(long, best), PTR(long, indices), at);
+      } else {
+        STORE_SOME(IN, PTR(MEM(IN), out), at, count, most)
+        int lane[WIDTH];
+        CAT(vstore, WIDTH)(best, 0, lane);
+        for (int l = 0; l < count; ++l) PTR(long, indices)[at + l] = lane[l];
+      }
+    }
+  }
+}
+#else
+GRID __kernel void max_pool(CTENSOR(in), TENSOR(out), TENSOR(indices), const Pool p,
+                            const ulong per_item) {
+  __global const MEM(IN) *source = CPTR(MEM(IN), in);
+  const ulong length = ROW_LENGTH(p.out_w);
+  FOR_UNITS(u, ROWS(p.out_h, p.out_w), per_item) FOR_INNER(i, length) {
+    LOCATE(u, i, p.out_h, p.out_w, p.in_h, p.in_w)
+    PLACE_WINDOW
+    long best = top * p.in_w + left;
+    T most = LOWEST;
+    FOR_WINDOW {
+      const T a = LOAD(IN, source, PIXEL(plane, h, w, p.in_w));
+      if (a > most || IS_NAN(a)) {
+        most = a;
+        best = h * p.in_w + w;
+      }
+    }
+    STORE(IN, PTR(MEM(IN), out), u * length + i, most);
+    PTR(long, indices)[u * length + i] = best;
+  }
+}
+#endif
+
+#else
+
+TASK __kernel void max_pool_scatter(CTENSOR(grad), CTENSOR(indices), TENSOR(out), const Pool p,
+                                    const ulong per_item) {
+  const long parts = (p.channels + CHANNELS - 1) / CHANNELS;
+  const long in_plane = p.in_h * p.in_w * p.channels, out_plane = p.out_h * p.out_w * p.channels;
+  FOR_UNITS(u, (ulong)(p.planes * parts), per_item) {
+    const long first = (long)u % parts * CHANNELS;
+    const long channels = min((long)CHANNELS, p.channels - first);
+    __global MEM(IN) *target = PTR(MEM(IN), out) + (long)u / parts * in_plane + first;
+    __global const MEM(IN) *g = CPTR(MEM(IN), grad) + (long)u / parts * out_plane + first;
+    __global const long *index = CPTR(long, indices) + (long)u / parts * out_plane + first;
+    for (long i = 0; i < in_plane; i += p.channels)
+      for (long c = 0; c < channels; ++c) STORE(IN, target, i + c, (T)0);
+    for (long i = 0; i < out_plane; i += p.channels) {
+      for (long c = 0; c < channels; ++c) {
+        const long n = index[i + c] * p.channels + c;
+        STORE(IN, target, n, LOAD(IN, target, n) + LOAD(IN, g, i + c));
+      }
+    }
+  }
+}
+
+// The windows over a coordinate: from the first that reaches it to the last that begins before.
+#define FIRST_WINDOW(at, kernel, stride, pad, dilation) \
+  max(0L, ((at) + (pad) - ((kernel)-1) * (dilation) + (stride)-1) / (stride))
+#define LAST_WINDOW(at, stride, pad, count) min((count)-1, ((at) + (pad)) / (stride))
+
+GRID __kernel void max_pool_gather(CTENSOR(grad), CTENSOR(indices), TENSOR(out), const Pool p,
+                                   const ulong per_item) {
+  const ulong length = ROW_LENGTH(p.in_w);
+  FOR_UNITS(u, ROWS(p.in_h, p.in_w), per_item) FOR_INNER(i, length) {
+    LOCATE(u, i, p.in_h, p.in_w, p.out_h, p.out_w)
+    const long bottom = LAST_WINDOW(y, p.stride_h, p.pad_h, p.out_h);
+    const long right = LAST_WINDOW(x, p.stride_w, p.pad_w, p.out_w);
+    const long top = FIRST_WINDOW(y, p.kernel_h, p.stride_h, p.pad_h, p.dilation_h);
+    const long left = FIRST_WINDOW(x, p.kernel_w, p.stride_w, p.pad_w, p.dilation_w);
+    T sum = 0;
+    for (long h = top; h <= bottom; ++h) {
+      for (long w = left; w <= right; ++w) {
+        const long n = PIXEL(plane, h, w, p.out_w);
+        if (CPTR(long, indices)[n] == y * p.in_w + x) sum += LOAD(IN, CPTR(MEM(IN), grad), n);
+      }
+    }
+    STORE(IN, PTR(MEM(IN), out), u * length + i, sum);
+  }
+}
+
+#endif

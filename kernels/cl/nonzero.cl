@@ -1,0 +1,48 @@
+// Positions of the elements that are not zero, in order, of a contiguous tensor; both families. A
+// work-item looks at `share` neighbouring elements.
+//   IN: element type; NDIM: dimensions of the tensor
+//   nonzero_count: counts[item] = how many
+//   nonzero_scan: one work-item makes the counts the positions of each item's first result, and
+//     counts[items] their sum
+//   nonzero_write: the coordinates: NDIM columns of `total` rows, column by column
+#include "common.clh"
+#include "types.clh"
+
+#define NONZERO(i) (LOAD(IN, CPTR(MEM(IN), in), i) != 0)
+#define FOR_SHARE(i)                                                    \
+  const ulong last = min((get_global_id(0) + 1) * share, n);            \
+  for (ulong i = get_global_id(0) * share; i < last; ++i)
+
+typedef struct {
+  ulong size[NDIM];
+} Sizes;
+
+__kernel void nonzero_count(CTENSOR(in), TENSOR(counts), const ulong n, const ulong share) {
+  ulong count = 0;
+  FOR_SHARE(i) count += NONZERO(i) ? 1 : 0;
+  PTR(ulong, counts)[get_global_id(0)] = count;
+}
+
+__kernel void nonzero_scan(TENSOR(counts), const ulong items) {
+  ulong sum = 0;
+  for (ulong i = 0; i < items; ++i) {
+    const ulong count = PTR(ulong, counts)[i];
+    PTR(ulong, counts)[i] = sum;
+    sum += count;
+  }
+  PTR(ulong, counts)[items] = sum;
+}
+
+__kernel void nonzero_write(CTENSOR(in), CTENSOR(counts), TENSOR(out), const ulong n,
+                            const ulong share, const ulong total, const Sizes sizes) {
+  __global long *row = PTR(long, out) + CPTR(ulong, counts)[get_global_id(0)];
+  FOR_SHARE(i) {
+    if (!NONZERO(i)) continue;
+    ulong rest = i;
+    for (int d = NDIM - 1; d >= 0; --d) {
+      row[d * total] = (long)(rest % sizes.size[d]);
+      rest /= sizes.size[d];
+    }
+    ++row;
+  }
+}

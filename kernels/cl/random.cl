@@ -1,0 +1,164 @@
+// Random numbers, both families: element i of a contiguous result is EXPR of a random word w, or of
+// a normally distributed z. Which word is fixed, so that a seed gives the same numbers on every
+// device: each 16 neighbouring counters make a block of 16 * DRAWS elements, of which number
+// 16 * k + lane takes draw k of the block's counter `lane`.
+//   WORDS    32-bit words per element, 1 or 2 (then w has 64 bits); DRAWS = 4 / WORDS
+//   NORMAL   EXPR is of z
+//   OUT, COMPUTE; EXPR also of the numbers s0, s1, s2, range, base
+//   DIGITS   of the uniform numbers that UNIT(w) gives
+//   IN       EXPR is also of x, the element of an input of that type; DROPOUT: and of `kept`, 1 or 0,
+//            with which the 8-bit `mask` is filled
+// A work-item takes `per_item` times WIDTH counters. Grid: work-items.
+#include "common.clh"
+#include "types.clh"
+#include "math.clh"
+#include "philox.clh"
+
+#define DRAWS (4 / WORDS)
+#if WORDS == 2
+#define BITS VEC(ulong)
+#define WORD_BITS 64
+#define UPPER(w) ((w) >> 32)  // 32 bits
+#define JOIN(high, low) ((CONVERT(ulong, high) << 32) | CONVERT(ulong, low))
+#else
+#define BITS WORD
+#define WORD_BITS 32
+#define UPPER(w) CONVERT(ulong, w)
+#endif
+
+#ifdef COMPUTE_IS_DOUBLE
+#define SCALE(power) CAT3(0x1p-, power, )
+#define PI 3.14159265358979323846
+// In (0, 1).
+#define OPEN(w) ((CONVERT(T, (w) >> 12) + 0.5) * 0x1p-52)
+#define OPEN_OR_ONE(w) OPEN(w)
+#else
+#define SCALE(power) CAT3(0x1p-, power, f)
+#define PI 3.14159265f
+#define OPEN(w) ((CONVERT(T, (w) >> 9) + 0.5f) * 0x1p-23f)
+// With all 32 bits, for long tails; rounding may give 1.
+#define OPEN_OR_ONE(w) ((CONVERT(T, w) + 0.5f) * 0x1p-32f)
+#endif
+// In [0, 1), with DIGITS binary digits.
+#define UNIT(w) (CONVERT(T, (w) >> (WORD_BITS - DIGITS)) * SCALE(DIGITS))
+// From 0 to range - 1, for a range below 2^32 and for any.
+#define BELOW(w) CONVERT(long, (UPPER(w) * (VEC(ulong))(range)) >> 32)
+#define BELOW_64(w) AS(long, mul_hi(w, (VEC(ulong))(range)))
+// 1 for range of 2^32 words, else 0.
+#define CHANCE(w) (UPPER(w) < (VEC(ulong))(range) ? (VEC(ulong))(1) : (VEC(ulong))(0))
+
+#ifdef IN
+#define INPUT CTENSOR(in),
+#else
+#define INPUT
+#endif
+#ifdef DROPOUT
+#define MASKED TENSOR(mask),
+#else
+#define MASKED
+#endif
+
+#if WIDTH > 1
+#define STORE_DRAWN(dt, p, at, value)                                        \
+  if (at + WIDTH <= count) {                                                 \
+    STOREV(dt, p, at, value);                                                \
+  } else {                                                                   \
+    VAL(dt) some[WIDTH];                                                     \
+    CAT(vstore, WIDTH)(VALUE(dt, value), 0, some);                           \
+    for (ulong l = 0; l < WIDTH && at + l < count; ++l) STORE(dt, p, at + l, some[l]); \
+  }
+#define LOAD_DRAWN(x, at)                                                    \
+  V x;                                                                       \
+  if (at + WIDTH <= count) {                                                 \
+    x = CONVERT(T, LOADV(IN, CPTR(MEM(IN), in), at));                        \
+  } else {                                                                   \
+    T some[WIDTH];                                                           \
+    for (ulong l = 0; l < WIDTH; ++l)                                        \
+      some[l] = at + l < count ? CAT(convert_, T)(LOAD(IN, CPTR(MEM(IN), in), at + l)) : (T)0; \
+    x = CAT(vload, WIDTH)(0, some);                                          \
+  }
+#else
+#define STORE_DRAWN(dt, p, at, value) STORE(dt, p, at, value);
+#define LOAD_DRAWN(x, at) const T x = CAT(convert_, T)(LOAD(IN, CPTR(MEM(IN), in), at));
+#endif
+
+#ifdef NORMAL
+#define EMIT(k, drawn)                                            \
+  {                                                               \
+    const ulong at = first + 16 * k;                              \
+    const V z = drawn;                                            \
+    if (at < count) {                                             \
+      STORE_DRAWN(OUT, PTR(MEM(OUT), out), at, (EXPR))            \
+    }                                                             \
+  }
+// Box and Muller: two normal numbers from two uniform ones.
+#define EMIT_PAIR(k, u, v)                                        \
+  {                                                               \
+    const V radius = sqrt(L(-2.0) * log(OPEN_OR_ONE(u)));         \
+    const V angle = UNIT(v) * (2 * PI);                           \
+    EMIT(k, radius * cos(angle))                                  \
+    EMIT((k + 1), radius * sin(angle))                            \
+  }
+#elif defined(DROPOUT)
+#define EMIT(k, drawn)                                                   \
+  {                                                                      \
+    const ulong at = first + 16 * k;                                     \
+    if (at < count) {                                                    \
+      const VEC(ulong) kept = CHANCE(drawn);                             \
+      LOAD_DRAWN(x, at)                                                  \
+      STORE_DRAWN(b8, PTR(uchar, mask), at, CONVERT(uchar, kept))        \
+      STORE_DRAWN(OUT, PTR(MEM(OUT), out), at, x * CONVERT(T, kept) * s0) \
+    }                                                                    \
+  }
+#elif defined(IN)
+#define EMIT(k, drawn)                                            \
+  {                                                               \
+    const ulong at = first + 16 * k;                              \
+    const BITS w = drawn;                                         \
+    if (at < count) {                                             \
+      LOAD_DRAWN(x, at)                                           \
+      STORE_DRAWN(OUT, PTR(MEM(OUT), out), at, (EXPR))            \
+    }                                                             \
+  }
+#else
+#define EMIT(k, drawn)                                            \
+  {                                                               \
+    const ulong at = first + 16 * k;                              \
+    const BITS w = drawn;                                         \
+    if (at < count) {                                             \
+      STORE_DRAWN(OUT, PTR(MEM(OUT), out), at, (EXPR))            \
+    }                                                             \
+  }
+#endif
+
+__kernel void KERNEL(TENSOR(out), INPUT MASKED const ulong seed, const ulong offset, const T s0,
+                     const T s1, const T s2, const ulong range, const long base,
+                     const ulong count, const ulong per_item) {
+  const ulong counters = (count + 16 * DRAWS - 1) / (16 * DRAWS) * 16;
+  const ulong last = min((get_global_id(0) + 1) * per_item * WIDTH, counters);
+#if WIDTH > 1
+  ulong numbers[WIDTH];
+  for (int l = 0; l < WIDTH; ++l) numbers[l] = l;
+  const VEC(ulong) lanes = CAT(vload, WIDTH)(0, numbers);
+#else
+  const ulong lanes = 0;
+#endif
+  for (ulong n = get_global_id(0) * per_item * WIDTH; n < last; n += WIDTH) {
+    const ulong first = n / 16 * (16 * DRAWS) + n % 16;
+    const Words r = philox((VEC(ulong))(offset + n) + lanes, seed);
+#if defined(NORMAL) && WORDS == 1
+    EMIT_PAIR(0, r.w0, r.w1)
+    EMIT_PAIR(2, r.w2, r.w3)
+#elif defined(NORMAL)
+    EMIT_PAIR(0, JOIN(r.w1, r.w0), JOIN(r.w3, r.w2))
+#elif WORDS == 1
+    EMIT(0, r.w0)
+    EMIT(1, r.w1)
+    EMIT(2, r.w2)
+    EMIT(3, r.w3)
+#else
+    EMIT(0, JOIN(r.w1, r.w0))
+    EMIT(1, JOIN(r.w3, r.w2))
+#endif
+  }
+}

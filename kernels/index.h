@@ -1,0 +1,39 @@
+// Elements found by index tensors: indexing, gather, scatter and their like.
+#pragma once
+
+#include <ATen/native/TensorIterator.h>
+
+#include "kernels/dtype.h"
+
+namespace ocl {
+
+// How a family of operators indexes.
+struct Indexing {
+  const char* name;  // of the kernel
+  int fault_site;
+  bool wrap;  // whether negative indices count from the end
+  // With which expression in x (old) and y (new) a value joins an element; nullptr replaces it.
+  const char* combine = nullptr;
+};
+
+// Positions of an iterator's operands; the result is operand 0.
+struct IndexOperands {
+  int other;  // the indexed tensor of index_get, the values of index_put; -1: a number instead
+  int first_index;
+};
+
+// result[i] = other[index[i]]: the other operand stands still along the indexed dimensions, whose
+// sizes and byte strides are given.
+void index_get(at::TensorIteratorBase& iter, const Indexing& indexing, at::IntArrayRef sizes,
+               at::IntArrayRef strides, IndexOperands operands = {1, 2});
+
+// result[index[i]] = other[i], or combined with it; the result stands still likewise.
+void index_put(at::TensorIteratorBase& iter, const Indexing& indexing, at::IntArrayRef sizes,
+               at::IntArrayRef strides, IndexOperands operands = {1, 2},
+               const c10::Scalar& number = 0);
+
+// An iterator over `result`, `other` (may be undefined) and `index`, not checked for overlap.
+at::TensorIterator index_iterator(const at::Tensor& result, const at::Tensor& other,
+                                  const at::Tensor& index);
+
+}  // namespace ocl

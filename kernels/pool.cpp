@@ -1,0 +1,256 @@
+// Maximum and average pooling of images, contiguous or channels_last, and their gradients.
+#include <ATen/native/Pool.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include "kernels/dtype.h"
+#include "kernels/grid.h"
+#include "kernels/registration.h"
+#include "kernels/tensors.h"
+#include "native_functions.h"
+
+namespace ocl {
+namespace {
+
+// Mirrors Pool of cl/pool.clh.
+struct Pool {
+  int64_t planes, channels, in_h, in_w, out_h, out_w;
+  int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0,
+          dilation_h = 1, dilation_w = 1;
+  int64_t divisor = 0, count_padding = 0;
+};
+
+bool channels_last(const at::Tensor& tensor) {
+  return tensor.dim() == 4 && tensor.size(1) > 1 &&
+         tensor.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
+}
+
+// Between an image `in` (C, H, W or N, C, H, W) and its pooled form; the layout is that of `in`.
+Pool make_pool(const at::Tensor& in, const at::Tensor& pooled) {
+  const int64_t batch = in.dim() == 4 ? in.size(0) : 1, channels = in.size(-3);
+  const bool last = channels_last(in);
+  return {last ? batch : batch * channels,
+          last ? channels : 1,
+          in.size(-2),
+          in.size(-1),
+          pooled.size(-2),
+          pooled.size(-1)};
+}
+
+struct PoolKernel {
+  const char* file;
+  const char* name;
+  bool last;
+  bool adaptive = false;
+  bool vector = false;  // several channels at a time
+};
+
+const Kernel& find(Device& device, const PoolKernel& kernel, ScalarType type) {
+  static const char site = 0;
+  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  key.by = {reinterpret_cast<uint64_t>(kernel.name), static_cast<uint64_t>(type),
+            uint64_t{kernel.vector} << 2 | uint64_t{kernel.last} << 1 | uint64_t{kernel.adaptive}};
+  return find_kernel(device, key, [&] {
+    const ScalarType compute = compute_type(type);
+    Defines defines = compute_defines(compute);
+    define_grid(defines, device);
+    defines.set("IN", dtype_name(type));
+    if (kernel.last) defines.set("CHANNELS_LAST", 1);
+    if (kernel.adaptive) defines.set("ADAPTIVE", 1);
+    if (kernel.vector) {
+      defines.set("WIDTH", static_cast<int64_t>(device.parameters().vector_width));
+    }
+    if (std::string(kernel.name) == "max_pool") defines.set("FORWARD", 1);
+    return KernelSource{kernel.file, kernel.name, defines};
+  });
+}
+
+UnitGrid grid_of(const Device& device, const Pool& pool, int64_t h, int64_t w, size_t cost) {
+  const bool last = pool.channels > 1;
+  return unit_grid(device, static_cast<size_t>(last ? pool.planes * h * w : pool.planes * h),
+                   static_cast<size_t>(last ? pool.channels : w), cost);
+}
+
+// A tensor to write in the given format: the tensor itself where it has it.
+at::Tensor target_in(const at::Tensor& tensor, at::MemoryFormat format) {
+  return tensor.is_contiguous(format) ? tensor : at::empty_like(tensor, format);
+}
+
+void give(const at::Tensor& result, const at::Tensor& computed) {
+  if (!computed.is_same(result)) result.copy_(computed);
+}
+
+at::MemoryFormat format_of(const at::Tensor& in) {
+  return channels_last(in) ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+}
+
+void max_forward(const at::Tensor& self, Pool pool, const at::Tensor& out_any,
+                 const at::Tensor& indices_any) {
+  if (out_any.numel() == 0) return;
+  Device& device = ocl_device(self);
+  check_device_has(device, self.scalar_type(), "max_pool2d");
+  const at::MemoryFormat format = format_of(self);
+  const at::Tensor in = self.contiguous(format), out = target_in(out_any, format),
+                   indices = target_in(indices_any, format);
+  const bool vector = device.family() == KernelFamily::kCpu && channels_last(self) &&
+                      compute_type(self.scalar_type()) == ScalarType::Float &&
+                      pool.in_h * pool.in_w <= INT32_MAX;
+  const Kernel& kernel = find(
+      device, {"max_pool.cl", "max_pool", channels_last(self), false, vector}, self.scalar_type());
+  const UnitGrid grid = grid_of(device, pool, pool.out_h, pool.out_w,
+                                static_cast<size_t>(pool.kernel_h * pool.kernel_w));
+  launch(stream_of(in), kernel, grid.global, grid.local, view(in), view(out), view(indices), pool,
+         grid.per_item);
+  give(out_any, out);
+  give(indices_any, indices);
+}
+
+void max_backward(const at::Tensor& grad_any, const at::Tensor& self, Pool pool,
+                  const at::Tensor& indices_any, const at::Tensor& grad_input) {
+  if (grad_input.numel() == 0) return;
+  Device& device = ocl_device(self);
+  check_device_has(device, self.scalar_type(), "max_pool2d_backward");
+  const at::MemoryFormat format = format_of(self);
+  const at::Tensor grad = grad_any.contiguous(format), indices = indices_any.contiguous(format),
+                   out = target_in(grad_input, format);
+  const bool cpu = device.family() == KernelFamily::kCpu;
+  static constexpr const char *kScatter = "max_pool_scatter", *kGather = "max_pool_gather";
+  const Kernel& kernel = find(
+      device, {"max_pool.cl", cpu ? kScatter : kGather, channels_last(self)}, self.scalar_type());
+  UnitGrid grid = grid_of(device, pool, pool.in_h, pool.in_w, 2);
+  if (cpu) {
+    const size_t units = static_cast<size_t>(pool.planes * ((pool.channels + 31) / 32));
+    grid = unit_grid(device, units, static_cast<size_t>(self.numel()) / units, 2);
+    grid.global.x = 1;
+  }
+  launch(stream_of(grad), kernel, grid.global, grid.local, view(grad), view(indices), view(out),
+         pool, grid.per_item);
+  give(grad_input, out);
+}
+
+// Forward, or the gradient of the image from that of its pooled form.
+void average(const at::Tensor& from_any, const at::Tensor& to_any, const at::Tensor& image,
+             const Pool& pool, bool adaptive, bool backward) {
+  if (to_any.numel() == 0) return;
+  Device& device = ocl_device(image);
+  check_device_has(device, image.scalar_type(), "avg_pool2d");
+  static constexpr const char *kForward = "avg_pool", *kBackward = "avg_pool_backward";
+  const at::MemoryFormat format = format_of(image);
+  const at::Tensor from = from_any.contiguous(format), to = target_in(to_any, format);
+  const Kernel& kernel =
+      find(device, {"avg_pool.cl", backward ? kBackward : kForward, channels_last(image), adaptive},
+           image.scalar_type());
+  const size_t cost = adaptive ? 4 : static_cast<size_t>(pool.kernel_h * pool.kernel_w);
+  const UnitGrid grid = grid_of(device, pool, backward ? pool.in_h : pool.out_h,
+                                backward ? pool.in_w : pool.out_w, cost);
+  launch(stream_of(from), kernel, grid.global, grid.local, view(from), view(to), pool,
+         grid.per_item);
+  give(to_any, to);
+}
+
+// The second of one or two numbers; of none, the second of `other`.
+std::array<int64_t, 2> pair(at::IntArrayRef values, std::array<int64_t, 2> other) {
+  if (values.empty()) return other;
+  return {values[0], values.size() == 1 ? values[0] : values[1]};
+}
+
+Pool make_windows(const at::Tensor& in, const at::Tensor& pooled, std::array<int64_t, 2> kernel,
+                  std::array<int64_t, 2> stride, std::array<int64_t, 2> padding,
+                  std::array<int64_t, 2> dilation = {1, 1}) {
+  Pool pool = make_pool(in, pooled);
+  pool.kernel_h = kernel[0], pool.kernel_w = kernel[1];
+  pool.stride_h = stride[0], pool.stride_w = stride[1];
+  pool.pad_h = padding[0], pool.pad_w = padding[1];
+  pool.dilation_h = dilation[0], pool.dilation_w = dilation[1];
+  return pool;
+}
+
+void check_adaptive(const char* op, const at::Tensor& tensor) {
+  for (int64_t d = tensor.dim() == 4 ? 1 : 0; d < tensor.dim(); ++d) {
+    TORCH_CHECK(tensor.size(d) > 0, op,
+                "(): expected non-batch dimensions that are not empty, but a tensor has sizes ",
+                tensor.sizes(), " with dimension ", d, " being empty");
+  }
+  TORCH_CHECK(tensor.dim() == 3 || tensor.dim() == 4, op,
+              "(): expected a tensor of 3 or 4 dimensions, but got ", tensor.sizes());
+}
+
+}  // namespace
+
+namespace native {
+
+OCL_STRUCTURED("max_pool2d_with_indices.out", max_pool2d)
+(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,
+ IntArrayRef dilation, bool /*ceil_mode*/, const Tensor& out, const Tensor& indices) {
+  const auto kernel = pair(kernel_size, {1, 1});
+  max_forward(self,
+              make_windows(self, out, kernel, pair(stride, kernel), pair(padding, {0, 0}),
+                           pair(dilation, {1, 1})),
+              out, indices);
+}
+
+OCL_STRUCTURED("max_pool2d_with_indices_backward.grad_input", max_pool2d_backward)
+(const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+ IntArrayRef padding, IntArrayRef dilation, bool /*ceil_mode*/, const Tensor& indices,
+ const Tensor& grad_input) {
+  const auto kernel = pair(kernel_size, {1, 1});
+  max_backward(grad_output, self,
+               make_windows(self, grad_output, kernel, pair(stride, kernel), pair(padding, {0, 0}),
+                            pair(dilation, {1, 1})),
+               indices, grad_input);
+}
+
+OCL_STRUCTURED("avg_pool2d.out", avg_pool2d)
+(const Tensor& self, int64_t kernel_h, int64_t kernel_w, int64_t stride_h, int64_t stride_w,
+ int64_t pad_h, int64_t pad_w, bool /*ceil_mode*/, bool count_include_pad,
+ std::optional<int64_t> divisor_override, const Tensor& out) {
+  Pool pool = make_windows(self, out, {kernel_h, kernel_w}, {stride_h, stride_w}, {pad_h, pad_w});
+  pool.divisor = divisor_override.value_or(0);
+  pool.count_padding = count_include_pad;
+  average(self, out, self, pool, false, false);
+}
+
+OCL_STRUCTURED("avg_pool2d_backward.grad_input", avg_pool2d_backward)
+(const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+ IntArrayRef padding, bool /*ceil_mode*/, bool count_include_pad,
+ std::optional<int64_t> divisor_override, const Tensor& grad_input) {
+  const auto kernel = pair(kernel_size, {1, 1});
+  Pool pool = make_windows(self, grad_output, kernel, pair(stride, kernel), pair(padding, {0, 0}));
+  pool.divisor = divisor_override.value_or(0);
+  pool.count_padding = count_include_pad;
+  average(grad_output, grad_input, self, pool, false, true);
+}
+
+OCL_NATIVE("adaptive_avg_pool2d.out", adaptive_avg_pool2d_out);
+Tensor& adaptive_avg_pool2d_out(const Tensor& self, IntArrayRef output_size, Tensor& out) {
+  TORCH_CHECK(output_size.size() == 2, "adaptive_avg_pool2d: output_size must be 2");
+  check_adaptive("adaptive_avg_pool2d", self);
+  TORCH_CHECK(self.dtype() == out.dtype(), "expected dtype ", self.dtype(),
+              " for `output` but got dtype ", out.dtype());
+  at::DimVector sizes(self.sizes());
+  sizes[self.dim() - 2] = output_size[0];
+  sizes[self.dim() - 1] = output_size[1];
+  out.resize_(sizes, self.dim() == 4 ? std::optional(self.suggest_memory_format()) : std::nullopt);
+  average(self, out, self, make_pool(self, out), true, false);
+  return out;
+}
+
+OCL_NATIVE("_adaptive_avg_pool2d", adaptive_avg_pool2d);
+Tensor adaptive_avg_pool2d(const Tensor& self, IntArrayRef output_size) {
+  Tensor out = at::empty({0}, self.options());
+  adaptive_avg_pool2d_out(self, output_size, out);
+  return out;
+}
+
+OCL_NATIVE("_adaptive_avg_pool2d_backward", adaptive_avg_pool2d_backward);
+Tensor adaptive_avg_pool2d_backward(const Tensor& grad_output, const Tensor& self) {
+  check_adaptive("adaptive_avg_pool2d_backward", grad_output);
+  TORCH_CHECK(self.dtype() == grad_output.dtype(), "expected dtype ", self.dtype(),
+              " for `grad_output` but got dtype ", grad_output.dtype());
+  const Tensor grad_input = at::empty(self.sizes(), self.options(), self.suggest_memory_format());
+  average(grad_output, grad_input, self, make_pool(self, grad_output), true, true);
+  return grad_input;
+}
+
+}  // namespace native
+}  // namespace ocl

@@ -1,0 +1,130 @@
+"""What users see when something is wrong: the exception's class, what failed, on what, and what to
+do. No platform and no loader: test_import.py. Out of memory: test_memory.py."""
+
+import shutil
+
+import pytest
+import torch
+from support import has_fp64, output_of
+
+
+def test_device_index_out_of_range(device):
+    count = torch.ocl.device_count()
+    pattern = rf"ocl:{count} does not exist: this process sees {count} device\(s\): ocl:0 \""
+    x = torch.empty(2)
+    for attempt in (
+        lambda: torch.empty(2, device=f"ocl:{count}"),
+        lambda: x.to(f"ocl:{count}"),
+        lambda: torch.ocl.set_device(count),
+        lambda: torch.ocl.synchronize(count),
+        lambda: torch.ocl.get_device_properties(count),
+        lambda: torch.ocl.memory_allocated(count),
+        lambda: torch.Stream(device=f"ocl:{count}"),
+        lambda: torch.ocl.device(count).__enter__(),
+    ):
+        with pytest.raises(RuntimeError, match=pattern):
+            attempt()
+    assert torch.ocl.current_device() == torch.device(device).index
+
+
+def test_device_of_another_type():
+    for attempt in (torch.ocl.set_device, torch.ocl.synchronize, torch.ocl.memory_allocated):
+        with pytest.raises(ValueError, match="expected an ocl device, got cpu"):
+            attempt("cpu")
+
+
+def test_tensors_on_different_devices(two_devices):
+    x, y = (torch.ones(3).to(device) for device in two_devices)
+    pattern = "all tensors to be on the same device, but found at least two devices, ocl:[01]"
+    for attempt in (
+        lambda: x + y,
+        lambda: x.add_(y),
+        lambda: torch.add(x, x, out=y),
+        lambda: torch.where(x > 0, x, y),
+        lambda: torch.addcmul(x, x, y),
+    ):
+        with pytest.raises(RuntimeError, match=pattern):
+            attempt()
+
+
+def test_cpu_and_ocl_tensors(device):
+    """CPU tensors without dimensions are numbers; others are a mistake."""
+    x = torch.ones(3).to(device)
+    assert (x + torch.tensor(2.5)).cpu().tolist() == [3.5, 3.5, 3.5]
+    for attempt in (lambda: x + torch.ones(3), lambda: torch.ones(3) + x):
+        with pytest.raises(RuntimeError, match=r"same device.*(ocl:\d and cpu|cpu and ocl:\d)"):
+            attempt()
+
+
+def test_type_that_the_device_lacks(device):
+    if has_fp64(device):
+        pytest.skip("the device has float64")
+    x = torch.ones(3, dtype=torch.float64).to(device)
+    assert x.cpu().tolist() == [1, 1, 1]
+    with pytest.raises(NotImplementedError, match=r"float64 on ocl:\d \".*has no cl_khr_fp64"):
+        x + x
+    assert "1., 1., 1." in str(x.float())
+
+
+def test_type_without_kernels(device):
+    x = torch.ones(3, dtype=torch.complex64).to(device)
+    pattern = r"aten::mul.* is not implemented for ocl \(self: .*on ocl:\d"
+    with pytest.raises(NotImplementedError, match=pattern):
+        x * x
+
+
+def test_kernel_that_does_not_build(device, tmp_path):
+    """File, line, driver's log and defines are in the message; other kernels go on."""
+    code = f"""
+        import pathlib, torch
+        x = torch.ones(3).to("{device}")
+        header = pathlib.Path("{tmp_path}/math.clh")
+        text = header.read_text()
+        header.write_text("\\n\\nint broken(void) {{ return no_such_name; }}\\n")
+        try:
+            x.sin()
+        except RuntimeError as error:
+            print(error)
+        header.write_text(text)
+        print(x.neg().tolist())
+    """
+    source = __file__.rsplit("/", 3)[0] + "/kernels/cl"
+    shutil.copytree(source, tmp_path, dirs_exist_ok=True)
+    text = output_of(code, OCL_KERNEL_DIR=str(tmp_path))
+    name = torch.ocl.get_device_name(device)
+    assert f'cannot build pointwise_{family(device)}.cl for {device} "{name}" [' in text
+    for part in (
+        "EXPR (sin(a))",
+        "KERNEL sin",
+        "CL_BUILD_PROGRAM_FAILURE (-11)",
+        "math.clh:3",
+        "no_such_name",
+        "[-1.0, -1.0, -1.0]",
+    ):
+        assert part in text, text
+
+
+def family(device):
+    return torch.ocl.get_device_properties(device).kernel_family
+
+
+def test_kernel_folder_without_the_file(device, tmp_path):
+    code = f"""
+        import torch
+        try:
+            torch.ones(3).to("{device}").sin()
+        except RuntimeError as error:
+            print(error)
+    """
+    text = output_of(code, OCL_KERNEL_DIR=str(tmp_path))
+    assert f"cannot read the kernel file {tmp_path}" in text
+
+
+@pytest.mark.fallback_allowed
+def test_printing(device):
+    for dtype in (torch.float32, torch.float16, torch.int64, torch.bool):
+        x = torch.tensor([[0, 1], [2, 3]]).to(dtype)
+        numbers = str(x).split("]]")[0]
+        assert str(x.to(device)).startswith(f"{numbers}]], device='{device}'")
+    assert str(torch.tensor(2.5).to(device)) == f"tensor(2.5000, device='{device}')"
+    assert "size=(0, 3)" in str(torch.empty(0, 3, device=device))

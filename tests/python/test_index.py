@@ -1,0 +1,193 @@
+"""Indexing, gathering and scattering against the CPU; sequences, triangles, cat, flip."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from support import DTYPES, FLOATS, random_tensor
+
+ADDABLE = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int8]
+
+
+def same(device, function, *tensors, **tolerances):
+    """function on the device and on the CPU: values, types and strides."""
+    expected = function(*tensors)
+    actual = function(*(t.to(device) for t in tensors))
+    torch.testing.assert_close(actual.cpu(), expected, **tolerances)
+    assert actual.device.type == "ocl"
+    assert actual.stride() == expected.stride()
+
+
+INDEXINGS = [
+    lambda x, i, j: x[i],
+    lambda x, i, j: x[:, j],
+    lambda x, i, j: x[i, j],
+    lambda x, i, j: x[i, :, j],
+    lambda x, i, j: x[i[:, None], j],
+    lambda x, i, j: x[..., j],
+    lambda x, i, j: x.transpose(0, 1)[j, 1:],
+    lambda x, i, j: x[i.int()],
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_index(device, dtype):
+    x = random_tensor((6, 4, 40), dtype)
+    i, j = torch.tensor([0, 5, -6, 2, -1]), torch.tensor([3, -4, 1, 1, 0])
+    for indexing in INDEXINGS:
+        same(device, indexing, x, i, j)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_index_put(device, dtype):
+    x, i, j = torch.zeros(6, 4, 20).to(dtype), torch.tensor([0, 5, -3]), torch.tensor([3, -4, 1])
+
+    def put(x, values, i, j):
+        x = x.clone()
+        x[i, j] = values
+        x[i, :, 3] = values[:, :1]
+        x[4, j] = x[4, j] if x.dtype == torch.bool else x[4, j] + 1
+        return x
+
+    same(device, put, x, random_tensor((3, 20), dtype), i, j)
+
+
+@pytest.mark.parametrize("dtype", [*ADDABLE, torch.bool])
+def test_index_put_accumulates(device, dtype):
+    x = random_tensor((5, 3, 7), dtype)
+    values = random_tensor((60, 7), dtype, seed=1, low=-2, high=3)
+    i = torch.randint(0, 5, (60,), generator=torch.Generator().manual_seed(0))
+
+    def put(x, values, i):
+        return x.clone().index_put_((i, torch.zeros_like(i)), values, accumulate=True)
+
+    tolerance = {torch.bfloat16: 0.2, torch.float16: 0.02}.get(dtype, 1e-5)
+    same(device, put, x, values, i, rtol=tolerance, atol=tolerance * 10)
+
+
+@pytest.mark.sample
+def test_gather_and_scatter(device):
+    x = torch.randn(4, 5, 6)
+    index = torch.randint(0, 4, (3, 5, 2))
+    same(device, lambda x, i: x.gather(0, i), x, index)
+    unique = torch.argsort(torch.rand(4, 5, 6), 1)[:, :3]
+    same(device, lambda x, i, s: x.scatter(1, i, s), x, unique, torch.randn(4, 5, 6))
+    same(device, lambda x, i: x.scatter(1, i, 2.5), x, unique)
+    same(device, lambda x, i, s: x.scatter_add(0, i, s), x, index, torch.randn(3, 5, 2))
+    same(device, lambda x, i: x.gather(0, i), torch.tensor(3.0), torch.tensor(0))
+
+
+@pytest.mark.parametrize("dtype", ADDABLE)
+@pytest.mark.parametrize("reduce", ["sum", "prod", "amax", "amin"])
+def test_scatter_reduce(device, dtype, reduce):
+    x, source = random_tensor((3, 9), dtype), random_tensor((3, 9), dtype, seed=1, low=-2, high=3)
+    index = torch.randint(0, 9, (3, 9), generator=torch.Generator().manual_seed(0))
+
+    def scatter(x, index, source):
+        return x.scatter_reduce(1, index, source, reduce)
+
+    tolerance = {torch.bfloat16: 3e-2, torch.float16: 4e-3}.get(dtype, 1e-5)
+    same(device, scatter, x, index, source, rtol=tolerance, atol=tolerance * 10)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_index_select_and_its_like(device, dtype):
+    x, index = random_tensor((7, 5, 33), dtype), torch.tensor([0, 6, 6, 2])
+    for dim in (0, 2):
+        same(device, lambda x, i, d=dim: x.index_select(d, i), x, index)
+    same(device, lambda x, i: x.t().index_select(0, i), x[:, 0], index)
+    same(device, lambda x, i: x.index_fill(0, i, 1), x, index)
+    same(device, lambda x, i: x.index_copy(0, i, x[2:5]), x, index[[0, 1, 3]])
+    # Two values for one element: in an order of their own.
+    tolerance = {torch.bfloat16: 3e-2, torch.float16: 4e-3}.get(dtype, 1e-5)
+    same(device, lambda x, i: x.index_add(0, i, x[:4]), x, index, rtol=tolerance, atol=tolerance)
+    same(device, lambda x, i: x.take(i * 9 - 5), x, index)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("options", [{}, {"padding_idx": 2}, {"scale_grad_by_freq": True}], ids=str)
+def test_embedding(device, dtype, options):
+    weight, indices = torch.randn(11, 20).to(dtype), torch.randint(0, 11, (3, 15))
+    grad, results = torch.randn(3, 15, 20).to(dtype), []
+    for where in ("cpu", device):
+        leaf = weight.detach().clone().to(where).requires_grad_()
+        y = F.embedding(indices.to(where), leaf, **options)
+        y.backward(grad.to(where))
+        results.append((y.detach().cpu(), leaf.grad.cpu()))
+    tolerance = {torch.bfloat16: 6e-2, torch.float16: 8e-3}.get(dtype, 1e-5)
+    for expected, actual in zip(*results):
+        torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    "error, function",
+    [
+        (IndexError, lambda x, i: x[i]),
+        (IndexError, lambda x, i: x.index_select(0, i)),
+        (IndexError, lambda x, i: F.embedding(i, x)),
+        (RuntimeError, lambda x, i: x.gather(0, i[:, None])),
+        (RuntimeError, lambda x, i: x.scatter(0, i[:, None], 1.0)),
+    ],
+)
+def test_index_out_of_range(device, error, function):
+    x, index = torch.zeros(3, 4, device=device), torch.tensor([1, 3], device=device)
+    with pytest.raises(error, match="index 3 is out of bounds for dimension of size 3"):
+        function(x, index).cpu()
+    assert torch.ones(1, device=device).item() == 1
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_masked_fill(device, dtype):
+    x, mask = random_tensor((5, 1, 9), dtype), torch.rand(5, 1, 1) > 0.5
+    same(device, lambda x, m: x.masked_fill(m, 1), x, mask)
+    same(device, lambda x, m: x.masked_fill(m, x[0, 0, 0]), x, mask)
+    same(device, lambda x, m: x.transpose(0, 2).clone().masked_fill_(m.transpose(0, 2), 0), x, mask)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_cat_flip_and_triangles(device, dtype):
+    x = random_tensor((3, 4, 18), dtype)
+    same(device, lambda x: torch.cat([x, x[:1], x[:0]]), x)
+    same(device, lambda x: torch.cat([x, x[..., 1:3], x], -1), x)
+    same(device, lambda x: torch.stack([x, x], 1), x)
+    same(device, lambda x: torch.cat([x, x.float()], 1), x)
+    same(device, lambda x: x.flip(0, 2), x)
+    for diagonal in (-2, 0, 3):
+        same(device, lambda x, d=diagonal: x.tril(d), x)
+        same(device, lambda x, d=diagonal: x.transpose(0, 2).triu(d), x)
+        same(device, lambda x, d=diagonal: x.clone().transpose(1, 2).tril_(d), x)
+
+
+@pytest.mark.sample
+def test_sequences(device):
+    for make in (
+        lambda d: torch.arange(1000, device=d),
+        lambda d: torch.arange(-3, 40, 7, dtype=torch.int16, device=d),
+        lambda d: torch.arange(0, 1, 0.001, device=d),
+        lambda d: torch.arange(5, 0, -0.5, dtype=torch.bfloat16, device=d),
+        lambda d: torch.linspace(-1, 1, 777, device=d),
+        lambda d: torch.linspace(0, 50, 18, dtype=torch.int64, device=d),
+        lambda d: torch.linspace(3, 4, 1, device=d),
+        lambda d: torch.arange(4, 4, device=d),
+    ):
+        torch.testing.assert_close(make(device).cpu(), make("cpu"))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_masks(device, dtype):
+    x = random_tensor((5, 6, 70), dtype)
+    mask = torch.rand(5, 6, 70, generator=torch.Generator().manual_seed(0)) > 0.7
+    same(device, lambda x: x.nonzero(), x)
+    same(device, lambda x: x.transpose(0, 2).nonzero(), x)
+    same(device, lambda x: (x != x).nonzero(), x)
+    same(device, lambda x: x[0, 0, 1].nonzero(), x)
+    same(device, lambda x, m: x[m], x, mask)
+    same(device, lambda x, m: x[m[..., 0]], x, mask)
+    same(device, lambda x, m: x.masked_select(m[:, :1]), x, mask)
+
+    def put(x, mask):
+        x = x.clone()
+        x[mask] = x[mask].flip(0)
+        x[mask[:, 0, 0]] = 1
+        return x.put_(torch.tensor([3, -1], device=x.device), x[0, 0, :2].clone())
+
+    same(device, put, x, mask)

@@ -1,0 +1,78 @@
+"""Negative log-likelihood losses against the CPU."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from support import FLOATS
+
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+
+
+def compare(device, shape, target_shape, dtype=torch.float32, weighted=False, **options):
+    x = torch.randn(shape, dtype=torch.float32).to(dtype)
+    target = torch.randint(0, shape[1] if len(shape) > 1 else shape[0], target_shape)
+    if target.numel() > 3:
+        target.view(-1)[1] = options.get("ignore_index", -100)
+    weight = torch.rand(shape[1] if len(shape) > 1 else shape[0]).to(dtype) if weighted else None
+    results = []
+    # The CPU adds in float64, and rounds once.
+    for options_of_tensor in ({"dtype": torch.float64}, {"device": device}):
+        leaf = x.detach().clone().to(**options_of_tensor).requires_grad_()
+        loss = F.nll_loss(
+            leaf,
+            target.to(leaf.device),
+            weight=weight.to(**options_of_tensor) if weighted else None,
+            **options,
+        )
+        loss.backward(torch.ones_like(loss) * 0.5)
+        results.append((loss.detach().cpu().to(dtype), leaf.grad.cpu().to(dtype)))
+    for expected, actual in zip(*results):
+        tolerance = TOLERANCE[dtype]
+        torch.testing.assert_close(
+            actual, expected, rtol=tolerance, atol=tolerance, equal_nan=True
+        )
+        assert actual.stride() == expected.stride()
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "shape, target_shape",
+    [((7, 5), (7,)), ((5,), ()), ((1000, 11), (1000,)), ((2, 3, 4, 5), (2, 4, 5)), ((0, 3), (0,))],
+)
+def test_nll_loss(device, shape, target_shape, dtype, reduction, weighted):
+    compare(device, shape, target_shape, dtype, weighted, reduction=reduction)
+
+
+@pytest.mark.sample
+def test_ignored_class(device):
+    compare(device, (9, 4), (9,), ignore_index=2)
+    compare(device, (2, 4, 3, 3), (2, 3, 3), weighted=True, ignore_index=1)
+
+
+def test_every_target_ignored(device):
+    target = torch.full((4,), -100, device=device)
+    assert F.nll_loss(torch.randn(4, 3, device=device), target).cpu().isnan()
+
+
+def test_sum_of_many_samples(device):
+    x = torch.rand(100_000, 2)
+    target = torch.randint(0, 2, (100_000,))
+    actual = F.nll_loss(x.to(device), target.to(device), reduction="sum")
+    exact = F.nll_loss(x.double(), target, reduction="sum").float()
+    torch.testing.assert_close(actual.cpu(), exact, rtol=1e-6, atol=0)
+
+
+def test_target_out_of_range(device):
+    target = torch.tensor([0, 7, 1], device=device)
+    with pytest.raises(IndexError, match="Target 7 is out of bounds"):
+        F.nll_loss(torch.randn(3, 3, device=device), target).item()
+
+
+def test_cross_entropy(device):
+    x = torch.randn(6, 9)
+    target = torch.randint(0, 9, (6,))
+    for options in ({}, {"label_smoothing": 0.1}, {"reduction": "sum"}):
+        actual = F.cross_entropy(x.to(device), target.to(device), **options)
+        torch.testing.assert_close(actual.cpu(), F.cross_entropy(x, target, **options))

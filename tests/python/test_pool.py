@@ -1,0 +1,106 @@
+"""Pooling of images against the CPU."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from support import FLOATS
+
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+SHAPES = [(2, 3, 9, 8), (3, 7, 7), (1, 40, 5, 6), (2, 1, 6, 6)]
+FORMATS = [torch.contiguous_format, torch.channels_last]
+
+
+def compare(device, function, shape, dtype=torch.float32, memory_format=torch.contiguous_format):
+    x = torch.randn(shape).to(dtype)
+    if len(shape) == 4:
+        x = x.contiguous(memory_format=memory_format)
+    elif memory_format == torch.channels_last:
+        pytest.skip("channels_last has four dimensions")
+    gradient, results = None, []
+    for where in ("cpu", device):
+        leaf = x.detach().clone().to(where).requires_grad_()
+        y = function(leaf)
+        outputs = y if isinstance(y, tuple) else (y,)
+        if gradient is None:
+            gradient = torch.randn_like(outputs[0])
+        outputs[0].backward(gradient.to(where))
+        results.append([t.detach().cpu() for t in (*outputs, leaf.grad)])
+    for expected, actual in zip(*results):
+        tolerance = TOLERANCE[dtype]
+        torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+        assert actual.stride() == expected.stride()
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("memory_format", FORMATS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel_size": 2},
+        {"kernel_size": 3, "stride": 2, "padding": 1},
+        {"kernel_size": (2, 3), "stride": 1, "dilation": 2, "padding": (0, 1)},
+        {"kernel_size": 3, "stride": 2, "ceil_mode": True},
+    ],
+    ids=str,
+)
+def test_max_pool2d(device, shape, memory_format, dtype, options):
+    compare(
+        device,
+        lambda x: F.max_pool2d(x, return_indices=True, **options),
+        shape,
+        dtype,
+        memory_format,
+    )
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("memory_format", FORMATS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel_size": 2},
+        {"kernel_size": 3, "stride": 2, "padding": 1},
+        {"kernel_size": 3, "stride": 2, "padding": 1, "count_include_pad": False},
+        {"kernel_size": (2, 3), "stride": 2, "ceil_mode": True},
+        {"kernel_size": 2, "divisor_override": 3},
+    ],
+    ids=str,
+)
+def test_avg_pool2d(device, shape, memory_format, dtype, options):
+    compare(device, lambda x: F.avg_pool2d(x, **options), shape, dtype, memory_format)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("memory_format", FORMATS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("size", [(2, 3), (7, 5), (13, 1)])
+def test_adaptive_avg_pool2d(device, shape, memory_format, dtype, size):
+    compare(device, lambda x: F.adaptive_avg_pool2d(x, size), shape, dtype, memory_format)
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("memory_format", FORMATS)
+def test_small(device, memory_format):
+    shape = (2, 3, 6, 6)
+    compare(device, lambda x: F.max_pool2d(x, 3, 2), shape, memory_format=memory_format)
+    compare(device, lambda x: F.avg_pool2d(x, 2), shape, memory_format=memory_format)
+    compare(device, lambda x: F.adaptive_avg_pool2d(x, 4), shape, memory_format=memory_format)
+
+
+def test_not_a_number_is_the_maximum(device):
+    x = torch.arange(16.0).view(1, 4, 4)
+    x[0, 1, 1] = float("nan")
+    x[0, 2:, 2:] = float("-inf")
+    expected = F.max_pool2d(x, 2, return_indices=True)
+    actual = F.max_pool2d(x.to(device), 2, return_indices=True)
+    for a, b in zip(actual, expected):
+        torch.testing.assert_close(a.cpu(), b, equal_nan=True)
+
+
+def test_out_of_another_layout(device):
+    x = torch.randn(2, 4, 6, 6)
+    out = torch.empty(2, 4, 3, 3, device=device).contiguous(memory_format=torch.channels_last)
+    torch._C._nn.avg_pool2d(x.to(device), 2, out=out)
+    torch.testing.assert_close(out.cpu(), F.avg_pool2d(x, 2))

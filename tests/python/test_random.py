@@ -1,0 +1,159 @@
+"""Random numbers: Philox against the paper's vectors, and the distributions' shapes."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from support import FLOATS
+
+MASK = 0xFFFFFFFF
+
+
+def philox(counter, key):
+    """Philox 4x32-10 as the paper gives it: four words from four words and two of the key."""
+    a, b, c, d = counter
+    k0, k1 = key
+    for _ in range(10):
+        p0, p1 = a * 0xD2511F53, c * 0xCD9E8D57
+        a, b, c, d = (p1 >> 32) ^ b ^ k0, p1 & MASK, (p0 >> 32) ^ d ^ k1, p0 & MASK
+        k0, k1 = (k0 + 0x9E3779B9) & MASK, (k1 + 0xBB67AE85) & MASK
+    return a, b, c, d
+
+
+# kat_vectors of Random123.
+KNOWN = [
+    ((0, 0, 0, 0), (0, 0), "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+    ((MASK,) * 4, (MASK,) * 2, "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+    (
+        (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+        (0xA4093822, 0x299F31D0),
+        "d16cfe09 94fdcceb 5001e420 24126ea1",
+    ),
+]
+
+
+@pytest.mark.parametrize("counter, key, words", KNOWN)
+def test_reference_has_the_papers_vectors(counter, key, words):
+    assert " ".join(f"{word:08x}" for word in philox(counter, key)) == words
+
+
+def words_of(seed, offset, count):
+    """The 32-bit words that elements draw (cl/random.cl): 16 counters give 64 elements."""
+    key, words = (seed & MASK, seed >> 32), []
+    for block in range((count + 63) // 64):
+        numbers = [offset + 16 * block + lane for lane in range(16)]
+        draws = [philox((n & MASK, n >> 32, 0, 0), key) for n in numbers]
+        words += [draw[k] for k in range(4) for draw in draws]
+    return words[:count]
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("seed, offset", [(0, 0), (0x1234_5678_9ABC_DEF0, (1 << 32) - 24)])
+def test_words(device, seed, offset):
+    generator = torch.Generator(device)
+    generator.set_state(torch.tensor([seed, offset]).view(torch.uint8))
+    count = 300
+    expected = torch.tensor(words_of(seed, offset, count), dtype=torch.int64)
+    x = torch.empty(count, dtype=torch.int64, device=device).random_(1 << 31, generator=generator)
+    assert torch.equal(x.cpu(), expected >> 1)
+    # The next draw goes on behind the counters that were taken.
+    x.random_(1 << 31, generator=generator)
+    expected = torch.tensor(words_of(seed, offset + 16 * 5, count), dtype=torch.int64)
+    assert torch.equal(x.cpu(), expected >> 1)
+
+
+def test_zero_counter_and_seed_give_the_papers_words(device):
+    generator = torch.Generator(device).manual_seed(0)
+    x = torch.empty(64, dtype=torch.int64, device=device)
+    x.random_(1 << 31, generator=generator)
+    assert x[::16].tolist() == [int(word, 16) >> 1 for word in KNOWN[0][2].split()]
+
+
+def draw(device, method, *args, dtype=torch.float32, size=100_000):
+    torch.manual_seed(1)
+    x = getattr(torch.empty(size, dtype=dtype, device=device), method)(*args).cpu().double()
+    torch.manual_seed(1)
+    again = getattr(torch.empty(size, dtype=dtype, device=device), method)(*args).cpu().double()
+    assert torch.equal(x, again)
+    return x
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_distributions(device, dtype):
+    x = draw(device, "uniform_", -1.0, 3.0, dtype=dtype)
+    assert -1 <= x.min() < -0.9 and 2.9 < x.max() <= 3
+    assert x.mean() == pytest.approx(1, abs=0.03)
+    x = draw(device, "uniform_", dtype=dtype)
+    assert 0 <= x.min() and x.max() < 1
+    x = draw(device, "normal_", 2.0, 3.0, dtype=dtype)
+    assert (x.mean(), x.std()) == (pytest.approx(2, abs=0.05), pytest.approx(3, abs=0.05))
+    assert ((x - 2).abs() < 3).double().mean() == pytest.approx(0.6827, abs=0.02)
+    x = draw(device, "exponential_", 2.0, dtype=dtype)
+    assert x.mean() == pytest.approx(0.5, abs=0.01) and x.min() >= 0
+    x = draw(device, "log_normal_", 0.5, 0.25, dtype=dtype)
+    assert x.log().mean() == pytest.approx(0.5, abs=0.01)
+    x = draw(device, "cauchy_", 1.0, 2.0, dtype=dtype)
+    assert x.median() == pytest.approx(1, abs=0.05)
+    assert ((x > -1) & (x < 3)).double().mean() == pytest.approx(0.5, abs=0.02)
+    x = draw(device, "geometric_", 0.25, dtype=dtype)
+    assert x.min() == 1 and x.mean() == pytest.approx(4, abs=0.1)
+    x = draw(device, "bernoulli_", 0.3, dtype=dtype)
+    assert set(x.unique().tolist()) == {0, 1} and x.mean() == pytest.approx(0.3, abs=0.01)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.float64])
+def test_integers(device, dtype):
+    x = draw(device, "random_", 5, 105, dtype=dtype)
+    assert (x.min(), x.max()) == (5, 104) and x.mean() == pytest.approx(54.5, abs=0.5)
+    x = draw(device, "random_", dtype=dtype)
+    top = 2**53 if dtype.is_floating_point else torch.iinfo(dtype).max
+    assert 0 <= x.min() and x.max() <= top and x.mean() == pytest.approx(top / 2, rel=0.02)
+
+
+def test_wide_integers(device):
+    x = draw(device, "random_", -(2**62), 2**61, dtype=torch.int64)
+    assert x.min() >= -(2**62) and x.max() < 2**61
+    assert x.mean() == pytest.approx(-(2.0**60), rel=0.05)
+    x = draw(device, "random_", -(2**63), None, dtype=torch.int64)
+    assert x.min() < -(2**62) and x.max() > 2**62
+
+
+def test_bernoulli_of_a_tensor(device):
+    p = torch.tensor([0.0, 0.25, 1.0]).repeat(30_000)
+    x = torch.bernoulli(p.to(device)).cpu().view(-1, 3).mean(0)
+    assert x[0] == 0 and x[2] == 1 and x[1].item() == pytest.approx(0.25, abs=0.02)
+
+
+def test_normal_of_tensors(device):
+    mean = torch.arange(4.0, device=device).repeat(20_000)
+    x = torch.normal(mean, 0.1).cpu().view(-1, 4).mean(0)
+    torch.testing.assert_close(x, torch.arange(4.0), atol=0.01, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_dropout(device, dtype):
+    x = torch.ones(40, 50, device=device, dtype=dtype, requires_grad=True)
+    y = F.dropout(x, 0.25)
+    y.backward(torch.full_like(y, 3))
+    kept = (y.detach() != 0).cpu()
+    assert kept.double().mean() == pytest.approx(0.75, abs=0.05)
+    expected = kept.double() / 0.75
+    torch.testing.assert_close(y.detach().cpu().double(), expected, rtol=1e-2, atol=0)
+    torch.testing.assert_close(x.grad.cpu().double(), 3 * expected, rtol=1e-2, atol=0)
+    assert torch.equal(F.dropout(x, 0.5, training=False).cpu(), x.cpu())
+
+
+@pytest.mark.sample
+def test_strided_output_and_every_length(device):
+    torch.manual_seed(3)
+    whole = torch.empty(1000, device=device).uniform_().cpu()
+    for length in (1, 15, 16, 17, 63, 64, 65, 129, 999):
+        torch.manual_seed(3)
+        part = torch.empty(length, device=device).uniform_().cpu()
+        assert torch.equal(part, whole[:length])
+    torch.manual_seed(3)
+    strided = torch.empty(50, 20, device=device).t()
+    strided.uniform_()
+    assert torch.equal(strided.cpu().reshape(-1), whole)
+    assert math.isclose(whole.double().mean().item(), 0.5, abs_tol=0.05)

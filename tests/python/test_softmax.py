@@ -1,0 +1,75 @@
+"""softmax, log_softmax and their gradients against the CPU."""
+
+import pytest
+import torch
+
+SHAPES = [
+    ((5, 3), -1), ((4, 17), 1), ((2, 3, 100), 2), ((3, 1000), -1), ((7, 33, 5), 1),
+    ((2, 10, 40), 1), ((6, 2), 0), ((1,), 0), ((), 0), ((0, 4), 1), ((2, 0), 1), ((130, 64), 0),
+]  # fmt: skip
+TOLERANCE = {
+    torch.float32: 1e-5,
+    torch.float64: 1e-12,
+    torch.float16: 2e-3,
+    torch.bfloat16: 2e-2,
+}
+
+
+def compare(device, function, shape, dim, dtype):
+    x = torch.randn(shape).to(dtype)
+    grad = torch.randn(shape).to(dtype)
+    results = []
+    for where in ("cpu", device):
+        leaf = x.detach().clone().to(where).requires_grad_()
+        y = function(leaf, dim)
+        y.backward(grad.to(where))
+        results.append((y.detach().cpu(), leaf.grad.cpu()))
+    for expected, actual in zip(*results):
+        torch.testing.assert_close(
+            actual, expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype]
+        )
+        assert actual.stride() == expected.stride()
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("shape, dim", SHAPES)
+@pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax])
+def test_values_and_gradients(device, function, shape, dim, dtype):
+    compare(device, function, shape, dim, dtype)
+
+
+@pytest.mark.sample
+def test_rows_and_columns(device):
+    compare(device, torch.softmax, (3, 70), 1, torch.float32)
+    compare(device, torch.log_softmax, (70, 3), 0, torch.float32)
+
+
+@pytest.mark.parametrize("special", [float("inf"), float("-inf"), float("nan")])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_special_values(device, special, dim):
+    x = torch.randn(20, 20)
+    x[3, 4] = special
+    x[7] = float("-inf")
+    x[:, 9] = -1e30
+    for function in (torch.softmax, torch.log_softmax):
+        actual = function(x.to(device), dim).cpu()
+        torch.testing.assert_close(actual, function(x, dim), equal_nan=True)
+
+
+def test_strided_input_and_output(device):
+    x = torch.randn(6, 8, 10)
+    out = torch.empty(10, 6, 8, device=device).permute(1, 2, 0)
+    torch.softmax(x.to(device).transpose(0, 1), 2, out=out.transpose(0, 1))
+    torch.testing.assert_close(out.cpu(), torch.softmax(x, 2))
+
+
+def test_half_to_float(device):
+    x = torch.randn(4, 50).half()
+    y = torch._softmax(x.to(device), 1, True)
+    assert y.dtype == torch.float32
+    torch.testing.assert_close(y.cpu(), torch.softmax(x.float(), 1))
+    g = torch.randn(4, 50)
+    actual = torch._softmax_backward_data(g.to(device), y, 1, torch.float16)
+    expected = torch._softmax_backward_data(g, y.cpu(), 1, torch.float32)
+    assert actual.dtype == torch.float16
+    torch.testing.assert_close(actual.cpu().float(), expected, rtol=1e-3, atol=1e-4)
