@@ -7,11 +7,12 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kLargest = size_t{4} << 40;   // of a 47-bit address space
+constexpr size_t kLargest = size_t{4} << 40;    // of a 47-bit address space
 constexpr size_t kSmallest = size_t{16} << 30;  // under a limit of address space (ulimit -v)
 
 void* map_anonymous(size_t size, int protection) {
-  void* mapped = mmap(nullptr, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* mapped =
+      mmap(nullptr, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return mapped == MAP_FAILED ? nullptr : mapped;
 }
 

@@ -19,7 +19,10 @@ std::string sha1(const std::string& text) { return c10::sha1(text).str(); }
 // Header: four lines (magic, key bytes, binary bytes, checksum of both), then key, then binary.
 std::string header(const std::string& key, const std::string& binary) {
   std::ostringstream out;
-  out << kMagic << '\n' << key.size() << '\n' << binary.size() << '\n' << sha1(key + binary) << '\n';
+  out << kMagic << '\n'
+      << key.size() << '\n'
+      << binary.size() << '\n'
+      << sha1(key + binary) << '\n';
   return out.str();
 }
 

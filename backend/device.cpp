@@ -101,11 +101,12 @@ DeviceProperties query(const cl::Platform& platform, const cl::Device& d) {
 }
 
 DeviceParameters choose_parameters(const DeviceProperties& p) {
+  const bool pocl = p.platform == "Portable Computing Language";
   if (p.family == KernelFamily::kCpu) {
     // A few tasks per core even out what the other processes of the machine take.
-    return {std::clamp<size_t>(4 * p.max_compute_units, 8, 256), 16384, 16, 1};
+    return {std::clamp<size_t>(4 * p.max_compute_units, 8, 256), 16384, 16, 1, pocl};
   }
-  return {4096, 1, 4, std::min<size_t>(256, p.max_work_group_size)};
+  return {4096, 1, 4, std::min<size_t>(256, p.max_work_group_size), pocl};
 }
 
 struct Registry {
@@ -170,7 +171,8 @@ std::vector<size_t> parse_visible_devices(const std::string& text, size_t count)
     size_t index = 0;
     const auto parsed = std::from_chars(text.data() + begin, text.data() + end, index);
     TORCH_CHECK_VALUE(parsed.ec == std::errc() && parsed.ptr == text.data() + end,
-                      "OCL_VISIBLE_DEVICES=\"", text, "\" is not a list of device numbers, as in "
+                      "OCL_VISIBLE_DEVICES=\"", text,
+                      "\" is not a list of device numbers, as in "
                       "OCL_VISIBLE_DEVICES=0,2");
     TORCH_CHECK_VALUE(index < count, "OCL_VISIBLE_DEVICES=\"", text, "\" names device ", index,
                       ", but the machine has ", count, " OpenCL device(s)");

@@ -55,6 +55,10 @@ struct DeviceParameters {
   size_t grain;            // elements below which a CPU-family launch uses one work-item
   size_t vector_width;     // lanes of a 32-bit element in element-wise kernels
   size_t work_group_size;  // of GPU-family kernels
+  // PoCL compiles at a kernel's first launch, and aborts the process when two queues do so at once
+  // ("pocl_release_dlhandle_cache: Assertion `found->ref_count > 0'"): then it has the device
+  // alone.
+  bool first_launch_alone;
 };
 
 class Device {
@@ -103,8 +107,8 @@ void initialize();
 
 // The current device of this thread.
 DeviceIndex current_device() noexcept;
-void set_current_device(DeviceIndex index);                      // checked
-void set_current_device_unchecked(DeviceIndex index) noexcept;   // for destructors
+void set_current_device(DeviceIndex index);                     // checked
+void set_current_device_unchecked(DeviceIndex index) noexcept;  // for destructors
 
 // Positions that OCL_VISIBLE_DEVICES="2,0" selects out of `count` devices; all when it is empty.
 // Throws ValueError when it is malformed or out of range.

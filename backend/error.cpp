@@ -12,7 +12,8 @@ struct Entry {
   const char* hint;
 };
 
-#define OCL_CODE(name, hint) Entry{name, #name, hint}
+#define OCL_CODE(name, hint) \
+  Entry { name, #name, hint }
 constexpr std::array kErrors{
     OCL_CODE(CL_SUCCESS, ""),
     OCL_CODE(CL_DEVICE_NOT_FOUND, ""),

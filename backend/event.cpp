@@ -18,8 +18,7 @@ bool Event::query() const {
   if (!recorded()) return true;
   return translated([&] { return str("cannot query an event of ", stream_->device().label()); },
                     [&] {
-                      const cl_int status =
-                          event_.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>();
+                      const cl_int status = event_.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>();
                       if (status < 0) raise(status, "a command before the event", "the device");
                       return status == CL_COMPLETE;
                     });

@@ -38,9 +38,8 @@ cl_mem FaultWord::arm() {
       translated([&] { return str("cannot allocate the fault word of ", device_.label()); },
                  [&] {
                    Word zero{};
-                   buffer_ = cl::Buffer(device_.context(),
-                                        CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof(Word),
-                                        zero.data());
+                   buffer_ = cl::Buffer(device_.context(), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                        sizeof(Word), zero.data());
                  });
     }
     handle_.store(buffer_(), std::memory_order_release);

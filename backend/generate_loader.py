@@ -48,7 +48,7 @@ def forwarder(match):
     return (
         f"{match['result'].strip()} CL_API_CALL {match['name']}({', '.join(params)}) {{\n"
         f"  static const auto function =\n"
-        f'      reinterpret_cast<decltype(&{match["name"]})>'
+        f"      reinterpret_cast<decltype(&{match['name']})>"
         f'(ocl::opencl_symbol("{match["name"]}"));\n'
         f"  if (!function) {{ {missing} }}\n"
         f"  return function({', '.join(names)});\n}}\n"

@@ -26,8 +26,8 @@ class PinnedMemory {
     translated(
         [&] { return str("cannot allocate ", format_bytes(size), " of pinned host memory"); },
         [&] {
-          pinned.buffer =
-              cl::Buffer(stream.device().context(), CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size);
+          pinned.buffer = cl::Buffer(stream.device().context(),
+                                     CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size);
           address = pinned.queue.enqueueMapBuffer(pinned.buffer, CL_TRUE,
                                                   CL_MAP_READ | CL_MAP_WRITE, 0, size);
         });

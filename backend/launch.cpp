@@ -75,6 +75,9 @@ void Arguments::enqueue(const Range& global, const Range& local) {
   static const bool blocking = environment_flag("OCL_LAUNCH_BLOCKING");
   const size_t global_size[] = {global.x, global.y, global.z};
   const size_t local_size[] = {local.x, local.y, local.z};
+  const bool alone =
+      C10_UNLIKELY(!kernel_.launched) && stream_.device().parameters().first_launch_alone;
+  if (alone) drain(stream_.device().index());
   const cl_int code = clEnqueueNDRangeKernel(stream_.queue()(), kernel_.handle, 3, nullptr,
                                              global_size, local_size, 0, nullptr, nullptr);
   if (C10_UNLIKELY(code != CL_SUCCESS)) {
@@ -86,9 +89,13 @@ void Arguments::enqueue(const Range& global, const Range& local) {
   }
   record.last = &kernel_;
   ++record.count;
+  if (alone) drain(stream_.device().index());
   if (C10_UNLIKELY(!kernel_.launched)) {
     kernel_.launched = true;
     mark_launched(*kernel_.program);
+    // PoCL loads a kernel when it runs for the first time, and aborts the process when two queues
+    // do that at once.
+    if (stream_.device().properties().platform == "Portable Computing Language") stream_.finish();
   }
   if (C10_UNLIKELY(blocking)) {
     stream_.finish();

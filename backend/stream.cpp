@@ -98,13 +98,17 @@ void Stream::flush() {
   if (code != CL_SUCCESS) raise(code, str("cannot flush a queue of ", device_.label()), "clFlush");
 }
 
-void Stream::finish() {
+void Stream::drain() {
   const uint64_t commands = commands_.load(std::memory_order_relaxed);
   const cl_int code = clFinish(queue_());
   if (code != CL_SUCCESS) {
     raise(code, str("a command on ", device_.label(), " failed"), "clFinish");
   }
   finished_.store(commands, std::memory_order_relaxed);
+}
+
+void Stream::finish() {
+  drain();
   store_launched_programs();
   faults_->check();
 }
@@ -174,11 +178,24 @@ c10::Stream exchange_stream(c10::Stream stream) {
   return former.unpack();
 }
 
+namespace {
+
+template <typename Body>
+void for_each_stream(DeviceIndex index, Body&& body) {
+  for (const auto& slot : streams_of(index).slots) {
+    if (Stream* each = slot.load(std::memory_order_acquire)) body(*each);
+  }
+}
+
+}  // namespace
+
 void synchronize(DeviceIndex index) {
   device(index);  // checks the index
-  for (const auto& slot : streams_of(index).slots) {
-    if (Stream* each = slot.load(std::memory_order_acquire)) each->finish();
-  }
+  for_each_stream(index, [](Stream& stream) { stream.finish(); });
+}
+
+void drain(DeviceIndex index) {
+  for_each_stream(index, [](Stream& stream) { stream.drain(); });
 }
 
 }  // namespace ocl

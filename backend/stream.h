@@ -39,6 +39,8 @@ class Stream {
 
   // Blocks until all commands have completed, and raises what a kernel reported.
   void finish();
+  // Blocks only.
+  void drain();
   // Whether all commands have completed, without blocking.
   bool idle();
 
@@ -71,7 +73,9 @@ c10::Stream stream_from_pool(DeviceIndex device, bool high_priority);
 // Makes `stream` current on its device for this thread, and returns the former one.
 c10::Stream exchange_stream(c10::Stream stream);
 
-// Waits for every stream of the device.
+// Waits for every stream of the device, and raises what kernels reported.
 void synchronize(DeviceIndex device);
+// Waits only.
+void drain(DeviceIndex device);
 
 }  // namespace ocl

@@ -69,10 +69,9 @@ void fill_on_device(Stream& stream, const BufferView& destination, const void* p
 Mapping::Mapping(Stream& stream, const BufferView& view, size_t bytes, MapAccess access)
     : stream_(&stream), buffer_(view.segment->buffer) {
   wait_for_other_streams(stream, view);
-  const cl_map_flags flags = access == MapAccess::kRead ? CL_MAP_READ
-                             : access == MapAccess::kReadWrite
-                                 ? CL_MAP_READ | CL_MAP_WRITE
-                                 : CL_MAP_WRITE_INVALIDATE_REGION;
+  const cl_map_flags flags = access == MapAccess::kRead        ? CL_MAP_READ
+                             : access == MapAccess::kReadWrite ? CL_MAP_READ | CL_MAP_WRITE
+                                                               : CL_MAP_WRITE_INVALIDATE_REGION;
   translated([&] { return describe("map", bytes, stream.device()); },
              [&] {
                data_ = stream.queue().enqueueMapBuffer(buffer_, CL_TRUE, flags, view.offset, bytes);

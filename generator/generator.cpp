@@ -65,8 +65,8 @@ const at::Generator& default_generator(DeviceIndex device) {
   static auto* const generators = new std::array<at::Generator, 64>;
   static std::mutex mutex;
   const auto index = device_or_current(device).index();
-  TORCH_CHECK(static_cast<size_t>(index) < generators->size(), "there is no device ocl:",
-              static_cast<int>(index));
+  TORCH_CHECK(static_cast<size_t>(index) < generators->size(),
+              "there is no device ocl:", static_cast<int>(index));
   std::lock_guard lock(mutex);
   at::Generator& generator = (*generators)[index];
   if (!generator.defined()) {

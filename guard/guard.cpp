@@ -113,7 +113,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     return as_event(start)->elapsed_ms(*as_event(end));
   }
 
-  void recordDataPtrOnStream(const c10::DataPtr& pointer, const c10::Stream& stream) const override {
+  void recordDataPtrOnStream(const c10::DataPtr& pointer,
+                             const c10::Stream& stream) const override {
     Allocator::instance().recordStream(pointer, stream);
   }
 

@@ -44,8 +44,9 @@ void add_geometry(Arguments& arguments, const ConvShape& s) {
 }
 
 // One work-item per element of `result`, whose planes have `plane` elements.
-void run_plain(Pass pass, const ConvShape& shape, const at::Tensor& result, const at::Tensor& source,
-               const at::Tensor& weight, const at::Tensor& bias, size_t plane) {
+void run_plain(Pass pass, const ConvShape& shape, const at::Tensor& result,
+               const at::Tensor& source, const at::Tensor& weight, const at::Tensor& bias,
+               size_t plane) {
   Device& device = ocl_device(result);
   const Kernel& kernel = plain_kernel(device, result.scalar_type(), pass);
   Arguments arguments(stream_of(result), kernel);
@@ -59,9 +60,7 @@ void run_plain(Pass pass, const ConvShape& shape, const at::Tensor& result, cons
   arguments.enqueue({(plane + group - 1) / group * group, result.numel() / plane}, {group});
 }
 
-size_t product(const ConvShape::Dims& dims) {
-  return size_t{1} * dims[0] * dims[1] * dims[2];
-}
+size_t product(const ConvShape::Dims& dims) { return size_t{1} * dims[0] * dims[1] * dims[2]; }
 
 // Stride, padding and the like may be given once for all dimensions.
 ConvShape::Dims as_dims(c10::IntArrayRef values, size_t spatial, int32_t fill) {
@@ -107,10 +106,10 @@ std::vector<int64_t> output_size(c10::IntArrayRef input, c10::IntArrayRef weight
   std::vector<int64_t> size{input[0], p.transposed ? weight[1] * p.groups : weight[0]};
   for (size_t d = 0; d < spatial; ++d) {
     const int64_t reach = at(p.dilation, d) * (weight[d + 2] - 1) + 1;
-    size.push_back(p.transposed ? (input[d + 2] - 1) * at(p.stride, d) - 2 * at(p.padding, d) +
-                                      reach + at(p.output_padding, d)
-                                : (input[d + 2] + 2 * at(p.padding, d) - reach) / at(p.stride, d) +
-                                      1);
+    size.push_back(p.transposed
+                       ? (input[d + 2] - 1) * at(p.stride, d) - 2 * at(p.padding, d) + reach +
+                             at(p.output_padding, d)
+                       : (input[d + 2] + 2 * at(p.padding, d) - reach) / at(p.stride, d) + 1);
   }
   return size;
 }
@@ -171,10 +170,12 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const std::optiona
 
 OCL_NATIVE("convolution_backward_overrideable", convolution_backward);
 
-std::tuple<Tensor, Tensor, Tensor> convolution_backward(
-    const Tensor& grad_output, const Tensor& input, const Tensor& weight, IntArrayRef stride,
-    IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
-    int64_t groups, std::array<bool, 3> output_mask) {
+std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_output,
+                                                        const Tensor& input, const Tensor& weight,
+                                                        IntArrayRef stride, IntArrayRef padding,
+                                                        IntArrayRef dilation, bool transposed,
+                                                        IntArrayRef output_padding, int64_t groups,
+                                                        std::array<bool, 3> output_mask) {
   const Parameters p{stride, padding, dilation, output_padding, transposed, groups};
   check_device_has(ocl_device(input), input.scalar_type(), "convolution_backward");
   const ConvShape shape = make_shape(input.sizes(), weight.sizes(), grad_output.sizes(), p);

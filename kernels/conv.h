@@ -34,7 +34,7 @@ bool conv_forward_cpu(const ConvShape& shape, const at::Tensor& output, const at
                       const at::Tensor& weight, const at::Tensor& bias);
 bool conv_data_grad_cpu(const ConvShape& shape, const at::Tensor& input, const at::Tensor& output,
                         const at::Tensor& weight, const at::Tensor& bias);
-bool conv_weight_grad_cpu(const ConvShape& shape, const at::Tensor& weight,
-                          const at::Tensor& input, const at::Tensor& output);
+bool conv_weight_grad_cpu(const ConvShape& shape, const at::Tensor& weight, const at::Tensor& input,
+                          const at::Tensor& output);
 
 }  // namespace ocl

@@ -74,15 +74,13 @@ DevicePlan make_plan(const PlanKey& key, const at::Tensor& like) {
   const int32_t channels = key.kind == Kind::kData ? s.in_channels : s.out_channels;
   DevicePlan made{{}, choose_tile(channels), {}, {}, true};
   const int64_t pixels = made.tile.vectors * lanes;
-  made.plan = key.kind == Kind::kData
-                  ? plan_data_grad(s, lanes, pixels)
-                  : plan_forward(s, lanes, pixels, key.kind == Kind::kForward);
+  made.plan = key.kind == Kind::kData ? plan_data_grad(s, lanes, pixels)
+                                      : plan_forward(s, lanes, pixels, key.kind == Kind::kForward);
   made.possible = made.plan.layout.size(lanes) < INT32_MAX;
   if (!made.possible) return made;
   for (const TapPass& pass : made.plan.passes) {
     made.weight_offsets.push_back(upload(pass.weight_offsets, like));
-    made.tap_offsets.push_back(
-        upload({pass.tap_offsets.begin(), pass.tap_offsets.end()}, like));
+    made.tap_offsets.push_back(upload({pass.tap_offsets.begin(), pass.tap_offsets.end()}, like));
   }
   return made;
 }
@@ -105,9 +103,9 @@ std::shared_ptr<const DevicePlan> find_plan(const ConvShape& shape, Kind kind,
 }
 
 bool applies(const ConvShape& shape, const at::Tensor& tensor) {
-  return ocl_device(tensor).family() == KernelFamily::kCpu &&
-         tensor.scalar_type() == at::kFloat && shape.in[0] == 1 && shape.out[0] == 1 &&
-         shape.kernel[0] == 1 && tensor.numel() < INT32_MAX;
+  return ocl_device(tensor).family() == KernelFamily::kCpu && tensor.scalar_type() == at::kFloat &&
+         shape.in[0] == 1 && shape.out[0] == 1 && shape.kernel[0] == 1 &&
+         tensor.numel() < INT32_MAX;
 }
 
 const Kernel& conv_kernel(Device& device, const char* name, ConvTile tile) {
@@ -176,10 +174,9 @@ void run_pass(const ConvShape& s, const DevicePlan& plan, size_t index, const Ta
   const int64_t panels = ceil_div(pixels, plan.tile.vectors * lanes);
   // Enough tasks: first by panels of pixels, then by tiles of channels.
   constexpr int64_t kTasks = 16, kManyTasks = 64;
-  const int64_t panels_per_task =
-      tiles == 1 && panels * z > kManyTasks
-          ? std::clamp<int64_t>(panels * z / kManyTasks, 1, panels)
-          : 1;
+  const int64_t panels_per_task = tiles == 1 && panels * z > kManyTasks
+                                      ? std::clamp<int64_t>(panels * z / kManyTasks, 1, panels)
+                                      : 1;
   const int64_t columns = ceil_div(panels, panels_per_task);
   const int64_t tiles_per_task =
       columns * z >= kTasks ? tiles : ceil_div(tiles, ceil_div(kTasks, columns * z));
@@ -236,8 +233,18 @@ bool conv_weight_grad_cpu(const ConvShape& s, const at::Tensor& weight, const at
   Stream& stream = stream_of(weight);
   const int64_t lanes = lanes_of(device);
   const PaddedLayout& x_layout = plan->plan.layout;
-  const PaddedLayout grad_layout{s.images, s.groups * s.out_channels, s.out[1], s.out[2], 1, 1, 1,
-                                 1, x_layout.rows, x_layout.pitch, 0, 0};
+  const PaddedLayout grad_layout{s.images,
+                                 s.groups * s.out_channels,
+                                 s.out[1],
+                                 s.out[2],
+                                 1,
+                                 1,
+                                 1,
+                                 1,
+                                 x_layout.rows,
+                                 x_layout.pitch,
+                                 0,
+                                 0};
   if (grad_layout.size(lanes) >= INT32_MAX) return false;
   const at::Tensor x = pad(x_layout, input, plan->tile);
   const at::Tensor grad = pad(grad_layout, output, plan->tile);

@@ -40,7 +40,8 @@ std::vector<GradPhase> grad_phases(int32_t size, int32_t kernel, int32_t stride,
     GradPhase phase{r, ceil_div(pad - r, stride), 0, {}};
     phase.count = floor_div(size - 1 + pad - r, stride) - phase.first + 1;
     for (int32_t j = 0; j < kernel; ++j) {
-      if (j * dilation % stride == r) phase.taps.emplace_back(j, phase.first - j * dilation / stride);
+      if (j * dilation % stride == r)
+        phase.taps.emplace_back(j, phase.first - j * dilation / stride);
     }
     phases.push_back(std::move(phase));
   }
@@ -96,8 +97,12 @@ TapPlan plan_forward(const ConvShape& s, int64_t lanes, int64_t tile_pixels,
   const Axis x(s.in[2], s.out[2], s.kernel[2], s.stride[2], s.pad[2], s.dilation[2]);
   TapPlan plan{false, {}, {}};
   PaddedLayout& layout = plan.layout;
-  layout = {s.images, s.groups * s.in_channels, s.in[1],  s.in[2],  s.stride[1], s.stride[2],
-            y.phases, x.phases,                 y.extent, x.extent, 0,           tile_pixels};
+  layout = {s.images,    s.groups * s.in_channels,
+            s.in[1],     s.in[2],
+            s.stride[1], s.stride[2],
+            y.phases,    x.phases,
+            y.extent,    x.extent,
+            0,           tile_pixels};
   std::vector<int64_t> shifts;
   for (const int32_t step_y : y.step) {
     for (const int32_t step_x : x.step) shifts.push_back(int64_t{step_y} * x.extent + step_x);
@@ -133,7 +138,7 @@ TapPlan plan_data_grad(const ConvShape& s, int64_t lanes, int64_t tile_pixels) {
   TapPlan plan{false, {}, {}};
   PaddedLayout& layout = plan.layout;
   const int32_t rows = grad_extent(ys, s.out[1]), pitch = grad_extent(xs, s.out[2]);
-  layout = {s.images, s.groups * s.out_channels, s.out[1], s.out[2], 1, 1, 1, 1, rows, pitch, 0,
+  layout = {s.images,   s.groups * s.out_channels, s.out[1], s.out[2], 1, 1, 1, 1, rows, pitch, 0,
             tile_pixels};
   int64_t most = 0;
   for (const GradPhase& y : ys) {
@@ -153,9 +158,12 @@ TapPlan plan_data_grad(const ConvShape& s, int64_t lanes, int64_t tile_pixels) {
       if (y.count <= 0 || x.count <= 0) continue;
       const int64_t first_y = int64_t{y.first} * s.stride[1] + y.r - s.pad[1];
       const int64_t first_x = int64_t{x.first} * s.stride[2] + x.r - s.pad[2];
-      TapPass pass{{},      {},
-                   y.count, x.count,
-                   first_y * s.in[2] + first_x, int64_t{s.stride[1]} * s.in[2],
+      TapPass pass{{},
+                   {},
+                   y.count,
+                   x.count,
+                   first_y * s.in[2] + first_x,
+                   int64_t{s.stride[1]} * s.in[2],
                    s.stride[2]};
       for (int32_t o = 0; o < s.out_channels; ++o) {
         for (const auto& [jy, step_y] : y.taps) {

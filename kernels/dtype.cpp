@@ -49,10 +49,10 @@ const char* dtype_name(ScalarType type) {
 bool has_kernel_type(ScalarType type) noexcept { return name_or_null(type) != nullptr; }
 
 void check_device_has(const Device& device, ScalarType type, std::string_view op) {
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      type != ScalarType::Double || device.properties().has_fp64, op,
-      " is not implemented for ocl (float64 on ", device.label(),
-      ", which has no cl_khr_fp64). Use float32, or move the tensor to the CPU; see docs/errors.md");
+  TORCH_CHECK_NOT_IMPLEMENTED(type != ScalarType::Double || device.properties().has_fp64, op,
+                              " is not implemented for ocl (float64 on ", device.label(),
+                              ", which has no cl_khr_fp64). Use float32, or move the tensor to the "
+                              "CPU; see docs/errors.md");
 }
 
 ScalarType compute_type(ScalarType type) noexcept {

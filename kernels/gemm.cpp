@@ -34,8 +34,7 @@ Operand as_operand(const at::Tensor& t) {
 }
 
 bool row_major(const at::Tensor& t) {
-  return (t.stride(-1) == 1 || t.size(-1) == 1) &&
-         (t.stride(-2) >= t.size(-1) || t.size(-2) == 1);
+  return (t.stride(-1) == 1 || t.size(-1) == 1) && (t.stride(-2) >= t.size(-1) || t.size(-2) == 1);
 }
 
 struct Problem {
@@ -144,8 +143,7 @@ void run_cpu(const Problem& p) {
   const int64_t panel = tile.vectors * tile.lanes;
   const int64_t panels = (p.n + panel - 1) / panel * p.batches;
   const int64_t splits = panels < kTasks ? (kTasks + panels - 1) / panels : 1;
-  int64_t rows_per_task =
-      ((p.m + splits - 1) / splits + tile.rows - 1) / tile.rows * tile.rows;
+  int64_t rows_per_task = ((p.m + splits - 1) / splits + tile.rows - 1) / tile.rows * tile.rows;
   if (tile.partial_rows) rows_per_task = std::min(rows_per_task, tile.partial_rows);
   const Kernel& kernel = find_kernel(p.device, key, [&] {
     Defines defines = element_defines(p.type);
@@ -176,9 +174,9 @@ bool run_gemv(const Problem& p) {
   if (vector.transposed == row && p.k > 1 && vector.ld != 1) return false;
   const bool transposed = row ? !matrix.transposed : matrix.transposed;
   static const char site = 0;
-  const KernelKey key{reinterpret_cast<uint64_t>(&site),
-                      {static_cast<uint64_t>(p.type),
-                       uint64_t{transposed} << 1 | uint64_t{p.has_c}, 0}};
+  const KernelKey key{
+      reinterpret_cast<uint64_t>(&site),
+      {static_cast<uint64_t>(p.type), uint64_t{transposed} << 1 | uint64_t{p.has_c}, 0}};
   const Kernel& kernel = find_kernel(p.device, key, [&] {
     Defines defines = element_defines(p.type);
     defines.set("TRANS_A", transposed)

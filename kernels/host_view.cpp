@@ -44,10 +44,11 @@ at::Tensor HostViews::view(const at::Tensor& tensor) {
     bytes = extent_bytes(tensor);
   }
   // The memory stays ours; a resize replaces it by memory of the CPU allocator.
-  const c10::Storage storage(
-      c10::Storage::use_byte_size_t(), bytes,
-      c10::DataPtr(data, data, [](void*) {}, c10::Device(at::kCPU)), c10::GetCPUAllocator(),
-      /*resizable=*/true);
+  const c10::Storage storage(c10::Storage::use_byte_size_t(), bytes,
+                             c10::DataPtr(
+                                 data, data, [](void*) {}, c10::Device(at::kCPU)),
+                             c10::GetCPUAllocator(),
+                             /*resizable=*/true);
   return at::empty({0}, options.memory_format(std::nullopt))
       .set_(storage, 0, tensor.sizes(), tensor.strides());
 }

@@ -13,19 +13,21 @@ OCL_STRUCTURED("bmm.out", bmm)(const Tensor& self, const Tensor& mat2, const Ten
   gemm(out, self, mat2, 1, {}, 0);
 }
 
-OCL_STRUCTURED("addmm.out", addmm)(const Tensor& self, const Tensor& mat1, const Tensor& mat2,
-                                   const Scalar& beta, const Scalar& alpha, const Tensor& out) {
+OCL_STRUCTURED("addmm.out", addmm)
+(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+ const Scalar& alpha, const Tensor& out) {
   gemm(out, mat1, mat2, alpha, self, beta);
 }
 
-OCL_STRUCTURED("baddbmm.out", baddbmm)(const Tensor& self, const Tensor& batch1,
-                                       const Tensor& batch2, const Scalar& beta,
-                                       const Scalar& alpha, const Tensor& out) {
+OCL_STRUCTURED("baddbmm.out", baddbmm)
+(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
+ const Scalar& alpha, const Tensor& out) {
   gemm(out, batch1, batch2, alpha, self, beta);
 }
 
-OCL_STRUCTURED("addmv.out", addmv)(const Tensor& self, const Tensor& mat, const Tensor& vec,
-                                   const Scalar& beta, const Scalar& alpha, const Tensor& out) {
+OCL_STRUCTURED("addmv.out", addmv)
+(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta, const Scalar& alpha,
+ const Tensor& out) {
   gemm(out.unsqueeze(1), mat, vec.unsqueeze(1), alpha, self.expand_as(out).unsqueeze(1), beta);
 }
 

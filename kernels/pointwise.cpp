@@ -51,8 +51,9 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
                c10::ArrayRef<c10::Scalar> scalars, std::optional<ScalarType> compute) {
   TORCH_INTERNAL_ASSERT(iter.noutputs() == 1 && iter.ntensors() <= kMaxOperands &&
                         scalars.size() <= kMaxScalars);
-  const ScalarType chosen =
-      compute ? *compute : iter.ninputs() == 0 ? iter.dtype(0) : iter.common_dtype();
+  const ScalarType chosen = compute               ? *compute
+                            : iter.ninputs() == 0 ? iter.dtype(0)
+                                                  : iter.common_dtype();
   Device& where = device(iter.device(0).index());
   Plan plan{iter, op, scalars, compute_type(chosen), where, std::max(iter.ndim(), 1)};
   check_device_has(where, plan.compute, op.name);
@@ -85,8 +86,8 @@ KernelKey make_key(const Plan& plan) {
     key.by[0] = key.by[0] << 8 | static_cast<uint64_t>(plan.iter.dtype(i));
     key.by[1] = key.by[1] << 2 | plan.steps[i];
   }
-  key.by[2] = static_cast<uint64_t>(plan.ndim) << 32 | plan.scalars.size() << 16 |
-              plan.width << 1 | (plan.wide_index ? 1 : 0);
+  key.by[2] = static_cast<uint64_t>(plan.ndim) << 32 | plan.scalars.size() << 16 | plan.width << 1 |
+              (plan.wide_index ? 1 : 0);
   return key;
 }
 
@@ -181,8 +182,7 @@ void pointwise(at::TensorIteratorBase& iter, const PointwiseOp& op,
   }
   // Few long rows are cut into segments, many short ones are given out by the handful.
   const size_t inner = static_cast<size_t>(plan.size(0)), rows = numel / inner;
-  const size_t tasks =
-      std::clamp<size_t>(numel / parameters.grain, 1, parameters.tasks);
+  const size_t tasks = std::clamp<size_t>(numel / parameters.grain, 1, parameters.tasks);
   const size_t per_row = std::max<size_t>(1, tasks / rows);
   const size_t lanes = (inner + plan.width - 1) / plan.width;
   const size_t segment = (lanes + per_row - 1) / per_row * plan.width;

@@ -1,5 +1,5 @@
-// Element-wise kernels over a TensorIterator: promotion, broadcasting and memory order are PyTorch's
-// work; here the iteration becomes one launch of a specialised kernel (cl/pointwise.clh).
+// Element-wise kernels over a TensorIterator: promotion, broadcasting and memory order are
+// PyTorch's work; here the iteration becomes one launch of a specialised kernel (cl/pointwise.clh).
 #pragma once
 
 #include <ATen/native/TensorIterator.h>

@@ -95,7 +95,6 @@ OCL_POINTWISE("leaky_relu", leaky_relu_stub, "a > C(0) ? a : a * s0")
 OCL_POINTWISE("leaky_relu_backward", leaky_relu_backward_stub, "a > C(0) ? b : b * s0")
 OCL_POINTWISE("elu", elu_stub, "a > C(0) ? a * s1 : expm1(a * s2) * (s0 * s1)")
 OCL_POINTWISE("silu", silu_stub, "a / (C(1) + exp(-a))")
-OCL_POINTWISE("hardtanh_backward", hardtanh_backward_stub,
-              "((b > C(s0)) & (b < C(s1))) ? a : C(0)")
+OCL_POINTWISE("hardtanh_backward", hardtanh_backward_stub, "((b > C(s0)) & (b < C(s1))) ? a : C(0)")
 OCL_POINTWISE("mse_loss", mse_stub, "SQUARE(a - b)")
 OCL_POINTWISE("mse_loss_backward", mse_backward_stub, "s0 * (a - b) * c")

@@ -9,7 +9,7 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kColumns = 4;        // vectors of neighbouring outputs per task
+constexpr size_t kColumns = 4;          // vectors of neighbouring outputs per task
 constexpr size_t kPartElements = 4096;  // a part has at least this many reduced elements
 
 struct Plan {
@@ -17,10 +17,10 @@ struct Plan {
   Device& device;
   ScalarType in, out, compute;
   ReduceShape shape;
-  bool columns = false;   // neighbouring outputs together, else neighbouring reduced elements
+  bool columns = false;     // neighbouring outputs together, else neighbouring reduced elements
   bool contiguous = false;  // along reduced dimension 0
-  bool partial = false;   // first of two launches
-  bool merging = false;   // second of two launches
+  bool partial = false;     // first of two launches
+  bool merging = false;     // second of two launches
   size_t width = 1;
   size_t group = 1;
 };
@@ -69,8 +69,8 @@ void run(const Plan& plan, const BufferView& in, const BufferView& out) {
   plan.shape.bind(arguments);
   const size_t outputs = plan.shape.outputs(), parts = plan.shape.parts;
   if (plan.device.family() == KernelFamily::kGpu) {
-    const size_t items = plan.columns ? (outputs + plan.group - 1) / plan.group * plan.group
-                                      : outputs * plan.group;
+    const size_t items =
+        plan.columns ? (outputs + plan.group - 1) / plan.group * plan.group : outputs * plan.group;
     if (!plan.columns) arguments.add(uint64_t{1});
     arguments.enqueue({items, parts}, {plan.group});
     return;
@@ -86,8 +86,8 @@ void run(const Plan& plan, const BufferView& in, const BufferView& out) {
 }
 
 Plan make_plan(at::TensorIterator& iter, const Reduction& op, ScalarType compute) {
-  Plan plan{op, device(iter.device(0).index()), iter.dtype(1), iter.dtype(0), compute,
-            ReduceShape::of(iter)};
+  Plan plan{op,      device(iter.device(0).index()), iter.dtype(1), iter.dtype(0),
+            compute, ReduceShape::of(iter)};
   check_device_has(plan.device, plan.in, op.name);
   check_device_has(plan.device, plan.compute, op.name);
   const int64_t element = iter.element_size(1);

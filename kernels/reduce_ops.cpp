@@ -1,7 +1,7 @@
 // The rows of reduce_table.h, and what needs more than a row: norms, argmax and max along a
 // dimension.
-#include <ATen/native/ReduceOps.h>
 #include <ATen/native/ReduceAllOps.h>
+#include <ATen/native/ReduceOps.h>
 #include <ATen/native/TensorCompare.h>
 #include <ATen/ops/amax.h>
 #include <ATen/ops/amin.h>
@@ -27,7 +27,8 @@ enum Row : int {
 };
 
 constexpr Reduction kRows[] = {
-#define OCL_REDUCTION(ops, stub, init, step, merge, finish) {name_of_stub(#stub), init, step, merge, finish},
+#define OCL_REDUCTION(ops, stub, init, step, merge, finish) \
+  {name_of_stub(#stub), init, step, merge, finish},
 #include "kernels/reduce_table.h"
 #undef OCL_REDUCTION
 };

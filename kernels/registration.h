@@ -1,6 +1,6 @@
 // How an operator comes to ocl. These four marks are all that registers one: the generator
-// (kernels/codegen) reads them from the sources and writes the dispatcher wrappers with torchgen, so
-// that shapes, promotion, out=, in-place forms, device guards and error texts are PyTorch's own.
+// (kernels/codegen) reads them from the sources and writes the dispatcher wrappers with torchgen,
+// so that shapes, promotion, out=, in-place forms, device guards and error texts are PyTorch's own.
 //
 //   OCL_STUB("index.Tensor", index_stub, &index_kernel);
 //     PyTorch's implementation, our kernel behind its DispatchStub. A name without an overload

@@ -28,8 +28,10 @@ PYBIND11_MODULE(_C, m) {
                               OCL_PROPERTY(has_subgroups) OCL_PROPERTY(host_unified_memory)
                                   OCL_PROPERTY(version_major) OCL_PROPERTY(version_minor)
 #undef OCL_PROPERTY
-          .def_property_readonly("kernel_family",
-                                 [](const DeviceProperties& p) { return family_name(p.family); });
+                                      .def_property_readonly("kernel_family",
+                                                             [](const DeviceProperties& p) {
+                                                               return family_name(p.family);
+                                                             });
 
   m.def("init", &initialize);
   m.def("is_initialized", &initialized);

@@ -28,9 +28,7 @@ def compare(device, shape, target_shape, dtype=torch.float32, weighted=False, **
         results.append((loss.detach().cpu().to(dtype), leaf.grad.cpu().to(dtype)))
     for expected, actual in zip(*results):
         tolerance = TOLERANCE[dtype]
-        torch.testing.assert_close(
-            actual, expected, rtol=tolerance, atol=tolerance, equal_nan=True
-        )
+        torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
         assert actual.stride() == expected.stride()
 
 

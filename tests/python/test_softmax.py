@@ -25,9 +25,7 @@ def compare(device, function, shape, dim, dtype):
         y.backward(grad.to(where))
         results.append((y.detach().cpu(), leaf.grad.cpu()))
     for expected, actual in zip(*results):
-        torch.testing.assert_close(
-            actual, expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype]
-        )
+        torch.testing.assert_close(actual, expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
         assert actual.stride() == expected.stride()
 
 

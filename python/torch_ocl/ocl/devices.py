@@ -1,6 +1,7 @@
 """Which devices there are, and which is current."""
 
 import torch
+
 from torch_ocl import _C
 
 

@@ -1,6 +1,7 @@
 """Memory of the caching allocator: statistics and limits. All sizes are bytes."""
 
 import torch
+
 from torch_ocl import _C
 
 from .devices import _index

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 import torch
+
 from torch_ocl import _C
 
 from .devices import _index, device_count
