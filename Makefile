@@ -15,12 +15,13 @@ VENV_PYTHON := $(CURDIR)/$(VENV)/bin/python
 RUN = $(if $(RUNTIME),$(VENV_PYTHON) tests/tools/with_runtime.py $(RUNTIME))
 INTEL_READY = $(if $(filter intel both,$(RUNTIME)),intel-runtime)
 PYTEST = $(RUN) $(VENV_PYTHON) -m pytest -n $(TEST_JOBS) $(PYTEST_ARGS)
-CXX_FILES = $(shell find backend generator guard serialization kernels python tests \
+DEVICE_TESTS := copies devices errors memory streams stress views
+CXX_FILES = $(shell find backend generator guard kernels python tests \
 	-name '*.h' -o -name '*.cpp')
-PYTHON_FILES := backend generator guard serialization kernels python tests
+PYTHON_FILES := backend generator guard kernels python tests
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-sample test-intel test-gpu-family test-wheel build wheel info lint \
+.PHONY: help demo test test-sample test-intel test-devices test-gpu-family test-wheel build wheel info lint \
 	format intel-runtime system clean distclean
 
 help:  ## this list
@@ -39,6 +40,9 @@ test-sample: build $(INTEL_READY)  ## the pytest tests marked "sample": each ker
 
 test-intel:  ## all tests with only Intel's CPU runtime visible
 	$(MAKE) test RUNTIME=intel
+
+test-devices:  ## what needs two devices in one process: PoCL and Intel's runtime
+	$(MAKE) test RUNTIME=both PYTEST_ARGS="$(DEVICE_TESTS:%=tests/python/test_%.py)"
 
 test-gpu-family:  ## the sample with the kernels that GPUs run, on PoCL
 	OCL_KERNEL_FAMILY=gpu $(MAKE) test-sample RUNTIME=pocl

@@ -23,20 +23,6 @@ constexpr PointwiseOp kCopy{"copy", "a"};
 
 bool on_ocl(const at::Tensor& tensor) { return tensor.is_privateuseone(); }
 
-// Unsigned type of this size, for copies that keep every bit.
-ScalarType bits_type(size_t element_size) {
-  switch (element_size) {
-    case 1:
-      return ScalarType::Byte;
-    case 2:
-      return ScalarType::UInt16;
-    case 4:
-      return ScalarType::UInt32;
-    default:
-      return ScalarType::UInt64;
-  }
-}
-
 bool needs_host(const Device& device, ScalarType type) {
   return !has_kernel_type(type) || (type == ScalarType::Double && !device.properties().has_fp64);
 }

@@ -59,6 +59,19 @@ ScalarType compute_type(ScalarType type) noexcept {
   return type == ScalarType::Half || type == ScalarType::BFloat16 ? ScalarType::Float : type;
 }
 
+ScalarType bits_type(size_t element_size) {
+  switch (element_size) {
+    case 1:
+      return ScalarType::Byte;
+    case 2:
+      return ScalarType::UInt16;
+    case 4:
+      return ScalarType::UInt32;
+    default:
+      return ScalarType::UInt64;
+  }
+}
+
 Defines compute_defines(ScalarType compute) {
   Defines defines;
   defines.set("COMPUTE", dtype_name(compute));

@@ -24,6 +24,9 @@ void check_device_has(const Device& device, ScalarType type, std::string_view op
 // The type that kernels compute in: float for float16 and bfloat16, else the type itself.
 ScalarType compute_type(ScalarType type) noexcept;
 
+// Unsigned type of this many bytes (1, 2, 4 or 8), for kernels that move bits.
+ScalarType bits_type(size_t element_size);
+
 // COMPUTE and its properties, as kernels/cl/math.clh expects.
 Defines compute_defines(ScalarType compute);
 

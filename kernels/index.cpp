@@ -10,19 +10,6 @@ namespace {
 constexpr int kMaxDims = 16;
 constexpr int kMaxIndices = 8;
 
-ScalarType bits_type(int64_t bytes) {
-  switch (bytes) {
-    case 1:
-      return ScalarType::Byte;
-    case 2:
-      return ScalarType::UInt16;
-    case 4:
-      return ScalarType::UInt32;
-    default:
-      return ScalarType::UInt64;
-  }
-}
-
 struct Plan {
   at::TensorIteratorBase& iter;
   const Indexing& indexing;
