@@ -93,9 +93,6 @@ void Arguments::enqueue(const Range& global, const Range& local) {
   if (C10_UNLIKELY(!kernel_.launched)) {
     kernel_.launched = true;
     mark_launched(*kernel_.program);
-    // PoCL loads a kernel when it runs for the first time, and aborts the process when two queues
-    // do that at once.
-    if (stream_.device().properties().platform == "Portable Computing Language") stream_.finish();
   }
   if (C10_UNLIKELY(blocking)) {
     stream_.finish();
