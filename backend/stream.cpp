@@ -61,7 +61,7 @@ cl::CommandQueue create_queue(Device& device, bool prioritised) {
       if (code == CL_SUCCESS) return cl::CommandQueue(queue);
     }
   }
-  // Profiling is always on: it costs less than the noise (docs/performance.md), and without it
+  // Profiling is always on: it costs less than the noise (docs/architecture.md), and without it
   // events could not be timed.
   return translated([&] { return str("cannot create a command queue on ", device.label()); },
                     [&] {
