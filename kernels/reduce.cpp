@@ -145,10 +145,9 @@ void reduce(at::TensorIterator& iter, const Reduction& op, std::optional<ScalarT
   const auto element = static_cast<int64_t>(c10::elementSize(accumulate));
   second.in = accumulate;
   second.merging = true;
-  second.contiguous = false;
   second.columns = outputs > 1;
+  second.contiguous = !second.columns;
   second.shape = plan.shape.merging_parts(element);
-  if (!second.columns) second.contiguous = outputs == 1;
   run(second, view(workspace), out);
 }
 

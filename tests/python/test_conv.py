@@ -1,0 +1,38 @@
+"""Convolutions and their three gradients against the CPU."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+# input, weight, stride, padding, dilation, groups
+CASES = [
+    ((2, 3, 8, 8), (4, 3, 3, 3), 1, 1, 1, 1),
+    ((2, 4, 9, 7), (6, 2, 3, 3), 2, 1, 1, 2),
+    ((1, 1, 5, 5), (1, 1, 1, 1), 1, 0, 1, 1),
+    ((2, 6, 10, 12), (6, 1, 5, 3), (2, 1), (2, 1), (1, 2), 6),
+    ((3, 16, 16, 16), (24, 16, 1, 1), 1, 0, 1, 1),
+    ((2, 16, 7, 7), (8, 16, 1, 1), 2, 0, 1, 1),
+    ((2, 3, 20), (5, 3, 4), 3, 2, 1, 1),
+    ((1, 2, 5, 6, 7), (3, 2, 2, 3, 3), (1, 2, 1), (0, 1, 1), 1, 1),
+]
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_convolution(device, case, dtype, transposed):
+    shape, weight_shape, stride, padding, dilation, groups = case
+    if transposed:
+        shape = (shape[0], weight_shape[0], *shape[2:])
+    channels = weight_shape[1] * groups if transposed else weight_shape[0]
+    tensors = [torch.randn(s, dtype=dtype) for s in (shape, weight_shape, (channels,))]
+    function = getattr(F, f"conv{'_transpose' if transposed else ''}{len(shape) - 2}d")
+    results = []
+    for where in ("cpu", device):
+        leaves = [t.detach().to(where).requires_grad_() for t in tensors]
+        y = function(*leaves, stride=stride, padding=padding, dilation=dilation, groups=groups)
+        y.backward(torch.ones_like(y) * 0.5)
+        results.append([y.detach().cpu(), *(leaf.grad.cpu() for leaf in leaves)])
+    for expected, actual in zip(*results):
+        torch.testing.assert_close(actual, expected, rtol=5e-4, atol=5e-4)
+        assert actual.stride() == expected.stride()

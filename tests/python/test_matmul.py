@@ -1,0 +1,34 @@
+"""Matrix products against the CPU, in every layout that BLAS knows."""
+
+import pytest
+import torch
+from support import random_tensor
+
+SIZES = [(1, 1, 1), (5, 7, 3), (33, 65, 17), (64, 10, 600), (1, 100, 200), (100, 1, 200), (9, 9, 0)]
+
+
+@pytest.mark.parametrize("transposed", [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
+def test_mm_and_addmm(device, dtype, transposed):
+    for m, n, k in SIZES:
+        a = random_tensor((k, m) if transposed[0] else (m, k), dtype, seed=1)
+        b = random_tensor((n, k) if transposed[1] else (k, n), dtype, seed=2)
+        a, b = (t.t() if flag else t for t, flag in zip((a, b), transposed))
+        x, y = a.to(device), b.to(device)
+        tolerance = {"rtol": 1e-4, "atol": 1e-2}
+        torch.testing.assert_close((x @ y).cpu(), a @ b, **tolerance)
+        for shape in [(n,), (m, 1), (m, n)]:
+            c = random_tensor(shape, dtype, seed=3)
+            expected = torch.addmm(c, a, b, beta=2, alpha=3)
+            actual = torch.addmm(c.to(device), x, y, beta=2, alpha=3)
+            torch.testing.assert_close(actual.cpu(), expected, **tolerance)
+
+
+def test_batches_and_column_major_results(device):
+    a, b = torch.randn(6, 20, 30), torch.randn(6, 30, 40)
+    x, y = a.to(device), b.to(device)
+    torch.testing.assert_close((x @ y).cpu(), a @ b, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close((x[:1].expand_as(x) @ y).cpu(), a[:1] @ b, rtol=1e-4, atol=1e-4)
+    out = torch.empty(40, 20, device=device).t()
+    torch.mm(x[0], y[0], out=out)
+    torch.testing.assert_close(out.cpu(), a[0] @ b[0], rtol=1e-4, atol=1e-4)
