@@ -67,3 +67,9 @@ def two_devices():
 def fallback_policy(request, monkeypatch):
     allowed = request.node.get_closest_marker("fallback_allowed")
     monkeypatch.setenv("OCL_FALLBACK", "allow" if allowed else "error")
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    """A test sees the same numbers in every run, on the device too."""
+    torch.manual_seed(0)

@@ -24,8 +24,11 @@ def compare(device, function, shape, dim, dtype):
         y = function(leaf, dim)
         y.backward(grad.to(where))
         results.append((y.detach().cpu(), leaf.grad.cpu()))
-    for expected, actual in zip(*results):
-        torch.testing.assert_close(actual, expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+    # The gradient is computed from the rounded result: where that is -8, float16 is 2^-7 apart, and
+    # exp() makes of it as much relative to a term that may be a few units large.
+    for (expected, actual), scale in zip(zip(*results, strict=True), (1, 8), strict=True):
+        tolerance = scale * TOLERANCE[dtype]
+        torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
         assert actual.stride() == expected.stride()
 
 
