@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include "kernels/dtype.h"
+#include "kernels/extent.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
 #include "native_functions.h"
@@ -16,19 +17,6 @@ struct Variant {
   const char* name;
   bool log, backward;
 };
-
-// A contiguous tensor as [rows][size][inner], reduced along the middle.
-struct Extent {
-  size_t rows = 1, size = 1, inner = 1;
-};
-
-Extent extent_of(const at::Tensor& tensor, int64_t dim) {
-  if (tensor.dim() == 0) return {};
-  Extent extent{1, static_cast<size_t>(tensor.size(dim)), 1};
-  for (int64_t d = 0; d < dim; ++d) extent.rows *= tensor.size(d);
-  for (int64_t d = dim + 1; d < tensor.dim(); ++d) extent.inner *= tensor.size(d);
-  return extent;
-}
 
 const Kernel& find(Device& device, const Variant& variant, const char* kernel, ScalarType in,
                    ScalarType out) {
@@ -72,16 +60,16 @@ void launch_softmax(const Variant& variant, const at::Tensor& grad, const at::Te
   Arguments arguments(stream_of(in), kernel);
   if (variant.backward) arguments.add(view(grad));
   arguments.add(view(in)).add(view(out));
-  arguments.add(uint64_t{extent.rows}).add(uint64_t{extent.size}).add(uint64_t{extent.inner});
+  arguments.add(uint64_t{extent.outer}).add(uint64_t{extent.size}).add(uint64_t{extent.inner});
   if (!cpu) {
-    const size_t group = parameters.work_group_size, items = extent.rows * extent.inner;
-    arguments.enqueue({rows ? extent.rows * group : (items + group - 1) / group * group}, {group});
+    const size_t group = parameters.work_group_size, items = extent.outer * extent.inner;
+    arguments.enqueue({rows ? extent.outer * group : (items + group - 1) / group * group}, {group});
     return;
   }
   const size_t numel = static_cast<size_t>(in.numel());
   const size_t width = in.scalar_type() == ScalarType::Double ? parameters.vector_width / 2
                                                               : parameters.vector_width;
-  const size_t units = rows ? extent.rows : extent.rows * ((extent.inner + width - 1) / width);
+  const size_t units = rows ? extent.outer : extent.outer * ((extent.inner + width - 1) / width);
   // An exponential is worth several plain elements.
   const size_t tasks = std::clamp<size_t>(numel * 4 / parameters.grain, 1, parameters.tasks);
   const size_t per_task = (units + tasks - 1) / tasks;

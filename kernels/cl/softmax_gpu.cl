@@ -6,6 +6,7 @@
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"
+#include "group.clh"
 
 #ifdef BACKWARD
 #define PARAMS CTENSOR(grad), CTENSOR(in), TENSOR(out)
@@ -27,21 +28,6 @@
 #define TERM(g, y) ((g) * (y))
 #define GRADIENT(g, y, sum) (((g) - (sum)) * (y))
 #endif
-
-#define ADD(x, y) ((x) + (y))
-#define GREATER(x, y) ((x) > (y) ? (x) : (y))
-// The result in every work-item; `partial` may be used again afterwards.
-#define GROUP_REDUCE(value, JOIN)                                                    \
-  {                                                                                  \
-    partial[item] = value;                                                           \
-    barrier(CLK_LOCAL_MEM_FENCE);                                                    \
-    for (uint step = GROUP / 2; step > 0; step /= 2) {                               \
-      if (item < step) partial[item] = JOIN(partial[item], partial[item + step]);    \
-      barrier(CLK_LOCAL_MEM_FENCE);                                                  \
-    }                                                                                \
-    value = partial[0];                                                              \
-    barrier(CLK_LOCAL_MEM_FENCE);                                                    \
-  }
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void softmax_group(
     PARAMS, const ulong rows, const ulong size, const ulong inner) {

@@ -1,0 +1,48 @@
+// What the gradients of normalisations need, in the GPU family; see gradient_sums_cpu.cl.
+//   gradient_sums_rows: a work-group per row. Grid: rows * GROUP.
+//   gradient_sums_columns: a work-item per column and part. Grid: inner rounded up to GROUP, parts.
+#include "moments.clh"
+#include "group.clh"
+
+#define AT(dt, p, i) CAT(convert_, T)(LOAD(dt, CPTR(MEM(dt), p), i))
+
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gradient_sums_rows(
+    CTENSOR(grad), CTENSOR(in), CTENSOR(mean), TENSOR(work), const ulong rows, const ulong size,
+    const ulong repeat, const ulong means) {
+  __local T partial[GROUP];
+  const uint item = get_local_id(0);
+  const ulong row = get_group_id(0);
+  const T m = AT(STAT, mean, row / repeat % means);
+  T sum = 0, dot = 0;
+  for (ulong i = row * size + item; i < (row + 1) * size; i += GROUP) {
+    const T v = AT(IN, grad, i);
+    sum += v;
+    dot += v * (AT(IN, in, i) - m);
+  }
+  GROUP_REDUCE(sum, ADD)
+  GROUP_REDUCE(dot, ADD)
+  if (item == 0) {
+    PTR(T, work)[row] = sum;
+    PTR(T, work)[rows + row] = dot;
+  }
+}
+
+__kernel void gradient_sums_columns(CTENSOR(grad), CTENSOR(in), CTENSOR(mean), CTENSOR(rstd),
+                                    TENSOR(work), const ulong size, const ulong inner,
+                                    const ulong parts) {
+  const ulong column = get_global_id(0), part = get_global_id(1);
+  if (column >= inner) return;
+  PART_RANGE
+  T sum = 0, dot = 0;
+  for (ulong row = from; row < to; ++row) {
+    const T v = AT(IN, grad, row * inner + column), x = AT(IN, in, row * inner + column);
+#ifdef BY_ROW
+    dot += v * (x - AT(STAT, mean, row)) * AT(STAT, rstd, row);
+#else
+    dot += v * (x - AT(STAT, mean, column));
+#endif
+    sum += v;
+  }
+  PTR(T, work)[part * inner + column] = sum;
+  PTR(T, work)[(parts + part) * inner + column] = dot;
+}

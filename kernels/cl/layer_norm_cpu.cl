@@ -1,0 +1,96 @@
+// Layer normalisation of rows, in the CPU family: a task takes `per_task` rows. Grid: tasks.
+//   IN, COMPUTE; STAT: type of mean and rstd; GAMMA, BETA: types of the parameters, where they exist
+#include "row_moments.clh"
+
+#define AT(dt, p, i) CONVERT(T, LOADV(dt, p, i))
+#define ONE(dt, p, i) CAT(convert_, T)(LOAD(dt, p, i))
+#ifdef GAMMA
+#define TIMES_GAMMA(value, i) ((value) * AT(GAMMA, gamma, i))
+#define TIMES_GAMMA1(value, i) ((value) * ONE(GAMMA, gamma, i))
+#else
+#define TIMES_GAMMA(value, i) (value)
+#define TIMES_GAMMA1(value, i) (value)
+#endif
+#ifdef BETA
+#define PLUS_BETA(value, i) ((value) + AT(BETA, beta, i))
+#define PLUS_BETA1(value, i) ((value) + ONE(BETA, beta, i))
+#else
+#define PLUS_BETA(value, i) (value)
+#define PLUS_BETA1(value, i) (value)
+#endif
+#ifdef GAMMA
+#define PARAMETERS_ CTENSOR(gamma_),
+#define GAMMA_POINTER __global const MEM(GAMMA) *gamma = CPTR(MEM(GAMMA), gamma_);
+#else
+#define PARAMETERS_
+#define GAMMA_POINTER
+#endif
+
+#ifndef BACKWARD
+
+TASK __kernel void layer_norm(CTENSOR(in), PARAMETERS_
+#ifdef BETA
+                              CTENSOR(beta_),
+#endif
+                              TENSOR(out), TENSOR(mean), TENSOR(rstd), const ulong rows,
+                              const ulong size, const T eps, const ulong per_task) {
+  GAMMA_POINTER
+#ifdef BETA
+  __global const MEM(BETA) *beta = CPTR(MEM(BETA), beta_);
+#endif
+  const ulong last = min((get_global_id(0) + 1) * per_task, rows);
+  for (ulong row = get_global_id(0) * per_task; row < last; ++row) {
+    __global const MEM(IN) *x = CPTR(MEM(IN), in) + row * size;
+    __global MEM(IN) *y = PTR(MEM(IN), out) + row * size;
+    T m, m2;
+    row_moments(x, 0, size, &m, &m2);
+    const T scale = (T)1 / sqrt(m2 / (T)size + eps);
+    STORE(STAT, PTR(MEM(STAT), mean), row, m);
+    STORE(STAT, PTR(MEM(STAT), rstd), row, scale);
+    ulong i = 0;
+    for (; i + WIDTH <= size; i += WIDTH)
+      STOREV(IN, y, i, PLUS_BETA(TIMES_GAMMA((AT(IN, x, i) - (V)(m)) * (V)(scale), i), i));
+    for (; i < size; ++i)
+      STORE(IN, y, i, PLUS_BETA1(TIMES_GAMMA1((ONE(IN, x, i) - m) * scale, i), i));
+  }
+}
+
+#else
+
+// dx = rstd * (h - mean(h) - xhat * mean(h * xhat)), h = g * gamma
+TASK __kernel void layer_norm_backward(CTENSOR(grad), CTENSOR(in), PARAMETERS_ CTENSOR(mean),
+                                       CTENSOR(rstd), TENSOR(out), const ulong rows,
+                                       const ulong size, const ulong per_task) {
+  GAMMA_POINTER
+  const ulong last = min((get_global_id(0) + 1) * per_task, rows);
+  for (ulong row = get_global_id(0) * per_task; row < last; ++row) {
+    __global const MEM(IN) *g = CPTR(MEM(IN), grad) + row * size;
+    __global const MEM(IN) *x = CPTR(MEM(IN), in) + row * size;
+    __global MEM(IN) *d = PTR(MEM(IN), out) + row * size;
+    const T m = ONE(STAT, CPTR(MEM(STAT), mean), row), scale = ONE(STAT, CPTR(MEM(STAT), rstd), row);
+    V sum = (V)((T)0), dot = sum;
+    ulong i = 0;
+    for (; i + WIDTH <= size; i += WIDTH) {
+      const V h = TIMES_GAMMA(AT(IN, g, i), i);
+      sum += h;
+      dot += h * (AT(IN, x, i) - (V)(m));
+    }
+    T sum1 = sum_of_lanes(sum), dot1 = sum_of_lanes(dot);
+    for (; i < size; ++i) {
+      const T h = TIMES_GAMMA1(ONE(IN, g, i), i);
+      sum1 += h;
+      dot1 += h * (ONE(IN, x, i) - m);
+    }
+    const T shift = sum1 / (T)size, slope = dot1 * scale * scale / (T)size;
+    for (i = 0; i + WIDTH <= size; i += WIDTH) {
+      const V h = TIMES_GAMMA(AT(IN, g, i), i);
+      STOREV(IN, d, i, (h - (V)(shift) - (AT(IN, x, i) - (V)(m)) * (V)(slope)) * (V)(scale));
+    }
+    for (; i < size; ++i) {
+      const T h = TIMES_GAMMA1(ONE(IN, g, i), i);
+      STORE(IN, d, i, (h - shift - (ONE(IN, x, i) - m) * slope) * scale);
+    }
+  }
+}
+
+#endif

@@ -1,0 +1,119 @@
+// Group normalisation behind PyTorch's stubs. Inputs are contiguous [n][channels][pixels]; a group
+// is channels / groups neighbouring channels.
+#include <ATen/native/group_norm.h>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/sum.h>
+
+#include "kernels/expression.h"
+#include "kernels/gradient_sums.h"
+#include "kernels/moments.h"
+#include "kernels/registration.h"
+#include "kernels/tensors.h"
+
+namespace ocl {
+namespace {
+
+// In mean or sums per group or channel; see the gradient below.
+constexpr PointwiseOp kScale{"group_norm_scale", "a * b"};
+constexpr PointwiseOp kShift{"group_norm_shift", "c - a * b"};
+constexpr PointwiseOp kShiftWithoutBias{"group_norm_shift", "-a * b"};
+constexpr PointwiseOp kApply{"group_norm", "a * b + c"};
+constexpr PointwiseOp kSlope{"group_norm_slope", "-a * b * b * b * s0"};
+constexpr PointwiseOp kOffset{"group_norm_offset", "-a * b * s0 - c * d"};
+constexpr PointwiseOp kGradient{"group_norm_backward", "a * c + b * d + e"};
+
+struct Groups {
+  int64_t batch, channels, pixels, groups;
+
+  int64_t width() const { return channels / groups; }
+  double count() const { return static_cast<double>(width() * pixels); }
+  // As [n][group][channel of the group][pixel], whatever is missing of size 1.
+  at::Tensor all(const at::Tensor& x) const { return x.view({batch, groups, width(), pixels}); }
+  at::Tensor by_channel(const at::Tensor& x) const { return x.view({1, groups, width(), 1}); }
+  at::Tensor by_group(const at::Tensor& x) const { return x.view({batch, groups, 1, 1}); }
+};
+
+at::Tensor dense(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.contiguous() : tensor;
+}
+
+void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, int64_t n,
+             int64_t c, int64_t pixels, int64_t groups, double eps, at::Tensor& y, at::Tensor& mean,
+             at::Tensor& rstd) {
+  const Groups shape{n, c, pixels, groups};
+  const ScalarType compute = compute_type(x.scalar_type());
+  const at::Tensor in = x.contiguous(), weight = dense(gamma), bias = dense(beta);
+  const auto rows = static_cast<size_t>(n * groups);
+  finish_norm(moments(in, {rows, static_cast<size_t>(shape.width() * pixels), 1}), mean, rstd, eps);
+  at::Tensor scale = shape.by_group(rstd);
+  const at::TensorOptions options = rstd.options().dtype(compute);
+  if (weight.defined()) {
+    const at::Tensor product = at::empty({n, groups, shape.width(), 1}, options);
+    evaluate(kScale, product, {scale, shape.by_channel(weight)}, compute);
+    scale = product;
+  }
+  const at::Tensor shift = at::empty({n, groups, shape.width(), 1}, options);
+  if (bias.defined()) {
+    evaluate(kShift, shift, {shape.by_group(mean), scale, shape.by_channel(bias)}, compute);
+  } else {
+    evaluate(kShiftWithoutBias, shift, {shape.by_group(mean), scale}, compute);
+  }
+  const at::Tensor out = y.is_contiguous() ? y : at::empty(y.sizes(), y.options());
+  evaluate(kApply, shape.all(out), {shape.all(in), scale, shift}, compute);
+  if (!out.is_same(y)) y.copy_(out);
+}
+
+// With sum and dot of each channel (gradient_sums.h), h = g * gamma, D elements in a group:
+//   dx = rstd * (h - mean(h) - xhat * mean(h * xhat))
+//      = g * (rstd * gamma) + x * slope + offset,
+//   slope = -rstd^3 / D * sum of gamma * dot, offset = -rstd / D * sum of gamma * sum - mean *
+//   slope
+void backward(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& mean,
+              const at::Tensor& rstd, const at::Tensor& gamma, int64_t n, int64_t c, int64_t pixels,
+              int64_t groups, at::Tensor& dx, at::Tensor& dgamma, at::Tensor& dbeta) {
+  const Groups shape{n, c, pixels, groups};
+  const ScalarType compute = compute_type(x.scalar_type());
+  const at::Tensor g = grad.contiguous(), in = x.contiguous(), weight = dense(gamma);
+  const at::Tensor m = mean.contiguous(), r = shape.by_group(rstd.contiguous());
+  const at::Tensor sums =
+      gradient_sums_of_rows(g, in, m, static_cast<size_t>(n * c), static_cast<size_t>(pixels),
+                            static_cast<size_t>(shape.width()));
+  const at::Tensor by_channel = sums.view({2, n, groups, shape.width(), 1});
+  const at::TensorOptions options = sums.options();
+  const std::vector<int64_t> per_channel{n, groups, shape.width(), 1}, per_group{n, groups, 1, 1};
+  if (dx.defined()) {
+    at::Tensor weighted = by_channel, scale = r;
+    if (weight.defined()) {
+      evaluate(kScale, weighted = at::empty(by_channel.sizes(), options),
+               {by_channel, shape.by_channel(weight)}, compute);
+      evaluate(kScale, scale = at::empty(per_channel, options), {r, shape.by_channel(weight)},
+               compute);
+    }
+    const at::Tensor totals = at::sum(weighted, 3, /*keepdim=*/true);
+    const at::Tensor slope = at::empty(per_group, options), offset = at::empty(per_group, options);
+    const double share = 1 / shape.count();
+    evaluate(kSlope, slope, {totals[1], r}, compute, {share});
+    evaluate(kOffset, offset, {totals[0], r, shape.by_group(m), slope}, compute, {share});
+    const at::Tensor out = dx.is_contiguous() ? dx : at::empty(dx.sizes(), dx.options());
+    evaluate(kGradient, shape.all(out), {shape.all(g), shape.all(in), scale, slope, offset},
+             compute);
+    if (!out.is_same(dx)) dx.copy_(out);
+  }
+  if (dgamma.defined()) {
+    const at::Tensor products = at::empty(per_channel, options);
+    evaluate(kScale, products, {by_channel[1], r}, compute);
+    dgamma.copy_(at::sum(products.view({n, c}), 0));
+  }
+  if (dbeta.defined()) dbeta.copy_(at::sum(sums[0].view({n, c}), 0));
+}
+
+}  // namespace
+}  // namespace ocl
+
+namespace at::native {
+
+OCL_STUB("native_group_norm", GroupNormKernel, &ocl::forward)
+OCL_STUB("native_group_norm_backward", GroupNormBackwardKernel, &ocl::backward)
+
+}  // namespace at::native

@@ -1,0 +1,144 @@
+// Layer normalisation and its gradient.
+#include <ATen/native/layer_norm.h>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "kernels/dtype.h"
+#include "kernels/gradient_sums.h"
+#include "kernels/registration.h"
+#include "kernels/tensors.h"
+#include "native_functions.h"
+
+namespace ocl {
+namespace {
+
+struct Types {
+  ScalarType in, stat;
+  std::optional<ScalarType> gamma, beta;
+};
+
+const Kernel& find(Device& device, const char* kernel, const Types& types) {
+  static const char site = 0;
+  const auto code = [](std::optional<ScalarType> t) { return t ? static_cast<uint64_t>(*t) : 255; };
+  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  key.by = {reinterpret_cast<uint64_t>(kernel), code(types.in) << 24 | code(types.stat) << 16 |
+                                                    code(types.gamma) << 8 | code(types.beta)};
+  return find_kernel(device, key, [&] {
+    const bool cpu = device.family() == KernelFamily::kCpu;
+    const DeviceParameters& parameters = device.parameters();
+    const ScalarType compute = compute_type(types.in);
+    Defines defines = compute_defines(compute);
+    defines.set("IN", dtype_name(types.in)).set("STAT", dtype_name(types.stat));
+    if (types.gamma) defines.set("GAMMA", dtype_name(*types.gamma));
+    if (types.beta) defines.set("BETA", dtype_name(*types.beta));
+    if (std::string_view(kernel).ends_with("backward")) defines.set("BACKWARD", 1);
+    if (cpu) {
+      const size_t lanes = parameters.vector_width;
+      defines.set("WIDTH", static_cast<int64_t>(compute == ScalarType::Double ? lanes / 2 : lanes));
+    } else {
+      defines.set("GROUP", static_cast<int64_t>(parameters.work_group_size));
+    }
+    return KernelSource{cpu ? "layer_norm_cpu.cl" : "layer_norm_gpu.cl", kernel, defines};
+  });
+}
+
+std::optional<ScalarType> type_of(const at::Tensor& tensor) {
+  return tensor.defined() ? std::optional(tensor.scalar_type()) : std::nullopt;
+}
+
+at::Tensor dense(const std::optional<at::Tensor>& tensor) {
+  return tensor && tensor->defined() ? tensor->contiguous() : at::Tensor();
+}
+
+// Adds what the families' grids need, and launches over the rows.
+void enqueue(Device& device, Arguments& arguments, size_t rows, size_t size) {
+  const DeviceParameters& parameters = device.parameters();
+  if (device.family() == KernelFamily::kGpu) {
+    arguments.enqueue({rows * parameters.work_group_size}, {parameters.work_group_size});
+    return;
+  }
+  const size_t tasks = std::clamp<size_t>(rows * size * 2 / parameters.grain, 1, parameters.tasks);
+  const size_t per_task = (rows + tasks - 1) / tasks;
+  arguments.add(uint64_t{per_task}).enqueue({(rows + per_task - 1) / per_task}, {1});
+}
+
+}  // namespace
+
+namespace native {
+
+OCL_NATIVE("native_layer_norm", layer_norm);
+std::tuple<Tensor, Tensor, Tensor> layer_norm(const Tensor& input, IntArrayRef normalized_shape,
+                                              const std::optional<Tensor>& weight,
+                                              const std::optional<Tensor>& bias, double eps) {
+  static constexpr const char* kName = "layer_norm";
+  const Tensor gamma = dense(weight), beta = dense(bias), x = input.contiguous();
+  const auto [rows, size] =
+      at::native::_check_layer_norm_inputs(input, normalized_shape, gamma, beta);
+  Device& device = ocl_device(input);
+  const ScalarType type = x.scalar_type(), compute = compute_type(type);
+  check_device_has(device, type, kName);
+  const Tensor y = at::empty_like(x);
+  std::vector<int64_t> stat_shape = input.sizes().vec();
+  std::fill(stat_shape.end() - static_cast<int64_t>(normalized_shape.size()), stat_shape.end(), 1);
+  const Tensor mean = at::empty(stat_shape, x.options().dtype(compute));
+  const Tensor rstd = at::empty_like(mean);
+  if (rows == 0) return {y, mean, rstd};
+  Arguments arguments(stream_of(x),
+                      find(device, kName, {type, compute, type_of(gamma), type_of(beta)}));
+  arguments.add(view(x));
+  if (gamma.defined()) arguments.add(view(gamma));
+  if (beta.defined()) arguments.add(view(beta));
+  arguments.add(view(y)).add(view(mean)).add(view(rstd));
+  arguments.add(static_cast<uint64_t>(rows)).add(static_cast<uint64_t>(size));
+  add_number(arguments, eps, compute);
+  enqueue(device, arguments, rows, size);
+  return {y, mean, rstd};
+}
+
+OCL_NATIVE("native_layer_norm_backward", layer_norm_backward);
+std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad_out, const Tensor& input,
+                                                       IntArrayRef normalized_shape,
+                                                       const Tensor& mean, const Tensor& rstd,
+                                                       const std::optional<Tensor>& weight,
+                                                       const std::optional<Tensor>& bias,
+                                                       std::array<bool, 3> output_mask) {
+  static constexpr const char* kName = "layer_norm_backward";
+  const Tensor gamma = dense(weight), beta = dense(bias);
+  const auto [rows, size] =
+      at::native::_check_layer_norm_inputs(input, normalized_shape, gamma, beta);
+  const Tensor x = input.contiguous(), g = grad_out.contiguous();
+  const Tensor dense_mean = mean.contiguous(), dense_rstd = rstd.contiguous();
+  Device& device = ocl_device(input);
+  const ScalarType type = x.scalar_type();
+  check_device_has(device, type, kName);
+  Tensor dx, dgamma, dbeta;
+  if (output_mask[0]) {
+    dx = at::empty_like(x);
+    if (x.numel() > 0) {
+      Arguments arguments(
+          stream_of(x),
+          find(device, kName, {type, mean.scalar_type(), type_of(gamma), std::nullopt}));
+      arguments.add(view(g)).add(view(x));
+      if (gamma.defined()) arguments.add(view(gamma));
+      arguments.add(view(dense_mean)).add(view(dense_rstd)).add(view(dx));
+      arguments.add(static_cast<uint64_t>(rows)).add(static_cast<uint64_t>(size));
+      enqueue(device, arguments, rows, size);
+    }
+  }
+  if ((output_mask[1] && gamma.defined()) || (output_mask[2] && beta.defined())) {
+    Tensor sums;
+    if (x.numel() > 0) sums = gradient_sums_of_columns(g, x, dense_mean, dense_rstd, rows, size);
+    const auto result = [&](const Tensor& parameter, int64_t which) {
+      if (!sums.defined()) return at::zeros_like(parameter);
+      return sums.select(0, which).view(parameter.sizes()).to(parameter.scalar_type());
+    };
+    if (output_mask[1] && gamma.defined()) dgamma = result(gamma, 1);
+    if (output_mask[2] && beta.defined()) dbeta = result(beta, 0);
+  }
+  return {dx, dgamma, dbeta};
+}
+
+}  // namespace native
+}  // namespace ocl

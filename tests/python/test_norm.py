@@ -1,0 +1,253 @@
+"""var, std, batch, layer, group and instance normalisation against the CPU."""
+
+import pytest
+import torch
+from support import assert_same, has_fp64
+from torch.nn import functional as F
+
+CHANNELS_LAST = torch.channels_last
+TOLERANCE = {
+    torch.float32: {"rtol": 1e-4, "atol": 2e-5},
+    torch.float64: {"rtol": 1e-9, "atol": 1e-10},
+    torch.float16: {"rtol": 1e-2, "atol": 1e-2},
+    torch.bfloat16: {"rtol": 5e-2, "atol": 1e-1},
+}
+
+
+def gradients(function, tensors, device, dtype):
+    """Result and gradients of the tensors; a tensor that is None stays one."""
+    leaves = [None if t is None else t.detach().clone().to(device) for t in tensors]
+    for leaf in leaves:
+        if leaf is not None:
+            leaf.requires_grad_()
+    y = function(*leaves)
+    torch.manual_seed(1)
+    y.backward(torch.randn(y.shape).to(dtype).to(device))
+    return [y.detach(), *(leaf.grad for leaf in leaves if leaf is not None)]
+
+
+def compare(function, tensors, device, dtype=torch.float32):
+    """In half precision the reference is computed in float32, which both round to."""
+    half = dtype in (torch.float16, torch.bfloat16)
+    tensors = [None if t is None else t.to(dtype) for t in tensors]
+    wide = [None if t is None else t.float() for t in tensors] if half else tensors
+    expected = gradients(function, wide, "cpu", torch.float32 if half else dtype)
+    actual = gradients(function, tensors, device, dtype)
+    for a, e in zip(actual, expected, strict=True):
+        assert a.dtype == dtype and a.device.type == "ocl"
+        torch.testing.assert_close(a.cpu().to(e.dtype), e, **TOLERANCE[dtype])
+
+
+def dtypes(device):
+    return [t for t in TOLERANCE if t != torch.float64 or has_fp64(device)]
+
+
+# ---- variance
+
+
+@pytest.mark.parametrize("dims", [(), (0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)])
+@pytest.mark.parametrize("layout", ["dense", "transposed", "sliced", "expanded"])
+def test_variance(device, dims, layout):
+    x = torch.randn(7, 40, 35) * 2 + 100
+    on_device = x.to(device)
+    change = {
+        "dense": lambda t: t,
+        "transposed": lambda t: t.permute(2, 0, 1),
+        "sliced": lambda t: t[1:, ::3, 2:30],
+        "expanded": lambda t: t[:, :1].expand(-1, 9, -1),
+    }[layout]
+    x, on_device = change(x), change(on_device)
+    dim = dims or None
+    for correction in (0, 1):
+        for function in (torch.var, torch.std):
+            for keepdim in (False, True):
+                expected = function(x, dim, correction=correction, keepdim=keepdim)
+                actual = function(on_device, dim, correction=correction, keepdim=keepdim)
+                assert_same(actual, expected, exact=False, rtol=2e-5, atol=2e-5)
+    for a, e in zip(torch.var_mean(on_device, dim), torch.var_mean(x, dim), strict=True):
+        assert_same(a, e, exact=False, rtol=2e-5, atol=2e-5)
+
+
+def test_variance_does_not_cancel(device):
+    """One far element does not hide the spread of the others, nor does a mean far from 0."""
+    x = torch.randn(5, 70000)
+    x += 1e3
+    x[0, 0] = 1e4
+    for dim in (0, 1):
+        expected = torch.var(x.double(), dim)
+        actual = torch.var(x.to(device), dim).cpu().double()
+        torch.testing.assert_close(actual, expected, rtol=2e-3, atol=0)
+
+
+def test_variance_of_types(device):
+    for dtype in dtypes(device):
+        x = torch.randn(33, 65).to(dtype)
+        for dim in (0, 1):
+            actual = torch.var(x.to(device), dim)
+            torch.testing.assert_close(actual.cpu(), torch.var(x, dim), **TOLERANCE[dtype])
+    out = torch.empty(40, device=device)[::2]
+    x = torch.randn(20, 9)
+    torch.std(x.to(device), 1, out=out)
+    torch.testing.assert_close(out.cpu(), torch.std(x, 1))
+
+
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom")
+def test_variance_of_little(device):
+    for shape, dim in [((0, 3), 0), ((3, 0), 0), ((1, 3), 0), ((), None), ((0,), None)]:
+        x = torch.zeros(shape)
+        assert_same(torch.var(x.to(device), dim), torch.var(x, dim))
+
+
+# ---- batch norm
+
+SHAPES = [(6, 5), (4, 20, 7), (8, 16, 7, 7), (3, 70, 5, 6), (2, 3, 33, 40), (2, 5, 3, 4, 6)]
+
+
+@pytest.mark.parametrize("affine", ["both", "none", "weight", "bias"])
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_batch_norm(device, shape, training, affine):
+    x = torch.randn(shape) * 2 + 3
+    channels = shape[1]
+    weight = torch.rand(channels) + 0.5 if affine in ("both", "weight") else None
+    bias = torch.randn(channels) if affine in ("both", "bias") else None
+    mean, var = torch.randn(channels), torch.rand(channels) + 0.5
+    running = []
+
+    def function(x, weight, bias):
+        m, v = mean.clone().to(x.device), var.clone().to(x.device)
+        y = F.batch_norm(x, m, v, weight, bias, training, 0.3, 1e-4)
+        running.append((m.cpu(), v.cpu()))
+        return y
+
+    compare(function, [x, weight, bias], device)
+    (m0, v0), (m1, v1) = running
+    torch.testing.assert_close(m1, m0)
+    torch.testing.assert_close(v1, v0)
+    assert training == (not torch.equal(m1, mean))
+
+
+@pytest.mark.sample
+def test_batch_norm_types_and_orders(device):
+    for dtype in dtypes(device):
+        weight, bias = torch.rand(9) + 0.5, torch.randn(9)
+        for shape in [(6, 9), (4, 9, 5, 6)]:
+            x = torch.randn(shape)
+            for training in (True, False):
+                wide = torch.float64 if dtype == torch.float64 else torch.float32
+                running = [torch.zeros(9, dtype=wide), torch.ones(9, dtype=wide)]
+
+                def function(x, w, b, running=running, training=training):
+                    m, v = (t.to(x.device) for t in running)
+                    return F.batch_norm(x, m, v, w, b, training)
+
+                compare(function, [x, weight, bias], device, dtype)
+    x = torch.randn(4, 9, 5, 6).to(memory_format=CHANNELS_LAST)
+    y = F.batch_norm(x.to(device), None, None, training=True)
+    assert y.is_contiguous(memory_format=CHANNELS_LAST)
+    torch.testing.assert_close(
+        y.cpu(), F.batch_norm(x, None, None, training=True), rtol=1e-4, atol=1e-5
+    )
+    compare(lambda x: F.batch_norm(x, None, None, training=True), [x], device)
+
+
+def test_batch_norm_half_with_float_parameters(device):
+    x = torch.randn(4, 6, 5, 5).bfloat16()
+    layer = torch.nn.BatchNorm2d(6)
+    on_device = torch.nn.BatchNorm2d(6).to(device)
+    y = on_device(x.to(device))
+    assert y.dtype == torch.bfloat16
+    torch.testing.assert_close(y.cpu(), layer(x), rtol=2e-2, atol=2e-2)
+    torch.testing.assert_close(on_device.running_var.cpu(), layer.running_var, rtol=1e-3, atol=1e-4)
+
+
+def test_batch_norm_module(device):
+    """Several steps in training, then evaluation; the double backward works, too."""
+    torch.manual_seed(3)
+    layers = [torch.nn.BatchNorm2d(5), torch.nn.BatchNorm2d(5).to(device)]
+    for step in range(3):
+        x = torch.randn(4, 5, 6, 6) + step
+        outputs = [layer(x.to(layer.weight.device)) for layer in layers]
+        torch.testing.assert_close(outputs[1].cpu(), outputs[0], rtol=1e-4, atol=1e-5)
+    for name, buffer in layers[0].named_buffers():
+        torch.testing.assert_close(dict(layers[1].named_buffers())[name].cpu(), buffer)
+    x = torch.randn(3, 5, 4, 4)
+    torch.testing.assert_close(
+        layers[1].eval()(x.to(device)).cpu(), layers[0].eval()(x), rtol=1e-4, atol=1e-5
+    )
+    instance = [torch.nn.InstanceNorm2d(5, affine=True).to(d)(x.to(d)) for d in ("cpu", device)]
+    torch.testing.assert_close(instance[1].cpu(), instance[0], rtol=1e-4, atol=1e-5)
+
+
+def test_batch_norm_operators(device):
+    """The forms that functionalisation and torch.export use."""
+    x, w, b = torch.randn(4, 6, 5), torch.rand(6), torch.randn(6)
+    m, v = torch.randn(6), torch.rand(6) + 0.5
+
+    def call(op, *numbers):
+        expected = op(x, w, b, m.clone(), v.clone(), *numbers)
+        actual = op(*(t.to(device) for t in (x, w, b, m, v)), *numbers)
+        for a, e in zip(actual[:3], expected[:3], strict=True):
+            torch.testing.assert_close(a.cpu(), e, rtol=1e-4, atol=1e-5)
+
+    for training in (True, False):
+        call(torch.ops.aten.native_batch_norm, training, 0.1, 1e-5)
+        call(torch.ops.aten._native_batch_norm_legit, training, 0.1, 1e-5)
+    call(torch.ops.aten._batch_norm_with_update, 0.1, 1e-5)
+    call(torch.ops.aten._batch_norm_no_update, 0.1, 1e-5)
+    stats = [t.to(device) for t in (m, v)]
+    expected = torch.batch_norm_update_stats(x, m, v, 0.2)
+    actual = torch.batch_norm_update_stats(x.to(device), *stats, 0.2)
+    for a, e in zip([*actual, *stats], [*expected, m, v], strict=True):
+        torch.testing.assert_close(a.cpu(), e)
+
+
+# ---- layer, group and RMS norm
+
+
+@pytest.mark.parametrize("affine", ["both", "none", "weight"])
+@pytest.mark.parametrize(
+    "shape, normalized",
+    [((4, 7), 1), ((3, 5, 64), 1), ((2, 3, 1000), 1), ((2, 30, 37), 2), ((7,), 1)],
+)
+def test_layer_norm(device, shape, normalized, affine):
+    inner = shape[len(shape) - normalized :]
+    weight = torch.rand(inner) + 0.5 if affine != "none" else None
+    bias = torch.randn(inner) if affine == "both" else None
+    x = torch.randn(shape) * 3 + 2
+    compare(lambda x, w, b: F.layer_norm(x, inner, w, b, 1e-4), [x, weight, bias], device)
+
+
+@pytest.mark.sample
+def test_layer_norm_types(device):
+    for dtype in dtypes(device):
+        tensors = [torch.randn(6, 70), torch.rand(70) + 0.5, torch.randn(70)]
+        compare(lambda x, w, b: F.layer_norm(x, (70,), w, b), tensors, device, dtype)
+    x = torch.randn(70, 6).t()
+    torch.testing.assert_close(F.layer_norm(x.to(device), (70,)).cpu(), F.layer_norm(x, (70,)))
+    assert F.layer_norm(torch.zeros(0, 4, device=device), (4,)).shape == (0, 4)
+    with pytest.raises(RuntimeError, match="normalized_shape"):
+        F.layer_norm(x.to(device), (5,))
+
+
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize(
+    "shape, groups", [((2, 6), 3), ((3, 8, 5), 4), ((2, 12, 7, 9), 3), ((1, 4, 40, 40), 1)]
+)
+def test_group_norm(device, shape, groups, affine):
+    weight = torch.rand(shape[1]) + 0.5 if affine else None
+    bias = torch.randn(shape[1]) if affine else None
+    x = torch.randn(shape) * 2 - 1
+    compare(lambda x, w, b: F.group_norm(x, groups, w, b), [x, weight, bias], device)
+
+
+@pytest.mark.sample
+def test_group_norm_types(device):
+    for dtype in dtypes(device):
+        tensors = [torch.randn(3, 6, 5, 4), torch.rand(6) + 0.5, torch.randn(6)]
+        compare(lambda x, w, b: F.group_norm(x, 2, w, b), tensors, device, dtype)
+
+
+def test_rms_norm(device):
+    x, w = torch.randn(5, 40), torch.rand(40)
+    compare(lambda x, w: F.rms_norm(x, (40,), w), [x, w], device)
