@@ -1,4 +1,7 @@
 // The matrix products of PyTorch: shapes and promotion are their meta functions' work.
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/relu.h>
+
 #include "kernels/gemm.h"
 #include "kernels/registration.h"
 #include "native_functions.h"
@@ -17,6 +20,17 @@ OCL_STRUCTURED("addmm.out", addmm)
 (const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
  const Scalar& alpha, const Tensor& out) {
   gemm(out, mat1, mat2, alpha, self, beta);
+}
+
+OCL_STRUCTURED("_addmm_activation.out", addmm_activation)
+(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+ const Scalar& alpha, bool use_gelu, const Tensor& out) {
+  gemm(out, mat1, mat2, alpha, self, beta);
+  if (use_gelu) {
+    at::gelu_out(const_cast<Tensor&>(out), out);
+  } else {
+    at::relu_(const_cast<Tensor&>(out));
+  }
 }
 
 OCL_STRUCTURED("baddbmm.out", baddbmm)
