@@ -5,6 +5,7 @@
 #include <ATen/ops/_neg_view.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/real.h>
 #include <ATen/ops/view_as_real.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
@@ -19,12 +20,12 @@
 namespace ocl {
 namespace {
 
-constexpr PointwiseOp kCopy{"copy", "a"};
+constexpr PointwiseOp kCopy{"copy", "a", "a"};
 
 bool on_ocl(const at::Tensor& tensor) { return tensor.is_privateuseone(); }
 
 bool needs_host(const Device& device, ScalarType type) {
-  return !has_kernel_type(type) || (type == ScalarType::Double && !device.properties().has_fp64);
+  return !has_complex_kernel_type(type) || (is_double(type) && !device.properties().has_fp64);
 }
 
 void copy_mapped(const at::Tensor& destination, const at::Tensor& source) {
@@ -57,7 +58,8 @@ void copy_within_device(const at::Tensor& destination, const at::Tensor& source)
     if (needs_host(device, from) || needs_host(device, to)) {
       return copy_mapped(destination, source);
     }
-    return copy_by_kernel(destination, source);
+    const bool drops_imaginary = source.is_complex() && !destination.is_complex();
+    return copy_by_kernel(destination, drops_imaginary ? at::real(source) : source);
   }
   if (source.element_size() > 8) {
     TORCH_CHECK_NOT_IMPLEMENTED(source.is_complex(), "ocl cannot copy tensors of type ", from);

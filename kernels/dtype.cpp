@@ -33,6 +33,10 @@ const char* name_or_null(ScalarType type) noexcept {
       return "u64";
     case ScalarType::Bool:
       return "b8";
+    case ScalarType::ComplexFloat:
+      return "c64";
+    case ScalarType::ComplexDouble:
+      return "c128";
     default:
       return nullptr;
   }
@@ -46,13 +50,23 @@ const char* dtype_name(ScalarType type) {
   return name;
 }
 
-bool has_kernel_type(ScalarType type) noexcept { return name_or_null(type) != nullptr; }
+bool has_kernel_type(ScalarType type) noexcept {
+  return name_or_null(type) != nullptr && !c10::isComplexType(type);
+}
+
+bool has_complex_kernel_type(ScalarType type) noexcept { return name_or_null(type) != nullptr; }
+
+bool is_double(ScalarType type) noexcept {
+  return type == ScalarType::Double || type == ScalarType::ComplexDouble;
+}
 
 void check_device_has(const Device& device, ScalarType type, std::string_view op) {
-  TORCH_CHECK_NOT_IMPLEMENTED(type != ScalarType::Double || device.properties().has_fp64, op,
-                              " is not implemented for ocl (float64 on ", device.label(),
-                              ", which has no cl_khr_fp64). Use float32, or move the tensor to the "
-                              "CPU; see docs/errors.md");
+  if (!is_double(type) || device.properties().has_fp64) return;
+  const bool complex = type == ScalarType::ComplexDouble;
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      false, op, " is not implemented for ocl (", complex ? "complex128" : "float64", " on ",
+      device.label(), ", which has no cl_khr_fp64). Use ", complex ? "complex64" : "float32",
+      ", or move the tensor to the CPU; see docs/errors.md");
 }
 
 ScalarType compute_type(ScalarType type) noexcept {
@@ -75,8 +89,12 @@ ScalarType bits_type(size_t element_size) {
 Defines compute_defines(ScalarType compute) {
   Defines defines;
   defines.set("COMPUTE", dtype_name(compute));
+  if (is_double(compute)) defines.set("COMPUTE_IS_DOUBLE", 1);
+  if (c10::isComplexType(compute)) {
+    defines.set("COMPUTE_IS_COMPLEX", 1);
+    return defines;
+  }
   if (c10::isFloatingType(compute)) defines.set("COMPUTE_IS_FLOAT", 1);
-  if (compute == ScalarType::Double) defines.set("COMPUTE_IS_DOUBLE", 1);
   if (compute == ScalarType::Bool) defines.set("COMPUTE_IS_BOOL", 1);
   if (c10::isFloatingType(compute) || c10::isSignedType(compute)) {
     defines.set("COMPUTE_IS_SIGNED", 1);
@@ -100,6 +118,12 @@ void add_number(Arguments& arguments, const c10::Scalar& value, ScalarType compu
       return;
     case ScalarType::Double:
       arguments.add(value.to<double>());
+      return;
+    case ScalarType::ComplexFloat:
+      arguments.add(value.to<c10::complex<float>>());
+      return;
+    case ScalarType::ComplexDouble:
+      arguments.add(value.to<c10::complex<double>>());
       return;
     case ScalarType::Char:
       arguments.add(value.to<int8_t>());

@@ -12,11 +12,15 @@ namespace ocl {
 
 using c10::ScalarType;
 
-// "f32", "bf16", "b8" ...; an error for types without kernels (complex, quantized, float8).
+// "f32", "bf16", "c64", "b8" ...; an error for types without kernels (quantized, float8).
 const char* dtype_name(ScalarType type);
 
-// Whether kernels know the type at all, on any device.
+// Whether kernels know the type at all, on any device: all of them, and those with a complex form.
 bool has_kernel_type(ScalarType type) noexcept;
+bool has_complex_kernel_type(ScalarType type) noexcept;
+
+// float64 or complex128, which only devices with cl_khr_fp64 have.
+bool is_double(ScalarType type) noexcept;
 
 // Raises an error that names the missing extension when the device lacks the type.
 void check_device_has(const Device& device, ScalarType type, std::string_view op);

@@ -21,18 +21,25 @@ std::map<std::string, int64_t> fallback_stats();
 void reset_fallback_stats();
 
 namespace detail {
-inline bool no_kernel_type(const at::Tensor& tensor) {
-  return tensor.defined() && !has_kernel_type(tensor.scalar_type());
+using HasType = bool (*)(ScalarType) noexcept;
+inline bool lacks(HasType has_type, const at::Tensor& tensor) {
+  return tensor.defined() && !has_type(tensor.scalar_type());
 }
-inline bool no_kernel_type(const std::optional<at::Tensor>& tensor) {
-  return tensor && no_kernel_type(*tensor);
+inline bool lacks(HasType has_type, const std::optional<at::Tensor>& tensor) {
+  return tensor && lacks(has_type, *tensor);
 }
 }  // namespace detail
 
-// Whether a tensor's type is unknown to all kernels (complex, quantized, float8).
+// Whether a tensor's type is unknown to the operator's kernels (complex, quantized, float8).
 template <typename... Tensors>
 bool needs_fallback(const Tensors&... tensors) {
-  return (detail::no_kernel_type(tensors) || ...);
+  return (detail::lacks(&has_kernel_type, tensors) || ...);
+}
+
+// The same for an operator whose kernels know complex numbers (OCL_COMPLEX).
+template <typename... Tensors>
+bool complex_needs_fallback(const Tensors&... tensors) {
+  return (detail::lacks(&has_complex_kernel_type, tensors) || ...);
 }
 
 }  // namespace ocl

@@ -24,6 +24,7 @@ struct Geometry {
 struct Plan {
   at::TensorIteratorBase& iter;
   const PointwiseOp& op;
+  const char* expression;
   c10::ArrayRef<c10::Scalar> scalars;
   ScalarType compute;
   Device& device;
@@ -47,6 +48,15 @@ Step step_of(const at::TensorIteratorBase& iter, int operand) {
   return stride == 0 && operand > 0 ? kZero : kAny;
 }
 
+// Complex numbers, and functions of single numbers.
+bool one_at_a_time(const Plan& plan) {
+  bool result = plan.op.header || c10::isComplexType(plan.compute);
+  for (int i = 0; i < plan.iter.ntensors(); ++i) {
+    result = result || c10::isComplexType(plan.iter.dtype(i));
+  }
+  return result;
+}
+
 Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
                c10::ArrayRef<c10::Scalar> scalars, std::optional<ScalarType> compute) {
   TORCH_INTERNAL_ASSERT(iter.noutputs() == 1 && iter.ntensors() <= kMaxOperands &&
@@ -55,7 +65,10 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
                             : iter.ninputs() == 0 ? iter.dtype(0)
                                                   : iter.common_dtype();
   Device& where = device(iter.device(0).index());
-  Plan plan{iter, op, scalars, compute_type(chosen), where, std::max(iter.ndim(), 1)};
+  const bool complex = c10::isComplexType(chosen);
+  const char* expression = complex ? op.complex_expression : op.expression;
+  TORCH_CHECK_NOT_IMPLEMENTED(expression, op.name, " is not implemented for ocl (", chosen, ")");
+  Plan plan{iter, op, expression, scalars, compute_type(chosen), where, std::max(iter.ndim(), 1)};
   check_device_has(where, plan.compute, op.name);
   for (int i = 0; i < iter.ntensors(); ++i) {
     plan.steps[i] = step_of(iter, i);
@@ -66,7 +79,9 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
       plan.steps[i] = kAny;
     }
   }
-  if (where.family() == KernelFamily::kCpu) {
+  if (one_at_a_time(plan)) {
+    plan.width = 1;
+  } else if (where.family() == KernelFamily::kCpu) {
     plan.width = c10::elementSize(plan.compute) == 8 ? where.parameters().vector_width / 2
                                                      : where.parameters().vector_width;
   } else {
@@ -74,13 +89,13 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
     bool dense = plan.ndim == 1 && iter.numel() % static_cast<int64_t>(vector) == 0;
     for (int i = 0; i < iter.ntensors(); ++i) dense = dense && plan.steps[i] != kAny;
     plan.width = dense ? vector : 1;
-    plan.wide_index = iter.numel() > INT32_MAX;
   }
+  plan.wide_index = where.family() == KernelFamily::kGpu && iter.numel() > INT32_MAX;
   return plan;
 }
 
 KernelKey make_key(const Plan& plan) {
-  KernelKey key{reinterpret_cast<uint64_t>(plan.op.expression)};
+  KernelKey key{reinterpret_cast<uint64_t>(plan.expression)};
   key.by[0] = static_cast<uint64_t>(plan.compute);
   for (int i = 0; i < plan.iter.ntensors(); ++i) {
     key.by[0] = key.by[0] << 8 | static_cast<uint64_t>(plan.iter.dtype(i));
@@ -114,7 +129,9 @@ KernelSource make_source(const Plan& plan) {
   }
   std::string scalars;
   for (size_t i = 0; i < plan.scalars.size(); ++i) scalars += str(", const T s", i);
-  defines.set("SCALARS", scalars).set("EXPR", str("(", plan.op.expression, ")"));
+  defines.set("SCALARS", scalars).set("EXPR", str("(", plan.expression, ")"));
+  if (c10::isComplexType(plan.iter.dtype(0))) defines.set("OUT_IS_COMPLEX", 1);
+  if (plan.op.header) defines.set(str("USES_", plan.op.header), 1);
   if (!cpu) defines.set("INDEX", plan.wide_index ? "ulong" : "uint");
   return {cpu ? "pointwise_cpu.cl" : "pointwise_gpu.cl", name, defines};
 }
@@ -140,6 +157,8 @@ c10::Scalar read_cpu_scalar(const at::TensorIteratorBase& iter, int operand) {
     return c10::Scalar(*static_cast<const type*>(data));
   switch (tensor.scalar_type()) {
     AT_FORALL_SCALAR_TYPES_AND3(Bool, Half, BFloat16, OCL_CASE)
+    OCL_CASE(c10::complex<float>, ComplexFloat)
+    OCL_CASE(c10::complex<double>, ComplexDouble)
     default:
       TORCH_CHECK_NOT_IMPLEMENTED(false, "ocl has no kernels for CPU scalars of type ",
                                   tensor.scalar_type());

@@ -11,8 +11,10 @@
 namespace ocl {
 
 struct PointwiseOp {
-  std::string_view name;   // of the kernel, for profiles and messages
-  const char* expression;  // in a, b, c, ... and s0, s1, ...
+  std::string_view name;                     // of the kernel, for profiles and messages
+  const char* expression;                    // in a, b, c, ... and s0, s1, ...
+  const char* complex_expression = nullptr;  // the same for complex numbers, where there is one
+  const char* header = nullptr;  // of cl/, with functions of single numbers that are called
 };
 
 // Runs the expression for every element. `compute` overrides the type that is computed in: by

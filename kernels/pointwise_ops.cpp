@@ -3,9 +3,11 @@
 #include <ATen/native/BinaryOps.h>
 #include <ATen/native/Fill.h>
 #include <ATen/native/Lerp.h>
+#include <ATen/native/LinearAlgebra.h>
 #include <ATen/native/PointwiseOps.h>
 #include <ATen/native/Pow.h>
 #include <ATen/native/TensorCompare.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/native/UnaryOps.h>
 
 #include "kernels/pointwise.h"
@@ -15,15 +17,20 @@ namespace ocl {
 namespace {
 
 enum Row : int {
-#define OCL_POINTWISE(ops, stub, expression) k_##stub,
+#define OCL_POINTWISE(ops, stub, ...) k_##stub,
+#define OCL_SPECIAL(ops, stub, header, expression) k_##stub,
 #include "kernels/pointwise_table.h"
 #undef OCL_POINTWISE
+#undef OCL_SPECIAL
 };
 
 constexpr PointwiseOp kRows[] = {
-#define OCL_POINTWISE(ops, stub, expression) {name_of_stub(#stub), expression},
+#define OCL_POINTWISE(ops, stub, ...) {name_of_stub(#stub), __VA_ARGS__},
+#define OCL_SPECIAL(ops, stub, header, expression) \
+  {name_of_stub(#stub), expression, nullptr, header},
 #include "kernels/pointwise_table.h"
 #undef OCL_POINTWISE
+#undef OCL_SPECIAL
 };
 
 // A kernel of the stub's own signature: the iterator, then numbers that become s0, s1, ...
@@ -38,26 +45,107 @@ struct Adapter<void (*)(Iterator&, Numbers...), row> {
   }
 };
 
-constexpr PointwiseOp kFill{"fill", "C(s0)"};
-constexpr PointwiseOp kWhere{"where", "a != C(0) ? b : c"};
+constexpr PointwiseOp kFill{"fill", "C(s0)", "s0"};
+constexpr PointwiseOp kWhere{"where", "a != C(0) ? b : c", "a.x != 0 ? b : c"};
+constexpr PointwiseOp kRoundDecimals{"round_decimals", "rint(a * s0) / C(s0)"};
+constexpr PointwiseOp kRoundTens{"round_tens", "rint(a / C(s0)) * s0"};
+constexpr PointwiseOp kNanToNum{
+    "nan_to_num", "IS_NAN(a) ? C(s0) : a == C(INFINITY) ? C(s1) : a == C(-INFINITY) ? C(s2) : a",
+    "COMPLEX(NAN_TO_NUM(a.x), NAN_TO_NUM(a.y))"};
+constexpr PointwiseOp kComplex{"complex", nullptr, "COMPLEX(a.x, b.x)"};
+constexpr PointwiseOp kPolar{"polar", nullptr, "c_polar(a.x, b.x)"};
+constexpr PointwiseOp kNextAfter{"nextafter", "nextafter(a, b)"};
+constexpr PointwiseOp kNextAfterBfloat16{"nextafter_bf16", "nextafter_bf16(a, b)"};
+constexpr PointwiseOp kFrexpMantissa{"frexp_mantissa", "frexp_mantissa(a)"};
+constexpr PointwiseOp kFrexpExponent{"frexp_exponent", "frexp_exponent(a)"};
+constexpr PointwiseOp kPreluGradSelf{"prelu_grad_self", "a > C(0) ? c : b * c"};
+constexpr PointwiseOp kPreluGradWeight{"prelu_grad_weight", "a > C(0) ? C(0) : a * c"};
 
 void fill(at::TensorIterator& iter, const c10::Scalar& value) { pointwise(iter, kFill, {value}); }
 
 // The condition's type takes no part in the promotion.
 void where(at::TensorIterator& iter) { pointwise(iter, kWhere, {}, iter.dtype(0)); }
 
+// From two real tensors.
+void complex(at::TensorIterator& iter) { pointwise(iter, kComplex, {}, iter.dtype(0)); }
+void polar(at::TensorIterator& iter) { pointwise(iter, kPolar, {}, iter.dtype(0)); }
+
+void round_decimals(at::TensorIteratorBase& iter, int64_t decimals) {
+  const double power = std::pow(10.0, std::abs(decimals));
+  pointwise(iter, decimals < 0 ? kRoundTens : kRoundDecimals, {power});
+}
+
+template <typename T>
+std::pair<double, double> finite_range() {
+  return {std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()};
+}
+
+std::pair<double, double> finite_range(ScalarType type) {
+  switch (type) {
+    case ScalarType::Half:
+      return finite_range<c10::Half>();
+    case ScalarType::BFloat16:
+      return finite_range<c10::BFloat16>();
+    case ScalarType::Double:
+    case ScalarType::ComplexDouble:
+      return finite_range<double>();
+    default:
+      return finite_range<float>();
+  }
+}
+
+void nan_to_num(at::TensorIteratorBase& iter, std::optional<double> nan,
+                std::optional<double> positive, std::optional<double> negative) {
+  const auto [lowest, highest] = finite_range(iter.dtype());
+  pointwise(iter, kNanToNum,
+            {nan.value_or(0), positive.value_or(highest), negative.value_or(lowest)});
+}
+
+void nextafter(at::TensorIteratorBase& iter) {
+  pointwise(iter, iter.dtype(1) == ScalarType::BFloat16 ? kNextAfterBfloat16 : kNextAfter);
+}
+
+// One output of an iteration that has several.
+void pointwise_output(at::TensorIteratorBase& iter, int output, const PointwiseOp& op) {
+  at::TensorIteratorConfig config;
+  config.add_output(iter.output(output)).check_all_same_dtype(false).resize_outputs(false);
+  for (int i = 0; i < iter.ninputs(); ++i) config.add_const_input(iter.input(i));
+  auto single = config.build();
+  pointwise(single, op, {}, iter.input(0).scalar_type());
+}
+
+void frexp(at::TensorIteratorBase& iter) {
+  pointwise_output(iter, 0, kFrexpMantissa);
+  pointwise_output(iter, 1, kFrexpExponent);
+}
+
+void prelu_backward(at::TensorIterator& iter) {
+  pointwise_output(iter, 0, kPreluGradSelf);
+  pointwise_output(iter, 1, kPreluGradWeight);
+}
+
 }  // namespace
 }  // namespace ocl
 
 namespace at::native {
 
-#define OCL_POINTWISE(ops, stub, expression) \
+#define OCL_POINTWISE(ops, stub, ...) \
   OCL_STUB(ops, stub, (&ocl::Adapter<stub##_DECLARE_DISPATCH_type::FnPtr, ocl::k_##stub>::run))
+#define OCL_SPECIAL(ops, stub, header, expression) OCL_POINTWISE(ops, stub, expression)
 #include "kernels/pointwise_table.h"
 #undef OCL_POINTWISE
+#undef OCL_SPECIAL
 
 OCL_STUB("fill_.Scalar,fill_.Tensor", fill_stub, &ocl::fill)
 OCL_STUB("where.self", where_kernel, &ocl::where)
-OCL_SHARED("relu,zero_");
+OCL_STUB("complex", complex_stub, &ocl::complex)
+OCL_STUB("polar", polar_stub, &ocl::polar)
+OCL_STUB("round.decimals", round_decimals_stub, &ocl::round_decimals)
+OCL_STUB("nan_to_num", nan_to_num_stub, &ocl::nan_to_num)
+OCL_STUB("nextafter", nextafter_stub, &ocl::nextafter)
+OCL_STUB("frexp", frexp_stub, &ocl::frexp)
+OCL_STUB("_prelu_kernel_backward", prelu_backward_stub, &ocl::prelu_backward)
+OCL_SHARED("relu,zero_,rsub.Tensor,isnan,hardtanh");
+OCL_COMPLEX("fill_,zero_,where.self,complex,polar,nan_to_num,rsub.Tensor,isnan");
 
 }  // namespace at::native

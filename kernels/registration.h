@@ -1,4 +1,4 @@
-// How an operator comes to ocl. These four marks are all that registers one: the generator
+// How an operator comes to ocl. These marks are all that registers one: the generator
 // (kernels/codegen) reads them from the sources and writes the dispatcher wrappers with torchgen,
 // so that shapes, promotion, out=, in-place forms, device guards and error texts are PyTorch's own.
 //
@@ -12,6 +12,8 @@
 //     PyTorch's meta function, our implementation (structured operators).
 //   OCL_NATIVE("convolution_overrideable", convolution)
 //     Our implementation ocl::native::convolution, declared by the generated header.
+//   OCL_COMPLEX("where.self")
+//     Beside one of these: complex tensors go to it too, not to the fallback.
 #pragma once
 
 #include <ATen/native/DispatchStub.h>
@@ -32,3 +34,4 @@ constexpr std::string_view name_of_stub(std::string_view stub) {
 #define OCL_SHARED(ops) static_assert(true, ops)
 #define OCL_STRUCTURED(op, name) void structured_##name::impl
 #define OCL_NATIVE(op, name) static_assert(true, op)
+#define OCL_COMPLEX(ops) static_assert(true, ops)

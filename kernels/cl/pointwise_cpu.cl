@@ -6,9 +6,10 @@
 #define GATHER(dt, p, i, stride, count)                                               \
   T lane[WIDTH];                                                                      \
   for (int l = 0; l < WIDTH; ++l) lane[l] = l < (count) ? ELEMENT(dt, p, (i) + l, stride) : (T)0; \
-  value = CAT(vload, WIDTH)(0, lane);
+  value = VLOAD(lane, 0);
 
-#define FULL_ONE(k, x) const V x = CONVERT(T, LOADV(IN##k, (__global const MEM(IN##k) *)x##_row, i));
+#define FULL_ONE(k, x) \
+  const V x = CONVERT_ALL(IN##k, LOADV(IN##k, (__global const MEM(IN##k) *)x##_row, i));
 #define PART_ONE(k, x)                                     \
   V x;                                                     \
   {                                                        \
@@ -147,7 +148,7 @@ TASK __kernel void KERNEL(PARAMS, const Geometry g, const ulong inner, const ulo
       STOREV(OUT, (__global MEM(OUT) *)out_row, i, EXPR);
 #else
       VAL(OUT) lane[WIDTH];
-      CAT(vstore, WIDTH)(VALUE(OUT, EXPR), 0, lane);
+      VSTORE(VALUE(OUT, EXPR), lane, 0);
       for (int l = 0; l < WIDTH; ++l)
         STORE(OUT, (__global MEM(OUT) *)(out_row + (i + l) * out_stride), 0, lane[l]);
 #endif
@@ -155,7 +156,7 @@ TASK __kernel void KERNEL(PARAMS, const Geometry g, const ulong inner, const ulo
     if (i < count) {
       PART0 PART1 PART2 PART3 PART4
       VAL(OUT) lane[WIDTH];
-      CAT(vstore, WIDTH)(VALUE(OUT, EXPR), 0, lane);
+      VSTORE(VALUE(OUT, EXPR), lane, 0);
       for (int l = 0; l < WIDTH && i + l < count; ++l)
         STORE(OUT, (__global MEM(OUT) *)(out_row + (i + l) * out_stride), 0, lane[l]);
     }

@@ -27,7 +27,11 @@ from torchgen.model import (
 from torchgen.selective_build.selector import SelectiveBuilder
 from torchgen.utils import Target
 
-SHARED_MARK = re.compile(r'OCL_(?:POINTWISE|REDUCTION|STUB|SHARED)\(\s*"([^"]+)"')
+SHARED_MARK = re.compile(r'OCL_(?:POINTWISE|SPECIAL|REDUCTION|STUB|SHARED)\(\s*"([^"]+)"')
+# Marked so, or a row with a second expression.
+COMPLEX_MARK = re.compile(
+    r'OCL_(?:COMPLEX\(\s*"([^"]+)"|POINTWISE\(\s*"([^"]+)",\s*\w+,\s*(?:"[^"]*"\s*)+,)'
+)
 OWN_MARK = re.compile(r'OCL_(STRUCTURED|NATIVE)\(\s*"([^"]+)",\s*(\w+)\)')
 # torchgen writes structured wrappers for its own backends only; XPU is the plainest of them, and
 # its name is replaced in the text.
@@ -37,17 +41,19 @@ SHARDS = 4  # files of wrappers, to be compiled in parallel (CMakeLists.txt list
 
 
 def read_marks(folder):
-    """-> ({shared operator entry}, {own operator name: (kind, our name)})"""
-    shared, own = [], {}
+    """-> ({shared operator entry}, {own operator name: (kind, our name)}, {complex entry})"""
+    shared, own, takes_complex = [], {}, []
     for path in sorted([*folder.glob("*.h"), *folder.glob("*.cpp")]):
         if path.name == "registration.h":
             continue
         text = path.read_text()
         for match in SHARED_MARK.finditer(text):
             shared += [entry.strip() for entry in match[1].split(",")]
+        for match in COMPLEX_MARK.finditer(text):
+            takes_complex += [entry.strip() for entry in (match[1] or match[2]).split(",")]
         for kind, op, name in OWN_MARK.findall(text):
             own[op] = (kind, name)
-    return shared, own
+    return shared, own, takes_complex
 
 
 def entry_matches(entry, function):
@@ -66,7 +72,7 @@ def functions_of(item):
     return list(item.functions()) if isinstance(item, NativeFunctionsGroup) else [item]
 
 
-def fallback_guard(function):
+def fallback_guard(function, takes_complex):
     """Sends tensors of types that no kernel knows to the CPU fallback."""
     schema = function.func
     arguments = schema.arguments.flat_all
@@ -76,14 +82,15 @@ def fallback_guard(function):
     names = ", ".join(a.name for a in arguments)
     op = f"at::_ops::{schema.name.unambiguous_name()}"
     call = "call_fallback_fn_symint" if schema.has_symint() else "call_fallback_fn"
+    check = "complex_needs_fallback" if takes_complex else "needs_fallback"
     return (
-        f"  if (C10_UNLIKELY(ocl::needs_fallback({', '.join(tensors)}))) {{\n"
+        f"  if (C10_UNLIKELY(ocl::{check}({', '.join(tensors)}))) {{\n"
         f"    return at::native::{call}<&ocl::fallback, {op}>::call({names});\n"
         "  }\n"
     )
 
 
-def add_guards(definitions, registrations, item):
+def add_guards(definitions, registrations, item, complex_entries):
     """Inserts fallback_guard() as the first statement of each wrapper of `item`."""
     wrappers = dict(re.findall(r'm\.impl\("([^"]+)",\s*TORCH_FN\((\w+)\)\)', registrations))
     for function in functions_of(item):
@@ -91,7 +98,8 @@ def add_guards(definitions, registrations, item):
         if wrapper is None:
             continue
         head = re.compile(rf"(\b{wrapper}\([^;]*?\) \{{\n)")
-        guard = fallback_guard(function)
+        takes_complex = any(entry_matches(entry, function) for entry in complex_entries)
+        guard = fallback_guard(function, takes_complex)
         definitions, count = head.subn(lambda m, g=guard: m[1] + g, definitions, count=1)
         assert count == 1, f"no definition of {wrapper}"
     return definitions
@@ -103,7 +111,7 @@ def main(kernels, output):
     parsed = parse_native_yaml(str(packaged / "native_functions.yaml"), str(packaged / "tags.yaml"))
     cpu = parsed.backend_indices[DispatchKey.CPU]
     cuda = parsed.backend_indices[DispatchKey.CUDA]
-    shared, own = read_marks(kernels)
+    shared, own, complex_entries = read_marks(kernels)
 
     index, items, declarations, used = {}, [], [], set()
 
@@ -168,7 +176,7 @@ def main(kernels, output):
     def generate_item(item):
         registrations = generate(Target.REGISTRATION, item)
         text = generate(Target.ANONYMOUS_DEFINITION, item)
-        return add_guards(text, registrations, item), registrations
+        return add_guards(text, registrations, item, complex_entries), registrations
 
     helpers = "\n".join(dest.gen_registration_helpers(backend))
     for shard in range(SHARDS):

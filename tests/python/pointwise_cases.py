@@ -8,6 +8,12 @@ import torch
 
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "kernels/pointwise_table.h"
 ROW = re.compile(r'^OCL_POINTWISE\(\s*"([^"]+)",\s*(\w+),\s*"', re.MULTILINE)
+SPECIAL_ROW = re.compile(r'^OCL_SPECIAL\(\s*"([^"]+)"', re.MULTILINE)
+# Where a second expression follows.
+COMPLEX_ROW = re.compile(r'^OCL_POINTWISE\(\s*"([^"]+)",\s*\w+,\s*(?:"[^"]*"\s*)+,', re.MULTILINE)
+
+# Operators whose shapes are not element-wise; test_activation.py has them.
+OTHER_SHAPES = {"glu", "glu_jvp", "addr"}
 
 # Numbers for arguments without a default, by their names.
 NUMBERS = {
@@ -25,13 +31,33 @@ NUMBERS = {
     "self_is_result": False,
     "rounding_mode": "trunc",
     "reduction": 0,  # none
+    "alpha": 0.7,
+    "scale": 1.25,
+    "input_scale": 0.9,
+    "is_result": False,
+    "lambd": 0.5,
+    "beta": 1.5,
+    "delta": 0.75,
+    "n": 2,
 }
 
 
 def operators():
     """Names in the table: ["add", "div.Tensor", ...]"""
-    rows = ROW.findall(TABLE.read_text())
-    return [name.strip() for names, _ in rows for name in names.split(",")]
+    names = [name.strip() for row in ROW.findall(TABLE.read_text()) for name in row[0].split(",")]
+    return [n for n in names if n not in OTHER_SHAPES and not n.startswith("__i")]
+
+
+def special_operators():
+    """Those of OCL_SPECIAL rows."""
+    return SPECIAL_ROW.findall(TABLE.read_text())
+
+
+def complex_operators():
+    """Those of them that have an expression for complex numbers."""
+    rows = COMPLEX_ROW.findall(TABLE.read_text())
+    names = {name.strip() for row in rows for name in row.split(",")}
+    return [name for name in operators() if name in names]
 
 
 def is_tensor(argument):
@@ -78,7 +104,8 @@ class Case:
             if is_tensor(argument):
                 positional.append(next(tensors))
             elif argument.name in NUMBERS and (
-                not argument.has_default_value() or argument.name in ("min", "max", "reduction")
+                not argument.has_default_value()
+                or argument.name in ("min", "max", "reduction", "beta", "delta")
             ):
                 value = NUMBERS[argument.name]
                 if argument.kwarg_only:
