@@ -48,6 +48,6 @@ __kernel void KERNEL(PARAMS, const Geometry g, const ulong inner) {
 #if WIDTH > 1
   STOREV(OUT, PTR(MEM(OUT), out), n * WIDTH, EXPR);
 #else
-  STORE(OUT, (__global MEM(OUT) *)(out_base + out_offset + OFFSET(0)), 0, EXPR);
+  STORE(OUT, (__global MEM(OUT) *)(out_base + out_offset + OFFSET(0)), 0, VALUE(OUT, EXPR));
 #endif
 }

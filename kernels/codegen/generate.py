@@ -93,12 +93,12 @@ def fallback_guard(function, takes_complex):
 def add_guards(definitions, registrations, item, complex_entries):
     """Inserts fallback_guard() as the first statement of each wrapper of `item`."""
     wrappers = dict(re.findall(r'm\.impl\("([^"]+)",\s*TORCH_FN\((\w+)\)\)', registrations))
+    takes_complex = any(entry_matches(e, f) for e in complex_entries for f in functions_of(item))
     for function in functions_of(item):
         wrapper = wrappers.get(str(function.func.name))
         if wrapper is None:
             continue
         head = re.compile(rf"(\b{wrapper}\([^;]*?\) \{{\n)")
-        takes_complex = any(entry_matches(entry, function) for entry in complex_entries)
         guard = fallback_guard(function, takes_complex)
         definitions, count = head.subn(lambda m, g=guard: m[1] + g, definitions, count=1)
         assert count == 1, f"no definition of {wrapper}"
