@@ -83,6 +83,7 @@ DeviceProperties query(const cl::Platform& platform, const cl::Device& d) {
   p.max_allocation = d.getInfo<CL_DEVICE_MAX_MEM_ALLOC_SIZE>();
   p.local_memory = d.getInfo<CL_DEVICE_LOCAL_MEM_SIZE>();
   p.max_work_group_size = d.getInfo<CL_DEVICE_MAX_WORK_GROUP_SIZE>();
+  p.max_parameter_size = d.getInfo<CL_DEVICE_MAX_PARAMETER_SIZE>();
   p.max_compute_units = d.getInfo<CL_DEVICE_MAX_COMPUTE_UNITS>();
   p.native_vector_width_float = d.getInfo<CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT>();
   std::sscanf(p.version.c_str(), "OpenCL %d.%d", &p.version_major, &p.version_minor);

@@ -36,6 +36,7 @@ struct DeviceProperties {
   size_t max_allocation = 0;
   size_t local_memory = 0;
   size_t max_work_group_size = 0;
+  size_t max_parameter_size = 0;  // bytes of a kernel's arguments
   unsigned max_compute_units = 0;
   unsigned native_vector_width_float = 0;
   int version_major = 1;

@@ -3,9 +3,9 @@
 usage: generate.py KERNELS_FOLDER OUTPUT_FOLDER SITE_PACKAGES_OF_TORCH
 
 Reads OCL_POINTWISE, OCL_REDUCTION, OCL_STUB, OCL_SHARED, OCL_STRUCTURED and OCL_NATIVE marks
-(kernels/registration.h), and has torchgen write the same wrappers that PyTorch's own backends get:
-register_ocl_*.cpp and native_functions.h. Everything that depends on torch's version comes from the
-installed torch, so the same sources build with 2.11 to 2.13.
+(kernels/registration.h) and the rows of foreach_table.h, and has torchgen write the same wrappers
+that PyTorch's own backends get: register_ocl_*.cpp and native_functions.h. Everything that depends
+on torch's version comes from the installed torch, so the same sources build with 2.11 to 2.13.
 """
 
 import pathlib
@@ -32,6 +32,7 @@ SHARED_MARK = re.compile(r'OCL_(?:POINTWISE|SPECIAL|REDUCTION|STUB|SHARED)\(\s*"
 COMPLEX_MARK = re.compile(
     r'OCL_(?:COMPLEX\(\s*"([^"]+)"|POINTWISE\(\s*"([^"]+)",\s*\w+,\s*(?:"[^"]*"\s*)+,)'
 )
+FOREACH_MARK = re.compile(r"OCL_FOREACH(_UNARY)?\((\w+), (\w+)")
 OWN_MARK = re.compile(r'OCL_(STRUCTURED|NATIVE)\(\s*"([^"]+)",\s*(\w+)\)')
 # torchgen writes structured wrappers for its own backends only; XPU is the plainest of them, and
 # its name is replaced in the text.
@@ -53,7 +54,20 @@ def read_marks(folder):
             takes_complex += [entry.strip() for entry in (match[1] or match[2]).split(",")]
         for kind, op, name in OWN_MARK.findall(text):
             own[op] = (kind, name)
+        if path.name == "foreach_table.h":
+            own |= read_foreach(text)
     return shared, own, takes_complex
+
+
+def read_foreach(table):
+    """The operators of kernels/foreach_table.h, each also in place."""
+    own = {}
+    for unary, op, overload in FOREACH_MARK.findall(table):
+        name = f"foreach_{op}" if unary else f"foreach_{op}_{overload}"
+        suffix = "" if unary else f".{overload}"
+        own[f"_foreach_{op}{suffix}"] = ("NATIVE", name)
+        own[f"_foreach_{op}_{suffix}"] = ("NATIVE", f"{name}_")
+    return own
 
 
 def entry_matches(entry, function):

@@ -1,0 +1,60 @@
+// Norms of the tensors of a list, in two launches.
+//   STEP(acc, a), MERGE(x, y), FINISH(x): the norm, from 0 on; GROUP: work-items of a group
+// norm_chunks: a partial result for each chunk. Grid: foreach.clh.
+// norm_tensors: the tensors' results, into list 1. Grid: a work-group for each tensor.
+#include "foreach.clh"
+
+#ifdef TASKS
+#define SCRATCH
+inline T all_lanes(const V value) {
+  T lane[WIDTH];
+  CAT(vstore, WIDTH)(value, 0, lane);
+  T result = lane[0];
+  for (int l = 1; l < WIDTH; ++l) result = MERGE(result, lane[l]);
+  return result;
+}
+#define ALL(value) all_lanes(value)
+#define IS_FIRST 1
+#else
+#define SCRATCH __local T scratch[GROUP];
+// Merges the values of the group's work-items; the first one gets the result.
+inline T all_items(const T value, __local T *scratch) {
+  const uint item = get_local_id(0);
+  scratch[item] = value;
+  for (uint half_size = GROUP / 2; half_size > 0; half_size /= 2) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (item < half_size) scratch[item] = MERGE(scratch[item], scratch[item + half_size]);
+  }
+  return scratch[0];
+}
+#define ALL(value) all_items(value, scratch)
+#define IS_FIRST (get_local_id(0) == 0)
+#endif
+
+#define APPLY(READ, WRITE) READ(0, a) acc = STEP(acc, a);
+
+CHUNKED __kernel void norm_chunks(TABLE_PARAMS, TENSOR(partial)) {
+  SCRATCH
+  FOR_CHUNKS(k) {
+    FIND_CHUNK(k)
+    POINTER(0)
+    V acc = C(0);
+    FOR_ELEMENTS(APPLY)
+    const T result = ALL(acc);
+    if (IS_FIRST) PTR(T, partial)[k] = result;
+  }
+}
+
+CHUNKED __kernel void norm_tensors(TABLE_PARAMS, CTENSOR(partial)) {
+  SCRATCH
+  const uint t = get_group_id(0);
+  T acc = 0;
+  for (uint k = (t > 0 ? table.end[t - 1] : 0) + get_local_id(0); k < table.end[t];
+       k += get_local_size(0)) {
+    acc = MERGE(acc, CPTR(T, partial)[k]);
+  }
+#ifndef TASKS
+  acc = ALL(acc);
+#endif
+  if (IS_FIRST) STORE(DT1, (__global MEM(DT1) *)LIST(1), 0, FINISH(acc));
+}
