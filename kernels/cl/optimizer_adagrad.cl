@@ -1,0 +1,26 @@
+// Adagrad. Lists: parameters, gradients, sums of squares, numbers of steps.
+#include "optimizer.clh"
+
+#define APPLY(READ, WRITE)                        \
+  READ(0, param)                                  \
+  READ_GRADIENT(READ, WRITE)                      \
+  READ(2, sum)                                    \
+  DECAY                                           \
+  sum += grad * grad;                             \
+  param -= step_size * grad / (sqrt(sum) + eps);  \
+  WRITE(0, param)                                 \
+  WRITE(2, sum)
+
+CHUNKED __kernel void KERNEL(OPTIMIZER_PARAMS, const T lr_decay, const T weight_decay,
+                             const T eps) {
+  RETURN_IF_INF
+  const T rate = LR_HERE;
+  FOR_CHUNKS(k) {
+    FIND_CHUNK(k)
+    POINTER(0)
+    POINTER(1)
+    POINTER(2)
+    const T step_size = rate / (1 + (STEPS(3) - 1) * lr_decay);
+    FOR_ELEMENTS(APPLY)
+  }
+}

@@ -1,0 +1,59 @@
+// Adam and AdamW (DECOUPLED: the weight decay does not go through the gradient). Lists: parameters,
+// gradients, averages, averages of squares, with AMSGRAD their maxima, and the numbers of steps.
+// The bias corrections 1 - beta^step come from the logarithms of the betas: exact in float, too.
+#include "optimizer.clh"
+
+#ifdef AMSGRAD
+#define READ_MAXIMUM(READ) READ(4, maximum)
+#define WRITE_MAXIMUM(WRITE)          \
+  maximum = MAX(maximum, squares);    \
+  WRITE(4, maximum)
+#define DENOMINATOR maximum
+#define STEP_LIST 5
+#else
+#define READ_MAXIMUM(READ)
+#define WRITE_MAXIMUM(WRITE)
+#define DENOMINATOR squares
+#define STEP_LIST 4
+#endif
+
+#if defined(WEIGHT_DECAY) && defined(DECOUPLED)
+#undef DECAY
+#define DECAY param -= rate * weight_decay * param;
+#endif
+
+#define APPLY(READ, WRITE)                                                        \
+  READ(0, param)                                                                  \
+  READ_GRADIENT(READ, WRITE)                                                      \
+  READ(2, average)                                                                \
+  READ(3, squares)                                                                \
+  READ_MAXIMUM(READ)                                                              \
+  DECAY                                                                           \
+  average += ((T)1 - beta1) * (grad - average);                                   \
+  squares = beta2 * squares + ((T)1 - beta2) * grad * grad;                       \
+  WRITE_MAXIMUM(WRITE)                                                            \
+  param -= step_size * average / (sqrt(DENOMINATOR) / correction2_root + eps);    \
+  WRITE(0, param)                                                                 \
+  WRITE(2, average)                                                               \
+  WRITE(3, squares)
+
+CHUNKED __kernel void KERNEL(OPTIMIZER_PARAMS, const T beta1, const T beta2,
+                             const T weight_decay, const T eps, const T log_beta1,
+                             const T log_beta2) {
+  RETURN_IF_INF
+  const T rate = LR_HERE;
+  FOR_CHUNKS(k) {
+    FIND_CHUNK(k)
+    POINTER(0)
+    POINTER(1)
+    POINTER(2)
+    POINTER(3)
+#ifdef AMSGRAD
+    POINTER(4)
+#endif
+    const T steps = STEPS(STEP_LIST);
+    const T step_size = rate / -expm1(steps * log_beta1);
+    const T correction2_root = sqrt(-expm1(steps * log_beta2));
+    FOR_ELEMENTS(APPLY)
+  }
+}
