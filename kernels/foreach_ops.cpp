@@ -18,9 +18,12 @@ using at::Tensor, at::TensorList, c10::Scalar;
 using Scalars = c10::ArrayRef<Scalar>;
 
 namespace expressions {
-#define OCL_POINTWISE(ops, stub, expression) [[maybe_unused]] constexpr char stub[] = expression;
+#define OCL_POINTWISE(ops, stub, expression, ...) \
+  [[maybe_unused]] constexpr char stub[] = expression;
+#define OCL_SPECIAL(ops, stub, header, expression)
 #include "kernels/pointwise_table.h"
 #undef OCL_POINTWISE
+#undef OCL_SPECIAL
 constexpr char pow_of_number[] = "POW(C(s0), a)";
 constexpr char copy[] = "a";
 constexpr char zero[] = "C(0)";

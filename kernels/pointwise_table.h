@@ -3,9 +3,9 @@
 // a, b, c are the inputs, s0, s1, ... the stub's further arguments; helpers are in cl/math.clh.
 // Inputs are converted to the operator's common type before, the result to the output's after.
 //
-// A second expression is for complex numbers, with the helpers of cl/complex.clh; an operator without
-// one leaves them to the fallback. OCL_SPECIAL rows call functions of single numbers, which are in
-// the header named before the expression: no vectors, and only their programs contain it.
+// A second expression is for complex numbers, with the helpers of cl/complex.clh; an operator
+// without one leaves them to the fallback. OCL_SPECIAL rows call functions of single numbers, which
+// are in the header named before the expression: no vectors, and only their programs contain it.
 
 // ---- arithmetic
 OCL_POINTWISE("add", add_stub, "a + s0 * b", "a + c_mul(s0, b)")
@@ -34,9 +34,11 @@ OCL_POINTWISE("hypot", hypot_stub, "hypot(a, b)")
 OCL_POINTWISE("copysign.Tensor", copysign_stub, "copysign(a, b)")
 OCL_POINTWISE("xlogy", xlogy_stub, "IS_NAN(b) ? b : a == C(0) ? C(0) : a * log(b)")
 OCL_POINTWISE("special_xlog1py", xlog1py_stub, "IS_NAN(b) ? b : a == C(0) ? C(0) : a * log1p(b)")
-OCL_POINTWISE("logaddexp", logaddexp_stub, "a == b ? a + L(0.693147180559945309) "
+OCL_POINTWISE("logaddexp", logaddexp_stub,
+              "a == b ? a + L(0.693147180559945309) "
               ": MAX(a, b) + log1p(exp(-fabs(a - b)))")
-OCL_POINTWISE("logaddexp2", logaddexp2_stub, "a == b ? a + C(1) "
+OCL_POINTWISE("logaddexp2", logaddexp2_stub,
+              "a == b ? a + C(1) "
               ": MAX(a, b) + log1p(exp2(-fabs(a - b))) * L(1.44269504088896341)")
 OCL_POINTWISE("addr", addr_stub, "s0 == 0 ? s1 * b * c : s0 * a + s1 * b * c",
               "IS_ZERO(s0) ? c_mul(s1, c_mul(b, c)) : c_mul(s0, a) + c_mul(s1, c_mul(b, c))")
@@ -127,7 +129,8 @@ OCL_POINTWISE("leaky_relu_backward", leaky_relu_backward_stub, "a > C(0) ? b : b
 OCL_POINTWISE("elu", elu_stub, "a > C(0) ? a * s1 : expm1(a * s2) * (s0 * s1)")
 OCL_POINTWISE("silu", silu_stub, "a / (C(1) + exp(-a))", "c_mul(a, c_sigmoid(a))")
 OCL_POINTWISE("silu_backward", silu_backward_stub, "silu_backward(a, b)")
-OCL_POINTWISE("elu_backward", elu_backward_stub, "b > C(0) ? a * s1 "
+OCL_POINTWISE("elu_backward", elu_backward_stub,
+              "b > C(0) ? a * s1 "
               ": s3 != 0 ? a * s2 * (b + s0 * s1) : a * s2 * s0 * s1 * exp(b * s2)")
 OCL_POINTWISE("mish", mish_stub, "a * tanh(log1p(exp(a)))")
 OCL_POINTWISE("mish_backward", mish_backward_stub, "mish_backward(a, b)")
@@ -151,11 +154,13 @@ OCL_POINTWISE("hardshrink_backward,softshrink_backward", shrink_backward_stub,
 OCL_POINTWISE("hardtanh_backward", hardtanh_backward_stub, "((b > C(s0)) & (b < C(s1))) ? a : C(0)")
 OCL_POINTWISE("mse_loss", mse_stub, "SQUARE(a - b)")
 OCL_POINTWISE("mse_loss_backward", mse_backward_stub, "s0 * (a - b) * c")
-OCL_POINTWISE("smooth_l1_loss", smooth_l1_stub, "fabs(a - b) < C(s0) "
+OCL_POINTWISE("smooth_l1_loss", smooth_l1_stub,
+              "fabs(a - b) < C(s0) "
               "? L(0.5) * SQUARE(a - b) / C(s0) : fabs(a - b) - L(0.5) * s0")
 OCL_POINTWISE("smooth_l1_loss_backward", smooth_l1_backward_stub,
               "fabs(a - b) < C(s1) ? s0 * (a - b) * c / C(s1) : SIGN(a - b) * s0 * c")
-OCL_POINTWISE("huber_loss", huber_stub, "fabs(a - b) <= C(s0) "
+OCL_POINTWISE("huber_loss", huber_stub,
+              "fabs(a - b) <= C(s0) "
               "? L(0.5) * SQUARE(a - b) : s0 * (fabs(a - b) - L(0.5) * s0)")
 OCL_POINTWISE("huber_loss_backward", huber_backward_stub,
               "fabs(a - b) < C(s1) ? s0 * (a - b) * c : SIGN(a - b) * s0 * c * s1")

@@ -57,4 +57,3 @@ def train_step(model, optimizer, x, target, loss):
     value.backward()
     optimizer.step()
     return value
-
