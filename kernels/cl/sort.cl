@@ -1,0 +1,130 @@
+// Stable sort of rows of `size` elements by radix: 8 bits a pass, least significant first. A row is
+// cut into chunks; each work-item takes one chunk in order, so that equal keys keep theirs.
+//   BITS           unsigned type as wide as an element, in whose bits keys are made; KEY_BITS its width
+//   FLOATING       INFINITY_BITS: elements are floating-point numbers, NaN greater than all others and
+//                  both zeros equal; SIGNED: integers
+//   DESCENDING
+//   GROUP          work-items that add up the counts of a row
+// Workspace: keys and order (the position in the row) twice each, counts [rows][256][chunks].
+// Grid: chunks, rows; sort_scan: GROUP, rows; sort_short (instead of all passes): 1, rows.
+#include "common.clh"
+
+#define SIGN ((BITS)((BITS)1 << (KEY_BITS - 1)))
+#define DIGITS 256
+#define DIGIT(key) ((uint)((key) >> shift) & (DIGITS - 1))
+#define COUNTS (PTR(uint, counts) + row * DIGITS * chunks)
+#define CHUNK_RANGE                                                    \
+  const ulong chunk = get_global_id(0), row = get_global_id(1);        \
+  const ulong share = (size + chunks - 1) / chunks;                    \
+  const ulong from = row * size + min(chunk * share, size);            \
+  const ulong to = row * size + min((chunk + 1) * share, size);
+
+inline BITS key_of(const BITS bits) {
+  BITS key;
+#ifdef FLOATING
+  const BITS magnitude = bits & (BITS)(SIGN - 1);
+  if (magnitude > INFINITY_BITS) key = (BITS)~(BITS)0;
+  else if (magnitude == 0) key = SIGN;
+  else key = (bits & SIGN) ? (BITS)~bits : (BITS)(bits | SIGN);
+#elif defined(SIGNED)
+  key = bits ^ SIGN;
+#else
+  key = bits;
+#endif
+#ifdef DESCENDING
+  key = (BITS)~key;
+#endif
+  return key;
+}
+
+__kernel void sort_keys(CTENSOR(in), TENSOR(keys), TENSOR(order), const ulong size,
+                        const ulong chunks) {
+  CHUNK_RANGE
+  for (ulong i = from; i < to; ++i) {
+    PTR(BITS, keys)[i] = key_of(CPTR(BITS, in)[i]);
+    PTR(uint, order)[i] = (uint)(i - row * size);
+  }
+}
+
+__kernel void sort_count(CTENSOR(keys), TENSOR(counts), const ulong size, const ulong chunks,
+                         const uint shift) {
+  CHUNK_RANGE
+  __global uint *count = COUNTS + chunk;
+#ifdef TASKS
+  uint own[DIGITS];
+  for (int d = 0; d < DIGITS; ++d) own[d] = 0;
+  for (ulong i = from; i < to; ++i) ++own[DIGIT(CPTR(BITS, keys)[i])];
+  for (int d = 0; d < DIGITS; ++d) count[d * chunks] = own[d];
+#else
+  for (int d = 0; d < DIGITS; ++d) count[d * chunks] = 0;
+  for (ulong i = from; i < to; ++i) ++count[DIGIT(CPTR(BITS, keys)[i]) * chunks];
+#endif
+}
+
+// Counts become the positions where each chunk's elements of each digit begin.
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_scan(TENSOR(counts),
+                                                                           const ulong chunks) {
+  __local uint totals[GROUP];
+  const ulong row = get_global_id(1), own = DIGITS / GROUP * chunks;
+  const uint item = get_local_id(0);
+  __global uint *count = COUNTS + item * own;
+  uint total = 0;
+  for (ulong i = 0; i < own; ++i) total += count[i];
+  totals[item] = total;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  uint position = 0;
+  for (uint before = 0; before < item; ++before) position += totals[before];
+  for (ulong i = 0; i < own; ++i) {
+    const uint here = count[i];
+    count[i] = position;
+    position += here;
+  }
+}
+
+__kernel void sort_scatter(CTENSOR(keys), CTENSOR(order), TENSOR(keys_out), TENSOR(order_out),
+                           TENSOR(counts), const ulong size, const ulong chunks,
+                           const uint shift) {
+  CHUNK_RANGE
+  __global uint *count = COUNTS + chunk;
+#ifdef TASKS
+  uint position[DIGITS];
+  for (int d = 0; d < DIGITS; ++d) position[d] = count[d * chunks];
+#define NEXT(digit) (position[digit]++)
+#else
+#define NEXT(digit) (count[(digit) * chunks]++)
+#endif
+  for (ulong i = from; i < to; ++i) {
+    const BITS key = CPTR(BITS, keys)[i];
+    const ulong at = row * size + NEXT(DIGIT(key));
+    PTR(BITS, keys_out)[at] = key;
+    PTR(uint, order_out)[at] = CPTR(uint, order)[i];
+  }
+}
+
+// By insertion, for rows of a few elements.
+__kernel void sort_short(CTENSOR(in), TENSOR(keys), TENSOR(order), const ulong size) {
+  const ulong row = get_global_id(1);
+  __global const BITS *x = CPTR(BITS, in) + row * size;
+  __global BITS *key = PTR(BITS, keys) + row * size;
+  __global uint *position = PTR(uint, order) + row * size;
+  for (ulong i = 0; i < size; ++i) {
+    const BITS next = key_of(x[i]);
+    ulong j = i;
+    for (; j > 0 && key[j - 1] > next; --j) {
+      key[j] = key[j - 1];
+      position[j] = position[j - 1];
+    }
+    key[j] = next;
+    position[j] = (uint)i;
+  }
+}
+
+__kernel void sort_gather(CTENSOR(in), CTENSOR(order), TENSOR(values), TENSOR(indices),
+                          const ulong size, const ulong chunks) {
+  CHUNK_RANGE
+  for (ulong i = from; i < to; ++i) {
+    const uint position = CPTR(uint, order)[i];
+    PTR(BITS, values)[i] = CPTR(BITS, in)[row * size + position];
+    PTR(long, indices)[i] = position;
+  }
+}

@@ -1,0 +1,93 @@
+"""sort, topk and randperm."""
+
+import pytest
+import torch
+from support import DTYPES, generator, random_tensor
+
+SIZES = [1, 2, 63, 64, 65, 1000, 20_000]
+
+
+def check_order(x, values, indices, dim, descending):
+    """Values as on CPU, NaN included; indices lead to them, equal elements in their old order."""
+    expected = torch.sort(x, dim=dim, descending=descending, stable=True)
+    torch.testing.assert_close(values.cpu(), expected.values, equal_nan=True, rtol=0, atol=0)
+    assert torch.equal(indices.cpu(), expected.indices)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("descending", [False, True])
+def test_sort(device, dtype, descending):
+    for size in SIZES:
+        x = random_tensor((3, size), dtype)
+        result = torch.sort(x.to(device), dim=-1, descending=descending, stable=True)
+        check_order(x, *result, -1, descending)
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("size", [40, 300])
+def test_sort_special_values(device, size):
+    special = [float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1e-40, -1e-40, 3.4e38]
+    x = torch.tensor(special)[torch.randint(0, len(special), (size,), generator=generator())]
+    x[3] = torch.tensor([-1], dtype=torch.int32).view(torch.float32)  # a NaN with its sign set
+    for descending in (False, True):
+        result = torch.sort(x.to(device), dim=0, descending=descending, stable=True)
+        check_order(x, *result, 0, descending)
+    extremes = torch.tensor([2**63 - 1, -(2**63), 0, -1, 1])[torch.randint(0, 5, (size,))]
+    check_order(extremes, *torch.sort(extremes.to(device), stable=True), 0, False)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_sort_dimensions_and_outputs(operator_device, dim):
+    x = torch.randn(70, 5, 80)
+    on_device = x.to(operator_device)
+    check_order(x, *torch.sort(on_device, dim=dim, stable=True), dim, False)
+    part = torch.sort(on_device[::2, :, 3:], dim=dim, stable=True)
+    check_order(x[::2, :, 3:], *part, dim, False)
+    values = torch.empty(80, 70, 5, device=operator_device).permute(1, 2, 0)
+    indices = torch.empty(70, 5, 80, dtype=torch.int64, device=operator_device)
+    torch.sort(on_device, dim=dim, stable=True, out=(values, indices))
+    check_order(x, values, indices, dim, False)
+    assert torch.equal(torch.argsort(on_device, dim=dim, stable=True).cpu(), indices.cpu())
+    assert torch.sort(torch.empty(3, 0, device=operator_device)).values.shape == (3, 0)
+    assert torch.sort(torch.tensor(2.0, device=operator_device)).indices.item() == 0
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_topk(device, largest):
+    for shape, dim in [((300,), 0), ((6, 200), 1), ((200, 6), 0)]:
+        x = torch.randn(shape)
+        expected = torch.topk(x, 7, dim, largest)
+        actual = torch.topk(x.to(device), 7, dim, largest)
+        torch.testing.assert_close(actual.values.cpu(), expected.values)
+        assert torch.equal(actual.indices.cpu(), expected.indices)
+    with pytest.raises(RuntimeError, match="out of range"):
+        torch.topk(torch.ones(3, device=device), 4)
+
+
+def test_gradient(device):
+    x = torch.randn(5, 90)
+    grads = []
+    for where in ("cpu", device):
+        leaf = x.clone().to(where).requires_grad_()
+        values, _ = torch.sort(leaf, 1)
+        (values * torch.arange(90.0, device=where)).sum().backward()
+        grads.append(leaf.grad.cpu())
+    torch.testing.assert_close(grads[1], grads[0])
+
+
+@pytest.mark.sample
+def test_randperm(device):
+    for n in (0, 1, 2, 65, 5000):
+        torch.manual_seed(4)
+        x = torch.randperm(n, device=device)
+        assert x.dtype == torch.int64 and torch.equal(x.cpu().sort().values, torch.arange(n))
+        torch.manual_seed(4)
+        assert torch.equal(torch.randperm(n, device=device), x)
+        if n > 2:
+            assert not torch.equal(torch.randperm(n, device=device), x)
+    assert torch.randperm(300, dtype=torch.float16, device=device).cpu().long().sum() == 44850
+    with pytest.raises(RuntimeError):
+        torch.randperm(300, dtype=torch.uint8, device=device)
+    counts = torch.stack([torch.randperm(4, device=device) for _ in range(400)]).cpu()
+    for position in range(4):  # every element is everywhere about equally often
+        assert 60 < (counts[:, position] == 2).sum() < 140
