@@ -157,3 +157,50 @@ def test_strided_output_and_every_length(device):
     strided.uniform_()
     assert torch.equal(strided.cpu().reshape(-1), whole)
     assert math.isclose(whole.double().mean().item(), 0.5, abs_tol=0.05)
+
+
+# A hash of the bits of every draw, to be compared between processes.
+NUMBERS = """
+    import hashlib, torch
+    def digest(x):
+        return hashlib.sha1(x.cpu().contiguous().view(torch.uint8).numpy().tobytes()).hexdigest()[:8]
+    def draw(make):
+        torch.manual_seed(11)
+        return digest(make())
+    d = "ocl:0"
+    e = lambda *size, **options: torch.empty(*size, device=d, **options)
+    print(
+        draw(lambda: torch.rand(70_001, device=d)),
+        draw(lambda: torch.rand(3, device=d)),
+        draw(lambda: e(7, 300, 5).permute(2, 0, 1).uniform_(-2, 3)),
+        draw(lambda: e(5000, dtype=torch.bfloat16).uniform_()),
+        draw(lambda: torch.randint(0, 1000, (30_000,), device=d)),
+        draw(lambda: torch.randint(-(2**40), 2**62, (3000,), device=d)),
+        draw(lambda: e(9000).bernoulli_(0.3)),
+        draw(lambda: torch.bernoulli(torch.linspace(0, 1, 9000, device=d))),
+        draw(lambda: torch.nn.functional.dropout(torch.ones(9000, device=d), 0.4)),
+        draw(lambda: torch.randperm(20_000, device=d)),
+        draw(lambda: torch.randperm(20, device=d)),
+    )
+    torch.manual_seed(11)
+    print(*torch.randn(64, device=d).tolist())
+    print(*e(64).exponential_().tolist(), *e(64).cauchy_().tolist(), *e(64).log_normal_().tolist())
+"""
+EXPECTED = "@EXPECTED@"
+
+
+def test_same_numbers_everywhere():
+    """One seed gives one sequence on every device, runtime, kernel family and launch size: the hashes
+    are the same wherever this test runs, and normal numbers agree within rounding."""
+    outputs = [output_of(NUMBERS, OCL_KERNEL_FAMILY=family) for family in ("cpu", "gpu")]
+    rows = [output.splitlines() for output in outputs]
+    assert rows[0][0] == rows[1][0] == EXPECTED
+    for first, second in zip(rows[0][1:], rows[1][1:], strict=True):
+        numbers = [torch.tensor([float(word) for word in row.split()]) for row in (first, second)]
+        torch.testing.assert_close(*numbers, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        torch.tensor([float(word) for word in rows[0][1].split()[:4]]),
+        torch.tensor(FIRST_NORMALS),
+        rtol=1e-4,
+        atol=1e-5,
+    )

@@ -47,3 +47,20 @@ def test_reduction(device, name, dtype):
                     torch.testing.assert_close(a.cpu(), e, rtol=loose, atol=loose)
                     compared += 1
     assert compared or dtype in (torch.int64, torch.bool)
+
+
+def test_equal(operator_device):
+    """torch.equal: one answer; NaN differs from itself unless it is the same tensor."""
+    x = torch.randn(300, 7)
+    on_device = x.to(operator_device)
+    assert torch.equal(on_device, x.to(operator_device))
+    assert torch.equal(on_device.t(), x.to(operator_device).t())
+    assert not torch.equal(on_device, on_device[:299])
+    x[299, 6] = float("nan")
+    assert not torch.equal(on_device, x.to(operator_device))
+    assert not torch.equal(x.to(operator_device), x.to(operator_device))
+    assert torch.equal(
+        torch.empty(0, device=operator_device), torch.empty(0, device=operator_device)
+    )
+    with pytest.raises(RuntimeError, match="Float and Long|dtype"):
+        torch.equal(on_device, on_device.long())

@@ -2,9 +2,12 @@
 
 import atexit
 
+from torch import OutOfMemoryError
+
 from torch_ocl import _C
 
 from .devices import (
+    can_device_access_peer,
     current_device,
     device,
     device_count,
@@ -14,6 +17,7 @@ from .devices import (
     get_device_properties,
     init,
     is_available,
+    is_bf16_supported,
     is_initialized,
     set_device,
     synchronize,
@@ -27,6 +31,7 @@ from .memory import (
     memory_allocated,
     memory_reserved,
     memory_stats,
+    memory_stats_as_nested_dict,
     memory_summary,
     reset_accumulated_memory_stats,
     reset_max_memory_allocated,
@@ -49,6 +54,7 @@ from .random import (
 from .streams import (
     Event,
     Stream,
+    StreamContext,
     current_stream,
     default_stream,
     set_stream,
@@ -57,7 +63,10 @@ from .streams import (
 
 __all__ = [
     "Event",
+    "OutOfMemoryError",
     "Stream",
+    "StreamContext",
+    "can_device_access_peer",
     "current_device",
     "current_stream",
     "default_generators",
@@ -75,6 +84,7 @@ __all__ = [
     "init",
     "initial_seed",
     "is_available",
+    "is_bf16_supported",
     "is_initialized",
     "manual_seed",
     "manual_seed_all",
@@ -84,6 +94,7 @@ __all__ = [
     "memory_allocated",
     "memory_reserved",
     "memory_stats",
+    "memory_stats_as_nested_dict",
     "memory_summary",
     "reset_accumulated_memory_stats",
     "reset_fallback_stats",

@@ -102,3 +102,19 @@ def get_device_capability(device=None) -> tuple[int, int]:
 def synchronize(device=None) -> None:
     """Waits for all streams of the device, and raises errors that kernels reported."""
     _C.synchronize(_index(device))
+
+
+def can_device_access_peer(device, peer_device) -> bool:
+    """Whether kernels on one device may read the other's memory: in OpenCL, only its own.
+
+    Copies between any two devices work nevertheless, through the host.
+    """
+    return _index(device, optional=False) == _index(peer_device, optional=False)
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether bfloat16 tensors work: always, stored in 16 bits and computed in float32.
+
+    With including_emulation=False, whether the arithmetic is native: OpenCL has none.
+    """
+    return including_emulation

@@ -16,6 +16,18 @@ def memory_stats(device=None) -> dict[str, int]:
     return torch.accelerator.memory.memory_stats(_accelerator_device(device))
 
 
+def memory_stats_as_nested_dict(device=None) -> dict:
+    """memory_stats() as dictionaries in dictionaries: ["allocated_bytes"]["all"]["current"]."""
+    nested: dict = {}
+    for key, value in memory_stats(device).items():
+        *path, last = key.split(".")
+        place = nested
+        for name in path:
+            place = place.setdefault(name, {})
+        place[last] = value
+    return nested
+
+
 def _stat(device, key) -> int:
     return memory_stats(device).get(key, 0)
 

@@ -50,7 +50,7 @@ def set_stream(stream: torch.Stream | None) -> None:
         torch.accelerator.set_stream(stream)
 
 
-class stream:
+class StreamContext:
     """Context manager that makes a stream, and its device, current; None does nothing."""
 
     def __init__(self, stream: torch.Stream | None):
@@ -65,6 +65,11 @@ class stream:
         if self.stream is not None:
             self.stream.__exit__(*exc_info)
         return False
+
+
+def stream(stream: torch.Stream | None) -> StreamContext:
+    """`with torch.ocl.stream(s):` makes the stream, and its device, current."""
+    return StreamContext(stream)
 
 
 # Number of the device type PrivateUse1, whose name is "ocl" only after this module was imported.

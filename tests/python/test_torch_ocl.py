@@ -1,0 +1,107 @@
+"""torch.ocl beside torch.cuda: names, signatures, and the methods that the renamed backend gets."""
+
+import inspect
+
+import pytest
+import torch
+from torch.nn.utils.rnn import pack_sequence
+
+# What torch.cuda has and torch.ocl has not, by reason.
+ELSEWHERE = {
+    "NVIDIA's own": [
+        "CUDAGraph CUDAPluggableAllocator CudaError GreenContext MemPool PYTORCH_RELEASES_CODE_CC",
+        "DEVICE_REQUIREMENT DeferredCudaCallError caching_allocator_alloc caching_allocator_delete",
+        "caching_allocator_disabled caching_allocator_enable change_current_allocator",
+        "check_error clock_rate cudaStatus cudart current_blas_handle current_solver_handle",
+        "device_memory_used gds get_allocator_backend get_arch_list get_gencode_flags",
+        "green_contexts has_half has_magma ipc_collect is_tf32_supported jiterator",
+        "list_gpu_processes memory_usage nccl nvtx power_draw temperature tunable use_mem_pool",
+        "utilization sparse profiler get_stream_from_external ExternalStream",
+        "get_sync_debug_mode set_sync_debug_mode AcceleratorError",
+    ],
+    "deprecated there": ["max_memory_cached memory_cached reset_max_memory_cached"],
+    "not yet here": [
+        "amp graph graphs graph_pool_handle is_current_stream_capturing make_graphed_callables",
+        "memory_snapshot host_memory_stats host_memory_stats_as_nested_dict",
+        "reset_accumulated_host_memory_stats reset_peak_host_memory_stats",
+        "get_per_process_memory_fraction",
+    ],
+}
+
+
+def public_names(module):
+    """Functions and classes, without typed tensors, imported modules and helpers of typing."""
+    skipped = ("Tensor", "Storage")
+    helpers = {"Any", "Callable", "Device", "NewType", "Optional", "cast", "classproperty"}
+    return {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and callable(value)
+        and not name.endswith(skipped)
+        and name not in helpers | {"lru_cache"}
+    }
+
+
+def test_every_function_of_torch_cuda_is_here_or_named():
+    known = {name for lines in ELSEWHERE.values() for line in lines for name in line.split()}
+    assert public_names(torch.cuda) - public_names(torch.ocl) - known == set()
+    assert known & public_names(torch.ocl) == set(), "no longer missing"
+
+
+# Arguments that mean nothing to OpenCL.
+DROPPED = {
+    "Event": {"external"},
+    "memory_summary": {"abbreviated"},
+    "set_per_process_memory_fraction": set(),
+}
+
+
+@pytest.mark.parametrize("name", sorted(public_names(torch.cuda) & public_names(torch.ocl)))
+def test_arguments_as_in_torch_cuda(name):
+    theirs, ours = getattr(torch.cuda, name), getattr(torch.ocl, name)
+    if inspect.isclass(theirs) and not inspect.isfunction(theirs.__new__):
+        pytest.skip("no Python signature")
+    try:
+        wanted = inspect.signature(theirs).parameters
+    except ValueError:
+        pytest.skip("no Python signature")
+    offered = inspect.signature(ours).parameters
+    free = any(p.kind is p.VAR_KEYWORD for p in offered.values())
+    missing = set(wanted) - set(offered) - DROPPED.get(name, set()) - {"kwargs", "args"}
+    assert not missing or free, missing
+
+
+def test_renamed_methods(device):
+    """What torch.utils.generate_methods_for_privateuse1_backend gives."""
+    index = torch.device(device).index
+    x = torch.arange(6.0)
+    assert x.ocl(index).device == torch.device(device) and x.ocl(index).is_ocl and not x.is_ocl
+    assert x.ocl(index, non_blocking=True).tolist() == x.tolist()
+    module = torch.nn.Linear(3, 2).ocl(index)
+    assert all(p.is_ocl for p in module.parameters())
+    packed = pack_sequence([torch.ones(3), torch.zeros(2)]).ocl(index)
+    assert packed.is_ocl and packed.data.device == torch.device(device)
+    assert packed.cpu().data.tolist() == [1, 0, 1, 0, 1]
+    storage = x.untyped_storage().ocl(index)
+    assert storage.is_ocl and storage.device == torch.device(device)
+    assert storage.cpu().tolist() == x.untyped_storage().tolist()
+    typed = x.storage().ocl(index)
+    assert typed.is_ocl and typed.dtype == torch.float32
+
+
+def test_quantized_storage_is_refused(device):
+    x = torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8)
+    with pytest.raises(RuntimeError, match="quint8 dtype is not supported by this backend"):
+        x.storage().ocl(torch.device(device).index)
+
+
+def test_memory_and_peers(device):
+    nested = torch.ocl.memory_stats_as_nested_dict(device)
+    flat = torch.ocl.memory_stats(device)
+    assert nested["allocated_bytes"]["all"]["current"] == flat["allocated_bytes.all.current"]
+    assert torch.ocl.can_device_access_peer(device, device)
+    if torch.ocl.device_count() > 1:
+        assert not torch.ocl.can_device_access_peer(0, 1)
+    assert torch.ocl.is_bf16_supported() and not torch.ocl.is_bf16_supported(False)
+    assert torch.ocl.OutOfMemoryError is torch.OutOfMemoryError
