@@ -36,7 +36,8 @@ OCL_POINTWISE("xlogy", xlogy_stub, "IS_NAN(b) ? b : a == C(0) ? C(0) : a * log(b
 OCL_POINTWISE("special_xlog1py", xlog1py_stub, "IS_NAN(b) ? b : a == C(0) ? C(0) : a * log1p(b)")
 OCL_POINTWISE("logaddexp", logaddexp_stub,
               "a == b ? a + L(0.693147180559945309) "
-              ": MAX(a, b) + log1p(exp(-fabs(a - b)))")
+              ": MAX(a, b) + log1p(exp(-fabs(a - b)))",
+              "c_logaddexp(a, b)")
 OCL_POINTWISE("logaddexp2", logaddexp2_stub,
               "a == b ? a + C(1) "
               ": MAX(a, b) + log1p(exp2(-fabs(a - b))) * L(1.44269504088896341)")
@@ -114,7 +115,7 @@ OCL_POINTWISE("signbit", signbit_stub, "FLAG(SIGNBIT(a))")
 OCL_POINTWISE("angle", angle_stub, "IS_NAN(a) ? a : a < C(0) ? L(3.14159265358979324) : C(0)",
               "COMPLEX(c_angle(a), 0)")
 OCL_POINTWISE("conj_physical", conj_physical_stub, "a", "CONJ(a)")
-OCL_POINTWISE("sinc", sinc_stub, "sinc(a)")
+OCL_POINTWISE("sinc", sinc_stub, "sinc(a)", "c_sinc(a)")
 OCL_POINTWISE("logit", logit_stub, "logit(a, C(s0))")
 
 // ---- activations and losses
@@ -129,10 +130,10 @@ OCL_POINTWISE("leaky_relu_backward", leaky_relu_backward_stub, "a > C(0) ? b : b
 OCL_POINTWISE("elu", elu_stub, "a > C(0) ? a * s1 : expm1(a * s2) * (s0 * s1)")
 OCL_POINTWISE("silu", silu_stub, "a / (C(1) + exp(-a))", "c_mul(a, c_sigmoid(a))")
 OCL_POINTWISE("silu_backward", silu_backward_stub, "silu_backward(a, b)")
-OCL_POINTWISE("elu_backward", elu_backward_stub,
-              "b > C(0) ? a * s1 "
-              ": s3 != 0 ? a * s2 * (b + s0 * s1) : a * s2 * s0 * s1 * exp(b * s2)")
-OCL_POINTWISE("mish", mish_stub, "a * tanh(log1p(exp(a)))")
+OCL_POINTWISE(
+    "elu_backward", elu_backward_stub,
+    "b > C(0) ? a * s1 : s3 != 0 ? a * s2 * (b + s0 * s1) : a * s2 * s0 * s1 * exp(b * s2)")
+OCL_POINTWISE("mish", mish_stub, "a * tanh_softplus(a)")
 OCL_POINTWISE("mish_backward", mish_backward_stub, "mish_backward(a, b)")
 OCL_POINTWISE("glu", glu_stub, "a * sigmoid(b)")
 OCL_POINTWISE("glu_jvp", glu_jvp_stub, "c * sigmoid(b) + a * (d - sigmoid(b) * d)")
@@ -146,11 +147,11 @@ OCL_POINTWISE("hardsigmoid_backward", hardsigmoid_backward_stub,
               "((b > C(-3)) & (b < C(3))) ? a / C(6) : C(0)")
 OCL_POINTWISE("hardswish", hardswish_stub, "a * MIN(MAX(a + C(3), C(0)), C(6)) / C(6)")
 OCL_POINTWISE("hardswish_backward", hardswish_backward_stub,
-              "b <= C(-3) ? C(0) : b < C(3) ? a * (b / C(3) + L(0.5)) : a")
+              "b <= C(-3) ? C(0) : b >= C(3) ? a : a * (b / C(3) + L(0.5))")
 OCL_POINTWISE("hardshrink", hardshrink_stub, "((a >= C(-s0)) & (a <= C(s0))) ? C(0) : a")
 OCL_POINTWISE("softshrink", softshrink_stub, "a > C(s0) ? a - s0 : a < C(-s0) ? a + s0 : a * C(0)")
 OCL_POINTWISE("hardshrink_backward,softshrink_backward", shrink_backward_stub,
-              "((b >= C(-s0)) & (b <= C(s0))) ? C(0) : a")
+              "((b < C(-s0)) | (b > C(s0))) ? a : C(0)")
 OCL_POINTWISE("hardtanh_backward", hardtanh_backward_stub, "((b > C(s0)) & (b < C(s1))) ? a : C(0)")
 OCL_POINTWISE("mse_loss", mse_stub, "SQUARE(a - b)")
 OCL_POINTWISE("mse_loss_backward", mse_backward_stub, "s0 * (a - b) * c")
@@ -158,12 +159,14 @@ OCL_POINTWISE("smooth_l1_loss", smooth_l1_stub,
               "fabs(a - b) < C(s0) "
               "? L(0.5) * SQUARE(a - b) / C(s0) : fabs(a - b) - L(0.5) * s0")
 OCL_POINTWISE("smooth_l1_loss_backward", smooth_l1_backward_stub,
-              "fabs(a - b) < C(s1) ? s0 * (a - b) * c / C(s1) : SIGN(a - b) * s0 * c")
+              "a - b <= C(-s1) ? -s0 * c : a - b >= C(s1) ? s0 * c "
+              ": DIV(s0 * (a - b) * c, C(s1))")
 OCL_POINTWISE("huber_loss", huber_stub,
               "fabs(a - b) <= C(s0) "
               "? L(0.5) * SQUARE(a - b) : s0 * (fabs(a - b) - L(0.5) * s0)")
 OCL_POINTWISE("huber_loss_backward", huber_backward_stub,
-              "fabs(a - b) < C(s1) ? s0 * (a - b) * c : SIGN(a - b) * s0 * c * s1")
+              "a - b <= C(-s1) ? -s0 * s1 * c "
+              ": a - b >= C(s1) ? s0 * s1 * c : s0 * (a - b) * c")
 
 // ---- special functions
 OCL_POINTWISE("lgamma", lgamma_stub, "lgamma(a)")
