@@ -56,8 +56,8 @@ constexpr PointwiseOp kComplex{"complex", nullptr, "COMPLEX(a.x, b.x)"};
 constexpr PointwiseOp kPolar{"polar", nullptr, "c_polar(a.x, b.x)"};
 constexpr PointwiseOp kNextAfter{"nextafter", "nextafter(a, b)"};
 constexpr PointwiseOp kNextAfterBfloat16{"nextafter_bf16", "nextafter_bf16(a, b)"};
-constexpr PointwiseOp kFrexpMantissa{"frexp_mantissa", "frexp_mantissa(a)"};
-constexpr PointwiseOp kFrexpExponent{"frexp_exponent", "frexp_exponent(a)"};
+constexpr PointwiseOp kFrexpMantissa{"frexp_mantissa", "frexp_mantissa(a)", nullptr, "number"};
+constexpr PointwiseOp kFrexpExponent{"frexp_exponent", "frexp_exponent(a)", nullptr, "number"};
 constexpr PointwiseOp kPreluGradSelf{"prelu_grad_self", "a > C(0) ? c : b * c"};
 constexpr PointwiseOp kPreluGradWeight{"prelu_grad_weight", "a > C(0) ? C(0) : a * c"};
 
@@ -145,7 +145,7 @@ OCL_STUB("nan_to_num", nan_to_num_stub, &ocl::nan_to_num)
 OCL_STUB("nextafter", nextafter_stub, &ocl::nextafter)
 OCL_STUB("frexp", frexp_stub, &ocl::frexp)
 OCL_STUB("_prelu_kernel_backward", prelu_backward_stub, &ocl::prelu_backward)
-OCL_SHARED("relu,zero_,rsub.Tensor,isnan,hardtanh");
+OCL_SHARED("relu,zero_,rsub.Tensor,isnan,hardtanh,mvlgamma");
 OCL_COMPLEX("fill_,zero_,where.self,complex,polar,nan_to_num,rsub.Tensor,isnan");
 
 }  // namespace at::native

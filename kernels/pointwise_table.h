@@ -73,8 +73,8 @@ OCL_POINTWISE("bitwise_left_shift,__lshift__,__ilshift__", lshift_stub,
               "SHIFTS_OUT(b) ? C(0) : a << b")
 OCL_POINTWISE("bitwise_right_shift,__rshift__,__irshift__", rshift_stub,
               "a >> (SHIFTS_OUT(b) ? C(BITS - 1) : b)")
-OCL_SPECIAL("gcd", gcd_stub, "integer", "gcd(a, b)")
-OCL_SPECIAL("lcm", lcm_stub, "integer", "lcm(a, b)")
+OCL_SPECIAL("gcd", gcd_stub, "number", "gcd(a, b)")
+OCL_SPECIAL("lcm", lcm_stub, "number", "lcm(a, b)")
 
 // ---- unary
 OCL_POINTWISE("abs", abs_stub, "ABS(a)", "COMPLEX(c_abs(a), 0)")

@@ -25,6 +25,9 @@ SPECIAL.append(float("nan"))
 # CPU's vector and scalar code differ at NaN.
 NAN_IS_OPEN = ["elu_backward", "hardswish_backward"]
 
+# Its CPU result for integers is not that of its formula.
+FLOATS_ONLY = ["smooth_l1_loss_backward"]
+
 every_operator = pytest.mark.parametrize("name", operators())
 
 
@@ -62,6 +65,8 @@ def test_types(operator_device, name):
     compared = 0
     for dtype in TYPES:
         tensors = [make((41,), dtype, i) for i in range(case.inputs)]
+        if name in FLOATS_ONLY and not dtype.is_floating_point:
+            continue
         expected = compare(case, tensors, operator_device)
         if expected is None:
             continue
