@@ -59,6 +59,7 @@ Batch::Batch(const TensorLists& lists)
   ends_at_ =
       numbers_at_ + (lists.numbers.empty() ? 0 : c10::elementSize(lists.compute) * capacity_);
   table_bytes_ = (ends_at_ + 4 * capacity_ + 7) / 8 * 8;
+  clear();
 }
 
 std::optional<uint64_t> Batch::place(const at::Tensor& tensor) {
@@ -102,7 +103,10 @@ bool Batch::add(size_t index) {
   return true;
 }
 
-void Batch::clear() { tensors_ = chunks_ = buffers_ = elements_ = 0; }
+void Batch::clear() {
+  tensors_ = chunks_ = buffers_ = elements_ = 0;
+  std::fill_n(column<uint32_t>(ends_at_), capacity_, UINT32_MAX);
+}
 
 size_t Batch::per_task() const {
   if (lists_.device.family() == KernelFamily::kGpu) return 1;

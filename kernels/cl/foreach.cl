@@ -45,6 +45,7 @@
   WRITE_OUT(WRITE, result)
 
 CHUNKED __kernel void KERNEL(TABLE_PARAMS, const T number ELEMENT_PARAM) {
+  OPEN_TABLE
   FOR_CHUNKS(k) {
     FIND_CHUNK(k)
     POINTER(0)

@@ -17,7 +17,7 @@ inline T all_lanes(const V value) {
 #define IS_FIRST 1
 #else
 #define SCRATCH __local T scratch[GROUP];
-// Merges the values of the group's work-items; the first one gets the result.
+// Merges the values of the group's work-items. Once in a kernel: nothing protects the result.
 inline T all_items(const T value, __local T *scratch) {
   const uint item = get_local_id(0);
   scratch[item] = value;
@@ -25,6 +25,7 @@ inline T all_items(const T value, __local T *scratch) {
     barrier(CLK_LOCAL_MEM_FENCE);
     if (item < half_size) scratch[item] = MERGE(scratch[item], scratch[item + half_size]);
   }
+  barrier(CLK_LOCAL_MEM_FENCE);
   return scratch[0];
 }
 #define ALL(value) all_items(value, scratch)
@@ -34,6 +35,7 @@ inline T all_items(const T value, __local T *scratch) {
 #define APPLY(READ, WRITE) READ(0, a) acc = STEP(acc, a);
 
 CHUNKED __kernel void norm_chunks(TABLE_PARAMS, TENSOR(partial)) {
+  OPEN_TABLE
   SCRATCH
   FOR_CHUNKS(k) {
     FIND_CHUNK(k)
@@ -46,6 +48,7 @@ CHUNKED __kernel void norm_chunks(TABLE_PARAMS, TENSOR(partial)) {
 }
 
 CHUNKED __kernel void norm_tensors(TABLE_PARAMS, CTENSOR(partial)) {
+  OPEN_TABLE
   SCRATCH
   const uint t = get_group_id(0);
   T acc = 0;

@@ -13,6 +13,7 @@
 
 CHUNKED __kernel void KERNEL(OPTIMIZER_PARAMS, const T lr_decay, const T weight_decay,
                              const T eps) {
+  OPEN_TABLE
   RETURN_IF_INF
   const T rate = LR_HERE;
   FOR_CHUNKS(k) {

@@ -40,6 +40,7 @@
 CHUNKED __kernel void KERNEL(OPTIMIZER_PARAMS, const T beta1, const T beta2,
                              const T weight_decay, const T eps, const T log_beta1,
                              const T log_beta2) {
+  OPEN_TABLE
   RETURN_IF_INF
   const T rate = LR_HERE;
   FOR_CHUNKS(k) {

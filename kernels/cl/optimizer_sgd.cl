@@ -33,6 +33,7 @@
 
 CHUNKED __kernel void KERNEL(OPTIMIZER_PARAMS, const T weight_decay, const T momentum,
                              const T dampening) {
+  OPEN_TABLE
   RETURN_IF_INF
   const T rate = LR_HERE;
   FOR_CHUNKS(k) {
