@@ -29,10 +29,21 @@ Table& table() {
 }
 
 struct LaunchRecord {
-  const Kernel* last = nullptr;
+  const std::string* last = nullptr;
   uint64_t count = 0;
 };
 thread_local LaunchRecord record;
+
+void count_launch(Stream& stream, const std::string& name) {
+  static const bool blocking = environment_flag("OCL_LAUNCH_BLOCKING");
+  record.last = &name;
+  ++record.count;
+  if (C10_UNLIKELY(blocking)) {
+    stream.finish();
+  } else {
+    stream.submitted();
+  }
+}
 
 }  // namespace
 
@@ -72,7 +83,6 @@ Arguments& Arguments::add_bytes(const void* data, size_t size) {
 }
 
 void Arguments::enqueue(const Range& global, const Range& local) {
-  static const bool blocking = environment_flag("OCL_LAUNCH_BLOCKING");
   const size_t global_size[] = {global.x, global.y, global.z};
   const size_t local_size[] = {local.x, local.y, local.z};
   const bool alone =
@@ -87,23 +97,26 @@ void Arguments::enqueue(const Range& global, const Range& local) {
               global.z, " and local size ", local.x, "x", local.y, "x", local.z),
           "clEnqueueNDRangeKernel");
   }
-  record.last = &kernel_;
-  ++record.count;
   if (alone) drain(stream_.device().index());
   if (C10_UNLIKELY(!kernel_.launched)) {
     kernel_.launched = true;
     mark_launched(*kernel_.program);
   }
-  if (C10_UNLIKELY(blocking)) {
-    stream_.finish();
-  } else {
-    stream_.submitted();
-  }
+  count_launch(stream_, kernel_.name);
+}
+
+void launch_library(Stream& stream, const std::string& name, c10::function_ref<void()> enqueue) {
+  // Which of its kernels a library launches for the first time is not known.
+  const bool alone = stream.device().parameters().first_launch_alone;
+  if (alone) drain(stream.device().index());
+  enqueue();
+  if (alone) drain(stream.device().index());
+  count_launch(stream, name);
 }
 
 const std::string& last_kernel() {
   static const std::string none;
-  return record.last ? record.last->name : none;
+  return record.last ? *record.last : none;
 }
 
 uint64_t launch_count() { return record.count; }

@@ -7,6 +7,8 @@
 //   launch(stream, kernel, {tasks}, {1}, BufferView, BufferView, float{2}, int64_t{n});
 #pragma once
 
+#include <c10/util/FunctionRef.h>
+
 #include <array>
 #include <type_traits>
 
@@ -73,6 +75,10 @@ void launch(Stream& stream, const Kernel& kernel, const Range& global, const Ran
   (arguments.add(args), ...);
   arguments.enqueue(global, local);
 }
+
+// Runs a library's routine that enqueues kernels of its own on the stream. Counts as one launch;
+// `name` must stay where it is.
+void launch_library(Stream& stream, const std::string& name, c10::function_ref<void()> enqueue);
 
 // Name of the kernel that this thread launched last, and how many it has launched; for tests that
 // assert which kernel ran.

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include "backend/error.h"
+#include "kernels/clblast.h"
 #include "kernels/dtype.h"
 #include "kernels/tensors.h"
 
@@ -84,7 +85,36 @@ uint64_t pack_flags(const Problem& p) {
   return uint64_t{p.a.transposed} << 2 | uint64_t{p.b.transposed} << 1 | uint64_t{p.has_c};
 }
 
+BlasMatrix blas_matrix(const Operand& operand) {
+  return {view(operand.tensor), operand.transposed, operand.ld, operand.batch};
+}
+
+// False where CLBlast is not there, or cannot do it.
+bool run_clblast(const Problem& p) {
+  if (p.k == 0 || !clblast_has(p.type)) return false;
+  const int64_t out_ld = p.m == 1 ? p.n : p.out.stride(-2);
+  const BlasProduct product{p.type,
+                            p.m,
+                            p.n,
+                            p.k,
+                            p.batches,
+                            blas_matrix(p.a),
+                            blas_matrix(p.b),
+                            {view(p.out), false, out_ld, batch_stride(p.out)},
+                            p.alpha,
+                            p.has_c ? p.beta : c10::Scalar(0)};
+  if (!clblast_accepts(product)) return false;
+  // CLBlast adds to what it overwrites.
+  if (p.has_c && !(p.c.is_alias_of(p.out) && p.c.const_data_ptr() == p.out.const_data_ptr() &&
+                   p.c.strides() == p.out.strides())) {
+    p.out.copy_(p.c);
+  }
+  clblast_gemm(p.stream, product);
+  return true;
+}
+
 void run_gpu(const Problem& p) {
+  if (run_clblast(p)) return;
   constexpr int kTile = 64, kDepth = 16, kSide = 16;
   static const char site = 0;
   const KernelKey key{reinterpret_cast<uint64_t>(&site),

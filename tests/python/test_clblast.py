@@ -1,0 +1,113 @@
+"""Matrix products of the GPU family: by CLBlast where it is installed, else by our own kernel."""
+
+import ctypes.util
+import os
+
+import pytest
+import torch
+from support import output_of
+
+installed = pytest.mark.skipif(
+    not ctypes.util.find_library("clblast"), reason="CLBlast is not installed (libclblast1)"
+)
+
+PRODUCTS = """
+    import torch
+    from torch_ocl import _C
+
+    torch.manual_seed(0)
+    device, ran = "ocl", []
+
+    def check(operator, *arguments, out=None, **numbers):
+        expected = operator(*arguments, **numbers)
+        mine = [move(t) for t in arguments]
+        if out is not None:
+            numbers["out"] = out.to(device).t()
+        actual = operator(*mine, **numbers)
+        torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-4)
+        ran.append(_C.last_kernel())
+
+    def move(t):
+        # The same strides and offset on the device.
+        base = torch.as_strided(t, (t.untyped_storage().nbytes() // t.element_size(),), (1,), 0)
+        return torch.as_strided(base.to(device), t.shape, t.stride(), t.storage_offset())
+
+    def make(*shape):
+        return torch.randn(shape, dtype=dtype)
+
+    fp64 = torch.ocl.get_device_properties(0).has_fp64
+    for dtype in [torch.float32] + [torch.float64] * fp64:
+        for m, n, k in [(1, 1, 1), (5, 7, 3), (33, 65, 17), (130, 1, 70)]:
+            check(torch.mm, make(m, k), make(k, n))
+            check(torch.mm, make(k, m).t(), make(n, k).t())
+            check(torch.mm, make(m + 2, k + 3)[2:, 3:], make(k + 1, n + 5)[1:, :n])
+            check(torch.mm, make(m, k), make(k, n), out=make(n, m))
+            for shape in [(n,), (m, 1), (m, n)]:
+                check(torch.addmm, make(*shape), make(m, k), make(k, n), beta=0.5, alpha=2)
+            check(torch.bmm, make(3, m, k), make(3, k, n))
+            check(torch.bmm, make(3, k, m).mT, make(4, k, n)[1:])
+            check(torch.bmm, make(m, k).expand(3, m, k), make(3, k, n))
+            check(torch.baddbmm, make(3, 1, n), make(3, m, k), make(3, k, n), beta=2)
+
+    x, y = torch.randn(8, 8), torch.randn(8, 8)
+    z = x.to(device)
+    z.addmm_(y.to(device), y.to(device), beta=3)
+    torch.testing.assert_close(z.cpu(), 3 * x + y @ y)
+    out = torch.full((8, 8), float("nan"), device=device)
+    torch.mm(z, z, out=out)
+    assert not (out != out).any().item()
+    print(*sorted(set(ran)))
+"""
+
+OTHERS = """
+    import torch
+    from torch_ocl import _C
+
+    def check(a, b):
+        torch.testing.assert_close((a.to("ocl") @ b.to("ocl")).cpu(), a @ b, rtol=1e-2, atol=1e-2)
+        assert _C.last_kernel() == "gemm", _C.last_kernel()
+
+    check(torch.randn(9, 8).half(), torch.randn(8, 7).half())
+    check(torch.arange(12).view(3, 4), torch.arange(8).view(4, 2))
+    overlapping = torch.arange(10.0).to("ocl").as_strided((4, 5), (1, 1))
+    expected = overlapping.cpu() @ torch.eye(5)
+    assert torch.equal((overlapping @ torch.eye(5).to("ocl")).cpu(), expected)
+    assert _C.last_kernel() == "gemm"
+"""
+
+
+@pytest.mark.sample
+@installed
+def test_products():
+    printed = output_of(PRODUCTS, OCL_KERNEL_FAMILY="gpu", OCL_CLBLAST=None)
+    assert printed == "clblast_gemm clblast_gemm_batched"
+
+
+@installed
+def test_what_it_does_not_take():
+    output_of(OTHERS, OCL_KERNEL_FAMILY="gpu", OCL_CLBLAST=None)
+
+
+def test_switched_off():
+    printed = output_of(PRODUCTS, OCL_KERNEL_FAMILY="gpu", OCL_CLBLAST="0")
+    assert printed == "gemm"
+
+
+def test_without_the_library(tmp_path):
+    for name in ("libclblast.so", "libclblast.so.1"):
+        (tmp_path / name).touch()
+    path = os.pathsep.join([str(tmp_path), os.environ.get("LD_LIBRARY_PATH", "")])
+    printed = output_of(
+        PRODUCTS, OCL_KERNEL_FAMILY="gpu", OCL_CLBLAST=None, LD_LIBRARY_PATH=path.rstrip(":")
+    )
+    assert printed == "gemm"
+
+
+def test_cpu_devices_have_their_own(device):
+    if torch.ocl.get_device_properties(device).kernel_family == "gpu":
+        pytest.skip("the GPU family is in use")
+    from torch_ocl import _C
+
+    a = torch.randn(20, 20, device=device)
+    a @ a
+    assert _C.last_kernel() == "gemm"
