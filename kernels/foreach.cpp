@@ -9,8 +9,9 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kOtherArguments = 160;  // bytes of the arguments beside buffers and table
-constexpr size_t kChunk = 4096;          // elements; for a work-group, or a part of a task
+constexpr size_t kLeastParameters = 1024;  // bytes that every device has for arguments
+constexpr size_t kOtherArguments = 160;    // bytes of the arguments beside buffers and table
+constexpr size_t kChunk = 4096;            // elements; for a work-group, or a part of a task
 constexpr size_t kMaxTensors = 128;
 
 size_t bytes_per_tensor(const TensorLists& lists) {
@@ -21,7 +22,10 @@ size_t bytes_per_tensor(const TensorLists& lists) {
 }  // namespace
 
 size_t TensorLists::capacity() const {
-  const size_t limit = device.properties().max_parameter_size;
+  // A GPU's work-groups look at the whole table.
+  const size_t limit = device.family() == KernelFamily::kGpu
+                           ? kLeastParameters
+                           : device.properties().max_parameter_size;
   const size_t fixed = Batch::kBuffers * sizeof(cl_mem) + kOtherArguments;
   const size_t bytes = std::min(limit - fixed, Batch::kMaxTableBytes);
   return std::min(kMaxTensors, bytes / bytes_per_tensor(*this) / 2 * 2);
@@ -49,6 +53,9 @@ Defines TensorLists::defines() const {
     defines.set(str("DT", i), dtype_name(lists[i][0].scalar_type()));
   }
   if (!numbers.empty()) defines.set("NUMBERS", 1);
+  if (device.properties().platform == "rusticl" && device.properties().type == "cpu") {
+    defines.set("COPY_TABLE", 1);
+  }
   return defines;
 }
 

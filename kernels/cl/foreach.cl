@@ -11,7 +11,7 @@
 #else
 #define ELEMENT_PARAM
 #ifdef NUMBERS
-#define VALUE_HERE table.number[t]
+#define VALUE_HERE here.number
 #else
 #define VALUE_HERE number
 #endif

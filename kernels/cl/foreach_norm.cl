@@ -51,13 +51,25 @@ CHUNKED __kernel void norm_tensors(TABLE_PARAMS, CTENSOR(partial)) {
   OPEN_TABLE
   SCRATCH
   const uint t = get_group_id(0);
-  T acc = 0;
-  for (uint k = (t > 0 ? table.end[t - 1] : 0) + get_local_id(0); k < table.end[t];
-       k += get_local_size(0)) {
-    acc = MERGE(acc, CPTR(T, partial)[k]);
+#ifdef TASKS
+  uint k = t > 0 ? table.end[t - 1] : 0;
+  const uint end = table.end[t];
+  const ulong place = table.place[TENSORS + t];
+#else
+  uint k = 0, end = table.end[0];
+  ulong place = table.place[TENSORS];
+#pragma unroll
+  for (int i = 1; i < TENSORS; ++i) {
+    k = i == t ? table.end[i - 1] : k;
+    end = i == t ? table.end[i] : end;
+    place = i == t ? table.place[TENSORS + i] : place;
   }
+#endif
+  T acc = 0;
+  for (k += get_local_id(0); k < end; k += get_local_size(0))
+    acc = MERGE(acc, CPTR(T, partial)[k]);
 #ifndef TASKS
   acc = ALL(acc);
 #endif
-  if (IS_FIRST) STORE(DT1, (__global MEM(DT1) *)LIST(1), 0, FINISH(acc));
+  if (IS_FIRST) STORE(DT1, (__global MEM(DT1) *)locate(place, BUFFER_NAMES), 0, FINISH(acc));
 }
