@@ -13,7 +13,8 @@ constexpr int kMaxOperands = kMaxInputs + 1;
 constexpr int kMaxDims = 16;  // after neighbouring dimensions were joined, as on CUDA
 constexpr int kMaxScalars = 4;
 
-enum Step : uint64_t { kZero, kOne, kAny, kValue };
+// The numbers that cl/pointwise.clh knows.
+enum Step : uint64_t { kZero, kOne, kAny, kValue, kAbsent };
 
 // Mirrors Geometry of cl/pointwise.clh, whose size depends on the number of dimensions.
 struct Geometry {
@@ -74,10 +75,6 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
     plan.steps[i] = step_of(iter, i);
     // A number is converted on the host: a Python float counts as float64.
     if (plan.steps[i] != kValue) check_device_has(where, iter.dtype(i), op.name);
-    // The fourth and fifth operand have one form only.
-    if (i > 3 && where.family() == KernelFamily::kCpu && plan.steps[i] != kValue) {
-      plan.steps[i] = kAny;
-    }
   }
   if (one_at_a_time(plan)) {
     plan.width = 1;
@@ -108,7 +105,6 @@ KernelKey make_key(const Plan& plan) {
 
 KernelSource make_source(const Plan& plan) {
   const bool cpu = plan.device.family() == KernelFamily::kCpu;
-  static constexpr std::array kSteps{"STEP_ZERO", "STEP_ONE", "STEP_ANY", "STEP_VALUE"};
   std::string name(plan.op.name);
   if (plan.ndim > 1) name += "_strided";
   for (int i = plan.iter.ntensors() - 1; i >= 0; --i) {
@@ -120,12 +116,11 @@ KernelSource make_source(const Plan& plan) {
       .set("NDIM", plan.ndim)
       .set("INPUTS", plan.inputs())
       .set("OUT", dtype_name(plan.iter.dtype(0)))
-      // The GPU skeleton pastes the step's number.
-      .set("STEP_OUT", cpu ? kSteps[plan.steps[0]] : std::to_string(plan.steps[0]));
-  for (int i = 0; i < plan.inputs(); ++i) {
-    const Step step = plan.steps[i + 1];
-    defines.set(str("IN", i), dtype_name(plan.iter.dtype(i + 1)))
-        .set(str("STEP", i), cpu ? kSteps[step] : std::to_string(step));
+      .set("STEP_OUT", static_cast<int64_t>(plan.steps[0]));
+  for (int i = 0; i < kMaxInputs; ++i) {
+    const bool present = i < plan.inputs();
+    if (present) defines.set(str("IN", i), dtype_name(plan.iter.dtype(i + 1)));
+    defines.set(str("STEP", i), static_cast<int64_t>(present ? plan.steps[i + 1] : kAbsent));
   }
   std::string scalars;
   for (size_t i = 0; i < plan.scalars.size(); ++i) scalars += str(", const T s", i);

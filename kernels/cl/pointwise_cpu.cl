@@ -40,94 +40,22 @@
 #define ROW_ELEMENT(k, x)                                                       \
   const V x = (V)(ELEMENT(IN##k, x##_base + x##_offset + ROW_OFFSET(k + 1), 0, 0));
 
-#if INPUTS > 0
-#if STEP0 == STEP_VALUE
-#define ROW0 const V a = (V)(a_value);
-#define FULL0
-#define PART0
-#elif STEP0 == STEP_ZERO
-#define ROW0 ROW_ELEMENT(0, a)
-#define FULL0
-#define PART0
-#elif STEP0 == STEP_ONE
-#define ROW0 ROW_POINTER(0, a, start)
-#define FULL0 FULL_ONE(0, a)
-#define PART0 PART_ONE(0, a)
-#else
-#define ROW0 ROW_POINTER(0, a, start)
-#define FULL0 FULL_ANY(0, a)
-#define PART0 PART_ANY(0, a)
-#endif
-#else
-#define ROW0
-#define FULL0
-#define PART0
-#endif
-#if INPUTS > 1
-#if STEP1 == STEP_VALUE
-#define ROW1 const V b = (V)(b_value);
-#define FULL1
-#define PART1
-#elif STEP1 == STEP_ZERO
-#define ROW1 ROW_ELEMENT(1, b)
-#define FULL1
-#define PART1
-#elif STEP1 == STEP_ONE
-#define ROW1 ROW_POINTER(1, b, start)
-#define FULL1 FULL_ONE(1, b)
-#define PART1 PART_ONE(1, b)
-#else
-#define ROW1 ROW_POINTER(1, b, start)
-#define FULL1 FULL_ANY(1, b)
-#define PART1 PART_ANY(1, b)
-#endif
-#else
-#define ROW1
-#define FULL1
-#define PART1
-#endif
-#if INPUTS > 2
-#if STEP2 == STEP_VALUE
-#define ROW2 const V c = (V)(c_value);
-#define FULL2
-#define PART2
-#elif STEP2 == STEP_ZERO
-#define ROW2 ROW_ELEMENT(2, c)
-#define FULL2
-#define PART2
-#elif STEP2 == STEP_ONE
-#define ROW2 ROW_POINTER(2, c, start)
-#define FULL2 FULL_ONE(2, c)
-#define PART2 PART_ONE(2, c)
-#else
-#define ROW2 ROW_POINTER(2, c, start)
-#define FULL2 FULL_ANY(2, c)
-#define PART2 PART_ANY(2, c)
-#endif
-#else
-#define ROW2
-#define FULL2
-#define PART2
-#endif
-// The fourth and fifth operand occur in few operators: one form serves them all.
-#if INPUTS > 3
-#define ROW3 ROW_POINTER(3, d, start)
-#define FULL3 FULL_ANY(3, d)
-#define PART3 PART_ANY(3, d)
-#else
-#define ROW3
-#define FULL3
-#define PART3
-#endif
-#if INPUTS > 4
-#define ROW4 ROW_POINTER(4, e, start)
-#define FULL4 FULL_ANY(4, e)
-#define PART4 PART_ANY(4, e)
-#else
-#define ROW4
-#define FULL4
-#define PART4
-#endif
+// By step: what happens once a row, for WIDTH elements, and for the last ones.
+#define ROW_0(k, x) ROW_ELEMENT(k, x)
+#define ROW_1(k, x) ROW_POINTER(k, x, start)
+#define ROW_2(k, x) ROW_POINTER(k, x, start)
+#define ROW_3(k, x) const V x = (V)(x##_value);
+#define ROW_4(k, x)
+#define FULL_0(k, x)
+#define FULL_1(k, x) FULL_ONE(k, x)
+#define FULL_2(k, x) FULL_ANY(k, x)
+#define FULL_3(k, x)
+#define FULL_4(k, x)
+#define PART_0(k, x)
+#define PART_1(k, x) PART_ONE(k, x)
+#define PART_2(k, x) PART_ANY(k, x)
+#define PART_3(k, x)
+#define PART_4(k, x)
 
 TASK __kernel void KERNEL(PARAMS, const Geometry g, const ulong inner, const ulong rows,
                           const ulong segment, const ulong per_task) {
@@ -140,10 +68,10 @@ TASK __kernel void KERNEL(PARAMS, const Geometry g, const ulong inner, const ulo
     const long count = (long)min(segment, inner - start);
     const long out_stride = STEP_OUT == STEP_ONE ? (long)sizeof(MEM(OUT)) : ROW_STRIDE(0);
     __global char *out_row = out_base + out_offset + ROW_OFFSET(0) + (long)start * out_stride;
-    ROW0 ROW1 ROW2 ROW3 ROW4
+    EACH_INPUT(ROW_)
     long i = 0;
     for (; i + WIDTH <= count; i += WIDTH) {
-      FULL0 FULL1 FULL2 FULL3 FULL4
+      EACH_INPUT(FULL_)
 #if STEP_OUT == STEP_ONE
       STOREV(OUT, (__global MEM(OUT) *)out_row, i, EXPR);
 #else
@@ -154,7 +82,7 @@ TASK __kernel void KERNEL(PARAMS, const Geometry g, const ulong inner, const ulo
 #endif
     }
     if (i < count) {
-      PART0 PART1 PART2 PART3 PART4
+      EACH_INPUT(PART_)
       VAL(OUT) lane[WIDTH];
       VSTORE(VALUE(OUT, EXPR), lane, 0);
       for (int l = 0; l < WIDTH && i + l < count; ++l)

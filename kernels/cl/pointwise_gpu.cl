@@ -26,25 +26,12 @@ inline long element_offset(INDEX n, const Geometry *g, const int operand) {
 #define OPERAND_2(k, x) OPERAND_0(k, x)
 #endif
 #define OPERAND_3(k, x) const V x = (V)(x##_value);
+#define OPERAND_4(k, x)
 
 __kernel void KERNEL(PARAMS, const Geometry g, const ulong inner) {
   const INDEX n = (INDEX)get_global_id(0);
   if (n >= (INDEX)inner) return;
-#if INPUTS > 0
-  CAT(OPERAND_, STEP0)(0, a)
-#endif
-#if INPUTS > 1
-  CAT(OPERAND_, STEP1)(1, b)
-#endif
-#if INPUTS > 2
-  CAT(OPERAND_, STEP2)(2, c)
-#endif
-#if INPUTS > 3
-  CAT(OPERAND_, STEP3)(3, d)
-#endif
-#if INPUTS > 4
-  CAT(OPERAND_, STEP4)(4, e)
-#endif
+  EACH_INPUT(OPERAND_)
 #if WIDTH > 1
   STOREV(OUT, PTR(MEM(OUT), out), n * WIDTH, EXPR);
 #else
