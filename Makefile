@@ -9,6 +9,7 @@ RUNTIME ?=
 TEST_JOBS ?= 2
 PYTEST_ARGS ?=
 DEMO_ARGS ?= --output build/demo
+MATRIX ?=
 
 VENV := .venv
 VENV_PYTHON := $(CURDIR)/$(VENV)/bin/python
@@ -21,7 +22,7 @@ CXX_FILES = $(shell find backend generator guard kernels python tests \
 PYTHON_FILES := backend generator guard kernels python tests
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-sample test-intel test-devices test-gpu-family test-wheel build wheel info lint \
+.PHONY: help demo test test-sample test-intel test-devices test-gpu-family test-matrix test-wheel build wheel info lint \
 	format intel-runtime system clean distclean
 
 help:  ## this list
@@ -43,6 +44,10 @@ test-intel:  ## all tests with only Intel's CPU runtime visible
 
 test-devices:  ## what needs two devices in one process: PoCL and Intel's runtime
 	$(MAKE) test RUNTIME=both PYTEST_ARGS="$(DEVICE_TESTS:%=tests/python/test_%.py)"
+
+test-matrix: build intel-runtime  ## runtimes x kernel families, as a table; MATRIX="--sample pocl/gpu"
+	$(MAKE) system EXTRA_PACKAGES="oclgrind mesa-opencl-icd"
+	$(VENV_PYTHON) tests/tools/test_matrix.py --jobs $(TEST_JOBS) $(MATRIX)
 
 test-gpu-family:  ## the sample with the kernels that GPUs run, on PoCL
 	OCL_KERNEL_FAMILY=gpu $(MAKE) test-sample RUNTIME=pocl

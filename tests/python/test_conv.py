@@ -17,6 +17,13 @@ CASES = [
 ]
 
 
+@pytest.mark.sample
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("case", CASES[:3], ids=str)
+def test_sample(device, case, transposed):
+    test_convolution(device, case, torch.float32, transposed)
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("case", CASES, ids=str)

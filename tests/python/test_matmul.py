@@ -24,6 +24,7 @@ def test_mm_and_addmm(device, dtype, transposed):
             torch.testing.assert_close(actual.cpu(), expected, **tolerance)
 
 
+@pytest.mark.sample
 def test_batches_and_column_major_results(device):
     a, b = torch.randn(6, 20, 30), torch.randn(6, 30, 40)
     x, y = a.to(device), b.to(device)
@@ -32,3 +33,15 @@ def test_batches_and_column_major_results(device):
     out = torch.empty(40, 20, device=device).t()
     torch.mm(x[0], y[0], out=out)
     torch.testing.assert_close(out.cpu(), a[0] @ b[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int32])
+def test_types(device, dtype):
+    """Half types are multiplied in float32 and rounded once."""
+    a, b = random_tensor((33, 20), dtype, seed=1), random_tensor((20, 17), dtype, seed=2)
+    wide = torch.int64 if dtype == torch.int32 else torch.float64
+    tolerance = {torch.float16: 1e-3, torch.bfloat16: 1e-2, torch.int32: 0}[dtype]
+    actual = a.to(device) @ b.to(device)
+    expected = a.to(wide) @ b.to(wide)
+    torch.testing.assert_close(actual.cpu().to(wide), expected, rtol=tolerance, atol=tolerance)

@@ -14,6 +14,7 @@ import sys
 import threading
 
 RUNTIMES = pathlib.Path(__file__).resolve().parents[2] / ".runtimes"
+LIBRARIES = [pathlib.Path(name) for name in ("/usr/lib", "/usr/lib64", "/usr/local/lib")]
 INSTALL = {
     "pocl": "apt install pocl-opencl-icd",
     "intel": "make intel-runtime",
@@ -32,8 +33,12 @@ def intel_library():
 
 
 def system_library(name):
+    """The library that a system package registered; removed packages may leave the .icd file."""
     icd = pathlib.Path("/etc/OpenCL/vendors") / f"{name}.icd"
-    return icd.read_text().strip() if icd.exists() else None
+    library = icd.read_text().strip() if icd.exists() else None
+    if library and any(any(folder.glob(f"**/{library}*")) for folder in LIBRARIES):
+        return library
+    return None
 
 
 def libraries():

@@ -1,0 +1,78 @@
+"""Runs the tests over OpenCL runtimes and kernel families, and prints a table.
+
+usage: test_matrix.py [--sample] [--jobs N] [ROW ...]      ROW: pocl/cpu, intel/gpu, ...
+
+Each row is a runtime and a kernel family. The two main runtimes run the whole suite with their own
+family; other rows run the tests marked "sample", as all do with --sample. Exits with 1 when a test of
+any row fails, or a runtime is missing.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROWS = [
+    f"{runtime}/{family}"
+    for runtime in ("pocl", "intel", "rusticl", "oclgrind")
+    for family in ("cpu", "gpu")
+]
+WHOLE = {"pocl/cpu", "intel/cpu"}
+COUNTS = ("passed", "skipped", "failed", "error")
+
+
+def run(row, sample, jobs):
+    """(counts by name, seconds); prints the run's own output where it failed."""
+    runtime, family = row.split("/")
+    command = [sys.executable, str(HERE / "with_runtime.py"), runtime]
+    command += [sys.executable, "-m", "pytest", "-q", "-n", str(jobs), "tests/python"]
+    if sample:
+        command += ["-m", "sample"]
+    start = time.monotonic()
+    result = subprocess.run(
+        command,
+        env={**os.environ, "OCL_KERNEL_FAMILY": family},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    summary = (result.stdout.strip().splitlines() or [""])[-1]
+    counts = {
+        name: int(n) for n, name in re.findall(r"(\d+) (passed|skipped|failed|error)", summary)
+    }
+    if result.returncode != 0:
+        counts["failed"] = max(counts.get("failed", 0), 1)
+        print(f"---- {row}\n{result.stdout[-4000:]}", file=sys.stderr)
+    return counts, time.monotonic() - start
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=", ".join(ROWS))
+    parser.add_argument("--sample", action="store_true")
+    parser.add_argument("--jobs", type=int, default=2)
+    arguments = parser.parse_args()
+    unknown = set(arguments.rows) - set(ROWS)
+    if unknown:
+        parser.error(f"no such row: {', '.join(sorted(unknown))}")
+    head = "".join(f"{name:>9}" for name in COUNTS)
+    print(f"{'runtime':<10}{'family':<8}{'tests':<8}{head}{'seconds':>9}", flush=True)
+    failed = False
+    for row in arguments.rows or ROWS:
+        sample = arguments.sample or row not in WHOLE
+        counts, seconds = run(row, sample, arguments.jobs)
+        failed = failed or bool(counts.get("failed") or counts.get("error"))
+        runtime, family = row.split("/")
+        numbers = "".join(f"{counts.get(name, 0):>9}" for name in COUNTS)
+        kind = "sample" if sample else "all"
+        print(f"{runtime:<10}{family:<8}{kind:<8}{numbers}{seconds:>9.0f}", flush=True)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
