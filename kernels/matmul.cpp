@@ -1,7 +1,10 @@
 // The matrix products of PyTorch: shapes and promotion are their meta functions' work.
 #include <ATen/ops/gelu.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/relu.h>
+#include <ATen/ops/sum.h>
 
+#include "kernels/dtype.h"
 #include "kernels/gemm.h"
 #include "kernels/registration.h"
 #include "native_functions.h"
@@ -44,5 +47,24 @@ OCL_STRUCTURED("addmv.out", addmv)
  const Tensor& out) {
   gemm(out.unsqueeze(1), mat, vec.unsqueeze(1), alpha, self.expand_as(out).unsqueeze(1), beta);
 }
+
+// A sum over all of the device; the products are kept in the type that is computed in.
+OCL_NATIVE("dot", dot);
+Tensor dot(const Tensor& self, const Tensor& tensor) {
+  TORCH_CHECK(self.dim() == 1 && tensor.dim() == 1, "1D tensors expected, but got ", self.dim(),
+              "D and ", tensor.dim(), "D tensors");
+  TORCH_CHECK(self.scalar_type() == tensor.scalar_type(),
+              "dot : expected both vectors to have same dtype, but found ", self.scalar_type(),
+              " and ", tensor.scalar_type());
+  TORCH_CHECK(self.numel() == tensor.numel(), "inconsistent tensor size, expected tensor [",
+              self.numel(), "] and src [", tensor.numel(),
+              "] to have the same number of elements, but got ", self.numel(), " and ",
+              tensor.numel(), " elements respectively");
+  const ScalarType compute = compute_type(self.scalar_type());
+  return at::sum(at::mul(self.to(compute), tensor.to(compute))).to(self.scalar_type());
+}
+
+OCL_NATIVE("vdot", vdot);
+Tensor vdot(const Tensor& self, const Tensor& other) { return dot(self, other); }
 
 }  // namespace ocl::native

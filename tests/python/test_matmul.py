@@ -45,3 +45,17 @@ def test_types(device, dtype):
     actual = a.to(device) @ b.to(device)
     expected = a.to(wide) @ b.to(wide)
     torch.testing.assert_close(actual.cpu().to(wide), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32])
+def test_dot(device, dtype):
+    a, b = (random_tensor((3000,), dtype, seed=seed, low=-1, high=1) for seed in (1, 2))
+    for operator in (torch.dot, torch.vdot):
+        actual = operator(a.to(device)[::2], b.to(device)[1500:])
+        assert actual.dtype == dtype
+        expected = operator(a.double()[::2], b.double()[1500:])
+        torch.testing.assert_close(actual.cpu().double(), expected, rtol=1e-3, atol=1e-3)
+    with pytest.raises(RuntimeError, match="inconsistent tensor size"):
+        torch.dot(a.to(device), b.to(device)[1:])
+    with pytest.raises(RuntimeError, match="1D tensors expected"):
+        torch.dot(a.to(device)[None], b.to(device))
