@@ -22,8 +22,8 @@ CXX_FILES = $(shell find backend generator guard kernels python tests \
 PYTHON_FILES := backend generator guard kernels python tests
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-sample test-intel test-devices test-gpu-family test-matrix test-wheel build wheel info lint \
-	format intel-runtime system clean distclean
+.PHONY: help demo test test-sample test-intel test-devices test-gpu-family test-matrix gpu-check \
+	test-wheel build wheel info lint format intel-runtime system clean distclean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -51,6 +51,13 @@ test-matrix: build intel-runtime  ## runtimes x kernel families, as a table; MAT
 
 test-gpu-family:  ## the sample with the kernels that GPUs run, on PoCL
 	OCL_KERNEL_FAMILY=gpu $(MAKE) test-sample RUNTIME=pocl
+
+gpu-check: build  ## compile the sample's kernels with the compilers of AMD, NVIDIA and Intel GPUs
+	VENV_PYTHON=$(VENV_PYTHON) tests/tools/gpu_compilers.sh .runtimes/compilers
+	rm -rf build/gpu_programs
+	OCL_CLBLAST=0 OCL_DUMP_DIR=$(CURDIR)/build/gpu_programs $(MAKE) test-gpu-family
+	$(VENV_PYTHON) tests/tools/gpu_check.py build/gpu_programs --compilers .runtimes/compilers \
+		$(GPU_CHECK_ARGS)
 
 build: build/build.ninja  ## the extension, in build/python, which .venv imports from
 	cmake --build build

@@ -43,3 +43,9 @@ def test_convolution(device, case, dtype, transposed):
     for expected, actual in zip(*results):
         torch.testing.assert_close(actual, expected, rtol=5e-4, atol=5e-4)
         assert actual.stride() == expected.stride()
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("transposed", [False, True])
+def test_convolution_sample(device, transposed):
+    test_convolution(device, CASES[1], torch.float32, transposed)

@@ -1,0 +1,246 @@
+"""Compiles kernels with the compilers of GPUs that are not here, and prints what they cost there.
+
+usage: gpu_check.py PROGRAMS [--compilers FOLDER] [--targets gfx803,sm_75,skl] [--json FILE]
+
+PROGRAMS is a folder of specialised programs, as OCL_DUMP_DIR writes them; --compilers the folder
+that gpu_compilers.sh has filled. Exits with 1 when a program does not compile, or when a kernel of
+those that the time goes into (HOT) spills registers to memory. A target whose compiler is missing
+is reported as absent, never as passed.
+
+AMD: vector registers, scratch bytes, waves per SIMD. NVIDIA: registers, spill bytes, and the warps
+that the registers leave room for. Intel: what the compiler warns of having spilled.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import dataclasses
+import hashlib
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+AMD = {"gfx803": "polaris10", "gfx900": "gfx900", "gfx1030": "gfx1030", "gfx1100": "gfx1100"}
+NVIDIA = ["sm_75", "sm_86", "sm_90"]  # Turing, Ampere, Hopper
+INTEL = ["skl", "dg2"]  # Gen9, Arc
+DEFAULT = ["gfx803", "gfx1100", "sm_75", "sm_90", "skl", "dg2"]
+NO_FP64 = {"dg2"}
+FP64 = re.compile(r"^#define (\w+ f64|ELEMENT_f64 1)$", re.M)
+HOT = re.compile(r"(gemm|conv|reduce|softmax)")
+CLANG = ["clang-19", "-x", "cl", "-cl-std=CL1.2", "-O3", "-nogpulib", "-w"]
+NVIDIA_REGISTERS, NVIDIA_WARPS = 65536, {"sm_75": 32, "sm_86": 48, "sm_90": 64}
+
+
+@dataclasses.dataclass
+class Kernel:
+    name: str
+    spill: int
+    registers: int | None = None
+    occupancy: int | None = None
+
+
+class CompileError(Exception):
+    pass
+
+
+def run(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    output = done.stdout + done.stderr
+    if done.returncode:
+        raise CompileError(output.strip()[-800:])
+    return output
+
+
+def linked(library):
+    return ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(library)]
+
+
+def number(pattern, text):
+    found = re.search(pattern, text)
+    return int(found[1]) if found else None
+
+
+class Compilers:
+    def __init__(self, folder):
+        unpacked = folder / "usr/lib/clc"
+        self.clc = unpacked if unpacked.is_dir() else pathlib.Path("/usr/lib/clc")
+        pip = folder / "ptxas/nvidia/cuda_nvcc/bin/ptxas"
+        self.ptxas = shutil.which("ptxas") or (str(pip) if pip.exists() else None)
+
+    def library(self, target):
+        return self.clc / (
+            f"{AMD[target]}-amdgcn-mesa-mesa3d.bc" if target in AMD else "nvptx64--nvidiacl.bc"
+        )
+
+    def has(self, target):
+        if target in INTEL:
+            return shutil.which("ocloc") is not None
+        clang = shutil.which("clang-19") and self.library(target).exists()
+        return bool(clang and (target in AMD or self.ptxas))
+
+    def compile(self, source, target):
+        """-> [Kernel]; raises CompileError."""
+        with tempfile.TemporaryDirectory() as folder:
+            if target in AMD:
+                return self.amd(source, target, f"{folder}/kernel.s")
+            if target in NVIDIA:
+                return self.nvidia(source, target, f"{folder}/kernel.ptx")
+            return self.intel(source, target, folder)
+
+    def amd(self, source, target, output):
+        library = linked(self.library(target))
+        machine = ["-target", "amdgcn-mesa-mesa3d", f"-mcpu={target}"]
+        run([*CLANG, *machine, *library, "-S", str(source), "-o", output])
+        text = pathlib.Path(output).read_text()
+        kernels = []
+        for name in re.findall(r"^\s*\.amdgpu_hsa_kernel (\w+)", text, re.M):
+            body = text.split(f"\n{name}:", 1)[1]
+            kernels.append(
+                Kernel(
+                    name,
+                    spill=number(r"; ScratchSize: (\d+)", body),
+                    registers=number(r"; NumVgprs: (\d+)", body),
+                    occupancy=number(r"; Occupancy: (\d+)", body),
+                )
+            )
+        return kernels
+
+    def nvidia(self, source, target, output):
+        library = linked(self.library(target))
+        machine = ["-target", "nvptx64-nvidia-nvcl", "-Xclang", "-target-cpu", "-Xclang", target]
+        run([*CLANG, *machine, *library, "-S", str(source), "-o", output])
+        log = run([self.ptxas, "-v", "-arch", target, output, "-o", "/dev/null"])
+        kernels = []
+        for part in log.split("Compiling entry function '")[1:]:
+            registers = number(r"Used (\d+) registers", part)
+            granted = max(8, (registers + 7) // 8 * 8)
+            warps = min(NVIDIA_WARPS[target], NVIDIA_REGISTERS // (granted * 32))
+            kernels.append(
+                Kernel(
+                    part.split("'", 1)[0],
+                    spill=number(r"(\d+) bytes spill stores", part),
+                    registers=registers,
+                    occupancy=warps,
+                )
+            )
+        return kernels
+
+    def intel(self, source, target, folder):
+        options = ["-options", "-cl-std=CL1.2", "-out_dir", folder]
+        log = run(["ocloc", "compile", "-file", str(source), "-device", target, *options])
+        if "Build succeeded" not in log:
+            raise CompileError(log.strip()[-800:])
+        # Names are macros in some sources; the binary has them, and warnings tell of spills.
+        spills = dict(re.findall(r"kernel (\w+).*?spilled around (\d+)", log))
+        return [Kernel(name, int(size)) for name, size in spills.items()] or [Kernel("", 0)]
+
+
+def distinct(folder):
+    """Programs, without those that differ in nothing but line numbers and kernel names."""
+    programs = {}
+    for path in sorted(folder.glob("*.cl")):
+        text = re.sub(r"^#(line .*|define KERNEL .*)$", "", path.read_text(), flags=re.M)
+        programs.setdefault(hashlib.sha1(text.encode()).hexdigest(), path)
+    return list(programs.values())
+
+
+def worst(kernels, key, choose):
+    known = [kernel for _, kernel in kernels if getattr(kernel, key) is not None]
+    if not known:
+        return "-"
+    kernel = choose(known, key=lambda kernel: getattr(kernel, key))
+    value = getattr(kernel, key)
+    return f"{value} {kernel.name}" if value or key != "spill" else "0"
+
+
+def family(program):
+    return program.stem.rsplit("_", 1)[0]
+
+
+def print_table(results, targets):
+    row = "{:8} {:>8} {:>7}  {:36} {:36} {}"
+    print(
+        row.format("target", "programs", "kernels", "most registers", "lowest occupancy", "spill")
+    )
+    for target in targets:
+        mine = results[target]
+        kernels = [(program, kernel) for program in mine for kernel in mine[program]]
+        print(
+            row.format(
+                target,
+                len(mine),
+                len(kernels) if target not in INTEL else "-",
+                worst(kernels, "registers", max),
+                worst(kernels, "occupancy", min),
+                worst(kernels, "spill", max),
+            )
+        )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("programs", type=pathlib.Path)
+    parser.add_argument("--compilers", type=pathlib.Path, default=pathlib.Path("build/compilers"))
+    parser.add_argument("--targets", default=",".join(DEFAULT))
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--json", type=pathlib.Path)
+    arguments = parser.parse_args()
+
+    compilers = Compilers(arguments.compilers)
+    wanted = arguments.targets.split(",")
+    targets = [target for target in wanted if compilers.has(target)]
+    programs = distinct(arguments.programs)
+    if not programs or not targets:
+        sys.exit(f"gpu check: {len(programs)} programs, {len(targets)} compilers: nothing to check")
+
+    results, errors = collections.defaultdict(dict), []
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        jobs = {
+            pool.submit(compilers.compile, program, target): (program, target)
+            for program in programs
+            for target in targets
+            if target not in NO_FP64 or not FP64.search(program.read_text())
+        }
+        for job in concurrent.futures.as_completed(jobs):
+            program, target = jobs[job]
+            try:
+                results[target][program] = job.result()
+            except CompileError as error:
+                errors.append(f"{program} does not compile for {target}:\n{error}")
+
+    print_table(results, targets)
+    spilling = collections.defaultdict(list)
+    for target in targets:
+        for program, kernels in results[target].items():
+            for kernel in kernels:
+                if kernel.spill:
+                    spilling[family(program), kernel.name].append(f"{target} {kernel.spill}")
+    hot = [key for key in spilling if HOT.search(key[0])]
+    for (file, kernel), where in sorted(spilling.items()):
+        mark = "HOT " if (file, kernel) in hot else ""
+        print(f"{mark}spills: {kernel} of {file}.cl: {', '.join(where)}")
+    print(*errors, sep="\n", end="\n" if errors else "")
+    absent = [target for target in wanted if target not in targets]
+    if absent:
+        print("no compiler here for:", ", ".join(absent))
+    if arguments.json:
+        table = {
+            target: {
+                p.name: [dataclasses.asdict(k) for k in kernels] for p, kernels in mine.items()
+            }
+            for target, mine in results.items()
+        }
+        arguments.json.write_text(json.dumps(table, indent=1))
+    print(
+        f"gpu check: {len(programs)} programs, {len(targets)} targets, "
+        f"{len(errors)} do not compile, {len(spilling)} kernels spill, {len(hot)} of them hot"
+    )
+    sys.exit(bool(errors or hot))
+
+
+if __name__ == "__main__":
+    main()
