@@ -149,7 +149,8 @@ OCL_POINTWISE("hardswish", hardswish_stub, "a * MIN(MAX(a + C(3), C(0)), C(6)) /
 OCL_POINTWISE("hardswish_backward", hardswish_backward_stub,
               "b <= C(-3) ? C(0) : b >= C(3) ? a : a * (b / C(3) + L(0.5))")
 OCL_POINTWISE("hardshrink", hardshrink_stub, "((a >= C(-s0)) & (a <= C(s0))) ? C(0) : a")
-OCL_POINTWISE("softshrink", softshrink_stub, "a > C(s0) ? a - s0 : a < C(-s0) ? a + s0 : IS_NAN(a) ? a : C(0)")
+OCL_POINTWISE("softshrink", softshrink_stub,
+              "a > C(s0) ? a - s0 : a < C(-s0) ? a + s0 : IS_NAN(a) ? a : C(0)")
 OCL_POINTWISE("hardshrink_backward,softshrink_backward", shrink_backward_stub,
               "((b < C(-s0)) | (b > C(s0))) ? a : C(0)")
 OCL_POINTWISE("hardtanh_backward", hardtanh_backward_stub, "((b > C(s0)) & (b < C(s1))) ? a : C(0)")
