@@ -85,8 +85,8 @@ Arguments& Arguments::add_bytes(const void* data, size_t size) {
 void Arguments::enqueue(const Range& global, const Range& local) {
   const size_t global_size[] = {global.x, global.y, global.z};
   const size_t local_size[] = {local.x, local.y, local.z};
-  const bool alone =
-      C10_UNLIKELY(!kernel_.launched) && stream_.device().parameters().first_launch_alone;
+  const bool first = !kernel_.launched;
+  const bool alone = C10_UNLIKELY(first) && stream_.device().parameters().first_launch_alone;
   if (alone) drain(stream_.device().index());
   const cl_int code = clEnqueueNDRangeKernel(stream_.queue()(), kernel_.handle, 3, nullptr,
                                              global_size, local_size, 0, nullptr, nullptr);
@@ -98,7 +98,7 @@ void Arguments::enqueue(const Range& global, const Range& local) {
           "clEnqueueNDRangeKernel");
   }
   if (alone) drain(stream_.device().index());
-  if (C10_UNLIKELY(!kernel_.launched)) {
+  if (C10_UNLIKELY(first)) {
     kernel_.launched = true;
     mark_launched(*kernel_.program);
   }

@@ -53,10 +53,6 @@ Channels channels_of(const at::Tensor& tensor) {
   return c;
 }
 
-at::Tensor dense(const std::optional<at::Tensor>& tensor) {
-  return tensor && tensor->defined() ? tensor->contiguous() : at::Tensor();
-}
-
 Moments channel_moments(const Channels& c) {
   const auto batch = static_cast<size_t>(c.batch), channels = static_cast<size_t>(c.channels),
              pixels = static_cast<size_t>(c.pixels);

@@ -1,6 +1,7 @@
 // The convolution operators, and the plain kernels that serve every type, geometry and family.
 #include "kernels/conv.h"
 
+#include <ATen/native/ConvUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sum.h>
 
@@ -56,7 +57,9 @@ void run_plain(Pass pass, const ConvShape& shape, const at::Tensor& result,
       .add(view(bias.defined() ? bias : weight))
       .add(static_cast<int32_t>(bias.defined()));
   add_geometry(arguments, shape);
-  const size_t group = device.family() == KernelFamily::kGpu ? 64 : 1;
+  const size_t group = device.family() == KernelFamily::kGpu
+                           ? std::min<size_t>(64, device.parameters().work_group_size)
+                           : 1;
   arguments.enqueue({(plane + group - 1) / group * group, result.numel() / plane}, {group});
 }
 
@@ -99,19 +102,11 @@ ConvShape make_shape(c10::IntArrayRef input, c10::IntArrayRef weight, c10::IntAr
 
 std::vector<int64_t> output_size(c10::IntArrayRef input, c10::IntArrayRef weight,
                                  const Parameters& p) {
-  const size_t spatial = input.size() - 2;
-  const auto at = [&](c10::IntArrayRef values, size_t d) {
-    return values[values.size() == 1 ? 0 : d];
-  };
-  std::vector<int64_t> size{input[0], p.transposed ? weight[1] * p.groups : weight[0]};
-  for (size_t d = 0; d < spatial; ++d) {
-    const int64_t reach = at(p.dilation, d) * (weight[d + 2] - 1) + 1;
-    size.push_back(p.transposed
-                       ? (input[d + 2] - 1) * at(p.stride, d) - 2 * at(p.padding, d) + reach +
-                             at(p.output_padding, d)
-                       : (input[d + 2] + 2 * at(p.padding, d) - reach) / at(p.stride, d) + 1);
+  if (!p.transposed) {
+    return at::native::conv_output_size(input, weight, p.padding, p.stride, p.dilation);
   }
-  return size;
+  return at::native::conv_input_size(input, weight, p.padding, p.output_padding, p.stride,
+                                     p.dilation, p.groups);
 }
 
 }  // namespace

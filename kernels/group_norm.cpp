@@ -34,13 +34,14 @@ struct Groups {
   at::Tensor by_group(const at::Tensor& x) const { return x.view({batch, groups, 1, 1}); }
 };
 
-at::Tensor dense(const at::Tensor& tensor) {
-  return tensor.defined() ? tensor.contiguous() : tensor;
-}
-
 void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, int64_t n,
              int64_t c, int64_t pixels, int64_t groups, double eps, at::Tensor& y, at::Tensor& mean,
              at::Tensor& rstd) {
+  if (x.numel() == 0) {
+    mean.zero_();
+    rstd.zero_();
+    return;
+  }
   const Groups shape{n, c, pixels, groups};
   const ScalarType compute = compute_type(x.scalar_type());
   const at::Tensor in = x.contiguous(), weight = dense(gamma), bias = dense(beta);
@@ -59,9 +60,9 @@ void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& bet
   } else {
     evaluate(kShiftWithoutBias, shift, {shape.by_group(mean), scale}, compute);
   }
-  const at::Tensor out = y.is_contiguous() ? y : at::empty(y.sizes(), y.options());
-  evaluate(kApply, shape.all(out), {shape.all(in), scale, shift}, compute);
-  if (!out.is_same(y)) y.copy_(out);
+  const DenseOutput out(y);
+  evaluate(kApply, shape.all(out.tensor()), {shape.all(in), scale, shift}, compute);
+  out.finish();
 }
 
 // With sum and dot of each channel (gradient_sums.h), h = g * gamma, D elements in a group:
@@ -72,6 +73,11 @@ void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& bet
 void backward(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& mean,
               const at::Tensor& rstd, const at::Tensor& gamma, int64_t n, int64_t c, int64_t pixels,
               int64_t groups, at::Tensor& dx, at::Tensor& dgamma, at::Tensor& dbeta) {
+  if (x.numel() == 0) {
+    if (dgamma.defined()) dgamma.zero_();
+    if (dbeta.defined()) dbeta.zero_();
+    return;
+  }
   const Groups shape{n, c, pixels, groups};
   const ScalarType compute = compute_type(x.scalar_type());
   const at::Tensor g = grad.contiguous(), in = x.contiguous(), weight = dense(gamma);
@@ -95,10 +101,10 @@ void backward(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& mea
     const double share = 1 / shape.count();
     evaluate(kSlope, slope, {totals[1], r}, compute, {share});
     evaluate(kOffset, offset, {totals[0], r, shape.by_group(m), slope}, compute, {share});
-    const at::Tensor out = dx.is_contiguous() ? dx : at::empty(dx.sizes(), dx.options());
-    evaluate(kGradient, shape.all(out), {shape.all(g), shape.all(in), scale, slope, offset},
-             compute);
-    if (!out.is_same(dx)) dx.copy_(out);
+    const DenseOutput out(dx);
+    evaluate(kGradient, shape.all(out.tensor()),
+             {shape.all(g), shape.all(in), scale, slope, offset}, compute);
+    out.finish();
   }
   if (dgamma.defined()) {
     const at::Tensor products = at::empty(per_channel, options);

@@ -48,10 +48,6 @@ std::optional<ScalarType> type_of(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor.scalar_type()) : std::nullopt;
 }
 
-at::Tensor dense(const std::optional<at::Tensor>& tensor) {
-  return tensor && tensor->defined() ? tensor->contiguous() : at::Tensor();
-}
-
 // Adds what the families' grids need, and launches over the rows.
 void enqueue(Device& device, Arguments& arguments, size_t rows, size_t size) {
   const DeviceParameters& parameters = device.parameters();

@@ -133,16 +133,15 @@ void variance(at::TensorIterator& iter, double correction, bool root) {
   const auto place = [&](int output) {
     return at::as_strided(iter.tensor(output), layout.kept, layout.out_strides);
   };
-  const auto dense = [](const at::Tensor& t) {
-    return t.is_contiguous() ? t : at::empty(t.sizes(), t.options());
-  };
-  const at::Tensor out = place(0), mean = with_mean ? place(1) : out;
-  const at::Tensor dense_out = dense(out), dense_mean = with_mean ? dense(mean) : dense_out;
+  const DenseOutput out(place(0));
+  const std::optional<DenseOutput> mean =
+      with_mean ? std::optional<DenseOutput>(place(1)) : std::nullopt;
   const Finish finish = with_mean ? (root ? Finish::kStdMean : Finish::kVarianceMean)
                                   : (root ? Finish::kStd : Finish::kVariance);
-  run_finish(finish, moments(layout.x, layout.extent), dense_mean, dense_out, correction, {});
-  if (!dense_out.is_same(out)) out.copy_(dense_out);
-  if (with_mean && !dense_mean.is_same(mean)) mean.copy_(dense_mean);
+  run_finish(finish, moments(layout.x, layout.extent), mean.value_or(out).tensor(), out.tensor(),
+             correction, {});
+  out.finish();
+  if (mean) mean->finish();
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // Softmax, log-softmax and their gradients along one dimension.
 #include <ATen/WrapDimUtils.h>
-#include <ATen/ops/empty.h>
 
 #include "kernels/dtype.h"
 #include "kernels/extent.h"
@@ -79,13 +78,12 @@ void launch_softmax(const Variant& variant, const at::Tensor& grad, const at::Te
 void run(const Variant& variant, const at::Tensor& grad, const at::Tensor& in,
          const at::Tensor& out, int64_t dim) {
   if (out.numel() == 0) return;
-  const at::Tensor dense_grad = grad.defined() ? grad.contiguous() : grad;
+  const at::Tensor dense_grad = dense(grad);
   const at::Tensor dense_in = in.contiguous();
   const int64_t wrapped = at::maybe_wrap_dim(dim, in.dim());
-  if (out.is_contiguous()) return launch_softmax(variant, dense_grad, dense_in, out, wrapped);
-  const at::Tensor dense = at::empty(out.sizes(), out.options());
-  launch_softmax(variant, dense_grad, dense_in, dense, wrapped);
-  out.copy_(dense);
+  const DenseOutput result(out);
+  launch_softmax(variant, dense_grad, dense_in, result.tensor(), wrapped);
+  result.finish();
 }
 
 constexpr Variant kSoftmax{"softmax", false, false};

@@ -119,11 +119,6 @@ class RowSort {
   bool descending_;
 };
 
-// A tensor whose last dimension is `dim`, contiguous; the tensor itself where it is so already.
-at::Tensor with_last(const at::Tensor& tensor, int64_t dim) {
-  return tensor.movedim(dim, -1).contiguous();
-}
-
 void sort(const at::TensorBase& self_base, const at::TensorBase& values_base,
           const at::TensorBase& indices_base, int64_t dim, bool descending, bool /*stable*/) {
   const at::Tensor self(self_base), values(values_base), indices(indices_base);
@@ -131,17 +126,12 @@ void sort(const at::TensorBase& self_base, const at::TensorBase& values_base,
   const auto size = static_cast<size_t>(self.size(dim));
   TORCH_CHECK(size <= UINT32_MAX, "sort: a row of ", size, " elements is beyond the ", UINT32_MAX,
               " that ocl supports");
-  const at::Tensor in = with_last(self, dim);
-  const at::Tensor out = values.movedim(dim, -1), positions = indices.movedim(dim, -1);
-  const bool direct = out.is_contiguous() && positions.is_contiguous();
-  const at::Tensor dense = direct ? out : at::empty(out.sizes(), out.options());
-  const at::Tensor dense_positions =
-      direct ? positions : at::empty(positions.sizes(), positions.options());
-  RowSort(in, static_cast<size_t>(in.numel()) / size, size, descending).run(dense, dense_positions);
-  if (!direct) {
-    out.copy_(dense);
-    positions.copy_(dense_positions);
-  }
+  const at::Tensor in = self.movedim(dim, -1).contiguous();
+  const DenseOutput out(values.movedim(dim, -1)), positions(indices.movedim(dim, -1));
+  RowSort(in, static_cast<size_t>(in.numel()) / size, size, descending)
+      .run(out.tensor(), positions.tensor());
+  out.finish();
+  positions.finish();
 }
 
 }  // namespace

@@ -1,6 +1,15 @@
 #include "kernels/tensors.h"
 
+#include <ATen/ops/empty.h>
+
 namespace ocl {
+
+DenseOutput::DenseOutput(const at::Tensor& out)
+    : out_(out), dense_(out.is_contiguous() ? out : at::empty(out.sizes(), out.options())) {}
+
+void DenseOutput::finish() const {
+  if (!dense_.is_same(out_)) out_.copy_(dense_);
+}
 
 size_t extent_bytes(const at::TensorBase& tensor) {
   if (tensor.numel() == 0) return 0;

@@ -1,7 +1,7 @@
 // Tensors as kernels see them.
 #pragma once
 
-#include <ATen/core/TensorBase.h>
+#include <ATen/core/Tensor.h>
 
 #include "backend/buffer_view.h"
 #include "backend/stream.h"
@@ -17,6 +17,23 @@ inline Device& ocl_device(const at::TensorBase& tensor) { return device(tensor.g
 inline Stream& stream_of(const at::TensorBase& tensor) {
   return current_stream(tensor.get_device());
 }
+
+// Contiguous, for kernels that take no strides; undefined where there is none.
+inline at::Tensor dense(const std::optional<at::Tensor>& tensor) {
+  return tensor && tensor->defined() ? tensor->contiguous() : at::Tensor();
+}
+
+// A contiguous tensor for a kernel to write an output into: the output itself where it is so, else
+// one that finish() copies to it.
+class DenseOutput {
+ public:
+  explicit DenseOutput(const at::Tensor& out);
+  const at::Tensor& tensor() const { return dense_; }
+  void finish() const;
+
+ private:
+  at::Tensor out_, dense_;
+};
 
 // Bytes from the first to behind the last element that the tensor reaches.
 size_t extent_bytes(const at::TensorBase& tensor);
