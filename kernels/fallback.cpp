@@ -151,7 +151,9 @@ class CpuCall {
   // A written argument whose CPU tensor was resized has its data in other memory now.
   static void write_back(const Pair& pair) {
     if (pair.cpu.sizes() == pair.ocl.sizes()) return;
-    pair.ocl.resize_(pair.cpu.sizes());
+    // Its strides may have gaps: a solution that is part of a factorization's workspace, say.
+    const auto reach = extent_bytes(pair.cpu) / pair.cpu.element_size();
+    pair.ocl.resize_({static_cast<int64_t>(reach)});
     pair.ocl.as_strided_(pair.cpu.sizes(), pair.cpu.strides());
     pair.ocl.copy_(pair.cpu);
   }

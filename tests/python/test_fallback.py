@@ -195,3 +195,13 @@ def test_generator_argument(device):
     y = torch.empty(5, device=device).log_normal_(generator=torch.Generator(device))
     assert y.device == torch.device(device) and y.isfinite().cpu().all()
     assert x.shape == y.shape
+
+
+@pytest.mark.fallback_allowed
+def test_resized_output_with_gaps(device):
+    """lstsq returns a part of its workspace: 3 rows of columns that are 5 long."""
+    a, b = torch.randn(5, 3), torch.randn(5, 2)
+    expected = torch.linalg.lstsq(a, b).solution
+    actual = torch.linalg.lstsq(a.to(device), b.to(device)).solution
+    assert actual.stride() == expected.stride() == (1, 5)
+    torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-4)
