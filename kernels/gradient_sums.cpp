@@ -10,6 +10,7 @@ namespace ocl {
 namespace {
 
 constexpr size_t kLeast = 4096;  // elements of a part
+constexpr size_t kColumns = 64;  // vectors of neighbouring columns per task
 
 const Kernel& find(Device& device, const char* kernel, ScalarType in, ScalarType stat,
                    bool by_row) {
@@ -26,7 +27,8 @@ const Kernel& find(Device& device, const char* kernel, ScalarType in, ScalarType
     if (by_row) defines.set("BY_ROW", 1);
     if (cpu) {
       const size_t lanes = parameters.vector_width;
-      defines.set("WIDTH", static_cast<int64_t>(compute == ScalarType::Double ? lanes / 2 : lanes));
+      defines.set("WIDTH", static_cast<int64_t>(compute == ScalarType::Double ? lanes / 2 : lanes))
+          .set("COLUMNS", kColumns);
     } else {
       defines.set("GROUP", static_cast<int64_t>(parameters.work_group_size));
     }
@@ -72,7 +74,7 @@ at::Tensor gradient_sums_of_columns(const at::Tensor& g, const at::Tensor& x,
   const ScalarType compute = compute_type(x.scalar_type());
   const size_t width =
       compute == ScalarType::Double ? parameters.vector_width / 2 : parameters.vector_width;
-  const size_t block = cpu ? width : parameters.work_group_size;
+  const size_t block = cpu ? width * kColumns : parameters.work_group_size;
   const size_t blocks = (columns + block - 1) / block;
   const size_t parts =
       parts_for(device, blocks, size, std::max<size_t>(1, kLeast / std::min(block, columns)));

@@ -4,7 +4,8 @@
 //     work is [2][rows]. A task takes `per_task` rows. Grid: tasks.
 //   gradient_sums_columns: of each column of [size][inner], in parts; work is [2][parts][inner].
 //     BY_ROW: mean and rstd belong to rows, and the second sum is of g * (x - mean) * rstd; else
-//     mean belongs to columns. A task takes WIDTH neighbouring columns. Grid: column blocks, parts.
+//     mean belongs to columns. A task takes WIDTH * COLUMNS neighbouring columns of one part.
+//     Grid: column blocks, parts.
 #include "moments.clh"
 #include "lanes.clh"
 
@@ -37,38 +38,52 @@ TASK __kernel void gradient_sums_rows(CTENSOR(grad), CTENSOR(in), CTENSOR(mean),
   }
 }
 
-#define TAKE(value, p, i)                                 \
-  V value;                                                \
-  if (width == WIDTH) value = AT(p, i);                   \
-  else LOAD_SOME(IN, value, p, i, width, 0)
+#define TAKE(value, p, i)                                                               \
+  V value;                                                                              \
+  if ((c + 1) * WIDTH <= width) value = AT(p, (i) + c * WIDTH);                         \
+  else LOAD_SOME(IN, value, p, (i) + c * WIDTH, width - c * WIDTH, 0)
+#define STAT_OF(p, row) CAT(convert_, T)(LOAD(STAT, CPTR(MEM(STAT), p), row))
 
 TASK __kernel void gradient_sums_columns(CTENSOR(grad), CTENSOR(in), CTENSOR(mean), CTENSOR(rstd),
                                          TENSOR(work), const ulong size, const ulong inner,
                                          const ulong parts) {
-  const ulong column = get_global_id(0) * WIDTH, part = get_global_id(1);
+  const ulong column = get_global_id(0) * (WIDTH * COLUMNS), part = get_global_id(1);
   PART_RANGE
-  const int width = (int)min((ulong)WIDTH, inner - column);
+  const int width = (int)min((ulong)(WIDTH * COLUMNS), inner - column);
+  const int vectors = (width + WIDTH - 1) / WIDTH;
   __global const MEM(IN) *g = CPTR(MEM(IN), grad) + column;
   __global const MEM(IN) *x = CPTR(MEM(IN), in) + column;
-  V sum = (V)((T)0), dot = sum;
+  // In the cache, so that whole rows are read one after the other.
+  V sum[COLUMNS], dot[COLUMNS];
+  for (int c = 0; c < vectors; ++c) sum[c] = dot[c] = (V)((T)0);
 #ifndef BY_ROW
-  V m;
-  LOAD_SOME(STAT, m, CPTR(MEM(STAT), mean), column, width, 0)
+  V m[COLUMNS];
+  for (int c = 0; c < vectors; ++c)
+    LOAD_SOME(STAT, m[c], CPTR(MEM(STAT), mean), column + c * WIDTH, width - c * WIDTH, 0)
 #endif
   for (ulong row = from; row < to; ++row) {
-    TAKE(v, g, row * inner)
-    TAKE(w, x, row * inner)
 #ifdef BY_ROW
-    const V m = (V)(CAT(convert_, T)(LOAD(STAT, CPTR(MEM(STAT), mean), row)));
-    dot += v * (w - m) * (V)(CAT(convert_, T)(LOAD(STAT, CPTR(MEM(STAT), rstd), row)));
+    const V m = (V)(STAT_OF(mean, row)), scale = (V)(STAT_OF(rstd, row));
+#define TERM(v, w) ((v) * ((w) - m) * scale)
 #else
-    dot += v * (w - m);
+#define TERM(v, w) ((v) * ((w) - m[c]))
 #endif
-    sum += v;
+    for (int c = 0; c < vectors; ++c) {
+      TAKE(v, g, row * inner)
+      TAKE(w, x, row * inner)
+      sum[c] += v;
+      dot[c] += TERM(v, w);
+    }
   }
-  T lane[WIDTH];
-  CAT(vstore, WIDTH)(sum, 0, lane);
-  for (int l = 0; l < width; ++l) PTR(T, work)[part * inner + column + l] = lane[l];
-  CAT(vstore, WIDTH)(dot, 0, lane);
-  for (int l = 0; l < width; ++l) PTR(T, work)[(parts + part) * inner + column + l] = lane[l];
+  for (int c = 0; c < vectors; ++c) {
+    __global T *sums = PTR(T, work) + part * inner + column + c * WIDTH;
+    __global T *dots = sums + parts * inner;
+    T lane[WIDTH], other[WIDTH];
+    CAT(vstore, WIDTH)(sum[c], 0, lane);
+    CAT(vstore, WIDTH)(dot[c], 0, other);
+    for (int l = 0; l < WIDTH && c * WIDTH + l < width; ++l) {
+      sums[l] = lane[l];
+      dots[l] = other[l];
+    }
+  }
 }
