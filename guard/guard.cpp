@@ -77,7 +77,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     capability.capability_data.capability_bits = 0;
     types.has_Byte = types.has_Char = types.has_Short = types.has_Int = types.has_Long = 1;
     types.has_Half = types.has_BFloat16 = types.has_Float = types.has_Bool = 1;
-    types.has_Double = fp64;
+    types.has_ComplexFloat = 1;
+    types.has_Double = types.has_ComplexDouble = fp64;
     return capability;
   }
 

@@ -36,6 +36,16 @@ def test_properties(device):
     assert torch.ocl.get_device_capability(device) >= (1, 2)
 
 
+def test_capability_lists_types(device):
+    """torch.accelerator asks the device, not a table."""
+    types = torch.accelerator.get_device_capability(device)["supported_dtypes"]
+    assert {torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64} <= types
+    has_fp64 = torch.ocl.get_device_properties(device).has_fp64
+    assert (torch.float64 in types, torch.complex128 in types) == (has_fp64, has_fp64)
+    for dtype in types:
+        assert torch.ones(2, dtype=dtype, device=device).cpu().tolist() == [1, 1]
+
+
 def test_current_device_context_managers(two_devices):
     first, second = two_devices
     torch.ocl.set_device(first)

@@ -72,6 +72,7 @@ def test_arguments_as_in_torch_cuda(name):
     assert not missing or free, missing
 
 
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
 def test_renamed_methods(device):
     """What torch.utils.generate_methods_for_privateuse1_backend gives."""
     index = torch.device(device).index
@@ -90,6 +91,7 @@ def test_renamed_methods(device):
     assert typed.is_ocl and typed.dtype == torch.float32
 
 
+@pytest.mark.filterwarnings("ignore:.*quantized")
 def test_quantized_storage_is_refused(device):
     x = torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8)
     with pytest.raises(RuntimeError, match="quint8 dtype is not supported by this backend"):
