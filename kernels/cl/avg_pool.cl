@@ -9,7 +9,7 @@ typedef struct {
 
 #ifdef ADAPTIVE
 #define WINDOW(o, dim) share_of(o, p.out_##dim, p.in_##dim)
-inline Window share_of(const long o, const long outputs, const long inputs) {
+static inline Window share_of(const long o, const long outputs, const long inputs) {
   const long start = o * inputs / outputs, end = ((o + 1) * inputs + outputs - 1) / outputs;
   const Window w = {start, end, end - start};
   return w;
@@ -18,7 +18,7 @@ inline Window share_of(const long o, const long outputs, const long inputs) {
 #define LAST(i, dim) (((i + 1) * p.out_##dim + p.in_##dim - 1) / p.in_##dim - 1)
 #else
 #define WINDOW(o, dim) window_of(o, p.in_##dim, p.kernel_##dim, p.stride_##dim, p.pad_##dim)
-inline Window window_of(const long o, const long inputs, const long kernel_size, const long stride,
+static inline Window window_of(const long o, const long inputs, const long kernel_size, const long stride,
                         const long pad) {
   const long start = o * stride - pad, end = min(start + kernel_size, inputs + pad);
   const Window w = {max(start, 0L), min(end, inputs), end - start};
@@ -29,7 +29,7 @@ inline Window window_of(const long o, const long inputs, const long kernel_size,
 #define LAST(i, dim) min(p.out_##dim - 1, ((i) + p.pad_##dim) / p.stride_##dim)
 #endif
 
-inline T divisor_of(const Window h, const Window w, const Pool *p) {
+static inline T divisor_of(const Window h, const Window w, const Pool *p) {
   const long existing = (h.end - h.start) * (w.end - w.start);
   return (T)(p->divisor ? p->divisor : p->count_padding ? h.all * w.all : existing);
 }

@@ -70,7 +70,7 @@
 #define STORE_FLOATS(v, p) CAT(vstore, VW)(v, 0, p)
 #define NR (VW * NV)
 
-inline void zero(__global float *p, const size_t count) {
+static inline void zero(__global float *p, const size_t count) {
   for (size_t i = 0; i < count; ++i) p[i] = 0.0f;
 }
 
@@ -223,7 +223,7 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
 
 #ifdef WEIGHT_ROWS
 // In halves of vectors: PoCL does not vectorise the loop over lanes.
-inline float sum_of_lanes(const VEC value) {
+static inline float sum_of_lanes(const VEC value) {
 #if VW == 16
   const float8 half_sum = value.lo + value.hi;
   const float4 quarter_sum = half_sum.lo + half_sum.hi;

@@ -6,7 +6,7 @@
 
 #ifdef TASKS
 #define SCRATCH
-inline T all_lanes(const V value) {
+static inline T all_lanes(const V value) {
   T lane[WIDTH];
   CAT(vstore, WIDTH)(value, 0, lane);
   T result = lane[0];
@@ -18,7 +18,7 @@ inline T all_lanes(const V value) {
 #else
 #define SCRATCH __local T scratch[GROUP];
 // Merges the values of the group's work-items. Once in a kernel: nothing protects the result.
-inline T all_items(const T value, __local T *scratch) {
+static inline T all_items(const T value, __local T *scratch) {
   const uint item = get_local_id(0);
   scratch[item] = value;
   for (uint half_size = GROUP / 2; half_size > 0; half_size /= 2) {

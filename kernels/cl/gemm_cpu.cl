@@ -43,7 +43,7 @@
 #endif
 
 // Copies `depth` rows by `columns` columns of op(B) to a panel of NR columns, zeros behind them.
-inline void pack_b(__local VEC *restrict panel, __global const STORE *restrict b, const size_t ldb,
+static inline void pack_b(__local VEC *restrict panel, __global const STORE *restrict b, const size_t ldb,
                    const int depth, const int columns) {
   __local COMPUTE *restrict lanes = (__local COMPUTE *)panel;
 #if TRANS_B
@@ -86,7 +86,7 @@ inline void pack_b(__local VEC *restrict panel, __global const STORE *restrict b
 #endif
 
 // Writes a vector of sums, or what is left of it, scaled; `continues`: adds it to earlier products.
-inline void finish_vector(const VEC sum, __global STORE *out, const int lanes, const COMPUTE alpha,
+static inline void finish_vector(const VEC sum, __global STORE *out, const int lanes, const COMPUTE alpha,
                           const bool continues C_PARAMS) {
   if (lanes >= VW) {
     VEC value = alpha * sum;
@@ -212,7 +212,7 @@ TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), const i
 #define ROWS_AT_ONCE 4
 
 // In halves of vectors: PoCL does not vectorise a loop over lanes.
-inline COMPUTE sum_of_lanes(const VEC value) {
+static inline COMPUTE sum_of_lanes(const VEC value) {
 #if VW == 16
   const CAT(COMPUTE, 8) half_sum = value.lo + value.hi;
   const CAT(COMPUTE, 4) quarter_sum = half_sum.lo + half_sum.hi;

@@ -21,7 +21,7 @@ typedef struct {
   long step[INDICES];  // bytes
 } Geometry;
 
-inline long row_offset(ulong row, const Geometry *g, const int operand) {
+static inline long row_offset(ulong row, const Geometry *g, const int operand) {
   long offset = 0;
   for (int d = 1; d < NDIM; ++d) {
     const ulong next = row / g->size[d];
@@ -93,7 +93,7 @@ inline long row_offset(ulong row, const Geometry *g, const int operand) {
 #endif
 
 // An element of one or two bytes is exchanged with the word that it is a part of.
-inline void combine(__global char *p, const T y) {
+static inline void combine(__global char *p, const T y) {
   const size_t inside = (size_t)p & (sizeof(WORD) - 1);
   __global volatile WORD *word = (__global volatile WORD *)(p - inside);
   const int shift = (int)inside * 8;

@@ -4,7 +4,7 @@
 #include "pointwise.clh"
 
 #define OFFSET(k) element_offset(n, &g, k)
-inline long element_offset(INDEX n, const Geometry *g, const int operand) {
+static inline long element_offset(INDEX n, const Geometry *g, const int operand) {
   long offset = 0;
   for (int d = 0; d < NDIM - 1; ++d) {
     const INDEX next = n / (INDEX)g->size[d];

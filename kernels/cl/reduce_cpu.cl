@@ -9,13 +9,13 @@
 
 #define UNROLL 4
 
-inline V lane_numbers(void) {
+static inline V lane_numbers(void) {
   T lane[WIDTH];
   for (int l = 0; l < WIDTH; ++l) lane[l] = (T)l;
   return CAT(vload, WIDTH)(0, lane);
 }
 
-inline T merge_lanes(const V acc) {
+static inline T merge_lanes(const V acc) {
   T lane[WIDTH];
   CAT(vstore, WIDTH)(acc, 0, lane);
   for (int step = WIDTH / 2; step > 0; step /= 2)
@@ -25,7 +25,7 @@ inline T merge_lanes(const V acc) {
 
 #define ELEMENT_AT(p, stride) CAT(convert_, T)(LOAD(IN, (__global const MEM(IN) *)(p), 0))
 
-inline V load_lanes(__global const char *p, const long stride, const int count) {
+static inline V load_lanes(__global const char *p, const long stride, const int count) {
   T lane[WIDTH];
   for (int l = 0; l < WIDTH; ++l) lane[l] = l < count ? ELEMENT_AT(p + l * stride, 0) : (T)0;
   return CAT(vload, WIDTH)(0, lane);

@@ -4,7 +4,7 @@
 //     memory. Grid: outputs rounded up to GROUP, parts.
 #include "reduce.clh"
 
-inline void part_range(const Shape *s, const ulong part, ulong *from, ulong *to) {
+static inline void part_range(const Shape *s, const ulong part, ulong *from, ulong *to) {
   const ulong share = (s->elements + s->parts - 1) / s->parts;
   *from = min(part * share, s->elements);
   *to = min(*from + share, s->elements);

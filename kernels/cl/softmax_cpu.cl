@@ -30,7 +30,7 @@
 
 #ifndef BACKWARD
 
-inline T greatest_lane(const V value) {
+static inline T greatest_lane(const V value) {
   T lane[WIDTH], most = -INFINITY;
   CAT(vstore, WIDTH)(value, 0, lane);
   for (int l = 0; l < WIDTH; ++l) most = lane[l] > most ? lane[l] : most;

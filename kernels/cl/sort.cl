@@ -19,7 +19,7 @@
   const ulong from = row * size + min(chunk * share, size);            \
   const ulong to = row * size + min((chunk + 1) * share, size);
 
-inline BITS key_of(const BITS bits) {
+static inline BITS key_of(const BITS bits) {
   BITS key;
 #ifdef FLOATING
   const BITS magnitude = bits & (BITS)(SIGN - 1);
