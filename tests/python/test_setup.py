@@ -99,3 +99,10 @@ def test_info_shows_every_documented_variable():
     documented = re.findall(r"^\| `(OCL_\w+)`", ENVIRONMENT.read_text(), re.MULTILINE)
     source = (ROOT / "python/torch_ocl/info.py").read_text()
     assert [name for name in documented if f'"{name}"' not in source] == []
+
+
+def test_helper_functions_of_kernels_are_static():
+    """A plain inline function has no body where a compiler does not inline it: GPUs do not link."""
+    for path in sorted((ROOT / "kernels/cl").iterdir()):
+        plain = re.findall(r"^ *inline .*", path.read_text(), re.MULTILINE)
+        assert not plain, (path.name, plain)
