@@ -43,7 +43,7 @@
 #endif
 
 // Copies `depth` rows by `columns` columns of op(B) to a panel of NR columns, zeros behind them.
-static inline void pack_b(__local VEC *restrict panel, __global const STORE *restrict b, const size_t ldb,
+static inline void pack_b(__local VEC *panel, __global const STORE *b, const size_t ldb,
                    const int depth, const int columns) {
   __local COMPUTE *restrict lanes = (__local COMPUTE *)panel;
 #if TRANS_B
