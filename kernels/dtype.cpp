@@ -102,6 +102,19 @@ Defines compute_defines(ScalarType compute) {
   return defines;
 }
 
+size_t vector_lanes(const Device& device, ScalarType compute) {
+  const size_t lanes = device.parameters().vector_width;
+  return c10::elementSize(compute) == 8 ? lanes / 2 : lanes;
+}
+
+void define_width_or_group(Defines& defines, const Device& device, ScalarType compute) {
+  if (device.family() == KernelFamily::kCpu) {
+    defines.set("WIDTH", static_cast<int64_t>(vector_lanes(device, compute)));
+  } else {
+    defines.set("GROUP", static_cast<int64_t>(device.parameters().work_group_size));
+  }
+}
+
 Defines element_defines(ScalarType type) {
   Defines defines;
   defines.set(str("ELEMENT_", dtype_name(type)), 1);

@@ -34,6 +34,13 @@ ScalarType bits_type(size_t element_size);
 // COMPUTE and its properties, as kernels/cl/math.clh expects.
 Defines compute_defines(ScalarType compute);
 
+// Lanes of a vector of this type in kernels of the CPU family.
+size_t vector_lanes(const Device& device, ScalarType compute);
+
+// What kernels with two sources, one for each family, are specialised by: WIDTH, the lanes of a
+// vector, or GROUP, the size of a work-group.
+void define_width_or_group(Defines& defines, const Device& device, ScalarType compute);
+
 // What kernels/cl/element.clh expects: one element type for a whole kernel.
 Defines element_defines(ScalarType type);
 

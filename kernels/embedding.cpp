@@ -23,9 +23,7 @@ const Kernel& find(Device& device, const char* kernel, ScalarType type, ScalarTy
     defines.set("IN", dtype_name(type)).set("INDEX", index == ScalarType::Int ? "int" : "long");
     if (scaled) defines.set("SCALED", 1);
     if (device.family() == KernelFamily::kCpu) {
-      const size_t lanes = device.parameters().vector_width;
-      defines.set("WIDTH",
-                  static_cast<int64_t>(c10::elementSize(compute) == 8 ? lanes / 2 : lanes));
+      defines.set("WIDTH", static_cast<int64_t>(vector_lanes(device, compute)));
     }
     return KernelSource{"embedding.cl", kernel, defines};
   });

@@ -9,8 +9,7 @@
 namespace ocl {
 
 // out = op(inputs), broadcast to the shape of out, computed in `compute` whatever the types are.
-void evaluate(const PointwiseOp& op, const at::Tensor& out,
-              std::initializer_list<at::Tensor> inputs, ScalarType compute,
-              c10::ArrayRef<c10::Scalar> scalars = {});
+void evaluate(const PointwiseOp& op, const at::Tensor& out, at::ArrayRef<at::Tensor> inputs,
+              ScalarType compute, c10::ArrayRef<c10::Scalar> scalars = {});
 
 }  // namespace ocl

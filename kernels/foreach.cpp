@@ -42,10 +42,7 @@ uint64_t TensorLists::key() const {
 Defines TensorLists::defines() const {
   Defines defines = compute_defines(compute);
   define_grid(defines, device);
-  const size_t vector = device.parameters().vector_width;
-  const size_t width = device.family() == KernelFamily::kGpu ? 1
-                       : compute == ScalarType::Double       ? vector / 2
-                                                             : vector;
+  const size_t width = device.family() == KernelFamily::kGpu ? 1 : vector_lanes(device, compute);
   defines.set("WIDTH", static_cast<int64_t>(width))
       .set("LISTS", static_cast<int64_t>(lists.size()))
       .set("TENSORS", static_cast<int64_t>(capacity()));
@@ -117,9 +114,7 @@ void Batch::clear() {
 
 size_t Batch::per_task() const {
   if (lists_.device.family() == KernelFamily::kGpu) return 1;
-  const DeviceParameters& parameters = lists_.device.parameters();
-  const size_t tasks = std::clamp<size_t>(elements_ / parameters.grain, 1, parameters.tasks);
-  return (chunks_ + tasks - 1) / tasks;
+  return task_shares(lists_.device, chunks_, elements_).per_task;
 }
 
 void Batch::bind(Arguments& arguments) const {

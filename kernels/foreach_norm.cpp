@@ -34,7 +34,8 @@ const Norm* find_norm(const at::Scalar& order) {
 
 const Kernel& norm_kernel(const TensorLists& lists, const Norm& norm, const char* kernel) {
   return find_kernel(
-      lists.device, {reinterpret_cast<uint64_t>(&norm), {lists.key(), uint64_t(kernel[5])}}, [&] {
+      lists.device,
+      {reinterpret_cast<uint64_t>(&norm), {lists.key(), reinterpret_cast<uint64_t>(kernel)}}, [&] {
         Defines defines = lists.defines();
         defines.set("STEP(acc, a)", str("(", norm.step, ")"))
             .set("MERGE(x, y)", str("(", norm.merge, ")"))

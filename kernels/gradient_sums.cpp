@@ -3,7 +3,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sum.h>
 
-#include "kernels/moments.h"
+#include "kernels/dtype.h"
+#include "kernels/grid.h"
 #include "kernels/tensors.h"
 
 namespace ocl {
@@ -20,18 +21,12 @@ const Kernel& find(Device& device, const char* kernel, ScalarType in, ScalarType
             static_cast<uint64_t>(in) << 8 | static_cast<uint64_t>(stat), uint64_t{by_row}};
   return find_kernel(device, key, [&] {
     const bool cpu = device.family() == KernelFamily::kCpu;
-    const DeviceParameters& parameters = device.parameters();
     const ScalarType compute = compute_type(in);
     Defines defines = compute_defines(compute);
     defines.set("IN", dtype_name(in)).set("STAT", dtype_name(stat));
     if (by_row) defines.set("BY_ROW", 1);
-    if (cpu) {
-      const size_t lanes = parameters.vector_width;
-      defines.set("WIDTH", static_cast<int64_t>(compute == ScalarType::Double ? lanes / 2 : lanes))
-          .set("COLUMNS", kColumns);
-    } else {
-      defines.set("GROUP", static_cast<int64_t>(parameters.work_group_size));
-    }
+    define_width_or_group(defines, device, compute);
+    if (cpu) defines.set("COLUMNS", kColumns);
     return KernelSource{cpu ? "gradient_sums_cpu.cl" : "gradient_sums_gpu.cl", kernel, defines};
   });
 }
@@ -53,14 +48,13 @@ at::Tensor gradient_sums_of_rows(const at::Tensor& g, const at::Tensor& x, const
   arguments.add(view(g)).add(view(x)).add(view(mean)).add(view(sums));
   arguments.add(uint64_t{rows}).add(uint64_t{size}).add(uint64_t{repeat});
   arguments.add(static_cast<uint64_t>(mean.numel()));
-  const DeviceParameters& parameters = device.parameters();
   if (device.family() == KernelFamily::kGpu) {
-    arguments.enqueue({rows * parameters.work_group_size}, {parameters.work_group_size});
-    return sums;
+    const size_t group = device.parameters().work_group_size;
+    arguments.enqueue({rows * group}, {group});
+  } else {
+    const TaskShares shares = task_shares(device, rows, rows * size);
+    arguments.add(shares.per_task).enqueue({shares.tasks}, {1});
   }
-  const size_t tasks = std::clamp<size_t>(rows * size / parameters.grain, 1, parameters.tasks);
-  const size_t per_task = (rows + tasks - 1) / tasks;
-  arguments.add(uint64_t{per_task}).enqueue({(rows + per_task - 1) / per_task}, {1});
   return sums;
 }
 
@@ -69,12 +63,9 @@ at::Tensor gradient_sums_of_columns(const at::Tensor& g, const at::Tensor& x,
                                     size_t columns) {
   static constexpr const char* kName = "gradient_sums_columns";
   Device& device = ocl_device(x);
-  const DeviceParameters& parameters = device.parameters();
   const bool cpu = device.family() == KernelFamily::kCpu;
-  const ScalarType compute = compute_type(x.scalar_type());
-  const size_t width =
-      compute == ScalarType::Double ? parameters.vector_width / 2 : parameters.vector_width;
-  const size_t block = cpu ? width * kColumns : parameters.work_group_size;
+  const size_t block = cpu ? vector_lanes(device, compute_type(x.scalar_type())) * kColumns
+                           : device.parameters().work_group_size;
   const size_t blocks = (columns + block - 1) / block;
   const size_t parts =
       parts_for(device, blocks, size, std::max<size_t>(1, kLeast / std::min(block, columns)));

@@ -29,6 +29,33 @@ inline UnitGrid unit_grid(const Device& device, size_t units, size_t inner, size
   return {{std::clamp<size_t>(tasks / rows, 1, inner), rows}, {1, 1}, per_item};
 }
 
+// Shares of a CPU-family launch over rows (or other units) that are each computed by one task.
+struct TaskShares {
+  size_t tasks;
+  uint64_t per_task;
+};
+
+// `cost`: of all units together, in plain elements.
+inline TaskShares task_shares(const Device& device, size_t units, size_t cost) {
+  const DeviceParameters& parameters = device.parameters();
+  const size_t tasks = std::clamp<size_t>(cost / parameters.grain, 1, parameters.tasks);
+  const size_t per_task = (units + tasks - 1) / tasks;
+  return {(units + per_task - 1) / per_task, per_task};
+}
+
+// Into how many parts to cut a reduction of `size` elements behind each of `independent` units of
+// work, so that no processor idles; none of fewer than `least` elements, nor an empty one.
+inline size_t parts_for(const Device& device, size_t independent, size_t size, size_t least) {
+  const size_t workers = device.family() == KernelFamily::kCpu
+                             ? device.parameters().tasks
+                             : device.properties().max_compute_units * 4;
+  if (independent >= workers) return 1;
+  const size_t wanted = (workers + independent - 1) / independent;
+  const size_t parts = std::clamp<size_t>(size / least, 1, wanted);
+  const size_t share = (size + parts - 1) / parts;
+  return (size + share - 1) / share;
+}
+
 // The family, as cl/grid.clh asks for it.
 inline void define_grid(Defines& defines, const Device& device) {
   if (device.family() == KernelFamily::kCpu) defines.set("TASKS", 1);

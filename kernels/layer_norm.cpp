@@ -7,6 +7,7 @@
 
 #include "kernels/dtype.h"
 #include "kernels/gradient_sums.h"
+#include "kernels/grid.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
 #include "native_functions.h"
@@ -27,19 +28,13 @@ const Kernel& find(Device& device, const char* kernel, const Types& types) {
                                                     code(types.gamma) << 8 | code(types.beta)};
   return find_kernel(device, key, [&] {
     const bool cpu = device.family() == KernelFamily::kCpu;
-    const DeviceParameters& parameters = device.parameters();
     const ScalarType compute = compute_type(types.in);
     Defines defines = compute_defines(compute);
     defines.set("IN", dtype_name(types.in)).set("STAT", dtype_name(types.stat));
     if (types.gamma) defines.set("GAMMA", dtype_name(*types.gamma));
     if (types.beta) defines.set("BETA", dtype_name(*types.beta));
     if (std::string_view(kernel).ends_with("backward")) defines.set("BACKWARD", 1);
-    if (cpu) {
-      const size_t lanes = parameters.vector_width;
-      defines.set("WIDTH", static_cast<int64_t>(compute == ScalarType::Double ? lanes / 2 : lanes));
-    } else {
-      defines.set("GROUP", static_cast<int64_t>(parameters.work_group_size));
-    }
+    define_width_or_group(defines, device, compute);
     return KernelSource{cpu ? "layer_norm_cpu.cl" : "layer_norm_gpu.cl", kernel, defines};
   });
 }
@@ -50,14 +45,13 @@ std::optional<ScalarType> type_of(const at::Tensor& tensor) {
 
 // Adds what the families' grids need, and launches over the rows.
 void enqueue(Device& device, Arguments& arguments, size_t rows, size_t size) {
-  const DeviceParameters& parameters = device.parameters();
   if (device.family() == KernelFamily::kGpu) {
-    arguments.enqueue({rows * parameters.work_group_size}, {parameters.work_group_size});
+    const size_t group = device.parameters().work_group_size;
+    arguments.enqueue({rows * group}, {group});
     return;
   }
-  const size_t tasks = std::clamp<size_t>(rows * size * 2 / parameters.grain, 1, parameters.tasks);
-  const size_t per_task = (rows + tasks - 1) / tasks;
-  arguments.add(uint64_t{per_task}).enqueue({(rows + per_task - 1) / per_task}, {1});
+  const TaskShares shares = task_shares(device, rows, rows * size * 2);
+  arguments.add(shares.per_task).enqueue({shares.tasks}, {1});
 }
 
 }  // namespace

@@ -24,16 +24,10 @@ const Kernel& find(Device& device, const char* kernel, ScalarType in, ScalarType
   key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(in)};
   return find_kernel(device, key, [&] {
     const bool cpu = device.family() == KernelFamily::kCpu;
-    const DeviceParameters& parameters = device.parameters();
     Defines defines = compute_defines(compute);
     defines.set("IN", dtype_name(in));
-    if (cpu) {
-      const size_t lanes = parameters.vector_width;
-      defines.set("WIDTH", static_cast<int64_t>(compute == ScalarType::Double ? lanes / 2 : lanes))
-          .set("COLUMNS", kColumns);
-    } else {
-      defines.set("GROUP", static_cast<int64_t>(parameters.work_group_size));
-    }
+    define_width_or_group(defines, device, compute);
+    if (cpu) defines.set("COLUMNS", kColumns);
     return KernelSource{cpu ? "moments_cpu.cl" : "moments_gpu.cl", kernel, defines};
   });
 }
@@ -146,17 +140,6 @@ void variance(at::TensorIterator& iter, double correction, bool root) {
 
 }  // namespace
 
-size_t parts_for(const Device& device, size_t independent, size_t size, size_t least) {
-  const size_t workers = device.family() == KernelFamily::kCpu
-                             ? device.parameters().tasks
-                             : device.properties().max_compute_units * 4;
-  if (independent >= workers) return 1;
-  const size_t wanted = (workers + independent - 1) / independent;
-  const size_t parts = std::clamp<size_t>(size / least, 1, wanted);
-  const size_t share = (size + parts - 1) / parts;
-  return (size + share - 1) / share;  // none of them empty
-}
-
 Moments moments(const at::Tensor& x, const Extent& extent, bool split) {
   static constexpr const char *kRows = "moments_rows", *kColumnsKernel = "moments_columns",
                               *kGroup = "moments_group", *kItem = "moments_item";
@@ -166,9 +149,7 @@ Moments moments(const at::Tensor& x, const Extent& extent, bool split) {
   const DeviceParameters& parameters = device.parameters();
   const bool cpu = device.family() == KernelFamily::kCpu;
   const bool rows = extent.inner == 1 && (cpu || extent.size > kShortRow);
-  const size_t width =
-      compute == ScalarType::Double ? parameters.vector_width / 2 : parameters.vector_width;
-  const size_t block = cpu ? width * kColumns : parameters.work_group_size;
+  const size_t block = cpu ? vector_lanes(device, compute) * kColumns : parameters.work_group_size;
   const size_t outputs = extent.outer * extent.inner;
   // Units of work without a split, and how many elements of an output one step of theirs takes.
   const size_t units = rows  ? extent.outer
@@ -188,10 +169,8 @@ Moments moments(const at::Tensor& x, const Extent& extent, bool split) {
     const size_t items = rows ? outputs * group : (outputs + group - 1) / group * group;
     arguments.enqueue({items, parts}, {group});
   } else if (rows) {
-    const size_t tasks = std::clamp<size_t>(extent.numel() / parameters.grain, 1, parameters.tasks);
-    const size_t per_task = (extent.outer + tasks - 1) / tasks;
-    arguments.add(uint64_t{per_task});
-    arguments.enqueue({(extent.outer + per_task - 1) / per_task, parts}, {1, 1});
+    const TaskShares shares = task_shares(device, extent.outer, extent.numel());
+    arguments.add(shares.per_task).enqueue({shares.tasks, parts}, {1, 1});
   } else {
     arguments.enqueue({(extent.inner + block - 1) / block, extent.outer, parts}, {1, 1, 1});
   }

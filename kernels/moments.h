@@ -29,8 +29,4 @@ struct Running {
 void finish_norm(const Moments& moments, const at::Tensor& mean, const at::Tensor& rstd, double eps,
                  const Running& running = {});
 
-// The family's choice for reductions: into how many parts to cut `size` elements behind each of
-// `independent` units of work, none of fewer than `least` elements.
-size_t parts_for(const Device& device, size_t independent, size_t size, size_t least);
-
 }  // namespace ocl

@@ -79,8 +79,7 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
   if (one_at_a_time(plan)) {
     plan.width = 1;
   } else if (where.family() == KernelFamily::kCpu) {
-    plan.width = c10::elementSize(plan.compute) == 8 ? where.parameters().vector_width / 2
-                                                     : where.parameters().vector_width;
+    plan.width = vector_lanes(where, plan.compute);
   } else {
     const size_t vector = where.parameters().vector_width;
     bool dense = plan.ndim == 1 && iter.numel() % static_cast<int64_t>(vector) == 0;

@@ -10,7 +10,7 @@
 #include <ATen/native/TensorFactories.h>
 #include <ATen/native/UnaryOps.h>
 
-#include "kernels/pointwise.h"
+#include "kernels/expression.h"
 #include "kernels/registration.h"
 
 namespace ocl {
@@ -107,11 +107,9 @@ void nextafter(at::TensorIteratorBase& iter) {
 
 // One output of an iteration that has several.
 void pointwise_output(at::TensorIteratorBase& iter, int output, const PointwiseOp& op) {
-  at::TensorIteratorConfig config;
-  config.add_output(iter.output(output)).check_all_same_dtype(false).resize_outputs(false);
-  for (int i = 0; i < iter.ninputs(); ++i) config.add_const_input(iter.input(i));
-  auto single = config.build();
-  pointwise(single, op, {}, iter.input(0).scalar_type());
+  std::vector<at::Tensor> inputs;
+  for (int i = 0; i < iter.ninputs(); ++i) inputs.push_back(iter.input(i));
+  evaluate(op, iter.output(output), inputs, inputs[0].scalar_type());
 }
 
 void frexp(at::TensorIteratorBase& iter) {

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include "backend/error.h"
+#include "kernels/grid.h"
 #include "kernels/reduce_shape.h"
 #include "kernels/tensors.h"
 
@@ -94,29 +95,20 @@ Plan make_plan(at::TensorIterator& iter, const Reduction& op, ScalarType compute
   const ReduceShape& shape = plan.shape;
   plan.columns = shape.kept[0].size > 1 && shape.kept[0].in == element;
   plan.contiguous = !plan.columns && shape.reduced[0].in == element;
-  const DeviceParameters& parameters = plan.device.parameters();
   if (plan.device.family() == KernelFamily::kCpu) {
-    plan.width =
-        c10::elementSize(compute) == 8 ? parameters.vector_width / 2 : parameters.vector_width;
+    plan.width = vector_lanes(plan.device, compute);
   } else {
-    plan.group = parameters.work_group_size;
+    plan.group = plan.device.parameters().work_group_size;
   }
-  // Split the reduced elements where the outputs alone would leave the device idle.
-  const size_t workers = plan.device.family() == KernelFamily::kCpu
-                             ? parameters.tasks
-                             : plan.device.properties().max_compute_units * 4;
   const size_t independent =
       plan.columns && plan.device.family() == KernelFamily::kCpu
           ? (shape.outputs() + plan.width * kColumns - 1) / (plan.width * kColumns)
       : plan.columns ? (shape.outputs() + plan.group - 1) / plan.group
                      : shape.outputs();
-  if (independent < workers) {
-    const size_t wanted = (workers + independent - 1) / independent;
-    // Long columns stay in one task each of which walks far: parts by rows keep that rare.
-    plan.shape.parts = std::clamp<size_t>(
-        shape.elements() * (plan.columns ? shape.kept[0].size : 1) / kPartElements, 1, wanted);
-    plan.shape.parts = std::min(plan.shape.parts, shape.elements());
-  }
+  // Neighbouring columns are reduced together: fewer rows make a part.
+  const size_t least =
+      plan.columns ? std::max<size_t>(1, kPartElements / shape.kept[0].size) : kPartElements;
+  plan.shape.parts = parts_for(plan.device, independent, shape.elements(), least);
   return plan;
 }
 

@@ -3,6 +3,7 @@
 
 #include "kernels/dtype.h"
 #include "kernels/extent.h"
+#include "kernels/grid.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
 #include "native_functions.h"
@@ -25,18 +26,12 @@ const Kernel& find(Device& device, const Variant& variant, const char* kernel, S
             static_cast<uint64_t>(in) << 8 | static_cast<uint64_t>(out)};
   return find_kernel(device, key, [&] {
     const bool cpu = device.family() == KernelFamily::kCpu;
-    const DeviceParameters& parameters = device.parameters();
     const ScalarType compute =
         compute_type(in) == ScalarType::Double ? ScalarType::Double : ScalarType::Float;
     Defines defines = compute_defines(compute);
     defines.set("IN", dtype_name(in)).set("OUT", dtype_name(out));
-    if (cpu) {
-      const size_t lanes = parameters.vector_width;
-      defines.set("WIDTH", static_cast<int64_t>(compute == ScalarType::Double ? lanes / 2 : lanes));
-      if (out == compute) defines.set("STORED", 1);
-    } else {
-      defines.set("GROUP", static_cast<int64_t>(parameters.work_group_size));
-    }
+    define_width_or_group(defines, device, compute);
+    if (cpu && out == compute) defines.set("STORED", 1);
     if (variant.log) defines.set("LOG", 1);
     if (variant.backward) defines.set("BACKWARD", 1);
     return KernelSource{cpu ? "softmax_cpu.cl" : "softmax_gpu.cl", kernel, defines};
@@ -51,7 +46,6 @@ void launch_softmax(const Variant& variant, const at::Tensor& grad, const at::Te
   Device& device = ocl_device(in);
   check_device_has(device, in.scalar_type(), variant.name);
   const bool cpu = device.family() == KernelFamily::kCpu;
-  const DeviceParameters& parameters = device.parameters();
   const Extent extent = extent_of(in, dim);
   const bool rows = extent.inner == 1 && (cpu || extent.size > kShortRow);
   const char* name = cpu ? (rows ? kRows : kColumns) : (rows ? kGroup : kItem);
@@ -61,18 +55,15 @@ void launch_softmax(const Variant& variant, const at::Tensor& grad, const at::Te
   arguments.add(view(in)).add(view(out));
   arguments.add(uint64_t{extent.outer}).add(uint64_t{extent.size}).add(uint64_t{extent.inner});
   if (!cpu) {
-    const size_t group = parameters.work_group_size, items = extent.outer * extent.inner;
+    const size_t group = device.parameters().work_group_size, items = extent.outer * extent.inner;
     arguments.enqueue({rows ? extent.outer * group : (items + group - 1) / group * group}, {group});
     return;
   }
-  const size_t numel = static_cast<size_t>(in.numel());
-  const size_t width = in.scalar_type() == ScalarType::Double ? parameters.vector_width / 2
-                                                              : parameters.vector_width;
+  const size_t width = vector_lanes(device, compute_type(in.scalar_type()));
   const size_t units = rows ? extent.outer : extent.outer * ((extent.inner + width - 1) / width);
   // An exponential is worth several plain elements.
-  const size_t tasks = std::clamp<size_t>(numel * 4 / parameters.grain, 1, parameters.tasks);
-  const size_t per_task = (units + tasks - 1) / tasks;
-  arguments.add(uint64_t{per_task}).enqueue({(units + per_task - 1) / per_task}, {1});
+  const TaskShares shares = task_shares(device, units, extent.numel() * 4);
+  arguments.add(shares.per_task).enqueue({shares.tasks}, {1});
 }
 
 void run(const Variant& variant, const at::Tensor& grad, const at::Tensor& in,

@@ -20,6 +20,13 @@ constexpr size_t kDigits = 256, kBitsPerPass = 8;
 constexpr size_t kCpuChunk = 8192, kGpuChunk = 256;  // elements, at least
 constexpr size_t kGpuChunks = 1024;                  // of a row, at most
 
+// Work-items that add up the counts of a row.
+size_t scan_group(const Device& device) {
+  return device.family() == KernelFamily::kCpu
+             ? 1
+             : std::min(device.parameters().work_group_size, kDigits);
+}
+
 Defines sort_defines(const Device& device, ScalarType type, bool descending) {
   static constexpr const char* kBits[] = {"uchar", "ushort", "uint", "ulong"};
   const size_t size = c10::elementSize(type);
@@ -87,9 +94,7 @@ class RowSort {
   }
 
   void scan(const at::Tensor& counts) {
-    const size_t group = device_.family() == KernelFamily::kCpu
-                             ? 1
-                             : std::min(device_.parameters().work_group_size, kDigits);
+    const size_t group = scan_group(device_);
     ocl::launch(stream_of(in_), kernel("sort_scan"), {group, rows_}, {group, 1}, view(counts),
                 uint64_t{chunks_});
   }

@@ -5,39 +5,29 @@
 #define AT(dt, p, i) CONVERT(T, LOADV(dt, p, i))
 #define ONE(dt, p, i) CAT(convert_, T)(LOAD(dt, p, i))
 #ifdef GAMMA
-#define TIMES_GAMMA(value, i) ((value) * AT(GAMMA, gamma, i))
-#define TIMES_GAMMA1(value, i) ((value) * ONE(GAMMA, gamma, i))
+#define GAMMA_ARGUMENT CTENSOR(gamma),
+#define TIMES_GAMMA(value, i) ((value) * AT(GAMMA, CPTR(MEM(GAMMA), gamma), i))
+#define TIMES_GAMMA1(value, i) ((value) * ONE(GAMMA, CPTR(MEM(GAMMA), gamma), i))
 #else
+#define GAMMA_ARGUMENT
 #define TIMES_GAMMA(value, i) (value)
 #define TIMES_GAMMA1(value, i) (value)
 #endif
 #ifdef BETA
-#define PLUS_BETA(value, i) ((value) + AT(BETA, beta, i))
-#define PLUS_BETA1(value, i) ((value) + ONE(BETA, beta, i))
+#define BETA_ARGUMENT CTENSOR(beta),
+#define PLUS_BETA(value, i) ((value) + AT(BETA, CPTR(MEM(BETA), beta), i))
+#define PLUS_BETA1(value, i) ((value) + ONE(BETA, CPTR(MEM(BETA), beta), i))
 #else
+#define BETA_ARGUMENT
 #define PLUS_BETA(value, i) (value)
 #define PLUS_BETA1(value, i) (value)
-#endif
-#ifdef GAMMA
-#define PARAMETERS_ CTENSOR(gamma_),
-#define GAMMA_POINTER __global const MEM(GAMMA) *gamma = CPTR(MEM(GAMMA), gamma_);
-#else
-#define PARAMETERS_
-#define GAMMA_POINTER
 #endif
 
 #ifndef BACKWARD
 
-TASK __kernel void layer_norm(CTENSOR(in), PARAMETERS_
-#ifdef BETA
-                              CTENSOR(beta_),
-#endif
-                              TENSOR(out), TENSOR(mean), TENSOR(rstd), const ulong rows,
-                              const ulong size, const T eps, const ulong per_task) {
-  GAMMA_POINTER
-#ifdef BETA
-  __global const MEM(BETA) *beta = CPTR(MEM(BETA), beta_);
-#endif
+TASK __kernel void layer_norm(CTENSOR(in), GAMMA_ARGUMENT BETA_ARGUMENT TENSOR(out),
+                              TENSOR(mean), TENSOR(rstd), const ulong rows, const ulong size,
+                              const T eps, const ulong per_task) {
   const ulong last = min((get_global_id(0) + 1) * per_task, rows);
   for (ulong row = get_global_id(0) * per_task; row < last; ++row) {
     __global const MEM(IN) *x = CPTR(MEM(IN), in) + row * size;
@@ -58,10 +48,9 @@ TASK __kernel void layer_norm(CTENSOR(in), PARAMETERS_
 #else
 
 // dx = rstd * (h - mean(h) - xhat * mean(h * xhat)), h = g * gamma
-TASK __kernel void layer_norm_backward(CTENSOR(grad), CTENSOR(in), PARAMETERS_ CTENSOR(mean),
+TASK __kernel void layer_norm_backward(CTENSOR(grad), CTENSOR(in), GAMMA_ARGUMENT CTENSOR(mean),
                                        CTENSOR(rstd), TENSOR(out), const ulong rows,
                                        const ulong size, const ulong per_task) {
-  GAMMA_POINTER
   const ulong last = min((get_global_id(0) + 1) * per_task, rows);
   for (ulong row = get_global_id(0) * per_task; row < last; ++row) {
     __global const MEM(IN) *g = CPTR(MEM(IN), grad) + row * size;
