@@ -9,6 +9,7 @@
 #include "backend/stream.h"
 #include "generator/generator.h"
 #include "kernels/fallback.h"
+#include "serialization/image_description.h"
 
 namespace py = pybind11;
 using py::literals::operator""_a;
@@ -51,6 +52,17 @@ PYBIND11_MODULE(_C, m) {
   });
 
   m.def("default_generator", [](DeviceIndex index) { return default_generator(index); });
+
+  py::class_<ImageDescription>(m, "ImageDescription")
+      .def(py::init<std::string, std::string, std::optional<std::pair<double, double>>>(),
+           "color_space"_a, "channel_order"_a, "value_range"_a)
+      .def_readonly("color_space", &ImageDescription::color_space)
+      .def_readonly("channel_order", &ImageDescription::channel_order)
+      .def_readonly("value_range", &ImageDescription::value_range);
+  m.def("describe", [](const at::Tensor& tensor, const ImageDescription& description) {
+    describe(tensor, description);
+  });
+  m.def("description", [](const at::Tensor& tensor) { return description_of(tensor); });
 
   m.def("fallback_stats", &fallback_stats);
   m.def("reset_fallback_stats", &reset_fallback_stats);

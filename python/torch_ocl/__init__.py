@@ -19,7 +19,7 @@ def _autoload() -> None:
 def _load() -> None:
     import torch
 
-    from . import _C, ocl
+    from . import _C, image, ocl  # noqa: F401 (torch_ocl.image is part of the interface)
 
     built, found = _C.built_for_torch, torch.__version__.split("+")[0]
     if built.split(".")[:2] != found.split(".")[:2]:

@@ -1,0 +1,31 @@
+// What an ocl tensor says about the image in it: metadata that c10::BackendMeta carries, so that
+// torch.save, clone and copies between devices keep it.
+#pragma once
+
+#include <ATen/core/TensorBase.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace ocl {
+
+struct ImageDescription {
+  std::string color_space;                               // "sRGB", "linear" ...; empty: not said
+  std::string channel_order;                             // "RGB", "BGRA" ...; empty: not said
+  std::optional<std::pair<double, double>> value_range;  // of black and white
+
+  bool empty() const { return color_space.empty() && channel_order.empty() && !value_range; }
+  bool operator==(const ImageDescription&) const = default;
+};
+
+// Empty where there is none.
+ImageDescription description_of(const at::TensorBase& tensor);
+
+// Replaces the description of an ocl tensor; an empty one removes it.
+void describe(const at::TensorBase& tensor, ImageDescription description);
+
+// Gives `to` the description of `from`, where `from` has one and both are ocl tensors.
+void pass_description(const at::TensorBase& from, const at::TensorBase& to);
+
+}  // namespace ocl
