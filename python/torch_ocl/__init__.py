@@ -19,7 +19,8 @@ def _autoload() -> None:
 def _load() -> None:
     import torch
 
-    from . import _C, image, ocl  # noqa: F401 (torch_ocl.image is part of the interface)
+    from . import _C, inductor, ocl
+    from . import image  # noqa: F401 (torch_ocl.image is part of the interface)
 
     built, found = _C.built_for_torch, torch.__version__.split("+")[0]
     if built.split(".")[:2] != found.split(".")[:2]:
@@ -38,6 +39,7 @@ def _load() -> None:
         unsupported_dtype=unsupported,
     )
     ocl._at_start()
+    inductor.register_when_needed()
 
 
 def _inside_import_of_torch() -> bool:

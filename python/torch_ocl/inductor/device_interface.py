@@ -1,0 +1,113 @@
+"""What Dynamo and Inductor ask about an ocl device."""
+
+from types import SimpleNamespace
+
+import torch
+from torch._dynamo import device_interface
+from torch._dynamo.device_interface import DeviceInterface
+
+from torch_ocl import ocl
+
+# Filled in the main process; forked compile workers, where OpenCL must not be used, read it.
+_properties = device_interface.caching_worker_device_properties
+_current = device_interface.caching_worker_current_devices
+
+
+def _index(device) -> int:
+    if isinstance(device, int):
+        return device
+    device = torch.device("ocl" if device is None else device)
+    return OclInterface.Worker.current_device() if device.index is None else device.index
+
+
+def _exchange_device(index: int) -> int:
+    previous = ocl.current_device()
+    if index >= 0:
+        ocl.set_device(index)
+    return previous
+
+
+class OclInterface(DeviceInterface):
+    device = ocl.device
+    Event = ocl.Event
+    Stream = ocl.Stream
+
+    class Worker:
+        @staticmethod
+        def set_device(device: int) -> None:
+            _current["ocl"] = device
+
+        @staticmethod
+        def current_device() -> int:
+            return _current["ocl"] if "ocl" in _current else ocl.current_device()
+
+        @staticmethod
+        def get_device_properties(device=None):
+            """A copy in plain Python: the compute units, the largest work-group, the name.
+
+            None without a device: before it forks, Inductor asks so for all devices there are,
+            and those that the process has not used would have their drivers started.
+            """
+            if "ocl" not in _properties:
+                if device is None and not ocl.is_initialized():
+                    return None
+                _properties["ocl"] = [_plain(index) for index in range(ocl.device_count())]
+            return _properties["ocl"][_index(device)]
+
+    current_device = staticmethod(ocl.current_device)
+    set_device = staticmethod(ocl.set_device)
+    exchange_device = staticmethod(_exchange_device)
+    maybe_exchange_device = staticmethod(_exchange_device)
+    device_count = staticmethod(ocl.device_count)
+    is_available = staticmethod(ocl.is_available)
+    stream = staticmethod(ocl.stream)
+    current_stream = staticmethod(ocl.current_stream)
+    set_stream = staticmethod(ocl.set_stream)
+    synchronize = staticmethod(ocl.synchronize)
+    memory_allocated = staticmethod(ocl.memory_allocated)
+    is_bf16_supported = staticmethod(ocl.is_bf16_supported)
+
+    @staticmethod
+    def _set_stream_by_id(stream_id: int, device_index: int, device_type: int) -> None:
+        ocl.set_stream(torch.Stream(stream_id, device_index, device_type))
+
+    @staticmethod
+    def get_raw_stream(device_idx: int) -> int:
+        return ocl.current_stream(device_idx).stream_id
+
+    @staticmethod
+    def get_compute_capability(device=None) -> str:
+        """Part of the key of Inductor's caches."""
+        properties = OclInterface.get_device_properties(device)
+        return f"opencl-{properties.version}-{properties.name}"
+
+    @classmethod
+    def get_device_properties(cls, device=None):
+        index = ocl.current_device() if device is None else _index(device)
+        return cls.Worker.get_device_properties(index)
+
+    @classmethod
+    def is_dtype_supported(cls, dtype, including_emulation: bool = False) -> bool:
+        return dtype not in (torch.float64, torch.complex128) or all(
+            ocl.get_device_properties(index).has_fp64 for index in range(ocl.device_count())
+        )
+
+
+def _plain(index: int):
+    properties = ocl.get_device_properties(index)
+    return SimpleNamespace(
+        name=properties.name,
+        version=f"{properties.version_major}.{properties.version_minor}",
+        multi_processor_count=properties.max_compute_units,
+        max_threads_per_block=properties.max_work_group_size,
+        warp_size=1,
+    )
+
+
+def register() -> None:
+    # Names with an index as well, as Dynamo's own devices have; counting starts no driver.
+    for name in ["ocl", *(f"ocl:{index}" for index in range(ocl.device_count()))]:
+        device_interface.register_interface_for_device(name, OclInterface)
+
+
+get_raw_stream = OclInterface.get_raw_stream
