@@ -29,11 +29,11 @@ def functional():
     def _(x):
         return torch.empty_like(x)
 
-    def remember(context, inputs, output):
-        context.save_for_backward(inputs[0])
+    def remember(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0])
 
-    def backward(context, gradient):
-        return gradient * context.saved_tensors[0].cos()
+    def backward(ctx, gradient):
+        return gradient * ctx.saved_tensors[0].cos()
 
     numpy_sin.register_autograd(backward, setup_context=remember)
     calls = []

@@ -46,13 +46,13 @@ def _(image, part, corner):
     return image.new_empty(height, width, channels).permute(2, 0, 1)
 
 
-def remember(context, inputs, output):
+def remember(ctx, inputs, output):
     image, box = inputs
-    context.shape, context.corner = image.shape, box[:2]
+    ctx.shape, ctx.corner = image.shape, box[:2]
 
 
-def backward(context, gradient):
-    return paste(gradient.new_zeros(context.shape), gradient, context.corner), None
+def backward(ctx, gradient):
+    return paste(gradient.new_zeros(ctx.shape), gradient, ctx.corner), None
 
 
 crop.register_autograd(backward, setup_context=remember)

@@ -92,7 +92,7 @@ def test_a_kernel_for_ocl_replaces_the_general_one(device):
     def _(x):
         return torch.empty_like(x)
 
-    torch.library.register_autograd("mylib::doubled", lambda context, gradient: gradient * 2)
+    torch.library.register_autograd("mylib::doubled", lambda ctx, gradient: gradient * 2)
     ran = []
     x = torch.ones(3, device=device, requires_grad=True)
     doubled(x).sum().backward()

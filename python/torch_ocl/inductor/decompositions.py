@@ -50,13 +50,19 @@ def _randn(size, *, generator=None, **options):
 
 
 @_filled
-def _randint(high, size, *, dtype=torch.int64, **options):
-    return aten.random.from_(aten.empty(size, dtype=dtype, **options), 0, high)
+def _randint(high, size, **options):
+    return _randint_between(0, high, size, **options)
 
 
 @_filled
-def _randint_low(low, high, size, *, dtype=torch.int64, **options):
-    return aten.random.from_(aten.empty(size, dtype=dtype, **options), low, high)
+def _randint_low(low, high, size, **options):
+    return _randint_between(low, high, size, **options)
+
+
+def _randint_between(low, high, size, *, generator=None, dtype=torch.int64, **options):
+    if generator is not None:
+        return NotImplemented
+    return aten.randint_like.low_dtype(aten.empty(size, dtype=dtype, **options), low, high)
 
 
 def keep_operators(table, random_table) -> None:
