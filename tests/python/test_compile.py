@@ -237,6 +237,39 @@ def test_operators_are_not_taken_apart(device):
     assert names == ["gelu", "native_layer_norm", "_softmax"]
 
 
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
+def test_memory_format_of_convolutions(device, order):
+    """Wide ones, whose format Inductor changes on devices with kernels of its own."""
+    x = torch.randn(2, 128, 6, 6, device=device).to(memory_format=order)
+    weight = torch.randn(256, 128, 3, 3, device=device, requires_grad=True)
+
+    def function(x, weight):
+        return F.conv2d(x, weight).relu()
+
+    result, (program,) = run(function, x, weight)
+    assert ".copy_(" not in program
+    expected = function(x, weight)
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-3)
+    gradients = [torch.autograd.grad(y.sum(), weight)[0] for y in (result, expected)]
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
+def test_compiled_optimizer(device, optimizer):
+    """Foreach operators in place."""
+    weights = []
+    for compiled in (False, True):
+        parameters = [nn.Parameter(torch.ones(3, 4, device=device)) for _ in range(3)]
+        for parameter in parameters:
+            parameter.grad = torch.full_like(parameter, 0.5)
+        step = getattr(torch.optim, optimizer)(parameters, lr=0.1, foreach=True).step
+        step = torch.compile(step) if compiled else step
+        step()
+        step()
+        weights.append(parameters)
+    torch.testing.assert_close(*weights)
+
+
 def test_another_current_device(two_devices):
     def function(x):
         y = torch.cat([x, x * 2], 1)

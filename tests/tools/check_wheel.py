@@ -13,6 +13,7 @@ import torch
 
 x = torch.ones(3, device="ocl")
 assert (x + x).sum().item() == 6
+assert torch.compile(lambda x: x + x, fullgraph=True)(x).sum().item() == 6
 
 folder = pathlib.Path(sys.modules["torch_ocl"].__file__).resolve().parents[1]
 assert folder == pathlib.Path(sys.argv[1]).resolve(), f"torch_ocl was imported from {folder}"

@@ -4,8 +4,11 @@ import functools
 import weakref
 
 import torch
+from torch._inductor.custom_graph_pass import CustomGraphModulePass, get_hash_for_files
 from torch._inductor.lowering import fallback_handler
 from torch._inductor.virtualized import V
+
+aten = torch.ops.aten
 
 _has_ocl = weakref.WeakKeyDictionary()
 
@@ -35,6 +38,7 @@ def _constants() -> dict[int, object]:
 
 def _eager_on_ocl(operator, lowering):
     eager = fallback_handler(operator, add_to_fallback_set=False)
+    foreach = operator.name().startswith("aten::_foreach_")
 
     @functools.wraps(lowering)
     def lower(*args, **kwargs):
@@ -47,7 +51,9 @@ def _eager_on_ocl(operator, lowering):
                 return value if constant is None else V.graph.add_tensor_constant(*constant)
 
             args, kwargs = torch.utils._pytree.tree_map(real, (args, kwargs))
-        return eager(*args, **kwargs)
+        results = eager(*args, **kwargs)
+        # Inductor makes foreach operators in-place ones, but asks for their results still.
+        return args[0] if results is None and foreach else results
 
     return lower
 
@@ -60,6 +66,24 @@ def _computes_tensors(operator) -> bool:
     return any("Tensor" in str(result.type) for result in results) and all(
         "Tensor" in str(result.type) for result in operator._schema.returns
     )
+
+
+class HideConvolutions(CustomGraphModulePass):
+    """Keeps Inductor from giving convolutions another memory format, with a copy around each."""
+
+    def __call__(self, gm) -> None:
+        for node in gm.graph.find_nodes(op="call_function", target=aten.convolution.default):
+            node.target = _convolution
+
+    def uuid(self):
+        return get_hash_for_files((__file__,))
+
+
+def _convolution(*args, **kwargs):
+    return fallback_handler(aten.convolution.default, add_to_fallback_set=False)(*args, **kwargs)
+
+
+_convolution._inductor_lowering_function = True
 
 
 def call_eager_kernels(lowerings, decomposed) -> None:

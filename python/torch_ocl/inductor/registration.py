@@ -7,7 +7,12 @@ from . import codegen, decompositions, lowerings
 
 
 def register() -> None:
-    common.register_backend_for_device("ocl", codegen.OclScheduling, codegen.OclWrapper)
+    common.register_backend_for_device(
+        "ocl",
+        codegen.OclScheduling,
+        codegen.OclWrapper,
+        device_custom_pass=lowerings.HideConvolutions(),
+    )
     common.register_device_op_overrides("ocl", codegen.OclOpOverrides())
     tables = [decomposition.decompositions, decomposition.extra_random_decomps]
     decompositions.keep_operators(*tables)
