@@ -21,7 +21,7 @@ ELSEWHERE = {
     ],
     "deprecated there": ["max_memory_cached memory_cached reset_max_memory_cached"],
     "not yet here": [
-        "amp graph graphs graph_pool_handle is_current_stream_capturing make_graphed_callables",
+        "graph graphs graph_pool_handle is_current_stream_capturing make_graphed_callables",
         "memory_snapshot host_memory_stats host_memory_stats_as_nested_dict",
         "reset_accumulated_host_memory_stats reset_peak_host_memory_stats",
         "get_per_process_memory_fraction",

@@ -6,6 +6,14 @@ from torch import OutOfMemoryError
 
 from torch_ocl import _C
 
+from . import amp
+from .amp import (
+    get_amp_supported_dtype,
+    get_autocast_dtype,
+    is_autocast_enabled,
+    set_autocast_dtype,
+    set_autocast_enabled,
+)
 from .devices import (
     can_device_access_peer,
     current_device,
@@ -66,6 +74,7 @@ __all__ = [
     "OutOfMemoryError",
     "Stream",
     "StreamContext",
+    "amp",
     "can_device_access_peer",
     "current_device",
     "current_stream",
@@ -76,6 +85,8 @@ __all__ = [
     "device_of",
     "empty_cache",
     "fallback_stats",
+    "get_amp_supported_dtype",
+    "get_autocast_dtype",
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
@@ -83,6 +94,7 @@ __all__ = [
     "get_rng_state_all",
     "init",
     "initial_seed",
+    "is_autocast_enabled",
     "is_available",
     "is_bf16_supported",
     "is_initialized",
@@ -103,6 +115,8 @@ __all__ = [
     "reset_peak_memory_stats",
     "seed",
     "seed_all",
+    "set_autocast_dtype",
+    "set_autocast_enabled",
     "set_device",
     "set_per_process_memory_fraction",
     "set_rng_state",
