@@ -196,6 +196,10 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
 
 }  // namespace
 
+bool detail::is_number_without_fp64(const at::Tensor& tensor) {
+  return tensor.dim() == 0 && on_ocl(tensor) && !ocl_device(tensor).properties().has_fp64;
+}
+
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   count_and_warn(op.schema(), torch::jit::last(*stack, op.schema().arguments().size()));
   CpuCall(op, stack).run();
