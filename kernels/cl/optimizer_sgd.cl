@@ -31,6 +31,21 @@
   param -= rate * grad;         \
   WRITE(0, param)
 
+// PyTorch gives buffers of any content to the first step, and counts a step that was left out.
+#if defined(FOUND_INF) && defined(FIRST_STEP) && defined(MOMENTUM)
+#define CLEAR(READ, WRITE) WRITE(2, C(0))
+#undef RETURN_IF_INF
+#define RETURN_IF_INF                 \
+  if (CPTR(float, inf)[0] == 1.0f) {  \
+    FOR_CHUNKS(k) {                   \
+      FIND_CHUNK(k)                   \
+      POINTER(2)                      \
+      FOR_ELEMENTS(CLEAR)             \
+    }                                 \
+    return;                           \
+  }
+#endif
+
 CHUNKED __kernel void KERNEL(OPTIMIZER_PARAMS, const T weight_decay, const T momentum,
                              const T dampening) {
   OPEN_TABLE
