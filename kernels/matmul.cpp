@@ -49,6 +49,8 @@ OCL_STRUCTURED("addmv.out", addmv)
 }
 
 // A sum over all of the device; the products are kept in the type that is computed in.
+OCL_SHARED("addbmm");
+
 OCL_NATIVE("dot", dot);
 Tensor dot(const Tensor& self, const Tensor& tensor) {
   TORCH_CHECK(self.dim() == 1 && tensor.dim() == 1, "1D tensors expected, but got ", self.dim(),
