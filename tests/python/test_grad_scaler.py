@@ -212,6 +212,7 @@ def test_nothing_waits_for_the_device(device, monkeypatch):
     assert copies == []
 
 
+@pytest.mark.sample
 def test_state_and_switched_off(device):
     scaler = torch.amp.GradScaler("ocl", init_scale=4.0)
     model = make_model(device)

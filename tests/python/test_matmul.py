@@ -47,6 +47,16 @@ def test_types(device, dtype):
     torch.testing.assert_close(actual.cpu().to(wide), expected, rtol=tolerance, atol=tolerance)
 
 
+def test_sum_of_products(device):
+    c, a, b = torch.randn(20, 40), torch.randn(6, 20, 30), torch.randn(6, 30, 40)
+    actual = torch.addbmm(c.to(device), a.to(device), b.to(device), beta=2, alpha=3)
+    expected = torch.addbmm(c, a, b, beta=2, alpha=3)
+    torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-3)
+    in_place = c.to(device)
+    in_place.addbmm_(a.to(device), b.to(device), beta=2, alpha=3)
+    assert torch.equal(in_place, actual)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32])
 def test_dot(device, dtype):
     a, b = (random_tensor((3000,), dtype, seed=seed, low=-1, high=1) for seed in (1, 2))
