@@ -7,8 +7,7 @@
 namespace ocl {
 namespace {
 
-// What PyTorch's lists name without a namespace.
-using at::IntArrayRef, at::Scalar, at::ScalarType, at::Tensor;
+using at::ScalarType, at::Tensor;
 
 // torch.autocast turns itself off for a type that torch.ocl.get_amp_supported_dtype does not name,
 // but torch.set_autocast_dtype takes any.
@@ -48,6 +47,7 @@ TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::m
 #define OCL_PROMOTE(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, promote)
 
 TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, library) {
+  using namespace at;  // the lists name types without it
   CheckedLibrary m{library};
   AT_FORALL_LOWER_PRECISION_FP(OCL_LOWER_PRECISION)
   AT_FORALL_FP32(OCL_FP32)

@@ -10,7 +10,10 @@ APPENDED = "DIFFERENT_REDISPATCH_SIGNATURE"  # these get a dtype as a further ar
 
 
 def policies():
-    """{"LOWER_PRECISION_FP": ["conv1d", "conv_transpose2d.input", ...], "FP32": ..., ...}"""
+    """{"LOWER_PRECISION_FP": ["conv1d", "conv_transpose2d.input", ...], "FP32": ..., ...}
+
+    Without overloads for names of dimensions, which torch 2.13 has no more.
+    """
     lists = re.findall(r"#define AT_FORALL_(\w+)\(_\)((?:.*\\\n)+.*\n)", HEADER.read_text())
     result = {
         name: [entry.replace(", ", ".") for entry in re.findall(r"_\(([\w, ]+)\)", body)]
@@ -18,7 +21,10 @@ def policies():
         if "DEPRECATED" not in name
     }
     result[APPENDED] = re.findall(r'"([\w.]+)"', dict(lists)[APPENDED])
-    return result
+    return {
+        policy: [name for name in names if not re.search("imname|names_", name)]
+        for policy, names in result.items()
+    }
 
 
 def overload(name):
