@@ -19,8 +19,12 @@ def _autoload() -> None:
 def _load() -> None:
     import torch
 
-    from . import _C, inductor, ocl
-    from . import image  # noqa: F401 (torch_ocl.image is part of the interface)
+    from . import (
+        _C,
+        image,  # noqa: F401 (torch_ocl.image is part of the interface)
+        inductor,
+        ocl,
+    )
 
     built, found = _C.built_for_torch, torch.__version__.split("+")[0]
     if built.split(".")[:2] != found.split(".")[:2]:

@@ -1,0 +1,159 @@
+// Affine transforms of images [image][channel][height][width] with Pillow's interpolation.
+//   IN (and OUT), COMPUTE, BYTES; INTERPOLATION: 0 nearest, 1 bilinear, 2 bicubic
+//   CHANNELS of an image
+// The position in the input of an output pixel's centre is m0 x + m1 y + m2 (and m3 x + m4 y + m5):
+// in double precision for centres at halves, as Pillow computes it, or, with a SHIFT, for whole x and
+// y in units of 2^-SHIFT, which is what Pillow does for nearest, and close for devices without double.
+// image_affine: grid (grid.clh): rows of the output, columns.
+// image_affine_backward: `grad` of the output to `out`, that of the input, which looks for the
+// outputs that saw it in the box that the inverse matrix b gives: no atomic additions, so that
+// results repeat. Grid: rows of the input, columns.
+#include "common.clh"
+#include "types.clh"
+#include "math.clh"
+#include "grid.clh"
+#include "image_math.clh"
+
+#pragma OPENCL FP_CONTRACT OFF
+#ifdef SHIFT
+#define P long
+#define POSITION(x, y, a, b, c) ((a) * (long)(x) + (b) * (long)(y) + (c))
+#define SIZE(size) ((long)(size) << SHIFT)
+#define HALF (1L << (SHIFT - 1))
+#define WHOLE(p) ((int)((p) >> SHIFT))
+#define PART(p) ((T)(uint)((ulong)(p) << (64 - SHIFT) >> 32) * (T)2.3283064365386963e-10f)
+#else
+#define P double
+#define POSITION(x, y, a, b, c) ((a) * ((double)(x) + 0.5) + (b) * ((double)(y) + 0.5) + (c))
+#define SIZE(size) ((double)(size))
+#define HALF 0.5
+#define WHOLE(p) ((int)floor(p))
+#define PART(p) ((T)((p) - floor(p)))
+#endif
+#define INSIDE(px, py) ((px) >= 0 && (py) >= 0 && (px) < SIZE(in_width) && (py) < SIZE(in_height))
+
+#ifndef BACKWARD
+
+#define PIXEL(x, y) CAT(convert_, T)(LOAD(IN, plane, (ulong)(y) * in_width + (x)))
+#define LINE_LINEAR(y) image_linear(PIXEL(x0, y), PIXEL(x1, y), dx)
+#define LINE_CUBIC(y) \
+  image_cubic(PIXEL(x0, y), PIXEL(x1, y), PIXEL(x2, y), PIXEL(x3, y), dx)
+#define NEAR(i, size) clamp((int)(i), 0, (int)(size) - 1)
+
+GRID __kernel void image_affine(CTENSOR(in), TENSOR(out), CTENSOR(fills), const ulong rows,
+                                const ulong out_width, const ulong per_item,
+                                const ulong out_height, const ulong in_height, const ulong in_width,
+                                const P m0, const P m1, const P m2, const P m3, const P m4,
+                                const P m5) {
+  FOR_UNITS(row, rows, per_item) {
+    const ulong image = row / out_height, y = row % out_height;
+    FOR_INNER(x, out_width) {
+      const P px = POSITION(x, y, m0, m1, m2), py = POSITION(x, y, m3, m4, m5);
+      __global MEM(OUT) *to = PTR(MEM(OUT), out) +
+                              (image * CHANNELS * out_height + y) * out_width + x;
+      if (!INSIDE(px, py)) {
+        for (int c = 0; c < CHANNELS; ++c)
+          STORE(OUT, to, c * out_height * out_width, LOAD(OUT, CPTR(MEM(OUT), fills), c));
+        continue;
+      }
+#if INTERPOLATION > 0
+      const int left = WHOLE(px - HALF), top = WHOLE(py - HALF);
+      const T dx = PART(px - HALF), dy = PART(py - HALF);
+#endif
+#if INTERPOLATION == 1
+      const int x0 = NEAR(left, in_width), x1 = NEAR(left + 1, in_width);
+      const int y0 = NEAR(top, in_height), y1 = NEAR(top + 1, in_height);
+#elif INTERPOLATION == 2
+      const int x0 = NEAR(left - 1, in_width), x1 = NEAR(left, in_width);
+      const int x2 = NEAR(left + 1, in_width), x3 = NEAR(left + 2, in_width);
+      const int y0 = NEAR(top - 1, in_height), y1 = NEAR(top, in_height);
+      const int y2 = NEAR(top + 1, in_height), y3 = NEAR(top + 2, in_height);
+#endif
+      for (int c = 0; c < CHANNELS; ++c) {
+        __global const MEM(IN) *plane =
+            CPTR(MEM(IN), in) + (image * CHANNELS + c) * in_height * in_width;
+#if INTERPOLATION == 0
+        STORE(OUT, to, c * out_height * out_width,
+              LOAD(IN, plane, (ulong)WHOLE(py) * in_width + WHOLE(px)));
+#else
+#if INTERPOLATION == 1
+        T value = image_linear(LINE_LINEAR(y0), LINE_LINEAR(y1), dy);
+#else
+        T value = image_cubic(LINE_CUBIC(y0), LINE_CUBIC(y1), LINE_CUBIC(y2), LINE_CUBIC(y3), dy);
+#endif
+#ifdef BYTES
+        value = clamp(value, (T)0, (T)255);
+#endif
+        STORE(OUT, to, c * out_height * out_width, value);
+#endif
+      }
+    }
+  }
+}
+
+#else
+
+// What pixel `i` of `size` has as a weight in an output at position p.
+static inline T weight_of(const int i, const int size, const P p) {
+#if INTERPOLATION == 0
+  return WHOLE(p) == i ? (T)1 : (T)0;
+#else
+  const int first = WHOLE(p - HALF);
+  const T d = PART(p - HALF);
+#if INTERPOLATION == 1
+  const T w[2] = {(T)1 - d, d};
+  const int shift = first;
+#else
+  T w[4];
+  image_cubic_weights(w, d);
+  const int shift = first - 1;
+#endif
+  T sum = (T)0;
+  for (int k = 0; k < 2 * INTERPOLATION; ++k) sum += clamp(shift + k, 0, size - 1) == i ? w[k] : (T)0;
+  return sum;
+#endif
+}
+
+GRID __kernel void image_affine_backward(
+    CTENSOR(grad), TENSOR(out), const ulong rows, const ulong in_width, const ulong per_item,
+    const ulong out_height, const ulong out_width, const ulong in_height, const P m0,
+    const P m1, const P m2, const P m3, const P m4, const P m5, const T b0, const T b1,
+    const T b2, const T b3, const T b4, const T b5, const int invertible) {
+  // How far from a pixel's own square positions may be to see it.
+  const T reach = INTERPOLATION == 0 ? (T)0.01f : INTERPOLATION == 1 ? (T)0.51f : (T)1.51f;
+  FOR_UNITS(row, rows, per_item) {
+    const ulong image = row / in_height;
+    const int j = (int)(row % in_height);
+    FOR_INNER(column, in_width) {
+      const int i = (int)column;
+      int left = 0, right = (int)out_width - 1, top = 0, bottom = (int)out_height - 1;
+      if (invertible) {
+        const T cx = (T)i + (T)0.5f, cy = (T)j + (T)0.5f, r = reach + (T)0.5f;
+        const T x = b0 * cx + b1 * cy + b2, y = b3 * cx + b4 * cy + b5;
+        const T dx = (fabs(b0) + fabs(b1)) * r + (T)1, dy = (fabs(b3) + fabs(b4)) * r + (T)1;
+        left = max(left, (int)max(x - dx, (T)-1)), top = max(top, (int)max(y - dy, (T)-1));
+        right = min(right, (int)min(x + dx, (T)out_width));
+        bottom = min(bottom, (int)min(y + dy, (T)out_height));
+      }
+      T sum[CHANNELS];
+      for (int c = 0; c < CHANNELS; ++c) sum[c] = (T)0;
+      for (int y = top; y <= bottom; ++y) {
+        for (int x = left; x <= right; ++x) {
+          const P px = POSITION(x, y, m0, m1, m2), py = POSITION(x, y, m3, m4, m5);
+          if (!INSIDE(px, py)) continue;
+          const T weight = weight_of(i, (int)in_width, px) * weight_of(j, (int)in_height, py);
+          if (weight == (T)0) continue;
+          __global const MEM(IN) *g = CPTR(MEM(IN), grad) +
+                                      (image * CHANNELS * out_height + y) * out_width + x;
+          for (int c = 0; c < CHANNELS; ++c)
+            sum[c] += weight * LOAD(IN, g, c * out_height * out_width);
+        }
+      }
+      __global MEM(OUT) *to =
+          PTR(MEM(OUT), out) + (image * CHANNELS * in_height + j) * in_width + i;
+      for (int c = 0; c < CHANNELS; ++c) STORE(OUT, to, c * in_height * in_width, sum[c]);
+    }
+  }
+}
+
+#endif

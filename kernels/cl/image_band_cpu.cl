@@ -1,0 +1,114 @@
+// Weighted sums of neighbouring pixels (a band matrix, kernels/image/band.h) of the CPU family.
+//   IN, OUT; T the type of weights and sums; TAPS weights for each output, all inside of the input
+//   BYTES: uint8 in and out, weights in 2^-SHIFT; UNSIGNED: sums reach past 31 bits
+// band_rows: along rows; where weights are the same for all of [same_from, same_to) and start one
+// pixel further each (a blur), WIDTH outputs at once, else LANES weights at once.
+// band_columns: along columns, WIDTH neighbouring columns at once.
+// Grid: tasks; a task computes `per_task` rows of the output.
+#include "common.clh"
+#include "types.clh"
+
+#ifdef BYTES
+#ifdef UNSIGNED
+#define SUM uint
+#else
+#define SUM int
+#endif
+#define START ((SUM)1 << (SHIFT - 1))
+#define ROUND(lanes, x) CAT3(convert_uchar, lanes, _sat)((x) >> SHIFT)
+#else
+#define SUM T
+#define START 0
+#define ROUND(lanes, x) (x)
+#endif
+#define TAKE(p, i) CONVERT(SUM, LOADV(IN, p, i))
+#define TAKE1(p, i) CAT(convert_, SUM)(LOAD(IN, p, i))
+#if WIDTH == 1
+#define ROUNDV(x) ROUND(, x)
+#else
+#define ROUNDV(x) ROUND(WIDTH, x)
+#endif
+
+static inline SUM one_sum(__global const MEM(IN) *x, __global const T *w) {
+  SUM sum = START;
+  for (int k = 0; k < TAPS; ++k) sum += TAKE1(x, k) * (SUM)w[k];
+  return sum;
+}
+
+#ifdef ROWS
+TASK __kernel void band_rows(CTENSOR(in), TENSOR(out), CTENSOR(starts), CTENSOR(weights),
+                             const ulong rows, const ulong in_size, const ulong out_size,
+                             const ulong per_task, const ulong same_from, const ulong same_to) {
+  __global const int *start = CPTR(int, starts);
+  __global const T *weight = CPTR(T, weights);
+  const ulong last = min((get_global_id(0) + 1) * per_task, rows);
+  for (ulong row = get_global_id(0) * per_task; row < last; row += AT_ONCE) {
+    __global const MEM(IN) *x = CPTR(MEM(IN), in) + row * in_size;
+    __global MEM(OUT) *y = PTR(MEM(OUT), out) + row * out_size;
+#ifdef SAME
+    ulong o = 0;
+    for (; o < same_from; ++o)
+      STORE(OUT, y, o, ROUND(, one_sum(x + start[o], weight + o * TAPS)));
+    if (same_from < same_to) {
+      __global const T *w = weight + same_from * TAPS;
+      const ulong shift = same_from - start[same_from];
+      for (; o + WIDTH <= same_to; o += WIDTH) {
+        VEC(SUM) sum = (VEC(SUM))(START);
+        for (int k = 0; k < TAPS; ++k) sum += TAKE(x, o - shift + k) * (SUM)w[k];
+        STOREV(OUT, y, o, ROUNDV(sum));
+      }
+    }
+    for (; o < out_size; ++o)
+      STORE(OUT, y, o, ROUND(, one_sum(x + start[o], weight + o * TAPS)));
+#else
+    // The weights are read once for AT_ONCE rows; the last ones may be the same row again.
+    ulong offset[AT_ONCE];
+    for (int r = 0; r < AT_ONCE; ++r) offset[r] = min((ulong)r, last - 1 - row);
+    for (ulong o = 0; o < out_size; ++o) {
+      __global const T *w = weight + o * TAPS;
+      VEC(SUM) sum[AT_ONCE];
+      for (int r = 0; r < AT_ONCE; ++r) sum[r] = (VEC(SUM))(0);
+      for (int k = 0; k < TAPS; k += WIDTH) {
+        const VEC(SUM) factor = CONVERT(SUM, VLOAD(w, k));
+        for (int r = 0; r < AT_ONCE; ++r)
+          sum[r] += TAKE(x, offset[r] * in_size + start[o] + k) * factor;
+      }
+      for (int r = 0; r < AT_ONCE; ++r) {
+#if WIDTH == 1
+        STORE(OUT, y, offset[r] * out_size + o, ROUND(, sum[r] + START));
+#else
+        SUM lane[WIDTH], total = START;
+        CAT(vstore, WIDTH)(sum[r], 0, lane);
+        for (int l = 0; l < WIDTH; ++l) total += lane[l];
+        STORE(OUT, y, offset[r] * out_size + o, ROUND(, total));
+#endif
+      }
+    }
+#endif
+  }
+}
+#else
+TASK __kernel void band_columns(CTENSOR(in), TENSOR(out), CTENSOR(starts), CTENSOR(weights),
+                                const ulong rows, const ulong in_size, const ulong out_size,
+                                const ulong per_task, const ulong inner) {
+  const ulong last = min((get_global_id(0) + 1) * per_task, rows);
+  for (ulong row = get_global_id(0) * per_task; row < last; ++row) {
+    const ulong o = row % out_size;
+    __global const MEM(IN) *x =
+        CPTR(MEM(IN), in) + (row / out_size * in_size + CPTR(int, starts)[o]) * inner;
+    __global const T *w = CPTR(T, weights) + o * TAPS;
+    __global MEM(OUT) *y = PTR(MEM(OUT), out) + row * inner;
+    ulong i = 0;
+    for (; i + WIDTH <= inner; i += WIDTH) {
+      VEC(SUM) sum = (VEC(SUM))(START);
+      for (int k = 0; k < TAPS; ++k) sum += TAKE(x, k * inner + i) * (SUM)w[k];
+      STOREV(OUT, y, i, ROUNDV(sum));
+    }
+    for (; i < inner; ++i) {
+      SUM sum = START;
+      for (int k = 0; k < TAPS; ++k) sum += TAKE1(x, k * inner + i) * (SUM)w[k];
+      STORE(OUT, y, i, ROUND(, sum));
+    }
+  }
+}
+#endif

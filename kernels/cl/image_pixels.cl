@@ -1,0 +1,174 @@
+// Image operators that see each pixel by itself; images are [image][channel][pixel], contiguous.
+//   IN (and OUT), COMPUTE; one of
+//     BLEND            each plane towards a level (that of the image in `levels`, else `low`)
+//     NORMALIZE        each plane by its channel's mean and deviation
+//     LUMA             [image][pixel]
+//     SATURATE, HUE    the three colours of a pixel together
+//     HUE_BACKWARD     `grad` to the gradient of `in`
+//   BYTES, W: see image_math.clh. CHANNELS: of an image; RED, GREEN, BLUE: their places; ALPHA: the
+//   place of what stays as it is, or -1
+// Grid (grid.clh): planes or images, blocks of WIDTH pixels. May work in place.
+#include "common.clh"
+#include "types.clh"
+#include "math.clh"
+#include "grid.clh"
+#if WIDTH > 1
+#include "lanes.clh"
+#endif
+#pragma OPENCL FP_CONTRACT OFF
+#include "image_math.clh"
+
+#if WIDTH > 1
+#define TAKE(value, p, i)                                              \
+  V value;                                                             \
+  if (count == WIDTH) value = CONVERT(T, LOADV(IN, p, i));             \
+  else LOAD_SOME(IN, value, p, i, count, 0)
+#define GIVE(p, i, value)                                              \
+  if (count == WIDTH) STOREV(OUT, p, i, value);                        \
+  else STORE_SOME(OUT, p, i, count, value)
+#else
+#define TAKE(value, p, i) T value = CAT(convert_, T)(LOAD(IN, p, i));
+#define GIVE(p, i, value) STORE(OUT, p, i, value)
+#endif
+#define FOR_BLOCKS(i)                                                  \
+  const ulong blocks = (pixels + WIDTH - 1) / WIDTH;                   \
+  FOR_INNER(i, blocks)
+#define BLOCK(i)                                                       \
+  const ulong at = (i) * WIDTH;                                        \
+  const int count = (int)min((ulong)WIDTH, pixels - at);
+
+#ifdef BLEND
+GRID __kernel void image_blend_planes(CTENSOR(in), CTENSOR(levels), TENSOR(out), const ulong planes,
+                                      const ulong pixels, const ulong per_item, const T factor,
+                                      const T low, const T high, const int leveled) {
+  FOR_UNITS(plane, planes, per_item) {
+    __global const MEM(IN) *x = CPTR(MEM(IN), in) + plane * pixels;
+    __global MEM(OUT) *y = PTR(MEM(OUT), out) + plane * pixels;
+    const int kept = (int)(plane % CHANNELS) == ALPHA;
+    const V base = (V)(leveled ? CPTR(T, levels)[plane / CHANNELS] : low);
+    FOR_BLOCKS(i) {
+      BLOCK(i)
+      TAKE(value, x, at)
+      value = kept ? value : image_blend(base, value, factor, low, high);
+      GIVE(y, at, value);
+    }
+  }
+}
+#endif
+
+#ifdef NORMALIZE
+// Images of which channels `first` to `first` + `count` (4 at most) are computed.
+GRID __kernel void image_normalize_planes(CTENSOR(in), TENSOR(out), const ulong planes,
+                                          const ulong pixels, const ulong per_item,
+                                          const int first, const int channels, const T low,
+                                          const T range, const CAT(T, 4) mean,
+                                          const CAT(T, 4) std) {
+  T means[4], stds[4];
+  vstore4(mean, 0, means);
+  vstore4(std, 0, stds);
+  FOR_UNITS(n, planes, per_item) {
+    const int c = (int)(n % channels);
+    const ulong plane = n / channels * CHANNELS + first + c;
+    __global const MEM(IN) *x = CPTR(MEM(IN), in) + plane * pixels;
+    __global MEM(OUT) *y = PTR(MEM(OUT), out) + plane * pixels;
+    FOR_BLOCKS(i) {
+      BLOCK(i)
+      TAKE(value, x, at)
+      GIVE(y, at, image_normalize(value, low, range, means[c], stds[c]));
+    }
+  }
+}
+#endif
+
+#ifdef LUMA
+GRID __kernel void image_luma_planes(CTENSOR(in), TENSOR(out), const ulong images,
+                                     const ulong pixels, const ulong per_item, const T wr,
+                                     const T wg, const T wb) {
+  FOR_UNITS(n, images, per_item) {
+    __global const MEM(IN) *x = CPTR(MEM(IN), in) + n * CHANNELS * pixels;
+    __global MEM(OUT) *y = PTR(MEM(OUT), out) + n * pixels;
+    FOR_BLOCKS(i) {
+      BLOCK(i)
+      TAKE(r, x, RED * pixels + at)
+      TAKE(g, x, GREEN * pixels + at)
+      TAKE(b, x, BLUE * pixels + at)
+      GIVE(y, at, image_luma(r, g, b, wr, wg, wb));
+    }
+  }
+}
+#endif
+
+#ifdef SATURATE
+GRID __kernel void image_saturate(CTENSOR(in), TENSOR(out), const ulong images, const ulong pixels,
+                                  const ulong per_item, const T wr, const T wg, const T wb,
+                                  const T factor, const T low, const T high) {
+  FOR_UNITS(n, images, per_item) {
+    __global const MEM(IN) *x = CPTR(MEM(IN), in) + n * CHANNELS * pixels;
+    __global MEM(OUT) *y = PTR(MEM(OUT), out) + n * CHANNELS * pixels;
+    FOR_BLOCKS(i) {
+      BLOCK(i)
+      TAKE(r, x, RED * pixels + at)
+      TAKE(g, x, GREEN * pixels + at)
+      TAKE(b, x, BLUE * pixels + at)
+      const V gray = image_luma(r, g, b, wr, wg, wb);
+      GIVE(y, RED * pixels + at, image_blend(gray, r, factor, low, high));
+      GIVE(y, GREEN * pixels + at, image_blend(gray, g, factor, low, high));
+      GIVE(y, BLUE * pixels + at, image_blend(gray, b, factor, low, high));
+#if ALPHA >= 0
+      TAKE(alpha, x, ALPHA * pixels + at)
+      GIVE(y, ALPHA * pixels + at, alpha);
+#endif
+    }
+  }
+}
+#endif
+
+// One pixel at a time: every step of it branches.
+#ifdef HUE
+GRID __kernel void image_hue_pixels(CTENSOR(in), TENSOR(out), const ulong images,
+                                    const ulong pixels, const ulong per_item, const T turn) {
+  FOR_UNITS(n, images, per_item) {
+    __global const MEM(IN) *x = CPTR(MEM(IN), in) + n * CHANNELS * pixels;
+    __global MEM(OUT) *y = PTR(MEM(OUT), out) + n * CHANNELS * pixels;
+    FOR_INNER(i, pixels) {
+      T rgb[3] = {LOAD(IN, x, RED * pixels + i), LOAD(IN, x, GREEN * pixels + i),
+                  LOAD(IN, x, BLUE * pixels + i)};
+#ifdef BYTES
+      image_turn_hue_bytes(rgb, (int)turn);
+#else
+      image_turn_hue(rgb, turn);
+#endif
+      STORE(OUT, y, RED * pixels + i, rgb[0]);
+      STORE(OUT, y, GREEN * pixels + i, rgb[1]);
+      STORE(OUT, y, BLUE * pixels + i, rgb[2]);
+#if ALPHA >= 0
+      STORE(OUT, y, ALPHA * pixels + i, LOAD(IN, x, ALPHA * pixels + i));
+#endif
+    }
+  }
+}
+#endif
+
+#ifdef HUE_BACKWARD
+GRID __kernel void image_hue_backward(CTENSOR(grad), CTENSOR(in), TENSOR(out), const ulong images,
+                                      const ulong pixels, const ulong per_item, const T turn) {
+  FOR_UNITS(n, images, per_item) {
+    __global const MEM(IN) *g = CPTR(MEM(IN), grad) + n * CHANNELS * pixels;
+    __global const MEM(IN) *x = CPTR(MEM(IN), in) + n * CHANNELS * pixels;
+    __global MEM(OUT) *y = PTR(MEM(OUT), out) + n * CHANNELS * pixels;
+    FOR_INNER(i, pixels) {
+      const T rgb[3] = {LOAD(IN, x, RED * pixels + i), LOAD(IN, x, GREEN * pixels + i),
+                        LOAD(IN, x, BLUE * pixels + i)};
+      T gradient[3] = {LOAD(IN, g, RED * pixels + i), LOAD(IN, g, GREEN * pixels + i),
+                       LOAD(IN, g, BLUE * pixels + i)};
+      image_turn_hue_backward(gradient, rgb, turn);
+      STORE(OUT, y, RED * pixels + i, gradient[0]);
+      STORE(OUT, y, GREEN * pixels + i, gradient[1]);
+      STORE(OUT, y, BLUE * pixels + i, gradient[2]);
+#if ALPHA >= 0
+      STORE(OUT, y, ALPHA * pixels + i, LOAD(IN, g, ALPHA * pixels + i));
+#endif
+    }
+  }
+}
+#endif

@@ -1,0 +1,251 @@
+#include "kernels/image/band.h"
+
+#include <ATen/ops/from_blob.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <list>
+
+namespace ocl::image {
+namespace {
+
+constexpr size_t kKept = 64;
+constexpr int kResizeShift = 22, kBoxShift = 24;
+constexpr int64_t kLanes = 4;  // weights that the kernels read at once
+
+double triangle(double x) {
+  x = std::abs(x);
+  return x < 1 ? 1 - x : 0;
+}
+
+// Cubic convolution (Keys 1981).
+double cubic(double x, double a) {
+  x = std::abs(x);
+  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  if (x < 2) return (((x - 5) * x + 8) * x - 4) * a;
+  return 0;
+}
+
+struct Line {
+  int64_t start;
+  std::vector<double> weights;
+};
+
+// The lines as a table: all of the same length (a multiple of `multiple`, where the input is that
+// long), with zeros where they are shorter, and moved so that none reaches out of the input.
+void fill(Band& band, const std::vector<Line>& lines, int64_t multiple) {
+  for (const Line& line : lines) {
+    band.taps = std::max(band.taps, static_cast<int64_t>(line.weights.size()));
+  }
+  const int64_t rounded = (band.taps + multiple - 1) / multiple * multiple;
+  if (band.taps > 1 && rounded <= band.in_size) band.taps = rounded;
+  band.starts.resize(band.out_size);
+  band.weights.resize(band.out_size * band.taps);
+  for (int64_t o = 0; o < band.out_size; ++o) {
+    const int64_t start = std::min(lines[o].start, band.in_size - band.taps);
+    band.starts[o] = static_cast<int32_t>(start);
+    std::copy(lines[o].weights.begin(), lines[o].weights.end(),
+              band.weights.begin() + o * band.taps + (lines[o].start - start));
+  }
+}
+
+Line antialiased_line(int64_t o, int64_t in, double scale, Interpolation interpolation) {
+  const bool bicubic = interpolation == Interpolation::kBicubic;
+  const double stretch = std::max(scale, 1.0), support = (bicubic ? 2 : 1) * stretch;
+  const double center = (o + 0.5) * scale;
+  const int64_t from = std::max<int64_t>(0, static_cast<int64_t>(center - support + 0.5));
+  const int64_t to = std::min(in, static_cast<int64_t>(center + support + 0.5));
+  Line line{from, {}};
+  double sum = 0;
+  for (int64_t i = from; i < to; ++i) {
+    const double x = (i - center + 0.5) * (1 / stretch);
+    line.weights.push_back(bicubic ? cubic(x, -0.5) : triangle(x));
+    sum += line.weights.back();
+  }
+  if (sum != 0) {
+    for (double& weight : line.weights) weight /= sum;
+  }
+  return line;
+}
+
+Line plain_line(int64_t o, int64_t in, double scale, Interpolation interpolation) {
+  const bool bicubic = interpolation == Interpolation::kBicubic;
+  double position = (o + 0.5) * scale - 0.5;
+  if (!bicubic) position = std::max(position, 0.0);
+  const int64_t first = static_cast<int64_t>(std::floor(position)) - (bicubic ? 1 : 0);
+  const int64_t count = bicubic ? 4 : 2;
+  const auto inside = [&](int64_t i) { return std::clamp<int64_t>(i, 0, in - 1); };
+  Line line{inside(first), std::vector<double>(inside(first + count - 1) - inside(first) + 1)};
+  for (int64_t i = first; i < first + count; ++i) {
+    const double x = i - position;
+    line.weights[inside(i) - line.start] += bicubic ? cubic(x, -0.75) : triangle(x);
+  }
+  return line;
+}
+
+std::shared_ptr<Band> make_resize(int64_t in, int64_t out, Interpolation interpolation,
+                                  bool antialias) {
+  auto band = std::make_shared<Band>(in, out);
+  const double scale = static_cast<double>(in) / out;
+  std::vector<Line> lines;
+  if (interpolation == Interpolation::kNearest) {
+    for (const int32_t i : nearest_positions(in, out, scale, 0)) lines.push_back({i, {1}});
+  } else {
+    for (int64_t o = 0; o < out; ++o) {
+      lines.push_back(antialias ? antialiased_line(o, in, scale, interpolation)
+                                : plain_line(o, in, scale, interpolation));
+    }
+  }
+  fill(*band, lines, kLanes);
+  band->shift = kResizeShift;
+  for (const double weight : band->weights) {
+    band->fixed.push_back(
+        static_cast<int32_t>(weight * (1 << kResizeShift) + (weight < 0 ? -0.5 : 0.5)));
+  }
+  return band;
+}
+
+// A box of `whole` pixels to both sides of weight `inner`, and one more pixel of weight `outer` at
+// both ends. Outside of the line, its first or last pixel goes on.
+std::vector<Line> box_lines(int64_t size, int64_t whole, double inner, double outer) {
+  std::vector<Line> lines;
+  for (int64_t o = 0; o < size; ++o) {
+    const int64_t first = std::max<int64_t>(o - whole - 1, 0);
+    const int64_t last = std::min(o + whole + 1, size - 1);
+    Line line{first, std::vector<double>(last - first + 1)};
+    // Pixels outside are counted, not visited: the radius may be huge.
+    const int64_t before = std::max<int64_t>(0, whole - o);
+    const int64_t behind = std::max<int64_t>(0, o + whole - last);
+    for (int64_t i = std::max(first, o - whole); i <= std::min(last, o + whole); ++i) {
+      line.weights[i - first] += inner;
+    }
+    line.weights.front() += static_cast<double>(before) * inner + outer;
+    line.weights.back() += static_cast<double>(behind) * inner + outer;
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+std::shared_ptr<Band> make_box(int64_t size, float radius) {
+  auto band = std::make_shared<Band>(size, size);
+  const auto whole = static_cast<int64_t>(radius);
+  const double inner = 1 / (2.0 * radius + 1);
+  fill(*band, box_lines(size, whole, inner, (1 - (2.0 * whole + 1) * inner) / 2), 1);
+
+  const int64_t one = int64_t{1} << kBoxShift;
+  const auto fixed_inner = static_cast<uint32_t>(static_cast<float>(one) / (radius * 2 + 1));
+  const int64_t fixed_outer = (one - (whole * 2 + 1) * int64_t{fixed_inner}) / 2;
+  Band fixed(size, size);
+  fill(fixed, box_lines(size, whole, fixed_inner, static_cast<double>(fixed_outer)), 1);
+  band->fixed.assign(fixed.weights.begin(), fixed.weights.end());
+  band->shift = kBoxShift;
+  band->unsigned_sums = true;
+
+  band->same_from = std::min(size, whole + 1);
+  band->same_to = std::max(band->same_from, size - whole - 1);
+  return band;
+}
+
+std::shared_ptr<Band> transpose(const Band& band) {
+  auto result = std::make_shared<Band>(band.out_size, band.in_size);
+  std::vector<Line> lines(band.in_size, {-1, {}});
+  for (int64_t o = 0; o < band.out_size; ++o) {
+    for (int64_t k = 0; k < band.taps; ++k) {
+      const double weight = band.weights[o * band.taps + k];
+      if (weight == 0) continue;
+      Line& line = lines[band.starts[o] + k];
+      if (line.start < 0) line.start = o;
+      line.weights.resize(o - line.start + 1);
+      line.weights.back() = weight;
+    }
+  }
+  for (Line& line : lines) line.start = std::max<int64_t>(line.start, 0);
+  fill(*result, lines, kLanes);
+  if (result->taps == 0) {  // a derivative of nothing
+    result->taps = 1;
+    result->weights.assign(result->out_size, 0);
+  }
+  return result;
+}
+
+struct Key {
+  int64_t in, out;
+  int kind;  // the interpolation, or -1: a box
+  float radius;
+  bool antialias, transposed;
+  bool operator==(const Key&) const = default;
+};
+
+// Never destroyed: tensors must not outlive their device at the end of the process.
+BandPointer find(const Key& key, const std::function<std::shared_ptr<Band>()>& make) {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& kept = *new std::list<std::pair<Key, BandPointer>>;
+  const std::lock_guard lock(mutex);
+  const auto found =
+      std::find_if(kept.begin(), kept.end(), [&](const auto& entry) { return entry.first == key; });
+  if (found != kept.end()) {
+    kept.splice(kept.begin(), kept, found);
+  } else {
+    std::shared_ptr<Band> band = make();
+    kept.emplace_front(key, key.transposed ? transpose(*band) : band);
+    if (kept.size() > kKept) kept.pop_back();
+  }
+  return kept.front().second;
+}
+
+}  // namespace
+
+BandPointer resize_band(int64_t in, int64_t out, Interpolation interpolation, bool antialias,
+                        bool transposed) {
+  return find({in, out, static_cast<int>(interpolation), 0, antialias, transposed},
+              [&] { return make_resize(in, out, interpolation, antialias); });
+}
+
+BandPointer box_band(int64_t size, float radius, bool transposed) {
+  return find({size, size, -1, radius, false, transposed}, [&] { return make_box(size, radius); });
+}
+
+// Gwosdek et al., Theoretical foundations of Gaussian convolution by extended box filtering, 2011:
+// equations 7, 11 and 14, in single precision as Pillow has them.
+float box_radius(float deviation, int passes) {
+  const float variance = deviation * deviation / passes;
+  const auto length = static_cast<float>(std::sqrt(12.0 * variance + 1.0));
+  const auto whole = static_cast<float>(std::floor((length - 1.0) / 2.0));
+  float part = (2 * whole + 1) * (whole * (whole + 1) - 3 * variance);
+  part /= 6 * (variance - (whole + 1) * (whole + 1));
+  return whole + part;
+}
+
+std::vector<int32_t> nearest_positions(int64_t in, int64_t out, double scale, double start) {
+  std::vector<int32_t> positions(out, -1);
+  double position = start + scale * 0.5;  // summed up, as Pillow does
+  for (int32_t& each : positions) {
+    if (position >= 0 && position < static_cast<double>(in)) each = static_cast<int32_t>(position);
+    position += scale;
+  }
+  return positions;
+}
+
+std::pair<at::Tensor, at::Tensor> Band::tables(const at::Tensor& img, at::ScalarType weight) const {
+  const c10::Stream stream =
+      c10::impl::VirtualGuardImpl(img.device().type()).getStream(img.device());
+  const std::lock_guard lock(mutex_);
+  for (const OnDevice& each : on_devices_) {
+    if (each.stream == stream && each.weight == weight) return {each.starts, each.weights};
+  }
+  const auto from = [&](const void* data, int64_t size, at::ScalarType type) {
+    return at::from_blob(const_cast<void*>(data), {size}, at::TensorOptions().dtype(type));
+  };
+  at::Tensor values =
+      weight == at::ScalarType::Int
+          ? from(fixed.data(), out_size * taps, at::ScalarType::Int)
+          : from(weights.data(), out_size * taps, at::ScalarType::Double).to(weight);
+  on_devices_.push_back({stream, weight,
+                         from(starts.data(), out_size, at::ScalarType::Int).to(img.device()),
+                         values.to(img.device())});
+  return {on_devices_.back().starts, on_devices_.back().weights};
+}
+
+}  // namespace ocl::image

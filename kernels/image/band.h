@@ -1,0 +1,59 @@
+// Resampling and blurring as band matrices: each output pixel of a line is a weighted sum of a few
+// neighbouring input pixels. The transposed matrix is the operator's derivative.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "kernels/image/image.h"
+
+namespace ocl::image {
+
+struct Band {
+  int64_t in_size, out_size;
+  int64_t taps = 0;             // weights of each output; none reaches out of the input
+  std::vector<int32_t> starts;  // of each output, the first input
+  std::vector<double> weights;  // [out_size][taps]
+  // The outputs from same_from to same_to have the same weights, and start one further each.
+  int64_t same_from = 0, same_to = 0;
+  // The weights for uint8, as Pillow rounds them: in units of 2^-shift.
+  int shift = 0;
+  bool unsigned_sums = false;
+  std::vector<int32_t> fixed;
+
+  // Starts and weights (float, double or int) on the device of an image; kept for the next call.
+  std::pair<at::Tensor, at::Tensor> tables(const at::Tensor& img, at::ScalarType weight) const;
+
+ private:
+  struct OnDevice {
+    c10::Stream stream;
+    at::ScalarType weight;
+    at::Tensor starts, weights;
+  };
+  mutable std::mutex mutex_;
+  mutable std::vector<OnDevice> on_devices_;
+
+ public:
+  Band(int64_t in, int64_t out) : in_size(in), out_size(out) {}
+};
+
+using BandPointer = std::shared_ptr<const Band>;
+
+// Pillow's resampling (Resample.c) with antialiasing, torch.nn.functional.interpolate's (with
+// align_corners=False) without. The last ones asked for are kept.
+BandPointer resize_band(int64_t in, int64_t out, Interpolation interpolation, bool antialias,
+                        bool transposed);
+
+// One of the box blurs that make Pillow's Gaussian blur (BoxBlur.c); `radius` may be fractional.
+BandPointer box_band(int64_t size, float radius, bool transposed);
+
+// The radius of the box of which `passes` blurs make a Gaussian one of that standard deviation.
+float box_radius(float deviation, int passes);
+
+// The input position of each output of Pillow's nearest-neighbour scaling; -1 outside.
+std::vector<int32_t> nearest_positions(int64_t in, int64_t out, double scale, double start);
+
+}  // namespace ocl::image

@@ -1,0 +1,134 @@
+// crop, paste, flip and affine transforms, with Pillow's semantics.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include "kernels/image/ops.h"
+#include "kernels/image/passes.h"
+
+namespace ocl::image {
+namespace {
+
+// The part of a box [left, right) that lies in [0, size).
+struct Span {
+  int64_t from, to;
+  Span(int64_t left, int64_t right, int64_t size)
+      : from(std::clamp<int64_t>(left, 0, size)), to(std::clamp<int64_t>(right, from, size)) {}
+  int64_t size() const { return to - from; }
+};
+
+Tensor part(const Tensor& img, const Span& x, const Span& y) {
+  return img.narrow(-2, y.from, y.size()).narrow(-1, x.from, x.size());
+}
+
+std::vector<double> fills(std::optional<at::ArrayRef<double>> fill, int64_t channels,
+                          const char* op) {
+  return fill ? per_channel(*fill, channels, "fill", op) : std::vector<double>(channels, 0.0);
+}
+
+std::array<double, 6> matrix_of(at::ArrayRef<double> matrix) {
+  TORCH_CHECK_VALUE(matrix.size() == 6, "torch_ocl::affine: matrix has ", matrix.size(),
+                    " numbers, but must have six: (a, b, c, d, e, f) takes the output's (x, y) to ",
+                    "the input's (a x + b y + c, d x + e y + f)");
+  std::array<double, 6> result;
+  std::copy(matrix.begin(), matrix.end(), result.begin());
+  return result;
+}
+
+void check_descriptions(const Tensor& im1, const Tensor& im2) {
+  const ImageDescription a = description_of(im1), b = description_of(im2);
+  const auto check = [](const char* what, const std::string& first, const std::string& second) {
+    TORCH_CHECK_VALUE(first.empty() || second.empty() || first == second, "torch_ocl::paste: the ",
+                      what, " of the two images differ: '", first, "' and '", second, "'");
+  };
+  check("color spaces", a.color_space, b.color_space);
+  check("channel orders", a.channel_order, b.channel_order);
+  TORCH_CHECK_VALUE(!a.value_range || !b.value_range || a.value_range == b.value_range,
+                    "torch_ocl::paste: the value ranges of the two images differ: (",
+                    a.value_range->first, ", ", a.value_range->second, ") and (",
+                    b.value_range->first, ", ", b.value_range->second, ")");
+}
+
+}  // namespace
+
+Tensor crop(const Tensor& pic, at::IntArrayRef box) {
+  const Shape shape = shape_of(pic, "torch_ocl::crop");
+  check_box(box);
+  const Span x(box[0], box[2], shape.width), y(box[1], box[3], shape.height);
+  const int64_t width = box[2] - box[0], height = box[3] - box[1];
+  Tensor out;
+  if (x.size() == width && y.size() == height) {
+    out = part(pic, x, y).clone(at::MemoryFormat::Contiguous);
+  } else {
+    out = at::zeros(resized(pic, height, width), pic.options());
+    if (x.size() > 0 && y.size() > 0) {
+      out.narrow(-2, y.from - box[1], y.size())
+          .narrow(-1, x.from - box[0], x.size())
+          .copy_(part(pic, x, y));
+    }
+  }
+  pass_description(pic, out);
+  return out;
+}
+
+Tensor paste(const Tensor& im1, const Tensor& im2, at::IntArrayRef coord) {
+  const Shape onto = shape_of(im1, "torch_ocl::paste"), from = shape_of(im2, "torch_ocl::paste");
+  check_paste(im1, im2, coord);
+  check_descriptions(im1, im2);
+  const Span x(coord[0], coord[0] + from.width, onto.width);
+  const Span y(coord[1], coord[1] + from.height, onto.height);
+  Tensor out = im1.clone(at::MemoryFormat::Contiguous);
+  if (x.size() > 0 && y.size() > 0) {
+    part(out, x, y).copy_(
+        im2.narrow(-2, y.from - coord[1], y.size()).narrow(-1, x.from - coord[0], x.size()));
+  }
+  return out;
+}
+
+Tensor flip(const Tensor& img, bool horizontal, bool vertical) {
+  shape_of(img, "torch_ocl::flip");
+  std::vector<int64_t> dims;
+  if (vertical) dims.push_back(-2);
+  if (horizontal) dims.push_back(-1);
+  Tensor out = img.contiguous().flip(dims);
+  pass_description(img, out);
+  return out;
+}
+
+Tensor affine(const Tensor& img, at::ArrayRef<double> matrix, at::OptionalIntArrayRef size,
+              std::string_view interpolation, std::optional<at::ArrayRef<double>> fill) {
+  static constexpr const char* kOp = "torch_ocl::affine";
+  const Shape shape = shape_of(img, kOp);
+  check_type(img, kOp);
+  if (size) check_size(*size, kOp);
+  const int64_t height = size ? (*size)[0] : shape.height, width = size ? (*size)[1] : shape.width;
+  const Tensor in = img.contiguous();
+  Tensor out = at::empty(resized(img, height, width), img.options());
+  pass_description(img, out);
+  const AffinePass pass{in, out, matrix_of(matrix), interpolation_of(interpolation, kOp),
+                        fills(fill, shape.channels, kOp)};
+  const auto& a = pass.matrix;
+  if (shape.empty()) {
+    TORCH_CHECK_VALUE(out.numel() == 0, kOp, ": the image is empty: its shape is ", img.sizes());
+  } else if (pass.interpolation == Interpolation::kNearest && a[1] == 0 && a[3] == 0) {
+    const auto xs = nearest_positions(shape.width, width, a[0], a[2]);
+    const auto ys = nearest_positions(shape.height, height, a[4], a[5]);
+    run(GatherPass{in, out, ys, xs, pass.fill});
+  } else {
+    run(pass);
+  }
+  return out;
+}
+
+Tensor affine_backward(const Tensor& grad, at::ArrayRef<double> matrix, at::IntArrayRef size,
+                       std::string_view interpolation) {
+  // Sums on the CPU are kept in the gradient itself.
+  const bool widen = grad.is_cpu() && grad.scalar_type() != ScalarType::Double;
+  const Tensor in = (widen ? grad.to(ScalarType::Float) : grad).contiguous();
+  const Tensor out = at::empty(resized(grad, size[0], size[1]), in.options());
+  if (in.numel() == 0) return out.zero_();
+  run(AffinePass{
+      in, out, matrix_of(matrix), interpolation_of(interpolation, "torch_ocl::affine"), {}, true});
+  return out.to(grad.scalar_type());
+}
+
+}  // namespace ocl::image

@@ -1,0 +1,72 @@
+// What the image operators are made of, by the device of the tensors: kernels on ocl (ocl.cpp),
+// loops on the CPU (cpu.cpp). All tensors are contiguous, outputs are given.
+#pragma once
+
+#include <array>
+
+#include "kernels/image/band.h"
+
+namespace ocl::image {
+
+// The type that is computed in: double for double, else float.
+inline ScalarType arithmetic(const Tensor& img) {
+  return img.scalar_type() == ScalarType::Double ? ScalarType::Double : ScalarType::Float;
+}
+
+// The matrix applied to the middle one of [outer][size][inner]. Both uint8, or both floating point.
+struct BandPass {
+  const Tensor &in, &out;
+  const Band& band;
+  int64_t outer, inner;
+};
+void on_ocl(const BandPass& pass);
+void on_cpu(const BandPass& pass);
+
+// out[y][x] = in[ys[y]][xs[x]] of each plane, or the channel's fill where an index is -1.
+struct GatherPass {
+  const Tensor &in, &out;
+  const std::vector<int32_t>&ys, &xs;
+  const std::vector<double>& fill;
+};
+void on_ocl(const GatherPass& pass);
+void on_cpu(const GatherPass& pass);
+
+// `in` at the position that the matrix gives for each output pixel, and its derivative: then `in`
+// is the gradient of the output, and `out` that of the input.
+struct AffinePass {
+  const Tensor &in, &out;
+  std::array<double, 6> matrix;
+  Interpolation interpolation;
+  std::vector<double> fill;
+  bool backward = false;
+
+  // Whether Pillow would step through the image in units of 2^-16 instead of double precision.
+  bool small_steps() const;
+  // The matrix for whole pixel numbers, in units of 2^-shift.
+  std::array<int64_t, 6> fixed(int shift) const;
+  // From positions in the input to centres of output pixels, where there is such a matrix.
+  std::optional<std::array<double, 6>> inverse() const;
+};
+void on_ocl(const AffinePass& pass);
+void on_cpu(const AffinePass& pass);
+
+enum class PixelOp { kBlend, kNormalize, kLuma, kSaturate, kHue, kHueBackward };
+
+struct PixelPass {
+  PixelOp op;
+  const Tensor &in, &out;
+  Colors colors;
+  double factor = 1;  // or the turn of the hue, in sixths of the circle (256ths for uint8)
+  Tensor other = {};  // kBlend: the level of each image, if any; kHueBackward: the input
+  std::vector<double> mean = {}, deviation = {};  // kNormalize: of each channel
+};
+void on_ocl(const PixelPass& pass);
+void on_cpu(const PixelPass& pass);
+
+template <typename Pass>
+void run(const Pass& pass) {
+  if (pass.out.numel() == 0) return;
+  pass.out.is_privateuseone() ? on_ocl(pass) : on_cpu(pass);
+}
+
+}  // namespace ocl::image
