@@ -61,9 +61,14 @@ std::vector<Found> list_devices() {
   return visible;
 }
 
-KernelFamily choose_family(const std::string& type) {
+KernelFamily choose_family(const DeviceProperties& p) {
   const std::string forced = environment("OCL_KERNEL_FAMILY");
-  if (forced.empty()) return type == "cpu" ? KernelFamily::kCpu : KernelFamily::kGpu;
+  // Mesa's llvmpipe leaves a work-item's loops after 65535 turns in all, without a word: large
+  // arrays need the family of many small work-items, although the device is a CPU.
+  const bool short_loops = p.platform == "rusticl";
+  if (forced.empty()) {
+    return p.type == "cpu" && !short_loops ? KernelFamily::kCpu : KernelFamily::kGpu;
+  }
   TORCH_CHECK_VALUE(forced == "cpu" || forced == "gpu",
                     "OCL_KERNEL_FAMILY must be \"cpu\" or \"gpu\", not \"", forced, "\"");
   return forced == "cpu" ? KernelFamily::kCpu : KernelFamily::kGpu;
@@ -97,7 +102,7 @@ DeviceProperties query(const cl::Platform& platform, const cl::Device& d) {
   p.host_unified_memory = d.getInfo<CL_DEVICE_HOST_UNIFIED_MEMORY>();
   p.correctly_rounded_divide =
       d.getInfo<CL_DEVICE_SINGLE_FP_CONFIG>() & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
-  p.family = choose_family(p.type);
+  p.family = choose_family(p);
   return p;
 }
 

@@ -32,13 +32,22 @@ def to_tensor(picture, device="cpu"):
     return torch.from_numpy(array.copy()).to(device)
 
 
-def assert_as_pillow(actual, picture, wrong_by_one=0.0):
-    """The same bytes, apart from that share of them, which may be wrong by one."""
+def assert_as_pillow(actual, picture):
+    """The same bytes."""
     expected = to_tensor(picture)
     assert actual.dtype == torch.uint8 and actual.shape == expected.shape
     difference = (actual.cpu().int() - expected.int()).abs()
-    assert difference.max() <= (1 if wrong_by_one else 0), difference.max()
-    assert difference.count_nonzero() <= wrong_by_one * difference.numel()
+    assert difference.max() == 0, (difference.max(), difference.count_nonzero())
+
+
+def assert_transformed_as_pillow(actual, picture):
+    """The same bytes where there is float64; else, what lies on the border between two values may
+    be one off, and what lies on that of the image may be fill."""
+    if actual.device.type == "cpu" or has_fp64(actual.device):
+        return assert_as_pillow(actual, picture)
+    difference = (actual.cpu().int() - to_tensor(picture).int()).abs()
+    assert (difference > 1).sum() <= 1e-3 * difference.numel()
+    assert difference.count_nonzero() <= 0.15 * difference.numel()
 
 
 @pytest.fixture(params=["ocl", "cpu"])
@@ -147,8 +156,7 @@ def test_rotate(picture, place, interpolation, arguments):
         named["fillcolor"] = named.pop("fill")
     expected = picture.rotate(resample=resampling(interpolation), **named)
     actual = image.rotate(to_tensor(picture, place), interpolation=interpolation, **arguments)
-    # A position that is a hair off rounds to the other side where the value is a whole number.
-    assert_as_pillow(actual, expected, 0.0 if interpolation == "nearest" else 1e-3)
+    assert_transformed_as_pillow(actual, expected)
 
 
 @pytest.mark.sample
@@ -165,7 +173,7 @@ def test_affine(picture, place, interpolation, matrix, size):
         resampling(interpolation),
         fillcolor=(9, 9, 9),
     )
-    assert_as_pillow(actual, expected, 0.0 if interpolation == "nearest" else 1e-3)
+    assert_transformed_as_pillow(actual, expected)
 
 
 @pytest.mark.sample

@@ -74,3 +74,10 @@ def test_half_to_float(device):
     expected = torch._softmax_backward_data(g, y.cpu(), 1, torch.float32)
     assert actual.dtype == torch.float16
     torch.testing.assert_close(actual.cpu().float(), expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.sample
+def test_long_rows(device):
+    """More turns of a work-item's loop than Mesa's llvmpipe makes."""
+    rows = torch.rand(2, 2**20, device=device)
+    torch.testing.assert_close(torch.softmax(rows, 1).sum(1).cpu(), torch.ones(2))
