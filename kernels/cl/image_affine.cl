@@ -14,7 +14,6 @@
 #include "grid.clh"
 #include "image_math.clh"
 
-#pragma OPENCL FP_CONTRACT OFF
 #ifdef SHIFT
 #define P long
 #define POSITION(x, y, a, b, c) ((a) * (long)(x) + (b) * (long)(y) + (c))
@@ -27,8 +26,13 @@
 #define POSITION(x, y, a, b, c) ((a) * ((double)(x) + 0.5) + (b) * ((double)(y) + 0.5) + (c))
 #define SIZE(size) ((double)(size))
 #define HALF 0.5
-#define WHOLE(p) ((int)floor(p))
-#define PART(p) ((T)((p) - floor(p)))
+#define WHOLE(p) whole_of(p)
+#define PART(p) ((T)((p) - whole_of(p)))
+// floor(), without the call that compilers make of it.
+static inline int whole_of(const double p) {
+  const int towards_zero = (int)p;
+  return towards_zero - ((double)towards_zero > p);
+}
 #endif
 #define INSIDE(px, py) ((px) >= 0 && (py) >= 0 && (px) < SIZE(in_width) && (py) < SIZE(in_height))
 

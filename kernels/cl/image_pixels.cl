@@ -5,7 +5,7 @@
 //     LUMA             [image][pixel]
 //     SATURATE, HUE    the three colours of a pixel together
 //     HUE_BACKWARD     `grad` to the gradient of `in`
-//   BYTES, W: see image_math.clh. CHANNELS: of an image; RED, GREEN, BLUE: their places; ALPHA: the
+//   BYTES: see image_math.clh. CHANNELS: of an image; RED, GREEN, BLUE: their places; ALPHA: the
 //   place of what stays as it is, or -1
 // Grid (grid.clh): planes or images, blocks of WIDTH pixels. May work in place.
 #include "common.clh"
@@ -15,8 +15,11 @@
 #if WIDTH > 1
 #include "lanes.clh"
 #endif
-#pragma OPENCL FP_CONTRACT OFF
+#define IN_FLOAT(x) CONVERT(T, CONVERT(float, x))
 #include "image_math.clh"
+#ifdef HUE_BACKWARD
+#include "image_hue_backward.clh"
+#endif
 
 #if WIDTH > 1
 #define TAKE(value, p, i)                                              \
@@ -123,26 +126,28 @@ GRID __kernel void image_saturate(CTENSOR(in), TENSOR(out), const ulong images, 
 }
 #endif
 
-// One pixel at a time: every step of it branches.
 #ifdef HUE
 GRID __kernel void image_hue_pixels(CTENSOR(in), TENSOR(out), const ulong images,
                                     const ulong pixels, const ulong per_item, const T turn) {
   FOR_UNITS(n, images, per_item) {
     __global const MEM(IN) *x = CPTR(MEM(IN), in) + n * CHANNELS * pixels;
     __global MEM(OUT) *y = PTR(MEM(OUT), out) + n * CHANNELS * pixels;
-    FOR_INNER(i, pixels) {
-      T rgb[3] = {LOAD(IN, x, RED * pixels + i), LOAD(IN, x, GREEN * pixels + i),
-                  LOAD(IN, x, BLUE * pixels + i)};
+    FOR_BLOCKS(i) {
+      BLOCK(i)
+      TAKE(r, x, RED * pixels + at)
+      TAKE(g, x, GREEN * pixels + at)
+      TAKE(b, x, BLUE * pixels + at)
 #ifdef BYTES
-      image_turn_hue_bytes(rgb, (int)turn);
+      image_turn_hue_bytes(&r, &g, &b, turn);
 #else
-      image_turn_hue(rgb, turn);
+      image_turn_hue(&r, &g, &b, turn);
 #endif
-      STORE(OUT, y, RED * pixels + i, rgb[0]);
-      STORE(OUT, y, GREEN * pixels + i, rgb[1]);
-      STORE(OUT, y, BLUE * pixels + i, rgb[2]);
+      GIVE(y, RED * pixels + at, r);
+      GIVE(y, GREEN * pixels + at, g);
+      GIVE(y, BLUE * pixels + at, b);
 #if ALPHA >= 0
-      STORE(OUT, y, ALPHA * pixels + i, LOAD(IN, x, ALPHA * pixels + i));
+      TAKE(alpha, x, ALPHA * pixels + at)
+      GIVE(y, ALPHA * pixels + at, alpha);
 #endif
     }
   }

@@ -85,13 +85,24 @@ Line plain_line(int64_t o, int64_t in, double scale, Interpolation interpolation
   return line;
 }
 
+// The input position of each output of Pillow's nearest-neighbour scaling; -1 outside.
+std::vector<int32_t> positions_of(int64_t in, int64_t out, double scale, double start) {
+  std::vector<int32_t> positions(out, -1);
+  double position = start + scale * 0.5;  // summed up, as Pillow does
+  for (int32_t& each : positions) {
+    if (position >= 0 && position < static_cast<double>(in)) each = static_cast<int32_t>(position);
+    position += scale;
+  }
+  return positions;
+}
+
 std::shared_ptr<Band> make_resize(int64_t in, int64_t out, Interpolation interpolation,
                                   bool antialias) {
   auto band = std::make_shared<Band>(in, out);
   const double scale = static_cast<double>(in) / out;
   std::vector<Line> lines;
   if (interpolation == Interpolation::kNearest) {
-    for (const int32_t i : nearest_positions(in, out, scale, 0)) lines.push_back({i, {1}});
+    for (const int32_t i : positions_of(in, out, scale, 0)) lines.push_back({i, {1}});
   } else {
     for (int64_t o = 0; o < out; ++o) {
       lines.push_back(antialias ? antialiased_line(o, in, scale, interpolation)
@@ -172,11 +183,13 @@ std::shared_ptr<Band> transpose(const Band& band) {
 
 struct Key {
   int64_t in, out;
-  int kind;  // the interpolation, or -1: a box
-  float radius;
-  bool antialias, transposed;
+  int kind;  // the interpolation, or one of these
+  double a = 0, b = 0;
+  bool antialias = false, transposed = false;
   bool operator==(const Key&) const = default;
 };
+
+constexpr int kBox = -1, kPositions = -2;
 
 // Never destroyed: tensors must not outlive their device at the end of the process.
 BandPointer find(const Key& key, const std::function<std::shared_ptr<Band>()>& make) {
@@ -199,12 +212,13 @@ BandPointer find(const Key& key, const std::function<std::shared_ptr<Band>()>& m
 
 BandPointer resize_band(int64_t in, int64_t out, Interpolation interpolation, bool antialias,
                         bool transposed) {
-  return find({in, out, static_cast<int>(interpolation), 0, antialias, transposed},
+  return find({in, out, static_cast<int>(interpolation), 0, 0, antialias, transposed},
               [&] { return make_resize(in, out, interpolation, antialias); });
 }
 
 BandPointer box_band(int64_t size, float radius, bool transposed) {
-  return find({size, size, -1, radius, false, transposed}, [&] { return make_box(size, radius); });
+  return find({size, size, kBox, radius, 0, false, transposed},
+              [&] { return make_box(size, radius); });
 }
 
 // Gwosdek et al., Theoretical foundations of Gaussian convolution by extended box filtering, 2011:
@@ -218,14 +232,12 @@ float box_radius(float deviation, int passes) {
   return whole + part;
 }
 
-std::vector<int32_t> nearest_positions(int64_t in, int64_t out, double scale, double start) {
-  std::vector<int32_t> positions(out, -1);
-  double position = start + scale * 0.5;  // summed up, as Pillow does
-  for (int32_t& each : positions) {
-    if (position >= 0 && position < static_cast<double>(in)) each = static_cast<int32_t>(position);
-    position += scale;
-  }
-  return positions;
+BandPointer position_band(int64_t in, int64_t out, double scale, double start) {
+  return find({in, out, kPositions, scale, start}, [&] {
+    auto band = std::make_shared<Band>(in, out);
+    band->starts = positions_of(in, out, scale, start);
+    return band;
+  });
 }
 
 std::pair<at::Tensor, at::Tensor> Band::tables(const at::Tensor& img, at::ScalarType weight) const {

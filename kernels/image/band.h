@@ -53,7 +53,8 @@ BandPointer box_band(int64_t size, float radius, bool transposed);
 // The radius of the box of which `passes` blurs make a Gaussian one of that standard deviation.
 float box_radius(float deviation, int passes);
 
-// The input position of each output of Pillow's nearest-neighbour scaling; -1 outside.
-std::vector<int32_t> nearest_positions(int64_t in, int64_t out, double scale, double start);
+// No weights: `starts` are the input positions that Pillow's nearest-neighbour scaling takes, from
+// `start` on in steps of `scale`; -1 outside of the input.
+BandPointer position_band(int64_t in, int64_t out, double scale, double start);
 
 }  // namespace ocl::image

@@ -13,18 +13,20 @@ namespace {
 using std::floor;
 
 // The arithmetic for bytes, in single and in double precision: OpenCL C has no templates.
-#define W double
+#define IN_FLOAT(x) static_cast<T>(static_cast<float>(x))
 #define T float
 #define V float
 struct Bytes {
   using T_ = float;
 #define BYTES
 #include "kernels/cl/image_math.clh"
+#include "kernels/cl/image_hue_backward.clh"
 #undef BYTES
 };
 struct Single {
   using T_ = float;
 #include "kernels/cl/image_math.clh"
+#include "kernels/cl/image_hue_backward.clh"
 };
 #undef T
 #undef V
@@ -33,10 +35,11 @@ struct Single {
 struct Double {
   using T_ = double;
 #include "kernels/cl/image_math.clh"
+#include "kernels/cl/image_hue_backward.clh"
 };
 #undef T
 #undef V
-#undef W
+#undef IN_FLOAT
 
 template <typename Stored>
 using ArithmeticOf =
@@ -219,7 +222,7 @@ void pixels(const PixelPass& pass) {
   in_parallel(shape.images * size, 1, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       const int64_t image = i / size * channels * size, p = i % size;
-      T rgb[3], other[3];
+      T rgb[3] = {}, other[3] = {};
       for (int k = 0; k < 3; ++k) {
         rgb[k] = static_cast<T>(in[image + places[k] * size + p]);
         if (seen) other[k] = static_cast<T>(seen[image + places[k] * size + p]);
@@ -234,9 +237,11 @@ void pixels(const PixelPass& pass) {
       } else if (pass.op == PixelOp::kHueBackward) {
         A::image_turn_hue_backward(rgb, other, factor);
       } else if constexpr (std::is_same_v<In, uint8_t>) {
-        A::image_turn_hue_bytes(rgb, static_cast<int>(factor));
+        double r = rgb[0], g = rgb[1], b = rgb[2];
+        Double::image_turn_hue_bytes(&r, &g, &b, pass.factor);
+        rgb[0] = static_cast<T>(r), rgb[1] = static_cast<T>(g), rgb[2] = static_cast<T>(b);
       } else {
-        A::image_turn_hue(rgb, factor);
+        A::image_turn_hue(&rgb[0], &rgb[1], &rgb[2], factor);
       }
       for (int k = 0; k < 3; ++k) out[image + places[k] * size + p] = static_cast<Out>(rgb[k]);
       if (colors.alpha >= 0) {
@@ -277,9 +282,9 @@ void on_cpu(const GatherPass& pass) {
     Stored* out = pass.out.mutable_data_ptr<Stored>();
     in_parallel(pass.out.numel() / width, width, [&](int64_t first, int64_t last) {
       for (int64_t row = first; row < last; ++row) {
-        const int64_t plane = row / height, y = pass.ys[row % height];
+        const int64_t plane = row / height, y = pass.ys.starts[row % height];
         for (int64_t i = 0; i < width; ++i) {
-          const int64_t x = pass.xs[i];
+          const int64_t x = pass.xs.starts[i];
           out[row * width + i] = x < 0 || y < 0 ? static_cast<Stored>(pass.fill[plane % channels])
                                                 : in[(plane * in_height + y) * in_width + x];
         }

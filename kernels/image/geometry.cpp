@@ -110,9 +110,9 @@ Tensor affine(const Tensor& img, at::ArrayRef<double> matrix, at::OptionalIntArr
   if (shape.empty()) {
     TORCH_CHECK_VALUE(out.numel() == 0, kOp, ": the image is empty: its shape is ", img.sizes());
   } else if (pass.interpolation == Interpolation::kNearest && a[1] == 0 && a[3] == 0) {
-    const auto xs = nearest_positions(shape.width, width, a[0], a[2]);
-    const auto ys = nearest_positions(shape.height, height, a[4], a[5]);
-    run(GatherPass{in, out, ys, xs, pass.fill});
+    const BandPointer xs = position_band(shape.width, width, a[0], a[2]);
+    const BandPointer ys = position_band(shape.height, height, a[4], a[5]);
+    run(GatherPass{in, out, *ys, *xs, pass.fill});
   } else {
     run(pass);
   }

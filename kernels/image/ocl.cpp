@@ -1,4 +1,5 @@
 // The passes of the image operators as OpenCL kernels.
+#include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 
 #include "kernels/dtype.h"
@@ -21,8 +22,13 @@ Defines pixel_defines(const Tensor& in, const Tensor& out, ScalarType compute) {
   return defines;
 }
 
-// Fills in the image's own type, on its device.
+// The fill of each channel in the image's own type, on its device; without a copy from the host,
+// which would wait for the device, where all are the same.
 Tensor fills_of(const Tensor& img, const std::vector<double>& fill) {
+  const auto channels = static_cast<int64_t>(fill.size());
+  if (std::adjacent_find(fill.begin(), fill.end(), std::not_equal_to<>()) == fill.end()) {
+    return at::full({channels}, fill[0], img.options());
+  }
   return at::tensor(fill, at::TensorOptions().dtype(ScalarType::Double))
       .to(img.scalar_type())
       .to(img.device());
@@ -106,10 +112,8 @@ void on_ocl(const GatherPass& pass) {
     defines.set("IN", dtype_name(bits_type(in.element_size()))).set("CHANNELS", channels);
     return KernelSource{"image_gather.cl", kName, defines};
   });
-  const auto on_device = [&](const std::vector<int32_t>& indices) {
-    return at::tensor(indices, at::TensorOptions().dtype(ScalarType::Int)).to(in.device());
-  };
-  const Tensor y = on_device(ys), x = on_device(xs), fills = fills_of(in, fill);
+  const Tensor y = ys.tables(in, ScalarType::Int).first, x = xs.tables(in, ScalarType::Int).first;
+  const Tensor fills = fills_of(in, fill);
   const auto height = static_cast<uint64_t>(out.size(-2)),
              width = static_cast<uint64_t>(out.size(-1));
   const uint64_t rows = out.numel() / width;
@@ -195,7 +199,7 @@ PixelKernel pixel_kernel(PixelOp op) {
     case PixelOp::kSaturate:
       return {"image_saturate", "SATURATE", false, true};
     case PixelOp::kHue:
-      return {"image_hue_pixels", "HUE", false, false};
+      return {"image_hue_pixels", "HUE", false, true};
     default:
       return {"image_hue_backward", "HUE_BACKWARD", false, false};
   }
@@ -209,7 +213,10 @@ void on_ocl(const PixelPass& pass) {
   const PixelKernel info = pixel_kernel(pass.op);
   Device& device = ocl_device(in);
   const Shape shape = shape_of(in, info.name);
-  const ScalarType compute = arithmetic(in);
+  // Through Pillow's HSV: the hue of a byte is exact in double precision only.
+  const bool exact = pass.op == PixelOp::kHue && in.scalar_type() == ScalarType::Byte &&
+                     device.properties().has_fp64;
+  const ScalarType compute = exact ? ScalarType::Double : arithmetic(in);
   const size_t width =
       device.family() == KernelFamily::kCpu && info.vectors ? vector_lanes(device, compute) : 1;
   const uint64_t places = static_cast<uint64_t>(colors.red) << 12 | colors.green << 8 |
@@ -220,7 +227,6 @@ void on_ocl(const PixelPass& pass) {
     Defines defines = pixel_defines(in, out, compute);
     define_grid(defines, device);
     defines.set("WIDTH", static_cast<int64_t>(width)).set(info.define, 1);
-    defines.set("W", device.properties().has_fp64 ? "double" : "float");
     defines.set("CHANNELS", shape.channels).set("ALPHA", int64_t{colors.alpha});
     defines.set("RED", int64_t{colors.red}).set("GREEN", int64_t{colors.green});
     defines.set("BLUE", int64_t{colors.blue});

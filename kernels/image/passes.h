@@ -22,11 +22,11 @@ struct BandPass {
 void on_ocl(const BandPass& pass);
 void on_cpu(const BandPass& pass);
 
-// out[y][x] = in[ys[y]][xs[x]] of each plane, or the channel's fill where an index is -1.
+// out[y][x] = in[y's position][x's position] of each plane, or the channel's fill outside.
 struct GatherPass {
   const Tensor &in, &out;
-  const std::vector<int32_t>&ys, &xs;
-  const std::vector<double>& fill;
+  const Band &ys, &xs;
+  std::vector<double> fill;
 };
 void on_ocl(const GatherPass& pass);
 void on_cpu(const GatherPass& pass);

@@ -62,13 +62,13 @@ Tensor resize_to(const Tensor& img, int64_t height, int64_t width, std::string_v
 }
 
 Tensor nearest(const Tensor& img, int64_t height, int64_t width) {
-  const Shape shape = shape_of(img, "torch_ocl::resize");
-  Tensor out = at::empty(resized(img, height, width), img.options());
   const auto positions = [](int64_t in, int64_t out) {
-    return nearest_positions(in, out, static_cast<double>(in) / out, 0);
+    return position_band(in, out, static_cast<double>(in) / static_cast<double>(out), 0);
   };
-  const auto ys = positions(shape.height, height), xs = positions(shape.width, width);
-  run(GatherPass{img.contiguous(), out, ys, xs, std::vector<double>(shape.channels)});
+  const Shape shape = shape_of(img, "torch_ocl::resize");
+  const BandPointer ys = positions(shape.height, height), xs = positions(shape.width, width);
+  Tensor out = at::empty(resized(img, height, width), img.options());
+  run(GatherPass{img.contiguous(), out, *ys, *xs, std::vector<double>(shape.channels)});
   return out;
 }
 
