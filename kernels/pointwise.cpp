@@ -14,7 +14,7 @@ constexpr int kMaxDims = 16;  // after neighbouring dimensions were joined, as o
 constexpr int kMaxScalars = 4;
 
 // The numbers that cl/pointwise.clh knows.
-enum Step : uint64_t { kZero, kOne, kAny, kValue, kAbsent };
+enum Step : uint64_t { kZero, kOne, kAny, kValue, kAbsent, kBack };
 
 // Mirrors Geometry of cl/pointwise.clh, whose size depends on the number of dimensions.
 struct Geometry {
@@ -86,6 +86,11 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
     for (int i = 0; i < iter.ntensors(); ++i) dense = dense && plan.steps[i] != kAny;
     plan.width = dense ? vector : 1;
   }
+  // flip() walks its output backwards.
+  if (where.family() == KernelFamily::kCpu && plan.width > 1 && iter.ndim() > 0 &&
+      iter.strides(0)[0] == -static_cast<int64_t>(iter.element_size(0))) {
+    plan.steps[0] = kBack;
+  }
   plan.wide_index = where.family() == KernelFamily::kGpu && iter.numel() > INT32_MAX;
   return plan;
 }
@@ -95,7 +100,7 @@ KernelKey make_key(const Plan& plan) {
   key.by[0] = static_cast<uint64_t>(plan.compute);
   for (int i = 0; i < plan.iter.ntensors(); ++i) {
     key.by[0] = key.by[0] << 8 | static_cast<uint64_t>(plan.iter.dtype(i));
-    key.by[1] = key.by[1] << 2 | plan.steps[i];
+    key.by[1] = key.by[1] << 3 | plan.steps[i];
   }
   key.by[2] = static_cast<uint64_t>(plan.ndim) << 32 | plan.scalars.size() << 16 | plan.width << 1 |
               (plan.wide_index ? 1 : 0);

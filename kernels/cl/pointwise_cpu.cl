@@ -32,6 +32,12 @@
     x = value;                                              \
   }
 
+// The lanes of a vector for an output that goes backwards.
+#define BACK_2 s10
+#define BACK_4 s3210
+#define BACK_8 s76543210
+#define BACK_16 sfedcba9876543210
+
 // Where the row of an input begins, and its element when it has only one.
 #define ROW_POINTER(k, x, start)                 \
   __global const char *x##_row =                 \
@@ -74,6 +80,9 @@ TASK __kernel void KERNEL(PARAMS, const Geometry g, const ulong inner, const ulo
       EACH_INPUT(FULL_)
 #if STEP_OUT == STEP_ONE
       STOREV(OUT, (__global MEM(OUT) *)out_row, i, EXPR);
+#elif STEP_OUT == STEP_BACK
+      const V value = EXPR;
+      STOREV(OUT, (__global MEM(OUT) *)out_row - (i + WIDTH - 1), 0, value.CAT(BACK_, WIDTH));
 #else
       VAL(OUT) lane[WIDTH];
       VSTORE(VALUE(OUT, EXPR), lane, 0);

@@ -19,14 +19,14 @@ using std::floor;
 struct Bytes {
   using T_ = float;
 #define BYTES
-#include "kernels/cl/image_math.clh"
 #include "kernels/cl/image_hue_backward.clh"
+#include "kernels/cl/image_math.clh"
 #undef BYTES
 };
 struct Single {
   using T_ = float;
-#include "kernels/cl/image_math.clh"
 #include "kernels/cl/image_hue_backward.clh"
+#include "kernels/cl/image_math.clh"
 };
 #undef T
 #undef V
@@ -34,8 +34,8 @@ struct Single {
 #define V double
 struct Double {
   using T_ = double;
-#include "kernels/cl/image_math.clh"
 #include "kernels/cl/image_hue_backward.clh"
+#include "kernels/cl/image_math.clh"
 };
 #undef T
 #undef V

@@ -151,6 +151,9 @@ def test_cat_flip_and_triangles(device, dtype):
     same(device, lambda x: torch.stack([x, x], 1), x)
     same(device, lambda x: torch.cat([x, x.float()], 1), x)
     same(device, lambda x: x.flip(0, 2), x)
+    rows = random_tensor((3, 75), dtype)  # more than a vector, and a rest
+    same(device, lambda x: x.flip(1), rows)
+    same(device, lambda x: x[:, ::2].flip(0, 1), rows)
     for diagonal in (-2, 0, 3):
         same(device, lambda x, d=diagonal: x.tril(d), x)
         same(device, lambda x, d=diagonal: x.transpose(0, 2).triu(d), x)
