@@ -109,6 +109,12 @@ std::vector<int64_t> output_size(c10::IntArrayRef input, c10::IntArrayRef weight
                                      p.dilation, p.groups);
 }
 
+// CPU devices have fast kernels for float32 only, and converting costs little beside a convolution.
+bool better_in_float(const at::Tensor& tensor) {
+  return compute_type(tensor.scalar_type()) != tensor.scalar_type() &&
+         ocl_device(tensor).family() == KernelFamily::kCpu;
+}
+
 }  // namespace
 
 void conv_forward(const ConvShape& shape, const at::Tensor& output, const at::Tensor& input,
@@ -151,6 +157,12 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const std::optiona
                    IntArrayRef output_padding, int64_t groups) {
   const Parameters p{stride, padding, dilation, output_padding, transposed, groups};
   check_device_has(ocl_device(input), input.scalar_type(), "convolution");
+  if (better_in_float(input)) {
+    return convolution(input.to(at::kFloat), weight.to(at::kFloat),
+                       bias && bias->defined() ? std::optional(bias->to(at::kFloat)) : std::nullopt,
+                       stride, padding, dilation, transposed, output_padding, groups)
+        .to(input.scalar_type());
+  }
   const auto format = input.suggest_memory_format();
   const Tensor output = at::empty(output_size(input.sizes(), weight.sizes(), p), input.options());
   const ConvShape shape = make_shape(input.sizes(), weight.sizes(), output.sizes(), p);
@@ -173,6 +185,15 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_outpu
                                                         std::array<bool, 3> output_mask) {
   const Parameters p{stride, padding, dilation, output_padding, transposed, groups};
   check_device_has(ocl_device(input), input.scalar_type(), "convolution_backward");
+  if (better_in_float(input)) {
+    auto [of_input, of_weight, of_bias] = convolution_backward(
+        grad_output.to(at::kFloat), input.to(at::kFloat), weight.to(at::kFloat), stride, padding,
+        dilation, transposed, output_padding, groups, output_mask);
+    const auto narrowed = [&](const Tensor& grad) {
+      return grad.defined() ? grad.to(input.scalar_type()) : grad;
+    };
+    return {narrowed(of_input), narrowed(of_weight), narrowed(of_bias)};
+  }
   const ConvShape shape = make_shape(input.sizes(), weight.sizes(), grad_output.sizes(), p);
   const Tensor grad = grad_output.contiguous();
   Tensor grad_input, grad_weight, grad_bias;
