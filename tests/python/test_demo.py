@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import PIL.Image
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -26,6 +27,9 @@ def test_demo(tmp_path):
     assert min(accuracies) >= 97
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "checkpoint.pt").exists()
+    assert re.search(r"image_operators.png, 1[01] of 11 as Pillow's to the byte", result.stdout)
+    with PIL.Image.open(tmp_path / "image_operators.png") as sheet:
+        assert sheet.size == (1200, 6 * 218)
     assert "100%" in result.stderr, "no progress bar"
 
 
