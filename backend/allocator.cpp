@@ -152,7 +152,7 @@ class DeviceCache {
         str("cannot allocate ", format_bytes(bytes), " on ocl:", int{device_.index()}, ": ");
     TORCH_CHECK_WITH(OutOfMemoryError, bytes <= properties.max_allocation, what,
                      "the largest single buffer is ", format_bytes(properties.max_allocation),
-                     " (CL_DEVICE_MAX_MEM_ALLOC_SIZE)");
+                     " (CL_DEVICE_MAX_MEM_ALLOC_SIZE). Split the tensor, or use smaller batches");
     TORCH_CHECK_WITH(
         OutOfMemoryError, false, what, format_bytes(allocated), " are in use by tensors and ",
         format_bytes(reserved - allocated), " are cached, out of ", format_bytes(limit),

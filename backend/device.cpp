@@ -181,7 +181,7 @@ std::vector<size_t> parse_visible_devices(const std::string& text, size_t count)
                       "\" is not a list of device numbers, as in "
                       "OCL_VISIBLE_DEVICES=0,2");
     TORCH_CHECK_VALUE(index < count, "OCL_VISIBLE_DEVICES=\"", text, "\" names device ", index,
-                      ", but the machine has ", count, " OpenCL device(s)");
+                      ", but the machine has ", count, " OpenCL device(s), numbered from 0");
     TORCH_CHECK_VALUE(std::find(selected.begin(), selected.end(), index) == selected.end(),
                       "OCL_VISIBLE_DEVICES=\"", text, "\" names device ", index, " twice");
     selected.push_back(index);

@@ -68,7 +68,8 @@ void FaultWord::check() {
   }
   const std::string text =
       str(site.op, ": ", site.what, " ", join(word[2], word[3]), " is out of bounds for ",
-          site.bound_name, " ", join(word[4], word[5]), " (on ", device_.label(), ")");
+          site.bound_name, " ", join(word[4], word[5]), " (on ", device_.label(),
+          "). A kernel found it: OCL_LAUNCH_BLOCKING=1 shows which line called it");
   TORCH_CHECK_INDEX(site.error != FaultClass::kIndex, text);
   TORCH_CHECK(false, text);
 }

@@ -115,6 +115,13 @@ bool better_in_float(const at::Tensor& tensor) {
          ocl_device(tensor).family() == KernelFamily::kCpu;
 }
 
+void check_types(const char* op, const at::Tensor& input, const char* name,
+                 const at::Tensor& other) {
+  TORCH_CHECK(input.scalar_type() == other.scalar_type(), op, ": input and ", name,
+              " must have the same dtype, but got ", input.scalar_type(), " and ",
+              other.scalar_type(), " (on ", ocl_device(input).label(), ")");
+}
+
 }  // namespace
 
 void conv_forward(const ConvShape& shape, const at::Tensor& output, const at::Tensor& input,
@@ -157,6 +164,8 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const std::optiona
                    IntArrayRef output_padding, int64_t groups) {
   const Parameters p{stride, padding, dilation, output_padding, transposed, groups};
   check_device_has(ocl_device(input), input.scalar_type(), "convolution");
+  check_types("convolution", input, "weight", weight);
+  if (bias && bias->defined()) check_types("convolution", input, "bias", *bias);
   if (better_in_float(input)) {
     return convolution(input.to(at::kFloat), weight.to(at::kFloat),
                        bias && bias->defined() ? std::optional(bias->to(at::kFloat)) : std::nullopt,
@@ -185,6 +194,8 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_outpu
                                                         std::array<bool, 3> output_mask) {
   const Parameters p{stride, padding, dilation, output_padding, transposed, groups};
   check_device_has(ocl_device(input), input.scalar_type(), "convolution_backward");
+  check_types("convolution_backward", input, "weight", weight);
+  check_types("convolution_backward", input, "grad_output", grad_output);
   if (better_in_float(input)) {
     auto [of_input, of_weight, of_bias] = convolution_backward(
         grad_output.to(at::kFloat), input.to(at::kFloat), weight.to(at::kFloat), stride, padding,

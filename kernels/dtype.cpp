@@ -69,6 +69,15 @@ void check_device_has(const Device& device, ScalarType type, std::string_view op
       ", or move the tensor to the CPU; see docs/errors.md");
 }
 
+void refuse_type(const Device& device, ScalarType type, std::string_view op) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, op, " is not implemented for tensors of type ", type, " (on ",
+                              device.label(), ")");
+}
+
+void check_floating(const Device& device, ScalarType type, std::string_view op) {
+  if (!c10::isFloatingType(type) && !c10::isComplexType(type)) refuse_type(device, type, op);
+}
+
 ScalarType compute_type(ScalarType type) noexcept {
   return type == ScalarType::Half || type == ScalarType::BFloat16 ? ScalarType::Float : type;
 }

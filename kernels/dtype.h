@@ -24,6 +24,9 @@ bool is_double(ScalarType type) noexcept;
 
 // Raises an error that names the missing extension when the device lacks the type.
 void check_device_has(const Device& device, ScalarType type, std::string_view op);
+// For what is defined for some types only, as on CPU.
+[[noreturn]] void refuse_type(const Device& device, ScalarType type, std::string_view op);
+void check_floating(const Device& device, ScalarType type, std::string_view op);
 
 // The type that kernels compute in: float for float16 and bfloat16, else the type itself.
 ScalarType compute_type(ScalarType type) noexcept;

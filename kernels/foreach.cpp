@@ -40,6 +40,9 @@ uint64_t TensorLists::key() const {
 }
 
 Defines TensorLists::defines() const {
+  for (const at::TensorList& list : lists) {
+    check_device_has(device, list[0].scalar_type(), "foreach");
+  }
   Defines defines = compute_defines(compute);
   define_grid(defines, device);
   const size_t width = device.family() == KernelFamily::kGpu ? 1 : vector_lanes(device, compute);
@@ -135,9 +138,6 @@ void Batch::enqueue(Arguments& arguments) const {
 }
 
 void for_each_batch(const TensorLists& lists, c10::function_ref<void(const Batch&)> launch) {
-  for (const at::TensorList& list : lists.lists) {
-    check_device_has(lists.device, list[0].scalar_type(), "foreach");
-  }
   Batch batch(lists);
   for (size_t i = 0; i < lists.lists[0].size(); ++i) {
     if (lists.lists[0][i].numel() == 0) continue;

@@ -28,19 +28,16 @@ int site_of(const char* op, FaultClass error) {
 
 // ---- index and index_put_: PyTorch prepares the iterators
 
-const Indexing& indexing_of_index(bool accumulate) {
-  static const int site = site_of("aten::index", FaultClass::kIndex);
-  static const Indexing plain{"index", site, true}, adding{"index_add", site, true, kAdd};
-  return accumulate ? adding : plain;
-}
-
 void index(at::TensorIteratorBase& iter, IntArrayRef sizes, IntArrayRef strides) {
-  index_get(iter, indexing_of_index(false), sizes, strides);
+  static const Indexing indexing{"index", site_of("aten::index", FaultClass::kIndex), true};
+  index_get(iter, indexing, sizes, strides);
 }
 
 void index_put_elements(at::TensorIterator& iter, IntArrayRef sizes, IntArrayRef strides,
                         bool accumulate) {
-  index_put(iter, indexing_of_index(accumulate), sizes, strides);
+  static const int site = site_of("aten::index_put_", FaultClass::kIndex);
+  static const Indexing plain{"index", site, true}, adding{"index_add", site, true, kAdd};
+  index_put(iter, accumulate ? adding : plain, sizes, strides);
 }
 
 // Off the CPU, PyTorch leaves accumulation as a whole to the backend (CUDA sorts the indices).
@@ -140,9 +137,21 @@ void gather(const Tensor& result_any, const Tensor& self_any, int64_t dim,
   index_get(iter, gathering, {self.size(dim)}, {self.stride(dim) * self.element_size()});
 }
 
-void scatter_by(const char* combine, const Tensor& self_any, int64_t dim, const Tensor& index_any,
-                const Tensor& source_any, const c10::Scalar& number = 0) {
+int scatter_site() {
   static const int site = site_of("aten::scatter", FaultClass::kRuntime);
+  return site;
+}
+int scatter_add_site() {
+  static const int site = site_of("aten::scatter_add", FaultClass::kRuntime);
+  return site;
+}
+int scatter_reduce_site() {
+  static const int site = site_of("aten::scatter_reduce", FaultClass::kRuntime);
+  return site;
+}
+
+void scatter_by(int site, const char* combine, const Tensor& self_any, int64_t dim,
+                const Tensor& index_any, const Tensor& source_any, const c10::Scalar& number = 0) {
   const Indexing scattering{combine ? "scatter_reduce" : "scatter", site, false, combine};
   const Tensor self = at_least_1d(self_any), index = at_least_1d(index_any);
   const bool fill = !source_any.defined();
@@ -166,21 +175,21 @@ const char* expression_of(at::native::ReductionType reduction) {
 }
 
 void scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
-  scatter_by(nullptr, self, dim, index, source);
+  scatter_by(scatter_site(), nullptr, self, dim, index, source);
 }
 void scatter_fill(const Tensor& self, int64_t dim, const Tensor& index, const c10::Scalar& value) {
-  scatter_by(nullptr, self, dim, index, {}, value);
+  scatter_by(scatter_site(), nullptr, self, dim, index, {}, value);
 }
 void scatter_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
-  scatter_by(kAdd, self, dim, index, source);
+  scatter_by(scatter_add_site(), kAdd, self, dim, index, source);
 }
 void scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                     const at::native::ReductionType& reduction) {
-  scatter_by(expression_of(reduction), self, dim, index, source);
+  scatter_by(scatter_reduce_site(), expression_of(reduction), self, dim, index, source);
 }
 void scatter_reduce_number(const Tensor& self, int64_t dim, const Tensor& index,
                            const c10::Scalar& value, const at::native::ReductionType& reduction) {
-  scatter_by(expression_of(reduction), self, dim, index, {}, value);
+  scatter_by(scatter_site(), expression_of(reduction), self, dim, index, {}, value);
 }
 
 // One index per slice: as a view that broadcasts over the other dimensions.
@@ -195,10 +204,10 @@ Tensor index_along(const Tensor& index, int64_t dim, int64_t ndim) {
 
 namespace native {
 
-OCL_NATIVE("index_select.out", index_select_out);
-Tensor& index_select_out(const Tensor& self_any, int64_t dim, const Tensor& index, Tensor& out) {
-  static const Indexing selecting{"index_select", site_of("aten::index_select", FaultClass::kIndex),
-                                  false};
+namespace {
+
+Tensor& select_slices(const Indexing& selecting, const Tensor& self_any, int64_t dim,
+                      const Tensor& index, Tensor& out) {
   dim = at::maybe_wrap_dim(dim, self_any.dim());
   TORCH_CHECK_INDEX(index.dim() <= 1, "index_select(): Index is supposed to be a vector");
   TORCH_CHECK(index.scalar_type() == ScalarType::Long || index.scalar_type() == ScalarType::Int,
@@ -225,11 +234,36 @@ Tensor& index_select_out(const Tensor& self_any, int64_t dim, const Tensor& inde
   return out;
 }
 
+}  // namespace
+
+OCL_NATIVE("index_select.out", index_select_out);
+Tensor& index_select_out(const Tensor& self, int64_t dim, const Tensor& index, Tensor& out) {
+  static const Indexing selecting{"index_select", site_of("aten::index_select", FaultClass::kIndex),
+                                  false};
+  return select_slices(selecting, self, dim, index, out);
+}
+
 OCL_NATIVE("index_select", index_select);
 Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index) {
   Tensor out = at::empty({0}, self.options());
   index_select_out(self, dim, index, out);
   return out;
+}
+
+// PyTorch's own calls index_select, whose name would be in the error.
+OCL_NATIVE("embedding", embedding);
+Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t /*padding_idx*/,
+                 bool /*scale_grad_by_freq*/, bool /*sparse*/) {
+  static const Indexing looking_up{"index_select", site_of("aten::embedding", FaultClass::kIndex),
+                                   false};
+  TORCH_CHECK(weight.dim() == 2, "'weight' must be 2-D");
+  const ScalarType type = indices.scalar_type();
+  TORCH_CHECK(type == ScalarType::Long || type == ScalarType::Int,
+              "embedding: Expected dtype int32 or int64 for indices, but got ", type);
+  std::vector<int64_t> sizes = indices.sizes().vec();
+  sizes.push_back(weight.size(1));
+  Tensor out = at::empty({0}, weight.options());
+  return select_slices(looking_up, weight, 0, indices.reshape(-1), out).view(sizes);
 }
 
 OCL_STRUCTURED("index_add.out", index_add)

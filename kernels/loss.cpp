@@ -28,6 +28,9 @@ Nll make_nll(const at::Tensor& x, const at::Tensor& target, const at::Tensor& we
   const ScalarType label = target.scalar_type();
   TORCH_CHECK(label == ScalarType::Long || label == ScalarType::Byte,
               "expected scalar type Long but found ", label);
+  TORCH_CHECK(!weight.defined() || weight.scalar_type() == x.scalar_type(),
+              "nll_loss: self and weight must have the same dtype, but got ", x.scalar_type(),
+              " and ", weight.scalar_type(), " (on ", ocl_device(x).label(), ")");
   Nll nll{target.to(ScalarType::Long).contiguous(), weight.defined() ? weight.contiguous() : weight,
           reduction, ignore};
   nll.samples = static_cast<size_t>(target.numel());

@@ -1,5 +1,7 @@
 #include "kernels/pointwise.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cstring>
 
 #include "backend/error.h"
@@ -58,6 +60,36 @@ bool one_at_a_time(const Plan& plan) {
   return result;
 }
 
+// Functions in lower case are OpenCL's own, which take floating-point numbers.
+bool calls_function(std::string_view expression) {
+  for (size_t i = 0; i + 1 < expression.size(); ++i) {
+    if (expression[i + 1] != '(' || !std::isalnum(expression[i])) continue;
+    size_t begin = i;
+    while (begin > 0 && (std::isalnum(expression[begin - 1]) || expression[begin - 1] == '_')) {
+      --begin;
+    }
+    if (std::islower(expression[begin])) return true;
+  }
+  return false;
+}
+
+bool is_for_integers(std::string_view expression) {
+  constexpr std::string_view kParts[] = {"a & b",        "a | b", "a ^ b", "SHIFTS_OUT(",
+                                         "BITWISE_NOT(", "gcd(",  "lcm("};
+  return std::any_of(std::begin(kParts), std::end(kParts), [&](std::string_view part) {
+    return expression.find(part) != std::string_view::npos;
+  });
+}
+
+// Before a program is built, which would fail with a less helpful message.
+void check_type(const Plan& plan) {
+  if (c10::isComplexType(plan.compute)) return;
+  const bool integers = is_for_integers(plan.expression);
+  const bool fits =
+      c10::isFloatingType(plan.compute) ? !integers : integers || !calls_function(plan.expression);
+  if (!fits) refuse_type(plan.device, plan.compute, plan.op.name);
+}
+
 Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
                c10::ArrayRef<c10::Scalar> scalars, std::optional<ScalarType> compute) {
   TORCH_INTERNAL_ASSERT(iter.noutputs() == 1 && iter.ntensors() <= kMaxOperands &&
@@ -108,6 +140,7 @@ KernelKey make_key(const Plan& plan) {
 }
 
 KernelSource make_source(const Plan& plan) {
+  check_type(plan);
   const bool cpu = plan.device.family() == KernelFamily::kCpu;
   std::string name(plan.op.name);
   if (plan.ndim > 1) name += "_strided";

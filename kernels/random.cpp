@@ -25,23 +25,32 @@ struct Distribution {
   const char* name;
   const char* expression;
   bool normal = false;
-  bool wide = false;  // 64 bits per element, whatever its type
+  bool wide = false;      // 64 bits per element, whatever its type
+  bool floating = false;  // not for integers
 };
 
-constexpr Distribution kUniform{"uniform",
-                                "(UNIT(w) * s1 + s0 < s2 ? UNIT(w) * s1 + s0 : (V)(s0))"};
-constexpr Distribution kNormal{"normal", "z * s1 + s0", true};
-constexpr Distribution kLogNormal{"log_normal", "exp(z * s1 + s0)", true};
-constexpr Distribution kExponential{"exponential", "fmax(-log(OPEN_OR_ONE(w)), L(0x1p-25)) * s0"};
-constexpr Distribution kCauchy{"cauchy",
-                               "tan(L(3.14159265358979324) * (OPEN(w) - L(0.5))) * s1 + s0"};
+constexpr Distribution kUniform{
+    .name = "uniform",
+    .expression = "(UNIT(w) * s1 + s0 < s2 ? UNIT(w) * s1 + s0 : (V)(s0))",
+    .floating = true};
+constexpr Distribution kNormal{
+    .name = "normal", .expression = "z * s1 + s0", .normal = true, .floating = true};
+constexpr Distribution kLogNormal{
+    .name = "log_normal", .expression = "exp(z * s1 + s0)", .normal = true, .floating = true};
+constexpr Distribution kExponential{.name = "exponential",
+                                    .expression = "fmax(-log(OPEN_OR_ONE(w)), L(0x1p-25)) * s0",
+                                    .floating = true};
+constexpr Distribution kCauchy{
+    .name = "cauchy",
+    .expression = "tan(L(3.14159265358979324) * (OPEN(w) - L(0.5))) * s1 + s0",
+    .floating = true};
 constexpr Distribution kGeometric{"geometric", "ceil(log(OPEN(w)) * s0)"};
 constexpr Distribution kBernoulli{"bernoulli", "CHANCE(w)"};
 constexpr Distribution kBernoulliTensor{"bernoulli_tensor", "UNIT(w) < x ? C(1) : C(0)"};
 constexpr Distribution kIntegers{"random", "BELOW(w) + base"};
 constexpr Distribution kWideIntegers{"random_64", "BELOW_64(w) + base", false, true};
 constexpr Distribution kAllBits{"random_bits", "AS(long, w)", false, true};
-constexpr Distribution kDropout{"dropout", ""};
+constexpr Distribution kDropout{.name = "dropout", .expression = "", .floating = true};
 
 struct Numbers {
   std::array<double, 3> s{};
@@ -75,6 +84,7 @@ struct Plan {
 Plan make_plan(const Distribution& distribution, ScalarType out, Device& device, ScalarType in) {
   const bool is_double = out == ScalarType::Double || in == ScalarType::Double;
   check_device_has(device, is_double ? ScalarType::Double : out, distribution.name);
+  if (distribution.floating) check_floating(device, out, distribution.name);
   Plan plan{distribution, device, out, is_double ? ScalarType::Double : ScalarType::Float, in};
   plan.words = is_double || distribution.wide ? 2 : 1;
   if (device.family() == KernelFamily::kCpu) {

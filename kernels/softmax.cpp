@@ -45,6 +45,7 @@ void launch_softmax(const Variant& variant, const at::Tensor& grad, const at::Te
                               *kGroup = "softmax_group", *kItem = "softmax_item";
   Device& device = ocl_device(in);
   check_device_has(device, in.scalar_type(), variant.name);
+  check_floating(device, out.scalar_type(), variant.name);
   const bool cpu = device.family() == KernelFamily::kCpu;
   const Extent extent = extent_of(in, dim);
   const bool rows = extent.inner == 1 && (cpu || extent.size > kShortRow);

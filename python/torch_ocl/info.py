@@ -50,6 +50,16 @@ def no_device_help():
     return NO_DEVICE.format(loader=loader, drivers=drivers)
 
 
+def wrong_setting():
+    """What is wrong with an environment variable that hides all devices; None for other reasons."""
+    try:
+        torch.ocl.init()
+    except ValueError as error:
+        return str(error)
+    except (AttributeError, RuntimeError):
+        return None
+
+
 def size(count):
     return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**10:.0f} KiB"
 
@@ -82,7 +92,7 @@ def main():
         if name in os.environ:
             print(f"{name}={os.environ[name]}")
     if not (hasattr(torch, "ocl") and torch.ocl.is_available()):
-        sys.exit("\n" + no_device_help())
+        sys.exit("\n" + (wrong_setting() or no_device_help()))
     for index in range(torch.ocl.device_count()):
         describe(index)
 

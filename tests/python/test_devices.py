@@ -4,7 +4,7 @@ import threading
 
 import pytest
 import torch
-from support import output_of
+from support import output_of, run_python
 
 
 def test_count_and_availability():
@@ -118,6 +118,14 @@ def test_wrong_visible_devices(selected):
     """
     lines = output_of(code, OCL_VISIBLE_DEVICES=selected).splitlines()
     assert len([line for line in lines if f'OCL_VISIBLE_DEVICES="{selected}"' in line]) == 2
+
+
+def test_info_with_wrong_visible_devices():
+    code = "import runpy; runpy.run_module('torch_ocl.info', run_name='__main__')"
+    result = run_python(code, OCL_VISIBLE_DEVICES="99")
+    assert result.returncode == 1
+    assert 'OCL_VISIBLE_DEVICES="99" names device 99' in result.stderr
+    assert "apt install" not in result.stderr
 
 
 def test_wrong_kernel_family():

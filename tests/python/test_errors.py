@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 import torch
+import torch.nn.functional as F
 from support import has_fp64, output_of
 
 
@@ -19,6 +20,7 @@ def test_device_index_out_of_range(device):
         lambda: torch.ocl.synchronize(count),
         lambda: torch.ocl.get_device_properties(count),
         lambda: torch.ocl.memory_allocated(count),
+        lambda: torch.ocl.get_rng_state(count),
         lambda: torch.Stream(device=f"ocl:{count}"),
         lambda: torch.ocl.device(count).__enter__(),
     ):
@@ -66,6 +68,62 @@ def test_type_that_the_device_lacks(device):
     assert "1., 1., 1." in str(x.float())
 
 
+def test_type_that_the_device_lacks_in_lists_of_tensors(device):
+    if has_fp64(device):
+        pytest.skip("the device has float64")
+    x = torch.ones(3, dtype=torch.float64).to(device)
+    with pytest.raises(NotImplementedError, match=r"float64 on ocl:\d \".*has no cl_khr_fp64"):
+        torch._foreach_add([x], [x])
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: x @ y.t(),
+        lambda x, y: torch.bmm(x[None], y.t()[None]),
+        lambda x, y: torch.baddbmm(x[None, :, :3], x[None], y.t()[None]),
+        lambda x, y: F.linear(x, y),
+        lambda x, y: F.conv2d(x[None, None], y[None, None, :2, :2]),
+        lambda x, y: F.conv_transpose2d(x[None, None], y[None, None, :2, :2]),
+        lambda x, y: F.nll_loss(x, torch.zeros(3, dtype=torch.int64, device=x.device), y[0]),
+    ],
+)
+def test_mixed_types(device, function):
+    """What kernels would read as numbers of another type."""
+    x, y = torch.ones(3, 4), torch.ones(3, 4, dtype=torch.float16)
+    for first, second, names in ((x, y, "float|Float"), (y, x, "half|Half")):
+        with pytest.raises(RuntimeError):
+            function(first, second)
+        with pytest.raises(RuntimeError, match=f"dtype.*({names}).*on {device}"):
+            function(first.to(device), second.to(device))
+
+
+@pytest.mark.parametrize(
+    "function, dtype",
+    [
+        (torch.bitwise_not, torch.float32),
+        (lambda x: x & x, torch.float16),
+        (lambda x: x << x, torch.float32),
+        (lambda x: torch.gcd(x, x), torch.float32),
+        (F.silu, torch.int64),
+        (F.softplus, torch.uint8),
+        (torch.frac, torch.int32),
+        (torch.ceil, torch.bool),
+        (lambda x: torch.hypot(x, x), torch.int64),
+        (lambda x: x.softmax(0), torch.int64),
+        (lambda x: x.normal_(), torch.int64),
+    ],
+)
+def test_type_that_the_operator_lacks(device, function, dtype):
+    """The exception's class is that of CPU, and no program is built."""
+    x = torch.ones(3).to(dtype)
+    with pytest.raises(NotImplementedError):
+        function(x)
+    with pytest.raises(NotImplementedError, match=f"is not implemented for tensors of .*{device}"):
+        function(x.to(device))
+
+
 def test_type_without_kernels(device):
     x = torch.ones(3, dtype=torch.complex64).to(device)
     pattern = r"aten::erf.* is not implemented for ocl \(self: .*on ocl:\d"
@@ -106,6 +164,33 @@ def test_kernel_that_does_not_build(device, tmp_path):
 
 def family(device):
     return torch.ocl.get_device_properties(device).kernel_family
+
+
+def test_kernel_that_does_not_build_in_threads(device, tmp_path):
+    """In a thread, and in the backward pass: raised where it was called, each time."""
+    code = f"""
+        import pathlib, threading, torch
+        x = torch.ones(3).to("{device}").requires_grad_()
+        y = x.tanh()
+        x.detach().neg().cpu()
+        header = pathlib.Path("{tmp_path}/common.clh")
+        header.write_text(header.read_text() + "\\nint broken(void) {{ return no_such_name; }}\\n")
+        def attempt(body):
+            try:
+                body()
+            except RuntimeError as error:
+                print("cannot build" in str(error) and "no_such_name" in str(error))
+        thread = threading.Thread(target=lambda: attempt(lambda: x.detach().exp()))
+        thread.start()
+        thread.join()
+        attempt(lambda: x.detach().exp())
+        attempt(lambda: y.sum().backward())
+        print(x.detach().neg().tolist())
+    """
+    source = __file__.rsplit("/", 3)[0] + "/kernels/cl"
+    shutil.copytree(source, tmp_path, dirs_exist_ok=True)
+    lines = output_of(code, OCL_KERNEL_DIR=str(tmp_path)).splitlines()
+    assert lines == ["True", "True", "True", "[-1.0, -1.0, -1.0]"]
 
 
 def test_kernel_folder_without_the_file(device, tmp_path):

@@ -118,23 +118,6 @@ def test_embedding(device, dtype, options):
         torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize(
-    "error, function",
-    [
-        (IndexError, lambda x, i: x[i]),
-        (IndexError, lambda x, i: x.index_select(0, i)),
-        (IndexError, lambda x, i: F.embedding(i, x)),
-        (RuntimeError, lambda x, i: x.gather(0, i[:, None])),
-        (RuntimeError, lambda x, i: x.scatter(0, i[:, None], 1.0)),
-    ],
-)
-def test_index_out_of_range(device, error, function):
-    x, index = torch.zeros(3, 4, device=device), torch.tensor([1, 3], device=device)
-    with pytest.raises(error, match="index 3 is out of bounds for dimension of size 3"):
-        function(x, index).cpu()
-    assert torch.ones(1, device=device).item() == 1
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_masked_fill(device, dtype):
     x, mask = random_tensor((5, 1, 9), dtype), torch.rand(5, 1, 1) > 0.5

@@ -25,7 +25,10 @@ default_generators = _DefaultGenerators()
 
 
 def _generator(device) -> torch.Generator:
-    return _C.default_generator(_index(device))
+    index = _index(device)
+    if index > 0:
+        _C.properties(index)  # raises where there is no such device
+    return _C.default_generator(index)
 
 
 def manual_seed(seed: int) -> None:

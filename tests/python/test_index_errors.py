@@ -1,0 +1,198 @@
+"""Indices out of range: the exception class of CPU, at the next synchronisation; the operator, the
+index and the size in the text; and a device that goes on."""
+
+import threading
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+
+def along(i):
+    """Of x[3, 4]: one index per column."""
+    return i[:, None].expand(-1, 4)
+
+
+OPERATORS = {
+    "index": (IndexError, lambda x, i: x[i]),
+    "index_put_": (IndexError, lambda x, i: x.index_put((i,), x[0])),
+    "index_put_ ": (IndexError, lambda x, i: x.index_put((i,), x[0], accumulate=True)),
+    "index_select": (IndexError, lambda x, i: x.index_select(0, i)),
+    "index_add_": (IndexError, lambda x, i: x.index_add(0, i, x[:2])),
+    "index_copy_": (IndexError, lambda x, i: x.index_copy(0, i, x[:2])),
+    "index_fill_": (IndexError, lambda x, i: x.index_fill(0, i, 1)),
+    "embedding": (IndexError, lambda x, i: F.embedding(i, x)),
+    "gather": (RuntimeError, lambda x, i: x.gather(0, along(i))),
+    "scatter": (RuntimeError, lambda x, i: x.scatter(0, along(i), x[:2])),
+    "scatter ": (RuntimeError, lambda x, i: x.scatter(0, along(i), 1.0)),
+    "scatter_add": (RuntimeError, lambda x, i: x.scatter_add(0, along(i), x[:2])),
+    "scatter_reduce": (RuntimeError, lambda x, i: x.scatter_reduce(0, along(i), x[:2], "amax")),
+    "take": (IndexError, lambda x, i: x[:, 0].take(i)),
+    "put_": (IndexError, lambda x, i: x[:, 0].clone().put_(i, x[0, :2])),
+    "scatter  ": (RuntimeError, lambda x, i: F.one_hot(i, 3)),
+}
+
+
+def a_fault(device):
+    """A kernel that finds an index out of range, not waited for."""
+    return torch.zeros(3, 4, device=device)[torch.full((1,), 7, device=device)]
+
+
+FAULT = "aten::index: index 7 is out of bounds for dimension of size 3"
+
+
+def assert_usable(device):
+    torch.ocl.synchronize(device)
+    assert torch.arange(5.0, device=device).sum().item() == 10
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("name", OPERATORS)
+def test_index_out_of_range(operator_device, name):
+    error, function = OPERATORS[name]
+    index = torch.tensor([1, 3])
+    if name != "index_add_":  # on CPU, the class depends on the number of dimensions
+        with pytest.raises(error):
+            function(torch.zeros(3, 4), index)
+    x = torch.zeros(3, 4, device=operator_device)
+    text = (
+        rf"aten::{name.strip()}: index 3 is out of bounds for dimension of size 3 "
+        rf"\(on {operator_device} .*OCL_LAUNCH_BLOCKING=1"
+    )
+    with pytest.raises(error, match=text):
+        function(x, index.to(operator_device)).cpu()
+    assert_usable(operator_device)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize("loss", [F.nll_loss, F.cross_entropy])
+def test_class_out_of_range(device, loss, reduction):
+    x = torch.zeros(3, 4, requires_grad=True, device=device)
+    for target in (torch.tensor([0, 4, 1]), torch.tensor([0, -4, 1])):
+        with pytest.raises(IndexError):
+            loss(x.detach().cpu(), target, reduction=reduction)
+        text = f"aten::nll_loss: Target -?4 is out of bounds for classes 4.*on {device}"
+        with pytest.raises(IndexError, match=text):
+            loss(x, target.to(device), reduction=reduction).sum().backward()
+            torch.ocl.synchronize(device)
+        assert_usable(device)
+
+
+def test_negative_indices(device):
+    """They count from the end for indexing, and are out of range for the others, as on CPU."""
+    x, index = torch.zeros(3, 4, device=device), torch.tensor([-1], device=device)
+    assert x[index].shape == (1, 4)
+    for function in (lambda: x.index_select(0, index), lambda: F.embedding(index, x)):
+        with pytest.raises(IndexError, match="index -1 is out of bounds"):
+            function().cpu()
+    with pytest.raises(IndexError, match="index -4 is out of bounds for dimension of size 3"):
+        x[index * 4].cpu()
+
+
+WAYS_TO_WAIT = {
+    "synchronize": lambda device: torch.ocl.synchronize(device),
+    "accelerator": lambda device: torch.accelerator.synchronize(device),
+    "stream": lambda device: torch.accelerator.current_stream(device).synchronize(),
+    "item": lambda device: torch.ones((), device=device).item(),
+    "nonzero": lambda device: torch.ones(3, device=device).nonzero(),
+    "print": lambda device: str(torch.ones(3, dtype=torch.int64, device=device)),
+    "to the CPU": lambda device: torch.ones(3, device=device).cpu(),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_TO_WAIT)
+def test_whoever_waits_next_sees_it(device, way):
+    a_fault(device)
+    with pytest.raises(IndexError, match=FAULT):
+        WAYS_TO_WAIT[way](device)
+    assert_usable(device)
+
+
+def test_in_event_synchronize(device):
+    a_fault(device)
+    event = torch.Event(device=device)
+    event.record()
+    with pytest.raises(IndexError, match=FAULT):
+        event.synchronize()
+    assert_usable(device)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_without_gradients(device, mode):
+    with mode(), pytest.raises(IndexError, match=FAULT):
+        a_fault(device).cpu()
+    assert_usable(device)
+
+
+def test_on_another_stream(device):
+    """The stream's own error: it does not meet those who wait for another stream."""
+    stream = torch.Stream(device=device)
+    with stream:
+        a_fault(device)
+    assert torch.ones(3, device=device).sum().item() == 3
+    with pytest.raises(IndexError, match=FAULT):
+        stream.synchronize()
+    with stream:
+        a_fault(device)
+    with pytest.raises(IndexError, match=FAULT):
+        torch.ocl.synchronize(device)
+    assert_usable(device)
+
+
+def test_on_another_device(two_devices):
+    first, second = two_devices
+    a_fault(first)
+    assert torch.ones(3, device=second).sum().item() == 3
+    torch.ocl.synchronize(second)
+    with pytest.raises(IndexError, match=FAULT):
+        torch.ocl.synchronize(first)
+
+
+def test_in_a_thread(device):
+    """In a thread that waits itself, and in the main thread where it does not."""
+    found = []
+
+    def waits():
+        try:
+            a_fault(device).cpu()
+        except IndexError as error:
+            found.append(str(error))
+
+    for body in (waits, lambda: a_fault(device)):
+        thread = threading.Thread(target=body)
+        thread.start()
+        thread.join()
+    assert len(found) == 1 and FAULT in found[0]
+    with pytest.raises(IndexError, match=FAULT):
+        torch.ocl.synchronize(device)
+    assert_usable(device)
+
+
+def test_in_the_backward_pass(device):
+    x = torch.ones(3, 4, device=device, requires_grad=True)
+    y = x * 2
+    y.register_hook(lambda gradient: gradient + a_fault(device).sum().item())
+    with pytest.raises(IndexError, match=FAULT):
+        y.sum().backward()
+    assert_usable(device)
+
+
+def test_first_error_wins(device):
+    a_fault(device)
+    F.nll_loss(torch.zeros(3, 4, device=device), torch.full((3,), 9, device=device))
+    with pytest.raises(IndexError, match=FAULT):
+        torch.ocl.synchronize(device)
+    assert_usable(device)
+
+
+def test_memory_goes_on(device):
+    """Freeing and allocating do not stumble over an error that is yet to be raised."""
+    pinned = torch.ones(1000).pin_memory().to(device, non_blocking=True)
+    del pinned
+    kept = [a_fault(device) for _ in range(3)]
+    kept.clear()
+    torch.ocl.empty_cache()
+    torch.empty(1000, device=device)
+    with pytest.raises(IndexError, match=FAULT):
+        torch.ocl.synchronize(device)
+    assert_usable(device)
