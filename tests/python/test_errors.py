@@ -58,6 +58,7 @@ def test_cpu_and_ocl_tensors(device):
             attempt()
 
 
+@pytest.mark.sample
 def test_type_that_the_device_lacks(device):
     if has_fp64(device):
         pytest.skip("the device has float64")
@@ -65,6 +66,7 @@ def test_type_that_the_device_lacks(device):
     assert x.cpu().tolist() == [1, 1, 1]
     with pytest.raises(NotImplementedError, match=r"float64 on ocl:\d \".*has no cl_khr_fp64"):
         x + x
+    assert str(x) == f"tensor([1., 1., 1.], device='{device}', dtype=torch.float64)"
     assert "1., 1., 1." in str(x.float())
 
 
@@ -205,6 +207,7 @@ def test_kernel_folder_without_the_file(device, tmp_path):
     assert f"cannot read the kernel file {tmp_path}" in text
 
 
+@pytest.mark.sample
 @pytest.mark.fallback_allowed
 def test_printing(device):
     for dtype in (torch.float32, torch.float16, torch.int64, torch.bool):

@@ -47,6 +47,7 @@ from .memory import (
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
+from .printing import print_without_float64
 from .random import (
     default_generators,
     get_rng_state,
@@ -135,3 +136,4 @@ def _is_in_bad_fork() -> bool:
 def _at_start() -> None:
     # Programs that were built but never followed by a synchronisation are stored at the end.
     atexit.register(_C.store_launched_programs)
+    print_without_float64()

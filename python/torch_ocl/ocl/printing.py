@@ -1,0 +1,17 @@
+"""Tensors of devices without float64 as text: PyTorch finds the format in float64."""
+
+import torch
+
+from .devices import get_device_properties
+
+
+def print_without_float64() -> None:
+    """Such tensors are formatted on the CPU."""
+    original = torch._tensor_str._tensor_str
+
+    def formatted(tensor, indent):
+        if tensor.device.type == "ocl" and not get_device_properties(tensor.device).has_fp64:
+            tensor = tensor.cpu()
+        return original(tensor, indent)
+
+    torch._tensor_str._tensor_str = formatted
