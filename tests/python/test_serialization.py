@@ -164,7 +164,9 @@ def test_checkpoint_of_another_device_count(device, tmp_path):
         RuntimeError, match=f"OCL device 7 .*device_count.* is {count}.*map_location"
     ):
         torch.load(io.BytesIO(raw))
-    assert torch.load(io.BytesIO(raw), map_location=device).device == torch.device(device)
+    for place in (device, {"ocl:7": device}, "ocl"):
+        loaded = torch.load(io.BytesIO(raw), map_location=place)
+        assert loaded.device == torch.device(device)
 
 
 def test_views_share_storage_after_loading(device):
@@ -174,8 +176,14 @@ def test_views_share_storage_after_loading(device):
     assert loaded.tolist() == [0, 1, 7, 7, 7, 7]
 
 
-def test_safetensors(device, tmp_path):
+def test_random_state_in_a_checkpoint(device):
+    checkpoint = saved({"random": torch.ocl.get_rng_state()})
+    expected = torch.rand(5, device=device)
+    torch.ocl.set_rng_state(torch.load(checkpoint, map_location="cpu")["random"])
+    assert torch.equal(torch.rand(5, device=device), expected)
 
+
+def test_safetensors(device, tmp_path):
     model, _ = trained(device)
     weights = {name: tensor.half() for name, tensor in model.state_dict().items()}
     save_file(weights, tmp_path / "weights.safetensors")
@@ -184,3 +192,5 @@ def test_safetensors(device, tmp_path):
         assert torch.equal(tensor, weights[name].cpu())
     model.load_state_dict(loaded)
     assert torch.equal(model[0].weight.half(), weights["0.weight"])
+    with pytest.raises(Exception, match="device ocl is invalid"):
+        load_file(tmp_path / "weights.safetensors", device="ocl")
