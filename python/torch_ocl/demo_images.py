@@ -79,7 +79,7 @@ def to_picture(tensor):
 
 
 def compare(device):
-    """Yields (operation, the picture from ocl, Pillow's, the share of bytes that differ, the most)."""
+    """Yields (operation, our picture, Pillow's, share of bytes that differ, by how much)."""
     photograph = Image.fromarray(load_sample_image("china.jpg"))
     for name, (on_tensor, on_picture) in OPERATIONS.items():
         ours = to_picture(on_tensor(to_tensor(photograph, device)))
@@ -95,7 +95,7 @@ def compare(device):
 
 
 def write_contact_sheet(path, device):
-    """Writes each operator's result beside Pillow's; returns {operator: share of bytes that differ}.
+    """Writes each result beside Pillow's; returns {operation: share of bytes that differ}.
 
     Rows of COLUMNS operators; for each of them the device's on the left, Pillow's on the right.
     """

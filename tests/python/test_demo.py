@@ -62,8 +62,17 @@ def test_without_a_device_both_say_what_to_install(module, tmp_path):
     assert "pip install torch-ocl[runtime]" in result.stderr
 
 
-def test_example_of_the_readme():
-    example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
+def output_of_example(page):
+    example = re.search(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)[1]
     result = run("-c", example)
     assert result.returncode == 0, result.stderr
-    assert float(result.stdout.split()[0]) < 0.3
+    return result.stdout
+
+
+def test_example_of_the_readme():
+    assert float(output_of_example("README.md").split()[0]) < 0.3
+
+
+def test_example_of_the_image_operators():
+    printed = output_of_example("docs/image.md").splitlines()
+    assert printed == ["torch.Size([3, 128, 170]) torch.float32", "3600.0"]

@@ -477,3 +477,78 @@ def test_opcheck(place, name):
         ]
         torch.library.opcheck(function, tuple(args), kwargs, test_utils=tests)
     assert calls or name == "rotate_quarter"
+
+
+class Transform(torch.nn.Module):
+    """One step of a pipeline, as torchvision.transforms.v2 has them."""
+
+    def __init__(self, operator, *arguments):
+        super().__init__()
+        self.operator, self.arguments = operator, arguments
+
+    def forward(self, x):
+        return self.operator(x, *self.arguments)
+
+
+def pipeline():
+    return torch.nn.Sequential(
+        Transform(image.resize, 40),
+        Transform(image.crop, (4, 2, 36, 38)),
+        Transform(image.flip),
+        Transform(image.rotate, 10, "bilinear"),
+        Transform(image.adjust_brightness, 1.1),
+        Transform(image.adjust_contrast, 0.9),
+        Transform(image.adjust_saturation, 1.2),
+        Transform(image.adjust_hue, -0.1),
+        Transform(image.gaussian_blur, 0.7),
+        Transform(image.normalize, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_pipeline(picture, place, dtype):
+    x = to_tensor(picture, place)
+    x = x if dtype == torch.uint8 else x / 255
+    batch = torch.stack([x, image.flip(x)])
+    result = pipeline()(batch)
+    assert result.shape == (2, 3, 36, 32) and result.dtype == torch.float32
+    reference = pipeline()(batch.cpu())
+    torch.testing.assert_close(result.cpu(), reference, atol=2e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_pipeline_under_compile(device, backend, dynamic):
+    """One graph, the same numbers and gradients; another size when shapes may change."""
+    torch.compiler.reset()
+    compiled = torch.compile(pipeline(), fullgraph=True, backend=backend, dynamic=dynamic)
+    for size in [(50, 60), (70, 64)] if dynamic else [(50, 60)]:
+        x = torch.rand(2, 3, *size, device=device)
+        expected_of, actual_of = x.clone().requires_grad_(), x.clone().requires_grad_()
+        expected, actual = pipeline()(expected_of), compiled(actual_of)
+        torch.testing.assert_close(actual, expected)
+        expected.square().sum().backward()
+        actual.square().sum().backward()
+        torch.testing.assert_close(actual_of.grad, expected_of.grad)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_each_operator_under_compile(device, name):
+    torch.compiler.reset()
+    x = torch.rand(3, 20, 20, device=device)
+    compiled = torch.compile(OPERATORS[name], fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x), OPERATORS[name](x))
+
+
+def test_paste_under_compile_takes_part_in_a_graph(device):
+    torch.compiler.reset()
+
+    def mix(a, b):
+        return image.paste(a * 2, image.crop(b, (0, 0, 4, 4)) + 1, (2, 3)).sum()
+
+    a = torch.rand(2, 3, 9, 9, device=device, requires_grad=True)
+    b = torch.rand(2, 3, 9, 9, device=device, requires_grad=True)
+    expected = torch.autograd.grad(mix(a, b), (a, b))
+    actual = torch.autograd.grad(torch.compile(mix, fullgraph=True)(a, b), (a, b))
+    for one, other in zip(actual, expected, strict=True):
+        assert torch.equal(one, other)
