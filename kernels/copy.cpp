@@ -51,6 +51,17 @@ void copy_by_kernel(const at::Tensor& destination, const at::Tensor& source) {
   pointwise(iter, kCopy, {}, source.scalar_type());
 }
 
+constexpr int64_t kManyElements = 65536;  // from which on two more views pay
+
+// Whether rows of small elements can be moved as rows of four-byte words.
+bool in_words(const at::Tensor& tensor) {
+  const auto size = static_cast<int64_t>(tensor.element_size());
+  if (size > 2 || tensor.numel() < kManyElements || tensor.stride(-1) != 1) return false;
+  const auto divides = [size](int64_t elements) { return elements * size % 4 == 0; };
+  return divides(tensor.size(-1)) && divides(tensor.storage_offset()) &&
+         std::all_of(tensor.strides().begin(), tensor.strides().end() - 1, divides);
+}
+
 void copy_within_device(const at::Tensor& destination, const at::Tensor& source) {
   const ScalarType from = source.scalar_type(), to = destination.scalar_type();
   if (from != to) {
@@ -65,6 +76,9 @@ void copy_within_device(const at::Tensor& destination, const at::Tensor& source)
     TORCH_CHECK_NOT_IMPLEMENTED(source.is_complex(), "ocl cannot copy tensors of type ", from);
     return copy_by_kernel(at::view_as_real(destination).view(ScalarType::Long),
                           at::view_as_real(source).view(ScalarType::Long));
+  }
+  if (from == to && in_words(destination) && in_words(source)) {
+    return copy_by_kernel(destination.view(ScalarType::Int), source.view(ScalarType::Int));
   }
   if (has_kernel_type(from) && from != ScalarType::Double) {
     return copy_by_kernel(destination, source);

@@ -40,8 +40,8 @@ static inline int whole_of(const double p) {
 
 #define PIXEL(x, y) CAT(convert_, T)(LOAD(IN, plane, (ulong)(y) * in_width + (x)))
 #define LINE_LINEAR(y) image_linear(PIXEL(x0, y), PIXEL(x1, y), dx)
-#define LINE_CUBIC(y) \
-  image_cubic(PIXEL(x0, y), PIXEL(x1, y), PIXEL(x2, y), PIXEL(x3, y), dx)
+#define T4 CAT(T, 4)
+#define COLUMN(x) ((T4)(PIXEL(x, y0), PIXEL(x, y1), PIXEL(x, y2), PIXEL(x, y3)))
 #define NEAR(i, size) clamp((int)(i), 0, (int)(size) - 1)
 
 GRID __kernel void image_affine(CTENSOR(in), TENSOR(out), CTENSOR(fills), const ulong rows,
@@ -83,7 +83,9 @@ GRID __kernel void image_affine(CTENSOR(in), TENSOR(out), CTENSOR(fills), const 
 #if INTERPOLATION == 1
         T value = image_linear(LINE_LINEAR(y0), LINE_LINEAR(y1), dy);
 #else
-        T value = image_cubic(LINE_CUBIC(y0), LINE_CUBIC(y1), LINE_CUBIC(y2), LINE_CUBIC(y3), dy);
+        const T4 a = COLUMN(x0), b = COLUMN(x1), c4 = COLUMN(x2), e = COLUMN(x3);
+        const T4 line = IMAGE_CUBIC(a, b, c4, e, dx);
+        T value = image_cubic(line.s0, line.s1, line.s2, line.s3, dy);
 #endif
 #ifdef BYTES
         value = clamp(value, (T)0, (T)255);

@@ -1,5 +1,5 @@
-// out[plane][y][x] = in[plane][ys[y]][xs[x]], or the channel's fill where an index is -1.
-//   IN; CHANNELS of an image. Grid (grid.clh): rows of the output, columns.
+// out[plane][y][x] = in[plane][ys[y]][xs[x]].
+//   IN; FILLED: an index may be -1, for the channel's fill; CHANNELS of an image. Grid (grid.clh): rows of the output, columns.
 #include "common.clh"
 #include "types.clh"
 #include "grid.clh"
@@ -14,10 +14,14 @@ GRID __kernel void image_gather(CTENSOR(in), TENSOR(out), CTENSOR(ys), CTENSOR(x
     __global const int *columns = CPTR(int, xs);
     __global const MEM(IN) *from = CPTR(MEM(IN), in) + (plane * in_height + max(y, 0)) * in_width;
     __global MEM(IN) *to = PTR(MEM(IN), out) + row * out_width;
+#ifdef FILLED
     const MEM(IN) fill = CPTR(MEM(IN), fills)[plane % CHANNELS];
     FOR_INNER(i, out_width) {
       const int x = columns[i];
       to[i] = x < 0 || y < 0 ? fill : from[x];
     }
+#else
+    FOR_INNER(i, out_width) to[i] = from[columns[i]];
+#endif
   }
 }

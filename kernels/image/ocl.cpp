@@ -106,14 +106,20 @@ void on_ocl(const GatherPass& pass) {
   const auto& [in, out, ys, xs, fill] = pass;
   Device& device = ocl_device(in);
   const int64_t channels = in.size(-3);
-  const Kernel& kernel = find_kernel(device, key_of(kName, in.scalar_type(), channels), [&] {
-    Defines defines;
-    define_grid(defines, device);
-    defines.set("IN", dtype_name(bits_type(in.element_size()))).set("CHANNELS", channels);
-    return KernelSource{"image_gather.cl", kName, defines};
-  });
+  const auto inside = [](const Band& band) {
+    return std::all_of(band.starts.begin(), band.starts.end(), [](int32_t i) { return i >= 0; });
+  };
+  const bool filled = !inside(ys) || !inside(xs);
+  const Kernel& kernel =
+      find_kernel(device, key_of(kName, in.scalar_type(), channels, filled), [&] {
+        Defines defines;
+        if (filled) defines.set("FILLED", 1);
+        define_grid(defines, device);
+        defines.set("IN", dtype_name(bits_type(in.element_size()))).set("CHANNELS", channels);
+        return KernelSource{"image_gather.cl", kName, defines};
+      });
   const Tensor y = ys.tables(in, ScalarType::Int).first, x = xs.tables(in, ScalarType::Int).first;
-  const Tensor fills = fills_of(in, fill);
+  const Tensor fills = filled ? fills_of(in, fill) : in;
   const auto height = static_cast<uint64_t>(out.size(-2)),
              width = static_cast<uint64_t>(out.size(-1));
   const uint64_t rows = out.numel() / width;
