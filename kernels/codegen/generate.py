@@ -86,8 +86,8 @@ def functions_of(item):
     return list(item.functions()) if isinstance(item, NativeFunctionsGroup) else [item]
 
 
-def fallback_guard(function, takes_complex):
-    """Sends tensors of types that no kernel knows to the CPU fallback."""
+def fallback_guard(function, takes_complex, head):
+    """Sends tensors of types that no kernel knows to the CPU fallback. `head`: of the wrapper."""
     schema = function.func
     arguments = schema.arguments.flat_all
     tensors = [a.name for a in arguments if a.type.is_tensor_like() and not a.type.is_list_like()]
@@ -95,7 +95,8 @@ def fallback_guard(function, takes_complex):
         return ""
     names = ", ".join(a.name for a in arguments)
     op = f"at::_ops::{schema.name.unambiguous_name()}"
-    call = "call_fallback_fn_symint" if schema.has_symint() else "call_fallback_fn"
+    # Wrappers of structured operators take plain numbers where the schema has symbolic ones.
+    call = "call_fallback_fn_symint" if "SymInt" in head else "call_fallback_fn"
     check = "complex_needs_fallback" if takes_complex else "needs_fallback"
     return (
         f"  if (C10_UNLIKELY(ocl::{check}({', '.join(tensors)}))) {{\n"
@@ -113,8 +114,11 @@ def add_guards(definitions, registrations, item, complex_entries):
         if wrapper is None:
             continue
         head = re.compile(rf"(\b{wrapper}\([^;]*?\) \{{\n)")
-        guard = fallback_guard(function, takes_complex)
-        definitions, count = head.subn(lambda m, g=guard: m[1] + g, definitions, count=1)
+        definitions, count = head.subn(
+            lambda m, f=function: m[1] + fallback_guard(f, takes_complex, m[1]),
+            definitions,
+            count=1,
+        )
         assert count == 1, f"no definition of {wrapper}"
     return definitions
 

@@ -1,0 +1,52 @@
+// Separable maps of the last dimensions of a tensor: along each of them an output is a weighted sum
+// of neighbouring inputs (upsampling), or one of the inputs (nearest neighbours, padding). The
+// transposed maps are the derivative: gathered, without atomics.
+#pragma once
+
+#include <c10/util/FunctionRef.h>
+
+#include "kernels/image/band.h"
+
+namespace ocl {
+
+// The inputs that an output is the sum of.
+struct Line {
+  int64_t start;
+  std::vector<double> weights;
+};
+
+struct DimensionMap {
+  DimensionMap(int64_t in, int64_t out) : band(in, out) {}
+  image::Band band;
+  bool selects = false;   // each output is one of the inputs
+  bool identity = false;  // and the one at its own place
+};
+using DimensionMapPointer = std::shared_ptr<const DimensionMap>;
+
+enum class MapKind {
+  kNearest,
+  kNearestExact,
+  kLinear,
+  kCubic,
+  kLinearAntialiased,
+  kCubicAntialiased,
+  kReflection,
+  kReplication
+};
+
+struct DimensionMapKey {
+  MapKind kind;
+  int64_t in, out;
+  std::array<uint64_t, 2> parameters{};  // what else the lines depend on
+  bool operator==(const DimensionMapKey&) const = default;
+};
+
+// The map that these lines describe, or its transposed; the last ones asked for are kept.
+DimensionMapPointer find_map(const DimensionMapKey& key, bool transposed,
+                             c10::function_ref<std::vector<Line>()> lines);
+
+// to = from, each of the last dimensions through its map.
+void apply_maps(std::string_view op, const at::Tensor& from, const at::Tensor& to,
+                at::ArrayRef<DimensionMapPointer> maps);
+
+}  // namespace ocl

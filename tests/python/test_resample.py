@@ -1,0 +1,142 @@
+"""Upsampling and padding against the CPU."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from support import FLOATS
+
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+MODES = {
+    "nearest": (1, 2, 3),
+    "nearest-exact": (1, 2, 3),
+    "linear": (1,),
+    "bilinear": (2,),
+    "bicubic": (2,),
+    "trilinear": (3,),
+    "bilinear-antialias": (2,),
+    "bicubic-antialias": (2,),
+}
+CASES = [(mode, dims) for mode, all_dims in MODES.items() for dims in all_dims]
+SIZES = [(6, 4, 5), (9, 13, 14), (12, 10, 9), (3, 7, 4), (1, 1, 1)]  # of depth, height, width
+INPUT = (6, 5, 7)
+CHANNELS_LAST = {2: torch.channels_last, 3: torch.channels_last_3d}
+
+
+def shape_of(dims, channels=3):
+    return (2, channels, *INPUT[3 - dims :])
+
+
+def check(device, function, x, tolerance):
+    """The result and its gradient; the CPU computes in float32 what it has no kernel for."""
+    reference = x if tolerance is None or x.dtype in (torch.float32, torch.float64) else x.float()
+    gradient, results = None, []
+    for tensor in (reference, x.to(device)):
+        leaf = tensor.detach().clone()
+        leaf.requires_grad_(leaf.is_floating_point() or leaf.is_complex())
+        y = function(leaf)
+        if leaf.requires_grad:
+            if gradient is None:
+                gradient = torch.randn_like(y)
+            y.backward(gradient.to(device=y.device, dtype=y.dtype))
+        results.append([y.detach(), leaf.grad])
+    for expected, actual in zip(*results):
+        if expected is None:
+            continue
+        assert actual.dtype == x.dtype and actual.device.type == "ocl"
+        assert actual.stride() == expected.stride()
+        rtol = tolerance or 0
+        torch.testing.assert_close(actual.cpu(), expected.to(x.dtype), rtol=rtol, atol=rtol)
+
+
+def interpolate(mode, **options):
+    name = mode.removesuffix("-antialias")
+    return lambda x: F.interpolate(x, mode=name, antialias=name != mode, **options)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("mode,dims", CASES)
+def test_sizes(device, mode, dims, size, dtype):
+    x = torch.randn(shape_of(dims)).to(dtype)
+    check(device, interpolate(mode, size=size[3 - dims :]), x, TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("mode,dims", [c for c in CASES if "near" not in c[0]])
+def test_aligned_corners(device, mode, dims, size):
+    x = torch.randn(shape_of(dims))
+    check(device, interpolate(mode, size=size[3 - dims :], align_corners=True), x, 1e-5)
+
+
+@pytest.mark.parametrize("factor", [2, 0.5, 1.7, 0.37])
+@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("mode,dims", CASES)
+def test_scale_factors(device, mode, dims, factor, recompute):
+    x = torch.randn(shape_of(dims))
+    options = {"scale_factor": factor, "recompute_scale_factor": recompute}
+    check(device, interpolate(mode, **options), x, 1e-5)
+
+
+@pytest.mark.parametrize("channels", [3, 40])
+@pytest.mark.parametrize("mode,dims", [c for c in CASES if c[1] > 1])
+def test_channels_last(device, mode, dims, channels):
+    x = torch.randn(shape_of(dims, channels)).contiguous(memory_format=CHANNELS_LAST[dims])
+    check(device, interpolate(mode, size=(8, 9, 5)[3 - dims :]), x, 1e-5)
+
+
+@pytest.mark.parametrize("mode,dims", CASES)
+def test_strided_input_and_out(operator_device, mode, dims):
+    x = torch.randn(*shape_of(dims)[:-1], 14)[..., ::2].transpose(0, 1)
+    function = interpolate(mode, size=(8, 9, 5)[3 - dims :])
+    check(operator_device, function, x, 1e-5)
+
+
+def test_out_of_another_layout(device):
+    x = torch.randn(2, 4, 6, 6)
+    out = torch.empty(2, 4, 9, 9, device=device).contiguous(memory_format=torch.channels_last)
+    result = torch._C._nn.upsample_bilinear2d(x.to(device), (9, 9), False, out=out)
+    assert result.is_contiguous(memory_format=torch.channels_last)
+    expected = F.interpolate(x, (9, 9), mode="bilinear")
+    torch.testing.assert_close(out.cpu(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_bytes_nearest(device, mode, dims):
+    x = torch.randint(0, 256, shape_of(dims), dtype=torch.uint8)
+    check(device, interpolate(mode, size=SIZES[1][3 - dims :]), x, None)
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("size", SIZES[:-1])  # the CPU fails with one pixel
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic", "bilinear-antialias", "bicubic-antialias"])
+def test_bytes(device, mode, size, align_corners):
+    """At most one off: the CPU's own kernels round in different ways."""
+    x = torch.randint(0, 256, shape_of(2), dtype=torch.uint8)
+    function = interpolate(mode, size=size[1:], align_corners=align_corners)
+    difference = function(x.to(device)).cpu().int() - function(x).int()
+    assert difference.abs().max() <= 1
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("mode,dims", CASES)
+def test_small(device, mode, dims):
+    x = torch.randn(shape_of(dims))
+    check(device, interpolate(mode, size=(8, 4, 5)[3 - dims :]), x, 1e-5)
+
+
+def test_large(device):
+    """Positions are computed in single precision, as on the CPU."""
+    x = torch.randn(1, 2, 3, 3001)
+    check(device, interpolate("bilinear", size=(4, 4099)), x, 1e-4)
+    check(device, interpolate("nearest", size=(4, 4099)), x, 1e-4)
+
+
+def test_infinities_of_nearest_neighbours_stay_in_place(device):
+    x = torch.tensor([[[1.0, float("inf"), 2.0, float("nan")]]])
+    expected = F.interpolate(x, 7)
+    torch.testing.assert_close(F.interpolate(x.to(device), 7).cpu(), expected, equal_nan=True)
+
+
+def test_empty_batch(device):
+    assert F.interpolate(torch.empty(0, 3, 4, 4, device=device), 8).shape == (0, 3, 8, 8)
