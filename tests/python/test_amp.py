@@ -20,8 +20,6 @@ ON_THE_CPU = set(
         "pdist",
         "cdist",
         "renorm",
-        "cumprod",
-        "cumsum",
         "cross",
         "grid_sampler",
     ]

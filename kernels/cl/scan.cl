@@ -1,0 +1,134 @@
+// Cumulative sums, products, logarithms of sums of exponentials, maxima and minima along the middle
+// one of [outer][size][inner]. Where a row is cut into parts, scan_totals joins the elements of each
+// and scan begins with what the parts before it left in `totals` [outer][parts][inner].
+//   IN, OUT, COMPUTE; SUM, PRODUCT, LOG_SUM, MAXIMUM or MINIMUM; LANES: columns of a work-item
+// A maximum also gives positions: of equals the last; a NaN is above (and below) all others.
+// Grid (grid.clh): parts of all rows, blocks of LANES columns.
+#include "common.clh"
+#include "types.clh"
+#ifdef COMPUTE_IS_COMPLEX
+#include "complex.clh"
+#define AS_STATE(x) CONVERT_ALL(IN, x)
+#else
+#include "math.clh"
+#define AS_STATE(x) CAT(convert_, T)(x)
+#endif
+#include "grid.clh"
+
+#if defined(MAXIMUM) || defined(MINIMUM)
+#define POSITIONS
+typedef struct {
+  T value;
+  long at;  // negative: nothing yet
+} State;
+#define NEUTRAL ((State){(T)0, -1})
+#ifdef MAXIMUM
+#define AT_LEAST(x, y) ((x) >= (y))
+#else
+#define AT_LEAST(x, y) ((x) <= (y))
+#endif
+static inline State join(const State x, const State y) {
+  const bool later = x.at < 0 || IS_NAN(y.value) || (!IS_NAN(x.value) && AT_LEAST(y.value, x.value));
+  return later ? y : x;
+}
+#define STATE(x, i) ((State){AS_STATE(x), (long)(i)})
+#define VALUE_OF(state) ((state).value)
+#else
+typedef T State;
+#define STATE(x, i) AS_STATE(x)
+#define VALUE_OF(state) (state)
+#ifdef LOG_SUM
+#define NEUTRAL ((T)-INFINITY)
+static inline State join(const State x, const State y) {
+  if (isnan(x) || isnan(y)) return x + y;
+  const T low = fmin(x, y), high = fmax(x, y);
+  return low == high && isinf(low) ? x : log1p(exp(low - high)) + high;
+}
+#elif defined(PRODUCT)
+#ifdef COMPUTE_IS_COMPLEX
+#define NEUTRAL COMPLEX(1, 0)
+#define join(x, y) c_mul(x, y)
+#else
+#define NEUTRAL ((T)1)
+#define join(x, y) ((x) * (y))
+#endif
+#else
+#define NEUTRAL ((T)0)
+#define join(x, y) ((x) + (y))
+#endif
+#endif
+
+#define PART                                                                  \
+  const ulong share = (size + parts - 1) / parts;                             \
+  const ulong row = u / parts, from = min(u % parts * share, size);           \
+  const ulong to = min(from + share, size);                                   \
+  __global const MEM(IN) *x = CPTR(MEM(IN), in) + row * size * inner;
+#define COLUMNS                                                               \
+  const ulong first = block * LANES;                                          \
+  const int lanes = (int)min((ulong)LANES, inner - first);
+#define AT(i, l) ((i) * inner + first + (l))
+#define FOR_LANES for (int l = 0; l < lanes; ++l)
+
+GRID __kernel void scan_totals(CTENSOR(in), TENSOR(totals), const ulong units, const ulong blocks,
+                               const ulong per_item, const ulong size, const ulong inner,
+                               const ulong parts) {
+  FOR_UNITS(u, units, per_item) {
+    PART
+    FOR_INNER(block, blocks) {
+      COLUMNS
+      State state[LANES];
+      FOR_LANES state[l] = NEUTRAL;
+      for (ulong i = from; i < to; ++i)
+        FOR_LANES state[l] = join(state[l], STATE(LOAD(IN, x, AT(i, l)), i));
+      FOR_LANES PTR(State, totals)[u * inner + first + l] = state[l];
+    }
+  }
+}
+
+#ifdef POSITIONS
+#define POSITIONS_ARGUMENT TENSOR(positions),
+#define WRITE(i, l, state)                                                    \
+  {                                                                           \
+    STORE(OUT, y, AT(i, l), (state).value);                                   \
+    PTR(long, positions)[row * size * inner + AT(i, l)] = (state).at;         \
+  }
+#else
+#define POSITIONS_ARGUMENT
+#define WRITE(i, l, state) STOREV(OUT, y, AT(i, l), state)
+#endif
+
+GRID __kernel void scan(CTENSOR(in), TENSOR(out), POSITIONS_ARGUMENT CTENSOR(totals),
+                        const ulong units, const ulong blocks, const ulong per_item,
+                        const ulong size, const ulong inner, const ulong parts) {
+  FOR_UNITS(u, units, per_item) {
+    PART
+    __global MEM(OUT) *y = PTR(MEM(OUT), out) + row * size * inner;
+    FOR_INNER(block, blocks) {
+      COLUMNS
+      State state[LANES];
+      FOR_LANES state[l] = NEUTRAL;
+      for (ulong before = row * parts; before < u; ++before)
+        FOR_LANES state[l] = join(state[l], CPTR(State, totals)[before * inner + first + l]);
+      ulong i = from;
+#if LANES == 1 && !defined(LOG_SUM)
+      // Four at a time, so that only one operation of the four waits for those before.
+      for (; i + 4 <= to; i += 4) {
+        State s[4];
+        for (int k = 0; k < 4; ++k) s[k] = STATE(LOAD(IN, x, AT(i + k, 0)), i + k);
+        for (int k = 1; k < 4; ++k) s[k] = join(s[k - 1], s[k]);
+        for (int k = 0; k < 4; ++k) {
+          const State joined = join(state[0], s[k]);
+          WRITE(i + k, 0, joined);
+          if (k == 3) state[0] = joined;
+        }
+      }
+#endif
+      for (; i < to; ++i) {
+        FOR_LANES {
+          state[l] = join(state[l], STATE(LOAD(IN, x, AT(i, l)), i));
+          WRITE(i, l, state[l]);
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,142 @@
+"""Cumulative operators against the CPU."""
+
+import pytest
+import torch
+from support import COMPLEX, DTYPES, FLOATS, assert_same, random_tensor
+
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+TOLERANCE |= {torch.complex64: 1e-5, torch.complex128: 1e-12}
+SUMS = ["cumsum", "cumprod"]
+EXTREMES = ["cummax", "cummin"]
+CASES = [((1,), 0), ((7, 130), 1), ((7, 130), 0), ((3, 5, 70), 1), ((2, 3, 4), -3), ((), 0)]
+
+
+def numbers(name, shape, dtype):
+    """Products neither overflow nor vanish."""
+    if name == "cumprod" and (dtype.is_floating_point or dtype.is_complex):
+        return random_tensor(shape, dtype, low=0.8, high=1.2)
+    return random_tensor(shape, dtype)
+
+
+def compare(device, name, x, dim, **options):
+    expected = getattr(torch, name)(x, dim, **options)
+    actual = getattr(torch, name)(x.to(device), dim, **options)
+    if not isinstance(expected, tuple):
+        expected, actual = (expected,), (actual,)
+    for e, a in zip(expected, actual):
+        tolerance = TOLERANCE.get(e.dtype, 0)
+        assert_same(a, e, exact=False, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, *COMPLEX, torch.uint16])
+@pytest.mark.parametrize("shape,dim", CASES)
+@pytest.mark.parametrize("name", SUMS)
+def test_sums(device, name, shape, dim, dtype):
+    compare(device, name, numbers(name, shape, dtype), dim)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape,dim", CASES)
+@pytest.mark.parametrize("name", EXTREMES)
+def test_extremes(device, name, shape, dim, dtype):
+    compare(device, name, random_tensor(shape, dtype), dim)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape,dim", CASES)
+def test_logcumsumexp(device, shape, dim, dtype):
+    compare(device, "logcumsumexp", random_tensor(shape, dtype), dim)
+
+
+@pytest.mark.parametrize("name", [*SUMS, "logcumsumexp", *EXTREMES])
+def test_long_rows(device, name):
+    """Rows that are cut into parts."""
+    for shape, dim in [((70001,), 0), ((2, 40003), 1), ((20001, 3), 0)]:
+        x = torch.rand(shape, dtype=torch.float64)
+        compare(device, name, 1 + (x - 0.5) / 1000 if name == "cumprod" else x, dim)
+
+
+def test_long_rows_of_float32(device):
+    x = torch.rand(100003)
+    torch.testing.assert_close(x.to(device).cumsum(0).cpu(), x.cumsum(0), rtol=1e-4, atol=0)
+    counts = torch.ones(100003, dtype=torch.int32)
+    assert torch.equal(counts.to(device).cumsum(0).cpu(), torch.arange(1, 100004))
+
+
+@pytest.mark.parametrize("name", [*SUMS, "logcumsumexp", *EXTREMES])
+def test_strided(operator_device, name):
+    x = torch.rand(6, 8, 10).transpose(0, 2)[::2]
+    for dim in range(3):
+        compare(operator_device, name, x, dim)
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_out_in_place_and_types(device, name):
+    x = torch.rand(5, 6)
+    function = getattr(torch, name)
+    compare(device, name, x, 1, dtype=torch.float64)
+    compare(device, name, torch.arange(4), 0, dtype=torch.float32)
+    out = torch.empty(6, 5, device=device).t()
+    function(x.to(device), 1, out=out)
+    torch.testing.assert_close(out.cpu(), function(x, 1))
+    long = torch.rand(3, 30000) / 30000 + (name == "cumprod")
+    on_device = long.to(device)
+    getattr(on_device, name + "_")(1)
+    torch.testing.assert_close(on_device.cpu(), function(long, 1), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_extremes_out(device, name):
+    x = torch.randint(0, 4, (5, 6))
+    expected = getattr(torch, name)(x, 0)
+    out = (
+        torch.empty(6, 5, device=device, dtype=torch.long).t(),
+        torch.empty(0, device=device, dtype=torch.long),
+    )
+    getattr(torch, name)(x.to(device), 0, out=out)
+    for e, a in zip(expected, out):
+        assert torch.equal(a.cpu(), e)
+
+
+def test_logcumsumexp_out(device):
+    x = torch.rand(5, 6)
+    out = torch.empty(6, 5, device=device).t()
+    torch.logcumsumexp(x.to(device), 1, out=out)
+    torch.testing.assert_close(out.cpu(), torch.logcumsumexp(x, 1))
+
+
+@pytest.mark.parametrize("name", [*SUMS, "logcumsumexp", *EXTREMES])
+def test_not_a_number_and_infinities(device, name):
+    nan, inf = float("nan"), float("inf")
+    x = torch.tensor([[-inf, -inf, 1, 3, 3, nan, 2, nan, 5], [1, inf, 2, -inf, 3, inf, 1, 0, 0]])
+    compare(device, name, x, 1)
+    compare(device, name, x, 0)
+
+
+@pytest.mark.parametrize("name", [*SUMS, "logcumsumexp", *EXTREMES])
+def test_gradients(device, name):
+    x = torch.rand(4, 7, 3)
+    gradients = []
+    for where in ("cpu", device):
+        leaf = x.clone().to(where).requires_grad_()
+        y = getattr(torch, name)(leaf, 1)
+        (y[0] if isinstance(y, tuple) else y).pow(2).sum().backward()
+        gradients.append(leaf.grad.cpu())
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("name", [*SUMS, "logcumsumexp", *EXTREMES])
+def test_small(device, name):
+    compare(device, name, torch.rand(3, 5, 4) + 0.5, 1)
+    compare(device, name, torch.rand(2, 300) + 0.5, 1)
+
+
+def test_empty(device):
+    assert torch.empty(0, 3, device=device).cumsum(1).shape == (0, 3)
+    assert torch.empty(3, 0, device=device).cummax(1).values.shape == (3, 0)
+
+
+def test_logarithms_of_integers_are_an_error(device):
+    with pytest.raises(NotImplementedError, match="not implemented for 'Long'"):
+        torch.logcumsumexp(torch.arange(3, device=device), 0)
