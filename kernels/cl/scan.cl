@@ -29,7 +29,8 @@ typedef struct {
 #endif
 static inline State join(const State x, const State y) {
   const bool later = x.at < 0 || IS_NAN(y.value) || (!IS_NAN(x.value) && AT_LEAST(y.value, x.value));
-  return later ? y : x;
+  if (later) return y;
+  return x;
 }
 #define STATE(x, i) ((State){AS_STATE(x), (long)(i)})
 #define VALUE_OF(state) ((state).value)
@@ -110,8 +111,9 @@ GRID __kernel void scan(CTENSOR(in), TENSOR(out), POSITIONS_ARGUMENT CTENSOR(tot
       for (ulong before = row * parts; before < u; ++before)
         FOR_LANES state[l] = join(state[l], CPTR(State, totals)[before * inner + first + l]);
       ulong i = from;
-#if LANES == 1 && !defined(LOG_SUM)
-      // Four at a time, so that only one operation of the four waits for those before.
+#if LANES == 1 && !defined(LOG_SUM) && !defined(POSITIONS)
+      // Four at a time, so that only one operation of the four waits for those before. (Mesa's compiler
+      // gets it wrong where a state is a struct.)
       for (; i + 4 <= to; i += 4) {
         State s[4];
         for (int k = 0; k < 4; ++k) s[k] = STATE(LOAD(IN, x, AT(i + k, 0)), i + k);
