@@ -42,6 +42,14 @@ void pad(std::string_view op, MapKind kind, const at::Tensor& from, const at::Te
   apply_maps(op, from, to, maps);
 }
 
+// Gives an output that a meta function has made the input's format, as PyTorch's kernels do.
+void restride(const at::Tensor& self, const at::Tensor& out) {
+  if (self.dim() < 4 || self.suggest_memory_format() == at::MemoryFormat::Contiguous) return;
+  if (out.is_contiguous()) {
+    out.unsafeGetTensorImpl()->empty_tensor_restride(self.suggest_memory_format());
+  }
+}
+
 // The shape of a padded tensor, checked; PyTorch has no meta function for these operators.
 at::DimVector padded_shape(const at::Tensor& self, at::IntArrayRef padding, bool reflects) {
   const auto dims = static_cast<int64_t>(padding.size()) / 2;
@@ -103,3 +111,104 @@ Tensor reflection_pad2d(const Tensor& self, IntArrayRef padding) {
   return reflection_pad2d_out(self, padding, out);
 }
 
+OCL_STRUCTURED("reflection_pad1d.out", reflection_pad1d)
+(const Tensor& self, IntArrayRef padding, const Tensor& out) {
+  pad("reflection_pad1d", MapKind::kReflection, self, out, padding, false);
+}
+OCL_COMPLEX("reflection_pad1d.out");
+
+OCL_STRUCTURED("reflection_pad1d_backward.grad_input", reflection_pad1d_backward)
+(const Tensor& grad_output, const Tensor&, IntArrayRef padding, const Tensor& grad_input) {
+  pad("reflection_pad1d_backward", MapKind::kReflection, grad_output, grad_input, padding, true);
+}
+OCL_COMPLEX("reflection_pad1d_backward.grad_input");
+
+OCL_STRUCTURED("replication_pad1d.out", replication_pad1d)
+(const Tensor& self, IntArrayRef padding, const Tensor& out) {
+  pad("replication_pad1d", MapKind::kReplication, self, out, padding, false);
+}
+OCL_COMPLEX("replication_pad1d.out");
+
+OCL_STRUCTURED("replication_pad1d_backward.grad_input", replication_pad1d_backward)
+(const Tensor& grad_output, const Tensor&, IntArrayRef padding, const Tensor& grad_input) {
+  pad("replication_pad1d_backward", MapKind::kReplication, grad_output, grad_input, padding, true);
+}
+OCL_COMPLEX("replication_pad1d_backward.grad_input");
+
+OCL_NATIVE("reflection_pad2d_backward.grad_input", reflection_pad2d_backward_out);
+OCL_COMPLEX("reflection_pad2d_backward.grad_input");
+Tensor& reflection_pad2d_backward_out(const Tensor& grad_output, const Tensor& self,
+                                      IntArrayRef padding, Tensor& grad_input) {
+  backward_out("reflection_pad2d_backward", MapKind::kReflection, grad_output, self, padding,
+               grad_input);
+  return grad_input;
+}
+
+OCL_NATIVE("reflection_pad2d_backward", reflection_pad2d_backward);
+OCL_COMPLEX("reflection_pad2d_backward.default");
+Tensor reflection_pad2d_backward(const Tensor& grad_output, const Tensor& self,
+                                 IntArrayRef padding) {
+  return backward("reflection_pad2d_backward", MapKind::kReflection, grad_output, self, padding);
+}
+
+OCL_STRUCTURED("replication_pad2d.out", replication_pad2d)
+(const Tensor& self, IntArrayRef padding, const Tensor& out) {
+  restride(self, out);
+  pad("replication_pad2d", MapKind::kReplication, self, out, padding, false);
+}
+OCL_COMPLEX("replication_pad2d.out");
+
+OCL_NATIVE("replication_pad2d_backward.grad_input", replication_pad2d_backward_out);
+OCL_COMPLEX("replication_pad2d_backward.grad_input");
+Tensor& replication_pad2d_backward_out(const Tensor& grad_output, const Tensor& self,
+                                       IntArrayRef padding, Tensor& grad_input) {
+  backward_out("replication_pad2d_backward", MapKind::kReplication, grad_output, self, padding,
+               grad_input);
+  return grad_input;
+}
+
+OCL_NATIVE("replication_pad2d_backward", replication_pad2d_backward);
+OCL_COMPLEX("replication_pad2d_backward.default");
+Tensor replication_pad2d_backward(const Tensor& grad_output, const Tensor& self,
+                                  IntArrayRef padding) {
+  return backward("replication_pad2d_backward", MapKind::kReplication, grad_output, self, padding);
+}
+
+OCL_STRUCTURED("reflection_pad3d.out", reflection_pad3d)
+(const Tensor& self, IntArrayRef padding, const Tensor& out) {
+  restride(self, out);
+  pad("reflection_pad3d", MapKind::kReflection, self, out, padding, false);
+}
+OCL_COMPLEX("reflection_pad3d.out");
+
+OCL_STRUCTURED("reflection_pad3d_backward.grad_input", reflection_pad3d_backward)
+(const Tensor& grad_output, const Tensor&, IntArrayRef padding, const Tensor& grad_input) {
+  pad("reflection_pad3d_backward", MapKind::kReflection, grad_output, grad_input, padding, true);
+}
+OCL_COMPLEX("reflection_pad3d_backward.grad_input");
+
+OCL_STRUCTURED("replication_pad3d.out", replication_pad3d)
+(const Tensor& self, IntArrayRef padding, const Tensor& out) {
+  restride(self, out);
+  pad("replication_pad3d", MapKind::kReplication, self, out, padding, false);
+}
+OCL_COMPLEX("replication_pad3d.out");
+
+OCL_NATIVE("replication_pad3d_backward.grad_input", replication_pad3d_backward_out);
+OCL_COMPLEX("replication_pad3d_backward.grad_input");
+Tensor& replication_pad3d_backward_out(const Tensor& grad_output, const Tensor& self,
+                                       IntArrayRef padding, Tensor& grad_input) {
+  backward_out("replication_pad3d_backward", MapKind::kReplication, grad_output, self, padding,
+               grad_input);
+  return grad_input;
+}
+
+OCL_NATIVE("replication_pad3d_backward", replication_pad3d_backward);
+OCL_COMPLEX("replication_pad3d_backward.default");
+Tensor replication_pad3d_backward(const Tensor& grad_output, const Tensor& self,
+                                  IntArrayRef padding) {
+  return backward("replication_pad3d_backward", MapKind::kReplication, grad_output, self, padding);
+}
+
+}  // namespace native
+}  // namespace ocl

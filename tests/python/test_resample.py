@@ -28,7 +28,7 @@ def shape_of(dims, channels=3):
 
 def check(device, function, x, tolerance):
     """The result and its gradient; the CPU computes in float32 what it has no kernel for."""
-    reference = x if tolerance is None or x.dtype in (torch.float32, torch.float64) else x.float()
+    reference = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
     gradient, results = None, []
     for tensor in (reference, x.to(device)):
         leaf = tensor.detach().clone()
@@ -140,3 +140,63 @@ def test_infinities_of_nearest_neighbours_stay_in_place(device):
 
 def test_empty_batch(device):
     assert F.interpolate(torch.empty(0, 3, 4, 4, device=device), 8).shape == (0, 3, 8, 8)
+
+
+PADDINGS = [(1, 2), (0, 3), (-1, 2), (3, -2), (-1, -2)]  # before and behind
+
+
+def padded(mode, dims, first):
+    pairs = [PADDINGS[(first + d) % len(PADDINGS)] for d in range(dims)]
+    return lambda x: F.pad(x, [n for pair in pairs for n in pair], mode=mode)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.complex64, torch.complex128])
+@pytest.mark.parametrize("first", range(len(PADDINGS)))
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+def test_padding(device, mode, dims, first, dtype):
+    x = torch.randn(shape_of(dims), dtype=torch.complex64 if dtype.is_complex else None).to(dtype)
+    tolerance = TOLERANCE.get(dtype, 1e-5)
+    for leading in (x, x[0]):
+        check(device, padded(mode, dims, first), leading, tolerance)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64])
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+def test_padding_of_integers(device, mode, dtype):
+    for dims in (1, 2, 3):
+        x = torch.randint(0, 99, shape_of(dims), dtype=dtype)
+        check(device, padded(mode, dims, 0), x, None)
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+def test_padding_of_channels_last_and_strided(operator_device, mode, dims):
+    x = torch.randn(shape_of(dims))
+    for tensor in (x.contiguous(memory_format=CHANNELS_LAST[dims]), x.transpose(0, 1)):
+        check(operator_device, padded(mode, dims, 0), tensor, 1e-5)
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+def test_padding_small(device, mode):
+    for dims in (1, 2, 3):
+        x = torch.randn(shape_of(dims))
+        check(device, padded(mode, dims, 0), x, 1e-5)
+
+
+def test_padding_errors(device):
+    x = torch.zeros(1, 1, 3, 3, device=device)
+    with pytest.raises(RuntimeError, match="less than the corresponding input dimension"):
+        F.pad(x, (3, 0, 0, 0), mode="reflect")
+    with pytest.raises(RuntimeError, match="too small"):
+        F.pad(x, (-2, -2, 0, 0), mode="reflect")
+    with pytest.raises(RuntimeError, match="grad_output has sizes"):
+        torch.ops.aten.replication_pad2d_backward(x, x, (1, 1, 1, 1))
+
+
+def test_padding_out(device):
+    x = torch.randn(2, 4, 5, 5)
+    out = torch.empty(0, device=device)
+    torch._C._nn.reflection_pad2d(x.to(device), (1, 2, 3, 4), out=out)
+    assert torch.equal(out.cpu(), F.pad(x, (1, 2, 3, 4), mode="reflect"))
