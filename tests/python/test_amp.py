@@ -17,10 +17,6 @@ ON_THE_CPU = set(
         "nuclear_norm.dim",
         "multilabel_margin_loss",
         "multi_margin_loss",
-        "pdist",
-        "cdist",
-        "renorm",
-        "cross",
         "grid_sampler",
     ]
 )
