@@ -85,7 +85,7 @@ at::MemoryFormat format_of(const at::Tensor& in) {
 }
 
 void max_forward(const at::Tensor& self, Pool pool, const at::Tensor& out_any,
-                 const at::Tensor& indices_any) {
+                 const at::Tensor& indices_any, bool adaptive = false) {
   if (out_any.numel() == 0) return;
   Device& device = ocl_device(self);
   check_device_has(device, self.scalar_type(), "max_pool2d");
@@ -95,8 +95,9 @@ void max_forward(const at::Tensor& self, Pool pool, const at::Tensor& out_any,
   const bool vector = device.family() == KernelFamily::kCpu && channels_last(self) &&
                       compute_type(self.scalar_type()) == ScalarType::Float &&
                       pool.in_h * pool.in_w <= INT32_MAX;
-  const Kernel& kernel = find(
-      device, {"max_pool.cl", "max_pool", channels_last(self), false, vector}, self.scalar_type());
+  const Kernel& kernel =
+      find(device, {"max_pool.cl", "max_pool", channels_last(self), adaptive, vector},
+           self.scalar_type());
   const UnitGrid grid = grid_of(device, pool, pool.out_h, pool.out_w,
                                 static_cast<size_t>(pool.kernel_h * pool.kernel_w));
   launch(stream_of(in), kernel, grid.global, grid.local, view(in), view(out), view(indices), pool,
@@ -106,7 +107,8 @@ void max_forward(const at::Tensor& self, Pool pool, const at::Tensor& out_any,
 }
 
 void max_backward(const at::Tensor& grad_any, const at::Tensor& self, Pool pool,
-                  const at::Tensor& indices_any, const at::Tensor& grad_input) {
+                  const at::Tensor& indices_any, const at::Tensor& grad_input,
+                  bool adaptive = false) {
   if (grad_input.numel() == 0) return;
   Device& device = ocl_device(self);
   check_device_has(device, self.scalar_type(), "max_pool2d_backward");
@@ -115,8 +117,9 @@ void max_backward(const at::Tensor& grad_any, const at::Tensor& self, Pool pool,
                    out = target_in(grad_input, format);
   const bool cpu = device.family() == KernelFamily::kCpu;
   static constexpr const char *kScatter = "max_pool_scatter", *kGather = "max_pool_gather";
-  const Kernel& kernel = find(
-      device, {"max_pool.cl", cpu ? kScatter : kGather, channels_last(self)}, self.scalar_type());
+  const Kernel& kernel =
+      find(device, {"max_pool.cl", cpu ? kScatter : kGather, channels_last(self), adaptive},
+           self.scalar_type());
   UnitGrid grid = grid_of(device, pool, pool.in_h, pool.in_w, 2);
   if (cpu) {
     const size_t units = static_cast<size_t>(pool.planes * ((pool.channels + 31) / 32));
@@ -219,6 +222,16 @@ OCL_STRUCTURED("avg_pool2d_backward.grad_input", avg_pool2d_backward)
   pool.divisor = divisor_override.value_or(0);
   pool.count_padding = count_include_pad;
   average(grad_output, grad_input, self, pool, false, true);
+}
+
+OCL_STRUCTURED("adaptive_max_pool2d.out", adaptive_max_pool2d)
+(const Tensor& self, IntArrayRef /*output_size*/, const Tensor& out, const Tensor& indices) {
+  max_forward(self, make_pool(self, out), out, indices, true);
+}
+
+OCL_STRUCTURED("adaptive_max_pool2d_backward.grad_input", adaptive_max_pool2d_backward)
+(const Tensor& grad_output, const Tensor& self, const Tensor& indices, const Tensor& grad_input) {
+  max_backward(grad_output, self, make_pool(self, grad_output), indices, grad_input, true);
 }
 
 OCL_NATIVE("adaptive_avg_pool2d.out", adaptive_avg_pool2d_out);

@@ -1,4 +1,5 @@
-// Maximum pooling of images and its gradient (pool.clh). Indices are positions in a plane.
+// Maximum pooling of images and its gradient (pool.clh), or with ADAPTIVE that of equal shares of the
+// image. Indices are positions in a plane.
 //   max_pool: a NaN before all others, the first of equals.
 //   max_pool_scatter: gradient, a task per plane (with CHANNELS_LAST: per CHANNELS channels of an
 //     image) that adds what its windows' maxima got. Grid: tasks.
@@ -13,12 +14,19 @@
 #ifdef FORWARD
 
 // Rows and columns of the image under the window at output (y, x).
+#ifdef ADAPTIVE
+#define PLACE_WINDOW                                                                     \
+  const long top = y * p.in_h / p.out_h, left = x * p.in_w / p.out_w;                    \
+  const long bottom = ((y + 1) * p.in_h + p.out_h - 1) / p.out_h;                        \
+  const long right = ((x + 1) * p.in_w + p.out_w - 1) / p.out_w;
+#else
 #define PLACE_WINDOW                                                                     \
   long top = y * p.stride_h - p.pad_h, left = x * p.stride_w - p.pad_w;                  \
   const long bottom = min(top + (p.kernel_h - 1) * p.dilation_h + 1, p.in_h);            \
   const long right = min(left + (p.kernel_w - 1) * p.dilation_w + 1, p.in_w);            \
   if (top < 0) top += (-top + p.dilation_h - 1) / p.dilation_h * p.dilation_h;           \
   if (left < 0) left += (-left + p.dilation_w - 1) / p.dilation_w * p.dilation_w;
+#endif
 #define FOR_WINDOW                                                                       \
   for (long h = top; h < bottom; h += p.dilation_h)                                      \
     for (long w = left; w < right; w += p.dilation_w)
@@ -106,19 +114,23 @@ TASK __kernel void max_pool_scatter(CTENSOR(grad), CTENSOR(indices), TENSOR(out)
 }
 
 // The windows over a coordinate: from the first that reaches it to the last that begins before.
-#define FIRST_WINDOW(at, kernel, stride, pad, dilation) \
-  max(0L, ((at) + (pad) - ((kernel)-1) * (dilation) + (stride)-1) / (stride))
-#define LAST_WINDOW(at, stride, pad, count) min((count)-1, ((at) + (pad)) / (stride))
+#ifdef ADAPTIVE
+#define FIRST_WINDOW(at, dim) ((at)*p.out_##dim / p.in_##dim)
+#define LAST_WINDOW(at, dim) (((at + 1) * p.out_##dim + p.in_##dim - 1) / p.in_##dim - 1)
+#else
+#define FIRST_WINDOW(at, dim)                                                            \
+  max(0L, ((at) + p.pad_##dim - (p.kernel_##dim - 1) * p.dilation_##dim + p.stride_##dim - 1) / \
+              p.stride_##dim)
+#define LAST_WINDOW(at, dim) min(p.out_##dim - 1, ((at) + p.pad_##dim) / p.stride_##dim)
+#endif
 
 GRID __kernel void max_pool_gather(CTENSOR(grad), CTENSOR(indices), TENSOR(out), const Pool p,
                                    const ulong per_item) {
   const ulong length = ROW_LENGTH(p.in_w);
   FOR_UNITS(u, ROWS(p.in_h, p.in_w), per_item) FOR_INNER(i, length) {
     LOCATE(u, i, p.in_h, p.in_w, p.out_h, p.out_w)
-    const long bottom = LAST_WINDOW(y, p.stride_h, p.pad_h, p.out_h);
-    const long right = LAST_WINDOW(x, p.stride_w, p.pad_w, p.out_w);
-    const long top = FIRST_WINDOW(y, p.kernel_h, p.stride_h, p.pad_h, p.dilation_h);
-    const long left = FIRST_WINDOW(x, p.kernel_w, p.stride_w, p.pad_w, p.dilation_w);
+    const long bottom = LAST_WINDOW(y, h), right = LAST_WINDOW(x, w);
+    const long top = FIRST_WINDOW(y, h), left = FIRST_WINDOW(x, w);
     T sum = 0;
     for (long h = top; h <= bottom; ++h) {
       for (long w = left; w <= right; ++w) {

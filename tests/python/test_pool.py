@@ -80,12 +80,27 @@ def test_adaptive_avg_pool2d(device, shape, memory_format, dtype, size):
     compare(device, lambda x: F.adaptive_avg_pool2d(x, size), shape, dtype, memory_format)
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("memory_format", FORMATS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("size", [(2, 3), (7, 5), (13, 1)])
+def test_adaptive_max_pool2d(device, shape, memory_format, dtype, size):
+    compare(
+        device,
+        lambda x: F.adaptive_max_pool2d(x, size, return_indices=True),
+        shape,
+        dtype,
+        memory_format,
+    )
+
+
 @pytest.mark.sample
 @pytest.mark.parametrize("memory_format", FORMATS)
 def test_small(device, memory_format):
     shape = (2, 3, 6, 6)
     compare(device, lambda x: F.max_pool2d(x, 3, 2), shape, memory_format=memory_format)
     compare(device, lambda x: F.avg_pool2d(x, 2), shape, memory_format=memory_format)
+    compare(device, lambda x: F.adaptive_max_pool2d(x, 4), shape, memory_format=memory_format)
     compare(device, lambda x: F.adaptive_avg_pool2d(x, 4), shape, memory_format=memory_format)
 
 
