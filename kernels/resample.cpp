@@ -4,40 +4,19 @@
 #include <ATen/ops/view_as_real.h>
 
 #include <algorithm>
-#include <list>
 #include <numeric>
 
 #include "kernels/dtype.h"
 #include "kernels/grid.h"
 #include "kernels/image/passes.h"
+#include "kernels/recent.h"
 #include "kernels/tensors.h"
 
 namespace ocl {
 namespace {
 
 constexpr size_t kKept = 64;
-constexpr int64_t kLanes = 4;  // weights that the kernels read at once
-constexpr int kShift = 22;     // of the weights for uint8
-
-// All lines of the same length, with zeros where they are shorter, and moved so that none reaches
-// out of the input.
-void fill(image::Band& band, const std::vector<Line>& lines) {
-  band.taps = 1;
-  for (const Line& line : lines) {
-    band.taps = std::max(band.taps, static_cast<int64_t>(line.weights.size()));
-  }
-  const int64_t rounded = (band.taps + kLanes - 1) / kLanes * kLanes;
-  if (band.taps > 2 && rounded <= band.in_size) band.taps = rounded;
-  band.starts.resize(band.out_size);
-  band.weights.resize(band.out_size * band.taps);
-  for (int64_t o = 0; o < band.out_size; ++o) {
-    const Line& line = lines[o];
-    const int64_t start = std::min(line.start, band.in_size - band.taps);
-    band.starts[o] = static_cast<int32_t>(start);
-    std::copy(line.weights.begin(), line.weights.end(),
-              band.weights.begin() + o * band.taps + (line.start - start));
-  }
-}
+constexpr int kShift = 22;  // of the weights for uint8
 
 // Weights for uint8, rounded as PyTorch does it: to 16 bits, with as many behind the point as the
 // greatest of them leaves.
@@ -52,23 +31,9 @@ void fill_fixed(image::Band& band) {
   }
 }
 
-std::vector<Line> transpose(const std::vector<Line>& lines, int64_t in_size) {
-  std::vector<Line> result(in_size, {-1, {}});
-  for (size_t o = 0; o < lines.size(); ++o) {
-    for (size_t k = 0; k < lines[o].weights.size(); ++k) {
-      Line& line = result[lines[o].start + k];
-      if (line.start < 0) line.start = static_cast<int64_t>(o);
-      line.weights.resize(o - line.start + 1);
-      line.weights.back() += lines[o].weights[k];
-    }
-  }
-  for (Line& line : result) line.start = std::max<int64_t>(line.start, 0);
-  return result;
-}
-
 DimensionMapPointer make_map(int64_t in, int64_t out, const std::vector<Line>& lines) {
   auto map = std::make_shared<DimensionMap>(in, out);
-  fill(map->band, lines);
+  image::fill(map->band, lines);
   fill_fixed(map->band);
   map->selects = std::all_of(lines.begin(), lines.end(), [](const Line& line) {
     return line.weights.size() == 1 && line.weights[0] == 1;
@@ -165,22 +130,12 @@ void sum_up(Volume from, const Volume& to, at::ArrayRef<DimensionMapPointer> map
 // Never destroyed: tensors must not outlive their device at the end of the process.
 DimensionMapPointer find_map(const DimensionMapKey& key, bool transposed,
                              c10::function_ref<std::vector<Line>()> lines) {
-  using Entry = std::tuple<DimensionMapKey, bool, DimensionMapPointer>;
-  static std::mutex& mutex = *new std::mutex;
-  static auto& kept = *new std::list<Entry>;
-  const std::lock_guard lock(mutex);
-  const auto found = std::find_if(kept.begin(), kept.end(), [&](const Entry& entry) {
-    return std::get<0>(entry) == key && std::get<1>(entry) == transposed;
+  using Key = std::pair<DimensionMapKey, bool>;
+  static auto& kept = *new Recent<Key, DimensionMapPointer>(kKept);
+  return kept.get({key, transposed}, [&] {
+    return transposed ? make_map(key.out, key.in, image::transpose(lines(), key.in))
+                      : make_map(key.in, key.out, lines());
   });
-  if (found != kept.end()) {
-    kept.splice(kept.begin(), kept, found);
-  } else {
-    kept.emplace_front(key, transposed,
-                       transposed ? make_map(key.out, key.in, transpose(lines(), key.in))
-                                  : make_map(key.in, key.out, lines()));
-    if (kept.size() > kKept) kept.pop_back();
-  }
-  return std::get<2>(kept.front());
 }
 
 void apply_maps(std::string_view op, const at::Tensor& from_any, const at::Tensor& to_any,

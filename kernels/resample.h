@@ -9,11 +9,7 @@
 
 namespace ocl {
 
-// The inputs that an output is the sum of.
-struct Line {
-  int64_t start;
-  std::vector<double> weights;
-};
+using image::Line;
 
 struct DimensionMap {
   DimensionMap(int64_t in, int64_t out) : band(in, out) {}

@@ -5,15 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <list>
+
+#include "kernels/recent.h"
 
 namespace ocl::image {
 namespace {
 
 constexpr size_t kKept = 64;
 constexpr int kResizeShift = 22, kBoxShift = 24;
-constexpr int64_t kLanes = 4;  // weights that the kernels read at once
 
 double triangle(double x) {
   x = std::abs(x);
@@ -26,29 +25,6 @@ double cubic(double x, double a) {
   if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
   if (x < 2) return (((x - 5) * x + 8) * x - 4) * a;
   return 0;
-}
-
-struct Line {
-  int64_t start;
-  std::vector<double> weights;
-};
-
-// The lines as a table: all of the same length (a multiple of `multiple`, where the input is that
-// long), with zeros where they are shorter, and moved so that none reaches out of the input.
-void fill(Band& band, const std::vector<Line>& lines, int64_t multiple) {
-  for (const Line& line : lines) {
-    band.taps = std::max(band.taps, static_cast<int64_t>(line.weights.size()));
-  }
-  const int64_t rounded = (band.taps + multiple - 1) / multiple * multiple;
-  if (band.taps > 1 && rounded <= band.in_size) band.taps = rounded;
-  band.starts.resize(band.out_size);
-  band.weights.resize(band.out_size * band.taps);
-  for (int64_t o = 0; o < band.out_size; ++o) {
-    const int64_t start = std::min(lines[o].start, band.in_size - band.taps);
-    band.starts[o] = static_cast<int32_t>(start);
-    std::copy(lines[o].weights.begin(), lines[o].weights.end(),
-              band.weights.begin() + o * band.taps + (lines[o].start - start));
-  }
 }
 
 Line antialiased_line(int64_t o, int64_t in, double scale, Interpolation interpolation) {
@@ -96,9 +72,16 @@ std::vector<int32_t> positions_of(int64_t in, int64_t out, double scale, double 
   return positions;
 }
 
+// The band of the lines, or of their derivative.
+std::shared_ptr<Band> make_band(int64_t in, int64_t out, const std::vector<Line>& lines,
+                                bool transposed, int64_t multiple = kLanes) {
+  auto band = transposed ? std::make_shared<Band>(out, in) : std::make_shared<Band>(in, out);
+  fill(*band, transposed ? transpose(lines, in) : lines, multiple);
+  return band;
+}
+
 std::shared_ptr<Band> make_resize(int64_t in, int64_t out, Interpolation interpolation,
-                                  bool antialias) {
-  auto band = std::make_shared<Band>(in, out);
+                                  bool antialias, bool transposed) {
   const double scale = static_cast<double>(in) / out;
   std::vector<Line> lines;
   if (interpolation == Interpolation::kNearest) {
@@ -109,7 +92,7 @@ std::shared_ptr<Band> make_resize(int64_t in, int64_t out, Interpolation interpo
                                 : plain_line(o, in, scale, interpolation));
     }
   }
-  fill(*band, lines, kLanes);
+  auto band = make_band(in, out, lines, transposed);
   band->shift = kResizeShift;
   for (const double weight : band->weights) {
     band->fixed.push_back(
@@ -139,11 +122,13 @@ std::vector<Line> box_lines(int64_t size, int64_t whole, double inner, double ou
   return lines;
 }
 
-std::shared_ptr<Band> make_box(int64_t size, float radius) {
-  auto band = std::make_shared<Band>(size, size);
+std::shared_ptr<Band> make_box(int64_t size, float radius, bool transposed) {
   const auto whole = static_cast<int64_t>(radius);
-  const double inner = 1 / (2.0 * radius + 1);
-  fill(*band, box_lines(size, whole, inner, (1 - (2.0 * whole + 1) * inner) / 2), 1);
+  const double inner = 1 / (2.0 * radius + 1), outer = (1 - (2.0 * whole + 1) * inner) / 2;
+  // Where weights are the same for all, none is read that is not one of the box.
+  auto band = make_band(size, size, box_lines(size, whole, inner, outer), transposed,
+                        transposed ? kLanes : 1);
+  if (transposed) return band;
 
   const int64_t one = int64_t{1} << kBoxShift;
   const auto fixed_inner = static_cast<uint32_t>(static_cast<float>(one) / (radius * 2 + 1));
@@ -159,28 +144,6 @@ std::shared_ptr<Band> make_box(int64_t size, float radius) {
   return band;
 }
 
-std::shared_ptr<Band> transpose(const Band& band) {
-  auto result = std::make_shared<Band>(band.out_size, band.in_size);
-  std::vector<Line> lines(band.in_size, {-1, {}});
-  for (int64_t o = 0; o < band.out_size; ++o) {
-    for (int64_t k = 0; k < band.taps; ++k) {
-      const double weight = band.weights[o * band.taps + k];
-      if (weight == 0) continue;
-      Line& line = lines[band.starts[o] + k];
-      if (line.start < 0) line.start = o;
-      line.weights.resize(o - line.start + 1);
-      line.weights.back() = weight;
-    }
-  }
-  for (Line& line : lines) line.start = std::max<int64_t>(line.start, 0);
-  fill(*result, lines, kLanes);
-  if (result->taps == 0) {  // a derivative of nothing
-    result->taps = 1;
-    result->weights.assign(result->out_size, 0);
-  }
-  return result;
-}
-
 struct Key {
   int64_t in, out;
   int kind;  // the interpolation, or one of these
@@ -192,33 +155,54 @@ struct Key {
 constexpr int kBox = -1, kPositions = -2;
 
 // Never destroyed: tensors must not outlive their device at the end of the process.
-BandPointer find(const Key& key, const std::function<std::shared_ptr<Band>()>& make) {
-  static std::mutex& mutex = *new std::mutex;
-  static auto& kept = *new std::list<std::pair<Key, BandPointer>>;
-  const std::lock_guard lock(mutex);
-  const auto found =
-      std::find_if(kept.begin(), kept.end(), [&](const auto& entry) { return entry.first == key; });
-  if (found != kept.end()) {
-    kept.splice(kept.begin(), kept, found);
-  } else {
-    std::shared_ptr<Band> band = make();
-    kept.emplace_front(key, key.transposed ? transpose(*band) : band);
-    if (kept.size() > kKept) kept.pop_back();
-  }
-  return kept.front().second;
+BandPointer find(const Key& key, c10::function_ref<BandPointer()> make) {
+  static auto& kept = *new Recent<Key, BandPointer>(kKept);
+  return kept.get(key, make);
 }
 
 }  // namespace
 
+void fill(Band& band, const std::vector<Line>& lines, int64_t multiple) {
+  band.taps = 1;
+  for (const Line& line : lines) {
+    band.taps = std::max(band.taps, static_cast<int64_t>(line.weights.size()));
+  }
+  const int64_t rounded = (band.taps + multiple - 1) / multiple * multiple;
+  if (band.taps > 1 && rounded <= band.in_size) band.taps = rounded;
+  band.starts.resize(band.out_size);
+  band.weights.resize(band.out_size * band.taps);
+  for (int64_t o = 0; o < band.out_size; ++o) {
+    const Line& line = lines[o];
+    const int64_t start = std::min(line.start, band.in_size - band.taps);
+    band.starts[o] = static_cast<int32_t>(start);
+    std::copy(line.weights.begin(), line.weights.end(),
+              band.weights.begin() + o * band.taps + (line.start - start));
+  }
+}
+
+std::vector<Line> transpose(const std::vector<Line>& lines, int64_t in_size) {
+  std::vector<Line> result(in_size, {-1, {}});
+  for (size_t o = 0; o < lines.size(); ++o) {
+    for (size_t k = 0; k < lines[o].weights.size(); ++k) {
+      Line& line = result[lines[o].start + k];
+      if (line.start < 0) line.start = static_cast<int64_t>(o);
+      line.weights.resize(o - line.start + 1);
+      line.weights.back() += lines[o].weights[k];
+    }
+  }
+  for (Line& line : result) line.start = std::max<int64_t>(line.start, 0);
+  return result;
+}
+
 BandPointer resize_band(int64_t in, int64_t out, Interpolation interpolation, bool antialias,
                         bool transposed) {
   return find({in, out, static_cast<int>(interpolation), 0, 0, antialias, transposed},
-              [&] { return make_resize(in, out, interpolation, antialias); });
+              [&] { return make_resize(in, out, interpolation, antialias, transposed); });
 }
 
 BandPointer box_band(int64_t size, float radius, bool transposed) {
   return find({size, size, kBox, radius, 0, false, transposed},
-              [&] { return make_box(size, radius); });
+              [&] { return make_box(size, radius, transposed); });
 }
 
 // Gwosdek et al., Theoretical foundations of Gaussian convolution by extended box filtering, 2011:

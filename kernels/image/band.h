@@ -42,6 +42,21 @@ struct Band {
 
 using BandPointer = std::shared_ptr<const Band>;
 
+// The inputs that an output is the sum of.
+struct Line {
+  int64_t start;
+  std::vector<double> weights;
+};
+
+// The lines as the band's table: all of the same length (a multiple of `multiple`, where the input
+// is that long), with zeros where they are shorter, and moved so that none reaches out of the
+// input.
+constexpr int64_t kLanes = 4;  // weights that the kernels read at once
+void fill(Band& band, const std::vector<Line>& lines, int64_t multiple = kLanes);
+
+// The lines of the transposed matrix, one for each of `in_size` inputs.
+std::vector<Line> transpose(const std::vector<Line>& lines, int64_t in_size);
+
 // Pillow's resampling (Resample.c) with antialiasing, torch.nn.functional.interpolate's (with
 // align_corners=False) without. The last ones asked for are kept.
 BandPointer resize_band(int64_t in, int64_t out, Interpolation interpolation, bool antialias,

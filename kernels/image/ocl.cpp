@@ -68,7 +68,7 @@ void on_ocl(const BandPass& pass) {
   const Kernel& kernel = find_kernel(
       device,
       key_of(name, types, band.taps << 8 | width << 1 | uint64_t{band.unsigned_sums},
-             uint64_t{along_rows} << 1 | uint64_t{same}),
+             static_cast<uint64_t>(band.shift) << 2 | uint64_t{along_rows} << 1 | uint64_t{same}),
       [&] {
         Defines defines;
         defines.set("IN", dtype_name(in.scalar_type())).set("OUT", dtype_name(out.scalar_type()));

@@ -1,0 +1,37 @@
+// The values that were asked for last, by key: what is dear to make and likely to be asked for
+// again.
+#pragma once
+
+#include <c10/util/FunctionRef.h>
+
+#include <algorithm>
+#include <list>
+#include <mutex>
+
+namespace ocl {
+
+template <typename Key, typename Value>
+class Recent {
+ public:
+  explicit Recent(size_t kept) : kept_(kept) {}
+
+  Value get(const Key& key, c10::function_ref<Value()> make) {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(values_.begin(), values_.end(),
+                                    [&](const auto& entry) { return entry.first == key; });
+    if (found != values_.end()) {
+      values_.splice(values_.begin(), values_, found);
+    } else {
+      values_.emplace_front(key, make());
+      if (values_.size() > kept_) values_.pop_back();
+    }
+    return values_.front().second;
+  }
+
+ private:
+  const size_t kept_;
+  std::mutex mutex_;
+  std::list<std::pair<Key, Value>> values_;  // the last asked for in front
+};
+
+}  // namespace ocl
