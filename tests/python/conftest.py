@@ -56,6 +56,14 @@ def operator_device(request):
         assert torch.ocl.current_device() == torch.device(current).index
 
 
+@pytest.fixture(params=["ocl", "cpu"])
+def place(request):
+    """Each device of ocl's default, and the CPU: the operators run there, too."""
+    if request.param == "ocl" and not torch.ocl.is_available():
+        pytest.skip("no OpenCL device is visible")
+    return request.param
+
+
 @pytest.fixture
 def two_devices():
     if torch.ocl.device_count() < 2:
