@@ -56,7 +56,6 @@ def resampling(name):
         (0, 0, 160, 201),
     ],
 )
-@pytest.mark.sample
 def test_crop(picture, place, box):
     actual = image.crop(to_tensor(picture, place), box)
     assert_as_pillow(actual, picture.crop(box)) if actual.numel() else None
@@ -64,7 +63,6 @@ def test_crop(picture, place, box):
 
 
 @pytest.mark.parametrize("coord", [(10, 20), (-30, -15), (140, 190), (300, 0), (0, 0)])
-@pytest.mark.sample
 def test_paste(picture, place, coord):
     patch = picture.crop((30, 40, 91, 80))
     expected = picture.copy()
@@ -74,7 +72,6 @@ def test_paste(picture, place, coord):
     )
 
 
-@pytest.mark.sample
 def test_flip(picture, place):
     x = to_tensor(picture, place)
     assert_as_pillow(image.flip(x), ImageOps.mirror(picture))
@@ -82,7 +79,6 @@ def test_flip(picture, place):
     assert_as_pillow(image.flip(x, True, True), picture.transpose(Image.Transpose.ROTATE_180))
 
 
-@pytest.mark.sample
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear", "bicubic"])
 def test_resize(picture, place, size, interpolation):
@@ -108,7 +104,6 @@ def test_resize_without_antialias(picture, place, size, interpolation):
     torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.sample
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear", "bicubic"])
 @pytest.mark.parametrize(
     "arguments",
@@ -133,7 +128,6 @@ def test_rotate(picture, place, interpolation, arguments):
     assert_transformed_as_pillow(actual, expected)
 
 
-@pytest.mark.sample
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear", "bicubic"])
 @pytest.mark.parametrize("matrix", MATRICES)
 @pytest.mark.parametrize("size", [None, (90, 233)])
@@ -150,7 +144,6 @@ def test_affine(picture, place, interpolation, matrix, size):
     assert_transformed_as_pillow(actual, expected)
 
 
-@pytest.mark.sample
 @pytest.mark.parametrize("radius", [2, 0.4, 7.3, 40, (3, 0), (0, 5)])
 def test_gaussian_blur(picture, place, radius):
     expected = picture.filter(ImageFilter.GaussianBlur(radius))
@@ -182,7 +175,6 @@ ENHANCERS = {
 }
 
 
-@pytest.mark.sample
 @pytest.mark.parametrize("factor", [0, 0.37, 1, 1.8])
 @pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "LA"])
 @pytest.mark.parametrize("name", ENHANCERS)
@@ -195,7 +187,6 @@ def test_enhance(picture, place, name, mode, factor):
     assert_as_pillow(operator(to_tensor(converted, place), factor), expected)
 
 
-@pytest.mark.sample
 @pytest.mark.parametrize("factor", [0, 0.2, -0.3, 0.5])
 def test_hue(picture, place, factor):
     hsv = numpy.array(picture.convert("HSV"))
@@ -233,6 +224,35 @@ def test_gradcheck(place, name, shape):
         pytest.skip("gradcheck needs float64")
     x = torch.rand(shape, dtype=torch.float64).to(place).requires_grad_()
     assert torch.autograd.gradcheck(DIFFERENTIABLE[name], x)
+
+
+ON_BYTES = {
+    "resize": lambda x: image.resize(x, (9, 30)),
+    "resize_plain": lambda x: image.resize(x, (40, 12), "bilinear", antialias=False),
+    "nearest": lambda x: image.resize(x, (40, 12), "nearest"),
+    "rotate": lambda x: image.rotate(x, 20, fill=7),
+    "rotate_bilinear": lambda x: image.rotate(x, 20, "bilinear"),
+    "rotate_bicubic": lambda x: image.rotate(x, 20, "bicubic", fill=(1, 2, 3)),
+    "gaussian_blur": lambda x: image.gaussian_blur(x, 1.5),
+    "brightness": lambda x: image.adjust_brightness(x, 1.3),
+    "contrast": lambda x: image.adjust_contrast(x, 1.3),
+    "saturation": lambda x: image.adjust_saturation(x, 1.3),
+    "hue": lambda x: image.adjust_hue(x, 0.2),
+    "normalize": lambda x: image.normalize(x, 0.4, 0.3),
+    "paste": lambda x: image.paste(x, image.flip(image.crop(x, (-1, 2, 8, 9))), (3, 4)),
+}
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("name", ON_BYTES)
+def test_bytes_as_on_the_cpu(operator_device, name):
+    x = to_tensor(photograph(21, 33))
+    expected, actual = ON_BYTES[name](x), ON_BYTES[name](x.to(operator_device)).cpu()
+    if has_fp64(operator_device) or not name.startswith(("rotate_", "hue")):
+        assert torch.equal(actual, expected)
+    else:  # a step of the hue, or a hair's breadth, off
+        wrong = ((actual.int() - expected.int()).abs() > 6).sum()
+        assert wrong <= 0.01 * expected.numel()
 
 
 @pytest.mark.sample

@@ -79,5 +79,7 @@ def test_half_to_float(device):
 @pytest.mark.sample
 def test_long_rows(device):
     """More turns of a work-item's loop than Mesa's llvmpipe makes."""
+    if torch.ocl.get_device_properties(device).platform == "Oclgrind":
+        pytest.skip("takes minutes in a simulator")
     rows = torch.rand(2, 2**20, device=device)
     torch.testing.assert_close(torch.softmax(rows, 1).sum(1).cpu(), torch.ones(2))

@@ -88,6 +88,9 @@ def test_randperm(device):
     assert torch.randperm(300, dtype=torch.float16, device=device).cpu().long().sum() == 44850
     with pytest.raises(RuntimeError):
         torch.randperm(300, dtype=torch.uint8, device=device)
+
+
+def test_randperm_is_uniform(device):
     counts = torch.stack([torch.randperm(4, device=device) for _ in range(400)]).cpu()
     for position in range(4):  # every element is everywhere about equally often
         assert 60 < (counts[:, position] == 2).sum() < 140
