@@ -7,20 +7,8 @@
 // Grid: tasks; a task computes `per_task` rows of the output.
 #include "common.clh"
 #include "types.clh"
+#include "image_band.clh"
 
-#ifdef BYTES
-#ifdef UNSIGNED
-#define SUM uint
-#else
-#define SUM int
-#endif
-#define START ((SUM)1 << (SHIFT - 1))
-#define ROUND(lanes, x) CAT3(convert_uchar, lanes, _sat)((x) >> SHIFT)
-#else
-#define SUM T
-#define START 0
-#define ROUND(lanes, x) (x)
-#endif
 #define TAKE(p, i) CONVERT(SUM, LOADV(IN, p, i))
 #define TAKE1(p, i) CAT(convert_, SUM)(LOAD(IN, p, i))
 #if WIDTH == 1

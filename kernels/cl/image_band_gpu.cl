@@ -3,20 +3,7 @@
 // Grid: along rows (inner is 1) outputs x outer, along columns inner x outputs of all outer.
 #include "common.clh"
 #include "types.clh"
-
-#ifdef BYTES
-#ifdef UNSIGNED
-#define SUM uint
-#else
-#define SUM int
-#endif
-#define START ((SUM)1 << (SHIFT - 1))
-#define ROUND(x) convert_uchar_sat((x) >> SHIFT)
-#else
-#define SUM T
-#define START 0
-#define ROUND(x) (x)
-#endif
+#include "image_band.clh"
 
 __kernel void band(CTENSOR(in), TENSOR(out), CTENSOR(starts), CTENSOR(weights), const ulong rows,
                    const ulong in_size, const ulong out_size, const ulong inner) {
@@ -33,5 +20,5 @@ __kernel void band(CTENSOR(in), TENSOR(out), CTENSOR(starts), CTENSOR(weights), 
   __global const T *w = CPTR(T, weights) + o * TAPS;
   SUM sum = START;
   for (int k = 0; k < TAPS; ++k) sum += CAT(convert_, SUM)(LOAD(IN, x, k * inner)) * (SUM)w[k];
-  STORE(OUT, PTR(MEM(OUT), out), (n * out_size + o) * inner + i, ROUND(sum));
+  STORE(OUT, PTR(MEM(OUT), out), (n * out_size + o) * inner + i, ROUND(, sum));
 }

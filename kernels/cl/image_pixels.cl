@@ -40,6 +40,18 @@
   const ulong at = (i) * WIDTH;                                        \
   const int count = (int)min((ulong)WIDTH, pixels - at);
 
+#define TAKE_COLORS(x)                                                 \
+  TAKE(r, x, RED * pixels + at)                                        \
+  TAKE(g, x, GREEN * pixels + at)                                      \
+  TAKE(b, x, BLUE * pixels + at)
+#if ALPHA >= 0
+#define PASS_ALPHA(x, y)                                               \
+  TAKE(alpha, x, ALPHA * pixels + at)                                  \
+  GIVE(y, ALPHA * pixels + at, alpha);
+#else
+#define PASS_ALPHA(x, y)
+#endif
+
 #ifdef BLEND
 GRID __kernel void image_blend_planes(CTENSOR(in), CTENSOR(levels), TENSOR(out), const ulong planes,
                                       const ulong pixels, const ulong per_item, const T factor,
@@ -92,9 +104,7 @@ GRID __kernel void image_luma_planes(CTENSOR(in), TENSOR(out), const ulong image
     __global MEM(OUT) *y = PTR(MEM(OUT), out) + n * pixels;
     FOR_BLOCKS(i) {
       BLOCK(i)
-      TAKE(r, x, RED * pixels + at)
-      TAKE(g, x, GREEN * pixels + at)
-      TAKE(b, x, BLUE * pixels + at)
+      TAKE_COLORS(x)
       GIVE(y, at, image_luma(r, g, b, wr, wg, wb));
     }
   }
@@ -110,17 +120,12 @@ GRID __kernel void image_saturate(CTENSOR(in), TENSOR(out), const ulong images, 
     __global MEM(OUT) *y = PTR(MEM(OUT), out) + n * CHANNELS * pixels;
     FOR_BLOCKS(i) {
       BLOCK(i)
-      TAKE(r, x, RED * pixels + at)
-      TAKE(g, x, GREEN * pixels + at)
-      TAKE(b, x, BLUE * pixels + at)
+      TAKE_COLORS(x)
       const V gray = image_luma(r, g, b, wr, wg, wb);
       GIVE(y, RED * pixels + at, image_blend(gray, r, factor, low, high));
       GIVE(y, GREEN * pixels + at, image_blend(gray, g, factor, low, high));
       GIVE(y, BLUE * pixels + at, image_blend(gray, b, factor, low, high));
-#if ALPHA >= 0
-      TAKE(alpha, x, ALPHA * pixels + at)
-      GIVE(y, ALPHA * pixels + at, alpha);
-#endif
+      PASS_ALPHA(x, y)
     }
   }
 }
@@ -134,9 +139,7 @@ GRID __kernel void image_hue_pixels(CTENSOR(in), TENSOR(out), const ulong images
     __global MEM(OUT) *y = PTR(MEM(OUT), out) + n * CHANNELS * pixels;
     FOR_BLOCKS(i) {
       BLOCK(i)
-      TAKE(r, x, RED * pixels + at)
-      TAKE(g, x, GREEN * pixels + at)
-      TAKE(b, x, BLUE * pixels + at)
+      TAKE_COLORS(x)
 #ifdef BYTES
       image_turn_hue_bytes(&r, &g, &b, turn);
 #else
@@ -145,10 +148,7 @@ GRID __kernel void image_hue_pixels(CTENSOR(in), TENSOR(out), const ulong images
       GIVE(y, RED * pixels + at, r);
       GIVE(y, GREEN * pixels + at, g);
       GIVE(y, BLUE * pixels + at, b);
-#if ALPHA >= 0
-      TAKE(alpha, x, ALPHA * pixels + at)
-      GIVE(y, ALPHA * pixels + at, alpha);
-#endif
+      PASS_ALPHA(x, y)
     }
   }
 }

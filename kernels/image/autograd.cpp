@@ -1,6 +1,5 @@
 // Derivatives of the image operators. crop and paste are each other's; the others have operators of
 // their own, so that torch.compile sees one node.
-#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
