@@ -1,14 +1,25 @@
 // Operators that are made of other operators of ours.
+#include <ATen/AccumulateType.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/Cross.h>
 #include <ATen/native/Normalization.h>
 #include <ATen/native/ReduceOps.h>
 #include <ATen/native/ReduceOpsUtils.h>
+#include <ATen/native/Resize.h>
+#include <ATen/native/TensorFactories.h>
+#include <ATen/ops/_weight_norm_differentiable_backward.h>
 #include <ATen/ops/amax.h>
 #include <ATen/ops/amin.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/is_nonzero_native.h>
 #include <ATen/ops/isnan.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/linspace.h>
+#include <ATen/ops/norm_except_dim.h>
+#include <ATen/ops/pow.h>
 #include <ATen/ops/roll_native.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/where.h>
@@ -136,6 +147,117 @@ std::tuple<Tensor&, Tensor&> nanmedian_dim_out(const Tensor& self, int64_t dim, 
                                                Tensor& values, Tensor& indices) {
   return median_out("nanmedian()", self, dim, keepdim, values, indices, true);
 }
+
+OCL_NATIVE("trace", trace);
+OCL_COMPLEX("trace");
+Tensor trace(const Tensor& self) {
+  TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
+  return self.diagonal().sum();
+}
+
+OCL_NATIVE("count_nonzero.dim_IntList", count_nonzero);
+OCL_COMPLEX("count_nonzero.dim_IntList");
+Tensor count_nonzero(const Tensor& self, IntArrayRef dim) { return self.ne(0).sum(dim); }
+
+OCL_NATIVE("nonzero_static.out", nonzero_static_out);
+Tensor& nonzero_static_out(const Tensor& self, int64_t size, int64_t fill_value, Tensor& out) {
+  TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
+  const Tensor found = self.nonzero();
+  const int64_t count = std::min(size, found.size(0));
+  at::native::resize_output(out, {size, self.dim()});
+  out.narrow(0, 0, count).copy_(found.narrow(0, 0, count));
+  out.narrow(0, count, size - count).fill_(fill_value);
+  return out;
+}
+
+OCL_NATIVE("nonzero_static", nonzero_static);
+Tensor nonzero_static(const Tensor& self, int64_t size, int64_t fill_value) {
+  Tensor out = at::empty({0}, self.options().dtype(ScalarType::Long));
+  return nonzero_static_out(self, size, fill_value, out);
+}
+
+OCL_NATIVE("logspace.out", logspace_out);
+Tensor& logspace_out(const Scalar& start, const Scalar& end, int64_t steps, double base,
+                     Tensor& out) {
+  TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
+  // Integers are cut off, so that 10^2 must not come out below 100.
+  const bool has_fp64 = device(out.get_device()).properties().has_fp64;
+  const ScalarType type = out.is_complex()                                     ? out.scalar_type()
+                          : has_fp64 && out.scalar_type() != ScalarType::Float ? ScalarType::Double
+                                                                               : ScalarType::Float;
+  const Tensor exponents = at::linspace(start, end, steps, out.options().dtype(type));
+  if (out.numel() != steps) out.resize_({steps});
+  return out.copy_(at::pow(base, exponents).reshape(out.sizes()));
+}
+
+OCL_NATIVE("narrow_copy.out", narrow_copy_out);
+Tensor& narrow_copy_out(const Tensor& self, int64_t dim, int64_t start, int64_t length,
+                        Tensor& out) {
+  const Tensor part = self.narrow(dim, start, length);
+  at::native::resize_output(out, part.sizes());
+  return out.copy_(part);
+}
+
+OCL_NATIVE("embedding_renorm_", embedding_renorm_);
+Tensor& embedding_renorm_(Tensor& self, const Tensor& indices, double max_norm, double norm_type) {
+  TORCH_CHECK(self.dim() == 2, "'weight' must be 2-D, but got ", self.dim(), "-D");
+  const Tensor index = indices.reshape({-1});
+  if (index.numel() == 0) return self;
+  const Tensor rows = self.index_select(0, index);
+  const Tensor norms = at::linalg_vector_norm(rows, norm_type, {1}, /*keepdim=*/true);
+  // An index that occurs twice writes the same row twice.
+  return self.index_copy_(0, index,
+                          at::where(norms.gt(max_norm), rows * (max_norm / (norms + 1e-7)), rows));
+}
+
+OCL_NATIVE("_weight_norm_interface", weight_norm);
+std::tuple<Tensor, Tensor> weight_norm(const Tensor& v, const Tensor& g, int64_t dim) {
+  const ScalarType type = at::toAccumulateType(g.scalar_type(), /*is_cuda=*/true);
+  const Tensor norms = at::norm_except_dim(v.to(type), 2, dim);
+  return {v.mul(g.to(type).div(norms)).to(v.scalar_type()), norms};
+}
+
+OCL_NATIVE("_weight_norm_interface_backward", weight_norm_backward);
+std::tuple<Tensor, Tensor> weight_norm_backward(const Tensor& grad_w, const Tensor& saved_v,
+                                                const Tensor& saved_g, const Tensor& saved_norms,
+                                                int64_t dim) {
+  const ScalarType type = saved_norms.scalar_type();
+  const auto [grad_v, grad_g] = at::_weight_norm_differentiable_backward(
+      grad_w.to(type), saved_v.to(type), saved_g.to(type), saved_norms, dim);
+  return {grad_v.to(saved_v.scalar_type()), grad_g.to(saved_g.scalar_type())};
+}
+
+OCL_NATIVE("_assert_async.msg", assert_async_msg);
+void assert_async_msg(const Tensor& self, std::string_view message) {
+  TORCH_CHECK(at::native::is_nonzero(self), message);
+}
+
+OCL_NATIVE("_assert_async", assert_async);
+void assert_async(const Tensor& self) {
+  assert_async_msg(self, "Expected Tensor with single nonzero value, but got zero");
+}
+
+OCL_NATIVE("set_", set_);
+OCL_COMPLEX("set_");
+Tensor& set_(Tensor& self) { return self.set_(at::empty({0}, self.options())); }
+
+// A tensor of zeros without memory, which derivatives in forward mode are made of.
+OCL_NATIVE("_efficientzerotensor", efficientzerotensor);
+Tensor efficientzerotensor(IntArrayRef size, std::optional<ScalarType> dtype,
+                           std::optional<at::Layout> /*layout*/, std::optional<at::Device> device,
+                           std::optional<bool> /*pin_memory*/) {
+  at::native::ZeroTensorAllocator allocator(c10::device_or_default(device));
+  const c10::DispatchKeySet keys = c10::DispatchKeySet(c10::DispatchKey::PrivateUse1) |
+                                   c10::DispatchKeySet(c10::DispatchKey::ZeroTensor);
+  return at::detail::empty_generic(size, &allocator, keys, c10::dtype_or_default(dtype),
+                                   std::nullopt);
+}
+
+OCL_SHARED("channel_shuffle");
+OCL_SHARED("is_set_to");
+OCL_SHARED("min.unary_out,max.unary_out");
+OCL_SHARED("remainder.Scalar_Tensor");
+OCL_SHARED("glu_backward_jvp");
 
 }  // namespace native
 }  // namespace ocl

@@ -62,6 +62,10 @@ void backward(const at::Tensor& result, const at::Tensor& grad_any, const at::Te
               const at::Tensor& y_any, double p, const at::Tensor& distances_any, bool pairs) {
   static constexpr const char* kName = "row_distance_backward";
   if (result.numel() == 0) return;
+  if (distances_any.numel() == 0) {  // of a single row, say: no pairs
+    result.zero_();
+    return;
+  }
   Device& device = ocl_device(result);
   const ScalarType type = result.scalar_type();
   check_device_has(device, type, pairs ? "pdist_backward" : "cdist_backward");

@@ -68,3 +68,8 @@ def output_of(code, **variables):
     result = run_python(code, **variables)
     assert result.returncode == 0, result.stderr
     return result.stdout.strip()
+
+
+def on_cpu_and_device(function, device, *tensors):
+    """What the function of CPU tensors gives there, and on the device, copied back."""
+    return function(*tensors), function(*(x.to(device) for x in tensors)).cpu()

@@ -120,3 +120,98 @@ def test_small(device):
     compare(device, lambda x: x.renorm(2, 0, 1.0), x)
     compare(device, lambda x: x.median(1), x)
     assert torch.equal(torch.eye(3, device=device).cpu(), torch.eye(3))
+
+
+def test_counts_and_traces(device):
+    x = random_tensor((4, 5), torch.int32)
+    for dtype in (torch.float32, torch.int32):
+        compare(device, lambda x: x.trace(), x.to(dtype))
+        compare(device, lambda x: x.count_nonzero(1), x.to(dtype))
+    compare(device, lambda x: torch.nonzero_static(x, size=30, fill_value=-3), x)
+    compare(device, lambda x: torch.nonzero_static(x, size=2), x)
+    with pytest.raises(RuntimeError, match="expected a matrix"):
+        torch.ones(3, device=device).trace()
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32, torch.float16])
+def test_logspace(device, dtype):
+    for start, end, steps, base in ((0, 3, 4, 10.0), (-1, 2, 5, 2.0), (1, 1, 0, 3.0)):
+        expected = torch.logspace(start, end, steps, base, dtype=dtype)
+        actual = torch.logspace(start, end, steps, base, dtype=dtype, device=device)
+        assert_same(actual, expected, exact=False, rtol=1e-3, atol=0)
+
+
+def test_narrow_copy_and_set(device):
+    x = random_tensor((4, 5), torch.float32)
+    compare(device, lambda x: torch.narrow_copy(x, 1, 2, 2), x)
+    out = torch.empty(0, device=device)
+    torch.narrow_copy(x.to(device), 0, 1, 2, out=out)
+    assert torch.equal(out.cpu(), x[1:3])
+    mine = x.to(device)
+    assert mine.view(2, 10).is_set_to(mine.view(2, 10)) and not mine.is_set_to(mine.clone())
+    assert mine.set_().shape == (0,)
+
+
+def test_renormalised_embedding(device):
+    rows, index = torch.randn(6, 3), torch.tensor([1, 4, 1])
+    compare(
+        device, lambda r, i: torch.nn.functional.embedding(i, r, max_norm=0.5), rows.clone(), index
+    )
+    mine = rows.to(device)
+    torch.nn.functional.embedding(index.to(device), mine, max_norm=0.5)
+    norms = mine.norm(dim=1).cpu()
+    assert (norms[[1, 4]] <= 0.5001).all()
+    assert torch.equal(mine.cpu()[[0, 2, 3, 5]], rows[[0, 2, 3, 5]])
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_weight_norm(device, dim, dtype):
+    def gradients(v, g):
+        v, g = v.clone().requires_grad_(), g.clone().requires_grad_()
+        w = torch._weight_norm(v, g, dim)
+        w.sin().sum().backward()
+        return w.detach(), v.grad, g.grad
+
+    g = torch.rand((5, 1) if dim == 0 else (1, 4))
+    compare(device, gradients, torch.randn(5, 4).to(dtype), g.to(dtype))
+
+
+def test_assertions(device):
+    torch._assert_async(torch.ones(1, device=device))
+    with pytest.raises(RuntimeError, match="too small"):
+        torch._assert_async(torch.zeros((), device=device), "too small")
+
+
+def test_forward_derivatives(device):
+    """They stand on tensors of zeros without memory."""
+    x, tangent = torch.randn(4), torch.randn(4)
+
+    def derivative(x, tangent):
+        def f(x):
+            return torch.where(x > 0, x.sin(), torch.zeros_like(x)) + x.max()
+
+        return torch.func.jvp(f, (x,), (tangent,))[1]
+
+    compare(device, derivative, x, tangent)
+    zeros = torch._efficientzerotensor((4,), device=device)
+    assert torch.equal((zeros + x.to(device)).cpu(), x)
+
+
+def test_shuffle_and_remainder(device):
+    x = random_tensor((2, 6, 3, 3), torch.float32)
+    compare(device, lambda x: torch.nn.functional.channel_shuffle(x, 3), x)
+    compare(device, lambda x: torch.remainder(7, x.abs() + 1), x)
+    out = torch.empty((), device=device)
+    assert torch.equal(torch.max(x.to(device), out=out).cpu(), x.max())
+
+
+def test_operands_without_elements(device):
+    """Strides of an empty matrix may be those of no matrix at all."""
+    x = torch.empty_strided((5, 0), (2, 2), device=device)
+    y = torch.empty_strided((0, 10), (20, 2), device=device)
+    assert torch.equal((x @ y).cpu(), torch.zeros(5, 10))
+    point = torch.ones(1, 3, device=device, requires_grad=True)
+    torch.nn.functional.pdist(point).sum().backward()
+    assert torch.equal(point.grad.cpu(), torch.zeros(1, 3))
