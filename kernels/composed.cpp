@@ -193,6 +193,8 @@ Tensor& logspace_out(const Scalar& start, const Scalar& end, int64_t steps, doub
 OCL_NATIVE("narrow_copy.out", narrow_copy_out);
 Tensor& narrow_copy_out(const Tensor& self, int64_t dim, int64_t start, int64_t length,
                         Tensor& out) {
+  TORCH_CHECK(dim >= -self.dim() && dim < self.dim(), "narrow_copy: expected dim in [", -self.dim(),
+              ", ", self.dim() - 1, "], but got ", dim);
   const Tensor part = self.narrow(dim, start, length);
   at::native::resize_output(out, part.sizes());
   return out.copy_(part);

@@ -1,6 +1,7 @@
 // Activations and losses that PyTorch implements for CPU and CUDA apart, so that they have no row.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/core/Reduction.h>
+#include <ATen/native/Gelu.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mean.h>
@@ -48,12 +49,14 @@ namespace native {
 
 OCL_STRUCTURED("gelu.out", gelu)
 (const Tensor&, std::string_view approximate, const Tensor&) {
-  pointwise(*this, approximate == "tanh" ? kGeluTanh : kGelu);
+  const bool tanh = at::native::get_gelutype_enum(approximate) == at::native::GeluType::Tanh;
+  pointwise(*this, tanh ? kGeluTanh : kGelu);
 }
 
 OCL_STRUCTURED("gelu_backward.grad_input", gelu_backward)
 (const Tensor&, const Tensor&, std::string_view approximate, const Tensor&) {
-  pointwise(*this, approximate == "tanh" ? kGeluTanhBackward : kGeluBackward);
+  const bool tanh = at::native::get_gelutype_enum(approximate) == at::native::GeluType::Tanh;
+  pointwise(*this, tanh ? kGeluTanhBackward : kGeluBackward);
 }
 
 OCL_NATIVE("glu_backward.grad_input", glu_backward_out);
