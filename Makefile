@@ -10,6 +10,7 @@ TEST_JOBS ?= 2
 PYTEST_ARGS ?=
 DEMO_ARGS ?= --output build/demo
 MATRIX ?=
+CONFORMANCE_ARGS ?=
 
 VENV := .venv
 VENV_PYTHON := $(CURDIR)/$(VENV)/bin/python
@@ -23,7 +24,7 @@ PYTHON_FILES := backend generator guard kernels python serialization tests
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-sample test-intel test-devices test-gpu-family test-matrix gpu-check \
-	test-wheel build wheel info lint format intel-runtime system clean distclean
+	test-wheel conformance ops build wheel info lint format intel-runtime system clean distclean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -81,6 +82,13 @@ $(VENV)/.intel-ready: $(VENV)/.ready
 
 wheel: $(VENV)/.ready  ## a wheel, in dist/
 	$(VENV_PYTHON) -m pip wheel . --no-deps --wheel-dir dist
+
+conformance: build $(INTEL_READY)  ## PyTorch's databases of operators, modules, optimizers; about an hour
+	$(RUN) $(VENV_PYTHON) tests/conformance/run.py --jobs $(TEST_JOBS) $(CONFORMANCE_ARGS)
+
+ops: build  ## write docs/ops.md anew
+	$(RUN) $(VENV_PYTHON) -m torch_ocl.coverage --markdown > build/ops.md
+	mv build/ops.md docs/ops.md
 
 test-wheel: wheel  ## the wheel works outside of this folder
 	rm -rf build/wheel_test
