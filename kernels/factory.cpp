@@ -1,9 +1,11 @@
 // empty, empty_strided, resize_, set_ and the views: what every other operator stands on.
 #include "kernels/factory.h"
 
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/ResizeCommon.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/set_native.h>
@@ -47,16 +49,26 @@ at::TensorBase make_empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride
                                            c10::dtype_or_default(dtype));
 }
 
+// Whether new memory gets known contents (torch.utils.deterministic.fill_uninitialized_memory).
+bool fills_memory() {
+  const at::Context& context = at::globalContext();
+  return context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory();
+}
+
 at::Tensor empty(c10::IntArrayRef size, std::optional<at::ScalarType> dtype,
                  std::optional<at::Layout>, std::optional<c10::Device> device,
                  std::optional<bool> pin_memory, std::optional<at::MemoryFormat> format) {
-  return at::Tensor(make_empty(size, dtype, device, pin_memory, format));
+  at::Tensor result(make_empty(size, dtype, device, pin_memory, format));
+  if (C10_UNLIKELY(fills_memory())) at::native::fill_empty_deterministic_(result);
+  return result;
 }
 
 at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride,
                          std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
                          std::optional<c10::Device> device, std::optional<bool> pin_memory) {
-  return at::Tensor(make_empty_strided(size, stride, dtype, device, pin_memory));
+  at::Tensor result(make_empty_strided(size, stride, dtype, device, pin_memory));
+  if (C10_UNLIKELY(fills_memory())) at::native::fill_empty_deterministic_(result);
+  return result;
 }
 
 // As at::native::resize_ does for CPU: grows the storage, keeps its bytes.
@@ -64,6 +76,7 @@ const at::Tensor& resize_(const at::Tensor& self, c10::SymIntArrayRef sym_size,
                           std::optional<at::MemoryFormat> format) {
   const c10::IntArrayRef size = C10_AS_INTARRAYREF_SLOW(sym_size);
   at::TensorImpl* impl = self.unsafeGetTensorImpl();
+  const auto old_bytes = static_cast<int64_t>(self.storage().nbytes());
   if (self.sizes() != size) {
     impl->set_sizes_contiguous(size);
     const size_t bytes = at::detail::computeStorageNbytesContiguous(
@@ -74,6 +87,7 @@ const at::Tensor& resize_(const at::Tensor& self, c10::SymIntArrayRef sym_size,
     TORCH_CHECK(*format != at::MemoryFormat::Preserve, "Unsupported memory format", *format);
     impl->empty_tensor_restride(*format);
   }
+  if (C10_UNLIKELY(fills_memory())) at::native::fill_resize_deterministic_(self, old_bytes);
   return self;
 }
 

@@ -1,5 +1,7 @@
 #include "kernels/index.h"
 
+#include <ATen/Context.h>
+
 #include "backend/error.h"
 #include "kernels/grid.h"
 #include "kernels/tensors.h"
@@ -131,7 +133,13 @@ void run(const Plan& plan, at::IntArrayRef sizes, at::IntArrayRef strides,
 
   const auto inner = static_cast<size_t>(plan.size(0));
   const size_t units = static_cast<size_t>(plan.iter.numel()) / inner;
-  const UnitGrid grid = unit_grid(plan.device, units, inner, plan.row_dense ? 1 : 4);
+  UnitGrid grid = unit_grid(plan.device, units, inner, plan.row_dense ? 1 : 4);
+  if (!plan.get && at::globalContext().deterministicAlgorithms()) {
+    // Elements that may meet at one place are written by one work-item, in order.
+    grid.global = {plan.row_index ? grid.global.x : 1, 1};
+    grid.local = {plan.row_index ? grid.local.x : 1, 1};
+    grid.per_item = units;
+  }
   arguments.add(uint64_t{units})
       .add(grid.per_item)
       .add(FaultArgument{plan.indexing.fault_site})
