@@ -7,7 +7,7 @@
 #include "kernels/foreach.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/amp.h"
 
 namespace ocl {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "kernels/expression.h"
 #include "kernels/registration.h"
-#include "native_functions.h"
+#include "native/attention.h"
 
 namespace ocl {
 namespace {

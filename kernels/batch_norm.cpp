@@ -12,7 +12,7 @@
 #include "kernels/moments.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/batch_norm.h"
 
 namespace ocl {
 namespace {

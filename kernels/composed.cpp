@@ -26,7 +26,7 @@
 
 #include "kernels/expression.h"
 #include "kernels/registration.h"
-#include "native_functions.h"
+#include "native/composed.h"
 
 namespace ocl {
 namespace {

@@ -10,7 +10,7 @@
 #include "kernels/dtype.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/conv.h"
 
 namespace ocl {
 namespace {

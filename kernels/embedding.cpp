@@ -5,7 +5,7 @@
 #include "kernels/grid.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/embedding.h"
 
 namespace ocl {
 namespace {

@@ -6,7 +6,7 @@
 #include "kernels/foreach.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/foreach_norm.h"
 
 namespace ocl {
 namespace {

@@ -9,7 +9,7 @@
 #include "kernels/foreach.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/foreach_ops.h"
 
 namespace ocl {
 namespace {

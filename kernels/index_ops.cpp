@@ -11,7 +11,7 @@
 #include "backend/fault.h"
 #include "kernels/index.h"
 #include "kernels/registration.h"
-#include "native_functions.h"
+#include "native/index_ops.h"
 
 namespace ocl {
 namespace {

@@ -7,7 +7,7 @@
 #include "kernels/dtype.h"
 #include "kernels/gemm.h"
 #include "kernels/registration.h"
-#include "native_functions.h"
+#include "native/matmul.h"
 
 namespace ocl::native {
 

@@ -9,7 +9,7 @@
 #include "kernels/dtype.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/nonzero.h"
 
 namespace ocl {
 namespace {

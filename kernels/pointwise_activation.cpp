@@ -9,7 +9,7 @@
 
 #include "kernels/pointwise.h"
 #include "kernels/registration.h"
-#include "native_functions.h"
+#include "native/pointwise_activation.h"
 
 namespace ocl {
 namespace {

@@ -6,7 +6,7 @@
 #include <ATen/ops/ne.h>
 
 #include "kernels/registration.h"
-#include "native_functions.h"
+#include "native/pointwise_compare.h"
 
 namespace ocl {
 namespace {

@@ -7,7 +7,7 @@
 #include "kernels/grid.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/pool.h"
 
 namespace ocl {
 namespace {

@@ -11,7 +11,7 @@
 #include "kernels/pointwise.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/random.h"
 
 namespace ocl {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "kernels/pointwise.h"
 #include "kernels/registration.h"
-#include "native_functions.h"
+#include "native/rearrange.h"
 
 namespace ocl {
 namespace {

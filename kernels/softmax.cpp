@@ -6,7 +6,7 @@
 #include "kernels/grid.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/softmax.h"
 
 namespace ocl {
 namespace {

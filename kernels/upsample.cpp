@@ -6,7 +6,7 @@
 
 #include "kernels/registration.h"
 #include "kernels/resample.h"
-#include "native_functions.h"
+#include "native/upsample.h"
 
 namespace ocl {
 namespace {

@@ -12,7 +12,7 @@
 #include "kernels/grid.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/windows.h"
 
 namespace ocl {
 namespace {

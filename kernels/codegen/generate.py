@@ -4,8 +4,9 @@ usage: generate.py KERNELS_FOLDER OUTPUT_FOLDER SITE_PACKAGES_OF_TORCH
 
 Reads OCL_POINTWISE, OCL_REDUCTION, OCL_STUB, OCL_SHARED, OCL_STRUCTURED and OCL_NATIVE marks
 (kernels/registration.h) and the rows of foreach_table.h, and has torchgen write the same wrappers
-that PyTorch's own backends get: register_ocl_*.cpp and native_functions.h. Everything that depends
-on torch's version comes from the installed torch, so the same sources build with 2.11 to 2.13.
+that PyTorch's own backends get: register_ocl_*.cpp. Our implementations in kernels/X.cpp are
+declared by native/X.h, so that a new mark recompiles one file. Everything that depends on torch's
+version comes from the installed torch, so the same sources build with 2.11 to 2.13.
 """
 
 import pathlib
@@ -41,32 +42,36 @@ KEY = DispatchKey.XPU
 SHARDS = 4  # files of wrappers, to be compiled in parallel (CMakeLists.txt lists them)
 
 
+def mark_files(folder):
+    """The files in which marks are looked for."""
+    files = sorted([*folder.glob("*.h"), *folder.glob("*.cpp")])
+    return [path for path in files if path.name != "registration.h"]
+
+
 def read_marks(folder):
-    """-> ({shared operator entry}, {own operator name: (kind, our name)}, {complex entry})"""
+    """-> ({shared operator entry}, {own operator name: (kind, our name, file)}, {complex entry})"""
     shared, own, takes_complex = [], {}, []
-    for path in sorted([*folder.glob("*.h"), *folder.glob("*.cpp")]):
-        if path.name == "registration.h":
-            continue
+    for path in mark_files(folder):
         text = path.read_text()
         for match in SHARED_MARK.finditer(text):
             shared += [entry.strip() for entry in match[1].split(",")]
         for match in COMPLEX_MARK.finditer(text):
             takes_complex += [entry.strip() for entry in (match[1] or match[2]).split(",")]
         for kind, op, name in OWN_MARK.findall(text):
-            own[op] = (kind, name)
+            own[op] = (kind, name, path.stem)
         if path.name == "foreach_table.h":
-            own |= read_foreach(text)
+            own |= read_foreach(text, "foreach_ops")
     return shared, own, takes_complex
 
 
-def read_foreach(table):
+def read_foreach(table, stem):
     """The operators of kernels/foreach_table.h, each also in place."""
     own = {}
     for unary, op, overload in FOREACH_MARK.findall(table):
         name = f"foreach_{op}" if unary else f"foreach_{op}_{overload}"
         suffix = "" if unary else f".{overload}"
-        own[f"_foreach_{op}{suffix}"] = ("NATIVE", name)
-        own[f"_foreach_{op}_{suffix}"] = ("NATIVE", f"{name}_")
+        own[f"_foreach_{op}{suffix}"] = ("NATIVE", name, stem)
+        own[f"_foreach_{op}_{suffix}"] = ("NATIVE", f"{name}_", stem)
     return own
 
 
@@ -131,7 +136,9 @@ def main(kernels, output):
     cuda = parsed.backend_indices[DispatchKey.CUDA]
     shared, own, complex_entries = read_marks(kernels)
 
-    index, items, declarations, used = {}, [], [], set()
+    index, items, used = {}, [], set()
+    # A file without marks gets a header, too: CMakeLists.txt names them all.
+    declarations = {path.stem: [] for path in mark_files(kernels)}
 
     def own_mark(item):
         for function in functions_of(item):
@@ -150,11 +157,11 @@ def main(kernels, output):
         mark = own_mark(item)
         primary = item.out if isinstance(item, NativeFunctionsGroup) else item
         if mark:
-            function, kind, name = mark
+            function, kind, name, stem = mark
             structured = kind == "STRUCTURED"
             index[primary.func.name] = BackendMetadata(name, structured, "ocl::native")
             used.add(str(function.func.name))
-            declarations.append((item, kind, name))
+            declarations[stem].append(item)
             items.append(item)
             return
         hits = [e for e in shared for f in functions_of(item) if entry_matches(e, f)]
@@ -201,7 +208,11 @@ def main(kernels, output):
         part = items[shard::SHARDS]
         text = write_shard(part, [generate_item(item) for item in part], helpers)
         write_if_changed(output / f"register_ocl_{shard}.cpp", text)
-    write_if_changed(output / "native_functions.h", declare(declarations, backend))
+    (output / "native").mkdir(exist_ok=True)
+    for stem, declared in declarations.items():
+        write_if_changed(output / f"native/{stem}.h", declare(declared, backend))
+    all_headers = "".join(f'#include "native/{stem}.h"\n' for stem in sorted(declarations))
+    write_if_changed(output / "native_functions.h", f"#pragma once\n{all_headers}")
 
 
 def write_if_changed(path, text):
@@ -252,14 +263,14 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {{
 def declare(declarations, backend):
     """Declarations of our own implementations, as torchgen declares PyTorch's."""
     metas, lines = set(), []
-    for item, _, _ in declarations:
+    for item in declarations:
         if isinstance(item, NativeFunctionsGroup):
             metas.add(item.functional.root_name)
         lines += dest.compute_native_function_declaration(item, backend)
     lines = [re.sub(r"\bTORCH_(XPU_)?API ", "", line) for line in lines]
     includes = "\n".join(f"#include <ATen/ops/{m}_meta.h>" for m in sorted(metas))
     body = "\n".join(lines)
-    return f"""// Generated by kernels/codegen/generate.py: what ocl implements itself.
+    return f"""// Generated by kernels/codegen/generate.py: what one file of kernels/ implements.
 #pragma once
 #include <ATen/core/Tensor.h>
 {includes}
