@@ -1,0 +1,27 @@
+// How a Fourier transform of a length is done: its passes, and the tables that they read.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace ocl {
+
+constexpr int64_t kMaxRadix = 31;
+
+// The radices of the passes, or nothing where a prime factor is greater than kMaxRadix.
+std::vector<int64_t> radices_of(int64_t n);
+
+// exp(2 pi i k / n) for k < n, on the tensor's device and of its (complex) type.
+at::Tensor roots_of_unity(int64_t n, const at::TensorOptions& options);
+
+// Bluestein's algorithm makes a transform of any length n a convolution of length m.
+struct Chirp {
+  int64_t m;
+  at::Tensor factors;   // exp(sign pi i k^2 / n) for k < n
+  at::Tensor spectrum;  // the transform of their conjugates, wrapped around to length m
+};
+
+// `transform`: forward, of a tensor of one dimension and a length that has passes.
+Chirp chirp_of(int64_t n, bool forward, const at::TensorOptions& options,
+               c10::function_ref<at::Tensor(const at::Tensor&)> transform);
+
+}  // namespace ocl
