@@ -189,5 +189,7 @@ namespace at::native {
 
 OCL_STUB("std.correction,var.correction,std_mean.correction,var_mean.correction", std_var_stub,
          &ocl::variance)
+// PyTorch adds up the variances of both parts.
+OCL_COMPLEX("std.correction,var.correction,std_mean.correction,var_mean.correction");
 
 }  // namespace at::native

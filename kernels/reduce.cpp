@@ -18,6 +18,7 @@ struct Plan {
   Device& device;
   ScalarType in, out, compute;
   ReduceShape shape;
+  bool vectors = false;     // kernels of the CPU family; complex numbers are reduced one by one
   bool columns = false;     // neighbouring outputs together, else neighbouring reduced elements
   bool contiguous = false;  // along reduced dimension 0
   bool partial = false;     // first of two launches
@@ -38,7 +39,7 @@ KernelKey make_key(const Plan& plan) {
 }
 
 KernelSource make_source(const Plan& plan) {
-  const bool cpu = plan.device.family() == KernelFamily::kCpu;
+  const bool cpu = plan.vectors;
   Defines defines = compute_defines(plan.compute);
   defines.set("WIDTH", static_cast<int64_t>(plan.width))
       .set("IN", dtype_name(plan.in))
@@ -69,7 +70,7 @@ void run(const Plan& plan, const BufferView& in, const BufferView& out) {
   arguments.add(in).add(out);
   plan.shape.bind(arguments);
   const size_t outputs = plan.shape.outputs(), parts = plan.shape.parts;
-  if (plan.device.family() == KernelFamily::kGpu) {
+  if (!plan.vectors) {
     const size_t items =
         plan.columns ? (outputs + plan.group - 1) / plan.group * plan.group : outputs * plan.group;
     if (!plan.columns) arguments.add(uint64_t{1});
@@ -86,22 +87,34 @@ void run(const Plan& plan, const BufferView& in, const BufferView& out) {
   arguments.add(uint64_t{per_task}).enqueue({(outputs + per_task - 1) / per_task, parts}, {});
 }
 
-Plan make_plan(at::TensorIterator& iter, const Reduction& op, ScalarType compute) {
+Plan make_plan(at::TensorIterator& iter, const Reduction& op, ScalarType compute, Parts parts) {
   Plan plan{op,      device(iter.device(0).index()), iter.dtype(1), iter.dtype(0),
             compute, ReduceShape::of(iter)};
+  if (parts != Parts::kNone) {
+    plan.in = c10::toRealValueType(plan.in);
+    plan.out = c10::toRealValueType(plan.out);
+  }
   check_device_has(plan.device, plan.in, op.name);
   check_device_has(plan.device, plan.compute, op.name);
-  const int64_t element = iter.element_size(1);
+  const auto element = static_cast<int64_t>(c10::elementSize(plan.in));
+  if (parts == Parts::kKept) {
+    plan.shape.keep_parts(element, static_cast<int64_t>(c10::elementSize(plan.out)));
+  } else if (parts == Parts::kReduced) {
+    plan.shape.reduce_parts(element);
+  }
   const ReduceShape& shape = plan.shape;
-  plan.columns = shape.kept[0].size > 1 && shape.kept[0].in == element;
+  const bool cpu = plan.device.family() == KernelFamily::kCpu;
+  const bool complex = c10::isComplexType(compute);
+  plan.vectors = cpu && !complex;
+  plan.columns = (shape.kept[0].size > 1 && shape.kept[0].in == element) || (cpu && complex);
   plan.contiguous = !plan.columns && shape.reduced[0].in == element;
-  if (plan.device.family() == KernelFamily::kCpu) {
+  if (plan.vectors) {
     plan.width = vector_lanes(plan.device, compute);
-  } else {
+  } else if (!cpu) {
     plan.group = plan.device.parameters().work_group_size;
   }
   const size_t independent =
-      plan.columns && plan.device.family() == KernelFamily::kCpu
+      plan.columns && plan.vectors
           ? (shape.outputs() + plan.width * kColumns - 1) / (plan.width * kColumns)
       : plan.columns ? (shape.outputs() + plan.group - 1) / plan.group
                      : shape.outputs();
@@ -114,14 +127,17 @@ Plan make_plan(at::TensorIterator& iter, const Reduction& op, ScalarType compute
 
 }  // namespace
 
-void reduce(at::TensorIterator& iter, const Reduction& op, std::optional<ScalarType> compute) {
+void reduce(at::TensorIterator& iter, const Reduction& op, std::optional<ScalarType> compute,
+            Parts parts_of_complex) {
   if (iter.output().numel() == 0) return;
   if (iter.numel() == 0) {  // nothing to reduce: the neutral element, where torch gets this far
-    iter.output().fill_(std::string_view(op.init) == "1" ? 1 : 0);
+    const std::string_view init = op.init;
+    iter.output().fill_(init == "1" || init == "COMPLEX(1, 0)" ? 1 : 0);
     return;
   }
-  const ScalarType accumulate = compute ? *compute : compute_type(iter.dtype(0));
-  Plan plan = make_plan(iter, op, accumulate);
+  ScalarType accumulate = compute ? *compute : compute_type(iter.dtype(0));
+  if (parts_of_complex != Parts::kNone) accumulate = c10::toRealValueType(accumulate);
+  Plan plan = make_plan(iter, op, accumulate, parts_of_complex);
   const BufferView in = resolve(iter.data_ptr(1)), out = resolve(iter.data_ptr(0));
   if (plan.shape.parts == 1) return run(plan, in, out);
 
@@ -137,7 +153,7 @@ void reduce(at::TensorIterator& iter, const Reduction& op, std::optional<ScalarT
   const auto element = static_cast<int64_t>(c10::elementSize(accumulate));
   second.in = accumulate;
   second.merging = true;
-  second.columns = outputs > 1;
+  second.columns = outputs > 1 || (second.columns && !second.vectors);
   second.contiguous = !second.columns;
   second.shape = plan.shape.merging_parts(element);
   run(second, view(workspace), out);

@@ -18,8 +18,13 @@ struct Reduction {
   const char* finish;
 };
 
-// `compute` overrides the type that is accumulated in: by default that of the output.
+// What becomes of the two parts of complex numbers: nothing; each is reduced by itself; or they are
+// reduced together, to a real number.
+enum class Parts { kNone, kKept, kReduced };
+
+// `compute` overrides the type that is accumulated in: by default that of the output. With parts,
+// it is that of a part, as for the expressions.
 void reduce(at::TensorIterator& iter, const Reduction& op,
-            std::optional<ScalarType> compute = std::nullopt);
+            std::optional<ScalarType> compute = std::nullopt, Parts parts = Parts::kNone);
 
 }  // namespace ocl

@@ -3,9 +3,11 @@
 #include <ATen/native/ReduceAllOps.h>
 #include <ATen/native/ReduceOps.h>
 #include <ATen/native/TensorCompare.h>
+#include <ATen/ops/abs.h>
 #include <ATen/ops/amax.h>
 #include <ATen/ops/amin.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/ne.h>
 
 #include <cmath>
 #include <map>
@@ -36,8 +38,21 @@ constexpr Reduction kRows[] = {
 // all and any look at the input in its own type; the others accumulate in the output's.
 constexpr bool compares_input(int row) { return row == k_and_stub || row == k_or_stub; }
 
+constexpr Reduction kComplexProduct{"prod", "COMPLEX(1, 0)", "c_mul(acc, a)", "c_mul(x, y)", "acc"};
+
+// The reduction of an iteration, of another input of the same shape.
+at::TensorIterator with_input(const at::TensorIterator& iter, const at::Tensor& input) {
+  return at::TensorIterator::reduce_op(const_cast<at::Tensor&>(iter.tensor(0)), input);
+}
+
 template <int row>
 void run_row(at::TensorIterator& iter) {
+  if (c10::isComplexType(iter.dtype(1))) {
+    if (row == k_prod_stub) return reduce(iter, kComplexProduct);
+    if (!compares_input(row)) return reduce(iter, kRows[row], std::nullopt, Parts::kKept);
+    at::TensorIterator truths = with_input(iter, iter.tensor(1).ne(0));
+    return reduce(truths, kRows[row], ScalarType::Bool);
+  }
   reduce(iter, kRows[row],
          compares_input(row) ? std::optional(compute_type(iter.dtype(1))) : std::nullopt);
 }
@@ -51,6 +66,11 @@ constexpr Reduction kNormMin{"norm_neg_inf", "INFINITY", "MIN(acc, fabs(a))", "M
 void norm(at::TensorIterator& iter, const c10::Scalar& order) {
   const double p = order.toDouble();
   const ScalarType compute = compute_type(iter.dtype(0));
+  if (c10::isComplexType(iter.dtype(1))) {
+    if (p == 2) return reduce(iter, kNormTwo, compute, Parts::kReduced);
+    at::TensorIterator lengths = with_input(iter, iter.tensor(1).abs());
+    return norm(lengths, order);
+  }
   if (p == 0) return reduce(iter, kNormZero, compute);
   if (p == 1) return reduce(iter, kNormOne, compute);
   if (p == 2) return reduce(iter, kNormTwo, compute);
@@ -143,6 +163,9 @@ namespace at::native {
   OCL_STUB(ops, stub, &ocl::run_row<ocl::k_##stub>)
 #include "kernels/reduce_table.h"
 #undef OCL_REDUCTION
+
+OCL_COMPLEX("sum.IntList_out,sum.dim_IntList,mean.dim,mean.out,prod");
+OCL_COMPLEX("all,any,norm,linalg_vector_norm");
 
 OCL_STUB("norm,linalg_vector_norm", norm_stub, &ocl::norm)
 OCL_STUB("argmax", argmax_stub, &ocl::arg_by_iterator<true>)

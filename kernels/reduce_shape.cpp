@@ -57,6 +57,24 @@ ReduceShape ReduceShape::of_dimension(const at::TensorBase& in, int64_t dim, int
   return shape;
 }
 
+void ReduceShape::keep_parts(int64_t in_element, int64_t out_element) {
+  Kept& first = kept[0];
+  if (first.in == 2 * in_element && first.out == 2 * out_element) {
+    first = {2 * first.size, in_element, out_element};
+  } else {
+    kept.push_back({2, in_element, out_element});
+  }
+}
+
+void ReduceShape::reduce_parts(int64_t in_element) {
+  Reduced& first = reduced[0];
+  if (first.in == 2 * in_element) {
+    first = {2 * first.size, in_element};
+  } else {
+    reduced.push_back({2, in_element});
+  }
+}
+
 ReduceShape ReduceShape::merging_parts(int64_t element) const {
   ReduceShape second;
   int64_t stride = element;

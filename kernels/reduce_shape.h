@@ -28,6 +28,10 @@ struct ReduceShape {
   // One reduced dimension of a tensor; strides of the output in its own elements' bytes.
   static ReduceShape of_dimension(const at::TensorBase& in, int64_t dim, int64_t out_element);
 
+  // The parts of complex numbers as elements: a further kept, or reduced, dimension of size 2.
+  void keep_parts(int64_t in_element, int64_t out_element);
+  void reduce_parts(int64_t in_element);
+
   // The second launch of a split reduction: a workspace of [parts][outputs] of this element size.
   ReduceShape merging_parts(int64_t element) const;
 
