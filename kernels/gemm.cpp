@@ -5,6 +5,7 @@
 #include "backend/error.h"
 #include "kernels/clblast.h"
 #include "kernels/dtype.h"
+#include "kernels/gemm_complex.h"
 #include "kernels/tensors.h"
 
 namespace ocl {
@@ -256,6 +257,7 @@ void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const
   TORCH_CHECK(a.scalar_type() == out.scalar_type(), "matmul: the product of ", a.scalar_type(),
               " matrices cannot be written to a result of ", out.scalar_type(), " (on ",
               device.label(), ")");
+  if (out.is_complex()) return gemm_complex(out, a, b, alpha, c, beta);
   if (!row_major(out)) {
     if (row_major(out.mT())) {
       // The transposed product writes the same memory row by row.

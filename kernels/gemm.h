@@ -6,7 +6,8 @@
 namespace ocl {
 
 // All tensors are 2-dimensional, or 3-dimensional with the batch first, and of one type on one
-// device. `c` is broadcast to out's shape; it is not read where beta is 0. Any strides.
+// device. `c` is broadcast to out's shape; it is not read where beta is 0. Any strides. Of complex
+// matrices, lazily conjugated ones too.
 void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const c10::Scalar& alpha,
           const at::Tensor& c, const c10::Scalar& beta);
 

@@ -11,6 +11,8 @@
 
 namespace ocl::native {
 
+OCL_COMPLEX("mm.out,bmm.out,addmm.out,baddbmm.out,addmv.out,addbmm,dot,vdot");
+
 OCL_STRUCTURED("mm.out", mm)(const Tensor& self, const Tensor& mat2, const Tensor& out) {
   gemm(out, self, mat2, 1, {}, 0);
 }
@@ -67,6 +69,6 @@ Tensor dot(const Tensor& self, const Tensor& tensor) {
 }
 
 OCL_NATIVE("vdot", vdot);
-Tensor vdot(const Tensor& self, const Tensor& other) { return dot(self, other); }
+Tensor vdot(const Tensor& self, const Tensor& other) { return dot(self.conj(), other); }
 
 }  // namespace ocl::native

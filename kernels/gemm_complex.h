@@ -1,0 +1,12 @@
+// Complex matrix products by a real one.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace ocl {
+
+// As gemm().
+void gemm_complex(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
+                  const c10::Scalar& alpha, const at::Tensor& c, const c10::Scalar& beta);
+
+}  // namespace ocl
