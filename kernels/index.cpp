@@ -22,11 +22,23 @@ struct Plan {
   Device& device;
   bool row_index = true, row_dense = false;
   uint64_t int_indices = 0;  // which indices have 32 bits
+  // Complex numbers are added part by part: dimension 0 are the parts.
+  bool in_parts = false;
 
-  int64_t size(int dim) const { return iter.ndim() == 0 ? 1 : iter.shape()[dim]; }
-  int64_t stride(int operand, int dim) const {
-    return iter.ndim() == 0 || operand < 0 ? 0 : iter.strides(operand)[dim];
+  int64_t size(int dim) const {
+    if (in_parts && dim == 0) return 2;
+    const int d = in_parts ? dim - 1 : dim;
+    return d >= iter.ndim() ? 1 : iter.shape()[d];
   }
+  int64_t stride(int operand, int dim) const {
+    if (operand < 0) return 0;
+    if (in_parts && dim == 0) {
+      return operand >= operands.first_index ? 0 : static_cast<int64_t>(c10::elementSize(type));
+    }
+    const int d = in_parts ? dim - 1 : dim;
+    return d >= iter.ndim() ? 0 : iter.strides(operand)[d];
+  }
+  size_t elements() const { return static_cast<size_t>(iter.numel()) * (in_parts ? 2 : 1); }
   bool computes() const { return indexing.combine || operands.other < 0; }
 };
 
@@ -44,23 +56,32 @@ Plan make_plan(at::TensorIteratorBase& iter, const Indexing& indexing, IndexOper
             std::max(iter.ndim(), 1),
             static_cast<int>(indices),
             ocl::device(iter.device(0).index())};
-  const int64_t element = iter.element_size(0);
+  int64_t element = iter.element_size(0);
+  if (indexing.combine && std::string_view(indexing.combine) == kAddElements &&
+      operands.other >= 0 && c10::isComplexType(plan.type)) {
+    plan.in_parts = true;
+    plan.type = c10::toRealValueType(plan.type);
+    element /= 2;
+    ++plan.ndim;
+  }
   if (plan.computes()) {
     check_device_has(plan.device, plan.type, indexing.name);
     TORCH_CHECK_NOT_IMPLEMENTED(
         !indexing.combine || element < 8 || plan.device.properties().has_int64_atomics,
         indexing.name, " is not implemented for ocl (", plan.type, " on ", plan.device.label(),
         ", which has no cl_khr_int64_base_atomics)");
+    TORCH_CHECK_NOT_IMPLEMENTED(!indexing.combine || element <= 8, indexing.name,
+                                " is not implemented for ocl (", plan.type, ")");
   } else {
-    plan.type = bits_type(element);
+    plan.type = element > 8 ? ScalarType::ComplexDouble : bits_type(element);
   }
   for (int k = 0; k < plan.indices; ++k) {
     const int operand = operands.first_index + k;
     plan.row_index = plan.row_index && plan.stride(operand, 0) == 0;
     if (iter.dtype(operand) == ScalarType::Int) plan.int_indices |= 1ull << k;
   }
-  plan.row_dense = plan.row_index && !plan.computes() && plan.stride(0, 0) == element &&
-                   plan.stride(operands.other, 0) == element;
+  plan.row_dense = plan.row_index && !plan.computes() && element <= 8 &&
+                   plan.stride(0, 0) == element && plan.stride(operands.other, 0) == element;
   return plan;
 }
 
@@ -132,7 +153,7 @@ void run(const Plan& plan, at::IntArrayRef sizes, at::IntArrayRef strides,
   arguments.add_bytes(geometry.data(), geometry.size() * sizeof(int64_t));
 
   const auto inner = static_cast<size_t>(plan.size(0));
-  const size_t units = static_cast<size_t>(plan.iter.numel()) / inner;
+  const size_t units = plan.elements() / inner;
   UnitGrid grid = unit_grid(plan.device, units, inner, plan.row_dense ? 1 : 4);
   if (!plan.get && at::globalContext().deterministicAlgorithms()) {
     // Elements that may meet at one place are written by one work-item, in order.

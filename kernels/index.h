@@ -7,6 +7,8 @@
 
 namespace ocl {
 
+constexpr const char* kAddElements = "x + y";
+
 // How a family of operators indexes.
 struct Indexing {
   const char* name;  // of the kernel

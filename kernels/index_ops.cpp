@@ -19,7 +19,7 @@ namespace {
 using at::IntArrayRef;
 using at::Tensor;
 
-constexpr const char* kAdd = "x + y";
+constexpr const char* kAdd = kAddElements;
 
 // A fault site per operator, with the exception class that CPU raises for it.
 int site_of(const char* op, FaultClass error) {
@@ -161,14 +161,14 @@ void scatter_by(int site, const char* combine, const Tensor& self_any, int64_t d
             fill ? IndexOperands{-1, 1} : IndexOperands{1, 2}, number);
 }
 
-const char* expression_of(at::native::ReductionType reduction) {
+const char* expression_of(at::native::ReductionType reduction, bool complex) {
   switch (reduction) {
     case at::native::ReductionType::MAX:
       return "MAX(x, y)";
     case at::native::ReductionType::MIN:
       return "MIN(x, y)";
     case at::native::ReductionType::PROD:
-      return "x * y";
+      return complex ? "c_mul(x, y)" : "x * y";
     default:
       return kAdd;  // of a mean, PyTorch divides
   }
@@ -185,11 +185,13 @@ void scatter_add(const Tensor& self, int64_t dim, const Tensor& index, const Ten
 }
 void scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                     const at::native::ReductionType& reduction) {
-  scatter_by(scatter_reduce_site(), expression_of(reduction), self, dim, index, source);
+  scatter_by(scatter_reduce_site(), expression_of(reduction, self.is_complex()), self, dim, index,
+             source);
 }
 void scatter_reduce_number(const Tensor& self, int64_t dim, const Tensor& index,
                            const c10::Scalar& value, const at::native::ReductionType& reduction) {
-  scatter_by(scatter_site(), expression_of(reduction), self, dim, index, {}, value);
+  scatter_by(scatter_site(), expression_of(reduction, self.is_complex()), self, dim, index, {},
+             value);
 }
 
 // One index per slice: as a view that broadcasts over the other dimensions.
@@ -301,6 +303,9 @@ OCL_STUB("scatter.value", scatter_fill_stub, &ocl::scatter_fill)
 OCL_STUB("scatter_add", scatter_add_stub, &ocl::scatter_add)
 OCL_STUB("scatter.reduce", scatter_reduce_stub, &ocl::scatter_reduce)
 OCL_STUB("scatter.value_reduce", scatter_scalar_reduce_stub, &ocl::scatter_reduce_number)
+OCL_COMPLEX("index.Tensor,_index_put_impl_,index_fill_,index_copy,take,put_,gather,index_add.out");
+OCL_COMPLEX("scatter.src,scatter.value,scatter_add,scatter.reduce,scatter.value_reduce");
+OCL_COMPLEX("index_select.out,index_select.default,embedding.default");
 OCL_STUB("scatter_reduce.two", scatter_reduce_two_stub, &ocl::scatter_reduce)
 
 }  // namespace at::native

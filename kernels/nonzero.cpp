@@ -4,6 +4,7 @@
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index.h>
+#include <ATen/ops/ne.h>
 
 #include "backend/transfer.h"
 #include "kernels/dtype.h"
@@ -33,6 +34,7 @@ const Kernel& find(Device& device, const char* kernel, ScalarType type, int64_t 
 namespace native {
 
 OCL_NATIVE("nonzero.out", nonzero_out);
+OCL_COMPLEX("nonzero.out");
 Tensor& nonzero_out(const Tensor& self, Tensor& out) {
   static constexpr const char *kCount = "nonzero_count", *kScan = "nonzero_scan",
                               *kWrite = "nonzero_write";
@@ -46,9 +48,9 @@ Tensor& nonzero_out(const Tensor& self, Tensor& out) {
     return out;
   }
   Device& device = ocl_device(self);
-  const ScalarType type = self.scalar_type();
-  check_device_has(device, type, "nonzero");
-  const Tensor in = self.contiguous();
+  check_device_has(device, self.scalar_type(), "nonzero");
+  const Tensor in = self.is_complex() ? self.contiguous().ne(0) : self.contiguous();
+  const ScalarType type = in.scalar_type();
   const size_t most = device.family() == KernelFamily::kCpu ? device.parameters().tasks : kGpuItems;
   const size_t share = std::max<size_t>(64, (numel + most - 1) / most);
   const size_t items = (numel + share - 1) / share;
@@ -76,6 +78,7 @@ Tensor& nonzero_out(const Tensor& self, Tensor& out) {
 }
 
 OCL_NATIVE("nonzero", nonzero);
+OCL_COMPLEX("nonzero.default");
 Tensor nonzero(const Tensor& self) {
   Tensor out = at::empty({0}, self.options().dtype(ScalarType::Long));
   nonzero_out(self, out);
@@ -83,6 +86,7 @@ Tensor nonzero(const Tensor& self) {
 }
 
 OCL_NATIVE("masked_select.out", masked_select_out);
+OCL_COMPLEX("masked_select.out");
 Tensor& masked_select_out(const Tensor& self, const Tensor& mask, Tensor& out) {
   TORCH_CHECK(mask.scalar_type() == ScalarType::Bool,
               "masked_select: expected BoolTensor for mask");
@@ -97,6 +101,7 @@ Tensor& masked_select_out(const Tensor& self, const Tensor& mask, Tensor& out) {
 }
 
 OCL_NATIVE("masked_select", masked_select);
+OCL_COMPLEX("masked_select.default");
 Tensor masked_select(const Tensor& self, const Tensor& mask) {
   Tensor out = at::empty({0}, self.options());
   masked_select_out(self, mask, out);

@@ -10,7 +10,11 @@
 //   ROW_INDEX the indices are the same along a row; ROW_DENSE: then so that a row is contiguous
 #include "common.clh"
 #include "types.clh"
+#ifdef COMPUTE_IS_COMPLEX
+#include "complex.clh"
+#else
 #include "math.clh"
+#endif
 #include "grid.clh"
 
 #define OPERANDS (2 + INDICES)
