@@ -118,6 +118,7 @@ Tensor roll(const Tensor& self, IntArrayRef shifts, IntArrayRef dims) {
 }
 
 OCL_NATIVE("eye.m_out", eye_m_out);
+OCL_COMPLEX("eye.m_out");
 Tensor& eye_m_out(int64_t n, int64_t m, Tensor& out) {
   TORCH_CHECK(n >= 0, "n must be greater or equal to 0, got ", n);
   TORCH_CHECK(m >= 0, "m must be greater or equal to 0, got ", m);
@@ -128,6 +129,7 @@ Tensor& eye_m_out(int64_t n, int64_t m, Tensor& out) {
 }
 
 OCL_NATIVE("eye.out", eye_out);
+OCL_COMPLEX("eye.out");
 Tensor& eye_out(int64_t n, Tensor& out) { return eye_m_out(n, n, out); }
 
 OCL_NATIVE("median", median);
@@ -267,6 +269,7 @@ OCL_SHARED("glu_backward_jvp");
 namespace at::native {
 
 OCL_STUB("renorm.out", renorm_scale_factor_stub, &ocl::renorm_scale_factor)
+OCL_COMPLEX("renorm.out");
 OCL_STUB("linalg_cross.out", cross_stub, &ocl::cross)
 OCL_COMPLEX("linalg_cross.out");
 OCL_STUB("aminmax.out,_aminmax", aminmax_stub, &ocl::aminmax)

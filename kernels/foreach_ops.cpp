@@ -153,6 +153,8 @@ namespace native {
 #undef OCL_FOREACH
 #undef OCL_FOREACH_UNARY
 
+OCL_COMPLEX("_foreach_add.Tensor,_foreach_mul.Tensor,_foreach_div.Tensor");
+
 OCL_NATIVE("_foreach_pow.ScalarAndTensor", foreach_pow_of_number);
 std::vector<Tensor> foreach_pow_of_number(const Scalar& base, TensorList exponent) {
   std::vector<Tensor> results;

@@ -250,6 +250,7 @@ namespace at::native {
 
 OCL_STUB("uniform_", uniform_stub, &ocl::uniform)
 OCL_STUB("normal", normal_stub, &ocl::normal)
+OCL_COMPLEX("uniform_,normal_");  // of both parts
 OCL_STUB("log_normal_", log_normal_stub, &ocl::log_normal)
 OCL_STUB("exponential_", exponential_stub, &ocl::exponential)
 OCL_STUB("cauchy_", cauchy_stub, &ocl::cauchy)

@@ -10,9 +10,9 @@
 namespace ocl {
 namespace {
 
-constexpr PointwiseOp kFlip{"flip", "a"};
-constexpr PointwiseOp kMaskedFill{"masked_fill", "b != C(0) ? C(s0) : a"};
-constexpr PointwiseOp kMaskedFillTensor{"masked_fill", "b != C(0) ? c : a"};
+constexpr PointwiseOp kFlip{"flip", "a", "a"};
+constexpr PointwiseOp kMaskedFill{"masked_fill", "b != C(0) ? C(s0) : a", "b.x != 0 ? s0 : a"};
+constexpr PointwiseOp kMaskedFillTensor{"masked_fill", "b != C(0) ? c : a", "b.x != 0 ? c : a"};
 
 void flip(at::TensorIterator& iter, bool /*quantized*/) {
   pointwise(iter, kFlip, {}, iter.dtype(0));
@@ -51,6 +51,7 @@ void masked_fill(const at::Tensor& self, const at::Tensor& mask, const at::Tenso
 
 namespace native {
 
+OCL_COMPLEX("cat.out");
 OCL_STRUCTURED("cat.out", cat)
 (const at::ITensorListRef& tensors, int64_t dim, int64_t /*valid*/, bool /*all_contiguous*/,
  bool /*all_same_dtype*/, bool /*all_same_sizes_and_stride*/, at::MemoryFormat /*memory_format*/,
@@ -67,6 +68,7 @@ OCL_STRUCTURED("cat.out", cat)
 }
 
 OCL_NATIVE("masked_fill_.Scalar", masked_fill_scalar_);
+OCL_COMPLEX("masked_fill_.Scalar,masked_fill_.Tensor");
 Tensor& masked_fill_scalar_(Tensor& self, const Tensor& mask, const Scalar& value) {
   masked_fill(self, mask, {}, value);
   return self;
@@ -91,5 +93,6 @@ Tensor& masked_fill_tensor_(Tensor& self, const Tensor& mask, const Tensor& valu
 namespace at::native {
 
 OCL_STUB("flip", flip_stub, &ocl::flip)
+OCL_COMPLEX("flip");
 
 }  // namespace at::native

@@ -121,9 +121,11 @@ void cummin_helper(const Tensor& self, Tensor& values, Tensor& indices, int64_t 
   run(kMinimum, self, values, indices, dim);
 }
 
+OCL_COMPLEX("_logcumsumexp.out,_logcumsumexp.default");
 OCL_NATIVE("_logcumsumexp.out", logcumsumexp_out);
 Tensor& logcumsumexp_out(const Tensor& self, int64_t dim, Tensor& out) {
-  TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point(), "\"logcumsumexp\" not implemented for '",
+  TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point() || self.is_complex(),
+                              "\"logcumsumexp\" not implemented for '",
                               toString(self.scalar_type()), "'");
   at::native::resize_output(out, self.sizes());
   run(kLogSum, self, out, {}, dim);

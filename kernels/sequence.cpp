@@ -58,8 +58,10 @@ void fill(const Tensor& out, const Sequence& sequence, ScalarType compute,
 
 // What the numbers of a sequence are computed in: CPU takes double for floating-point types.
 ScalarType sequence_type(const Tensor& out, bool from_double) {
+  const bool has_fp64 = ocl_device(out).properties().has_fp64;
+  if (out.is_complex()) return has_fp64 ? ScalarType::ComplexDouble : ScalarType::ComplexFloat;
   if (!c10::isFloatingType(out.scalar_type()) && !from_double) return ScalarType::Long;
-  return ocl_device(out).properties().has_fp64 ? ScalarType::Double : ScalarType::Float;
+  return has_fp64 ? ScalarType::Double : ScalarType::Float;
 }
 
 // Resizes a result of another number of elements, with the warning that CPU gives.
@@ -85,24 +87,22 @@ void triangle(const Tensor& self, int64_t diagonal, const Tensor& out, bool uppe
   if (out.numel() == 0) return;
   Device& device = ocl_device(out);
   const Tensor in = self.contiguous(), dense = dense_target(out);
-  const int64_t bytes = out.element_size();
-  const ScalarType bits = bytes == 1   ? ScalarType::Byte
-                          : bytes == 2 ? ScalarType::UInt16
-                          : bytes == 4 ? ScalarType::UInt32
-                                       : ScalarType::UInt64;
+  const auto bytes = static_cast<size_t>(out.element_size());
+  const ScalarType bits = bits_type(bytes);
+  const uint64_t words = bytes / c10::elementSize(bits);
   static const char site = 0;
   KernelKey key{reinterpret_cast<uint64_t>(&site)};
-  key.by = {static_cast<uint64_t>(bits), uint64_t{upper}};
+  key.by = {static_cast<uint64_t>(bits), uint64_t{upper}, words};
   const Kernel& kernel = find_kernel(device, key, [&] {
     Defines defines = compute_defines(bits);
     define_grid(defines, device);
-    defines.set("OUT", dtype_name(bits));
+    defines.set("OUT", dtype_name(bits)).set("WORDS", static_cast<int64_t>(words));
     if (upper) defines.set("UPPER", 1);
     return KernelSource{"sequence.cl", "triangle", defines};
   });
-  const auto columns = static_cast<uint64_t>(in.size(-1)),
+  const auto columns = static_cast<uint64_t>(in.size(-1)) * words,
              rows = static_cast<uint64_t>(in.size(-2)),
-             units = static_cast<uint64_t>(in.numel()) / columns;
+             units = static_cast<uint64_t>(in.numel()) * words / columns;
   const UnitGrid grid = unit_grid(device, units, columns);
   launch(stream_of(in), kernel, grid.global, grid.local, view(in), view(dense), units,
          grid.per_item, rows, columns, diagonal);
@@ -139,12 +139,19 @@ Tensor& range_out(const Scalar& start, const Scalar& end, const Scalar& step, Te
 }
 
 OCL_NATIVE("linspace.out", linspace_out);
+OCL_COMPLEX("linspace.out");
 Tensor& linspace_out(const Scalar& start, const Scalar& end, int64_t steps, Tensor& out) {
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
   if (out.numel() != steps) out.resize_({steps});
   if (steps == 0) return out;
   if (steps == 1) {
     out.fill_(start);
+    return out;
+  }
+  if (out.is_complex()) {
+    const auto first = start.to<c10::complex<double>>(), last = end.to<c10::complex<double>>();
+    fill(out, kBetween, sequence_type(out, true),
+         {first, (last - first) / static_cast<double>(steps - 1), last});
     return out;
   }
   const bool integral = c10::isIntegralType(out.scalar_type(), /*includeBool=*/true);
@@ -155,6 +162,7 @@ Tensor& linspace_out(const Scalar& start, const Scalar& end, int64_t steps, Tens
   return out;
 }
 
+OCL_COMPLEX("tril.out,triu.out");
 OCL_STRUCTURED("tril.out", tril)
 (const Tensor& self, int64_t diagonal, const Tensor& out) { triangle(self, diagonal, out, false); }
 

@@ -38,7 +38,10 @@ static inline State join(const State x, const State y) {
 typedef T State;
 #define STATE(x, i) AS_STATE(x)
 #define VALUE_OF(state) (state)
-#ifdef LOG_SUM
+#if defined(LOG_SUM) && defined(COMPUTE_IS_COMPLEX)
+#define NEUTRAL COMPLEX(-INFINITY, 0)
+#define join(x, y) c_logaddexp(x, y)
+#elif defined(LOG_SUM)
 #define NEUTRAL ((T)-INFINITY)
 static inline State join(const State x, const State y) {
   if (isnan(x) || isnan(y)) return x + y;

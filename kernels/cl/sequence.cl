@@ -2,17 +2,22 @@
 //   sequence: a contiguous result whose element i is EXPR, in COMPUTE, of i (0, 1, ...), `n` (their
 //     number) and the numbers s0, s1, s2; OUT: its type
 //   triangle: keeps the elements of contiguous matrices of rows x columns whose column minus row is
-//     at most (UPPER: at least) `diagonal`, and zeroes the others; OUT: any type of the size
+//     at most (UPPER: at least) `diagonal`, and zeroes the others; an element is WORDS of any type
+//     OUT of their size, which `columns` counts
 #include "common.clh"
 #include "types.clh"
+#ifdef COMPUTE_IS_COMPLEX
+#include "complex.clh"
+#else
 #include "math.clh"
+#endif
 #include "grid.clh"
 
 #ifdef EXPR
 GRID __kernel void sequence(TENSOR(out), const T s0, const T s1, const T s2, const ulong n) {
   FOR_INNER(element, n) {
     const T i = (T)element;
-    STORE(OUT, PTR(MEM(OUT), out), element, EXPR);
+    STOREV(OUT, PTR(MEM(OUT), out), element, EXPR);
   }
 }
 #else
@@ -22,9 +27,9 @@ GRID __kernel void triangle(CTENSOR(in), TENSOR(out), const ulong units, const u
     const long row = (long)(u % rows);
     FOR_INNER(i, columns) {
 #ifdef UPPER
-      const int keep = (long)i - row >= diagonal;
+      const int keep = (long)(i / WORDS) - row >= diagonal;
 #else
-      const int keep = (long)i - row <= diagonal;
+      const int keep = (long)(i / WORDS) - row <= diagonal;
 #endif
       const ulong n = u * columns + i;
       PTR(MEM(OUT), out)[n] = keep ? CPTR(MEM(OUT), in)[n] : (MEM(OUT))0;

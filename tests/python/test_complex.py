@@ -185,7 +185,9 @@ def test_without_complex_kernel(device):
     """An operator without a complex form runs on the CPU, or fails as it does there."""
     z = make((5,), torch.complex64, 0)
     torch.ocl.reset_fallback_stats()
-    check(torch.sum(z.to(device), 0), torch.sum(z, 0))
+    mask = torch.arange(5) % 2 == 0
+    backward = torch.ops.aten.native_dropout_backward
+    check(backward(z.to(device), mask.to(device), 2.0), backward(z, mask, 2.0))
     assert torch.ocl.fallback_stats()
     with pytest.raises(RuntimeError, match="not implemented for 'ComplexFloat'"):
         torch.lt(z.to(device), z.to(device))
