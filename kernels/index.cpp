@@ -67,11 +67,9 @@ Plan make_plan(at::TensorIteratorBase& iter, const Indexing& indexing, IndexOper
   if (plan.computes()) {
     check_device_has(plan.device, plan.type, indexing.name);
     TORCH_CHECK_NOT_IMPLEMENTED(
-        !indexing.combine || element < 8 || plan.device.properties().has_int64_atomics,
+        !indexing.combine || element != 8 || plan.device.properties().has_int64_atomics,
         indexing.name, " is not implemented for ocl (", plan.type, " on ", plan.device.label(),
         ", which has no cl_khr_int64_base_atomics)");
-    TORCH_CHECK_NOT_IMPLEMENTED(!indexing.combine || element <= 8, indexing.name,
-                                " is not implemented for ocl (", plan.type, ")");
   } else {
     plan.type = element > 8 ? ScalarType::ComplexDouble : bits_type(element);
   }
@@ -155,7 +153,9 @@ void run(const Plan& plan, at::IntArrayRef sizes, at::IntArrayRef strides,
   const auto inner = static_cast<size_t>(plan.size(0));
   const size_t units = plan.elements() / inner;
   UnitGrid grid = unit_grid(plan.device, units, inner, plan.row_dense ? 1 : 4);
-  if (!plan.get && at::globalContext().deterministicAlgorithms()) {
+  // No device exchanges 16 bytes at once.
+  const bool too_wide = plan.indexing.combine && c10::elementSize(plan.type) > 8;
+  if (!plan.get && (too_wide || at::globalContext().deterministicAlgorithms())) {
     // Elements that may meet at one place are written by one work-item, in order.
     grid.global = {plan.row_index ? grid.global.x : 1, 1};
     grid.local = {plan.row_index ? grid.local.x : 1, 1};

@@ -2,7 +2,8 @@
 // (the result) and operand 1, one of which is `indexed`: its place is further offset by each index
 // times that index's step.
 //   GET      result[i] = indexed[index[i]]; PUT: indexed[index[i]] = value[i]
-//   COMBINE(x, y)  with PUT: joins the old element x and the value y atomically
+//   COMBINE(x, y)  with PUT: joins the old element x and the value y, atomically but where BYTES
+//            is 16: then there is one work-item
 //   FILL     with PUT: the value is a number, and there is no operand for it
 //   DT       element type: any of its size where nothing is computed; BYTES: its size
 //   NDIM     dimensions of the iteration, 0 the row; INDICES: index tensors, 1 to 8
@@ -70,7 +71,13 @@ static inline long row_offset(ulong row, const Geometry *g, const int operand) {
     offset += wrapped * g.step[k];                                                             \
   }
 
-#ifdef COMBINE
+#if defined(COMBINE) && BYTES == 16
+static inline void combine(__global char *p, const T y) {
+  __global MEM(DT) *element = (__global MEM(DT) *)p;
+  const T x = *element;
+  *element = COMBINE(x, y);
+}
+#elif defined(COMBINE)
 #if BYTES == 8
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
 #define WORD ulong

@@ -203,8 +203,9 @@ def test_indexing(device, name, dtype):
         compare(device, lambda x, i: INDEXING[name](x.t(), i), numbers((3, 3), dtype), index)
 
 
-def test_scatter_reduce(device):
-    x, index = numbers((3, 3)), torch.tensor([[0, 0, 1], [1, 0, 2], [2, 1, 1]])
+@every_type
+def test_scatter_reduce(device, dtype):
+    x, index = numbers((3, 3), dtype), torch.tensor([[0, 0, 1], [1, 0, 2], [2, 1, 1]])
     for reduce in ("add", "multiply"):
         compare(device, lambda x, i, r=reduce: x.scatter(0, i, x * 2, reduce=r), x, index)
         compare(device, lambda x, i, r=reduce: x.scatter(0, i, 2 + 1j, reduce=r), x, index)
