@@ -13,7 +13,7 @@
 #include "kernels/fft.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/fft_ops.h"
 
 namespace ocl {
 namespace {
