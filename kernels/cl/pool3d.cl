@@ -1,0 +1,155 @@
+// Pooling of volumes, contiguous: `planes` volumes of in[0] x in[1] x in[2], last dimension 2.
+//   IN: element type (and COMPUTE)
+//   ADAPTIVE: windows are equal shares of the volume; FRACTIONAL: they begin where the random
+//     samples [planes][samples] say, of which a dimension d has number p.sample[d]
+//   max_pool3d: a NaN before all others, the first of equals. Indices are positions in a volume.
+//   avg_pool3d, avg_pool3d_backward: an element of the gradient asks the windows over it.
+#include "common.clh"
+#include "types.clh"
+#include "math.clh"
+#include "grid.clh"
+
+typedef struct {
+  long planes, in[3], out[3], extent[3], stride[3], pad[3], dilation[3];
+  long divisor;        // of average pooling; 0: the number of elements
+  long count_padding;  // whether padding counts among them
+  long samples, sample[3];
+} Pool3;
+
+// Of an output along a dimension: its elements are start, start + step ... below end; `all`: their
+// number with padding.
+typedef struct {
+  long start, end, step, all;
+} Window;
+
+#ifdef FRACTIONAL
+#define SAMPLE_ARGUMENT CTENSOR(random),
+#define SAMPLES , CPTR(MEM(IN), random) + plane * p.samples
+#define SAMPLES_PARAMETER , __global const MEM(IN) *samples
+// As if computed in the type IN.
+static inline T rounded(const T x) {
+  ulong bits;
+  STORE(IN, (MEM(IN) *)&bits, 0, x);
+  return LOAD(IN, (const MEM(IN) *)&bits, 0);
+}
+#else
+#define SAMPLE_ARGUMENT
+#define SAMPLES
+#define SAMPLES_PARAMETER
+#endif
+
+static inline Window window_of(const long o, const Pool3 *p, const int d SAMPLES_PARAMETER) {
+  Window w;
+#ifdef ADAPTIVE
+  w.start = o * p->in[d] / p->out[d];
+  w.end = ((o + 1) * p->in[d] + p->out[d] - 1) / p->out[d];
+  w.all = w.end - w.start;
+  w.step = 1;
+#elif defined(FRACTIONAL)
+  const long last = p->in[d] - p->extent[d];
+  w.start = last;
+  if (o + 1 < p->out[d]) {
+    const T sample = LOAD(IN, samples, p->sample[d]);
+    const T alpha = rounded((T)last / (T)(p->out[d] - 1));
+    w.start = (int)rounded(rounded(o + sample) * alpha) - (int)rounded(sample * alpha);
+  }
+  w.end = min(w.start + p->extent[d], p->in[d]);
+  w.all = p->extent[d];
+  w.step = 1;
+#else
+  const long start = o * p->stride[d] - p->pad[d];
+  const long end = start + (p->extent[d] - 1) * p->dilation[d] + 1;
+  w.step = p->dilation[d];
+  w.start = start < 0 ? start + (-start + w.step - 1) / w.step * w.step : start;
+  w.end = min(end, p->in[d]);
+  w.all = min(end, p->in[d] + p->pad[d]) - start;
+#endif
+  return w;
+}
+
+#define LOCATE(shape)                                                         \
+  const long plane = (long)u / ((shape)[0] * (shape)[1]);                     \
+  const long z = (long)u / (shape)[1] % (shape)[0], y = (long)u % (shape)[1]; \
+  const long x = (long)i;
+#define PLACE(shape, z, y, x) (((z) * (shape)[1] + (y)) * (shape)[2] + (x))
+#define VOLUME(shape) ((shape)[0] * (shape)[1] * (shape)[2])
+#define FIND_WINDOWS                                                                         \
+  const Window zs = window_of(z, &p, 0 SAMPLES), ys = window_of(y, &p, 1 SAMPLES),           \
+               xs = window_of(x, &p, 2 SAMPLES);
+#define FOR_WINDOW                                     \
+  for (long d = zs.start; d < zs.end; d += zs.step)    \
+    for (long h = ys.start; h < ys.end; h += ys.step)  \
+      for (long w = xs.start; w < xs.end; w += xs.step)
+
+GRID __kernel void max_pool3d(CTENSOR(in), SAMPLE_ARGUMENT TENSOR(out), TENSOR(indices),
+                              const Pool3 p, const ulong per_item) {
+  const ulong length = (ulong)p.out[2];
+  FOR_UNITS(u, (ulong)(p.planes * p.out[0] * p.out[1]), per_item) FOR_INNER(i, length) {
+    LOCATE(p.out)
+    FIND_WINDOWS
+    __global const MEM(IN) *source = CPTR(MEM(IN), in) + plane * VOLUME(p.in);
+    long best = PLACE(p.in, zs.start, ys.start, xs.start);
+    T most = LOWEST;
+    FOR_WINDOW {
+      const long at = PLACE(p.in, d, h, w);
+      const T a = LOAD(IN, source, at);
+      if (a > most || IS_NAN(a)) {
+        most = a;
+        best = at;
+      }
+    }
+    STORE(IN, PTR(MEM(IN), out), u * length + i, most);
+    PTR(long, indices)[u * length + i] = best;
+  }
+}
+
+#ifndef FRACTIONAL
+static inline T divisor_of(const Window z, const Window y, const Window x, const Pool3 *p) {
+  if (p->divisor) return (T)p->divisor;
+  return p->count_padding ? (T)(z.all * y.all * x.all)
+                          : (T)((z.end - z.start) * (y.end - y.start) * (x.end - x.start));
+}
+
+GRID __kernel void avg_pool3d(CTENSOR(in), TENSOR(out), const Pool3 p, const ulong per_item) {
+  const ulong length = (ulong)p.out[2];
+  FOR_UNITS(u, (ulong)(p.planes * p.out[0] * p.out[1]), per_item) FOR_INNER(i, length) {
+    LOCATE(p.out)
+    FIND_WINDOWS
+    __global const MEM(IN) *source = CPTR(MEM(IN), in) + plane * VOLUME(p.in);
+    T sum = 0;
+    FOR_WINDOW sum += LOAD(IN, source, PLACE(p.in, d, h, w));
+    if (zs.start < zs.end && ys.start < ys.end && xs.start < xs.end)
+      sum /= divisor_of(zs, ys, xs, &p);
+    STORE(IN, PTR(MEM(IN), out), u * length + i, sum);
+  }
+}
+
+#ifdef ADAPTIVE
+#define FIRST(i, d) ((i)*p.out[d] / p.in[d])
+#define LAST(i, d) (((i + 1) * p.out[d] + p.in[d] - 1) / p.in[d] - 1)
+#else
+#define FIRST(i, d) max(0L, ((i) + p.pad[d] - p.extent[d] + p.stride[d]) / p.stride[d])
+#define LAST(i, d) min(p.out[d] - 1, ((i) + p.pad[d]) / p.stride[d])
+#endif
+
+GRID __kernel void avg_pool3d_backward(CTENSOR(in), TENSOR(out), const Pool3 p,
+                                       const ulong per_item) {
+  const ulong length = (ulong)p.in[2];
+  FOR_UNITS(u, (ulong)(p.planes * p.in[0] * p.in[1]), per_item) FOR_INNER(i, length) {
+    LOCATE(p.in)
+    const long z_last = LAST(z, 0), y_last = LAST(y, 1), x_last = LAST(x, 2);
+    __global const MEM(IN) *source = CPTR(MEM(IN), in) + plane * VOLUME(p.out);
+    T sum = 0;
+    for (long d = FIRST(z, 0); d <= z_last; ++d) {
+      const Window zs = window_of(d, &p, 0);
+      for (long h = FIRST(y, 1); h <= y_last; ++h) {
+        const Window ys = window_of(h, &p, 1);
+        for (long w = FIRST(x, 2); w <= x_last; ++w)
+          sum += LOAD(IN, source, PLACE(p.out, d, h, w)) /
+                 divisor_of(zs, ys, window_of(w, &p, 2), &p);
+      }
+    }
+    STORE(IN, PTR(MEM(IN), out), u * length + i, sum);
+  }
+}
+#endif
