@@ -11,15 +11,7 @@ HALVES = [torch.float16, torch.bfloat16]
 LISTED = [(policy, name) for policy, names in policies().items() for name in names]
 
 # Operators of the lists that have no kernel yet: a test fails when one has got it.
-ON_THE_CPU = set(
-    [
-        "nuclear_norm",
-        "nuclear_norm.dim",
-        "multilabel_margin_loss",
-        "multi_margin_loss",
-        "grid_sampler",
-    ]
-)
+ON_THE_CPU = {"nuclear_norm", "nuclear_norm.dim"}
 # No device but CUDA has it; scaled_dot_product_attention does not choose it for others.
 CUDA_ONLY = {"_scaled_dot_product_flash_attention"}
 
