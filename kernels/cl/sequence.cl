@@ -32,7 +32,9 @@ GRID __kernel void triangle(CTENSOR(in), TENSOR(out), const ulong units, const u
       const int keep = (long)(i / WORDS) - row <= diagonal;
 #endif
       const ulong n = u * columns + i;
-      PTR(MEM(OUT), out)[n] = keep ? CPTR(MEM(OUT), in)[n] : (MEM(OUT))0;
+      MEM(OUT) value = 0;
+      if (keep) value = CPTR(MEM(OUT), in)[n];
+      PTR(MEM(OUT), out)[n] = value;
     }
   }
 }

@@ -1,0 +1,46 @@
+// The Cholesky factor of matrices of at most LEAF rows, in place, of their lower triangles; `info` of
+// a matrix becomes first + k where its minor of order k is the first that is not positive definite,
+// and a matrix whose info is not 0 is left alone.
+// Grid: a team per matrix.
+#include "matrix.clh"
+
+TEAM __kernel void cholesky(TENSOR(a), TENSOR(info), const ulong n, const ulong batches,
+                            const long row_stride, const long column_stride, const long batch_stride,
+                            const int first) {
+  SHARED T block[LEAF][LEAF];  // by columns
+  FOR_MATRICES(b, batches) {
+    __global T *matrix = PTR(T, a) + (long)b * batch_stride;
+    __global int *failed = PTR(int, info) + b;
+    const int skip = *failed != 0;
+    FOR_TEAM(e, 0, n * n) {
+      block[e / n][e % n] = matrix[(long)(e % n) * row_stride + (long)(e / n) * column_stride];
+    }
+    TEAM_BARRIER;
+    int order = 0;
+    for (ulong j = 0; j < n && !skip && order == 0; ++j) {
+      const R pivot = REAL(block[j][j]);
+      if (!(pivot > 0)) {
+        order = first + (int)j + 1;
+      } else {
+        const R root = sqrt(pivot);
+        TEAM_BARRIER;
+        FOR_TEAM(i, j, n) block[j][i] = i == j ? NUMBER(root) : block[j][i] / root;
+        TEAM_BARRIER;
+        FOR_TEAM(e, (j + 1) * n, n * n) {
+          const ulong k = e / n, i = e % n;
+          if (i >= k) block[k][i] -= MUL(block[j][i], CONJ(block[j][k]));
+        }
+      }
+      TEAM_BARRIER;
+    }
+    if (!skip) {
+      FOR_TEAM(e, 0, n * n) {
+        if (e % n >= e / n) {
+          matrix[(long)(e % n) * row_stride + (long)(e / n) * column_stride] = block[e / n][e % n];
+        }
+      }
+      if (order != 0 && ITEM == 0) *failed = order;
+    }
+    TEAM_BARRIER;
+  }
+}

@@ -1,0 +1,112 @@
+// The LU factorization of a panel, and what goes with row exchanges. Columns are contiguous.
+#include "matrix.clh"
+
+// Factors `columns` columns of `rows` elements; rows are exchanged within the panel only. pivots: the
+// rows that the first rows are exchanged with, counted from 1, `first` added; PIVOT: the largest
+// element of a column is brought up. info: first + the first column, from 1, whose pivot is zero.
+// Grid: a team per matrix.
+TEAM __kernel void lu_panel(TENSOR(a), TENSOR(pivots), TENSOR(info), const ulong rows,
+                            const ulong columns, const ulong batches, const ulong ld,
+                            const ulong batch_stride, const ulong pivot_stride, const int first) {
+  TEAM_SCRATCH(R, largest);
+  TEAM_SCRATCH(int, where);
+  FOR_MATRICES(b, batches) {
+    __global T *panel = PTR(T, a) + b * batch_stride;
+    __global int *exchanged = PTR(int, pivots) + b * pivot_stride;
+    __global int *failed = PTR(int, info) + b;
+    for (ulong j = 0; j < min(rows, columns); ++j) {
+      __global T *column = panel + j * ld;
+      ulong pivot = j;
+#ifdef PIVOT
+      R best = -1;
+      FOR_TEAM(i, j, rows) {
+        const R size = ABS1(column[i]);
+        if (size > best) {
+          best = size;
+          pivot = i;
+        }
+      }
+#ifdef GROUP
+      const uint item = get_local_id(0);
+      largest[item] = best;
+      where[item] = (int)pivot;
+      barrier(CLK_LOCAL_MEM_FENCE);
+      for (uint step = GROUP / 2; step > 0; step /= 2) {
+        if (item < step && (largest[item + step] > largest[item] ||
+                            (largest[item + step] == largest[item] &&
+                             where[item + step] < where[item]))) {
+          largest[item] = largest[item + step];
+          where[item] = where[item + step];
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+      }
+      pivot = (ulong)where[0];
+#endif
+#endif
+      TEAM_BARRIER;
+      if (pivot != j) {
+        FOR_TEAM(k, 0, columns) {
+          const T upper = panel[k * ld + j];
+          panel[k * ld + j] = panel[k * ld + pivot];
+          panel[k * ld + pivot] = upper;
+        }
+        TEAM_BARRIER;
+      }
+      const T diagonal = column[j];
+      if (ITEM == 0) {
+        exchanged[j] = first + (int)pivot + 1;
+        if (IS_ZERO(diagonal) && *failed == 0) *failed = first + (int)j + 1;
+      }
+      if (!IS_ZERO(diagonal)) {
+        FOR_TEAM(i, j + 1, rows) column[i] = DIV(column[i], diagonal);
+        TEAM_BARRIER;
+        for (ulong k = j + 1; k < columns; ++k) {
+          column_add(column + j + 1, panel + k * ld + j + 1, -panel[k * ld + j], rows - j - 1);
+        }
+      }
+      TEAM_BARRIER;
+    }
+  }
+}
+
+// Exchanges rows as pivots say, `count` of them from the first, or BACKWARDS from the last. `offset`
+// is what the pivots count the first row as, less 1. Grid: columns, and matrices of the batch.
+__kernel void exchange_rows(TENSOR(a), CTENSOR(pivots), const ulong count, const ulong columns,
+                            const ulong batches, const long row_stride, const long column_stride,
+                            const long batch_stride, const ulong pivot_stride, const long offset) {
+  for (ulong b = get_global_id(1); b < batches; b += get_global_size(1)) {
+    __global const int *exchanged = CPTR(int, pivots) + b * pivot_stride;
+    for (ulong c = get_global_id(0); c < columns; c += get_global_size(0)) {
+      __global T *column = PTR(T, a) + (long)b * batch_stride + (long)c * column_stride;
+      for (ulong n = 0; n < count; ++n) {
+#ifdef BACKWARDS
+        const long k = (long)(count - 1 - n);
+#else
+        const long k = (long)n;
+#endif
+        const long other = exchanged[k] - 1 - offset;
+        if (other != k) {
+          const T upper = column[k * row_stride];
+          column[k * row_stride] = column[other * row_stride];
+          column[other * row_stride] = upper;
+        }
+      }
+    }
+  }
+}
+
+// The permutation that exchanges stand for, applied to `permutation` of `size` numbers.
+// Grid: a work-item per matrix.
+__kernel void unpack_pivots(TENSOR(permutation), CTENSOR(pivots), const ulong batches,
+                            const ulong size, const ulong count) {
+  for (ulong b = get_global_id(0); b < batches; b += get_global_size(0)) {
+    __global long *numbers = PTR(long, permutation) + b * size;
+    __global const int *exchanged = CPTR(int, pivots) + b * count;
+    for (ulong k = 0; k < count; ++k) {
+      const ulong other = (ulong)(exchanged[k] - 1);
+      const long upper = numbers[k];
+      numbers[k] = numbers[other];
+      numbers[other] = upper;
+    }
+  }
+}

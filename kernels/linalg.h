@@ -1,0 +1,65 @@
+// What the factorizations of matrices share. All matrices are tensors of three dimensions, the batch
+// first, of float32, float64 or their complex types; in place means that views are written through.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "backend/launch.h"
+#include "kernels/dtype.h"
+
+namespace ocl {
+
+// A view with the batch in one dimension; the bits of a lazily conjugated tensor, as LAPACK sees them.
+at::Tensor matrices(const at::Tensor& tensor);
+// The same for vectors in batches (pivots, tau), which must be contiguous.
+at::Tensor vectors(const at::Tensor& tensor);
+
+// An uninitialised matrix with contiguous columns for each of a batch.
+at::Tensor empty_matrices(int64_t batches, int64_t rows, int64_t columns,
+                          const at::TensorOptions& options);
+void fill_identity(const at::Tensor& matrices);
+
+struct Conjugate {
+  bool a = false, b = false;
+};
+// out = alpha a b + beta out, with alpha of 1 or -1 and beta of 0 or 1.
+void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, int alpha = 1,
+              int beta = 0, Conjugate conjugate = {});
+
+struct Triangle {
+  bool upper = false;
+  bool unit = false;       // ones on the diagonal
+  bool conjugate = false;  // conj(a) instead of a
+};
+// b = a^-1 b. Systems with a on the right, and transposed ones, are views of these.
+void solve_triangular(const at::Tensor& a, const at::Tensor& b, Triangle triangle);
+
+// L of a = L L^H, zeros above; a is overwritten. Only the lower triangle is read.
+at::Tensor factor_cholesky(const at::Tensor& a);
+
+// b = P b (or P^T b, backwards) for the row exchanges of an LU factorization: pivots [batch][count],
+// in which the first row of b is number `offset` + 1.
+void exchange_rows(const at::Tensor& b, const at::Tensor& pivots, int64_t offset = 0,
+                   bool backwards = false);
+
+// Kernels by teams (cl/matrix.clh): what they are specialised by, and the grid of one team per unit.
+Defines team_defines(const Device& device, ScalarType type);
+size_t team_size(const Device& device);
+struct TeamGrid {
+  Range global, local;
+};
+TeamGrid team_grid(const Device& device, int64_t matrices);
+
+// The kernel `name` of a file, specialised by type and by defines that `variant` numbers.
+template <typename Define>
+const Kernel& find_team_kernel(Device& device, const char* file, const char* name, ScalarType type,
+                               uint64_t variant, Define&& define) {
+  const KernelKey key{reinterpret_cast<uint64_t>(name), {static_cast<uint64_t>(type), variant, 0}};
+  return find_kernel(device, key, [&] {
+    Defines defines = team_defines(device, type);
+    define(defines);
+    return KernelSource{file, name, defines};
+  });
+}
+
+}  // namespace ocl
