@@ -26,6 +26,8 @@ int64_t batch_stride(const at::Tensor& t) {
 Operand as_operand(const at::Tensor& t) {
   const int64_t rows = t.size(-2), columns = t.size(-1);
   const int64_t row_stride = t.stride(-2), column_stride = t.stride(-1);
+  // Contiguous whatever its strides are.
+  if (t.numel() == 0) return {t, false, std::max<int64_t>(columns, 1), 0};
   if ((column_stride == 1 || columns == 1) && (row_stride >= 1 || rows == 1)) {
     return {t, false, rows == 1 ? std::max<int64_t>(columns, 1) : row_stride, batch_stride(t)};
   }

@@ -119,6 +119,14 @@ void svd(const Tensor& a_any, const bool full_matrices, const bool compute_uv,
   Tensor(vh).copy_(right.mH().reshape(vh.sizes()));
 }
 
+// A bound of the 2-norm of Hermitian matrices, that is little larger: ||a^4||_F^(1/4). [batch][1]
+Tensor norm_bound(const Tensor& a) {
+  const Tensor square = at::empty_like(a), fourth = at::empty_like(a);
+  multiply(square, a, a);
+  multiply(fourth, square, square);
+  return at::sum(magnitude(fourth).pow(2), {-2, -1}).pow(0.125).unsqueeze(-1);
+}
+
 // Of a + shift, which makes it positive definite, the Cholesky factor L is orthogonalized: L J = W S,
 // so a + shift = W S^2 W^H.
 void eigh(const Tensor& values, const Tensor& vectors, const Tensor& info, bool upper,
@@ -129,11 +137,13 @@ void eigh(const Tensor& values, const Tensor& vectors, const Tensor& info, bool 
   }
   check_device_has(ocl_device(vectors), vectors.scalar_type(), "eigh");
   const Tensor out = matrices(vectors), a = hermitian(out, upper);
-  const Tensor bound = at::amax(at::sum(magnitude(a), {-1}), {-1});  // [batch]
-  const Tensor shift = at::where(bound.gt(0), bound * 2, at::ones_like(bound));
+  const Tensor rows = at::amax(at::sum(magnitude(a), {-1}), {-1});  // [batch]
+  const Tensor unit = at::where(rows.gt(0), rows, at::ones_like(rows)).reshape({-1, 1, 1});
   const Tensor shifted = a.clone();
+  scale(shifted, unit.reciprocal());
+  const Tensor shift = norm_bound(shifted).mul(1.25);
   const Tensor diagonal = (shifted.is_complex() ? at::real(shifted) : shifted).diagonal(0, -2, -1);
-  Tensor(diagonal).add_(shift.unsqueeze(-1));
+  Tensor(diagonal).add_(at::where(shift.gt(0), shift, at::ones_like(shift)));
   const Tensor x = factor_cholesky(shifted);
   const bool converged = orthogonalize(x, {});
   // The quotients v^H a v are more precise than S^2 - shift.

@@ -41,7 +41,8 @@ static inline int rotate_pair(__global T *x, const ulong size, __global T *turne
   const R right_square = team_sum_real(REAL(column_dot(right, right, size)), scratch_real);
   const T product = team_sum(column_dot(left, right, size), scratch);
   const R length = ABS(product);
-  const int rotates = length > tolerance * sqrt(left_square) * sqrt(right_square);
+  const int rotates =
+      length > fmax(tolerance * sqrt(left_square) * sqrt(right_square), R_SMALLEST);
   if (rotates) {
     const R ratio = (right_square - left_square) / (2 * length);
     const R tangent = copysign((R)1, ratio) / (fabs(ratio) + hypot((R)1, ratio));
