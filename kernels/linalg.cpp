@@ -59,13 +59,13 @@ void solve_leaf(const at::Tensor& a, const at::Tensor& b, Triangle triangle) {
   const ScalarType type = b.scalar_type();
   const bool cpu = device.family() == KernelFamily::kCpu;
   const bool conjugate = triangle.conjugate && b.is_complex();
-  const Kernel& kernel = find_team_kernel(
-      device, "triangular.cl", kName, type, uint64_t{triangle.unit} << 1 | uint64_t{conjugate},
-      [&](Defines& defines) {
-        defines.set("LEAF", cpu ? kLeafCpu : kLeafGpu);
-        if (triangle.unit) defines.set("UNIT", 1);
-        if (conjugate) defines.set("CONJUGATE", 1);
-      });
+  const Kernel& kernel =
+      find_team_kernel(device, "triangular.cl", kName, type,
+                       uint64_t{triangle.unit} << 1 | uint64_t{conjugate}, [&](Defines& defines) {
+                         defines.set("LEAF", cpu ? kLeafCpu : kLeafGpu);
+                         if (triangle.unit) defines.set("UNIT", 1);
+                         if (conjugate) defines.set("CONJUGATE", 1);
+                       });
   const int64_t n = b.size(1), columns = b.size(2), batches = b.size(0);
   Strides a_by = strides_of(a), b_by = strides_of(b);
   const int64_t size = b.element_size();
@@ -78,12 +78,12 @@ void solve_leaf(const at::Tensor& a, const at::Tensor& b, Triangle triangle) {
     b_by.row = -b_by.row;
   }
   const auto team = static_cast<int64_t>(team_size(device));
-  const int64_t batch_teams = std::min<int64_t>(
-      batches, cpu ? static_cast<int64_t>(device.parameters().tasks) : 65535);
+  const int64_t batch_teams =
+      std::min<int64_t>(batches, cpu ? static_cast<int64_t>(device.parameters().tasks) : 65535);
   const int64_t per_team = cpu ? 64 : team;  // columns
-  const int64_t limit = cpu ? std::max<int64_t>(
-                                  static_cast<int64_t>(device.parameters().tasks) / batch_teams, 1)
-                            : 65535;
+  const int64_t limit =
+      cpu ? std::max<int64_t>(static_cast<int64_t>(device.parameters().tasks) / batch_teams, 1)
+          : 65535;
   const int64_t column_teams = std::clamp<int64_t>((columns + per_team - 1) / per_team, 1, limit);
   launch(stream_of(b), kernel,
          {static_cast<size_t>(column_teams * team), static_cast<size_t>(batch_teams)},
@@ -104,8 +104,7 @@ at::Tensor matrices(const at::Tensor& tensor) {
 }
 
 at::Tensor vectors(const at::Tensor& tensor) {
-  return tensor.view(
-      {product_of(tensor.sizes().slice(0, tensor.dim() - 1)), tensor.size(-1)});
+  return tensor.view({product_of(tensor.sizes().slice(0, tensor.dim() - 1)), tensor.size(-1)});
 }
 
 at::Tensor empty_matrices(int64_t batches, int64_t rows, int64_t columns,

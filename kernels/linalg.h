@@ -1,5 +1,6 @@
-// What the factorizations of matrices share. All matrices are tensors of three dimensions, the batch
-// first, of float32, float64 or their complex types; in place means that views are written through.
+// What the factorizations of matrices share. All matrices are tensors of three dimensions, the
+// batch first, of float32, float64 or their complex types; in place means that views are written
+// through.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +10,8 @@
 
 namespace ocl {
 
-// A view with the batch in one dimension; the bits of a lazily conjugated tensor, as LAPACK sees them.
+// A view with the batch in one dimension; the bits of a lazily conjugated tensor, as LAPACK sees
+// them.
 at::Tensor matrices(const at::Tensor& tensor);
 // The same for vectors in batches (pivots, tau), which must be contiguous.
 at::Tensor vectors(const at::Tensor& tensor);
@@ -37,12 +39,13 @@ void solve_triangular(const at::Tensor& a, const at::Tensor& b, Triangle triangl
 // L of a = L L^H, zeros above; a is overwritten. Only the lower triangle is read.
 at::Tensor factor_cholesky(const at::Tensor& a);
 
-// b = P b (or P^T b, backwards) for the row exchanges of an LU factorization: pivots [batch][count],
-// in which the first row of b is number `offset` + 1.
+// b = P b (or P^T b, backwards) for the row exchanges of an LU factorization: pivots
+// [batch][count], in which the first row of b is number `offset` + 1.
 void exchange_rows(const at::Tensor& b, const at::Tensor& pivots, int64_t offset = 0,
                    bool backwards = false);
 
-// Kernels by teams (cl/matrix.clh): what they are specialised by, and the grid of one team per unit.
+// Kernels by teams (cl/matrix.clh): what they are specialised by, and the grid of one team per
+// unit.
 Defines team_defines(const Device& device, ScalarType type);
 size_t team_size(const Device& device);
 struct TeamGrid {

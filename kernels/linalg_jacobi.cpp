@@ -17,7 +17,8 @@ uint64_t u(int64_t number) { return static_cast<uint64_t>(number); }
 
 ScalarType real_type(const Tensor& t) { return c10::toRealValueType(t.scalar_type()); }
 
-const Kernel& find(Device& device, const char* name, ScalarType type, const char* define = nullptr) {
+const Kernel& find(Device& device, const char* name, ScalarType type,
+                   const char* define = nullptr) {
   return find_team_kernel(device, "jacobi.cl", name, type, define != nullptr,
                           [&](Defines& defines) {
                             if (define) defines.set(define, 1);
@@ -107,8 +108,8 @@ Tensor hermitian(const Tensor& a, bool upper) {
   Device& device = ocl_device(a);
   const Tensor out = empty_matrices(a.size(0), a.size(1), a.size(2), a.options());
   const TeamGrid grid = team_grid(device, a.size(0));
-  launch(stream_of(a), find(device, kName, a.scalar_type(), upper ? "UPPER" : nullptr),
-         grid.global, grid.local, view(a), view(out), u(a.size(1)), u(a.size(0)), u(a.stride(2)),
+  launch(stream_of(a), find(device, kName, a.scalar_type(), upper ? "UPPER" : nullptr), grid.global,
+         grid.local, view(a), view(out), u(a.size(1)), u(a.size(0)), u(a.stride(2)),
          u(a.stride(0)));
   return out;
 }

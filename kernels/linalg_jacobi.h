@@ -1,4 +1,5 @@
-// One-sided Jacobi for singular values and for eigenvalues of Hermitian matrices (kernels/linalg.h).
+// One-sided Jacobi for singular values and for eigenvalues of Hermitian matrices
+// (kernels/linalg.h).
 #pragma once
 
 #include "kernels/linalg.h"

@@ -24,10 +24,10 @@ struct Factors {
 void factor_panel(const Tensor& a, const Factors& factors, int64_t first) {
   static constexpr const char* kName = "lu_panel";
   Device& device = ocl_device(a);
-  const Kernel& kernel = find_team_kernel(
-      device, "lu.cl", kName, a.scalar_type(), uint64_t{factors.pivoting}, [&](Defines& defines) {
-        if (factors.pivoting) defines.set("PIVOT", 1);
-      });
+  const Kernel& kernel = find_team_kernel(device, "lu.cl", kName, a.scalar_type(),
+                                          uint64_t{factors.pivoting}, [&](Defines& defines) {
+                                            if (factors.pivoting) defines.set("PIVOT", 1);
+                                          });
   const TeamGrid grid = team_grid(device, a.size(0));
   launch(stream_of(a), kernel, grid.global, grid.local, view(a), view(factors.pivots),
          view(factors.info), static_cast<uint64_t>(a.size(1)), static_cast<uint64_t>(a.size(2)),
@@ -36,8 +36,8 @@ void factor_panel(const Tensor& a, const Factors& factors, int64_t first) {
          static_cast<int32_t>(first));
 }
 
-// Factors columns from the diagonal down; `first` is the number of the first row. `factors` are those
-// of the columns.
+// Factors columns from the diagonal down; `first` is the number of the first row. `factors` are
+// those of the columns.
 void factor(const Tensor& a, const Factors& factors, int64_t first) {
   const int64_t rows = a.size(1), columns = a.size(2), count = std::min(rows, columns);
   if (columns <= kPanel) return factor_panel(a, factors, first);
@@ -89,12 +89,11 @@ void unpack_pivots(at::TensorIterator& iter, const int64_t count, const int64_t 
   const Tensor permutation = iter.tensor(0), pivots = iter.tensor(1);
   if (pivots.numel() == 0) return;
   Device& device = ocl_device(pivots);
-  const Kernel& kernel = find_team_kernel(device, "lu.cl", kName, ScalarType::Float, 0,
-                                          [](Defines&) {});
+  const Kernel& kernel =
+      find_team_kernel(device, "lu.cl", kName, ScalarType::Float, 0, [](Defines&) {});
   const int64_t batches = pivots.numel() / pivots.size(-1);
-  const size_t items = std::min<size_t>(batches, device.family() == KernelFamily::kCpu
-                                                     ? device.parameters().tasks
-                                                     : 65536);
+  const size_t items = std::min<size_t>(
+      batches, device.family() == KernelFamily::kCpu ? device.parameters().tasks : 65536);
   launch(stream_of(pivots), kernel, {items}, {1}, view(permutation), view(pivots),
          static_cast<uint64_t>(batches), static_cast<uint64_t>(permutation.numel() / batches),
          static_cast<uint64_t>(pivots.size(-1)));
@@ -113,8 +112,8 @@ void exchange_rows(const Tensor& b, const Tensor& pivots, int64_t offset, bool b
                                           });
   const size_t batches = b.size(0), columns = b.size(2), tasks = device.parameters().tasks;
   const size_t group = cpu ? 1 : 64;
-  const size_t x = cpu ? std::clamp<size_t>(columns / 16, 1, tasks)
-                       : (columns + group - 1) / group * group;
+  const size_t x =
+      cpu ? std::clamp<size_t>(columns / 16, 1, tasks) : (columns + group - 1) / group * group;
   launch(stream_of(b), kernel, {x, std::min<size_t>(batches, cpu ? tasks : 65535)}, {group, 1},
          view(b), view(pivots), static_cast<uint64_t>(pivots.size(1)),
          static_cast<uint64_t>(columns), static_cast<uint64_t>(batches), b.stride(1), b.stride(2),

@@ -60,8 +60,8 @@ struct Svd {
   Tensor u, s, v;
 };
 
-// a = u diag(s) v^H of matrices with at least as many rows as columns; u has `u_columns` columns. a is
-// overwritten. Without vectors s alone.
+// a = u diag(s) v^H of matrices with at least as many rows as columns; u has `u_columns` columns. a
+// is overwritten. Without vectors s alone.
 Svd svd_of_tall(const Tensor& a, int64_t u_columns, bool vectors, bool& converged) {
   const int64_t batches = a.size(0), m = a.size(1), n = a.size(2);
   const Tensor unit = largest(a), divisor = at::where(unit.gt(0), unit, at::ones_like(unit));
@@ -127,8 +127,8 @@ Tensor norm_bound(const Tensor& a) {
   return at::sum(magnitude(fourth).pow(2), {-2, -1}).pow(0.125).unsqueeze(-1);
 }
 
-// Of a + shift, which makes it positive definite, the Cholesky factor L is orthogonalized: L J = W S,
-// so a + shift = W S^2 W^H.
+// Of a + shift, which makes it positive definite, the Cholesky factor L is orthogonalized: L J = W
+// S, so a + shift = W S^2 W^H.
 void eigh(const Tensor& values, const Tensor& vectors, const Tensor& info, bool upper,
           bool /*compute_eigenvectors*/) {
   if (vectors.numel() == 0) {
@@ -148,15 +148,15 @@ void eigh(const Tensor& values, const Tensor& vectors, const Tensor& info, bool 
   const bool converged = orthogonalize(x, {});
   // The quotients v^H a v are more precise than S^2 - shift.
   const int64_t n = a.size(1);
-  const Tensor order = at::arange(n, at::kLong, {}, a.device(), {}).expand({a.size(0), n}).contiguous();
+  const Tensor order =
+      at::arange(n, at::kLong, {}, a.device(), {}).expand({a.size(0), n}).contiguous();
   const Tensor unsorted = take_columns(x, order, column_norms(x), 0);
   const Tensor products = at::empty_like(unsorted);
   multiply(products, a, unsorted);
   const auto dot = [](const Tensor& v, const Tensor& w) { return at::sum(v * w, {-2}); };
-  const Tensor quotients =
-      a.is_complex() ? dot(at::real(unsorted), at::real(products)) +
-                           dot(at::imag(unsorted), at::imag(products))
-                     : dot(unsorted, products);
+  const Tensor quotients = a.is_complex() ? dot(at::real(unsorted), at::real(products)) +
+                                                dot(at::imag(unsorted), at::imag(products))
+                                          : dot(unsorted, products);
   const auto [sorted, positions] = at::sort(quotients, -1);
   set_info(info, a, static_cast<int>(n), converged);
   Tensor(values).copy_(sorted.view(values.sizes()));
