@@ -83,6 +83,9 @@ void solve_factored(const Tensor& factor, const Tensor& b, bool upper) {
 
 Tensor& cholesky_inverse(Tensor& result, Tensor& infos, bool upper) {
   if (result.numel() == 0) return result;
+  // The first zero on the diagonal, as LAPACK's potri reports it.
+  const Tensor zeros = result.diagonal(0, -2, -1).eq(0).to(at::kInt);
+  infos.copy_(zeros.argmax(-1).add(1).mul(zeros.amax(-1)).view(infos.sizes()));
   const Tensor factor = result.clone(), inverse = matrices(result);
   fill_identity(inverse);
   solve_factored(matrices(factor), inverse, upper);

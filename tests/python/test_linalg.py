@@ -132,11 +132,11 @@ def test_lu(operator_device, shape, dtype):
     skip_without_fp64(operator_device, dtype)
     a = torch.randn(shape, dtype=dtype)
     compare(operator_device, torch.linalg.lu_factor, a, gradients=False, factor=10)
-    p, l, u = torch.linalg.lu(a.to(operator_device))
-    close(p.to(dtype).cpu() @ l.cpu() @ u.cpu(), a)
+    p, lower, upper = torch.linalg.lu(a.to(operator_device))
+    close(p.to(dtype).cpu() @ lower.cpu() @ upper.cpu(), a)
     easy = regular(shape, dtype)
-    _, l, u = torch.linalg.lu(easy.to(operator_device), pivot=False)
-    close(l.cpu() @ u.cpu(), easy)
+    _, lower, upper = torch.linalg.lu(easy.to(operator_device), pivot=False)
+    close(lower.cpu() @ upper.cpu(), easy)
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
@@ -175,6 +175,8 @@ def test_singular(device):
     with pytest.raises(torch.linalg.LinAlgError, match="singular"):
         torch.linalg.inv(a)
     assert torch.linalg.det(a).item() == 0
+    with pytest.raises(torch.linalg.LinAlgError, match="diagonal element 2 is zero"):
+        torch.cholesky_inverse(torch.eye(3, device=device).index_fill_(0, a.new_ones(1).long(), 0))
     assert torch.linalg.lu_factor_ex(a)[2].item() == torch.linalg.lu_factor_ex(a.cpu())[2].item()
 
 
