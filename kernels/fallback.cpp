@@ -201,8 +201,12 @@ bool detail::is_number_without_fp64(const at::Tensor& tensor) {
 }
 
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  count_and_warn(op.schema(), torch::jit::last(*stack, op.schema().arguments().size()));
+  note_fallback(op, *stack);
   CpuCall(op, stack).run();
+}
+
+void note_fallback(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  count_and_warn(op.schema(), torch::jit::last(stack, op.schema().arguments().size()));
 }
 
 std::map<std::string, int64_t> fallback_stats() {

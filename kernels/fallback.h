@@ -16,6 +16,12 @@ namespace ocl {
 
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
+// The same for sparse and quantized tensors, which are copied to the CPU and back.
+void layout_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+// What precedes a call on the CPU: an error or a warning as OCL_FALLBACK says, and the statistics.
+void note_fallback(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+
 // Calls that fell back since the last reset: {"aten::foo": count}.
 std::map<std::string, int64_t> fallback_stats();
 void reset_fallback_stats();

@@ -168,8 +168,6 @@ OCL_STRUCTURED("tril.out", tril)
 
 OCL_STRUCTURED("triu.out", triu)
 (const Tensor& self, int64_t diagonal, const Tensor& out) { triangle(self, diagonal, out, true); }
-OCL_COMPLEX("tril.out");
-OCL_COMPLEX("triu.out");
 
 }  // namespace native
 }  // namespace ocl

@@ -39,6 +39,9 @@ OWN_MARK = re.compile(r'OCL_(STRUCTURED|NATIVE)\(\s*"([^"]+)",\s*(\w+)\)')
 # its name is replaced in the text.
 KEY = DispatchKey.XPU
 
+# Layouts of which PyTorch's implementations serve CPU and CUDA alike: all of those are registered.
+LAYOUTS = ["Sparse", "SparseCsr", "Quantized"]
+
 SHARDS = 4  # files of wrappers, to be compiled in parallel (CMakeLists.txt lists them)
 
 
@@ -182,25 +185,11 @@ def main(kernels, output):
     if unknown:
         sys.exit(f"kernels/: no operator of this torch is meant by {', '.join(unknown)}")
 
-    backend = BackendIndex(
-        dispatch_key=KEY, use_out_as_primary=True, external=False, device_guard=True, index=index
-    )
-
-    def generate(target, item):
-        register = dest.RegisterDispatchKey(
-            backend,
-            target,
-            SelectiveBuilder.get_nop_selector(),
-            rocm=False,
-            symint=True,
-            class_method_name=None,
-            skip_dispatcher_op_registration=False,
-        )
-        return "\n".join(register(item))
+    backend = make_backend(KEY, index)
 
     def generate_item(item):
-        registrations = generate(Target.REGISTRATION, item)
-        text = generate(Target.ANONYMOUS_DEFINITION, item)
+        registrations = generate(backend, Target.REGISTRATION, item)
+        text = generate(backend, Target.ANONYMOUS_DEFINITION, item)
         return add_guards(text, registrations, item, complex_entries), registrations
 
     helpers = "\n".join(dest.gen_registration_helpers(backend))
@@ -208,11 +197,58 @@ def main(kernels, output):
         part = items[shard::SHARDS]
         text = write_shard(part, [generate_item(item) for item in part], helpers)
         write_if_changed(output / f"register_ocl_{shard}.cpp", text)
+    for layout in LAYOUTS:
+        text = write_layout(layout, parsed)
+        write_if_changed(output / f"register_ocl_{layout.lower()}.cpp", text)
     (output / "native").mkdir(exist_ok=True)
     for stem, declared in declarations.items():
         write_if_changed(output / f"native/{stem}.h", declare(declared, backend))
     all_headers = "".join(f'#include "native/{stem}.h"\n' for stem in sorted(declarations))
     write_if_changed(output / "native_functions.h", f"#pragma once\n{all_headers}")
+
+
+def make_backend(key, index):
+    return BackendIndex(
+        dispatch_key=key, use_out_as_primary=True, external=False, device_guard=True, index=index
+    )
+
+
+def generate(backend, target, item):
+    register = dest.RegisterDispatchKey(
+        backend,
+        target,
+        SelectiveBuilder.get_nop_selector(),
+        rocm=False,
+        symint=True,
+        class_method_name=None,
+        skip_dispatcher_op_registration=False,
+    )
+    return "\n".join(register(item))
+
+
+def write_layout(layout, parsed):
+    """The wrappers of a layout for ocl: what its kernels for CPU and CUDA have in common."""
+    cpu = parsed.backend_indices[DispatchKey.parse(f"{layout}CPU")]
+    cuda = parsed.backend_indices[DispatchKey.parse(f"{layout}CUDA")]
+    key = DispatchKey.parse(f"{layout}PrivateUse1")
+    index, items = {}, []
+    for item in get_grouped_native_functions(parsed.native_functions):
+        for function in functions_of(item):
+            name = function.func.name
+            a, b = cpu.index.get(name), cuda.index.get(name)
+            if a and b and a.kernel == b.kernel:
+                index[name] = a
+                items.append(function)
+    backend = make_backend(key, index)
+    generated = [
+        (
+            generate(backend, Target.ANONYMOUS_DEFINITION, item),
+            generate(backend, Target.REGISTRATION, item),
+        )
+        for item in items
+    ]
+    helpers = "\n".join(dest.gen_registration_helpers(backend))
+    return write_shard(items, generated, helpers, key.name)
 
 
 def write_if_changed(path, text):
@@ -221,7 +257,7 @@ def write_if_changed(path, text):
         path.write_text(text)
 
 
-def write_shard(items, generated, helpers):
+def write_shard(items, generated, helpers, key="PrivateUse1"):
     names = sorted({f.root_name for item in items for f in functions_of(item)})
     includes = "\n".join(
         f"#include <ATen/ops/{name}_native.h>\n#include <ATen/ops/{name}_ops.h>" for name in names
@@ -245,7 +281,7 @@ namespace at {{
 namespace {{
 {helpers}
 {definitions}
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {{
+TORCH_LIBRARY_IMPL(aten, {key}, m) {{
 {registrations}
 }}
 }}  // namespace

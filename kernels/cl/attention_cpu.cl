@@ -1,0 +1,386 @@
+// Attention of the CPU family: a task computes NV vectors of queries (of keys, for the gradients of
+// keys and values), one in each lane, and goes over the other side in blocks of BLOCK rows. So both
+// products of a block have a number of a row times a vector as their step, as gemm_cpu.cl has, and
+// the softmax needs no sums over lanes.
+//   WIDTH, NV   lanes of a vector, vectors of a task
+//   MR          rows of a register tile; divides BLOCK
+//   BLOCK       rows of a block
+// Defines and Problem: attention.clh. Grid: (blocks of lanes, heads, batch).
+#include "attention.clh"
+
+#define V VEC(float)
+#define INT VEC(int)
+#define LANES (NV * WIDTH)
+#define ROUND_UP(n) (((n) + MR - 1) / MR * MR)
+#define FOR_VECTORS(j) _Pragma("unroll") for (int j = 0; j < NV; ++j)
+#define FOR_ROWS_OF_TILE(i) _Pragma("unroll") for (int i = 0; i < MR; ++i)
+
+#if WIDTH == 16
+#define NUMBERS (INT)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+#elif WIDTH == 8
+#define NUMBERS (INT)(0, 1, 2, 3, 4, 5, 6, 7)
+#else
+#define NUMBERS (INT)(0, 1, 2, 3)
+#endif
+
+// Rows of floats are used where they are, others converted to `copy` first.
+#ifdef COPY_ROWS
+#define ROWS const __local float *
+#define ROW_COPY __local float row_copy[BLOCK * D_MAX];
+#define TAKE_ROWS(rows, matrix, stride, count, size)      \
+  copy_rows(row_copy, matrix, stride, count, size);       \
+  rows = row_copy;                                        \
+  rows##_stride = size;
+
+static inline void copy_rows(__local float *copy, __global const MEM(DT) *matrix, const long stride,
+                             const int count, const int size) {
+  for (int row = 0; row < count; ++row, matrix += stride, copy += size) {
+    int i = 0;
+    for (; i + WIDTH <= size; i += WIDTH) VSTORE(LOADV(DT, matrix, i), copy, i);
+    for (; i < size; ++i) copy[i] = LOAD(DT, matrix, i);
+  }
+}
+#else
+#define ROWS __global const float *
+#define ROW_COPY
+#define TAKE_ROWS(rows, matrix, stride, count, size) \
+  rows = matrix;                                     \
+  rows##_stride = stride;
+#endif
+
+// panel[i][lane] = scale * element i of row number `lane`; 0 in lanes that do not exist.
+static inline void pack(__local V *panel, __global const MEM(DT) *matrix, const long stride,
+                        const int count, const int size, const float scale) {
+  __local float *lanes = (__local float *)panel;
+  for (int lane = 0; lane < count; ++lane, matrix += stride) {
+    int i = 0;
+    for (; i + WIDTH <= size; i += WIDTH) {
+      float some[WIDTH];
+      VSTORE(LOADV(DT, matrix, i) * scale, some, 0);
+      for (int l = 0; l < WIDTH; ++l) lanes[(size_t)(i + l) * LANES + lane] = some[l];
+    }
+    for (; i < size; ++i) lanes[(size_t)i * LANES + lane] = LOAD(DT, matrix, i) * scale;
+  }
+  for (int lane = count; lane < LANES; ++lane)
+    for (int i = 0; i < size; ++i) lanes[(size_t)i * LANES + lane] = 0;
+}
+
+// The reverse, each lane times its factor.
+static inline void unpack(__global MEM(DT) *matrix, const long stride, const int count,
+                          const int size, const __local V *panel, const V *factor) {
+  const __local float *lanes = (const __local float *)panel;
+  const float *factors = (const float *)factor;
+  for (int lane = 0; lane < count; ++lane, matrix += stride) {
+    int i = 0;
+    for (; i + WIDTH <= size; i += WIDTH) {
+      float some[WIDTH];
+      for (int l = 0; l < WIDTH; ++l) some[l] = lanes[(size_t)(i + l) * LANES + lane];
+      STOREV(DT, matrix, i, VLOAD(some, 0) * factors[lane]);
+    }
+    for (; i < size; ++i)
+      STORE(DT, matrix, i, lanes[(size_t)i * LANES + lane] * factors[lane]);
+  }
+}
+
+static inline void clear(__local V *panel, const int size) {
+  for (int i = 0; i < ROUND_UP(size) * NV; ++i) panel[i] = (V)(0.0f);
+}
+
+// tile[row][lane] = products of the rows with the columns of the panel.
+static inline void multiply(__local V *tile, ROWS rows, const long stride, const int count,
+                            const __local V *panel, const int size) {
+  for (int row = 0; row < count; row += MR) {
+    V sum[MR][NV];
+    ROWS start[MR];
+    FOR_ROWS_OF_TILE(i) {
+      start[i] = rows + min(row + i, count - 1) * stride;
+      FOR_VECTORS(j) sum[i][j] = (V)(0.0f);
+    }
+    for (size_t k = 0; k < size; ++k) {
+      FOR_ROWS_OF_TILE(i) {
+        const V factor = (V)(start[i][k]);
+        FOR_VECTORS(j) sum[i][j] = fma(factor, panel[k * NV + j], sum[i][j]);
+      }
+    }
+    FOR_ROWS_OF_TILE(i) FOR_VECTORS(j) tile[(row + i) * NV + j] = sum[i][j];
+  }
+}
+
+// sums[i][lane] = factor[lane] * sums[i][lane] + the rows' elements i, weighted by tile[row][lane].
+static inline void add_weighted(__local V *sums, const V *factor, ROWS rows, const long stride,
+                                const int count, const __local V *tile, const int size) {
+  for (int first = 0; first < size; first += MR) {
+    V sum[MR][NV];
+    FOR_ROWS_OF_TILE(i) FOR_VECTORS(j) sum[i][j] = sums[(first + i) * NV + j] * factor[j];
+    for (size_t row = 0; row < count; ++row) {
+      ROWS start = rows + row * stride;
+      FOR_ROWS_OF_TILE(i) {
+        const V element = (V)(start[size % MR ? min(first + i, size - 1) : first + i]);
+        FOR_VECTORS(j) sum[i][j] = fma(element, tile[row * NV + j], sum[i][j]);
+      }
+    }
+    FOR_ROWS_OF_TILE(i) FOR_VECTORS(j) sums[(first + i) * NV + j] = sum[i][j];
+  }
+}
+
+// `count` numbers `step` apart, `fill` behind them.
+#define LOAD_LANES(dt, value, p, step, count, fill)                               \
+  {                                                                               \
+    float some[WIDTH];                                                            \
+    for (int l = 0; l < WIDTH; ++l)                                               \
+      some[l] = l < (int)(count) ? LOAD(dt, p, l * (step)) : (fill);              \
+    value = VLOAD(some, 0);                                                       \
+  }
+
+#ifdef HAS_BIAS
+static inline V bias_of(__global const MEM(DT) *p, const long step, const int count) {
+  V value;
+  if (count <= 0) return (V)(0.0f);
+  if (step == 0) return (V)(LOAD(DT, p, 0));
+  if (step == 1 && count >= WIDTH) return LOADV(DT, p, 0);
+  LOAD_LANES(DT, value, p, step, count, 0.0f)
+  return value;
+}
+#define ADD_BIAS(score, query, key, step, count) \
+  score += bias_of(bias_matrix + (query) * BIAS_ROW + (key) * BIAS_COLUMN, step, count);
+#else
+#define ADD_BIAS(score, query, key, step, count)
+#endif
+
+#ifdef DROPOUT
+static inline V keep_factor(const WORD word, const ulong threshold, const float scale) {
+  // A threshold of 2^32 keeps all.
+  if (threshold >> 32) return (V)(scale);
+  return word < (WORD)((uint)threshold) ? (V)(scale) : (V)(0.0f);
+}
+#endif
+
+#ifdef KEYS_IN_LANES
+
+TASK __kernel void attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTENSOR(query),
+                                      CTENSOR(key), CTENSOR(value), BIAS_ARGUMENT CTENSOR(grad),
+                                      CTENSOR(log_sum), CTENSOR(delta), const Problem problem) {
+  __local V keys[D * NV], values[DV * NV];
+  __local V key_sums[ROUND_UP(D) * NV], value_sums[ROUND_UP(DV) * NV];
+  __local V weights[BLOCK * NV], slopes[BLOCK * NV];
+  ROW_COPY
+  const long batch = get_global_id(2), key_head = get_global_id(1);
+  const long first = get_global_id(0) * LANES;
+  const int lanes = (int)min((long)LANES, problem.keys - first);
+  pack(keys, MATRIX(KEY, key, batch, key_head) + first * ROW(KEY), ROW(KEY), lanes, D,
+       problem.scale);
+  pack(values, MATRIX(VALUE, value, batch, key_head) + first * ROW(VALUE), ROW(VALUE), lanes, DV,
+       1.0f);
+  clear(key_sums, D);
+  clear(value_sums, DV);
+  V ones[NV];
+  FOR_VECTORS(j) ones[j] = (V)(1.0f);
+
+  for (long head = key_head * problem.group; head < (key_head + 1) * problem.group; ++head) {
+    BIAS_MATRIX(batch, head)
+    const long row = (batch * problem.heads + head) * problem.queries;
+#ifdef CAUSAL
+    const long start = first;
+#else
+    const long start = 0;
+#endif
+    for (long q0 = start; q0 < problem.queries; q0 += BLOCK) {
+      const int count = (int)min((long)BLOCK, problem.queries - q0);
+      __global const MEM(DT) *query_rows = MATRIX(QUERY, query, batch, head) + q0 * ROW(QUERY);
+      __global const MEM(DT) *grad_rows = MATRIX(GRAD, grad, batch, head) + q0 * ROW(GRAD);
+      __global const float *log_sums = CPTR(float, log_sum) + row + q0;
+      __global const float *deltas = CPTR(float, delta) + row + q0;
+      ROWS rows;
+      long rows_stride;
+      TAKE_ROWS(rows, grad_rows, ROW(GRAD), count, DV)
+      multiply(slopes, rows, rows_stride, count, values, DV);
+      TAKE_ROWS(rows, query_rows, ROW(QUERY), count, D)
+      multiply(weights, rows, rows_stride, count, keys, D);
+      for (int r = 0; r < count; ++r) {
+        FOR_VECTORS(j) {
+          const INT number = (INT)((int)first + j * WIDTH) + NUMBERS;
+          V score = weights[r * NV + j];
+          ADD_BIAS(score, q0 + r, first + j * WIDTH, BIAS_COLUMN, lanes - j * WIDTH)
+          V weight = exp(score - log_sums[r]);
+#ifdef CAUSAL
+          weight = number > (INT)((int)q0 + r) ? (V)(0.0f) : weight;
+#endif
+          V slope = slopes[r * NV + j];
+#ifdef DROPOUT
+          const ulong counter = HEAD_COUNTER(batch, head) + (q0 + r) * COUNTERS_OF_ROW;
+          const Words words = philox(counter + CONVERT(ulong, number / 4), problem.seed);
+          const INT which = number & 3;
+          const WORD word = which < 2 ? (which == 0 ? words.w0 : words.w1)
+                                      : (which == 2 ? words.w2 : words.w3);
+          const V kept = keep_factor(word, problem.threshold, problem.keep_scale);
+          slope *= kept;
+          weights[r * NV + j] = weight * kept;
+#else
+          weights[r * NV + j] = weight;
+#endif
+          slopes[r * NV + j] = weight * (slope - deltas[r]);
+        }
+      }
+      add_weighted(key_sums, ones, rows, rows_stride, count, slopes, D);
+      TAKE_ROWS(rows, grad_rows, ROW(GRAD), count, DV)
+      add_weighted(value_sums, ones, rows, rows_stride, count, weights, DV);
+    }
+  }
+  unpack(OUT_MATRIX(GRAD_VALUE, grad_value, batch, key_head) + first * ROW(GRAD_VALUE),
+         ROW(GRAD_VALUE), lanes, DV, value_sums, ones);
+  FOR_VECTORS(j) ones[j] = (V)(problem.scale);
+  unpack(OUT_MATRIX(GRAD_KEY, grad_key, batch, key_head) + first * ROW(GRAD_KEY), ROW(GRAD_KEY),
+         lanes, D, key_sums, ones);
+}
+
+#else
+
+#ifdef CAUSAL
+#define LAST_KEY min(problem.keys, first + LANES)
+#define HIDE_LATER(score, number, hidden) score = (number) < (INT)(key) ? (V)(hidden) : score;
+#else
+#define LAST_KEY problem.keys
+#define HIDE_LATER(score, number, hidden)
+#endif
+
+#define QUERY_BLOCK                                                                          \
+  const long batch = get_global_id(2), head = get_global_id(1), key_head = head / problem.group; \
+  const long first = get_global_id(0) * LANES;                                               \
+  const int lanes = (int)min((long)LANES, problem.queries - first);                          \
+  const long row = (batch * problem.heads + head) * problem.queries + first;                 \
+  BIAS_MATRIX(batch, head)                                                                   \
+  pack(queries, MATRIX(QUERY, query, batch, head) + first * ROW(QUERY), ROW(QUERY), lanes, D, \
+       problem.scale);
+
+#ifdef DROPOUT
+// For each four keys of a block and each vector of queries: `kept` for each of the keys in turn.
+#define FOR_FOUR_KEYS(r) for (int r = 0; r < count; r += 4)
+#define DRAW_WORDS(j)                                                                        \
+  const ulong counter = HEAD_COUNTER(batch, head) + (first + (j) * WIDTH) * COUNTERS_OF_ROW + \
+                        (k0 + r) / 4;                                                        \
+  const Words words =                                                                        \
+      philox(counter + CONVERT(ulong, NUMBERS) * (ulong)COUNTERS_OF_ROW, problem.seed);      \
+  const WORD word[4] = {words.w0, words.w1, words.w2, words.w3};
+#endif
+
+TASK __kernel void attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query), CTENSOR(key),
+                                     CTENSOR(value), BIAS_ARGUMENT const Problem problem) {
+  __local V queries[D * NV], sums[ROUND_UP(DV) * NV], tile[BLOCK * NV];
+  ROW_COPY
+  QUERY_BLOCK
+  clear(sums, DV);
+  V top[NV], total[NV], factor[NV];
+  FOR_VECTORS(j) {
+    top[j] = (V)(-INFINITY);
+    total[j] = (V)(0.0f);
+  }
+  const long last = LAST_KEY;
+  for (long k0 = 0; k0 < last; k0 += BLOCK) {
+    const int count = (int)min((long)BLOCK, last - k0);
+    ROWS rows;
+    long rows_stride;
+    TAKE_ROWS(rows, MATRIX(KEY, key, batch, key_head) + k0 * ROW(KEY), ROW(KEY), count, D)
+    multiply(tile, rows, rows_stride, count, queries, D);
+    V peak[NV];
+    FOR_VECTORS(j) peak[j] = top[j];
+    for (int r = 0; r < count; ++r) {
+      const int key = (int)k0 + r;
+      FOR_VECTORS(j) {
+        V score = tile[r * NV + j];
+        ADD_BIAS(score, first + j * WIDTH, key, BIAS_ROW, lanes - j * WIDTH)
+        HIDE_LATER(score, (INT)((int)first + j * WIDTH) + NUMBERS, -INFINITY)
+#if defined(HAS_BIAS) || defined(CAUSAL)
+        tile[r * NV + j] = score;
+#endif
+        peak[j] = score > peak[j] ? score : peak[j];  // a NaN is left to the sum
+      }
+    }
+    V base[NV];
+    FOR_VECTORS(j) {
+      base[j] = peak[j] == (V)(-INFINITY) ? (V)(0.0f) : peak[j];
+      factor[j] = exp(top[j] - base[j]);
+      total[j] *= factor[j];
+      top[j] = peak[j];
+    }
+    for (int r = 0; r < count; ++r) {
+      FOR_VECTORS(j) {
+        const V weight = exp(tile[r * NV + j] - base[j]);
+        total[j] += weight;
+        tile[r * NV + j] = weight;
+      }
+    }
+#ifdef DROPOUT
+    FOR_FOUR_KEYS(r) {
+      FOR_VECTORS(j) {
+        DRAW_WORDS(j)
+        for (int i = 0; i < min(4, count - r); ++i)
+          tile[(r + i) * NV + j] *= keep_factor(word[i], problem.threshold, problem.keep_scale);
+      }
+    }
+#endif
+    TAKE_ROWS(rows, MATRIX(VALUE, value, batch, key_head) + k0 * ROW(VALUE), ROW(VALUE), count, DV)
+    add_weighted(sums, factor, rows, rows_stride, count, tile, DV);
+  }
+  V logs[NV];
+  FOR_VECTORS(j) {
+    // A query that sees no key: zeros, and weights of zero in the backward.
+    const INT empty = total[j] == (V)(0.0f);
+    logs[j] = empty ? (V)(INFINITY) : top[j] + log(total[j]);
+    factor[j] = empty ? (V)(0.0f) : 1.0f / total[j];
+  }
+  unpack(OUT_MATRIX(OUT, out, batch, head) + first * ROW(OUT), ROW(OUT), lanes, DV, sums, factor);
+  for (int lane = 0; lane < lanes; ++lane)
+    PTR(float, log_sum)[row + lane] = ((const float *)logs)[lane];
+}
+
+TASK __kernel void attention_grad_query(TENSOR(grad_query), CTENSOR(query), CTENSOR(key),
+                                        CTENSOR(value), BIAS_ARGUMENT CTENSOR(grad),
+                                        CTENSOR(log_sum), CTENSOR(delta), const Problem problem) {
+  __local V queries[D * NV], grads[DV * NV], sums[ROUND_UP(D) * NV];
+  __local V slopes[BLOCK * NV], tile[BLOCK * NV];
+  ROW_COPY
+  QUERY_BLOCK
+  pack(grads, MATRIX(GRAD, grad, batch, head) + first * ROW(GRAD), ROW(GRAD), lanes, DV, 1.0f);
+  clear(sums, D);
+  V ones[NV], logs[NV], deltas[NV];
+  FOR_VECTORS(j) {
+    ones[j] = (V)(1.0f);
+    LOAD_LANES(f32, logs[j], CPTR(float, log_sum) + row + j * WIDTH, 1, lanes - j * WIDTH, INFINITY)
+    LOAD_LANES(f32, deltas[j], CPTR(float, delta) + row + j * WIDTH, 1, lanes - j * WIDTH, 0.0f)
+  }
+  const long last = LAST_KEY;
+  for (long k0 = 0; k0 < last; k0 += BLOCK) {
+    const int count = (int)min((long)BLOCK, last - k0);
+    ROWS rows;
+    long rows_stride;
+    TAKE_ROWS(rows, MATRIX(VALUE, value, batch, key_head) + k0 * ROW(VALUE), ROW(VALUE), count, DV)
+    multiply(slopes, rows, rows_stride, count, grads, DV);
+    TAKE_ROWS(rows, MATRIX(KEY, key, batch, key_head) + k0 * ROW(KEY), ROW(KEY), count, D)
+    multiply(tile, rows, rows_stride, count, queries, D);
+#ifdef DROPOUT
+    FOR_FOUR_KEYS(r) {
+      FOR_VECTORS(j) {
+        DRAW_WORDS(j)
+        for (int i = 0; i < min(4, count - r); ++i)
+          slopes[(r + i) * NV + j] *= keep_factor(word[i], problem.threshold, problem.keep_scale);
+      }
+    }
+#endif
+    for (int r = 0; r < count; ++r) {
+      const int key = (int)k0 + r;
+      FOR_VECTORS(j) {
+        V score = tile[r * NV + j];
+        ADD_BIAS(score, first + j * WIDTH, key, BIAS_ROW, lanes - j * WIDTH)
+        V weight = exp(score - logs[j]);
+        HIDE_LATER(weight, (INT)((int)first + j * WIDTH) + NUMBERS, 0.0f)
+        tile[r * NV + j] = weight * (slopes[r * NV + j] - deltas[j]);
+      }
+    }
+    add_weighted(sums, ones, rows, rows_stride, count, tile, D);
+  }
+  FOR_VECTORS(j) ones[j] = (V)(problem.scale);
+  unpack(OUT_MATRIX(GRAD_QUERY, grad_query, batch, head) + first * ROW(GRAD_QUERY), ROW(GRAD_QUERY),
+         lanes, D, sums, ones);
+}
+
+#endif

@@ -1,0 +1,93 @@
+// The fallback for sparse and quantized tensors: their parts are in several tensors, so they are
+// copied instead of mapped.
+#include <torch/library.h>
+
+#include "kernels/fallback.h"
+
+namespace ocl {
+namespace {
+
+bool on_ocl(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.device().is_privateuseone();
+}
+
+// Calls `body` with each tensor of a value, and puts what it returns in its place.
+template <typename Body>
+c10::IValue replace_tensors(const c10::IValue& value, Body&& body) {
+  if (value.isTensor()) return body(value.toTensor());
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& each : value.toTensorVector()) list.push_back(body(each));
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const std::optional<at::Tensor>& each : value.toOptionalTensorVector()) {
+      list.push_back(each ? std::optional(body(*each)) : std::nullopt);
+    }
+    return list;
+  }
+  return value;
+}
+
+struct Pair {
+  at::Tensor ocl, cpu;
+};
+
+void write_back(const Pair& pair) {
+  if (pair.ocl.layout() == c10::kStrided && !pair.ocl.is_quantized() &&
+      pair.ocl.sizes() != pair.cpu.sizes()) {
+    pair.ocl.resize_(pair.cpu.sizes());
+  }
+  pair.ocl.copy_(pair.cpu);
+}
+
+}  // namespace
+
+void layout_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  note_fallback(op, *stack);
+  const c10::FunctionSchema& schema = op.schema();
+  const size_t count = schema.arguments().size(), begin = stack->size() - count;
+  std::optional<c10::Device> device;
+  std::vector<Pair> written;
+  for (size_t i = 0; i < count; ++i) {
+    c10::IValue& value = (*stack)[begin + i];
+    const c10::AliasInfo* alias = schema.arguments()[i].alias_info();
+    value = replace_tensors(value, [&](const at::Tensor& tensor) {
+      if (!on_ocl(tensor)) return tensor;
+      device = tensor.device();
+      const at::Tensor copy = tensor.cpu();
+      if (alias && alias->isWrite()) written.push_back({tensor, copy});
+      return copy;
+    });
+    if (value.isDevice() && value.toDevice().is_privateuseone()) {
+      device = value.toDevice();
+      value = c10::Device(at::kCPU);
+    }
+  }
+  op.callBoxed(stack);
+  for (const Pair& pair : written) write_back(pair);
+  for (size_t i = stack->size() - schema.returns().size(); i < stack->size(); ++i) {
+    (*stack)[i] = replace_tensors((*stack)[i], [&](const at::Tensor& result) {
+      for (const Pair& pair : written) {
+        if (pair.cpu.is_same(result)) return pair.ocl;
+      }
+      return result.defined() && device ? result.to(*device) : result;
+    });
+  }
+}
+
+namespace {
+
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&layout_fallback>());
+}
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&layout_fallback>());
+}
+TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&layout_fallback>());
+}
+
+}  // namespace
+}  // namespace ocl

@@ -1,0 +1,273 @@
+"""scaled_dot_product_attention, its gradients, and nn.MultiheadAttention against the CPU."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention as attention
+
+TOLERANCE = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2, torch.float64: 1e-12}
+HALVES = [torch.float16, torch.bfloat16]
+
+
+def shapes(batch=2, heads=3, queries=20, keys=37, size=16, value_size=None, key_heads=None):
+    key_heads = key_heads or heads
+    return (
+        (batch, heads, queries, size),
+        (batch, key_heads, keys, size),
+        (batch, key_heads, keys, value_size or size),
+    )
+
+
+def tensors(sizes, dtype=torch.float32):
+    return [torch.randn(size).to(dtype) for size in sizes]
+
+
+def results(operands, where, mask=None, **options):
+    """-> output and the gradients of query, key and value, on the CPU"""
+    leaves = [t.detach().to(where).requires_grad_() for t in operands]
+    out = attention(*leaves, attn_mask=None if mask is None else mask.to(where), **options)
+    torch.manual_seed(5)
+    out.backward(torch.randn(out.shape).to(out.dtype).to(where))
+    return [out.detach().cpu(), *(leaf.grad.cpu() for leaf in leaves)]
+
+
+def compare(device, operands, mask=None, fused=True, **options):
+    """Against the CPU's composition of operators in float32 or more."""
+    dtype = operands[0].dtype
+    wide = torch.promote_types(dtype, torch.float32)
+    wide_mask = mask.to(wide) if mask is not None and mask.dtype == dtype else mask
+    with sdpa_kernel(SDPBackend.MATH):
+        expected = results([t.to(wide) for t in operands], "cpu", wide_mask, **options)
+    if fused:
+        with sdpa_kernel(SDPBackend.OVERRIDEABLE):
+            actual = results(operands, device, mask, **options)
+    else:
+        actual = results(operands, device, mask, **options)
+    for left, right, operand in zip(actual, expected, [operands[0], *operands], strict=True):
+        assert left.dtype == operand.dtype
+        # The gradients sum over all queries or keys.
+        tolerance = TOLERANCE[dtype] * (1 if left is actual[0] else 3)
+        torch.testing.assert_close(left.to(wide), right, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_values_and_gradients(device, is_causal):
+    compare(device, tensors(shapes()), is_causal=is_causal)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_halves(device, dtype, is_causal):
+    compare(device, tensors(shapes(), dtype), is_causal=is_causal)
+
+
+@pytest.mark.parametrize("size, value_size", [(1, 1), (5, 5), (64, 64), (24, 40), (128, 128)])
+def test_sizes_of_heads(device, size, value_size):
+    compare(device, tensors(shapes(1, 2, 33, 70, size, value_size)))
+
+
+def test_largest_heads(device):
+    compare(device, tensors(shapes(1, 1, 40, 70, 256)), is_causal=True)
+
+
+def test_larger_heads_are_composed(device):
+    operands = tensors(shapes(1, 1, 4, 5, 257))
+    compare(device, operands, fused=False)
+    with sdpa_kernel(SDPBackend.OVERRIDEABLE), pytest.raises(RuntimeError, match="viable backend"):
+        attention(*(t.to(device) for t in operands))
+
+
+@pytest.mark.parametrize("queries, keys", [(1, 1), (1, 200), (200, 1), (130, 66), (16, 64)])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_lengths(device, queries, keys, is_causal):
+    compare(device, tensors(shapes(1, 2, queries, keys)), is_causal=is_causal)
+
+
+@pytest.mark.parametrize("shape", [(20, 37), (2, 3, 20, 37), (2, 1, 1, 37), (1, 3, 20, 1), (37,)])
+def test_masks(device, shape):
+    operands = tensors(shapes())
+    compare(device, operands, torch.randn(shape))
+    seen = torch.rand(shape) < 0.7
+    compare(device, operands, seen)
+
+
+@pytest.mark.sample
+def test_queries_that_see_no_key(device):
+    seen = torch.ones(20, 37, dtype=torch.bool).tril(-2)
+    compare(device, tensors(shapes(1, 1)), seen)
+
+
+def test_half_masks(device):
+    compare(device, tensors(shapes(), torch.float16), torch.randn(2, 3, 20, 37).half())
+
+
+def test_strided_mask(device):
+    compare(device, tensors(shapes()), torch.randn(37, 20).t())
+
+
+def test_gradient_of_the_mask(device):
+    operands, mask = tensors(shapes()), torch.randn(20, 37)
+    grads = []
+    for where in ("cpu", device):
+        leaf = mask.to(where).requires_grad_()
+        attention(*(t.to(where) for t in operands), attn_mask=leaf).square().sum().backward()
+        grads.append(leaf.grad.cpu())
+    torch.testing.assert_close(grads[1], grads[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("key_heads", [1, 2])
+def test_heads_in_groups(device, key_heads):
+    compare(device, tensors(shapes(2, 4, 20, 37, key_heads=key_heads)), enable_gqa=True)
+
+
+def test_scale(device):
+    compare(device, tensors(shapes()), scale=0.7)
+    compare(device, tensors(shapes()), scale=-0.7)
+
+
+def test_strides(device):
+    batch_first = [torch.randn(s[0], s[2], s[1], s[3]).transpose(1, 2) for s in shapes()]
+    compare(device, batch_first)
+    last_dim_apart = [torch.randn(s[0], s[1], s[3], s[2]).transpose(2, 3) for s in shapes()]
+    compare(device, last_dim_apart)
+    expanded = [torch.randn(1, 1, *s[2:]).expand(s) for s in shapes()]
+    compare(device, expanded)
+
+
+@pytest.mark.sample
+def test_order_of_memory(device):
+    query = torch.randn(2, 20, 3, 16, device=device).transpose(1, 2)
+    key, value = (torch.randn(2, 37, 3, 16, device=device).transpose(1, 2) for _ in range(2))
+    assert attention(query, key, value).stride() == query.stride()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64])
+def test_double_is_composed(device, dtype):
+    if not torch.ocl.get_device_properties(device).has_fp64:
+        pytest.skip("the device has no float64")
+    compare(device, tensors(shapes(), dtype), fused=False)
+
+
+@pytest.mark.parametrize("sizes", [(2, 5, 4), (5, 4), (2, 2, 3, 5, 4)])
+def test_other_ranks_are_composed(device, sizes):
+    compare(device, tensors([sizes] * 3), fused=False)
+
+
+def test_special_values(device):
+    query, key, value = tensors(shapes(1, 1))
+    query[0, 0, 3, 2] = float("nan")
+    value[0, 0, 5, 1] = float("inf")
+    actual = attention(query.to(device), key.to(device), value.to(device))
+    torch.testing.assert_close(
+        actual.cpu(), attention(query, key, value), equal_nan=True, rtol=1e-4, atol=1e-5
+    )
+
+
+def dropped(device, size, p, **options):
+    """The weights that attention used: with an identity for the values."""
+    query, key = (torch.randn(1, 2, size, 16, device=device) for _ in range(2))
+    value = torch.eye(size, device=device).expand(1, 2, size, size)
+    return query, key, attention(query, key, value, dropout_p=p, **options)
+
+
+@pytest.mark.sample
+def test_dropout(device):
+    size, p = 70, 0.25
+    torch.manual_seed(3)
+    query, key, weights = dropped(device, size, p)
+    _, _, other = dropped(device, size, p)
+    plain = torch.softmax(query @ key.mT / 4, -1)
+    kept = weights != 0
+    assert abs(kept.float().mean().item() - (1 - p)) < 0.02
+    torch.testing.assert_close(weights, plain / (1 - p) * kept)
+    assert (kept != (other != 0)).any()
+    torch.manual_seed(3)
+    torch.testing.assert_close(dropped(device, size, p)[2], weights)
+
+
+def test_all_dropped(device):
+    _, _, weights = dropped(device, 20, 1.0)
+    assert (weights == 0).all()
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_gradients_of_dropout(device, is_causal):
+    """The backward draws the weights that the forward drew."""
+    size, p = 70, 0.5
+    leaves = [torch.randn(1, 2, size, 16, device=device, requires_grad=True) for _ in range(3)]
+    grad = torch.randn(1, 2, size, 16, device=device)
+    torch.manual_seed(3)
+    attention(*leaves, dropout_p=p, is_causal=is_causal).backward(grad)
+    grads = [leaf.grad for leaf in leaves]
+
+    torch.manual_seed(3)
+    value = torch.eye(size, device=device).expand(1, 2, size, size)
+    kept = (attention(*(t.detach() for t in leaves[:2]), value, dropout_p=p) != 0).float() / (1 - p)
+    again = [leaf.detach().clone().requires_grad_() for leaf in leaves]
+    scores = again[0] @ again[1].mT / 4
+    if is_causal:
+        later = torch.ones(size, size, device=device, dtype=torch.bool).triu(1)
+        scores = scores.masked_fill(later, float("-inf"))
+    (torch.softmax(scores, -1) * kept @ again[2]).backward(grad)
+    for left, right in zip(grads, again, strict=True):
+        torch.testing.assert_close(left, right.grad, rtol=1e-4, atol=1e-4)
+
+
+def test_no_matrix_of_scores_is_made(device):
+    length = 4096
+    query, key, value = (torch.randn(1, 1, length, 8, device=device) for _ in range(3))
+    query.requires_grad_()
+    torch.ocl.reset_peak_memory_stats(device)
+    before = torch.ocl.memory_allocated(device)
+    attention(query, key, value).sum().backward()
+    assert torch.ocl.max_memory_allocated(device) - before < length * length
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+@pytest.mark.parametrize("training", [False, True])
+def test_multihead_attention(device, need_weights, training):
+    module = nn.MultiheadAttention(32, 4, batch_first=True).train(training)
+    x = torch.randn(2, 7, 32)
+    padding = torch.zeros(2, 7, dtype=torch.bool)
+    padding[1, 5:] = True
+    expected = module(x, x, x, key_padding_mask=padding, need_weights=need_weights)
+    actual = module.to(device)(
+        *[x.to(device)] * 3, key_padding_mask=padding.to(device), need_weights=need_weights
+    )
+    torch.testing.assert_close(actual[0].cpu(), expected[0], rtol=1e-4, atol=1e-5)
+    if need_weights:
+        torch.testing.assert_close(actual[1].cpu(), expected[1], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_encoder_without_gradients(device, norm_first, activation, masked):
+    layer = nn.TransformerEncoderLayer(
+        32, 4, 64, batch_first=True, norm_first=norm_first, activation=activation
+    ).eval()
+    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    x = torch.randn(2, 7, 32)
+    padding = torch.zeros(2, 7, dtype=torch.bool)
+    padding[1, 5:] = True
+    options = {"src_key_padding_mask": padding} if masked else {}
+    with torch.no_grad():
+        expected = encoder(x, **options)
+        encoder.to(device)
+        actual = encoder(x.to(device), **{k: v.to(device) for k, v in options.items()})
+    torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_traced(device):
+    """The choice is also made for tensors without memory."""
+    query, key, value = (torch.randn(1, 2, 9, 16, device=device) for _ in range(3))
+    compiled = torch.compile(attention, fullgraph=True)
+    torch.testing.assert_close(compiled(query, key, value), attention(query, key, value))
+
+
+def test_vmap(device):
+    batches = [torch.randn(3, 1, 2, 9, 16, device=device) for _ in range(3)]
+    expected = torch.stack([attention(*(t[i] for t in batches)) for i in range(3)])
+    torch.testing.assert_close(torch.vmap(attention)(*batches), expected, rtol=1e-4, atol=1e-5)

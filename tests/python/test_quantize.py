@@ -1,0 +1,213 @@
+"""Fake quantization, quantized tensors, and products with weights of few bits, against the CPU."""
+
+import pytest
+import torch
+
+DTYPES = [torch.float32, torch.float16, torch.bfloat16]
+
+
+def both(device, function, *tensors, grad=True):
+    """-> [result, gradients ...] of the CPU and of the device"""
+    results = []
+    for where in ("cpu", device):
+        leaves = [t.to(where).requires_grad_(grad and t.is_floating_point()) for t in tensors]
+        out = function(*leaves)
+        result = [out.detach().cpu()]
+        if grad:
+            out.backward(torch.ones_like(out) * 0.5)
+            result += [t.grad.cpu() for t in leaves if t.grad is not None]
+        results.append(result)
+    return results
+
+
+def compare(device, function, *tensors, grad=True, **tolerance):
+    expected, actual = both(device, function, *tensors, grad=grad)
+    for left, right in zip(actual, expected, strict=True):
+        torch.testing.assert_close(left, right, **tolerance)
+
+
+@pytest.mark.sample
+def test_fake_quantize_per_tensor(device):
+    x = torch.randn(3, 50) * 20
+    compare(device, lambda t: torch.fake_quantize_per_tensor_affine(t, 0.25, 3, 0, 100), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_fake_quantize_halves(device, dtype):
+    if dtype == torch.bfloat16:
+        pytest.skip("the CPU has no bfloat16 here")
+    x = (torch.randn(3, 50) * 20).to(dtype)
+    compare(device, lambda t: torch.fake_quantize_per_tensor_affine(t, 0.25, 3, 0, 100), x)
+
+
+def test_fake_quantize_special_values(device):
+    x = torch.tensor([float("nan"), float("-inf"), -1e30, 1e30, 0.0])
+    compare(device, lambda t: torch.fake_quantize_per_tensor_affine(t, 0.5, 3, 0, 100), x)
+
+
+def test_fake_quantize_parameters_as_tensors(device):
+    x, scale, zero = torch.randn(3, 50) * 20, torch.tensor(0.25), torch.tensor(3, dtype=torch.int32)
+    compare(
+        device,
+        lambda t, z: torch.fake_quantize_per_tensor_affine(t, scale.to(t.device), z, 0, 100),
+        x,
+        zero,
+    )
+
+
+@pytest.mark.parametrize("zero", [torch.int32, torch.float32])
+def test_fake_quantize_per_channel(device, zero):
+    x, scale = torch.randn(3, 5, 7) * 20, torch.rand(5) + 0.1
+    zero_points = torch.tensor([0, 1, 2, 3, 4]).to(zero)
+
+    def run(t):
+        where = t.device
+        return torch.fake_quantize_per_channel_affine(
+            t, scale.to(where), zero_points.to(where), 1, 0, 100
+        )
+
+    compare(device, run, x)
+
+
+def test_learnable_per_tensor(device):
+    compare(
+        device,
+        lambda x, s, z: torch._fake_quantize_learnable_per_tensor_affine(x, s, z, 0, 100, 0.3),
+        torch.randn(3, 50) * 20,
+        torch.tensor([0.25]),
+        torch.tensor([3.0]),
+        rtol=1e-4,
+        atol=1e-4,
+    )
+
+
+def test_learnable_per_channel(device):
+    compare(
+        device,
+        lambda x, s, z: torch._fake_quantize_learnable_per_channel_affine(x, s, z, 1, 0, 100, 0.3),
+        torch.randn(3, 5, 7) * 20,
+        torch.rand(5) + 0.1,
+        torch.tensor([0.0, 1, 2, 3, 4]),
+        rtol=1e-4,
+        atol=1e-4,
+    )
+
+
+@pytest.mark.parametrize("per_row", [False, True])
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_observer(device, per_row, symmetric):
+    batches = [torch.randn(6, 9) for _ in range(3)]
+    states = []
+    for where in ("cpu", device):
+        size = 0 if per_row else 1
+        low = torch.full((size,), float("inf"), device=where)
+        high = torch.full((size,), float("-inf"), device=where)
+        scale = torch.ones(size, device=where)
+        zero = torch.zeros(size, dtype=torch.int32, device=where)
+        on = torch.ones(1, dtype=torch.int64, device=where)
+        for batch in batches:
+            out = torch.fused_moving_avg_obs_fake_quant(
+                batch.to(where), on, on, low, high, scale, zero, 0.01, -128, 127, 0, per_row,
+                symmetric,
+            )  # fmt: skip
+        states.append([t.cpu() for t in (out, low, high, scale, zero)])
+    for left, right in zip(states[1], states[0], strict=True):
+        torch.testing.assert_close(left, right)
+
+
+def test_quantization_aware_module(device):
+    module = torch.ao.quantization.FakeQuantize.with_args(
+        observer=torch.ao.quantization.MovingAverageMinMaxObserver
+    )
+    x = torch.randn(4, 9)
+    expected = module()(x)
+    torch.testing.assert_close(module().to(device)(x.to(device)).cpu(), expected)
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("dtype", [torch.qint8, torch.quint8, torch.qint32])
+def test_quantize_per_tensor(device, dtype):
+    x = torch.randn(4, 33) * 5
+    expected = torch.quantize_per_tensor(x, 0.25, 3, dtype)
+    actual = torch.quantize_per_tensor(x.to(device), 0.25, 3, dtype)
+    assert actual.device.type == "ocl"
+    assert actual.dtype == dtype
+    assert actual.q_scale() == 0.25
+    assert actual.q_zero_point() == 3
+    assert torch.equal(actual.int_repr().cpu(), expected.int_repr())
+    torch.testing.assert_close(actual.dequantize().cpu(), expected.dequantize())
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_quantize_per_channel(device, axis):
+    if not torch.ocl.get_device_properties(device).has_fp64:
+        pytest.skip("the scales of channels are float64")
+    x = torch.randn(4, 4) * 5
+    scales, zeros = torch.tensor([0.25, 0.5, 0.125, 1]), torch.tensor([0, 1, 2, 3])
+    expected = torch.quantize_per_channel(x, scales, zeros, axis, torch.qint8)
+    actual = torch.quantize_per_channel(
+        x.to(device), scales.to(device), zeros.to(device), axis, torch.qint8
+    )
+    assert torch.equal(actual.int_repr().cpu(), expected.int_repr())
+    assert actual.q_per_channel_axis() == axis
+    torch.testing.assert_close(actual.dequantize().cpu(), expected.dequantize())
+
+
+def test_copies_of_quantized_tensors(device):
+    x = torch.quantize_per_tensor(torch.randn(4, 33) * 5, 0.25, 3, torch.quint8)
+    there = x.to(device)
+    assert torch.equal(there.int_repr().cpu(), x.int_repr())
+    back = there.cpu()
+    assert back.q_scale() == 0.25
+    assert torch.equal(back.int_repr(), x.int_repr())
+    assert torch.equal(there.clone()[1:, ::2].dequantize().cpu(), x[1:, ::2].dequantize())
+
+
+@pytest.mark.fallback_allowed
+def test_other_operators_of_quantized_tensors(device):
+    x = torch.quantize_per_tensor(torch.randn(4, 33), 0.25, 3, torch.quint8)
+    actual = torch.relu(x.to(device))
+    assert actual.device.type == "ocl"
+    assert torch.equal(actual.int_repr().cpu(), torch.relu(x).int_repr())
+
+
+@pytest.mark.sample
+def test_int_mm(device):
+    a, b = (torch.randint(-128, 128, (20, 30), dtype=torch.int8) for _ in range(2))
+    actual = torch._int_mm(a.to(device), b.t().to(device))
+    assert torch.equal(actual.cpu(), a.int() @ b.int().t())
+    with pytest.raises(RuntimeError, match="int8"):
+        torch._int_mm(a.int().to(device), b.t().to(device))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_weight_int8pack_mm(device, dtype):
+    x = torch.randn(5, 64).to(dtype)
+    weight, scales = torch.randint(-128, 128, (48, 64), dtype=torch.int8), torch.rand(48).to(dtype)
+    actual = torch._weight_int8pack_mm(x.to(device), weight.to(device), scales.to(device))
+    expected = x.float() @ (weight.float() * scales.float()[:, None]).t()
+    assert actual.dtype == dtype
+    tolerance = 1e-4 if dtype == torch.float32 else 2e-2
+    torch.testing.assert_close(
+        actual.cpu().float(), expected, rtol=tolerance, atol=tolerance * expected.abs().max().item()
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_weight_int4pack_mm(device, dtype):
+    rows, width, group = 16, 128, 32
+    numbers = torch.randint(0, 16, (rows, width), dtype=torch.uint8)
+    packed = torch._convert_weight_to_int4pack(
+        (numbers[:, ::2] << 4 | numbers[:, 1::2]).to(device), 2
+    )
+    assert packed.dtype == torch.int32
+    assert packed.shape == (rows // 8, width // 32, 32, 1)
+    parameters = torch.rand(width // group, rows, 2).to(dtype)
+    x = torch.randn(5, width).to(dtype)
+    actual = torch._weight_int4pack_mm(x.to(device), packed, group, parameters.to(device))
+    scale, zero = parameters.float().repeat_interleave(group, 0).permute(2, 1, 0)
+    expected = x.float() @ ((numbers.float() - 8) * scale + zero).t()
+    tolerance = 1e-4 if dtype == torch.float32 else 2e-2
+    torch.testing.assert_close(
+        actual.cpu().float(), expected, rtol=tolerance, atol=tolerance * expected.abs().max().item()
+    )

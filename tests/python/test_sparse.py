@@ -1,0 +1,201 @@
+"""Sparse tensors against the CPU."""
+
+import pytest
+import torch
+
+FLOATS = [torch.float32, torch.float16, torch.bfloat16]
+
+
+def random_sparse(shape=(7, 9), dtype=torch.float32, share=0.3):
+    return torch.randn(shape).mul(torch.rand(shape) < share).to(dtype)
+
+
+def doubled():
+    """A COO tensor with entries that occur twice."""
+    indices = torch.tensor([[3, 0, 3, 1, 0], [2, 1, 2, 0, 1]])
+    return torch.sparse_coo_tensor(indices, torch.arange(1.0, 6), (5, 4))
+
+
+@pytest.mark.sample
+def test_coo(device):
+    expected = doubled()
+    indices, values = expected._indices().to(device), expected._values().to(device)
+    actual = torch.sparse_coo_tensor(indices, values, (5, 4))
+    assert actual.device.type == "ocl"
+    assert actual.layout == torch.sparse_coo
+    assert not actual.is_coalesced()
+    assert actual._nnz() == 5
+    torch.testing.assert_close(actual.to_dense().cpu(), expected.to_dense())
+    merged = actual.coalesce()
+    assert merged.is_coalesced()
+    assert torch.equal(merged.indices().cpu(), expected.coalesce().indices())
+    torch.testing.assert_close(merged.values().cpu(), expected.coalesce().values())
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.bool])
+@pytest.mark.parametrize("shape, sparse_dim", [((7, 9), 2), ((3, 4, 5), 2), ((6,), 1)])
+def test_to_sparse_and_back(device, dtype, shape, sparse_dim):
+    dense = random_sparse(shape).mul(3).to(dtype)
+    actual = dense.to(device).to_sparse(sparse_dim)
+    expected = dense.to_sparse(sparse_dim)
+    assert torch.equal(actual.indices().cpu(), expected.indices())
+    assert torch.equal(actual.to_dense().cpu(), dense)
+    assert torch.equal(actual.cpu().to_dense(), dense)
+    assert torch.equal(expected.to(device).to_dense().cpu(), dense)
+
+
+def test_coalesce_rows(device):
+    indices, values = torch.tensor([[3, 0, 3, 3]]), torch.randn(4, 5)
+    expected = torch.sparse_coo_tensor(indices, values, (4, 5)).coalesce()
+    actual = torch.sparse_coo_tensor(indices.to(device), values.to(device), (4, 5)).coalesce()
+    torch.testing.assert_close(actual.values().cpu(), expected.values())
+
+
+def test_empty(device):
+    actual = torch.sparse_coo_tensor(size=(3, 4), device=device)
+    assert actual._nnz() == 0
+    assert torch.equal(actual.to_dense().cpu(), torch.zeros(3, 4))
+    assert torch.equal(torch.mm(actual, torch.ones(4, 2, device=device)).cpu(), torch.zeros(3, 2))
+
+
+def test_print(device):
+    assert "layout=torch.sparse_coo" in repr(doubled().to(device))
+
+
+@pytest.mark.sample
+def test_csr(device):
+    dense = random_sparse()
+    actual, expected = dense.to(device).to_sparse_csr(), dense.to_sparse_csr()
+    assert actual.layout == torch.sparse_csr
+    assert torch.equal(actual.crow_indices().cpu(), expected.crow_indices())
+    assert torch.equal(actual.col_indices().cpu(), expected.col_indices())
+    assert torch.equal(actual.to_dense().cpu(), dense)
+    again = torch.sparse_csr_tensor(
+        actual.crow_indices(), actual.col_indices(), actual.values(), dense.shape, device=device
+    )
+    assert torch.equal(again.to_dense().cpu(), dense)
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_csc, torch.sparse_coo])
+@pytest.mark.parametrize("target", [torch.sparse_csr, torch.sparse_csc, torch.sparse_coo])
+def test_layouts(device, layout, target):
+    dense = random_sparse()
+    actual = dense.to(device).to_sparse(layout=layout).to_sparse(layout=target)
+    assert actual.layout == target
+    assert torch.equal(actual.to_dense().cpu(), dense)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+@pytest.mark.parametrize("shape", [(7, 9, 5), (40, 30, 37), (1, 9, 1)])
+def test_products(device, dtype, layout, shape):
+    m, k, n = shape
+    dense, other, addend = random_sparse((m, k), dtype), torch.randn(k, n), torch.randn(m, n)
+    other, addend = other.to(dtype), addend.to(dtype)
+    sparse = dense.to(device).to_sparse(layout=layout)
+    expected = dense.float() @ other.float()
+    tolerance = 1e-5 if dtype == torch.float32 else 3e-2
+    options = {"rtol": tolerance, "atol": 4 * tolerance}
+    torch.testing.assert_close((sparse @ other.to(device)).cpu().float(), expected, **options)
+    torch.testing.assert_close(
+        torch.addmm(addend.to(device), sparse, other.to(device), beta=0.5, alpha=2).cpu().float(),
+        0.5 * addend.float() + 2 * expected,
+        **options,
+    )
+
+
+@pytest.mark.sample
+def test_product_with_double_entries(device):
+    other = torch.randn(4, 20)
+    actual = torch.sparse.mm(doubled().to(device), other.to(device))
+    torch.testing.assert_close(actual.cpu(), doubled().to_dense() @ other)
+
+
+def test_gradients_of_a_product(device):
+    dense, other = random_sparse(), torch.randn(9, 5)
+    grads = []
+    for where in ("cpu", device):
+        sparse = dense.to(where).to_sparse().requires_grad_()
+        leaf = other.to(where).requires_grad_()
+        torch.sparse.mm(sparse, leaf).square().sum().backward()
+        grads.append([sparse.grad.to_dense().cpu(), leaf.grad.cpu()])
+    for left, right in zip(grads[1], grads[0], strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-5)
+
+
+def test_sums(device):
+    a, b = doubled(), random_sparse((5, 4)).to_sparse()
+    dense = torch.randn(5, 4)
+    there = [t.to(device) for t in (a, b, dense)]
+    torch.testing.assert_close((there[0] + there[1]).to_dense().cpu(), (a + b).to_dense())
+    torch.testing.assert_close((there[0] - there[1]).to_dense().cpu(), (a - b).to_dense())
+    torch.testing.assert_close((there[2] + there[0]).cpu(), dense + a)
+    torch.testing.assert_close((there[0] * 3).to_dense().cpu(), (a * 3).to_dense())
+    torch.testing.assert_close((there[0] / 2).to_dense().cpu(), (a / 2).to_dense())
+
+
+@pytest.mark.parametrize("name", ["sin", "sqrt", "neg", "relu", "sign", "tanh"])
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_element_wise(device, name, layout):
+    dense = random_sparse().abs()
+    function = getattr(torch, name)
+    actual = function(dense.to(device).to_sparse(layout=layout))
+    assert actual.layout == layout
+    torch.testing.assert_close(actual.to_dense().cpu(), function(dense))
+
+
+def test_transpose_and_select(device):
+    sparse = random_sparse().to_sparse()
+    there = sparse.to(device)
+    assert torch.equal(there.t().to_dense().cpu(), sparse.t().to_dense())
+    assert torch.equal(there.sum().cpu(), sparse.sum())
+
+
+def test_sparse_gradient_of_embedding(device):
+    weight, index = torch.randn(10, 4), torch.tensor([1, 3, 3, 7])
+    grads = []
+    for where in ("cpu", device):
+        leaf = weight.to(where).requires_grad_()
+        torch.nn.functional.embedding(index.to(where), leaf, sparse=True).sum().backward()
+        assert leaf.grad.is_sparse
+        grads.append(leaf.grad.to_dense().cpu())
+    torch.testing.assert_close(grads[1], grads[0])
+
+
+def test_sparse_adam(device):
+    weight, index = torch.randn(10, 4), torch.tensor([1, 3, 3, 7])
+    results = []
+    for where in ("cpu", device):
+        embedding = torch.nn.Embedding(10, 4, sparse=True, _weight=weight.clone()).to(where)
+        optimizer = torch.optim.SparseAdam(embedding.parameters(), lr=0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            embedding(index.to(where)).square().sum().backward()
+            optimizer.step()
+        results.append(embedding.weight.detach().cpu())
+    torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.fallback_allowed
+def test_others_fall_back(device):
+    dense = random_sparse((3, 5, 6))
+    other = torch.randn(3, 6, 4)
+    torch.ocl.reset_fallback_stats()
+    actual = torch.bmm(dense.to(device).to_sparse(), other.to(device))
+    assert torch.ocl.fallback_stats() == {"aten::bmm": 1}
+    torch.testing.assert_close(actual.cpu(), torch.bmm(dense, other))
+    softmax = torch.sparse.softmax(doubled().coalesce().to(device), 1)
+    torch.testing.assert_close(
+        softmax.cpu().to_dense(), torch.sparse.softmax(doubled().coalesce(), 1).to_dense()
+    )
+
+
+def test_nested_tensors_in_python(device):
+    parts = [torch.randn(n, 4) for n in (2, 5)]
+    nested = torch.nested.nested_tensor(
+        [p.to(device) for p in parts], layout=torch.jagged, device=device
+    )
+    doubled_parts = (nested * 2).unbind()
+    for left, right in zip(doubled_parts, parts, strict=True):
+        torch.testing.assert_close(left.cpu(), right * 2)
+    torch.testing.assert_close(nested.values().cpu(), torch.cat(parts))
