@@ -257,7 +257,6 @@ Tensor efficientzerotensor(IntArrayRef size, std::optional<ScalarType> dtype,
                                    std::nullopt);
 }
 
-OCL_SHARED("channel_shuffle");
 OCL_SHARED("is_set_to");
 OCL_SHARED("min.unary_out,max.unary_out");
 OCL_SHARED("remainder.Scalar_Tensor");

@@ -9,7 +9,7 @@
 #include "kernels/dtype.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/ctc_loss.h"
 
 namespace ocl {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "kernels/expression.h"
 #include "kernels/registration.h"
-#include "native_functions.h"
+#include "native/fake_quantize.h"
 
 namespace ocl {
 namespace {

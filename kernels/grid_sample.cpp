@@ -10,7 +10,7 @@
 #include "kernels/grid.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/grid_sample.h"
 
 namespace ocl {
 namespace {

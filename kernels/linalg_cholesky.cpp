@@ -8,7 +8,7 @@
 #include "kernels/linalg.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/linalg_cholesky.h"
 
 namespace ocl {
 namespace {

@@ -13,7 +13,7 @@
 #include "kernels/linalg_qr.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/linalg_lstsq.h"
 
 namespace ocl {
 namespace {

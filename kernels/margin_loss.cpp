@@ -6,7 +6,7 @@
 #include "kernels/dtype.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/margin_loss.h"
 
 namespace ocl {
 namespace {

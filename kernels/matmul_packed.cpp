@@ -4,7 +4,7 @@
 
 #include "kernels/expression.h"
 #include "kernels/registration.h"
-#include "native_functions.h"
+#include "native/matmul_packed.h"
 
 namespace ocl {
 namespace {

@@ -9,7 +9,7 @@
 #include "kernels/grid.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/pool3d.h"
 
 namespace ocl {
 namespace {

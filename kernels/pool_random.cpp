@@ -6,7 +6,7 @@
 #include "kernels/pool3d.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/pool_random.h"
 
 namespace ocl {
 namespace {

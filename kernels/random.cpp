@@ -230,7 +230,9 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p,
 }
 
 OCL_NATIVE("native_dropout_backward", native_dropout_backward);
-Tensor native_dropout_backward(const Tensor& grad_output, const Tensor& mask, double scale) {
+Tensor native_dropout_backward(const Tensor& grad, const Tensor& mask, double scale) {
+  // A product with a floating-point number, so never of an integer type.
+  const Tensor grad_output = grad.to(at::result_type(grad, scale));
   Tensor result;
   at::TensorIterator iter = at::TensorIteratorConfig()
                                 .check_all_same_dtype(false)

@@ -16,7 +16,7 @@
 #include "kernels/expression.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/sdpa.h"
 
 namespace ocl {
 namespace {

@@ -13,7 +13,7 @@
 #include "kernels/grid.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/search.h"
 
 namespace ocl {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/select.h"
 
 namespace ocl {
 namespace {

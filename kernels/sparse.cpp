@@ -19,7 +19,7 @@
 #include "kernels/grid.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/sparse.h"
 
 namespace ocl {
 namespace {

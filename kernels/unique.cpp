@@ -10,7 +10,7 @@
 
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
-#include "native_functions.h"
+#include "native/unique.h"
 
 namespace ocl {
 namespace {

@@ -106,12 +106,16 @@ static inline void find_taps(const T coordinate, const long size, const int d, T
 #endif
 }
 
-static inline Taps taps_of(__global const MEM(IN) *grid, const ulong point, const Sampling *s) {
-  Taps taps;
-  for (int d = 0; d < DIMS; ++d)
-    find_taps(LOAD(IN, grid, point * DIMS + d), s->size[d], d, &taps);
-  return taps;
-}
+// Not a loop: Mesa's compiler crashes where an index into a kernel argument is a variable.
+#define FIND_TAPS_OF(point, d) \
+  find_taps(LOAD(IN, CPTR(MEM(IN), grid), (point) * DIMS + d), s.size[d], d, &t);
+#if DIMS == 3
+#define FIND_TAPS(point) \
+  Taps t;                \
+  FIND_TAPS_OF(point, 0) FIND_TAPS_OF(point, 1) FIND_TAPS_OF(point, 2)
+#else
+#define FIND_TAPS(point) Taps t; FIND_TAPS_OF(point, 0) FIND_TAPS_OF(point, 1)
+#endif
 
 #if DIMS == 3
 #define FOR_DEPTH for (int c = 0; c < TAPS; ++c)
@@ -135,7 +139,7 @@ GRID __kernel void grid_sample(CTENSOR(in), CTENSOR(grid), TENSOR(out), const Sa
                                const ulong units, const ulong per_item) {
   FOR_UNITS(u, units, per_item) FOR_INNER(i, (ulong)s.row) {
     const long point = (long)(u * s.row + i), n = point / s.points;
-    const Taps t = taps_of(CPTR(MEM(IN), grid), point, &s);
+    FIND_TAPS(point)
     __global const MEM(IN) *source = CPTR(MEM(IN), in) + n * s.channels * PLANE;
     const long first = n * s.channels * s.points + point % s.points;
     for (long channel = 0; channel < s.channels; ++channel, source += PLANE) {
@@ -152,7 +156,7 @@ GRID __kernel void grid_sample_grid(CTENSOR(grad), CTENSOR(in), CTENSOR(grid), T
                                     const Sampling s, const ulong units, const ulong per_item) {
   FOR_UNITS(u, units, per_item) FOR_INNER(i, (ulong)s.row) {
     const long point = (long)(u * s.row + i), n = point / s.points;
-    const Taps t = taps_of(CPTR(MEM(IN), grid), point, &s);
+    FIND_TAPS(point)
     __global const MEM(IN) *source = CPTR(MEM(IN), in) + n * s.channels * PLANE;
     const long first = n * s.channels * s.points + point % s.points;
     T sum[3] = {0, 0, 0};
@@ -176,7 +180,7 @@ GRID __kernel void grid_sample_input(CTENSOR(grad), CTENSOR(grid), TENSOR(out), 
     const long n = (long)u / s.channels;
     __global T *target = PTR(T, out) + u * PLANE;
     for (long i = 0; i < s.points; ++i) {
-      const Taps t = taps_of(CPTR(MEM(IN), grid), n * s.points + i, &s);
+      FIND_TAPS(n * s.points + i)
       const T g = LOAD(IN, CPTR(MEM(IN), grad), u * s.points + i);
       FOR_TAPS
         target[at] += g * WEIGHT;
@@ -189,7 +193,7 @@ __kernel void grid_sample_input(CTENSOR(grad), CTENSOR(grid), TENSOR(out), const
                                 const ulong units, const ulong per_item) {
   FOR_UNITS(u, units, per_item) FOR_INNER(i, (ulong)s.row) {
     const long point = (long)(u * s.row + i), n = point / s.points;
-    const Taps t = taps_of(CPTR(MEM(IN), grid), point, &s);
+    FIND_TAPS(point)
     const long first = n * s.channels * s.points + point % s.points;
     for (long channel = 0; channel < s.channels; ++channel) {
       const T g = LOAD(IN, CPTR(MEM(IN), grad), first + channel * s.points);

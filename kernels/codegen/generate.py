@@ -61,6 +61,8 @@ def read_marks(folder):
         for match in COMPLEX_MARK.finditer(text):
             takes_complex += [entry.strip() for entry in (match[1] or match[2]).split(",")]
         for kind, op, name in OWN_MARK.findall(text):
+            if op in own:
+                sys.exit(f"{path}: {op} is marked in {own[op][2]}.cpp, too")
             own[op] = (kind, name, path.stem)
         if path.name == "foreach_table.h":
             own |= read_foreach(text, "foreach_ops")

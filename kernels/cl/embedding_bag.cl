@@ -1,0 +1,53 @@
+// Sums, means or maxima of bags of an embedding's rows, both families. Bag b holds the indices from
+// offsets[b] to offsets[b + 1], of the last one to the end; `padding` does not count.
+//   IN, COMPUTE: element type of the rows; INDEX, OFFSET: C types
+//   SUM, MEAN or MAXIMUM; WEIGHTED: rows are multiplied by `weights`
+// `counts` get the rows of each bag; `positions`, with MAXIMUM, the row of each largest element, or -1.
+// Grid (grid.clh): units are bags, inner elements their columns.
+#include "common.clh"
+#include "types.clh"
+#include "math.clh"
+#include "grid.clh"
+
+GRID __kernel void embedding_bag(CTENSOR(rows), CTENSOR(index), CTENSOR(offsets), CTENSOR(weights),
+                                 TENSOR(out), TENSOR(counts), TENSOR(positions), const ulong units,
+                                 const ulong inner, const ulong per_item, const ulong indices,
+                                 const long row_count, const long padding, FAULT_ARGUMENT) {
+  FOR_UNITS(bag, units, per_item) {
+    const ulong first = (ulong)CPTR(OFFSET, offsets)[bag];
+    const ulong last = bag + 1 < units ? (ulong)CPTR(OFFSET, offsets)[bag + 1] : indices;
+    FOR_INNER(i, inner) {
+      T value = 0;
+      long count = 0, position = -1;
+      for (ulong n = first; n < min(last, indices); ++n) {
+        const long row = CPTR(INDEX, index)[n];
+        if (row < 0 || row >= row_count) {
+          report_fault(FAULT_FORWARD, row, row_count);
+          continue;
+        }
+        if (row == padding) continue;
+        T x = LOAD(IN, CPTR(MEM(IN), rows), (ulong)row * inner + i);
+#ifdef WEIGHTED
+        x *= LOAD(IN, CPTR(MEM(IN), weights), n);
+#endif
+#ifdef MAXIMUM
+        if (position < 0 || x > value) {
+          value = x;
+          position = row;
+        }
+#else
+        value += x;
+#endif
+        ++count;
+      }
+#ifdef MEAN
+      if (count > 0) value /= (T)count;
+#endif
+      STORE(IN, PTR(MEM(IN), out), bag * inner + i, value);
+      if (i == 0) PTR(INDEX, counts)[bag] = (INDEX)count;
+#ifdef MAXIMUM
+      PTR(INDEX, positions)[bag * inner + i] = (INDEX)position;
+#endif
+    }
+  }
+}

@@ -1,0 +1,161 @@
+// Bags of an embedding's rows, summed up, and their gradients.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/_embedding_bag_sparse_backward.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/embedding_dense_backward.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/zeros.h>
+
+#include "kernels/dtype.h"
+#include "kernels/grid.h"
+#include "kernels/registration.h"
+#include "kernels/tensors.h"
+#include "native/embedding_bag.h"
+
+namespace ocl {
+namespace {
+
+using at::Tensor;
+using Bags = std::tuple<Tensor, Tensor, Tensor, Tensor>;
+
+// PyTorch's numbers of the modes.
+enum Mode : int64_t { kSum = 0, kMean = 1, kMaximum = 2 };
+
+const char* c_type(ScalarType type) { return type == ScalarType::Int ? "int" : "long"; }
+
+const Kernel& find(Device& device, ScalarType type, ScalarType index, ScalarType offset,
+                   int64_t mode, bool weighted) {
+  static const char site = 0;
+  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  key.by = {static_cast<uint64_t>(type),
+            static_cast<uint64_t>(index) << 8 | static_cast<uint64_t>(offset),
+            static_cast<uint64_t>(mode) << 1 | uint64_t{weighted}};
+  return find_kernel(device, key, [&] {
+    Defines defines = compute_defines(compute_type(type));
+    define_grid(defines, device);
+    defines.set("IN", dtype_name(type)).set("INDEX", c_type(index)).set("OFFSET", c_type(offset));
+    defines.set(mode == kSum ? "SUM" : mode == kMean ? "MEAN" : "MAXIMUM", 1);
+    if (weighted) defines.set("WEIGHTED", 1);
+    return KernelSource{"embedding_bag.cl", "embedding_bag", defines};
+  });
+}
+
+void check(const Tensor& weight, const Tensor& indices, const Tensor& offsets, int64_t mode,
+           const Tensor& weights) {
+  for (const auto& [name, tensor] : {std::pair{"indices", indices}, {"offsets", offsets}}) {
+    const ScalarType type = tensor.scalar_type();
+    TORCH_CHECK(type == ScalarType::Long || type == ScalarType::Int, "embedding_bag: expected ",
+                name, " of type int64 or int32, but got ", type);
+    TORCH_CHECK(tensor.dim() == 1, "embedding_bag: ", name, " has to be a 1D Tensor, but got ",
+                tensor.dim(), " dimensions");
+  }
+  check_floating(ocl_device(weight), weight.scalar_type(), "embedding_bag");
+  TORCH_CHECK(weight.dim() == 2, "embedding_bag: weight has to be a 2D Tensor, but got ",
+              weight.dim(), " dimensions");
+  if (!weights.defined()) return;
+  TORCH_CHECK(mode == kSum, "embedding_bag: per_sample_weights only supported with mode='sum'");
+  TORCH_CHECK(weights.scalar_type() == weight.scalar_type(),
+              "expected per_sample_weights to have the same type as weight: ", weight.scalar_type(),
+              ", but got ", weights.scalar_type());
+  TORCH_CHECK(weights.sizes() == indices.sizes(), "embedding_bag: per_sample_weights of shape ",
+              weights.sizes(), " for indices of shape ", indices.sizes());
+}
+
+Bags forward(const Tensor& weight, const Tensor& indices, const Tensor& offsets, int64_t mode,
+             const std::optional<Tensor>& per_sample_weights, bool include_last_offset,
+             int64_t padding) {
+  const Tensor weights = dense(per_sample_weights);
+  check(weight, indices, offsets, mode, weights);
+  Device& device = ocl_device(weight);
+  check_device_has(device, weight.scalar_type(), "embedding_bag");
+  const Tensor rows = weight.contiguous(), index = indices.contiguous();
+  // The end of the last bag is the end of the indices, with and without its offset.
+  const int64_t count = offsets.size(0) - (include_last_offset ? 1 : 0);
+  TORCH_CHECK(count >= 0, "embedding_bag: include_last_offset: number of offsets should be at ",
+              "least 1");
+  const Tensor starts = offsets.narrow(0, 0, count).contiguous();
+  const int64_t width = rows.size(1);
+  const Tensor out = at::zeros({count, width}, weight.options());
+  const Tensor sizes = at::zeros({count}, indices.options());
+  const Tensor positions = at::empty({mode == kMaximum ? count : 0, width}, indices.options());
+  const Tensor bags = at::searchsorted(starts, at::arange(index.size(0), starts.options()),
+                                       /*out_int32=*/false, /*right=*/true)
+                          .sub_(1)
+                          .to(indices.scalar_type());
+  if (count == 0 || width == 0) return {out, bags, sizes, positions};
+
+  static const int site = fault_site({"aten::embedding_bag", FaultClass::kIndex, "index", "rows"});
+  const size_t mean_size = index.size(0) / count + 1;
+  const UnitGrid grid = unit_grid(device, count, width, 2 * mean_size);
+  const Kernel& kernel = find(device, weight.scalar_type(), index.scalar_type(),
+                              starts.scalar_type(), mode, weights.defined());
+  launch(stream_of(out), kernel, grid.global, grid.local, view(rows), view(index), view(starts),
+         view(weights.defined() ? weights : rows), view(out), view(sizes),
+         view(mode == kMaximum ? positions : sizes), static_cast<uint64_t>(count),
+         static_cast<uint64_t>(width), grid.per_item, static_cast<uint64_t>(index.size(0)),
+         rows.size(0), padding, FaultArgument{site});
+  return {out, bags, sizes, positions};
+}
+
+}  // namespace
+
+namespace native {
+
+OCL_NATIVE("_embedding_bag", embedding_bag);
+Bags embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
+                   bool /*scale_grad_by_freq*/, int64_t mode, bool /*sparse*/,
+                   const std::optional<Tensor>& per_sample_weights, bool include_last_offset,
+                   int64_t padding_idx) {
+  return forward(weight, indices, offsets, mode, per_sample_weights, include_last_offset,
+                 padding_idx);
+}
+
+OCL_NATIVE("_embedding_bag_forward_only", embedding_bag_forward_only);
+Bags embedding_bag_forward_only(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
+                                bool /*scale_grad_by_freq*/, int64_t mode, bool /*sparse*/,
+                                const std::optional<Tensor>& per_sample_weights,
+                                bool include_last_offset, int64_t padding_idx) {
+  return forward(weight, indices, offsets, mode, per_sample_weights, include_last_offset,
+                 padding_idx);
+}
+
+// Each index hands on its bag's gradient, as a row of an embedding does; of maxima each column its
+// own.
+OCL_NATIVE("_embedding_bag_dense_backward", embedding_bag_dense_backward);
+Tensor embedding_bag_dense_backward(const Tensor& grad, const Tensor& indices,
+                                    const Tensor& offset2bag, const Tensor& bag_size,
+                                    const Tensor& maximum_indices, int64_t num_weights,
+                                    bool scale_grad_by_freq, int64_t mode,
+                                    const std::optional<Tensor>& per_sample_weights,
+                                    int64_t padding_idx) {
+  if (mode == kMaximum) {
+    const Tensor result = at::zeros({num_weights, grad.size(1)}, grad.options());
+    const Tensor given = grad.masked_fill(maximum_indices.lt(0), 0);
+    return result.scatter_add_(0, maximum_indices.clamp_min(0).to(ScalarType::Long), given);
+  }
+  Tensor rows = grad.index_select(0, offset2bag);
+  if (mode == kMean) {
+    rows = rows / bag_size.index_select(0, offset2bag).to(grad.scalar_type()).unsqueeze(1);
+  }
+  if (per_sample_weights && per_sample_weights->defined()) {
+    rows = rows * per_sample_weights->unsqueeze(1);
+  }
+  return at::embedding_dense_backward(rows, indices, num_weights, padding_idx, scale_grad_by_freq);
+}
+
+OCL_NATIVE("_embedding_bag_per_sample_weights_backward", embedding_bag_per_sample_weights_backward);
+Tensor embedding_bag_per_sample_weights_backward(const Tensor& grad, const Tensor& weight,
+                                                 const Tensor& indices, const Tensor& /*offsets*/,
+                                                 const Tensor& offset2bag, int64_t mode,
+                                                 int64_t padding_idx) {
+  TORCH_CHECK(mode == kSum, "embedding_bag_backward: per_sample_weights only supported for ",
+              "mode='sum'");
+  const Tensor products = grad.index_select(0, offset2bag) * weight.index_select(0, indices);
+  return products.sum(1).masked_fill_(indices.eq(padding_idx), 0);
+}
+
+OCL_SHARED("_embedding_bag_backward");
+
+}  // namespace native
+}  // namespace ocl

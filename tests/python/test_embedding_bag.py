@@ -1,0 +1,54 @@
+"""Bags of an embedding's rows and their gradients."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+INDICES = [1, 2, 4, 5, 4, 3, 2, 9]
+OFFSETS = [0, 4, 4, 6]  # the second bag is empty
+
+
+def outputs(device, mode, index_type=torch.int64, dtype=torch.float32, weighted=False, **options):
+    generator = torch.Generator().manual_seed(1)
+    rows = torch.randn(10, 5, generator=generator).to(dtype).to(device).requires_grad_()
+    weights = torch.rand(len(INDICES), generator=generator).to(dtype).to(device).requires_grad_()
+    bags = F.embedding_bag(
+        torch.tensor(INDICES, dtype=index_type, device=device),
+        rows,
+        torch.tensor(OFFSETS, dtype=index_type, device=device),
+        mode=mode,
+        per_sample_weights=weights if weighted else None,
+        **options,
+    )
+    bags.sin().sum().backward()
+    return [t.detach().cpu() for t in (bags, rows.grad, *([weights.grad] if weighted else []))]
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("padding", [None, 2])
+def test_modes(operator_device, mode, padding):
+    mine = outputs(operator_device, mode, padding_idx=padding)
+    torch.testing.assert_close(mine, outputs("cpu", mode, padding_idx=padding))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("index_type", [torch.int64, torch.int32])
+def test_weights_and_types(device, dtype, index_type):
+    mine = outputs(device, "sum", index_type, dtype, weighted=True, padding_idx=4)
+    expected = outputs("cpu", "sum", index_type, dtype, weighted=True, padding_idx=4)
+    torch.testing.assert_close(mine, expected, rtol=2e-3, atol=2e-3)
+
+
+def test_last_offset_and_frequency(device):
+    for options in ({"include_last_offset": True}, {"scale_grad_by_freq": True}):
+        torch.testing.assert_close(
+            outputs(device, "sum", **options), outputs("cpu", "sum", **options)
+        )
+
+
+def test_index_out_of_range(device):
+    rows = torch.randn(4, 2, device=device)
+    with pytest.raises(IndexError, match="index 7 is out of bounds for rows 4"):
+        F.embedding_bag(torch.tensor([[0, 7]], device=device), rows)
+        torch.ocl.synchronize()
