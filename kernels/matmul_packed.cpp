@@ -13,7 +13,8 @@ using at::Tensor;
 
 constexpr PointwiseOp kFromInt8{"weight_from_int8", "a * b"};
 // Of the byte a: its upper and its lower half, less 8, times the scale b, plus c.
-constexpr PointwiseOp kUpperHalf{"weight_from_int4_upper", "(floor(a * L(0.0625)) - L(8.0)) * b + c"};
+constexpr PointwiseOp kUpperHalf{"weight_from_int4_upper",
+                                 "(floor(a * L(0.0625)) - L(8.0)) * b + c"};
 constexpr PointwiseOp kLowerHalf{"weight_from_int4_lower",
                                  "(a - floor(a * L(0.0625)) * L(16.0) - L(8.0)) * b + c"};
 

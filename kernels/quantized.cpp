@@ -138,7 +138,13 @@ Tensor& copy_(Tensor& self, const Tensor& src, bool non_blocking) {
   return self;
 }
 
+Tensor copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
+  Tensor target = dst;
+  return copy_(target, self, non_blocking);
+}
+
 TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) {
+  m.impl("_copy_from", &copy_from);
   m.impl("int_repr", &int_repr);
   m.impl("copy_", &copy_);
 }

@@ -189,14 +189,18 @@ Tensor add_to_dense(const Tensor& dense, const Tensor& sparse, const Scalar& alp
   at::DimVector shape{-1};
   for (int64_t i = sparse_dim; i < sparse.dim(); ++i) shape.push_back(sparse.size(i));
   if (result.numel() == 0) return result;
+  if (type == ScalarType::Bool) {
+    return add_to_dense(dense.to(ScalarType::Byte), sparse.to(ScalarType::Byte), 1)
+        .to(ScalarType::Bool);
+  }
   result.view(shape).index_add_(0, flatten(sparse._indices(), sparse.sizes()),
                                 sparse._values().to(type), alpha);
   return result;
 }
 
 Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
-  if (!self.is_sparse() && other.is_sparse() && !out.is_sparse() && known(self) &&
-      self.sizes() == other.sizes()) {
+  if (!self.is_sparse() && other.is_sparse() && !out.is_sparse() &&
+      has_kernel_type(self.scalar_type()) && self.sizes() == other.sizes()) {
     const Tensor sum = add_to_dense(self, other, alpha);
     if (out.sizes() != sum.sizes()) out.resize_(sum.sizes());
     return out.copy_(sum);

@@ -10,7 +10,9 @@ def both(device, function, *tensors, grad=True):
     """-> [result, gradients ...] of the CPU and of the device"""
     results = []
     for where in ("cpu", device):
-        leaves = [t.to(where).requires_grad_(grad and t.is_floating_point()) for t in tensors]
+        leaves = [t.detach().clone().to(where) for t in tensors]
+        for leaf in leaves:
+            leaf.requires_grad_(grad and leaf.is_floating_point())
         out = function(*leaves)
         result = [out.detach().cpu()]
         if grad:
