@@ -111,7 +111,7 @@ def test_gradient_of_the_mask(device):
     operands, mask = tensors(shapes()), torch.randn(20, 37)
     grads = []
     for where in ("cpu", device):
-        leaf = mask.to(where).requires_grad_()
+        leaf = mask.clone().to(where).requires_grad_()
         attention(*(t.to(where) for t in operands), attn_mask=leaf).square().sum().backward()
         grads.append(leaf.grad.cpu())
     torch.testing.assert_close(grads[1], grads[0], rtol=1e-4, atol=1e-5)

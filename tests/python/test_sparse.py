@@ -118,8 +118,8 @@ def test_gradients_of_a_product(device):
     dense, other = random_sparse(), torch.randn(9, 5)
     grads = []
     for where in ("cpu", device):
-        sparse = dense.to(where).to_sparse().requires_grad_()
-        leaf = other.to(where).requires_grad_()
+        sparse = dense.to(where).to_sparse().detach().requires_grad_()
+        leaf = other.clone().to(where).requires_grad_()
         torch.sparse.mm(sparse, leaf).square().sum().backward()
         grads.append([sparse.grad.to_dense().cpu(), leaf.grad.cpu()])
     for left, right in zip(grads[1], grads[0], strict=True):
