@@ -342,7 +342,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> fused_attention_backward(
       "scaled_dot_product_attention() itself chooses other operators for it");
   const ScalarType type = query.scalar_type();
   if (type != ScalarType::Float && ocl_device(query).family() == KernelFamily::kCpu) {
-    // PoCL 3.1 compiles the kernel for keys wrongly where it converts rows itself.
+    // With rows that the kernel for keys converts itself, PoCL 3.1 gives NaN and Intel does not;
+    // why is not known.
     const auto wide = [](const Tensor& t) { return t.defined() ? t.to(ScalarType::Float) : t; };
     auto [grad_query, grad_key, grad_value, none] =
         fused_attention_backward(wide(grad_out), wide(query), wide(key), wide(value),
