@@ -94,7 +94,11 @@ void dump(const std::string& file, const std::string& key, const std::string& so
       << source;
 }
 
+// Asking PoCL for a binary makes it compile again; who runs many programs once does without.
+bool keeps_programs() { return environment("OCL_CACHE_DIR") != "off"; }
+
 cl::Program from_binary(Device& device, const std::string& key) {
+  if (!keeps_programs()) return {};
   const auto stored = read_binary(binary_path(key), key);
   if (!stored) return {};
   try {
@@ -182,7 +186,7 @@ void mark_launched(const Program& program) {
 
 void store_launched_programs() noexcept {
   Cache& all = cache();
-  if (C10_LIKELY(!all.any_dirty.load(std::memory_order_relaxed))) return;
+  if (C10_LIKELY(!all.any_dirty.load(std::memory_order_relaxed)) || !keeps_programs()) return;
   std::vector<Entry*> dirty;
   {
     std::lock_guard lock(all.mutex);

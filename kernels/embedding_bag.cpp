@@ -25,18 +25,19 @@ enum Mode : int64_t { kSum = 0, kMean = 1, kMaximum = 2 };
 const char* c_type(ScalarType type) { return type == ScalarType::Int ? "int" : "long"; }
 
 const Kernel& find(Device& device, ScalarType type, ScalarType index, ScalarType offset,
-                   int64_t mode, bool weighted) {
+                   int64_t mode, bool weighted, bool last_offset) {
   static const char site = 0;
   KernelKey key{reinterpret_cast<uint64_t>(&site)};
   key.by = {static_cast<uint64_t>(type),
             static_cast<uint64_t>(index) << 8 | static_cast<uint64_t>(offset),
-            static_cast<uint64_t>(mode) << 1 | uint64_t{weighted}};
+            static_cast<uint64_t>(mode) << 2 | uint64_t{last_offset} << 1 | uint64_t{weighted}};
   return find_kernel(device, key, [&] {
     Defines defines = compute_defines(compute_type(type));
     define_grid(defines, device);
     defines.set("IN", dtype_name(type)).set("INDEX", c_type(index)).set("OFFSET", c_type(offset));
     defines.set(mode == kSum ? "SUM" : mode == kMean ? "MEAN" : "MAXIMUM", 1);
     if (weighted) defines.set("WEIGHTED", 1);
+    if (last_offset) defines.set("LAST_OFFSET", 1);
     return KernelSource{"embedding_bag.cl", "embedding_bag", defines};
   });
 }
@@ -70,15 +71,15 @@ Bags forward(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
   Device& device = ocl_device(weight);
   check_device_has(device, weight.scalar_type(), "embedding_bag");
   const Tensor rows = weight.contiguous(), index = indices.contiguous();
-  // The end of the last bag is the end of the indices, with and without its offset.
   const int64_t count = offsets.size(0) - (include_last_offset ? 1 : 0);
   TORCH_CHECK(count >= 0, "embedding_bag: include_last_offset: number of offsets should be at ",
               "least 1");
-  const Tensor starts = offsets.narrow(0, 0, count).contiguous();
+  const Tensor starts = offsets.contiguous();
   const int64_t width = rows.size(1);
   const Tensor out = at::zeros({count, width}, weight.options());
   const Tensor sizes = at::zeros({count}, indices.options());
   const Tensor positions = at::empty({mode == kMaximum ? count : 0, width}, indices.options());
+  // Indices behind the last offset are in bag `count`, which there is not.
   const Tensor bags = at::searchsorted(starts, at::arange(index.size(0), starts.options()),
                                        /*out_int32=*/false, /*right=*/true)
                           .sub_(1)
@@ -89,13 +90,21 @@ Bags forward(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
   const size_t mean_size = index.size(0) / count + 1;
   const UnitGrid grid = unit_grid(device, count, width, 2 * mean_size);
   const Kernel& kernel = find(device, weight.scalar_type(), index.scalar_type(),
-                              starts.scalar_type(), mode, weights.defined());
+                              starts.scalar_type(), mode, weights.defined(), include_last_offset);
   launch(stream_of(out), kernel, grid.global, grid.local, view(rows), view(index), view(starts),
          view(weights.defined() ? weights : rows), view(out), view(sizes),
          view(mode == kMaximum ? positions : sizes), static_cast<uint64_t>(count),
          static_cast<uint64_t>(width), grid.per_item, static_cast<uint64_t>(index.size(0)),
          rows.size(0), padding, FaultArgument{site});
   return {out, bags, sizes, positions};
+}
+
+// For each index the row of its bag; zeros where it is in none.
+Tensor rows_of_bags(const Tensor& of_bags, const Tensor& offset2bag) {
+  const int64_t count = of_bags.size(0);
+  if (count == 0) return at::zeros({offset2bag.size(0), of_bags.size(1)}, of_bags.options());
+  return of_bags.index_select(0, offset2bag.clamp_max(count - 1))
+      .masked_fill_(offset2bag.ge(count).unsqueeze(1), 0);
 }
 
 }  // namespace
@@ -134,10 +143,9 @@ Tensor embedding_bag_dense_backward(const Tensor& grad, const Tensor& indices,
     const Tensor given = grad.masked_fill(maximum_indices.lt(0), 0);
     return result.scatter_add_(0, maximum_indices.clamp_min(0).to(ScalarType::Long), given);
   }
-  Tensor rows = grad.index_select(0, offset2bag);
-  if (mode == kMean) {
-    rows = rows / bag_size.index_select(0, offset2bag).to(grad.scalar_type()).unsqueeze(1);
-  }
+  Tensor given = grad;
+  if (mode == kMean) given = grad / bag_size.clamp_min(1).to(grad.scalar_type()).unsqueeze(1);
+  Tensor rows = rows_of_bags(given, offset2bag);
   if (per_sample_weights && per_sample_weights->defined()) {
     rows = rows * per_sample_weights->unsqueeze(1);
   }
@@ -151,7 +159,7 @@ Tensor embedding_bag_per_sample_weights_backward(const Tensor& grad, const Tenso
                                                  int64_t padding_idx) {
   TORCH_CHECK(mode == kSum, "embedding_bag_backward: per_sample_weights only supported for ",
               "mode='sum'");
-  const Tensor products = grad.index_select(0, offset2bag) * weight.index_select(0, indices);
+  const Tensor products = rows_of_bags(grad, offset2bag) * weight.index_select(0, indices);
   return products.sum(1).masked_fill_(indices.eq(padding_idx), 0);
 }
 

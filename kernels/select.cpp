@@ -131,3 +131,4 @@ Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::
 }  // namespace ocl
 
 OCL_SHARED("channel_shuffle");
+OCL_COMPLEX("channel_shuffle");

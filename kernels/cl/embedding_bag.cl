@@ -1,5 +1,5 @@
 // Sums, means or maxima of bags of an embedding's rows, both families. Bag b holds the indices from
-// offsets[b] to offsets[b + 1], of the last one to the end; `padding` does not count.
+// offsets[b] to offsets[b + 1], the last one to the end unless LAST_OFFSET; `padding` does not count.
 //   IN, COMPUTE: element type of the rows; INDEX, OFFSET: C types
 //   SUM, MEAN or MAXIMUM; WEIGHTED: rows are multiplied by `weights`
 // `counts` get the rows of each bag; `positions`, with MAXIMUM, the row of each largest element, or -1.
@@ -15,7 +15,11 @@ GRID __kernel void embedding_bag(CTENSOR(rows), CTENSOR(index), CTENSOR(offsets)
                                  const long row_count, const long padding, FAULT_ARGUMENT) {
   FOR_UNITS(bag, units, per_item) {
     const ulong first = (ulong)CPTR(OFFSET, offsets)[bag];
+#ifdef LAST_OFFSET
+    const ulong last = (ulong)CPTR(OFFSET, offsets)[bag + 1];
+#else
     const ulong last = bag + 1 < units ? (ulong)CPTR(OFFSET, offsets)[bag + 1] : indices;
+#endif
     FOR_INNER(i, inner) {
       T value = 0;
       long count = 0, position = -1;

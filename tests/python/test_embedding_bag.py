@@ -8,14 +8,22 @@ INDICES = [1, 2, 4, 5, 4, 3, 2, 9]
 OFFSETS = [0, 4, 4, 6]  # the second bag is empty
 
 
-def outputs(device, mode, index_type=torch.int64, dtype=torch.float32, weighted=False, **options):
+def outputs(
+    device,
+    mode,
+    index_type=torch.int64,
+    dtype=torch.float32,
+    weighted=False,
+    offsets=OFFSETS,
+    **options,
+):
     generator = torch.Generator().manual_seed(1)
     rows = torch.randn(10, 5, generator=generator).to(dtype).to(device).requires_grad_()
     weights = torch.rand(len(INDICES), generator=generator).to(dtype).to(device).requires_grad_()
     bags = F.embedding_bag(
         torch.tensor(INDICES, dtype=index_type, device=device),
         rows,
-        torch.tensor(OFFSETS, dtype=index_type, device=device),
+        torch.tensor(offsets, dtype=index_type, device=device),
         mode=mode,
         per_sample_weights=weights if weighted else None,
         **options,
@@ -40,11 +48,19 @@ def test_weights_and_types(device, dtype, index_type):
     torch.testing.assert_close(mine, expected, rtol=2e-3, atol=2e-3)
 
 
-def test_last_offset_and_frequency(device):
-    for options in ({"include_last_offset": True}, {"scale_grad_by_freq": True}):
-        torch.testing.assert_close(
-            outputs(device, "sum", **options), outputs("cpu", "sum", **options)
-        )
+def test_last_offset(device):
+    options = {"include_last_offset": True, "offsets": [*OFFSETS, len(INDICES)]}
+    for mode in ("sum", "mean", "max"):
+        mine, expected = (outputs(place, mode, **options) for place in (device, "cpu"))
+        torch.testing.assert_close(mine, expected)
+
+
+def test_scale_by_frequency(device):
+    """The CPU (2.13) divides by the wrong counts, so the expectation is made here."""
+    plain = outputs("cpu", "sum")[1]
+    counts = torch.bincount(torch.tensor(INDICES), minlength=10).clamp_min(1)
+    scaled = outputs(device, "sum", scale_grad_by_freq=True)[1]
+    torch.testing.assert_close(scaled, plain / counts[:, None])
 
 
 def test_index_out_of_range(device):

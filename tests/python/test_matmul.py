@@ -69,3 +69,21 @@ def test_dot(device, dtype):
         torch.dot(a.to(device), b.to(device)[1:])
     with pytest.raises(RuntimeError, match="1D tensors expected"):
         torch.dot(a.to(device)[None], b.to(device))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_wide_results(device, dtype):
+    a, b, c = (torch.randn(2, 5, 5).to(dtype) for _ in range(3))
+    wide = torch.float32
+    pairs = [
+        (torch.mm, (a[0], b[0])),
+        (torch.bmm, (a, b)),
+        (torch.addmm, (c[0], a[0], b[0])),
+        (torch.baddbmm, (c, a, b)),
+    ]
+    for function, operands in pairs:
+        expected = function(*(x.float() for x in operands))
+        actual = function(*(x.to(device) for x in operands), out_dtype=wide)
+        torch.testing.assert_close(actual.cpu(), expected)
+    with pytest.raises(RuntimeError, match="out_dtype"):
+        torch.mm(a[0].to(device), b[0].to(device), out_dtype=torch.int32)
