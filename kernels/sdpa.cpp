@@ -340,18 +340,6 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> fused_attention_backward(
       !grad_input_mask[3] || !attn_bias.defined(),
       "scaled_dot_product_attention: the fused kernels of ocl have no gradient of the mask; "
       "scaled_dot_product_attention() itself chooses other operators for it");
-  const ScalarType type = query.scalar_type();
-  if (type != ScalarType::Float && ocl_device(query).family() == KernelFamily::kCpu) {
-    // With rows that the kernel for keys converts itself, PoCL 3.1 gives NaN and Intel does not;
-    // why is not known.
-    const auto wide = [](const Tensor& t) { return t.defined() ? t.to(ScalarType::Float) : t; };
-    auto [grad_query, grad_key, grad_value, none] =
-        fused_attention_backward(wide(grad_out), wide(query), wide(key), wide(value),
-                                 wide(attn_bias), grad_input_mask, wide(out), logsumexp, {}, {}, 0,
-                                 0, dropout_p, is_causal, philox_seed, philox_offset, scale);
-    const auto narrow = [type](const Tensor& t) { return t.defined() ? t.to(type) : t; };
-    return {narrow(grad_query), narrow(grad_key), narrow(grad_value), none};
-  }
   Attention a = describe(query, key, value, attn_bias, is_causal, dropout_p, scale);
   ProblemArgument& p = a.problem;
   if (dropout_p > 0) {

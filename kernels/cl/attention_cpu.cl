@@ -32,7 +32,7 @@
   rows = row_copy;                                        \
   rows##_stride = size;
 
-static inline void copy_rows(__local float *copy, __global const MEM(DT) *matrix, const long stride,
+ALWAYS_INLINE void copy_rows(__local float *copy, __global const MEM(DT) *matrix, const long stride,
                              const int count, const int size) {
   for (int row = 0; row < count; ++row, matrix += stride, copy += size) {
     int i = 0;
@@ -49,7 +49,7 @@ static inline void copy_rows(__local float *copy, __global const MEM(DT) *matrix
 #endif
 
 // panel[i][lane] = scale * element i of row number `lane`; 0 in lanes that do not exist.
-static inline void pack(__local V *panel, __global const MEM(DT) *matrix, const long stride,
+ALWAYS_INLINE void pack(__local V *panel, __global const MEM(DT) *matrix, const long stride,
                         const int count, const int size, const float scale) {
   __local float *lanes = (__local float *)panel;
   for (int lane = 0; lane < count; ++lane, matrix += stride) {
@@ -66,7 +66,7 @@ static inline void pack(__local V *panel, __global const MEM(DT) *matrix, const 
 }
 
 // The reverse, each lane times its factor.
-static inline void unpack(__global MEM(DT) *matrix, const long stride, const int count,
+ALWAYS_INLINE void unpack(__global MEM(DT) *matrix, const long stride, const int count,
                           const int size, const __local V *panel, const V *factor) {
   const __local float *lanes = (const __local float *)panel;
   const float *factors = (const float *)factor;
@@ -82,12 +82,12 @@ static inline void unpack(__global MEM(DT) *matrix, const long stride, const int
   }
 }
 
-static inline void clear(__local V *panel, const int size) {
+ALWAYS_INLINE void clear(__local V *panel, const int size) {
   for (int i = 0; i < ROUND_UP(size) * NV; ++i) panel[i] = (V)(0.0f);
 }
 
 // tile[row][lane] = products of the rows with the columns of the panel.
-static inline void multiply(__local V *tile, ROWS rows, const long stride, const int count,
+ALWAYS_INLINE void multiply(__local V *tile, ROWS rows, const long stride, const int count,
                             const __local V *panel, const int size) {
   for (int row = 0; row < count; row += MR) {
     V sum[MR][NV];
@@ -107,7 +107,7 @@ static inline void multiply(__local V *tile, ROWS rows, const long stride, const
 }
 
 // sums[i][lane] = factor[lane] * sums[i][lane] + the rows' elements i, weighted by tile[row][lane].
-static inline void add_weighted(__local V *sums, const V *factor, ROWS rows, const long stride,
+ALWAYS_INLINE void add_weighted(__local V *sums, const V *factor, ROWS rows, const long stride,
                                 const int count, const __local V *tile, const int size) {
   for (int first = 0; first < size; first += MR) {
     V sum[MR][NV];

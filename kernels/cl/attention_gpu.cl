@@ -27,7 +27,7 @@
 #define MATRIX_ARGUMENTS(x) __global const MEM(DT) *x, const long x##_stride, const int x##_count
 
 // tile = products of the rows of a and b, which have `size` elements.
-static inline void multiply(float tile[RM][CM], __local float *chunk, MATRIX_ARGUMENTS(a),
+ALWAYS_INLINE void multiply(float tile[RM][CM], __local float *chunk, MATRIX_ARGUMENTS(a),
                             MATRIX_ARGUMENTS(b), const int size) {
   const int x = get_local_id(0), y = get_local_id(1), item = y * SIDE + x;
   __local float *a_chunk = chunk, *b_chunk = chunk + DEPTH * A_LD;
@@ -55,7 +55,7 @@ static inline void multiply(float tile[RM][CM], __local float *chunk, MATRIX_ARG
 }
 
 // sums += the rows of `a`, weighted by the columns of the work-group's weights.
-static inline void add_weighted(float sums[RM][DM], __local float *chunk,
+ALWAYS_INLINE void add_weighted(float sums[RM][DM], __local float *chunk,
                                 const __local float *weights, MATRIX_ARGUMENTS(a), const int size) {
   const int x = get_local_id(0), y = get_local_id(1), item = y * SIDE + x;
   for (int k0 = 0; k0 < a_count; k0 += DEPTH) {
@@ -77,7 +77,7 @@ static inline void add_weighted(float sums[RM][DM], __local float *chunk,
 }
 
 // Writes the tile where add_weighted() finds it; its barrier comes first.
-static inline void share(__local float *weights, const float tile[RM][CM]) {
+ALWAYS_INLINE void share(__local float *weights, const float tile[RM][CM]) {
   const int x = get_local_id(0), y = get_local_id(1);
   FOR(i, RM) FOR(j, CM) weights[(y + i * SIDE) * B_LD + x + j * SIDE] = tile[i][j];
 }
