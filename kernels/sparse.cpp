@@ -1,15 +1,20 @@
 // Sparse matrices: what PyTorch has for its own backends only. The rest of its implementations is
 // registered by kernels/codegen/generate.py.
+#include <ATen/ExpandUtils.h>
 #include <ATen/native/CPUFallback.h>
+#include <ATen/native/DispatchStub.h>
 #include <ATen/ops/_convert_indices_from_coo_to_csr.h>
 #include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 #include <ATen/ops/add_ops.h>
 #include <ATen/ops/addmm_ops.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/mul_native.h>
 #include <ATen/ops/mul_ops.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/result_type.h>
+#include <ATen/ops/searchsorted.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
@@ -218,17 +223,76 @@ Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Te
                                                                                  out);
 }
 
+// For each entry of `sparse`: its place among the entries of `sorted`, which is coalesced and not
+// empty, and whether it is there.
+std::pair<Tensor, Tensor> find_entries(const Tensor& sparse, const Tensor& sorted) {
+  const auto sizes = sorted.sizes().slice(0, sorted.sparse_dim());
+  TORCH_CHECK(sparse.sizes().slice(0, sparse.sparse_dim()) == sizes, "sparse tensors of shape ",
+              sparse.sizes(), " and ", sorted.sizes(), " differ in their sparse dimensions");
+  const Tensor wanted = flatten(sparse._indices(), sizes), all = flatten(sorted._indices(), sizes);
+  const Tensor place = at::searchsorted(all, wanted).clamp_max(all.numel() - 1);
+  return {place, all.index_select(0, place).eq(wanted)};
+}
+
+// The products of the entries that both have, which may differ in their dense dimensions.
+void multiply_sparse(const Tensor& left, const Tensor& right, Tensor& out) {
+  const Tensor a = left.coalesce(), b = right.coalesce();
+  const auto type = at::result_type(a, b);
+  const auto sizes = at::infer_size(a.sizes(), b.sizes());
+  out.sparse_resize_and_clear_(sizes, a.sparse_dim(), a.dense_dim());
+  if (a._nnz() == 0 || b._nnz() == 0) return;
+  const auto [place, found] = find_entries(a, b);
+  const Tensor in_a = found.nonzero().squeeze(1), in_b = place.index_select(0, in_a);
+  const Tensor values =
+      a._values().index_select(0, in_a).to(type).mul(b._values().index_select(0, in_b).to(type));
+  const Tensor product =
+      at::_sparse_coo_tensor_unsafe(a._indices().index_select(1, in_a), values, sizes);
+  out.copy_(product._coalesced_(true));
+}
+
+// `values` where the entry was found, otherwise zeros, as entries of a tensor like `like`.
+void keep_found(const Tensor& values, const Tensor& found, const Tensor& like, Tensor& out) {
+  at::DimVector shape(values.dim(), 1);
+  shape[0] = -1;
+  out.sparse_resize_and_clear_(like.sizes(), like.sparse_dim(), like.dense_dim());
+  out.copy_(at::_sparse_coo_tensor_unsafe(
+      like._indices(), values.masked_fill(found.logical_not().view(shape), 0), like.sizes()));
+}
+
+// The caller marks `entries` as coalesced even where some occur twice.
+Tensor merged(const Tensor& entries, const Tensor& values) {
+  return coalesce(at::_sparse_coo_tensor_unsafe(entries._indices(), values, entries.sizes()));
+}
+
+void mask_intersection(Tensor& out, const Tensor& sparse, const Tensor& mask,
+                       const std::optional<Tensor>& /*hash*/) {
+  const Tensor sorted = merged(sparse, sparse._values());
+  const auto [place, found] = find_entries(mask, sorted);
+  keep_found(sorted._values().index_select(0, place), found, mask, out);
+}
+
+void mask_projection(Tensor& out, const Tensor& mask, const Tensor& sparse,
+                     const std::optional<Tensor>& /*hash*/, bool accumulate_matches) {
+  const Tensor sorted = merged(mask, at::ones_like(mask._values()));
+  const auto [place, found] = find_entries(sparse, sorted);
+  Tensor values = sparse._values();
+  if (accumulate_matches) values = values.mul(sorted._values().index_select(0, place));
+  keep_found(values, found, sparse, out);
+}
+
 Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
-  const Tensor& number = self.dim() == 0 ? self : other;
-  const Tensor& tensor = self.dim() == 0 ? other : self;
-  if (tensor.is_sparse() && out.is_sparse() && number.dim() == 0 &&
-      number.layout() == c10::kStrided) {
-    const Tensor product = at::_sparse_coo_tensor_unsafe(
-        tensor._indices(), tensor._values().mul(number), tensor.sizes());
-    product._coalesced_(tensor.is_coalesced());
-    return out.copy_(product);
+  const auto has_kernel = [](const Tensor& t) {
+    return t.is_sparse() || t.layout() == c10::kStrided;
+  };
+  if (!has_kernel(self) || !has_kernel(other) || !out.is_sparse()) {
+    return at::native::call_fallback_fn<&layout_fallback, at::_ops::mul_out>::call(self, other,
+                                                                                   out);
   }
-  return at::native::call_fallback_fn<&layout_fallback, at::_ops::mul_out>::call(self, other, out);
+  if (self.is_sparse() && other.is_sparse() && self.dim() > 0 && other.dim() > 0) {
+    multiply_sparse(self, other, out);
+    return out;
+  }
+  return at::native::mul_out_sparse_cpu(self, other, out);  // operators on entries only
 }
 
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
@@ -300,3 +364,20 @@ OCL_STRUCTURED("_convert_indices_from_csr_to_coo.out", convert_indices_from_csr_
 
 }  // namespace native
 }  // namespace ocl
+
+namespace at::native {
+
+// ATen/native/sparse/SparseStubs.h is not installed.
+using FlattenIndices = Tensor (*)(const Tensor&, IntArrayRef);
+using MaskIntersection = void (*)(Tensor&, const Tensor&, const Tensor&,
+                                  const std::optional<Tensor>&);
+using MaskProjection = void (*)(Tensor&, const Tensor&, const Tensor&, const std::optional<Tensor>&,
+                                bool);
+DECLARE_DISPATCH(FlattenIndices, flatten_indices_stub)
+DECLARE_DISPATCH(MaskIntersection, sparse_mask_intersection_out_stub)
+DECLARE_DISPATCH(MaskProjection, sparse_mask_projection_out_stub)
+REGISTER_PRIVATEUSE1_DISPATCH(flatten_indices_stub, &ocl::flatten)
+REGISTER_PRIVATEUSE1_DISPATCH(sparse_mask_intersection_out_stub, &ocl::mask_intersection)
+REGISTER_PRIVATEUSE1_DISPATCH(sparse_mask_projection_out_stub, &ocl::mask_projection)
+
+}  // namespace at::native

@@ -154,16 +154,17 @@ def test_transpose_and_select(device):
     assert torch.equal(there.sum().cpu(), sparse.sum())
 
 
-@pytest.mark.fallback_allowed
-def test_sparse_adam(device):
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.SparseAdam])
+def test_sparse_gradients_of_an_embedding(device, kind):
     weight, index = torch.randn(10, 4), torch.tensor([1, 3, 3, 7])
     results = []
     for where in ("cpu", device):
         embedding = torch.nn.Embedding(10, 4, sparse=True, _weight=weight.clone()).to(where)
-        optimizer = torch.optim.SparseAdam(embedding.parameters(), lr=0.1)
+        optimizer = kind(embedding.parameters(), lr=0.1)
         for _ in range(2):
             optimizer.zero_grad()
             embedding(index.to(where)).square().sum().backward()
+            assert embedding.weight.grad.layout == torch.sparse_coo
             optimizer.step()
         results.append(embedding.weight.detach().cpu())
     torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-5)
@@ -192,3 +193,41 @@ def test_nested_tensors_in_python(device):
     for left, right in zip(doubled_parts, parts, strict=True):
         torch.testing.assert_close(left.cpu(), right * 2)
     torch.testing.assert_close(nested.values().cpu(), torch.cat(parts))
+
+
+@pytest.mark.parametrize("start, end", [("csr", "csc"), ("csc", "csr"), ("bsr", "bsc")])
+def test_conversions_of_layouts(device, start, end):
+    dense = random_sparse((6, 8))
+    start, end = (getattr(torch, f"sparse_{name}") for name in (start, end))
+    block = {} if start in (torch.sparse_csr, torch.sparse_csc) else {"blocksize": (2, 4)}
+    actual = dense.to(device).to_sparse(layout=start, **block).to_sparse(layout=end, **block)
+    assert actual.layout == end
+    assert torch.equal(actual.cpu().to_dense(), dense)
+
+
+@pytest.mark.parametrize("sparse_dim", [1, 2])
+@pytest.mark.parametrize("shared", [True, False])
+def test_sparse_times_sparse(device, sparse_dim, shared):
+    a, b = random_sparse(), random_sparse(share=0.5 * shared)
+    actual = a.to(device).to_sparse(sparse_dim) * b.to(device).to_sparse(sparse_dim)
+    expected = a.to_sparse(sparse_dim) * b.to_sparse(sparse_dim)
+    assert torch.equal(actual.cpu().to_dense(), expected.to_dense())
+    if sparse_dim == 2:
+        torch.testing.assert_close(
+            (a.to(device).to_sparse() * b.to(device)).to_dense().cpu(), a * b
+        )
+
+
+@pytest.mark.parametrize("coalesced", [True, False])
+def test_sparse_mask(device, coalesced):
+    sparse, mask = doubled(), torch.eye(5, 4).to_sparse()
+    sparse, mask = (sparse.coalesce(), mask) if coalesced else (mask, sparse)
+    there = sparse.to(device), mask.to(device)
+    for source in ("coo", "dense"):
+        left, right = (t if source == "coo" else t.to_dense() for t in (sparse, there[0]))
+        expected, actual = left.sparse_mask(mask), right.sparse_mask(there[1])
+        assert torch.equal(actual._indices().cpu(), expected._indices())
+        assert torch.equal(actual._values().cpu(), expected._values())
+    expected = sparse._sparse_mask_projection(mask, accumulate_matches=True)
+    actual = there[0]._sparse_mask_projection(there[1], accumulate_matches=True)
+    assert torch.equal(actual.cpu().to_dense(), expected.to_dense())
