@@ -11,8 +11,7 @@ device, run on both, and compared. Kinds:
   out        the out= variant, three times a sample: a fitting out, one with other strides, one
              to be resized
   inplace    the in-place variant on a copy of the input
-  errors     inputs that the operator must refuse, with the CPU's exception class; run these with
-             OCL_LAUNCH_BLOCKING=1, or errors of a kernel surface at the next synchronisation
+  errors     inputs that the operator must refuse, with the CPU's exception class
 
 See harness.py for the categories, and --help for the options.
 """
@@ -442,6 +441,8 @@ def run_error(op, error_input, index, tally, context):
     try:
         with context.meter.measure(tally.fallbacks):
             op(inp, *args, **kwargs)
+            if context.device.type != "cpu":
+                torch.accelerator.synchronize(context.device)  # what only a kernel sees
     except Exception as e:
         if type(e) is type(expected):
             return tally.note("pass")

@@ -64,6 +64,5 @@ def test_forward(task, context, monkeypatch):
 
 @pytest.mark.fallback_allowed
 @pytest.mark.parametrize("task", entries("errors"))
-def test_errors(task, context, monkeypatch):
-    monkeypatch.setenv("OCL_LAUNCH_BLOCKING", "1")
+def test_errors(task, context):
     run(task, context)
