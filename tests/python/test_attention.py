@@ -54,7 +54,7 @@ def compare(device, operands, mask=None, fused=True, **options):
 @pytest.mark.sample
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_values_and_gradients(device, is_causal):
-    compare(device, tensors(shapes()), is_causal=is_causal)
+    compare(device, tensors(shapes(1, 2, 9, 19, 8)), is_causal=is_causal)
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -96,7 +96,7 @@ def test_masks(device, shape):
 @pytest.mark.sample
 def test_queries_that_see_no_key(device):
     seen = torch.ones(20, 37, dtype=torch.bool).tril(-2)
-    compare(device, tensors(shapes(1, 1)), seen)
+    compare(device, tensors(shapes(1, 1, 20, 37, 4)), seen)
 
 
 def test_half_masks(device):
@@ -174,13 +174,13 @@ def dropped(device, size, p, **options):
 
 @pytest.mark.sample
 def test_dropout(device):
-    size, p = 70, 0.25
+    size, p = 20, 0.25
     torch.manual_seed(3)
     query, key, weights = dropped(device, size, p)
     _, _, other = dropped(device, size, p)
     plain = torch.softmax(query @ key.mT / 4, -1)
     kept = weights != 0
-    assert abs(kept.float().mean().item() - (1 - p)) < 0.02
+    assert abs(kept.float().mean().item() - (1 - p)) < 0.06
     torch.testing.assert_close(weights, plain / (1 - p) * kept)
     assert (kept != (other != 0)).any()
     torch.manual_seed(3)
