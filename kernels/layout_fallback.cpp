@@ -57,6 +57,8 @@ void layout_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
       if (!on_ocl(tensor)) return tensor;
       device = tensor.device();
       const at::Tensor copy = tensor.cpu();
+      // _sparse_mm_reduce_impl looks at it to know what its backward will need.
+      if (tensor.requires_grad()) copy.set_requires_grad(true);
       if (alias && alias->isWrite()) written.push_back({tensor, copy});
       return copy;
     });

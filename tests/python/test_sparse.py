@@ -231,3 +231,15 @@ def test_sparse_mask(device, coalesced):
     expected = sparse._sparse_mask_projection(mask, accumulate_matches=True)
     actual = there[0]._sparse_mask_projection(there[1], accumulate_matches=True)
     assert torch.equal(actual.cpu().to_dense(), expected.to_dense())
+
+
+@pytest.mark.fallback_allowed
+@pytest.mark.parametrize("reduce", ["sum", "amax"])
+def test_gradients_of_a_product_with_a_reduction(device, reduce):
+    sparse, dense, grads = random_sparse(), torch.randn(9, 4), []
+    for where in ("cpu", device):
+        leaves = [t.to(where).requires_grad_() for t in (sparse.to_sparse_csr(), dense.clone())]
+        product = torch.sparse.mm(*leaves, reduce)
+        left, right = torch.autograd.grad(product.sum(), leaves)
+        grads.append((left.cpu().values(), right.cpu()))
+    torch.testing.assert_close(grads[1], grads[0])
