@@ -34,3 +34,13 @@ def test_isin(device, invert):
     empty = tests[:0]
     expected = torch.isin(x, empty, invert=invert)
     assert_same(torch.isin(x.to(device), empty.to(device), invert=invert), expected)
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("count", [16, 33])
+def test_bytes_of_bool(device, count):
+    """0 and 1, from vectors and from what they leave over."""
+    x = torch.arange(float(count), device=device) > 3
+    expected = [0] * 4 + [1] * (count - 4)
+    assert x.view(torch.uint8).tolist() == expected
+    assert x.logical_not().view(torch.uint8).tolist() == [1 - b for b in expected]
