@@ -189,7 +189,9 @@ Tensor& logspace_out(const Scalar& start, const Scalar& end, int64_t steps, doub
                                                                                : ScalarType::Float;
   const Tensor exponents = at::linspace(start, end, steps, out.options().dtype(type));
   if (out.numel() != steps) out.resize_({steps});
-  return out.copy_(at::pow(base, exponents).reshape(out.sizes()));
+  // A plain number would be a float64 tensor on the device.
+  const Tensor power = at::pow(at::full({}, base, exponents.options()), exponents);
+  return out.copy_(power.reshape(out.sizes()));
 }
 
 OCL_NATIVE("narrow_copy.out", narrow_copy_out);

@@ -51,18 +51,15 @@ static inline T standard_gamma(T alpha, Source *source) {
     alpha += 1;
   }
   const T d = alpha - L(1.0) / 3, c = 1 / sqrt(9 * d);
-  for (;;) {
-    T x, root;
-    do {
-      x = normal(source);
-      root = 1 + c * x;
-    } while (root <= 0);
-    const T v = root * root * root, u = uniform(source), xx = x * x;
+  T v = 0;
+  for (int rejected = 1; rejected;) {
+    const T x = normal(source), u = uniform(source), root = 1 + c * x, xx = x * x;
+    v = root * root * root;
     // A NaN of alpha ends here, too.
-    if (!(u >= 1 - L(0.0331) * xx * xx) || !(log(u) >= xx / 2 + d * (1 - v + log(v)))) {
-      return fmax(scale * d * v, (T)TINY);
-    }
+    rejected = root <= 0 || (u >= 1 - L(0.0331) * xx * xx &&
+                             log(u) >= xx / 2 + d * (1 - v + log(v)));
   }
+  return fmax(scale * d * v, (T)TINY);
 }
 
 // log(k!) - (k + 1/2) log(k + 1) + (k + 1) - log(2 pi) / 2: what Stirling's formula leaves.

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-COUNT = 20000
+COUNT = 2000
 
 
 @pytest.fixture
