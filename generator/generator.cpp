@@ -56,6 +56,13 @@ GeneratorImpl* GeneratorImpl::clone_impl() const {
   return copy;
 }
 
+PhiloxState draw(const std::optional<at::Generator>& generator, DeviceIndex device,
+                 uint64_t counters) {
+  auto* chosen = at::get_generator_or_default<GeneratorImpl>(generator, default_generator(device));
+  std::lock_guard lock(chosen->mutex_);
+  return chosen->advance(counters);
+}
+
 at::Generator make_generator(DeviceIndex device) {
   return at::make_generator<GeneratorImpl>(device);
 }

@@ -44,6 +44,10 @@ class GeneratorImpl final : public c10::GeneratorImpl {
 // The default generator of the device (-1: the current one).
 const at::Generator& default_generator(DeviceIndex device);
 
+// Takes `counters` of the sequence of the given generator, or of the device's default one.
+PhiloxState draw(const std::optional<at::Generator>& generator, DeviceIndex device,
+                 uint64_t counters);
+
 // A new generator, seeded with torch's default seed.
 at::Generator make_generator(DeviceIndex device);
 

@@ -16,7 +16,6 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/is_nonzero_native.h>
 #include <ATen/ops/isnan.h>
-#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/norm_except_dim.h>
 #include <ATen/ops/pow.h>
@@ -87,11 +86,7 @@ std::tuple<at::Tensor&, at::Tensor&> median_out(const char* op, const at::Tensor
               self.scalar_type(), " but got ", values.scalar_type());
   TORCH_CHECK(indices.scalar_type() == ScalarType::Long, op,
               ": expected indices of type Long but got ", indices.scalar_type());
-  at::DimVector shape(self.sizes());
-  if (self.dim() > 0) {
-    shape[dim] = 1;
-    if (!keepdim) shape.erase(shape.begin() + dim);
-  }
+  const at::DimVector shape = at::meta::get_reduction_shape(self, dim, keepdim);
   values.resize_(shape);
   indices.resize_(shape);
   if (values.numel() == 0) return {values, indices};
@@ -209,11 +204,8 @@ Tensor& embedding_renorm_(Tensor& self, const Tensor& indices, double max_norm, 
   TORCH_CHECK(self.dim() == 2, "'weight' must be 2-D, but got ", self.dim(), "-D");
   const Tensor index = indices.reshape({-1});
   if (index.numel() == 0) return self;
-  const Tensor rows = self.index_select(0, index);
-  const Tensor norms = at::linalg_vector_norm(rows, norm_type, {1}, /*keepdim=*/true);
   // An index that occurs twice writes the same row twice.
-  return self.index_copy_(0, index,
-                          at::where(norms.gt(max_norm), rows * (max_norm / (norms + 1e-7)), rows));
+  return self.index_copy_(0, index, self.index_select(0, index).renorm(norm_type, 0, max_norm));
 }
 
 OCL_NATIVE("_weight_norm_interface", weight_norm);

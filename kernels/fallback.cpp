@@ -8,6 +8,7 @@
 
 #include "backend/environment.h"
 #include "backend/error.h"
+#include "kernels/boxed.h"
 #include "kernels/host_view.h"
 #include "kernels/tensors.h"
 
@@ -58,10 +59,6 @@ bool writes(const c10::Argument& argument) {
   return argument.alias_info() && argument.alias_info()->isWrite();
 }
 
-bool on_ocl(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.device().type() == c10::DeviceType::PrivateUse1;
-}
-
 // Runs one call on CPU tensors over mapped memory, and puts the results back.
 class CpuCall {
  public:
@@ -77,7 +74,8 @@ class CpuCall {
     }
     const size_t results = schema_.returns().size();
     for (size_t i = stack_->size() - results; i < stack_->size(); ++i) {
-      (*stack_)[i] = restore((*stack_)[i]);
+      (*stack_)[i] =
+          replace_tensors((*stack_)[i], [&](const at::Tensor& result) { return restore(result); });
     }
   }
 
@@ -129,19 +127,9 @@ class CpuCall {
   void replace(size_t i) {
     const bool written = writes(schema_.arguments()[i]);
     c10::IValue& value = argument(i);
-    if (value.isTensor()) {
-      value = to_cpu(value.toTensor(), written);
-    } else if (value.isTensorList()) {
-      c10::List<at::Tensor> list;
-      for (const at::Tensor& each : value.toTensorVector()) list.push_back(to_cpu(each, written));
-      value = list;
-    } else if (value.isOptionalTensorList()) {
-      c10::List<std::optional<at::Tensor>> list;
-      for (const std::optional<at::Tensor>& each : value.toOptionalTensorVector()) {
-        list.push_back(each ? std::optional(to_cpu(*each, written)) : std::nullopt);
-      }
-      value = list;
-    } else if (value.isDevice() && value.toDevice().is_privateuseone()) {
+    value =
+        replace_tensors(value, [&](const at::Tensor& tensor) { return to_cpu(tensor, written); });
+    if (value.isDevice() && value.toDevice().is_privateuseone()) {
       value = c10::Device(at::kCPU);
     } else if (value.isGenerator() && value.toGenerator().device().is_privateuseone()) {
       value = c10::IValue();  // the CPU's own generator, which torch.manual_seed seeds alike
@@ -169,16 +157,6 @@ class CpuCall {
                     device_.value_or(c10::Device(c10::DeviceType::PrivateUse1, current_device()))));
     moved.copy_(result);
     return moved;
-  }
-
-  c10::IValue restore(const c10::IValue& value) {
-    if (value.isTensor()) return restore(value.toTensor());
-    if (value.isTensorList()) {
-      c10::List<at::Tensor> list;
-      for (const at::Tensor& each : value.toTensorVector()) list.push_back(restore(each));
-      return list;
-    }
-    return value;
   }
 
   const c10::OperatorHandle& op_;

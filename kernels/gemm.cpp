@@ -34,8 +34,7 @@ Operand as_operand(const at::Tensor& t) {
   if ((row_stride == 1 || rows == 1) && (column_stride >= 1 || columns == 1)) {
     return {t, true, columns == 1 ? std::max<int64_t>(rows, 1) : column_stride, batch_stride(t)};
   }
-  // contiguous() leaves an empty matrix as it is, whatever its strides.
-  return as_operand(t.numel() == 0 ? at::empty(t.sizes(), t.options()) : t.contiguous());
+  return as_operand(t.contiguous());
 }
 
 bool row_major(const at::Tensor& t) {

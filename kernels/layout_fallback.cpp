@@ -1,34 +1,12 @@
-// The fallback for sparse and quantized tensors: their parts are in several tensors, so they are
-// copied instead of mapped.
+// The fallback for sparse, quantized and nested tensors: their parts are in several tensors, so
+// they are copied instead of mapped.
 #include <torch/library.h>
 
+#include "kernels/boxed.h"
 #include "kernels/fallback.h"
 
 namespace ocl {
 namespace {
-
-bool on_ocl(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.device().is_privateuseone();
-}
-
-// Calls `body` with each tensor of a value, and puts what it returns in its place.
-template <typename Body>
-c10::IValue replace_tensors(const c10::IValue& value, Body&& body) {
-  if (value.isTensor()) return body(value.toTensor());
-  if (value.isTensorList()) {
-    c10::List<at::Tensor> list;
-    for (const at::Tensor& each : value.toTensorVector()) list.push_back(body(each));
-    return list;
-  }
-  if (value.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> list;
-    for (const std::optional<at::Tensor>& each : value.toOptionalTensorVector()) {
-      list.push_back(each ? std::optional(body(*each)) : std::nullopt);
-    }
-    return list;
-  }
-  return value;
-}
 
 struct Pair {
   at::Tensor ocl, cpu;
@@ -88,6 +66,9 @@ TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&layout_fallback>());
 }
 TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&layout_fallback>());
+}
+TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&layout_fallback>());
 }
 

@@ -1,9 +1,6 @@
 #include "kernels/linalg.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/imag.h>
-#include <ATen/ops/real.h>
 
 #include "kernels/dtype.h"
 #include "kernels/gemm.h"
@@ -16,33 +13,6 @@ int64_t product_of(at::IntArrayRef sizes) {
   int64_t product = 1;
   for (const int64_t size : sizes) product *= size;
   return product;
-}
-
-// The real or the imaginary parts, as a matrix that gemm takes without copying it again.
-at::Tensor dense_part(const at::Tensor& complex, bool imaginary, bool negate = false) {
-  const at::Tensor part = imaginary ? at::imag(complex) : at::real(complex);
-  const bool by_columns = complex.stride(-2) == 1;
-  const at::Tensor dense = by_columns ? part.mT().contiguous().mT() : part.contiguous();
-  return negate ? dense.neg() : dense;
-}
-
-void multiply_complex(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, int alpha,
-                      int beta, Conjugate conjugate) {
-  const at::Tensor a_real = dense_part(a, false), a_imag = dense_part(a, true, conjugate.a),
-                   b_real = dense_part(b, false), b_imag = dense_part(b, true, conjugate.b);
-  const at::Tensor real = at::empty(out.sizes(), a_real.options()), imag = at::empty_like(real);
-  gemm(real, a_real, b_real, alpha, {}, 0);
-  gemm(real, a_imag, b_imag, -alpha, real, 1);
-  gemm(imag, a_real, b_imag, alpha, {}, 0);
-  gemm(imag, a_imag, b_real, alpha, imag, 1);
-  at::Tensor out_real = at::real(out), out_imag = at::imag(out);
-  if (beta == 0) {
-    out_real.copy_(real);
-    out_imag.copy_(imag);
-  } else {
-    out_real.add_(real);
-    out_imag.add_(imag);
-  }
 }
 
 constexpr int64_t kLeafCpu = 32, kLeafGpu = 16;  // equations that one kernel solves
@@ -121,8 +91,8 @@ void fill_identity(const at::Tensor& matrices) {
 void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, int alpha, int beta,
               Conjugate conjugate) {
   if (out.numel() == 0) return;
-  if (out.is_complex()) return multiply_complex(out, a, b, alpha, beta, conjugate);
-  gemm(out, a, b, alpha, beta == 0 ? at::Tensor() : out, beta);
+  gemm(out, conjugate.a ? a.conj() : a, conjugate.b ? b.conj() : b, alpha,
+       beta == 0 ? at::Tensor() : out, beta);
 }
 
 void solve_triangular(const at::Tensor& a, const at::Tensor& b, Triangle triangle) {

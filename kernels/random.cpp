@@ -120,13 +120,7 @@ void draw_dense(const Distribution& distribution, const Tensor& out, const Tenso
   const auto count = static_cast<size_t>(out.numel());
   const size_t per_block = 64 / plan.words;
   const size_t counters = (count + per_block - 1) / per_block * 16;
-  auto* generator = at::get_generator_or_default<GeneratorImpl>(
-      maybe_generator, default_generator(out.get_device()));
-  PhiloxState state;
-  {
-    std::lock_guard lock(generator->mutex_);
-    state = generator->advance(counters);
-  }
+  const PhiloxState state = ocl::draw(maybe_generator, out.get_device(), counters);
   Arguments arguments(stream_of(out), find(plan));
   arguments.add(view(out));
   if (in.defined()) arguments.add(view(in));

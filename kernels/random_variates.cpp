@@ -53,7 +53,7 @@ const Kernel& find(Device& device, const Variate& variate, ScalarType type, Scal
 
 // x and y have the same sizes; y may be undefined.
 Tensor draw(const Variate& variate, const Tensor& x, const Tensor& y,
-            const MaybeGenerator& maybe_generator) {
+            const MaybeGenerator& generator) {
   const ScalarType type = x.scalar_type();
   Device& device = ocl_device(x);
   check_device_has(device, type, variate.name);
@@ -62,13 +62,7 @@ Tensor draw(const Variate& variate, const Tensor& x, const Tensor& y,
   const Tensor out = at::empty_like(xs);
   const auto count = static_cast<size_t>(out.numel());
   if (count == 0) return out;
-  auto* generator = at::get_generator_or_default<GeneratorImpl>(
-      maybe_generator, default_generator(out.get_device()));
-  PhiloxState state;
-  {
-    std::lock_guard lock(generator->mutex_);
-    state = generator->advance(count);
-  }
+  const PhiloxState state = ocl::draw(generator, out.get_device(), count);
   const ScalarType y_type = y.defined() ? y.scalar_type() : ScalarType::Undefined;
   Arguments arguments(stream_of(out), find(device, variate, type, y_type));
   arguments.add(view(out)).add(view(xs));

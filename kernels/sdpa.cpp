@@ -307,11 +307,8 @@ fused_attention(const Tensor& query, const Tensor& key, const Tensor& value,
   Attention a = describe(query, key, value, attn_bias, is_causal, dropout_p, scale);
   ProblemArgument& p = a.problem;
   if (dropout_p > 0) {
-    auto* generator = at::get_generator_or_default<GeneratorImpl>(
-        std::nullopt, default_generator(query.get_device()));
     const int64_t counters = a.batch() * p.heads * p.queries * ((p.keys + 3) / 4);
-    std::lock_guard lock(generator->mutex_);
-    a.random = generator->advance(static_cast<uint64_t>(counters));
+    a.random = draw(std::nullopt, query.get_device(), static_cast<uint64_t>(counters));
     p.seed = a.random.seed;
     p.offset = a.random.offset;
   }

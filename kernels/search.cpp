@@ -179,9 +179,7 @@ std::tuple<Tensor&, Tensor&> mode_out(const Tensor& self, int64_t dim_any, bool 
     return {values, indices};
   }
   if (self.numel() == 0) at::native::zero_numel_check_dims(self, dim, "mode()");
-  at::DimVector shape(self.sizes());
-  shape.erase(shape.begin() + dim);
-  if (keepdim) shape.insert(shape.begin() + dim, 1);
+  const at::DimVector shape = at::meta::get_reduction_shape(self, dim, keepdim);
   values.resize_(shape);
   indices.resize_(shape);
   if (values.numel() == 0) return {values, indices};

@@ -4,12 +4,11 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
+#include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/sort.h>
-#include <ATen/ops/view_as_complex.h>
-#include <ATen/ops/view_as_real.h>
 #include <ATen/ops/where.h>
 
 #include "kernels/registration.h"
@@ -33,12 +32,6 @@ Tensor triangle_indices(int64_t row, int64_t col, std::optional<at::ScalarType> 
   return out.copy_(places.t());
 }
 
-// Complex numbers are chosen as pairs.
-Tensor chosen(const Tensor& from, const Tensor& places) {
-  if (!from.is_complex()) return from.index_select(0, places);
-  return at::view_as_complex(at::view_as_real(from).index_select(0, places));
-}
-
 }  // namespace
 
 namespace native {
@@ -54,11 +47,7 @@ std::tuple<Tensor&, Tensor&> kthvalue_out(const Tensor& self, int64_t k, int64_t
   TORCH_CHECK(values.scalar_type() == self.scalar_type(), "output values must be of scalar type ",
               self.scalar_type(), ", but got ", values.scalar_type());
   TORCH_CHECK(indices.scalar_type() == at::kLong, "output indices must be of scalar type Long");
-  at::DimVector shape(self.sizes());
-  if (self.dim() > 0) {
-    shape[dim] = 1;
-    if (!keepdim) shape.erase(shape.begin() + dim);
-  }
+  const at::DimVector shape = at::meta::get_reduction_shape(self, dim, keepdim);
   values.resize_(shape);
   indices.resize_(shape);
   if (self.dim() == 0) {
@@ -92,7 +81,8 @@ Tensor& masked_scatter_(Tensor& self, const Tensor& mask, const Tensor& source) 
   const auto wanted = places[-1].item<int64_t>();
   TORCH_CHECK(wanted <= source.numel(), "Number of elements of source < number of ones in mask");
   if (wanted == 0) return self;
-  const Tensor values = chosen(source.reshape({-1}), places.sub(1).clamp_min(0)).view(self.sizes());
+  const Tensor values =
+      source.reshape({-1}).index_select(0, places.sub(1).clamp_min(0)).view(self.sizes());
   return self.copy_(at::where(*wide, values, self));
 }
 

@@ -253,14 +253,22 @@ TASK __kernel void attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTEN
        problem.scale);
 
 #ifdef DROPOUT
-// For each four keys of a block and each vector of queries: `kept` for each of the keys in turn.
-#define FOR_FOUR_KEYS(r) for (int r = 0; r < count; r += 4)
-#define DRAW_WORDS(j)                                                                        \
-  const ulong counter = HEAD_COUNTER(batch, head) + (first + (j) * WIDTH) * COUNTERS_OF_ROW + \
-                        (k0 + r) / 4;                                                        \
-  const Words words =                                                                        \
-      philox(counter + CONVERT(ulong, NUMBERS) * (ulong)COUNTERS_OF_ROW, problem.seed);      \
-  const WORD word[4] = {words.w0, words.w1, words.w2, words.w3};
+// Drops and scales a block of numbers for each key and query; a draw gives words for four keys.
+#define DROP(values)                                                                           \
+  for (int r = 0; r < count; r += 4) {                                                         \
+    FOR_VECTORS(j) {                                                                           \
+      const ulong counter = HEAD_COUNTER(batch, head) + (first + j * WIDTH) * COUNTERS_OF_ROW + \
+                            (k0 + r) / 4;                                                      \
+      const Words words =                                                                      \
+          philox(counter + CONVERT(ulong, NUMBERS) * (ulong)COUNTERS_OF_ROW, problem.seed);    \
+      const WORD word[4] = {words.w0, words.w1, words.w2, words.w3};                           \
+      for (int i = 0; i < min(4, count - r); ++i)                                              \
+        values[(r + i) * NV + j] *=                                                            \
+            keep_factor(word[i], problem.threshold, problem.keep_scale);                       \
+    }                                                                                          \
+  }
+#else
+#define DROP(values)
 #endif
 
 TASK __kernel void attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query), CTENSOR(key),
@@ -309,15 +317,7 @@ TASK __kernel void attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query
         tile[r * NV + j] = weight;
       }
     }
-#ifdef DROPOUT
-    FOR_FOUR_KEYS(r) {
-      FOR_VECTORS(j) {
-        DRAW_WORDS(j)
-        for (int i = 0; i < min(4, count - r); ++i)
-          tile[(r + i) * NV + j] *= keep_factor(word[i], problem.threshold, problem.keep_scale);
-      }
-    }
-#endif
+    DROP(tile)
     TAKE_ROWS(rows, MATRIX(VALUE, value, batch, key_head) + k0 * ROW(VALUE), ROW(VALUE), count, DV)
     add_weighted(sums, factor, rows, rows_stride, count, tile, DV);
   }
@@ -357,15 +357,7 @@ TASK __kernel void attention_grad_query(TENSOR(grad_query), CTENSOR(query), CTEN
     multiply(slopes, rows, rows_stride, count, grads, DV);
     TAKE_ROWS(rows, MATRIX(KEY, key, batch, key_head) + k0 * ROW(KEY), ROW(KEY), count, D)
     multiply(tile, rows, rows_stride, count, queries, D);
-#ifdef DROPOUT
-    FOR_FOUR_KEYS(r) {
-      FOR_VECTORS(j) {
-        DRAW_WORDS(j)
-        for (int i = 0; i < min(4, count - r); ++i)
-          slopes[(r + i) * NV + j] *= keep_factor(word[i], problem.threshold, problem.keep_scale);
-      }
-    }
-#endif
+    DROP(slopes)
     for (int r = 0; r < count; ++r) {
       const int key = (int)k0 + r;
       FOR_VECTORS(j) {

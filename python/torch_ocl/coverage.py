@@ -26,7 +26,7 @@ STATES = {
 }
 # Bindings of other vendors' libraries and PyTorch's own test operators, which no backend brings.
 FOREIGN = ("cudnn", "miopen", "mkldnn", "cslt", "triton", "to_mkldnn", "test_", "foobar")
-VIEW = """\
+DOCUMENT = """\
 # Operators
 
 Written by `python -m torch_ocl.coverage --markdown`; a test keeps it true.
@@ -117,7 +117,7 @@ def markdown(found):
             )
         filled = [textwrap.fill(text, 100, break_on_hyphens=False) for text in paragraphs]
         sections.insert(0, "\n\n".join([f"## {wanted.capitalize()}", *filled]))
-    return VIEW.format(
+    return DOCUMENT.format(
         total=len(found),
         version=torch.__version__.partition("+")[0],
         counts=table(found),

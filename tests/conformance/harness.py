@@ -39,7 +39,7 @@ from comparing import (
     same_choice_among_ties,
 )
 from options import dtype_name, make_parser, parse_args, selected, spread
-from report import main
+from report import run_script
 from samples import (
     SEED,
     FallbackMeter,
@@ -77,7 +77,6 @@ __all__ = [
     "declared_tolerance",
     "describe",
     "dtype_name",
-    "main",
     "make_parser",
     "map_sample",
     "mentions_device",
@@ -85,6 +84,7 @@ __all__ = [
     "open_device",
     "parse_args",
     "pytree",
+    "run_script",
     "same_choice_among_ties",
     "seed_everything",
     "selected",

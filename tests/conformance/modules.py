@@ -14,7 +14,6 @@ See harness.py for the categories, and --help for the options.
 """
 
 import copy
-import sys
 
 import harness as h
 import torch
@@ -217,8 +216,4 @@ def run_task(task, context):
 
 
 if __name__ == "__main__":
-    arguments = h.parse_args(
-        h.make_parser(__doc__.split("\n")[0], KINDS, "forward,backward"), KINDS
-    )
-    all_tasks = make_tasks(arguments)
-    sys.exit(h.main(arguments, run_task, all_tasks, lambda: sizes(arguments, all_tasks)))
+    h.run_script(__doc__, KINDS, "forward,backward", make_tasks, run_task, sizes)

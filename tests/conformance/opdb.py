@@ -21,6 +21,7 @@ import sys
 
 import harness as h
 import torch
+from excuses import excused, upstream_exempts
 from harness import P_COMPARE, P_CPU, P_DEVICE, P_MOVE, P_READ, P_SAMPLES
 from torch.testing._internal.common_methods_invocations import op_db
 
@@ -44,13 +45,6 @@ FREE_STRIDES = re.compile(
     r"^(linalg|fft)\.|^(svd|svd_lowrank|pca_lowrank|qr|geqrf|ormqr|lu|lu_solve|lu_unpack|"
     r"cholesky|cholesky_solve|cholesky_inverse|triangular_solve|eig|symeig|inverse|pinverse|"
     r"matrix_exp|logdet|stft|istft|logdet|nn\.functional\.grid_sample)$"
-)
-
-# Factorizations are unique only up to signs or phases; the database brings a function that takes
-# these out.
-GAUGE_FREE = re.compile(
-    r"^(linalg\.(eig|eigh|svd|qr|lu.*|ldl.*|householder.*)|svd|svd_lowrank|pca_lowrank|qr|geqrf|"
-    r"lu|symeig|triangular_solve)"
 )
 
 # Operators that insist on an argument on the CPU, whatever device the input is on.
@@ -361,61 +355,6 @@ def run_sample(op, kind, dtype, sample, index, tally, context):
                 tally.note("wrong", prefix + str(m), index, m.what)
 
 
-def excused(op, kind, sample, inputs, actual, actual_back, expected, mismatch, compare):
-    """Differences that the operator's definition leaves open."""
-    if mismatch.what != "value" or kind == "backward":
-        return None
-    if GAUGE_FREE.search(op.name) and kind in ("forward", "noncontig"):
-        try:
-            with torch.no_grad():
-                processed = compare.read_back(sample.output_process_fn_grad(actual))
-                compare.compare(processed, sample.output_process_fn_grad(expected), strides=False)
-            return "gauge_tolerated"
-        except Exception:
-            pass
-    # Equal elements: only the index results may differ, and they must name equal elements.
-    leaves_a = [x for x in h.pytree.tree_leaves(actual_back)]
-    leaves_e = [x for x in h.pytree.tree_leaves(expected)]
-    index_like = [isinstance(e, torch.Tensor) and e.dtype is torch.int64 for e in leaves_e]
-    tied = False
-    for a, e, is_index in zip(leaves_a, leaves_e, index_like):
-        try:
-            compare.compare_leaf(a, e, True, False, False)
-        except h.Mismatch:
-            if not (
-                is_index
-                and TIES.search(op.name)
-                and isinstance(a, h.ReadBack)
-                and a.tensor.shape == e.shape
-                and h.same_choice_among_ties(h.tensors_of(inputs)[:1], a.tensor, e)
-            ):
-                return None
-            tied = True
-    return "tie_tolerated" if tied else None
-
-
-# Operators that name one of several equal elements.
-TIES = re.compile(
-    r"^(sort|argsort|topk|kthvalue|mode|median|nanmedian|argmax|argmin|masked\.argmax|masked\.argmin|"
-    r"max|min|cummax|cummin|nn\.functional\..*max_pool.*)$"
-)
-
-
-def upstream_exempts(op, dtype):
-    """Whether PyTorch skips, or expects to fail, its own comparison of CUDA with the CPU for this
-    entry: a wrong value here weighs less. (Random operators are among these; they are recognized
-    separately.)"""
-    from torch.testing._internal.common_device_type import precisionOverride, toleranceOverride
-
-    return any(
-        getattr(d, "test_name", None) == "test_compare_cpu"
-        and d.device_type in (None, "cuda")
-        and (d.dtypes is None or dtype in d.dtypes)
-        and any(not isinstance(x, (toleranceOverride, precisionOverride)) for x in d.decorators)
-        for d in op.decorators
-    )
-
-
 def run_error(op, error_input, index, tally, context):
     """Notes whether the device refuses an input with the CPU's exception class."""
     sample = error_input.sample_input
@@ -481,6 +420,4 @@ def run_task(task, context):
 
 
 if __name__ == "__main__":
-    arguments = h.parse_args(h.make_parser(__doc__.split("\n")[0], KINDS, "forward"), KINDS)
-    all_tasks = make_tasks(arguments)
-    sys.exit(h.main(arguments, run_task, all_tasks, lambda: sizes(arguments, all_tasks)))
+    h.run_script(__doc__, KINDS, "forward", make_tasks, run_task, sizes)

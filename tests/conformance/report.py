@@ -9,6 +9,7 @@ import time
 
 import torch
 from cases import CATEGORIES
+from options import make_parser, parse_args
 from pool import Pool, StartFailed
 from samples import SEED
 
@@ -269,3 +270,10 @@ def main(args, run_task, tasks, sizes):
             f"({percent(r['pass_rate'])}), native {native}"
         )
     return 0
+
+
+def run_script(document, kinds, default_kind, make_tasks, run_task, sizes):
+    """A measuring script from its command line to its exit code."""
+    args = parse_args(make_parser(document.split("\n")[0], kinds, default_kind), kinds)
+    tasks = make_tasks(args)
+    sys.exit(main(args, run_task, tasks, lambda: sizes(args, tasks)))

@@ -3,9 +3,9 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from agreement import assert_agreement
 from support import FLOATS
 
-TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 SHAPES = [(2, 3, 9, 8), (3, 7, 7), (1, 40, 5, 6), (2, 1, 6, 6)]
 FORMATS = [torch.contiguous_format, torch.channels_last]
 
@@ -16,19 +16,7 @@ def compare(device, function, shape, dtype=torch.float32, memory_format=torch.co
         x = x.contiguous(memory_format=memory_format)
     elif memory_format == torch.channels_last:
         pytest.skip("channels_last has four dimensions")
-    gradient, results = None, []
-    for where in ("cpu", device):
-        leaf = x.detach().clone().to(where).requires_grad_()
-        y = function(leaf)
-        outputs = y if isinstance(y, tuple) else (y,)
-        if gradient is None:
-            gradient = torch.randn_like(outputs[0])
-        outputs[0].backward(gradient.to(where))
-        results.append([t.detach().cpu() for t in (*outputs, leaf.grad)])
-    for expected, actual in zip(*results):
-        tolerance = TOLERANCE[dtype]
-        torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
-        assert actual.stride() == expected.stride()
+    assert_agreement(device, function, x)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -1,0 +1,32 @@
+// Tensors in the values of a boxed call: alone, in lists, and in lists with gaps.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+namespace ocl {
+
+inline bool on_ocl(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.is_privateuseone();
+}
+
+// Calls `body` with each tensor of a value; gives the value with what it returned in their places.
+template <typename Body>
+c10::IValue replace_tensors(const c10::IValue& value, Body&& body) {
+  if (value.isTensor()) return body(value.toTensor());
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& each : value.toTensorVector()) list.push_back(body(each));
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const std::optional<at::Tensor>& each : value.toOptionalTensorVector()) {
+      list.push_back(each ? std::optional(body(*each)) : std::nullopt);
+    }
+    return list;
+  }
+  return value;
+}
+
+}  // namespace ocl
