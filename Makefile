@@ -80,8 +80,10 @@ $(VENV)/.intel-ready: $(VENV)/.ready
 	$(VENV_PYTHON) tests/tools/with_runtime.py --write
 	@touch $@
 
-wheel: $(VENV)/.ready  ## a wheel, in dist/
-	$(VENV_PYTHON) -m pip wheel . --no-deps --wheel-dir dist
+# Packs what `build` has compiled; `pip wheel .` compiles everything in a folder of its own.
+wheel: build  ## a wheel, in dist/
+	$(VENV_PYTHON) -m pip wheel . --no-deps --wheel-dir dist --no-build-isolation \
+		-C build-dir=build -C cmake.define.OCL_BUILD_TESTS=ON
 
 conformance: build $(INTEL_READY)  ## PyTorch's databases of operators, modules, optimizers; about an hour
 	$(RUN) $(VENV_PYTHON) tests/conformance/run.py --jobs $(TEST_JOBS) $(CONFORMANCE_ARGS)
