@@ -95,6 +95,7 @@ Tensor& im2col_out(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation,
   const bool batched = self.dim() == 4;
   const Tensor in = batched ? self : self.unsqueeze(0);
   Windows w{.out = {in.size(2), in.size(3)},
+            .windows = {},
             .taps = pair(kernel),
             .dilation = pair(dilation),
             .padding = pair(padding),
@@ -135,6 +136,7 @@ Tensor& col2im_out(const Tensor& self, IntArrayRef size, IntArrayRef kernel, Int
                                  dilation[0], dilation[1], padding[0], padding[1], stride[0],
                                  stride[1]);
   Windows w{.out = pair(size),
+            .windows = {},
             .taps = pair(kernel),
             .dilation = pair(dilation),
             .padding = pair(padding),
