@@ -56,11 +56,13 @@ std::tuple<Tensor, Tensor> multi_head_attention(
       need_weights, average_attn_weights, mask_type);
 }
 
-// qkv [B][L][3 * D] to q, k, v [B][heads][L][D / heads], q divided by the root of D / heads.
+// qkv [B][L][3 * D], padded if it is nested, to q, k, v [B][heads][L][D / heads], q divided by the
+// root of D / heads.
 OCL_NATIVE("_transform_bias_rescale_qkv", transform_bias_rescale_qkv);
-std::tuple<Tensor, Tensor, Tensor> transform_bias_rescale_qkv(const Tensor& qkv,
+std::tuple<Tensor, Tensor, Tensor> transform_bias_rescale_qkv(const Tensor& qkv_any,
                                                               const Tensor& qkv_bias,
                                                               int64_t num_heads) {
+  const Tensor qkv = qkv_any.is_nested() ? qkv_any.to_padded_tensor(0) : qkv_any;
   const int64_t batch = qkv.size(0), length = qkv.size(1), width = qkv.size(2) / 3;
   TORCH_CHECK(qkv.dim() == 3 && qkv.size(2) == 3 * width && width % num_heads == 0,
               "_transform_bias_rescale_qkv: qkv of shape ", qkv.sizes(), " for ", num_heads,
@@ -99,13 +101,6 @@ Tensor masked_softmax_backward(const Tensor& grad_output, const Tensor& output, 
   return at::_softmax_backward_data(grad, output, dim.value_or(output.dim() - 1),
                                     output.scalar_type())
       .masked_fill(mask, 0);
-}
-
-// nn.TransformerEncoder asks this before it turns a padded batch into a nested tensor. ocl has no
-// kernels for nested tensors: with this answer it goes on with the padded batch.
-OCL_NATIVE("_nested_tensor_from_mask_left_aligned", nested_tensor_from_mask_left_aligned);
-bool nested_tensor_from_mask_left_aligned(const Tensor& /*t*/, const Tensor& /*mask*/) {
-  return false;
 }
 
 }  // namespace native

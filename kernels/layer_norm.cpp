@@ -54,6 +54,53 @@ void enqueue(Device& device, Arguments& arguments, size_t rows, size_t size) {
   arguments.add(shares.per_task).enqueue({shares.tasks}, {1});
 }
 
+// All tensors are contiguous; gamma and beta may be undefined.
+void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, int64_t rows,
+             int64_t size, double eps, at::Tensor* y, at::Tensor* mean, at::Tensor* rstd) {
+  static constexpr const char* kName = "layer_norm";
+  Device& device = ocl_device(x);
+  const ScalarType type = x.scalar_type();
+  check_device_has(device, type, kName);
+  if (rows == 0) return;
+  Arguments arguments(
+      stream_of(x),
+      find(device, kName, {type, mean->scalar_type(), type_of(gamma), type_of(beta)}));
+  arguments.add(view(x));
+  if (gamma.defined()) arguments.add(view(gamma));
+  if (beta.defined()) arguments.add(view(beta));
+  arguments.add(view(*y)).add(view(*mean)).add(view(*rstd));
+  arguments.add(static_cast<uint64_t>(rows)).add(static_cast<uint64_t>(size));
+  add_number(arguments, eps, compute_type(type));
+  enqueue(device, arguments, rows, size);
+}
+
+at::Tensor gradient(const at::Tensor& g, const at::Tensor& x, const at::Tensor& mean,
+                    const at::Tensor& rstd, const at::Tensor& gamma, int64_t rows, int64_t size) {
+  static constexpr const char* kName = "layer_norm_backward";
+  const at::Tensor dx = at::empty_like(x);
+  if (x.numel() == 0) return dx;
+  Arguments arguments(stream_of(x),
+                      find(ocl_device(x), kName,
+                           {x.scalar_type(), mean.scalar_type(), type_of(gamma), std::nullopt}));
+  arguments.add(view(g)).add(view(x));
+  if (gamma.defined()) arguments.add(view(gamma));
+  arguments.add(view(mean)).add(view(rstd)).add(view(dx));
+  arguments.add(static_cast<uint64_t>(rows)).add(static_cast<uint64_t>(size));
+  enqueue(ocl_device(x), arguments, rows, size);
+  return dx;
+}
+
+// Nested tensors come through the stubs.
+void backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& mean,
+              const at::Tensor& rstd, const at::Tensor& gamma, int64_t rows, int64_t size,
+              at::Tensor* dx, at::Tensor* dgamma, at::Tensor* dbeta) {
+  if (dx->defined()) dx->copy_(gradient(g, x, mean, rstd, gamma, rows, size));
+  if (!dgamma->defined() && !dbeta->defined()) return;
+  const at::Tensor sums = gradient_sums_of_columns(g, x, mean, rstd, rows, size);
+  if (dgamma->defined()) dgamma->copy_(sums.select(0, 1).view_as(*dgamma));
+  if (dbeta->defined()) dbeta->copy_(sums.select(0, 0).view_as(*dbeta));
+}
+
 }  // namespace
 
 namespace native {
@@ -62,28 +109,15 @@ OCL_NATIVE("native_layer_norm", layer_norm);
 std::tuple<Tensor, Tensor, Tensor> layer_norm(const Tensor& input, IntArrayRef normalized_shape,
                                               const std::optional<Tensor>& weight,
                                               const std::optional<Tensor>& bias, double eps) {
-  static constexpr const char* kName = "layer_norm";
   const Tensor gamma = dense(weight), beta = dense(bias), x = input.contiguous();
   const auto [rows, size] =
       at::native::_check_layer_norm_inputs(input, normalized_shape, gamma, beta);
-  Device& device = ocl_device(input);
-  const ScalarType type = x.scalar_type(), compute = compute_type(type);
-  check_device_has(device, type, kName);
-  const Tensor y = at::empty_like(x);
+  Tensor y = at::empty_like(x);
   std::vector<int64_t> stat_shape = input.sizes().vec();
   std::fill(stat_shape.end() - static_cast<int64_t>(normalized_shape.size()), stat_shape.end(), 1);
-  const Tensor mean = at::empty(stat_shape, x.options().dtype(compute));
-  const Tensor rstd = at::empty_like(mean);
-  if (rows == 0) return {y, mean, rstd};
-  Arguments arguments(stream_of(x),
-                      find(device, kName, {type, compute, type_of(gamma), type_of(beta)}));
-  arguments.add(view(x));
-  if (gamma.defined()) arguments.add(view(gamma));
-  if (beta.defined()) arguments.add(view(beta));
-  arguments.add(view(y)).add(view(mean)).add(view(rstd));
-  arguments.add(static_cast<uint64_t>(rows)).add(static_cast<uint64_t>(size));
-  add_number(arguments, eps, compute);
-  enqueue(device, arguments, rows, size);
+  Tensor mean = at::empty(stat_shape, x.options().dtype(compute_type(x.scalar_type())));
+  Tensor rstd = at::empty_like(mean);
+  forward(x, gamma, beta, rows, size, eps, &y, &mean, &rstd);
   return {y, mean, rstd};
 }
 
@@ -94,29 +128,14 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad_out, c
                                                        const std::optional<Tensor>& weight,
                                                        const std::optional<Tensor>& bias,
                                                        std::array<bool, 3> output_mask) {
-  static constexpr const char* kName = "layer_norm_backward";
   const Tensor gamma = dense(weight), beta = dense(bias);
   const auto [rows, size] =
       at::native::_check_layer_norm_inputs(input, normalized_shape, gamma, beta);
   const Tensor x = input.contiguous(), g = grad_out.contiguous();
   const Tensor dense_mean = mean.contiguous(), dense_rstd = rstd.contiguous();
-  Device& device = ocl_device(input);
-  const ScalarType type = x.scalar_type();
-  check_device_has(device, type, kName);
+  check_device_has(ocl_device(input), x.scalar_type(), "layer_norm_backward");
   Tensor dx, dgamma, dbeta;
-  if (output_mask[0]) {
-    dx = at::empty_like(x);
-    if (x.numel() > 0) {
-      Arguments arguments(
-          stream_of(x),
-          find(device, kName, {type, mean.scalar_type(), type_of(gamma), std::nullopt}));
-      arguments.add(view(g)).add(view(x));
-      if (gamma.defined()) arguments.add(view(gamma));
-      arguments.add(view(dense_mean)).add(view(dense_rstd)).add(view(dx));
-      arguments.add(static_cast<uint64_t>(rows)).add(static_cast<uint64_t>(size));
-      enqueue(device, arguments, rows, size);
-    }
-  }
+  if (output_mask[0]) dx = gradient(g, x, dense_mean, dense_rstd, gamma, rows, size);
   if ((output_mask[1] && gamma.defined()) || (output_mask[2] && beta.defined())) {
     Tensor sums;
     if (x.numel() > 0) sums = gradient_sums_of_columns(g, x, dense_mean, dense_rstd, rows, size);
@@ -132,3 +151,10 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad_out, c
 
 }  // namespace native
 }  // namespace ocl
+
+namespace at::native {
+
+REGISTER_PRIVATEUSE1_DISPATCH(LayerNormKernel, &ocl::forward)
+REGISTER_PRIVATEUSE1_DISPATCH(LayerNormBackwardKernel, &ocl::backward)
+
+}  // namespace at::native

@@ -40,7 +40,7 @@ OWN_MARK = re.compile(r'OCL_(STRUCTURED|NATIVE)\(\s*"([^"]+)",\s*(\w+)\)')
 KEY = DispatchKey.XPU
 
 # Layouts of which PyTorch's implementations serve CPU and CUDA alike: all of those are registered.
-LAYOUTS = ["Sparse", "SparseCsr", "Quantized"]
+LAYOUTS = ["Sparse", "SparseCsr", "Quantized", "NestedTensor"]
 
 SHARDS = 4  # files of wrappers, to be compiled in parallel (CMakeLists.txt lists them)
 
