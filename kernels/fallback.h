@@ -28,21 +28,19 @@ void reset_fallback_stats();
 
 namespace detail {
 using HasType = bool (*)(ScalarType) noexcept;
-// Single numbers only: what the host does with them is quick, large tensors are to raise an error.
-// torch.amp.GradScaler takes a reciprocal in float64.
-bool is_number_without_fp64(const at::Tensor& tensor);
+bool device_lacks_type(const at::Tensor& tensor);
 inline bool lacks(HasType has_type, const at::Tensor& tensor) {
   return tensor.defined() &&
          (!has_type(tensor.scalar_type()) ||
-          (tensor.scalar_type() == ScalarType::Double && is_number_without_fp64(tensor)));
+          (is_double(tensor.scalar_type()) && device_lacks_type(tensor)));
 }
 inline bool lacks(HasType has_type, const std::optional<at::Tensor>& tensor) {
   return tensor && lacks(has_type, *tensor);
 }
 }  // namespace detail
 
-// Whether a tensor's type is unknown to the operator's kernels (complex, quantized, float8), or it
-// is a float64 number on a device that has none.
+// Whether a tensor's type is unknown to the operator's kernels (complex, quantized, float8) or to
+// its device (float64 without cl_khr_fp64).
 template <typename... Tensors>
 bool needs_fallback(const Tensors&... tensors) {
   return (detail::lacks(&has_kernel_type, tensors) || ...);
