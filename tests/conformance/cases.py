@@ -59,6 +59,7 @@ class Tally:
             "metadata_only": 0,
             "tie_tolerated": 0,
             "gauge_tolerated": 0,
+            "rounding_tolerated": 0,
             "samples": {c: 0 for c in CATEGORIES},
             "fallbacks": {},
             "native": None,

@@ -19,10 +19,31 @@ TIES = re.compile(
 )
 
 
-def excused(op, kind, sample, inputs, actual, actual_back, expected, mismatch, compare):
-    """Differences that the operator's definition leaves open."""
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def as_float32(tensor):
+    tensor = h.copy_tensor(tensor, "cpu")
+    return tensor.float() if tensor.dtype in HALVES else tensor
+
+
+def excused(op, kind, sample, inputs, actual, actual_back, expected, mismatch, compare, in_float32):
+    """Differences that the operator's definition leaves open, or that are the CPU's own rounding.
+
+    in_float32: gives the CPU's results for inputs of 16 bits that were made float32."""
     if mismatch.what != "value" or kind == "backward":
         return None
+    if kind in ("forward", "noncontig") and any(t.dtype in HALVES for t in h.tensors_of(expected)):
+        try:
+            exact = h.pytree.tree_map(
+                lambda e, wide: wide.to(e.dtype) if isinstance(e, torch.Tensor) else wide,
+                expected,
+                in_float32(),
+            )
+            compare.compare(actual_back, exact, strides=False)
+            return "rounding_tolerated"
+        except Exception:
+            pass
     if GAUGE_FREE.search(op.name) and kind in ("forward", "noncontig"):
         try:
             with torch.no_grad():

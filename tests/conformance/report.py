@@ -158,6 +158,12 @@ def print_summary(args, results, rows, top):
             "own CUDA to the CPU's values:\n  "
             + ", ".join(dict.fromkeys(r["name"] for r in exempt))
         )
+    rounded = [r["name"] for r in results if r["category"] == "pass" and r["rounding_tolerated"]]
+    if rounded:
+        print(
+            f"\n{len(rounded)} cases of 16 bits pass by the CPU's float32 result, not its rounded "
+            f"one:\n  {', '.join(dict.fromkeys(rounded))}"
+        )
     used = collections.Counter(op for r in results for op in r["fallbacks"])
     if used:
         print(f"\nOperators that fell back to the CPU ({len(used)}; number of cases each):")
