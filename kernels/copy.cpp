@@ -16,6 +16,7 @@
 #include "kernels/host_view.h"
 #include "kernels/pointwise.h"
 #include "kernels/tensors.h"
+#include "kernels/transpose.h"
 
 namespace ocl {
 namespace {
@@ -48,7 +49,7 @@ void copy_by_kernel(const at::Tensor& destination, const at::Tensor& source) {
                   .check_all_same_dtype(false)
                   .check_all_same_device(true)
                   .build();
-  pointwise(iter, kCopy, {}, source.scalar_type());
+  if (!copy_transposed(iter)) pointwise(iter, kCopy, {}, source.scalar_type());
 }
 
 constexpr int64_t kManyElements = 65536;  // from which on two more views pay

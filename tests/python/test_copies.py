@@ -99,6 +99,41 @@ def test_into_views(operator_device, target):
             assert_same(actual, expected)
 
 
+# Views whose rows lie along the columns of memory, with whole and with partial tiles.
+TRANSPOSED = {
+    "matrix": ((70, 130), lambda x: x.t()),
+    "one tile": ((16, 64), lambda x: x.t()),
+    "planes": ((3, 66, 33), lambda x: x.transpose(1, 2)),
+    "inner planes": ((66, 5, 17), lambda x: x.permute(2, 1, 0)),
+    "steps": ((40, 2, 80), lambda x: x[3:, 1, 7:].t()),
+    "narrow": ((9, 2000), lambda x: x.t()),
+    "four dimensions": ((4, 20, 3, 30), lambda x: x.permute(3, 2, 1, 0)),
+    "channels_last": ((2, 24, 9, 11), lambda x: x.to(memory_format=torch.channels_last)),
+}
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32, torch.complex64])
+@pytest.mark.parametrize("case", TRANSPOSED)
+def test_transposed(device, case, dtype):
+    shape, view = TRANSPOSED[case]
+    x = random_tensor(shape, dtype)
+    expected, actual = view(x), view(x.to(device))
+    assert torch.equal(actual.contiguous().cpu(), expected.contiguous())
+    target = torch.zeros(*(n + 3 for n in expected.shape), dtype=dtype)
+    part = tuple(slice(1, n + 1) for n in expected.shape)
+    on_device = target.to(device)
+    target[part] = expected
+    on_device[part] = actual
+    assert torch.equal(on_device.cpu(), target)
+
+
+def test_transposed_goes_by_tiles(tmp_path):
+    code = "import torch; torch.ones(64, 64, device='ocl').t().contiguous().cpu()"
+    output_of(code, OCL_DUMP_DIR=str(tmp_path))
+    assert list(tmp_path.glob("transpose_*"))
+
+
 def test_into_host_views(device):
     x = random_tensor((6, 5), torch.float32)
     host = torch.zeros(20, 5)

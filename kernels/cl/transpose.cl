@@ -1,0 +1,68 @@
+// Copies of matrices from columns to rows: out[plane][row][column] = in[plane][column][row], where
+// the innermost index is contiguous on both sides. E: an unsigned type of the elements' size.
+#include "common.clh"
+
+typedef struct {
+  ulong planes, rows, columns;
+  long out_plane, out_row, in_plane, in_column;  // strides, in elements
+} Shape;
+
+#define TILES(size, tile) (((size) + (tile)-1) / (tile))
+
+#ifdef TASKS
+// A tile's rows are whole cache lines of the input, of which 4096^2 has one per page: several lines
+// of a page are read at a time.
+#define ROWS 64
+#define COLUMNS 16
+
+TASK __kernel void transpose(TENSOR(out), CTENSOR(in), const Shape s, const ulong per_task) {
+  const ulong across = TILES(s.columns, COLUMNS), down = TILES(s.rows, ROWS);
+  const ulong first = get_global_id(0) * per_task;
+  const ulong last = min(first + per_task, s.planes * down * across);
+  for (ulong t = first; t < last; ++t) {
+    const ulong strip = t / across, plane = strip / down;
+    const ulong column = (t - strip * across) * COLUMNS, row = (strip - plane * down) * ROWS;
+    __global const E *from = CPTR(E, in) + (long)plane * s.in_plane + (long)column * s.in_column + row;
+    __global E *to = PTR(E, out) + (long)plane * s.out_plane + (long)row * s.out_row + column;
+    const ulong rows = min((ulong)ROWS, s.rows - row);
+    const ulong columns = min((ulong)COLUMNS, s.columns - column);
+    if (rows < ROWS || columns < COLUMNS) {
+      for (ulong r = 0; r < rows; ++r) {
+        for (ulong c = 0; c < columns; ++c) to[(long)r * s.out_row + c] = from[(long)c * s.in_column + r];
+      }
+      continue;
+    }
+    E tile[COLUMNS * ROWS];
+    for (int c = 0; c < COLUMNS; ++c) {
+      for (int r = 0; r < ROWS; r += 16) vstore16(vload16(0, from + c * s.in_column + r), 0, tile + c * ROWS + r);
+    }
+    for (int r = 0; r < ROWS; ++r) {
+      E line[COLUMNS];
+      for (int c = 0; c < COLUMNS; ++c) line[c] = tile[c * ROWS + r];
+      vstore16(vload16(0, line), 0, to + r * s.out_row);
+    }
+  }
+}
+#else
+// Groups of (SIDE, SIDE / 4); a column more keeps the tile's columns in different banks.
+#define SIDE 32
+
+__kernel void transpose(TENSOR(out), CTENSOR(in), const Shape s) {
+  __local E tile[SIDE][SIDE + 1];
+  const ulong down = TILES(s.rows, SIDE);
+  const ulong plane = get_group_id(1) / down;
+  const ulong row = (get_group_id(1) - plane * down) * SIDE, column = get_group_id(0) * SIDE;
+  const uint x = get_local_id(0), y = get_local_id(1);
+  __global const E *from = CPTR(E, in) + (long)plane * s.in_plane;
+  __global E *to = PTR(E, out) + (long)plane * s.out_plane;
+  for (uint j = y; j < SIDE; j += SIDE / 4) {
+    if (row + x < s.rows && column + j < s.columns)
+      tile[j][x] = from[(long)(column + j) * s.in_column + (long)(row + x)];
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (uint j = y; j < SIDE; j += SIDE / 4) {
+    if (row + j < s.rows && column + x < s.columns)
+      to[(long)(row + j) * s.out_row + (long)(column + x)] = tile[x][j];
+  }
+}
+#endif
