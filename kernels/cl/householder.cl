@@ -7,7 +7,7 @@ TEAM __kernel void qr_panel(TENSOR(a), TENSOR(tau), const ulong rows, const ulon
                             const ulong batches, const ulong ld, const ulong batch_stride,
                             const ulong tau_stride) {
   TEAM_SCRATCH(T, scratch);
-#if defined(GROUP) && defined(COMPUTE_IS_COMPLEX)
+#ifdef COMPUTE_IS_COMPLEX
   TEAM_SCRATCH(R, scratch_real);
 #else
 #define scratch_real scratch

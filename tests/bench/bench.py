@@ -130,7 +130,7 @@ def main():
 
     limit = limits(args.reference, args.rounds)
     name = torch.ocl.get_device_properties(0).name
-    platform = torch.ocl.get_device_properties(0).platform_name
+    platform = torch.ocl.get_device_properties(0).platform
     print(f"{name} ({platform}) against {args.reference}, torch {torch.__version__}")
     print(f"limits: {limit['bytes'] / 1e9:.0f} GB/s, {limit['flops'] / 1e9:.0f} GFLOP/s\n")
     print(f"{'':42} {'ref ms':>9} {'ocl ms':>9} {'ratio':>6} {'of min':>6} {'aim':>5} {'limit':>6}")
