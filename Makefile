@@ -11,6 +11,8 @@ PYTEST_ARGS ?=
 DEMO_ARGS ?= --output build/demo
 MATRIX ?=
 CONFORMANCE_ARGS ?=
+BENCH_RUNTIMES ?= pocl intel
+BENCH_ARGS ?=
 
 VENV := .venv
 VENV_PYTHON := $(CURDIR)/$(VENV)/bin/python
@@ -24,7 +26,7 @@ PYTHON_FILES := backend generator guard kernels python serialization tests
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-sample test-intel test-devices test-gpu-family test-matrix gpu-check \
-	test-wheel conformance ops build wheel info lint format intel-runtime system clean distclean
+	test-wheel conformance bench ops build wheel info lint format intel-runtime system clean distclean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -87,6 +89,17 @@ wheel: build  ## a wheel, in dist/
 
 conformance: build $(INTEL_READY)  ## PyTorch's databases of operators, modules, optimizers; about an hour
 	$(RUN) $(VENV_PYTHON) tests/conformance/run.py --jobs $(TEST_JOBS) $(CONFORMANCE_ARGS)
+
+bench: build intel-runtime  ## speed against PyTorch's CPU path; writes docs/performance.md anew
+	mkdir -p build/bench
+	for runtime in $(BENCH_RUNTIMES); do \
+	  run="$(VENV_PYTHON) tests/tools/with_runtime.py $$runtime $(VENV_PYTHON) tests/bench"; \
+	  $$run/bench.py --sweep --json build/bench/$$runtime.json --plot docs/roofline_$$runtime.png \
+	    $(BENCH_ARGS) && \
+	  $$run/footprint.py --json build/bench/$${runtime}_footprint.json || exit 1; \
+	done
+	$(VENV_PYTHON) tests/bench/performance.py build/bench > build/performance.md
+	mv build/performance.md docs/performance.md
 
 ops: build  ## write docs/ops.md anew
 	$(RUN) $(VENV_PYTHON) -m torch_ocl.coverage --markdown > build/ops.md
