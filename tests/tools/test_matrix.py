@@ -3,8 +3,8 @@
 usage: test_matrix.py [--sample] [--jobs N] [ROW ...]      ROW: pocl/cpu, intel/gpu, ...
 
 Each row is a runtime and a kernel family. The two main runtimes run the whole suite with their own
-family; other rows run the tests marked "sample", as all do with --sample. Exits with 1 when a test
-of any row fails, or a runtime is missing.
+family; other rows run the tests marked "sample", as all do with --sample. Under each row stand its
+slowest tests. Exits with 1 when a test of any row fails, or a runtime is missing.
 """
 
 import argparse
@@ -24,14 +24,24 @@ ROWS = [
     if (runtime, family) != ("rusticl", "cpu")
 ]
 WHOLE = {"pocl/cpu", "intel/cpu"}
+SLOWEST = 6
 COUNTS = ("passed", "skipped", "failed", "error")
 
 
 def run(row, sample, jobs):
-    """(counts by name, seconds); prints the run's own output where it failed."""
+    """(counts by name, seconds, slowest tests); prints the run's own output where it failed."""
     runtime, family = row.split("/")
     command = [sys.executable, str(HERE / "with_runtime.py"), runtime]
-    command += [sys.executable, "-m", "pytest", "-q", "-n", str(jobs), "tests/python"]
+    command += [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        str(jobs),
+        "tests/python",
+        f"--durations={SLOWEST}",
+    ]
     if sample:
         command += ["-m", "sample"]
     start = time.monotonic()
@@ -50,7 +60,8 @@ def run(row, sample, jobs):
     if result.returncode != 0:
         counts["failed"] = max(counts.get("failed", 0), 1)
         print(f"---- {row}\n{result.stdout[-4000:]}", file=sys.stderr)
-    return counts, time.monotonic() - start
+    slowest = re.findall(r"^([\d.]+s (?:call|setup) .*)$", result.stdout, re.MULTILINE)
+    return counts, time.monotonic() - start, slowest
 
 
 def main():
@@ -67,12 +78,14 @@ def main():
     failed = False
     for row in arguments.rows or ROWS:
         sample = arguments.sample or row not in WHOLE
-        counts, seconds = run(row, sample, arguments.jobs)
+        counts, seconds, slowest = run(row, sample, arguments.jobs)
         failed = failed or bool(counts.get("failed") or counts.get("error"))
         runtime, family = row.split("/")
         numbers = "".join(f"{counts.get(name, 0):>9}" for name in COUNTS)
         kind = "sample" if sample else "all"
         print(f"{runtime:<10}{family:<8}{kind:<8}{numbers}{seconds:>9.0f}", flush=True)
+        for test in slowest:
+            print(f"    {test.strip()}", flush=True)
     sys.exit(failed)
 
 
