@@ -19,7 +19,7 @@ import time
 os.environ["OCL_FALLBACK"] = "error"
 
 import torch
-from cases import SMALL, TABLE, M, sweep
+from cases import SMALL, TABLE, Case, M, sweep
 
 ROUND_SECONDS = 0.05  # a round repeats short calls for about so long
 
@@ -68,12 +68,8 @@ def limits(reference, rounds):
         a, out = torch.ones(2048, 2048, device=device), torch.empty(2048, 2048, device=device)
         return lambda: torch.mm(a, a, out=out)
 
-    class Probe:
-        def __init__(self, build):
-            self.build = build
-
     def best(build, amount):
-        times = measure(Probe(build), reference, rounds)
+        times = measure(Case("limit", build, math.inf), reference, rounds)
         return amount / min(min(values) for values in times.values())
 
     return {"bytes": best(add, 3 * big * 4), "flops": best(product, 2 * 2048**3)}

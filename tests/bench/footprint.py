@@ -18,25 +18,21 @@ import time
 os.environ["OCL_FALLBACK"] = "error"
 
 import torch
-import torch.nn.functional as F
 from bench import seconds
-from cases import M
-from models import resnet18, train_step
+from cases import RESNET_STEP, M
 
 HERE = pathlib.Path(__file__).parent
 FIRST_STEP = """
 import sys, time
-sys.path[:0] = [{bench!r}, {models!r}]
-begin = time.perf_counter()
+sys.path.insert(0, {bench!r})
 import torch
-from models import resnet18, train_step
-model = resnet18().to("ocl")
-optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
-x, target = torch.randn(8, 3, 224, 224).to("ocl"), torch.randint(1000, (8,)).to("ocl")
-ready = time.perf_counter()
-train_step(model, optimizer, x, target, torch.nn.functional.cross_entropy)
+from cases import RESNET_STEP
+step = RESNET_STEP("ocl")
 torch.ocl.synchronize()
-print(ready - begin, time.perf_counter() - ready)
+begin = time.perf_counter()
+step()
+torch.ocl.synchronize()
+print(time.perf_counter() - begin)
 """
 PRODUCT = """
 import os, time, torch
@@ -72,12 +68,12 @@ def import_seconds():
 
 
 def first_step_seconds():
-    code = FIRST_STEP.format(bench=str(HERE), models=str(HERE.parent / "python"))
+    code = FIRST_STEP.format(bench=str(HERE))
     with tempfile.TemporaryDirectory() as folder:
         # PoCL keeps kernels of its own; both must be empty for a first run.
         caches = {"OCL_CACHE_DIR": f"{folder}/ocl", "POCL_CACHE_DIR": f"{folder}/pocl"}
         pathlib.Path(caches["POCL_CACHE_DIR"]).mkdir()
-        return {name: output(code, **caches)[1] for name in ("empty cache", "full cache")}
+        return {name: output(code, **caches)[0] for name in ("empty cache", "full cache")}
 
 
 def cpu_peak(step):
@@ -93,14 +89,7 @@ def cpu_peak(step):
 
 
 def training_memory(steps=10):
-    def make_step(device):
-        torch.manual_seed(0)
-        model = resnet18().to(device)
-        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
-        x, target = torch.randn(8, 3, 224, 224).to(device), torch.randint(1000, (8,)).to(device)
-        return lambda: train_step(model, optimizer, x, target, F.cross_entropy)
-
-    step = make_step("ocl")
+    step = RESNET_STEP("ocl")
     for _ in range(3):
         step()
     torch.ocl.synchronize()
@@ -111,7 +100,7 @@ def training_memory(steps=10):
         step()
     torch.ocl.synchronize()
     after = torch.ocl.memory_stats()
-    cpu_step = make_step("cpu")
+    cpu_step = RESNET_STEP("cpu")
     cpu_step()
     new_buffers = after["segment.all.allocated"] - before["segment.all.allocated"]
     return {
