@@ -6,10 +6,6 @@
 
 namespace ocl {
 
-inline bool on_ocl(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.is_privateuseone();
-}
-
 // Calls `body` with each tensor of a value; gives the value with what it returned in their places.
 template <typename Body>
 c10::IValue replace_tensors(const c10::IValue& value, Body&& body) {

@@ -1,4 +1,5 @@
 // Fast convolutions of CPU devices: launches of cl/conv_cpu.cl.
+#include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
 
 #include <cstring>
@@ -16,8 +17,6 @@ namespace {
 
 constexpr int32_t kWeightRows = 4, kWeightTaps = 6;  // register tile of the weight gradient
 constexpr int64_t kWeightPartWork = 400000;          // multiply-adds per tile and part
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // A plan whose tables are on the device.
 struct DevicePlan {
@@ -157,7 +156,7 @@ void run_pass(const ConvShape& s, const DevicePlan& plan, size_t index, const Ta
   const PaddedLayout& layout = plan.plan.layout;
   const int64_t lanes = lanes_of(device);
   const auto taps = static_cast<int32_t>(pass.weight_offsets.size());
-  const int64_t tiles = ceil_div(t.channels, plan.tile.channels);
+  const int64_t tiles = at::ceil_div(t.channels, plan.tile.channels);
   const at::Tensor packed = scratch(s.groups * tiles * taps * plan.tile.channels, result);
   if (taps > 0) {
     launch(stream, conv_kernel(device, "pack_weights", plan.tile),
@@ -171,19 +170,19 @@ void run_pass(const ConvShape& s, const DevicePlan& plan, size_t index, const Ta
   const int64_t channel = direct ? plane : layout.channel(lanes);
   const int64_t images_apart = direct ? t.source_channels * s.groups * plane : 0;
   const int64_t z = direct ? int64_t{s.images} * s.groups : s.groups;
-  const int64_t panels = ceil_div(pixels, plan.tile.vectors * lanes);
+  const int64_t panels = at::ceil_div(pixels, plan.tile.vectors * lanes);
   // Enough tasks: first by panels of pixels, then by tiles of channels.
   constexpr int64_t kTasks = 16, kManyTasks = 64;
   const int64_t panels_per_task = tiles == 1 && panels * z > kManyTasks
                                       ? std::clamp<int64_t>(panels * z / kManyTasks, 1, panels)
                                       : 1;
-  const int64_t columns = ceil_div(panels, panels_per_task);
+  const int64_t columns = at::ceil_div(panels, panels_per_task);
   const int64_t tiles_per_task =
-      columns * z >= kTasks ? tiles : ceil_div(tiles, ceil_div(kTasks, columns * z));
+      columns * z >= kTasks ? tiles : at::ceil_div(tiles, at::ceil_div(kTasks, columns * z));
   BufferView out = view(result);
   out.offset += pass.out_first * sizeof(float);
   launch(stream, conv_kernel(device, "conv_taps", plan.tile),
-         {static_cast<size_t>(columns), static_cast<size_t>(ceil_div(tiles, tiles_per_task)),
+         {static_cast<size_t>(columns), static_cast<size_t>(at::ceil_div(tiles, tiles_per_task)),
           static_cast<size_t>(z)},
          {}, out, view(source), view(packed), view(plan.tap_offsets[index]),
          view(bias.defined() ? bias : packed), static_cast<int32_t>(bias.defined()), t.channels,
@@ -250,14 +249,14 @@ bool conv_weight_grad_cpu(const ConvShape& s, const at::Tensor& weight, const at
   const at::Tensor grad = pad(grad_layout, output, plan->tile);
 
   const auto taps = static_cast<int32_t>(s.taps());
-  const int64_t tap_tiles = ceil_div(taps, kWeightTaps);
-  const int64_t row_tiles = ceil_div(s.out_channels, kWeightRows);
+  const int64_t tap_tiles = at::ceil_div(taps, kWeightTaps);
+  const int64_t row_tiles = at::ceil_div(s.out_channels, kWeightRows);
   const int64_t pixels = x_layout.pixels();
-  int64_t parts = std::max(ceil_div(pixels * 16, kWeightPartWork),
-                           ceil_div(8, tap_tiles * row_tiles * s.groups));
+  int64_t parts = std::max(at::ceil_div(pixels * 16, kWeightPartWork),
+                           at::ceil_div(int64_t{8}, tap_tiles * row_tiles * s.groups));
   parts = std::clamp<int64_t>(parts, 1, std::max<int64_t>(1, pixels / 256));
-  const int64_t per_part = ceil_div(ceil_div(pixels, parts), lanes) * lanes;
-  parts = ceil_div(pixels, per_part);
+  const int64_t per_part = at::ceil_div(at::ceil_div(pixels, parts), lanes) * lanes;
+  parts = at::ceil_div(pixels, per_part);
 
   const int64_t count = weight.numel();
   const at::Tensor sums = parts == 1 ? weight : scratch(parts * count, weight);
@@ -268,9 +267,9 @@ bool conv_weight_grad_cpu(const ConvShape& s, const at::Tensor& weight, const at
          taps, static_cast<int32_t>(pixels), s.in_channels * x_layout.channel(lanes),
          grad_layout.channel(lanes), static_cast<int32_t>(per_part));
   if (parts > 1) {
-    const int64_t per_task = ceil_div(count, 8);
+    const int64_t per_task = at::ceil_div(count, int64_t{8});
     launch(stream, conv_kernel(device, "sum_parts", {0, 0}),
-           {static_cast<size_t>(ceil_div(count, per_task))}, {}, view(weight), view(sums),
+           {static_cast<size_t>(at::ceil_div(count, per_task))}, {}, view(weight), view(sums),
            static_cast<int32_t>(parts), count, per_task);
   }
   return true;

@@ -23,8 +23,6 @@ namespace {
 
 constexpr PointwiseOp kCopy{"copy", "a", "a"};
 
-bool on_ocl(const at::Tensor& tensor) { return tensor.is_privateuseone(); }
-
 bool needs_host(const Device& device, ScalarType type) {
   return !has_complex_kernel_type(type) || (is_double(type) && !device.properties().has_fp64);
 }

@@ -18,11 +18,6 @@ namespace {
 std::mutex stats_mutex;
 std::map<std::string, int64_t> stats;
 
-bool lacks_type(const at::Tensor& tensor) {
-  return is_double(tensor.scalar_type()) && on_ocl(tensor) &&
-         !ocl_device(tensor).properties().has_fp64;
-}
-
 // "self: Float [2, 3] on ocl:0, ..." of the tensor arguments.
 std::string describe_arguments(const c10::FunctionSchema& schema,
                                c10::ArrayRef<c10::IValue> arguments) {
@@ -32,7 +27,7 @@ std::string describe_arguments(const c10::FunctionSchema& schema,
     const at::Tensor& tensor = arguments[i].toTensor();
     text += str(text.empty() ? "" : ", ", schema.arguments()[i].name(), ": ", tensor.scalar_type(),
                 " ", tensor.sizes(), " on ", tensor.device(),
-                lacks_type(tensor) ? ", which has no cl_khr_fp64" : "");
+                detail::device_lacks_type(tensor) ? ", which has no cl_khr_fp64" : "");
   }
   return text;
 }
@@ -180,7 +175,10 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
 
 }  // namespace
 
-bool detail::device_lacks_type(const at::Tensor& tensor) { return lacks_type(tensor); }
+bool detail::device_lacks_type(const at::Tensor& tensor) {
+  return is_double(tensor.scalar_type()) && on_ocl(tensor) &&
+         !ocl_device(tensor).properties().has_fp64;
+}
 
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   note_fallback(op, *stack);

@@ -30,8 +30,7 @@ namespace detail {
 using HasType = bool (*)(ScalarType) noexcept;
 bool device_lacks_type(const at::Tensor& tensor);
 inline bool lacks(HasType has_type, const at::Tensor& tensor) {
-  return tensor.defined() && (!has_type(tensor.scalar_type()) ||
-                              (is_double(tensor.scalar_type()) && device_lacks_type(tensor)));
+  return tensor.defined() && (!has_type(tensor.scalar_type()) || device_lacks_type(tensor));
 }
 inline bool lacks(HasType has_type, const std::optional<at::Tensor>& tensor) {
   return tensor && lacks(has_type, *tensor);

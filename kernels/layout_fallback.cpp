@@ -4,6 +4,7 @@
 
 #include "kernels/boxed.h"
 #include "kernels/fallback.h"
+#include "kernels/tensors.h"
 
 namespace ocl {
 namespace {

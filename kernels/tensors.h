@@ -8,6 +8,10 @@
 
 namespace ocl {
 
+inline bool on_ocl(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.is_privateuseone();
+}
+
 // The device memory at a tensor's first element.
 inline BufferView view(const at::TensorBase& tensor) { return resolve(tensor.const_data_ptr()); }
 

@@ -1,5 +1,7 @@
 #include "kernels/transpose.h"
 
+#include <ATen/ceil_div.h>
+
 #include "kernels/dtype.h"
 #include "kernels/grid.h"
 #include "kernels/tensors.h"
@@ -37,21 +39,15 @@ std::optional<Shape> find_shape(const at::TensorIteratorBase& iter) {
   return std::nullopt;
 }
 
-const char* unsigned_type(size_t size) {
-  return size == 1 ? "uchar" : size == 2 ? "ushort" : size == 4 ? "uint" : "ulong";
-}
-
 const Kernel& find(Device& device, size_t size) {
   static const char site = 0;
   return find_kernel(device, {reinterpret_cast<uint64_t>(&site), {size}}, [&] {
     Defines defines;
     define_grid(defines, device);
-    defines.set("E", unsigned_type(size));
+    defines.set("DT", dtype_name(bits_type(size)));
     return KernelSource{"transpose.cl", "transpose", defines};
   });
 }
-
-size_t tiles(uint64_t size, size_t tile) { return (size + tile - 1) / tile; }
 
 }  // namespace
 
@@ -62,14 +58,17 @@ bool copy_transposed(at::TensorIteratorBase& iter) {
   Arguments arguments(current_stream(device.index()), find(device, iter.element_size(0)));
   arguments.add(resolve(iter.data_ptr(0))).add(resolve(iter.data_ptr(1))).add(*shape);
   if (device.family() == KernelFamily::kGpu) {
-    arguments.enqueue({tiles(shape->columns, kSideOnGpu) * kSideOnGpu,
-                       shape->planes * tiles(shape->rows, kSideOnGpu) * (kSideOnGpu / 4)},
-                      {kSideOnGpu, kSideOnGpu / 4});
+    arguments.enqueue(
+        {at::ceil_div<size_t>(shape->columns, kSideOnGpu) * kSideOnGpu,
+         shape->planes * at::ceil_div<size_t>(shape->rows, kSideOnGpu) * (kSideOnGpu / 4)},
+        {kSideOnGpu, kSideOnGpu / 4});
     return true;
   }
-  const TaskShares shares = task_shares(
-      device, shape->planes * tiles(shape->rows, kRowsOnCpu) * tiles(shape->columns, kColumnsOnCpu),
-      static_cast<size_t>(iter.numel()) * 2);
+  const TaskShares shares =
+      task_shares(device,
+                  shape->planes * at::ceil_div<size_t>(shape->rows, kRowsOnCpu) *
+                      at::ceil_div<size_t>(shape->columns, kColumnsOnCpu),
+                  static_cast<size_t>(iter.numel()) * 2);
   arguments.add(shares.per_task).enqueue({shares.tasks}, {1});
   return true;
 }

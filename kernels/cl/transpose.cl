@@ -1,6 +1,9 @@
 // Copies of matrices from columns to rows: out[plane][row][column] = in[plane][column][row], where
-// the innermost index is contiguous on both sides. E: an unsigned type of the elements' size.
+// the innermost index is contiguous on both sides. DT: unsigned, of the elements' size.
 #include "common.clh"
+#include "types.clh"
+
+#define E CAT(MEM_, DT)
 
 typedef struct {
   ulong planes, rows, columns;
