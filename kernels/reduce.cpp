@@ -1,5 +1,6 @@
 #include "kernels/reduce.h"
 
+#include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
 
 #include "backend/error.h"
@@ -10,7 +11,8 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kColumns = 4;          // vectors of neighbouring outputs per task
+constexpr size_t kColumns = 32;         // vectors of neighbouring outputs in a task, at most
+constexpr size_t kLeastBlock = 8;       // below, rows are divided, too
 constexpr size_t kPartElements = 4096;  // a part has at least this many reduced elements
 
 struct Plan {
@@ -62,6 +64,13 @@ KernelSource make_source(const Plan& plan) {
   return {cpu ? "reduce_cpu.cl" : "reduce_gpu.cl", kernel, defines};
 }
 
+// Neighbouring outputs of a task: as many as leave work for all tasks.
+size_t column_block(const Plan& plan) {
+  const size_t columns = plan.shape.kept[0].size, rows = plan.shape.outputs() / columns;
+  const size_t tasks = at::ceil_div(plan.device.parameters().tasks, rows);
+  return std::min(at::ceil_div(at::ceil_div(columns, tasks), plan.width), kColumns) * plan.width;
+}
+
 void run(const Plan& plan, const BufferView& in, const BufferView& out) {
   const Kernel& kernel =
       find_kernel(plan.device, make_key(plan), [&] { return make_source(plan); });
@@ -78,8 +87,9 @@ void run(const Plan& plan, const BufferView& in, const BufferView& out) {
     return;
   }
   if (plan.columns) {
-    const size_t block = plan.width * kColumns, columns = plan.shape.kept[0].size;
-    arguments.enqueue({(columns + block - 1) / block, outputs / columns, parts}, {});
+    const size_t columns = plan.shape.kept[0].size, block = column_block(plan);
+    arguments.add(uint64_t{block})
+        .enqueue({at::ceil_div(columns, block), outputs / columns, parts}, {});
     return;
   }
   const size_t tasks = plan.device.parameters().tasks;
@@ -115,7 +125,8 @@ Plan make_plan(at::TensorIterator& iter, const Reduction& op, ScalarType compute
   }
   const size_t independent =
       plan.columns && plan.vectors
-          ? (shape.outputs() + plan.width * kColumns - 1) / (plan.width * kColumns)
+          ? shape.outputs() / shape.kept[0].size *
+                at::ceil_div(shape.kept[0].size, kLeastBlock * plan.width)
       : plan.columns ? (shape.outputs() + plan.group - 1) / plan.group
                      : shape.outputs();
   // Neighbouring columns are reduced together: fewer rows make a part.

@@ -1,35 +1,34 @@
-// Position, and optionally value, of the greatest or smallest element along one dimension; the
-// first of equals, a NaN before all others. Both families: a work-item takes `per_item` outputs.
-//   IN, COMPUTE; BETTER(x, y): x replaces y; WITH_VALUES: also writes the values.
-// Shapes are those of reduce.clh with one reduced dimension. Grid: work-items.
-#define OUT i64
-#include "reduce.clh"
+// arg_reduce.clh for any strides, in both families: a work-item takes `per_item` outputs of a part.
+//   arg_reduce  grid: work-items, parts
+//   arg_merge   joins the parts. Grid: work-items
+#include "arg_reduce.clh"
 
-__kernel void arg_reduce(CTENSOR(in), TENSOR(indices),
-#ifdef WITH_VALUES
-                         TENSOR(values),
-#endif
-                         const Shape s, const ulong per_item) {
+__kernel void arg_reduce(CTENSOR(in), TENSOR(indices) VALUES_PARAM, const Shape s,
+                         const ulong per_item) {
+  const ulong part = get_global_id(1);
   const ulong last = min((get_global_id(0) + 1) * per_item, s.outputs);
+  long from, to;
+  part_range(&s, part, &from, &to);
   for (ulong n = get_global_id(0) * per_item; n < last; ++n) {
     __global const char *p = in_base + in_offset + kept_offset(n, &s, 0);
-    T best = CAT(convert_, T)(LOAD(IN, (__global const MEM(IN) *)p, 0));
-    long position = 0;
-    for (long i = 1; i < (long)s.elements && !IS_NAN(best); ++i) {
-      const T a =
-          CAT(convert_, T)(LOAD(IN, (__global const MEM(IN) *)(p + i * s.reduced_in[0]), 0));
-      if (BETTER(a, best) || IS_NAN(a)) {
-        best = a;
-        position = i;
-      }
-    }
-    *(__global long *)(indices_base + indices_offset + kept_offset(n, &s, 1)) = position;
-#ifdef WITH_VALUES
-    // Values and indices have the same strides in elements.
-    STORE(IN,
-          (__global MEM(IN) *)(values_base + values_offset +
-                               kept_offset(n, &s, 1) / (long)sizeof(long) * (long)sizeof(MEM(IN))),
-          0, best);
-#endif
+    STORE_BEST(best_of_run(p, s.reduced_in[0], from, to), n, part);
   }
 }
+
+#ifndef PARTIAL
+__kernel void arg_merge(CTENSOR(in), CTENSOR(positions), TENSOR(indices) VALUES_PARAM, const Shape s,
+                        const ulong per_item) {
+  __global const T *part_values = CPTR(T, in);
+  __global const long *part_positions = CPTR(long, positions);
+  const ulong last = min((get_global_id(0) + 1) * per_item, s.outputs);
+  for (ulong n = get_global_id(0) * per_item; n < last; ++n) {
+    Best best = {part_values[n], part_positions[n]};
+    for (ulong part = 1; part < s.parts; ++part) {
+      const ulong i = part * s.outputs + n;
+      const Best next = {part_values[i], part_positions[i]};
+      if (precedes(next, best)) best = next;
+    }
+    STORE_BEST(best, n, 0);
+  }
+}
+#endif

@@ -1,8 +1,8 @@
 // Reduction kernels of the CPU family (reduce.clh).
 //   reduce_rows: reduced dimension 0 is the fastest; IN_ONE where it is contiguous.
 //     A task takes `per_task` outputs of one part. Grid: tasks, parts.
-//   reduce_columns: kept dimension 0 is contiguous; a task takes WIDTH * COLUMNS neighbouring
-//     outputs of one part, all reduced elements. Grid: column blocks, kept rows, parts.
+//   reduce_columns: kept dimension 0 is contiguous; a task takes `block` neighbouring outputs of one
+//     part, at most WIDTH * COLUMNS and a multiple of WIDTH. Grid: blocks, kept rows, parts.
 // Reduced elements are walked in rows of reduced dimension 0. A part is a range of rows, or of the
 // elements of the only row.
 #include "reduce.clh"
@@ -36,6 +36,8 @@ static inline V load_lanes(__global const char *p, const long stride, const int 
 #else
 #define LOAD_VECTOR(p, i) load_lanes((p) + (i) * stride, stride, WIDTH)
 #endif
+
+#define COLUMN_VECTOR(p, c) CONVERT(T, LOADV(IN, (__global const MEM(IN) *)(p), (c)*WIDTH))
 
 TASK __kernel void reduce_rows(CTENSOR(in), TENSOR(out), const Shape s, const ulong per_task) {
   const ulong part = get_global_id(1);
@@ -79,40 +81,53 @@ TASK __kernel void reduce_rows(CTENSOR(in), TENSOR(out), const Shape s, const ul
   }
 }
 
-TASK __kernel void reduce_columns(CTENSOR(in), TENSOR(out), const Shape s) {
-  const ulong columns = s.kept_size[0];
-  const ulong column = get_global_id(0) * (WIDTH * COLUMNS);
+TASK __kernel void reduce_columns(CTENSOR(in), TENSOR(out), const Shape s, const ulong block) {
+  const ulong columns = s.kept_size[0], column = get_global_id(0) * block;
   const ulong kept_row = get_global_id(1), part = get_global_id(2);
   const ulong share = (s.elements + s.parts - 1) / s.parts;
   const ulong from = min(part * share, s.elements), to = min(from + share, s.elements);
-  const int width = (int)min((ulong)(WIDTH * COLUMNS), columns - column);
+  const ulong width = min(block, columns - column);
+  const size_t vectors = width / WIDTH;
+  const int tail = (int)(width - vectors * WIDTH);
   const ulong first = kept_row * columns + column;  // number of the first output
   __global const char *base = in_base + in_offset + kept_offset(first, &s, 0);
-  V acc[COLUMNS];
-  for (int c = 0; c < COLUMNS; ++c) acc[c] = (V)(INIT);
+  const long stride = s.reduced_in[0];
+  V acc[COLUMNS];  // in the first level cache; several rows are taken at a time
+  for (size_t c = 0; c <= vectors && c < COLUMNS; ++c) acc[c] = (V)(INIT);
   for (ulong n = from; n < to;) {
     // Along reduced dimension 0 as far as it goes.
     const ulong at = n % s.reduced_size[0];
     const ulong run = min(s.reduced_size[0] - at, to - n);
     __global const char *p = base + reduced_offset(n, &s, 0);
-    for (ulong i = 0; i < run; ++i, p += s.reduced_in[0]) {
-      if (width == WIDTH * COLUMNS) {
-        for (int c = 0; c < COLUMNS; ++c) {
-          const V a = CONVERT(T, LOADV(IN, (__global const MEM(IN) *)p, c * WIDTH));
-          acc[c] = STEP(acc[c], a);
+    ulong i = 0;
+    for (; i + UNROLL <= run; i += UNROLL, p += UNROLL * stride) {
+      for (size_t c = 0; c < vectors; ++c) {
+        V sum = acc[c];
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) {
+          const V a = COLUMN_VECTOR(p + u * stride, c);
+          sum = STEP(sum, a);
         }
-      } else {
-        for (int c = 0; c < COLUMNS && c * WIDTH < width; ++c) {
-          const V a = load_lanes(p + c * WIDTH * sizeof(MEM(IN)), sizeof(MEM(IN)),
-                                 min(WIDTH, width - c * WIDTH));
-          acc[c] = STEP(acc[c], a);
-        }
+        acc[c] = sum;
+      }
+    }
+    for (__global const char *q = p; i < run; ++i, q += stride) {
+      for (size_t c = 0; c < vectors; ++c) {
+        const V a = COLUMN_VECTOR(q, c);
+        acc[c] = STEP(acc[c], a);
+      }
+    }
+    if (tail) {
+      p = base + reduced_offset(n, &s, 0) + vectors * WIDTH * sizeof(MEM(IN));
+      for (i = 0; i < run; ++i, p += stride) {
+        const V a = load_lanes(p, sizeof(MEM(IN)), tail);
+        acc[vectors] = STEP(acc[vectors], a);
       }
     }
     n += run;
   }
   const ulong count = s.count;
-  for (int c = 0; c < COLUMNS; ++c) {
+  for (size_t c = 0; c * WIDTH < width; ++c) {
     T lane[WIDTH];
     CAT(vstore, WIDTH)(acc[c], 0, lane);
     for (int l = 0; l < WIDTH && c * WIDTH + l < width; ++l)

@@ -1,0 +1,38 @@
+// arg_reduce.clh with a work-group per output and part. Grid: outputs * GROUP, parts.
+#include "arg_reduce.clh"
+
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void arg_group(
+    CTENSOR(in), TENSOR(indices) VALUES_PARAM, const Shape s) {
+  __local T values[GROUP];
+  __local long positions[GROUP];
+  const ulong n = get_group_id(0), part = get_group_id(1);
+  const uint item = get_local_id(0);
+  __global const char *p = in_base + in_offset + kept_offset(n, &s, 0);
+  long from, to;
+  part_range(&s, part, &from, &to);
+  // Items without an element repeat the first one.
+  const long start = from + item < to ? from + item : from;
+  Best best = {ELEMENT_AT(p + start * s.reduced_in[0]), start};
+  for (long i = start + GROUP; i < to; i += GROUP) {
+    const Best next = {ELEMENT_AT(p + i * s.reduced_in[0]), i};
+    if (precedes(next, best)) best = next;
+  }
+  values[item] = best.value;
+  positions[item] = best.position;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (uint step = GROUP / 2; step > 0; step /= 2) {
+    if (item < step) {
+      const Best mine = {values[item], positions[item]};
+      const Best other = {values[item + step], positions[item + step]};
+      if (precedes(other, mine)) {
+        values[item] = other.value;
+        positions[item] = other.position;
+      }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  if (item == 0) {
+    const Best result = {values[0], positions[0]};
+    STORE_BEST(result, n, part);
+  }
+}
