@@ -35,6 +35,7 @@ struct Plan {
   std::array<Step, kMaxOperands> steps{};
   size_t width = 1;
   bool wide_index = false;
+  bool stream_out = false;
 
   int inputs() const { return iter.ntensors() - 1; }
   int64_t size(int dim) const { return iter.ndim() == 0 ? 1 : iter.shape()[dim]; }
@@ -58,6 +59,20 @@ bool one_at_a_time(const Plan& plan) {
     result = result || c10::isComplexType(plan.iter.dtype(i));
   }
   return result;
+}
+
+// Whether the output is stored past the caches, which it would fill: contiguous, aligned, large,
+// and not in the caches already as an input.
+bool streams_out(const Plan& plan) {
+  constexpr int64_t kLarge = int64_t{32} << 20;  // bytes; no last-level cache keeps more of it
+  const at::TensorIteratorBase& iter = plan.iter;
+  const auto vector = static_cast<int64_t>(plan.width) * iter.element_size(0);
+  for (int i = 1; i < iter.ntensors(); ++i) {
+    if (iter.data_ptr(i) == iter.data_ptr(0)) return false;
+  }
+  return plan.width > 1 && plan.ndim == 1 && plan.steps[0] == kOne &&
+         iter.dtype(0) == plan.compute && iter.numel() * iter.element_size(0) >= kLarge &&
+         reinterpret_cast<uintptr_t>(iter.data_ptr(0)) % vector == 0;
 }
 
 // Functions in lower case are OpenCL's own, which take floating-point numbers.
@@ -123,6 +138,7 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
       iter.strides(0)[0] == -static_cast<int64_t>(iter.element_size(0))) {
     plan.steps[0] = kBack;
   }
+  plan.stream_out = where.family() == KernelFamily::kCpu && streams_out(plan);
   plan.wide_index = where.family() == KernelFamily::kGpu && iter.numel() > INT32_MAX;
   return plan;
 }
@@ -134,8 +150,8 @@ KernelKey make_key(const Plan& plan) {
     key.by[0] = key.by[0] << 8 | static_cast<uint64_t>(plan.iter.dtype(i));
     key.by[1] = key.by[1] << 3 | plan.steps[i];
   }
-  key.by[2] = static_cast<uint64_t>(plan.ndim) << 32 | plan.scalars.size() << 16 | plan.width << 1 |
-              (plan.wide_index ? 1 : 0);
+  key.by[2] = static_cast<uint64_t>(plan.ndim) << 32 | plan.scalars.size() << 16 | plan.width << 2 |
+              (plan.stream_out ? 2 : 0) | (plan.wide_index ? 1 : 0);
   return key;
 }
 
@@ -163,6 +179,7 @@ KernelSource make_source(const Plan& plan) {
   for (size_t i = 0; i < plan.scalars.size(); ++i) scalars += str(", const T s", i);
   defines.set("SCALARS", scalars).set("EXPR", str("(", plan.expression, ")"));
   if (c10::isComplexType(plan.iter.dtype(0))) defines.set("OUT_IS_COMPLEX", 1);
+  if (plan.stream_out) defines.set("STREAM_OUT", 1);
   if (plan.op.header) defines.set(str("USES_", plan.op.header), 1);
   if (!cpu) defines.set("INDEX", plan.wide_index ? "ulong" : "uint");
   return {cpu ? "pointwise_cpu.cl" : "pointwise_gpu.cl", name, defines};

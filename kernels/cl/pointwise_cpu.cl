@@ -63,6 +63,18 @@
 #define PART_3(k, x)
 #define PART_4(k, x)
 
+// STREAM_OUT: vectors of the output are aligned, and it is larger than the caches: it would only
+// push other things out of them, and a line that is written whole need not be read before.
+#if defined(STREAM_OUT) && defined(__has_builtin)
+#if __has_builtin(__builtin_nontemporal_store)
+#define STORE_PAST_CACHE(value, p) \
+  __builtin_nontemporal_store(VALUE(OUT, value), (__global VEC(MEM(OUT)) *)(p))
+#endif
+#endif
+#ifndef STORE_PAST_CACHE
+#define STORE_PAST_CACHE(value, p) STOREV(OUT, p, 0, value)
+#endif
+
 TASK __kernel void KERNEL(PARAMS, const Geometry g, const ulong inner, const ulong rows,
                           const ulong segment, const ulong per_task) {
   const ulong segments = (inner + segment - 1) / segment;  // of a row
@@ -78,7 +90,9 @@ TASK __kernel void KERNEL(PARAMS, const Geometry g, const ulong inner, const ulo
     long i = 0;
     for (; i + WIDTH <= count; i += WIDTH) {
       EACH_INPUT(FULL_)
-#if STEP_OUT == STEP_ONE
+#ifdef STREAM_OUT
+      STORE_PAST_CACHE(EXPR, (__global MEM(OUT) *)out_row + i);
+#elif STEP_OUT == STEP_ONE
       STOREV(OUT, (__global MEM(OUT) *)out_row, i, EXPR);
 #elif STEP_OUT == STEP_BACK
       const V value = EXPR;

@@ -135,3 +135,15 @@ def test_layouts(operator_device, name):
         if case.in_place and (tensors[0].shape, dtype) == (expected.shape, expected.dtype):
             case.call_in_place(on_device)
             check(on_device[0].flatten(), expected.flatten())
+
+
+@pytest.mark.parametrize("begin", [0, 1], ids=["aligned", "unaligned"])
+def test_results_beyond_the_caches(operator_device, begin):
+    """Of more than 32 MB, which kernels of CPU devices store past the caches where aligned."""
+    size = (8 << 20) + 37
+    x, y = torch.randn(size), torch.randn(size)
+    out = torch.zeros(size + begin, device=operator_device)[begin:]
+    a, b = x.to(operator_device), y.to(operator_device)
+    assert torch.equal(torch.sub(a, b, out=out).cpu(), x - y)
+    assert torch.equal((out * b).cpu(), (x - y) * y)
+    assert torch.equal(out.add_(b).cpu(), x - y + y)
