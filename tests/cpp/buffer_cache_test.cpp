@@ -29,14 +29,14 @@ struct BufferCacheTest : testing::Test {
   }
 };
 
-TEST_F(BufferCacheTest, RoundsAsCudaDoes) {
+TEST_F(BufferCacheTest, RoundsSizes) {
   EXPECT_EQ(BufferCache::round_size(1), 512u);
   EXPECT_EQ(BufferCache::round_size(512), 512u);
   EXPECT_EQ(BufferCache::round_size(513), 1024u);
   EXPECT_EQ(BufferCache::segment_size(kMiB), 2 * kMiB);
-  EXPECT_EQ(BufferCache::segment_size(kMiB + 512), 20 * kMiB);
-  EXPECT_EQ(BufferCache::segment_size(10 * kMiB), 10 * kMiB);
-  EXPECT_EQ(BufferCache::segment_size(11 * kMiB), 12 * kMiB);
+  EXPECT_EQ(BufferCache::segment_size(kMiB + 512), 32 * kMiB);
+  EXPECT_EQ(BufferCache::segment_size(16 * kMiB), 16 * kMiB);
+  EXPECT_EQ(BufferCache::segment_size(17 * kMiB), 18 * kMiB);
 }
 
 TEST_F(BufferCacheTest, SmallRequestsShareASegment) {
@@ -78,7 +78,7 @@ TEST_F(BufferCacheTest, LargeRequestDoesNotTakeAMuchLargerBlockApart) {
   Block* huge = allocate(256 * kMiB);
   Segment* segment = huge->segment;
   free(huge);
-  EXPECT_NE(allocate(12 * kMiB)->segment, segment);
+  EXPECT_NE(allocate(18 * kMiB)->segment, segment);
   EXPECT_EQ(allocate(200 * kMiB)->segment, segment);
 }
 
@@ -139,7 +139,7 @@ TEST_F(BufferCacheTest, Statistics) {
   const auto& stats = cache.stats();
   EXPECT_EQ(current(stats.allocated_bytes), static_cast<int64_t>(512 + 3 * kMiB));
   EXPECT_EQ(current(stats.requested_bytes), static_cast<int64_t>(100 + 3 * kMiB));
-  EXPECT_EQ(current(stats.reserved_bytes), static_cast<int64_t>(22 * kMiB));
+  EXPECT_EQ(current(stats.reserved_bytes), static_cast<int64_t>(34 * kMiB));
   EXPECT_EQ(stats.num_device_alloc, 2);
   free(small);
   free(large);

@@ -3,9 +3,12 @@
 import gc
 import itertools
 import random
+from functools import partial
 
 import pytest
 import torch
+import torch.nn.functional as F
+from models import resnet18, train_step
 
 MIB = 2**20
 
@@ -158,3 +161,20 @@ def test_pinned_memory(device):
     assert torch.equal(x.to(device, non_blocking=True).cpu(), x)
     with pytest.raises(ValueError, match="only CPU tensors can be pinned"):
         torch.empty(3, device=device, pin_memory=True)
+
+
+def test_training_reaches_a_steady_state(device, clean):
+    """ResNet-18: no new buffers after the first steps, and little reserved beyond what is used."""
+    torch.manual_seed(0)
+    model = resnet18().to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+    x, target = torch.randn(8, 3, 224, 224).to(device), torch.randint(1000, (8,)).to(device)
+    step = partial(train_step, model, optimizer, x, target, F.cross_entropy)
+    for _ in range(3):
+        step()
+    buffers = torch.ocl.memory_stats()["segment.all.allocated"]
+    for _ in range(3):
+        step()
+    torch.ocl.synchronize()
+    assert torch.ocl.memory_stats()["segment.all.allocated"] == buffers
+    assert torch.ocl.max_memory_reserved() <= 1.15 * torch.ocl.max_memory_allocated()
