@@ -7,6 +7,7 @@
 #include "backend/launch.h"
 #include "backend/program_cache.h"
 #include "backend/stream.h"
+#include "backend/tuning.h"
 #include "generator/generator.h"
 #include "kernels/fallback.h"
 #include "serialization/image_description.h"
@@ -73,4 +74,14 @@ PYBIND11_MODULE(_C, m) {
     return std::map<std::string, uint64_t>{{"built", stats.built}, {"loaded", stats.loaded}};
   });
   m.def("store_launched_programs", &store_launched_programs);
+
+  py::class_<TunedProblem>(m, "TunedProblem")
+      .def_readonly("tunable", &TunedProblem::tunable)
+      .def_readonly("problem", &TunedProblem::problem)
+      .def_readonly("candidates", &TunedProblem::candidates)
+      .def_readonly("choice", &TunedProblem::choice);
+  m.def("last_tuned", &last_tuned);
+  m.def("forget_tuned", &forget_tuned);
+  m.def("set_tuned", &set_tuned, "device"_a, "tunable"_a, "problem"_a, "choice"_a);
+  m.def("save_tuned", &save_tuned, "device"_a);
 }

@@ -1,0 +1,144 @@
+#include "backend/tuning.h"
+
+#include <array>
+#include <bit>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <sstream>
+#include <vector>
+
+#include "backend/binary_file.h"
+#include "backend/environment.h"
+#include "backend/error.h"
+
+namespace ocl {
+namespace {
+
+constexpr std::array<const char*, 3> kNames = {"gemm_cpu", "gemm_gpu", "conv_gpu"};
+
+using Key = std::pair<uint64_t, uint64_t>;  // tunable, problem
+using Table = std::map<Key, int64_t>;
+
+// Read without a lock: a table never changes, and stays when another takes its place.
+struct Tables {
+  std::array<std::atomic<const Table*>, 64> current{};
+  std::mutex mutex;
+  std::vector<std::unique_ptr<const Table>> all;
+
+  const Table& replace(DeviceIndex device, Table table) {
+    all.push_back(std::make_unique<const Table>(std::move(table)));
+    current[device].store(all.back().get(), std::memory_order_release);
+    return *all.back();
+  }
+};
+
+Tables& tables() {
+  static auto* const instance = new Tables;
+  return *instance;
+}
+
+thread_local Key last_key;
+thread_local int64_t last_candidates = 0, last_choice = -1;
+
+std::string file_key(const Device& device) {
+  const DeviceProperties& p = device.properties();
+  return str("tuning 1\n", p.platform, '\n', p.name, '\n', p.driver_version, '\n',
+             family_name(p.family));
+}
+
+uint64_t index_of(const std::string& name) {
+  for (size_t i = 0; i < kNames.size(); ++i) {
+    if (name == kNames[i]) return i;
+  }
+  TORCH_CHECK_VALUE(false, "nothing of the name '", name, "' can be tuned");
+}
+
+// Lines of "tunable problem choice"; one of an unknown name is left out.
+Table parse(const std::string& text) {
+  Table table;
+  std::istringstream lines(text);
+  std::string name;
+  uint64_t problem = 0;
+  int64_t choice = 0;
+  while (lines >> name >> problem >> choice) {
+    for (size_t i = 0; i < kNames.size(); ++i) {
+      if (name == kNames[i]) table[{i, problem}] = choice;
+    }
+  }
+  return table;
+}
+
+bool uses_files() { return environment("OCL_CACHE_DIR") != "off"; }
+
+const Table& table_of(const Device& device) {
+  Tables& all = tables();
+  const auto& current = all.current[device.index()];
+  if (const Table* found = current.load(std::memory_order_acquire)) return *found;
+  std::lock_guard lock(all.mutex);
+  if (const Table* found = current.load(std::memory_order_acquire)) return *found;
+  Table table;
+  if (uses_files()) {
+    const std::string key = file_key(device);
+    if (const auto text = read_binary(binary_path(key), key)) table = parse(*text);
+  }
+  return all.replace(device.index(), std::move(table));
+}
+
+}  // namespace
+
+int64_t choose_tuned(const Device& device, Tunable tunable, uint64_t problem, int64_t candidates,
+                     c10::function_ref<int64_t()> otherwise) {
+  const Table& table = table_of(device);
+  const Key key{static_cast<uint64_t>(tunable), problem};
+  const auto found = table.find(key);
+  last_key = key;
+  last_candidates = candidates;
+  last_choice =
+      found != table.end() && found->second < candidates ? found->second : otherwise();
+  return last_choice;
+}
+
+uint64_t pack_sizes(std::initializer_list<int64_t> sizes) {
+  uint64_t packed = 0;
+  for (const int64_t size : sizes) {
+    packed = packed << 6 | std::bit_width(static_cast<uint64_t>(std::max<int64_t>(size, 1) - 1));
+  }
+  return packed;
+}
+
+TunedProblem last_tuned() {
+  if (last_choice < 0) return {};
+  return {kNames[last_key.first], last_key.second, last_candidates, last_choice};
+}
+
+void forget_tuned() { last_choice = -1; }
+
+void set_tuned(DeviceIndex index, const std::string& tunable, uint64_t problem, int64_t choice) {
+  const Key key{index_of(tunable), problem};
+  Table table = table_of(device(index));
+  if (choice < 0) {
+    table.erase(key);
+  } else {
+    table[key] = choice;
+  }
+  std::lock_guard lock(tables().mutex);
+  tables().replace(index, std::move(table));
+}
+
+std::string save_tuned(DeviceIndex index) {
+  Device& of = device(index);
+  TORCH_CHECK_VALUE(uses_files(), "OCL_CACHE_DIR is \"off\": there is no folder to keep what was "
+                                  "measured. Unset it, or give the path of a folder");
+  std::ostringstream text;
+  for (const auto& [key, choice] : table_of(of)) {
+    text << kNames[key.first] << ' ' << key.second << ' ' << choice << '\n';
+  }
+  const std::string key = file_key(of);
+  const std::filesystem::path path = binary_path(key);
+  TORCH_CHECK(write_binary(path, key, text.str()), "cannot write ", path.string(),
+              " (OCL_CACHE_DIR says where)");
+  return path.string();
+}
+
+}  // namespace ocl
