@@ -1,7 +1,5 @@
 // The matrix products of PyTorch: shapes and promotion are their meta functions' work.
-#include <ATen/ops/gelu.h>
 #include <ATen/ops/mul.h>
-#include <ATen/ops/relu.h>
 #include <ATen/ops/sum.h>
 
 #include "kernels/dtype.h"
@@ -30,12 +28,7 @@ OCL_STRUCTURED("addmm.out", addmm)
 OCL_STRUCTURED("_addmm_activation.out", addmm_activation)
 (const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
  const Scalar& alpha, bool use_gelu, const Tensor& out) {
-  gemm(out, mat1, mat2, alpha, self, beta);
-  if (use_gelu) {
-    at::gelu_out(const_cast<Tensor&>(out), out);
-  } else {
-    at::relu_(const_cast<Tensor&>(out));
-  }
+  gemm(out, mat1, mat2, alpha, self, beta, use_gelu ? Activation::kGelu : Activation::kRelu);
 }
 
 OCL_STRUCTURED("baddbmm.out", baddbmm)

@@ -10,6 +10,7 @@
 #include "backend/tuning.h"
 #include "generator/generator.h"
 #include "kernels/fallback.h"
+#include "kernels/gemm_gpu.h"
 #include "serialization/image_description.h"
 
 namespace py = pybind11;
@@ -67,6 +68,14 @@ PYBIND11_MODULE(_C, m) {
 
   m.def("fallback_stats", &fallback_stats);
   m.def("reset_fallback_stats", &reset_fallback_stats);
+  py::class_<GemmTile>(m, "GemmTile")
+      .def_readonly("m", &GemmTile::m)
+      .def_readonly("n", &GemmTile::n)
+      .def_readonly("k", &GemmTile::k)
+      .def_property_readonly("items", &GemmTile::items);
+  m.def("gemm_gpu_tiles",
+        [] { return std::vector<GemmTile>(gemm_gpu_tiles().begin(), gemm_gpu_tiles().end()); });
+  m.def("gemm_gpu_force_tile", &gemm_gpu_force_tile, "index"_a);
   m.def("last_kernel", &last_kernel);
   m.def("launch_count", &launch_count);
   m.def("program_cache_stats", [] {

@@ -1,10 +1,12 @@
-// Matrix products on CPU devices: out = alpha * op(A) op(B) + beta * C, for a batch of matrices.
+// Matrix products on CPU devices: out = activation(alpha * op(A) op(B) + beta * C), for a batch
+// of matrices.
 //
 // Defines
 //   STORE, COMPUTE    element type in memory, type of the arithmetic; COMPUTE_IS_INTEGER for integers
 //   LOAD(p, i), STORE_TO(p, i, value), LOAD_VEC(p), STORE_VEC(value, p): memory access in COMPUTE
 //   VW                lanes of a COMPUTE vector: 4, 8 or 16
 //   TRANS_A, TRANS_B  0: the operand is stored row-major as A[m][k], B[k][n]; 1: as A[k][m], B[n][k]
+//   ACTIVATION        of the finished sums (epilogue.clh)
 //   HAS_C             0: C and beta are not used; C is not read
 //   gemm only
 //     MR, NV          register tile: MR rows by NV vectors
@@ -32,6 +34,8 @@
 #endif
 
 #ifdef MR
+#define V VEC
+#include "epilogue.clh"
 
 // Elements (row, k) of A: row r of a tile begins at r * A_ROW, and a step in k is A_STEP.
 #if TRANS_A
@@ -85,9 +89,10 @@ static inline void pack_b(__local VEC *panel, __global const STORE *b, const siz
 #define C_FORWARD(row, column)
 #endif
 
-// Writes a vector of sums, or what is left of it, scaled; `continues`: adds it to earlier products.
+// Writes a vector of sums, or what is left of it, scaled; `continues`: adds it to earlier products;
+// `is_last`: no products will follow.
 static inline void finish_vector(const VEC sum, __global STORE *out, const int lanes, const COMPUTE alpha,
-                          const bool continues C_PARAMS) {
+                          const bool continues, const bool is_last C_PARAMS) {
   if (lanes >= VW) {
     VEC value = alpha * sum;
     if (continues) {
@@ -103,18 +108,20 @@ static inline void finish_vector(const VEC sum, __global STORE *out, const int l
       }
 #endif
     }
-    STORE_VEC(value, out);
+    STORE_VEC(is_last ? ACTIVATE(value) : value, out);
   } else {
     COMPUTE lane[VW];
     CAT(vstore, VW)(alpha * sum, 0, lane);
     for (int l = 0; l < lanes; ++l) {
-      COMPUTE value = lane[l];
-      if (continues) value += LOAD(out, l);
+      if (continues) lane[l] += LOAD(out, l);
 #if HAS_C
-      else value += beta * LOAD(c, l * c_step);
+      else lane[l] += beta * LOAD(c, l * c_step);
 #endif
-      STORE_TO(out, l, value);
     }
+#if ACTIVATION
+    if (is_last) CAT(vstore, VW)(ACTIVATE(CAT(vload, VW)(0, lane)), 0, lane);
+#endif
+    for (int l = 0; l < lanes; ++l) STORE_TO(out, l, lane[l]);
   }
 }
 
@@ -197,7 +204,7 @@ TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), const i
               const bool continues = !is_first;
 #endif
               finish_vector(sum[i][j], out_panel + (row + i) * ld_out + j * VW,
-                            columns - j * VW, alpha, continues C_FORWARD(row + i, j * VW));
+                            columns - j * VW, alpha, continues, is_last C_FORWARD(row + i, j * VW));
             }
           }
         }
@@ -208,6 +215,8 @@ TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), const i
 }
 
 #else  // gemv
+#define V COMPUTE
+#include "epilogue.clh"
 
 #define ROWS_AT_ONCE 4
 
@@ -243,9 +252,10 @@ TASK __kernel void gemv(TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), co
 #if HAS_C
   __global const STORE *c_vector = CPTR(STORE, c) + batch * c_batch;
 #define FINISH(row, sum) \
-  STORE_TO(out_vector, (row) * out_stride, alpha * (sum) + beta * LOAD(c_vector, (row) * c_stride))
+  STORE_TO(out_vector, (row) * out_stride, \
+           ACTIVATE(alpha * (sum) + beta * LOAD(c_vector, (row) * c_stride)))
 #else
-#define FINISH(row, sum) STORE_TO(out_vector, (row) * out_stride, alpha * (sum))
+#define FINISH(row, sum) STORE_TO(out_vector, (row) * out_stride, ACTIVATE(alpha * (sum)))
 #endif
 
 #if TRANS_A

@@ -1,117 +1,190 @@
-// Matrix products on GPUs: out = alpha * op(A) op(B) + beta * C, for a batch of matrices.
+// Matrix products on GPUs: out = activation(alpha * op(A) op(B) + beta * C), for a batch of matrices.
 //
-// Defines
-//   STORE, COMPUTE    element type in memory, type of the arithmetic; COMPUTE_IS_INTEGER for integers
-//   LOAD(p, i), STORE_TO(p, i, value)   memory access in COMPUTE
+// Defines (besides those of tile_gpu.clh and epilogue.clh)
 //   TRANS_A, TRANS_B  0: the operand is stored row-major as A[m][k], B[k][n]; 1: as A[k][m], B[n][k]
+//   QUADS_A, QUADS_B  1: rows as they are stored begin at multiples of four elements, and are
+//                     multiples of four long
 //   HAS_C             0: C and beta are not used; C is not read
-//   TM, TN, TK        tile of a work-group, multiples of 16: 64, 64, 16
+//   PARTS             1: k is cut into parts of part_depth, a multiple of TK. Part p of batch b is
+//                     group b * parts + p in z, and writes its sums to out[p][b][m][n] in COMPUTE,
+//                     for gemm_sum; alpha, beta, and C are not used
 //
-// Work-group (16, 16, 1), global size (16 * ceil(n / TN), 16 * ceil(m / TM), batch). Any m, n >= 1,
-// k >= 0. The arguments are those of gemm_cpu.cl without rows_per_task. C may be `out` itself.
-#include "element.clh"
-
-#define SIDE 16
-#define WM (TM / SIDE)
-#define WN (TN / SIDE)
-#define ITEMS (SIDE * SIDE)
-
-#ifdef COMPUTE_IS_INTEGER
-#define MUL_ADD(a, b, c) ((a) * (b) + (c))
-#else
-#define MUL_ADD(a, b, c) mad(a, b, c)
-#endif
+// Work-group (ITEMS, 1, 1), global size (ITEMS * ceil(n / TN), ceil(m / TM), batches * parts). Any
+// m, n >= 1, k >= 0. The arguments are those of gemm_cpu.cl with parts and part_depth for
+// rows_per_task. C may be `out` itself.
+#include "tile_gpu.clh"
 
 // Neighbouring work-items load neighbouring elements of global memory, whichever way it is stored.
 #if TRANS_A
-#define A_ROW(e) ((e) % TM)
-#define A_DEPTH(e) ((e) / TM)
+#define A_ALONG TM
 #define A_INDEX(row, p) ((p)*lda + (row))
 #else
-#define A_ROW(e) ((e) / TK)
-#define A_DEPTH(e) ((e) % TK)
+#define A_ALONG TK
 #define A_INDEX(row, p) ((row)*lda + (p))
 #endif
 #if TRANS_B
-#define B_COLUMN(e) ((e) / TK)
-#define B_DEPTH(e) ((e) % TK)
+#define B_ALONG TK
 #define B_INDEX(p, column) ((column)*ldb + (p))
 #else
-#define B_COLUMN(e) ((e) % TN)
-#define B_DEPTH(e) ((e) / TN)
+#define B_ALONG TN
 #define B_INDEX(p, column) ((p)*ldb + (column))
 #endif
 
-__kernel __attribute__((reqd_work_group_size(SIDE, SIDE, 1))) void gemm(
+// A load's element or first of four: how far along what lies together in memory, and across it.
+#define LOAD_ALONG(i, along, width) ((item + (i)*ITEMS) % ((along) / (width)) * (width))
+#define LOAD_ACROSS(i, along, width) ((item + (i)*ITEMS) / ((along) / (width)))
+
+#if QUADS_A
+#define A_WIDTH 4
+#define A_TYPE QUAD
+#define A_LOAD(from) load_quad(from)
+#else
+#define A_WIDTH 1
+#define A_TYPE COMPUTE
+#define A_LOAD(from) LOAD(from, 0)
+#endif
+#if QUADS_B
+#define B_WIDTH 4
+#define B_TYPE QUAD
+#define B_LOAD(from) load_quad(from)
+#else
+#define B_WIDTH 1
+#define B_TYPE COMPUTE
+#define B_LOAD(from) LOAD(from, 0)
+#endif
+#define A_LOADS (TM * TK / A_WIDTH / ITEMS)
+#define B_LOADS (TN * TK / B_WIDTH / ITEMS)
+
+#if TRANS_A
+#define A_ROW(i) LOAD_ALONG(i, A_ALONG, A_WIDTH)
+#define A_DEPTH(i) LOAD_ACROSS(i, A_ALONG, A_WIDTH)
+#else
+#define A_ROW(i) LOAD_ACROSS(i, A_ALONG, A_WIDTH)
+#define A_DEPTH(i) LOAD_ALONG(i, A_ALONG, A_WIDTH)
+#endif
+#if TRANS_B
+#define B_COLUMN(i) LOAD_ACROSS(i, B_ALONG, B_WIDTH)
+#define B_DEPTH(i) LOAD_ALONG(i, B_ALONG, B_WIDTH)
+#else
+#define B_COLUMN(i) LOAD_ALONG(i, B_ALONG, B_WIDTH)
+#define B_DEPTH(i) LOAD_ACROSS(i, B_ALONG, B_WIDTH)
+#endif
+
+// The element of a load for first depth 0. Rows and columns that are not there repeat the last ones
+// and are not stored.
+#define A_FROM(i)                                                               \
+  (a_matrix + A_INDEX((long)min(first_row + A_ROW(i), m - (TRANS_A ? A_WIDTH : 1)), \
+                      (long)A_DEPTH(i)))
+#define B_FROM(i)                                                               \
+  (b_matrix + B_INDEX((long)B_DEPTH(i), (long)min(first_column + B_COLUMN(i),   \
+                                                  n - (TRANS_B ? 1 : B_WIDTH))))
+// Depths that are not there are zeros; a branch for each load would cost more than the load.
+#define FETCH_BEGIN                                        \
+  const long a_ahead = TRANS_A ? (long)next * lda : next;  \
+  const long b_ahead = TRANS_B ? next : (long)next * ldb;
+#define FETCH_A(i)                                                                \
+  FETCH(A_TYPE, A_LOAD, next + A_DEPTH(i) < last_depth, a_from[i] + a_ahead, a_matrix)
+#define FETCH_B(i)                                                                \
+  FETCH(B_TYPE, B_LOAD, next + B_DEPTH(i) < last_depth, b_from[i] + b_ahead, b_matrix)
+
+// Four values into a row of a tile, or down a column of it.
+ALWAYS_INLINE void put_row(__local COMPUTE *to, const QUAD value) { *(__local QUAD *)to = value; }
+ALWAYS_INLINE void put_column(__local COMPUTE *to, const int pitch, const QUAD value) {
+  to[0] = value.x;
+  to[pitch] = value.y;
+  to[2 * pitch] = value.z;
+  to[3 * pitch] = value.w;
+}
+#define A_PLACE(tile, i) ((tile) + A_DEPTH(i) * A_PITCH + A_ROW(i))
+#define B_PLACE(tile, i) ((tile) + B_DEPTH(i) * B_PITCH + B_COLUMN(i))
+#if !QUADS_A
+#define PUT_A(tile, i) (*A_PLACE(tile, i) = a_next[i])
+#elif TRANS_A
+#define PUT_A(tile, i) put_row(A_PLACE(tile, i), a_next[i])
+#else
+#define PUT_A(tile, i) put_column(A_PLACE(tile, i), A_PITCH, a_next[i])
+#endif
+#if !QUADS_B
+#define PUT_B(tile, i) (*B_PLACE(tile, i) = b_next[i])
+#elif TRANS_B
+#define PUT_B(tile, i) put_column(B_PLACE(tile, i), B_PITCH, b_next[i])
+#else
+#define PUT_B(tile, i) put_row(B_PLACE(tile, i), b_next[i])
+#endif
+
+#if PARTS
+#define OUT COMPUTE
+#define OUT_LD n
+#define FINISH(p, i, value) ((p)[i] = (value))
+#else
+#define OUT STORE
+#define OUT_LD ld_out
+#define FINISH STORE_TO
+#endif
+
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm(
     TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), const int m, const int n, const int k,
     const long lda, const long ldb, const long ld_out, const long c_row_stride,
     const long c_column_stride, const long a_batch, const long b_batch, const long c_batch,
-    const long out_batch, const COMPUTE alpha, const COMPUTE beta) {
-  // One element more in a row: writing a column then touches every bank of local memory.
-  __local COMPUTE a_tile[TK][TM + 1];
-  __local COMPUTE b_tile[TK][TN + 1];
-  const int x = get_local_id(0);
-  const int y = get_local_id(1);
-  const int item = y * SIDE + x;
-  const long first_row = (long)get_group_id(1) * TM;
-  const long first_column = (long)get_group_id(0) * TN;
-  const long batch = get_global_id(2);
+    const long out_batch, const COMPUTE alpha, const COMPUTE beta, const int parts,
+    const int part_depth) {
+  const int item = get_local_id(0);
+  const int x = item % SIDE_X;
+  const int y = item / SIDE_X;
+  const int first_row = get_group_id(1) * TM;
+  const int first_column = get_group_id(0) * TN;
+#if PARTS
+  const long batch = get_group_id(2) / parts;
+  const int part = get_group_id(2) % parts;
+  const int first_depth = part * part_depth;
+  const int last_depth = min(k, first_depth + part_depth);
+#else
+  const long batch = get_group_id(2);
+  const int first_depth = 0;
+  const int last_depth = k;
+#endif
   __global const STORE *restrict a_matrix = CPTR(STORE, a) + batch * a_batch;
   __global const STORE *restrict b_matrix = CPTR(STORE, b) + batch * b_batch;
+  __global const STORE *a_from[A_LOADS], *b_from[B_LOADS];
+#pragma unroll
+  for (int i = 0; i < A_LOADS; ++i) a_from[i] = A_FROM(i);
+#pragma unroll
+  for (int i = 0; i < B_LOADS; ++i) b_from[i] = B_FROM(i);
 
-  COMPUTE sum[WM][WN];
-#pragma unroll
-  for (int i = 0; i < WM; ++i)
-#pragma unroll
-    for (int j = 0; j < WN; ++j) sum[i][j] = 0;
+#include "tile_loop.clh"
 
-  for (int k0 = 0; k0 < k; k0 += TK) {
-#pragma unroll
-    for (int load = 0; load < TM * TK / ITEMS; ++load) {
-      const int e = item + load * ITEMS;
-      const long row = first_row + A_ROW(e);
-      const long p = k0 + A_DEPTH(e);
-      a_tile[A_DEPTH(e)][A_ROW(e)] = row < m && p < k ? LOAD(a_matrix, A_INDEX(row, p)) : 0;
-    }
-#pragma unroll
-    for (int load = 0; load < TN * TK / ITEMS; ++load) {
-      const int e = item + load * ITEMS;
-      const long column = first_column + B_COLUMN(e);
-      const long p = k0 + B_DEPTH(e);
-      b_tile[B_DEPTH(e)][B_COLUMN(e)] = column < n && p < k ? LOAD(b_matrix, B_INDEX(p, column)) : 0;
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll
-    for (int p = 0; p < TK; ++p) {
-      COMPUTE factor[WN];
-#pragma unroll
-      for (int j = 0; j < WN; ++j) factor[j] = b_tile[p][x + j * SIDE];
-#pragma unroll
-      for (int i = 0; i < WM; ++i) {
-        const COMPUTE a_value = a_tile[p][y + i * SIDE];
-#pragma unroll
-        for (int j = 0; j < WN; ++j) sum[i][j] = MUL_ADD(a_value, factor[j], sum[i][j]);
-      }
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-  }
-
-  __global STORE *out_matrix = PTR(STORE, out) + batch * out_batch;
+#if PARTS
+  const long batches = get_num_groups(2) / parts;
+  __global OUT *out_matrix = PTR(OUT, out) + (part * batches + batch) * m * n;
+#else
+  __global OUT *out_matrix = PTR(STORE, out) + batch * out_batch;
 #if HAS_C
   __global const STORE *c_matrix = CPTR(STORE, c) + batch * c_batch;
 #endif
+#endif
 #pragma unroll
   for (int i = 0; i < WM; ++i) {
-    const long row = first_row + y + i * SIDE;
+    const long row = first_row + TILE_ROW(i);
 #pragma unroll
-    for (int j = 0; j < WN; ++j) {
-      const long column = first_column + x + j * SIDE;
-      if (row < m && column < n) {
-        COMPUTE value = alpha * sum[i][j];
+    for (int j = 0; j < WN; j += 4) {
+      const long column = first_column + TILE_COLUMN(j);
+      QUAD value = (QUAD)(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
+#if !PARTS
+      value *= alpha;
 #if HAS_C
-        value += beta * LOAD(c_matrix, row * c_row_stride + column * c_column_stride);
+#define C_LANE(l)                                                                           \
+  (row < m && column + (l) < n                                                              \
+       ? LOAD(c_matrix, row * c_row_stride + (column + (l)) * c_column_stride) : (COMPUTE)0)
+      value += beta * (QUAD)(C_LANE(0), C_LANE(1), C_LANE(2), C_LANE(3));
 #endif
-        STORE_TO(out_matrix, row * ld_out + column, value);
+      value = ACTIVATE(value);
+#endif
+      if (row < m) {
+        __global OUT *to = out_matrix + row * OUT_LD + column;
+        if (column < n) FINISH(to, 0, value.x);
+        if (column + 1 < n) FINISH(to, 1, value.y);
+        if (column + 2 < n) FINISH(to, 2, value.z);
+        if (column + 3 < n) FINISH(to, 3, value.w);
       }
     }
   }

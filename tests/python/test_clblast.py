@@ -1,4 +1,5 @@
-"""Matrix products of the GPU family: by CLBlast where it is installed, else by our own kernel."""
+"""Matrix products of the GPU family: large ones by CLBlast where it is installed, else by our own
+kernels."""
 
 import ctypes.util
 import os
@@ -10,6 +11,9 @@ from support import output_of
 installed = pytest.mark.skipif(
     not ctypes.util.find_library("clblast"), reason="CLBlast is not installed (libclblast1)"
 )
+
+LARGE = [(128, 130, 129), (129, 200, 128)]
+SMALL = [(5, 7, 3), (33, 65, 17), (130, 127, 70)]
 
 PRODUCTS = """
     import torch
@@ -37,7 +41,7 @@ PRODUCTS = """
 
     fp64 = torch.ocl.get_device_properties(0).has_fp64
     for dtype in [torch.float32] + [torch.float64] * fp64:
-        for m, n, k in [(1, 1, 1), (5, 7, 3), (33, 65, 17), (130, 1, 70)]:
+        for m, n, k in SIZES:
             check(torch.mm, make(m, k), make(k, n))
             check(torch.mm, make(k, m).t(), make(n, k).t())
             check(torch.mm, make(m + 2, k + 3)[2:, 3:], make(k + 1, n + 5)[1:, :n])
@@ -49,11 +53,12 @@ PRODUCTS = """
             check(torch.bmm, make(m, k).expand(3, m, k), make(3, k, n))
             check(torch.baddbmm, make(3, 1, n), make(3, m, k), make(3, k, n), beta=2)
 
-    x, y = torch.randn(8, 8), torch.randn(8, 8)
+    m, n, k = SIZES[0]
+    x, y = torch.randn(m, m), torch.randn(m, m)
     z = x.to(device)
     z.addmm_(y.to(device), y.to(device), beta=3)
-    torch.testing.assert_close(z.cpu(), 3 * x + y @ y)
-    out = torch.full((8, 8), float("nan"), device=device)
+    torch.testing.assert_close(z.cpu(), 3 * x + y @ y, rtol=1e-4, atol=1e-4)
+    out = torch.full((m, m), float("nan"), device=device)
     torch.mm(z, z, out=out)
     assert not (out != out).any().item()
     print(*sorted(set(ran)))
@@ -67,6 +72,9 @@ OTHERS = """
         torch.testing.assert_close((a.to("ocl") @ b.to("ocl")).cpu(), a @ b, rtol=1e-2, atol=1e-2)
         assert _C.last_kernel() == "gemm", _C.last_kernel()
 
+    check(torch.randn(129, 130).half(), torch.randn(130, 140).half())
+    check(torch.randn(100, 200), torch.randn(200, 300))
+    check(torch.randn(20, 64, 64), torch.randn(20, 64, 64))
     check(torch.randn(9, 8).half(), torch.randn(8, 7).half())
     check(torch.arange(12).view(3, 4), torch.arange(8).view(4, 2))
     overlapping = torch.arange(10.0).to("ocl").as_strided((4, 5), (1, 1))
@@ -76,9 +84,13 @@ OTHERS = """
 """
 
 
+def products(sizes):
+    return f"    SIZES = {sizes}\n{PRODUCTS}"
+
+
 @installed
 def test_products():
-    printed = output_of(PRODUCTS, OCL_KERNEL_FAMILY="gpu", OCL_CLBLAST=None)
+    printed = output_of(products(LARGE), OCL_KERNEL_FAMILY="gpu", OCL_CLBLAST=None)
     assert printed == "clblast_gemm clblast_gemm_batched"
 
 
@@ -88,7 +100,7 @@ def test_what_it_does_not_take():
 
 
 def test_switched_off():
-    printed = output_of(PRODUCTS, OCL_KERNEL_FAMILY="gpu", OCL_CLBLAST="0")
+    printed = output_of(products(SMALL), OCL_KERNEL_FAMILY="gpu", OCL_CLBLAST="0")
     assert printed == "gemm"
 
 
@@ -97,7 +109,10 @@ def test_without_the_library(tmp_path):
         (tmp_path / name).touch()
     path = os.pathsep.join([str(tmp_path), os.environ.get("LD_LIBRARY_PATH", "")])
     printed = output_of(
-        PRODUCTS, OCL_KERNEL_FAMILY="gpu", OCL_CLBLAST=None, LD_LIBRARY_PATH=path.rstrip(":")
+        products(LARGE[:1]),
+        OCL_KERNEL_FAMILY="gpu",
+        OCL_CLBLAST=None,
+        LD_LIBRARY_PATH=path.rstrip(":"),
     )
     assert printed == "gemm"
 

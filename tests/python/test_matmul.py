@@ -87,3 +87,37 @@ def test_wide_results(device, dtype):
         torch.testing.assert_close(actual.cpu(), expected)
     with pytest.raises(RuntimeError, match="out_dtype"):
         torch.mm(a[0].to(device), b[0].to(device), out_dtype=torch.int32)
+
+
+@pytest.mark.parametrize("use_gelu", [False, True])
+def test_activation_of_a_product(device, use_gelu):
+    """One launch, whatever the size: sums over a long k are activated when they are complete."""
+    from torch_ocl import _C
+
+    for m, n, k in [(5, 7, 3), (33, 65, 17), (20, 40, 1100), (1, 30, 20), (30, 1, 20), (3, 4, 0)]:
+        a, b, c = torch.randn(m, k), torch.randn(k, n), torch.randn(n)
+        moved = [t.to(device) for t in (c, a, b)]
+        before = _C.launch_count()
+        actual = torch._addmm_activation(*moved, use_gelu=use_gelu, alpha=0.5, beta=2)
+        if torch.ocl.get_device_properties(device).kernel_family == "cpu":
+            assert _C.launch_count() - before == 1
+        expected = torch._addmm_activation(c, a, b, use_gelu=use_gelu, alpha=0.5, beta=2)
+        torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-4)
+    nan = torch.full((1, 2), float("nan"), device=device)
+    zeros = torch.zeros(2, device=device), torch.zeros(2, 2, device=device)
+    assert torch._addmm_activation(zeros[0], nan, zeros[1], use_gelu=use_gelu).isnan().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64, torch.int32])
+def test_activation_by_type(device, dtype):
+    a, b, c = (
+        random_tensor(s, dtype, seed=i, low=-2, high=2)
+        for i, s in enumerate([(9, 600), (600, 21), (21,)])
+    )
+    actual = torch._addmm_activation(*(t.to(device) for t in (c, a, b)))
+    wide = torch.int64 if dtype == torch.int32 else torch.float64
+    expected = (c.to(wide) + a.to(wide) @ b.to(wide)).relu()
+    torch.testing.assert_close(actual.cpu().to(wide), expected, rtol=2e-3, atol=2e-3)
+    if dtype == torch.int32:
+        with pytest.raises(NotImplementedError, match="gelu"):
+            torch._addmm_activation(*(t.to(device) for t in (c, a, b)), use_gelu=True)

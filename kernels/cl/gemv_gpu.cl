@@ -1,0 +1,63 @@
+// Products with a vector on GPUs: out[i] = activation(alpha * sum_k matrix[i][k] * x[k] + beta *
+// c[i]), for a batch. Defines: those of element.clh and epilogue.clh, and
+//   TRANS_A         0: the matrix is stored row-major as [m][k]; 1: as [k][m]
+//   HAS_C           0: C and beta are not used; C is not read
+//   LANES, ROWS     work-items of a group along what lies together in memory, and across it; powers
+//                   of two. The items that share a row add their sums in a tree.
+// Work-group (LANES, ROWS, 1); global size (LANES, ROWS * ceil(m / ROWS), batches), with TRANS_A
+// (LANES * ceil(m / LANES), ROWS, batches).
+#include "element.clh"
+#define V COMPUTE
+#include "epilogue.clh"
+
+#define AT_ONCE 4  // loads under way at a time
+
+__kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1))) void gemv(
+    TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), const int m, const int k, const long ld,
+    const long x_stride, const long out_stride, const long c_stride, const long matrix_batch,
+    const long x_batch, const long c_batch, const long out_batch, const COMPUTE alpha,
+    const COMPUTE beta) {
+  __local COMPUTE sums[LANES * ROWS];
+#if TRANS_A
+  const long row = get_global_id(0);
+  const int share = get_local_id(1);
+  const int shares = ROWS, apart = LANES;  // of the items that share a row
+  const long row_stride = 1, depth_stride = ld;
+#else
+  const long row = get_global_id(1);
+  const int share = get_local_id(0);
+  const int shares = LANES, apart = 1;
+  const long row_stride = ld, depth_stride = 1;
+#endif
+  const long batch = get_global_id(2);
+  __global const STORE *restrict numbers = CPTR(STORE, matrix) + batch * matrix_batch;
+  __global const STORE *restrict vector = CPTR(STORE, x) + batch * x_batch;
+  COMPUTE part[AT_ONCE];
+#pragma unroll
+  for (int r = 0; r < AT_ONCE; ++r) part[r] = 0;
+  if (row < m) {
+    numbers += row * row_stride;
+    long p = share;
+    for (; p + (AT_ONCE - 1) * shares < k; p += AT_ONCE * shares) {
+#pragma unroll
+      for (int r = 0; r < AT_ONCE; ++r)
+        part[r] += LOAD(numbers, (p + r * shares) * depth_stride) *
+                   LOAD(vector, (p + r * shares) * x_stride);
+    }
+    for (; p < k; p += shares)
+      part[0] += LOAD(numbers, p * depth_stride) * LOAD(vector, p * x_stride);
+  }
+  const int item = get_local_id(1) * LANES + get_local_id(0);
+  sums[item] = (part[0] + part[1]) + (part[2] + part[3]);
+  for (int half_size = shares / 2; half_size > 0; half_size /= 2) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (share < half_size) sums[item] += sums[item + half_size * apart];
+  }
+  if (share == 0 && row < m) {
+    COMPUTE value = alpha * sums[item];
+#if HAS_C
+    value += beta * LOAD(CPTR(STORE, c), batch * c_batch + row * c_stride);
+#endif
+    STORE_TO(PTR(STORE, out), batch * out_batch + row * out_stride, ACTIVATE(value));
+  }
+}

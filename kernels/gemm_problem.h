@@ -1,0 +1,56 @@
+// A matrix product as gemm() hands it to the launches of a kernel family.
+#pragma once
+
+#include "kernels/dtype.h"
+#include "kernels/gemm.h"
+#include "kernels/tensors.h"
+
+namespace ocl {
+
+// A matrix as kernels take it: row-major, or the transposed of a row-major one.
+struct GemmOperand {
+  at::Tensor tensor;  // keeps a copy alive
+  bool transposed;
+  int64_t ld;
+  int64_t batch;  // elements from one matrix to the next, 0 where there is one
+};
+
+struct GemmProblem {
+  Device& device;
+  Stream& stream;
+  ScalarType type, compute;
+  int64_t m, n, k, batches;
+  bool has_c;
+  const GemmOperand &a, &b;
+  const at::Tensor &out, &c;  // out is row-major, c has its shape
+  const c10::Scalar &alpha, &beta;
+  Activation activation;
+
+  bool is_vector() const { return m == 1 || n == 1; }
+};
+
+void run_gemm_cpu(const GemmProblem& problem);
+void run_gemm_gpu(const GemmProblem& problem);
+
+int64_t batch_stride(const at::Tensor& tensor);
+
+// A product with a vector: m or n is 1. `transposed` and `out_stride` are those of the product of a
+// matrix by a column.
+struct GemvProblem {
+  const GemmOperand &matrix, &vector;
+  bool transposed;
+  int64_t m;
+  int64_t x_stride, out_stride, c_stride;
+};
+GemvProblem as_gemv(const GemmProblem& problem);
+
+// What the kernels of both families have in common: defines, a number that tells them apart,
+// arguments.
+Defines gemm_defines(const GemmProblem& problem, bool trans_a, bool trans_b);
+uint64_t gemm_flags(const GemmProblem& problem, bool trans_a, bool trans_b);
+void add_gemm_tensors(Arguments& arguments, const GemmProblem& problem, const at::Tensor& a,
+                      const at::Tensor& b);
+void add_gemm_sizes(Arguments& arguments, const GemmProblem& problem);
+int64_t c_batch_stride(const GemmProblem& problem);
+
+}  // namespace ocl

@@ -1,0 +1,118 @@
+"""The GPU family's own matrix products: every tile, its edges, cuts along k, and vectors."""
+
+import textwrap
+
+import pytest
+from support import output_of
+
+HEAD = """
+    import itertools
+    import torch
+    from torch_ocl import _C
+
+    def check(operator, *arguments, kernel, tolerance=1e-4, **options):
+        expected = operator(*arguments, **options)
+        moved = [t.to("ocl").as_strided(t.shape, t.stride()) if t.is_contiguous() else
+                 t.mT.to("ocl").mT for t in arguments]
+        actual = operator(*moved, **options)
+        assert _C.last_kernel() == kernel, (_C.last_kernel(), [t.shape for t in arguments])
+        torch.testing.assert_close(actual.cpu(), expected, rtol=tolerance, atol=10 * tolerance)
+
+    def layouts(m, n, k, dtype=torch.float32):
+        def make(rows, columns, transposed):
+            t = torch.randn(columns, rows) if transposed else torch.randn(rows, columns)
+            return (t.mT if transposed else t).to(dtype)
+        for by_column, by_row in itertools.product((False, True), repeat=2):
+            yield make(m, k, by_column), make(k, n, by_row)
+
+    torch.manual_seed(0)
+"""
+
+
+def run(code):
+    code = textwrap.dedent(HEAD) + textwrap.dedent(code)
+    return output_of(code, timeout=240, OCL_KERNEL_FAMILY="gpu", OCL_CLBLAST="0")
+
+
+@pytest.mark.parametrize("tile", [pytest.param(0, marks=pytest.mark.sample), 1, 2, 3, 4, 5, 6])
+def test_every_tile(tile):
+    """Sizes that are multiples of four and that are not, above and below those of the tile."""
+    code = """
+    tile = _C.gemm_gpu_tiles()[TILE]
+    _C.gemm_gpu_force_tile(TILE)
+    for a, b in layouts(tile.m + 4, tile.n + 8, 3 * tile.k + 4):
+        check(torch.mm, a, b, kernel="gemm")
+    for a, b in layouts(tile.m - 1, tile.n + 1, tile.k + 3):
+        check(torch.mm, a, b, kernel="gemm")
+    check(torch.addmm, torch.randn(9), torch.randn(7, 0), torch.randn(0, 9), kernel="gemm")
+    """
+    run(code.replace("TILE", str(tile)))
+
+
+def test_there_are_as_many_tiles_as_tests():
+    assert run("print(len(_C.gemm_gpu_tiles()))") == "7"
+
+
+def test_the_choice_of_tiles():
+    """A tile that does not exist is refused; products of any form get one that does."""
+    run("""
+    try:
+        _C.gemm_gpu_force_tile(7)
+    except IndexError as error:
+        assert "7" in str(error)
+    else:
+        raise AssertionError
+    _C.gemm_gpu_force_tile(None)
+    for m, n, k in [(2, 2, 2), (16, 700, 40), (700, 16, 40), (300, 300, 30)]:
+        check(torch.mm, torch.randn(m, k), torch.randn(k, n), kernel="gemm")
+    """)
+
+
+@pytest.mark.sample
+def test_cut_along_k():
+    """Few tiles with a long k: parts that are added in order, so results repeat."""
+    run("""
+    a, b = torch.randn(30, 5000), torch.randn(5000, 20)
+    check(torch.mm, a, b, kernel="gemm_sum")
+    for c in (torch.randn(20), torch.randn(30, 1)):
+        check(torch.addmm, c, a, b, kernel="gemm_sum", beta=2, alpha=3, tolerance=5e-4)
+    check(torch.bmm, torch.randn(2, 6, 3001), torch.randn(2, 3001, 7), kernel="gemm_sum")
+    check(torch._addmm_activation, torch.randn(20), a, b, kernel="gemm_sum", use_gelu=True)
+    x, y = a.to("ocl"), b.to("ocl")
+    assert torch.equal(x @ y, x @ y)
+    check(torch.mm, a.half(), b.half(), kernel="gemm_sum", tolerance=1e-2)
+    """)
+
+
+def test_types():
+    run("""
+    for dtype, tolerance in [(torch.float16, 1e-3), (torch.bfloat16, 1e-2)]:
+        for a, b in layouts(36, 68, 44, dtype):
+            check(torch.mm, a, b, kernel="gemm", tolerance=tolerance)
+    for dtype in (torch.int8, torch.int32, torch.int64):
+        a, b = (torch.randint(-9, 9, size).to(dtype) for size in [(36, 44), (44, 70)])
+        check(torch.mm, a, b, kernel="gemm", tolerance=0)
+    if torch.ocl.get_device_properties(0).has_fp64:
+        for a, b in layouts(36, 70, 44, torch.float64):
+            check(torch.mm, a, b, kernel="gemm", tolerance=1e-12)
+    """)
+
+
+@pytest.mark.sample
+def test_vectors():
+    """Products with a row or a column, the matrix in both layouts, the vector with gaps or not."""
+    run("""
+    for m, k in [(1, 1), (3, 17), (300, 40), (70, 300), (3, 5000)]:
+        for a, x in layouts(m, 1, k):
+            check(torch.mm, a, x, kernel="gemv")
+            check(torch.mm, x.mT, a.mT, kernel="gemv")
+            vector = torch.randn(m, 1)
+            check(torch.addmm, vector, a, x, kernel="gemv", beta=2, alpha=3)
+            check(torch._addmm_activation, vector, a, x, kernel="gemv", use_gelu=False)
+    check(torch.bmm, torch.randn(3, 20, 30), torch.randn(3, 30, 1), kernel="gemv")
+    check(torch.mm, torch.randn(9, 30).half(), torch.randn(30, 1).half(), kernel="gemv",
+          tolerance=1e-3)
+    with_gaps = torch.randn(30, 4).to("ocl")
+    matrix = torch.randn(9, 30).to("ocl")
+    torch.testing.assert_close(matrix @ with_gaps[:, 1], matrix @ with_gaps[:, 1].contiguous())
+    """)
