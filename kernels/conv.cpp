@@ -7,6 +7,7 @@
 
 #include <bit>
 
+#include "kernels/conv_gpu.h"
 #include "kernels/dtype.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
@@ -128,6 +129,7 @@ void conv_forward(const ConvShape& shape, const at::Tensor& output, const at::Te
                   const at::Tensor& weight, const at::Tensor& bias) {
   if (output.numel() == 0) return;
   if (conv_forward_cpu(shape, output, input, weight, bias)) return;
+  if (conv_forward_gpu(shape, output, input, weight, bias)) return;
   run_plain(Pass::kForward, shape, output, input, weight, bias, product(shape.out));
 }
 
@@ -135,6 +137,7 @@ void conv_data_grad(const ConvShape& shape, const at::Tensor& input, const at::T
                     const at::Tensor& weight, const at::Tensor& bias) {
   if (input.numel() == 0) return;
   if (conv_data_grad_cpu(shape, input, output, weight, bias)) return;
+  if (conv_data_grad_gpu(shape, input, output, weight, bias)) return;
   run_plain(Pass::kData, shape, input, output, weight, bias, product(shape.in));
 }
 
@@ -146,6 +149,7 @@ void conv_weight_grad(const ConvShape& shape, const at::Tensor& weight, const at
     return;
   }
   if (conv_weight_grad_cpu(shape, weight, input, output)) return;
+  if (conv_weight_grad_gpu(shape, weight, input, output)) return;
   Device& device = ocl_device(weight);
   const Kernel& kernel = plain_kernel(device, weight.scalar_type(), Pass::kWeight);
   const size_t group = weight_group(device);

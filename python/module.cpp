@@ -9,6 +9,7 @@
 #include "backend/stream.h"
 #include "backend/tuning.h"
 #include "generator/generator.h"
+#include "kernels/conv_gpu.h"
 #include "kernels/fallback.h"
 #include "kernels/gemm_gpu.h"
 #include "serialization/image_description.h"
@@ -76,6 +77,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("gemm_gpu_tiles",
         [] { return std::vector<GemmTile>(gemm_gpu_tiles().begin(), gemm_gpu_tiles().end()); });
   m.def("gemm_gpu_force_tile", &gemm_gpu_force_tile, "index"_a);
+  m.def("conv_gpu_switch_off", &conv_gpu_switch_off, "off"_a);
   m.def("last_kernel", &last_kernel);
   m.def("launch_count", &launch_count);
   m.def("program_cache_stats", [] {

@@ -1,0 +1,168 @@
+"""The GPU family's convolutions: which kernel runs for which geometry, and what it computes."""
+
+import textwrap
+
+import pytest
+from support import output_of
+
+HEAD = """
+    import torch
+    import torch.nn.functional as F
+    from torch_ocl import _C
+
+    torch.manual_seed(0)
+
+    def gradients(case, dtype, transposed):
+        # -> the output and both gradients by CPU and device, and the kernels that ran
+        shape, weight_shape, stride, padding, dilation, groups = case
+        if transposed:
+            shape = (shape[0], weight_shape[0], *shape[2:])
+        channels = weight_shape[1] * groups if transposed else weight_shape[0]
+        arguments = stride, padding, dilation, transposed, [0] * (len(shape) - 2), groups
+        spread = [x if isinstance(x, tuple) else (x,) * (len(shape) - 2) for x in arguments[:3]]
+        arguments = [*spread, *arguments[3:]]
+        x, w, b = (torch.randn(s).to(dtype) for s in (shape, weight_shape, (channels,)))
+        y = torch.convolution(x.float(), w.float(), b.float(), *arguments)
+        grad = torch.randn(y.shape).to(dtype)
+        expected = [y]
+        for i in range(2):
+            mask = [i == 0, i == 1, False]
+            results = torch.ops.aten.convolution_backward(
+                grad.float(), x.float(), w.float(), None, *arguments, mask)
+            expected.append(results[i])
+        x, w, b, grad = (t.to("ocl") for t in (x, w, b, grad))
+        actual, ran = [torch.convolution(x, w, b, *arguments)], [_C.last_kernel()]
+        for i in range(2):
+            mask = [i == 0, i == 1, False]
+            results = torch.ops.aten.convolution_backward(grad, x, w, None, *arguments, mask)
+            actual.append(results[i])
+            ran.append(_C.last_kernel())
+        return expected, actual, ran
+
+    def check(case, *kernels, dtype=torch.float32, tolerance=1e-4, transposed=False):
+        # `kernels` of the output, the data gradient, the weight gradient
+        expected, actual, ran = gradients(case, dtype, transposed)
+        assert ran == list(kernels), (case, transposed, ran)
+        for e, a in zip(expected, actual):
+            torch.testing.assert_close(a.cpu().float(), e, rtol=tolerance, atol=10 * tolerance)
+
+    def both(case, *kernels, **options):
+        forward, data, weight = kernels
+        check(case, forward, data, weight, **options)
+        check(case, data, forward, weight, transposed=True, **options)
+
+    TILES, DIRECT = ("conv_tiles", "conv_tiles"), ("conv_direct", "conv_direct")
+    WEIGHT = "conv_weight_tiles"
+"""
+
+
+def run(code):
+    code = textwrap.dedent(HEAD) + textwrap.dedent(code)
+    return output_of(code, timeout=240, OCL_KERNEL_FAMILY="gpu", OCL_CLBLAST="0")
+
+
+@pytest.mark.sample
+def test_strides_paddings_dilations_and_groups():
+    """The data gradient has a pass for each remainder of the stride, some of them without taps."""
+    run("""
+    for case in [
+        ((2, 16, 12, 13), (24, 16, 3, 3), 1, 1, 1, 1),
+        ((2, 16, 12, 13), (24, 16, 3, 3), 2, 1, 1, 1),
+        ((2, 16, 12, 13), (24, 16, 1, 1), 2, 0, 1, 1),
+        ((2, 16, 12, 13), (24, 8, 5, 3), (3, 2), (2, 1), (1, 2), 2),
+        ((2, 16, 12, 13), (24, 8, 3, 3), 2, 1, 2, 2),
+        ((2, 16, 12, 13), (24, 8, 3, 2), (4, 6), 1, (6, 4), 2),
+    ]:
+        both(case, *TILES, WEIGHT)
+    """)
+
+
+def test_other_dimensions():
+    run("""
+    both(((2, 20, 20), (50, 20, 4), 3, 2, 1, 1), *TILES, WEIGHT)
+    both(((2, 12, 5, 6, 7), (16, 12, 2, 3, 3), (1, 2, 1), (0, 1, 1), 1, 1), *TILES, WEIGHT)
+    both(((2, 12, 5, 6, 7), (16, 12, 3, 1, 2), 2, 1, (2, 1, 1), 1), *TILES, WEIGHT)
+    """)
+
+
+def test_long_filters():
+    """More taps than bits: of an int, then of a long."""
+    run("""
+    both(((2, 8, 200), (8, 8, 40), 1, 0, 1, 1), *TILES, WEIGHT)
+    check(((2, 8, 90), (8, 8, 70), 1, 0, 1, 1), "conv_forward", "conv_data_grad", WEIGHT)
+    """)
+
+
+@pytest.mark.parametrize("tile", [0, 1, 2, 3, 6])
+def test_every_tile(tile):
+    """Rows and columns beyond one tile, on both sides of its edges."""
+    run(f"""
+    tile = _C.gemm_gpu_tiles()[{tile}]
+    _C.gemm_gpu_force_tile({tile})
+    both(((1, tile.m + 1, 3, 50), (tile.m - 1, tile.m + 1, 1, 2), 1, 1, 1, 1), *TILES, WEIGHT)
+    """)
+
+
+def test_cut_along_k():
+    """Few positions and many channels, or few weights and many positions; results repeat."""
+    run("""
+    many = (1, 300, 4, 4), (16, 300, 3, 3), 1, 1, 1, 1
+    check(many, "gemm_sum", "conv_tiles", WEIGHT)
+    check(many, "gemm_sum", "conv_tiles", WEIGHT, dtype=torch.float16, tolerance=1e-2)
+    check(((4, 8, 30, 30), (8, 8, 3, 3), 1, 1, 1, 1), *TILES, "gemm_sum")
+    x, w = torch.randn(1, 300, 4, 4).to("ocl"), torch.randn(16, 300, 3, 3).to("ocl")
+    assert torch.equal(F.conv2d(x, w), F.conv2d(x, w))
+    """)
+
+
+@pytest.mark.sample
+def test_few_channels():
+    """Depthwise ones and the like have a kernel of their own; where a tile would be nearly empty,
+    or there is depth, the plain ones run."""
+    run("""
+    plain = "conv_weight_grad"
+    both(((2, 12, 10, 12), (12, 1, 3, 3), 1, 1, 1, 12), *DIRECT, plain)
+    both(((2, 12, 11, 13), (24, 1, 5, 3), (2, 1), (2, 1), (1, 2), 12), *DIRECT, plain)
+    both(((2, 6, 11, 13), (6, 1, 3, 3), 2, 1, 1, 6), *DIRECT, plain)
+    both(((2, 6, 30), (6, 1, 3), 2, 1, 2, 6), *DIRECT, plain)
+    both(((2, 3, 9, 9), (4, 3, 3, 3), 1, 1, 1, 1), *DIRECT, plain)
+    both(((1, 3, 5, 5, 5), (3, 1, 3, 3, 3), 1, 1, 1, 3), "conv_forward", "conv_data_grad", plain)
+    check(((2, 3, 20, 20), (40, 3, 7, 7), 2, 3, 1, 1), "conv_tiles", "conv_direct", WEIGHT)
+    """)
+
+
+def test_types():
+    run("""
+    wide = (2, 16, 6, 7), (24, 16, 3, 3), 1, 1, 1, 1
+    deep = (2, 6, 9, 9), (6, 1, 3, 3), 1, 1, 1, 6
+    for dtype, tolerance in [(torch.float16, 2e-3), (torch.bfloat16, 2e-2)]:
+        check(wide, *TILES, WEIGHT, dtype=dtype, tolerance=tolerance)
+        check(deep, *DIRECT, "conv_weight_grad", dtype=dtype, tolerance=tolerance)
+    if torch.ocl.get_device_properties(0).has_fp64:
+        check(wide, *TILES, WEIGHT, dtype=torch.float64)
+        check(deep, *DIRECT, "conv_weight_grad", dtype=torch.float64)
+    """)
+
+
+def test_padding_is_zero_whatever_the_weights_are():
+    """An infinite weight outside of the input does not reach the result."""
+    run("""
+    weight = torch.ones(8, 8, 3, 3)
+    weight[0, 0, 0, 0] = float("inf")
+    weight[7, 7, 2, 2] = float("nan")
+    x = torch.randn(1, 8, 4, 4)
+    expected = F.conv2d(x, weight, padding=1)
+    actual = F.conv2d(x.to("ocl"), weight.to("ocl"), padding=1)
+    assert _C.last_kernel() == "conv_tiles"
+    torch.testing.assert_close(actual.cpu()[:, 1:7], expected[:, 1:7], rtol=1e-4, atol=1e-4)
+    """)
+
+
+def test_against_the_plain_kernels():
+    run("""
+    case = (2, 16, 12, 13), (24, 8, 3, 3), 2, 1, 2, 2
+    _C.conv_gpu_switch_off(True)
+    both(case, "conv_forward", "conv_data_grad", "conv_weight_grad")
+    _C.conv_gpu_switch_off(False)
+    both(case, *TILES, WEIGHT)
+    """)
