@@ -26,7 +26,7 @@ PYTHON_FILES := backend generator guard kernels python serialization tests
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-sample test-intel test-devices test-gpu-family test-matrix gpu-check \
-	test-wheel conformance bench ops build wheel info lint format intel-runtime system clean distclean
+	gpu-tiles test-wheel conformance bench ops build wheel info lint format intel-runtime system clean distclean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -61,6 +61,14 @@ gpu-check: build  ## compile the sample's kernels with the compilers of AMD, NVI
 	OCL_CLBLAST=0 OCL_DUMP_DIR=$(CURDIR)/build/gpu_programs $(MAKE) test-gpu-family
 	$(VENV_PYTHON) tests/tools/gpu_check.py build/gpu_programs --compilers .runtimes/compilers \
 		$(GPU_CHECK_ARGS)
+
+gpu-tiles: build  ## write docs/gpu_kernels.md's table: the same for the tiles of matrix products
+	VENV_PYTHON=$(VENV_PYTHON) SASS=1 tests/tools/gpu_compilers.sh .runtimes/compilers
+	rm -rf build/gpu_tiles
+	OCL_KERNEL_FAMILY=gpu OCL_CLBLAST=0 OCL_DUMP_DIR=$(CURDIR)/build/gpu_tiles \
+		$(RUN) $(VENV_PYTHON) tests/tools/gpu_tiles.py
+	$(VENV_PYTHON) tests/tools/gpu_check.py build/gpu_tiles --compilers .runtimes/compilers \
+		--json build/gpu_tiles.json --markdown docs/gpu_kernels.md
 
 build: build/build.ninja  ## the extension, in build/python, which .venv imports from
 	cmake --build build

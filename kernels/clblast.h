@@ -1,6 +1,6 @@
-// Matrix products by CLBlast, whose database holds tuned parameters for hundreds of GPUs. The
-// library is opened at the first product; without it, or with OCL_CLBLAST=0, our own kernel
-// (cl/gemm_gpu.cl) does the work. float16 stays with our own, too: CLBlast adds halves up in half.
+// Large matrix products by CLBlast, whose database holds tuned parameters for hundreds of GPUs. The
+// library is opened at the first such product; without it, or with OCL_CLBLAST=0, our own kernels
+// (cl/gemm_gpu.cl) do the work. float16 stays with our own, too: CLBlast adds halves up in half.
 #pragma once
 
 #include <c10/core/Scalar.h>

@@ -28,14 +28,24 @@ constexpr int64_t kBusyItems = 256;   // that a compute unit needs to be busy
 constexpr int64_t kLeastDepth = 256;  // of a part
 constexpr int64_t kMostParts = 64;
 
+// Intel's compilers put all sums into memory where a kernel needs a little more than a thread's 4
+// KiB of registers.
+bool has_few_registers(const Device& device) {
+  const DeviceProperties& p = device.properties();
+  return p.type == "gpu" && p.vendor.find("Intel") != std::string::npos;
+}
+
 bool fits(const Device& device, const GemmTile& tile, ScalarType compute, TileUse use) {
   const auto element = static_cast<int64_t>(c10::elementSize(compute));
   const DeviceProperties& p = device.properties();
+  const bool few_registers = has_few_registers(device), gathers = use == TileUse::kConvolution;
+  const bool few_sums = tile.item_m * tile.item_n <= 32;
+  const bool few_loads = std::max(tile.m, tile.n) * tile.k <= 8 * tile.items();
   return tile.items() <= static_cast<int64_t>(p.max_work_group_size) &&
          tile.local_bytes(element) <= static_cast<int64_t>(p.local_memory) &&
-         (element < 8 || tile.item_m * tile.item_n <= 32) &&  // registers
+         (few_sums || (element < 8 && !(gathers && few_registers))) &&
          // Convolutions keep numbers in registers for each element that an item loads.
-         (use == TileUse::kProduct || std::max(tile.m, tile.n) * tile.k <= 8 * tile.items());
+         (few_loads || !(gathers || few_registers));
 }
 
 int64_t groups_of(const GemmTile& tile, int64_t m, int64_t n, int64_t batches) {
@@ -281,7 +291,14 @@ void gemm_sum_parts(const at::Tensor& out, const at::Tensor& partial, const c10:
 
 void run_gemm_gpu(const GemmProblem& p) {
   if (p.is_vector()) return run_gemv(p);
-  if (!run_clblast(p)) run_tiles(p);
+  if (run_clblast(p)) return;
+  if (p.activation >= Activation::kGelu && has_few_registers(p.device)) {
+    GemmProblem product = p;
+    product.activation = Activation::kNone;
+    run_tiles(product);
+    return apply(p.activation, p.out);
+  }
+  run_tiles(p);
 }
 
 }  // namespace ocl

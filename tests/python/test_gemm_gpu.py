@@ -42,11 +42,25 @@ def test_every_tile(tile):
     _C.gemm_gpu_force_tile(TILE)
     for a, b in layouts(tile.m + 4, tile.n + 8, 3 * tile.k + 4):
         check(torch.mm, a, b, kernel="gemm")
-    for a, b in layouts(tile.m - 1, tile.n + 1, tile.k + 3):
-        check(torch.mm, a, b, kernel="gemm")
-    check(torch.addmm, torch.randn(9), torch.randn(7, 0), torch.randn(0, 9), kernel="gemm")
+    sizes = tile.m - 1, tile.n + 1, tile.k + 3
+    c, a, b = torch.randn(sizes[0], 1), torch.randn(sizes[0], sizes[2]), torch.randn(sizes[2:0:-1])
+    check(torch.addmm, c, a, b, kernel="gemm", alpha=0.5, beta=2)
     """
     run(code.replace("TILE", str(tile)))
+
+
+def test_loads_of_single_elements():
+    run("""
+    _C.gemm_gpu_force_tile(6)
+    for a, b in layouts(33, 65, 35):
+        check(torch.mm, a, b, kernel="gemm")
+    for a, b in layouts(36, 68, 40):  # aligned, but for the rows' distance or the first element
+        for wide in (a, b):
+            moved = [torch.empty(t.shape[0], t.shape[1] + 1, device="ocl")[:, 1:].copy_(t)
+                     if t is wide else t.to("ocl") for t in (a, b)]
+            torch.testing.assert_close((moved[0] @ moved[1]).cpu(), a @ b, rtol=1e-4, atol=1e-3)
+    check(torch.addmm, torch.randn(9), torch.randn(7, 0), torch.randn(0, 9), kernel="gemm")
+    """)
 
 
 def test_there_are_as_many_tiles_as_tests():

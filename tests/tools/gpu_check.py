@@ -1,6 +1,7 @@
 """Compiles kernels with the compilers of GPUs that are not here, and prints what they cost there.
 
 usage: gpu_check.py PROGRAMS [--compilers FOLDER] [--targets gfx803,sm_75,skl] [--json FILE]
+                    [--markdown FILE]
 
 PROGRAMS is a folder of specialised programs, as OCL_DUMP_DIR writes them; --compilers the folder
 that gpu_compilers.sh has filled. Exits with 1 when a program does not compile, or when a kernel of
@@ -8,7 +9,12 @@ those that the time goes into (HOT) spills registers to memory. A target whose c
 is reported as absent, never as passed.
 
 AMD: vector registers, scratch bytes, waves per SIMD. NVIDIA: registers, spill bytes, and the warps
-that the registers leave room for. Intel: what the compiler warns of having spilled.
+that registers and local memory leave room for. Intel: what the compiler warns of having spilled.
+Where there is a loop with multiply-adds: their share of its instructions (gpu_assembly.py), of
+NVIDIA by nvdisasm, or, where that is missing, from PTX, which ptxas still makes shorter.
+
+--json writes all of it; --markdown puts a table of the programs with tiles (the define TM) between
+the marks of a document.
 """
 
 import argparse
@@ -17,6 +23,7 @@ import concurrent.futures
 import dataclasses
 import hashlib
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -24,15 +31,19 @@ import subprocess
 import sys
 import tempfile
 
+from gpu_assembly import fma_share, lanes
+from gpu_tables import write_table
+
 AMD = {"gfx803": "polaris10", "gfx900": "gfx900", "gfx1030": "gfx1030", "gfx1100": "gfx1100"}
 NVIDIA = ["sm_75", "sm_86", "sm_90"]  # Turing, Ampere, Hopper
 INTEL = ["skl", "dg2"]  # Gen9, Arc
-DEFAULT = ["gfx803", "gfx1100", "sm_75", "sm_90", "skl", "dg2"]
+DEFAULT = ["gfx803", "gfx1030", "gfx1100", *NVIDIA, *INTEL]
 NO_FP64 = {"dg2"}
 FP64 = re.compile(r"^#define (\w+ f64|ELEMENT_f64 1)$", re.M)
 HOT = re.compile(r"(gemm|conv|reduce|softmax)")
 CLANG = ["clang-19", "-x", "cl", "-cl-std=CL1.2", "-O3", "-nogpulib", "-w"]
 NVIDIA_REGISTERS, NVIDIA_WARPS = 65536, {"sm_75": 32, "sm_86": 48, "sm_90": 64}
+NVIDIA_LOCAL = {"sm_75": 65536, "sm_86": 102400, "sm_90": 233472}
 
 
 @dataclasses.dataclass
@@ -40,7 +51,10 @@ class Kernel:
     name: str
     spill: int
     registers: int | None = None
-    occupancy: int | None = None
+    occupancy: int | None = None  # waves of a SIMD, warps of a multiprocessor
+    local: int | None = None  # bytes
+    fma: float | None = None  # share of the hottest loop
+    lanes: int | None = None  # work-items of an instruction, where the compiler chooses
 
 
 class CompileError(Exception):
@@ -53,6 +67,23 @@ def run(command):
     if done.returncode:
         raise CompileError(output.strip()[-800:])
     return output
+
+
+def is_used(source, target):
+    """Not on Intel's: what has_few_registers() of kernels/gemm_gpu.cpp keeps from them."""
+    names = ("TM", "TN", "TK", "WM", "WN", "ACTIVATION")
+    m, n, k, item_m, item_n, activation = (number(rf"#define {x} (\d+)", source) for x in names)
+    if target not in INTEL or not m:
+        return True
+    few_sums, items = item_m * item_n <= 32, m // item_m * (n // item_n)
+    convolution = "#define WEIGHT_TILES" in source
+    return max(m, n) * k <= 8 * items and activation < 2 and (few_sums or not convolution)
+
+
+def trips(source):
+    """Turns of a tile's innermost loop."""
+    depth, unroll = (number(rf"#define {name} (\d+)", source) for name in ("TK", "UNROLL"))
+    return depth // unroll if depth and unroll else 1
 
 
 def linked(library):
@@ -70,6 +101,11 @@ class Compilers:
         self.clc = unpacked if unpacked.is_dir() else pathlib.Path("/usr/lib/clc")
         pip = folder / "ptxas/nvidia/cuda_nvcc/bin/ptxas"
         self.ptxas = shutil.which("ptxas") or (str(pip) if pip.exists() else None)
+        fetched = folder / "nvdisasm"
+        self.nvdisasm = shutil.which("nvdisasm") or (str(fetched) if fetched.exists() else None)
+        # ocloc looks for a name that only the development package of libiga has.
+        paths = [str(folder / "iga"), os.environ.get("LD_LIBRARY_PATH", "")]
+        self.intel_environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(filter(None, paths))}
 
     def library(self, target):
         return self.clc / (
@@ -99,12 +135,15 @@ class Compilers:
         kernels = []
         for name in re.findall(r"^\s*\.amdgpu_hsa_kernel (\w+)", text, re.M):
             body = text.split(f"\n{name}:", 1)[1]
+            code = body.split("\n.Lfunc_end", 1)[0]
             kernels.append(
                 Kernel(
                     name,
                     spill=number(r"; ScratchSize: (\d+)", body),
                     registers=number(r"; NumVgprs: (\d+)", body),
                     occupancy=number(r"; Occupancy: (\d+)", body),
+                    local=number(r"; LDSByteSize: (\d+)", body),
+                    fma=fma_share(code, "amd", trips(source.read_text())),
                 )
             )
         return kernels
@@ -113,18 +152,28 @@ class Compilers:
         library = linked(self.library(target))
         machine = ["-target", "nvptx64-nvidia-nvcl", "-Xclang", "-target-cpu", "-Xclang", target]
         run([*CLANG, *machine, *library, "-S", str(source), "-o", output])
-        log = run([self.ptxas, "-v", "-arch", target, output, "-o", "/dev/null"])
+        binary = f"{output}.cubin"
+        log = run([self.ptxas, "-v", "-arch", target, output, "-o", binary])
+        ptx = pathlib.Path(output).read_text()
+        sass = run([self.nvdisasm, binary]) if self.nvdisasm else None
         kernels = []
         for part in log.split("Compiling entry function '")[1:]:
-            registers = number(r"Used (\d+) registers", part)
-            granted = max(8, (registers + 7) // 8 * 8)
-            warps = min(NVIDIA_WARPS[target], NVIDIA_REGISTERS // (granted * 32))
+            name = part.split("'", 1)[0]
+            registers, local = (
+                number(r"Used (\d+) registers", part),
+                number(r"(\d+) bytes smem", part),
+            )
+            kind, text = ("sass", sass) if sass else ("ptx", ptx)
+            mark = f".section\t.text.{name}," if sass else f".entry {name}("
+            code = text.split(mark, 1)[1].split(".section\t" if sass else ".entry ", 1)[0]
             kernels.append(
                 Kernel(
-                    part.split("'", 1)[0],
+                    name,
                     spill=number(r"(\d+) bytes spill stores", part),
                     registers=registers,
-                    occupancy=warps,
+                    occupancy=nvidia_warps(target, registers, local or 0, ptx.split(mark, 1)[-1]),
+                    local=local or 0,
+                    fma=fma_share(code, kind, trips(source.read_text())),
                 )
             )
         return kernels
@@ -136,7 +185,36 @@ class Compilers:
             raise CompileError(log.strip()[-800:])
         # Names are macros in some sources; the binary has them, and warnings tell of spills.
         spills = dict(re.findall(r"kernel (\w+).*?spilled around (\d+)", log))
-        return [Kernel(name, int(size)) for name, size in spills.items()] or [Kernel("", 0)]
+        kernels = [Kernel(name, int(size)) for name, size in spills.items()]
+        return kernels + [
+            Kernel(name, 0, fma=share, lanes=width)
+            for name, share, width in self.disassembled(source, target, folder)
+            if name not in spills
+        ] or [Kernel("", 0)]
+
+    def disassembled(self, source, target, folder):
+        """-> (kernel, share of multiply-adds, work-items of an instruction)"""
+        binary = next(pathlib.Path(folder).glob("*.bin"))
+        command = ["ocloc", "disasm", "-file", str(binary), "-device", target, "-dump"]
+        subprocess.run(
+            [*command, f"{folder}/dump"], env=self.intel_environment, capture_output=True
+        )
+        for path in pathlib.Path(folder, "dump").glob("*.asm"):
+            name = re.sub(r"^\.text\.|_KernelHeap$", "", path.stem)
+            text = path.read_text()
+            yield name, fma_share(text, "intel", trips(source.read_text())), lanes(text)
+
+
+def nvidia_warps(target, registers, local, ptx):
+    """Warps that a multiprocessor has room for; whole work-groups where their size is fixed."""
+    granted = max(8, (registers + 7) // 8 * 8)
+    warps = min(NVIDIA_WARPS[target], NVIDIA_REGISTERS // (granted * 32))
+    size = re.match(r"[^{]*\.reqntid (\d+)(?:, (\d+))?", ptx)
+    if not size:
+        return warps
+    group = max(1, int(size[1]) * int(size[2] or 1) // 32)
+    groups = warps // group
+    return min(groups, NVIDIA_LOCAL[target] // local if local else groups) * group
 
 
 def distinct(folder):
@@ -188,6 +266,7 @@ def main():
     parser.add_argument("--targets", default=",".join(DEFAULT))
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--markdown", type=pathlib.Path)
     arguments = parser.parse_args()
 
     compilers = Compilers(arguments.compilers)
@@ -203,7 +282,8 @@ def main():
             pool.submit(compilers.compile, program, target): (program, target)
             for program in programs
             for target in targets
-            if target not in NO_FP64 or not FP64.search(program.read_text())
+            if (target not in NO_FP64 or not FP64.search(program.read_text()))
+            and is_used(program.read_text(), target)
         }
         for job in concurrent.futures.as_completed(jobs):
             program, target = jobs[job]
@@ -224,6 +304,8 @@ def main():
         mark = "HOT " if (file, kernel) in hot else ""
         print(f"{mark}spills: {kernel} of {file}.cl: {', '.join(where)}")
     print(*errors, sep="\n", end="\n" if errors else "")
+    if not compilers.nvdisasm and set(targets) & set(NVIDIA):
+        print("no nvdisasm: NVIDIA's shares of multiply-adds are those of PTX")
     absent = [target for target in wanted if target not in targets]
     if absent:
         print("no compiler here for:", ", ".join(absent))
@@ -235,6 +317,8 @@ def main():
             for target, mine in results.items()
         }
         arguments.json.write_text(json.dumps(table, indent=1))
+    if arguments.markdown:
+        write_table(arguments.markdown, results, targets)
     print(
         f"gpu check: {len(programs)} programs, {len(targets)} targets, "
         f"{len(errors)} do not compile, {len(spilling)} kernels spill, {len(hot)} of them hot"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Gets the compilers of GPUs that need not be here, for gpu_check.py: AMD and NVIDIA (clang-19 with
 # libclc-19; ptxas), Intel (ocloc). What is no system package goes into the folder.
-# usage: [VENV_PYTHON=python3] gpu_compilers.sh FOLDER
+# usage: [VENV_PYTHON=python3] [SASS=1] gpu_compilers.sh FOLDER
+#   SASS=1   with nvdisasm, which Triton's package holds (300 MB to fetch)
 set -eu
 
 folder=$1
@@ -17,4 +18,16 @@ fi
 if ! command -v ptxas >/dev/null && [ ! -d ptxas ]; then
   "${VENV_PYTHON:-python3}" -m pip install --quiet --no-deps --target ptxas nvidia-cuda-nvcc-cu12 ||
     echo "Without ptxas: NVIDIA's targets are left out." >&2
+fi
+# ocloc disassembles with a library whose short name only the development package has.
+if [ ! -e iga/libiga64.so ]; then
+  mkdir -p iga
+  library=$(ldconfig -p | sed -n 's/.*=> \(.*libiga64\.so\.1\)$/\1/p' | head -n 1)
+  if [ -n "$library" ]; then ln -sf "$library" iga/libiga64.so; fi
+fi
+if [ "${SASS:-0}" = 1 ] && ! command -v nvdisasm >/dev/null && [ ! -e nvdisasm ]; then
+  "${VENV_PYTHON:-python3}" -m pip download --quiet --no-deps --only-binary :all: --dest triton triton
+  unzip -qo -j triton/triton-*.whl triton/backends/nvidia/bin/nvdisasm
+  chmod +x nvdisasm
+  rm -r triton
 fi

@@ -1,0 +1,39 @@
+"""Runs each tile of matrix products and convolutions once, for OCL_DUMP_DIR to have their programs.
+
+usage: OCL_KERNEL_FAMILY=gpu OCL_CLBLAST=0 OCL_DUMP_DIR=FOLDER gpu_tiles.py
+"""
+
+import torch
+
+from torch_ocl import _C
+
+CONVOLUTION_LOADS = 8  # more for each work-item are left to matrix products
+
+
+def multiply(dtype=torch.float32, size=64):
+    """By a matrix, and by a transposed one as linear layers do."""
+    a, b = (torch.ones(size, size, dtype=dtype, device="ocl") for _ in range(2))
+    a @ b
+    a @ b.t()
+
+
+def convolve():
+    x = torch.ones(1, 64, 8, 8, device="ocl", requires_grad=True)
+    weight = torch.ones(64, 64, 3, 3, device="ocl", requires_grad=True)
+    torch.nn.functional.conv2d(x, weight, padding=1).sum().backward()
+
+
+def main():
+    for index, tile in enumerate(_C.gemm_gpu_tiles()):
+        _C.gemm_gpu_force_tile(index)
+        multiply()
+        if max(tile.m, tile.n) * tile.k <= CONVOLUTION_LOADS * tile.items:
+            convolve()
+    _C.gemm_gpu_force_tile(0)
+    multiply(size=63)
+    multiply(torch.float16)
+    torch.ocl.synchronize()
+
+
+if __name__ == "__main__":
+    main()
