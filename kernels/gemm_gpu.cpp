@@ -69,8 +69,8 @@ BlasMatrix blas_matrix(const GemmOperand& operand) {
   return {view(operand.tensor), operand.transposed, operand.ld, operand.batch};
 }
 
-// Large products, for which CLBlast's database has tuned parameters; its kernels for others handle
-// edges by more launches, and a launch per batch.
+// Large products, for which CLBlast's database has tuned parameters. It would pad small and narrow
+// ones to its tiles; ours are made for them.
 bool is_large(const GemmProblem& p) { return std::min({p.m, p.n, p.k}) >= 128; }
 
 void apply(Activation activation, const at::Tensor& out) {
