@@ -74,6 +74,46 @@ static inline void zero(__global float *p, const size_t count) {
   for (size_t i = 0; i < count; ++i) p[i] = 0.0f;
 }
 
+// Less than a vector of 16.
+static inline void copy_few(__global float *restrict to, const float *restrict from,
+                            const int count) {
+  int i = 0;
+  if (count & 8) {
+    vstore8(vload8(0, from), 0, to);
+    i = 8;
+  }
+  if (count & 4) {
+    vstore4(vload4(0, from + i), 0, to + i);
+    i += 4;
+  }
+  if (count & 2) {
+    vstore2(vload2(0, from + i), 0, to + i);
+    i += 2;
+  }
+  if (count & 1) to[i] = from[i];
+}
+
+// A row of one phase of the stride.
+static inline void copy_phase(__global float *restrict to, __global const float *restrict from,
+                              const int count, const int stride) {
+  int i = 0;
+  if (stride == 1 && count >= VW) {
+    for (; i + VW <= count; i += VW) STORE_FLOATS(LOAD_FLOATS(from + i), to + i);
+    STORE_FLOATS(LOAD_FLOATS(from + count - VW), to + count - VW);
+    return;
+  }
+  if (stride == 2) {
+    // The last vector's second half must not reach beyond the row.
+    for (; i + VW < count; i += VW) {
+      VEC pair;
+      pair.lo = LOAD_FLOATS(from + 2 * i).even;
+      pair.hi = LOAD_FLOATS(from + 2 * i + VW).even;
+      STORE_FLOATS(pair, to + i);
+    }
+  }
+  for (; i < count; ++i) to[i] = from[(size_t)i * stride];
+}
+
 TASK __kernel void pad_phases(TENSOR(padded), CTENSOR(x), const int images, const int channels,
                               const int height, const int width, const int stride_y,
                               const int stride_x, const int phases_y, const int phases_x,
@@ -103,10 +143,8 @@ TASK __kernel void pad_phases(TENSOR(padded), CTENSOR(x), const int images, cons
         const int y = r * stride_y + phase_y;
         int i = 0;
         if (y < height) {
-          __global const float *restrict from = source + (size_t)y * width + phase_x;
-          if (stride_x == 1)
-            for (; i + VW <= kept; i += VW) STORE_FLOATS(LOAD_FLOATS(from + i), row + i);
-          for (; i < kept; ++i) row[i] = from[(size_t)i * stride_x];
+          i = kept;
+          copy_phase(row, source + (size_t)y * width + phase_x, kept, stride_x);
         }
         for (; i < pitch; ++i) row[i] = 0.0f;
       }
@@ -155,6 +193,14 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
   for (int panel = first_pixel; panel < last_pixel; panel += NR) {
     // The last panel of a tensor begins earlier: it must not read beyond, and skips what is done.
     const int start = reads_tensor ? min(panel, pixels - NR) : panel;
+    int image_of[NV], row_of[NV], column_of[NV];
+#pragma unroll
+    for (int j = 0; j < NV; ++j) {
+      const int q = start + j * VW;
+      image_of[j] = q / image;
+      row_of[j] = (q - image_of[j] * image) / pitch;
+      column_of[j] = q - image_of[j] * image - row_of[j] * pitch;
+    }
     for (int tile = first_tile; tile < last_tile; ++tile) {
       __global const float *restrict factor = weights + (size_t)tile * taps * MR;
       const int rows = min(MR, channels - tile * MR);
@@ -182,9 +228,7 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
 #pragma unroll
       for (int j = 0; j < NV; ++j) {
         const int q = start + j * VW;
-        int n = q / image;
-        int row = (q - n * image) / pitch;
-        int column = q - n * image - row * pitch;
+        int n = image_of[j], row = row_of[j], column = column_of[j];
         if (out_column == 1 && q >= panel && q < pixels && row < out_height &&
             column + VW <= out_width) {
           __global float *restrict to = out_tile + n * out_image + row * out_row + column;
@@ -192,26 +236,30 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
           for (int i = 0; i < MR; ++i)
             if (i < rows) STORE_FLOATS(sum[i][j], to + i * out_channel);
         } else {
-          long position[VW];
-          for (int l = 0; l < VW; ++l) {
-            const bool exists =
-                q + l >= panel && q + l < pixels && row < out_height && column < out_width;
-            position[l] = exists ? n * out_image + row * out_row + column * out_column : -1;
-            if (++column == pitch) {
-              column = 0;
-              if (++row * pitch == image) {
-                row = 0;
-                ++n;
+          // Run by run: what is left of a row, then the next row.
+          float lane[MR][VW];
+#pragma unroll
+          for (int i = 0; i < MR; ++i) STORE_FLOATS(sum[i][j], lane[i]);
+          for (int l = 0; l < VW && q + l < pixels;) {
+            const int run = min(pitch - column, VW - l);
+            const int skipped = max(0, panel - q - l);
+            const int count = min(min(out_width - column, run), pixels - q - l) - skipped;
+            if (row < out_height && count > 0) {
+              __global float *restrict to = out_tile + n * out_image + row * out_row +
+                                            (column + skipped) * out_column;
+              for (int i = 0; i < rows; ++i, to += out_channel) {
+                const float *restrict from = lane[i] + l + skipped;
+                if (out_column == 1)
+                  copy_few(to, from, count);
+                else
+                  for (int k = 0; k < count; ++k) to[k * out_column] = from[k];
               }
             }
-          }
-#pragma unroll
-          for (int i = 0; i < MR; ++i) {
-            if (i < rows) {
-              float lane[VW];
-              STORE_FLOATS(sum[i][j], lane);
-              for (int l = 0; l < VW; ++l)
-                if (position[l] >= 0) out_tile[i * out_channel + position[l]] = lane[l];
+            l += run;
+            column = 0;
+            if (++row * pitch == image) {
+              row = 0;
+              ++n;
             }
           }
         }
