@@ -17,6 +17,7 @@ namespace {
 
 constexpr int32_t kWeightRows = 4, kWeightTaps = 6;  // register tile of the weight gradient
 constexpr int64_t kWeightPartWork = 400000;          // multiply-adds per tile and part
+constexpr int64_t kTasks = 16, kManyTasks = 64;
 
 // A plan whose tables are on the device.
 struct DevicePlan {
@@ -75,7 +76,7 @@ DevicePlan make_plan(const PlanKey& key, const at::Tensor& like) {
   const int64_t pixels = made.tile.vectors * lanes;
   made.plan = key.kind == Kind::kData ? plan_data_grad(s, lanes, pixels)
                                       : plan_forward(s, lanes, pixels, key.kind == Kind::kForward);
-  made.possible = made.plan.layout.size(lanes) < INT32_MAX;
+  made.possible = made.plan.layout.floats(lanes) < INT32_MAX;
   if (!made.possible) return made;
   for (const TapPass& pass : made.plan.passes) {
     made.weight_offsets.push_back(upload(pass.weight_offsets, like));
@@ -103,7 +104,6 @@ std::shared_ptr<const DevicePlan> find_plan(const ConvShape& shape, Kind kind,
 
 bool applies(const ConvShape& shape, const at::Tensor& tensor) {
   return ocl_device(tensor).family() == KernelFamily::kCpu && tensor.scalar_type() == at::kFloat &&
-         shape.in[0] == 1 && shape.out[0] == 1 && shape.kernel[0] == 1 &&
          tensor.numel() < INT32_MAX;
 }
 
@@ -130,12 +130,20 @@ at::Tensor scratch(int64_t floats, const at::Tensor& like) {
 at::Tensor pad(const PaddedLayout& layout, const at::Tensor& tensor, ConvTile tile) {
   Device& device = ocl_device(tensor);
   const int64_t lanes = lanes_of(device);
-  const at::Tensor padded = scratch(layout.size(lanes), tensor);
-  launch(stream_of(tensor), conv_kernel(device, "pad_phases", tile),
-         {static_cast<size_t>(layout.images) * layout.channels}, {}, view(padded), view(tensor),
-         layout.images, layout.channels, layout.height, layout.width, layout.stride_y,
-         layout.stride_x, layout.phases_y, layout.phases_x, layout.rows, layout.pitch,
-         layout.channel(lanes), layout.front, layout.back);
+  const at::Tensor padded = scratch(layout.floats(lanes), tensor);
+  const int64_t lines = layout.lines();
+  const int64_t per_task = at::ceil_div(lines, at::ceil_div(kTasks, int64_t{layout.channels}));
+  Arguments arguments(stream_of(tensor), conv_kernel(device, "pad_phases", tile));
+  arguments.add(view(padded)).add(view(tensor)).add(layout.images).add(layout.beside());
+  arguments.add(layout.channels);
+  for (const auto* dims : {&layout.size, &layout.stride, &layout.phases, &layout.padded}) {
+    for (const int32_t value : *dims) arguments.add(value);
+  }
+  arguments.add(layout.channel(lanes)).add(layout.front).add(layout.back);
+  arguments.add(static_cast<int32_t>(per_task));
+  arguments.enqueue({static_cast<size_t>(layout.channels),
+                     static_cast<size_t>(at::ceil_div(lines, per_task))},
+                    {});
   return padded;
 }
 
@@ -165,14 +173,12 @@ void run_pass(const ConvShape& s, const DevicePlan& plan, size_t index, const Ta
            t.group_stride);
   }
   const bool direct = plan.plan.reads_tensor;
-  const int64_t plane = layout.plane();
-  const int64_t pixels = direct ? plane : layout.pixels();
-  const int64_t channel = direct ? plane : layout.channel(lanes);
-  const int64_t images_apart = direct ? t.source_channels * s.groups * plane : 0;
+  const int64_t pixels = layout.pixels(pass.extent);
+  const int64_t channel = direct ? pixels : layout.channel(lanes);
+  const int64_t images_apart = direct ? t.source_channels * s.groups * channel : 0;
   const int64_t z = direct ? int64_t{s.images} * s.groups : s.groups;
   const int64_t panels = at::ceil_div(pixels, plan.tile.vectors * lanes);
   // Enough tasks: first by panels of pixels, then by tiles of channels.
-  constexpr int64_t kTasks = 16, kManyTasks = 64;
   const int64_t panels_per_task = tiles == 1 && panels * z > kManyTasks
                                       ? std::clamp<int64_t>(panels * z / kManyTasks, 1, panels)
                                       : 1;
@@ -186,9 +192,11 @@ void run_pass(const ConvShape& s, const DevicePlan& plan, size_t index, const Ta
           static_cast<size_t>(z)},
          {}, out, view(source), view(packed), view(plan.tap_offsets[index]),
          view(bias.defined() ? bias : packed), static_cast<int32_t>(bias.defined()), t.channels,
-         taps, s.groups, static_cast<int32_t>(pixels), static_cast<int32_t>(plane), layout.pitch,
-         pass.out_height, pass.out_width, images_apart, t.source_channels * channel,
-         t.out_channel * t.channels * s.groups, t.out_channel, pass.out_row, pass.out_column,
+         taps, s.groups, static_cast<int32_t>(pixels), layout.beside(), layout.padded[0],
+         layout.padded[1], layout.padded[2], pass.extent[0], pass.extent[1], pass.extent[2],
+         images_apart,
+         t.source_channels * channel, t.out_channel * t.channels * s.groups, t.out_channel,
+         pass.out_slice, pass.out_row, pass.out_column,
          static_cast<int32_t>(direct), static_cast<int32_t>(panels_per_task),
          static_cast<int32_t>(tiles_per_task));
 }
@@ -211,15 +219,15 @@ bool run(Kind kind, const ConvShape& s, const TapLaunch& t, const at::Tensor& re
 bool conv_forward_cpu(const ConvShape& s, const at::Tensor& output, const at::Tensor& input,
                       const at::Tensor& weight, const at::Tensor& bias) {
   const TapLaunch t{s.out_channels, s.taps(), s.out_channels * s.taps(), s.in_channels,
-                    int64_t{s.out[1]} * s.out[2]};
+                    int64_t{s.out[0]} * s.out[1] * s.out[2]};
   return run(Kind::kForward, s, t, output, input, weight, bias);
 }
 
 bool conv_data_grad_cpu(const ConvShape& s, const at::Tensor& input, const at::Tensor& output,
                         const at::Tensor& weight, const at::Tensor& bias) {
-  const int64_t window = int64_t{s.kernel[1]} * s.kernel[2];
+  const int64_t window = s.taps() / s.in_channels;
   const TapLaunch t{s.in_channels, window, s.out_channels * s.taps(), s.out_channels,
-                    int64_t{s.in[1]} * s.in[2]};
+                    int64_t{s.in[0]} * s.in[1] * s.in[2]};
   return run(Kind::kData, s, t, input, output, weight, bias);
 }
 
@@ -232,26 +240,16 @@ bool conv_weight_grad_cpu(const ConvShape& s, const at::Tensor& weight, const at
   Stream& stream = stream_of(weight);
   const int64_t lanes = lanes_of(device);
   const PaddedLayout& x_layout = plan->plan.layout;
-  const PaddedLayout grad_layout{s.images,
-                                 s.groups * s.out_channels,
-                                 s.out[1],
-                                 s.out[2],
-                                 1,
-                                 1,
-                                 1,
-                                 1,
-                                 x_layout.rows,
-                                 x_layout.pitch,
-                                 0,
-                                 0};
-  if (grad_layout.size(lanes) >= INT32_MAX) return false;
+  const PaddedLayout grad_layout{s.images,  s.groups * s.out_channels, s.out, {1, 1, 1},
+                                 {1, 1, 1}, x_layout.padded,           0,     0};
+  if (grad_layout.floats(lanes) >= INT32_MAX) return false;
   const at::Tensor x = pad(x_layout, input, plan->tile);
   const at::Tensor grad = pad(grad_layout, output, plan->tile);
 
   const auto taps = static_cast<int32_t>(s.taps());
   const int64_t tap_tiles = at::ceil_div(taps, kWeightTaps);
   const int64_t row_tiles = at::ceil_div(s.out_channels, kWeightRows);
-  const int64_t pixels = x_layout.pixels();
+  const int64_t pixels = x_layout.pixels(s.out);
   int64_t parts = std::max(at::ceil_div(pixels * 16, kWeightPartWork),
                            at::ceil_div(int64_t{8}, tap_tiles * row_tiles * s.groups));
   parts = std::clamp<int64_t>(parts, 1, std::max<int64_t>(1, pixels / 256));

@@ -15,23 +15,32 @@ struct ConvTile {
 
 // A zero-padded copy of a tensor, split into the phases of the stride.
 struct PaddedLayout {
-  int32_t images, channels, height, width;
-  int32_t stride_y, stride_x, phases_y, phases_x, rows, pitch;
+  using Dims = ConvShape::Dims;
+
+  int32_t images, channels;
+  Dims size;             // of the tensor's planes
+  Dims stride, phases;   // by which they are split
+  Dims padded;           // slices, rows and pitch of a phase
   int64_t front, back;
 
-  int64_t plane() const { return int64_t{rows} * pitch; }
-  int64_t pixels() const { return images * plane(); }
+  // So many images' rows are beside each other: the rows between images cost time, too.
+  int32_t beside() const;
+  int64_t row() const { return int64_t{beside()} * padded[2]; }
+  int64_t lines() const { return int64_t{images} / beside() * padded[0] * padded[1]; }
+  int64_t phase() const { return lines() * row(); }
   int64_t channel(int64_t lanes) const;
-  int64_t size(int64_t lanes) const { return front + channels * channel(lanes) + back; }
+  int64_t floats(int64_t lanes) const { return front + channels * channel(lanes) + back; }
+  // From the first to the last pixel of `extent`.
+  int64_t pixels(const Dims& extent) const;
 };
 
 // One launch of conv_taps with the weights that it packs.
 struct TapPass {
   std::vector<int32_t> weight_offsets;
   std::vector<int64_t> tap_offsets;
-  int32_t out_height, out_width;
-  int64_t out_first;  // element of the output where it begins
-  int64_t out_row, out_column;
+  ConvShape::Dims extent;                    // of the output
+  int64_t out_first;                         // element of the output where it begins
+  int64_t out_slice, out_row, out_column;
 };
 
 struct TapPlan {

@@ -1,4 +1,4 @@
-// Two-dimensional float convolution on CPU devices without an im2col buffer (1d: height 1).
+// Float convolution on CPU devices without an im2col buffer, up to three spatial dimensions.
 //
 // The input is copied once into planes that are split into the phases of the stride and have zeros
 // between rows, images and channels. There every tap (channel, kernel row, kernel column) of a run
@@ -9,10 +9,11 @@
 // conv_weight_grad: WEIGHT_ROWS output channels by WEIGHT_TAPS taps are a tile.
 //
 // Padded layout, a scratch buffer of floats:
-//     front zeros | [channels][phases_y][phases_x][images][rows][pitch] | back zeros
+//     front zeros | [channels][phases z, y, x][images / beside][slices][rows][beside][pitch] | back zeros
 // Row r, column c of phase (py, px) holds element (r * stride_y + py, c * stride_x + px) of the
-// image, zero where there is none. The zeros to the right of a row are also those to the left of
-// the next. The host computes for each of the two dimensions (here x), where `size` is the input's
+// image, and slices likewise, zero where there is none. The zeros to the right of a row are also those to the left of
+// the next. Rows of small images lie beside each
+// other. The host computes for each of the three dimensions (here x), where `size` is the input's
 // width and `out_size` the output's:
 //     shift(j) = j * dilation - pad             for each kernel index j
 //     phase(j) = shift(j) mod stride            at least 0
@@ -20,49 +21,54 @@
 //     phases_x = 1 + max phase(j)
 //     kept     = ceil(size / stride)
 //     pitch    = max(out_size, kept + max(0, -min step(j), max step(j) + out_size - kept))
-// and rows in the same way in y, then
-//     plane    = rows * pitch
-//     pixels   = images * plane                 pixel q: plane q / plane, row, column within it
-//     channel  = phases_y * phases_x * pixels, rounded up to a multiple of VW
-//     shift    = step(jy) * pitch + step(jx)
+// and rows and slices in the same way in y and z, then
+//     lines    = images / beside * slices * rows
+//     phase    = lines * beside * pitch
+//     channel  = phases_z * phases_y * phases_x * phase, rounded up to a multiple of VW
+//     shift    = (step(jz) * rows + step(jy)) * beside * pitch + step(jx)
 //     front    = max(0, -min shift)
-//     tap_offset[tap] = front + c * channel + (phase(jy) * phases_x + phase(jx)) * pixels + shift,
-//                tap = (c * kernel_y + jy) * kernel_x + jx, c: the input channel within its group
+//     tap_offset[tap] = front + c * channel + shift + phase *
+//                ((phase(jz) * phases_y + phase(jy)) * phases_x + phase(jx)),
+//                tap = ((c * kernel_z + jz) * kernel_y + jy) * kernel_x + jx, c: the input channel
+//                within its group
 //     back     = max(0, max shift) + VW * NV
 //     scratch  = front + channels * channel + back floats; 2^31 or more: use conv_plain.cl
 //
-// pad_phases        grid (images * channels)
+//     pixels   = phase without the lines beyond the last one of the output
+//
+// pad_phases        grid (channels, ceil(lines / lines_per_task))
 // pack_weights      grid (ceil(channels / MR), groups); channels: output channels of a group.
 //     packed[group][tile][tap][MR] = weight[group * group_stride + channel * channel_stride +
 //     weight_offset[tap]]; forward: channels * taps, taps, tap. Size: groups * tiles * taps * MR.
 // conv_taps         grid (ceil(panels / panels_per_task), ceil(tiles / tiles_per_task), z)
 //     panels = ceil(pixels / (VW * NV)), tiles = ceil(channels / MR).
-//     Padded input: z = groups, image = plane, x_group = input channels of a group * channel.
-//     The tensor itself (kernel 1, stride 1, no padding, height * width >= VW * NV): z = images *
-//     groups, pixels = image = pitch = out_width = height * width, out_height = 1, tap_offset[c] =
+//     Padded input: z = groups, x_group = input channels of a group * channel.
+//     The tensor itself (kernel 1, stride 1, no padding, plane >= VW * NV): z = images *
+//     groups, pixels = pitch = out_width = plane, all else of the layout 1, tap_offset[c] =
 //     c * pixels, x_image and x_group its strides. Nothing is read outside of it.
-//     Pixel (row, column) of the output is at image * out_image + channel * out_channel +
-//     row * out_row + column * out_column. Reading the tensor, out_image is used for z's image.
+//     Pixel (slice, row, column) is at image * out_image + channel * out_channel + slice * out_slice
+//     + row * out_row + column * out_column. Reading the tensor, out_image is used for z's image.
 // conv_weight_grad  grid (ceil(taps / WEIGHT_TAPS), groups * ceil(channels / WEIGHT_ROWS), parts)
 //     parts[part][group][channel][tap] = sum over the pixels [part * per_part, (part + 1) *
 //     per_part) of grad * x, per_part a multiple of VW. x is the padded input, grad the output's
 //     gradient in the padded layout with stride 1, the input's rows and pitch, front = 0, back = 0
-//     and grad_channel = pixels rounded up to a multiple of VW.
+//     and grad_channel = phase rounded up to a multiple of VW.
 // sum_parts         grid (ceil(count / per_task)); not needed for one part.
 //
 // The data gradient: the output's gradient is padded once with stride 1; then for each phase
-// (ry, rx) of the input one conv_taps, of which the host computes for each dimension
+// (rz, ry, rx) of the input one conv_taps, of which the host computes for each dimension
 //     first    = ceil((pad - r) / stride)
 //     count    = floor((input size - 1 + pad - r) / stride) - first + 1      <= 0: nothing to do
-//     taps:      (o, jy, jx) with (j * dilation) mod stride == r in y and in x; may be none
+//     taps:      (o, jz, jy, jx) with (j * dilation) mod stride == r in each; may be none
 //     step(j)  = first - floor(j * dilation / stride)
 //     pitch as above with size = kept = the gradient's, out_size = count; the maximum of all phases
-//     tap_offset = front + o * channel + step(jy) * pitch + step(jx), front and back the maxima
-//     out_height, out_width = count; out begins at element (first * stride + r - pad) of y and x;
-//     out_row = stride_y * input width, out_column = stride_x
-//     weight_offset[tap] = o * input channels of a group * kernel_y * kernel_x + jy * kernel_x + jx
-//     channel_stride = kernel_y * kernel_x, group_stride = output channels of a group * input
-//     channels of a group * kernel_y * kernel_x, channels = input channels of a group
+//     tap_offset = front + o * channel + shift, front and back the maxima
+//     out_depth, out_height, out_width = count; out begins at element (first * stride + r - pad) of
+//     each; out_slice, out_row, out_column: the strides, in elements of the input
+//     weight_offset[tap] = o * input channels of a group * window + (jz * kernel_y + jy) * kernel_x +
+//     jx, window = kernel_z * kernel_y * kernel_x
+//     channel_stride = window, group_stride = output channels of a group * input
+//     channels of a group * window, channels = input channels of a group
 #include "common.clh"
 
 #define VEC CAT(float, VW)
@@ -114,39 +120,46 @@ static inline void copy_phase(__global float *restrict to, __global const float 
   for (; i < count; ++i) to[i] = from[(size_t)i * stride];
 }
 
-TASK __kernel void pad_phases(TENSOR(padded), CTENSOR(x), const int images, const int channels,
-                              const int height, const int width, const int stride_y,
-                              const int stride_x, const int phases_y, const int phases_x,
-                              const int rows, const int pitch, const long channel, const long front,
-                              const long back) {
-  const int image = get_global_id(0) / channels;
-  const int channel_index = get_global_id(0) - image * channels;
-  const size_t plane = (size_t)rows * pitch;
-  const size_t pixels = images * plane;
-  __global const float *restrict source =
-      CPTR(float, x) + ((size_t)image * channels + channel_index) * height * width;
+TASK __kernel void pad_phases(TENSOR(padded), CTENSOR(x), const int images, const int beside,
+                              const int channels, const int depth, const int height, const int width,
+                              const int stride_z, const int stride_y, const int stride_x,
+                              const int phases_z, const int phases_y, const int phases_x,
+                              const int slices, const int rows, const int pitch,
+                              const long channel, const long front, const long back,
+                              const int lines_per_task) {
+  const int channel_index = get_global_id(0);
+  const int lines = images / beside * slices * rows;
+  const int first = get_global_id(1) * lines_per_task;
+  const int last = min(lines, first + lines_per_task);
+  const int phases = phases_z * phases_y * phases_x;
+  const size_t plane = (size_t)depth * height * width;
+  __global const float *restrict source = CPTR(float, x) + channel_index * plane;
   __global float *start = PTR(float, padded) + front + channel_index * channel;
-  if (image == 0 && channel_index == 0) {
+  if (channel_index == 0 && first == 0) {
     zero(PTR(float, padded), front);
     zero(PTR(float, padded) + front + channels * channel, back);
   }
-  if (image == images - 1) {
-    const size_t used = phases_y * phases_x * pixels;
+  if (last == lines) {
+    const size_t used = (size_t)phases * lines * beside * pitch;
     zero(start + used, channel - used);
   }
-  for (int phase_y = 0; phase_y < phases_y; ++phase_y) {
-    for (int phase_x = 0; phase_x < phases_x; ++phase_x) {
-      __global float *restrict row =
-          start + (phase_y * phases_x + phase_x) * pixels + image * plane;
-      const int kept = max(0, (width - phase_x + stride_x - 1) / stride_x);
-      for (int r = 0; r < rows; ++r, row += pitch) {
-        const int y = r * stride_y + phase_y;
-        int i = 0;
-        if (y < height) {
-          i = kept;
-          copy_phase(row, source + (size_t)y * width + phase_x, kept, stride_x);
-        }
-        for (; i < pitch; ++i) row[i] = 0.0f;
+  for (int phase = 0; phase < phases; ++phase) {
+    const int phase_z = phase / (phases_y * phases_x);
+    const int phase_y = phase / phases_x - phase_z * phases_y;
+    const int phase_x = phase % phases_x;
+    const int kept = max(0, (width - phase_x + stride_x - 1) / stride_x);
+    __global float *restrict row = start + ((size_t)phase * lines + first) * beside * pitch;
+    for (int line = first; line < last; ++line) {
+      const int slice = line / rows;
+      const int outer = slice / slices;
+      const int z = (slice - outer * slices) * stride_z + phase_z;
+      const int y = (line - slice * rows) * stride_y + phase_y;
+      const int filled = z < depth && y < height ? kept : 0;
+      __global const float *restrict from = source + (size_t)outer * beside * channels * plane +
+                                            ((size_t)z * height + y) * width + phase_x;
+      for (int image = 0; image < beside; ++image, row += pitch, from += channels * plane) {
+        copy_phase(row, from, filled, stride_x);
+        for (int i = filled; i < pitch; ++i) row[i] = 0.0f;
       }
     }
   }
@@ -171,9 +184,11 @@ TASK __kernel void pack_weights(TENSOR(packed), CTENSOR(weight), CTENSOR(weight_
 
 TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(tap_offset),
                              CTENSOR(bias), const int has_bias, const int channels, const int taps,
-                             const int groups, const int pixels, const int image, const int pitch,
-                             const int out_height, const int out_width, const long x_image,
-                             const long x_group, const long out_image, const long out_channel,
+                             const int groups, const int pixels, const int beside,
+                             const int slices, const int padded_rows, const int pitch,
+                             const int out_depth, const int out_height, const int out_width,
+                             const long x_image, const long x_group,
+                             const long out_image, const long out_channel, const long out_slice,
                              const long out_row, const long out_column, const int reads_tensor,
                              const int panels_per_task, const int tiles_per_task) {
   const int z_image = get_global_id(2) / groups;
@@ -193,13 +208,17 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
   for (int panel = first_pixel; panel < last_pixel; panel += NR) {
     // The last panel of a tensor begins earlier: it must not read beyond, and skips what is done.
     const int start = reads_tensor ? min(panel, pixels - NR) : panel;
-    int image_of[NV], row_of[NV], column_of[NV];
+    int slice_of[NV], row_of[NV], image_of[NV], column_of[NV];
 #pragma unroll
     for (int j = 0; j < NV; ++j) {
-      const int q = start + j * VW;
-      image_of[j] = q / image;
-      row_of[j] = (q - image_of[j] * image) / pitch;
-      column_of[j] = q - image_of[j] * image - row_of[j] * pitch;
+      const int run = (start + j * VW) / pitch;
+      const int line = run / beside;
+      column_of[j] = start + j * VW - run * pitch;
+      const int slice = line / padded_rows;
+      const int outer = slice / slices;
+      image_of[j] = outer * beside + run - line * beside;
+      slice_of[j] = slice - outer * slices;
+      row_of[j] = line - slice * padded_rows;
     }
     for (int tile = first_tile; tile < last_tile; ++tile) {
       __global const float *restrict factor = weights + (size_t)tile * taps * MR;
@@ -228,10 +247,11 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
 #pragma unroll
       for (int j = 0; j < NV; ++j) {
         const int q = start + j * VW;
-        int n = image_of[j], row = row_of[j], column = column_of[j];
-        if (out_column == 1 && q >= panel && q < pixels && row < out_height &&
-            column + VW <= out_width) {
-          __global float *restrict to = out_tile + n * out_image + row * out_row + column;
+        int slice = slice_of[j], row = row_of[j], n = image_of[j], column = column_of[j];
+        if (out_column == 1 && q >= panel && q < pixels && slice < out_depth && row < out_height &&
+                        column + VW <= out_width) {
+          __global float *restrict to =
+              out_tile + n * out_image + slice * out_slice + row * out_row + column;
 #pragma unroll
           for (int i = 0; i < MR; ++i)
             if (i < rows) STORE_FLOATS(sum[i][j], to + i * out_channel);
@@ -244,9 +264,9 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
             const int run = min(pitch - column, VW - l);
             const int skipped = max(0, panel - q - l);
             const int count = min(min(out_width - column, run), pixels - q - l) - skipped;
-            if (row < out_height && count > 0) {
-              __global float *restrict to = out_tile + n * out_image + row * out_row +
-                                            (column + skipped) * out_column;
+            if (slice < out_depth && row < out_height && count > 0) {
+              __global float *restrict to = out_tile + n * out_image + slice * out_slice +
+                                            row * out_row + (column + skipped) * out_column;
               for (int i = 0; i < rows; ++i, to += out_channel) {
                 const float *restrict from = lane[i] + l + skipped;
                 if (out_column == 1)
@@ -257,9 +277,15 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
             }
             l += run;
             column = 0;
-            if (++row * pitch == image) {
-              row = 0;
-              ++n;
+            if (++n % beside == 0) {
+              n -= beside;
+              if (++row == padded_rows) {
+                row = 0;
+                if (++slice == slices) {
+                  slice = 0;
+                  n += beside;
+                }
+              }
             }
           }
         }
