@@ -28,7 +28,7 @@ void conv_data_grad(const ConvShape& shape, const at::Tensor& input, const at::T
 void conv_weight_grad(const ConvShape& shape, const at::Tensor& weight, const at::Tensor& input,
                       const at::Tensor& output);
 
-// The kernels of cl/conv_cpu.cl: float32, two spatial dimensions, CPU family. Each returns false
+// The kernels of cl/conv_cpu.cl and cl/conv_depthwise.cl: float32, CPU family. Each returns false
 // where they do not apply; then the plain ones of cl/conv_plain.cl run.
 bool conv_forward_cpu(const ConvShape& shape, const at::Tensor& output, const at::Tensor& input,
                       const at::Tensor& weight, const at::Tensor& bias);
@@ -36,5 +36,15 @@ bool conv_data_grad_cpu(const ConvShape& shape, const at::Tensor& input, const a
                         const at::Tensor& weight, const at::Tensor& bias);
 bool conv_weight_grad_cpu(const ConvShape& shape, const at::Tensor& weight, const at::Tensor& input,
                           const at::Tensor& output);
+
+// Those of cl/conv_depthwise.cl; the ones above try them first.
+bool conv_depthwise_forward(const ConvShape& shape, const at::Tensor& output,
+                            const at::Tensor& input, const at::Tensor& weight,
+                            const at::Tensor& bias);
+bool conv_depthwise_data_grad(const ConvShape& shape, const at::Tensor& input,
+                              const at::Tensor& output, const at::Tensor& weight,
+                              const at::Tensor& bias);
+bool conv_depthwise_weight_grad(const ConvShape& shape, const at::Tensor& weight,
+                                const at::Tensor& input, const at::Tensor& output);
 
 }  // namespace ocl

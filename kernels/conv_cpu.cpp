@@ -218,6 +218,7 @@ bool run(Kind kind, const ConvShape& s, const TapLaunch& t, const at::Tensor& re
 
 bool conv_forward_cpu(const ConvShape& s, const at::Tensor& output, const at::Tensor& input,
                       const at::Tensor& weight, const at::Tensor& bias) {
+  if (conv_depthwise_forward(s, output, input, weight, bias)) return true;
   const TapLaunch t{s.out_channels, s.taps(), s.out_channels * s.taps(), s.in_channels,
                     int64_t{s.out[0]} * s.out[1] * s.out[2]};
   return run(Kind::kForward, s, t, output, input, weight, bias);
@@ -225,6 +226,7 @@ bool conv_forward_cpu(const ConvShape& s, const at::Tensor& output, const at::Te
 
 bool conv_data_grad_cpu(const ConvShape& s, const at::Tensor& input, const at::Tensor& output,
                         const at::Tensor& weight, const at::Tensor& bias) {
+  if (conv_depthwise_data_grad(s, input, output, weight, bias)) return true;
   const int64_t window = s.taps() / s.in_channels;
   const TapLaunch t{s.in_channels, window, s.out_channels * s.taps(), s.out_channels,
                     int64_t{s.in[0]} * s.in[1] * s.in[2]};
@@ -234,6 +236,7 @@ bool conv_data_grad_cpu(const ConvShape& s, const at::Tensor& input, const at::T
 bool conv_weight_grad_cpu(const ConvShape& s, const at::Tensor& weight, const at::Tensor& input,
                           const at::Tensor& output) {
   if (!applies(s, weight)) return false;
+  if (conv_depthwise_weight_grad(s, weight, input, output)) return true;
   const auto plan = find_plan(s, Kind::kWeight, weight);
   if (!plan->possible) return false;
   Device& device = ocl_device(weight);
