@@ -1,4 +1,4 @@
-// Fast convolutions of CPU devices: launches of cl/conv_cpu.cl.
+// Fast convolutions of CPU devices: launches of cl/conv_pack.cl and cl/conv_cpu.cl.
 #include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
 
@@ -17,6 +17,7 @@ namespace {
 
 constexpr int32_t kWeightRows = 4, kWeightTaps = 6;  // register tile of the weight gradient
 constexpr int64_t kWeightPartWork = 400000;          // multiply-adds per tile and part
+constexpr char kPack[] = "conv_pack.cl";
 constexpr int64_t kTasks = 16, kManyTasks = 64;
 
 // A plan whose tables are on the device.
@@ -107,7 +108,8 @@ bool applies(const ConvShape& shape, const at::Tensor& tensor) {
          tensor.numel() < INT32_MAX;
 }
 
-const Kernel& conv_kernel(Device& device, const char* name, ConvTile tile) {
+const Kernel& conv_kernel(Device& device, const char* name, ConvTile tile,
+                          const char* file = "conv_cpu.cl") {
   // The name's address is the site: each call passes its own literal.
   const KernelKey key{reinterpret_cast<uint64_t>(name),
                       {static_cast<uint64_t>(tile.channels) << 8 | tile.vectors, 0, 0}};
@@ -119,7 +121,7 @@ const Kernel& conv_kernel(Device& device, const char* name, ConvTile tile) {
     } else {
       defines.set("WEIGHT_ROWS", kWeightRows).set("WEIGHT_TAPS", kWeightTaps);
     }
-    return KernelSource{"conv_cpu.cl", name, defines};
+    return KernelSource{file, name, defines};
   });
 }
 
@@ -133,7 +135,7 @@ at::Tensor pad(const PaddedLayout& layout, const at::Tensor& tensor, ConvTile ti
   const at::Tensor padded = scratch(layout.floats(lanes), tensor);
   const int64_t lines = layout.lines();
   const int64_t per_task = at::ceil_div(lines, at::ceil_div(kTasks, int64_t{layout.channels}));
-  Arguments arguments(stream_of(tensor), conv_kernel(device, "pad_phases", tile));
+  Arguments arguments(stream_of(tensor), conv_kernel(device, "pad_phases", tile, kPack));
   arguments.add(view(padded)).add(view(tensor)).add(layout.images).add(layout.beside());
   arguments.add(layout.channels);
   for (const auto* dims : {&layout.size, &layout.stride, &layout.phases, &layout.padded}) {
@@ -141,9 +143,9 @@ at::Tensor pad(const PaddedLayout& layout, const at::Tensor& tensor, ConvTile ti
   }
   arguments.add(layout.channel(lanes)).add(layout.front).add(layout.back);
   arguments.add(static_cast<int32_t>(per_task));
-  arguments.enqueue({static_cast<size_t>(layout.channels),
-                     static_cast<size_t>(at::ceil_div(lines, per_task))},
-                    {});
+  arguments.enqueue(
+      {static_cast<size_t>(layout.channels), static_cast<size_t>(at::ceil_div(lines, per_task))},
+      {});
   return padded;
 }
 
@@ -167,10 +169,10 @@ void run_pass(const ConvShape& s, const DevicePlan& plan, size_t index, const Ta
   const int64_t tiles = at::ceil_div(t.channels, plan.tile.channels);
   const at::Tensor packed = scratch(s.groups * tiles * taps * plan.tile.channels, result);
   if (taps > 0) {
-    launch(stream, conv_kernel(device, "pack_weights", plan.tile),
+    launch(stream, conv_kernel(device, "pack_weights", plan.tile, kPack),
            {static_cast<size_t>(tiles), static_cast<size_t>(s.groups)}, {}, view(packed),
-           view(weight), view(plan.weight_offsets[index]), t.channels, taps, t.channel_stride,
-           t.group_stride);
+           view(weight), view(plan.weight_offsets[index]), t.channels, taps, pass.run,
+           t.channel_stride, t.group_stride, weight.numel());
   }
   const bool direct = plan.plan.reads_tensor;
   const int64_t pixels = layout.pixels(pass.extent);
@@ -194,11 +196,9 @@ void run_pass(const ConvShape& s, const DevicePlan& plan, size_t index, const Ta
          view(bias.defined() ? bias : packed), static_cast<int32_t>(bias.defined()), t.channels,
          taps, s.groups, static_cast<int32_t>(pixels), layout.beside(), layout.padded[0],
          layout.padded[1], layout.padded[2], pass.extent[0], pass.extent[1], pass.extent[2],
-         images_apart,
-         t.source_channels * channel, t.out_channel * t.channels * s.groups, t.out_channel,
-         pass.out_slice, pass.out_row, pass.out_column,
-         static_cast<int32_t>(direct), static_cast<int32_t>(panels_per_task),
-         static_cast<int32_t>(tiles_per_task));
+         images_apart, t.source_channels * channel, t.out_channel * t.channels * s.groups,
+         t.out_channel, pass.out_slice, pass.out_row, pass.out_column, static_cast<int32_t>(direct),
+         static_cast<int32_t>(panels_per_task), static_cast<int32_t>(tiles_per_task));
 }
 
 bool run(Kind kind, const ConvShape& s, const TapLaunch& t, const at::Tensor& result,

@@ -41,7 +41,8 @@ std::optional<Depthwise> depthwise(const ConvShape& s, const ConvShape::Dims& in
   if (device.family() != KernelFamily::kCpu || tensor.scalar_type() != at::kFloat ||
       s.in_channels != 1 || s.groups < kLeastChannels || in[0] != 1 || out[0] != 1 ||
       s.kernel[0] != 1 || s.kernel[1] > kMaxKernel || s.kernel[2] > kMaxKernel || pad[1] < 0 ||
-      pad[2] < 0 || has_large_step(s) || int64_t{s.images} * s.groups * s.out_channels >= INT32_MAX) {
+      pad[2] < 0 || has_large_step(s) ||
+      int64_t{s.images} * s.groups * s.out_channels >= INT32_MAX) {
     return std::nullopt;
   }
   const int64_t lanes = lanes_of(device);
@@ -134,9 +135,8 @@ bool spread(const ConvShape& s, const at::Tensor& input, const at::Tensor& outpu
 
 }  // namespace
 
-bool conv_depthwise_data_grad(const ConvShape& s, const at::Tensor& input,
-                              const at::Tensor& output, const at::Tensor& weight,
-                              const at::Tensor& bias) {
+bool conv_depthwise_data_grad(const ConvShape& s, const at::Tensor& input, const at::Tensor& output,
+                              const at::Tensor& weight, const at::Tensor& bias) {
   if (s.out_channels != 1 || output.numel() == 0) return false;
   if (s.stride[1] != 1 || s.stride[2] != 1) return spread(s, input, output, weight, bias);
   ConvShape::Dims pad;

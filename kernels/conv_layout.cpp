@@ -72,11 +72,12 @@ bool is_pointwise(const ConvShape& s) {
 // The tensor itself serves as layout where a panel of pixels is small beside a plane.
 constexpr int64_t kPanelsPerPlane = 4;
 
-TapPlan read_tensor(const ConvShape& s, int32_t channels, std::vector<int32_t> weight_offsets) {
+TapPlan read_tensor(const ConvShape& s, int32_t channels, std::vector<int32_t> weight_offsets,
+                    int32_t run) {
   const auto plane = static_cast<int32_t>(product(s.in));
   TapPlan plan{true, {}, {}};
   plan.layout = {1, s.groups * channels, {1, 1, plane}, {1, 1, 1}, {1, 1, 1}, {1, 1, plane}, 0, 0};
-  TapPass pass{std::move(weight_offsets), {}, {1, 1, plane}, 0, plane, plane, 1};
+  TapPass pass{std::move(weight_offsets), run, {}, {1, 1, plane}, 0, plane, plane, 1};
   for (int64_t c = 0; c < channels; ++c) pass.tap_offsets.push_back(c * plane);
   plan.passes.push_back(std::move(pass));
   return plan;
@@ -105,8 +106,9 @@ TapPlan plan_forward(const ConvShape& s, int64_t lanes, int64_t tile_pixels,
                      bool allow_reading_tensor) {
   std::vector<int32_t> weight_offsets(s.taps());
   for (size_t i = 0; i < weight_offsets.size(); ++i) weight_offsets[i] = static_cast<int32_t>(i);
+  const auto run = static_cast<int32_t>(weight_offsets.size());
   if (allow_reading_tensor && is_pointwise(s) && product(s.in) >= kPanelsPerPlane * tile_pixels) {
-    return read_tensor(s, s.in_channels, std::move(weight_offsets));
+    return read_tensor(s, s.in_channels, std::move(weight_offsets), run);
   }
   std::vector<Axis> axes;
   for (size_t d = 0; d < 3; ++d) {
@@ -115,9 +117,14 @@ TapPlan plan_forward(const ConvShape& s, int64_t lanes, int64_t tile_pixels,
   const auto &z = axes[0], &y = axes[1], &x = axes[2];
   TapPlan plan{false, {}, {}};
   PaddedLayout& layout = plan.layout;
-  layout = {s.images, s.groups * s.in_channels,         s.in,
-            s.stride, {z.phases, y.phases, x.phases},   {z.extent, y.extent, x.extent},
-            0,        tile_pixels};
+  layout = {s.images,
+            s.groups * s.in_channels,
+            s.in,
+            s.stride,
+            {z.phases, y.phases, x.phases},
+            {z.extent, y.extent, x.extent},
+            0,
+            tile_pixels};
   std::vector<int64_t> shifts, offsets;
   for (int32_t jz = 0; jz < s.kernel[0]; ++jz) {
     for (int32_t jy = 0; jy < s.kernel[1]; ++jy) {
@@ -131,7 +138,8 @@ TapPlan plan_forward(const ConvShape& s, int64_t lanes, int64_t tile_pixels,
   const auto [least, most] = std::minmax_element(shifts.begin(), shifts.end());
   layout.front = std::max<int64_t>(0, -*least);
   layout.back += std::max<int64_t>(0, *most);
-  TapPass pass{std::move(weight_offsets), {}, s.out, 0, int64_t{s.out[1]} * s.out[2], s.out[2], 1};
+  TapPass pass{std::move(weight_offsets),    run,      {}, s.out, 0,
+               int64_t{s.out[1]} * s.out[2], s.out[2], 1};
   for (int64_t c = 0; c < s.in_channels; ++c) {
     for (const int64_t offset : offsets) {
       pass.tap_offsets.push_back(layout.front + c * layout.channel(lanes) + offset);
@@ -150,7 +158,8 @@ struct GradPass {
   std::vector<int64_t> shifts;
 };
 
-std::vector<GradPass> grad_passes(const ConvShape& s, const std::array<std::vector<GradPhase>, 3>& axes,
+std::vector<GradPass> grad_passes(const ConvShape& s,
+                                  const std::array<std::vector<GradPhase>, 3>& axes,
                                   const PaddedLayout& layout) {
   std::vector<GradPass> passes;
   for (const GradPhase& z : axes[0]) {
@@ -181,7 +190,7 @@ TapPlan plan_data_grad(const ConvShape& s, int64_t lanes, int64_t tile_pixels) {
   if (is_pointwise(s) && product(s.in) >= kPanelsPerPlane * tile_pixels) {
     std::vector<int32_t> weight_offsets;
     for (int32_t o = 0; o < s.out_channels; ++o) weight_offsets.push_back(o * s.in_channels);
-    return read_tensor(s, s.out_channels, std::move(weight_offsets));
+    return read_tensor(s, s.out_channels, std::move(weight_offsets), 1);
   }
   std::array<std::vector<GradPhase>, 3> axes;
   TapPlan plan{false, {}, {}};
@@ -206,6 +215,7 @@ TapPlan plan_data_grad(const ConvShape& s, int64_t lanes, int64_t tile_pixels) {
     };
     const int64_t slice = int64_t{s.in[1]} * s.in[2];
     TapPass pass{{},
+                 places.size() == static_cast<size_t>(window) ? window : 1,
                  {},
                  {z.count, y.count, x.count},
                  first(z, 0) * slice + first(y, 1) * s.in[2] + first(x, 2),

@@ -1,4 +1,4 @@
-// The host's side of cl/conv_cpu.cl: layouts of padded copies and tables of tap offsets, all as
+// The host's side of cl/conv_pack.cl: layouts of padded copies and tables of tap offsets, all as
 // that file's head comment defines them.
 #pragma once
 
@@ -18,9 +18,9 @@ struct PaddedLayout {
   using Dims = ConvShape::Dims;
 
   int32_t images, channels;
-  Dims size;             // of the tensor's planes
-  Dims stride, phases;   // by which they are split
-  Dims padded;           // slices, rows and pitch of a phase
+  Dims size;            // of the tensor's planes
+  Dims stride, phases;  // by which they are split
+  Dims padded;          // slices, rows and pitch of a phase
   int64_t front, back;
 
   // So many images' rows are beside each other: the rows between images cost time, too.
@@ -37,9 +37,10 @@ struct PaddedLayout {
 // One launch of conv_taps with the weights that it packs.
 struct TapPass {
   std::vector<int32_t> weight_offsets;
+  int32_t run;  // of so many weight_offsets, each is the one before plus 1
   std::vector<int64_t> tap_offsets;
-  ConvShape::Dims extent;                    // of the output
-  int64_t out_first;                         // element of the output where it begins
+  ConvShape::Dims extent;  // of the output
+  int64_t out_first;       // element of the output where it begins
   int64_t out_slice, out_row, out_column;
 };
 

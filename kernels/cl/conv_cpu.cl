@@ -5,49 +5,20 @@
 // of output pixels is the same run at a constant offset, so a register tile of output channels by
 // pixels needs one vector load and MR multiply-adds per tap and vector.
 //
-// Defines: VW, lanes of a vector, 4, 8 or 16. conv_taps: MR output channels by NV vectors of pixels are a tile.
+// Defines: VW, lanes of a vector, 4, 8 or 16. conv_taps: MR output channels by NV vectors of pixels
+// are a tile.
 // conv_weight_grad: WEIGHT_ROWS output channels by WEIGHT_TAPS taps are a tile.
 //
-// Padded layout, a scratch buffer of floats:
-//     front zeros | [channels][phases z, y, x][images / beside][slices][rows][beside][pitch] | back zeros
-// Row r, column c of phase (py, px) holds element (r * stride_y + py, c * stride_x + px) of the
-// image, and slices likewise, zero where there is none. The zeros to the right of a row are also those to the left of
-// the next. Rows of small images lie beside each
-// other. The host computes for each of the three dimensions (here x), where `size` is the input's
-// width and `out_size` the output's:
-//     shift(j) = j * dilation - pad             for each kernel index j
-//     phase(j) = shift(j) mod stride            at least 0
-//     step(j)  = floor(shift(j) / stride)       can be negative
-//     phases_x = 1 + max phase(j)
-//     kept     = ceil(size / stride)
-//     pitch    = max(out_size, kept + max(0, -min step(j), max step(j) + out_size - kept))
-// and rows and slices in the same way in y and z, then
-//     lines    = images / beside * slices * rows
-//     phase    = lines * beside * pitch
-//     channel  = phases_z * phases_y * phases_x * phase, rounded up to a multiple of VW
-//     shift    = (step(jz) * rows + step(jy)) * beside * pitch + step(jx)
-//     front    = max(0, -min shift)
-//     tap_offset[tap] = front + c * channel + shift + phase *
-//                ((phase(jz) * phases_y + phase(jy)) * phases_x + phase(jx)),
-//                tap = ((c * kernel_z + jz) * kernel_y + jy) * kernel_x + jx, c: the input channel
-//                within its group
-//     back     = max(0, max shift) + VW * NV
-//     scratch  = front + channels * channel + back floats; 2^31 or more: use conv_plain.cl
+// The padded layout and the packed weights are those of conv_pack.cl.
 //
-//     pixels   = phase without the lines beyond the last one of the output
-//
-// pad_phases        grid (channels, ceil(lines / lines_per_task))
-// pack_weights      grid (ceil(channels / MR), groups); channels: output channels of a group.
-//     packed[group][tile][tap][MR] = weight[group * group_stride + channel * channel_stride +
-//     weight_offset[tap]]; forward: channels * taps, taps, tap. Size: groups * tiles * taps * MR.
 // conv_taps         grid (ceil(panels / panels_per_task), ceil(tiles / tiles_per_task), z)
 //     panels = ceil(pixels / (VW * NV)), tiles = ceil(channels / MR).
 //     Padded input: z = groups, x_group = input channels of a group * channel.
 //     The tensor itself (kernel 1, stride 1, no padding, plane >= VW * NV): z = images *
 //     groups, pixels = pitch = out_width = plane, all else of the layout 1, tap_offset[c] =
 //     c * pixels, x_image and x_group its strides. Nothing is read outside of it.
-//     Pixel (slice, row, column) is at image * out_image + channel * out_channel + slice * out_slice
-//     + row * out_row + column * out_column. Reading the tensor, out_image is used for z's image.
+//     Pixel (slice, row, column) is at image * out_image + channel * out_channel +
+//     slice * out_slice + row * out_row + column * out_column. Reading the tensor, out_image is used for z's image.
 // conv_weight_grad  grid (ceil(taps / WEIGHT_TAPS), groups * ceil(channels / WEIGHT_ROWS), parts)
 //     parts[part][group][channel][tap] = sum over the pixels [part * per_part, (part + 1) *
 //     per_part) of grad * x, per_part a multiple of VW. x is the padded input, grad the output's
@@ -65,8 +36,8 @@
 //     tap_offset = front + o * channel + shift, front and back the maxima
 //     out_depth, out_height, out_width = count; out begins at element (first * stride + r - pad) of
 //     each; out_slice, out_row, out_column: the strides, in elements of the input
-//     weight_offset[tap] = o * input channels of a group * window + (jz * kernel_y + jy) * kernel_x +
-//     jx, window = kernel_z * kernel_y * kernel_x
+//     weight_offset[tap] = o * input channels of a group * window + (jz * kernel_y + jy) *
+//     kernel_x + jx, window = kernel_z * kernel_y * kernel_x
 //     channel_stride = window, group_stride = output channels of a group * input
 //     channels of a group * window, channels = input channels of a group
 #include "common.clh"
@@ -75,10 +46,6 @@
 #define LOAD_FLOATS(p) CAT(vload, VW)(0, p)
 #define STORE_FLOATS(v, p) CAT(vstore, VW)(v, 0, p)
 #define NR (VW * NV)
-
-static inline void zero(__global float *p, const size_t count) {
-  for (size_t i = 0; i < count; ++i) p[i] = 0.0f;
-}
 
 // Less than a vector of 16.
 static inline void copy_few(__global float *restrict to, const float *restrict from,
@@ -99,89 +66,7 @@ static inline void copy_few(__global float *restrict to, const float *restrict f
   if (count & 1) to[i] = from[i];
 }
 
-// A row of one phase of the stride.
-static inline void copy_phase(__global float *restrict to, __global const float *restrict from,
-                              const int count, const int stride) {
-  int i = 0;
-  if (stride == 1 && count >= VW) {
-    for (; i + VW <= count; i += VW) STORE_FLOATS(LOAD_FLOATS(from + i), to + i);
-    STORE_FLOATS(LOAD_FLOATS(from + count - VW), to + count - VW);
-    return;
-  }
-  if (stride == 2) {
-    // The last vector's second half must not reach beyond the row.
-    for (; i + VW < count; i += VW) {
-      VEC pair;
-      pair.lo = LOAD_FLOATS(from + 2 * i).even;
-      pair.hi = LOAD_FLOATS(from + 2 * i + VW).even;
-      STORE_FLOATS(pair, to + i);
-    }
-  }
-  for (; i < count; ++i) to[i] = from[(size_t)i * stride];
-}
-
-TASK __kernel void pad_phases(TENSOR(padded), CTENSOR(x), const int images, const int beside,
-                              const int channels, const int depth, const int height, const int width,
-                              const int stride_z, const int stride_y, const int stride_x,
-                              const int phases_z, const int phases_y, const int phases_x,
-                              const int slices, const int rows, const int pitch,
-                              const long channel, const long front, const long back,
-                              const int lines_per_task) {
-  const int channel_index = get_global_id(0);
-  const int lines = images / beside * slices * rows;
-  const int first = get_global_id(1) * lines_per_task;
-  const int last = min(lines, first + lines_per_task);
-  const int phases = phases_z * phases_y * phases_x;
-  const size_t plane = (size_t)depth * height * width;
-  __global const float *restrict source = CPTR(float, x) + channel_index * plane;
-  __global float *start = PTR(float, padded) + front + channel_index * channel;
-  if (channel_index == 0 && first == 0) {
-    zero(PTR(float, padded), front);
-    zero(PTR(float, padded) + front + channels * channel, back);
-  }
-  if (last == lines) {
-    const size_t used = (size_t)phases * lines * beside * pitch;
-    zero(start + used, channel - used);
-  }
-  for (int phase = 0; phase < phases; ++phase) {
-    const int phase_z = phase / (phases_y * phases_x);
-    const int phase_y = phase / phases_x - phase_z * phases_y;
-    const int phase_x = phase % phases_x;
-    const int kept = max(0, (width - phase_x + stride_x - 1) / stride_x);
-    __global float *restrict row = start + ((size_t)phase * lines + first) * beside * pitch;
-    for (int line = first; line < last; ++line) {
-      const int slice = line / rows;
-      const int outer = slice / slices;
-      const int z = (slice - outer * slices) * stride_z + phase_z;
-      const int y = (line - slice * rows) * stride_y + phase_y;
-      const int filled = z < depth && y < height ? kept : 0;
-      __global const float *restrict from = source + (size_t)outer * beside * channels * plane +
-                                            ((size_t)z * height + y) * width + phase_x;
-      for (int image = 0; image < beside; ++image, row += pitch, from += channels * plane) {
-        copy_phase(row, from, filled, stride_x);
-        for (int i = filled; i < pitch; ++i) row[i] = 0.0f;
-      }
-    }
-  }
-}
-
 #ifdef MR
-TASK __kernel void pack_weights(TENSOR(packed), CTENSOR(weight), CTENSOR(weight_offset),
-                                const int channels, const int taps, const long channel_stride,
-                                const long group_stride) {
-  const size_t tile = get_global_id(0);
-  const size_t group = get_global_id(1);
-  const int first = tile * MR;
-  __global const int *restrict offset = CPTR(int, weight_offset);
-  __global const float *restrict source =
-      CPTR(float, weight) + group * group_stride + first * channel_stride;
-  __global float *restrict row =
-      PTR(float, packed) + (group * get_global_size(0) + tile) * taps * MR;
-  for (int tap = 0; tap < taps; ++tap, row += MR)
-    for (int i = 0; i < MR; ++i)
-      row[i] = first + i < channels ? source[i * channel_stride + offset[tap]] : 0.0f;
-}
-
 TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(tap_offset),
                              CTENSOR(bias), const int has_bias, const int channels, const int taps,
                              const int groups, const int pixels, const int beside,

@@ -1,0 +1,169 @@
+// What conv_cpu.cl reads: inputs with zeros around them, and weights in the order of their use.
+//
+// Defines: VW, lanes of a vector, 4, 8 or 16; MR, output channels of a tile.
+//
+// Padded layout, a scratch buffer of floats:
+//     front zeros | [channels][phases z, y, x][images / beside][slices][rows][beside][pitch] |
+//     back zeros
+// Row r, column c of phase (py, px) holds element (r * stride_y + py, c * stride_x + px) of the
+// image, and slices likewise, zero where there is none. The zeros to the right of a row are also
+// those to the left of the next. Rows of small images lie beside each other. The host computes for
+// each of the three dimensions (here x), where `size` is the input's width and `out_size` the
+// output's:
+//     shift(j) = j * dilation - pad             for each kernel index j
+//     phase(j) = shift(j) mod stride            at least 0
+//     step(j)  = floor(shift(j) / stride)       can be negative
+//     phases_x = 1 + max phase(j)
+//     kept     = ceil(size / stride)
+//     pitch    = max(out_size, kept + max(0, -min step(j), max step(j) + out_size - kept))
+// and rows and slices in the same way in y and z, then
+//     lines    = images / beside * slices * rows
+//     phase    = lines * beside * pitch
+//     channel  = phases_z * phases_y * phases_x * phase, rounded up to a multiple of VW
+//     shift    = (step(jz) * rows + step(jy)) * beside * pitch + step(jx)
+//     front    = max(0, -min shift)
+//     tap_offset[tap] = front + c * channel + shift + phase *
+//                ((phase(jz) * phases_y + phase(jy)) * phases_x + phase(jx)),
+//                tap = ((c * kernel_z + jz) * kernel_y + jy) * kernel_x + jx, c: the input channel
+//                within its group
+//     back     = max(0, max shift) + VW * NV
+//     scratch  = front + channels * channel + back floats; 2^31 or more: use conv_plain.cl
+//
+//     pixels   = phase without the lines beyond the last one of the output
+//
+// pad_phases        grid (channels, ceil(lines / lines_per_task))
+// pack_weights      grid (ceil(channels / MR), groups); channels: output channels of a group.
+//     packed[group][tile][tap][MR] = weight[group * group_stride + channel * channel_stride +
+//     weight_offset[tap]]; forward: channels * taps, taps, tap. Size: groups * tiles * taps * MR.
+//     Every `run` taps, of which `taps` is a multiple, are beside each other in the weights, which
+//     are so many in all.
+#include "common.clh"
+
+#define VEC CAT(float, VW)
+#define LOAD_FLOATS(p) CAT(vload, VW)(0, p)
+#define STORE_FLOATS(v, p) CAT(vstore, VW)(v, 0, p)
+
+static inline void zero(__global float *p, const size_t count) {
+  for (size_t i = 0; i < count; ++i) p[i] = 0.0f;
+}
+
+// A row of one phase of the stride.
+static inline void copy_phase(__global float *restrict to, __global const float *restrict from,
+                              const int count, const int stride) {
+  int i = 0;
+  if (stride == 1 && count >= VW) {
+    for (; i + VW <= count; i += VW) STORE_FLOATS(LOAD_FLOATS(from + i), to + i);
+    STORE_FLOATS(LOAD_FLOATS(from + count - VW), to + count - VW);
+    return;
+  }
+  if (stride == 2) {
+    // The last vector's second half must not reach beyond the row.
+    for (; i + VW < count; i += VW) {
+      VEC pair;
+      pair.lo = LOAD_FLOATS(from + 2 * i).even;
+      pair.hi = LOAD_FLOATS(from + 2 * i + VW).even;
+      STORE_FLOATS(pair, to + i);
+    }
+  }
+  for (; i < count; ++i) to[i] = from[(size_t)i * stride];
+}
+
+TASK __kernel void pad_phases(TENSOR(padded), CTENSOR(x), const int images, const int beside,
+                              const int channels, const int depth, const int height,
+                              const int width,
+                              const int stride_z, const int stride_y, const int stride_x,
+                              const int phases_z, const int phases_y, const int phases_x,
+                              const int slices, const int rows, const int pitch,
+                              const long channel, const long front, const long back,
+                              const int lines_per_task) {
+  const int channel_index = get_global_id(0);
+  const int lines = images / beside * slices * rows;
+  const int first = get_global_id(1) * lines_per_task;
+  const int last = min(lines, first + lines_per_task);
+  const int phases = phases_z * phases_y * phases_x;
+  const size_t plane = (size_t)depth * height * width;
+  __global const float *restrict source = CPTR(float, x) + channel_index * plane;
+  __global float *start = PTR(float, padded) + front + channel_index * channel;
+  if (channel_index == 0 && first == 0) {
+    zero(PTR(float, padded), front);
+    zero(PTR(float, padded) + front + channels * channel, back);
+  }
+  if (last == lines) {
+    const size_t used = (size_t)phases * lines * beside * pitch;
+    zero(start + used, channel - used);
+  }
+  for (int phase = 0; phase < phases; ++phase) {
+    const int phase_z = phase / (phases_y * phases_x);
+    const int phase_y = phase / phases_x - phase_z * phases_y;
+    const int phase_x = phase % phases_x;
+    const int kept = max(0, (width - phase_x + stride_x - 1) / stride_x);
+    __global float *restrict row = start + ((size_t)phase * lines + first) * beside * pitch;
+    for (int line = first; line < last; ++line) {
+      const int slice = line / rows;
+      const int outer = slice / slices;
+      const int z = (slice - outer * slices) * stride_z + phase_z;
+      const int y = (line - slice * rows) * stride_y + phase_y;
+      const int filled = z < depth && y < height ? kept : 0;
+      __global const float *restrict from = source + (size_t)outer * beside * channels * plane +
+                                            ((size_t)z * height + y) * width + phase_x;
+      for (int image = 0; image < beside; ++image, row += pitch, from += channels * plane) {
+        copy_phase(row, from, filled, stride_x);
+        for (int i = filled; i < pitch; ++i) row[i] = 0.0f;
+      }
+    }
+  }
+}
+
+// VW taps of MR channels beside each other: each pass moves the highest bit of an element's place
+// in `rows` to the lowest.
+static inline void store_interleaved(__global float *restrict to,
+                                     __global const float *restrict from, const long stride) {
+  VEC rows[MR];
+#pragma unroll
+  for (int i = 0; i < MR; ++i) rows[i] = LOAD_FLOATS(from + i * stride);
+#pragma unroll
+  for (int m = MR; m > 1; m /= 2) {
+    VEC mixed[MR];
+#pragma unroll
+    for (int i = 0; i < MR / 2; ++i) {
+      mixed[2 * i].even = rows[i].lo;
+      mixed[2 * i].odd = rows[i + MR / 2].lo;
+      mixed[2 * i + 1].even = rows[i].hi;
+      mixed[2 * i + 1].odd = rows[i + MR / 2].hi;
+    }
+#pragma unroll
+    for (int i = 0; i < MR; ++i) rows[i] = mixed[i];
+  }
+#pragma unroll
+  for (int i = 0; i < MR; ++i) STORE_FLOATS(rows[i], to + i * VW);
+}
+
+TASK __kernel void pack_weights(TENSOR(packed), CTENSOR(weight), CTENSOR(weight_offset),
+                                const int channels, const int taps, const int run,
+                                const long channel_stride, const long group_stride,
+                                const long weights) {
+  const size_t tile = get_global_id(0);
+  const size_t group = get_global_id(1);
+  const int first = tile * MR;
+  __global const int *restrict offset = CPTR(int, weight_offset);
+  const long begin = group * group_stride + first * channel_stride;
+  __global const float *restrict source = CPTR(float, weight) + begin;
+  __global float *restrict to =
+      PTR(float, packed) + (group * get_global_size(0) + tile) * taps * MR;
+  // What a vector writes beyond its run is written again by the next one.
+  const int vectors = run >= VW / 2 && first + MR <= channels;
+  for (int tap = 0; tap < taps; tap += run) {
+    for (int t = tap; t < tap + run;) {
+      if (vectors && t + VW <= taps &&
+          begin + offset[t] + (MR - 1) * channel_stride + VW <= weights) {
+        store_interleaved(to + (size_t)t * MR, source + offset[t], channel_stride);
+        t += VW;
+        continue;
+      }
+      for (int i = 0; i < MR; ++i)
+        to[(size_t)t * MR + i] =
+            first + i < channels ? source[i * channel_stride + offset[t]] : 0.0f;
+      ++t;
+    }
+  }
+}
