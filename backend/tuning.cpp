@@ -38,6 +38,8 @@ Tables& tables() {
   return *instance;
 }
 
+std::array<std::atomic<int64_t>, kNames.size()> forced = {-1, -1, -1};
+
 thread_local Key last_key;
 thread_local int64_t last_candidates = 0, last_choice = -1;
 
@@ -88,14 +90,17 @@ const Table& table_of(const Device& device) {
 }  // namespace
 
 int64_t choose_tuned(const Device& device, Tunable tunable, uint64_t problem, int64_t candidates,
+                     c10::function_ref<bool(int64_t)> fits,
                      c10::function_ref<int64_t()> otherwise) {
   const Table& table = table_of(device);
   const Key key{static_cast<uint64_t>(tunable), problem};
   const auto found = table.find(key);
   last_key = key;
   last_candidates = candidates;
-  last_choice =
-      found != table.end() && found->second < candidates ? found->second : otherwise();
+  int64_t choice = forced[key.first].load(std::memory_order_relaxed);
+  if (choice < 0 && found != table.end()) choice = found->second;
+  const bool possible = choice >= 0 && choice < candidates && fits(choice);
+  last_choice = possible ? choice : otherwise();
   return last_choice;
 }
 
@@ -114,6 +119,8 @@ TunedProblem last_tuned() {
 
 void forget_tuned() { last_choice = -1; }
 
+void force_tuned(const std::string& tunable, int64_t choice) { forced[index_of(tunable)] = choice; }
+
 void set_tuned(DeviceIndex index, const std::string& tunable, uint64_t problem, int64_t choice) {
   const Key key{index_of(tunable), problem};
   Table table = table_of(device(index));
@@ -128,8 +135,9 @@ void set_tuned(DeviceIndex index, const std::string& tunable, uint64_t problem, 
 
 std::string save_tuned(DeviceIndex index) {
   Device& of = device(index);
-  TORCH_CHECK_VALUE(uses_files(), "OCL_CACHE_DIR is \"off\": there is no folder to keep what was "
-                                  "measured. Unset it, or give the path of a folder");
+  TORCH_CHECK_VALUE(uses_files(),
+                    "OCL_CACHE_DIR is \"off\": there is no folder to keep what was "
+                    "measured. Unset it, or give the path of a folder");
   std::ostringstream text;
   for (const auto& [key, choice] : table_of(of)) {
     text << kNames[key.first] << ' ' << key.second << ' ' << choice << '\n';

@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "backend/tuning.h"
 #include "kernels/conv_pass.h"
 #include "kernels/dtype.h"
 #include "kernels/gemm_gpu.h"
@@ -88,9 +89,17 @@ void run_direct(const ConvPass& pass, const at::Tensor& result, const at::Tensor
                {static_cast<size_t>(group)});
 }
 
-TileChoice choose_tile(const Device& device, const ConvPass& pass, ScalarType type) {
-  return choose_gemm_tile(device, pass.m, pass.n, pass.k, pass.groups, compute_type(type),
-                          TileUse::kConvolution);
+TileChoice choose_tile(const Device& device, const ConvPass& pass, ScalarType type,
+                       bool of_weight) {
+  const TileProblem problem{
+      pass.m, pass.n, pass.k, pass.groups, compute_type(type), TileUse::kConvolution};
+  const uint64_t key = pack_sizes({pass.m, pass.n, pass.k, pass.groups}) << 16 |
+                       static_cast<uint64_t>(type) << 2 | uint64_t{of_weight};
+  const int64_t index = choose_tuned(
+      device, Tunable::kConvGpu, key, std::ssize(gemm_gpu_tiles()),
+      [&](int64_t candidate) { return tile_fits(device, problem, candidate); },
+      [&] { return model_tile(device, problem); });
+  return with_parts(device, problem, index);
 }
 
 // Where the sums go: the result itself, or a tensor with a row for each part.
@@ -124,7 +133,7 @@ void run_tiles(const ConvPass& pass, const at::Tensor& result, const at::Tensor&
                const at::Tensor& weight, const at::Tensor& bias, bool whole) {
   Device& device = ocl_device(result);
   const ScalarType type = result.scalar_type();
-  TileChoice choice = choose_tile(device, pass, type);
+  TileChoice choice = choose_tile(device, pass, type, false);
   if (!whole) choice.parts = 1;
   const bool parts = choice.parts > 1, long_mask = mask_bits(pass) > 31;
   const bool adds_bias = bias.defined() && !parts;
@@ -187,7 +196,7 @@ bool conv_weight_grad_gpu(const ConvShape& shape, const at::Tensor& weight, cons
   if (int64_t{pass.m} * pass.n < kLeastWeights) return false;
   Device& device = ocl_device(weight);
   const ScalarType type = weight.scalar_type();
-  const TileChoice choice = choose_tile(device, pass, type);
+  const TileChoice choice = choose_tile(device, pass, type, true);
   const bool parts = choice.parts > 1, volume = has_volume(pass);
   static const char site = 0;
   const KernelKey key{reinterpret_cast<uint64_t>(&site),

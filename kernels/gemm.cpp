@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 
 #include "backend/error.h"
+#include "backend/tuning.h"
 #include "kernels/gemm_complex.h"
 #include "kernels/gemm_problem.h"
 
@@ -37,6 +38,11 @@ BufferView view_or(const at::Tensor& t, const at::Tensor& other) {
 
 int64_t batch_stride(const at::Tensor& t) {
   return t.dim() == 3 && t.size(0) > 1 ? t.stride(0) : 0;
+}
+
+uint64_t gemm_problem_key(const GemmProblem& p) {
+  return pack_sizes({p.m, p.n, p.k, p.batches}) << 16 | static_cast<uint64_t>(p.type) << 2 |
+         uint64_t{p.a.transposed} << 1 | uint64_t{p.b.transposed};
 }
 
 int64_t c_batch_stride(const GemmProblem& p) {

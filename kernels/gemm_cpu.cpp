@@ -1,6 +1,7 @@
 // Launches of cl/gemm_cpu.cl.
 #include <ATen/ceil_div.h>
 
+#include "backend/tuning.h"
 #include "kernels/gemm_problem.h"
 
 namespace ocl {
@@ -17,14 +18,42 @@ int64_t vector_lanes(const GemmProblem& p) {
   return std::clamp<int64_t>(lanes, 4, 16);
 }
 
+// Rows, vectors and depth to choose from. The sums of rows x vectors stay in registers: 24 of
+// AVX-512's 32; of the 16 of AVX2 a vector of 16 floats takes two.
+struct Candidate {
+  int64_t rows, vectors, depth;
+};
+constexpr Candidate kCandidates[] = {{12, 2, 512}, {12, 2, 256}, {8, 2, 512}, {14, 2, 512},
+                                     {8, 3, 384},  {6, 1, 512},  {6, 1, 256}, {3, 1, 512}};
+constexpr int64_t kForAvx512 = 0, kFewerRows = 2, kForNarrower = 5;
+
+// Rows of A that lie a multiple of 4 KiB apart fall into the same set of the first level cache,
+// which keeps 8 to 12 of them.
+bool rows_collide(const GemmProblem& p) {
+  return !p.a.transposed && p.a.ld * static_cast<int64_t>(c10::elementSize(p.type)) % 4096 == 0;
+}
+
+const Candidate& choose_candidate(const GemmProblem& p) {
+  const auto otherwise = [&]() -> int64_t {
+    const bool avx512 = p.device.properties().native_vector_width_float >= 16;
+    return avx512 ? (rows_collide(p) ? kFewerRows : kForAvx512) : kForNarrower;
+  };
+  return kCandidates[choose_tuned(
+      p.device, Tunable::kGemmCpu, gemm_problem_key(p), std::ssize(kCandidates),
+      [](int64_t) { return true; }, otherwise)];
+}
+
 Tile choose_tile(const GemmProblem& p) {
-  Tile tile{12, 2, vector_lanes(p), 512, 0};
-  for (const int64_t rows : {8, 4, 2, 1}) {
-    if (p.m <= rows) tile.rows = rows;
+  Tile tile{1, 2, vector_lanes(p), 512, 0};
+  if (p.m > 8) {
+    const Candidate& chosen = choose_candidate(p);
+    tile = {chosen.rows, chosen.vectors, tile.lanes, chosen.depth, 0};
+  } else {
+    while (tile.rows < p.m) tile.rows *= 2;
   }
   if (p.n <= tile.lanes || (p.m <= 8 && p.b.transposed)) tile.vectors = 1;
   // Sums of more than `depth` products continue in memory; where storing rounds, in local memory.
-  if (p.type != p.compute && p.k > tile.depth) tile.partial_rows = 240;
+  if (p.type != p.compute && p.k > tile.depth) tile.partial_rows = 20 * tile.rows;
   const auto local = static_cast<int64_t>(p.device.properties().local_memory);
   const int64_t row = tile.vectors * tile.lanes * static_cast<int64_t>(c10::elementSize(p.compute));
   while (tile.depth > 32 && (tile.depth + tile.partial_rows) * row > local) tile.depth /= 2;
@@ -43,7 +72,8 @@ bool run_gemv(const GemmProblem& p) {
     defines.set("VW", vector_lanes(p));
     return KernelSource{"gemm_cpu.cl", "gemv", defines};
   });
-  const int64_t tasks = std::clamp<int64_t>(v.m * p.k / 16384, 1, 8);
+  const auto most = static_cast<int64_t>(p.device.parameters().tasks);
+  const int64_t tasks = std::clamp<int64_t>(v.m * p.k / 16384, 1, most);
   const int64_t rows_per_task = at::round_up(at::ceil_div(v.m, tasks), int64_t{16});
   Arguments arguments(p.stream, kernel);
   add_gemm_tensors(arguments, p, v.matrix.tensor, v.vector.tensor);
@@ -76,10 +106,10 @@ void run_gemm_cpu(const GemmProblem& p) {
                        static_cast<uint64_t>(tile.rows << 32 | tile.vectors << 28 |
                                              (tile.partial_rows > 0) << 24 | tile.depth)}};
   // Enough tasks for all cores, each with whole tiles.
-  constexpr int64_t kTasks = 8;
+  const auto tasks = static_cast<int64_t>(p.device.parameters().tasks);
   const int64_t panel = tile.vectors * tile.lanes;
   const int64_t panels = at::ceil_div(p.n, panel) * p.batches;
-  const int64_t splits = at::ceil_div(kTasks, panels);
+  const int64_t splits = at::ceil_div(tasks, panels);
   int64_t rows_per_task = at::round_up(at::ceil_div(p.m, splits), tile.rows);
   if (tile.partial_rows) rows_per_task = std::min(rows_per_task, tile.partial_rows);
   const Kernel& kernel = find_kernel(p.device, key, [&] {

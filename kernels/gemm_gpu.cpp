@@ -6,9 +6,9 @@
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/relu.h>
 
-#include <atomic>
 #include <bit>
 
+#include "backend/tuning.h"
 #include "kernels/clblast.h"
 #include "kernels/gemm_problem.h"
 
@@ -21,8 +21,6 @@ constexpr GemmTile kTiles[] = {
     {64, 64, 8, 8, 4, 4, 0.8},   {128, 32, 8, 8, 8, 4, 0.8},  {32, 128, 8, 8, 8, 4, 0.8},
     {32, 32, 8, 4, 4, 4, 0.55},
 };
-
-std::atomic<int64_t> forced_tile{-1};
 
 constexpr int64_t kBusyItems = 256;   // that a compute unit needs to be busy
 constexpr int64_t kLeastDepth = 256;  // of a part
@@ -81,9 +79,9 @@ void apply(Activation activation, const at::Tensor& out) {
   }
 }
 
-// False where CLBlast is not there, cannot do it, or is not expected to win.
-bool run_clblast(const GemmProblem& p) {
-  if (!is_large(p) || !clblast_has(p.type)) return false;
+// Nothing where CLBlast is not there, or cannot do it.
+std::optional<BlasProduct> as_blas_product(const GemmProblem& p) {
+  if (p.k == 0 || !clblast_has(p.type)) return std::nullopt;
   const int64_t out_ld = p.out.stride(-2);
   const BlasProduct product{p.type,
                             p.m,
@@ -95,7 +93,10 @@ bool run_clblast(const GemmProblem& p) {
                             {view(p.out), false, out_ld, batch_stride(p.out)},
                             p.alpha,
                             p.has_c ? p.beta : c10::Scalar(0)};
-  if (!clblast_accepts(product)) return false;
+  return clblast_accepts(product) ? std::optional(product) : std::nullopt;
+}
+
+void run_clblast(const GemmProblem& p, const BlasProduct& product) {
   // CLBlast adds to what it overwrites.
   if (p.has_c && !(p.c.is_alias_of(p.out) && p.c.const_data_ptr() == p.out.const_data_ptr() &&
                    p.c.strides() == p.out.strides())) {
@@ -103,7 +104,6 @@ bool run_clblast(const GemmProblem& p) {
   }
   clblast_gemm(p.stream, product);
   apply(p.activation, p.out);
-  return true;
 }
 
 // Work-items of a group: (along what lies together in memory, across).
@@ -165,8 +165,12 @@ bool in_quads(const GemmOperand& operand, int64_t row, int64_t rows) {
          static_cast<int64_t>(view(operand.tensor).offset) % bytes == 0;
 }
 
-void run_tiles(const GemmProblem& p) {
-  const TileChoice choice = choose_gemm_tile(p.device, p.m, p.n, p.k, p.batches, p.compute);
+TileProblem tile_problem(const GemmProblem& p) {
+  return {p.m, p.n, p.k, p.batches, p.compute, TileUse::kProduct};
+}
+
+void run_tiles(const GemmProblem& p, int64_t index) {
+  const TileChoice choice = with_parts(p.device, tile_problem(p), index);
   const GemmTile& tile = choice.tile();
   const bool parts = choice.parts > 1;
   const bool quads_a = in_quads(p.a, p.a.transposed ? p.m : p.k, p.a.transposed ? p.k : p.m);
@@ -212,36 +216,32 @@ void run_tiles(const GemmProblem& p) {
 
 std::span<const GemmTile> gemm_gpu_tiles() { return kTiles; }
 
-void gemm_gpu_force_tile(std::optional<int64_t> index) {
-  TORCH_CHECK_INDEX(!index || (*index >= 0 && *index < std::ssize(kTiles)), "tile ",
-                    index.value_or(0), " is not one of the ", std::ssize(kTiles));
-  forced_tile = index.value_or(-1);
-}
-
 int64_t TileChoice::depth(int64_t k) const {
   return parts == 1 ? k : at::round_up(at::ceil_div(k, parts), tile().k);
 }
 
-TileChoice choose_gemm_tile(const Device& device, int64_t m, int64_t n, int64_t k, int64_t batches,
-                            ScalarType compute, TileUse use) {
-  const auto choice_of = [&](int64_t index) {
-    const GemmTile& tile = kTiles[index];
-    TileChoice choice{index, parts_for(device, tile, groups_of(tile, m, n, batches), k)};
-    if (choice.parts > 1) choice.parts = at::ceil_div(k, choice.depth(k));  // none is empty
-    return choice;
-  };
-  const int64_t forced = forced_tile;
-  if (forced >= 0 && fits(device, kTiles[forced], compute, use)) return choice_of(forced);
-  TileChoice best = choice_of(std::ssize(kTiles) - 1);
+bool tile_fits(const Device& device, const TileProblem& problem, int64_t index) {
+  return fits(device, kTiles[index], problem.compute, problem.use);
+}
+
+TileChoice with_parts(const Device& device, const TileProblem& p, int64_t index) {
+  const GemmTile& tile = kTiles[index];
+  TileChoice choice{index, parts_for(device, tile, groups_of(tile, p.m, p.n, p.batches), p.k)};
+  if (choice.parts > 1) choice.parts = at::ceil_div(p.k, choice.depth(p.k));  // none is empty
+  return choice;
+}
+
+int64_t model_tile(const Device& device, const TileProblem& p) {
+  int64_t best = std::ssize(kTiles) - 1;
   double least = -1;
   for (int64_t index = 0; index < std::ssize(kTiles); ++index) {
+    if (!tile_fits(device, p, index)) continue;
     const GemmTile& tile = kTiles[index];
-    if (!fits(device, tile, compute, use)) continue;
-    const TileChoice choice = choice_of(index);
-    const double time = cost(device, tile, groups_of(tile, m, n, batches), k, choice.parts);
+    const int64_t parts = with_parts(device, p, index).parts;
+    const double time = cost(device, tile, groups_of(tile, p.m, p.n, p.batches), p.k, parts);
     if (least < 0 || time < least) {
       least = time;
-      best = choice;
+      best = index;
     }
   }
   return best;
@@ -291,14 +291,24 @@ void gemm_sum_parts(const at::Tensor& out, const at::Tensor& partial, const c10:
 
 void run_gemm_gpu(const GemmProblem& p) {
   if (p.is_vector()) return run_gemv(p);
-  if (run_clblast(p)) return;
+  // The candidate behind the tiles is CLBlast.
+  constexpr int64_t kClblast = std::ssize(kTiles);
+  const std::optional<BlasProduct> blas = as_blas_product(p);
+  const TileProblem problem = tile_problem(p);
+  const int64_t choice = choose_tuned(
+      p.device, Tunable::kGemmGpu, gemm_problem_key(p), kClblast + 1,
+      [&](int64_t index) {
+        return index == kClblast ? blas.has_value() : tile_fits(p.device, problem, index);
+      },
+      [&] { return blas && is_large(p) ? kClblast : model_tile(p.device, problem); });
+  if (choice == kClblast) return run_clblast(p, *blas);
   if (p.activation >= Activation::kGelu && has_few_registers(p.device)) {
     GemmProblem product = p;
     product.activation = Activation::kNone;
-    run_tiles(product);
+    run_tiles(product, choice);
     return apply(p.activation, p.out);
   }
-  run_tiles(p);
+  run_tiles(p, choice);
 }
 
 }  // namespace ocl

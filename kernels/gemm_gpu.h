@@ -26,10 +26,6 @@ struct GemmTile {
 // The candidates, the best for large products first.
 std::span<const GemmTile> gemm_gpu_tiles();
 
-// Products and convolutions use this candidate where it fits the device, until none is given.
-// For tests and tuning; not synchronised with other threads' launches.
-void gemm_gpu_force_tile(std::optional<int64_t> index);
-
 struct TileChoice {
   int64_t index;
   int64_t parts;  // that k is cut into, so that all compute units have work; their sums are added
@@ -40,9 +36,16 @@ struct TileChoice {
 
 enum class TileUse { kProduct, kConvolution };
 
-// For `batches` products of m x k by k x n matrices.
-TileChoice choose_gemm_tile(const Device& device, int64_t m, int64_t n, int64_t k, int64_t batches,
-                            ScalarType compute, TileUse use = TileUse::kProduct);
+// Sizes of `batches` products of m x k by k x n matrices.
+struct TileProblem {
+  int64_t m, n, k, batches;
+  ScalarType compute;
+  TileUse use;
+};
+bool tile_fits(const Device& device, const TileProblem& problem, int64_t index);
+// Without a measurement: by a model of the device.
+int64_t model_tile(const Device& device, const TileProblem& problem);
+TileChoice with_parts(const Device& device, const TileProblem& problem, int64_t index);
 void set_tile(Defines& defines, const GemmTile& tile);
 
 // out = activation(alpha * sum + beta * c), where the sum goes over the parts, partial[parts][..]

@@ -123,12 +123,11 @@ Plan make_plan(at::TensorIterator& iter, const Reduction& op, ScalarType compute
   } else if (!cpu) {
     plan.group = plan.device.parameters().work_group_size;
   }
-  const size_t independent =
-      plan.columns && plan.vectors
-          ? shape.outputs() / shape.kept[0].size *
-                at::ceil_div(shape.kept[0].size, kLeastBlock * plan.width)
-      : plan.columns ? (shape.outputs() + plan.group - 1) / plan.group
-                     : shape.outputs();
+  const size_t independent = plan.columns && plan.vectors
+                                 ? shape.outputs() / shape.kept[0].size *
+                                       at::ceil_div(shape.kept[0].size, kLeastBlock * plan.width)
+                             : plan.columns ? (shape.outputs() + plan.group - 1) / plan.group
+                                            : shape.outputs();
   // Neighbouring columns are reduced together: fewer rows make a part.
   const size_t least =
       plan.columns ? std::max<size_t>(1, kPartElements / shape.kept[0].size) : kPartElements;

@@ -76,7 +76,6 @@ PYBIND11_MODULE(_C, m) {
       .def_property_readonly("items", &GemmTile::items);
   m.def("gemm_gpu_tiles",
         [] { return std::vector<GemmTile>(gemm_gpu_tiles().begin(), gemm_gpu_tiles().end()); });
-  m.def("gemm_gpu_force_tile", &gemm_gpu_force_tile, "index"_a);
   m.def("conv_gpu_switch_off", &conv_gpu_switch_off, "off"_a);
   m.def("last_kernel", &last_kernel);
   m.def("launch_count", &launch_count);
@@ -93,6 +92,7 @@ PYBIND11_MODULE(_C, m) {
       .def_readonly("choice", &TunedProblem::choice);
   m.def("last_tuned", &last_tuned);
   m.def("forget_tuned", &forget_tuned);
+  m.def("force_tuned", &force_tuned, "tunable"_a, "choice"_a);
   m.def("set_tuned", &set_tuned, "device"_a, "tunable"_a, "problem"_a, "choice"_a);
   m.def("save_tuned", &save_tuned, "device"_a);
 }

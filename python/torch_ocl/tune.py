@@ -1,4 +1,4 @@
-"""Measures which variant of a kernel is the fastest on a device, and keeps that in the cache folder.
+"""Measures which variant of a kernel is the fastest on a device, and keeps what it found.
 
 python -m torch_ocl.tune [--device ocl:0] [--only REGEX] [--dtypes float32,float16]
 
@@ -10,6 +10,7 @@ device and driver version.
 """
 
 import argparse
+import functools
 import math
 import re
 import sys
@@ -20,7 +21,7 @@ import torch.nn.functional as F
 
 from torch_ocl import _C
 
-ROUND_SECONDS, ROUNDS = 0.02, 5
+ROUND_SECONDS, ROUNDS = 0.01, 7
 SQUARES = [64, 128, 256, 512, 1024, 2048]
 # Rows, columns, products: of linear layers with few and many rows, of attention, of gradients.
 OBLONG = [
@@ -35,6 +36,7 @@ OBLONG = [
     (512, 512, 16384),
 ]
 BATCHED = [(64, 256, 256, 256), (64, 128, 128, 64), (64, 128, 64, 128)]
+BACKWARD = torch.ops.aten.convolution_backward
 # Channels in, channels out, kernel, side, stride: the layers of ResNets, batch 8.
 CONVOLUTIONS = [
     (3, 64, 7, 224, 2),
@@ -70,30 +72,41 @@ def convolutions(device, dtype):
         options = {"stride": stride, "padding": kernel // 2}
         grad = torch.randn_like(F.conv2d(x, w, **options))
         arguments = (grad, x, w, None, (stride,) * 2, (kernel // 2,) * 2, (1, 1), False, (0, 0), 1)
-        backward = torch.ops.aten.convolution_backward
         name = f"convolution {channels}-{out_channels} {kernel}x{kernel}, {side}^2"
         yield name, lambda x=x, w=w, options=options: F.conv2d(x, w, **options)
         for part, mask in (("input", [True, False, False]), ("weight", [False, True, False])):
             yield (
                 f"{name}, gradient of the {part}",
-                lambda arguments=arguments, mask=mask: backward(*arguments, mask),
+                lambda arguments=arguments, mask=mask: BACKWARD(*arguments, mask),
             )
 
 
-def seconds(run):
-    """Of one call, in the best of some rounds."""
-
-    def once(count):
-        begin = time.perf_counter()
-        for _ in range(count):
-            run()
-        torch.ocl.synchronize()
-        return (time.perf_counter() - begin) / count
-
-    run()
+def seconds(run, count):
+    begin = time.perf_counter()
+    for _ in range(count):
+        run()
     torch.ocl.synchronize()
-    count = max(1, min(1000, math.ceil(ROUND_SECONDS / max(once(1), 1e-6))))
-    return min(once(count) for _ in range(ROUNDS))
+    return (time.perf_counter() - begin) / count
+
+
+def best_times(run, choose, candidates):
+    """-> {candidate: seconds of a call}, for those that the device can run; in turns, since others
+    may use the machine."""
+    counts, times = {}, {}
+    for candidate in candidates:
+        choose(candidate)
+        run()
+        # A candidate that the device cannot run is replaced by the default.
+        if _C.last_tuned().choice != candidate:
+            continue
+        seconds(run, 1)
+        counts[candidate] = min(1000, math.ceil(ROUND_SECONDS / max(seconds(run, 1), 1e-6)))
+        times[candidate] = math.inf
+    for _ in range(ROUNDS):
+        for candidate, count in counts.items():
+            choose(candidate)
+            times[candidate] = min(times[candidate], seconds(run, count))
+    return times
 
 
 def tune(run, index, done=()):
@@ -108,18 +121,13 @@ def tune(run, index, done=()):
     problem = _C.last_tuned()
     if problem.choice < 0 or (problem.tunable, problem.problem) in done:
         return None
-    times = {}
-    for candidate in range(problem.candidates):
-        _C.set_tuned(index, problem.tunable, problem.problem, candidate)
-        run()
-        # A candidate that the device cannot run is replaced by the default.
-        if _C.last_tuned().choice == candidate:
-            times[candidate] = seconds(run)
+    choose = functools.partial(_C.set_tuned, index, problem.tunable, problem.problem)
+    times = best_times(run, choose, range(problem.candidates))
     best = min(times, key=times.get)
     # Within what times vary by, the default stays.
     if times.get(problem.choice, math.inf) < 1.03 * times[best]:
         best = problem.choice
-    _C.set_tuned(index, problem.tunable, problem.problem, best)
+    choose(best)
     return problem, times, best
 
 

@@ -98,7 +98,7 @@ def test_every_tile(tile):
     """Rows and columns beyond one tile, on both sides of its edges."""
     run(f"""
     tile = _C.gemm_gpu_tiles()[{tile}]
-    _C.gemm_gpu_force_tile({tile})
+    _C.force_tuned("conv_gpu", {tile})
     both(((1, tile.m + 1, 3, 50), (tile.m - 1, tile.m + 1, 1, 2), 1, 1, 1, 1), *TILES, WEIGHT)
     """)
 
@@ -107,7 +107,7 @@ def test_tile_of_few_rows():
     """Forward only: PoCL takes half a minute for each program with this tile."""
     run("""
     tile = _C.gemm_gpu_tiles()[2]
-    _C.gemm_gpu_force_tile(2)
+    _C.force_tuned("conv_gpu", 2)
     x, weight = torch.randn(1, 8, 3, tile.n // 3 + 10), torch.randn(tile.m + 1, 8, 1, 2)
     actual = F.conv2d(x.to("ocl"), weight.to("ocl"), padding=1)
     assert _C.last_kernel() == "conv_tiles"

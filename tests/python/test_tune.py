@@ -1,0 +1,106 @@
+"""Choices among kernel variants: made, overruled, kept, and found again by another process."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from torch_ocl import _C, tune
+
+SIZES = (150, 70, 600)  # no multiple of any tile, and sums longer than a part of them
+
+
+def product(device, dtype=torch.float32):
+    m, n, k = SIZES
+    a, b = torch.randn(m, k).to(dtype), torch.randn(k, n).to(dtype)
+    on_device = a.to(device), b.to(device)
+    return lambda: on_device[0] @ on_device[1], (a.double() @ b.double())
+
+
+@pytest.fixture
+def problem(device):
+    """What a product chooses; nothing measured is left behind."""
+    run, _ = product(device)
+    _C.forget_tuned()
+    run()
+    found = _C.last_tuned()
+    yield found
+    _C.set_tuned(0, found.tunable, found.problem, -1)
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32], ids=str)
+def test_every_candidate(device, dtype):
+    run, expected = product(device, dtype)
+    run()
+    problem = _C.last_tuned()
+    assert problem.candidates > 1
+    ran = 0
+    for candidate in range(problem.candidates):
+        _C.set_tuned(0, problem.tunable, problem.problem, candidate)
+        result = run()
+        ran += _C.last_tuned().choice == candidate
+        tolerance = {torch.float32: 1e-4, torch.bfloat16: 0.5, torch.int32: 0}[dtype]
+        torch.testing.assert_close(
+            result.cpu().double(), expected.double(), rtol=1e-2 if tolerance else 0, atol=tolerance
+        )
+    _C.set_tuned(0, problem.tunable, problem.problem, -1)
+    assert ran > 1
+    run()
+    assert _C.last_tuned().choice == problem.choice
+
+
+def test_tuner_keeps_a_measured_candidate(device, problem):
+    run, _ = product(device)
+    found, times, best = tune.tune(run, 0)
+    assert (found.tunable, found.problem) == (problem.tunable, problem.problem)
+    assert best in times and min(times.values()) > 0
+    run()
+    assert _C.last_tuned().choice == best
+    assert tune.tune(run, 0, {(found.tunable, found.problem)}) is None
+    assert tune.tune(lambda: torch.ones(3, device=device), 0) is None
+
+
+IN_ANOTHER_PROCESS = """
+import sys, torch
+from torch_ocl import _C
+if sys.argv[1] == "keep":
+    _C.set_tuned(0, sys.argv[2], int(sys.argv[3]), 1)
+    print(_C.save_tuned(0))
+else:
+    (torch.ones(150, 600, device="ocl") @ torch.ones(600, 70, device="ocl")).sum().item()
+    print(_C.last_tuned().choice)
+"""
+
+
+def test_another_process_finds_what_was_kept(device, problem, tmp_path, monkeypatch):
+    assert problem.choice != 1
+
+    def run(*arguments, folder):
+        monkeypatch.setenv("OCL_CACHE_DIR", str(folder))
+        command = [sys.executable, "-c", IN_ANOTHER_PROCESS, *arguments]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    kept = run("keep", problem.tunable, str(problem.problem), folder=tmp_path)
+    assert kept.stdout.startswith(str(tmp_path)), kept.stderr
+    assert run("use", folder=tmp_path).stdout.strip() == "1"
+    assert run("use", folder=tmp_path / "empty").stdout.strip() == str(problem.choice)
+    assert "OCL_CACHE_DIR" in run("keep", "gemm_cpu", "1", folder="off").stderr
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(ValueError, match="'gem'"):
+        _C.set_tuned(0, "gem", 1, 0)
+
+
+def test_command(device, monkeypatch, tmp_path, capsys):
+    """One case, without the file."""
+    monkeypatch.setattr(_C, "save_tuned", lambda index: str(tmp_path))
+    tune.main(["--only", "product 64x64x64$", "--dtypes", "float32"])
+    text = capsys.readouterr().out
+    assert "product 64x64x64" in text and "1 choices" in text
+    run = lambda: torch.ones(64, 64, device=device) @ torch.ones(64, 64, device=device)  # noqa: E731
+    run()
+    problem = _C.last_tuned()
+    _C.set_tuned(0, problem.tunable, problem.problem, -1)
