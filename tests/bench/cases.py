@@ -221,7 +221,7 @@ TABLE = [
     Case("copy from the device, 64 MB", copy_from, 1.1, 2 * 16 * M * B),
 ]
 
-# Per 1000 calls; docs/performance.md compares it with what the runtime takes for an enqueue.
+# Per 1000 calls; footprint.py compares it with what the runtime itself takes for a launch.
 SMALL = Case("1000 x.add_(1), 16 elements", small_add, float("inf"))
 
 

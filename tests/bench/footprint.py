@@ -19,9 +19,10 @@ os.environ["OCL_FALLBACK"] = "error"
 
 import torch
 from bench import seconds
-from cases import RESNET_STEP, M
+from cases import RESNET_STEP, M, small_add
 
 HERE = pathlib.Path(__file__).parent
+BUILD = HERE.parents[1] / "build"
 FIRST_STEP = """
 import sys, time
 sys.path.insert(0, {bench!r})
@@ -112,6 +113,17 @@ def training_memory(steps=10):
     }
 
 
+def launch_microseconds():
+    """Per call of a small kernel: by the runtime alone, and as an operation on a tensor."""
+    run = small_add("ocl")
+    seconds(run, "ocl", 3)
+    raw, ours = [], []
+    for _ in range(5):
+        raw.append(float(subprocess.check_output([BUILD / "enqueue_cost"])))
+        ours.append(1e6 / 1000 * seconds(run, "ocl", 20))
+    return {"raw enqueue": statistics.median(raw), "x.add_(1), 16 elements": statistics.median(ours)}
+
+
 def scaling():
     """Seconds of an addition per 16M elements, and what a second compute unit brings."""
     found = {}
@@ -141,6 +153,7 @@ def main():
         "import, seconds": import_seconds(),
         "first ResNet-18 training step, seconds": first_step_seconds(),
         "ResNet-18 training": training_memory(),
+        "launch, microseconds": launch_microseconds(),
         "scaling": scaling(),
     }
     print(json.dumps(found, indent=1))
