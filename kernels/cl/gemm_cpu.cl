@@ -35,6 +35,7 @@
 
 #ifdef MR
 #define V VEC
+#define V_LANES VW
 #include "epilogue.clh"
 
 // Elements (row, k) of A: row r of a tile begins at r * A_ROW, and a step in k is A_STEP.

@@ -121,7 +121,10 @@ def launch_microseconds():
     for _ in range(5):
         raw.append(float(subprocess.check_output([BUILD / "enqueue_cost"])))
         ours.append(1e6 / 1000 * seconds(run, "ocl", 20))
-    return {"raw enqueue": statistics.median(raw), "x.add_(1), 16 elements": statistics.median(ours)}
+    return {
+        "raw enqueue": statistics.median(raw),
+        "x.add_(1), 16 elements": statistics.median(ours),
+    }
 
 
 def scaling():
