@@ -11,7 +11,9 @@ __kernel void arg_reduce(CTENSOR(in), TENSOR(indices) VALUES_PARAM, const Shape 
   part_range(&s, part, &from, &to);
   for (ulong n = get_global_id(0) * per_item; n < last; ++n) {
     __global const char *p = in_base + in_offset + kept_offset(n, &s, 0);
-    STORE_BEST(best_of_run(p, s.reduced_in[0], from, to), n, part);
+    Best best;
+    best_of_run(&best, p, s.reduced_in[0], from, to);
+    STORE_BEST(best, n, part);
   }
 }
 

@@ -35,7 +35,7 @@ TASK __kernel void arg_rows(CTENSOR(in), TENSOR(indices) VALUES_PARAM, const Sha
     long i = from;
     Best best;
     if (to - from < step) {
-      best = best_of_run(p, sizeof(MEM(IN)), from, to);
+      best_of_run(&best, p, sizeof(MEM(IN)), from, to);
       i = to;
     } else {
       V value[UNROLL];
@@ -66,7 +66,8 @@ TASK __kernel void arg_rows(CTENSOR(in), TENSOR(indices) VALUES_PARAM, const Sha
         if (precedes(next, best)) best = next;
       }
       if (i < to) {
-        const Best tail = best_of_run(p, sizeof(MEM(IN)), i, to);
+        Best tail;
+        best_of_run(&tail, p, sizeof(MEM(IN)), i, to);
         if (precedes(tail, best)) best = tail;
       }
     }
@@ -109,6 +110,8 @@ TASK __kernel void arg_columns(CTENSOR(in), TENSOR(indices) VALUES_PARAM, const 
     }
   }
   for (ulong l = vectors * WIDTH; l < width; ++l) {
-    STORE_BEST(best_of_run(base + l * sizeof(MEM(IN)), stride, from, to), first + l, part);
+    Best best;
+    best_of_run(&best, base + l * sizeof(MEM(IN)), stride, from, to);
+    STORE_BEST(best, first + l, part);
   }
 }

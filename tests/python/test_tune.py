@@ -29,7 +29,6 @@ def problem(device):
     _C.set_tuned(0, found.tunable, found.problem, -1)
 
 
-@pytest.mark.sample
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32], ids=str)
 def test_every_candidate(device, dtype):
     run, expected = product(device, dtype)
