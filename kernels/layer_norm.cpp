@@ -3,6 +3,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/sum.h>
 #include <ATen/ops/zeros_like.h>
 
 #include "kernels/dtype.h"
@@ -18,14 +19,17 @@ namespace {
 struct Types {
   ScalarType in, stat;
   std::optional<ScalarType> gamma, beta;
+  bool column_sums = false;
 };
 
 const Kernel& find(Device& device, const char* kernel, const Types& types) {
   static const char site = 0;
   const auto code = [](std::optional<ScalarType> t) { return t ? static_cast<uint64_t>(*t) : 255; };
   KernelKey key{reinterpret_cast<uint64_t>(&site)};
-  key.by = {reinterpret_cast<uint64_t>(kernel), code(types.in) << 24 | code(types.stat) << 16 |
-                                                    code(types.gamma) << 8 | code(types.beta)};
+  key.by = {
+      reinterpret_cast<uint64_t>(kernel),
+      code(types.in) << 24 | code(types.stat) << 16 | code(types.gamma) << 8 | code(types.beta),
+      uint64_t{types.column_sums}};
   return find_kernel(device, key, [&] {
     const bool cpu = device.family() == KernelFamily::kCpu;
     const ScalarType compute = compute_type(types.in);
@@ -34,6 +38,7 @@ const Kernel& find(Device& device, const char* kernel, const Types& types) {
     if (types.gamma) defines.set("GAMMA", dtype_name(*types.gamma));
     if (types.beta) defines.set("BETA", dtype_name(*types.beta));
     if (std::string_view(kernel).ends_with("backward")) defines.set("BACKWARD", 1);
+    if (types.column_sums) defines.set("COLUMN_SUMS", 1);
     define_width_or_group(defines, device, compute);
     return KernelSource{cpu ? "layer_norm_cpu.cl" : "layer_norm_gpu.cl", kernel, defines};
   });
@@ -43,6 +48,10 @@ std::optional<ScalarType> type_of(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor.scalar_type()) : std::nullopt;
 }
 
+TaskShares shares_of_rows(const Device& device, size_t rows, size_t size) {
+  return task_shares(device, rows, rows * size * 2);
+}
+
 // Adds what the families' grids need, and launches over the rows.
 void enqueue(Device& device, Arguments& arguments, size_t rows, size_t size) {
   if (device.family() == KernelFamily::kGpu) {
@@ -50,7 +59,7 @@ void enqueue(Device& device, Arguments& arguments, size_t rows, size_t size) {
     arguments.enqueue({rows * group}, {group});
     return;
   }
-  const TaskShares shares = task_shares(device, rows, rows * size * 2);
+  const TaskShares shares = shares_of_rows(device, rows, size);
   arguments.add(shares.per_task).enqueue({shares.tasks}, {1});
 }
 
@@ -74,31 +83,57 @@ void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& bet
   enqueue(device, arguments, rows, size);
 }
 
-at::Tensor gradient(const at::Tensor& g, const at::Tensor& x, const at::Tensor& mean,
-                    const at::Tensor& rstd, const at::Tensor& gamma, int64_t rows, int64_t size) {
+struct Gradients {
+  at::Tensor dx;
+  at::Tensor sums;  // [2][size], over the rows: of g for beta, of g * (x - mean) * rstd for gamma
+};
+
+// What is asked for. CPU devices read g and x once for both.
+Gradients gradients(const at::Tensor& g, const at::Tensor& x, const at::Tensor& mean,
+                    const at::Tensor& rstd, const at::Tensor& gamma, int64_t rows, int64_t size,
+                    bool of_x, bool of_parameters) {
   static constexpr const char* kName = "layer_norm_backward";
-  const at::Tensor dx = at::empty_like(x);
-  if (x.numel() == 0) return dx;
-  Arguments arguments(stream_of(x),
-                      find(ocl_device(x), kName,
-                           {x.scalar_type(), mean.scalar_type(), type_of(gamma), std::nullopt}));
+  Gradients result;
+  if (of_x) result.dx = at::empty_like(x);
+  if (x.numel() == 0) return result;
+  Device& device = ocl_device(x);
+  const bool at_once = of_x && of_parameters && device.family() == KernelFamily::kCpu;
+  if (of_parameters && !at_once) {
+    result.sums = gradient_sums_of_columns(g, x, mean, rstd, rows, size);
+  }
+  if (!of_x) return result;
+  Arguments arguments(stream_of(x), find(device, kName,
+                                         {x.scalar_type(), mean.scalar_type(), type_of(gamma),
+                                          std::nullopt, at_once}));
   arguments.add(view(g)).add(view(x));
   if (gamma.defined()) arguments.add(view(gamma));
-  arguments.add(view(mean)).add(view(rstd)).add(view(dx));
+  arguments.add(view(mean)).add(view(rstd)).add(view(result.dx));
+  at::Tensor of_tasks;
+  if (at_once) {
+    const auto tasks = static_cast<int64_t>(shares_of_rows(device, rows, size).tasks);
+    of_tasks = at::empty({2, tasks, size}, x.options().dtype(compute_type(x.scalar_type())));
+    arguments.add(view(of_tasks));
+  }
   arguments.add(static_cast<uint64_t>(rows)).add(static_cast<uint64_t>(size));
-  enqueue(ocl_device(x), arguments, rows, size);
-  return dx;
+  enqueue(device, arguments, rows, size);
+  if (at_once) result.sums = at::sum(of_tasks, 1);
+  return result;
 }
 
 // Nested tensors come through the stubs.
 void backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& mean,
               const at::Tensor& rstd, const at::Tensor& gamma, int64_t rows, int64_t size,
               at::Tensor* dx, at::Tensor* dgamma, at::Tensor* dbeta) {
-  if (dx->defined()) dx->copy_(gradient(g, x, mean, rstd, gamma, rows, size));
-  if (!dgamma->defined() && !dbeta->defined()) return;
-  const at::Tensor sums = gradient_sums_of_columns(g, x, mean, rstd, rows, size);
-  if (dgamma->defined()) dgamma->copy_(sums.select(0, 1).view_as(*dgamma));
-  if (dbeta->defined()) dbeta->copy_(sums.select(0, 0).view_as(*dbeta));
+  const Gradients found = gradients(g, x, mean, rstd, gamma, rows, size, dx->defined(),
+                                    dgamma->defined() || dbeta->defined());
+  if (dx->defined()) dx->copy_(found.dx);
+  const auto fill = [&](const at::Tensor& parameter, int64_t which) {
+    if (!parameter.defined()) return;
+    if (!found.sums.defined()) return void(parameter.zero_());
+    parameter.copy_(found.sums.select(0, which).view_as(parameter));
+  };
+  fill(*dgamma, 1);
+  fill(*dbeta, 0);
 }
 
 }  // namespace
@@ -134,19 +169,15 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad_out, c
   const Tensor x = input.contiguous(), g = grad_out.contiguous();
   const Tensor dense_mean = mean.contiguous(), dense_rstd = rstd.contiguous();
   check_device_has(ocl_device(input), x.scalar_type(), "layer_norm_backward");
-  Tensor dx, dgamma, dbeta;
-  if (output_mask[0]) dx = gradient(g, x, dense_mean, dense_rstd, gamma, rows, size);
-  if ((output_mask[1] && gamma.defined()) || (output_mask[2] && beta.defined())) {
-    Tensor sums;
-    if (x.numel() > 0) sums = gradient_sums_of_columns(g, x, dense_mean, dense_rstd, rows, size);
-    const auto result = [&](const Tensor& parameter, int64_t which) {
-      if (!sums.defined()) return at::zeros_like(parameter);
-      return sums.select(0, which).view(parameter.sizes()).to(parameter.scalar_type());
-    };
-    if (output_mask[1] && gamma.defined()) dgamma = result(gamma, 1);
-    if (output_mask[2] && beta.defined()) dbeta = result(beta, 0);
-  }
-  return {dx, dgamma, dbeta};
+  const bool of_gamma = output_mask[1] && gamma.defined();
+  const bool of_beta = output_mask[2] && beta.defined();
+  const Gradients found = gradients(g, x, dense_mean, dense_rstd, gamma, rows, size, output_mask[0],
+                                    of_gamma || of_beta);
+  const auto result = [&](const Tensor& parameter, int64_t which) {
+    if (!found.sums.defined()) return at::zeros_like(parameter);
+    return found.sums.select(0, which).view(parameter.sizes()).to(parameter.scalar_type());
+  };
+  return {found.dx, of_gamma ? result(gamma, 1) : Tensor(), of_beta ? result(beta, 0) : Tensor()};
 }
 
 }  // namespace native

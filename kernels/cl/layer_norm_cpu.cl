@@ -1,4 +1,6 @@
 // Layer normalisation of rows, in the CPU family: a task takes `per_task` rows. Grid: tasks.
+//   COLUMN_SUMS: the gradient also leaves [2][tasks][size] of sums over a task's rows, of g and of
+//     g * (x - mean) * rstd
 //   IN, COMPUTE; STAT: type of mean and rstd; GAMMA, BETA: types of the parameters, where they exist
 #include "row_moments.clh"
 
@@ -47,10 +49,21 @@ TASK __kernel void layer_norm(CTENSOR(in), GAMMA_ARGUMENT BETA_ARGUMENT TENSOR(o
 
 #else
 
+#ifdef COLUMN_SUMS
+#define SUMS_ARGUMENT TENSOR(sums),
+#else
+#define SUMS_ARGUMENT
+#endif
+
 // dx = rstd * (h - mean(h) - xhat * mean(h * xhat)), h = g * gamma
 TASK __kernel void layer_norm_backward(CTENSOR(grad), CTENSOR(in), GAMMA_ARGUMENT CTENSOR(mean),
-                                       CTENSOR(rstd), TENSOR(out), const ulong rows,
-                                       const ulong size, const ulong per_task) {
+                                       CTENSOR(rstd), TENSOR(out), SUMS_ARGUMENT
+                                       const ulong rows, const ulong size, const ulong per_task) {
+#ifdef COLUMN_SUMS
+  __global T *g_sums = PTR(T, sums) + get_global_id(0) * size;
+  __global T *dot_sums = g_sums + get_global_size(0) * size;
+  for (ulong i = 0; i < size; ++i) g_sums[i] = dot_sums[i] = (T)0;
+#endif
   const ulong last = min((get_global_id(0) + 1) * per_task, rows);
   for (ulong row = get_global_id(0) * per_task; row < last; ++row) {
     __global const MEM(IN) *g = CPTR(MEM(IN), grad) + row * size;
@@ -60,15 +73,25 @@ TASK __kernel void layer_norm_backward(CTENSOR(grad), CTENSOR(in), GAMMA_ARGUMEN
     V sum = (V)((T)0), dot = sum;
     ulong i = 0;
     for (; i + WIDTH <= size; i += WIDTH) {
-      const V h = TIMES_GAMMA(AT(IN, g, i), i);
+      const V v = AT(IN, g, i), centred = AT(IN, x, i) - (V)(m);
+      const V h = TIMES_GAMMA(v, i);
       sum += h;
-      dot += h * (AT(IN, x, i) - (V)(m));
+      dot += h * centred;
+#ifdef COLUMN_SUMS
+      VSTORE(VLOAD(g_sums, i) + v, g_sums, i);
+      VSTORE(VLOAD(dot_sums, i) + v * centred * (V)(scale), dot_sums, i);
+#endif
     }
     T sum1 = sum_of_lanes(sum), dot1 = sum_of_lanes(dot);
     for (; i < size; ++i) {
-      const T h = TIMES_GAMMA1(ONE(IN, g, i), i);
+      const T v = ONE(IN, g, i), centred = ONE(IN, x, i) - m;
+      const T h = TIMES_GAMMA1(v, i);
       sum1 += h;
-      dot1 += h * (ONE(IN, x, i) - m);
+      dot1 += h * centred;
+#ifdef COLUMN_SUMS
+      g_sums[i] += v;
+      dot_sums[i] += v * centred * scale;
+#endif
     }
     const T shift = sum1 / (T)size, slope = dot1 * scale * scale / (T)size;
     for (i = 0; i + WIDTH <= size; i += WIDTH) {
