@@ -44,6 +44,17 @@ def test_distance(device, function):
 
 
 @pytest.mark.sample
+@pytest.mark.parametrize("function", [torch.sin, torch.cos, torch.erf], ids=lambda f: f.__name__)
+def test_distance_of_neighbours(device, function):
+    """Of vectors of numbers that are alike, which kernels may treat in another way."""
+    x = torch.cat([spread_over(1e-6, 1e4, True), torch.tensor([0.0, -0.0])]).sort().values
+    actual = function(x.to(device)).cpu()
+    assert distance(actual, function(x.double())) <= GREATEST_DISTANCE
+    zeros = torch.full((32,), -0.0)
+    assert torch.equal(function(zeros.to(device)).cpu().signbit(), function(zeros).signbit())
+
+
+@pytest.mark.sample
 def test_pow(device):
     x, y = spread_over(1e-3, 1e3, False), torch.rand(COUNT) * 20 - 10
     actual = (x.to(device) ** y.to(device)).cpu()
