@@ -46,7 +46,8 @@ int main() {
     ocl::Device& device = ocl::device(0);
     const cl::Context& context = device.context();
     cl::CommandQueue queue(context, device.handle(), CL_QUEUE_PROFILING_ENABLE);
-    cl::Program program(context, kSource, /*build=*/true);
+    cl::Program program(context, kSource);
+    program.build("");  // not as the constructor would: clhpp asks for OpenCL C 2.0
     cl::Kernel add(program, "add");
     const cl::Buffer buffer(context, CL_MEM_READ_WRITE, 4096);
     std::vector<double> times;
