@@ -66,12 +66,13 @@ bool one_at_a_time(const Plan& plan) {
 bool streams_out(const Plan& plan) {
   constexpr int64_t kLarge = int64_t{32} << 20;  // bytes; no last-level cache keeps more of it
   const at::TensorIteratorBase& iter = plan.iter;
-  const auto vector = static_cast<int64_t>(plan.width) * iter.element_size(0);
+  if (iter.numel() * iter.element_size(0) < kLarge) return false;
   for (int i = 1; i < iter.ntensors(); ++i) {
     if (iter.data_ptr(i) == iter.data_ptr(0)) return false;
   }
+  const auto vector = static_cast<int64_t>(plan.width) * iter.element_size(0);
   return plan.width > 1 && plan.ndim == 1 && plan.steps[0] == kOne &&
-         iter.dtype(0) == plan.compute && iter.numel() * iter.element_size(0) >= kLarge &&
+         iter.dtype(0) == plan.compute &&
          reinterpret_cast<uintptr_t>(iter.data_ptr(0)) % vector == 0;
 }
 
