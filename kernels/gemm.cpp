@@ -105,6 +105,17 @@ void add_gemm_sizes(Arguments& arguments, const GemmProblem& p) {
   add_number(arguments, p.beta, p.compute);
 }
 
+void add_gemv_strides(Arguments& arguments, const GemmProblem& p, const GemvProblem& v) {
+  arguments.add(v.out_stride)
+      .add(v.c_stride)
+      .add(v.matrix.batch)
+      .add(v.vector.batch)
+      .add(c_batch_stride(p))
+      .add(p.out.dim() == 3 ? p.out.stride(0) : int64_t{0});
+  add_number(arguments, p.alpha, p.compute);
+  add_number(arguments, p.beta, p.compute);
+}
+
 void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const c10::Scalar& alpha,
           const at::Tensor& c, const c10::Scalar& beta, Activation activation) {
   if (out.numel() == 0) return;

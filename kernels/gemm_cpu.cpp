@@ -77,17 +77,8 @@ bool run_gemv(const GemmProblem& p) {
   const int64_t rows_per_task = at::round_up(at::ceil_div(v.m, tasks), int64_t{16});
   Arguments arguments(p.stream, kernel);
   add_gemm_tensors(arguments, p, v.matrix.tensor, v.vector.tensor);
-  arguments.add(static_cast<int32_t>(v.m))
-      .add(static_cast<int32_t>(p.k))
-      .add(v.matrix.ld)
-      .add(v.out_stride)
-      .add(v.c_stride)
-      .add(v.matrix.batch)
-      .add(v.vector.batch)
-      .add(c_batch_stride(p))
-      .add(p.out.dim() == 3 ? p.out.stride(0) : int64_t{0});
-  add_number(arguments, p.alpha, p.compute);
-  add_number(arguments, p.beta, p.compute);
+  arguments.add(static_cast<int32_t>(v.m)).add(static_cast<int32_t>(p.k)).add(v.matrix.ld);
+  add_gemv_strides(arguments, p, v);
   arguments.add(static_cast<int32_t>(rows_per_task))
       .enqueue({static_cast<size_t>(at::ceil_div(v.m, rows_per_task)), 1,
                 static_cast<size_t>(p.batches)},

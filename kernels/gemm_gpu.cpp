@@ -138,15 +138,8 @@ void run_gemv(const GemmProblem& p) {
   arguments.add(static_cast<int32_t>(v.m))
       .add(static_cast<int32_t>(p.k))
       .add(v.matrix.ld)
-      .add(v.x_stride)
-      .add(v.out_stride)
-      .add(v.c_stride)
-      .add(v.matrix.batch)
-      .add(v.vector.batch)
-      .add(c_batch_stride(p))
-      .add(p.out.dim() == 3 ? p.out.stride(0) : int64_t{0});
-  add_number(arguments, p.alpha, p.compute);
-  add_number(arguments, p.beta, p.compute);
+      .add(v.x_stride);
+  add_gemv_strides(arguments, p, v);
   const int64_t groups = at::ceil_div(v.m, v.transposed ? lanes : rows);
   const auto x = static_cast<size_t>(lanes), y = static_cast<size_t>(rows),
              batches = static_cast<size_t>(p.batches);

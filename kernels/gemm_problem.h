@@ -51,6 +51,8 @@ uint64_t gemm_flags(const GemmProblem& problem, bool trans_a, bool trans_b);
 void add_gemm_tensors(Arguments& arguments, const GemmProblem& problem, const at::Tensor& a,
                       const at::Tensor& b);
 void add_gemm_sizes(Arguments& arguments, const GemmProblem& problem);
+// Those behind the strides of matrix and vector, up to beta.
+void add_gemv_strides(Arguments& arguments, const GemmProblem& problem, const GemvProblem& vector);
 // The problem by sizes, type and layout, as measured choices are kept (backend/tuning.h).
 uint64_t gemm_problem_key(const GemmProblem& problem);
 int64_t c_batch_stride(const GemmProblem& problem);
