@@ -7,7 +7,7 @@ __kernel void arg_reduce(CTENSOR(in), TENSOR(indices) VALUES_PARAM, const Shape 
                          const ulong per_item) {
   const ulong part = get_global_id(1);
   const ulong last = min((get_global_id(0) + 1) * per_item, s.outputs);
-  long from, to;
+  ulong from, to;
   part_range(&s, part, &from, &to);
   for (ulong n = get_global_id(0) * per_item; n < last; ++n) {
     __global const char *p = in_base + in_offset + kept_offset(n, &s, 0);

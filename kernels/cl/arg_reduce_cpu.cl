@@ -27,12 +27,12 @@ TASK __kernel void arg_rows(CTENSOR(in), TENSOR(indices) VALUES_PARAM, const Sha
                             const ulong per_task) {
   const ulong part = get_global_id(1);
   const ulong last = min((get_global_id(0) + 1) * per_task, s.outputs);
-  const long step = UNROLL * WIDTH;
-  long from, to;
+  const ulong step = UNROLL * WIDTH;
+  ulong from, to;
   part_range(&s, part, &from, &to);
   for (ulong n = get_global_id(0) * per_task; n < last; ++n) {
     __global const char *p = in_base + in_offset + kept_offset(n, &s, 0);
-    long i = from;
+    ulong i = from;
     Best best;
     if (to - from < step) {
       best_of_run(&best, p, sizeof(MEM(IN)), from, to);
@@ -83,16 +83,16 @@ TASK __kernel void arg_columns(CTENSOR(in), TENSOR(indices) VALUES_PARAM, const 
   const ulong vectors = width / WIDTH;
   __global const char *base = in_base + in_offset + kept_offset(first, &s, 0);
   const long stride = s.reduced_in[0];
-  long from, to;
+  ulong from, to;
   part_range(&s, part, &from, &to);
   V value[COLUMNS];
   P at[COLUMNS];
   for (ulong c = 0; c < vectors; ++c) {
-    value[c] = LOAD_ROW(base + from * stride, c * WIDTH);
+    value[c] = LOAD_ROW(base + (long)from * stride, c * WIDTH);
     at[c] = (P)(0);
   }
-  for (long i = from + 1; i < to; ++i) {
-    __global const char *p = base + i * stride;
+  for (ulong i = from + 1; i < to; ++i) {
+    __global const char *p = base + (long)i * stride;
     const P now = (P)((POSITION)(i - from));
     for (ulong c = 0; c < vectors; ++c) {
       const V a = LOAD_ROW(p, c * WIDTH);

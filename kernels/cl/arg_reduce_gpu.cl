@@ -8,13 +8,13 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void arg_group(
   const ulong n = get_group_id(0), part = get_group_id(1);
   const uint item = get_local_id(0);
   __global const char *p = in_base + in_offset + kept_offset(n, &s, 0);
-  long from, to;
+  ulong from, to;
   part_range(&s, part, &from, &to);
   // Items without an element repeat the first one.
-  const long start = from + item < to ? from + item : from;
-  Best best = {ELEMENT_AT(p + start * s.reduced_in[0]), start};
-  for (long i = start + GROUP; i < to; i += GROUP) {
-    const Best next = {ELEMENT_AT(p + i * s.reduced_in[0]), i};
+  const ulong start = from + item < to ? from + item : from;
+  Best best = {ELEMENT_AT(p + (long)start * s.reduced_in[0]), (long)start};
+  for (ulong i = start + GROUP; i < to; i += GROUP) {
+    const Best next = {ELEMENT_AT(p + (long)i * s.reduced_in[0]), (long)i};
     if (precedes(next, best)) best = next;
   }
   values[item] = best.value;

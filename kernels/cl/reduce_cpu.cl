@@ -84,8 +84,8 @@ TASK __kernel void reduce_rows(CTENSOR(in), TENSOR(out), const Shape s, const ul
 TASK __kernel void reduce_columns(CTENSOR(in), TENSOR(out), const Shape s, const ulong block) {
   const ulong columns = s.kept_size[0], column = get_global_id(0) * block;
   const ulong kept_row = get_global_id(1), part = get_global_id(2);
-  const ulong share = (s.elements + s.parts - 1) / s.parts;
-  const ulong from = min(part * share, s.elements), to = min(from + share, s.elements);
+  ulong from, to;
+  part_range(&s, part, &from, &to);
   const ulong width = min(block, columns - column);
   const size_t vectors = width / WIDTH;
   const int tail = (int)(width - vectors * WIDTH);

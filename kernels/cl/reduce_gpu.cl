@@ -4,12 +4,6 @@
 //     memory. Grid: outputs rounded up to GROUP, parts.
 #include "reduce.clh"
 
-static inline void part_range(const Shape *s, const ulong part, ulong *from, ulong *to) {
-  const ulong share = (s->elements + s->parts - 1) / s->parts;
-  *from = min(part * share, s->elements);
-  *to = min(*from + share, s->elements);
-}
-
 #define ELEMENT(n) \
   CAT(convert_, T)(LOAD(IN, (__global const MEM(IN) *)(base + reduced_offset(n, &s, 0)), 0))
 
