@@ -32,7 +32,7 @@
   average += ((T)1 - beta1) * (grad - average);                                   \
   squares = beta2 * squares + ((T)1 - beta2) * grad * grad;                       \
   WRITE_MAXIMUM(WRITE)                                                            \
-  param -= step_size * average / (sqrt(DENOMINATOR) / correction2_root + eps);    \
+  param -= step_size * average / (sqrt(DENOMINATOR) * correction2 + eps);    \
   WRITE(0, param)                                                                 \
   WRITE(2, average)                                                               \
   WRITE(3, squares)
@@ -54,7 +54,7 @@ CHUNKED __kernel void KERNEL(OPTIMIZER_PARAMS, const T beta1, const T beta2,
 #endif
     const T steps = STEPS(STEP_LIST);
     const T step_size = rate / -expm1(steps * log_beta1);
-    const T correction2_root = sqrt(-expm1(steps * log_beta2));
+    const T correction2 = (T)1 / sqrt(-expm1(steps * log_beta2));
     FOR_ELEMENTS(APPLY)
   }
 }

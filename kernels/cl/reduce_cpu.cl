@@ -6,6 +6,7 @@
 // Reduced elements are walked in rows of reduced dimension 0. A part is a range of rows, or of the
 // elements of the only row.
 #include "reduce.clh"
+#include "lanes.clh"
 
 #define UNROLL 4
 
@@ -18,8 +19,7 @@ static inline V lane_numbers(void) {
 static inline T merge_lanes(const V acc) {
   T lane[WIDTH];
   CAT(vstore, WIDTH)(acc, 0, lane);
-  for (int step = WIDTH / 2; step > 0; step /= 2)
-    for (int l = 0; l < step; ++l) lane[l] = MERGE(lane[l], lane[l + step]);
+  FOLD_LANES(lane, MERGE)
   return lane[0];
 }
 
@@ -53,17 +53,20 @@ TASK __kernel void reduce_rows(CTENSOR(in), TENSOR(out), const Shape s, const ul
   for (ulong n = get_global_id(0) * per_task; n < last; ++n) {
     __global const char *base = in_base + in_offset + kept_offset(n, &s, 0);
     V acc[UNROLL];
+#pragma unroll
     for (int u = 0; u < UNROLL; ++u) acc[u] = (V)(INIT);
     for (ulong row = rows > 1 ? from : 0; row < (rows > 1 ? to : 1); ++row) {
       const ulong start = rows > 1 ? 0 : from;
       const long size = (long)((rows > 1 ? row_size : to) - start);
       __global const char *p = base + reduced_offset(row, &s, 1) + (long)start * stride;
       long i = 0;
-      for (; i + UNROLL * WIDTH <= size; i += UNROLL * WIDTH)
+      for (; i + UNROLL * WIDTH <= size; i += UNROLL * WIDTH) {
+#pragma unroll  // PoCL would keep them in memory
         for (int u = 0; u < UNROLL; ++u) {
           const V a = LOAD_VECTOR(p, i + u * WIDTH);
           acc[u] = STEP(acc[u], a);
         }
+      }
       for (; i + WIDTH <= size; i += WIDTH) {
         const V a = LOAD_VECTOR(p, i);
         acc[0] = STEP(acc[0], a);

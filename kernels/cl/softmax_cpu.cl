@@ -30,11 +30,12 @@
 
 #ifndef BACKWARD
 
+#define GREATER(x, y) ((x) > (y) ? (x) : (y))
 static inline T greatest_lane(const V value) {
-  T lane[WIDTH], most = -INFINITY;
+  T lane[WIDTH];
   CAT(vstore, WIDTH)(value, 0, lane);
-  for (int l = 0; l < WIDTH; ++l) most = lane[l] > most ? lane[l] : most;
-  return most;
+  FOLD_LANES(lane, GREATER)
+  return lane[0];
 }
 
 // With the greatest element of the row and the sum of exponentials:

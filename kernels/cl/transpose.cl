@@ -18,6 +18,8 @@ typedef struct {
 #define ROWS 64
 #define COLUMNS 16
 
+UNALIGNED(CAT(E, 16))
+
 TASK __kernel void transpose(TENSOR(out), CTENSOR(in), const Shape s, const ulong per_task) {
   const ulong across = TILES(s.columns, COLUMNS), down = TILES(s.rows, ROWS);
   const ulong first = get_global_id(0) * per_task;
@@ -42,7 +44,7 @@ TASK __kernel void transpose(TENSOR(out), CTENSOR(in), const Shape s, const ulon
     for (int r = 0; r < ROWS; ++r) {
       E line[COLUMNS];
       for (int c = 0; c < COLUMNS; ++c) line[c] = tile[c * ROWS + r];
-      vstore16(vload16(0, line), 0, to + r * s.out_row);
+      STORE_UNALIGNED(CAT(E, 16), 16, vload16(0, line), to + r * s.out_row);
     }
   }
 }
