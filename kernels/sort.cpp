@@ -9,6 +9,7 @@
 #include "kernels/dtype.h"
 #include "kernels/grid.h"
 #include "kernels/registration.h"
+#include "kernels/sort.h"
 #include "kernels/tensors.h"
 #include "native/sort.h"
 
@@ -28,26 +29,12 @@ size_t scan_group(const Device& device) {
 }
 
 Defines sort_defines(const Device& device, ScalarType type, bool descending) {
-  static constexpr const char* kBits[] = {"uchar", "ushort", "uint", "ulong"};
-  const size_t size = c10::elementSize(type);
-  Defines defines;
-  defines.set("BITS", kBits[std::countr_zero(size)])
-      .set("KEY_BITS", static_cast<int64_t>(8 * size))
-      .set("GROUP",
-           device.family() == KernelFamily::kCpu
-               ? 1
-               : static_cast<int64_t>(std::min(device.parameters().work_group_size, kDigits)));
+  Defines defines = sort_key_defines(type, descending);
+  defines.set("GROUP",
+              device.family() == KernelFamily::kCpu
+                  ? 1
+                  : static_cast<int64_t>(std::min(device.parameters().work_group_size, kDigits)));
   define_grid(defines, device);
-  if (c10::isFloatingType(type)) {
-    defines.set("FLOATING", 1);
-    defines.set("INFINITY_BITS", type == ScalarType::Double     ? "0x7FF0000000000000UL"
-                                 : type == ScalarType::Float    ? "0x7F800000u"
-                                 : type == ScalarType::BFloat16 ? "0x7F80"
-                                                                : "0x7C00");
-  } else if (type != ScalarType::Bool && c10::isSignedType(type)) {
-    defines.set("SIGNED", 1);
-  }
-  if (descending) defines.set("DESCENDING", 1);
   return defines;
 }
 
@@ -141,6 +128,25 @@ void sort(const at::TensorBase& self_base, const at::TensorBase& values_base,
 
 }  // namespace
 
+Defines sort_key_defines(ScalarType type, bool descending) {
+  static constexpr const char* kBits[] = {"uchar", "ushort", "uint", "ulong"};
+  const size_t size = c10::elementSize(type);
+  Defines defines;
+  defines.set("BITS", kBits[std::countr_zero(size)])
+      .set("KEY_BITS", static_cast<int64_t>(8 * size));
+  if (c10::isFloatingType(type)) {
+    defines.set("FLOATING", 1);
+    defines.set("INFINITY_BITS", type == ScalarType::Double     ? "0x7FF0000000000000UL"
+                                 : type == ScalarType::Float    ? "0x7F800000u"
+                                 : type == ScalarType::BFloat16 ? "0x7F80"
+                                                                : "0x7C00");
+  } else if (type != ScalarType::Bool && c10::isSignedType(type)) {
+    defines.set("SIGNED", 1);
+  }
+  if (descending) defines.set("DESCENDING", 1);
+  return defines;
+}
+
 namespace native {
 
 OCL_STRUCTURED("topk.values", topk)
@@ -149,6 +155,15 @@ OCL_STRUCTURED("topk.values", topk)
   if (self.dim() == 0) {
     values.copy_(self);
     indices.zero_();
+    return;
+  }
+  if (self.numel() == 0) return;
+  const auto count = static_cast<size_t>(k);
+  if (topk_pays(self, static_cast<size_t>(self.size(dim)), count)) {
+    const DenseOutput out(values.movedim(dim, -1)), places(indices.movedim(dim, -1));
+    topk_rows(self.movedim(dim, -1).contiguous(), count, largest, out.tensor(), places.tensor());
+    out.finish();
+    places.finish();
     return;
   }
   const auto [all, positions] = at::sort(self, /*stable=*/true, dim, /*descending=*/largest);

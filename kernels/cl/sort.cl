@@ -1,15 +1,10 @@
 // Stable sort of rows of `size` elements by radix: 8 bits a pass, least significant first. A row is
 // cut into chunks; each work-item takes one chunk in order, so that equal keys keep theirs.
-//   BITS           unsigned type as wide as an element, in whose bits keys are made; KEY_BITS its width
-//   FLOATING       INFINITY_BITS: elements are floating-point numbers, NaN greater than all others and
-//                  both zeros equal; SIGNED: integers
-//   DESCENDING
-//   GROUP          work-items that add up the counts of a row
+//   GROUP   work-items that add up the counts of a row
 // Workspace: keys and order (the position in the row) twice each, counts [rows][256][chunks].
 // Grid: chunks, rows; sort_scan: GROUP, rows; sort_short (instead of all passes): 1, rows.
-#include "common.clh"
+#include "sort_key.clh"
 
-#define SIGN ((BITS)((BITS)1 << (KEY_BITS - 1)))
 #define DIGITS 256
 #define DIGIT(key) ((uint)((key) >> shift) & (DIGITS - 1))
 #define COUNTS (PTR(uint, counts) + row * DIGITS * chunks)
@@ -18,24 +13,6 @@
   const ulong share = (size + chunks - 1) / chunks;                    \
   const ulong from = row * size + min(chunk * share, size);            \
   const ulong to = row * size + min((chunk + 1) * share, size);
-
-static inline BITS key_of(const BITS bits) {
-  BITS key;
-#ifdef FLOATING
-  const BITS magnitude = bits & (BITS)(SIGN - 1);
-  if (magnitude > INFINITY_BITS) key = (BITS)~(BITS)0;
-  else if (magnitude == 0) key = SIGN;
-  else key = (bits & SIGN) ? (BITS)~bits : (BITS)(bits | SIGN);
-#elif defined(SIGNED)
-  key = bits ^ SIGN;
-#else
-  key = bits;
-#endif
-#ifdef DESCENDING
-  key = (BITS)~key;
-#endif
-  return key;
-}
 
 __kernel void sort_keys(CTENSOR(in), TENSOR(keys), TENSOR(order), const ulong size,
                         const ulong chunks) {

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support import DTYPES, generator, random_tensor
+from support import DTYPES, generator, has_fp64, random_tensor
 
 SIZES = [1, 2, 63, 64, 65, 1000, 20_000]
 
@@ -52,6 +52,7 @@ def test_sort_dimensions_and_outputs(operator_device, dim):
     assert torch.sort(torch.tensor(2.0, device=operator_device)).indices.item() == 0
 
 
+@pytest.mark.sample
 @pytest.mark.parametrize("largest", [True, False])
 def test_topk(device, largest):
     for shape, dim in [((300,), 0), ((6, 200), 1), ((200, 6), 0)]:
@@ -62,6 +63,27 @@ def test_topk(device, largest):
         assert torch.equal(actual.indices.cpu(), expected.indices)
     with pytest.raises(RuntimeError, match="out of range"):
         torch.topk(torch.ones(3, device=device), 4)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float16, torch.float64, torch.int64, torch.uint8]
+)
+def test_topk_of_many(device, dtype, largest):
+    """Few of many: without sorting, in the CPU family."""
+    if dtype == torch.float64 and not has_fp64(device):
+        pytest.skip("float64 needs cl_khr_fp64")
+    for shape, dim, k in [((50_000,), 0, 1), ((3, 30_001), 1, 100), ((2000, 9), 0, 200)]:
+        x = (torch.randn(shape) * 50).to(dtype)
+        if dtype.is_floating_point:
+            x.view(-1)[[7, 11]] = torch.tensor([float("nan"), -float("inf")], dtype=dtype)
+        order = torch.sort(x, dim=dim, descending=largest, stable=True)
+        values, indices = torch.topk(x.to(device), k, dim, largest)
+        expected = order.values.narrow(dim, 0, k), order.indices.narrow(dim, 0, k)
+        torch.testing.assert_close(values.cpu(), expected[0], rtol=0, atol=0, equal_nan=True)
+        assert torch.equal(indices.cpu(), expected[1]), "of equal elements, the first ones"
+    rising = torch.arange(100_000, dtype=torch.float32, device=device)
+    assert torch.topk(rising, 3).indices.tolist() == [99_999, 99_998, 99_997]
 
 
 def test_gradient(device):

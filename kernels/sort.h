@@ -1,0 +1,19 @@
+// What sorting and selecting kernels share.
+#pragma once
+
+#include "backend/launch.h"
+#include "kernels/dtype.h"
+
+namespace ocl {
+
+// For cl/sort_key.clh.
+Defines sort_key_defines(ScalarType type, bool descending);
+
+// Whether topk_rows is a better way to k of `size` elements than sorting them.
+bool topk_pays(const at::Tensor& in, size_t size, size_t k);
+
+// The k greatest, or smallest, elements of a contiguous tensor's rows, in order.
+void topk_rows(const at::Tensor& in, size_t k, bool largest, const at::Tensor& values,
+               const at::Tensor& indices);
+
+}  // namespace ocl
