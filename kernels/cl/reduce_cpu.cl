@@ -72,6 +72,14 @@ TASK __kernel void reduce_rows(CTENSOR(in), TENSOR(out), const Shape s, const ul
         acc[0] = STEP(acc[0], a);
       }
       if (i < size) {
+#ifdef IN_ONE
+        if (size >= WIDTH) {  // the last vector, without the lanes that are done
+          const V a = LOAD_VECTOR(p, size - WIDTH);
+          const V next = STEP(acc[1], a);
+          acc[1] = lanes < C(i - (size - WIDTH)) ? acc[1] : next;
+          continue;
+        }
+#endif
         const V a = load_lanes(p + i * stride, stride, (int)(size - i));
         const V next = STEP(acc[0], a);
         acc[0] = lanes < C(size - i) ? next : acc[0];

@@ -19,7 +19,7 @@ NAMES = [
     "nansum",
     "norm",
 ]
-SHAPES = [(5,), (33, 65), (4, 5, 6), (2000, 64), ()]
+SHAPES = [(5,), (33, 65), (7, 30), (4, 5, 6), (2000, 64), ()]
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool]
 
 
