@@ -123,13 +123,14 @@ void force_tuned(const std::string& tunable, int64_t choice) { forced[index_of(t
 
 void set_tuned(DeviceIndex index, const std::string& tunable, uint64_t problem, int64_t choice) {
   const Key key{index_of(tunable), problem};
-  Table table = table_of(device(index));
+  table_of(device(index));  // reads the file
+  std::lock_guard lock(tables().mutex);
+  Table table = *tables().current[index].load(std::memory_order_relaxed);
   if (choice < 0) {
     table.erase(key);
   } else {
     table[key] = choice;
   }
-  std::lock_guard lock(tables().mutex);
   tables().replace(index, std::move(table));
 }
 

@@ -113,8 +113,7 @@ void run(const Plan& plan, const BufferView& in, const Results& results) {
   }
   if (plan.kind == Kind::kColumns) {
     const size_t columns = plan.shape.kept[0].size;
-    const size_t share = at::ceil_div(columns, plan.device.parameters().tasks);
-    const size_t block = std::min(at::ceil_div(share, plan.width), kColumns) * plan.width;
+    const size_t block = plan.shape.column_block(plan.device, plan.width, kColumns);
     arguments.add(uint64_t{block});
     return arguments.enqueue({at::ceil_div(columns, block), outputs / columns, parts}, {});
   }

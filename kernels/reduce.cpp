@@ -64,13 +64,6 @@ KernelSource make_source(const Plan& plan) {
   return {cpu ? "reduce_cpu.cl" : "reduce_gpu.cl", kernel, defines};
 }
 
-// Neighbouring outputs of a task: as many as leave work for all tasks.
-size_t column_block(const Plan& plan) {
-  const size_t columns = plan.shape.kept[0].size, rows = plan.shape.outputs() / columns;
-  const size_t tasks = at::ceil_div(plan.device.parameters().tasks, rows);
-  return std::min(at::ceil_div(at::ceil_div(columns, tasks), plan.width), kColumns) * plan.width;
-}
-
 void run(const Plan& plan, const BufferView& in, const BufferView& out) {
   const Kernel& kernel =
       find_kernel(plan.device, make_key(plan), [&] { return make_source(plan); });
@@ -87,7 +80,8 @@ void run(const Plan& plan, const BufferView& in, const BufferView& out) {
     return;
   }
   if (plan.columns) {
-    const size_t columns = plan.shape.kept[0].size, block = column_block(plan);
+    const size_t columns = plan.shape.kept[0].size;
+    const size_t block = plan.shape.column_block(plan.device, plan.width, kColumns);
     arguments.add(uint64_t{block})
         .enqueue({at::ceil_div(columns, block), outputs / columns, parts}, {});
     return;

@@ -1,5 +1,7 @@
 #include "kernels/reduce_shape.h"
 
+#include <ATen/ceil_div.h>
+
 #include <algorithm>
 
 #include "backend/error.h"
@@ -97,6 +99,12 @@ size_t ReduceShape::elements() const {
   size_t product = 1;
   for (const Reduced& dim : reduced) product *= dim.size;
   return product;
+}
+
+size_t ReduceShape::column_block(const Device& device, size_t width, size_t most) const {
+  const size_t columns = kept[0].size, rows = outputs() / columns;
+  const size_t tasks = at::ceil_div(device.parameters().tasks, rows);
+  return std::min(at::ceil_div(at::ceil_div(columns, tasks), width), most) * width;
 }
 
 void ReduceShape::bind(Arguments& arguments) const {

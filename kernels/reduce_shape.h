@@ -37,6 +37,8 @@ struct ReduceShape {
 
   size_t outputs() const;
   size_t elements() const;
+  // Neighbouring outputs of a task: as many as leave work for all tasks, in at most `most` vectors.
+  size_t column_block(const Device& device, size_t width, size_t most) const;
   // Adds the kernel's Shape argument.
   void bind(Arguments& arguments) const;
 };
