@@ -109,7 +109,7 @@ static inline void combine(__global char *p, const T y) {
   __global volatile WORD *word = (__global volatile WORD *)(p - inside);
   const int shift = (int)inside * 8;
   const WORD mask = (WORD)((BITS)~(BITS)0) << shift;
-  WORD seen = EXCHANGE(word, 0, 0);  // an atomic read
+  WORD seen = *word;  // if it is old or torn, the exchange fails and tells
   for (;;) {
     BITS bits = (BITS)(seen >> shift);
     const T x = (T)VALUE_OF_BITS(bits);
