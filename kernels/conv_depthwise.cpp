@@ -86,7 +86,7 @@ void run(const Depthwise& d, int64_t multiplier, bool flip, const at::Tensor& re
          const at::Tensor& source, const at::Tensor& weight, const at::Tensor& bias) {
   const int64_t channels = d.shape.groups * multiplier;
   const int64_t planes = d.shape.images * channels;
-  const int64_t per_task = at::ceil_div(planes, kTasks);
+  const int64_t per_task = at::round_up(at::ceil_div(planes, kTasks), multiplier);
   launch(stream_of(result), depthwise_kernel(ocl_device(result), "conv_depthwise", d.shape),
          {static_cast<size_t>(at::ceil_div(planes, per_task))}, {}, view(result), view(source),
          view(weight), view(bias.defined() ? bias : weight), static_cast<int32_t>(bias.defined()),

@@ -40,31 +40,9 @@
 //     kernel_x + jx, window = kernel_z * kernel_y * kernel_x
 //     channel_stride = window, group_stride = output channels of a group * input
 //     channels of a group * window, channels = input channels of a group
-#include "common.clh"
+#include "conv_vector.clh"
 
-#define VEC CAT(float, VW)
-#define LOAD_FLOATS(p) CAT(vload, VW)(0, p)
-#define STORE_FLOATS(v, p) CAT(vstore, VW)(v, 0, p)
 #define NR (VW * NV)
-
-// Less than a vector of 16.
-static inline void copy_few(__global float *restrict to, const float *restrict from,
-                            const int count) {
-  int i = 0;
-  if (count & 8) {
-    vstore8(vload8(0, from), 0, to);
-    i = 8;
-  }
-  if (count & 4) {
-    vstore4(vload4(0, from + i), 0, to + i);
-    i += 4;
-  }
-  if (count & 2) {
-    vstore2(vload2(0, from + i), 0, to + i);
-    i += 2;
-  }
-  if (count & 1) to[i] = from[i];
-}
 
 #ifdef MR
 TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(tap_offset),
@@ -142,7 +120,7 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
             if (i < rows) STORE_FLOATS(sum[i][j], to + i * out_channel);
         } else {
           // Run by run: what is left of a row, then the next row.
-          float lane[MR][VW];
+          float lane[MR + 1][VW];  // the last row is read with what is behind it
 #pragma unroll
           for (int i = 0; i < MR; ++i) STORE_FLOATS(sum[i][j], lane[i]);
           for (int l = 0; l < VW && q + l < pixels;) {
@@ -155,7 +133,7 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
               for (int i = 0; i < rows; ++i, to += out_channel) {
                 const float *restrict from = lane[i] + l + skipped;
                 if (out_column == 1)
-                  copy_few(to, from, count);
+                  store_few(to, LOAD_FLOATS(from), count);
                 else
                   for (int k = 0; k < count; ++k) to[k * out_column] = from[k];
               }
@@ -181,20 +159,6 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
 #endif
 
 #ifdef WEIGHT_ROWS
-// In halves of vectors: PoCL does not vectorise the loop over lanes.
-static inline float sum_of_lanes(const VEC value) {
-#if VW == 16
-  const float8 half_sum = value.lo + value.hi;
-  const float4 quarter_sum = half_sum.lo + half_sum.hi;
-#elif VW == 8
-  const float4 quarter_sum = value.lo + value.hi;
-#else
-  const float4 quarter_sum = value;
-#endif
-  const float2 pair = quarter_sum.lo + quarter_sum.hi;
-  return pair.x + pair.y;
-}
-
 TASK __kernel void conv_weight_grad(TENSOR(parts), CTENSOR(x), CTENSOR(grad), CTENSOR(tap_offset),
                                     const int groups, const int channels, const int taps,
                                     const int pixels, const long x_group, const long grad_channel,

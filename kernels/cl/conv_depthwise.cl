@@ -13,68 +13,25 @@
 //     BAND >= ((rows_per_band rounded up to ROWS - 1) * SY + (KH - 1) * DY + 1) * SX * pitch + VW,
 //     and of conv_depthwise_weight also rows_per_band * out_w rounded up to VW
 //
-// conv_depthwise         grid (ceil(planes / planes_per_task)), planes: images * channels. flip: the
-//     kernel is turned around, for the data gradient of stride 1.
+// conv_depthwise         grid (ceil(planes / planes_per_task)), planes: images * channels, those of a
+//     task a multiple of multiplier. flip: the kernel is turned around, for the data gradient of
+//     stride 1.
 // conv_depthwise_weight  grid (channels)
 // conv_depthwise_spread  grid (ceil(planes / planes_per_task)): the data gradient of SX = 2, multiplier
 //     1. Defines PY, PX: the padding. above, left: zeros before the output's gradient, and `lines` in
 //     all more of them than rows of a band, so that no shift leaves it.
 //     BAND >= (rows_per_band + lines) * pitch + VW
-#include "common.clh"
+#define ROW_SPACE __private
+#include "conv_vector.clh"
 
-#define VEC CAT(float, VW)
-#define LOAD_FLOATS(p) CAT(vload, VW)(0, p)
-#define STORE_FLOATS(v, p) CAT(vstore, VW)(v, 0, p)
 #define LINE_OF(rows) ((rows) * SX * pitch)
+// Lines of a band for so many rows of output.
+#define LINES(rows) (((rows) - 1) * SY + (KH - 1) * DY + 1)
 #define COLUMN_OF(kx) ((kx) * DX % SX * pitch + (kx) * DX / SX)
 
 // May write up to VW - 1 floats more.
 static inline void zero_floats(float *p, const int count) {
   for (int i = 0; i < count; i += VW) STORE_FLOATS((VEC)(0.0f), p + i);
-}
-
-// Every stride-th of `from`, `count` in all.
-static inline void copy_floats(float *restrict to, __global const float *restrict from,
-                               const int count, const int stride) {
-  int i = 0;
-  if (stride == 1 && count >= VW) {
-    for (; i + VW <= count; i += VW) STORE_FLOATS(LOAD_FLOATS(from + i), to + i);
-    STORE_FLOATS(LOAD_FLOATS(from + count - VW), to + count - VW);
-    return;
-  }
-  if (stride == 1 && count >= 4) {
-    for (; i + 4 <= count; i += 4) vstore4(vload4(0, from + i), 0, to + i);
-    vstore4(vload4(0, from + count - 4), 0, to + count - 4);
-    return;
-  }
-  if (stride == 2) {
-    // The last vector's second half must not reach beyond the row.
-    for (; i + VW < count; i += VW) {
-      VEC both;
-      both.lo = LOAD_FLOATS(from + 2 * i).even;
-      both.hi = LOAD_FLOATS(from + 2 * i + VW).even;
-      STORE_FLOATS(both, to + i);
-    }
-    for (; i + 4 < count; i += 4) vstore4(vload8(0, from + 2 * i).even, 0, to + i);
-    if (count > 4) {
-      // What is left, and nothing beyond it.
-      const int last = count - 4;
-      vstore4(vload8(0, from + 2 * last - 1).odd, 0, to + last);
-      return;
-    }
-  }
-  for (; i < count; ++i) to[i] = from[(size_t)i * stride];
-}
-
-// The first `count` lanes.
-static inline void store_few(__global float *restrict to, const float *restrict lane,
-                             const int count) {
-  int i = 0;
-  for (; i + 4 <= count; i += 4) vstore4(vload4(0, lane + i), 0, to + i);
-  if (count >= 4)
-    vstore4(vload4(0, lane + count - 4), 0, to + count - 4);
-  else
-    for (; i < count; ++i) to[i] = lane[i];
 }
 
 // Lines first_y to first_y + lines of a plane, in phases of `stride`; `clean`: what is zero is so
@@ -95,8 +52,44 @@ static inline void fill_band(float *restrict band, __global const float *restric
       const int begin = (pad_x + x) / stride;
       const int count = max(0, (width - x + stride - 1) / stride);
       if (!clean) zero_floats(to, begin);
-      copy_floats(to + begin, plane + (size_t)y * width + x, count, stride);
+      copy_row(to + begin, plane + (size_t)y * width + x, count, stride);
       if (!clean) zero_floats(to + begin + count, pitch - begin - count);
+    }
+  }
+}
+
+// Rows first to last of a plane of the output.
+static inline void convolve(const float *restrict band, __global float *restrict to,
+                            const float *restrict factor, const VEC start, const int first,
+                            const int last, const int out_w, const int pitch) {
+  for (int row = first; row < last; row += ROWS) {
+    const float *restrict top = band + LINE_OF((row - first) * SY);
+    for (int block = 0; block < out_w; block += VW) {
+      // The last one begins earlier rather than end beyond the row.
+      const int column = min(block, max(0, out_w - VW));
+      VEC sum[ROWS];
+#pragma unroll
+      for (int r = 0; r < ROWS; ++r) sum[r] = start;
+#pragma unroll
+      for (int line = 0; line <= (ROWS - 1) * SY + (KH - 1) * DY; ++line) {
+#pragma unroll
+        for (int kx = 0; kx < KW; ++kx) {
+          const VEC pixel = LOAD_FLOATS(top + LINE_OF(line) + COLUMN_OF(kx) + column);
+#pragma unroll
+          for (int r = 0; r < ROWS; ++r) {
+            const int shift = line - r * SY;
+            if (shift >= 0 && shift % DY == 0 && shift / DY < KH)
+              sum[r] = fma((VEC)(factor[shift / DY * KW + kx]), pixel, sum[r]);
+          }
+        }
+      }
+#pragma unroll
+      for (int r = 0; r < ROWS; ++r) {
+        if (row + r < last) {
+          __global float *restrict place = to + (size_t)(row + r) * out_w + column;
+          store_few(place, sum[r], min(out_w, VW));
+        }
+      }
     }
   }
 }
@@ -110,58 +103,29 @@ TASK __kernel void conv_depthwise(TENSOR(out), CTENSOR(x), CTENSOR(weight), CTEN
   float band[BAND];
   const int first_plane = get_global_id(0) * planes_per_task;
   const int last_plane = min(planes, first_plane + planes_per_task);
-  for (int plane = first_plane; plane < last_plane; ++plane) {
-    const int channel = plane % channels;
-    __global const float *restrict source =
-        CPTR(float, x) + (size_t)(plane / multiplier) * in_h * in_w;
-    __global const float *restrict kernel_start = CPTR(float, weight) + channel * (KH * KW);
-    __global float *restrict to = PTR(float, out) + (size_t)plane * out_h * out_w;
-    const VEC start = (VEC)(has_bias ? CPTR(float, bias)[channel] : 0.0f);
-    float factor[KH * KW];
-    for (int i = 0; i < KH * KW; ++i) factor[i] = kernel_start[flip ? KH * KW - 1 - i : i];
-
+  // A vector that is read right after its parts were written waits for them: fill the bands of
+  // several small planes before the first is read.
+  const int band_rows = min(out_h, rows_per_band);
+  const int span = LINE_OF(LINES(band_rows));
+  const int reach = LINE_OF(LINES((band_rows + ROWS - 1) / ROWS * ROWS)) + VW;
+  const int at_once = band_rows < out_h ? 1 : 1 + (BAND - reach) / span;
+  for (int plane = first_plane; plane < last_plane; plane += at_once * multiplier) {
+    const int end = min(last_plane, plane + at_once * multiplier);
     for (int first = 0; first < out_h; first += rows_per_band) {
       const int last = min(out_h, first + rows_per_band);
-      const int lines = (last - first - 1) * SY + (KH - 1) * DY + 1;
-      const int whole = out_h <= rows_per_band;
-      if (!whole || plane == first_plane || plane % multiplier == 0)
-        fill_band(band, source, first * SY - pad_y, lines, in_h, in_w, pad_x, SX, pitch,
-                  whole && plane > first_plane);
-      for (int row = first; row < last; row += ROWS) {
-        const float *restrict top = band + LINE_OF((row - first) * SY);
-        for (int block = 0; block < out_w; block += VW) {
-          // The last one begins earlier rather than end beyond the row.
-          const int column = min(block, max(0, out_w - VW));
-          VEC sum[ROWS];
-#pragma unroll
-          for (int r = 0; r < ROWS; ++r) sum[r] = start;
-#pragma unroll
-          for (int line = 0; line <= (ROWS - 1) * SY + (KH - 1) * DY; ++line) {
-#pragma unroll
-            for (int kx = 0; kx < KW; ++kx) {
-              const VEC pixel = LOAD_FLOATS(top + LINE_OF(line) + COLUMN_OF(kx) + column);
-#pragma unroll
-              for (int r = 0; r < ROWS; ++r) {
-                const int shift = line - r * SY;
-                if (shift >= 0 && shift % DY == 0 && shift / DY < KH)
-                  sum[r] = fma((VEC)(factor[shift / DY * KW + kx]), pixel, sum[r]);
-              }
-            }
-          }
-#pragma unroll
-          for (int r = 0; r < ROWS; ++r) {
-            if (row + r < last) {
-              __global float *restrict place = to + (size_t)(row + r) * out_w + column;
-              if (out_w >= VW) {
-                STORE_FLOATS(sum[r], place);
-              } else {
-                float lane[VW];
-                STORE_FLOATS(sum[r], lane);
-                store_few(place, lane, out_w);
-              }
-            }
-          }
-        }
+      float *restrict slot = band;
+      for (int p = plane; p < end; p += multiplier, slot += span)
+        fill_band(slot, CPTR(float, x) + (size_t)(p / multiplier) * in_h * in_w,
+                  first * SY - pad_y, LINES(last - first), in_h, in_w, pad_x, SX, pitch,
+                  band_rows == out_h && plane > first_plane);
+      for (int p = plane; p < end; ++p) {
+        const int channel = p % channels;
+        __global const float *restrict kernel_start = CPTR(float, weight) + channel * (KH * KW);
+        float factor[KH * KW];
+        for (int i = 0; i < KH * KW; ++i) factor[i] = kernel_start[flip ? KH * KW - 1 - i : i];
+        convolve(band + (p - plane) / multiplier * span,
+                 PTR(float, out) + (size_t)p * out_h * out_w, factor,
+                 (VEC)(has_bias ? CPTR(float, bias)[channel] : 0.0f), first, last, out_w, pitch);
       }
     }
   }
@@ -228,10 +192,9 @@ TASK __kernel void conv_depthwise_spread(TENSOR(x), CTENSOR(grad), CTENSOR(weigh
                 STORE_FLOATS(half_row[0], place);
                 STORE_FLOATS(half_row[1], place + VW);
               } else {
-                float lane[2 * VW];
-                STORE_FLOATS(half_row[0], lane);
-                STORE_FLOATS(half_row[1], lane + VW);
-                store_few(place, lane, in_w - u * SX);
+                const int count = in_w - u * SX;
+                store_few(place, half_row[0], min(count, VW));
+                if (count > VW) store_few(place + VW, half_row[1], count - VW);
               }
             }
           }
@@ -258,19 +221,29 @@ TASK __kernel void conv_depthwise_weight(TENSOR(weight), CTENSOR(x), CTENSOR(gra
   float band[BAND], grads[BAND];
   const int channel = get_global_id(0);
   const int grad_pitch = (out_w + VW - 1) / VW * VW;
+  const int band_rows = min(out_h, rows_per_band);
+  const int span = LINE_OF(LINES(band_rows));
+  const int grad_span = band_rows * grad_pitch;
+  // As many images at once as the bands hold.
+  const int at_once = band_rows < out_h ? 1 : min((BAND - VW) / span, BAND / grad_span);
   float total[KH * KW];
   for (int i = 0; i < KH * KW; ++i) total[i] = 0.0f;
-  for (int image = 0; image < images; ++image) {
-    const size_t plane = (size_t)image * channels + channel;
-    __global const float *restrict source = CPTR(float, x) + plane / multiplier * in_h * in_w;
-    __global const float *restrict grad_start = CPTR(float, grad) + plane * out_h * out_w;
+  for (int image = 0; image < images; image += at_once) {
+    const int here = min(at_once, images - image);
     for (int first = 0; first < out_h; first += rows_per_band) {
       const int rows = min(out_h - first, rows_per_band);
-      fill_band(band, source, first * SY - pad_y, (rows - 1) * SY + (KH - 1) * DY + 1, in_h, in_w,
-                pad_x, SX, pitch, image > 0 && out_h <= rows_per_band);
-      for (int row = 0; row < rows; ++row) {
-        STORE_FLOATS((VEC)(0.0f), grads + (row + 1) * grad_pitch - VW);
-        copy_floats(grads + row * grad_pitch, grad_start + (size_t)(first + row) * out_w, out_w, 1);
+      for (int n = 0; n < here; ++n) {
+        const size_t plane = (size_t)(image + n) * channels + channel;
+        fill_band(band + n * span, CPTR(float, x) + plane / multiplier * in_h * in_w,
+                  first * SY - pad_y, LINES(rows), in_h, in_w, pad_x, SX, pitch,
+                  image > 0 && band_rows == out_h);
+        __global const float *restrict from =
+            CPTR(float, grad) + (plane * out_h + first) * (size_t)out_w;
+        float *restrict to = grads + n * grad_span;
+        for (int row = 0; row < rows; ++row, from += out_w, to += grad_pitch) {
+          STORE_FLOATS((VEC)(0.0f), to + grad_pitch - VW);
+          copy_row(to, from, out_w, 1);
+        }
       }
       for (int ky = 0; ky < KH; ky += KERNEL_ROWS) {
         VEC sum[KERNEL_ROWS][KW];
@@ -278,29 +251,25 @@ TASK __kernel void conv_depthwise_weight(TENSOR(weight), CTENSOR(x), CTENSOR(gra
         for (int i = 0; i < KERNEL_ROWS; ++i)
 #pragma unroll
           for (int kx = 0; kx < KW; ++kx) sum[i][kx] = (VEC)(0.0f);
-        for (int row = 0; row < rows; ++row) {
-          for (int column = 0; column < out_w; column += VW) {
-            const VEC value = LOAD_FLOATS(grads + row * grad_pitch + column);
+        for (int n = 0; n < here; ++n) {
+          for (int row = 0; row < rows; ++row) {
+            const float *restrict line = band + n * span + LINE_OF(row * SY + ky * DY);
+            for (int column = 0; column < out_w; column += VW) {
+              const VEC value = LOAD_FLOATS(grads + n * grad_span + row * grad_pitch + column);
 #pragma unroll
-            for (int i = 0; i < KERNEL_ROWS; ++i)
+              for (int i = 0; i < KERNEL_ROWS; ++i)
 #pragma unroll
-              for (int kx = 0; kx < KW; ++kx)
-                sum[i][kx] = fma(value,
-                                 LOAD_FLOATS(band + LINE_OF(row * SY + (ky + i) * DY) +
-                                             COLUMN_OF(kx) + column),
-                                 sum[i][kx]);
+                for (int kx = 0; kx < KW; ++kx)
+                  sum[i][kx] =
+                      fma(value, LOAD_FLOATS(line + LINE_OF(i * DY) + COLUMN_OF(kx) + column),
+                          sum[i][kx]);
+            }
           }
         }
 #pragma unroll
-        for (int i = 0; i < KERNEL_ROWS; ++i) {
+        for (int i = 0; i < KERNEL_ROWS; ++i)
 #pragma unroll
-          for (int kx = 0; kx < KW; ++kx) {
-            float lane[VW], lanes = 0.0f;
-            STORE_FLOATS(sum[i][kx], lane);
-            for (int l = 0; l < VW; ++l) lanes += lane[l];
-            total[(ky + i) * KW + kx] += lanes;
-          }
-        }
+          for (int kx = 0; kx < KW; ++kx) total[(ky + i) * KW + kx] += sum_of_lanes(sum[i][kx]);
       }
     }
   }

@@ -1,6 +1,6 @@
 // What conv_cpu.cl reads: inputs with zeros around them, and weights in the order of their use.
 //
-// Defines: VW, lanes of a vector, 4, 8 or 16; MR, output channels of a tile.
+// Defines: VW, lanes of a vector, 4, 8 or 16; MR, output channels of a tile, for pack_weights.
 //
 // Padded layout, a scratch buffer of floats:
 //     front zeros | [channels][phases z, y, x][images / beside][slices][rows][beside][pitch] |
@@ -37,35 +37,11 @@
 //     weight_offset[tap]]; forward: channels * taps, taps, tap. Size: groups * tiles * taps * MR.
 //     Every `run` taps, of which `taps` is a multiple, are beside each other in the weights, which
 //     are so many in all.
-#include "common.clh"
-
-#define VEC CAT(float, VW)
-#define LOAD_FLOATS(p) CAT(vload, VW)(0, p)
-#define STORE_FLOATS(v, p) CAT(vstore, VW)(v, 0, p)
+#define ROW_SPACE __global
+#include "conv_vector.clh"
 
 static inline void zero(__global float *p, const size_t count) {
   for (size_t i = 0; i < count; ++i) p[i] = 0.0f;
-}
-
-// A row of one phase of the stride.
-static inline void copy_phase(__global float *restrict to, __global const float *restrict from,
-                              const int count, const int stride) {
-  int i = 0;
-  if (stride == 1 && count >= VW) {
-    for (; i + VW <= count; i += VW) STORE_FLOATS(LOAD_FLOATS(from + i), to + i);
-    STORE_FLOATS(LOAD_FLOATS(from + count - VW), to + count - VW);
-    return;
-  }
-  if (stride == 2) {
-    // The last vector's second half must not reach beyond the row.
-    for (; i + VW < count; i += VW) {
-      VEC pair;
-      pair.lo = LOAD_FLOATS(from + 2 * i).even;
-      pair.hi = LOAD_FLOATS(from + 2 * i + VW).even;
-      STORE_FLOATS(pair, to + i);
-    }
-  }
-  for (; i < count; ++i) to[i] = from[(size_t)i * stride];
 }
 
 TASK __kernel void pad_phases(TENSOR(padded), CTENSOR(x), const int images, const int beside,
@@ -107,13 +83,14 @@ TASK __kernel void pad_phases(TENSOR(padded), CTENSOR(x), const int images, cons
       __global const float *restrict from = source + (size_t)outer * beside * channels * plane +
                                             ((size_t)z * height + y) * width + phase_x;
       for (int image = 0; image < beside; ++image, row += pitch, from += channels * plane) {
-        copy_phase(row, from, filled, stride_x);
+        copy_row(row, from, filled, stride_x);
         for (int i = filled; i < pitch; ++i) row[i] = 0.0f;
       }
     }
   }
 }
 
+#ifdef MR
 // VW taps of MR channels beside each other: each pass moves the highest bit of an element's place
 // in `rows` to the lowest.
 static inline void store_interleaved(__global float *restrict to,
@@ -167,3 +144,4 @@ TASK __kernel void pack_weights(TENSOR(packed), CTENSOR(weight), CTENSOR(weight_
     }
   }
 }
+#endif
