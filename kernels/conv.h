@@ -47,4 +47,14 @@ bool conv_depthwise_data_grad(const ConvShape& shape, const at::Tensor& input,
 bool conv_depthwise_weight_grad(const ConvShape& shape, const at::Tensor& weight,
                                 const at::Tensor& input, const at::Tensor& output);
 
+// Those of cl/conv_broadcast.cl likewise.
+bool conv_broadcast_forward(const ConvShape& shape, const at::Tensor& output,
+                            const at::Tensor& input, const at::Tensor& weight,
+                            const at::Tensor& bias);
+bool conv_broadcast_data_grad(const ConvShape& shape, const at::Tensor& input,
+                              const at::Tensor& output, const at::Tensor& weight,
+                              const at::Tensor& bias);
+bool conv_broadcast_weight_grad(const ConvShape& shape, const at::Tensor& weight,
+                                const at::Tensor& input, const at::Tensor& output);
+
 }  // namespace ocl

@@ -1,16 +1,9 @@
 // Fast convolutions of CPU devices: launches of cl/conv_pack.cl and cl/conv_cpu.cl.
 #include <ATen/ceil_div.h>
-#include <ATen/ops/empty.h>
 
-#include <cstring>
-#include <mutex>
-#include <unordered_map>
-
-#include "backend/transfer.h"
 #include "kernels/conv.h"
-#include "kernels/conv_layout.h"
+#include "kernels/conv_cpu.h"
 #include "kernels/dtype.h"
-#include "kernels/tensors.h"
 
 namespace ocl {
 namespace {
@@ -18,7 +11,7 @@ namespace {
 constexpr int32_t kWeightRows = 4, kWeightTaps = 6;  // register tile of the weight gradient
 constexpr int64_t kWeightPartWork = 400000;          // multiply-adds per tile and part
 constexpr char kPack[] = "conv_pack.cl";
-constexpr int64_t kTasks = 16, kManyTasks = 64;
+constexpr int64_t kManyTasks = 64;
 
 // A plan whose tables are on the device.
 struct DevicePlan {
@@ -28,79 +21,36 @@ struct DevicePlan {
   bool possible;
 };
 
-enum class Kind : uint8_t { kForward, kData, kWeight };
-
-struct PlanKey {
-  ConvShape shape;
-  Kind kind;
-  DeviceIndex device;
-  bool operator==(const PlanKey&) const = default;
-};
-
-struct PlanHash {
-  size_t operator()(const PlanKey& key) const {
-    size_t hash = static_cast<size_t>(key.kind) * 31 + static_cast<size_t>(key.device);
-    const auto mix = [&](int32_t v) { hash = (hash ^ static_cast<uint32_t>(v)) * 1099511628211u; };
-    const ConvShape& s = key.shape;
-    for (const int32_t v : {s.images, s.groups, s.in_channels, s.out_channels}) mix(v);
-    for (const auto* dims : {&s.in, &s.out, &s.kernel, &s.stride, &s.pad, &s.dilation}) {
-      for (const int32_t v : *dims) mix(v);
-    }
-    return hash;
-  }
-};
-
-int64_t lanes_of(const Device& device) {
-  return static_cast<int64_t>(device.parameters().vector_width);
-}
-
 ConvTile choose_tile(int32_t channels) {
   if (channels == 1) return {1, 4};
   if (channels <= 4) return {4, 4};
   return {8, 3};
 }
 
-at::Tensor upload(const std::vector<int32_t>& values, const at::Tensor& like) {
-  const at::Tensor table = at::empty({std::max<int64_t>(1, values.size())},
-                                     like.options().dtype(at::kInt).memory_format(std::nullopt));
-  if (!values.empty()) {
-    copy_to_device(stream_of(table), view(table), values.data(), values.size() * sizeof(int32_t));
-  }
-  return table;
-}
-
-DevicePlan make_plan(const PlanKey& key, const at::Tensor& like) {
+DevicePlan make_plan(const ConvPlanKey& key, const at::Tensor& like) {
   const ConvShape& s = key.shape;
-  const int64_t lanes = lanes_of(ocl_device(like));
-  const int32_t channels = key.kind == Kind::kData ? s.in_channels : s.out_channels;
+  const int64_t lanes = conv_lanes(ocl_device(like));
+  const int32_t channels = key.kind == ConvKind::kData ? s.in_channels : s.out_channels;
   DevicePlan made{{}, choose_tile(channels), {}, {}, true};
   const int64_t pixels = made.tile.vectors * lanes;
-  made.plan = key.kind == Kind::kData ? plan_data_grad(s, lanes, pixels)
-                                      : plan_forward(s, lanes, pixels, key.kind == Kind::kForward);
+  made.plan = key.kind == ConvKind::kData
+                  ? plan_data_grad(s, lanes, pixels)
+                  : plan_forward(s, lanes, pixels, key.kind == ConvKind::kForward);
   made.possible = made.plan.layout.floats(lanes) < INT32_MAX;
   if (!made.possible) return made;
   for (const TapPass& pass : made.plan.passes) {
-    made.weight_offsets.push_back(upload(pass.weight_offsets, like));
-    made.tap_offsets.push_back(upload({pass.tap_offsets.begin(), pass.tap_offsets.end()}, like));
+    made.weight_offsets.push_back(conv_table(pass.weight_offsets, like));
+    made.tap_offsets.push_back(
+        conv_table({pass.tap_offsets.begin(), pass.tap_offsets.end()}, like));
   }
   return made;
 }
 
-// Plans are few in a model, but sizes may change from batch to batch: forget them now and then.
-constexpr size_t kMaxPlans = 512;
-
-std::shared_ptr<const DevicePlan> find_plan(const ConvShape& shape, Kind kind,
+std::shared_ptr<const DevicePlan> find_plan(const ConvShape& shape, ConvKind kind,
                                             const at::Tensor& like) {
-  static std::mutex mutex;
-  static auto* const plans =
-      new std::unordered_map<PlanKey, std::shared_ptr<const DevicePlan>, PlanHash>;
-  const PlanKey key{shape, kind, static_cast<DeviceIndex>(like.get_device())};
-  std::lock_guard lock(mutex);
-  if (const auto found = plans->find(key); found != plans->end()) return found->second;
-  if (plans->size() >= kMaxPlans) plans->clear();
-  auto made = std::make_shared<const DevicePlan>(make_plan(key, like));
-  (*plans)[key] = made;
-  return made;
+  static auto* const plans = new ConvPlans<DevicePlan>;
+  const ConvPlanKey key{shape, kind, static_cast<DeviceIndex>(like.get_device())};
+  return plans->find(key, [&] { return make_plan(key, like); });
 }
 
 bool applies(const ConvShape& shape, const at::Tensor& tensor) {
@@ -115,7 +65,7 @@ const Kernel& conv_kernel(Device& device, const char* name, ConvTile tile,
                       {static_cast<uint64_t>(tile.channels) << 8 | tile.vectors, 0, 0}};
   return find_kernel(device, key, [&] {
     Defines defines;
-    defines.set("VW", lanes_of(device));
+    defines.set("VW", conv_lanes(device));
     if (tile.channels) {
       defines.set("MR", tile.channels).set("NV", tile.vectors);
     } else {
@@ -123,30 +73,6 @@ const Kernel& conv_kernel(Device& device, const char* name, ConvTile tile,
     }
     return KernelSource{file, name, defines};
   });
-}
-
-at::Tensor scratch(int64_t floats, const at::Tensor& like) {
-  return at::empty({std::max<int64_t>(floats, 1)}, like.options().memory_format(std::nullopt));
-}
-
-at::Tensor pad(const PaddedLayout& layout, const at::Tensor& tensor, ConvTile tile) {
-  Device& device = ocl_device(tensor);
-  const int64_t lanes = lanes_of(device);
-  const at::Tensor padded = scratch(layout.floats(lanes), tensor);
-  const int64_t lines = layout.lines();
-  const int64_t per_task = at::ceil_div(lines, at::ceil_div(kTasks, int64_t{layout.channels}));
-  Arguments arguments(stream_of(tensor), conv_kernel(device, "pad_phases", tile, kPack));
-  arguments.add(view(padded)).add(view(tensor)).add(layout.images).add(layout.beside());
-  arguments.add(layout.channels);
-  for (const auto* dims : {&layout.size, &layout.stride, &layout.phases, &layout.padded}) {
-    for (const int32_t value : *dims) arguments.add(value);
-  }
-  arguments.add(layout.channel(lanes)).add(layout.front).add(layout.back);
-  arguments.add(static_cast<int32_t>(per_task));
-  arguments.enqueue(
-      {static_cast<size_t>(layout.channels), static_cast<size_t>(at::ceil_div(lines, per_task))},
-      {});
-  return padded;
 }
 
 // Where the weights of a pass are, and how the output is laid out.
@@ -164,10 +90,10 @@ void run_pass(const ConvShape& s, const DevicePlan& plan, size_t index, const Ta
   Stream& stream = stream_of(result);
   const TapPass& pass = plan.plan.passes[index];
   const PaddedLayout& layout = plan.plan.layout;
-  const int64_t lanes = lanes_of(device);
+  const int64_t lanes = conv_lanes(device);
   const auto taps = static_cast<int32_t>(pass.weight_offsets.size());
   const int64_t tiles = at::ceil_div(t.channels, plan.tile.channels);
-  const at::Tensor packed = scratch(s.groups * tiles * taps * plan.tile.channels, result);
+  const at::Tensor packed = conv_scratch(s.groups * tiles * taps * plan.tile.channels, result);
   if (taps > 0) {
     launch(stream, conv_kernel(device, "pack_weights", plan.tile, kPack),
            {static_cast<size_t>(tiles), static_cast<size_t>(s.groups)}, {}, view(packed),
@@ -185,8 +111,9 @@ void run_pass(const ConvShape& s, const DevicePlan& plan, size_t index, const Ta
                                       ? std::clamp<int64_t>(panels * z / kManyTasks, 1, panels)
                                       : 1;
   const int64_t columns = at::ceil_div(panels, panels_per_task);
-  const int64_t tiles_per_task =
-      columns * z >= kTasks ? tiles : at::ceil_div(tiles, at::ceil_div(kTasks, columns * z));
+  const int64_t tiles_per_task = columns * z >= kConvTasks
+                                     ? tiles
+                                     : at::ceil_div(tiles, at::ceil_div(kConvTasks, columns * z));
   BufferView out = view(result);
   out.offset += pass.out_first * sizeof(float);
   launch(stream, conv_kernel(device, "conv_taps", plan.tile),
@@ -201,13 +128,12 @@ void run_pass(const ConvShape& s, const DevicePlan& plan, size_t index, const Ta
          static_cast<int32_t>(panels_per_task), static_cast<int32_t>(tiles_per_task));
 }
 
-bool run(Kind kind, const ConvShape& s, const TapLaunch& t, const at::Tensor& result,
+bool run(ConvKind kind, const ConvShape& s, const TapLaunch& t, const at::Tensor& result,
          const at::Tensor& source, const at::Tensor& weight, const at::Tensor& bias) {
   if (!applies(s, result) || source.numel() == 0) return false;
   const auto plan = find_plan(s, kind, result);
   if (!plan->possible) return false;
-  const at::Tensor read =
-      plan->plan.reads_tensor ? source : pad(plan->plan.layout, source, plan->tile);
+  const at::Tensor read = plan->plan.reads_tensor ? source : conv_pad(plan->plan.layout, source);
   for (size_t i = 0; i < plan->plan.passes.size(); ++i) {
     run_pass(s, *plan, i, t, result, read, weight, bias);
   }
@@ -219,35 +145,38 @@ bool run(Kind kind, const ConvShape& s, const TapLaunch& t, const at::Tensor& re
 bool conv_forward_cpu(const ConvShape& s, const at::Tensor& output, const at::Tensor& input,
                       const at::Tensor& weight, const at::Tensor& bias) {
   if (conv_depthwise_forward(s, output, input, weight, bias)) return true;
+  if (applies(s, output) && conv_broadcast_forward(s, output, input, weight, bias)) return true;
   const TapLaunch t{s.out_channels, s.taps(), s.out_channels * s.taps(), s.in_channels,
                     int64_t{s.out[0]} * s.out[1] * s.out[2]};
-  return run(Kind::kForward, s, t, output, input, weight, bias);
+  return run(ConvKind::kForward, s, t, output, input, weight, bias);
 }
 
 bool conv_data_grad_cpu(const ConvShape& s, const at::Tensor& input, const at::Tensor& output,
                         const at::Tensor& weight, const at::Tensor& bias) {
   if (conv_depthwise_data_grad(s, input, output, weight, bias)) return true;
+  if (applies(s, input) && conv_broadcast_data_grad(s, input, output, weight, bias)) return true;
   const int64_t window = s.taps() / s.in_channels;
   const TapLaunch t{s.in_channels, window, s.out_channels * s.taps(), s.out_channels,
                     int64_t{s.in[0]} * s.in[1] * s.in[2]};
-  return run(Kind::kData, s, t, input, output, weight, bias);
+  return run(ConvKind::kData, s, t, input, output, weight, bias);
 }
 
 bool conv_weight_grad_cpu(const ConvShape& s, const at::Tensor& weight, const at::Tensor& input,
                           const at::Tensor& output) {
   if (!applies(s, weight)) return false;
   if (conv_depthwise_weight_grad(s, weight, input, output)) return true;
-  const auto plan = find_plan(s, Kind::kWeight, weight);
+  if (conv_broadcast_weight_grad(s, weight, input, output)) return true;
+  const auto plan = find_plan(s, ConvKind::kWeight, weight);
   if (!plan->possible) return false;
   Device& device = ocl_device(weight);
   Stream& stream = stream_of(weight);
-  const int64_t lanes = lanes_of(device);
+  const int64_t lanes = conv_lanes(device);
   const PaddedLayout& x_layout = plan->plan.layout;
   const PaddedLayout grad_layout{s.images,  s.groups * s.out_channels, s.out, {1, 1, 1},
                                  {1, 1, 1}, x_layout.padded,           0,     0};
   if (grad_layout.floats(lanes) >= INT32_MAX) return false;
-  const at::Tensor x = pad(x_layout, input, plan->tile);
-  const at::Tensor grad = pad(grad_layout, output, plan->tile);
+  const at::Tensor x = conv_pad(x_layout, input);
+  const at::Tensor grad = conv_pad(grad_layout, output);
 
   const auto taps = static_cast<int32_t>(s.taps());
   const int64_t tap_tiles = at::ceil_div(taps, kWeightTaps);
@@ -260,7 +189,7 @@ bool conv_weight_grad_cpu(const ConvShape& s, const at::Tensor& weight, const at
   parts = at::ceil_div(pixels, per_part);
 
   const int64_t count = weight.numel();
-  const at::Tensor sums = parts == 1 ? weight : scratch(parts * count, weight);
+  const at::Tensor sums = parts == 1 ? weight : conv_scratch(parts * count, weight);
   launch(stream, conv_kernel(device, "conv_weight_grad", {0, 0}),
          {static_cast<size_t>(tap_tiles), static_cast<size_t>(s.groups * row_tiles),
           static_cast<size_t>(parts)},

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from support import output_of
 
 # input, weight, stride, padding, dilation, groups
 CASES = [
@@ -31,6 +32,14 @@ CASES = [
     ((4, 3, 6, 9, 20), (9, 3, 3, 3, 3), 1, 1, 1, 1),
     ((2, 4, 7, 8, 21), (6, 2, 3, 2, 3), (2, 3, 2), (1, 0, 2), (1, 2, 1), 2),
     ((3, 5, 4, 8, 8), (7, 5, 1, 1, 1), 1, 0, 1, 1),
+    ((9, 8, 7, 7), (16, 1, 3, 3), 1, 1, 1, 8),
+    ((70, 9, 5, 6), (9, 1, 5, 5), (2, 1), 2, 1, 9),
+    ((3, 70, 7, 7), (130, 70, 3, 3), 1, 1, 1, 1),
+    ((9, 36, 7, 9), (72, 36, 3, 3), (2, 1), 1, 1, 1),
+    ((3, 33, 11, 9), (40, 33, 3, 3), (2, 1), 0, (1, 2), 1),
+    ((2, 64, 14, 14), (64, 16, 3, 3), 1, (2, 1), 1, 4),
+    ((5, 300, 6, 6), (48, 300, 1, 1), 1, 0, 1, 1),
+    ((2, 32, 4, 9, 9), (64, 32, 3, 3, 3), 2, 1, 1, 1),
 ]
 
 
@@ -51,11 +60,12 @@ def test_convolution(device, case, dtype, transposed):
     channels = weight_shape[1] * groups if transposed else weight_shape[0]
     tensors = [torch.randn(s, dtype=dtype) for s in (shape, weight_shape, (channels,))]
     function = getattr(F, f"conv{'_transpose' if transposed else ''}{len(shape) - 2}d")
-    results = []
+    results, grad = [], None
     for where in ("cpu", device):
         leaves = [t.detach().to(where).requires_grad_() for t in tensors]
         y = function(*leaves, stride=stride, padding=padding, dilation=dilation, groups=groups)
-        y.backward(torch.ones_like(y) * 0.5)
+        grad = torch.randn_like(y) if grad is None else grad
+        y.backward(grad.to(where))
         results.append([y.detach().cpu(), *(leaf.grad.cpu() for leaf in leaves)])
     for expected, actual in zip(*results):
         torch.testing.assert_close(actual, expected, rtol=5e-4, atol=5e-4)
@@ -66,3 +76,44 @@ def test_convolution(device, case, dtype, transposed):
 @pytest.mark.parametrize("transposed", [False, True])
 def test_convolution_sample(device, transposed):
     test_convolution(device, CASES[1], torch.float32, transposed)
+
+
+# A plane that is small beside a vector, a strided one, a pointwise one without a copy; then planes
+# that conv_taps and conv_weight_grad take.
+CHOICE = """
+    import torch
+    from torch_ocl import _C
+
+    def kernels(shape, weight_shape, *arguments):
+        spread = [[a, a] if isinstance(a, int) else a for a in arguments]
+        options = *spread, False, [0, 0], 1
+        x, w = torch.randn(shape), torch.randn(weight_shape)
+        y = torch.convolution(x.double(), w.double(), None, *options)
+        grad = torch.randn(y.shape)
+        masks = [True, False, False], [False, True, False]
+        pairs, ran = [], []
+        for mask in masks:
+            expected = torch.ops.aten.convolution_backward(
+                grad.double(), x.double(), w.double(), None, *options, mask)
+            actual = torch.ops.aten.convolution_backward(
+                grad.to("ocl"), x.to("ocl"), w.to("ocl"), None, *options, mask)
+            ran.append(_C.last_kernel())
+            pairs += [(e, a) for e, a in zip(expected, actual) if e is not None]
+        pairs.append((y, torch.convolution(x.to("ocl"), w.to("ocl"), None, *options)))
+        for e, a in pairs:
+            torch.testing.assert_close(a.cpu().double(), e, rtol=1e-4, atol=2e-3)
+        return [_C.last_kernel(), *ran]
+
+    torch.manual_seed(0)
+    narrow = "conv_broadcast"
+    assert kernels((3, 70, 7, 7), (130, 70, 3, 3), 1, 1, 1) == [narrow] * 3
+    assert kernels((2, 64, 28, 28), (64, 64, 3, 3), 2, 1, 1) == [narrow, "conv_taps", narrow]
+    assert kernels((2, 300, 6, 6), (80, 300, 1, 1), 1, 0, 1) == [narrow] * 3
+    for case in ((2, 64, 56, 56), (64, 64, 3, 3), 1, 1, 1), ((9, 9, 7, 7), (32, 9, 3, 3), 1, 1, 1):
+        ran = kernels(*case)
+        assert ran[:2] == ["conv_taps"] * 2 and ran[2] in ("conv_weight_grad", "sum_parts"), ran
+"""
+
+
+def test_choice_of_kernel(device):
+    output_of(CHOICE, timeout=240, OCL_KERNEL_FAMILY="cpu")

@@ -1,0 +1,153 @@
+// Float convolution on CPU devices with vectors of channels: no pixel is wasted between rows, which
+// counts where planes are small, and weights are read in their own order.
+//
+//     out[row][channel] = sum over k of source[start[row] + step[k]] * factor[channel][offset[k]]
+//
+// A row is a pixel of the result and k a tap, or for the weights' gradient a row is a tap and k a
+// pixel of the output. The source is the tensor itself, or a padded copy (conv_pack.cl).
+//
+// Defines: VW, lanes of a vector, 4, 8 or 16; MR rows by NV vectors of channels are a register
+// tile; KC, how many k are packed at a time.
+//
+// conv_broadcast  grid (ceil(channels / (VW * NV)), ceil(rows / rows_per_task), groups),
+//     rows_per_task a multiple of MR, channels those of a group.
+//     factor index: group * factor_group + channel * factor_channel + offset[k], below `factors`.
+//     Every `run` offsets, of which `depth` is a multiple, follow each other.
+//     out: `plane` rows are beside each other, [rows / plane][groups][channels][plane].
+//     sums: a scratch of (groups * grid x * (grid y * rows_per_task) + VW) * VW * NV floats
+#include "conv_vector.clh"
+
+#define NC (VW * NV)
+
+// The lanes of a and b in turns.
+#if VW == 16
+#define RIFFLE(a, b) \
+  (VEC)((a).s0, (b).s0, (a).s1, (b).s1, (a).s2, (b).s2, (a).s3, (b).s3, (a).s4, (b).s4, (a).s5, \
+        (b).s5, (a).s6, (b).s6, (a).s7, (b).s7)
+#elif VW == 8
+#define RIFFLE(a, b) \
+  (VEC)((a).s0, (b).s0, (a).s1, (b).s1, (a).s2, (b).s2, (a).s3, (b).s3)
+#else
+#define RIFFLE(a, b) (VEC)((a).s0, (b).s0, (a).s1, (b).s1)
+#endif
+
+// Each pass moves the highest bit of an element's place to the lowest.
+static inline void transpose(VEC *square) {
+#pragma unroll
+  for (int half_size = VW; half_size > 1; half_size /= 2) {
+    VEC mixed[VW];
+#pragma unroll
+    for (int i = 0; i < VW / 2; ++i) {
+      const VEC a = square[i], b = square[i + VW / 2];
+      mixed[2 * i] = RIFFLE(a.lo, b.lo);
+      mixed[2 * i + 1] = RIFFLE(a.hi, b.hi);
+    }
+#pragma unroll
+    for (int i = 0; i < VW; ++i) square[i] = mixed[i];
+  }
+}
+
+TASK __kernel void conv_broadcast(TENSOR(out), TENSOR(sums), CTENSOR(source), CTENSOR(start),
+                                  CTENSOR(step), CTENSOR(factor), CTENSOR(offset), CTENSOR(bias),
+                                  const int has_bias, const int channels, const int rows,
+                                  const int depth, const int run, const long source_group,
+                                  const long factor_channel, const long factor_group,
+                                  const long factors, const int plane, const int rows_per_task) {
+  __local VEC panel[(KC + VW) * NV];
+  __local float *panel_lanes = (__local float *)panel;
+  const int group = get_global_id(2);
+  const int first_channel = get_global_id(0) * NC;
+  const int here = min(NC, channels - first_channel);
+  const int first_row = get_global_id(1) * rows_per_task;
+  const int last_row = min(rows, first_row + rows_per_task);
+  __global const float *restrict input = CPTR(float, source) + group * source_group;
+  __global const int *restrict row_start = CPTR(int, start);
+  __global const int *restrict steps = CPTR(int, step);
+  __global const int *restrict offsets = CPTR(int, offset);
+  const long factor_first = group * factor_group + first_channel * factor_channel;
+  __global const float *restrict columns = CPTR(float, factor) + factor_first;
+  __global float *restrict task_sums =
+      PTR(float, sums) + (((size_t)group * get_global_size(0) + get_global_id(0)) *
+                              get_global_size(1) + get_global_id(1)) * rows_per_task * NC;
+
+  for (int k0 = 0; k0 < depth; k0 += KC) {
+    const int k1 = min(depth, k0 + KC);
+    // Channels that are not there repeat the last one and are not stored. What a vector writes
+    // beyond its run is written again by the next one.
+    for (int c = 0; c < here; c += VW) {
+      for (int k = k0; k < k1;) {
+        const int count = min(min(run - k % run, k1 - k), VW);
+        __global const float *restrict from = columns + offsets[k];
+        __local float *restrict to = panel_lanes + (size_t)(k - k0) * NC + c;
+        if (2 * count > VW &&
+            factor_first + offsets[k] + (here - 1) * factor_channel + VW <= factors) {
+          VEC square[VW];
+#pragma unroll
+          for (int i = 0; i < VW; ++i)
+            square[i] = LOAD_FLOATS(from + min(c + i, here - 1) * factor_channel);
+          transpose(square);
+#pragma unroll
+          for (int i = 0; i < VW; ++i) STORE_FLOATS(square[i], to + i * NC);
+        } else {
+          for (int i = 0; i < count; ++i)
+            for (int l = 0; l < VW; ++l)
+              to[i * NC + l] = from[min(c + l, here - 1) * factor_channel + i];
+        }
+        k += count;
+      }
+    }
+
+    for (int row = first_row; row < last_row; row += MR) {
+      __global float *restrict tile_sums = task_sums + (size_t)(row - first_row) * NC;
+      __global const float *from[MR];
+      VEC sum[MR][NV];
+#pragma unroll
+      for (int i = 0; i < MR; ++i) {
+        from[i] = input + row_start[min(row + i, last_row - 1)];
+#pragma unroll
+        for (int j = 0; j < NV; ++j)
+          sum[i][j] = k0 ? LOAD_FLOATS(tile_sums + i * NC + j * VW) : (VEC)(0.0f);
+      }
+      __global const int *restrict at = steps + k0;
+      const __local VEC *restrict line = panel;
+      for (int k = k0; k < k1; ++k, ++at, line += NV) {
+        const size_t shift = *at;
+#pragma unroll
+        for (int i = 0; i < MR; ++i) {
+          const VEC value = (VEC)(from[i][shift]);
+#pragma unroll
+          for (int j = 0; j < NV; ++j) sum[i][j] = fma(value, line[j], sum[i][j]);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < MR; ++i)
+#pragma unroll
+        for (int j = 0; j < NV; ++j) STORE_FLOATS(sum[i][j], tile_sums + i * NC + j * VW);
+    }
+  }
+
+  const int groups = get_global_size(2);
+  for (int row = first_row; row < last_row;) {
+    const int image = row / plane;
+    const int pixel = row - image * plane;
+    const int count = min(min(plane - pixel, last_row - row), VW);
+    for (int c = 0; c < here; c += VW) {
+      VEC square[VW];
+#pragma unroll
+      for (int i = 0; i < VW; ++i)
+        square[i] = LOAD_FLOATS(task_sums + (size_t)(row - first_row + i) * NC + c);
+      transpose(square);
+      const int channel = group * channels + first_channel + c;
+      __global float *to =
+          PTR(float, out) + ((size_t)image * groups * channels + channel) * plane + pixel;
+#pragma unroll
+      for (int i = 0; i < VW; ++i) {
+        if (c + i < here) {
+          const VEC value = square[i] + (VEC)(has_bias ? CPTR(float, bias)[channel + i] : 0.0f);
+          store_few(to + (size_t)i * plane, value, count);
+        }
+      }
+    }
+    row += count;
+  }
+}

@@ -1,0 +1,54 @@
+// What the convolutions of CPU devices share: plans by shape, padded copies, tables.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "backend/launch.h"
+#include "kernels/conv_layout.h"
+#include "kernels/tensors.h"
+
+namespace ocl {
+
+enum class ConvKind : uint8_t { kForward, kData, kWeight };
+
+struct ConvPlanKey {
+  ConvShape shape;
+  ConvKind kind;
+  DeviceIndex device;
+  bool operator==(const ConvPlanKey&) const = default;
+};
+
+struct ConvPlanHash {
+  size_t operator()(const ConvPlanKey& key) const;
+};
+
+// Plans are few in a model, but sizes may change from batch to batch: forget them now and then.
+template <typename Plan>
+class ConvPlans {
+ public:
+  template <typename Make>
+  std::shared_ptr<const Plan> find(const ConvPlanKey& key, Make make) {
+    std::lock_guard lock(mutex_);
+    if (const auto found = plans_.find(key); found != plans_.end()) return found->second;
+    if (plans_.size() >= kMaxPlans) plans_.clear();
+    return plans_[key] = std::make_shared<const Plan>(make());
+  }
+
+ private:
+  static constexpr size_t kMaxPlans = 512;
+  std::mutex mutex_;
+  std::unordered_map<ConvPlanKey, std::shared_ptr<const Plan>, ConvPlanHash> plans_;
+};
+
+inline constexpr int64_t kConvTasks = 16;
+
+int64_t conv_lanes(const Device& device);
+at::Tensor conv_scratch(int64_t floats, const at::Tensor& like);
+// A table of int32 on the device.
+at::Tensor conv_table(const std::vector<int32_t>& values, const at::Tensor& like);
+// The copy that `layout` describes.
+at::Tensor conv_pad(const PaddedLayout& layout, const at::Tensor& tensor);
+
+}  // namespace ocl
