@@ -43,6 +43,7 @@
 #include "conv_vector.clh"
 
 #define NR (VW * NV)
+#define LINE 16  // floats of a cache line
 
 #ifdef MR
 TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(tap_offset),
@@ -98,6 +99,8 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
         VEC pixel[NV];
 #pragma unroll
         for (int j = 0; j < NV; ++j) pixel[j] = LOAD_FLOATS(run + j * VW);
+        // A line of the next panel: hardware does not see runs that are a plane apart.
+        __builtin_prefetch((const void *)(size_t)(run + NR + (tap & 3) * LINE));
 #pragma unroll
         for (int i = 0; i < MR; ++i) {
           const VEC weight = (VEC)(factor[i]);
