@@ -2,6 +2,7 @@
 
 #include "backend/error.h"
 #include "backend/fault.h"
+#include "backend/trace.h"
 
 namespace ocl {
 
@@ -27,7 +28,10 @@ bool Event::query() const {
 void Event::synchronize() const {
   if (!recorded()) return;
   translated([&] { return str("a command on ", stream_->device().label(), " failed"); },
-             [&] { event_.wait(); });
+             [&] {
+               trace::Call call(*stream_, trace::Kind::kWait, "clWaitForEvents");
+               event_.wait();
+             });
   stream_->faults().check();
 }
 

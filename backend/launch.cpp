@@ -1,9 +1,11 @@
 #include "backend/launch.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "backend/environment.h"
 #include "backend/error.h"
+#include "backend/trace.h"
 
 namespace ocl {
 namespace {
@@ -88,8 +90,17 @@ void Arguments::enqueue(const Range& global, const Range& local) {
   const bool first = !kernel_.launched;
   const bool alone = C10_UNLIKELY(first) && stream_.device().parameters().first_launch_alone;
   if (alone) drain(stream_.device().index());
-  const cl_int code = clEnqueueNDRangeKernel(stream_.queue()(), kernel_.handle, 3, nullptr,
-                                             global_size, local_size, 0, nullptr, nullptr);
+  cl_int code;
+  {
+    trace::Call call(stream_, trace::Kind::kKernel, "clEnqueueNDRangeKernel");
+    if (call) {
+      call->kernel = &kernel_.name;
+      std::copy_n(global_size, 3, call->global.begin());
+      std::copy_n(local_size, 3, call->local.begin());
+    }
+    code = clEnqueueNDRangeKernel(stream_.queue()(), kernel_.handle, 3, nullptr, global_size,
+                                  local_size, 0, nullptr, call.event());
+  }
   if (C10_UNLIKELY(code != CL_SUCCESS)) {
     raise(code,
           str("cannot launch the kernel ", kernel_.name, " of ", kernel_.program->label, " on ",
@@ -109,7 +120,13 @@ void launch_library(Stream& stream, const std::string& name, c10::function_ref<v
   // Which of its kernels a library launches for the first time is not known.
   const bool alone = stream.device().parameters().first_launch_alone;
   if (alone) drain(stream.device().index());
-  enqueue();
+  {
+    trace::Call call(stream, trace::Kind::kKernel, name.c_str());
+    if (call) call->kernel = &name;
+    call.mark_begin(stream);
+    enqueue();
+    call.mark_end(stream);
+  }
   if (alone) drain(stream.device().index());
   count_launch(stream, name);
 }

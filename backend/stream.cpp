@@ -6,6 +6,7 @@
 #include "backend/error.h"
 #include "backend/fault.h"
 #include "backend/program_cache.h"
+#include "backend/trace.h"
 
 namespace ocl {
 namespace {
@@ -100,7 +101,11 @@ void Stream::flush() {
 
 void Stream::drain() {
   const uint64_t commands = commands_.load(std::memory_order_relaxed);
-  const cl_int code = clFinish(queue_());
+  cl_int code;
+  {
+    trace::Call call(*this, trace::Kind::kWait, "clFinish");
+    code = clFinish(queue_());
+  }
   if (code != CL_SUCCESS) {
     raise(code, str("a command on ", device_.label(), " failed"), "clFinish");
   }

@@ -3,12 +3,23 @@
 #include "backend/allocator.h"
 #include "backend/error.h"
 #include "backend/fault.h"
+#include "backend/trace.h"
 
 namespace ocl {
 namespace {
 
 std::string describe(const char* what, size_t bytes, const Device& device) {
   return str("cannot ", what, " ", format_bytes(bytes), " on ", device.label());
+}
+
+// Enqueues a command and records it in a trace. `event` is one that the caller needs.
+template <typename Body>
+void enqueue(Stream& stream, size_t bytes, const char* what, trace::Kind kind, const char* function,
+             cl::Event* event, Body&& body) {
+  trace::Call call(stream, kind, function);
+  if (call) call->bytes = bytes;
+  const cl_int code = body(call.event(event));
+  if (code != CL_SUCCESS) raise(code, describe(what, bytes, stream.device()), function);
 }
 
 // A block recorded on other streams may still be in use there.
@@ -24,45 +35,44 @@ void wait_for_other_streams(Stream& stream, const BufferView& view) {
 
 void copy_on_device(Stream& stream, const BufferView& destination, const BufferView& source,
                     size_t bytes) {
-  translated([&] { return describe("copy", bytes, stream.device()); },
-             [&] {
-               stream.queue().enqueueCopyBuffer(source.segment->buffer, destination.segment->buffer,
-                                                source.offset, destination.offset, bytes);
-             });
+  enqueue(stream, bytes, "copy", trace::Kind::kCopyOnDevice, "clEnqueueCopyBuffer", nullptr,
+          [&](cl_event* event) {
+            return clEnqueueCopyBuffer(stream.queue()(), source.buffer(), destination.buffer(),
+                                       source.offset, destination.offset, bytes, 0, nullptr, event);
+          });
   stream.submitted();
 }
 
 void copy_to_device(Stream& stream, const BufferView& destination, const void* source, size_t bytes,
                     cl::Event* event) {
   wait_for_other_streams(stream, destination);
-  translated([&] { return describe("copy from the host", bytes, stream.device()); },
-             [&] {
-               stream.queue().enqueueWriteBuffer(destination.segment->buffer, event == nullptr,
-                                                 destination.offset, bytes, source, nullptr, event);
-             });
+  enqueue(stream, bytes, "copy from the host", trace::Kind::kCopyToDevice, "clEnqueueWriteBuffer",
+          event, [&](cl_event* out) {
+            return clEnqueueWriteBuffer(stream.queue()(), destination.buffer(), event == nullptr,
+                                        destination.offset, bytes, source, 0, nullptr, out);
+          });
   stream.submitted();
 }
 
 void copy_to_host(Stream& stream, void* destination, const BufferView& source, size_t bytes,
                   cl::Event* event) {
   wait_for_other_streams(stream, source);
-  translated([&] { return describe("copy to the host", bytes, stream.device()); },
-             [&] {
-               stream.queue().enqueueReadBuffer(source.segment->buffer, event == nullptr,
-                                                source.offset, bytes, destination, nullptr, event);
-             });
+  enqueue(stream, bytes, "copy to the host", trace::Kind::kCopyToHost, "clEnqueueReadBuffer", event,
+          [&](cl_event* out) {
+            return clEnqueueReadBuffer(stream.queue()(), source.buffer(), event == nullptr,
+                                       source.offset, bytes, destination, 0, nullptr, out);
+          });
   stream.submitted();
   if (!event) stream.faults().check();
 }
 
 void fill_on_device(Stream& stream, const BufferView& destination, const void* pattern,
                     size_t pattern_bytes, size_t bytes) {
-  const cl_int code =
-      clEnqueueFillBuffer(stream.queue()(), destination.buffer(), pattern, pattern_bytes,
-                          destination.offset, bytes, 0, nullptr, nullptr);
-  if (code != CL_SUCCESS) {
-    raise(code, describe("fill", bytes, stream.device()), "clEnqueueFillBuffer");
-  }
+  enqueue(stream, bytes, "fill", trace::Kind::kFill, "clEnqueueFillBuffer", nullptr,
+          [&](cl_event* event) {
+            return clEnqueueFillBuffer(stream.queue()(), destination.buffer(), pattern,
+                                       pattern_bytes, destination.offset, bytes, 0, nullptr, event);
+          });
   stream.submitted();
 }
 
@@ -72,10 +82,13 @@ Mapping::Mapping(Stream& stream, const BufferView& view, size_t bytes, MapAccess
   const cl_map_flags flags = access == MapAccess::kRead        ? CL_MAP_READ
                              : access == MapAccess::kReadWrite ? CL_MAP_READ | CL_MAP_WRITE
                                                                : CL_MAP_WRITE_INVALIDATE_REGION;
-  translated([&] { return describe("map", bytes, stream.device()); },
-             [&] {
-               data_ = stream.queue().enqueueMapBuffer(buffer_, CL_TRUE, flags, view.offset, bytes);
-             });
+  enqueue(stream, bytes, "map", trace::Kind::kMap, "clEnqueueMapBuffer", nullptr,
+          [&](cl_event* event) {
+            cl_int code = CL_SUCCESS;
+            data_ = clEnqueueMapBuffer(stream.queue()(), buffer_(), CL_TRUE, flags, view.offset,
+                                       bytes, 0, nullptr, event, &code);
+            return code;
+          });
   try {
     stream.faults().check();
   } catch (...) {
@@ -91,8 +104,11 @@ Mapping::Mapping(Mapping&& other) noexcept
 
 Mapping::~Mapping() {
   if (!data_) return;
-  const cl_int code =
-      clEnqueueUnmapMemObject(stream_->queue()(), buffer_(), data_, 0, nullptr, nullptr);
+  cl_int code;
+  {
+    trace::Call call(*stream_, trace::Kind::kUnmap, "clEnqueueUnmapMemObject");
+    code = clEnqueueUnmapMemObject(stream_->queue()(), buffer_(), data_, 0, nullptr, call.event());
+  }
   if (code != CL_SUCCESS) {
     TORCH_WARN("ocl: cannot unmap memory of ", stream_->device().label(), ": ", error_name(code));
   }

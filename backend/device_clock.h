@@ -1,0 +1,38 @@
+// Translates the time stamps of a device's events to the host's clock.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "backend/device.h"
+
+namespace ocl {
+
+class DeviceClock {
+ public:
+  // Reads both clocks; waits for a few empty commands on a queue of its own.
+  explicit DeviceClock(Device& device) : device_(&device) { add_reading(); }
+  // A further reading, later: clocks drift apart.
+  void add_reading();
+
+  // Whether the device has a clock at all: Mesa 22 stamps every event with 0, 1, 2, 3.
+  bool runs() const;
+
+  // Nanoseconds since 1970. A command that started at `device_time` was called at `called`: no
+  // translation may say that it started before.
+  void started_after(uint64_t device_time, int64_t called);
+  int64_t to_host(uint64_t device_time) const;
+
+ private:
+  struct Reading {
+    int64_t host;
+    uint64_t device;
+  };
+  int64_t translate(uint64_t device_time) const;
+
+  Device* device_;
+  std::vector<Reading> readings_;  // one or two
+  int64_t correction_ = 0;
+};
+
+}  // namespace ocl

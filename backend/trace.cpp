@@ -1,0 +1,202 @@
+#include "backend/trace.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+
+#include "backend/device_clock.h"
+#include "backend/error.h"
+
+namespace ocl::trace {
+namespace {
+
+// A recorded command until its times are known.
+struct Entry {
+  Command command;
+  c10::approx_time_t called, returned;
+  cl::Event begin, end;  // the same one, but for marks
+  cl_ulong started = 0, ended = 0;
+};
+
+// So many events may be alive before their times are read: drivers keep memory for each.
+constexpr size_t kKeptEvents = 8192;
+
+struct State {
+  std::mutex mutex;
+  std::deque<Entry> entries;
+  size_t timed = 0;  // so many entries have been asked for their times
+  std::map<DeviceIndex, DeviceClock> clocks;
+  std::optional<c10::ApproximateClockToUnixTimeConverter> converter;
+};
+
+// Leaked, as streams are.
+State& state() {
+  static auto* const state = new State;
+  return *state;
+}
+
+std::atomic<bool> device_times{false};
+std::atomic<uint64_t> generation{0};
+
+struct Scopes {
+  uint64_t generation = 0;
+  std::array<std::vector<uint64_t>, 2> numbers;
+
+  std::vector<uint64_t>& of(Scope scope) {
+    const uint64_t now = trace::generation.load(std::memory_order_relaxed);
+    if (C10_UNLIKELY(generation != now)) {
+      for (auto& each : numbers) each.clear();
+      generation = now;
+    }
+    return numbers[static_cast<size_t>(scope)];
+  }
+
+  uint64_t innermost(Scope scope) {
+    const auto& stack = of(scope);
+    return stack.empty() ? 0 : stack.back();
+  }
+};
+thread_local Scopes scopes;
+thread_local const auto thread_number = static_cast<int32_t>(syscall(SYS_gettid));
+
+// Reads the times; a command that failed has none.
+void read_times(Entry& entry) {
+  if (!entry.end()) return;
+  const bool marks = entry.begin() != entry.end();
+  const auto read = [](const cl::Event& event, cl_profiling_info what, cl_ulong& value) {
+    return clGetEventProfilingInfo(event(), what, sizeof(value), &value, nullptr) == CL_SUCCESS;
+  };
+  if (!read(entry.begin, marks ? CL_PROFILING_COMMAND_END : CL_PROFILING_COMMAND_START,
+            entry.started) ||
+      !read(entry.end, CL_PROFILING_COMMAND_END, entry.ended)) {
+    entry.started = entry.ended = 0;
+  }
+  entry.begin = entry.end = cl::Event();
+}
+
+bool completed(const cl::Event& event) {
+  cl_int status = CL_COMPLETE;
+  clGetEventInfo(event(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, nullptr);
+  return status <= CL_COMPLETE;
+}
+
+void add(State& state, Entry&& entry) {
+  std::lock_guard lock(state.mutex);
+  if (!on.load(std::memory_order_relaxed)) return;  // stopped meanwhile
+  state.entries.push_back(std::move(entry));
+  if (state.entries.size() - state.timed < kKeptEvents) return;
+  for (; state.timed < state.entries.size(); ++state.timed) {
+    Entry& oldest = state.entries[state.timed];
+    if (oldest.end() && !completed(oldest.end)) return;
+    read_times(oldest);
+  }
+}
+
+// Translates the device's times to the host's clock.
+void translate_times(State& state) {
+  for (Entry& entry : state.entries) {
+    if (entry.ended == 0) continue;
+    auto found = state.clocks.find(entry.command.device);
+    if (found == state.clocks.end()) {
+      found = state.clocks.emplace(entry.command.device, device(entry.command.device)).first;
+    }
+    found->second.started_after(entry.started, entry.command.called);
+  }
+  for (Entry& entry : state.entries) {
+    if (entry.ended == 0) continue;
+    Command& command = entry.command;
+    const DeviceClock& clock = state.clocks.at(command.device);
+    command.started =
+        clock.runs() ? std::max(clock.to_host(entry.started), command.called) : command.called;
+    command.ended = command.started + static_cast<int64_t>(entry.ended - entry.started);
+  }
+}
+
+}  // namespace
+
+void start(Recorded what) {
+  stop();
+  State& now = state();
+  std::lock_guard lock(now.mutex);
+  now.converter.emplace();
+  if (what.device_times && initialized()) {
+    for (DeviceIndex i = 0; i < device_count(); ++i) {
+      if (device(i).has_context()) now.clocks.emplace(i, device(i));
+    }
+  }
+  generation.fetch_add(1, std::memory_order_relaxed);
+  device_times.store(what.device_times, std::memory_order_relaxed);
+  on.store(what.calls || what.device_times, std::memory_order_release);
+}
+
+std::vector<Command> stop() {
+  State& now = state();
+  std::lock_guard lock(now.mutex);
+  if (!on.exchange(false)) return {};
+  const auto to_unix = now.converter->makeConverter();
+  std::vector<Command> commands;
+  commands.reserve(now.entries.size());
+  for (Entry& entry : now.entries) {
+    // A command that failed raises at the next synchronisation, not here.
+    if (entry.end()) clWaitForEvents(1, &entry.end());
+    read_times(entry);
+    entry.command.called = to_unix(entry.called);
+    entry.command.returned = to_unix(entry.returned);
+  }
+  for (auto& [index, clock] : now.clocks) clock.add_reading();
+  translate_times(now);
+  for (Entry& entry : now.entries) commands.push_back(entry.command);
+  now.entries.clear();
+  now.clocks.clear();
+  now.timed = 0;
+  return commands;
+}
+
+void push(Scope scope, uint64_t number) { scopes.of(scope).push_back(number); }
+
+void pop(Scope scope) {
+  auto& stack = scopes.of(scope);
+  if (!stack.empty()) stack.pop_back();
+}
+
+void Call::begin(Stream& stream, Kind kind, const char* function) {
+  Command& command = command_.emplace();
+  command.kind = kind;
+  command.function = function;
+  command.device = stream.device().index();
+  command.stream = stream.id();
+  with_event_ = kind != Kind::kWait && device_times.load(std::memory_order_relaxed);
+  static_assert(sizeof(c10::approx_time_t) == sizeof(command.called));
+  command.called = static_cast<int64_t>(c10::getApproximateTime());
+}
+
+void Call::end() {
+  Entry entry{*command_,
+              static_cast<c10::approx_time_t>(command_->called),
+              c10::getApproximateTime(),
+              {},
+              {}};
+  cl::Event& event = wanted_ ? *wanted_ : own_;
+  if (command_->kind != Kind::kWait && with_event_) {
+    if (!event()) return;  // the call failed
+    entry.end = event;
+    entry.begin = mark_() ? mark_ : event;
+  }
+  entry.command.thread = thread_number;
+  entry.command.op = scopes.innermost(Scope::kOp);
+  entry.command.annotation = scopes.innermost(Scope::kAnnotation);
+  add(state(), std::move(entry));
+}
+
+void Call::mark_begin(Stream& stream) {
+  if (with_event_) mark_ = stream.marker();
+}
+
+void Call::mark_end(Stream& stream) {
+  if (with_event_) own_ = stream.marker();
+}
+
+}  // namespace ocl::trace
