@@ -173,6 +173,8 @@ class DeviceCache {
     const auto allocated = stats.allocated_bytes[0].current;
     const size_t reserved = cache_.reserved(), limit = limit_;
     lock.unlock();  // formatting may run Python code that frees tensors
+    c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(bytes), allocated, reserved,
+                                     {c10::DeviceType::PrivateUse1, device_.index()});
     const auto& properties = device_.properties();
     const std::string what =
         str("cannot allocate ", format_bytes(bytes), " on ocl:", int{device_.index()}, ": ");
@@ -198,10 +200,28 @@ namespace {
 std::array<std::atomic<DeviceCache*>, 64> caches{};
 std::mutex caches_mutex;
 
+// For profile_memory=True of torch.profiler, with the bytes that are really in use.
+void report(DeviceCache& cache, void* address, int64_t bytes) {
+  if (C10_LIKELY(!c10::memoryProfilingEnabled())) return;
+  const auto [allocated, reserved] = cache.locked([](BufferCache& cache) {
+    return std::pair(cache.stats().allocated_bytes[0].current, cache.reserved());
+  });
+  c10::reportMemoryUsageToProfiler(address, bytes, allocated, reserved,
+                                   {c10::DeviceType::PrivateUse1, cache.device().index()});
+}
+
+void* address_of(const Block& block) {
+  return reinterpret_cast<void*>(block.segment->address + block.offset);
+}
+
 void delete_block(void* context) {
   auto* block = static_cast<Block*>(context);
   try {
-    caches[block->segment->device->index()].load(std::memory_order_acquire)->free(block);
+    DeviceCache& cache = *caches[block->segment->device->index()].load(std::memory_order_acquire);
+    void* const address = address_of(*block);
+    const auto bytes = static_cast<int64_t>(block->size);
+    cache.free(block);
+    report(cache, address, -bytes);
   } catch (const std::exception& error) {
     TORCH_WARN("ocl: a freed tensor's memory could not be taken back: ", error.what());
   }
@@ -228,7 +248,8 @@ c10::DataPtr Allocator::allocate(size_t bytes) {
   const c10::Device where(c10::DeviceType::PrivateUse1, index);
   if (bytes == 0) return {nullptr, nullptr, &delete_block, where};
   Block* block = device_cache.allocate(bytes, current_stream(index).id());
-  void* address = reinterpret_cast<void*>(block->segment->address + block->offset);
+  void* const address = address_of(*block);
+  report(device_cache, address, static_cast<int64_t>(block->size));
   return {address, block, &delete_block, where};
 }
 
