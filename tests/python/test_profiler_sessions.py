@@ -1,4 +1,4 @@
-"""Sessions of torch.profiler and torch.autograd.profiler: schedules, repetition, what they export."""
+"""Sessions of torch.profiler and torch.autograd.profiler, and what they export."""
 
 import json
 import pathlib
