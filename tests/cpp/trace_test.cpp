@@ -70,6 +70,25 @@ TEST_P(TraceTest, FailedCallsAreNotRecorded) {
   EXPECT_TRUE(trace::stop().empty());
 }
 
+// Beyond 65536 commands, times are read and events released while the trace runs.
+TEST_P(TraceTest, MoreCommandsThanEventsAreKept) {
+  if (here().properties().platform.find("Oclgrind") != std::string::npos) {
+    GTEST_SKIP() << "a simulator is too slow for it";
+  }
+  const c10::DataPtr out = memory();
+  const BufferView view = resolve(out.get());
+  Stream& stream = current_stream(GetParam());
+  const char pattern = 0;
+  constexpr int kCommands = 66'000;
+  trace::start({.calls = true, .device_times = true});
+  for (int i = 0; i < kCommands; ++i) fill_on_device(stream, view, &pattern, 1, 1);
+  const auto commands = trace::stop();
+  ASSERT_EQ(commands.size(), kCommands);
+  int without_times = 0;
+  for (const auto& command : commands) without_times += command.ended == 0;
+  EXPECT_EQ(without_times, 0);
+}
+
 TEST_P(TraceTest, ScopesAreOfTheThreadAndTheTrace) {
   const c10::DataPtr out = memory();
   const BufferView view = resolve(out.get());
