@@ -69,10 +69,31 @@ def with_gradients(function, *shapes):
     return build
 
 
+def channels_last(build):
+    """With pixels whose channels lie side by side: the leaves of `build` are made so."""
+
+    def last(tensor):
+        return tensor.to(memory_format=torch.channels_last)
+
+    return lambda device: build(device, last)
+
+
+def convolution(shape, weight, options, backward=False):
+    def build(device, layout=lambda tensor: tensor):
+        x, w = (layout(torch.randn(s, device=device)) for s in (shape, weight))
+        if not backward:
+            return lambda: F.conv2d(x, w, **options)
+        leaves = [x.requires_grad_(), w.requires_grad_()]
+        grad = torch.randn_like(F.conv2d(*leaves, **options))
+        return lambda: torch.autograd.grad(F.conv2d(*leaves, **options), leaves, grad)
+
+    return build
+
+
 def forward_only(make_model, shape):
-    def build(device):
+    def build(device, layout=lambda tensor: tensor):
         torch.manual_seed(0)
-        model, x = make_model().to(device).eval(), torch.randn(shape).to(device)
+        model, x = layout(make_model().to(device)).eval(), layout(torch.randn(shape).to(device))
 
         def run():
             with torch.no_grad():
@@ -84,11 +105,11 @@ def forward_only(make_model, shape):
 
 
 def training(make_model, shape, make_target, loss):
-    def build(device):
+    def build(device, layout=lambda tensor: tensor):
         torch.manual_seed(0)
-        model = make_model().to(device)
+        model = layout(make_model().to(device))
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
-        x, target = torch.randn(shape).to(device), make_target().to(device)
+        x, target = layout(torch.randn(shape).to(device)), make_target().to(device)
         return lambda: train_step(model, optimizer, x, target, loss)
 
     return build
@@ -258,9 +279,9 @@ def sweep():
         ("conv 64-256 1x1, 56^2", IMAGES, (256, 64, 1, 1), {}),
         ("conv depthwise 64 3x3, 56^2", IMAGES, (64, 1, 3, 3), {"padding": 1, "groups": 64}),
     ]:
-        function = lambda x, w, options=options: F.conv2d(x, w, **options)  # noqa: E731
-        yield Case(name, several(function, shape, weight), 1.0)
-        yield Case(f"{name}, with backward", with_gradients(function, shape, weight), 1.0)
+        yield Case(name, convolution(shape, weight, options), 1.0)
+        yield Case(f"{name}, with backward", convolution(shape, weight, options, True), 1.0)
+    yield from channels_last_sweep()
     yield Case(
         "max pool 3x3 stride 2", unary(lambda x: F.max_pool2d(x, 3, 2, 1), (8, 64, 112, 112)), 1.0
     )
@@ -276,3 +297,23 @@ def sweep():
         with_gradients(F.scaled_dot_product_attention, *heads),
         1.0,
     )
+
+
+def channels_last_sweep():
+    for name, shape, weight, options in [
+        ("64-64 3x3, 56^2", IMAGES, (64, 64, 3, 3), {"padding": 1}),
+        ("128-128 3x3, 28^2", (8, 128, 28, 28), (128, 128, 3, 3), {"padding": 1}),
+        ("256-256 3x3, 14^2", (8, 256, 14, 14), (256, 256, 3, 3), {"padding": 1}),
+        ("512-512 3x3, 7^2", (8, 512, 7, 7), (512, 512, 3, 3), {"padding": 1}),
+        ("64-128 3x3 stride 2", IMAGES, (128, 64, 3, 3), {"stride": 2, "padding": 1}),
+        ("256-64 1x1, 56^2", (8, 256, 56, 56), (64, 256, 1, 1), {}),
+        ("depthwise 96 3x3, 56^2", (8, 96, 56, 56), (96, 1, 3, 3), {"padding": 1, "groups": 96}),
+        ("3-64 7x7 stride 2", (8, 3, 224, 224), (64, 3, 7, 7), {"stride": 2, "padding": 3}),
+    ]:
+        for backward in (False, True):
+            build = channels_last(convolution(shape, weight, options, backward))
+            end = ", with backward" if backward else ""
+            yield Case(f"channels_last conv {name}{end}", build, 1.0)
+    forward = channels_last(forward_only(*RESNET))
+    yield Case("channels_last ResNet-18 forward, batch 8", forward, 1.0)
+    yield Case("channels_last ResNet-18 training step, batch 8", channels_last(RESNET_STEP), 1.0)
