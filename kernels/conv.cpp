@@ -7,6 +7,7 @@
 
 #include <bit>
 
+#include "kernels/conv_channels_last.h"
 #include "kernels/conv_gpu.h"
 #include "kernels/dtype.h"
 #include "kernels/registration.h"
@@ -123,6 +124,41 @@ void check_types(const char* op, const at::Tensor& input, const char* name,
               other.scalar_type(), " (on ", ocl_device(input).label(), ")");
 }
 
+// The output, or with `data` the data gradient, in the given format: by way of contiguous tensors
+// where no kernel reads and writes it.
+at::Tensor convolve(const ConvShape& shape, bool data, at::IntArrayRef sizes,
+                    at::MemoryFormat format, const at::Tensor& source, const at::Tensor& weight,
+                    const at::Tensor& bias) {
+  if (format != at::MemoryFormat::Contiguous) {
+    const at::Tensor result = at::empty(sizes, source.options(), format);
+    const auto run = data ? conv_data_grad_channels_last : conv_forward_channels_last;
+    if (result.numel() == 0 || run(shape, result, source.contiguous(format),
+                                   weight.contiguous(weight.suggest_memory_format()), bias)) {
+      return result;
+    }
+  }
+  const at::Tensor result = at::empty(sizes, source.options());
+  (data ? conv_data_grad : conv_forward)(shape, result, source.contiguous(), weight.contiguous(),
+                                         bias);
+  return result.contiguous(format);
+}
+
+at::Tensor weight_gradient(const ConvShape& shape, const at::Tensor& weight,
+                           at::MemoryFormat format, const at::Tensor& input,
+                           const at::Tensor& output) {
+  if (format != at::MemoryFormat::Contiguous) {
+    const at::Tensor grad =
+        at::empty(weight.sizes(), weight.options(), weight.suggest_memory_format());
+    if (conv_weight_grad_channels_last(shape, grad, input.contiguous(format),
+                                       output.contiguous(format))) {
+      return grad;
+    }
+  }
+  const at::Tensor grad = at::empty(weight.sizes(), weight.options());
+  conv_weight_grad(shape, grad, input.contiguous(), output.contiguous());
+  return grad;
+}
+
 }  // namespace
 
 void conv_forward(const ConvShape& shape, const at::Tensor& output, const at::Tensor& input,
@@ -176,16 +212,10 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const std::optiona
                        stride, padding, dilation, transposed, output_padding, groups)
         .to(input.scalar_type());
   }
-  const auto format = input.suggest_memory_format();
-  const Tensor output = at::empty(output_size(input.sizes(), weight.sizes(), p), input.options());
-  const ConvShape shape = make_shape(input.sizes(), weight.sizes(), output.sizes(), p);
-  const Tensor bias_tensor = bias && bias->defined() ? bias->contiguous() : Tensor();
-  if (transposed) {
-    conv_data_grad(shape, output, input.contiguous(), weight.contiguous(), bias_tensor);
-  } else {
-    conv_forward(shape, output, input.contiguous(), weight.contiguous(), bias_tensor);
-  }
-  return output.contiguous(format);
+  const auto sizes = output_size(input.sizes(), weight.sizes(), p);
+  const ConvShape shape = make_shape(input.sizes(), weight.sizes(), sizes, p);
+  return convolve(shape, transposed, sizes, input.suggest_memory_format(), input, weight,
+                  bias && bias->defined() ? bias->contiguous() : Tensor());
 }
 
 OCL_NATIVE("convolution_backward_overrideable", convolution_backward);
@@ -210,25 +240,15 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_outpu
     return {narrowed(of_input), narrowed(of_weight), narrowed(of_bias)};
   }
   const ConvShape shape = make_shape(input.sizes(), weight.sizes(), grad_output.sizes(), p);
-  const Tensor grad = grad_output.contiguous();
+  const auto format = input.suggest_memory_format();
+  const Tensor grad = grad_output.contiguous(format);
   Tensor grad_input, grad_weight, grad_bias;
   if (output_mask[0]) {
-    const Tensor dense = at::empty(input.sizes(), input.options());
-    if (transposed) {
-      conv_forward(shape, dense, grad, weight.contiguous(), {});
-    } else {
-      conv_data_grad(shape, dense, grad, weight.contiguous(), {});
-    }
-    grad_input = dense.contiguous(input.suggest_memory_format());
+    grad_input = convolve(shape, !transposed, input.sizes(), format, grad, weight, {});
   }
   if (output_mask[1]) {
-    grad_weight = at::empty(weight.sizes(), weight.options());
-    const Tensor dense = input.contiguous();
-    if (transposed) {
-      conv_weight_grad(shape, grad_weight, grad, dense);
-    } else {
-      conv_weight_grad(shape, grad_weight, dense, grad);
-    }
+    grad_weight = weight_gradient(shape, weight, format, transposed ? grad : input,
+                                  transposed ? input : grad);
   }
   if (output_mask[2]) {
     std::vector<int64_t> dims{0};

@@ -1,0 +1,125 @@
+// Weights in the order in which the kernels of channels_last convolutions read them, and back.
+//
+// Defines: VW, lanes of a vector; NV, vectors of a panel.
+//
+// packed[group][panel][tap][channel][NR] are the weights of NR = NV * VW rows (channels of a pass's
+// result), zeros behind the last one; behind all of them, zeros for a row of taps. The weights
+// themselves may have any order: weight_row, weight_channel, weight_first and weight_step say it.
+//
+// pack_channels_last    grid (panels, groups, ceil(channels / CHANNELS))
+// unpack_channels_last  the same grid: the sums of `parts` packed arrays, without those zeros,
+//                       `part_size` floats apart, as weights
+#include "common.clh"
+#include "conv_pass.clh"
+
+#define VEC CAT(float, VW)
+#define LOAD_FLOATS(p) CAT(vload, VW)(0, p)
+#define STORE_FLOATS(v, p) CAT(vstore, VW)(v, 0, p)
+#define NR (VW * NV)
+#define CHANNELS 64  // of a task, so that a cache line of weights serves all their taps
+
+// Each turn moves the highest bit of an element's place in the square to the lowest.
+static inline void transpose(VEC square[VW]) {
+#pragma unroll
+  for (int m = VW; m > 1; m /= 2) {
+    VEC mixed[VW];
+#pragma unroll
+    for (int i = 0; i < VW / 2; ++i) {
+      mixed[2 * i].even = square[i].lo;
+      mixed[2 * i].odd = square[i + VW / 2].lo;
+      mixed[2 * i + 1].even = square[i].hi;
+      mixed[2 * i + 1].odd = square[i + VW / 2].hi;
+    }
+#pragma unroll
+    for (int i = 0; i < VW; ++i) square[i] = mixed[i];
+  }
+}
+
+#define SHARE                                                                        \
+  const int first_row = get_global_id(0) * NR, group = get_global_id(1);             \
+  const int first = get_global_id(2) * CHANNELS;                                     \
+  const int last = min(pass.channels, first + CHANNELS);                             \
+  const int rows = min(NR, pass.rows - first_row);                                   \
+  const size_t panel = group * get_global_size(0) + get_global_id(0);                \
+  const size_t row = pass.weight_row, channel = pass.weight_channel;                 \
+  const size_t weights =                                                             \
+      (size_t)group * pass.weight_group + first_row * row + pass.weight_first;       \
+  const size_t begin = panel * pass.taps * pass.channels * NR;                       \
+  const bool squares = channel == 1 && rows == NR;
+
+#define FOR_EACH_TAP                                                                 \
+  for (int z = 0; z < pass.tap_count[0]; ++z)                                        \
+    for (int y = 0; y < pass.tap_count[1]; ++y)                                      \
+      for (int x = 0; x < pass.tap_count[2]; ++x)
+
+#define TAP_OF_WEIGHTS \
+  (z * pass.weight_step[0] + y * pass.weight_step[1] + x * pass.weight_step[2])
+
+TASK __kernel void pack_channels_last(TENSOR(packed), CTENSOR(weight), const Pass pass) {
+  SHARE
+  __global float *restrict to = PTR(float, packed) + begin;
+  FOR_EACH_TAP {
+    __global const float *restrict tap = CPTR(float, weight) + weights + TAP_OF_WEIGHTS;
+    int c = first;
+    for (; squares && c + VW <= last; c += VW) {
+#pragma unroll
+      for (int j = 0; j < NV; ++j) {
+        VEC square[VW];
+#pragma unroll
+        for (int r = 0; r < VW; ++r) square[r] = LOAD_FLOATS(tap + (j * VW + r) * row + c);
+        transpose(square);
+#pragma unroll
+        for (int i = 0; i < VW; ++i) STORE_FLOATS(square[i], to + (size_t)(c + i) * NR + j * VW);
+      }
+    }
+    for (; c < last; ++c) {
+      __global const float *restrict source = tap + c * channel;
+      __global float *restrict line = to + (size_t)c * NR;
+      if (rows == NR && row == 1) {
+#pragma unroll
+        for (int j = 0; j < NV; ++j) STORE_FLOATS(LOAD_FLOATS(source + j * VW), line + j * VW);
+      } else {
+        for (int r = 0; r < NR; ++r) line[r] = r < rows ? source[r * row] : 0.0f;
+      }
+    }
+    to += (size_t)pass.channels * NR;
+  }
+  if (panel == get_global_size(0) * get_global_size(1) - 1) {
+    const int wide = pass.tap_count[2];
+    for (int c = first * wide; c < last * wide; ++c) to[c] = 0.0f;
+  }
+}
+
+TASK __kernel void unpack_channels_last(TENSOR(weight), CTENSOR(packed), const Pass pass,
+                                        const int parts, const long part_size) {
+  SHARE
+  __global const float *restrict from = CPTR(float, packed) + begin;
+  FOR_EACH_TAP {
+    __global float *restrict tap = PTR(float, weight) + weights + TAP_OF_WEIGHTS;
+    int c = first;
+    for (; squares && c + VW <= last; c += VW) {
+#pragma unroll
+      for (int j = 0; j < NV; ++j) {
+        VEC square[VW];
+#pragma unroll
+        for (int i = 0; i < VW; ++i) {
+          __global const float *restrict line = from + (size_t)(c + i) * NR + j * VW;
+          square[i] = LOAD_FLOATS(line);
+          for (int part = 1; part < parts; ++part)
+            square[i] += LOAD_FLOATS(line + part * part_size);
+        }
+        transpose(square);
+#pragma unroll
+        for (int r = 0; r < VW; ++r) STORE_FLOATS(square[r], tap + (j * VW + r) * row + c);
+      }
+    }
+    for (; c < last; ++c) {
+      for (int r = 0; r < rows; ++r) {
+        float sum = 0.0f;
+        for (int part = 0; part < parts; ++part) sum += from[part * part_size + (size_t)c * NR + r];
+        tap[r * row + c * channel] = sum;
+      }
+    }
+    from += (size_t)pass.channels * NR;
+  }
+}
