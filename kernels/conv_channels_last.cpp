@@ -13,17 +13,9 @@ namespace channels_last {
 constexpr int64_t kChannelsAtOnce = 64;  // of cl/conv_channels_last_pack.cl
 constexpr int32_t kFewChannels = 8;
 
-int64_t lanes_of(const Device& device) {
-  return static_cast<int64_t>(device.parameters().vector_width);
-}
-
 bool applies(const at::Tensor& result, const at::Tensor& source) {
   return ocl_device(result).family() == KernelFamily::kCpu && result.scalar_type() == at::kFloat &&
          result.numel() < INT32_MAX && source.numel() < INT32_MAX && source.numel() > 0;
-}
-
-at::Tensor scratch(int64_t floats, const at::Tensor& like) {
-  return at::empty({std::max<int64_t>(floats, 1)}, like.options().memory_format(std::nullopt));
 }
 
 void take_weights(ConvPass& pass, int32_t& along, int32_t channels, const at::Tensor& weight) {
@@ -47,7 +39,7 @@ const Kernel& pack_kernel(Device& device, const char* name, int64_t vectors) {
   const KernelKey key{reinterpret_cast<uint64_t>(name), {static_cast<uint64_t>(vectors)}};
   return find_kernel(device, key, [&] {
     Defines defines;
-    defines.set("VW", lanes_of(device)).set("NV", vectors);
+    defines.set("VW", conv_lanes(device)).set("NV", vectors);
     return KernelSource{"conv_channels_last_pack.cl", name, defines};
   });
 }
@@ -92,7 +84,7 @@ struct Tile {
 // Intel's compiler makes less of them.
 Tile choose_tile(const Device& device, int64_t rows) {
   if (device.properties().native_vector_width_float < 16) return {6, 1};
-  const int64_t lanes = lanes_of(device);
+  const int64_t lanes = conv_lanes(device);
   if (rows <= lanes) return {12, 1};
   const bool intel = device.properties().platform == "Intel(R) OpenCL";
   const bool fills_wide = at::round_up(rows, 4 * lanes) == at::round_up(rows, 2 * lanes);
@@ -106,7 +98,7 @@ const Kernel& find(Device& device, const char* name, Tile tile) {
                        uint64_t{tile.narrow}}};
   return find_kernel(device, key, [&] {
     Defines defines;
-    defines.set("VW", lanes_of(device)).set("MR", tile.positions).set("NV", tile.vectors);
+    defines.set("VW", conv_lanes(device)).set("MR", tile.positions).set("NV", tile.vectors);
     defines.set("NARROW", tile.narrow);
     defines.set("MAX_TAPS", kMaxTaps).set("DEPTH", kDepth);
     return KernelSource{"conv_channels_last.cl", name, defines};
@@ -115,9 +107,9 @@ const Kernel& find(Device& device, const char* name, Tile tile) {
 
 at::Tensor pack(const ConvPass& pass, Tile tile, const at::Tensor& weight) {
   Device& device = ocl_device(weight);
-  const int64_t panel = tile.vectors * lanes_of(device);
+  const int64_t panel = tile.vectors * conv_lanes(device);
   const int64_t zeros = int64_t{pass.channels} * pass.tap_count[2];
-  const at::Tensor packed = scratch(packed_size(pass, panel) + zeros, weight);
+  const at::Tensor packed = conv_scratch(packed_size(pass, panel) + zeros, weight);
   if (pass.channels > 0) {
     launch(stream_of(weight), pack_kernel(device, "pack_channels_last", tile.vectors),
            pack_grid(pass, panel), {}, view(packed), view(weight), pass);
@@ -128,8 +120,8 @@ at::Tensor pack(const ConvPass& pass, Tile tile, const at::Tensor& weight) {
 void run(const ConvPass& pass, Tile tile, const at::Tensor& result, const at::Tensor& source,
          int32_t pitch, const at::Tensor& packed, const at::Tensor& bias) {
   Device& device = ocl_device(result);
-  tile.narrow = pass.channels < lanes_of(device);
-  const int64_t panels = at::ceil_div(int64_t{pass.rows}, tile.vectors * lanes_of(device));
+  tile.narrow = pass.channels < conv_lanes(device);
+  const int64_t panels = at::ceil_div(int64_t{pass.rows}, tile.vectors * conv_lanes(device));
   const int64_t shares = at::ceil_div(kTasks, panels * pass.groups);
   const int64_t per_task = at::round_up(at::ceil_div(int64_t{pass.n}, shares), tile.positions);
   launch(stream_of(result), find(device, "conv_channels_last", tile),
@@ -144,7 +136,7 @@ at::Tensor pad_rows(const ConvShape& s, ConvPass& pass, const at::Tensor& input)
   if (s.pad[2] == 0) return input;
   const int32_t padded = s.in[2] + 2 * s.pad[2];
   const int64_t lines = int64_t{s.images} * s.in[0] * s.in[1];
-  const at::Tensor copy = scratch(lines * padded * s.in_channels, input);
+  const at::Tensor copy = conv_scratch(lines * padded * s.in_channels, input);
   const int64_t per_task = at::ceil_div(lines, kTasks);
   launch(stream_of(input), find(ocl_device(input), "pad_rows", {1, 1}),
          {static_cast<size_t>(at::ceil_div(lines, per_task))}, {}, view(copy), view(input),

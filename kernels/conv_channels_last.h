@@ -4,8 +4,7 @@
 // not apply, and has launched nothing then.
 #pragma once
 
-#include "backend/launch.h"
-#include "kernels/conv.h"
+#include "kernels/conv_cpu.h"
 #include "kernels/conv_pass.h"
 
 namespace ocl {
@@ -28,9 +27,7 @@ bool depthwise_weight_channels_last(const ConvShape& shape, const at::Tensor& we
 
 namespace channels_last {
 
-int64_t lanes_of(const Device& device);
 bool applies(const at::Tensor& result, const at::Tensor& source);
-at::Tensor scratch(int64_t floats, const at::Tensor& like);
 // Where the weights are, if the `channels` of a filter lie side by side; those of conv_pass.h are
 // contiguous. `along`: the step from channel to channel.
 void take_weights(ConvPass& pass, int32_t& along, int32_t channels, const at::Tensor& weight);

@@ -19,13 +19,13 @@ const Kernel& find(Device& device, const char* name, int32_t taps) {
   const KernelKey key{reinterpret_cast<uint64_t>(name), {static_cast<uint64_t>(taps)}};
   return find_kernel(device, key, [&] {
     Defines defines;
-    defines.set("VW", lanes_of(device)).set("TAPS_X", taps).set("MAX_ROWS", kMaxRows);
+    defines.set("VW", conv_lanes(device)).set("TAPS_X", taps).set("MAX_ROWS", kMaxRows);
     return KernelSource{"conv_channels_last_depthwise.cl", name, defines};
   });
 }
 
 bool is_depthwise(const ConvPass& pass, const at::Tensor& tensor) {
-  return pass.channels == 1 && pass.rows == 1 && pass.groups >= lanes_of(ocl_device(tensor)) &&
+  return pass.channels == 1 && pass.rows == 1 && pass.groups >= conv_lanes(ocl_device(tensor)) &&
          pass.tap_count[2] <= kMaxTaps && pass.tap_count[0] * pass.tap_count[1] <= kMaxRows;
 }
 
@@ -51,7 +51,7 @@ bool depthwise_channels_last(const std::vector<ConvPass>& passes, const at::Tens
   Stream& stream = stream_of(result);
   for (const ConvPass& pass : passes) {
     const int32_t taps = pass.tap_count[2];
-    const at::Tensor packed = scratch(int64_t{pass.taps} * pass.groups, weight);
+    const at::Tensor packed = conv_scratch(int64_t{pass.taps} * pass.groups, weight);
     launch(stream, find(device, "pack_depthwise", taps), {}, {}, view(packed), view(weight), pass);
     const Share share = share_lines(pass);
     launch(stream, find(device, "depthwise", taps), {static_cast<size_t>(share.tasks())}, {},
@@ -69,7 +69,7 @@ bool depthwise_weight_channels_last(const ConvShape& s, const at::Tensor& weight
   Stream& stream = stream_of(weight);
   const int32_t taps = pass.tap_count[2];
   const Share share = share_lines(pass);
-  const at::Tensor parts = scratch(share.tasks() * pass.taps * pass.groups, weight);
+  const at::Tensor parts = conv_scratch(share.tasks() * pass.taps * pass.groups, weight);
   launch(stream, find(device, "depthwise_weight", taps), {static_cast<size_t>(share.tasks())}, {},
          view(parts), view(input), view(output), pass, share.lines, share.per_task);
   launch(stream, find(device, "unpack_depthwise", taps), {}, {}, view(weight), view(parts), pass,

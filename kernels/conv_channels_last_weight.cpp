@@ -78,7 +78,7 @@ const Kernel& find(Device& device, int64_t vectors) {
   const KernelKey key{reinterpret_cast<uint64_t>(&site), {static_cast<uint64_t>(vectors)}};
   return find_kernel(device, key, [&] {
     Defines defines;
-    defines.set("VW", lanes_of(device)).set("MR", kTileRows).set("NV", vectors);
+    defines.set("VW", conv_lanes(device)).set("MR", kTileRows).set("NV", vectors);
     defines.set("GRADS", kGrads).set("PATCH", kPatch);
     return KernelSource{"conv_channels_last_weight.cl", "conv_channels_last_weight", defines};
   });
@@ -97,7 +97,7 @@ bool conv_weight_grad_channels_last(const ConvShape& s, const at::Tensor& weight
   if (depthwise_weight_channels_last(s, weight, input, output)) return true;
   if (s.out_channels < kLeastRows) return false;
   Device& device = ocl_device(weight);
-  const int64_t lanes = lanes_of(device);
+  const int64_t lanes = conv_lanes(device);
   const int64_t vectors =
       s.out_channels <= lanes || device.properties().native_vector_width_float < 16 ? 1 : 2;
   const int64_t panel = vectors * lanes;
@@ -113,7 +113,7 @@ bool conv_weight_grad_channels_last(const ConvShape& s, const at::Tensor& weight
   block->per_part = static_cast<int32_t>(at::ceil_div(int64_t{block->blocks}, parts));
   parts = at::ceil_div(int64_t{block->blocks}, int64_t{block->per_part});
   const int64_t size = packed_size(whole, panel);
-  const at::Tensor sums = scratch(parts * size, weight);
+  const at::Tensor sums = conv_scratch(parts * size, weight);
   launch(stream_of(weight), find(device, vectors), {grid.x, grid.y, static_cast<size_t>(parts)}, {},
          view(sums), view(input), view(output), pass, s.groups * s.in_channels, *block);
   launch(stream_of(weight), pack_kernel(device, "unpack_channels_last", vectors), grid, {},

@@ -2,8 +2,8 @@
 #include <ATen/ceil_div.h>
 
 #include "kernels/conv.h"
+#include "kernels/conv_cpu.h"
 #include "kernels/dtype.h"
-#include "kernels/tensors.h"
 
 namespace ocl {
 namespace {
@@ -20,10 +20,6 @@ struct Depthwise {
   int32_t pad_y, pad_x;
   int64_t pitch, rows_per_band;
 };
-
-int64_t lanes_of(const Device& device) {
-  return static_cast<int64_t>(device.parameters().vector_width);
-}
 
 bool has_large_step(const ConvShape& s) {
   const auto largest = [](const ConvShape::Dims& dims) { return std::max(dims[1], dims[2]); };
@@ -45,7 +41,7 @@ std::optional<Depthwise> depthwise(const ConvShape& s, const ConvShape::Dims& in
       int64_t{s.images} * s.groups * s.out_channels >= INT32_MAX) {
     return std::nullopt;
   }
-  const int64_t lanes = lanes_of(device);
+  const int64_t lanes = conv_lanes(device);
   const int64_t grad_pitch = at::ceil_div(int64_t{out[2]}, lanes) * lanes;
   const int64_t reach = int64_t{s.kernel[2] - 1} * s.dilation[2] / s.stride[2];
   const int64_t pitch =
@@ -73,7 +69,7 @@ const Kernel& depthwise_kernel(Device& device, const char* name, const ConvShape
                       {code[0], padding ? code[1] : code[1] >> 32, 0}};
   return find_kernel(device, key, [&] {
     Defines defines;
-    defines.set("VW", lanes_of(device)).set("BAND", kBand).set("ROWS", rows_at_once(s));
+    defines.set("VW", conv_lanes(device)).set("BAND", kBand).set("ROWS", rows_at_once(s));
     defines.set("KH", s.kernel[1]).set("KW", s.kernel[2]);
     defines.set("SY", s.stride[1]).set("SX", s.stride[2]);
     defines.set("DY", s.dilation[1]).set("DX", s.dilation[2]);
@@ -112,7 +108,7 @@ namespace {
 bool spread(const ConvShape& s, const at::Tensor& input, const at::Tensor& output,
             const at::Tensor& weight, const at::Tensor& bias) {
   if (s.stride[2] != 2 || s.stride[1] > 2 || !depthwise(s, s.in, s.out, s.pad, input)) return false;
-  const int64_t lanes = lanes_of(ocl_device(input));
+  const int64_t lanes = conv_lanes(ocl_device(input));
   const auto before = [&](size_t d) {
     return std::max(0, at::ceil_div((s.kernel[d] - 1) * s.dilation[d] - s.pad[d], s.stride[d]));
   };

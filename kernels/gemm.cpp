@@ -87,6 +87,17 @@ void add_gemm_tensors(Arguments& arguments, const GemmProblem& p, const at::Tens
       .add(view(p.has_c ? p.c : p.out));
 }
 
+// What all kernels of products end with; the batches are those of the operands.
+static void add_batches_and_factors(Arguments& arguments, const GemmProblem& p, int64_t first_batch,
+                                    int64_t second_batch) {
+  arguments.add(first_batch)
+      .add(second_batch)
+      .add(c_batch_stride(p))
+      .add(p.out.dim() == 3 ? p.out.stride(0) : int64_t{0});
+  add_number(arguments, p.alpha, p.compute);
+  add_number(arguments, p.beta, p.compute);
+}
+
 void add_gemm_sizes(Arguments& arguments, const GemmProblem& p) {
   const int64_t out_ld = p.out.size(-2) == 1 ? p.n : p.out.stride(-2);
   arguments.add(static_cast<int32_t>(p.m))
@@ -96,24 +107,13 @@ void add_gemm_sizes(Arguments& arguments, const GemmProblem& p) {
       .add(p.b.ld)
       .add(out_ld)
       .add(p.has_c ? p.c.stride(-2) : int64_t{0})
-      .add(p.has_c ? p.c.stride(-1) : int64_t{0})
-      .add(p.a.batch)
-      .add(p.b.batch)
-      .add(c_batch_stride(p))
-      .add(p.out.dim() == 3 ? p.out.stride(0) : int64_t{0});
-  add_number(arguments, p.alpha, p.compute);
-  add_number(arguments, p.beta, p.compute);
+      .add(p.has_c ? p.c.stride(-1) : int64_t{0});
+  add_batches_and_factors(arguments, p, p.a.batch, p.b.batch);
 }
 
 void add_gemv_strides(Arguments& arguments, const GemmProblem& p, const GemvProblem& v) {
-  arguments.add(v.out_stride)
-      .add(v.c_stride)
-      .add(v.matrix.batch)
-      .add(v.vector.batch)
-      .add(c_batch_stride(p))
-      .add(p.out.dim() == 3 ? p.out.stride(0) : int64_t{0});
-  add_number(arguments, p.alpha, p.compute);
-  add_number(arguments, p.beta, p.compute);
+  arguments.add(v.out_stride).add(v.c_stride);
+  add_batches_and_factors(arguments, p, v.matrix.batch, v.vector.batch);
 }
 
 void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const c10::Scalar& alpha,

@@ -19,33 +19,7 @@
 
 #define NC (VW * NV)
 
-// The lanes of a and b in turns.
-#if VW == 16
-#define RIFFLE(a, b) \
-  (VEC)((a).s0, (b).s0, (a).s1, (b).s1, (a).s2, (b).s2, (a).s3, (b).s3, (a).s4, (b).s4, (a).s5, \
-        (b).s5, (a).s6, (b).s6, (a).s7, (b).s7)
-#elif VW == 8
-#define RIFFLE(a, b) \
-  (VEC)((a).s0, (b).s0, (a).s1, (b).s1, (a).s2, (b).s2, (a).s3, (b).s3)
-#else
-#define RIFFLE(a, b) (VEC)((a).s0, (b).s0, (a).s1, (b).s1)
-#endif
-
-// Each pass moves the highest bit of an element's place to the lowest.
-static inline void transpose(VEC *square) {
-#pragma unroll
-  for (int half_size = VW; half_size > 1; half_size /= 2) {
-    VEC mixed[VW];
-#pragma unroll
-    for (int i = 0; i < VW / 2; ++i) {
-      const VEC a = square[i], b = square[i + VW / 2];
-      mixed[2 * i] = RIFFLE(a.lo, b.lo);
-      mixed[2 * i + 1] = RIFFLE(a.hi, b.hi);
-    }
-#pragma unroll
-    for (int i = 0; i < VW; ++i) square[i] = mixed[i];
-  }
-}
+INTERLEAVE(transpose, VW)
 
 TASK __kernel void conv_broadcast(TENSOR(out), TENSOR(sums), CTENSOR(source), CTENSOR(start),
                                   CTENSOR(step), CTENSOR(factor), CTENSOR(offset), CTENSOR(bias),

@@ -14,12 +14,9 @@
 //     packed by conv_channels_last_pack.cl.
 // pad_rows            grid (ceil(lines / per_task)): to[line][padded] = from[line][size] with
 //     `before` zeros before it and zeros behind it; numbers of floats.
-#include "common.clh"
 #include "conv_pass.clh"
+#include "conv_vector.clh"
 
-#define VEC CAT(float, VW)
-#define LOAD_FLOATS(p) CAT(vload, VW)(0, p)
-#define STORE_FLOATS(v, p) CAT(vstore, VW)(v, 0, p)
 #define NR (VW * NV)
 
 // Whether the source has a tap's place along a dimension, and those of all taps.

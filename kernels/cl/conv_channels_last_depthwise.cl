@@ -11,12 +11,9 @@
 // depthwise         grid (ceil(lines / per_task)), lines: of positions, of all images
 // depthwise_weight  the same grid: parts[task][tap][channel], the sums of a task's lines
 // unpack_depthwise  grid (1): the sum of the parts as weights
-#include "common.clh"
 #include "conv_pass.clh"
+#include "conv_vector.clh"
 
-#define VEC CAT(float, VW)
-#define LOAD_FLOATS(p) CAT(vload, VW)(0, p)
-#define STORE_FLOATS(v, p) CAT(vstore, VW)(v, 0, p)
 #define AT_ONCE 4  // neighbouring positions that share the loads of weights
 
 #define FOR_EACH_WEIGHT                                                                     \

@@ -9,31 +9,13 @@
 // pack_channels_last    grid (panels, groups, ceil(channels / CHANNELS))
 // unpack_channels_last  the same grid: the sums of `parts` packed arrays, without those zeros,
 //                       `part_size` floats apart, as weights
-#include "common.clh"
 #include "conv_pass.clh"
+#include "conv_vector.clh"
 
-#define VEC CAT(float, VW)
-#define LOAD_FLOATS(p) CAT(vload, VW)(0, p)
-#define STORE_FLOATS(v, p) CAT(vstore, VW)(v, 0, p)
 #define NR (VW * NV)
 #define CHANNELS 64  // of a task, so that a cache line of weights serves all their taps
 
-// Each turn moves the highest bit of an element's place in the square to the lowest.
-static inline void transpose(VEC square[VW]) {
-#pragma unroll
-  for (int m = VW; m > 1; m /= 2) {
-    VEC mixed[VW];
-#pragma unroll
-    for (int i = 0; i < VW / 2; ++i) {
-      mixed[2 * i].even = square[i].lo;
-      mixed[2 * i].odd = square[i + VW / 2].lo;
-      mixed[2 * i + 1].even = square[i].hi;
-      mixed[2 * i + 1].odd = square[i + VW / 2].hi;
-    }
-#pragma unroll
-    for (int i = 0; i < VW; ++i) square[i] = mixed[i];
-  }
-}
+INTERLEAVE(transpose, VW)
 
 #define SHARE                                                                        \
   const int first_row = get_global_id(0) * NR, group = get_global_id(1);             \

@@ -12,12 +12,9 @@
 // unpack_channels_last. `pass` is the convolution's own, `pitch` the floats of a pixel of the
 // source. Where `chunk` is not a multiple of MR, it is all of the pixel, and the channels of a tap
 // (with the taps of a row for one) are neighbours in the patch.
-#include "common.clh"
 #include "conv_pass.clh"
+#include "conv_vector.clh"
 
-#define VEC CAT(float, VW)
-#define LOAD_FLOATS(p) CAT(vload, VW)(0, p)
-#define STORE_FLOATS(v, p) CAT(vstore, VW)(v, 0, p)
 #define NR (VW * NV)
 
 typedef struct {

@@ -91,26 +91,15 @@ TASK __kernel void pad_phases(TENSOR(padded), CTENSOR(x), const int images, cons
 }
 
 #ifdef MR
-// VW taps of MR channels beside each other: each pass moves the highest bit of an element's place
-// in `rows` to the lowest.
+INTERLEAVE(interleave, MR)
+
+// VW taps of MR channels beside each other.
 static inline void store_interleaved(__global float *restrict to,
                                      __global const float *restrict from, const long stride) {
   VEC rows[MR];
 #pragma unroll
   for (int i = 0; i < MR; ++i) rows[i] = LOAD_FLOATS(from + i * stride);
-#pragma unroll
-  for (int m = MR; m > 1; m /= 2) {
-    VEC mixed[MR];
-#pragma unroll
-    for (int i = 0; i < MR / 2; ++i) {
-      mixed[2 * i].even = rows[i].lo;
-      mixed[2 * i].odd = rows[i + MR / 2].lo;
-      mixed[2 * i + 1].even = rows[i].hi;
-      mixed[2 * i + 1].odd = rows[i + MR / 2].hi;
-    }
-#pragma unroll
-    for (int i = 0; i < MR; ++i) rows[i] = mixed[i];
-  }
+  interleave(rows);
 #pragma unroll
   for (int i = 0; i < MR; ++i) STORE_FLOATS(rows[i], to + i * VW);
 }
