@@ -1,11 +1,20 @@
 #include "backend/buffer_cache.h"
 
+#include <c10/core/AllocatorConfig.h>
 #include <c10/util/Exception.h>
+#include <c10/util/llvmMathExtras.h>
 
 namespace ocl {
 
 using c10::CachingAllocator::StatArray;
 using c10::CachingAllocator::StatType;
+using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
+
+namespace {
+
+size_t round_up(size_t bytes, size_t step) { return (bytes + step - 1) / step * step; }
+
+}  // namespace
 
 BufferCache::~BufferCache() {
   for (Block* first : first_blocks_) {
@@ -14,13 +23,20 @@ BufferCache::~BufferCache() {
 }
 
 size_t BufferCache::round_size(size_t bytes) {
-  return bytes <= kMinBlock ? kMinBlock : (bytes + kMinBlock - 1) / kMinBlock * kMinBlock;
+  if (bytes <= kMinBlock) return kMinBlock;
+  const size_t divisions = Config::roundup_power2_divisions(bytes);
+  if (divisions > 1 && bytes > kMinBlock * divisions) {
+    const size_t power = size_t{1} << c10::llvm::Log2_64(bytes);
+    // Less than a block: more divisions than there are blocks.
+    if (power / divisions >= kMinBlock) return round_up(bytes, power / divisions);
+  }
+  return round_up(bytes, kMinBlock);
 }
 
 size_t BufferCache::segment_size(size_t rounded) {
   if (rounded <= kSmallSize) return kSmallSegment;
   if (rounded < kMinLarge) return kMediumSegment;
-  return (rounded + kRoundLarge - 1) / kRoundLarge * kRoundLarge;
+  return round_up(rounded, kRoundLarge);
 }
 
 void BufferCache::count(StatArray& stat, bool small, int64_t amount) {
@@ -41,14 +57,23 @@ void BufferCache::count_inactive(const Block* block, int sign) {
   count(stats_.inactive_split_bytes, block->small, sign * static_cast<int64_t>(block->size));
 }
 
+// Whether a request may take this block, which is large enough.
+bool BufferCache::fits(const Block* block, size_t rounded) const {
+  // A request that would get a segment of its own must not take a much larger one apart.
+  if (rounded >= kMinLarge && block->size >= 2 * rounded + kMediumSegment) return false;
+  const size_t max_split = Config::max_split_size();
+  if (block->size < max_split) return true;
+  // A block that is not split serves requests of about its size only.
+  return rounded >= max_split && block->size - rounded < Config::max_non_split_rounding_size();
+}
+
 Block* BufferCache::take(size_t requested, int64_t stream) {
   const size_t rounded = round_size(requested);
   Pool& candidates = rounded <= kSmallSize ? small_ : large_;
   const auto it = candidates.lower_bound(Request{stream, rounded});
   if (it == candidates.end() || (*it)->stream != stream) return nullptr;
-  // A request that would get a segment of its own must not take a much larger one apart.
-  if (rounded >= kMinLarge && (*it)->size >= 2 * rounded + kMediumSegment) return nullptr;
   Block* block = *it;
+  if (!fits(block, rounded)) return nullptr;
   candidates.erase(it);
   count_inactive(block, -1);
   return allocate_from(block, requested, rounded);
@@ -59,6 +84,7 @@ Block* BufferCache::add_segment(Segment* segment, size_t segment_bytes, size_t r
   const size_t rounded = round_size(requested);
   auto* block = new Block;
   block->segment = segment;
+  block->segment_number = segments_added_++;
   block->size = segment_bytes;
   block->stream = stream;
   block->small = rounded <= kSmallSize;
@@ -67,14 +93,18 @@ Block* BufferCache::add_segment(Segment* segment, size_t segment_bytes, size_t r
   stats_.num_device_alloc += 1;
   count(stats_.segment, block->small, 1);
   count(stats_.reserved_bytes, block->small, static_cast<int64_t>(segment_bytes));
+  if (segment_bytes >= Config::max_split_size()) stats_.oversize_segments.increase(1);
   return allocate_from(block, requested, rounded);
 }
 
 Block* BufferCache::allocate_from(Block* block, size_t requested, size_t rounded) {
   const size_t remainder = block->size - rounded;
-  if (block->small ? remainder >= kMinBlock : remainder > kSmallSize) {
+  const bool split = block->small ? remainder >= kMinBlock
+                                  : remainder > kSmallSize && rounded < Config::max_split_size();
+  if (split) {
     auto* rest = new Block;
     rest->segment = block->segment;
+    rest->segment_number = block->segment_number;
     rest->offset = block->offset + rounded;
     rest->size = remainder;
     rest->stream = block->stream;
@@ -94,6 +124,7 @@ Block* BufferCache::allocate_from(Block* block, size_t requested, size_t rounded
   count(stats_.allocated_bytes, block->small, static_cast<int64_t>(block->size));
   count(stats_.active_bytes, block->small, static_cast<int64_t>(block->size));
   count(stats_.requested_bytes, block->small, static_cast<int64_t>(requested));
+  if (block->size >= Config::max_split_size()) stats_.oversize_allocations.increase(1);
   return block;
 }
 
@@ -103,6 +134,7 @@ void BufferCache::mark_freed(Block* block) {
   count(stats_.allocation, block->small, -1);
   count(stats_.allocated_bytes, block->small, -static_cast<int64_t>(block->size));
   count(stats_.requested_bytes, block->small, -static_cast<int64_t>(block->requested));
+  if (block->size >= Config::max_split_size()) stats_.oversize_allocations.decrease(1);
 }
 
 void BufferCache::absorb(Block* block, Block* neighbour) {
@@ -128,6 +160,7 @@ void BufferCache::put_back(Block* block) {
   count(stats_.active_bytes, block->small, -static_cast<int64_t>(block->size));
   block->requested = 0;
   block->other_streams.clear();
+  block->stack.reset();
   if (block->previous) absorb(block, block->previous);
   if (block->next) absorb(block, block->next);
   pool(block).insert(block);
@@ -148,6 +181,7 @@ std::vector<Segment*> BufferCache::take_unused_segments() {
       reserved_ -= block->size;
       stats_.num_device_free += 1;
       count(stats_.segment, block->small, -1);
+      if (block->size >= Config::max_split_size()) stats_.oversize_segments.decrease(1);
       count(stats_.reserved_bytes, block->small, -static_cast<int64_t>(block->size));
       unused.push_back(block->segment);
       delete block;
@@ -169,6 +203,8 @@ void for_each_stat(BufferCache::Stats& stats, Reset&& reset) {
                            &stats.inactive_split_bytes, &stats.requested_bytes}) {
     for (auto& stat : *array) reset(stat);
   }
+  reset(stats.oversize_allocations);
+  reset(stats.oversize_segments);
 }
 
 }  // namespace

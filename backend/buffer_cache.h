@@ -4,8 +4,9 @@
 // A segment is one device buffer; blocks partition it. Blocks belong to a stream: a freed block is
 // handed out again to its own stream at once, because the queue orders the two uses.
 // Sizes follow CUDA's caching allocator, but that medium segments are larger (32 MiB, not 20): then
-// training ResNet-18 reserves 1.1 times what it uses at most, not 1.3. Not thread-safe: the
-// allocator holds a lock.
+// training ResNet-18 reserves 1.1 times what it uses at most, not 1.3. PYTORCH_ALLOC_CONF sets
+// max_split_size_mb, max_non_split_rounding_mb and roundup_power2_divisions (docs/memory.md).
+// Not thread-safe: the allocator holds a lock.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>
@@ -29,16 +30,18 @@ inline constexpr size_t kRoundLarge = size_t{2} << 20;      // rounded to this
 
 struct Block {
   Segment* segment = nullptr;
-  size_t offset = 0;     // bytes from the start of the segment
-  size_t size = 0;       // bytes
-  size_t requested = 0;  // bytes that the caller asked for
+  uint64_t segment_number = 0;  // segments are counted as they are added
+  size_t offset = 0;            // bytes from the start of the segment
+  size_t size = 0;              // bytes
+  size_t requested = 0;         // bytes that the caller asked for
   int64_t stream = 0;
   bool small = false;
   bool allocated = false;
   Block* previous = nullptr;  // neighbours in the segment
   Block* next = nullptr;
-  std::vector<int64_t> other_streams;  // record_stream()
-  int pending_events = 0;              // of other streams, after the block was freed
+  std::vector<int64_t> other_streams;           // record_stream()
+  int pending_events = 0;                       // of other streams, after the block was freed
+  std::shared_ptr<c10::GatheredContext> stack;  // of its allocation, while the history is recorded
 };
 
 class BufferCache {
@@ -75,7 +78,7 @@ class BufferCache {
   std::vector<const Block*> segments() const;
 
  private:
-  // What is looked for: less than every block of this size, whatever its address.
+  // What is looked for: less than every block of this size.
   struct Request {
     int64_t stream;
     size_t size;
@@ -89,12 +92,15 @@ class BufferCache {
     bool operator()(const Block* a, const Block* b) const {
       if (a->stream != b->stream) return a->stream < b->stream;
       if (a->size != b->size) return a->size < b->size;
-      return std::less<const Block*>()(a, b);
+      // Not by address of the record: what fits together must not depend on the heap.
+      if (a->segment_number != b->segment_number) return a->segment_number < b->segment_number;
+      return a->offset < b->offset;
     }
   };
   using Pool = std::set<Block*, BySize>;
 
   Pool& pool(const Block* block) { return block->small ? small_ : large_; }
+  bool fits(const Block* block, size_t rounded) const;
   Block* allocate_from(Block* block, size_t requested, size_t rounded);
   void absorb(Block* block, Block* neighbour);
   void count(c10::CachingAllocator::StatArray& stat, bool small, int64_t amount);
@@ -105,6 +111,7 @@ class BufferCache {
   Pool small_, large_;
   std::set<Block*> first_blocks_;
   size_t reserved_ = 0;
+  uint64_t segments_added_ = 0;
   Stats stats_;
 };
 

@@ -1,5 +1,6 @@
 #include "backend/buffer_cache.h"
 
+#include <c10/core/AllocatorConfig.h>
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -72,6 +73,65 @@ TEST_F(BufferCacheTest, SmallestThatFitsIsTaken) {
   free(large);
   free(medium);
   EXPECT_EQ(allocate(22 * kMiB)->segment, expected);
+}
+
+// Whatever the heap: how well later requests fit must not differ from run to run.
+TEST_F(BufferCacheTest, OldestOfEqualBlocksIsTaken) {
+  std::vector<Block*> blocks;
+  for (int i = 0; i < 8; ++i) blocks.push_back(allocate(24 * kMiB));
+  std::vector<Segment*> expected;
+  for (Block* block : blocks) expected.push_back(block->segment);
+  for (const int i : {5, 0, 7, 2, 6, 1, 4, 3}) free(blocks[i]);
+  for (Segment* segment : expected) EXPECT_EQ(allocate(24 * kMiB)->segment, segment);
+}
+
+// PYTORCH_ALLOC_CONF, set as torch reads it.
+struct BufferCacheSettingsTest : BufferCacheTest {
+  static void set(const std::string& text) { c10::CachingAllocator::setAllocatorSettings(text); }
+  ~BufferCacheSettingsTest() override {
+    set("max_split_size_mb:1000000000,max_non_split_rounding_mb:21,roundup_power2_divisions:1");
+  }
+};
+
+TEST_F(BufferCacheSettingsTest, BlocksBeyondTheLimitAreNotSplit) {
+  set("max_split_size_mb:64,max_non_split_rounding_mb:30");
+  Block* oversize = allocate(100 * kMiB);
+  Segment* segment = oversize->segment;
+  EXPECT_EQ(cache.stats().oversize_allocations.current, 1);
+  EXPECT_EQ(cache.stats().oversize_segments.current, 1);
+  free(oversize);
+  EXPECT_EQ(cache.stats().oversize_allocations.current, 0);
+  EXPECT_NE(allocate(50 * kMiB)->segment, segment) << "below the limit";
+  EXPECT_NE(allocate(68 * kMiB)->segment, segment) << "32 MiB would be wasted";
+  Block* block = allocate(90 * kMiB);
+  EXPECT_EQ(block->segment, segment);
+  EXPECT_EQ(block->size, 100 * kMiB);
+  EXPECT_EQ(cache.stats().oversize_allocations.current, 2);
+  free(block);
+  cache.take_unused_segments();
+  EXPECT_EQ(cache.stats().oversize_segments.current, 1);
+}
+
+TEST_F(BufferCacheSettingsTest, SmallerBlocksAreSplitAsEver) {
+  set("max_split_size_mb:64");
+  Block* block = allocate(40 * kMiB);
+  Segment* segment = block->segment;
+  free(block);
+  EXPECT_EQ(allocate(20 * kMiB)->segment, segment);
+  EXPECT_EQ(allocate(18 * kMiB)->segment, segment);
+}
+
+TEST_F(BufferCacheSettingsTest, SizesAreRoundedToPartsOfPowersOfTwo) {
+  set("roundup_power2_divisions:4");
+  EXPECT_EQ(BufferCache::round_size(1200), 1536u) << "parts would be smaller than a block";
+  EXPECT_EQ(BufferCache::round_size(kMiB + 1), kMiB + kMiB / 4);
+  EXPECT_EQ(BufferCache::round_size(kMiB + kMiB / 4), kMiB + kMiB / 4);
+  EXPECT_EQ(BufferCache::round_size(100 * kMiB), 112 * kMiB);
+  EXPECT_EQ(BufferCache::round_size(127 * kMiB), 128 * kMiB);
+  set("roundup_power2_divisions:[64:8,256:2,>:1]");
+  EXPECT_EQ(BufferCache::round_size(33 * kMiB), 36 * kMiB);
+  EXPECT_EQ(BufferCache::round_size(260 * kMiB), 384 * kMiB);
+  EXPECT_EQ(BufferCache::round_size(1300 * kMiB), 1300 * kMiB);
 }
 
 TEST_F(BufferCacheTest, LargeRequestDoesNotTakeAMuchLargerBlockApart) {
