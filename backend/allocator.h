@@ -11,6 +11,7 @@
 namespace ocl {
 
 class DeviceCache;
+struct SegmentSnapshot;
 
 class Allocator final : public c10::DeviceAllocator {
  public:
@@ -33,6 +34,10 @@ class Allocator final : public c10::DeviceAllocator {
 
   // Limits what this process reserves to a fraction (0 to 1] of the device's memory.
   void set_memory_fraction(double fraction, DeviceIndex device);
+  double memory_fraction(DeviceIndex device);
+
+  // All segments of all devices (device_cache.h).
+  std::vector<SegmentSnapshot> snapshot();
 
   // Streams other than `current` on which the block at `address` was recorded.
   std::vector<StreamId> other_streams(const BufferView& view, StreamId current);

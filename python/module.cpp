@@ -3,7 +3,6 @@
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include "backend/allocator.h"
 #include "backend/launch.h"
 #include "backend/program_cache.h"
 #include "backend/stream.h"
@@ -12,6 +11,7 @@
 #include "kernels/conv_gpu.h"
 #include "kernels/fallback.h"
 #include "kernels/gemm_gpu.h"
+#include "python/memory.h"
 #include "serialization/image_description.h"
 
 namespace py = pybind11;
@@ -47,12 +47,7 @@ PYBIND11_MODULE(_C, m) {
       "properties", [](DeviceIndex index) { return device(index).properties(); }, "device"_a);
   m.def("synchronize", &synchronize, py::call_guard<py::gil_scoped_release>());
 
-  m.def("empty_cache", [] { Allocator::instance().emptyCache(); });
-  m.def("memory_info",
-        [](DeviceIndex index) { return Allocator::instance().getMemoryInfo(index); });
-  m.def("set_memory_fraction", [](double fraction, DeviceIndex index) {
-    Allocator::instance().set_memory_fraction(fraction, index);
-  });
+  bind_memory(m);
 
   m.def("default_generator", [](DeviceIndex index) { return default_generator(index); });
 

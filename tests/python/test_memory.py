@@ -2,7 +2,11 @@
 
 import gc
 import itertools
+import os
 import random
+import re
+import subprocess
+import sys
 from functools import partial
 
 import pytest
@@ -107,7 +111,81 @@ def test_memory_of_torch_accelerator(device, clean):
     assert torch.accelerator.memory_allocated() == torch.ocl.memory_allocated() >= x.numel()
     free, total = torch.ocl.mem_get_info()
     assert 0 < free < total == torch.ocl.get_device_properties(device).total_memory
-    assert "5.00" in torch.ocl.memory_summary() or "allocated" in torch.ocl.memory_summary()
+    assert torch.accelerator.get_memory_info() == (free, total)
+    assert torch.accelerator.memory_stats() == torch.ocl.memory_stats()
+    assert torch.accelerator.memory_reserved() == torch.ocl.memory_reserved()
+    del x
+    assert torch.accelerator.max_memory_allocated() > torch.accelerator.memory_allocated()
+    torch.accelerator.reset_peak_memory_stats()
+    assert torch.accelerator.max_memory_allocated() == torch.accelerator.memory_allocated()
+    torch.accelerator.empty_cache()
+    assert torch.accelerator.max_memory_reserved() >= torch.ocl.memory_reserved()
+    reserved = [torch.ocl.memory_reserved(), torch.accelerator.memory_reserved(device)]
+    assert reserved[0] == reserved[1] < torch.ocl.max_memory_reserved()
+
+
+def test_statistics_have_the_keys_of_cuda(device):
+    """Those that the documentation of torch.cuda.memory_stats names; "allocated" is a slip there,
+    the key is "allocation"."""
+    text = torch.cuda.memory_stats.__doc__
+    keys = set()
+    for name in re.findall(r'- ``"([^"]+)"``', text):
+        name = name.replace("allocated.{all", "allocation.{all")
+        parts = [part.split(",") for part in re.split(r"[{}]", name) if part]
+        keys.update("".join(choice) for choice in itertools.product(*parts))
+    assert len(keys) > 80 and "reserved_bytes.small_pool.peak" in keys
+    stats = torch.ocl.memory_stats()
+    # There are neither allocations that are refused in advance nor private pools.
+    absent = {"num_oom_rejections", "reserved_bytes_by_private_pools"}
+    assert keys - stats.keys() <= absent
+    assert all(isinstance(stats[key], int) for key in keys & stats.keys())
+    nested = torch.ocl.memory_stats_as_nested_dict()
+    assert nested["segment"]["all"]["peak"] == stats["segment.all.peak"]
+
+
+def test_summary(device, clean):
+    x = allocate(5 * MIB, device)
+    y = allocate(3 * MIB, device)
+    del y
+    lines = torch.ocl.memory_summary().splitlines()
+    assert lines[0].split() == ["memory", "of", device, "now", "peak", "total", "freed"]
+    assert lines[-1] == "out of memory: 0, retries with an empty cache: 0"
+    rows = {line[:26].strip(): line[26:].split("MiB") for line in lines}
+    stats = torch.ocl.memory_stats()
+    for column, kind in enumerate(("current", "peak", "allocated", "freed")):
+        expected = stats[f"allocated_bytes.all.{kind}"] / MIB
+        assert float(rows["allocated"][column]) == pytest.approx(expected, abs=0.006)
+    assert float(rows["allocated"][2]) == x.numel() / MIB + 3
+    short = torch.ocl.memory_summary(abbreviated=True).splitlines()
+    assert [line for line in lines if "pool" not in line] == short
+    assert len(lines) == len(short) + 18
+
+
+SETTINGS = """
+import torch
+MIB = 2**20
+def allocate(size):
+    return torch.empty(size * MIB, dtype=torch.uint8, device="ocl")
+x = allocate(100)
+address = x.data_ptr()
+stats = torch.ocl.memory_stats()
+assert stats["max_split_size"] == 64 * MIB, stats["max_split_size"]
+assert stats["oversize_allocations.current"] == stats["oversize_segments.current"] == 1
+assert torch.ocl.memory._snapshot()["allocator_settings"]["max_split_size"] == 64 * MIB
+del x
+y = allocate(60)
+assert not address <= y.data_ptr() < address + 100 * MIB
+assert allocate(95).data_ptr() == address
+torch.ocl.empty_cache()
+assert torch.ocl.memory_stats()["oversize_segments.current"] == 0
+"""
+
+
+def test_settings_from_the_environment(device):
+    environment = {**os.environ, "PYTORCH_ALLOC_CONF": "max_split_size_mb:64"}
+    run = partial(subprocess.run, capture_output=True, text=True, env=environment)
+    result = run([sys.executable, "-c", SETTINGS])
+    assert result.returncode == 0, result.stderr
 
 
 def test_out_of_memory(device, clean):
@@ -151,6 +229,12 @@ def test_largest_buffer(device):
 def test_wrong_fraction(device, fraction):
     with pytest.raises(ValueError, match="memory fraction must be in"):
         torch.ocl.set_per_process_memory_fraction(fraction)
+
+
+def test_fraction(device, clean):
+    assert torch.ocl.get_per_process_memory_fraction() == 1
+    torch.ocl.set_per_process_memory_fraction(0.25)
+    assert torch.ocl.get_per_process_memory_fraction(device) == pytest.approx(0.25)
 
 
 def test_pinned_memory(device):

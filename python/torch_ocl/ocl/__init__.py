@@ -33,6 +33,7 @@ from .devices import (
 from .fallback import fallback_stats, reset_fallback_stats
 from .memory import (
     empty_cache,
+    get_per_process_memory_fraction,
     max_memory_allocated,
     max_memory_reserved,
     mem_get_info,
@@ -46,6 +47,12 @@ from .memory import (
     reset_max_memory_reserved,
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
+)
+from .memory_history import (
+    attach_out_of_memory_observer,
+    dump_memory_snapshot,
+    memory_snapshot,
+    record_memory_history,
 )
 from .printing import print_without_float64
 from .random import (
@@ -76,6 +83,7 @@ __all__ = [
     "Stream",
     "StreamContext",
     "amp",
+    "attach_out_of_memory_observer",
     "can_device_access_peer",
     "current_device",
     "current_stream",
@@ -84,6 +92,7 @@ __all__ = [
     "device",
     "device_count",
     "device_of",
+    "dump_memory_snapshot",
     "empty_cache",
     "fallback_stats",
     "get_amp_supported_dtype",
@@ -91,6 +100,7 @@ __all__ = [
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
+    "get_per_process_memory_fraction",
     "get_rng_state",
     "get_rng_state_all",
     "init",
@@ -106,9 +116,11 @@ __all__ = [
     "mem_get_info",
     "memory_allocated",
     "memory_reserved",
+    "memory_snapshot",
     "memory_stats",
     "memory_stats_as_nested_dict",
     "memory_summary",
+    "record_memory_history",
     "reset_accumulated_memory_stats",
     "reset_fallback_stats",
     "reset_max_memory_allocated",

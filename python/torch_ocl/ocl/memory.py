@@ -5,6 +5,9 @@ import torch
 from torch_ocl import _C
 
 from .devices import _index
+from .memory_history import _snapshot  # noqa: F401 (as torch.cuda.memory has them)
+from .memory_history import dump_memory_snapshot as _dump_snapshot  # noqa: F401
+from .memory_history import record_memory_history as _record_memory_history  # noqa: F401
 
 
 def _accelerator_device(device) -> torch.device:
@@ -89,25 +92,41 @@ def set_per_process_memory_fraction(fraction: float, device=None) -> None:
     _C.set_memory_fraction(fraction, _index(device))
 
 
-def memory_summary(device=None) -> str:
-    """A table of the statistics, for people."""
+def get_per_process_memory_fraction(device=None) -> float:
+    """What set_per_process_memory_fraction() set; 1.0 before."""
+    return _C.memory_fraction(_index(device))
+
+
+def memory_summary(device=None, abbreviated: bool = False) -> str:
+    """A table of the statistics, for people; abbreviated: without a row for each pool."""
     stats = memory_stats(device)
-    rows = [
-        ("allocated", "allocated_bytes"),
-        ("active", "active_bytes"),
-        ("requested", "requested_bytes"),
-        ("reserved", "reserved_bytes"),
-        ("inactive split", "inactive_split_bytes"),
-    ]
-    lines = [f"{'MiB on ocl:' + str(_index(device)):<20}{'now':>12}{'peak':>12}{'total':>14}"]
-    for title, key in rows:
-        values = (stats.get(f"{key}.all.{kind}", 0) / 2**20 for kind in _KINDS)
-        now, peak, total = values
-        lines.append(f"{title:<20}{now:>12.2f}{peak:>12.2f}{total:>14.2f}")
-    counts = (stats.get("num_device_alloc", 0), stats.get("num_alloc_retries", 0))
-    lines.append(f"buffers created: {counts[0]}, retries: {counts[1]}")
-    lines.append(f"out of memory: {stats.get('num_ooms', 0)}")
+    title = f"memory of ocl:{_index(device)}"
+    heads = [title, "now", "peak", "total", "freed"]
+    lines = ["{:<26}{:>14}{:>14}{:>14}{:>14}".format(*heads)]
+    pools = ["all"] if abbreviated else ["all", "large_pool", "small_pool"]
+    for key, name, show in _SUMMARY:
+        for pool in pools:
+            values = [show(stats.get(f"{key}.{pool}.{kind}", 0)) for kind in _KINDS]
+            row = name if pool == "all" else f"    {pool.replace('_', ' ')}"
+            lines.append("{:<26}{:>14}{:>14}{:>14}{:>14}".format(row, *values))
+    failures, retries = stats.get("num_ooms", 0), stats.get("num_alloc_retries", 0)
+    lines.append(f"out of memory: {failures}, retries with an empty cache: {retries}")
     return "\n".join(lines)
 
 
-_KINDS = ("current", "peak", "allocated")
+def _mebibytes(size) -> str:
+    return f"{size / 2**20:.2f} MiB"
+
+
+_KINDS = ("current", "peak", "allocated", "freed")
+_SUMMARY = [
+    ("allocated_bytes", "allocated", _mebibytes),
+    ("active_bytes", "active", _mebibytes),
+    ("requested_bytes", "requested", _mebibytes),
+    ("reserved_bytes", "reserved", _mebibytes),
+    ("inactive_split_bytes", "cached beside used", _mebibytes),
+    ("allocation", "allocations", str),
+    ("active", "active allocations", str),
+    ("segment", "buffers", str),
+    ("inactive_split", "parts cached beside used", str),
+]

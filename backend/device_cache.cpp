@@ -1,0 +1,244 @@
+#include "backend/device_cache.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "backend/address_space.h"
+#include "backend/error.h"
+
+namespace ocl {
+
+namespace {
+
+std::mutex observer_mutex;
+
+// Never destroyed: it may hold Python objects.
+OutOfMemoryObserver& observer() {
+  static auto* const stored = new OutOfMemoryObserver;
+  return *stored;
+}
+
+void notify_observer(DeviceIndex device, size_t requested, size_t total, size_t free) {
+  std::unique_lock lock(observer_mutex);
+  const OutOfMemoryObserver call = observer();
+  lock.unlock();
+  if (call) call(device, requested, total, free);
+}
+
+}  // namespace
+
+void set_out_of_memory_observer(OutOfMemoryObserver call) {
+  std::lock_guard lock(observer_mutex);
+  observer() = std::move(call);
+}
+
+Block* DeviceCache::allocate(size_t bytes, StreamId stream) {
+  const Stack stack = MemoryHistory::instance().stack(KeepStacks::kState);
+  std::unique_lock lock(mutex_);
+  collect_pending(/*wait=*/false);
+  Block* block = cache_.take(bytes, stream);
+  if (!block) {
+    // Rounding up must not put a request beyond what the device can serve.
+    const size_t rounded = BufferCache::round_size(bytes);
+    const size_t segment_bytes = std::max(
+        rounded, std::min(BufferCache::segment_size(rounded), device_.properties().max_allocation));
+    Segment* segment = create_segment(segment_bytes);
+    if (!segment) {
+      cache_.stats().num_alloc_retries += 1;
+      collect_pending(/*wait=*/true);
+      release_unused();
+      segment = create_segment(segment_bytes);
+    }
+    if (!segment) fail(bytes, stream, stack, lock);
+    block = cache_.add_segment(segment, segment_bytes, bytes, stream);
+    record(MemoryEvent::kSegmentAlloc, *block, segment_bytes, stack);
+    if (stack) segment_stacks_[segment] = stack;
+  }
+  block->stack = stack;
+  record(MemoryEvent::kAlloc, *block, bytes, stack);
+  return block;
+}
+
+void DeviceCache::free(Block* block) {
+  const Stack stack = MemoryHistory::instance().stack(KeepStacks::kAll);
+  std::lock_guard lock(mutex_);
+  cache_.mark_freed(block);
+  record(MemoryEvent::kFreeRequested, *block, block->requested, stack);
+  for (const StreamId id : block->other_streams) {
+    Event event;
+    event.record(stream(
+        c10::Stream(c10::Stream::UNSAFE, {c10::DeviceType::PrivateUse1, device_.index()}, id)));
+    pending_.emplace_back(std::move(event), block);
+    ++block->pending_events;
+  }
+  if (block->pending_events == 0) put_back(block);
+}
+
+void DeviceCache::put_back(Block* block) {
+  record(MemoryEvent::kFreeCompleted, *block, block->requested, nullptr);
+  cache_.put_back(block);
+}
+
+void DeviceCache::record(MemoryEvent::Action action, const Block& block, size_t bytes,
+                         const Stack& stack) {
+  MemoryHistory& history = MemoryHistory::instance();
+  if (C10_LIKELY(!history.enabled())) return;
+  history.record({action, device_.index(), address_of(block), bytes, block.stream, stack});
+}
+
+void DeviceCache::record_stream(Block* block, StreamId stream) {
+  std::lock_guard lock(mutex_);
+  auto& others = block->other_streams;
+  if (block->stream == stream || std::find(others.begin(), others.end(), stream) != others.end())
+    return;
+  others.push_back(stream);
+  block->segment->shared_between_streams = true;
+}
+
+std::vector<StreamId> DeviceCache::other_streams(const BufferView& view, StreamId current) {
+  std::lock_guard lock(mutex_);
+  for (const Block* block : cache_.segments()) {
+    if (block->segment != view.segment) continue;
+    while (block && block->offset + block->size <= view.offset) block = block->next;
+    std::vector<StreamId> found;
+    for (const StreamId id : block->other_streams) {
+      if (id != current) found.push_back(id);
+    }
+    if (block->stream != current) found.push_back(block->stream);
+    return found;
+  }
+  return {};
+}
+
+void DeviceCache::empty() {
+  std::lock_guard lock(mutex_);
+  collect_pending(/*wait=*/true);
+  release_unused();
+}
+
+void DeviceCache::snapshot(std::vector<SegmentSnapshot>& segments) {
+  std::lock_guard lock(mutex_);
+  for (const Block* block : cache_.segments()) {
+    const Segment& segment = *block->segment;
+    const auto stack = segment_stacks_.find(&segment);
+    auto& added = segments.emplace_back(
+        SegmentSnapshot{device_.index(),
+                        segment.address,
+                        segment.size,
+                        block->stream,
+                        block->small,
+                        stack == segment_stacks_.end() ? nullptr : stack->second,
+                        {}});
+    for (; block; block = block->next) {
+      added.blocks.push_back({address_of(*block), block->size, block->requested, block->allocated,
+                              block->pending_events > 0, block->stack});
+    }
+  }
+  MemoryHistory::instance().record({MemoryEvent::kSnapshot, device_.index(), 0, 0, 0, nullptr});
+}
+
+void DeviceCache::set_limit(size_t bytes) {
+  std::lock_guard lock(mutex_);
+  limit_ = bytes;
+}
+
+size_t DeviceCache::limit() {
+  std::lock_guard lock(mutex_);
+  return limit_;
+}
+
+Segment* DeviceCache::create_segment(size_t bytes) {
+  if (bytes > device_.properties().max_allocation || cache_.reserved() + bytes > limit_) {
+    return nullptr;
+  }
+  auto segment = std::make_unique<Segment>();
+  segment->device = &device_;
+  segment->size = bytes;
+  const cl::Context& context = device_.context();
+  cl_int code = CL_SUCCESS;
+  // ALLOC_HOST_PTR makes maps free of copies on devices that share the host's memory.
+  const cl_mem_flags flags =
+      CL_MEM_READ_WRITE |
+      (device_.properties().host_unified_memory ? CL_MEM_ALLOC_HOST_PTR : cl_mem_flags{0});
+  segment->buffer = cl::Buffer(clCreateBuffer(context(), flags, bytes, nullptr, &code));
+  if (is_out_of_memory(code)) return nullptr;
+  if (code != CL_SUCCESS) {
+    raise(code, str("cannot allocate ", format_bytes(bytes), " on ", device_.label()),
+          "clCreateBuffer");
+  }
+  advise_huge_pages(*segment);
+  segment->address = AddressSpace::instance().reserve(bytes, segment.get());
+  return segment.release();
+}
+
+// The memory of CPU devices is the process's own. Kernels then meet a page fault and an address
+// translation for 2 MiB instead of 4 KiB, where the system leaves the choice to programs.
+void DeviceCache::advise_huge_pages(const Segment& segment) {
+#ifdef MADV_HUGEPAGE
+  constexpr uintptr_t kHugePage = uintptr_t{2} << 20;
+  const DeviceProperties& properties = device_.properties();
+  if (properties.type != "cpu" || !properties.host_unified_memory || segment.size < 2 * kHugePage) {
+    return;
+  }
+  const cl_command_queue queue = current_stream(device_.index()).queue()();
+  cl_int code = CL_SUCCESS;
+  // Only the address matters: nothing waits for the map.
+  void* const start = clEnqueueMapBuffer(queue, segment.buffer(), CL_FALSE, CL_MAP_READ, 0,
+                                         segment.size, 0, nullptr, nullptr, &code);
+  if (code != CL_SUCCESS) return;
+  const auto begin = (reinterpret_cast<uintptr_t>(start) + kHugePage - 1) & ~(kHugePage - 1);
+  const auto end = (reinterpret_cast<uintptr_t>(start) + segment.size) & ~(kHugePage - 1);
+  // A hint: a system without huge pages refuses it.
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+  clEnqueueUnmapMemObject(queue, segment.buffer(), start, 0, nullptr, nullptr);
+#endif
+}
+
+void DeviceCache::release_unused() {
+  for (Segment* segment : cache_.take_unused_segments()) {
+    MemoryHistory::instance().record(
+        {MemoryEvent::kSegmentFree, device_.index(), segment->address, segment->size, 0, nullptr});
+    segment_stacks_.erase(segment);
+    AddressSpace::instance().release(segment->address, segment->size);
+    delete segment;
+  }
+}
+
+void DeviceCache::collect_pending(bool wait) {
+  while (!pending_.empty()) {
+    auto& [event, block] = pending_.front();
+    if (wait) event.synchronize();
+    if (!wait && !event.query()) return;
+    if (--block->pending_events == 0) put_back(block);
+    pending_.pop_front();
+  }
+}
+
+void DeviceCache::fail(size_t bytes, StreamId stream, const Stack& stack,
+                       std::unique_lock<std::mutex>& lock) {
+  auto& stats = cache_.stats();
+  stats.num_ooms += 1;
+  const auto allocated = stats.allocated_bytes[0].current;
+  const size_t reserved = cache_.reserved(), limit = limit_;
+  lock.unlock();  // what follows may run Python code that frees tensors
+  const size_t free = limit - std::min(limit, reserved);
+  MemoryHistory::instance().record(
+      {MemoryEvent::kOutOfMemory, device_.index(), free, bytes, stream, stack});
+  notify_observer(device_.index(), bytes, limit, free);
+  c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(bytes), allocated, reserved,
+                                   {c10::DeviceType::PrivateUse1, device_.index()});
+  const auto& properties = device_.properties();
+  const std::string what =
+      str("cannot allocate ", format_bytes(bytes), " on ocl:", int{device_.index()}, ": ");
+  TORCH_CHECK_WITH(OutOfMemoryError, bytes <= properties.max_allocation, what,
+                   "the largest single buffer is ", format_bytes(properties.max_allocation),
+                   " (CL_DEVICE_MAX_MEM_ALLOC_SIZE). Split the tensor, or use smaller batches");
+  TORCH_CHECK_WITH(
+      OutOfMemoryError, false, what, format_bytes(allocated), " are in use by tensors and ",
+      format_bytes(reserved - allocated), " are cached, out of ", format_bytes(limit),
+      limit < properties.total_memory ? " that this process may use" : " of the device",
+      ". Free tensors, use smaller batches, or call torch.ocl.empty_cache()");
+}
+
+}  // namespace ocl

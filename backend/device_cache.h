@@ -1,0 +1,88 @@
+// The cache of one device's memory: the policy of BufferCache, and the work of OpenCL around it.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "backend/buffer_cache.h"
+#include "backend/buffer_view.h"
+#include "backend/event.h"
+#include "backend/memory_history.h"
+#include "backend/stream.h"
+
+namespace ocl {
+
+struct BlockSnapshot {
+  uintptr_t address;
+  size_t size, requested;
+  bool allocated, awaiting_free;  // neither: cached
+  Stack stack;
+};
+
+struct SegmentSnapshot {
+  DeviceIndex device;
+  uintptr_t address;
+  size_t size;
+  StreamId stream;
+  bool small;
+  Stack stack;
+  std::vector<BlockSnapshot> blocks;
+};
+
+inline uintptr_t address_of(const Block& block) { return block.segment->address + block.offset; }
+
+// Called before an OutOfMemoryError is raised, without locks held: the device, and the bytes that
+// were asked for, that the process may use, and that are free of those.
+using OutOfMemoryObserver =
+    std::function<void(DeviceIndex device, size_t requested, size_t total, size_t free)>;
+void set_out_of_memory_observer(OutOfMemoryObserver observer);
+
+class DeviceCache {
+ public:
+  explicit DeviceCache(Device& device)
+      : device_(device), limit_(device.properties().total_memory) {}
+
+  Device& device() { return device_; }
+
+  Block* allocate(size_t bytes, StreamId stream);
+  void free(Block* block);
+  void record_stream(Block* block, StreamId stream);
+  // Streams other than `current` that use the block at the view.
+  std::vector<StreamId> other_streams(const BufferView& view, StreamId current);
+  void empty();
+  // Adds this device's segments.
+  void snapshot(std::vector<SegmentSnapshot>& segments);
+
+  void set_limit(size_t bytes);
+  size_t limit();
+
+  template <typename Body>
+  auto locked(Body&& body) {
+    std::lock_guard lock(mutex_);
+    return body(cache_);
+  }
+
+ private:
+  // nullptr when memory ran out; other failures throw.
+  Segment* create_segment(size_t bytes);
+  void advise_huge_pages(const Segment& segment);
+  void release_unused();
+  void collect_pending(bool wait);
+  void put_back(Block* block);
+  void record(MemoryEvent::Action action, const Block& block, size_t bytes, const Stack& stack);
+  [[noreturn]] void fail(size_t bytes, StreamId stream, const Stack& stack,
+                         std::unique_lock<std::mutex>& lock);
+
+  Device& device_;
+  std::mutex mutex_;
+  BufferCache cache_;
+  size_t limit_;
+  std::deque<std::pair<Event, Block*>> pending_;
+  std::unordered_map<const Segment*, Stack> segment_stacks_;
+};
+
+}  // namespace ocl

@@ -1,0 +1,78 @@
+// What the allocator did, with the stacks of its callers, while torch.ocl.record_memory_history()
+// asks for it. Costs one load of a flag per allocation when it does not.
+//
+//   const auto stack = MemoryHistory::instance().stack(KeepStacks::kState);  // without locks held
+//   MemoryHistory::instance().record({MemoryEvent::kAlloc, device, address, bytes, stream, stack});
+#pragma once
+
+#include <c10/core/Allocator.h>
+#include <c10/core/Device.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace ocl {
+
+using Stack = std::shared_ptr<c10::GatheredContext>;
+
+// Whose stacks are kept: of memory in use, of allocations in the history, of releases, too.
+enum class KeepStacks { kNever, kState, kAlloc, kAll };
+
+struct MemoryEvent {
+  enum Action {
+    kAlloc,
+    kFreeRequested,
+    kFreeCompleted,
+    kSegmentAlloc,
+    kSegmentFree,
+    kSnapshot,
+    kOutOfMemory,
+    kActions
+  };
+  // As PyTorch's viewer calls them.
+  static constexpr const char* kNames[kActions] = {
+      "alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "snapshot",
+      "oom"};
+
+  Action action;
+  c10::DeviceIndex device;
+  uintptr_t address;  // of kOutOfMemory: the bytes that are free
+  size_t bytes;
+  int64_t stream;
+  Stack stack;
+  int64_t time = 0;  // microseconds since 1970
+};
+
+class MemoryHistory {
+ public:
+  struct Settings {
+    KeepStacks stacks = KeepStacks::kNever;
+    Stack (*gather)() = nullptr;
+    size_t max_events = 1;
+    bool skipped[MemoryEvent::kActions] = {};
+  };
+
+  static MemoryHistory& instance();
+
+  void start(const Settings& settings, bool forget_events);
+  // Forgets the events, too.
+  void stop();
+
+  bool enabled() const { return enabled_.load(std::memory_order_relaxed); }
+  // The caller's stack, if stacks of this kind are kept. May take Python's lock: hold no other.
+  Stack stack(KeepStacks kind);
+  void record(MemoryEvent event);
+  std::vector<MemoryEvent> events();
+
+ private:
+  std::atomic<bool> enabled_{false};
+  std::mutex mutex_;
+  Settings settings_;
+  std::deque<MemoryEvent> events_;
+};
+
+}  // namespace ocl
