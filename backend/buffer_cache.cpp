@@ -14,6 +14,12 @@ namespace {
 
 size_t round_up(size_t bytes, size_t step) { return (bytes + step - 1) / step * step; }
 
+// Whether max_split_size_mb keeps the block whole. It never concerns small ones, which need not
+// ask, then.
+bool is_oversize(const Block* block) {
+  return !block->small && block->size >= Config::max_split_size();
+}
+
 }  // namespace
 
 BufferCache::~BufferCache() {
@@ -24,6 +30,7 @@ BufferCache::~BufferCache() {
 
 size_t BufferCache::round_size(size_t bytes) {
   if (bytes <= kMinBlock) return kMinBlock;
+  if (bytes <= 2 * kMinBlock) return 2 * kMinBlock;  // whatever the setting
   const size_t divisions = Config::roundup_power2_divisions(bytes);
   if (divisions > 1 && bytes > kMinBlock * divisions) {
     const size_t power = size_t{1} << c10::llvm::Log2_64(bytes);
@@ -61,10 +68,10 @@ void BufferCache::count_inactive(const Block* block, int sign) {
 bool BufferCache::fits(const Block* block, size_t rounded) const {
   // A request that would get a segment of its own must not take a much larger one apart.
   if (rounded >= kMinLarge && block->size >= 2 * rounded + kMediumSegment) return false;
-  const size_t max_split = Config::max_split_size();
-  if (block->size < max_split) return true;
+  if (!is_oversize(block)) return true;
   // A block that is not split serves requests of about its size only.
-  return rounded >= max_split && block->size - rounded < Config::max_non_split_rounding_size();
+  return rounded >= Config::max_split_size() &&
+         block->size - rounded < Config::max_non_split_rounding_size();
 }
 
 Block* BufferCache::take(size_t requested, int64_t stream) {
@@ -93,7 +100,7 @@ Block* BufferCache::add_segment(Segment* segment, size_t segment_bytes, size_t r
   stats_.num_device_alloc += 1;
   count(stats_.segment, block->small, 1);
   count(stats_.reserved_bytes, block->small, static_cast<int64_t>(segment_bytes));
-  if (segment_bytes >= Config::max_split_size()) stats_.oversize_segments.increase(1);
+  if (is_oversize(block)) stats_.oversize_segments.increase(1);
   return allocate_from(block, requested, rounded);
 }
 
@@ -124,7 +131,7 @@ Block* BufferCache::allocate_from(Block* block, size_t requested, size_t rounded
   count(stats_.allocated_bytes, block->small, static_cast<int64_t>(block->size));
   count(stats_.active_bytes, block->small, static_cast<int64_t>(block->size));
   count(stats_.requested_bytes, block->small, static_cast<int64_t>(requested));
-  if (block->size >= Config::max_split_size()) stats_.oversize_allocations.increase(1);
+  if (is_oversize(block)) stats_.oversize_allocations.increase(1);
   return block;
 }
 
@@ -134,7 +141,7 @@ void BufferCache::mark_freed(Block* block) {
   count(stats_.allocation, block->small, -1);
   count(stats_.allocated_bytes, block->small, -static_cast<int64_t>(block->size));
   count(stats_.requested_bytes, block->small, -static_cast<int64_t>(block->requested));
-  if (block->size >= Config::max_split_size()) stats_.oversize_allocations.decrease(1);
+  if (is_oversize(block)) stats_.oversize_allocations.decrease(1);
 }
 
 void BufferCache::absorb(Block* block, Block* neighbour) {
@@ -181,7 +188,7 @@ std::vector<Segment*> BufferCache::take_unused_segments() {
       reserved_ -= block->size;
       stats_.num_device_free += 1;
       count(stats_.segment, block->small, -1);
-      if (block->size >= Config::max_split_size()) stats_.oversize_segments.decrease(1);
+      if (is_oversize(block)) stats_.oversize_segments.decrease(1);
       count(stats_.reserved_bytes, block->small, -static_cast<int64_t>(block->size));
       unused.push_back(block->segment);
       delete block;

@@ -34,7 +34,7 @@ void set_out_of_memory_observer(OutOfMemoryObserver call) {
 }
 
 Block* DeviceCache::allocate(size_t bytes, StreamId stream) {
-  const Stack stack = MemoryHistory::instance().stack(KeepStacks::kState);
+  const Stack stack = MemoryHistory::stack(KeepStacks::kState);
   std::unique_lock lock(mutex_);
   collect_pending(/*wait=*/false);
   Block* block = cache_.take(bytes, stream);
@@ -61,7 +61,7 @@ Block* DeviceCache::allocate(size_t bytes, StreamId stream) {
 }
 
 void DeviceCache::free(Block* block) {
-  const Stack stack = MemoryHistory::instance().stack(KeepStacks::kAll);
+  const Stack stack = MemoryHistory::stack(KeepStacks::kAll);
   std::lock_guard lock(mutex_);
   cache_.mark_freed(block);
   record(MemoryEvent::kFreeRequested, *block, block->requested, stack);
@@ -82,9 +82,9 @@ void DeviceCache::put_back(Block* block) {
 
 void DeviceCache::record(MemoryEvent::Action action, const Block& block, size_t bytes,
                          const Stack& stack) {
-  MemoryHistory& history = MemoryHistory::instance();
-  if (C10_LIKELY(!history.enabled())) return;
-  history.record({action, device_.index(), address_of(block), bytes, block.stream, stack});
+  if (C10_LIKELY(!MemoryHistory::enabled())) return;
+  MemoryHistory::instance().record(
+      {action, device_.index(), address_of(block), bytes, block.stream, stack});
 }
 
 void DeviceCache::record_stream(Block* block, StreamId stream) {

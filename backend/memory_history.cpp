@@ -24,8 +24,7 @@ void MemoryHistory::stop() {
   events_.clear();
 }
 
-Stack MemoryHistory::stack(KeepStacks kind) {
-  if (C10_LIKELY(!enabled())) return nullptr;
+Stack MemoryHistory::gather(KeepStacks kind) {
   std::unique_lock lock(mutex_);
   const Settings settings = settings_;
   lock.unlock();

@@ -1,7 +1,7 @@
 // What the allocator did, with the stacks of its callers, while torch.ocl.record_memory_history()
 // asks for it. Costs one load of a flag per allocation when it does not.
 //
-//   const auto stack = MemoryHistory::instance().stack(KeepStacks::kState);  // without locks held
+//   const auto stack = MemoryHistory::stack(KeepStacks::kState);  // without locks held
 //   MemoryHistory::instance().record({MemoryEvent::kAlloc, device, address, bytes, stream, stack});
 #pragma once
 
@@ -62,14 +62,18 @@ class MemoryHistory {
   // Forgets the events, too.
   void stop();
 
-  bool enabled() const { return enabled_.load(std::memory_order_relaxed); }
+  static bool enabled() { return enabled_.load(std::memory_order_relaxed); }
   // The caller's stack, if stacks of this kind are kept. May take Python's lock: hold no other.
-  Stack stack(KeepStacks kind);
+  static Stack stack(KeepStacks kind) {
+    return C10_LIKELY(!enabled()) ? nullptr : instance().gather(kind);
+  }
   void record(MemoryEvent event);
   std::vector<MemoryEvent> events();
 
  private:
-  std::atomic<bool> enabled_{false};
+  Stack gather(KeepStacks kind);
+
+  static inline std::atomic<bool> enabled_{false};
   std::mutex mutex_;
   Settings settings_;
   std::deque<MemoryEvent> events_;
