@@ -58,6 +58,9 @@ def test_snapshot_agrees_with_the_statistics(device):
     assert sum(s["requested_size"] for s in segments) == stats["requested_bytes.all.current"]
     small = sum(s["segment_type"] == "small" for s in segments)
     assert small == stats["segment.small_pool.current"]
+    everything = torch.ocl.memory_snapshot()
+    assert torch.ocl.memory_snapshot((0, 0)) == everything
+    assert torch.ocl.memory_snapshot((0, 1), include_traces=False) == []
     for segment in segments:
         ends = [segment["address"]]
         for block in segment["blocks"]:

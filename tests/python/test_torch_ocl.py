@@ -22,9 +22,8 @@ ELSEWHERE = {
     "deprecated there": ["max_memory_cached memory_cached reset_max_memory_cached"],
     "not yet here": [
         "graph graphs graph_pool_handle is_current_stream_capturing make_graphed_callables",
-        "memory_snapshot host_memory_stats host_memory_stats_as_nested_dict",
+        "host_memory_stats host_memory_stats_as_nested_dict",
         "reset_accumulated_host_memory_stats reset_peak_host_memory_stats",
-        "get_per_process_memory_fraction",
     ],
 }
 
@@ -52,7 +51,6 @@ def test_every_function_of_torch_cuda_is_here_or_named():
 # Arguments that mean nothing to OpenCL.
 DROPPED = {
     "Event": {"external"},
-    "memory_summary": {"abbreviated"},
     "set_per_process_memory_fraction": set(),
 }
 

@@ -60,9 +60,14 @@ def _check(name, value, known) -> None:
         raise ValueError(f"{name} must be one of {known}, not {value!r}")
 
 
-def memory_snapshot() -> list[dict]:
-    """The allocator's segments (buffers) and their blocks, as torch.cuda.memory_snapshot()."""
-    return _C.memory_snapshot()["segments"]
+def memory_snapshot(mempool_id=None, include_traces: bool = True) -> list[dict]:
+    """The allocator's segments (buffers) and their blocks, as torch.cuda.memory_snapshot().
+
+    mempool_id: only segments of this pool, of which there is one, (0, 0).
+    include_traces: ignored, since segments are all that is returned.
+    """
+    segments = _C.memory_snapshot()["segments"]
+    return [s for s in segments if mempool_id in (None, s["segment_pool_id"])]
 
 
 def _snapshot(device=None) -> dict:
