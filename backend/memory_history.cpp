@@ -38,13 +38,16 @@ void MemoryHistory::record(MemoryEvent event) {
   std::lock_guard lock(mutex_);
   if (!enabled() || settings_.skipped[event.action]) return;
   if (settings_.stacks < KeepStacks::kAlloc) event.stack = nullptr;
-  while (events_.size() >= settings_.max_events) events_.pop_front();
-  events_.push_back(std::move(event));
+  auto& events = events_[event.device];
+  while (events.size() >= settings_.max_events) events.pop_front();
+  events.push_back(std::move(event));
 }
 
 std::vector<MemoryEvent> MemoryHistory::events() {
   std::lock_guard lock(mutex_);
-  return {events_.begin(), events_.end()};
+  std::vector<MemoryEvent> all;
+  for (const auto& [device, events] : events_) all.insert(all.end(), events.begin(), events.end());
+  return all;
 }
 
 }  // namespace ocl

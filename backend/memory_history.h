@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -52,7 +53,7 @@ class MemoryHistory {
   struct Settings {
     KeepStacks stacks = KeepStacks::kNever;
     Stack (*gather)() = nullptr;
-    size_t max_events = 1;
+    size_t max_events = 1;  // per device
     bool skipped[MemoryEvent::kActions] = {};
   };
 
@@ -68,6 +69,7 @@ class MemoryHistory {
     return C10_LIKELY(!enabled()) ? nullptr : instance().gather(kind);
   }
   void record(MemoryEvent event);
+  // Those of each device in order.
   std::vector<MemoryEvent> events();
 
  private:
@@ -76,7 +78,7 @@ class MemoryHistory {
   static inline std::atomic<bool> enabled_{false};
   std::mutex mutex_;
   Settings settings_;
-  std::deque<MemoryEvent> events_;
+  std::map<c10::DeviceIndex, std::deque<MemoryEvent>> events_;
 };
 
 }  // namespace ocl

@@ -28,7 +28,7 @@ def record_memory_history(
     context: for what stacks are recorded: "state" for memory in use, "alloc" for allocations in
         the history, "all" for releases, too; None for nothing.
     stacks: "python" or "all", which has C++ functions, too, and takes longer.
-    max_entries: events kept; the oldest are forgotten.
+    max_entries: events kept of each device; the oldest are forgotten.
     device: ignored, as in torch.cuda.memory.
     clear_history: forget earlier events.
     skip_actions: actions ("free_completed", say) that are not recorded.
