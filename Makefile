@@ -20,9 +20,9 @@ RUN = $(if $(RUNTIME),$(VENV_PYTHON) tests/tools/with_runtime.py $(RUNTIME))
 INTEL_READY = $(if $(filter intel both,$(RUNTIME)),intel-runtime)
 PYTEST = $(RUN) $(VENV_PYTHON) -m pytest -n $(TEST_JOBS) $(PYTEST_ARGS)
 DEVICE_TESTS := copies devices errors memory streams stress views
-CXX_FILES = $(shell find backend generator guard kernels python serialization tests \
+CXX_FILES = $(shell find backend distributed generator guard kernels python serialization tests \
 	-name '*.h' -o -name '*.cpp')
-PYTHON_FILES := backend generator guard kernels python serialization tests
+PYTHON_FILES := backend distributed generator guard kernels python serialization tests
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-sample test-intel test-devices test-gpu-family test-matrix gpu-check \

@@ -7,6 +7,9 @@
 #include "backend/program_cache.h"
 #include "backend/stream.h"
 #include "backend/tuning.h"
+#ifdef OCL_HAS_DISTRIBUTED
+#include "distributed/backend.h"
+#endif
 #include "generator/generator.h"
 #include "kernels/conv_gpu.h"
 #include "kernels/fallback.h"
@@ -90,4 +93,8 @@ PYBIND11_MODULE(_C, m) {
   m.def("force_tuned", &force_tuned, "tunable"_a, "choice"_a);
   m.def("set_tuned", &set_tuned, "device"_a, "tunable"_a, "problem"_a, "choice"_a);
   m.def("save_tuned", &save_tuned, "device"_a);
+
+#ifdef OCL_HAS_DISTRIBUTED
+  m.def("distributed_backend", &make_distributed_backend, "gloo"_a);
+#endif
 }

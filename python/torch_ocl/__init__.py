@@ -21,6 +21,7 @@ def _load() -> None:
 
     from . import (
         _C,
+        distributed,
         image,  # noqa: F401 (torch_ocl.image is part of the interface)
         inductor,
         ocl,
@@ -44,6 +45,7 @@ def _load() -> None:
     )
     ocl._at_start()
     inductor.register_when_needed()
+    distributed.register()
 
 
 def _inside_import_of_torch() -> bool:

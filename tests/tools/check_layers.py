@@ -14,9 +14,10 @@ MAY_INCLUDE = {
     "generator": {"backend"},
     "serialization": {"backend"},
     "guard": {"backend", "generator"},
+    "distributed": {"backend"},
     "kernels": {"backend", "generator", "serialization"},
-    "python": {"backend", "generator", "serialization", "guard", "kernels"},
-    "tests": {"backend", "generator", "serialization", "guard", "kernels", "python"},
+    "python": {"backend", "generator", "serialization", "guard", "distributed", "kernels"},
+    "tests": {"backend", "generator", "serialization", "guard", "distributed", "kernels", "python"},
 }
 OPENCL_INCLUDER = "backend/opencl.h"
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')

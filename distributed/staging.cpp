@@ -1,0 +1,69 @@
+#include "distributed/staging.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+
+namespace ocl {
+
+void Staging::add(const at::Tensor& tensor, bool reads, bool writes) {
+  if (!on_ocl_device(tensor) || tensor.numel() == 0) return;
+  const auto begin = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
+  ranges_.push_back({tensor.storage().unsafeGetStorageImpl(),
+                     static_cast<DeviceIndex>(tensor.get_device()), begin, begin + tensor.nbytes(),
+                     reads, writes});
+}
+
+// Overlapping maps for writing are undefined, hence one map for ranges that overlap; neighbours
+// share one to save calls. What lies between two ranges stays unmapped: it may be in use.
+void Staging::merge() {
+  std::sort(ranges_.begin(), ranges_.end(),
+            [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  std::vector<Range> merged;
+  for (const Range& range : ranges_) {
+    Range* last = merged.empty() ? nullptr : &merged.back();
+    const bool alike = last && last->reads == range.reads && last->writes == range.writes;
+    const bool joins = last && last->storage == range.storage &&
+                       (range.begin < last->end || (range.begin == last->end && alike));
+    if (!joins) {
+      merged.push_back(range);
+      continue;
+    }
+    const bool same = range.begin == last->begin && range.end == last->end;
+    last->end = std::max(last->end, range.end);
+    // A part that is read, in a whole that is written: the whole may not be discarded.
+    last->reads = last->reads || range.reads || (!same && !alike);
+    last->writes = last->writes || range.writes;
+  }
+  ranges_ = std::move(merged);
+}
+
+void Staging::map() {
+  merge();
+  mappings_.reserve(ranges_.size());
+  for (const Range& range : ranges_) {
+    const MapAccess access = !range.writes  ? MapAccess::kRead
+                             : !range.reads ? MapAccess::kDiscardAndWrite
+                                            : MapAccess::kReadWrite;
+    mappings_.emplace_back(current_stream(range.device),
+                           resolve(reinterpret_cast<void*>(range.begin)), range.end - range.begin,
+                           access);
+  }
+}
+
+at::Tensor Staging::host(const at::Tensor& tensor) const {
+  if (!on_ocl_device(tensor)) return tensor;
+  const auto options = at::TensorOptions(tensor.scalar_type());
+  if (tensor.numel() == 0) return at::empty(tensor.sizes(), options);
+  const auto begin = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
+  const auto behind =
+      std::upper_bound(ranges_.begin(), ranges_.end(), begin,
+                       [](uintptr_t address, const Range& range) { return address < range.begin; });
+  TORCH_INTERNAL_ASSERT(behind != ranges_.begin() && begin < std::prev(behind)->end);
+  const Range& range = *std::prev(behind);
+  char* data = static_cast<char*>(mappings_[&range - ranges_.data()].data());
+  return at::from_blob(data + (begin - range.begin), tensor.sizes(), tensor.strides(), options);
+}
+
+}  // namespace ocl

@@ -1,0 +1,51 @@
+// Tensors of ocl devices as CPU tensors for Gloo, over mapped memory: on devices that share the
+// host's memory no byte is copied, others transfer when they map and unmap.
+//
+//   staging.read(input);
+//   staging.write(output);
+//   staging.map();
+//   gloo.collective(staging.host(output), staging.host(input));
+//   staging.unmap();
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "backend/transfer.h"
+
+namespace ocl {
+
+inline bool on_ocl_device(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.is_privateuseone();
+}
+
+class Staging {
+ public:
+  // Note a contiguous tensor that will be read, or written as a whole. CPU tensors need nothing.
+  void read(const at::Tensor& tensor) { add(tensor, true, false); }
+  void write(const at::Tensor& tensor) { add(tensor, false, true); }
+
+  // On the current streams of the tensors' devices; waits for what is enqueued there.
+  void map();
+  // Enqueued on the streams that were current at map().
+  void unmap() { mappings_.clear(); }
+
+  // The CPU tensor over the mapped memory of a tensor that was noted.
+  at::Tensor host(const at::Tensor& tensor) const;
+
+ private:
+  struct Range {
+    const c10::StorageImpl* storage;
+    DeviceIndex device;
+    uintptr_t begin, end;  // addresses as in data_ptr()
+    bool reads, writes;
+  };
+  void add(const at::Tensor& tensor, bool reads, bool writes);
+  void merge();
+
+  std::vector<Range> ranges_;      // in order of addresses after map()
+  std::vector<Mapping> mappings_;  // one for each
+};
+
+}  // namespace ocl

@@ -1,0 +1,197 @@
+#include "distributed/work.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/core/ivalue.h>
+#include <c10/core/StreamGuard.h>
+
+#include <thread>
+
+namespace ocl {
+namespace {
+
+using c10::ivalue::Future;
+
+// Null where Gloo makes none: for messages, and for what it composes of other collectives.
+c10::intrusive_ptr<Future> future_of(const WorkPointer& work) {
+  try {
+    return work->getFuture();
+  } catch (const c10::Error&) {
+    return nullptr;
+  }
+}
+
+c10::intrusive_ptr<Future> make_future(const Operation& operation,
+                                       const std::vector<StagingStream>& streams) {
+  std::vector<c10::Device> devices;
+  for (const StagingStream& stream : streams) devices.push_back(stream.stream.device());
+  const c10::TypePtr list = c10::ListType::create(c10::TensorType::get());
+  const bool nested = operation.writes.size() > 1;
+  return c10::make_intrusive<Future>(nested ? c10::ListType::create(list) : list, devices);
+}
+
+c10::IValue result_value(const std::vector<Tensors>& results) {
+  if (results.size() > 1) return results;
+  return results.empty() ? Tensors{} : results.front();
+}
+
+}  // namespace
+
+StagedWork::StagedWork(int rank, Operation operation, std::vector<StagingStream> streams)
+    : Work(rank, operation.type),
+      operation_(std::move(operation)),
+      streams_(std::move(streams)),
+      future_(make_future(operation_, streams_)) {
+  for (const StagingStream& stream : streams_) side_streams_.push_back(stream.stream);
+}
+
+c10::intrusive_ptr<StagedWork> StagedWork::self() {
+  return c10::intrusive_ptr<StagedWork>::unsafe_reclaim_from_nonowning(this);
+}
+
+void StagedWork::start() noexcept {
+  try {
+    begin();
+  } catch (...) {
+    complete(std::current_exception());
+  }
+}
+
+void StagedWork::begin() {
+  const at::NoGradGuard no_gradients;
+  const c10::MultiStreamGuard guard(side_streams_);
+  for (const StagingStream& stream : streams_) stream.ready.block(ocl::stream(stream.stream));
+  for (const at::Tensor& tensor : operation_.reads) staging_.read(tensor);
+  for (const Tensors& tensors : operation_.writes) {
+    for (const at::Tensor& tensor : tensors) staging_.write(tensor);
+  }
+  staging_.map();
+  const WorkPointer inner = operation_.start(staging_);
+  {
+    std::lock_guard lock(mutex_);
+    inner_ = inner;
+  }
+  when_done(inner);
+}
+
+void StagedWork::when_done(const WorkPointer& inner) {
+  if (const auto future = future_of(inner)) {
+    future->addCallback([work = self()](Future& done) {
+      work->complete(done.hasError() ? done.exception_ptr() : nullptr);
+    });
+    return;
+  }
+  // Somebody has to wait. Not one thread for all of them: messages come in any order.
+  std::thread([work = self(), inner] {
+    std::exception_ptr error;
+    try {
+      inner->wait();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    work->complete(error);
+  }).detach();
+}
+
+void StagedWork::complete(std::exception_ptr error) noexcept {
+  const at::NoGradGuard no_gradients;
+  const c10::MultiStreamGuard guard(side_streams_);
+  try {
+    if (!error && operation_.finish) operation_.finish(staging_);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  staging_.unmap();
+  try {
+    if (!error && operation_.divisor != 1) {
+      for (const Tensors& tensors : operation_.writes) {
+        for (const at::Tensor& tensor : tensors) tensor.div_(operation_.divisor);
+      }
+    }
+  } catch (...) {
+    error = std::current_exception();
+  }
+  finish(error);  // first: the future's callbacks may ask the work
+  // The future records events on the current streams, for those who use the results.
+  if (error) {
+    future_->setError(error);
+  } else {
+    future_->markCompleted(result_value(operation_.writes));
+  }
+}
+
+Tensors StagedWork::result() {
+  TORCH_CHECK(isCompleted(), "the result of a collective can be had once it has completed");
+  TORCH_CHECK(operation_.writes.size() <= 1, "result() of a collective with lists of lists");
+  return operation_.writes.empty() ? Tensors{} : operation_.writes.front();
+}
+
+int StagedWork::sourceRank() const {
+  std::lock_guard lock(mutex_);
+  TORCH_CHECK(inner_, "the source rank is known once the work has completed");
+  return inner_->sourceRank();
+}
+
+void StagedWork::abort() {
+  WorkPointer inner;
+  {
+    std::lock_guard lock(mutex_);
+    inner = inner_;
+  }
+  TORCH_CHECK(inner, "a work that has not begun cannot be aborted");
+  inner->abort();
+}
+
+CoalescedWork::CoalescedWork(int rank, std::vector<WorkPointer> works)
+    : Work(rank, c10d::OpType::COALESCED), works_(std::move(works)) {}
+
+bool CoalescedWork::isCompleted() {
+  return std::all_of(works_.begin(), works_.end(),
+                     [](const WorkPointer& work) { return work->isCompleted(); });
+}
+
+bool CoalescedWork::isSuccess() const {
+  return std::all_of(works_.begin(), works_.end(),
+                     [](const WorkPointer& work) { return work->isSuccess(); });
+}
+
+std::exception_ptr CoalescedWork::exception() const {
+  for (const WorkPointer& work : works_) {
+    if (const std::exception_ptr error = work->exception()) return error;
+  }
+  return nullptr;
+}
+
+bool CoalescedWork::wait(std::chrono::milliseconds timeout) {
+  for (const WorkPointer& work : works_) work->wait(timeout);
+  return true;
+}
+
+void CoalescedWork::synchronize() {
+  for (const WorkPointer& work : works_) work->synchronize();
+}
+
+c10::intrusive_ptr<Future> CoalescedWork::getFuture() {
+  c10::List<c10::intrusive_ptr<Future>> futures(
+      c10::FutureType::create(c10::ListType::create(c10::TensorType::get())));
+  for (const WorkPointer& work : works_) futures.push_back(work->getFuture());
+  return c10::collectAll(futures)->then(
+      [works = works_](Future& all) -> c10::IValue {
+        Tensors results;
+        for (const WorkPointer& work : works) {
+          work->getFuture()->waitAndThrow();
+          for (at::Tensor& tensor : work->result()) results.push_back(std::move(tensor));
+        }
+        return results;
+      },
+      c10::ListType::create(c10::TensorType::get()));
+}
+
+Tensors CoalescedWork::result() {
+  Tensors results;
+  for (const WorkPointer& work : works_) {
+    for (at::Tensor& tensor : work->result()) results.push_back(std::move(tensor));
+  }
+  return results;
+}
+
+}  // namespace ocl

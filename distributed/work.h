@@ -1,0 +1,80 @@
+// A collective in flight: first it waits for the device, then Gloo runs it on mapped memory, then
+// the memory goes back to the device.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include <functional>
+
+#include "backend/event.h"
+#include "distributed/staging.h"
+
+namespace ocl {
+
+using Tensors = std::vector<at::Tensor>;
+using WorkPointer = c10::intrusive_ptr<c10d::Work>;
+
+// What a work does. Results are lists of tensors as in Gloo's works.
+struct Operation {
+  c10d::OpType type;
+  Tensors reads;
+  std::vector<Tensors> writes;
+  // Starts the operation on the CPU tensors that the staging gives.
+  std::function<WorkPointer(const Staging&)> start;
+  int64_t divisor = 1;  // of the results: for means, which Gloo has not
+  // Copies from buffers of the host's, where there are, before the memory goes back.
+  std::function<void(const Staging&)> finish = {};
+};
+
+// Where an operation stages: a stream beside the caller's, which waits for the event.
+struct StagingStream {
+  c10::Stream stream;
+  Event ready;
+};
+
+class StagedWork final : public c10d::Work {
+ public:
+  StagedWork(int rank, Operation operation, std::vector<StagingStream> streams);
+
+  // On the issuing thread; a failure completes the work.
+  void start() noexcept;
+
+  // wait() blocks the host until the operation has completed; synchronize() makes the current
+  // streams wait for the results' memory.
+  void synchronize() override { future_->wait(); }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+  Tensors result() override;
+  int sourceRank() const override;
+  void abort() override;
+
+ private:
+  void begin();
+  void when_done(const WorkPointer& inner);
+  void complete(std::exception_ptr error) noexcept;
+  c10::intrusive_ptr<StagedWork> self();
+
+  Operation operation_;
+  std::vector<StagingStream> streams_;
+  std::vector<c10::Stream> side_streams_;
+  Staging staging_;
+  WorkPointer inner_;  // guarded by mutex_
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+};
+
+// Several works as one, for coalesced operations.
+class CoalescedWork final : public c10d::Work {
+ public:
+  CoalescedWork(int rank, std::vector<WorkPointer> works);
+  bool isCompleted() override;
+  bool isSuccess() const override;
+  std::exception_ptr exception() const override;
+  bool wait(std::chrono::milliseconds timeout) override;
+  void synchronize() override;
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+  Tensors result() override;
+
+ private:
+  std::vector<WorkPointer> works_;
+};
+
+}  // namespace ocl
