@@ -1,7 +1,12 @@
 #include "distributed/backend.h"
 
+#include <ATen/ops/amax.h>
+#include <ATen/ops/amin.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/prod.h>
+#include <ATen/ops/sum.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <map>
@@ -40,7 +45,31 @@ Tensors flat(const TensorLists& lists) {
 at::Tensor joined(const Tensors& tensors) {
   Tensors parts;
   for (const at::Tensor& tensor : tensors) parts.push_back(tensor.view(-1));
-  return at::cat(parts);
+  return parts.size() == 1 ? parts.front() : at::cat(parts);
+}
+
+void reduce_rows(at::Tensor& result, const at::Tensor& rows, ReduceOp::RedOpType op) {
+  switch (op) {
+    case ReduceOp::SUM:
+      at::sum_out(result, rows, 0, false, rows.scalar_type());
+      return;
+    case ReduceOp::PRODUCT:
+      at::prod_out(result, rows, 0, false, rows.scalar_type());
+      return;
+    case ReduceOp::MIN:
+      at::amin_out(result, rows, 0);
+      return;
+    case ReduceOp::MAX:
+      at::amax_out(result, rows, 0);
+      return;
+    default:
+      result.copy_(rows[0]);
+      for (int64_t row = 1; row < rows.size(0); ++row) {
+        if (op == ReduceOp::BAND) result.bitwise_and_(rows[row]);
+        if (op == ReduceOp::BOR) result.bitwise_or_(rows[row]);
+        if (op == ReduceOp::BXOR) result.bitwise_xor_(rows[row]);
+      }
+  }
 }
 
 void check(const Operation& operation, const at::Tensor& tensor) {
@@ -225,32 +254,15 @@ class OcclBackend final : public c10d::Backend {
   }
 
   WorkPointer reduce_scatter(Tensors& outputs, TensorLists& inputs,
-                             const c10d::ReduceScatterOptions& given) override {
-    auto options = given;
-    const int64_t divisor = take_mean(options, outputs, size_);
-    return post({OpType::REDUCE_SCATTER,
-                 flat(inputs),
-                 {outputs},
-                 [gloo = gloo_, outputs, inputs, options](const Staging& staging) {
-                   Tensors to = host(staging, outputs);
-                   TensorLists from = host(staging, inputs);
-                   return gloo->reduce_scatter(to, from, options);
-                 },
-                 divisor});
+                             const c10d::ReduceScatterOptions& options) override {
+    TORCH_CHECK_VALUE(outputs.size() == 1 && inputs.size() == 1,
+                      "occl: reduce_scatter takes one output and one list of inputs");
+    return reduce_parts(OpType::REDUCE_SCATTER, outputs[0], inputs[0], options);
   }
 
   WorkPointer _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
-                                   const c10d::ReduceScatterOptions& given) override {
-    auto options = given;
-    const int64_t divisor = take_mean(options, {output}, size_);
-    return post({OpType::_REDUCE_SCATTER_BASE,
-                 {input},
-                 {{output}},
-                 [gloo = gloo_, output, input, options](const Staging& staging) {
-                   at::Tensor to = staging.host(output), from = staging.host(input);
-                   return gloo->_reduce_scatter_base(to, from, options);
-                 },
-                 divisor});
+                                   const c10d::ReduceScatterOptions& options) override {
+    return reduce_parts(OpType::_REDUCE_SCATTER_BASE, output, {input}, options);
   }
 
   WorkPointer reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
@@ -363,6 +375,43 @@ class OcclBackend final : public c10d::Backend {
     issuer_.submit([work] { work->start(); });
     if (coalesced_) coalesced_->push_back(work);
     return work;
+  }
+
+  // Gloo makes its reduce_scatter of an all-reduce, which moves twice the bytes. Here each rank
+  // gets its parts from all others and reduces them.
+  WorkPointer reduce_parts(OpType type, const at::Tensor& output, const Tensors& inputs,
+                           c10d::ReduceScatterOptions options) {
+    TORCH_CHECK_NOT_IMPLEMENTED(options.reduceOp.op_ < ReduceOp::PREMUL_SUM,
+                                "occl: reduce_scatter does not know PREMUL_SUM");
+    const int64_t divisor = take_mean(options, {output}, size_);
+    int64_t count = 0;
+    for (const at::Tensor& input : inputs) {
+      TORCH_CHECK_TYPE(input.scalar_type() == output.scalar_type(), "occl: reduce_scatter of ",
+                       input.scalar_type(), " into ", output.scalar_type());
+      TORCH_CHECK_VALUE(inputs.size() == 1 || input.numel() == output.numel(),
+                        "occl: reduce_scatter of a part of ", input.numel(), " elements into ",
+                        output.numel());
+      count += input.numel();
+    }
+    TORCH_CHECK_VALUE(count == size_ * output.numel(), "occl: reduce_scatter of ", count,
+                      " elements into ", output.numel(), " on each of ", size_, " ranks");
+    c10d::AllToAllOptions exchange;
+    exchange.timeout = options.timeout;
+    const auto received = std::make_shared<at::Tensor>();
+    // As bytes: Gloo does not know all types.
+    const auto start = [gloo = gloo_, inputs, received, exchange](const Staging& staging) {
+      at::Tensor from = joined(host(staging, inputs));
+      *received = at::empty_like(from);
+      at::Tensor to_bytes = received->view(at::kByte), from_bytes = from.view(at::kByte);
+      std::vector<int64_t> equal;
+      return gloo->alltoall_base(to_bytes, from_bytes, equal, equal, exchange);
+    };
+    const auto finish = [output, received, op = options.reduceOp.op_,
+                         size = size_](const Staging& staging) {
+      at::Tensor result = staging.host(output).view(-1);
+      reduce_rows(result, received->view({size, result.numel()}), op);
+    };
+    return post({type, inputs, {{output}}, start, divisor, finish});
   }
 
   // One work for each index, as one.

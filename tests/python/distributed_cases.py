@@ -142,7 +142,8 @@ def gather_and_scatter(rank, size):
 @case
 def reduce_scatter(rank, size):
     inputs = [[numbers(10 * r + i) for i in range(size)] for r in range(size)]
-    for op in dist.ReduceOp.SUM, dist.ReduceOp.AVG, dist.ReduceOp.MAX:
+    R = dist.ReduceOp
+    for op in R.SUM, R.AVG, R.MAX:
         expected = reduction(op, [inputs[r][rank] for r in range(size)])
         x = torch.zeros(3, 5, device="ocl")
         dist.reduce_scatter(x, [part.to("ocl") for part in inputs[rank]], op)
@@ -150,6 +151,22 @@ def reduce_scatter(rank, size):
         x = torch.zeros(3, 5, device="ocl")
         dist.reduce_scatter_tensor(x, torch.cat(inputs[rank]).to("ocl"), op)
         same(x, expected)
+        # In place: the output is a part of the input.
+        whole = torch.cat(inputs[rank]).to("ocl")
+        part = whole[3 * rank : 3 * rank + 3]
+        dist.reduce_scatter_tensor(part, whole, op)
+        same(part, expected)
+    for dtype in TYPES:
+        for op in R.SUM, R.PRODUCT, R.MIN, R.MAX:
+            x = torch.zeros(3, 5, dtype=dtype, device="ocl")
+            dist.reduce_scatter(x, [part.to(dtype).to("ocl") for part in inputs[rank]], op)
+            same(x, reduction(op, [inputs[r][rank].to(dtype) for r in range(size)]))
+    x = torch.zeros(3, 5, dtype=torch.int32, device="ocl")
+    dist.reduce_scatter(x, [part.int().to("ocl") for part in inputs[rank]], R.BXOR)
+    expected = torch.zeros(3, 5, dtype=torch.int32)
+    for r in range(size):
+        expected ^= inputs[r][rank].int()
+    same(x, expected)
 
 
 @case
