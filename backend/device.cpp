@@ -29,13 +29,7 @@ struct Found {
 
 std::vector<Found> list_devices() {
   std::vector<Found> found;
-  std::vector<cl::Platform> platforms;
-  try {
-    cl::Platform::get(&platforms);
-  } catch (const cl::Error&) {
-    return found;  // the loader reports "no platform" as an error
-  }
-  for (const cl::Platform& platform : platforms) {
+  for (const cl::Platform& platform : opencl_platforms()) {
     std::vector<cl::Device> devices;
     try {
       platform.getDevices(CL_DEVICE_TYPE_ALL, &devices);

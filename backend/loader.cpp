@@ -1,18 +1,45 @@
 #include <dlfcn.h>
 
+#include <filesystem>
+
+#include "backend/environment.h"
 #include "backend/opencl.h"
 
 namespace ocl {
 namespace {
 
+// The runtime of `pip install torch-ocl[runtime]`: <prefix>/lib/libintelocl.so where this
+// extension is <prefix>/lib/pythonX.Y/site-packages/torch_ocl/_C.*.so; nullptr where there is none.
+void* packaged_runtime() {
+  static void* const handle = []() -> void* {
+    Dl_info info;
+    if (!dladdr(reinterpret_cast<void*>(&opencl_symbol), &info)) return nullptr;
+    std::error_code ignored;
+    const auto self = std::filesystem::absolute(info.dli_fname, ignored);
+    const auto lib = self.parent_path().parent_path().parent_path().parent_path();
+    const auto runtime = lib / "libintelocl.so";
+    if (!std::filesystem::exists(runtime, ignored)) return nullptr;
+    return dlopen(runtime.c_str(), RTLD_NOW | RTLD_LOCAL);
+  }();
+  return handle;
+}
+
+// The system's loader, or else the packaged runtime, which has all entry points itself.
 void* library() {
   static void* const handle = [] {
     for (const char* name : {"libOpenCL.so.1", "libOpenCL.so"}) {
       if (void* opened = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return opened;
     }
-    return static_cast<void*>(nullptr);
+    return packaged_runtime();
   }();
   return handle;
+}
+
+bool is_among(const std::vector<cl::Platform>& platforms, const std::string& name) {
+  for (const cl::Platform& each : platforms) {
+    if (each.getInfo<CL_PLATFORM_NAME>() == name) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -20,5 +47,28 @@ void* library() {
 void* opencl_symbol(const char* name) { return library() ? dlsym(library(), name) : nullptr; }
 
 bool opencl_loader_present() { return library() != nullptr; }
+
+std::vector<cl::Platform> opencl_platforms() {
+  std::vector<cl::Platform> platforms;
+  try {
+    cl::Platform::get(&platforms);
+  } catch (const cl::Error&) {  // the loader reports "no platform" as an error
+  }
+  if (!environment("OCL_ICD_VENDORS").empty() || !packaged_runtime()) return platforms;
+  // No .icd file names it. Objects of such drivers begin with the table of their entry points
+  // (cl_khr_icd), so that the loader's functions take them all the same.
+  const auto address = reinterpret_cast<decltype(&clGetExtensionFunctionAddress)>(
+      dlsym(packaged_runtime(), "clGetExtensionFunctionAddress"));
+  const auto list = reinterpret_cast<decltype(&clGetPlatformIDs)>(
+      address ? address("clIcdGetPlatformIDsKHR") : nullptr);
+  cl_platform_id ids[8];
+  cl_uint count = 0;
+  if (!list || list(8, ids, &count) != CL_SUCCESS) return platforms;
+  for (cl_uint i = 0; i < std::min<cl_uint>(count, 8); ++i) {
+    const cl::Platform platform(ids[i]);
+    if (!is_among(platforms, platform.getInfo<CL_PLATFORM_NAME>())) platforms.push_back(platform);
+  }
+  return platforms;
+}
 
 }  // namespace ocl

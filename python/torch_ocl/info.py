@@ -32,7 +32,7 @@ To get one:
   a GPU           install the vendor's driver package, for example nvidia-opencl-icd,
                   intel-opencl-icd or mesa-opencl-icd on Debian and Ubuntu
   any CPU         apt install pocl-opencl-icd
-  an x86-64 CPU   pip install torch-ocl[runtime], and see docs/install.md
+  an x86-64 CPU   pip install torch-ocl[runtime]
 Inside a container, GPUs must be handed in (--device /dev/dri, or --gpus all).\
 """
 
