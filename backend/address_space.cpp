@@ -1,20 +1,13 @@
 #include "backend/address_space.h"
 
-#include <sys/mman.h>
-
 #include "backend/error.h"
+#include "backend/system.h"
 
 namespace ocl {
 namespace {
 
 constexpr size_t kLargest = size_t{4} << 40;    // of a 47-bit address space
 constexpr size_t kSmallest = size_t{16} << 30;  // under a limit of address space (ulimit -v)
-
-void* map_anonymous(size_t size, int protection) {
-  void* mapped =
-      mmap(nullptr, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return mapped == MAP_FAILED ? nullptr : mapped;
-}
 
 size_t round_up(size_t size) {
   return (size + AddressSpace::kGranule - 1) / AddressSpace::kGranule * AddressSpace::kGranule;
@@ -30,15 +23,13 @@ AddressSpace& AddressSpace::instance() {
 AddressSpace::AddressSpace() {
   void* reserved = nullptr;
   for (size_ = kLargest; size_ >= kSmallest && !reserved; size_ /= 2) {
-    reserved = map_anonymous(size_ + kGranule, PROT_NONE);
+    reserved = reserve_addresses(size_ + kGranule);
     if (reserved) break;
   }
   TORCH_CHECK(reserved, "cannot reserve ", format_bytes(kSmallest),
               " of addresses for ocl tensors: is the address space limited (ulimit -v)?");
   base_ = round_up(reinterpret_cast<uintptr_t>(reserved));
-  // Zero pages until used.
-  table_ = static_cast<std::atomic<Segment*>*>(
-      map_anonymous(size_ / kGranule * sizeof(*table_), PROT_READ | PROT_WRITE));
+  table_ = static_cast<std::atomic<Segment*>*>(reserve_zeros(size_ / kGranule * sizeof(*table_)));
   TORCH_CHECK(table_, "cannot allocate the segment table of ocl");
   free_[base_] = size_;
 }

@@ -1,13 +1,13 @@
 #include "backend/binary_file.h"
 
 #include <c10/util/hash.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <fstream>
 #include <sstream>
 
 #include "backend/environment.h"
+#include "backend/system.h"
 
 namespace ocl {
 namespace {
@@ -65,8 +65,8 @@ bool write_binary(const std::filesystem::path& path, const std::string& key,
   try {
     static std::atomic<int> serial{0};
     std::filesystem::create_directories(path.parent_path());
-    const std::filesystem::path temporary =
-        path.string() + "." + std::to_string(getpid()) + "." + std::to_string(serial++) + ".tmp";
+    const std::filesystem::path temporary = path.string() + "." + std::to_string(process_id()) +
+                                            "." + std::to_string(serial++) + ".tmp";
     {
       std::ofstream file(temporary, std::ios::binary);
       file << header(key, binary) << key << binary;

@@ -1,8 +1,5 @@
 #include "backend/device.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
 #include <charconv>
@@ -12,6 +9,7 @@
 
 #include "backend/environment.h"
 #include "backend/error.h"
+#include "backend/system.h"
 
 namespace ocl {
 namespace {
@@ -132,7 +130,7 @@ Registry& registry() {
   static Registry* const instance = [] {
     auto* created = new Registry;
     listed = true;
-    pthread_atfork(nullptr, nullptr, [] { forked = true; });
+    after_fork([] { forked = true; });
     return created;
   }();
   return *instance;
@@ -141,17 +139,8 @@ Registry& registry() {
 // Number of devices as a helper process counts it, or 0.
 DeviceIndex count_in_helper_process() noexcept {
   if (!opencl_loader_present()) return 0;
-  Dl_info info;
-  if (!dladdr(reinterpret_cast<void*>(&count_in_helper_process), &info)) return 0;
-  const auto helper = std::filesystem::path(info.dli_fname).parent_path() / "count_devices";
-  std::error_code ignored;
-  if (!std::filesystem::exists(helper, ignored)) return 0;
-  FILE* pipe = popen(str("'", helper.string(), "' 2>/dev/null").c_str(), "r");
-  if (!pipe) return 0;
-  int count = 0;
-  if (std::fscanf(pipe, "%d", &count) != 1) count = 0;
-  pclose(pipe);
-  return static_cast<DeviceIndex>(count);
+  return static_cast<DeviceIndex>(
+      number_printed_by(own_file().replace_filename("count_devices"), 0));
 }
 
 }  // namespace
@@ -210,7 +199,8 @@ std::string Device::label() const {
 
 DeviceIndex device_count() noexcept {
   try {
-    if (listed && !forked) return static_cast<DeviceIndex>(registry().devices.size());
+    if (!kCanFork || (listed && !forked))
+      return static_cast<DeviceIndex>(registry().devices.size());
     static const DeviceIndex counted = count_in_helper_process();
     return counted;
   } catch (...) {

@@ -1,9 +1,9 @@
-#include <dlfcn.h>
-
+#include <algorithm>
 #include <filesystem>
 
 #include "backend/environment.h"
 #include "backend/opencl.h"
+#include "backend/system.h"
 
 namespace ocl {
 namespace {
@@ -12,14 +12,12 @@ namespace {
 // extension is <prefix>/lib/pythonX.Y/site-packages/torch_ocl/_C.*.so; nullptr where there is none.
 void* packaged_runtime() {
   static void* const handle = []() -> void* {
-    Dl_info info;
-    if (!dladdr(reinterpret_cast<void*>(&opencl_symbol), &info)) return nullptr;
     std::error_code ignored;
-    const auto self = std::filesystem::absolute(info.dli_fname, ignored);
+    const auto self = std::filesystem::absolute(own_file(), ignored);
     const auto lib = self.parent_path().parent_path().parent_path().parent_path();
     const auto runtime = lib / "libintelocl.so";
     if (!std::filesystem::exists(runtime, ignored)) return nullptr;
-    return dlopen(runtime.c_str(), RTLD_NOW | RTLD_LOCAL);
+    return open_library(runtime.string().c_str());
   }();
   return handle;
 }
@@ -27,8 +25,8 @@ void* packaged_runtime() {
 // The system's loader, or else the packaged runtime, which has all entry points itself.
 void* library() {
   static void* const handle = [] {
-    for (const char* name : {"libOpenCL.so.1", "libOpenCL.so"}) {
-      if (void* opened = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return opened;
+    for (auto name = opencl_library_names(); *name; ++name) {
+      if (void* opened = open_library(*name)) return opened;
     }
     return packaged_runtime();
   }();
@@ -44,7 +42,9 @@ bool is_among(const std::vector<cl::Platform>& platforms, const std::string& nam
 
 }  // namespace
 
-void* opencl_symbol(const char* name) { return library() ? dlsym(library(), name) : nullptr; }
+void* opencl_symbol(const char* name) {
+  return library() ? library_symbol(library(), name) : nullptr;
+}
 
 bool opencl_loader_present() { return library() != nullptr; }
 
@@ -57,8 +57,8 @@ std::vector<cl::Platform> opencl_platforms() {
   if (!environment("OCL_ICD_VENDORS").empty() || !packaged_runtime()) return platforms;
   // No .icd file names it. Objects of such drivers begin with the table of their entry points
   // (cl_khr_icd), so that the loader's functions take them all the same.
-  const auto address = reinterpret_cast<decltype(&clGetExtensionFunctionAddress)>(
-      dlsym(packaged_runtime(), "clGetExtensionFunctionAddress"));
+  const auto address = reinterpret_cast<void*(CL_API_CALL*)(const char*)>(
+      library_symbol(packaged_runtime(), "clGetExtensionFunctionAddress"));
   const auto list = reinterpret_cast<decltype(&clGetPlatformIDs)>(
       address ? address("clIcdGetPlatformIDsKHR") : nullptr);
   cl_platform_id ids[8];

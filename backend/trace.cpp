@@ -1,14 +1,12 @@
 #include "backend/trace.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <deque>
 #include <map>
 
 #include "backend/device_clock.h"
 #include "backend/error.h"
+#include "backend/system.h"
 
 namespace ocl::trace {
 namespace {
@@ -61,7 +59,7 @@ struct Scopes {
   }
 };
 thread_local Scopes scopes;
-thread_local const auto thread_number = static_cast<int32_t>(syscall(SYS_gettid));
+thread_local const auto thread_number = static_cast<int32_t>(thread_id());
 
 // Reads the times; a command that failed has none.
 void read_times(Entry& entry) {

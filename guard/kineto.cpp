@@ -5,11 +5,11 @@
 #include <libkineto.h>
 #include <output_base.h>
 #include <torch/csrc/profiler/standalone/privateuse1_profiler.h>
-#include <unistd.h>
 
 #include <map>
 
 #include "backend/error.h"
+#include "backend/system.h"
 #include "backend/trace.h"
 
 namespace ocl {
@@ -173,7 +173,7 @@ class Session final : public libkineto::IActivityProfilerSession {
         add(ActivityType::PRIVATEUSE1_RUNTIME, command.function, command, id, linked);
     call.startTime = command.called;
     call.endTime = command.returned;
-    call.device = getpid();
+    call.device = process_id();
     call.resource = command.thread;
     if (command.ended && types_.count(shown(command.kind).type)) set_flow(call, id, true);
     call.log(logger);

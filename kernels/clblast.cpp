@@ -1,9 +1,8 @@
 #include "kernels/clblast.h"
 
-#include <dlfcn.h>
-
 #include "backend/environment.h"
 #include "backend/error.h"
+#include "backend/system.h"
 
 namespace ocl {
 namespace {
@@ -37,12 +36,13 @@ const Library& library() {
     Library library;
     if (environment("OCL_CLBLAST") == "0") return library;
     void* handle = nullptr;
-    for (const char* name : {"libclblast.so.1", "libclblast.so"}) {
-      if (!handle) handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    for (const char* name : {"libclblast.so.1", "libclblast.so", "clblast.dll"}) {
+      if (!handle) handle = open_library(name);
     }
     if (!handle) return library;
     const auto find = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
+          library_symbol(handle, name));
       return function != nullptr;
     };
     library.complete = find(library.sgemm, "CLBlastSgemm") && find(library.dgemm, "CLBlastDgemm") &&

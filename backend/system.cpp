@@ -1,0 +1,135 @@
+#include "backend/system.h"
+
+#include <cstdio>
+#include <string>
+
+#ifdef _WIN32
+#ifndef NOMINMAX
+#define NOMINMAX
+#endif
+#include <windows.h>
+#else
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
+
+namespace ocl {
+
+#ifdef _WIN32
+
+void* open_library(const char* name) noexcept { return LoadLibraryA(name); }
+
+void* library_symbol(void* library, const char* name) noexcept {
+  return reinterpret_cast<void*>(GetProcAddress(static_cast<HMODULE>(library), name));
+}
+
+const char* const* opencl_library_names() noexcept {
+  static const char* const names[] = {"OpenCL.dll", nullptr};
+  return names;
+}
+
+std::filesystem::path own_file() {
+  HMODULE module = nullptr;
+  wchar_t name[32768];
+  const DWORD flags =
+      GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT;
+  if (!GetModuleHandleExW(flags, reinterpret_cast<LPCWSTR>(&own_file), &module)) return {};
+  return std::wstring(name, GetModuleFileNameW(module, name, 32768));
+}
+
+int number_printed_by(const std::filesystem::path& program, int otherwise) noexcept {
+  FILE* pipe = _wpopen((L"\"" + program.wstring() + L"\" 2>NUL").c_str(), L"r");
+  if (!pipe) return otherwise;
+  int number = otherwise;
+  if (std::fscanf(pipe, "%d", &number) != 1) number = otherwise;
+  _pclose(pipe);
+  return number;
+}
+
+void after_fork(void (*)()) {}
+
+int process_id() noexcept { return static_cast<int>(GetCurrentProcessId()); }
+int64_t thread_id() noexcept { return GetCurrentThreadId(); }
+
+void* reserve_addresses(size_t size) noexcept {
+  return VirtualAlloc(nullptr, size, MEM_RESERVE, PAGE_NOACCESS);
+}
+
+void* reserve_zeros(size_t size) noexcept {
+  return VirtualAlloc(nullptr, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
+}
+
+#else
+
+void* open_library(const char* name) noexcept { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
+
+void* library_symbol(void* library, const char* name) noexcept { return dlsym(library, name); }
+
+const char* const* opencl_library_names() noexcept {
+#ifdef __APPLE__
+  static const char* const names[] = {"/System/Library/Frameworks/OpenCL.framework/OpenCL",
+                                      "libOpenCL.dylib", nullptr};
+#else
+  static const char* const names[] = {"libOpenCL.so.1", "libOpenCL.so", nullptr};
+#endif
+  return names;
+}
+
+std::filesystem::path own_file() {
+  Dl_info info;
+  if (!dladdr(reinterpret_cast<void*>(&own_file), &info)) return {};
+  return info.dli_fname;
+}
+
+int number_printed_by(const std::filesystem::path& program, int otherwise) noexcept {
+  std::string command = "'";
+  command += program.string() + "' 2>/dev/null";
+  FILE* pipe = popen(command.c_str(), "r");
+  if (!pipe) return otherwise;
+  int number = otherwise;
+  if (std::fscanf(pipe, "%d", &number) != 1) number = otherwise;
+  pclose(pipe);
+  return number;
+}
+
+void after_fork(void (*action)()) { pthread_atfork(nullptr, nullptr, action); }
+
+int process_id() noexcept { return getpid(); }
+
+int64_t thread_id() noexcept {
+#ifdef __linux__
+  return syscall(SYS_gettid);
+#else
+  uint64_t id = 0;
+  pthread_threadid_np(nullptr, &id);
+  return static_cast<int64_t>(id);
+#endif
+}
+
+namespace {
+
+#ifdef MAP_NORESERVE
+constexpr int kUncommitted = MAP_NORESERVE;
+#else
+constexpr int kUncommitted = 0;
+#endif
+
+void* map_anonymous(size_t size, int protection) noexcept {
+  void* mapped = mmap(nullptr, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | kUncommitted, -1, 0);
+  return mapped == MAP_FAILED ? nullptr : mapped;
+}
+
+}  // namespace
+
+void* reserve_addresses(size_t size) noexcept { return map_anonymous(size, PROT_NONE); }
+
+void* reserve_zeros(size_t size) noexcept { return map_anonymous(size, PROT_READ | PROT_WRITE); }
+
+#endif
+
+}  // namespace ocl

@@ -1,0 +1,40 @@
+// What differs between operating systems. Linux is tested; macOS and Windows are written by their
+// manuals and were never run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+
+namespace ocl {
+
+// The shared library, or nullptr where the system finds none of that name.
+void* open_library(const char* name) noexcept;
+void* library_symbol(void* library, const char* name) noexcept;
+
+// Names of the OpenCL loader library, the best first, up to nullptr.
+const char* const* opencl_library_names() noexcept;
+
+// The file that this code is in: the extension, or a program.
+std::filesystem::path own_file();
+
+// The first number that a program prints, or `otherwise`.
+int number_printed_by(const std::filesystem::path& program, int otherwise) noexcept;
+
+// Whether processes can fork, and what is then called in each child.
+#ifdef _WIN32
+constexpr bool kCanFork = false;
+#else
+constexpr bool kCanFork = true;
+#endif
+void after_fork(void (*action)());
+
+int process_id() noexcept;
+int64_t thread_id() noexcept;
+
+// Addresses without memory, and memory of zeros that takes room only where it is used; both stay
+// until the process ends. nullptr where the system refuses.
+void* reserve_addresses(size_t size) noexcept;
+void* reserve_zeros(size_t size) noexcept;
+
+}  // namespace ocl
