@@ -26,7 +26,7 @@ PYTHON_FILES := backend distributed generator guard kernels python serialization
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-sample test-intel test-devices test-gpu-family test-matrix gpu-check \
-	gpu-tiles test-wheel conformance bench ops build wheel info lint format intel-runtime system clean distclean
+	gpu-tiles test-wheel sdist conformance bench ops build wheel info lint format intel-runtime system clean distclean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -94,6 +94,9 @@ $(VENV)/.intel-ready: $(VENV)/.ready
 wheel: build  ## a wheel, in dist/
 	$(VENV_PYTHON) -m pip wheel . --no-deps --wheel-dir dist --no-build-isolation \
 		-C build-dir=build -C cmake.define.OCL_BUILD_TESTS=ON
+
+sdist: $(VENV)/.ready  ## the sources as pip installs them, in dist/
+	$(VENV_PYTHON) -c "from scikit_build_core.build import build_sdist; build_sdist('dist')"
 
 conformance: build $(INTEL_READY)  ## PyTorch's databases of operators, modules, optimizers; about an hour
 	$(RUN) $(VENV_PYTHON) tests/conformance/run.py --jobs $(TEST_JOBS) $(CONFORMANCE_ARGS)
