@@ -110,7 +110,12 @@ class Session final : public libkineto::IActivityProfilerSession {
   std::vector<libkineto::ResourceInfo> getResourceInfos() override {
     std::vector<libkineto::ResourceInfo> queues;
     for (const auto& [device, ids] : devices_) {
-      for (const StreamId id : ids) queues.push_back({id, id, device, queue_name(id)});
+      for (const StreamId id : ids) {
+        queues.push_back({0, 0, 0, queue_name(id)});
+        // Before PyTorch 2.13 its constructor had another order of the same members.
+        queues.back().id = queues.back().sortIndex = id;
+        queues.back().deviceId = device;
+      }
     }
     return queues;
   }
