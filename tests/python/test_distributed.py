@@ -1,20 +1,24 @@
 """torch.distributed with the backend "occl": several processes, one device each.
 
-What the ranks do is in distributed_cases.py and distributed_training_cases.py.
+What the ranks do is in distributed_*.py; distributed_ranks.py starts them.
 """
 
+import contextlib
 import os
+import pathlib
+import signal
 import subprocess
 import sys
 import time
 
-import distributed_cases
-import distributed_training_cases
+import distributed_ranks
 import pytest
 import torch
+from distributed_support import CASES, TIMEOUT
 from support import output_of
 
 DEADLINE = 200  # seconds
+WITH_RUNTIME = pathlib.Path(__file__).parents[1] / "tools" / "with_runtime.py"
 
 pytestmark = pytest.mark.skipif(
     not (torch.distributed.is_available() and torch.ocl.is_available()),
@@ -22,55 +26,71 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def run_ranks(folder, size, cases=(), module=distributed_cases):
-    """{rank: (exit status, what it printed)}"""
-    processes, outputs = [], []
+@contextlib.contextmanager
+def ranks(folder, size, *cases, numbers=None, prefix=()):
+    """Starts the ranks `numbers`, by default all; they are killed in the end."""
+    numbers = ",".join(map(str, range(size) if numbers is None else numbers))
+    command = [*prefix, sys.executable, distributed_ranks.__file__, folder, str(size), numbers]
     environment = {**os.environ, "OCL_FALLBACK": "error"}
-    for rank in range(size):
-        outputs.append(folder / f"output{rank}")
-        with outputs[-1].open("w") as output:
-            command = [sys.executable, module.__file__, str(rank), str(size), str(folder), *cases]
-            processes.append(
-                subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
-            )
-    end = time.monotonic() + DEADLINE
+    process = subprocess.Popen(
+        [*command, *cases], env=environment, stdout=subprocess.PIPE, text=True, process_group=0
+    )
     try:
-        for process in processes:
-            process.wait(max(0.1, end - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        pass
+        yield process
     finally:
-        for process in processes:
-            process.kill()
-    return {
-        rank: (process.wait(), output.read_text())
-        for rank, (process, output) in enumerate(zip(processes, outputs, strict=True))
-    }
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def check(folder, rank, status, cases):
+    output = (folder / f"output.{rank}").read_text()[-4000:]
+    left = [case for case in cases if not (folder / f"{case}.{rank}").exists()]
+    assert not left, f"rank {rank} at {left[0]}:\n{output}"
+    assert status == "0", f"rank {rank} at its end:\n{output}"
 
 
 @pytest.mark.parametrize("size", [2, 4])
-@pytest.mark.parametrize("module", [distributed_cases, distributed_training_cases])
-def test_cases(tmp_path, module, size):
-    """All of a file in one run, since processes take seconds to start."""
-    for rank, (status, output) in run_ranks(tmp_path, size, module=module).items():
-        left = [case for case in module.CASES if not (tmp_path / f"{case}.{rank}").exists()]
-        assert not left, f"rank {rank} of {size}, at {left[0]}:\n{output[-4000:]}"
-        assert status == 0, f"rank {rank} of {size} at its end:\n{output[-4000:]}"
+def test_cases(tmp_path, size):
+    """All cases in one run, since processes take seconds to start."""
+    with ranks(tmp_path, size) as process:
+        try:
+            statuses = process.communicate(timeout=DEADLINE)[0].split()
+        except subprocess.TimeoutExpired:
+            statuses = ["hangs"] * size
+    for rank, status in enumerate(statuses):
+        check(tmp_path, rank, status, CASES)
+
+
+def visible(runtime):
+    return (WITH_RUNTIME.parents[2] / ".runtimes" / runtime).is_dir()
+
+
+@pytest.mark.skipif(not visible("both"), reason="needs PoCL and `make intel-runtime`")
+@pytest.mark.parametrize("runtimes", [("pocl", "intel"), ("both", "both")], ids="-".join)
+def test_two_runtimes(tmp_path, runtimes):
+    """One rank on PoCL, one on Intel's runtime: alone in its process, or as one of its devices."""
+    names = ["all_reduce", "reduce_scatter", "point_to_point", "data_parallel", "fully_sharded"]
+    with contextlib.ExitStack() as stack:
+        processes = []
+        for rank, runtime in enumerate(runtimes):
+            prefix = [sys.executable, str(WITH_RUNTIME), runtime]
+            start = ranks(tmp_path, 2, *names, numbers=[rank], prefix=prefix)
+            processes.append(stack.enter_context(start))
+        for rank, process in enumerate(processes):
+            check(tmp_path, rank, process.communicate(timeout=DEADLINE)[0].strip(), names)
+    platforms = {(tmp_path / f"platform.{rank}").read_text() for rank in range(2)}
+    assert platforms == {"Portable Computing Language", "Intel(R) OpenCL"}
 
 
 def test_killed_peer(tmp_path):
     """The others get an error at once, not a hang, and the device stays usable."""
     started = time.monotonic()
-    results = run_ranks(tmp_path, 2, ["killed_peer"])
-    assert time.monotonic() - started < distributed_cases.TIMEOUT.total_seconds()
-    assert results[0][0] == 0, results[0][1]
-    assert results[1][0] != 0
-
-
-def test_peer_that_never_comes(tmp_path):
-    """A collective that one rank does not join ends with the time-out."""
-    results = run_ranks(tmp_path, 2, ["late_peer"])
-    assert [status for status, _ in results.values()] == [0, 0], results
+    with ranks(tmp_path, 2, "killed_peer") as process:
+        statuses = process.communicate(timeout=DEADLINE)[0].split()
+    assert time.monotonic() - started < TIMEOUT.total_seconds()
+    check(tmp_path, 0, statuses[0], ["killed_peer"])
+    assert int(statuses[1]) == -signal.SIGKILL
 
 
 def test_registered():

@@ -1,0 +1,169 @@
+"""Cases of test_distributed.py: each collective, on ocl tensors that each rank knows of all."""
+
+import torch
+import torch.distributed as dist
+from distributed_support import case, numbers, same
+
+TYPES = [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8]
+
+
+def reduction(op, tensors):
+    stack = torch.stack(tensors)
+    return {
+        dist.ReduceOp.SUM: lambda: stack.sum(0).to(stack.dtype),
+        dist.ReduceOp.AVG: lambda: stack.sum(0) / len(tensors),
+        dist.ReduceOp.PRODUCT: lambda: stack.prod(0).to(stack.dtype),
+        dist.ReduceOp.MIN: lambda: stack.amin(0),
+        dist.ReduceOp.MAX: lambda: stack.amax(0),
+    }[op]()
+
+
+@case
+def all_reduce(rank, size):
+    R = dist.ReduceOp
+    for dtype in TYPES:
+        for op in R.SUM, R.PRODUCT, R.MIN, R.MAX:
+            x = numbers(rank, dtype=dtype).to("ocl")
+            assert dist.all_reduce(x, op) is None
+            same(x, reduction(op, [numbers(r, dtype=dtype) for r in range(size)]))
+    x = numbers(rank).to("ocl")
+    dist.all_reduce(x, R.AVG)
+    same(x, reduction(R.AVG, [numbers(r) for r in range(size)]))
+
+
+@case
+def all_reduce_of_views(rank, size):
+    """Only the bytes of the view change; neighbours are left alone."""
+    base = torch.arange(40.0, device="ocl").view(8, 5)
+    expected = torch.arange(40.0).view(8, 5)
+    works = [dist.all_reduce(base[rows], async_op=True) for rows in (slice(0, 2), slice(4, 7))]
+    for work in works:
+        work.wait()
+    expected[0:2] *= size
+    expected[4:7] *= size
+    same(base, expected)
+    empty = torch.empty(0, 4, device="ocl")
+    dist.all_reduce(empty)
+    images = numbers(rank, (2, 3, 4, 4)).to(memory_format=torch.channels_last).to("ocl")
+    dist.all_reduce(images)
+    same(images, sum(numbers(r, (2, 3, 4, 4)) for r in range(size)))
+
+
+@case
+def broadcast(rank, size):
+    for root in range(size):
+        x = numbers(rank).to("ocl")
+        dist.broadcast(x, src=root)
+        same(x, numbers(root))
+
+
+@case
+def reduce(rank, size):
+    for root in range(size):
+        for op in dist.ReduceOp.SUM, dist.ReduceOp.AVG:
+            x = numbers(rank).to("ocl")
+            dist.reduce(x, dst=root, op=op)
+            total = reduction(op, [numbers(r) for r in range(size)])
+            same(x, total if rank == root else numbers(rank))
+
+
+@case
+def all_gather(rank, size):
+    parts = [torch.zeros(3, 5, device="ocl") for _ in range(size)]
+    dist.all_gather(parts, numbers(rank).to("ocl"))
+    for other, part in enumerate(parts):
+        same(part, numbers(other))
+    whole = torch.zeros(size * 3, 5, device="ocl")
+    dist.all_gather_into_tensor(whole, numbers(rank).to("ocl"))
+    same(whole, torch.cat([numbers(r) for r in range(size)]))
+    # In place: the input is a part of the output.
+    whole = torch.zeros(size * 3, 5, device="ocl")
+    mine = whole[rank * 3 : rank * 3 + 3]
+    mine.copy_(numbers(rank))
+    dist.all_gather_into_tensor(whole, mine)
+    same(whole, torch.cat([numbers(r) for r in range(size)]))
+
+
+@case
+def gather_and_scatter(rank, size):
+    for root in range(size):
+        parts = [torch.zeros(3, 5, device="ocl") for _ in range(size)] if rank == root else None
+        dist.gather(numbers(rank).to("ocl"), parts, dst=root)
+        for other, part in enumerate(parts or []):
+            same(part, numbers(other))
+        x = torch.zeros(3, 5, device="ocl")
+        dist.scatter(x, parts, src=root)
+        same(x, numbers(rank))
+
+
+@case
+def reduce_scatter(rank, size):
+    inputs = [[numbers(10 * r + i) for i in range(size)] for r in range(size)]
+    R = dist.ReduceOp
+    for op in R.SUM, R.AVG, R.MAX:
+        expected = reduction(op, [inputs[r][rank] for r in range(size)])
+        x = torch.zeros(3, 5, device="ocl")
+        dist.reduce_scatter(x, [part.to("ocl") for part in inputs[rank]], op)
+        same(x, expected)
+        x = torch.zeros(3, 5, device="ocl")
+        dist.reduce_scatter_tensor(x, torch.cat(inputs[rank]).to("ocl"), op)
+        same(x, expected)
+        # In place: the output is a part of the input.
+        whole = torch.cat(inputs[rank]).to("ocl")
+        part = whole[3 * rank : 3 * rank + 3]
+        dist.reduce_scatter_tensor(part, whole, op)
+        same(part, expected)
+    for dtype in TYPES:
+        for op in R.SUM, R.PRODUCT, R.MIN, R.MAX:
+            x = torch.zeros(3, 5, dtype=dtype, device="ocl")
+            dist.reduce_scatter(x, [part.to(dtype).to("ocl") for part in inputs[rank]], op)
+            same(x, reduction(op, [inputs[r][rank].to(dtype) for r in range(size)]))
+    x = torch.zeros(3, 5, dtype=torch.int32, device="ocl")
+    dist.reduce_scatter(x, [part.int().to("ocl") for part in inputs[rank]], R.BXOR)
+    expected = torch.zeros(3, 5, dtype=torch.int32)
+    for r in range(size):
+        expected ^= inputs[r][rank].int()
+    same(x, expected)
+
+
+@case
+def all_to_all(rank, size):
+    inputs = [[numbers(10 * r + i, (2 + i, 4)) for i in range(size)] for r in range(size)]
+    expected = [inputs[r][rank] for r in range(size)]
+    outputs = [torch.zeros(2 + rank, 4, device="ocl") for _ in range(size)]
+    dist.all_to_all(outputs, [part.to("ocl") for part in inputs[rank]])
+    for output, part in zip(outputs, expected, strict=True):
+        same(output, part)
+    output = torch.zeros(size * (2 + rank), 4, device="ocl")
+    rows = [2 + i for i in range(size)]
+    dist.all_to_all_single(output, torch.cat(inputs[rank]).to("ocl"), [2 + rank] * size, rows)
+    same(output, torch.cat(expected))
+    output = torch.zeros(size, 3, device="ocl")
+    dist.all_to_all_single(output, torch.full((size, 3), float(rank), device="ocl"))
+    same(output, torch.arange(float(size))[:, None].expand(size, 3))
+
+
+@case
+def coalesced(rank, size):
+    """Many tensors in one call; some are neighbours in one storage."""
+    everyone = range(size)
+    base = torch.cat([numbers(rank), numbers(rank + 20)]).to("ocl")
+    parts = [base[:3], base[3:], numbers(rank, (7,)).to("ocl")]
+    dist.all_reduce_coalesced(parts)
+    same(base, sum(torch.cat([numbers(r), numbers(r + 20)]) for r in everyone))
+    same(parts[2], sum(numbers(r, (7,)) for r in everyone))
+
+    with dist._coalescing_manager(device=torch.device("ocl"), async_ops=True) as manager:
+        wholes = [torch.zeros(size * 3, 5, device="ocl") for _ in range(3)]
+        for i, whole in enumerate(wholes):
+            dist.all_gather_into_tensor(whole, numbers(rank + i).to("ocl"))
+    manager.wait()
+    for i, whole in enumerate(wholes):
+        same(whole, torch.cat([numbers(r + i) for r in everyone]))
+
+    with dist._coalescing_manager(device=torch.device("ocl")):
+        shares = [torch.zeros(3, 5, device="ocl") for _ in range(3)]
+        for i, share in enumerate(shares):
+            dist.reduce_scatter_tensor(share, torch.cat([numbers(rank + i)] * size).to("ocl"))
+    for i, share in enumerate(shares):
+        same(share, sum(numbers(r + i) for r in everyone))

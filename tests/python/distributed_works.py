@@ -1,0 +1,157 @@
+"""Cases of test_distributed.py: messages, works and futures, streams, groups, and what fails."""
+
+import datetime
+import os
+import signal
+import time
+
+import torch
+import torch.distributed as dist
+from distributed_support import case, fails, last_case, numbers, same
+
+
+
+@case
+def refusals(rank, size):
+    for tensor, kind, text in [
+        (torch.zeros(4, 6, device="ocl")[:, ::2], ValueError, "must be contiguous"),
+        (torch.zeros(4, dtype=torch.int64, device="ocl"), TypeError, "floating point"),
+    ]:
+        try:
+            dist.all_reduce(tensor, dist.ReduceOp.AVG)
+        except kind as error:
+            assert text in str(error), error
+        else:
+            raise AssertionError(f"no {kind}")
+
+
+@case
+def point_to_point(rank, size):
+    following, former = (rank + 1) % size, (rank - 1) % size
+    # All send first: the sends may not wait for each other.
+    sent = numbers(rank).to("ocl")
+    received = torch.zeros(3, 5, device="ocl")
+    works = [dist.isend(sent, following, tag=3), dist.irecv(received, former, tag=3)]
+    for work in works:
+        work.wait()
+    same(received, numbers(former))
+    if rank == 0:
+        dist.send(sent, 1)
+    if rank == 1:
+        received.zero_()
+        assert dist.recv(received) == 0
+        same(received, numbers(0))
+    operations = [
+        dist.P2POp(dist.isend, numbers(rank + 5).to("ocl"), following),
+        dist.P2POp(dist.irecv, received, former),
+    ]
+    for work in dist.batch_isend_irecv(operations):
+        work.wait()
+    same(received, numbers(former + 5))
+    # Works of one rank complete in any order, and can be asked without waiting.
+    first, second = torch.zeros(2, device="ocl"), torch.zeros(2, device="ocl")
+    works = [dist.irecv(first, former, tag=1), dist.irecv(second, former, tag=2)]
+    dist.send(torch.full((2,), 2.0, device="ocl"), following, tag=2)
+    works[1].wait()
+    same(second, torch.full((2,), 2.0))
+    assert not works[0].is_completed()
+    dist.barrier()
+    dist.send(torch.full((2,), 1.0, device="ocl"), following, tag=1)
+    works[0].wait()
+    same(first, torch.full((2,), 1.0))
+
+
+@case
+def follows_the_streams(rank, size):
+    """Inputs are what kernels before the call left, and kernels after wait() see the result."""
+    n = 1 << 18
+    side = torch.ocl.Stream()
+    for turn in range(4):
+        with torch.ocl.stream(side if turn % 2 else torch.ocl.current_stream()):
+            x = torch.zeros(n, device="ocl")
+            for _ in range(30):
+                x += 1
+            work = dist.all_reduce(x, async_op=True)
+            work.wait()
+            y = x * 2
+            del x
+            z = torch.full((n,), -1.0, device="ocl")  # may get x's memory
+            same(y, torch.full((n,), 60.0 * size))
+            same(z, torch.full((n,), -1.0))
+
+
+@case
+def futures(rank, size):
+    x = numbers(rank).to("ocl")
+    work = dist.all_reduce(x, async_op=True)
+    total = sum(numbers(r) for r in range(size))
+    doubled = work.get_future().then(lambda future: future.value()[0] * 2)
+    same(doubled.wait(), total * 2)
+    assert work.is_completed() and work.is_success()
+    same(work.result()[0], total)
+    works = [dist.all_reduce(torch.ones(9, device="ocl"), async_op=True) for _ in range(50)]
+    for work in reversed(works):
+        work.wait()
+        same(work.result()[0], torch.full((9,), float(size)))
+
+
+@case
+def barriers_and_objects(rank, size):
+    dist.barrier()
+    dist.barrier(async_op=True).wait()
+    x = numbers(rank)
+    dist.all_reduce(x)
+    same(x, sum(numbers(r) for r in range(size)), "cpu")
+    everything = [None] * size
+    dist.all_gather_object(everything, {"rank": rank})
+    assert everything == [{"rank": r} for r in range(size)]
+    shared = [torch.full((2,), float(rank), device="ocl")]
+    dist.broadcast_object_list(shared, src=1)
+    assert shared[0].tolist() == [1, 1]
+
+
+@case
+def groups(rank, size):
+    assert dist.get_backend() == "occl"
+    last = dist.new_group([size - 1])
+    both = dist.new_group([0, 1], backend="cpu:gloo,ocl:occl")
+    x = torch.full((2,), rank + 1.0, device="ocl")
+    if rank == size - 1:
+        dist.all_reduce(x, group=last)
+        same(x, torch.full((2,), float(size)))
+    if rank < 2:
+        x = torch.full((2,), rank + 1.0, device="ocl")
+        dist.all_reduce(x, group=both)
+        same(x, torch.full((2,), 3.0))
+        y = torch.full((2,), rank + 1.0)
+        dist.all_reduce(y, group=both)
+        same(y, torch.full((2,), 3.0), "cpu")
+
+
+@last_case
+def killed_peer(rank, size):
+    x = torch.ones(1 << 20, device="ocl")
+    dist.all_reduce(x)
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    y = torch.ones(1 << 20, device="ocl")
+    fails(lambda: dist.all_reduce(y), "onnection")
+    work = dist.irecv(y, 1)
+    fails(work.wait, "onnection")
+    assert not work.is_success()
+    fails(lambda: dist.all_reduce(y, async_op=True).get_future().wait(), "onnection")
+    y.fill_(3)
+    assert (y + x).sum().item() == 5 * (1 << 20)
+
+
+@case
+def late_peer(rank, size):
+    """A collective that one rank does not join ends with the time-out of its group."""
+    group = dist.new_group(timeout=datetime.timedelta(seconds=2))  # broken afterwards
+    x = torch.ones(16, device="ocl")
+    dist.all_reduce(x, group=group)
+    if rank == 0:
+        started = time.monotonic()
+        fails(lambda: dist.all_reduce(x, group=group), "imed out")
+        assert time.monotonic() - started < 10
+    dist.barrier()
