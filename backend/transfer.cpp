@@ -76,9 +76,10 @@ void fill_on_device(Stream& stream, const BufferView& destination, const void* p
   stream.submitted();
 }
 
-Mapping::Mapping(Stream& stream, const BufferView& view, size_t bytes, MapAccess access)
+Mapping::Mapping(Stream& stream, const BufferView& view, size_t bytes, MapAccess access,
+                 OtherStreams others)
     : stream_(&stream), buffer_(view.segment->buffer) {
-  wait_for_other_streams(stream, view);
+  if (others == OtherStreams::kWait) wait_for_other_streams(stream, view);
   const cl_map_flags flags = access == MapAccess::kRead        ? CL_MAP_READ
                              : access == MapAccess::kReadWrite ? CL_MAP_READ | CL_MAP_WRITE
                                                                : CL_MAP_WRITE_INVALIDATE_REGION;

@@ -23,11 +23,15 @@ void fill_on_device(Stream& stream, const BufferView& destination, const void* p
 
 enum class MapAccess { kRead, kReadWrite, kDiscardAndWrite };
 
+// The streams that the memory was recorded on beside the mapping's own.
+enum class OtherStreams { kWait, kIgnore };
+
 // Device memory mapped for the host while the object lives; waits for what uses the memory. On
 // devices that share the host's memory no byte is copied.
 class Mapping {
  public:
-  Mapping(Stream& stream, const BufferView& view, size_t bytes, MapAccess access);
+  Mapping(Stream& stream, const BufferView& view, size_t bytes, MapAccess access,
+          OtherStreams others = OtherStreams::kWait);
   ~Mapping();  // logs a failure
   Mapping(Mapping&& other) noexcept;
   Mapping(const Mapping&) = delete;

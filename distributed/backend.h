@@ -5,18 +5,104 @@
 // caller's stream; the issuing thread waits for that, maps the memory and starts Gloo's collective,
 // whose end unmaps it (work.h). So the caller goes on enqueuing kernels meanwhile.
 //
-// Virtuals of c10d::Backend that are not overridden: what only NCCL has (shrink, completion hooks,
+// Virtuals of c10d::Backend that are not overridden: split and merge, as torch.distributed uses
+// NCCL's own interface around them, and what only NCCL has (shrink, completion hooks,
 // waitForPendingWorks, getMemAllocator, allocateTensor, suspend, resume, getMemoryStats, getError;
-// eagerConnectSingleDevice does nothing, as Gloo connects when it is made), and allreduce_sparse,
-// which needs tensors of data-dependent size.
+// eagerConnectSingleDevice does nothing, as Gloo connects when it is made).
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <map>
+#include <optional>
+
+#include "distributed/issuer.h"
+#include "distributed/work.h"
+
 namespace ocl {
 
+using BackendPointer = c10::intrusive_ptr<c10d::Backend>;
+using TensorLists = std::vector<Tensors>;
+
+class OcclBackend final : public c10d::Backend {
+ public:
+  explicit OcclBackend(BackendPointer gloo);
+
+  const std::string getBackendName() const override { return "occl"; }
+  c10::intrusive_ptr<Options> getBackendOptions() override { return gloo_->getBackendOptions(); }
+  void setTimeout(std::chrono::milliseconds timeout) override { gloo_->setTimeout(timeout); }
+  void setSequenceNumberForGroup() override { gloo_->setSequenceNumberForGroup(); }
+  uint64_t getSequenceNumberForGroup() override;
+  void enableCollectivesTiming() override { gloo_->enableCollectivesTiming(); }
+  void abort() override { gloo_->abort(); }
+  void shutdown() override;
+
+  bool supportsCoalescing() const override { return true; }
+  void startCoalescing() override;
+  WorkPointer endCoalescing() override;
+
+  // What Gloo has (collectives.cpp).
+  WorkPointer broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  WorkPointer allreduce(Tensors& tensors, const c10d::AllreduceOptions& given) override;
+  WorkPointer reduce(Tensors& tensors, const c10d::ReduceOptions& given) override;
+  WorkPointer allgather(TensorLists& outputs, Tensors& inputs,
+                        const c10d::AllgatherOptions& options) override;
+  WorkPointer _allgather_base(at::Tensor& output, at::Tensor& input,
+                              const c10d::AllgatherOptions& options) override;
+  WorkPointer allgather_coalesced(TensorLists& outputs, Tensors& inputs,
+                                  const c10d::AllgatherOptions& options) override;
+  WorkPointer gather(TensorLists& outputs, Tensors& inputs,
+                     const c10d::GatherOptions& options) override;
+  WorkPointer scatter(Tensors& outputs, TensorLists& inputs,
+                      const c10d::ScatterOptions& options) override;
+  WorkPointer alltoall_base(at::Tensor& output, at::Tensor& input,
+                            std::vector<int64_t>& output_sizes, std::vector<int64_t>& input_sizes,
+                            const c10d::AllToAllOptions& options) override;
+  WorkPointer send(Tensors& tensors, int destination, int tag) override;
+  WorkPointer recv(Tensors& tensors, int source, int tag) override;
+  WorkPointer recvAnysource(Tensors& tensors, int tag) override;
+  WorkPointer barrier(const c10d::BarrierOptions& options) override;
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
+
+  // sparse.cpp
+  WorkPointer allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+
+  // What is made of others (composed.cpp).
+  WorkPointer allreduce_coalesced(Tensors& tensors,
+                                  const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPointer allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                              const c10d::AllgatherOptions& options) override;
+  WorkPointer reduce_scatter(Tensors& outputs, TensorLists& inputs,
+                             const c10d::ReduceScatterOptions& options) override;
+  WorkPointer _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                   const c10d::ReduceScatterOptions& options) override;
+  WorkPointer reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                              const c10d::ReduceScatterOptions& options) override;
+  WorkPointer alltoall(Tensors& outputs, Tensors& inputs,
+                       const c10d::AllToAllOptions& options) override;
+
+ private:
+  // Checks, notes where the caller's streams are, and leaves the rest to the issuing thread.
+  WorkPointer post(Operation operation);
+  WorkPointer reduce_parts(c10d::OpType type, const at::Tensor& output, const Tensors& inputs,
+                           c10d::ReduceScatterOptions options);
+  c10::Stream side_stream(c10::DeviceIndex device);
+  void record_use(const Tensors& tensors);
+
+  BackendPointer gloo_;
+  std::map<c10::DeviceIndex, c10::Stream> side_streams_;
+  std::optional<std::vector<WorkPointer>> coalesced_;
+  Issuer issuer_;
+};
+
 // `gloo` is the group of the same ranks that moves the bytes.
-c10::intrusive_ptr<c10d::Backend> make_distributed_backend(
-    const c10::intrusive_ptr<c10d::Backend>& gloo);
+BackendPointer make_distributed_backend(const BackendPointer& gloo);
+
+// A mean is a sum for Gloo; the work divides it by what this returns.
+int64_t take_mean(c10d::ReduceOp& op, const Tensors& tensors, int size);
+
+// The CPU tensors over mapped memory.
+Tensors on_host(const Staging& staging, const Tensors& tensors);
+TensorLists on_host(const Staging& staging, const TensorLists& lists);
 
 }  // namespace ocl

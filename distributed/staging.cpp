@@ -8,7 +8,7 @@
 namespace ocl {
 
 void Staging::add(const at::Tensor& tensor, bool reads, bool writes) {
-  if (!on_ocl_device(tensor) || tensor.numel() == 0) return;
+  if (!on_ocl_device(tensor) || tensor.is_sparse() || tensor.numel() == 0) return;
   const auto begin = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
   ranges_.push_back({tensor.storage().unsafeGetStorageImpl(),
                      static_cast<DeviceIndex>(tensor.get_device()), begin, begin + tensor.nbytes(),
@@ -48,7 +48,7 @@ void Staging::map() {
                                             : MapAccess::kReadWrite;
     mappings_.emplace_back(current_stream(range.device),
                            resolve(reinterpret_cast<void*>(range.begin)), range.end - range.begin,
-                           access);
+                           access, OtherStreams::kIgnore);
   }
 }
 

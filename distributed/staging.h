@@ -22,11 +22,13 @@ inline bool on_ocl_device(const at::Tensor& tensor) {
 
 class Staging {
  public:
-  // Note a contiguous tensor that will be read, or written as a whole. CPU tensors need nothing.
+  // Note a contiguous tensor that will be read, or written as a whole. CPU and sparse tensors need
+  // nothing.
   void read(const at::Tensor& tensor) { add(tensor, true, false); }
   void write(const at::Tensor& tensor) { add(tensor, false, true); }
 
-  // On the current streams of the tensors' devices; waits for what is enqueued there.
+  // On the current streams of the tensors' devices; waits for what is enqueued there, not for what
+  // the caller enqueued since on its stream, such as the rest of a backward pass.
   void map();
   // Enqueued on the streams that were current at map().
   void unmap() { mappings_.clear(); }

@@ -5,7 +5,47 @@
 It lets Gloo move the bytes, on memory of the device that is mapped for the host.
 """
 
+import os
+import time
+import uuid
+
 import torch.distributed
+
+_meeting = None  # of the default group, where torchrun's agent keeps the store
+
+
+def _meet(store, rank, size, timeout):
+    """A name that these processes agree on, and no others before them.
+
+    The store of torchrun's agent outlives restarts of the workers. Gloo would find addresses there
+    that dead workers left, and wait for five time-outs.
+    """
+    store.set(f"member/{rank}", uuid.uuid4().hex)
+    members = [f"member/{other}" for other in range(size)]
+    deadline = time.monotonic() + timeout.total_seconds()
+    joined, present = None, 0
+    while time.monotonic() < deadline:
+        names = b"".join(store.multi_get(members))
+        meeting = f"meeting/{uuid.uuid5(uuid.NAMESPACE_OID, names.decode()).hex}"
+        present = store.add(meeting, int(meeting != joined))
+        joined = meeting
+        if present == size:
+            return meeting
+        time.sleep(0.01)
+    raise torch.distributed.DistStoreError(
+        f"occl: rank {rank} met {present} of {size} ranks within {timeout.total_seconds():.0f} s"
+    )
+
+
+def _store_of_this_run(options):
+    """The group's store without what workers left there that torchrun has replaced."""
+    global _meeting
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return options.store
+    if not torch.distributed.is_initialized():
+        arguments = options.group_rank, options.group_size, options.timeout
+        _meeting = _meet(options.store, *arguments)
+    return torch.distributed.PrefixStore(_meeting, options.store)
 
 
 def _make_backend(options, gloo_options=None):
@@ -14,7 +54,7 @@ def _make_backend(options, gloo_options=None):
 
     from . import _C
 
-    arguments = options.store, options.group_rank, options.group_size
+    arguments = _store_of_this_run(options), options.group_rank, options.group_size
     if gloo_options is None:
         gloo = ProcessGroupGloo(*arguments, timeout=options.timeout)
     else:

@@ -15,7 +15,7 @@ import traceback
 
 import torch
 import torch.distributed as dist
-from distributed_support import LAST_CASES, CASES, TIMEOUT
+from distributed_support import CASES, LAST_CASES, TIMEOUT
 
 MODULES = [
     "distributed_collectives",
@@ -27,9 +27,10 @@ MODULES = [
 
 def run(folder, size, rank, names):
     init = f"file://{folder}/store"
+    device = torch.device("ocl", rank % torch.ocl.device_count())
+    torch.ocl.set_device(device)
     dist.init_process_group("occl", init_method=init, rank=rank, world_size=size, timeout=TIMEOUT)
-    torch.ocl.set_device(rank % torch.ocl.device_count())
-    platform = torch.ocl.get_device_properties(torch.ocl.current_device()).platform
+    platform = torch.ocl.get_device_properties(device).platform
     (folder / f"platform.{rank}").write_text(platform)
     for name in names:
         torch.manual_seed(0)

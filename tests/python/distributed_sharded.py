@@ -8,9 +8,11 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as checkpoint
 from distributed_support import case, close, network, random, same, train
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.nn.functional import cross_entropy
 
 
 @case
@@ -20,15 +22,79 @@ def fully_sharded(rank, size):
     alone, model = network(), network()
     train(alone, images, labels, steps=3)
     mesh = init_device_mesh("ocl", (size,))
-    for layer in model:
-        if list(layer.parameters()):
-            fully_shard(layer, mesh=mesh)
-    fully_shard(model, mesh=mesh)
+    model = sharded(model, mesh)
     mine = slice(4 * rank, 4 * rank + 4)
     train(model, images[mine], labels[mine], steps=3)
     for ours, theirs in zip(model.parameters(), alone.parameters(), strict=True):
         assert ours.to_local().device.type == "ocl"
         close(ours.full_tensor(), theirs)
+
+
+def sharded(model, mesh, **options):
+    for layer in model:
+        if list(layer.parameters()):
+            fully_shard(layer, mesh=mesh, **options)
+    return fully_shard(model, mesh=mesh, **options)
+
+
+@case
+def fully_sharded_options(rank, size):
+    """Mixed precision, parameters in the host's memory, groups of replicas, accumulation."""
+    images, labels = random(4 * size, 3, 6, 6), (torch.arange(4 * size) % 10).to("ocl")
+    mine = slice(4 * rank, 4 * rank + 4)
+    alone = network()
+    cross_entropy(alone(images), labels).backward()
+    mesh = init_device_mesh("ocl", (size,))
+    mixed = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    both = init_device_mesh("ocl", (2, size // 2), mesh_dim_names=("replicas", "shards"))
+    for mesh, options, device, tolerance in [
+        (mesh, {"mp_policy": mixed}, "ocl", {"rtol": 3e-2, "atol": 1e-2}),
+        (mesh, {"offload_policy": CPUOffloadPolicy(pin_memory=False)}, "cpu", {}),
+        (mesh, {"reshard_after_forward": False}, "ocl", {}),
+        (both, {}, "ocl", {}),
+    ]:
+        model = sharded(network(), mesh, **options)
+        cross_entropy(model(images[mine]).float(), labels[mine]).backward()
+        for ours, theirs in zip(model.parameters(), alone.parameters(), strict=True):
+            assert ours.grad.to_local().device.type == device
+            gradient = ours.grad if device == "ocl" else ours.grad.to("ocl")
+            close(gradient.full_tensor(), theirs.grad, **tolerance)
+    model = sharded(network(), mesh)
+    for last in False, True:
+        model.set_requires_gradient_sync(last)
+        (cross_entropy(model(images[mine]), labels[mine]) / 2).backward()
+    for ours, theirs in zip(model.parameters(), alone.parameters(), strict=True):
+        close(ours.grad.full_tensor(), theirs.grad)
+
+
+@case
+def pipeline(rank, size):
+    """A layer on each rank; micro-batches travel through them."""
+
+    def layers():
+        torch.manual_seed(17)
+        return [torch.nn.Linear(8, 8).to("ocl") for _ in range(size)]
+
+    def loss(output, target):
+        return (output - target).square().mean()
+
+    x, target = random(8, 8), random(8, 8) + 1
+    alone = torch.nn.Sequential(*layers())
+    expected = alone(x)
+    loss(expected, target).backward()
+    for schedule in ScheduleGPipe, Schedule1F1B:
+        layer = layers()[rank]
+        stage = PipelineStage(layer, rank, size, torch.device("ocl", torch.ocl.current_device()))
+        step = schedule(stage, n_microbatches=4, loss_fn=loss).step
+        if rank == 0:
+            step(x)
+        elif rank == size - 1:
+            losses = []
+            close(step(target=target, losses=losses), expected)
+            assert len(losses) == 4
+        else:
+            step()
+        close(layer.weight.grad, alone[rank].weight.grad)
 
 
 @case

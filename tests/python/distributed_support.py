@@ -32,8 +32,8 @@ def same(actual, expected, device="ocl"):
     torch.testing.assert_close(actual.cpu(), expected, rtol=0, atol=0)
 
 
-def close(actual, expected):
-    torch.testing.assert_close(actual.cpu(), expected.cpu(), rtol=1e-4, atol=1e-5)
+def close(actual, expected, rtol=1e-4, atol=1e-5):
+    torch.testing.assert_close(actual.cpu(), expected.cpu(), rtol=rtol, atol=atol)
 
 
 def fails(function, text):

@@ -10,7 +10,6 @@ import torch.distributed as dist
 from distributed_support import case, fails, last_case, numbers, same
 
 
-
 @case
 def refusals(rank, size):
     for tensor, kind, text in [
@@ -96,18 +95,12 @@ def futures(rank, size):
 
 
 @case
-def barriers_and_objects(rank, size):
+def barriers(rank, size):
     dist.barrier()
     dist.barrier(async_op=True).wait()
     x = numbers(rank)
     dist.all_reduce(x)
     same(x, sum(numbers(r) for r in range(size)), "cpu")
-    everything = [None] * size
-    dist.all_gather_object(everything, {"rank": rank})
-    assert everything == [{"rank": r} for r in range(size)]
-    shared = [torch.full((2,), float(rank), device="ocl")]
-    dist.broadcast_object_list(shared, src=1)
-    assert shared[0].tolist() == [1, 1]
 
 
 @case
@@ -126,6 +119,71 @@ def groups(rank, size):
         y = torch.full((2,), rank + 1.0)
         dist.all_reduce(y, group=both)
         same(y, torch.full((2,), 3.0), "cpu")
+
+
+@case
+def objects(rank, size):
+    """Python objects, with tensors in them."""
+    mine = {"rank": rank, "tensor": torch.full((2,), float(rank), device="ocl")}
+    everything = [None] * size
+    dist.all_gather_object(everything, mine)
+    assert [one["tensor"].tolist() for one in everything] == [[float(r)] * 2 for r in range(size)]
+    gathered = [None] * size if rank == 0 else None
+    dist.gather_object(rank, gathered)
+    assert rank or gathered == [*range(size)]
+    given = [None]
+    dist.scatter_object_list(given, [f"for {r}" for r in range(size)] if rank == 0 else None)
+    assert given == [f"for {rank}"]
+    if rank == 0:
+        dist.send_object_list(["message"], dst=1)
+    if rank == 1:
+        received = [None]
+        dist.recv_object_list(received, src=0)
+        assert received == ["message"]
+
+
+@case
+def monitored_barrier(rank, size):
+    dist.all_reduce(torch.ones(9, device="ocl"), async_op=True)
+    group = dist.new_group()  # dist.monitored_barrier takes groups of the backend "gloo" only
+    group.monitored_barrier()
+    if rank == 0:
+        late = datetime.timedelta(seconds=0.5)
+        fails(lambda: group.monitored_barrier(late, wait_all_ranks=True), "failed to pass")
+
+
+@case
+def debug_mode(rank, size):
+    """TORCH_DISTRIBUTED_DEBUG=DETAIL compares what the ranks call."""
+    dist.set_debug_level(dist.DebugLevel.DETAIL)
+    group = dist.new_group()
+    dist.set_debug_level(dist.DebugLevel.OFF)
+    x = numbers(rank).to("ocl")
+    dist.all_reduce(x, group=group)
+    same(x, sum(numbers(r) for r in range(size)))
+    work = dist.broadcast(x, 1, group=group, async_op=True)
+    work.wait()
+    whole = torch.zeros(3 * size, 5, device="ocl")
+    dist.all_gather_into_tensor(whole, numbers(rank).to("ocl"), group=group)
+    same(whole, torch.cat([numbers(r) for r in range(size)]))
+    dist.barrier(group=group)
+    other = torch.zeros(2 + (rank == 1), device="ocl")
+    fails(lambda: dist.all_reduce(other, group=group), "mismatch")
+
+
+@case
+def sparse_all_reduce(rank, size):
+    rows = torch.tensor([[rank, rank + 1, 7]])
+    x = torch.sparse_coo_tensor(rows, torch.ones(3, 2), (9, 2))
+    expected = torch.zeros(9, 2)
+    for r in range(size):
+        expected[r] += 1
+        expected[r + 1] += 1
+        expected[7] += 1
+    for ocl in x.to("ocl"), x.to("ocl").coalesce():
+        dist.all_reduce(ocl)
+        assert ocl.is_sparse
+        same(ocl.to_dense(), expected)
 
 
 @last_case

@@ -3,7 +3,9 @@
 What the ranks do is in distributed_*.py; distributed_ranks.py starts them.
 """
 
+import concurrent.futures
 import contextlib
+import datetime
 import os
 import pathlib
 import signal
@@ -70,7 +72,7 @@ def visible(runtime):
 @pytest.mark.parametrize("runtimes", [("pocl", "intel"), ("both", "both")], ids="-".join)
 def test_two_runtimes(tmp_path, runtimes):
     """One rank on PoCL, one on Intel's runtime: alone in its process, or as one of its devices."""
-    names = ["all_reduce", "reduce_scatter", "point_to_point", "data_parallel", "fully_sharded"]
+    names = ["all_reduce", "point_to_point", "data_parallel", "sharded_tensors"]
     with contextlib.ExitStack() as stack:
         processes = []
         for rank, runtime in enumerate(runtimes):
@@ -91,6 +93,44 @@ def test_killed_peer(tmp_path):
     assert time.monotonic() - started < TIMEOUT.total_seconds()
     check(tmp_path, 0, statuses[0], ["killed_peer"])
     assert int(statuses[1]) == -signal.SIGKILL
+
+
+@pytest.mark.slow
+def test_restart_with_torchrun(tmp_path):
+    """A worker is killed once: training goes on from the checkpoint, with the same result."""
+    script = str(pathlib.Path(__file__).with_name("distributed_elastic.py"))
+    options = ["--standalone", "--nproc-per-node=2", "--max-restarts=1", "--monitor-interval=0.1"]
+    process = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", *options, script, str(tmp_path)],
+        env={**os.environ, "OCL_FALLBACK": "error", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+    )
+    assert process.returncode == 0, process.stderr[-8000:]
+    assert "exitcode: -9" in process.stderr, process.stderr[-4000:]
+    assert all((tmp_path / f"passed.{rank}").exists() for rank in range(2))
+
+
+def test_meeting_in_a_used_store():
+    """Ranks agree on a name, whatever former ranks left in the store; one may come late."""
+    from torch_ocl.distributed import _meet
+
+    store = torch.distributed.HashStore()
+    former = meet_in_threads(_meet, store, 3)
+    names = meet_in_threads(_meet, store, 3)
+    assert len({*names}) == 1 and {*names} != {*former}
+    with pytest.raises(torch.distributed.DistStoreError, match="met 1 of 3 ranks"):
+        _meet(store, 0, 3, datetime.timedelta(seconds=0.1))
+
+
+def meet_in_threads(meet, store, size):
+    with concurrent.futures.ThreadPoolExecutor(size) as pool:
+        futures = []
+        for rank in range(size):
+            futures.append(pool.submit(meet, store, rank, size, datetime.timedelta(seconds=20)))
+            time.sleep(0.05)
+        return [future.result() for future in futures]
 
 
 def test_registered():

@@ -1,0 +1,165 @@
+// Collectives that are Gloo's, on mapped memory.
+#include "distributed/backend.h"
+
+namespace ocl {
+namespace {
+
+using c10d::OpType;
+
+Tensors flat(const TensorLists& lists) {
+  Tensors result;
+  for (const Tensors& tensors : lists) result.insert(result.end(), tensors.begin(), tensors.end());
+  return result;
+}
+
+}  // namespace
+
+WorkPointer OcclBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
+  const bool root = options.rootRank == rank_;
+  return post({OpType::BROADCAST,
+               root ? tensors : Tensors{},
+               {tensors},
+               [gloo = gloo_, tensors, options](const Staging& staging) {
+                 Tensors mapped = on_host(staging, tensors);
+                 return gloo->broadcast(mapped, options);
+               }});
+}
+
+WorkPointer OcclBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& given) {
+  if (!tensors.empty() && tensors[0].is_sparse()) return allreduce_sparse(tensors, given);
+  auto options = given;
+  const int64_t divisor = take_mean(options.reduceOp, tensors, size_);
+  return post({OpType::ALLREDUCE,
+               tensors,
+               {tensors},
+               [gloo = gloo_, tensors, options](const Staging& staging) {
+                 Tensors mapped = on_host(staging, tensors);
+                 return gloo->allreduce(mapped, options);
+               },
+               divisor});
+}
+
+// Gloo uses the tensors of the other ranks as scratch memory; those get a copy instead.
+WorkPointer OcclBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& given) {
+  auto options = given;
+  const int64_t divisor = take_mean(options.reduceOp, tensors, size_);
+  const bool root = options.rootRank == rank_;
+  return post({OpType::REDUCE,
+               tensors,
+               {root ? tensors : Tensors{}},
+               [gloo = gloo_, tensors, options, root](const Staging& staging) {
+                 Tensors mapped = on_host(staging, tensors);
+                 if (!root) {
+                   for (at::Tensor& tensor : mapped) tensor = tensor.clone();
+                 }
+                 return gloo->reduce(mapped, options);
+               },
+               divisor});
+}
+
+WorkPointer OcclBackend::allgather(TensorLists& outputs, Tensors& inputs,
+                                   const c10d::AllgatherOptions& options) {
+  return post({OpType::ALLGATHER, inputs, outputs,
+               [gloo = gloo_, outputs, inputs, options](const Staging& staging) {
+                 TensorLists to = on_host(staging, outputs);
+                 Tensors from = on_host(staging, inputs);
+                 return gloo->allgather(to, from, options);
+               }});
+}
+
+WorkPointer OcclBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
+                                         const c10d::AllgatherOptions& options) {
+  return post({OpType::_ALLGATHER_BASE,
+               {input},
+               {{output}},
+               [gloo = gloo_, output, input, options](const Staging& staging) {
+                 // Flat: Gloo splits the first dimension, which need not be the one of ranks.
+                 at::Tensor to = staging.host(output).view(-1), from = staging.host(input).view(-1);
+                 return gloo->_allgather_base(to, from, options);
+               }});
+}
+
+WorkPointer OcclBackend::allgather_coalesced(TensorLists& outputs, Tensors& inputs,
+                                             const c10d::AllgatherOptions& options) {
+  return post({OpType::ALLGATHER_COALESCED, inputs, outputs,
+               [gloo = gloo_, outputs, inputs, options](const Staging& staging) {
+                 TensorLists to = on_host(staging, outputs);
+                 Tensors from = on_host(staging, inputs);
+                 return gloo->allgather_coalesced(to, from, options);
+               }});
+}
+
+WorkPointer OcclBackend::gather(TensorLists& outputs, Tensors& inputs,
+                                const c10d::GatherOptions& options) {
+  return post({OpType::GATHER, inputs, outputs,
+               [gloo = gloo_, outputs, inputs, options](const Staging& staging) {
+                 TensorLists to = on_host(staging, outputs);
+                 Tensors from = on_host(staging, inputs);
+                 return gloo->gather(to, from, options);
+               }});
+}
+
+WorkPointer OcclBackend::scatter(Tensors& outputs, TensorLists& inputs,
+                                 const c10d::ScatterOptions& options) {
+  return post({OpType::SCATTER,
+               flat(inputs),
+               {outputs},
+               [gloo = gloo_, outputs, inputs, options](const Staging& staging) {
+                 Tensors to = on_host(staging, outputs);
+                 TensorLists from = on_host(staging, inputs);
+                 return gloo->scatter(to, from, options);
+               }});
+}
+
+WorkPointer OcclBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
+                                       std::vector<int64_t>& output_sizes,
+                                       std::vector<int64_t>& input_sizes,
+                                       const c10d::AllToAllOptions& options) {
+  return post({OpType::ALLTOALL_BASE,
+               {input},
+               {{output}},
+               [gloo = gloo_, output, input, output_sizes, input_sizes,
+                options](const Staging& staging) mutable {
+                 at::Tensor to = staging.host(output), from = staging.host(input);
+                 return gloo->alltoall_base(to, from, output_sizes, input_sizes, options);
+               }});
+}
+
+WorkPointer OcclBackend::send(Tensors& tensors, int destination, int tag) {
+  return post({OpType::SEND,
+               tensors,
+               {},
+               [gloo = gloo_, tensors, destination, tag](const Staging& staging) {
+                 Tensors mapped = on_host(staging, tensors);
+                 return gloo->send(mapped, destination, tag);
+               }});
+}
+
+WorkPointer OcclBackend::recv(Tensors& tensors, int source, int tag) {
+  return post(
+      {OpType::RECV, {}, {tensors}, [gloo = gloo_, tensors, source, tag](const Staging& staging) {
+         Tensors mapped = on_host(staging, tensors);
+         return gloo->recv(mapped, source, tag);
+       }});
+}
+
+WorkPointer OcclBackend::recvAnysource(Tensors& tensors, int tag) {
+  return post(
+      {OpType::RECVANYSOURCE, {}, {tensors}, [gloo = gloo_, tensors, tag](const Staging& staging) {
+         Tensors mapped = on_host(staging, tensors);
+         return gloo->recvAnysource(mapped, tag);
+       }});
+}
+
+WorkPointer OcclBackend::barrier(const c10d::BarrierOptions& options) {
+  return post({OpType::BARRIER, {}, {}, [gloo = gloo_, options](const Staging&) {
+                 return gloo->barrier(options);
+               }});
+}
+
+void OcclBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
+  issuer_.drain();
+  gloo_->monitoredBarrier(options, wait_all_ranks);
+}
+
+}  // namespace ocl
