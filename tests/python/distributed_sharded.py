@@ -47,13 +47,13 @@ def fully_sharded_options(rank, size):
     mesh = init_device_mesh("ocl", (size,))
     mixed = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     both = init_device_mesh("ocl", (2, size // 2), mesh_dim_names=("replicas", "shards"))
-    for mesh, options, device, tolerance in [
+    for ranks, options, device, tolerance in [
         (mesh, {"mp_policy": mixed}, "ocl", {"rtol": 3e-2, "atol": 1e-2}),
         (mesh, {"offload_policy": CPUOffloadPolicy(pin_memory=False)}, "cpu", {}),
         (mesh, {"reshard_after_forward": False}, "ocl", {}),
         (both, {}, "ocl", {}),
     ]:
-        model = sharded(network(), mesh, **options)
+        model = sharded(network(), ranks, **options)
         cross_entropy(model(images[mine]).float(), labels[mine]).backward()
         for ours, theirs in zip(model.parameters(), alone.parameters(), strict=True):
             assert ours.grad.to_local().device.type == device
@@ -118,8 +118,8 @@ def tensor_parallel(rank, size):
     alone = perceptron()
     model = parallelize_module(perceptron(), init_device_mesh("ocl", (size,)), plan)
     x = random(4, 8)
-    for network in alone, model:
-        network(x).square().sum().backward()
+    for one in alone, model:
+        one(x).square().sum().backward()
     close(model(x), alone(x))
     for ours, theirs in zip(model.parameters(), alone.parameters(), strict=True):
         close(ours.grad.full_tensor(), theirs.grad)
