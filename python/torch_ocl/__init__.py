@@ -24,6 +24,7 @@ def _load() -> None:
         distributed,
         image,  # noqa: F401 (torch_ocl.image is part of the interface)
         inductor,
+        modules,
         ocl,
     )
 
@@ -44,6 +45,7 @@ def _load() -> None:
         unsupported_dtype=unsupported,
     )
     ocl._at_start()
+    modules.install()
     inductor.register_when_needed()
     distributed.register()
 

@@ -1,0 +1,91 @@
+"""Moving modules to the device and back keeps their parameters' identity, as for CUDA."""
+
+import copy
+import weakref
+
+import pytest
+import torch
+
+
+def tied_layers():
+    first, last = torch.nn.Embedding(5, 4), torch.nn.Linear(4, 5, bias=False)
+    last.weight = first.weight
+    return torch.nn.Sequential(first, torch.nn.Sequential(last))
+
+
+@pytest.mark.parametrize("move", ["to", "ocl", "to_and_convert"])
+def test_shared_parameters(device, move):
+    model = tied_layers()
+    wanted = model[0].weight.detach().clone()
+    weight = model[0].weight
+    weight.kept = "as it was"
+    if move == "ocl":
+        model.ocl(device)
+    else:
+        model.to(device, torch.float16 if move == "to_and_convert" else None)
+    assert model[0].weight is weight and model[1][0].weight is weight
+    assert weight.device.type == "ocl" and weight.kept == "as it was"
+    assert len(list(model.parameters())) == 1
+    assert torch.equal(weight.detach().cpu(), wanted.to(weight.dtype))
+    model.cpu()
+    assert model[0].weight is weight and model[1][0].weight is weight
+    assert weight.device.type == "cpu" and weight.is_leaf and weight.requires_grad
+
+
+def test_optimizer_made_before(device):
+    """It trains the moved parameters; gradients move along."""
+    reference, inputs, target = tied_layers(), torch.tensor([1, 2, 4]), torch.tensor([0, 2, 3])
+    model = copy.deepcopy(reference)
+    optimizers = [torch.optim.SGD(m.parameters(), 0.5, momentum=0.5) for m in (reference, model)]
+    for step in range(3):
+        where = device if step == 1 else "cpu"
+        torch.nn.functional.cross_entropy(reference(inputs), target).backward()
+        torch.nn.functional.cross_entropy(model(inputs), target).backward()
+        model.to(where)
+        assert model[0].weight.grad.device.type == torch.device(where).type
+        for state in optimizers[1].state.values():
+            state["momentum_buffer"] = state["momentum_buffer"].to(where)
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+        model.cpu()
+        for state in optimizers[1].state.values():
+            state["momentum_buffer"] = state["momentum_buffer"].cpu()
+        torch.testing.assert_close(model[0].weight, reference[0].weight)
+
+
+def test_frozen_parameter_and_recurrent_layers(device):
+    model = torch.nn.LSTM(3, 4, num_layers=2)
+    model.weight_hh_l0.requires_grad_(False)
+    before = dict(model.named_parameters())
+    model.to(device)
+    assert all(p is before[name] for name, p in model.named_parameters())
+    assert all(a is b for a, b in zip(model._flat_weights, before.values(), strict=True))
+    assert not model.weight_hh_l0.requires_grad and model.weight_ih_l0.requires_grad
+    assert model(torch.randn(5, 2, 3, device=device))[0].device.type == "ocl"
+
+
+def test_parameter_that_cannot_be_kept(device):
+    """It is replaced, as without torch_ocl, but not silently."""
+    model = torch.nn.Linear(3, 3)
+    reference = weakref.ref(model.weight)
+    with pytest.warns(UserWarning, match=r"Linear.weight is replaced .* weakref"):
+        model.to(device)
+    assert model.weight.device.type == "ocl" and model.bias.device.type == "ocl"
+    assert reference() is not model.weight
+
+
+def test_failing_move(device):
+    """What was moved before the failure is kept, too."""
+    model = torch.nn.Linear(3, 3)
+    weight, bias = model.weight, model.bias
+
+    def fail_at_bias(tensor):
+        if tensor.dim() == 1:
+            raise MemoryError("as if")
+        return tensor.to(device)
+
+    with pytest.raises(MemoryError, match="as if"):
+        model._apply(fail_at_bias)
+    assert model.weight is weight and weight.device.type == "ocl"
+    assert model.bias is bias and bias.device.type == "cpu"
