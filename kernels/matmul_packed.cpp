@@ -2,7 +2,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 
-#include "kernels/expression.h"
+#include "kernels/dtype.h"
+#include "kernels/packed_linear.h"
 #include "kernels/registration.h"
 #include "native/matmul_packed.h"
 
@@ -11,12 +12,12 @@ namespace {
 
 using at::Tensor;
 
-constexpr PointwiseOp kFromInt8{"weight_from_int8", "a * b"};
-// Of the byte a: its upper and its lower half, less 8, times the scale b, plus c.
-constexpr PointwiseOp kUpperHalf{"weight_from_int4_upper",
-                                 "(floor(a * L(0.0625)) - L(8.0)) * b + c"};
-constexpr PointwiseOp kLowerHalf{"weight_from_int4_lower",
-                                 "(a - floor(a * L(0.0625)) * L(16.0) - L(8.0)) * b + c"};
+// Groups are powers of two, so that they consist of whole vectors.
+void check_group(const char* op, int64_t group, int64_t width) {
+  TORCH_CHECK(group >= 32 && (group & (group - 1)) == 0 && width % group == 0, op,
+              ": qGroupSize must be a power of 2, at least 32, that divides the width ", width,
+              ", not ", group);
+}
 
 }  // namespace
 
@@ -54,9 +55,7 @@ Tensor weight_int8pack_mm(const Tensor& self, const Tensor& mat2, const Tensor& 
   TORCH_CHECK(scales.dim() == 1 && scales.size(0) == mat2.size(0),
               "_weight_int8pack_mm: expected a scale for each of ", mat2.size(0),
               " rows of weights, not ", scales.sizes());
-  const Tensor weight = at::empty(mat2.sizes(), self.options());
-  evaluate(kFromInt8, weight, {mat2, scales.unsqueeze(1)}, compute_type(self.scalar_type()));
-  return at::mm(self, weight.t());
+  return packed_linear(self, {.numbers = mat2, .group = mat2.size(1), .scales = scales});
 }
 
 // In CUDA's shape, but row by row as they came: two weights to a byte, the first in its upper half.
@@ -88,23 +87,45 @@ Tensor weight_int4pack_mm(const Tensor& self, const Tensor& mat2, int64_t qGroup
   const int64_t rows = mat2.size(0) * 8, width = self.size(1);
   TORCH_CHECK(mat2.numel() * 8 == rows * width, "_weight_int4pack_mm: a matrix of width ", width,
               " for weights of shape ", mat2.sizes());
-  TORCH_CHECK(qGroupSize == 32 || qGroupSize == 64 || qGroupSize == 128 || qGroupSize == 256,
-              "_weight_int4pack_mm: qGroupSize must be 32, 64, 128 or 256, not ", qGroupSize);
+  check_group("_weight_int4pack_mm", qGroupSize, width);
   const int64_t groups = width / qGroupSize;
   TORCH_CHECK(qScaleAndZeros.dim() == 3 && qScaleAndZeros.size(0) == groups &&
-                  qScaleAndZeros.size(1) == rows && qScaleAndZeros.size(2) == 2 &&
-                  width % qGroupSize == 0,
+                  qScaleAndZeros.size(1) == rows && qScaleAndZeros.size(2) == 2,
               "_weight_int4pack_mm: expected scales and zeros of shape [", groups, ", ", rows,
               ", 2], not ", qScaleAndZeros.sizes());
-  const Tensor bytes =
-      mat2.view({rows, width / 8}).view(ScalarType::Byte).view({rows, groups, qGroupSize / 2});
-  const Tensor by_row = qScaleAndZeros.transpose(0, 1);
-  const Tensor scale = by_row.slice(2, 0, 1), zero = by_row.slice(2, 1, 2);
-  const Tensor weight = at::empty({rows, groups, qGroupSize / 2, 2}, self.options());
-  const ScalarType compute = compute_type(self.scalar_type());
-  evaluate(kUpperHalf, weight.select(3, 0), {bytes, scale, zero}, compute);
-  evaluate(kLowerHalf, weight.select(3, 1), {bytes, scale, zero}, compute);
-  return at::mm(self, weight.view({rows, width}).t());
+  return packed_linear(self, {.numbers = mat2.view({rows, width / 8}).view(ScalarType::Byte),
+                              .first_upper = true,
+                              .zeros_are = PackedZeros::kFloat,
+                              .group = qGroupSize,
+                              .scales = qScaleAndZeros});
+}
+
+// XPU's layout: the first weight of eight is in the lowest bits.
+OCL_NATIVE("_weight_int4pack_mm_with_scales_and_zeros", weight_int4pack_mm_with_scales_and_zeros);
+Tensor weight_int4pack_mm_with_scales_and_zeros(const Tensor& self, const Tensor& mat2,
+                                                int64_t qGroupSize, const Tensor& qScale,
+                                                const Tensor& qZeros) {
+  const char* const kName = "_weight_int4pack_mm_with_scales_and_zeros";
+  TORCH_CHECK(self.dim() == 2 && mat2.dim() == 2 && mat2.scalar_type() == ScalarType::Int &&
+                  mat2.is_contiguous() && mat2.size(1) * 8 == self.size(1),
+              kName, ": expected a matrix, and weights of its width, eight to an int32, not ",
+              self.sizes(), " and ", mat2.sizes(), " of type ", mat2.scalar_type());
+  const int64_t rows = mat2.size(0), width = self.size(1);
+  check_group(kName, qGroupSize, width);
+  const int64_t groups = width / qGroupSize;
+  const auto has_shape = [&](const Tensor& t) {
+    return t.dim() == 2 && t.size(0) == groups && t.size(1) == rows;
+  };
+  TORCH_CHECK(has_shape(qScale) && has_shape(qZeros), kName,
+              ": expected scales and zeros of shape [", groups, ", ", rows, "], not ",
+              qScale.sizes(), " and ", qZeros.sizes());
+  TORCH_CHECK(qZeros.scalar_type() == ScalarType::Char, kName, ": expected zeros of int8, not ",
+              qZeros.scalar_type());
+  return packed_linear(self, {.numbers = mat2.view(ScalarType::Byte),
+                              .zeros_are = PackedZeros::kInteger,
+                              .group = qGroupSize,
+                              .scales = qScale,
+                              .zeros = qZeros});
 }
 
 }  // namespace native

@@ -180,36 +180,3 @@ def test_int_mm(device):
     assert torch.equal(actual.cpu(), a.int() @ b.int().t())
     with pytest.raises(RuntimeError, match="int8"):
         torch._int_mm(a.int().to(device), b.t().to(device))
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_weight_int8pack_mm(device, dtype):
-    x = torch.randn(5, 64).to(dtype)
-    weight, scales = torch.randint(-128, 128, (48, 64), dtype=torch.int8), torch.rand(48).to(dtype)
-    actual = torch._weight_int8pack_mm(x.to(device), weight.to(device), scales.to(device))
-    expected = x.float() @ (weight.float() * scales.float()[:, None]).t()
-    assert actual.dtype == dtype
-    tolerance = 1e-4 if dtype == torch.float32 else 2e-2
-    torch.testing.assert_close(
-        actual.cpu().float(), expected, rtol=tolerance, atol=tolerance * expected.abs().max().item()
-    )
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_weight_int4pack_mm(device, dtype):
-    rows, width, group = 16, 128, 32
-    numbers = torch.randint(0, 16, (rows, width), dtype=torch.uint8)
-    packed = torch._convert_weight_to_int4pack(
-        (numbers[:, ::2] << 4 | numbers[:, 1::2]).to(device), 2
-    )
-    assert packed.dtype == torch.int32
-    assert packed.shape == (rows // 8, width // 32, 32, 1)
-    parameters = torch.rand(width // group, rows, 2).to(dtype)
-    x = torch.randn(5, width).to(dtype)
-    actual = torch._weight_int4pack_mm(x.to(device), packed, group, parameters.to(device))
-    scale, zero = parameters.float().repeat_interleave(group, 0).permute(2, 1, 0)
-    expected = x.float() @ ((numbers.float() - 8) * scale + zero).t()
-    tolerance = 1e-4 if dtype == torch.float32 else 2e-2
-    torch.testing.assert_close(
-        actual.cpu().float(), expected, rtol=tolerance, atol=tolerance * expected.abs().max().item()
-    )
