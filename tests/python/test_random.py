@@ -209,3 +209,17 @@ def test_same_numbers_everywhere():
         rtol=1e-4,
         atol=1e-5,
     )
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpointed_dropout(device, reentrant):
+    """torch.utils.checkpoint draws the same numbers when it runs a part again."""
+    x = torch.ones(1000, device=device, requires_grad=True)
+    layer = torch.nn.Dropout(0.5)
+    y = torch.utils.checkpoint.checkpoint(layer, x * 1, use_reentrant=reentrant)
+    following = torch.rand(8, device=device)
+    state = torch.ocl.get_rng_state(device)
+    y.sum().backward()
+    assert torch.equal(x.grad.cpu(), y.detach().cpu())
+    assert torch.equal(torch.ocl.get_rng_state(device), state)
+    assert following.unique().numel() == 8

@@ -145,6 +145,13 @@ def _is_in_bad_fork() -> bool:
     return _C.is_in_bad_fork()
 
 
+def __getattr__(name: str):
+    # torch.utils.checkpoint asks for it, and keeps no state of the generators where it is not true.
+    if name == "_initialized":
+        return is_initialized()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def _at_start() -> None:
     # Programs that were built but never followed by a synchronisation are stored at the end.
     atexit.register(_C.store_launched_programs)
