@@ -1,0 +1,77 @@
+"""Goes on with a text on device "ocl", with a bar that shows the progress.
+
+    python docs/examples/generate.py build/model "torch-ocl is" --tokens 200 --temperature 0.8
+
+The model is a folder that finetune.py has written, or a name on the Hugging Face hub. One without a
+tokenizer has bytes as tokens.
+"""
+
+import argparse
+import pathlib
+
+import torch
+from tqdm import tqdm
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.generation.streamers import BaseStreamer
+
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+class Progress(BaseStreamer):
+    """Moves a bar by one for each token; the first call brings the tokens of the prompt."""
+
+    def __init__(self, count):
+        self.bar = tqdm(total=count, desc="generate", unit="token")
+        self.prompt_is_next = True
+
+    def put(self, value):
+        if not self.prompt_is_next:
+            self.bar.update(value.numel())
+        self.prompt_is_next = False
+
+    def end(self):
+        self.bar.close()
+
+
+def load_tokenizer(name):
+    """None for a folder that has no tokenizer."""
+    folder = pathlib.Path(name)
+    if folder.is_dir() and not any(folder.glob("tokenizer*")):
+        return None
+    return AutoTokenizer.from_pretrained(name)
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("model", help="folder or name")
+    parser.add_argument("prompt")
+    parser.add_argument("--device", default="ocl")
+    parser.add_argument("--dtype", choices=DTYPES, default="float32")
+    parser.add_argument("--tokens", type=int, default=100)
+    parser.add_argument("--temperature", type=float, default=0, help="0: the likeliest token")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args(arguments)
+
+    torch.manual_seed(args.seed)
+    tokenizer = load_tokenizer(args.model)
+    model = AutoModelForCausalLM.from_pretrained(args.model, dtype=DTYPES[args.dtype])
+    model.to(args.device).eval()
+    ids = tokenizer(args.prompt).input_ids if tokenizer else list(args.prompt.encode())
+    sampling = {"do_sample": False}
+    if args.temperature > 0:
+        sampling = {"do_sample": True, "temperature": args.temperature, "top_p": 0.95}
+    prompt = torch.tensor([ids], device=args.device)
+    result = model.generate(
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        max_new_tokens=args.tokens,
+        streamer=Progress(args.tokens),
+        **sampling,
+    )[0].tolist()
+    text = tokenizer.decode(result) if tokenizer else bytes(result).decode(errors="replace")
+    print(text)
+    return text
+
+
+if __name__ == "__main__":
+    main()
