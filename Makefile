@@ -19,7 +19,7 @@ VENV_PYTHON := $(CURDIR)/$(VENV)/bin/python
 RUN = $(if $(RUNTIME),$(VENV_PYTHON) tests/tools/with_runtime.py $(RUNTIME))
 INTEL_READY = $(if $(filter intel both,$(RUNTIME)),intel-runtime)
 PYTEST = $(RUN) $(VENV_PYTHON) -m pytest -n $(TEST_JOBS) $(PYTEST_ARGS)
-DEVICE_TESTS := copies devices errors memory streams stress views
+DEVICE_TESTS := compile_kernel copies devices dlpack errors host_memory interop memory streams stress views
 CXX_FILES = $(shell find backend distributed generator guard kernels python serialization tests \
 	-name '*.h' -o -name '*.cpp')
 PYTHON_FILES := backend distributed generator guard kernels python serialization tests

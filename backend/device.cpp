@@ -4,11 +4,12 @@
 #include <atomic>
 #include <charconv>
 #include <cstdio>
-#include <filesystem>
+#include <map>
 #include <memory>
 
 #include "backend/environment.h"
 #include "backend/error.h"
+#include "backend/interop.h"
 #include "backend/system.h"
 
 namespace ocl {
@@ -118,6 +119,23 @@ struct Registry {
   }
 };
 
+// Contexts that users gave for devices which had none yet.
+struct UserContexts {
+  std::mutex mutex;
+  std::map<const Device*, cl::Context> contexts;
+};
+UserContexts& user_contexts() {
+  static auto* const instance = new UserContexts;
+  return *instance;
+}
+
+cl::Context make_context(const Device& device) {
+  UserContexts& users = user_contexts();
+  std::lock_guard lock(users.mutex);
+  const auto found = users.contexts.find(&device);
+  return found != users.contexts.end() ? found->second : cl::Context(device.handle());
+}
+
 std::atomic<bool> listed{false};
 std::atomic<bool> forked{false};
 thread_local DeviceIndex current_index = 0;
@@ -187,7 +205,7 @@ bool Device::has_extension(const std::string& name) const {
 const cl::Context& Device::context() {
   std::call_once(once_, [this] {
     context_ = translated([&] { return str("cannot create an OpenCL context for ", label()); },
-                          [&] { return cl::Context(handle_); });
+                          [&] { return make_context(*this); });
     created_ = true;
   });
   return context_;
@@ -226,6 +244,39 @@ Device& device(DeviceIndex index) {
                 devices.size(), " device(s): ", labels);
   }
   return *devices[index];
+}
+
+Device& use_context(cl_context handle) {
+  initialize();
+  const cl::Context context(handle, /*retainObject=*/true);
+  const auto members = translated([] { return std::string("the context cannot be used"); },
+                                  [&] { return context.getInfo<CL_CONTEXT_DEVICES>(); });
+  std::vector<Device*> ours;
+  for (const auto& each : registry().devices) {
+    for (const cl::Device& member : members) {
+      if (member() == each->handle()()) ours.push_back(each.get());
+    }
+  }
+  TORCH_CHECK_VALUE(
+      !ours.empty(),
+      "the context is of none of torch's devices: it must be of whole OpenCL devices "
+      "that OCL_VISIBLE_DEVICES does not hide; `python -m torch_ocl.info` shows them");
+  const auto check = [&](Device& each) {
+    TORCH_CHECK_VALUE(each.context()() == handle, each.label(),
+                      " is in use already, with another context: call torch.ocl.use_context() "
+                      "before the first tensor is made on the device");
+  };
+  for (Device* each : ours) {
+    if (each->has_context()) check(*each);
+  }
+  for (Device* each : ours) {
+    {
+      std::lock_guard lock(user_contexts().mutex);
+      user_contexts().contexts[each] = context;
+    }
+    check(*each);  // makes it the device's context
+  }
+  return *ours.front();
 }
 
 bool initialized() noexcept { return listed && !forked; }

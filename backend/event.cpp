@@ -36,6 +36,9 @@ void Event::synchronize() const {
 }
 
 cl_ulong Event::completed_at() const {
+  TORCH_CHECK(stream_->queue().getInfo<CL_QUEUE_PROPERTIES>() & CL_QUEUE_PROFILING_ENABLE,
+              "elapsed_time needs a queue that measures time, but this stream's, of the user, was "
+              "made without CL_QUEUE_PROFILING_ENABLE");
   return translated(
       [&] { return str("cannot read the time of an event of ", stream_->device().label()); },
       [&] { return event_.getProfilingInfo<CL_PROFILING_COMMAND_END>(); });

@@ -12,13 +12,16 @@
 #include "backend/binary_file.h"
 #include "backend/environment.h"
 #include "backend/error.h"
+#include "backend/user_program.h"
 
 namespace ocl {
 namespace {
 
 struct Entry : Program {
   std::string key;
-  bool dirty = false;  // launched since it was stored
+  std::string options;
+  std::vector<KernelSignature> kernels;  // of a user's program
+  bool dirty = false;                    // launched since it was stored
 };
 
 struct Cache {
@@ -79,10 +82,10 @@ std::string build_options(const Device& device) {
   return options;
 }
 
-std::string make_key(const Device& device, const std::string& source) {
+std::string make_key(const Device& device, const std::string& options, const std::string& source) {
   const DeviceProperties& p = device.properties();
-  return str(p.platform, '\n', p.name, '\n', p.driver_version, '\n', p.version, '\n',
-             build_options(device), '\n', source);
+  return str(p.platform, '\n', p.name, '\n', p.driver_version, '\n', p.version, '\n', options, '\n',
+             source);
 }
 
 void dump(const std::string& file, const std::string& key, const std::string& source) {
@@ -97,17 +100,19 @@ void dump(const std::string& file, const std::string& key, const std::string& so
 // Asking PoCL for a binary makes it compile again; who runs many programs once does without.
 bool keeps_programs() { return environment("OCL_CACHE_DIR") != "off"; }
 
-cl::Program from_binary(Device& device, const std::string& key) {
-  if (!keeps_programs()) return {};
-  const auto stored = read_binary(binary_path(key), key);
-  if (!stored) return {};
+// Leaves the handle empty where there is no binary, or the driver does not take it any more.
+void load_binary(Device& device, Entry& entry, bool of_user) {
+  if (!keeps_programs()) return;
+  auto stored = read_binary(binary_path(entry.key), entry.key);
+  if (!stored) return;
   try {
+    if (of_user) entry.kernels = take_signatures(*stored);
     const cl::Program::Binaries binaries{{stored->begin(), stored->end()}};
     cl::Program program(device.context(), {device.handle()}, binaries);
-    program.build({device.handle()}, build_options(device).c_str());
-    return program;
+    program.build({device.handle()}, entry.options.c_str());
+    entry.handle = std::move(program);
   } catch (const cl::Error&) {
-    return {};  // the driver does not take it any more: build from source
+    entry.kernels.clear();
   }
 }
 
@@ -122,10 +127,10 @@ std::string one_line(const std::string& defines) {
 }
 
 cl::Program from_source(Device& device, const std::string& file, const std::string& label,
-                        const std::string& source) {
+                        const std::string& options, const std::string& source) {
   cl::Program program(device.context(), source);
   try {
-    program.build({device.handle()}, build_options(device).c_str());
+    program.build({device.handle()}, options.c_str());
   } catch (const cl::Error& error) {
     const std::string log = program.getBuildInfo<CL_PROGRAM_BUILD_LOG>(device.handle());
     TORCH_CHECK(false, "cannot build ", file, " for ", device.label(), " [", label,
@@ -152,27 +157,54 @@ Defines& Defines::append(const Defines& others) {
 
 std::string kernel_source(const std::string& file) { return expand(file); }
 
-const Program& program(Device& device, const std::string& file, const Defines& defines) {
-  const std::string source = defines.text() + kernel_source(file);
-  const std::string key = make_key(device, source);
+namespace {
+
+struct Request {
+  std::string file, label, options, source;
+  bool of_user = false;
+  bool reads_files = false;  // whose content the key does not know
+};
+
+const Entry& find_or_make(Device& device, const Request& request) {
+  const std::string key = make_key(device, request.options, request.source);
   Cache& all = cache();
   std::lock_guard lock(all.mutex);
-  auto& entry = all.programs[str(int{device.index()}, '\n', key)];
+  const std::string again = request.reads_files ? str('\n', all.programs.size()) : "";
+  auto& entry = all.programs[str(int{device.index()}, '\n', key, again)];
   if (entry) return *entry;
   auto created = std::make_unique<Entry>();
   created->key = key;
-  created->label = str(file, " [", one_line(defines.text()), "]");
-  dump(file, key, source);
-  created->handle = from_binary(device, key);
+  created->options = request.options;
+  created->label = str(request.file, " [", request.label, "]");
+  dump(request.file, key, request.source);
+  if (!request.reads_files) load_binary(device, *created, request.of_user);
   if (created->handle()) {
     all.stats.loaded += 1;
   } else {
-    created->handle = from_source(device, file, one_line(defines.text()), source);
-    created->dirty = true;
+    created->handle =
+        from_source(device, request.file, request.label, request.options, request.source);
+    if (request.of_user) created->kernels = signatures_of(created->handle, device);
+    created->dirty = !request.reads_files;
     all.stats.built += 1;
   }
   entry = std::move(created);
   return *entry;
+}
+
+}  // namespace
+
+const Program& program(Device& device, const std::string& file, const Defines& defines) {
+  return find_or_make(device, {file, one_line(defines.text()), build_options(device),
+                               defines.text() + kernel_source(file)});
+}
+
+UserProgram user_program(Device& device, const std::string& source, const std::string& options) {
+  const bool has_standard = options.find("-cl-std=") != std::string::npos;
+  const std::string all =
+      str("-cl-kernel-arg-info ", has_standard ? "" : "-cl-std=CL1.2 ", options);
+  const Entry& entry = find_or_make(device, {"the source given to compile_kernel", all, all, source,
+                                             true, source.find("#include") != std::string::npos});
+  return {&entry, &entry.kernels};
 }
 
 void mark_launched(const Program& program) {
@@ -197,8 +229,10 @@ void store_launched_programs() noexcept {
     try {
       const auto binaries = entry->handle.getInfo<CL_PROGRAM_BINARIES>();
       if (binaries.size() != 1 || binaries[0].empty()) continue;
+      const std::string signatures =
+          entry->kernels.empty() ? std::string() : put_signatures(entry->kernels);
       write_binary(binary_path(entry->key), entry->key,
-                   std::string(binaries[0].begin(), binaries[0].end()));
+                   signatures + std::string(binaries[0].begin(), binaries[0].end()));
     } catch (const std::exception&) {
       continue;  // a driver without binaries: the program is built in each process
     }

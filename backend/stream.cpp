@@ -5,6 +5,7 @@
 
 #include "backend/error.h"
 #include "backend/fault.h"
+#include "backend/interop.h"
 #include "backend/program_cache.h"
 #include "backend/trace.h"
 
@@ -14,13 +15,17 @@ namespace {
 // Commands between two flushes: a flush costs a system call on some drivers and nothing on others.
 constexpr uint64_t kFlushInterval = 8;
 
-constexpr size_t kSlots = 1 + 2 * kStreamsPerPriority;  // default, low priority, high priority
+// Default, low priority, high priority; then the queues of users.
+constexpr size_t kFirstExternal = 1 + 2 * kStreamsPerPriority;
+constexpr size_t kExternal = 191;
+constexpr size_t kSlots = kFirstExternal + kExternal;
 constexpr size_t kMaxDevices = 64;
 
 struct DeviceStreams {
   std::mutex mutex;
   std::array<std::atomic<Stream*>, kSlots> slots{};
   std::array<std::atomic<uint32_t>, 2> next{};
+  std::vector<cl::CommandQueue> external;  // of the slots from kFirstExternal on
 };
 
 // Leaked, like the devices.
@@ -40,18 +45,23 @@ Stream& slot(DeviceIndex index, StreamId id) {
   std::lock_guard lock(streams.mutex);
   found = streams.slots[id].load(std::memory_order_acquire);
   if (!found) {
+    TORCH_CHECK_VALUE(static_cast<size_t>(id) < kFirstExternal + streams.external.size(),
+                      "ocl has no stream with id ", id);
     found = new Stream(device(index), id);
     streams.slots[id].store(found, std::memory_order_release);
   }
   return *found;
 }
 
-// Priorities need an entry point of OpenCL 2.0 and an extension; without them the stream is an
-// ordinary one, as CUDA does on devices without priorities.
-cl::CommandQueue create_queue(Device& device, bool prioritised) {
+// The queue of a stream. Priorities need an entry point of OpenCL 2.0 and an extension; without
+// them the stream is an ordinary one, as CUDA does on devices without priorities.
+cl::CommandQueue queue_of(Device& device, StreamId id) {
+  if (static_cast<size_t>(id) >= kFirstExternal) {
+    return streams_of(device.index()).external[id - kFirstExternal];
+  }
   constexpr cl_ulong kQueueProperties = 0x1093, kQueuePriority = 0x1096, kPriorityHigh = 1;
   using Create = cl_command_queue (*)(cl_context, cl_device_id, const cl_ulong*, cl_int*);
-  if (prioritised && device.properties().version_major >= 2 &&
+  if (high_priority(id) && device.properties().version_major >= 2 &&
       device.has_extension("cl_khr_priority_hints")) {
     if (auto create =
             reinterpret_cast<Create>(opencl_symbol("clCreateCommandQueueWithProperties"))) {
@@ -75,12 +85,14 @@ thread_local std::array<StreamId, kMaxDevices> current_ids{};
 
 }  // namespace
 
-bool high_priority(StreamId id) noexcept { return id > kStreamsPerPriority; }
+bool high_priority(StreamId id) noexcept {
+  return id > kStreamsPerPriority && static_cast<size_t>(id) < kFirstExternal;
+}
 
 Stream::Stream(Device& device, StreamId id)
     : device_(device),
       id_(id),
-      queue_(create_queue(device, high_priority(id))),
+      queue_(queue_of(device, id)),
       faults_(std::make_unique<FaultWord>(device, queue_)) {}
 
 Stream::~Stream() = default;
@@ -175,6 +187,52 @@ c10::Stream stream_from_pool(DeviceIndex device, bool high_priority) {
   const uint32_t next = streams_of(device).next[high_priority].fetch_add(1);
   const StreamId id = 1 + (high_priority ? kStreamsPerPriority : 0) + next % kStreamsPerPriority;
   return slot(device, id).unpack();
+}
+
+namespace {
+
+// Our device that the user's queue is of, and whose streams it can be one of.
+Device& device_of_queue(const cl::CommandQueue& queue) {
+  const auto handle = queue.getInfo<CL_QUEUE_DEVICE>();
+  for (DeviceIndex index = 0; index < device_count(); ++index) {
+    Device& found = device(index);
+    if (found.handle()() != handle()) continue;
+    TORCH_CHECK_VALUE(
+        found.has_context() && queue.getInfo<CL_QUEUE_CONTEXT>()() == found.context()(),
+        "the queue belongs to another ", "OpenCL context than ", found.label(),
+        ": make it in torch.ocl.context(device), or give yours to torch.ocl.use_context() before "
+        "the device is first used");
+    TORCH_CHECK_VALUE(
+        !(queue.getInfo<CL_QUEUE_PROPERTIES>() & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE),
+        "a stream must run its commands in order, but the queue was made with "
+        "CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE");
+    return found;
+  }
+  TORCH_CHECK_VALUE(false, "the queue is of none of torch's devices; `python -m torch_ocl.info` ",
+                    "shows them");
+}
+
+}  // namespace
+
+c10::Stream external_stream(cl_command_queue handle) {
+  const cl::CommandQueue queue(handle, /*retainObject=*/true);
+  Device& device = *translated([] { return std::string("the queue cannot be used"); },
+                               [&] { return &device_of_queue(queue); });
+  DeviceStreams& streams = streams_of(device.index());
+  // Torch's own queues, as torch.ocl.queue() gives them.
+  for (const auto& own : streams.slots) {
+    Stream* const found = own.load(std::memory_order_acquire);
+    if (found && found->queue()() == handle) return found->unpack();
+  }
+  size_t position = 0;
+  {
+    std::lock_guard lock(streams.mutex);
+    while (position < streams.external.size() && streams.external[position]() != handle) ++position;
+    TORCH_CHECK(position < kExternal, "ocl:", int{device.index()}, " has ", kExternal,
+                " queues of the user already, and keeps them: use fewer, for longer");
+    if (position == streams.external.size()) streams.external.push_back(queue);
+  }
+  return slot(device.index(), static_cast<StreamId>(kFirstExternal + position)).unpack();
 }
 
 c10::Stream exchange_stream(c10::Stream stream) {

@@ -5,6 +5,7 @@ import atexit
 from torch import OutOfMemoryError
 
 from torch_ocl import _C
+from torch_ocl._C import LocalMemory
 
 from . import amp
 from .amp import (
@@ -14,6 +15,7 @@ from .amp import (
     set_autocast_dtype,
     set_autocast_enabled,
 )
+from .compile_kernel import KernelLibrary, UserKernel, compile_kernel
 from .devices import (
     can_device_access_peer,
     current_device,
@@ -30,7 +32,20 @@ from .devices import (
     set_device,
     synchronize,
 )
+from .dlpack import from_dlpack, to_dlpack
 from .fallback import fallback_stats, reset_fallback_stats
+from .interop import (
+    Buffer,
+    ExternalStream,
+    buffer,
+    context,
+    device_id,
+    from_buffer,
+    from_host,
+    host_view,
+    queue,
+    use_context,
+)
 from .memory import (
     empty_cache,
     get_per_process_memory_fraction,
@@ -54,6 +69,7 @@ from .memory_history import (
     memory_snapshot,
     record_memory_history,
 )
+from .multiprocessing import refuse_to_send
 from .printing import print_without_float64
 from .random import (
     default_generators,
@@ -78,23 +94,35 @@ from .streams import (
 )
 
 __all__ = [
+    "Buffer",
     "Event",
+    "ExternalStream",
+    "KernelLibrary",
+    "LocalMemory",
     "OutOfMemoryError",
     "Stream",
     "StreamContext",
+    "UserKernel",
     "amp",
     "attach_out_of_memory_observer",
+    "buffer",
     "can_device_access_peer",
+    "compile_kernel",
+    "context",
     "current_device",
     "current_stream",
     "default_generators",
     "default_stream",
     "device",
     "device_count",
+    "device_id",
     "device_of",
     "dump_memory_snapshot",
     "empty_cache",
     "fallback_stats",
+    "from_buffer",
+    "from_dlpack",
+    "from_host",
     "get_amp_supported_dtype",
     "get_autocast_dtype",
     "get_device_capability",
@@ -103,6 +131,7 @@ __all__ = [
     "get_per_process_memory_fraction",
     "get_rng_state",
     "get_rng_state_all",
+    "host_view",
     "init",
     "initial_seed",
     "is_autocast_enabled",
@@ -120,6 +149,7 @@ __all__ = [
     "memory_stats",
     "memory_stats_as_nested_dict",
     "memory_summary",
+    "queue",
     "record_memory_history",
     "reset_accumulated_memory_stats",
     "reset_fallback_stats",
@@ -137,6 +167,8 @@ __all__ = [
     "set_stream",
     "stream",
     "synchronize",
+    "to_dlpack",
+    "use_context",
 ]
 
 
@@ -156,3 +188,4 @@ def _at_start() -> None:
     # Programs that were built but never followed by a synchronisation are stored at the end.
     atexit.register(_C.store_launched_programs)
     print_without_float64()
+    refuse_to_send()

@@ -1,0 +1,155 @@
+#include "backend/interop.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "backend/address_space.h"
+#include "backend/error.h"
+
+namespace ocl {
+namespace {
+
+struct External {
+  Segment segment;
+  std::function<void()> release;
+};
+
+void delete_external(void* context) {
+  std::unique_ptr<External> external(static_cast<External*>(context));
+  Segment& segment = external->segment;
+  try {
+    // OpenCL keeps a buffer until its commands have completed, but not what is behind it.
+    if (external->release) drain(segment.device->index());
+  } catch (const std::exception& error) {
+    TORCH_WARN("ocl: ", error.what());
+  }
+  AddressSpace::instance().release(segment.address, segment.size);
+  segment.buffer = cl::Buffer();
+  if (external->release) external->release();
+}
+
+ExternalMemory wrap(Device& device, cl::Buffer buffer, size_t size, size_t offset,
+                    std::function<void()> release) {
+  auto external = std::make_unique<External>();
+  Segment& segment = external->segment;
+  segment.buffer = std::move(buffer);
+  segment.device = &device;
+  segment.size = size;
+  segment.address = AddressSpace::instance().reserve(size, &segment);
+  external->release = std::move(release);
+  void* const address = reinterpret_cast<void*>(segment.address + offset);
+  const c10::Device where(c10::DeviceType::PrivateUse1, device.index());
+  return {{address, external.release(), &delete_external, where}, size - offset};
+}
+
+Device& device_of_context(const cl::Context& context, const Device* wanted) {
+  for (DeviceIndex index = 0; index < device_count(); ++index) {
+    Device& found = device(index);
+    if (wanted && wanted != &found) continue;
+    if (found.has_context() && found.context()() == context()) return found;
+  }
+  TORCH_CHECK_VALUE(false, "the buffer belongs to another OpenCL context than ",
+                    wanted ? wanted->label() : "torch's",
+                    ": make it in "
+                    "torch.ocl.context(device), or give yours to torch.ocl.use_context() before "
+                    "the device is first used");
+}
+
+void check_access(cl_mem_flags flags) {
+  constexpr std::array kRefused{
+      std::pair{CL_MEM_READ_ONLY, "CL_MEM_READ_ONLY"},
+      std::pair{CL_MEM_WRITE_ONLY, "CL_MEM_WRITE_ONLY"},
+      std::pair{CL_MEM_HOST_NO_ACCESS, "CL_MEM_HOST_NO_ACCESS"},
+      std::pair{CL_MEM_HOST_READ_ONLY, "CL_MEM_HOST_READ_ONLY"},
+      std::pair{CL_MEM_HOST_WRITE_ONLY, "CL_MEM_HOST_WRITE_ONLY"},
+  };
+  for (const auto& [flag, name] : kRefused) {
+    TORCH_CHECK_VALUE(!(flags & flag), "a tensor cannot be made of a buffer with ", name,
+                      ": torch reads and writes the memory of tensors, on the device and the host");
+  }
+}
+
+// Whether the device writes straight into host memory that begins `offset` bytes after a page.
+bool shares_host_memory(Device& device, size_t offset) {
+  constexpr size_t kPage = 4096, kBytes = 4096;
+  std::vector<unsigned char> memory(2 * kPage + kBytes, 1);
+  const auto start = reinterpret_cast<uintptr_t>(memory.data());
+  unsigned char* const data = memory.data() + (kPage - start % kPage) + offset;
+  cl_int code = CL_SUCCESS;
+  const cl::Buffer buffer(clCreateBuffer(
+      device.context()(), CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, kBytes, data, &code));
+  if (code != CL_SUCCESS) return false;
+  Stream& stream = current_stream(device.index());
+  const cl_int two = 0x02020202;
+  code = clEnqueueFillBuffer(stream.queue()(), buffer(), &two, sizeof(two), 0, kBytes, 0, nullptr,
+                             nullptr);
+  stream.drain();
+  return code == CL_SUCCESS && std::all_of(data, data + kBytes, [](auto x) { return x == 2; });
+}
+
+}  // namespace
+
+ExternalMemory wrap_buffer(Device* wanted, cl_mem handle, size_t offset,
+                           std::function<void()> release) {
+  return translated(
+      [] { return std::string("the buffer cannot be used"); },
+      [&]() -> ExternalMemory {
+        cl::Buffer buffer(handle, /*retainObject=*/true);
+        TORCH_CHECK_VALUE(buffer.getInfo<CL_MEM_TYPE>() == CL_MEM_OBJECT_BUFFER,
+                          "a tensor can be made of a buffer, not of an image or a pipe");
+        check_access(buffer.getInfo<CL_MEM_FLAGS>());
+        Device& device = device_of_context(buffer.getInfo<CL_MEM_CONTEXT>(), wanted);
+        size_t size = buffer.getInfo<CL_MEM_SIZE>();
+        TORCH_CHECK_VALUE(offset <= size, "the offset of ", offset, " bytes is beyond the ", size,
+                          " bytes of the buffer");
+        const size_t bytes = size - offset;
+        // Of a part of a buffer OpenCL makes no parts: compile_kernel() wants some.
+        if (const cl::Memory whole = buffer.getInfo<CL_MEM_ASSOCIATED_MEMOBJECT>(); whole()) {
+          offset += buffer.getInfo<CL_MEM_OFFSET>();
+          size = whole.getInfo<CL_MEM_SIZE>();
+          buffer = cl::Buffer(whole(), /*retainObject=*/true);
+        }
+        ExternalMemory memory = wrap(device, std::move(buffer), size, offset, std::move(release));
+        memory.bytes = bytes;
+        return memory;
+      });
+}
+
+ExternalMemory wrap_host(Device& device, void* data, size_t bytes, std::function<void()> release) {
+  const size_t alignment = host_alignment(device);
+  TORCH_CHECK_VALUE(alignment > 0, device.label(),
+                    " cannot use the host's memory in place: copy with Tensor.to()");
+  TORCH_CHECK_VALUE(reinterpret_cast<uintptr_t>(data) % alignment == 0, device.label(),
+                    " can use host memory in place that begins at a multiple of ", alignment,
+                    " bytes, not at ", data, ": copy with Tensor.to()");
+  cl_int code = CL_SUCCESS;
+  cl::Buffer buffer(clCreateBuffer(device.context()(), CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR,
+                                   bytes, data, &code));
+  if (code != CL_SUCCESS) {
+    raise(code, str("cannot use ", format_bytes(bytes), " of host memory on ", device.label()),
+          "clCreateBuffer");
+  }
+  return wrap(device, std::move(buffer), bytes, 0, std::move(release));
+}
+
+size_t host_alignment(Device& device) {
+  static std::mutex mutex;
+  static auto* const found = new std::map<DeviceIndex, size_t>;
+  std::lock_guard lock(mutex);
+  const auto known = found->find(device.index());
+  if (known != found->end()) return known->second;
+  size_t alignment = 0;
+  if (device.properties().host_unified_memory) {
+    for (const size_t tried : {size_t{16}, size_t{64}, size_t{4096}}) {
+      if (!shares_host_memory(device, tried)) continue;
+      alignment = tried;
+      break;
+    }
+  }
+  return (*found)[device.index()] = alignment;
+}
+
+}  // namespace ocl

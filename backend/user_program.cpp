@@ -1,0 +1,104 @@
+#include "backend/user_program.h"
+
+#include <sstream>
+
+#include "backend/error.h"
+
+namespace ocl {
+namespace {
+
+KernelArgument::Space space_of(cl_kernel_arg_address_qualifier qualifier) {
+  switch (qualifier) {
+    case CL_KERNEL_ARG_ADDRESS_GLOBAL:
+      return KernelArgument::kGlobal;
+    case CL_KERNEL_ARG_ADDRESS_CONSTANT:
+      return KernelArgument::kConstant;
+    case CL_KERNEL_ARG_ADDRESS_LOCAL:
+      return KernelArgument::kLocal;
+    default:
+      return KernelArgument::kPrivate;
+  }
+}
+
+// Drivers differ in whether they count the zero at the end.
+std::string trimmed(std::string text) { return text.substr(0, text.find('\0')); }
+
+KernelSignature signature_of(const cl::Kernel& kernel, const Device& device) {
+  KernelSignature signature;
+  signature.name = trimmed(kernel.getInfo<CL_KERNEL_FUNCTION_NAME>());
+  const auto group = kernel.getWorkGroupInfo<CL_KERNEL_COMPILE_WORK_GROUP_SIZE>(device.handle());
+  for (size_t i = 0; i < 3; ++i) signature.group_size[i] = group[i];
+  for (cl_uint i = 0; i < kernel.getInfo<CL_KERNEL_NUM_ARGS>(); ++i) {
+    signature.arguments.push_back(
+        {trimmed(kernel.getArgInfo<CL_KERNEL_ARG_NAME>(i)),
+         trimmed(kernel.getArgInfo<CL_KERNEL_ARG_TYPE_NAME>(i)),
+         space_of(kernel.getArgInfo<CL_KERNEL_ARG_ADDRESS_QUALIFIER>(i)),
+         (kernel.getArgInfo<CL_KERNEL_ARG_TYPE_QUALIFIER>(i) & CL_KERNEL_ARG_TYPE_CONST) != 0});
+  }
+  return signature;
+}
+
+}  // namespace
+
+std::string KernelArgument::text() const {
+  constexpr std::array kSpaces{"", "__global ", "__constant ", "__local "};
+  const bool constant = is_const && space == kGlobal;
+  return str(kSpaces[space], constant ? "const " : "", type, " ", name);
+}
+
+std::vector<KernelSignature> signatures_of(const cl::Program& program, const Device& device) {
+  return translated(
+      [&] { return str("cannot ask ", device.label(), " for the arguments of kernels"); },
+      [&] {
+        std::vector<cl::Kernel> kernels;
+        const_cast<cl::Program&>(program).createKernels(&kernels);
+        std::vector<KernelSignature> signatures;
+        for (const cl::Kernel& kernel : kernels) {
+          signatures.push_back(signature_of(kernel, device));
+        }
+        return signatures;
+      });
+}
+
+std::string put_signatures(const std::vector<KernelSignature>& kernels) {
+  std::ostringstream out;
+  out << kernels.size() << '\n';
+  for (const KernelSignature& kernel : kernels) {
+    out << kernel.name << '\n';
+    for (const size_t size : kernel.group_size) out << size << '\n';
+    out << kernel.arguments.size() << '\n';
+    for (const KernelArgument& argument : kernel.arguments) {
+      out << argument.name << '\n'
+          << argument.type << '\n'
+          << int{argument.space} << '\n'
+          << argument.is_const << '\n';
+    }
+  }
+  return std::move(out).str();
+}
+
+std::vector<KernelSignature> take_signatures(std::string& stored) {
+  std::istringstream in(stored);
+  const auto text = [&] {
+    std::string line;
+    std::getline(in, line);
+    return line;
+  };
+  const auto number = [&] { return std::stoull(text()); };
+  std::vector<KernelSignature> kernels(number());
+  for (KernelSignature& kernel : kernels) {
+    kernel.name = text();
+    for (size_t& size : kernel.group_size) size = number();
+    kernel.arguments.resize(number());
+    for (KernelArgument& argument : kernel.arguments) {
+      argument.name = text();
+      argument.type = text();
+      argument.space = static_cast<KernelArgument::Space>(number());
+      argument.is_const = number() != 0;
+    }
+  }
+  stored.erase(0, static_cast<size_t>(in.tellg()));
+  return kernels;
+}
+
+}  // namespace ocl

@@ -1,0 +1,46 @@
+// Programs that users write (torch.ocl.compile_kernel), through the same cache as our own, and what
+// their kernels take.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "backend/program_cache.h"
+
+namespace ocl {
+
+struct KernelArgument {
+  enum Space { kPrivate, kGlobal, kConstant, kLocal };
+  std::string name, type;  // as in the source: "float*", "uint"
+  Space space = kPrivate;
+  bool is_const = false;
+
+  // "__global const float* x", for messages.
+  std::string text() const;
+};
+
+struct KernelSignature {
+  std::string name;
+  std::array<size_t, 3> group_size{};  // reqd_work_group_size; zeros: none
+  std::vector<KernelArgument> arguments;
+};
+
+struct UserProgram {
+  const Program* program;
+  const std::vector<KernelSignature>* kernels;
+};
+
+// Built or loaded once for each source and options; RuntimeError with the driver's log when it
+// cannot be built.
+UserProgram user_program(Device& device, const std::string& source, const std::string& options);
+
+// What the kernels of a program built with -cl-kernel-arg-info take.
+std::vector<KernelSignature> signatures_of(const cl::Program& program, const Device& device);
+
+// Some drivers do not know it of a program made from a binary: it is stored in front of that.
+std::string put_signatures(const std::vector<KernelSignature>& kernels);
+// Removes them from the front of `stored`.
+std::vector<KernelSignature> take_signatures(std::string& stored);
+
+}  // namespace ocl

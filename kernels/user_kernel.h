@@ -1,0 +1,62 @@
+// Kernels that users write (torch.ocl.compile_kernel): what is passed is checked against what the
+// kernel says it takes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Scalar.h>
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "backend/launch.h"
+#include "backend/user_program.h"
+
+namespace ocl {
+
+struct LocalMemory {
+  size_t bytes;
+};
+
+// None, a tensor, one number or the lanes of a vector, local memory, or the bytes of a struct.
+using KernelValue =
+    std::variant<std::monostate, at::Tensor, std::vector<at::Scalar>, LocalMemory, std::string>;
+
+// Sizes of 1 to 3 dimensions.
+struct KernelRange {
+  std::optional<std::vector<int64_t>> threads, group_size;
+  bool strided = false;  // tensors as they are: the kernel knows their strides
+};
+
+class UserArguments;
+
+// A source; it is built for a device at the first use there.
+class UserLibrary {
+ public:
+  UserLibrary(std::string source, std::string options)
+      : source_(std::move(source)), options_(std::move(options)) {}
+
+  const std::vector<KernelSignature>& kernels(Device& device) { return *program(device).kernels; }
+
+  // Enqueues the kernel on the current stream of the tensors' device, without tensors the current
+  // device. TypeError and ValueError where the values do not fit.
+  void call(const std::string& kernel, const std::vector<KernelValue>& values,
+            const KernelRange& range);
+
+ private:
+  // Of a type of the source.
+  size_t size_of(Device& device, const std::string& type);
+  void check_structs(Device& device, const UserArguments& arguments,
+                     const KernelSignature& signature, const std::vector<KernelValue>& values);
+  const UserProgram& program(Device& device);
+
+  const std::string source_, options_;
+  std::mutex mutex_;  // guards what follows
+  std::map<DeviceIndex, UserProgram> programs_;
+  std::map<std::pair<DeviceIndex, std::string>, size_t> sizes_;
+};
+
+}  // namespace ocl

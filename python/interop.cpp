@@ -1,0 +1,190 @@
+#include "python/interop.h"
+
+#include <pybind11/stl.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "kernels/interop.h"
+#include "kernels/tensors.h"
+#include "kernels/user_kernel.h"
+
+namespace ocl {
+namespace {
+
+namespace py = pybind11;
+using py::literals::operator""_a;
+
+template <typename Handle>
+Handle handle_of(uintptr_t address, const char* what) {
+  // A wrong pointer is a crash inside the driver; what is no pointer at all is told here.
+  TORCH_CHECK_VALUE(address >= 4096 && address % alignof(void*) == 0, address, " is no ", what,
+                    ": give its address, which pyopencl has as .int_ptr");
+  return reinterpret_cast<Handle>(address);
+}
+
+uintptr_t address_of(const void* handle) { return reinterpret_cast<uintptr_t>(handle); }
+
+// Lets go of a Python object from any thread.
+std::function<void()> release_of(const py::object& owner) {
+  if (owner.is_none()) return {};
+  std::shared_ptr<py::object> kept(new py::object(owner), [](py::object* object) {
+    if (!Py_IsInitialized()) return;  // at the end of the process: the system takes it
+    py::gil_scoped_acquire acquire;
+    delete object;
+  });
+  return [kept]() mutable { kept.reset(); };
+}
+
+at::Tensor from_buffer(uintptr_t address, size_t offset, std::vector<int64_t> sizes,
+                       const py::object& dtype, std::optional<std::vector<int64_t>> strides,
+                       std::optional<DeviceIndex> device, const py::object& owner) {
+  const auto type = reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type;
+  return tensor_of_buffer(device, handle_of<cl_mem>(address, "cl_mem"), offset,
+                          {std::move(sizes), std::move(strides), type}, release_of(owner));
+}
+
+py::tuple buffer(const at::Tensor& tensor) {
+  if (tensor.numel() == 0) return py::make_tuple(0, 0);
+  const BufferView found = view(tensor);
+  return py::make_tuple(address_of(found.buffer()), found.offset);
+}
+
+c10::Stream stream_from(DeviceIndex device, StreamId id) {
+  return c10::Stream(c10::Stream::UNSAFE, {c10::DeviceType::PrivateUse1, device}, id);
+}
+
+constexpr const char* kCapsule = "dltensor";
+
+py::object dlpack_capsule(const at::Tensor& tensor) {
+  DLManagedTensor* const managed = to_dlpack(tensor);
+  return py::reinterpret_steal<py::object>(PyCapsule_New(managed, kCapsule, [](PyObject* capsule) {
+    if (!PyCapsule_IsValid(capsule, kCapsule)) return;  // it was taken over
+    auto* const left = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, kCapsule));
+    left->deleter(left);
+  }));
+}
+
+// A used one has another name.
+DLManagedTensor* in_capsule(const py::object& capsule) {
+  TORCH_CHECK_VALUE(PyCapsule_IsValid(capsule.ptr(), kCapsule),
+                    "expected a DLPack capsule that was not used yet, got ",
+                    py::str(capsule).cast<std::string>());
+  return static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), kCapsule));
+}
+
+at::Tensor from_capsule(const py::object& capsule, std::optional<DeviceIndex> device) {
+  DLManagedTensor* const managed = in_capsule(capsule);
+  PyCapsule_SetName(capsule.ptr(), "used_dltensor");
+  return from_dlpack(managed, device);
+}
+
+at::Scalar scalar_of(const py::handle& value) {
+  if (PyBool_Check(value.ptr())) return value.cast<bool>();
+  if (PyFloat_Check(value.ptr())) return value.cast<double>();
+  const auto integer = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
+  if (!integer) {
+    PyErr_Clear();
+    if (PyNumber_Check(value.ptr())) {
+      return py::float_(py::reinterpret_borrow<py::object>(value)).cast<double>();
+    }
+    throw py::type_error(
+        "an argument of a kernel is a tensor, a number, a tuple of numbers, None, "
+        "bytes or torch.ocl.LocalMemory, not " +
+        py::str(py::type::of(value)).cast<std::string>());
+  }
+  int overflow = 0;
+  const long long small = PyLong_AsLongLongAndOverflow(integer.ptr(), &overflow);
+  if (!overflow) return static_cast<int64_t>(small);
+  const unsigned long long large = PyLong_AsUnsignedLongLong(integer.ptr());
+  if (PyErr_Occurred()) {
+    PyErr_Clear();
+    throw py::value_error(py::str(integer).cast<std::string>() + " does not fit 64 bits");
+  }
+  return static_cast<uint64_t>(large);
+}
+
+KernelValue value_of(const py::handle& value) {
+  if (value.is_none()) return std::monostate();
+  if (THPVariable_Check(value.ptr())) return value.cast<at::Tensor>();
+  if (py::isinstance<LocalMemory>(value)) return value.cast<LocalMemory>();
+  if (py::isinstance<py::bytes>(value)) return value.cast<std::string>();
+  std::vector<at::Scalar> numbers;
+  if (py::isinstance<py::tuple>(value) || py::isinstance<py::list>(value)) {
+    for (const auto& each : value) numbers.push_back(scalar_of(each));
+  } else {
+    numbers.push_back(scalar_of(value));
+  }
+  return numbers;
+}
+
+void call(UserLibrary& library, const std::string& kernel, const py::tuple& arguments,
+          std::optional<std::vector<int64_t>> threads,
+          std::optional<std::vector<int64_t>> group_size, bool strided) {
+  std::vector<KernelValue> values;
+  values.reserve(arguments.size());
+  for (const auto& each : arguments) values.push_back(value_of(each));
+  const KernelRange range{std::move(threads), std::move(group_size), strided};
+  py::gil_scoped_release release;
+  library.call(kernel, values, range);
+}
+
+// {name: (arguments as text, ...)}
+py::dict kernels_of(UserLibrary& library, DeviceIndex index) {
+  py::dict found;
+  for (const KernelSignature& kernel : library.kernels(device(index))) {
+    py::list arguments;
+    for (const KernelArgument& argument : kernel.arguments) arguments.append(argument.text());
+    found[py::str(kernel.name)] = py::tuple(arguments);
+  }
+  return found;
+}
+
+void bind_user_kernels(py::module_& m) {
+  py::class_<LocalMemory>(m, "LocalMemory",
+                          "A __local argument of a kernel: so many bytes for each work-group.")
+      .def(py::init([](size_t bytes) {
+             TORCH_CHECK_VALUE(bytes > 0, "LocalMemory needs at least one byte");
+             return LocalMemory{bytes};
+           }),
+           "bytes"_a)
+      .def_readonly("bytes", &LocalMemory::bytes);
+  py::class_<UserLibrary>(m, "UserLibrary")
+      .def(py::init<std::string, std::string>())
+      .def("kernels", &kernels_of)
+      .def("call", &call);
+}
+
+}  // namespace
+
+void bind_interop(py::module_& m) {
+  bind_user_kernels(m);
+
+  m.def("use_context", [](uintptr_t context) {
+    return int{use_context(handle_of<cl_context>(context, "cl_context")).index()};
+  });
+  m.def("context", [](DeviceIndex index) { return address_of(device(index).context()()); });
+  m.def("device_id", [](DeviceIndex index) { return address_of(device(index).handle()()); });
+  m.def("queue", [](DeviceIndex device, StreamId id) {
+    return address_of(stream(stream_from(device, id)).queue()());
+  });
+  m.def("external_stream", [](uintptr_t queue) {
+    const c10::Stream found =
+        external_stream(handle_of<cl_command_queue>(queue, "cl_command_queue"));
+    return py::make_tuple(int{found.device_index()}, found.id());
+  });
+  m.def("buffer", &buffer);
+  m.def("from_buffer", &from_buffer);
+  m.def("from_host", &tensor_of_host, py::call_guard<py::gil_scoped_release>());
+  m.def("dlpack_capsule", &dlpack_capsule);
+  m.def("dlpack_capsule_device", [](const py::object& capsule) {
+    return int{in_capsule(capsule)->dl_tensor.device.device_type};
+  });
+  m.def("from_dlpack_capsule", &from_capsule);
+
+  py::class_<HostMap>(m, "HostMap")
+      .def(py::init<at::Tensor, bool>())
+      .def("enter", &HostMap::enter, py::call_guard<py::gil_scoped_release>())
+      .def("exit", &HostMap::exit, py::call_guard<py::gil_scoped_release>());
+}
+
+}  // namespace ocl

@@ -1,0 +1,10 @@
+// Names of kernels/interop.h and kernels/user_kernel.h for Python.
+#pragma once
+
+#include <torch/csrc/utils/pybind.h>
+
+namespace ocl {
+
+void bind_interop(pybind11::module_& m);
+
+}  // namespace ocl

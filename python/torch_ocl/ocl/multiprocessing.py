@@ -1,0 +1,21 @@
+"""Sending ocl tensors to other processes is an error that says what to do."""
+
+from multiprocessing.reduction import ForkingPickler
+
+import torch
+from torch.multiprocessing.reductions import reduce_storage
+
+
+def _reduce(storage):
+    if storage.device.type == "ocl":
+        raise RuntimeError(
+            "ocl tensors cannot be sent to another process: OpenCL shares no device memory between "
+            "processes. Send x.cpu(), or start from x.cpu().share_memory_() and use "
+            "torch.ocl.from_host() in each process; see docs/interop.md"
+        )
+    return reduce_storage(storage)
+
+
+def refuse_to_send() -> None:
+    """Registers that with Python's multiprocessing; other storages go PyTorch's way."""
+    ForkingPickler.register(torch.UntypedStorage, _reduce)
