@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "backend/capture.h"
 #include "backend/device_cache.h"
 #include "backend/transfer.h"
 
@@ -59,7 +60,11 @@ c10::DataPtr Allocator::allocate(size_t bytes) {
   DeviceCache& device_cache = cache(index);
   const c10::Device where(c10::DeviceType::PrivateUse1, index);
   if (bytes == 0) return {nullptr, nullptr, &delete_block, where};
-  Block* block = device_cache.allocate(bytes, current_stream(index).id());
+  const Stream& stream = current_stream(index);
+  const Capture* capture = stream.capture();
+  Block* block = device_cache.allocate(
+      bytes, C10_UNLIKELY(capture != nullptr) ? pool_stream(capture->pool(), stream.id())
+                                              : stream.id());
   void* const address = reinterpret_cast<void*>(address_of(*block));
   report(device_cache, address, static_cast<int64_t>(block->size));
   return {address, block, &delete_block, where};
@@ -131,6 +136,19 @@ std::vector<SegmentSnapshot> Allocator::snapshot() {
     if (DeviceCache* existing = each.load(std::memory_order_acquire)) existing->snapshot(segments);
   }
   return segments;
+}
+
+uint64_t Allocator::new_pool() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+void Allocator::add_pool_user(uint64_t pool, DeviceIndex device) {
+  cache(device).add_pool_user(pool);
+}
+
+void Allocator::remove_pool_user(uint64_t pool, DeviceIndex device) {
+  cache(device).remove_pool_user(pool);
 }
 
 std::vector<StreamId> Allocator::other_streams(const BufferView& view, StreamId current) {

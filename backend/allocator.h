@@ -17,7 +17,7 @@ class Allocator final : public c10::DeviceAllocator {
  public:
   static Allocator& instance();
 
-  // Memory on the current device, for its current stream.
+  // Memory on the current device, for its current stream; of the graph's pool during a capture.
   c10::DataPtr allocate(size_t bytes) override;
   c10::DeleterFnPtr raw_deleter() const override;
   // Enqueues a device copy; both addresses are on the device of `destination`.
@@ -38,6 +38,11 @@ class Allocator final : public c10::DeviceAllocator {
 
   // All segments of all devices (device_cache.h).
   std::vector<SegmentSnapshot> snapshot();
+
+  // A number for a pool of memory that graphs share. Its memory stays while it has users.
+  static uint64_t new_pool();
+  void add_pool_user(uint64_t pool, DeviceIndex device);
+  void remove_pool_user(uint64_t pool, DeviceIndex device);
 
   // Streams other than `current` on which the block at `address` was recorded.
   std::vector<StreamId> other_streams(const BufferView& view, StreamId current);

@@ -174,12 +174,13 @@ void BufferCache::put_back(Block* block) {
   count_inactive(block, +1);
 }
 
-std::vector<Segment*> BufferCache::take_unused_segments() {
+std::vector<Segment*> BufferCache::take_unused_segments(
+    c10::function_ref<bool(uint64_t pool)> kept) {
   std::vector<Segment*> unused;
   for (Pool* candidates : {&small_, &large_}) {
     for (auto it = candidates->begin(); it != candidates->end();) {
       Block* block = *it;
-      if (is_inactive_split(block)) {
+      if (is_inactive_split(block) || kept(pool_of(block->stream))) {
         ++it;
         continue;
       }

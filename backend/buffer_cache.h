@@ -2,7 +2,8 @@
 // when blocks are split and merged, which segments can go, and the statistics.
 //
 // A segment is one device buffer; blocks partition it. Blocks belong to a stream: a freed block is
-// handed out again to its own stream at once, because the queue orders the two uses.
+// handed out again to its own stream at once, because the queue orders the two uses. Blocks of a
+// graph's pool belong to a stream of the pool (pool_stream), so that nothing else gets them.
 // Sizes follow CUDA's caching allocator, but that medium segments are larger (32 MiB, not 20): then
 // training ResNet-18 reserves 1.1 times what it uses at most, not 1.3. PYTORCH_ALLOC_CONF sets
 // max_split_size_mb, max_non_split_rounding_mb and roundup_power2_divisions (docs/memory.md).
@@ -10,6 +11,7 @@
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>
+#include <c10/util/FunctionRef.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -28,13 +30,20 @@ inline constexpr size_t kMediumSegment = size_t{32} << 20;  // serves requests o
 inline constexpr size_t kMinLarge = size_t{16} << 20;       // from this, a segment of their own
 inline constexpr size_t kRoundLarge = size_t{2} << 20;      // rounded to this
 
+// The number that stands for a stream (0 to 2^32 - 1) in a pool; pool 0 holds what is in no pool.
+constexpr int64_t pool_stream(uint64_t pool, int64_t stream) {
+  return static_cast<int64_t>(pool << 32) | stream;
+}
+constexpr uint64_t pool_of(int64_t pool_stream) { return static_cast<uint64_t>(pool_stream) >> 32; }
+constexpr int64_t plain_stream(int64_t pool_stream) { return pool_stream & 0xFFFFFFFF; }
+
 struct Block {
   Segment* segment = nullptr;
   uint64_t segment_number = 0;  // segments are counted as they are added
   size_t offset = 0;            // bytes from the start of the segment
   size_t size = 0;              // bytes
   size_t requested = 0;         // bytes that the caller asked for
-  int64_t stream = 0;
+  int64_t stream = 0;  // pool_stream()
   bool small = false;
   bool allocated = false;
   Block* previous = nullptr;  // neighbours in the segment
@@ -66,8 +75,10 @@ class BufferCache {
   // Makes the block available, merged with its free neighbours.
   void put_back(Block* block);
 
-  // Forgets every segment that no block uses, and returns them for release.
-  std::vector<Segment*> take_unused_segments();
+  // Forgets every segment that no block uses, and returns them for release; `kept` says of which
+  // pools not.
+  std::vector<Segment*> take_unused_segments(
+      c10::function_ref<bool(uint64_t pool)> kept = [](uint64_t) { return false; });
 
   size_t reserved() const { return reserved_; }
   Stats& stats() { return stats_; }

@@ -33,7 +33,7 @@ void set_out_of_memory_observer(OutOfMemoryObserver call) {
   observer() = std::move(call);
 }
 
-Block* DeviceCache::allocate(size_t bytes, StreamId stream) {
+Block* DeviceCache::allocate(size_t bytes, int64_t stream) {
   const Stack stack = MemoryHistory::stack(KeepStacks::kState);
   std::unique_lock lock(mutex_);
   collect_pending(/*wait=*/false);
@@ -67,7 +67,7 @@ void DeviceCache::free(Block* block) {
   record(MemoryEvent::kFreeRequested, *block, block->requested, stack);
   for (const StreamId id : block->other_streams) {
     Event event;
-    event.record(stream(
+    event.record_enqueued(stream(
         c10::Stream(c10::Stream::UNSAFE, {c10::DeviceType::PrivateUse1, device_.index()}, id)));
     pending_.emplace_back(std::move(event), block);
     ++block->pending_events;
@@ -90,8 +90,10 @@ void DeviceCache::record(MemoryEvent::Action action, const Block& block, size_t 
 void DeviceCache::record_stream(Block* block, StreamId stream) {
   std::lock_guard lock(mutex_);
   auto& others = block->other_streams;
-  if (block->stream == stream || std::find(others.begin(), others.end(), stream) != others.end())
+  if (plain_stream(block->stream) == stream ||
+      std::find(others.begin(), others.end(), stream) != others.end()) {
     return;
+  }
   others.push_back(stream);
   block->segment->shared_between_streams = true;
 }
@@ -105,7 +107,8 @@ std::vector<StreamId> DeviceCache::other_streams(const BufferView& view, StreamI
     for (const StreamId id : block->other_streams) {
       if (id != current) found.push_back(id);
     }
-    if (block->stream != current) found.push_back(block->stream);
+    const StreamId own = plain_stream(block->stream);
+    if (own != current) found.push_back(own);
     return found;
   }
   return {};
@@ -117,6 +120,16 @@ void DeviceCache::empty() {
   release_unused();
 }
 
+void DeviceCache::add_pool_user(uint64_t pool) {
+  std::lock_guard lock(mutex_);
+  ++pool_users_[pool];
+}
+
+void DeviceCache::remove_pool_user(uint64_t pool) {
+  std::lock_guard lock(mutex_);
+  if (--pool_users_[pool] == 0) pool_users_.erase(pool);
+}
+
 void DeviceCache::snapshot(std::vector<SegmentSnapshot>& segments) {
   std::lock_guard lock(mutex_);
   for (const Block* block : cache_.segments()) {
@@ -126,7 +139,8 @@ void DeviceCache::snapshot(std::vector<SegmentSnapshot>& segments) {
         SegmentSnapshot{device_.index(),
                         segment.address,
                         segment.size,
-                        block->stream,
+                        plain_stream(block->stream),
+                        pool_of(block->stream),
                         block->small,
                         stack == segment_stacks_.end() ? nullptr : stack->second,
                         {}});
@@ -196,7 +210,8 @@ void DeviceCache::advise_huge_pages(const Segment& segment) {
 }
 
 void DeviceCache::release_unused() {
-  for (Segment* segment : cache_.take_unused_segments()) {
+  const auto in_use = [this](uint64_t pool) { return pool_users_.contains(pool); };
+  for (Segment* segment : cache_.take_unused_segments(in_use)) {
     MemoryHistory::instance().record(
         {MemoryEvent::kSegmentFree, device_.index(), segment->address, segment->size, 0, nullptr});
     segment_stacks_.erase(segment);
@@ -215,7 +230,7 @@ void DeviceCache::collect_pending(bool wait) {
   }
 }
 
-void DeviceCache::fail(size_t bytes, StreamId stream, const Stack& stack,
+void DeviceCache::fail(size_t bytes, int64_t stream, const Stack& stack,
                        std::unique_lock<std::mutex>& lock) {
   auto& stats = cache_.stats();
   stats.num_ooms += 1;

@@ -28,6 +28,7 @@ struct SegmentSnapshot {
   uintptr_t address;
   size_t size;
   StreamId stream;
+  uint64_t pool;  // of graphs; 0: none
   bool small;
   Stack stack;
   std::vector<BlockSnapshot> blocks;
@@ -48,12 +49,16 @@ class DeviceCache {
 
   Device& device() { return device_; }
 
-  Block* allocate(size_t bytes, StreamId stream);
+  // `stream`: a pool_stream().
+  Block* allocate(size_t bytes, int64_t stream);
   void free(Block* block);
   void record_stream(Block* block, StreamId stream);
   // Streams other than `current` that use the block at the view.
   std::vector<StreamId> other_streams(const BufferView& view, StreamId current);
   void empty();
+  // Memory of a pool stays while it has users.
+  void add_pool_user(uint64_t pool);
+  void remove_pool_user(uint64_t pool);
   // Adds this device's segments.
   void snapshot(std::vector<SegmentSnapshot>& segments);
 
@@ -74,7 +79,7 @@ class DeviceCache {
   void collect_pending(bool wait);
   void put_back(Block* block);
   void record(MemoryEvent::Action action, const Block& block, size_t bytes, const Stack& stack);
-  [[noreturn]] void fail(size_t bytes, StreamId stream, const Stack& stack,
+  [[noreturn]] void fail(size_t bytes, int64_t stream, const Stack& stack,
                          std::unique_lock<std::mutex>& lock);
 
   Device& device_;
@@ -83,6 +88,7 @@ class DeviceCache {
   size_t limit_;
   std::deque<std::pair<Event, Block*>> pending_;
   std::unordered_map<const Segment*, Stack> segment_stacks_;
+  std::unordered_map<uint64_t, size_t> pool_users_;
 };
 
 }  // namespace ocl

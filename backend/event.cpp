@@ -1,5 +1,6 @@
 #include "backend/event.h"
 
+#include "backend/capture.h"
 #include "backend/error.h"
 #include "backend/fault.h"
 #include "backend/trace.h"
@@ -7,16 +8,39 @@
 namespace ocl {
 
 void Event::record(Stream& stream) {
-  event_ = stream.marker();
+  const Capture* capture = stream.capture();
+  if (C10_LIKELY(!capture)) return record_enqueued(stream);
+  event_ = cl::Event();
+  capture_ = capture->id();
   stream_ = &stream;
 }
 
+void Event::record_enqueued(Stream& stream) {
+  event_ = stream.marker();
+  capture_ = 0;
+  stream_ = &stream;
+}
+
+// An event of a capture marks no moment of the device's time.
+void Event::refuse_captured(std::string_view what) const {
+  if (C10_LIKELY(capture_ == 0)) return;
+  Capture* capture = stream_->capture();
+  if (capture && capture->id() == capture_) capture->refuse(what);
+  TORCH_CHECK(false, "cannot ", what, " that was recorded in a stream under capture: ",
+              "it is part of the graph");
+}
+
 void Event::block(Stream& stream) const {
-  if (recorded() && &stream != stream_) stream.wait_for(event_, stream_->device());
+  if (!recorded() || &stream == stream_) return;
+  if (capture_ == 0) return stream.wait_for(event_, stream_->device());
+  Capture* capture = stream_->capture();
+  if (!capture || capture->id() != capture_) refuse_captured("wait for an event");
+  capture->join(stream);
 }
 
 bool Event::query() const {
   if (!recorded()) return true;
+  refuse_captured("query an event");
   return translated([&] { return str("cannot query an event of ", stream_->device().label()); },
                     [&] {
                       const cl_int status = event_.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>();
@@ -27,6 +51,7 @@ bool Event::query() const {
 
 void Event::synchronize() const {
   if (!recorded()) return;
+  refuse_captured("wait for an event");
   translated([&] { return str("a command on ", stream_->device().label(), " failed"); },
              [&] {
                trace::Call call(*stream_, trace::Kind::kWait, "clWaitForEvents");
@@ -47,6 +72,8 @@ cl_ulong Event::completed_at() const {
 double Event::elapsed_ms(const Event& end) const {
   TORCH_CHECK_VALUE(recorded() && end.recorded(),
                     "elapsed_time needs both events to be recorded first");
+  refuse_captured("ask for the time of an event");
+  end.refuse_captured("ask for the time of an event");
   TORCH_CHECK_VALUE(&stream_->device() == &end.stream_->device(),
                     "elapsed_time needs events of one device, got ", stream_->device().label(),
                     " and ", end.stream_->device().label());

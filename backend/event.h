@@ -7,9 +7,12 @@ namespace ocl {
 
 class Event {
  public:
-  // Marks the present end of `stream`; may be called again.
+  // Marks the present end of `stream`; may be called again. In a stream that is captured, the mark
+  // is known to the capture only.
   void record(Stream& stream);
-  bool recorded() const { return event_() != nullptr; }
+  // Marks the end of what was enqueued, even while the stream is captured.
+  void record_enqueued(Stream& stream);
+  bool recorded() const { return event_() != nullptr || capture_ != 0; }
 
   // Makes later commands of `stream` wait for the mark. No effect before a record().
   void block(Stream& stream) const;
@@ -25,9 +28,11 @@ class Event {
 
  private:
   cl_ulong completed_at() const;
+  void refuse_captured(std::string_view what) const;
 
   cl::Event event_;
   Stream* stream_ = nullptr;
+  uint64_t capture_ = 0;  // the number of the capture that it was recorded in; 0: none
 };
 
 }  // namespace ocl

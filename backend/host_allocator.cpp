@@ -76,7 +76,7 @@ struct HostAllocatorImpl final : at::CachingHostAllocatorImpl<c10::Stream, Event
 
   void record_stream(std::optional<std::vector<Event>>& events, c10::Stream stream) override {
     Event event;
-    event.record(ocl::stream(stream));
+    event.record_enqueued(ocl::stream(stream));
     events->push_back(std::move(event));
   }
 
@@ -86,7 +86,9 @@ struct HostAllocatorImpl final : at::CachingHostAllocatorImpl<c10::Stream, Event
     return current_stream(current_device()).unpack();
   }
 
-  virtual bool stream_is_capturing(c10::Stream) const { return false; }
+  virtual bool stream_is_capturing(c10::Stream stream) const {
+    return ocl::stream(stream).capture() != nullptr;
+  }
 };
 
 void free_pinned(void* context);
@@ -111,6 +113,9 @@ void free_pinned(void* context) { pinned_allocator().free(context); }
 at::HostAllocator* host_allocator() { return &pinned_allocator(); }
 
 bool is_pinned(const void* pointer) { return pinned_memory().contains(pointer); }
+
+// For torch.accelerator.empty_host_cache().
+REGISTER_HOST_ALLOCATOR(c10::DeviceType::PrivateUse1, &pinned_allocator())
 
 void record_pinned(const void* pointer, void* context, c10::Stream stream) {
   if (is_pinned(pointer)) {

@@ -36,11 +36,15 @@ struct LaunchRecord {
 };
 thread_local LaunchRecord record;
 
+bool blocking() {
+  static const bool set = environment_flag("OCL_LAUNCH_BLOCKING");
+  return set;
+}
+
 void count_launch(Stream& stream, const std::string& name) {
-  static const bool blocking = environment_flag("OCL_LAUNCH_BLOCKING");
   record.last = &name;
   ++record.count;
-  if (C10_UNLIKELY(blocking)) {
+  if (C10_UNLIKELY(blocking())) {
     stream.finish();
   } else {
     stream.submitted();
@@ -73,7 +77,7 @@ const Kernel& insert(Device& device, const KernelKey& key, const KernelSource& s
 }  // namespace detail
 
 Arguments& Arguments::add_bytes(const void* data, size_t size) {
-  const cl_int code = clSetKernelArg(kernel_.handle, index_, size, data);
+  const cl_int code = clSetKernelArg(handle_, index_, size, data);
   if (C10_UNLIKELY(code != CL_SUCCESS)) {
     raise(code,
           str("cannot set argument ", index_, " (", size, " bytes) of the kernel ", kernel_.name,
@@ -85,6 +89,7 @@ Arguments& Arguments::add_bytes(const void* data, size_t size) {
 }
 
 void Arguments::enqueue(const Range& global, const Range& local) {
+  if (C10_UNLIKELY(capture_ != nullptr)) return record(global, local);
   const size_t global_size[] = {global.x, global.y, global.z};
   const size_t local_size[] = {local.x, local.y, local.z};
   const bool first = !kernel_.launched;
@@ -98,7 +103,7 @@ void Arguments::enqueue(const Range& global, const Range& local) {
       std::copy_n(global_size, 3, call->global.begin());
       std::copy_n(local_size, 3, call->local.begin());
     }
-    code = clEnqueueNDRangeKernel(stream_.queue()(), kernel_.handle, 3, nullptr, global_size,
+    code = clEnqueueNDRangeKernel(stream_.queue()(), handle_, 3, nullptr, global_size,
                                   local_size, 0, nullptr, call.event());
   }
   if (C10_UNLIKELY(code != CL_SUCCESS)) {
@@ -116,7 +121,24 @@ void Arguments::enqueue(const Range& global, const Range& local) {
   count_launch(stream_, kernel_.name);
 }
 
+void Arguments::record(const Range& global, const Range& local) {
+  RecordedCommand command{.kind = trace::Kind::kKernel,
+                          .function = "clEnqueueNDRangeKernel",
+                          .kernel = &kernel_.name,
+                          .program = kernel_.program,
+                          .global = {global.x, global.y, global.z},
+                          .local = {local.x, local.y, local.z},
+                          .first = !kernel_.launched};
+  command.enqueue = [handle = handle_, global = command.global, local = command.local](
+                        cl_command_queue queue, cl_event* event) {
+    return clEnqueueNDRangeKernel(queue, handle, 3, nullptr, global.data(), local.data(), 0,
+                                  nullptr, event);
+  };
+  capture_->add(std::move(command));
+}
+
 void launch_library(Stream& stream, const std::string& name, c10::function_ref<void()> enqueue) {
+  stream.refuse_capture(str("call ", name));
   // Which of its kernels a library launches for the first time is not known.
   const bool alone = stream.device().parameters().first_launch_alone;
   if (alone) drain(stream.device().index());
@@ -137,5 +159,11 @@ const std::string& last_kernel() {
 }
 
 uint64_t launch_count() { return record.count; }
+
+void count_launches(Stream& stream, const std::string& last, uint64_t count) {
+  record.last = &last;
+  record.count += count;
+  if (C10_UNLIKELY(blocking())) stream.finish();
+}
 
 }  // namespace ocl

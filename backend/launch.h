@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "backend/buffer_view.h"
+#include "backend/capture.h"
 #include "backend/fault.h"
 #include "backend/program_cache.h"
 #include "backend/stream.h"
@@ -51,19 +52,35 @@ const Kernel& find_kernel(Device& device, const KernelKey& key, Source&& source)
 // Binds the arguments of a launch one by one, where their number is not known beforehand.
 class Arguments {
  public:
-  Arguments(Stream& stream, const Kernel& kernel) : stream_(stream), kernel_(kernel) {}
+  Arguments(Stream& stream, const Kernel& kernel)
+      : stream_(stream), kernel_(kernel), capture_(stream.capture()), handle_(kernel.handle) {
+    if (C10_UNLIKELY(capture_ != nullptr)) {
+      handle_ = capture_->make_kernel(*kernel.program, kernel.name);
+    }
+  }
 
   // BufferView: two kernel arguments (buffer and byte offset). FaultArgument: two (word and site).
   // Numbers and plain structs by value.
   template <typename T>
   Arguments& add(const T& value);
   Arguments& add_bytes(const void* data, size_t size);
+  Arguments& add_buffer(cl_mem buffer);
+
+  // For arguments that change from replay to replay: the capture or nullptr, the object that takes
+  // the arguments, and the number of the next one.
+  Capture* capture() const { return capture_; }
+  cl_kernel handle() const { return handle_; }
+  cl_uint next() const { return index_; }
 
   void enqueue(const Range& global, const Range& local);
 
  private:
+  void record(const Range& global, const Range& local);
+
   Stream& stream_;
   const Kernel& kernel_;
+  Capture* const capture_;
+  cl_kernel handle_;
   cl_uint index_ = 0;
 };
 
@@ -84,6 +101,8 @@ void launch_library(Stream& stream, const std::string& name, c10::function_ref<v
 // assert which kernel ran.
 const std::string& last_kernel();
 uint64_t launch_count();
+// Counts kernels that were enqueued otherwise; `last` must stay where it is.
+void count_launches(Stream& stream, const std::string& last, uint64_t count);
 
 // ---- implementation ----
 
@@ -98,16 +117,21 @@ const Kernel& find_kernel(Device& device, const KernelKey& key, Source&& source)
   return detail::insert(device, key, source());
 }
 
+inline Arguments& Arguments::add_buffer(cl_mem buffer) {
+  if (C10_UNLIKELY(capture_ != nullptr)) capture_->keep(buffer);
+  return add_bytes(&buffer, sizeof(buffer));
+}
+
 template <typename T>
 Arguments& Arguments::add(const T& value) {
   if constexpr (std::is_same_v<T, BufferView>) {
-    const cl_mem buffer = value.buffer();
     const cl_ulong offset = value.offset;
-    add_bytes(&buffer, sizeof(buffer));
+    add_buffer(value.buffer());
     return add_bytes(&offset, sizeof(offset));
   } else if constexpr (std::is_same_v<T, FaultArgument>) {
     const cl_mem word = stream_.faults().arm();
     const cl_int site = value.site;
+    if (C10_UNLIKELY(capture_ != nullptr)) capture_->bind_fault_word(handle_, index_);
     add_bytes(&word, sizeof(word));
     return add_bytes(&site, sizeof(site));
   } else {

@@ -3,6 +3,7 @@
 #include <array>
 #include <deque>
 
+#include "backend/capture.h"
 #include "backend/error.h"
 #include "backend/fault.h"
 #include "backend/interop.h"
@@ -106,6 +107,11 @@ void Stream::submitted() {
   if (commands_.fetch_add(1, std::memory_order_relaxed) % kFlushInterval == 0) flush();
 }
 
+void Stream::submitted(uint64_t commands) {
+  commands_.fetch_add(commands, std::memory_order_relaxed);
+  flush();
+}
+
 void Stream::flush() {
   const cl_int code = clFlush(queue_());
   if (code != CL_SUCCESS) raise(code, str("cannot flush a queue of ", device_.label()), "clFlush");
@@ -124,13 +130,17 @@ void Stream::drain() {
   finished_.store(commands, std::memory_order_relaxed);
 }
 
+void Stream::raise_captured(std::string_view what) const { capture()->refuse(what); }
+
 void Stream::finish() {
+  refuse_capture("wait for a stream");
   drain();
   store_launched_programs();
   faults_->check();
 }
 
 bool Stream::idle() {
+  refuse_capture("query a stream");
   const uint64_t commands = commands_.load(std::memory_order_relaxed);
   if (commands == finished_.load(std::memory_order_relaxed)) return true;
   cl::Event last;
@@ -143,6 +153,7 @@ bool Stream::idle() {
 }
 
 void Stream::wait_for(const cl::Event& event, const Device& source) {
+  refuse_capture("wait for what was enqueued before the capture or on a stream outside of it");
   translated([&] { return str("cannot wait for an event of ", source.label()); },
              [&] {
                if (&source == &device_) {
@@ -254,7 +265,11 @@ void for_each_stream(DeviceIndex index, Body&& body) {
 
 void synchronize(DeviceIndex index) {
   device(index);  // checks the index
-  for_each_stream(index, [](Stream& stream) { stream.finish(); });
+  current_stream(index).refuse_capture("synchronize the device");
+  // What another thread captures has nothing enqueued.
+  for_each_stream(index, [](Stream& stream) {
+    stream.capture() ? stream.drain() : stream.finish();
+  });
 }
 
 void drain(DeviceIndex index) {

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <string_view>
 
 #include "backend/device.h"
 
@@ -21,6 +22,8 @@ inline constexpr int kStreamsPerPriority = 32;
 
 // A sticky error of a kernel (an index out of range, say); see fault.h.
 class FaultWord;
+// What the commands of a stream are recorded in while a graph is captured; see capture.h.
+class Capture;
 
 class Stream {
  public:
@@ -46,15 +49,29 @@ class Stream {
 
   // Makes later commands wait for `event`, which may belong to another stream or device.
   void wait_for(const cl::Event& event, const Device& source);
-  // An event that completes when all commands so far have.
+  // An event that completes when all commands that were enqueued so far have.
   cl::Event marker();
+
+  // Commands that were enqueued on queue() directly.
+  void submitted(uint64_t commands);
 
   FaultWord& faults() { return *faults_; }
 
+  // nullptr: commands are enqueued, not recorded.
+  Capture* capture() const { return capture_.load(std::memory_order_relaxed); }
+  void set_capture(Capture* capture) { capture_.store(capture, std::memory_order_relaxed); }
+  // Raises while the stream is captured: `what` ("synchronize a stream") cannot be in a graph.
+  void refuse_capture(std::string_view what) const {
+    if (C10_UNLIKELY(capture() != nullptr)) raise_captured(what);
+  }
+
  private:
+  [[noreturn]] void raise_captured(std::string_view what) const;
+
   Device& device_;
   StreamId id_;
   cl::CommandQueue queue_;
+  std::atomic<Capture*> capture_{nullptr};
   std::unique_ptr<FaultWord> faults_;
   std::atomic<uint64_t> commands_{0};
   std::atomic<uint64_t> finished_{0};  // so many of them at the last finish()

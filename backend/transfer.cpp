@@ -1,6 +1,10 @@
 #include "backend/transfer.h"
 
+#include <array>
+#include <cstring>
+
 #include "backend/allocator.h"
+#include "backend/capture.h"
 #include "backend/error.h"
 #include "backend/fault.h"
 #include "backend/trace.h"
@@ -12,14 +16,37 @@ std::string describe(const char* what, size_t bytes, const Device& device) {
   return str("cannot ", what, " ", format_bytes(bytes), " on ", device.label());
 }
 
+struct Command {
+  const char* what;
+  trace::Kind kind;
+  const char* function;
+  size_t bytes;
+};
+
 // Enqueues a command and records it in a trace. `event` is one that the caller needs.
 template <typename Body>
-void enqueue(Stream& stream, size_t bytes, const char* what, trace::Kind kind, const char* function,
-             cl::Event* event, Body&& body) {
+void enqueue(Stream& stream, const Command& command, cl::Event* event, Body&& body) {
+  const auto [what, kind, function, bytes] = command;
   trace::Call call(stream, kind, function);
   if (call) call->bytes = bytes;
-  const cl_int code = body(call.event(event));
+  const cl_int code = body(stream.queue()(), call.event(event));
   if (code != CL_SUCCESS) raise(code, describe(what, bytes, stream.device()), function);
+}
+
+// Enqueues a command, or records it in a graph; `body` owns what it needs but the buffers.
+template <typename Body>
+void enqueue_or_record(Stream& stream, const Command& command,
+                       std::initializer_list<cl_mem> buffers, cl::Event* event, Body&& body) {
+  if (Capture* capture = stream.capture(); C10_UNLIKELY(capture != nullptr)) {
+    for (const cl_mem buffer : buffers) capture->keep(buffer);
+    capture->add({.kind = command.kind,
+                  .function = command.function,
+                  .enqueue = body,
+                  .bytes = command.bytes});
+    return;
+  }
+  enqueue(stream, command, event, body);
+  stream.submitted();
 }
 
 // A block recorded on other streams may still be in use there.
@@ -31,63 +58,81 @@ void wait_for_other_streams(Stream& stream, const BufferView& view) {
   }
 }
 
+// Before a copy between host and device, blocking where there is no event.
+void prepare(Stream& stream, const BufferView& view, const cl::Event* event, const char* what) {
+  if (!event) stream.refuse_capture(what);
+  if (!stream.capture()) wait_for_other_streams(stream, view);
+}
+
 }  // namespace
 
 void copy_on_device(Stream& stream, const BufferView& destination, const BufferView& source,
                     size_t bytes) {
-  enqueue(stream, bytes, "copy", trace::Kind::kCopyOnDevice, "clEnqueueCopyBuffer", nullptr,
-          [&](cl_event* event) {
-            return clEnqueueCopyBuffer(stream.queue()(), source.buffer(), destination.buffer(),
-                                       source.offset, destination.offset, bytes, 0, nullptr, event);
-          });
-  stream.submitted();
+  const cl_mem from = source.buffer(), to = destination.buffer();
+  enqueue_or_record(stream, {"copy", trace::Kind::kCopyOnDevice, "clEnqueueCopyBuffer", bytes},
+                    {from, to}, nullptr,
+                    [from, to, bytes, at = source.offset, put = destination.offset](
+                        cl_command_queue queue, cl_event* event) {
+                      return clEnqueueCopyBuffer(queue, from, to, at, put, bytes, 0, nullptr,
+                                                 event);
+                    });
 }
 
 void copy_to_device(Stream& stream, const BufferView& destination, const void* source, size_t bytes,
                     cl::Event* event) {
-  wait_for_other_streams(stream, destination);
-  enqueue(stream, bytes, "copy from the host", trace::Kind::kCopyToDevice, "clEnqueueWriteBuffer",
-          event, [&](cl_event* out) {
-            return clEnqueueWriteBuffer(stream.queue()(), destination.buffer(), event == nullptr,
-                                        destination.offset, bytes, source, 0, nullptr, out);
-          });
-  stream.submitted();
+  prepare(stream, destination, event, "copy from host memory that is not pinned");
+  const cl_mem buffer = destination.buffer();
+  enqueue_or_record(
+      stream, {"copy from the host", trace::Kind::kCopyToDevice, "clEnqueueWriteBuffer", bytes},
+      {buffer}, event,
+      [buffer, source, bytes, offset = destination.offset, block = cl_bool{event == nullptr}](
+          cl_command_queue queue, cl_event* out) {
+        return clEnqueueWriteBuffer(queue, buffer, block, offset, bytes, source, 0, nullptr, out);
+      });
 }
 
 void copy_to_host(Stream& stream, void* destination, const BufferView& source, size_t bytes,
                   cl::Event* event) {
-  wait_for_other_streams(stream, source);
-  enqueue(stream, bytes, "copy to the host", trace::Kind::kCopyToHost, "clEnqueueReadBuffer", event,
-          [&](cl_event* out) {
-            return clEnqueueReadBuffer(stream.queue()(), source.buffer(), event == nullptr,
-                                       source.offset, bytes, destination, 0, nullptr, out);
-          });
-  stream.submitted();
+  prepare(stream, source, event, "read a result on the host");
+  const cl_mem buffer = source.buffer();
+  enqueue_or_record(stream,
+                    {"copy to the host", trace::Kind::kCopyToHost, "clEnqueueReadBuffer", bytes},
+                    {buffer}, event,
+                    [buffer, destination, bytes, offset = source.offset,
+                     block = cl_bool{event == nullptr}](cl_command_queue queue, cl_event* out) {
+                      return clEnqueueReadBuffer(queue, buffer, block, offset, bytes, destination,
+                                                 0, nullptr, out);
+                    });
   if (!event) stream.faults().check();
 }
 
 void fill_on_device(Stream& stream, const BufferView& destination, const void* pattern,
                     size_t pattern_bytes, size_t bytes) {
-  enqueue(stream, bytes, "fill", trace::Kind::kFill, "clEnqueueFillBuffer", nullptr,
-          [&](cl_event* event) {
-            return clEnqueueFillBuffer(stream.queue()(), destination.buffer(), pattern,
-                                       pattern_bytes, destination.offset, bytes, 0, nullptr, event);
-          });
-  stream.submitted();
+  std::array<std::byte, 16> copy;
+  std::memcpy(copy.data(), pattern, pattern_bytes);
+  const cl_mem buffer = destination.buffer();
+  enqueue_or_record(stream, {"fill", trace::Kind::kFill, "clEnqueueFillBuffer", bytes}, {buffer},
+                    nullptr,
+                    [buffer, copy, pattern_bytes, bytes, offset = destination.offset](
+                        cl_command_queue queue, cl_event* event) {
+                      return clEnqueueFillBuffer(queue, buffer, copy.data(), pattern_bytes, offset,
+                                                 bytes, 0, nullptr, event);
+                    });
 }
 
 Mapping::Mapping(Stream& stream, const BufferView& view, size_t bytes, MapAccess access,
                  OtherStreams others)
     : stream_(&stream), buffer_(view.segment->buffer) {
+  stream.refuse_capture("read or write device memory on the host");
   if (others == OtherStreams::kWait) wait_for_other_streams(stream, view);
   const cl_map_flags flags = access == MapAccess::kRead        ? CL_MAP_READ
                              : access == MapAccess::kReadWrite ? CL_MAP_READ | CL_MAP_WRITE
                                                                : CL_MAP_WRITE_INVALIDATE_REGION;
-  enqueue(stream, bytes, "map", trace::Kind::kMap, "clEnqueueMapBuffer", nullptr,
-          [&](cl_event* event) {
+  enqueue(stream, {"map", trace::Kind::kMap, "clEnqueueMapBuffer", bytes}, nullptr,
+          [&](cl_command_queue queue, cl_event* event) {
             cl_int code = CL_SUCCESS;
-            data_ = clEnqueueMapBuffer(stream.queue()(), buffer_(), CL_TRUE, flags, view.offset,
-                                       bytes, 0, nullptr, event, &code);
+            data_ = clEnqueueMapBuffer(queue, buffer_(), CL_TRUE, flags, view.offset, bytes, 0,
+                                       nullptr, event, &code);
             return code;
           });
   try {

@@ -11,7 +11,8 @@ void copy_on_device(Stream& stream, const BufferView& destination, const BufferV
                     size_t bytes);
 
 // Blocking unless `event` is given: then the copy is enqueued, and completes with the event; the
-// host memory must stay alive and unchanged until then.
+// host memory must stay alive and unchanged until then. While the stream is captured only these are
+// possible: the copy is part of the graph, and `event` stays empty.
 void copy_to_device(Stream& stream, const BufferView& destination, const void* source, size_t bytes,
                     cl::Event* event = nullptr);
 void copy_to_host(Stream& stream, void* destination, const BufferView& source, size_t bytes,

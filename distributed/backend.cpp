@@ -89,6 +89,7 @@ WorkPointer OcclBackend::post(Operation operation) {
 
   std::vector<StagingStream> streams;
   for (const DeviceIndex device : devices) {
+    current_stream(device).refuse_capture("start a collective");
     streams.push_back({side_stream(device), Event()});
     streams.back().ready.record(current_stream(device));
   }

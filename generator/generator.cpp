@@ -1,4 +1,4 @@
-#include "generator/generator.h"
+#include "generator/captured_draws.h"
 
 #include <ATen/Utils.h>
 #include <ATen/core/Tensor.h>
@@ -59,6 +59,9 @@ GeneratorImpl* GeneratorImpl::clone_impl() const {
 PhiloxState draw(const std::optional<at::Generator>& generator, DeviceIndex device,
                  uint64_t counters) {
   auto* chosen = at::get_generator_or_default<GeneratorImpl>(generator, default_generator(device));
+  if (Capture* capture = current_stream(device).capture(); C10_UNLIKELY(capture != nullptr)) {
+    return draw_captured(*capture, *chosen, counters);
+  }
   std::lock_guard lock(chosen->mutex_);
   return chosen->advance(counters);
 }

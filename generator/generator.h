@@ -44,7 +44,9 @@ class GeneratorImpl final : public c10::GeneratorImpl {
 // The default generator of the device (-1: the current one).
 const at::Generator& default_generator(DeviceIndex device);
 
-// Takes `counters` of the sequence of the given generator, or of the device's default one.
+// Takes `counters` of the sequence of the given generator, or of the device's default one. While
+// the current stream is captured, the result stands for a place that each replay chooses anew
+// (captured_draws.h): kernels get it by add_philox() only.
 PhiloxState draw(const std::optional<at::Generator>& generator, DeviceIndex device,
                  uint64_t counters);
 

@@ -1,6 +1,5 @@
 // The device guard: devices, streams and events as PyTorch's core sees them. Every virtual of
-// DeviceGuardImplInterface is overridden, except isStreamCapturing: there is no capture yet, and
-// the default answers "no".
+// DeviceGuardImplInterface is overridden.
 #include <c10/core/DeviceCapability.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
@@ -66,6 +65,11 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   // Newer than torch 2.11, hence without `override`.
   virtual void* getStreamNativeHandle(const c10::Stream stream) const {
     return ocl::stream(stream).queue()();
+  }
+
+  // Newer than torch 2.11, too.
+  virtual bool isStreamCapturing(const c10::Stream& stream) const {
+    return ocl::stream(stream).capture() != nullptr;
   }
 
   DeviceIndex deviceCount() const noexcept override { return device_count(); }

@@ -30,10 +30,16 @@ class ConvPlans {
  public:
   template <typename Make>
   std::shared_ptr<const Plan> find(const ConvPlanKey& key, Make make) {
+    Stream& stream = current_stream(key.device);
     std::lock_guard lock(mutex_);
-    if (const auto found = plans_.find(key); found != plans_.end()) return found->second;
-    if (plans_.size() >= kMaxPlans) plans_.clear();
-    return plans_[key] = std::make_shared<const Plan>(make());
+    auto found = plans_.find(key);
+    if (found == plans_.end()) {
+      if (plans_.size() >= kMaxPlans) plans_.clear();
+      const CapturePause pause(stream);
+      found = plans_.emplace(key, std::make_shared<const Plan>(make())).first;
+    }
+    keep_in_graph(stream, found->second);
+    return found->second;
   }
 
  private:

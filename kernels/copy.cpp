@@ -10,6 +10,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
+#include "backend/capture.h"
 #include "backend/error.h"
 #include "backend/host_allocator.h"
 #include "backend/transfer.h"
@@ -102,6 +103,10 @@ bool copy_pinned(const at::Tensor& destination, const at::Tensor& source) {
     copy_to_host(stream, host.mutable_data_ptr(), view(tensor), tensor.nbytes(), &event);
   } else {
     copy_to_device(stream, view(tensor), host.const_data_ptr(), tensor.nbytes(), &event);
+  }
+  if (stream.capture()) {
+    keep_in_graph(stream, host.storage());
+    return true;
   }
   record_pinned(host.const_data_ptr(), host.storage().data_ptr().get_context(), stream.unpack());
   return true;

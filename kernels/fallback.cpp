@@ -8,6 +8,7 @@
 
 #include "backend/environment.h"
 #include "backend/error.h"
+#include "backend/graph.h"
 #include "kernels/boxed.h"
 #include "kernels/host_view.h"
 #include "kernels/tensors.h"
@@ -67,6 +68,10 @@ class CpuCall {
       : op_(op), schema_(op.schema()), stack_(stack), begin_(stack->size() - argument_count()) {}
 
   void run() {
+    if (capturing()) {
+      current_stream(current_device())
+          .refuse_capture(str("run ", c10::toString(schema_.operator_name()), " on the CPU"));
+    }
     for (size_t i = 0; i < argument_count(); ++i) note(i);
     for (size_t i = 0; i < argument_count(); ++i) replace(i);
     op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);

@@ -122,7 +122,7 @@ size_t Batch::per_task() const {
 
 void Batch::bind(Arguments& arguments) const {
   for (size_t i = 0; i < kBuffers; ++i) {
-    arguments.add_bytes(&buffer_[i < buffers_ ? i : 0], sizeof(cl_mem));
+    arguments.add_buffer(buffer_[i < buffers_ ? i : 0]);
   }
   arguments.add_bytes(table_.data(), table_bytes_)
       .add(uint64_t{chunk_})

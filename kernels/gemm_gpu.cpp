@@ -79,9 +79,9 @@ void apply(Activation activation, const at::Tensor& out) {
   }
 }
 
-// Nothing where CLBlast is not there, or cannot do it.
+// Nothing where CLBlast is not there, or cannot do it. Its launches cannot be captured.
 std::optional<BlasProduct> as_blas_product(const GemmProblem& p) {
-  if (p.k == 0 || !clblast_has(p.type)) return std::nullopt;
+  if (p.k == 0 || !clblast_has(p.type) || p.stream.capture()) return std::nullopt;
   const int64_t out_ld = p.out.stride(-2);
   const BlasProduct product{p.type,
                             p.m,

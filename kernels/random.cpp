@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "backend/error.h"
-#include "generator/generator.h"
+#include "generator/captured_draws.h"
 #include "kernels/pointwise.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
@@ -125,7 +125,7 @@ void draw_dense(const Distribution& distribution, const Tensor& out, const Tenso
   arguments.add(view(out));
   if (in.defined()) arguments.add(view(in));
   if (mask.defined()) arguments.add(view(mask));
-  arguments.add(state.seed).add(state.offset);
+  add_philox(arguments, state);
   for (const double number : numbers.s) add_number(arguments, number, plan.compute);
   arguments.add(numbers.range).add(numbers.base).add(uint64_t{count});
 

@@ -11,7 +11,7 @@
 #include <limits>
 
 #include "backend/error.h"
-#include "generator/generator.h"
+#include "generator/captured_draws.h"
 #include "kernels/dtype.h"
 #include "kernels/grid.h"
 #include "kernels/registration.h"
@@ -67,7 +67,8 @@ Tensor draw(const Variate& variate, const Tensor& x, const Tensor& y,
   Arguments arguments(stream_of(out), find(device, variate, type, y_type));
   arguments.add(view(out)).add(view(xs));
   if (y.defined()) arguments.add(view(ys));
-  arguments.add(state.seed).add(state.offset).add(uint64_t{count});
+  add_philox(arguments, state);
+  arguments.add(uint64_t{count});
   if (device.family() == KernelFamily::kGpu) {
     const size_t group = device.parameters().work_group_size;
     arguments.add(uint64_t{1}).enqueue({(count + group - 1) / group * group}, {group});

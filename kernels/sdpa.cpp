@@ -12,7 +12,7 @@
 
 #include <cmath>
 
-#include "generator/generator.h"
+#include "generator/captured_draws.h"
 #include "kernels/expression.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
@@ -251,7 +251,8 @@ void run(const Attention& a, Pass pass, std::initializer_list<Tensor> before,
   arguments.add(view(a.query)).add(view(a.key)).add(view(a.value));
   if (a.bias) arguments.add(view(*a.bias));
   for (const Tensor& each : after) arguments.add(view(each));
-  arguments.add(a.problem);
+  add_philox(arguments, {a.problem.seed, a.problem.offset}, &a.problem, sizeof(a.problem),
+             offsetof(ProblemArgument, seed), offsetof(ProblemArgument, offset));
   constexpr int64_t kSide = 16;
   const int64_t per_task = gpu ? kSide * tile.rows : tile.width * tile.vectors;
   const auto blocks = static_cast<size_t>((rows + per_task - 1) / per_task);

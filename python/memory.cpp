@@ -62,7 +62,7 @@ py::dict segment_dict(const SegmentSnapshot& segment, Stacks& stacks) {
                  "total_size"_a = segment.size, "allocated_size"_a = allocated,
                  "active_size"_a = active, "requested_size"_a = requested,
                  "stream"_a = segment.stream, "segment_type"_a = segment.small ? "small" : "large",
-                 "segment_pool_id"_a = py::make_tuple(0, 0), "is_expandable"_a = false,
+                 "segment_pool_id"_a = py::make_tuple(0, segment.pool), "is_expandable"_a = false,
                  "blocks"_a = blocks);
   stacks.put(entry, segment.stack);
   return entry;
@@ -71,9 +71,9 @@ py::dict segment_dict(const SegmentSnapshot& segment, Stacks& stacks) {
 py::dict event_dict(const MemoryEvent& event, Stacks& stacks) {
   const bool failure = event.action == MemoryEvent::kOutOfMemory;
   py::dict entry("action"_a = MemoryEvent::kNames[event.action], "size"_a = event.bytes,
-                 "stream"_a = event.stream, "time_us"_a = event.time,
-                 "pool_id"_a = py::make_tuple(0, 0), "compile_context"_a = "N/A",
-                 "user_metadata"_a = "");
+                 "stream"_a = plain_stream(event.stream),
+                 "pool_id"_a = py::make_tuple(0, pool_of(event.stream)),
+                 "time_us"_a = event.time, "compile_context"_a = "N/A", "user_metadata"_a = "");
   entry[failure ? "device_free" : "addr"] = event.address;
   stacks.put(entry, event.stack);
   return entry;

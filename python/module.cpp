@@ -14,6 +14,7 @@
 #include "kernels/conv_gpu.h"
 #include "kernels/fallback.h"
 #include "kernels/gemm_gpu.h"
+#include "python/graph.h"
 #include "python/interop.h"
 #include "python/memory.h"
 #include "serialization/image_description.h"
@@ -52,6 +53,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("synchronize", &synchronize, py::call_guard<py::gil_scoped_release>());
 
   bind_memory(m);
+  bind_graph(m);
   bind_interop(m);
 
   m.def("default_generator", [](DeviceIndex index) { return default_generator(index); });

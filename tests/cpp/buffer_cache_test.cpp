@@ -50,6 +50,18 @@ TEST_F(BufferCacheTest, SmallRequestsShareASegment) {
   EXPECT_EQ(cache.reserved(), 2 * kMiB);
 }
 
+// Nobody else gets a pool's blocks, and its segments stay as long as it is said to be in use.
+TEST_F(BufferCacheTest, PoolsAreApart) {
+  constexpr int64_t kStream = 5, kOwner = pool_stream(3, kStream);
+  static_assert(pool_of(kOwner) == 3 && plain_stream(kOwner) == kStream);
+  static_assert(pool_stream(0, kStream) == kStream);
+  free(allocate(512, kOwner));
+  EXPECT_EQ(cache.take(512, kStream), nullptr);
+  EXPECT_EQ(cache.take(512, pool_stream(4, kStream)), nullptr);
+  EXPECT_TRUE(cache.take_unused_segments([](uint64_t pool) { return pool == 3; }).empty());
+  EXPECT_NE(cache.take(512, kOwner), nullptr);
+}
+
 // The freed block is the only one of exactly this size, wherever the heap put its record.
 TEST_F(BufferCacheTest, ExactFitIsReused) {
   for (const size_t bytes : {size_t{512}, 2 * kMiB, 20 * kMiB, 64 * kMiB}) {

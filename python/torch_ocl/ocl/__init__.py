@@ -34,6 +34,8 @@ from .devices import (
 )
 from .dlpack import from_dlpack, to_dlpack
 from .fallback import fallback_stats, reset_fallback_stats
+from .graphed_callables import make_graphed_callables
+from .graphs import Graph, graph, graph_pool_handle, is_current_stream_capturing
 from .interop import (
     Buffer,
     ExternalStream,
@@ -97,6 +99,7 @@ __all__ = [
     "Buffer",
     "Event",
     "ExternalStream",
+    "Graph",
     "KernelLibrary",
     "LocalMemory",
     "OutOfMemoryError",
@@ -131,13 +134,17 @@ __all__ = [
     "get_per_process_memory_fraction",
     "get_rng_state",
     "get_rng_state_all",
+    "graph",
+    "graph_pool_handle",
     "host_view",
     "init",
     "initial_seed",
     "is_autocast_enabled",
     "is_available",
     "is_bf16_supported",
+    "is_current_stream_capturing",
     "is_initialized",
+    "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",

@@ -1,0 +1,109 @@
+// What streams do instead of enqueueing while a graph is captured (graph.h): they record. Each
+// kernel gets an object of the graph's own, since objects hold their arguments.
+//
+// A stream that waits for an event of a captured stream is captured, too. All commands form one
+// list in the order of their calls: that order respects every event, so a replay needs none.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "backend/program_cache.h"
+#include "backend/trace.h"
+
+namespace ocl {
+
+struct RecordedCommand {
+  trace::Kind kind{};
+  const char* function = "";  // OpenCL's
+  std::function<cl_int(cl_command_queue, cl_event*)> enqueue;
+  size_t bytes = 0;
+  // Of kernels only.
+  const std::string* kernel = nullptr;  // stays where it is
+  const Program* program = nullptr;
+  std::array<size_t, 3> global{}, local{};
+  bool first = false;  // the kernel had not been launched before
+};
+
+// What a capture leaves.
+struct Recording {
+  std::vector<RecordedCommand> commands;
+  std::vector<std::function<void()>> hooks;  // called before each replay
+  struct FaultSlot {
+    cl_kernel kernel;
+    cl_uint index;
+  };
+  std::vector<FaultSlot> faults;  // arguments that are the fault word of the stream of the replay
+  std::vector<cl::Kernel> kernels;
+  std::vector<cl::Buffer> buffers;
+  std::vector<std::shared_ptr<const void>> kept;
+};
+
+class Capture {
+ public:
+  // Captures `origin`; tensors get memory of the pool (allocator.h).
+  Capture(Stream& origin, uint64_t pool);
+  ~Capture();  // the streams enqueue again
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  uint64_t id() const { return id_; }
+  uint64_t pool() const { return pool_; }
+  Stream& origin() const { return origin_; }
+
+  void add(RecordedCommand command);
+  // A kernel object that lives as long as the graph.
+  cl_kernel make_kernel(const Program& program, const std::string& name);
+  // Binds the fault word of whichever stream the graph will be replayed on.
+  void bind_fault_word(cl_kernel kernel, cl_uint index);
+  // Keeps something alive as long as the graph.
+  void keep(cl_mem buffer);
+  void keep(std::shared_ptr<const void> object);
+  // `hook` is called before each replay, by one thread at a time.
+  void before_replay(std::function<void()> hook);
+
+  // Captures another stream.
+  void join(Stream& stream);
+
+  // Raises that `what` cannot be captured; the capture will end with that error.
+  [[noreturn]] void refuse(std::string_view what);
+  // Of the first refusal; empty: none.
+  const std::string& refused() const { return refused_; }
+
+  Recording take() { return std::move(recording_); }
+
+ private:
+  const uint64_t id_, pool_;
+  Stream& origin_;
+  std::mutex mutex_;  // guards what follows
+  std::vector<Stream*> streams_;
+  Recording recording_;
+  std::string refused_;
+};
+
+// While it lives, the stream's commands are enqueued though it is captured: for what is made once
+// and stays, such as a table on the device.
+class CapturePause {
+ public:
+  explicit CapturePause(Stream& stream) : stream_(stream), capture_(stream.capture()) {
+    if (capture_) stream_.set_capture(nullptr);
+  }
+  ~CapturePause() {
+    if (capture_) stream_.set_capture(capture_);
+  }
+  CapturePause(const CapturePause&) = delete;
+  CapturePause& operator=(const CapturePause&) = delete;
+
+ private:
+  Stream& stream_;
+  Capture* capture_;
+};
+
+// A copy of `value` lives as long as the graph that the stream is captured for, if any.
+template <typename Value>
+void keep_in_graph(const Stream& stream, const Value& value) {
+  if (Capture* capture = stream.capture()) capture->keep(std::make_shared<const Value>(value));
+}
+
+}  // namespace ocl

@@ -1,0 +1,66 @@
+// Graphs: commands that are recorded once and enqueued again and again, by one loop without Python,
+// dispatcher, allocator or binding of arguments.
+//
+//   Graph graph;
+//   graph.capture_begin();  // on the current stream
+//   ...                     // kernels, copies and fills are recorded; memory comes from a pool
+//   graph.capture_end();
+//   graph.replay();         // on the current stream
+//
+// Memory that the commands use outside of the pool must stay where it is.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "backend/capture.h"
+
+namespace ocl {
+
+class Graph {
+ public:
+  // `keep`: capture_end() does not instantiate.
+  explicit Graph(bool keep = false) : keep_(keep) {}
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  // Captures the current stream of the current device; pool 0 is a new one (allocator.h).
+  void capture_begin(uint64_t pool = 0);
+  // Raises when something could not be captured. Whatever it does, streams are as before.
+  void capture_end();
+  void instantiate();
+  // On the current stream of the graph's device.
+  void replay();
+  // Forgets what was captured, and leaves the pool. Also ends a capture.
+  void reset();
+
+  // Of the capture or the recording.
+  uint64_t pool() const;
+  size_t size() const { return recording_.commands.size(); }
+  // A line for each command.
+  std::string describe() const;
+
+ private:
+  bool captured() const { return pool_ != 0 && !capture_; }
+  void leave_pool();
+  void bind_fault_words(Stream& stream);
+  void enqueue_all(Stream& stream);
+  void enqueue_alone(Stream& stream);
+
+  const bool keep_;
+  std::mutex mutex_;  // held by a replay
+  std::optional<Capture> capture_;
+  Recording recording_;
+  Device* device_ = nullptr;
+  uint64_t pool_ = 0;
+  bool instantiated_ = false, replayed_ = false;
+  uint64_t kernels_ = 0;                  // of the commands
+  const std::string* last_ = nullptr;     // the name of the last of them
+  cl_mem fault_word_ = nullptr;  // that the kernels have now
+};
+
+// Whether the current stream of the current device is captured; false before OpenCL was started.
+bool capturing();
+
+}  // namespace ocl

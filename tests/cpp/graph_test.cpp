@@ -1,0 +1,128 @@
+// Captures and replays of the runtime, without operators.
+#include "backend/graph.h"
+
+#include "tests/cpp/support.h"
+
+namespace ocl {
+namespace {
+
+struct GraphTest : test::DeviceTest {
+  void SetUp() override {
+    DeviceTest::SetUp();
+    former_ = exchange_stream(stream_from_pool(GetParam(), false));
+  }
+  void TearDown() override {
+    exchange_stream(*former_);
+    DeviceTest::TearDown();
+  }
+
+  Stream& captured() { return current_stream(GetParam()); }
+  c10::DataPtr memory() { return Allocator::instance().allocate(2 * sizeof(int)); }
+  void fill(const c10::DataPtr& memory, int value) {
+    fill_on_device(captured(), resolve(memory.get()), &value, sizeof(value), 2 * sizeof(int));
+  }
+  int read(const c10::DataPtr& memory) {
+    int value = 0;
+    copy_to_host(captured(), &value, resolve(memory.get()), sizeof(value));
+    return value;
+  }
+
+  std::optional<c10::Stream> former_;
+};
+
+TEST_P(GraphTest, FillsAndCopiesAreReplayedInOrder) {
+  const c10::DataPtr a = memory(), b = memory();
+  fill(a, 1);
+  fill(b, 1);
+  Graph graph;
+  graph.capture_begin();
+  copy_on_device(captured(), resolve(b.get()), resolve(a.get()), sizeof(int));
+  fill(a, 2);
+  graph.capture_end();
+  EXPECT_EQ(graph.size(), 2u);
+  fill(a, 7);
+  EXPECT_EQ(read(b), 1) << "nothing ran";
+  graph.replay();
+  EXPECT_EQ(read(b), 7);
+  EXPECT_EQ(read(a), 2);
+  graph.replay();
+  EXPECT_EQ(read(b), 2);
+}
+
+// The runtime's own objects keep buffers alive, not tensors.
+TEST_P(GraphTest, BuffersOutliveTheirBlocks) {
+  Graph graph;
+  graph.capture_begin();
+  const c10::DataPtr kept = memory();
+  {
+    const c10::DataPtr gone = memory();
+    fill(gone, 3);
+    copy_on_device(captured(), resolve(kept.get()), resolve(gone.get()), sizeof(int));
+  }
+  graph.capture_end();
+  Allocator::instance().emptyCache();
+  graph.replay();
+  EXPECT_EQ(read(kept), 3);
+}
+
+TEST_P(GraphTest, ThePoolIsOnlyForItsGraph) {
+  Graph graph;
+  graph.capture_begin();
+  void* address = memory().get();  // freed at once
+  graph.capture_end();
+  const c10::DataPtr outside = memory();
+  EXPECT_NE(outside.get(), address);
+  Graph second;
+  second.capture_begin(graph.pool());
+  EXPECT_EQ(memory().get(), address);
+  second.capture_end();
+  EXPECT_EQ(second.pool(), graph.pool());
+}
+
+TEST_P(GraphTest, APauseEnqueues) {
+  const c10::DataPtr a = memory();
+  fill(a, 1);
+  Graph graph;
+  graph.capture_begin();
+  {
+    const CapturePause pause(captured());
+    fill(a, 5);
+    EXPECT_EQ(read(a), 5);
+  }
+  EXPECT_TRUE(capturing());
+  EXPECT_THROW(read(a), c10::Error);
+  EXPECT_THROW(graph.capture_end(), c10::Error);
+  EXPECT_FALSE(capturing());
+  EXPECT_EQ(read(a), 5);
+}
+
+TEST_P(GraphTest, EventsJoinStreams) {
+  Stream& side = stream(stream_from_pool(GetParam(), false));
+  Graph graph;
+  graph.capture_begin();
+  Event event;
+  event.record(captured());
+  EXPECT_TRUE(event.recorded());
+  event.block(side);
+  EXPECT_EQ(side.capture(), captured().capture());
+  EXPECT_THROW(event.block(default_stream(GetParam())), c10::Error);
+  graph.reset();
+  EXPECT_EQ(side.capture(), nullptr);
+  EXPECT_THROW(event.synchronize(), c10::Error);
+  side.finish();
+}
+
+TEST_P(GraphTest, EndsOnItsStream) {
+  Graph graph;
+  graph.capture_begin();
+  Stream& origin = captured();
+  const c10::Stream before = exchange_stream(stream_from_pool(GetParam(), false));
+  EXPECT_THROW(graph.capture_end(), c10::Error);
+  EXPECT_EQ(origin.capture(), nullptr);
+  exchange_stream(before);
+}
+
+OCL_ON_EVERY_DEVICE(GraphTest);
+
+}  // namespace
+}  // namespace ocl
