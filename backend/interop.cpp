@@ -132,7 +132,20 @@ ExternalMemory wrap_host(Device& device, void* data, size_t bytes, std::function
     raise(code, str("cannot use ", format_bytes(bytes), " of host memory on ", device.label()),
           "clCreateBuffer");
   }
-  return wrap(device, std::move(buffer), bytes, 0, std::move(release));
+  // Not when the last tensor goes: a driver's kernels may keep the buffers of their last launch.
+  auto kept = std::make_unique<std::function<void()>>(std::move(release));
+  code = clSetMemObjectDestructorCallback(
+      buffer(),
+      [](cl_mem, void* data) {
+        const std::unique_ptr<std::function<void()>> last(
+            static_cast<std::function<void()>*>(data));
+        (*last)();
+      },
+      kept.get());
+  if (code != CL_SUCCESS)
+    raise(code, "cannot watch over host memory", "clSetMemObjectDestructorCallback");
+  kept.release();
+  return wrap(device, std::move(buffer), bytes, 0, [] {});  // waits for the device
 }
 
 size_t host_alignment(Device& device) {
@@ -142,7 +155,8 @@ size_t host_alignment(Device& device) {
   const auto known = found->find(device.index());
   if (known != found->end()) return known->second;
   size_t alignment = 0;
-  if (device.properties().host_unified_memory) {
+  // rusticl passes the try, but its first kernel works on a copy.
+  if (device.properties().host_unified_memory && device.properties().platform != "rusticl") {
     for (const size_t tried : {size_t{16}, size_t{64}, size_t{4096}}) {
       if (!shares_host_memory(device, tried)) continue;
       alignment = tried;

@@ -73,7 +73,9 @@ at::Tensor tensor_of_host(const at::Tensor& host, DeviceIndex index) {
     const c10::Device where(c10::DeviceType::PrivateUse1, index);
     return at::empty(host.sizes(), host.options().device(where));
   }
-  return make_tensor(wrap_host(device(index), host.data_ptr(), host.nbytes(), [host] {}), layout);
+  return make_tensor(wrap_host(device(index), host.data_ptr(), host.nbytes(),
+                               [kept = host]() mutable { kept.reset(); }),
+                     layout);
 }
 
 HostMap::HostMap(at::Tensor tensor, bool writable)

@@ -366,7 +366,10 @@ def test_tensors_of_buffers_at_the_end_of_the_process():
     torch.ocl.use_context(context)
     import sys
     sys.modules["keep"] = [torch.ocl.from_buffer(buffer, 10), torch.ocl.ExternalStream(queue)]
-    torch.ocl.from_host(np.zeros(1024, np.float32)).add_(1)
+    try:
+        torch.ocl.from_host(torch.zeros(1024)).add_(1)
+    except ValueError as error:  # not every device can
+        assert "in place" in str(error)
     print("end")
     """
     )

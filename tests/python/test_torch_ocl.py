@@ -16,7 +16,7 @@ ELSEWHERE = {
         "device_memory_used gds get_allocator_backend get_arch_list get_gencode_flags",
         "green_contexts has_half has_magma ipc_collect is_tf32_supported jiterator",
         "list_gpu_processes memory_usage nccl nvtx power_draw temperature tunable use_mem_pool",
-        "utilization sparse profiler get_stream_from_external ExternalStream",
+        "utilization sparse profiler get_stream_from_external",
         "get_sync_debug_mode set_sync_debug_mode AcceleratorError",
     ],
     "deprecated there": ["max_memory_cached memory_cached reset_max_memory_cached"],
