@@ -122,6 +122,10 @@ void Stream::drain() {
   cl_int code;
   {
     trace::Call call(*this, trace::Kind::kWait, "clFinish");
+    // clFinish() of rusticl (Mesa 22.3) waits only if there are commands that were not flushed yet.
+    if (device_.properties().platform == "rusticl") {
+      clEnqueueMarkerWithWaitList(queue_(), 0, nullptr, nullptr);
+    }
     code = clFinish(queue_());
   }
   if (code != CL_SUCCESS) {
@@ -267,9 +271,8 @@ void synchronize(DeviceIndex index) {
   device(index);  // checks the index
   current_stream(index).refuse_capture("synchronize the device");
   // What another thread captures has nothing enqueued.
-  for_each_stream(index, [](Stream& stream) {
-    stream.capture() ? stream.drain() : stream.finish();
-  });
+  for_each_stream(index,
+                  [](Stream& stream) { stream.capture() ? stream.drain() : stream.finish(); });
 }
 
 void drain(DeviceIndex index) {

@@ -235,3 +235,15 @@ def test_event_of_another_device_is_refused(two_devices):
             each.record(torch.ocl.default_stream(index))
             each.synchronize()
         starts[0].elapsed_time(starts[1])
+
+
+def test_synchronize_waits_for_commands_that_were_flushed(device):
+    """Whichever command of the queue was the last before a flush."""
+    x, target = torch.zeros(1 << 20, device=device), torch.zeros(7).pin_memory()
+    for i in range(1, 40):
+        for _ in range(i % 9):
+            x.add_(1)
+        x.fill_(i)
+        target.copy_(x[-7:].clone(), non_blocking=True)
+        torch.ocl.synchronize()
+        assert target.tolist() == [i] * 7
