@@ -62,9 +62,9 @@ c10::DataPtr Allocator::allocate(size_t bytes) {
   if (bytes == 0) return {nullptr, nullptr, &delete_block, where};
   const Stream& stream = current_stream(index);
   const Capture* capture = stream.capture();
-  Block* block = device_cache.allocate(
-      bytes, C10_UNLIKELY(capture != nullptr) ? pool_stream(capture->pool(), stream.id())
-                                              : stream.id());
+  Block* block = device_cache.allocate(bytes, C10_UNLIKELY(capture != nullptr)
+                                                  ? pool_stream(capture->pool(), stream.id())
+                                                  : stream.id());
   void* const address = reinterpret_cast<void*>(address_of(*block));
   report(device_cache, address, static_cast<int64_t>(block->size));
   return {address, block, &delete_block, where};

@@ -43,7 +43,7 @@ struct Block {
   size_t offset = 0;            // bytes from the start of the segment
   size_t size = 0;              // bytes
   size_t requested = 0;         // bytes that the caller asked for
-  int64_t stream = 0;  // pool_stream()
+  int64_t stream = 0;           // pool_stream()
   bool small = false;
   bool allocated = false;
   Block* previous = nullptr;  // neighbours in the segment
@@ -77,8 +77,8 @@ class BufferCache {
 
   // Forgets every segment that no block uses, and returns them for release; `kept` says of which
   // pools not.
-  std::vector<Segment*> take_unused_segments(
-      c10::function_ref<bool(uint64_t pool)> kept = [](uint64_t) { return false; });
+  std::vector<Segment*> take_unused_segments(c10::function_ref<bool(uint64_t pool)> kept =
+                                                 [](uint64_t) { return false; });
 
   size_t reserved() const { return reserved_; }
   Stats& stats() { return stats_; }

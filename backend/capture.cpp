@@ -81,11 +81,10 @@ void Capture::join(Stream& stream) {
 }
 
 void Capture::refuse(std::string_view what) {
-  const std::string text =
-      str("cannot ", what, " while a graph is captured on this stream of ",
-          origin_.device().label(),
-          ": nothing runs before the replay. Do it before or after the capture; see "
-          "docs/graphs.md");
+  const std::string text = str(
+      "cannot ", what, " while a graph is captured on this stream of ", origin_.device().label(),
+      ": nothing runs before the replay. Do it before or after the capture; see "
+      "docs/graphs.md");
   {
     std::lock_guard lock(mutex_);
     if (refused_.empty()) refused_ = text;

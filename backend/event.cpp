@@ -26,8 +26,8 @@ void Event::refuse_captured(std::string_view what) const {
   if (C10_LIKELY(capture_ == 0)) return;
   Capture* capture = stream_->capture();
   if (capture && capture->id() == capture_) capture->refuse(what);
-  TORCH_CHECK(false, "cannot ", what, " that was recorded in a stream under capture: ",
-              "it is part of the graph");
+  TORCH_CHECK(false, "cannot ", what,
+              " that was recorded in a stream under capture: ", "it is part of the graph");
 }
 
 void Event::block(Stream& stream) const {

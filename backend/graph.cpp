@@ -175,9 +175,7 @@ uint64_t Graph::pool() const {
 
 std::string Graph::describe() const {
   std::string text;
-  const auto size = [](const std::array<size_t, 3>& n) {
-    return str(n[0], "x", n[1], "x", n[2]);
-  };
+  const auto size = [](const std::array<size_t, 3>& n) { return str(n[0], "x", n[1], "x", n[2]); };
   for (const RecordedCommand& command : recording_.commands) {
     text += command.kernel ? str(*command.kernel, " ", size(command.global), " in groups of ",
                                  size(command.local), "\n")
@@ -186,8 +184,6 @@ std::string Graph::describe() const {
   return text;
 }
 
-bool capturing() {
-  return initialized() && current_stream(current_device()).capture() != nullptr;
-}
+bool capturing() { return initialized() && current_stream(current_device()).capture() != nullptr; }
 
 }  // namespace ocl

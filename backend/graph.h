@@ -55,9 +55,9 @@ class Graph {
   Device* device_ = nullptr;
   uint64_t pool_ = 0;
   bool instantiated_ = false, replayed_ = false;
-  uint64_t kernels_ = 0;                  // of the commands
-  const std::string* last_ = nullptr;     // the name of the last of them
-  cl_mem fault_word_ = nullptr;  // that the kernels have now
+  uint64_t kernels_ = 0;               // of the commands
+  const std::string* last_ = nullptr;  // the name of the last of them
+  cl_mem fault_word_ = nullptr;        // that the kernels have now
 };
 
 // Whether the current stream of the current device is captured; false before OpenCL was started.

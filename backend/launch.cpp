@@ -103,8 +103,8 @@ void Arguments::enqueue(const Range& global, const Range& local) {
       std::copy_n(global_size, 3, call->global.begin());
       std::copy_n(local_size, 3, call->local.begin());
     }
-    code = clEnqueueNDRangeKernel(stream_.queue()(), handle_, 3, nullptr, global_size,
-                                  local_size, 0, nullptr, call.event());
+    code = clEnqueueNDRangeKernel(stream_.queue()(), handle_, 3, nullptr, global_size, local_size,
+                                  0, nullptr, call.event());
   }
   if (C10_UNLIKELY(code != CL_SUCCESS)) {
     raise(code,

@@ -36,9 +36,9 @@ std::shared_ptr<Draws> find(Predicate&& matches) {
 }
 
 std::shared_ptr<Draws> add(Capture& capture, GeneratorImpl& generator) {
-  auto draws = std::make_shared<Draws>(
-      Draws{c10::detail::getNonDeterministicRandom(), capture.id(),
-            c10::intrusive_ptr<GeneratorImpl>::reclaim_copy(&generator)});
+  auto draws =
+      std::make_shared<Draws>(Draws{c10::detail::getNonDeterministicRandom(), capture.id(),
+                                    c10::intrusive_ptr<GeneratorImpl>::reclaim_copy(&generator)});
   capture.before_replay([draws] {
     std::lock_guard lock(draws->generator->mutex_);
     draws->start = draws->generator->advance(draws->counters);
@@ -92,8 +92,7 @@ void add_philox(Arguments& arguments, const PhiloxState& state, const void* data
   if (!arguments.capture()) return;
   arguments.capture()->before_replay([draws, kernel, index, argument, place]() mutable {
     argument.put(place(*draws));
-    const cl_int code =
-        clSetKernelArg(kernel, index, argument.bytes.size(), argument.bytes.data());
+    const cl_int code = clSetKernelArg(kernel, index, argument.bytes.size(), argument.bytes.data());
     if (code != CL_SUCCESS) raise(code, "cannot set a graph's random numbers", "clSetKernelArg");
   });
 }

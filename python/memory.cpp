@@ -72,8 +72,8 @@ py::dict event_dict(const MemoryEvent& event, Stacks& stacks) {
   const bool failure = event.action == MemoryEvent::kOutOfMemory;
   py::dict entry("action"_a = MemoryEvent::kNames[event.action], "size"_a = event.bytes,
                  "stream"_a = plain_stream(event.stream),
-                 "pool_id"_a = py::make_tuple(0, pool_of(event.stream)),
-                 "time_us"_a = event.time, "compile_context"_a = "N/A", "user_metadata"_a = "");
+                 "pool_id"_a = py::make_tuple(0, pool_of(event.stream)), "time_us"_a = event.time,
+                 "compile_context"_a = "N/A", "user_metadata"_a = "");
   entry[failure ? "device_free" : "addr"] = event.address;
   stacks.put(entry, event.stack);
   return entry;

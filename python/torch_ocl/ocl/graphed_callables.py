@@ -54,8 +54,7 @@ def make_graphed_callables(
     """
     if torch.is_autocast_enabled("ocl") and torch.is_autocast_cache_enabled():
         raise RuntimeError(
-            "make_graphed_callables does not support the cache of autocast: "
-            "set cache_enabled=False"
+            "make_graphed_callables does not support the cache of autocast: set cache_enabled=False"
         )
     single = not isinstance(callables, tuple)
     if single:

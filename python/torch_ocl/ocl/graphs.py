@@ -1,6 +1,8 @@
 """Graphs: work of a device that is captured once and replayed with one call (docs/graphs.md)."""
 
 import gc
+import pathlib
+import typing
 
 import torch
 
@@ -8,7 +10,8 @@ from torch_ocl import _C
 
 from .devices import synchronize
 from .memory import empty_cache
-from .streams import Stream, stream as stream_context
+from .streams import Stream
+from .streams import stream as stream_context
 
 _MODES = ("default", "global", "thread_local", "relaxed")
 
@@ -69,15 +72,14 @@ class Graph:
 
     def debug_dump(self, debug_path: str) -> None:
         """Writes a line for each command."""
-        with open(debug_path, "w") as file:
-            file.write(self._graph.describe())
+        pathlib.Path(debug_path).write_text(self._graph.describe())
 
     def __len__(self) -> int:
         """The number of commands."""
         return len(self._graph)
 
 
-class graph:  # noqa: N801 (as torch.cuda.graph)
+class graph:
     """Context manager that captures the work inside of it.
 
         g = torch.ocl.Graph()
@@ -93,14 +95,14 @@ class graph:  # noqa: N801 (as torch.cuda.graph)
         capture_error_mode: see Graph.capture_begin().
     """
 
-    default_capture_stream = {}
+    default_capture_streams: typing.ClassVar[dict] = {}  # by device
 
     def __init__(self, ocl_graph, pool=None, stream=None, capture_error_mode: str = "global"):
         if stream is None:
             index = _C.current_device()
-            stream = self.default_capture_stream.get(index)
+            stream = self.default_capture_streams.get(index)
             if stream is None:
-                stream = self.default_capture_stream[index] = Stream(index)
+                stream = self.default_capture_streams[index] = Stream(index)
         self.graph, self.pool, self.mode = ocl_graph, pool, capture_error_mode
         self.stream = stream_context(stream)
 
