@@ -25,7 +25,7 @@ CXX_FILES = $(shell find backend distributed generator guard kernels python seri
 PYTHON_FILES := backend distributed generator guard kernels python serialization tests
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-sample test-intel test-devices test-gpu-family test-matrix gpu-check \
+.PHONY: help demo test test-all test-sample test-intel test-devices test-gpu-family test-matrix gpu-check \
 	gpu-tiles test-wheel sdist conformance bench ops build wheel info lint format intel-runtime system clean distclean
 
 help:  ## this list
@@ -35,7 +35,11 @@ help:  ## this list
 demo: build $(INTEL_READY)  ## train a small network on handwritten digits on device "ocl"
 	OCL_FALLBACK=$${OCL_FALLBACK:-error} $(RUN) $(VENV_PYTHON) -m torch_ocl.demo $(DEMO_ARGS)
 
-test: build $(INTEL_READY)  ## all tests: GoogleTest, then pytest
+test: build $(INTEL_READY)  ## the tests: GoogleTest, then pytest without those marked "slow"
+	$(RUN) build/torch_ocl_tests --gtest_brief=1
+	$(PYTEST) -m "not slow"
+
+test-all: build $(INTEL_READY)  ## all tests
 	$(RUN) build/torch_ocl_tests --gtest_brief=1
 	$(PYTEST)
 
@@ -43,10 +47,10 @@ test-sample: build $(INTEL_READY)  ## the pytest tests marked "sample": each ker
 	$(PYTEST) -m sample
 
 test-intel:  ## all tests with only Intel's CPU runtime visible
-	$(MAKE) test RUNTIME=intel
+	$(MAKE) test-all RUNTIME=intel
 
 test-devices:  ## what needs two devices in one process: PoCL and Intel's runtime
-	$(MAKE) test RUNTIME=both PYTEST_ARGS="$(DEVICE_TESTS:%=tests/python/test_%.py)"
+	$(MAKE) test-all RUNTIME=both PYTEST_ARGS="$(DEVICE_TESTS:%=tests/python/test_%.py)"
 
 test-matrix: build intel-runtime  ## runtimes x kernel families, as a table; MATRIX="--sample pocl/gpu"
 	$(MAKE) system EXTRA_PACKAGES="oclgrind mesa-opencl-icd"

@@ -124,6 +124,7 @@ void Arguments::enqueue(const Range& global, const Range& local) {
 void Arguments::record(const Range& global, const Range& local) {
   RecordedCommand command{.kind = trace::Kind::kKernel,
                           .function = "clEnqueueNDRangeKernel",
+                          .enqueue = {},
                           .kernel = &kernel_.name,
                           .program = kernel_.program,
                           .global = {global.x, global.y, global.z},
