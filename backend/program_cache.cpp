@@ -46,6 +46,7 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 std::string file_text(const std::string& file) {
+  if (std::filesystem::path(file).is_absolute()) return read_file(file);
   if (const std::string folder = environment("OCL_KERNEL_DIR"); !folder.empty()) {
     return read_file(std::filesystem::path(folder) / file);
   }
@@ -59,14 +60,15 @@ std::string file_text(const std::string& file) {
 std::string expand(const std::string& file) {
   std::istringstream lines(file_text(file));
   std::ostringstream out;
-  out << "#line 1 \"" << file << "\"\n";
+  const std::string mark = std::filesystem::path(file).filename().string();  // no folder in the key
+  out << "#line 1 \"" << mark << "\"\n";
   std::string line;
   for (int number = 1; std::getline(lines, line); ++number) {
     constexpr std::string_view kInclude = "#include \"";
     if (line.compare(0, kInclude.size(), kInclude) == 0) {
       const std::string name =
           line.substr(kInclude.size(), line.find('"', kInclude.size()) - kInclude.size());
-      out << expand(name) << "#line " << number + 1 << " \"" << file << "\"\n";
+      out << expand(name) << "#line " << number + 1 << " \"" << mark << "\"\n";
     } else {
       out << line << '\n';
     }

@@ -14,6 +14,7 @@
 #include "kernels/conv_gpu.h"
 #include "kernels/fallback.h"
 #include "kernels/gemm_gpu.h"
+#include "python/generated_kernel.h"
 #include "python/graph.h"
 #include "python/interop.h"
 #include "python/memory.h"
@@ -53,6 +54,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("synchronize", &synchronize, py::call_guard<py::gil_scoped_release>());
 
   bind_memory(m);
+  bind_generated_kernels(m);
   bind_graph(m);
   bind_interop(m);
 
