@@ -1,9 +1,9 @@
-"""On ocl, operators stay as they are: what Inductor would decompose runs as one eager kernel."""
+"""On ocl, some operators stay as they are: what Inductor would decompose is one eager kernel."""
 
 import torch
 from torch.utils import _pytree as pytree
 
-aten = torch.ops.aten
+from .eager import aten, stays_eager
 
 
 def _not_decomposed(*args, **kwargs):
@@ -76,4 +76,6 @@ def keep_operators(*tables) -> None:
         tables[0].setdefault(operator, _not_decomposed)
     for table in tables:
         for operator, decomposition in list(table.items()):
-            table[operator] = _by_device(_OWN.get(operator, _not_decomposed), decomposition)
+            own = _OWN.get(operator)
+            if own or (isinstance(operator, torch._ops.OpOverload) and stays_eager(operator)):
+                table[operator] = _by_device(own or _not_decomposed, decomposition)

@@ -79,7 +79,7 @@ class OclInterface(DeviceInterface):
     def get_compute_capability(device=None) -> str:
         """Part of the key of Inductor's caches."""
         properties = OclInterface.get_device_properties(device)
-        return f"opencl-{properties.version}-{properties.name}"
+        return f"opencl-{properties.version}-{properties.family}-{properties.name}"
 
     @classmethod
     def get_device_properties(cls, device=None):
@@ -97,6 +97,7 @@ def _plain(index: int):
     properties = ocl.get_device_properties(index)
     return SimpleNamespace(
         name=properties.name,
+        family=properties.kernel_family,  # of which kernels are generated
         version=f"{properties.version_major}.{properties.version_minor}",
         multi_processor_count=properties.max_compute_units,
         max_threads_per_block=properties.max_work_group_size,

@@ -1,26 +1,25 @@
-"""In a graph with ocl tensors every operator is a call of its eager kernel."""
+"""Inductor's lowerings in graphs with ocl tensors: generated kernels, or calls of eager ones."""
 
 import functools
-import weakref
+import logging
+from pathlib import Path
 
 import torch
+from torch._inductor import ir
+from torch._inductor.choices import InductorChoices
 from torch._inductor.custom_graph_pass import CustomGraphModulePass, get_hash_for_files
-from torch._inductor.lowering import fallback_handler
+from torch._inductor.lowering import fallback_handler, to_device
+from torch._inductor.runtime.hints import DeviceProperties
 from torch._inductor.virtualized import V
+from torch.utils import _pytree as pytree
 
-aten = torch.ops.aten
+from .eager import aten, computes_tensors, graph_has_ocl, stays_eager
+from .overrides import SUPPORTED
+from .reductions import SUPPORTED as REDUCTIONS
+from .types import TYPES
+from .versions import patch
 
-_has_ocl = weakref.WeakKeyDictionary()
-
-
-def _graph_has_ocl() -> bool:
-    """Whether a tensor of the graph that is being lowered is on ocl."""
-    if V.graph not in _has_ocl:
-        values = (node.meta.get("val") for node in V.graph.module.graph.nodes)
-        leaves = torch.utils._pytree.tree_leaves(list(values))
-        tensors = (value for value in leaves if isinstance(value, torch.Tensor))
-        _has_ocl[V.graph] = any(tensor.device.type == "ocl" for tensor in tensors)
-    return _has_ocl[V.graph]
+log = logging.getLogger("torch._inductor.ocl")
 
 
 def _constants() -> dict[int, object]:
@@ -36,36 +35,122 @@ def _constants() -> dict[int, object]:
     return found
 
 
-def _eager_on_ocl(operator, lowering):
-    eager = fallback_handler(operator, add_to_fallback_set=False)
+def _call_eager(eager, operator, args, kwargs):
+    if constants := _constants():
+
+        def real(value):
+            constant = constants.get(id(value))
+            return value if constant is None else V.graph.add_tensor_constant(*constant)
+
+        args, kwargs = pytree.tree_map(real, (args, kwargs))
+    results = eager(*args, **kwargs)
+    # Inductor makes foreach operators in-place ones, but asks for their results still.
     foreach = operator.name().startswith("aten::_foreach_")
+    return args[0] if results is None and foreach else results
 
-    @functools.wraps(lowering)
+
+def _device(value):
+    if isinstance(value, torch.device):
+        return value
+    return value.get_device() if isinstance(value, ir.IRNode) else None
+
+
+def _ocl_device(args, kwargs):
+    for value in pytree.tree_leaves((args, kwargs)):
+        device = _device(value)
+        if device is not None and device.type == "ocl":
+            return device
+    return None
+
+
+def _on_device(device, args, kwargs):
+    """Numbers in tensors on the CPU go to the device, as kernels cannot read them there."""
+
+    def moved(value):
+        if isinstance(value, ir.TensorBox) and value.get_device().type == "cpu":
+            return to_device(value, device) if not value.get_size() else value
+        return value
+
+    return pytree.tree_map(moved, (args, kwargs))
+
+
+def _obstacle(results) -> str | None:
+    """What in a lowered operator no kernel can be generated for."""
+    for result in pytree.tree_leaves(results):
+        data = result
+        while isinstance(data, (ir.MutableBox, ir.ComputedBuffer, ir.BaseView)):
+            data = data.data
+        if isinstance(data, ir.Loops):
+            if data.get_device().type != "ocl":
+                return "a kernel for another device"
+            if data.dtype not in TYPES:
+                return f"the type {data.dtype}"
+            if isinstance(data, ir.Reduction) and data.reduction_type not in REDUCTIONS:
+                return f"a reduction by {data.reduction_type}"
+            if missing := set(data.inner_fn_opcount().used_ops) - SUPPORTED:
+                return f"the operation {sorted(missing)[0]}"
+    return None
+
+
+class OclChoices(InductorChoices):
+    @staticmethod
+    def reduction_split_factor(device, reduction_numel_hint, numel_hint, inner_reduction):
+        """Into how many parts to cut reductions that are too few to keep the device busy."""
+        workers = 4 * DeviceProperties.create(device).multi_processor_count
+        units = numel_hint if inner_reduction else numel_hint // 128 or 1
+        if units >= workers or reduction_numel_hint * numel_hint < 65536:
+            return 1
+        least = 2 * workers // units
+        most = max(reduction_numel_hint // 64, 1)
+        parts = range(least, min(4 * least, most) + 1)
+        even = (part for part in parts if reduction_numel_hint % part == 0)
+        return next(even, min(least, most))
+
+
+def _of_variance(lowering):
+    """By two passes: a chunk is in the cache at the second, and no element needs a division."""
+
     def lower(*args, **kwargs):
-        if not _graph_has_ocl():
+        with patch(mtia__disable_welford_reduction=True):
             return lowering(*args, **kwargs)
-        if constants := _constants():
-
-            def real(value):
-                constant = constants.get(id(value))
-                return value if constant is None else V.graph.add_tensor_constant(*constant)
-
-            args, kwargs = torch.utils._pytree.tree_map(real, (args, kwargs))
-        results = eager(*args, **kwargs)
-        # Inductor makes foreach operators in-place ones, but asks for their results still.
-        return args[0] if results is None and foreach else results
 
     return lower
 
 
-def _computes_tensors(operator) -> bool:
-    """Not what answers with numbers, nor Inductor's own operators, some without eager kernels."""
-    if operator.namespace not in ("aten", "prims") or "inductor_" in operator.name():
-        return False
-    results = [*operator._schema.returns, *operator._schema.arguments]
-    return any("Tensor" in str(result.type) for result in results) and all(
-        "Tensor" in str(result.type) for result in operator._schema.returns
-    )
+_VARIANCES = {aten.var.correction, aten.var_mean.correction}
+_ARGUMENTS = {aten.argmax.default, aten.argmin.default}
+
+
+def _in_ocl_graphs(operator, lowering):
+    eager = fallback_handler(operator, add_to_fallback_set=False)
+    generated = _of_variance(lowering) if operator in _VARIANCES else lowering
+
+    @functools.wraps(lowering)
+    def lower(*args, **kwargs):
+        if not graph_has_ocl():
+            return lowering(*args, **kwargs)
+        # Reductions of mixed orders are for Triton only.
+        with V.set_choices_handler(OclChoices()), patch(triton__mix_order_reduction=False):
+            return lower_here(*args, **kwargs)
+
+    def lower_here(*args, **kwargs):
+        device = _ocl_device(args, kwargs)
+        if device is None or stays_eager(operator, args):
+            return _call_eager(eager, operator, args, kwargs)
+        moved_args, moved_kwargs = _on_device(device, args, kwargs)
+        # The index of an element would be that in the order of the loops.
+        flat = operator in _ARGUMENTS and (len(args) < 2 or args[1] is None)
+        results = None
+        obstacle = "the order of several dimensions" if flat else None
+        if not obstacle:
+            results = generated(*moved_args, **moved_kwargs)
+            obstacle = _obstacle(results)
+        if obstacle:
+            log.info("%s calls its eager kernel, because of %s", operator, obstacle)
+            return _call_eager(eager, operator, args, kwargs)
+        return results
+
+    return lower
 
 
 class HideConvolutions(CustomGraphModulePass):
@@ -76,7 +161,8 @@ class HideConvolutions(CustomGraphModulePass):
             node.target = _convolution
 
     def uuid(self):
-        return get_hash_for_files((__file__,))
+        """Part of the key of Inductor's caches: whatever here may change programs."""
+        return get_hash_for_files(tuple(sorted(map(str, Path(__file__).parent.glob("*.py")))))
 
 
 def _convolution(*args, **kwargs):
@@ -86,14 +172,14 @@ def _convolution(*args, **kwargs):
 _convolution._inductor_lowering_function = True
 
 
-def call_eager_kernels(lowerings, decomposed) -> None:
+def change(lowerings, decomposed) -> None:
     """Changes Inductor's table: graphs without ocl tensors are lowered as before.
 
     What Inductor decomposes elsewhere has no entry there: decomposed lists such operators.
     """
     for operator, lowering in list(lowerings.items()):
-        if isinstance(operator, torch._ops.OpOverload) and _computes_tensors(operator):
-            lowerings[operator] = _eager_on_ocl(operator, lowering)
+        if isinstance(operator, torch._ops.OpOverload) and computes_tensors(operator):
+            lowerings[operator] = _in_ocl_graphs(operator, lowering)
     for operator in decomposed:
-        if operator not in lowerings and _computes_tensors(operator):
+        if operator not in lowerings and computes_tensors(operator):
             lowerings[operator] = fallback_handler(operator, add_to_fallback_set=False)

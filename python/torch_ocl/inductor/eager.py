@@ -1,0 +1,54 @@
+"""Which operators stay calls of their eager kernels, and which graphs are meant."""
+
+import weakref
+
+import torch
+from torch._inductor.virtualized import V
+from torch.utils import _pytree as pytree
+
+aten = torch.ops.aten
+
+# Their eager kernels are faster than what Inductor would take them apart to, or it has atomic
+# additions for them, which OpenCL C 1.2 lacks for floating-point numbers.
+_STARTS = """
+    native_dropout bernoulli uniform normal rand exponential geometric lift repeat_interleave
+    avg_pool max_pool adaptive_ fractional_max_pool max_unpool upsample_ _upsample_ grid_sampler
+    _scaled_dot_product embedding_dense_backward _embedding_bag embedding_bag convolution
+    _convolution cumsum cumprod cummax cummin logcumsumexp sort topk kthvalue mode searchsorted
+    bucketize histc bincount unique scatter_add scatter_reduce index_add index_reduce _ctc_loss
+    _fused_ im2col col2im _cdist pdist masked_scatter rrelu
+"""
+_PREFIXES = tuple(_STARTS.split())
+
+
+def stays_eager(operator, args=()) -> bool:
+    name = operator.name().removeprefix("aten::").removeprefix("prims::")
+    name = name.split(".")[0].removesuffix("_")
+    if name in ("index_put", "_unsafe_index_put", "_index_put_impl"):
+        return len(args) > 3 and bool(args[3])  # accumulate
+    if name in ("scatter", "put"):
+        return "reduce" in operator._overloadname or name == "put"
+    return name.startswith(_PREFIXES)
+
+
+_has_ocl = weakref.WeakKeyDictionary()
+
+
+def graph_has_ocl() -> bool:
+    """Whether a tensor of the graph that is being lowered is on ocl."""
+    if V.graph not in _has_ocl:
+        values = (node.meta.get("val") for node in V.graph.module.graph.nodes)
+        leaves = pytree.tree_leaves(list(values))
+        tensors = (value for value in leaves if isinstance(value, torch.Tensor))
+        _has_ocl[V.graph] = any(tensor.device.type == "ocl" for tensor in tensors)
+    return _has_ocl[V.graph]
+
+
+def computes_tensors(operator) -> bool:
+    """Not what answers with numbers, nor Inductor's own operators, some without eager kernels."""
+    if operator.namespace not in ("aten", "prims") or "inductor_" in operator.name():
+        return False
+    results = [*operator._schema.returns, *operator._schema.arguments]
+    return any("Tensor" in str(result.type) for result in results) and all(
+        "Tensor" in str(result.type) for result in operator._schema.returns
+    )

@@ -1,0 +1,134 @@
+"""Index expressions as OpenCL C."""
+
+import sympy
+from sympy.printing.precedence import PRECEDENCE
+from torch.utils._sympy.printers import ExprPrinter
+
+
+class OclPrinter(ExprPrinter):
+    """Prints with the operators and macros of kernels/cl/inductor.clh.
+
+    The numbers are long, or vectors of long where a symbol stands for one; `vector` says so.
+    """
+
+    def __init__(self, vector: bool = False):
+        super().__init__()
+        self.index = "long§" if vector else "long"
+
+    def _cast(self, expr) -> str:
+        return f"({self.index})({self._print(expr)})"
+
+    def _factor(self, expr) -> str:
+        return self.parenthesize(expr, PRECEDENCE["Atom"] - 0.5)
+
+    def _print_Integer(self, expr):
+        value = int(expr)
+        if value == -(2**63):
+            return "(-9223372036854775807L - 1)"
+        return str(value) if abs(value) < 2**31 else f"{value}L"
+
+    def _print_FloorDiv(self, expr):
+        x, divisor = expr.args
+        if x.is_nonnegative and divisor.is_positive:
+            return f"({self._factor(x)} / {self._factor(divisor)})"
+        name = "FLOOR_DIVIDE" if "§" in self.index else "FLOOR_DIVIDE_ONE"
+        return f"{name}({self._cast(x)}, {self._cast(divisor)})"
+
+    def _print_ModularIndexing(self, expr):
+        x, divisor, modulus = expr.args
+        quotient = self._factor(x)
+        if divisor != 1:
+            quotient = f"({quotient} / {self._factor(divisor)})"
+        return f"({quotient} % {self._factor(modulus)})"
+
+    def _print_Mod(self, expr):
+        x, modulus = expr.args
+        return f"({self._factor(x)} % {self._factor(modulus)})"
+
+    def _print_PythonMod(self, expr):
+        x, modulus = expr.args
+        if x.is_nonnegative and modulus.is_positive:
+            return f"({self._factor(x)} % {self._factor(modulus)})"
+        return f"FLOOR_MODULUS({self._cast(x)}, {self._cast(modulus)})"
+
+    def _fold(self, function, args) -> str:
+        result = self._cast(args[0])
+        for arg in args[1:]:
+            result = f"{function}({result}, {self._cast(arg)})"
+        return result
+
+    def _print_Min(self, expr):
+        return self._fold("min", expr.args)
+
+    def _print_Max(self, expr):
+        return self._fold("max", expr.args)
+
+    def _print_Abs(self, expr):
+        return f"convert_{self.index}(abs({self._cast(expr.args[0])}))"
+
+    def _print_Where(self, expr):
+        condition, yes, no = expr.args
+        return f"(({self._print(condition)}) ? {self._cast(yes)} : {self._cast(no)})"
+
+    def _print_And(self, expr):
+        return "(" + " & ".join(f"({self._print(arg)})" for arg in expr.args) + ")"
+
+    def _print_Or(self, expr):
+        return "(" + " | ".join(f"({self._print(arg)})" for arg in expr.args) + ")"
+
+    def _print_Not(self, expr):
+        return f"!({self._print(expr.args[0])})"
+
+    def _print_Relational(self, expr):
+        left, right = (self._cast(arg) for arg in expr.args)
+        return f"({left} {expr.rel_op} {right})"
+
+    def _print_PowByNatural(self, expr):
+        base, exponent = expr.args
+        if not exponent.is_Integer:
+            raise NotImplementedError(f"the index {expr}")
+        return "(" + " * ".join([self._factor(base)] * int(exponent)) + ")" if exponent else "1"
+
+    # Sizes that are computed in floating point.
+
+    def _float(self, expr) -> str:
+        return f"convert_{self.index.replace('long', 'double')}({self._print(expr)})"
+
+    def _print_ToFloat(self, expr):
+        return self._float(expr.args[0])
+
+    def _print_IntTrueDiv(self, expr):
+        return f"({self._float(expr.args[0])} / {self._float(expr.args[1])})"
+
+    def _print_FloatTrueDiv(self, expr):
+        return f"({self._float(expr.args[0])} / {self._float(expr.args[1])})"
+
+    def _to_integer(self, function, expr) -> str:
+        return f"convert_{self.index}({function}({self._float(expr.args[0])}))"
+
+    def _print_TruncToInt(self, expr):
+        return self._to_integer("trunc", expr)
+
+    def _print_FloorToInt(self, expr):
+        return self._to_integer("floor", expr)
+
+    def _print_CeilToInt(self, expr):
+        return self._to_integer("ceil", expr)
+
+    def _print_RoundToInt(self, expr):
+        return self._to_integer("rint", expr)
+
+    def _print_floor(self, expr):
+        return self._to_integer("floor", expr)
+
+    def _print_ceiling(self, expr):
+        return self._to_integer("ceil", expr)
+
+    def _print_Float(self, expr):
+        return str(int(expr)) if expr == int(expr) else str(sympy.Float(expr, dps=17))
+
+    def _print_Infinity(self, expr):
+        return "LONG_MAX"
+
+    def _print_NegativeInfinity(self, expr):
+        return "(-LONG_MAX)"

@@ -1,0 +1,276 @@
+"""OpenCL C of a kernel whose lines were collected (kernel.py).
+
+The CPU family has few work-items, each with a loop over blocks or rows, in which a statement works
+on a vector of WIDTH lanes; the GPU family has a work-item for each element, or a work-group for
+each row, and one lane. In lines, § stands for the number of lanes.
+"""
+
+import dataclasses
+import re
+
+import sympy
+import torch
+
+from . import shape
+from .loops import stride
+from .printer import OclPrinter
+from .types import TYPES, value_type
+
+MARK = re.compile(r"@(\d+)@")
+NAME = re.compile(r"\btmp\d+\b")
+
+
+@dataclasses.dataclass
+class Statement:
+    text: str
+    target: str | None
+    symbols: set  # the loop variables that it depends on
+
+
+class Code(list):
+    """Lines with indentation."""
+
+    depth = 0
+
+    def add(self, *lines):
+        for line in lines:
+            self.depth -= line.startswith("}")
+            self.append("  " * self.depth + line)
+            self.depth += line.endswith("{")
+
+
+class Renderer:
+    def __init__(self, kernel):
+        self.kernel = kernel
+        self.shape = shape.choose(kernel)
+        self.space = self.shape.space
+        self.width = self.shape.width
+        self.vector = self.shape.vector.symbol
+        self.depends: dict[str, set] = {}
+        self.copy = ""  # which of several sets of accumulators a step is for
+        self.aliases = dict(kernel.args.aliases())
+        self.sections = [
+            (
+                section,
+                [self._statement(line) for line in _lines(section.lines)],
+                [self._statement(line) for line in _lines(section.after)],
+            )
+            for section in kernel.sections
+        ]
+
+    # Statements and what they depend on.
+
+    def _statement(self, line):
+        target = None
+        if found := re.match(r"(tmp\d+) = ", line):
+            target = found[1]
+        symbols = set()
+        for number in MARK.findall(line):
+            mark = self.kernel.marks[int(number)]
+            symbols |= self._symbols(self.space.index(mark.index))
+            texts = [mark.value, mark.mask or ""]
+            if mark.reduction:
+                symbols.add(self.vector)
+            for name in NAME.findall(" ".join(texts)):
+                symbols |= self.depends.get(name, set())
+        for name in NAME.findall(line):
+            symbols |= self.depends.get(name, set())
+        if target:
+            self.depends[target] = symbols
+        else:  # a store, or the step of a reduction
+            symbols = symbols | {None}
+        return Statement(line, target, symbols)
+
+    def _symbols(self, index):
+        found = set()
+        for symbol in index.free_symbols:
+            found |= self.depends.get(symbol.name, set()) if _is_read(symbol) else {symbol}
+        return found
+
+    def render(self, statement, tail, live):
+        text = MARK.sub(
+            lambda found: self._mark(self.kernel.marks[int(found[1])], tail, live), statement.text
+        )
+        if statement.target:
+            text = f"const {value_type(self.kernel.types[statement.target])} {text}"
+        return text if text.endswith(("}", ";")) else text + ";"
+
+    def canonical(self, text, known) -> str:
+        """The text with what its variables and marks stand for."""
+
+        def place(found):
+            mark = self.kernel.marks[int(found[1])]
+            value = NAME.sub(lambda name: known.get(name[0], name[0]), mark.value)
+            mask = mark.mask and known.get(mark.mask, mark.mask)
+            index = NAME.sub(lambda name: known.get(name[0], name[0]), str(mark.index))
+            return f"@{mark.kind} {mark.argument} {index} {value} {mask}@"
+
+        return NAME.sub(lambda name: known.get(name[0], name[0]), MARK.sub(place, text))
+
+    # Places in statements.
+
+    def _mark(self, mark, tail, live):
+        return getattr(self, f"_{mark.kind}")(mark, tail, live)
+
+    def print(self, expr, vector=False) -> str:
+        expr = self.kernel.rename_indexing(expr)
+        vector = vector and self.width > 1
+        replaced = {}
+        for symbol in expr.free_symbols:
+            if vector and symbol == self.vector:
+                replaced[symbol] = sympy.Symbol(f"{symbol}_lanes", integer=True, nonnegative=True)
+            elif _is_read(symbol):
+                wide = self.kernel.types[symbol.name] != torch.int64
+                text = f"convert_long§({symbol})" if wide else symbol.name
+                text = text if vector else f"LANE0({text})"
+                replaced[symbol] = sympy.Symbol(text, integer=True, nonnegative=True)
+        return OclPrinter(vector).doprint(expr.xreplace(replaced))
+
+    def _step(self, index):
+        """The stride of an index along the vectors; None if it has none."""
+        for symbol in index.free_symbols:
+            if _is_read(symbol) and self.vector in self.depends.get(symbol.name, ()):
+                return None
+        return stride(index, self.vector)
+
+    def _load(self, mark, tail, live):
+        code = TYPES[mark.dtype].code
+        pointer = self.aliases.get(mark.argument, mark.argument)
+        index = self.space.index(mark.index)
+        step = self._step(index)
+        at = self.print(index) if step is not None else ""
+        if step == 0:
+            text = f"LOAD({code}, {pointer}, {at})"
+            if mark.dtype == torch.bool:
+                text += " != 0"
+            if mark.mask:
+                text = f"(ANY_LANE({mark.mask}) ? {text} : 0)"
+            if mark.dtype == torch.bool:
+                return f"MASK_OF_ONE({text})"
+            return f"({value_type(mark.dtype)})({text})"
+        if step == 1 and tail != "short":
+            text = f"LOADV({code}, {pointer}, {at})"
+            if mark.mask:
+                lanes = self.print(index, vector=True)
+                gathered = f"GATHER({code}, {pointer}, MASKED_INDEX({mark.mask}, {lanes}))"
+                text = f"(ALL_LANES({mark.mask}) ? {text} : {gathered})"
+        elif step is not None and tail != "short" and not mark.mask:
+            text = f"GATHER_STRIDED({code}, {pointer}, {at}, {self.print(step)})"
+        else:
+            lanes = self.print(index, vector=True)
+            if mark.mask:
+                lanes = f"MASKED_INDEX({mark.mask}, {lanes})"
+            text = f"GATHER({code}, {pointer}, {lanes})"
+        return f"MASK({text} != (VEC(uchar))(0))" if mark.dtype == torch.bool else text
+
+    def _store(self, mark, tail, live):
+        code, kind = TYPES[mark.dtype].code, TYPES[mark.dtype].value
+        pointer = self.aliases.get(mark.argument, mark.argument)
+        index = self.space.index(mark.index)
+        step = self._step(index)
+        if step == 0:
+            return f"STORE({code}, {pointer}, {self.print(index)}, LANE0({mark.value}));"
+        if step == 1 and not tail:
+            return f"STOREV({code}, {pointer}, {self.print(index)}, {mark.value});"
+        lanes = {"short": "0, count", "shifted": "WIDTH - count, WIDTH"}.get(tail, "0, WIDTH")
+        if step is not None:
+            place = f"{pointer}, {self.print(index)}, {self.print(step)}"
+            return f"SCATTER_STRIDED({code}, {kind}, {place}, {mark.value}, {lanes});"
+        place = f"{pointer}, {self.print(index, vector=True)}"
+        return f"SCATTER({code}, {kind}, {place}, {mark.value}, {lanes});"
+
+    def _index(self, mark, tail=False, live=None):
+        index = self.space.index(mark.index)
+        varying = self.vector in self._symbols(index)
+        return f"(long§)({self.print(index, vector=varying)})"
+
+    def _check(self, mark, tail, live):
+        value = f"MASKED_INDEX({mark.mask}, {mark.value})" if mark.mask else mark.value
+        return f"checked_index(FAULT_FORWARD, {value}, {self.print(mark.bound)})"
+
+    def _reduce(self, mark, tail, live):
+        reduction = mark.reduction
+        index = self._index(mark) if reduction.needs_index else ""
+        return reduction.step(reduction.accumulators(self.copy), live, index)
+
+    # The kernel.
+
+    def source(self) -> str:
+        body = Code()
+        body.depth = 1
+        self.shape.emit(self, body)
+        text = "\n".join(body)
+        lanes = "" if self.width == 1 else str(self.width)
+        head = [*self._prelude(), *self._lane_functions(), *self._signature()]
+        return "\n".join([*head, text, "}", ""]).replace("§", lanes)
+
+    def _prelude(self):
+        double = torch.float64 in self.kernel.math_types
+        if double and torch.float32 in self.kernel.math_types:
+            raise NotImplementedError("ocl: special functions of float32 and float64 in one kernel")
+        yield f"#define WIDTH {self.width}"
+        yield f"#define COMPUTE {'f64' if double else 'f32'}"
+        yield "#define COMPUTE_IS_FLOAT"
+        if double:
+            yield "#define COMPUTE_IS_DOUBLE"
+        yield '#include "inductor.clh"'
+        for header in sorted(self.kernel.headers):
+            yield f"#define USES_{header}"
+            yield "#undef EPSILON\n#undef ASYMPTOTIC_FROM"
+            yield f'#include "{header}.clh"'
+        if self.kernel.headers:
+            yield '#include "inductor_special.clh"'
+
+    def _lane_functions(self):
+        for name, (function, scalar, result, count) in self.kernel.lane_functions.items():
+            if self.width == 1:
+                yield f"#define {name} {function}"
+            else:
+                yield f"LANES_OF_{count}({name}, {function}, {scalar}, {result})"
+
+    def _signature(self):
+        definitions, calls, kinds, _ = self.kernel.args.python_argdefs()
+        self.arguments, parameters, pointers, self.signature = [], [], [], ""
+        for definition, call, kind in zip(definitions, calls, kinds):
+            name = definition.name
+            if hasattr(kind, "buffer"):
+                memory = TYPES[kind.dtype].memory
+                constant = "const " if name.startswith("in_ptr") else ""
+                parameters.append(f"BUFFER({constant}char, {name})")
+                pointers.append(f"  ELEMENTS({constant}{memory}, {name});")
+                self.signature += "b"
+            else:
+                parameters.append(f"const long {name}")
+                self.signature += "l"
+            self.arguments.append((name, call))
+        # A call needs a buffer first, from which it knows the device.
+        if self.kernel.reports_faults:
+            parameters.append("FAULT_ARGUMENT")
+            self.signature += "f"
+        parameters.append("const long units")
+        self.signature += "l"
+        task = "TASK " if self.shape.letter == "t" else ""
+        yield ""
+        yield f"{task}__kernel void KERNEL_NAME("
+        yield "    " + ",\n    ".join(parameters) + ") {"
+        yield from pointers
+
+    @property
+    def local(self):
+        return self.shape.local
+
+    @property
+    def launch(self):
+        """The number of units, once for the kernel and once for the launch, and their cost."""
+        units, cost = self.shape.units(), self.shape.cost()
+        return [units, units, cost]
+
+
+def _is_read(symbol) -> bool:
+    """Whether it stands for an index that the kernel reads."""
+    return symbol.name.startswith("tmp")
+
+
+def _lines(buffer) -> list[str]:
+    lines = (line.strip() for line in buffer.getvalue().splitlines())
+    return [line for line in lines if line and not line.startswith("#")]

@@ -1,0 +1,15 @@
+"""What programs that Inductor has written import."""
+
+from torch._inductor.codecache import write
+
+from torch_ocl import _C
+
+
+def generated_kernel(name: str, signature: str, shape: str, local_size: int, source: str):
+    """A callable that launches the kernel: tensors and sizes, then how many units of what cost.
+
+    The source is kept in a file of Inductor's cache folder, which errors of the build name; it is
+    built at the first launch, or its program loaded from the program cache.
+    """
+    _, path = write(source.replace("KERNEL_NAME", name), "cl")
+    return _C.generated_kernel(name, path, signature, shape, local_size)

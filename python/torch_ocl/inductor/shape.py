@@ -1,0 +1,204 @@
+"""Which loop of a kernel vectors go over, and the code of the loops around its statements.
+
+Pointwise   every element of the outer nest (n0, n1, ...)
+Columns     a vector of the outer nest's elements, for each of which the reduction's nest is run
+Rows        an element of the outer nest, with vectors (or a work-group) over the inner nest (k0,
+            k1, ...)
+"""
+
+from torch._inductor.utils import ceildiv, sympy_product
+from torch._inductor.virtualized import V
+
+from torch_ocl import ocl
+
+from .loops import Space, hint, stride
+from .types import value_type
+
+MOST_LANES = 16
+
+
+def choose(kernel):
+    index = V.graph.get_current_device_or_throw().index
+    cpu = ocl.get_device_properties(index or 0).kernel_family == "cpu"
+    space = Space(kernel, flat=not cpu)
+    shape = _shape(kernel, space, cpu)
+    if kernel.headers:  # functions of single numbers
+        shape.width = 1
+    return shape
+
+
+def _shape(kernel, space, cpu):
+    if not kernel.features.is_reduction():
+        return Pointwise(space, space.outer[0].loops[0], cpu)
+    from .columns import Columns
+    from .rows import GroupRows, Rows
+
+    column, row = space.outer[0].loops[0], space.inner[0].loops[0]
+    if _contiguous(kernel, space, column) > _contiguous(kernel, space, row):
+        looped = [section.looped for section in kernel.sections]
+        return Columns(space, column, cpu, swept=looped[0] and not any(looped[1:]))
+    return (Rows if cpu else GroupRows)(space, row, cpu)
+
+
+def _contiguous(kernel, space, loop) -> int:
+    """How many accesses of a reduction's loops read neighbours in neighbouring turns of a loop."""
+    if hint(loop.size) < 4:
+        return -1
+    reduced = {inner.symbol for inner in space.inner[0].loops}
+    accesses = (space.index(mark.index) for mark in kernel.marks if mark.kind in ("load", "store"))
+    return sum(
+        stride(index, loop.symbol) == 1 for index in accesses if reduced & index.free_symbols
+    )
+
+
+class Shape:
+    letter = "t"  # python/generated_kernel.cpp
+    local = 128  # work-items of a group on a GPU
+    block = 4096  # turns of the vectors' loop that a task takes at a time
+
+    def __init__(self, space, vector, cpu):
+        self.space, self.vector, self.cpu = space, vector, cpu
+        self.width = 1
+        while cpu and self.width < MOST_LANES and 2 * self.width <= hint(vector.size):
+            self.width *= 2
+        if not cpu:
+            self.letter = "i"
+
+    def _numel(self):
+        return self.space.outer[0].tree.numel
+
+    def cost(self):
+        inner = [nest.tree.numel for nest in self.space.inner]
+        return sympy_product([self._numel(), *inner])
+
+    def units(self):
+        if not self.cpu:
+            return self._numel()
+        loops = self.space.outer[0].loops[1:]
+        return sympy_product([loop.size for loop in loops]) * ceildiv(self.vector.size, self.block)
+
+    # Code.
+
+    def emit(self, renderer, code):
+        if self.cpu:
+            code.add(
+                "const long first = units * get_global_id(0) / get_global_size(0);",
+                "const long last = units * (get_global_id(0) + 1) / get_global_size(0);",
+                "for (long unit = first; unit < last; ++unit) {",
+            )
+        else:
+            code.add(f"const long unit = {self._own_unit()};", "if (unit >= units) return;")
+        self.emit_unit(renderer, code)
+        if self.cpu:
+            code.add("}")
+
+    def _own_unit(self):
+        return "get_global_id(0)"
+
+    def _decode(self, renderer, code, loops, unit="unit"):
+        """Declares the loops' variables from the number of a unit, the first loop fastest."""
+        for n, loop in enumerate(loops):
+            before = sympy_product([other.size for other in loops[:n]])
+            text = unit if n == 0 else f"{unit} / ({renderer.print(before)})"
+            if n < len(loops) - 1:
+                text += f" % ({renderer.print(loop.size)})"
+            code.add(f"const long {loop.symbol} = {text};")
+
+    def _declare_block(self, renderer, code):
+        """Where the unit's block of the vectors' loop begins and ends."""
+        outer, size = self.space.outer[0].loops[1:], self.vector.size
+        blocks = ceildiv(size, self.block)
+        if blocks == 1:
+            self._decode(renderer, code, outer)
+            code.add("const long begin = 0;", f"const long end = {renderer.print(size)};")
+        else:
+            block = f"unit % ({renderer.print(blocks)})" if outer else "unit"
+            if outer:
+                code.add(f"const long row = unit / ({renderer.print(blocks)});")
+                self._decode(renderer, code, outer, "row")
+            code.add(
+                f"const long begin = {block} * {self.block};",
+                f"const long end = min(begin + {self.block}, (long)({renderer.print(size)}));",
+            )
+
+    def _inner_loops(self, renderer, code, loops):
+        """Opens plain loops, the last of `loops` outermost."""
+        for loop in reversed(loops):
+            name = loop.symbol
+            code.add(f"for (long {name} = 0; {name} < {renderer.print(loop.size)}; ++{name}) {{")
+
+    def vectors(self, renderer, code, begin, end, body):
+        name, width = self.vector.symbol, self.width
+        if width == 1:
+            code.add(f"for (long {name} = {begin}; {name} < {end}; ++{name}) {{")
+            self._lanes(code, body, False)
+            code.add("}")
+            return
+        code.add(
+            f"long {name} = {begin};",
+            f"for (; {name} + WIDTH <= {end}; {name} += WIDTH) {{",
+        )
+        self._lanes(code, body, False)
+        code.add("}")
+        if not V.graph.sizevars.statically_known_multiple_of(self.vector.size, width):
+            self._rest(code, end, body)
+
+    def _rest(self, code, end, body):
+        """The lanes behind the last whole vector: as the last ones of a vector that ends there.
+
+        Those before are computed again, but neither stored nor taken into reductions. Only of
+        fewer elements than lanes, which is known at run time, the last one is read repeatedly.
+        """
+        name = self.vector.symbol
+        code.add(f"if ({name} < {end}) {{", f"const int count = {end} - {name};")
+        if not self.vector.size.is_number:
+            code.add(f"if ({end} < WIDTH) {{")
+            self._lanes(code, body, "short")
+            code.add("} else {")
+        code.add(f"{name} = {end} - WIDTH;")
+        self._lanes(code, body, "shifted")
+        code.add(*["}"] * (1 if self.vector.size.is_number else 2))
+
+    def _lanes(self, code, body, tail):
+        start = len(code)
+        body(tail)
+        name = self.vector.symbol
+        used = "\n".join(code[start:])
+        declarations = []
+        if f"{name}_lanes" in used:
+            lanes = "min(LANES, (long)(count - 1))" if tail == "short" else "LANES"
+            declarations.append(f"const long§ {name}_lanes = {name} + {lanes};")
+        if tail and "live" in used:
+            of = "FIRST" if tail == "short" else "LAST"
+            declarations.append(f"const int§ live = {of}_LANES(count);")
+        code[start:start] = ["  " * code.depth + line for line in declarations]
+
+    def _accumulators(self, code, reductions, copy=""):
+        for reduction in reductions:
+            for name, dtype, start in zip(
+                reduction.accumulators(copy), reduction.types, reduction.start
+            ):
+                code.add(f"{value_type(dtype)} {name} = {start};")
+
+
+class Pointwise(Shape):
+    def __init__(self, space, vector, cpu):
+        super().__init__(space, vector, cpu)
+        outer = sympy_product([loop.size for loop in space.outer[0].loops[1:]])
+        if hint(outer) >= 32 and hint(vector.size) <= 2 * self.block:
+            self.block = vector.size
+
+    def emit_unit(self, renderer, code):
+        statements = [s for _, statements, _ in renderer.sections for s in statements]
+
+        def body(tail):
+            code.add(*(renderer.render(s, tail, None) for s in inside))
+
+        if not self.cpu:
+            self._decode(renderer, code, self.space.outer[0].loops)
+            inside = statements
+            return body(False)
+        inside = [s for s in statements if {self.vector.symbol, None} & s.symbols]
+        self._declare_block(renderer, code)
+        code.add(*(renderer.render(s, False, None) for s in statements if s not in inside))
+        self.vectors(renderer, code, "begin", "end", body)

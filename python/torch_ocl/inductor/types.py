@@ -1,0 +1,87 @@
+"""PyTorch's element types as generated kernels hold them: § stands for the number of lanes."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch._inductor.utils import upcast_compute_type
+
+
+class Type(NamedTuple):
+    code: str  # as kernels/cl/types.clh names it
+    memory: str
+    value: str
+
+
+TYPES = {
+    torch.float32: Type("f32", "float", "float"),
+    torch.float64: Type("f64", "double", "double"),
+    torch.float16: Type("f16", "half", "float"),
+    torch.bfloat16: Type("bf16", "ushort", "float"),
+    torch.int8: Type("i8", "char", "char"),
+    torch.int16: Type("i16", "short", "short"),
+    torch.int32: Type("i32", "int", "int"),
+    torch.int64: Type("i64", "long", "long"),
+    torch.uint8: Type("u8", "uchar", "uchar"),
+    torch.uint16: Type("u16", "ushort", "ushort"),
+    torch.uint32: Type("u32", "uint", "uint"),
+    torch.uint64: Type("u64", "ulong", "ulong"),
+    # Lanes of 0 and -1, which is what comparisons of floats give; 0 and 1 of a single number.
+    torch.bool: Type("b8", "uchar", "int"),
+}
+
+
+def value_type(dtype: torch.dtype) -> str:
+    return TYPES[dtype].value + "§"
+
+
+def is_float(dtype: torch.dtype) -> bool:
+    return dtype.is_floating_point
+
+
+def convert(text: str, source: torch.dtype, target: torch.dtype) -> str:
+    """The value in another type."""
+    source, target = upcast_compute_type(source), upcast_compute_type(target)
+    if source == target:
+        return text
+    if target == torch.bool:
+        return f"MASK({text} != {literal(0, source)})"
+    if source == torch.bool:
+        text = f"FLAG({text})"
+    return f"convert_{value_type(target)}({text})"
+
+
+def condition(mask: str, dtype: torch.dtype) -> str:
+    """A mask with lanes as wide as those of a type, as ?: asks for."""
+    size = 4 if dtype == torch.bool else upcast_compute_type(dtype).itemsize
+    lanes = {1: "char", 2: "short", 4: "int", 8: "long"}[size]
+    return mask if lanes == "int" else f"convert_{lanes}§({mask})"
+
+
+def literal(value, dtype: torch.dtype) -> str:
+    """A constant in each lane."""
+    dtype = upcast_compute_type(dtype)
+    if dtype == torch.bool:
+        return "TRUE_LANES" if value else "FALSE_LANES"
+    return f"({value_type(dtype)})({scalar_literal(value, dtype)})"
+
+
+def scalar_literal(value, dtype: torch.dtype) -> str:
+    dtype = upcast_compute_type(dtype)
+    if is_float(dtype):
+        value = float(value)
+        if math.isnan(value):
+            return "NAN"
+        if dtype == torch.float32 and math.isfinite(value):
+            value = torch.tensor(value, dtype=torch.float32).item()
+        if math.isinf(value):
+            return "INFINITY" if value > 0 else "-INFINITY"
+        return repr(value) + ("f" if dtype == torch.float32 else "")
+    value = int(value)
+    if dtype == torch.uint64:
+        return f"{value % 2**64}UL"
+    if value == -(2**63):
+        return "(-9223372036854775807L - 1)"
+    if dtype == torch.int32 and value == -(2**31):
+        return "(-2147483647 - 1)"
+    return f"{value}L" if dtype == torch.int64 or abs(value) >= 2**31 else str(value)

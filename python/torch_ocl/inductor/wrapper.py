@@ -1,0 +1,43 @@
+"""The parts of the program that Inductor writes around the calls of kernels."""
+
+from torch._inductor.codegen.common import DeviceOpOverrides
+from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
+from torch._inductor.virtualized import V
+
+
+class OclOpOverrides(DeviceOpOverrides):
+    def import_get_raw_stream_as(self, name: str) -> str:
+        return f"from torch_ocl.inductor.device_interface import get_raw_stream as {name}"
+
+    def set_device(self, device_idx: int) -> str:
+        return f"torch.ocl.set_device({device_idx})"
+
+    def synchronize(self) -> str:
+        return "torch.ocl.synchronize()"
+
+    def device_guard(self, device_idx: int) -> str:
+        return f"torch.ocl.device({device_idx})"
+
+    def current_stream(self) -> str:
+        return "torch.ocl.current_stream()"
+
+
+class OclWrapper(PythonWrapperCodegen):
+    """The base class refuses to call kernels of devices that it does not know."""
+
+    @staticmethod
+    def create(is_subgraph, subgraph_name, parent_wrapper, partition_signatures=None):
+        if is_subgraph:
+            return SubgraphPythonWrapperCodegen(subgraph_name, parent_wrapper, partition_signatures)
+        return OclWrapper()
+
+    def make_allocation(self, name, device, *args, **kwargs):
+        line = super().make_allocation(name, device, *args, **kwargs)
+        return line.replace("device='ocl'", f"device='ocl:{device.index}'")
+
+    def _generate_kernel_call_helper(self, kernel_name, call_args, *, device=None, **options):
+        device = device or V.graph.get_current_device_or_throw()
+        if device.type == "ocl":
+            self.writeline(self.wrap_kernel_call(kernel_name, call_args))
+        else:
+            super()._generate_kernel_call_helper(kernel_name, call_args, device=device, **options)
