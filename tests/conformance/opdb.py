@@ -12,6 +12,7 @@ device, run on both, and compared. Kinds:
              to be resized
   inplace    the in-place variant on a copy of the input
   errors     inputs that the operator must refuse, with the CPU's exception class
+  compiled   the operator itself, through torch.compile on the device; not one of "all"
 
 See harness.py for the categories, and --help for the options.
 """
@@ -26,6 +27,8 @@ from harness import P_COMPARE, P_CPU, P_DEVICE, P_MOVE, P_READ, P_SAMPLES
 from torch.testing._internal.common_methods_invocations import op_db
 
 KINDS = ("forward", "backward", "noncontig", "out", "inplace", "errors")
+if "all" not in sys.argv:
+    KINDS += ("compiled",)
 
 # Results with unspecified values: only shape, dtype and device are compared.
 UNINITIALIZED = {
@@ -166,7 +169,17 @@ def run_inplace(op, sample, inp, args, kwargs, extra):
     return {"result": result, "input": inp, "same": result is inp}
 
 
+def run_compiled(op, sample, inp, args, kwargs, extra):
+    """`extra` is a thing that only the run on the device gets."""
+    if extra is None:
+        return run_forward(op, sample, inp, args, kwargs, extra)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        return torch.compile(op.op)(inp, *args, **kwargs)
+
+
 RUNNERS = {
+    "compiled": run_compiled,
     "forward": run_forward,
     "backward": run_backward,
     "noncontig": run_forward,
@@ -251,6 +264,8 @@ def run_sample(op, kind, dtype, sample, index, tally, context):
     extras = [("", None, None)]  # (name, extra of the CPU, extra of the device as a function)
     if kind == "backward":
         extras = [("", lambda t: t, lambda: lambda t: t.to(device))]
+    elif kind == "compiled":
+        extras = [("", None, lambda: device)]
     elif kind == "out":
         context.mark(P_CPU, index)
         try:
