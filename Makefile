@@ -111,7 +111,8 @@ bench: build intel-runtime  ## speed against PyTorch's CPU path; writes docs/per
 	  run="$(VENV_PYTHON) tests/tools/with_runtime.py $$runtime $(VENV_PYTHON) tests/bench"; \
 	  $$run/bench.py --sweep --json build/bench/$$runtime.json --plot docs/roofline_$$runtime.png \
 	    $(BENCH_ARGS) && \
-	  $$run/footprint.py --json build/bench/$${runtime}_footprint.json || exit 1; \
+	  $$run/footprint.py --json build/bench/$${runtime}_footprint.json && \
+	  $$run/compiled.py --cpu > build/bench/$${runtime}_compiled.txt || exit 1; \
 	done
 	$(VENV_PYTHON) tests/bench/performance.py build/bench > build/performance.md
 	mv build/performance.md docs/performance.md
