@@ -49,6 +49,11 @@ def test_a_chain_is_one_kernel(device, shape):
     check(chain, x, y, kernels=1, dynamic=False)
 
 
+def test_a_result_larger_than_the_caches(device):
+    x = torch.arange((1 << 23) + 5, device=device, dtype=torch.float32)
+    check(lambda x: x * 2 + 1, x, kernels=1)
+
+
 def test_normalisation_is_one_kernel(device):
     def block(x, w, b):
         return F.gelu(F.layer_norm(x, (100,), w, b)), x.softmax(-1)

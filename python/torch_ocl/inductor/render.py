@@ -171,6 +171,9 @@ class Renderer:
         if step == 0:
             return f"STORE({code}, {pointer}, {self.print(index)}, LANE0({mark.value}));"
         if step == 1 and not tail:
+            fresh = mark.dtype == torch.float32 and pointer.startswith("out_ptr")
+            if fresh and self.shape.exceeds_caches(index):
+                return f"STORE_PAST_CACHE({pointer}, {self.print(index)}, {mark.value});"
             return f"STOREV({code}, {pointer}, {self.print(index)}, {mark.value});"
         lanes = {"short": "0, count", "shifted": "WIDTH - count, WIDTH"}.get(tail, "0, WIDTH")
         if step is not None:

@@ -1,9 +1,15 @@
 """Kernels that reduce along the loop that vectors, or a work-group, go over."""
 
+import dataclasses
+import re
+
+import torch
+
 from .reuse import RowValues
 from .shape import Shape
 from .types import value_type
 
+DIVISION = re.compile(r"tmp\d+ = (tmp\d+) / (tmp\d+);")
 SUMS = 4  # sets of accumulators: additions take about as many cycles
 
 
@@ -16,6 +22,13 @@ class Rows(Shape):
         loops, size = self.space.inner[0].loops, self.vector.size
         fixed = self.cpu and len(loops) == 1 and size.is_number
         self.row = RowValues(renderer, int(size) if fixed else None)
+        self.inverted = set()
+        self.sums = {
+            str(reduction.results[0])
+            for section, _, _ in renderer.sections
+            for reduction in section.reductions
+            if reduction.simple and reduction.types == [torch.float32]
+        }
         for name, variable in self.row.types.items():
             kind = value_type(renderer.kernel.types[variable])
             code.add(f"{kind} {name}[{-(-int(size) // self.width)}];")
@@ -36,6 +49,7 @@ class Rows(Shape):
         name, loops = self.vector.symbol, self.space.inner[0].loops
         inside = [s for s in statements if {name, None} & s.symbols]
         hoisted = [s for s in statements if s not in inside]
+        inside = [self._without_division(s, code) for s in inside]
         code.add("{")
         self._inner_loops(renderer, code, loops[1:])
         code.add(*(renderer.render(s, False, None) for s in hoisted))
@@ -57,6 +71,18 @@ class Rows(Shape):
             start = "several"
         self.vectors(renderer, code, start, end, body)
         code.add(*["}"] * len(loops))
+
+    def _without_division(self, statement, code):
+        """A quotient by a sum of the row, as in softmax, as a product: the eager kernels do so."""
+        found = DIVISION.fullmatch(statement.text)
+        if not found or found[2] not in self.sums:
+            return statement
+        inverse = f"inverse_{found[2]}"
+        if found[2] not in self.inverted:
+            self.inverted.add(found[2])
+            code.add(f"const float§ {inverse} = 1 / {found[2]};")
+        text = f"{statement.target} = {found[1]} * {inverse};"
+        return dataclasses.replace(statement, text=text)
 
     def _is_short(self, statements, reductions):
         """Whether a step ends before its sum is there, so that several sums are faster."""

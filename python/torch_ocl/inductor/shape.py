@@ -15,6 +15,7 @@ from .loops import Space, hint, stride
 from .types import value_type
 
 MOST_LANES = 16
+LARGE = 1 << 23  # elements
 
 
 def choose(kernel):
@@ -76,6 +77,10 @@ class Shape:
             return self._numel()
         loops = self.space.outer[0].loops[1:]
         return sympy_product([loop.size for loop in loops]) * ceildiv(self.vector.size, self.block)
+
+    def exceeds_caches(self, index) -> bool:
+        """Whether a result at this index is so large that it should not go through the caches."""
+        return False
 
     # Code.
 
@@ -187,6 +192,10 @@ class Pointwise(Shape):
         outer = sympy_product([loop.size for loop in space.outer[0].loops[1:]])
         if hint(outer) >= 32 and hint(vector.size) <= 2 * self.block:
             self.block = vector.size
+
+    def exceeds_caches(self, index) -> bool:
+        flat = index == self.vector.symbol and self.width == MOST_LANES
+        return flat and self._numel().is_number and int(self._numel()) >= LARGE
 
     def emit_unit(self, renderer, code):
         statements = [s for _, statements, _ in renderer.sections for s in statements]
