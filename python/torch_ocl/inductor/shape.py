@@ -35,21 +35,23 @@ def _shape(kernel, space, cpu):
     from .rows import GroupRows, Rows
 
     column, row = space.outer[0].loops[0], space.inner[0].loops[0]
-    if _contiguous(kernel, space, column) > _contiguous(kernel, space, row):
+    if _cost(kernel, space, column) < _cost(kernel, space, row):
         looped = [section.looped for section in kernel.sections]
         return Columns(space, column, cpu, swept=looped[0] and not any(looped[1:]))
     return (Rows if cpu else GroupRows)(space, row, cpu)
 
 
-def _contiguous(kernel, space, loop) -> int:
-    """How many accesses of a reduction's loops read neighbours in neighbouring turns of a loop."""
+def _cost(kernel, space, loop):
+    """How well a reduction's accesses suit vectors over a loop; less is better.
+
+    Those of one element or of neighbours do, others are read lane by lane.
+    """
     if hint(loop.size) < 4:
-        return -1
+        return float("inf"), 0
     reduced = {inner.symbol for inner in space.inner[0].loops}
     accesses = (space.index(mark.index) for mark in kernel.marks if mark.kind in ("load", "store"))
-    return sum(
-        stride(index, loop.symbol) == 1 for index in accesses if reduced & index.free_symbols
-    )
+    strides = [stride(index, loop.symbol) for index in accesses if reduced & index.free_symbols]
+    return sum(step not in (0, 1) for step in strides), -strides.count(1)
 
 
 class Shape:
