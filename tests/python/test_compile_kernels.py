@@ -211,6 +211,18 @@ def test_what_cannot_be_generated_calls_eager_kernels(device, caplog):
     assert "aten.argmax.default calls its eager kernel" in caplog.text
 
 
+def test_sums_into_a_tensor_call_eager_kernels(device):
+    accumulate = torch.ops.aten._unsafe_masked_index_put_accumulate
+
+    def function(x, rows):
+        put = x.index_put((rows,), torch.ones((), device=x.device), accumulate=True)
+        added = x.index_add(0, rows, x[:3]), x.scatter_add(0, rows[:, None].expand(3, 37), x[:3])
+        return put, *added, accumulate(x[:, 0], rows > 0, [rows], x[:3, 0]) * 2
+
+    rows = torch.tensor([1, 5, 1], device=device)
+    check(function, randn(9, 37, device=device), rows)
+
+
 def test_a_kernel_that_cannot_be_built(device):
     from torch_ocl.inductor.runtime import generated_kernel
 

@@ -16,7 +16,7 @@ _STARTS = """
     _scaled_dot_product embedding_dense_backward _embedding_bag embedding_bag convolution
     _convolution cumsum cumprod cummax cummin logcumsumexp sort topk kthvalue mode searchsorted
     bucketize histc bincount unique scatter_add scatter_reduce index_add index_reduce _ctc_loss
-    _fused_ im2col col2im _cdist pdist masked_scatter rrelu
+    _fused_ im2col col2im _cdist pdist masked_scatter rrelu _unsafe_masked_index_put_accumulate
 """
 _PREFIXES = tuple(_STARTS.split())
 
