@@ -77,18 +77,23 @@ def overlap(rank, size):
 
     model.register_comm_hook(None, all_reduce)
     x = torch.ones(8192, 512, device="ocl")
-    for _ in range(2):  # the buckets are made anew after the first turn
+
+    def overlaps():
+        nonlocal backward_end
         backward_end = torch.ocl.Event()
         seen.clear()
         loss = model(x).sum()
         torch.ocl.synchronize()
         dist.barrier()
         loss.backward()
-    assert len(seen) == 8, seen
+        found = torch.tensor(float(seen[0]), device="ocl")
+        dist.all_reduce(found, dist.ReduceOp.MAX)
+        return bool(found.item())
+
+    overlaps()  # the buckets are made anew after the first turn
     # Ranks that share processors may lag behind others, which then wait for them.
-    found = torch.tensor(float(seen[0]), device="ocl")
-    dist.all_reduce(found, dist.ReduceOp.MAX)
-    assert found.item(), seen
+    assert any(overlaps() for _ in range(5)), seen
+    assert len(seen) == 8, seen
     model(x)
     times = model._get_ddp_logging_data()
     assert 0 < times["avg_backward_compute_comm_overlap_time"] <= times["avg_backward_compute_time"]

@@ -1,7 +1,6 @@
 """Graphs: captures and replays, their memory, their random numbers, and what cannot be captured."""
 
 import gc
-import statistics
 import threading
 import time
 
@@ -577,7 +576,7 @@ def test_replays_cost_the_host_less_than_half(device):
             begin = time.perf_counter()
             function()
             times.append(time.perf_counter() - begin)
-        return statistics.median(times)
+        return min(times)  # without what other processes took
 
     eager, replayed = host_time(work), host_time(graph.replay)
     assert eager > 2 * replayed, (eager, replayed)
