@@ -21,7 +21,6 @@ ELSEWHERE = {
     ],
     "deprecated there": ["max_memory_cached memory_cached reset_max_memory_cached"],
     "not yet here": [
-        "graph graphs graph_pool_handle is_current_stream_capturing make_graphed_callables",
         "host_memory_stats host_memory_stats_as_nested_dict",
         "reset_accumulated_host_memory_stats reset_peak_host_memory_stats",
     ],
