@@ -1,11 +1,10 @@
 #include "backend/device_cache.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 
 #include "backend/address_space.h"
 #include "backend/error.h"
+#include "backend/system.h"
 
 namespace ocl {
 
@@ -189,10 +188,9 @@ Segment* DeviceCache::create_segment(size_t bytes) {
 // The memory of CPU devices is the process's own. Kernels then meet a page fault and an address
 // translation for 2 MiB instead of 4 KiB, where the system leaves the choice to programs.
 void DeviceCache::advise_huge_pages(const Segment& segment) {
-#ifdef MADV_HUGEPAGE
-  constexpr uintptr_t kHugePage = uintptr_t{2} << 20;
+  constexpr size_t kSmallest = size_t{4} << 20;
   const DeviceProperties& properties = device_.properties();
-  if (properties.type != "cpu" || !properties.host_unified_memory || segment.size < 2 * kHugePage) {
+  if (properties.type != "cpu" || !properties.host_unified_memory || segment.size < kSmallest) {
     return;
   }
   const cl_command_queue queue = current_stream(device_.index()).queue()();
@@ -201,12 +199,8 @@ void DeviceCache::advise_huge_pages(const Segment& segment) {
   void* const start = clEnqueueMapBuffer(queue, segment.buffer(), CL_FALSE, CL_MAP_READ, 0,
                                          segment.size, 0, nullptr, nullptr, &code);
   if (code != CL_SUCCESS) return;
-  const auto begin = (reinterpret_cast<uintptr_t>(start) + kHugePage - 1) & ~(kHugePage - 1);
-  const auto end = (reinterpret_cast<uintptr_t>(start) + segment.size) & ~(kHugePage - 1);
-  // A hint: a system without huge pages refuses it.
-  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+  prefer_huge_pages(start, segment.size);
   clEnqueueUnmapMemObject(queue, segment.buffer(), start, 0, nullptr, nullptr);
-#endif
 }
 
 void DeviceCache::release_unused() {

@@ -64,6 +64,8 @@ void* reserve_zeros(size_t size) noexcept {
   return VirtualAlloc(nullptr, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
 }
 
+void prefer_huge_pages(void*, size_t) noexcept {}
+
 #else
 
 void* open_library(const char* name) noexcept { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
@@ -129,6 +131,15 @@ void* map_anonymous(size_t size, int protection) noexcept {
 void* reserve_addresses(size_t size) noexcept { return map_anonymous(size, PROT_NONE); }
 
 void* reserve_zeros(size_t size) noexcept { return map_anonymous(size, PROT_READ | PROT_WRITE); }
+
+void prefer_huge_pages(void* start, size_t size) noexcept {
+#ifdef MADV_HUGEPAGE
+  constexpr uintptr_t kHugePage = uintptr_t{2} << 20;
+  const auto begin = (reinterpret_cast<uintptr_t>(start) + kHugePage - 1) & ~(kHugePage - 1);
+  const auto end = (reinterpret_cast<uintptr_t>(start) + size) & ~(kHugePage - 1);
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+#endif
+}
 
 #endif
 

@@ -37,4 +37,7 @@ int64_t thread_id() noexcept;
 void* reserve_addresses(size_t size) noexcept;
 void* reserve_zeros(size_t size) noexcept;
 
+// Asks for pages of 2 MiB within the range, where the system leaves the choice to programs. A hint.
+void prefer_huge_pages(void* start, size_t size) noexcept;
+
 }  // namespace ocl
