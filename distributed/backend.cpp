@@ -76,6 +76,7 @@ WorkPointer OcclBackend::endCoalescing() {
   coalesced_.reset();
   return work;
 }
+
 WorkPointer OcclBackend::post(Operation operation) {
   std::set<DeviceIndex> devices;
   const auto note = [&](const at::Tensor& tensor) {

@@ -84,6 +84,11 @@ class OcclBackend final : public c10d::Backend {
  private:
   // Checks, notes where the caller's streams are, and leaves the rest to the issuing thread.
   WorkPointer post(Operation operation);
+  template <typename Given>
+  WorkPointer post_lists(c10d::OpType type,
+                         WorkPointer (c10d::Backend::*collective)(TensorLists&, Tensors&,
+                                                                  const Given&),
+                         const TensorLists& outputs, const Tensors& inputs, const Given& options);
   WorkPointer reduce_parts(c10d::OpType type, const at::Tensor& output, const Tensors& inputs,
                            c10d::ReduceScatterOptions options);
   c10::Stream side_stream(c10::DeviceIndex device);

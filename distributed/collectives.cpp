@@ -57,14 +57,22 @@ WorkPointer OcclBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& giv
                divisor});
 }
 
-WorkPointer OcclBackend::allgather(TensorLists& outputs, Tensors& inputs,
-                                   const c10d::AllgatherOptions& options) {
-  return post({OpType::ALLGATHER, inputs, outputs,
-               [gloo = gloo_, outputs, inputs, options](const Staging& staging) {
+// A collective that puts the tensors of several ranks into lists.
+template <typename Given>
+WorkPointer OcclBackend::post_lists(
+    OpType type, WorkPointer (c10d::Backend::*collective)(TensorLists&, Tensors&, const Given&),
+    const TensorLists& outputs, const Tensors& inputs, const Given& options) {
+  return post({type, inputs, outputs,
+               [gloo = gloo_, collective, outputs, inputs, options](const Staging& staging) {
                  TensorLists to = on_host(staging, outputs);
                  Tensors from = on_host(staging, inputs);
-                 return gloo->allgather(to, from, options);
+                 return ((*gloo).*collective)(to, from, options);
                }});
+}
+
+WorkPointer OcclBackend::allgather(TensorLists& outputs, Tensors& inputs,
+                                   const c10d::AllgatherOptions& options) {
+  return post_lists(OpType::ALLGATHER, &c10d::Backend::allgather, outputs, inputs, options);
 }
 
 WorkPointer OcclBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
@@ -81,22 +89,13 @@ WorkPointer OcclBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
 
 WorkPointer OcclBackend::allgather_coalesced(TensorLists& outputs, Tensors& inputs,
                                              const c10d::AllgatherOptions& options) {
-  return post({OpType::ALLGATHER_COALESCED, inputs, outputs,
-               [gloo = gloo_, outputs, inputs, options](const Staging& staging) {
-                 TensorLists to = on_host(staging, outputs);
-                 Tensors from = on_host(staging, inputs);
-                 return gloo->allgather_coalesced(to, from, options);
-               }});
+  return post_lists(OpType::ALLGATHER_COALESCED, &c10d::Backend::allgather_coalesced, outputs,
+                    inputs, options);
 }
 
 WorkPointer OcclBackend::gather(TensorLists& outputs, Tensors& inputs,
                                 const c10d::GatherOptions& options) {
-  return post({OpType::GATHER, inputs, outputs,
-               [gloo = gloo_, outputs, inputs, options](const Staging& staging) {
-                 TensorLists to = on_host(staging, outputs);
-                 Tensors from = on_host(staging, inputs);
-                 return gloo->gather(to, from, options);
-               }});
+  return post_lists(OpType::GATHER, &c10d::Backend::gather, outputs, inputs, options);
 }
 
 WorkPointer OcclBackend::scatter(Tensors& outputs, TensorLists& inputs,
