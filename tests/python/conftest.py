@@ -86,3 +86,13 @@ def fallback_policy(request, monkeypatch):
 def seed():
     """A test sees the same numbers in every run, on the device too."""
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def fresh_compiler(monkeypatch, tmp_path):
+    """torch.compile without what earlier tests compiled, on one process."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    torch._dynamo.reset()
+    with torch._inductor.config.patch(force_disable_caches=True, compile_threads=1):
+        yield
+    torch._dynamo.reset()

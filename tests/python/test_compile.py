@@ -7,19 +7,12 @@ from models import BasicBlock, train_step, transformer_layer
 from support import output_of
 from torch import nn
 
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
+
 BACKENDS = ["eager", "aot_eager", "inductor"]
 
 # What Inductor would write into its programs for kernels in C++ and Triton.
 OWN_KERNELS = ["cpp_fused", "async_compile.cpp", "async_compile.triton"]
-
-
-@pytest.fixture(autouse=True)
-def compiler(monkeypatch, tmp_path):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    torch._dynamo.reset()
-    with torch._inductor.config.patch(force_disable_caches=True, compile_threads=1):
-        yield
-    torch._dynamo.reset()
 
 
 def run(function, *args, backend="inductor", **options):

@@ -7,16 +7,9 @@ import torch
 import torch.nn.functional as F
 from support import output_of
 
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
+
 GENERATED = "generated_kernel("
-
-
-@pytest.fixture(autouse=True)
-def compiler(monkeypatch, tmp_path):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    torch._dynamo.reset()
-    with torch._inductor.config.patch(force_disable_caches=True, compile_threads=1):
-        yield
-    torch._dynamo.reset()
 
 
 def check(function, *args, kernels=None, calls=0, rtol=1e-5, atol=1e-5, **options):

@@ -100,8 +100,7 @@ class OclPrinter(ExprPrinter):
     def _print_IntTrueDiv(self, expr):
         return f"({self._float(expr.args[0])} / {self._float(expr.args[1])})"
 
-    def _print_FloatTrueDiv(self, expr):
-        return f"({self._float(expr.args[0])} / {self._float(expr.args[1])})"
+    _print_FloatTrueDiv = _print_IntTrueDiv
 
     def _to_integer(self, function, expr) -> str:
         return f"convert_{self.index}({function}({self._float(expr.args[0])}))"
@@ -118,11 +117,8 @@ class OclPrinter(ExprPrinter):
     def _print_RoundToInt(self, expr):
         return self._to_integer("rint", expr)
 
-    def _print_floor(self, expr):
-        return self._to_integer("floor", expr)
-
-    def _print_ceiling(self, expr):
-        return self._to_integer("ceil", expr)
+    _print_floor = _print_FloorToInt
+    _print_ceiling = _print_CeilToInt
 
     def _print_Float(self, expr):
         return str(int(expr)) if expr == int(expr) else str(sympy.Float(expr, dps=17))
