@@ -42,14 +42,15 @@ struct PoolKernel {
   const char* name;
   bool last;
   bool adaptive = false;
-  bool vector = false;  // several channels at a time
+  int vector = 0;  // several channels, or outputs so many columns apart, at a time
 };
 
 const Kernel& find(Device& device, const PoolKernel& kernel, ScalarType type) {
   static const char site = 0;
   KernelKey key{reinterpret_cast<uint64_t>(&site)};
   key.by = {reinterpret_cast<uint64_t>(kernel.name), static_cast<uint64_t>(type),
-            uint64_t{kernel.vector} << 2 | uint64_t{kernel.last} << 1 | uint64_t{kernel.adaptive}};
+            static_cast<uint64_t>(kernel.vector) << 2 | uint64_t{kernel.last} << 1 |
+                uint64_t{kernel.adaptive}};
   return find_kernel(device, key, [&] {
     const ScalarType compute = compute_type(type);
     Defines defines = compute_defines(compute);
@@ -58,7 +59,8 @@ const Kernel& find(Device& device, const PoolKernel& kernel, ScalarType type) {
     if (kernel.last) defines.set("CHANNELS_LAST", 1);
     if (kernel.adaptive) defines.set("ADAPTIVE", 1);
     if (kernel.vector) {
-      defines.set("WIDTH", static_cast<int64_t>(device.parameters().vector_width));
+      defines.set("WIDTH", static_cast<int64_t>(device.parameters().vector_width))
+          .set("HOP", kernel.vector);
     }
     if (std::string(kernel.name) == "max_pool") defines.set("FORWARD", 1);
     return KernelSource{kernel.file, kernel.name, defines};
@@ -92,12 +94,17 @@ void max_forward(const at::Tensor& self, Pool pool, const at::Tensor& out_any,
   const at::MemoryFormat format = format_of(self);
   const at::Tensor in = self.contiguous(format), out = target_in(out_any, format),
                    indices = target_in(indices_any, format);
-  const bool vector = device.family() == KernelFamily::kCpu && channels_last(self) &&
+  const bool last = channels_last(self);
+  const bool vector = device.family() == KernelFamily::kCpu &&
                       compute_type(self.scalar_type()) == ScalarType::Float &&
-                      pool.in_h * pool.in_w <= INT32_MAX;
-  const Kernel& kernel =
-      find(device, {"max_pool.cl", "max_pool", channels_last(self), adaptive, vector},
-           self.scalar_type());
+                      pool.in_h * pool.in_w <= INT32_MAX &&
+                      (last || (!adaptive && pool.stride_w <= 2));
+  const Kernel& kernel = find(device,
+                              {"max_pool.cl", "max_pool", last, adaptive,
+                               !vector ? 0
+                               : last  ? 1
+                                       : static_cast<int>(pool.stride_w)},
+                              self.scalar_type());
   const UnitGrid grid = grid_of(device, pool, pool.out_h, pool.out_w,
                                 static_cast<size_t>(pool.kernel_h * pool.kernel_w));
   launch(stream_of(in), kernel, grid.global, grid.local, view(in), view(out), view(indices), pool,

@@ -31,8 +31,26 @@
   for (long h = top; h < bottom; h += p.dilation_h)                                      \
     for (long w = left; w < right; w += p.dilation_w)
 
-#if WIDTH > 1
-// CHANNELS_LAST on CPU devices, computing in float: WIDTH channels at a time.
+// The maximum of the window of element i of row u.
+#define POOL_ONE(u, i)                                                                   \
+  {                                                                                      \
+    LOCATE(u, i, p.out_h, p.out_w, p.in_h, p.in_w)                                       \
+    PLACE_WINDOW                                                                         \
+    long best = top * p.in_w + left;                                                     \
+    T most = LOWEST;                                                                     \
+    FOR_WINDOW {                                                                         \
+      const T a = LOAD(IN, CPTR(MEM(IN), in), PIXEL(plane, h, w, p.in_w));               \
+      if (a > most || IS_NAN(a)) {                                                       \
+        most = a;                                                                        \
+        best = h * p.in_w + w;                                                           \
+      }                                                                                  \
+    }                                                                                    \
+    STORE(IN, PTR(MEM(IN), out), (u) * length + (i), most);                              \
+    PTR(long, indices)[(u) * length + (i)] = best;                                       \
+  }
+
+#if WIDTH > 1 && defined(CHANNELS_LAST)
+// On CPU devices, computing in float: WIDTH channels at a time.
 TASK __kernel void max_pool(CTENSOR(in), TENSOR(out), TENSOR(indices), const Pool p,
                             const ulong per_item) {
   const ulong length = ROW_LENGTH(p.out_w);
@@ -67,26 +85,53 @@ TASK __kernel void max_pool(CTENSOR(in), TENSOR(out), TENSOR(indices), const Poo
     }
   }
 }
+#elif WIDTH > 1
+// On CPU devices, computing in float: WIDTH neighbouring outputs at a time, whose windows begin HOP
+// (1 or 2) columns apart. Where windows leave the image, one at a time.
+static inline V load_columns(__global const MEM(IN) *source, const long i) {
+#if HOP == 1
+  return LOADV(IN, source, i);
+#else
+  const V a = LOADV(IN, source, i), b = LOADV(IN, source, i + WIDTH - 1);
+  return (V)(a.even, b.odd);
+#endif
+}
+
+TASK __kernel void max_pool(CTENSOR(in), TENSOR(out), TENSOR(indices), const Pool p,
+                            const ulong per_item) {
+  const long length = p.out_w, window = (p.kernel_w - 1) * p.dilation_w + 1;
+  const long last = INNER_LAST((ulong)length), first = min((long)INNER_FIRST(length), last);
+  // Outputs whose windows are inside of a row.
+  long begin = max(first, (p.pad_w + HOP - 1) / HOP);
+  long end = min(last, (max(p.in_w + p.pad_w - window, -1L) + HOP) / HOP);
+  if (end - begin < WIDTH) begin = end = last;
+  FOR_UNITS(u, ROWS(p.out_h, p.out_w), per_item) {
+    for (long i = first; i < begin; ++i) POOL_ONE((long)u, i)
+    for (long next = begin; next < end; next += WIDTH) {
+      const long i = min(next, end - WIDTH);
+      LOCATE(u, i, p.out_h, p.out_w, p.in_h, p.in_w)
+      PLACE_WINDOW
+      const VEC(int) lanes = HOP * CONVERT(int, LANES);
+      V most = LOWEST;
+      VEC(int) best = (int)(top * p.in_w + left) + lanes;
+      FOR_WINDOW {
+        const long n = h * p.in_w + w;
+        const V a = load_columns(CPTR(MEM(IN), in) + plane, n);
+        const VEC(int) better = (a > most) | (a != a);
+        most = better ? a : most;
+        best = better ? (int)n + lanes : best;
+      }
+      STOREV(IN, PTR(MEM(IN), out), (long)u * length + i, most);
+      VSTORE_GLOBAL(long, CONVERT(long, best), PTR(long, indices), (long)u * length + i);
+    }
+    for (long i = end; i < last; ++i) POOL_ONE((long)u, i)
+  }
+}
 #else
 GRID __kernel void max_pool(CTENSOR(in), TENSOR(out), TENSOR(indices), const Pool p,
                             const ulong per_item) {
-  __global const MEM(IN) *source = CPTR(MEM(IN), in);
   const ulong length = ROW_LENGTH(p.out_w);
-  FOR_UNITS(u, ROWS(p.out_h, p.out_w), per_item) FOR_INNER(i, length) {
-    LOCATE(u, i, p.out_h, p.out_w, p.in_h, p.in_w)
-    PLACE_WINDOW
-    long best = top * p.in_w + left;
-    T most = LOWEST;
-    FOR_WINDOW {
-      const T a = LOAD(IN, source, PIXEL(plane, h, w, p.in_w));
-      if (a > most || IS_NAN(a)) {
-        most = a;
-        best = h * p.in_w + w;
-      }
-    }
-    STORE(IN, PTR(MEM(IN), out), u * length + i, most);
-    PTR(long, indices)[u * length + i] = best;
-  }
+  FOR_UNITS(u, ROWS(p.out_h, p.out_w), per_item) FOR_INNER(i, length) POOL_ONE(u, i)
 }
 #endif
 

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from agreement import assert_agreement
 from support import FLOATS
 
-SHAPES = [(2, 3, 9, 8), (3, 7, 7), (1, 40, 5, 6), (2, 1, 6, 6)]
+SHAPES = [(2, 3, 9, 8), (3, 7, 7), (1, 40, 5, 6), (2, 1, 6, 6), (1, 2, 5, 41)]
 FORMATS = [torch.contiguous_format, torch.channels_last]
 
 
@@ -92,14 +92,18 @@ def test_small(device, memory_format):
     compare(device, lambda x: F.adaptive_avg_pool2d(x, 4), shape, memory_format=memory_format)
 
 
-def test_not_a_number_is_the_maximum(device):
-    x = torch.arange(16.0).view(1, 4, 4)
-    x[0, 1, 1] = float("nan")
-    x[0, 2:, 2:] = float("-inf")
-    expected = F.max_pool2d(x, 2, return_indices=True)
-    actual = F.max_pool2d(x.to(device), 2, return_indices=True)
-    for a, b in zip(actual, expected):
-        torch.testing.assert_close(a.cpu(), b, equal_nan=True)
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("width", [5, 60])
+def test_max_pool_of_equals_infinities_and_not_a_number(device, width, stride):
+    x = torch.randint(0, 3, (2, 6, width)).float()
+    x[0, 1, 1] = x[0, 3, width // 2] = float("nan")
+    x[1, :5, 1:] = float("-inf")
+
+    def pool(x):
+        return F.max_pool2d(x, 3, stride, 1, return_indices=True)
+
+    for actual, expected in zip(pool(x.to(device)), pool(x)):
+        torch.testing.assert_close(actual.cpu(), expected, equal_nan=True)
 
 
 def test_out_of_another_layout(device):
