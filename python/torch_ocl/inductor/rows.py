@@ -6,7 +6,7 @@ import re
 import torch
 
 from .reuse import RowValues
-from .shape import Shape
+from .shape import IN_ORDER, Shape
 from .types import value_type
 
 DIVISION = re.compile(r"tmp\d+ = (tmp\d+) / (tmp\d+);")
@@ -98,6 +98,7 @@ class Rows(Shape):
             self._accumulators(code, reductions, copy)
         code.add(
             "long several = 0;",
+            IN_ORDER,
             f"for (; several + {SUMS} * WIDTH <= {end}; several += {SUMS} * WIDTH) {{",
         )
         for n, copy in enumerate(["", *copies]):

@@ -16,6 +16,8 @@ from .types import value_type
 
 MOST_LANES = 16
 LARGE = 1 << 23  # elements
+# Drivers unroll a short row whole and mix its loads; no prefetcher recognises what they do then.
+IN_ORDER = "#pragma unroll 1"
 
 
 def choose(kernel):
@@ -143,6 +145,7 @@ class Shape:
             return
         code.add(
             f"long {name} = {begin};",
+            IN_ORDER,
             f"for (; {name} + WIDTH <= {end}; {name} += WIDTH) {{",
         )
         self._lanes(code, body, False)
