@@ -204,6 +204,23 @@ void random(at::TensorIteratorBase& iter, MaybeGenerator generator) {
   random_from_to(iter, range, 0, generator);
 }
 
+// What generated kernels draw with: seed and offset, as numbers in a tensor of two.
+Tensor draw_philox(int64_t counters, at::Device device) {
+  TORCH_CHECK(device.is_privateuseone(), "draw_philox(): expected an ocl device, but got ", device);
+  TORCH_CHECK_VALUE(counters >= 0, "draw_philox(): cannot draw ", counters, " times");
+  const Tensor state = at::empty({2}, at::TensorOptions(device).dtype(ScalarType::Long));
+  static const char site = 0;
+  const Kernel& kernel = find_kernel(ocl_device(state), {reinterpret_cast<uint64_t>(&site)}, [] {
+    return KernelSource{"philox_state.cl", "philox_state", Defines()};
+  });
+  Arguments arguments(stream_of(state), kernel);
+  arguments.add(view(state));
+  add_philox(arguments,
+             ocl::draw(std::nullopt, state.get_device(), static_cast<uint64_t>(counters)));
+  arguments.enqueue({1}, {1});
+  return state;
+}
+
 constexpr PointwiseOp kDropoutBackward{"dropout_backward", "a * b * C(s0)"};
 
 }  // namespace
@@ -258,3 +275,10 @@ OCL_STUB("random_.to", random_from_to_stub, &ocl::random_from_to)
 OCL_STUB("random_.from", random_full_64_bits_range_stub, &ocl::random_all_bits)
 
 }  // namespace at::native
+
+TORCH_LIBRARY_FRAGMENT(ocl, m) {
+  m.def("draw_philox(SymInt counters, Device device) -> Tensor",
+        {at::Tag::nondeterministic_seeded});
+  m.impl("draw_philox",
+         torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(ocl::draw_philox)));
+}

@@ -255,3 +255,54 @@ def test_another_process_builds_nothing(device, tmp_path):
     first, second = (output_of(CACHED, **variables).split() for _ in range(2))
     assert int(first[-1]) > 0 and int(second[-1]) == 0
     assert second[1] == "1"
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("shape", [(64, 256), (37, 77), (5,), (3, 1000), (2, 9, 100)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_dropout_is_fused_and_draws_what_eager_mode_draws(device, shape, dtype):
+    def function(x):
+        torch.manual_seed(4)
+        return F.dropout(x + 1, 0.3) * 2, F.dropout(x, 0.9)
+
+    x = randn(*shape, device=device, dtype=dtype)
+    expected = function(x)
+    program = check_draws(function, x, expected)
+    assert program.count("ocl.draw_philox") == 2
+    assert "= torch.ops.aten.native_dropout" not in program
+
+
+def check_draws(function, x, expected):
+    from torch._inductor.utils import run_and_get_code
+
+    results, (program,) = run_and_get_code(torch.compile(function), x)
+    for result, wanted in zip(results, expected):
+        assert torch.equal(result == 0, wanted == 0)
+        torch.testing.assert_close(result, wanted)
+    return program
+
+
+def test_dropout_in_a_row_and_its_gradient(device):
+    def function(x, w):
+        return F.dropout(F.gelu(F.layer_norm(x, (100,), w)), 0.1)
+
+    results = []
+    x, w = (randn(*shape, device=device).requires_grad_() for shape in ((33, 100), (100,)))
+    for run in (function, torch.compile(function, fullgraph=True)):
+        torch.manual_seed(4)
+        first, second = run(x, w), run(x, w)
+        assert not torch.equal(first, second)
+        results.append((first, second, *torch.autograd.grad((first * second).sum(), (x, w))))
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+
+
+def test_dropout_of_another_order_in_memory_calls_the_eager_kernel(device):
+    x = randn(40, 30, device=device).t()
+    torch.manual_seed(4)
+    expected = F.dropout(x, 0.5)
+
+    def function(x):
+        torch.manual_seed(4)
+        return (F.dropout(x, 0.5),)
+
+    assert "= torch.ops.aten.native_dropout" in check_draws(function, x, (expected,))

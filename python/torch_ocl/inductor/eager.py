@@ -28,7 +28,7 @@ def stays_eager(operator, args=()) -> bool:
         return len(args) > 3 and bool(args[3])  # accumulate
     if name in ("scatter", "put"):
         return "reduce" in operator._overloadname or name == "put"
-    return name.startswith(_PREFIXES)
+    return name.startswith(_PREFIXES) and name != "native_dropout_backward"
 
 
 _has_ocl = weakref.WeakKeyDictionary()

@@ -59,7 +59,9 @@ class OclKernel(SIMDKernel):
         self.lane_functions: dict[str, tuple] = {}
         self.math_types: set[torch.dtype] = set()
         self.reports_faults = False
+        self.draws: list[str] = []
         self._loads: dict[tuple, str] = {}
+        self._indices: dict[str, sympy.Expr] = {}
         self._reductions: list = []
         self._after = IndentedBuffer()
 
@@ -116,7 +118,9 @@ class OclKernel(SIMDKernel):
 
     def index_value(self, expr, dtype) -> str:
         expr = self.prepare_indexing(expr)
-        return convert(self.mark(Mark("index", expr)), torch.int64, dtype)
+        text = convert(self.mark(Mark("index", expr)), torch.int64, dtype)
+        self._indices[text] = expr
+        return text
 
     def indirect_indexing(self, variable, size, check):
         """The symbol of an index that was read; one outside of the bounds is reported."""
@@ -153,6 +157,13 @@ class OclKernel(SIMDKernel):
         name = f"each_{function}_{scalar}"
         self.lane_functions[name] = (function, scalar, result or scalar, len(args))
         return f"{name}({', '.join(args)})"
+
+    def random_words(self, seed, place, base) -> str:
+        index = next(
+            expr for text, expr in self._indices.items() if self.cse.try_get(text) is place
+        )
+        self.draws.append(f"drawn{len(self.draws)}")
+        return self.mark(Mark("draw", index, self.draws[-1], value=f"{seed}, {base}"))
 
     # Reductions.
 

@@ -57,6 +57,14 @@ class OclOverrides(OpOverrides):
         return f"as_{value_type(dtype)}({typed(x, src_dtype)})"
 
     @staticmethod
+    def randint64(seed, place, base, end):
+        """The 32 random bits of the element at a place (dropout.py), from counter `base` on.
+
+        Inductor's own random numbers, for which it has the operation, stay those of eager kernels.
+        """
+        return V.kernel.random_words(typed(seed, torch.int64), place, typed(base, torch.int64))
+
+    @staticmethod
     def constant(value, dtype):
         return literal(value, dtype)
 

@@ -3,7 +3,7 @@
 from torch._inductor import decomposition, lowering
 from torch._inductor.codegen import common
 
-from . import decompositions, lowerings, scheduling, wrapper
+from . import decompositions, dropout, lowerings, scheduling, wrapper
 
 
 def register() -> None:
@@ -14,6 +14,7 @@ def register() -> None:
         device_custom_pass=lowerings.HideConvolutions(),
     )
     common.register_device_op_overrides("ocl", wrapper.OclOpOverrides())
+    dropout.register()
     tables = [decomposition.decompositions, decomposition.extra_random_decomps]
     decompositions.keep_operators(*tables)
     decomposition.fast_random_decomps.cache_clear()

@@ -187,6 +187,12 @@ class Renderer:
         varying = self.vector in self._symbols(index)
         return f"(long§)({self.print(index, vector=varying)})"
 
+    def _draw(self, mark, tail, live):
+        index = self.space.index(mark.index)
+        if self.width == 1 or (self._step(index) == 1 and tail != "short"):
+            return f"random_words({mark.value}, {self.print(index)}, &{mark.argument})"
+        return f"random_words_at({mark.value}, {self._index(mark)})"
+
     def _check(self, mark, tail, live):
         value = f"MASKED_INDEX({mark.mask}, {mark.value})" if mark.mask else mark.value
         return f"checked_index(FAULT_FORWARD, {value}, {self.print(mark.bound)})"
@@ -217,6 +223,8 @@ class Renderer:
         if double:
             yield "#define COMPUTE_IS_DOUBLE"
         yield '#include "inductor.clh"'
+        if self.kernel.draws:
+            yield '#include "inductor_random.clh"'
         for header in sorted(self.kernel.headers):
             yield f"#define USES_{header}"
             yield "#undef EPSILON\n#undef ASYMPTOTIC_FROM"
@@ -257,6 +265,7 @@ class Renderer:
         yield f"{task}__kernel void KERNEL_NAME("
         yield "    " + ",\n    ".join(parameters) + ") {"
         yield from pointers
+        yield from (f"  NOT_DRAWN({name});" for name in self.kernel.draws)
 
     @property
     def local(self):
