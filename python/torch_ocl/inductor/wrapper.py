@@ -1,5 +1,6 @@
 """The parts of the program that Inductor writes around the calls of kernels."""
 
+from torch._inductor import config
 from torch._inductor.codegen.common import DeviceOpOverrides
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
 from torch._inductor.virtualized import V
@@ -30,6 +31,13 @@ class OclWrapper(PythonWrapperCodegen):
         if is_subgraph:
             return SubgraphPythonWrapperCodegen(subgraph_name, parent_wrapper, partition_signatures)
         return OclWrapper()
+
+    def generate_after_suffix(self, result):
+        super().generate_after_suffix(result)
+        if config.triton.cudagraphs:  # mode="reduce-overhead"
+            changed = tuple(sorted(V.graph.mutated_input_idxs))
+            result.writeline("from torch_ocl.inductor.replay import Replayed")
+            result.writeline(f"call = Replayed(call, {changed})")
 
     def make_allocation(self, name, device, *args, **kwargs):
         line = super().make_allocation(name, device, *args, **kwargs)

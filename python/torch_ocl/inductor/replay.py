@@ -1,0 +1,151 @@
+"""mode="reduce-overhead": programs of Inductor as graphs (docs/graphs.md).
+
+The second call with the same sizes is captured, later ones replay it. Inputs whose address has not
+changed are read where they are, others are copied to the graph's own. Results are in the graph's
+memory: while those of an earlier call are in use, a second graph takes turns, and while both are,
+a call runs as without a graph.
+"""
+
+import logging
+
+import torch
+
+from torch_ocl import ocl
+
+log = logging.getLogger("torch._inductor.ocl")
+
+_MOST_SIZES = 8  # of a program with dynamic shapes
+_MOST_GRAPHS = 2  # of one set of sizes
+_MOST_CAPTURES = 6  # of one set of sizes, whose inputs turn out to move
+
+
+class Replayed:
+    """Takes the place of a program's function `call`.
+
+    Args:
+        call: takes a list of tensors and sizes, which it may clear, and gives a tuple.
+        changed: the places of the inputs that it writes to.
+    """
+
+    def __init__(self, call, changed: tuple[int, ...]):
+        self._call, self._changed = call, changed
+        self._programs: dict[tuple, _Program] = {}
+
+    def __call__(self, args):
+        sizes = tuple(arg for arg in args if not isinstance(arg, torch.Tensor))
+        program = self._programs.get(sizes)
+        if program is None:
+            if len(self._programs) == _MOST_SIZES:
+                return self._call(args)
+            program = self._programs[sizes] = _Program(self._call, self._changed)
+        return program.run(args)
+
+
+class _Program:
+    """A program for one set of sizes."""
+
+    def __init__(self, call, changed):
+        self._call, self._changed = call, changed
+        self._addresses = None  # of the inputs; None where it changes, or is none
+        self._graphs: list[_Recorded] = []
+        self._captures = 0
+        self._obstacle = None
+
+    def run(self, args):
+        if self._obstacle or ocl.is_current_stream_capturing():
+            return self._call(args)
+        now = [arg.data_ptr() if isinstance(arg, torch.Tensor) else None for arg in args]
+        if self._addresses is None:
+            self._addresses = now
+            self._obstacle = _obstacle_of(args)
+            return self._call(args)
+        if any(a is not None and a != b for a, b in zip(self._addresses, now)):
+            self._addresses = [a if a == b else None for a, b in zip(self._addresses, now)]
+            self._graphs.clear()
+        graph = next((graph for graph in self._graphs if not graph.in_use()), None)
+        if graph is None and len(self._graphs) < _MOST_GRAPHS:
+            graph = self._capture(args)
+        return graph.replay(args) if graph else self._call(args)
+
+    def _capture(self, args):
+        tensors = [place for place, arg in enumerate(args) if isinstance(arg, torch.Tensor)]
+        moving = [place for place in tensors if self._addresses[place] is None]
+        self._captures += 1
+        if self._captures > _MOST_CAPTURES:
+            self._obstacle = "inputs whose addresses change"
+        elif any(place in self._changed for place in moving):
+            self._obstacle = "changes of an input whose address changes"
+        elif any(_overlaps(args[place]) for place in moving):
+            self._obstacle = "an input with elements at the same address"
+        else:
+            try:
+                self._graphs.append(_Recorded(self._call, args, moving))
+                return self._graphs[-1]
+            except (RuntimeError, NotImplementedError) as error:
+                self._obstacle = str(error)
+        log.info("a program runs without a graph, because of %s", self._obstacle)
+        self._graphs.clear()
+        return None
+
+
+class _Recorded:
+    """A graph, its copies of inputs that move, and its results."""
+
+    def __init__(self, call, args, moving):
+        given = list(args)
+        for place in moving:
+            arg = args[place]
+            given[place] = torch.empty_strided(
+                arg.size(), arg.stride(), dtype=arg.dtype, device=arg.device
+            )
+        self._copies = [(place, given[place]) for place in moving]
+        self._graph = ocl.Graph()
+        device = next(arg.device for arg in args if isinstance(arg, torch.Tensor))
+        with ocl.device(device), ocl.graph(self._graph):
+            results = call(list(given))
+        places = {id(value): place for place, value in enumerate(given)}
+        # Either the place among the inputs, or the result.
+        self._results = [
+            (places.get(id(result)), None if id(result) in places else result) for result in results
+        ]
+        own = [result for _, result in self._results if isinstance(result, torch.Tensor)]
+        tensors = [value for value in given if isinstance(value, torch.Tensor)]
+        memory = {tensor.untyped_storage()._cdata for tensor in tensors}
+        storages = [tensor.untyped_storage() for tensor in own]
+        if any(storage._cdata in memory for storage in storages):
+            raise NotImplementedError("a result that is a view of an input")
+        # How often each is used when nobody but this object has the results.
+        self._uses = [(storage, _uses(storage)) for storage in storages]
+
+    def in_use(self):
+        return any(_uses(storage) > count for storage, count in self._uses)
+
+    def replay(self, args):
+        for place, copy in self._copies:
+            copy.copy_(args[place])
+        self._graph.replay()
+        results = tuple(self._result(args, *result) for result in self._results)
+        args.clear()
+        return results
+
+    def _result(self, args, place, result):
+        if place is not None:
+            return args[place]
+        return result.detach() if isinstance(result, torch.Tensor) else result
+
+
+def _uses(storage):
+    return torch._C._storage_Use_Count(storage._cdata)
+
+
+def _overlaps(tensor):
+    return any(stride == 0 and size > 1 for size, stride in zip(tensor.size(), tensor.stride()))
+
+
+def _obstacle_of(args):
+    tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+    if not tensors:
+        return "a program without tensors"
+    if len({tensor.device for tensor in tensors}) > 1 or tensors[0].device.type != "ocl":
+        return "tensors on several devices"
+    return None

@@ -1,0 +1,158 @@
+"""torch.compile(mode="reduce-overhead"): programs that are replayed as graphs."""
+
+import logging
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
+
+
+@pytest.fixture
+def replays(monkeypatch):
+    """A list to which each replay adds the number of its launches."""
+    found, replay = [], torch.ocl.Graph.replay
+
+    def counted(graph):
+        found.append(len(graph))
+        replay(graph)
+
+    monkeypatch.setattr(torch.ocl.Graph, "replay", counted)
+    return found
+
+
+def compiled(function, **options):
+    return torch.compile(function, mode="reduce-overhead", fullgraph=True, **options)
+
+
+def chain(x, w):
+    return F.layer_norm((x @ w).cumsum(1).relu(), (8,)), x.sum(0)
+
+
+@pytest.mark.sample
+def test_calls_are_replayed(device, replays):
+    x, w = torch.randn(5, 8, device=device), torch.randn(8, 8, device=device)
+    function = compiled(chain)
+    for n in range(5):
+        x.add_(n)
+        torch.testing.assert_close(function(x, w), chain(x, w), rtol=1e-4, atol=1e-4)
+    assert len(replays) == 4 and min(replays) >= 3
+
+
+def test_inputs_that_move_are_copied(device, replays):
+    w, function = torch.randn(8, 8, device=device), compiled(chain)
+    kept = []  # so that each has memory of its own
+    for _ in range(5):
+        kept.append(torch.randn(5, 8, device=device))
+        result = function(kept[-1], w)
+        torch.testing.assert_close(result, chain(kept[-1], w), rtol=1e-4, atol=1e-4)
+    assert len(replays) == 4
+    moved = w.clone()  # where the address had not changed before
+    for _ in range(2):
+        torch.testing.assert_close(
+            function(kept[0], moved), chain(kept[0], moved), rtol=1e-4, atol=1e-4
+        )
+    assert len(replays) == 6
+
+
+def test_results_in_use_are_not_overwritten(device, replays):
+    w, function = torch.randn(8, 8, device=device), compiled(chain)
+    inputs = [torch.randn(5, 8, device=device) for _ in range(6)]
+    results = [function(x, w) for x in inputs]
+    assert len(replays) == 2, "of the second call and the third, which has another graph"
+    for x, result in zip(inputs, results):
+        torch.testing.assert_close(result, chain(x, w), rtol=1e-4, atol=1e-4)
+    view = results[1][0][0]
+    expected = view.clone()
+    del results, result
+    for _ in range(3):
+        last = function(inputs[0], w)
+    assert len(replays) == 4, "one graph is left, whose results are in use at every other call"
+    assert torch.equal(view, expected)
+    torch.testing.assert_close(last, chain(inputs[0], w), rtol=1e-4, atol=1e-4)
+
+
+def test_training_with_dropout(device, replays):
+    x, target = torch.randn(6, 16, device=device), torch.arange(6, device=device) % 4
+    states = []
+    for compile in (False, True):
+        torch.manual_seed(1)
+        layers = nn.Linear(16, 32), nn.GELU(), nn.Dropout(0.3), nn.BatchNorm1d(32), nn.Linear(32, 4)
+        model = nn.Sequential(*layers).to(device)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        forward = compiled(model) if compile else model
+        losses = []
+        for _ in range(6):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(forward(x), target)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach().clone())
+        states.append([*losses, *model.state_dict().values()])
+    torch.testing.assert_close(*states, rtol=1e-4, atol=1e-5)
+    assert len(replays) == 10  # of each five forward and backward passes
+
+
+def test_gradients_that_are_added_up(device, replays):
+    x = torch.randn(6, 16, device=device)
+    model = nn.Sequential(nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 4)).to(device)
+    forward = compiled(model)
+    for _ in range(2):
+        model.zero_grad()
+        for run in (forward, forward, forward):
+            run(x).square().sum().backward()
+    actual = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    for _ in range(3):
+        model(x).square().sum().backward()
+    torch.testing.assert_close(actual, [parameter.grad for parameter in model.parameters()])
+    assert replays
+
+
+def test_inputs_are_changed(device, replays):
+    def function(x, y):
+        x.add_(y)
+        return x * 2
+
+    states = []
+    for run in (function, compiled(function)):
+        x = torch.zeros(4, device=device)
+        results = [run(x, torch.full((4,), n, device=device)).clone() for n in range(4)]
+        states.append((x, *results))
+    torch.testing.assert_close(*states)
+    assert len(replays) == 3
+    moving = [torch.ones(4, device=device) for _ in range(3)]
+    run = compiled(function)
+    for x in moving:
+        torch.testing.assert_close(run(x, moving[0].clone()), 2 * x)
+
+
+def test_a_graph_for_each_size(device, replays):
+    w, function = torch.randn(8, 8, device=device), compiled(chain, dynamic=True)
+    for rows in (5, 6, 7) * 3:
+        x = torch.randn(rows, 8, device=device)
+        torch.testing.assert_close(function(x, w), chain(x, w), rtol=1e-4, atol=1e-4)
+    assert len(replays) == 6
+
+
+def test_what_cannot_be_captured_runs_as_before(device, replays, caplog):
+    @torch.library.custom_op("test_compile_replay::through_the_host", mutates_args=())
+    def through_the_host(x: torch.Tensor) -> torch.Tensor:
+        return (x.cpu() + 1).to(x.device)
+
+    through_the_host.register_fake(torch.empty_like)
+    run, x = compiled(lambda x: through_the_host(x * 2).sin()), torch.randn(50, device=device)
+    with caplog.at_level(logging.INFO, "torch._inductor.ocl"):
+        for _ in range(4):
+            torch.testing.assert_close(run(x), (x * 2 + 1).sin())
+    assert not replays and "runs without a graph" in caplog.text
+
+
+def test_without_the_mode_nothing_is_replayed(device, replays):
+    x, w = torch.randn(5, 8, device=device), torch.randn(8, 8, device=device)
+    function = torch.compile(chain)
+    for _ in range(4):
+        function(x, w)
+    assert not replays
