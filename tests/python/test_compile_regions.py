@@ -1,0 +1,93 @@
+"""torch.compile of what surrounds kernels: autocast, checkpoints, operators of users."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
+
+
+def program_of(function, *args):
+    from torch._inductor.utils import run_and_get_code
+
+    result, programs = run_and_get_code(torch.compile(function, fullgraph=True), *args)
+    return result, programs
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_autocast(device, dtype):
+    def function(x, w):
+        with torch.autocast("ocl", dtype):
+            y = F.linear(x, w).relu() * 2
+            z = F.softmax(y, -1)
+        return y, z, z.to(w.dtype) @ w
+
+    x, w = torch.randn(8, 16, device=device), torch.randn(16, 16, device=device)
+    results, _ = program_of(function, x, w)
+    expected = function(x, w)
+    assert (
+        [r.dtype for r in results] == [r.dtype for r in expected] == [dtype, *[torch.float32] * 2]
+    )
+    torch.testing.assert_close(results, expected, rtol=1e-2, atol=1e-2)
+
+
+def test_training_under_autocast(device):
+    x, target = torch.randn(6, 16, device=device), torch.arange(6, device=device) % 4
+    states = []
+    for compile in (False, True):
+        torch.manual_seed(1)
+        model = nn.Sequential(nn.Linear(16, 32), nn.LayerNorm(32), nn.GELU(), nn.Linear(32, 4))
+        model.to(device)
+        forward = torch.compile(model, fullgraph=True) if compile else model
+        scaler = torch.amp.GradScaler("ocl")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            with torch.autocast("ocl", torch.float16):
+                loss = F.cross_entropy(forward(x), target)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        states.append([loss.detach(), *model.state_dict().values()])
+    torch.testing.assert_close(*states, rtol=2e-2, atol=2e-3)
+
+
+def test_checkpoint(device):
+    def block(x, w):
+        return F.layer_norm(torch.tanh(x @ w), (16,)) * x
+
+    def function(x, w):
+        for _ in range(3):
+            x = checkpoint(block, x, w, use_reentrant=False)
+        return x
+
+    x, w = (torch.randn(*shape, device=device) for shape in ((8, 16), (16, 16)))
+    gradients = []
+    for run in (function, torch.compile(function, fullgraph=True)):
+        inputs = x.clone().requires_grad_(), w.clone().requires_grad_()
+        gradients.append(torch.autograd.grad(run(*inputs).square().sum(), inputs))
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
+
+
+def test_the_neighbours_of_an_operator_of_a_user_are_fused(device):
+    @torch.library.custom_op("test_compile_regions::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    twice.register_fake(torch.empty_like)
+
+    @torch.library.custom_op("test_compile_regions::add_one_", mutates_args={"x"})
+    def add_one_(x: torch.Tensor) -> None:
+        x.add_(1)
+
+    def function(x):
+        y = twice((x + 1).relu().sin()).exp().tanh() * 3
+        add_one_(y)
+        return y.sqrt() + y
+
+    x = torch.randn(8, 16, device=device)
+    result, (program,) = program_of(function, x)
+    torch.testing.assert_close(result, function(x), rtol=1e-5, atol=1e-5)
+    assert program.count("generated_kernel(") == 3, program
