@@ -119,6 +119,14 @@ def test_nan_and_infinity(device):
     torch.testing.assert_close(result, expected, equal_nan=True)
 
 
+def test_numbers_that_are_rounded_to_the_same(device):
+    def function(x):
+        near = torch.full((), 0.001, device=device)  # 0.001 as a float32
+        return x * 0.001 + near * x.sqrt(), x.clamp(0.1, 0.10000000001)
+
+    check(function, randn(9, 37, device=device).abs())
+
+
 def test_access(device):
     """Strides, transposes, masks and padding."""
 

@@ -72,11 +72,14 @@ def scalar_literal(value, dtype: torch.dtype) -> str:
         value = float(value)
         if math.isnan(value):
             return "NAN"
+        rounded = value
         if dtype == torch.float32 and math.isfinite(value):
-            value = torch.tensor(value, dtype=torch.float32).item()
-        if math.isinf(value):
-            return "INFINITY" if value > 0 else "-INFINITY"
-        return repr(value) + ("f" if dtype == torch.float32 else "")
+            rounded = torch.tensor(value, dtype=torch.float32).item()
+        if math.isinf(rounded):
+            return "INFINITY" if rounded > 0 else "-INFINITY"
+        # Inductor refuses one text for numbers that differ before they are rounded.
+        origin = f" /* {value!r} */" if value != rounded else ""
+        return repr(rounded) + ("f" if dtype == torch.float32 else "") + origin
     value = int(value)
     if dtype == torch.uint64:
         return f"{value % 2**64}UL"
