@@ -224,6 +224,22 @@ def test_sums_into_a_tensor_call_eager_kernels(device):
     check(function, randn(9, 37, device=device), rows)
 
 
+@pytest.mark.parametrize("safe", [True, False])
+def test_gradients_of_indexing_keep_their_memory(device, safe):
+    """Inductor makes index_put_() of index_put(): the result has the argument's memory."""
+
+    def function(x, w, b):
+        y = F.layer_norm(x, (32,), w, b)
+        places = [torch.arange(2, device=device), torch.tensor([3, 8], device=device)]
+        return (y[places] if safe else torch.ops.aten._unsafe_index(y, places)).square().sum()
+
+    inputs = [randn(*shape, device=device).requires_grad_() for shape in ((2, 9, 32), (32,), (32,))]
+    results = [
+        torch.autograd.grad(run(*inputs), inputs) for run in (function, torch.compile(function))
+    ]
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-4)
+
+
 def test_a_kernel_that_cannot_be_built(device):
     from torch_ocl.inductor.runtime import generated_kernel
 

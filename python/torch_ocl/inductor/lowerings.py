@@ -5,10 +5,10 @@ import logging
 from pathlib import Path
 
 import torch
-from torch._inductor import ir
+from torch._inductor import inductor_prims, ir
 from torch._inductor.choices import InductorChoices
 from torch._inductor.custom_graph_pass import CustomGraphModulePass, get_hash_for_files
-from torch._inductor.lowering import fallback_handler, to_device
+from torch._inductor.lowering import fallback_handler, index_put_fallback, to_device
 from torch._inductor.runtime.hints import DeviceProperties
 from torch._inductor.virtualized import V
 from torch.utils import _pytree as pytree
@@ -154,6 +154,17 @@ def _in_ocl_graphs(operator, lowering):
     return lower
 
 
+def _adding_in_place(lowering):
+    """Inductor puts index_put_() where index_put() may change its argument."""
+
+    def lower(x, indices, values, accumulate=False):
+        if accumulate and graph_has_ocl():
+            return index_put_fallback(x, indices, values, accumulate)
+        return lowering(x, indices, values, accumulate)
+
+    return lower
+
+
 class HideConvolutions(CustomGraphModulePass):
     """Keeps Inductor from giving convolutions another memory format, with a copy around each."""
 
@@ -185,6 +196,8 @@ def change(lowerings, decomposed) -> None:
         if operator not in lowerings and computes_tensors(operator):
             lowerings[operator] = fallback_handler(operator, add_to_fallback_set=False)
     lowerings[aten.native_dropout.default] = _dropout
+    for operator in (aten.index_put_.default, inductor_prims._unsafe_index_put_):
+        lowerings[operator] = _adding_in_place(lowerings[operator])
 
 
 def _dropout(x, p, train):
