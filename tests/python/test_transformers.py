@@ -85,6 +85,35 @@ def test_training(device, name, attention):
         assert_near(p, q, 1e-3, max(q.abs().max().item(), 0.1), parameter)
 
 
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.parametrize(
+    "name, mode",
+    [
+        ("gpt2", "default"),
+        *(
+            pytest.param(name, mode, marks=pytest.mark.slow)
+            for name in CASES
+            for mode in ("default", "reduce-overhead")
+            if (name, mode) != ("gpt2", "default")
+        ),
+    ],
+)
+def test_compiled_training(device, name, mode):
+    reference = CASES[name].make()
+    model = copy.deepcopy(reference).to(device)
+    inputs = CASES[name].inputs()
+    expected = reference(**inputs)
+    expected.loss.backward()
+    compiled = torch.compile(model, mode=mode)
+    for _ in range(1 if mode == "default" else 3):  # the third call is a replay
+        model.zero_grad()
+        actual = compiled(**moved(inputs, device))
+        actual.loss.backward()
+    for output, value in outputs_of(expected).items():
+        assert_near(outputs_of(actual)[output], value, 5e-5, what=output)
+    assert_same_gradients(model, reference, 2e-4)
+
+
 @pytest.mark.parametrize(
     "name, dtype",
     [
