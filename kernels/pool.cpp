@@ -42,14 +42,34 @@ struct PoolKernel {
   const char* name;
   bool last;
   bool adaptive = false;
-  int vector = 0;  // several channels, or outputs so many columns apart, at a time
+  int hop = 0;  // of kernels by vectors; see WIDTH in cl/pool.clh
 };
+
+constexpr int kAnyHop = 3;
+// Elements of a row in avg_pool_cpu.cl, four of which fill the least local memory, and those of
+// them that are needed besides an image's width and twice the windows'.
+constexpr int64_t kRoom = 2048, kMargin = 32;
+
+bool fits_rows(const Pool& pool) {
+  const int64_t longest = std::max({pool.in_h, pool.in_w, pool.out_h, pool.out_w});
+  return longest + 2 * pool.kernel_w + kMargin <= kRoom;
+}
+
+// What vectors hold on CPU devices; 0 where they are not known.
+int hop_of(const Device& device, const at::Tensor& image, const Pool& pool, bool adaptive) {
+  if (device.family() != KernelFamily::kCpu || device.parameters().vector_width == 1 ||
+      compute_type(image.scalar_type()) != ScalarType::Float || pool.in_h * pool.in_w > INT32_MAX) {
+    return 0;
+  }
+  return channels_last(image) || adaptive || pool.stride_w > 2 ? kAnyHop
+                                                               : static_cast<int>(pool.stride_w);
+}
 
 const Kernel& find(Device& device, const PoolKernel& kernel, ScalarType type) {
   static const char site = 0;
   KernelKey key{reinterpret_cast<uint64_t>(&site)};
   key.by = {reinterpret_cast<uint64_t>(kernel.name), static_cast<uint64_t>(type),
-            static_cast<uint64_t>(kernel.vector) << 2 | uint64_t{kernel.last} << 1 |
+            static_cast<uint64_t>(kernel.hop) << 2 | uint64_t{kernel.last} << 1 |
                 uint64_t{kernel.adaptive}};
   return find_kernel(device, key, [&] {
     const ScalarType compute = compute_type(type);
@@ -58,9 +78,10 @@ const Kernel& find(Device& device, const PoolKernel& kernel, ScalarType type) {
     defines.set("IN", dtype_name(type));
     if (kernel.last) defines.set("CHANNELS_LAST", 1);
     if (kernel.adaptive) defines.set("ADAPTIVE", 1);
-    if (kernel.vector) {
+    if (kernel.hop != 0) {
       defines.set("WIDTH", static_cast<int64_t>(device.parameters().vector_width))
-          .set("HOP", kernel.vector);
+          .set("HOP", kernel.hop)
+          .set("ROOM", kRoom);
     }
     if (std::string(kernel.name) == "max_pool") defines.set("FORWARD", 1);
     return KernelSource{kernel.file, kernel.name, defines};
@@ -95,16 +116,10 @@ void max_forward(const at::Tensor& self, Pool pool, const at::Tensor& out_any,
   const at::Tensor in = self.contiguous(format), out = target_in(out_any, format),
                    indices = target_in(indices_any, format);
   const bool last = channels_last(self);
-  const bool vector = device.family() == KernelFamily::kCpu &&
-                      compute_type(self.scalar_type()) == ScalarType::Float &&
-                      pool.in_h * pool.in_w <= INT32_MAX &&
-                      (last || (!adaptive && pool.stride_w <= 2));
-  const Kernel& kernel = find(device,
-                              {"max_pool.cl", "max_pool", last, adaptive,
-                               !vector ? 0
-                               : last  ? 1
-                                       : static_cast<int>(pool.stride_w)},
-                              self.scalar_type());
+  int hop = hop_of(device, self, pool, adaptive);
+  if (hop == kAnyHop && !last) hop = 0;
+  const Kernel& kernel =
+      find(device, {"max_pool.cl", "max_pool", last, adaptive, hop}, self.scalar_type());
   const UnitGrid grid = grid_of(device, pool, pool.out_h, pool.out_w,
                                 static_cast<size_t>(pool.kernel_h * pool.kernel_w));
   launch(stream_of(in), kernel, grid.global, grid.local, view(in), view(out), view(indices), pool,
@@ -147,12 +162,20 @@ void average(const at::Tensor& from_any, const at::Tensor& to_any, const at::Ten
   static constexpr const char *kForward = "avg_pool", *kBackward = "avg_pool_backward";
   const at::MemoryFormat format = format_of(image);
   const at::Tensor from = from_any.contiguous(format), to = target_in(to_any, format);
-  const Kernel& kernel =
-      find(device, {"avg_pool.cl", backward ? kBackward : kForward, channels_last(image), adaptive},
-           image.scalar_type());
+  const bool last = channels_last(image);
+  int hop = hop_of(device, image, pool, adaptive);
+  if (!fits_rows(pool) && (backward || (hop == kAnyHop && !last))) hop = 0;
+  const Kernel& kernel = find(device,
+                              {hop != 0 ? "avg_pool_cpu.cl" : "avg_pool.cl",
+                               backward ? kBackward : kForward, last, adaptive, hop},
+                              image.scalar_type());
   const size_t cost = adaptive ? 4 : static_cast<size_t>(pool.kernel_h * pool.kernel_w);
-  const UnitGrid grid = grid_of(device, pool, backward ? pool.in_h : pool.out_h,
-                                backward ? pool.in_w : pool.out_w, cost);
+  UnitGrid grid = grid_of(device, pool, backward ? pool.in_h : pool.out_h,
+                          backward ? pool.in_w : pool.out_w, cost);
+  if (hop != 0 && backward && last) {
+    grid = unit_grid(device, static_cast<size_t>(pool.planes * pool.in_h),
+                     static_cast<size_t>(pool.in_w), static_cast<size_t>(pool.channels));
+  }
   launch(stream_of(from), kernel, grid.global, grid.local, view(from), view(to), pool,
          grid.per_item);
   give(to_any, to);

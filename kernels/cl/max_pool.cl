@@ -5,9 +5,6 @@
 //     image) that adds what its windows' maxima got. Grid: tasks.
 //   max_pool_gather: gradient, an element asks the windows over it.
 #include "pool.clh"
-#if WIDTH > 1
-#include "lanes.clh"
-#endif
 
 #define CHANNELS 32
 
@@ -50,7 +47,6 @@
   }
 
 #if WIDTH > 1 && defined(CHANNELS_LAST)
-// On CPU devices, computing in float: WIDTH channels at a time.
 TASK __kernel void max_pool(CTENSOR(in), TENSOR(out), TENSOR(indices), const Pool p,
                             const ulong per_item) {
   const ulong length = ROW_LENGTH(p.out_w);
@@ -86,25 +82,12 @@ TASK __kernel void max_pool(CTENSOR(in), TENSOR(out), TENSOR(indices), const Poo
   }
 }
 #elif WIDTH > 1
-// On CPU devices, computing in float: WIDTH neighbouring outputs at a time, whose windows begin HOP
-// (1 or 2) columns apart. Where windows leave the image, one at a time.
-static inline V load_columns(__global const MEM(IN) *source, const long i) {
-#if HOP == 1
-  return LOADV(IN, source, i);
-#else
-  const V a = LOADV(IN, source, i), b = LOADV(IN, source, i + WIDTH - 1);
-  return (V)(a.even, b.odd);
-#endif
-}
-
+// Where windows leave the image, one output at a time.
 TASK __kernel void max_pool(CTENSOR(in), TENSOR(out), TENSOR(indices), const Pool p,
                             const ulong per_item) {
-  const long length = p.out_w, window = (p.kernel_w - 1) * p.dilation_w + 1;
+  const long length = p.out_w;
   const long last = INNER_LAST((ulong)length), first = min((long)INNER_FIRST(length), last);
-  // Outputs whose windows are inside of a row.
-  long begin = max(first, (p.pad_w + HOP - 1) / HOP);
-  long end = min(last, (max(p.in_w + p.pad_w - window, -1L) + HOP) / HOP);
-  if (end - begin < WIDTH) begin = end = last;
+  INSIDE_OUTPUTS
   FOR_UNITS(u, ROWS(p.out_h, p.out_w), per_item) {
     for (long i = first; i < begin; ++i) POOL_ONE((long)u, i)
     for (long next = begin; next < end; next += WIDTH) {
@@ -157,17 +140,6 @@ TASK __kernel void max_pool_scatter(CTENSOR(grad), CTENSOR(indices), TENSOR(out)
     }
   }
 }
-
-// The windows over a coordinate: from the first that reaches it to the last that begins before.
-#ifdef ADAPTIVE
-#define FIRST_WINDOW(at, dim) ((at)*p.out_##dim / p.in_##dim)
-#define LAST_WINDOW(at, dim) (((at + 1) * p.out_##dim + p.in_##dim - 1) / p.in_##dim - 1)
-#else
-#define FIRST_WINDOW(at, dim)                                                            \
-  max(0L, ((at) + p.pad_##dim - (p.kernel_##dim - 1) * p.dilation_##dim + p.stride_##dim - 1) / \
-              p.stride_##dim)
-#define LAST_WINDOW(at, dim) min(p.out_##dim - 1, ((at) + p.pad_##dim) / p.stride_##dim)
-#endif
 
 GRID __kernel void max_pool_gather(CTENSOR(grad), CTENSOR(indices), TENSOR(out), const Pool p,
                                    const ulong per_item) {

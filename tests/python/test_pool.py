@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from agreement import assert_agreement
 from support import FLOATS
 
-SHAPES = [(2, 3, 9, 8), (3, 7, 7), (1, 40, 5, 6), (2, 1, 6, 6), (1, 2, 5, 41)]
+SHAPES = [(2, 3, 9, 8), (3, 7, 7), (1, 40, 5, 6), (2, 1, 6, 6), (1, 2, 5, 41), (1, 85, 9, 70)]
 FORMATS = [torch.contiguous_format, torch.channels_last]
 
 
@@ -52,7 +52,11 @@ def test_max_pool2d(device, shape, memory_format, dtype, options):
         {"kernel_size": 3, "stride": 2, "padding": 1},
         {"kernel_size": 3, "stride": 2, "padding": 1, "count_include_pad": False},
         {"kernel_size": (2, 3), "stride": 2, "ceil_mode": True},
-        {"kernel_size": 2, "divisor_override": 3},
+        {"kernel_size": 2, "divisor_override": -3},
+        {"kernel_size": (3, 5), "stride": 1, "padding": (1, 2), "count_include_pad": False},
+        {"kernel_size": (2, 5), "stride": (1, 3), "padding": (0, 2), "ceil_mode": True},
+        {"kernel_size": 1, "stride": 2},
+        {"kernel_size": 2, "stride": 3},
     ],
     ids=str,
 )
@@ -63,7 +67,7 @@ def test_avg_pool2d(device, shape, memory_format, dtype, options):
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("memory_format", FORMATS)
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("size", [(2, 3), (7, 5), (13, 1)])
+@pytest.mark.parametrize("size", [(2, 3), (7, 5), (13, 1), (5, 77)])
 def test_adaptive_avg_pool2d(device, shape, memory_format, dtype, size):
     compare(device, lambda x: F.adaptive_avg_pool2d(x, size), shape, dtype, memory_format)
 
