@@ -94,6 +94,12 @@ UnitGrid grid_of(const Device& device, const Pool& pool, int64_t h, int64_t w, s
                    static_cast<size_t>(last ? pool.channels : w), cost);
 }
 
+// With units of rows of a channels_last image.
+UnitGrid grid_of_rows(const Device& device, const Pool& pool) {
+  return unit_grid(device, static_cast<size_t>(pool.planes * pool.in_h),
+                   static_cast<size_t>(pool.in_w), static_cast<size_t>(pool.channels));
+}
+
 // A tensor to write in the given format: the tensor itself where it has it.
 at::Tensor target_in(const at::Tensor& tensor, at::MemoryFormat format) {
   return tensor.is_contiguous(format) ? tensor : at::empty_like(tensor, format);
@@ -117,9 +123,10 @@ void max_forward(const at::Tensor& self, Pool pool, const at::Tensor& out_any,
                    indices = target_in(indices_any, format);
   const bool last = channels_last(self);
   int hop = hop_of(device, self, pool, adaptive);
-  if (hop == kAnyHop && !last) hop = 0;
+  if (hop == kAnyHop && !last && !fits_rows(pool)) hop = 0;
   const Kernel& kernel =
-      find(device, {"max_pool.cl", "max_pool", last, adaptive, hop}, self.scalar_type());
+      find(device, {hop != 0 ? "max_pool_cpu.cl" : "max_pool.cl", "max_pool", last, adaptive, hop},
+           self.scalar_type());
   const UnitGrid grid = grid_of(device, pool, pool.out_h, pool.out_w,
                                 static_cast<size_t>(pool.kernel_h * pool.kernel_w));
   launch(stream_of(in), kernel, grid.global, grid.local, view(in), view(out), view(indices), pool,
@@ -137,13 +144,19 @@ void max_backward(const at::Tensor& grad_any, const at::Tensor& self, Pool pool,
   const at::MemoryFormat format = format_of(self);
   const at::Tensor grad = grad_any.contiguous(format), indices = indices_any.contiguous(format),
                    out = target_in(grad_input, format);
-  const bool cpu = device.family() == KernelFamily::kCpu;
   static constexpr const char *kScatter = "max_pool_scatter", *kGather = "max_pool_gather";
-  const Kernel& kernel =
-      find(device, {"max_pool.cl", cpu ? kScatter : kGather, channels_last(self), adaptive},
-           self.scalar_type());
+  const bool last = channels_last(self), cpu = device.family() == KernelFamily::kCpu;
+  // Asking costs each element of the image, adding only each pooled one.
+  const bool asks = last && pool.in_h * pool.in_w < 16 * pool.out_h * pool.out_w;
+  const int hop = asks ? hop_of(device, self, pool, adaptive) : 0;
+  const Kernel& kernel = find(device,
+                              {hop != 0 ? "max_pool_cpu.cl" : "max_pool.cl",
+                               cpu && hop == 0 ? kScatter : kGather, last, adaptive, hop},
+                              self.scalar_type());
   UnitGrid grid = grid_of(device, pool, pool.in_h, pool.in_w, 2);
-  if (cpu) {
+  if (hop != 0) {
+    grid = grid_of_rows(device, pool);
+  } else if (cpu) {
     const size_t units = static_cast<size_t>(pool.planes * ((pool.channels + 31) / 32));
     grid = unit_grid(device, units, static_cast<size_t>(self.numel()) / units, 2);
     grid.global.x = 1;
@@ -172,10 +185,7 @@ void average(const at::Tensor& from_any, const at::Tensor& to_any, const at::Ten
   const size_t cost = adaptive ? 4 : static_cast<size_t>(pool.kernel_h * pool.kernel_w);
   UnitGrid grid = grid_of(device, pool, backward ? pool.in_h : pool.out_h,
                           backward ? pool.in_w : pool.out_w, cost);
-  if (hop != 0 && backward && last) {
-    grid = unit_grid(device, static_cast<size_t>(pool.planes * pool.in_h),
-                     static_cast<size_t>(pool.in_w), static_cast<size_t>(pool.channels));
-  }
+  if (hop != 0 && backward && last) grid = grid_of_rows(device, pool);
   launch(stream_of(from), kernel, grid.global, grid.local, view(from), view(to), pool,
          grid.per_item);
   give(to_any, to);

@@ -13,17 +13,6 @@
     column_share[i] = 1 / (T)(p.divisor ? p.divisor : count_of(WINDOW(i, w), &p));
 
 #ifdef CHANNELS_LAST
-#define AT_ONCE 4
-#define FOR_VECTORS(k, count) _Pragma("unroll") for (int k = 0; k < count; ++k)
-
-// For channels c of first .. last - 1, vectors of them at a time: BODY(c, number of vectors).
-#define FOR_CHANNELS(BODY, first, last)                                                  \
-  {                                                                                      \
-    long next = first;                                                                   \
-    for (; next + AT_ONCE * WIDTH <= last; next += AT_ONCE * WIDTH) BODY(next, AT_ONCE)  \
-    for (; next < last; next += WIDTH) BODY(min(next, (long)last - WIDTH), 1)            \
-  }
-
 #define AVERAGE_CHANNELS(c, count)                                                       \
   {                                                                                      \
     __global const MEM(IN) *source = CPTR(MEM(IN), in) + plane + (c);                    \
@@ -37,23 +26,16 @@
   }
 
 TASK __kernel void avg_pool(CTENSOR(in), TENSOR(out), const Pool p, const ulong per_item) {
-  const ulong length = ROW_LENGTH(p.out_w), first_unit = get_global_id(1) * per_item;
-  const long last = INNER_LAST(length), first = min((long)INNER_FIRST(length), last);
-  long x = (long)first_unit % p.out_w, y = (long)first_unit / p.out_w % p.out_h;
-  long plane = (long)first_unit / (p.out_w * p.out_h) * p.in_h * p.in_w * p.channels;
+  BEGIN_PIXELS
   FOR_UNITS(u, ROWS(p.out_h, p.out_w), per_item) {
     if (last - first < WIDTH) {
       for (long i = first; i < last; ++i) AVERAGE_ONE(u, i)
-      continue;
+    } else {
+      const Window rows = WINDOW(y, h), columns = WINDOW(x, w);
+      const T divisor = divisor_of(rows, columns, &p);
+      FOR_CHANNELS(AVERAGE_CHANNELS, first, last)
     }
-    const Window rows = WINDOW(y, h), columns = WINDOW(x, w);
-    const T divisor = divisor_of(rows, columns, &p);
-    FOR_CHANNELS(AVERAGE_CHANNELS, first, last)
-    if (++x < p.out_w) continue;
-    x = 0;
-    if (++y < p.out_h) continue;
-    y = 0;
-    plane += p.in_h * p.in_w * p.channels;
+    NEXT_PIXEL
   }
 }
 

@@ -29,6 +29,7 @@ def compare(device, function, shape, dtype=torch.float32, memory_format=torch.co
         {"kernel_size": 3, "stride": 2, "padding": 1},
         {"kernel_size": (2, 3), "stride": 1, "dilation": 2, "padding": (0, 1)},
         {"kernel_size": 3, "stride": 2, "ceil_mode": True},
+        {"kernel_size": (3, 2), "stride": (2, 3), "padding": 1, "dilation": 2},
     ],
     ids=str,
 )
@@ -96,14 +97,18 @@ def test_small(device, memory_format):
     compare(device, lambda x: F.adaptive_avg_pool2d(x, 4), shape, memory_format=memory_format)
 
 
-@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("stride", [1, 2, 3, None])
+@pytest.mark.parametrize("memory_format", FORMATS)
 @pytest.mark.parametrize("width", [5, 60])
-def test_max_pool_of_equals_infinities_and_not_a_number(device, width, stride):
-    x = torch.randint(0, 3, (2, 6, width)).float()
-    x[0, 1, 1] = x[0, 3, width // 2] = float("nan")
-    x[1, :5, 1:] = float("-inf")
+def test_max_pool_of_equals_infinities_and_not_a_number(device, width, memory_format, stride):
+    x = torch.randint(0, 3, (2, 20, 6, width)).float()
+    x[:, 1, 1, 1] = x[:, 0, 3, width // 2] = x[:, 0, 4, width // 2 - 1 :] = float("nan")
+    x[:, 2, :5, 1:] = float("-inf")
+    x = x.contiguous(memory_format=memory_format)
 
     def pool(x):
+        if stride is None:
+            return F.adaptive_max_pool2d(x, (3, 4), return_indices=True)
         return F.max_pool2d(x, 3, stride, 1, return_indices=True)
 
     for actual, expected in zip(pool(x.to(device)), pool(x)):
