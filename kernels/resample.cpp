@@ -31,9 +31,39 @@ void fill_fixed(image::Band& band) {
   }
 }
 
-DimensionMapPointer make_map(int64_t in, int64_t out, const std::vector<Line>& lines) {
+// Without weights of zero at its ends.
+Line trimmed(const Line& line) {
+  const auto is_not_zero = [](double weight) { return weight != 0; };
+  const auto first = std::find_if(line.weights.begin(), line.weights.end(), is_not_zero);
+  const auto last = std::find_if(line.weights.rbegin(), line.weights.rend(), is_not_zero).base();
+  if (first == line.weights.end()) return line;
+  return {line.start + (first - line.weights.begin()), {first, last}};
+}
+
+// Looks for a run of equal outputs around the middle one.
+void find_same(DimensionMap& map) {
+  const auto& starts = map.tight.starts;
+  const auto& weights = map.tight.weights;
+  const int64_t taps = map.tight.taps, size = map.tight.out_size, middle = size / 2;
+  if (size < 2) return;
+  const int64_t hop = starts[middle] - starts[middle - 1];
+  if (hop != 1 && hop != 2) return;
+  const auto follows = [&](int64_t o) {
+    const auto line = weights.begin() + o * taps;
+    return starts[o] - starts[o - 1] == hop && std::equal(line, line + taps, line - taps);
+  };
+  map.hop = hop;
+  map.same_from = map.same_to = middle;
+  while (map.same_from > 0 && follows(map.same_from)) --map.same_from;
+  while (map.same_to < size && follows(map.same_to)) ++map.same_to;
+}
+
+DimensionMapPointer make_map(int64_t in, int64_t out, std::vector<Line> lines) {
+  std::transform(lines.begin(), lines.end(), lines.begin(), trimmed);
   auto map = std::make_shared<DimensionMap>(in, out);
   image::fill(map->band, lines);
+  image::fill(map->tight, lines, 1);
+  find_same(*map);
   fill_fixed(map->band);
   map->selects = std::all_of(lines.begin(), lines.end(), [](const Line& line) {
     return line.weights.size() == 1 && line.weights[0] == 1;
@@ -94,6 +124,60 @@ void select(const Volume& from, const Volume& to, at::ArrayRef<DimensionMapPoint
          grid.per_item, static_cast<uint64_t>(missing), sizes);
 }
 
+// Mirrors Planes of cl/resample_sum.cl.
+struct Planes {
+  int64_t outer, in_h, in_w, out_h, out_w, channels;
+};
+constexpr int64_t kRoom = 8192;  // elements of a row: the least local memory
+
+// Whether one kernel does height and width together: on CPU devices where a pixel has few weights.
+bool sums_planes(const Volume& from, at::ArrayRef<DimensionMapPointer> maps) {
+  const Device& device = ocl_device(from.tensor);
+  if (device.family() != KernelFamily::kCpu || device.parameters().vector_width == 1 ||
+      compute_type(from.tensor.scalar_type()) != ScalarType::Float || maps.size() != 2) {
+    return false;
+  }
+  const image::Band &rows = maps[0]->tight, &columns = maps[1]->tight;
+  const bool alike = maps[1]->same_to - maps[1]->same_from > columns.out_size / 2;
+  if (from.inner == 1) return columns.in_size <= kRoom && columns.taps <= (alike ? 16 : 4);
+  const int64_t taps = rows.taps * columns.taps;
+  const bool shrinks = rows.out_size < rows.in_size && columns.out_size < columns.in_size;
+  return taps <= 4 || (taps <= 16 && shrinks);
+}
+
+void sum_planes(const Volume& from, const Volume& to, const image::Band& rows,
+                const DimensionMap& map) {
+  const image::Band& columns = map.tight;
+  static constexpr const char* kName = "resample_sum";
+  Device& device = ocl_device(from.tensor);
+  const ScalarType type = from.tensor.scalar_type();
+  const bool pixels = from.inner > 1;
+  KernelKey key{
+      reinterpret_cast<uint64_t>(kName),
+      {static_cast<uint64_t>(type) << 3 | static_cast<uint64_t>(map.hop) << 1 | uint64_t{pixels},
+       static_cast<uint64_t>(rows.taps), static_cast<uint64_t>(columns.taps)}};
+  const Kernel& kernel = find_kernel(device, key, [&] {
+    Defines defines = compute_defines(ScalarType::Float);
+    define_grid(defines, device);
+    defines.set("IN", dtype_name(type)).set("ROOM", kRoom);
+    defines.set("WIDTH", static_cast<int64_t>(device.parameters().vector_width));
+    defines.set("ROW_TAPS", rows.taps).set("COLUMN_TAPS", columns.taps);
+    if (pixels) defines.set("PIXELS", 1);
+    if (!pixels && map.hop != 0) defines.set("HOP", map.hop);
+    return KernelSource{"resample_sum.cl", kName, defines};
+  });
+  const auto [row_starts, row_weights] = rows.tables(from.tensor, ScalarType::Float);
+  const auto [column_starts, column_weights] = columns.tables(from.tensor, ScalarType::Float);
+  const Planes planes{from.outer,    rows.in_size,     columns.in_size,
+                      rows.out_size, columns.out_size, from.inner};
+  const UnitGrid grid = unit_grid(device, static_cast<size_t>(planes.outer * planes.out_h),
+                                  static_cast<size_t>(planes.out_w),
+                                  static_cast<size_t>(planes.channels * rows.taps * columns.taps));
+  launch(stream_of(from.tensor), kernel, grid.global, grid.local, view(from.tensor),
+         view(to.tensor), view(row_starts), view(row_weights), view(column_starts),
+         view(column_weights), planes, map.same_from, map.same_to, grid.per_item);
+}
+
 // The dimensions in the order that costs least: what shrinks first, from outside, where neighbours
 // in memory are computed together; then what grows, from inside. uint8 is rounded after each, the
 // last dimension first as PyTorch does it.
@@ -108,6 +192,14 @@ std::vector<size_t> order_of(at::ArrayRef<DimensionMapPointer> maps, ScalarType 
   return shrinking;
 }
 
+// The table with more weights than needed where a kernel reads several at once, and for uint8. What
+// its zeros meet is not always finite.
+const image::Band& table_of(const DimensionMap& map, const Volume& from, size_t dim) {
+  const bool lanes = from.behind(dim) == 1 && map.tight.taps > image::kLanes &&
+                     ocl_device(from.tensor).family() == KernelFamily::kCpu;
+  return lanes || from.tensor.scalar_type() == ScalarType::Byte ? map.band : map.tight;
+}
+
 void sum_up(Volume from, const Volume& to, at::ArrayRef<DimensionMapPointer> maps) {
   const std::vector<size_t> order = order_of(maps, from.tensor.scalar_type());
   const ScalarType between = from.tensor.scalar_type() == ScalarType::Byte
@@ -119,8 +211,8 @@ void sum_up(Volume from, const Volume& to, at::ArrayRef<DimensionMapPointer> map
     next.tensor = dim == order.back()
                       ? to.tensor
                       : at::empty({next.numel()}, from.tensor.options().dtype(between));
-    image::run(image::BandPass{from.tensor, next.tensor, maps[dim]->band, from.before(dim),
-                               from.behind(dim)});
+    image::run(image::BandPass{from.tensor, next.tensor, table_of(*maps[dim], from, dim),
+                               from.before(dim), from.behind(dim)});
     from = next;
   }
 }
@@ -167,7 +259,12 @@ void apply_maps(std::string_view op, const at::Tensor& from_any, const at::Tenso
     TORCH_CHECK_NOT_IMPLEMENTED(
         !c10::isIntegralType(to.scalar_type(), true) || to.scalar_type() == ScalarType::Byte, op,
         " is not implemented for ocl (", to.scalar_type(), ")");
-    sum_up(volume(from), volume(to), maps);
+    const Volume source = volume(from), target = volume(to);
+    if (sums_planes(source, maps)) {
+      sum_planes(source, target, maps[0]->tight, *maps[1]);
+    } else {
+      sum_up(source, target, maps);
+    }
   }
   if (!to.is_same(to_any)) to_any.copy_(to);
 }

@@ -12,8 +12,12 @@ namespace ocl {
 using image::Line;
 
 struct DimensionMap {
-  DimensionMap(int64_t in, int64_t out) : band(in, out) {}
+  DimensionMap(int64_t in, int64_t out) : band(in, out), tight(in, out) {}
   image::Band band;
+  image::Band tight;  // with as few weights as the longest line has
+  // Outputs of `tight` from same_from to same_to have the same weights and start `hop` (1 or 2)
+  // inputs further each; hop 0: none.
+  int64_t hop = 0, same_from = 0, same_to = 0;
   bool selects = false;   // each output is one of the inputs
   bool identity = false;  // and the one at its own place
 };

@@ -120,7 +120,7 @@ TASK __kernel void avg_pool(CTENSOR(in), TENSOR(out), const Pool p, const ulong 
       const long w = min(next, end - WIDTH);
       V sum = 0;
       for (long h = rows.start; h < rows.end; ++h) sum += LOADV(IN, source, h * p.in_w + w);
-      VSTORE(sum, sums, w);
+      VSTORE_LOCAL(float, sum, sums, w);
     }
     for (long w = single; w < end; ++w) {
       T sum = 0;
@@ -162,7 +162,7 @@ TASK __kernel void avg_pool_backward(CTENSOR(in), TENSOR(out), const Pool p,
         V sum = 0;
         for (long h = top; h <= bottom; ++h)
           sum += LOADV(IN, source, h * p.out_w + i) * row_share[h];
-        VSTORE(sum * VLOAD(column_share, i), sums + front, i);
+        VSTORE_LOCAL(float, sum * VLOAD_LOCAL(float, column_share, i), sums + front, i);
       }
       for (long i = vectors; i < p.out_w; ++i) {
         T sum = 0;
@@ -174,18 +174,18 @@ TASK __kernel void avg_pool_backward(CTENSOR(in), TENSOR(out), const Pool p,
       for (long i = 0; i * HOP < p.in_w + p.pad_w; i += WIDTH) {
         V even = 0, odd = 0;
         for (long k = 0; k < p.kernel_w; k += HOP) {
-          const V g = VLOAD(sums + front, i - k / HOP);
+          const V g = VLOAD_LOCAL(float, sums + front, i - k / HOP);
           even += g;
           if (k + 1 < p.kernel_w) odd += g;
         }
 #if HOP == 1
-        VSTORE(even, spread, i);
+        VSTORE_LOCAL(float, even, spread, i);
 #else
         V low, high;
         low.even = even.lo, low.odd = odd.lo;
         high.even = even.hi, high.odd = odd.hi;
-        VSTORE(low, spread, 2 * i);
-        VSTORE(high, spread, 2 * i + WIDTH);
+        VSTORE_LOCAL(float, low, spread, 2 * i);
+        VSTORE_LOCAL(float, high, spread, 2 * i + WIDTH);
 #endif
       }
 #else
@@ -203,7 +203,7 @@ TASK __kernel void avg_pool_backward(CTENSOR(in), TENSOR(out), const Pool p,
     } else {
       for (long next = first; next < last; next += WIDTH) {
         const long i = min(next, last - WIDTH);
-        STOREV(IN, target, i, VLOAD(spread + p.pad_w, i));
+        STOREV(IN, target, i, VLOAD_LOCAL(float, spread + p.pad_w, i));
       }
     }
   }

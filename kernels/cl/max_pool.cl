@@ -1,5 +1,5 @@
-// Maximum pooling of images and its gradient (max_pool.clh), or with ADAPTIVE that of equal shares of
-// the image.
+// Maximum pooling of images and its gradient (max_pool.clh), or with ADAPTIVE that of equal shares
+// of the image.
 //   max_pool_scatter: gradient, a task per plane (with CHANNELS_LAST: per CHANNELS channels of an
 //     image) that adds what its windows' maxima got. Grid: tasks.
 //   max_pool_gather: gradient, an element asks the windows over it.

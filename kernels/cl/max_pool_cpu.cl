@@ -147,8 +147,8 @@ TASK __kernel void max_pool(CTENSOR(in), TENSOR(out), TENSOR(indices), const Poo
         most = better ? a : most;
         best = better ? (int)(h * p.in_w + w) + CONVERT(int, LANES) : best;
       }
-      VSTORE(most, maxima, w);
-      VSTORE(best, places, w);
+      VSTORE_LOCAL(float, most, maxima, w);
+      VSTORE_LOCAL(int, best, places, w);
     }
     for (long w = single; w < end; ++w) {
       T most = LOWEST;

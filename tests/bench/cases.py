@@ -61,8 +61,8 @@ def several(function, *shapes):
 
 
 def with_gradients(function, *shapes):
-    def build(device):
-        tensors = [torch.randn(shape, device=device).requires_grad_() for shape in shapes]
+    def build(device, layout=lambda tensor: tensor):
+        tensors = [layout(torch.randn(s, device=device)).requires_grad_() for s in shapes]
         grad = torch.randn_like(function(*tensors))
         return lambda: torch.autograd.grad(function(*tensors), tensors, grad)
 
@@ -282,9 +282,17 @@ def sweep():
         yield Case(name, convolution(shape, weight, options), 1.0)
         yield Case(f"{name}, with backward", convolution(shape, weight, options, True), 1.0)
     yield from channels_last_sweep()
-    yield Case(
-        "max pool 3x3 stride 2", unary(lambda x: F.max_pool2d(x, 3, 2, 1), (8, 64, 112, 112)), 1.0
-    )
+    for name, function in {
+        "max pool 3x3 stride 2": lambda x: F.max_pool2d(x, 3, 2, 1),
+        "average pool 3x3 stride 2": lambda x: F.avg_pool2d(x, 3, 2, 1),
+        "adaptive average pool to 7": lambda x: F.adaptive_avg_pool2d(x, 7),
+        "bilinear upsampling by 2": lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
+    }.items():
+        shape = IMAGES if "up" in name else (8, 64, 112, 112)
+        yield Case(name, unary(function, shape), 1.0)
+        yield Case(f"{name}, with backward", with_gradients(function, shape), 1.0)
+        build = channels_last(with_gradients(function, shape))
+        yield Case(f"channels_last {name}, with backward", build, 1.0)
     yield Case(
         "batch norm 8x64x56^2, training",
         several(lambda x, w, b: F.batch_norm(x, None, None, w, b, True), IMAGES, (64,), (64,)),

@@ -132,6 +132,29 @@ def test_large(device):
     check(device, interpolate("nearest", size=(4, 4099)), x, 1e-4)
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("factor", [2, 0.5])
+@pytest.mark.parametrize("width", [16, 75])
+@pytest.mark.parametrize("mode", [mode for mode, dims in MODES.items() if 2 in dims])
+def test_wide(device, mode, width, factor, dtype):
+    """Neighbouring outputs, or those of the gradient, with the same weights."""
+    x = torch.randn(1, 2, 6, width).to(dtype)
+    check(device, interpolate(mode, scale_factor=factor), x, TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_infinite_gradients_stay_in_place(device, memory_format):
+    x = torch.zeros(1, 2, 5, 40).contiguous(memory_format=memory_format)
+    gradient = torch.ones(1, 2, 10, 80)
+    gradient[0, 0, 4, 7] = float("inf")
+    gradient[0, 1, 9, 79] = float("nan")
+    results = []
+    for leaf in (x.requires_grad_(), x.detach().to(device).requires_grad_()):
+        F.interpolate(leaf, scale_factor=2).backward(gradient.to(leaf.device))
+        results.append(leaf.grad.cpu())
+    torch.testing.assert_close(results[1], results[0], equal_nan=True)
+
+
 def test_infinities_of_nearest_neighbours_stay_in_place(device):
     x = torch.tensor([[[1.0, float("inf"), 2.0, float("nan")]]])
     expected = F.interpolate(x, 7)

@@ -1,0 +1,106 @@
+// Weighted sums of neighbours along height and width at once, on CPU devices, computing in float:
+// out[u][y][x][c] = sum of row_weights[y][i] * column_weights[x][k] *
+// in[u][row_starts[y] + i][column_starts[x] + k][c]
+//   IN: element type; WIDTH > 1; ROW_TAPS, COLUMN_TAPS: the weights of an output
+//   PIXELS: there are channels; else rows are summed up into one of ROOM elements, and that along
+//     the width; with HOP the outputs same_from .. same_to - 1 have the same column_weights, and
+//     start HOP (1 or 2) columns further each
+// Grid (grid.clh): rows of out, their pixels.
+#include "common.clh"
+#include "types.clh"
+#include "math.clh"
+#include "grid.clh"
+#include "lanes.clh"
+
+typedef struct {
+  long outer, in_h, in_w, out_h, out_w, channels;
+} Planes;
+
+#define SUM_PIXELS_(TYPE, LOAD_, STORE_, c, count, step)                                 \
+  {                                                                                      \
+    TYPE sum[count];                                                                     \
+    FOR_VECTORS(k, count) sum[k] = 0;                                                    \
+    for (int i = 0; i < ROW_TAPS; ++i) {                                                 \
+      for (int j = 0; j < COLUMN_TAPS; ++j) {                                            \
+        const T weight = row_weight[i] * column_weight[j];                               \
+        const long n = (i * p.in_w + j) * p.channels + (c);                              \
+        FOR_VECTORS(k, count) sum[k] += LOAD_(IN, source, n + k * step) * weight;        \
+      }                                                                                  \
+    }                                                                                    \
+    FOR_VECTORS(k, count) STORE_(IN, target, (c) + k * step, sum[k]);                    \
+  }
+#define SUM_PIXELS(c, count) SUM_PIXELS_(V, LOADV, STOREV, c, count, WIDTH)
+
+#define SUM_COLUMNS(x)                                                                   \
+  {                                                                                      \
+    __global const T *column_weight = CPTR(T, column_weights) + (x)*COLUMN_TAPS;         \
+    const __local T *source = row + CPTR(int, column_starts)[x];                         \
+    T sum = 0;                                                                           \
+    for (int j = 0; j < COLUMN_TAPS; ++j) sum += source[j] * column_weight[j];           \
+    STORE(IN, results, x, sum);                                                          \
+  }
+
+#if HOP == 2
+#define TWO_APART(a, b) ((V)((a).even, (b).odd))
+#define LOAD_COLUMNS(source) \
+  TWO_APART(VLOAD_LOCAL(float, source, 0), VLOAD_LOCAL(float, source, WIDTH - 1))
+#else
+#define LOAD_COLUMNS(source) VLOAD_LOCAL(float, source, 0)
+#endif
+
+TASK __kernel void resample_sum(CTENSOR(in), TENSOR(out), CTENSOR(row_starts),
+                                CTENSOR(row_weights), CTENSOR(column_starts),
+                                CTENSOR(column_weights), const Planes p, const long same_from,
+                                const long same_to, const ulong per_item) {
+#ifndef PIXELS
+  __local T row[ROOM];
+#endif
+  FOR_UNITS(u, (ulong)(p.outer * p.out_h), per_item) {
+    const long y = (long)u % p.out_h;
+    __global const T *row_weight = CPTR(T, row_weights) + y * ROW_TAPS;
+    __global const MEM(IN) *rows =
+        CPTR(MEM(IN), in) +
+        ((long)u / p.out_h * p.in_h + CPTR(int, row_starts)[y]) * p.in_w * p.channels;
+    __global MEM(IN) *results = PTR(MEM(IN), out) + (long)u * p.out_w * p.channels;
+#ifdef PIXELS
+    FOR_INNER(x, (ulong)p.out_w) {
+      __global const T *column_weight = CPTR(T, column_weights) + x * COLUMN_TAPS;
+      __global const MEM(IN) *source = rows + CPTR(int, column_starts)[x] * p.channels;
+      __global MEM(IN) *target = results + (long)x * p.channels;
+      if (p.channels < WIDTH)
+        for (long c = 0; c < p.channels; ++c) SUM_PIXELS_(T, LOAD, STORE, c, 1, 1)
+      else FOR_CHANNELS(SUM_PIXELS, 0, p.channels)
+    }
+#else
+    const long vectors = p.in_w < WIDTH ? 0 : p.in_w;
+    for (long next = 0; next < vectors; next += WIDTH) {
+      const long w = min(next, p.in_w - WIDTH);
+      V sum = 0;
+      for (int i = 0; i < ROW_TAPS; ++i) sum += LOADV(IN, rows, i * p.in_w + w) * row_weight[i];
+      VSTORE_LOCAL(float, sum, row, w);
+    }
+    for (long w = vectors; w < p.in_w; ++w) {
+      row[w] = 0;
+      for (int i = 0; i < ROW_TAPS; ++i) row[w] += LOAD(IN, rows, i * p.in_w + w) * row_weight[i];
+    }
+    long x = INNER_FIRST((ulong)p.out_w);
+    const long last = INNER_LAST((ulong)p.out_w);
+#ifdef HOP
+    const long from = max(x, same_from), to = min(last, same_to);
+    if (to - from >= WIDTH) {
+      __global const T *column_weight = CPTR(T, column_weights) + same_from * COLUMN_TAPS;
+      for (; x < from; ++x) SUM_COLUMNS(x)
+      for (; x < to; x += WIDTH) {
+        const long at = min(x, to - WIDTH);
+        const __local T *source = row + CPTR(int, column_starts)[at];
+        V sum = 0;
+        for (int j = 0; j < COLUMN_TAPS; ++j) sum += LOAD_COLUMNS(source + j) * column_weight[j];
+        STOREV(IN, results, at, sum);
+      }
+      x = to;
+    }
+#endif
+    for (; x < last; ++x) SUM_COLUMNS(x)
+#endif
+  }
+}
