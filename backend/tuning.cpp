@@ -15,7 +15,7 @@
 namespace ocl {
 namespace {
 
-constexpr std::array<const char*, 3> kNames = {"gemm_cpu", "gemm_gpu", "conv_gpu"};
+constexpr std::array<const char*, 4> kNames = {"gemm_cpu", "gemm_gpu", "conv_gpu", "conv_cpu"};
 
 using Key = std::pair<uint64_t, uint64_t>;  // tunable, problem
 using Table = std::map<Key, int64_t>;

@@ -13,7 +13,7 @@
 namespace ocl {
 
 // What has variants; the names are in files, so they must not change.
-enum class Tunable : uint64_t { kGemmCpu, kGemmGpu, kConvGpu };
+enum class Tunable : uint64_t { kGemmCpu, kGemmGpu, kConvGpu, kConvCpu };
 
 // A choice as it was made last on this thread.
 struct TunedProblem {

@@ -57,4 +57,12 @@ bool conv_broadcast_data_grad(const ConvShape& shape, const at::Tensor& input,
 bool conv_broadcast_weight_grad(const ConvShape& shape, const at::Tensor& weight,
                                 const at::Tensor& input, const at::Tensor& output);
 
+// Those of cl/conv_winograd.cl likewise.
+bool conv_winograd_forward(const ConvShape& shape, const at::Tensor& output,
+                           const at::Tensor& input, const at::Tensor& weight,
+                           const at::Tensor& bias);
+bool conv_winograd_data_grad(const ConvShape& shape, const at::Tensor& input,
+                             const at::Tensor& output, const at::Tensor& weight,
+                             const at::Tensor& bias);
+
 }  // namespace ocl

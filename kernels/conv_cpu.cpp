@@ -145,6 +145,7 @@ bool run(ConvKind kind, const ConvShape& s, const TapLaunch& t, const at::Tensor
 bool conv_forward_cpu(const ConvShape& s, const at::Tensor& output, const at::Tensor& input,
                       const at::Tensor& weight, const at::Tensor& bias) {
   if (conv_depthwise_forward(s, output, input, weight, bias)) return true;
+  if (applies(s, output) && conv_winograd_forward(s, output, input, weight, bias)) return true;
   if (applies(s, output) && conv_broadcast_forward(s, output, input, weight, bias)) return true;
   const TapLaunch t{s.out_channels, s.taps(), s.out_channels * s.taps(), s.in_channels,
                     int64_t{s.out[0]} * s.out[1] * s.out[2]};
@@ -154,6 +155,7 @@ bool conv_forward_cpu(const ConvShape& s, const at::Tensor& output, const at::Te
 bool conv_data_grad_cpu(const ConvShape& s, const at::Tensor& input, const at::Tensor& output,
                         const at::Tensor& weight, const at::Tensor& bias) {
   if (conv_depthwise_data_grad(s, input, output, weight, bias)) return true;
+  if (applies(s, input) && conv_winograd_data_grad(s, input, output, weight, bias)) return true;
   if (applies(s, input) && conv_broadcast_data_grad(s, input, output, weight, bias)) return true;
   const int64_t window = s.taps() / s.in_channels;
   const TapLaunch t{s.in_channels, window, s.out_channels * s.taps(), s.out_channels,

@@ -1,0 +1,177 @@
+"""Winograd convolutions of the CPU family against float64 and against the direct way."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from torch_ocl import _C
+
+DIRECT, TILES, ROWS = range(3)
+LAST_KERNEL = {TILES: "winograd_tiles", ROWS: "winograd_rows"}
+WAYS = pytest.mark.parametrize("way", [TILES, ROWS], ids=["tiles", "rows"])
+
+# images, channels, result's channels, height, width, padding
+CASES = [
+    (1, 1, 1, 1, 1, 1),
+    (2, 3, 5, 7, 6, 1),
+    (1, 9, 8, 3, 3, 0),
+    (3, 4, 17, 5, 9, 2),
+    (2, 5, 9, 13, 40, (0, 2)),
+    (1, 2, 33, 6, 101, (2, 0)),
+    (2, 20, 24, 14, 14, 1),
+    (9, 18, 40, 7, 7, 1),
+    (1, 6, 4, 9, 8, 4),
+    (2, 70, 20, 28, 28, 1),
+]
+RESNET = [(2, 64, 64, 56, 56, 1), (2, 128, 128, 28, 28, 1), (2, 256, 256, 14, 14, 1)]
+
+
+@pytest.fixture
+def force(device):
+    if torch.ocl.get_device_properties(device).kernel_family != "cpu":
+        pytest.skip("kernels of the CPU family")
+    yield lambda way: _C.force_tuned("conv_cpu", way)
+    _C.force_tuned("conv_cpu", -1)
+
+
+def make(case, dtype=torch.float64):
+    images, channels, rows, height, width, padding = case
+    shapes = (images, channels, height, width), (rows, channels, 3, 3), (rows,)
+    return [torch.randn(shape, dtype=dtype) for shape in shapes], padding
+
+
+def results(tensors, grad, device, padding, kernels=()):
+    """-> the output and the data gradient; the last kernels of both must be those given"""
+    x, weight, bias = (tensor.to(device) for tensor in tensors)
+    pair = (padding,) * 2 if isinstance(padding, int) else padding
+    y = F.conv2d(x, weight, bias, padding=padding)
+    ran = [_C.last_kernel()]
+    grad = torch.randn_like(y) if grad is None else grad.to(device)
+    options = [1, 1], pair, [1, 1], False, [0, 0], 1, [True, False, False]
+    data = torch.ops.aten.convolution_backward(grad, x, weight, None, *options)[0]
+    ran.append(_C.last_kernel())
+    if kernels:
+        assert ran == list(kernels)
+    return [y.cpu(), data.cpu()], grad
+
+
+def check(case, way, device, force):
+    tensors, padding = make(case)
+    expected, grad = results(tensors, None, "cpu", padding)
+    force(way)
+    tensors, grad = [t.float() for t in tensors], grad.float()
+    actual, _ = results(tensors, grad, device, padding, [LAST_KERNEL[way]] * 2)
+    for e, a in zip(expected, actual):
+        torch.testing.assert_close(a.double(), e, rtol=1e-5, atol=2e-6 * e.abs().max().item())
+
+
+@pytest.mark.sample
+@WAYS
+@pytest.mark.parametrize("case", CASES[:3], ids=str)
+def test_sample(device, force, case, way):
+    check(case, way, device, force)
+
+
+@WAYS
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_results(device, force, case, way):
+    check(case, way, device, force)
+
+
+@WAYS
+@pytest.mark.parametrize("case", RESNET, ids=str)
+def test_error_is_below_the_direct_one(device, force, case, way):
+    """Measured: 0.25 to 0.4 of the direct one, whose sums have nine times as many terms."""
+    tensors, padding = make(case)
+    expected, grad = results(tensors, None, "cpu", padding)
+    tensors, grad = [t.float() for t in tensors], grad.float()
+    errors = []
+    for choice in (DIRECT, way):
+        force(choice)
+        actual, _ = results(tensors, grad, device, padding)
+        errors.append([(a.double() - e).abs().max().item() for a, e in zip(actual, expected)])
+    for direct, winograd in zip(*errors):
+        assert 0 < winograd <= direct
+
+
+@pytest.mark.parametrize("case", [(3, 20, 30, 11, 13, 1), (1, 40, 20, 30, 3, 1)], ids=str)
+def test_same_result_every_time(device, force, case):
+    """In both ways, which differ in who computes what; tasks do not write over each other."""
+    tensors, padding = make(case, torch.float32)
+    force(TILES)
+    first, grad = results(tensors, None, device, padding)
+    for way in [TILES, ROWS] * 4:
+        force(way)
+        again, _ = results(tensors, grad, device, padding)
+        assert all(map(torch.equal, first, again))
+
+
+@WAYS
+def test_not_finite(device, force, way):
+    """An infinity or a NaN spoils what depends on it, its tile and no more."""
+    x, weight = torch.randn(2, 3, 12, 12), torch.randn(8, 3, 3, 3)
+    expected = F.conv2d(x, weight, padding=1)
+    x[1, 2, 5, 5] = float("nan")
+    x[0, 0, 0, 11] = float("inf")
+    force(way)
+    actual = F.conv2d(x.to(device), weight.to(device), padding=1).cpu()
+    assert actual[1, :, 4:7, 4:7].isnan().all()
+    assert not actual[0, :, :2, 10:].isfinite().any()
+    for image, rows, columns in ((1, slice(3, 8), slice(3, 8)), (0, slice(0, 4), slice(8, 12))):
+        actual[image, :, rows, columns] = expected[image, :, rows, columns]
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
+
+
+@WAYS
+def test_double_backward(device, force, way):
+    force(way)
+    x = torch.randn(2, 3, 5, 6, dtype=torch.float64)
+    weight = torch.randn(4, 3, 3, 3, dtype=torch.float64)
+    sums = []
+    for where, dtype in (("cpu", torch.float64), (device, torch.float32)):
+        leaves = [t.detach().to(where, dtype).requires_grad_() for t in (x, weight)]
+        y = F.conv2d(*leaves, padding=1)
+        grads = torch.autograd.grad(y.pow(3).sum(), leaves, create_graph=True)
+        sum(g.pow(2).sum() for g in grads).backward()
+        sums.append([leaf.grad.double().cpu() for leaf in leaves])
+    for e, a in zip(*sums):
+        torch.testing.assert_close(a, e, rtol=1e-4, atol=1e-6 * e.abs().max().item())
+
+
+@WAYS
+def test_transposed(device, force, way):
+    force(way)
+    x, weight, bias = torch.randn(2, 20, 9, 7), torch.randn(20, 6, 3, 3), torch.randn(6)
+    actual = F.conv_transpose2d(x.to(device), weight.to(device), bias.to(device), padding=1)
+    assert _C.last_kernel() == LAST_KERNEL[way]
+    expected = F.conv_transpose2d(x, weight, bias, padding=1)
+    torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "case, kernel",
+    [
+        ((8, 64, 64, 56, 56, 1), LAST_KERNEL[TILES]),
+        ((8, 512, 512, 7, 7, 1), LAST_KERNEL[ROWS]),
+        ((8, 128, 128, 14, 14, 0), LAST_KERNEL[TILES]),
+        ((1, 8, 8, 56, 56, 1), "conv_taps"),
+        ((8, 64, 64, 3, 3, 1), "conv_broadcast"),
+    ],
+    ids=str,
+)
+def test_choice(device, force, case, kernel):
+    tensors, padding = make(case, torch.float32)
+    results(tensors, None, device, padding, [kernel] * 2)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"stride": 2}, {"dilation": 2}, {"groups": 2}, {"padding": (1, 1), "stride": (1, 2)}],
+    ids=str,
+)
+def test_others_go_the_direct_way(device, force, options):
+    force(TILES)
+    x, weight = torch.randn(2, 8, 9, 9), torch.randn(6, 8 // options.get("groups", 1), 3, 3)
+    actual = F.conv2d(x.to(device), weight.to(device), **options)
+    assert _C.last_kernel() not in LAST_KERNEL.values()
+    torch.testing.assert_close(actual.cpu(), F.conv2d(x, weight, **options), rtol=1e-4, atol=1e-4)
