@@ -65,9 +65,10 @@ int64_t lanes_of(const Device& device) {
 
 // Measured, in multiply-adds: transforming a tile of a channel, where it shares a vector with
 // others of its row, and a filter.
-constexpr int64_t kTileCost = 160, kFilterCost = 200;
-// And what must be left of the direct way's multiply-adds, in percent.
-constexpr int64_t kLeastGain = 90;
+constexpr int64_t kTileCost = 80, kFilterCost = 100;
+// Below so many tiles for each row their inputs are read again and again rather than the filters,
+// if there are several vectors of rows for the tasks.
+constexpr int64_t kTilesPerRow = 4, kLeastRowVectors = 4;
 
 Way faster_way(const Device& device, const Problem& p) {
   const Geometry& g = p.geometry;
@@ -78,9 +79,9 @@ Way faster_way(const Device& device, const Problem& p) {
       at::round_up(int64_t{g.rows}, lanes / 2) * channels * (kPlanes * p.tiles() + kFilterCost) +
       (g.rows + channels) * in_vectors * kTileCost;
   const int64_t direct = channels * g.rows * 9 * g.images * g.height * g.width;
-  if (cost * 100 > direct * kLeastGain) return kDirect;
-  // Each filter becomes as many numbers as a tile of a channel.
-  return p.tiles() <= 2 * g.rows ? kByRows : kByTiles;
+  if (cost >= direct) return kDirect;
+  const bool by_rows = p.tiles() <= kTilesPerRow * g.rows && g.rows >= kLeastRowVectors * lanes;
+  return by_rows ? kByRows : kByTiles;
 }
 
 Way choose_way(const Device& device, const Problem& p) {

@@ -105,6 +105,7 @@ CHOICE = """
         return [_C.last_kernel(), *ran]
 
     torch.manual_seed(0)
+    _C.force_tuned("conv_cpu", 0)  # without Winograd's algorithm
     narrow = "conv_broadcast"
     assert kernels((3, 70, 7, 7), (130, 70, 3, 3), 1, 1, 1) == [narrow] * 3
     assert kernels((2, 64, 28, 28), (64, 64, 3, 3), 2, 1, 1) == [narrow, "conv_taps", narrow]

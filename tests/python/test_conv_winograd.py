@@ -153,8 +153,8 @@ def test_transposed(device, force, way):
     [
         ((8, 64, 64, 56, 56, 1), LAST_KERNEL[TILES]),
         ((8, 512, 512, 7, 7, 1), LAST_KERNEL[ROWS]),
-        ((8, 128, 128, 14, 14, 0), LAST_KERNEL[TILES]),
-        ((1, 8, 8, 56, 56, 1), "conv_taps"),
+        ((8, 32, 32, 28, 28, 0), LAST_KERNEL[TILES]),
+        ((8, 3, 3, 56, 56, 1), "conv_taps"),
         ((8, 64, 64, 3, 3, 1), "conv_broadcast"),
     ],
     ids=str,
