@@ -38,7 +38,10 @@ Tables& tables() {
   return *instance;
 }
 
-std::array<std::atomic<int64_t>, kNames.size()> forced = {-1, -1, -1};
+struct Forced {
+  std::atomic<int64_t> choice = -1;
+};
+std::array<Forced, kNames.size()> forced;
 
 thread_local Key last_key;
 thread_local int64_t last_candidates = 0, last_choice = -1;
@@ -97,7 +100,7 @@ int64_t choose_tuned(const Device& device, Tunable tunable, uint64_t problem, in
   const auto found = table.find(key);
   last_key = key;
   last_candidates = candidates;
-  int64_t choice = forced[key.first].load(std::memory_order_relaxed);
+  int64_t choice = forced[key.first].choice.load(std::memory_order_relaxed);
   if (choice < 0 && found != table.end()) choice = found->second;
   const bool possible = choice >= 0 && choice < candidates && fits(choice);
   last_choice = possible ? choice : otherwise();
@@ -119,7 +122,9 @@ TunedProblem last_tuned() {
 
 void forget_tuned() { last_choice = -1; }
 
-void force_tuned(const std::string& tunable, int64_t choice) { forced[index_of(tunable)] = choice; }
+void force_tuned(const std::string& tunable, int64_t choice) {
+  forced[index_of(tunable)].choice = choice;
+}
 
 void set_tuned(DeviceIndex index, const std::string& tunable, uint64_t problem, int64_t choice) {
   const Key key{index_of(tunable), problem};

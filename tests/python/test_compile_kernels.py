@@ -231,7 +231,9 @@ def test_gradients_of_indexing_keep_their_memory(device, safe):
     def function(x, w, b):
         y = F.layer_norm(x, (32,), w, b)
         places = [torch.arange(2, device=device), torch.tensor([3, 8], device=device)]
-        return (y[tuple(places)] if safe else torch.ops.aten._unsafe_index(y, places)).square().sum()
+        return (
+            (y[tuple(places)] if safe else torch.ops.aten._unsafe_index(y, places)).square().sum()
+        )
 
     inputs = [randn(*shape, device=device).requires_grad_() for shape in ((2, 9, 32), (32,), (32,))]
     results = [

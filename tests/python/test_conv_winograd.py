@@ -1,5 +1,8 @@
 """Winograd convolutions of the CPU family against float64 and against the direct way."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -162,6 +165,19 @@ def test_transposed(device, force, way):
 def test_choice(device, force, case, kernel):
     tensors, padding = make(case, torch.float32)
     results(tensors, None, device, padding, [kernel] * 2)
+
+
+def test_nothing_is_forced_at_first(device, force):
+    program = """
+import torch, torch_ocl
+x, w = (torch.ones(size, device="ocl") for size in ((2, 64, 28, 28), (64, 64, 3, 3)))
+torch.conv2d(x, w, padding=1)
+print(torch_ocl._C.last_kernel())
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == LAST_KERNEL[TILES]
 
 
 @pytest.mark.parametrize(
