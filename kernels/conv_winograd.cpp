@@ -74,13 +74,14 @@ Way faster_way(const Device& device, const Problem& p) {
   const Geometry& g = p.geometry;
   const int64_t lanes = lanes_of(device), channels = g.channels;
   const int64_t across = at::ceil_div(int64_t{g.width}, kTile);
-  const int64_t in_vectors = p.tiles() / across * at::round_up(across, lanes);
+  const int64_t slots = p.tiles() / across * at::round_up(across, lanes);
   const int64_t cost =
       at::round_up(int64_t{g.rows}, lanes / 2) * channels * (kPlanes * p.tiles() + kFilterCost) +
-      (g.rows + channels) * in_vectors * kTileCost;
+      (g.rows + channels) * slots * kTileCost;
   const int64_t direct = channels * g.rows * 9 * g.images * g.height * g.width;
   if (cost >= direct) return kDirect;
-  const bool by_rows = p.tiles() <= kTilesPerRow * g.rows && g.rows >= kLeastRowVectors * lanes;
+  const bool by_rows = p.tiles() <= kTilesPerRow * g.rows && g.rows >= kLeastRowVectors * lanes &&
+                       kPlanes * channels * p.tiles() <= kMostScratch;
   return by_rows ? kByRows : kByTiles;
 }
 

@@ -4,8 +4,8 @@
 // other, whose transformed filters, larger than the images, stay there.
 //
 //   by tiles  winograd_filters  grid (ceil(rows / VW), tasks): u, planes of u_plane floats
-//             winograd_tiles    grid (tasks). scratch: of each task BORDER + 16 * (PLANE(channels) +
-//                               PLANE(rows rounded up to MR)) floats
+//             winograd_tiles    grid (tasks). scratch: of each task BORDER + 16 *
+//                               (PLANE(channels) + PLANE(rows rounded up to MR)) floats
 //   by rows   winograd_inputs   grid (blocks, tasks). v: of each block 16 * PLANE(channels) floats;
 //                               scratch: of each task BORDER + 16 * PLANE(1) floats
 //             winograd_rows     grid (tasks). scratch: of each task 16 * (PLANE(VW) + VW * channels
