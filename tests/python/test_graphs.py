@@ -1,6 +1,7 @@
 """Graphs: captures and replays, their memory, their random numbers, and what cannot be captured."""
 
 import gc
+import math
 import threading
 import time
 
@@ -555,8 +556,8 @@ def test_without_opencl_nothing_is_captured():
 # ---- speed
 
 
-def test_replays_cost_the_host_less_than_half(device):
-    """Of the time to enqueue; docs/graphs.md has the real ratios."""
+def test_replays_cost_the_host_less_than_enqueueing(device):
+    """About a third, as docs/graphs.md says; the bound leaves room for a busy machine."""
     x, bias = torch.zeros(8, 16, device=device), torch.ones(16, device=device)
 
     def work():
@@ -568,15 +569,12 @@ def test_replays_cost_the_host_less_than_half(device):
 
     graph, _ = capture(work)
     graph.replay()
-
-    def host_time(function):
-        times = []
-        for _ in range(15):
+    least = {work: math.inf, graph.replay: math.inf}
+    for _ in range(50):
+        for function in least:
             torch.ocl.synchronize()
-            begin = time.perf_counter()
+            begin = time.thread_time()  # counts neither waits nor other processes
             function()
-            times.append(time.perf_counter() - begin)
-        return min(times)  # without what other processes took
-
-    eager, replayed = host_time(work), host_time(graph.replay)
-    assert eager > 2 * replayed, (eager, replayed)
+            least[function] = min(least[function], time.thread_time() - begin)
+    eager, replayed = least.values()
+    assert eager > 1.5 * replayed, (eager, replayed)
