@@ -15,13 +15,7 @@
 #define FOR_VECTORS(j) _Pragma("unroll") for (int j = 0; j < NV; ++j)
 #define FOR_ROWS_OF_TILE(i) _Pragma("unroll") for (int i = 0; i < MR; ++i)
 
-#if WIDTH == 16
-#define NUMBERS (INT)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
-#elif WIDTH == 8
-#define NUMBERS (INT)(0, 1, 2, 3, 4, 5, 6, 7)
-#else
-#define NUMBERS (INT)(0, 1, 2, 3)
-#endif
+#define NUMBERS LANE_NUMBERS(int, WIDTH)
 
 // Rows of floats are used where they are, others converted to `copy` first.
 #ifdef COPY_ROWS

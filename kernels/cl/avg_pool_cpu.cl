@@ -78,9 +78,7 @@ TASK __kernel void avg_pool_backward(CTENSOR(in), TENSOR(out), const Pool p,
 #if HOP < 3
 // Where windows leave the image, one output at a time.
 TASK __kernel void avg_pool(CTENSOR(in), TENSOR(out), const Pool p, const ulong per_item) {
-  const long length = p.out_w;
-  const long last = INNER_LAST((ulong)length), first = min((long)INNER_FIRST(length), last);
-  INSIDE_OUTPUTS
+  FIND_OUTPUTS
   FOR_UNITS(u, ROWS(p.out_h, p.out_w), per_item) {
     for (long i = first; i < begin; ++i) AVERAGE_ONE((long)u, i)
     for (long next = begin; next < end; next += WIDTH) {

@@ -79,15 +79,10 @@ static inline void combine(__global char *p, const T y) {
 }
 #elif defined(COMBINE)
 #if BYTES == 8
-#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
-#define WORD ulong
-#define EXCHANGE atom_cmpxchg
-#define ADD atom_add
+#define ATOMIC_BYTES 8
 #define BITS ulong
 #else
-#define WORD uint
-#define EXCHANGE atomic_cmpxchg
-#define ADD atomic_add
+#define ATOMIC_BYTES 4
 #if BYTES == 4
 #define BITS uint
 #elif BYTES == 2
@@ -96,6 +91,7 @@ static inline void combine(__global char *p, const T y) {
 #define BITS uchar
 #endif
 #endif
+#include "atomic_word.clh"
 
 #if BYTES >= 4
 #define VALUE_OF_BITS(bits) CAT(as_, VAL(DT))(bits)
@@ -105,26 +101,19 @@ static inline void combine(__global char *p, const T y) {
 #define BITS_OF_VALUE(bits, value) STORE(DT, (MEM(DT) *)&bits, 0, value)
 #endif
 
-// A first look at a word that others exchange: if it is old or torn, the exchange fails and tells.
-// On CPU devices a plain load halves the time; on others it would be a data race.
-#ifdef TASKS
-#define LOOK_AT(word) (*(word))
-#else
-#define LOOK_AT(word) ADD(word, 0)
-#endif
-
 // An element of one or two bytes is exchanged with the word that it is a part of.
 static inline void combine(__global char *p, const T y) {
-  const size_t inside = (size_t)p & (sizeof(WORD) - 1);
-  __global volatile WORD *word = (__global volatile WORD *)(p - inside);
+  const size_t inside = (size_t)p & (sizeof(ATOMIC_WORD) - 1);
+  __global volatile ATOMIC_WORD *word = (__global volatile ATOMIC_WORD *)(p - inside);
   const int shift = (int)inside * 8;
-  const WORD mask = (WORD)((BITS)~(BITS)0) << shift;
-  WORD seen = LOOK_AT(word);
+  const ATOMIC_WORD mask = (ATOMIC_WORD)((BITS)~(BITS)0) << shift;
+  ATOMIC_WORD seen = LOOK_AT(word);
   for (;;) {
     BITS bits = (BITS)(seen >> shift);
     const T x = (T)VALUE_OF_BITS(bits);
     BITS_OF_VALUE(bits, COMBINE(x, y));
-    const WORD before = EXCHANGE(word, seen, (seen & ~mask) | ((WORD)bits << shift));
+    const ATOMIC_WORD next = (seen & ~mask) | ((ATOMIC_WORD)bits << shift);
+    const ATOMIC_WORD before = ATOMIC_EXCHANGE(word, seen, next);
     if (before == seen) return;
     seen = before;
   }

@@ -84,9 +84,7 @@ TASK __kernel void max_pool_gather(CTENSOR(grad), CTENSOR(indices), TENSOR(out),
 // Where windows leave the image, one output at a time.
 TASK __kernel void max_pool(CTENSOR(in), TENSOR(out), TENSOR(indices), const Pool p,
                             const ulong per_item) {
-  const long length = p.out_w;
-  const long last = INNER_LAST((ulong)length), first = min((long)INNER_FIRST(length), last);
-  INSIDE_OUTPUTS
+  FIND_OUTPUTS
   FOR_UNITS(u, ROWS(p.out_h, p.out_w), per_item) {
     for (long i = first; i < begin; ++i) POOL_ONE((long)u, i)
     for (long next = begin; next < end; next += WIDTH) {

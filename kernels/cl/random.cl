@@ -137,9 +137,7 @@ __kernel void KERNEL(TENSOR(out), INPUT MASKED const ulong seed, const ulong off
   const ulong counters = (count + 16 * DRAWS - 1) / (16 * DRAWS) * 16;
   const ulong last = min((get_global_id(0) + 1) * per_item * WIDTH, counters);
 #if WIDTH > 1
-  ulong numbers[WIDTH];
-  for (int l = 0; l < WIDTH; ++l) numbers[l] = l;
-  const VEC(ulong) lanes = CAT(vload, WIDTH)(0, numbers);
+  const VEC(ulong) lanes = LANE_NUMBERS(ulong, WIDTH);
 #else
   const ulong lanes = 0;
 #endif

@@ -41,7 +41,6 @@ typedef struct {
   }
 
 #if HOP == 2
-#define TWO_APART(a, b) ((V)((a).even, (b).odd))
 #define LOAD_COLUMNS(source) \
   TWO_APART(VLOAD_LOCAL(float, source, 0), VLOAD_LOCAL(float, source, WIDTH - 1))
 #else

@@ -1,11 +1,9 @@
 """Winograd convolutions of the CPU family against float64 and against the direct way."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 import torch.nn.functional as F
+from support import output_of
 
 from torch_ocl import _C
 
@@ -174,10 +172,7 @@ x, w = (torch.ones(size, device="ocl") for size in ((2, 64, 28, 28), (64, 64, 3,
 torch.conv2d(x, w, padding=1)
 print(torch_ocl._C.last_kernel())
 """
-    ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert ran.stdout.strip() == LAST_KERNEL[TILES]
+    assert output_of(program) == LAST_KERNEL[TILES]
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,16 @@ def test_training(device, name, attention):
         assert_near(p, q, 1e-3, max(q.abs().max().item(), 0.1), parameter)
 
 
+def trained(name, device):
+    """-> on the CPU a model with gradients, its result; on the device the model, its inputs"""
+    reference = CASES[name].make()
+    model = copy.deepcopy(reference).to(device)
+    inputs = CASES[name].inputs()
+    expected = reference(**inputs)
+    expected.loss.backward()
+    return reference, expected, model, moved(inputs, device)
+
+
 @pytest.mark.usefixtures("fresh_compiler")
 @pytest.mark.parametrize(
     "name, mode",
@@ -99,15 +109,11 @@ def test_training(device, name, attention):
     ],
 )
 def test_compiled_training(device, name, mode):
-    reference = CASES[name].make()
-    model = copy.deepcopy(reference).to(device)
-    inputs = CASES[name].inputs()
-    expected = reference(**inputs)
-    expected.loss.backward()
+    reference, expected, model, inputs = trained(name, device)
     compiled = torch.compile(model, mode=mode)
     for _ in range(1 if mode == "default" else 3):  # the third call is a replay
         model.zero_grad()
-        actual = compiled(**moved(inputs, device))
+        actual = compiled(**inputs)
         actual.loss.backward()
     for output, value in outputs_of(expected).items():
         assert_near(outputs_of(actual)[output], value, 5e-5, what=output)
@@ -125,14 +131,10 @@ def test_compiled_training(device, name, mode):
 )
 def test_autocast_training(device, name, dtype):
     """Against float32: autocast lists differ between devices, results should not by much."""
-    reference = CASES[name].make()
-    model = copy.deepcopy(reference).to(device)
-    inputs = CASES[name].inputs()
-    expected = reference(**inputs)
-    expected.loss.backward()
+    reference, expected, model, inputs = trained(name, device)
     scaler = torch.amp.GradScaler("ocl", init_scale=64.0, enabled=dtype == torch.float16)
     with torch.autocast("ocl", dtype=dtype):
-        actual = model(**moved(inputs, device))
+        actual = model(**inputs)
     optimizer = torch.optim.SGD(model.parameters(), 0.0)
     scaler.scale(actual.loss).backward()
     scaler.unscale_(optimizer)
