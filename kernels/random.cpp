@@ -204,8 +204,9 @@ void random(at::TensorIteratorBase& iter, MaybeGenerator generator) {
   random_from_to(iter, range, 0, generator);
 }
 
-// What generated kernels draw with: seed and offset, as numbers in a tensor of two.
-Tensor draw_philox(int64_t counters, at::Device device) {
+// What generated kernels draw with: seed and offset, as numbers in a tensor of two. The place in a
+// program only tells calls apart.
+Tensor draw_philox(int64_t counters, at::Device device, int64_t /*place*/) {
   TORCH_CHECK(device.is_privateuseone(), "draw_philox(): expected an ocl device, but got ", device);
   TORCH_CHECK_VALUE(counters >= 0, "draw_philox(): cannot draw ", counters, " times");
   const Tensor state = at::empty({2}, at::TensorOptions(device).dtype(ScalarType::Long));
@@ -219,6 +220,20 @@ Tensor draw_philox(int64_t counters, at::Device device) {
              ocl::draw(std::nullopt, state.get_device(), static_cast<uint64_t>(counters)));
   arguments.enqueue({1}, {1});
   return state;
+}
+
+// native_dropout with the numbers of that state, for programs whose own kernel does not do it.
+std::tuple<Tensor, Tensor> philox_dropout(const Tensor& x, double p, const Tensor& state) {
+  TORCH_CHECK_VALUE(p > 0 && p < 1, "philox_dropout(): expected a p between 0 and 1, got ", p);
+  const Tensor host = state.cpu();
+  const auto* const words = host.const_data_ptr<int64_t>();
+  at::Generator generator = make_generator(x.get_device());
+  generator.set_current_seed(static_cast<uint64_t>(words[0]));
+  generator.set_offset(static_cast<uint64_t>(words[1]));
+  const Tensor in = x.contiguous(), out = at::empty_like(in);
+  const Tensor mask = at::empty_like(in, in.options().dtype(ScalarType::Bool));
+  draw_dense(kDropout, out, in, mask, {{1 / (1 - p)}, words_of(1 - p)}, generator);
+  return {out, mask};
 }
 
 constexpr PointwiseOp kDropoutBackward{"dropout_backward", "a * b * C(s0)"};
@@ -277,8 +292,11 @@ OCL_STUB("random_.from", random_full_64_bits_range_stub, &ocl::random_all_bits)
 }  // namespace at::native
 
 TORCH_LIBRARY_FRAGMENT(ocl, m) {
-  m.def("draw_philox(SymInt counters, Device device) -> Tensor",
+  m.def("draw_philox(SymInt counters, Device device, int place) -> Tensor",
         {at::Tag::nondeterministic_seeded});
   m.impl("draw_philox",
          torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(ocl::draw_philox)));
+  m.def("philox_dropout(Tensor x, float p, Tensor state) -> (Tensor, Tensor)");
+  m.impl("philox_dropout",
+         torch::dispatch(c10::DispatchKey::PrivateUse1, TORCH_FN(ocl::philox_dropout)));
 }

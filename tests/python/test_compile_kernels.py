@@ -294,7 +294,7 @@ def test_dropout_is_fused_and_draws_what_eager_mode_draws(device, shape, dtype):
     x = randn(*shape, device=device, dtype=dtype)
     expected = function(x)
     program = check_draws(function, x, expected)
-    assert program.count("ocl.draw_philox") == 2
+    assert program.count("= torch.ops.ocl.draw_philox") == 2
     assert "= torch.ops.aten.native_dropout" not in program
 
 
@@ -320,6 +320,18 @@ def test_dropout_in_a_row_and_its_gradient(device):
         assert not torch.equal(first, second)
         results.append((first, second, *torch.autograd.grad((first * second).sum(), (x, w))))
     torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_eager_kernel_of_dropout_from_a_drawn_state(device, dtype):
+    x = randn(37, 77, device=device, dtype=dtype)
+    torch.manual_seed(4)
+    expected = torch.native_dropout(x, 0.3, True)
+    torch.manual_seed(4)
+    state = torch.ops.ocl.draw_philox((x.numel() + 63) // 64 * 16, x.device, 0)
+    results = torch.ops.ocl.philox_dropout(x, 0.3, state)
+    for result, wanted in zip(results, expected, strict=True):
+        assert torch.equal(result, wanted)
 
 
 def test_dropout_of_another_order_in_memory_calls_the_eager_kernel(device):

@@ -1,5 +1,7 @@
 """torch.compile of what surrounds kernels: autocast, checkpoints, operators of users."""
 
+from collections import Counter
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -69,6 +71,45 @@ def test_checkpoint(device):
         inputs = x.clone().requires_grad_(), w.clone().requires_grad_()
         gradients.append(torch.autograd.grad(run(*inputs).square().sum(), inputs))
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
+
+
+def attend(x, w):
+    y = (x @ w).view(4, 2, 16, -1)
+    return x + F.scaled_dot_product_attention(y, y, y, dropout_p=0.3).view(x.shape)
+
+
+@pytest.mark.parametrize(
+    "block, states, sized",  # the dropouts' states and the tensors like x that a block keeps
+    [
+        (lambda x, w: F.gelu(F.dropout(x @ w, 0.3)) * x, 1, 1),
+        (lambda x, w: F.dropout(x, 0.3) * torch.rand_like(x) + x @ w, 1, 2),
+        (attend, 0, 1),
+    ],
+    ids=["dropout", "rand_like", "attention"],
+)
+def test_what_a_checkpoint_has_drawn_is_not_drawn_again(device, block, states, sized):
+    def function(x, w):
+        for _ in range(3):
+            x = checkpoint(block, x, w, use_reentrant=False)
+        return x
+
+    x, w = (torch.randn(*shape, device=device) for shape in ((8, 16), (16, 16)))
+    results = []
+    for run in (function, torch.compile(function, fullgraph=True)):
+        torch.manual_seed(6)
+        inputs = x.clone().requires_grad_(), w.clone().requires_grad_()
+        kept = Counter()
+
+        def keep(tensor, kept=kept):
+            kept[tuple(tensor.shape)] += 1
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            result = run(*inputs)
+        gradients = torch.autograd.grad(result.square().sum(), inputs)
+        results.append((result, *gradients, torch.rand(4, device=device)))
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-4)
+    assert (kept[(2,)], kept[(8, 16)]) == (3 * states, 3 * sized)  # of the compiled run
 
 
 def test_the_neighbours_of_an_operator_of_a_user_are_fused(device):

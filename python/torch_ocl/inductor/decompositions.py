@@ -3,6 +3,7 @@
 import torch
 from torch.utils import _pytree as pytree
 
+from .dropout import native_dropout
 from .eager import aten, stays_eager
 
 
@@ -52,6 +53,7 @@ _OWN = {
     aten.randint.default: lambda high, size, **options: _randint(0, high, size, **options),
     aten.convolution.default: _convolution,
     aten.convolution_backward.default: _convolution_backward,
+    aten.native_dropout.default: native_dropout,
 }
 
 
@@ -70,8 +72,12 @@ def _by_device(on_ocl, elsewhere):
     return decompose
 
 
-def keep_operators(*tables) -> None:
-    """Changes Inductor's tables, the general one first: nothing changes for other devices."""
+def keep_operators(*tables) -> list:
+    """Changes Inductor's tables, the general one first: nothing changes for other devices.
+
+    Returns the operators that are other ones on ocl.
+    """
+    changed = []
     for operator in _OWN:
         tables[0].setdefault(operator, _not_decomposed)
     for table in tables:
@@ -79,3 +85,5 @@ def keep_operators(*tables) -> None:
             own = _OWN.get(operator)
             if own or (isinstance(operator, torch._ops.OpOverload) and stays_eager(operator)):
                 table[operator] = _by_device(own or _not_decomposed, decomposition)
+                changed.append(operator)
+    return changed

@@ -1,37 +1,44 @@
 """Dropout as a part of generated kernels, with the random numbers of the eager kernel."""
 
 import torch
-from torch._inductor import ir
-from torch._inductor.lowering import fallback_handler
-from torch._inductor.utils import ceildiv, sympy_product
-from torch._inductor.virtualized import V, ops
+from torch._inductor import ir, lowering
+from torch._inductor.virtualized import ops
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
-aten = torch.ops.aten
-_draw_philox = torch.ops.ocl.draw_philox.default
+draw = torch.ops.ocl.draw_philox.default
+_dropout = torch.ops.ocl.philox_dropout.default
 
 _COUNTERS, _BLOCK = 16, 64  # of so many elements, in the eager kernel (cl/random.cl)
 
 
 def register() -> None:
-    @torch.library.register_fake(_draw_philox.name())
-    def _(counters, device):
+    @torch.library.register_fake(draw.name())
+    def _(counters, device, place):
         return torch.empty(2, dtype=torch.int64, device=device)
 
+    @torch.library.register_fake(_dropout.name())
+    def _(x, p, state):
+        return torch.empty_like(x), torch.empty_like(x, dtype=torch.bool)
 
-def _is_fused(x, p, train) -> bool:
-    """Not where the order of the elements in memory is another, or nothing is drawn."""
-    value = V.graph.current_node.args[0].meta["val"]
-    floats = torch.float32, torch.float16, torch.bfloat16
-    return train is not False and 0 < p < 1 and value.dtype in floats and value.is_contiguous()
+    lowering.register_lowering(_dropout, type_promotion_kind=None)(_lower)
 
 
 def native_dropout(x, p, train):
-    """-> the result and the mask of aten.native_dropout, or None if its kernel is to be called."""
-    if not isinstance(p, float) or not _is_fused(x, p, train):
-        return None
+    """aten.native_dropout in two steps, of which only the first draws: see checkpoints.py.
+
+    NotImplemented where the order of the elements in memory is another, or nothing is drawn.
+    """
+    floats = torch.float32, torch.float16, torch.bfloat16
+    if train is False or not 0 < p < 1 or x.dtype not in floats or not x.is_contiguous():
+        return NotImplemented
+    # PyTorch would take two calls of equal arguments for one: it has a list of what is random.
+    place = len(get_proxy_mode().tracer.graph.nodes)
+    state = draw((x.numel() + _BLOCK - 1) // _BLOCK * _COUNTERS, x.device, place)
+    return _dropout(x, p, state)
+
+
+def _lower(x, p, state):
     device, size, dtype = x.get_device(), x.get_size(), x.get_dtype()
-    counters = ceildiv(sympy_product(size), _BLOCK) * _COUNTERS
-    state = fallback_handler(_draw_philox, add_to_fallback_set=False)(counters, device)
     strides = ir.FlexibleLayout.contiguous_strides(size)
     drawn, load, kept_words = state.make_loader(), x.make_loader(), round((1 - p) * 2**32)
 

@@ -13,7 +13,6 @@ from torch._inductor.runtime.hints import DeviceProperties
 from torch._inductor.virtualized import V
 from torch.utils import _pytree as pytree
 
-from .dropout import native_dropout
 from .eager import aten, computes_tensors, graph_has_ocl, stays_eager
 from .overrides import SUPPORTED
 from .reductions import SUPPORTED as REDUCTIONS
@@ -195,11 +194,5 @@ def change(lowerings, decomposed) -> None:
     for operator in decomposed:
         if operator not in lowerings and computes_tensors(operator):
             lowerings[operator] = fallback_handler(operator, add_to_fallback_set=False)
-    lowerings[aten.native_dropout.default] = _dropout
     for operator in (aten.index_put_.default, inductor_prims._unsafe_index_put_):
         lowerings[operator] = _adding_in_place(lowerings[operator])
-
-
-def _dropout(x, p, train):
-    eager = fallback_handler(aten.native_dropout.default, add_to_fallback_set=False)
-    return native_dropout(x, p, train) or eager(x, p, train)

@@ -3,7 +3,7 @@
 from torch._inductor import decomposition, lowering
 from torch._inductor.codegen import common
 
-from . import decompositions, dropout, lowerings, scheduling, wrapper
+from . import checkpoints, decompositions, dropout, lowerings, scheduling, wrapper
 
 
 def register() -> None:
@@ -16,6 +16,7 @@ def register() -> None:
     common.register_device_op_overrides("ocl", wrapper.OclOpOverrides())
     dropout.register()
     tables = [decomposition.decompositions, decomposition.extra_random_decomps]
-    decompositions.keep_operators(*tables)
+    kept = decompositions.keep_operators(*tables)
+    checkpoints.keep_what_is_drawn([*kept, *checkpoints.NEVER_DECOMPOSED, dropout.draw])
     decomposition.fast_random_decomps.cache_clear()
     lowerings.change(lowering.lowerings, decomposed={**tables[0], **tables[1]})
