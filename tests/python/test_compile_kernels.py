@@ -148,6 +148,25 @@ def test_indirect_access(device):
     check(function, randn(33, 50, device=device), torch.tensor([1, 5, 2, 3, 0, 9], device=device))
 
 
+WIDE = """
+    import torch
+    from torch._inductor.utils import get_code
+
+    def function(x):
+        return x + 1
+
+    for extra in (-1, 0):  # beyond what an int counts; nothing is run
+        x = torch.empty(2**31 + extra, dtype=torch.uint8, device="ocl")
+        lines = "".join(get_code(torch.compile(function, dynamic=False), x)).splitlines()
+        print(*{line.split()[2] for line in lines if "#define INDEX" in line})
+"""
+
+
+@pytest.mark.parametrize("family, types", [("cpu", "long long"), ("gpu", "int long")])
+def test_gpus_get_short_indices_where_they_suffice(device, family, types):
+    assert output_of(WIDE, OCL_KERNEL_FAMILY=family).split() == types.split()
+
+
 def test_an_index_outside_is_reported(device):
     x, rows = randn(33, 50, device=device), torch.tensor([1, 40], device=device)
     compiled = torch.compile(lambda x, rows: x[rows] * 2, fullgraph=True)

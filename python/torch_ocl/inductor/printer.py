@@ -8,15 +8,19 @@ from torch.utils._sympy.printers import ExprPrinter
 class OclPrinter(ExprPrinter):
     """Prints with the operators and macros of kernels/cl/inductor.clh.
 
-    The numbers are long, or vectors of long where a symbol stands for one; `vector` says so.
+    The numbers are INDEX, or vectors of long where a symbol stands for one; `vector` says so.
     """
 
     def __init__(self, vector: bool = False):
         super().__init__()
-        self.index = "long§" if vector else "long"
+        self.index, self.real = ("long§", "double§") if vector else ("INDEX", "double")
 
     def _cast(self, expr) -> str:
         return f"({self.index})({self._print(expr)})"
+
+    def _convert(self, text) -> str:
+        """To indices from another type."""
+        return f"convert_{self.index}({text})" if "§" in self.index else f"({self.index})({text})"
 
     def _factor(self, expr) -> str:
         return self.parenthesize(expr, PRECEDENCE["Atom"] - 0.5)
@@ -64,7 +68,7 @@ class OclPrinter(ExprPrinter):
         return self._fold("max", expr.args)
 
     def _print_Abs(self, expr):
-        return f"convert_{self.index}(abs({self._cast(expr.args[0])}))"
+        return self._convert(f"abs({self._cast(expr.args[0])})")
 
     def _print_Where(self, expr):
         condition, yes, no = expr.args
@@ -92,7 +96,7 @@ class OclPrinter(ExprPrinter):
     # Sizes that are computed in floating point.
 
     def _float(self, expr) -> str:
-        return f"convert_{self.index.replace('long', 'double')}({self._print(expr)})"
+        return f"convert_{self.real}({self._print(expr)})"
 
     def _print_ToFloat(self, expr):
         return self._float(expr.args[0])
@@ -103,7 +107,7 @@ class OclPrinter(ExprPrinter):
     _print_FloatTrueDiv = _print_IntTrueDiv
 
     def _to_integer(self, function, expr) -> str:
-        return f"convert_{self.index}({function}({self._float(expr.args[0])}))"
+        return self._convert(f"{function}({self._float(expr.args[0])})")
 
     def _print_TruncToInt(self, expr):
         return self._to_integer("trunc", expr)

@@ -122,7 +122,7 @@ class Renderer:
             elif _is_read(symbol):
                 wide = self.kernel.types[symbol.name] != torch.int64
                 text = f"convert_long§({symbol})" if wide else symbol.name
-                text = text if vector else f"LANE0({text})"
+                text = text if vector else f"(INDEX)(LANE0({text}))"
                 replaced[symbol] = sympy.Symbol(text, integer=True, nonnegative=True)
         return OclPrinter(vector).doprint(expr.xreplace(replaced))
 
@@ -222,6 +222,8 @@ class Renderer:
         yield "#define COMPUTE_IS_FLOAT"
         if double:
             yield "#define COMPUTE_IS_DOUBLE"
+        # int where that suffices for all buffers, which programs are guarded by.
+        yield f"#define INDEX {'long' if self.shape.cpu else self.kernel.index_dtype}"
         yield '#include "inductor.clh"'
         if self.kernel.draws:
             yield '#include "inductor_random.clh"'
@@ -241,17 +243,18 @@ class Renderer:
 
     def _signature(self):
         definitions, calls, kinds, _ = self.kernel.args.python_argdefs()
-        self.arguments, parameters, pointers, self.signature = [], [], [], ""
+        self.arguments, parameters, variables, self.signature = [], [], [], ""
         for definition, call, kind in zip(definitions, calls, kinds):
             name = definition.name
             if hasattr(kind, "buffer"):
                 memory = TYPES[kind.dtype].memory
                 constant = "const " if name.startswith("in_ptr") else ""
                 parameters.append(f"BUFFER({constant}char, {name})")
-                pointers.append(f"  ELEMENTS({constant}{memory}, {name});")
+                variables.append(f"  ELEMENTS({constant}{memory}, {name});")
                 self.signature += "b"
             else:
-                parameters.append(f"const long {name}")
+                parameters.append(f"const long {name}_size")
+                variables.append(f"  const INDEX {name} = {name}_size;")
                 self.signature += "l"
             self.arguments.append((name, call))
         # A call needs a buffer first, from which it knows the device.
@@ -264,7 +267,7 @@ class Renderer:
         yield ""
         yield f"{task}__kernel void KERNEL_NAME("
         yield "    " + ",\n    ".join(parameters) + ") {"
-        yield from pointers
+        yield from variables
         yield from (f"  NOT_DRAWN({name});" for name in self.kernel.draws)
 
     @property

@@ -97,13 +97,13 @@ class Rows(Shape):
         for copy in copies:
             self._accumulators(code, reductions, copy)
         code.add(
-            "long several = 0;",
+            "INDEX several = 0;",
             IN_ORDER,
             f"for (; several + {SUMS} * WIDTH <= {end}; several += {SUMS} * WIDTH) {{",
         )
         for n, copy in enumerate(["", *copies]):
             renderer.copy = copy
-            code.add("{", f"const long {name} = several + {n} * WIDTH;")
+            code.add("{", f"const INDEX {name} = several + {n} * WIDTH;")
             self._lanes(code, body, False)
             code.add("}")
         renderer.copy = ""
@@ -169,7 +169,9 @@ class GroupRows(Rows):
 
     def vectors(self, renderer, code, begin, end, body):
         name = self.vector.symbol
-        code.add(f"for (long {name} = item; {name} < {end}; {name} += get_local_size(0)) {{")
+        # Steps beyond the end may need more bits than an index.
+        code.add(f"for (long at = item; at < {end}; at += get_local_size(0)) {{")
+        code.add(f"const INDEX {name} = at;")
         self._lanes(code, body, False)
         code.add("}")
 

@@ -96,7 +96,8 @@ class Shape:
                 "for (long unit = first; unit < last; ++unit) {",
             )
         else:
-            code.add(f"const long unit = {self._own_unit()};", "if (unit >= units) return;")
+            own = self._own_unit()
+            code.add(f"if ({own} >= units) return;", f"const INDEX unit = {own};")
         self.emit_unit(renderer, code)
         if self.cpu:
             code.add("}")
@@ -111,7 +112,7 @@ class Shape:
             text = unit if n == 0 else f"{unit} / ({renderer.print(before)})"
             if n < len(loops) - 1:
                 text += f" % ({renderer.print(loop.size)})"
-            code.add(f"const long {loop.symbol} = {text};")
+            code.add(f"const INDEX {loop.symbol} = {text};")
 
     def _declare_block(self, renderer, code):
         """Where the unit's block of the vectors' loop begins and ends."""
@@ -119,32 +120,32 @@ class Shape:
         blocks = ceildiv(size, self.block)
         if blocks == 1:
             self._decode(renderer, code, outer)
-            code.add("const long begin = 0;", f"const long end = {renderer.print(size)};")
+            code.add("const INDEX begin = 0;", f"const INDEX end = {renderer.print(size)};")
         else:
             block = f"unit % ({renderer.print(blocks)})" if outer else "unit"
             if outer:
-                code.add(f"const long row = unit / ({renderer.print(blocks)});")
+                code.add(f"const INDEX row = unit / ({renderer.print(blocks)});")
                 self._decode(renderer, code, outer, "row")
             code.add(
-                f"const long begin = {block} * {self.block};",
-                f"const long end = min(begin + {self.block}, (long)({renderer.print(size)}));",
+                f"const INDEX begin = {block} * {self.block};",
+                f"const INDEX end = min(begin + {self.block}, (INDEX)({renderer.print(size)}));",
             )
 
     def _inner_loops(self, renderer, code, loops):
         """Opens plain loops, the last of `loops` outermost."""
         for loop in reversed(loops):
             name = loop.symbol
-            code.add(f"for (long {name} = 0; {name} < {renderer.print(loop.size)}; ++{name}) {{")
+            code.add(f"for (INDEX {name} = 0; {name} < {renderer.print(loop.size)}; ++{name}) {{")
 
     def vectors(self, renderer, code, begin, end, body):
         name, width = self.vector.symbol, self.width
         if width == 1:
-            code.add(f"for (long {name} = {begin}; {name} < {end}; ++{name}) {{")
+            code.add(f"for (INDEX {name} = {begin}; {name} < {end}; ++{name}) {{")
             self._lanes(code, body, False)
             code.add("}")
             return
         code.add(
-            f"long {name} = {begin};",
+            f"INDEX {name} = {begin};",
             IN_ORDER,
             f"for (; {name} + WIDTH <= {end}; {name} += WIDTH) {{",
         )
