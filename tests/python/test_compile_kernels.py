@@ -243,6 +243,35 @@ def test_sums_into_a_tensor_call_eager_kernels(device):
     check(function, randn(9, 37, device=device), rows)
 
 
+SUMS = """
+    import torch
+    from torch._inductor.utils import run_and_get_code
+
+    def function(x, rows, v):
+        put = x.index_put((rows,), torch.relu(v), accumulate=True)
+        added = x.index_add(0, rows, v * 2), x.scatter_add(0, rows[:, None].expand(30, 37), v)
+        gradient = torch.ops.aten.embedding_dense_backward(v * 3, rows, 9, -1, False)
+        return put, *added, x.int().index_add(0, rows, v.int()), gradient
+
+    torch.manual_seed(3)
+    x, v = torch.randn(9, 37, device="ocl") * 10, torch.randn(30, 37, device="ocl") * 10
+    rows = torch.randint(9, (30,), device="ocl")
+    for deterministic in (False, True):
+        torch.use_deterministic_algorithms(deterministic)
+        torch._dynamo.reset()
+        expected = function(x, rows, v)
+        actual, programs = run_and_get_code(torch.compile(function), x, rows, v)
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
+        program = "".join(programs)
+        print(program.count("add_atomically("), program.count("add_integer("), end=" ")
+"""
+
+
+@pytest.mark.parametrize("family, counts", [("cpu", "0 0 0 0"), ("gpu", "4 1 0 0")])
+def test_sums_into_a_tensor_are_fused_on_gpus(device, family, counts):
+    assert output_of(SUMS, OCL_KERNEL_FAMILY=family) == counts
+
+
 @pytest.mark.parametrize("safe", [True, False])
 def test_gradients_of_indexing_keep_their_memory(device, safe):
     """Inductor makes index_put_() of index_put(): the result has the argument's memory."""

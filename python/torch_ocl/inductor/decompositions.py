@@ -65,6 +65,15 @@ def _on_ocl(values) -> bool:
     return False
 
 
+def _unless_eager(operator, decomposition):
+    def decompose(*args, **kwargs):
+        if stays_eager(operator, args):
+            return NotImplemented
+        return decomposition(*args, **kwargs)
+
+    return decompose
+
+
 def _by_device(on_ocl, elsewhere):
     def decompose(*args, **kwargs):
         return (on_ocl if _on_ocl((args, kwargs)) else elsewhere)(*args, **kwargs)
@@ -84,6 +93,8 @@ def keep_operators(*tables) -> list:
         for operator, decomposition in list(table.items()):
             own = _OWN.get(operator)
             if own or (isinstance(operator, torch._ops.OpOverload) and stays_eager(operator)):
-                table[operator] = _by_device(own or _not_decomposed, decomposition)
+                table[operator] = _by_device(
+                    own or _unless_eager(operator, decomposition), decomposition
+                )
                 changed.append(operator)
     return changed

@@ -59,6 +59,7 @@ class OclKernel(SIMDKernel):
         self.lane_functions: dict[str, tuple] = {}
         self.math_types: set[torch.dtype] = set()
         self.reports_faults = False
+        self.adds = False  # atomically
         self.draws: list[str] = []
         self._loads: dict[tuple, str] = {}
         self._indices: dict[str, sympy.Expr] = {}
@@ -98,12 +99,13 @@ class OclKernel(SIMDKernel):
     indirect_load = load
 
     def store(self, name, index, value, mode=None):
-        if mode is not None:
-            raise NotImplementedError(f"ocl: a store with mode {mode}")
+        assert mode in (None, "atomic_add"), mode
         lines = self._after if self._storing_reduction else self.compute
         index = self.prepare_indexing(index)
         dtype = V.graph.get_dtype(name)
-        mark = Mark("store", index, self.args.output(name), dtype, typed(value, dtype))
+        self.adds |= mode is not None
+        kind = "store" if mode is None else "add"
+        mark = Mark(kind, index, self.args.output(name), dtype, typed(value, dtype))
         lines.writeline(DeferredLine(name, self.mark(mark)))
 
     _storing_reduction = False

@@ -13,7 +13,7 @@ from torch._inductor.runtime.hints import DeviceProperties
 from torch._inductor.virtualized import V
 from torch.utils import _pytree as pytree
 
-from .eager import aten, computes_tensors, graph_has_ocl, stays_eager
+from .eager import adds_atomically, aten, computes_tensors, graph_has_ocl, stays_eager
 from .overrides import SUPPORTED
 from .reductions import SUPPORTED as REDUCTIONS
 from .types import TYPES
@@ -157,7 +157,7 @@ def _adding_in_place(lowering):
     """Inductor puts index_put_() where index_put() may change its argument."""
 
     def lower(x, indices, values, accumulate=False):
-        if accumulate and graph_has_ocl():
+        if accumulate and graph_has_ocl() and not adds_atomically(x):
             return index_put_fallback(x, indices, values, accumulate)
         return lowering(x, indices, values, accumulate)
 

@@ -182,6 +182,11 @@ class Renderer:
         place = f"{pointer}, {self.print(index, vector=True)}"
         return f"SCATTER({code}, {kind}, {place}, {mark.value}, {lanes});"
 
+    def _add(self, mark, tail, live):
+        pointer = self.aliases.get(mark.argument, mark.argument)
+        function = "add_atomically" if mark.dtype == torch.float32 else "add_integer"
+        return f"{function}({pointer} + {self.print(self.space.index(mark.index))}, {mark.value});"
+
     def _index(self, mark, tail=False, live=None):
         index = self.space.index(mark.index)
         varying = self.vector in self._symbols(index)
@@ -225,6 +230,10 @@ class Renderer:
         # int where that suffices for all buffers, which programs are guarded by.
         yield f"#define INDEX {'long' if self.shape.cpu else self.kernel.index_dtype}"
         yield '#include "inductor.clh"'
+        if self.kernel.adds:
+            if double:
+                raise NotImplementedError("ocl: functions of float64 and sums in one kernel")
+            yield '#include "atomic_add.clh"'
         if self.kernel.draws:
             yield '#include "inductor_random.clh"'
         for header in sorted(self.kernel.headers):

@@ -25,7 +25,7 @@ def choose(kernel):
     cpu = ocl.get_device_properties(index or 0).kernel_family == "cpu"
     space = Space(kernel, flat=not cpu)
     shape = _shape(kernel, space, cpu)
-    if kernel.headers:  # functions of single numbers
+    if kernel.headers or kernel.adds:  # functions of single numbers
         shape.width = 1
     return shape
 
