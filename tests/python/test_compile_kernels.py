@@ -200,6 +200,18 @@ def test_dynamic_shapes_use_one_kernel(device):
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
+def test_operators_whose_eager_kernels_give_other_strides(device):
+    """Than PyTorch's meta functions tell, which programs assert."""
+
+    def function(x, pooled, places):
+        found = [torch.nonzero_static(x > 0.5, size=n, fill_value=-3) for n in (0, 7, 200)]
+        found += [torch.nonzero_static(y, size=2) for y in (x[0, 0, 0, 0], x[:, :0])]
+        return F.max_unpool2d(pooled, places, 2) + 1, *found
+
+    x = randn(2, 3, 4, 6, device=device).contiguous(memory_format=torch.channels_last)
+    check(function, x, *F.max_pool2d(x, 2, return_indices=True))
+
+
 def test_gradients(device):
     def function(x, w):
         return F.gelu(F.layer_norm(x, (37,), w)).softmax(-1).square().sum()
@@ -332,7 +344,9 @@ def test_another_process_builds_nothing(device, tmp_path):
 
 
 @pytest.mark.sample
-@pytest.mark.parametrize("shape", [(64, 256), (37, 77), (5,), (3, 1000), (2, 9, 100)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(64, 256), (37, 77), (5,), (3, 1000), (2, 9, 100), (), (1, 1)], ids=str
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_dropout_is_fused_and_draws_what_eager_mode_draws(device, shape, dtype):
     def function(x):

@@ -1,5 +1,7 @@
 """On ocl, some operators stay as they are: what Inductor would decompose is one eager kernel."""
 
+import functools
+
 import torch
 from torch.utils import _pytree as pytree
 
@@ -44,6 +46,31 @@ def _convolution_backward(*args):
     return aten.convolution_backward(*(tensor.contiguous() for tensor in tensors), *rest)
 
 
+def _nonzero_static(x, *, size, fill_value=-1):
+    """PyTorch expects another order in memory than the eager kernel's, which is the CPU's."""
+    count, new = x.numel(), functools.partial(torch.full, dtype=torch.int64, device=x.device)
+    found = (x != 0).flatten()
+    place = found.cumsum(0) - 1
+    place = torch.where(found & (place < size), place, size)
+    flat = new((size + 1,), count).scatter(0, place, torch.arange(count, device=x.device))[:size]
+    columns, rest = [new((size, 0), 0)], flat
+    for length in reversed(x.shape):
+        columns.insert(1, (rest % max(length, 1))[:, None])
+        rest = rest // max(length, 1)
+    return torch.where((flat < count)[:, None], torch.cat(columns, 1), fill_value)
+
+
+def _max_unpool(operator):
+    """In the format of the argument, as the eager kernel, which PyTorch does not expect."""
+    contiguous = torch._decomp.decomposition_table[operator]
+
+    def decompose(x, *args):
+        result = contiguous(x, *args)
+        return result.contiguous(memory_format=torch._prims_common.suggest_memory_format(x))
+
+    return decompose
+
+
 _OWN = {
     aten.rand.default: _rand,
     aten.rand.generator: _rand,
@@ -53,6 +80,9 @@ _OWN = {
     aten.randint.default: lambda high, size, **options: _randint(0, high, size, **options),
     aten.convolution.default: _convolution,
     aten.convolution_backward.default: _convolution_backward,
+    aten.nonzero_static.default: _nonzero_static,
+    aten.max_unpool2d.default: _max_unpool(aten.max_unpool2d.default),
+    aten.max_unpool3d.default: _max_unpool(aten.max_unpool3d.default),
     aten.native_dropout.default: native_dropout,
 }
 

@@ -13,7 +13,7 @@ aten = torch.ops.aten
 # Their eager kernels are faster than what Inductor would take them apart to.
 _STARTS = """
     native_dropout bernoulli uniform normal rand exponential geometric lift repeat_interleave
-    avg_pool max_pool adaptive_ fractional_max_pool max_unpool upsample_ _upsample_ grid_sampler
+    avg_pool max_pool adaptive_ fractional_max_pool upsample_ _upsample_ grid_sampler
     _scaled_dot_product _embedding_bag embedding_bag convolution _convolution cumsum cumprod cummax
     cummin logcumsumexp sort topk kthvalue mode searchsorted bucketize histc bincount unique
     scatter_reduce index_reduce _ctc_loss _fused_ im2col col2im _cdist pdist masked_scatter rrelu

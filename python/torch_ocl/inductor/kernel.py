@@ -161,9 +161,8 @@ class OclKernel(SIMDKernel):
         return f"{name}({', '.join(args)})"
 
     def random_words(self, seed, place, base) -> str:
-        index = next(
-            expr for text, expr in self._indices.items() if self.cse.try_get(text) is place
-        )
+        known = (expr for text, expr in self._indices.items() if self.cse.try_get(text) is place)
+        index = next(known, sympy.S.Zero)  # the place of a single element is a constant
         self.draws.append(f"drawn{len(self.draws)}")
         return self.mark(Mark("draw", index, self.draws[-1], value=f"{seed}, {base}"))
 
