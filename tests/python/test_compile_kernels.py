@@ -1,11 +1,12 @@
 """Kernels that torch.compile generates: types, loop shapes and kinds of access, against eager."""
 
 import logging
+import re
 
 import pytest
 import torch
 import torch.nn.functional as F
-from support import output_of
+from support import output_of, run_python
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
@@ -253,6 +254,47 @@ def test_sums_into_a_tensor_call_eager_kernels(device):
 
     rows = torch.tensor([1, 5, 1], device=device)
     check(function, randn(9, 37, device=device), rows)
+
+
+TUNED = """
+    import logging, os, torch
+    import torch.nn.functional as F
+    from torch._inductor.utils import run_and_get_code
+
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("torch._inductor.ocl").setLevel(logging.INFO)
+
+    def function(x, w):
+        return F.softmax(x * w, -1).transpose(0, 1) + 1
+
+    def step(x):
+        x.add_(1)
+
+    torch.manual_seed(3)
+    x, w = torch.randn(9, 500, device="ocl"), torch.randn(500, device="ocl")
+    run = torch.compile(function, mode="max-autotune-no-cudagraphs")
+    actual, (program,) = run_and_get_code(run, x, w)
+    torch.testing.assert_close(actual, function(x, w))
+    torch.testing.assert_close(run(x, w), function(x, w))
+    torch.compile(step, mode="max-autotune-no-cudagraphs")(w)
+    torch.testing.assert_close(function(x, w - 1), actual)
+    print(program.count("= MeasuredKernel("))
+"""
+
+
+@pytest.mark.parametrize("family, measured", [("cpu", 0), ("gpu", 1)])
+def test_work_groups_of_gpus_are_measured_once(device, tmp_path, family, measured):
+    variables = {
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path),
+        "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "0",
+        "OCL_KERNEL_FAMILY": family,
+    }
+    for first in (True, False):
+        result = run_python(TUNED, **variables)
+        assert result.returncode == 0, result.stderr
+        assert int(result.stdout) == measured
+        lines = re.findall(r"(\w+): seconds by .* \{64: .*, 128: .*, 256: .*\}", result.stderr)
+        assert len(set(lines)) == len(lines) == (2 * measured if first else 0)
 
 
 SUMS = """

@@ -229,6 +229,8 @@ class Renderer:
             yield "#define COMPUTE_IS_DOUBLE"
         # int where that suffices for all buffers, which programs are guarded by.
         yield f"#define INDEX {'long' if self.shape.cpu else self.kernel.index_dtype}"
+        if self.shape.letter == "g":
+            yield f"#define LOCAL_SIZE {self.local}"  # tuning.py sets others
         yield '#include "inductor.clh"'
         if self.kernel.adds:
             if double:
@@ -282,6 +284,12 @@ class Renderer:
     @property
     def local(self):
         return self.shape.local
+
+    @property
+    def written(self) -> list[int]:
+        """The places of the arguments that the kernel writes to."""
+        names = [name for name, _ in self.arguments]
+        return [n for n, name in enumerate(names) if name.startswith(("out_ptr", "in_out_ptr"))]
 
     @property
     def launch(self):

@@ -180,7 +180,7 @@ class GroupRows(Rows):
         scalars = [value_type(dtype).removesuffix("§") for dtype in reduction.types]
         names = [f"shared{reduction.number}_{n}" for n in range(count)]
         for name, scalar, own in zip(names, scalars, reduction.accumulators()):
-            code.add(f"__local {scalar} {name}[{self.local}];", f"{name}[item] = {own};")
+            code.add(f"__local {scalar} {name}[LOCAL_SIZE];", f"{name}[item] = {own};")
         code.add(
             "barrier(CLK_LOCAL_MEM_FENCE);",
             "for (int step = get_local_size(0) / 2; step > 0; step /= 2) {",

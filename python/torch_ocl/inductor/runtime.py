@@ -11,5 +11,8 @@ def generated_kernel(name: str, signature: str, shape: str, local_size: int, sou
     The source is kept in a file of Inductor's cache folder, which errors of the build name; it is
     built at the first launch, or its program loaded from the program cache.
     """
-    _, path = write(source.replace("KERNEL_NAME", name), "cl")
-    return _C.generated_kernel(name, path, signature, shape, local_size)
+    return _C.generated_kernel(name, source_file(name, source), signature, shape, local_size)
+
+
+def source_file(name: str, source: str) -> str:
+    return write(source.replace("KERNEL_NAME", name), "cl")[1]

@@ -34,8 +34,13 @@ class OclScheduling(SIMDScheduling):
         for line in (*origins.splitlines(), *detailed.splitlines()):
             header.writeline(line)
         letter, local = rendered.shape.letter, rendered.local
+        if letter != "t" and (config.max_autotune or config.max_autotune_pointwise):
+            maker, local = "MeasuredKernel", rendered.written
+            wrapper.add_import_once("from torch_ocl.inductor.tuning import MeasuredKernel")
+        else:
+            maker = "generated_kernel"
         header.writeline(
-            f"{name} = generated_kernel({fused!r}, {rendered.signature!r}, {letter!r}, {local}, '''"
+            f"{name} = {maker}({fused!r}, {rendered.signature!r}, {letter!r}, {local}, '''"
         )
         for line in src_code.splitlines():
             header.writeline(line)

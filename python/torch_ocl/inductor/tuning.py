@@ -1,0 +1,85 @@
+"""mode="max-autotune": the size of a generated kernel's work-groups by measurement, on GPUs.
+
+On CPU devices there is nothing to measure: their kernels have one work-item in a group, and as many
+lanes as there are took 0.2 to 0.6 of the time of half or a quarter of them wherever it was tried.
+"""
+
+import hashlib
+import logging
+from pathlib import Path
+
+import torch
+from torch._inductor.codecache import write_atomic
+
+from torch_ocl import ocl
+
+from .runtime import generated_kernel, source_file
+from .shape import Shape
+
+log = logging.getLogger("torch._inductor.ocl")
+
+_SIZES = 64, 128, 256
+_ROUNDS = 5
+
+
+class MeasuredKernel:
+    """A generated kernel that measures with which size it is fastest when it is first called.
+
+    The size is kept beside the source, for each device.
+
+    Args:
+        written: the places of the arguments that it writes to: what measuring leaves as it was.
+    """
+
+    def __init__(self, name, signature, shape, written, source):
+        self._name, self._source, self._written = name, source, written
+        define = "#define LOCAL_SIZE {}\n"
+        self._make = lambda size: generated_kernel(
+            name,
+            signature,
+            shape,
+            size,
+            source.replace(define.format(Shape.local), define.format(size)),
+        )
+        self._default = self._make(Shape.local)
+        self._kernels = {}  # by device
+
+    def __call__(self, *args):
+        index = args[0].device.index
+        kernel = self._kernels.get(index)
+        if kernel is None:
+            if ocl.is_current_stream_capturing():
+                return self._default(*args)
+            kernel = self._kernels[index] = self._make(self._size(index, args))
+        return kernel(*args)
+
+    def _size(self, index, args) -> int:
+        properties = ocl.get_device_properties(index)
+        device = f"{properties.name} {properties.driver_version}"
+        digest = hashlib.sha256(device.encode()).hexdigest()[:16]
+        file = Path(f"{source_file(self._name, self._source)}.{digest}.size")
+        if file.exists():
+            return int(file.read_text())
+        sizes = [size for size in _SIZES if size <= properties.max_work_group_size]
+        times = self._measure(index, sizes, args)
+        log.info("%s: seconds by size of work-groups: %s", self._name, times)
+        best = min(times, key=times.get)
+        write_atomic(str(file), str(best))
+        return best
+
+    def _measure(self, index, sizes, args) -> dict[int, float]:
+        written = set(self._written)
+        args = [arg.clone() if n in written else arg for n, arg in enumerate(args)]
+        kernels = {size: self._make(size) for size in sizes}
+        times = dict.fromkeys(sizes, float("inf"))
+        with torch.ocl.device(index):
+            for turn in range(_ROUNDS + 1):  # the first one builds
+                for size, kernel in kernels.items():
+                    start, end = (ocl.Event(enable_timing=True) for _ in range(2))
+                    start.record()
+                    kernel(*args)
+                    end.record()
+                    end.synchronize()
+                    if turn:
+                        times[size] = min(times[size], start.elapsed_time(end) / 1000)
+        return times
