@@ -12,6 +12,7 @@
 #include "backend/binary_file.h"
 #include "backend/environment.h"
 #include "backend/error.h"
+#include "backend/runtime_source.h"
 #include "backend/user_program.h"
 
 namespace ocl {
@@ -37,6 +38,24 @@ Cache& cache() {
   return *instance;
 }
 
+struct RuntimeSources {
+  std::mutex mutex;
+  std::unordered_map<std::string, std::string> texts;
+};
+
+RuntimeSources& runtime_sources() {
+  static auto* const instance = new RuntimeSources;
+  return *instance;
+}
+
+constexpr std::string_view kRuntimeFolder = "runtime/";
+
+std::string runtime_text(const std::string& file) {
+  RuntimeSources& sources = runtime_sources();
+  std::lock_guard lock(sources.mutex);
+  return sources.texts.at(file);
+}
+
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path);
   TORCH_CHECK(file, "cannot read the kernel file ", path.string());
@@ -47,6 +66,7 @@ std::string read_file(const std::filesystem::path& path) {
 
 std::string file_text(const std::string& file) {
   if (std::filesystem::path(file).is_absolute()) return read_file(file);
+  if (file.starts_with(kRuntimeFolder)) return runtime_text(file);
   if (const std::string folder = environment("OCL_KERNEL_DIR"); !folder.empty()) {
     return read_file(std::filesystem::path(folder) / file);
   }
@@ -158,6 +178,14 @@ Defines& Defines::append(const Defines& others) {
 }
 
 std::string kernel_source(const std::string& file) { return expand(file); }
+
+std::string add_runtime_source(const std::string& name, std::string text) {
+  std::string file = str(kRuntimeFolder, c10::sha1(text).str(), '/', name, ".cl");
+  RuntimeSources& sources = runtime_sources();
+  std::lock_guard lock(sources.mutex);
+  sources.texts.try_emplace(file, std::move(text));
+  return file;
+}
 
 namespace {
 

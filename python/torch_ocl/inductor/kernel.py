@@ -222,7 +222,7 @@ class OclKernel(SIMDKernel):
         arguments = [call for _, call in self.rendered.arguments]
         for size in self.args.sizevars:
             wrapper.ensure_size_computed(size)
-        sizes = [wrapper.codegen_python_sizevar(size) for size in self.rendered.launch]
+        sizes = [wrapper.codegen_sizevar(size) for size in self.rendered.launch]
         wrapper.generate_kernel_call(
             name,
             [*map(str, arguments), *sizes],

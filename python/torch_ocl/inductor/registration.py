@@ -1,9 +1,17 @@
 """Registers the device with Inductor."""
 
 from torch._inductor import decomposition, lowering
-from torch._inductor.codegen import common
+from torch._inductor.codegen import common, cpp_utils
 
-from . import checkpoints, decompositions, dropout, lowerings, scheduling, wrapper
+from . import (
+    checkpoints,
+    cpp_wrapper,
+    decompositions,
+    dropout,
+    lowerings,
+    scheduling,
+    wrapper,
+)
 
 
 def register() -> None:
@@ -11,9 +19,12 @@ def register() -> None:
         "ocl",
         scheduling.OclScheduling,
         wrapper.OclWrapper,
+        cpp_wrapper.OclCppWrapper,
         device_custom_pass=lowerings.HideConvolutions(),
     )
     common.register_device_op_overrides("ocl", wrapper.OclOpOverrides())
+    cpp_utils.DEVICE_TO_ATEN["ocl"] = "at::kPrivateUse1"
+    cpp_wrapper.quieten()
     dropout.register()
     tables = [decomposition.decompositions, decomposition.extra_random_decomps]
     kept = decompositions.keep_operators(*tables)

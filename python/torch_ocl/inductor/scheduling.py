@@ -26,25 +26,9 @@ class OclScheduling(SIMDScheduling):
         fused = re.sub(r"\W", "_", fused)
         name = f"ocl_{fused}_{wrapper.next_kernel_suffix()}"
         wrapper.src_to_kernel[src_code] = name
-        wrapper.add_import_once("from torch_ocl.inductor.runtime import generated_kernel")
-        rendered = kernel.rendered
         origins, detailed = get_kernel_metadata(node_schedule, wrapper)
-        header = wrapper.header
-        header.writeline("")
-        for line in (*origins.splitlines(), *detailed.splitlines()):
-            header.writeline(line)
-        letter, local = rendered.shape.letter, rendered.local
-        if letter != "t" and (config.max_autotune or config.max_autotune_pointwise):
-            maker, local = "MeasuredKernel", rendered.written
-            wrapper.add_import_once("from torch_ocl.inductor.tuning import MeasuredKernel")
-        else:
-            maker = "generated_kernel"
-        header.writeline(
-            f"{name} = {maker}({fused!r}, {rendered.signature!r}, {letter!r}, {local}, '''"
-        )
-        for line in src_code.splitlines():
-            header.writeline(line)
-        header.writeline("''')")
+        comments = f"{origins}\n{detailed}"
+        wrapper.define_ocl_kernel(name, fused, kernel.rendered, src_code, comments)
         return name
 
     def codegen_sync(self):

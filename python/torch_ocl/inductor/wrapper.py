@@ -22,6 +22,17 @@ class OclOpOverrides(DeviceOpOverrides):
     def current_stream(self) -> str:
         return "torch.ocl.current_stream()"
 
+    def cpp_kernel_type(self) -> str:
+        return "const void*"
+
+
+def end_program(result) -> None:
+    """What follows the program's function `call`."""
+    if config.triton.cudagraphs:  # mode="reduce-overhead"
+        changed = tuple(sorted(V.graph.mutated_input_idxs))
+        result.writeline("from torch_ocl.inductor.replay import Replayed")
+        result.writeline(f"call = Replayed(call, {changed})")
+
 
 class OclWrapper(PythonWrapperCodegen):
     """The base class refuses to call kernels of devices that it does not know."""
@@ -34,10 +45,27 @@ class OclWrapper(PythonWrapperCodegen):
 
     def generate_after_suffix(self, result):
         super().generate_after_suffix(result)
-        if config.triton.cudagraphs:  # mode="reduce-overhead"
-            changed = tuple(sorted(V.graph.mutated_input_idxs))
-            result.writeline("from torch_ocl.inductor.replay import Replayed")
-            result.writeline(f"call = Replayed(call, {changed})")
+        end_program(result)
+
+    def define_ocl_kernel(self, name, fused, rendered, source, comments):
+        letter, module, maker, local = (
+            rendered.shape.letter,
+            "runtime",
+            "generated_kernel",
+            rendered.local,
+        )
+        if letter != "t" and (config.max_autotune or config.max_autotune_pointwise):
+            module, maker, local = "tuning", "MeasuredKernel", rendered.written
+        self.add_import_once(f"from torch_ocl.inductor.{module} import {maker}")
+        definition = [
+            "",
+            *comments.splitlines(),
+            f"{name} = {maker}({fused!r}, {rendered.signature!r}, {letter!r}, {local}, '''",
+            *source.splitlines(),
+            "''')",
+        ]
+        for line in definition:
+            self.header.writeline(line)
 
     def make_allocation(self, name, device, *args, **kwargs):
         line = super().make_allocation(name, device, *args, **kwargs)
