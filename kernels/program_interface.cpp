@@ -13,6 +13,7 @@
 #include "backend/runtime_source.h"
 #include "backend/transfer.h"
 #include "kernels/generated.h"
+#include "kernels/operator_call.h"
 
 namespace ocl {
 namespace {
@@ -101,17 +102,25 @@ const char* copy(void* destination, const void* source, size_t bytes) {
   });
 }
 
-const char* view_dtype(void* tensor, int32_t dtype, void** view) {
+const char* find_operator(const char* name, const char* overload, const void** found) {
   return guarded([&] {
-    const auto& viewed = *static_cast<const at::Tensor*>(tensor);
-    *view = new at::Tensor(viewed.view(static_cast<at::ScalarType>(dtype)));
+    *found = new c10::OperatorHandle(
+        c10::Dispatcher::singleton().findSchemaOrThrow(name, overload));
+  });
+}
+
+const char* call(const void* found, const OclValue* arguments, int64_t count, void** results,
+                 int64_t result_count) {
+  return guarded([&] {
+    call_operator(*static_cast<const c10::OperatorHandle*>(found), arguments, count, results,
+                  result_count);
   });
 }
 
 int64_t program_interface() {
   static constexpr OclProgramInterface interface{
       kOclInterfaceVersion, &make_kernel, &launch_kernel, &allocate, &release, &upload,
-      &copy,                &view_dtype};
+      &copy,                &find_operator, &call};
   return reinterpret_cast<int64_t>(&interface);
 }
 

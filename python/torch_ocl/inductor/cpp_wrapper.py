@@ -1,17 +1,21 @@
 """Programs in C++ around the calls of kernels: cpp_wrapper=True, and AOTInductor's packages.
 
 They include torch_ocl/program.h, which finds this library when they run. PyTorch's C functions for
-operators (aoti_torch_<device>_mm) exist for its own devices only, so eager kernels are called
-through the dispatcher or, from packages, PyTorch's proxy executor.
+operators (aoti_torch_<device>_mm) exist for its own devices only, and its proxy executor knows no
+others either: eager kernels are called through torch_ocl, by the dispatcher.
 """
 
 import logging
 import os
 from pathlib import Path
 
+import sympy
+import torch
 from torch._inductor import ir
+from torch._inductor.codegen.cpp_utils import cexpr
 from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
 from torch._inductor.virtualized import V
+from torch.utils import _pytree as pytree
 
 from .eager import graph_has_ocl
 from .wrapper import end_program
@@ -34,6 +38,11 @@ def quieten() -> None:
         return not ("c-shim implementation" in str(record.msg) and graph_has_ocl())
 
     ir.log.addFilter(wanted)
+
+
+def name_of_result(output) -> str | None:
+    """None of what is no tensor, and of arguments that are changed."""
+    return output.get_name() if isinstance(output, ir.MultiOutput) else None
 
 
 class OclCppWrapper(CppWrapperCpu):
@@ -80,21 +89,89 @@ class OclCppWrapper(CppWrapperCpu):
         else:
             super()._generate_kernel_call_helper(kernel_name, call_args, device=device, **options)
 
+    # Calls of eager kernels.
+
     def generate_fallback_kernel(self, node):
-        exported = node.export_extern_kernel_node()
-        self.generate_fallback_kernel_with_runtime_lookup(
-            node.get_name(),
-            node.python_kernel_name,
-            lambda: [*node.codegen_args(), *node.codegen_kwargs()],
-            node.op_overload,
-            exported,
-            node.outputs or node.mutation_outputs,
+        args, kwargs = node.unflatten_args(node.inputs, node.constant_args)
+        self._call(node.op_overload, args, kwargs, node.outputs or [])
+
+    def generate_fallback_kernel_with_runtime_lookup(
+        self, buf_name, python_kernel_name, get_args, op_overload, raw_args, outputs
+    ):
+        if not isinstance(op_overload, torch._ops.OpOverload):
+            raise NotImplementedError(f"ocl: a program in C++ that calls {op_overload}")
+        if V.graph.aot_mode:
+            V.extern_kernel_nodes.pop()  # was kept for the proxy executor
+        self._call(op_overload, raw_args, {}, outputs)
+
+    def generate_extern_kernel_out(self, node):
+        operator = node.op_overload
+        if operator is None:
+            raise NotImplementedError(f"ocl: a program in C++ that calls {node.get_kernel_name()}")
+        node.codegen_comment(self)
+        args = [*node.inputs, *node.constant_args]
+        self._call(operator, args, {**node.kwargs, "out": node.output_view or node}, [])
+
+    def _call(self, operator, args, kwargs, outputs):
+        schema = operator._schema
+        values = []
+        for place, argument in enumerate(schema.arguments):
+            if place < len(args):
+                value = args[place]
+            else:
+                value = kwargs.get(argument.name, argument.default_value)
+            values.append(self._value(value))
+        results = [name_of_result(output) for output in pytree.tree_leaves(outputs)]
+        for name in filter(None, results):
+            self.writeline(f"RAIIAtenTensorHandle {name};")
+        places = ", ".join(f"&{name}" if name else "nullptr" for name in results)
+        called = f'called("{schema.name}", "{schema.overload_name}")'
+        self.writelines(
+            [
+                "{",
+                f"    static const torch_ocl::Operator {called};",
+                f"    called({{{', '.join(values)}}}, {{{places}}});",
+                "}",
+            ]
         )
 
-    def generate_c_shim_extern_kernel_call(self, kernel, args, device, **options):
-        if device == "ocl" and not kernel.startswith("aoti_torch_"):
-            raise NotImplementedError(f"ocl: a program in C++ that calls {kernel}")
-        super().generate_c_shim_extern_kernel_call(kernel, args, device, **options)
+    def _value(self, value) -> str:
+        """A torch_ocl::OclValue of C++."""
+        if value is None:
+            return "torch_ocl::none()"
+        if isinstance(value, (list, tuple)):
+            return f"torch_ocl::list({{{', '.join(map(self._value, value))}}})"
+        if isinstance(value, ir.ShapeAsConstantBuffer):
+            return f"torch_ocl::integer({value.codegen_reference()})"
+        if isinstance(value, ir.IRNode):
+            return f"torch_ocl::tensor({value.codegen_reference()})"
+        if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            value = value.node.expr
+        if isinstance(value, (bool, sympy.logic.boolalg.Boolean)):
+            return f"torch_ocl::boolean({cexpr(sympy.sympify(value))})"
+        if isinstance(value, int) or (isinstance(value, sympy.Expr) and value.is_integer):
+            return f"torch_ocl::integer({cexpr(sympy.sympify(value))})"
+        if isinstance(value, sympy.Expr):
+            return f"torch_ocl::real({cexpr(value)})"
+        if isinstance(value, float):
+            return f"torch_ocl::real({self.generate_float_value(value)})"
+        if isinstance(value, str):
+            return f'torch_ocl::text(R"OCL({value})OCL")'
+        if isinstance(value, torch.device):
+            type, index = self.codegen_device(value).split(",")
+            return f"torch_ocl::device({type}, {self._index(value, index)})"
+        for kind, code in (
+            (torch.dtype, self.codegen_dtype),
+            (torch.layout, self.codegen_layout),
+            (torch.memory_format, self.codegen_memory_format),
+        ):
+            if isinstance(value, kind):
+                return f"torch_ocl::integer({code(value)})"
+        raise NotImplementedError(f"ocl: an argument of {type(value)} in a program in C++")
+
+    def _index(self, device, index) -> str:
+        """A package may be loaded for another device than it was compiled for."""
+        return "this->device_idx_" if V.graph.aot_mode and device.type == "ocl" else index
 
     def generate_end(self, result):
         super().generate_end(result)

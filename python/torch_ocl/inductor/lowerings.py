@@ -35,13 +35,6 @@ def _constants() -> dict[int, object]:
     return found
 
 
-def _with_defaults(operator, kwargs):
-    """Packages pass such numbers to the proxy executor, which expects only those given here."""
-    arguments = (a for a in operator._schema.arguments if a.kwarg_only)
-    defaults = {a.name: a.default_value for a in arguments if a.default_value is not None}
-    return {**defaults, **kwargs}
-
-
 def _call_eager(eager, operator, args, kwargs):
     if constants := _constants():
 
@@ -50,8 +43,6 @@ def _call_eager(eager, operator, args, kwargs):
             return value if constant is None else V.graph.add_tensor_constant(*constant)
 
         args, kwargs = pytree.tree_map(real, (args, kwargs))
-    if V.graph.cpp_wrapper:
-        kwargs = _with_defaults(operator, kwargs)
     results = eager(*args, **kwargs)
     # Inductor makes foreach operators in-place ones, but asks for their results still.
     foreach = operator.name().startswith("aten::_foreach_")
@@ -128,8 +119,6 @@ def _of_variance(lowering):
 
 _VARIANCES = {aten.var.correction, aten.var_mean.correction}
 _ARGUMENTS = {aten.argmax.default, aten.argmin.default}
-# Inductor calls them with out=, for which PyTorch's C functions know no other devices.
-_PRODUCTS = {aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default}
 
 
 def _in_ocl_graphs(operator, lowering):
@@ -146,8 +135,7 @@ def _in_ocl_graphs(operator, lowering):
 
     def lower_here(*args, **kwargs):
         device = _ocl_device(args, kwargs)
-        as_function = V.graph.cpp_wrapper and operator in _PRODUCTS
-        if device is None or as_function or stays_eager(operator, args):
+        if device is None or stays_eager(operator, args):
             return _call_eager(eager, operator, args, kwargs)
         moved_args, moved_kwargs = _on_device(device, args, kwargs)
         # The index of an element would be that in the order of the loops.

@@ -8,8 +8,10 @@
 
 #include <atomic>
 #include <cstdio>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <torch_ocl/program_interface.h>
 
@@ -22,6 +24,8 @@
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 #include <torch/csrc/inductor/aoti_torch/c/shim_mps.h>
+
+#include <torch/csrc/inductor/aoti_runtime/utils.h>
 
 namespace torch_ocl {
 
@@ -99,6 +103,77 @@ class Kernel {
   mutable std::atomic<const void*> kernel_{nullptr};
 };
 
+inline OclValue value_of(OclValue::Kind kind) {
+  OclValue made{};
+  made.kind = kind;
+  return made;
+}
+
+inline OclValue none() { return value_of(OclValue::kNone); }
+
+inline OclValue tensor(AtenTensorHandle handle) {
+  OclValue made = value_of(OclValue::kTensor);
+  made.tensor = handle;
+  return made;
+}
+
+inline OclValue integer(int64_t number, OclValue::Kind kind = OclValue::kInteger) {
+  OclValue made = value_of(kind);
+  made.integer = number;
+  return made;
+}
+
+inline OclValue boolean(bool truth) { return integer(truth, OclValue::kBoolean); }
+
+inline OclValue real(double number) {
+  OclValue made = value_of(OclValue::kReal);
+  made.real = number;
+  return made;
+}
+
+inline OclValue text(const char* characters) {
+  OclValue made = value_of(OclValue::kText);
+  made.text = characters;
+  return made;
+}
+
+inline OclValue device(int64_t type, int64_t index) {
+  OclValue made = integer(type, OclValue::kDevice);
+  made.count = index;
+  return made;
+}
+
+// The items stay until the end of the statement.
+inline OclValue list(std::initializer_list<OclValue> items) {
+  OclValue made = value_of(OclValue::kList);
+  made.items = items.begin();
+  made.count = static_cast<int64_t>(items.size());
+  return made;
+}
+
+class Operator {
+ public:
+  Operator(const char* name, const char* overload) {
+    check(interface().find_operator(name, overload, &found_));
+  }
+
+  // Tensors that are not used have nullptr as their place.
+  void operator()(std::initializer_list<OclValue> arguments,
+                  std::initializer_list<torch::aot_inductor::RAIIAtenTensorHandle*> places) const {
+    std::vector<void*> results(places.size());
+    check(interface().call(found_, arguments.begin(), static_cast<int64_t>(arguments.size()),
+                           results.data(), static_cast<int64_t>(results.size())));
+    auto result = results.begin();
+    for (torch::aot_inductor::RAIIAtenTensorHandle* const place : places) {
+      torch::aot_inductor::RAIIAtenTensorHandle owner(static_cast<AtenTensorHandle>(*result++));
+      if (place) *place = std::move(owner);
+    }
+  }
+
+ private:
+  const void* found_ = nullptr;
+};
+
 }  // namespace torch_ocl
 
 extern "C" {
@@ -129,9 +204,10 @@ inline AOTITorchError torch_ocl_copy_buffer(void* source, void* blob, size_t byt
 
 inline AOTITorchError aoti_torch_ocl_view_dtype(AtenTensorHandle tensor, int32_t dtype,
                                                 AtenTensorHandle* view) {
-  void* made = nullptr;
-  torch_ocl::check(torch_ocl::interface().view_dtype(tensor, dtype, &made));
-  *view = static_cast<AtenTensorHandle>(made);
+  static const torch_ocl::Operator viewed("aten::view", "dtype");
+  torch::aot_inductor::RAIIAtenTensorHandle result;
+  viewed({torch_ocl::tensor(tensor), torch_ocl::integer(dtype)}, {&result});
+  *view = result.release();
   return AOTI_TORCH_SUCCESS;
 }
 

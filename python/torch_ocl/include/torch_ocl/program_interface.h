@@ -24,6 +24,20 @@ struct OclKernelDescription {
   int64_t local_size;
 };
 
+// An argument of an operator. Numbers of element types, layouts and memory formats are integers.
+struct OclValue {
+  enum Kind : int64_t { kNone, kTensor, kInteger, kReal, kBoolean, kText, kDevice, kList };
+  Kind kind;
+  union {
+    const void* tensor;  // AtenTensorHandle
+    int64_t integer;     // also of a boolean, and a device's type
+    double real;
+    const char* text;
+    const OclValue* items;
+  };
+  int64_t count;  // of items, or a device's index
+};
+
 // Functions with a text as result return nullptr, or what went wrong; the text stays until the
 // thread's next call.
 struct OclProgramInterface {
@@ -37,6 +51,9 @@ struct OclProgramInterface {
   const char* (*release)(void* address);
   const char* (*upload)(void* device, const void* host, size_t bytes);
   const char* (*copy)(void* destination, const void* source, size_t bytes);
-  // Tensors as torch's C interface has them (AtenTensorHandle).
-  const char* (*view_dtype)(void* tensor, int32_t dtype, void** view);
+  const char* (*find_operator)(const char* name, const char* overload, const void** found);
+  // Calls it through the dispatcher, below autograd. `results` get a new tensor (AtenTensorHandle)
+  // for each that the operator returns, also in lists, and nullptr for what else it returns.
+  const char* (*call)(const void* found, const OclValue* arguments, int64_t count, void** results,
+                      int64_t result_count);
 };

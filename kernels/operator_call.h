@@ -1,0 +1,14 @@
+// Calls of operators by programs in C++, whose arguments come as plain values.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include "torch_ocl/program_interface.h"
+
+namespace ocl {
+
+// As OclProgramInterface::call describes it.
+void call_operator(const c10::OperatorHandle& called, const OclValue* arguments, int64_t count,
+                   void** results, int64_t result_count);
+
+}  // namespace ocl
