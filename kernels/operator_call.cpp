@@ -40,7 +40,9 @@ IValue of_list(const OclValue* items, int64_t count, const c10::Type& list, bool
 
 IValue of_value(const OclValue& value, const c10::TypePtr& declared,
                 std::optional<int32_t> length) {
-  if (value.kind == OclValue::kNone) return {};
+  if (value.kind == OclValue::kNone) {  // also what an operator has returned as undefined
+    return declared->kind() == TypeKind::TensorType ? IValue(at::Tensor()) : IValue();
+  }
   const bool optional = declared->kind() == TypeKind::OptionalType;
   const c10::TypePtr type = optional ? declared->containedType(0) : declared;
   const bool listed = type->kind() == TypeKind::ListType;

@@ -27,7 +27,10 @@
 
 #include <torch/csrc/inductor/aoti_runtime/utils.h>
 
+// Without names of their own, variables of inline functions would be shared by all programs of the
+// process, also of other versions.
 namespace torch_ocl {
+namespace {
 
 inline const OclProgramInterface& find_interface() {
   StableIValue result = 0;
@@ -174,6 +177,7 @@ class Operator {
   const void* found_ = nullptr;
 };
 
+}  // namespace
 }  // namespace torch_ocl
 
 extern "C" {
@@ -202,13 +206,13 @@ inline AOTITorchError torch_ocl_copy_buffer(void* source, void* blob, size_t byt
   return AOTI_TORCH_SUCCESS;
 }
 
-inline AOTITorchError aoti_torch_ocl_view_dtype(AtenTensorHandle tensor, int32_t dtype,
-                                                AtenTensorHandle* view) {
+}  // extern "C"
+
+static inline AOTITorchError aoti_torch_ocl_view_dtype(AtenTensorHandle tensor, int32_t dtype,
+                                                       AtenTensorHandle* view) {
   static const torch_ocl::Operator viewed("aten::view", "dtype");
   torch::aot_inductor::RAIIAtenTensorHandle result;
   viewed({torch_ocl::tensor(tensor), torch_ocl::integer(dtype)}, {&result});
   *view = result.release();
   return AOTI_TORCH_SUCCESS;
 }
-
-}  // extern "C"
