@@ -39,7 +39,7 @@ const GeneratedKernel& find_or_make(const OclKernelDescription& description) {
   static auto* const kernels = new std::unordered_map<std::string, GeneratedKernel>;
   const std::string key =
       c10::str(description.name, '\n', description.signature, '\n', description.shape, '\n',
-          description.local_size, '\n', description.source);
+               description.local_size, '\n', description.source);
   std::lock_guard lock(*mutex);
   const auto found = kernels->find(key);
   if (found != kernels->end()) return found->second;
@@ -104,8 +104,8 @@ const char* copy(void* destination, const void* source, size_t bytes) {
 
 const char* find_operator(const char* name, const char* overload, const void** found) {
   return guarded([&] {
-    *found = new c10::OperatorHandle(
-        c10::Dispatcher::singleton().findSchemaOrThrow(name, overload));
+    *found =
+        new c10::OperatorHandle(c10::Dispatcher::singleton().findSchemaOrThrow(name, overload));
   });
 }
 
@@ -118,9 +118,10 @@ const char* call(const void* found, const OclValue* arguments, int64_t count, vo
 }
 
 int64_t program_interface() {
-  static constexpr OclProgramInterface interface{
-      kOclInterfaceVersion, &make_kernel, &launch_kernel, &allocate, &release, &upload,
-      &copy,                &find_operator, &call};
+  static constexpr OclProgramInterface interface {
+    kOclInterfaceVersion, &make_kernel, &launch_kernel, &allocate, &release, &upload, &copy,
+        &find_operator, &call
+  };
   return reinterpret_cast<int64_t>(&interface);
 }
 
@@ -138,8 +139,8 @@ std::unique_ptr<AOTIModelContainerRunner> load(const std::string& library, size_
                                                const std::string& binaries,
                                                const bool single_threaded) {
   const at::Device device(device_name);
-  const c10::DeviceGuard guard(
-      device.has_index() ? device : at::Device(device.type(), current_device()));
+  const c10::DeviceGuard guard(device.has_index() ? device
+                                                  : at::Device(device.type(), current_device()));
   // The name under which torch_ocl/program.h shows the device to AOTInductor's headers.
   const std::string name = c10::str("mps:", static_cast<int>(guard.current_device().index()));
   return std::make_unique<Runner>(library, models, name, binaries, single_threaded);

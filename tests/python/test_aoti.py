@@ -50,7 +50,9 @@ def package(module, args, path, **options):
 
 
 def test_training_with_a_program_in_cpp(device):
-    model = nn.Sequential(nn.Linear(16, 32), nn.LayerNorm(32), nn.GELU(), nn.Dropout(), nn.Linear(32, 4))
+    model = nn.Sequential(
+        nn.Linear(16, 32), nn.LayerNorm(32), nn.GELU(), nn.Dropout(), nn.Linear(32, 4)
+    )
     model.to(device)
     x, target = torch.randn(6, 16, device=device), torch.arange(6, device=device) % 4
     with torch._inductor.config.patch(cpp_wrapper=True):
@@ -72,6 +74,25 @@ def test_a_program_in_cpp_is_replayed(device):
         for _ in range(4):
             x, w = torch.randn(5, 16, device=device), torch.randn(16, 16, device=device)
             torch.testing.assert_close(compiled(x, w), function(x, w), rtol=1e-4, atol=1e-5)
+
+
+CACHED_PROGRAM = """
+import torch
+from torch._dynamo.utils import counters
+torch._inductor.config.cpp_wrapper = True
+x = torch.arange(8.0, device="ocl")
+result = torch.compile(lambda x: (x * 2).sin() + x.sum())(x)
+torch.testing.assert_close(result, (x * 2).sin() + x.sum())
+print(counters["inductor"]["fxgraph_cache_hit"])
+"""
+
+
+def test_a_program_in_cpp_from_the_cache(device):
+    for hits in "01":
+        done = subprocess.run(
+            [sys.executable, "-c", CACHED_PROGRAM], capture_output=True, text=True, timeout=300
+        )
+        assert done.stdout == f"{hits}\n", done.stderr
 
 
 def test_a_package_with_a_dynamic_batch(device, tmp_path):
@@ -135,26 +156,28 @@ class Operators(nn.Module):
 def test_operators_without_a_generated_kernel(device, tmp_path):
     numpy_sin, _ = numpy_operators.functional()
     module = Operators(numpy_sin)
-    args = torch.randn(2, 8, 8, device=device), torch.tensor([0, 3, 3, 1, 0, 1, 2, 2], device=device)
+    args = (
+        torch.randn(2, 8, 8, device=device),
+        torch.tensor([0, 3, 3, 1, 0, 1, 2, 2], device=device),
+    )
     loaded = torch._inductor.aoti_load_package(package(module, args, tmp_path / "m.pt2"))
     torch.testing.assert_close(loaded(*args), module(*args), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("weights", [False, True])
-def test_a_package_of_another_version_is_refused(device, tmp_path, monkeypatch, weights):
-    from torch_ocl.inductor import cpp_wrapper
+def test_a_package_of_another_version_is_refused(device, tmp_path, monkeypatch):
+    from torch_ocl.inductor import runtime
 
     headers = tmp_path / "include"
-    shutil.copytree(cpp_wrapper._HEADERS, headers)
+    shutil.copytree(runtime._INCLUDE, headers)
     text = (headers / "torch_ocl/program_interface.h").read_text()
     assert text.count("kOclInterfaceVersion = 1;") == 1
     text = text.replace("kOclInterfaceVersion = 1;", "kOclInterfaceVersion = 1234;")
     (headers / "torch_ocl/program_interface.h").write_text(text)
     monkeypatch.setenv("CPLUS_INCLUDE_PATH", "")
-    monkeypatch.setattr(cpp_wrapper, "_HEADERS", headers)
-    module = nn.LayerNorm(8).to(device) if weights else nn.Softmax(-1)
+    monkeypatch.setattr(runtime, "_INCLUDE", headers)
+    module = nn.LayerNorm(8).to(device)
     x = torch.randn(4, 8, device=device)
     with torch._inductor.config.patch({"aot_inductor.precompile_headers": False}):
         path = package(module, (x,), tmp_path / "m.pt2")
-    with pytest.raises(RuntimeError, match="another version of torch_ocl .*1234"):
+    with pytest.raises(RuntimeError, match=r"another version of torch_ocl .*1234"):
         torch._inductor.aoti_load_package(path)(x)

@@ -5,30 +5,18 @@ operators (aoti_torch_<device>_mm) exist for its own devices only, and its proxy
 others either: eager kernels are called through torch_ocl, by the dispatcher.
 """
 
-import logging
-import os
-from pathlib import Path
-
 import sympy
 import torch
 from torch._inductor import ir
 from torch._inductor.codegen.cpp_utils import cexpr
 from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
+from torch._inductor.custom_graph_pass import get_hash_for_files
 from torch._inductor.virtualized import V
 from torch.utils import _pytree as pytree
 
 from .eager import graph_has_ocl
+from .runtime import HEADERS, find_headers
 from .wrapper import end_program
-
-_HEADERS = Path(__file__).parents[1] / "include"
-
-
-def _find_headers() -> None:
-    """Compilers look there for headers, which Inductor's options have no place for."""
-    name = "INCLUDE" if os.name == "nt" else "CPLUS_INCLUDE_PATH"
-    folders = os.environ.get(name, "").split(os.pathsep)
-    if str(_HEADERS) not in folders:
-        os.environ[name] = os.pathsep.join([str(_HEADERS), *filter(None, folders)])
 
 
 def quieten() -> None:
@@ -48,7 +36,7 @@ def name_of_result(output) -> str | None:
 class OclCppWrapper(CppWrapperCpu):
     def __init__(self):
         self.device = "ocl"
-        _find_headers()
+        find_headers()
         super().__init__()
 
     @staticmethod
@@ -56,8 +44,13 @@ class OclCppWrapper(CppWrapperCpu):
         return OclCppWrapper()
 
     def write_header(self):
-        self.add_device_include("ocl")  # before the CPU's, see program.h
+        if V.graph.aot_mode:
+            self.add_device_include("ocl")  # before the CPU's, see program.h
+        else:  # read from Inductor's cache, too
+            self.header.writeline("from torch_ocl.inductor.runtime import find_headers")
+            self.header.writeline("find_headers()")
         super().write_header()
+        self.header.writeline(f"// compiled with headers {get_hash_for_files(HEADERS)!r}")
 
     def define_ocl_kernel(self, name, fused, rendered, source, comments):
         letter, local = rendered.shape.letter, rendered.local

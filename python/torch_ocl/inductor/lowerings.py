@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 from .eager import adds_atomically, aten, computes_tensors, graph_has_ocl, stays_eager
 from .overrides import SUPPORTED
 from .reductions import SUPPORTED as REDUCTIONS
+from .runtime import HEADERS
 from .types import TYPES
 from .versions import patch
 
@@ -173,7 +174,7 @@ class HideConvolutions(CustomGraphModulePass):
 
     def uuid(self):
         """Part of the key of Inductor's caches: whatever here may change programs."""
-        return get_hash_for_files(tuple(sorted(map(str, Path(__file__).parent.glob("*.py")))))
+        return get_hash_for_files((*sorted(map(str, Path(__file__).parent.glob("*.py"))), *HEADERS))
 
 
 def _convolution(*args, **kwargs):

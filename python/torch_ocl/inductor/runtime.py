@@ -1,5 +1,8 @@
 """What programs that Inductor has written import."""
 
+import os
+from pathlib import Path
+
 from torch._inductor.codecache import write
 
 from torch_ocl import _C
@@ -16,3 +19,15 @@ def generated_kernel(name: str, signature: str, shape: str, local_size: int, sou
 
 def source_file(name: str, source: str) -> str:
     return write(source.replace("KERNEL_NAME", name), "cl")[1]
+
+
+_INCLUDE = Path(__file__).parents[1] / "include"
+HEADERS = tuple(sorted(str(path) for path in _INCLUDE.glob("torch_ocl/*.h")))
+
+
+def find_headers() -> None:
+    """Tells compilers of programs in C++ where the headers are; Inductor's options cannot."""
+    name = "INCLUDE" if os.name == "nt" else "CPLUS_INCLUDE_PATH"
+    folders = os.environ.get(name, "").split(os.pathsep)
+    if str(_INCLUDE) not in folders:
+        os.environ[name] = os.pathsep.join([str(_INCLUDE), *filter(None, folders)])

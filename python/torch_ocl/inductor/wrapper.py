@@ -48,19 +48,15 @@ class OclWrapper(PythonWrapperCodegen):
         end_program(result)
 
     def define_ocl_kernel(self, name, fused, rendered, source, comments):
-        letter, module, maker, local = (
-            rendered.shape.letter,
-            "runtime",
-            "generated_kernel",
-            rendered.local,
-        )
+        letter, maker, module = rendered.shape.letter, "generated_kernel", "runtime"
+        detail = rendered.local
         if letter != "t" and (config.max_autotune or config.max_autotune_pointwise):
-            module, maker, local = "tuning", "MeasuredKernel", rendered.written
+            maker, module, detail = "MeasuredKernel", "tuning", rendered.written
         self.add_import_once(f"from torch_ocl.inductor.{module} import {maker}")
         definition = [
             "",
             *comments.splitlines(),
-            f"{name} = {maker}({fused!r}, {rendered.signature!r}, {letter!r}, {local}, '''",
+            f"{name} = {maker}({fused!r}, {rendered.signature!r}, {letter!r}, {detail}, '''",
             *source.splitlines(),
             "''')",
         ]

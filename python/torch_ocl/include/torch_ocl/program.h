@@ -70,7 +70,7 @@ inline OclArgument argument(int64_t value) {
 }
 
 template <typename Tensor>
-  requires requires(const Tensor& tensor) { tensor.data_ptr(); }
+requires requires(const Tensor& tensor) { tensor.data_ptr(); }
 OclArgument argument(const Tensor& tensor) {
   OclArgument made;
   made.address = tensor.data_ptr();
@@ -202,7 +202,8 @@ inline AOTITorchError torch_ocl_memcpy(void* blob, size_t offset, size_t from, s
 // The source's address has its offset in it already.
 inline AOTITorchError torch_ocl_copy_buffer(void* source, void* blob, size_t bytes, size_t,
                                             size_t offset) {
-  torch_ocl::check(torch_ocl::interface().copy(static_cast<uint8_t*>(blob) + offset, source, bytes));
+  torch_ocl::check(
+      torch_ocl::interface().copy(static_cast<uint8_t*>(blob) + offset, source, bytes));
   return AOTI_TORCH_SUCCESS;
 }
 
