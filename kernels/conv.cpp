@@ -128,7 +128,7 @@ void check_types(const char* op, const at::Tensor& input, const char* name,
 // where no kernel reads and writes it.
 at::Tensor convolve(const ConvShape& shape, bool data, at::IntArrayRef sizes,
                     at::MemoryFormat format, const at::Tensor& source, const at::Tensor& weight,
-                    const at::Tensor& bias) {
+                    const at::Tensor& bias, const Epilogue& epilogue) {
   if (format != at::MemoryFormat::Contiguous) {
     const at::Tensor result = at::empty(sizes, source.options(), format);
     const auto run = data ? conv_data_grad_channels_last : conv_forward_channels_last;
@@ -138,8 +138,12 @@ at::Tensor convolve(const ConvShape& shape, bool data, at::IntArrayRef sizes,
     }
   }
   const at::Tensor result = at::empty(sizes, source.options());
-  (data ? conv_data_grad : conv_forward)(shape, result, source.contiguous(), weight.contiguous(),
-                                         bias);
+  if (data) {
+    conv_data_grad(shape, result, source.contiguous(), weight.contiguous(), bias);
+    apply_epilogue(epilogue, result, result);
+  } else {
+    conv_forward(shape, result, source.contiguous(), weight.contiguous(), bias, epilogue);
+  }
   return result.contiguous(format);
 }
 
@@ -162,11 +166,12 @@ at::Tensor weight_gradient(const ConvShape& shape, const at::Tensor& weight,
 }  // namespace
 
 void conv_forward(const ConvShape& shape, const at::Tensor& output, const at::Tensor& input,
-                  const at::Tensor& weight, const at::Tensor& bias) {
+                  const at::Tensor& weight, const at::Tensor& bias, const Epilogue& epilogue) {
   if (output.numel() == 0) return;
-  if (conv_forward_cpu(shape, output, input, weight, bias)) return;
-  if (conv_forward_gpu(shape, output, input, weight, bias)) return;
+  if (conv_forward_cpu(shape, output, input, weight, bias, epilogue)) return;
+  if (conv_forward_gpu(shape, output, input, weight, bias, epilogue)) return;
   run_plain(Pass::kForward, shape, output, input, weight, bias, product(shape.out));
+  apply_epilogue(epilogue, output, output);
 }
 
 void conv_data_grad(const ConvShape& shape, const at::Tensor& input, const at::Tensor& output,
@@ -195,6 +200,38 @@ void conv_weight_grad(const ConvShape& shape, const at::Tensor& weight, const at
   arguments.enqueue({group, static_cast<size_t>(weight.numel())}, {group});
 }
 
+at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
+                       const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
+                       at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                       at::IntArrayRef output_padding, int64_t groups, const Epilogue& epilogue) {
+  const Parameters p{stride, padding, dilation, output_padding, transposed, groups};
+  check_device_has(ocl_device(input), input.scalar_type(), "convolution");
+  check_types("convolution", input, "weight", weight);
+  if (bias && bias->defined()) check_types("convolution", input, "bias", *bias);
+  if (epilogue.residual.defined()) check_types("convolution", input, "residual", epilogue.residual);
+  if (better_in_float(input)) {
+    // The residual is added while the sums are converted.
+    const bool adds = epilogue.residual.defined();
+    const at::Tensor sums = convolution(
+        input.to(at::kFloat), weight.to(at::kFloat),
+        bias && bias->defined() ? std::optional(bias->to(at::kFloat)) : std::nullopt, stride,
+        padding, dilation, transposed, output_padding, groups, adds ? Epilogue{} : epilogue);
+    if (!adds) return sums.to(input.scalar_type());
+    const at::Tensor result = at::empty(sums.sizes(), input.options());
+    apply_epilogue(epilogue, sums, result);
+    return result;
+  }
+  const auto sizes = output_size(input.sizes(), weight.sizes(), p);
+  TORCH_CHECK(!epilogue.residual.defined() || epilogue.residual.sizes() == sizes,
+              "convolution: a residual of shape ", epilogue.residual.sizes(),
+              " for a result of shape ", sizes);
+  const ConvShape shape = make_shape(input.sizes(), weight.sizes(), sizes, p);
+  const at::MemoryFormat format =
+      epilogue.is_empty() ? input.suggest_memory_format() : at::MemoryFormat::Contiguous;
+  return convolve(shape, transposed, sizes, format, input, weight,
+                  bias && bias->defined() ? bias->contiguous() : at::Tensor(), epilogue);
+}
+
 namespace native {
 
 OCL_NATIVE("convolution_overrideable", convolution);
@@ -202,20 +239,8 @@ OCL_NATIVE("convolution_overrideable", convolution);
 Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
                    IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
                    IntArrayRef output_padding, int64_t groups) {
-  const Parameters p{stride, padding, dilation, output_padding, transposed, groups};
-  check_device_has(ocl_device(input), input.scalar_type(), "convolution");
-  check_types("convolution", input, "weight", weight);
-  if (bias && bias->defined()) check_types("convolution", input, "bias", *bias);
-  if (better_in_float(input)) {
-    return convolution(input.to(at::kFloat), weight.to(at::kFloat),
-                       bias && bias->defined() ? std::optional(bias->to(at::kFloat)) : std::nullopt,
-                       stride, padding, dilation, transposed, output_padding, groups)
-        .to(input.scalar_type());
-  }
-  const auto sizes = output_size(input.sizes(), weight.sizes(), p);
-  const ConvShape shape = make_shape(input.sizes(), weight.sizes(), sizes, p);
-  return convolve(shape, transposed, sizes, input.suggest_memory_format(), input, weight,
-                  bias && bias->defined() ? bias->contiguous() : Tensor());
+  return ocl::convolution(input, weight, bias, stride, padding, dilation, transposed,
+                          output_padding, groups, {});
 }
 
 OCL_NATIVE("convolution_backward_overrideable", convolution_backward);
@@ -244,7 +269,7 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_outpu
   const Tensor grad = grad_output.contiguous(format);
   Tensor grad_input, grad_weight, grad_bias;
   if (output_mask[0]) {
-    grad_input = convolve(shape, !transposed, input.sizes(), format, grad, weight, {});
+    grad_input = convolve(shape, !transposed, input.sizes(), format, grad, weight, {}, {});
   }
   if (output_mask[1]) {
     grad_weight = weight_gradient(shape, weight, format, transposed ? grad : input,

@@ -190,15 +190,17 @@ BroadcastPlan make_plan(const ConvPlanKey& key, const at::Tensor& like) {
 
 constexpr int64_t kDepth = 256;  // taps or pixels that are packed at a time
 
-const Kernel& kernel_of(Device& device, Tile tile, int64_t depth) {
+const Kernel& kernel_of(Device& device, Tile tile, int64_t depth, const Epilogue& epilogue) {
   static const char site = 0;
   const KernelKey key{
       reinterpret_cast<uint64_t>(&site),
-      {static_cast<uint64_t>(tile.rows << 8 | tile.vectors), static_cast<uint64_t>(depth), 0}};
+      {static_cast<uint64_t>(tile.rows << 8 | tile.vectors), static_cast<uint64_t>(depth),
+       epilogue.flags()}};
   return find_kernel(device, key, [&] {
     Defines defines;
     defines.set("VW", conv_lanes(device)).set("KC", depth);
     defines.set("MR", tile.rows).set("NV", tile.vectors);
+    epilogue.define(defines);
     return KernelSource{"conv_broadcast.cl", "conv_broadcast", defines};
   });
 }
@@ -213,7 +215,7 @@ struct Factor {
 
 void launch_broadcast(const BroadcastPlan& plan, const ConvShape& s, const Factor& f,
                       int64_t source_channels, const at::Tensor& result, const at::Tensor& source,
-                      const at::Tensor& bias) {
+                      const at::Tensor& bias, const Epilogue& epilogue = {}) {
   Device& device = ocl_device(result);
   const int64_t lanes = conv_lanes(device);
   const Tile tile = choose_tile(device, f.channels);
@@ -234,11 +236,11 @@ void launch_broadcast(const BroadcastPlan& plan, const ConvShape& s, const Facto
   const int64_t channel = plan.reads_tensor
                               ? source.numel() / (int64_t{s.images} * s.groups * source_channels)
                               : plan.layout.channel(lanes);
-  launch(stream_of(result), kernel_of(device, tile, depth),
+  launch(stream_of(result), kernel_of(device, tile, depth, epilogue),
          {static_cast<size_t>(panels), static_cast<size_t>(tasks), static_cast<size_t>(s.groups)},
          {}, view(result), view(sums), view(read), view(plan.start), view(plan.step),
          view(f.tensor), view(plan.offset), view(bias.defined() ? bias : f.tensor),
-         static_cast<int32_t>(bias.defined()), f.channels, plan.rows, plan.depth, plan.run,
+         epilogue.residual_or(result), static_cast<int32_t>(bias.defined()), f.channels, plan.rows, plan.depth, plan.run,
          source_channels * channel, f.channel_stride, f.group_stride, f.tensor.numel(), f.plane,
          static_cast<int32_t>(rows_per_task));
 }
@@ -253,12 +255,13 @@ std::shared_ptr<const BroadcastPlan> find_plan(const ConvShape& s, ConvKind kind
 }  // namespace
 
 bool conv_broadcast_forward(const ConvShape& s, const at::Tensor& output, const at::Tensor& input,
-                            const at::Tensor& weight, const at::Tensor& bias) {
+                            const at::Tensor& weight, const at::Tensor& bias,
+                            const Epilogue& epilogue) {
   const auto plan = find_plan(s, ConvKind::kForward, output);
   if (!plan->possible) return false;
   const Factor factor{weight, s.out_channels, s.taps(), s.out_channels * s.taps(),
                       static_cast<int32_t>(product(s.out))};
-  launch_broadcast(*plan, s, factor, s.in_channels, output, input, bias);
+  launch_broadcast(*plan, s, factor, s.in_channels, output, input, bias, epilogue);
   return true;
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int32_t kWeightRows = 4, kWeightTaps = 6;  // register tile of the weight gradient
 constexpr int64_t kWeightPartWork = 400000;          // multiply-adds per tile and part
-constexpr char kPack[] = "conv_pack.cl";
+constexpr char kPack[] = "conv_pack.cl", kTaps[] = "conv_cpu.cl";
 constexpr int64_t kManyTasks = 64;
 
 // A plan whose tables are on the device.
@@ -59,13 +59,15 @@ bool applies(const ConvShape& shape, const at::Tensor& tensor) {
 }
 
 const Kernel& conv_kernel(Device& device, const char* name, ConvTile tile,
-                          const char* file = "conv_cpu.cl") {
+                          const char* file = kTaps, const Epilogue& epilogue = {}) {
   // The name's address is the site: each call passes its own literal.
   const KernelKey key{reinterpret_cast<uint64_t>(name),
-                      {static_cast<uint64_t>(tile.channels) << 8 | tile.vectors, 0, 0}};
+                      {static_cast<uint64_t>(tile.channels) << 8 | tile.vectors,
+                       epilogue.flags(), 0}};
   return find_kernel(device, key, [&] {
     Defines defines;
     defines.set("VW", conv_lanes(device));
+    epilogue.define(defines);
     if (tile.channels) {
       defines.set("MR", tile.channels).set("NV", tile.vectors);
     } else {
@@ -81,6 +83,7 @@ struct TapLaunch {
   int64_t channel_stride, group_stride;
   int64_t source_channels;  // of one group
   int64_t out_channel;
+  Epilogue epilogue = {};
 };
 
 void run_pass(const ConvShape& s, const DevicePlan& plan, size_t index, const TapLaunch& t,
@@ -116,12 +119,12 @@ void run_pass(const ConvShape& s, const DevicePlan& plan, size_t index, const Ta
                                      : at::ceil_div(tiles, at::ceil_div(kConvTasks, columns * z));
   BufferView out = view(result);
   out.offset += pass.out_first * sizeof(float);
-  launch(stream, conv_kernel(device, "conv_taps", plan.tile),
+  launch(stream, conv_kernel(device, "conv_taps", plan.tile, kTaps, t.epilogue),
          {static_cast<size_t>(columns), static_cast<size_t>(at::ceil_div(tiles, tiles_per_task)),
           static_cast<size_t>(z)},
          {}, out, view(source), view(packed), view(plan.tap_offsets[index]),
-         view(bias.defined() ? bias : packed), static_cast<int32_t>(bias.defined()), t.channels,
-         taps, s.groups, static_cast<int32_t>(pixels), layout.beside(), layout.padded[0],
+         view(bias.defined() ? bias : packed), t.epilogue.residual_or(result),
+         static_cast<int32_t>(bias.defined()), t.channels, taps, s.groups, static_cast<int32_t>(pixels), layout.beside(), layout.padded[0],
          layout.padded[1], layout.padded[2], pass.extent[0], pass.extent[1], pass.extent[2],
          images_apart, t.source_channels * channel, t.out_channel * t.channels * s.groups,
          t.out_channel, pass.out_slice, pass.out_row, pass.out_column, static_cast<int32_t>(direct),
@@ -143,12 +146,16 @@ bool run(ConvKind kind, const ConvShape& s, const TapLaunch& t, const at::Tensor
 }  // namespace
 
 bool conv_forward_cpu(const ConvShape& s, const at::Tensor& output, const at::Tensor& input,
-                      const at::Tensor& weight, const at::Tensor& bias) {
-  if (conv_depthwise_forward(s, output, input, weight, bias)) return true;
-  if (applies(s, output) && conv_winograd_forward(s, output, input, weight, bias)) return true;
-  if (applies(s, output) && conv_broadcast_forward(s, output, input, weight, bias)) return true;
+                      const at::Tensor& weight, const at::Tensor& bias, const Epilogue& epilogue) {
+  if (conv_depthwise_forward(s, output, input, weight, bias)) {
+    apply_epilogue(epilogue, output, output);
+    return true;
+  }
+  if (!applies(s, output)) return false;
+  if (conv_winograd_forward(s, output, input, weight, bias, epilogue)) return true;
+  if (conv_broadcast_forward(s, output, input, weight, bias, epilogue)) return true;
   const TapLaunch t{s.out_channels, s.taps(), s.out_channels * s.taps(), s.in_channels,
-                    int64_t{s.out[0]} * s.out[1] * s.out[2]};
+                    int64_t{s.out[0]} * s.out[1] * s.out[2], epilogue};
   return run(ConvKind::kForward, s, t, output, input, weight, bias);
 }
 

@@ -124,23 +124,26 @@ void enqueue_tiles(Arguments& arguments, ConvPass pass, const TileChoice& choice
 Defines tile_defines(ScalarType type, const TileChoice& choice) {
   Defines defines = element_defines(type);
   set_tile(defines, choice.tile());
-  defines.set("ACTIVATION", 0).set("PARTS", choice.parts > 1);
+  defines.set("PARTS", choice.parts > 1);
   return defines;
 }
 
 // `whole`: the pass computes all of the result.
 void run_tiles(const ConvPass& pass, const at::Tensor& result, const at::Tensor& source,
-               const at::Tensor& weight, const at::Tensor& bias, bool whole) {
+               const at::Tensor& weight, const at::Tensor& bias, const Epilogue& epilogue,
+               bool whole) {
   Device& device = ocl_device(result);
   const ScalarType type = result.scalar_type();
   TileChoice choice = choose_tile(device, pass, type, false);
   if (!whole) choice.parts = 1;
   const bool parts = choice.parts > 1, long_mask = mask_bits(pass) > 31;
   const bool adds_bias = bias.defined() && !parts;
+  const bool finishes = !parts && has_room_for(device, epilogue);
+  const Epilogue own = finishes ? epilogue : Epilogue{};
   static const char site = 0;
   const KernelKey key{reinterpret_cast<uint64_t>(&site),
                       {static_cast<uint64_t>(type), static_cast<uint64_t>(choice.index),
-                       uint64_t{parts} << 3 | uint64_t{long_mask} << 2 | uint64_t{adds_bias} << 1 |
+                       own.flags() << 4 | uint64_t{parts} << 3 | uint64_t{long_mask} << 2 | uint64_t{adds_bias} << 1 |
                            uint64_t{pass.in_order()}}};
   const Kernel& kernel = find_kernel(device, key, [&] {
     Defines defines = tile_defines(type, choice);
@@ -148,28 +151,34 @@ void run_tiles(const ConvPass& pass, const at::Tensor& result, const at::Tensor&
         .set("MASK", long_mask ? "ulong" : "uint")
         .set("HAS_BIAS", adds_bias)
         .set("IN_ORDER", pass.in_order());
+    own.define(defines);
     return KernelSource{"conv_gpu.cl", "conv_tiles", defines};
   });
   const at::Tensor sums = sums_of(choice, result);
-  Arguments arguments = bind(kernel, result, {sums, source, weight, bias});
+  Arguments arguments = bind(kernel, result, {sums, source, weight, bias, own.residual});
   enqueue_tiles(arguments, pass, choice);
-  if (!parts) return;
+  if (finishes) return;
+  if (!parts) return apply_epilogue(epilogue, result, result);
   const at::Tensor planes = result.view({pass.images, -1, pass.result_plane});
   const at::Tensor addend =
       bias.defined() ? bias.view({1, -1, 1}).expand(planes.sizes()) : at::Tensor();
-  gemm_sum_parts(planes, sums, 1, addend, 1, Activation::kNone);
+  const at::Tensor& residual = epilogue.residual;
+  gemm_sum_parts(planes, sums, 1, addend, 1,
+                 {epilogue.activation, residual.defined() ? residual.view_as(planes) : residual});
 }
 
 bool run_passes(const std::vector<ConvPass>& passes, const at::Tensor& result,
-                const at::Tensor& source, const at::Tensor& weight, const at::Tensor& bias) {
+                const at::Tensor& source, const at::Tensor& weight, const at::Tensor& bias,
+                const Epilogue& epilogue = {}) {
   for (const ConvPass& pass : passes) {
     if (!fits_tiles(pass) && !fits_direct(pass)) return false;
   }
   for (const ConvPass& pass : passes) {
     if (fits_tiles(pass)) {
-      run_tiles(pass, result, source, weight, bias, passes.size() == 1);
+      run_tiles(pass, result, source, weight, bias, epilogue, passes.size() == 1);
     } else {
       run_direct(pass, result, source, weight, bias);
+      apply_epilogue(epilogue, result, result);
     }
   }
   return true;
@@ -178,9 +187,9 @@ bool run_passes(const std::vector<ConvPass>& passes, const at::Tensor& result,
 }  // namespace
 
 bool conv_forward_gpu(const ConvShape& shape, const at::Tensor& output, const at::Tensor& input,
-                      const at::Tensor& weight, const at::Tensor& bias) {
+                      const at::Tensor& weight, const at::Tensor& bias, const Epilogue& epilogue) {
   if (!applies(output, input, weight)) return false;
-  return run_passes({forward_pass(shape)}, output, input, weight, bias);
+  return run_passes({forward_pass(shape)}, output, input, weight, bias, epilogue);
 }
 
 bool conv_data_grad_gpu(const ConvShape& shape, const at::Tensor& input, const at::Tensor& output,
@@ -204,14 +213,14 @@ bool conv_weight_grad_gpu(const ConvShape& shape, const at::Tensor& weight, cons
                        uint64_t{parts} << 1 | uint64_t{volume}}};
   const Kernel& kernel = find_kernel(device, key, [&] {
     Defines defines = tile_defines(type, choice);
-    defines.set("WEIGHT_TILES", 1).set("VOLUME", volume);
+    defines.set("WEIGHT_TILES", 1).set("VOLUME", volume).set("ACTIVATION", 0);
     return KernelSource{"conv_gpu.cl", "conv_weight_tiles", defines};
   });
   const at::Tensor sums = sums_of(choice, weight);
   Arguments arguments = bind(kernel, weight, {sums, input, output});
   enqueue_tiles(arguments, pass, choice);
   if (parts) {
-    gemm_sum_parts(weight.view({1, 1, -1}), sums, 1, {}, 0, Activation::kNone);
+    gemm_sum_parts(weight.view({1, 1, -1}), sums, 1, {}, 0, {});
   }
   return true;
 }

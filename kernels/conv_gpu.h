@@ -7,7 +7,7 @@
 namespace ocl {
 
 bool conv_forward_gpu(const ConvShape& shape, const at::Tensor& output, const at::Tensor& input,
-                      const at::Tensor& weight, const at::Tensor& bias);
+                      const at::Tensor& weight, const at::Tensor& bias, const Epilogue& epilogue);
 bool conv_data_grad_gpu(const ConvShape& shape, const at::Tensor& input, const at::Tensor& output,
                         const at::Tensor& weight, const at::Tensor& bias);
 bool conv_weight_grad_gpu(const ConvShape& shape, const at::Tensor& weight, const at::Tensor& input,

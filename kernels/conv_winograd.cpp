@@ -94,17 +94,19 @@ Way choose_way(const Device& device, const Problem& p) {
       [&] { return faster_way(device, p); }));
 }
 
-const Kernel& kernel_of(Device& device, const char* name) {
-  const KernelKey key{reinterpret_cast<uint64_t>(name)};  // each call passes its own literal
+const Kernel& kernel_of(Device& device, const char* name, const Epilogue& epilogue = {}) {
+  const KernelKey key{reinterpret_cast<uint64_t>(name), {epilogue.flags()}};  // each call passes its own literal
   return find_kernel(device, key, [&] {
     Defines defines;
     defines.set("VW", lanes_of(device)).set("MR", lanes_of(device) / 2);
+    epilogue.define(defines);
     return KernelSource{"conv_winograd.cl", name, defines};
   });
 }
 
 struct Tensors {
   const at::Tensor &result, &source, &weight, &bias;
+  const Epilogue& epilogue;
 };
 
 // Sizes that the kernels compute, too.
@@ -133,9 +135,9 @@ void run_by_tiles(const Problem& p, const Tensors& t, const Sizes& sizes) {
   const int64_t tasks =
       std::min({sizes.tasks, sizes.vectors, std::max<int64_t>(kMostScratch / task_size, 1)});
   const at::Tensor scratch = conv_scratch(tasks * task_size, t.result);
-  launch(stream, kernel_of(device, "winograd_tiles"), {static_cast<size_t>(tasks)}, {},
+  launch(stream, kernel_of(device, "winograd_tiles", t.epilogue), {static_cast<size_t>(tasks)}, {},
          view(t.result), view(scratch), view(t.source), view(u),
-         view(t.bias.defined() ? t.bias : u), static_cast<int32_t>(t.bias.defined()), g, u_plane,
+         view(t.bias.defined() ? t.bias : u), t.epilogue.residual_or(t.result), static_cast<int32_t>(t.bias.defined()), g, u_plane,
          static_cast<int32_t>(sizes.tiles));
 }
 
@@ -156,9 +158,9 @@ void run_by_rows(const Problem& p, const Tensors& t, const Sizes& sizes) {
   const int64_t task_size =
       kPlanes * (sizes.lanes * g.channels + sizes.lanes + sizes.plane(sizes.lanes));
   const at::Tensor scratch = conv_scratch(tasks * task_size, t.result);
-  launch(stream, kernel_of(device, "winograd_rows"), {static_cast<size_t>(tasks)}, {},
+  launch(stream, kernel_of(device, "winograd_rows", t.epilogue), {static_cast<size_t>(tasks)}, {},
          view(t.result), view(scratch), view(v), view(t.weight),
-         view(t.bias.defined() ? t.bias : t.weight), static_cast<int32_t>(t.bias.defined()), g,
+         view(t.bias.defined() ? t.bias : t.weight), t.epilogue.residual_or(t.result), static_cast<int32_t>(t.bias.defined()), g,
          p.filters, static_cast<int32_t>(sizes.tiles));
 }
 
@@ -175,13 +177,14 @@ bool run(const Problem& p, const Tensors& t) {
 }  // namespace
 
 bool conv_winograd_forward(const ConvShape& s, const at::Tensor& output, const at::Tensor& input,
-                           const at::Tensor& weight, const at::Tensor& bias) {
-  return is_possible(s) && run(forward_problem(s), {output, input, weight, bias});
+                           const at::Tensor& weight, const at::Tensor& bias,
+                           const Epilogue& epilogue) {
+  return is_possible(s) && run(forward_problem(s), {output, input, weight, bias, epilogue});
 }
 
 bool conv_winograd_data_grad(const ConvShape& s, const at::Tensor& input, const at::Tensor& output,
                              const at::Tensor& weight, const at::Tensor& bias) {
-  return is_possible(s) && run(data_grad_problem(s), {input, output, weight, bias});
+  return is_possible(s) && run(data_grad_problem(s), {input, output, weight, bias, {}});
 }
 
 }  // namespace ocl

@@ -49,6 +49,10 @@ int64_t c_batch_stride(const GemmProblem& p) {
   return p.has_c && p.c.dim() == 3 ? p.c.stride(0) : 0;
 }
 
+int64_t residual_stride(const GemmProblem& p, int64_t dim) {
+  return p.epilogue.residual.defined() ? p.epilogue.residual.stride(dim) : 0;
+}
+
 GemvProblem as_gemv(const GemmProblem& p) {
   const bool row = p.m == 1;  // the vector is A, the matrix is B
   const GemmOperand& vector = row ? p.a : p.b;
@@ -62,20 +66,21 @@ GemvProblem as_gemv(const GemmProblem& p) {
           m,
           vector.transposed == row ? vector.ld : 1,
           m == 1 ? 1 : p.out.stride(along),
-          p.has_c ? p.c.stride(along) : 0};
+          p.has_c ? p.c.stride(along) : 0,
+          residual_stride(p, along)};
 }
 
 Defines gemm_defines(const GemmProblem& p, bool trans_a, bool trans_b) {
   Defines defines = element_defines(p.type);
   defines.set("TRANS_A", trans_a)
       .set("TRANS_B", trans_b)
-      .set("HAS_C", p.has_c)
-      .set("ACTIVATION", static_cast<int64_t>(p.activation));
+      .set("HAS_C", p.has_c);
+  p.epilogue.define(defines);
   return defines;
 }
 
 uint64_t gemm_flags(const GemmProblem& p, bool trans_a, bool trans_b) {
-  return uint64_t{static_cast<uint8_t>(p.activation)} << 3 | uint64_t{trans_a} << 2 |
+  return p.epilogue.flags() << 3 | uint64_t{trans_a} << 2 |
          uint64_t{trans_b} << 1 | uint64_t{p.has_c};
 }
 
@@ -84,7 +89,8 @@ void add_gemm_tensors(Arguments& arguments, const GemmProblem& p, const at::Tens
   arguments.add(view(p.out))
       .add(view_or(a, p.out))
       .add(view_or(b, p.out))
-      .add(view(p.has_c ? p.c : p.out));
+      .add(view(p.has_c ? p.c : p.out))
+      .add(p.epilogue.residual_or(p.out));
 }
 
 // What all kernels of products end with; the batches are those of the operands.
@@ -93,6 +99,7 @@ static void add_batches_and_factors(Arguments& arguments, const GemmProblem& p, 
   arguments.add(first_batch)
       .add(second_batch)
       .add(c_batch_stride(p))
+      .add(p.out.dim() == 3 ? residual_stride(p, 0) : int64_t{0})
       .add(p.out.dim() == 3 ? p.out.stride(0) : int64_t{0});
   add_number(arguments, p.alpha, p.compute);
   add_number(arguments, p.beta, p.compute);
@@ -107,17 +114,19 @@ void add_gemm_sizes(Arguments& arguments, const GemmProblem& p) {
       .add(p.b.ld)
       .add(out_ld)
       .add(p.has_c ? p.c.stride(-2) : int64_t{0})
-      .add(p.has_c ? p.c.stride(-1) : int64_t{0});
+      .add(p.has_c ? p.c.stride(-1) : int64_t{0})
+      .add(residual_stride(p, -2))
+      .add(residual_stride(p, -1));
   add_batches_and_factors(arguments, p, p.a.batch, p.b.batch);
 }
 
 void add_gemv_strides(Arguments& arguments, const GemmProblem& p, const GemvProblem& v) {
-  arguments.add(v.out_stride).add(v.c_stride);
+  arguments.add(v.out_stride).add(v.c_stride).add(v.residual_stride);
   add_batches_and_factors(arguments, p, v.matrix.batch, v.vector.batch);
 }
 
 void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const c10::Scalar& alpha,
-          const at::Tensor& c, const c10::Scalar& beta, Activation activation) {
+          const at::Tensor& c, const c10::Scalar& beta, const Epilogue& epilogue) {
   if (out.numel() == 0) return;
   Device& device = ocl_device(out);
   check_device_has(device, out.scalar_type(), "matmul");
@@ -127,16 +136,24 @@ void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const
   TORCH_CHECK(a.scalar_type() == out.scalar_type(), "matmul: the product of ", a.scalar_type(),
               " matrices cannot be written to a result of ", out.scalar_type(), " (on ",
               device.label(), ")");
-  if (activation >= Activation::kGelu) check_floating(device, out.scalar_type(), "gelu");
+  if (is_costly(epilogue.activation)) {
+    const auto name = kActivationNames[static_cast<size_t>(epilogue.activation)];
+    check_floating(device, out.scalar_type(), name);
+  }
+  if (epilogue.residual.defined() && !(c.defined() && !beta.equal(0))) {
+    return gemm(out, a, b, alpha, epilogue.residual, 1, {epilogue.activation, {}});
+  }
   if (out.is_complex()) return gemm_complex(out, a, b, alpha, c, beta);
   if (!row_major(out)) {
     if (row_major(out.mT())) {
       // The transposed product writes the same memory row by row.
       const at::Tensor c_transposed = c.defined() ? c.expand_as(out).mT() : c;
-      return gemm(out.mT(), b.mT(), a.mT(), alpha, c_transposed, beta, activation);
+      const at::Tensor& residual = epilogue.residual;
+      return gemm(out.mT(), b.mT(), a.mT(), alpha, c_transposed, beta,
+                  {epilogue.activation, residual.defined() ? residual.mT() : residual});
     }
     const at::Tensor dense = at::empty(out.sizes(), out.options());
-    gemm(dense, a, b, alpha, c, beta, activation);
+    gemm(dense, a, b, alpha, c, beta, epilogue);
     out.copy_(dense);
     return;
   }
@@ -160,7 +177,7 @@ void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const
                             expanded,
                             alpha,
                             beta,
-                            activation};
+                            epilogue};
   if (device.family() == KernelFamily::kGpu) {
     run_gemm_gpu(problem);
   } else {

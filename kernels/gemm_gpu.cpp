@@ -3,8 +3,6 @@
 
 #include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/gelu.h>
-#include <ATen/ops/relu.h>
 
 #include <bit>
 
@@ -71,14 +69,6 @@ BlasMatrix blas_matrix(const GemmOperand& operand) {
 // ones to its tiles; ours are made for them.
 bool is_large(const GemmProblem& p) { return std::min({p.m, p.n, p.k}) >= 128; }
 
-void apply(Activation activation, const at::Tensor& out) {
-  auto& result = const_cast<at::Tensor&>(out);
-  if (activation == Activation::kRelu) at::relu_(result);
-  if (activation >= Activation::kGelu) {
-    at::gelu_(result, activation == Activation::kGelu ? "none" : "tanh");
-  }
-}
-
 // Nothing where CLBlast is not there, or cannot do it. Its launches cannot be captured.
 std::optional<BlasProduct> as_blas_product(const GemmProblem& p) {
   if (p.k == 0 || !clblast_has(p.type) || p.stream.capture()) return std::nullopt;
@@ -103,7 +93,7 @@ void run_clblast(const GemmProblem& p, const BlasProduct& product) {
     p.out.copy_(p.c);
   }
   clblast_gemm(p.stream, product);
-  apply(p.activation, p.out);
+  apply_epilogue(p.epilogue, p.out, p.out);
 }
 
 // Work-items of a group: (along what lies together in memory, across).
@@ -186,7 +176,8 @@ void run_tiles(const GemmProblem& p, int64_t index) {
   });
   Arguments arguments(p.stream, kernel);
   if (parts) {
-    arguments.add(view(partial)).add(view(p.a.tensor)).add(view(p.b.tensor)).add(view(partial));
+    arguments.add(view(partial)).add(view(p.a.tensor)).add(view(p.b.tensor));
+    arguments.add(view(partial)).add(view(partial));
   } else {
     add_gemm_tensors(arguments, p, p.a.tensor, p.b.tensor);
   }
@@ -202,10 +193,14 @@ void run_tiles(const GemmProblem& p, int64_t index) {
     return t.defined() && t.dim() == 2 ? t.unsqueeze(0) : t;
   };
   gemm_sum_parts(as_batch(p.out), partial, p.alpha, p.has_c ? as_batch(p.c) : at::Tensor(), p.beta,
-                 p.activation);
+                 {p.epilogue.activation, as_batch(p.epilogue.residual)});
 }
 
 }  // namespace
+
+bool has_room_for(const Device& device, const Epilogue& epilogue) {
+  return !is_costly(epilogue.activation) || !has_few_registers(device);
+}
 
 std::span<const GemmTile> gemm_gpu_tiles() { return kTiles; }
 
@@ -250,29 +245,37 @@ void set_tile(Defines& defines, const GemmTile& tile) {
 }
 
 void gemm_sum_parts(const at::Tensor& out, const at::Tensor& partial, const c10::Scalar& alpha,
-                    const at::Tensor& c, const c10::Scalar& beta, Activation activation) {
+                    const at::Tensor& c, const c10::Scalar& beta, const Epilogue& epilogue) {
   Device& device = ocl_device(out);
   const ScalarType type = out.scalar_type(), compute = compute_type(type);
   const bool has_c = c.defined();
   static const char site = 0;
   const KernelKey key{
       reinterpret_cast<uint64_t>(&site),
-      {static_cast<uint64_t>(type), uint64_t{has_c}, static_cast<uint64_t>(activation)}};
+      {static_cast<uint64_t>(type), uint64_t{has_c}, epilogue.flags()}};
   const Kernel& kernel = find_kernel(device, key, [&] {
     Defines defines = element_defines(type);
-    defines.set("HAS_C", has_c).set("ACTIVATION", static_cast<int64_t>(activation));
+    defines.set("HAS_C", has_c);
+    epilogue.define(defines);
     return KernelSource{"gemm_sum.cl", "gemm_sum", defines};
   });
+  const auto residual_stride = [&](int64_t dim) {
+    return epilogue.residual.defined() ? epilogue.residual.stride(dim) : int64_t{0};
+  };
   Arguments arguments(stream_of(out), kernel);
   arguments.add(view(out))
       .add(view(partial))
       .add(view(has_c ? c : out))
+      .add(epilogue.residual_or(out))
       .add(static_cast<int32_t>(out.size(2)))
       .add(static_cast<int32_t>(partial.size(0)))
       .add(out.stride(1))
       .add(has_c ? c.stride(1) : int64_t{0})
       .add(has_c ? c.stride(2) : int64_t{0})
+      .add(residual_stride(1))
+      .add(residual_stride(2))
       .add(has_c ? c.stride(0) : int64_t{0})
+      .add(residual_stride(0))
       .add(out.stride(0));
   add_number(arguments, alpha, compute);
   add_number(arguments, beta, compute);
@@ -295,13 +298,12 @@ void run_gemm_gpu(const GemmProblem& p) {
       },
       [&] { return blas && is_large(p) ? kClblast : model_tile(p.device, problem); });
   if (choice == kClblast) return run_clblast(p, *blas);
-  if (p.activation >= Activation::kGelu && has_few_registers(p.device)) {
-    GemmProblem product = p;
-    product.activation = Activation::kNone;
-    run_tiles(product, choice);
-    return apply(p.activation, p.out);
-  }
-  run_tiles(p, choice);
+  if (has_room_for(p.device, p.epilogue)) return run_tiles(p, choice);
+  const Epilogue none;
+  run_tiles({p.device, p.stream, p.type, p.compute, p.m, p.n, p.k, p.batches, p.has_c, p.a, p.b,
+             p.out, p.c, p.alpha, p.beta, none},
+            choice);
+  apply_epilogue(p.epilogue, p.out, p.out);
 }
 
 }  // namespace ocl

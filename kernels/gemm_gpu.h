@@ -48,10 +48,13 @@ int64_t model_tile(const Device& device, const TileProblem& problem);
 TileChoice with_parts(const Device& device, const TileProblem& problem, int64_t index);
 void set_tile(Defines& defines, const GemmTile& tile);
 
-// out = activation(alpha * sum + beta * c), where the sum goes over the parts, partial[parts][..]
-// of the compute type in out's shape. out has 3 dimensions, the last one without gaps; c has its
-// shape, or is undefined.
+// out = activation(alpha * sum + beta * c + residual), where the sum goes over the parts,
+// partial[parts][..] of the compute type in out's shape. out has 3 dimensions, the last one without
+// gaps; c and the residual have its shape, or are undefined.
 void gemm_sum_parts(const at::Tensor& out, const at::Tensor& partial, const c10::Scalar& alpha,
-                    const at::Tensor& c, const c10::Scalar& beta, Activation activation);
+                    const at::Tensor& c, const c10::Scalar& beta, const Epilogue& epilogue);
+
+// Where a product's or convolution's kernel has no registers left for the functions.
+bool has_room_for(const Device& device, const Epilogue& epilogue);
 
 }  // namespace ocl

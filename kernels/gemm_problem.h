@@ -24,7 +24,7 @@ struct GemmProblem {
   const GemmOperand &a, &b;
   const at::Tensor &out, &c;  // out is row-major, c has its shape
   const c10::Scalar &alpha, &beta;
-  Activation activation;
+  const Epilogue& epilogue;  // the residual with out's dimensions
 
   bool is_vector() const { return m == 1 || n == 1; }
 };
@@ -40,7 +40,7 @@ struct GemvProblem {
   const GemmOperand &matrix, &vector;
   bool transposed;
   int64_t m;
-  int64_t x_stride, out_stride, c_stride;
+  int64_t x_stride, out_stride, c_stride, residual_stride;
 };
 GemvProblem as_gemv(const GemmProblem& problem);
 
@@ -56,5 +56,6 @@ void add_gemv_strides(Arguments& arguments, const GemmProblem& problem, const Ge
 // The problem by sizes, type and layout, as measured choices are kept (backend/tuning.h).
 uint64_t gemm_problem_key(const GemmProblem& problem);
 int64_t c_batch_stride(const GemmProblem& problem);
+int64_t residual_stride(const GemmProblem& problem, int64_t dim);
 
 }  // namespace ocl

@@ -28,7 +28,7 @@ OCL_STRUCTURED("addmm.out", addmm)
 OCL_STRUCTURED("_addmm_activation.out", addmm_activation)
 (const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
  const Scalar& alpha, bool use_gelu, const Tensor& out) {
-  gemm(out, mat1, mat2, alpha, self, beta, use_gelu ? Activation::kGelu : Activation::kRelu);
+  gemm(out, mat1, mat2, alpha, self, beta, {use_gelu ? Activation::kGelu : Activation::kRelu, {}});
 }
 
 OCL_STRUCTURED("baddbmm.out", baddbmm)

@@ -7,7 +7,8 @@
 // pixel of the output. The source is the tensor itself, or a padded copy (conv_pack.cl).
 //
 // Defines: VW, lanes of a vector, 4, 8 or 16; MR rows by NV vectors of channels are a register
-// tile; KC, how many k are packed at a time.
+// tile; KC, how many k are packed at a time. ACTIVATION and HAS_RESIDUAL: what follows
+// (conv_finish.clh); the residual is laid out as out.
 //
 // conv_broadcast  grid (ceil(channels / (VW * NV)), ceil(rows / rows_per_task), groups),
 //     rows_per_task a multiple of MR, channels those of a group.
@@ -15,7 +16,7 @@
 //     Every `run` offsets, of which `depth` is a multiple, follow each other.
 //     out: `plane` rows are beside each other, [rows / plane][groups][channels][plane].
 //     sums: a scratch of (groups * grid x * (grid y * rows_per_task) + VW) * VW * NV floats
-#include "conv_vector.clh"
+#include "conv_finish.clh"
 
 #define NC (VW * NV)
 
@@ -23,8 +24,8 @@ INTERLEAVE(transpose, VW)
 
 TASK __kernel void conv_broadcast(TENSOR(out), TENSOR(sums), CTENSOR(source), CTENSOR(start),
                                   CTENSOR(step), CTENSOR(factor), CTENSOR(offset), CTENSOR(bias),
-                                  const int has_bias, const int channels, const int rows,
-                                  const int depth, const int run, const long source_group,
+                                  CTENSOR(residual), const int has_bias, const int channels,
+                                  const int rows, const int depth, const int run, const long source_group,
                                   const long factor_channel, const long factor_group,
                                   const long factors, const int plane, const int rows_per_task) {
   __local VEC panel[(KC + VW) * NV];
@@ -112,13 +113,13 @@ TASK __kernel void conv_broadcast(TENSOR(out), TENSOR(sums), CTENSOR(source), CT
         square[i] = LOAD_FLOATS(task_sums + (size_t)(row - first_row + i) * NC + c);
       transpose(square);
       const int channel = group * channels + first_channel + c;
-      __global float *to =
-          PTR(float, out) + ((size_t)image * groups * channels + channel) * plane + pixel;
+      size_t at = ((size_t)image * groups * channels + channel) * plane + pixel;
 #pragma unroll
-      for (int i = 0; i < VW; ++i) {
+      for (int i = 0; i < VW; ++i, at += plane) {
         if (c + i < here) {
           const VEC value = square[i] + (VEC)(has_bias ? CPTR(float, bias)[channel + i] : 0.0f);
-          store_few(to + (size_t)i * plane, value, count);
+          store_few(PTR(float, out) + at, FINISHED(value, CPTR(float, residual) + at, count),
+                    count);
         }
       }
     }

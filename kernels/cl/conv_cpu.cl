@@ -7,6 +7,7 @@
 //
 // Defines: VW, lanes of a vector, 4, 8 or 16. conv_taps: MR output channels by NV vectors of pixels
 // are a tile.
+// ACTIVATION and HAS_RESIDUAL: what follows (conv_finish.clh); the residual is laid out as out.
 // conv_weight_grad: WEIGHT_ROWS output channels by WEIGHT_TAPS taps are a tile.
 //
 // The padded layout and the packed weights are those of conv_pack.cl.
@@ -40,15 +41,15 @@
 //     kernel_x + jx, window = kernel_z * kernel_y * kernel_x
 //     channel_stride = window, group_stride = output channels of a group * input
 //     channels of a group * window, channels = input channels of a group
-#include "conv_vector.clh"
+#include "conv_finish.clh"
 
 #define NR (VW * NV)
 #define LINE 16  // floats of a cache line
 
 #ifdef MR
 TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(tap_offset),
-                             CTENSOR(bias), const int has_bias, const int channels, const int taps,
-                             const int groups, const int pixels, const int beside,
+                             CTENSOR(bias), CTENSOR(residual), const int has_bias,
+                             const int channels, const int taps, const int groups, const int pixels, const int beside,
                              const int slices, const int padded_rows, const int pitch,
                              const int out_depth, const int out_height, const int out_width,
                              const long x_image, const long x_group,
@@ -66,8 +67,9 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
   __global const float *restrict weights = CPTR(float, packed) + (size_t)group * tiles * taps * MR;
   __global const int *restrict offset = CPTR(int, tap_offset);
   __global const float *restrict bias_group = CPTR(float, bias) + (size_t)group * channels;
-  __global float *restrict output =
-      PTR(float, out) + z_image * out_image + (long)group * channels * out_channel;
+  const long out_group = z_image * out_image + (long)group * channels * out_channel;
+  __global float *restrict output = PTR(float, out);
+  __global const float *restrict addend = CPTR(float, residual);
 
   for (int panel = first_pixel; panel < last_pixel; panel += NR) {
     // The last panel of a tensor begins earlier: it must not read beyond, and skips what is done.
@@ -109,18 +111,17 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
         }
       }
 
-      __global float *restrict out_tile = output + (long)tile * MR * out_channel;
+      const long out_tile = out_group + (long)tile * MR * out_channel;
 #pragma unroll
       for (int j = 0; j < NV; ++j) {
         const int q = start + j * VW;
         int slice = slice_of[j], row = row_of[j], n = image_of[j], column = column_of[j];
         if (out_column == 1 && q >= panel && q < pixels && slice < out_depth && row < out_height &&
                         column + VW <= out_width) {
-          __global float *restrict to =
-              out_tile + n * out_image + slice * out_slice + row * out_row + column;
+          long at = out_tile + n * out_image + slice * out_slice + row * out_row + column;
 #pragma unroll
-          for (int i = 0; i < MR; ++i)
-            if (i < rows) STORE_FLOATS(sum[i][j], to + i * out_channel);
+          for (int i = 0; i < MR; ++i, at += out_channel)
+            if (i < rows) STORE_FLOATS(FINISHED(sum[i][j], addend + at, VW), output + at);
         } else {
           // Run by run: what is left of a row, then the next row.
           float lane[MR + 1][VW];  // the last row is read with what is behind it
@@ -131,14 +132,14 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
             const int skipped = max(0, panel - q - l);
             const int count = min(min(out_width - column, run), pixels - q - l) - skipped;
             if (slice < out_depth && row < out_height && count > 0) {
-              __global float *restrict to = out_tile + n * out_image + slice * out_slice +
-                                            row * out_row + (column + skipped) * out_column;
-              for (int i = 0; i < rows; ++i, to += out_channel) {
+              long at = out_tile + n * out_image + slice * out_slice + row * out_row +
+                        (column + skipped) * out_column;
+              for (int i = 0; i < rows; ++i, at += out_channel) {
                 const float *restrict from = lane[i] + l + skipped;
                 if (out_column == 1)
-                  store_few(to, LOAD_FLOATS(from), count);
-                else
-                  for (int k = 0; k < count; ++k) to[k * out_column] = from[k];
+                  store_few(output + at, FINISHED(LOAD_FLOATS(from), addend + at, count), count);
+                else  // of the data gradient, which nothing follows
+                  for (int k = 0; k < count; ++k) output[at + k * out_column] = from[k];
               }
             }
             l += run;

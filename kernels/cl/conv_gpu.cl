@@ -7,13 +7,14 @@
 //                          result[row][q] * source[channel][q * step + first + tap * spacing]
 //                      m counts rows, n taps, then channels, k positions, then images.
 //
-// Defines (besides those of tile_gpu.clh, with ACTIVATION 0)
+// Defines (besides those of tile_gpu.clh)
 //   PARTS             1: k is cut into parts of part_depth. Part p of group g is p * groups + g in z,
 //                     and writes its sums in COMPUTE behind those of the parts before, for gemm_sum
 //   WEIGHT_TILES      1: conv_weight_tiles, else conv_tiles
 //   VOLUME            0: there is no depth; of conv_weight_tiles
 //   MASK              uint or ulong: has more bits than the taps of the three dimensions together
 //   HAS_BIAS          0: bias is not read
+//   HAS_RESIDUAL      0: the residual, laid out as the result, is not read
 //   IN_ORDER          1: weight_channel is taps, and a filter's taps are neighbours
 //
 // Work-group (ITEMS, 1, 1), global size (ITEMS * ceil(n / TN), ceil(m / TM), groups * parts). m, n
@@ -58,7 +59,8 @@ static inline COMPUTE fetch_at(__global const STORE *base, const bool valid, con
 #if !WEIGHT_TILES
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void conv_tiles(
-    TENSOR(result), CTENSOR(source), CTENSOR(weight), CTENSOR(bias), const Pass pass) {
+    TENSOR(result), CTENSOR(source), CTENSOR(weight), CTENSOR(bias), CTENSOR(residual),
+    const Pass pass) {
   const int item = get_local_id(0);
   const int x = item % SIDE_X;
   const int y = item / SIDE_X;
@@ -164,7 +166,10 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void conv_tiles(
 #if HAS_BIAS
           value += LOAD(CPTR(STORE, bias), group * pass.rows + row);
 #endif
-          FINISH(to, offset + row * pass.result_plane, value);
+#if HAS_RESIDUAL
+          value += LOAD(CPTR(STORE, residual), offset + row * pass.result_plane);
+#endif
+          FINISH(to, offset + row * pass.result_plane, ACTIVATE((QUAD)(value)).x);
         }
       }
     }

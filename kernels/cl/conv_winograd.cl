@@ -11,7 +11,7 @@
 //             winograd_rows     grid (tasks). scratch: of each task 16 * (PLANE(VW) + VW * channels
 //                               + VW) floats
 //
-// Results are [images][rows][height][width].
+// Results are [images][rows][height][width]. What follows: conv_finish.clh.
 #include "conv_winograd.clh"
 
 // The part of `count` that a task of dimension d takes.
@@ -28,8 +28,8 @@ TASK __kernel void winograd_filters(TENSOR(u), CTENSOR(weight), const Filters f,
 }
 
 TASK __kernel void winograd_tiles(TENSOR(out), TENSOR(scratch), CTENSOR(in), CTENSOR(u),
-                                  CTENSOR(bias), const int has_bias, const Geometry g,
-                                  const long u_plane, const int tiles) {
+                                  CTENSOR(bias), CTENSOR(residual), const int has_bias,
+                                  const Geometry g, const long u_plane, const int tiles) {
   const size_t m_plane = PLANE((g.rows + MR - 1) / MR * MR);
   const size_t size = BORDER + 16 * (PLANE(g.channels) + m_plane);
   __global float *border = PTR(float, scratch) + get_global_id(0) * size;
@@ -44,7 +44,7 @@ TASK __kernel void winograd_tiles(TENSOR(out), TENSOR(scratch), CTENSOR(in), CTE
       transform_inputs(v + (size_t)c * BLOCK, PLANE(g.channels), border, CPTR(float, in), g, runs,
                        run_count, c);
     multiply(m, m_plane, CPTR(float, u), u_plane, v, g.rows, g.channels, count);
-    transform_results(PTR(float, out), m, m_plane, g, runs, run_count, 0, g.rows,
+    transform_results(PTR(float, out), CPTR(float, residual), m, m_plane, g, runs, run_count, 0, g.rows,
                       has_bias ? CPTR(float, bias) : 0);
   }
 }
@@ -72,8 +72,8 @@ TASK __kernel void winograd_inputs(TENSOR(v), TENSOR(scratch), CTENSOR(in), cons
 }
 
 TASK __kernel void winograd_rows(TENSOR(out), TENSOR(scratch), CTENSOR(v), CTENSOR(weight),
-                                 CTENSOR(bias), const int has_bias, const Geometry g,
-                                 const Filters f, const int tiles) {
+                                 CTENSOR(bias), CTENSOR(residual), const int has_bias,
+                                 const Geometry g, const Filters f, const int tiles) {
   const size_t u_plane = (size_t)VW * g.channels + VW;
   __global float *u = PTR(float, scratch) + get_global_id(0) * 16 * (u_plane + PLANE(VW));
   __global float *m = u + 16 * u_plane;
@@ -88,7 +88,7 @@ TASK __kernel void winograd_rows(TENSOR(out), TENSOR(scratch), CTENSOR(v), CTENS
       const int run_count = find_runs(runs, g, tile, count);
       multiply(m, PLANE(VW), u, u_plane,
                CPTR(float, v) + tile / BLOCK * 16 * PLANE(g.channels), rows, g.channels, count);
-      transform_results(PTR(float, out), m, PLANE(VW), g, runs, run_count, row, rows,
+      transform_results(PTR(float, out), CPTR(float, residual), m, PLANE(VW), g, runs, run_count, row, rows,
                         has_bias ? CPTR(float, bias) : 0);
     }
   }

@@ -1,5 +1,5 @@
-// Matrix products on CPU devices: out = activation(alpha * op(A) op(B) + beta * C), for a batch
-// of matrices.
+// Matrix products on CPU devices: out = activation(alpha * op(A) op(B) + beta * C + residual), for a
+// batch of matrices.
 //
 // Defines
 //   STORE, COMPUTE    element type in memory, type of the arithmetic; COMPUTE_IS_INTEGER for integers
@@ -8,6 +8,7 @@
 //   TRANS_A, TRANS_B  0: the operand is stored row-major as A[m][k], B[k][n]; 1: as A[k][m], B[n][k]
 //   ACTIVATION        of the finished sums (epilogue.clh)
 //   HAS_C             0: C and beta are not used; C is not read
+//   HAS_RESIDUAL      0: the residual is not read
 //   gemm only
 //     MR, NV          register tile: MR rows by NV vectors
 //     KC              rows of B that are packed at a time
@@ -17,7 +18,7 @@
 // Kernels
 //   gemm  grid (ceil(m / rows_per_task), ceil(n / (NV * VW)), batch). A task computes rows_per_task
 //         rows (a multiple of MR) of a column panel. Any m, n >= 1, k >= 0.
-//   gemv  out[i] = alpha * sum_k matrix[i][k] * x[k] + beta * c[i]. The matrix is an A operand:
+//   gemv  out[i] = alpha * sum_k matrix[i][k] * x[k] + beta * c[i] + residual[i]. The matrix is an A operand:
 //         TRANS_A 0 is row-major [m][k], 1 is [k][m]. Grid (ceil(m / rows_per_task), 1, batch).
 //
 // The batch strides, leading dimensions and strides of C are in elements. Those of A, B and C may be
@@ -89,24 +90,38 @@ static inline void pack_b(__local VEC *panel, __global const STORE *b, const siz
 #define C_PARAMS
 #define C_FORWARD(row, column)
 #endif
+#if HAS_RESIDUAL
+#define RESIDUAL_PARAMS , __global const STORE *residual, const long residual_step
+#define RESIDUAL_FORWARD(row, column) \
+  , residual_panel + (row) * residual_row + (column) * residual_column, residual_column
+#else
+#define RESIDUAL_PARAMS
+#define RESIDUAL_FORWARD(row, column)
+#endif
+
+// A vector of elements that are `step` apart.
+static inline VEC load_steps(__global const STORE *from, const long step) {
+  if (step == 1) return LOAD_VEC(from);
+  COMPUTE lane[VW];
+  for (int l = 0; l < VW; ++l) lane[l] = LOAD(from, l * step);
+  return CAT(vload, VW)(0, lane);
+}
 
 // Writes a vector of sums, or what is left of it, scaled; `continues`: adds it to earlier products;
 // `is_last`: no products will follow.
 static inline void finish_vector(const VEC sum, __global STORE *out, const int lanes, const COMPUTE alpha,
-                          const bool continues, const bool is_last C_PARAMS) {
+                          const bool continues, const bool is_last C_PARAMS
+                                 RESIDUAL_PARAMS) {
   if (lanes >= VW) {
     VEC value = alpha * sum;
     if (continues) {
       value += LOAD_VEC(out);
     } else {
 #if HAS_C
-      if (c_step == 1) {
-        value += beta * LOAD_VEC(c);
-      } else {
-        COMPUTE c_lane[VW];
-        for (int l = 0; l < VW; ++l) c_lane[l] = LOAD(c, l * c_step);
-        value += beta * CAT(vload, VW)(0, c_lane);
-      }
+      value += beta * load_steps(c, c_step);
+#endif
+#if HAS_RESIDUAL
+      value += load_steps(residual, residual_step);
 #endif
     }
     STORE_VEC(is_last ? ACTIVATE(value) : value, out);
@@ -114,9 +129,15 @@ static inline void finish_vector(const VEC sum, __global STORE *out, const int l
     COMPUTE lane[VW];
     CAT(vstore, VW)(alpha * sum, 0, lane);
     for (int l = 0; l < lanes; ++l) {
-      if (continues) lane[l] += LOAD(out, l);
+      if (continues) {
+        lane[l] += LOAD(out, l);
+        continue;
+      }
 #if HAS_C
-      else lane[l] += beta * LOAD(c, l * c_step);
+      lane[l] += beta * LOAD(c, l * c_step);
+#endif
+#if HAS_RESIDUAL
+      lane[l] += LOAD(residual, l * residual_step);
 #endif
     }
 #if ACTIVATION
@@ -126,11 +147,13 @@ static inline void finish_vector(const VEC sum, __global STORE *out, const int l
   }
 }
 
-TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), const int m, const int n,
-                        const int k, const long lda, const long ldb, const long ld_out,
-                        const long c_row_stride, const long c_column_stride, const long a_batch,
-                        const long b_batch, const long c_batch, const long out_batch,
-                        const COMPUTE alpha, const COMPUTE beta, const int rows_per_task) {
+TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR(residual),
+                        const int m, const int n, const int k, const long lda, const long ldb,
+                        const long ld_out, const long c_row_stride, const long c_column_stride,
+                        const long residual_row, const long residual_column, const long a_batch,
+                        const long b_batch, const long c_batch, const long residual_batch,
+                        const long out_batch, const COMPUTE alpha, const COMPUTE beta,
+                        const int rows_per_task) {
   __local VEC panel[KC * NV];
 #if PARTIAL_ROWS
   __local VEC partial[PARTIAL_ROWS * NV];
@@ -147,6 +170,10 @@ TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), const i
 #if HAS_C
   __global const STORE *c_panel =
       CPTR(STORE, c) + batch * c_batch + first_column * c_column_stride;
+#endif
+#if HAS_RESIDUAL
+  __global const STORE *residual_panel =
+      CPTR(STORE, residual) + batch * residual_batch + first_column * residual_column;
 #endif
 
   int k0 = 0;
@@ -205,7 +232,8 @@ TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), const i
               const bool continues = !is_first;
 #endif
               finish_vector(sum[i][j], out_panel + (row + i) * ld_out + j * VW,
-                            columns - j * VW, alpha, continues, is_last C_FORWARD(row + i, j * VW));
+                            columns - j * VW, alpha, continues, is_last C_FORWARD(row + i, j * VW)
+                            RESIDUAL_FORWARD(row + i, j * VW));
             }
           }
         }
@@ -239,9 +267,10 @@ static inline COMPUTE sum_of_lanes(const VEC value) {
 #define BLOCK 64  // vectors of sums that stay in the first level cache
 #endif
 
-TASK __kernel void gemv(TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), const int m,
-                        const int k, const long ld, const long out_stride, const long c_stride,
-                        const long matrix_batch, const long x_batch, const long c_batch,
+TASK __kernel void gemv(TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CTENSOR(residual),
+                        const int m, const int k, const long ld, const long out_stride,
+                        const long c_stride, const long residual_stride, const long matrix_batch,
+                        const long x_batch, const long c_batch, const long residual_batch,
                         const long out_batch, const COMPUTE alpha, const COMPUTE beta,
                         const int rows_per_task) {
   const int first_row = get_global_id(0) * rows_per_task;
@@ -252,12 +281,18 @@ TASK __kernel void gemv(TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), co
   __global STORE *out_vector = PTR(STORE, out) + batch * out_batch;
 #if HAS_C
   __global const STORE *c_vector = CPTR(STORE, c) + batch * c_batch;
-#define FINISH(row, sum) \
-  STORE_TO(out_vector, (row) * out_stride, \
-           ACTIVATE(alpha * (sum) + beta * LOAD(c_vector, (row) * c_stride)))
+#define PLUS_C(row) + beta * LOAD(c_vector, (row) * c_stride)
 #else
-#define FINISH(row, sum) STORE_TO(out_vector, (row) * out_stride, ACTIVATE(alpha * (sum)))
+#define PLUS_C(row)
 #endif
+#if HAS_RESIDUAL
+  __global const STORE *residual_vector = CPTR(STORE, residual) + batch * residual_batch;
+#define PLUS_RESIDUAL(row) + LOAD(residual_vector, (row) * residual_stride)
+#else
+#define PLUS_RESIDUAL(row)
+#endif
+#define FINISH(row, sum) \
+  STORE_TO(out_vector, (row) * out_stride, ACTIVATE(alpha * (sum) PLUS_C(row) PLUS_RESIDUAL(row)))
 
 #if TRANS_A
   __local VEC sums[BLOCK];

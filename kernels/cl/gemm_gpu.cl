@@ -1,13 +1,15 @@
-// Matrix products on GPUs: out = activation(alpha * op(A) op(B) + beta * C), for a batch of matrices.
+// Matrix products on GPUs: out = activation(alpha * op(A) op(B) + beta * C + residual), for a batch
+// of matrices.
 //
 // Defines (besides those of tile_gpu.clh and epilogue.clh)
 //   TRANS_A, TRANS_B  0: the operand is stored row-major as A[m][k], B[k][n]; 1: as A[k][m], B[n][k]
 //   QUADS_A, QUADS_B  1: rows as they are stored begin at multiples of four elements, and are
 //                     multiples of four long
 //   HAS_C             0: C and beta are not used; C is not read
+//   HAS_RESIDUAL      0: the residual is not read
 //   PARTS             1: k is cut into parts of part_depth, a multiple of TK. Part p of batch b is
 //                     group b * parts + p in z, and writes its sums to out[p][b][m][n] in COMPUTE,
-//                     for gemm_sum; alpha, beta, and C are not used
+//                     for gemm_sum; alpha, beta, C and the residual are not used
 //
 // Work-group (ITEMS, 1, 1), global size (ITEMS * ceil(n / TN), ceil(m / TM), batches * parts). Any
 // m, n >= 1, k >= 0. The arguments are those of gemm_cpu.cl with parts and part_depth for
@@ -123,9 +125,10 @@ ALWAYS_INLINE void put_column(__local COMPUTE *to, const int pitch, const QUAD v
 #endif
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm(
-    TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), const int m, const int n, const int k,
-    const long lda, const long ldb, const long ld_out, const long c_row_stride,
-    const long c_column_stride, const long a_batch, const long b_batch, const long c_batch,
+    TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR(residual), const int m, const int n,
+    const int k, const long lda, const long ldb, const long ld_out, const long c_row_stride,
+    const long c_column_stride, const long residual_row, const long residual_column,
+    const long a_batch, const long b_batch, const long c_batch, const long residual_batch,
     const long out_batch, const COMPUTE alpha, const COMPUTE beta, const int parts,
     const int part_depth) {
   const int item = get_local_id(0);
@@ -161,6 +164,9 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm(
 #if HAS_C
   __global const STORE *c_matrix = CPTR(STORE, c) + batch * c_batch;
 #endif
+#if HAS_RESIDUAL
+  __global const STORE *residual_matrix = CPTR(STORE, residual) + batch * residual_batch;
+#endif
 #endif
 #pragma unroll
   for (int i = 0; i < WM; ++i) {
@@ -171,11 +177,19 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm(
       QUAD value = (QUAD)(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
 #if !PARTS
       value *= alpha;
+#define ADDEND_LANE(matrix, row_stride, column_stride, l)                           \
+  (row < m && column + (l) < n                                                      \
+       ? LOAD(matrix, row * row_stride + (column + (l)) * column_stride) : (COMPUTE)0)
+#define ADDEND(matrix, row_stride, column_stride)                                   \
+  (QUAD)(ADDEND_LANE(matrix, row_stride, column_stride, 0),                         \
+         ADDEND_LANE(matrix, row_stride, column_stride, 1),                         \
+         ADDEND_LANE(matrix, row_stride, column_stride, 2),                         \
+         ADDEND_LANE(matrix, row_stride, column_stride, 3))
 #if HAS_C
-#define C_LANE(l)                                                                           \
-  (row < m && column + (l) < n                                                              \
-       ? LOAD(c_matrix, row * c_row_stride + (column + (l)) * c_column_stride) : (COMPUTE)0)
-      value += beta * (QUAD)(C_LANE(0), C_LANE(1), C_LANE(2), C_LANE(3));
+      value += beta * ADDEND(c_matrix, c_row_stride, c_column_stride);
+#endif
+#if HAS_RESIDUAL
+      value += ADDEND(residual_matrix, residual_row, residual_column);
 #endif
       value = ACTIVATE(value);
 #endif

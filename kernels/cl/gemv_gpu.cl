@@ -1,7 +1,8 @@
 // Products with a vector on GPUs: out[i] = activation(alpha * sum_k matrix[i][k] * x[k] + beta *
-// c[i]), for a batch. Defines: those of element.clh and epilogue.clh, and
+// c[i] + residual[i]), for a batch. Defines: those of element.clh and epilogue.clh, and
 //   TRANS_A         0: the matrix is stored row-major as [m][k]; 1: as [k][m]
 //   HAS_C           0: C and beta are not used; C is not read
+//   HAS_RESIDUAL    0: the residual is not read
 //   LANES, ROWS     work-items of a group along what lies together in memory, and across it; powers
 //                   of two. The items that share a row add their sums in a tree.
 // Work-group (LANES, ROWS, 1); global size (LANES, ROWS * ceil(m / ROWS), batches), with TRANS_A
@@ -13,10 +14,10 @@
 #define AT_ONCE 4  // loads under way at a time
 
 __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1))) void gemv(
-    TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), const int m, const int k, const long ld,
-    const long x_stride, const long out_stride, const long c_stride, const long matrix_batch,
-    const long x_batch, const long c_batch, const long out_batch, const COMPUTE alpha,
-    const COMPUTE beta) {
+    TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CTENSOR(residual), const int m,
+    const int k, const long ld, const long x_stride, const long out_stride, const long c_stride,
+    const long residual_stride, const long matrix_batch, const long x_batch, const long c_batch,
+    const long residual_batch, const long out_batch, const COMPUTE alpha, const COMPUTE beta) {
   __local COMPUTE sums[LANES * ROWS];
 #if TRANS_A
   const long row = get_global_id(0);
@@ -57,6 +58,9 @@ __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1))) void gemv(
     COMPUTE value = alpha * sums[item];
 #if HAS_C
     value += beta * LOAD(CPTR(STORE, c), batch * c_batch + row * c_stride);
+#endif
+#if HAS_RESIDUAL
+    value += LOAD(CPTR(STORE, residual), batch * residual_batch + row * residual_stride);
 #endif
     STORE_TO(PTR(STORE, out), batch * out_batch + row * out_stride, ACTIVATE(value));
   }

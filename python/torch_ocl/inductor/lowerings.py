@@ -13,6 +13,7 @@ from torch._inductor.runtime.hints import DeviceProperties
 from torch._inductor.virtualized import V
 from torch.utils import _pytree as pytree
 
+from . import epilogues
 from .eager import adds_atomically, aten, computes_tensors, graph_has_ocl, stays_eager
 from .overrides import SUPPORTED
 from .reductions import SUPPORTED as REDUCTIONS
@@ -165,10 +166,12 @@ def _adding_in_place(lowering):
     return lower
 
 
-class HideConvolutions(CustomGraphModulePass):
-    """Keeps Inductor from giving convolutions another memory format, with a copy around each."""
+class GraphPass(CustomGraphModulePass):
+    """Fuses what follows products under max-autotune, and hides convolutions: Inductor would
+    give them another memory format, with a copy around each."""
 
     def __call__(self, gm) -> None:
+        epilogues.fuse(gm.graph)
         for node in gm.graph.find_nodes(op="call_function", target=aten.convolution.default):
             node.target = _convolution
 

@@ -8,6 +8,7 @@ from . import (
     cpp_wrapper,
     decompositions,
     dropout,
+    epilogues,
     lowerings,
     scheduling,
     wrapper,
@@ -20,12 +21,13 @@ def register() -> None:
         scheduling.OclScheduling,
         wrapper.OclWrapper,
         cpp_wrapper.OclCppWrapper,
-        device_custom_pass=lowerings.HideConvolutions(),
+        device_custom_pass=lowerings.GraphPass(),
     )
     common.register_device_op_overrides("ocl", wrapper.OclOpOverrides())
     cpp_utils.DEVICE_TO_ATEN["ocl"] = "at::kPrivateUse1"
     cpp_wrapper.quieten()
     dropout.register()
+    epilogues.register()
     tables = [decomposition.decompositions, decomposition.extra_random_decomps]
     kept = decompositions.keep_operators(*tables)
     checkpoints.keep_what_is_drawn([*kept, *checkpoints.NEVER_DECOMPOSED, dropout.draw])
