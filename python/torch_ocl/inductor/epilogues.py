@@ -76,9 +76,9 @@ def _value(node):
 
 def _is_product(node) -> bool:
     if node.target is aten.convolution.default:
-        input, weight, transposed = node.args[0], node.args[1], node.args[6]
+        input, weight, transposed, groups = (node.args[i] for i in (0, 1, 6, 8))
         # Kernels of depthwise and transposed ones leave what follows to another kernel.
-        if transposed or statically_known_true(_value(weight).shape[1] == 1):
+        if transposed or (groups != 1 and statically_known_true(_value(weight).shape[1] == 1)):
             return False
         tensors = (input, weight)
     elif node.target in _MATRIX_PRODUCTS:
@@ -101,7 +101,11 @@ def _follow(product) -> _Chain:
     chain = _Chain(product)
     is_matrix = product.target in _MATRIX_PRODUCTS
     if product.target is aten.addmm.default:
-        chain.bias = product.args[0]
+        added = product.args[0]
+        if statically_known_true(sym_eq(_value(added).shape, _value(product).shape)):
+            chain.residual = added  # Inductor makes an addmm of any summand
+        else:
+            chain.bias = added
     node = product
     while True:
         if found := _activation(node):
@@ -168,7 +172,7 @@ def _replace(graph, product, chain) -> None:
 
 
 def _erase(graph, node, product) -> None:
-    if node.users or node.op != "call_function":
+    if node.users or node.op != "call_function" or node._erased:
         return
     inputs = node.all_input_nodes
     graph.erase_node(node)
@@ -180,12 +184,17 @@ def _erase(graph, node, product) -> None:
 # ---- activations, as Inductor's decompositions leave them ----
 
 
+def _call(function, x):
+    return function(x)
+
+
 @functools.cache
 def _formulas(dtype):
     """(name, the graph's input, the node that computes its activation)."""
     found = []
     for name, function in _ACTIVATIONS.items():
-        traced = make_fx(function, select_decomp_table(), "fake")(torch.empty(2, dtype=dtype))
+        trace = make_fx(functools.partial(_call, function), select_decomp_table(), "fake")
+        traced = trace(torch.empty(2, dtype=dtype))
         graph = fx_graph_cse(traced.graph)
         found.append((name, next(iter(graph.nodes)), graph.output_node().args[0]))
     return found
