@@ -192,10 +192,9 @@ constexpr int64_t kDepth = 256;  // taps or pixels that are packed at a time
 
 const Kernel& kernel_of(Device& device, Tile tile, int64_t depth, const Epilogue& epilogue) {
   static const char site = 0;
-  const KernelKey key{
-      reinterpret_cast<uint64_t>(&site),
-      {static_cast<uint64_t>(tile.rows << 8 | tile.vectors), static_cast<uint64_t>(depth),
-       epilogue.flags()}};
+  const KernelKey key{reinterpret_cast<uint64_t>(&site),
+                      {static_cast<uint64_t>(tile.rows << 8 | tile.vectors),
+                       static_cast<uint64_t>(depth), epilogue.flags()}};
   return find_kernel(device, key, [&] {
     Defines defines;
     defines.set("VW", conv_lanes(device)).set("KC", depth);
@@ -240,9 +239,9 @@ void launch_broadcast(const BroadcastPlan& plan, const ConvShape& s, const Facto
          {static_cast<size_t>(panels), static_cast<size_t>(tasks), static_cast<size_t>(s.groups)},
          {}, view(result), view(sums), view(read), view(plan.start), view(plan.step),
          view(f.tensor), view(plan.offset), view(bias.defined() ? bias : f.tensor),
-         epilogue.residual_or(result), static_cast<int32_t>(bias.defined()), f.channels, plan.rows, plan.depth, plan.run,
-         source_channels * channel, f.channel_stride, f.group_stride, f.tensor.numel(), f.plane,
-         static_cast<int32_t>(rows_per_task));
+         epilogue.residual_or(result), static_cast<int32_t>(bias.defined()), f.channels, plan.rows,
+         plan.depth, plan.run, source_channels * channel, f.channel_stride, f.group_stride,
+         f.tensor.numel(), f.plane, static_cast<int32_t>(rows_per_task));
 }
 
 std::shared_ptr<const BroadcastPlan> find_plan(const ConvShape& s, ConvKind kind,

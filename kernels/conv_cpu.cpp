@@ -58,12 +58,12 @@ bool applies(const ConvShape& shape, const at::Tensor& tensor) {
          tensor.numel() < INT32_MAX;
 }
 
-const Kernel& conv_kernel(Device& device, const char* name, ConvTile tile,
-                          const char* file = kTaps, const Epilogue& epilogue = {}) {
+const Kernel& conv_kernel(Device& device, const char* name, ConvTile tile, const char* file = kTaps,
+                          const Epilogue& epilogue = {}) {
   // The name's address is the site: each call passes its own literal.
-  const KernelKey key{reinterpret_cast<uint64_t>(name),
-                      {static_cast<uint64_t>(tile.channels) << 8 | tile.vectors,
-                       epilogue.flags(), 0}};
+  const KernelKey key{
+      reinterpret_cast<uint64_t>(name),
+      {static_cast<uint64_t>(tile.channels) << 8 | tile.vectors, epilogue.flags(), 0}};
   return find_kernel(device, key, [&] {
     Defines defines;
     defines.set("VW", conv_lanes(device));
@@ -124,10 +124,11 @@ void run_pass(const ConvShape& s, const DevicePlan& plan, size_t index, const Ta
           static_cast<size_t>(z)},
          {}, out, view(source), view(packed), view(plan.tap_offsets[index]),
          view(bias.defined() ? bias : packed), t.epilogue.residual_or(result),
-         static_cast<int32_t>(bias.defined()), t.channels, taps, s.groups, static_cast<int32_t>(pixels), layout.beside(), layout.padded[0],
-         layout.padded[1], layout.padded[2], pass.extent[0], pass.extent[1], pass.extent[2],
-         images_apart, t.source_channels * channel, t.out_channel * t.channels * s.groups,
-         t.out_channel, pass.out_slice, pass.out_row, pass.out_column, static_cast<int32_t>(direct),
+         static_cast<int32_t>(bias.defined()), t.channels, taps, s.groups,
+         static_cast<int32_t>(pixels), layout.beside(), layout.padded[0], layout.padded[1],
+         layout.padded[2], pass.extent[0], pass.extent[1], pass.extent[2], images_apart,
+         t.source_channels * channel, t.out_channel * t.channels * s.groups, t.out_channel,
+         pass.out_slice, pass.out_row, pass.out_column, static_cast<int32_t>(direct),
          static_cast<int32_t>(panels_per_task), static_cast<int32_t>(tiles_per_task));
 }
 
@@ -154,8 +155,12 @@ bool conv_forward_cpu(const ConvShape& s, const at::Tensor& output, const at::Te
   if (!applies(s, output)) return false;
   if (conv_winograd_forward(s, output, input, weight, bias, epilogue)) return true;
   if (conv_broadcast_forward(s, output, input, weight, bias, epilogue)) return true;
-  const TapLaunch t{s.out_channels, s.taps(), s.out_channels * s.taps(), s.in_channels,
-                    int64_t{s.out[0]} * s.out[1] * s.out[2], epilogue};
+  const TapLaunch t{s.out_channels,
+                    s.taps(),
+                    s.out_channels * s.taps(),
+                    s.in_channels,
+                    int64_t{s.out[0]} * s.out[1] * s.out[2],
+                    epilogue};
   return run(ConvKind::kForward, s, t, output, input, weight, bias);
 }
 

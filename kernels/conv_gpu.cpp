@@ -143,8 +143,8 @@ void run_tiles(const ConvPass& pass, const at::Tensor& result, const at::Tensor&
   static const char site = 0;
   const KernelKey key{reinterpret_cast<uint64_t>(&site),
                       {static_cast<uint64_t>(type), static_cast<uint64_t>(choice.index),
-                       own.flags() << 4 | uint64_t{parts} << 3 | uint64_t{long_mask} << 2 | uint64_t{adds_bias} << 1 |
-                           uint64_t{pass.in_order()}}};
+                       own.flags() << 4 | uint64_t{parts} << 3 | uint64_t{long_mask} << 2 |
+                           uint64_t{adds_bias} << 1 | uint64_t{pass.in_order()}}};
   const Kernel& kernel = find_kernel(device, key, [&] {
     Defines defines = tile_defines(type, choice);
     defines.set("WEIGHT_TILES", 0)

@@ -95,7 +95,8 @@ Way choose_way(const Device& device, const Problem& p) {
 }
 
 const Kernel& kernel_of(Device& device, const char* name, const Epilogue& epilogue = {}) {
-  const KernelKey key{reinterpret_cast<uint64_t>(name), {epilogue.flags()}};  // each call passes its own literal
+  const KernelKey key{reinterpret_cast<uint64_t>(name),
+                      {epilogue.flags()}};  // each call passes its own literal
   return find_kernel(device, key, [&] {
     Defines defines;
     defines.set("VW", lanes_of(device)).set("MR", lanes_of(device) / 2);
@@ -137,8 +138,8 @@ void run_by_tiles(const Problem& p, const Tensors& t, const Sizes& sizes) {
   const at::Tensor scratch = conv_scratch(tasks * task_size, t.result);
   launch(stream, kernel_of(device, "winograd_tiles", t.epilogue), {static_cast<size_t>(tasks)}, {},
          view(t.result), view(scratch), view(t.source), view(u),
-         view(t.bias.defined() ? t.bias : u), t.epilogue.residual_or(t.result), static_cast<int32_t>(t.bias.defined()), g, u_plane,
-         static_cast<int32_t>(sizes.tiles));
+         view(t.bias.defined() ? t.bias : u), t.epilogue.residual_or(t.result),
+         static_cast<int32_t>(t.bias.defined()), g, u_plane, static_cast<int32_t>(sizes.tiles));
 }
 
 void run_by_rows(const Problem& p, const Tensors& t, const Sizes& sizes) {
@@ -160,8 +161,8 @@ void run_by_rows(const Problem& p, const Tensors& t, const Sizes& sizes) {
   const at::Tensor scratch = conv_scratch(tasks * task_size, t.result);
   launch(stream, kernel_of(device, "winograd_rows", t.epilogue), {static_cast<size_t>(tasks)}, {},
          view(t.result), view(scratch), view(v), view(t.weight),
-         view(t.bias.defined() ? t.bias : t.weight), t.epilogue.residual_or(t.result), static_cast<int32_t>(t.bias.defined()), g,
-         p.filters, static_cast<int32_t>(sizes.tiles));
+         view(t.bias.defined() ? t.bias : t.weight), t.epilogue.residual_or(t.result),
+         static_cast<int32_t>(t.bias.defined()), g, p.filters, static_cast<int32_t>(sizes.tiles));
 }
 
 bool run(const Problem& p, const Tensors& t) {

@@ -72,16 +72,14 @@ GemvProblem as_gemv(const GemmProblem& p) {
 
 Defines gemm_defines(const GemmProblem& p, bool trans_a, bool trans_b) {
   Defines defines = element_defines(p.type);
-  defines.set("TRANS_A", trans_a)
-      .set("TRANS_B", trans_b)
-      .set("HAS_C", p.has_c);
+  defines.set("TRANS_A", trans_a).set("TRANS_B", trans_b).set("HAS_C", p.has_c);
   p.epilogue.define(defines);
   return defines;
 }
 
 uint64_t gemm_flags(const GemmProblem& p, bool trans_a, bool trans_b) {
-  return p.epilogue.flags() << 3 | uint64_t{trans_a} << 2 |
-         uint64_t{trans_b} << 1 | uint64_t{p.has_c};
+  return p.epilogue.flags() << 3 | uint64_t{trans_a} << 2 | uint64_t{trans_b} << 1 |
+         uint64_t{p.has_c};
 }
 
 void add_gemm_tensors(Arguments& arguments, const GemmProblem& p, const at::Tensor& a,

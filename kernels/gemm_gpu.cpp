@@ -250,9 +250,8 @@ void gemm_sum_parts(const at::Tensor& out, const at::Tensor& partial, const c10:
   const ScalarType type = out.scalar_type(), compute = compute_type(type);
   const bool has_c = c.defined();
   static const char site = 0;
-  const KernelKey key{
-      reinterpret_cast<uint64_t>(&site),
-      {static_cast<uint64_t>(type), uint64_t{has_c}, epilogue.flags()}};
+  const KernelKey key{reinterpret_cast<uint64_t>(&site),
+                      {static_cast<uint64_t>(type), uint64_t{has_c}, epilogue.flags()}};
   const Kernel& kernel = find_kernel(device, key, [&] {
     Defines defines = element_defines(type);
     defines.set("HAS_C", has_c);

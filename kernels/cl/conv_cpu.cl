@@ -96,6 +96,13 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
 #pragma unroll
         for (int j = 0; j < NV; ++j) sum[i][j] = value;
       }
+#if HAS_RESIDUAL
+      for (int j = 0; j < NV; ++j) {
+        const long at = out_group + (long)tile * MR * out_channel + image_of[j] * out_image +
+                        slice_of[j] * out_slice + row_of[j] * out_row + column_of[j];
+        for (int i = 0; i < rows; ++i) PREFETCH_RESIDUAL(addend + at + i * out_channel);
+      }
+#endif
       for (int tap = 0; tap < taps; ++tap, factor += MR) {
         __global const float *restrict run = input + offset[tap] + start;
         VEC pixel[NV];

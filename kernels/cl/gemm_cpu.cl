@@ -191,6 +191,13 @@ TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR
 #pragma unroll
         for (int j = 0; j < NV; ++j) sum[i][j] = (VEC)(0);
 
+#if HAS_RESIDUAL
+      if (is_first) {
+        for (int i = 0; i < rows; ++i)
+          for (int j = 0; j < columns; j += 64 / (int)sizeof(STORE))
+            PREFETCH_RESIDUAL(residual_panel + (row + i) * residual_row + j * residual_column);
+      }
+#endif
       __global const STORE *restrict a_tile = a_matrix + row * A_ROW + k0 * A_STEP;
       const __local VEC *restrict b_row = panel;
       if (rows == MR) {

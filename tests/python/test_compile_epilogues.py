@@ -49,7 +49,7 @@ def linear(inputs, outputs, device, dtype=torch.float32, bias=True):
     return nn.Linear(inputs, outputs, bias=bias).to(device, dtype).requires_grad_(False)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, *HALVES], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, HALVES[0]], ids=str)
 def test_activations(dtype, device):
     layer = linear(24, 40, device, dtype)
     image = nn.Conv2d(3, 10, 3).to(device, dtype).requires_grad_(False)

@@ -1,4 +1,4 @@
-"""Operators that the compiler calls for a product and what follows it, against the composed ones."""
+"""Operators that the compiler calls for a product and what follows, against composed ones."""
 
 import pytest
 import torch
@@ -95,9 +95,7 @@ def test_product_of_views(device):
     check_product((a, b, bias, residual.t().contiguous().t()), "relu", device)
     wide = torch.randn(13, 50)
     rows = wide.to(device)[:, 3:43:2]
-    actual = torch.ops.ocl.addmm_epilogue(
-        a.to(device), b.to(device), bias.to(device), rows, "silu"
-    )
+    actual = torch.ops.ocl.addmm_epilogue(a.to(device), b.to(device), bias.to(device), rows, "silu")
     sums = (a @ b + bias + wide[:, 3:43:2]).double()
     check(actual, F.silu(sums))
 
