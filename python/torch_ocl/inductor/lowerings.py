@@ -123,6 +123,14 @@ _VARIANCES = {aten.var.correction, aten.var_mean.correction}
 _ARGUMENTS = {aten.argmax.default, aten.argmin.default}
 
 
+# Reductions of mixed orders and the templates that max-autotune tries are for other devices.
+_NOT_OURS = {
+    "triton__mix_order_reduction": False,
+    "max_autotune": False,
+    "max_autotune_gemm": False,
+}
+
+
 def _in_ocl_graphs(operator, lowering):
     eager = fallback_handler(operator, add_to_fallback_set=False)
     generated = _of_variance(lowering) if operator in _VARIANCES else lowering
@@ -131,8 +139,7 @@ def _in_ocl_graphs(operator, lowering):
     def lower(*args, **kwargs):
         if not graph_has_ocl():
             return lowering(*args, **kwargs)
-        # Reductions of mixed orders are for Triton only.
-        with V.set_choices_handler(OclChoices()), patch(triton__mix_order_reduction=False):
+        with V.set_choices_handler(OclChoices()), patch(**_NOT_OURS):
             return lower_here(*args, **kwargs)
 
     def lower_here(*args, **kwargs):

@@ -3,7 +3,7 @@
 // Those know no other devices than PyTorch's own: parse_device_str() takes four names, and memory
 // for constants comes from the functions of one of four macros. MPS is the one that asks only for
 // functions: a program of ocl is compiled with its macro, and with the functions and the device's
-// number replaced by ours.
+// number replaced by ours. In C++17, which programs of PyTorch 2.11 are compiled as.
 #pragma once
 
 #include <atomic>
@@ -11,6 +11,7 @@
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <torch_ocl/program_interface.h>
@@ -69,8 +70,7 @@ inline OclArgument argument(int64_t value) {
   return made;
 }
 
-template <typename Tensor>
-requires requires(const Tensor& tensor) { tensor.data_ptr(); }
+template <typename Tensor, typename = decltype(std::declval<const Tensor&>().data_ptr())>
 OclArgument argument(const Tensor& tensor) {
   OclArgument made;
   made.address = tensor.data_ptr();
