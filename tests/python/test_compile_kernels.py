@@ -426,6 +426,17 @@ def test_dropout_in_a_row_and_its_gradient(device):
     torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
 
 
+def test_the_mask_behind_a_reduction_is_not_stored(device):
+    def function(x):
+        torch.manual_seed(4)
+        return (F.dropout(F.layer_norm(x, (100,)), 0.3),)
+
+    x = randn(33, 100, device=device)
+    program = check_draws(function, x, function(x))
+    assert program.count(GENERATED) == 1
+    assert "(b8, " not in program  # its type in loads and stores
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_eager_kernel_of_dropout_from_a_drawn_state(device, dtype):
     x = randn(37, 77, device=device, dtype=dtype)

@@ -3,11 +3,36 @@
 import re
 
 from torch._inductor import config
-from torch._inductor.codegen.simd import SIMDScheduling
+from torch._inductor.codegen.simd import DisableReduction, EnableReduction, SIMDScheduling
 from torch._inductor.utils import get_fused_kernel_name, get_kernel_metadata
 from torch._inductor.virtualized import V
 
 from .kernel import OclKernel
+
+
+def _with_joined_loops(schedule: list) -> list:
+    """Without the ends of loops that only compute, element by element, what the next one reads.
+
+    Inductor gives such nodes a loop of their own where they read nothing that the loop before
+    does, as the mask of a dropout; their results would go through memory.
+    """
+    loops = [[]]  # of nodes, between ends of loops
+    for entry in schedule:
+        if entry in (DisableReduction, EnableReduction):
+            loops += [[entry], []]
+        else:
+            loops[-1].append(entry)
+    place = 0
+    while place + 4 < len(loops):
+        before, end, between, start, after = loops[place : place + 5]
+        ends = end == [DisableReduction] and not between and start == [EnableReduction]
+        if ends and before and not any(node.is_reduction() for node in before):
+            written = {name for node in before for name in node.get_buffer_names()}
+            if any(dep.name in written for node in after for dep in node.read_writes.reads):
+                loops[place : place + 5] = [before + after]
+                continue
+        place += 2
+    return [entry for loop in loops for entry in loop]
 
 
 class OclScheduling(SIMDScheduling):
@@ -17,6 +42,9 @@ class OclScheduling(SIMDScheduling):
     def get_tiling_and_scores(cls, node_schedule, numel, reduction_numel=1, analysis=None):
         """One flat index space: loops.py finds the loops."""
         return cls.create_tiling([numel], [reduction_numel]), None
+
+    def generate_node_schedule(self, nodes, numel, rnumel):
+        return _with_joined_loops(super().generate_node_schedule(nodes, numel, rnumel))
 
     def define_kernel(self, src_code, node_schedule, kernel):
         wrapper = V.graph.wrapper_code
