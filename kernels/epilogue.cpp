@@ -23,6 +23,10 @@ BufferView Epilogue::residual_or(const at::Tensor& other) const {
   return view(residual.defined() ? residual : other);
 }
 
+int64_t Epilogue::residual_stride(int64_t dim) const {
+  return residual.defined() ? residual.stride(dim) : 0;
+}
+
 void Epilogue::define(Defines& defines) const {
   defines.set("ACTIVATION", static_cast<int64_t>(activation))
       .set("HAS_RESIDUAL", residual.defined());

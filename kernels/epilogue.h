@@ -31,6 +31,7 @@ struct Epilogue {
   }
   // The kernel's argument, which is not read where there is no residual.
   BufferView residual_or(const at::Tensor& other) const;
+  int64_t residual_stride(int64_t dim) const;  // 0 where there is none
   void define(Defines& defines) const;
 };
 

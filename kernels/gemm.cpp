@@ -49,10 +49,6 @@ int64_t c_batch_stride(const GemmProblem& p) {
   return p.has_c && p.c.dim() == 3 ? p.c.stride(0) : 0;
 }
 
-int64_t residual_stride(const GemmProblem& p, int64_t dim) {
-  return p.epilogue.residual.defined() ? p.epilogue.residual.stride(dim) : 0;
-}
-
 GemvProblem as_gemv(const GemmProblem& p) {
   const bool row = p.m == 1;  // the vector is A, the matrix is B
   const GemmOperand& vector = row ? p.a : p.b;
@@ -67,7 +63,7 @@ GemvProblem as_gemv(const GemmProblem& p) {
           vector.transposed == row ? vector.ld : 1,
           m == 1 ? 1 : p.out.stride(along),
           p.has_c ? p.c.stride(along) : 0,
-          residual_stride(p, along)};
+          p.epilogue.residual_stride(along)};
 }
 
 Defines gemm_defines(const GemmProblem& p, bool trans_a, bool trans_b) {
@@ -97,7 +93,7 @@ static void add_batches_and_factors(Arguments& arguments, const GemmProblem& p, 
   arguments.add(first_batch)
       .add(second_batch)
       .add(c_batch_stride(p))
-      .add(p.out.dim() == 3 ? residual_stride(p, 0) : int64_t{0})
+      .add(p.out.dim() == 3 ? p.epilogue.residual_stride(0) : int64_t{0})
       .add(p.out.dim() == 3 ? p.out.stride(0) : int64_t{0});
   add_number(arguments, p.alpha, p.compute);
   add_number(arguments, p.beta, p.compute);
@@ -113,8 +109,8 @@ void add_gemm_sizes(Arguments& arguments, const GemmProblem& p) {
       .add(out_ld)
       .add(p.has_c ? p.c.stride(-2) : int64_t{0})
       .add(p.has_c ? p.c.stride(-1) : int64_t{0})
-      .add(residual_stride(p, -2))
-      .add(residual_stride(p, -1));
+      .add(p.epilogue.residual_stride(-2))
+      .add(p.epilogue.residual_stride(-1));
   add_batches_and_factors(arguments, p, p.a.batch, p.b.batch);
 }
 

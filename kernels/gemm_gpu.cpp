@@ -258,9 +258,6 @@ void gemm_sum_parts(const at::Tensor& out, const at::Tensor& partial, const c10:
     epilogue.define(defines);
     return KernelSource{"gemm_sum.cl", "gemm_sum", defines};
   });
-  const auto residual_stride = [&](int64_t dim) {
-    return epilogue.residual.defined() ? epilogue.residual.stride(dim) : int64_t{0};
-  };
   Arguments arguments(stream_of(out), kernel);
   arguments.add(view(out))
       .add(view(partial))
@@ -271,10 +268,10 @@ void gemm_sum_parts(const at::Tensor& out, const at::Tensor& partial, const c10:
       .add(out.stride(1))
       .add(has_c ? c.stride(1) : int64_t{0})
       .add(has_c ? c.stride(2) : int64_t{0})
-      .add(residual_stride(1))
-      .add(residual_stride(2))
+      .add(epilogue.residual_stride(1))
+      .add(epilogue.residual_stride(2))
       .add(has_c ? c.stride(0) : int64_t{0})
-      .add(residual_stride(0))
+      .add(epilogue.residual_stride(0))
       .add(out.stride(0));
   add_number(arguments, alpha, compute);
   add_number(arguments, beta, compute);
@@ -298,10 +295,9 @@ void run_gemm_gpu(const GemmProblem& p) {
       [&] { return blas && is_large(p) ? kClblast : model_tile(p.device, problem); });
   if (choice == kClblast) return run_clblast(p, *blas);
   if (has_room_for(p.device, p.epilogue)) return run_tiles(p, choice);
-  const Epilogue none;
-  run_tiles({p.device, p.stream, p.type, p.compute, p.m, p.n, p.k, p.batches, p.has_c, p.a, p.b,
-             p.out, p.c, p.alpha, p.beta, none},
-            choice);
+  GemmProblem product = p;
+  product.epilogue = {};
+  run_tiles(product, choice);
   apply_epilogue(p.epilogue, p.out, p.out);
 }
 

@@ -24,7 +24,7 @@ struct GemmProblem {
   const GemmOperand &a, &b;
   const at::Tensor &out, &c;  // out is row-major, c has its shape
   const c10::Scalar &alpha, &beta;
-  const Epilogue& epilogue;  // the residual with out's dimensions
+  Epilogue epilogue;  // the residual with out's dimensions
 
   bool is_vector() const { return m == 1 || n == 1; }
 };

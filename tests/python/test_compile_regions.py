@@ -56,15 +56,20 @@ def test_training_under_autocast(device):
     torch.testing.assert_close(*states, rtol=2e-2, atol=2e-3)
 
 
-def test_checkpoint(device):
-    def block(x, w):
-        return F.layer_norm(torch.tanh(x @ w), (16,)) * x
-
+def in_checkpoints(block):
     def function(x, w):
         for _ in range(3):
             x = checkpoint(block, x, w, use_reentrant=False)
         return x
 
+    return function
+
+
+def test_checkpoint(device):
+    def block(x, w):
+        return F.layer_norm(torch.tanh(x @ w), (16,)) * x
+
+    function = in_checkpoints(block)
     x, w = (torch.randn(*shape, device=device) for shape in ((8, 16), (16, 16)))
     gradients = []
     for run in (function, torch.compile(function, fullgraph=True)):
@@ -88,11 +93,7 @@ def attend(x, w):
     ids=["dropout", "rand_like", "attention"],
 )
 def test_what_a_checkpoint_has_drawn_is_not_drawn_again(device, block, states, sized):
-    def function(x, w):
-        for _ in range(3):
-            x = checkpoint(block, x, w, use_reentrant=False)
-        return x
-
+    function = in_checkpoints(block)
     x, w = (torch.randn(*shape, device=device) for shape in ((8, 16), (16, 16)))
     results = []
     for run in (function, torch.compile(function, fullgraph=True)):

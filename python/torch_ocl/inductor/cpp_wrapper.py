@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from .eager import graph_has_ocl
 from .runtime import HEADERS, find_headers
-from .wrapper import end_program
+from .wrapper import CallsKernels, end_program
 
 
 def quieten() -> None:
@@ -33,7 +33,7 @@ def name_of_result(output) -> str | None:
     return output.get_name() if isinstance(output, ir.MultiOutput) else None
 
 
-class OclCppWrapper(CppWrapperCpu):
+class OclCppWrapper(CallsKernels, CppWrapperCpu):
     def __init__(self):
         self.device = "ocl"
         find_headers()
@@ -74,13 +74,6 @@ class OclCppWrapper(CppWrapperCpu):
         constants.clear()
         constants.update(ordered)
         return super().generate(is_inference)
-
-    def _generate_kernel_call_helper(self, kernel_name, call_args, *, device=None, **options):
-        device = device or V.graph.get_current_device_or_throw()
-        if device.type == "ocl":
-            self.writeline(self.wrap_kernel_call(kernel_name, call_args))
-        else:
-            super()._generate_kernel_call_helper(kernel_name, call_args, device=device, **options)
 
     # Calls of eager kernels.
 

@@ -20,6 +20,10 @@ def _index(device) -> int:
     return OclInterface.Worker.current_device() if device.index is None else device.index
 
 
+def has_cpu_kernels(device: torch.device) -> bool:
+    return ocl.get_device_properties(device.index or 0).kernel_family == "cpu"
+
+
 def _exchange_device(index: int) -> int:
     previous = ocl.current_device()
     if index >= 0:

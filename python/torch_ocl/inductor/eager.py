@@ -6,7 +6,7 @@ import torch
 from torch._inductor.virtualized import V
 from torch.utils import _pytree as pytree
 
-from torch_ocl import ocl
+from .device_interface import has_cpu_kernels
 
 aten = torch.ops.aten
 
@@ -38,7 +38,7 @@ def adds_atomically(x) -> bool:
     dtype = x.dtype if isinstance(x, torch.Tensor) else x.get_dtype()
     return (
         device.type == "ocl"
-        and ocl.get_device_properties(device.index or 0).kernel_family != "cpu"
+        and not has_cpu_kernels(device)
         and dtype in (torch.float32, torch.int32)
         and not torch.are_deterministic_algorithms_enabled()
     )

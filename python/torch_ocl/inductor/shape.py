@@ -9,8 +9,7 @@ Rows        an element of the outer nest, with vectors (or a work-group) over th
 from torch._inductor.utils import ceildiv, sympy_product
 from torch._inductor.virtualized import V
 
-from torch_ocl import ocl
-
+from .device_interface import has_cpu_kernels
 from .loops import Space, hint, stride
 from .types import value_type
 
@@ -21,8 +20,7 @@ IN_ORDER = "#pragma unroll 1"
 
 
 def choose(kernel):
-    index = V.graph.get_current_device_or_throw().index
-    cpu = ocl.get_device_properties(index or 0).kernel_family == "cpu"
+    cpu = has_cpu_kernels(V.graph.get_current_device_or_throw())
     space = Space(kernel, flat=not cpu)
     shape = _shape(kernel, space, cpu)
     if kernel.headers or kernel.adds:  # functions of single numbers

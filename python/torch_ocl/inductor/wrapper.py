@@ -34,9 +34,18 @@ def end_program(result) -> None:
         result.writeline(f"call = Replayed(call, {changed})")
 
 
-class OclWrapper(PythonWrapperCodegen):
-    """The base class refuses to call kernels of devices that it does not know."""
+class CallsKernels:
+    """Inductor's wrappers refuse to call kernels of devices that they do not know."""
 
+    def _generate_kernel_call_helper(self, kernel_name, call_args, *, device=None, **options):
+        device = device or V.graph.get_current_device_or_throw()
+        if device.type == "ocl":
+            self.writeline(self.wrap_kernel_call(kernel_name, call_args))
+        else:
+            super()._generate_kernel_call_helper(kernel_name, call_args, device=device, **options)
+
+
+class OclWrapper(CallsKernels, PythonWrapperCodegen):
     @staticmethod
     def create(is_subgraph, subgraph_name, parent_wrapper, partition_signatures=None):
         if is_subgraph:
@@ -66,10 +75,3 @@ class OclWrapper(PythonWrapperCodegen):
     def make_allocation(self, name, device, *args, **kwargs):
         line = super().make_allocation(name, device, *args, **kwargs)
         return line.replace("device='ocl'", f"device='ocl:{device.index}'")
-
-    def _generate_kernel_call_helper(self, kernel_name, call_args, *, device=None, **options):
-        device = device or V.graph.get_current_device_or_throw()
-        if device.type == "ocl":
-            self.writeline(self.wrap_kernel_call(kernel_name, call_args))
-        else:
-            super()._generate_kernel_call_helper(kernel_name, call_args, device=device, **options)

@@ -1,0 +1,97 @@
+"""What generated kernels of GPUs have, and those of CPU devices do not: each in a fresh process."""
+
+import re
+
+import pytest
+from support import output_of, run_python
+
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
+
+
+WIDE = """
+    import torch
+    from torch._inductor.utils import get_code
+
+    def function(x):
+        return x + 1
+
+    for extra in (-1, 0):  # beyond what an int counts; nothing is run
+        x = torch.empty(2**31 + extra, dtype=torch.uint8, device="ocl")
+        lines = "".join(get_code(torch.compile(function, dynamic=False), x)).splitlines()
+        print(*{line.split()[2] for line in lines if "#define INDEX" in line})
+"""
+
+
+@pytest.mark.parametrize("family, types", [("cpu", "long long"), ("gpu", "int long")])
+def test_gpus_get_short_indices_where_they_suffice(device, family, types):
+    assert output_of(WIDE, OCL_KERNEL_FAMILY=family).split() == types.split()
+
+
+TUNED = """
+    import logging, os, torch
+    import torch.nn.functional as F
+    from torch._inductor.utils import run_and_get_code
+
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("torch._inductor.ocl").setLevel(logging.INFO)
+
+    def function(x, w):
+        return F.softmax(x * w, -1).transpose(0, 1) + 1
+
+    def step(x):
+        x.add_(1)
+
+    torch.manual_seed(3)
+    x, w = torch.randn(9, 500, device="ocl"), torch.randn(500, device="ocl")
+    run = torch.compile(function, mode="max-autotune-no-cudagraphs")
+    actual, (program,) = run_and_get_code(run, x, w)
+    torch.testing.assert_close(actual, function(x, w))
+    torch.testing.assert_close(run(x, w), function(x, w))
+    torch.compile(step, mode="max-autotune-no-cudagraphs")(w)
+    torch.testing.assert_close(function(x, w - 1), actual)
+    print(program.count("= MeasuredKernel("))
+"""
+
+
+@pytest.mark.parametrize("family, measured", [("cpu", 0), ("gpu", 1)])
+def test_work_groups_of_gpus_are_measured_once(device, tmp_path, family, measured):
+    variables = {
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path),
+        "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "0",
+        "OCL_KERNEL_FAMILY": family,
+    }
+    for first in (True, False):
+        result = run_python(TUNED, **variables)
+        assert result.returncode == 0, result.stderr
+        assert int(result.stdout) == measured
+        lines = re.findall(r"(\w+): seconds by .* \{64: .*, 128: .*, 256: .*\}", result.stderr)
+        assert len(set(lines)) == len(lines) == (2 * measured if first else 0)
+
+
+SUMS = """
+    import torch
+    from torch._inductor.utils import run_and_get_code
+
+    def function(x, rows, v):
+        put = x.index_put((rows,), torch.relu(v), accumulate=True)
+        added = x.index_add(0, rows, v * 2), x.scatter_add(0, rows[:, None].expand(30, 37), v)
+        gradient = torch.ops.aten.embedding_dense_backward(v * 3, rows, 9, -1, False)
+        return put, *added, x.int().index_add(0, rows, v.int()), gradient
+
+    torch.manual_seed(3)
+    x, v = torch.randn(9, 37, device="ocl") * 10, torch.randn(30, 37, device="ocl") * 10
+    rows = torch.randint(9, (30,), device="ocl")
+    for deterministic in (False, True):
+        torch.use_deterministic_algorithms(deterministic)
+        torch._dynamo.reset()
+        expected = function(x, rows, v)
+        actual, programs = run_and_get_code(torch.compile(function), x, rows, v)
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
+        program = "".join(programs)
+        print(program.count("add_atomically("), program.count("add_integer("), end=" ")
+"""
+
+
+@pytest.mark.parametrize("family, counts", [("cpu", "0 0 0 0"), ("gpu", "4 1 0 0")])
+def test_sums_into_a_tensor_are_fused_on_gpus(device, family, counts):
+    assert output_of(SUMS, OCL_KERNEL_FAMILY=family) == counts
