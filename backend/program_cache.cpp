@@ -133,7 +133,7 @@ void load_binary(Device& device, Entry& entry, bool of_user) {
     cl::Program program(device.context(), {device.handle()}, binaries);
     program.build({device.handle()}, entry.options.c_str());
     entry.handle = std::move(program);
-  } catch (const cl::Error&) {
+  } catch (const std::exception&) {
     entry.kernels.clear();
   }
 }

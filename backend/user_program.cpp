@@ -1,5 +1,6 @@
 #include "backend/user_program.h"
 
+#include <charconv>
 #include <sstream>
 
 #include "backend/error.h"
@@ -78,26 +79,37 @@ std::string put_signatures(const std::vector<KernelSignature>& kernels) {
 }
 
 std::vector<KernelSignature> take_signatures(std::string& stored) {
-  std::istringstream in(stored);
+  size_t at = 0;
   const auto text = [&] {
-    std::string line;
-    std::getline(in, line);
+    const size_t end = stored.find('\n', at);
+    TORCH_CHECK(end != std::string::npos, "the stored program has no signatures of kernels");
+    const std::string line = stored.substr(at, end - at);
+    at = end + 1;
     return line;
   };
-  const auto number = [&] { return std::stoull(text()); };
-  std::vector<KernelSignature> kernels(number());
+  const auto number = [&](size_t below) {
+    const std::string line = text();
+    size_t value = 0;
+    const auto parsed = std::from_chars(line.data(), line.data() + line.size(), value);
+    TORCH_CHECK(parsed.ec == std::errc() && parsed.ptr == line.data() + line.size() &&
+                    !line.empty() && value < below,
+                "the stored program has no signatures of kernels");
+    return value;
+  };
+  // More kernels or arguments than characters there are not.
+  std::vector<KernelSignature> kernels(number(stored.size()));
   for (KernelSignature& kernel : kernels) {
     kernel.name = text();
-    for (size_t& size : kernel.group_size) size = number();
-    kernel.arguments.resize(number());
+    for (size_t& size : kernel.group_size) size = number(SIZE_MAX);
+    kernel.arguments.resize(number(stored.size()));
     for (KernelArgument& argument : kernel.arguments) {
       argument.name = text();
       argument.type = text();
-      argument.space = static_cast<KernelArgument::Space>(number());
-      argument.is_const = number() != 0;
+      argument.space = static_cast<KernelArgument::Space>(number(KernelArgument::kLocal + 1));
+      argument.is_const = number(2) != 0;
     }
   }
-  stored.erase(0, static_cast<size_t>(in.tellg()));
+  stored.erase(0, at);
   return kernels;
 }
 

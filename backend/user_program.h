@@ -40,7 +40,7 @@ std::vector<KernelSignature> signatures_of(const cl::Program& program, const Dev
 
 // Some drivers do not know it of a program made from a binary: it is stored in front of that.
 std::string put_signatures(const std::vector<KernelSignature>& kernels);
-// Removes them from the front of `stored`.
+// Removes them from the front of `stored`; raises when they are not there.
 std::vector<KernelSignature> take_signatures(std::string& stored);
 
 }  // namespace ocl
