@@ -117,9 +117,14 @@ void translate_times(State& state) {
 }  // namespace
 
 void start(Recorded what) {
+  if (in_bad_fork()) return;
   stop();
   State& now = state();
   std::lock_guard lock(now.mutex);
+  // What a stop that failed has left.
+  now.entries.clear();
+  now.clocks.clear();
+  now.timed = 0;
   now.converter.emplace();
   if (what.device_times && initialized()) {
     for (DeviceIndex i = 0; i < device_count(); ++i) {
@@ -132,6 +137,7 @@ void start(Recorded what) {
 }
 
 std::vector<Command> stop() {
+  if (in_bad_fork()) return {};
   State& now = state();
   std::lock_guard lock(now.mutex);
   if (!on.exchange(false)) return {};

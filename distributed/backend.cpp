@@ -66,8 +66,7 @@ void OcclBackend::shutdown() {
 }
 
 void OcclBackend::startCoalescing() {
-  TORCH_CHECK(!coalesced_, "occl: coalescing has already begun");
-  coalesced_.emplace();
+  coalesced_.emplace();  // anew where an error kept the last one from its end
 }
 
 WorkPointer OcclBackend::endCoalescing() {
