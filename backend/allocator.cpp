@@ -28,6 +28,7 @@ void report(DeviceCache& cache, void* address, int64_t bytes) {
 }
 
 void delete_block(void* context) {
+  if (in_bad_fork()) return;  // another thread may have held the locks
   auto* block = static_cast<Block*>(context);
   try {
     DeviceCache& cache = *caches[block->segment->device->index()].load(std::memory_order_acquire);
@@ -80,6 +81,7 @@ void Allocator::copy_data(void* destination, const void* source, size_t bytes) c
 }
 
 void Allocator::emptyCache(c10::MempoolId_t) {
+  refuse_fork();
   for (auto& each : caches) {
     if (DeviceCache* existing = each.load(std::memory_order_acquire)) existing->empty();
   }
@@ -131,6 +133,7 @@ double Allocator::memory_fraction(DeviceIndex index) {
 }
 
 std::vector<SegmentSnapshot> Allocator::snapshot() {
+  refuse_fork();
   std::vector<SegmentSnapshot> segments;
   for (auto& each : caches) {
     if (DeviceCache* existing = each.load(std::memory_order_acquire)) existing->snapshot(segments);

@@ -23,7 +23,8 @@ struct RecordedCommand {
   const std::string* kernel = nullptr;  // stays where it is
   const Program* program = nullptr;
   std::array<size_t, 3> global{}, local{};
-  bool first = false;  // the kernel had not been launched before
+  bool first = false;                     // the kernel had not been launched before by the thread
+  std::atomic<bool>* launched = nullptr;  // Kernel::launched_by_any
 };
 
 // What a capture leaves.

@@ -142,9 +142,7 @@ thread_local DeviceIndex current_index = 0;
 
 // Leaked: drivers may be unloaded before static destructors run.
 Registry& registry() {
-  TORCH_CHECK(!forked,
-              "ocl cannot be used again in a forked process: OpenCL drivers do not survive fork(). "
-              "Start processes with the 'spawn' method instead.");
+  refuse_fork();
   static Registry* const instance = [] {
     auto* created = new Registry;
     listed = true;
@@ -282,6 +280,12 @@ Device& use_context(cl_context handle) {
 bool initialized() noexcept { return listed && !forked; }
 
 bool in_bad_fork() noexcept { return forked; }
+
+void refuse_fork() {
+  TORCH_CHECK(!forked,
+              "ocl cannot be used again in a forked process: OpenCL drivers do not survive fork(). "
+              "Start processes with the 'spawn' method instead.");
+}
 
 DeviceIndex current_device() noexcept { return current_index; }
 

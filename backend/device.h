@@ -18,6 +18,8 @@ namespace ocl {
 
 using c10::DeviceIndex;
 
+inline constexpr size_t kMaxDevices = 64;  // that one process can use
+
 // Which of the two sets of kernels a device runs (docs/architecture.md): kCpu has one work-item per
 // chunk with explicit vectors, kGpu one work-item per element and work-group reductions.
 enum class KernelFamily { kCpu, kGpu };
@@ -102,6 +104,9 @@ Device& device(DeviceIndex index);
 // Whether devices have been listed in this process, and whether it is a fork of one that had.
 bool initialized() noexcept;
 bool in_bad_fork() noexcept;
+// Raises in such a fork: drivers, and their locks, do not survive it. Streams are not to be had
+// there either; only what holds one, or takes a lock of ours, has to ask.
+void refuse_fork();
 
 // Lists the devices now; throws, with what to install, when there is none.
 void initialize();

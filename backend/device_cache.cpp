@@ -65,13 +65,27 @@ void DeviceCache::free(Block* block) {
   cache_.mark_freed(block);
   record(MemoryEvent::kFreeRequested, *block, block->requested, stack);
   for (const StreamId id : block->other_streams) {
-    Event event;
-    event.record_enqueued(stream(
-        c10::Stream(c10::Stream::UNSAFE, {c10::DeviceType::PrivateUse1, device_.index()}, id)));
-    pending_.emplace_back(std::move(event), block);
-    ++block->pending_events;
+    Stream& other = stream(
+        c10::Stream(c10::Stream::UNSAFE, {c10::DeviceType::PrivateUse1, device_.index()}, id));
+    try {
+      Event event;
+      event.record_enqueued(other);
+      pending_.emplace_back(std::move(event), block);
+      ++block->pending_events;
+    } catch (const std::exception&) {
+      wait_or_note(other);
+    }
   }
   if (block->pending_events == 0) put_back(block);
+}
+
+// In place of an event that could not be recorded.
+void DeviceCache::wait_or_note(Stream& stream) noexcept {
+  try {
+    stream.drain();
+  } catch (const std::exception&) {
+    stream.note_failure(CL_INVALID_COMMAND_QUEUE);  // raised by whoever synchronises it
+  }
 }
 
 void DeviceCache::put_back(Block* block) {
@@ -217,8 +231,9 @@ void DeviceCache::release_unused() {
 void DeviceCache::collect_pending(bool wait) {
   while (!pending_.empty()) {
     auto& [event, block] = pending_.front();
-    if (wait) event.synchronize();
-    if (!wait && !event.query()) return;
+    // A command that failed uses no memory any more; the stream raises it.
+    if (wait) event.wait_until_over();
+    if (!wait && !event.over()) return;
     if (--block->pending_events == 0) put_back(block);
     pending_.pop_front();
   }

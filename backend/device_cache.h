@@ -78,6 +78,7 @@ class DeviceCache {
   void release_unused();
   void collect_pending(bool wait);
   void put_back(Block* block);
+  static void wait_or_note(Stream& stream) noexcept;
   void record(MemoryEvent::Action action, const Block& block, size_t bytes, const Stack& stack);
   [[noreturn]] void fail(size_t bytes, int64_t stream, const Stack& stack,
                          std::unique_lock<std::mutex>& lock);

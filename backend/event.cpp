@@ -1,15 +1,47 @@
 #include "backend/event.h"
 
+#include <future>
+
 #include "backend/capture.h"
 #include "backend/error.h"
 #include "backend/fault.h"
 #include "backend/trace.h"
 
 namespace ocl {
+namespace {
+
+// Not clWaitForEvents: on Intel's runtime for CPUs a thread that waits runs kernels of the queue
+// meanwhile, also those behind the event, and returns when none is left.
+void wait_for_callback(cl::Event event) {
+  using Promise = std::shared_ptr<std::promise<void>>;
+  const auto reached = std::make_shared<std::promise<void>>();
+  const auto notify = [](cl_event, cl_int, void* argument) {
+    const std::unique_ptr<Promise> promise(static_cast<Promise*>(argument));
+    (*promise)->set_value();
+  };
+  auto argument = std::make_unique<Promise>(reached);
+  event.setCallback(CL_COMPLETE, notify, argument.get());
+  argument.release();
+  reached->get_future().wait();
+  event.wait();  // raises an error of the commands before
+}
+
+}  // namespace
+
+Event::~Event() {
+  // Leaked in a forked process, where nothing can be released.
+  if (event_() && in_bad_fork()) event_() = nullptr;
+}
 
 void Event::record(Stream& stream) {
+  refuse_fork();
   const Capture* capture = stream.capture();
-  if (C10_LIKELY(!capture)) return record_enqueued(stream);
+  if (C10_LIKELY(!capture)) {
+    const uint64_t report = stream.faults().report();
+    record_enqueued(stream);
+    report_ = report;
+    return;
+  }
   event_ = cl::Event();
   capture_ = capture->id();
   stream_ = &stream;
@@ -17,7 +49,7 @@ void Event::record(Stream& stream) {
 
 void Event::record_enqueued(Stream& stream) {
   event_ = stream.marker();
-  capture_ = 0;
+  capture_ = report_ = 0;
   stream_ = &stream;
 }
 
@@ -31,6 +63,7 @@ void Event::refuse_captured(std::string_view what) const {
 }
 
 void Event::block(Stream& stream) const {
+  refuse_fork();
   if (!recorded() || &stream == stream_) return;
   if (capture_ == 0) return stream.wait_for(event_, stream_->device());
   Capture* capture = stream_->capture();
@@ -38,26 +71,57 @@ void Event::block(Stream& stream) const {
   capture->join(stream);
 }
 
+cl_int Event::status() const {
+  refuse_fork();
+  return translated([&] { return str("cannot query an event of ", stream_->device().label()); },
+                    [&] { return event_.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>(); });
+}
+
 bool Event::query() const {
   if (!recorded()) return true;
   refuse_captured("query an event");
-  return translated([&] { return str("cannot query an event of ", stream_->device().label()); },
-                    [&] {
-                      const cl_int status = event_.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>();
-                      if (status < 0) raise(status, "a command before the event", "the device");
-                      return status == CL_COMPLETE;
-                    });
+  const cl_int found = status();
+  if (found < 0) raise(found, "a command before the event", "the device");
+  return found == CL_COMPLETE;
 }
 
-void Event::synchronize() const {
+bool Event::over() const {
+  if (!recorded() || capture_ != 0) return true;
+  const cl_int found = status();
+  if (found < 0) stream_->note_failure(found);
+  return found <= CL_COMPLETE;
+}
+
+void Event::wait() const {
+  refuse_fork();
+  trace::Call call(*stream_, trace::Kind::kWait, "clWaitForEvents");
+  const DeviceProperties& properties = stream_->device().properties();
+  if (properties.platform == "Intel(R) OpenCL" && properties.type == "cpu" && status() > 0) {
+    wait_for_callback(event_);
+  } else {
+    event_.wait();
+  }
+}
+
+void Event::wait_until_over() const {
+  if (over()) return;
+  try {
+    wait();
+  } catch (const cl::Error&) {
+    over();  // notes the failure
+  }
+}
+
+void Event::wait_until_reached() const {
   if (!recorded()) return;
   refuse_captured("wait for an event");
   translated([&] { return str("a command on ", stream_->device().label(), " failed"); },
-             [&] {
-               trace::Call call(*stream_, trace::Kind::kWait, "clWaitForEvents");
-               event_.wait();
-             });
-  stream_->faults().check();
+             [&] { wait(); });
+}
+
+void Event::synchronize() const {
+  wait_until_reached();
+  if (recorded()) stream_->faults().raise_reported(report_);
 }
 
 cl_ulong Event::completed_at() const {
@@ -70,6 +134,7 @@ cl_ulong Event::completed_at() const {
 }
 
 double Event::elapsed_ms(const Event& end) const {
+  refuse_fork();
   TORCH_CHECK_VALUE(recorded() && end.recorded(),
                     "elapsed_time needs both events to be recorded first");
   refuse_captured("ask for the time of an event");

@@ -7,6 +7,13 @@ namespace ocl {
 
 class Event {
  public:
+  Event() = default;
+  ~Event();
+  Event(Event&&) = default;
+  Event& operator=(Event&&) = default;
+  Event(const Event&) = default;
+  Event& operator=(const Event&) = default;
+
   // Marks the present end of `stream`; may be called again. In a stream that is captured, the mark
   // is known to the capture only.
   void record(Stream& stream);
@@ -18,8 +25,15 @@ class Event {
   void block(Stream& stream) const;
   // Whether the mark has been reached; true before a record(), as torch defines it.
   bool query() const;
-  // Blocks the host until the mark has been reached.
+  // Blocks the host until the mark has been reached, and raises what kernels before it reported.
   void synchronize() const;
+
+  // As synchronize(), but leaves what kernels reported to others.
+  void wait_until_reached() const;
+  // For who cares about memory only, and must go on where a command before the mark failed: both
+  // take that for an end, and leave it to the stream to raise.
+  bool over() const;
+  void wait_until_over() const;
 
   // Milliseconds of device time from this event's mark to `end`'s.
   double elapsed_ms(const Event& end) const;
@@ -27,12 +41,15 @@ class Event {
   const cl::Event& handle() const { return event_; }
 
  private:
+  cl_int status() const;
+  void wait() const;
   cl_ulong completed_at() const;
   void refuse_captured(std::string_view what) const;
 
   cl::Event event_;
   Stream* stream_ = nullptr;
   uint64_t capture_ = 0;  // the number of the capture that it was recorded in; 0: none
+  uint64_t report_ = 0;   // of the stream's faults: the last one before the mark; 0: none
 };
 
 }  // namespace ocl

@@ -1,14 +1,20 @@
 #include "backend/fault.h"
 
-#include <array>
-#include <deque>
+#include <algorithm>
 
 #include "backend/error.h"
+#include "backend/launch.h"
+#include "backend/runtime_source.h"
 
 namespace ocl {
 namespace {
 
-using Word = std::array<cl_int, 8>;  // site, unused, value (2 x 32 bits), bound (2 x 32 bits)
+constexpr const char* kTakeFault = R"(
+__kernel void take_fault(__global int *word, __global int *taken) {
+  for (int i = 0; i < 8; ++i) taken[i] = word[i];
+  word[0] = 0;
+}
+)";
 
 std::mutex sites_mutex;
 std::deque<FaultSite>& sites() {
@@ -18,6 +24,15 @@ std::deque<FaultSite>& sites() {
 
 int64_t join(cl_int low, cl_int high) {
   return static_cast<int64_t>(static_cast<uint32_t>(low)) | static_cast<int64_t>(high) << 32;
+}
+
+// Does not wait; what the command wrote can be read then.
+bool is_complete(const cl::Event& event) {
+  cl_int status = CL_QUEUED;
+  clGetEventInfo(event(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, nullptr);
+  if (status > CL_COMPLETE) return false;
+  clWaitForEvents(1, &event());
+  return true;
 }
 
 }  // namespace
@@ -31,36 +46,85 @@ int fault_site(FaultSite site) {
 FaultWord::FaultWord(Device& device, const cl::CommandQueue& queue)
     : device_(device), queue_(queue) {}
 
-cl_mem FaultWord::arm() {
-  if (C10_UNLIKELY(!handle_.load(std::memory_order_acquire))) {
-    std::lock_guard lock(mutex_);
-    if (!buffer_()) {
-      translated([&] { return str("cannot allocate the fault word of ", device_.label()); },
-                 [&] {
-                   Word zero{};
-                   buffer_ = cl::Buffer(device_.context(), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
-                                        sizeof(Word), zero.data());
-                 });
-    }
-    handle_.store(buffer_(), std::memory_order_release);
-  }
-  armed_.store(true, std::memory_order_relaxed);
+cl_mem FaultWord::word() {
+  if (C10_UNLIKELY(!handle_.load(std::memory_order_acquire))) create();
   return handle_.load(std::memory_order_relaxed);
 }
 
-void FaultWord::check() {
-  if (C10_LIKELY(!armed_.load(std::memory_order_relaxed))) return;
+void FaultWord::create() {
+  static std::array<std::atomic<bool>, kMaxDevices> launched{};
+  const std::string file = add_runtime_source("take_fault", kTakeFault);
+  const Program& built = program(device_, file, {});
   std::lock_guard lock(mutex_);
-  if (!armed_.exchange(false)) return;
-  Word word{};
-  translated([&] { return str("cannot read the fault word of ", device_.label()); },
+  if (word_()) return;
+  translated([&] { return str("cannot make the fault word of ", device_.label()); },
              [&] {
-               queue_.enqueueReadBuffer(buffer_, CL_TRUE, 0, sizeof(Word), word.data());
-               if (word[0] == 0) return;
-               const Word zero{};
-               queue_.enqueueWriteBuffer(buffer_, CL_TRUE, 0, sizeof(Word), zero.data());
+               const auto make = [&] {
+                 Word zero{};
+                 return cl::Buffer(device_.context(), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                   sizeof(Word), zero.data());
+               };
+               cl::Buffer word = make();
+               taken_ = make();
+               take_ = cl::Kernel(built.handle, "take_fault");
+               take_.setArg(0, word);
+               take_.setArg(1, taken_);
+               // Here, since the first launch may wait for the device, which a report must not do.
+               launch_first(device_, built, &launched[device_.index()], [&] {
+                 queue_.enqueueNDRangeKernel(take_, cl::NullRange, cl::NDRange(1), cl::NDRange(1));
+               });
+               word_ = std::move(word);
              });
-  if (word[0] == 0) return;
+  handle_.store(word_(), std::memory_order_release);
+}
+
+void FaultWord::enqueue_report() {
+  // Those that nobody asked for and that hold nothing.
+  while (!reports_.empty() && is_complete(reports_.front().done) && reports_.front().word[0] == 0) {
+    reports_.pop_front();
+  }
+  Report& report = reports_.emplace_back();
+  try {
+    queue_.enqueueNDRangeKernel(take_, cl::NullRange, cl::NDRange(1), cl::NDRange(1));
+    queue_.enqueueReadBuffer(taken_, CL_FALSE, 0, sizeof(Word), report.word.data(), nullptr,
+                             &report.done);
+  } catch (...) {
+    reports_.pop_back();
+    throw;
+  }
+}
+
+uint64_t FaultWord::report() {
+  if (C10_LIKELY(enqueued_.load(std::memory_order_acquire) ==
+                 reported_.load(std::memory_order_acquire))) {
+    return last_.load(std::memory_order_relaxed);
+  }
+  std::lock_guard lock(mutex_);
+  const uint64_t enqueued = enqueued_.load(std::memory_order_acquire);
+  if (enqueued == reported_.load(std::memory_order_relaxed)) return last_;
+  translated([&] { return str("cannot read the fault word of ", device_.label()); },
+             [&] { enqueue_report(); });
+  const uint64_t number = reports_.back().number = last_ + 1;
+  last_ = number;
+  reported_.store(enqueued, std::memory_order_release);
+  return number;
+}
+
+void FaultWord::raise_reported(uint64_t last) {
+  if (C10_LIKELY(raised_.load(std::memory_order_acquire) >= last)) return;
+  std::lock_guard lock(mutex_);
+  while (!reports_.empty() && reports_.front().number <= last) {
+    const Report& report = reports_.front();
+    // The caller has waited for what it enqueued after the report; its status may come later.
+    clWaitForEvents(1, &report.done());
+    const Word word = report.word;
+    reports_.pop_front();
+    if (word[0] != 0) raise_fault(word);
+  }
+  raised_.store(std::max(raised_.load(), last), std::memory_order_release);
+}
+
+void FaultWord::raise_fault(const Word& word) const {
   FaultSite site;
   {
     std::lock_guard sites_lock(sites_mutex);

@@ -1,12 +1,20 @@
 // Errors that only a kernel can see, such as an index out of range. The kernel writes the site and
 // the offending numbers into the stream's fault word and goes on with a harmless value; the next
-// synchronisation of the stream raises the exception that CPU raises, and clears the word.
+// synchronisation of the stream raises the exception that CPU raises.
+//
+// What synchronises enqueues a report first: a kernel that moves the word's content away and clears
+// it, and a read of that. One command does both, so no other thread's kernel comes in between. Who
+// has waited for the report's place in the queue raises what is in it, once. A report holds the
+// first fault since the one before.
 //
 //   static const int site = ocl::fault_site({"aten::gather", FaultClass::kRuntime, "index"});
 //   launch(stream, kernel, grid, ..., FaultArgument{site});
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <string>
 
@@ -36,18 +44,41 @@ class FaultWord {
  public:
   FaultWord(Device& device, const cl::CommandQueue& queue);
 
-  // The buffer to bind; from now on check() looks at it.
-  cl_mem arm();
-  // Raises what a completed kernel reported. Costs nothing when no kernel was armed.
-  void check();
+  // The buffer to bind to a kernel.
+  cl_mem word();
+  // To be called after such a kernel was enqueued.
+  void enqueued() { enqueued_.fetch_add(1, std::memory_order_release); }
+
+  // Enqueues a report of the kernels that were enqueued since the last one, if any. Returns the
+  // number of the last report; reports count from 1.
+  uint64_t report();
+  // Raises the first fault of the reports up to this one, for which the caller has waited. Costs
+  // nothing when there is no report.
+  void raise_reported(uint64_t last);
 
  private:
+  using Word = std::array<cl_int, 8>;  // site, unused, value (2 x 32 bits), bound (2 x 32 bits)
+  struct Report {
+    uint64_t number;
+    cl::Event done;
+    Word word{};
+  };
+
+  void create();
+  void enqueue_report();
+  [[noreturn]] void raise_fault(const Word& word) const;
+
   Device& device_;
   cl::CommandQueue queue_;
-  std::mutex mutex_;
-  cl::Buffer buffer_;
-  std::atomic<cl_mem> handle_{nullptr};  // of buffer_; read without the mutex
-  std::atomic<bool> armed_{false};
+  std::atomic<cl_mem> handle_{nullptr};  // of word_
+  std::atomic<uint64_t> enqueued_{0};    // kernels that may report
+  std::atomic<uint64_t> reported_{0};    // so many of them are covered by reports
+  std::atomic<uint64_t> last_{0};        // the number of the last report
+  std::atomic<uint64_t> raised_{0};      // the reports up to this one were looked at
+  std::mutex mutex_;                     // guards what follows
+  cl::Buffer word_, taken_;
+  cl::Kernel take_;
+  std::deque<Report> reports_;  // stay where they are until they are removed
 };
 
 }  // namespace ocl

@@ -39,6 +39,20 @@ class Gate {
   cl::Event event_;
 };
 
+class FaultsAfter {
+ public:
+  FaultsAfter(Stream& stream, bool any) : stream_(stream), any_(any) {}
+  ~FaultsAfter() {
+    if (any_) stream_.faults().enqueued();
+  }
+  FaultsAfter(const FaultsAfter&) = delete;
+  FaultsAfter& operator=(const FaultsAfter&) = delete;
+
+ private:
+  Stream& stream_;
+  const bool any_;
+};
+
 void enqueue(Stream& stream, const RecordedCommand& command) {
   cl_int code;
   {
@@ -62,6 +76,12 @@ void enqueue(Stream& stream, const RecordedCommand& command) {
 }  // namespace
 
 Graph::~Graph() {
+  if (in_bad_fork()) {
+    // Leaked: nothing can be released here.
+    new Recording(capture_ ? capture_->take() : Recording());
+    new Recording(std::move(recording_));
+    return;
+  }
   try {
     reset();
   } catch (const std::exception& error) {
@@ -70,17 +90,24 @@ Graph::~Graph() {
 }
 
 void Graph::capture_begin(uint64_t pool) {
+  refuse_fork();
   TORCH_CHECK(pool_ == 0,
               "this graph has been captured, or is being captured; call reset() to capture again");
   const DeviceIndex index = current_device();
   const uint64_t chosen = pool ? pool : Allocator::new_pool();
-  capture_.emplace(current_stream(index), chosen);
   device_ = &device(index);
+  capture_.emplace(current_stream(index), chosen);
+  try {
+    Allocator::instance().add_pool_user(chosen, index);
+  } catch (...) {
+    capture_.reset();
+    throw;
+  }
   pool_ = chosen;
-  Allocator::instance().add_pool_user(pool_, index);
 }
 
 void Graph::capture_end() {
+  refuse_fork();
   TORCH_CHECK(capture_, "capture_end() without a capture_begin()");
   const bool same = &current_stream(device_->index()) == &capture_->origin();
   const std::string refused = capture_->refused();
@@ -106,8 +133,9 @@ void Graph::instantiate() {
 
 void Graph::bind_fault_words(Stream& stream) {
   if (recording_.faults.empty()) return;
-  const cl_mem word = stream.faults().arm();
+  const cl_mem word = stream.faults().word();
   if (word == fault_word_) return;
+  fault_word_ = nullptr;  // in case that one cannot be bound
   for (const auto& [kernel, index] : recording_.faults) {
     const cl_int code = clSetKernelArg(kernel, index, sizeof(word), &word);
     if (code != CL_SUCCESS) raise(code, "cannot bind a graph's fault word", "clSetKernelArg");
@@ -122,25 +150,28 @@ void Graph::enqueue_all(Stream& stream) {
     std::optional<Gate> gate;
     if (gated) gate.emplace(stream);
     const size_t end = std::min(commands.size(), begin + kGateInterval);
-    for (size_t i = begin; i < end; ++i) enqueue(stream, commands[i]);
+    size_t i = begin;
+    try {
+      for (; i < end; ++i) enqueue(stream, commands[i]);
+    } catch (...) {
+      stream.submitted(i - begin);
+      throw;
+    }
     stream.submitted(end - begin);
   }
 }
 
 // The first time: kernels that were never launched may have to be alone (device.h).
 void Graph::enqueue_alone(Stream& stream) {
-  const bool alone = device_->parameters().first_launch_alone;
   for (const RecordedCommand& command : recording_.commands) {
-    const bool first = command.first;
-    if (first && alone) drain(device_->index());
-    enqueue(stream, command);
+    const auto now = [&] { enqueue(stream, command); };
+    command.first ? launch_first(*device_, *command.program, command.launched, now) : now();
     stream.submitted(1);
-    if (first && alone) drain(device_->index());
-    if (first) mark_launched(*command.program);
   }
 }
 
 void Graph::replay() {
+  refuse_fork();
   std::lock_guard lock(mutex_);
   TORCH_CHECK(captured(), "a graph must be captured before it can be replayed");
   Stream& stream = current_stream(device_->index());
@@ -148,6 +179,8 @@ void Graph::replay() {
   if (!instantiated_) instantiate();
   for (const auto& hook : recording_.hooks) hook();
   bind_fault_words(stream);
+  // Also where only some of the commands could be enqueued.
+  const FaultsAfter faults(stream, !recording_.faults.empty());
   replayed_ ? enqueue_all(stream) : enqueue_alone(stream);
   replayed_ = true;
   if (kernels_) count_launches(stream, *last_, kernels_);
@@ -159,6 +192,7 @@ void Graph::leave_pool() {
 }
 
 void Graph::reset() {
+  refuse_fork();
   std::lock_guard lock(mutex_);
   capture_.reset();
   recording_ = {};

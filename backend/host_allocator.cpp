@@ -80,7 +80,8 @@ struct HostAllocatorImpl final : at::CachingHostAllocatorImpl<c10::Stream, Event
     events->push_back(std::move(event));
   }
 
-  bool query_event(Event& event) override { return event.query(); }
+  // True also after a failure, which the stream raises.
+  bool query_event(Event& event) override { return event.over(); }
 
   virtual c10::Stream get_current_stream() const {
     return current_stream(current_device()).unpack();
@@ -96,6 +97,11 @@ void free_pinned(void* context);
 using Interface = at::CachingHostAllocatorInterface<HostAllocatorImpl, &free_pinned>;
 
 struct PinnedAllocator final : Interface {
+  c10::DataPtr allocate(size_t size) override {
+    refuse_fork();
+    return Interface::allocate(size);
+  }
+
   void copy_data(void* destination, const void* source, size_t bytes) const override {
     default_copy_data(destination, source, bytes);
   }
@@ -106,13 +112,15 @@ PinnedAllocator& pinned_allocator() {
   return *allocator;
 }
 
-void free_pinned(void* context) { pinned_allocator().free(context); }
+void free_pinned(void* context) {
+  if (!in_bad_fork()) pinned_allocator().free(context);
+}
 
 }  // namespace
 
 at::HostAllocator* host_allocator() { return &pinned_allocator(); }
 
-bool is_pinned(const void* pointer) { return pinned_memory().contains(pointer); }
+bool is_pinned(const void* pointer) { return !in_bad_fork() && pinned_memory().contains(pointer); }
 
 // For torch.accelerator.empty_host_cache().
 REGISTER_HOST_ALLOCATOR(c10::DeviceType::PrivateUse1, &pinned_allocator())

@@ -18,6 +18,7 @@ struct External {
 };
 
 void delete_external(void* context) {
+  if (in_bad_fork()) return;
   std::unique_ptr<External> external(static_cast<External*>(context));
   Segment& segment = external->segment;
   try {

@@ -12,7 +12,8 @@ namespace {
 
 struct KeyHash {
   size_t operator()(const std::pair<KernelKey, DeviceIndex>& key) const {
-    uint64_t hash = key.first.site * 0x9E3779B97F4A7C15ull + static_cast<uint64_t>(key.second);
+    uint64_t hash = reinterpret_cast<uintptr_t>(key.first.site) * 0x9E3779B97F4A7C15ull +
+                    static_cast<uint64_t>(key.second);
     for (const uint64_t part : key.first.by) {
       hash = (hash ^ part) * 0xFF51AFD7ED558CCDull;
       hash ^= hash >> 32;
@@ -21,13 +22,68 @@ struct KeyHash {
   }
 };
 
-using Table = std::unordered_map<std::pair<KernelKey, DeviceIndex>, Kernel, KeyHash>;
+using DeviceKey = std::pair<KernelKey, DeviceIndex>;
+using Table = std::unordered_map<DeviceKey, Kernel, KeyHash>;
 
-// Kernel objects hold their arguments, so each thread has its own. Leaked at the thread's end:
-// drivers may be gone by then.
-Table& table() {
-  thread_local auto* const kernels = new Table;
-  return *kernels;
+// Kernel objects hold their arguments, so each thread has a table of its own, and leaves it to the
+// next one. All are leaked at the process's end: drivers may be gone by then.
+struct Tables {
+  std::mutex mutex;
+  std::vector<Table*> free;
+};
+Tables& tables() {
+  static auto* const instance = new Tables;
+  return *instance;
+}
+
+thread_local Table* mine = nullptr;
+
+struct AtThreadEnd {
+  ~AtThreadEnd() {
+    if (!mine) return;
+    Tables& all = tables();
+    std::lock_guard lock(all.mutex);
+    all.free.push_back(std::exchange(mine, nullptr));
+  }
+};
+
+C10_NOINLINE Table& take_table() {
+  Tables& all = tables();
+  std::lock_guard lock(all.mutex);
+  if (all.free.empty()) {
+    mine = new Table;
+  } else {
+    mine = all.free.back();
+    all.free.pop_back();
+  }
+  thread_local const AtThreadEnd give_back;
+  return *mine;
+}
+
+Table& table() { return C10_LIKELY(mine != nullptr) ? *mine : take_table(); }
+
+// What the objects of a kernel in different threads have in common.
+struct Prototype {
+  const Program* program = nullptr;
+  std::string name;
+  std::atomic<bool> launched{false};
+};
+
+struct Prototypes {
+  std::mutex mutex;
+  std::unordered_map<DeviceKey, Prototype, KeyHash> known;
+  std::atomic<uint64_t> objects{0};
+};
+Prototypes& prototypes() {
+  static auto* const instance = new Prototypes;
+  return *instance;
+}
+
+Prototype* find_prototype(const Device& device, const KernelKey& key) {
+  Prototypes& all = prototypes();
+  std::lock_guard lock(all.mutex);
+  const auto found = all.known.find({key, device.index()});
+  return found == all.known.end() ? nullptr : &found->second;
 }
 
 struct LaunchRecord {
@@ -61,16 +117,32 @@ Kernel* lookup(const Device& device, const KernelKey& key) {
   return found == kernels.end() ? nullptr : &found->second;
 }
 
-const Kernel& insert(Device& device, const KernelKey& key, const KernelSource& source) {
+const Kernel& insert(Device& device, const KernelKey& key,
+                     c10::function_ref<KernelSource()> source) {
+  refuse_fork();
+  Prototypes& all = prototypes();
+  Prototype* prototype = find_prototype(device, key);
+  if (!prototype) {
+    const KernelSource wanted = source();
+    const Program& built = program(device, wanted.file, wanted.defines);
+    std::lock_guard lock(all.mutex);
+    prototype = &all.known[{key, device.index()}];
+    if (!prototype->program) {  // no other thread was faster
+      prototype->name = wanted.kernel;
+      prototype->program = &built;
+    }
+  }
   Kernel kernel;
-  kernel.program = &program(device, source.file, source.defines);
-  kernel.name = source.kernel;
+  kernel.program = prototype->program;
+  kernel.name = prototype->name;
+  kernel.launched_by_any = &prototype->launched;
   cl_int code = CL_SUCCESS;
-  kernel.handle = clCreateKernel(kernel.program->handle(), source.kernel.c_str(), &code);
+  kernel.handle = clCreateKernel(kernel.program->handle(), kernel.name.c_str(), &code);
   if (code != CL_SUCCESS) {
-    raise(code, str("cannot create the kernel ", source.kernel, " of ", kernel.program->label),
+    raise(code, str("cannot create the kernel ", kernel.name, " of ", kernel.program->label),
           "clCreateKernel");
   }
+  all.objects.fetch_add(1, std::memory_order_relaxed);
   return table().emplace(std::pair{key, device.index()}, std::move(kernel)).first->second;
 }
 
@@ -90,11 +162,20 @@ Arguments& Arguments::add_bytes(const void* data, size_t size) {
 
 void Arguments::enqueue(const Range& global, const Range& local) {
   if (C10_UNLIKELY(capture_ != nullptr)) return record(global, local);
+  if (C10_LIKELY(kernel_.launched)) {
+    enqueue_now(global, local);
+  } else {
+    launch_first(stream_.device(), *kernel_.program, kernel_.launched_by_any,
+                 [&] { enqueue_now(global, local); });
+    kernel_.launched = true;
+  }
+  if (reports_faults_) stream_.faults().enqueued();
+  count_launch(stream_, kernel_.name);
+}
+
+void Arguments::enqueue_now(const Range& global, const Range& local) {
   const size_t global_size[] = {global.x, global.y, global.z};
   const size_t local_size[] = {local.x, local.y, local.z};
-  const bool first = !kernel_.launched;
-  const bool alone = C10_UNLIKELY(first) && stream_.device().parameters().first_launch_alone;
-  if (alone) drain(stream_.device().index());
   cl_int code;
   {
     trace::Call call(stream_, trace::Kind::kKernel, "clEnqueueNDRangeKernel");
@@ -113,12 +194,6 @@ void Arguments::enqueue(const Range& global, const Range& local) {
               global.z, " and local size ", local.x, "x", local.y, "x", local.z),
           "clEnqueueNDRangeKernel");
   }
-  if (alone) drain(stream_.device().index());
-  if (C10_UNLIKELY(first)) {
-    kernel_.launched = true;
-    mark_launched(*kernel_.program);
-  }
-  count_launch(stream_, kernel_.name);
 }
 
 void Arguments::record(const Range& global, const Range& local) {
@@ -129,7 +204,8 @@ void Arguments::record(const Range& global, const Range& local) {
                           .program = kernel_.program,
                           .global = {global.x, global.y, global.z},
                           .local = {local.x, local.y, local.z},
-                          .first = !kernel_.launched};
+                          .first = !kernel_.launched,
+                          .launched = kernel_.launched_by_any};
   command.enqueue = [handle = handle_, global = command.global, local = command.local](
                         cl_command_queue queue, cl_event* event) {
     return clEnqueueNDRangeKernel(queue, handle, 3, nullptr, global.data(), local.data(), 0,
@@ -138,19 +214,45 @@ void Arguments::record(const Range& global, const Range& local) {
   capture_->add(std::move(command));
 }
 
+namespace {
+
+// Held where kernels must be launched alone for the first time (device.h), else empty.
+std::unique_lock<std::mutex> lock_alone(const Device& device) {
+  static auto* const mutex = new std::mutex;
+  if (!device.parameters().first_launch_alone) return {};
+  return std::unique_lock(*mutex);
+}
+
+}  // namespace
+
+void launch_first(const Device& device, const Program& program, std::atomic<bool>* launched,
+                  c10::function_ref<void()> enqueue) {
+  const auto done = [&] { return launched && launched->load(std::memory_order_acquire); };
+  if (done()) return enqueue();
+  const auto alone = lock_alone(device);
+  if (done()) return enqueue();
+  if (alone) drain(device.index());
+  enqueue();
+  if (alone) drain(device.index());
+  mark_launched(program);
+  if (launched) launched->store(true, std::memory_order_release);
+}
+
 void launch_library(Stream& stream, const std::string& name, c10::function_ref<void()> enqueue) {
   stream.refuse_capture(str("call ", name));
-  // Which of its kernels a library launches for the first time is not known.
-  const bool alone = stream.device().parameters().first_launch_alone;
-  if (alone) drain(stream.device().index());
   {
-    trace::Call call(stream, trace::Kind::kKernel, name.c_str());
-    if (call) call->kernel = &name;
-    call.mark_begin(stream);
-    enqueue();
-    call.mark_end(stream);
+    // Which of its kernels a library launches for the first time is not known.
+    const auto alone = lock_alone(stream.device());
+    if (alone) drain(stream.device().index());
+    {
+      trace::Call call(stream, trace::Kind::kKernel, name.c_str());
+      if (call) call->kernel = &name;
+      call.mark_begin(stream);
+      enqueue();
+      call.mark_end(stream);
+    }
+    if (alone) drain(stream.device().index());
   }
-  if (alone) drain(stream.device().index());
   count_launch(stream, name);
 }
 
@@ -160,6 +262,8 @@ const std::string& last_kernel() {
 }
 
 uint64_t launch_count() { return record.count; }
+
+uint64_t kernel_objects() { return prototypes().objects.load(std::memory_order_relaxed); }
 
 void count_launches(Stream& stream, const std::string& last, uint64_t count) {
   record.last = &last;

@@ -1,7 +1,8 @@
 // Kernels and their launch. A call site names what it needs by a small key; the kernel object is
 // found in a table of its thread, so that no lock, allocation or string is in the way:
 //
-//   const Kernel& kernel = find_kernel(device, {kSite, packed_types}, [&] {
+//   static Site site;
+//   const Kernel& kernel = find_kernel(device, {&site, {packed_types}}, [&] {
 //     return KernelSource{"pointwise_cpu.cl", "pointwise", defines};
 //   });
 //   launch(stream, kernel, {tasks}, {1}, BufferView, BufferView, float{2}, int64_t{n});
@@ -26,12 +27,25 @@ struct KernelSource {
   Defines defines;
 };
 
-// Identifies a specialisation: a site (any number that is unique to the call site) and what it is
-// specialised by.
+// The identity of a call site, by its address. Not const: linkers merge constants of equal content.
+struct Site {
+  Site() = default;
+  Site(const Site&) = delete;
+  Site& operator=(const Site&) = delete;
+
+  char place = 0;
+};
+
+// Identifies a specialisation: a site and what it is specialised by. The site is a Site, or another
+// object that stays where it is. A string literal is none: two sites of equal text may share it.
+// In `by` the address of a literal stands for its text.
 struct KernelKey {
-  uint64_t site;
-  std::array<uint64_t, 3> by{};
+  KernelKey(const void* site, std::array<uint64_t, 4> by = {}) : site(site), by(by) {}
+  KernelKey(const char* site, std::array<uint64_t, 4> by = {}) = delete;
   bool operator==(const KernelKey&) const = default;
+
+  const void* site;
+  std::array<uint64_t, 4> by;
 };
 
 struct Kernel {
@@ -39,6 +53,8 @@ struct Kernel {
   const Program* program = nullptr;
   std::string name;
   mutable bool launched = false;
+  // Whether any thread's object has been launched; nullptr: this is the only object.
+  std::atomic<bool>* launched_by_any = nullptr;
 };
 
 struct Range {
@@ -76,12 +92,14 @@ class Arguments {
 
  private:
   void record(const Range& global, const Range& local);
+  void enqueue_now(const Range& global, const Range& local);
 
   Stream& stream_;
   const Kernel& kernel_;
   Capture* const capture_;
   cl_kernel handle_;
   cl_uint index_ = 0;
+  bool reports_faults_ = false;
 };
 
 // Enqueues the kernel with these arguments, in the kernel's order.
@@ -93,6 +111,11 @@ void launch(Stream& stream, const Kernel& kernel, const Range& global, const Ran
   arguments.enqueue(global, local);
 }
 
+// Calls `enqueue`, which launches a kernel that this thread has not launched yet. `launched` is
+// what the kernel objects of all threads share (Kernel::launched_by_any).
+void launch_first(const Device& device, const Program& program, std::atomic<bool>* launched,
+                  c10::function_ref<void()> enqueue);
+
 // Runs a library's routine that enqueues kernels of its own on the stream. Counts as one launch;
 // `name` must stay where it is.
 void launch_library(Stream& stream, const std::string& name, c10::function_ref<void()> enqueue);
@@ -101,6 +124,9 @@ void launch_library(Stream& stream, const std::string& name, c10::function_ref<v
 // assert which kernel ran.
 const std::string& last_kernel();
 uint64_t launch_count();
+// How many kernel objects find_kernel() has made, in all threads. A thread that ends leaves its own
+// to the next one.
+uint64_t kernel_objects();
 // Counts kernels that were enqueued otherwise; `last` must stay where it is.
 void count_launches(Stream& stream, const std::string& last, uint64_t count);
 
@@ -108,13 +134,14 @@ void count_launches(Stream& stream, const std::string& last, uint64_t count);
 
 namespace detail {
 Kernel* lookup(const Device& device, const KernelKey& key);
-const Kernel& insert(Device& device, const KernelKey& key, const KernelSource& source);
+const Kernel& insert(Device& device, const KernelKey& key,
+                     c10::function_ref<KernelSource()> source);
 }  // namespace detail
 
 template <typename Source>
 const Kernel& find_kernel(Device& device, const KernelKey& key, Source&& source) {
   if (const Kernel* found = detail::lookup(device, key)) return *found;
-  return detail::insert(device, key, source());
+  return detail::insert(device, key, std::forward<Source>(source));
 }
 
 inline Arguments& Arguments::add_buffer(cl_mem buffer) {
@@ -129,8 +156,9 @@ Arguments& Arguments::add(const T& value) {
     add_buffer(value.buffer());
     return add_bytes(&offset, sizeof(offset));
   } else if constexpr (std::is_same_v<T, FaultArgument>) {
-    const cl_mem word = stream_.faults().arm();
+    const cl_mem word = stream_.faults().word();
     const cl_int site = value.site;
+    reports_faults_ = true;
     if (C10_UNLIKELY(capture_ != nullptr)) capture_->bind_fault_word(handle_, index_);
     add_bytes(&word, sizeof(word));
     return add_bytes(&site, sizeof(site));

@@ -8,6 +8,7 @@
 #include "backend/fault.h"
 #include "backend/interop.h"
 #include "backend/program_cache.h"
+#include "backend/system.h"
 #include "backend/trace.h"
 
 namespace ocl {
@@ -20,7 +21,6 @@ constexpr uint64_t kFlushInterval = 8;
 constexpr size_t kFirstExternal = 1 + 2 * kStreamsPerPriority;
 constexpr size_t kExternal = 191;
 constexpr size_t kSlots = kFirstExternal + kExternal;
-constexpr size_t kMaxDevices = 64;
 
 struct DeviceStreams {
   std::mutex mutex;
@@ -29,13 +29,28 @@ struct DeviceStreams {
   std::vector<cl::CommandQueue> external;  // of the slots from kFirstExternal on
 };
 
-// Leaked, like the devices.
+using AllStreams = std::array<DeviceStreams, kMaxDevices>;
+
+// Leaked, like the devices. A forked process finds no stream: asking for one raises there.
+AllStreams& all_streams() {
+  static auto* const all = [] {
+    static AllStreams* made = nullptr;
+    made = new AllStreams;
+    after_fork([] {
+      for (DeviceStreams& streams : *made) {
+        for (auto& slot : streams.slots) slot.store(nullptr, std::memory_order_relaxed);
+      }
+    });
+    return made;
+  }();
+  return *all;
+}
+
 DeviceStreams& streams_of(DeviceIndex device) {
-  static auto* const all = new std::array<DeviceStreams, kMaxDevices>;
   TORCH_CHECK(device >= 0 && static_cast<size_t>(device) < kMaxDevices,
               "ocl:", static_cast<int>(device), " is beyond the ", kMaxDevices,
               " devices that one process can use; select some with OCL_VISIBLE_DEVICES");
-  return (*all)[device];
+  return all_streams()[device];
 }
 
 Stream& slot(DeviceIndex index, StreamId id) {
@@ -43,6 +58,7 @@ Stream& slot(DeviceIndex index, StreamId id) {
   DeviceStreams& streams = streams_of(index);
   Stream* found = streams.slots[id].load(std::memory_order_acquire);
   if (C10_LIKELY(found != nullptr)) return *found;
+  refuse_fork();
   std::lock_guard lock(streams.mutex);
   found = streams.slots[id].load(std::memory_order_acquire);
   if (!found) {
@@ -128,6 +144,8 @@ void Stream::drain() {
     }
     code = clFinish(queue_());
   }
+  const cl_int noted = failure_.exchange(CL_SUCCESS, std::memory_order_relaxed);
+  if (code == CL_SUCCESS) code = noted;
   if (code != CL_SUCCESS) {
     raise(code, str("a command on ", device_.label(), " failed"), "clFinish");
   }
@@ -138,9 +156,10 @@ void Stream::raise_captured(std::string_view what) const { capture()->refuse(wha
 
 void Stream::finish() {
   refuse_capture("wait for a stream");
+  const uint64_t report = faults_->report();
   drain();
   store_launched_programs();
-  faults_->check();
+  faults_->raise_reported(report);
 }
 
 bool Stream::idle() {
@@ -153,7 +172,10 @@ bool Stream::idle() {
     if (marked_commands_ == commands) last = last_marker_;
   }
   if (!last()) last = marker();
-  return last.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>() == CL_COMPLETE;
+  const auto status = translated([&] { return str("cannot query ", device_.label()); },
+                                 [&] { return last.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>(); });
+  if (status < 0) raise(status, str("a command on ", device_.label(), " failed"), "the device");
+  return status == CL_COMPLETE;
 }
 
 void Stream::wait_for(const cl::Event& event, const Device& source) {
@@ -177,9 +199,10 @@ cl::Event Stream::marker() {
                       cl::Event event;
                       std::lock_guard lock(marker_mutex_);
                       // Read before: what other threads enqueue meanwhile is not marked.
-                      marked_commands_ = commands_.load(std::memory_order_relaxed) + 1;
+                      const uint64_t before = commands_.load(std::memory_order_relaxed);
                       queue_.enqueueMarkerWithWaitList(nullptr, &event);
                       last_marker_ = event;
+                      marked_commands_ = before + 1;
                       commands_.fetch_add(1, std::memory_order_relaxed);
                       queue_.flush();
                       return event;
@@ -230,6 +253,7 @@ Device& device_of_queue(const cl::CommandQueue& queue) {
 }  // namespace
 
 c10::Stream external_stream(cl_command_queue handle) {
+  refuse_fork();
   const cl::CommandQueue queue(handle, /*retainObject=*/true);
   Device& device = *translated([] { return std::string("the queue cannot be used"); },
                                [&] { return &device_of_queue(queue); });
@@ -270,13 +294,26 @@ void for_each_stream(DeviceIndex index, Body&& body) {
 void synchronize(DeviceIndex index) {
   device(index);  // checks the index
   current_stream(index).refuse_capture("synchronize the device");
-  // What another thread captures has nothing enqueued.
-  for_each_stream(index,
-                  [](Stream& stream) { stream.capture() ? stream.drain() : stream.finish(); });
+  std::vector<std::pair<Stream*, uint64_t>> reports;
+  for_each_stream(index, [&](Stream& stream) {
+    // What another thread captures has nothing enqueued.
+    if (!stream.capture()) reports.emplace_back(&stream, stream.faults().report());
+  });
+  drain(index);
+  store_launched_programs();
+  for (const auto& [stream, report] : reports) stream->faults().raise_reported(report);
 }
 
 void drain(DeviceIndex index) {
-  for_each_stream(index, [](Stream& stream) { stream.drain(); });
+  std::exception_ptr first;
+  for_each_stream(index, [&](Stream& stream) {
+    try {
+      stream.drain();
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  });
+  if (first) std::rethrow_exception(first);
 }
 
 }  // namespace ocl

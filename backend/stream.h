@@ -42,8 +42,10 @@ class Stream {
 
   // Blocks until all commands have completed, and raises what a kernel reported.
   void finish();
-  // Blocks only.
+  // Blocks, and raises only when a command failed.
   void drain();
+  // A command failed, as an event has told: the next drain() raises it.
+  void note_failure(cl_int code) { failure_.store(code, std::memory_order_relaxed); }
   // Whether all commands have completed, without blocking.
   bool idle();
 
@@ -75,7 +77,8 @@ class Stream {
   std::unique_ptr<FaultWord> faults_;
   std::atomic<uint64_t> commands_{0};
   std::atomic<uint64_t> finished_{0};  // so many of them at the last finish()
-  std::mutex marker_mutex_;            // guards the two members below
+  std::atomic<cl_int> failure_{CL_SUCCESS};
+  std::mutex marker_mutex_;  // guards the two members below
   uint64_t marked_commands_ = 0;
   cl::Event last_marker_;
 };
@@ -90,9 +93,10 @@ c10::Stream stream_from_pool(DeviceIndex device, bool high_priority);
 // Makes `stream` current on its device for this thread, and returns the former one.
 c10::Stream exchange_stream(c10::Stream stream);
 
-// Waits for every stream of the device, and raises what kernels reported.
+// Waits for every stream of the device, then raises the first failure, or what a kernel reported.
+// What else was reported is raised by the next synchronisation.
 void synchronize(DeviceIndex device);
-// Waits only.
+// Waits for every stream; raises only when a command failed.
 void drain(DeviceIndex device);
 
 }  // namespace ocl

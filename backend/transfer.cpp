@@ -95,6 +95,7 @@ void copy_to_host(Stream& stream, void* destination, const BufferView& source, s
                   cl::Event* event) {
   prepare(stream, source, event, "read a result on the host");
   const cl_mem buffer = source.buffer();
+  const uint64_t report = event ? 0 : stream.faults().report();
   enqueue_or_record(stream,
                     {"copy to the host", trace::Kind::kCopyToHost, "clEnqueueReadBuffer", bytes},
                     {buffer}, event,
@@ -103,7 +104,7 @@ void copy_to_host(Stream& stream, void* destination, const BufferView& source, s
                       return clEnqueueReadBuffer(queue, buffer, block, offset, bytes, destination,
                                                  0, nullptr, out);
                     });
-  if (!event) stream.faults().check();
+  if (!event) stream.faults().raise_reported(report);
 }
 
 void fill_on_device(Stream& stream, const BufferView& destination, const void* pattern,
@@ -128,6 +129,7 @@ Mapping::Mapping(Stream& stream, const BufferView& view, size_t bytes, MapAccess
   const cl_map_flags flags = access == MapAccess::kRead        ? CL_MAP_READ
                              : access == MapAccess::kReadWrite ? CL_MAP_READ | CL_MAP_WRITE
                                                                : CL_MAP_WRITE_INVALIDATE_REGION;
+  const uint64_t report = stream.faults().report();
   enqueue(stream, {"map", trace::Kind::kMap, "clEnqueueMapBuffer", bytes}, nullptr,
           [&](cl_command_queue queue, cl_event* event) {
             cl_int code = CL_SUCCESS;
@@ -136,7 +138,7 @@ Mapping::Mapping(Stream& stream, const BufferView& view, size_t bytes, MapAccess
             return code;
           });
   try {
-    stream.faults().check();
+    stream.faults().raise_reported(report);
   } catch (...) {
     clEnqueueUnmapMemObject(stream.queue()(), buffer_(), data_, 0, nullptr, nullptr);
     throw;

@@ -4,7 +4,6 @@
 #include <ATen/core/ivalue.h>
 #include <c10/core/StreamGuard.h>
 
-#include <future>
 #include <thread>
 
 namespace ocl {
@@ -35,22 +34,6 @@ c10::IValue result_value(const std::vector<Tensors>& results) {
   return results.empty() ? Tensors{} : results.front();
 }
 
-// Not clWaitForEvents: on Intel's runtime a thread that waits runs kernels of the queue meanwhile,
-// also those behind the event, and returns when none is left.
-void wait_for(const Event& event) {
-  if (event.query()) return;
-  using Promise = std::shared_ptr<std::promise<void>>;
-  const auto reached = std::make_shared<std::promise<void>>();
-  cl::Event handle = event.handle();
-  const auto notify = [](cl_event, cl_int, void* argument) {
-    const std::unique_ptr<Promise> promise(static_cast<Promise*>(argument));
-    (*promise)->set_value();
-  };
-  handle.setCallback(CL_COMPLETE, notify, new Promise(reached));
-  reached->get_future().wait();
-  event.query();  // raises an error of the commands before
-}
-
 }  // namespace
 
 StagedWork::StagedWork(int rank, Operation operation, std::vector<StagingStream> streams)
@@ -76,7 +59,7 @@ void StagedWork::start() noexcept {
 void StagedWork::begin() {
   const at::NoGradGuard no_gradients;
   const c10::MultiStreamGuard guard(side_streams_);
-  for (const StagingStream& stream : streams_) wait_for(stream.ready);
+  for (const StagingStream& stream : streams_) stream.ready.wait_until_reached();
   for (const at::Tensor& tensor : operation_.reads) staging_.read(tensor);
   for (const Tensors& tensors : operation_.writes) {
     for (const at::Tensor& tensor : tensors) staging_.write(tensor);

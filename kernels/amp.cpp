@@ -22,13 +22,12 @@ void check_element(const Tensor& tensor, const char* name, ScalarType type = Sca
 
 // Tensors of one type, without gaps.
 void unscale(TensorList gradients, const Tensor& found_inf, const Tensor& inv_scale) {
-  static const char site = 0;
+  static Site site;
   const TensorLists lists{
       ocl_device(found_inf), {gradients}, compute_type(gradients[0].scalar_type())};
-  const Kernel& kernel =
-      find_kernel(lists.device, {reinterpret_cast<uint64_t>(&site), {lists.key()}}, [&] {
-        return KernelSource{"amp_unscale.cl", "amp_unscale", lists.defines()};
-      });
+  const Kernel& kernel = find_kernel(lists.device, {&site, {lists.key()}}, [&] {
+    return KernelSource{"amp_unscale.cl", "amp_unscale", lists.defines()};
+  });
   for_each_batch(lists, [&](const Batch& batch) {
     Arguments arguments(stream_of(found_inf), kernel);
     batch.bind(arguments);
@@ -70,8 +69,8 @@ Tensor& amp_update_scale_(Tensor& self, Tensor& growth_tracker, const Tensor& fo
   check_element(self, "current_scale");
   check_element(growth_tracker, "growth_tracker", ScalarType::Int);
   check_element(found_inf, "found_inf");
-  static const char site = 0;
-  const Kernel& kernel = find_kernel(ocl_device(self), {reinterpret_cast<uint64_t>(&site)}, [] {
+  static Site site;
+  const Kernel& kernel = find_kernel(ocl_device(self), {&site}, [] {
     return KernelSource{"amp_update_scale.cl", "amp_update_scale", {}};
   });
   launch(stream_of(self), kernel, {1}, {1}, view(self), view(growth_tracker), view(found_inf),

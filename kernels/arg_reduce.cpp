@@ -36,8 +36,8 @@ struct Results {
 };
 
 const Kernel& find(const Plan& plan) {
-  static const char site = 0;
-  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  static Site site;
+  KernelKey key{&site};
   key.by[0] = static_cast<uint64_t>(plan.type) << 8 | static_cast<uint64_t>(plan.compute);
   key.by[1] = uint64_t{plan.greatest} << 2 | uint64_t{plan.values} << 1 | uint64_t{plan.partial()};
   key.by[2] = plan.shape.kept.size() << 8 | static_cast<uint64_t>(plan.kind);

@@ -230,7 +230,7 @@ std::tuple<Tensor, Tensor> batch_norm_update_stats(const Tensor& input,
   const auto [var, mean] = at::var_mean(input, dims, /*unbiased=*/false);
   const double count = static_cast<double>(input.numel()) / static_cast<double>(input.size(1));
   // running = (1 - momentum) * running + momentum * of_batch
-  constexpr PointwiseOp kMove{"running_statistics", "a + s0 * (s1 * b - a)"};
+  static constexpr PointwiseOp kMove{"running_statistics", "a + s0 * (s1 * b - a)"};
   const auto move = [&](const Tensor& running, const Tensor& of_batch, double factor) {
     evaluate(kMove, running, {running, of_batch}, compute_type(input.scalar_type()),
              {momentum, factor});

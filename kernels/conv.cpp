@@ -28,9 +28,8 @@ size_t weight_group(const Device& device) {
 
 const Kernel& plain_kernel(Device& device, ScalarType type, Pass pass) {
   const size_t group = weight_group(device);
-  static const char site = 0;
-  const KernelKey key{reinterpret_cast<uint64_t>(&site),
-                      {static_cast<uint64_t>(type), static_cast<uint64_t>(pass), group}};
+  static Site site;
+  const KernelKey key{&site, {static_cast<uint64_t>(type), static_cast<uint64_t>(pass), group}};
   return find_kernel(device, key, [&] {
     static constexpr const char* kNames[] = {"conv_forward", "conv_data_grad", "conv_weight_grad"};
     Defines defines = element_defines(type);

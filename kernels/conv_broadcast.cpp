@@ -191,8 +191,8 @@ BroadcastPlan make_plan(const ConvPlanKey& key, const at::Tensor& like) {
 constexpr int64_t kDepth = 256;  // taps or pixels that are packed at a time
 
 const Kernel& kernel_of(Device& device, Tile tile, int64_t depth, const Epilogue& epilogue) {
-  static const char site = 0;
-  const KernelKey key{reinterpret_cast<uint64_t>(&site),
+  static Site site;
+  const KernelKey key{&site,
                       {static_cast<uint64_t>(tile.rows << 8 | tile.vectors),
                        static_cast<uint64_t>(depth), epilogue.flags()}};
   return find_kernel(device, key, [&] {

@@ -36,7 +36,8 @@ Range pack_grid(const ConvPass& pass, int64_t panel) {
 }
 
 const Kernel& pack_kernel(Device& device, const char* name, int64_t vectors) {
-  const KernelKey key{reinterpret_cast<uint64_t>(name), {static_cast<uint64_t>(vectors)}};
+  static Site site;
+  const KernelKey key{&site, {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(vectors)}};
   return find_kernel(device, key, [&] {
     Defines defines;
     defines.set("VW", conv_lanes(device)).set("NV", vectors);
@@ -92,10 +93,10 @@ Tile choose_tile(const Device& device, int64_t rows) {
 }
 
 const Kernel& find(Device& device, const char* name, Tile tile) {
-  // The name's address is the site: each call passes its own literal.
-  const KernelKey key{reinterpret_cast<uint64_t>(name),
-                      {static_cast<uint64_t>(tile.positions), static_cast<uint64_t>(tile.vectors),
-                       uint64_t{tile.narrow}}};
+  static Site site;
+  const KernelKey key{&site,
+                      {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(tile.positions),
+                       static_cast<uint64_t>(tile.vectors), uint64_t{tile.narrow}}};
   return find_kernel(device, key, [&] {
     Defines defines;
     defines.set("VW", conv_lanes(device)).set("MR", tile.positions).set("NV", tile.vectors);

@@ -15,8 +15,8 @@ constexpr int32_t kMaxTaps = 11;  // of a row: as many sums stay in registers
 constexpr int32_t kMaxRows = 32;
 
 const Kernel& find(Device& device, const char* name, int32_t taps) {
-  // The name's address is the site: each call passes its own literal.
-  const KernelKey key{reinterpret_cast<uint64_t>(name), {static_cast<uint64_t>(taps)}};
+  static Site site;
+  const KernelKey key{&site, {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(taps)}};
   return find_kernel(device, key, [&] {
     Defines defines;
     defines.set("VW", conv_lanes(device)).set("TAPS_X", taps).set("MAX_ROWS", kMaxRows);

@@ -74,8 +74,8 @@ std::optional<Block> choose_block(const ConvShape& s, int64_t lanes, int64_t pan
 }
 
 const Kernel& find(Device& device, int64_t vectors) {
-  static const char site = 0;
-  const KernelKey key{reinterpret_cast<uint64_t>(&site), {static_cast<uint64_t>(vectors)}};
+  static Site site;
+  const KernelKey key{&site, {static_cast<uint64_t>(vectors)}};
   return find_kernel(device, key, [&] {
     Defines defines;
     defines.set("VW", conv_lanes(device)).set("MR", kTileRows).set("NV", vectors);

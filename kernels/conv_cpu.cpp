@@ -60,10 +60,10 @@ bool applies(const ConvShape& shape, const at::Tensor& tensor) {
 
 const Kernel& conv_kernel(Device& device, const char* name, ConvTile tile, const char* file = kTaps,
                           const Epilogue& epilogue = {}) {
-  // The name's address is the site: each call passes its own literal.
-  const KernelKey key{
-      reinterpret_cast<uint64_t>(name),
-      {static_cast<uint64_t>(tile.channels) << 8 | tile.vectors, epilogue.flags(), 0}};
+  static Site site;
+  const KernelKey key{&site,
+                      {reinterpret_cast<uint64_t>(name), reinterpret_cast<uint64_t>(file),
+                       static_cast<uint64_t>(tile.channels) << 8 | tile.vectors, epilogue.flags()}};
   return find_kernel(device, key, [&] {
     Defines defines;
     defines.set("VW", conv_lanes(device));

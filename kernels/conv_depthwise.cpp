@@ -62,11 +62,11 @@ const Kernel& depthwise_kernel(Device& device, const char* name, const ConvShape
   for (const auto* dims : {&s.dilation, &s.pad}) {
     code[1] = code[1] << 32 | static_cast<uint64_t>((*dims)[1]) << 16 | (*dims)[2];
   }
-  // The name's address is the site: each call passes its own literal.
   // Only the kernel that spreads knows the padding when it is compiled.
   const bool padding = name == std::string_view(kSpread);
-  const KernelKey key{reinterpret_cast<uint64_t>(name),
-                      {code[0], padding ? code[1] : code[1] >> 32, 0}};
+  static Site site;
+  const KernelKey key{
+      &site, {reinterpret_cast<uint64_t>(name), code[0], padding ? code[1] : code[1] >> 32}};
   return find_kernel(device, key, [&] {
     Defines defines;
     defines.set("VW", conv_lanes(device)).set("BAND", kBand).set("ROWS", rows_at_once(s));

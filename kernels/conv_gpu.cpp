@@ -64,9 +64,9 @@ void run_direct(const ConvPass& pass, const at::Tensor& result, const at::Tensor
                 const at::Tensor& weight, const at::Tensor& bias) {
   Device& device = ocl_device(result);
   const auto byte = [](int32_t value) { return static_cast<uint64_t>(value & 0xFFFF); };
-  static const char site = 0;
+  static Site site;
   const KernelKey key{
-      reinterpret_cast<uint64_t>(&site),
+      &site,
       {static_cast<uint64_t>(result.scalar_type()) << 1 | uint64_t{bias.defined()},
        byte(pass.tap_count[1]) << 32 | byte(pass.tap_count[2]) << 16 | byte(lines(pass)),
        byte(pass.step[1]) << 16 | byte(pass.spacing[1])}};
@@ -140,8 +140,8 @@ void run_tiles(const ConvPass& pass, const at::Tensor& result, const at::Tensor&
   const bool adds_bias = bias.defined() && !parts;
   const bool finishes = !parts && has_room_for(device, epilogue);
   const Epilogue own = finishes ? epilogue : Epilogue{};
-  static const char site = 0;
-  const KernelKey key{reinterpret_cast<uint64_t>(&site),
+  static Site site;
+  const KernelKey key{&site,
                       {static_cast<uint64_t>(type), static_cast<uint64_t>(choice.index),
                        own.flags() << 4 | uint64_t{parts} << 3 | uint64_t{long_mask} << 2 |
                            uint64_t{adds_bias} << 1 | uint64_t{pass.in_order()}}};
@@ -207,8 +207,8 @@ bool conv_weight_grad_gpu(const ConvShape& shape, const at::Tensor& weight, cons
   const ScalarType type = weight.scalar_type();
   const TileChoice choice = choose_tile(device, pass, type, true);
   const bool parts = choice.parts > 1, volume = has_volume(pass);
-  static const char site = 0;
-  const KernelKey key{reinterpret_cast<uint64_t>(&site),
+  static Site site;
+  const KernelKey key{&site,
                       {static_cast<uint64_t>(type), static_cast<uint64_t>(choice.index),
                        uint64_t{parts} << 1 | uint64_t{volume}}};
   const Kernel& kernel = find_kernel(device, key, [&] {

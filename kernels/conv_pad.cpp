@@ -38,8 +38,8 @@ at::Tensor conv_table(const std::vector<int32_t>& values, const at::Tensor& like
 at::Tensor conv_pad(const PaddedLayout& layout, const at::Tensor& tensor) {
   Device& device = ocl_device(tensor);
   const int64_t lanes = conv_lanes(device);
-  static const char site = 0;
-  const Kernel& kernel = find_kernel(device, {reinterpret_cast<uint64_t>(&site)}, [&] {
+  static Site site;
+  const Kernel& kernel = find_kernel(device, {&site}, [&] {
     Defines defines;
     defines.set("VW", lanes);
     return KernelSource{"conv_pack.cl", "pad_phases", defines};

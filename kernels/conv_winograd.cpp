@@ -95,8 +95,8 @@ Way choose_way(const Device& device, const Problem& p) {
 }
 
 const Kernel& kernel_of(Device& device, const char* name, const Epilogue& epilogue = {}) {
-  const KernelKey key{reinterpret_cast<uint64_t>(name),
-                      {epilogue.flags()}};  // each call passes its own literal
+  static Site site;
+  const KernelKey key{&site, {reinterpret_cast<uint64_t>(name), epilogue.flags()}};
   return find_kernel(device, key, [&] {
     Defines defines;
     defines.set("VW", lanes_of(device)).set("MR", lanes_of(device) / 2);

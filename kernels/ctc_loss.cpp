@@ -88,8 +88,8 @@ Sequences sequences_of(const Tensor& log_probs, const Tensor& targets, IntArrayR
 }
 
 const Kernel& find(Device& device, const char* kernel, ScalarType type) {
-  static const char site = 0;
-  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  static Site site;
+  KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type)};
   return find_kernel(device, key, [&] {
     Defines defines = compute_defines(compute_type(type));

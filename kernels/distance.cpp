@@ -21,8 +21,10 @@ const char* norm_define(double p) {
 
 const Kernel& find(Device& device, const char* name, ScalarType type, double p, bool pairs) {
   const char* norm = norm_define(p);
-  KernelKey key{reinterpret_cast<uint64_t>(name)};
-  key.by = {static_cast<uint64_t>(type), reinterpret_cast<uint64_t>(norm), uint64_t{pairs}};
+  static Site site;
+  KernelKey key{&site};
+  key.by = {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(type),
+            reinterpret_cast<uint64_t>(norm), uint64_t{pairs}};
   return find_kernel(device, key, [&] {
     Defines defines = compute_defines(compute_type(type));
     define_grid(defines, device);

@@ -12,8 +12,8 @@ namespace {
 
 const Kernel& find(Device& device, const char* kernel, ScalarType type, ScalarType index,
                    bool scaled) {
-  static const char site = 0;
-  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  static Site site;
+  KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
             static_cast<uint64_t>(index) << 1 | uint64_t{scaled}};
   return find_kernel(device, key, [&] {

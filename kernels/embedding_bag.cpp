@@ -26,8 +26,8 @@ const char* c_type(ScalarType type) { return type == ScalarType::Int ? "int" : "
 
 const Kernel& find(Device& device, ScalarType type, ScalarType index, ScalarType offset,
                    int64_t mode, bool weighted, bool last_offset) {
-  static const char site = 0;
-  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  static Site site;
+  KernelKey key{&site};
   key.by = {static_cast<uint64_t>(type),
             static_cast<uint64_t>(index) << 8 | static_cast<uint64_t>(offset),
             static_cast<uint64_t>(mode) << 2 | uint64_t{last_offset} << 1 | uint64_t{weighted}};

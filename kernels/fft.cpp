@@ -59,13 +59,12 @@ bool is_special(int64_t radix) { return radix <= 5; }
 
 // One pass after the other over all of the tensor. Returns where the result is.
 Tensor run_passes(const Transform& t, const Tensor& x) {
-  static const char site = 0;
+  static Site site;
   Tensor from = x, to = at::empty_like(x), spare;
   size_t m = t.extent.size, s = t.extent.inner, step = t.table_step;
   for (size_t i = 0; i < t.radices.size(); ++i) {
     const int64_t radix = t.radices[i];
-    const KernelKey key{reinterpret_cast<uint64_t>(&site),
-                        {static_cast<uint64_t>(t.type), static_cast<uint64_t>(radix), 0}};
+    const KernelKey key{&site, {static_cast<uint64_t>(t.type), static_cast<uint64_t>(radix), 0}};
     const Kernel& kernel = find_kernel(t.device, key, [&] {
       Defines defines = real_defines(t.device, t.type);
       defines.set("LANES", lanes_of(t))
@@ -96,7 +95,7 @@ Tensor run_passes(const Transform& t, const Tensor& x) {
 
 // Whole transforms in the tasks of a CPU-family launch.
 Tensor run_tasks(const Transform& t, const Tensor& x) {
-  static const char site = 0;
+  static Site site;
   const Extent& extent = t.extent;
   const bool rows = extent.inner == 1;
   uint64_t special = 0;
@@ -108,8 +107,7 @@ Tensor run_tasks(const Transform& t, const Tensor& x) {
     greatest = std::max(greatest, radix);
   }
   const KernelKey key{
-      reinterpret_cast<uint64_t>(&site),
-      {static_cast<uint64_t>(t.type), special << 1 | uint64_t{rows}, uint64_t(greatest)}};
+      &site, {static_cast<uint64_t>(t.type), special << 1 | uint64_t{rows}, uint64_t(greatest)}};
   const Kernel& kernel = find_kernel(t.device, key, [&] {
     Defines defines = real_defines(t.device, t.type);
     defines.set("LANES", lanes_of(t)).set("MAX_RADIX", greatest);
@@ -180,7 +178,8 @@ void launch_real(const char* name, const Tensor& in, const Tensor& out, const Te
                  size_t rows, size_t columns, std::optional<uint64_t> half) {
   Device& device = ocl_device(in);
   const ScalarType type = c10::toRealValueType(in.scalar_type());
-  const KernelKey key{reinterpret_cast<uint64_t>(name), {static_cast<uint64_t>(type), 0, 0}};
+  static Site site;
+  const KernelKey key{&site, {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(type)}};
   const Kernel& kernel = find_kernel(device, key, [&] {
     return KernelSource{"fft_real.cl", name, real_defines(device, type)};
   });

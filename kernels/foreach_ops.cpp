@@ -95,8 +95,10 @@ bool Foreach::run(std::initializer_list<TensorList> inputs, const Values& values
 void Foreach::launch(const TensorLists& lists, size_t inputs, const Values& values) const {
   const uint64_t element =
       values.element ? static_cast<uint64_t>(values.element->scalar_type()) : 99;
-  const KernelKey key{reinterpret_cast<uint64_t>(expression),
-                      {lists.key(), inputs << 1 | uint64_t{values.is_b}, element}};
+  static Site site;
+  const KernelKey key{&site,
+                      {reinterpret_cast<uint64_t>(name), reinterpret_cast<uint64_t>(expression),
+                       lists.key(), inputs << 16 | uint64_t{values.is_b} << 8 | element}};
   const Kernel& kernel = find_kernel(lists.device, key, [&] {
     const std::string kernel_name = str("foreach_", name, "_", dtype_name(lists.compute));
     Defines defines = lists.defines();

@@ -64,8 +64,8 @@ Tile choose_tile(const GemmProblem& p) {
 bool run_gemv(const GemmProblem& p) {
   const GemvProblem v = as_gemv(p);
   if (v.x_stride != 1 && p.k > 1) return false;
-  static const char site = 0;
-  const KernelKey key{reinterpret_cast<uint64_t>(&site),
+  static Site site;
+  const KernelKey key{&site,
                       {static_cast<uint64_t>(p.type), gemm_flags(p, v.transposed, false), 0}};
   const Kernel& kernel = find_kernel(p.device, key, [&] {
     Defines defines = gemm_defines(p, v.transposed, false);
@@ -91,8 +91,8 @@ bool run_gemv(const GemmProblem& p) {
 void run_gemm_cpu(const GemmProblem& p) {
   if (p.is_vector() && run_gemv(p)) return;
   const Tile tile = choose_tile(p);
-  static const char site = 0;
-  const KernelKey key{reinterpret_cast<uint64_t>(&site),
+  static Site site;
+  const KernelKey key{&site,
                       {static_cast<uint64_t>(p.type), gemm_flags(p, p.a.transposed, p.b.transposed),
                        static_cast<uint64_t>(tile.rows << 32 | tile.vectors << 28 |
                                              (tile.partial_rows > 0) << 24 | tile.depth)}};

@@ -114,8 +114,8 @@ std::pair<int64_t, int64_t> gemv_group(const GemmProblem& p, const GemvProblem& 
 void run_gemv(const GemmProblem& p) {
   const GemvProblem v = as_gemv(p);
   const auto [lanes, rows] = gemv_group(p, v);
-  static const char site = 0;
-  const KernelKey key{reinterpret_cast<uint64_t>(&site),
+  static Site site;
+  const KernelKey key{&site,
                       {static_cast<uint64_t>(p.type), gemm_flags(p, v.transposed, false),
                        static_cast<uint64_t>(lanes << 32 | rows)}};
   const Kernel& kernel = find_kernel(p.device, key, [&, lanes = lanes, rows = rows] {
@@ -163,8 +163,8 @@ void run_tiles(const GemmProblem& p, int64_t index) {
     partial = at::empty({choice.parts, p.batches, p.m, p.n},
                         p.out.options().dtype(p.compute).memory_format(std::nullopt));
   }
-  static const char site = 0;
-  const KernelKey key{reinterpret_cast<uint64_t>(&site),
+  static Site site;
+  const KernelKey key{&site,
                       {static_cast<uint64_t>(p.type), gemm_flags(p, p.a.transposed, p.b.transposed),
                        static_cast<uint64_t>(choice.index) << 3 | uint64_t{parts} << 2 |
                            uint64_t{quads_a} << 1 | uint64_t{quads_b}}};
@@ -249,9 +249,8 @@ void gemm_sum_parts(const at::Tensor& out, const at::Tensor& partial, const c10:
   Device& device = ocl_device(out);
   const ScalarType type = out.scalar_type(), compute = compute_type(type);
   const bool has_c = c.defined();
-  static const char site = 0;
-  const KernelKey key{reinterpret_cast<uint64_t>(&site),
-                      {static_cast<uint64_t>(type), uint64_t{has_c}, epilogue.flags()}};
+  static Site site;
+  const KernelKey key{&site, {static_cast<uint64_t>(type), uint64_t{has_c}, epilogue.flags()}};
   const Kernel& kernel = find_kernel(device, key, [&] {
     Defines defines = element_defines(type);
     defines.set("HAS_C", has_c);

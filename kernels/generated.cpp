@@ -17,18 +17,13 @@ std::pair<Range, Range> geometry(const Device& device, char shape, size_t local_
   return {{(units + local - 1) / local * local}, {local}};
 }
 
-uint64_t next_site() {
-  static std::atomic<uint64_t> count{0};
-  return (uint64_t{0x696E6475} << 32) + ++count;  // the upper half tells it from other sites
-}
-
 }  // namespace
 
 GeneratedKernel::GeneratedKernel(std::string name, std::string file, std::string signature,
                                  char shape, size_t local_size)
     : source_{std::move(file), std::move(name), {}},
       signature_(std::move(signature)),
-      site_(next_site()),
+      site_(new Site),  // never freed: no later kernel may get its address
       arguments_(signature_.size() - std::count(signature_.begin(), signature_.end(), 'f')),
       local_size_(local_size),
       fault_(0),

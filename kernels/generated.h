@@ -28,7 +28,7 @@ class GeneratedKernel {
  private:
   KernelSource source_;
   std::string signature_;
-  uint64_t site_;
+  const Site* site_;
   size_t arguments_;
   size_t local_size_;
   int fault_;

@@ -15,8 +15,8 @@ constexpr size_t kColumns = 64;  // vectors of neighbouring columns per task
 
 const Kernel& find(Device& device, const char* kernel, ScalarType in, ScalarType stat,
                    bool by_row) {
-  static const char site = 0;
-  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  static Site site;
+  KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(kernel),
             static_cast<uint64_t>(in) << 8 | static_cast<uint64_t>(stat), uint64_t{by_row}};
   return find_kernel(device, key, [&] {

@@ -56,8 +56,8 @@ Sampling sampling_of(const Tensor& input, const Tensor& grid) {
 
 const Kernel& find(Device& device, const char* kernel, ScalarType type, int64_t dims,
                    const Mode& mode) {
-  static const char site = 0;
-  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  static Site site;
+  KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
             static_cast<uint64_t>(dims) << 16 | static_cast<uint64_t>(mode.taps()) << 8 |
                 static_cast<uint64_t>(mode.padding) << 1 | uint64_t{mode.align_corners}};

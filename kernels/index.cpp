@@ -84,8 +84,8 @@ Plan make_plan(at::TensorIteratorBase& iter, const Indexing& indexing, IndexOper
 }
 
 KernelKey make_key(const Plan& plan) {
-  static const char site = 0;
-  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  static Site site;
+  KernelKey key{&site};
   key.by[0] = reinterpret_cast<uint64_t>(plan.indexing.combine);
   key.by[1] = reinterpret_cast<uint64_t>(plan.indexing.name);
   key.by[2] = static_cast<uint64_t>(plan.type) << 40 | plan.int_indices << 32 |

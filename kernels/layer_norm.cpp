@@ -23,9 +23,9 @@ struct Types {
 };
 
 const Kernel& find(Device& device, const char* kernel, const Types& types) {
-  static const char site = 0;
+  static Site site;
   const auto code = [](std::optional<ScalarType> t) { return t ? static_cast<uint64_t>(*t) : 255; };
-  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  KernelKey key{&site};
   key.by = {
       reinterpret_cast<uint64_t>(kernel),
       code(types.in) << 24 | code(types.stat) << 16 | code(types.gamma) << 8 | code(types.beta),

@@ -57,7 +57,9 @@ TeamGrid team_grid(const Device& device, int64_t matrices);
 template <typename Define>
 const Kernel& find_team_kernel(Device& device, const char* file, const char* name, ScalarType type,
                                uint64_t variant, Define&& define) {
-  const KernelKey key{reinterpret_cast<uint64_t>(name), {static_cast<uint64_t>(type), variant, 0}};
+  static Site site;  // each caller has its own type of `define`
+  const KernelKey key{&site,
+                      {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(type), variant}};
   return find_kernel(device, key, [&] {
     Defines defines = team_defines(device, type);
     define(defines);

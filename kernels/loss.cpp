@@ -43,8 +43,8 @@ Nll make_nll(const at::Tensor& x, const at::Tensor& target, const at::Tensor& we
 
 const Kernel& find(Device& device, const char* kernel, ScalarType type, const Nll& nll,
                    bool backward) {
-  static const char site = 0;
-  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  static Site site;
+  KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
             static_cast<uint64_t>(nll.reduction) << 1 | uint64_t{nll.weight.defined()}};
   return find_kernel(device, key, [&] {

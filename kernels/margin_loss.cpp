@@ -21,8 +21,8 @@ struct Rows {
 
 const Kernel& find(Device& device, const char* kernel, ScalarType type, bool squared = false,
                    bool weighted = false) {
-  static const char site = 0;
-  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  static Site site;
+  KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
             uint64_t{squared} << 1 | uint64_t{weighted}};
   return find_kernel(device, key, [&] {

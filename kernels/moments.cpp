@@ -19,8 +19,8 @@ constexpr size_t kShortRow = 32;  // for a work-item rather than a work-group
 enum class Finish { kNorm, kNormRunning, kVariance, kStd, kVarianceMean, kStdMean };
 
 const Kernel& find(Device& device, const char* kernel, ScalarType in, ScalarType compute) {
-  static const char site = 0;
-  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  static Site site;
+  KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(in)};
   return find_kernel(device, key, [&] {
     const bool cpu = device.family() == KernelFamily::kCpu;
@@ -34,8 +34,8 @@ const Kernel& find(Device& device, const char* kernel, ScalarType in, ScalarType
 
 const Kernel& find_finish(Device& device, Finish finish, ScalarType compute, ScalarType param,
                           ScalarType running) {
-  static const char site = 0;
-  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  static Site site;
+  KernelKey key{&site};
   key.by = {static_cast<uint64_t>(finish), static_cast<uint64_t>(compute),
             static_cast<uint64_t>(param) << 8 | static_cast<uint64_t>(running)};
   return find_kernel(device, key, [&] {

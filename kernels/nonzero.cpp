@@ -18,8 +18,8 @@ namespace {
 constexpr size_t kGpuItems = 1024;  // one work-item adds up their counts
 
 const Kernel& find(Device& device, const char* kernel, ScalarType type, int64_t ndim) {
-  static const char site = 0;
-  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  static Site site;
+  KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
             static_cast<uint64_t>(ndim)};
   return find_kernel(device, key, [&] {

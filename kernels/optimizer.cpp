@@ -65,7 +65,8 @@ KernelKey key_of(const Step& step, const TensorLists& lists) {
           uint64_t{given(step.found_inf)};
   const uint64_t lr =
       step.lr.element.defined() ? static_cast<uint64_t>(step.lr.element.scalar_type()) + 1 : 0;
-  return {reinterpret_cast<uint64_t>(step.file), {lists.key(), flags, lr}};
+  static Site site;
+  return {&site, {reinterpret_cast<uint64_t>(step.file), lists.key(), flags, lr}};
 }
 
 KernelSource source_of(const Step& step, const TensorLists& lists) {

@@ -88,8 +88,8 @@ void run_cpu(Device& device, const Tensor& out, const Tensor& x, const PackedWei
   const int64_t rows = x_rows == 4 ? 2 : 4;
   // Two vectors of 4-bit weights are a part of a group.
   const auto lanes = static_cast<int64_t>(vector_lanes(device, ScalarType::Float));
-  static const char site = 0;
-  const KernelKey key{reinterpret_cast<uint64_t>(&site), {packed_key(x, w, x_rows), 0, 0}};
+  static Site site;
+  const KernelKey key{&site, {packed_key(x, w, x_rows), 0, 0}};
   const Kernel& kernel = find_kernel(device, key, [&] {
     Defines defines = packed_defines(x, w, std::clamp<int64_t>(lanes, 4, 16), x_rows);
     defines.set("NR", rows);
@@ -112,9 +112,8 @@ void run_gpu(Device& device, const Tensor& out, const Tensor& x, const PackedWei
   const auto items = static_cast<int64_t>(std::bit_floor(device.parameters().work_group_size));
   const int64_t sharing = std::min<int64_t>(w.width() < 1024 ? 16 : 64, items);
   const int64_t rows = items / sharing;
-  static const char site = 0;
-  const KernelKey key{reinterpret_cast<uint64_t>(&site),
-                      {packed_key(x, w, x_rows), static_cast<uint64_t>(sharing), 0}};
+  static Site site;
+  const KernelKey key{&site, {packed_key(x, w, x_rows), static_cast<uint64_t>(sharing), 0}};
   const Kernel& kernel = find_kernel(device, key, [&] {
     Defines defines = packed_defines(x, w, kLanes, x_rows);
     defines.set("LANES", sharing).set("ROWS", rows);

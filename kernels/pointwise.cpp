@@ -145,7 +145,7 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
 }
 
 KernelKey make_key(const Plan& plan) {
-  KernelKey key{reinterpret_cast<uint64_t>(plan.expression)};
+  KernelKey key{&plan.op};
   key.by[0] = static_cast<uint64_t>(plan.compute);
   for (int i = 0; i < plan.iter.ntensors(); ++i) {
     key.by[0] = key.by[0] << 8 | static_cast<uint64_t>(plan.iter.dtype(i));
@@ -153,6 +153,7 @@ KernelKey make_key(const Plan& plan) {
   }
   key.by[2] = static_cast<uint64_t>(plan.ndim) << 32 | plan.scalars.size() << 16 | plan.width << 2 |
               (plan.stream_out ? 2 : 0) | (plan.wide_index ? 1 : 0);
+  key.by[3] = reinterpret_cast<uint64_t>(plan.expression);
   return key;
 }
 

@@ -66,8 +66,8 @@ int hop_of(const Device& device, const at::Tensor& image, const Pool& pool, bool
 }
 
 const Kernel& find(Device& device, const PoolKernel& kernel, ScalarType type) {
-  static const char site = 0;
-  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  static Site site;
+  KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(kernel.name), static_cast<uint64_t>(type),
             static_cast<uint64_t>(kernel.hop) << 2 | uint64_t{kernel.last} << 1 |
                 uint64_t{kernel.adaptive}};

@@ -18,8 +18,8 @@ using at::IntArrayRef;
 using at::Tensor;
 
 const Kernel& find(Device& device, const char* kernel, ScalarType type, PoolWindows windows) {
-  static const char site = 0;
-  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  static Site site;
+  KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
             static_cast<uint64_t>(windows)};
   return find_kernel(device, key, [&] {

@@ -94,7 +94,7 @@ Plan make_plan(const Distribution& distribution, ScalarType out, Device& device,
 }
 
 const Kernel& find(const Plan& plan) {
-  KernelKey key{reinterpret_cast<uint64_t>(plan.distribution.expression)};
+  KernelKey key{&plan.distribution};
   key.by[0] = static_cast<uint64_t>(plan.out) << 8 | static_cast<uint64_t>(plan.in);
   return find_kernel(plan.device, key, [&] {
     const std::string name = str(plan.distribution.name, "_", dtype_name(plan.out));
@@ -210,8 +210,8 @@ Tensor draw_philox(int64_t counters, at::Device device, int64_t /*place*/) {
   TORCH_CHECK(device.is_privateuseone(), "draw_philox(): expected an ocl device, but got ", device);
   TORCH_CHECK_VALUE(counters >= 0, "draw_philox(): cannot draw ", counters, " times");
   const Tensor state = at::empty({2}, at::TensorOptions(device).dtype(ScalarType::Long));
-  static const char site = 0;
-  const Kernel& kernel = find_kernel(ocl_device(state), {reinterpret_cast<uint64_t>(&site)}, [] {
+  static Site site;
+  const Kernel& kernel = find_kernel(ocl_device(state), {&site}, [] {
     return KernelSource{"philox_state.cl", "philox_state", Defines()};
   });
   Arguments arguments(stream_of(state), kernel);

@@ -39,7 +39,7 @@ double least_normal(ScalarType type) {
 }
 
 const Kernel& find(Device& device, const Variate& variate, ScalarType type, ScalarType y) {
-  KernelKey key{reinterpret_cast<uint64_t>(&variate)};
+  KernelKey key{&variate};
   key.by = {static_cast<uint64_t>(type), static_cast<uint64_t>(y)};
   return find_kernel(device, key, [&] {
     Defines defines = compute_defines(compute_type(type));

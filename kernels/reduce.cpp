@@ -30,13 +30,14 @@ struct Plan {
 };
 
 KernelKey make_key(const Plan& plan) {
-  KernelKey key{reinterpret_cast<uint64_t>(plan.op.step)};
+  KernelKey key{&plan.op};
   key.by[0] = static_cast<uint64_t>(plan.in) << 16 | static_cast<uint64_t>(plan.out) << 8 |
               static_cast<uint64_t>(plan.compute);
   key.by[1] = plan.shape.kept.size() << 16 | plan.shape.reduced.size() << 8 |
               uint64_t{plan.columns} << 3 | uint64_t{plan.contiguous} << 2 |
               uint64_t{plan.partial} << 1 | uint64_t{plan.merging};
-  key.by[2] = reinterpret_cast<uint64_t>(plan.op.finish);
+  key.by[2] = reinterpret_cast<uint64_t>(plan.op.step);
+  key.by[3] = reinterpret_cast<uint64_t>(plan.op.finish);
   return key;
 }
 

@@ -97,7 +97,8 @@ void select(const Volume& from, const Volume& to, at::ArrayRef<DimensionMapPoint
   Device& device = ocl_device(from.tensor);
   const ScalarType bits = bits_type(from.tensor.element_size());
   const bool pixels = from.inner > 1;
-  KernelKey key{reinterpret_cast<uint64_t>(kName), {static_cast<uint64_t>(bits), uint64_t{pixels}}};
+  static Site site;
+  const KernelKey key{&site, {static_cast<uint64_t>(bits), uint64_t{pixels}}};
   const Kernel& kernel = find_kernel(device, key, [&] {
     Defines defines;
     define_grid(defines, device);
@@ -152,8 +153,9 @@ void sum_planes(const Volume& from, const Volume& to, const image::Band& rows,
   Device& device = ocl_device(from.tensor);
   const ScalarType type = from.tensor.scalar_type();
   const bool pixels = from.inner > 1;
-  KernelKey key{
-      reinterpret_cast<uint64_t>(kName),
+  static Site site;
+  const KernelKey key{
+      &site,
       {static_cast<uint64_t>(type) << 3 | static_cast<uint64_t>(map.hop) << 1 | uint64_t{pixels},
        static_cast<uint64_t>(rows.taps), static_cast<uint64_t>(columns.taps)}};
   const Kernel& kernel = find_kernel(device, key, [&] {

@@ -40,7 +40,10 @@ void run(const char* file, const char* name, const Tensor& states,
                 operand.tensor.scalar_type());
   }
   const size_t width = device.family() == KernelFamily::kCpu ? vector_lanes(device, compute) : 1;
-  const KernelKey key{reinterpret_cast<uint64_t>(name), {static_cast<uint64_t>(type), present}};
+  static Site site;
+  const KernelKey key{&site,
+                      {reinterpret_cast<uint64_t>(name), reinterpret_cast<uint64_t>(file),
+                       static_cast<uint64_t>(type), present}};
   const Kernel& kernel = find_kernel(device, key, [&] {
     Defines defines = compute_defines(compute);
     define_grid(defines, device);

@@ -39,8 +39,9 @@ ScalarType state_type(const Device& device, const Scan& scan, ScalarType type) {
 
 const Kernel& find(Device& device, const char* name, const Scan& scan, ScalarType type,
                    ScalarType state, size_t lanes) {
-  KernelKey key{reinterpret_cast<uint64_t>(name)};
-  key.by = {reinterpret_cast<uint64_t>(&scan),
+  static Site site;
+  KernelKey key{&site};
+  key.by = {reinterpret_cast<uint64_t>(name), reinterpret_cast<uint64_t>(&scan),
             static_cast<uint64_t>(type) << 8 | static_cast<uint64_t>(state), lanes};
   return find_kernel(device, key, [&] {
     Defines defines = compute_defines(state);

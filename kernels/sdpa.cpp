@@ -189,12 +189,12 @@ Attention describe(const Tensor& query, const Tensor& key, const Tensor& value,
 }
 
 const Kernel& find(Device& device, const Attention& a, Pass pass, const Tile& tile) {
-  static const char site = 0;
+  static Site site;
   const int64_t d = a.query.size(3), dv = a.value.size(3);
   const uint64_t flags = uint64_t{a.causal} | uint64_t{a.bias.has_value()} << 1 |
                          uint64_t{a.dropout > 0} << 2 | static_cast<uint64_t>(pass) << 3;
   const KernelKey key{
-      reinterpret_cast<uint64_t>(&site),
+      &site,
       {static_cast<uint64_t>(a.query.scalar_type()) << 8 | flags,
        static_cast<uint64_t>(d << 32 | dv),
        static_cast<uint64_t>(tile.width << 24 | tile.vectors << 16 | tile.block << 8 | tile.rows)}};

@@ -23,8 +23,8 @@ using Side = std::optional<std::string_view>;
 
 const Kernel& find(Device& device, const char* kernel, ScalarType type, bool int32 = false,
                    bool right = false, bool sorter = false) {
-  static const char site = 0;
-  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  static Site site;
+  KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
             uint64_t{int32} << 2 | uint64_t{right} << 1 | uint64_t{sorter}};
   return find_kernel(device, key, [&] {

@@ -38,8 +38,8 @@ Tensor offsets_of(const Tensor& lengths) {
 
 const Kernel& find(Device& device, const char* kernel, ScalarType type, ScalarType offset,
                    ReductionType reduction, const Initial& initial) {
-  static const char site = 0;
-  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  static Site site;
+  KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
             static_cast<uint64_t>(offset) << 8 | static_cast<uint64_t>(reduction) << 1 |
                 uint64_t{initial.has_value()}};

@@ -38,7 +38,7 @@ void fill(const Tensor& out, const Sequence& sequence, ScalarType compute,
   const ScalarType type = out.scalar_type();
   check_device_has(device, type, sequence.name);
   const Tensor dense = dense_target(out);
-  KernelKey key{reinterpret_cast<uint64_t>(sequence.expression)};
+  KernelKey key{&sequence};
   key.by = {static_cast<uint64_t>(type), static_cast<uint64_t>(compute)};
   const Kernel& kernel = find_kernel(device, key, [&] {
     Defines defines = compute_defines(compute);
@@ -90,8 +90,8 @@ void triangle(const Tensor& self, int64_t diagonal, const Tensor& out, bool uppe
   const auto bytes = static_cast<size_t>(out.element_size());
   const ScalarType bits = bits_type(bytes);
   const uint64_t words = bytes / c10::elementSize(bits);
-  static const char site = 0;
-  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  static Site site;
+  KernelKey key{&site};
   key.by = {static_cast<uint64_t>(bits), uint64_t{upper}, words};
   const Kernel& kernel = find_kernel(device, key, [&] {
     Defines defines = compute_defines(bits);

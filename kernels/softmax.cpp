@@ -20,8 +20,8 @@ struct Variant {
 
 const Kernel& find(Device& device, const Variant& variant, const char* kernel, ScalarType in,
                    ScalarType out) {
-  static const char site = 0;
-  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  static Site site;
+  KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(&variant), reinterpret_cast<uint64_t>(kernel),
             static_cast<uint64_t>(in) << 8 | static_cast<uint64_t>(out)};
   return find_kernel(device, key, [&] {

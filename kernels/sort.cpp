@@ -92,8 +92,8 @@ class RowSort {
   }
 
   const Kernel& kernel(const char* name) {
-    static const char site = 0;
-    KernelKey key{reinterpret_cast<uint64_t>(&site)};
+    static Site site;
+    KernelKey key{&site};
     key.by = {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(in_.scalar_type()),
               uint64_t{descending_}};
     return find_kernel(device_, key, [&] {

@@ -38,9 +38,11 @@ const char* index_type(const Tensor& indices) {
 
 const Kernel& find(Device& device, const char* kernel, ScalarType type, const Tensor& in,
                    const Tensor& out) {
-  const KernelKey key{reinterpret_cast<uint64_t>(kernel),
-                      {static_cast<uint64_t>(type), static_cast<uint64_t>(in.scalar_type()),
-                       static_cast<uint64_t>(out.scalar_type())}};
+  static Site site;
+  const KernelKey key{
+      &site,
+      {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
+       static_cast<uint64_t>(in.scalar_type()), static_cast<uint64_t>(out.scalar_type())}};
   return find_kernel(device, key, [&] {
     Defines defines;
     if (type != ScalarType::Undefined) {

@@ -12,8 +12,8 @@ constexpr size_t kChunk = 4096;  // elements, at least
 constexpr size_t kFewest = 8;    // k is at most this part of a chunk
 
 const Kernel& topk_kernel(Device& device, ScalarType type, bool largest, const char* name) {
-  static const char site = 0;
-  KernelKey key{reinterpret_cast<uint64_t>(&site)};
+  static Site site;
+  KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(type), uint64_t{largest}};
   return find_kernel(device, key, [&] {
     return KernelSource{"topk.cl", name, sort_key_defines(type, largest)};

@@ -40,8 +40,8 @@ std::optional<Shape> find_shape(const at::TensorIteratorBase& iter) {
 }
 
 const Kernel& find(Device& device, size_t size) {
-  static const char site = 0;
-  return find_kernel(device, {reinterpret_cast<uint64_t>(&site), {size}}, [&] {
+  static Site site;
+  return find_kernel(device, {&site, {size}}, [&] {
     Defines defines;
     define_grid(defines, device);
     defines.set("DT", dtype_name(bits_type(size)));

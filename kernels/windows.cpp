@@ -39,7 +39,7 @@ void check_pairs(std::initializer_list<std::pair<const char*, at::IntArrayRef>> 
 
 // columns: [planes, kernel, windows]; out: [planes, out]; both contiguous.
 void sum_windows(const at::Tensor& columns, const at::Tensor& out, const Windows& windows) {
-  static const char site = 0;
+  static Site site;
   if (out.numel() == 0) return;
   Device& device = ocl_device(out);
   const ScalarType type = out.scalar_type();
@@ -47,13 +47,12 @@ void sum_windows(const at::Tensor& columns, const at::Tensor& out, const Windows
   const auto inner = static_cast<size_t>(windows.out[1]);
   const size_t units = out.numel() / inner;
   const UnitGrid grid = unit_grid(device, units, inner, 8 * windows.taps[0] * windows.taps[1]);
-  const Kernel& kernel =
-      find_kernel(device, {reinterpret_cast<uint64_t>(&site), {static_cast<uint64_t>(type)}}, [&] {
-        Defines defines = compute_defines(compute_type(type));
-        define_grid(defines, device);
-        defines.set("IN", dtype_name(type));
-        return KernelSource{"col2im.cl", "col2im", defines};
-      });
+  const Kernel& kernel = find_kernel(device, {&site, {static_cast<uint64_t>(type)}}, [&] {
+    Defines defines = compute_defines(compute_type(type));
+    define_grid(defines, device);
+    defines.set("IN", dtype_name(type));
+    return KernelSource{"col2im.cl", "col2im", defines};
+  });
   launch(stream_of(out), kernel, grid.global, grid.local, view(columns), view(out), uint64_t{units},
          uint64_t{inner}, grid.per_item, windows);
 }

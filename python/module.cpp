@@ -82,6 +82,7 @@ PYBIND11_MODULE(_C, m) {
         [] { return std::vector<GemmTile>(gemm_gpu_tiles().begin(), gemm_gpu_tiles().end()); });
   m.def("conv_gpu_switch_off", &conv_gpu_switch_off, "off"_a);
   m.def("last_kernel", &last_kernel);
+  m.def("kernel_objects", &kernel_objects);
   m.def("launch_count", &launch_count);
   m.def("program_cache_stats", [] {
     const ProgramCacheStats stats = program_cache_stats();

@@ -11,8 +11,9 @@ namespace ocl::image {
 namespace {
 
 template <typename... Bits>
-KernelKey key_of(const char* site, Bits... bits) {
-  return {reinterpret_cast<uint64_t>(site), {static_cast<uint64_t>(bits)...}};
+KernelKey key_of(const char* name, Bits... bits) {
+  static Site site;
+  return {&site, {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(bits)...}};
 }
 
 Defines pixel_defines(const Tensor& in, const Tensor& out, ScalarType compute) {

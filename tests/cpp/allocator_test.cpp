@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "tests/cpp/failing_calls.h"
 #include "tests/cpp/support.h"
 
 namespace ocl {
@@ -187,6 +188,41 @@ TEST_P(AllocatorTest, ManyThreads) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(allocator.getDeviceStats(GetParam()).allocated_bytes[0].current, before);
+}
+
+// The host waits instead.
+TEST_P(AllocatorTest, BlocksSurviveEventsThatCannotBeRecorded) {
+  const test::SlowKernel slow(here());
+  Stream& other = pooled();
+  c10::DataPtr memory = allocator.allocate(64);
+  const void* address = memory.get();
+  slow(other, resolve(address), 1);
+  allocator.recordStream(memory, other.unpack());
+  {
+    const test::FailingMarkers failing;
+    memory.clear();
+  }
+  EXPECT_TRUE(other.idle());
+  EXPECT_EQ(allocator.allocate(64).get(), address);
+}
+
+// A command that failed uses no memory any more; who asks the stream is told.
+TEST_P(AllocatorTest, FailedEventsAreNotRaisedByAllocations) {
+  Stream& other = pooled();
+  c10::DataPtr memory = allocator.allocate(64);
+  const void* address = memory.get();
+  allocator.recordStream(memory, other.unpack());
+  memory.clear();
+  {
+    const test::FailingCommands failing;
+    c10::DataPtr first, second;
+    EXPECT_NO_THROW(first = allocator.allocate(64));
+    EXPECT_EQ(first.get(), address);
+    EXPECT_NO_THROW(second = allocator.allocate(64));
+  }
+  EXPECT_NE(test::error_text([&] { other.finish(); }).find("CL_OUT_OF_RESOURCES"),
+            std::string::npos);
+  EXPECT_NO_THROW(other.finish());
 }
 
 OCL_ON_EVERY_DEVICE(AllocatorTest);

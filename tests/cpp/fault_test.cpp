@@ -1,5 +1,7 @@
 #include "backend/fault.h"
 
+#include <thread>
+
 #include "tests/cpp/support.h"
 
 namespace ocl {
@@ -85,6 +87,78 @@ TEST_P(FaultTest, StreamsHaveTheirOwn) {
   check(other, runtime, 7, 4);
   EXPECT_NO_THROW(stream.finish());
   EXPECT_THROW(other.finish(), c10::Error);
+}
+
+// One thread finds the others' faults as well, but each fault is raised once.
+TEST_P(FaultTest, ThreadsThatShareAStreamLoseNone) {
+  constexpr int kFaults = 3000;
+  Stream& stream = current_stream(GetParam());
+  std::atomic<int> raised{0};
+  std::atomic<bool> done{false};
+  const auto finish = [&] {
+    try {
+      stream.finish();
+    } catch (const c10::Error&) {
+      ++raised;
+    }
+  };
+  std::thread other([&] {
+    while (!done) finish();
+  });
+  for (int i = 0; i < kFaults; ++i) {
+    check(stream, runtime, 7, 4);
+    finish();
+  }
+  done = true;
+  other.join();
+  finish();
+  EXPECT_EQ(raised, kFaults);
+}
+
+TEST_P(FaultTest, EventsDoNotWaitForWhatFollows) {
+  const test::SlowKernel slow(here());
+  const c10::DataPtr memory = Allocator::instance().allocate(sizeof(int));
+  Stream& stream = current_stream(GetParam());
+  for (const int64_t value : {int64_t{3}, int64_t{7}}) {
+    check(stream, runtime, value, 4);
+    Event event;
+    event.record(stream);
+    slow(stream, resolve(memory.get()), 5);
+    check(stream, index, 9, 4);
+    if (value < 4) {
+      EXPECT_NO_THROW(event.synchronize());
+    } else {
+      EXPECT_THROW(event.synchronize(), c10::Error);
+    }
+    EXPECT_FALSE(stream.idle());
+    EXPECT_THROW(stream.finish(), c10::IndexError);
+  }
+}
+
+TEST_P(FaultTest, EachReportIsRaised) {
+  Stream& stream = current_stream(GetParam());
+  check(stream, runtime, 7, 4);
+  Event event;
+  event.record(stream);
+  check(stream, index, 9, 4);
+  EXPECT_THROW(stream.finish(), c10::Error);
+  EXPECT_THROW(stream.finish(), c10::IndexError);
+  EXPECT_NO_THROW(event.synchronize());
+  EXPECT_NO_THROW(stream.finish());
+}
+
+TEST_P(FaultTest, SynchronizeDrainsAllStreamsFirst) {
+  const test::SlowKernel slow(here());
+  const c10::DataPtr memory = Allocator::instance().allocate(sizeof(int));
+  Stream& first = current_stream(GetParam());
+  Stream& second = ocl::stream(stream_from_pool(GetParam(), false));
+  check(first, runtime, 7, 4);
+  slow(second, resolve(memory.get()), 5);
+  check(second, index, 7, 4);
+  EXPECT_THROW(synchronize(GetParam()), c10::Error);
+  EXPECT_TRUE(second.idle());
+  EXPECT_THROW(synchronize(GetParam()), c10::IndexError) << "the second stream's is not lost";
+  EXPECT_NO_THROW(synchronize(GetParam()));
 }
 
 OCL_ON_EVERY_DEVICE(FaultTest);

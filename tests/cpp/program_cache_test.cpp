@@ -1,5 +1,6 @@
 #include "backend/program_cache.h"
 
+#include "backend/user_program.h"
 #include "tests/cpp/support.h"
 
 namespace ocl {
@@ -100,13 +101,33 @@ TEST_P(ProgramCacheTest, UnknownFileAndKernelAreNamed) {
   EXPECT_NE(test::error_text([&] { program(here(), "nothing.cl", {}); }).find("nothing.cl"),
             std::string::npos);
   const std::string text = test::error_text([&] {
-    find_kernel(here(), {0xABCDEF}, [] {
+    static Site site;
+    find_kernel(here(), {&site}, [] {
       return KernelSource{"store.cl", "stohr", Defines().set("SERIAL", 78)};
     });
   });
   EXPECT_NE(text.find("cannot create the kernel stohr of store.cl [SERIAL 78]"), std::string::npos)
       << text;
   EXPECT_NE(text.find("CL_INVALID_KERNEL_NAME"), std::string::npos) << text;
+}
+
+TEST(UserProgram, StoredSignaturesAreCheckedWhenTheyAreTaken) {
+  const KernelArgument argument{"x", "float*", KernelArgument::kGlobal, true};
+  const std::string text = put_signatures({{"scale", {8, 1, 1}, {argument}}});
+  std::string stored = text + "binary";
+  const auto kernels = take_signatures(stored);
+  EXPECT_EQ(stored, "binary");
+  ASSERT_EQ(kernels.size(), 1u);
+  EXPECT_EQ(kernels[0].group_size[0], 8u);
+  EXPECT_EQ(kernels[0].arguments.at(0).text(), "__global const float* x");
+  for (std::string wrong :
+       {std::string(),
+        std::string("\x7f"
+                    "ELF\n"),
+        std::string("99999999999999999999\n"), std::string("1000000\n"),
+        text.substr(0, text.size() - 3), std::string("1\nk\n0\n0\n0\n1\nx\nint\n4\n0\n")}) {
+    EXPECT_THROW(take_signatures(wrong), c10::Error) << wrong;
+  }
 }
 
 OCL_ON_EVERY_DEVICE(ProgramCacheTest);

@@ -4,6 +4,7 @@
 #include <set>
 #include <thread>
 
+#include "tests/cpp/failing_calls.h"
 #include "tests/cpp/support.h"
 
 namespace ocl {
@@ -71,6 +72,20 @@ TEST_P(StreamTest, QueryDoesNotBlock) {
   EXPECT_GT(start.elapsed_ms(end), 1);
   EXPECT_LT(end.elapsed_ms(start), -1);
   EXPECT_EQ(test::read_int(stream, resolve(out.get())), 5);
+}
+
+TEST_P(StreamTest, MarkersThatFailLeaveTheStreamAsItWas) {
+  const test::SlowKernel slow(here());
+  const c10::DataPtr out = memory();
+  Stream& stream = pooled();
+  stream.marker();
+  stream.finish();
+  {
+    const test::FailingMarkers failing;
+    EXPECT_THROW(stream.marker(), c10::Error);
+  }
+  slow(stream, resolve(out.get()), 5);
+  EXPECT_FALSE(stream.idle());
 }
 
 TEST_P(StreamTest, EventCanBeRecordedAgain) {

@@ -169,6 +169,108 @@ def test_a_fork_after_use_says_so(device):
         assert "'spawn'" in line
 
 
+# What a child may try with what its parent made.
+PARENTS_OBJECTS = """
+    import signal
+    x, index = torch.ones(3).to("ocl"), torch.tensor([0]).to("ocl")
+    stream, event, new_event = torch.Stream(device="ocl"), torch.Event("ocl"), torch.Event("ocl")
+    other_event = torch.Event("ocl", enable_timing=True)
+    event.record()
+    other_event.record()
+    torch.ones(5).pin_memory()  # leaves memory in the cache
+    pinned = torch.ones(4).pin_memory()
+    graph = torch.ocl.Graph()
+    with torch.ocl.graph(graph):
+        y = x + 1
+    graph.replay()
+    x[index]
+    torch.ocl.synchronize()
+    def try_all():
+        signal.alarm(60)
+        for name, body in BODIES.items():
+            try:
+                body()
+                print(name, "raises nothing")
+            except RuntimeError as error:
+                told = str(error).startswith("ocl cannot be used again in a forked process")
+                print(name, "ok" if told else error)
+            sys.stdout.flush()
+    BODIES = {
+        "item": lambda: x[0].item(), "cpu": lambda: x.cpu(), "tolist": lambda: x.tolist(),
+        "print": lambda: repr(x), "operator": lambda: x * 2, "new operator": lambda: x.atan2(x),
+        "in place": lambda: x.add_(1), "fill": lambda: x.fill_(2), "index": lambda: x[index],
+        "to device": lambda: pinned.to("ocl"), "to it": lambda: x.copy_(pinned),
+        "to another type": lambda: x.to(torch.float16), "copy": lambda: x.clone(),
+        "pin_memory": lambda: torch.ones(5).pin_memory(),
+        "empty": lambda: torch.empty(3, device="ocl"), "numpy": lambda: x.cpu().numpy(),
+        "record": lambda: event.record(), "first record": lambda: new_event.record(),
+        "wait for": lambda: event.synchronize(), "query": lambda: event.query(),
+        "event.wait": lambda: event.wait(), "elapsed": lambda: event.elapsed_time(other_event),
+        "stream.wait": lambda: stream.wait_event(event), "stream": lambda: stream.synchronize(),
+        "stream.query": lambda: stream.query(), "stream.record": lambda: stream.record_event(),
+        "new stream": lambda: torch.Stream(device="ocl"), "set_stream": stream.__enter__,
+        "current_stream": lambda: torch.ocl.current_stream(),
+        "synchronize": lambda: torch.ocl.synchronize(),
+        "accelerator": lambda: torch.accelerator.synchronize(),
+        "replay": lambda: graph.replay(), "empty_cache": lambda: torch.ocl.empty_cache(),
+        "memory": lambda: torch.ocl.memory_allocated(), "rand": lambda: x.uniform_(),
+        "capture": lambda: torch.ocl.graph(torch.ocl.Graph()).__enter__(),
+        "backward": lambda: x.clone().requires_grad_().sum().backward(),
+        "save": lambda: torch.save(x, os.devnull), "record_stream": lambda: x.record_stream(stream),
+    }
+"""
+
+
+def test_what_a_parent_made_says_so_in_a_fork(device):
+    code = """
+    print(in_fork(try_all))
+    """
+    lines = output_of(FORK + PARENTS_OBJECTS + code).splitlines()
+    assert lines.pop() == "0", lines
+    assert [line for line in lines if not line.endswith(" ok")] == []
+    assert len(lines) >= 35
+
+
+def test_a_fork_while_other_threads_work(device):
+    """Their locks are held for ever in the child."""
+    code = """
+    import threading
+    stop = threading.Event()
+    def work():
+        while not stop.is_set():
+            (torch.ones(64).to("ocl") * 2).cpu()
+            torch.ones(32).pin_memory()
+            torch.Event("ocl").record()
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads: thread.start()
+    print([in_fork(try_all) for _ in range(4)], flush=True)
+    stop.set()
+    for thread in threads: thread.join()
+    """
+    lines = output_of(FORK + PARENTS_OBJECTS + code).splitlines()
+    assert lines.pop() == "[0, 0, 0, 0]", lines
+    assert [line for line in lines if not line.endswith(" ok")] == []
+
+
+def test_a_fork_lets_go_of_what_its_parent_made(device):
+    """Destructors must not wait for what the parent's threads did."""
+    code = """
+    def let_go():
+        import gc
+        signal.alarm(60)
+        for name in ("x", "index", "stream", "event", "other_event", "pinned", "graph", "y"):
+            globals().pop(name)
+        BODIES.clear()
+        gc.collect()
+    print(in_fork(let_go), flush=True)
+    if (child := os.fork()) == 0:
+        signal.alarm(60)
+        sys.exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), (x + 1).tolist())
+    """
+    assert output_of(FORK + PARENTS_OBJECTS + code).splitlines() == ["0", "0 [2.0, 2.0, 2.0]"]
+
+
 def test_a_fork_after_use_can_work_on_the_cpu(device):
     """As the workers of a DataLoader do; also ends with the handlers of atexit."""
     code = """

@@ -35,6 +35,18 @@ def test_kernels_and_their_operators(device, tmp_path):
     assert (mine["name"], mine["totalGlobalMem"]) == (expected.name, expected.total_memory)
 
 
+def test_kernels_of_equal_expressions_have_their_own_names(device, tmp_path):
+    """`a * b` is the expression of both."""
+    x, weight = torch.ones(2, 4, device=device), torch.ones(4, device=device)
+    weight * weight
+    norm = torch.nn.BatchNorm1d(4).to(device).eval()
+    out = norm(x)
+    trace = profiled(lambda: (out.sum().backward(), weight * weight), tmp_path)
+    names = trace.names()
+    assert "batch_norm_scale_float_float_float" in names, names
+    assert names[-1] == "mul_float_float_float", names
+
+
 @pytest.mark.sample
 def test_copies(device, tmp_path):
     x, y = torch.randn(3000), torch.empty(3000, device=device)

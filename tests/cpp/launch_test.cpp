@@ -1,0 +1,123 @@
+// Kernels of call sites and of threads.
+#include "backend/launch.h"
+
+#include <barrier>
+#include <thread>
+
+#include "backend/trace.h"
+#include "tests/cpp/support.h"
+
+namespace ocl {
+namespace {
+
+constexpr const char* kKernel = R"(
+__kernel void store(__global char *out, const ulong offset) {
+  *(__global int *)(out + offset) = VALUE;
+}
+)";
+
+struct LaunchTest : test::DeviceTest {
+  void SetUp() override {
+    DeviceTest::SetUp();
+    for (const int value : {1, 2, 3}) {
+      folder.write(str("store_", value, ".cl"), str("#define VALUE ", value, kKernel));
+    }
+    memory = Allocator::instance().allocate(sizeof(int));
+  }
+  void TearDown() override {
+    memory.clear();
+    DeviceTest::TearDown();
+  }
+  const Kernel& find(const Site& site, int value) {
+    return find_kernel(here(), {&site}, [&] {
+      return KernelSource{str("store_", value, ".cl"), "store", {}};
+    });
+  }
+  int run(const Site& site, int value) {
+    set_current_device(GetParam());
+    Stream& stream = current_stream(GetParam());
+    launch(stream, find(site, value), {1}, {1}, resolve(memory.get()));
+    return test::read_int(stream, resolve(memory.get()));
+  }
+
+  test::TemporaryFolder folder;
+  test::Variable variable{"OCL_KERNEL_DIR", folder.path().string()};
+  c10::DataPtr memory;
+};
+
+static_assert(!std::is_constructible_v<KernelKey, const char*>, "the linker merges literals");
+
+TEST_P(LaunchTest, SitesOfEqualTextAreTwo) {
+  static Site first, second;
+  EXPECT_EQ(run(first, 1), 1);
+  EXPECT_EQ(run(second, 2), 2);
+  EXPECT_EQ(run(first, 1), 1);
+}
+
+TEST_P(LaunchTest, ThreadsLeaveTheirKernelsToTheNext) {
+  static Site site;
+  const auto in_thread = [&] { std::thread([&] { EXPECT_EQ(run(site, 3), 3); }).join(); };
+  in_thread();
+  const uint64_t before = kernel_objects();
+  for (int i = 0; i < 300; ++i) in_thread();
+  EXPECT_EQ(kernel_objects(), before);
+}
+
+TEST_P(LaunchTest, ThreadsAtTheSameTimeHaveTheirOwnObjects) {
+  static Site site;
+  cl_kernel handles[2];
+  std::barrier both(2);
+  const auto take = [&](int i) {
+    handles[i] = find(site, 3).handle;
+    both.arrive_and_wait();
+  };
+  std::thread first(take, 0), second(take, 1);
+  first.join();
+  second.join();
+  EXPECT_NE(handles[0], handles[1]);
+}
+
+// Whichever thread comes first.
+TEST_P(LaunchTest, TheDeviceIsDrainedForAKernelsFirstLaunchOnly) {
+  static Site site;
+  const auto drains_of_thread = [&] {
+    size_t drains = 0;
+    std::thread([&] {
+      set_current_device(GetParam());
+      trace::start({.calls = true});
+      launch(current_stream(GetParam()), find(site, 3), {1}, {1}, resolve(memory.get()));
+      for (const trace::Command& command : trace::stop()) {
+        drains += command.kind == trace::Kind::kWait;
+      }
+    }).join();
+    return drains;
+  };
+  run(site, 3);
+  EXPECT_EQ(drains_of_thread(), 0u) << "this thread still has its own object";
+}
+
+TEST_P(LaunchTest, FirstLaunchesDoNotMeet) {
+  if (!here().parameters().first_launch_alone) GTEST_SKIP() << "the device needs no such care";
+  static Site site;
+  const Program& built = *find(site, 3).program;
+  std::atomic<int> inside{0}, met{0};
+  const auto launches = [&] {
+    for (int i = 0; i < 20; ++i) {
+      launch_first(here(), built, nullptr, [&] {
+        if (++inside > 1) ++met;
+        std::this_thread::yield();
+        current_stream(GetParam()).flush();
+        --inside;
+      });
+    }
+  };
+  std::thread first(launches), second(launches);
+  first.join();
+  second.join();
+  EXPECT_EQ(met, 0);
+}
+
+OCL_ON_EVERY_DEVICE(LaunchTest);
+
+}  // namespace
+}  // namespace ocl

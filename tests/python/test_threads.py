@@ -1,0 +1,88 @@
+"""Threads that share a stream, threads that end soon, and threads that share a device."""
+
+import threading
+
+import pytest
+import torch
+import torch_ocl._C as backend
+
+
+def in_thread(function):
+    """Runs the function in a thread of its own, and raises what it raised."""
+    raised = []
+
+    def run():
+        try:
+            function()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
+
+
+def test_faults_are_raised_once_whoever_synchronises(device):
+    """As many exceptions as bad indices, in the thread that made them or the one that waits."""
+    faults = 3000
+    x, bad = torch.zeros(3, device=device), torch.full((1,), 7, device=device)
+    raised, done = [], threading.Event()
+
+    def synchronize():
+        try:
+            torch.ocl.synchronize(device)
+        except IndexError as error:
+            raised.append(str(error))
+
+    def keep_synchronizing():
+        while not done.is_set():
+            synchronize()
+
+    other = threading.Thread(target=keep_synchronizing)
+    other.start()
+    for _ in range(faults):
+        x[bad]
+        synchronize()
+    done.set()
+    other.join()
+    synchronize()
+    assert len(raised) == faults
+    assert all("index 7 is out of bounds for dimension of size 3" in text for text in raised)
+
+
+def test_threads_leave_their_kernels_to_the_next(device):
+    """Kernel objects belong to threads; one that begins takes those of one that has ended."""
+    x = torch.arange(12.0, device=device).view(3, 4)
+
+    def work():
+        assert (x * 2 + 1).sum().item() == 144
+        assert x.t().contiguous().exp().max().item() > 0
+
+    in_thread(work)
+    before = backend.kernel_objects()
+    for _ in range(300):
+        in_thread(work)
+    assert backend.kernel_objects() == before
+
+
+@pytest.mark.parametrize("count", [2, 6])
+def test_threads_at_the_same_time(device, count):
+    """Each has kernel objects of its own: their arguments do not mix."""
+    barrier, wrong = threading.Barrier(count), []
+
+    def work(number):
+        x = torch.full((100,), float(number), device=device)
+        barrier.wait()
+        for _ in range(50):
+            if (x * 2 + number).sum().item() != 300 * number:
+                wrong.append(number)
+
+    for _ in range(3):
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not wrong
