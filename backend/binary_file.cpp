@@ -2,12 +2,10 @@
 
 #include <c10/util/hash.h>
 
-#include <atomic>
-#include <fstream>
 #include <sstream>
 
 #include "backend/environment.h"
-#include "backend/system.h"
+#include "backend/private_file.h"
 
 namespace ocl {
 namespace {
@@ -29,23 +27,25 @@ std::string header(const std::string& key, const std::string& binary) {
 }  // namespace
 
 std::filesystem::path cache_folder() {
-  if (const std::string chosen = environment("OCL_CACHE_DIR"); !chosen.empty()) return chosen;
-  if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) {
-    return std::filesystem::path(cache) / "torch_ocl";
-  }
-  return std::filesystem::path(environment("HOME", "/tmp")) / ".cache" / "torch_ocl";
+  const std::string chosen = environment("OCL_CACHE_DIR");
+  if (chosen == "off") return {};
+  if (!chosen.empty()) return chosen;
+  const std::filesystem::path cache = environment("XDG_CACHE_HOME");
+  if (cache.is_absolute()) return cache / "torch_ocl";
+  const std::filesystem::path home = home_folder();
+  return home.empty() ? home : home / ".cache" / "torch_ocl";
 }
 
 std::filesystem::path binary_path(const std::string& key) {
-  return cache_folder() / (sha1(key) + ".bin");
+  const std::filesystem::path folder = cache_folder();
+  return folder.empty() ? folder : folder / (sha1(key) + ".bin");
 }
 
 std::optional<std::string> read_binary(const std::filesystem::path& path, const std::string& key) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  std::ostringstream content;
-  content << file.rdbuf();
-  const std::string text = std::move(content).str();
+  if (path.empty()) return std::nullopt;
+  const auto content = read_private(path);
+  if (!content) return std::nullopt;
+  const std::string& text = *content;
   // The binary begins where the rest of the header's promise does; compare the whole file.
   size_t position = 0;
   for (int line = 0; line < 4; ++line) {
@@ -61,26 +61,8 @@ std::optional<std::string> read_binary(const std::filesystem::path& path, const 
 }
 
 bool write_binary(const std::filesystem::path& path, const std::string& key,
-                  const std::string& binary) noexcept {
-  try {
-    static std::atomic<int> serial{0};
-    std::filesystem::create_directories(path.parent_path());
-    const std::filesystem::path temporary = path.string() + "." + std::to_string(process_id()) +
-                                            "." + std::to_string(serial++) + ".tmp";
-    {
-      std::ofstream file(temporary, std::ios::binary);
-      file << header(key, binary) << key << binary;
-      if (!file.flush()) {
-        file.close();
-        std::filesystem::remove(temporary);
-        return false;
-      }
-    }
-    std::filesystem::rename(temporary, path);
-    return true;
-  } catch (const std::exception&) {
-    return false;  // a read-only home is no reason to stop; the next process builds again
-  }
+                  const std::string& binary) {
+  return !path.empty() && write_private(path, header(key, binary) + key + binary);
 }
 
 }  // namespace ocl

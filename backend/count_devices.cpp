@@ -3,8 +3,11 @@
 #include <cstdio>
 
 #include "backend/device.h"
+#include "backend/system.h"
 
 int main() {
+  // A pipe of another thread of the caller's would stay open for as long as drivers take.
+  ocl::close_inherited_files();
   try {
     ocl::initialize();
     std::printf("%d\n", static_cast<int>(ocl::device_count()));

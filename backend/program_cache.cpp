@@ -120,7 +120,7 @@ void dump(const std::string& file, const std::string& key, const std::string& so
 }
 
 // Asking PoCL for a binary makes it compile again; who runs many programs once does without.
-bool keeps_programs() { return environment("OCL_CACHE_DIR") != "off"; }
+bool keeps_programs() { return !cache_folder().empty(); }
 
 // Leaves the handle empty where there is no binary, or the driver does not take it any more.
 void load_binary(Device& device, Entry& entry, bool of_user) {

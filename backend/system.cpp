@@ -10,9 +10,16 @@
 #include <windows.h>
 #else
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <spawn.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
+#endif
+#ifdef __APPLE__
+#include <crt_externs.h>
 #endif
 #ifdef __linux__
 #include <sys/syscall.h>
@@ -51,6 +58,8 @@ int number_printed_by(const std::filesystem::path& program, int otherwise) noexc
   return number;
 }
 
+void close_inherited_files() noexcept {}
+
 void after_fork(void (*)()) {}
 
 int process_id() noexcept { return static_cast<int>(GetCurrentProcessId()); }
@@ -88,15 +97,70 @@ std::filesystem::path own_file() {
   return info.dli_fname;
 }
 
+namespace {
+
+char** variables() {
+#ifdef __APPLE__
+  return *_NSGetEnviron();
+#else
+  return environ;
+#endif
+}
+
+// Its standard output is `output`, its other streams are empty; -1 where it cannot be started. The
+// program closes whatever else of ours it inherits.
+pid_t start(const std::string& program, int output) {
+  posix_spawn_file_actions_t actions;
+  if (posix_spawn_file_actions_init(&actions) != 0) return -1;
+  char* arguments[] = {const_cast<char*>(program.c_str()), nullptr};
+  pid_t child = -1;
+  const bool started =
+      posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO) == 0 &&
+      posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0) == 0 &&
+      posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0) == 0 &&
+      posix_spawn(&child, program.c_str(), &actions, nullptr, arguments, variables()) == 0;
+  posix_spawn_file_actions_destroy(&actions);
+  return started ? child : -1;
+}
+
+bool make_pipe(int (&ends)[2]) {
+#ifdef __APPLE__
+  if (pipe(ends) != 0) return false;
+  for (const int end : ends) fcntl(end, F_SETFD, FD_CLOEXEC);
+  return true;
+#else
+  return pipe2(ends, O_CLOEXEC) == 0;
+#endif
+}
+
+}  // namespace
+
 int number_printed_by(const std::filesystem::path& program, int otherwise) noexcept {
-  std::string command = "'";
-  command += program.string() + "' 2>/dev/null";
-  FILE* pipe = popen(command.c_str(), "r");
-  if (!pipe) return otherwise;
+  int ends[2];
+  if (!make_pipe(ends)) return otherwise;
+  const pid_t child = start(program.string(), ends[1]);
+  close(ends[1]);
+  std::string printed;
+  char part[64];
+  for (ssize_t count = 0; child > 0;) {
+    count = read(ends[0], part, sizeof part);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    printed.append(part, static_cast<size_t>(count));
+  }
+  close(ends[0]);
+  while (child > 0 && waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
   int number = otherwise;
-  if (std::fscanf(pipe, "%d", &number) != 1) number = otherwise;
-  pclose(pipe);
-  return number;
+  return std::sscanf(printed.c_str(), "%d", &number) == 1 ? number : otherwise;
+}
+
+void close_inherited_files() noexcept {
+#ifdef SYS_close_range
+  if (syscall(SYS_close_range, STDERR_FILENO + 1U, ~0U, 0U) == 0) return;
+#endif
+  const long limit = sysconf(_SC_OPEN_MAX);
+  for (int file = STDERR_FILENO + 1; file < limit && file < 65536; ++file) close(file);
 }
 
 void after_fork(void (*action)()) { pthread_atfork(nullptr, nullptr, action); }

@@ -20,6 +20,8 @@ std::filesystem::path own_file();
 
 // The first number that a program prints, or `otherwise`.
 int number_printed_by(const std::filesystem::path& program, int otherwise) noexcept;
+// For such a program: closes what it got from the one that started it, but the standard streams.
+void close_inherited_files() noexcept;
 
 // Whether processes can fork, and what is then called in each child.
 #ifdef _WIN32

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "backend/binary_file.h"
-#include "backend/environment.h"
 #include "backend/error.h"
 
 namespace ocl {
@@ -74,8 +73,6 @@ Table parse(const std::string& text) {
   return table;
 }
 
-bool uses_files() { return environment("OCL_CACHE_DIR") != "off"; }
-
 const Table& table_of(const Device& device) {
   Tables& all = tables();
   const auto& current = all.current[device.index()];
@@ -83,10 +80,8 @@ const Table& table_of(const Device& device) {
   std::lock_guard lock(all.mutex);
   if (const Table* found = current.load(std::memory_order_acquire)) return *found;
   Table table;
-  if (uses_files()) {
-    const std::string key = file_key(device);
-    if (const auto text = read_binary(binary_path(key), key)) table = parse(*text);
-  }
+  const std::string key = file_key(device);
+  if (const auto text = read_binary(binary_path(key), key)) table = parse(*text);
   return all.replace(device.index(), std::move(table));
 }
 
@@ -141,9 +136,9 @@ void set_tuned(DeviceIndex index, const std::string& tunable, uint64_t problem, 
 
 std::string save_tuned(DeviceIndex index) {
   Device& of = device(index);
-  TORCH_CHECK_VALUE(uses_files(),
-                    "OCL_CACHE_DIR is \"off\": there is no folder to keep what was "
-                    "measured. Unset it, or give the path of a folder");
+  TORCH_CHECK_VALUE(!cache_folder().empty(),
+                    "there is no folder to keep what was measured: OCL_CACHE_DIR is \"off\", or "
+                    "the user has no home. Set OCL_CACHE_DIR to the path of a folder");
   std::ostringstream text;
   for (const auto& [key, choice] : table_of(of)) {
     text << kNames[key.first] << ' ' << key.second << ' ' << choice << '\n';

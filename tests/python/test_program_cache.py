@@ -65,7 +65,60 @@ def test_processes_at_once(tmp_path):
     assert stats(tmp_path)["built"] == 0
 
 
+@pytest.mark.parametrize("mode", [0o770, 0o707])
+def test_folder_that_others_can_write_is_not_used(tmp_path, mode):
+    built = stats(tmp_path)["built"]
+    tmp_path.chmod(mode)
+    warning = subprocess.run(
+        [sys.executable, "-c", f"import textwrap; exec(textwrap.dedent({PROGRAM!r}))"],
+        env={**os.environ, "OCL_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert json.loads(warning.stdout) == {"built": built, "loaded": 0}
+    assert warning.stderr.count("is not used") == 1 and str(tmp_path) in warning.stderr
+    tmp_path.chmod(0o700)
+    assert stats(tmp_path) == {"built": 0, "loaded": built}
+
+
+def test_file_that_others_can_write_is_built_again(tmp_path):
+    built = stats(tmp_path)["built"]
+    files(tmp_path)[0].chmod(0o666)
+    assert stats(tmp_path) == {"built": 1, "loaded": built - 1}
+    assert {path.stat().st_mode & 0o777 for path in files(tmp_path)} == {0o600}
+    assert stats(tmp_path) == {"built": 0, "loaded": built}
+
+
 def test_read_only_folder_is_no_error(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     assert stats(blocked / "cache")["built"] > 0
+
+
+WITHOUT_HOME = """
+    import os, pwd
+    for name in ("HOME", "XDG_CACHE_HOME", "POCL_CACHE_DIR"):
+        os.environ.pop(name, None)
+    def getpwuid(user):
+        if {home!r} is None:
+            raise KeyError(user)
+        return type("Entry", (), {{"pw_dir": {home!r}}})
+    pwd.getpwuid = getpwuid
+    import torch
+    assert torch.ones(3, device="ocl").sum().item() == 3
+    print(os.environ["POCL_CACHE_DIR"], os.stat(os.environ["POCL_CACHE_DIR"]).st_mode & 0o777)
+"""
+
+
+def test_no_home_in_the_environment(tmp_path):
+    """PoCL alone would run what it finds in /tmp/pocl."""
+    (tmp_path / ".cache" / "pocl" / "kcache").mkdir(parents=True, mode=0o700)
+    printed = output_of(WITHOUT_HOME.format(home=str(tmp_path)), OCL_CACHE_DIR="off")
+    assert printed == f"{tmp_path}/.cache/pocl/kcache {0o700}"
+
+
+def test_no_home_at_all():
+    folder, mode = output_of(WITHOUT_HOME.format(home=None), OCL_CACHE_DIR="off").split()
+    assert int(mode) == 0o700 and not folder.startswith("/tmp/pocl")
+    assert not pathlib.Path(folder).exists(), "it goes with the process"

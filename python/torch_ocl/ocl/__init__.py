@@ -33,6 +33,7 @@ from .devices import (
     synchronize,
 )
 from .dlpack import from_dlpack, to_dlpack
+from .driver_cache import keep_pocl_out_of_tmp
 from .fallback import fallback_stats, reset_fallback_stats
 from .graphed_callables import make_graphed_callables
 from .graphs import Graph, graph, graph_pool_handle, is_current_stream_capturing
@@ -192,6 +193,7 @@ def __getattr__(name: str):
 
 
 def _at_start() -> None:
+    keep_pocl_out_of_tmp()
     # Programs that were built but never followed by a synchronisation are stored at the end.
     atexit.register(_C.store_launched_programs)
     print_without_float64()

@@ -1,0 +1,31 @@
+"""Where drivers keep what they compile."""
+
+import atexit
+import os
+import shutil
+import tempfile
+
+
+def _home() -> str | None:
+    import pwd
+
+    try:
+        home = pwd.getpwuid(os.geteuid()).pw_dir
+    except KeyError:
+        return None
+    return home if os.path.isabs(home) and os.access(home, os.W_OK) else None
+
+
+def keep_pocl_out_of_tmp() -> None:
+    """Without these variables PoCL runs what it finds in /tmp/pocl, which any user can make."""
+    if os.name == "nt" or any(
+        os.environ.get(name) for name in ("POCL_CACHE_DIR", "XDG_CACHE_HOME", "HOME")
+    ):
+        return
+    if home := _home():
+        os.environ["POCL_CACHE_DIR"] = os.path.join(home, ".cache", "pocl", "kcache")
+        return
+    # For this process alone: no other user can write there, and it goes with the process.
+    folder, owner = tempfile.mkdtemp(prefix="torch_ocl_pocl_"), os.getpid()
+    os.environ["POCL_CACHE_DIR"] = folder
+    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(folder, ignore_errors=True))
