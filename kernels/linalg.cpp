@@ -77,6 +77,26 @@ at::Tensor vectors(const at::Tensor& tensor) {
   return tensor.view({product_of(tensor.sizes().slice(0, tensor.dim() - 1)), tensor.size(-1)});
 }
 
+at::Tensor matrices(const at::Tensor& tensor, at::IntArrayRef batch) {
+  const at::Tensor all = matrices(tensor);
+  const int64_t batches = product_of(batch);
+  if (all.size(0) == batches) return all;
+  if (all.size(0) == 1) return all.expand({batches, -1, -1});
+  std::vector<int64_t> sizes(batch.begin(), batch.end());
+  sizes.insert(sizes.end(), {tensor.size(-1), tensor.size(-2)});
+  return matrices(tensor.mT().expand(sizes).contiguous().mT());
+}
+
+at::Tensor vectors(const at::Tensor& tensor, at::IntArrayRef batch) {
+  const at::Tensor all = vectors(tensor);
+  const int64_t batches = product_of(batch);
+  if (all.size(0) == batches) return all;
+  if (all.size(0) == 1) return all.expand({batches, -1});
+  std::vector<int64_t> sizes(batch.begin(), batch.end());
+  sizes.push_back(tensor.size(-1));
+  return vectors(tensor.expand(sizes).contiguous());
+}
+
 at::Tensor empty_matrices(int64_t batches, int64_t rows, int64_t columns,
                           const at::TensorOptions& options) {
   return at::empty({batches, columns, rows}, options).mT();

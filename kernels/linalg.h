@@ -16,6 +16,11 @@ at::Tensor matrices(const at::Tensor& tensor);
 // The same for vectors in batches (pivots, tau), which must be contiguous.
 at::Tensor vectors(const at::Tensor& tensor);
 
+// The same with the batch broadcast to `batch`, without a copy where there is but one to repeat.
+// Columns stay contiguous.
+at::Tensor matrices(const at::Tensor& tensor, at::IntArrayRef batch);
+at::Tensor vectors(const at::Tensor& tensor, at::IntArrayRef batch);
+
 // An uninitialised matrix with contiguous columns for each of a batch.
 at::Tensor empty_matrices(int64_t batches, int64_t rows, int64_t columns,
                           const at::TensorOptions& options);
@@ -39,10 +44,13 @@ void solve_triangular(const at::Tensor& a, const at::Tensor& b, Triangle triangl
 // L of a = L L^H, zeros above; a is overwritten. Only the lower triangle is read.
 at::Tensor factor_cholesky(const at::Tensor& a);
 
-// b = P b (or P^T b, backwards) for the row exchanges of an LU factorization: pivots
-// [batch][count], in which the first row of b is number `offset` + 1.
-void exchange_rows(const at::Tensor& b, const at::Tensor& pivots, int64_t offset = 0,
-                   bool backwards = false);
+struct Exchanges {
+  int64_t offset = 0;      // the first row of b is number `offset` + 1
+  bool backwards = false;  // P^T b
+  bool checked = false;    // pivots of a caller, which may name rows that do not exist
+};
+// b = P b for the row exchanges of an LU factorization: pivots [batch][count].
+void exchange_rows(const at::Tensor& b, const at::Tensor& pivots, Exchanges how);
 
 // Kernels by teams (cl/matrix.clh): what they are specialised by, and the grid of one team per
 // unit.

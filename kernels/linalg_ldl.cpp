@@ -1,6 +1,7 @@
 // Symmetric and Hermitian indefinite matrices behind PyTorch's linear algebra.
 #include <ATen/native/BatchLinearAlgebra.h>
 
+#include "backend/fault.h"
 #include "kernels/dtype.h"
 #include "kernels/linalg.h"
 #include "kernels/registration.h"
@@ -41,16 +42,14 @@ void ldl_factor(const Tensor& factors, const Tensor& pivots, const Tensor& info,
 void ldl_solve(const Tensor& factors, const Tensor& pivots, const Tensor& result, bool upper,
                bool hermitian) {
   static constexpr const char* kName = "ldl_solve";
+  static const int site =
+      fault_site({"linalg_ldl_solve", FaultClass::kRuntime, "pivot", "matrices of size"});
   if (result.numel() == 0) return;
   check_lower(upper);
   Device& device = ocl_device(result);
   const bool cpu = device.family() == KernelFamily::kCpu;
-  const Tensor x = matrices(result);
-  std::vector<int64_t> batch(result.sizes().begin(), result.sizes().end() - 2), sizes = batch;
-  sizes.insert(sizes.end(), {factors.size(-1), factors.size(-1)});
-  const Tensor a = matrices(factors.expand(sizes).mT().contiguous().mT());
-  sizes.pop_back();
-  const Tensor exchanges = pivots.expand(sizes).contiguous();
+  const auto batch = result.sizes().slice(0, result.dim() - 2);
+  const Tensor x = matrices(result), a = matrices(factors, batch), exchanges = vectors(pivots.to(at::kInt), batch);
   const size_t group = cpu ? 1 : 64, columns = x.size(2), tasks = device.parameters().tasks;
   const size_t items =
       cpu ? std::min<size_t>(columns, tasks) : (columns + group - 1) / group * group;
@@ -59,7 +58,8 @@ void ldl_solve(const Tensor& factors, const Tensor& pivots, const Tensor& result
          view(exchanges), view(x), static_cast<uint64_t>(x.size(1)), uint64_t{columns},
          static_cast<uint64_t>(x.size(0)), static_cast<uint64_t>(a.stride(2)),
          static_cast<uint64_t>(a.stride(0)), static_cast<uint64_t>(x.stride(2)),
-         static_cast<uint64_t>(x.stride(0)));
+         static_cast<uint64_t>(x.stride(0)), static_cast<uint64_t>(exchanges.stride(0)),
+         FaultArgument{site});
 }
 
 }  // namespace

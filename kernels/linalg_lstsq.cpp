@@ -74,6 +74,13 @@ std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> lstsq_out(const Tensor& self, con
   const auto batch = self.sizes().slice(0, self.dim() - 2);
   at::native::resize_output(rank, batch);
   rank.zero_();
+  if (name == "gelsy") {
+    residuals.resize_({0});
+  } else {
+    std::vector<int64_t> sizes(batch.begin(), batch.end());
+    sizes.push_back(std::min(self.size(-2), self.size(-1)));
+    at::native::resize_output(singular_values, sizes);
+  }
   if (self.numel() == 0 || b.numel() == 0) return {solution, residuals, rank, singular_values};
   const auto [u, s, vh] = at::_linalg_svd(self, /*full_matrices=*/false, /*compute_uv=*/true);
   const Tensor counts = s.gt(s.narrow(-1, 0, 1).mul(rcond.value_or(default_rcond(self))));
@@ -83,11 +90,9 @@ std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> lstsq_out(const Tensor& self, con
   const Tensor result = at::matmul(vh.mH(), at::matmul(u.mH(), right).mul(inverse));
   solution.copy_(vector ? result.squeeze(-1) : result);
   rank.copy_(counts.sum(-1));
-  if (name == "gelsy" || !rank.eq(self.size(-1)).all().item<bool>()) residuals.resize_({0});
-  if (name != "gelsy") {
-    at::native::resize_output(singular_values, s.sizes());
-    singular_values.copy_(s);
-  }
+  if (name == "gelsy") return {solution, residuals, rank, singular_values};
+  if (!rank.eq(self.size(-1)).all().item<bool>()) residuals.resize_({0});
+  singular_values.copy_(s);
   return {solution, residuals, rank, singular_values};
 }
 

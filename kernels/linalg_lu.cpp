@@ -3,6 +3,7 @@
 #include <ATen/native/TransposeType.h>
 #include <ATen/ops/arange.h>
 
+#include "backend/fault.h"
 #include "kernels/dtype.h"
 #include "kernels/linalg.h"
 #include "kernels/registration.h"
@@ -48,7 +49,7 @@ void factor(const Tensor& a, const Factors& factors, int64_t first) {
   };
   const Tensor right = a.narrow(2, left, rest), lower = a.narrow(2, 0, left);
   factor(lower, part(0, left), first);
-  if (factors.pivoting) exchange_rows(right, factors.pivots.narrow(1, 0, left), first);
+  if (factors.pivoting) exchange_rows(right, factors.pivots.narrow(1, 0, left), {first});
   const Tensor upper_right = right.narrow(1, 0, left);
   solve_triangular(lower.narrow(1, 0, left), upper_right, {.upper = false, .unit = true});
   if (rows == left) return;
@@ -57,7 +58,7 @@ void factor(const Tensor& a, const Factors& factors, int64_t first) {
   factor(below, part(left, count - left), first + left);
   if (factors.pivoting) {
     exchange_rows(lower.narrow(1, left, rows - left), factors.pivots.narrow(1, left, count - left),
-                  first + left);
+                  {first + left});
   }
 }
 
@@ -71,9 +72,11 @@ void lu_factor(const Tensor& input, const Tensor& pivots, const Tensor& info, bo
 void lu_solve(const Tensor& factors_any, const Tensor& pivots_any, const Tensor& b_any,
               TransposeType transpose) {
   if (b_any.numel() == 0) return;
-  const Tensor lu = matrices(factors_any), b = matrices(b_any), pivots = vectors(pivots_any);
+  const auto batch = b_any.sizes().slice(0, b_any.dim() - 2);
+  const Tensor lu = matrices(factors_any, batch), b = matrices(b_any),
+               pivots = vectors(pivots_any, batch);
   if (transpose == TransposeType::NoTranspose) {
-    exchange_rows(b, pivots);
+    exchange_rows(b, pivots, {.checked = true});
     solve_triangular(lu, b, {.upper = false, .unit = true});
     solve_triangular(lu, b, {.upper = true});
     return;
@@ -81,11 +84,13 @@ void lu_solve(const Tensor& factors_any, const Tensor& pivots_any, const Tensor&
   const bool conjugate = transpose == TransposeType::ConjTranspose;
   solve_triangular(lu.mT(), b, {.upper = false, .conjugate = conjugate});
   solve_triangular(lu.mT(), b, {.upper = true, .unit = true, .conjugate = conjugate});
-  exchange_rows(b, pivots, 0, /*backwards=*/true);
+  exchange_rows(b, pivots, {.backwards = true, .checked = true});
 }
 
 void unpack_pivots(at::TensorIterator& iter, const int64_t count, const int64_t size) {
   static constexpr const char* kName = "unpack_pivots";
+  static const int site =
+      fault_site({"lu_unpack", FaultClass::kRuntime, "pivot", "matrices of size"});
   const Tensor permutation = iter.tensor(0), pivots = iter.tensor(1);
   if (pivots.numel() == 0) return;
   Device& device = ocl_device(pivots);
@@ -96,28 +101,41 @@ void unpack_pivots(at::TensorIterator& iter, const int64_t count, const int64_t 
       batches, device.family() == KernelFamily::kCpu ? device.parameters().tasks : 65536);
   launch(stream_of(pivots), kernel, {items}, {1}, view(permutation), view(pivots),
          static_cast<uint64_t>(batches), static_cast<uint64_t>(permutation.numel() / batches),
-         static_cast<uint64_t>(pivots.size(-1)));
+         static_cast<uint64_t>(pivots.size(-1)), FaultArgument{site});
 }
 
 }  // namespace
 
-void exchange_rows(const Tensor& b, const Tensor& pivots, int64_t offset, bool backwards) {
+void exchange_rows(const Tensor& b, const Tensor& pivots, Exchanges how) {
   static constexpr const char* kName = "exchange_rows";
+  static const int site =
+      fault_site({"linalg_lu_solve", FaultClass::kRuntime, "pivot", "matrices of size"});
   if (b.numel() == 0 || pivots.numel() == 0) return;
   Device& device = ocl_device(b);
   const bool cpu = device.family() == KernelFamily::kCpu;
   const Kernel& kernel = find_team_kernel(device, "lu.cl", kName, b.scalar_type(),
-                                          uint64_t{backwards}, [&](Defines& defines) {
-                                            if (backwards) defines.set("BACKWARDS", 1);
+                                          uint64_t{how.checked} << 1 | uint64_t{how.backwards},
+                                          [&](Defines& defines) {
+                                            if (how.backwards) defines.set("BACKWARDS", 1);
+                                            if (how.checked) defines.set("CHECKED", 1);
                                           });
   const size_t batches = b.size(0), columns = b.size(2), tasks = device.parameters().tasks;
   const size_t group = cpu ? 1 : 64;
   const size_t x =
       cpu ? std::clamp<size_t>(columns / 16, 1, tasks) : (columns + group - 1) / group * group;
-  launch(stream_of(b), kernel, {x, std::min<size_t>(batches, cpu ? tasks : 65535)}, {group, 1},
-         view(b), view(pivots), static_cast<uint64_t>(pivots.size(1)),
-         static_cast<uint64_t>(columns), static_cast<uint64_t>(batches), b.stride(1), b.stride(2),
-         b.stride(0), static_cast<uint64_t>(pivots.stride(0)), offset);
+  Arguments arguments(stream_of(b), kernel);
+  arguments.add(view(b))
+      .add(view(pivots))
+      .add(static_cast<uint64_t>(pivots.size(1)))
+      .add(static_cast<uint64_t>(columns))
+      .add(static_cast<uint64_t>(batches))
+      .add(b.stride(1))
+      .add(b.stride(2))
+      .add(b.stride(0))
+      .add(static_cast<uint64_t>(pivots.stride(0)))
+      .add(how.offset);
+  if (how.checked) arguments.add(FaultArgument{site});
+  arguments.enqueue({x, std::min<size_t>(batches, cpu ? tasks : 65535)}, {group, 1});
 }
 
 }  // namespace ocl

@@ -119,19 +119,25 @@ TEAM __kernel void ldl_factor(TENSOR(a), TENSOR(pivots), TENSOR(info), const ulo
   }
 }
 
-// x = A^-1 x from these factors. Grid: columns of x, and matrices of the batch.
+// x = A^-1 x from these factors. Rows that do not exist are reported and not exchanged.
+// Grid: columns of x, and matrices of the batch.
 __kernel void ldl_solve(CTENSOR(a), CTENSOR(pivots), TENSOR(x), const ulong n, const ulong columns,
                         const ulong batches, const ulong ld, const ulong batch_stride,
-                        const ulong x_ld, const ulong x_batch) {
+                        const ulong x_ld, const ulong x_batch, const ulong pivot_batch,
+                        FAULT_ARGUMENT) {
   for (ulong b = get_global_id(1); b < batches; b += get_global_size(1)) {
     __global const T *matrix = CPTR(T, a) + b * batch_stride;
-    __global const int *pivot = CPTR(int, pivots) + b * n;
+    __global const int *pivot = CPTR(int, pivots) + b * pivot_batch;
     for (ulong c = get_global_id(0); c < columns; c += get_global_size(0)) {
       __global T *column = PTR(T, x) + b * x_batch + c * x_ld;
       for (ulong k = 0; k < n;) {
-        const int two = pivot[k] < 0;
+        const int two = pivot[k] < 0 && k + 1 < n;
         const ulong last = k + two, row = (ulong)abs(pivot[k]) - 1;
-        if (row != last) SWAP(column[last], column[row]);
+        if (row >= n) {
+          report_fault(FAULT_FORWARD, pivot[k], (long)n);
+        } else if (row != last) {
+          SWAP(column[last], column[row]);
+        }
         for (ulong i = last + 1; i < n; ++i) {
           column[i] -= MUL(AT(i, k), column[k]);
           if (two) column[i] -= MUL(AT(i, last), column[last]);
@@ -149,13 +155,13 @@ __kernel void ldl_solve(CTENSOR(a), CTENSOR(pivots), TENSOR(x), const ulong n, c
         k = last + 1;
       }
       for (ulong end = n; end > 0;) {
-        const ulong last = end - 1, k = last - (pivot[last] < 0 ? 1 : 0);
+        const ulong last = end - 1, k = last - (pivot[last] < 0 && last > 0 ? 1 : 0);
         for (ulong i = end; i < n; ++i) {
           column[last] -= MUL(OTHER(AT(i, last)), column[i]);
           if (k != last) column[k] -= MUL(OTHER(AT(i, k)), column[i]);
         }
         const ulong row = (ulong)abs(pivot[last]) - 1;
-        if (row != last) SWAP(column[last], column[row]);
+        if (row < n && row != last) SWAP(column[last], column[row]);
         end = k;
       }
     }

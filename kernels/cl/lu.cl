@@ -1,6 +1,12 @@
 // The LU factorization of a panel, and what goes with row exchanges. Columns are contiguous.
 #include "matrix.clh"
 
+#ifdef CHECKED
+#define FAULT_PARAMETER , FAULT_ARGUMENT
+#else
+#define FAULT_PARAMETER
+#endif
+
 // Factors `columns` columns of `rows` elements; rows are exchanged within the panel only. pivots: the
 // rows that the first rows are exchanged with, counted from 1, `first` added; PIVOT: the largest
 // element of a column is brought up. info: first + the first column, from 1, whose pivot is zero.
@@ -70,10 +76,12 @@ TEAM __kernel void lu_panel(TENSOR(a), TENSOR(pivots), TENSOR(info), const ulong
 }
 
 // Exchanges rows as pivots say, `count` of them from the first, or BACKWARDS from the last. `offset`
-// is what the pivots count the first row as, less 1. Grid: columns, and matrices of the batch.
+// is what the pivots count the first row as, less 1. CHECKED: pivots outside of the `count` rows are
+// reported and pass. Grid: columns, and matrices of the batch.
 __kernel void exchange_rows(TENSOR(a), CTENSOR(pivots), const ulong count, const ulong columns,
                             const ulong batches, const long row_stride, const long column_stride,
-                            const long batch_stride, const ulong pivot_stride, const long offset) {
+                            const long batch_stride, const ulong pivot_stride,
+                            const long offset FAULT_PARAMETER) {
   for (ulong b = get_global_id(1); b < batches; b += get_global_size(1)) {
     __global const int *exchanged = CPTR(int, pivots) + b * pivot_stride;
     for (ulong c = get_global_id(0); c < columns; c += get_global_size(0)) {
@@ -85,6 +93,12 @@ __kernel void exchange_rows(TENSOR(a), CTENSOR(pivots), const ulong count, const
         const long k = (long)n;
 #endif
         const long other = exchanged[k] - 1 - offset;
+#ifdef CHECKED
+        if (other < 0 || other >= (long)count) {
+          report_fault(FAULT_FORWARD, exchanged[k], (long)count);
+          continue;
+        }
+#endif
         if (other != k) {
           const T upper = column[k * row_stride];
           column[k * row_stride] = column[other * row_stride];
@@ -98,12 +112,16 @@ __kernel void exchange_rows(TENSOR(a), CTENSOR(pivots), const ulong count, const
 // The permutation that exchanges stand for, applied to `permutation` of `size` numbers.
 // Grid: a work-item per matrix.
 __kernel void unpack_pivots(TENSOR(permutation), CTENSOR(pivots), const ulong batches,
-                            const ulong size, const ulong count) {
+                            const ulong size, const ulong count, FAULT_ARGUMENT) {
   for (ulong b = get_global_id(0); b < batches; b += get_global_size(0)) {
     __global long *numbers = PTR(long, permutation) + b * size;
     __global const int *exchanged = CPTR(int, pivots) + b * count;
     for (ulong k = 0; k < count; ++k) {
-      const ulong other = (ulong)(exchanged[k] - 1);
+      const ulong other = (ulong)((long)exchanged[k] - 1);  // less than 1 becomes too large
+      if (other >= size) {
+        report_fault(FAULT_FORWARD, exchanged[k], (long)size);
+        continue;
+      }
       const long upper = numbers[k];
       numbers[k] = numbers[other];
       numbers[other] = upper;

@@ -1,0 +1,90 @@
+"""Linear algebra of batches that broadcast, repeat or are empty, and of pivots that do not exist."""
+
+import pytest
+import torch
+
+BATCHES = [
+    ((), (2, 3)),
+    ((1,), (2, 3)),
+    ((1, 3), (2, 1)),
+    ((2, 1), (1, 3)),
+    ((3,), (2, 3)),
+    ((2, 3), (1,)),
+    ((0,), (1,)),
+    ((1,), (0,)),
+]
+
+
+def regular(batch, n=4, dtype=torch.float32):
+    return torch.randn(*batch, n, n, dtype=dtype) + 4 * torch.eye(n, dtype=dtype)
+
+
+def same(function, device, *tensors):
+    expected = function(*tensors)
+    actual = function(*(x.to(device) for x in tensors))
+    assert actual.shape == expected.shape
+    assert actual.stride() == expected.stride()
+    torch.testing.assert_close(actual.cpu(), expected, rtol=2e-3, atol=2e-4)
+
+
+@pytest.mark.parametrize(("left", "right"), BATCHES, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64], ids=str)
+@pytest.mark.parametrize("n", [4, 40])
+def test_solve(operator_device, left, right, dtype, n):
+    a, b = regular(left, n, dtype), torch.randn(*right, n, 6, dtype=dtype)
+    rows = b.mT.contiguous()
+    same(torch.linalg.solve, operator_device, a, b)
+    same(lambda a, b: torch.linalg.solve(a, b, left=False), operator_device, a, rows)
+    lu, pivots = torch.linalg.lu_factor(a)
+    for on_left in (True, False):
+        for adjoint in (True, False):
+            same(
+                lambda *x, s=on_left, t=adjoint: torch.linalg.lu_solve(*x, left=s, adjoint=t),
+                operator_device,
+                lu,
+                pivots,
+                b if on_left else rows,
+            )
+
+
+# ldl_solve of the CPU reads memory out of bounds where the batch of A is broadcast.
+@pytest.mark.parametrize(("left", "right"), BATCHES, ids=str)
+def test_ldl_solve(operator_device, left, right):
+    x = torch.randn(*left, 5, 5)
+    a, b = x + x.mT, torch.randn(*right, 5, 2)
+    factors, pivots = torch.linalg.ldl_factor(a.to(operator_device))
+    b_there = b.to(operator_device)
+    solution = torch.linalg.ldl_solve(factors, pivots, b_there)
+    torch.testing.assert_close(a @ solution.cpu(), b.expand(solution.shape), rtol=0, atol=1e-3)
+    assert torch.equal(torch.linalg.ldl_solve(factors, pivots.long(), b_there), solution)
+
+
+@pytest.mark.parametrize("pivot", [0, 5, -5, 2**31 - 1])
+def test_pivots_out_of_range(operator_device, pivot):
+    a = regular((2,))
+    b = torch.ones(2, 4, 3, device=operator_device)
+    lu, pivots = torch.linalg.lu_factor(a)
+    pivots[1, 2] = pivot
+    factors, exchanges = torch.linalg.ldl_factor(a @ a.mT)
+    exchanges[1, 2] = pivot
+    calls = [
+        lambda lu, p, *_: torch.linalg.lu_solve(lu, p, b),
+        lambda lu, p, *_: torch.linalg.lu_solve(lu, p, b, adjoint=True),
+        lambda lu, p, *_: torch.lu_unpack(lu, p),
+        lambda _, __, f, e: torch.linalg.ldl_solve(f, e, b),
+    ]
+    for call in calls:
+        with pytest.raises(RuntimeError, match="pivot"):
+            call(*(x.to(operator_device) for x in (lu, pivots, factors, exchanges)))
+            torch.ocl.synchronize()
+
+
+@pytest.mark.parametrize("driver", ["gelsy", "gelsd", "gelss"])
+@pytest.mark.parametrize("shape", [(2, 3, 0, 0), (2, 3, 3, 0), (0, 5, 3), (0, 3, 5)], ids=str)
+def test_lstsq_of_empty(device, driver, shape):
+    a, b = torch.ones(shape), torch.ones(*shape[:-1], 2)
+    expected = torch.linalg.lstsq(a, b, driver=driver)
+    actual = torch.linalg.lstsq(a.to(device), b.to(device), driver=driver)
+    for x, y in zip(actual, expected, strict=True):
+        assert x.shape == y.shape
+        assert x.dtype == y.dtype
