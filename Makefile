@@ -11,6 +11,7 @@ PYTEST_ARGS ?=
 DEMO_ARGS ?= --output build/demo
 MATRIX ?=
 CONFORMANCE_ARGS ?=
+EDGES_ARGS ?=
 BENCH_RUNTIMES ?= pocl intel
 BENCH_ARGS ?=
 
@@ -26,7 +27,7 @@ PYTHON_FILES := backend distributed generator guard kernels python serialization
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-sample test-intel test-devices test-gpu-family test-matrix gpu-check \
-	gpu-tiles test-wheel sdist conformance bench ops build wheel info lint format intel-runtime system clean distclean
+	gpu-tiles test-wheel sdist conformance edges bench ops build wheel info lint format intel-runtime system clean distclean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -104,6 +105,10 @@ sdist: $(VENV)/.ready  ## the sources as pip installs them, in dist/
 
 conformance: build $(INTEL_READY)  ## PyTorch's databases of operators, modules, optimizers; about an hour
 	$(RUN) $(VENV_PYTHON) tests/conformance/run.py --jobs $(TEST_JOBS) $(CONFORMANCE_ARGS)
+
+edges: build $(INTEL_READY)  ## empty, broadcast, strided, overflowing, mixed inputs against the CPU; some hours
+	OCL_FALLBACK=allow $(RUN) $(VENV_PYTHON) tests/conformance/edges.py --import torch_ocl --huge \
+		--jobs $(TEST_JOBS) --json build/edges.json $(EDGES_ARGS)
 
 bench: build intel-runtime  ## speed against PyTorch's CPU path; writes docs/performance.md anew
 	mkdir -p build/bench
