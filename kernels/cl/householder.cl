@@ -18,8 +18,8 @@ TEAM __kernel void qr_panel(TENSOR(a), TENSOR(tau), const ulong rows, const ulon
     for (ulong j = 0; j < min(rows, columns); ++j) {
       __global T *column = panel + j * ld + j;
       const ulong below = rows - j - 1;
-      const T alpha = column[0];
-      const R rest = sqrt(team_sum_real(REAL(column_dot(column + 1, column + 1, below)), scratch_real));
+      T alpha = column[0];
+      R rest = column_norm(column + 1, below, scratch_real);
       T factor = NUMBER(0);
 #ifdef COMPUTE_IS_COMPLEX
       const bool reflects = rest != 0 || alpha.y != 0;
@@ -27,6 +27,15 @@ TEAM __kernel void qr_panel(TENSOR(a), TENSOR(tau), const ulong rows, const ulon
       const bool reflects = rest != 0;
 #endif
       if (reflects) {
+        // What rounding leaves of dependent columns may be too small to divide by.
+        const R raise = hypot(ABS(alpha), rest) < 1 / R_RAISE ? R_RAISE : 1;
+        if (raise > 1) {
+          TEAM_BARRIER;
+          column_scale(column, NUMBER(raise), below + 1);
+          TEAM_BARRIER;
+          alpha = column[0];
+          rest = column_norm(column + 1, below, scratch_real);
+        }
         const R beta = -copysign(hypot(ABS(alpha), rest), REAL(alpha));
         const T inverse = DIV(NUMBER(1), alpha - NUMBER(beta));
 #ifdef COMPUTE_IS_COMPLEX
@@ -36,7 +45,7 @@ TEAM __kernel void qr_panel(TENSOR(a), TENSOR(tau), const ulong rows, const ulon
 #endif
         TEAM_BARRIER;
         column_scale(column + 1, inverse, below);
-        if (ITEM == 0) column[0] = NUMBER(beta);
+        if (ITEM == 0) column[0] = NUMBER(beta / raise);
         TEAM_BARRIER;
         for (ulong k = j + 1; k < columns; ++k) {
           __global T *other = panel + k * ld + j;

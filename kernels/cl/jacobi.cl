@@ -32,7 +32,9 @@ static inline void rotate_columns(__global T *x, __global T *y, const R cosine, 
   }
 }
 
-// Whether the columns p and q were rotated: not where they are orthogonal but for rounding.
+// Whether the columns p and q were rotated: not where they are orthogonal but for rounding, nor where
+// one is so short beside the other (R_NOISE: the cube of the type's precision) that it is what
+// rounding left of a column of zeros: its square may be 0, and then nothing passes for orthogonal.
 static inline int rotate_pair(__global T *x, const ulong size, __global T *turned,
                               const ulong turned_size, const ulong p, const ulong q,
                               const R tolerance, SCRATCH_ARGUMENTS) {
@@ -41,8 +43,8 @@ static inline int rotate_pair(__global T *x, const ulong size, __global T *turne
   const R right_square = team_sum_real(REAL(column_dot(right, right, size)), scratch_real);
   const T product = team_sum(column_dot(left, right, size), scratch);
   const R length = ABS(product);
-  const int rotates =
-      length > fmax(tolerance * sqrt(left_square) * sqrt(right_square), R_SMALLEST);
+  const R noise = fmax(R_NOISE * fmax(left_square, right_square), R_SMALLEST);
+  const int rotates = length > fmax(tolerance * sqrt(left_square) * sqrt(right_square), noise);
   if (rotates) {
     const R ratio = (right_square - left_square) / (2 * length);
     const R tangent = copysign((R)1, ratio) / (fabs(ratio) + hypot((R)1, ratio));
@@ -105,9 +107,8 @@ TEAM __kernel void jacobi_round(TENSOR(x), TENSOR(turned), TENSOR(left), const u
 TEAM __kernel void column_norms(CTENSOR(x), TENSOR(norms), const ulong size, const ulong count) {
   DECLARE_SCRATCH;
   FOR_MATRICES(c, count) {
-    __global const T *column = CPTR(T, x) + c * size;
-    const R square = team_sum_real(REAL(column_dot(column, column, size)), scratch_real);
-    if (ITEM == 0) PTR(R, norms)[c] = sqrt(square);
+    const R norm = column_norm(CPTR(T, x) + c * size, size, scratch_real);
+    if (ITEM == 0) PTR(R, norms)[c] = norm;
   }
 }
 

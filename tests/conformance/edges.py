@@ -94,12 +94,23 @@ class Outcome:
         self.result[what][why] = self.result[what].get(why, 0) + 1
 
 
+def chosen(samples, limit):
+    """At most `limit` samples, with their indices: the one whose tensors have the most dimensions,
+    and others evenly spread."""
+    if not limit or len(samples) <= limit:
+        return list(enumerate(samples))
+    most = [sum(min(t.dim(), 5) for t in h.tensors_of(s.parts)) for s in samples]
+    indices = {most.index(max(most))}
+    indices.update(i for i, _ in h.spread(samples, limit - 1) if limit > 1)
+    return [(i, samples[i]) for i in sorted(indices)]
+
+
 def cases_of(task, args):
     """(number, sample, case) of the task, in a fixed order."""
     subject, dtype = SUBJECTS[task["index"]], getattr(torch, task["dtype"])
     samples = [s for s in subject.samples(dtype) if small(s)]
     found = []
-    for index, sample in h.spread(samples, args.max_samples):
+    for index, sample in chosen(samples, args.max_samples):
 
         def reference(sample=sample):
             args, kwargs = sample.parts
@@ -111,8 +122,8 @@ def cases_of(task, args):
             case.label = f"sample {index}, {case.label}"
             found.append((len(found), sample, case))
     if args.cases and len(found) > args.cases:
-        chosen = sorted(found, key=lambda f: share(args.seed, task["name"], task["kind"], f[0]))
-        found = sorted(chosen[: args.cases], key=lambda f: f[0])
+        picked = sorted(found, key=lambda f: share(args.seed, task["name"], task["kind"], f[0]))
+        found = sorted(picked[: args.cases], key=lambda f: f[0])
     return found
 
 

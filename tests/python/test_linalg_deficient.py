@@ -1,0 +1,51 @@
+"""QR and singular values of matrices with dependent columns, of which rounding leaves numbers so
+small that their squares are none."""
+
+import pytest
+import torch
+
+MATRICES = {
+    "ones": torch.ones(5, 5),
+    "more rows": torch.ones(9, 4),
+    "more columns": torch.ones(3, 12),
+    "many": torch.ones(110, 110),
+    "batch": torch.ones(2, 4, 4) * 3,
+    "one row, repeated": torch.linspace(0.5, 1.5, 4099).expand(3, 4099),
+    "tiny": torch.full((4, 4), 1e-25),
+    "large": torch.full((4, 4), 1e25),
+}
+
+
+@pytest.fixture(params=list(MATRICES))
+def matrix(request):
+    return MATRICES[request.param]
+
+
+def assert_orthonormal(q):
+    torch.testing.assert_close(
+        q.mH @ q, torch.eye(q.shape[-1], dtype=q.dtype).expand_as(q.mH @ q), rtol=0, atol=2e-5
+    )
+
+
+def assert_product(actual, expected):
+    unit = expected.abs().max()
+    torch.testing.assert_close(actual / unit, expected / unit, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64], ids=str)
+def test_qr(device, matrix, dtype):
+    a = matrix.to(dtype)
+    q, r = (x.cpu() for x in torch.linalg.qr(a.to(device)))
+    assert_orthonormal(q)
+    assert_product(q @ r, a)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64], ids=str)
+def test_svd(device, matrix, dtype):
+    a = matrix.to(dtype)
+    u, s, vh = (x.cpu() for x in torch.linalg.svd(a.to(device), full_matrices=False))
+    assert_product(s, torch.linalg.svdvals(a))
+    assert_product((u * s.unsqueeze(-2)) @ vh, a)
+    assert_orthonormal(u)
+    assert_orthonormal(vh.mH)
+    assert torch.linalg.matrix_rank(a.to(device)).eq(1).all()
