@@ -123,6 +123,21 @@ void check_types(const char* op, const at::Tensor& input, const char* name,
               other.scalar_type(), " (on ", ocl_device(input).label(), ")");
 }
 
+// Empty weights would make results of sums over nothing.
+void check_weight(const at::Tensor& weight, bool transposed) {
+  for (int64_t d = transposed ? 1 : 2; d < weight.dim(); ++d) {
+    TORCH_CHECK(weight.size(d) > 0, d > 1 ? "kernel size" : "number of output channels",
+                " should be greater than zero, but got weight of size ", weight.sizes());
+  }
+}
+
+// That of the weight counts, too; the CPU has none in 3D for float64.
+at::MemoryFormat result_format(const at::Tensor& input, const at::Tensor& weight) {
+  if (input.dim() == 5 && input.scalar_type() == at::kDouble) return at::MemoryFormat::Contiguous;
+  const auto format = input.suggest_memory_format();
+  return format != at::MemoryFormat::Contiguous ? format : weight.suggest_memory_format();
+}
+
 // The output, or with `data` the data gradient, in the given format: by way of contiguous tensors
 // where no kernel reads and writes it.
 at::Tensor convolve(const ConvShape& shape, bool data, at::IntArrayRef sizes,
@@ -206,6 +221,7 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
   const Parameters p{stride, padding, dilation, output_padding, transposed, groups};
   check_device_has(ocl_device(input), input.scalar_type(), "convolution");
   check_types("convolution", input, "weight", weight);
+  check_weight(weight, transposed);
   if (bias && bias->defined()) check_types("convolution", input, "bias", *bias);
   if (epilogue.residual.defined()) check_types("convolution", input, "residual", epilogue.residual);
   if (better_in_float(input)) {
@@ -226,7 +242,7 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
               " for a result of shape ", sizes);
   const ConvShape shape = make_shape(input.sizes(), weight.sizes(), sizes, p);
   const at::MemoryFormat format =
-      epilogue.is_empty() ? input.suggest_memory_format() : at::MemoryFormat::Contiguous;
+      epilogue.is_empty() ? result_format(input, weight) : at::MemoryFormat::Contiguous;
   return convolve(shape, transposed, sizes, format, input, weight,
                   bias && bias->defined() ? bias->contiguous() : at::Tensor(), epilogue);
 }
@@ -264,7 +280,7 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_outpu
     return {narrowed(of_input), narrowed(of_weight), narrowed(of_bias)};
   }
   const ConvShape shape = make_shape(input.sizes(), weight.sizes(), grad_output.sizes(), p);
-  const auto format = input.suggest_memory_format();
+  const auto format = result_format(input, weight);
   const Tensor grad = grad_output.contiguous(format);
   Tensor grad_input, grad_weight, grad_bias;
   if (output_mask[0]) {

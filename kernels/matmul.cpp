@@ -19,15 +19,22 @@ OCL_STRUCTURED("bmm.out", bmm)(const Tensor& self, const Tensor& mat2, const Ten
   gemm(out, self, mat2, 1, {}, 0);
 }
 
+// PyTorch leaves the check of self's shape to the kernels; gemm looks at what it adds only.
+static void check_expands(const Tensor& self, const Scalar& beta, const Tensor& out) {
+  if (out.numel() == 0 || beta.equal(0)) self.expand_as(out);
+}
+
 OCL_STRUCTURED("addmm.out", addmm)
 (const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
  const Scalar& alpha, const Tensor& out) {
+  check_expands(self, beta, out);
   gemm(out, mat1, mat2, alpha, self, beta);
 }
 
 OCL_STRUCTURED("_addmm_activation.out", addmm_activation)
 (const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
  const Scalar& alpha, bool use_gelu, const Tensor& out) {
+  check_expands(self, beta, out);
   gemm(out, mat1, mat2, alpha, self, beta, {use_gelu ? Activation::kGelu : Activation::kRelu, {}});
 }
 

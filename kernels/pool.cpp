@@ -208,14 +208,16 @@ Pool make_windows(const at::Tensor& in, const at::Tensor& pooled, std::array<int
   return pool;
 }
 
-void check_adaptive(const char* op, const at::Tensor& tensor) {
-  for (int64_t d = tensor.dim() == 4 ? 1 : 0; d < tensor.dim(); ++d) {
+// From the dimension `first` on none may be empty.
+void check_adaptive(const char* op, const at::Tensor& tensor, int64_t first) {
+  TORCH_CHECK(tensor.dim() == 3 || tensor.dim() == 4, op,
+              "(): Expected 3D or 4D tensor, but got ", tensor.sizes());
+  for (int64_t d = first; d < tensor.dim(); ++d) {
     TORCH_CHECK(tensor.size(d) > 0, op,
-                "(): expected non-batch dimensions that are not empty, but a tensor has sizes ",
+                "(): Expected tensor to have non-zero size for non-batch dimensions, but it has "
+                "sizes ",
                 tensor.sizes(), " with dimension ", d, " being empty");
   }
-  TORCH_CHECK(tensor.dim() == 3 || tensor.dim() == 4, op,
-              "(): expected a tensor of 3 or 4 dimensions, but got ", tensor.sizes());
 }
 
 }  // namespace
@@ -277,7 +279,7 @@ OCL_STRUCTURED("adaptive_max_pool2d_backward.grad_input", adaptive_max_pool2d_ba
 OCL_NATIVE("adaptive_avg_pool2d.out", adaptive_avg_pool2d_out);
 Tensor& adaptive_avg_pool2d_out(const Tensor& self, IntArrayRef output_size, Tensor& out) {
   TORCH_CHECK(output_size.size() == 2, "adaptive_avg_pool2d: output_size must be 2");
-  check_adaptive("adaptive_avg_pool2d", self);
+  check_adaptive("adaptive_avg_pool2d", self, self.dim() - 2);
   TORCH_CHECK(self.dtype() == out.dtype(), "expected dtype ", self.dtype(),
               " for `output` but got dtype ", out.dtype());
   at::DimVector sizes(self.sizes());
@@ -297,7 +299,7 @@ Tensor adaptive_avg_pool2d(const Tensor& self, IntArrayRef output_size) {
 
 OCL_NATIVE("_adaptive_avg_pool2d_backward", adaptive_avg_pool2d_backward);
 Tensor adaptive_avg_pool2d_backward(const Tensor& grad_output, const Tensor& self) {
-  check_adaptive("adaptive_avg_pool2d_backward", grad_output);
+  check_adaptive("adaptive_avg_pool2d_backward", grad_output, 1);
   TORCH_CHECK(self.dtype() == grad_output.dtype(), "expected dtype ", self.dtype(),
               " for `grad_output` but got dtype ", grad_output.dtype());
   const Tensor grad_input = at::empty(self.sizes(), self.options(), self.suggest_memory_format());

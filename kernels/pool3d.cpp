@@ -101,11 +101,11 @@ at::DimVector pooled_shape(const Tensor& self, IntArrayRef kernel, IntArrayRef s
 void check_adaptive(const char* op, const Tensor& tensor) {
   TORCH_CHECK(tensor.dim() == 4 || tensor.dim() == 5, op, "(): Expected 4D or 5D tensor, but got ",
               tensor.sizes());
-  for (int64_t d = 1; d <= 3; ++d) {
-    TORCH_CHECK(tensor.size(-d) > 0, op,
+  for (int64_t d = 1; d < tensor.dim(); ++d) {
+    TORCH_CHECK(tensor.size(d) > 0, op,
                 "(): Expected tensor to have non-zero size for non-batch dimensions, but it has "
                 "sizes ",
-                tensor.sizes(), " with dimension ", tensor.dim() - d, " being empty");
+                tensor.sizes(), " with dimension ", d, " being empty");
   }
 }
 
