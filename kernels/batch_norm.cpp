@@ -68,6 +68,12 @@ at::Tensor inverse_deviation(const at::Tensor& variance, double eps, ScalarType 
   return result;
 }
 
+// The kernels read a number per channel.
+void check_running(const char* name, const at::Tensor& running, int64_t channels) {
+  TORCH_CHECK(!running.defined() || (running.dim() == 1 && running.numel() == channels), name,
+              " should contain ", channels, " elements in one dimension, not ", running.sizes());
+}
+
 // Checked and computed into y; returns mean and 1 / deviation of the batch, or empty tensors where
 // the running statistics are used. Updates these in training.
 std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& input,
@@ -78,13 +84,16 @@ std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& input,
                                           double momentum, double eps, const at::Tensor& y) {
   const Channels c = channels_of(input);
   const ScalarType compute = compute_type(input.scalar_type());
+  check_running("running_mean", running_mean, c.channels);
+  check_running("running_var", running_var, c.channels);
+  TORCH_CHECK(!training || input.numel() > 0,
+              "input tensor must have at least one element, but got input_sizes = ", input.sizes());
   const at::Tensor w = dense(weight), b = dense(bias);
   const at::TensorOptions options = input.options().dtype(compute).memory_format(std::nullopt);
   at::Tensor mean, rstd, save_mean = at::empty({0}, options), save_rstd = at::empty({0}, options);
   if (training) {
     mean = save_mean = at::empty({c.channels}, options);
     rstd = save_rstd = at::empty({c.channels}, options);
-    if (input.numel() == 0) return {save_mean.zero_(), save_rstd.zero_()};
     Running running;
     if (running_mean.defined()) {
       running = {running_mean.contiguous(), running_var.contiguous(), momentum};

@@ -210,8 +210,8 @@ Pool make_windows(const at::Tensor& in, const at::Tensor& pooled, std::array<int
 
 // From the dimension `first` on none may be empty.
 void check_adaptive(const char* op, const at::Tensor& tensor, int64_t first) {
-  TORCH_CHECK(tensor.dim() == 3 || tensor.dim() == 4, op,
-              "(): Expected 3D or 4D tensor, but got ", tensor.sizes());
+  TORCH_CHECK(tensor.dim() == 3 || tensor.dim() == 4, op, "(): Expected 3D or 4D tensor, but got ",
+              tensor.sizes());
   for (int64_t d = first; d < tensor.dim(); ++d) {
     TORCH_CHECK(tensor.size(d) > 0, op,
                 "(): Expected tensor to have non-zero size for non-batch dimensions, but it has "

@@ -67,3 +67,20 @@ def test_what_is_added_must_fit(device, beta, rows):
         return torch.addmm(c, a, b, beta=beta)
 
     assert refused(product, device, torch.ones(2, 3), torch.ones(rows, 5), torch.ones(5, 3))
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("shape", [(1, 3), (3, 1), (4,)], ids=str)
+def test_running_statistics_of_other_shapes(device, shape, training):
+    def norm(x, mean, var):
+        return F.batch_norm(x, mean.clone(), var.clone(), training=training)
+
+    assert refused(norm, device, torch.ones(2, 3, 5), torch.ones(shape), torch.ones(shape))
+
+
+def test_batch_norm_of_nothing(device):
+    def norm(x):
+        return torch.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5)
+
+    assert refused(norm, device, torch.ones(0, 3, 5))
+    assert F.batch_norm(torch.ones(0, 3, 5, device=device), None, None, training=True).numel() == 0
