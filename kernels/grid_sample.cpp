@@ -187,7 +187,7 @@ std::tuple<Tensor, Tensor> grid_sampler_2d_backward(const Tensor& grad_output, c
                                                     const Tensor& grid, int64_t interpolation_mode,
                                                     int64_t padding_mode, bool align_corners,
                                                     std::array<bool, 2> output_mask) {
-  return backward("grid_sampler_2d_backward", grad_output, input, grid,
+  return backward("grid_sampler_2d_backward_ocl", grad_output, input, grid,
                   mode_of(interpolation_mode, padding_mode, align_corners), output_mask);
 }
 
@@ -196,7 +196,7 @@ std::tuple<Tensor, Tensor> grid_sampler_3d_backward(const Tensor& grad_output, c
                                                     const Tensor& grid, int64_t interpolation_mode,
                                                     int64_t padding_mode, bool align_corners,
                                                     std::array<bool, 2> output_mask) {
-  return backward("grid_sampler_3d_backward", grad_output, input, grid,
+  return backward("grid_sampler_3d_backward_ocl", grad_output, input, grid,
                   mode_of(interpolation_mode, padding_mode, align_corners), output_mask);
 }
 

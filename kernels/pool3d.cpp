@@ -194,7 +194,7 @@ Tensor& max_pool3d_with_indices_backward_out(const Tensor& grad_output, const Te
                                              IntArrayRef padding, IntArrayRef dilation,
                                              bool ceil_mode, const Tensor& indices,
                                              Tensor& grad_input) {
-  at::globalContext().alertNotDeterministic("max_pool3d_with_indices_backward");
+  at::globalContext().alertNotDeterministic("max_pool3d_with_indices_backward_ocl");
   const at::DimVector shape = pooled_shape(self, kernel_size, stride, padding, dilation, ceil_mode);
   TORCH_CHECK(grad_output.sizes() == shape && indices.sizes() == shape,
               "max_pool3d_with_indices_backward(): expected a gradient and indices of sizes ",
@@ -223,7 +223,7 @@ OCL_STRUCTURED("adaptive_max_pool3d.out", adaptive_max_pool3d)
 OCL_STRUCTURED("adaptive_max_pool3d_backward.grad_input", adaptive_max_pool3d_backward)
 (const Tensor& grad_output, const Tensor& /*self*/, const Tensor& indices,
  const Tensor& grad_input) {
-  at::globalContext().alertNotDeterministic("adaptive_max_pool3d_backward");
+  at::globalContext().alertNotDeterministic("adaptive_max_pool3d_backward_ocl");
   max_pool3_backward(grad_output, indices, grad_input, 3);
 }
 

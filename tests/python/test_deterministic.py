@@ -1,7 +1,10 @@
 """torch.use_deterministic_algorithms: the same bits every time, and no uninitialised memory."""
 
+from functools import partial
+
 import pytest
 import torch
+import torch.nn.functional as F
 
 COUNT = 2000
 
@@ -57,3 +60,36 @@ def test_new_memory_is_filled(device, deterministic):
     largest = torch.iinfo(torch.int16).max
     x = torch.zeros(2, dtype=torch.int16, device=device).resize_(4)
     assert x.tolist() == [0, 0, largest, largest]
+
+
+def grid_sample(dims, device):
+    image = torch.randn(1, 2, *[4] * dims, device=device, requires_grad=True)
+    grid = torch.rand(1, *[3] * dims, dims, device=device)
+    return F.grid_sample(image, grid, align_corners=True)
+
+
+def pool(function, dims, device):
+    image = torch.randn(1, 2, *[6] * dims, device=device, requires_grad=True)
+    return function(image, 2, 2) if "fractional" in function.__name__ else function(image, 2)
+
+
+@pytest.mark.parametrize(
+    "name,call",
+    [
+        ("grid_sampler_2d_backward_ocl", partial(grid_sample, 2)),
+        ("grid_sampler_3d_backward_ocl", partial(grid_sample, 3)),
+        ("fractional_max_pool2d_backward_ocl", partial(pool, F.fractional_max_pool2d, 2)),
+        ("fractional_max_pool3d_backward_ocl", partial(pool, F.fractional_max_pool3d, 3)),
+        ("max_pool3d_with_indices_backward_ocl", partial(pool, F.max_pool3d, 3)),
+        ("adaptive_max_pool3d_backward_ocl", partial(pool, F.adaptive_max_pool3d, 3)),
+    ],
+)
+def test_alerts_name_the_device(device, name, call):
+    """PyTorch's names of such operators end in the device's."""
+    result = call(device)
+    torch.use_deterministic_algorithms(True)
+    try:
+        with pytest.raises(RuntimeError, match=f"{name} does not have a deterministic"):
+            result.sum().backward()
+    finally:
+        torch.use_deterministic_algorithms(False)

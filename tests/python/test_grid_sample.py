@@ -102,14 +102,3 @@ def test_errors(device):
         F.grid_sample(image, grid[:1], align_corners=True)
     with pytest.raises(RuntimeError, match="expected scalar type"):
         torch.grid_sampler(image, grid.half(), 0, 0, True)
-
-
-def test_alerts_that_it_is_not_deterministic(device):
-    image, grid = (t.to(device) for t in image_and_grid(2))
-    result = F.grid_sample(image.requires_grad_(), grid, align_corners=True)
-    torch.use_deterministic_algorithms(True)
-    try:
-        with pytest.raises(RuntimeError, match="grid_sampler_2d_backward"):
-            result.sum().backward()
-    finally:
-        torch.use_deterministic_algorithms(False)
