@@ -1,4 +1,5 @@
 // Maximum and average pooling of images, contiguous or channels_last, and their gradients.
+#include <ATen/native/AdaptivePooling.h>
 #include <ATen/native/Pool.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -208,15 +209,14 @@ Pool make_windows(const at::Tensor& in, const at::Tensor& pooled, std::array<int
   return pool;
 }
 
-// From the dimension `first` on none may be empty.
-void check_adaptive(const char* op, const at::Tensor& tensor, int64_t first) {
-  TORCH_CHECK(tensor.dim() == 3 || tensor.dim() == 4, op, "(): Expected 3D or 4D tensor, but got ",
-              tensor.sizes());
-  for (int64_t d = first; d < tensor.dim(); ++d) {
-    TORCH_CHECK(tensor.size(d) > 0, op,
-                "(): Expected tensor to have non-zero size for non-batch dimensions, but it has "
-                "sizes ",
-                tensor.sizes(), " with dimension ", d, " being empty");
+void check_adaptive(const at::Tensor& image) {
+  TORCH_CHECK(image.dim() == 3 || image.dim() == 4,
+              "adaptive_avg_pool2d(): Expected 3D or 4D tensor, but got ", image.sizes());
+  for (int64_t d = image.dim() - 2; d < image.dim(); ++d) {
+    TORCH_CHECK(image.size(d) > 0,
+                "adaptive_avg_pool2d(): Expected input to have non-zero size for non-batch "
+                "dimensions, but input has sizes ",
+                image.sizes(), " with dimension ", d, " being empty");
   }
 }
 
@@ -279,7 +279,7 @@ OCL_STRUCTURED("adaptive_max_pool2d_backward.grad_input", adaptive_max_pool2d_ba
 OCL_NATIVE("adaptive_avg_pool2d.out", adaptive_avg_pool2d_out);
 Tensor& adaptive_avg_pool2d_out(const Tensor& self, IntArrayRef output_size, Tensor& out) {
   TORCH_CHECK(output_size.size() == 2, "adaptive_avg_pool2d: output_size must be 2");
-  check_adaptive("adaptive_avg_pool2d", self, self.dim() - 2);
+  check_adaptive(self);
   TORCH_CHECK(self.dtype() == out.dtype(), "expected dtype ", self.dtype(),
               " for `output` but got dtype ", out.dtype());
   at::DimVector sizes(self.sizes());
@@ -299,7 +299,9 @@ Tensor adaptive_avg_pool2d(const Tensor& self, IntArrayRef output_size) {
 
 OCL_NATIVE("_adaptive_avg_pool2d_backward", adaptive_avg_pool2d_backward);
 Tensor adaptive_avg_pool2d_backward(const Tensor& grad_output, const Tensor& self) {
-  check_adaptive("adaptive_avg_pool2d_backward", grad_output, 1);
+  at::native::adaptive_pool_empty_output_check(grad_output, "adaptive_avg_pool2d_backward");
+  TORCH_CHECK(grad_output.dim() == 3 || grad_output.dim() == 4,
+              "adaptive_avg_pool2d_backward(): Expected 3D or 4D tensor, but got ", self.sizes());
   TORCH_CHECK(self.dtype() == grad_output.dtype(), "expected dtype ", self.dtype(),
               " for `grad_output` but got dtype ", grad_output.dtype());
   const Tensor grad_input = at::empty(self.sizes(), self.options(), self.suggest_memory_format());

@@ -2,6 +2,7 @@
 #include "kernels/pool3d.h"
 
 #include <ATen/Context.h>
+#include <ATen/native/AdaptivePooling.h>
 #include <ATen/native/Pool.h>
 #include <ATen/ops/empty.h>
 
@@ -98,15 +99,15 @@ at::DimVector pooled_shape(const Tensor& self, IntArrayRef kernel, IntArrayRef s
   return shape;
 }
 
-void check_adaptive(const char* op, const Tensor& tensor) {
-  TORCH_CHECK(tensor.dim() == 4 || tensor.dim() == 5, op, "(): Expected 4D or 5D tensor, but got ",
-              tensor.sizes());
-  for (int64_t d = 1; d < tensor.dim(); ++d) {
-    TORCH_CHECK(tensor.size(d) > 0, op,
-                "(): Expected tensor to have non-zero size for non-batch dimensions, but it has "
-                "sizes ",
-                tensor.sizes(), " with dimension ", d, " being empty");
+void check_adaptive(const Tensor& image) {
+  for (int64_t d = 1; d < image.dim(); ++d) {
+    TORCH_CHECK(image.size(d) > 0,
+                "adaptive_avg_pool3d(): Expected input to have non-zero size for non-batch "
+                "dimensions, but input has sizes ",
+                image.sizes(), " with dimension ", d, " being empty");
   }
+  TORCH_CHECK(image.dim() == 4 || image.dim() == 5,
+              "adaptive_avg_pool3d(): Expected 4D or 5D tensor, but got ", image.sizes());
 }
 
 }  // namespace
@@ -250,7 +251,7 @@ OCL_STRUCTURED("avg_pool3d_backward.grad_input", avg_pool3d_backward)
 OCL_NATIVE("adaptive_avg_pool3d.out", adaptive_avg_pool3d_out);
 Tensor& adaptive_avg_pool3d_out(const Tensor& self, IntArrayRef output_size, Tensor& out) {
   TORCH_CHECK(output_size.size() == 3, "adaptive_avg_pool3d: output_size must be 3");
-  check_adaptive("adaptive_avg_pool3d", self);
+  check_adaptive(self);
   TORCH_CHECK(self.dtype() == out.dtype(), "expected dtype ", self.dtype(),
               " for `output` but got dtype ", out.dtype());
   at::DimVector sizes(self.sizes());
@@ -270,7 +271,12 @@ Tensor adaptive_avg_pool3d(const Tensor& self, IntArrayRef output_size) {
 OCL_NATIVE("adaptive_avg_pool3d_backward.grad_input", adaptive_avg_pool3d_backward_out);
 Tensor& adaptive_avg_pool3d_backward_out(const Tensor& grad_output, const Tensor& self,
                                          Tensor& grad_input) {
-  check_adaptive("adaptive_avg_pool3d_backward", grad_output);
+  at::native::adaptive_pool_empty_output_check(grad_output, "adaptive_avg_pool3d_backward");
+  TORCH_CHECK(grad_output.dim() == 4 || grad_output.dim() == 5,
+              "adaptive_avg_pool3d_backward(): Expected 4D or 5D tensor, but got ",
+              grad_output.sizes());
+  TORCH_CHECK(self.dtype() == grad_output.dtype(), "expected dtype ", self.dtype(),
+              " for `grad_output` but got dtype ", grad_output.dtype());
   grad_input.resize_as_(self);
   average("adaptive_avg_pool3d_backward", grad_output, grad_input, make_pool3(self, grad_output, 3),
           PoolWindows::kAdaptive, true);

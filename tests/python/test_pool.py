@@ -120,3 +120,38 @@ def test_out_of_another_layout(device):
     out = torch.empty(2, 4, 3, 3, device=device).contiguous(memory_format=torch.channels_last)
     torch._C._nn.avg_pool2d(x.to(device), 2, out=out)
     torch.testing.assert_close(out.cpu(), F.avg_pool2d(x, 2))
+
+
+def outcome(function, *arguments):
+    """The shape of what the function gives, or its error."""
+    try:
+        return tuple(function(*arguments).shape)
+    except RuntimeError as error:
+        return str(error).split("\n")[0]
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+def test_empty_adaptive_averages(device, dims):
+    """Those that are errors on the CPU are the same errors here."""
+    name = f"_adaptive_avg_pool{dims}d"
+    forward, backward = getattr(torch.ops.aten, name), getattr(torch.ops.aten, name + "_backward")
+    image, pooled, none = [6] * dims, [4] * dims, [0] * dims
+    thin = [*image[1:], 0]
+    for lead in ([0, 2], [0], [2, 0], [0, 0], [2, 2], []):
+        for tail in (image, thin):
+            x = torch.ones(*lead, *tail)
+            assert outcome(forward, x.to(device), pooled) == outcome(forward, x, pooled)
+        x = torch.ones(*lead, *image)
+        for tail in (pooled, none) if lead else ():
+            grad = torch.ones(*lead, *tail)
+            expected = outcome(backward, grad, x)
+            assert outcome(backward, grad.to(device), x.to(device)) == expected
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+def test_adaptive_average_of_another_type(device, dims):
+    backward = getattr(torch.ops.aten, f"_adaptive_avg_pool{dims}d_backward")
+    grad = torch.ones(2, *[4] * dims, dtype=torch.float16, device=device)
+    image = torch.ones(2, *[6] * dims, device=device)
+    with pytest.raises(RuntimeError, match="expected dtype"):
+        backward(grad, image)
