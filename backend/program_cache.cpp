@@ -2,6 +2,7 @@
 
 #include <c10/util/hash.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -96,8 +97,18 @@ std::string expand(const std::string& file) {
   return std::move(out).str();
 }
 
+// Whether what compilers say is shown, also of programs that they build.
+bool shows_build_logs() {
+  static const bool shows = environment_flag("OCL_BUILD_LOG");
+  return shows;
+}
+
+// Warnings would go into a log that nobody reads, but PoCL prints their number on the terminal. To
+// redirect the standard error would catch what other threads write there.
+const char* without_warnings() { return shows_build_logs() ? "" : " -w"; }
+
 std::string build_options(const Device& device) {
-  std::string options = "-cl-std=CL1.2";
+  std::string options = str("-cl-std=CL1.2", without_warnings());
   if (device.properties().correctly_rounded_divide) {
     options += " -cl-fp32-correctly-rounded-divide-sqrt";
   }
@@ -124,7 +135,7 @@ bool keeps_programs() { return !cache_folder().empty(); }
 
 // Leaves the handle empty where there is no binary, or the driver does not take it any more.
 void load_binary(Device& device, Entry& entry, bool of_user) {
-  if (!keeps_programs()) return;
+  if (!keeps_programs() || shows_build_logs()) return;
   auto stored = read_binary(binary_path(entry.key), entry.key);
   if (!stored) return;
   try {
@@ -153,6 +164,11 @@ cl::Program from_source(Device& device, const std::string& file, const std::stri
   cl::Program program(device.context(), source);
   try {
     program.build({device.handle()}, options.c_str());
+    if (shows_build_logs()) {
+      const std::string log = program.getBuildInfo<CL_PROGRAM_BUILD_LOG>(device.handle());
+      std::fprintf(stderr, "%s [%s] on %s:\n%s\n", file.c_str(), label.c_str(),
+                   device.label().c_str(), log.c_str());
+    }
   } catch (const cl::Error& error) {
     const std::string log = program.getBuildInfo<CL_PROGRAM_BUILD_LOG>(device.handle());
     TORCH_CHECK(false, "cannot build ", file, " for ", device.label(), " [", label,
@@ -230,10 +246,12 @@ const Program& program(Device& device, const std::string& file, const Defines& d
 
 UserProgram user_program(Device& device, const std::string& source, const std::string& options) {
   const bool has_standard = options.find("-cl-std=") != std::string::npos;
-  const std::string all =
-      str("-cl-kernel-arg-info ", has_standard ? "" : "-cl-std=CL1.2 ", options);
-  const Entry& entry = find_or_make(device, {"the source given to compile_kernel", all, all, source,
-                                             true, source.find("#include") != std::string::npos});
+  const bool wants_warnings = options.find("-W") != std::string::npos;  // -Werror
+  const std::string all = str("-cl-kernel-arg-info ", has_standard ? "" : "-cl-std=CL1.2 ", options,
+                              wants_warnings ? "" : without_warnings());
+  const bool reads_files = includes_files(source) || options.find("-include") != std::string::npos;
+  const Entry& entry = find_or_make(
+      device, {"the source given to compile_kernel", all, all, source, true, reads_files});
   return {&entry, &entry.kernels};
 }
 

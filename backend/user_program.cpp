@@ -1,7 +1,9 @@
 #include "backend/user_program.h"
 
+#include <algorithm>
 #include <charconv>
 #include <sstream>
+#include <string_view>
 
 #include "backend/error.h"
 
@@ -39,7 +41,65 @@ KernelSignature signature_of(const cl::Kernel& kernel, const Device& device) {
   return signature;
 }
 
+// Position behind the comment that begins here, or here.
+size_t skip_comment(const std::string& text, size_t at) {
+  if (text.compare(at, 2, "//") == 0) return std::min(text.find('\n', at), text.size());
+  if (text.compare(at, 2, "/*") != 0) return at;
+  const size_t end = text.find("*/", at + 2);
+  return end == std::string::npos ? text.size() : end + 2;
+}
+
+size_t skip_blanks(const std::string& text, size_t at) {
+  for (;;) {
+    const size_t before = at;
+    while (at < text.size() && std::string_view(" \t\v\f\r").find(text[at]) != std::string::npos) {
+      ++at;
+    }
+    at = skip_comment(text, at);
+    if (at == before) return at;
+  }
+}
+
+// Position behind the string or character that begins here; it ends with its line at the latest.
+size_t skip_literal(const std::string& text, size_t at) {
+  const char quote = text[at++];
+  while (at < text.size() && text[at] != quote && text[at] != '\n') at += text[at] == '\\' ? 2 : 1;
+  at = std::min(at, text.size());
+  return at < text.size() && text[at] == quote ? at + 1 : at;
+}
+
+std::string joined_lines(std::string text) {
+  for (const std::string_view end : {"\\\r\n", "\\\n"}) {
+    for (size_t at; (at = text.find(end)) != std::string::npos;) text.erase(at, end.size());
+  }
+  return text;
+}
+
+bool is_include(const std::string& text, size_t at) {
+  if (text.compare(at, 2, "%:") == 0) ++at;  // another spelling of '#'
+  at = skip_blanks(text, std::min(at + 1, text.size()));
+  for (const std::string_view name : {"include", "import", "embed"}) {
+    if (text.compare(at, name.size(), name) == 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+bool includes_files(const std::string& source) {
+  const std::string text = joined_lines(source);
+  for (size_t at = skip_blanks(text, 0); at < text.size();) {
+    if ((text[at] == '#' || text.compare(at, 2, "%:") == 0) && is_include(text, at)) return true;
+    while (at < text.size() && text[at] != '\n') {
+      const size_t next = skip_comment(text, at);
+      at = next != at                            ? next
+           : text[at] == '"' || text[at] == '\'' ? skip_literal(text, at)
+                                                 : at + 1;
+    }
+    at = skip_blanks(text, std::min(at + 1, text.size()));
+  }
+  return false;
+}
 
 std::string KernelArgument::text() const {
   constexpr std::array kSpaces{"", "__global ", "__constant ", "__local "};

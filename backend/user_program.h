@@ -31,6 +31,9 @@ struct UserProgram {
   const std::vector<KernelSignature>* kernels;
 };
 
+// Whether the preprocessor reads files for the source; what is in comments and strings does not.
+bool includes_files(const std::string& source);
+
 // Built or loaded once for each source and options; RuntimeError with the driver's log when it
 // cannot be built.
 UserProgram user_program(Device& device, const std::string& source, const std::string& options);

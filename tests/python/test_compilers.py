@@ -1,0 +1,75 @@
+"""What compilers read besides a source, and what they say."""
+
+import pytest
+import torch
+from support import run_python
+
+from torch_ocl import _C
+
+
+@pytest.mark.parametrize(
+    "directive",
+    [
+        '# include "value.h"',
+        '#\tinclude "value.h"',
+        '  #include "value.h"',
+        '/* a\n comment */ # /* b */ include "value.h"',
+        '#\\\n inc\\\nlude "value.h"',
+        '#if 0\n don\'t\n#endif\n#include "value.h"',
+    ],
+)
+def test_every_spelling_of_an_include_is_seen(device, tmp_path, directive):
+    for value in (3, 4):
+        (tmp_path / "value.h").write_text(f"#define VALUE {value}\n")
+        source = f"{directive}\n__kernel void put(__global int* x) {{ *x = VALUE; }}"
+        library = torch.ocl.compile_kernel(source, f"-I {tmp_path}")
+        x = torch.zeros(1, dtype=torch.int32, device=device)
+        library.put(x)
+        assert x.item() == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '// #include "x.h"',
+        '/*\n#include "x.h"\n*/',
+        '// a \\\n#include "x.h"',
+        '#define TEXT "\\\n#include <x.h>"',
+        "#define QUOTE '\\''\n// #include",
+    ],
+)
+def test_what_is_no_include_is_built_once(device, text):
+    source = f"{text}\n__kernel void none(__global int* x) {{ *x = 1; }}"
+    torch.ocl.compile_kernel(source)
+    before = _C.program_cache_stats()
+    torch.ocl.compile_kernel(source)
+    assert _C.program_cache_stats() == before
+
+
+CHATTY = """
+    import torch
+    source = "__kernel void put(__global float* x) { float y; if (x[0]) ; x[0] = y; }"
+    torch.ocl.compile_kernel(source).put(torch.ones(1, device="ocl"))
+    x = torch.randn(9, 9, device="ocl")
+    (x @ x).softmax(-1).sum().item()
+"""
+
+
+def test_compilers_say_nothing_of_programs_that_build(device):
+    quiet = run_python(CHATTY, OCL_CACHE_DIR="off", OCL_BUILD_LOG=None)
+    assert (quiet.returncode, quiet.stderr) == (0, "")
+
+
+def test_build_logs_are_shown_on_demand(device, tmp_path):
+    for _ in range(2):  # also where the programs are stored
+        told = run_python(CHATTY, OCL_CACHE_DIR=str(tmp_path), OCL_BUILD_LOG="1")
+        assert told.returncode == 0, told.stderr
+        assert "the source given to compile_kernel [" in told.stderr
+        assert "if statement has empty body" in told.stderr
+
+
+def test_warnings_can_be_errors(device):
+    source = "__kernel void put(__global float* x) { if (x[0]) ; x[0] = 1; }"
+    torch.ocl.compile_kernel(source)
+    with pytest.raises(RuntimeError, match="empty body"):
+        torch.ocl.compile_kernel(source, "-Werror")
