@@ -16,6 +16,7 @@ namespace {
 
 std::array<std::atomic<DeviceCache*>, 64> caches{};
 std::mutex caches_mutex;
+thread_local std::array<uint64_t, 64> thread_pools{};
 
 // For profile_memory=True of torch.profiler, with the bytes that are really in use.
 void report(DeviceCache& cache, void* address, int64_t bytes) {
@@ -63,9 +64,8 @@ c10::DataPtr Allocator::allocate(size_t bytes) {
   if (bytes == 0) return {nullptr, nullptr, &delete_block, where};
   const Stream& stream = current_stream(index);
   const Capture* capture = stream.capture();
-  Block* block = device_cache.allocate(bytes, C10_UNLIKELY(capture != nullptr)
-                                                  ? pool_stream(capture->pool(), stream.id())
-                                                  : stream.id());
+  const uint64_t pool = C10_UNLIKELY(capture != nullptr) ? capture->pool() : thread_pools[index];
+  Block* block = device_cache.allocate(bytes, pool_stream(pool, stream.id()));
   void* const address = reinterpret_cast<void*>(address_of(*block));
   report(device_cache, address, static_cast<int64_t>(block->size));
   return {address, block, &delete_block, where};
@@ -121,7 +121,7 @@ std::pair<size_t, size_t> Allocator::getMemoryInfo(DeviceIndex device) {
 }
 
 void Allocator::set_memory_fraction(double fraction, DeviceIndex index) {
-  TORCH_CHECK_VALUE(fraction > 0 && fraction <= 1, "the memory fraction must be in (0, 1], not ",
+  TORCH_CHECK_VALUE(fraction >= 0 && fraction <= 1, "the memory fraction must be in [0, 1], not ",
                     fraction);
   const auto total = static_cast<double>(device(index).properties().total_memory);
   cache(index).set_limit(static_cast<size_t>(total * fraction));
@@ -144,6 +144,11 @@ std::vector<SegmentSnapshot> Allocator::snapshot() {
 uint64_t Allocator::new_pool() {
   static std::atomic<uint64_t> last{0};
   return ++last;
+}
+
+uint64_t Allocator::exchange_thread_pool(uint64_t pool, DeviceIndex index) {
+  device(index);  // checks the index
+  return std::exchange(thread_pools[index], pool);
 }
 
 void Allocator::add_pool_user(uint64_t pool, DeviceIndex device) {

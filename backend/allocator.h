@@ -32,12 +32,16 @@ class Allocator final : public c10::DeviceAllocator {
   // Free and total bytes. OpenCL cannot ask for other processes' use: free means not reserved here.
   std::pair<size_t, size_t> getMemoryInfo(DeviceIndex device);
 
-  // Limits what this process reserves to a fraction (0 to 1] of the device's memory.
+  // Limits what this process reserves to a fraction (0 to 1) of the device's memory.
   void set_memory_fraction(double fraction, DeviceIndex device);
   double memory_fraction(DeviceIndex device);
 
   // All segments of all devices (device_cache.h).
   std::vector<SegmentSnapshot> snapshot();
+
+  // The pool that this thread's memory on the device comes from outside of captures; 0: the common
+  // one. Returns the former.
+  static uint64_t exchange_thread_pool(uint64_t pool, DeviceIndex device);
 
   // A number for a pool of memory that graphs share. Its memory stays while it has users.
   static uint64_t new_pool();

@@ -115,7 +115,7 @@ void raise(cl_int code, const std::string& what, const char* function) {
   const std::string text = str(what, ": ", function, " failed with ", error_name(code), " (", code,
                                ")", *hint ? ". " : "", hint);
   TORCH_CHECK_WITH(OutOfMemoryError, code != CL_MEM_OBJECT_ALLOCATION_FAILURE, text);
-  TORCH_CHECK(false, text);
+  throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, code, text);
 }
 
 }  // namespace ocl

@@ -7,6 +7,7 @@
 #include "backend/capture.h"
 #include "backend/error.h"
 #include "backend/fault.h"
+#include "backend/sync_debug.h"
 #include "backend/trace.h"
 
 namespace ocl {
@@ -60,7 +61,10 @@ void wait_for_other_streams(Stream& stream, const BufferView& view) {
 
 // Before a copy between host and device, blocking where there is no event.
 void prepare(Stream& stream, const BufferView& view, const cl::Event* event, const char* what) {
-  if (!event) stream.refuse_capture(what);
+  if (!event) {
+    stream.refuse_capture(what);
+    note_wait(what);
+  }
   if (!stream.capture()) wait_for_other_streams(stream, view);
 }
 
@@ -124,7 +128,9 @@ void fill_on_device(Stream& stream, const BufferView& destination, const void* p
 Mapping::Mapping(Stream& stream, const BufferView& view, size_t bytes, MapAccess access,
                  OtherStreams others)
     : stream_(&stream), buffer_(view.segment->buffer) {
-  stream.refuse_capture("read or write device memory on the host");
+  constexpr std::string_view kWhat = "read or write device memory on the host";
+  stream.refuse_capture(kWhat);
+  if (others == OtherStreams::kWait) note_wait(kWhat);  // collectives wait in a thread of their own
   if (others == OtherStreams::kWait) wait_for_other_streams(stream, view);
   const cl_map_flags flags = access == MapAccess::kRead        ? CL_MAP_READ
                              : access == MapAccess::kReadWrite ? CL_MAP_READ | CL_MAP_WRITE

@@ -6,6 +6,7 @@
 #include "backend/allocator.h"
 #include "backend/error.h"
 #include "backend/event.h"
+#include "backend/sync_debug.h"
 
 namespace ocl {
 namespace {
@@ -87,7 +88,10 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
 
   bool queryStream(const c10::Stream& stream) const override { return ocl::stream(stream).idle(); }
-  void synchronizeStream(const c10::Stream& stream) const override { ocl::stream(stream).finish(); }
+  void synchronizeStream(const c10::Stream& stream) const override {
+    note_wait("wait for a stream");
+    ocl::stream(stream).finish();
+  }
   void synchronizeDevice(const DeviceIndex index) const override { synchronize(index); }
 
   void record(void** event, const c10::Stream& stream, const DeviceIndex device_index,

@@ -8,6 +8,7 @@
 
 #include "backend/allocator.h"
 #include "backend/device_cache.h"
+#include "backend/host_allocator.h"
 #include "backend/memory_history.h"
 
 // Its header needs nlohmann/json, which PyTorch does not install.
@@ -108,6 +109,31 @@ py::dict snapshot() {
                   "allocator_settings"_a = settings_dict(), "external_annotations"_a = py::list());
 }
 
+// In the form of torch.cuda.memory.host_memory_stats_as_nested_dict().
+py::dict host_memory_dict() {
+  at::HostStats stats;
+  {
+    py::gil_scoped_release release;
+    stats = host_allocator()->get_stats();
+  }
+  const auto sizes = [](const auto& stat) {
+    return py::dict("current"_a = stat.current, "peak"_a = stat.peak,
+                    "allocated"_a = stat.allocated, "freed"_a = stat.freed);
+  };
+  const auto times = [](const auto& stat) {
+    return py::dict("total"_a = stat.total, "max"_a = stat.max, "min"_a = stat.min,
+                    "count"_a = stat.count, "avg"_a = stat.count ? stat.total / stat.count : 0);
+  };
+  return py::dict("num_host_alloc"_a = stats.num_host_alloc,
+                  "num_host_free"_a = stats.num_host_free,
+                  "allocations"_a = sizes(stats.allocations),
+                  "allocated_bytes"_a = sizes(stats.allocated_bytes),
+                  "active_requests"_a = sizes(stats.active_requests),
+                  "active_bytes"_a = sizes(stats.active_bytes),
+                  "host_alloc_time"_a = times(stats.host_alloc_time),
+                  "host_free_time"_a = times(stats.host_free_time));
+}
+
 Stack python_stack() { return torch::CapturedTraceback::gather(true, true, false); }
 Stack full_stack() { return torch::CapturedTraceback::gather(true, true, true); }
 
@@ -149,15 +175,38 @@ void bind_memory(py::module_& m) {
   m.def("start_memory_history", &start_history, "stacks"_a, "cpp"_a, "max_events"_a, "forget"_a,
         "skipped"_a);
   m.def("stop_memory_history", [] { MemoryHistory::instance().stop(); });
+  using Unlocked = py::call_guard<py::gil_scoped_release>;
   m.def("set_out_of_memory_observer", &set_observer);
-  m.def("empty_cache", [] { Allocator::instance().emptyCache(); });
-  m.def("memory_info",
-        [](DeviceIndex index) { return Allocator::instance().getMemoryInfo(index); });
-  m.def("set_memory_fraction", [](double fraction, DeviceIndex index) {
-    Allocator::instance().set_memory_fraction(fraction, index);
-  });
-  m.def("memory_fraction",
-        [](DeviceIndex index) { return Allocator::instance().memory_fraction(index); });
+  m.def(
+      "empty_cache", [] { Allocator::instance().emptyCache(); }, Unlocked());
+  m.def(
+      "memory_info", [](DeviceIndex index) { return Allocator::instance().getMemoryInfo(index); },
+      Unlocked());
+  m.def(
+      "set_memory_fraction",
+      [](double fraction, DeviceIndex index) {
+        Allocator::instance().set_memory_fraction(fraction, index);
+      },
+      Unlocked());
+  m.def(
+      "memory_fraction",
+      [](DeviceIndex index) { return Allocator::instance().memory_fraction(index); }, Unlocked());
+  m.def(
+      "add_pool_user",
+      [](uint64_t pool, DeviceIndex index) { Allocator::instance().add_pool_user(pool, index); },
+      Unlocked());
+  m.def(
+      "remove_pool_user",
+      [](uint64_t pool, DeviceIndex index) { Allocator::instance().remove_pool_user(pool, index); },
+      Unlocked());
+  m.def("exchange_thread_pool", &Allocator::exchange_thread_pool, Unlocked());
+  m.def("host_memory_stats", &host_memory_dict);
+  m.def(
+      "reset_host_memory_stats",
+      [](bool peak) {
+        peak ? host_allocator()->reset_peak_stats() : host_allocator()->reset_accumulated_stats();
+      },
+      Unlocked());
 }
 
 }  // namespace ocl

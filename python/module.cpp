@@ -6,6 +6,7 @@
 #include "backend/launch.h"
 #include "backend/program_cache.h"
 #include "backend/stream.h"
+#include "backend/sync_debug.h"
 #include "backend/tuning.h"
 #ifdef OCL_HAS_DISTRIBUTED
 #include "distributed/backend.h"
@@ -23,6 +24,14 @@
 namespace py = pybind11;
 using py::literals::operator""_a;
 
+static std::string describe_properties(const ocl::DeviceProperties& p) {
+  return c10::str("DeviceProperties(name='", p.name, "', type='", p.type, "', platform='",
+                  p.platform, "', major=", p.version_major, ", minor=", p.version_minor,
+                  ", total_memory=", p.total_memory >> 20,
+                  "MB, multi_processor_count=", p.max_compute_units, ", has_fp64=", p.has_fp64,
+                  ", has_fp16=", p.has_fp16, ", kernel_family='", ocl::family_name(p.family), "')");
+}
+
 PYBIND11_MODULE(_C, m) {
   using namespace ocl;
   m.attr("built_for_torch") = OCL_BUILT_FOR_TORCH;
@@ -38,20 +47,32 @@ PYBIND11_MODULE(_C, m) {
                               OCL_PROPERTY(has_subgroups) OCL_PROPERTY(host_unified_memory)
                                   OCL_PROPERTY(version_major) OCL_PROPERTY(version_minor)
 #undef OCL_PROPERTY
+                                      // torch.cuda's names
+                                      .def_readonly("major", &DeviceProperties::version_major)
+                                      .def_readonly("minor", &DeviceProperties::version_minor)
+                                      .def_readonly("multi_processor_count",
+                                                    &DeviceProperties::max_compute_units)
+                                      .def("__repr__", &describe_properties)
                                       .def_property_readonly("kernel_family",
                                                              [](const DeviceProperties& p) {
                                                                return family_name(p.family);
                                                              });
 
-  m.def("init", &initialize);
+  // Drivers are started, programs compiled and the device waited for without Python's lock.
+  using Unlocked = py::call_guard<py::gil_scoped_release>;
+  m.def("init", &initialize, Unlocked());
   m.def("is_initialized", &initialized);
   m.def("is_in_bad_fork", &in_bad_fork);
-  m.def("device_count", [] { return int{device_count()}; });
-  m.def("current_device", [] { return int{current_device()}; });
-  m.def("set_device", &set_current_device);
   m.def(
-      "properties", [](DeviceIndex index) { return device(index).properties(); }, "device"_a);
-  m.def("synchronize", &synchronize, py::call_guard<py::gil_scoped_release>());
+      "device_count", [] { return int{device_count()}; }, Unlocked());
+  m.def("current_device", [] { return int{current_device()}; });
+  m.def("set_device", &set_current_device, Unlocked());
+  m.def(
+      "properties", [](DeviceIndex index) { return device(index).properties(); }, "device"_a,
+      Unlocked());
+  m.def("synchronize", &synchronize, Unlocked());
+  m.def("sync_debug_mode", [] { return static_cast<int>(sync_debug.load()); });
+  m.def("set_sync_debug_mode", [](int mode) { sync_debug = static_cast<SyncDebug>(mode); });
 
   bind_memory(m);
   bind_generated_kernels(m);
@@ -88,7 +109,7 @@ PYBIND11_MODULE(_C, m) {
     const ProgramCacheStats stats = program_cache_stats();
     return std::map<std::string, uint64_t>{{"built", stats.built}, {"loaded", stats.loaded}};
   });
-  m.def("store_launched_programs", &store_launched_programs);
+  m.def("store_launched_programs", &store_launched_programs, Unlocked());
 
   py::class_<TunedProblem>(m, "TunedProblem")
       .def_readonly("tunable", &TunedProblem::tunable)
@@ -98,8 +119,8 @@ PYBIND11_MODULE(_C, m) {
   m.def("last_tuned", &last_tuned);
   m.def("forget_tuned", &forget_tuned);
   m.def("force_tuned", &force_tuned, "tunable"_a, "choice"_a);
-  m.def("set_tuned", &set_tuned, "device"_a, "tunable"_a, "problem"_a, "choice"_a);
-  m.def("save_tuned", &save_tuned, "device"_a);
+  m.def("set_tuned", &set_tuned, "device"_a, "tunable"_a, "problem"_a, "choice"_a, Unlocked());
+  m.def("save_tuned", &save_tuned, "device"_a, Unlocked());
 
 #ifdef OCL_HAS_DISTRIBUTED
   m.def("distributed_backend", &make_distributed_backend, "gloo"_a);

@@ -50,7 +50,8 @@ TEST(Error, OutOfMemoryHasTorchsClass) {
     raise(CL_INVALID_VALUE, "x", "y");
   } catch (const c10::OutOfMemoryError&) {
     FAIL();
-  } catch (const c10::Error&) {
+  } catch (const c10::AcceleratorError& error) {
+    EXPECT_EQ(error.get_error_code(), CL_INVALID_VALUE);
   }
 }
 

@@ -2,12 +2,12 @@
 
 import atexit
 
-from torch import OutOfMemoryError
+from torch import AcceleratorError, OutOfMemoryError
 
 from torch_ocl import _C
 from torch_ocl._C import LocalMemory
 
-from . import amp
+from . import amp, tensor_types
 from .amp import (
     get_amp_supported_dtype,
     get_autocast_dtype,
@@ -26,9 +26,11 @@ from .devices import (
     get_device_name,
     get_device_properties,
     init,
+    ipc_collect,
     is_available,
     is_bf16_supported,
     is_initialized,
+    is_tf32_supported,
     set_device,
     synchronize,
 )
@@ -45,24 +47,33 @@ from .interop import (
     device_id,
     from_buffer,
     from_host,
+    get_stream_from_external,
     host_view,
     queue,
     use_context,
 )
 from .memory import (
     empty_cache,
+    get_allocator_backend,
     get_per_process_memory_fraction,
+    host_memory_stats,
+    host_memory_stats_as_nested_dict,
     max_memory_allocated,
+    max_memory_cached,
     max_memory_reserved,
     mem_get_info,
     memory_allocated,
+    memory_cached,
     memory_reserved,
     memory_stats,
     memory_stats_as_nested_dict,
     memory_summary,
+    reset_accumulated_host_memory_stats,
     reset_accumulated_memory_stats,
     reset_max_memory_allocated,
+    reset_max_memory_cached,
     reset_max_memory_reserved,
+    reset_peak_host_memory_stats,
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
@@ -72,7 +83,17 @@ from .memory_history import (
     memory_snapshot,
     record_memory_history,
 )
+from .monitoring import (
+    clock_rate,
+    device_memory_used,
+    list_gpu_processes,
+    memory_usage,
+    power_draw,
+    temperature,
+    utilization,
+)
 from .multiprocessing import refuse_to_send
+from .pools import MemPool, use_mem_pool
 from .printing import print_without_float64
 from .random import (
     default_generators,
@@ -95,14 +116,19 @@ from .streams import (
     set_stream,
     stream,
 )
+from .sync_debug import get_sync_debug_mode, set_sync_debug_mode
+from .tensor_types import *  # noqa: F403
 
 __all__ = [
+    *tensor_types.__all__,
+    "AcceleratorError",
     "Buffer",
     "Event",
     "ExternalStream",
     "Graph",
     "KernelLibrary",
     "LocalMemory",
+    "MemPool",
     "OutOfMemoryError",
     "Stream",
     "StreamContext",
@@ -111,6 +137,7 @@ __all__ = [
     "attach_out_of_memory_observer",
     "buffer",
     "can_device_access_peer",
+    "clock_rate",
     "compile_kernel",
     "context",
     "current_device",
@@ -120,6 +147,7 @@ __all__ = [
     "device",
     "device_count",
     "device_id",
+    "device_memory_used",
     "device_of",
     "dump_memory_snapshot",
     "empty_cache",
@@ -127,6 +155,7 @@ __all__ = [
     "from_buffer",
     "from_dlpack",
     "from_host",
+    "get_allocator_backend",
     "get_amp_supported_dtype",
     "get_autocast_dtype",
     "get_device_capability",
@@ -135,34 +164,48 @@ __all__ = [
     "get_per_process_memory_fraction",
     "get_rng_state",
     "get_rng_state_all",
+    "get_stream_from_external",
+    "get_sync_debug_mode",
     "graph",
     "graph_pool_handle",
+    "host_memory_stats",
+    "host_memory_stats_as_nested_dict",
     "host_view",
     "init",
     "initial_seed",
+    "ipc_collect",
     "is_autocast_enabled",
     "is_available",
     "is_bf16_supported",
     "is_current_stream_capturing",
     "is_initialized",
+    "is_tf32_supported",
+    "list_gpu_processes",
     "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
+    "max_memory_cached",
     "max_memory_reserved",
     "mem_get_info",
     "memory_allocated",
+    "memory_cached",
     "memory_reserved",
     "memory_snapshot",
     "memory_stats",
     "memory_stats_as_nested_dict",
     "memory_summary",
+    "memory_usage",
+    "power_draw",
     "queue",
     "record_memory_history",
+    "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
     "reset_fallback_stats",
     "reset_max_memory_allocated",
+    "reset_max_memory_cached",
     "reset_max_memory_reserved",
+    "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
     "seed",
     "seed_all",
@@ -173,10 +216,14 @@ __all__ = [
     "set_rng_state",
     "set_rng_state_all",
     "set_stream",
+    "set_sync_debug_mode",
     "stream",
     "synchronize",
+    "temperature",
     "to_dlpack",
     "use_context",
+    "use_mem_pool",
+    "utilization",
 ]
 
 

@@ -112,6 +112,15 @@ def can_device_access_peer(device, peer_device) -> bool:
     return _index(device, optional=False) == _index(peer_device, optional=False)
 
 
+def is_tf32_supported() -> bool:
+    """Whether float32 products may be computed in 19 bits: never."""
+    return False
+
+
+def ipc_collect() -> None:
+    """Does nothing: OpenCL shares no memory between processes."""
+
+
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Whether bfloat16 tensors work: always, stored in 16 bits and computed in float32.
 

@@ -2,18 +2,19 @@
 
 import atexit
 import os
+import pathlib
 import shutil
 import tempfile
 
 
-def _home() -> str | None:
+def _home() -> pathlib.Path | None:
     import pwd
 
     try:
-        home = pwd.getpwuid(os.geteuid()).pw_dir
+        home = pathlib.Path(pwd.getpwuid(os.geteuid()).pw_dir)
     except KeyError:
         return None
-    return home if os.path.isabs(home) and os.access(home, os.W_OK) else None
+    return home if home.is_absolute() and os.access(home, os.W_OK) else None
 
 
 def keep_pocl_out_of_tmp() -> None:
@@ -23,7 +24,7 @@ def keep_pocl_out_of_tmp() -> None:
     ):
         return
     if home := _home():
-        os.environ["POCL_CACHE_DIR"] = os.path.join(home, ".cache", "pocl", "kcache")
+        os.environ["POCL_CACHE_DIR"] = str(home / ".cache" / "pocl" / "kcache")
         return
     # For this process alone: no other user can write there, and it goes with the process.
     folder, owner = tempfile.mkdtemp(prefix="torch_ocl_pocl_"), os.getpid()

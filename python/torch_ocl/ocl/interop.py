@@ -83,6 +83,11 @@ class ExternalStream(Stream):
         return super().__new__(cls, stream_id=stream_id, device_index=index, device_type=kind)
 
 
+def get_stream_from_external(data_ptr, device=None) -> ExternalStream:
+    """The stream of a command queue that was made elsewhere: ExternalStream(data_ptr, device)."""
+    return ExternalStream(data_ptr, device)
+
+
 class Buffer:
     """Where a tensor's memory is: `size` bytes from `offset` on in the cl_mem at `int_ptr`.
 

@@ -31,6 +31,31 @@ def memory_stats_as_nested_dict(device=None) -> dict:
     return nested
 
 
+def host_memory_stats() -> dict[str, int]:
+    """Statistics of pinned host memory, with the keys of torch.cuda.host_memory_stats."""
+    stats = host_memory_stats_as_nested_dict()
+    flat = {key: value for key, value in stats.items() if not isinstance(value, dict)}
+    for key, group in stats.items():
+        if isinstance(group, dict):
+            flat |= {f"{key}.{name}": value for name, value in group.items()}
+    return dict(sorted(flat.items()))
+
+
+def host_memory_stats_as_nested_dict() -> dict:
+    """host_memory_stats() as dictionaries in a dictionary: ["active_bytes"]["current"]."""
+    return _C.host_memory_stats() if _C.is_initialized() else {}
+
+
+def reset_peak_host_memory_stats() -> None:
+    """Starts the peaks of host_memory_stats() anew."""
+    _C.reset_host_memory_stats(True)
+
+
+def reset_accumulated_host_memory_stats() -> None:
+    """Starts the sums "allocated" and "freed" of host_memory_stats() anew."""
+    _C.reset_host_memory_stats(False)
+
+
 def _stat(device, key) -> int:
     return memory_stats(device).get(key, 0)
 
@@ -73,6 +98,26 @@ def reset_max_memory_reserved(device=None) -> None:
     reset_peak_memory_stats(device)
 
 
+def memory_cached(device=None) -> int:
+    """The older name of memory_reserved()."""
+    return memory_reserved(device)
+
+
+def max_memory_cached(device=None) -> int:
+    """The older name of max_memory_reserved()."""
+    return max_memory_reserved(device)
+
+
+def reset_max_memory_cached(device=None) -> None:
+    """The older name of reset_peak_memory_stats()."""
+    reset_peak_memory_stats(device)
+
+
+def get_allocator_backend() -> str:
+    """The name of the allocator: "native", the caching one, is the only one."""
+    return "native"
+
+
 def mem_get_info(device=None) -> tuple[int, int]:
     """(free, total) bytes. Free means not reserved by this process: OpenCL tells no more."""
     return _C.memory_info(_index(device))
@@ -84,7 +129,7 @@ def empty_cache() -> None:
 
 
 def set_per_process_memory_fraction(fraction: float, device=None) -> None:
-    """Limits what this process reserves to a fraction, in (0, 1], of the device's memory.
+    """Limits what this process reserves to a fraction, from 0 to 1, of the device's memory.
 
     Raises ValueError for a fraction outside of that; beyond the limit, allocations raise
     torch.OutOfMemoryError.

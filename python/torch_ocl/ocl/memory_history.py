@@ -63,7 +63,7 @@ def _check(name, value, known) -> None:
 def memory_snapshot(mempool_id=None, include_traces: bool = True) -> list[dict]:
     """The allocator's segments (buffers) and their blocks, as torch.cuda.memory_snapshot().
 
-    mempool_id: only segments of this pool, of which there is one, (0, 0).
+    mempool_id: only segments of this pool: a MemPool's id, a graph's pool(), or (0, 0).
     include_traces: ignored, since segments are all that is returned.
     """
     segments = _C.memory_snapshot()["segments"]

@@ -5,7 +5,17 @@ import torch
 from .devices import _index
 
 
-class Stream(torch.Stream):
+class _OfDevice(type):
+    """Objects that PyTorch makes itself, of its own class, are instances, too."""
+
+    def __instancecheck__(cls, instance):
+        if super().__instancecheck__(instance):
+            return True
+        general = cls.__dict__.get("_general")
+        return general is not None and type(instance) is general and instance.device.type == "ocl"
+
+
+class Stream(torch.Stream, metaclass=_OfDevice):
     """A queue of a device; work on different streams may overlap.
 
     Args:
@@ -13,20 +23,31 @@ class Stream(torch.Stream):
         priority: negative for high, as in torch.cuda; honoured where the driver has priorities.
     """
 
+    _general = torch.Stream
+
     def __new__(cls, device=None, priority=0, **kwargs):
         if kwargs:
             return super().__new__(cls, **kwargs)
         return super().__new__(cls, torch.device("ocl", _index(device)), priority=priority)
 
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """The lowest and the highest priority: 0 and -1."""
+        return 0, -1
 
-class Event(torch.Event):
+
+class Event(torch.Event, metaclass=_OfDevice):
     """A mark in a stream.
 
     Args:
         enable_timing: whether elapsed_time() will be used; device time, in milliseconds.
     """
 
-    def __new__(cls, enable_timing=False, blocking=False, interprocess=False):
+    _general = torch.Event
+
+    def __new__(cls, enable_timing=False, blocking=False, interprocess=False, external=False):
+        if external:
+            raise NotImplementedError("events of ocl cannot be external to a graph")
         # A plain torch.Event: its elapsed_time() takes no subclass.
         return torch.Event(
             "ocl", enable_timing=enable_timing, blocking=blocking, interprocess=interprocess

@@ -1,0 +1,57 @@
+"""torch.ocl.FloatTensor and its like: the older way to name an element type and a device."""
+
+import torch
+
+_DTYPES = {
+    "BFloat16Tensor": torch.bfloat16,
+    "BoolTensor": torch.bool,
+    "ByteTensor": torch.uint8,
+    "CharTensor": torch.int8,
+    "DoubleTensor": torch.float64,
+    "FloatTensor": torch.float32,
+    "HalfTensor": torch.float16,
+    "IntTensor": torch.int32,
+    "LongTensor": torch.int64,
+    "ShortTensor": torch.int16,
+}
+
+
+class _TensorType(type):
+    layout = torch.strided
+    is_cuda = False
+    is_sparse = False
+
+    def __instancecheck__(cls, tensor):
+        return (
+            isinstance(tensor, torch.Tensor)
+            and tensor.device.type == "ocl"
+            and tensor.dtype == cls.dtype
+            and tensor.layout == torch.strided
+        )
+
+    def __call__(cls, *values, device=None):
+        """Of sizes, without values; of a sequence; of a tensor of the type, which is shared."""
+        device = torch.device("ocl" if device is None else device)
+        if device.type != "ocl":
+            raise RuntimeError(f"legacy constructor expects device type: ocl but got {device.type}")
+        options = {"dtype": cls.dtype, "device": device}
+        if len(values) != 1 or isinstance(values[0], (int, torch.Size)):
+            sizes = values[0] if values and isinstance(values[0], torch.Size) else values
+            return torch.empty(sizes or (0,), **options)
+        if isinstance(values[0], torch.Tensor):
+            if not isinstance(values[0], cls):
+                raise TypeError(f"expected a {cls.__name__}, got a {values[0].type()}")
+            return values[0].detach()
+        return torch.tensor(values[0], **options)
+
+    def __repr__(cls):
+        return f"<class '{cls.__name__}'>"
+
+
+def _make(name: str, dtype: torch.dtype) -> _TensorType:
+    # Tensor.type() takes a class by its name.
+    return _TensorType(f"torch.ocl.{name}", (), {"dtype": dtype})
+
+
+globals().update({name: _make(name, dtype) for name, dtype in _DTYPES.items()})
+__all__ = list(_DTYPES)
