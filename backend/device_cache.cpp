@@ -45,6 +45,9 @@ Block* DeviceCache::allocate(size_t bytes, int64_t stream) {
     Segment* segment = create_segment(segment_bytes);
     if (!segment) {
       cache_.stats().num_alloc_retries += 1;
+      lock.unlock();
+      wait_for_pending();
+      lock.lock();
       collect_pending(/*wait=*/true);
       release_unused();
       segment = create_segment(segment_bytes);
@@ -128,6 +131,7 @@ std::vector<StreamId> DeviceCache::other_streams(const BufferView& view, StreamI
 }
 
 void DeviceCache::empty() {
+  wait_for_pending();
   std::lock_guard lock(mutex_);
   collect_pending(/*wait=*/true);
   release_unused();
@@ -226,6 +230,16 @@ void DeviceCache::release_unused() {
     AddressSpace::instance().release(segment->address, segment->size);
     delete segment;
   }
+}
+
+// Other threads free tensors meanwhile, and some hold Python's lock when they do.
+void DeviceCache::wait_for_pending() {
+  std::vector<cl::Event> events;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [event, block] : pending_) events.push_back(event.handle());
+  }
+  for (const cl::Event& event : events) clWaitForEvents(1, &event());
 }
 
 void DeviceCache::collect_pending(bool wait) {

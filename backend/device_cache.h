@@ -76,6 +76,7 @@ class DeviceCache {
   Segment* create_segment(size_t bytes);
   void advise_huge_pages(const Segment& segment);
   void release_unused();
+  void wait_for_pending();  // without the lock
   void collect_pending(bool wait);
   void put_back(Block* block);
   static void wait_or_note(Stream& stream) noexcept;

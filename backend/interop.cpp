@@ -17,13 +17,20 @@ struct External {
   std::function<void()> release;
 };
 
+WaitWrapper wait_wrapper = nullptr;
+
+void wait_for_device(DeviceIndex device) {
+  const auto wait = [device] { drain(device); };
+  wait_wrapper ? wait_wrapper(wait) : wait();
+}
+
 void delete_external(void* context) {
   if (in_bad_fork()) return;
   std::unique_ptr<External> external(static_cast<External*>(context));
   Segment& segment = external->segment;
   try {
     // OpenCL keeps a buffer until its commands have completed, but not what is behind it.
-    if (external->release) drain(segment.device->index());
+    if (external->release) wait_for_device(segment.device->index());
   } catch (const std::exception& error) {
     TORCH_WARN("ocl: ", error.what());
   }
@@ -92,6 +99,8 @@ bool shares_host_memory(Device& device, size_t offset) {
 }
 
 }  // namespace
+
+void set_wait_wrapper(WaitWrapper wrapper) { wait_wrapper = wrapper; }
 
 ExternalMemory wrap_buffer(Device* wanted, cl_mem handle, size_t offset,
                            std::function<void()> release) {

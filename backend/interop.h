@@ -32,6 +32,11 @@ ExternalMemory wrap_buffer(Device* device, cl_mem buffer, size_t offset,
 // Memory of the host, shown to the device without a copy; ValueError where it cannot be.
 ExternalMemory wrap_host(Device& device, void* data, size_t bytes, std::function<void()> release);
 
+// What waits for the device when such memory is let go of, which may happen with Python's lock
+// held.
+using WaitWrapper = void (*)(const std::function<void()>& wait);
+void set_wait_wrapper(WaitWrapper wrapper);
+
 // Bytes to whose multiples host memory must be aligned so that the device can use it in place; 0:
 // the device cannot. Found by a try at the first call.
 size_t host_alignment(Device& device);

@@ -20,6 +20,7 @@ constexpr const char* kUsage =
 struct KernelObject {
   PyObject_HEAD vectorcallfunc call;
   GeneratedKernel* kernel;
+  uint64_t launched_on;  // a bit for each device
 };
 
 [[noreturn]] void refuse(const GeneratedKernel& kernel, const std::string& what) {
@@ -32,7 +33,8 @@ int64_t number(PyObject* value) {
   return result;
 }
 
-void launch(const GeneratedKernel& kernel, PyObject* const* values, size_t count) {
+void launch(KernelObject& object, PyObject* const* values, size_t count) {
+  const GeneratedKernel& kernel = *object.kernel;
   const size_t expected = kernel.arguments();
   if (count != expected + 2) {
     refuse(kernel, c10::str("takes ", expected + 2, " arguments, not ", count));
@@ -60,14 +62,20 @@ void launch(const GeneratedKernel& kernel, PyObject* const* values, size_t count
       if (argument.real == -1 && PyErr_Occurred()) throw python_error();
     }
   }
-  kernel.launch(arguments.data(), units, cost);
+  const uint64_t device = uint64_t{1} << (THPVariable_Unpack(values[0]).device().index() & 63);
+  if (C10_LIKELY(object.launched_on & device)) return kernel.launch(arguments.data(), units, cost);
+  {
+    const pybind11::gil_scoped_release unlocked;  // it is compiled
+    kernel.launch(arguments.data(), units, cost);
+  }
+  object.launched_on |= device;
 }
 
 PyObject* call(PyObject* self, PyObject* const* values, size_t count, PyObject* names) {
   HANDLE_TH_ERRORS
-  const GeneratedKernel& kernel = *reinterpret_cast<KernelObject*>(self)->kernel;
-  if (names && PyTuple_GET_SIZE(names)) refuse(kernel, "takes no keyword arguments");
-  launch(kernel, values, static_cast<size_t>(PyVectorcall_NARGS(count)));
+  auto& object = *reinterpret_cast<KernelObject*>(self);
+  if (names && PyTuple_GET_SIZE(names)) refuse(*object.kernel, "takes no keyword arguments");
+  launch(object, values, static_cast<size_t>(PyVectorcall_NARGS(count)));
   Py_RETURN_NONE;
   END_HANDLE_TH_ERRORS
 }

@@ -4,6 +4,7 @@
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "backend/interop.h"
 #include "kernels/interop.h"
 #include "kernels/tensors.h"
 #include "kernels/user_kernel.h"
@@ -35,12 +36,21 @@ std::function<void()> release_of(const py::object& owner) {
   return [kept]() mutable { kept.reset(); };
 }
 
+// Tensors go with Python's lock or without it.
+void wait_unlocked(const std::function<void()>& wait) {
+  if (!Py_IsInitialized() || !PyGILState_Check()) return wait();
+  const py::gil_scoped_release unlocked;
+  wait();
+}
+
 at::Tensor from_buffer(uintptr_t address, size_t offset, std::vector<int64_t> sizes,
                        const py::object& dtype, std::optional<std::vector<int64_t>> strides,
                        std::optional<DeviceIndex> device, const py::object& owner) {
   const auto type = reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type;
+  auto release = release_of(owner);
+  const py::gil_scoped_release unlocked;
   return tensor_of_buffer(device, handle_of<cl_mem>(address, "cl_mem"), offset,
-                          {std::move(sizes), std::move(strides), type}, release_of(owner));
+                          {std::move(sizes), std::move(strides), type}, std::move(release));
 }
 
 py::tuple buffer(const at::Tensor& tensor) {
@@ -56,7 +66,11 @@ c10::Stream stream_from(DeviceIndex device, StreamId id) {
 constexpr const char* kCapsule = "dltensor";
 
 py::object dlpack_capsule(const at::Tensor& tensor) {
-  DLManagedTensor* const managed = to_dlpack(tensor);
+  DLManagedTensor* managed = nullptr;
+  {
+    const py::gil_scoped_release unlocked;  // it waits for the stream
+    managed = to_dlpack(tensor);
+  }
   return py::reinterpret_steal<py::object>(PyCapsule_New(managed, kCapsule, [](PyObject* capsule) {
     if (!PyCapsule_IsValid(capsule, kCapsule)) return;  // it was taken over
     auto* const left = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, kCapsule));
@@ -75,6 +89,7 @@ DLManagedTensor* in_capsule(const py::object& capsule) {
 at::Tensor from_capsule(const py::object& capsule, std::optional<DeviceIndex> device) {
   DLManagedTensor* const managed = in_capsule(capsule);
   PyCapsule_SetName(capsule.ptr(), "used_dltensor");
+  const py::gil_scoped_release unlocked;
   return from_dlpack(managed, device);
 }
 
@@ -130,8 +145,13 @@ void call(UserLibrary& library, const std::string& kernel, const py::tuple& argu
 
 // {name: (arguments as text, ...)}
 py::dict kernels_of(UserLibrary& library, DeviceIndex index) {
+  const std::vector<KernelSignature>* kernels = nullptr;
+  {
+    const py::gil_scoped_release unlocked;  // it compiles
+    kernels = &library.kernels(device(index));
+  }
   py::dict found;
-  for (const KernelSignature& kernel : library.kernels(device(index))) {
+  for (const KernelSignature& kernel : *kernels) {
     py::list arguments;
     for (const KernelArgument& argument : kernel.arguments) arguments.append(argument.text());
     found[py::str(kernel.name)] = py::tuple(arguments);
@@ -159,22 +179,37 @@ void bind_user_kernels(py::module_& m) {
 void bind_interop(py::module_& m) {
   bind_user_kernels(m);
 
-  m.def("use_context", [](uintptr_t context) {
-    return int{use_context(handle_of<cl_context>(context, "cl_context")).index()};
-  });
-  m.def("context", [](DeviceIndex index) { return address_of(device(index).context()()); });
-  m.def("device_id", [](DeviceIndex index) { return address_of(device(index).handle()()); });
-  m.def("queue", [](DeviceIndex device, StreamId id) {
-    return address_of(stream(stream_from(device, id)).queue()());
-  });
+  // OpenCL's drivers are started, contexts and queues made, without Python's lock.
+  using Unlocked = py::call_guard<py::gil_scoped_release>;
+  set_wait_wrapper(&wait_unlocked);
+  m.def(
+      "use_context",
+      [](uintptr_t context) {
+        return int{use_context(handle_of<cl_context>(context, "cl_context")).index()};
+      },
+      Unlocked());
+  m.def(
+      "context", [](DeviceIndex index) { return address_of(device(index).context()()); },
+      Unlocked());
+  m.def(
+      "device_id", [](DeviceIndex index) { return address_of(device(index).handle()()); },
+      Unlocked());
+  m.def(
+      "queue",
+      [](DeviceIndex device, StreamId id) {
+        return address_of(stream(stream_from(device, id)).queue()());
+      },
+      Unlocked());
   m.def("external_stream", [](uintptr_t queue) {
-    const c10::Stream found =
-        external_stream(handle_of<cl_command_queue>(queue, "cl_command_queue"));
+    const c10::Stream found = [&] {
+      const py::gil_scoped_release unlocked;
+      return external_stream(handle_of<cl_command_queue>(queue, "cl_command_queue"));
+    }();
     return py::make_tuple(int{found.device_index()}, found.id());
   });
   m.def("buffer", &buffer);
   m.def("from_buffer", &from_buffer);
-  m.def("from_host", &tensor_of_host, py::call_guard<py::gil_scoped_release>());
+  m.def("from_host", &tensor_of_host, Unlocked());
   m.def("dlpack_capsule", &dlpack_capsule);
   m.def("dlpack_capsule_device", [](const py::object& capsule) {
     return int{in_capsule(capsule)->dl_tensor.device.device_type};
@@ -183,8 +218,8 @@ void bind_interop(py::module_& m) {
 
   py::class_<HostMap>(m, "HostMap")
       .def(py::init<at::Tensor, bool>())
-      .def("enter", &HostMap::enter, py::call_guard<py::gil_scoped_release>())
-      .def("exit", &HostMap::exit, py::call_guard<py::gil_scoped_release>());
+      .def("enter", &HostMap::enter, Unlocked())
+      .def("exit", &HostMap::exit, Unlocked());
 }
 
 }  // namespace ocl
