@@ -130,6 +130,7 @@ void FaultWord::raise_fault(const Word& word) const {
     std::lock_guard sites_lock(sites_mutex);
     site = sites().at(word[0]);
   }
+  TORCH_CHECK(!site.what.empty(), site.op);
   const std::string text =
       str(site.op, ": ", site.what, " ", join(word[2], word[3]), " is out of bounds for ",
           site.bound_name, " ", join(word[4], word[5]), " (on ", device_.label(),

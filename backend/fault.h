@@ -24,7 +24,7 @@ namespace ocl {
 
 enum class FaultClass { kRuntime, kIndex };
 
-// Text: "<op>: <what> <value> is out of bounds for <bound name> <bound>".
+// Text: "<op>: <what> <value> is out of bounds for <bound name> <bound>", or <op> alone.
 struct FaultSite {
   std::string op;
   FaultClass error;

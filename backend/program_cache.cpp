@@ -111,6 +111,8 @@ std::string build_options(const Device& device) {
   std::string options = str("-cl-std=CL1.2", without_warnings());
   if (device.properties().correctly_rounded_divide) {
     options += " -cl-fp32-correctly-rounded-divide-sqrt";
+  } else {
+    options += " -DROUGH_DIVISION=1";
   }
   return options;
 }

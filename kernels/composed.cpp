@@ -177,7 +177,12 @@ OCL_NATIVE("logspace.out", logspace_out);
 Tensor& logspace_out(const Scalar& start, const Scalar& end, int64_t steps, double base,
                      Tensor& out) {
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
-  // Integers are cut off, so that 10^2 must not come out below 100.
+  if (c10::isIntegralType(out.scalar_type(), /*includeBool=*/true)) {
+    // Powers are cut off, and a device's may come out just below an integer.
+    if (out.numel() != steps) out.resize_({steps});
+    const auto host = at::TensorOptions(at::kCPU).dtype(out.scalar_type());
+    return out.copy_(at::logspace(start, end, steps, base, host).reshape(out.sizes()));
+  }
   const bool has_fp64 = device(out.get_device()).properties().has_fp64;
   const ScalarType type = out.is_complex()                                     ? out.scalar_type()
                           : has_fp64 && out.scalar_type() != ScalarType::Float ? ScalarType::Double

@@ -5,6 +5,7 @@
 #include <ATen/ops/_neg_view.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/ne.h>
 #include <ATen/ops/real.h>
 #include <ATen/ops/view_as_real.h>
 #include <c10/core/DeviceGuard.h>
@@ -68,6 +69,10 @@ void copy_within_device(const at::Tensor& destination, const at::Tensor& source)
     const Device& device = ocl_device(source);
     if (needs_host(device, from) || needs_host(device, to)) {
       return copy_mapped(destination, source);
+    }
+    if (source.is_complex() && to == ScalarType::Bool) {
+      at::ne_out(const_cast<at::Tensor&>(destination), source, 0);
+      return;
     }
     const bool drops_imaginary = source.is_complex() && !destination.is_complex();
     return copy_by_kernel(destination, drops_imaginary ? at::real(source) : source);

@@ -1,5 +1,7 @@
 #include "kernels/dtype.h"
 
+#include <c10/core/DynamicCast.h>
+
 #include "backend/error.h"
 
 namespace ocl {
@@ -174,6 +176,33 @@ void add_number(Arguments& arguments, const c10::Scalar& value, ScalarType compu
     default:
       arguments.add(value.to<int64_t>());
       return;
+  }
+}
+
+c10::Scalar as_element(const c10::Scalar& value, ScalarType type) {
+  if (type == ScalarType::Half) return static_cast<float>(value.to<c10::Half>());
+  if (type == ScalarType::BFloat16) return static_cast<float>(value.to<c10::BFloat16>());
+  return value;
+}
+
+void add_element(Arguments& arguments, const at::TensorBase& element, ScalarType type,
+                 ScalarType compute) {
+  const auto fetch = [&]<typename T>() {
+    return c10::fetch_and_cast<T>(element.scalar_type(), element.const_data_ptr());
+  };
+  switch (type) {
+#define OCL_CASE(type, name) \
+  case ScalarType::name:     \
+    return add_number(arguments, fetch.operator()<type>(), compute);
+    AT_FORALL_SCALAR_TYPES_AND3(Bool, Half, BFloat16, OCL_CASE)
+    OCL_CASE(uint16_t, UInt16)
+    OCL_CASE(uint32_t, UInt32)
+    OCL_CASE(uint64_t, UInt64)
+    OCL_CASE(c10::complex<float>, ComplexFloat)
+    OCL_CASE(c10::complex<double>, ComplexDouble)
+#undef OCL_CASE
+    default:
+      TORCH_CHECK_NOT_IMPLEMENTED(false, "ocl has no kernels for CPU scalars of type ", type);
   }
 }
 

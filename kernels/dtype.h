@@ -1,6 +1,7 @@
 // Element types: their names in kernels, what they compute in, and which a device has.
 #pragma once
 
+#include <ATen/core/TensorBase.h>
 #include <c10/core/Scalar.h>
 #include <c10/core/ScalarType.h>
 
@@ -47,7 +48,15 @@ void define_width_or_group(Defines& defines, const Device& device, ScalarType co
 // What kernels/cl/element.clh expects: one element type for a whole kernel.
 Defines element_defines(ScalarType type);
 
-// Adds a number as a kernel argument of the given compute type.
+// Adds a number as a kernel argument of the given compute type. One that does not fit is an error.
 void add_number(Arguments& arguments, const c10::Scalar& value, ScalarType compute);
+
+// The number as an element of this type holds it; one that does not fit is an error.
+c10::Scalar as_element(const c10::Scalar& value, ScalarType type);
+
+// Adds the element of a CPU tensor as a kernel argument of the compute type, after converting it to
+// `type` as a copy does: integers wrap, and floating-point numbers become infinite.
+void add_element(Arguments& arguments, const at::TensorBase& element, ScalarType type,
+                 ScalarType compute);
 
 }  // namespace ocl

@@ -39,6 +39,26 @@ struct Values {
   Scalars all() const { return numbers.empty() ? Scalars(number) : numbers; }
 };
 
+// As C++ converts it to an element of the type.
+double converted(double number, ScalarType type) {
+  if (type == ScalarType::Double) return number;
+  const auto single = static_cast<float>(number);
+  if (type == ScalarType::Half) return static_cast<c10::Half>(single);
+  if (type == ScalarType::BFloat16) return static_cast<c10::BFloat16>(single);
+  return single;
+}
+
+// The number as the operator of single tensors takes it: `add(tensor, number)` converts it to the
+// tensor's type, `mul` to the type that is computed in, and numbers of others must fit.
+Scalar number_for(std::string_view op, bool is_b, const Scalar& number, ScalarType type) {
+  const bool sum = op == "add" || op == "sub", product = op == "mul" || op == "div";
+  if (is_b && sum) return converted(number.toDouble(), type);
+  if (product) return converted(number.toDouble(), compute_type(type));
+  const bool fits =
+      sum || op == "clamp_min" || op == "clamp_max" || op == "minimum" || op == "maximum";
+  return fits ? as_element(number, type) : number;
+}
+
 // An operator about to run. Called with its arguments, it runs, or returns false where there is no
 // kernel for them.
 struct Foreach {
@@ -81,14 +101,22 @@ bool Foreach::run(std::initializer_list<TensorList> inputs, const Values& values
       !at::native::can_use_fast_route(inputs, values.all())) {
     return false;
   }
-  TensorLists lists{device(first[0].get_device()), inputs, compute_type(first[0].scalar_type()),
-                    values.numbers};
+  const ScalarType type = first[0].scalar_type();
+  Values fitting = values;
+  const auto fit = [&](const Scalar& number) {
+    return number_for(name, values.is_b && !values.element, number, type);
+  };
+  fitting.number = fit(values.number);
+  c10::SmallVector<Scalar, 16> numbers;
+  for (const Scalar& number : values.numbers) numbers.push_back(fit(number));
+  fitting.numbers = numbers;
+  TensorLists lists{device(first[0].get_device()), inputs, compute_type(type), fitting.numbers};
   if (results) {
     results->reserve(first.size());
     for (const Tensor& tensor : first) results->push_back(at::empty_like(tensor));
     lists.lists.push_back(*results);
   }
-  launch(lists, inputs.size(), values);
+  launch(lists, inputs.size(), fitting);
   return true;
 }
 

@@ -130,7 +130,7 @@ void run(const Plan& plan, at::IntArrayRef sizes, at::IntArrayRef strides,
   Arguments arguments(current_stream(plan.device.index()), kernel);
   arguments.add(resolve(plan.iter.data_ptr(0)));
   if (plan.operands.other < 0) {
-    add_number(arguments, number, compute_type(plan.type));
+    add_number(arguments, as_element(number, plan.type), compute_type(plan.type));
   } else {
     arguments.add(resolve(plan.iter.data_ptr(plan.operands.other)));
   }

@@ -33,32 +33,42 @@ const Kernel& find(Device& device, const char* kernel, ScalarType in, ScalarType
 }
 
 const Kernel& find_finish(Device& device, Finish finish, ScalarType compute, ScalarType param,
-                          ScalarType running) {
+                          ScalarType running, ScalarType in) {
   static Site site;
   KernelKey key{&site};
   key.by = {static_cast<uint64_t>(finish), static_cast<uint64_t>(compute),
-            static_cast<uint64_t>(param) << 8 | static_cast<uint64_t>(running)};
+            static_cast<uint64_t>(in) << 16 | static_cast<uint64_t>(param) << 8 |
+                static_cast<uint64_t>(running)};
   return find_kernel(device, key, [&] {
     Defines defines = compute_defines(compute);
     define_grid(defines, device);
     defines.set("PARAM", dtype_name(param));
     if (finish == Finish::kNormRunning) defines.set("RUNNING", dtype_name(running));
-    if (finish >= Finish::kVariance) defines.set("VARIANCE", 1);
+    if (finish >= Finish::kVariance) defines.set("VARIANCE", 1).set("IN", dtype_name(in));
     if (finish == Finish::kStd || finish == Finish::kStdMean) defines.set("ROOT", 1);
     if (finish >= Finish::kVarianceMean) defines.set("WITH_MEAN", 1);
     return KernelSource{"moments_finish.cl", "moments_finish", defines};
   });
 }
 
+// The dimensions of a reduction as [outer][size][inner] of a dense tensor.
+struct Layout {
+  at::Tensor x;
+  Extent extent;
+  std::vector<int64_t> kept, out_strides;  // sizes, and the iteration's strides of the output
+};
+
 void run_finish(Finish finish, const Moments& m, const at::Tensor& mean, const at::Tensor& out,
-                double constant, const Running& running) {
+                double constant, const Running& running, const Layout& layout = {}) {
   Device& device = ocl_device(m.work);
   const ScalarType compute = m.work.scalar_type();
-  const bool moving = finish == Finish::kNormRunning;
+  const bool moving = finish == Finish::kNormRunning, of_input = finish >= Finish::kVariance;
   const Kernel& kernel = find_finish(device, finish, compute, out.scalar_type(),
-                                     moving ? running.mean.scalar_type() : compute);
+                                     moving ? running.mean.scalar_type() : compute,
+                                     of_input ? layout.x.scalar_type() : compute);
   Arguments arguments(stream_of(m.work), kernel);
   arguments.add(view(m.work)).add(view(mean)).add(view(out));
+  if (of_input) arguments.add(view(layout.x)).add(uint64_t{layout.extent.inner});
   if (moving) {
     arguments.add(view(running.mean)).add(view(running.var));
     add_number(arguments, running.momentum, compute);
@@ -72,13 +82,6 @@ void run_finish(Finish finish, const Moments& m, const at::Tensor& mean, const a
       .add(grid.per_item)
       .enqueue(grid.global, grid.local);
 }
-
-// The dimensions of a reduction as [outer][size][inner] of a dense tensor.
-struct Layout {
-  at::Tensor x;
-  Extent extent;
-  std::vector<int64_t> kept, out_strides;  // sizes, and the iteration's strides of the output
-};
 
 Layout layout_of(const at::TensorIteratorBase& iter, int input) {
   struct Dim {
@@ -133,7 +136,7 @@ void variance(at::TensorIterator& iter, double correction, bool root) {
   const Finish finish = with_mean ? (root ? Finish::kStdMean : Finish::kVarianceMean)
                                   : (root ? Finish::kStd : Finish::kVariance);
   run_finish(finish, moments(layout.x, layout.extent), mean.value_or(out).tensor(), out.tensor(),
-             correction, {});
+             correction, {}, layout);
   out.finish();
   if (mean) mean->finish();
 }

@@ -29,13 +29,16 @@ struct Plan {
   const PointwiseOp& op;
   const char* expression;
   c10::ArrayRef<c10::Scalar> scalars;
-  ScalarType compute;
+  ScalarType type;     // that the operator computes in
+  ScalarType compute;  // that its kernel computes in
   Device& device;
   int ndim;
   std::array<Step, kMaxOperands> steps{};
   size_t width = 1;
   bool wide_index = false;
   bool stream_out = false;
+  bool check_divisor = false;
+  bool round = false;  // to `type`, before the result is converted to the wider one of the output
 
   int inputs() const { return iter.ntensors() - 1; }
   int64_t size(int dim) const { return iter.ndim() == 0 ? 1 : iter.shape()[dim]; }
@@ -90,11 +93,26 @@ bool calls_function(std::string_view expression) {
 }
 
 bool is_for_integers(std::string_view expression) {
-  constexpr std::string_view kParts[] = {"a & b",        "a | b", "a ^ b", "SHIFTS_OUT(",
-                                         "BITWISE_NOT(", "gcd(",  "lcm("};
+  constexpr std::string_view kParts[] = {"a & b",        "a | b",        "a ^ b", "SHIFTS_OUT(",
+                                         "SHIFT_RIGHT(", "BITWISE_NOT(", "gcd(",  "lcm("};
   return std::any_of(std::begin(kParts), std::end(kParts), [&](std::string_view part) {
     return expression.find(part) != std::string_view::npos;
   });
+}
+
+// Whether a zero in the second operand is an error, as on CPU.
+bool checks_divisor(std::string_view expression, ScalarType compute) {
+  constexpr std::string_view kDivisions[] = {"DIV_FLOOR(", "DIV_TRUNC(", "REMAINDER(", "FMOD("};
+  return c10::isIntegralType(compute, /*includeBool=*/false) &&
+         std::any_of(std::begin(kDivisions), std::end(kDivisions),
+                     [&](std::string_view name) { return expression.starts_with(name); });
+}
+
+// Operators that CPU does not have for bool.
+bool is_for_numbers(std::string_view expression) {
+  constexpr std::string_view kNames[] = {"DIV_FLOOR(", "REMAINDER(", "FMOD(", "POW("};
+  return std::any_of(std::begin(kNames), std::end(kNames),
+                     [&](std::string_view name) { return expression.starts_with(name); });
 }
 
 // Before a program is built, which would fail with a less helpful message.
@@ -103,7 +121,8 @@ void check_type(const Plan& plan) {
   const bool integers = is_for_integers(plan.expression);
   const bool fits =
       c10::isFloatingType(plan.compute) ? !integers : integers || !calls_function(plan.expression);
-  if (!fits) refuse_type(plan.device, plan.compute, plan.op.name);
+  const bool numbers = plan.compute != ScalarType::Bool || !is_for_numbers(plan.expression);
+  if (!fits || !numbers) refuse_type(plan.device, plan.compute, plan.op.name);
 }
 
 Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
@@ -117,7 +136,12 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
   const bool complex = c10::isComplexType(chosen);
   const char* expression = complex ? op.complex_expression : op.expression;
   TORCH_CHECK_NOT_IMPLEMENTED(expression, op.name, " is not implemented for ocl (", chosen, ")");
-  Plan plan{iter, op, expression, scalars, compute_type(chosen), where, std::max(iter.ndim(), 1)};
+  Plan plan{
+      iter, op, expression, scalars, chosen, compute_type(chosen), where, std::max(iter.ndim(), 1)};
+  plan.check_divisor = checks_divisor(expression, chosen);
+  const ScalarType out = iter.dtype(0);
+  plan.round =
+      !compute && plan.compute != chosen && out != chosen && !c10::isIntegralType(out, true);
   check_device_has(where, plan.compute, op.name);
   for (int i = 0; i < iter.ntensors(); ++i) {
     plan.steps[i] = step_of(iter, i);
@@ -151,8 +175,10 @@ KernelKey make_key(const Plan& plan) {
     key.by[0] = key.by[0] << 8 | static_cast<uint64_t>(plan.iter.dtype(i));
     key.by[1] = key.by[1] << 3 | plan.steps[i];
   }
-  key.by[2] = static_cast<uint64_t>(plan.ndim) << 32 | plan.scalars.size() << 16 | plan.width << 2 |
-              (plan.stream_out ? 2 : 0) | (plan.wide_index ? 1 : 0);
+  const uint64_t narrow = plan.compute != plan.type ? static_cast<uint64_t>(plan.type) : 0xFF;
+  const uint64_t rounding = narrow << 1 | uint64_t{plan.round};
+  key.by[2] = rounding << 40 | static_cast<uint64_t>(plan.ndim) << 32 | plan.scalars.size() << 16 |
+              plan.width << 2 | (plan.stream_out ? 2 : 0) | (plan.wide_index ? 1 : 0);
   key.by[3] = reinterpret_cast<uint64_t>(plan.expression);
   return key;
 }
@@ -179,9 +205,13 @@ KernelSource make_source(const Plan& plan) {
   }
   std::string scalars;
   for (size_t i = 0; i < plan.scalars.size(); ++i) scalars += str(", const T s", i);
-  defines.set("SCALARS", scalars).set("EXPR", str("(", plan.expression, ")"));
+  const std::string rounding = plan.round ? str("ROUNDED_", dtype_name(plan.type)) : "";
+  defines.set("SCALARS", scalars).set("EXPR", str(rounding, "(", plan.expression, ")"));
   if (c10::isComplexType(plan.iter.dtype(0))) defines.set("OUT_IS_COMPLEX", 1);
   if (plan.stream_out) defines.set("STREAM_OUT", 1);
+  if (plan.compute != plan.type)
+    defines.set("ROUNDED(x)", str("ROUNDED_", dtype_name(plan.type), "(x)"));
+  if (plan.check_divisor) defines.set("CHECK_DIVISOR", 1);
   if (plan.op.header) defines.set(str("USES_", plan.op.header), 1);
   if (!cpu) defines.set("INDEX", plan.wide_index ? "ulong" : "uint");
   return {cpu ? "pointwise_cpu.cl" : "pointwise_gpu.cl", name, defines};
@@ -200,21 +230,9 @@ Geometry make_geometry(const Plan& plan) {
   return geometry;
 }
 
-c10::Scalar read_cpu_scalar(const at::TensorIteratorBase& iter, int operand) {
-  const at::TensorBase& tensor = iter.tensor_base(operand);
-  const void* data = tensor.const_data_ptr();
-#define OCL_CASE(type, name) \
-  case ScalarType::name:     \
-    return c10::Scalar(*static_cast<const type*>(data));
-  switch (tensor.scalar_type()) {
-    AT_FORALL_SCALAR_TYPES_AND3(Bool, Half, BFloat16, OCL_CASE)
-    OCL_CASE(c10::complex<float>, ComplexFloat)
-    OCL_CASE(c10::complex<double>, ComplexDouble)
-    default:
-      TORCH_CHECK_NOT_IMPLEMENTED(false, "ocl has no kernels for CPU scalars of type ",
-                                  tensor.scalar_type());
-  }
-#undef OCL_CASE
+FaultArgument zero_division() {
+  static const int site = fault_site({"ZeroDivisionError", FaultClass::kRuntime, "", ""});
+  return {site};
 }
 
 }  // namespace
@@ -231,13 +249,14 @@ void pointwise(at::TensorIteratorBase& iter, const PointwiseOp& op,
   Arguments arguments(stream, kernel);
   for (int i = 0; i < iter.ntensors(); ++i) {
     if (plan.steps[i] == kValue) {
-      add_number(arguments, read_cpu_scalar(iter, i), plan.compute);
+      add_element(arguments, iter.tensor_base(i), op.exact_operands ? plan.compute : plan.type,
+                  plan.compute);
     } else {
       arguments.add(resolve(iter.data_ptr(i)));
     }
   }
   for (const c10::Scalar& scalar : scalars) {
-    add_number(arguments, scalar, plan.compute);
+    add_number(arguments, op.numbers_fit ? as_element(scalar, plan.type) : scalar, plan.compute);
   }
   const Geometry geometry = make_geometry(plan);
   arguments.add_bytes(geometry.words.data(), geometry.bytes);
@@ -247,7 +266,9 @@ void pointwise(at::TensorIteratorBase& iter, const PointwiseOp& op,
   if (plan.device.family() == KernelFamily::kGpu) {
     const size_t items = numel / plan.width;
     const size_t group = parameters.work_group_size;
-    arguments.add(uint64_t{items}).enqueue({(items + group - 1) / group * group}, {group});
+    arguments.add(uint64_t{items});
+    if (plan.check_divisor) arguments.add(zero_division());
+    arguments.enqueue({(items + group - 1) / group * group}, {group});
     return;
   }
   // Few long rows are cut into segments, many short ones are given out by the handful.
@@ -258,11 +279,9 @@ void pointwise(at::TensorIteratorBase& iter, const PointwiseOp& op,
   const size_t segment = (lanes + per_row - 1) / per_row * plan.width;
   const size_t segments = rows * ((inner + segment - 1) / segment);
   const size_t per_task = (segments + tasks - 1) / tasks;
-  arguments.add(uint64_t{inner})
-      .add(uint64_t{rows})
-      .add(uint64_t{segment})
-      .add(uint64_t{per_task})
-      .enqueue({(segments + per_task - 1) / per_task}, {1});
+  arguments.add(uint64_t{inner}).add(uint64_t{rows}).add(uint64_t{segment}).add(uint64_t{per_task});
+  if (plan.check_divisor) arguments.add(zero_division());
+  arguments.enqueue({(segments + per_task - 1) / per_task}, {1});
 }
 
 }  // namespace ocl

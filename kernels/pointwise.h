@@ -15,6 +15,10 @@ struct PointwiseOp {
   const char* expression;                    // in a, b, c, ... and s0, s1, ...
   const char* complex_expression = nullptr;  // the same for complex numbers, where there is one
   const char* header = nullptr;  // of cl/, with functions of single numbers that are called
+  // Of float16 and bfloat16 operators: whether the scalars must fit the type, and are rounded to
+  // it, and whether a CPU scalar among the operands is not.
+  bool numbers_fit = false;
+  bool exact_operands = false;
 };
 
 // Runs the expression for every element. `compute` overrides the type that is computed in: by

@@ -16,6 +16,16 @@
 namespace ocl {
 namespace {
 
+// As C++ converts it: too large a number becomes infinite.
+double converted(double number, ScalarType type) {
+  switch (compute_type(c10::toRealValueType(type))) {
+    case ScalarType::Float:
+      return static_cast<float>(number);
+    default:
+      return number;
+  }
+}
+
 enum Row : int {
 #define OCL_POINTWISE(ops, stub, ...) k_##stub,
 #define OCL_SPECIAL(ops, stub, header, expression) k_##stub,
@@ -24,14 +34,51 @@ enum Row : int {
 #undef OCL_SPECIAL
 };
 
+// How CPU's kernels take numbers beside float16 and bfloat16 tensors.
+constexpr PointwiseOp as_on_cpu(int row, PointwiseOp op) {
+  constexpr int kFitting[] = {k_add_stub,
+                              k_sub_stub,
+                              k_clamp_scalar_stub,
+                              k_clamp_min_scalar_stub,
+                              k_clamp_max_scalar_stub,
+                              k_threshold_stub,
+                              k_hardshrink_stub,
+                              k_softshrink_stub,
+                              k_shrink_backward_stub,
+                              k_logit_stub};
+  constexpr int kExact[] = {k_mul_stub, k_div_true_stub, k_div_floor_stub, k_div_trunc_stub};
+  for (const int fitting : kFitting) op.numbers_fit = op.numbers_fit || row == fitting;
+  for (const int exact : kExact) op.exact_operands = op.exact_operands || row == exact;
+  return op;
+}
+
 constexpr PointwiseOp kRows[] = {
-#define OCL_POINTWISE(ops, stub, ...) {name_of_stub(#stub), __VA_ARGS__},
+#define OCL_POINTWISE(ops, stub, ...) as_on_cpu(k_##stub, {name_of_stub(#stub), __VA_ARGS__}),
 #define OCL_SPECIAL(ops, stub, header, expression) \
-  {name_of_stub(#stub), expression, nullptr, header},
+  as_on_cpu(k_##stub, {name_of_stub(#stub), expression, nullptr, header}),
 #include "kernels/pointwise_table.h"
 #undef OCL_POINTWISE
 #undef OCL_SPECIAL
 };
+
+// A number that the stub takes as a double is converted as C++ does; others must fit.
+template <typename Number>
+c10::Scalar number_of(at::TensorIteratorBase& iter, const Number& number) {
+  if constexpr (std::is_same_v<Number, double>) return converted(number, iter.common_dtype());
+  return c10::Scalar(number);
+}
+
+// As on CUDA: only the last tensor may be a CPU scalar.
+void check_addcmul(const at::TensorIteratorBase& iter) {
+  TORCH_CHECK(
+      !iter.is_cpu_scalar(2),
+      "CPU Scalar support for tensor1 argument is not supported when calling addcmul on ocl "
+      "tensors. However, CPU Scalar support for tensor2 is supported, please swap your "
+      "tensor1 and tensor2 terms.");
+  TORCH_CHECK(!iter.is_cpu_scalar(1),
+              "CPU Scalar support for self argument is not supported when calling addcmul on ocl "
+              "tensors.");
+}
 
 // A kernel of the stub's own signature: the iterator, then numbers that become s0, s1, ...
 template <typename Function, int row>
@@ -40,12 +87,13 @@ struct Adapter;
 template <typename Iterator, typename... Numbers, int row>
 struct Adapter<void (*)(Iterator&, Numbers...), row> {
   static void run(Iterator& iter, Numbers... numbers) {
-    const std::array<c10::Scalar, sizeof...(numbers)> scalars{c10::Scalar(numbers)...};
+    if constexpr (row == k_addcmul_stub) check_addcmul(iter);
+    const std::array<c10::Scalar, sizeof...(numbers)> scalars{number_of(iter, numbers)...};
     pointwise(iter, kRows[row], scalars);
   }
 };
 
-constexpr PointwiseOp kFill{"fill", "C(s0)", "s0"};
+constexpr PointwiseOp kFill{"fill", "C(s0)", "s0", nullptr, /*numbers_fit=*/true};
 constexpr PointwiseOp kWhere{"where", "a != C(0) ? b : c", "a.x != 0 ? b : c"};
 constexpr PointwiseOp kRoundDecimals{"round_decimals", "rint(a * s0) / C(s0)"};
 constexpr PointwiseOp kRoundTens{"round_tens", "rint(a / C(s0)) * s0"};
@@ -97,8 +145,10 @@ std::pair<double, double> finite_range(ScalarType type) {
 void nan_to_num(at::TensorIteratorBase& iter, std::optional<double> nan,
                 std::optional<double> positive, std::optional<double> negative) {
   const auto [lowest, highest] = finite_range(iter.dtype());
+  const auto number = [&](double value) { return converted(value, iter.dtype()); };
   pointwise(iter, kNanToNum,
-            {nan.value_or(0), positive.value_or(highest), negative.value_or(lowest)});
+            {number(nan.value_or(0)), number(positive.value_or(highest)),
+             number(negative.value_or(lowest))});
 }
 
 void nextafter(at::TensorIteratorBase& iter) {

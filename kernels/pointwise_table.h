@@ -71,8 +71,7 @@ OCL_POINTWISE("clamp_max", clamp_max_scalar_stub, "IS_NAN(a) ? a : MIN(a, C(s0))
 
 OCL_POINTWISE("bitwise_left_shift,__lshift__,__ilshift__", lshift_stub,
               "SHIFTS_OUT(b) ? C(0) : a << b")
-OCL_POINTWISE("bitwise_right_shift,__rshift__,__irshift__", rshift_stub,
-              "a >> (SHIFTS_OUT(b) ? C(WIDTH_IN_BITS - 1) : b)")
+OCL_POINTWISE("bitwise_right_shift,__rshift__,__irshift__", rshift_stub, "SHIFT_RIGHT(a, b)")
 OCL_SPECIAL("gcd", gcd_stub, "number", "gcd(a, b)")
 OCL_SPECIAL("lcm", lcm_stub, "number", "lcm(a, b)")
 

@@ -1,13 +1,58 @@
 // Joins the parts of moments (moments.clh) and finishes with a `number`. A part has `share`
 // elements, the last one what is left of `size`. Both families; a work-item per output.
-//   VARIANCE     out = m2 / max(0, count - number), its root with ROOT; WITH_MEAN: mean, too
+//   VARIANCE     of `in`, whose elements are IN, `inner` apart: out = m2 / max(0, count - number), its root with ROOT; WITH_MEAN: mean, too
 //   otherwise    mean, and out = 1 / sqrt(m2 / count + number), as normalisations keep them; with
 //     RUNNING    running_mean and running_var move by `momentum` towards mean and unbiased variance
 //     PARAM      the type of mean and out
 #include "moments.clh"
 #include "grid.clh"
 
+#ifdef VARIANCE
+#ifdef COMPUTE_IS_DOUBLE
+#define LEAST_M2 1e-290
+#define LEAST_MEAN 1e-130
+#else
+#define LEAST_M2 1e-30f
+#define LEAST_MEAN 1e-11f
+#endif
+
+// Whether sums or squares left the range of the type, by overflow or underflow.
+static inline bool out_of_range(const T mean, const T m2) {
+  if (!isfinite(mean) || !isfinite(m2)) return true;
+  return m2 < LEAST_M2 && (m2 > 0 || (mean != 0 && fabs(mean) < LEAST_MEAN));
+}
+
+// The moments of elements divided by 2^result, which is chosen so that all stay in range. They are
+// left as they are where an element is not finite.
+static inline int scaled_moments(__global const MEM(IN) *x, const ulong size, const ulong stride,
+                                 T *mean, T *m2) {
+  T most = 0;
+  for (ulong i = 0; i < size; ++i) {
+    const T magnitude = fabs(CAT(convert_, T)(LOAD(IN, x, i * stride)));
+    if (!isfinite(magnitude)) return 0;
+    most = fmax(most, magnitude);
+  }
+  int exponent;
+  frexp(most, &exponent);
+#define SCALED(i) ldexp(CAT(convert_, T)(LOAD(IN, x, (i) * stride)), -exponent)
+  T sum = 0, squares = 0;
+  *mean = 0;
+  for (ulong i = 0; i < size; ++i) *mean += (SCALED(i) - *mean) / (T)(i + 1);
+  for (ulong i = 0; i < size; ++i) {
+    const T d = SCALED(i) - *mean;
+    sum += d;
+    squares += d * d;
+  }
+  *m2 = squares - sum * (sum / (T)size);
+  *mean += sum / (T)size;
+  return exponent;
+}
+#endif
+
 GRID __kernel void moments_finish(CTENSOR(work), TENSOR(mean), TENSOR(out),
+#ifdef VARIANCE
+                                  CTENSOR(in), const ulong inner,
+#endif
 #ifdef RUNNING
                                   TENSOR(running_mean), TENSOR(running_var), const T momentum,
 #endif
@@ -21,11 +66,19 @@ GRID __kernel void moments_finish(CTENSOR(work), TENSOR(mean), TENSOR(out),
       JOIN_MOMENTS(T, count, mean, m2, more, part_mean[p * outputs], part_m2[p * outputs])
     }
 #ifdef VARIANCE
-    const T variance = m2 / fmax(count - number, (T)0);
-#ifdef ROOT
-    STORE(PARAM, PTR(MEM(PARAM), out), n, sqrt(variance));
+    int exponent = 0;
+    if (out_of_range(mean, m2)) {
+      __global const MEM(IN) *x = CPTR(MEM(IN), in) + n / inner * size * inner + n % inner;
+      exponent = scaled_moments(x, size, inner, &mean, &m2);
+      mean = ldexp(mean, exponent);
+    }
+    const T variance = m2 / fmax((T)size - number, (T)0);
+#if !defined(ROOT)
+    STORE(PARAM, PTR(MEM(PARAM), out), n, ldexp(variance, 2 * exponent));
+#elif defined(COMPUTE_IS_DOUBLE)
+    STORE(PARAM, PTR(MEM(PARAM), out), n, sqrt(ldexp(variance, 2 * exponent)));  // as on CPU
 #else
-    STORE(PARAM, PTR(MEM(PARAM), out), n, variance);
+    STORE(PARAM, PTR(MEM(PARAM), out), n, ldexp(sqrt(variance), exponent));
 #endif
 #ifdef WITH_MEAN
     STORE(PARAM, PTR(MEM(PARAM), mean), n, mean);

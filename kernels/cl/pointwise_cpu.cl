@@ -76,7 +76,7 @@
 #endif
 
 TASK __kernel void KERNEL(PARAMS, const Geometry g, const ulong inner, const ulong rows,
-                          const ulong segment, const ulong per_task) {
+                          const ulong segment, const ulong per_task FAULT_PARAM) {
   const ulong segments = (inner + segment - 1) / segment;  // of a row
   const ulong first = (ulong)get_global_id(0) * per_task;
   const ulong last = min(first + per_task, rows * segments);
@@ -90,6 +90,7 @@ TASK __kernel void KERNEL(PARAMS, const Geometry g, const ulong inner, const ulo
     long i = 0;
     for (; i + WIDTH <= count; i += WIDTH) {
       EACH_INPUT(FULL_)
+      CHECK_INPUTS(WIDTH)
 #ifdef STREAM_OUT
       STORE_PAST_CACHE(EXPR, (__global MEM(OUT) *)out_row + i);
 #elif STEP_OUT == STEP_ONE
@@ -106,6 +107,7 @@ TASK __kernel void KERNEL(PARAMS, const Geometry g, const ulong inner, const ulo
     }
     if (i < count) {
       EACH_INPUT(PART_)
+      CHECK_INPUTS(count - i)
       VAL(OUT) lane[WIDTH];
       VSTORE(VALUE(OUT, EXPR), lane, 0);
       for (int l = 0; l < WIDTH && i + l < count; ++l)

@@ -28,10 +28,11 @@ static inline long element_offset(INDEX n, const Geometry *g, const int operand)
 #define OPERAND_3(k, x) const V x = (V)(x##_value);
 #define OPERAND_4(k, x)
 
-__kernel void KERNEL(PARAMS, const Geometry g, const ulong inner) {
+__kernel void KERNEL(PARAMS, const Geometry g, const ulong inner FAULT_PARAM) {
   const INDEX n = (INDEX)get_global_id(0);
   if (n >= (INDEX)inner) return;
   EACH_INPUT(OPERAND_)
+  CHECK_INPUTS(WIDTH)
 #if WIDTH > 1
   STOREV(OUT, PTR(MEM(OUT), out), n * WIDTH, EXPR);
 #else
