@@ -49,7 +49,8 @@ void ldl_solve(const Tensor& factors, const Tensor& pivots, const Tensor& result
   Device& device = ocl_device(result);
   const bool cpu = device.family() == KernelFamily::kCpu;
   const auto batch = result.sizes().slice(0, result.dim() - 2);
-  const Tensor x = matrices(result), a = matrices(factors, batch), exchanges = vectors(pivots.to(at::kInt), batch);
+  const Tensor x = matrices(result), a = matrices(factors, batch),
+               exchanges = vectors(pivots.to(at::kInt), batch);
   const size_t group = cpu ? 1 : 64, columns = x.size(2), tasks = device.parameters().tasks;
   const size_t items =
       cpu ? std::min<size_t>(columns, tasks) : (columns + group - 1) / group * group;

@@ -113,12 +113,12 @@ void exchange_rows(const Tensor& b, const Tensor& pivots, Exchanges how) {
   if (b.numel() == 0 || pivots.numel() == 0) return;
   Device& device = ocl_device(b);
   const bool cpu = device.family() == KernelFamily::kCpu;
-  const Kernel& kernel = find_team_kernel(device, "lu.cl", kName, b.scalar_type(),
-                                          uint64_t{how.checked} << 1 | uint64_t{how.backwards},
-                                          [&](Defines& defines) {
-                                            if (how.backwards) defines.set("BACKWARDS", 1);
-                                            if (how.checked) defines.set("CHECKED", 1);
-                                          });
+  const Kernel& kernel =
+      find_team_kernel(device, "lu.cl", kName, b.scalar_type(),
+                       uint64_t{how.checked} << 1 | uint64_t{how.backwards}, [&](Defines& defines) {
+                         if (how.backwards) defines.set("BACKWARDS", 1);
+                         if (how.checked) defines.set("CHECKED", 1);
+                       });
   const size_t batches = b.size(0), columns = b.size(2), tasks = device.parameters().tasks;
   const size_t group = cpu ? 1 : 64;
   const size_t x =
