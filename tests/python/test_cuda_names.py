@@ -4,29 +4,6 @@ import pytest
 import torch
 from support import run_python
 
-# Of torch.cuda.__all__, what torch.ocl leaves out: it is about CUDA's own libraries and tools, or
-# about addresses that OpenCL does not give, or it has another name here.
-LEFT_OUT = {
-    *("CUDAGraph", "CUDAPluggableAllocator", "CudaError", "DeferredCudaCallError", "GreenContext"),
-    *("caching_allocator_alloc", "caching_allocator_delete", "caching_allocator_disabled"),
-    *(
-        "caching_allocator_enable",
-        "change_current_allocator",
-        "check_error",
-        "cudaStatus",
-        "cudart",
-    ),
-    *("current_blas_handle", "current_solver_handle", "get_arch_list", "get_gencode_flags"),
-    *("has_half", "has_magma", "jiterator", "nccl", "nvtx", "profiler", "sparse", "tunable"),
-}
-
-
-def test_names_are_there_or_left_out_for_a_reason():
-    names = {name for name in torch.cuda.__all__ if not name.endswith("Storage")}
-    missing = {name for name in names if not hasattr(torch.ocl, name)}
-    assert missing <= LEFT_OUT, missing - LEFT_OUT
-    assert not [name for name in torch.ocl.__all__ if not hasattr(torch.ocl, name)]
-
 
 def test_classes_of_streams_and_events(device):
     event, stream = torch.ocl.Event(), torch.ocl.Stream()

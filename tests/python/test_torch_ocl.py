@@ -9,20 +9,12 @@ from torch.nn.utils.rnn import pack_sequence
 # What torch.cuda has and torch.ocl has not, by reason.
 ELSEWHERE = {
     "NVIDIA's own": [
-        "CUDAGraph CUDAPluggableAllocator CudaError GreenContext MemPool PYTORCH_RELEASES_CODE_CC",
+        "CUDAGraph CUDAPluggableAllocator CudaError GreenContext PYTORCH_RELEASES_CODE_CC",
         "DEVICE_REQUIREMENT DeferredCudaCallError caching_allocator_alloc caching_allocator_delete",
         "caching_allocator_disabled caching_allocator_enable change_current_allocator",
-        "check_error clock_rate cudaStatus cudart current_blas_handle current_solver_handle",
-        "device_memory_used gds get_allocator_backend get_arch_list get_gencode_flags",
-        "green_contexts has_half has_magma ipc_collect is_tf32_supported jiterator",
-        "list_gpu_processes memory_usage nccl nvtx power_draw temperature tunable use_mem_pool",
-        "utilization sparse profiler get_stream_from_external",
-        "get_sync_debug_mode set_sync_debug_mode AcceleratorError",
-    ],
-    "deprecated there": ["max_memory_cached memory_cached reset_max_memory_cached"],
-    "not yet here": [
-        "host_memory_stats host_memory_stats_as_nested_dict",
-        "reset_accumulated_host_memory_stats reset_peak_host_memory_stats",
+        "check_error cudaStatus cudart current_blas_handle current_solver_handle",
+        "gds get_arch_list get_gencode_flags green_contexts has_half has_magma jiterator",
+        "nccl nvtx tunable sparse profiler",
     ],
 }
 
@@ -49,7 +41,6 @@ def test_every_function_of_torch_cuda_is_here_or_named():
 
 # Arguments that mean nothing to OpenCL.
 DROPPED = {
-    "Event": {"external"},
     "set_per_process_memory_fraction": set(),
 }
 
