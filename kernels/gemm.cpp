@@ -1,6 +1,7 @@
 // Matrix products: operands as kernels take them, and the choice of the kernel family.
 #include "kernels/gemm.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty.h>
 
 #include "backend/error.h"
@@ -153,6 +154,7 @@ void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const
   }
   const bool has_c = c.defined() && !beta.equal(0);
   const at::Tensor expanded = has_c ? c.expand_as(out) : c;
+  if (has_c && c.is_alias_of(out)) at::assert_no_partial_overlap(out, expanded);
   const GemmOperand left = as_operand(a), right = as_operand(b);
   TORCH_CHECK(out.size(-2) <= INT32_MAX && out.size(-1) <= INT32_MAX && a.size(-1) <= INT32_MAX,
               "matmul: a matrix with more than 2^31 - 1 rows or columns is not supported on ocl");

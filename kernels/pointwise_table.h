@@ -65,9 +65,9 @@ OCL_POINTWISE("ne", ne_stub, "FLAG(a != b)", "FLAG(!EQUAL(a, b))")
 OCL_POINTWISE("isposinf", isposinf_stub, "FLAG(a == C(INFINITY))")
 OCL_POINTWISE("isneginf", isneginf_stub, "FLAG(a == C(-INFINITY))")
 OCL_POINTWISE("clamp.Tensor", clamp_stub, "IS_NAN(a) ? a : MIN(MAX(a, b), c)")
-OCL_POINTWISE("clamp.default", clamp_scalar_stub, "IS_NAN(a) ? a : MIN(MAX(a, C(s0)), C(s1))")
-OCL_POINTWISE("clamp_min", clamp_min_scalar_stub, "IS_NAN(a) ? a : MAX(a, C(s0))")
-OCL_POINTWISE("clamp_max", clamp_max_scalar_stub, "IS_NAN(a) ? a : MIN(a, C(s0))")
+OCL_POINTWISE("clamp.default", clamp_scalar_stub, "IS_NAN(a) ? a : MIN(C(s1), MAX(C(s0), a))")
+OCL_POINTWISE("clamp_min", clamp_min_scalar_stub, "IS_NAN(a) ? a : MAX(C(s0), a)")
+OCL_POINTWISE("clamp_max", clamp_max_scalar_stub, "IS_NAN(a) ? a : MIN(C(s0), a)")
 
 OCL_POINTWISE("bitwise_left_shift,__lshift__,__ilshift__", lshift_stub,
               "SHIFTS_OUT(b) ? C(0) : a << b")

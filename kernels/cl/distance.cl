@@ -31,7 +31,7 @@ GRID __kernel void row_distance(CTENSOR(x), CTENSOR(y), TENSOR(out), const ulong
     for (ulong m = 0; m < size; ++m) {
       const T d = fabs(AT(x, from + m) - AT(y, other + m));
 #if defined(ZERO)
-      sum += d != 0;
+      sum += isnan(d) ? d : (T)(d != 0);
 #elif defined(ONE)
       sum += d;
 #elif defined(TWO)

@@ -84,3 +84,15 @@ def test_batch_norm_of_nothing(device):
 
     assert refused(norm, device, torch.ones(0, 3, 5))
     assert F.batch_norm(torch.ones(0, 3, 5, device=device), None, None, training=True).numel() == 0
+
+
+def test_a_sum_over_its_own_summand(device):
+    """The result may be the summand, but not a part of it."""
+
+    def product(base, a, b):
+        return torch.addmm(base[1:].view(3, 3), a, b, out=base[:-1].view(3, 3))
+
+    a = torch.randn(3, 3)
+    assert refused(product, device, torch.ones(10), a, a)
+    whole = torch.ones(3, 3, device=device)
+    torch.testing.assert_close(whole.addmm_(a.to(device), a.to(device)).cpu(), a @ a + 1)
