@@ -6,7 +6,7 @@ import harness as h
 import pytest
 import torch
 
-SAMPLE = ["--fraction", "0.006", "--cases", "2", "--dtypes", "float32,int64", "--max-samples", "1"]
+SAMPLE = ["--fraction", "0.004", "--cases", "2", "--dtypes", "float32,int64", "--max-samples", "1"]
 OPTIONS = edges.parse(SAMPLE)
 TASKS = edges.make_tasks(OPTIONS)
 
