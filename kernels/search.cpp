@@ -87,11 +87,13 @@ Tensor& searchsorted_out(const Tensor& sorted_sequence, const Tensor& self, bool
   at::native::searchsorted_pre_check(sorted_sequence, self, out, out_int32, right, side, sorter);
   at::native::resize_output(out, self.sizes());
   if (self.numel() == 0) return out;
-  // A number is of the type that it has in other operators with tensors.
-  const ScalarType type = at::result_type(sorted_sequence, self);
+  // Contiguous and of one type; those that are so already stay undefined.
+  Tensor values, sequence, order;
+  at::native::searchsorted_maybe_trim_input_tensors(values, sequence, order, self, sorted_sequence,
+                                                    sorter);
   const DenseOutput positions(out);
-  search(sorted_sequence.to(type).contiguous(), dense(sorter), self.to(type).contiguous(),
-         positions.tensor(), right || side == "right");
+  search(sequence.defined() ? sequence : sorted_sequence, order.defined() ? order : sorter,
+         values.defined() ? values : self, positions.tensor(), right || side == "right");
   positions.finish();
   return out;
 }

@@ -180,3 +180,14 @@ def test_small(device):
         device, lambda x: torch.segment_reduce(x, "max", lengths=lengths.to(x.device)), x
     )
     assert torch.equal(torch.tensor([1, 2, 2], device=device).mode().values.cpu(), torch.tensor(2))
+
+
+@pytest.mark.filterwarnings("default")
+def test_searchsorted_warns_of_copies(device):
+    rows = torch.arange(6.0, device=device).view(3, 2).t()
+    torch.set_warn_always(True)
+    try:
+        with pytest.warns(UserWarning, match="boundary tensor is non-contiguous"):
+            torch.searchsorted(rows, torch.ones(2, 1, device=device))
+    finally:
+        torch.set_warn_always(False)
