@@ -35,7 +35,7 @@ def parse(argv=None):
     p.add_argument("--fraction", type=float, default=1.0, help="the share of the tasks that runs")
     p.add_argument("--cases", type=int, default=0, metavar="N", help="at most N cases a task")
     p.add_argument("--huge", action="store_true", help="also tensors of 2^31 elements")
-    p.set_defaults(split="all", dtypes=DTYPES, max_samples=2, timeout_per_op=30.0)
+    p.set_defaults(split="all", dtypes=DTYPES, max_samples=2, timeout_per_op=60.0)
     args = h.parse_args(p, ("edges",), argv)
     args.edges = args.edges.split(",")
     unknown = set(args.edges) - set(EDGES)
