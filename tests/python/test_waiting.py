@@ -13,7 +13,7 @@ pytest.importorskip("pyopencl", reason="pyopencl is not installed (make build in
 
 # The queue stands still until a thread of Python opens the gate.
 GATE = """
-    import threading, warnings
+    import sys, threading
     import numpy as np
     import pyopencl as cl
     import torch
@@ -25,8 +25,11 @@ GATE = """
         cl.enqueue_barrier(queue, wait_for=[gate])
         return gate
 
-    def behind_gate(wait):
+    sys.setswitchinterval(1000)  # the lock is given up by waits alone
+
+    def behind_gate(wait, prepare=lambda: None):
         gate = closed_gate()
+        prepare()
         waiting = threading.Event()
         def opens():
             waiting.wait()
@@ -56,15 +59,11 @@ WAITS = {
     "dlpack": "behind_gate(torch.ocl.to_dlpack(x, opencl=True).__dlpack__)",
     "host_view": "behind_gate(torch.ocl.host_view(x, writable=False).__enter__)",
     "empty_cache": """
-        def wait():
-            y = torch.ones(1000, device="ocl")
-            y.record_stream(torch.ocl.current_stream())
+        def prepare():
             with torch.ocl.stream(other):
                 z = torch.ones(1000, device="ocl")
             z.record_stream(torch.ocl.current_stream())
-            del y, z
-            torch.ocl.empty_cache()
-        behind_gate(wait)
+        behind_gate(torch.ocl.empty_cache, prepare)
     """,
     "memory of the host": """
         memory = np.zeros(4096 + 4096, dtype=np.uint8)
