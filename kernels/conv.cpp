@@ -131,13 +131,6 @@ void check_weight(const at::Tensor& weight, bool transposed) {
   }
 }
 
-// That of the weight counts, too; the CPU has none in 3D for float64.
-at::MemoryFormat result_format(const at::Tensor& input, const at::Tensor& weight) {
-  if (input.dim() == 5 && input.scalar_type() == at::kDouble) return at::MemoryFormat::Contiguous;
-  const auto format = input.suggest_memory_format();
-  return format != at::MemoryFormat::Contiguous ? format : weight.suggest_memory_format();
-}
-
 // The output, or with `data` the data gradient, in the given format: by way of contiguous tensors
 // where no kernel reads and writes it.
 at::Tensor convolve(const ConvShape& shape, bool data, at::IntArrayRef sizes,
@@ -242,7 +235,7 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
               " for a result of shape ", sizes);
   const ConvShape shape = make_shape(input.sizes(), weight.sizes(), sizes, p);
   const at::MemoryFormat format =
-      epilogue.is_empty() ? result_format(input, weight) : at::MemoryFormat::Contiguous;
+      epilogue.is_empty() ? input.suggest_memory_format() : at::MemoryFormat::Contiguous;
   return convolve(shape, transposed, sizes, format, input, weight,
                   bias && bias->defined() ? bias->contiguous() : at::Tensor(), epilogue);
 }
@@ -280,7 +273,7 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_outpu
     return {narrowed(of_input), narrowed(of_weight), narrowed(of_bias)};
   }
   const ConvShape shape = make_shape(input.sizes(), weight.sizes(), grad_output.sizes(), p);
-  const auto format = result_format(input, weight);
+  const auto format = input.suggest_memory_format();
   const Tensor grad = grad_output.contiguous(format);
   Tensor grad_input, grad_weight, grad_bias;
   if (output_mask[0]) {

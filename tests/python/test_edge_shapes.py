@@ -1,4 +1,4 @@
-"""Shapes and memory formats at the edge of what convolutions, pools and products take: the CPU's
+"""Shapes at the edge of what convolutions, pools and products take: the CPU's
 results, and errors of its classes."""
 
 import pytest
@@ -7,7 +7,6 @@ import torch.nn.functional as F
 
 CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
-LAST = {2: torch.channels_last, 3: torch.channels_last_3d}
 
 
 def refused(function, device, *tensors):
@@ -25,30 +24,6 @@ def test_kernel_of_size_zero(device, dims, dtype):
     for function in (CONVOLUTIONS[dims], TRANSPOSED[dims]):
         assert refused(function, device, x.to(dtype), weight.to(dtype))
     assert refused(TRANSPOSED[dims], device, x, torch.ones(3, 0, *[2] * dims))
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("dims", [2, 3])
-@pytest.mark.parametrize("which", ["input", "weight", "both"])
-@pytest.mark.parametrize("kinds", [CONVOLUTIONS, TRANSPOSED], ids=["plain", "transposed"])
-def test_format_of_convolutions(device, dims, dtype, which, kinds):
-    x, weight = torch.randn(2, 3, *[6] * dims), torch.randn(3, 3, *[3] * dims)
-    x, weight = x.to(dtype), weight.to(dtype)
-    x = x.to(memory_format=LAST[dims]) if which != "weight" else x
-    weight = weight.to(memory_format=LAST[dims]) if which != "input" else weight
-    expected = kinds[dims](x, weight)
-    actual = kinds[dims](x.to(device), weight.to(device))
-    assert actual.stride() == expected.stride()
-    torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-4)
-
-
-def test_gradients_of_channels_last_weight(device):
-    x, weight = torch.randn(2, 3, 6, 6), torch.randn(4, 3, 3, 3).to(memory_format=LAST[2])
-    found = []
-    for place in ("cpu", device):
-        leaves = [t.to(place).requires_grad_() for t in (x, weight)]
-        found.append([g.cpu() for g in torch.autograd.grad(F.conv2d(*leaves).sin().sum(), leaves)])
-    torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-4)
 
 
 def test_adaptive_pools_without_channels(device):
