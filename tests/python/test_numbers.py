@@ -287,7 +287,7 @@ def test_variance_of_extreme_numbers(device, shape):
     """CPU sums float32 in float64; squares of these numbers are beyond float32."""
     near = {"exact": False, "rtol": 1e-4, "atol": 0}
     spread = 1 + torch.rand(shape)
-    for scale in (1e38, 3e38, -3e38, 1e-19, 1e-25, 1e-36, 1):
+    for scale in (1e38, 3e38, -3e38, 1e-19, 1e-25, 1e-36):
         numbers = spread * scale if abs(scale) < 2e38 else torch.full(shape, scale)
         for dim in (0, -1):
             for function in (torch.var, torch.std, torch.var_mean, torch.std_mean):
