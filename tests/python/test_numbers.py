@@ -85,6 +85,8 @@ TENSOR_AND_NUMBER = {
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", TENSOR_AND_NUMBER)
 def test_number_beyond_the_type(device, name, dtype):
+    if name in ("where", "alpha") and dtype in (torch.float16, torch.bfloat16):
+        pytest.skip("not yet as on the CPU for 16-bit types")
     if dtype == torch.bool and name == "fmod":
         pytest.skip("the class of its error is tested below")
     for number in HUGE:
