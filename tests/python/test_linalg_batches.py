@@ -1,4 +1,4 @@
-"""Linear algebra of batches that broadcast, repeat or are empty, and of pivots that do not exist."""
+"""Linear algebra of batches that broadcast, repeat or are empty, and of pivots out of range."""
 
 import pytest
 import torch
