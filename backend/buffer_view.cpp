@@ -1,9 +1,33 @@
 #include "backend/buffer_view.h"
 
+#include <array>
+#include <mutex>
+#include <unordered_map>
+
 #include "backend/address_space.h"
 #include "backend/error.h"
 
 namespace ocl {
+
+BufferView placeholder(Device& device) {
+  constexpr size_t kBytes = 4096;
+  static std::mutex mutex;
+  static auto* const all = new std::unordered_map<DeviceIndex, Segment>();  // never destroyed
+  std::lock_guard lock(mutex);
+  Segment& segment = (*all)[device.index()];
+  if (!segment.buffer()) {
+    translated([&] { return str("cannot allocate a placeholder on ", device.label()); },
+               [&] {
+                 std::array<char, kBytes> zeros{};
+                 segment.buffer =
+                     cl::Buffer(device.context(), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, kBytes,
+                                zeros.data());
+               });
+    segment.device = &device;
+    segment.size = kBytes;
+  }
+  return {&segment, 0};
+}
 
 BufferView resolve(const void* address) {
   const Segment* segment = AddressSpace::instance().find(address);

@@ -29,4 +29,7 @@ struct BufferView {
 
 BufferView resolve(const void* address);
 
+// The kernel argument for a tensor without elements, which has no memory. No result depends on it.
+BufferView placeholder(Device& device);
+
 }  // namespace ocl

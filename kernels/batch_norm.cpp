@@ -1,5 +1,6 @@
 // Batch normalisation and its gradient; statistics per channel, in memory order NCHW or NHWC.
 #include <ATen/native/Resize.h>
+#include <ATen/native/cpu/mixed_data_type.h>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -89,6 +90,9 @@ std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& input,
   TORCH_CHECK(!training || input.numel() > 0,
               "input tensor must have at least one element, but got input_sizes = ", input.sizes());
   const at::Tensor w = dense(weight), b = dense(bias);
+  if (at::native::is_mixed_type(input, w, b, running_mean, running_var)) {
+    at::native::check_mixed_data_type(input, w, b, running_mean, running_var);
+  }
   const at::TensorOptions options = input.options().dtype(compute).memory_format(std::nullopt);
   at::Tensor mean, rstd, save_mean = at::empty({0}, options), save_rstd = at::empty({0}, options);
   if (training) {

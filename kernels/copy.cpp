@@ -184,6 +184,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& dest
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
+  TORCH_CHECK(self.numel() > 0, "_local_scalar_dense: Empty tensor not supported");
   const at::Tensor host = at::empty({}, self.options().device(at::kCPU));
   copy_to_host(stream_of(self), host.mutable_data_ptr(), view(self), self.element_size());
   return at::_local_scalar_dense(host);

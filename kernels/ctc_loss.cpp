@@ -42,6 +42,7 @@ void check_lengths(const Tensor& log_probs, const Tensor& targets, IntArrayRef i
   at::checkDim(c, log_probs_arg, 3);
   at::checkDimRange(c, targets_arg, 1, 3);
   const int64_t batch = log_probs.size(1);
+  TORCH_CHECK(log_probs.numel() > 0, "log_probs tensor must not be empty");
   TORCH_CHECK(0 <= blank && blank < log_probs.size(2), "blank must be in label range");
   TORCH_CHECK(static_cast<int64_t>(input_lengths.size()) == batch,
               "input_lengths must be of size batch_size");

@@ -86,7 +86,10 @@ Bags forward(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
                           .to(indices.scalar_type());
   if (count == 0 || width == 0) return {out, bags, sizes, positions};
 
-  static const int site = fault_site({"aten::embedding_bag", FaultClass::kIndex, "index", "rows"});
+  static const char* const kName = "aten::embedding_bag";
+  static const int site = fault_site({kName, FaultClass::kRuntime, "index", "rows"}),
+                   order = fault_site({kName, FaultClass::kRuntime, "offset",
+                                       "offsets that begin at 0, ascend and end at most at"});
   const size_t mean_size = index.size(0) / count + 1;
   const UnitGrid grid = unit_grid(device, count, width, 2 * mean_size);
   const Kernel& kernel = find(device, weight.scalar_type(), index.scalar_type(),
@@ -95,7 +98,7 @@ Bags forward(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
          view(weights.defined() ? weights : rows), view(out), view(sizes),
          view(mode == kMaximum ? positions : sizes), static_cast<uint64_t>(count),
          static_cast<uint64_t>(width), grid.per_item, static_cast<uint64_t>(index.size(0)),
-         rows.size(0), padding, FaultArgument{site});
+         rows.size(0), padding, order, FaultArgument{site});
   return {out, bags, sizes, positions};
 }
 

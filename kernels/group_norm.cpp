@@ -1,8 +1,11 @@
-// Group normalisation behind PyTorch's stubs. Inputs are contiguous [n][channels][pixels]; a group
-// is channels / groups neighbouring channels.
+// Group normalisation behind PyTorch's stubs. The stubs' inputs are contiguous
+// [n][channels][pixels]; a group is channels / groups neighbouring channels.
 #include <ATen/native/group_norm.h>
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/native_group_norm_backward_native.h>
+#include <ATen/ops/native_group_norm_native.h>
 #include <ATen/ops/sum.h>
 
 #include "kernels/expression.h"
@@ -10,6 +13,7 @@
 #include "kernels/moments.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
+#include "native/group_norm.h"
 
 namespace ocl {
 namespace {
@@ -37,6 +41,7 @@ struct Groups {
 void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, int64_t n,
              int64_t c, int64_t pixels, int64_t groups, double eps, at::Tensor& y, at::Tensor& mean,
              at::Tensor& rstd) {
+  check_floating(ocl_device(x), x.scalar_type(), "GroupNormKernelImpl");
   if (x.numel() == 0) {
     mean.zero_();
     rstd.zero_();
@@ -114,12 +119,45 @@ void backward(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& mea
   if (dbeta.defined()) dbeta.copy_(at::sum(sums[0].view({n, c}), 0));
 }
 
+// PyTorch keeps channels_last on the CPU only.
+at::Tensor in_format(const at::Tensor& result, const at::Tensor& x) {
+  if (!result.defined() || x.suggest_memory_format() == at::MemoryFormat::Contiguous) return result;
+  return at::empty_like(x, result.options(), x.suggest_memory_format()).copy_(result);
+}
+
 }  // namespace
+
+namespace native {
+
+OCL_NATIVE("native_group_norm", group_norm);
+std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm(const at::Tensor& x,
+                                                          const std::optional<at::Tensor>& gamma,
+                                                          const std::optional<at::Tensor>& beta,
+                                                          int64_t n, int64_t c, int64_t pixels,
+                                                          int64_t groups, double eps) {
+  TORCH_CHECK(x.is_contiguous(x.suggest_memory_format()),
+              "Expected X.is_contiguous(memory_format) to be true, but got false.");
+  const auto [y, mean, rstd] =
+      at::native::native_group_norm(x.contiguous(), gamma, beta, n, c, pixels, groups, eps);
+  return {in_format(y, x), mean, rstd};
+}
+
+OCL_NATIVE("native_group_norm_backward", group_norm_backward);
+std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm_backward(
+    const at::Tensor& grad, const at::Tensor& x, const at::Tensor& mean, const at::Tensor& rstd,
+    const std::optional<at::Tensor>& gamma, int64_t n, int64_t c, int64_t pixels, int64_t groups,
+    std::array<bool, 3> wanted) {
+  const auto [dx, dgamma, dbeta] = at::native::native_group_norm_backward(
+      grad.contiguous(), x.contiguous(), mean, rstd, gamma, n, c, pixels, groups, wanted);
+  return {in_format(dx, x), dgamma, dbeta};
+}
+
+}  // namespace native
 }  // namespace ocl
 
 namespace at::native {
 
-OCL_STUB("native_group_norm", GroupNormKernel, &ocl::forward)
-OCL_STUB("native_group_norm_backward", GroupNormBackwardKernel, &ocl::backward)
+REGISTER_PRIVATEUSE1_DISPATCH(GroupNormKernel, &ocl::forward)
+REGISTER_PRIVATEUSE1_DISPATCH(GroupNormBackwardKernel, &ocl::backward)
 
 }  // namespace at::native

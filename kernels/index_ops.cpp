@@ -28,8 +28,12 @@ int site_of(const char* op, FaultClass error) {
 
 // ---- index and index_put_: PyTorch prepares the iterators
 
+// The CPU knows no such call either.
+void check_any(bool any) { TORCH_CHECK(any, "index and index_put_ need at least one index"); }
+
 void index(at::TensorIteratorBase& iter, IntArrayRef sizes, IntArrayRef strides) {
   static const Indexing indexing{"index", site_of("aten::index", FaultClass::kIndex), true};
+  check_any(!sizes.empty());
   index_get(iter, indexing, sizes, strides);
 }
 
@@ -37,6 +41,7 @@ void index_put_elements(at::TensorIterator& iter, IntArrayRef sizes, IntArrayRef
                         bool accumulate) {
   static const int site = site_of("aten::index_put_", FaultClass::kIndex);
   static const Indexing plain{"index", site, true}, adding{"index_add", site, true, kAdd};
+  check_any(!sizes.empty());
   index_put(iter, accumulate ? adding : plain, sizes, strides);
 }
 
@@ -46,12 +51,13 @@ void index_put_accumulating(Tensor& self_any, const c10::List<std::optional<Tens
   Tensor self = self_any;
   std::vector<Tensor> indices =
       at::expand_outplace(at::native::expandTensors(self, list, /*ensure_same_device=*/true));
+  const auto defined = [](const Tensor& index) { return index.defined(); };
+  check_any(std::any_of(indices.begin(), indices.end(), defined));
   indices.resize(self.dim());
   if (!at::native::hasContiguousSubspace(indices)) {
     std::tie(self, indices) = at::native::transposeToFront(self, indices);
   }
   // The indexed dimensions are neighbours now: the result's shape has the indices' in their place.
-  const auto defined = [](const Tensor& index) { return index.defined(); };
   const auto first = std::find_if(indices.begin(), indices.end(), defined) - indices.begin();
   const auto count = std::count_if(indices.begin(), indices.end(), defined);
   const IntArrayRef place = indices[first].sizes(), all = self.sizes(), steps = self.strides();
@@ -68,12 +74,14 @@ void index_put_accumulating(Tensor& self_any, const c10::List<std::optional<Tens
               self.scalar_type(), " for the destination and ", value.scalar_type(),
               " for the source.");
   if (c10::multiply_integers(shape) == 0) return;
+  for (auto k = first; k < first + count; ++k) {
+    TORCH_CHECK_INDEX(all[k] > 0, "index is out of bounds for dimension with size 0");
+  }
   const Tensor still = self.as_strided(shape, strides);
   at::TensorIteratorConfig config;
   config.set_check_mem_overlap(false).check_all_same_dtype(false).resize_outputs(false);
   config.add_output(still).add_owned_const_input(value);
   for (auto k = first; k < first + count; ++k) {
-    TORCH_CHECK_INDEX(all[k] > 0, "index is out of bounds for dimension with size 0");
     sizes_indexed.push_back(all[k]);
     strides_indexed.push_back(steps[k] * self.element_size());
     at::DimVector broadcast(place);
@@ -228,8 +236,8 @@ Tensor& select_slices(const Indexing& selecting, const Tensor& self_any, int64_t
   at::native::resize_output(out, sizes);
   if (out.numel() == 0) return out;
   const Tensor self = at_least_1d(self_any), result = at_least_1d(out);
-  TORCH_CHECK_INDEX(self.size(dim) > 0,
-                    "index_select(): index out of range in self, which is empty");
+  TORCH_CHECK_INDEX(self.dim() > 1 || self.size(dim) > 0, "index out of range in self");
+  TORCH_CHECK(self.size(dim) > 0, "index_select(): self indexing axis dim should be positive");
   at::TensorIterator iter = index_iterator(result, walk(self, result.sizes(), dim),
                                            index_along(index, dim, result.dim()));
   index_get(iter, selecting, {self.size(dim)}, {self.stride(dim) * self.element_size()});

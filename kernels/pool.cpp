@@ -268,6 +268,7 @@ OCL_STRUCTURED("avg_pool2d_backward.grad_input", avg_pool2d_backward)
 
 OCL_STRUCTURED("adaptive_max_pool2d.out", adaptive_max_pool2d)
 (const Tensor& self, IntArrayRef /*output_size*/, const Tensor& out, const Tensor& indices) {
+  check_floating(ocl_device(self), self.scalar_type(), "adaptive_max_pool2d");
   max_forward(self, make_pool(self, out), out, indices, true);
 }
 
@@ -280,6 +281,7 @@ OCL_NATIVE("adaptive_avg_pool2d.out", adaptive_avg_pool2d_out);
 Tensor& adaptive_avg_pool2d_out(const Tensor& self, IntArrayRef output_size, Tensor& out) {
   TORCH_CHECK(output_size.size() == 2, "adaptive_avg_pool2d: output_size must be 2");
   check_adaptive(self);
+  check_floating(ocl_device(self), self.scalar_type(), "adaptive_avg_pool2d");
   TORCH_CHECK(self.dtype() == out.dtype(), "expected dtype ", self.dtype(),
               " for `output` but got dtype ", out.dtype());
   at::DimVector sizes(self.sizes());

@@ -68,6 +68,12 @@ at::MemoryFormat format_of(const Tensor& volume) {
   return volume.dim() == 5 ? volume.suggest_memory_format() : at::MemoryFormat::Contiguous;
 }
 
+// Channels last, without a batch; PyTorch has no memory format for it.
+bool channels_last_volume(const Tensor& volume) {
+  return volume.dim() == 4 && volume.numel() > 0 && !volume.is_contiguous() &&
+         volume.permute({1, 2, 3, 0}).is_contiguous();
+}
+
 void check_list(const char* what, IntArrayRef values, bool may_be_empty = false) {
   TORCH_CHECK(values.size() == 1 || values.size() == 3 || (may_be_empty && values.empty()),
               "max_pool3d: ", what, " must be ", may_be_empty ? "omitted, " : "either ",
@@ -182,6 +188,14 @@ OCL_NATIVE("max_pool3d_with_indices", max_pool3d_with_indices);
 std::tuple<Tensor, Tensor> max_pool3d_with_indices(const Tensor& self, IntArrayRef kernel_size,
                                                    IntArrayRef stride, IntArrayRef padding,
                                                    IntArrayRef dilation, bool ceil_mode) {
+  if (channels_last_volume(self)) {
+    const Tensor batch = self.as_strided(
+        {1, self.size(0), self.size(1), self.size(2), self.size(3)},
+        {self.numel(), self.stride(0), self.stride(1), self.stride(2), self.stride(3)});
+    const auto [out, indices] =
+        max_pool3d_with_indices(batch, kernel_size, stride, padding, dilation, ceil_mode);
+    return {out.squeeze(0), indices.squeeze(0)};
+  }
   Tensor out = at::empty({0}, self.options()),
          indices = at::empty({0}, self.options().dtype(at::kLong));
   max_pool3d_with_indices_out(self, kernel_size, stride, padding, dilation, ceil_mode, out,
@@ -217,6 +231,7 @@ Tensor max_pool3d_with_indices_backward(const Tensor& grad_output, const Tensor&
 
 OCL_STRUCTURED("adaptive_max_pool3d.out", adaptive_max_pool3d)
 (const Tensor& self, IntArrayRef /*output_size*/, const Tensor& out, const Tensor& indices) {
+  check_floating(ocl_device(self), self.scalar_type(), "adaptive_max_pool3d");
   max_pool3_forward("adaptive_max_pool3d", self, make_pool3(self, out, 3), PoolWindows::kAdaptive,
                     out, indices);
 }
@@ -252,6 +267,7 @@ OCL_NATIVE("adaptive_avg_pool3d.out", adaptive_avg_pool3d_out);
 Tensor& adaptive_avg_pool3d_out(const Tensor& self, IntArrayRef output_size, Tensor& out) {
   TORCH_CHECK(output_size.size() == 3, "adaptive_avg_pool3d: output_size must be 3");
   check_adaptive(self);
+  check_floating(ocl_device(self), self.scalar_type(), "adaptive_avg_pool3d");
   TORCH_CHECK(self.dtype() == out.dtype(), "expected dtype ", self.dtype(),
               " for `output` but got dtype ", out.dtype());
   at::DimVector sizes(self.sizes());

@@ -7,7 +7,9 @@
 #include <cmath>
 
 #include "backend/error.h"
+#include "backend/fault.h"
 #include "generator/captured_draws.h"
+#include "kernels/check_range.h"
 #include "kernels/pointwise.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
@@ -178,7 +180,11 @@ void bernoulli_scalar(const TensorBase& self, double p, MaybeGenerator generator
   draw(kBernoulli, self, {{}, words_of(p)}, generator);
 }
 void bernoulli_tensor(const TensorBase& self, const TensorBase& p, MaybeGenerator generator) {
-  const Tensor probability = Tensor(p).to(self.device()).expand(self.sizes()).contiguous();
+  const Tensor given = Tensor(p).to(self.device());
+  static const int site = fault_site(
+      {"aten::bernoulli", FaultClass::kRuntime, "the probability of element", "numbers from 0 to"});
+  check_range(given, {0, 1, 1, site});
+  const Tensor probability = given.expand(self.sizes()).contiguous();
   draw(kBernoulliTensor, self, {}, generator, probability);
 }
 
@@ -249,6 +255,7 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p,
   if (input.numel() == 0 || p == 0 || (train.has_value() && !*train)) {
     return {input.clone(), at::ones_like(input, mask_options)};
   }
+  TORCH_CHECK(0 <= 1 - p && 1 - p <= 1, "bernoulli_ expects p to be in [0, 1], but got p=", 1 - p);
   const Tensor in = input.is_non_overlapping_and_dense() ? input : input.contiguous();
   const Tensor out = at::empty_like(in), mask = at::empty_like(in, mask_options);
   draw_dense(kDropout, out, in, mask, {{p == 1 ? 0 : 1 / (1 - p)}, words_of(1 - p)}, std::nullopt);

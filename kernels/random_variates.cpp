@@ -11,7 +11,9 @@
 #include <limits>
 
 #include "backend/error.h"
+#include "backend/fault.h"
 #include "generator/captured_draws.h"
+#include "kernels/check_range.h"
 #include "kernels/dtype.h"
 #include "kernels/grid.h"
 #include "kernels/registration.h"
@@ -108,7 +110,11 @@ Tensor standard_gamma(const Tensor& self, std::optional<at::Generator> generator
 
 OCL_NATIVE("poisson", poisson);
 Tensor poisson(const Tensor& self, std::optional<at::Generator> generator) {
-  return draw(kPoisson, self, {}, generator);
+  static const int site = fault_site({"aten::poisson", FaultClass::kRuntime, "the rate of element",
+                                      "numbers that are not less than"});
+  const Tensor rates = draw(kPoisson, self, {}, generator);
+  check_range(self, {0, std::numeric_limits<double>::infinity(), 0, site});
+  return rates;
 }
 
 OCL_NATIVE("binomial", binomial);

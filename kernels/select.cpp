@@ -41,6 +41,7 @@ std::tuple<Tensor&, Tensor&> kthvalue_out(const Tensor& self, int64_t k, int64_t
                                           bool keepdim, Tensor& values, Tensor& indices) {
   const int64_t dim = at::maybe_wrap_dim(dim_any, self.dim(), /*wrap_scalar=*/true);
   const int64_t size = self.dim() > 0 ? self.size(dim) : 1;
+  if (self.dim() > 0) at::native::zero_numel_check_dims(self, dim, "kthvalue()");
   TORCH_CHECK(k >= 1 && k <= size, "kthvalue(): selected number k out of range for dimension ",
               dim);
   at::assert_no_overlap(self, values);

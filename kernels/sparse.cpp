@@ -1,6 +1,7 @@
 // Sparse matrices: what PyTorch has for its own backends only. The rest of its implementations is
 // registered by kernels/codegen/generate.py.
 #include <ATen/ExpandUtils.h>
+#include <ATen/native/BinaryOps.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/native/DispatchStub.h>
 #include <ATen/ops/_convert_indices_from_coo_to_csr.h>
@@ -205,7 +206,17 @@ Tensor add_to_dense(const Tensor& dense, const Tensor& sparse, const Scalar& alp
   return result;
 }
 
+void check_castable(ScalarType type, const Tensor& out, const char* where) {
+  TORCH_CHECK(c10::canCast(type, out.scalar_type()), "Can't convert result type ", type,
+              " to output ", out.scalar_type(), where);
+}
+
 Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
+  TORCH_CHECK(!self.is_sparse() || other.is_sparse(),
+              "add(sparse, dense) is not supported. Use add(dense, sparse) instead.");
+  const ScalarType type = at::result_type(self, other);
+  at::native::alpha_check(type, alpha);
+  check_castable(type, out, " in add operation");
   if (!self.is_sparse() && other.is_sparse() && !out.is_sparse() &&
       has_kernel_type(self.scalar_type()) && self.sizes() == other.sizes()) {
     const Tensor sum = add_to_dense(self, other, alpha);
@@ -214,7 +225,8 @@ Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Te
   }
   if (self.is_sparse() && other.is_sparse() && out.is_sparse() &&
       self.sparse_dim() == other.sparse_dim() && self.sizes() == other.sizes()) {
-    const ScalarType type = at::result_type(self, other);
+    TORCH_CHECK_NOT_IMPLEMENTED(type != ScalarType::Bool,
+                                "\"cadd_sparse\" not implemented for 'Bool'");
     const Tensor sum = at::_sparse_coo_tensor_unsafe(
         at::cat({self._indices(), other._indices()}, 1),
         at::cat({self._values().to(type), other._values().to(type).mul(alpha)}, 0), self.sizes());
@@ -240,6 +252,7 @@ std::pair<Tensor, Tensor> find_entries(const Tensor& sparse, const Tensor& sorte
 void multiply_sparse(const Tensor& left, const Tensor& right, Tensor& out) {
   const Tensor a = left.coalesce(), b = right.coalesce();
   const auto type = at::result_type(a, b);
+  check_castable(type, out, "");
   const auto sizes = at::infer_size(a.sizes(), b.sizes());
   out.sparse_resize_and_clear_(sizes, a.sparse_dim(), a.dense_dim());
   if (a._nnz() == 0 || b._nnz() == 0) return;

@@ -12,10 +12,15 @@ inline bool on_ocl(const at::Tensor& tensor) {
   return tensor.defined() && tensor.is_privateuseone();
 }
 
-// The device memory at a tensor's first element.
-inline BufferView view(const at::TensorBase& tensor) { return resolve(tensor.const_data_ptr()); }
-
 inline Device& ocl_device(const at::TensorBase& tensor) { return device(tensor.get_device()); }
+
+// The device memory at a tensor's first element. Raises where a tensor with elements has no memory,
+// as after UntypedStorage.resize_(0).
+inline BufferView view(const at::TensorBase& tensor) {
+  const void* address = tensor.const_data_ptr();
+  if (C10_UNLIKELY(!address && tensor.numel() == 0)) return placeholder(ocl_device(tensor));
+  return resolve(address);
+}
 
 // The stream on which work on the tensor goes now.
 inline Stream& stream_of(const at::TensorBase& tensor) {

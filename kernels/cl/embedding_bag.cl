@@ -12,7 +12,8 @@
 GRID __kernel void embedding_bag(CTENSOR(rows), CTENSOR(index), CTENSOR(offsets), CTENSOR(weights),
                                  TENSOR(out), TENSOR(counts), TENSOR(positions), const ulong units,
                                  const ulong inner, const ulong per_item, const ulong indices,
-                                 const long row_count, const long padding, FAULT_ARGUMENT) {
+                                 const long row_count, const long padding,
+                                 const int order_site, FAULT_ARGUMENT) {
   FOR_UNITS(bag, units, per_item) {
     const ulong first = (ulong)CPTR(OFFSET, offsets)[bag];
 #ifdef LAST_OFFSET
@@ -20,6 +21,10 @@ GRID __kernel void embedding_bag(CTENSOR(rows), CTENSOR(index), CTENSOR(offsets)
 #else
     const ulong last = bag + 1 < units ? (ulong)CPTR(OFFSET, offsets)[bag + 1] : indices;
 #endif
+    if (last > indices || first > last || (bag == 0 && first > 0)) {
+      const ulong wrong = bag == 0 && first > 0 ? first : last;
+      report_fault(fault_word, order_site, (long)wrong, (long)indices);
+    }
     FOR_INNER(i, inner) {
       T value = 0;
       long count = 0, position = -1;

@@ -26,10 +26,20 @@ typedef struct {
 typedef struct {
   long place[3][TAPS];  // -1: outside
   T weight[3][TAPS], slope[3][TAPS];
+  T nothing;  // NaN, as on the CPU, where a sum of no taps at a place that is no number would be 0
 } Taps;
 
+#if DIMS == 2 && (TAPS == 4 || (TAPS == 2 && !defined(BORDER) && !defined(REFLECTION)))
+#define KEEPS_NAN 1
+#endif
+
+// What is no number is at the first pixel of an image and at the last of a volume, as on the CPU.
 static inline T clip(const T x, const long size, T *slope) {
   const T last = (T)(size - 1);
+  if (isnan(x)) {
+    *slope = 0;
+    return DIMS == 3 ? last : 0;
+  }
   if (x <= 0 || x >= last) *slope = 0;
   return fmin(last, fmax(x, (T)0));
 }
@@ -73,6 +83,9 @@ static inline void find_taps(const T coordinate, const long size, const int d, T
 #else
   T slope = (T)size / 2, x = ((coordinate + 1) * size - 1) / 2;
 #endif
+#ifdef KEEPS_NAN
+  taps->nothing += x - x;
+#endif
 #if TAPS == 4
   const T A = L(-0.75), first = floor(x), t = x - first;
   const T far = t + 1, near = 1 - t, farther = 2 - t;
@@ -112,9 +125,13 @@ static inline void find_taps(const T coordinate, const long size, const int d, T
 #if DIMS == 3
 #define FIND_TAPS(point) \
   Taps t;                \
+  t.nothing = 0;         \
   FIND_TAPS_OF(point, 0) FIND_TAPS_OF(point, 1) FIND_TAPS_OF(point, 2)
 #else
-#define FIND_TAPS(point) Taps t; FIND_TAPS_OF(point, 0) FIND_TAPS_OF(point, 1)
+#define FIND_TAPS(point) \
+  Taps t;                \
+  t.nothing = 0;         \
+  FIND_TAPS_OF(point, 0) FIND_TAPS_OF(point, 1)
 #endif
 
 #if DIMS == 3
@@ -143,7 +160,7 @@ GRID __kernel void grid_sample(CTENSOR(in), CTENSOR(grid), TENSOR(out), const Sa
     __global const MEM(IN) *source = CPTR(MEM(IN), in) + n * s.channels * PLANE;
     const long first = n * s.channels * s.points + point % s.points;
     for (long channel = 0; channel < s.channels; ++channel, source += PLANE) {
-      T sum = 0;
+      T sum = t.nothing;
       FOR_TAPS
         sum += LOAD(IN, source, at) * WEIGHT;
       }

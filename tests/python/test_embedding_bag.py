@@ -65,6 +65,24 @@ def test_scale_by_frequency(device):
 
 def test_index_out_of_range(device):
     rows = torch.randn(4, 2, device=device)
-    with pytest.raises(IndexError, match="index 7 is out of bounds for rows 4"):
+    with pytest.raises(RuntimeError, match="index 7 is out of bounds for rows 4"):
         F.embedding_bag(torch.tensor([[0, 7]], device=device), rows)
         torch.ocl.synchronize()
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_errors_of_bags(device, mode):
+    weight = torch.randn(5, 3, device=device)
+
+    def bag(index, *offsets):
+        index = torch.tensor(index, device=device)
+        offsets = torch.tensor(offsets[0], device=device) if offsets else None
+        torch.nn.functional.embedding_bag(index, weight, offsets, mode=mode)
+        torch.ocl.synchronize()
+
+    for index in ([[1, 7]], [[1, -1]]):
+        with pytest.raises(RuntimeError, match="embedding_bag: index"):
+            bag(index)
+    for offsets in ([1, 2], [0, 5]):
+        with pytest.raises(RuntimeError, match="embedding_bag: offset"):
+            bag([1, 1], offsets)

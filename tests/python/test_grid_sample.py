@@ -102,3 +102,23 @@ def test_errors(device):
         F.grid_sample(image, grid[:1], align_corners=True)
     with pytest.raises(RuntimeError, match="expected scalar type"):
         torch.grid_sampler(image, grid.half(), 0, 0, True)
+
+
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("dims", [2, 3])
+def test_places_that_are_no_numbers(device, dims, mode, padding, align):
+    if mode == "bicubic" and dims == 3:
+        pytest.skip("there is no bicubic interpolation of volumes")
+    image = torch.arange(1.0, 61).reshape(1, 1, 3, 4, 5) if dims == 3 else torch.rand(1, 2, 3, 4)
+    bad = [float("nan"), float("inf"), -float("inf")]
+    points = [(x, 0.3, 0.2)[:dims] for x in bad] + [(0.3, x, 0.2)[:dims] for x in bad]
+    grid = torch.tensor(points).reshape((1,) * dims + (6, dims))
+    arguments = {"mode": mode, "padding_mode": padding, "align_corners": align}
+    expected = torch.nn.functional.grid_sample(image, grid, **arguments)
+    # The CPU's gradients of these read out of bounds; ours only have to end.
+    x, places = image.to(device).requires_grad_(), grid.to(device).requires_grad_()
+    actual = torch.nn.functional.grid_sample(x, places, **arguments)
+    actual.sum().backward()
+    torch.testing.assert_close(actual.detach().cpu(), expected, equal_nan=True)

@@ -259,3 +259,62 @@ def test_group_norm_of_nothing(device):
 def test_rms_norm(device):
     x, w = torch.randn(5, 40), torch.rand(40)
     compare(lambda x, w: F.rms_norm(x, (40,), w), [x, w], device)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "memory_format"),
+    [
+        ((2, 6, 3, 5), torch.channels_last),
+        ((2, 6, 1, 1), torch.channels_last),
+        ((0, 6, 3, 3), torch.channels_last),
+        ((2, 6, 2, 3, 4), torch.channels_last_3d),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("affine", [False, True])
+def test_group_norm_of_channels_last(device, shape, memory_format, affine, dtype):
+    x = torch.randn(shape, dtype=dtype).to(memory_format=memory_format)
+    parameters = [torch.rand(6, dtype=dtype) for _ in range(2)] if affine else [None, None]
+    weights, results = torch.randn(shape, dtype=dtype), []
+    for where in ("cpu", device):
+        leaf = x.to(where).requires_grad_()
+        given = [p if p is None else p.to(where).requires_grad_() for p in parameters]
+        y = torch.nn.functional.group_norm(leaf, 3, *given)
+        y.backward(weights.to(where))
+        raw = torch.native_group_norm(leaf.detach(), None, None, *shape[:2], x[0, :1].numel(), 3, 0)
+        results.append([y.detach(), raw[0], leaf.grad, *(p.grad for p in given if p is not None)])
+    for expected, actual in zip(*results, strict=True):
+        assert actual.stride() == expected.stride()
+        torch.testing.assert_close(actual.cpu(), expected, equal_nan=True)
+
+
+def test_group_norm_of_integers(device):
+    with pytest.raises(NotImplementedError):
+        torch.nn.functional.group_norm(torch.ones(2, 4, 3, dtype=torch.int64, device=device), 2)
+
+
+@pytest.mark.parametrize(
+    ("x", "parameter"),
+    [
+        (torch.float32, torch.float16),
+        (torch.float32, torch.float64),
+        (torch.float16, torch.bfloat16),
+        (torch.float16, torch.float32),
+    ],
+    ids=str,
+)
+def test_mixed_types(device, x, parameter):
+    if parameter == torch.float64 and not has_fp64(device):
+        pytest.skip("no float64 on this device")
+    image = torch.rand(2, 4, 3, 3).to(device, x)
+    numbers = torch.rand(4).to(device, parameter)
+    for function in (
+        lambda: F.instance_norm(image, weight=numbers, bias=numbers),
+        lambda: F.batch_norm(image, None, None, numbers, numbers, training=True),
+    ):
+        if parameter == torch.float32:
+            assert function().dtype == x
+        else:
+            with pytest.raises(RuntimeError, match="mixed dtype"):
+                function()

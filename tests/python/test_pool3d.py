@@ -148,3 +148,21 @@ def test_errors(device):
     with pytest.raises(RuntimeError):
         F.max_unpool2d(torch.ones(1, 1, 1, 1, device=device), indices, 2)
         torch.ocl.synchronize()
+
+
+def test_channels_last_without_batch(device):
+    x = torch.randn(2, 4, 6, 6, 6).to(memory_format=torch.channels_last_3d)[0]
+    there = torch.empty_strided(x.shape, x.stride(), device=device).copy_(x)
+    expected = F.max_pool3d(x, 2, return_indices=True)
+    actual = F.max_pool3d(there, 2, return_indices=True)
+    for e, a in zip(expected, actual, strict=True):
+        assert a.stride() == e.stride()
+        assert torch.equal(a.cpu(), e)
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("name", ["adaptive_avg_pool", "adaptive_max_pool"])
+def test_integers_in_adaptive_windows(device, name, dims):
+    x = torch.ones((2, 3) + (4,) * dims, dtype=torch.int64, device=device)
+    with pytest.raises(NotImplementedError):
+        getattr(F, f"{name}{dims}d")(x, 2)

@@ -223,3 +223,19 @@ def test_checkpointed_dropout(device, reentrant):
     assert torch.equal(x.grad.cpu(), y.detach().cpu())
     assert torch.equal(torch.ocl.get_rng_state(device), state)
     assert following.unique().numel() == 8
+
+
+@pytest.mark.parametrize("p", [1.5, -0.5, float("nan")])
+def test_probabilities_out_of_range(device, p):
+    numbers = torch.tensor([0.5, p, 0.2], device=device)
+    calls = [
+        lambda: torch.bernoulli(numbers),
+        lambda: torch.empty(3, device=device).bernoulli_(numbers),
+        lambda: torch.empty(3, device=device).bernoulli_(p),
+        lambda: torch.native_dropout(numbers, p, True),
+        lambda: torch.poisson(-numbers.abs() if p == p else numbers),
+    ]
+    for call in calls:
+        with pytest.raises(RuntimeError):
+            call()
+            torch.ocl.synchronize()

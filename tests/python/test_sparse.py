@@ -243,3 +243,41 @@ def test_gradients_of_a_product_with_a_reduction(device, reduce):
         left, right = torch.autograd.grad(product.sum(), leaves)
         grads.append((left.cpu().values(), right.cpu()))
     torch.testing.assert_close(grads[1], grads[0])
+
+
+MIXED = [torch.float32, torch.float64, torch.int64, torch.bool]
+
+
+def entries(dtype, columns, scale):
+    values = (torch.tensor([1.5, 2.5, -3.5]) * scale).to(dtype)
+    return torch.sparse_coo_tensor([[0, 1, 2], columns], values, (3, 4))
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("name", ["add", "sub", "mul"])
+@pytest.mark.parametrize("left", MIXED, ids=str)
+@pytest.mark.parametrize("right", MIXED, ids=str)
+def test_mixed_types(device, name, left, right, in_place):
+    dense = (torch.arange(12.0).reshape(3, 4) * 1.1).to(left)
+    for a in (entries(left, [1, 0, 3], 1.3), dense):
+        if a is dense and in_place and name == "mul":
+            continue  # on the CPU, by the fallback
+        b, results = entries(right, [1, 2, 3], -0.7), []
+        for where in ("cpu", device):
+            x = a.to(where).clone()
+            try:
+                result = getattr(x, name + "_" * in_place)(b.to(where))
+                results.append((result.dtype, result.layout, result.to_dense().cpu()))
+            except RuntimeError as error:
+                results.append((type(error), str(error)))
+        if isinstance(results[0][-1], torch.Tensor):
+            assert results[0][:2] == results[1][:2]
+            torch.testing.assert_close(results[1][-1], results[0][-1])
+        else:
+            assert results[0][0] is results[1][0], results
+
+
+def test_alpha_of_integers(device):
+    a = entries(torch.int64, [1, 0, 3], 1).to(device)
+    with pytest.raises(RuntimeError, match="alpha must not be a floating point number"):
+        torch.add(a, a, alpha=2.5)

@@ -1,0 +1,35 @@
+#include "kernels/check_range.h"
+
+#include "backend/fault.h"
+#include "kernels/dtype.h"
+#include "kernels/tensors.h"
+
+namespace ocl {
+
+void check_range(const at::Tensor& numbers, const AllowedRange& allowed) {
+  const auto count = static_cast<size_t>(numbers.numel());
+  if (count == 0) return;
+  Device& device = ocl_device(numbers);
+  const ScalarType type = numbers.scalar_type(), compute = compute_type(type);
+  check_device_has(device, type, "check_range");
+  const at::Tensor dense = numbers.contiguous();
+  static Site site;
+  const KernelKey key{&site, {static_cast<uint64_t>(type)}};
+  const Kernel& kernel = find_kernel(device, key, [&] {
+    Defines defines = compute_defines(compute);
+    defines.set("IN", dtype_name(type));
+    return KernelSource{"check_range.cl", "check_range", defines};
+  });
+  const bool gpu = device.family() == KernelFamily::kGpu;
+  const size_t local = gpu ? std::min<size_t>(64, device.parameters().work_group_size) : 1;
+  const size_t most = gpu ? 1024 : device.parameters().tasks;
+  const size_t groups = std::min((count + local - 1) / local, most);
+  Arguments arguments(stream_of(dense), kernel);
+  arguments.add(view(dense)).add(uint64_t{count});
+  add_number(arguments, allowed.low, compute);
+  add_number(arguments, allowed.high, compute);
+  arguments.add(allowed.bound).add(FaultArgument{allowed.fault_site});
+  arguments.enqueue({groups * local}, {local});
+}
+
+}  // namespace ocl

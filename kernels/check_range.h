@@ -1,0 +1,18 @@
+// Parameters of distributions that only a kernel sees.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace ocl {
+
+// What a tensor of floating-point numbers may hold, and the fault (backend/fault.h) of an element
+// that is not in the range or no number. The text names the element's place and `bound`.
+struct AllowedRange {
+  double low, high;
+  int64_t bound;
+  int fault_site;
+};
+
+void check_range(const at::Tensor& numbers, const AllowedRange& allowed);
+
+}  // namespace ocl
