@@ -6,6 +6,7 @@
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/native/TensorFactories.h>
+#include <ATen/ops/channel_shuffle_native.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/sort.h>
@@ -118,8 +119,12 @@ Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::
                           [&](const Tensor& all) { return all.triu(offset); });
 }
 
+// PyTorch's kernel for the CPU keeps the memory format; its views for other devices do not.
+OCL_COMPLEX("channel_shuffle");
+OCL_NATIVE("channel_shuffle", channel_shuffle);
+Tensor channel_shuffle(const Tensor& self, int64_t groups) {
+  return at::native::channel_shuffle(self, groups).contiguous(self.suggest_memory_format());
+}
+
 }  // namespace native
 }  // namespace ocl
-
-OCL_SHARED("channel_shuffle");
-OCL_COMPLEX("channel_shuffle");

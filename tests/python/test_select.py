@@ -3,7 +3,7 @@
 import pytest
 import torch
 from agreement import assert_agreement
-from support import COMPLEX, DTYPES, FLOATS, INTEGERS, random_tensor
+from support import COMPLEX, DTYPES, FLOATS, INTEGERS, assert_same, random_tensor
 
 NUMBERS = [*FLOATS, *INTEGERS]
 
@@ -191,3 +191,14 @@ def test_searchsorted_warns_of_copies(device):
             torch.searchsorted(rows, torch.ones(2, 1, device=device))
     finally:
         torch.set_warn_always(False)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_channel_shuffle_keeps_the_format(device, groups):
+    for x in [
+        torch.randn(2, 6, 3, 4).to(memory_format=torch.channels_last),
+        torch.randn(2, 6, 3, 4),
+        torch.randn(0, 6, 3, 4),
+    ]:
+        expected = torch.channel_shuffle(x, groups)
+        assert_same(torch.channel_shuffle(x.to(device), groups), expected)
