@@ -97,6 +97,7 @@ void Allocator::recordStream(const c10::DataPtr& pointer, c10::Stream stream) {
 }
 
 c10::CachingDeviceAllocator::DeviceStats Allocator::getDeviceStats(DeviceIndex device) {
+  refuse_fork();
   auto stats = cache(device).locked([](BufferCache& cache) { return cache.stats(); });
   // As CUDA's: -1 is no limit.
   stats.max_split_size =

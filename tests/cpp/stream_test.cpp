@@ -84,7 +84,8 @@ TEST_P(StreamTest, MarkersThatFailLeaveTheStreamAsItWas) {
     const test::FailingMarkers failing;
     EXPECT_THROW(stream.marker(), c10::Error);
   }
-  slow(stream, resolve(out.get()), 5);
+  const test::Gate gate(stream);
+  slow(stream, resolve(out.get()), 5, 1);
   EXPECT_FALSE(stream.idle());
 }
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -130,6 +131,39 @@ class SlowKernel {
   TemporaryFolder folder_;
   Variable variable_;
   Kernel kernel_;
+};
+
+// Holds back what is enqueued on a stream from here on, until it is opened or ten seconds are over.
+class Gate {
+ public:
+  explicit Gate(Stream& stream) : opened_(stream.device().context()) {
+    const std::vector<cl::Event> wait{opened_};
+    stream.queue().enqueueBarrierWithWaitList(&wait);
+    late_ = std::async(std::launch::async, [this] {
+      if (asked_.get_future().wait_for(std::chrono::seconds(10)) == std::future_status::timeout) {
+        opened_.setStatus(CL_COMPLETE);
+        return true;
+      }
+      return false;
+    });
+  }
+  ~Gate() {
+    if (late_.valid()) open();
+  }
+  Gate(const Gate&) = delete;
+
+  // Whether nobody had waited for what is held back.
+  bool open() {
+    asked_.set_value();
+    const bool late = late_.get();
+    if (!late) opened_.setStatus(CL_COMPLETE);
+    return !late;
+  }
+
+ private:
+  cl::UserEvent opened_;
+  std::promise<void> asked_;
+  std::future<bool> late_;
 };
 
 inline int read_int(Stream& stream, const BufferView& view) {

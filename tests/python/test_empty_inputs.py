@@ -23,7 +23,7 @@ def test_bags_without_indices(device, mode, last):
     same(function, device, *tensors)
     gradients = []
     for where in ("cpu", device):
-        index, weight, offsets = (x.to(where) for x in tensors)
+        index, weight, offsets = (x.detach().clone().to(where) for x in tensors)
         weight.requires_grad_()
         function(index, weight, offsets).sum().backward()
         gradients.append(weight.grad)
@@ -45,7 +45,7 @@ def test_ctc_loss_without_labels(device, shape):
     scores = torch.randn(6, 2, 5, generator=torch.Generator().manual_seed(0))
     results = []
     for where in ("cpu", device):
-        x = scores.to(where).requires_grad_()
+        x = scores.detach().clone().to(where).requires_grad_()
         targets = torch.zeros(shape, dtype=LONG, device=where)
         loss = F.ctc_loss(x.log_softmax(2), targets, (6, 6), (0, 0), reduction="none")
         loss.sum().backward()

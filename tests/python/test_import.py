@@ -173,8 +173,8 @@ def test_a_fork_after_use_says_so(device):
 PARENTS_OBJECTS = """
     import signal
     x, index = torch.ones(3).to("ocl"), torch.tensor([0]).to("ocl")
-    stream, event, new_event = torch.Stream(device="ocl"), torch.Event("ocl"), torch.Event("ocl")
-    other_event = torch.Event("ocl", enable_timing=True)
+    stream, new_event = torch.Stream(device="ocl"), torch.Event("ocl")
+    event, other_event = (torch.Event("ocl", enable_timing=True) for _ in range(2))
     event.record()
     other_event.record()
     torch.ones(5).pin_memory()  # leaves memory in the cache
@@ -199,7 +199,7 @@ PARENTS_OBJECTS = """
         "item": lambda: x[0].item(), "cpu": lambda: x.cpu(), "tolist": lambda: x.tolist(),
         "print": lambda: repr(x), "operator": lambda: x * 2, "new operator": lambda: x.atan2(x),
         "in place": lambda: x.add_(1), "fill": lambda: x.fill_(2), "index": lambda: x[index],
-        "to device": lambda: pinned.to("ocl"), "to it": lambda: x.copy_(pinned),
+        "to device": lambda: pinned.to("ocl"), "to it": lambda: x.copy_(pinned[:3]),
         "to another type": lambda: x.to(torch.float16), "copy": lambda: x.clone(),
         "pin_memory": lambda: torch.ones(5).pin_memory(),
         "empty": lambda: torch.empty(3, device="ocl"), "numpy": lambda: x.cpu().numpy(),
