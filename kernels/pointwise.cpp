@@ -110,7 +110,8 @@ bool checks_divisor(std::string_view expression, ScalarType compute) {
 
 // Operators that CPU does not have for bool.
 bool is_for_numbers(std::string_view expression) {
-  constexpr std::string_view kNames[] = {"DIV_FLOOR(", "REMAINDER(", "FMOD(", "POW("};
+  constexpr std::string_view kNames[] = {"DIV_FLOOR(", "REMAINDER(", "FMOD(", "POW(",
+                                         "a <= C(s0) ? C(s1) : b"};  // threshold
   return std::any_of(std::begin(kNames), std::end(kNames),
                      [&](std::string_view name) { return expression.starts_with(name); });
 }

@@ -49,6 +49,18 @@ def assert_same(actual, expected, exact=True, **tolerance):
     torch.testing.assert_close(actual.cpu(), expected, equal_nan=True, **tolerance)
 
 
+def fill_gaps(device):
+    """Tensors in the free parts of large segments that earlier tests still use."""
+    sizes = [
+        block["size"]
+        for segment in torch.ocl.memory_snapshot(include_traces=False)
+        for block in segment["blocks"]
+        if segment["segment_type"] == "large" and block["state"] == "inactive"
+    ]
+    sizes.sort(reverse=True)
+    return [torch.empty(size, dtype=torch.uint8, device=device) for size in sizes]
+
+
 def run_python(code, timeout=120, **variables):
     """Runs the code in a process of its own; variables of value None are removed."""
     environment = {**os.environ, **{k: v for k, v in variables.items() if v is not None}}

@@ -213,7 +213,7 @@ PARENTS_OBJECTS = """
         "synchronize": lambda: torch.ocl.synchronize(),
         "accelerator": lambda: torch.accelerator.synchronize(),
         "replay": lambda: graph.replay(), "empty_cache": lambda: torch.ocl.empty_cache(),
-        "memory": lambda: torch.ocl.memory_allocated(), "rand": lambda: x.uniform_(),
+        "rand": lambda: x.uniform_(),
         "capture": lambda: torch.ocl.graph(torch.ocl.Graph()).__enter__(),
         "backward": lambda: x.clone().requires_grad_().sum().backward(),
         "save": lambda: torch.save(x, os.devnull), "record_stream": lambda: x.record_stream(stream),

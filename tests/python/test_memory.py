@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from models import resnet18, train_step
+from support import fill_gaps
 
 MIB = 2**20
 
@@ -26,9 +27,11 @@ def clean(device):
     """An empty cache before and after, and no limit afterwards."""
     gc.collect()
     torch.ocl.empty_cache()
+    gaps = fill_gaps(device)
     torch.ocl.reset_peak_memory_stats()
     torch.ocl.reset_accumulated_memory_stats()
     yield
+    del gaps
     torch.ocl.set_per_process_memory_fraction(1.0)
     torch.ocl.empty_cache()
 

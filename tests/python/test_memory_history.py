@@ -1,5 +1,6 @@
 """Snapshots, the history of allocations with stacks, and observers of running out of memory."""
 
+import gc
 import pickle
 import sys
 import threading
@@ -7,6 +8,7 @@ from collections import Counter
 
 import pytest
 import torch
+from support import fill_gaps
 from torch.cuda import _memory_viz
 
 MIB = 2**20
@@ -19,9 +21,12 @@ def allocate(size, device):
 @pytest.fixture
 def history(device):
     """Records while the test runs, from an empty cache on."""
+    gc.collect()
     torch.ocl.empty_cache()
+    gaps = fill_gaps(device)
     torch.ocl.record_memory_history(stacks="python", clear_history=True)
     yield
+    del gaps
     torch.ocl.record_memory_history(None)
     torch.ocl.set_per_process_memory_fraction(1.0)
     torch.ocl.empty_cache()
@@ -248,6 +253,7 @@ def observed(device):
 def test_observer(device, observed):
     calls, handles = observed
     torch.ocl.empty_cache()
+    gaps = fill_gaps(device)
     total = torch.ocl.get_device_properties(device).total_memory
     limit = torch.ocl.memory_reserved() + 64 * MIB
     torch.ocl.set_per_process_memory_fraction(limit / total)
@@ -262,6 +268,7 @@ def test_observer(device, observed):
     with pytest.raises(torch.OutOfMemoryError):
         allocate(100 * MIB, device)
     assert len(calls) == 1
+    del gaps
 
 
 def test_observer_that_fails(device, observed, monkeypatch):

@@ -43,8 +43,8 @@ def test_kernels_of_equal_expressions_have_their_own_names(device, tmp_path):
     out = norm(x)
     trace = profiled(lambda: (out.sum().backward(), weight * weight), tmp_path)
     names = trace.names()
-    assert "batch_norm_scale_float_float_float" in names, names
-    assert names[-1] == "mul_float_float_float", names
+    assert "batch_norm_scale_f32_f32_f32" in names, names
+    assert names[-1] == "mul_f32_f32_f32", names
 
 
 @pytest.mark.sample
