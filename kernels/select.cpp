@@ -123,7 +123,8 @@ Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::
 OCL_COMPLEX("channel_shuffle");
 OCL_NATIVE("channel_shuffle", channel_shuffle);
 Tensor channel_shuffle(const Tensor& self, int64_t groups) {
-  return at::native::channel_shuffle(self, groups).contiguous(self.suggest_memory_format());
+  const auto format = self.suggest_memory_format();
+  return at::native::channel_shuffle(self.contiguous(format), groups).contiguous(format);
 }
 
 }  // namespace native

@@ -199,6 +199,7 @@ def test_channel_shuffle_keeps_the_format(device, groups):
         torch.randn(2, 6, 3, 4).to(memory_format=torch.channels_last),
         torch.randn(2, 6, 3, 4),
         torch.randn(0, 6, 3, 4),
+        torch.randn(2, 6, 3, 1).expand(2, 6, 3, 4),
     ]:
         expected = torch.channel_shuffle(x, groups)
         assert_same(torch.channel_shuffle(x.to(device), groups), expected)
