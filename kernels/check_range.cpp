@@ -2,6 +2,7 @@
 
 #include "backend/fault.h"
 #include "kernels/dtype.h"
+#include "kernels/grid.h"
 #include "kernels/tensors.h"
 
 namespace ocl {
@@ -17,19 +18,17 @@ void check_range(const at::Tensor& numbers, const AllowedRange& allowed) {
   const KernelKey key{&site, {static_cast<uint64_t>(type)}};
   const Kernel& kernel = find_kernel(device, key, [&] {
     Defines defines = compute_defines(compute);
+    define_grid(defines, device);
     defines.set("IN", dtype_name(type));
     return KernelSource{"check_range.cl", "check_range", defines};
   });
-  const bool gpu = device.family() == KernelFamily::kGpu;
-  const size_t local = gpu ? std::min<size_t>(64, device.parameters().work_group_size) : 1;
-  const size_t most = gpu ? 1024 : device.parameters().tasks;
-  const size_t groups = std::min((count + local - 1) / local, most);
+  const UnitGrid grid = unit_grid(device, count, 1);
   Arguments arguments(stream_of(dense), kernel);
-  arguments.add(view(dense)).add(uint64_t{count});
+  arguments.add(view(dense)).add(uint64_t{count}).add(grid.per_item);
   add_number(arguments, allowed.low, compute);
   add_number(arguments, allowed.high, compute);
   arguments.add(allowed.bound).add(FaultArgument{allowed.fault_site});
-  arguments.enqueue({groups * local}, {local});
+  arguments.enqueue(grid.global, grid.local);
 }
 
 }  // namespace ocl

@@ -2,10 +2,11 @@
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"
+#include "grid.clh"
 
-__kernel void check_range(CTENSOR(in), const ulong count, const T low, const T high,
-                          const long bound, FAULT_ARGUMENT) {
-  for (ulong i = get_global_id(0); i < count; i += get_global_size(0)) {
+GRID __kernel void check_range(CTENSOR(in), const ulong count, const ulong per_item, const T low,
+                               const T high, const long bound, FAULT_ARGUMENT) {
+  FOR_UNITS(i, count, per_item) {
     const T x = LOAD(IN, CPTR(MEM(IN), in), i);
     if (!(x >= low && x <= high)) report_fault(FAULT_FORWARD, (long)i, bound);
   }
