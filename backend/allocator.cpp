@@ -14,9 +14,9 @@ namespace ocl {
 
 namespace {
 
-std::array<std::atomic<DeviceCache*>, 64> caches{};
+std::array<std::atomic<DeviceCache*>, kMaxDevices> caches{};
 std::mutex caches_mutex;
-thread_local std::array<uint64_t, 64> thread_pools{};
+thread_local std::array<uint64_t, kMaxDevices> thread_pools{};
 
 // For profile_memory=True of torch.profiler, with the bytes that are really in use.
 void report(DeviceCache& cache, void* address, int64_t bytes) {

@@ -11,7 +11,7 @@ namespace ocl {
 namespace {
 
 // Not clWaitForEvents: on Intel's runtime for CPUs a thread that waits runs kernels of the queue
-// meanwhile, also those behind the event, and returns when none is left.
+// meanwhile, also those after the event, and returns when none is left.
 void wait_for_callback(cl::Event event) {
   using Promise = std::shared_ptr<std::promise<void>>;
   const auto reached = std::make_shared<std::promise<void>>();

@@ -72,7 +72,7 @@ class FaultWord {
   cl::CommandQueue queue_;
   std::atomic<cl_mem> handle_{nullptr};  // of word_
   std::atomic<uint64_t> enqueued_{0};    // kernels that may report
-  std::atomic<uint64_t> reported_{0};    // so many of them are covered by reports
+  std::atomic<uint64_t> reported_{0};    // how many of them reports cover
   std::atomic<uint64_t> last_{0};        // the number of the last report
   std::atomic<uint64_t> raised_{0};      // the reports up to this one were looked at
   std::mutex mutex_;                     // guards what follows

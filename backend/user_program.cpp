@@ -41,7 +41,7 @@ KernelSignature signature_of(const cl::Kernel& kernel, const Device& device) {
   return signature;
 }
 
-// Position behind the comment that begins here, or here.
+// Position after the comment that begins here; `at` where none begins.
 size_t skip_comment(const std::string& text, size_t at) {
   if (text.compare(at, 2, "//") == 0) return std::min(text.find('\n', at), text.size());
   if (text.compare(at, 2, "/*") != 0) return at;
@@ -60,7 +60,7 @@ size_t skip_blanks(const std::string& text, size_t at) {
   }
 }
 
-// Position behind the string or character that begins here; it ends with its line at the latest.
+// Position after the string or character literal that begins here. A literal ends with its line.
 size_t skip_literal(const std::string& text, size_t at) {
   const char quote = text[at++];
   while (at < text.size() && text[at] != quote && text[at] != '\n') at += text[at] == '\\' ? 2 : 1;

@@ -1,4 +1,4 @@
-// Group normalisation behind PyTorch's stubs. The stubs' inputs are contiguous
+// Group normalisation: kernels for PyTorch's stubs, whose inputs are contiguous
 // [n][channels][pixels]; a group is channels / groups neighbouring channels.
 #include <ATen/native/group_norm.h>
 

@@ -34,7 +34,7 @@ enum Row : int {
 #undef OCL_SPECIAL
 };
 
-// How CPU's kernels take numbers beside float16 and bfloat16 tensors.
+// How the CPU's kernels convert numbers that meet float16 and bfloat16 tensors.
 constexpr PointwiseOp as_on_cpu(int row, PointwiseOp op) {
   constexpr int kFitting[] = {k_add_stub,
                               k_sub_stub,

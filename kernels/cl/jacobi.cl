@@ -33,7 +33,7 @@ static inline void rotate_columns(__global T *x, __global T *y, const R cosine, 
 }
 
 // Whether the columns p and q were rotated: not where they are orthogonal but for rounding, nor where
-// one is so short beside the other (R_NOISE: the cube of the type's precision) that it is what
+// one is so short next to the other (R_NOISE: the cube of the type's precision) that it is what
 // rounding left of a column of zeros: its square may be 0, and then nothing passes for orthogonal.
 static inline int rotate_pair(__global T *x, const ulong size, __global T *turned,
                               const ulong turned_size, const ulong p, const ulong q,
