@@ -158,8 +158,7 @@ at::Tensor weight_gradient(const ConvShape& shape, const at::Tensor& weight,
                            at::MemoryFormat format, const at::Tensor& input,
                            const at::Tensor& output) {
   if (format != at::MemoryFormat::Contiguous) {
-    const at::Tensor grad =
-        at::empty(weight.sizes(), weight.options(), weight.suggest_memory_format());
+    const at::Tensor grad = at::empty(weight.sizes(), weight.options(), format);
     if (conv_weight_grad_channels_last(shape, grad, input.contiguous(format),
                                        output.contiguous(format))) {
       return grad;
@@ -167,7 +166,15 @@ at::Tensor weight_gradient(const ConvShape& shape, const at::Tensor& weight,
   }
   const at::Tensor grad = at::empty(weight.sizes(), weight.options());
   conv_weight_grad(shape, grad, input.contiguous(), output.contiguous());
-  return grad;
+  return grad.contiguous(format);
+}
+
+// Of all results: as with cuDNN, one argument whose channels are last is enough. Convolutions of
+// volumes in float64 are contiguous on the CPU.
+at::MemoryFormat result_format(const at::Tensor& input, const at::Tensor& weight) {
+  if (input.dim() == 5 && input.scalar_type() == at::kDouble) return at::MemoryFormat::Contiguous;
+  const at::MemoryFormat of_input = input.suggest_memory_format();
+  return of_input != at::MemoryFormat::Contiguous ? of_input : weight.suggest_memory_format();
 }
 
 }  // namespace
@@ -235,7 +242,7 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
               " for a result of shape ", sizes);
   const ConvShape shape = make_shape(input.sizes(), weight.sizes(), sizes, p);
   const at::MemoryFormat format =
-      epilogue.is_empty() ? input.suggest_memory_format() : at::MemoryFormat::Contiguous;
+      epilogue.is_empty() ? result_format(input, weight) : at::MemoryFormat::Contiguous;
   return convolve(shape, transposed, sizes, format, input, weight,
                   bias && bias->defined() ? bias->contiguous() : at::Tensor(), epilogue);
 }
@@ -273,7 +280,7 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_outpu
     return {narrowed(of_input), narrowed(of_weight), narrowed(of_bias)};
   }
   const ConvShape shape = make_shape(input.sizes(), weight.sizes(), grad_output.sizes(), p);
-  const auto format = input.suggest_memory_format();
+  const auto format = result_format(input, weight);
   const Tensor grad = grad_output.contiguous(format);
   Tensor grad_input, grad_weight, grad_bias;
   if (output_mask[0]) {

@@ -232,11 +232,13 @@ def test_operators_with_fast_kernels_are_not_taken_apart(device):
     assert names == [attention, "convolution", "max_pool2d_with_indices"]
 
 
+@pytest.mark.parametrize("weights", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
-def test_memory_format_of_convolutions(device, order):
+def test_memory_format_of_convolutions(device, order, weights):
     """Wide ones, whose format Inductor changes on devices with kernels of its own."""
     x = torch.randn(2, 128, 6, 6, device=device).to(memory_format=order)
-    weight = torch.randn(256, 128, 3, 3, device=device, requires_grad=True)
+    weight = torch.randn(256, 128, 3, 3, device=device).to(memory_format=weights)
+    weight.requires_grad_()
 
     def function(x, weight):
         return F.conv2d(x, weight).relu()

@@ -1,8 +1,11 @@
 """Channels_last convolutions of the CPU family: which kernel runs, without copies, and what it
 computes; the reference is the plain kernel, which serves float64."""
 
+import itertools
+
 import pytest
 import torch
+from support import has_fp64
 
 from torch_ocl import _C
 
@@ -105,9 +108,8 @@ def check(problem, tolerance=2e-5):
     for e, a in zip(expected, results):
         scale = max(1.0, e.abs().max().item())
         torch.testing.assert_close(a.double(), e, rtol=tolerance, atol=tolerance * scale)
-    for image in results[:2]:
-        assert image.is_contiguous(memory_format=problem.last)
-    assert results[2].stride() == problem.weight.stride()
+    for result in results:
+        assert result.is_contiguous(memory_format=problem.last)
     return ran
 
 
@@ -231,3 +233,27 @@ def test_narrow_types(device, dtype):
     actual = torch.conv2d(x.contiguous(memory_format=torch.channels_last), w, padding=1)
     assert actual.is_contiguous(memory_format=torch.channels_last) and actual.dtype == dtype
     torch.testing.assert_close(actual, expected, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("dims", [2, 3])
+def test_format_of_results(device, dims, transposed, groups, dtype):
+    """One argument whose channels are last is enough for the result and both gradients."""
+    if dtype == torch.float64 and not has_fp64(device):
+        pytest.skip("the device has no float64")
+    last = torch.channels_last if dims == 2 else torch.channels_last_3d
+    operator = getattr(torch, f"conv_transpose{dims}d" if transposed else f"conv{dims}d")
+
+    def strides(device, x_format, weight_format):
+        x = torch.ones((2, 4) + (6,) * dims, dtype=dtype).to(memory_format=x_format)
+        weight = torch.ones((4, 4 // groups) + (3,) * dims, dtype=dtype)
+        weight = weight.to(memory_format=weight_format)
+        leaves = [t.to(device).requires_grad_() for t in (x, weight)]
+        result = operator(*leaves, groups=groups)
+        gradients = torch.autograd.grad(result, leaves, torch.ones_like(result))
+        return [t.stride() for t in (result, *gradients)]
+
+    for formats in itertools.product((torch.contiguous_format, last), repeat=2):
+        assert strides(device, *formats) == strides("cpu", *formats)

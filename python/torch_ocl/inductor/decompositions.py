@@ -34,7 +34,7 @@ def _randint(low, high, size, *, dtype=torch.int64, **options):
 
 
 def _convolution(x, weight, *args):
-    if x.is_contiguous():
+    if x.is_contiguous() and weight.is_contiguous():
         return NotImplemented
     return aten.convolution(x.contiguous(), weight.contiguous(), *args)
 
