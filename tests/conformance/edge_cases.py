@@ -33,6 +33,7 @@ class Case:
     def __init__(self, label, parts, mode="forward", out=None, loose=False):
         self.label, self.parts, self.mode, self.out = label, parts, mode, out
         self.loose = loose  # sums of many numbers: the tolerance of a long sum
+        self.may_grow = False  # the result may be much larger than the sample's
 
 
 def empty(subject, sample, dtype, reference):
@@ -363,4 +364,5 @@ def derive(edge, subject, sample, dtype, reference):
     for case in EDGES[edge](subject, sample, dtype, reference):
         mine = pytree.tree_leaves(case.parts)
         if case.mode != "forward" or any(a is not b for a, b in zip(mine, plain)):
+            case.may_grow = edge in ("numbers", "sums")
             yield case

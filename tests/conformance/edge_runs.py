@@ -13,6 +13,7 @@ MEMORY = re.compile(
     r"can't allocate memory|not enough memory|OutOfMemoryError|out of memory|bad_alloc|MemoryError|"
     r"larger than what the device can allocate"
 )
+MOST_ELEMENTS = 2**27  # of results; more are left to edge_huge.py
 HALVES = (torch.float16, torch.bfloat16)
 
 
@@ -52,6 +53,16 @@ def perform(case, subject, call, parts, out):
         return {"result": call(*args, **kwargs)}
 
 
+def elements_of_result(case, subject, sample):
+    """Its count; 0 where no meta function says it."""
+    try:
+        args, kwargs = build(case.parts, "meta")
+        result = subject.call(sample, "meta")(*args, **kwargs)
+    except Exception:
+        return 0
+    return sum(t.numel() for t in h.tensors_of(result))
+
+
 def widened(parts):
     def leaf(x):
         return x.float() if isinstance(x, torch.Tensor) and x.dtype in HALVES else x
@@ -73,6 +84,8 @@ def run_case(case, subject, sample, dtype, context, index):
     """Raises Difference where the two differ, Left where nothing can be compared."""
     device = context.device
     context.mark(P_MOVE, index)
+    if case.may_grow and (count := elements_of_result(case, subject, sample)) > MOST_ELEMENTS:
+        raise Left(f"the result has {count} elements")
     try:
         mine, mine_out = build((case.parts, case.out), device)
         if subject.base in ARGS_STAY_ON_CPU:
