@@ -12,6 +12,7 @@
 #include "distributed/backend.h"
 #endif
 #include "generator/generator.h"
+#include "guard/backward_threads.h"
 #include "kernels/conv_gpu.h"
 #include "kernels/fallback.h"
 #include "kernels/gemm_gpu.h"
@@ -110,6 +111,7 @@ PYBIND11_MODULE(_C, m) {
     return std::map<std::string, uint64_t>{{"built", stats.built}, {"loaded", stats.loaded}};
   });
   m.def("store_launched_programs", &store_launched_programs, Unlocked());
+  m.def("wait_for_backward_threads", &wait_for_backward_threads, Unlocked());
 
   py::class_<TunedProblem>(m, "TunedProblem")
       .def_readonly("tunable", &TunedProblem::tunable)

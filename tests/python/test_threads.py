@@ -5,6 +5,7 @@ import threading
 import pytest
 import torch
 import torch_ocl._C as backend
+from support import output_of
 
 
 def in_thread(function):
@@ -87,3 +88,35 @@ def test_threads_at_the_same_time(device, count):
         for thread in threads:
             thread.join()
     assert not wrong
+
+
+def test_backward_threads_let_go_before_the_end():
+    """PyTorch's threads hold the last references to some gradients after backward() returned.
+
+    Python cannot free those once its interpreter ends: the process would abort.
+    """
+    output = output_of(
+        """
+        import atexit, sys, weakref
+
+        last = []
+        atexit.register(lambda: print(last[0]() is None))  # called after those of the import
+
+        import torch
+        from torch_ocl import _C
+
+        sys.setswitchinterval(1000)  # threads get Python's lock from waits alone
+
+        def gradient():
+            x = torch.ones(3, device="ocl", requires_grad=True)
+            return weakref.ref(torch.autograd.grad((x * 2).sum(), x)[0])
+
+        def is_freed(gradient):
+            _C.wait_for_backward_threads()
+            return gradient() is None
+
+        print(all(is_freed(gradient()) for _ in range(300)))
+        last.append(gradient())
+        """
+    )
+    assert output.split() == ["True", "True"]

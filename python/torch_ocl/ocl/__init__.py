@@ -243,5 +243,6 @@ def _at_start() -> None:
     keep_pocl_out_of_tmp()
     # Programs that were built but never followed by a synchronisation are stored at the end.
     atexit.register(_C.store_launched_programs)
+    atexit.register(_C.wait_for_backward_threads)
     print_without_float64()
     refuse_to_send()
