@@ -95,28 +95,28 @@ void StagedWork::when_done(const WorkPointer& inner) {
 void StagedWork::complete(std::exception_ptr error) noexcept {
   const at::NoGradGuard no_gradients;
   const c10::MultiStreamGuard guard(side_streams_);
-  try {
-    if (!error && operation_.finish) operation_.finish(staging_);
-  } catch (...) {
-    error = std::current_exception();
-  }
-  staging_.unmap();
-  try {
-    if (!error && operation_.divisor != 1) {
-      for (const Tensors& tensors : operation_.writes) {
-        for (const at::Tensor& tensor : tensors) tensor.div_(operation_.divisor);
-      }
+  const auto attempt = [&](const auto& step) {
+    if (error) return;
+    try {
+      step();
+    } catch (...) {
+      error = std::current_exception();
     }
-  } catch (...) {
-    error = std::current_exception();
-  }
+  };
+  attempt([&] {
+    if (operation_.finish) operation_.finish(staging_);
+  });
+  staging_.unmap();
+  attempt([&] {
+    if (operation_.divisor == 1) return;
+    for (const Tensors& tensors : operation_.writes) {
+      for (const at::Tensor& tensor : tensors) tensor.div_(operation_.divisor);
+    }
+  });
   finish(error);  // first: the future's callbacks may ask the work
   // The future records events on the current streams, for those who use the results.
-  if (error) {
-    future_->setError(error);
-  } else {
-    future_->markCompleted(result_value(operation_.writes));
-  }
+  attempt([&] { future_->markCompleted(result_value(operation_.writes)); });
+  if (error) future_->setErrorIfNeeded(error);
 }
 
 Tensors StagedWork::result() {
