@@ -114,7 +114,8 @@ std::string build_options(const Device& device) {
   } else {
     options += " -DROUGH_DIVISION=1";
   }
-  return options;
+  static const std::string added = environment("OCL_BUILD_OPTIONS");
+  return added.empty() ? options : options + " " + added;
 }
 
 std::string make_key(const Device& device, const std::string& options, const std::string& source) {

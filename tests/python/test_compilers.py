@@ -73,3 +73,19 @@ def test_warnings_can_be_errors(device):
     torch.ocl.compile_kernel(source)
     with pytest.raises(RuntimeError, match="empty body"):
         torch.ocl.compile_kernel(source, "-Werror")
+
+
+def test_options_of_all_programs(device, tmp_path):
+    """They are part of what programs are stored under, and a wrong one is named."""
+    count = """
+        import torch
+        from torch_ocl import _C
+        x = torch.ones(3, device="ocl").atanh().sum().item()
+        print(_C.program_cache_stats()["built"] > 0)
+    """
+    cache = {"OCL_CACHE_DIR": str(tmp_path)}
+    for options, built in ((None, "True"), ("-cl-opt-disable", "True"), (None, "False")):
+        run = run_python(count, OCL_BUILD_OPTIONS=options, **cache)
+        assert run.stdout.split() == [built], run.stderr
+    wrong = run_python(count, OCL_BUILD_OPTIONS="-no-such-option")
+    assert wrong.returncode != 0 and "-no-such-option" in wrong.stderr
