@@ -1,4 +1,5 @@
 // Cumulative operators along a dimension.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/ReduceOps.h>
 #include <ATen/native/Resize.h>
@@ -88,6 +89,10 @@ void run(const Scan& scan, const at::Tensor& self, const at::Tensor& out,
          const at::Tensor& positions, int64_t dim) {
   if (self.numel() == 0) return;
   check_device_has(ocl_device(self), self.scalar_type(), scan.name);
+  if (!scan.positions) {  // as PyTorch's iterators check it for the CPU
+    at::assert_no_internal_overlap(out);
+    at::assert_no_partial_overlap(out, self);
+  }
   const at::Tensor in = self.contiguous();
   const DenseOutput result(out);
   const Extent extent = extent_of(in, at::maybe_wrap_dim(dim, self.dim()));

@@ -195,6 +195,20 @@ def test_logspace_of_each_type(device, dtype):
             assert_agrees(function, device, torch.zeros(1), exact=exact)
 
 
+def test_sign_of_zero_of_complex_numbers(device):
+    """cosh and cos of real and imaginary numbers: the other part is a zero with a sign."""
+    parts = torch.tensor([0.0, -0.0, 1.0, -1.0, 30.0])
+    z = torch.complex(*torch.cartesian_prod(parts, parts).T.contiguous())
+    for function in (torch.cosh, torch.sinh, torch.cos, torch.sin):
+        assert_agrees(lambda z: torch.view_as_real(function(z)), device, z, exact=False)
+
+
+def test_sign_of_truncated_zero(device):
+    numbers = torch.tensor([0.0, -0.0, 0.3, -0.3, 1.0, -5.0, math.inf, -math.inf])
+    a, b = torch.cartesian_prod(numbers, numbers).T.contiguous()
+    assert_agrees(lambda a, b: torch.div(a, b, rounding_mode="trunc"), device, a, b)
+
+
 def test_sign_of_zero_has_no_sign(device):
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
         x = torch.tensor([-0.0, 0.0, -3.0, 2.0, math.nan, math.inf, -math.inf] * 3, dtype=dtype)

@@ -140,3 +140,13 @@ def test_empty(device):
 def test_logarithms_of_integers_are_an_error(device):
     with pytest.raises(NotImplementedError, match="not implemented for 'Long'"):
         torch.logcumsumexp(torch.arange(3, device=device), 0)
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "logcumsumexp"])
+def test_result_over_a_part_of_the_argument(device, name):
+    """The CPU raises, for what is read may have been written."""
+    memory = torch.ones(9, device=device)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        getattr(torch, name)(memory[:8], 0, out=memory[1:])
+    with pytest.raises(RuntimeError, match="single memory location"):
+        getattr(torch, name)(memory, 0, out=memory[:1].expand(9))
