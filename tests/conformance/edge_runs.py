@@ -83,9 +83,10 @@ class Left(Exception):
 def run_case(case, subject, sample, dtype, context, index):
     """Raises Difference where the two differ, Left where nothing can be compared."""
     device = context.device
-    context.mark(P_MOVE, index)
+    context.mark(P_CPU, index)
     if case.may_grow and (count := elements_of_result(case, subject, sample)) > MOST_ELEMENTS:
         raise Left(f"the result has {count} elements")
+    context.mark(P_MOVE)
     try:
         mine, mine_out = build((case.parts, case.out), device)
         if subject.base in ARGS_STAY_ON_CPU:
