@@ -60,6 +60,14 @@ void check_steps(IntArrayRef stride, IntArrayRef padding) {
               "strides should be greater than zero, but got stride: ", stride);
 }
 
+// The meta function's sum of the sizes of window and output may overflow.
+void check_windows(std::string_view op, const Pool3& pool) {
+  for (size_t d = 0; d < 3; ++d) {
+    TORCH_CHECK(pool.kernel[d] > 0 && pool.kernel[d] <= pool.in[d], op,
+                "(): windows of size ", pool.kernel[d], " for an input of size ", pool.in[d]);
+  }
+}
+
 }  // namespace
 
 namespace native {
@@ -72,6 +80,7 @@ OCL_STRUCTURED("fractional_max_pool2d.output", fractional_max_pool2d)
   pool.kernel = {1, kernel_size[0], kernel_size[1]};
   pool.samples = 2;
   pool.sample = {0, 1, 0};
+  check_windows("fractional_max_pool2d", pool);
   max_pool3_forward("fractional_max_pool2d", self, pool, PoolWindows::kFractional, output, indices,
                     random_samples);
 }
@@ -92,6 +101,7 @@ OCL_STRUCTURED("fractional_max_pool3d.output", fractional_max_pool3d)
   pool.kernel = {kernel_t, kernel_h, kernel_w};
   pool.samples = 3;
   pool.sample = {0, 1, 2};
+  check_windows("fractional_max_pool3d", pool);
   max_pool3_forward("fractional_max_pool3d", self, pool, PoolWindows::kFractional, output, indices,
                     random_samples);
 }

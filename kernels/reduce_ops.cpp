@@ -58,6 +58,15 @@ constexpr Reduction kNormTwo{"norm_2", "0", "acc + a * a", "x + y", "sqrt(acc)"}
 constexpr Reduction kNormMax{"norm_inf", "0", "MAX(acc, fabs(a))", "MAX(x, y)", "acc"};
 constexpr Reduction kNormMin{"norm_neg_inf", "INFINITY", "MIN(acc, fabs(a))", "MIN(x, y)", "acc"};
 
+// As OpenCL C has it.
+std::string text_of(double number) {
+  if (std::isnan(number)) return "NAN";
+  if (std::isinf(number)) return number > 0 ? "INFINITY" : "(-INFINITY)";
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.17g", number);
+  return text;
+}
+
 void norm(at::TensorIterator& iter, const c10::Scalar& order) {
   const double p = order.toDouble();
   const ScalarType compute = compute_type(iter.dtype(0));
@@ -72,14 +81,13 @@ void norm(at::TensorIterator& iter, const c10::Scalar& order) {
   if (p == INFINITY) return reduce(iter, kNormMax, compute);
   if (p == -INFINITY) return reduce(iter, kNormMin, compute);
   // Any other order: the number becomes part of the program; such orders are few in a model.
+  const std::string number = text_of(compute == ScalarType::Double ? p : static_cast<float>(p));
   static std::mutex mutex;
-  static std::map<double, std::pair<std::string, std::string>> texts;
+  static std::map<std::string, std::pair<std::string, std::string>> texts;
   std::pair<std::string, std::string>* text = nullptr;
   {
     std::lock_guard lock(mutex);
-    auto [found, added] = texts.try_emplace(p);
-    char number[32];
-    std::snprintf(number, sizeof(number), "%.17g", p);
+    auto [found, added] = texts.try_emplace(number);
     if (added) {
       found->second = {str("acc + POW(fabs(a), (V)((T)", number, "))"),
                        str("pow(acc, (T)(1) / (T)", number, ")")};

@@ -77,8 +77,8 @@ Tensor& masked_scatter_(Tensor& self, const Tensor& mask, const Tensor& source) 
   TORCH_CHECK(mask.scalar_type() == at::kBool,
               "masked_scatter_ only supports boolean masks, but got mask with dtype ",
               mask.scalar_type());
-  if (self.numel() == 0) return self;
   const auto wide = at::expand_inplace(self, mask, "masked_scatter_");
+  if (self.numel() == 0) return self;
   const Tensor places = wide->reshape({-1}).cumsum(0, at::kLong);
   const auto wanted = places[-1].item<int64_t>();
   TORCH_CHECK(wanted <= source.numel(), "Number of elements of source < number of ones in mask");

@@ -85,8 +85,11 @@ T filter(T x, bool cubic) {
 }
 
 template <typename T>
-std::vector<Line> antialiased_lines(const Upsampling& u, T scale, bool cubic) {
+std::vector<Line> antialiased_lines(const Upsampling& u, T scale, bool cubic, bool backward) {
   std::vector<Line> lines;
+  // The CPU passes over dimensions that keep their size, whatever the scale, but not in the
+  // derivative.
+  if (u.in == u.out && !backward) scale = 1;
   const T support = (cubic ? 2 : 1) * std::max<T>(scale, 1);
   const T inverse = scale >= 1 ? T{1} / scale : T{1};
   const auto longest = static_cast<int64_t>(std::ceil(support)) * 2 + 1;
@@ -108,7 +111,7 @@ std::vector<Line> antialiased_lines(const Upsampling& u, T scale, bool cubic) {
 }
 
 template <typename T>
-std::vector<Line> lines_of(const Upsampling& u, MapKind mode) {
+std::vector<Line> lines_of(const Upsampling& u, MapKind mode, bool backward) {
   const T scale = at::native::area_pixel_compute_scale<T>(u.in, u.out, u.align_corners, u.scale);
   switch (mode) {
     case MapKind::kNearest:
@@ -119,7 +122,7 @@ std::vector<Line> lines_of(const Upsampling& u, MapKind mode) {
     case MapKind::kCubic:
       return cubic_lines<T>(u, scale);
     default:
-      return antialiased_lines<T>(u, scale, mode == MapKind::kCubicAntialiased);
+      return antialiased_lines<T>(u, scale, mode == MapKind::kCubicAntialiased, backward);
   }
 }
 
@@ -141,7 +144,7 @@ void upsample(std::string_view op, MapKind mode, const at::Tensor& from, const a
                               {std::bit_cast<uint64_t>(scale.value_or(0)),
                                uint64_t{align_corners} << 1 | uint64_t{fine}}};
     maps.push_back(find_map(key, backward, [&] {
-      return fine ? lines_of<double>(u, mode) : lines_of<float>(u, mode);
+      return fine ? lines_of<double>(u, mode, backward) : lines_of<float>(u, mode, backward);
     }));
   }
   apply_maps(op, from, to, maps);

@@ -43,6 +43,42 @@ DECISIONS = [
         "elements that share memory: the result is a matter of the order of writes",
     ),
     (
+        r"fractional_max_pool",
+        r" numbers: ",
+        r"^RuntimeError: .*windows of size",
+        "windows of no pixels: the CPU gives -inf, or fails in an assertion",
+    ),
+    (
+        r"quantile$",
+        "",
+        r"^nothing raised instead of RuntimeError: quantile\(\) q values must be in the range",
+        "PyTorch looks at these values on the CPU alone: other devices would have to wait",
+    ),
+    (
+        r"batch_norm",
+        r" special: .*inf",
+        r"close",
+        "an infinite weight: the CPU has infinity - infinity from weight * mean",
+    ),
+    (
+        r"batch_norm",
+        r" (empty|scalar|batch|sums): ",
+        r"^RuntimeError: running_(mean|var) should contain",
+        "the functions behind batch_norm check nothing: the CPU reads outside of such tensors",
+    ),
+    (
+        r"conv(_transpose)?3d",
+        r" formats: ",
+        r"^strides",
+        "single small volumes: the CPU takes a kernel with contiguous results for them",
+    ),
+    (
+        r"unfold",
+        r" numbers: ",
+        r"^RuntimeError: (IntArrayRef|Stride calculation|narrow)",
+        "sizes beyond 64 bits: the CPU's product of them is another number",
+    ),
+    (
         r"(mm|mv|dot|inner|matmul|linear)$",
         r" special: .*denormals",
         r"^-?0\.0 became",

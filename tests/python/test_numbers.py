@@ -223,6 +223,14 @@ def test_bessel_functions_of_large_numbers(device):
         assert_agrees(getattr(torch.special, name), device, x, exact=False)
 
 
+def test_orders_of_norms(device):
+    x = torch.tensor([[0.0, 1.0, -3.0], [0.5, 0.0, 1e-30]])
+    # The order that is no number comes after another one: programs are found by their order.
+    for order in (3.5, math.nan, -0.5, 1e300, -1e300, 1e-300, math.inf, -math.inf):
+        for dim in (None, 1):
+            assert_agrees(lambda x: torch.linalg.vector_norm(x, order, dim), device, x, exact=False)
+
+
 COMPLEX_TO_BOOL = {
     "bool": lambda x: x.bool(),
     "to": lambda x: x.to(torch.bool),

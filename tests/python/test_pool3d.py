@@ -1,5 +1,7 @@
 """Pooling of volumes, pooling at random places and unpooling, against the CPU."""
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -166,3 +168,15 @@ def test_integers_in_adaptive_windows(device, name, dims):
     x = torch.ones((2, 3) + (4,) * dims, dtype=torch.int64, device=device)
     with pytest.raises(NotImplementedError):
         getattr(F, f"{name}{dims}d")(x, 2)
+
+
+def test_fractional_windows_out_of_range(device):
+    """Sizes whose sum with the output's overflows, and samples that are not from 0 to 1, read
+    nothing outside of the image."""
+    x, samples = torch.randn(1, 2, 6, 6, device=device), torch.rand(1, 2, 2, device=device)
+    pool = torch.nn.functional.fractional_max_pool2d
+    for size in (2**63 - 1, -(2**31) - 1, 0, 2**31, 7):
+        with pytest.raises(RuntimeError):
+            pool(x, (size, 2), output_size=(3, 3), _random_samples=samples)
+    samples = torch.tensor([[[math.nan, 1e30], [-3.0, -math.inf]]], device=device)
+    assert pool(x, 2, output_size=(3, 3), _random_samples=samples).isin(x).all()

@@ -223,3 +223,21 @@ def test_padding_out(device):
     out = torch.empty(0, device=device)
     torch._C._nn.reflection_pad2d(x.to(device), (1, 2, 3, 4), out=out)
     assert torch.equal(out.cpu(), F.pad(x, (1, 2, 3, 4), mode="reflect"))
+
+
+@pytest.mark.parametrize("operator", ["_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"])
+def test_scale_of_a_size_that_stays(device, operator):
+    """The CPU reads no neighbours along a dimension of the same size, whatever the scale; the
+    derivative does."""
+    x = torch.randn(1, 2, 5, 6, generator=torch.Generator().manual_seed(1))
+    forward = getattr(torch.ops.aten, operator)
+    backward = getattr(torch.ops.aten, operator + "_backward")
+    for size in ((5, 6), (3, 6), (5, 4)):
+        gradient = x[..., : size[0], : size[1]].contiguous()
+        arguments = (size, x.shape, False, 0.7, 1.9)
+        torch.testing.assert_close(
+            forward(x.to(device), size, False, 0.7, 1.9).cpu(), forward(x, size, False, 0.7, 1.9)
+        )
+        torch.testing.assert_close(
+            backward(gradient.to(device), *arguments).cpu(), backward(gradient, *arguments)
+        )

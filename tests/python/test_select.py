@@ -203,3 +203,10 @@ def test_channel_shuffle_keeps_the_format(device, groups):
     ]:
         expected = torch.channel_shuffle(x, groups)
         assert_same(torch.channel_shuffle(x.to(device), groups), expected)
+
+
+def test_masked_scatter_of_nothing_checks_the_mask(device):
+    for place in ("cpu", device):
+        mask = torch.ones(5, 5, dtype=torch.bool, device=place)
+        with pytest.raises(RuntimeError, match="must be greater or equal"):
+            torch.ones(0, device=place).masked_scatter_(mask, torch.ones(25, device=place))
