@@ -282,7 +282,7 @@ OCL_STRUCTURED("index_add.out", index_add)
   static const Indexing adding{"index_add", site_of("aten::index_add_", FaultClass::kIndex), false,
                                kAdd};
   if (!result_any.is_same(self)) result_any.copy_(self);
-  if (index.numel() == 0 || source.numel() == 0) return;
+  if (index.numel() == 0 || source.numel() == 0 || self.numel() == 0) return;
   const Tensor result = at_least_1d(result_any);
   const bool logical = source.scalar_type() == ScalarType::Bool;
   if (logical && !alpha.to<bool>()) return;

@@ -108,7 +108,7 @@ Tensor& multi_margin_loss_out(const Tensor& self, const Tensor& target, const c1
   } else {
     out.resize_({});
   }
-  if (self.numel() == 0) return out;
+  if (self.numel() == 0) return out.zero_();
   Device& device = ocl_device(self);
   const ScalarType type = self.scalar_type();
   const Tensor x = self.contiguous(), labels = target.contiguous(), weights = dense(weight),
@@ -180,7 +180,7 @@ std::tuple<Tensor&, Tensor&> multilabel_margin_loss_forward_out(const Tensor& se
     output.resize_({});
   }
   is_target.resize_as_(target);
-  if (self.numel() == 0) return {output, is_target};
+  if (self.numel() == 0) return {output.zero_(), is_target};
   Device& device = ocl_device(self);
   const Tensor x = self.contiguous(), labels = target.contiguous(),
                losses = at::empty({rows.rows}, self.options());

@@ -7,6 +7,8 @@
 #include <ATen/ops/mean.h>
 #include <ATen/ops/sum.h>
 
+#include "backend/fault.h"
+#include "kernels/check_range.h"
 #include "kernels/pointwise.h"
 #include "kernels/registration.h"
 #include "native/pointwise_activation.h"
@@ -117,6 +119,11 @@ Tensor log_sigmoid_backward(const Tensor& grad, const Tensor& self, const Tensor
 OCL_NATIVE("binary_cross_entropy", binary_cross_entropy);
 Tensor binary_cross_entropy(const Tensor& self, const Tensor& target,
                             const std::optional<Tensor>& weight, int64_t reduction) {
+  static const int site =
+      fault_site({"aten::binary_cross_entropy", FaultClass::kRuntime,
+                  "all elements of input should be between 0 and 1, but element",
+                  "numbers from 0 to"});
+  check_range(self, {0, 1, 1, site});
   const Tensor loss = at::empty_like(self);
   run(kBce, loss, {}, self, target);
   if (weight && weight->defined()) loss.mul_(*weight);

@@ -43,6 +43,54 @@ DECISIONS = [
         "elements that share memory: the result is a matter of the order of writes",
     ),
     (
+        r"^(topk|kthvalue|index_reduce|nanmedian|median)",
+        r" special: ",
+        r"^-?0\.0 became",
+        "-0. and 0. are equal: which of them is chosen is not said",
+    ),
+    (
+        r"^neg$",
+        r"complex",
+        r"^-?0\.0 became",
+        "the CPU takes complex numbers from zero, which gives 0. for 0.",
+    ),
+    (
+        r"polygamma",
+        r" special: ",
+        r"close",
+        "at the poles the CPU's sine of pi * x is not 0; of orders above 1 its zeta(inf) is NaN",
+    ),
+    (
+        r"gelu",
+        r" special: .*(inf|mixed)",
+        r"close",
+        "at infinity the CPU's vectors give NaN, its remainder loop infinity",
+    ),
+    (
+        r"scaled_dot_product_attention",
+        r" formats: ",
+        r"^strides",
+        "fused attention: in the layout of the query, as PyTorch's meta function says",
+    ),
+    (
+        r"^index_select$",
+        "",
+        r"^IndexError: .*instead of RuntimeError: INDICES element",
+        "the CPU raises IndexError for one element, RuntimeError for several",
+    ),
+    (
+        r"multilabel_margin_loss",
+        r" empty: ",
+        r"close",
+        "the CPU's loss of no rows is whatever the memory held",
+    ),
+    (
+        r"^to$",
+        r" numbers: .*for a tensor",
+        r"^result on cpu",
+        "a number in the place of the tensor whose device is meant",
+    ),
+    (
         r"fractional_max_pool",
         r" numbers: ",
         r"^RuntimeError: .*windows of size",
@@ -79,7 +127,7 @@ DECISIONS = [
         "sizes beyond 64 bits: the CPU's product of them is another number",
     ),
     (
-        r"(mm|mv|dot|inner|matmul|linear)$",
+        r"(mm|mv|dot|inner|matmul|linear|einsum|chain_matmul|multi_dot)$",
         r" special: .*denormals",
         r"^-?0\.0 became",
         "sums of products that leave the type below: the sign of zero is a matter of order",
@@ -92,7 +140,7 @@ DECISIONS = [
     ),
     (
         LAPACK,
-        r" special: .*zeros",
+        r" special: .*(zeros|denormals)",
         r"^-?0\.0 became",
         "signs of zero of factors: those of LAPACK's blocks",
     ),

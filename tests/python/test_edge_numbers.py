@@ -1,7 +1,10 @@
-"""Signs of zeros, and NaN, where operators choose between numbers: as on the CPU."""
+"""Signs of zeros, NaN and numbers beyond what operators expect: as on the CPU."""
+
+import math
 
 import pytest
 import torch
+from support import has_fp64
 
 ZEROS = torch.tensor([0.0, -0.0] * 20)
 CHOICES = {
@@ -47,3 +50,40 @@ def test_distance_counts_no_nan(device):
     torch.testing.assert_close(
         torch.cdist(x.to(device), y.to(device), p=0).cpu(), expected, equal_nan=True
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+def test_bytes_of_large_numbers(device, dtype):
+    """The low byte of the whole number: images are converted so."""
+    if dtype == torch.float64 and not has_fp64(device):
+        pytest.skip("the device has no float64")
+    x = torch.tensor([300.7, -1, -300.7, 255, 256, 4e9, -4e9, 1e10, math.inf, -math.inf, math.nan])
+    for count in (1, 5, 11, 40):  # lanes, and the rest of a row
+        some = x.repeat(4)[:count].to(dtype)
+        assert torch.equal(some.to(device).to(torch.uint8).cpu(), some.to(torch.uint8))
+        assert torch.equal(some.to(device).byte().cpu(), some.byte())
+
+
+def test_gelu_of_large_negative_numbers(device):
+    """1 + tanh of them is 0, and not a rounding error times the number."""
+    x = torch.tensor([-7.0, -12, -40, -1e3, -1e30, 1e30, 40, 7])
+    for approximate in ("none", "tanh"):
+        leaves = [x.to(place).requires_grad_() for place in ("cpu", device)]
+        results = [torch.nn.functional.gelu(leaf, approximate=approximate) for leaf in leaves]
+        torch.testing.assert_close(results[1].cpu(), results[0])
+        gradients = [torch.autograd.grad(y.sum(), leaf)[0] for y, leaf in zip(results, leaves)]
+        torch.testing.assert_close(gradients[1].cpu()[:4], gradients[0][:4])
+
+
+def test_binary_cross_entropy_refuses_other_probabilities(device):
+    for wrong in (-0.1, 1.5, math.nan, math.inf):
+        for place in ("cpu", device):
+            x, target = torch.full((5,), 0.5, device=place), torch.ones(5, device=place)
+            x[3] = wrong
+            with pytest.raises(RuntimeError, match="should be between 0 and 1"):
+                torch.nn.functional.binary_cross_entropy(x, target).item()
+
+
+def test_trigamma_at_infinity(device):
+    x = torch.tensor([math.inf, 3.0])
+    torch.testing.assert_close(torch.polygamma(1, x.to(device)).cpu(), torch.polygamma(1, x))

@@ -103,3 +103,18 @@ def test_index_put_without_an_index(device, accumulate):
     with pytest.raises(RuntimeError):
         x.index_put_([], torch.ones(3, device=device), accumulate=accumulate)
     assert torch.equal(x.cpu(), torch.ones(3))
+
+
+def test_index_add_into_nothing(device):
+    """The CPU does not look at the index then."""
+    for place in ("cpu", device):
+        index, source = torch.tensor([0, 1], device=place), torch.ones(5, 2, device=place)
+        assert torch.zeros(5, 0, device=place).index_add(1, index, source).shape == (5, 0)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_multilabel_margin_loss_of_nothing(device, reduction):
+    """0: on the CPU the result is whatever the memory held."""
+    x, target = torch.ones(0, 3, device=device), torch.ones(0, 3, dtype=torch.int64, device=device)
+    loss = torch.nn.functional.multilabel_margin_loss(x, target, reduction=reduction)
+    assert loss.item() == 0
