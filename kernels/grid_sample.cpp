@@ -91,7 +91,6 @@ Tensor forward(const Tensor& input, const Tensor& grid, int64_t interpolation, i
   check(input, grid, interpolation);
   at::DimVector sizes{input.size(0), input.size(1)};
   for (int64_t d = 1; d < grid.dim() - 1; ++d) sizes.push_back(grid.size(d));
-  const auto format = input.suggest_memory_format();
   Tensor out = at::empty(sizes, input.options());
   if (out.numel() > 0) {
     Device& device = ocl_device(input);
@@ -104,7 +103,7 @@ Tensor forward(const Tensor& input, const Tensor& grid, int64_t interpolation, i
     launch(stream_of(in), find(device, "grid_sample", in.scalar_type(), in.dim() - 2, mode),
            shape.global, shape.local, view(in), view(points), view(out), s, units, shape.per_item);
   }
-  return out.contiguous(format);
+  return out;
 }
 
 // Into float32 where the image has 16 bits: many small numbers are added to one element.

@@ -9,6 +9,8 @@
 #include <ATen/ops/channel_shuffle_native.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/pixel_shuffle_native.h>
+#include <ATen/ops/pixel_unshuffle_native.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/where.h>
 
@@ -119,8 +121,20 @@ Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::
                           [&](const Tensor& all) { return all.triu(offset); });
 }
 
-// PyTorch's kernel for the CPU keeps the memory format; its views for other devices do not.
-OCL_COMPLEX("channel_shuffle");
+// PyTorch's kernels for the CPU keep the memory format; its views for other devices do not.
+OCL_COMPLEX("channel_shuffle,pixel_shuffle,pixel_unshuffle");
+OCL_NATIVE("pixel_shuffle", pixel_shuffle);
+Tensor pixel_shuffle(const Tensor& self, int64_t upscale_factor) {
+  return at::native::math_pixel_shuffle(self, upscale_factor)
+      .contiguous(self.suggest_memory_format());
+}
+
+OCL_NATIVE("pixel_unshuffle", pixel_unshuffle);
+Tensor pixel_unshuffle(const Tensor& self, int64_t downscale_factor) {
+  return at::native::math_pixel_unshuffle(self, downscale_factor)
+      .contiguous(self.suggest_memory_format());
+}
+
 OCL_NATIVE("channel_shuffle", channel_shuffle);
 Tensor channel_shuffle(const Tensor& self, int64_t groups) {
   const auto format = self.suggest_memory_format();

@@ -27,8 +27,8 @@ TEAM __kernel void lu_panel(TENSOR(a), TENSOR(pivots), TENSOR(info), const ulong
       R best = -1;
       FOR_TEAM(i, j, rows) {
         const R size = ABS1(column[i]);
-        if (size > best) {
-          best = size;
+        if (size > best || (i == j && isnan(size))) {  // as BLAS: NaN counts where it comes first
+          best = isnan(size) ? INFINITY : size;
           pivot = i;
         }
       }

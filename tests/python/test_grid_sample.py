@@ -122,3 +122,14 @@ def test_places_that_are_no_numbers(device, dims, mode, padding, align):
     actual = torch.nn.functional.grid_sample(x, places, **arguments)
     actual.sum().backward()
     torch.testing.assert_close(actual.detach().cpu(), expected, equal_nan=True)
+
+
+def test_results_are_contiguous(device):
+    """As on the CPU, whatever the image's memory format."""
+    grid = torch.rand(2, 4, 5, 2)
+    for format in (torch.contiguous_format, torch.channels_last):
+        image = torch.rand(2, 3, 6, 7).to(memory_format=format)
+        expected = torch.grid_sampler_2d(image, grid, 0, 0, False)
+        actual = torch.grid_sampler_2d(image.to(device), grid.to(device), 0, 0, False)
+        assert actual.stride() == expected.stride()
+        torch.testing.assert_close(actual.cpu(), expected)

@@ -1,6 +1,8 @@
 """QR and singular values of matrices with dependent columns, of which rounding leaves numbers so
 small that their squares are none."""
 
+import math
+
 import pytest
 import torch
 
@@ -49,3 +51,14 @@ def test_svd(device, matrix, dtype):
     assert_orthonormal(u)
     assert_orthonormal(vh.mH)
     assert torch.linalg.matrix_rank(a.to(device)).eq(1).all()
+
+
+def test_factors_of_matrices_with_nan(device):
+    """A NaN is taken as the pivot where it comes first, and is no zero: no error, as on the CPU."""
+    nan = math.nan
+    for rows in ([[nan, 1.0], [0.0, 2.0]], [[0.0, 1.0], [nan, 2.0]], [[nan] * 3] * 3):
+        matrix = torch.tensor(rows)
+        for function in (torch.linalg.lu_factor_ex, torch.linalg.inv_ex):
+            expected, actual = function(matrix), function(matrix.to(device))
+            assert actual.info.item() == expected.info.item()
+    assert torch.linalg.inv(torch.full((3, 3), nan, device=device)).isnan().all()

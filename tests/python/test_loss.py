@@ -74,3 +74,18 @@ def test_cross_entropy(device):
     for options in ({}, {"label_smoothing": 0.1}, {"reduction": "sum"}):
         actual = F.cross_entropy(x.to(device), target.to(device), **options)
         torch.testing.assert_close(actual.cpu(), F.cross_entropy(x, target, **options))
+
+
+@pytest.mark.parametrize("label", [7, -3, 2**62])
+def test_ctc_labels_out_of_range(device, label):
+    """Nobody checks them; nothing outside of the probabilities is read or written."""
+    probabilities = torch.randn(5, 1, 3, device=device).log_softmax(2).requires_grad_()
+    lengths = torch.tensor([5]), torch.tensor([2])
+    targets = torch.tensor([[1, label]], device=device)
+    loss = torch.nn.functional.ctc_loss(probabilities, targets, *lengths)
+    nearest = targets.clamp(0, 2)
+    expected = torch.nn.functional.ctc_loss(probabilities, nearest, *lengths)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(
+        *(torch.autograd.grad(result, probabilities)[0] for result in (loss, expected))
+    )

@@ -210,3 +210,16 @@ def test_masked_scatter_of_nothing_checks_the_mask(device):
         mask = torch.ones(5, 5, dtype=torch.bool, device=place)
         with pytest.raises(RuntimeError, match="must be greater or equal"):
             torch.ones(0, device=place).masked_scatter_(mask, torch.ones(25, device=place))
+
+
+@pytest.mark.parametrize("factor", [1, 2])
+@pytest.mark.parametrize("name", ["pixel_shuffle", "pixel_unshuffle"])
+def test_shuffles_of_pixels_keep_the_format(device, name, factor):
+    x = torch.arange(384.0).view(2, 8, 4, 6)
+    for format in (torch.contiguous_format, torch.channels_last):
+        expected = getattr(torch, name)(x.to(memory_format=format), factor)
+        actual = getattr(torch, name)(x.to(device, memory_format=format), factor)
+        assert actual.stride() == expected.stride() and torch.equal(actual.cpu(), expected)
+    leaf = x.to(device, memory_format=torch.channels_last).requires_grad_()
+    getattr(torch, name)(leaf, factor).square().sum().backward()
+    assert torch.equal(leaf.grad, 2 * leaf)
