@@ -54,6 +54,8 @@ Sampling sampling_of(const Tensor& input, const Tensor& grid) {
   return s;
 }
 
+constexpr const char* kAtomic = "grid_sample_input_atomic";
+
 const Kernel& find(Device& device, const char* kernel, ScalarType type, int64_t dims,
                    const Mode& mode) {
   static Site site;
@@ -68,6 +70,7 @@ const Kernel& find(Device& device, const char* kernel, ScalarType type, int64_t 
     if (mode.padding == GridSamplerPadding::Border) defines.set("BORDER", 1);
     if (mode.padding == GridSamplerPadding::Reflection) defines.set("REFLECTION", 1);
     if (mode.align_corners) defines.set("ALIGN", 1);
+    if (kernel == kAtomic) defines.set("ATOMIC", 1);
     return KernelSource{"grid_sample.cl", kernel, defines};
   });
 }
@@ -111,20 +114,19 @@ Tensor gradient_of_input(const Tensor& grad, const Tensor& input, const Tensor& 
                          const Mode& mode) {
   Device& device = ocl_device(input);
   const ScalarType type = input.scalar_type();
-  const bool cpu = device.family() == KernelFamily::kCpu;
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      cpu || type != ScalarType::Double || device.properties().has_int64_atomics,
-      "grid_sampler_backward is not implemented for ocl (float64 on ", device.label(),
-      ", which has no cl_khr_int64_base_atomics)");
+  const bool atomic = device.family() == KernelFamily::kGpu &&
+                      (type != ScalarType::Double || device.properties().has_int64_atomics) &&
+                      !at::globalContext().deterministicAlgorithms();
   const Tensor out = at::zeros(input.sizes(), input.options().dtype(compute_type(type)));
   if (grad.numel() > 0) {
     const Sampling s = sampling_of(input, grid);
     const auto planes = static_cast<uint64_t>(s.batch * s.channels),
                rows = static_cast<uint64_t>(s.batch * s.points / s.row);
-    const uint64_t units = cpu ? planes : rows;
-    UnitGrid shape = unit_grid(device, units, static_cast<size_t>(cpu ? s.points : s.row), 8);
-    if (cpu) shape.global.x = 1;
-    launch(stream_of(out), find(device, "grid_sample_input", type, input.dim() - 2, mode),
+    const uint64_t units = atomic ? rows : planes;
+    const UnitGrid shape = atomic ? unit_grid(device, units, static_cast<size_t>(s.row))
+                                  : unit_grid(device, units, 1, static_cast<size_t>(8 * s.points));
+    launch(stream_of(out),
+           find(device, atomic ? kAtomic : "grid_sample_input", type, input.dim() - 2, mode),
            shape.global, shape.local, view(grad), view(grid), view(out), s, units, shape.per_item);
   }
   return out.to(type);
@@ -147,11 +149,9 @@ Tensor gradient_of_grid(const Tensor& grad, const Tensor& input, const Tensor& g
   return out;
 }
 
-std::tuple<Tensor, Tensor> backward(const char* op, const Tensor& grad_any, const Tensor& input,
-                                    const Tensor& grid, const Mode& mode,
-                                    std::array<bool, 2> mask) {
+std::tuple<Tensor, Tensor> backward(const Tensor& grad_any, const Tensor& input, const Tensor& grid,
+                                    const Mode& mode, std::array<bool, 2> mask) {
   check(input, grid, static_cast<int64_t>(mode.interpolation));
-  at::globalContext().alertNotDeterministic(op);
   const Tensor grad = grad_any.contiguous(), in = input.contiguous(), points = grid.contiguous();
   return {mask[0] ? gradient_of_input(grad, in, points, mode) : Tensor(),
           mask[1] ? gradient_of_grid(grad, in, points, mode) : Tensor()};
@@ -186,7 +186,7 @@ std::tuple<Tensor, Tensor> grid_sampler_2d_backward(const Tensor& grad_output, c
                                                     const Tensor& grid, int64_t interpolation_mode,
                                                     int64_t padding_mode, bool align_corners,
                                                     std::array<bool, 2> output_mask) {
-  return backward("grid_sampler_2d_backward_ocl", grad_output, input, grid,
+  return backward(grad_output, input, grid,
                   mode_of(interpolation_mode, padding_mode, align_corners), output_mask);
 }
 
@@ -195,7 +195,7 @@ std::tuple<Tensor, Tensor> grid_sampler_3d_backward(const Tensor& grad_output, c
                                                     const Tensor& grid, int64_t interpolation_mode,
                                                     int64_t padding_mode, bool align_corners,
                                                     std::array<bool, 2> output_mask) {
-  return backward("grid_sampler_3d_backward_ocl", grad_output, input, grid,
+  return backward(grad_output, input, grid,
                   mode_of(interpolation_mode, padding_mode, align_corners), output_mask);
 }
 

@@ -1,7 +1,6 @@
 // Maximum and average pooling of volumes, and their gradients.
 #include "kernels/pool3d.h"
 
-#include <ATen/Context.h>
 #include <ATen/native/AdaptivePooling.h>
 #include <ATen/native/Pool.h>
 #include <ATen/ops/empty.h>
@@ -209,7 +208,6 @@ Tensor& max_pool3d_with_indices_backward_out(const Tensor& grad_output, const Te
                                              IntArrayRef padding, IntArrayRef dilation,
                                              bool ceil_mode, const Tensor& indices,
                                              Tensor& grad_input) {
-  at::globalContext().alertNotDeterministic("max_pool3d_with_indices_backward_ocl");
   const at::DimVector shape = pooled_shape(self, kernel_size, stride, padding, dilation, ceil_mode);
   TORCH_CHECK(grad_output.sizes() == shape && indices.sizes() == shape,
               "max_pool3d_with_indices_backward(): expected a gradient and indices of sizes ",
@@ -239,7 +237,6 @@ OCL_STRUCTURED("adaptive_max_pool3d.out", adaptive_max_pool3d)
 OCL_STRUCTURED("adaptive_max_pool3d_backward.grad_input", adaptive_max_pool3d_backward)
 (const Tensor& grad_output, const Tensor& /*self*/, const Tensor& indices,
  const Tensor& grad_input) {
-  at::globalContext().alertNotDeterministic("adaptive_max_pool3d_backward_ocl");
   max_pool3_backward(grad_output, indices, grad_input, 3);
 }
 

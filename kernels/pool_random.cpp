@@ -88,7 +88,6 @@ OCL_STRUCTURED("fractional_max_pool2d.output", fractional_max_pool2d)
 OCL_STRUCTURED("fractional_max_pool2d_backward.grad_input", fractional_max_pool2d_backward)
 (const Tensor& grad_output, const Tensor& /*self*/, IntArrayRef, IntArrayRef, const Tensor& indices,
  const Tensor& grad_input) {
-  at::globalContext().alertNotDeterministic("fractional_max_pool2d_backward_ocl");
   max_pool3_backward(grad_output, indices, grad_input, 2);
 }
 
@@ -110,7 +109,6 @@ OCL_NATIVE("fractional_max_pool3d_backward.grad_input", fractional_max_pool3d_ba
 Tensor& fractional_max_pool3d_backward_out(const Tensor& grad_output, const Tensor& self,
                                            IntArrayRef /*kernel_size*/, IntArrayRef output_size,
                                            const Tensor& indices, Tensor& grad_input) {
-  at::globalContext().alertNotDeterministic("fractional_max_pool3d_backward_ocl");
   at::DimVector shape(self.sizes());
   for (int64_t d = 0; d < 3; ++d) shape[self.dim() - 3 + d] = output_size[d];
   TORCH_CHECK(grad_output.sizes() == shape,

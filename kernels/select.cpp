@@ -1,6 +1,5 @@
 // Selection that is made of other operators of ours: the k-th smallest, values into a mask,
 // reductions into slices, and indices of triangles.
-#include <ATen/Context.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
@@ -93,7 +92,6 @@ Tensor& masked_scatter_(Tensor& self, const Tensor& mask, const Tensor& source) 
 OCL_STRUCTURED("index_reduce.out", index_reduce)
 (const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
  std::string_view reduce, bool include_self, const Tensor& out) {
-  at::globalContext().alertNotDeterministic("index_reduce");
   if (!out.is_same(self)) out.copy_(self);
   if (source.numel() == 0) return;
   const auto at_least_1d = [](const Tensor& t) { return t.dim() == 0 ? t.unsqueeze(0) : t; };

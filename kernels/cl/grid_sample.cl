@@ -6,13 +6,13 @@
 //   BORDER or REFLECTION: what is outside, else zeros; ALIGN: -1 and 1 are centres of pixels
 //   grid_sample:       rows of points, all channels of each
 //   grid_sample_grid:  gradient of the grid, likewise
-//   grid_sample_input: gradient of the image, zeroed before. TASKS: a plane of the image per unit;
-//                      else rows of points that add atomically.
+//   grid_sample_input: gradient of the image, zeroed before: a plane per unit, in order of the points
+//   grid_sample_input_atomic: likewise, rows of points that add atomically
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"
 #include "grid.clh"
-#ifndef TASKS
+#ifdef ATOMIC
 #include "atomic_add.clh"
 #endif
 
@@ -190,7 +190,6 @@ GRID __kernel void grid_sample_grid(CTENSOR(grad), CTENSOR(in), CTENSOR(grid), T
   }
 }
 
-#ifdef TASKS
 GRID __kernel void grid_sample_input(CTENSOR(grad), CTENSOR(grid), TENSOR(out), const Sampling s,
                                      const ulong units, const ulong per_item) {
   FOR_UNITS(u, units, per_item) {
@@ -205,9 +204,10 @@ GRID __kernel void grid_sample_input(CTENSOR(grad), CTENSOR(grid), TENSOR(out), 
     }
   }
 }
-#else
-__kernel void grid_sample_input(CTENSOR(grad), CTENSOR(grid), TENSOR(out), const Sampling s,
-                                const ulong units, const ulong per_item) {
+
+#ifdef ATOMIC
+__kernel void grid_sample_input_atomic(CTENSOR(grad), CTENSOR(grid), TENSOR(out), const Sampling s,
+                                       const ulong units, const ulong per_item) {
   FOR_UNITS(u, units, per_item) FOR_INNER(i, (ulong)s.row) {
     const long point = (long)(u * s.row + i), n = point / s.points;
     FIND_TAPS(point)
