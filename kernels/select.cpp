@@ -92,6 +92,7 @@ Tensor& masked_scatter_(Tensor& self, const Tensor& mask, const Tensor& source) 
 OCL_STRUCTURED("index_reduce.out", index_reduce)
 (const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
  std::string_view reduce, bool include_self, const Tensor& out) {
+  TORCH_WARN_ONCE("index_reduce() is in beta and the API may change at any time.");
   if (!out.is_same(self)) out.copy_(self);
   if (source.numel() == 0) return;
   const auto at_least_1d = [](const Tensor& t) { return t.dim() == 0 ? t.unsqueeze(0) : t; };

@@ -183,12 +183,15 @@ def test_small(device):
 
 
 @pytest.mark.filterwarnings("default")
-def test_searchsorted_warns_of_copies(device):
+def test_warnings(device):
     rows = torch.arange(6.0, device=device).view(3, 2).t()
+    index = torch.zeros(1, dtype=torch.long, device=device)
     torch.set_warn_always(True)
     try:
         with pytest.warns(UserWarning, match="boundary tensor is non-contiguous"):
             torch.searchsorted(rows, torch.ones(2, 1, device=device))
+        with pytest.warns(UserWarning, match="is in beta"):
+            rows.index_reduce(0, index, rows[:1], "prod")
     finally:
         torch.set_warn_always(False)
 
