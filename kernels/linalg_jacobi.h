@@ -7,7 +7,8 @@
 namespace ocl {
 
 // Rotates the columns of x (and of `turned`, where it is defined, alike) until they are orthogonal.
-// Both dense, columns contiguous. False where that did not come to an end.
+// Both dense, columns contiguous; x of numbers of about 1, against which noise is measured. False
+// where that did not come to an end.
 bool orthogonalize(const at::Tensor& x, const at::Tensor& turned);
 
 // The lengths of columns: [batch][column], real.

@@ -80,7 +80,8 @@ Svd svd_of_tall(const Tensor& a, int64_t u_columns, bool vectors, bool& converge
   const auto [norms, order] = at::sort(column_norms(x), -1, /*descending=*/true);
   const Tensor s = norms * divisor.squeeze(-1);
   if (!vectors) return {{}, s, {}};
-  // The square of the type's precision: shorter columns are noise, and need not be orthogonal.
+  // The square of the type's precision: shorter columns are noise, and need not be orthogonal
+  // (R_NOISE of cl/matrix.clh).
   const double least = is_double(a.scalar_type()) ? 0x1p-104 : 0x1p-46;
   Tensor v = take_columns(x, order, norms.contiguous(), least);
   if (norms.le(least).any().item<bool>()) v = complete(v);

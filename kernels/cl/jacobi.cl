@@ -33,8 +33,8 @@ static inline void rotate_columns(__global T *x, __global T *y, const R cosine, 
 }
 
 // Whether the columns p and q were rotated: not where they are orthogonal but for rounding, nor where
-// one is so short next to the other (R_NOISE: the cube of the type's precision) that it is what
-// rounding left of a column of zeros: its square may be 0, and then nothing passes for orthogonal.
+// one is noise (R_NOISE, the square of a length, where matrices are of about 1): rotating it among
+// columns of very different lengths need not come to an end.
 static inline int rotate_pair(__global T *x, const ulong size, __global T *turned,
                               const ulong turned_size, const ulong p, const ulong q,
                               const R tolerance, SCRATCH_ARGUMENTS) {
@@ -43,8 +43,8 @@ static inline int rotate_pair(__global T *x, const ulong size, __global T *turne
   const R right_square = team_sum_real(REAL(column_dot(right, right, size)), scratch_real);
   const T product = team_sum(column_dot(left, right, size), scratch);
   const R length = ABS(product);
-  const R noise = fmax(R_NOISE * fmax(left_square, right_square), R_SMALLEST);
-  const int rotates = length > fmax(tolerance * sqrt(left_square) * sqrt(right_square), noise);
+  const int rotates = fmin(left_square, right_square) > R_NOISE &&
+                      length > tolerance * sqrt(left_square) * sqrt(right_square);
   if (rotates) {
     const R ratio = (right_square - left_square) / (2 * length);
     const R tangent = copysign((R)1, ratio) / (fabs(ratio) + hypot((R)1, ratio));

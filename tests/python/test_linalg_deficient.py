@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from support import generator, has_fp64
 
 MATRICES = {
     "ones": torch.ones(5, 5),
@@ -62,3 +63,16 @@ def test_factors_of_matrices_with_nan(device):
             expected, actual = function(matrix), function(matrix.to(device))
             assert actual.info.item() == expected.info.item()
     assert torch.linalg.inv(torch.full((3, 3), nan, device=device)).isnan().all()
+
+
+def test_svd_of_graded_columns(device):
+    """Singular values from 1 down to numbers far below the precision."""
+    if not has_fp64(device):
+        pytest.skip("float32 has no such numbers")
+    numbers = torch.randn(120, 120, dtype=torch.float64, generator=generator())
+    order = torch.randperm(120, generator=generator())
+    a = numbers * 10 ** -torch.linspace(0, 40, 120, dtype=torch.float64)[order]
+    u, s, vh = (x.cpu() for x in torch.linalg.svd(a.to(device)))
+    torch.testing.assert_close((u * s) @ vh, a, rtol=0, atol=1e-12)
+    assert_orthonormal(u)
+    assert_orthonormal(vh.mH)
