@@ -12,10 +12,17 @@ namespace ocl::native {
 OCL_COMPLEX("mm.out,bmm.out,addmm.out,baddbmm.out,addmv.out,addbmm,dot,vdot");
 
 OCL_STRUCTURED("mm.out", mm)(const Tensor& self, const Tensor& mat2, const Tensor& out) {
+  TORCH_CHECK(self.scalar_type() == mat2.scalar_type(),
+              "expected m1 and m2 to have the same dtype, but got: ", self.dtype(),
+              " != ", mat2.dtype());
   gemm(out, self, mat2, 1, {}, 0);
 }
 
 OCL_STRUCTURED("bmm.out", bmm)(const Tensor& self, const Tensor& mat2, const Tensor& out) {
+  if (self.size(2) == 0) {
+    Tensor(out).zero_();
+    return;
+  }
   gemm(out, self, mat2, 1, {}, 0);
 }
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support import random_tensor
+from support import assert_same, random_tensor
 
 SIZES = [(1, 1, 1), (5, 7, 3), (33, 65, 17), (64, 10, 600), (1, 100, 200), (100, 1, 200), (9, 9, 0)]
 
@@ -121,3 +121,30 @@ def test_activation_by_type(device, dtype):
     if dtype == torch.int32:
         with pytest.raises(NotImplementedError, match="gelu"):
             torch._addmm_activation(*(t.to(device) for t in (c, a, b)), use_gelu=True)
+
+
+MIXED = {
+    "mm": lambda d: torch.mm(*mixed(d, (2, 3), (3, 4))),
+    "mm of no rows": lambda d: torch.mm(*mixed(d, (0, 3), (3, 4))),
+    "mm over nothing": lambda d: torch.mm(*mixed(d, (2, 0), (0, 4))),
+    "bmm": lambda d: torch.bmm(*mixed(d, (2, 2, 3), (2, 3, 4))),
+}
+
+
+def mixed(device, left, right):
+    return torch.ones(left, dtype=torch.int16, device=device), torch.ones(right, device=device)
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_errors_of_mixed_types(device, name):
+    messages = []
+    for where in ("cpu", device):
+        with pytest.raises(RuntimeError) as error:
+            MIXED[name](where)
+        messages.append(str(error.value))
+    assert messages[0] == messages[1]
+
+
+def test_bmm_of_mixed_types_over_nothing(device):
+    result = torch.bmm(*mixed(device, (2, 2, 0), (2, 0, 4)))
+    assert_same(result, torch.bmm(*mixed("cpu", (2, 2, 0), (2, 0, 4))))
