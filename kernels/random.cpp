@@ -256,7 +256,7 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p,
     return {input.clone(), at::ones_like(input, mask_options)};
   }
   TORCH_CHECK(0 <= 1 - p && 1 - p <= 1, "bernoulli_ expects p to be in [0, 1], but got p=", 1 - p);
-  const Tensor in = input.is_non_overlapping_and_dense() ? input : input.contiguous();
+  const Tensor in = input.is_non_overlapping_and_dense() ? input : input.clone();
   const Tensor out = at::empty_like(in), mask = at::empty_like(in, mask_options);
   draw_dense(kDropout, out, in, mask, {{p == 1 ? 0 : 1 / (1 - p)}, words_of(1 - p)}, std::nullopt);
   return {out, mask};

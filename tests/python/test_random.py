@@ -144,6 +144,19 @@ def test_dropout(device, dtype):
     assert torch.equal(F.dropout(x, 0.5, training=False).cpu(), x.cpu())
 
 
+@pytest.mark.parametrize("train", [True, False])
+def test_strides_of_dropout(device, train):
+    for x in [
+        torch.ones(2, 3, 3, 6).to(memory_format=torch.channels_last)[..., ::2],
+        torch.ones(2, 3, 4)[:, ::2].transpose(0, 2),
+        torch.ones(2, 1, 4).expand(2, 3, 4),
+    ]:
+        for actual, expected in zip(
+            torch.native_dropout(x.to(device), 0.5, train), torch.native_dropout(x, 0.5, train)
+        ):
+            assert actual.stride() == expected.stride()
+
+
 @pytest.mark.sample
 def test_strided_output_and_every_length(device):
     torch.manual_seed(3)
