@@ -131,9 +131,12 @@ void FaultWord::raise_fault(const Word& word) const {
     site = sites().at(word[0]);
   }
   TORCH_CHECK(!site.what.empty(), site.op);
+  std::string bound;
+  if (!site.bound_name.empty()) {
+    bound = str(" is out of bounds for ", site.bound_name, " ", join(word[4], word[5]));
+  }
   const std::string text =
-      str(site.op, ": ", site.what, " ", join(word[2], word[3]), " is out of bounds for ",
-          site.bound_name, " ", join(word[4], word[5]), " (on ", device_.label(),
+      str(site.op, ": ", site.what, " ", join(word[2], word[3]), bound, " (on ", device_.label(),
           "). A kernel found it: OCL_LAUNCH_BLOCKING=1 shows which line called it");
   TORCH_CHECK_INDEX(site.error != FaultClass::kIndex, text);
   TORCH_CHECK(false, text);

@@ -24,7 +24,7 @@ namespace ocl {
 
 enum class FaultClass { kRuntime, kIndex };
 
-// Text: "<op>: <what> <value> is out of bounds for <bound name> <bound>", or <op> alone.
+// Text: "<op>: <what> <value>", with a bound's name " is out of bounds for <it> <bound>"; or <op>.
 struct FaultSite {
   std::string op;
   FaultClass error;

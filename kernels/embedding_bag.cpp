@@ -1,5 +1,6 @@
 // Bags of an embedding's rows, summed up, and their gradients.
 #include <ATen/TensorOperators.h>
+#include <ATen/TensorUtils.h>
 #include <ATen/ops/_embedding_bag_sparse_backward.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/embedding_dense_backward.h>
@@ -22,19 +23,16 @@ using Bags = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 // PyTorch's numbers of the modes.
 enum Mode : int64_t { kSum = 0, kMean = 1, kMaximum = 2 };
 
-const char* c_type(ScalarType type) { return type == ScalarType::Int ? "int" : "long"; }
-
-const Kernel& find(Device& device, ScalarType type, ScalarType index, ScalarType offset,
-                   int64_t mode, bool weighted, bool last_offset) {
+const Kernel& find(Device& device, ScalarType type, ScalarType index, int64_t mode, bool weighted,
+                   bool last_offset) {
   static Site site;
   KernelKey key{&site};
-  key.by = {static_cast<uint64_t>(type),
-            static_cast<uint64_t>(index) << 8 | static_cast<uint64_t>(offset),
+  key.by = {static_cast<uint64_t>(type), static_cast<uint64_t>(index),
             static_cast<uint64_t>(mode) << 2 | uint64_t{last_offset} << 1 | uint64_t{weighted}};
   return find_kernel(device, key, [&] {
     Defines defines = compute_defines(compute_type(type));
     define_grid(defines, device);
-    defines.set("IN", dtype_name(type)).set("INDEX", c_type(index)).set("OFFSET", c_type(offset));
+    defines.set("IN", dtype_name(type)).set("INDEX", index == ScalarType::Int ? "int" : "long");
     defines.set(mode == kSum ? "SUM" : mode == kMean ? "MEAN" : "MAXIMUM", 1);
     if (weighted) defines.set("WEIGHTED", 1);
     if (last_offset) defines.set("LAST_OFFSET", 1);
@@ -42,58 +40,75 @@ const Kernel& find(Device& device, ScalarType type, ScalarType index, ScalarType
   });
 }
 
+// PyTorch's own checks read the offsets on the host.
 void check(const Tensor& weight, const Tensor& indices, const Tensor& offsets, int64_t mode,
-           const Tensor& weights) {
+           const std::optional<Tensor>& weights) {
+  static constexpr const char* kOp = "embedding_bag";
   for (const auto& [name, tensor] : {std::pair{"indices", indices}, {"offsets", offsets}}) {
-    const ScalarType type = tensor.scalar_type();
-    TORCH_CHECK(type == ScalarType::Long || type == ScalarType::Int, "embedding_bag: expected ",
-                name, " of type int64 or int32, but got ", type);
-    TORCH_CHECK(tensor.dim() == 1, "embedding_bag: ", name, " has to be a 1D Tensor, but got ",
-                tensor.dim(), " dimensions");
+    at::checkScalarTypes(kOp, at::TensorArg(tensor, name, 1), {at::kLong, at::kInt});
   }
-  check_floating(ocl_device(weight), weight.scalar_type(), "embedding_bag");
-  TORCH_CHECK(weight.dim() == 2, "embedding_bag: weight has to be a 2D Tensor, but got ",
-              weight.dim(), " dimensions");
-  if (!weights.defined()) return;
+  const at::TensorArg rows(weight, "weight", 1);
+  at::checkScalarTypes(kOp, rows, {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble});
+  TORCH_CHECK(mode == kSum || mode == kMean || mode == kMaximum,
+              "`mode` must be sum, mean, or max.");
+  if (!weights || !weights->defined()) return;
   TORCH_CHECK(mode == kSum, "embedding_bag: per_sample_weights only supported with mode='sum'");
-  TORCH_CHECK(weights.scalar_type() == weight.scalar_type(),
-              "expected per_sample_weights to have the same type as weight: ", weight.scalar_type(),
-              ", but got ", weights.scalar_type());
-  TORCH_CHECK(weights.sizes() == indices.sizes(), "embedding_bag: per_sample_weights of shape ",
-              weights.sizes(), " for indices of shape ", indices.sizes());
+  at::checkSameType(kOp, rows, at::TensorArg(*weights, "per_sample_weights", 1));
+  TORCH_CHECK(weights->dim() == 1 && weights->numel() == indices.numel(),
+              "embedding_bag: per_sample_weights of shape ", weights->sizes(),
+              " for indices of shape ", indices.sizes());
+}
+
+// Of one type.
+std::pair<Tensor, Tensor> promoted(const Tensor& indices, const Tensor& offsets) {
+  const auto type = c10::promoteTypes(indices.scalar_type(), offsets.scalar_type());
+  return {indices.to(type).contiguous(), offsets.to(type).contiguous()};
+}
+
+void check_dimensions(const Tensor& weight, const Tensor& indices, const Tensor& offsets) {
+  TORCH_CHECK(indices.dim() == 1 || indices.dim() == 2,
+              "input has to be a 1D or 2D Tensor, but got Tensor of dimension ", indices.dim());
+  TORCH_CHECK(indices.dim() == 2 || offsets.dim() == 1,
+              "offsets has to be a 1D Tensor, but got Tensor of dimension ", offsets.dim());
+  TORCH_CHECK(weight.dim() == 2, "weight has to be a 2D Tensor, but got Tensor of dimension ",
+              weight.dim());
+  TORCH_CHECK(indices.dim() == 1 && offsets.dim() == 1,
+              "embedding_bag: indices and offsets have to be 1D Tensors here, but got ",
+              indices.dim(), " and ", offsets.dim(), " dimensions");
 }
 
 Bags forward(const Tensor& weight, const Tensor& indices, const Tensor& offsets, int64_t mode,
              const std::optional<Tensor>& per_sample_weights, bool include_last_offset,
              int64_t padding) {
-  const Tensor weights = dense(per_sample_weights);
-  check(weight, indices, offsets, mode, weights);
+  check_dimensions(weight, indices, offsets);
+  const auto [index, starts] = promoted(indices, offsets);
+  check(weight, index, starts, mode, per_sample_weights);
   Device& device = ocl_device(weight);
   check_device_has(device, weight.scalar_type(), "embedding_bag");
-  const Tensor rows = weight.contiguous(), index = indices.contiguous();
-  const int64_t count = offsets.size(0) - (include_last_offset ? 1 : 0);
-  TORCH_CHECK(count >= 0, "embedding_bag: include_last_offset: number of offsets should be at ",
-              "least 1");
-  const Tensor starts = offsets.contiguous();
+  const Tensor rows = weight.contiguous(), weights = dense(per_sample_weights);
+  const int64_t count = starts.size(0) - (include_last_offset ? 1 : 0);
+  TORCH_CHECK(count >= 0, "include_last_offset: number of offset should be at least 1");
   const int64_t width = rows.size(1);
   const Tensor out = at::zeros({count, width}, weight.options());
-  const Tensor sizes = at::zeros({count}, indices.options());
-  const Tensor positions = at::empty({mode == kMaximum ? count : 0, width}, indices.options());
+  const Tensor sizes = at::zeros({count}, index.options());
+  const Tensor positions = at::empty({mode == kMaximum ? count : 0, width}, index.options());
   // Indices behind the last offset are in bag `count`, which there is not.
   const Tensor bags = at::searchsorted(starts, at::arange(index.size(0), starts.options()),
                                        /*out_int32=*/false, /*right=*/true)
                           .sub_(1)
-                          .to(indices.scalar_type());
+                          .to(index.scalar_type());
   if (count == 0 || width == 0) return {out, bags, sizes, positions};
 
-  static const char* const kName = "aten::embedding_bag";
-  static const int site = fault_site({kName, FaultClass::kRuntime, "index", "rows"}),
-                   order = fault_site({kName, FaultClass::kRuntime, "offset",
+  static const int site = fault_site({"embedding_bag", FaultClass::kRuntime,
+                                      "Expected idx >= 0 && idx < num_embeddings but found idx to "
+                                      "be",
+                                      ""}),
+                   order = fault_site({"embedding_bag", FaultClass::kRuntime, "offset",
                                        "offsets that begin at 0, ascend and end at most at"});
   const size_t mean_size = index.size(0) / count + 1;
   const UnitGrid grid = unit_grid(device, count, width, 2 * mean_size);
-  const Kernel& kernel = find(device, weight.scalar_type(), index.scalar_type(),
-                              starts.scalar_type(), mode, weights.defined(), include_last_offset);
+  const Kernel& kernel = find(device, weight.scalar_type(), index.scalar_type(), mode,
+                              weights.defined(), include_last_offset);
   launch(stream_of(out), kernel, grid.global, grid.local, view(rows), view(index), view(starts),
          view(weights.defined() ? weights : rows), view(out), view(sizes),
          view(mode == kMaximum ? positions : sizes), static_cast<uint64_t>(count),
@@ -157,11 +172,12 @@ Tensor embedding_bag_dense_backward(const Tensor& grad, const Tensor& indices,
 
 OCL_NATIVE("_embedding_bag_per_sample_weights_backward", embedding_bag_per_sample_weights_backward);
 Tensor embedding_bag_per_sample_weights_backward(const Tensor& grad, const Tensor& weight,
-                                                 const Tensor& indices, const Tensor& /*offsets*/,
+                                                 const Tensor& indices_any, const Tensor& offsets,
                                                  const Tensor& offset2bag, int64_t mode,
                                                  int64_t padding_idx) {
   TORCH_CHECK(mode == kSum, "embedding_bag_backward: per_sample_weights only supported for ",
               "mode='sum'");
+  const Tensor indices = promoted(indices_any, offsets).first;
   const Tensor products = rows_of_bags(grad, offset2bag) * weight.index_select(0, indices);
   return products.sum(1).masked_fill_(indices.eq(padding_idx), 0);
 }

@@ -1,6 +1,6 @@
 // Sums, means or maxima of bags of an embedding's rows, both families. Bag b holds the indices from
 // offsets[b] to offsets[b + 1], the last one to the end unless LAST_OFFSET; `padding` does not count.
-//   IN, COMPUTE: element type of the rows; INDEX, OFFSET: C types
+//   IN, COMPUTE: element type of the rows; INDEX: C type of indices and offsets
 //   SUM, MEAN or MAXIMUM; WEIGHTED: rows are multiplied by `weights`
 // `counts` get the rows of each bag; `positions`, with MAXIMUM, the row of each largest element, or -1.
 // Grid (grid.clh): units are bags, inner elements their columns.
@@ -15,11 +15,11 @@ GRID __kernel void embedding_bag(CTENSOR(rows), CTENSOR(index), CTENSOR(offsets)
                                  const long row_count, const long padding,
                                  const int order_site, FAULT_ARGUMENT) {
   FOR_UNITS(bag, units, per_item) {
-    const ulong first = (ulong)CPTR(OFFSET, offsets)[bag];
+    const ulong first = (ulong)CPTR(INDEX, offsets)[bag];
 #ifdef LAST_OFFSET
-    const ulong last = (ulong)CPTR(OFFSET, offsets)[bag + 1];
+    const ulong last = (ulong)CPTR(INDEX, offsets)[bag + 1];
 #else
-    const ulong last = bag + 1 < units ? (ulong)CPTR(OFFSET, offsets)[bag + 1] : indices;
+    const ulong last = bag + 1 < units ? (ulong)CPTR(INDEX, offsets)[bag + 1] : indices;
 #endif
     if (last > indices || first > last || (bag == 0 && first > 0)) {
       const ulong wrong = bag == 0 && first > 0 ? first : last;

@@ -1,5 +1,7 @@
 """Bags of an embedding's rows and their gradients."""
 
+import re
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -65,7 +67,7 @@ def test_scale_by_frequency(device):
 
 def test_index_out_of_range(device):
     rows = torch.randn(4, 2, device=device)
-    with pytest.raises(RuntimeError, match="index 7 is out of bounds for rows 4"):
+    with pytest.raises(RuntimeError, match="but found idx to be 7"):
         F.embedding_bag(torch.tensor([[0, 7]], device=device), rows)
         torch.ocl.synchronize()
 
@@ -81,8 +83,69 @@ def test_errors_of_bags(device, mode):
         torch.ocl.synchronize()
 
     for index in ([[1, 7]], [[1, -1]]):
-        with pytest.raises(RuntimeError, match="embedding_bag: index"):
+        with pytest.raises(RuntimeError, match="Expected idx >= 0 && idx < num_embeddings"):
             bag(index)
     for offsets in ([1, 2], [0, 5]):
         with pytest.raises(RuntimeError, match="embedding_bag: offset"):
             bag([1, 1], offsets)
+
+
+def integers(*shape, dtype=torch.int64, value=0):
+    return torch.full(shape, value, dtype=dtype)
+
+
+# weight, indices, offsets, and other arguments
+WRONG = {
+    "indices of five dimensions": ((2, 6), integers(2, 0, 0, 6, 6), integers(2), {}),
+    "offsets of two": ((2, 6), integers(2), integers(2, 2), {}),
+    "rows of three": ((2, 2, 2), integers(2), integers(2), {}),
+    "indices of float32": ((2, 6), torch.zeros(2), integers(2), {}),
+    "a mode that there is not": ((2, 6), integers(2), integers(2), {"mode": 7}),
+    "no last offset": ((2, 6), integers(2), integers(0), {"include_last_offset": True}),
+    "weights of another type": (
+        (2, 6),
+        integers(2),
+        integers(1),
+        {"per_sample_weights": torch.ones(2, dtype=torch.float64)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_arguments(device, name):
+    shape, indices, offsets, others = WRONG[name]
+    messages = []
+    for where in ("cpu", device):
+        move = {k: v.to(where) if isinstance(v, torch.Tensor) else v for k, v in others.items()}
+        with pytest.raises(RuntimeError) as error:
+            torch.embedding_bag(
+                torch.ones(shape, device=where), indices.to(where), offsets.to(where), **move
+            )
+        messages.append(re.sub(r"ocl(\w+)Type", r"torch.\1Tensor", str(error.value)))
+    assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize(
+    "types",
+    [(torch.int32, torch.int64), (torch.int8, torch.int64), (torch.int64, torch.int32)],
+    ids=str,
+)
+@pytest.mark.parametrize("mode", [0, 1, 2])
+def test_indices_and_offsets_of_different_types(device, mode, types):
+    weight, weights = torch.randn(5, 3), torch.randn(4) if mode == 0 else None
+    index = torch.tensor([1, 4, 0, 2], dtype=types[0])
+    offsets = torch.tensor([0, 3], dtype=types[1])
+    results = []
+    for where in ("cpu", device):
+        rows, factors = (
+            x if x is None else x.clone().to(where).requires_grad_() for x in (weight, weights)
+        )
+        out, *others = torch.embedding_bag(
+            rows, index.to(where), offsets.to(where), mode=mode, per_sample_weights=factors
+        )
+        out.sum().backward()
+        used = others[1 : 1 + mode]  # the CPU leaves the rest as it was
+        grads = [rows.grad] if factors is None else [rows.grad, factors.grad]
+        results.append([x.detach().cpu() for x in (out, *used, *grads)])
+    for actual, expected in zip(results[1], results[0]):
+        torch.testing.assert_close(actual, expected)
