@@ -2,6 +2,7 @@
 
 #include <c10/core/AllocatorConfig.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/COW.h>
 
 #include <algorithm>
 #include <array>
@@ -74,6 +75,10 @@ c10::DataPtr Allocator::allocate(size_t bytes) {
 // Only for allocators whose context is the data pointer; ours has more to remember.
 c10::DeleterFnPtr Allocator::raw_deleter() const { return nullptr; }
 
+bool Allocator::is_simple_data_ptr(const c10::DataPtr& pointer) const {
+  return pointer.get_deleter() == &delete_block;
+}
+
 void Allocator::copy_data(void* destination, const void* source, size_t bytes) const {
   if (bytes == 0) return;
   const BufferView target = resolve(destination);
@@ -88,12 +93,20 @@ void Allocator::emptyCache(c10::MempoolId_t) {
 }
 
 void Allocator::recordStream(const c10::DataPtr& pointer, c10::Stream stream) {
-  if (!pointer.get() || pointer.get_deleter() != &delete_block) return;  // memory from elsewhere
+  const bool lazy_clone = c10::impl::cow::is_cow_data_ptr(pointer);
+  if (!pointer.get() || (pointer.get_deleter() != &delete_block && !lazy_clone)) {
+    return;  // memory from elsewhere
+  }
+  Device& owner = device(pointer.device().index());
+  TORCH_CHECK_VALUE(owner.index() == stream.device_index(), "record_stream: the tensor is on ",
+                    owner.label(), ", the stream on ", stream.device());
+  DeviceCache& found = cache(stream.device_index());
   auto* block = static_cast<Block*>(pointer.get_context());
-  TORCH_CHECK_VALUE(block->segment->device->index() == stream.device_index(),
-                    "record_stream: the tensor is on ", block->segment->device->label(),
-                    ", the stream on ", stream.device());
-  cache(stream.device_index()).record_stream(block, stream.id());
+  if (lazy_clone) {
+    const BufferView view = resolve(pointer.get());
+    block = found.locked([&](BufferCache& all) { return all.find(view.segment, view.offset); });
+  }
+  found.record_stream(block, stream.id());
 }
 
 c10::CachingDeviceAllocator::DeviceStats Allocator::getDeviceStats(DeviceIndex device) {

@@ -20,6 +20,8 @@ class Allocator final : public c10::DeviceAllocator {
   // Memory on the current device, for its current stream; of the graph's pool during a capture.
   c10::DataPtr allocate(size_t bytes) override;
   c10::DeleterFnPtr raw_deleter() const override;
+  // Whether lazy clones (kernels/lazy_clone.h) may share the memory.
+  bool is_simple_data_ptr(const c10::DataPtr& pointer) const override;
   // Enqueues a device copy; both addresses are on the device of `destination`.
   void copy_data(void* destination, const void* source, size_t bytes) const override;
 

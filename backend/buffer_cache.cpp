@@ -198,6 +198,15 @@ std::vector<Segment*> BufferCache::take_unused_segments(
   return unused;
 }
 
+Block* BufferCache::find(const Segment* segment, size_t offset) const {
+  for (Block* block : first_blocks_) {
+    if (block->segment != segment) continue;
+    while (block && block->offset + block->size <= offset) block = block->next;
+    return block;
+  }
+  return nullptr;
+}
+
 std::vector<const Block*> BufferCache::segments() const {
   return {first_blocks_.begin(), first_blocks_.end()};
 }

@@ -85,6 +85,8 @@ class BufferCache {
   void reset_accumulated_stats();
   void reset_peak_stats();
 
+  // The block at an offset of a segment, or nullptr. Searches all segments.
+  Block* find(const Segment* segment, size_t offset) const;
   // First blocks of all segments, for snapshots and tests.
   std::vector<const Block*> segments() const;
 

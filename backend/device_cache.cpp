@@ -116,18 +116,15 @@ void DeviceCache::record_stream(Block* block, StreamId stream) {
 
 std::vector<StreamId> DeviceCache::other_streams(const BufferView& view, StreamId current) {
   std::lock_guard lock(mutex_);
-  for (const Block* block : cache_.segments()) {
-    if (block->segment != view.segment) continue;
-    while (block && block->offset + block->size <= view.offset) block = block->next;
-    std::vector<StreamId> found;
-    for (const StreamId id : block->other_streams) {
-      if (id != current) found.push_back(id);
-    }
-    const StreamId own = plain_stream(block->stream);
-    if (own != current) found.push_back(own);
-    return found;
+  const Block* block = cache_.find(view.segment, view.offset);
+  if (!block) return {};
+  std::vector<StreamId> found;
+  for (const StreamId id : block->other_streams) {
+    if (id != current) found.push_back(id);
   }
-  return {};
+  const StreamId own = plain_stream(block->stream);
+  if (own != current) found.push_back(own);
+  return found;
 }
 
 void DeviceCache::empty() {

@@ -9,7 +9,9 @@ namespace ocl {
 
 void Staging::add(const at::Tensor& tensor, bool reads, bool writes) {
   if (!on_ocl_device(tensor) || tensor.is_sparse() || tensor.numel() == 0) return;
-  const auto begin = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
+  // The mutable address parts a tensor from its lazy clones.
+  const auto begin =
+      reinterpret_cast<uintptr_t>(writes ? tensor.mutable_data_ptr() : tensor.const_data_ptr());
   ranges_.push_back({tensor.storage().unsafeGetStorageImpl(),
                      static_cast<DeviceIndex>(tensor.get_device()), begin, begin + tensor.nbytes(),
                      reads, writes});

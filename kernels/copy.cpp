@@ -16,6 +16,7 @@
 #include "backend/host_allocator.h"
 #include "backend/transfer.h"
 #include "kernels/host_view.h"
+#include "kernels/lazy_clone.h"
 #include "kernels/pointwise.h"
 #include "kernels/tensors.h"
 #include "kernels/transpose.h"
@@ -156,6 +157,7 @@ at::Tensor copy_from(const at::Tensor& source_any, const at::Tensor& destination
                      bool non_blocking) {
   const at::Tensor source = source_any.expand_as(destination);
   if (destination.numel() == 0 || source.is_same(destination)) return destination;
+  own_memory(destination);
   if (is_lazy(source) || is_lazy(destination)) {
     copy_lazy(destination, source);
     return destination;

@@ -11,6 +11,7 @@
 #include "backend/graph.h"
 #include "kernels/boxed.h"
 #include "kernels/host_view.h"
+#include "kernels/lazy_clone.h"
 #include "kernels/tensors.h"
 
 namespace ocl {
@@ -71,6 +72,11 @@ class CpuCall {
     if (capturing()) {
       current_stream(current_device())
           .refuse_capture(str("run ", c10::toString(schema_.operator_name()), " on the CPU"));
+    }
+    for (size_t i = 0; i < argument_count(); ++i) {
+      if (writes(schema_.arguments()[i])) {
+        for_each_tensor(argument(i), [](const at::Tensor& tensor) { own_memory(tensor); });
+      }
     }
     for (size_t i = 0; i < argument_count(); ++i) note(i);
     for (size_t i = 0; i < argument_count(); ++i) replace(i);

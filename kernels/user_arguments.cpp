@@ -7,6 +7,7 @@
 #include "backend/allocator.h"
 #include "backend/error.h"
 #include "kernels/dtype.h"
+#include "kernels/lazy_clone.h"
 #include "kernels/tensors.h"
 #include "kernels/user_types.h"
 
@@ -57,6 +58,7 @@ UserArguments::UserArguments(const KernelSignature& kernel, const std::vector<Ke
     if (const auto* tensor = std::get_if<at::Tensor>(&values[i])) {
       check_tensor(i, *tensor, strided);
       const bool writable = argument.space == KernelArgument::kGlobal && !argument.is_const;
+      if (writable) own_memory(*tensor);
       tensors_.push_back({i, *tensor, *tensor, writable});
       continue;
     }

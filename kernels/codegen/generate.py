@@ -97,18 +97,27 @@ def functions_of(item):
 
 
 def fallback_guard(function, takes_complex, head):
-    """Sends tensors of types that no kernel knows to the CPU fallback. `head`: of the wrapper."""
+    """Sends tensors of types that no kernel knows to the CPU fallback. `head`: of the wrapper.
+    Before that, tensors that are written stop sharing memory with lazy clones; running averages
+    are, though the schemas do not say it.
+    """
     schema = function.func
     arguments = schema.arguments.flat_all
     tensors = [a.name for a in arguments if a.type.is_tensor_like() and not a.type.is_list_like()]
+    written = [
+        a.name
+        for a in arguments
+        if a.name.startswith("running_") or (a.annotation and a.annotation.is_write)
+    ]
+    owning = "".join(f"  ocl::own_memory({name});\n" for name in written)
     if not tensors:
-        return ""
+        return owning
     names = ", ".join(a.name for a in arguments)
     op = f"at::_ops::{schema.name.unambiguous_name()}"
     # Wrappers of structured operators take plain numbers where the schema has symbolic ones.
     call = "call_fallback_fn_symint" if "SymInt" in head else "call_fallback_fn"
     check = "complex_needs_fallback" if takes_complex else "needs_fallback"
-    return (
+    return owning + (
         f"  if (C10_UNLIKELY(ocl::{check}({', '.join(tensors)}))) {{\n"
         f"    return at::native::{call}<&ocl::fallback, {op}>::call({names});\n"
         "  }\n"
@@ -277,6 +286,7 @@ def write_shard(items, generated, helpers, key="PrivateUse1"):
 {includes}
 #include "kernels/factory.h"
 #include "kernels/fallback.h"
+#include "kernels/lazy_clone.h"
 #include "native_functions.h"
 
 namespace at {{

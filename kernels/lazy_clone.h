@@ -1,0 +1,25 @@
+// Tensor._lazy_clone: tensors that share memory until one of them is written.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+namespace ocl {
+
+// What precedes a write: a tensor that shares its memory with lazy clones gets memory of its own.
+// The wrappers of operators do it (codegen/generate.py), because kernels take constant addresses,
+// which do not bring it about.
+inline void own_memory(const at::TensorBase& tensor) {
+  if (!tensor.defined() || !tensor.has_storage()) return;
+  c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  if (C10_UNLIKELY(storage->has_materializer())) storage->mutable_data_ptr();
+}
+inline void own_memory(const std::optional<at::Tensor>& tensor) {
+  if (tensor) own_memory(*tensor);
+}
+inline void own_memory(at::TensorList tensors) {
+  for (const at::Tensor& tensor : tensors) own_memory(tensor);
+}
+
+}  // namespace ocl
