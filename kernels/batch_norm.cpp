@@ -65,7 +65,7 @@ Moments channel_moments(const Channels& c) {
 
 at::Tensor inverse_deviation(const at::Tensor& variance, double eps, ScalarType compute) {
   const at::Tensor result = at::empty(variance.sizes(), variance.options().dtype(compute));
-  evaluate(kInverseDeviation, result, {variance}, compute, {eps});
+  evaluate(kInverseDeviation, result, {variance}, compute, {converted(eps, compute)});
   return result;
 }
 

@@ -25,6 +25,7 @@
 
 #include "kernels/expression.h"
 #include "kernels/registration.h"
+#include "kernels/tensors.h"
 #include "native/composed.h"
 
 namespace ocl {
@@ -34,15 +35,21 @@ constexpr PointwiseOp kRenorm{"renorm", "a > C(s0) ? C(s0) / (a + L(1e-7)) : C(1
 constexpr PointwiseOp kCross{"cross", "a * b - c * d", "c_mul(a, b) - c_mul(c, d)"};
 
 void renorm_scale_factor(at::TensorIteratorBase& iter, double maxnorm) {
-  pointwise(iter, kRenorm, {maxnorm});
+  pointwise(iter, kRenorm, {converted(maxnorm, iter.common_dtype())});
 }
 
 void cross(const at::Tensor& result, const at::Tensor& a, const at::Tensor& b, const int64_t dim) {
+  const ScalarType type = result.scalar_type();
+  if (type == ScalarType::Bool) refuse_type(ocl_device(result), type, "cross");
+  for (const at::Tensor& each : {a, b}) {
+    TORCH_CHECK(each.scalar_type() == type, "expected scalar type ", type, " but found ",
+                each.scalar_type());
+  }
   for (int64_t i = 0; i < 3; ++i) {
     const int64_t j = (i + 1) % 3, k = (i + 2) % 3;
     evaluate(kCross, result.select(dim, i),
              {a.select(dim, j), b.select(dim, k), a.select(dim, k), b.select(dim, j)},
-             compute_type(result.scalar_type()));
+             compute_type(type));
   }
 }
 
@@ -194,14 +201,25 @@ Tensor& logspace_out(const Scalar& start, const Scalar& end, int64_t steps, doub
   return out.copy_(power.reshape(out.sizes()));
 }
 
+// Of dimensions that do not exist, CPU makes an index error of negative ones only.
+static Tensor part_of(const Tensor& self, int64_t dim, int64_t start, int64_t length) {
+  TORCH_CHECK(self.dim() > 0, "narrow() cannot be applied to a 0-dim tensor.");
+  TORCH_CHECK(dim < self.dim(), "narrow_copy: expected dim in [", -self.dim(), ", ", self.dim() - 1,
+              "], but got ", dim);
+  return self.narrow(dim, start, length);
+}
+
 OCL_NATIVE("narrow_copy.out", narrow_copy_out);
 Tensor& narrow_copy_out(const Tensor& self, int64_t dim, int64_t start, int64_t length,
                         Tensor& out) {
-  TORCH_CHECK(dim >= -self.dim() && dim < self.dim(), "narrow_copy: expected dim in [", -self.dim(),
-              ", ", self.dim() - 1, "], but got ", dim);
-  const Tensor part = self.narrow(dim, start, length);
+  const Tensor part = part_of(self, dim, start, length);
   at::native::resize_output(out, part.sizes());
   return out.copy_(part);
+}
+
+OCL_NATIVE("narrow_copy", narrow_copy);
+Tensor narrow_copy(const Tensor& self, int64_t dim, int64_t start, int64_t length) {
+  return part_of(self, dim, start, length).clone(at::MemoryFormat::Contiguous);
 }
 
 OCL_NATIVE("embedding_renorm_", embedding_renorm_);

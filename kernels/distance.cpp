@@ -40,12 +40,13 @@ size_t cost_of(double p, uint64_t elements) {
 }
 
 // Matrices of rows in batches; of one batch of the same rows with `pairs`.
-void forward(const at::Tensor& result, const at::Tensor& x_any, const at::Tensor& y_any, double p,
-             bool pairs) {
+void forward(const at::Tensor& result, const at::Tensor& x_any, const at::Tensor& y_any,
+             double order, bool pairs) {
   static constexpr const char* kName = "row_distance";
   if (result.numel() == 0) return;
   Device& device = ocl_device(result);
   const ScalarType type = result.scalar_type();
+  const double p = converted(order, type);
   check_device_has(device, type, pairs ? "pdist" : "cdist");
   const at::Tensor x = x_any.contiguous(), y = y_any.contiguous();
   const DenseOutput out(result);
@@ -61,7 +62,7 @@ void forward(const at::Tensor& result, const at::Tensor& x_any, const at::Tensor
 }
 
 void backward(const at::Tensor& result, const at::Tensor& grad_any, const at::Tensor& x_any,
-              const at::Tensor& y_any, double p, const at::Tensor& distances_any, bool pairs) {
+              const at::Tensor& y_any, double order, const at::Tensor& distances_any, bool pairs) {
   static constexpr const char* kName = "row_distance_backward";
   if (result.numel() == 0) return;
   if (distances_any.numel() == 0) {  // of a single row, say: no pairs
@@ -70,6 +71,7 @@ void backward(const at::Tensor& result, const at::Tensor& grad_any, const at::Te
   }
   Device& device = ocl_device(result);
   const ScalarType type = result.scalar_type();
+  const double p = converted(order, type);
   check_device_has(device, type, pairs ? "pdist_backward" : "cdist_backward");
   const at::Tensor grad = grad_any.contiguous(), x = x_any.contiguous(), y = y_any.contiguous(),
                    distances = distances_any.contiguous();

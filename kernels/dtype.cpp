@@ -179,9 +179,17 @@ void add_number(Arguments& arguments, const c10::Scalar& value, ScalarType compu
   }
 }
 
+double converted(double number, ScalarType type) noexcept {
+  const bool is_float = compute_type(c10::toRealValueType(type)) == ScalarType::Float;
+  return is_float ? static_cast<double>(static_cast<float>(number)) : number;
+}
+
 c10::Scalar as_element(const c10::Scalar& value, ScalarType type) {
   if (type == ScalarType::Half) return static_cast<float>(value.to<c10::Half>());
   if (type == ScalarType::BFloat16) return static_cast<float>(value.to<c10::BFloat16>());
+  if (type == ScalarType::Float) return value.to<float>();
+  if (type == ScalarType::Double) return value.to<double>();
+  if (type == ScalarType::ComplexFloat) return value.to<c10::complex<float>>();
   return value;
 }
 
@@ -193,7 +201,7 @@ void add_element(Arguments& arguments, const at::TensorBase& element, ScalarType
   switch (type) {
 #define OCL_CASE(type, name) \
   case ScalarType::name:     \
-    return add_number(arguments, fetch.operator()<type>(), compute);
+    return add_number(arguments, c10::Scalar(fetch.operator()<type>()), compute);
     AT_FORALL_SCALAR_TYPES_AND3(Bool, Half, BFloat16, OCL_CASE)
     OCL_CASE(uint16_t, UInt16)
     OCL_CASE(uint32_t, UInt32)

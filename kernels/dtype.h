@@ -5,6 +5,7 @@
 #include <c10/core/Scalar.h>
 #include <c10/core/ScalarType.h>
 
+#include <concepts>
 #include <string_view>
 
 #include "backend/launch.h"
@@ -48,8 +49,16 @@ void define_width_or_group(Defines& defines, const Device& device, ScalarType co
 // What kernels/cl/element.clh expects: one element type for a whole kernel.
 Defines element_defines(ScalarType type);
 
-// Adds a number as a kernel argument of the given compute type. One that does not fit is an error.
+// As C++ converts it to the type: too large a number becomes infinite.
+double converted(double number, ScalarType type) noexcept;
+
+// Adds a number as a kernel argument of the given compute type. One that does not fit is an error,
+// but a double becomes infinite.
 void add_number(Arguments& arguments, const c10::Scalar& value, ScalarType compute);
+template <std::same_as<double> Number>
+void add_number(Arguments& arguments, Number value, ScalarType compute) {
+  add_number(arguments, c10::Scalar(converted(value, compute)), compute);
+}
 
 // The number as an element of this type holds it; one that does not fit is an error.
 c10::Scalar as_element(const c10::Scalar& value, ScalarType type);

@@ -6,6 +6,7 @@
 #include <ATen/native/ReductionType.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/TensorAdvancedIndexing.h>
+#include <ATen/ops/_index_put_impl_native.h>
 #include <ATen/ops/empty.h>
 
 #include "backend/fault.h"
@@ -48,6 +49,7 @@ void index_put_elements(at::TensorIterator& iter, IntArrayRef sizes, IntArrayRef
 // Off the CPU, PyTorch leaves accumulation as a whole to the backend (CUDA sorts the indices).
 void index_put_accumulating(Tensor& self_any, const c10::List<std::optional<Tensor>>& list,
                             const Tensor& value, bool accumulate, bool /*unsafe*/) {
+  at::native::checkIndexTensorTypes(list, /*allow_int=*/true);
   Tensor self = self_any;
   std::vector<Tensor> indices =
       at::expand_outplace(at::native::expandTensors(self, list, /*ensure_same_device=*/true));
@@ -276,6 +278,19 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t /*padding_
   return select_slices(looking_up, weight, 0, indices.reshape(-1), out).view(sizes);
 }
 
+// With one number, CPU fills where masks hold: also a mask without dimensions, which is no index.
+OCL_NATIVE("_index_put_impl_", index_put_impl_);
+Tensor& index_put_impl_(Tensor& self, const c10::List<std::optional<Tensor>>& indices,
+                        const Tensor& values, bool accumulate, bool unsafe) {
+  const std::optional<Tensor> first =
+      indices.size() == 1 ? indices.get(0) : std::optional<Tensor>();
+  if (first && first->defined() && first->dim() == 0 && self.dim() > 0 &&
+      first->scalar_type() == ScalarType::Bool && values.numel() == 1 && !accumulate) {
+    return self.masked_fill_(first->to(self.device()), values.reshape({}));
+  }
+  return at::native::_index_put_impl_(self, indices, values, accumulate, unsafe);
+}
+
 OCL_STRUCTURED("index_add.out", index_add)
 (const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
  const at::Scalar& alpha, const Tensor& result_any) {
@@ -284,6 +299,7 @@ OCL_STRUCTURED("index_add.out", index_add)
   if (!result_any.is_same(self)) result_any.copy_(self);
   if (index.numel() == 0 || source.numel() == 0 || self.numel() == 0) return;
   const Tensor result = at_least_1d(result_any);
+  as_element(alpha, result.scalar_type());
   const bool logical = source.scalar_type() == ScalarType::Bool;
   if (logical && !alpha.to<bool>()) return;
   const bool plain = logical || alpha.equal(1);
@@ -299,8 +315,8 @@ OCL_STRUCTURED("index_add.out", index_add)
 namespace at::native {
 
 OCL_STUB("index.Tensor", index_stub, &ocl::index)
-OCL_STUB("_index_put_impl_", index_put_stub, &ocl::index_put_elements)
-OCL_STUB("_index_put_impl_", index_put_with_sort_stub, &ocl::index_put_accumulating)
+REGISTER_PRIVATEUSE1_DISPATCH(index_put_stub, &ocl::index_put_elements)
+REGISTER_PRIVATEUSE1_DISPATCH(index_put_with_sort_stub, &ocl::index_put_accumulating)
 OCL_STUB("index_fill_", index_fill_stub, &ocl::index_fill)
 OCL_STUB("index_copy", index_copy_stub, &ocl::index_copy)
 OCL_STUB("take", take_stub, &ocl::take)

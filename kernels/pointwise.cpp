@@ -39,6 +39,7 @@ struct Plan {
   bool stream_out = false;
   bool check_divisor = false;
   bool round = false;  // to `type`, before the result is converted to the wider one of the output
+  bool round_steps = false;  // to `type`, in operators that CPU computes in several steps
 
   int inputs() const { return iter.ntensors() - 1; }
   int64_t size(int dim) const { return iter.ndim() == 0 ? 1 : iter.shape()[dim]; }
@@ -116,12 +117,23 @@ bool is_for_numbers(std::string_view expression) {
                      [&](std::string_view name) { return expression.starts_with(name); });
 }
 
+// Operators that CPU has for floating-point numbers only, though their expressions would do.
+bool is_floating(std::string_view name) {
+  constexpr std::string_view kNames[] = {"leaky_relu",  "leaky_relu_backward",
+                                         "hardshrink",  "shrink_backward",
+                                         "hardsigmoid", "hardsigmoid_backward",
+                                         "hardswish",   "hardswish_backward",
+                                         "prelu",       "mse",
+                                         "mse_backward"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
 // Before a program is built, which would fail with a less helpful message.
 void check_type(const Plan& plan) {
   if (c10::isComplexType(plan.compute)) return;
   const bool integers = is_for_integers(plan.expression);
-  const bool fits =
-      c10::isFloatingType(plan.compute) ? !integers : integers || !calls_function(plan.expression);
+  const bool floating = calls_function(plan.expression) || is_floating(plan.op.name);
+  const bool fits = c10::isFloatingType(plan.compute) ? !integers : integers || !floating;
   const bool numbers = plan.compute != ScalarType::Bool || !is_for_numbers(plan.expression);
   if (!fits || !numbers) refuse_type(plan.device, plan.compute, plan.op.name);
 }
@@ -143,6 +155,9 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
   const ScalarType out = iter.dtype(0);
   plan.round =
       !compute && plan.compute != chosen && out != chosen && !c10::isIntegralType(out, true);
+  // With one divisor for all elements, CPU computes in float32.
+  plan.round_steps =
+      plan.compute != chosen && !(op.exact_operands && iter.ninputs() > 1 && iter.is_scalar(2));
   check_device_has(where, plan.compute, op.name);
   for (int i = 0; i < iter.ntensors(); ++i) {
     plan.steps[i] = step_of(iter, i);
@@ -177,7 +192,7 @@ KernelKey make_key(const Plan& plan) {
     key.by[1] = key.by[1] << 3 | plan.steps[i];
   }
   const uint64_t narrow = plan.compute != plan.type ? static_cast<uint64_t>(plan.type) : 0xFF;
-  const uint64_t rounding = narrow << 1 | uint64_t{plan.round};
+  const uint64_t rounding = narrow << 2 | uint64_t{plan.round_steps} << 1 | uint64_t{plan.round};
   key.by[2] = rounding << 40 | static_cast<uint64_t>(plan.ndim) << 32 | plan.scalars.size() << 16 |
               plan.width << 2 | (plan.stream_out ? 2 : 0) | (plan.wide_index ? 1 : 0);
   key.by[3] = reinterpret_cast<uint64_t>(plan.expression);
@@ -210,8 +225,7 @@ KernelSource make_source(const Plan& plan) {
   defines.set("SCALARS", scalars).set("EXPR", str(rounding, "(", plan.expression, ")"));
   if (c10::isComplexType(plan.iter.dtype(0))) defines.set("OUT_IS_COMPLEX", 1);
   if (plan.stream_out) defines.set("STREAM_OUT", 1);
-  if (plan.compute != plan.type)
-    defines.set("ROUNDED(x)", str("ROUNDED_", dtype_name(plan.type), "(x)"));
+  if (plan.round_steps) defines.set("ROUNDED(x)", str("ROUNDED_", dtype_name(plan.type), "(x)"));
   if (plan.check_divisor) defines.set("CHECK_DIVISOR", 1);
   if (plan.op.header) defines.set(str("USES_", plan.op.header), 1);
   if (!cpu) defines.set("INDEX", plan.wide_index ? "ulong" : "uint");

@@ -12,19 +12,10 @@
 
 #include "kernels/expression.h"
 #include "kernels/registration.h"
+#include "native/pointwise_ops.h"
 
 namespace ocl {
 namespace {
-
-// As C++ converts it: too large a number becomes infinite.
-double converted(double number, ScalarType type) {
-  switch (compute_type(c10::toRealValueType(type))) {
-    case ScalarType::Float:
-      return static_cast<float>(number);
-    default:
-      return number;
-  }
-}
 
 enum Row : int {
 #define OCL_POINTWISE(ops, stub, ...) k_##stub,
@@ -42,6 +33,7 @@ constexpr PointwiseOp as_on_cpu(int row, PointwiseOp op) {
                               k_clamp_min_scalar_stub,
                               k_clamp_max_scalar_stub,
                               k_threshold_stub,
+                              k_pow_tensor_scalar_stub,
                               k_hardshrink_stub,
                               k_softshrink_stub,
                               k_shrink_backward_stub,
@@ -61,10 +53,16 @@ constexpr PointwiseOp kRows[] = {
 #undef OCL_SPECIAL
 };
 
-// A number that the stub takes as a double is converted as C++ does; others must fit.
-template <typename Number>
+// A number that the stub takes as a double is converted as C++ does, and so is an exponent of
+// float32; others must fit.
+template <int row, typename Number>
 c10::Scalar number_of(at::TensorIteratorBase& iter, const Number& number) {
-  if constexpr (std::is_same_v<Number, double>) return converted(number, iter.common_dtype());
+  const ScalarType type = iter.common_dtype();
+  if constexpr (std::is_same_v<Number, double>) {
+    return converted(number, type);
+  } else if constexpr (row == k_pow_tensor_scalar_stub) {
+    if (type == ScalarType::Float) return converted(number.toDouble(), type);
+  }
   return c10::Scalar(number);
 }
 
@@ -88,12 +86,13 @@ template <typename Iterator, typename... Numbers, int row>
 struct Adapter<void (*)(Iterator&, Numbers...), row> {
   static void run(Iterator& iter, Numbers... numbers) {
     if constexpr (row == k_addcmul_stub) check_addcmul(iter);
-    const std::array<c10::Scalar, sizeof...(numbers)> scalars{number_of(iter, numbers)...};
+    const std::array<c10::Scalar, sizeof...(numbers)> scalars{number_of<row>(iter, numbers)...};
     pointwise(iter, kRows[row], scalars);
   }
 };
 
 constexpr PointwiseOp kFill{"fill", "C(s0)", "s0", nullptr, /*numbers_fit=*/true};
+constexpr PointwiseOp kFillOne{"fill", "C(s0)", "s0"};
 constexpr PointwiseOp kWhere{"where", "a != C(0) ? b : c", "a.x != 0 ? b : c"};
 constexpr PointwiseOp kRoundDecimals{"round_decimals", "rint(a * s0) / C(s0)"};
 constexpr PointwiseOp kRoundTens{"round_tens", "rint(a / C(s0)) * s0"};
@@ -103,13 +102,22 @@ constexpr PointwiseOp kNanToNum{
 constexpr PointwiseOp kComplex{"complex", nullptr, "COMPLEX(a.x, b.x)"};
 constexpr PointwiseOp kPolar{"polar", nullptr, "c_polar(a.x, b.x)"};
 constexpr PointwiseOp kNextAfter{"nextafter", "nextafter(a, b)"};
+constexpr PointwiseOp kNextAfterHalf{"nextafter_f16", "nextafter_f16(a, b)"};
 constexpr PointwiseOp kNextAfterBfloat16{"nextafter_bf16", "nextafter_bf16(a, b)"};
 constexpr PointwiseOp kFrexpMantissa{"frexp_mantissa", "frexp_mantissa(a)", nullptr, "number"};
 constexpr PointwiseOp kFrexpExponent{"frexp_exponent", "frexp_exponent(a)", nullptr, "number"};
 constexpr PointwiseOp kPreluGradSelf{"prelu_grad_self", "a > C(0) ? c : b * c"};
 constexpr PointwiseOp kPreluGradWeight{"prelu_grad_weight", "a > C(0) ? C(0) : a * c"};
 
-void fill(at::TensorIterator& iter, const c10::Scalar& value) { pointwise(iter, kFill, {value}); }
+// Of a single element of float16 and bfloat16, CPU lets a number become infinite.
+void fill(at::TensorIterator& iter, const c10::Scalar& value) {
+  const ScalarType type = iter.dtype(0);
+  if (iter.numel() == 1 && compute_type(type) != type) {
+    pointwise(iter, kFillOne, {converted(value.toDouble(), type)});
+  } else {
+    pointwise(iter, kFill, {value});
+  }
+}
 
 // The condition's type takes no part in the promotion.
 void where(at::TensorIterator& iter) { pointwise(iter, kWhere, {}, iter.dtype(0)); }
@@ -152,7 +160,10 @@ void nan_to_num(at::TensorIteratorBase& iter, std::optional<double> nan,
 }
 
 void nextafter(at::TensorIteratorBase& iter) {
-  pointwise(iter, iter.dtype(1) == ScalarType::BFloat16 ? kNextAfterBfloat16 : kNextAfter);
+  const ScalarType type = iter.dtype(1);
+  pointwise(iter, type == ScalarType::BFloat16 ? kNextAfterBfloat16
+                  : type == ScalarType::Half   ? kNextAfterHalf
+                                               : kNextAfter);
 }
 
 // One output of an iteration that has several.
@@ -173,6 +184,20 @@ void prelu_backward(at::TensorIterator& iter) {
 }
 
 }  // namespace
+
+namespace native {
+
+// As CPU copies the number: it wraps, or becomes infinite.
+OCL_NATIVE("fill_.Tensor", fill_);
+OCL_COMPLEX("fill_.Tensor");
+Tensor& fill_(Tensor& self, const Tensor& value) {
+  TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ",
+              value.dim(), " dimensions.");
+  if (value.device() == self.device()) return self.copy_(value);
+  return self.fill_(value.to(self.scalar_type()).item());
+}
+
+}  // namespace native
 }  // namespace ocl
 
 namespace at::native {
@@ -184,7 +209,7 @@ namespace at::native {
 #undef OCL_POINTWISE
 #undef OCL_SPECIAL
 
-OCL_STUB("fill_.Scalar,fill_.Tensor", fill_stub, &ocl::fill)
+OCL_STUB("fill_.Scalar", fill_stub, &ocl::fill)
 OCL_STUB("where.self", where_kernel, &ocl::where)
 OCL_STUB("complex", complex_stub, &ocl::complex)
 OCL_STUB("polar", polar_stub, &ocl::polar)
@@ -194,6 +219,6 @@ OCL_STUB("nextafter", nextafter_stub, &ocl::nextafter)
 OCL_STUB("frexp", frexp_stub, &ocl::frexp)
 OCL_STUB("_prelu_kernel_backward", prelu_backward_stub, &ocl::prelu_backward)
 OCL_SHARED("relu,zero_,rsub.Tensor,isnan,hardtanh,mvlgamma");
-OCL_COMPLEX("fill_,zero_,where.self,complex,polar,nan_to_num,rsub.Tensor,isnan");
+OCL_COMPLEX("fill_.Scalar,zero_,where.self,complex,polar,nan_to_num,rsub.Tensor,isnan");
 
 }  // namespace at::native

@@ -126,7 +126,7 @@ OCL_POINTWISE("tanh_backward", tanh_backward_stub, "a * (C(1) - b * b)",
 OCL_POINTWISE("threshold,threshold_backward", threshold_stub, "a <= C(s0) ? C(s1) : b")
 OCL_POINTWISE("leaky_relu", leaky_relu_stub, "a > C(0) ? a : a * s0")
 OCL_POINTWISE("leaky_relu_backward", leaky_relu_backward_stub, "a > C(0) ? b : b * s0")
-OCL_POINTWISE("elu", elu_stub, "a > C(0) ? a * s1 : expm1(a * s2) * (s0 * s1)")
+OCL_POINTWISE("elu", elu_stub, "a < C(0) ? expm1(a * s2) * (s0 * s1) : a * s1")
 OCL_POINTWISE("silu", silu_stub, "a / (C(1) + exp(-a))", "c_mul(a, c_sigmoid(a))")
 OCL_POINTWISE("silu_backward", silu_backward_stub, "silu_backward(a, b)", "c_silu_backward(a, b)")
 OCL_POINTWISE(

@@ -56,6 +56,7 @@ constexpr Reduction kNormZero{"norm_0", "0", "acc + TRUTH(a)", "x + y", "acc"};
 constexpr Reduction kNormOne{"norm_1", "0", "acc + fabs(a)", "x + y", "acc"};
 constexpr Reduction kNormTwo{"norm_2", "0", "acc + a * a", "x + y", "sqrt(acc)"};
 constexpr Reduction kNormMax{"norm_inf", "0", "MAX(acc, fabs(a))", "MAX(x, y)", "acc"};
+constexpr Reduction kNormNan{"norm_nan", "0", "acc + fabs(a)", "x + y", "acc * NAN"};
 constexpr Reduction kNormMin{"norm_neg_inf", "INFINITY", "MIN(acc, fabs(a))", "MIN(x, y)", "acc"};
 
 // As OpenCL C has it.
@@ -79,6 +80,7 @@ void norm(at::TensorIterator& iter, const c10::Scalar& order) {
   if (p == 1) return reduce(iter, kNormOne, compute);
   if (p == 2) return reduce(iter, kNormTwo, compute);
   if (p == INFINITY) return reduce(iter, kNormMax, compute);
+  if (std::isnan(p)) return reduce(iter, kNormNan, compute);
   if (p == -INFINITY) return reduce(iter, kNormMin, compute);
   // Any other order: the number becomes part of the program; such orders are few in a model.
   const std::string number = text_of(compute == ScalarType::Double ? p : static_cast<float>(p));

@@ -155,8 +155,9 @@ Tensor& linspace_out(const Scalar& start, const Scalar& end, int64_t steps, Tens
     return out;
   }
   const bool integral = c10::isIntegralType(out.scalar_type(), /*includeBool=*/true);
-  const double first = integral ? static_cast<double>(start.to<int64_t>()) : start.to<double>();
-  const double last = integral ? static_cast<double>(end.to<int64_t>()) : end.to<double>();
+  const Scalar from = as_element(start, out.scalar_type()), to = as_element(end, out.scalar_type());
+  const double first = integral ? static_cast<double>(from.to<int64_t>()) : from.to<double>();
+  const double last = integral ? static_cast<double>(to.to<int64_t>()) : to.to<double>();
   fill(out, kBetween, sequence_type(out, true),
        {first, (last - first) / static_cast<double>(steps - 1), last});
   return out;

@@ -85,3 +85,27 @@ def output_of(code, **variables):
 def on_cpu_and_device(function, device, *tensors):
     """What the function of CPU tensors gives there, and on the device, copied back."""
     return function(*tensors), function(*(x.to(device) for x in tensors)).cpu()
+
+
+def result_of(function, *tensors):
+    try:
+        result = function(*tensors)
+        results = result if isinstance(result, (tuple, list)) else [result]
+        return [x.cpu() for x in results], None
+    except Exception as error:
+        return None, type(error)
+
+
+def assert_agrees(function, device, *tensors, exact=True, **tolerance):
+    """Values, signs of zeros and the class of the error are the CPU's."""
+    expected, wanted = result_of(function, *(x.clone() for x in tensors))
+    actual, error = result_of(function, *(x.to(device) for x in tensors))
+    assert error == wanted
+    for a, b in zip(actual or [], expected or [], strict=True):
+        assert a.dtype == b.dtype and a.stride() == b.stride()
+        if exact:
+            tolerance = {"rtol": 0, "atol": 0}
+        torch.testing.assert_close(a, b, equal_nan=True, **tolerance)
+        if b.is_floating_point():
+            zero = b == 0
+            assert torch.equal(a[zero].signbit(), b[zero].signbit())

@@ -8,33 +8,9 @@ import shutil
 
 import pytest
 import torch
-from support import DTYPES, INTEGERS, has_fp64, output_of
+from support import DTYPES, INTEGERS, assert_agrees, has_fp64, output_of
 
 HUGE = [1e6, 1e300, -1e300, 300, 255, -1, 2**31, 2**40, -(2**63), 65536, 0.1]
-
-
-def result_of(function, *tensors):
-    try:
-        result = function(*tensors)
-        results = result if isinstance(result, (tuple, list)) else [result]
-        return [x.cpu() for x in results], None
-    except Exception as error:
-        return None, type(error)
-
-
-def assert_agrees(function, device, *tensors, exact=True, **tolerance):
-    """Values, signs of zeros and the class of the error are the CPU's."""
-    expected, wanted = result_of(function, *(x.clone() for x in tensors))
-    actual, error = result_of(function, *(x.to(device) for x in tensors))
-    assert error == wanted
-    for a, b in zip(actual or [], expected or [], strict=True):
-        assert a.dtype == b.dtype and a.stride() == b.stride()
-        if exact:
-            tolerance = {"rtol": 0, "atol": 0}
-        torch.testing.assert_close(a, b, equal_nan=True, **tolerance)
-        if b.is_floating_point():
-            zero = b == 0
-            assert torch.equal(a[zero].signbit(), b[zero].signbit())
 
 
 def elements(dtype):
@@ -86,14 +62,14 @@ TENSOR_AND_NUMBER = {
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", TENSOR_AND_NUMBER)
 def test_number_beyond_the_type(device, name, dtype):
-    if name in ("where", "alpha") and dtype in (torch.float16, torch.bfloat16):
-        pytest.skip("not yet as on the CPU for 16-bit types")
     if dtype == torch.bool and name == "fmod":
         pytest.skip("the class of its error is tested below")
     for number in HUGE:
         if name == "mul" and dtype.is_floating_point and abs(number) == 255:
             continue
-        assert_agrees(lambda x, n=number: TENSOR_AND_NUMBER[name](x, n), device, elements(dtype))
+        # The CPU rounds alpha * x to 16 bits in the elements that fill no vector.
+        x = elements(dtype).repeat(64 if name == "alpha" else 1)
+        assert_agrees(lambda x, n=number: TENSOR_AND_NUMBER[name](x, n), device, x)
 
 
 @pytest.mark.parametrize("operator", ["floor_divide", "remainder", "fmod", "pow"])
@@ -140,14 +116,24 @@ def test_integer_division_by_zero(device, operator, dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
-def test_truncated_quotient(device, dtype):
+def test_quotient(device, dtype):
     x = torch.arange(1, 400, dtype=torch.float32)
     a, b = torch.cartesian_prod(x, torch.arange(1, 40) / 7).unbind(1)
     a, b = a.contiguous().to(dtype), b.contiguous().to(dtype)
     assert_agrees(lambda a, b: torch.div(a, b, rounding_mode="trunc"), device, a, b)
-    if dtype == torch.float32:
-        assert_agrees(lambda a, b: torch.div(a, b, rounding_mode="floor"), device, a, b)
-        assert_agrees(torch.remainder, device, a, b)
+    assert_agrees(lambda a, b: torch.div(a, b, rounding_mode="floor"), device, a, b)
+    assert_agrees(torch.remainder, device, a, b)
+
+
+@pytest.mark.parametrize("mode", ["trunc", "floor"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+def test_quotient_by_one_number(device, dtype, mode):
+    """The CPU does not round the number, nor the steps, to 16 bits."""
+    x = torch.arange(-400, 400, dtype=torch.float32).to(dtype)
+    for number in (0.1, 3, -7, 1 / 3, 1e-3, 0.0):
+        assert_agrees(lambda x, n=number: torch.div(x, n, rounding_mode=mode), device, x)
+        by = torch.tensor([number], dtype=dtype)
+        assert_agrees(lambda x, y: torch.div(x, y, rounding_mode=mode), device, x, by)
 
 
 LESS_EXACT = """
