@@ -1,5 +1,6 @@
 #include "kernels/fallback.h"
 
+#include <ATen/native/TypeProperties.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
@@ -189,6 +190,17 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
 bool detail::device_lacks_type(const at::Tensor& tensor) {
   return is_double(tensor.scalar_type()) && on_ocl(tensor) &&
          !ocl_device(tensor).properties().has_fp64;
+}
+
+bool detail::promote_to_complex_half(std::initializer_list<at::Tensor> tensors) {
+  at::native::ResultTypeState state;
+  bool complex = false;
+  for (const at::Tensor& tensor : tensors) {
+    if (!tensor.defined()) continue;
+    complex = complex || tensor.is_complex();
+    state = at::native::update_result_type_state(tensor, state);
+  }
+  return complex && at::native::result_type(state) == ScalarType::ComplexHalf;
 }
 
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {

@@ -35,6 +35,14 @@ inline bool lacks(HasType has_type, const at::Tensor& tensor) {
 inline bool lacks(HasType has_type, const std::optional<at::Tensor>& tensor) {
   return tensor && lacks(has_type, *tensor);
 }
+inline const at::Tensor& value_of(const at::Tensor& tensor) { return tensor; }
+inline at::Tensor value_of(const std::optional<at::Tensor>& tensor) {
+  return tensor.value_or(at::Tensor());
+}
+inline bool is_half(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.scalar_type() == ScalarType::Half;
+}
+bool promote_to_complex_half(std::initializer_list<at::Tensor> tensors);
 }  // namespace detail
 
 // Whether a tensor's type is unknown to the operator's kernels (complex, quantized, float8) or to
@@ -44,10 +52,13 @@ bool needs_fallback(const Tensors&... tensors) {
   return (detail::lacks(&has_kernel_type, tensors) || ...);
 }
 
-// The same for an operator whose kernels know complex numbers (OCL_COMPLEX).
+// The same for an operator whose kernels know complex numbers (OCL_COMPLEX), but not those of
+// two halves, which a tensor of halves and a complex number become.
 template <typename... Tensors>
 bool complex_needs_fallback(const Tensors&... tensors) {
-  return (detail::lacks(&has_complex_kernel_type, tensors) || ...);
+  return (detail::lacks(&has_complex_kernel_type, tensors) || ...) ||
+         ((detail::is_half(detail::value_of(tensors)) || ...) &&
+          detail::promote_to_complex_half({detail::value_of(tensors)...}));
 }
 
 }  // namespace ocl

@@ -1,5 +1,8 @@
 // The fallback for sparse, quantized and nested tensors: their parts are in several tensors, so
 // they are copied instead of mapped.
+#include <ATen/SparseCsrTensorUtils.h>
+#include <ATen/ops/empty.h>
+#include <ATen/quantized/Quantizer.h>
 #include <torch/library.h>
 
 #include "kernels/boxed.h"
@@ -14,11 +17,26 @@ struct Pair {
 };
 
 void write_back(const Pair& pair) {
+  if (pair.ocl.is_quantized() && pair.ocl.sizes() != pair.cpu.sizes()) {
+    const at::Tensor moved = pair.cpu.to(pair.ocl.device());
+    pair.ocl.set_(moved.storage(), moved.storage_offset(), moved.sizes(), moved.strides());
+    return;
+  }
   if (pair.ocl.layout() == c10::kStrided && !pair.ocl.is_quantized() &&
       pair.ocl.sizes() != pair.cpu.sizes()) {
     pair.ocl.resize_(pair.cpu.sizes());
   }
+  if (at::sparse_csr::is_sparse_compressed(pair.ocl)) {  // of another number of entries, perhaps
+    pair.ocl.resize_as_sparse_(pair.cpu.to(pair.ocl.device()));
+  }
   pair.ocl.copy_(pair.cpu);
+}
+
+// A result that no quantizer was chosen for yet has no elements to copy.
+at::Tensor on_cpu(const at::Tensor& tensor) {
+  const bool unset = tensor.is_quantized() &&
+                     dynamic_cast<at::UnknownQuantizer*>(tensor.quantizer().get()) != nullptr;
+  return unset ? at::empty(tensor.sizes(), tensor.options().device(at::kCPU)) : tensor.cpu();
 }
 
 }  // namespace
@@ -35,7 +53,7 @@ void layout_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     value = replace_tensors(value, [&](const at::Tensor& tensor) {
       if (!on_ocl(tensor)) return tensor;
       device = tensor.device();
-      const at::Tensor copy = tensor.cpu();
+      const at::Tensor copy = on_cpu(tensor);
       // _sparse_mm_reduce_impl looks at it to know what its backward will need.
       if (tensor.requires_grad()) copy.set_requires_grad(true);
       if (alias && alias->isWrite()) written.push_back({tensor, copy});

@@ -2,7 +2,7 @@
 // conversions behind them, and what PyTorch has for its own backends only.
 #include <ATen/native/quantized/AffineQuantizer.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_quantized.h>
 #include <ATen/quantized/Quantizer.h>
 #include <torch/library.h>
 
@@ -110,6 +110,16 @@ void dequantize_per_channel(const Tensor& in, Tensor& out, const Tensor& scales,
 
 Tensor int_repr(const Tensor& self) { return integers(self).clone(); }
 
+Tensor flip(const Tensor& self, at::IntArrayRef dims) {
+  TORCH_CHECK(self.qscheme() == at::kPerTensorAffine,
+              "Setting strides is possible only on uniformly quantized tensor");
+  const Tensor flipped = integers(self).flip(dims);
+  const Tensor result = at::empty_quantized(self.sizes(), self);
+  result.as_strided_(flipped.sizes(), flipped.strides());
+  integers(result).copy_(flipped);
+  return result;
+}
+
 Tensor& copy_(Tensor& self, const Tensor& src, bool non_blocking) {
   if (self.is_quantized() && src.is_quantized()) {
     TORCH_CHECK(self.qscheme() == src.qscheme(), "Quantized Copy only works with same qscheme");
@@ -134,8 +144,9 @@ Tensor& copy_(Tensor& self, const Tensor& src, bool non_blocking) {
     const Tensor on_device = src.to(self.device(), ScalarType::Float);
     return copy_(self, self.quantizer()->quantize(on_device), non_blocking);
   }
-  self.copy_(src.dequantize(), non_blocking);
-  return self;
+  TORCH_CHECK(false,
+              "Copying from quantized Tensor to non-quantized Tensor is not allowed, please use "
+              "dequantize to get a float Tensor from a quantized Tensor");
 }
 
 Tensor copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
@@ -146,6 +157,7 @@ Tensor copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
 TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) {
   m.impl("_copy_from", &copy_from);
   m.impl("int_repr", &int_repr);
+  m.impl("flip", &flip);
   m.impl("copy_", &copy_);
 }
 

@@ -216,6 +216,7 @@ Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Te
               "add(sparse, dense) is not supported. Use add(dense, sparse) instead.");
   const ScalarType type = at::result_type(self, other);
   at::native::alpha_check(type, alpha);
+  as_element(alpha, type);
   check_castable(type, out, " in add operation");
   if (!self.is_sparse() && other.is_sparse() && !out.is_sparse() &&
       has_kernel_type(self.scalar_type()) && self.sizes() == other.sizes()) {
@@ -254,14 +255,18 @@ void multiply_sparse(const Tensor& left, const Tensor& right, Tensor& out) {
   const auto type = at::result_type(a, b);
   check_castable(type, out, "");
   const auto sizes = at::infer_size(a.sizes(), b.sizes());
-  out.sparse_resize_and_clear_(sizes, a.sparse_dim(), a.dense_dim());
-  if (a._nnz() == 0 || b._nnz() == 0) return;
+  if (a._nnz() == 0 || b._nnz() == 0) {
+    out.sparse_resize_and_clear_(sizes, a.sparse_dim(), a.dense_dim());
+    return;
+  }
   const auto [place, found] = find_entries(a, b);
   const Tensor in_a = found.nonzero().squeeze(1), in_b = place.index_select(0, in_a);
   const Tensor values =
       a._values().index_select(0, in_a).to(type).mul(b._values().index_select(0, in_b).to(type));
   const Tensor product =
       at::_sparse_coo_tensor_unsafe(a._indices().index_select(1, in_a), values, sizes);
+  // Not before, since the result may be one of the factors.
+  out.sparse_resize_and_clear_(sizes, a.sparse_dim(), a.dense_dim());
   out.copy_(product._coalesced_(true));
 }
 

@@ -41,6 +41,10 @@ KEY = DispatchKey.XPU
 
 # Layouts of which PyTorch's implementations serve CPU and CUDA alike: all of those are registered.
 LAYOUTS = ["Sparse", "SparseCsr", "Quantized", "NestedTensor"]
+# What kernels/quantized.cpp registers itself.
+OWN_QUANTIZED = {"int_repr", "flip"}
+
+COPIED = 'm.impl("{name}", torch::CppFunction::makeFromBoxedFunction<&ocl::layout_fallback>());'
 
 SHARDS = 4  # files of wrappers, to be compiled in parallel (CMakeLists.txt lists them)
 
@@ -242,11 +246,15 @@ def write_layout(layout, parsed):
     cpu = parsed.backend_indices[DispatchKey.parse(f"{layout}CPU")]
     cuda = parsed.backend_indices[DispatchKey.parse(f"{layout}CUDA")]
     key = DispatchKey.parse(f"{layout}PrivateUse1")
-    index, items = {}, []
+    index, items, copied = {}, [], []
     for item in get_grouped_native_functions(parsed.native_functions):
         for function in functions_of(item):
             name = function.func.name
             a, b = cpu.index.get(name), cuda.index.get(name)
+            if layout == "Quantized" and str(name) in OWN_QUANTIZED:
+                continue
+            if a and not (b and a.kernel == b.kernel) and layout == "Quantized":
+                copied.append(str(name))
             if a and b and a.kernel == b.kernel:
                 index[name] = a
                 items.append(function)
@@ -258,6 +266,8 @@ def write_layout(layout, parsed):
         )
         for item in items
     ]
+    # Without an entry, PyTorch would compose the operator of others that CPU does not use here.
+    generated.append(("", "\n".join(COPIED.format(name=name) for name in copied)))
     helpers = "\n".join(dest.gen_registration_helpers(backend))
     return write_shard(items, generated, helpers, key.name)
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
@@ -180,3 +181,83 @@ def test_int_mm(device):
     assert torch.equal(actual.cpu(), a.int() @ b.int().t())
     with pytest.raises(RuntimeError, match="int8"):
         torch._int_mm(a.int().to(device), b.t().to(device))
+
+
+def quantized(shape=(2, 3), dtype=torch.quint8):
+    return torch.quantize_per_tensor(torch.arange(6.0).view(shape), 0.5, 3, dtype)
+
+
+def assign(x):
+    x[0] = 1.0
+    return x
+
+
+QUANTIZED = {
+    "flip": lambda x: x.flip(0),
+    "flip both": lambda x: x.flip([0, 1]),
+    "rot90": lambda x: x.rot90(),
+    "view": lambda x: x.view(3, 2),
+    "t": lambda x: x.t(),
+    "slice": lambda x: x[:, 1:],
+    "contiguous": lambda x: x[:, ::2].contiguous(),
+    "unfold": lambda x: x.unfold(1, 2, 1),
+    "clone": torch.clone,
+    "assign": assign,
+    "fill": lambda x: x.fill_(1.0),
+    "cat": lambda x: torch.cat([x, x]),
+    "stack": lambda x: torch.stack([x, x]),
+    "index": lambda x: x[torch.tensor([1, 0], device=x.device)],
+    "mask": lambda x: x[torch.tensor([True, False], device=x.device)],
+    "index_select": lambda x: x.index_select(0, torch.tensor([1, 0], device=x.device)),
+    "sort": lambda x: x.sort(),
+    "topk": lambda x: x.topk(2),
+    "eq": lambda x: x == x,
+    "gt": lambda x: x > 1,
+    "mean": lambda x: x.mean(),
+    "max": lambda x: x.max(),
+    "relu": torch.relu,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "gelu": F.gelu,
+    "clamp": lambda x: x.clamp(0.5, 1.5),
+    "leaky_relu": F.leaky_relu,
+    "hardtanh": lambda x: F.hardtanh(x, 0, 1),
+    "avg_pool2d": lambda x: F.avg_pool2d(x.view(1, 1, 2, 3), 2),
+    "max_pool2d": lambda x: F.max_pool2d(x.view(1, 1, 2, 3), 2),
+    "interpolate": lambda x: F.interpolate(x.view(1, 1, 2, 3), scale_factor=2),
+    "resize": lambda x: x.resize_(3, 1),
+    "add": lambda x: x + x,
+    "mul": lambda x: x * x,
+    "sum": lambda x: x.sum(),
+    "gather": lambda x: x.gather(1, torch.tensor([[1], [0]], device=x.device)),
+    "add, mixed": lambda x: x + x.dequantize(),
+    "copy to float": lambda x: x.dequantize().copy_(x),
+    "where": lambda x: torch.where(x == x, x, x),
+    "roll": lambda x: x.roll(1),
+}
+
+
+def described(function, x):
+    """Numbers, integers, quantizer and strides of the results, or the class of the error."""
+    try:
+        results = function(x)
+    except Exception as error:
+        return type(error)
+    texts = []
+    for y in results if isinstance(results, (tuple, list)) else [results]:
+        quantizer = (y.q_scale(), y.q_zero_point()) if y.is_quantized else ()
+        strides = y.stride()
+        y = y.cpu()
+        whole = y.int_repr() if y.is_quantized else y
+        texts.append((y.dtype, y.shape, strides, quantizer, whole.tolist()))
+    return texts
+
+
+@pytest.mark.fallback_allowed
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", [torch.qint8, torch.quint8], ids=str)
+@pytest.mark.parametrize("name", QUANTIZED)
+def test_quantized_as_on_the_cpu(device, name, dtype):
+    x = quantized(dtype=dtype)
+    expected = described(QUANTIZED[name], x.clone())
+    assert described(QUANTIZED[name], x.to(device)) == expected

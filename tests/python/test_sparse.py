@@ -281,3 +281,35 @@ def test_alpha_of_integers(device):
     a = entries(torch.int64, [1, 0, 3], 1).to(device)
     with pytest.raises(RuntimeError, match="alpha must not be a floating point number"):
         torch.add(a, a, alpha=2.5)
+
+
+@pytest.mark.parametrize("name", ["add_", "sub_", "mul_"])
+def test_coalesced_in_place(device, name):
+    """The result is one of the operands, whose entries are still to be read."""
+    a, b = doubled().coalesce(), entries_of_five().coalesce()
+    for other in (b, a):
+        expected = getattr(a.clone(), name)(other)
+        target = a.to(device)
+        result = getattr(target, name)(target if other is a else other.to(device))
+        assert result is target
+        torch.testing.assert_close(result.to_dense().cpu(), expected.to_dense())
+
+
+def entries_of_five():
+    return torch.sparse_coo_tensor([[3, 0, 4], [2, 1, 0]], [2.0, 3.0, 4.0], (5, 4))
+
+
+@pytest.mark.fallback_allowed
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64], ids=str)
+def test_compressed_sums_of_other_entries(device, dtype):
+    def matrix(columns):
+        values = torch.tensor([3, 4, 5]).to(dtype)
+        return torch.sparse_csr_tensor([0, 1, 3], columns, values, (2, 3))
+
+    a, b = matrix([2, 0, 2]), matrix([2, 1, 2])
+    for function in (torch.add, torch.mul, lambda a, b: torch.add(a, b, alpha=2)):
+        expected = function(a, b).to_dense()
+        assert torch.equal(function(a.to(device), b.to(device)).to_dense().cpu(), expected)
+    out = torch.sparse_csr_tensor([0, 0, 0], [], torch.tensor([], dtype=dtype), (2, 3)).to(device)
+    torch.add(a.to(device), b.to(device), out=out)
+    assert torch.equal(out.to_dense().cpu(), torch.add(a, b).to_dense())
