@@ -106,8 +106,13 @@ std::vector<int64_t> output_size(c10::IntArrayRef input, c10::IntArrayRef weight
   if (!p.transposed) {
     return at::native::conv_output_size(input, weight, p.padding, p.stride, p.dilation);
   }
-  return at::native::conv_input_size(input, weight, p.padding, p.output_padding, p.stride,
-                                     p.dilation, p.groups);
+  auto sizes = at::native::conv_input_size(input, weight, p.padding, p.output_padding, p.stride,
+                                           p.dilation, p.groups);
+  const c10::IntArrayRef pixels = c10::IntArrayRef(sizes).slice(2);
+  TORCH_CHECK(std::all_of(pixels.begin(), pixels.end(), [](int64_t size) { return size > 0; }),
+              "Given input size per channel: ", input.slice(2),
+              ". Calculated output size per channel: ", pixels, ". Output size is too small");
+  return sizes;
 }
 
 // CPU devices have fast kernels for float32 only, and converting costs little beside a convolution.
@@ -220,6 +225,9 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
                        at::IntArrayRef output_padding, int64_t groups, const Epilogue& epilogue) {
   const Parameters p{stride, padding, dilation, output_padding, transposed, groups};
   check_device_has(ocl_device(input), input.scalar_type(), "convolution");
+  if (input.scalar_type() == ScalarType::Bool) {
+    refuse_type(ocl_device(input), input.scalar_type(), "convolution");
+  }
   check_types("convolution", input, "weight", weight);
   check_weight(weight, transposed);
   if (bias && bias->defined()) check_types("convolution", input, "bias", *bias);

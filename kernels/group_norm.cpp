@@ -41,10 +41,12 @@ struct Groups {
 void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, int64_t n,
              int64_t c, int64_t pixels, int64_t groups, double eps, at::Tensor& y, at::Tensor& mean,
              at::Tensor& rstd) {
+  TORCH_CHECK(x.numel() == n * c * pixels,
+              "Expected X.numel() == N * C * HxW to be true, but got false.");
   check_floating(ocl_device(x), x.scalar_type(), "GroupNormKernelImpl");
   if (x.numel() == 0) {
     mean.zero_();
-    rstd.zero_();
+    rstd.fill_(NAN);
     return;
   }
   const Groups shape{n, c, pixels, groups};
@@ -79,7 +81,10 @@ void backward(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& mea
               const at::Tensor& rstd, const at::Tensor& gamma, int64_t n, int64_t c, int64_t pixels,
               int64_t groups, at::Tensor& dx, at::Tensor& dgamma, at::Tensor& dbeta) {
   if (x.numel() == 0) {
-    if (dgamma.defined()) dgamma.zero_();
+    if (dgamma.defined()) {  // NaN where a group has no elements
+      const at::Tensor none = rstd.mul(0).sum(0).view({groups, 1});
+      dgamma.copy_(none.expand({groups, c / groups}).reshape({c}));
+    }
     if (dbeta.defined()) dbeta.zero_();
     return;
   }
@@ -137,6 +142,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm(const at::Tensor& x,
                                                           int64_t groups, double eps) {
   TORCH_CHECK(x.is_contiguous(x.suggest_memory_format()),
               "Expected X.is_contiguous(memory_format) to be true, but got false.");
+  const bool both = gamma && gamma->defined() && beta && beta->defined();
+  TORCH_CHECK(!both || gamma->scalar_type() == beta->scalar_type(), "expected scalar type ",
+              gamma->scalar_type(), " but found ", beta->scalar_type());
   const auto [y, mean, rstd] =
       at::native::native_group_norm(x.contiguous(), gamma, beta, n, c, pixels, groups, eps);
   return {in_format(y, x), mean, rstd};

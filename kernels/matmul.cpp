@@ -5,6 +5,7 @@
 #include "kernels/dtype.h"
 #include "kernels/gemm.h"
 #include "kernels/registration.h"
+#include "kernels/tensors.h"
 #include "native/matmul.h"
 
 namespace ocl::native {
@@ -71,6 +72,9 @@ Tensor dot(const Tensor& self, const Tensor& tensor) {
               self.numel(), "] and src [", tensor.numel(),
               "] to have the same number of elements, but got ", self.numel(), " and ",
               tensor.numel(), " elements respectively");
+  if (self.scalar_type() == ScalarType::Bool) {
+    refuse_type(ocl_device(self), self.scalar_type(), "dot");
+  }
   const ScalarType compute = compute_type(self.scalar_type());
   return at::sum(at::mul(self.to(compute), tensor.to(compute))).to(self.scalar_type());
 }

@@ -44,7 +44,7 @@ Tensor& nonzero_out(const Tensor& self, Tensor& out) {
   const int64_t ndim = self.dim();
   const auto numel = static_cast<size_t>(self.numel());
   if (numel == 0) {
-    at::native::resize_output(out, {0, ndim});
+    if (at::native::resize_output(out, {0, ndim})) out.as_strided_({0, ndim}, {1, 0});
     return out;
   }
   Device& device = ocl_device(self);
