@@ -191,3 +191,35 @@ def test_without_complex_kernel(device):
     assert torch.ocl.fallback_stats()
     with pytest.raises(RuntimeError, match="not implemented for 'ComplexFloat'"):
         torch.lt(z.to(device), z.to(device))
+
+
+HYPERBOLIC = {
+    "sinh": torch.sinh,
+    "cosh": torch.cosh,
+    "sin": torch.sin,
+    "cos": torch.cos,
+    "log1p": torch.log1p,
+    "exp": torch.exp,
+    "acos": torch.acos,
+}
+
+
+@pytest.mark.parametrize("name", HYPERBOLIC)
+def test_signs_of_zeros(device, name):
+    parts = [0.0, -0.0, 1.0, -1.0, 0.5]
+    z = torch.tensor([complex(a, b) for a in parts for b in parts], dtype=torch.complex64)
+    expected = torch.view_as_real(HYPERBOLIC[name](z))
+    actual = torch.view_as_real(HYPERBOLIC[name](z.to(device))).cpu()
+    torch.testing.assert_close(actual, expected)
+    zero = expected == 0
+    assert torch.equal(actual[zero].signbit(), expected[zero].signbit())
+
+
+@pytest.mark.parametrize("name", ["sinh", "cosh"])
+def test_hyperbolic_functions_of_infinity(device, name):
+    """The sign of a zero beside a NaN is left open."""
+    parts = [0.0, -0.0, math.inf, -math.inf, math.nan]
+    z = torch.tensor([complex(a, b) for a in parts for b in parts[2:]], dtype=torch.complex64)
+    expected = torch.view_as_real(HYPERBOLIC[name](z))
+    actual = torch.view_as_real(HYPERBOLIC[name](z.to(device))).cpu()
+    torch.testing.assert_close(actual, expected, equal_nan=True)

@@ -118,3 +118,15 @@ def test_other_types(device):
 def test_polygamma_orders(device, order):
     x = uniform(0.1, 20, 0, torch.float32)
     check("", torch.polygamma(order, x.to(device)), torch.polygamma(order, x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_polygamma_at_its_poles_and_far_away(device, dtype):
+    numbers = [math.inf, 1e30, 2.0, 0.0, -0.0, 0.5, -0.5, -1.5, 1e-3, math.nan]
+    x = torch.tensor(numbers, dtype=dtype)
+    for order in (1, 2, 3):
+        expected = torch.polygamma(order, x)
+        actual = torch.polygamma(order, x.to(device)).cpu()
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=0, equal_nan=True)
+    poles = torch.polygamma(1, torch.tensor([-1.0, -2.0], dtype=dtype).to(device))
+    assert (poles > 1e13).all()  # infinite but for the rounding of pi
