@@ -75,9 +75,11 @@ c10::DataPtr Allocator::allocate(size_t bytes) {
 // Only for allocators whose context is the data pointer; ours has more to remember.
 c10::DeleterFnPtr Allocator::raw_deleter() const { return nullptr; }
 
+#if OCL_HAS_LAZY_CLONES
 bool Allocator::is_simple_data_ptr(const c10::DataPtr& pointer) const {
   return pointer.get_deleter() == &delete_block;
 }
+#endif
 
 void Allocator::copy_data(void* destination, const void* source, size_t bytes) const {
   if (bytes == 0) return;

@@ -7,6 +7,7 @@
 #include "backend/buffer_cache.h"
 #include "backend/buffer_view.h"
 #include "backend/stream.h"
+#include "backend/torch_version.h"
 
 namespace ocl {
 
@@ -21,7 +22,9 @@ class Allocator final : public c10::DeviceAllocator {
   c10::DataPtr allocate(size_t bytes) override;
   c10::DeleterFnPtr raw_deleter() const override;
   // Whether lazy clones (kernels/lazy_clone.h) may share the memory.
+#if OCL_HAS_LAZY_CLONES
   bool is_simple_data_ptr(const c10::DataPtr& pointer) const override;
+#endif
   // Enqueues a device copy; both addresses are on the device of `destination`.
   void copy_data(void* destination, const void* source, size_t bytes) const override;
 

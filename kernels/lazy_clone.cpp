@@ -1,5 +1,6 @@
 #include "kernels/lazy_clone.h"
 
+#if OCL_HAS_LAZY_CLONES
 #include <ATen/ops/_lazy_clone_native.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/COW.h>
@@ -47,3 +48,4 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("_lazy_clone", &lazy_clone); }
 
 }  // namespace
 }  // namespace ocl
+#endif

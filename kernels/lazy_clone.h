@@ -1,19 +1,24 @@
-// Tensor._lazy_clone: tensors that share memory until one of them is written.
+// Tensor._lazy_clone: tensors that share memory until one of them is written. Before PyTorch 2.13
+// it raises.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <optional>
 
+#include "backend/torch_version.h"
+
 namespace ocl {
 
 // What precedes a write: a tensor that shares its memory with lazy clones gets memory of its own.
 // The wrappers of operators do it (codegen/generate.py), because kernels take constant addresses,
 // which do not bring it about.
-inline void own_memory(const at::TensorBase& tensor) {
+inline void own_memory([[maybe_unused]] const at::TensorBase& tensor) {
+#if OCL_HAS_LAZY_CLONES
   if (!tensor.defined() || !tensor.has_storage()) return;
   c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
   if (C10_UNLIKELY(storage->has_materializer())) storage->mutable_data_ptr();
+#endif
 }
 inline void own_memory(const std::optional<at::Tensor>& tensor) {
   if (tensor) own_memory(*tensor);
