@@ -1,7 +1,7 @@
 // What PyTorch's version decides.
 #pragma once
 
-#include <torch/csrc/api/include/torch/version.h>
+#include <torch/headeronly/version.h>
 
 // Storages have materializers, which lazy clones need (kernels/lazy_clone.h).
 #define OCL_HAS_LAZY_CLONES (TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 13)
