@@ -119,11 +119,16 @@ Tensor log_sigmoid_backward(const Tensor& grad, const Tensor& self, const Tensor
 OCL_NATIVE("binary_cross_entropy", binary_cross_entropy);
 Tensor binary_cross_entropy(const Tensor& self, const Tensor& target,
                             const std::optional<Tensor>& weight, int64_t reduction) {
-  static const int site =
-      fault_site({"aten::binary_cross_entropy", FaultClass::kRuntime,
-                  "all elements of input should be between 0 and 1, but element",
-                  "numbers from 0 to"});
-  check_range(self, {0, 1, 1, site});
+  const auto site_of = [](const char* text) {
+    return fault_site(
+        {"aten::binary_cross_entropy", FaultClass::kRuntime, text, "numbers from 0 to"});
+  };
+  static const int of_input =
+      site_of("all elements of input should be between 0 and 1, but element");
+  static const int of_target =
+      site_of("all elements of target should be between 0 and 1, but element");
+  check_range(self, {0, 1, 1, of_input});
+  check_range(target, {0, 1, 1, of_target});
   const Tensor loss = at::empty_like(self);
   run(kBce, loss, {}, self, target);
   if (weight && weight->defined()) loss.mul_(*weight);
