@@ -15,7 +15,7 @@ OCL_COMPLEX("mm.out,bmm.out,addmm.out,baddbmm.out,addmv.out,addbmm,dot,vdot");
 OCL_STRUCTURED("mm.out", mm)(const Tensor& self, const Tensor& mat2, const Tensor& out) {
   TORCH_CHECK(self.scalar_type() == mat2.scalar_type(),
               "expected m1 and m2 to have the same dtype, but got: ", self.dtype(),
-              " != ", mat2.dtype());
+              " != ", mat2.dtype(), " (on ", ocl_device(self).label(), ")");
   gemm(out, self, mat2, 1, {}, 0);
 }
 
