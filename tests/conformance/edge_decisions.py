@@ -61,8 +61,8 @@ DECISIONS = [
         "at the poles the CPU's sine of pi * x is not 0; of orders above 1 its zeta(inf) is NaN",
     ),
     (
-        r"gelu",
-        r" special: .*(inf|mixed)",
+        r"gelu|GELU",
+        r" special: .*(inf|mixed|extremes)",
         r"close",
         "at infinity the CPU's vectors give NaN, its remainder loop infinity",
     ),
@@ -151,6 +151,24 @@ DECISIONS = [
         r" (special|numbers): ",
         r"^-?0\.0 became|^result \d: -?0\.0 became",
         "-0. and 0. are equal; the CPU's vectors and its remainder loop differ, too",
+    ),
+    (
+        r"bilinear2d_aa",
+        r" numbers: ",
+        r"close",
+        "of results one pixel wide, the CPU's vectors repeat the first row",
+    ),
+    (
+        r"^masked_scatter$",
+        r" inplace: .*(is self|overlaps self)",
+        r"close",
+        "a source that is written meanwhile: the CPU reads what it has already written",
+    ),
+    (
+        r"scaled_dot_product_attention",
+        r" views: .*overlapping",
+        r"close",
+        "the CPU's fused attention misreads a mask whose elements overlap: its float64 agrees with ours",
     ),
     (
         r"fractional_max_pool",
