@@ -106,6 +106,14 @@ std::vector<int64_t> output_size(c10::IntArrayRef input, c10::IntArrayRef weight
   if (!p.transposed) {
     return at::native::conv_output_size(input, weight, p.padding, p.stride, p.dilation);
   }
+  for (size_t d = 0; d + 2 < input.size(); ++d) {
+    const auto at = [&](c10::IntArrayRef values) { return values[values.size() == 1 ? 0 : d]; };
+    const int64_t more = at(p.output_padding), stride = at(p.stride), dilation = at(p.dilation);
+    TORCH_CHECK(more < stride || more < dilation,
+                "output padding must be smaller than either stride or dilation, but got "
+                "output_padding ",
+                more, ", stride ", stride, " and dilation ", dilation, " for dimension ", d + 2);
+  }
   auto sizes = at::native::conv_input_size(input, weight, p.padding, p.output_padding, p.stride,
                                            p.dilation, p.groups);
   const c10::IntArrayRef pixels = c10::IntArrayRef(sizes).slice(2);

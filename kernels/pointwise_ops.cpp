@@ -128,7 +128,8 @@ void polar(at::TensorIterator& iter) { pointwise(iter, kPolar, {}, iter.dtype(0)
 
 void round_decimals(at::TensorIteratorBase& iter, int64_t decimals) {
   const double power = std::pow(10.0, std::abs(decimals));
-  pointwise(iter, decimals < 0 ? kRoundTens : kRoundDecimals, {power});
+  pointwise(iter, decimals < 0 ? kRoundTens : kRoundDecimals,
+            {converted(power, iter.common_dtype())});
 }
 
 template <typename T>

@@ -118,3 +118,21 @@ CHOICE = """
 
 def test_choice_of_kernel(device):
     output_of(CHOICE, timeout=240, OCL_KERNEL_FAMILY="cpu")
+
+
+@pytest.mark.parametrize("padding, stride, dilation", [(1, 1, 1), (2, 2, 1), (1, 1, 2), (1, 2, 1)])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_output_padding(device, dims, padding, stride, dilation):
+    """It has to be smaller than the stride or the dilation, as on the CPU."""
+    x, weight = torch.ones(1, 2, *[5] * dims), torch.ones(2, 3, *[2] * dims)
+    transposed = getattr(torch, f"conv_transpose{dims}d")
+    options = {"stride": stride, "output_padding": padding, "dilation": dilation}
+    if padding >= max(stride, dilation):
+        for place in ("cpu", device):
+            with pytest.raises(RuntimeError, match="output padding must be smaller"):
+                transposed(x.to(place), weight.to(place), **options)
+        return
+    expected = transposed(x, weight, **options)
+    torch.testing.assert_close(
+        transposed(x.to(device), weight.to(device), **options).cpu(), expected
+    )

@@ -140,3 +140,9 @@ def test_next_number(device, dtype):
     x = torch.tensor(numbers, dtype=torch.float64).to(dtype)
     a, b = torch.cartesian_prod(x, x).unbind(1)
     assert_agrees(torch.nextafter, device, a.contiguous(), b.contiguous())
+
+
+@pytest.mark.parametrize("decimals", [255, -255, 40, -40, 3, -3])
+def test_round_to_decimals_beyond_the_type(device, decimals):
+    x = torch.tensor([0.0, -0.0, 1.2345678, -98765.4321, 1e30, math.inf, math.nan])
+    assert_agrees(lambda x: torch.round(x, decimals=decimals), device, x, exact=False)
