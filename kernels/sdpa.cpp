@@ -160,6 +160,8 @@ Attention describe(const Tensor& query, const Tensor& key, const Tensor& value,
   TORCH_CHECK(query.size(3) <= kLargestHead && value.size(3) <= kLargestHead,
               "scaled_dot_product_attention: heads of more than ", kLargestHead,
               " elements have no kernel on ocl");
+  TORCH_CHECK(dropout >= 0 && dropout <= 1,
+              "dropout probability has to be between 0 and 1, but got ", dropout);
   Attention a{with_dense_rows(query),
               with_dense_rows(key),
               with_dense_rows(value),

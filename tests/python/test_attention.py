@@ -271,3 +271,11 @@ def test_vmap(device):
     batches = [torch.randn(3, 1, 2, 9, 16, device=device) for _ in range(3)]
     expected = torch.stack([attention(*(t[i] for t in batches)) for i in range(3)])
     torch.testing.assert_close(torch.vmap(attention)(*batches), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("probability", [-1.0, 2.0, float("nan"), float("inf")])
+def test_dropout_out_of_range(device, probability):
+    for place in ("cpu", device):
+        query = torch.ones(1, 2, 3, 8, device=place)
+        with pytest.raises(RuntimeError, match="dropout"):
+            attention(query, query, query, dropout_p=probability)
