@@ -123,8 +123,7 @@ bool is_floating(std::string_view name) {
                                          "hardshrink",  "shrink_backward",
                                          "hardsigmoid", "hardsigmoid_backward",
                                          "hardswish",   "hardswish_backward",
-                                         "prelu",       "mse",
-                                         "mse_backward"};
+                                         "prelu",       "mse"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
