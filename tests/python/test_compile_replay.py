@@ -1,5 +1,6 @@
 """torch.compile(mode="reduce-overhead"): programs that are replayed as graphs."""
 
+import gc
 import logging
 
 import pytest
@@ -39,6 +40,26 @@ def test_calls_are_replayed(device, replays):
         x.add_(n)
         torch.testing.assert_close(function(x, w), chain(x, w), rtol=1e-4, atol=1e-4)
     assert len(replays) == 4 and min(replays) >= 3
+
+
+def test_the_memory_goes_with_the_function(device):
+    """As with torch.cuda: the module of the program stays, its graphs do not."""
+
+    def pools():
+        gc.collect()
+        torch.ocl.empty_cache()
+        segments = torch.ocl.memory_snapshot()
+        return {s["segment_pool_id"] for s in segments if s["segment_pool_id"] != (0, 0)}
+
+    before = pools()
+    x, w = torch.randn(5, 8, device=device), torch.randn(8, 8, device=device)
+    function = compiled(chain)
+    for _ in range(4):
+        results = function(x, w)
+    assert pools() > before
+    del function, results
+    torch._dynamo.reset()
+    assert pools() <= before
 
 
 def test_inputs_that_move_are_copied(device, replays):

@@ -19,6 +19,20 @@ _MOST_GRAPHS = 2  # of one set of sizes
 _MOST_CAPTURES = 6  # of one set of sizes, whose inputs turn out to move
 
 
+def replayed_attribute(call, changed):
+    """A module's `__getattr__`, whose attribute `call` is a new Replayed each time.
+
+    The memory of the graphs is free when the compiled function that asked for it is gone.
+    """
+
+    def get(name):
+        if name == "call":
+            return Replayed(call, changed)
+        raise AttributeError(f"a compiled program has no attribute {name!r}")
+
+    return get
+
+
 class Replayed:
     """Takes the place of a program's function `call`.
 

@@ -30,8 +30,12 @@ def end_program(result) -> None:
     """What follows the program's function `call`."""
     if config.triton.cudagraphs:  # mode="reduce-overhead"
         changed = tuple(sorted(V.graph.mutated_input_idxs))
-        result.writeline("from torch_ocl.inductor.replay import Replayed")
-        result.writeline(f"call = Replayed(call, {changed})")
+        # PyTorch keeps the module, so it must not hold graphs: it makes them for who asks for `call`.
+        result.writeline("if __name__ != '__main__':")
+        with result.indent():
+            result.writeline("from torch_ocl.inductor.replay import replayed_attribute")
+            result.writeline(f"__getattr__ = replayed_attribute(call, {changed})")
+            result.writeline("del call")
 
 
 class CallsKernels:
