@@ -30,7 +30,7 @@ def end_program(result) -> None:
     """What follows the program's function `call`."""
     if config.triton.cudagraphs:  # mode="reduce-overhead"
         changed = tuple(sorted(V.graph.mutated_input_idxs))
-        # PyTorch keeps the module, so it must not hold graphs: it makes them for who asks for `call`.
+        # PyTorch keeps the module for good. Who asks for `call` gets graphs of its own.
         result.writeline("if __name__ != '__main__':")
         with result.indent():
             result.writeline("from torch_ocl.inductor.replay import replayed_attribute")
