@@ -55,7 +55,11 @@ OCL_STRUCTURED("baddbmm.out", baddbmm)
 OCL_STRUCTURED("addmv.out", addmv)
 (const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta, const Scalar& alpha,
  const Tensor& out) {
-  gemm(out.unsqueeze(1), mat, vec.unsqueeze(1), alpha, self.expand_as(out).unsqueeze(1), beta);
+  if (out.numel() == 0) return;
+  // The numbers must fit the type, unlike addmm's.
+  const c10::Scalar a = as_element(alpha, out.scalar_type());
+  const c10::Scalar b = as_element(beta, out.scalar_type());
+  gemm(out.unsqueeze(1), mat, vec.unsqueeze(1), a, self.expand_as(out).unsqueeze(1), b);
 }
 
 // A sum over all of the device; the products are kept in the type that is computed in.

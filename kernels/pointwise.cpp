@@ -141,9 +141,11 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
                c10::ArrayRef<c10::Scalar> scalars, std::optional<ScalarType> compute) {
   TORCH_INTERNAL_ASSERT(iter.noutputs() == 1 && iter.ntensors() <= kMaxOperands &&
                         scalars.size() <= kMaxScalars);
-  const ScalarType chosen = compute               ? *compute
-                            : iter.ninputs() == 0 ? iter.dtype(0)
-                                                  : iter.common_dtype();
+  ScalarType chosen = compute               ? *compute
+                      : iter.ninputs() == 0 ? iter.dtype(0)
+                                            : iter.common_dtype();
+  // Halves that are compared with a complex number.
+  if (chosen == ScalarType::ComplexHalf) chosen = ScalarType::ComplexFloat;
   Device& where = device(iter.device(0).index());
   const bool complex = c10::isComplexType(chosen);
   const char* expression = complex ? op.complex_expression : op.expression;
@@ -152,8 +154,9 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
       iter, op, expression, scalars, chosen, compute_type(chosen), where, std::max(iter.ndim(), 1)};
   plan.check_divisor = checks_divisor(expression, chosen);
   const ScalarType out = iter.dtype(0);
-  plan.round =
-      !compute && plan.compute != chosen && out != chosen && !c10::isIntegralType(out, true);
+  const bool is_flag = std::string_view(expression).starts_with("FLAG(");
+  plan.round = !compute && plan.compute != chosen && out != chosen && !is_flag &&
+               !c10::isIntegralType(out, true);
   // With one divisor for all elements, CPU computes in float32.
   plan.round_steps =
       plan.compute != chosen && !(op.exact_operands && iter.ninputs() > 1 && iter.is_scalar(2));

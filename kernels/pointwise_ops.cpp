@@ -28,6 +28,7 @@ enum Row : int {
 // How the CPU's kernels convert numbers that meet float16 and bfloat16 tensors.
 constexpr PointwiseOp as_on_cpu(int row, PointwiseOp op) {
   constexpr int kFitting[] = {k_add_stub,
+                              k_addr_stub,
                               k_sub_stub,
                               k_clamp_scalar_stub,
                               k_clamp_min_scalar_stub,

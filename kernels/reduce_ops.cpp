@@ -99,8 +99,22 @@ void norm(at::TensorIterator& iter, const c10::Scalar& order) {
   reduce(iter, {"norm", "0", text->first.c_str(), "x + y", text->second.c_str()}, compute);
 }
 
-void max_all(at::Tensor& result, const at::Tensor& self) { at::amax_out(result, self); }
-void min_all(at::Tensor& result, const at::Tensor& self) { at::amin_out(result, self); }
+// Unlike amax's, the result may have a type of its own.
+void max_all(at::Tensor& result, const at::Tensor& self) {
+  if (result.scalar_type() == self.scalar_type()) {
+    at::amax_out(result, self);
+  } else {
+    result.copy_(at::amax(self));
+  }
+}
+
+void min_all(at::Tensor& result, const at::Tensor& self) {
+  if (result.scalar_type() == self.scalar_type()) {
+    at::amin_out(result, self);
+  } else {
+    result.copy_(at::amin(self));
+  }
+}
 
 }  // namespace
 }  // namespace ocl

@@ -113,6 +113,15 @@ def test_products_of_bool(device, name):
     assert_agrees(PRODUCTS[name], device, x)
 
 
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("name", ["mm", "bmm", "matmul"])
+def test_products_with_a_factor_of_bool(device, name, place):
+    factors = [ones(2, 2, dtype=torch.bool if i == place else torch.float16) for i in range(2)]
+    if name == "bmm":
+        factors = [x[None] for x in factors]
+    assert_agrees(getattr(torch, name), device, *factors)
+
+
 @pytest.mark.fallback_allowed
 def test_convolutions_of_complex_numbers(device):
     x = torch.randn(1, 2, 5, 5, dtype=torch.complex64)

@@ -118,6 +118,9 @@ MUST_FIT = {
     "linspace": lambda x, n: torch.linspace(0, n, 3, dtype=x.dtype, device=x.device),
     "index_add": lambda x, n: x.index_add(0, x.new_zeros(1).long(), x[:1], alpha=n),
     "threshold": lambda x, n: F.threshold(x, n, 1),
+    "addmv": lambda x, n: torch.addmv(x, x.outer(x), x, beta=n),
+    "addmv, alpha": lambda x, n: torch.addmv(x, x.outer(x), x, alpha=n),
+    "addr": lambda x, n: torch.addr(x.outer(x), x, x, beta=n),
     "sparse_add": lambda x, n: torch.add(x.to_sparse(), x.to_sparse(), alpha=n).to_dense(),
 }
 

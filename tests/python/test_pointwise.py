@@ -3,7 +3,7 @@
 import pytest
 import torch
 from pointwise_cases import Case, operators
-from support import assert_same, generator
+from support import assert_agrees, assert_same, generator
 
 TYPES = [
     torch.float32,
@@ -154,3 +154,35 @@ def test_power_of_a_number(device, exponent):
     """Exponents for which PyTorch takes another function: the root of -inf is NaN."""
     x = torch.tensor([-float("inf"), -2, -0.0, 0, 3, float("inf"), float("nan")] * 5)
     torch.testing.assert_close((x.to(device) ** exponent).cpu(), x**exponent, equal_nan=True)
+
+
+TO_ANOTHER_TYPE = {
+    "lt": lambda x, y, **out: torch.lt(x, y, **out),
+    "eq": lambda x, y, **out: torch.eq(x, y, **out),
+    "logical_or": lambda x, y, **out: torch.logical_or(x, y, **out),
+    "logical_not": lambda x, y, **out: torch.logical_not(x, **out),
+    "signbit": lambda x, y, **out: torch.signbit(x, **out),
+    "max": lambda x, y, **out: torch.max(x, **out),
+    "min": lambda x, y, **out: torch.min(x, **out),
+}
+
+
+@pytest.mark.parametrize("out", [torch.bfloat16, torch.float16, torch.float32, torch.uint8])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("name", TO_ANOTHER_TYPE)
+def test_result_of_another_type(device, name, dtype, out):
+    x = torch.linspace(-2, 2, 40).to(dtype)
+
+    def function(x, y):
+        shape = () if name in ("max", "min") else x.shape
+        return TO_ANOTHER_TYPE[name](x, y, out=torch.empty(shape, dtype=out, device=x.device))
+
+    assert_agrees(function, device, x, x.flip(0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_compared_with_a_complex_number(device, dtype):
+    x = torch.tensor([0.0, 1, -1, 2]).to(dtype)
+    for number in (1 + 0j, 1j, -1 + 1e-3j):
+        assert_agrees(lambda x, n=number: torch.eq(x, n), device, x)
+        assert_agrees(lambda x, n=number: torch.ne(x, n), device, x)
