@@ -302,11 +302,23 @@ int64_t fused_sdp_choice(const Tensor& query, const Tensor& key, const Tensor& v
   return choose(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
 }
 
+// A mask of float32 for operands of 16 bits, whose largest number is below many masks' least one.
+static bool is_wider(const MaybeTensor& mask, const Tensor& query) {
+  return mask && mask->defined() && mask->scalar_type() == ScalarType::Float &&
+         query.scalar_type() != ScalarType::Float;
+}
+
 OCL_NATIVE("_scaled_dot_product_fused_attention_overrideable", fused_attention);
 std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor>
 fused_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                 const std::optional<Tensor>& attn_bias, double dropout_p, bool is_causal,
                 bool /*return_debug_mask*/, std::optional<double> scale) {
+  if (is_wider(attn_bias, query)) {
+    auto results = fused_attention(query.to(at::kFloat), key.to(at::kFloat), value.to(at::kFloat),
+                                   attn_bias, dropout_p, is_causal, false, scale);
+    std::get<0>(results) = std::get<0>(results).to(query.scalar_type());
+    return results;
+  }
   Attention a = describe(query, key, value, attn_bias, is_causal, dropout_p, scale);
   ProblemArgument& p = a.problem;
   if (dropout_p > 0) {
@@ -340,6 +352,16 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> fused_attention_backward(
       !grad_input_mask[3] || !attn_bias.defined(),
       "scaled_dot_product_attention: the fused kernels of ocl have no gradient of the mask; "
       "scaled_dot_product_attention() itself chooses other operators for it");
+  if (is_wider(attn_bias, query)) {
+    const auto wide = [](const Tensor& t) { return t.to(at::kFloat); };
+    const auto narrow = [&](const Tensor& t) {
+      return t.defined() ? t.to(query.scalar_type()) : t;
+    };
+    const auto [of_query, of_key, of_value, none] = fused_attention_backward(
+        wide(grad_out), wide(query), wide(key), wide(value), attn_bias, grad_input_mask, wide(out),
+        logsumexp, {}, {}, 0, 0, dropout_p, is_causal, philox_seed, philox_offset, scale);
+    return {narrow(of_query), narrow(of_key), narrow(of_value), none};
+  }
   Attention a = describe(query, key, value, attn_bias, is_causal, dropout_p, scale);
   ProblemArgument& p = a.problem;
   if (dropout_p > 0) {

@@ -77,7 +77,7 @@ Tensor reduce_offsets(ReductionType reduction, const Tensor& data, const Tensor&
   Arguments arguments(stream_of(data), find(device, "segment_reduce", type, offsets.scalar_type(),
                                             reduction, initial));
   arguments.add(view(data)).add(view(offsets)).add(view(out));
-  add_number(arguments, initial.value_or(0), compute_type(type));
+  add_number(arguments, as_element(initial.value_or(0), type), compute_type(type));
   arguments.add(s).add(grid.per_item).enqueue(grid.global, grid.local);
   return out;
 }
@@ -100,7 +100,7 @@ Tensor backward_offsets(const Tensor& grad, const Tensor& output, const Tensor& 
   Arguments arguments(stream_of(data), find(device, "segment_backward", type, offsets.scalar_type(),
                                             reduction, initial));
   arguments.add(view(grad)).add(view(output)).add(view(data)).add(view(offsets)).add(view(out));
-  add_number(arguments, initial.value_or(0), compute_type(type));
+  add_number(arguments, as_element(initial.value_or(0), type), compute_type(type));
   arguments.add(s).add(grid.per_item).enqueue(grid.global, grid.local);
   return out;
 }

@@ -118,7 +118,8 @@ void sort(const at::TensorBase& self_base, const at::TensorBase& values_base,
   const auto size = static_cast<size_t>(self.size(dim));
   TORCH_CHECK(size <= UINT32_MAX, "sort: a row of ", size, " elements is beyond the ", UINT32_MAX,
               " that ocl supports");
-  const at::Tensor in = self.movedim(dim, -1).contiguous();
+  at::Tensor in = self.movedim(dim, -1).contiguous();
+  if (in.is_alias_of(values)) in = in.clone();  // out= may name the input
   const DenseOutput out(values.movedim(dim, -1)), positions(indices.movedim(dim, -1));
   RowSort(in, static_cast<size_t>(in.numel()) / size, size, descending)
       .run(out.tensor(), positions.tensor());

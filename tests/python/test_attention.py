@@ -103,6 +103,14 @@ def test_half_masks(device):
     compare(device, tensors(shapes(), torch.float16), torch.randn(2, 3, 20, 37).half())
 
 
+@pytest.mark.parametrize("dtype", HALVES)
+def test_wider_masks(device, dtype):
+    """-70000 is minus infinity in float16: a row of it would be NaN."""
+    mask = torch.randn(20, 37)
+    mask[3] = -70000
+    compare(device, tensors(shapes(), dtype), mask)
+
+
 def test_strided_mask(device):
     compare(device, tensors(shapes()), torch.randn(37, 20).t())
 

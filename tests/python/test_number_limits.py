@@ -121,6 +121,9 @@ MUST_FIT = {
     "addmv": lambda x, n: torch.addmv(x, x.outer(x), x, beta=n),
     "addmv, alpha": lambda x, n: torch.addmv(x, x.outer(x), x, alpha=n),
     "addr": lambda x, n: torch.addr(x.outer(x), x, x, beta=n),
+    "segment_reduce": lambda x, n: torch.segment_reduce(
+        x, "sum", lengths=torch.tensor([1, 2], device=x.device), initial=n
+    ),
     "sparse_add": lambda x, n: torch.add(x.to_sparse(), x.to_sparse(), alpha=n).to_dense(),
 }
 

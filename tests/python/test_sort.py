@@ -52,6 +52,19 @@ def test_sort_dimensions_and_outputs(operator_device, dim):
     assert torch.sort(torch.tensor(2.0, device=operator_device)).indices.item() == 0
 
 
+@pytest.mark.parametrize("size", [5, 300, 9000])
+@pytest.mark.parametrize("shape", [(1,), (7,)], ids=str)
+def test_sort_into_its_argument(device, shape, size):
+    x = torch.randn(*shape, size)
+    expected = torch.sort(x, stable=True)
+    actual, indices = x.to(device), torch.empty(0, dtype=torch.int64, device=device)
+    torch.sort(actual, stable=True, out=(actual, indices))
+    assert torch.equal(actual.cpu(), expected.values)
+    assert torch.equal(indices.cpu(), expected.indices)
+    actual = x.t().to(device)
+    assert torch.equal(torch.msort(actual, out=actual).cpu(), expected.values.t())
+
+
 @pytest.mark.sample
 @pytest.mark.parametrize("largest", [True, False])
 def test_topk(device, largest):
