@@ -239,6 +239,7 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
   check_types("convolution", input, "weight", weight);
   check_weight(weight, transposed);
   if (bias && bias->defined()) check_types("convolution", input, "bias", *bias);
+  if (input.is_complex()) refuse_type(ocl_device(input), input.scalar_type(), "convolution");
   if (epilogue.residual.defined()) check_types("convolution", input, "residual", epilogue.residual);
   if (better_in_float(input)) {
     // The residual is added while the sums are converted.
@@ -265,6 +266,8 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
 
 namespace native {
 
+// PyTorch makes real convolutions of complex ones. Here they are refused, when one operand is.
+OCL_COMPLEX("convolution_overrideable");
 OCL_NATIVE("convolution_overrideable", convolution);
 
 Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,

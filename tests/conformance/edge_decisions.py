@@ -85,6 +85,19 @@ DECISIONS = [
         "a divisor beyond float16, which the CPU takes for infinity",
     ),
     (
+        r"conv_transpose",
+        r" promotion: ",
+        r"^RuntimeError: convolution: input and weight .*instead of NotImplementedError",
+        "the CPU looks for a kernel of the input's type first",
+    ),
+    (
+        r"embedding_bag|scaled_dot_product_attention",
+        r" promotion: .*bool",
+        r"^(RuntimeError: Expected tensor for argument .*instead of NotImplementedError|"
+        r"NotImplementedError: .*instead of RuntimeError: expected scalar type)",
+        "which of two checks refuses bool",
+    ),
+    (
         r"native_batch_norm",
         r"float16",
         r"^result [12]: dtype float32 instead",

@@ -128,6 +128,13 @@ def test_convolutions_of_complex_numbers(device):
     assert_agrees(lambda x: F.conv2d(x, x[:, :, :2, :2]), device, x, exact=False)
 
 
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("other", [torch.complex64, torch.float16, torch.int64], ids=str)
+def test_convolutions_of_mixed_types(device, other, place):
+    x, w = (ones(1, 1, 3, 3, dtype=other if i == place else torch.float32) for i in range(2))
+    assert_agrees(F.conv2d, device, x, w)
+
+
 ACTIVATIONS = {
     "leaky_relu": F.leaky_relu,
     "rrelu": F.rrelu,
