@@ -83,6 +83,8 @@ std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& input,
                                           const at::Tensor& running_mean,
                                           const at::Tensor& running_var, bool training,
                                           double momentum, double eps, const at::Tensor& y) {
+  check_floating(ocl_device(input), input.scalar_type(), "batch_norm");
+  expect_type(y, input.scalar_type(), "batch_norm");
   const Channels c = channels_of(input);
   const ScalarType compute = compute_type(input.scalar_type());
   check_running("running_mean", running_mean, c.channels);
@@ -92,6 +94,10 @@ std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& input,
   const at::Tensor w = dense(weight), b = dense(bias);
   if (at::native::is_mixed_type(input, w, b, running_mean, running_var)) {
     at::native::check_mixed_data_type(input, w, b, running_mean, running_var);
+  }
+  if (w.defined() && b.defined()) expect_type(b, w.scalar_type(), "batch_norm");
+  if (running_mean.defined() && running_var.defined()) {
+    expect_type(running_var, running_mean.scalar_type(), "batch_norm");
   }
   const at::TensorOptions options = input.options().dtype(compute).memory_format(std::nullopt);
   at::Tensor mean, rstd, save_mean = at::empty({0}, options), save_rstd = at::empty({0}, options);
@@ -259,6 +265,7 @@ std::tuple<Tensor, Tensor, Tensor> batch_norm_backward(
     const std::optional<Tensor>& running_mean, const std::optional<Tensor>& running_var,
     const std::optional<Tensor>& save_mean, const std::optional<Tensor>& save_invstd, bool train,
     double eps, std::array<bool, 3> output_mask) {
+  expect_type(grad_out, input.scalar_type(), "batch_norm_backward");
   const Channels c = channels_of(input);
   const at::MemoryFormat format = input.suggest_memory_format();
   const Tensor g = grad_out.contiguous(format), w = dense(weight);

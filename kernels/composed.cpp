@@ -41,10 +41,7 @@ void renorm_scale_factor(at::TensorIteratorBase& iter, double maxnorm) {
 void cross(const at::Tensor& result, const at::Tensor& a, const at::Tensor& b, const int64_t dim) {
   const ScalarType type = result.scalar_type();
   if (type == ScalarType::Bool) refuse_type(ocl_device(result), type, "cross");
-  for (const at::Tensor& each : {a, b}) {
-    TORCH_CHECK(each.scalar_type() == type, "expected scalar type ", type, " but found ",
-                each.scalar_type());
-  }
+  for (const at::Tensor& each : {a, b}) expect_type(each, type, "cross");
   for (int64_t i = 0; i < 3; ++i) {
     const int64_t j = (i + 1) % 3, k = (i + 2) % 3;
     evaluate(kCross, result.select(dim, i),

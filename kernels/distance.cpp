@@ -47,7 +47,9 @@ void forward(const at::Tensor& result, const at::Tensor& x_any, const at::Tensor
   Device& device = ocl_device(result);
   const ScalarType type = result.scalar_type();
   const double p = converted(order, type);
-  check_device_has(device, type, pairs ? "pdist" : "cdist");
+  const char* op = pairs ? "pdist" : "cdist";
+  check_device_has(device, type, op);
+  for (const at::Tensor& each : {x_any, y_any}) expect_type(each, type, op);
   const at::Tensor x = x_any.contiguous(), y = y_any.contiguous();
   const DenseOutput out(result);
   const uint64_t size = x.size(-1), x_rows = x.size(-2), y_rows = y.size(-2);
@@ -72,7 +74,11 @@ void backward(const at::Tensor& result, const at::Tensor& grad_any, const at::Te
   Device& device = ocl_device(result);
   const ScalarType type = result.scalar_type();
   const double p = converted(order, type);
-  check_device_has(device, type, pairs ? "pdist_backward" : "cdist_backward");
+  const char* op = pairs ? "pdist_backward" : "cdist_backward";
+  check_device_has(device, type, op);
+  for (const at::Tensor& each : {grad_any, x_any, y_any, distances_any}) {
+    expect_type(each, type, op);
+  }
   const at::Tensor grad = grad_any.contiguous(), x = x_any.contiguous(), y = y_any.contiguous(),
                    distances = distances_any.contiguous();
   const DenseOutput out(result);

@@ -126,8 +126,7 @@ void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const
   Device& device = ocl_device(out);
   check_device_has(device, out.scalar_type(), "matmul");
   if (a.scalar_type() == ScalarType::Bool) refuse_type(device, a.scalar_type(), "matmul");
-  TORCH_CHECK(a.scalar_type() == b.scalar_type(), "expected scalar type ", a.scalar_type(),
-              " but found ", b.scalar_type(), " (matmul on ", device.label(), ")");
+  expect_type(b, a.scalar_type(), "matmul");
   TORCH_CHECK(a.scalar_type() == out.scalar_type(), "matmul: the product of ", a.scalar_type(),
               " matrices cannot be written to a result of ", out.scalar_type(), " (on ",
               device.label(), ")");

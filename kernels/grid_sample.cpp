@@ -85,8 +85,7 @@ void check(const Tensor& input, const Tensor& grid, int64_t interpolation) {
   const Device& device = ocl_device(input);
   check_floating(device, input.scalar_type(), "grid_sampler");
   check_device_has(device, input.scalar_type(), "grid_sampler");
-  TORCH_CHECK(input.scalar_type() == grid.scalar_type(), "expected scalar type ",
-              input.scalar_type(), " but found ", grid.scalar_type());
+  expect_type(grid, input.scalar_type(), "grid_sampler");
 }
 
 Tensor forward(const Tensor& input, const Tensor& grid, int64_t interpolation, int64_t padding,

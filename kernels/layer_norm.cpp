@@ -144,6 +144,7 @@ OCL_NATIVE("native_layer_norm", layer_norm);
 std::tuple<Tensor, Tensor, Tensor> layer_norm(const Tensor& input, IntArrayRef normalized_shape,
                                               const std::optional<Tensor>& weight,
                                               const std::optional<Tensor>& bias, double eps) {
+  check_floating(ocl_device(input), input.scalar_type(), "layer_norm");
   const Tensor gamma = dense(weight), beta = dense(bias), x = input.contiguous();
   const auto [rows, size] =
       at::native::_check_layer_norm_inputs(input, normalized_shape, gamma, beta);
@@ -169,6 +170,7 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad_out, c
   const Tensor x = input.contiguous(), g = grad_out.contiguous();
   const Tensor dense_mean = mean.contiguous(), dense_rstd = rstd.contiguous();
   check_device_has(ocl_device(input), x.scalar_type(), "layer_norm_backward");
+  expect_type(grad_out, x.scalar_type(), "layer_norm_backward");
   const bool of_gamma = output_mask[1] && gamma.defined();
   const bool of_beta = output_mask[2] && beta.defined();
   const Gradients found = gradients(g, x, dense_mean, dense_rstd, gamma, rows, size, output_mask[0],

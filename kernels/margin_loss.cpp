@@ -77,6 +77,7 @@ Rows check_multi(const Tensor& self, const Tensor& target, const c10::Scalar& p,
   at::native::multi_margin_loss_shape_check(rows.rows, rows.classes, self.dim(), self, target,
                                             weight);
   check_types("multi_margin_loss", self, target);
+  if (weight && weight->defined()) expect_type(*weight, self.scalar_type(), "multi_margin_loss");
   return rows;
 }
 
@@ -139,6 +140,7 @@ Tensor& multi_margin_loss_backward_out(const Tensor& grad_output, const Tensor& 
                                        const c10::Scalar& margin, const OptionalTensor& weight,
                                        int64_t reduction, Tensor& grad_input) {
   const Rows rows = check_multi(self, target, p, weight);
+  expect_type(grad_output, self.scalar_type(), "multi_margin_loss_backward");
   grad_input.resize_as_(self);
   if (self.numel() == 0) return grad_input;
   Device& device = ocl_device(self);

@@ -70,6 +70,7 @@ void launch_softmax(const Variant& variant, const at::Tensor& grad, const at::Te
 void run(const Variant& variant, const at::Tensor& grad, const at::Tensor& in,
          const at::Tensor& out, int64_t dim) {
   if (out.numel() == 0) return;
+  if (grad.defined()) expect_type(in, grad.scalar_type(), variant.name);
   const at::Tensor dense_grad = dense(grad);
   const at::Tensor dense_in = in.contiguous();
   const int64_t wrapped = at::maybe_wrap_dim(dim, in.dim());

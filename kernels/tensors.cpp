@@ -11,6 +11,11 @@ void DenseOutput::finish() const {
   if (!dense_.is_same(out_)) out_.copy_(dense_);
 }
 
+void expect_type(const at::Tensor& tensor, at::ScalarType type, std::string_view op) {
+  TORCH_CHECK(tensor.scalar_type() == type, "expected scalar type ", type, " but found ",
+              tensor.scalar_type(), " (", op, " on ", ocl_device(tensor).label(), ")");
+}
+
 size_t extent_bytes(const at::TensorBase& tensor) {
   if (tensor.numel() == 0) return 0;
   int64_t last = 0;

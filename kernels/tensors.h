@@ -27,6 +27,10 @@ inline Stream& stream_of(const at::TensorBase& tensor) {
   return current_stream(tensor.get_device());
 }
 
+// Refuses a tensor of another type. Kernels have one type for all operands, and PyTorch leaves this
+// check to them.
+void expect_type(const at::Tensor& tensor, at::ScalarType type, std::string_view op);
+
 // Contiguous, for kernels that take no strides; undefined where there is none.
 inline at::Tensor dense(const std::optional<at::Tensor>& tensor) {
   return tensor && tensor->defined() ? tensor->contiguous() : at::Tensor();
