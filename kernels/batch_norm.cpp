@@ -270,9 +270,9 @@ std::tuple<Tensor, Tensor, Tensor> batch_norm_backward(
   const at::MemoryFormat format = input.suggest_memory_format();
   const Tensor g = grad_out.contiguous(format), w = dense(weight);
   const ScalarType compute = compute_type(input.scalar_type());
-  const Tensor mean = train ? dense(save_mean) : dense(running_mean);
+  const Tensor mean = dense(train ? save_mean : running_mean).to(compute);
   const Tensor rstd =
-      train ? dense(save_invstd) : inverse_deviation(dense(running_var), eps, compute);
+      train ? dense(save_invstd).to(compute) : inverse_deviation(dense(running_var), eps, compute);
   const at::TensorOptions per_channel = rstd.options().dtype(compute);
   const Tensor parameter = w.defined() ? w : rstd;
   Tensor dx, dw, db, sum, dot;

@@ -151,6 +151,9 @@ Tensor ctc_loss_backward(const Tensor& grad, const Tensor& log_probs, const Tens
   Device& device = ocl_device(log_probs);
   Stream& stream = stream_of(log_probs);
   const ScalarType type = log_probs.scalar_type();
+  for (const Tensor& each : {grad, neg_log_likelihood, log_alpha}) {
+    expect_type(each, type, "_ctc_loss_backward");
+  }
   const size_t group = group_of(device);
   Arguments beta(stream, find(device, "ctc_beta", type));
   sequences.bind(beta);

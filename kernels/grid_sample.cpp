@@ -151,6 +151,7 @@ Tensor gradient_of_grid(const Tensor& grad, const Tensor& input, const Tensor& g
 std::tuple<Tensor, Tensor> backward(const Tensor& grad_any, const Tensor& input, const Tensor& grid,
                                     const Mode& mode, std::array<bool, 2> mask) {
   check(input, grid, static_cast<int64_t>(mode.interpolation));
+  expect_type(grad_any, input.scalar_type(), "grid_sampler_backward");
   const Tensor grad = grad_any.contiguous(), in = input.contiguous(), points = grid.contiguous();
   return {mask[0] ? gradient_of_input(grad, in, points, mode) : Tensor(),
           mask[1] ? gradient_of_grid(grad, in, points, mode) : Tensor()};

@@ -91,7 +91,8 @@ void backward(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& mea
   const Groups shape{n, c, pixels, groups};
   const ScalarType compute = compute_type(x.scalar_type());
   const at::Tensor g = grad.contiguous(), in = x.contiguous(), weight = dense(gamma);
-  const at::Tensor m = mean.contiguous(), r = shape.by_group(rstd.contiguous());
+  const at::Tensor m = mean.contiguous().to(compute),
+                   r = shape.by_group(rstd.contiguous().to(compute));
   const at::Tensor sums =
       gradient_sums_of_rows(g, in, m, static_cast<size_t>(n * c), static_cast<size_t>(pixels),
                             static_cast<size_t>(shape.width()));

@@ -168,7 +168,9 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad_out, c
   const auto [rows, size] =
       at::native::_check_layer_norm_inputs(input, normalized_shape, gamma, beta);
   const Tensor x = input.contiguous(), g = grad_out.contiguous();
-  const Tensor dense_mean = mean.contiguous(), dense_rstd = rstd.contiguous();
+  const ScalarType compute = compute_type(x.scalar_type());
+  const Tensor dense_mean = mean.contiguous().to(compute),
+               dense_rstd = rstd.contiguous().to(compute);
   check_device_has(ocl_device(input), x.scalar_type(), "layer_norm_backward");
   expect_type(grad_out, x.scalar_type(), "layer_norm_backward");
   const bool of_gamma = output_mask[1] && gamma.defined();

@@ -119,6 +119,9 @@ void backward(const at::Tensor& grad_any, const Nll& nll, const at::Tensor& tota
   if (nll.samples == 0) return;
   Device& device = ocl_device(grad_input);
   check_device_has(device, grad_input.scalar_type(), "nll_loss_backward");
+  for (const at::Tensor& each : {grad_any, total_weight}) {
+    expect_type(each, grad_input.scalar_type(), "nll_loss_backward");
+  }
   const at::Tensor grad = grad_any.contiguous();
   const size_t per_item = std::min(samples_per_item(device, nll.samples),
                                    device.family() == KernelFamily::kCpu ? SIZE_MAX : size_t{16});
@@ -136,6 +139,7 @@ at::Tensor contiguous_like(const at::Tensor& tensor) {
 }
 
 void check_2d(const at::Tensor& self, const at::Tensor& target, const at::Tensor& weight) {
+  expect_type(target, ScalarType::Long, "nll_loss2d");
   TORCH_CHECK(
       target.dim() == 3,
       "only batches of spatial targets supported (3D tensors) but got targets of dimension: ",

@@ -212,6 +212,9 @@ Tensor& multilabel_margin_loss_backward_out(const Tensor& grad_output, const Ten
   TORCH_CHECK(is_target.sizes() == target.sizes(),
               "inconsistent is_target size: ", is_target.sizes(),
               " for target of size: ", target.sizes());
+  for (const Tensor& each : {grad_output, is_target}) {
+    expect_type(each, self.scalar_type(), "multilabel_margin_loss_backward");
+  }
   grad_input.resize_as_(self);
   if (self.numel() == 0) return grad_input;
   Device& device = ocl_device(self);

@@ -6,6 +6,7 @@
 
 #include "kernels/registration.h"
 #include "kernels/resample.h"
+#include "kernels/tensors.h"
 #include "native/padding.h"
 
 namespace ocl {
@@ -30,6 +31,7 @@ std::vector<Line> lines_of(MapKind kind, int64_t in, int64_t out, int64_t before
 void pad(std::string_view op, MapKind kind, const at::Tensor& from, const at::Tensor& to,
          at::IntArrayRef padding, bool backward) {
   if (to.numel() == 0) return;
+  expect_type(from, to.scalar_type(), op);
   const at::Tensor &in = backward ? to : from, &out = backward ? from : to;
   std::vector<DimensionMapPointer> maps;
   for (auto d = static_cast<int64_t>(padding.size()) / 2; d > 0; --d) {
@@ -86,7 +88,7 @@ void backward_out(std::string_view op, MapKind kind, const at::Tensor& grad_outp
 
 at::Tensor backward(std::string_view op, MapKind kind, const at::Tensor& grad_output,
                     const at::Tensor& self, at::IntArrayRef padding) {
-  at::Tensor grad_input = at::empty({0}, grad_output.options());
+  at::Tensor grad_input = at::empty({0}, self.options());
   backward_out(op, kind, grad_output, self, padding, grad_input);
   return grad_input;
 }

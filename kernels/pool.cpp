@@ -142,6 +142,8 @@ void max_backward(const at::Tensor& grad_any, const at::Tensor& self, Pool pool,
   if (grad_input.numel() == 0) return;
   Device& device = ocl_device(self);
   check_device_has(device, self.scalar_type(), "max_pool2d_backward");
+  expect_type(grad_any, self.scalar_type(), "max_pool2d_backward");
+  expect_type(indices_any, ScalarType::Long, "max_pool2d_backward");
   const at::MemoryFormat format = format_of(self);
   const at::Tensor grad = grad_any.contiguous(format), indices = indices_any.contiguous(format),
                    out = target_in(grad_input, format);
@@ -173,6 +175,7 @@ void average(const at::Tensor& from_any, const at::Tensor& to_any, const at::Ten
   if (to_any.numel() == 0) return;
   Device& device = ocl_device(image);
   check_device_has(device, image.scalar_type(), "avg_pool2d");
+  expect_type(from_any, to_any.scalar_type(), "avg_pool2d");
   static constexpr const char *kForward = "avg_pool", *kBackward = "avg_pool_backward";
   const at::MemoryFormat format = format_of(image);
   const at::Tensor from = from_any.contiguous(format), to = target_in(to_any, format);

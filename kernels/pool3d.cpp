@@ -44,6 +44,7 @@ void average(const char* op, const Tensor& from, const Tensor& to, const Pool3& 
   if (to.numel() == 0) return;
   Device& device = ocl_device(to);
   check_device_has(device, to.scalar_type(), op);
+  expect_type(from, to.scalar_type(), op);
   const Tensor in = from.contiguous();
   const DenseOutput out(to);
   const UnitGrid grid = grid_of(device, pool, backward ? pool.in : pool.out);
@@ -156,6 +157,8 @@ void max_pool3_forward(const char* op, const Tensor& in_any, const Pool3& pool, 
 void max_pool3_backward(const Tensor& grad, const Tensor& indices, const Tensor& grad_input,
                         int64_t dims) {
   if (grad_input.numel() == 0) return;
+  expect_type(grad, grad_input.scalar_type(), "max_pool_backward");
+  expect_type(indices, ScalarType::Long, "max_pool_backward");
   int64_t planes = 1;
   for (int64_t d = 0; d < grad_input.dim() - dims; ++d) planes *= grad_input.size(d);
   const DenseOutput out(grad_input);

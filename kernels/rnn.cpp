@@ -91,6 +91,12 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Te
                                              const Tensor& cx, const MaybeTensor& input_bias,
                                              const MaybeTensor& hidden_bias) {
   check_cell("_thnn_fused_lstm_cell", 4, input_gates, hidden_gates, cx, input_bias, hidden_bias);
+  const ScalarType type = c10::promoteTypes(input_gates.scalar_type(), cx.scalar_type());
+  if (input_gates.scalar_type() != type || cx.scalar_type() != type) {
+    const auto wide = [&](const MaybeTensor& t) { return t && t->defined() ? t->to(type) : t; };
+    return lstm_cell(input_gates.to(type), hidden_gates.to(type), cx.to(type), wide(input_bias),
+                     wide(hidden_bias));
+  }
   const Tensor hy = empty_rows(cx, cx.size(1)), cy = empty_rows(cx, cx.size(1)),
                workspace = empty_rows(cx, input_gates.size(1));
   run("rnn_lstm.cl", "lstm_cell", cx,
@@ -107,9 +113,10 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Te
 
 OCL_NATIVE("_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward);
 std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const MaybeTensor& grad_hy,
-                                                      const MaybeTensor& grad_cy, const Tensor& cx,
-                                                      const Tensor& cy, const Tensor& workspace,
-                                                      bool has_bias) {
+                                                      const MaybeTensor& grad_cy,
+                                                      const Tensor& cx_any, const Tensor& cy,
+                                                      const Tensor& workspace, bool has_bias) {
+  const Tensor cx = cx_any.to(workspace.scalar_type());
   const Tensor grad_h = dense(grad_hy), grad_c = dense(grad_cy);
   if (!grad_h.defined() && !grad_c.defined()) return {};
   const Tensor grad_gates = empty_rows(workspace, workspace.size(1)),

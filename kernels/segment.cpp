@@ -93,6 +93,7 @@ Tensor backward_offsets(const Tensor& grad, const Tensor& output, const Tensor& 
   Device& device = ocl_device(data);
   const ScalarType type = data.scalar_type();
   check_device_has(device, type, "_segment_reduce_backward");
+  for (const Tensor& each : {grad, output}) expect_type(each, type, "_segment_reduce_backward");
   const Segments s = segments_of(data, offsets, offsets.dim() - 1);
   const Tensor out = at::zeros_like(data, at::MemoryFormat::Contiguous);
   if (output.numel() == 0) return out;
