@@ -25,6 +25,7 @@ struct Nll {
 
 Nll make_nll(const at::Tensor& x, const at::Tensor& target, const at::Tensor& weight,
              int64_t reduction, int64_t ignore) {
+  check_floating(ocl_device(x), x.scalar_type(), "nll_loss");
   const ScalarType label = target.scalar_type();
   TORCH_CHECK(label == ScalarType::Long || label == ScalarType::Byte,
               "expected scalar type Long but found ", label);

@@ -11,6 +11,7 @@
 #include "kernels/check_range.h"
 #include "kernels/pointwise.h"
 #include "kernels/registration.h"
+#include "kernels/tensors.h"
 #include "native/pointwise_activation.h"
 
 namespace ocl {
@@ -127,6 +128,7 @@ Tensor binary_cross_entropy(const Tensor& self, const Tensor& target,
       site_of("all elements of input should be between 0 and 1, but element");
   static const int of_target =
       site_of("all elements of target should be between 0 and 1, but element");
+  expect_type(target, self.scalar_type(), "binary_cross_entropy");
   check_range(self, {0, 1, 1, of_input});
   check_range(target, {0, 1, 1, of_target});
   const Tensor loss = at::empty_like(self);
@@ -147,6 +149,9 @@ OCL_NATIVE("binary_cross_entropy_backward.grad_input", binary_cross_entropy_back
 Tensor& binary_cross_entropy_backward_out(const Tensor& grad, const Tensor& self,
                                           const Tensor& target, const std::optional<Tensor>& weight,
                                           int64_t reduction, Tensor& grad_input) {
+  for (const Tensor& each : {grad, target}) {
+    expect_type(each, self.scalar_type(), "binary_cross_entropy_backward");
+  }
   grad_input.resize_as_(self);
   const double factor =
       reduction == at::Reduction::Mean ? 1.0 / static_cast<double>(self.numel()) : 1.0;

@@ -43,6 +43,7 @@ void search(const Tensor& sorted, const Tensor& sorter, const Tensor& values, co
   Device& device = ocl_device(sorted);
   const ScalarType type = sorted.scalar_type();
   check_device_has(device, type, "searchsorted");
+  if (sorted.is_complex()) refuse_type(device, type, "searchsorted");
   const auto length = static_cast<uint64_t>(sorted.size(-1));
   const bool one_row = sorted.dim() == 1;
   const auto count = static_cast<uint64_t>(one_row ? values.numel() : values.size(-1));

@@ -56,6 +56,17 @@ CALLS = {
         places(3),
         torch.tensor(3.0),
     ),
+    "binary_cross_entropy": (
+        F.binary_cross_entropy,
+        image(3).sigmoid(),
+        image(3).sigmoid(),
+    ),
+    "binary_cross_entropy_backward": (
+        lambda g, x, y: aten.binary_cross_entropy_backward(g, x, y),
+        image(1)[0],
+        image(3).sigmoid(),
+        image(3).sigmoid(),
+    ),
     "nll_loss2d": (
         lambda x, t: F.nll_loss(x, t),
         image(2, 3, 4, 5),
@@ -225,7 +236,14 @@ def test_factors_of_integers(device, name, dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.int32], ids=str)
-def test_norms_of_integers(device, dtype):
+def test_norms_and_losses_of_integers(device, dtype):
     x = torch.ones(2, 4, 3, dtype=dtype)
     for function in (F.instance_norm, lambda x: F.layer_norm(x, (3,))):
         assert_agrees(function, device, x)
+    assert_agrees(F.nll_loss, device, x[:, :, 0], places(2))
+
+
+def test_places_of_complex_numbers(device):
+    x = torch.tensor([1j, 2])
+    assert_agrees(torch.bucketize, device, x, x)
+    assert_agrees(torch.searchsorted, device, torch.arange(3.0), x)

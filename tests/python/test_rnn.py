@@ -148,4 +148,4 @@ def test_wrong_shapes_and_types(device):
     with pytest.raises(RuntimeError, match=r"\[4, 24\]"):
         torch.ops.aten._thnn_fused_lstm_cell(gates, gates[:, :20], state)
     with pytest.raises(RuntimeError, match="all tensors must be of one type"):
-        torch.ops.aten._thnn_fused_lstm_cell(gates.half(), gates, state)
+        torch.ops.aten._thnn_fused_lstm_cell(gates, gates.half(), state)
