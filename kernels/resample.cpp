@@ -58,9 +58,10 @@ void find_same(DimensionMap& map) {
   while (map.same_to < size && follows(map.same_to)) ++map.same_to;
 }
 
-DimensionMapPointer make_map(int64_t in, int64_t out, std::vector<Line> lines) {
+DimensionMapPointer make_map(int64_t in, int64_t out, std::vector<Line> lines, bool derivative) {
   std::transform(lines.begin(), lines.end(), lines.begin(), trimmed);
   auto map = std::make_shared<DimensionMap>(in, out);
+  map->band.derivative = map->tight.derivative = derivative;
   image::fill(map->band, lines);
   image::fill(map->tight, lines, 1);
   find_same(*map);
@@ -154,10 +155,10 @@ void sum_planes(const Volume& from, const Volume& to, const image::Band& rows,
   const ScalarType type = from.tensor.scalar_type();
   const bool pixels = from.inner > 1;
   static Site site;
-  const KernelKey key{
-      &site,
-      {static_cast<uint64_t>(type) << 3 | static_cast<uint64_t>(map.hop) << 1 | uint64_t{pixels},
-       static_cast<uint64_t>(rows.taps), static_cast<uint64_t>(columns.taps)}};
+  const KernelKey key{&site,
+                      {static_cast<uint64_t>(type) << 4 | uint64_t{columns.derivative} << 3 |
+                           static_cast<uint64_t>(map.hop) << 1 | uint64_t{pixels},
+                       static_cast<uint64_t>(rows.taps), static_cast<uint64_t>(columns.taps)}};
   const Kernel& kernel = find_kernel(device, key, [&] {
     Defines defines = compute_defines(ScalarType::Float);
     define_grid(defines, device);
@@ -165,6 +166,7 @@ void sum_planes(const Volume& from, const Volume& to, const image::Band& rows,
     defines.set("WIDTH", static_cast<int64_t>(device.parameters().vector_width));
     defines.set("ROW_TAPS", rows.taps).set("COLUMN_TAPS", columns.taps);
     if (pixels) defines.set("PIXELS", 1);
+    if (columns.derivative) defines.set("FROM_ZERO", 1);
     if (!pixels && map.hop != 0) defines.set("HOP", map.hop);
     return KernelSource{"resample_sum.cl", kName, defines};
   });
@@ -227,8 +229,8 @@ DimensionMapPointer find_map(const DimensionMapKey& key, bool transposed,
   using Key = std::pair<DimensionMapKey, bool>;
   static auto& kept = *new Recent<Key, DimensionMapPointer>(kKept);
   return kept.get({key, transposed}, [&] {
-    return transposed ? make_map(key.out, key.in, image::transpose(lines(), key.in))
-                      : make_map(key.in, key.out, lines());
+    return transposed ? make_map(key.out, key.in, image::transpose(lines(), key.in), true)
+                      : make_map(key.in, key.out, lines(), false);
   });
 }
 

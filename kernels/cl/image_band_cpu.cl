@@ -17,13 +17,24 @@
 #define ROUNDV(x) ROUND(WIDTH, x)
 #endif
 
-static inline SUM one_sum(__global const MEM(IN) *x, __global const T *w) {
+static inline SUM one_sum(__global const MEM(IN) * x, __global const T *w) {
   SUM sum = START;
   for (int k = 0; k < TAPS; ++k) sum += TAKE1(x, k) * (SUM)w[k];
   return sum;
 }
 
 #ifdef ROWS
+// A row of the output without the elements of zero weights.
+static void sum_again(__global const MEM(IN) * x, __global MEM(OUT) * y,
+                      __global const int *start, __global const T *weight, const ulong out_size) {
+  for (ulong o = 0; o < out_size; ++o) {
+    SUM sum = START;
+    for (int k = 0; k < TAPS; ++k)
+      ADD_WEIGHTED(sum, TAKE1(x, start[o] + k), (SUM)weight[o * TAPS + k])
+    STORE(OUT, y, o, ROUND(, sum));
+  }
+}
+
 TASK __kernel void band_rows(CTENSOR(in), TENSOR(out), CTENSOR(starts), CTENSOR(weights),
                              const ulong rows, const ulong in_size, const ulong out_size,
                              const ulong per_task, const ulong same_from, const ulong same_to) {
@@ -33,10 +44,16 @@ TASK __kernel void band_rows(CTENSOR(in), TENSOR(out), CTENSOR(starts), CTENSOR(
   for (ulong row = get_global_id(0) * per_task; row < last; row += AT_ONCE) {
     __global const MEM(IN) *x = CPTR(MEM(IN), in) + row * in_size;
     __global MEM(OUT) *y = PTR(MEM(OUT), out) + row * out_size;
+    LARGEST
 #ifdef SAME
     ulong o = 0;
-    for (; o < same_from; ++o)
-      STORE(OUT, y, o, ROUND(, one_sum(x + start[o], weight + o * TAPS)));
+#define ONE_SUM(o)                                            \
+  {                                                           \
+    const SUM sum = one_sum(x + start[o], weight + (o)*TAPS); \
+    STORE(OUT, y, o, ROUND(, sum));                           \
+    SEE(sum)                                                  \
+  }
+    for (; o < same_from; ++o) ONE_SUM(o)
     if (same_from < same_to) {
       __global const T *w = weight + same_from * TAPS;
       const ulong shift = same_from - start[same_from];
@@ -44,10 +61,11 @@ TASK __kernel void band_rows(CTENSOR(in), TENSOR(out), CTENSOR(starts), CTENSOR(
         VEC(SUM) sum = (VEC(SUM))(START);
         for (int k = 0; k < TAPS; ++k) sum += TAKE(x, o - shift + k) * (SUM)w[k];
         STOREV(OUT, y, o, ROUNDV(sum));
+        SEEV(sum)
       }
     }
-    for (; o < out_size; ++o)
-      STORE(OUT, y, o, ROUND(, one_sum(x + start[o], weight + o * TAPS)));
+    for (; o < out_size; ++o) ONE_SUM(o)
+    if (NOT_FINITE) sum_again(x, y, start, weight, out_size);
 #else
     // The weights are read once for AT_ONCE rows; the last ones may be the same row again.
     ulong offset[AT_ONCE];
@@ -55,7 +73,7 @@ TASK __kernel void band_rows(CTENSOR(in), TENSOR(out), CTENSOR(starts), CTENSOR(
     for (ulong o = 0; o < out_size; ++o) {
       __global const T *w = weight + o * TAPS;
       VEC(SUM) sum[AT_ONCE];
-      for (int r = 0; r < AT_ONCE; ++r) sum[r] = (VEC(SUM))(0);
+      for (int r = 0; r < AT_ONCE; ++r) sum[r] = (VEC(SUM))(LANE_START);
       for (int k = 0; k < TAPS; k += WIDTH) {
         const VEC(SUM) factor = CONVERT(SUM, VLOAD(w, k));
         for (int r = 0; r < AT_ONCE; ++r)
@@ -63,14 +81,19 @@ TASK __kernel void band_rows(CTENSOR(in), TENSOR(out), CTENSOR(starts), CTENSOR(
       }
       for (int r = 0; r < AT_ONCE; ++r) {
 #if WIDTH == 1
-        STORE(OUT, y, offset[r] * out_size + o, ROUND(, sum[r] + START));
+        const SUM total = sum[r] + START;
 #else
         SUM lane[WIDTH], total = START;
         CAT(vstore, WIDTH)(sum[r], 0, lane);
         for (int l = 0; l < WIDTH; ++l) total += lane[l];
-        STORE(OUT, y, offset[r] * out_size + o, ROUND(, total));
 #endif
+        STORE(OUT, y, offset[r] * out_size + o, ROUND(, total));
+        SEE(total)
       }
+    }
+    if (NOT_FINITE) {
+      for (int r = 0; r < AT_ONCE; ++r)
+        sum_again(x + offset[r] * in_size, y + offset[r] * out_size, start, weight, out_size);
     }
 #endif
   }
@@ -86,15 +109,24 @@ TASK __kernel void band_columns(CTENSOR(in), TENSOR(out), CTENSOR(starts), CTENS
         CPTR(MEM(IN), in) + (row / out_size * in_size + CPTR(int, starts)[o]) * inner;
     __global const T *w = CPTR(T, weights) + o * TAPS;
     __global MEM(OUT) *y = PTR(MEM(OUT), out) + row * inner;
+    LARGEST
     ulong i = 0;
     for (; i + WIDTH <= inner; i += WIDTH) {
       VEC(SUM) sum = (VEC(SUM))(START);
       for (int k = 0; k < TAPS; ++k) sum += TAKE(x, k * inner + i) * (SUM)w[k];
       STOREV(OUT, y, i, ROUNDV(sum));
+      SEEV(sum)
     }
     for (; i < inner; ++i) {
       SUM sum = START;
       for (int k = 0; k < TAPS; ++k) sum += TAKE1(x, k * inner + i) * (SUM)w[k];
+      STORE(OUT, y, i, ROUND(, sum));
+      SEE(sum)
+    }
+    if (!NOT_FINITE) continue;
+    for (i = 0; i < inner; ++i) {
+      SUM sum = START;
+      for (int k = 0; k < TAPS; ++k) ADD_WEIGHTED(sum, TAKE1(x, k * inner + i), (SUM)w[k])
       STORE(OUT, y, i, ROUND(, sum));
     }
   }

@@ -5,6 +5,8 @@
 #include "types.clh"
 #include "image_band.clh"
 
+#define TAKE(k) CAT(convert_, SUM)(LOAD(IN, x, (k)*inner))
+
 __kernel void band(CTENSOR(in), TENSOR(out), CTENSOR(starts), CTENSOR(weights), const ulong rows,
                    const ulong in_size, const ulong out_size, const ulong inner) {
 #ifdef ROWS
@@ -19,6 +21,10 @@ __kernel void band(CTENSOR(in), TENSOR(out), CTENSOR(starts), CTENSOR(weights), 
       CPTR(MEM(IN), in) + (n * in_size + CPTR(int, starts)[o]) * inner + i;
   __global const T *w = CPTR(T, weights) + o * TAPS;
   SUM sum = START;
-  for (int k = 0; k < TAPS; ++k) sum += CAT(convert_, SUM)(LOAD(IN, x, k * inner)) * (SUM)w[k];
+  for (int k = 0; k < TAPS; ++k) sum += TAKE(k) * (SUM)w[k];
+  if (sum != sum) {
+    sum = START;
+    for (int k = 0; k < TAPS; ++k) ADD_WEIGHTED(sum, TAKE(k), (SUM)w[k])
+  }
   STORE(OUT, PTR(MEM(OUT), out), (n * out_size + o) * inner + i, ROUND(, sum));
 }

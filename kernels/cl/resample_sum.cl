@@ -5,21 +5,23 @@
 //   PIXELS: there are channels; else rows are summed up into one of ROOM elements, and that along
 //     the width; with HOP the outputs same_from .. same_to - 1 have the same column_weights, and
 //     start HOP (1 or 2) columns further each
+//   FROM_ZERO: of weighted_sum.clh
 // Grid (grid.clh): rows of out, their pixels.
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"
 #include "grid.clh"
 #include "lanes.clh"
+#include "weighted_sum.clh"
 
 typedef struct {
   long outer, in_h, in_w, out_h, out_w, channels;
 } Planes;
 
-#define SUM_PIXELS_(TYPE, LOAD_, STORE_, c, count, step)                                 \
+#define SUM_PIXELS_(TYPE, LOAD_, STORE_, SEE_, c, count, step)                        \
   {                                                                                      \
     TYPE sum[count];                                                                     \
-    FOR_VECTORS(k, count) sum[k] = 0;                                                    \
+    FOR_VECTORS(k, count) sum[k] = ZERO_SUM;                                             \
     for (int i = 0; i < ROW_TAPS; ++i) {                                                 \
       for (int j = 0; j < COLUMN_TAPS; ++j) {                                            \
         const T weight = row_weight[i] * column_weight[j];                               \
@@ -28,14 +30,15 @@ typedef struct {
       }                                                                                  \
     }                                                                                    \
     FOR_VECTORS(k, count) STORE_(IN, target, (c) + k * step, sum[k]);                    \
+    FOR_VECTORS(k, count) SEE_(sum[k])                                                   \
   }
-#define SUM_PIXELS(c, count) SUM_PIXELS_(V, LOADV, STOREV, c, count, WIDTH)
+#define SUM_PIXELS(c, count) SUM_PIXELS_(V, LOADV, STOREV, SEEV, c, count, WIDTH)
 
 #define SUM_COLUMNS(x)                                                                   \
   {                                                                                      \
     __global const T *column_weight = CPTR(T, column_weights) + (x)*COLUMN_TAPS;         \
     const __local T *source = row + CPTR(int, column_starts)[x];                         \
-    T sum = 0;                                                                           \
+    T sum = ZERO_SUM;                                                                    \
     for (int j = 0; j < COLUMN_TAPS; ++j) sum += source[j] * column_weight[j];           \
     STORE(IN, results, x, sum);                                                          \
   }
@@ -46,6 +49,27 @@ typedef struct {
 #else
 #define LOAD_COLUMNS(source) VLOAD_LOCAL(float, source, 0)
 #endif
+
+// A row of out without the elements of zero weights.
+static void sum_again(__global const MEM(IN) * rows, __global MEM(IN) * results,
+                      __global const T *row_weight, __global const int *column_starts,
+                      __global const T *column_weights, const Planes p) {
+  FOR_INNER(x, (ulong)p.out_w) {
+    for (long c = 0; c < p.channels; ++c) {
+      T sum = ZERO_SUM;
+      for (int j = 0; j < COLUMN_TAPS; ++j) {
+        const T weight = column_weights[x * COLUMN_TAPS + j];
+        T column = ZERO_SUM;
+        for (int i = 0; i < ROW_TAPS; ++i) {
+          const long n = (i * p.in_w + column_starts[x] + j) * p.channels + c;
+          ADD_WEIGHTED(column, LOAD(IN, rows, n), row_weight[i])
+        }
+        ADD_WEIGHTED(sum, column, weight)
+      }
+      STORE(IN, results, (long)x * p.channels + c, sum);
+    }
+  }
+}
 
 TASK __kernel void resample_sum(CTENSOR(in), TENSOR(out), CTENSOR(row_starts),
                                 CTENSOR(row_weights), CTENSOR(column_starts),
@@ -61,27 +85,33 @@ TASK __kernel void resample_sum(CTENSOR(in), TENSOR(out), CTENSOR(row_starts),
         CPTR(MEM(IN), in) +
         ((long)u / p.out_h * p.in_h + CPTR(int, row_starts)[y]) * p.in_w * p.channels;
     __global MEM(IN) *results = PTR(MEM(IN), out) + (long)u * p.out_w * p.channels;
+    LARGEST
 #ifdef PIXELS
     FOR_INNER(x, (ulong)p.out_w) {
       __global const T *column_weight = CPTR(T, column_weights) + x * COLUMN_TAPS;
       __global const MEM(IN) *source = rows + CPTR(int, column_starts)[x] * p.channels;
       __global MEM(IN) *target = results + (long)x * p.channels;
       if (p.channels < WIDTH)
-        for (long c = 0; c < p.channels; ++c) SUM_PIXELS_(T, LOAD, STORE, c, 1, 1)
+        for (long c = 0; c < p.channels; ++c) SUM_PIXELS_(T, LOAD, STORE, SEE, c, 1, 1)
       else FOR_CHANNELS(SUM_PIXELS, 0, p.channels)
     }
+    const bool spoilt = NOT_FINITE;
 #else
     const long vectors = p.in_w < WIDTH ? 0 : p.in_w;
     for (long next = 0; next < vectors; next += WIDTH) {
       const long w = min(next, p.in_w - WIDTH);
-      V sum = 0;
+      V sum = ZERO_SUM;
       for (int i = 0; i < ROW_TAPS; ++i) sum += LOADV(IN, rows, i * p.in_w + w) * row_weight[i];
       VSTORE_LOCAL(float, sum, row, w);
+      SEEV(sum)
     }
     for (long w = vectors; w < p.in_w; ++w) {
-      row[w] = 0;
-      for (int i = 0; i < ROW_TAPS; ++i) row[w] += LOAD(IN, rows, i * p.in_w + w) * row_weight[i];
+      T sum = ZERO_SUM;
+      for (int i = 0; i < ROW_TAPS; ++i) sum += LOAD(IN, rows, i * p.in_w + w) * row_weight[i];
+      row[w] = sum;
+      SEE(sum)
     }
+    const bool spoilt = NOT_FINITE;
     long x = INNER_FIRST((ulong)p.out_w);
     const long last = INNER_LAST((ulong)p.out_w);
 #ifdef HOP
@@ -92,7 +122,7 @@ TASK __kernel void resample_sum(CTENSOR(in), TENSOR(out), CTENSOR(row_starts),
       for (; x < to; x += WIDTH) {
         const long at = min(x, to - WIDTH);
         const __local T *source = row + CPTR(int, column_starts)[at];
-        V sum = 0;
+        V sum = ZERO_SUM;
         for (int j = 0; j < COLUMN_TAPS; ++j) sum += LOAD_COLUMNS(source + j) * column_weight[j];
         STOREV(IN, results, at, sum);
       }
@@ -101,5 +131,7 @@ TASK __kernel void resample_sum(CTENSOR(in), TENSOR(out), CTENSOR(row_starts),
 #endif
     for (; x < last; ++x) SUM_COLUMNS(x)
 #endif
+    if (spoilt)
+      sum_again(rows, results, row_weight, CPTR(int, column_starts), CPTR(T, column_weights), p);
   }
 }

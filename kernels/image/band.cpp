@@ -76,6 +76,7 @@ std::vector<int32_t> positions_of(int64_t in, int64_t out, double scale, double 
 std::shared_ptr<Band> make_band(int64_t in, int64_t out, const std::vector<Line>& lines,
                                 bool transposed, int64_t multiple = kLanes) {
   auto band = transposed ? std::make_shared<Band>(out, in) : std::make_shared<Band>(in, out);
+  band->derivative = transposed;
   fill(*band, transposed ? transpose(lines, in) : lines, multiple);
   return band;
 }

@@ -17,6 +17,7 @@ struct Band {
   int64_t taps = 0;             // weights of each output; none reaches out of the input
   std::vector<int32_t> starts;  // of each output, the first input
   std::vector<double> weights;  // [out_size][taps]
+  bool derivative = false;      // sums begin with 0., not with -0.
   // The outputs from same_from to same_to have the same weights, and start one further each.
   int64_t same_from = 0, same_to = 0;
   // The weights for uint8, as Pillow rounds them: in units of 2^-shift.

@@ -76,7 +76,12 @@ void band(const BandPass& pass, const std::vector<Weight>& weights) {
   const In* in = pass.in.const_data_ptr<In>();
   Out* out = pass.out.mutable_data_ptr<Out>();
   const int64_t inner = pass.inner;
-  const Sum start = std::is_same_v<In, uint8_t> ? int64_t{1} << (band.shift - 1) : 0;
+  Sum start = 0;
+  if constexpr (std::is_same_v<In, uint8_t>) {
+    start = int64_t{1} << (band.shift - 1);
+  } else if (!band.derivative) {
+    start = -start;
+  }
   in_parallel(pass.outer * band.out_size, inner * band.taps, [&](int64_t first, int64_t last) {
     for (int64_t row = first; row < last; ++row) {
       const int64_t o = row % band.out_size;
@@ -84,7 +89,9 @@ void band(const BandPass& pass, const std::vector<Weight>& weights) {
       const Weight* w = weights.data() + o * band.taps;
       for (int64_t i = 0; i < inner; ++i) {
         Sum sum = start;
-        for (int64_t k = 0; k < band.taps; ++k) sum += static_cast<Sum>(x[k * inner + i]) * w[k];
+        for (int64_t k = 0; k < band.taps; ++k) {
+          if (w[k] != 0) sum += static_cast<Sum>(x[k * inner + i]) * w[k];
+        }
         out[row * inner + i] = rounded<Out>(sum, band.shift);
       }
     }

@@ -68,7 +68,9 @@ void on_ocl(const BandPass& pass) {
       static_cast<uint64_t>(in.scalar_type()) << 8 | static_cast<uint64_t>(out.scalar_type());
   const Kernel& kernel = find_kernel(
       device,
-      key_of(name, types, band.taps << 8 | width << 1 | uint64_t{band.unsigned_sums},
+      key_of(name, types,
+             band.taps << 8 | width << 2 | uint64_t{band.derivative} << 1 |
+                 uint64_t{band.unsigned_sums},
              static_cast<uint64_t>(band.shift) << 2 | uint64_t{along_rows} << 1 | uint64_t{same}),
       [&] {
         Defines defines;
@@ -79,6 +81,8 @@ void on_ocl(const BandPass& pass) {
         if (bytes && band.unsigned_sums) defines.set("UNSIGNED", 1);
         if (along_rows) defines.set("ROWS", 1).set("AT_ONCE", same ? 1 : kRowsAtOnce);
         if (same) defines.set("SAME", 1);
+        if (arithmetic(in) == ScalarType::Double) defines.set("DOUBLE_SUMS", 1);
+        if (band.derivative) defines.set("FROM_ZERO", 1);
         return KernelSource{cpu ? "image_band_cpu.cl" : "image_band_gpu.cl", name, defines};
       });
   const auto [starts, weights] = band.tables(in, bytes ? ScalarType::Int : arithmetic(in));

@@ -241,3 +241,50 @@ def test_scale_of_a_size_that_stays(device, operator):
         torch.testing.assert_close(
             backward(gradient.to(device), *arguments).cpu(), backward(gradient, *arguments)
         )
+
+
+def touched(mode, dims, size, position, **options):
+    """The outputs that an input has part in: where a huge number changes the result in float64."""
+    x = torch.ones(shape_of(dims), dtype=torch.float64)
+    ones = interpolate(mode, size=size, **options)(x)
+    x[(0, 1, *position)] = 1e30
+    return interpolate(mode, size=size, **options)(x) != ones
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("size", SIZES[:4])
+@pytest.mark.parametrize("mode,dims", [c for c in CASES if "near" not in c[0]])
+def test_infinity_stays_with_its_outputs(device, mode, dims, size, channels_last, last):
+    position = [-2] * dims if last else [1] * dims
+    marked = touched(mode, dims, size[3 - dims :], position)
+    x = torch.ones(shape_of(dims))
+    x[(0, 1, *position)] = torch.nan
+    if channels_last and dims > 1:
+        x = x.to(memory_format=CHANNELS_LAST[dims])
+    y = interpolate(mode, size=size[3 - dims :])(x.to(device)).cpu()
+    assert torch.equal(y.isnan(), marked)
+
+
+@pytest.mark.parametrize("size", SIZES[:4])
+@pytest.mark.parametrize("mode,dims", [c for c in CASES if "near" not in c[0]])
+def test_infinite_gradients_stay_with_their_inputs(device, mode, dims, size):
+    function = interpolate(mode, size=size[3 - dims :])
+    x = torch.ones(shape_of(dims), requires_grad=True)
+    y = function(x)
+    gradient = torch.zeros_like(y)
+    gradient[(0, 1, *[-1] * dims)] = 1e30
+    marked = torch.autograd.grad(y, x, gradient)[0] != 0
+    leaf = x.detach().to(device).requires_grad_()
+    gradient[(0, 1, *[-1] * dims)] = torch.inf
+    (actual,) = torch.autograd.grad(function(leaf), leaf, gradient.to(device))
+    assert torch.equal(~actual.cpu().isfinite(), marked)
+
+
+@pytest.mark.parametrize(
+    "mode,dims", [c for c in CASES if "near" not in c[0] and "cubic" not in c[0]]
+)
+def test_negative_zero(device, mode, dims):
+    x = torch.full(shape_of(dims), -0.0)
+    for size in SIZES:
+        assert interpolate(mode, size=size[3 - dims :])(x.to(device)).cpu().signbit().all()
