@@ -93,16 +93,21 @@ void unpack_pivots(at::TensorIterator& iter, const int64_t count, const int64_t 
   static const int site =
       fault_site({"lu_unpack", FaultClass::kRuntime, "pivot", "matrices of size"});
   const Tensor permutation = iter.tensor(0), pivots = iter.tensor(1);
-  if (pivots.numel() == 0) return;
+  const int64_t batches = count == 0 ? 0 : permutation.numel() / size;
+  if (batches == 0) return;
+  // The CPU's kernel reads outside of others.
+  const int64_t length = pivots.dim() == 0 ? 1 : pivots.size(-1);
+  TORCH_CHECK(length >= count && pivots.numel() == batches * length, "lu_unpack: pivots of shape ",
+              pivots.sizes(), " do not fit ", batches, " matrices with ", count,
+              " pivots each. Did you properly pass the result of lu_factor?");
   Device& device = ocl_device(pivots);
   const Kernel& kernel =
       find_team_kernel(device, "lu.cl", kName, ScalarType::Float, 0, [](Defines&) {});
-  const int64_t batches = pivots.numel() / pivots.size(-1);
   const size_t items = std::min<size_t>(
       batches, device.family() == KernelFamily::kCpu ? device.parameters().tasks : 65536);
   launch(stream_of(pivots), kernel, {items}, {1}, view(permutation), view(pivots),
-         static_cast<uint64_t>(batches), static_cast<uint64_t>(permutation.numel() / batches),
-         static_cast<uint64_t>(pivots.size(-1)), FaultArgument{site});
+         static_cast<uint64_t>(batches), static_cast<uint64_t>(size), static_cast<uint64_t>(count),
+         static_cast<uint64_t>(length), FaultArgument{site});
 }
 
 }  // namespace

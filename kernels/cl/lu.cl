@@ -112,10 +112,11 @@ __kernel void exchange_rows(TENSOR(a), CTENSOR(pivots), const ulong count, const
 // The permutation that exchanges stand for, applied to `permutation` of `size` numbers.
 // Grid: a work-item per matrix.
 __kernel void unpack_pivots(TENSOR(permutation), CTENSOR(pivots), const ulong batches,
-                            const ulong size, const ulong count, FAULT_ARGUMENT) {
+                            const ulong size, const ulong count, const ulong length,
+                            FAULT_ARGUMENT) {
   for (ulong b = get_global_id(0); b < batches; b += get_global_size(0)) {
     __global long *numbers = PTR(long, permutation) + b * size;
-    __global const int *exchanged = CPTR(int, pivots) + b * count;
+    __global const int *exchanged = CPTR(int, pivots) + b * length;
     for (ulong k = 0; k < count; ++k) {
       const ulong other = (ulong)((long)exchanged[k] - 1);  // less than 1 becomes too large
       if (other >= size) {

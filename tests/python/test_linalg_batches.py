@@ -88,3 +88,24 @@ def test_lstsq_of_empty(device, driver, shape):
     for x, y in zip(actual, expected, strict=True):
         assert x.shape == y.shape
         assert x.dtype == y.dtype
+
+
+def unpacked(factors, pivots):
+    return torch.lu_unpack(factors, torch.tensor(pivots, dtype=torch.int32, device=factors.device))
+
+
+def test_pivots_longer_than_the_matrix(device):
+    for rows, columns in [(3, 3), (5, 3), (3, 5)]:
+        factors = torch.randn(2, rows, columns)
+        pivots = [[3, 2, 3, 3, 3], [1, 3, 3, 3, 3]]
+        for a, b in zip(unpacked(factors.to(device), pivots), unpacked(factors, pivots)):
+            torch.testing.assert_close(a.cpu(), b, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    "pivots", [[1, 2], 1, [], [[1, 2, 3]] * 2, [0, 2, 3], [1, 4, 3], [-1, 2, 3]], ids=str
+)
+def test_pivots_that_do_not_fit(device, pivots):
+    with pytest.raises(RuntimeError, match="pivot"):
+        unpacked(torch.eye(3, device=device), pivots)
+        torch.ocl.synchronize()
