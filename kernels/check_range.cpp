@@ -20,6 +20,7 @@ void check_range(const at::Tensor& numbers, const AllowedRange& allowed) {
     Defines defines = compute_defines(compute);
     define_grid(defines, device);
     defines.set("IN", dtype_name(type));
+    if (c10::isIntegralType(type, true)) defines.set("INTEGERS", 1);
     return KernelSource{"check_range.cl", "check_range", defines};
   });
   const UnitGrid grid = unit_grid(device, count, 1);

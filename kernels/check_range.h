@@ -1,12 +1,12 @@
-// Parameters of distributions that only a kernel sees.
+// Parameters of distributions, and indices, that only a kernel sees.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace ocl {
 
-// What a tensor of floating-point numbers may hold, and the fault (backend/fault.h) of an element
-// that is not in the range or no number. The text names the element's place and `bound`.
+// What a tensor may hold, and the fault (backend/fault.h) of an element that is not in the range or
+// no number. The text names `bound`, and the element's place, or the element if it is an integer.
 struct AllowedRange {
   double low, high;
   int64_t bound;

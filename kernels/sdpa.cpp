@@ -117,12 +117,16 @@ bool is_possible(const Tensor& query, const Tensor& key, const Tensor& value,
 }
 
 int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, const MaybeTensor& mask,
-               double /*dropout*/, bool is_causal, std::optional<double> /*scale*/,
-               bool enable_gqa) {
+               double dropout, bool is_causal, std::optional<double> /*scale*/, bool enable_gqa) {
   const at::Context& context = at::globalContext();
   if (context.userEnabledOverrideableSDP() &&
       is_possible(query, key, value, mask, is_causal, enable_gqa)) {
     return static_cast<int64_t>(SDPBackend::overrideable);
+  }
+  // The CPU's fused kernel asks masks for their rows first, which raises.
+  if (mask && mask->defined() && mask->dim() < 2 && query.dim() == 4 && key.dim() == 4 &&
+      dropout == 0 && !broadcasts(*mask, query, key)) {
+    mask->sym_size(-2);
   }
   return static_cast<int64_t>(context.userEnabledMathSDP() ? SDPBackend::math : SDPBackend::error);
 }

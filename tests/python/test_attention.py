@@ -287,3 +287,12 @@ def test_dropout_out_of_range(device, probability):
         query = torch.ones(1, 2, 3, 8, device=place)
         with pytest.raises(RuntimeError, match="dropout"):
             attention(query, query, query, dropout_p=probability)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
+def test_mask_without_rows_that_does_not_fit(device, dtype):
+    for x, error in [(torch.ones(2, 3, 4, 8), IndexError), (torch.ones(3, 4, 8), RuntimeError)]:
+        for where in ("cpu", device):
+            mask = torch.ones(5, dtype=dtype, device=where)
+            with pytest.raises(error):
+                attention(*[x.to(where)] * 3, attn_mask=mask)

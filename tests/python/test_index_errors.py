@@ -27,6 +27,8 @@ OPERATORS = {
     "scatter ": (RuntimeError, lambda x, i: x.scatter(0, along(i), 1.0)),
     "scatter_add": (RuntimeError, lambda x, i: x.scatter_add(0, along(i), x[:2])),
     "scatter_reduce": (RuntimeError, lambda x, i: x.scatter_reduce(0, along(i), x[:2], "amax")),
+    "index_reduce": (IndexError, lambda x, i: x.index_reduce(0, i, x[:2], "amax")),
+    "index_reduce ": (IndexError, lambda x, i: x.index_reduce(0, i.int(), x[:2], "mean")),
     "take": (IndexError, lambda x, i: x[:, 0].take(i)),
     "put_": (IndexError, lambda x, i: x[:, 0].clone().put_(i, x[0, :2])),
     "scatter  ": (RuntimeError, lambda x, i: F.one_hot(i, 3)),
