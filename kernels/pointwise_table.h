@@ -17,9 +17,9 @@ OCL_POINTWISE("div.Tensor_mode", div_trunc_stub, "DIV_TRUNC(a, b)")
 OCL_POINTWISE("remainder.Tensor", remainder_stub, "REMAINDER(a, b)")
 OCL_POINTWISE("fmod.Tensor", fmod_stub, "FMOD(a, b)")
 OCL_POINTWISE("pow.Tensor_Tensor,pow.Scalar", pow_tensor_tensor_stub, "POW(a, b)", "c_pow(a, b)")
-OCL_POINTWISE("pow.Tensor_Scalar", pow_tensor_scalar_stub, "POWER_OF(a, s0)", "c_pow(a, s0)")
-OCL_POINTWISE("addcmul", addcmul_stub, "a + s0 * b * c", "a + c_mul(s0, c_mul(b, c))")
-OCL_POINTWISE("addcdiv", addcdiv_stub, "a + s0 * DIV(b, c)", "a + c_mul(s0, c_div(b, c))")
+OCL_POINTWISE("pow.Tensor_Scalar", pow_tensor_scalar_stub, "POWER_OF(a, s0)", "c_power_of(a, s0)")
+OCL_POINTWISE("addcmul", addcmul_stub, "a + s0 * b * c", "a + c_mul(c_mul(s0, b), c)")
+OCL_POINTWISE("addcdiv", addcdiv_stub, "a + DIV(s0 * b, c)", "a + c_div(c_mul(s0, b), c)")
 OCL_POINTWISE("lerp.Scalar", lerp_kernel_scalar_weight,
               "fabs(C(s0)) < L(0.5) ? a + s0 * (b - a) : b - (b - a) * (C(1) - s0)",
               "c_lerp(a, b, s0)")

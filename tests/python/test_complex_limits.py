@@ -1,0 +1,108 @@
+"""Functions of complex numbers at zero, infinity, NaN and the ends of the type: the CPU's values."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from support import COMPLEX, assert_agrees, has_fp64, name_of, random_tensor
+
+PARTS = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 60.0, -60.0]
+FUNCTIONS = [
+    "exp",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sqrt",
+    "rsqrt",
+    "sin",
+    "cos",
+    "tan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asin",
+    "acos",
+    "atan",
+    "asinh",
+    "acosh",
+    "atanh",
+    "sigmoid",
+    "reciprocal",
+]
+
+
+@pytest.fixture(params=COMPLEX, ids=name_of)
+def dtype(request, device):
+    if request.param == torch.complex128 and not has_fp64(device):
+        pytest.skip("the device has no float64")
+    return request.param
+
+
+def pairs(dtype, parts=PARTS):
+    real = dtype.to_real()
+    found = torch.tensor(list(itertools.product(parts, parts)), dtype=real)
+    return torch.view_as_complex(found)
+
+
+def assert_parts_agree(actual, expected, rtol, signs=None):
+    """NaN, infinities and zeros are in the same places; where `signs`, their signs are the same."""
+    got, want = (torch.view_as_real(x) for x in (actual.cpu(), expected))
+    number = want.isfinite() & (want != 0)
+    other = ~number & ~want.isnan()
+    assert torch.equal(got.isnan(), want.isnan())
+    assert torch.equal(got[other], want[other])
+    other &= True if signs is None else signs.unsqueeze(-1)
+    assert torch.equal(got[other].signbit(), want[other].signbit())
+    length = torch.where(expected.isfinite(), expected.abs(), 0).unsqueeze(-1)
+    error = (got - want).abs() / torch.maximum(length, want.abs())
+    assert error[number].max() < rtol
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_special_values(device, name, dtype):
+    x, function = pairs(dtype), getattr(torch, name)
+    # The C standard leaves them open beside NaN, and the CPU's acos of complex128 has others.
+    signs = ~x.isnan() & ~torch.tensor(name == "acos" and dtype == torch.complex128)
+    assert_parts_agree(function(x.to(device)), function(x), 1e-5, signs)
+
+
+@pytest.mark.parametrize("name", ["log", "log10", "log1p", "asin", "acosh", "asinh", "sinh", "exp"])
+def test_large_numbers(device, name, dtype):
+    limits = torch.finfo(dtype)
+    steep = math.log(limits.max) + 1
+    parts = [limits.max, -limits.max / 2] if name not in ("sinh", "exp") else [steep, 1e-3]
+    x, function = pairs(dtype, parts), getattr(torch, name)
+    assert_parts_agree(function(x.to(device)), function(x), 1e-4)
+
+
+def test_next_to_the_poles_of_atanh(device):
+    x = torch.tensor([1 + 1e-30j, -1 - 1e-25j, 1 + 1e-16j])
+    assert_parts_agree(torch.atanh(x.to(device)), torch.atanh(x), 1e-5)
+
+
+def test_a_number_times_its_conjugate_is_real(device, dtype):
+    x = random_tensor((1000,), dtype).to(device)
+    assert torch.equal((x * x.conj_physical()).imag.cpu(), torch.zeros(1000, dtype=dtype.to_real()))
+
+
+@pytest.mark.parametrize("exponent", [0, 0.5, 1, 2, 3, -1, -2, -0.5, 2.5, 1 + 2j])
+def test_powers(device, exponent, dtype):
+    x = torch.cat([pairs(dtype, [0.0, -0.0, 1.0, -2.0, 0.5]), random_tensor((40,), dtype)])
+    assert_agrees(lambda t: t**exponent, device, x, exact=False, rtol=1e-5, atol=1e-6)
+    other = torch.full_like(x, exponent)
+    assert_agrees(lambda t, e: t**e, device, x, other, exact=False, rtol=1e-5, atol=1e-6)
+
+
+def test_order_of_products(device, dtype):
+    big = torch.finfo(dtype).max / 2
+    x = torch.tensor([1 + 1j, 0j, -2 + 1j], dtype=dtype)
+    y = torch.tensor([math.inf, 3, complex(-math.inf, 0)], dtype=dtype)
+    assert_agrees(torch.addcmul, device, x, x, y)
+    assert_agrees(torch.addcdiv, device, x, x, torch.tensor([0, -0.0, 1j], dtype=dtype))
+    real = torch.tensor([big, 1.0], dtype=dtype.to_real())
+    four = torch.full_like(real, 4)
+    assert_agrees(lambda t, d: torch.addcdiv(t, t, d, value=3), device, real, four)
+    assert_agrees(lambda t, d: torch.addcdiv(t, t, d, value=3), device, x.real, four[:1])
