@@ -97,7 +97,7 @@ at::DimVector pooled_shape(const Tensor& self, IntArrayRef kernel, IntArrayRef s
     shape[first + i] = at::native::pooling_output_shape<int64_t>(self.size(first + i), k[i], p[i],
                                                                  s[i], d[i], ceil_mode);
   }
-  const auto n = [](int64_t value) { return static_cast<int>(value); };
+  const auto n = [](int64_t value) { return at::native::safe_downcast<int, int64_t>(value); };
   at::native::pool3d_shape_check(self, self.size(-4), n(k[0]), n(k[1]), n(k[2]), n(s[0]), n(s[1]),
                                  n(s[2]), n(p[0]), n(p[1]), n(p[2]), n(d[0]), n(d[1]), n(d[2]),
                                  self.size(-3), self.size(-2), self.size(-1), shape[first],

@@ -264,17 +264,18 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p,
 
 OCL_NATIVE("native_dropout_backward", native_dropout_backward);
 Tensor native_dropout_backward(const Tensor& grad, const Tensor& mask, double scale) {
-  // A product with a floating-point number, so never of an integer type.
-  const Tensor grad_output = grad.to(at::result_type(grad, scale));
+  if (!grad.is_floating_point() || mask.scalar_type() != ScalarType::Bool) {
+    return grad.mul(mask).mul(scale);  // each product promotes
+  }
   Tensor result;
   at::TensorIterator iter = at::TensorIteratorConfig()
                                 .check_all_same_dtype(false)
-                                .declare_static_dtype(grad_output.scalar_type())
+                                .declare_static_dtype(grad.scalar_type())
                                 .add_output(result)
-                                .add_const_input(grad_output)
+                                .add_const_input(grad)
                                 .add_const_input(mask)
                                 .build();
-  pointwise(iter, kDropoutBackward, {scale}, grad_output.scalar_type());
+  pointwise(iter, kDropoutBackward, {scale}, grad.scalar_type());
   return iter.output();
 }
 

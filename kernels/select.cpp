@@ -14,7 +14,7 @@
 #include <ATen/ops/where.h>
 
 #include "backend/fault.h"
-#include "kernels/check_range.h"
+#include "kernels/index.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
 #include "native/select.h"
@@ -99,16 +99,14 @@ OCL_STRUCTURED("index_reduce.out", index_reduce)
   if (source.numel() == 0) return;
   const auto at_least_1d = [](const Tensor& t) { return t.dim() == 0 ? t.unsqueeze(0) : t; };
   const Tensor values = at_least_1d(source);
-  // The class of scatter_reduce_'s own error would be another one.
-  static const int site =
-      fault_site({"aten::index_reduce", FaultClass::kIndex, "index", "dimension of size"});
-  const int64_t size = out.dim() == 0 ? 1 : out.size(dim);
-  check_range(index, {0, static_cast<double>(size) - 1, size, site});
   at::DimVector shape(values.dim(), 1);
   shape[dim] = index.numel();
   Tensor target = at_least_1d(out);
-  target.scatter_reduce_(dim, index.to(at::kLong).reshape(shape).expand(values.sizes()), values,
-                         reduce, include_self);
+  static const int site =
+      fault_site({"aten::index_reduce", FaultClass::kIndex, "index", "dimension of size"});
+  const Tensor places = checked_index(index.reshape(-1), target.size(dim), site);
+  target.scatter_reduce_(dim, places.reshape(shape).expand(values.sizes()), values, reduce,
+                         include_self);
 }
 
 OCL_NATIVE("tril_indices", tril_indices);
