@@ -34,6 +34,7 @@ class Case:
         self.label, self.parts, self.mode, self.out = label, parts, mode, out
         self.loose = loose  # sums of many numbers: the tolerance of a long sum
         self.may_grow = False  # the result may be much larger than the sample's
+        self.computed = None  # with `out`: the type of the result without it
 
 
 def empty(subject, sample, dtype, reference):
@@ -228,7 +229,9 @@ def out(subject, sample, dtype, reference):
 
     def case(label, change):
         made = [change(r) for r in results]
-        return Case(label, sample.parts, "out", made[0] if single else tuple(made))
+        made = Case(label, sample.parts, "out", made[0] if single else tuple(made))
+        made.computed = results[0].dtype
+        return made
 
     yield case("empty", lambda r: r.new_empty(0))
     yield case("too large", lambda r: r.new_full([n + 1 for n in r.shape] or [2], 1))

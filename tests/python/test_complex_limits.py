@@ -1,4 +1,4 @@
-"""Functions of complex numbers at zero, infinity, NaN and the ends of the type: the CPU's values."""
+"""Functions of complex numbers at zero, infinity, NaN and the ends of the type, as on the CPU."""
 
 import itertools
 import math
