@@ -233,7 +233,7 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
                        at::IntArrayRef output_padding, int64_t groups, const Epilogue& epilogue) {
   const Parameters p{stride, padding, dilation, output_padding, transposed, groups};
   check_device_has(ocl_device(input), input.scalar_type(), "convolution");
-  if (input.scalar_type() == ScalarType::Bool || input.is_complex()) {
+  if (input.scalar_type() == ScalarType::Bool) {
     refuse_type(ocl_device(input), input.scalar_type(), "convolution");
   }
   check_types("convolution", input, "weight", weight);
@@ -269,7 +269,6 @@ namespace native {
 // PyTorch makes real convolutions of complex ones. Here they are refused, when one operand is.
 OCL_COMPLEX("convolution_overrideable");
 OCL_NATIVE("convolution_overrideable", convolution);
-OCL_COMPLEX("convolution_overrideable");  // refused: no kernel of the CPU has this name
 
 Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
                    IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
