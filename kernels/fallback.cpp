@@ -59,6 +59,15 @@ void count_and_warn(const c10::FunctionSchema& schema, c10::ArrayRef<c10::IValue
   }
 }
 
+// Operators of PyTorch that take tensors of the CPU beside others: lengths, and shapes of parts.
+bool mixes_devices(const c10::OperatorName& op) {
+  constexpr std::string_view kMixing[] = {"aten::_pack_padded_sequence", "aten::_nested"};
+  const std::string_view name = op.name;
+  return !name.starts_with("aten::") ||
+         std::any_of(std::begin(kMixing), std::end(kMixing),
+                     [&](std::string_view each) { return name.starts_with(each); });
+}
+
 bool writes(const c10::Argument& argument) {
   return argument.alias_info() && argument.alias_info()->isWrite();
 }
@@ -80,6 +89,7 @@ class CpuCall {
       }
     }
     for (size_t i = 0; i < argument_count(); ++i) note(i);
+    check_devices();
     for (size_t i = 0; i < argument_count(); ++i) replace(i);
     op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);
     for (const Pair& pair : pairs_) {
@@ -128,6 +138,20 @@ class CpuCall {
     });
     if (argument(i).isDevice() && argument(i).toDevice().is_privateuseone()) {
       device_ = argument(i).toDevice();
+    }
+  }
+
+  // Numbers may be on the CPU, and so may indices, which are optional tensors of a list.
+  void check_devices() {
+    if (!device_ || mixes_devices(schema_.operator_name())) return;
+    for (size_t i = 0; i < argument_count(); ++i) {
+      if (argument(i).isOptionalTensorList()) continue;
+      for_each_tensor(argument(i), [&](const at::Tensor& tensor) {
+        TORCH_CHECK(!tensor.defined() || !tensor.is_cpu() || tensor.dim() == 0,
+                    "Expected all tensors to be on the same device, but ",
+                    schema_.arguments()[i].name(), " of ", c10::toString(schema_.operator_name()),
+                    " is on cpu, others on ", *device_);
+      });
     }
   }
 

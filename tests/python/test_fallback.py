@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from fallback_operators import OPS, SEEN
 from support import assert_same, random_tensor
 
@@ -205,3 +206,24 @@ def test_resized_output_with_gaps(device):
     actual = torch.linalg.lstsq(a.to(device), b.to(device)).solution
     assert actual.stride() == expected.stride() == (1, 5)
     torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_operands_on_the_cpu_are_refused(device):
+    """A module whose input was forgotten on the CPU: not computed there in silence."""
+    x, w = torch.randn(1, 2, 5, 5), torch.randn(3, 2, 3, 3, device=device)
+    for function in (F.conv2d, lambda x, w: F.conv_transpose2d(x, w.transpose(0, 1))):
+        with pytest.raises(RuntimeError, match="same device"):
+            function(x, w)
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.nn.Conv1d(2, 3, 3).to(device)(x[0])
+    grad = torch.randn(1, 3, 3, 3, device=device)
+    options = None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True, True, False]
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.ops.aten.convolution_backward(grad, x, w, *options)
+
+
+def test_lengths_are_on_the_cpu(device):
+    x = torch.randn(4, 2, 3)
+    expected = torch.nn.utils.rnn.pack_padded_sequence(x, torch.tensor([4, 2]))
+    actual = torch.nn.utils.rnn.pack_padded_sequence(x.to(device), torch.tensor([4, 2]))
+    assert torch.equal(actual.data.cpu(), expected.data)
