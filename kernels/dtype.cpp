@@ -193,6 +193,19 @@ c10::Scalar as_element(const c10::Scalar& value, ScalarType type) {
   return value;
 }
 
+void check_fits(const c10::Scalar& value, ScalarType type) {
+  switch (type) {
+#define OCL_CASE(type, name)             \
+  case ScalarType::name:                 \
+    static_cast<void>(value.to<type>()); \
+    return;
+    AT_FORALL_INT_TYPES(OCL_CASE)
+#undef OCL_CASE
+    default:
+      as_element(value, type);
+  }
+}
+
 void add_element(Arguments& arguments, const at::TensorBase& element, ScalarType type,
                  ScalarType compute) {
   const auto fetch = [&]<typename T>() {

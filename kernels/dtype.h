@@ -62,6 +62,8 @@ void add_number(Arguments& arguments, Number value, ScalarType compute) {
 
 // The number as an element of this type holds it; one that does not fit is an error.
 c10::Scalar as_element(const c10::Scalar& value, ScalarType type);
+// Raises where the number is beyond the type, also beyond one of integers.
+void check_fits(const c10::Scalar& value, ScalarType type);
 
 // Adds the element of a CPU tensor as a kernel argument of the compute type, after converting it to
 // `type` as a copy does: integers wrap, and floating-point numbers become infinite.

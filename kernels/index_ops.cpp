@@ -6,6 +6,7 @@
 #include <ATen/native/ReductionType.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/TensorAdvancedIndexing.h>
+#include <ATen/native/TensorAdvancedIndexingUtils.h>
 #include <ATen/ops/_index_put_impl_native.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -47,13 +48,23 @@ void index_put_elements(at::TensorIterator& iter, IntArrayRef sizes, IntArrayRef
   index_put(iter, accumulate ? adding : plain, sizes, strides);
 }
 
+std::vector<Tensor> broadcast_together(const std::vector<Tensor>& indices) {
+  try {
+    return at::expand_outplace(indices);
+  } catch (const c10::Error&) {
+    TORCH_CHECK_INDEX(
+        false, "shape mismatch: indexing tensors could not be broadcast together with shapes ",
+        at::native::shapes_as_str(indices));
+  }
+}
+
 // Off the CPU, PyTorch leaves accumulation as a whole to the backend (CUDA sorts the indices).
 void index_put_accumulating(Tensor& self_any, const c10::List<std::optional<Tensor>>& list,
                             const Tensor& value, bool accumulate, bool /*unsafe*/) {
   at::native::checkIndexTensorTypes(list, /*allow_int=*/true);
   Tensor self = self_any;
   std::vector<Tensor> indices =
-      at::expand_outplace(at::native::expandTensors(self, list, /*ensure_same_device=*/true));
+      broadcast_together(at::native::expandTensors(self, list, /*ensure_same_device=*/true));
   const auto defined = [](const Tensor& index) { return index.defined(); };
   check_any(std::any_of(indices.begin(), indices.end(), defined));
   indices.resize(self.dim());
@@ -314,7 +325,7 @@ OCL_STRUCTURED("index_add.out", index_add)
   if (!result_any.is_same(self)) result_any.copy_(self);
   if (index.numel() == 0 || source.numel() == 0 || self.numel() == 0) return;
   const Tensor result = at_least_1d(result_any);
-  as_element(alpha, result.scalar_type());
+  check_fits(alpha, result.scalar_type());
   const bool logical = source.scalar_type() == ScalarType::Bool;
   if (logical && !alpha.to<bool>()) return;
   const bool plain = logical || alpha.equal(1);

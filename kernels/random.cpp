@@ -264,7 +264,8 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p,
 
 OCL_NATIVE("native_dropout_backward", native_dropout_backward);
 Tensor native_dropout_backward(const Tensor& grad, const Tensor& mask, double scale) {
-  if (!grad.is_floating_point() || mask.scalar_type() != ScalarType::Bool) {
+  if (!grad.is_floating_point() || mask.scalar_type() != ScalarType::Bool ||
+      !std::isfinite(static_cast<float>(scale))) {
     return grad.mul(mask).mul(scale);  // each product promotes
   }
   Tensor result;

@@ -37,3 +37,68 @@ def test_convolution_of_a_real_and_a_complex_tensor(device):
 def test_sizes_of_windows_beyond_32_bits(device):
     for size in (-(2**31) - 1, 2**31):
         assert_agrees(lambda x, size=size: F.max_pool3d(x, size), device, torch.ones(1, 1, 4, 4, 4))
+
+
+def into(function, device, kind, *tensors):
+    """The function with an `out` of this type agrees with the CPU."""
+
+    def call(*moved):
+        return function(*moved, out=torch.empty(0, dtype=kind, device=moved[0].device))
+
+    assert_agrees(call, device, *tensors)
+
+
+def test_sums_of_bools_stay_bools_in_a_wider_result(device):
+    a, b = torch.tensor([True, False] * 9), torch.tensor([True, True, False] * 6)
+    for kind in (torch.uint8, torch.int64, torch.float32):
+        into(torch.add, device, kind, a, b)
+        into(torch.mul, device, kind, a, b)
+        into(torch.addr, device, kind, torch.ones(18, 18, dtype=torch.bool), a, b)
+        into(torch.add, device, kind, a[:2], b[1])
+
+
+def test_largest_and_smallest_into_another_type(device):
+    for function in (torch.max, torch.min):
+        for kind in (torch.uint8, torch.int64, torch.float32, torch.bool):
+            into(function, device, kind, torch.arange(6, dtype=torch.uint8))
+
+
+def test_factor_of_index_add_beyond_the_type(device):
+    for factor in (256, -256, -1, 2**31, 2**63, 1e6):
+        assert_agrees(
+            lambda x, i, f=factor: x.index_add(0, i, x[:2], alpha=f),
+            device,
+            torch.arange(6, dtype=torch.uint8),
+            torch.tensor([1, 2]),
+        )
+
+
+def test_products_of_a_number_and_a_bool_matrix_name_the_types(device):
+    a, b = torch.ones(1, 2, 3), torch.ones(1, 3, 3, dtype=torch.bool)
+    assert_agrees(torch.baddbmm, device, a, a, b)
+    assert_agrees(torch.bmm, device, a.to(torch.uint8), b)
+
+
+def test_scale_of_dropout_beyond_the_type(device):
+    backward = torch.ops.aten.native_dropout_backward
+    g = torch.tensor([0.0, 1.0, 2.0, -2.0])
+    assert_agrees(lambda g, m: backward(g, m, 1e39), device, g, g > 0)
+
+
+def test_bessel_k_of_large_numbers(device):
+    x = torch.tensor([5.0, 30.0, 100.0, 255.0, 900.0, 2000.0])
+    for name in ("scaled_modified_bessel_k0", "scaled_modified_bessel_k1"):
+        function = getattr(torch.special, name)
+        torch.testing.assert_close(function(x.to(device)).cpu(), function(x), rtol=1e-5, atol=0)
+
+
+def test_indices_that_do_not_broadcast(device):
+    rows, columns = torch.zeros(10, 0, dtype=torch.int64), torch.zeros(1, 10, dtype=torch.int64)
+    for accumulate in (False, True):
+        assert_agrees(
+            lambda x, i, j, a=accumulate: x.index_put_((i, j), x[0, 0], accumulate=a),
+            device,
+            torch.ones(5, 5),
+            rows,
+            columns,
+        )
