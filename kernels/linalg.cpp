@@ -64,6 +64,11 @@ void solve_leaf(const at::Tensor& a, const at::Tensor& b, Triangle triangle) {
 }  // namespace
 
 at::Tensor matrices(const at::Tensor& tensor) {
+  // The kernels know no others; what reads 16 bits as floats would give any number.
+  const ScalarType type = c10::toRealValueType(tensor.scalar_type());
+  if (type != ScalarType::Float && type != ScalarType::Double) {
+    refuse_type(ocl_device(tensor), tensor.scalar_type(), "linear algebra");
+  }
   const at::Tensor plain = tensor.is_conj() ? tensor.conj() : tensor;
   if (plain.dim() == 3) return plain;
   const int64_t rows = plain.size(-2), columns = plain.size(-1);

@@ -1,5 +1,6 @@
 """What the types of the arguments decide: promotion, numbers beyond a type, classes of errors."""
 
+import pytest
 import torch
 import torch.nn.functional as F
 from support import assert_agrees, random_tensor
@@ -102,3 +103,25 @@ def test_indices_that_do_not_broadcast(device):
             rows,
             columns,
         )
+
+
+LINALG = {
+    "cholesky_ex": lambda a: torch.linalg.cholesky_ex(a).L,
+    "lu_factor": lambda a: torch.linalg.lu_factor(a).LU,
+    "qr": lambda a: torch.linalg.qr(a).R,
+    "svdvals": lambda a: torch.linalg.svdvals(a),
+    "eigvalsh": lambda a: torch.linalg.eigvalsh(a),
+    "det": lambda a: torch.linalg.det(a),
+    "cholesky_inverse": lambda a: torch.cholesky_inverse(a),
+    "cholesky_solve": lambda a: torch.cholesky_solve(a, a),
+    "solve_triangular": lambda a: torch.linalg.solve_triangular(a, a, upper=True),
+    "ldl_factor": lambda a: torch.linalg.ldl_factor(a).LD,
+    "householder_product": lambda a: torch.linalg.householder_product(a, a[0]),
+    "ormqr": lambda a: torch.ormqr(a, a[0], a),
+}
+
+
+@pytest.mark.parametrize("name", LINALG)
+def test_linear_algebra_refuses_types_without_kernels(device, name):
+    for dtype in (torch.float16, torch.bfloat16, torch.int64, torch.bool):
+        assert_agrees(LINALG[name], device, torch.eye(3, dtype=dtype))
