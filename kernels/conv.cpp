@@ -82,6 +82,29 @@ struct Parameters {
   int64_t groups;
 };
 
+// Strides without a second output, dilations without a second tap and padding beyond the kernel of
+// the only output change nothing, and may be too large for the kernels.
+void drop_unused_steps(size_t spatial, const Parameters& p, std::vector<int64_t>& stride,
+                       std::vector<int64_t>& padding, std::vector<int64_t>& dilation,
+                       const ConvShape& shape) {
+  const auto all = [&](c10::IntArrayRef values) {
+    return values.size() == 1 ? std::vector<int64_t>(spatial, values[0]) : values.vec();
+  };
+  stride = all(p.stride);
+  padding = all(p.padding);
+  dilation = all(p.dilation);
+  for (size_t i = 0; i < spatial; ++i) {
+    const size_t d = 3 - spatial + i;
+    if (shape.kernel[d] == 1) dilation[i] = 1;
+    if (shape.out[d] > 1 || stride[i] <= shape.in[d]) continue;
+    stride[i] = 1;
+    const int64_t steps = shape.kernel[d] - 1;
+    if (steps == 0 || dilation[i] < padding[i] / steps) {
+      padding[i] = std::min(padding[i], dilation[i] * steps + 1);
+    }
+  }
+}
+
 // From the operator's view (input to output) to the forward convolution's.
 ConvShape make_shape(c10::IntArrayRef input, c10::IntArrayRef weight, c10::IntArrayRef output,
                      const Parameters& p) {
@@ -95,9 +118,11 @@ ConvShape make_shape(c10::IntArrayRef input, c10::IntArrayRef weight, c10::IntAr
   shape.in = as_dims(in.slice(2), spatial, 1);
   shape.out = as_dims(out.slice(2), spatial, 1);
   shape.kernel = as_dims(weight.slice(2), spatial, 1);
-  shape.stride = as_dims(p.stride, spatial, 1);
-  shape.pad = as_dims(p.padding, spatial, 0);
-  shape.dilation = as_dims(p.dilation, spatial, 1);
+  std::vector<int64_t> stride, padding, dilation;
+  drop_unused_steps(spatial, p, stride, padding, dilation, shape);
+  shape.stride = as_dims(stride, spatial, 1);
+  shape.pad = as_dims(padding, spatial, 0);
+  shape.dilation = as_dims(dilation, spatial, 1);
   return shape;
 }
 
@@ -142,6 +167,11 @@ void check_weight(const at::Tensor& weight, bool transposed) {
     TORCH_CHECK(weight.size(d) > 0, d > 1 ? "kernel size" : "number of output channels",
                 " should be greater than zero, but got weight of size ", weight.sizes());
   }
+}
+
+void check_dilation(c10::IntArrayRef dilation) {
+  TORCH_CHECK(std::all_of(dilation.begin(), dilation.end(), [](int64_t d) { return d > 0; }),
+              "dilation should be greater than zero, but got ", dilation);
 }
 
 // The output, or with `data` the data gradient, in the given format: by way of contiguous tensors
@@ -238,6 +268,7 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
   }
   check_types("convolution", input, "weight", weight);
   check_weight(weight, transposed);
+  check_dilation(dilation);
   if (bias && bias->defined()) check_types("convolution", input, "bias", *bias);
   if (input.is_complex()) refuse_type(ocl_device(input), input.scalar_type(), "convolution");
   if (epilogue.residual.defined()) check_types("convolution", input, "residual", epilogue.residual);

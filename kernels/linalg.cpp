@@ -123,7 +123,6 @@ void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, i
 void solve_triangular(const at::Tensor& a, const at::Tensor& b, Triangle triangle) {
   if (b.numel() == 0) return;
   check_device_has(ocl_device(b), b.scalar_type(), "solve_triangular");
-  check_floating(ocl_device(b), b.scalar_type(), "solve_triangular");
   const int64_t n = a.size(-1);
   const int64_t leaf = ocl_device(b).family() == KernelFamily::kCpu ? kLeafCpu : kLeafGpu;
   if (n <= leaf) return solve_leaf(a, b, triangle);

@@ -31,7 +31,6 @@ void ldl_factor(const Tensor& factors, const Tensor& pivots, const Tensor& info,
   check_lower(upper);
   Device& device = ocl_device(factors);
   check_device_has(device, factors.scalar_type(), kName);
-  check_floating(device, factors.scalar_type(), kName);
   const Tensor a = matrices(factors);
   const TeamGrid grid = team_grid(device, a.size(0));
   launch(stream_of(a), find(device, kName, a.scalar_type(), hermitian), grid.global, grid.local,

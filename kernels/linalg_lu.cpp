@@ -66,7 +66,6 @@ void lu_factor(const Tensor& input, const Tensor& pivots, const Tensor& info, bo
   Tensor(info).zero_();
   if (input.numel() == 0) return;
   check_device_has(ocl_device(input), input.scalar_type(), "lu_factor");
-  check_floating(ocl_device(input), input.scalar_type(), "lu_factor");
   factor(matrices(input), {vectors(pivots), info, pivoting}, 0);
 }
 

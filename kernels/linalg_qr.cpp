@@ -94,7 +94,6 @@ namespace {
 void geqrf(const Tensor& input, const Tensor& tau) {
   if (input.numel() == 0) return;
   check_device_has(ocl_device(input), input.scalar_type(), "geqrf");
-  check_floating(ocl_device(input), input.scalar_type(), "geqrf");
   factor_qr(matrices(input), vectors(tau));
 }
 

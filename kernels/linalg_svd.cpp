@@ -105,7 +105,6 @@ void svd(const Tensor& a_any, const bool full_matrices, const bool compute_uv,
          const Tensor& vh, const Tensor& info) {
   if (a_any.numel() == 0) return;
   check_device_has(ocl_device(a_any), a_any.scalar_type(), "svd");
-  check_floating(ocl_device(a_any), a_any.scalar_type(), "svd");
   const Tensor given = matrices(a_any.is_contiguous() ? a_any : a_any.contiguous());
   const int64_t batches = given.size(0), rows = given.size(1), columns = given.size(2);
   const bool wide = rows < columns;
@@ -139,7 +138,6 @@ void eigh(const Tensor& values, const Tensor& vectors, const Tensor& info, bool 
     return;
   }
   check_device_has(ocl_device(vectors), vectors.scalar_type(), "eigh");
-  check_floating(ocl_device(vectors), vectors.scalar_type(), "eigh");
   const Tensor out = matrices(vectors), a = hermitian(out, upper);
   const Tensor rows = at::amax(at::sum(magnitude(a), {-1}), {-1});  // [batch]
   const Tensor unit = at::where(rows.gt(0), rows, at::ones_like(rows)).reshape({-1, 1, 1});

@@ -91,13 +91,14 @@ at::DimVector pooled_shape(const Tensor& self, IntArrayRef kernel, IntArrayRef s
               "non-empty 4D or 5D (batch mode) tensor expected for input");
   const Triple k = triple(kernel, {}), s = triple(stride, k), p = triple(padding, {}),
                d = triple(dilation, {});
+  const auto n = [](int64_t value) { return at::native::safe_downcast<int, int64_t>(value); };
+  for (const Triple* each : {&k, &s, &p, &d}) std::for_each(each->begin(), each->end(), n);
   at::DimVector shape(self.sizes());
   const int64_t first = self.dim() - 3;
   for (int64_t i = 0; i < 3; ++i) {
     shape[first + i] = at::native::pooling_output_shape<int64_t>(self.size(first + i), k[i], p[i],
                                                                  s[i], d[i], ceil_mode);
   }
-  const auto n = [](int64_t value) { return at::native::safe_downcast<int, int64_t>(value); };
   at::native::pool3d_shape_check(self, self.size(-4), n(k[0]), n(k[1]), n(k[2]), n(s[0]), n(s[1]),
                                  n(s[2]), n(p[0]), n(p[1]), n(p[2]), n(d[0]), n(d[1]), n(d[2]),
                                  self.size(-3), self.size(-2), self.size(-1), shape[first],

@@ -7,6 +7,8 @@
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/channel_shuffle_native.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/native_channel_shuffle_native.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/pixel_shuffle_native.h>
 #include <ATen/ops/pixel_unshuffle_native.h>
@@ -126,7 +128,7 @@ Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::
 }
 
 // PyTorch's kernels for the CPU keep the memory format; its views for other devices do not.
-OCL_COMPLEX("channel_shuffle,pixel_shuffle,pixel_unshuffle");
+OCL_COMPLEX("channel_shuffle,native_channel_shuffle,pixel_shuffle,pixel_unshuffle");
 OCL_NATIVE("pixel_shuffle", pixel_shuffle);
 Tensor pixel_shuffle(const Tensor& self, int64_t upscale_factor) {
   return at::native::math_pixel_shuffle(self, upscale_factor)
@@ -143,6 +145,12 @@ OCL_NATIVE("channel_shuffle", channel_shuffle);
 Tensor channel_shuffle(const Tensor& self, int64_t groups) {
   const auto format = self.suggest_memory_format();
   return at::native::channel_shuffle(self.contiguous(format), groups).contiguous(format);
+}
+
+OCL_NATIVE("native_channel_shuffle", native_channel_shuffle);
+Tensor native_channel_shuffle(const Tensor& self, int64_t groups) {
+  if (self.numel() == 0) return at::empty_strided(self.sizes(), self.strides(), self.options());
+  return at::native::math_channel_shuffle(self, groups).contiguous(self.suggest_memory_format());
 }
 
 }  // namespace native

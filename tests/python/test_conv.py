@@ -136,3 +136,29 @@ def test_output_padding(device, dims, padding, stride, dilation):
     torch.testing.assert_close(
         transposed(x.to(device), weight.to(device), **options).cpu(), expected
     )
+
+
+FAR = [2**31 - 1, 2**31 + 1, 2**40, 2**62]
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("step", FAR)
+def test_steps_beyond_the_kernels_integers(device, dims, step):
+    function = getattr(F, f"conv{dims}d")
+    x, bias = torch.randn(2, 2, *[3] * dims), torch.randn(2)
+    weights = [torch.randn(2, 2, *[size] * dims) for size in (1, 2)]
+    cases = [(weights[1], {"stride": step}), (weights[0], {"dilation": step})]
+    cases.append((weights[1], {"stride": 2**62, "padding": min(step, 2**60)}))
+    for weight, options in cases:
+        expected = function(x, weight, bias, **options)
+        actual = function(x.to(device), weight.to(device), bias.to(device), **options)
+        torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_dilation_of_zero(device, dims):
+    for where in ("cpu", device):
+        x = torch.ones(1, 2, *[3] * dims, device=where)
+        for weight in (x[..., :2], x[..., :1]):
+            with pytest.raises(RuntimeError, match="dilation"):
+                getattr(F, f"conv{dims}d")(x, weight, dilation=0)

@@ -181,3 +181,12 @@ def test_fractional_windows_out_of_range(device):
     samples = torch.tensor([[[math.nan, 1e30], [-3.0, -math.inf]]], device=device)
     pooled = pool(x, 2, output_size=(3, 3), _random_samples=samples)
     assert torch.isin(pooled, x).all()
+
+
+@pytest.mark.parametrize("name", ["stride", "padding", "dilation", "kernel_size"])
+@pytest.mark.parametrize("value", [-(2**31) - 1, 2**32 + 1, 2**63 - 1])
+def test_numbers_beyond_int(device, name, value):
+    options = {"kernel_size": 2, "stride": 1, name: value}
+    for where in ("cpu", device):
+        with pytest.raises(RuntimeError):
+            F.max_pool3d(torch.ones(1, 1, 3, 3, 3, device=where), **options)

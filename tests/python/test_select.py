@@ -226,3 +226,12 @@ def test_shuffles_of_pixels_keep_the_format(device, name, factor):
     leaf = x.to(device, memory_format=torch.channels_last).requires_grad_()
     getattr(torch, name)(leaf, factor).square().sum().backward()
     assert torch.equal(leaf.grad, 2 * leaf)
+
+
+@pytest.mark.parametrize("shape", [(2, 6, 3, 2), (0, 6, 3, 2), (2, 0, 3, 2), (2, 6, 0, 2)])
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_native_channel_shuffle(device, shape, channels_last):
+    x = torch.arange(float(torch.Size(shape).numel())).view(shape)
+    if channels_last:
+        x = x.to(memory_format=torch.channels_last)
+    assert_same(torch.native_channel_shuffle(x.to(device), 3), torch.native_channel_shuffle(x, 3))
