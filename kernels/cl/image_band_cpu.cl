@@ -99,6 +99,22 @@ TASK __kernel void band_rows(CTENSOR(in), TENSOR(out), CTENSOR(starts), CTENSOR(
   }
 }
 #else
+// The sums of a row of outputs, whose weights are the same; ADD adds a product to a sum.
+#define SUM_COLUMNS(ADD)                                                           \
+  {                                                                                \
+    ulong i = 0;                                                                   \
+    for (; i + WIDTH <= inner; i += WIDTH) {                                       \
+      VEC(SUM) sum = (VEC(SUM))(START);                                            \
+      for (int k = 0; k < TAPS; ++k) ADD(sum, TAKE(x, k * inner + i), (SUM)w[k])   \
+      STOREV(OUT, y, i, ROUNDV(sum));                                              \
+    }                                                                              \
+    for (; i < inner; ++i) {                                                       \
+      SUM sum = START;                                                             \
+      for (int k = 0; k < TAPS; ++k) ADD(sum, TAKE1(x, k * inner + i), (SUM)w[k])  \
+      STORE(OUT, y, i, ROUND(, sum));                                              \
+    }                                                                              \
+  }
+
 TASK __kernel void band_columns(CTENSOR(in), TENSOR(out), CTENSOR(starts), CTENSOR(weights),
                                 const ulong rows, const ulong in_size, const ulong out_size,
                                 const ulong per_task, const ulong inner) {
@@ -109,26 +125,12 @@ TASK __kernel void band_columns(CTENSOR(in), TENSOR(out), CTENSOR(starts), CTENS
         CPTR(MEM(IN), in) + (row / out_size * in_size + CPTR(int, starts)[o]) * inner;
     __global const T *w = CPTR(T, weights) + o * TAPS;
     __global MEM(OUT) *y = PTR(MEM(OUT), out) + row * inner;
-    LARGEST
-    ulong i = 0;
-    for (; i + WIDTH <= inner; i += WIDTH) {
-      VEC(SUM) sum = (VEC(SUM))(START);
-      for (int k = 0; k < TAPS; ++k) sum += TAKE(x, k * inner + i) * (SUM)w[k];
-      STOREV(OUT, y, i, ROUNDV(sum));
-      SEEV(sum)
-    }
-    for (; i < inner; ++i) {
-      SUM sum = START;
-      for (int k = 0; k < TAPS; ++k) sum += TAKE1(x, k * inner + i) * (SUM)w[k];
-      STORE(OUT, y, i, ROUND(, sum));
-      SEE(sum)
-    }
-    if (!NOT_FINITE) continue;
-    for (i = 0; i < inner; ++i) {
-      SUM sum = START;
-      for (int k = 0; k < TAPS; ++k) ADD_WEIGHTED(sum, TAKE1(x, k * inner + i), (SUM)w[k])
-      STORE(OUT, y, i, ROUND(, sum));
-    }
+    bool has_zero = false;
+    for (int k = 0; k < TAPS; ++k) has_zero |= w[k] == 0;
+    if (has_zero)
+      SUM_COLUMNS(ADD_WEIGHTED)
+    else
+      SUM_COLUMNS(ADD_PRODUCT)
   }
 }
 #endif

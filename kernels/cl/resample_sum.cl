@@ -5,7 +5,6 @@
 //   PIXELS: there are channels; else rows are summed up into one of ROOM elements, and that along
 //     the width; with HOP the outputs same_from .. same_to - 1 have the same column_weights, and
 //     start HOP (1 or 2) columns further each
-//   FROM_ZERO: of weighted_sum.clh
 // Grid (grid.clh): rows of out, their pixels.
 #include "common.clh"
 #include "types.clh"
@@ -18,10 +17,10 @@ typedef struct {
   long outer, in_h, in_w, out_h, out_w, channels;
 } Planes;
 
-#define SUM_PIXELS_(TYPE, LOAD_, STORE_, SEE_, c, count, step)                        \
+#define SUM_PIXELS_(TYPE, LOAD_, STORE_, c, count, step)                                 \
   {                                                                                      \
     TYPE sum[count];                                                                     \
-    FOR_VECTORS(k, count) sum[k] = ZERO_SUM;                                             \
+    FOR_VECTORS(k, count) sum[k] = ZERO_SUM;                                                    \
     for (int i = 0; i < ROW_TAPS; ++i) {                                                 \
       for (int j = 0; j < COLUMN_TAPS; ++j) {                                            \
         const T weight = row_weight[i] * column_weight[j];                               \
@@ -30,15 +29,14 @@ typedef struct {
       }                                                                                  \
     }                                                                                    \
     FOR_VECTORS(k, count) STORE_(IN, target, (c) + k * step, sum[k]);                    \
-    FOR_VECTORS(k, count) SEE_(sum[k])                                                   \
   }
-#define SUM_PIXELS(c, count) SUM_PIXELS_(V, LOADV, STOREV, SEEV, c, count, WIDTH)
+#define SUM_PIXELS(c, count) SUM_PIXELS_(V, LOADV, STOREV, c, count, WIDTH)
 
 #define SUM_COLUMNS(x)                                                                   \
   {                                                                                      \
     __global const T *column_weight = CPTR(T, column_weights) + (x)*COLUMN_TAPS;         \
     const __local T *source = row + CPTR(int, column_starts)[x];                         \
-    T sum = ZERO_SUM;                                                                    \
+    T sum = ZERO_SUM;                                                                           \
     for (int j = 0; j < COLUMN_TAPS; ++j) sum += source[j] * column_weight[j];           \
     STORE(IN, results, x, sum);                                                          \
   }
@@ -71,6 +69,14 @@ static void sum_again(__global const MEM(IN) * rows, __global MEM(IN) * results,
   }
 }
 
+#define OUTPUT_ROW(u)                                                                    \
+  const long y = (long)u % p.out_h;                                                      \
+  __global const T *row_weight = CPTR(T, row_weights) + y * ROW_TAPS;                    \
+  __global const MEM(IN) *rows =                                                         \
+      CPTR(MEM(IN), in) +                                                                \
+      ((long)u / p.out_h * p.in_h + CPTR(int, row_starts)[y]) * p.in_w * p.channels;     \
+  __global MEM(IN) *results = PTR(MEM(IN), out) + (long)u * p.out_w * p.channels;
+
 TASK __kernel void resample_sum(CTENSOR(in), TENSOR(out), CTENSOR(row_starts),
                                 CTENSOR(row_weights), CTENSOR(column_starts),
                                 CTENSOR(column_weights), const Planes p, const long same_from,
@@ -78,24 +84,18 @@ TASK __kernel void resample_sum(CTENSOR(in), TENSOR(out), CTENSOR(row_starts),
 #ifndef PIXELS
   __local T row[ROOM];
 #endif
+  LARGEST
   FOR_UNITS(u, (ulong)(p.outer * p.out_h), per_item) {
-    const long y = (long)u % p.out_h;
-    __global const T *row_weight = CPTR(T, row_weights) + y * ROW_TAPS;
-    __global const MEM(IN) *rows =
-        CPTR(MEM(IN), in) +
-        ((long)u / p.out_h * p.in_h + CPTR(int, row_starts)[y]) * p.in_w * p.channels;
-    __global MEM(IN) *results = PTR(MEM(IN), out) + (long)u * p.out_w * p.channels;
-    LARGEST
+    OUTPUT_ROW(u)
 #ifdef PIXELS
     FOR_INNER(x, (ulong)p.out_w) {
       __global const T *column_weight = CPTR(T, column_weights) + x * COLUMN_TAPS;
       __global const MEM(IN) *source = rows + CPTR(int, column_starts)[x] * p.channels;
       __global MEM(IN) *target = results + (long)x * p.channels;
       if (p.channels < WIDTH)
-        for (long c = 0; c < p.channels; ++c) SUM_PIXELS_(T, LOAD, STORE, SEE, c, 1, 1)
+        for (long c = 0; c < p.channels; ++c) SUM_PIXELS_(T, LOAD, STORE, c, 1, 1)
       else FOR_CHANNELS(SUM_PIXELS, 0, p.channels)
     }
-    const bool spoilt = NOT_FINITE;
 #else
     const long vectors = p.in_w < WIDTH ? 0 : p.in_w;
     for (long next = 0; next < vectors; next += WIDTH) {
@@ -103,15 +103,11 @@ TASK __kernel void resample_sum(CTENSOR(in), TENSOR(out), CTENSOR(row_starts),
       V sum = ZERO_SUM;
       for (int i = 0; i < ROW_TAPS; ++i) sum += LOADV(IN, rows, i * p.in_w + w) * row_weight[i];
       VSTORE_LOCAL(float, sum, row, w);
-      SEEV(sum)
     }
     for (long w = vectors; w < p.in_w; ++w) {
-      T sum = ZERO_SUM;
-      for (int i = 0; i < ROW_TAPS; ++i) sum += LOAD(IN, rows, i * p.in_w + w) * row_weight[i];
-      row[w] = sum;
-      SEE(sum)
+      row[w] = 0;
+      for (int i = 0; i < ROW_TAPS; ++i) row[w] += LOAD(IN, rows, i * p.in_w + w) * row_weight[i];
     }
-    const bool spoilt = NOT_FINITE;
     long x = INNER_FIRST((ulong)p.out_w);
     const long last = INNER_LAST((ulong)p.out_w);
 #ifdef HOP
@@ -131,7 +127,16 @@ TASK __kernel void resample_sum(CTENSOR(in), TENSOR(out), CTENSOR(row_starts),
 #endif
     for (; x < last; ++x) SUM_COLUMNS(x)
 #endif
-    if (spoilt)
+    // Read back, because a check between the sums costs more.
+    const long end = (long)INNER_LAST((ulong)p.out_w) * p.channels;
+    long n = (long)INNER_FIRST((ulong)p.out_w) * p.channels;
+    for (; n + WIDTH <= end; n += WIDTH) SEEV(LOADV(IN, results, n))
+    for (; n < end; ++n) SEE(LOAD(IN, results, n))
+  }
+  if (NOT_FINITE) {
+    FOR_UNITS(u, (ulong)(p.outer * p.out_h), per_item) {
+      OUTPUT_ROW(u)
       sum_again(rows, results, row_weight, CPTR(int, column_starts), CPTR(T, column_weights), p);
+    }
   }
 }

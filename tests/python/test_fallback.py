@@ -215,7 +215,7 @@ def test_operands_on_the_cpu_are_refused(device):
         with pytest.raises(RuntimeError, match="same device"):
             function(x, w)
     with pytest.raises(RuntimeError, match="same device"):
-        torch.nn.Conv1d(2, 3, 3).to(device)(x[0])
+        torch.nn.Conv1d(2, 3, 3).to(device)(x[:, :, 0])
     grad = torch.randn(1, 3, 3, 3, device=device)
     options = None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True, True, False]
     with pytest.raises(RuntimeError, match="same device"):
