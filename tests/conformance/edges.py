@@ -86,9 +86,14 @@ class Outcome:
         self.result["category"] = "wrong"
 
     def name_lost(self, number, label):
-        for lost in self.result["differences"]:
-            if lost["case"] == f"number {number}":
-                lost["case"] = label
+        """Names a case that ended its process. If it was the CPU's part, the case is left out."""
+        for lost in list(self.result["differences"]):
+            if lost["case"] != f"number {number}":
+                continue
+            lost["case"] = label
+            if lost["kind"].endswith("of the CPU"):
+                self.result["differences"].remove(lost)
+                self.count("left", lost["kind"])
 
     def count(self, what, why):
         self.result[what][why] = self.result[what].get(why, 0) + 1

@@ -52,3 +52,14 @@ def test_it_finds_differences(context, monkeypatch):
     assert "value" in kinds("special", lambda *a, **k: torch.add(*a, **k) + 1)
     assert "no error" in kinds("empty", lambda a, b, **k: a + 1)
     assert "dtype" in kinds("promotion", lambda *a, **k: torch.add(*a, **k).float())
+
+
+def test_crashes_of_the_cpu_are_left_out():
+    task = {"name": "add", "base": "add", "dtype": "float32", "kind": "out"}
+    lost = [("number 3", "crash of the CPU"), ("number 4", "crash")]
+    task["lost"] = [{"case": case, "kind": kind, "message": ""} for case, kind in lost]
+    outcome = edges.Outcome(task)
+    outcome.name_lost(3, "a")
+    outcome.name_lost(4, "b")
+    assert outcome.result["left"] == {"crash of the CPU": 1}
+    assert [d["case"] for d in outcome.result["differences"]] == ["b"]
