@@ -109,6 +109,7 @@ void index_put_accumulating(Tensor& self_any, const c10::List<std::optional<Tens
 void index_fill(at::TensorIterator& iter, int64_t /*dim*/, int64_t size, int64_t stride,
                 const c10::Scalar& value) {
   static const Indexing fill{"index_fill", site_of("aten::index_fill_", FaultClass::kIndex), true};
+  if (iter.numel() == 0) return check_fits(value, iter.dtype(0));
   index_put(iter, fill, {size}, {stride * iter.element_size(0)}, {-1, 1}, value);
 }
 

@@ -154,10 +154,10 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
       iter, op, expression, scalars, chosen, compute_type(chosen), where, std::max(iter.ndim(), 1)};
   plan.check_divisor = checks_divisor(expression, chosen);
   const ScalarType out = iter.dtype(0);
-  const bool is_flag = std::string_view(expression).starts_with("FLAG(");
   plan.round =
-      !compute && out != chosen && !is_flag &&
-      (chosen == ScalarType::Bool || (plan.compute != chosen && !c10::isIntegralType(out, true)));
+      !compute && out != chosen &&
+      (chosen == ScalarType::Bool || (plan.compute != chosen && !c10::isIntegralType(out, true))) &&
+      !std::string_view(expression).starts_with("FLAG(");
   // With one divisor for all elements, CPU computes in float32.
   plan.round_steps =
       plan.compute != chosen && !(op.exact_operands && iter.ninputs() > 1 && iter.is_scalar(2));

@@ -113,6 +113,7 @@ constexpr PointwiseOp kPreluGradWeight{"prelu_grad_weight", "a > C(0) ? C(0) : a
 // Of a single element of float16 and bfloat16, CPU lets a number become infinite.
 void fill(at::TensorIterator& iter, const c10::Scalar& value) {
   const ScalarType type = iter.dtype(0);
+  if (iter.numel() == 0) return check_fits(value, type);
   if (iter.numel() == 1 && compute_type(type) != type) {
     pointwise(iter, kFillOne, {converted(value.toDouble(), type)});
   } else {

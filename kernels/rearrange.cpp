@@ -41,6 +41,7 @@ void masked_fill(const at::Tensor& self, const at::Tensor& mask, const at::Tenso
       .add_const_input(mask);
   if (value.defined()) config.add_const_input(value);
   at::TensorIterator iter = config.build();
+  if (!value.defined() && iter.numel() == 0) return check_fits(number, self.scalar_type());
   if (value.defined()) {
     pointwise(iter, kMaskedFillTensor, {}, self.scalar_type());
   } else {

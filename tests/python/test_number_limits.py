@@ -152,3 +152,14 @@ def test_next_number(device, dtype):
 def test_round_to_decimals_beyond_the_type(device, decimals):
     x = torch.tensor([0.0, -0.0, 1.2345678, -98765.4321, 1e30, math.inf, math.nan])
     assert_agrees(lambda x: torch.round(x, decimals=decimals), device, x, exact=False)
+
+
+@pytest.mark.parametrize("number", [1e300, -1e39, 1e5, 2**31, 2**63, -129, 256, 1 + 1j, math.inf])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_numbers_for_empty_tensors(device, dtype, number):
+    x = torch.zeros(0, dtype=dtype)
+    assert_agrees(lambda x: torch.full_like(x, number), device, x)
+    assert_agrees(lambda x: x.new_full((2, 0), number), device, x)
+    assert_agrees(lambda x: x.fill_(number), device, x)
+    assert_agrees(lambda x: x.masked_fill(x == 0, number), device, x)
+    assert_agrees(lambda x: x.index_fill(0, x.long(), number), device, x)
