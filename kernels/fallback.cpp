@@ -59,7 +59,8 @@ void count_and_warn(const c10::FunctionSchema& schema, c10::ArrayRef<c10::IValue
   }
 }
 
-// Operators of PyTorch that take tensors of the CPU beside others: lengths, and shapes of parts.
+// Operators of PyTorch, some of whose tensors are on the CPU for any device: lengths, and sizes of
+// parts.
 bool mixes_devices(const c10::OperatorName& op) {
   constexpr std::string_view kMixing[] = {"aten::_pack_padded_sequence", "aten::_nested"};
   const std::string_view name = op.name;

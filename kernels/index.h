@@ -34,9 +34,6 @@ void index_put(at::TensorIteratorBase& iter, const Indexing& indexing, at::IntAr
                at::IntArrayRef strides, IndexOperands operands = {1, 2},
                const c10::Scalar& number = 0);
 
-// The elements of `index`, as int64, that must be from 0 to below `size`.
-at::Tensor checked_index(const at::Tensor& index, int64_t size, int fault_site);
-
 // An iterator over `result`, `other` (may be undefined) and `index`, not checked for overlap.
 at::TensorIterator index_iterator(const at::Tensor& result, const at::Tensor& other,
                                   const at::Tensor& index);

@@ -8,7 +8,6 @@
 #include <ATen/native/TensorAdvancedIndexing.h>
 #include <ATen/native/TensorAdvancedIndexingUtils.h>
 #include <ATen/ops/_index_put_impl_native.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 
 #include "backend/fault.h"
@@ -159,20 +158,6 @@ void gather(const Tensor& result_any, const Tensor& self_any, int64_t dim,
   at::TensorIterator iter = index_iterator(result, walk(self, index.sizes(), dim), index);
   index_get(iter, gathering, {self.size(dim)}, {self.stride(dim) * self.element_size()});
 }
-
-}  // namespace
-
-Tensor checked_index(const Tensor& index, int64_t size, int fault_site) {
-  const Indexing checking{"gather", fault_site, false};
-  const Tensor all = at::arange(size, index.options().dtype(ScalarType::Long));
-  const Tensor result = at::empty(index.sizes(), all.options());
-  at::TensorIterator iter = index_iterator(
-      result, all.as_strided(index.sizes(), std::vector<int64_t>(index.dim(), 0)), index);
-  index_get(iter, checking, {size}, {all.element_size()});
-  return result;
-}
-
-namespace {
 
 int scatter_site() {
   static const int site = site_of("aten::scatter", FaultClass::kRuntime);

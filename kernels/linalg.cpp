@@ -64,7 +64,7 @@ void solve_leaf(const at::Tensor& a, const at::Tensor& b, Triangle triangle) {
 }  // namespace
 
 at::Tensor matrices(const at::Tensor& tensor) {
-  // The kernels know no others; what reads 16 bits as floats would give any number.
+  // The kernels have these types only. They would read others as if they were float32.
   const ScalarType type = c10::toRealValueType(tensor.scalar_type());
   if (type != ScalarType::Float && type != ScalarType::Double) {
     refuse_type(ocl_device(tensor), tensor.scalar_type(), "linear algebra");

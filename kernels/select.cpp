@@ -16,7 +16,7 @@
 #include <ATen/ops/where.h>
 
 #include "backend/fault.h"
-#include "kernels/index.h"
+#include "kernels/check_range.h"
 #include "kernels/registration.h"
 #include "kernels/tensors.h"
 #include "native/select.h"
@@ -106,9 +106,10 @@ OCL_STRUCTURED("index_reduce.out", index_reduce)
   Tensor target = at_least_1d(out);
   static const int site =
       fault_site({"aten::index_reduce", FaultClass::kIndex, "index", "dimension of size"});
-  const Tensor places = checked_index(index.reshape(-1), target.size(dim), site);
-  target.scatter_reduce_(dim, places.reshape(shape).expand(values.sizes()), values, reduce,
-                         include_self);
+  // The class of scatter_reduce_'s own error would be another one.
+  check_range(index, {0, static_cast<double>(target.size(dim)) - 1, target.size(dim), site});
+  target.scatter_reduce_(dim, index.to(at::kLong).reshape(shape).expand(values.sizes()), values,
+                         reduce, include_self);
 }
 
 OCL_NATIVE("tril_indices", tril_indices);

@@ -17,7 +17,7 @@
 #define ROUNDV(x) ROUND(WIDTH, x)
 #endif
 
-static inline SUM one_sum(__global const MEM(IN) * x, __global const T *w) {
+static inline SUM one_sum(__global const MEM(IN) *x, __global const T *w) {
   SUM sum = START;
   for (int k = 0; k < TAPS; ++k) sum += TAKE1(x, k) * (SUM)w[k];
   return sum;
@@ -25,7 +25,7 @@ static inline SUM one_sum(__global const MEM(IN) * x, __global const T *w) {
 
 #ifdef ROWS
 // A row of the output without the elements of zero weights.
-static void sum_again(__global const MEM(IN) * x, __global MEM(OUT) * y,
+static void sum_again(__global const MEM(IN) *x, __global MEM(OUT) *y,
                       __global const int *start, __global const T *weight, const ulong out_size) {
   for (ulong o = 0; o < out_size; ++o) {
     SUM sum = START;

@@ -64,7 +64,7 @@ def assert_parts_agree(actual, expected, rtol, signs=None):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_special_values(device, name, dtype):
     x, function = pairs(dtype), getattr(torch, name)
-    # The C standard leaves them open beside NaN, and the CPU's acos of complex128 has others.
+    # With a NaN the C standard does not say the sign. The CPU's acos of complex128 has other signs.
     signs = ~x.isnan() & ~torch.tensor(name == "acos" and dtype == torch.complex128)
     assert_parts_agree(function(x.to(device)), function(x), 1e-5, signs)
 
