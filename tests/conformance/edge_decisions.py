@@ -3,6 +3,8 @@ expressions that are searched in the name, in "dtype edge: case", and in the dif
 
 import re
 
+from edge_refusals import REFUSALS
+
 SUMS = (
     r"mm|mv$|^dot$|^vdot$|^inner$|matmul|conv|linear|linalg|sum|mean|norm|var|std|cov|corrcoef|"
     r"trace|einsum|tensordot|bilinear|trapezoid|attention|pool|interpolate|fft|stft|dist|loss|"
@@ -29,12 +31,6 @@ DECISIONS = [
         r" (views|batch|sums|special): ",
         r"close",
         "factors of matrices with equal rows or columns are not unique",
-    ),
-    (
-        "",
-        r" (inplace|out): .*expanded",
-        r"^RuntimeError: unsupported operation: more than one element of the written-to tensor",
-        "the CPU's library writes one element of memory several times, in an order of its own",
     ),
     (
         "",
@@ -73,54 +69,16 @@ DECISIONS = [
         "zeros that are left of numbers below the type: steps are not rounded one by one",
     ),
     (
-        "",
-        r" out: .*overlaps arg",
-        r"^RuntimeError: unsupported operation: some elements of the input tensor and the written",
-        "the CPU computes in this memory, where the result is a matter of order",
-    ),
-    (
         r"avg_pool|AvgPool",
         r"^float16 numbers: ",
         r"^-?0\.0 became",
         "a divisor beyond float16, which the CPU takes for infinity",
     ),
     (
-        r"conv_transpose",
-        r" promotion: ",
-        r"^RuntimeError: convolution: input and weight .*instead of NotImplementedError",
-        "the CPU looks for a kernel of the input's type first",
-    ),
-    (
-        r"embedding_bag|scaled_dot_product_attention|matmul|einsum|^bmm",
-        r" promotion: .*bool",
-        r"^(RuntimeError: Expected tensor for argument .*instead of NotImplementedError|"
-        r"NotImplementedError: .*instead of RuntimeError: expected (scalar type|m1 and m2))",
-        "which of two checks refuses bool",
-    ),
-    (
-        r"layer_norm|batch_norm|_softmax_backward_data|^cdist$|^stft$|multi_margin_loss",
-        r" promotion: ",
-        r"^(NotImplementedError|RuntimeError|IndexError): .* instead of "
-        r"(NotImplementedError|RuntimeError|IndexError|ValueError): ",
-        "which of several checks refuses operands of mixed types",
-    ),
-    (
-        r"_softmax_backward_data",
-        r" promotion: ",
-        r"^nothing raised instead of RuntimeError: expected scalar type",
-        "float32 gradients of 16-bit input: as of softmax with a dtype, on CUDA",
-    ),
-    (
         r"avg_pool2d",
         r" out: .*overlaps arg 0",
         r"close",
         "out= overlaps the argument: a matter of the order of writes",
-    ),
-    (
-        r"layer_norm|LayerNorm",
-        r" promotion: ",
-        r"^nothing raised instead of RuntimeError: (mixed dtype|expected scalar type)",
-        "numbers of mixed types are read as such, as on CUDA",
     ),
     (
         r"batch_norm",
@@ -133,12 +91,6 @@ DECISIONS = [
         r" promotion: .*complex",
         r"^(result \d: )?-?0\.0 became",
         "complex products whose parts cancel",
-    ),
-    (
-        r"adaptive_avg_pool1d",
-        r" promotion: ",
-        r"^NotImplementedError",
-        "the CPU refuses integers, too, unless there are no elements",
     ),
     (
         r"conv_transpose",
@@ -163,12 +115,6 @@ DECISIONS = [
         r" formats: ",
         r"^strides",
         "fused attention: in the layout of the query, as PyTorch's meta function says",
-    ),
-    (
-        r"^index_select$",
-        "",
-        r"^IndexError: .*instead of RuntimeError: INDICES element",
-        "the CPU raises IndexError for one element, RuntimeError for several",
     ),
     (
         r"multilabel_margin_loss",
@@ -201,29 +147,10 @@ DECISIONS = [
         "polynomials of degree a million: the CPU's recurrence has lost all digits of float32",
     ),
     (
-        r"^fft\.",
-        r" empty: ",
-        r"^nothing raised instead of RuntimeError: MKL FFT error",
-        "transforms of no batches: the CPU's library refuses them",
-    ),
-    (
-        r"^(fft\.|linalg\.|norm\.nuc|lu|inverse|pinverse)",
-        r" special: ",
-        r"close|equal|LinAlgError|INTERNAL ASSERT",
-        "factors of matrices with NaN or infinities, and Fourier transforms of them: what LAPACK's "
-        "and MKL's blocks make of them",
-    ),
-    (
         r"ctc_loss|CTCLoss",
         r" (batch|special): ",
         r"close",
         "labels out of range, which the CPU reads from elsewhere; probabilities that are NaN",
-    ),
-    (
-        r"segment_reduce",
-        r" (views|special|batch): ",
-        r"^nothing raised instead of RuntimeError: Expected segment_length|close",
-        "offsets that do not rise or end before the data: nobody looks at them, as with CUDA",
     ),
     (
         r"grid_sampler",
@@ -263,40 +190,16 @@ DECISIONS = [
         "the CPU's fused attention misreads a mask whose elements overlap; its float64 does not",
     ),
     (
-        r"fractional_max_pool",
-        r" numbers: ",
-        r"^RuntimeError: .*windows of size",
-        "windows of no pixels: the CPU gives -inf, or fails in an assertion",
-    ),
-    (
-        r"quantile$",
-        "",
-        r"^nothing raised instead of RuntimeError: quantile\(\) q values must be in the range",
-        "PyTorch looks at these values on the CPU alone: other devices would have to wait",
-    ),
-    (
         r"batch_norm",
         r" special: .*inf",
         r"close",
         "an infinite weight: the CPU has infinity - infinity from weight * mean",
     ),
     (
-        r"batch_norm",
-        r" (empty|scalar|batch|sums): ",
-        r"^RuntimeError: running_(mean|var) should contain",
-        "the functions behind batch_norm check nothing: the CPU reads outside of such tensors",
-    ),
-    (
         r"conv(_transpose)?3d",
         r" formats: ",
         r"^strides",
         "single small volumes: the CPU takes a kernel with contiguous results for them",
-    ),
-    (
-        r"unfold",
-        r" numbers: ",
-        r"^RuntimeError: (IntArrayRef|Stride calculation|narrow)",
-        "sizes beyond 64 bits: the CPU's product of them is another number",
     ),
     (
         r"(mm|mv|dot|inner|matmul|linear|einsum|chain_matmul|multi_dot)$",
@@ -329,22 +232,10 @@ DECISIONS = [
         "at infinity the CPU's approximations divide infinity by infinity: ours have the limits",
     ),
     (
-        "batch_norm",
-        r" views: .*expanded",
-        r"^RuntimeError: unsupported operation: more than one element of the written-to tensor",
-        "running statistics that share one element of memory: the CPU updates it several times",
-    ),
-    (
         r"mm|mv|bmm|matmul",
         r" (inplace|out): .*(is (self|arg)|overlaps (self|arg))",
         r"close|equal",
         "a product over its own factor: the CPU reads what it has already written",
-    ),
-    (
-        r"native_batch_norm|_batch_norm_with_update",
-        r" (empty|scalar|batch): ",
-        r"^RuntimeError: shape |^IndexError|instead of \w+: SmallVector unable to grow",
-        "the functions behind batch_norm check nothing: the CPU reads outside of such tensors",
     ),
     (
         r"native_group_norm",
@@ -363,12 +254,6 @@ DECISIONS = [
         r" (special|scalar|numbers|inplace|promotion): ",
         r"^(result \d: )?-?0\.0 became",
         "of two zeros the CPU's vectors take the second, its remainder loop the first",
-    ),
-    (
-        r"^(div\..*_rounding|floor_divide|remainder|fmod|__rmod__)",
-        r"",
-        r"^nothing raised instead of RuntimeError: ZeroDivisionError",
-        "integers divided by zero: kernels of accelerators do not raise, as with CUDA",
     ),
     (
         r"^(fmod|remainder|__rmod__)",
@@ -422,36 +307,12 @@ DECISIONS = [
         "out= is the argument, which the CPU resizes or writes before it is read",
     ),
     (
-        "",
-        r"",
-        r"^NotImplementedError: .* instead of RuntimeError: .*distribution",
-        "a type that has no random numbers: the refusals are worded, and classed, by each device",
-    ),
-    (
-        r"scaled_dot_product_attention",
-        "",
-        r"^nothing raised instead of IndexError: Dimension (out of range|specified)",
-        "masks of one or no dimension broadcast, too: the CPU's fused kernel asks for their rows",
-    ),
-    (
-        r"^lu_unpack$",
-        "",
-        r"^RuntimeError: lu_unpack: pivots of shape",
-        "pivots of other batches, or too few of them: the CPU reads outside of them",
-    ),
-    (
         r"interpolate|upsample|Upsample",
         r" special: ",
         r"close|^(result \d: )?-?0\.0 became",
         "the CPU multiplies infinities by weights of zero, and cubic -0. by weights of both signs",
     ),
-    (
-        "",
-        "",
-        r"nothing raised instead of \w+: .*(not implemented for '|not supported for|"
-        r"[Uu]nsupported (data ?|d)?type|does not support)",
-        "types that only the CPU's kernels lack",
-    ),
+    *REFUSALS,
 ]
 
 # Cases in which the CPU writes outside of an `out` that has other strides or another type.
