@@ -224,7 +224,11 @@ KernelSource make_source(const Plan& plan) {
   }
   std::string scalars;
   for (size_t i = 0; i < plan.scalars.size(); ++i) scalars += str(", const T s", i);
-  const std::string rounding = plan.round ? str("ROUNDED_", dtype_name(plan.type)) : "";
+  // A single number of 8 or 16 bits is promoted to int; a vector wraps in its own type.
+  const bool wraps = plan.width == 1 && c10::isIntegralType(plan.compute, /*includeBool=*/false);
+  const std::string rounding = plan.round ? str("ROUNDED_", dtype_name(plan.type))
+                               : wraps    ? "(T)"
+                                          : "";
   defines.set("SCALARS", scalars).set("EXPR", str(rounding, "(", plan.expression, ")"));
   if (c10::isComplexType(plan.iter.dtype(0))) defines.set("OUT_IS_COMPLEX", 1);
   if (plan.stream_out) defines.set("STREAM_OUT", 1);

@@ -55,7 +55,7 @@ constexpr PointwiseOp kRows[] = {
 };
 
 // A number that the stub takes as a double is converted as C++ does, and so is an exponent of
-// float32; others must fit.
+// float32 or complex64; others must fit.
 template <int row, typename Number>
 c10::Scalar number_of(at::TensorIteratorBase& iter, const Number& number) {
   const ScalarType type = iter.common_dtype();
@@ -63,6 +63,7 @@ c10::Scalar number_of(at::TensorIteratorBase& iter, const Number& number) {
     return converted(number, type);
   } else if constexpr (row == k_pow_tensor_scalar_stub) {
     if (type == ScalarType::Float) return converted(number.toDouble(), type);
+    if (type == ScalarType::ComplexFloat) return c10::complex<float>(number.toComplexDouble());
   }
   return c10::Scalar(number);
 }
@@ -163,7 +164,7 @@ void nan_to_num(at::TensorIteratorBase& iter, std::optional<double> nan,
 }
 
 void nextafter(at::TensorIteratorBase& iter) {
-  const ScalarType type = iter.dtype(1);
+  const ScalarType type = iter.common_dtype();
   pointwise(iter, type == ScalarType::BFloat16 ? kNextAfterBfloat16
                   : type == ScalarType::Half   ? kNextAfterHalf
                                                : kNextAfter);

@@ -42,7 +42,7 @@ OCL_POINTWISE("logaddexp2", logaddexp2_stub,
               "a == b ? a + C(1) "
               ": MAX(a, b) + log1p(exp2(-fabs(a - b))) * L(1.44269504088896341)")
 OCL_POINTWISE("addr", addr_stub, "s0 == 0 ? s1 * b * c : s0 * a + s1 * b * c",
-              "IS_ZERO(s0) ? c_mul(s1, c_mul(b, c)) : c_mul(s0, a) + c_mul(s1, c_mul(b, c))")
+              "IS_ZERO(s0) ? c_mul(c_mul(s1, b), c) : c_mul(s0, a) + c_mul(c_mul(s1, b), c)")
 OCL_POINTWISE("heaviside", heaviside_stub, "a == C(0) ? b : a > C(0) ? C(1) : C(0)")
 
 // ---- bits and comparisons

@@ -96,11 +96,18 @@ def test_powers(device, exponent, dtype):
     assert_agrees(lambda t, e: t**e, device, x, other, exact=False, rtol=1e-5, atol=1e-6)
 
 
+def test_exponents_beyond_the_type(device):
+    x = torch.tensor([1.5, 0.5, 2, 0], dtype=torch.complex64)
+    for exponent in (1e300, -1e300, 1e39):
+        assert_agrees(lambda t, e=exponent: t**e, device, x)
+
+
 def test_order_of_products(device, dtype):
     big = torch.finfo(dtype).max / 2
     x = torch.tensor([1 + 1j, 0j, -2 + 1j], dtype=dtype)
     y = torch.tensor([math.inf, 3, complex(-math.inf, 0)], dtype=dtype)
     assert_agrees(torch.addcmul, device, x, x, y)
+    assert_agrees(torch.addr, device, x.expand(3, 3), x, y)
     assert_agrees(torch.addcdiv, device, x, x, torch.tensor([0, -0.0, 1j], dtype=dtype))
     real = torch.tensor([big, 1.0], dtype=dtype.to_real())
     four = torch.full_like(real, 4)

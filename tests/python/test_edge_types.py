@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from support import assert_agrees, random_tensor
+from support import assert_agrees, has_fp64, random_tensor
 
 
 def test_dropout_backward_promotes_each_product(device):
@@ -56,6 +56,51 @@ def test_sums_of_bools_stay_bools_in_a_wider_result(device):
         into(torch.mul, device, kind, a, b)
         into(torch.addr, device, kind, torch.ones(18, 18, dtype=torch.bool), a, b)
         into(torch.add, device, kind, a[:2], b[1])
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.float32, torch.complex64])
+def test_small_integers_wrap_before_they_enter_a_wider_result(device, kind):
+    functions = [torch.add, torch.sub, torch.mul, torch.addcmul]
+    for dtype in (torch.uint8, torch.int8, torch.int16):
+        a, b = (random_tensor((3, 5), torch.int32).mul(997).to(dtype) for _ in range(2))
+        for function in functions:
+            inputs = (a, a, b) if function is torch.addcmul else (a, b)
+            into(function, device, kind, *inputs)
+            into(function, device, kind, *(x.T for x in inputs))
+        into(torch.neg, device, kind, a)
+
+
+def test_nextafter_of_two_types(device):
+    types = [torch.float32, torch.float16, torch.bfloat16]
+    if has_fp64(device):
+        types.append(torch.float64)
+    for first in types:
+        for second in types:
+            a, b = random_tensor((9,), first), random_tensor((9,), second)
+            assert_agrees(torch.nextafter, device, a, b)
+
+
+def test_variance_into_a_complex_result(device):
+    into(lambda x, out: torch.var(x, 0, out=out), device, torch.complex64, torch.arange(5.0))
+
+
+def test_bincount_refuses_numbers_that_are_not_integers(device):
+    for dtype in (torch.float32, torch.float16, torch.bool):
+        assert_agrees(torch.bincount, device, torch.ones(3, dtype=dtype))
+
+
+def test_narrow_copy_refuses_another_type(device):
+    copy = lambda x, out: torch.narrow_copy(x, 0, 1, 3, out=out)  # noqa: E731
+    into(copy, device, torch.int32, torch.arange(6.0))
+    into(copy, device, torch.float32, torch.arange(6.0))
+
+
+def test_complex_product_over_a_part_of_its_summand(device):
+    def call(x, a, b):
+        return torch.addmm(x[1:], a, b, out=x[:-1])
+
+    x, a = (torch.ones(n, 3, dtype=torch.complex64) for n in (4, 3))
+    assert_agrees(call, device, x, a, a)
 
 
 def test_largest_and_smallest_into_another_type(device):
