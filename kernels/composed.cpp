@@ -210,6 +210,8 @@ OCL_NATIVE("narrow_copy.out", narrow_copy_out);
 Tensor& narrow_copy_out(const Tensor& self, int64_t dim, int64_t start, int64_t length,
                         Tensor& out) {
   const Tensor part = part_of(self, dim, start, length);
+  TORCH_CHECK(out.scalar_type() == self.scalar_type(), "narrow_copy: expected out of type ",
+              self.scalar_type(), ", but got ", out.scalar_type());
   at::native::resize_output(out, part.sizes());
   return out.copy_(part);
 }

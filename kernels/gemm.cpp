@@ -137,13 +137,15 @@ void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const
   if (epilogue.residual.defined() && !(c.defined() && !beta.equal(0))) {
     return gemm(out, a, b, alpha, epilogue.residual, 1, {epilogue.activation, {}});
   }
-  if (out.is_complex()) return gemm_complex(out, a, b, alpha, c, beta);
+  const bool has_c = c.defined() && !beta.equal(0);
+  const at::Tensor expanded = has_c ? c.expand_as(out) : c;
+  if (has_c && c.is_alias_of(out)) at::assert_no_partial_overlap(out, expanded);
+  if (out.is_complex()) return gemm_complex(out, a, b, alpha, expanded, beta);
   if (!row_major(out)) {
     if (row_major(out.mT())) {
       // The transposed product writes the same memory row by row.
-      const at::Tensor c_transposed = c.defined() ? c.expand_as(out).mT() : c;
       const at::Tensor& residual = epilogue.residual;
-      return gemm(out.mT(), b.mT(), a.mT(), alpha, c_transposed, beta,
+      return gemm(out.mT(), b.mT(), a.mT(), alpha, has_c ? expanded.mT() : c, beta,
                   {epilogue.activation, residual.defined() ? residual.mT() : residual});
     }
     const at::Tensor dense = at::empty(out.sizes(), out.options());
@@ -151,9 +153,6 @@ void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const
     out.copy_(dense);
     return;
   }
-  const bool has_c = c.defined() && !beta.equal(0);
-  const at::Tensor expanded = has_c ? c.expand_as(out) : c;
-  if (has_c && c.is_alias_of(out)) at::assert_no_partial_overlap(out, expanded);
   const GemmOperand left = as_operand(a), right = as_operand(b);
   TORCH_CHECK(out.size(-2) <= INT32_MAX && out.size(-1) <= INT32_MAX && a.size(-1) <= INT32_MAX,
               "matmul: a matrix with more than 2^31 - 1 rows or columns is not supported on ocl");

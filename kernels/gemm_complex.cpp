@@ -35,7 +35,7 @@ void gemm_complex(const at::Tensor& out, const at::Tensor& a_any, const at::Tens
   const at::Tensor a = a_any.resolve_conj().contiguous(), b = b_any.resolve_conj();
   const bool has_c = c.defined() && !beta.equal(0);
   if (has_c) {
-    evaluate(kTimes, product, {c.expand_as(out).resolve_conj()}, out.scalar_type(), {beta});
+    evaluate(kTimes, product, {c.resolve_conj()}, out.scalar_type(), {beta});
   }
   const at::Tensor result = parts(product);
   gemm(result, parts(a), real_factor(b, alpha), 1, has_c ? result : at::Tensor(), has_c ? 1 : 0);

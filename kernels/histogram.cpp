@@ -160,8 +160,9 @@ Tensor histogramdd_from_bin_tensors(const Tensor& self, at::TensorList bins,
 OCL_NATIVE("bincount", bincount);
 Tensor bincount(const Tensor& self, const OptionalTensor& weights, int64_t minlength) {
   TORCH_CHECK(minlength >= 0, "minlength should be >= 0");
-  TORCH_CHECK(at::isIntegralType(self.scalar_type(), /*includeBool=*/false),
-              "bincount is not implemented for tensors of type ", self.scalar_type());
+  if (!at::isIntegralType(self.scalar_type(), /*includeBool=*/false)) {
+    refuse_type(ocl_device(self), self.scalar_type(), "bincount");
+  }
   if (self.dim() == 1 && self.numel() == 0) {
     return at::zeros({minlength}, self.options().dtype(at::kLong));
   }

@@ -4,6 +4,8 @@
 #include <ATen/native/TensorIterator.h>
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/imag.h>
+#include <ATen/ops/real.h>
 
 #include "kernels/grid.h"
 #include "kernels/registration.h"
@@ -126,9 +128,14 @@ Layout layout_of(const at::TensorIteratorBase& iter, int input) {
 void variance(at::TensorIterator& iter, double correction, bool root) {
   if (iter.numel() == 0) return;
   const bool with_mean = iter.noutputs() == 2;
-  const Layout layout = layout_of(iter, iter.noutputs());
+  Layout layout = layout_of(iter, iter.noutputs());
+  // The iterator has converted real numbers to the type of a complex `out`.
+  if (layout.x.is_complex()) layout.x = at::real(layout.x).contiguous();
   const auto place = [&](int output) {
-    return at::as_strided(iter.tensor(output), layout.kept, layout.out_strides);
+    at::Tensor result = at::as_strided(iter.tensor(output), layout.kept, layout.out_strides);
+    if (!result.is_complex()) return result;
+    at::imag(result).zero_();
+    return at::real(result);
   };
   const DenseOutput out(place(0));
   const std::optional<DenseOutput> mean =
