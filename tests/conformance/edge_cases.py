@@ -7,7 +7,7 @@ import math
 
 import torch
 from edge_leaves import Leaves, View, mark_overlap
-from edge_values import NUMBERS, SPECIALS, special_tensor
+from edge_values import HALVES, NUMBERS, SPECIALS, special_tensor
 from harness import pytree, tensors_of
 
 TYPES = [
@@ -34,7 +34,7 @@ class Case:
         self.label, self.parts, self.mode, self.out = label, parts, mode, out
         self.loose = loose  # sums of many numbers: the tolerance of a long sum
         self.may_grow = False  # the result may be much larger than the sample's
-        self.computed = None  # with `out`: the type of the result without it
+        self.computed = None  # the type of the computation, where it is not the sample's
 
 
 def empty(subject, sample, dtype, reference):
@@ -313,10 +313,12 @@ def promotion(subject, sample, dtype, reference):
     if len(leaves.tensors) > 1:
         for other in TYPES:
             if other != dtype:
-                yield Case(
+                case = Case(
                     f"all {SHORT[other]}",
                     leaves.replaced({i: convert(leaves[i], other) for i in leaves.of(dtype)}),
                 )
+                case.computed = other if other in HALVES else None
+                yield case
 
 
 def convert(t, dtype):

@@ -77,7 +77,7 @@ DECISIONS = [
     (
         r"avg_pool2d",
         r" out: .*overlaps arg 0",
-        r"close",
+        r"close|equal",
         "out= overlaps the argument: a matter of the order of writes",
     ),
     (
@@ -87,7 +87,7 @@ DECISIONS = [
         "the CPU rounds scale and shift to 16 bits: its error is up to five times ours",
     ),
     (
-        r"^triangular_solve$",
+        r"^(triangular_solve|lu)$",
         r" promotion: .*complex",
         r"^(result \d: )?-?0\.0 became",
         "complex products whose parts cancel",
@@ -180,7 +180,7 @@ DECISIONS = [
     (
         r"^masked_scatter$",
         r" inplace: .*(is self|overlaps self)",
-        r"close",
+        r"close|equal",
         "a source that is written meanwhile: the CPU reads what it has already written",
     ),
     (
@@ -215,7 +215,7 @@ DECISIONS = [
     ),
     (
         LAPACK,
-        r" special: .*(zeros|denormals)",
+        r" (special: .*(zeros|denormals|nan)|scalar: )",
         r"^(result \d: )?-?0\.0 became",
         "signs of zero of factors: those of LAPACK's blocks",
     ),
@@ -268,16 +268,18 @@ DECISIONS = [
         "the CPU sums float32's zeta function in float64, whose powers do not overflow",
     ),
     (
-        r"^(mul|div|pow|float_power|square|prod|cumprod|addcmul|addcdiv|lerp|logaddexp|log1p|sigmoid|"
-        r"tanh|rsub|masked\.(cum)?prod|linalg\.vander|gradient|cross|linalg\.cross|kron|outer|ger|true_divide)",
+        r"^(__r(mul|div|pow)__|mul|div|pow|float_power|square|prod|cumprod|addcmul|addcdiv|lerp|logaddexp|log1p|sigmoid|"
+        r"tanh|rsub|masked\.(cum)?prod|linalg\.vander|gradient|cross|linalg\.cross|kron|outer|ger|true_divide|"
+        r"addr|ldexp)",
         r"complex.* special: .*(inf|nan|extremes|mixed|denormals)",
         r"close|equal",
         "complex products that leave the type: the CPU's vectors, its remainder loop and its "
         "numbers make different infinities and NaN of them",
     ),
     (
-        r"^(mul|div|prod|cumprod|addcmul|addcdiv|masked\.(cum)?prod|linalg\.vander|vander|cross|"
-        r"linalg\.cross|nn\.functional\.silu|(linalg\.)?cholesky|sinc|pow|float_power)",
+        r"^(__rmul__|mul|div|prod|cumprod|addcmul|addcdiv|masked\.(cum)?prod|linalg\.vander|vander|cross|"
+        r"linalg\.cross|nn\.functional\.(silu|rms_norm)|(linalg\.)?cholesky|sinc|pow|float_power|"
+        r"true_divide)",
         r"complex",
         r"^(result \d: )?-?0\.0 became",
         "signs of zero of complex products: the CPU's vectors add in another order",
@@ -303,7 +305,7 @@ DECISIONS = [
     (
         r"^(std|var|ormqr|nn\.functional\.avg_pool)",
         r" out: .*is arg 0",
-        r"close",
+        r"close|equal",
         "out= is the argument, which the CPU resizes or writes before it is read",
     ),
     (
@@ -312,12 +314,32 @@ DECISIONS = [
         r"close|^(result \d: )?-?0\.0 became",
         "the CPU multiplies infinities by weights of zero, and cubic -0. by weights of both signs",
     ),
+    (
+        r"^istft$",
+        r" promotion: .*float16",
+        r"close",
+        "a window of 16 bits: the CPU rounds each step of the sum of its squares",
+    ),
+    (
+        r"fractional_max_pool",
+        r"float16 sums: ",
+        r"equal",
+        "the CPU computes the places of windows in 16 bits; ours are in float32, as on CUDA",
+    ),
+    (
+        r"gelu",
+        r" out: .*(reversed memory|stepped|expanded)",
+        r"close",
+        "the CPU's library writes an out with other strides as if it were contiguous",
+    ),
     *REFUSALS,
 ]
 
-# Cases in which the CPU writes outside of an `out` that has other strides or another type.
+# Cases in which the CPU writes outside of an `out` that has other strides or another type, or
+# exchanges rows by pivots that it reads outside of others.
 CORRUPTING = re.compile(
-    r"^(triu|tril|lu_unpack|linalg\.lu) out: .*(reversed memory|stepped|expanded)|"
+    r"^lu_unpack batch:|"
+    r"^(triu|tril|lu_unpack|linalg\.lu|narrow_copy) out: .*(reversed memory|stepped|expanded)|"
     r"avg_pool3d out: .*(reversed memory|stepped|expanded|int8|int16|int32|float16)"
 )
 

@@ -5,6 +5,7 @@ import re
 import harness as h
 import torch
 from edge_leaves import build
+from edge_values import HALVES
 from excuses import excused
 from harness import P_COMPARE, P_CPU, P_DEVICE, P_MOVE, P_READ
 from opdb import ARGS_STAY_ON_CPU
@@ -14,7 +15,6 @@ MEMORY = re.compile(
     r"larger than what the device can allocate"
 )
 MOST_ELEMENTS = 2**27  # of results; more are left to edge_huge.py
-HALVES = (torch.float16, torch.bfloat16)
 
 
 class EdgeComparer(h.Comparer):

@@ -4,6 +4,8 @@ import math
 
 import torch
 
+HALVES = (torch.float16, torch.bfloat16)
+
 NUMBERS = {
     int: (-1, 0, 1, 255, 256, 300, 2**31, -(2**31) - 1, 2**63 - 1, -(2**63), 2**63),
     float: (0.0, -0.0, -1.0, 1e-45, 1e6, 1e39, 1e300, math.inf, -math.inf, math.nan),
