@@ -1,5 +1,6 @@
 // Random numbers: the distributions behind PyTorch's stubs, and dropout.
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/UnaryOps.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones_like.h>
@@ -184,6 +185,7 @@ void bernoulli_tensor(const TensorBase& self, const TensorBase& p, MaybeGenerato
   static const int site = fault_site(
       {"aten::bernoulli", FaultClass::kRuntime, "the probability of element", "numbers from 0 to"});
   check_range(given, {0, 1, 1, site});
+  at::assert_no_partial_overlap(self, given);
   const Tensor probability = given.expand(self.sizes()).contiguous();
   draw(kBernoulliTensor, self, {}, generator, probability);
 }

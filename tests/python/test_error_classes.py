@@ -74,6 +74,8 @@ def test_operands_on_the_device_overlap(device):
         x.put_(torch.tensor([0, 1], device=device), x[:2])
     with pytest.raises(RuntimeError, match="more than one element"):
         x[:1].expand(3).put_(torch.tensor([0], device=device), torch.ones(1, device=device))
+    with pytest.raises(RuntimeError, match="single memory location"):
+        torch.bernoulli(x[:-1], out=x[1:])
 
 
 @pytest.mark.parametrize("accumulate", [False, True])
