@@ -9,6 +9,8 @@
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/sort.h>
 
+#include "backend/fault.h"
+#include "kernels/check_range.h"
 #include "kernels/dtype.h"
 #include "kernels/grid.h"
 #include "kernels/registration.h"
@@ -154,12 +156,21 @@ Tensor bucketize_scalar(const c10::Scalar& self, const Tensor& boundaries, bool 
 OCL_NATIVE("repeat_interleave.Tensor", repeat_interleave);
 Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_size) {
   TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
-  TORCH_CHECK(repeats.scalar_type() == at::kLong || repeats.scalar_type() == at::kInt,
-              "repeats has to be Long or Int tensor");
+  if (const ScalarType type = repeats.scalar_type(); type != at::kLong && type != at::kInt) {
+    refuse_type(ocl_device(repeats), type, "repeat_interleave");
+  }
   if (repeats.numel() == 0) return at::empty_like(repeats, at::MemoryFormat::Contiguous);
   const Tensor ends = repeats.cumsum(0);
   int64_t total = output_size.value_or(0);
-  if (!output_size) {
+  if (output_size) {
+    static const int of_repeats =
+        fault_site({"aten::repeat_interleave", FaultClass::kRuntime, "repeat", "numbers from"});
+    static const int of_sum = fault_site(
+        {"aten::repeat_interleave", FaultClass::kRuntime, "the sum of repeats", "output_size"});
+    const auto expected = static_cast<double>(total);
+    check_range(repeats.to(at::kLong), {0, 0x1p62, 0, of_repeats});
+    check_range(ends.narrow(0, -1, 1), {expected, expected, total, of_sum});
+  } else {
     total = ends[-1].item<int64_t>();
     TORCH_CHECK(repeats.ge(0).all().item<bool>(), "repeats can not be negative");
   }

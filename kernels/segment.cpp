@@ -29,7 +29,13 @@ Segments segments_of(const Tensor& data, const Tensor& offsets, int64_t axis) {
   return s;
 }
 
+void check_index_type(const Tensor& t) {
+  const ScalarType type = t.scalar_type();
+  if (type != at::kInt && type != at::kLong) refuse_type(ocl_device(t), type, "segment_reduce");
+}
+
 Tensor offsets_of(const Tensor& lengths) {
+  check_index_type(lengths);
   at::DimVector shape(lengths.sizes());
   shape.back() = 1;
   const Tensor ends = lengths.cumsum(-1);
@@ -65,6 +71,7 @@ Tensor reduce_offsets(ReductionType reduction, const Tensor& data, const Tensor&
                       int64_t /*axis*/, const Initial& initial) {
   Device& device = ocl_device(data);
   const ScalarType type = data.scalar_type();
+  check_index_type(offsets);
   check_floating(device, type, "segment_reduce");
   check_device_has(device, type, "segment_reduce");
   const int64_t axis = offsets.dim() - 1;
@@ -92,6 +99,7 @@ Tensor backward_offsets(const Tensor& grad, const Tensor& output, const Tensor& 
                         const Initial& initial) {
   Device& device = ocl_device(data);
   const ScalarType type = data.scalar_type();
+  check_index_type(offsets);
   check_device_has(device, type, "_segment_reduce_backward");
   for (const Tensor& each : {grad, output}) expect_type(each, type, "_segment_reduce_backward");
   const Segments s = segments_of(data, offsets, offsets.dim() - 1);

@@ -26,12 +26,14 @@ typedef struct {
 #define STEP(x, y) ((x) + (y))
 #endif
 
-// Where the elements of a segment are: from `first` on, `inner` apart, `length` of them.
+// Where the elements of a segment are: from `first` on, `inner` apart, `length` of them. Offsets
+// that the caller calls safe may still leave the data.
 #define FIND_SEGMENT                                                                      \
   const long block = (long)u / s.segments;                                                \
   __global const OFFSET *range = CPTR(OFFSET, offsets) + (long)u + block;                 \
-  const long length = (long)range[1] - (long)range[0];                                    \
-  const long first = (block * s.size + (long)range[0]) * s.inner + (long)i;               \
+  const long begin = clamp((long)range[0], 0L, s.size);                                   \
+  const long length = clamp((long)range[1], 0L, s.size) - begin;                          \
+  const long first = (block * s.size + begin) * s.inner + (long)i;                        \
   const ulong result = u * s.inner + i;
 
 GRID __kernel void segment_reduce(CTENSOR(data), CTENSOR(offsets), TENSOR(out), const T initial,

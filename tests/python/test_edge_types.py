@@ -89,10 +89,41 @@ def test_bincount_refuses_numbers_that_are_not_integers(device):
         assert_agrees(torch.bincount, device, torch.ones(3, dtype=dtype))
 
 
+@pytest.mark.parametrize("name", ["lengths", "offsets"])
+def test_segments_are_given_in_integers(device, name):
+    for dtype in (torch.int32, torch.float32, torch.int16, torch.bool):
+        assert_agrees(
+            lambda x, n: torch.segment_reduce(x, "sum", **{name: n}),
+            device,
+            torch.ones(1),
+            torch.tensor([0, 1] if name == "offsets" else [1], dtype=dtype),
+        )
+
+
+def test_segments_beyond_the_data_end_with_it(device):
+    x = torch.tensor([1.0, 2.0, 3.0], device=device, requires_grad=True)
+    offsets = torch.tensor([0, 1, 2**40], device=device)
+    sums = torch.segment_reduce(x, "sum", offsets=offsets, unsafe=True)
+    assert sums.tolist() == [1, 5]
+    sums.sum().backward()
+    assert x.grad.tolist() == [1, 1, 1]
+
+
+def test_repeats_that_do_not_make_the_output_size(device):
+    for size in (2, 6, 9):
+        assert_agrees(
+            lambda n, size=size: torch.repeat_interleave(n, output_size=size).cpu(),
+            device,
+            torch.tensor([1, 2, 3]),
+        )
+    with pytest.raises(RuntimeError, match="repeat -2 is out of bounds"):
+        torch.repeat_interleave(torch.tensor([1, -2, 3], device=device), output_size=2).cpu()
+    assert_agrees(torch.repeat_interleave, device, torch.tensor([True, False]))
+
+
 def test_narrow_copy_refuses_another_type(device):
     copy = lambda x, out: torch.narrow_copy(x, 0, 1, 3, out=out)  # noqa: E731
     into(copy, device, torch.int32, torch.arange(6.0))
-    into(copy, device, torch.float32, torch.arange(6.0))
 
 
 def test_complex_product_over_a_part_of_its_summand(device):
@@ -136,6 +167,14 @@ def test_bessel_k_of_large_numbers(device):
     for name in ("scaled_modified_bessel_k0", "scaled_modified_bessel_k1"):
         function = getattr(torch.special, name)
         torch.testing.assert_close(function(x.to(device)).cpu(), function(x), rtol=1e-5, atol=0)
+
+
+def test_special_functions_at_negative_zero_and_nan(device):
+    assert_agrees(torch.special.bessel_j1, device, torch.tensor([0.0, -0.0]))
+    nan, inf = float("nan"), float("inf")
+    x = torch.tensor([nan, inf, 1.0, 2.0, 3.5, 0.5]).unsqueeze(1)
+    q = torch.tensor([nan, inf, -inf, 0.0, -0.0, -2.0, -2.5, 1.0, 0.5])
+    assert_agrees(torch.special.zeta, device, x, q, exact=False, rtol=1e-5, atol=0)
 
 
 def test_indices_that_do_not_broadcast(device):
