@@ -20,6 +20,7 @@ constexpr int64_t kLeaf = 32;  // rows that one kernel factors
 
 void solve(const Tensor& a_any, const Tensor& b_any, bool left, bool upper, TransposeType transpose,
            bool unit) {
+  expect_type(b_any, a_any.scalar_type(), "triangular_solve");
   if (b_any.numel() == 0) return;
   // The memory is read by columns, as BLAS would, whatever the tensor's strides say.
   Tensor a = matrices(a_any.mT().is_contiguous() ? a_any : a_any.mT()), b = matrices(b_any);

@@ -62,6 +62,7 @@ void check_steps(IntArrayRef stride, IntArrayRef padding) {
 
 // The meta function's sum of the sizes of window and output may overflow.
 void check_windows(std::string_view op, const Pool3& pool) {
+  if (pool.out[0] * pool.out[1] * pool.out[2] == 0) return;
   for (size_t d = 0; d < 3; ++d) {
     TORCH_CHECK(pool.kernel[d] > 0 && pool.kernel[d] <= pool.in[d], op, "(): windows of size ",
                 pool.kernel[d], " for an input of size ", pool.in[d]);

@@ -150,8 +150,12 @@ Tensor channel_shuffle(const Tensor& self, int64_t groups) {
 
 OCL_NATIVE("native_channel_shuffle", native_channel_shuffle);
 Tensor native_channel_shuffle(const Tensor& self, int64_t groups) {
+  TORCH_CHECK(self.dim() > 2,
+              "channel_shuffle expects input with > 2 dims, but got input with sizes ",
+              self.sizes());
   if (self.numel() == 0) return at::empty_strided(self.sizes(), self.strides(), self.options());
-  return at::native::math_channel_shuffle(self, groups).contiguous(self.suggest_memory_format());
+  const auto format = self.suggest_memory_format();
+  return at::native::math_channel_shuffle(self.contiguous(format), groups).contiguous(format);
 }
 
 }  // namespace native

@@ -118,3 +118,16 @@ def test_multilabel_margin_loss_of_nothing(device, reduction):
     x, target = torch.ones(0, 3, device=device), torch.ones(0, 3, dtype=torch.int64, device=device)
     loss = torch.nn.functional.multilabel_margin_loss(x, target, reduction=reduction)
     assert loss.item() == 0
+
+
+def test_fractional_pools_of_no_windows(device):
+    x, samples = torch.ones(1, 2, 1, 6), torch.full((1, 2, 2), 0.25)
+    for size in ((0, 1), (0, 0)):
+        same(
+            lambda x, r, size=size: F.fractional_max_pool2d(
+                x, 2, output_size=size, _random_samples=r
+            ),
+            device,
+            x,
+            samples,
+        )

@@ -204,8 +204,19 @@ def test_channel_shuffle_keeps_the_format(device, groups):
         torch.randn(0, 6, 3, 4),
         torch.randn(2, 6, 3, 1).expand(2, 6, 3, 4),
     ]:
-        expected = torch.channel_shuffle(x, groups)
-        assert_same(torch.channel_shuffle(x.to(device), groups), expected)
+        for function in (torch.channel_shuffle, torch.native_channel_shuffle):
+            assert_same(function(x.to(device), groups), function(x, groups))
+
+
+def test_channel_shuffle_of_a_view_and_of_a_vector(device):
+    x = torch.randn(2, 6, 3, 4)
+    reverse = (3, 2, 1, 0)
+    for function in (torch.channel_shuffle, torch.native_channel_shuffle):
+        moved = x.to(device).permute(reverse).contiguous().permute(reverse)
+        assert_same(function(moved, 2), function(x, 2))
+        for size in (0, 6):
+            with pytest.raises(RuntimeError, match="> 2 dims"):
+                function(torch.ones(size, device=device), 2)
 
 
 def test_masked_scatter_of_nothing_checks_the_mask(device):
