@@ -64,7 +64,7 @@ DECISIONS = [
     ),
     (
         r"^(cross|linalg\.cross|logaddexp2|bmm.*|__rmatmul__|grid_sampler.*|"
-        r"nn\.functional\.(embedding_bag|grid_sample|scaled_dot.*))$",
+        r"nn\.functional\.(embedding_bag|grid_sample|affine_grid|scaled_dot.*))$",
         r" special: .*(denormals|mixed)",
         r"^(result \d: )?-?0\.0 became",
         "zeros that are left of numbers below the type: steps are not rounded one by one",
@@ -118,7 +118,7 @@ DECISIONS = [
         "fused attention: in the layout of the query, as PyTorch's meta function says",
     ),
     (
-        r"multilabel_margin_loss",
+        r"multilabel_margin_loss|Multi(Label)?MarginLoss",
         r" empty: ",
         r"close",
         "the CPU's loss of no rows is whatever the memory held",
