@@ -51,8 +51,8 @@ REFUSALS = [
         r"LSTM",
         r" promotion: ",
         r"aten::_thnn_fused_lstm_cell|"
-        r"^nothing raised instead of RuntimeError: itensor_view_from_dense",
-        "states of other types: complex ones have no fused cell; integers, which the CPU's library "
+        r"^nothing raised instead of RuntimeError: (itensor_view_from_dense|could not create)",
+        "states of other types: complex ones have no fused cell; others, which the CPU's library "
         "refuses, are promoted",
     ),
     (
