@@ -40,9 +40,8 @@ constexpr Distribution kNormal{
     .name = "normal", .expression = "z * s1 + s0", .normal = true, .floating = true};
 constexpr Distribution kLogNormal{
     .name = "log_normal", .expression = "exp(z * s1 + s0)", .normal = true, .floating = true};
-constexpr Distribution kExponential{.name = "exponential",
-                                    .expression = "fmax(-log(OPEN_OR_ONE(w)), L(0x1p-25)) * s0",
-                                    .floating = true};
+constexpr Distribution kExponential{
+    .name = "exponential", .expression = "fmax(-log(OPEN_OR_ONE(w)), s1) * s0", .floating = true};
 constexpr Distribution kCauchy{
     .name = "cauchy",
     .expression = "tan(L(3.14159265358979324) * (OPEN(w) - L(0.5))) * s1 + s0",
@@ -169,7 +168,12 @@ void log_normal(at::TensorIteratorBase& iter, double mean, double std, MaybeGene
   draw(kLogNormal, iter.tensor(0), {{mean, std}}, generator);
 }
 void exponential(at::TensorIteratorBase& iter, double lambda, MaybeGenerator generator) {
-  draw(kExponential, iter.tensor(0), {{1 / lambda}}, generator);
+  // What stands for the logarithm of a uniform number that rounded to 1: never 0 in the type.
+  const ScalarType type = iter.tensor(0).scalar_type();
+  const double least = type == ScalarType::Double ? 0
+                       : type == ScalarType::Half ? 0x1p-24
+                                                  : 0x1p-25;
+  draw(kExponential, iter.tensor(0), {{1 / lambda, least}}, generator);
 }
 void cauchy(at::TensorIteratorBase& iter, double median, double sigma, MaybeGenerator generator) {
   draw(kCauchy, iter.tensor(0), {{median, sigma}}, generator);

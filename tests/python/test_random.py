@@ -102,6 +102,17 @@ def test_distributions(device, dtype):
     assert set(x.unique().tolist()) == {0, 1} and x.mean() == pytest.approx(0.3, abs=0.01)
 
 
+def test_least_exponentials(device):
+    # One uniform number of this block is nearer to 1 than the digits of float32 tell.
+    generator = torch.Generator(device=device)
+    for dtype in FLOATS:
+        generator.manual_seed(5).set_offset(16 * 125574)
+        x = torch.empty(64, device=device, dtype=dtype).exponential_(generator=generator).min()
+        assert x > 0
+        if dtype == torch.float64:
+            assert x < 2**-25
+
+
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.float64])
 def test_integers(device, dtype):
     x = draw(device, "random_", 5, 105, dtype=dtype)
