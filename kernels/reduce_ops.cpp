@@ -40,9 +40,17 @@ at::TensorIterator with_input(const at::TensorIterator& iter, const at::Tensor& 
   return at::TensorIterator::reduce_op(const_cast<at::Tensor&>(iter.tensor(0)), input);
 }
 
+// A division by a complex number, as PyTorch's on the CPU: it spreads infinities to both parts.
+void mean_of_complex(at::TensorIterator& iter) {
+  reduce(iter, kRows[k_sum_stub], std::nullopt, Parts::kKept);
+  const at::Tensor& sums = iter.tensor(0);
+  sums.div_(iter.numel() / sums.numel());
+}
+
 template <int row>
 void run_row(at::TensorIterator& iter) {
   if (c10::isComplexType(iter.dtype(1))) {
+    if (row == k_mean_stub) return mean_of_complex(iter);
     if (row == k_prod_stub) return reduce(iter, kComplexProduct);
     if (!compares_input(row)) return reduce(iter, kRows[row], std::nullopt, Parts::kKept);
     at::TensorIterator truths = with_input(iter, iter.tensor(1).ne(0));

@@ -113,3 +113,12 @@ def test_order_of_products(device, dtype):
     four = torch.full_like(real, 4)
     assert_agrees(lambda t, d: torch.addcdiv(t, t, d, value=3), device, real, four)
     assert_agrees(lambda t, d: torch.addcdiv(t, t, d, value=3), device, x.real, four[:1])
+
+
+def test_mean(device, dtype):
+    x = torch.stack([pairs(dtype), torch.full((len(PARTS) ** 2,), 2 + 3j, dtype=dtype)])
+    assert_parts_agree(x.to(device).mean(0), x.mean(0), 1e-6)
+    whole = [
+        torch.stack([y[:, i].mean() for i in range(0, y.size(1), 7)]) for y in (x.to(device), x)
+    ]
+    assert_parts_agree(*whole, 1e-6)
