@@ -2,6 +2,7 @@
 #include <ATen/AccumulateType.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/TensorUtils.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/Cross.h>
 #include <ATen/native/Normalization.h>
@@ -224,7 +225,8 @@ Tensor narrow_copy(const Tensor& self, int64_t dim, int64_t start, int64_t lengt
 OCL_NATIVE("embedding_renorm_", embedding_renorm_);
 Tensor& embedding_renorm_(Tensor& self, const Tensor& indices, double max_norm, double norm_type) {
   TORCH_CHECK(self.dim() == 2, "'weight' must be 2-D, but got ", self.dim(), "-D");
-  const Tensor index = indices.reshape({-1});
+  at::checkScalarTypes("embedding_renorm_", {indices, "indices", 2}, {at::kLong, at::kInt});
+  const Tensor index = indices.reshape({-1}).to(at::kLong);  // as index_copy_ wants it
   if (index.numel() == 0) return self;
   // An index that occurs twice writes the same row twice.
   return self.index_copy_(0, index, self.index_select(0, index).renorm(norm_type, 0, max_norm));

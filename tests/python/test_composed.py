@@ -155,9 +155,15 @@ def test_narrow_copy_and_set(device):
 
 def test_renormalised_embedding(device):
     rows, index = torch.randn(6, 3), torch.tensor([1, 4, 1])
-    compare(
-        device, lambda r, i: torch.nn.functional.embedding(i, r, max_norm=0.5), rows.clone(), index
-    )
+    for i in (index, index.int()):
+        compare(
+            device, lambda r, i: torch.nn.functional.embedding(i, r, max_norm=0.5), rows.clone(), i
+        )
+    for place in ("cpu", device):
+        with pytest.raises(
+            RuntimeError, match="'indices' to have one of the following scalar types"
+        ):
+            torch.embedding_renorm_(rows.to(place), index.short().to(place), 0.5, 2.0)
     mine = rows.to(device)
     torch.nn.functional.embedding(index.to(device), mine, max_norm=0.5)
     norms = mine.norm(dim=1).cpu()
