@@ -1,4 +1,4 @@
-// Tensors in the values of a boxed call: alone, in lists, and in lists with gaps.
+// Replaces the tensors in an argument or result of a boxed call.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -6,7 +6,8 @@
 
 namespace ocl {
 
-// Calls `body` with each tensor of a value; gives the value with what it returned in their places.
+// Returns the value with each tensor replaced by body(tensor). The value may be a tensor, a list of
+// tensors or a list of optional tensors; any other is returned as it is.
 template <typename Body>
 c10::IValue replace_tensors(const c10::IValue& value, Body&& body) {
   if (value.isTensor()) return body(value.toTensor());

@@ -1,12 +1,13 @@
-// Parameters of distributions, and indices, that only a kernel sees.
+// Range checks of tensors whose values only a kernel sees: parameters of distributions, indices.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace ocl {
 
-// What a tensor may hold, and the fault (backend/fault.h) of an element that is not in the range or
-// no number. The text names `bound`, and the element's place, or the element if it is an integer.
+// The allowed values, low to high, and the fault (backend/fault.h) for an element outside of them
+// or NaN. The fault's text names `bound`. Its value is the element if that is an integer, else the
+// element's position.
 struct AllowedRange {
   double low, high;
   int64_t bound;

@@ -1,6 +1,6 @@
 // Large matrix products by CLBlast, whose database holds tuned parameters for hundreds of GPUs. The
 // library is opened at the first such product; without it, or with OCL_CLBLAST=0, our own kernels
-// (cl/gemm_gpu.cl) do the work. float16 stays with our own, too: CLBlast adds halves up in half.
+// (cl/gemm_gpu.cl) do the work. float16 products always use ours: CLBlast sums them in float16.
 #pragma once
 
 #include <c10/core/Scalar.h>
@@ -11,7 +11,7 @@
 
 namespace ocl {
 
-// Row-major, or the transposed of a row-major matrix; strides in elements.
+// A row-major matrix, or the transpose of one; strides in elements.
 struct BlasMatrix {
   BufferView view;
   bool transposed;

@@ -1,4 +1,5 @@
-// Element types: their names in kernels, what they compute in, and which a device has.
+// Element types: their names in kernels, the types that kernels compute in, and whether a device
+// has them.
 #pragma once
 
 #include <ATen/core/TensorBase.h>
@@ -17,7 +18,8 @@ using c10::ScalarType;
 // "f32", "bf16", "c64", "b8" ...; an error for types without kernels (quantized, float8).
 const char* dtype_name(ScalarType type);
 
-// Whether kernels know the type at all, on any device: all of them, and those with a complex form.
+// Whether some device has kernels for the type: those of real numbers, and those of real and
+// complex numbers.
 bool has_kernel_type(ScalarType type) noexcept;
 bool has_complex_kernel_type(ScalarType type) noexcept;
 
@@ -26,7 +28,7 @@ bool is_double(ScalarType type) noexcept;
 
 // Raises an error that names the missing extension when the device lacks the type.
 void check_device_has(const Device& device, ScalarType type, std::string_view op);
-// For what is defined for some types only, as on CPU.
+// For operators that PyTorch defines for some types only.
 [[noreturn]] void refuse_type(const Device& device, ScalarType type, std::string_view op);
 void check_floating(const Device& device, ScalarType type, std::string_view op);
 
@@ -36,20 +38,21 @@ ScalarType compute_type(ScalarType type) noexcept;
 // Unsigned type of this many bytes (1, 2, 4 or 8), for kernels that move bits.
 ScalarType bits_type(size_t element_size);
 
-// COMPUTE and its properties, as kernels/cl/math.clh expects.
+// Defines COMPUTE and its properties for kernels/cl/math.clh.
 Defines compute_defines(ScalarType compute);
 
 // Lanes of a vector of this type in kernels of the CPU family.
 size_t vector_lanes(const Device& device, ScalarType compute);
 
-// What kernels with two sources, one for each family, are specialised by: WIDTH, the lanes of a
-// vector, or GROUP, the size of a work-group.
+// For a kernel with one source per family. Defines WIDTH, the lanes of a vector, for the CPU family
+// and GROUP, the size of a work-group, for the GPU family.
 void define_width_or_group(Defines& defines, const Device& device, ScalarType compute);
 
-// What kernels/cl/element.clh expects: one element type for a whole kernel.
+// Defines the single element type of a kernel for kernels/cl/element.clh.
 Defines element_defines(ScalarType type);
 
-// As C++ converts it to the type: too large a number becomes infinite.
+// The number rounded to float where kernels of the type compute in float, else the number itself.
+// Too large a number becomes infinite, as in C++.
 double converted(double number, ScalarType type) noexcept;
 
 // Adds a number as a kernel argument of the given compute type. One that does not fit is an error,
@@ -60,9 +63,10 @@ void add_number(Arguments& arguments, Number value, ScalarType compute) {
   add_number(arguments, c10::Scalar(converted(value, compute)), compute);
 }
 
-// The number as an element of this type holds it; one that does not fit is an error.
+// The number rounded to a floating-point type or complex64; one beyond its range is an error.
+// For other types the number itself, unchecked.
 c10::Scalar as_element(const c10::Scalar& value, ScalarType type);
-// Raises where the number is beyond the type, also beyond one of integers.
+// Raises where the number is beyond the range of the type, or of a signed integer type or uint8.
 void check_fits(const c10::Scalar& value, ScalarType type);
 
 // Adds the element of a CPU tensor as a kernel argument of the compute type, after converting it to

@@ -1,9 +1,9 @@
-// What follows the sums of a matrix product or convolution, and is done where its kernels store
-// them:
+// The epilogue of a matrix product or convolution: an element-wise step that its kernel applies to
+// the sums as it stores them.
 //
 //   out = activation(sums + residual)
 //
-// cl/epilogue.clh is the kernels' side of it.
+// cl/epilogue.clh is the code in the kernels.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +15,7 @@
 
 namespace ocl {
 
-// As the kernels number them.
+// The kernels use these numbers, too.
 enum class Activation : uint8_t { kNone, kRelu, kGelu, kGeluTanh, kSilu, kSigmoid, kTanh };
 inline constexpr std::array<std::string_view, 7> kActivationNames{
     "none", "relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"};
@@ -25,21 +25,21 @@ struct Epilogue {
   at::Tensor residual;  // undefined, or of the result's shape and type
 
   bool is_empty() const { return activation == Activation::kNone && !residual.defined(); }
-  // Tells kernels apart, in the lowest four bits.
+  // Four bits for a kernel's key: epilogues with the same bits share a kernel.
   uint64_t flags() const {
     return uint64_t{static_cast<uint8_t>(activation)} << 1 | uint64_t{residual.defined()};
   }
-  // The kernel's argument, which is not read where there is no residual.
+  // The residual as a kernel argument; without one `other`, which the kernel does not read.
   BufferView residual_or(const at::Tensor& other) const;
   int64_t residual_stride(int64_t dim) const;  // 0 where there is none
   void define(Defines& defines) const;
 };
 
-// Functions of numbers that are compiled to many instructions, for floats only.
+// Whether the activation takes many instructions: all but relu do, and they need floats.
 bool is_costly(Activation activation);
 
-// The same by one element-wise kernel, for what has no such kernel. `out` may be `sums`, and of
-// another type.
+// Applies the epilogue in an element-wise kernel of its own, after a kernel that cannot fuse it.
+// `out` may be `sums`, and may have another type.
 void apply_epilogue(const Epilogue& epilogue, const at::Tensor& sums, const at::Tensor& out);
 
 }  // namespace ocl

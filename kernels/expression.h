@@ -1,5 +1,4 @@
-// Element-wise expressions over tensors that no operator of PyTorch stands for: parts of larger
-// operators of ours.
+// Element-wise steps of larger operators: expressions that are no operators of PyTorch themselves.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,7 +7,8 @@
 
 namespace ocl {
 
-// out = op(inputs), broadcast to the shape of out, computed in `compute` whatever the types are.
+// out = op(inputs), broadcast to the shape of `out`. Kernels compute in the type `compute`,
+// whatever the types of the tensors are.
 void evaluate(const PointwiseOp& op, const at::Tensor& out, at::ArrayRef<at::Tensor> inputs,
               ScalarType compute, c10::ArrayRef<c10::Scalar> scalars = {});
 

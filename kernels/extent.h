@@ -11,7 +11,7 @@ struct Extent {
   size_t numel() const { return outer * size * inner; }
 };
 
-// Along the (wrapped) dimension of a contiguous tensor.
+// The extent of a contiguous tensor along `dim`, which is not negative.
 inline Extent extent_of(const at::TensorBase& tensor, int64_t dim) {
   if (tensor.dim() == 0) return {};
   Extent extent{1, static_cast<size_t>(tensor.size(dim)), 1};

@@ -19,7 +19,7 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 // The same for sparse and quantized tensors, which are copied to the CPU and back.
 void layout_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
-// What precedes a call on the CPU: an error or a warning as OCL_FALLBACK says, and the statistics.
+// Call before an operator runs on the CPU: counts it, and raises or warns as OCL_FALLBACK says.
 void note_fallback(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
 // Calls that fell back since the last reset: {"aten::foo": count}.
@@ -52,8 +52,8 @@ bool needs_fallback(const Tensors&... tensors) {
   return (detail::lacks(&has_kernel_type, tensors) || ...);
 }
 
-// The same for an operator whose kernels know complex numbers (OCL_COMPLEX), but not those of
-// two halves, which a tensor of halves and a complex number become.
+// The same for an operator whose kernels know complex64 and complex128 (OCL_COMPLEX). They do not
+// know complex32, the type that PyTorch promotes float16 and a complex number to.
 template <typename... Tensors>
 bool complex_needs_fallback(const Tensors&... tensors) {
   return (detail::lacks(&has_complex_kernel_type, tensors) || ...) ||

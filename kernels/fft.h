@@ -5,13 +5,13 @@
 
 namespace ocl {
 
-// Times `scale`, contiguous, of any length. `x` is contiguous and complex.
+// The transform of a contiguous complex tensor, of any length, times `scale`. Contiguous.
 at::Tensor fft_along(const at::Tensor& x, int64_t dim, bool forward, double scale);
 
-// From contiguous real rows of length n to n / 2 + 1 numbers, or to all n; forward.
+// The forward transform of contiguous real rows of length n: the first n / 2 + 1 numbers, or all n.
 at::Tensor fft_of_real_rows(const at::Tensor& x, bool onesided, double scale);
 
-// From contiguous rows of n / 2 + 1 numbers to n real ones; backward.
+// The backward transform of contiguous rows of n / 2 + 1 complex numbers to n real ones.
 at::Tensor fft_to_real_rows(const at::Tensor& x, int64_t n, double scale);
 
 }  // namespace ocl

@@ -1,4 +1,4 @@
-// How a Fourier transform of a length is done: its passes, and the tables that they read.
+// The plan of a Fourier transform: the radices of its passes, and the tables that they read.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,7 +20,7 @@ struct Chirp {
   at::Tensor spectrum;  // the transform of their conjugates, wrapped around to length m
 };
 
-// `transform`: forward, of a tensor of one dimension and a length that has passes.
+// `transform`: the forward transform of a tensor of one dimension, for lengths with radices.
 Chirp chirp_of(int64_t n, bool forward, const at::TensorOptions& options,
                c10::function_ref<at::Tensor(const at::Tensor&)> transform);
 

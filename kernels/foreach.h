@@ -1,7 +1,7 @@
-// Launches over lists of tensors: one serves as many tensors as its arguments have room for, in
-// chunks of equal size. Buffers cannot be put into a list, but small tensors share few of them (the
-// allocator cuts them from segments): the buffers are kernel arguments, and a table says for each
-// tensor which of them it lies in, and where (cl/foreach.clh).
+// Launches over lists of tensors. One launch serves as many tensors as its arguments have room for,
+// in chunks of equal size. OpenCL has no arrays of buffers, but the allocator cuts small tensors
+// from few segments: the segments' buffers are kernel arguments, and a table has each tensor's
+// buffer and offset (cl/foreach.clh).
 //
 //   const TensorLists lists{device, {params, grads}, ScalarType::Float};
 //   const Kernel& kernel = find_kernel(device, ..., lists.defines());
@@ -22,7 +22,7 @@ namespace ocl {
 
 struct TensorLists {
   Device& device;
-  // Tensors of the same index have the same sizes and strides, or are read at one element only.
+  // Tensors of the same index have the same sizes and strides, or only one element is read.
   c10::SmallVector<at::TensorList, 6> lists;
   ScalarType compute;
   c10::ArrayRef<c10::Scalar> numbers = {};  // one for each tensor, or none
@@ -70,11 +70,11 @@ class Batch {
   alignas(8) std::array<std::byte, kMaxTableBytes> table_;
 };
 
-// Calls `launch` for as few batches as hold all tensors that have elements.
+// Splits the tensors that have elements into batches, and calls `launch` for each.
 void for_each_batch(const TensorLists& lists, c10::function_ref<void(const Batch&)> launch);
 
-// Whether the lists hold tensors of one device of ours, and those of the same index have the same
-// sizes and strides, without gaps; element types may differ between lists.
+// Whether all tensors are on one ocl device, and tensors of the same index have the same sizes and
+// strides, without gaps. Element types may differ between lists.
 bool can_launch_over(c10::ArrayRef<at::TensorList> lists);
 
 }  // namespace ocl

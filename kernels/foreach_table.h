@@ -1,7 +1,7 @@
 // The _foreach_ operators that have kernels over lists of tensors: operator, overload, arguments,
-// and the row of pointwise_table.h (by its DispatchStub) that gives the expression. Arguments: L a
-// list of tensors, N a number, S a number for each tensor, T a tensor of one element. A number, or
-// the element, is b where there is one list, else s0. Each also has its in-place form.
+// and the DispatchStub whose row of pointwise_table.h has the expression. Arguments: L a list of
+// tensors, N a number, S a number for each tensor, T a tensor of one element. With one list, the
+// number or element is `b` in the expression; with more, it is s0. In-place forms come along.
 
 OCL_FOREACH(add, Scalar, LN, add_stub)
 OCL_FOREACH(add, List, LLN, add_stub)

@@ -1,4 +1,4 @@
-// Complex matrix products by a real one.
+// Complex matrix products, computed by real matrix products.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -7,7 +7,7 @@
 
 namespace ocl {
 
-// A matrix as kernels take it: row-major, or the transposed of a row-major one.
+// A matrix as kernels take it: row-major, or the transpose of a row-major one.
 struct GemmOperand {
   at::Tensor tensor;  // keeps a copy alive
   bool transposed;
@@ -34,8 +34,8 @@ void run_gemm_gpu(const GemmProblem& problem);
 
 int64_t batch_stride(const at::Tensor& tensor);
 
-// A product with a vector: m or n is 1. `transposed` and `out_stride` are those of the product of a
-// matrix by a column.
+// A product with a vector (m or n is 1) as the product of a matrix, perhaps transposed, and a
+// column. The strides are from element to element of the vectors.
 struct GemvProblem {
   const GemmOperand &matrix, &vector;
   bool transposed;
@@ -44,16 +44,15 @@ struct GemvProblem {
 };
 GemvProblem as_gemv(const GemmProblem& problem);
 
-// What the kernels of both families have in common: defines, a number that tells them apart,
-// arguments.
+// Common to the kernels of both families: defines, the bits of the kernel's key, arguments.
 Defines gemm_defines(const GemmProblem& problem, bool trans_a, bool trans_b);
 uint64_t gemm_flags(const GemmProblem& problem, bool trans_a, bool trans_b);
 void add_gemm_tensors(Arguments& arguments, const GemmProblem& problem, const at::Tensor& a,
                       const at::Tensor& b);
 void add_gemm_sizes(Arguments& arguments, const GemmProblem& problem);
-// Those behind the strides of matrix and vector, up to beta.
+// The arguments of a vector kernel after the strides of matrix and vector, up to beta.
 void add_gemv_strides(Arguments& arguments, const GemmProblem& problem, const GemvProblem& vector);
-// The problem by sizes, type and layout, as measured choices are kept (backend/tuning.h).
+// The key of measured choices (backend/tuning.h): sizes, type and layout.
 uint64_t gemm_problem_key(const GemmProblem& problem);
 int64_t c_batch_stride(const GemmProblem& problem);
 int64_t residual_stride(const GemmProblem& problem, int64_t dim);

@@ -1,5 +1,5 @@
-// Kernels that Inductor has written, and their launch: from Python (python/generated_kernel) and
-// from programs in C++ (kernels/program_interface).
+// Launches of kernels that Inductor generated, from Python (python/generated_kernel) and from
+// compiled C++ programs (kernels/program_interface).
 #pragma once
 
 #include <string>
@@ -11,10 +11,11 @@ namespace ocl {
 
 class GeneratedKernel {
  public:
-  // `file`: an absolute path, or of add_runtime_source(). `signature`: a letter for each argument
-  // of a call: b (address of a tensor's data), l (integer), d (float); f, without an argument,
-  // where the kernel takes the word for index errors. `shape`: how units are given to work-items:
-  // t (each of a few tasks loops over its share), i (an item for each), g (a group for each).
+  // `file`: an absolute path, or the result of add_runtime_source().
+  // `signature`: a letter for each argument of a call: b (address of a tensor's data), l (integer),
+  // d (float). f is not an argument: here the kernel takes the stream's fault word (fault.h).
+  // `shape`: t (each of a few tasks loops over a share of the units), i (a work-item for each
+  // unit), g (a work-group for each unit).
   GeneratedKernel(std::string name, std::string file, std::string signature, char shape,
                   size_t local_size);
 

@@ -1,4 +1,4 @@
-// The two sums over g that the gradients of normalisations rest on.
+// The two sums in the gradients of normalisations, over the gradient g of the output.
 #pragma once
 
 #include <ATen/core/Tensor.h>

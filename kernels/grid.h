@@ -1,5 +1,5 @@
-// Launches over units of neighbouring elements (rows, say) that serve both kernel families;
-// cl/grid.clh is the kernels' side.
+// Grids for kernels that serve both families: they loop over units of adjacent elements, such as
+// rows. cl/grid.clh has the loops.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ struct UnitGrid {
   uint64_t per_item;  // units of a work-item
 };
 
-// `units` of `inner` elements each; `cost` of an element, compared with an addition.
+// `units` units of `inner` elements each; `cost`: of an element, in additions.
 inline UnitGrid unit_grid(const Device& device, size_t units, size_t inner, size_t cost = 1) {
   const DeviceParameters& parameters = device.parameters();
   if (device.family() == KernelFamily::kGpu) {
@@ -29,13 +29,13 @@ inline UnitGrid unit_grid(const Device& device, size_t units, size_t inner, size
   return {{std::clamp<size_t>(tasks / rows, 1, inner), rows}, {1, 1}, per_item};
 }
 
-// Shares of a CPU-family launch over rows (or other units) that are each computed by one task.
+// The shares of the tasks in a CPU-family launch over rows, or other units that are not split.
 struct TaskShares {
   size_t tasks;
   uint64_t per_task;
 };
 
-// `cost`: of all units together, in plain elements.
+// `cost`: of all units together, in additions.
 inline TaskShares task_shares(const Device& device, size_t units, size_t cost) {
   const DeviceParameters& parameters = device.parameters();
   const size_t tasks = std::clamp<size_t>(cost / parameters.grain, 1, parameters.tasks);
@@ -43,8 +43,8 @@ inline TaskShares task_shares(const Device& device, size_t units, size_t cost) {
   return {(units + per_task - 1) / per_task, per_task};
 }
 
-// Into how many parts to cut a reduction of `size` elements behind each of `independent` units of
-// work, so that no processor idles; none of fewer than `least` elements, nor an empty one.
+// The number of parts that each of `independent` reductions of `size` elements is split into, so
+// that no processor idles. No part is empty, and all but the last have at least `least` elements.
 inline size_t parts_for(const Device& device, size_t independent, size_t size, size_t least) {
   const size_t workers = device.family() == KernelFamily::kCpu
                              ? device.parameters().tasks
@@ -56,7 +56,7 @@ inline size_t parts_for(const Device& device, size_t independent, size_t size, s
   return (size + share - 1) / share;
 }
 
-// The family, as cl/grid.clh asks for it.
+// Tells cl/grid.clh the family.
 inline void define_grid(Defines& defines, const Device& device) {
   if (device.family() == KernelFamily::kCpu) defines.set("TASKS", 1);
 }

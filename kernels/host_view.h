@@ -1,5 +1,5 @@
-// ocl tensors seen from the host: the memory is mapped, without a copy where host and device share
-// it, and shows as CPU tensors until the object goes.
+// CPU tensors over the mapped memory of ocl tensors, valid while the HostViews object lives. No
+// byte is copied where host and device share memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -14,22 +14,23 @@ struct Indexing {
   const char* name;  // of the kernel
   int fault_site;
   bool wrap;  // whether negative indices count from the end
-  // With which expression in x (old) and y (new) a value joins an element; nullptr replaces it.
+  // The expression in x (old element) and y (new value) to store; nullptr stores the new value.
   const char* combine = nullptr;
 };
 
 // Positions of an iterator's operands; the result is operand 0.
 struct IndexOperands {
-  int other;  // the indexed tensor of index_get, the values of index_put; -1: a number instead
+  int other;  // the indexed tensor of index_get, the values of index_put; -1: one number
   int first_index;
 };
 
-// result[i] = other[index[i]]: the other operand stands still along the indexed dimensions, whose
-// sizes and byte strides are given.
+// result[i] = other[index[i]]. In the iterator `other` has stride 0 along the indexed dimensions;
+// `sizes` and `strides` (in bytes) describe them.
 void index_get(at::TensorIteratorBase& iter, const Indexing& indexing, at::IntArrayRef sizes,
                at::IntArrayRef strides, IndexOperands operands = {1, 2});
 
-// result[index[i]] = other[i], or combined with it; the result stands still likewise.
+// result[index[i]] = other[i], or the old element combined with it. Here the result has stride 0
+// along the indexed dimensions.
 void index_put(at::TensorIteratorBase& iter, const Indexing& indexing, at::IntArrayRef sizes,
                at::IntArrayRef strides, IndexOperands operands = {1, 2},
                const c10::Scalar& number = 0);

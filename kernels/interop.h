@@ -1,4 +1,4 @@
-// Tensors over memory of others, and memory of tensors for others: buffers, host memory, DLPack.
+// Tensors over foreign memory, and tensors' memory for other code: buffers, host memory, DLPack.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,17 +12,17 @@
 
 namespace ocl {
 
-// What a tensor made of foreign memory is like. Strides are in elements.
+// The layout of a tensor over foreign memory. Strides are in elements.
 struct Layout {
   std::vector<int64_t> sizes;
   std::optional<std::vector<int64_t>> strides;
   c10::ScalarType type;
 };
 
-// Tensors over the memory; ValueError when they would reach beyond it.
+// A tensor over the memory of a buffer; ValueError when it would reach beyond the memory.
 at::Tensor tensor_of_buffer(std::optional<DeviceIndex> device, cl_mem buffer, size_t offset,
                             const Layout& layout, std::function<void()> release);
-// Over the memory of a dense CPU tensor, which lives as long as the result.
+// A tensor over the memory of a dense CPU tensor, which it keeps alive.
 at::Tensor tensor_of_host(const at::Tensor& host, DeviceIndex device);
 
 // The memory of a tensor on a device that shares the host's, as a CPU tensor that is valid from
@@ -39,10 +39,10 @@ class HostMap {
   std::unique_ptr<HostViews> views_;
 };
 
-// DLPack as its standard has OpenCL: the data pointer is the buffer, with an offset in bytes. The
-// consumer has a queue of its own, so the tensor is complete when this returns.
+// As DLPack's standard says for OpenCL, the data pointer is the cl_mem, with an offset in bytes.
+// The consumer has a queue of its own, so this waits for the commands that write the tensor.
 DLManagedTensor* to_dlpack(const at::Tensor& tensor);
-// Takes the tensor over.
+// Takes ownership of `managed`.
 at::Tensor from_dlpack(DLManagedTensor* managed, std::optional<DeviceIndex> device);
 
 }  // namespace ocl

@@ -10,9 +10,9 @@
 
 namespace ocl {
 
-// What precedes a write: a tensor that shares its memory with lazy clones gets memory of its own.
-// The wrappers of operators do it (codegen/generate.py), because kernels take constant addresses,
-// which do not bring it about.
+// Call before a write: gives a tensor that shares memory with lazy clones memory of its own. The
+// operators' wrappers do (codegen/generate.py), because kernels take const_data_ptr(), which does
+// not.
 inline void own_memory([[maybe_unused]] const at::TensorBase& tensor) {
 #if OCL_HAS_LAZY_CLONES
   if (!tensor.defined() || !tensor.has_storage()) return;

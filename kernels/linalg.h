@@ -1,6 +1,6 @@
-// What the factorizations of matrices share. All matrices are tensors of three dimensions, the
-// batch first, of float32, float64 or their complex types; in place means that views are written
-// through.
+// Building blocks of the matrix factorizations. A matrix argument is a tensor of three dimensions,
+// the batch first, of float32, float64 or their complex types. Results are written in place, also
+// through views.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,13 +10,13 @@
 
 namespace ocl {
 
-// A view with the batch in one dimension; the bits of a lazily conjugated tensor, as LAPACK sees
-// them.
+// A view of three dimensions, with one for the batch. Lazy conjugation is dropped: the view shows
+// the stored numbers, as LAPACK sees them.
 at::Tensor matrices(const at::Tensor& tensor);
 // The same for vectors in batches (pivots, tau), which must be contiguous.
 at::Tensor vectors(const at::Tensor& tensor);
 
-// The same with the batch broadcast to `batch`, without a copy where there is but one to repeat.
+// The same with the batch broadcast to `batch`; without a copy where one matrix is repeated.
 // Columns stay contiguous.
 at::Tensor matrices(const at::Tensor& tensor, at::IntArrayRef batch);
 at::Tensor vectors(const at::Tensor& tensor, at::IntArrayRef batch);
@@ -52,8 +52,8 @@ struct Exchanges {
 // b = P b for the row exchanges of an LU factorization: pivots [batch][count].
 void exchange_rows(const at::Tensor& b, const at::Tensor& pivots, Exchanges how);
 
-// Kernels by teams (cl/matrix.clh): what they are specialised by, and the grid of one team per
-// unit.
+// Kernels by teams of work-items (cl/matrix.clh): their defines, and the grid with one team per
+// matrix.
 Defines team_defines(const Device& device, ScalarType type);
 size_t team_size(const Device& device);
 struct TeamGrid {

@@ -1,5 +1,5 @@
 // Means and variances along the middle of [outer][size][inner], in two launches: partial results,
-// then their join, which finishes in the way that the caller needs.
+// then a kernel that joins the parts and computes the results that the caller asks for.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,13 +10,13 @@
 namespace ocl {
 
 // Partial results: work is [2][parts][outputs] (means, squared deviations) in the compute type.
-// Part p has `share` of the `size` elements behind an output, the last one what is left.
+// A part covers `share` of the `size` elements of an output; the last part covers the remainder.
 struct Moments {
   at::Tensor work;
   size_t outputs, parts, share, size;
 };
 
-// Of a dense tensor. `split`: whether to cut few long reductions into parts.
+// `x` is dense. `split`: split the reductions into parts where they are few and long.
 Moments moments(const at::Tensor& x, const Extent& extent, bool split = true);
 
 // Running statistics, updated at the end of a batch normalisation; undefined tensors: none.
@@ -25,7 +25,7 @@ struct Running {
   double momentum = 0;
 };
 
-// mean and 1 / sqrt(variance + eps), both dense and of one type.
+// Computes mean and rstd = 1 / sqrt(variance + eps), both dense and of one type.
 void finish_norm(const Moments& moments, const at::Tensor& mean, const at::Tensor& rstd, double eps,
                  const Running& running = {});
 

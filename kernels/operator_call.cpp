@@ -40,13 +40,13 @@ IValue of_list(const OclValue* items, int64_t count, const c10::Type& list, bool
 
 IValue of_value(const OclValue& value, const c10::TypePtr& declared,
                 std::optional<int32_t> length) {
-  if (value.kind == OclValue::kNone) {  // also what an operator has returned as undefined
+  if (value.kind == OclValue::kNone) {  // None, or an undefined tensor that an operator returned
     return declared->kind() == TypeKind::TensorType ? IValue(at::Tensor()) : IValue();
   }
   const bool optional = declared->kind() == TypeKind::OptionalType;
   const c10::TypePtr type = optional ? declared->containedType(0) : declared;
   const bool listed = type->kind() == TypeKind::ListType;
-  if (listed && value.kind != OclValue::kList) {  // a schema's int[2] takes a number for both
+  if (listed && value.kind != OclValue::kList) {  // int[2] takes one number for both elements
     return of_list(&value, length.value_or(1), *type, true);
   }
   switch (value.kind) {
@@ -69,7 +69,7 @@ IValue of_value(const OclValue& value, const c10::TypePtr& declared,
   }
 }
 
-// The places of results go on where those of earlier returned values ended.
+// Writes returned tensors to consecutive slots of the program's array of results.
 class Results {
  public:
   Results(void** results, int64_t count) : next_(results), end_(results + count) {}
@@ -79,7 +79,7 @@ class Results {
       for (const at::Tensor& tensor : returned.toTensorList()) add(tensor);
       return;
     }
-    if (next_ == end_) return;  // of an operator that returns what it changes
+    if (next_ == end_) return;  // an in-place operator's result has no slot
     const bool defined = returned.isTensor() && returned.toTensor().defined();
     *next_++ = defined ? new at::Tensor(returned.toTensor()) : nullptr;
   }

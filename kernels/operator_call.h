@@ -1,4 +1,4 @@
-// Calls of operators by programs in C++, whose arguments come as plain values.
+// Calls of operators by compiled C++ programs, which pass plain values as arguments.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -1,11 +1,12 @@
-// x times the transposed of weights of 8 or 4 bits: what weight-only quantization is made of.
+// Linear layers of weight-only quantization: x times the transpose of weights of 8 or 4 bits.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace ocl {
 
-// What a number q of a group of weights stands for; the values are those of cl/packed_weights.clh.
+// The value of a weight that is stored as the number q. The enumerators are numbered as in
+// cl/packed_weights.clh.
 enum class PackedZeros : uint8_t {
   kNone,     // q * scale
   kFloat,    // (q - 8) * scale + zero
@@ -14,11 +15,11 @@ enum class PackedZeros : uint8_t {
 
 // Weights [n][k], row by row.
 struct PackedWeights {
-  at::Tensor numbers;        // int8 [n][k], or uint8 [n][k / 2] with two to a byte
-  bool first_upper = false;  // of two to a byte
+  at::Tensor numbers;        // int8 [n][k], or uint8 [n][k / 2] with two weights per byte
+  bool first_upper = false;  // the first of two weights is the upper half of the byte
   PackedZeros zeros_are = PackedZeros::kNone;
-  int64_t group;          // weights of a row that share scale and zero; k where zeros are kNone
-  at::Tensor scales;      // [n]; [k / group][n][2], a zero behind each; [k / group][n]
+  int64_t group;          // adjacent weights of a row that share scale and zero; kNone: k
+  at::Tensor scales;      // kNone [n]; kFloat [k / group][n][scale, zero]; kInteger [k / group][n]
   at::Tensor zeros = {};  // int8 [k / group][n] where they are kInteger
 
   int64_t bits() const { return numbers.scalar_type() == at::kChar ? 8 : 4; }

@@ -1,5 +1,5 @@
-// Element-wise kernels over a TensorIterator: promotion, broadcasting and memory order are
-// PyTorch's work; here the iteration becomes one launch of a specialised kernel (cl/pointwise.clh).
+// Element-wise kernels over a TensorIterator. PyTorch has done promotion, broadcasting and memory
+// order; here the iteration becomes one launch of a specialised kernel (cl/pointwise.clh).
 #pragma once
 
 #include <ATen/native/TensorIterator.h>
@@ -14,15 +14,15 @@ struct PointwiseOp {
   std::string_view name;                     // of the kernel, for profiles and messages
   const char* expression;                    // in a, b, c, ... and s0, s1, ...
   const char* complex_expression = nullptr;  // the same for complex numbers, where there is one
-  const char* header = nullptr;  // of cl/, with functions of single numbers that are called
-  // Of float16 and bfloat16 operators: whether the scalars must fit the type, and are rounded to
-  // it, and whether a CPU scalar among the operands is not.
+  const char* header = nullptr;  // file of cl/ whose functions of single numbers are called
+  // For float16 and bfloat16: the scalars are rounded to the type; one beyond its range raises.
   bool numbers_fit = false;
+  // For float16 and bfloat16: a CPU scalar among the operands keeps the precision of float32.
   bool exact_operands = false;
 };
 
-// Runs the expression for every element. `compute` overrides the type that is computed in: by
-// default the iterator's common type, else the output's.
+// Runs the expression for every element. `compute` overrides the type that the kernel computes in;
+// the default is the iterator's common type, or else the output's type.
 void pointwise(at::TensorIteratorBase& iter, const PointwiseOp& op,
                c10::ArrayRef<c10::Scalar> scalars = {},
                std::optional<ScalarType> compute = std::nullopt);

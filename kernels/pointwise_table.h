@@ -1,11 +1,11 @@
 // The element-wise operators: one row each. Operators (comma-separated; a name without overload
 // means all overloads that CPU and CUDA share), the DispatchStub, and the expression in OpenCL C:
 // a, b, c are the inputs, s0, s1, ... the stub's further arguments; helpers are in cl/math.clh.
-// Inputs are converted to the operator's common type before, the result to the output's after.
+// Inputs are converted to the operator's common type first, and the result to the output's type.
 //
-// A second expression is for complex numbers, with the helpers of cl/complex.clh; an operator
-// without one leaves them to the fallback. OCL_SPECIAL rows call functions of single numbers, which
-// are in the header named before the expression: no vectors, and only their programs contain it.
+// A second expression is for complex numbers, with the helpers of cl/complex.clh; without one,
+// complex tensors go to the fallback. An OCL_SPECIAL row names a header of cl/ before the
+// expression. Its functions take single numbers, so its kernels use no vectors.
 
 // ---- arithmetic
 OCL_POINTWISE("add", add_stub, "a + s0 * b", "a + c_mul(s0, b)")

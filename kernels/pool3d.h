@@ -1,4 +1,4 @@
-// Pooling of volumes; images are volumes of depth 1 (cl/pool3d.cl).
+// Launches of cl/pool3d.cl: pooling of volumes, and of images as volumes of depth 1.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,10 +20,10 @@ struct Pool3 {
 
 enum class PoolWindows { kFixed, kAdaptive, kFractional };
 
-// Between the last `dims` dimensions of `in` and those of its pooled form.
+// The pooling from the last `dims` dimensions of `in` to those of `pooled`.
 Pool3 make_pool3(const at::Tensor& in, const at::Tensor& pooled, int64_t dims);
 
-// Three numbers of a list of one or three; of an empty list, `other`.
+// Three numbers from a list of one or three; `other` for an empty list.
 Triple triple(at::IntArrayRef values, Triple other);
 
 // `random`: [planes][samples], with fractional windows only.

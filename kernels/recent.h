@@ -1,5 +1,6 @@
-// The values that were asked for last, by key: what is dear to make and likely to be asked for
-// again. A graph that is captured keeps those that it uses; they are made at once all the same.
+// LRU cache for values that are expensive to make, such as the tables of Fourier transforms.
+// get() works during a capture, too: it makes a value at once, not as part of the graph, and the
+// graph keeps each value that it uses.
 #pragma once
 
 #include <c10/util/FunctionRef.h>
@@ -19,7 +20,7 @@ class Recent {
   explicit Recent(size_t kept) : kept_(kept) {}
 
   Value get(const Key& key, c10::function_ref<Value()> make) {
-    // CPU tensors use this, too, and must not start OpenCL.
+    // The CPU image operators call this, too, and must not start OpenCL.
     Stream* const stream = initialized() ? &current_stream(current_device()) : nullptr;
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(values_.begin(), values_.end(),
@@ -39,7 +40,7 @@ class Recent {
  private:
   const size_t kept_;
   std::mutex mutex_;
-  std::list<std::pair<Key, Value>> values_;  // the last asked for in front
+  std::list<std::pair<Key, Value>> values_;  // the most recently used first
 };
 
 }  // namespace ocl

@@ -18,12 +18,12 @@ struct Reduction {
   const char* finish;
 };
 
-// What becomes of the two parts of complex numbers: nothing; each is reduced by itself; or they are
-// reduced together, to a real number.
+// How complex numbers are reduced. kNone: as numbers (or there are none). kKept: real and imaginary
+// parts separately. kReduced: both parts together, to a real number.
 enum class Parts { kNone, kKept, kReduced };
 
-// `compute` overrides the type that is accumulated in: by default that of the output. With parts,
-// it is that of a part, as for the expressions.
+// `compute` overrides the type of the accumulator; the default is the output's type. With parts it
+// is the type of a part, and so is the expressions' `a`.
 void reduce(at::TensorIterator& iter, const Reduction& op,
             std::optional<ScalarType> compute = std::nullopt, Parts parts = Parts::kNone);
 

@@ -21,23 +21,25 @@ struct ReduceShape {
   std::vector<Kept> kept;
   std::vector<Reduced> reduced;
   size_t parts = 1;
-  size_t count = 0;  // elements behind each output; more than elements() when merging parts
+  size_t count = 0;  // elements per output; when merging parts, of all parts together
 
-  // Of an iterator with the output first, whose stride is 0 where it reduces.
+  // The shape of an iteration. Its output comes first, with stride 0 in reduced dimensions.
   static ReduceShape of(const at::TensorIteratorBase& iter);
-  // One reduced dimension of a tensor; strides of the output in its own elements' bytes.
+  // The reduction of one dimension of a tensor. `out_element`: bytes of an output's element.
   static ReduceShape of_dimension(const at::TensorBase& in, int64_t dim, int64_t out_element);
 
-  // The parts of complex numbers as elements: a further kept, or reduced, dimension of size 2.
+  // Adds a dimension of size 2, kept or reduced, for the real and imaginary parts.
   void keep_parts(int64_t in_element, int64_t out_element);
   void reduce_parts(int64_t in_element);
 
-  // The second launch of a split reduction: a workspace of [parts][outputs] of this element size.
+  // The shape of a split reduction's second launch, which reads a workspace [parts][outputs] with
+  // elements of this many bytes.
   ReduceShape merging_parts(int64_t element) const;
 
   size_t outputs() const;
   size_t elements() const;
-  // Neighbouring outputs of a task: as many as leave work for all tasks, in at most `most` vectors.
+  // Adjacent outputs per task, in vectors of `width`, at most `most` vectors; few enough that all
+  // tasks have work.
   size_t column_block(const Device& device, size_t width, size_t most) const;
   // Adds the kernel's Shape argument.
   void bind(Arguments& arguments) const;

@@ -1,6 +1,7 @@
-// The reductions: operators, DispatchStub, neutral element, step (one more element a), join of two
-// partial results x and y, and the end (`count` elements were reduced). OpenCL C; helpers are in
-// cl/math.clh. The parts work on vectors and on single numbers: no C() in them.
+// The reductions: operators, DispatchStub, neutral element, step (adds the element `a` to `acc`),
+// join of two partial results x and y, and the final result (of `count` elements). The expressions
+// are OpenCL C; helpers are in cl/math.clh. They must be valid for vectors and for single numbers,
+// so they cannot use C().
 
 OCL_REDUCTION("sum.IntList_out,sum.dim_IntList", sum_stub, "0", "acc + a", "x + y", "acc")
 OCL_REDUCTION("nansum", nansum_stub, "0", "IS_NAN(a) ? acc : acc + a", "x + y", "acc")

@@ -1,11 +1,11 @@
-// How an operator comes to ocl. These marks are all that registers one: the generator
-// (kernels/codegen) reads them from the sources and writes the dispatcher wrappers with torchgen,
-// so that shapes, promotion, out=, in-place forms, device guards and error texts are PyTorch's own.
+// The marks that register operators. The generator (kernels/codegen) reads them from the sources
+// and writes the dispatcher wrappers with torchgen, so that shapes, promotion, out=, in-place
+// forms, device guards and error texts are PyTorch's own.
 //
 //   OCL_STUB("index.Tensor", index_stub, &index_kernel);
-//     PyTorch's implementation, our kernel behind its DispatchStub. A name without an overload
-//     ("add") means all overloads whose implementation CPU and CUDA share; "clamp.default" the one
-//     without a name. In-place and out= forms come along.
+//     PyTorch's implementation, with our kernel in its DispatchStub. A name without an overload
+//     ("add") means all overloads whose implementation CPU and CUDA share; "clamp.default" is the
+//     overload without a name. In-place and out= forms come along.
 //   OCL_SHARED("relu")
 //     PyTorch's implementation, which calls other operators of ours.
 //   OCL_STRUCTURED("mm.out", mm)(const Tensor& self, const Tensor& mat2, const Tensor& out) {...}
@@ -13,7 +13,7 @@
 //   OCL_NATIVE("convolution_overrideable", convolution)
 //     Our implementation ocl::native::convolution, declared by the generated header.
 //   OCL_COMPLEX("where.self")
-//     Beside one of these: complex tensors go to it too, not to the fallback.
+//     In addition to one of these: complex tensors do not go to the fallback.
 #pragma once
 
 #include <ATen/native/DispatchStub.h>
@@ -22,7 +22,7 @@
 
 namespace ocl {
 
-// "exp" for "exp_stub": what kernels and messages call the operator of a stub.
+// "exp" for "exp_stub": the operator's name in kernels and messages.
 constexpr std::string_view name_of_stub(std::string_view stub) {
   constexpr std::string_view kSuffix = "_stub";
   return stub.ends_with(kSuffix) ? stub.substr(0, stub.size() - kSuffix.size()) : stub;

@@ -1,4 +1,4 @@
-// What sorting and selecting kernels share.
+// Shared by the host files that launch sorting and selecting kernels.
 #pragma once
 
 #include "backend/launch.h"
@@ -6,10 +6,10 @@
 
 namespace ocl {
 
-// For cl/sort_key.clh.
+// Defines for cl/sort_key.clh.
 Defines sort_key_defines(ScalarType type, bool descending);
 
-// Whether topk_rows is a better way to k of `size` elements than sorting them.
+// Whether topk_rows finds k of `size` elements faster than a sort.
 bool topk_pays(const at::Tensor& in, size_t size, size_t k);
 
 // The k greatest, or smallest, elements of a contiguous tensor's rows, in order.

@@ -1,4 +1,4 @@
-// Tensors as kernels see them.
+// From a tensor to its device, stream and memory, for launches.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,7 +22,7 @@ inline BufferView view(const at::TensorBase& tensor) {
   return resolve(address);
 }
 
-// The stream on which work on the tensor goes now.
+// The current stream of the tensor's device.
 inline Stream& stream_of(const at::TensorBase& tensor) {
   return current_stream(tensor.get_device());
 }
@@ -36,8 +36,8 @@ inline at::Tensor dense(const std::optional<at::Tensor>& tensor) {
   return tensor && tensor->defined() ? tensor->contiguous() : at::Tensor();
 }
 
-// A contiguous tensor for a kernel to write an output into: the output itself where it is so, else
-// one that finish() copies to it.
+// A contiguous tensor for a kernel to write. It is the output itself if that is contiguous, else a
+// temporary that finish() copies to the output.
 class DenseOutput {
  public:
   explicit DenseOutput(const at::Tensor& out);
@@ -48,7 +48,7 @@ class DenseOutput {
   at::Tensor out_, dense_;
 };
 
-// Bytes from the first to behind the last element that the tensor reaches.
+// Bytes from the first element in memory to the end of the last.
 size_t extent_bytes(const at::TensorBase& tensor);
 
 }  // namespace ocl

@@ -5,8 +5,8 @@
 
 namespace ocl {
 
-// Copies if it can do better than the element-wise kernel: types are the same, at most one more
-// dimension besides the two, and neither of them small.
+// Copies, and returns true, where it is faster than the element-wise kernel: the types are the
+// same, there is at most one more dimension, and neither of the two is small.
 bool copy_transposed(at::TensorIteratorBase& iter);
 
 }  // namespace ocl

@@ -1,4 +1,4 @@
-// The arguments of one launch of a user's kernel: checked, and made into what OpenCL takes.
+// The arguments of one launch of a user's kernel: checks them and converts them for OpenCL.
 #pragma once
 
 #include <list>
@@ -12,9 +12,9 @@ class UserArguments {
   UserArguments(const KernelSignature& kernel, const std::vector<KernelValue>& values,
                 bool strided);
 
-  // Of the tensors; nothing when there are none.
+  // The device of the tensors; nullopt when there are none.
   std::optional<DeviceIndex> device() const;
-  // Elements of the first tensor.
+  // The number of elements of the first tensor.
   std::optional<int64_t> first_numel() const;
 
   // "scale(): argument 1 (__global float* y)", for messages.
@@ -29,7 +29,7 @@ class UserArguments {
   struct TensorArgument {
     size_t position;
     at::Tensor tensor;
-    at::Tensor passed;  // a copy where the device takes no buffer from this offset on
+    at::Tensor passed;  // a copy where the device takes no sub-buffer that starts there
     bool writable;
   };
   void check_tensor(size_t position, const at::Tensor& tensor, bool strided) const;

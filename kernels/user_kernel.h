@@ -1,5 +1,5 @@
-// Kernels that users write (torch.ocl.compile_kernel): what is passed is checked against what the
-// kernel says it takes.
+// Kernels that users write (torch.ocl.compile_kernel). The values of a call are checked against the
+// kernel's declaration.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,12 +28,12 @@ using KernelValue =
 // Sizes of 1 to 3 dimensions.
 struct KernelRange {
   std::optional<std::vector<int64_t>> threads, group_size;
-  bool strided = false;  // tensors as they are: the kernel knows their strides
+  bool strided = false;  // pass tensors that are not contiguous, too: the kernel knows the strides
 };
 
 class UserArguments;
 
-// A source; it is built for a device at the first use there.
+// A source; it is built for each device at the first use there.
 class UserLibrary {
  public:
   UserLibrary(std::string source, std::string options)
@@ -47,7 +47,7 @@ class UserLibrary {
             const KernelRange& range);
 
  private:
-  // Of a type of the source.
+  // Bytes of a type of the source.
   size_t size_of(Device& device, const std::string& type);
   void check_structs(Device& device, const UserArguments& arguments,
                      const KernelSignature& signature, const std::vector<KernelValue>& values);

@@ -1,4 +1,4 @@
-// The types of OpenCL C that kernels of users take, and what torch has for them.
+// The types of OpenCL C that users' kernels take, and torch's types for them.
 #pragma once
 
 #include <c10/core/Scalar.h>
@@ -19,14 +19,14 @@ struct UserType {
   size_t bytes() const { return lane_bytes * (lanes == 3 ? 4 : lanes); }
 };
 
-// Of "float*", "uint4" and so on; a name that OpenCL C does not have is not known.
+// The type of "float*", "uint4" and so on; `known` is false for names that OpenCL C does not have.
 UserType user_type(const std::string& name);
 
 // For messages.
 std::string number_text(const c10::Scalar& number);
 
-// The numbers as a kernel takes them by value. TypeError, ValueError, OverflowError, which begin
-// with `what()`, where they do not fit.
+// The bytes of the numbers as an argument by value. TypeError, ValueError or OverflowError, with
+// texts that begin with `what()`, where they do not fit the type.
 std::string pack_numbers(const std::vector<c10::Scalar>& numbers, const std::string& type,
                          c10::function_ref<std::string()> what);
 

@@ -227,7 +227,7 @@ class Renderer:
         yield "#define COMPUTE_IS_FLOAT"
         if double:
             yield "#define COMPUTE_IS_DOUBLE"
-        # int where that suffices for all buffers, which programs are guarded by.
+        # int where it can index all buffers; Inductor's guards compile again when it cannot.
         yield f"#define INDEX {'long' if self.shape.cpu else self.kernel.index_dtype}"
         if self.shape.letter == "g":
             yield f"#define LOCAL_SIZE {self.local}"  # tuning.py sets others
