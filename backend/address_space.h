@@ -1,7 +1,7 @@
 // The addresses that tensors on ocl show as data_ptr(): a reserved range without memory behind it.
 // Pointer arithmetic and view offsets work as everywhere in PyTorch, a dereference on the host
-// faults at once, and no device needs shared virtual memory. Which segment an address belongs to is
-// looked up without a lock.
+// faults at once, and no device needs shared virtual memory. find() looks up the segment of an
+// address without a lock.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ struct Segment;
 
 class AddressSpace {
  public:
-  // Segments take whole granules, so that a table indexed by granule finds them.
+  // Segments take whole granules, so that find() is one access to a table indexed by granule.
   static constexpr size_t kGranule = size_t{2} << 20;
 
   static AddressSpace& instance();

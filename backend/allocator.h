@@ -1,4 +1,4 @@
-// The caching allocator of device memory, behind torch's c10::DeviceAllocator interface.
+// The caching allocator of device memory, as an implementation of torch's c10::DeviceAllocator.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>
@@ -18,7 +18,7 @@ class Allocator final : public c10::DeviceAllocator {
  public:
   static Allocator& instance();
 
-  // Memory on the current device, for its current stream; of the graph's pool during a capture.
+  // Memory on the current device for its current stream; during a capture, from the graph's pool.
   c10::DataPtr allocate(size_t bytes) override;
   c10::DeleterFnPtr raw_deleter() const override;
   // Whether lazy clones (kernels/lazy_clone.h) may share the memory.
@@ -34,7 +34,8 @@ class Allocator final : public c10::DeviceAllocator {
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(DeviceIndex device) override;
   void resetAccumulatedStats(DeviceIndex device) override;
   void resetPeakStats(DeviceIndex device) override;
-  // Free and total bytes. OpenCL cannot ask for other processes' use: free means not reserved here.
+  // Free and total bytes. OpenCL does not tell what other processes use, so "free" means not
+  // reserved by this one.
   std::pair<size_t, size_t> getMemoryInfo(DeviceIndex device);
 
   // Limits what this process reserves to a fraction (0 to 1) of the device's memory.
@@ -44,11 +45,11 @@ class Allocator final : public c10::DeviceAllocator {
   // All segments of all devices (device_cache.h).
   std::vector<SegmentSnapshot> snapshot();
 
-  // The pool that this thread's memory on the device comes from outside of captures; 0: the common
-  // one. Returns the former.
+  // Sets the pool for this thread's allocations on the device outside of captures; 0: the common
+  // pool. Returns the former one.
   static uint64_t exchange_thread_pool(uint64_t pool, DeviceIndex device);
 
-  // A number for a pool of memory that graphs share. Its memory stays while it has users.
+  // A number for a new pool of memory that graphs share. Its memory stays while it has users.
   static uint64_t new_pool();
   void add_pool_user(uint64_t pool, DeviceIndex device);
   void remove_pool_user(uint64_t pool, DeviceIndex device);
@@ -60,7 +61,7 @@ class Allocator final : public c10::DeviceAllocator {
   DeviceCache& cache(DeviceIndex device);
 };
 
-// Gives the storage memory of this many bytes, keeping as many of its bytes as fit.
+// Gives the storage new memory of this many bytes, and copies as many of the old bytes as fit.
 void resize_storage(const c10::Storage& storage, size_t bytes);
 
 }  // namespace ocl

@@ -4,8 +4,8 @@
 // A segment is one device buffer; blocks partition it. Blocks belong to a stream: a freed block is
 // handed out again to its own stream at once, because the queue orders the two uses. Blocks of a
 // graph's pool belong to a stream of the pool (pool_stream), so that nothing else gets them.
-// Sizes follow CUDA's caching allocator, but that medium segments are larger (32 MiB, not 20): then
-// training ResNet-18 reserves 1.1 times what it uses at most, not 1.3. PYTORCH_ALLOC_CONF sets
+// Sizes follow CUDA's caching allocator, except that medium segments have 32 MiB, not 20: training
+// ResNet-18 then reserves 1.1 times its peak use, not 1.3 times. PYTORCH_ALLOC_CONF sets
 // max_split_size_mb, max_non_split_rounding_mb and roundup_power2_divisions (docs/memory.md).
 // Not thread-safe: the allocator holds a lock.
 #pragma once
@@ -27,10 +27,10 @@ inline constexpr size_t kMinBlock = 512;                    // blocks are multip
 inline constexpr size_t kSmallSize = size_t{1} << 20;       // up to this, from the small pool
 inline constexpr size_t kSmallSegment = size_t{2} << 20;    // segment of the small pool
 inline constexpr size_t kMediumSegment = size_t{32} << 20;  // serves requests of up to 16 MiB
-inline constexpr size_t kMinLarge = size_t{16} << 20;       // from this, a segment of their own
-inline constexpr size_t kRoundLarge = size_t{2} << 20;      // rounded to this
+inline constexpr size_t kMinLarge = size_t{16} << 20;       // from this size on, an own segment
+inline constexpr size_t kRoundLarge = size_t{2} << 20;      // whose size is a multiple of this
 
-// The number that stands for a stream (0 to 2^32 - 1) in a pool; pool 0 holds what is in no pool.
+// One number for a stream (0 to 2^32 - 1) and a pool; pool 0 means no pool.
 constexpr int64_t pool_stream(uint64_t pool, int64_t stream) {
   return static_cast<int64_t>(pool << 32) | stream;
 }
@@ -70,13 +70,13 @@ class BufferCache {
   // Adds a new segment, and takes the request from it.
   Block* add_segment(Segment* segment, size_t segment_bytes, size_t requested, int64_t stream);
 
-  // The user has let go of the block; it stays active until put_back() (events of other streams).
+  // The user has freed the block. It stays active until put_back(), after other streams' events.
   void mark_freed(Block* block);
   // Makes the block available, merged with its free neighbours.
   void put_back(Block* block);
 
-  // Forgets every segment that no block uses, and returns them for release; `kept` says of which
-  // pools not.
+  // Forgets the segments without allocated blocks, and returns them for release. Segments of pools
+  // for which `kept` returns true stay.
   std::vector<Segment*> take_unused_segments(c10::function_ref<bool(uint64_t pool)> kept =
                                                  [](uint64_t) { return false; });
 
@@ -91,7 +91,7 @@ class BufferCache {
   std::vector<const Block*> segments() const;
 
  private:
-  // What is looked for: less than every block of this size.
+  // The key of a search: sorts before every block of its stream and size.
   struct Request {
     int64_t stream;
     size_t size;
@@ -105,7 +105,7 @@ class BufferCache {
     bool operator()(const Block* a, const Block* b) const {
       if (a->stream != b->stream) return a->stream < b->stream;
       if (a->size != b->size) return a->size < b->size;
-      // Not by address of the record: what fits together must not depend on the heap.
+      // Not by the record's address: the choice of a block must not depend on the host's heap.
       if (a->segment_number != b->segment_number) return a->segment_number < b->segment_number;
       return a->offset < b->offset;
     }
@@ -117,7 +117,7 @@ class BufferCache {
   Block* allocate_from(Block* block, size_t requested, size_t rounded);
   void absorb(Block* block, Block* neighbour);
   void count(c10::CachingAllocator::StatArray& stat, bool small, int64_t amount);
-  // Whether the block is a free part of a segment of which other parts are in use.
+  // Whether the (free) block is only a part of its segment.
   static bool is_inactive_split(const Block* block) { return block->previous || block->next; }
   void count_inactive(const Block* block, int sign);
 

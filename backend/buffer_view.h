@@ -1,5 +1,6 @@
-// A place in device memory: what a kernel gets for a tensor. resolve() is the only reader of data
-// pointers; it refuses addresses that are not ours (from_blob, another device's memory).
+// A place in device memory, which a kernel takes as an argument for a tensor: a buffer and an
+// offset. resolve() finds the place of a data pointer. It refuses addresses that are not ocl memory
+// (those of from_blob, say).
 #pragma once
 
 #include <cstddef>
@@ -9,13 +10,13 @@
 
 namespace ocl {
 
-// One device buffer and the addresses it shows under.
+// One device buffer and its range of addresses.
 struct Segment {
   cl::Buffer buffer;
   Device* device = nullptr;
   uintptr_t address = 0;
   size_t size = 0;
-  // Whether a block of it was given to a second stream (record_stream).
+  // Whether a block of it was recorded on a second stream (record_stream).
   std::atomic<bool> shared_between_streams{false};
 };
 

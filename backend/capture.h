@@ -1,5 +1,5 @@
-// What streams do instead of enqueueing while a graph is captured (graph.h): they record. Each
-// kernel gets an object of the graph's own, since objects hold their arguments.
+// While a graph is captured (graph.h), streams record commands instead of enqueueing them. Each
+// recorded launch has its own kernel object, because a kernel object holds its arguments.
 //
 // A stream that waits for an event of a captured stream is captured, too. All commands form one
 // list in the order of their calls: that order respects every event, so a replay needs none.
@@ -16,18 +16,18 @@ namespace ocl {
 
 struct RecordedCommand {
   trace::Kind kind{};
-  const char* function = "";  // OpenCL's
+  const char* function = "";  // the name of the OpenCL function
   std::function<cl_int(cl_command_queue, cl_event*)> enqueue;
   size_t bytes = 0;
-  // Of kernels only.
-  const std::string* kernel = nullptr;  // stays where it is
+  // Only for kernels.
+  const std::string* kernel = nullptr;  // its name, which must not move
   const Program* program = nullptr;
   std::array<size_t, 3> global{}, local{};
   bool first = false;                     // the kernel had not been launched before by the thread
   std::atomic<bool>* launched = nullptr;  // Kernel::launched_by_any
 };
 
-// What a capture leaves.
+// The result of a capture.
 struct Recording {
   std::vector<RecordedCommand> commands;
   std::vector<std::function<void()>> hooks;  // called before each replay
@@ -35,7 +35,7 @@ struct Recording {
     cl_kernel kernel;
     cl_uint index;
   };
-  std::vector<FaultSlot> faults;  // arguments that are the fault word of the stream of the replay
+  std::vector<FaultSlot> faults;  // arguments for the fault word of the stream of the replay
   std::vector<cl::Kernel> kernels;
   std::vector<cl::Buffer> buffers;
   std::vector<std::shared_ptr<const void>> kept;
@@ -69,7 +69,7 @@ class Capture {
 
   // Raises that `what` cannot be captured; the capture will end with that error.
   [[noreturn]] void refuse(std::string_view what);
-  // Of the first refusal; empty: none.
+  // The text of the first refusal; empty: none.
   const std::string& refused() const { return refused_; }
 
   Recording take() { return std::move(recording_); }
@@ -83,8 +83,8 @@ class Capture {
   std::string refused_;
 };
 
-// While it lives, the stream's commands are enqueued though it is captured: for what is made once
-// and stays, such as a table on the device.
+// While it lives, the commands of a captured stream are enqueued, not recorded. For data that is
+// made once and kept, such as a table on the device.
 class CapturePause {
  public:
   explicit CapturePause(Stream& stream) : stream_(stream), capture_(stream.capture()) {

@@ -52,15 +52,15 @@ struct DeviceProperties {
   KernelFamily family = KernelFamily::kGpu;
 };
 
-// What kernels are specialised with, by family. One table, so that a new device is a new row.
+// The parameters of launches and specialisations, by kernel family (choose_parameters()).
 struct DeviceParameters {
   size_t tasks;            // work-items of a CPU-family launch, at most
   size_t grain;            // elements below which a CPU-family launch uses one work-item
   size_t vector_width;     // lanes of a 32-bit element in element-wise kernels
   size_t work_group_size;  // of GPU-family kernels
-  // PoCL compiles at a kernel's first launch, and aborts the process when two queues do so at once
-  // ("pocl_release_dlhandle_cache: Assertion `found->ref_count > 0'"): then it has the device
-  // alone.
+  // The first launch of a kernel waits until the device is idle. PoCL compiles then, and aborts the
+  // process when two queues do so at once ("pocl_release_dlhandle_cache: Assertion
+  // `found->ref_count > 0'").
   bool first_launch_alone;
 };
 
@@ -101,14 +101,14 @@ DeviceIndex device_count() noexcept;
 // The device, or an error that says which exist. Lists the devices in this process.
 Device& device(DeviceIndex index);
 
-// Whether devices have been listed in this process, and whether it is a fork of one that had.
+// Whether this process has listed the devices, and whether it was forked from one that had.
 bool initialized() noexcept;
 bool in_bad_fork() noexcept;
-// Raises in such a fork: drivers, and their locks, do not survive it. Streams are not to be had
-// there either; only what holds one, or takes a lock of ours, has to ask.
+// Raises in such a fork: drivers and their locks do not survive it. Asking for a stream raises
+// there, too. So only code that keeps a stream, or takes a lock of ours, needs to call this.
 void refuse_fork();
 
-// Lists the devices now; throws, with what to install, when there is none.
+// Lists the devices now; throws an error that says what to install when there is none.
 void initialize();
 
 // The current device of this thread.

@@ -1,4 +1,4 @@
-// The cache of one device's memory: the policy of BufferCache, and the work of OpenCL around it.
+// The memory cache of one device: adds OpenCL's calls, events and locking to BufferCache's policy.
 #pragma once
 
 #include <deque>
@@ -36,8 +36,8 @@ struct SegmentSnapshot {
 
 inline uintptr_t address_of(const Block& block) { return block.segment->address + block.offset; }
 
-// Called before an OutOfMemoryError is raised, without locks held: the device, and the bytes that
-// were asked for, that the process may use, and that are free of those.
+// Called before an OutOfMemoryError is raised, without locks held. In bytes: `requested` by the
+// caller, `total` that the process may use, and `free` of those.
 using OutOfMemoryObserver =
     std::function<void(DeviceIndex device, size_t requested, size_t total, size_t free)>;
 void set_out_of_memory_observer(OutOfMemoryObserver observer);

@@ -12,15 +12,16 @@ class DeviceClock {
  public:
   // Reads both clocks; waits for a few empty commands on a queue of its own.
   explicit DeviceClock(Device& device) : device_(&device) { add_reading(); }
-  // A further reading, later: clocks drift apart.
+  // A second reading, taken later, because clocks drift apart.
   void add_reading();
 
   // Whether the device has a clock at all: Mesa 22 stamps every event with 0, 1, 2, 3.
   bool runs() const;
 
-  // Nanoseconds since 1970. A command that started at `device_time` was called at `called`: no
-  // translation may say that it started before.
+  // Tells of a command that the host called at `called` (nanoseconds since 1970) and the device
+  // started at `device_time`. Translations are corrected so that none starts before its call.
   void started_after(uint64_t device_time, int64_t called);
+  // Nanoseconds since 1970.
   int64_t to_host(uint64_t device_time) const;
 
  private:

@@ -1,4 +1,4 @@
-// The environment variables of the runtime, each read in one place (docs/environment.md).
+// Access to environment variables; docs/environment.md lists those of the runtime.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Errors of OpenCL, translated once: what was attempted, on what, the code by name, and what to do.
+// Translates OpenCL's errors: the text has the attempt, the device, the code's name and a hint.
 //
 //   translated([&] { return str("cannot allocate ", bytes, " on ", device); },
 //              [&] { return cl::Buffer(context, flags, size); });
@@ -19,7 +19,7 @@ using c10::str;
 // "CL_OUT_OF_RESOURCES" for -5; "unknown OpenCL error" for a code that is in no header.
 const char* error_name(cl_int code) noexcept;
 
-// What a user can do about `code`, or an empty string.
+// Advice for users about `code`, or an empty string.
 const char* error_hint(cl_int code) noexcept;
 
 // Whether `code` means that memory ran out (of the device or of the host).

@@ -14,10 +14,10 @@ class Event {
   Event(const Event&) = default;
   Event& operator=(const Event&) = default;
 
-  // Marks the present end of `stream`; may be called again. In a stream that is captured, the mark
-  // is known to the capture only.
+  // Marks the present end of `stream`; may be called again. In a captured stream the mark is part
+  // of the capture only.
   void record(Stream& stream);
-  // Marks the end of what was enqueued, even while the stream is captured.
+  // Marks the end of the enqueued commands, even while the stream is captured.
   void record_enqueued(Stream& stream);
   bool recorded() const { return event_() != nullptr || capture_ != 0; }
 
@@ -25,13 +25,14 @@ class Event {
   void block(Stream& stream) const;
   // Whether the mark has been reached; true before a record(), as torch defines it.
   bool query() const;
-  // Blocks the host until the mark has been reached, and raises what kernels before it reported.
+  // Blocks the host until the mark has been reached, and raises the faults that kernels before it
+  // reported.
   void synchronize() const;
 
-  // As synchronize(), but leaves what kernels reported to others.
+  // As synchronize(), but leaves the faults of kernels for another caller to raise.
   void wait_until_reached() const;
-  // For who cares about memory only, and must go on where a command before the mark failed: both
-  // take that for an end, and leave it to the stream to raise.
+  // For owners of memory, who must go on when a command before the mark failed. Both treat failure
+  // as completion; the stream raises it.
   bool over() const;
   void wait_until_over() const;
 
@@ -49,7 +50,7 @@ class Event {
   cl::Event event_;
   Stream* stream_ = nullptr;
   uint64_t capture_ = 0;  // the number of the capture that it was recorded in; 0: none
-  uint64_t report_ = 0;   // of the stream's faults: the last one before the mark; 0: none
+  uint64_t report_ = 0;   // the stream's last fault report before the mark; 0: none
 };
 
 }  // namespace ocl

@@ -1,11 +1,11 @@
 // Errors that only a kernel can see, such as an index out of range. The kernel writes the site and
-// the offending numbers into the stream's fault word and goes on with a harmless value; the next
-// synchronisation of the stream raises the exception that CPU raises.
+// the offending numbers into the stream's fault word and goes on with a harmless value. The next
+// synchronisation of the stream raises the exception that the CPU raises.
 //
-// What synchronises enqueues a report first: a kernel that moves the word's content away and clears
-// it, and a read of that. One command does both, so no other thread's kernel comes in between. Who
-// has waited for the report's place in the queue raises what is in it, once. A report holds the
-// first fault since the one before.
+// A synchronisation first enqueues a report: a kernel that moves the word's content to another
+// buffer and clears the word, and a read of that buffer. One kernel does both, so that no other
+// thread's kernel comes in between. A caller that has waited for the report raises its fault, once.
+// A report holds the first fault since the previous report.
 //
 //   static const int site = ocl::fault_site({"aten::gather", FaultClass::kRuntime, "index"});
 //   launch(stream, kernel, grid, ..., FaultArgument{site});
@@ -24,7 +24,8 @@ namespace ocl {
 
 enum class FaultClass { kRuntime, kIndex };
 
-// Text: "<op>: <what> <value>", with a bound's name " is out of bounds for <it> <bound>"; or <op>.
+// The error's text is "<op>: <what> <value>". With a bound_name, " is out of bounds for
+// <bound_name> <bound>" follows. Without `what` it is "<op>".
 struct FaultSite {
   std::string op;
   FaultClass error;
@@ -49,8 +50,8 @@ class FaultWord {
   // To be called after such a kernel was enqueued.
   void enqueued() { enqueued_.fetch_add(1, std::memory_order_release); }
 
-  // Enqueues a report of the kernels that were enqueued since the last one, if any. Returns the
-  // number of the last report; reports count from 1.
+  // Enqueues a report if kernels were enqueued since the last one. Returns the number of the last
+  // report; the first has number 1.
   uint64_t report();
   // Raises the first fault of the reports up to this one, for which the caller has waited. Costs
   // nothing when there is no report.
@@ -72,13 +73,13 @@ class FaultWord {
   cl::CommandQueue queue_;
   std::atomic<cl_mem> handle_{nullptr};  // of word_
   std::atomic<uint64_t> enqueued_{0};    // kernels that may report
-  std::atomic<uint64_t> reported_{0};    // how many of them reports cover
+  std::atomic<uint64_t> reported_{0};    // of those, kernels that reports cover
   std::atomic<uint64_t> last_{0};        // the number of the last report
   std::atomic<uint64_t> raised_{0};      // the reports up to this one were looked at
   std::mutex mutex_;                     // guards what follows
   cl::Buffer word_, taken_;
   cl::Kernel take_;
-  std::deque<Report> reports_;  // stay where they are until they are removed
+  std::deque<Report> reports_;  // a deque, because reads are enqueued into its elements
 };
 
 }  // namespace ocl

@@ -1,5 +1,5 @@
-// Graphs: commands that are recorded once and enqueued again and again, by one loop without Python,
-// dispatcher, allocator or binding of arguments.
+// Graphs: commands that are recorded once and then replayed by one loop. A replay involves neither
+// Python nor dispatcher nor allocator, and binds no arguments.
 //
 //   Graph graph;
 //   graph.capture_begin();  // on the current stream
@@ -7,7 +7,7 @@
 //   graph.capture_end();
 //   graph.replay();         // on the current stream
 //
-// Memory that the commands use outside of the pool must stay where it is.
+// Other memory that the commands use must stay allocated while the graph is replayed.
 #pragma once
 
 #include <optional>
@@ -27,15 +27,15 @@ class Graph {
 
   // Captures the current stream of the current device; pool 0 is a new one (allocator.h).
   void capture_begin(uint64_t pool = 0);
-  // Raises when something could not be captured. Whatever it does, streams are as before.
+  // Raises when something could not be captured. In any case the streams enqueue again.
   void capture_end();
   void instantiate();
   // On the current stream of the graph's device.
   void replay();
-  // Forgets what was captured, and leaves the pool. Also ends a capture.
+  // Forgets the recording, and leaves the pool. Ends a capture, too.
   void reset();
 
-  // Of the capture or the recording.
+  // The memory pool of the capture or recording.
   uint64_t pool() const;
   size_t size() const { return recording_.commands.size(); }
   // A line for each command.
@@ -55,9 +55,9 @@ class Graph {
   Device* device_ = nullptr;
   uint64_t pool_ = 0;
   bool instantiated_ = false, replayed_ = false;
-  uint64_t kernels_ = 0;               // of the commands
-  const std::string* last_ = nullptr;  // the name of the last of them
-  cl_mem fault_word_ = nullptr;        // that the kernels have now
+  uint64_t kernels_ = 0;               // the number of kernels among the commands
+  const std::string* last_ = nullptr;  // the name of the last kernel
+  cl_mem fault_word_ = nullptr;        // the word that is bound to the kernels now
 };
 
 // Whether the current stream of the current device is captured; false before OpenCL was started.

@@ -1,5 +1,5 @@
-// Pinned host memory: what a device reads and writes without a copy by the driver, so that
-// non_blocking copies overlap. Cached by torch's CachingHostAllocator.
+// Pinned host memory, which a device reads and writes without a copy by the driver, so that
+// non_blocking copies overlap with other work. torch's CachingHostAllocator caches it.
 #pragma once
 
 #include <ATen/core/CachingHostAllocator.h>

@@ -1,5 +1,6 @@
-// Kernels and their launch. A call site names what it needs by a small key; the kernel object is
-// found in a table of its thread, so that no lock, allocation or string is in the way:
+// Kernels and their launch. A call site has a small key for each specialisation that it needs. A
+// table of the thread maps keys to kernel objects, so a launch takes no lock and makes no
+// allocation or string:
 //
 //   static Site site;
 //   const Kernel& kernel = find_kernel(device, {&site, {packed_types}}, [&] {
@@ -36,9 +37,9 @@ struct Site {
   char place = 0;
 };
 
-// Identifies a specialisation: a site and what it is specialised by. The site is a Site, or another
-// object that stays where it is. A string literal is none: two sites of equal text may share it.
-// In `by` the address of a literal stands for its text.
+// Identifies a specialisation by its call site and up to four numbers. The site is a Site, or
+// another object that does not move. It cannot be a string literal: two sites with equal text may
+// share it. `by` may hold the address of a literal in place of its text.
 struct KernelKey {
   KernelKey(const void* site, std::array<uint64_t, 4> by = {}) : site(site), by(by) {}
   KernelKey(const char* site, std::array<uint64_t, 4> by = {}) = delete;
@@ -65,7 +66,7 @@ struct Range {
 template <typename Source>
 const Kernel& find_kernel(Device& device, const KernelKey& key, Source&& source);
 
-// Binds the arguments of a launch one by one, where their number is not known beforehand.
+// Binds the arguments of a launch one by one, for launches whose number of arguments varies.
 class Arguments {
  public:
   Arguments(Stream& stream, const Kernel& kernel)
@@ -82,8 +83,8 @@ class Arguments {
   Arguments& add_bytes(const void* data, size_t size);
   Arguments& add_buffer(cl_mem buffer);
 
-  // For arguments that change from replay to replay: the capture or nullptr, the object that takes
-  // the arguments, and the number of the next one.
+  // For arguments that change from replay to replay: the capture or nullptr, the kernel object, and
+  // the number of the next argument.
   Capture* capture() const { return capture_; }
   cl_kernel handle() const { return handle_; }
   cl_uint next() const { return index_; }
@@ -111,23 +112,23 @@ void launch(Stream& stream, const Kernel& kernel, const Range& global, const Ran
   arguments.enqueue(global, local);
 }
 
-// Calls `enqueue`, which launches a kernel that this thread has not launched yet. `launched` is
-// what the kernel objects of all threads share (Kernel::launched_by_any).
+// Calls `enqueue`, which launches a kernel that this thread has not launched yet. `launched` is the
+// flag that the kernel objects of all threads share (Kernel::launched_by_any).
 void launch_first(const Device& device, const Program& program, std::atomic<bool>* launched,
                   c10::function_ref<void()> enqueue);
 
-// Runs a library's routine that enqueues kernels of its own on the stream. Counts as one launch;
-// `name` must stay where it is.
+// Runs a library's routine that enqueues its own kernels on the stream. Counts as one launch;
+// `name` must not move.
 void launch_library(Stream& stream, const std::string& name, c10::function_ref<void()> enqueue);
 
-// Name of the kernel that this thread launched last, and how many it has launched; for tests that
-// assert which kernel ran.
+// The name of this thread's last kernel, and the number of its launches; for tests that assert
+// which kernel ran.
 const std::string& last_kernel();
 uint64_t launch_count();
-// How many kernel objects find_kernel() has made, in all threads. A thread that ends leaves its own
-// to the next one.
+// The number of kernel objects that find_kernel() has made, in all threads. A thread that ends
+// leaves its objects to the next new thread.
 uint64_t kernel_objects();
-// Counts kernels that were enqueued otherwise; `last` must stay where it is.
+// Counts kernels that were not enqueued by Arguments; `last` must not move.
 void count_launches(Stream& stream, const std::string& last, uint64_t count);
 
 // ---- implementation ----

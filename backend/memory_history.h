@@ -1,5 +1,5 @@
-// What the allocator did, with the stacks of its callers, while torch.ocl.record_memory_history()
-// asks for it. Costs one load of a flag per allocation when it does not.
+// Records the allocator's actions, with the stacks of its callers, for
+// torch.ocl.record_memory_history(). While it is off, an allocation costs one load of a flag.
 //
 //   const auto stack = MemoryHistory::stack(KeepStacks::kState);  // without locks held
 //   MemoryHistory::instance().record({MemoryEvent::kAlloc, device, address, bytes, stream, stack});
@@ -20,7 +20,8 @@ namespace ocl {
 
 using Stack = std::shared_ptr<c10::GatheredContext>;
 
-// Whose stacks are kept: of memory in use, of allocations in the history, of releases, too.
+// The stacks that are kept. kState: of memory in use; kAlloc: of past allocations, too; kAll: of
+// releases, too.
 enum class KeepStacks { kNever, kState, kAlloc, kAll };
 
 struct MemoryEvent {
@@ -34,7 +35,7 @@ struct MemoryEvent {
     kOutOfMemory,
     kActions
   };
-  // As PyTorch's viewer calls them.
+  // The names in PyTorch's memory viewer.
   static constexpr const char* kNames[kActions] = {
       "alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "snapshot",
       "oom"};
@@ -69,7 +70,7 @@ class MemoryHistory {
     return C10_LIKELY(!enabled()) ? nullptr : instance().gather(kind);
   }
   void record(MemoryEvent event);
-  // Those of each device in order.
+  // The events, in order for each device.
   std::vector<MemoryEvent> events();
 
  private:

@@ -1,5 +1,5 @@
-// Files that only this user can have written: their content is run (programs) or trusted (measured
-// choices), so what another user could have put there is left alone, with one warning.
+// Files that only this user can have written. Their content is run (programs) or trusted (measured
+// choices), so files that another user could have written are not read, with one warning.
 #pragma once
 
 #include <filesystem>
@@ -12,8 +12,8 @@ namespace ocl {
 // The home folder: HOME, or what the system's list of users says; empty where there is none.
 std::filesystem::path home_folder();
 
-// The content; nothing where there is no file, or it or its folder belongs to another user (other
-// than root) or can be written by others.
+// The content; nullopt where there is no file. Also nullopt where another user (but root) owns the
+// file or its folder, or others can write to them.
 std::optional<std::string> read_private(const std::filesystem::path& path);
 
 // Replaces the file in one step, and makes the folder for this user alone; false where it cannot.

@@ -38,7 +38,7 @@ struct Program {
 // The program of `file` (a name in kernels/cl) under these defines; built or loaded once.
 const Program& program(Device& device, const std::string& file, const Defines& defines);
 
-// Notes that a kernel of the program was launched for the first time.
+// Call after the first launch of a kernel of the program.
 void mark_launched(const Program& program);
 // Writes the binaries of programs launched since the last call; called at synchronisation.
 void store_launched_programs() noexcept;
@@ -49,8 +49,8 @@ struct ProgramCacheStats {
 };
 ProgramCacheStats program_cache_stats();
 
-// Text of a kernel file with its #includes resolved, as it is compiled. From OCL_KERNEL_DIR when
-// that is set, else from the sources embedded at build time.
+// The text of a kernel file with its #includes expanded, for the compiler. Files come from
+// OCL_KERNEL_DIR if that is set, else from the sources embedded at build time.
 std::string kernel_source(const std::string& file);
 
 // The embedded sources: name -> text. Defined by a generated file of kernels/.

@@ -1,12 +1,13 @@
-// Kernel sources that come while the process runs: programs in C++ bring those of their kernels.
+// Kernel sources that are added at run time: compiled C++ programs bring the sources of their
+// kernels.
 #pragma once
 
 #include <string>
 
 namespace ocl {
 
-// Keeps the text for the life of the process; the same text has one name. Returns what program()
-// takes as a file; its last part, which messages show, is `name` + ".cl".
+// Keeps the text for the life of the process. Returns a file name for program(); the same text gets
+// the same one. Its last part, which messages show, is `name` + ".cl".
 std::string add_runtime_source(const std::string& name, std::string text);
 
 }  // namespace ocl

@@ -20,9 +20,9 @@ using c10::StreamId;
 
 inline constexpr int kStreamsPerPriority = 32;
 
-// A sticky error of a kernel (an index out of range, say); see fault.h.
+// The first error that kernels found (an index out of range, say); see fault.h.
 class FaultWord;
-// What the commands of a stream are recorded in while a graph is captured; see capture.h.
+// Records the commands of a stream while a graph is captured; see capture.h.
 class Capture;
 
 class Stream {
@@ -35,16 +35,16 @@ class Stream {
   const cl::CommandQueue& queue() const { return queue_; }
   c10::Stream unpack() const;
 
-  // To be called after each command: hands the commands to the device every few of them, so that a
-  // device works while the host prepares more.
+  // Call after each command. Flushes every few commands, so that the device works while the host
+  // prepares more.
   void submitted();
   void flush();
 
-  // Blocks until all commands have completed, and raises what a kernel reported.
+  // Blocks until all commands have completed, and raises the faults that kernels reported.
   void finish();
   // Blocks, and raises only when a command failed.
   void drain();
-  // A command failed, as an event has told: the next drain() raises it.
+  // An event has shown that a command failed; the next drain() raises `code`.
   void note_failure(cl_int code) { failure_.store(code, std::memory_order_relaxed); }
   // Whether all commands have completed, without blocking.
   bool idle();
@@ -54,7 +54,7 @@ class Stream {
   // An event that completes when all commands that were enqueued so far have.
   cl::Event marker();
 
-  // Commands that were enqueued on queue() directly.
+  // Call after `commands` commands were enqueued on queue() directly.
   void submitted(uint64_t commands);
 
   FaultWord& faults() { return *faults_; }
@@ -76,7 +76,7 @@ class Stream {
   std::atomic<Capture*> capture_{nullptr};
   std::unique_ptr<FaultWord> faults_;
   std::atomic<uint64_t> commands_{0};
-  std::atomic<uint64_t> finished_{0};  // so many of them at the last finish()
+  std::atomic<uint64_t> finished_{0};  // the value of commands_ at the last finish()
   std::atomic<cl_int> failure_{CL_SUCCESS};
   std::mutex marker_mutex_;  // guards the two members below
   uint64_t marked_commands_ = 0;
@@ -93,8 +93,8 @@ c10::Stream stream_from_pool(DeviceIndex device, bool high_priority);
 // Makes `stream` current on its device for this thread, and returns the former one.
 c10::Stream exchange_stream(c10::Stream stream);
 
-// Waits for every stream of the device, then raises the first failure, or what a kernel reported.
-// What else was reported is raised by the next synchronisation.
+// Waits for every stream of the device, then raises the first failure or fault. The next
+// synchronisation raises the next fault.
 void synchronize(DeviceIndex device);
 // Waits for every stream; raises only when a command failed.
 void drain(DeviceIndex device);

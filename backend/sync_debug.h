@@ -1,5 +1,5 @@
-// Tells, where the user asks for it, of each operation that makes the host wait for the device
-// (torch.ocl.set_sync_debug_mode).
+// Warns or raises at each operation that makes the host wait for the device, if the user asks for
+// it (torch.ocl.set_sync_debug_mode).
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -13,7 +13,7 @@ enum class SyncDebug { kOff, kWarn, kError };
 
 inline std::atomic<SyncDebug> sync_debug{SyncDebug::kOff};
 
-// To be called before the host waits.
+// Call before the host waits.
 inline void note_wait(std::string_view what) {
   const SyncDebug mode = sync_debug.load(std::memory_order_relaxed);
   if (C10_LIKELY(mode == SyncDebug::kOff)) return;

@@ -1,5 +1,5 @@
-// What differs between operating systems. Linux is tested; macOS and Windows are written by their
-// manuals and were never run.
+// Functions that differ between operating systems. The code for Linux is tested; the code for macOS
+// and Windows follows their manuals and has never run.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace ocl {
 void* open_library(const char* name) noexcept;
 void* library_symbol(void* library, const char* name) noexcept;
 
-// Names of the OpenCL loader library, the best first, up to nullptr.
+// Names of the OpenCL loader library, the best first, ended by nullptr.
 const char* const* opencl_library_names() noexcept;
 
 // The file that this code is in: the extension, or a program.
@@ -20,10 +20,10 @@ std::filesystem::path own_file();
 
 // The first number that a program prints, or `otherwise`.
 int number_printed_by(const std::filesystem::path& program, int otherwise) noexcept;
-// For such a program: closes what it got from the one that started it, but the standard streams.
+// For such a program: closes the inherited files, except the standard streams.
 void close_inherited_files() noexcept;
 
-// Whether processes can fork, and what is then called in each child.
+// Whether processes can fork; after_fork() sets an action that each child runs.
 #ifdef _WIN32
 constexpr bool kCanFork = false;
 #else
@@ -34,7 +34,7 @@ void after_fork(void (*action)());
 int process_id() noexcept;
 int64_t thread_id() noexcept;
 
-// Addresses without memory, and memory of zeros that takes room only where it is used; both stay
+// Addresses without memory, and zeroed memory that takes room only where it is used. Both stay
 // until the process ends. nullptr where the system refuses.
 void* reserve_addresses(size_t size) noexcept;
 void* reserve_zeros(size_t size) noexcept;

@@ -1,4 +1,4 @@
-// What PyTorch's version decides.
+// Features that depend on PyTorch's version.
 #pragma once
 
 #include <torch/headeronly/version.h>

@@ -1,5 +1,6 @@
-// Records the commands that are enqueued while a trace is on: what, by whom, on which queue, and
-// when the device ran it. Off, a command costs one load of `trace::on`.
+// While a trace is on, records each enqueued command: its kind and size, the operator and thread
+// that called it, its queue, and when the device ran it. Off, a command costs one load of
+// `trace::on`.
 //
 //   trace::Call call(stream, trace::Kind::kFill, "clEnqueueFillBuffer");
 //   if (call) call->bytes = bytes;
@@ -27,27 +28,27 @@ enum class Kind : uint8_t {
   kFill,
   kMap,
   kUnmap,
-  kWait,  // of the host; the device has nothing to do
+  kWait,  // the host waits; no command for the device
 };
 
 struct Command {
   Kind kind{};
-  const char* function = "";            // OpenCL's, or the library's
-  const std::string* kernel = nullptr;  // stays where it is
+  const char* function = "";            // the name of the function of OpenCL or a library
+  const std::string* kernel = nullptr;  // its name, which must not move
   DeviceIndex device = 0;
   StreamId stream = 0;
   size_t bytes = 0;
   std::array<size_t, 3> global{}, local{};
-  int32_t thread = 0;       // of the system
+  int32_t thread = 0;       // the system's number of the thread
   uint64_t op = 0;          // PyTorch's number of the operator that called; 0: none
-  uint64_t annotation = 0;  // and of the innermost record_function() around
-  // Of the host, in nanoseconds since 1970 once the trace has stopped.
+  uint64_t annotation = 0;  // the number of the innermost record_function() around the call
+  // Times of the host's call, in nanoseconds since 1970 once the trace has stopped.
   int64_t called = 0, returned = 0;
-  // Of the device, on the host's clock; 0 and 0 where the device told none.
+  // Times of the device, on the host's clock; both 0 where the device gave none.
   int64_t started = 0, ended = 0;
 };
 
-// What a trace records: the time of the device costs an event for each command.
+// The parts of a trace. Device times cost an event for each command.
 struct Recorded {
   bool calls = false;
   bool device_times = false;
@@ -57,15 +58,15 @@ void start(Recorded what);
 // second stop.
 std::vector<Command> stop();
 
-// Operators and annotations that the thread is inside of. Numbers pushed while another trace was on
-// count no more.
+// The operators and annotations that the thread is in. Numbers that were pushed during an earlier
+// trace are ignored.
 enum class Scope : uint8_t { kOp, kAnnotation };
 void push(Scope scope, uint64_t number);
 void pop(Scope scope);
 
 inline std::atomic<bool> on{false};
 
-// One call of OpenCL.
+// One call of an OpenCL function.
 class Call {
  public:
   Call(Stream& stream, Kind kind, const char* function) {
@@ -80,15 +81,15 @@ class Call {
   explicit operator bool() const { return command_.has_value(); }
   Command* operator->() { return &*command_; }
 
-  // To be handed to the call: nullptr when no event is needed. `wanted` is one that the caller
-  // needs itself.
+  // The event argument for the call: nullptr when no event is needed. `wanted` is an event that the
+  // caller needs itself.
   cl_event* event(cl::Event* wanted = nullptr) {
     if (wanted) wanted_ = wanted;
     return wanted ? &(*wanted)() : with_event_ ? &own_() : nullptr;
   }
 
-  // Instead of an event, where other code enqueues commands: the time from here to the end of the
-  // scope is that of the device between two marks.
+  // Instead of event(), where other code enqueues the commands: the device time is the time between
+  // two markers, before and after them.
   void mark_begin(Stream& stream);
   void mark_end(Stream& stream);
 

@@ -10,9 +10,9 @@ namespace ocl {
 void copy_on_device(Stream& stream, const BufferView& destination, const BufferView& source,
                     size_t bytes);
 
-// Blocking unless `event` is given: then the copy is enqueued, and completes with the event; the
-// host memory must stay alive and unchanged until then. While the stream is captured only these are
-// possible: the copy is part of the graph, and `event` stays empty.
+// Blocking unless `event` is given. With an event the copy is only enqueued: the host memory must
+// stay alive and unchanged until the event completes. A captured stream allows copies with an event
+// only: the copy becomes part of the graph, and `event` stays empty.
 void copy_to_device(Stream& stream, const BufferView& destination, const void* source, size_t bytes,
                     cl::Event* event = nullptr);
 void copy_to_host(Stream& stream, void* destination, const BufferView& source, size_t bytes,
@@ -24,11 +24,11 @@ void fill_on_device(Stream& stream, const BufferView& destination, const void* p
 
 enum class MapAccess { kRead, kReadWrite, kDiscardAndWrite };
 
-// The streams that the memory was recorded on beside the mapping's own.
+// Other streams that the memory was recorded on (record_stream).
 enum class OtherStreams { kWait, kIgnore };
 
-// Device memory mapped for the host while the object lives; waits for what uses the memory. On
-// devices that share the host's memory no byte is copied.
+// Device memory mapped for the host while the object lives. The constructor waits for the commands
+// that use the memory. On devices that share the host's memory no byte is copied.
 class Mapping {
  public:
   Mapping(Stream& stream, const BufferView& view, size_t bytes, MapAccess access,

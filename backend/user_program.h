@@ -1,5 +1,5 @@
-// Programs that users write (torch.ocl.compile_kernel), through the same cache as our own, and what
-// their kernels take.
+// Programs that users write (torch.ocl.compile_kernel), and the arguments of their kernels. They go
+// through the same cache as our own programs.
 #pragma once
 
 #include <array>
@@ -31,19 +31,20 @@ struct UserProgram {
   const std::vector<KernelSignature>* kernels;
 };
 
-// Whether the preprocessor reads files for the source; what is in comments and strings does not.
+// Whether the source has #include lines outside of comments and strings.
 bool includes_files(const std::string& source);
 
 // Built or loaded once for each source and options; RuntimeError with the driver's log when it
 // cannot be built.
 UserProgram user_program(Device& device, const std::string& source, const std::string& options);
 
-// What the kernels of a program built with -cl-kernel-arg-info take.
+// The signatures of the kernels of a program built with -cl-kernel-arg-info.
 std::vector<KernelSignature> signatures_of(const cl::Program& program, const Device& device);
 
-// Some drivers do not know it of a program made from a binary: it is stored in front of that.
+// The signatures as text, to store in front of a binary: some drivers have no argument info for a
+// program made from a binary.
 std::string put_signatures(const std::vector<KernelSignature>& kernels);
-// Removes them from the front of `stored`; raises when they are not there.
+// Removes the signatures from the front of `stored`; raises when there are none.
 std::vector<KernelSignature> take_signatures(std::string& stored);
 
 }  // namespace ocl
