@@ -1,4 +1,5 @@
-// The convolution operators, and the plain kernels that serve every type, geometry and family.
+// The convolution operators, and launches of the plain kernels (cl/conv_plain.cl) for every type,
+// geometry and family.
 #include "kernels/conv.h"
 
 #include <ATen/native/ConvUtils.h>
@@ -17,7 +18,7 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kWeightGroup = 64;  // work-items that share a weight's sum, on GPUs
+constexpr size_t kWeightGroup = 64;  // work-items that compute one weight's gradient on GPUs
 
 enum class Pass : uint64_t { kForward, kData, kWeight };
 
@@ -82,8 +83,8 @@ struct Parameters {
   int64_t groups;
 };
 
-// Strides without a second output, dilations without a second tap and padding beyond the kernel of
-// the only output change nothing, and may be too large for the kernels.
+// Drops parameters that change nothing and may be too large for the kernels: a stride with only one
+// output, a dilation with only one tap, and padding of one output beyond its kernel.
 void drop_unused_steps(size_t spatial, const Parameters& p, std::vector<int64_t>& stride,
                        std::vector<int64_t>& padding, std::vector<int64_t>& dilation,
                        const ConvShape& shape) {
@@ -105,7 +106,7 @@ void drop_unused_steps(size_t spatial, const Parameters& p, std::vector<int64_t>
   }
 }
 
-// From the operator's view (input to output) to the forward convolution's.
+// The shape of the forward convolution; for a transposed operator, input and output change roles.
 ConvShape make_shape(c10::IntArrayRef input, c10::IntArrayRef weight, c10::IntArrayRef output,
                      const Parameters& p) {
   const size_t spatial = input.size() - 2;
@@ -148,7 +149,8 @@ std::vector<int64_t> output_size(c10::IntArrayRef input, c10::IntArrayRef weight
   return sizes;
 }
 
-// CPU devices have fast kernels for float32 only, and converting costs little beside a convolution.
+// CPU devices have fast kernels for float32 only, and a conversion is cheap compared to a
+// convolution.
 bool better_in_float(const at::Tensor& tensor) {
   return compute_type(tensor.scalar_type()) != tensor.scalar_type() &&
          ocl_device(tensor).family() == KernelFamily::kCpu;
@@ -161,7 +163,7 @@ void check_types(const char* op, const at::Tensor& input, const char* name,
               other.scalar_type(), " (on ", ocl_device(input).label(), ")");
 }
 
-// Empty weights would make results of sums over nothing.
+// Refuses empty weights, whose sums would have no terms.
 void check_weight(const at::Tensor& weight, bool transposed) {
   for (int64_t d = transposed ? 1 : 2; d < weight.dim(); ++d) {
     TORCH_CHECK(weight.size(d) > 0, d > 1 ? "kernel size" : "number of output channels",
@@ -174,8 +176,8 @@ void check_dilation(c10::IntArrayRef dilation) {
               "dilation should be greater than zero, but got ", dilation);
 }
 
-// The output, or with `data` the data gradient, in the given format: by way of contiguous tensors
-// where no kernel reads and writes it.
+// The output, or with `data` the data gradient, in the given format. Where no kernel reads and
+// writes the format, tensors are converted to contiguous ones and back.
 at::Tensor convolve(const ConvShape& shape, bool data, at::IntArrayRef sizes,
                     at::MemoryFormat format, const at::Tensor& source, const at::Tensor& weight,
                     const at::Tensor& bias, const Epilogue& epilogue) {
@@ -212,8 +214,8 @@ at::Tensor weight_gradient(const ConvShape& shape, const at::Tensor& weight,
   return grad.contiguous(format);
 }
 
-// Of all results: as with cuDNN, one argument whose channels are last is enough. Convolutions of
-// volumes in float64 are contiguous on the CPU.
+// The format of all results. As with cuDNN, one channels_last argument makes them channels_last. As
+// on the CPU, convolutions of volumes in float64 are contiguous.
 at::MemoryFormat result_format(const at::Tensor& input, const at::Tensor& weight) {
   if (input.dim() == 5 && input.scalar_type() == at::kDouble) return at::MemoryFormat::Contiguous;
   const at::MemoryFormat of_input = input.suggest_memory_format();
@@ -273,7 +275,7 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
   if (input.is_complex()) refuse_type(ocl_device(input), input.scalar_type(), "convolution");
   if (epilogue.residual.defined()) check_types("convolution", input, "residual", epilogue.residual);
   if (better_in_float(input)) {
-    // The residual is added while the sums are converted.
+    // One kernel adds the residual and converts the sums.
     const bool adds = epilogue.residual.defined();
     const at::Tensor sums = convolution(
         input.to(at::kFloat), weight.to(at::kFloat),
@@ -297,7 +299,8 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
 
 namespace native {
 
-// PyTorch makes real convolutions of complex ones. Here they are refused, when one operand is.
+// PyTorch splits complex convolutions into real ones before they get here; a call with only one
+// complex operand gets here and is refused.
 OCL_COMPLEX("convolution_overrideable");
 OCL_NATIVE("convolution_overrideable", convolution);
 

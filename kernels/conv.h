@@ -1,6 +1,6 @@
-// Convolution and its gradients, up to three spatial dimensions; the sides are those of the
-// forward convolution: `in` is its input, `out` its output. A transposed convolution is the data
-// gradient of an ordinary one.
+// Convolution and its gradients in up to three spatial dimensions. `in` and `out` always are the
+// sides of the forward convolution. A transposed convolution is the data gradient of an ordinary
+// one.
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@ struct ConvShape {
   int64_t taps() const { return int64_t{in_channels} * kernel[0] * kernel[1] * kernel[2]; }
 };
 
-// The operator, with what follows it. The result is contiguous where the epilogue is not empty; a
-// residual is, too.
+// The operator and an epilogue. If the epilogue is not empty, the result is contiguous, and so must
+// be the residual.
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
                        const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
                        at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
@@ -35,8 +35,9 @@ void conv_data_grad(const ConvShape& shape, const at::Tensor& input, const at::T
 void conv_weight_grad(const ConvShape& shape, const at::Tensor& weight, const at::Tensor& input,
                       const at::Tensor& output);
 
-// The kernels of cl/conv_cpu.cl and cl/conv_depthwise.cl: float32, CPU family. Each returns false
-// where they do not apply; then the plain ones of cl/conv_plain.cl run.
+// The fast convolutions of the CPU family, float32 only: the algorithms below, then cl/conv_cpu.cl.
+// Each returns false, and has launched nothing, where no algorithm applies; then conv_gpu.h and
+// cl/conv_plain.cl follow.
 bool conv_forward_cpu(const ConvShape& shape, const at::Tensor& output, const at::Tensor& input,
                       const at::Tensor& weight, const at::Tensor& bias, const Epilogue& epilogue);
 bool conv_data_grad_cpu(const ConvShape& shape, const at::Tensor& input, const at::Tensor& output,
@@ -44,7 +45,7 @@ bool conv_data_grad_cpu(const ConvShape& shape, const at::Tensor& input, const a
 bool conv_weight_grad_cpu(const ConvShape& shape, const at::Tensor& weight, const at::Tensor& input,
                           const at::Tensor& output);
 
-// Those of cl/conv_depthwise.cl; the ones above try them first.
+// cl/conv_depthwise.cl: one channel per group.
 bool conv_depthwise_forward(const ConvShape& shape, const at::Tensor& output,
                             const at::Tensor& input, const at::Tensor& weight,
                             const at::Tensor& bias);
@@ -54,7 +55,7 @@ bool conv_depthwise_data_grad(const ConvShape& shape, const at::Tensor& input,
 bool conv_depthwise_weight_grad(const ConvShape& shape, const at::Tensor& weight,
                                 const at::Tensor& input, const at::Tensor& output);
 
-// Those of cl/conv_broadcast.cl likewise.
+// cl/conv_broadcast.cl: vectors of channels, for small planes and for the weight gradient.
 bool conv_broadcast_forward(const ConvShape& shape, const at::Tensor& output,
                             const at::Tensor& input, const at::Tensor& weight,
                             const at::Tensor& bias, const Epilogue& epilogue);
@@ -64,7 +65,7 @@ bool conv_broadcast_data_grad(const ConvShape& shape, const at::Tensor& input,
 bool conv_broadcast_weight_grad(const ConvShape& shape, const at::Tensor& weight,
                                 const at::Tensor& input, const at::Tensor& output);
 
-// Those of cl/conv_winograd.cl likewise.
+// cl/conv_winograd.cl: kernels of 3x3 with stride 1.
 bool conv_winograd_forward(const ConvShape& shape, const at::Tensor& output,
                            const at::Tensor& input, const at::Tensor& weight,
                            const at::Tensor& bias, const Epilogue& epilogue);

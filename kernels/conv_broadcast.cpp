@@ -1,4 +1,5 @@
-// Convolutions of CPU devices with vectors of channels: launches of cl/conv_broadcast.cl.
+// Convolutions of CPU devices with vectors of channels: launches of cl/conv_broadcast.cl, whose
+// head comment explains the algorithm.
 #include <ATen/ceil_div.h>
 
 #include "kernels/conv.h"
@@ -12,12 +13,12 @@ struct Tile {
   int32_t rows, vectors;
 };
 
-// Where the pixels and taps of a convolution are in its source.
+// The offsets of a convolution's pixels and taps in its source.
 struct Places {
   bool reads_tensor = false;
   PaddedLayout layout{};
   std::vector<int32_t> pixels, taps;
-  std::vector<int32_t> weights;  // of each tap
+  std::vector<int32_t> weights;  // the offset of each tap's weight
   int32_t weight_run = 1;
 };
 
@@ -87,7 +88,7 @@ Places forward_places(const ConvShape& s, int64_t lanes) {
       });
     }
   } else {
-    // Broadcasts need no phases: the padded copy is that of stride 1.
+    // A broadcast element can be anywhere, so the padded copy needs no phases: it has stride 1.
     ConvShape dense = s;
     dense.stride = {1, 1, 1};
     for (size_t d = 0; d < 3; ++d) dense.out[d] = (s.out[d] - 1) * s.stride[d] + 1;
@@ -107,8 +108,8 @@ Places data_grad_places(const ConvShape& s, int64_t lanes) {
   return places;
 }
 
-// The sums of a tile stay in registers: 24 of AVX-512's 32; of the 16 of AVX2 a vector of 16 floats
-// takes two.
+// The sums of a tile stay in registers. They take at most 24 of AVX-512's 32 registers, or 12 of
+// AVX2's 16, where a vector of 16 floats takes two.
 Tile choose_tile(const Device& device, int32_t channels) {
   if (device.properties().native_vector_width_float < 16) return {6, 1};
   struct Candidate {
@@ -129,7 +130,7 @@ Tile choose_tile(const Device& device, int32_t channels) {
   return best;
 }
 
-// Measured: vectors of pixels (conv_cpu.cl) are as fast where they waste less than this.
+// Measured: conv_cpu.cl is as fast where its padded planes are less than this times larger.
 constexpr double kLeastWaste = 1.05;
 constexpr int32_t kLeastChannels = 64;
 constexpr int64_t kSmallPlane = 256;    // of a pointwise convolution, in pixels
@@ -140,7 +141,7 @@ bool is_faster(const ConvPlanKey& key, const Device& device) {
   const bool data = key.kind == ConvKind::kData;
   const int32_t channels = data ? s.in_channels : s.out_channels;
   if (channels < kLeastChannels) return false;
-  // The tables of places are int32.
+  // The tables of offsets are int32.
   const int64_t largest = std::max(s.in_channels * product(s.in), s.out_channels * product(s.out));
   if (int64_t{s.images} * s.groups * largest >= INT32_MAX) return false;
   const bool unpadded = s.pad == ConvShape::Dims{0, 0, 0};
@@ -173,7 +174,7 @@ BroadcastPlan make_plan(const ConvPlanKey& key, const at::Tensor& like) {
   if (key.kind == ConvKind::kWeight) {
     std::swap(plan.start, plan.step);
     std::swap(plan.rows, plan.depth);
-    // The output's gradient as it is.
+    // The factors are the output's gradient, in its own layout.
     std::vector<int32_t> offsets;
     const auto plane = static_cast<int32_t>(product(s.out));
     for (int32_t n = 0; n < s.images; ++n) {
@@ -204,7 +205,7 @@ const Kernel& kernel_of(Device& device, Tile tile, int64_t depth, const Epilogue
   });
 }
 
-// The operand that is packed, and the result's shape.
+// The operand that the kernel packs, and the result's shape.
 struct Factor {
   const at::Tensor& tensor;
   int32_t channels;  // of the result, of one group

@@ -72,7 +72,7 @@ namespace {
 using namespace channels_last;
 
 constexpr int64_t kTasks = 32;
-constexpr int32_t kLeastRows = 8;  // of a result: fewer leave most of a vector empty
+constexpr int32_t kLeastRows = 8;  // channels of a result: fewer leave most of a vector empty
 constexpr int32_t kMaxTaps = 128;
 constexpr int32_t kDepth = 128;  // channels of a tile of pixels, which fits the first level cache
 
@@ -81,8 +81,8 @@ struct Tile {
   bool narrow = false;  // the channels of a pixel are fewer than a vector's lanes
 };
 
-// Sums that leave registers for the weights and a pixel. Wider tiles copy fewer pixels for a sum;
-// Intel's compiler makes less of them.
+// The sums leave registers for the weights and a pixel. Wider tiles copy fewer pixels per sum, but
+// Intel's compiler makes slower code of them.
 Tile choose_tile(const Device& device, int64_t rows) {
   if (device.properties().native_vector_width_float < 16) return {6, 1};
   const int64_t lanes = conv_lanes(device);
@@ -132,7 +132,7 @@ void run(const ConvPass& pass, Tile tile, const at::Tensor& result, const at::Te
          static_cast<int32_t>(bias.defined()), pass, pitch, static_cast<int32_t>(per_task));
 }
 
-// The input with the zeros beside its rows stored, and `pass` on it.
+// Copies the input with zeros at both ends of its rows, and adapts `pass` to the copy.
 at::Tensor pad_rows(const ConvShape& s, ConvPass& pass, const at::Tensor& input) {
   if (s.pad[2] == 0) return input;
   const int32_t padded = s.in[2] + 2 * s.pad[2];

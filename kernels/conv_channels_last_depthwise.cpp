@@ -11,7 +11,7 @@ namespace {
 using namespace channels_last;
 
 constexpr int64_t kTasks = 32;
-constexpr int32_t kMaxTaps = 11;  // of a row: as many sums stay in registers
+constexpr int32_t kMaxTaps = 11;  // of a row: the weight gradient keeps a sum of each in a register
 constexpr int32_t kMaxRows = 32;
 
 const Kernel& find(Device& device, const char* name, int32_t taps) {

@@ -11,12 +11,12 @@ namespace {
 
 using namespace channels_last;
 
-// Floats of local memory: with the other operand's stream, a first level cache.
+// Floats of local memory: they fit the first level cache, with room for the sums.
 constexpr int64_t kGrads = 4096, kPatch = 5120;
 constexpr int32_t kTileRows = 8;
 constexpr int64_t kTasks = 16;
 constexpr int32_t kLeastRows = 8;        // of the output: fewer leave most of a vector empty
-constexpr int32_t kLeastPositions = 16;  // of a block, to be worth loading and storing its sums
+constexpr int32_t kLeastPositions = 16;  // of a block, to be worth the loads and stores of sums
 
 struct Block {  // of cl/conv_channels_last_weight.cl
   int32_t columns, lines, slices;
@@ -25,13 +25,13 @@ struct Block {  // of cl/conv_channels_last_weight.cl
   int32_t blocks, per_part;
 };
 
-// The largest count in equal shares of `all` of which `most` is the limit.
+// Splits `all` into as few shares as allow shares of at most `most`; the size of an even share.
 int32_t even_share(int32_t all, int64_t most) {
   const int64_t shares = at::ceil_div(int64_t{all}, std::clamp<int64_t>(most, 1, all));
   return static_cast<int32_t>(at::ceil_div(int64_t{all}, shares));
 }
 
-// Pixels that `positions` reach along a dimension.
+// Pixels that the taps of `positions` positions read along a dimension.
 int32_t extent(const ConvShape& s, size_t d, int32_t positions) {
   return (positions - 1) * s.stride[d] + (s.kernel[d] - 1) * s.dilation[d] + 1;
 }

@@ -1,4 +1,5 @@
-// Fast convolutions of CPU devices: launches of cl/conv_pack.cl and cl/conv_cpu.cl.
+// Convolutions of CPU devices on a padded copy of the input: launches of cl/conv_pack.cl and
+// cl/conv_cpu.cl, whose head comments explain the algorithm.
 #include <ATen/ceil_div.h>
 
 #include "kernels/conv.h"
@@ -77,7 +78,7 @@ const Kernel& conv_kernel(Device& device, const char* name, ConvTile tile, const
   });
 }
 
-// Where the weights of a pass are, and how the output is laid out.
+// The strides of the weights of a pass, and of its output.
 struct TapLaunch {
   int32_t channels;  // of the result, of one group
   int64_t channel_stride, group_stride;
@@ -109,7 +110,7 @@ void run_pass(const ConvShape& s, const DevicePlan& plan, size_t index, const Ta
   const int64_t images_apart = direct ? t.source_channels * s.groups * channel : 0;
   const int64_t z = direct ? int64_t{s.images} * s.groups : s.groups;
   const int64_t panels = at::ceil_div(pixels, plan.tile.vectors * lanes);
-  // Enough tasks: first by panels of pixels, then by tiles of channels.
+  // Split the work by panels of pixels; if that makes too few tasks, by tiles of channels, too.
   const int64_t panels_per_task = tiles == 1 && panels * z > kManyTasks
                                       ? std::clamp<int64_t>(panels * z / kManyTasks, 1, panels)
                                       : 1;

@@ -1,4 +1,4 @@
-// What the convolutions of CPU devices share: plans by shape, padded copies, tables.
+// Shared by the convolutions of CPU devices: plans by shape, padded copies, tables.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,8 @@ struct ConvPlanHash {
   size_t operator()(const ConvPlanKey& key) const;
 };
 
-// Plans are few in a model, but sizes may change from batch to batch: forget them now and then.
+// A cache of plans. A model needs few, but sizes may change from batch to batch, so the cache is
+// emptied when it is full.
 template <typename Plan>
 class ConvPlans {
  public:
@@ -52,9 +53,9 @@ inline constexpr int64_t kConvTasks = 16;
 
 int64_t conv_lanes(const Device& device);
 at::Tensor conv_scratch(int64_t floats, const at::Tensor& like);
-// A table of int32 on the device.
+// Copies a table of int32 to the device.
 at::Tensor conv_table(const std::vector<int32_t>& values, const at::Tensor& like);
-// The copy that `layout` describes.
+// The padded copy of the tensor that `layout` describes.
 at::Tensor conv_pad(const PaddedLayout& layout, const at::Tensor& tensor);
 
 }  // namespace ocl

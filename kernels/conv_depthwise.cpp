@@ -13,7 +13,7 @@ constexpr int64_t kMaxKernel = 11, kMaxStep = 1 << 12;
 constexpr char kSpread[] = "conv_depthwise_spread";
 constexpr int64_t kTasks = 64, kLeastChannels = 8;
 
-// A depthwise convolution as the kernels see it: in two dimensions, all sizes of 1 and more.
+// The sizes of a depthwise convolution for the kernels, which have two dimensions.
 struct Depthwise {
   const ConvShape& shape;
   int32_t height, width, out_height, out_width;
@@ -26,10 +26,10 @@ bool has_large_step(const ConvShape& s) {
   return std::max({largest(s.stride), largest(s.dilation), largest(s.pad)}) >= kMaxStep;
 }
 
-// Rows of output at a time: as many as leave the compiler registers for the weights.
+// Rows of output at a time; more would leave the compiler too few registers for the weights.
 int64_t rows_at_once(const ConvShape& s) { return s.kernel[1] * s.kernel[2] > 9 ? 2 : 4; }
 
-// `pad` may be another than the shape's, and `in` and `out` its sides in exchange.
+// For a data gradient the caller exchanges the shape's `in` and `out` and gives another `pad`.
 std::optional<Depthwise> depthwise(const ConvShape& s, const ConvShape::Dims& in,
                                    const ConvShape::Dims& out, const ConvShape::Dims& pad,
                                    const at::Tensor& tensor) {
@@ -62,7 +62,7 @@ const Kernel& depthwise_kernel(Device& device, const char* name, const ConvShape
   for (const auto* dims : {&s.dilation, &s.pad}) {
     code[1] = code[1] << 32 | static_cast<uint64_t>((*dims)[1]) << 16 | (*dims)[2];
   }
-  // Only the kernel that spreads knows the padding when it is compiled.
+  // Only conv_depthwise_spread is specialised by the padding.
   const bool padding = name == std::string_view(kSpread);
   static Site site;
   const KernelKey key{

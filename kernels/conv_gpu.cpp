@@ -15,7 +15,7 @@
 namespace ocl {
 namespace {
 
-constexpr int64_t kMostBytes = INT32_MAX;  // of a tensor: tiles count beyond its end
+constexpr int64_t kMostBytes = INT32_MAX;  // of a tensor: indices of tiles go beyond its end
 constexpr int32_t kLeastRows = 8;          // fewer leave most of a tile empty
 constexpr int64_t kLeastWeights = 256;     // of a group
 constexpr int32_t kMostMaskBits = 63;
@@ -51,7 +51,7 @@ bool fits_tiles(const ConvPass& pass) {
   return pass.rows >= kLeastRows && mask_bits(pass) <= kMostMaskBits;
 }
 
-// Arguments up to the struct, which is the last one.
+// Binds the tensors. The caller adds the last argument, the struct.
 Arguments bind(const Kernel& kernel, const at::Tensor& on, std::initializer_list<at::Tensor> all) {
   Arguments arguments(stream_of(on), kernel);
   for (const at::Tensor& tensor : all) {
@@ -102,7 +102,7 @@ TileChoice choose_tile(const Device& device, const ConvPass& pass, ScalarType ty
   return with_parts(device, problem, index);
 }
 
-// Where the sums go: the result itself, or a tensor with a row for each part.
+// The tensor for the sums: the result itself, or a temporary with a row for each part.
 at::Tensor sums_of(const TileChoice& choice, const at::Tensor& result) {
   if (choice.parts == 1) return result;
   return at::empty(
@@ -128,7 +128,7 @@ Defines tile_defines(ScalarType type, const TileChoice& choice) {
   return defines;
 }
 
-// `whole`: the pass computes all of the result.
+// `whole`: the pass computes the whole result.
 void run_tiles(const ConvPass& pass, const at::Tensor& result, const at::Tensor& source,
                const at::Tensor& weight, const at::Tensor& bias, const Epilogue& epilogue,
                bool whole) {

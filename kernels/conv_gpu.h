@@ -1,5 +1,5 @@
-// Convolutions of GPUs. Each launch returns false where it does not apply; then the plain kernels
-// of cl/conv_plain.cl run.
+// Convolutions of GPUs. Each function returns false, and has launched nothing, where it does not
+// apply; then the plain kernels of cl/conv_plain.cl run.
 #pragma once
 
 #include "kernels/conv.h"
@@ -13,7 +13,7 @@ bool conv_data_grad_gpu(const ConvShape& shape, const at::Tensor& input, const a
 bool conv_weight_grad_gpu(const ConvShape& shape, const at::Tensor& weight, const at::Tensor& input,
                           const at::Tensor& output);
 
-// While set, none of them applies; for tests that compare with the plain kernels.
+// While `off`, none of the functions applies; for tests that compare with the plain kernels.
 void conv_gpu_switch_off(bool off);
 
 }  // namespace ocl

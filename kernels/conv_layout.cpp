@@ -27,7 +27,8 @@ struct Axis {
   }
 };
 
-// The inputs of one phase of the stride, in one dimension of the data gradient.
+// The inputs of one phase of the stride, in one dimension of the data gradient; see the head
+// comment of cl/conv_cpu.cl.
 struct GradPhase {
   int32_t r, first, count;
   std::vector<std::pair<int32_t, int32_t>> taps;  // kernel index, step
@@ -48,7 +49,7 @@ std::vector<GradPhase> grad_phases(int32_t size, int32_t kernel, int32_t stride,
   return phases;
 }
 
-// Rows or pitch that hold every phase.
+// The number of rows, or the pitch, that suffices for every phase.
 int32_t grad_extent(const std::vector<GradPhase>& phases, int32_t size) {
   int32_t extent = 1;
   for (const GradPhase& phase : phases) {
@@ -69,7 +70,7 @@ bool is_pointwise(const ConvShape& s) {
   return s.kernel == Dims{1, 1, 1} && s.stride == Dims{1, 1, 1} && s.pad == Dims{0, 0, 0};
 }
 
-// The tensor itself serves as layout where a panel of pixels is small beside a plane.
+// Kernels read the tensor itself if a plane has at least this many panels of pixels.
 constexpr int64_t kPanelsPerPlane = 4;
 
 TapPlan read_tensor(const ConvShape& s, int32_t channels, std::vector<int32_t> weight_offsets,
@@ -86,7 +87,7 @@ TapPlan read_tensor(const ConvShape& s, int32_t channels, std::vector<int32_t> w
 }  // namespace
 
 int32_t PaddedLayout::beside() const {
-  // Not more, lest the rows of one window in all channels leave the cache.
+  // With wider lines, the rows that a window reads in all channels would leave the cache.
   constexpr int32_t kWidest = 128;
   int32_t count = std::clamp(kWidest / padded[2], 1, std::max(1, images));
   while (images % count) --count;
@@ -151,7 +152,7 @@ TapPlan plan_forward(const ConvShape& s, int64_t lanes, int64_t tile_pixels,
 
 namespace {
 
-// The pass of one phase in each dimension: its taps' places in a window, and their shifts.
+// The pass of one phase per dimension: the positions of its taps in the kernel, and their shifts.
 struct GradPass {
   const GradPhase &z, &y, &x;
   std::vector<int32_t> window;

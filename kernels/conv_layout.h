@@ -1,5 +1,5 @@
-// The host's side of cl/conv_pack.cl: layouts of padded copies and tables of tap offsets, all as
-// that file's head comment defines them.
+// Computes the layouts of padded copies and the tables of tap offsets that the head comments of
+// cl/conv_pack.cl and cl/conv_cpu.cl define.
 #pragma once
 
 #include <vector>
@@ -18,39 +18,40 @@ struct PaddedLayout {
   using Dims = ConvShape::Dims;
 
   int32_t images, channels;
-  Dims size;            // of the tensor's planes
-  Dims stride, phases;  // by which they are split
+  Dims size;            // of a channel of the tensor
+  Dims stride, phases;  // the stride, and the number of its phases that taps read
   Dims padded;          // slices, rows and pitch of a phase
   int64_t front, back;
 
-  // So many images' rows are beside each other: the rows between images cost time, too.
+  // The number of images whose rows are adjacent in one line: lines of zeros between images cost
+  // time, and wider lines need fewer.
   int32_t beside() const;
   int64_t row() const { return int64_t{beside()} * padded[2]; }
   int64_t lines() const { return int64_t{images} / beside() * padded[0] * padded[1]; }
   int64_t phase() const { return lines() * row(); }
   int64_t channel(int64_t lanes) const;
   int64_t floats(int64_t lanes) const { return front + channels * channel(lanes) + back; }
-  // From the first to the last pixel of `extent`.
+  // Positions to compute for an output of size `extent`, from its first pixel to its last line.
   int64_t pixels(const Dims& extent) const;
 };
 
-// One launch of conv_taps with the weights that it packs.
+// One launch of conv_taps (cl/conv_cpu.cl), and of pack_weights before it.
 struct TapPass {
   std::vector<int32_t> weight_offsets;
-  int32_t run;  // of so many weight_offsets, each is the one before plus 1
+  int32_t run;  // length of the runs in weight_offsets in which each is the one before plus 1
   std::vector<int64_t> tap_offsets;
-  ConvShape::Dims extent;  // of the output
-  int64_t out_first;       // element of the output where it begins
+  ConvShape::Dims extent;  // of the pass's output
+  int64_t out_first;       // its first element in the result
   int64_t out_slice, out_row, out_column;
 };
 
 struct TapPlan {
-  bool reads_tensor;  // kernel 1, stride 1, no padding: no copy
+  bool reads_tensor;  // the kernels read the tensor, not a copy: kernel 1, stride 1, no padding
   PaddedLayout layout;
   std::vector<TapPass> passes;
 };
 
-// `lanes` floats are a vector, `back` the floats that a tile may read beyond the last pixel.
+// `lanes`: floats of a vector. `tile_pixels`: pixels of a tile, which may be read after the last.
 TapPlan plan_forward(const ConvShape& shape, int64_t lanes, int64_t tile_pixels,
                      bool allow_reading_tensor = true);
 TapPlan plan_data_grad(const ConvShape& shape, int64_t lanes, int64_t tile_pixels);

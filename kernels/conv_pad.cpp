@@ -1,4 +1,4 @@
-// Padded copies of cl/conv_pack.cl, and the small things that convolutions of CPU devices share.
+// Launch of pad_phases (cl/conv_pack.cl), and small helpers of the convolutions of CPU devices.
 #include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
 

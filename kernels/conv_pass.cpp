@@ -27,7 +27,7 @@ void set_divisors(ConvPass& pass) {
   }
 }
 
-// What depends on the positions and taps, once those are known.
+// Sets the fields that follow from the sizes, tap counts and channels.
 ConvPass finished(ConvPass pass) {
   pass.positions = product(pass.size);
   pass.taps = product(pass.tap_count);
@@ -38,8 +38,9 @@ ConvPass finished(ConvPass pass) {
   return pass;
 }
 
-// Along one dimension, the inputs at + q * stride, which the same taps lead to: those from `tap`
-// on, `period` apart.
+// One dimension of a data gradient's pass. The inputs at + q * stride, q = 0, 1, ..., all depend on
+// the same taps: `tap`, tap + period, tap + 2 * period, ... Input q reads the output at q + first
+// for the first of them.
 struct Phase {
   int32_t size, first, tap, taps, period;
 };

@@ -1,4 +1,4 @@
-// The struct of cl/conv_pass.clh and its making: a convolution or data gradient as passes.
+// The struct Pass of cl/conv_pass.clh: a convolution is one pass, a data gradient is several.
 #pragma once
 
 #include <array>
@@ -21,14 +21,14 @@ struct ConvPass {
   int32_t result_first = 0;
   std::array<uint32_t, 6> factor{}, shift{};
 
-  // The taps of a filter are neighbours, and those of a row follow each other.
+  // The weights of a filter's channel are adjacent, and the taps of a row are in order.
   bool in_order() const { return weight_channel == taps && weight_step[2] == 1; }
 };
 
-// The convolution itself, and its data gradient: a pass for each remainder of the stride.
+// The convolution, and its data gradient with a pass for each remainder modulo the stride.
 ConvPass forward_pass(const ConvShape& shape);
 std::vector<ConvPass> data_grad_passes(const ConvShape& shape);
-// What conv_weight_tiles takes.
+// The argument of conv_weight_tiles (cl/conv_gpu.cl).
 ConvPass weight_grad_pass(const ConvShape& shape);
 
 }  // namespace ocl

@@ -15,7 +15,7 @@ constexpr int64_t kPlanes = 16;  // products of a tile
 
 constexpr int64_t kMostScratch = int64_t{1} << 26;  // floats
 
-// The candidates of Tunable::kConvCpu.
+// The candidates of Tunable::kConvCpu: another algorithm, or the two orders of cl/conv_winograd.cl.
 enum Way : int64_t { kDirect, kByTiles, kByRows, kWays };
 
 // The structs of these names in the kernels.
@@ -46,7 +46,7 @@ Problem forward_problem(const ConvShape& s) {
           {s.out_channels, s.in_channels, 0, s.taps(), s.kernel[1] * s.kernel[2]}};
 }
 
-// A convolution of the output's gradient with turned filters.
+// A convolution of the output's gradient with filters rotated by 180 degrees.
 Problem data_grad_problem(const ConvShape& s) {
   return {{s.images, s.in_channels, s.out_channels, s.out[1], s.out[2], s.in[1], s.in[2],
            s.kernel[1] - 1 - s.pad[1], s.kernel[2] - 1 - s.pad[2]},
@@ -63,11 +63,12 @@ int64_t lanes_of(const Device& device) {
   return std::clamp<int64_t>(device.properties().native_vector_width_float, 4, 16);
 }
 
-// Measured, in multiply-adds: transforming a tile of a channel, where it shares a vector with
-// others of its row, and a filter.
+// Measured costs in multiply-adds of transforming a tile of one channel (in one lane of a vector),
+// and of transforming a filter.
 constexpr int64_t kTileCost = 80, kFilterCost = 100;
-// Below so many tiles for each row their inputs are read again and again rather than the filters,
-// if there are several vectors of rows for the tasks.
+// kByTiles reads all transformed filters again for each block of tiles; kByRows reads all
+// transformed inputs again for each vector of rows (channels of the result). kByRows is faster with
+// at most kTilesPerRow tiles per row, if there are enough vectors of rows for the tasks.
 constexpr int64_t kTilesPerRow = 4, kLeastRowVectors = 4;
 
 Way faster_way(const Device& device, const Problem& p) {
@@ -110,7 +111,7 @@ struct Tensors {
   const Epilogue& epilogue;
 };
 
-// Sizes that the kernels compute, too.
+// Sizes that the kernels compute in the same way (PLANE, BORDER).
 struct Sizes {
   int64_t lanes, tasks, tiles, vectors;
 

@@ -1,21 +1,22 @@
-// Float convolution on CPU devices with vectors of channels: no pixel is wasted between rows, which
-// counts where planes are small, and weights are read in their own order.
+// Float convolution on CPU devices with vectors of channels: one element of the source is broadcast
+// and multiplied by the weights of VW channels. Unlike conv_cpu.cl it computes nothing for the
+// zeros between rows, which counts where planes are small.
+//
+// A row is a pixel of the result and k a tap; for the weight gradient a row is a tap, and k a pixel
+// of the output. The source is the tensor itself, or a padded copy (conv_pack.cl).
 //
 //     out[row][channel] = sum over k of source[start[row] + step[k]] * factor[channel][offset[k]]
 //
-// A row is a pixel of the result and k a tap, or for the weights' gradient a row is a tap and k a
-// pixel of the output. The source is the tensor itself, or a padded copy (conv_pack.cl).
-//
 // Defines: VW, lanes of a vector, 4, 8 or 16; MR rows by NV vectors of channels are a register
-// tile; KC, how many k are packed at a time. ACTIVATION and HAS_RESIDUAL: what follows
+// tile; KC, the number of k that are packed at a time. ACTIVATION and HAS_RESIDUAL: the epilogue
 // (conv_finish.clh); the residual is laid out as out.
 //
 // conv_broadcast  grid (ceil(channels / (VW * NV)), ceil(rows / rows_per_task), groups),
 //     rows_per_task a multiple of MR, channels those of a group.
 //     factor index: group * factor_group + channel * factor_channel + offset[k], below `factors`.
-//     Every `run` offsets, of which `depth` is a multiple, follow each other.
-//     out: `plane` rows are beside each other, [rows / plane][groups][channels][plane].
-//     sums: a scratch of (groups * grid x * (grid y * rows_per_task) + VW) * VW * NV floats
+//     Offsets come in runs of `run`, which divides `depth`: the offsets of a run are consecutive.
+//     out: [rows / plane][groups][channels][plane], where rows of a plane are consecutive.
+//     sums: scratch of (groups * grid x * (grid y * rows_per_task) + VW) * VW * NV floats
 #include "conv_finish.clh"
 
 #define NC (VW * NV)
@@ -47,8 +48,8 @@ TASK __kernel void conv_broadcast(TENSOR(out), TENSOR(sums), CTENSOR(source), CT
 
   for (int k0 = 0; k0 < depth; k0 += KC) {
     const int k1 = min(depth, k0 + KC);
-    // Channels that are not there repeat the last one and are not stored. What a vector writes
-    // beyond its run is written again by the next one.
+    // Packs the factors as panel[k][channel]. Beyond the last channel the last one is repeated. A
+    // vector may write beyond its run; the next run overwrites those k.
     for (int c = 0; c < here; c += VW) {
       for (int k = k0; k < k1;) {
         const int count = min(min(run - k % run, k1 - k), VW);

@@ -1,25 +1,25 @@
-// Float convolution on CPU devices where the channels of a pixel are neighbours (channels_last): a
+// Float convolution on CPU devices where the channels of a pixel are adjacent (channels_last): a
 // pass as conv_pass.clh defines it, as a matrix product whose left operand is gathered by tiles.
 //
-// A register tile is MR positions by NV vectors of channels. Each tap gives every position the
-// address of its pixel, of a row of zeros where it is outside. Up to DEPTH channels of those pixels
-// are copied to local memory, where they lie at constant distances: MR addresses would leave too
-// few registers, and compilers turn them into gathers.
+// A register tile is MR positions by NV vectors of channels. For each tap, every position has the
+// address of its pixel, or of a row of zeros outside of the source. Up to DEPTH channels of those
+// pixels are copied to local memory, at constant distances. Without the copy, MR addresses would
+// leave too few registers, and compilers would make gathers of the loads.
 //
-// Defines: VW, lanes of a vector; MR, NV; MAX_TAPS, the most that a pass has; DEPTH;
-// NARROW, 1 where a pixel's channels are fewer than VW. Two loops in one kernel cost registers.
+// Defines: VW, lanes of a vector; MR, NV; MAX_TAPS, at least the taps of a pass; DEPTH; NARROW, 1
+// where a pixel has fewer channels than VW (a kernel with both copy loops needs more registers).
 //
 // conv_channels_last  grid (ceil(n / per_task), panels, groups). A pixel of the source has `pitch`
 //     floats, of which a tap takes `channels` from channel group * channels on. The weights are
 //     packed by conv_channels_last_pack.cl.
 // pad_rows            grid (ceil(lines / per_task)): to[line][padded] = from[line][size] with
-//     `before` zeros before it and zeros behind it; numbers of floats.
+//     `before` zeros before it and zeros after it. `size`, `padded`, `before`: in floats.
 #include "conv_pass.clh"
 #include "conv_vector.clh"
 
 #define NR (VW * NV)
 
-// Whether the source has a tap's place along a dimension, and those of all taps.
+// Whether one tap, or all taps, are inside of the source along a dimension.
 #define IS_PIXEL(d, first, tap) \
   ((uint)((first) + (tap) * pass.spacing[d]) < (uint)pass.source[d])
 #define IS_INSIDE(d, first) (IS_PIXEL(d, first, 0) && IS_PIXEL(d, first, pass.tap_count[d] - 1))
@@ -48,7 +48,7 @@ TASK __kernel void conv_channels_last(TENSOR(result), CTENSOR(source), CTENSOR(p
 
   __local float pixels[MR * DEPTH];
   const int shares = max(1, (pass.channels + DEPTH - 1) / DEPTH);
-  const int share = (pass.channels + shares - 1) / shares;  // none has less than a vector
+  const int share = (pass.channels + shares - 1) / shares;  // every share has at least a vector
   __global const float *from[MR][MAX_TAPS];
   size_t to[MR];
   long away[MAX_TAPS];  // from the first tap's pixel
@@ -59,7 +59,7 @@ TASK __kernel void conv_channels_last(TENSOR(result), CTENSOR(source), CTENSOR(p
                          pass.source[2] + x * pass.spacing[2]) * pitch;
   for (int position = first; position < last; position += MR) {
     for (int i = 0; i < MR; ++i) {
-      // Positions that are not there repeat the last one and are not stored.
+      // Beyond the last position, the last one is computed again and not stored.
       const int q = min(position + i, last - 1);
       const int image = DIVIDE(q, BY_POSITIONS);
       const int in_image = q - image * pass.positions;
@@ -103,7 +103,7 @@ TASK __kernel void conv_channels_last(TENSOR(result), CTENSOR(source), CTENSOR(p
           for (int c = 0; c < depth; ++c) pixels[i * DEPTH + c] = pixel[c];
 #else
           for (int c = 0; c < depth; c += VW) {
-            const int at = min(c, depth - VW);  // the last vector may repeat some
+            const int at = min(c, depth - VW);  // the last vector may overlap the one before
             STORE_FLOATS(LOAD_FLOATS(pixel + at), pixels + i * DEPTH + at);
           }
 #endif

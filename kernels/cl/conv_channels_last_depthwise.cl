@@ -1,8 +1,8 @@
-// Depthwise convolution of channels_last tensors on CPU devices: each channel of the result has one
-// of the source, so vectors of channels are multiplied lane by lane.
+// Depthwise convolution of channels_last tensors on CPU devices: each channel of the result depends
+// on one channel of the source, so vectors of channels are multiplied lane by lane.
 //
-// Defines: VW, lanes of a vector, of which there are `channels` at least; TAPS_X, taps of a row;
-// MAX_ROWS, the most rows of taps
+// Defines: VW, lanes of a vector, at most the number of channels; TAPS_X, taps of a row; MAX_ROWS,
+// at least the rows of taps
 //
 // `pass` as conv_pass.clh defines it, with as many groups as channels. The weights are
 // packed[tap][channel].
@@ -10,11 +10,11 @@
 // pack_depthwise    grid (1)
 // depthwise         grid (ceil(lines / per_task)), lines: of positions, of all images
 // depthwise_weight  the same grid: parts[task][tap][channel], the sums of a task's lines
-// unpack_depthwise  grid (1): the sum of the parts as weights
+// unpack_depthwise  grid (1): stores the sum of the parts as weights
 #include "conv_pass.clh"
 #include "conv_vector.clh"
 
-#define AT_ONCE 4  // neighbouring positions that share the loads of weights
+#define AT_ONCE 4  // adjacent positions that share the loads of weights
 
 #define FOR_EACH_WEIGHT                                                                     \
   for (int z = 0, tap = 0; z < pass.tap_count[0]; ++z)                                      \
@@ -40,8 +40,8 @@ TASK __kernel void unpack_depthwise(TENSOR(weight), CTENSOR(packed), const Pass 
   }
 }
 
-// A line of positions: its image, slice and row; columns [inner, outer) have all taps of a row
-// inside the source.
+// The image, slice and row of a line of positions. For the columns [inner, outer), all taps of a
+// row are inside the source.
 #define LOCATE_LINE                                                                        \
   const int channels = pass.groups;                                                        \
   const int slice_line = line / pass.size[1], row = line - slice_line * pass.size[1];      \
@@ -52,7 +52,7 @@ TASK __kernel void unpack_depthwise(TENSOR(weight), CTENSOR(packed), const Pass 
   const int outer = most < 0 ? 0 : min(pass.size[2], most / pass.step[2] + 1);             \
   const int inner = min(outer, (least + pass.step[2] - 1) / pass.step[2]);
 
-// The rows of the source that a line's taps reach and that are inside, and the rows of taps.
+// The rows of the source that the line's taps read (those inside), and their rows of taps.
 #define FIND_ROWS                                                                          \
   size_t row_at[MAX_ROWS];                                                                 \
   int row_of_taps[MAX_ROWS];                                                               \
@@ -84,12 +84,12 @@ TASK __kernel void depthwise(TENSOR(result), CTENSOR(source), CTENSOR(packed), C
     const size_t step = (size_t)pass.step[2] * channels;
     const long spacing = (long)pass.spacing[2] * channels;
     for (int x = 0; x < pass.size[2];) {
-      // The last positions together may repeat some.
+      // The last group of AT_ONCE positions may overlap the one before.
       if (x > inner && x < outer && outer - inner >= AT_ONCE) x = min(x, outer - AT_ONCE);
       const bool whole = x >= inner && x + AT_ONCE <= outer;
       const int first_x = x * pass.step[2] + pass.first[2];
       for (int next = 0; next < channels; next += VW) {
-        const int c = min(next, channels - VW);  // as may the last vector
+        const int c = min(next, channels - VW);  // so may the last vector
         const VEC start = has_bias ? LOAD_FLOATS(CPTR(float, bias) + c) : (VEC)(0.0f);
         __global float *to = out + x * out_step + c;
         if (whole) {
@@ -180,7 +180,7 @@ TASK __kernel void depthwise_weight(TENSOR(parts), CTENSOR(source), CTENSOR(resu
           if (next == c) {
             STORE_FLOATS(LOAD_FLOATS(to + t * channels) + sum[t], to + t * channels);
           } else {
-            // Lanes that the vector before has counted must not be counted again.
+            // Skip the lanes that the vector before has added.
             float lane[VW];
             STORE_FLOATS(sum[t], lane);
             for (int l = next - c; l < VW; ++l) to[t * channels + l] += lane[l];

@@ -1,14 +1,15 @@
-// Weights in the order in which the kernels of channels_last convolutions read them, and back.
+// Packs weights in the order in which the kernels of channels_last convolutions read them, and
+// unpacks weight gradients.
 //
 // Defines: VW, lanes of a vector; NV, vectors of a panel.
 //
-// packed[group][panel][tap][channel][NR] are the weights of NR = NV * VW rows (channels of a pass's
-// result), zeros behind the last one; behind all of them, zeros for a row of taps. The weights
-// themselves may have any order: weight_row, weight_channel, weight_first and weight_step say it.
+// A panel has NR = NV * VW rows (channels of a pass's result), with zeros after the last one:
+//     packed[group][panel][tap][channel][NR], then zeros for a row of taps
+// The strides of the weights themselves are weight_row, weight_channel and weight_step.
 //
 // pack_channels_last    grid (panels, groups, ceil(channels / CHANNELS))
-// unpack_channels_last  the same grid: the sums of `parts` packed arrays, without those zeros,
-//                       `part_size` floats apart, as weights
+// unpack_channels_last  the same grid: adds up `parts` packed arrays, `part_size` floats apart and
+//                       without the zeros at the end, and stores the sums as weights
 #include "conv_pass.clh"
 #include "conv_vector.clh"
 

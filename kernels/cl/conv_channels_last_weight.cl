@@ -1,17 +1,17 @@
-// The weight gradient of channels_last convolutions on CPU devices: sums over positions of a channel
-// of the input times a vector of channels of the output's gradient.
+// The weight gradient of channels_last convolutions on CPU devices: for each tap, the sum over
+// positions of a channel of the input times a vector of channels of the output's gradient.
 //
-// Blocks of positions are copied to local memory: the gradients of a panel of NR = NV * VW output
-// channels, and `chunk` channels of the patch of pixels that the block's taps reach, with zeros
-// where those are outside. Then a tile of MR channels by NV vectors stays in registers for all
-// positions of the block, once for each tap.
+// A task copies blocks of positions to local memory: the gradients of a panel of NR = NV * VW
+// output channels, and `chunk` channels of the patch of pixels that the block's taps read, with
+// zeros outside of the source. Then, for each tap, a tile of MR channels by NV vectors stays in
+// registers for all positions of the block.
 //
 // Defines: VW, MR, NV; GRADS, PATCH, the local memory in floats
 //
-// grid (panels, groups, parts): parts[part][group][panel][tap][channel][NR], to be added up by
-// unpack_channels_last. `pass` is the convolution's own, `pitch` the floats of a pixel of the
-// source. Where `chunk` is not a multiple of MR, it is all of the pixel, and the channels of a tap
-// (with the taps of a row for one) are neighbours in the patch.
+// grid (panels, groups, parts): parts[part][group][panel][tap][channel][NR], which
+// unpack_channels_last adds up. `pass` is the forward pass, `pitch` the floats of a pixel of the
+// source. A `chunk` that is not a multiple of MR is a whole pixel. Then the taps of a row are
+// joined into one (join_taps_of_rows), whose channels are adjacent in the patch.
 #include "conv_pass.clh"
 #include "conv_vector.clh"
 

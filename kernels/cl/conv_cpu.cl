@@ -1,25 +1,25 @@
 // Float convolution on CPU devices without an im2col buffer, up to three spatial dimensions.
 //
-// The input is copied once into planes that are split into the phases of the stride and have zeros
-// between rows, images and channels. There every tap (channel, kernel row, kernel column) of a run
-// of output pixels is the same run at a constant offset, so a register tile of output channels by
-// pixels needs one vector load and MR multiply-adds per tap and vector.
+// conv_pack.cl copies the input once into planes that are split into the phases of the stride and
+// have zeros between rows, images and channels. In that layout a tap (channel, kernel row, kernel
+// column) of consecutive output pixels reads consecutive floats, at a constant offset from the
+// pixels. A register tile of output channels by pixels then needs one vector load and MR
+// multiply-adds per tap and vector.
 //
 // Defines: VW, lanes of a vector, 4, 8 or 16. conv_taps: MR output channels by NV vectors of pixels
 // are a tile.
-// ACTIVATION and HAS_RESIDUAL: what follows (conv_finish.clh); the residual is laid out as out.
+// ACTIVATION and HAS_RESIDUAL: the epilogue (conv_finish.clh); the residual is laid out as out.
 // conv_weight_grad: WEIGHT_ROWS output channels by WEIGHT_TAPS taps are a tile.
-//
-// The padded layout and the packed weights are those of conv_pack.cl.
 //
 // conv_taps         grid (ceil(panels / panels_per_task), ceil(tiles / tiles_per_task), z)
 //     panels = ceil(pixels / (VW * NV)), tiles = ceil(channels / MR).
-//     Padded input: z = groups, x_group = input channels of a group * channel.
-//     The tensor itself (kernel 1, stride 1, no padding, plane >= VW * NV): z = images *
-//     groups, pixels = pitch = out_width = plane, all else of the layout 1, tap_offset[c] =
-//     c * pixels, x_image and x_group its strides. Nothing is read outside of it.
-//     Pixel (slice, row, column) is at image * out_image + channel * out_channel +
-//     slice * out_slice + row * out_row + column * out_column. Reading the tensor, out_image is used for z's image.
+//     x is the padded input: z = groups, x_group = input channels of a group * channel.
+//     Or x is the tensor itself (kernel 1, stride 1, no padding, plane >= VW * NV): z = images *
+//     groups, pixels = pitch = out_width = plane, every other size of the layout is 1,
+//     tap_offset[c] = c * pixels, x_image and x_group are the strides of x. Nothing is read outside
+//     of x.
+//     Result (slice, row, column) is at image * out_image + channel * out_channel +
+//     slice * out_slice + row * out_row + column * out_column.
 // conv_weight_grad  grid (ceil(taps / WEIGHT_TAPS), groups * ceil(channels / WEIGHT_ROWS), parts)
 //     parts[part][group][channel][tap] = sum over the pixels [part * per_part, (part + 1) *
 //     per_part) of grad * x, per_part a multiple of VW. x is the padded input, grad the output's
@@ -27,16 +27,19 @@
 //     and grad_channel = phase rounded up to a multiple of VW.
 // sum_parts         grid (ceil(count / per_task)); not needed for one part.
 //
-// The data gradient: the output's gradient is padded once with stride 1; then for each phase
-// (rz, ry, rx) of the input one conv_taps, of which the host computes for each dimension
+// The data gradient: the output's gradient is padded once with stride 1. Then conv_taps runs once
+// for each phase (rz, ry, rx) of the input, 0 <= r < stride in each dimension. It computes the
+// inputs at (first + q) * stride + r - pad for 0 <= q < count. The host computes in each dimension,
+// with j the index in the kernel and o the output channel in its group:
 //     first    = ceil((pad - r) / stride)
 //     count    = floor((input size - 1 + pad - r) / stride) - first + 1      <= 0: nothing to do
-//     taps:      (o, jz, jy, jx) with (j * dilation) mod stride == r in each; may be none
+//     taps:      all (o, jz, jy, jx) with (j * dilation) mod stride == r in each; may be none
 //     step(j)  = first - floor(j * dilation / stride)
-//     pitch as above with size = kept = the gradient's, out_size = count; the maximum of all phases
-//     tap_offset = front + o * channel + shift, front and back the maxima
-//     out_depth, out_height, out_width = count; out begins at element (first * stride + r - pad) of
-//     each; out_slice, out_row, out_column: the strides, in elements of the input
+//     pitch as in conv_pack.cl with size = kept = the gradient's, out_size = count; the maximum of
+//     all phases
+//     tap_offset = front + o * channel + shift; front and back are the maxima of all phases
+//     out_depth, out_height, out_width = count; `out` begins at element first * stride + r - pad in
+//     each dimension; out_slice, out_row, out_column: the strides, in elements of the input
 //     weight_offset[tap] = o * input channels of a group * window + (jz * kernel_y + jy) *
 //     kernel_x + jx, window = kernel_z * kernel_y * kernel_x
 //     channel_stride = window, group_stride = output channels of a group * input
@@ -72,7 +75,8 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
   __global const float *restrict addend = CPTR(float, residual);
 
   for (int panel = first_pixel; panel < last_pixel; panel += NR) {
-    // The last panel of a tensor begins earlier: it must not read beyond, and skips what is done.
+    // The last panel of a tensor begins earlier, to read nothing after it. Pixels of the panel
+    // before are not stored again.
     const int start = reads_tensor ? min(panel, pixels - NR) : panel;
     int slice_of[NV], row_of[NV], image_of[NV], column_of[NV];
 #pragma unroll
@@ -108,7 +112,7 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
         VEC pixel[NV];
 #pragma unroll
         for (int j = 0; j < NV; ++j) pixel[j] = LOAD_FLOATS(run + j * VW);
-        // A line of the next panel: hardware does not see runs that are a plane apart.
+        // Part of the next panel: hardware prefetchers miss accesses that are a plane apart.
         __builtin_prefetch((const void *)(size_t)(run + NR + (tap & 3) * LINE));
 #pragma unroll
         for (int i = 0; i < MR; ++i) {
@@ -130,8 +134,8 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
           for (int i = 0; i < MR; ++i, at += out_channel)
             if (i < rows) STORE_FLOATS(FINISHED(sum[i][j], addend + at, VW), output + at);
         } else {
-          // Run by run: what is left of a row, then the next row.
-          float lane[MR + 1][VW];  // the last row is read with what is behind it
+          // The vector crosses the end of a row: store the rest of the row, then the next row.
+          float lane[MR + 1][VW];  // a load from the last channel's lanes reads after them
 #pragma unroll
           for (int i = 0; i < MR; ++i) STORE_FLOATS(sum[i][j], lane[i]);
           for (int l = 0; l < VW && q + l < pixels;) {
@@ -145,7 +149,7 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
                 const float *restrict from = lane[i] + l + skipped;
                 if (out_column == 1)
                   store_few(output + at, FINISHED(LOAD_FLOATS(from), addend + at, count), count);
-                else  // of the data gradient, which nothing follows
+                else  // a data gradient, which has no epilogue
                   for (int k = 0; k < count; ++k) output[at + k * out_column] = from[k];
               }
             }
@@ -181,7 +185,7 @@ TASK __kernel void conv_weight_grad(TENSOR(parts), CTENSOR(x), CTENSOR(grad), CT
   const int first_pixel = get_global_id(2) * per_part;
   const int last_pixel = min(pixels, first_pixel + per_part);
 
-  // Taps and channels that are not there repeat the last one and are not stored.
+  // Beyond the last tap or channel, the last one is read again and not stored.
   __global const float *tap_start[WEIGHT_TAPS];
   __global const float *row_start[WEIGHT_ROWS];
   VEC sum[WEIGHT_ROWS][WEIGHT_TAPS];

@@ -1,41 +1,43 @@
 // Depthwise float convolution on CPU devices: each output channel has one input channel.
 //
-// A task copies a band of rows of a plane into private memory, with the zeros around it and split
-// into the phases of the stride, and computes the band's rows of output from there.
+// A task copies a band of rows of a plane into private memory, with zeros around it. Each line of
+// the band is split into the SX phases of the stride, [line][phase][pitch], as in conv_pack.cl. The
+// band's rows of output are computed from the copy.
 //
-// Defines: VW, lanes of a vector; KH, KW, SY, SX, DY, DX, kernel size, stride, dilation; BAND, floats
-// of a band; ROWS, rows of output at a time.
+// Defines: VW, lanes of a vector; KH, KW, SY, SX, DY, DX, kernel size, stride, dilation; BAND,
+// floats of a band; ROWS, rows of output at a time.
 //
 // Tensors are contiguous: x [images][channels / multiplier][in_h][in_w], out [images][channels]
-// [out_h][out_w], weight [channels][KH][KW]. Pixel (y, x) of the output takes the input's
+// [out_h][out_w], weight [channels][KH][KW]. Tap (ky, kx) of output pixel (y, x) reads the input at
 // (y * SY - pad_y + ky * DY, x * SX - pad_x + kx * DX).
 //     pitch = max(ceil((pad_x + in_w) / SX), out_w rounded up to VW + (KW - 1) * DX / SX)
 //     BAND >= ((rows_per_band rounded up to ROWS - 1) * SY + (KH - 1) * DY + 1) * SX * pitch + VW,
 //     and of conv_depthwise_weight also rows_per_band * out_w rounded up to VW
 //
-// conv_depthwise         grid (ceil(planes / planes_per_task)), planes: images * channels, those of a
-//     task a multiple of multiplier. flip: the kernel is turned around, for the data gradient of
-//     stride 1.
+// conv_depthwise         grid (ceil(planes / planes_per_task)), planes: images * channels,
+//     planes_per_task a multiple of multiplier. flip: the kernel is rotated by 180 degrees, for the
+//     data gradient of stride 1.
 // conv_depthwise_weight  grid (channels)
-// conv_depthwise_spread  grid (ceil(planes / planes_per_task)): the data gradient of SX = 2, multiplier
-//     1. Defines PY, PX: the padding. above, left: zeros before the output's gradient, and `lines` in
-//     all more of them than rows of a band, so that no shift leaves it.
+// conv_depthwise_spread  grid (ceil(planes / planes_per_task)): the data gradient of SX = 2,
+//     multiplier 1. Defines PY, PX: the padding. above, left: zeros before the output's gradient. A
+//     band has `lines` more lines than rows_per_band, so that every tap is inside.
 //     BAND >= (rows_per_band + lines) * pitch + VW
 #define ROW_SPACE __private
 #include "conv_vector.clh"
 
 #define LINE_OF(rows) ((rows) * SX * pitch)
-// Lines of a band for so many rows of output.
+// Lines of a band for `rows` rows of output.
 #define LINES(rows) (((rows) - 1) * SY + (KH - 1) * DY + 1)
 #define COLUMN_OF(kx) ((kx) * DX % SX * pitch + (kx) * DX / SX)
 
-// May write up to VW - 1 floats more.
+// Writes zeros, and up to VW - 1 more than `count`.
 static inline void zero_floats(float *p, const int count) {
   for (int i = 0; i < count; i += VW) STORE_FLOATS((VEC)(0.0f), p + i);
 }
 
-// Lines first_y to first_y + lines of a plane, in phases of `stride`; `clean`: what is zero is so
-// already. Lines are written in order: each may write VW - 1 floats of the next.
+// Copies lines first_y to first_y + lines of a plane, in phases of `stride`. `clean`: the zeros of
+// the band are in place already. The order of lines matters: each may write VW - 1 floats of the
+// next.
 static inline void fill_band(float *restrict band, __global const float *restrict plane,
                              const int first_y, const int lines, const int height,
                              const int width, const int pad_x, const int stride,
@@ -47,7 +49,7 @@ static inline void fill_band(float *restrict band, __global const float *restric
         if (!clean) zero_floats(to, pitch);
         continue;
       }
-      // The first column of the phase, and its place.
+      // The first column of the phase, and its position in the line.
       const int x = (phase + stride - pad_x % stride) % stride;
       const int begin = (pad_x + x) / stride;
       const int count = max(0, (width - x + stride - 1) / stride);
@@ -58,14 +60,14 @@ static inline void fill_band(float *restrict band, __global const float *restric
   }
 }
 
-// Rows first to last of a plane of the output.
+// Computes rows first to last of a plane of the output.
 static inline void convolve(const float *restrict band, __global float *restrict to,
                             const float *restrict factor, const VEC start, const int first,
                             const int last, const int out_w, const int pitch) {
   for (int row = first; row < last; row += ROWS) {
     const float *restrict top = band + LINE_OF((row - first) * SY);
     for (int block = 0; block < out_w; block += VW) {
-      // The last one begins earlier rather than end beyond the row.
+      // The last block begins earlier, so that it does not end after the row.
       const int column = min(block, max(0, out_w - VW));
       VEC sum[ROWS];
 #pragma unroll
@@ -103,8 +105,8 @@ TASK __kernel void conv_depthwise(TENSOR(out), CTENSOR(x), CTENSOR(weight), CTEN
   float band[BAND];
   const int first_plane = get_global_id(0) * planes_per_task;
   const int last_plane = min(planes, first_plane + planes_per_task);
-  // A vector that is read right after its parts were written waits for them: fill the bands of
-  // several small planes before the first is read.
+  // A vector load right after narrower stores to the same floats waits for them. So the bands of
+  // several small planes are filled before the first is read.
   const int band_rows = min(out_h, rows_per_band);
   const int span = LINE_OF(LINES(band_rows));
   const int reach = LINE_OF(LINES((band_rows + ROWS - 1) / ROWS * ROWS)) + VW;
@@ -132,8 +134,8 @@ TASK __kernel void conv_depthwise(TENSOR(out), CTENSOR(x), CTENSOR(weight), CTEN
 }
 
 #ifdef PY
-// Pixel (SY * v + ry, SX * u + rx) of the input takes (v + shift, u + shift) of the output where the
-// shift is whole.
+// A tap of input pixel (SY * v + ry, SX * u + rx) reads output pixel (v + shift_y, u + shift_x), if
+// the shifts GRAD_SHIFT are whole numbers.
 #define GRAD_SHIFT(pad, r, tap, dilation, stride) (((pad) + (r) - (tap) * (dilation)) / (stride))
 #define IS_WHOLE(pad, r, tap, dilation, stride) (((pad) + (r) - (tap) * (dilation)) % (stride) == 0)
 
@@ -205,7 +207,7 @@ TASK __kernel void conv_depthwise_spread(TENSOR(x), CTENSOR(grad), CTENSOR(weigh
 }
 #endif
 
-// Rows of the kernel whose sums are in registers.
+// Rows of the kernel whose sums are in registers at a time.
 #if KH * KW <= 25
 #define KERNEL_ROWS KH
 #else
@@ -224,7 +226,7 @@ TASK __kernel void conv_depthwise_weight(TENSOR(weight), CTENSOR(x), CTENSOR(gra
   const int band_rows = min(out_h, rows_per_band);
   const int span = LINE_OF(LINES(band_rows));
   const int grad_span = band_rows * grad_pitch;
-  // As many images at once as the bands hold.
+  // As many images at a time as the bands hold.
   const int at_once = band_rows < out_h ? 1 : min((BAND - VW) / span, BAND / grad_span);
   float total[KH * KW];
   for (int i = 0; i < KH * KW; ++i) total[i] = 0.0f;

@@ -1,6 +1,6 @@
-// Convolution on GPUs where a group has few rows and channels, depthwise for one: a pass as
-// conv_pass.clh defines it, without depth. A work-item sums LINES positions that lie below each
-// other, which share what they read; neighbours are neighbours in a line.
+// Convolution on GPUs for groups of few rows, such as depthwise convolutions: a pass as
+// conv_pass.clh defines it, without depth. A work-item computes LINES positions of a column, which
+// share the elements that it loads. Adjacent work-items compute adjacent positions of a line.
 //
 // Defines: those of element.clh, and
 //   LINES                       positions of a work-item
@@ -18,7 +18,8 @@
 #define MUL_ADD(a, b, c) mad(a, b, c)
 #endif
 
-// Lines of the source that a work-item reads, from the first position's tap that is furthest up.
+// Lines of the source that a work-item reads; ABOVE of them are above the first position's first
+// tap.
 #define REACH (SPACING < 0 ? -(SPACING) : (SPACING))
 #define ABOVE (SPACING < 0 ? (TAP_LINES - 1) * REACH : 0)
 #define READ_LINES ((LINES - 1) * STEP + (TAP_LINES - 1) * REACH + 1)

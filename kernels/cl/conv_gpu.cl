@@ -1,4 +1,5 @@
-// Convolution on GPUs as a matrix product whose right operand is gathered as it is needed.
+// Convolution on GPUs as a matrix product (implicit GEMM): work-groups gather tiles of the right
+// operand from the source, and no column buffer is stored.
 //
 //   conv_tiles         A pass as conv_pass.clh defines it: m counts rows, n positions, then images,
 //                      k taps, then channels.
@@ -8,21 +9,21 @@
 //                      m counts rows, n taps, then channels, k positions, then images.
 //
 // Defines (besides those of tile_gpu.clh)
-//   PARTS             1: k is cut into parts of part_depth. Part p of group g is p * groups + g in z,
-//                     and writes its sums in COMPUTE behind those of the parts before, for gemm_sum
+//   PARTS             1: k is split into parts of part_depth, for gemm_sum. Part p of group g is
+//                     p * groups + g in z. Its sums, in COMPUTE, follow those of part p - 1
 //   WEIGHT_TILES      1: conv_weight_tiles, else conv_tiles
-//   VOLUME            0: there is no depth; of conv_weight_tiles
-//   MASK              uint or ulong: has more bits than the taps of the three dimensions together
+//   VOLUME            for conv_weight_tiles; 0: there is no depth
+//   MASK              uint or ulong, with more bits than tap_count[0] + tap_count[1] + tap_count[2]
 //   HAS_BIAS          0: bias is not read
 //   HAS_RESIDUAL      0: the residual, laid out as the result, is not read
-//   IN_ORDER          1: weight_channel is taps, and a filter's taps are neighbours
+//   IN_ORDER          1: weight[row, channel, tap] is element channel * taps + tap of the row
 //
 // Work-group (ITEMS, 1, 1), global size (ITEMS * ceil(n / TN), ceil(m / TM), groups * parts). m, n
 // and k must fit an int, and a tensor's bytes an unsigned one.
 #include "tile_gpu.clh"
 #include "conv_pass.clh"
 
-// In a step, a work-item loads one depth of each operand.
+// In a step, a work-item loads elements of one depth of each operand.
 #define APART (ITEMS / TK)
 #define A_TYPE COMPUTE
 #define B_TYPE COMPUTE
@@ -31,7 +32,7 @@
 #define PUT_A(tile, i) ((tile)[a_depth * A_PITCH + a_first + (i)*APART] = a_next[i])
 #define PUT_B(tile, i) ((tile)[b_depth * B_PITCH + b_first + (i)*APART] = b_next[i])
 
-// An element where it is valid, else 0: without a branch, and the address in 32 bits.
+// base[index] if `valid`, else 0. There is no branch, and the address is computed in 32 bits.
 static inline COMPUTE fetch_at(__global const STORE *base, const bool valid, const int index) {
   const uint byte = (valid ? (uint)index : 0) * (uint)sizeof(STORE);
   const COMPUTE value = LOAD((__global const STORE *)((__global const char *)base + byte), 0);
@@ -72,7 +73,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void conv_tiles(
   __global const STORE *restrict values = CPTR(STORE, source);
   __global const STORE *restrict weights =
       CPTR(STORE, weight) + group * pass.weight_group + pass.weight_first;
-  // Neighbours load neighbouring taps of a filter, and neighbouring positions.
+  // Adjacent work-items load adjacent taps of a filter, and adjacent positions.
   const int a_depth = item % TK, a_first = item / TK;
   const int b_depth = item / APART, b_first = item % APART;
   const int row_bit = pass.tap_count[2], plane_bit = row_bit + pass.tap_count[1];
@@ -81,7 +82,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void conv_tiles(
 #pragma unroll
   for (int i = 0; i < A_LOADS; ++i)
     row_start[i] = min(first_row + a_first + i * APART, pass.m - 1) * pass.weight_row;
-  // Of each column: the element that the first tap reads, and which taps are inside.
+  // For each column: the element that its first tap reads, and a mask of the taps inside the
+  // source.
   int start[B_LOADS], from_x[B_LOADS], from_y[B_LOADS], from_z[B_LOADS];
   MASK mask[B_LOADS];
 #pragma unroll
@@ -99,7 +101,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void conv_tiles(
     mask[i] = 0;
     if (column >= pass.n) from_x[i] = FAR;
   }
-// A bit for each tap that is inside of the source along this dimension.
+// Sets a bit for each tap that is inside of the source along this dimension.
 #define MARK(from, d, first_bit)                                                      \
   for (int tap = 0; tap < pass.tap_count[d]; ++tap) {                                 \
     for (int i = 0; i < B_LOADS; ++i) {                                      \
@@ -111,7 +113,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void conv_tiles(
   MARK(from_y, 1, row_bit)
   MARK(from_z, 0, plane_bit)
 
-// `wanted`: the bits of a tap; beyond the last depth one more than any column has.
+// `wanted`: the tap's bits, which all must be set in a column's mask. Beyond the last depth it is
+// all ones, which no mask has.
 #define SPLIT(name, depth)                                           \
   const int name##_channel = DIVIDE(depth, BY_TAPS);                    \
   const int name##_tap = depth - name##_channel * pass.taps;         \
@@ -190,7 +193,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void conv_weight_til
   const int last_depth = LAST_DEPTH;
   __global const STORE *restrict values = CPTR(STORE, source);
   __global const STORE *restrict grads = CPTR(STORE, result);
-  // Neighbours load neighbouring positions.
+  // Adjacent work-items load adjacent positions.
   const int a_depth = item % TK, a_first = item / TK;
   const int b_depth = a_depth, b_first = a_first;
 
@@ -198,7 +201,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void conv_weight_til
 #pragma unroll
   for (int i = 0; i < A_LOADS; ++i)
     row_start[i] = min(first_row + a_first + i * APART, pass.m - 1) * pass.result_plane;
-  // Of each column: where its tap reads, seen from the first tap of the first channel.
+  // For each column: the offset of its tap and channel from the first tap of the first channel.
   int start[B_LOADS], tap_x[B_LOADS], tap_y[B_LOADS];
 #if VOLUME
   int tap_z[B_LOADS];

@@ -1,4 +1,5 @@
-// What conv_cpu.cl reads: inputs with zeros around them, and weights in the order of their use.
+// Prepares the operands of conv_cpu.cl: copies inputs with zeros around them, and packs weights in
+// the order in which tiles read them. conv_broadcast.cl reads the padded copies, too.
 //
 // Defines: VW, lanes of a vector, 4, 8 or 16; MR, output channels of a tile, for pack_weights.
 //
@@ -6,17 +7,21 @@
 //     front zeros | [channels][phases z, y, x][images / beside][slices][rows][beside][pitch] |
 //     back zeros
 // Row r, column c of phase (py, px) holds element (r * stride_y + py, c * stride_x + px) of the
-// image, and slices likewise, zero where there is none. The zeros to the right of a row are also
-// those to the left of the next. Rows of small images lie beside each other. The host computes for
-// each of the three dimensions (here x), where `size` is the input's width and `out_size` the
-// output's:
+// image, or zero outside of it; slices likewise. For example a row of 7 pixels a .. g, stride 2:
+//     phase 0: a c e g 0 ..     phase 1: b d f 0 0 ..
+// The zeros after a row also serve as the zeros before the next row. A line holds the same row of
+// `beside` images.
+//
+// The host (conv_layout.cpp) computes the sizes in each of the three dimensions. Here in x, with
+// `size` the input's width, `out_size` the output's width, and j the index in the kernel:
 //     shift(j) = j * dilation - pad             for each kernel index j
 //     phase(j) = shift(j) mod stride            at least 0
 //     step(j)  = floor(shift(j) / stride)       can be negative
 //     phases_x = 1 + max phase(j)
 //     kept     = ceil(size / stride)
 //     pitch    = max(out_size, kept + max(0, -min step(j), max step(j) + out_size - kept))
-// and rows and slices in the same way in y and z, then
+// In y and z the same formula gives rows and slices. Then, with c the input channel in its group,
+// and shift and phase of tap (c, jz, jy, jx):
 //     lines    = images / beside * slices * rows
 //     phase    = lines * beside * pitch
 //     channel  = phases_z * phases_y * phases_x * phase, rounded up to a multiple of VW
@@ -24,19 +29,18 @@
 //     front    = max(0, -min shift)
 //     tap_offset[tap] = front + c * channel + shift + phase *
 //                ((phase(jz) * phases_y + phase(jy)) * phases_x + phase(jx)),
-//                tap = ((c * kernel_z + jz) * kernel_y + jy) * kernel_x + jx, c: the input channel
-//                within its group
-//     back     = max(0, max shift) + VW * NV
+//                tap = ((c * kernel_z + jz) * kernel_y + jy) * kernel_x + jx
+//     back     = max(0, max shift) + VW * NV (a tile may read so far after the last pixel)
 //     scratch  = front + channels * channel + back floats; 2^31 or more: use conv_plain.cl
 //
-//     pixels   = phase without the lines beyond the last one of the output
+//     pixels   = phase without the lines after the output's last line
 //
 // pad_phases        grid (channels, ceil(lines / lines_per_task))
 // pack_weights      grid (ceil(channels / MR), groups); channels: output channels of a group.
 //     packed[group][tile][tap][MR] = weight[group * group_stride + channel * channel_stride +
 //     weight_offset[tap]]; forward: channels * taps, taps, tap. Size: groups * tiles * taps * MR.
-//     Every `run` taps, of which `taps` is a multiple, are beside each other in the weights, which
-//     are so many in all.
+//     Taps come in runs of `run`, which divides `taps`: the weights of a run are adjacent.
+//     `weights`: the number of all weights.
 #define ROW_SPACE __global
 #include "conv_vector.clh"
 
@@ -93,7 +97,7 @@ TASK __kernel void pad_phases(TENSOR(padded), CTENSOR(x), const int images, cons
 #ifdef MR
 INTERLEAVE(interleave, MR)
 
-// VW taps of MR channels beside each other.
+// Stores VW taps of MR channels, [tap][channel].
 static inline void store_interleaved(__global float *restrict to,
                                      __global const float *restrict from, const long stride) {
   VEC rows[MR];
@@ -116,7 +120,7 @@ TASK __kernel void pack_weights(TENSOR(packed), CTENSOR(weight), CTENSOR(weight_
   __global const float *restrict source = CPTR(float, weight) + begin;
   __global float *restrict to =
       PTR(float, packed) + (group * get_global_size(0) + tile) * taps * MR;
-  // What a vector writes beyond its run is written again by the next one.
+  // A vector may write beyond its run; the next run overwrites those taps.
   const int vectors = run >= VW / 2 && first + MR <= channels;
   for (int tap = 0; tap < taps; tap += run) {
     for (int t = tap; t < tap + run;) {

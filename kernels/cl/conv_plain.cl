@@ -1,13 +1,11 @@
-// Direct convolution of any geometry, up to three spatial dimensions (size 1 where there are fewer),
-// all tensors contiguous: the GPU family, the element types that conv_cpu.cl has not, and the
-// reference of tests.
+// Direct convolution in up to three spatial dimensions (size 1 where there are fewer), on
+// contiguous tensors. It serves both families wherever no faster kernel takes the type or geometry,
+// and it is the reference of the tests.
 //
-// Defines
-//   STORE, COMPUTE    element type in memory, type of the arithmetic
-//   LOAD(p, i), STORE_TO(p, i, value)   memory access in COMPUTE
-//   WG_SIZE           work-group size of conv_weight_grad, a power of two
+// Defines: those of element.clh, and WG_SIZE, the work-group size of conv_weight_grad, a power of
+// two.
 //
-// Arguments: `in` is the input's side, `out` the output's; *_channels are those of one group.
+// Arguments: in_* belong to the input, out_* to the output; *_channels are those of one group.
 //   input  [images][groups * in_channels][in_d][in_h][in_w]
 //   weight [groups * out_channels][in_channels][kernel_d][kernel_h][kernel_w]
 //   output [images][groups * out_channels][out_d][out_h][out_w]

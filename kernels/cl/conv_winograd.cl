@@ -1,7 +1,8 @@
-// Float convolution 3x3 of stride 1 on CPU devices (conv_winograd.clh), in one of two ways. Large
-// images: a task takes a block of tiles after the other, and its transformed inputs and products
-// stay in the second level cache. Many channels of small images: a task takes VW rows after the
-// other, whose transformed filters, larger than the images, stay there.
+// Float convolution 3x3 of stride 1 on CPU devices (conv_winograd.clh), in one of two orders. By
+// tiles, for large images: a task loops over blocks of tiles. The transformed inputs and products
+// of a block stay in the second level cache. By rows, for many channels of small images: a task
+// loops over groups of VW rows. The transformed filters of a group, which are larger than the
+// images, stay in the cache.
 //
 //   by tiles  winograd_filters  grid (ceil(rows / VW), tasks): u, planes of u_plane floats
 //             winograd_tiles    grid (tasks). scratch: of each task BORDER + 16 *
@@ -11,7 +12,7 @@
 //             winograd_rows     grid (tasks). scratch: of each task 16 * (PLANE(VW) + VW * channels
 //                               + VW) floats
 //
-// Results are [images][rows][height][width]. What follows: conv_finish.clh.
+// Results are [images][rows][height][width]. The epilogue: conv_finish.clh.
 #include "conv_winograd.clh"
 
 // The part of `count` that a task of dimension d takes.
@@ -61,7 +62,7 @@ TASK __kernel void winograd_inputs(TENSOR(v), TENSOR(scratch), CTENSOR(in), cons
   const int last = LAST(1, g.channels);
   for (int c = FIRST(1, g.channels); c < last; ++c) {
     __global float *line = lines + (size_t)c * BLOCK;
-    // Behind its last channel begins another task's.
+    // The line after this task's last channel belongs to another task, and must not be overwritten.
     const int apart = c + 1 == last && last < g.channels;
     transform_inputs(apart ? own : line, apart ? PLANE(1) : PLANE(g.channels), border,
                      CPTR(float, in), g, runs, run_count, c);
