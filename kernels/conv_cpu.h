@@ -24,7 +24,7 @@ struct ConvPlanHash {
   size_t operator()(const ConvPlanKey& key) const;
 };
 
-// A cache of plans. A model needs few, but sizes may change from batch to batch, so the cache is
+// A cache of plans. A model needs few, but sizes may change from batch to batch: the cache is
 // emptied when it is full.
 template <typename Plan>
 class ConvPlans {

@@ -1,5 +1,5 @@
 // Resampling and blurring as band matrices: each output pixel of a line is a weighted sum of a few
-// neighbouring input pixels. The transposed matrix is the operator's derivative.
+// adjacent input pixels. The transposed matrix is the operator's derivative.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,18 +14,19 @@ namespace ocl::image {
 
 struct Band {
   int64_t in_size, out_size;
-  int64_t taps = 0;             // weights of each output; none reaches out of the input
-  std::vector<int32_t> starts;  // of each output, the first input
+  int64_t taps = 0;             // weights per output; all their inputs exist
+  std::vector<int32_t> starts;  // the first input of each output
   std::vector<double> weights;  // [out_size][taps]
   bool derivative = false;      // sums begin with 0., not with -0.
-  // The outputs from same_from to same_to have the same weights, and start one further each.
+  // The outputs from same_from up to same_to have the same weights, and each starts one input after
+  // the one before.
   int64_t same_from = 0, same_to = 0;
   // The weights for uint8, as Pillow rounds them: in units of 2^-shift.
   int shift = 0;
   bool unsigned_sums = false;
   std::vector<int32_t> fixed;
 
-  // Starts and weights (float, double or int) on the device of an image; kept for the next call.
+  // Starts and weights (float, double or int) on the image's device; cached for the next call.
   std::pair<at::Tensor, at::Tensor> tables(const at::Tensor& img, at::ScalarType weight) const;
 
  private:
@@ -43,33 +44,33 @@ struct Band {
 
 using BandPointer = std::shared_ptr<const Band>;
 
-// The inputs that an output is the sum of.
+// The inputs of an output: those from `start` on, with their weights.
 struct Line {
   int64_t start;
   std::vector<double> weights;
 };
 
-// The lines as the band's table: all of the same length (a multiple of `multiple`, where the input
-// is that long), with zeros where they are shorter, and moved so that none reaches out of the
-// input.
+// Fills the band's table. All lines get the same length: a multiple of `multiple`, if the input is
+// that long. Shorter lines get weights of zero, and lines are moved to stay within the input.
 constexpr int64_t kLanes = 4;  // weights that the kernels read at once
 void fill(Band& band, const std::vector<Line>& lines, int64_t multiple = kLanes);
 
 // The lines of the transposed matrix, one for each of `in_size` inputs.
 std::vector<Line> transpose(const std::vector<Line>& lines, int64_t in_size);
 
-// Pillow's resampling (Resample.c) with antialiasing, torch.nn.functional.interpolate's (with
-// align_corners=False) without. The last ones asked for are kept.
+// With antialiasing Pillow's resampling (Resample.c), without it that of
+// torch.nn.functional.interpolate(align_corners=False). From an LRU cache.
 BandPointer resize_band(int64_t in, int64_t out, Interpolation interpolation, bool antialias,
                         bool transposed);
 
 // One of the box blurs that make Pillow's Gaussian blur (BoxBlur.c); `radius` may be fractional.
 BandPointer box_band(int64_t size, float radius, bool transposed);
 
-// The radius of the box of which `passes` blurs make a Gaussian one of that standard deviation.
+// The radius of a box whose blur, applied `passes` times, is about a Gaussian blur with that
+// standard deviation.
 float box_radius(float deviation, int passes);
 
-// No weights: `starts` are the input positions that Pillow's nearest-neighbour scaling takes, from
+// A band without weights for Pillow's nearest-neighbour scaling: `starts` are input positions, from
 // `start` on in steps of `scale`; -1 outside of the input.
 BandPointer position_band(int64_t in, int64_t out, double scale, double start);
 

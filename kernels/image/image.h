@@ -1,4 +1,5 @@
-// What the image operators share. Images are tensors [..., channels, height, width].
+// Shared by the image operators: checks, shapes and colours. Images are tensors [..., channels,
+// height, width].
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,8 +32,8 @@ void check_type(const Tensor& img, const char* op);
 enum class Interpolation { kNearest, kBilinear, kBicubic };
 Interpolation interpolation_of(std::string_view name, const char* op);
 
-// Where the colours are, black and white: from the description, else from the number of channels
-// and the type.
+// The channels of the colours, and the values `low` and `high` of black and white. They come from
+// the image's description, or else from the number of channels and the type.
 struct Colors {
   int red = 0, green = 0, blue = 0;  // all 0 for gray
   int alpha = -1;                    // -1: there is none
@@ -44,16 +45,16 @@ struct Colors {
 // Raises an error where the operator needs colours that the image does not have.
 Colors colors_of(const Tensor& img, const char* op, bool needs_colors = true);
 
-// The range of values that the description says, or (0, 255) for uint8 and (0, 1) else.
+// The range of values in the description; without one (0, 255) for uint8, else (0, 1).
 std::pair<double, double> range_of(const Tensor& img);
 
-// The checks that the operators share with their Meta kernels: what they raise does not depend on
-// the device.
+// Checks that the operators share with their Meta kernels, so that errors do not depend on the
+// device.
 void check_box(at::IntArrayRef box);
 void check_size(at::IntArrayRef size, const char* op);
 void check_paste(const Tensor& im1, const Tensor& im2, at::IntArrayRef coord);
 
-// One number for each channel, from one for all or one for each.
+// One number per channel, from one number for all or one for each.
 std::vector<double> per_channel(at::ArrayRef<double> values, int64_t channels, const char* what,
                                 const char* op);
 

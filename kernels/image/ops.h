@@ -1,4 +1,4 @@
-// The image operators below autograd: the same code for ocl and the CPU, on passes.h.
+// The image operators below autograd: the same code for ocl and the CPU, built from passes.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
-// What the image operators are made of, by the device of the tensors: kernels on ocl (ocl.cpp),
-// loops on the CPU (cpu.cpp). All tensors are contiguous, outputs are given.
+// The passes that the image operators consist of: kernels on ocl (ocl.cpp), loops on the CPU
+// (cpu.cpp). All tensors are contiguous; the caller allocates outputs.
 #pragma once
 
 #include <array>
@@ -8,12 +8,12 @@
 
 namespace ocl::image {
 
-// The type that is computed in: double for double, else float.
+// The type of the arithmetic: double for double, else float.
 inline ScalarType arithmetic(const Tensor& img) {
   return img.scalar_type() == ScalarType::Double ? ScalarType::Double : ScalarType::Float;
 }
 
-// The matrix applied to the middle one of [outer][size][inner]. Both uint8, or both floating point.
+// Applies the matrix along the middle of [outer][size][inner]. Both uint8, or both floating point.
 struct BandPass {
   const Tensor &in, &out;
   const Band& band;
@@ -31,8 +31,8 @@ struct GatherPass {
 void on_ocl(const GatherPass& pass);
 void on_cpu(const GatherPass& pass);
 
-// `in` at the position that the matrix gives for each output pixel, and its derivative: then `in`
-// is the gradient of the output, and `out` that of the input.
+// Samples `in` at the position that the matrix gives for each output pixel. `backward`: the
+// derivative, where `in` is the gradient of the output, and `out` that of the input.
 struct AffinePass {
   const Tensor &in, &out;
   std::array<double, 6> matrix;
@@ -44,7 +44,7 @@ struct AffinePass {
   bool small_steps() const;
   // The matrix for whole pixel numbers, in units of 2^-shift.
   std::array<int64_t, 6> fixed(int shift) const;
-  // From positions in the input to centres of output pixels, where there is such a matrix.
+  // The inverse matrix, from positions in the input to centres of output pixels, if there is one.
   std::optional<std::array<double, 6>> inverse() const;
 };
 void on_ocl(const AffinePass& pass);
@@ -56,7 +56,7 @@ struct PixelPass {
   PixelOp op;
   const Tensor &in, &out;
   Colors colors;
-  double factor = 1;  // or the turn of the hue, in sixths of the circle (256ths for uint8)
+  double factor = 1;  // or the rotation of the hue, in sixths of the circle (256ths for uint8)
   Tensor other = {};  // kBlend: the level of each image, if any; kHueBackward: the input
   std::vector<double> mean = {}, deviation = {};  // kNormalize: of each channel
 };
