@@ -1,4 +1,4 @@
-// Gradients times `inv_scale`, in place; `found_inf` becomes 1 where one is infinite or not a number.
+// Multiplies gradients by `inv_scale`, in place. Sets `found_inf` to 1 if one is infinite or NaN.
 // Grid: foreach.clh.
 #include "foreach.clh"
 

@@ -1,5 +1,6 @@
-// The next scale of gradients: `backoff` times as great after a step in which one was infinite, and
-// `growth` times after `interval` steps in a row without, unless that is infinite. Grid: one task.
+// Updates the scale of gradients. After a step with an infinite gradient it is multiplied by
+// `backoff`; after `interval` consecutive steps without one, by `growth`, unless the result is
+// infinite. Grid: one task.
 #include "common.clh"
 
 TASK __kernel void amp_update_scale(TENSOR(scale), TENSOR(growth_tracker), CTENSOR(found_inf),

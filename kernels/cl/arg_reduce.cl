@@ -1,4 +1,4 @@
-// arg_reduce.clh for any strides, in both families: a work-item takes `per_item` outputs of a part.
+// arg_reduce.clh for any strides, both families: a work-item takes `per_item` outputs of a part.
 //   arg_reduce  grid: work-items, parts
 //   arg_merge   joins the parts. Grid: work-items
 #include "arg_reduce.clh"

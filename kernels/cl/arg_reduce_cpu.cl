@@ -1,14 +1,14 @@
 // arg_reduce.clh by vectors, CPU family. POSITION: an integer type of T's size.
 //   arg_rows     the reduced dimension is contiguous. A task takes `per_task` outputs of a part.
 //                Grid: tasks, parts
-//   arg_columns  kept dimension 0 is contiguous. A task takes `block` neighbouring outputs of a
-//                part, at most WIDTH * COLUMNS and a multiple of WIDTH. Grid: blocks, kept rows, parts
+//   arg_columns  kept dimension 0 is contiguous. A task takes `block` adjacent outputs of a part,
+//                at most WIDTH * COLUMNS and a multiple of WIDTH. Grid: blocks, kept rows, parts
 #include "arg_reduce.clh"
 
 #define P VEC(POSITION)
 #define UNROLL 2
 
-// Per lane: a first of equals, and a NaN, is not replaced.
+// Updates the best of each lane. Among equals the first stays, and so does a NaN.
 #define UPDATE(best, at, a, now)                                              \
   {                                                                           \
     const P take = (BETTER(a, best) | IS_NAN(a)) & ((best) == (best));        \

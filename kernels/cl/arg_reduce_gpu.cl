@@ -10,7 +10,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void arg_group(
   __global const char *p = in_base + in_offset + kept_offset(n, &s, 0);
   ulong from, to;
   part_range(&s, part, &from, &to);
-  // Items without an element repeat the first one.
+  // Work-items beyond the last element take the first one again.
   const ulong start = from + item < to ? from + item : from;
   Best best = {ELEMENT_AT(p + (long)start * s.reduced_in[0]), (long)start};
   for (ulong i = start + GROUP; i < to; i += GROUP) {

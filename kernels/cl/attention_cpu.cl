@@ -1,7 +1,7 @@
 // Attention of the CPU family: a task computes NV vectors of queries (of keys, for the gradients of
-// keys and values), one in each lane, and goes over the other side in blocks of BLOCK rows. So both
-// products of a block have a number of a row times a vector as their step, as gemm_cpu.cl has, and
-// the softmax needs no sums over lanes.
+// keys and values), one query per lane, and loops over the keys in blocks of BLOCK rows. So the
+// step of both products of a block is a number times a vector, as in gemm_cpu.cl, and the softmax
+// needs no sums over lanes.
 //   WIDTH, NV   lanes of a vector, vectors of a task
 //   MR          rows of a register tile; divides BLOCK
 //   BLOCK       rows of a block
@@ -17,7 +17,7 @@
 
 #define NUMBERS LANE_NUMBERS(int, WIDTH)
 
-// Rows of floats are used where they are, others converted to `copy` first.
+// Rows of floats are used in place; other types are converted to `copy` first.
 #ifdef COPY_ROWS
 #define ROWS const __local float *
 #define ROW_COPY __local float row_copy[BLOCK * D_MAX];
@@ -42,7 +42,7 @@ ALWAYS_INLINE void copy_rows(__local float *copy, __global const MEM(DT) *matrix
   rows##_stride = stride;
 #endif
 
-// panel[i][lane] = scale * element i of row number `lane`; 0 in lanes that do not exist.
+// panel[i][lane] = scale * element i of row number `lane`; 0 in lanes beyond the last row.
 ALWAYS_INLINE void pack(__local V *panel, __global const MEM(DT) *matrix, const long stride,
                         const int count, const int size, const float scale) {
   __local float *lanes = (__local float *)panel;
@@ -59,7 +59,7 @@ ALWAYS_INLINE void pack(__local V *panel, __global const MEM(DT) *matrix, const 
     for (int i = 0; i < size; ++i) lanes[(size_t)i * LANES + lane] = 0;
 }
 
-// The reverse, each lane times its factor.
+// The reverse of pack(), with each lane multiplied by its factor.
 ALWAYS_INLINE void unpack(__global MEM(DT) *matrix, const long stride, const int count,
                           const int size, const __local V *panel, const V *factor) {
   const __local float *lanes = (const __local float *)panel;
@@ -100,7 +100,7 @@ ALWAYS_INLINE void multiply(__local V *tile, ROWS rows, const long stride, const
   }
 }
 
-// sums[i][lane] = factor[lane] * sums[i][lane] + the rows' elements i, weighted by tile[row][lane].
+// sums[i][lane] = factor[lane] * sums[i][lane] + sum over rows of tile[row][lane] * element i.
 ALWAYS_INLINE void add_weighted(__local V *sums, const V *factor, ROWS rows, const long stride,
                                 const int count, const __local V *tile, const int size) {
   for (int first = 0; first < size; first += MR) {
@@ -117,7 +117,7 @@ ALWAYS_INLINE void add_weighted(__local V *sums, const V *factor, ROWS rows, con
   }
 }
 
-// `count` numbers `step` apart, `fill` behind them.
+// Loads `count` numbers that are `step` apart, and `fill` into the other lanes.
 #define LOAD_LANES(dt, value, p, step, count, fill)                               \
   {                                                                               \
     float some[WIDTH];                                                            \
@@ -294,7 +294,7 @@ TASK __kernel void attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query
 #if defined(HAS_BIAS) || defined(CAUSAL)
         tile[r * NV + j] = score;
 #endif
-        peak[j] = score > peak[j] ? score : peak[j];  // a NaN is left to the sum
+        peak[j] = score > peak[j] ? score : peak[j];  // a NaN gets into the sum, not here
       }
     }
     V base[NV];
@@ -317,7 +317,7 @@ TASK __kernel void attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query
   }
   V logs[NV];
   FOR_VECTORS(j) {
-    // A query that sees no key: zeros, and weights of zero in the backward.
+    // A query with no visible key: its result is zero, and so are its weights in the backward pass.
     const INT empty = total[j] == (V)(0.0f);
     logs[j] = empty ? (V)(INFINITY) : top[j] + log(total[j]);
     factor[j] = empty ? (V)(0.0f) : 1.0f / total[j];

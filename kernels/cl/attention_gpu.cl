@@ -1,6 +1,6 @@
 // Attention of the GPU family: a work-group of 16 by 16 computes 16 * RM queries (keys, for the
-// gradients of keys and values) and goes over the other side in blocks of 64. Work-item (x, y) has
-// the rows y + 16 i and the columns x + 16 j of every tile; matrices pass through local memory in
+// gradients of keys and values) and loops over the keys in blocks of 64. Work-item (x, y) has the
+// rows y + 16 i and the columns x + 16 j of every tile. Matrices pass through local memory in
 // chunks of DEPTH.
 //   RM  rows of a work-item
 // Defines and Problem: attention.clh. Grid: (16 * blocks of rows, 16 * heads, batch).
@@ -14,7 +14,7 @@
 #define BLOCK (SIDE * CM)
 #define DEPTH 16
 #define DM ((D_MAX + SIDE - 1) / SIDE)
-// One element more in a row, so that neighbouring rows begin in different banks.
+// One more element per row, so that adjacent rows begin in different banks.
 #define A_LD (ROWS_OF_GROUP + 1)
 #define B_LD (BLOCK + 1)
 #define A_SIDE (SIDE + 1)
@@ -76,7 +76,7 @@ ALWAYS_INLINE void add_weighted(float sums[RM][DM], __local float *chunk,
   }
 }
 
-// Writes the tile where add_weighted() finds it; its barrier comes first.
+// Writes the tile to local memory for add_weighted(), whose barrier comes before the reads.
 ALWAYS_INLINE void share(__local float *weights, const float tile[RM][CM]) {
   const int x = get_local_id(0), y = get_local_id(1);
   FOR(i, RM) FOR(j, CM) weights[(y + i * SIDE) * B_LD + x + j * SIDE] = tile[i][j];
@@ -226,7 +226,7 @@ KERNEL attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query), CTENSOR(k
       float peak = top[i];
       FOR(j, CM) {
         tile[i][j] = SCORE(tile[i][j], q, k0 + x + j * SIDE);
-        peak = tile[i][j] > peak ? tile[i][j] : peak;  // a NaN is left to the sum
+        peak = tile[i][j] > peak ? tile[i][j] : peak;  // a NaN gets into the sum, not here
       }
       partial[(y + i * SIDE) * A_SIDE + x] = peak;
     }
@@ -256,7 +256,7 @@ KERNEL attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query), CTENSOR(k
     const int r = y + i * SIDE;
     float sum = 0;
     for (int n = 0; n < SIDE; ++n) sum += partial[r * A_SIDE + n];
-    // A query that sees no key: zeros, and weights of zero in the backward.
+    // A query with no visible key: its result is zero, and so are its weights in the backward pass.
     const bool empty = sum == 0;
     total[i] = empty ? 0 : 1 / sum;
     if (x == 0 && r < rows) PTR(float, log_sum)[row + r] = empty ? INFINITY : top[i] + log(sum);

@@ -1,5 +1,5 @@
 // Average pooling of images over windows, or with ADAPTIVE over equal shares of the image, and its
-// gradient (avg_pool.clh): an element of the gradient asks the windows over it.
+// gradient (avg_pool.clh). An element of the gradient gathers from the windows that contain it.
 #include "avg_pool.clh"
 
 GRID __kernel void avg_pool(CTENSOR(in), TENSOR(out), const Pool p, const ulong per_item) {

@@ -1,10 +1,10 @@
 // Average pooling on CPU devices (avg_pool.clh), by vectors (WIDTH of pool.clh). Grid: cl/grid.clh;
-// with CHANNELS_LAST the units of avg_pool are pixels, all others are rows.
-//   ROOM: elements of a row or column at most, in backward passes and where HOP is 3
+// with CHANNELS_LAST the units of avg_pool are pixels, else units are rows.
+//   ROOM: the most elements of a row or column, in backward passes and where HOP is 3
 #include "avg_pool.clh"
 
-// Of a gradient each element of a window gets a share, the product of one for its row and one for
-// its column.
+// Each element of a window gets a share of its gradient: a factor for the row times a factor for
+// the column.
 #define FIND_SHARES                                                                      \
   __local T row_share[ROOM], column_share[ROOM];                                         \
   for (long i = 0; i < p.out_h; ++i)                                                     \
@@ -39,7 +39,8 @@ TASK __kernel void avg_pool(CTENSOR(in), TENSOR(out), const Pool p, const ulong 
   }
 }
 
-// Channel c.. of pixel (y, x) of the gradient: the sum of what the windows over it got.
+// Channels from c on of pixel (y, x) of the gradient: the sum of the shares of the windows that
+// contain it.
 #define SPREAD_(TYPE, LOAD_, STORE_, c, count, step)                                     \
   {                                                                                      \
     __global const MEM(IN) *source = CPTR(MEM(IN), in) + plane + (c);                    \
@@ -76,7 +77,7 @@ TASK __kernel void avg_pool_backward(CTENSOR(in), TENSOR(out), const Pool p,
 #else
 
 #if HOP < 3
-// Where windows leave the image, one output at a time.
+// Windows that are partly outside of the image are computed one output at a time.
 TASK __kernel void avg_pool(CTENSOR(in), TENSOR(out), const Pool p, const ulong per_item) {
   FIND_OUTPUTS
   FOR_UNITS(u, ROWS(p.out_h, p.out_w), per_item) {
@@ -95,7 +96,7 @@ TASK __kernel void avg_pool(CTENSOR(in), TENSOR(out), const Pool p, const ulong 
   }
 }
 #else
-// The rows under a row of outputs are summed up, then the elements of each window.
+// First sums the rows that a row of outputs covers, then the elements of each window.
 TASK __kernel void avg_pool(CTENSOR(in), TENSOR(out), const Pool p, const ulong per_item) {
   __local T sums[ROOM], counts[ROOM];
   __local int starts[ROOM], ends[ROOM];
@@ -113,7 +114,7 @@ TASK __kernel void avg_pool(CTENSOR(in), TENSOR(out), const Pool p, const ulong 
     LOCATE(u, first, p.out_h, p.out_w, p.in_h, p.in_w)
     const Window rows = WINDOW(y, h);
     __global const MEM(IN) *source = CPTR(MEM(IN), in) + plane;
-    const long single = end - begin < WIDTH ? begin : end;  // where vectors end
+    const long single = end - begin < WIDTH ? begin : end;  // the first output without vectors
     for (long next = begin; next < single; next += WIDTH) {
       const long w = min(next, end - WIDTH);
       V sum = 0;
@@ -135,9 +136,10 @@ TASK __kernel void avg_pool(CTENSOR(in), TENSOR(out), const Pool p, const ulong 
 }
 #endif
 
-// Rows under the same windows have the same gradient: the windows' shares are summed into a row
-// `sums`, that is spread over a row `spread` of the image, and that is stored as often as it takes.
-// `sums` begins `front` elements in, `spread` with the padding; zeros surround both.
+// Rows that are covered by the same windows have the same gradient. The windows' shares are summed
+// into a row `sums`, which is spread over a row `spread` of the image, which is stored for each of
+// these rows. `sums` begins after `front` elements, `spread` after the padding; zeros surround
+// both.
 TASK __kernel void avg_pool_backward(CTENSOR(in), TENSOR(out), const Pool p,
                                      const ulong per_item) {
   __local T sums[ROOM], spread[ROOM];

@@ -1,7 +1,6 @@
-// The Cholesky factor of matrices of at most LEAF rows, in place, of their lower triangles; `info` of
-// a matrix becomes first + k where its minor of order k is the first that is not positive definite,
-// and a matrix whose info is not 0 is left alone.
-// Grid: a team per matrix.
+// The Cholesky factor of matrices of at most LEAF rows, in place in their lower triangles. `info`
+// of a matrix becomes first + k if its leading minor of order k is the first that is not positive
+// definite. A matrix whose info is not 0 is not changed. Grid: a team per matrix.
 #include "matrix.clh"
 
 TEAM __kernel void cholesky(TENSOR(a), TENSOR(info), const ulong n, const ulong batches,

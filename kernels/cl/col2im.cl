@@ -1,5 +1,5 @@
-// Sums of overlapping windows, both families: element (y, x) of a plane of `out` gathers what every
-// window has for it. columns[plane][i][j][window row][window column], all contiguous.
+// Sums of overlapping windows, both families: element (y, x) of a plane of `out` gathers its values
+// from all windows. columns[plane][i][j][window row][window column], all contiguous.
 //   IN: element type
 // Grid (grid.clh): units are rows of out, inner elements their columns.
 #include "common.clh"
@@ -11,12 +11,12 @@
 #endif
 #include "grid.clh"
 
-// Of the two dimensions of a plane.
+// Sizes in the two dimensions of a plane.
 typedef struct {
   long out[2], windows[2], taps[2], dilation[2], padding[2], stride[2];
 } Windows;
 
-// Which window holds position `at` as its tap `tap`; -1 if none does.
+// The window whose tap `tap` is at position `at`; -1 if there is none.
 static inline long window_at(const Windows *w, const int dim, const long at, const long tap) {
   const long start = at + w->padding[dim] - tap * w->dilation[dim];
   if (start < 0 || start % w->stride[dim] != 0) return -1;

@@ -1,11 +1,11 @@
 // Connectionist temporal classification: the probability that a sequence of labels, with blanks
 // between and around them (2 * length + 1 states), explains the rows of log_probs [time][batch]
-// [labels]. A work-group of GROUP items takes one sequence of the batch, step by step in time; its
-// items take the states in turn.
+// [labels]. A work-group of GROUP items takes one sequence of the batch, step by step in time. Its
+// items share the states, item i taking every GROUP-th state from i on.
 //   IN: type of all numbers (computed as stored); table: input length, target length and where the
 //   targets begin, for each sequence
 //   ctc_alpha: log_alpha [batch][time][width] forwards in time, and the loss
-//   ctc_beta:  log_beta backwards, likewise
+//   ctc_beta:  log_beta [batch][time][width] backwards in time
 //   ctc_gradient: of log_probs; work-items take pairs of time and sequence
 #include "common.clh"
 #include "types.clh"
@@ -21,7 +21,7 @@ typedef struct {
   __global const long *sequence = CPTR(long, table) + 3 * (long)(b);                \
   const long steps = sequence[0], states = 2 * sequence[1] + 1;                     \
   __global const long *target = CPTR(long, targets) + sequence[2];
-// Nobody has looked at the targets.
+// The targets have not been checked, so labels are clamped.
 #define LABEL(s) ((s) % 2 ? clamp(target[(s) / 2], 0L, c.labels - 1) : c.blank)
 #define LOG_PROB(t, b, label)                                                       \
   LOAD(IN, CPTR(MEM(IN), log_probs), (((t) * c.batch + (long)(b)) * c.labels + (label)))

@@ -1,9 +1,10 @@
 // Distances between rows of `size` elements, in the norm P, and their gradient.
-//   DT, COMPUTE; ZERO, ONE, TWO, INFINITE: P is that; else the argument p; BELOW_TWO: p < 2
-//   PAIRS: of rows of one matrix, each pair once: row i with the rows j > i
-// row_distance: out[batch][i][j]; grid (grid.clh): batches and i, j.
-// row_distance_backward: the gradient of x, whose rows have grads and distances to all rows of y;
-// grid: batches and i, elements of the row.
+//   DT, COMPUTE; ZERO, ONE, TWO, INFINITE: the value of P, else it is the argument p
+//   BELOW_TWO: p < 2
+//   PAIRS: distances between rows of one matrix, each pair once: row i and the rows j > i
+// row_distance: out[batch][i][j]; grid (grid.clh): batches and i, j. row_distance_backward: the
+// gradient of x, from the gradients and distances of its rows to all rows of y; grid: batches and
+// i, elements of the row.
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"
@@ -51,7 +52,7 @@ GRID __kernel void row_distance(CTENSOR(x), CTENSOR(y), TENSOR(out), const ulong
   }
 }
 
-// The derivative by d of `norm`, that of a vector with the element d, times grad.
+// The derivative of `norm`, the norm of a vector with the element d, by d, times grad.
 static inline T derivative(const T d, const T grad, const T norm, const T p) {
 #if defined(ZERO)
   return 0;

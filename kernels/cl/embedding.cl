@@ -1,7 +1,7 @@
-// Gradient of an embedding, both families: rows of `grad` are added to the rows of a zeroed result
-// that `index` names. A work-item owns columns and walks over all indices, so that nothing is
-// atomic and the order of additions is CPU's. Indices out of range and `padding` are passed over.
-//   IN: element type; INDEX: C type of the indices; SCALED: divided by how often the index occurs
+// Gradient of an embedding, both families: rows of `grad` are added to the rows `index` of a zeroed
+// result. A work-item owns columns and loops over all indices, so no addition is atomic and the
+// order of additions is the CPU's. Indices out of range and `padding` are skipped.
+//   IN: element type; INDEX: C type of the indices; SCALED: divided by the count of the index
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"

@@ -1,8 +1,10 @@
-// Sums, means or maxima of bags of an embedding's rows, both families. Bag b holds the indices from
-// offsets[b] to offsets[b + 1], the last one to the end unless LAST_OFFSET; `padding` does not count.
+// Sums, means or maxima of bags of an embedding's rows, both families. Bag b has the indices from
+// offsets[b] to offsets[b + 1]. The last bag extends to the end, unless LAST_OFFSET. The index
+// `padding` is ignored.
 //   IN, COMPUTE: element type of the rows; INDEX: C type of indices and offsets
 //   SUM, MEAN or MAXIMUM; WEIGHTED: rows are multiplied by `weights`
-// `counts` get the rows of each bag; `positions`, with MAXIMUM, the row of each largest element, or -1.
+// `counts` gets the number of rows of each bag. With MAXIMUM, `positions` gets the row of each
+// largest element, or -1.
 // Grid (grid.clh): units are bags, inner elements their columns.
 #include "common.clh"
 #include "types.clh"

@@ -1,7 +1,7 @@
 // Whole Fourier transforms (fft.clh) along the middle of [outer][n][inner], CPU family. A unit is a
-// block of at most `block` transforms, rows where inner is 1 (ROWS), else neighbouring columns; they
-// are gathered side by side in the task's part of the workspace: two arrays of n * block numbers.
-// Grid: tasks of `per_task` units.
+// block of at most `block` transforms: rows where inner is 1 (ROWS), else adjacent columns. They
+// are interleaved in the task's part of the workspace, [n][block], which has two such arrays. Grid:
+// tasks of `per_task` units.
 #include "fft.clh"
 
 typedef struct {

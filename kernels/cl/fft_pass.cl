@@ -1,6 +1,7 @@
 // One pass of Fourier transforms (fft.clh) over [outer][length][s], both families; out of place.
 //   RADIX, and BUTTERFLY_NAME: its butterfly
-// A unit is (outer, p) with p < m = length / RADIX; grid.clh. `step`: table entries over length.
+// A unit is (outer, p) with p < m = length / RADIX (grid.clh). `step`: entries of the table /
+// length.
 #include "fft.clh"
 #include "grid.clh"
 

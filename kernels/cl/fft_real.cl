@@ -1,8 +1,9 @@
-// Real Fourier transforms of an even length n by complex ones of h = n / 2, which take the real
-// numbers for pairs; both families. Rows are contiguous; a unit is a row (grid.clh).
+// Real Fourier transforms of an even length n by complex transforms of length h = n / 2, which
+// treat pairs of real numbers as complex numbers; both families. Rows are contiguous; a unit is a
+// row (grid.clh).
 //   fft_real_end: from the transformed rows [h] to `columns` numbers: h + 1, or all n
-//   fft_real_begin: from rows of h + 1 numbers to [h], whose backward transform is the result; the
-//     imaginary parts of the ends do not count
+//   fft_real_begin: from rows of h + 1 numbers to [h], whose backward transform is the result. The
+//     imaginary parts of the first and last number are ignored
 //   REAL, DOUBLE: as in fft.clh; the table holds exp(2 pi i k / n) for k < n
 #include "common.clh"
 #include "grid.clh"

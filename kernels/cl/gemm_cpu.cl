@@ -1,28 +1,28 @@
-// Matrix products on CPU devices: out = activation(alpha * op(A) op(B) + beta * C + residual), for a
-// batch of matrices.
+// Matrix products on CPU devices: out = activation(alpha * op(A) op(B) + beta * C + residual), for
+// a batch of matrices.
 //
 // Defines
-//   STORE, COMPUTE    element type in memory, type of the arithmetic; COMPUTE_IS_INTEGER for integers
-//   LOAD(p, i), STORE_TO(p, i, value), LOAD_VEC(p), STORE_VEC(value, p): memory access in COMPUTE
+//   those of element.clh
 //   VW                lanes of a COMPUTE vector: 4, 8 or 16
-//   TRANS_A, TRANS_B  0: the operand is stored row-major as A[m][k], B[k][n]; 1: as A[k][m], B[n][k]
-//   ACTIVATION        of the finished sums (epilogue.clh)
+//   TRANS_A, TRANS_B  0: the operand is row-major, A[m][k], B[k][n]; 1: it is A[k][m], B[n][k]
+//   ACTIVATION        applied to the finished sums (epilogue.clh)
 //   HAS_C             0: C and beta are not used; C is not read
 //   HAS_RESIDUAL      0: the residual is not read
 //   gemm only
 //     MR, NV          register tile: MR rows by NV vectors
 //     KC              rows of B that are packed at a time
-//     PARTIAL_ROWS    0: sums over more than KC products continue in `out`. Where STORE rounds more
-//                     than COMPUTE: the largest rows_per_task; the sums continue in local memory
+//     PARTIAL_ROWS    0: sums over more than KC products continue in `out`. Where STORE is less
+//                     precise than COMPUTE, they continue in local memory, and this is the largest
+//                     rows_per_task
 //
 // Kernels
 //   gemm  grid (ceil(m / rows_per_task), ceil(n / (NV * VW)), batch). A task computes rows_per_task
 //         rows (a multiple of MR) of a column panel. Any m, n >= 1, k >= 0.
-//   gemv  out[i] = alpha * sum_k matrix[i][k] * x[k] + beta * c[i] + residual[i]. The matrix is an A operand:
-//         TRANS_A 0 is row-major [m][k], 1 is [k][m]. Grid (ceil(m / rows_per_task), 1, batch).
+//   gemv  out[i] = activation(alpha * sum_k matrix[i][k] * x[k] + beta * c[i] + residual[i]). The
+//         matrix is an A operand. Grid (ceil(m / rows_per_task), 1, batch).
 //
-// The batch strides, leading dimensions and strides of C are in elements. Those of A, B and C may be
-// 0. C may be `out` itself; other overlaps are not allowed.
+// The batch strides, leading dimensions and strides of C are in elements. Those of A, B and C may
+// be 0. C may be `out` itself; other overlaps are not allowed.
 #include "element.clh"
 
 #define VEC CAT(COMPUTE, VW)
@@ -48,7 +48,7 @@
 #define A_STEP 1
 #endif
 
-// Copies `depth` rows by `columns` columns of op(B) to a panel of NR columns, zeros behind them.
+// Copies `depth` rows by `columns` columns of op(B) to a panel of NR columns, padded with zeros.
 static inline void pack_b(__local VEC *panel, __global const STORE *b, const size_t ldb,
                    const int depth, const int columns) {
   __local COMPUTE *restrict lanes = (__local COMPUTE *)panel;
@@ -99,7 +99,7 @@ static inline void pack_b(__local VEC *panel, __global const STORE *b, const siz
 #define RESIDUAL_FORWARD(row, column)
 #endif
 
-// A vector of elements that are `step` apart.
+// Loads a vector of elements that are `step` apart.
 static inline VEC load_steps(__global const STORE *from, const long step) {
   if (step == 1) return LOAD_VEC(from);
   COMPUTE lane[VW];
@@ -107,8 +107,8 @@ static inline VEC load_steps(__global const STORE *from, const long step) {
   return CAT(vload, VW)(0, lane);
 }
 
-// Writes a vector of sums, or what is left of it, scaled; `continues`: adds it to earlier products;
-// `is_last`: no products will follow.
+// Scales and writes a vector of sums, or its first `lanes`. `continues`: adds it to earlier
+// products. `is_last`: no products will follow.
 static inline void finish_vector(const VEC sum, __global STORE *out, const int lanes, const COMPUTE alpha,
                           const bool continues, const bool is_last C_PARAMS
                                  RESIDUAL_PARAMS) {
@@ -210,7 +210,7 @@ TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR
           }
         }
       } else {
-        // Rows that are not there repeat the last one and are not stored.
+        // Beyond the last row, the last one is computed again and not stored.
         for (int p = 0; p < depth; ++p, b_row += NV, a_tile += A_STEP) {
 #pragma unroll
           for (int i = 0; i < MR; ++i) {
@@ -256,7 +256,7 @@ TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR
 
 #define ROWS_AT_ONCE 4
 
-// In halves of vectors: PoCL does not vectorise a loop over lanes.
+// Adds halves of vectors, because PoCL does not vectorise a loop over lanes.
 static inline COMPUTE sum_of_lanes(const VEC value) {
 #if VW == 16
   const CAT(COMPUTE, 8) half_sum = value.lo + value.hi;
@@ -337,7 +337,7 @@ TASK __kernel void gemv(TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CT
   }
 #else
   for (int row = first_row; row < last_row; row += ROWS_AT_ONCE) {
-    // Rows that are not there repeat the last one and are not stored.
+    // Beyond the last row, the last one is computed again and not stored.
     __global const STORE *row_start[ROWS_AT_ONCE];
     VEC sum[ROWS_AT_ONCE];
 #pragma unroll

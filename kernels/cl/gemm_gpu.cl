@@ -1,22 +1,22 @@
 // Matrix products on GPUs: out = activation(alpha * op(A) op(B) + beta * C + residual), for a batch
 // of matrices.
 //
-// Defines (besides those of tile_gpu.clh and epilogue.clh)
-//   TRANS_A, TRANS_B  0: the operand is stored row-major as A[m][k], B[k][n]; 1: as A[k][m], B[n][k]
-//   QUADS_A, QUADS_B  1: rows as they are stored begin at multiples of four elements, and are
-//                     multiples of four long
+// Defines (in addition to those of tile_gpu.clh and epilogue.clh)
+//   TRANS_A, TRANS_B  0: the operand is row-major, A[m][k], B[k][n]; 1: it is A[k][m], B[n][k]
+//   QUADS_A, QUADS_B  1: stored rows begin at multiples of four elements, and their length is a
+//                     multiple of four
 //   HAS_C             0: C and beta are not used; C is not read
 //   HAS_RESIDUAL      0: the residual is not read
-//   PARTS             1: k is cut into parts of part_depth, a multiple of TK. Part p of batch b is
-//                     group b * parts + p in z, and writes its sums to out[p][b][m][n] in COMPUTE,
-//                     for gemm_sum; alpha, beta, C and the residual are not used
+//   PARTS             1: k is split into parts of part_depth, a multiple of TK. Part p of batch b
+//                     is group b * parts + p in z, and writes its sums to out[p][b][m][n] in
+//                     COMPUTE, for gemm_sum; alpha, beta, C and the residual are not used
 //
 // Work-group (ITEMS, 1, 1), global size (ITEMS * ceil(n / TN), ceil(m / TM), batches * parts). Any
 // m, n >= 1, k >= 0. The arguments are those of gemm_cpu.cl with parts and part_depth for
 // rows_per_task. C may be `out` itself.
 #include "tile_gpu.clh"
 
-// Neighbouring work-items load neighbouring elements of global memory, whichever way it is stored.
+// Adjacent work-items load adjacent elements of global memory, in both storage orders.
 #if TRANS_A
 #define A_ALONG TM
 #define A_INDEX(row, p) ((p)*lda + (row))
@@ -32,7 +32,8 @@
 #define B_INDEX(p, column) ((p)*ldb + (column))
 #endif
 
-// A load's element or first of four: how far along what lies together in memory, and across it.
+// The element of a load, or the first of four: its index along the contiguous dimension, and along
+// the other.
 #define LOAD_ALONG(i, along, width) ((item + (i)*ITEMS) % ((along) / (width)) * (width))
 #define LOAD_ACROSS(i, along, width) ((item + (i)*ITEMS) / ((along) / (width)))
 
@@ -72,15 +73,15 @@
 #define B_DEPTH(i) LOAD_ACROSS(i, B_ALONG, B_WIDTH)
 #endif
 
-// The element of a load for first depth 0. Rows and columns that are not there repeat the last ones
-// and are not stored.
+// The element of a load for first depth 0. Beyond the last row or column, the last one is loaded
+// again and its sums are not stored.
 #define A_FROM(i)                                                               \
   (a_matrix + A_INDEX((long)min(first_row + A_ROW(i), m - (TRANS_A ? A_WIDTH : 1)), \
                       (long)A_DEPTH(i)))
 #define B_FROM(i)                                                               \
   (b_matrix + B_INDEX((long)B_DEPTH(i), (long)min(first_column + B_COLUMN(i),   \
                                                   n - (TRANS_B ? 1 : B_WIDTH))))
-// Depths that are not there are zeros; a branch for each load would cost more than the load.
+// Depths beyond the end are zeros. A branch for each load would cost more than the load.
 #define FETCH_BEGIN                                        \
   const long a_ahead = TRANS_A ? (long)next * lda : next;  \
   const long b_ahead = TRANS_B ? next : (long)next * ldb;
@@ -89,7 +90,7 @@
 #define FETCH_B(i)                                                                \
   FETCH(B_TYPE, B_LOAD, next + B_DEPTH(i) < last_depth, b_from[i] + b_ahead, b_matrix)
 
-// Four values into a row of a tile, or down a column of it.
+// Stores four values in a row of a tile, or in a column.
 ALWAYS_INLINE void put_row(__local COMPUTE *to, const QUAD value) { *(__local QUAD *)to = value; }
 ALWAYS_INLINE void put_column(__local COMPUTE *to, const int pitch, const QUAD value) {
   to[0] = value.x;

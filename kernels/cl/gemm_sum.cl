@@ -1,6 +1,6 @@
-// The second half of a product that was cut along k: out = activation(alpha * sum + beta * C +
-// residual), the sum over partial[parts][batches][m][n] in the order of the parts. Defines: those of
-// element.clh and epilogue.clh, HAS_C. Global size (at least n, m, batches).
+// The second launch of a product that was split along k. The sum over partial[parts][batches][m][n]
+// has the order of the parts: out = activation(alpha * sum + beta * C + residual). Defines: those
+// of element.clh and epilogue.clh, HAS_C. Global size (at least n, m, batches).
 #include "element.clh"
 #define V COMPUTE
 #include "epilogue.clh"

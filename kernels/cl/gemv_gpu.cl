@@ -3,15 +3,15 @@
 //   TRANS_A         0: the matrix is stored row-major as [m][k]; 1: as [k][m]
 //   HAS_C           0: C and beta are not used; C is not read
 //   HAS_RESIDUAL    0: the residual is not read
-//   LANES, ROWS     work-items of a group along what lies together in memory, and across it; powers
-//                   of two. The items that share a row add their sums in a tree.
+//   LANES, ROWS     work-items of a group along the matrix's contiguous dimension, and along the
+//                   other; powers of two. The items that share a row add their sums in a tree.
 // Work-group (LANES, ROWS, 1); global size (LANES, ROWS * ceil(m / ROWS), batches), with TRANS_A
 // (LANES * ceil(m / LANES), ROWS, batches).
 #include "element.clh"
 #define V COMPUTE
 #include "epilogue.clh"
 
-#define AT_ONCE 4  // loads under way at a time
+#define AT_ONCE 4  // loads in flight at a time
 
 __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1))) void gemv(
     TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CTENSOR(residual), const int m,
@@ -22,7 +22,7 @@ __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1))) void gemv(
 #if TRANS_A
   const long row = get_global_id(0);
   const int share = get_local_id(1);
-  const int shares = ROWS, apart = LANES;  // of the items that share a row
+  const int shares = ROWS, apart = LANES;  // items that share a row: their number and distance
   const long row_stride = 1, depth_stride = ld;
 #else
   const long row = get_global_id(1);

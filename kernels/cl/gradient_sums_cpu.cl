@@ -1,10 +1,10 @@
-// What the gradients of normalisations need, in the CPU family: sum of g, and of g * (x - mean).
+// The two sums in gradients of normalisations, in the CPU family: of g, and of g * (x - mean).
 //   IN, COMPUTE; STAT: the type of mean and rstd
 //   gradient_sums_rows: of each contiguous row; the mean of row r is number r / repeat % means.
 //     work is [2][rows]. A task takes `per_task` rows. Grid: tasks.
 //   gradient_sums_columns: of each column of [size][inner], in parts; work is [2][parts][inner].
 //     BY_ROW: mean and rstd belong to rows, and the second sum is of g * (x - mean) * rstd; else
-//     mean belongs to columns. A task takes WIDTH * COLUMNS neighbouring columns of one part.
+//     mean belongs to columns. A task takes WIDTH * COLUMNS adjacent columns of one part.
 //     Grid: column blocks, parts.
 #include "moments.clh"
 #include "lanes.clh"
@@ -53,7 +53,7 @@ TASK __kernel void gradient_sums_columns(CTENSOR(grad), CTENSOR(in), CTENSOR(mea
   const int vectors = (width + WIDTH - 1) / WIDTH;
   __global const MEM(IN) *g = CPTR(MEM(IN), grad) + column;
   __global const MEM(IN) *x = CPTR(MEM(IN), in) + column;
-  // In the cache, so that whole rows are read one after the other.
+  // The sums stay in the cache, so that memory is read row by row.
   V sum[COLUMNS], dot[COLUMNS];
   for (int c = 0; c < vectors; ++c) sum[c] = dot[c] = (V)((T)0);
 #ifndef BY_ROW

@@ -1,4 +1,4 @@
-// What the gradients of normalisations need, in the GPU family; see gradient_sums_cpu.cl.
+// The two sums in gradients of normalisations, in the GPU family; see gradient_sums_cpu.cl.
 //   gradient_sums_rows: a work-group per row. Grid: rows * GROUP.
 //   gradient_sums_columns: a work-item per column and part. Grid: inner rounded up to GROUP, parts.
 #include "moments.clh"

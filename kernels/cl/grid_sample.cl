@@ -1,13 +1,15 @@
-// Samples of images or volumes at the points of a grid, and the gradients of both. The interpolation
-// is separable: along each dimension a point has TAPS elements with weights, and `slopes`, the
-// derivatives of the weights by the coordinate of the grid.
-//   IN        type of all tensors but the workspace of the image's gradient, which is of COMPUTE
+// Samples of images or volumes at the points of a grid, and the gradients of both. The
+// interpolation is separable: along each dimension a point has TAPS elements with weights, and
+// `slopes`, the derivatives of the weights by the coordinate of the grid.
+//   IN        type of all tensors except the workspace of the image's gradient, which has COMPUTE
 //   DIMS      2 or 3 dimensions; TAPS: 1 (nearest), 2 (linear) or 4 (cubic)
-//   BORDER or REFLECTION: what is outside, else zeros; ALIGN: -1 and 1 are centres of pixels
-//   grid_sample:       rows of points, all channels of each
-//   grid_sample_grid:  gradient of the grid, likewise
-//   grid_sample_input: gradient of the image, zeroed before: a plane per unit, in order of the points
-//   grid_sample_input_atomic: likewise, rows of points that add atomically
+//   BORDER or REFLECTION: the values outside of the image, else zeros; ALIGN: -1 and 1 are the
+//   centres of pixels
+//   grid_sample:       a unit is a row of points, with all channels of each
+//   grid_sample_grid:  gradient of the grid; units as above
+//   grid_sample_input: gradient of the image, which is zeroed before; a unit is a plane, and adds
+//                      in the order of the points
+//   grid_sample_input_atomic: the same; units are rows of points, which add atomically
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"
@@ -26,14 +28,14 @@ typedef struct {
 typedef struct {
   long place[3][TAPS];  // -1: outside
   T weight[3][TAPS], slope[3][TAPS];
-  T nothing;  // NaN, as on the CPU, where a sum of no taps at a place that is no number would be 0
+  T nothing;  // the result without taps: 0, or as on the CPU NaN for a coordinate that is NaN
 } Taps;
 
 #if DIMS == 2 && (TAPS == 4 || (TAPS == 2 && !defined(BORDER) && !defined(REFLECTION)))
 #define KEEPS_NAN 1
 #endif
 
-// What is no number is at the first pixel of an image and at the last of a volume, as on the CPU.
+// As on the CPU, a coordinate that is NaN is the first pixel of an image and the last of a volume.
 static inline T clip(const T x, const long size, T *slope) {
   const T last = (T)(size - 1);
   if (isnan(x)) {
@@ -72,7 +74,7 @@ static inline T inside(T x, const long size, T *slope) {
   return x;
 }
 
-// Of what no image has, as the place of an element.
+// An element's position for a coordinate; coordinates far outside of any image are clamped.
 static inline long place_of(const T x, const long size) {
   return x >= 0 && x < (T)size ? (long)x : -1;
 }
@@ -143,7 +145,7 @@ static inline void find_taps(const T coordinate, const long size, const int d, T
 #define PLACE_DEPTH 0
 #define DEPTH(of) 1
 #endif
-// For each tap that is inside, with `at` its place in a plane.
+// For each tap that is inside, with `at` its position in a plane.
 #define FOR_TAPS                                                                             \
   FOR_DEPTH for (int b = 0; b < TAPS; ++b) for (int a = 0; a < TAPS; ++a) {                  \
     const long z = PLACE_DEPTH, y = t.place[1][b], x = t.place[0][a];                        \

@@ -1,5 +1,5 @@
-// Householder reflectors H = 1 - tau v v^H, as LAPACK keeps them: v has a 1 on the diagonal of a
-// matrix and its other elements below. Columns are contiguous. A team per matrix.
+// Householder reflectors H = 1 - tau v v^H in LAPACK's layout: v has a 1 on the diagonal of a
+// matrix, and its other elements are below. Columns are contiguous. A team per matrix.
 #include "matrix.clh"
 
 // QR factorization of a panel; tau as LAPACK's.
@@ -27,7 +27,7 @@ TEAM __kernel void qr_panel(TENSOR(a), TENSOR(tau), const ulong rows, const ulon
       const bool reflects = rest != 0;
 #endif
       if (reflects) {
-        // What rounding leaves of dependent columns may be too small to divide by.
+        // The rounding errors of dependent columns may be too small to divide by.
         const R raise = hypot(ABS(alpha), rest) < 1 / R_RAISE ? R_RAISE : 1;
         if (raise > 1) {
           TEAM_BARRIER;
@@ -63,7 +63,7 @@ TEAM __kernel void qr_panel(TENSOR(a), TENSOR(tau), const ulong rows, const ulon
   }
 }
 
-// The vectors alone, dense: v[batch][column][row].
+// Copies the vectors, without R, to dense v[batch][column][row].
 TEAM __kernel void reflectors(CTENSOR(a), TENSOR(v), const ulong rows, const ulong columns,
                               const ulong batches, const ulong ld, const ulong batch_stride) {
   FOR_MATRICES(b, batches) {
@@ -75,7 +75,8 @@ TEAM __kernel void reflectors(CTENSOR(a), TENSOR(v), const ulong rows, const ulo
   }
 }
 
-// The upper triangle t[batch][column][row] of H1 H2 ... = 1 - V t V^H, from `products` V^H V and tau.
+// The upper triangle t[batch][column][row] with H1 H2 ... = 1 - V t V^H, from `products` V^H V and
+// tau.
 TEAM __kernel void block_reflector(CTENSOR(products), CTENSOR(tau), TENSOR(t), const ulong size,
                                    const ulong batches, const ulong tau_stride) {
   FOR_MATRICES(b, batches) {

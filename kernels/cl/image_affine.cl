@@ -1,13 +1,13 @@
 // Affine transforms of images [image][channel][height][width] with Pillow's interpolation.
 //   IN (and OUT), COMPUTE, BYTES; INTERPOLATION: 0 nearest, 1 bilinear, 2 bicubic
 //   CHANNELS of an image
-// The position in the input of an output pixel's centre is m0 x + m1 y + m2 (and m3 x + m4 y + m5):
-// in double precision for centres at halves, as Pillow computes it, or, with a SHIFT, for whole x and
-// y in units of 2^-SHIFT, which is what Pillow does for nearest, and close for devices without double.
-// image_affine: grid (grid.clh): rows of the output, columns.
-// image_affine_backward: `grad` of the output to `out`, that of the input, which looks for the
-// outputs that saw it in the box that the inverse matrix b gives: no atomic additions, so that
-// results repeat. Grid: rows of the input, columns.
+// The input position of the output pixel with centre (x, y) is m0 x + m1 y + m2 and m3 x + m4 y +
+// m5. Pillow computes it in double precision, with centres at halves. With SHIFT it is computed in
+// integers, in units of 2^-SHIFT for whole x and y: Pillow does so for nearest, and it is close for
+// devices without double. image_affine: grid (grid.clh): rows of the output, columns.
+// image_affine_backward: from the gradient `grad` of the output to `out`, that of the input. An
+// input pixel gathers from the outputs in the box that the inverse matrix b gives. It needs no
+// atomic additions, so results repeat. Grid: rows of the input, columns.
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"
@@ -28,7 +28,7 @@
 #define HALF 0.5
 #define WHOLE(p) whole_of(p)
 #define PART(p) ((T)((p) - whole_of(p)))
-// floor(), without the call that compilers make of it.
+// floor() inline; compilers call a function for it.
 static inline int whole_of(const double p) {
   const int towards_zero = (int)p;
   return towards_zero - ((double)towards_zero > p);
@@ -99,7 +99,7 @@ GRID __kernel void image_affine(CTENSOR(in), TENSOR(out), CTENSOR(fills), const 
 
 #else
 
-// What pixel `i` of `size` has as a weight in an output at position p.
+// The weight of pixel `i` of `size` in an output at position p.
 static inline T weight_of(const int i, const int size, const P p) {
 #if INTERPOLATION == 0
   return WHOLE(p) == i ? (T)1 : (T)0;
@@ -125,7 +125,7 @@ GRID __kernel void image_affine_backward(
     const ulong out_height, const ulong out_width, const ulong in_height, const P m0,
     const P m1, const P m2, const P m3, const P m4, const P m5, const T b0, const T b1,
     const T b2, const T b3, const T b4, const T b5, const int invertible) {
-  // How far from a pixel's own square positions may be to see it.
+  // The largest distance of positions that use a pixel.
   const T reach = INTERPOLATION == 0 ? (T)0.01f : INTERPOLATION == 1 ? (T)0.51f : (T)1.51f;
   FOR_UNITS(row, rows, per_item) {
     const ulong image = row / in_height;

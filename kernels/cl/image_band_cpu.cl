@@ -1,9 +1,10 @@
-// Weighted sums of neighbouring pixels (a band matrix, kernels/image/band.h) of the CPU family.
+// Weighted sums of adjacent pixels (a band matrix, kernels/image/band.h) of the CPU family.
 //   IN, OUT; T the type of weights and sums; TAPS weights for each output, all inside of the input
-//   BYTES: uint8 in and out, weights in 2^-SHIFT; UNSIGNED: sums reach past 31 bits
-// band_rows: along rows; where weights are the same for all of [same_from, same_to) and start one
-// pixel further each (a blur), WIDTH outputs at once, else LANES weights at once.
-// band_columns: along columns, WIDTH neighbouring columns at once.
+//   BYTES: uint8 in and out, weights in units of 2^-SHIFT; UNSIGNED: sums may need 32 bits
+// band_rows: along rows. Vectors hold WIDTH outputs in [same_from, same_to), where all outputs have
+// the same weights and each starts one pixel after the one before (a blur). Elsewhere they hold
+// LANES weights.
+// band_columns: along columns; vectors hold WIDTH adjacent columns.
 // Grid: tasks; a task computes `per_task` rows of the output.
 #include "common.clh"
 #include "types.clh"
@@ -24,7 +25,7 @@ static inline SUM one_sum(__global const MEM(IN) *x, __global const T *w) {
 }
 
 #ifdef ROWS
-// A row of the output without the elements of zero weights.
+// Computes a row of the output without the elements of zero weights.
 static void sum_again(__global const MEM(IN) *x, __global MEM(OUT) *y,
                       __global const int *start, __global const T *weight, const ulong out_size) {
   for (ulong o = 0; o < out_size; ++o) {
@@ -67,7 +68,7 @@ TASK __kernel void band_rows(CTENSOR(in), TENSOR(out), CTENSOR(starts), CTENSOR(
     for (; o < out_size; ++o) ONE_SUM(o)
     if (NOT_FINITE) sum_again(x, y, start, weight, out_size);
 #else
-    // The weights are read once for AT_ONCE rows; the last ones may be the same row again.
+    // The weights are read once for AT_ONCE rows; beyond the last row, that row is repeated.
     ulong offset[AT_ONCE];
     for (int r = 0; r < AT_ONCE; ++r) offset[r] = min((ulong)r, last - 1 - row);
     for (ulong o = 0; o < out_size; ++o) {
@@ -99,7 +100,7 @@ TASK __kernel void band_rows(CTENSOR(in), TENSOR(out), CTENSOR(starts), CTENSOR(
   }
 }
 #else
-// The sums of a row of outputs, whose weights are the same; ADD adds a product to a sum.
+// Computes the sums of a row of outputs with the same weights; ADD adds a product to a sum.
 #define SUM_COLUMNS(ADD)                                                           \
   {                                                                                \
     ulong i = 0;                                                                   \

@@ -1,6 +1,6 @@
-// Weighted sums of neighbouring pixels (a band matrix, kernels/image/band.h) of the GPU family, over
+// Weighted sums of adjacent pixels (a band matrix, kernels/image/band.h) of the GPU family, over
 // [outer][size][inner]. IN, OUT, T, TAPS, BYTES, UNSIGNED, SHIFT as in image_band_cpu.cl.
-// Grid: along rows (inner is 1) outputs x outer, along columns inner x outputs of all outer.
+// Grid: along rows (inner is 1) outputs x outer; along columns inner x outputs * outer.
 #include "common.clh"
 #include "types.clh"
 #include "image_band.clh"

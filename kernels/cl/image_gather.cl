@@ -1,5 +1,6 @@
 // out[plane][y][x] = in[plane][ys[y]][xs[x]].
-//   IN; FILLED: an index may be -1, for the channel's fill; CHANNELS of an image. Grid (grid.clh): rows of the output, columns.
+//   IN; CHANNELS of an image; FILLED: an index may be -1, which stands for the channel's fill
+// Grid (grid.clh): rows of the output, columns.
 #include "common.clh"
 #include "types.clh"
 #include "grid.clh"

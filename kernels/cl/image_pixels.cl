@@ -1,12 +1,12 @@
-// Image operators that see each pixel by itself; images are [image][channel][pixel], contiguous.
+// Image operators on single pixels; images are [image][channel][pixel], contiguous.
 //   IN (and OUT), COMPUTE; one of
-//     BLEND            each plane towards a level (that of the image in `levels`, else `low`)
-//     NORMALIZE        each plane by its channel's mean and deviation
-//     LUMA             [image][pixel]
-//     SATURATE, HUE    the three colours of a pixel together
-//     HUE_BACKWARD     `grad` to the gradient of `in`
-//   BYTES: see image_math.clh. CHANNELS: of an image; RED, GREEN, BLUE: their places; ALPHA: the
-//   place of what stays as it is, or -1
+//     BLEND            blends each plane with a level (the image's in `levels`, else `low`)
+//     NORMALIZE        normalizes each plane by its channel's mean and deviation
+//     LUMA             the luminance, [image][pixel]
+//     SATURATE, HUE    change the three colours of a pixel together
+//     HUE_BACKWARD     from `grad` to the gradient of `in`
+//   BYTES: see image_math.clh. CHANNELS of an image; RED, GREEN, BLUE: the channels of the colours;
+//   ALPHA: the channel that is copied, or -1
 // Grid (grid.clh): planes or images, blocks of WIDTH pixels. May work in place.
 #include "common.clh"
 #include "types.clh"
@@ -72,7 +72,7 @@ GRID __kernel void image_blend_planes(CTENSOR(in), CTENSOR(levels), TENSOR(out),
 #endif
 
 #ifdef NORMALIZE
-// Images of which channels `first` to `first` + `count` (4 at most) are computed.
+// Computes the channels from `first` on, `count` of them, 4 at most.
 GRID __kernel void image_normalize_planes(CTENSOR(in), TENSOR(out), const ulong planes,
                                           const ulong pixels, const ulong per_item,
                                           const int first, const int channels, const T low,

@@ -1,14 +1,14 @@
 // Elements found by index tensors, both families. Iteration i moves one element between operand 0
-// (the result) and operand 1, one of which is `indexed`: its place is further offset by each index
-// times that index's step.
+// (the result) and operand 1. One of them is `indexed`: to its offset are added, for each index
+// tensor, the index times that tensor's step.
 //   GET      result[i] = indexed[index[i]]; PUT: indexed[index[i]] = value[i]
-//   COMBINE(x, y)  with PUT: joins the old element x and the value y, atomically but where BYTES
-//            is 16: then there is one work-item
-//   FILL     with PUT: the value is a number, and there is no operand for it
-//   DT       element type: any of its size where nothing is computed; BYTES: its size
+//   COMBINE(x, y)  with PUT: the new element for the old element x and the value y. It is atomic,
+//            except where BYTES is 16: then there is one work-item
+//   FILL     with PUT: the value is a number, and there is no operand 1
+//   DT       element type; where nothing is computed, any type of the same size; BYTES: its size
 //   NDIM     dimensions of the iteration, 0 the row; INDICES: index tensors, 1 to 8
 //   INDEX0.. C types of the indices; WRAP: negative ones count from the end
-//   ROW_INDEX the indices are the same along a row; ROW_DENSE: then so that a row is contiguous
+//   ROW_INDEX the indices are the same along a row; ROW_DENSE: and rows are contiguous
 #include "common.clh"
 #include "types.clh"
 #ifdef COMPUTE_IS_COMPLEX
@@ -58,7 +58,7 @@ static inline long row_offset(ulong row, const Geometry *g, const int operand) {
 #define ROW_POINTER(k)                    \
   __global const char *index##k##_row =   \
       index##k##_base + index##k##_offset + row_offset(u, &g, 2 + k);
-// Adds what index k means for element i; `exists` becomes 0 when it is out of range.
+// Adds the offset of index k for element i; `exists` becomes 0 if the index is out of range.
 #define ADD_OFFSET(k)                                                                          \
   {                                                                                            \
     const long n =                                                                             \
@@ -101,7 +101,7 @@ static inline void combine(__global char *p, const T y) {
 #define BITS_OF_VALUE(bits, value) STORE(DT, (MEM(DT) *)&bits, 0, value)
 #endif
 
-// An element of one or two bytes is exchanged with the word that it is a part of.
+// For an element of one or two bytes, the word that contains it is exchanged.
 static inline void combine(__global char *p, const T y) {
   const size_t inside = (size_t)p & (sizeof(ATOMIC_WORD) - 1);
   __global volatile ATOMIC_WORD *word = (__global volatile ATOMIC_WORD *)(p - inside);

@@ -1,6 +1,6 @@
-// One-sided Jacobi: rotates the columns of x, and those of `turned` alike, until they are orthogonal to
-// one another; x[batch][column][row] has `size` rows, turned[batch][column][row] `turned_size`.
-// For kernels of eigenvalues and singular values; a team per matrix, or per pair of columns.
+// One-sided Jacobi, for singular values and eigenvalues: rotates pairs of columns of x until all
+// are orthogonal, and applies the same rotations to `turned`. x[batch][column][row] has `size`
+// rows, turned[batch][column][row] `turned_size`. A team per matrix, or per pair of columns.
 #include "matrix.clh"
 
 #ifdef GROUP
@@ -32,9 +32,9 @@ static inline void rotate_columns(__global T *x, __global T *y, const R cosine, 
   }
 }
 
-// Whether the columns p and q were rotated: not where they are orthogonal but for rounding, nor where
-// one is noise (R_NOISE, the square of a length, where matrices are of about 1): rotating it among
-// columns of very different lengths need not come to an end.
+// Rotates the columns p and q, and returns whether it did. It does not if they are orthogonal up to
+// rounding, or if the squared length of one is noise (R_NOISE, for matrices with numbers of about
+// 1): rotations of noise with columns of very different lengths may not converge.
 static inline int rotate_pair(__global T *x, const ulong size, __global T *turned,
                               const ulong turned_size, const ulong p, const ulong q,
                               const R tolerance, SCRATCH_ARGUMENTS) {
@@ -59,8 +59,8 @@ static inline int rotate_pair(__global T *x, const ulong size, __global T *turne
   return rotates;
 }
 
-// Sweeps over all pairs until nothing is rotated; left[batch]: the rotations of the last sweep, 0
-// unless `sweeps` did not suffice.
+// Sweeps over all pairs until none is rotated. left[batch] is the number of rotations of the last
+// sweep: 0 unless `sweeps` sweeps did not suffice.
 TEAM __kernel void jacobi_sweeps(TENSOR(x), TENSOR(turned), TENSOR(left), const ulong columns,
                                  const ulong size, const ulong turned_size, const ulong batches,
                                  const int sweeps, const R tolerance) {
@@ -83,8 +83,8 @@ TEAM __kernel void jacobi_sweeps(TENSOR(x), TENSOR(turned), TENSOR(left), const 
   }
 }
 
-// One round of a sweep, in which each column meets one other (a tournament of an even number of
-// players); counts rotations in left[batch]. Grid: pairs, matrices.
+// One round of a sweep, which rotates disjoint pairs of columns (a round-robin tournament). Adds
+// the number of rotations to left[batch]. Grid: pairs, matrices.
 TEAM __kernel void jacobi_round(TENSOR(x), TENSOR(turned), TENSOR(left), const ulong columns,
                                 const ulong size, const ulong turned_size, const ulong round,
                                 const R tolerance) {
@@ -103,7 +103,7 @@ TEAM __kernel void jacobi_round(TENSOR(x), TENSOR(turned), TENSOR(left), const u
   if (ITEM == 0 && rotations > 0) atomic_add(PTR(volatile int, left) + b, rotations);
 }
 
-// norms[batch][column] of x.
+// norms[batch][column]: the lengths of the columns of x.
 TEAM __kernel void column_norms(CTENSOR(x), TENSOR(norms), const ulong size, const ulong count) {
   DECLARE_SCRATCH;
   FOR_MATRICES(c, count) {
@@ -112,8 +112,8 @@ TEAM __kernel void column_norms(CTENSOR(x), TENSOR(norms), const ulong size, con
   }
 }
 
-// out[batch][c] = x[batch][order[batch][c]], divided by norms[batch][c]: zeros where that is at most
-// `least`. NORMALIZE; without it only put in order. Grid: a team per column.
+// out[batch][c] = x[batch][order[batch][c]]. NORMALIZE: divided by norms[batch][c], or zeros where
+// the norm is at most `least`. Grid: a team per column.
 TEAM __kernel void take_columns(CTENSOR(x), CTENSOR(order), CTENSOR(norms), TENSOR(out),
                                 const ulong columns, const ulong size, const ulong count,
                                 const R least) {
@@ -130,7 +130,7 @@ TEAM __kernel void take_columns(CTENSOR(x), CTENSOR(order), CTENSOR(norms), TENS
   }
 }
 
-// The Hermitian matrix of which a has the lower (UPPER: upper) triangle; columns are contiguous.
+// The full Hermitian matrix for the lower (UPPER: upper) triangle of a; columns are contiguous.
 TEAM __kernel void hermitian(CTENSOR(a), TENSOR(out), const ulong n, const ulong batches,
                              const ulong ld, const ulong batch_stride) {
   FOR_MATRICES(b, batches) {

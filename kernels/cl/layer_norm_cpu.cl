@@ -1,7 +1,7 @@
 // Layer normalisation of rows, in the CPU family: a task takes `per_task` rows. Grid: tasks.
-//   COLUMN_SUMS: the gradient also leaves [2][tasks][size] of sums over a task's rows, of g and of
+//   COLUMN_SUMS: the gradient also writes sums over each task's rows, [2][tasks][size], of g and of
 //     g * (x - mean) * rstd
-//   IN, COMPUTE; STAT: type of mean and rstd; GAMMA, BETA: types of the parameters, where they exist
+//   IN, COMPUTE; STAT: type of mean and rstd; GAMMA, BETA: types of the parameters, if they exist
 #include "row_moments.clh"
 
 #define AT(dt, p, i) CONVERT(T, LOADV(dt, p, i))
@@ -55,7 +55,8 @@ TASK __kernel void layer_norm(CTENSOR(in), GAMMA_ARGUMENT BETA_ARGUMENT TENSOR(o
 #define SUMS_ARGUMENT
 #endif
 
-// dx = rstd * (h - mean(h) - xhat * mean(h * xhat)), h = g * gamma
+// With h = g * gamma and xhat = (x - mean) * rstd: dx = rstd * (h - mean(h) - xhat * mean(h *
+// xhat))
 TASK __kernel void layer_norm_backward(CTENSOR(grad), CTENSOR(in), GAMMA_ARGUMENT CTENSOR(mean),
                                        CTENSOR(rstd), TENSOR(out), SUMS_ARGUMENT
                                        const ulong rows, const ulong size, const ulong per_task) {

@@ -51,7 +51,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void layer_norm(
 
 #else
 
-// dx = rstd * (h - mean(h) - xhat * mean(h * xhat)), h = g * gamma
+// With h = g * gamma and xhat = (x - mean) * rstd: dx = rstd * (h - mean(h) - xhat * mean(h *
+// xhat))
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void layer_norm_backward(
     CTENSOR(grad), CTENSOR(in), GAMMA_ARGUMENT CTENSOR(mean), CTENSOR(rstd), TENSOR(out),
     const ulong rows, const ulong size) {

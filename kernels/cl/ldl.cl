@@ -1,6 +1,7 @@
-// A = L D L^T (HERMITIAN: L D L^H) by Bunch and Kaufman's diagonal pivoting, of lower triangles, with
-// pivots as LAPACK's sytrf and hetrf leave them: the row that was exchanged with this one, from 1;
-// negative, twice, for a block of D of two rows, the second of which was exchanged.
+// A = L D L^T (HERMITIAN: L D L^H) by Bunch and Kaufman's diagonal pivoting, of lower triangles.
+// The pivots are those of LAPACK's sytrf and hetrf: the row, counted from 1, that was exchanged
+// with this one. For a block of D of two rows both pivots are negative, and the second row was
+// exchanged.
 #include "matrix.clh"
 
 #ifdef HERMITIAN
@@ -21,7 +22,7 @@
   }
 #define ALPHA L(0.64038820320220757)  // (1 + sqrt(17)) / 8
 
-// Whether k and k + 1 make a block, and with which row the last of them is to be exchanged.
+// Decides whether k and k + 1 form a block, and which row is exchanged with the last of them.
 static inline int choose_pivot(__global const T *matrix, const ulong ld, const ulong n, const ulong k,
                                ulong *row) {
   const R diagonal = SIZE_OF_DIAGONAL(AT(k, k));
@@ -55,7 +56,7 @@ static inline void exchange(__global T *matrix, const ulong ld, const ulong n, c
   if (first != a) SWAP(AT(a, first), AT(b, first));
 }
 
-// The rows j of L that belong to the block of k and k + 1.
+// The elements of row j of L for the block of k and k + 1.
 typedef struct {
   T left, right;
 } Pair;

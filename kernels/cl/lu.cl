@@ -1,4 +1,4 @@
-// The LU factorization of a panel, and what goes with row exchanges. Columns are contiguous.
+// The LU factorization of a panel, and row exchanges. Columns are contiguous.
 #include "matrix.clh"
 
 #ifdef CHECKED
@@ -7,10 +7,10 @@
 #define FAULT_PARAMETER
 #endif
 
-// Factors `columns` columns of `rows` elements; rows are exchanged within the panel only. pivots: the
-// rows that the first rows are exchanged with, counted from 1, `first` added; PIVOT: the largest
-// element of a column is brought up. info: first + the first column, from 1, whose pivot is zero.
-// Grid: a team per matrix.
+// Factors `columns` columns of `rows` elements. Rows are exchanged only within the panel. PIVOT:
+// the largest element of a column becomes its pivot. pivots: the row, counted from 1 plus `first`,
+// that each of the first rows is exchanged with. info: the first column, counted likewise, with
+// pivot 0. Grid: a team per matrix.
 TEAM __kernel void lu_panel(TENSOR(a), TENSOR(pivots), TENSOR(info), const ulong rows,
                             const ulong columns, const ulong batches, const ulong ld,
                             const ulong batch_stride, const ulong pivot_stride, const int first) {
@@ -27,7 +27,7 @@ TEAM __kernel void lu_panel(TENSOR(a), TENSOR(pivots), TENSOR(info), const ulong
       R best = -1;
       FOR_TEAM(i, j, rows) {
         const R size = ABS1(column[i]);
-        if (size > best || (i == j && isnan(size))) {  // as BLAS: NaN counts where it comes first
+        if (size > best || (i == j && isnan(size))) {  // as in BLAS, only a leading NaN is a pivot
           best = isnan(size) ? INFINITY : size;
           pivot = i;
         }
@@ -75,9 +75,9 @@ TEAM __kernel void lu_panel(TENSOR(a), TENSOR(pivots), TENSOR(info), const ulong
   }
 }
 
-// Exchanges rows as pivots say, `count` of them from the first, or BACKWARDS from the last. `offset`
-// is what the pivots count the first row as, less 1. CHECKED: pivots outside of the `count` rows are
-// reported and pass. Grid: columns, and matrices of the batch.
+// Exchanges rows by `count` pivots, from the first to the last, or BACKWARDS. The pivots number the
+// first row `offset` + 1. CHECKED: pivots outside of the `count` rows are reported and skipped.
+// Grid: columns, and matrices of the batch.
 __kernel void exchange_rows(TENSOR(a), CTENSOR(pivots), const ulong count, const ulong columns,
                             const ulong batches, const long row_stride, const long column_stride,
                             const long batch_stride, const ulong pivot_stride,
@@ -109,7 +109,7 @@ __kernel void exchange_rows(TENSOR(a), CTENSOR(pivots), const ulong count, const
   }
 }
 
-// The permutation that exchanges stand for, applied to `permutation` of `size` numbers.
+// Applies the exchanges to `permutation`, which has `size` numbers.
 // Grid: a work-item per matrix.
 __kernel void unpack_pivots(TENSOR(permutation), CTENSOR(pivots), const ulong batches,
                             const ulong size, const ulong count, const ulong length,
@@ -118,7 +118,7 @@ __kernel void unpack_pivots(TENSOR(permutation), CTENSOR(pivots), const ulong ba
     __global long *numbers = PTR(long, permutation) + b * size;
     __global const int *exchanged = CPTR(int, pivots) + b * length;
     for (ulong k = 0; k < count; ++k) {
-      const ulong other = (ulong)((long)exchanged[k] - 1);  // less than 1 becomes too large
+      const ulong other = (ulong)((long)exchanged[k] - 1);  // pivots below 1 become too large
       if (other >= size) {
         report_fault(FAULT_FORWARD, exchanged[k], (long)size);
         continue;

@@ -1,9 +1,9 @@
 // Margin losses of rows of `classes` scores; a work-item takes rows.
 //   IN: type of scores, weights and results; SQUARED: the margins are squared; WEIGHTED
-//   multi_margin:           against one target class; losses are not divided by anything but classes
+//   multi_margin:           against one target class; losses are divided by `classes` only
 //   multi_margin_backward:  times the gradient of each row
-//   multilabel_margin:      against a list of targets that ends at the first -1; also writes which
-//                           classes are targets
+//   multilabel_margin:      against a list of targets that ends at the first -1; also writes a mask
+//                           of the target classes
 //   multilabel_backward
 #include "common.clh"
 #include "types.clh"
@@ -69,7 +69,7 @@ __kernel void multi_margin_backward(CTENSOR(grad), CTENSOR(x), WEIGHTS CTENSOR(t
   }
 }
 
-// For each target of the row, until the list ends.
+// Loops over the targets of the row, until the list ends.
 #define FOR_TARGETS                                                              \
   for (ulong k = 0; k < classes; ++k) {                                          \
     const long label = CPTR(long, target)[n * classes + k];                      \

@@ -1,8 +1,8 @@
-// Maximum pooling of images and its gradient (max_pool.clh), or with ADAPTIVE that of equal shares
-// of the image.
-//   max_pool_scatter: gradient, a task per plane (with CHANNELS_LAST: per CHANNELS channels of an
-//     image) that adds what its windows' maxima got. Grid: tasks.
-//   max_pool_gather: gradient, an element asks the windows over it.
+// Maximum pooling of images over windows, or with ADAPTIVE over equal shares of the image, and its
+// gradient (max_pool.clh).
+//   max_pool_scatter: gradient; a task per plane (with CHANNELS_LAST: per CHANNELS channels of an
+//     image) adds the gradients of windows to their maxima. Grid: tasks.
+//   max_pool_gather: gradient; an element gathers from the windows that contain it.
 #include "max_pool.clh"
 
 #ifdef FORWARD

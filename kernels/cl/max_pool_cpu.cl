@@ -1,6 +1,6 @@
 // Maximum pooling on CPU devices (max_pool.clh), by vectors (WIDTH of pool.clh). Grid: cl/grid.clh.
-//   max_pool_gather: gradient, an element asks the windows over it
-//   ROOM: elements of a row at most, where HOP is 3
+//   max_pool_gather: gradient; an element gathers from the windows that contain it
+//   ROOM: the most elements of a row, where HOP is 3
 #include "max_pool.clh"
 
 #ifdef CHANNELS_LAST
@@ -43,7 +43,7 @@ TASK __kernel void max_pool(CTENSOR(in), TENSOR(out), TENSOR(indices), const Poo
   }
 }
 
-// Channels c.. of pixel (y, x) of the gradient.
+// Channels from c on of pixel (y, x) of the gradient.
 #define GATHER_(TYPE, LOAD_, STORE_, HITS, c, count, step)                               \
   {                                                                                      \
     __global const MEM(IN) *source = CPTR(MEM(IN), grad) + plane + (c);                  \
@@ -81,7 +81,7 @@ TASK __kernel void max_pool_gather(CTENSOR(grad), CTENSOR(indices), TENSOR(out),
 }
 
 #elif HOP < 3
-// Where windows leave the image, one output at a time.
+// Windows that are partly outside of the image are computed one output at a time.
 TASK __kernel void max_pool(CTENSOR(in), TENSOR(out), TENSOR(indices), const Pool p,
                             const ulong per_item) {
   FIND_OUTPUTS
@@ -109,13 +109,13 @@ TASK __kernel void max_pool(CTENSOR(in), TENSOR(out), TENSOR(indices), const Poo
 }
 
 #else
-// Whether position n with value a is to be preferred to position `best` with value `most`.
+// Whether position n with value a comes before position `best` with value `most`.
 static inline bool is_better(const T a, const int n, const T most, const int best) {
   if (IS_NAN(a)) return !IS_NAN(most) || n > best;
   return a > most || (a == most && n < best);
 }
 
-// The maxima of the columns under a row of outputs, then those of each window.
+// First computes the maxima of the columns that a row of outputs covers, then those of each window.
 TASK __kernel void max_pool(CTENSOR(in), TENSOR(out), TENSOR(indices), const Pool p,
                             const ulong per_item) {
   __local T maxima[ROOM];
@@ -134,7 +134,7 @@ TASK __kernel void max_pool(CTENSOR(in), TENSOR(out), TENSOR(indices), const Poo
     LOCATE(u, first, p.out_h, p.out_w, p.in_h, p.in_w)
     PLACE_WINDOW
     __global const MEM(IN) *source = CPTR(MEM(IN), in) + plane;
-    const long single = end - begin < WIDTH ? begin : end;  // where vectors end
+    const long single = end - begin < WIDTH ? begin : end;  // the first output without vectors
     for (long next = begin; next < single; next += WIDTH) {
       const long w = min(next, end - WIDTH);
       V most = LOWEST;

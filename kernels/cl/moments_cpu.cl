@@ -1,6 +1,6 @@
 // Moments (moments.clh) in the CPU family.
 //   moments_rows (inner == 1): a task takes `per_task` rows of one part. Grid: tasks, parts.
-//   moments_columns: a task takes WIDTH * COLUMNS neighbouring outputs of one part.
+//   moments_columns: a task takes WIDTH * COLUMNS adjacent outputs of one part.
 //     Grid: column blocks, outer, parts.
 #include "row_moments.clh"
 

@@ -1,7 +1,9 @@
-// Joins the parts of moments (moments.clh) and finishes with a `number`. A part has `share`
-// elements, the last one what is left of `size`. Both families; a work-item per output.
-//   VARIANCE     of `in`, whose elements are IN, `inner` apart: out = m2 / max(0, count - number), its root with ROOT; WITH_MEAN: mean, too
-//   otherwise    mean, and out = 1 / sqrt(m2 / count + number), as normalisations keep them; with
+// Joins the parts of moments (moments.clh) and computes a result with the argument `number`. A part
+// has `share` elements, the last one the remainder of `size`. Both families; a work-item per
+// output.
+//   VARIANCE     out = m2 / max(0, count - number), or with ROOT its square root; WITH_MEAN: writes
+//                the mean, too. The elements of `in` have type IN and are `inner` apart
+//   otherwise    mean, and out = 1 / sqrt(m2 / count + number), for normalisations; with
 //     RUNNING    running_mean and running_var move by `momentum` towards mean and unbiased variance
 //     PARAM      the type of mean and out
 #include "moments.clh"
@@ -22,8 +24,8 @@ static inline bool out_of_range(const T mean, const T m2) {
   return m2 < LEAST_M2 && (m2 > 0 || (mean != 0 && fabs(mean) < LEAST_MEAN));
 }
 
-// The moments of elements divided by 2^result, which is chosen so that all stay in range. They are
-// left as they are where an element is not finite.
+// Computes the moments of the elements divided by 2^result, which is chosen so that all stay in
+// range. They do not change if an element is not finite.
 static inline int scaled_moments(__global const MEM(IN) *x, const ulong size, const ulong stride,
                                  T *mean, T *m2) {
   T most = 0;

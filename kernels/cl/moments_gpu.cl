@@ -1,4 +1,5 @@
-// Moments (moments.clh) in the GPU family: Welford's method in each work-item, joined by Chan's.
+// Moments (moments.clh) in the GPU family: Welford's method in each work-item, and Chan's formula
+// to join the work-items.
 //   moments_group (inner == 1): a work-group per row and part. Grid: outer * GROUP, parts.
 //   moments_item: a work-item per output and part. Grid: outputs rounded up to GROUP, parts.
 #include "moments.clh"

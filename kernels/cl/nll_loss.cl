@@ -1,12 +1,12 @@
 // Negative log-likelihood of a class per sample. `x` is [batch][classes][inner], targets
-// [batch][inner]; sample n of batch * inner. A target equal to `ignore` counts nothing; one out of
-// range reports a fault and counts nothing.
+// [batch][inner]; sample n of batch * inner. A target equal to `ignore` is skipped; a target out of
+// range reports a fault and is skipped.
 //   IN: type of x, the weights and the results; WEIGHTED: there are weights
 //   nll_each:    the loss of every sample. A work-item takes `per_item` samples.
-//   nll_partial: sums over `per_item` samples per work-item into `sums` [work-items][2]: loss, weight
+//   nll_partial: sums `per_item` samples per work-item into `sums` [work-items][2]: loss, weight
 //   nll_finish:  one work-item joins the `parts` sums; MEAN: divides by the weight.
-//   nll_backward: adds to a zeroed gradient. EACH: a gradient per sample, else one; MEAN: divided by
-//                 the total weight.
+//   nll_backward: adds to a zeroed gradient. EACH: a gradient per sample, else one; MEAN: divided
+//                 by the total weight.
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"
@@ -21,7 +21,7 @@
 #define TARGETS CTENSOR(target), const ulong samples, const long classes, const ulong inner, \
                 const long ignore, const ulong per_item, FAULT_ARGUMENT
 
-// For each sample of the work-item: its `label`, a class that exists; others are passed over.
+// Loops over the samples of the work-item whose `label` is a class that exists.
 #define FOR_SAMPLES                                                                    \
   const ulong last = min((get_global_id(0) + 1) * per_item, samples);                  \
   for (ulong n = get_global_id(0) * per_item; n < last; ++n) {                         \
@@ -44,7 +44,7 @@ __kernel void nll_each(CTENSOR(x), WEIGHTS TENSOR(out), TARGETS) {
   }
 }
 
-// Kahan's summation: a float counts and adds millions of samples without losing any.
+// Kahan's summation, so that a float counts and adds millions of samples exactly.
 #define ADD_EXACTLY(sum, lost, value)   \
   {                                     \
     const T term = (value) - lost;      \

@@ -1,10 +1,10 @@
 // Positions of the elements that are not zero, in order, of a contiguous tensor; both families. A
-// work-item looks at `share` neighbouring elements.
+// work-item reads `share` adjacent elements.
 //   IN: element type; NDIM: dimensions of the tensor
-//   nonzero_count: counts[item] = how many
-//   nonzero_scan: one work-item makes the counts the positions of each item's first result, and
-//     counts[items] their sum
-//   nonzero_write: the coordinates: NDIM columns of `total` rows, column by column
+//   nonzero_count: counts[item] = the number of elements that are not zero
+//   nonzero_scan: one work-item replaces the counts by the positions of each item's first result,
+//     and sets counts[items] to their sum
+//   nonzero_write: writes the coordinates, NDIM columns of `total` rows, column by column
 #include "common.clh"
 #include "types.clh"
 

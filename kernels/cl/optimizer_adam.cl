@@ -1,6 +1,7 @@
-// Adam and AdamW (DECOUPLED: the weight decay does not go through the gradient). Lists: parameters,
+// Adam and AdamW (DECOUPLED: the weight decay is not added to the gradient). Lists: parameters,
 // gradients, averages, averages of squares, with AMSGRAD their maxima, and the numbers of steps.
-// The bias corrections 1 - beta^step come from the logarithms of the betas: exact in float, too.
+// The bias corrections 1 - beta^step are computed from the logarithms of the betas, which is exact
+// even in float.
 #include "optimizer.clh"
 
 #ifdef AMSGRAD

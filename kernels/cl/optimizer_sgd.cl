@@ -31,7 +31,7 @@
   param -= rate * grad;         \
   WRITE(0, param)
 
-// PyTorch gives buffers of any content to the first step, and counts a step that was left out.
+// PyTorch passes uninitialised buffers to the first step, and a skipped step counts as the first.
 #if defined(FOUND_INF) && defined(FIRST_STEP) && defined(MOMENTUM)
 #define CLEAR(READ, WRITE) WRITE(2, C(0))
 #undef RETURN_IF_INF

@@ -1,5 +1,5 @@
-// out[m][n] = x[m][k] * weights[n][k]^T on CPU devices, weights of 8 or 4 bits read as they are: for
-// few rows of x, where reading the weights is what takes time.
+// out[m][n] = x[m][k] * weights[n][k]^T on CPU devices, with weights of 8 or 4 bits that are
+// unpacked in registers: for few rows of x, where reading the weights dominates the time.
 //
 // Defines: those of packed_weights.clh (numbers as STORE), and
 //   MR   rows of x at a time; they share the weights that are read
@@ -31,7 +31,7 @@ TASK __kernel void packed_linear(TENSOR(out), CTENSOR(x), CTENSOR(weights), CTEN
   const int groups = k / group;
   const size_t row_bytes = (size_t)k * BITS / 8;
 
-  // Rows that are not there repeat the last one and are not stored.
+  // Beyond the last row, the last one is computed again and not stored.
   __global const STORE *restrict inputs[MR];
 #pragma unroll
   for (int i = 0; i < MR; ++i) inputs[i] = CPTR(STORE, x) + min(first_x + i, m - 1) * x_stride;

@@ -1,5 +1,5 @@
-// out[m][n] = x[m][k] * weights[n][k]^T on GPUs, weights of 8 or 4 bits read as they are: for few
-// rows of x, where reading the weights is what takes time.
+// out[m][n] = x[m][k] * weights[n][k]^T on GPUs, with weights of 8 or 4 bits that are unpacked in
+// registers: for few rows of x, where reading the weights dominates the time.
 //
 // Defines: those of packed_weights.clh (numbers as STORE, VW 4), and
 //   MR           rows of x at a time; they share the weights that are read

@@ -1,4 +1,4 @@
-// Seed and offset of a generator, for kernels that were generated.
+// Stores seed and offset of a generator in memory, for generated kernels.
 #include "common.clh"
 
 __kernel void philox_state(TENSOR(out), const ulong seed, const ulong offset) {

@@ -2,7 +2,7 @@
 // most `segment` elements of a row, WIDTH elements at a time. Grid: tasks.
 #include "pointwise.clh"
 
-// WIDTH elements of an input from element i of the row on; of the last ones, `count` exist.
+// Loads WIDTH elements of an input from element i of the row on; only `count` of them exist.
 #define GATHER(dt, p, i, stride, count)                                               \
   T lane[WIDTH];                                                                      \
   for (int l = 0; l < WIDTH; ++l) lane[l] = l < (count) ? ELEMENT(dt, p, (i) + l, stride) : (T)0; \
@@ -32,13 +32,13 @@
     x = value;                                              \
   }
 
-// The lanes of a vector for an output that goes backwards.
+// The lanes of a vector in reverse, for an output that is contiguous backwards.
 #define BACK_2 s10
 #define BACK_4 s3210
 #define BACK_8 s76543210
 #define BACK_16 sfedcba9876543210
 
-// Where the row of an input begins, and its element when it has only one.
+// The beginning of an input's row, and the element of an input that has one for the whole row.
 #define ROW_POINTER(k, x, start)                 \
   __global const char *x##_row =                 \
       x##_base + x##_offset + ROW_OFFSET(k + 1) + \
@@ -46,7 +46,7 @@
 #define ROW_ELEMENT(k, x)                                                       \
   const V x = (V)(ELEMENT(IN##k, x##_base + x##_offset + ROW_OFFSET(k + 1), 0, 0));
 
-// By step: what happens once a row, for WIDTH elements, and for the last ones.
+// For each step: the code once per row, for WIDTH elements, and for the tail.
 #define ROW_0(k, x) ROW_ELEMENT(k, x)
 #define ROW_1(k, x) ROW_POINTER(k, x, start)
 #define ROW_2(k, x) ROW_POINTER(k, x, start)
@@ -63,8 +63,8 @@
 #define PART_3(k, x)
 #define PART_4(k, x)
 
-// STREAM_OUT: vectors of the output are aligned, and it is larger than the caches: it would only
-// push other things out of them, and a line that is written whole need not be read before.
+// STREAM_OUT: vectors of the output are aligned, and it is larger than the caches. Stores past the
+// caches evict nothing, and a cache line that is written whole is not read first.
 #if defined(STREAM_OUT) && defined(__has_builtin)
 #if __has_builtin(__builtin_nontemporal_store)
 #define STORE_PAST_CACHE(value, p) \

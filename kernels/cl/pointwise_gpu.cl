@@ -1,6 +1,6 @@
-// Element-wise kernel of the GPU family (pointwise.clh): a work-item computes WIDTH neighbouring
-// elements of one contiguous row (NDIM == 1), else one element. INDEX is uint where 32 bits hold
-// every element's number. Grid: enough work-items, rounded up to the work-group size.
+// Element-wise kernel of the GPU family (pointwise.clh): a work-item computes WIDTH adjacent
+// elements of one contiguous row (NDIM == 1), else one element. INDEX is uint where 32 bits suffice
+// for every element's number. Grid: enough work-items, rounded up to the work-group size.
 #include "pointwise.clh"
 
 #define OFFSET(k) element_offset(n, &g, k)
@@ -15,7 +15,7 @@ static inline long element_offset(INDEX n, const Geometry *g, const int operand)
 }
 
 #if WIDTH > 1
-// Contiguous (or single) operands only, and a whole number of vectors.
+// For contiguous (or single) operands only, and a whole number of vectors.
 #define VECTOR_ONE(k, x) const V x = CONVERT(T, LOADV(IN##k, CPTR(MEM(IN##k), x), n * WIDTH));
 #define VECTOR_ZERO(k, x) const V x = (V)(CAT(convert_, T)(LOAD(IN##k, CPTR(MEM(IN##k), x), 0)));
 #define OPERAND_0(k, x) VECTOR_ZERO(k, x)

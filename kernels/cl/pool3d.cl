@@ -1,9 +1,11 @@
 // Pooling of volumes, contiguous: `planes` volumes of in[0] x in[1] x in[2], last dimension 2.
 //   IN: element type (and COMPUTE)
-//   ADAPTIVE: windows are equal shares of the volume; FRACTIONAL: they begin where the random
-//     samples [planes][samples] say, of which a dimension d has number p.sample[d]
-//   max_pool3d: a NaN before all others, the first of equals. Indices are positions in a volume.
-//   avg_pool3d, avg_pool3d_backward: an element of the gradient asks the windows over it.
+//   ADAPTIVE: windows are equal shares of the volume; FRACTIONAL: their positions depend on random
+//     samples [planes][samples]; dimension d uses sample p.sample[d]
+//   max_pool3d: a NaN comes before all numbers; among equal elements the first one wins. Indices
+//     are positions in a volume.
+//   avg_pool3d, avg_pool3d_backward: an element of the gradient gathers from the windows that
+//     contain it.
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"
@@ -11,13 +13,13 @@
 
 typedef struct {
   long planes, in[3], out[3], extent[3], stride[3], pad[3], dilation[3];
-  long divisor;        // of average pooling; 0: the number of elements
-  long count_padding;  // whether padding counts among them
+  long divisor;        // for average pooling; 0: the number of elements
+  long count_padding;  // whether the number of elements includes padding
   long samples, sample[3];
 } Pool3;
 
-// Of an output along a dimension: its elements are start, start + step ... below end; `all`: their
-// number with padding.
+// The window of an output along one dimension: elements start, start + step, ... below end; `all`:
+// their number with padding.
 typedef struct {
   long start, end, step, all;
 } Window;
@@ -26,7 +28,7 @@ typedef struct {
 #define SAMPLE_ARGUMENT CTENSOR(random),
 #define SAMPLES , CPTR(MEM(IN), random) + plane * p.samples
 #define SAMPLES_PARAMETER , __global const MEM(IN) *samples
-// As if computed in the type IN.
+// Rounds to the type IN, as if it were computed in that type.
 static inline T rounded(const T x) {
   ulong bits;
   STORE(IN, (MEM(IN) *)&bits, 0, x);

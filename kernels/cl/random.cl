@@ -1,13 +1,13 @@
 // Random numbers, both families: element i of a contiguous result is EXPR of a random word w, or of
-// a normally distributed z. Which word is fixed, so that a seed gives the same numbers on every
-// device: each 16 neighbouring counters make a block of 16 * DRAWS elements, of which number
-// 16 * k + lane takes draw k of the block's counter `lane`.
+// a normally distributed z. The assignment of words is fixed, so that a seed gives the same numbers
+// on every device. 16 consecutive counters serve a block of 16 * DRAWS elements: element 16 * k +
+// lane of the block takes draw k of the block's counter `lane`.
 //   WORDS    32-bit words per element, 1 or 2 (then w has 64 bits); DRAWS = 4 / WORDS
 //   NORMAL   EXPR is of z
 //   OUT, COMPUTE; EXPR also of the numbers s0, s1, s2, range, base
-//   DIGITS   of the uniform numbers that UNIT(w) gives
-//   IN       EXPR is also of x, the element of an input of that type; DROPOUT: and of `kept`, 1 or 0,
-//            with which the 8-bit `mask` is filled
+//   DIGITS   binary digits of the uniform numbers UNIT(w)
+//   IN       EXPR also uses x, the element of an input of that type
+//   DROPOUT  EXPR also uses `kept`, 1 or 0, which is stored in the 8-bit `mask`
 // A work-item takes `per_item` times WIDTH counters. Grid: work-items.
 #include "common.clh"
 #include "types.clh"
@@ -29,19 +29,19 @@
 #ifdef COMPUTE_IS_DOUBLE
 #define SCALE(power) CAT3(0x1p-, power, )
 #define PI 3.14159265358979323846
-// In (0, 1).
+// A number in (0, 1).
 #define OPEN(w) ((CONVERT(T, (w) >> 12) + 0.5) * 0x1p-52)
 #define OPEN_OR_ONE(w) OPEN(w)
 #else
 #define SCALE(power) CAT3(0x1p-, power, f)
 #define PI 3.14159265f
 #define OPEN(w) ((CONVERT(T, (w) >> 9) + 0.5f) * 0x1p-23f)
-// With all 32 bits, for long tails; rounding may give 1.
+// A number with all 32 bits, for long tails; rounding may give 1.
 #define OPEN_OR_ONE(w) ((CONVERT(T, w) + 0.5f) * 0x1p-32f)
 #endif
-// In [0, 1), with DIGITS binary digits.
+// A number in [0, 1) with DIGITS binary digits.
 #define UNIT(w) (CONVERT(T, (w) >> (WORD_BITS - DIGITS)) * SCALE(DIGITS))
-// From 0 to range - 1, for a range below 2^32 and for any.
+// An integer from 0 to range - 1: BELOW for ranges below 2^32, BELOW_64 for any range.
 #define BELOW(w) CONVERT(long, (UPPER(w) * (VEC(ulong))(range)) >> 32)
 #define BELOW_64(w) AS(long, mul_hi(w, (VEC(ulong))(range)))
 // 1 for range of 2^32 words, else 0.
@@ -91,7 +91,7 @@
       STORE_DRAWN(OUT, PTR(MEM(OUT), out), at, (EXPR))            \
     }                                                             \
   }
-// Box and Muller: two normal numbers from two uniform ones.
+// Two normal numbers from two uniform ones, by Box and Muller's method.
 #define EMIT_PAIR(k, u, v)                                        \
   {                                                               \
     const V radius = sqrt(L(-2.0) * log(OPEN_OR_ONE(u)));         \

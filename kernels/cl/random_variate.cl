@@ -1,8 +1,8 @@
-// Random variates by rejection, both families: element i of a contiguous result is DRAW of a source
-// of uniform numbers of its own, and of x (and y), the elements of the inputs. The source's words are
-// those of counter `offset + i` with a count of draws from 1 on, which philox() of cl/random.cl never
-// takes, so that a seed gives the same numbers on every device and launch.
-//   OUT, COMPUTE; X, Y: types of the inputs (Y may be missing); TINY: the least normal number of OUT
+// Random variates by rejection, both families: element i of a contiguous result is DRAW of x (and
+// y), the elements of the inputs, and of the element's own source of uniform numbers. The source
+// takes the words of counter `offset + i` with draw numbers from 1 on, which cl/random.cl never
+// uses. So a seed gives the same numbers on every device and launch.
+//   OUT, COMPUTE; X, Y: types of the inputs (Y is optional); TINY: the least normal number of OUT
 // A work-item computes `per_item` elements. Grid: work-items.
 #include "common.clh"
 #include "types.clh"
@@ -55,14 +55,14 @@ static inline T standard_gamma(T alpha, Source *source) {
   for (int rejected = 1; rejected;) {
     const T x = normal(source), u = uniform(source), root = 1 + c * x, xx = x * x;
     v = root * root * root;
-    // A NaN of alpha ends here, too.
+    // With a NaN alpha this is false, so that the loop ends.
     rejected = root <= 0 || (u >= 1 - L(0.0331) * xx * xx &&
                              log(u) >= xx / 2 + d * (1 - v + log(v)));
   }
   return fmax(scale * d * v, (T)TINY);
 }
 
-// log(k!) - (k + 1/2) log(k + 1) + (k + 1) - log(2 pi) / 2: what Stirling's formula leaves.
+// The error of Stirling's formula: log(k!) - (k + 1/2) log(k + 1) + (k + 1) - log(2 pi) / 2.
 static inline T stirling_rest(const T k) {
   if (k < 10) return lgamma(k + 1) - (k + L(0.5)) * log(k + 1) + (k + 1) - L(0.918938533204672742);
   const T square = (k + 1) * (k + 1);
@@ -93,7 +93,8 @@ static inline T poisson(const T rate, Source *source) {
 }
 
 // Hoermann: The generation of binomial random variates. Journal of Statistical Computation and
-// Simulation 46 (1993), algorithm BTRS; sums of geometric variates where few successes are expected.
+// Simulation 46 (1993), algorithm BTRS; or sums of geometric variates if few successes are
+// expected.
 static inline T binomial_to_half(const T n, const T p, Source *source) {
   if (n * p < 10) {
     const T log_q = log1p(-p);

@@ -1,10 +1,10 @@
 // Reduction kernels of the CPU family (reduce.clh).
 //   reduce_rows: reduced dimension 0 is the fastest; IN_ONE where it is contiguous.
 //     A task takes `per_task` outputs of one part. Grid: tasks, parts.
-//   reduce_columns: kept dimension 0 is contiguous; a task takes `block` neighbouring outputs of one
+//   reduce_columns: kept dimension 0 is contiguous; a task takes `block` adjacent outputs of one
 //     part, at most WIDTH * COLUMNS and a multiple of WIDTH. Grid: blocks, kept rows, parts.
-// Reduced elements are walked in rows of reduced dimension 0. A part is a range of rows, or of the
-// elements of the only row.
+// The reduced elements are processed in rows of reduced dimension 0. A part is a range of rows, or
+// a range of elements if there is only one row.
 #include "reduce.clh"
 #include "lanes.clh"
 
@@ -73,7 +73,7 @@ TASK __kernel void reduce_rows(CTENSOR(in), TENSOR(out), const Shape s, const ul
       }
       if (i < size) {
 #ifdef IN_ONE
-        if (size >= WIDTH) {  // the last vector, without the lanes that are done
+        if (size >= WIDTH) {  // the last vector overlaps the one before; those lanes are masked
           const V a = LOAD_VECTOR(p, size - WIDTH);
           const V next = STEP(acc[1], a);
           acc[1] = lanes < C(i - (size - WIDTH)) ? acc[1] : next;
@@ -103,10 +103,10 @@ TASK __kernel void reduce_columns(CTENSOR(in), TENSOR(out), const Shape s, const
   const ulong first = kept_row * columns + column;  // number of the first output
   __global const char *base = in_base + in_offset + kept_offset(first, &s, 0);
   const long stride = s.reduced_in[0];
-  V acc[COLUMNS];  // in the first level cache; several rows are taken at a time
+  V acc[COLUMNS];  // stays in the first level cache; several rows are added at a time
   for (size_t c = 0; c <= vectors && c < COLUMNS; ++c) acc[c] = (V)(INIT);
   for (ulong n = from; n < to;) {
-    // Along reduced dimension 0 as far as it goes.
+    // Along reduced dimension 0 to its end.
     const ulong at = n % s.reduced_size[0];
     const ulong run = min(s.reduced_size[0] - at, to - n);
     __global const char *p = base + reduced_offset(n, &s, 0);

@@ -1,7 +1,7 @@
 // Reduction kernels of the GPU family (reduce.clh). GROUP: the work-group size.
 //   reduce_group: a work-group per output and part. Grid: outputs * GROUP, parts.
-//   reduce_item: a work-item per output, all reduced elements; for outputs that are neighbours in
-//     memory. Grid: outputs rounded up to GROUP, parts.
+//   reduce_item: a work-item per output and part; for outputs that are adjacent in memory. Grid:
+//     outputs rounded up to GROUP, parts.
 #include "reduce.clh"
 
 #define ELEMENT(n) \

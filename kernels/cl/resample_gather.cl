@@ -1,5 +1,5 @@
-// out[u][d][h][w][c] = in[u][ds[d]][hs[h]][ws[w]][c]: nearest neighbours and padding. Of the three
-// dimensions the first `missing` are of size 1 and have no table.
+// out[u][d][h][w][c] = in[u][ds[d]][hs[h]][ws[w]][c]: nearest neighbours and padding. The first
+// `missing` of the three dimensions have size 1 and no table.
 //   IN: unsigned type as wide as an element; PIXELS: units are the pixels of out, inner elements
 //   their channels; else units are rows of out, and there are no channels
 // Grid (grid.clh): units, inner elements.

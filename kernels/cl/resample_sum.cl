@@ -1,10 +1,10 @@
-// Weighted sums of neighbours along height and width at once, on CPU devices, computing in float:
+// Weighted sums of adjacent pixels along height and width in one kernel, on CPU devices, in float:
 // out[u][y][x][c] = sum of row_weights[y][i] * column_weights[x][k] *
 // in[u][row_starts[y] + i][column_starts[x] + k][c]
 //   IN: element type; WIDTH > 1; ROW_TAPS, COLUMN_TAPS: the weights of an output
-//   PIXELS: there are channels; else rows are summed up into one of ROOM elements, and that along
-//     the width; with HOP the outputs same_from .. same_to - 1 have the same column_weights, and
-//     start HOP (1 or 2) columns further each
+//   PIXELS: there are channels. Else rows are summed into one row of at most ROOM elements, which
+//     is then summed along the width. With HOP the outputs same_from .. same_to - 1 have the same
+//     column_weights, and each starts HOP (1 or 2) columns after the one before
 // Grid (grid.clh): rows of out, their pixels.
 #include "common.clh"
 #include "types.clh"
@@ -48,7 +48,7 @@ typedef struct {
 #define LOAD_COLUMNS(source) VLOAD_LOCAL(float, source, 0)
 #endif
 
-// A row of out without the elements of zero weights.
+// Computes a row of `out` without the elements of zero weights.
 static void sum_again(__global const MEM(IN) * rows, __global MEM(IN) * results,
                       __global const T *row_weight, __global const int *column_starts,
                       __global const T *column_weights, const Planes p) {
@@ -127,7 +127,7 @@ TASK __kernel void resample_sum(CTENSOR(in), TENSOR(out), CTENSOR(row_starts),
 #endif
     for (; x < last; ++x) SUM_COLUMNS(x)
 #endif
-    // Read back, because a check between the sums costs more.
+    // Reads the results back to check them: a check between the sums would cost more.
     const long end = (long)INNER_LAST((ulong)p.out_w) * p.channels;
     long n = (long)INNER_FIRST((ulong)p.out_w) * p.channels;
     for (; n + WIDTH <= end; n += WIDTH) SEEV(LOADV(IN, results, n))

@@ -1,5 +1,5 @@
-// Cell of a gated recurrent unit; its gates: reset, update, new. The workspace keeps for the
-// gradients: the gates, the state, and the hidden part of the new gate.
+// Cell of a gated recurrent unit with the gates reset, update, new. For the gradients, the
+// workspace keeps the gates, the state, and the hidden part of the new gate.
 //   BIAS: these arguments exist
 #include "rnn.clh"
 

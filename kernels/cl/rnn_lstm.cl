@@ -1,4 +1,4 @@
-// Cell of a long short-term memory; its gates: input, forget, cell, output. The workspace keeps
+// Cell of a long short-term memory with the gates input, forget, cell, output. The workspace keeps
 // them for the gradients.
 //   BIAS, GRAD_HY, GRAD_CY: these arguments exist
 #include "rnn.clh"

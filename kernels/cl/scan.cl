@@ -1,8 +1,9 @@
 // Cumulative sums, products, logarithms of sums of exponentials, maxima and minima along the middle
-// one of [outer][size][inner]. Where a row is cut into parts, scan_totals joins the elements of each
-// and scan begins with what the parts before it left in `totals` [outer][parts][inner].
+// of [outer][size][inner]. If rows are split into parts, scan_totals first stores the result of
+// each part in `totals` [outer][parts][inner], and scan begins with those of the parts before.
 //   IN, OUT, COMPUTE; SUM, PRODUCT, LOG_SUM, MAXIMUM or MINIMUM; LANES: columns of a work-item
-// A maximum also gives positions: of equals the last; a NaN is above (and below) all others.
+// Maxima and minima also have positions: the last one of equal elements. A NaN comes before all
+// numbers.
 // Grid (grid.clh): parts of all rows, blocks of LANES columns.
 #include "common.clh"
 #include "types.clh"
@@ -19,7 +20,7 @@
 #define POSITIONS
 typedef struct {
   T value;
-  long at;  // negative: nothing yet
+  long at;  // negative: no element yet
 } State;
 #define NEUTRAL ((State){(T)0, -1})
 #ifdef MAXIMUM
@@ -115,8 +116,8 @@ GRID __kernel void scan(CTENSOR(in), TENSOR(out), POSITIONS_ARGUMENT CTENSOR(tot
         FOR_LANES state[l] = join(state[l], CPTR(State, totals)[before * inner + first + l]);
       ulong i = from;
 #if LANES == 1 && !defined(LOG_SUM) && !defined(POSITIONS)
-      // Four at a time, so that only one operation of the four waits for those before. (Mesa's compiler
-      // gets it wrong where a state is a struct.)
+      // Joins four elements first, so that only one operation of four waits for the running result.
+      // (Mesa's compiler makes wrong code of this where a state is a struct.)
       for (; i + 4 <= to; i += 4) {
         State s[4];
         for (int k = 0; k < 4; ++k) s[k] = STATE(LOAD(IN, x, AT(i + k, 0)), i + k);

@@ -1,10 +1,10 @@
 // Kernels over sorted rows.
 //   IN: element type; INDEX: C type of positions
-//   search_sorted: the position in a sorted row before which each value would go, behind its equals
-//     with RIGHT. Values are [rows][count]; there is one sorted row of `length` for all, or one for
-//     each. SORTER: the order in which a row is sorted. NaN is greater than all numbers.
-//   most_frequent: of each sorted row, the value with most equals, the smallest of several, and
-//     where the last of its equals stood before. `order`: where the values of the row stood.
+//   search_sorted: the position in a sorted row before which each value belongs; with RIGHT, after
+//     equal elements. Values are [rows][count]; there is one sorted row of `length` for all, or one
+//     for each. SORTER: the order in which a row is sorted. NaN is greater than all numbers.
+//   most_frequent: the most frequent value of each sorted row (the smallest of several), and the
+//     original position of its last occurrence. `order`: the original positions of the values.
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"

@@ -1,7 +1,7 @@
 // Reductions of consecutive segments of a dimension, and their gradients. Data is
 // [outer][size][inner], results [outer][segments][inner], offsets [outer][segments + 1].
 //   IN: type of the data and the results; OFFSET: C type of the offsets
-//   MEAN, PROD, MAX_OF or MIN_OF, else the sum; INITIAL: `initial` is what a reduction begins with
+//   MEAN, PROD, MAX_OF or MIN_OF, else the sum; INITIAL: a reduction begins with `initial`
 // A unit of the grid is a segment.
 #include "common.clh"
 #include "types.clh"
@@ -26,8 +26,8 @@ typedef struct {
 #define STEP(x, y) ((x) + (y))
 #endif
 
-// Where the elements of a segment are: from `first` on, `inner` apart, `length` of them. Offsets
-// that the caller calls safe may still leave the data.
+// Finds the elements of a segment: `length` elements from `first` on, `inner` apart. Offsets that the
+// caller calls safe (`unsafe=True`) may still leave the data.
 #define FIND_SEGMENT                                                                      \
   const long block = (long)u / s.segments;                                                \
   __global const OFFSET *range = CPTR(OFFSET, offsets) + (long)u + block;                 \
@@ -59,7 +59,7 @@ GRID __kernel void segment_reduce(CTENSOR(data), CTENSOR(offsets), TENSOR(out), 
   }
 }
 
-// Into zeros.
+// Writes the gradient into zeros.
 GRID __kernel void segment_backward(CTENSOR(grad), CTENSOR(value), CTENSOR(data), CTENSOR(offsets),
                                     TENSOR(out), const T initial, const Segments s,
                                     const ulong per_item) {
@@ -70,7 +70,7 @@ GRID __kernel void segment_backward(CTENSOR(grad), CTENSOR(value), CTENSOR(data)
     const T g = LOAD(IN, CPTR(MEM(IN), grad), result);
     const T y = LOAD(IN, CPTR(MEM(IN), value), result);
 #if defined(MAX_OF) || defined(MIN_OF)
-    // Shared by those that are equal where it is positive, as PyTorch does.
+    // As in PyTorch, equal elements share a positive gradient.
     long equal = 0;
     for (long j = 0; j < length; ++j) {
       const T a = LOAD(IN, x, j * s.inner);

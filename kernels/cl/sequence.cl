@@ -1,9 +1,9 @@
 // Sequences and triangles, both families.
-//   sequence: a contiguous result whose element i is EXPR, in COMPUTE, of i (0, 1, ...), `n` (their
-//     number) and the numbers s0, s1, s2; OUT: its type
-//   triangle: keeps the elements of contiguous matrices of rows x columns whose column minus row is
-//     at most (UPPER: at least) `diagonal`, and zeroes the others; an element is WORDS of any type
-//     OUT of their size, which `columns` counts
+//   sequence: a contiguous result of type OUT. Element i is EXPR, in COMPUTE, of i, the number `n`
+//     of elements, and the numbers s0, s1, s2
+//   triangle: copies contiguous matrices of rows x columns, with zeros except where column minus
+//     row is at most (UPPER: at least) `diagonal`. An element is WORDS words of type OUT; `columns`
+//     counts words
 #include "common.clh"
 #include "types.clh"
 #ifdef COMPUTE_IS_COMPLEX

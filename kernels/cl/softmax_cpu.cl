@@ -1,9 +1,9 @@
 // Softmax and log-softmax of the CPU family, over `size` elements that are `inner` apart.
-//   IN, OUT, COMPUTE; forward: LOG selects log-softmax; STORED: OUT keeps the compute type exactly,
-//   so that exponentials may be put aside in it
+//   IN, OUT, COMPUTE; forward: LOG selects log-softmax; STORED: OUT has the compute type's
+//   precision, so that exponentials are stored in the output between the passes
 //   BACKWARD: IN is the type of `y`, the forward's result, and of its gradient `g`
 // softmax_rows (inner == 1): a task computes `per_task` of the rows.
-// softmax_columns: a task computes `per_task` blocks of WIDTH neighbouring columns.
+// softmax_columns: a task computes `per_task` blocks of WIDTH adjacent columns.
 // Both may work in place. Grid: tasks.
 #include "common.clh"
 #include "types.clh"
@@ -14,7 +14,7 @@
 #define ROWS(dt) __global MEM(dt) *
 #define CROWS(dt) __global const MEM(dt) *
 
-// The columns of a block: `count` of WIDTH exist.
+// The columns of a block; `count` of the WIDTH lanes exist.
 #define BLOCK(n)                                                    \
   const ulong blocks = (inner + WIDTH - 1) / WIDTH;                 \
   const ulong column = (n) % blocks * WIDTH;                        \
@@ -38,7 +38,7 @@ static inline T greatest_lane(const V value) {
   return lane[0];
 }
 
-// With the greatest element of the row and the sum of exponentials:
+// The result for v, from the greatest element of the row and the sum of exponentials.
 #ifdef LOG
 #define FACTOR(sum) log(sum)
 #define RESULT(x, peak, factor) ((x) - (peak) - (factor))
@@ -60,7 +60,7 @@ TASK __kernel void softmax_rows(CTENSOR(in), TENSOR(out), const ulong rows, cons
     V top = tail;
     for (ulong i = 0; i < whole; i += WIDTH) {
       const V v = AT(IN, x, i);
-      top = v > top ? v : top;  // a NaN is left to the sum
+      top = v > top ? v : top;  // a NaN gets into the sum, not here
     }
     const V peak = (V)(greatest_lane(top));
     V sum = (V)((T)0);

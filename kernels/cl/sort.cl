@@ -1,5 +1,5 @@
-// Stable sort of rows of `size` elements by radix: 8 bits a pass, least significant first. A row is
-// cut into chunks; each work-item takes one chunk in order, so that equal keys keep theirs.
+// Stable radix sort of rows of `size` elements: 8 bits per pass, least significant first. A row is
+// split into chunks. Each work-item processes one chunk in order, so that equal keys keep theirs.
 //   GROUP   work-items that add up the counts of a row
 // Workspace: keys and order (the position in the row) twice each, counts [rows][256][chunks].
 // Grid: chunks, rows; sort_scan: GROUP, rows; sort_short (instead of all passes): 1, rows.
@@ -38,7 +38,7 @@ __kernel void sort_count(CTENSOR(keys), TENSOR(counts), const ulong size, const 
 #endif
 }
 
-// Counts become the positions where each chunk's elements of each digit begin.
+// Replaces the counts by the positions where each chunk's elements of each digit begin.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_scan(TENSOR(counts),
                                                                            const ulong chunks) {
   __local uint totals[GROUP];
@@ -78,7 +78,7 @@ __kernel void sort_scatter(CTENSOR(keys), CTENSOR(order), TENSOR(keys_out), TENS
   }
 }
 
-// By insertion, for rows of a few elements.
+// Insertion sort, for rows of a few elements.
 __kernel void sort_short(CTENSOR(in), TENSOR(keys), TENSOR(order), const ulong size) {
   const ulong row = get_global_id(1);
   __global const BITS *x = CPTR(BITS, in) + row * size;

@@ -1,4 +1,4 @@
-// Sparse matrices whose rows lie one behind the other (CSR), both families.
+// Sparse matrices in compressed row form (CSR), both families.
 //   INDEX  C type of the indices
 //   sparse_mm: out[row][i] = sum of values[n] * dense[columns[n]][i] over the entries n of the row,
 //     from offsets[row] to offsets[row + 1]. IN: element type; WIDTH columns at a time.

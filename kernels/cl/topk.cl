@@ -1,11 +1,11 @@
-// The k elements with the least keys (sort_key.clh) of rows of `size`, for k much less than size, in
-// the CPU family. Of equal keys, the first ones.
-// topk_chunk: a task keeps the k best of its chunk of a row. Grid: chunks, rows.
-// topk_finish: a task takes the best of a row's chunks, and puts them in order. Grid: 1, rows.
-// Candidates: [rows][chunks][k] of keys, and of positions in the row.
+// The k elements with the least keys (sort_key.clh) of rows of `size`, for k much less than size,
+// in the CPU family. Among equal keys the first elements win. topk_chunk: a task keeps the k best
+// of its chunk of a row. Grid: chunks, rows. topk_finish: a task takes the best of a row's chunks,
+// and puts them in order. Grid: 1, rows. Candidates: [rows][chunks][k] of keys, and of positions in
+// the row.
 #include "sort_key.clh"
 
-#define BLOCK 64  // elements of which the best is compared with the worst candidate
+#define BLOCK 64  // elements whose best is compared with the worst candidate
 
 // The candidates are a heap with the worst one on top.
 typedef struct {
@@ -17,7 +17,7 @@ typedef struct {
 #define WORSE(key, at, other_key, other_at) \
   ((key) > (other_key) || ((key) == (other_key) && (at) > (other_at)))
 
-// Puts a candidate into the place of `hole` or below.
+// Puts a candidate at position `hole` of the heap, or below.
 static inline void sink(const Heap *heap, ulong hole, const BITS key, const uint at) {
   for (;;) {
     ulong child = 2 * hole + 1;

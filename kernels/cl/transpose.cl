@@ -13,8 +13,8 @@ typedef struct {
 #define TILES(size, tile) (((size) + (tile)-1) / (tile))
 
 #ifdef TASKS
-// A tile's rows are whole cache lines of the input, of which 4096^2 has one per page: several lines
-// of a page are read at a time.
+// A tile's rows are whole cache lines of the input. In a matrix of 4096 x 4096 floats each line is
+// in another page, so a tile is high enough to read several lines of a page.
 #define ROWS 64
 #define COLUMNS 16
 
@@ -49,7 +49,7 @@ TASK __kernel void transpose(TENSOR(out), CTENSOR(in), const Shape s, const ulon
   }
 }
 #else
-// Groups of (SIDE, SIDE / 4); a column more keeps the tile's columns in different banks.
+// Work-groups of (SIDE, SIDE / 4). One more column keeps the tile's columns in different banks.
 #define SIDE 32
 
 __kernel void transpose(TENSOR(out), CTENSOR(in), const Shape s) {

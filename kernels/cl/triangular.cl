@@ -1,7 +1,7 @@
-// Solves triangular systems of at most LEAF equations: a x = b, where a is lower triangular, for each
-// column of b, in place. Strides, in elements, may be negative: an upper triangle read backwards is a
-// lower one.
-//   LEAF; UNIT: the diagonal is ones; CONJUGATE: of conj(a) (real numbers do not differ)
+// Solves triangular systems of at most LEAF equations: a x = b, where a is lower triangular, for
+// each column of b, in place. Strides, in elements, may be negative: an upper triangle read
+// backwards is a lower one.
+//   LEAF; UNIT: the diagonal is ones; CONJUGATE: with conj(a) in place of a
 // Grid: columns (work-items on GPUs, in vectors on CPUs) and matrices of the batch.
 #include "matrix.clh"
 
