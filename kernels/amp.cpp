@@ -1,5 +1,5 @@
-// What torch.amp.GradScaler calls. Nothing here waits for the device: the scale, and whether a
-// gradient is infinite, stay in its memory.
+// The operators of torch.amp.GradScaler. Nothing here waits for the device: the scale, and whether
+// a gradient is infinite, stay in device memory.
 #include <ATen/MemoryOverlap.h>
 
 #include <map>

@@ -14,7 +14,7 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kColumns = 16;         // vectors of neighbouring outputs in a task, at most
+constexpr size_t kColumns = 16;         // vectors of adjacent outputs in a task, at most
 constexpr size_t kPartElements = 4096;  // a part has at least this many reduced elements
 
 enum class Kind : uint64_t { kItems, kRows, kColumns, kGroup, kMerge };
@@ -66,7 +66,7 @@ const Kernel& find(const Plan& plan) {
   });
 }
 
-// Vectors of the CPU family need positions of the size of their elements.
+// The type for vectors of the CPU family, which need positions as wide as the elements.
 ScalarType vector_type(ScalarType type) {
   const ScalarType compute = compute_type(type);
   return c10::elementSize(compute) < 4 ? ScalarType::Int : compute;
@@ -93,7 +93,7 @@ Plan make_plan(Device& device, ScalarType type, const ReduceShape& shape, bool g
   return plan;
 }
 
-// Work-items that each take a share of the outputs.
+// Launches work-items that each take a share of the outputs.
 void enqueue_items(const Plan& plan, Arguments& arguments, size_t parts) {
   const size_t outputs = plan.shape.outputs();
   const size_t items = std::min(outputs, plan.device.parameters().tasks);
@@ -120,7 +120,8 @@ void run(const Plan& plan, const BufferView& in, const Results& results) {
   enqueue_items(plan, arguments, parts);
 }
 
-// Positions, and values if asked for: both with the shape's output strides, in elements.
+// Computes positions, and values where they are defined. Both have the shape's output strides, in
+// elements.
 void arg_reduce(Device& device, ScalarType type, const ReduceShape& shape, bool greatest,
                 const at::TensorOptions& options, const BufferView& in, const Results& results) {
   check_device_has(device, type, greatest ? "max" : "min");
@@ -155,7 +156,7 @@ template <bool greatest>
 void value_and_index(const at::Tensor& values, const at::Tensor& indices, const at::Tensor& self,
                      int64_t dim, bool keepdim) {
   if (self.numel() == 0) return;
-  // The kernel writes contiguous results; a dimension of size 1 does not matter to that.
+  // The kernel writes contiguous results.
   const bool direct = values.is_contiguous() && indices.is_contiguous();
   const auto dense = [&](const at::Tensor& t) {
     return direct ? t : at::empty_like(t, at::MemoryFormat::Contiguous);

@@ -1,5 +1,5 @@
-// What nn.MultiheadAttention and nn.TransformerEncoderLayer call without gradients (their "fast
-// path"), and masked softmax.
+// The "fast path" of nn.MultiheadAttention and nn.TransformerEncoderLayer, which they take without
+// gradients, and masked softmax.
 #include <ATen/ops/_native_multi_head_attention_native.h>
 #include <ATen/ops/_softmax.h>
 #include <ATen/ops/_softmax_backward_data.h>
@@ -19,7 +19,7 @@ constexpr PointwiseOp kBiasAndScale{"qkv_bias_scale", "(a + b) * s0"};
 
 enum MaskType : int64_t { kSource = 0, kKeyPadding = 1, kComplete = 2 };
 
-// The mask, true where an element is left out, as it broadcasts against scores [B][heads][L][L].
+// The mask, true for elements to leave out, in a shape that broadcasts to scores [B][heads][L][L].
 at::Tensor broadcast_mask(const at::Tensor& mask, const at::Tensor& scores,
                           std::optional<int64_t> type) {
   TORCH_CHECK(mask.scalar_type() == ScalarType::Bool, "Mask should be a boolean tensor");
@@ -44,7 +44,8 @@ namespace native {
 
 OCL_SHARED("_transformer_encoder_layer_fwd");
 
-// PyTorch's CPU form consists of calls of operators; its CUDA form wants CUDA's attention kernels.
+// PyTorch's CPU version, which consists of calls of operators; its CUDA version needs CUDA's
+// attention kernels.
 OCL_NATIVE("_native_multi_head_attention", multi_head_attention);
 std::tuple<Tensor, Tensor> multi_head_attention(
     const Tensor& query, const Tensor& key, const Tensor& value, int64_t embed_dim,
@@ -56,8 +57,8 @@ std::tuple<Tensor, Tensor> multi_head_attention(
       need_weights, average_attn_weights, mask_type);
 }
 
-// qkv [B][L][3 * D], padded if it is nested, to q, k, v [B][heads][L][D / heads], q divided by the
-// root of D / heads.
+// Splits qkv [B][L][3 * D], padded if it is nested, into q, k, v [B][heads][L][D / heads], and
+// divides q by the square root of D / heads.
 OCL_NATIVE("_transform_bias_rescale_qkv", transform_bias_rescale_qkv);
 std::tuple<Tensor, Tensor, Tensor> transform_bias_rescale_qkv(const Tensor& qkv_any,
                                                               const Tensor& qkv_bias,

@@ -1,5 +1,5 @@
-// torch.autocast("ocl"): which operators run in the lower precision, in float32, or in the widest
-// type of their arguments is said by PyTorch's own lists. All others keep the types that they get.
+// torch.autocast("ocl"). PyTorch's own lists name the operators that run in the lower precision, in
+// float32, or in the widest type of their arguments. All others keep the types of their arguments.
 #include <ATen/autocast_mode.h>
 
 #include <utility>
@@ -9,15 +9,16 @@ namespace {
 
 using at::ScalarType, at::Tensor;
 
-// torch.autocast turns itself off for a type that torch.ocl.get_amp_supported_dtype does not name,
-// but torch.set_autocast_dtype takes any.
+// torch.autocast turns itself off for types that torch.ocl.get_amp_supported_dtype() does not name.
+// torch.set_autocast_dtype() accepts any type, so it is checked here.
 void check_autocast_dtype() {
   const ScalarType dtype = at::autocast::get_autocast_dtype(at::kPrivateUse1);
   TORCH_CHECK_VALUE(dtype == at::kHalf || dtype == at::kBFloat16, "autocast on ocl: the dtype is ",
                     dtype, ", but only torch.float16 and torch.bfloat16 are supported");
 }
 
-// The library as PyTorch's registration macros see it: kernels check the type before they cast.
+// Stands in for the library in PyTorch's registration macros: its kernels check the type before
+// they cast.
 struct CheckedLibrary {
   torch::Library& library;
 

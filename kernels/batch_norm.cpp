@@ -18,7 +18,7 @@
 namespace ocl {
 namespace {
 
-// In x, mean, 1 / deviation, then weight and bias where there are any.
+// Inputs: x, mean, 1 / deviation, then weight and bias where they exist.
 constexpr PointwiseOp kNormalise{"batch_norm", "(a - b) * c"};
 constexpr PointwiseOp kNormaliseWeight{"batch_norm_w", "(a - b) * c * d"};
 constexpr PointwiseOp kNormaliseBias{"batch_norm_b", "(a - b) * c + d"};
@@ -33,11 +33,11 @@ constexpr PointwiseOp kGradient{"batch_norm_backward", "(a - d - b * c) * e"};
 // A tensor [n][channels][...] in one of the two memory orders that kernels know.
 struct Channels {
   at::Tensor x;
-  bool last;  // channels are neighbours in memory
+  bool last;  // channels are adjacent in memory
   int64_t batch, channels, pixels;
 
   int64_t count() const { return batch * pixels; }
-  // A number per channel, as it broadcasts against x.
+  // Numbers per channel, in a shape that broadcasts to x.
   at::Tensor spread(const at::Tensor& per_channel) const {
     std::vector<int64_t> shape(x.dim(), 1);
     shape[1] = channels;
@@ -58,7 +58,7 @@ Moments channel_moments(const Channels& c) {
   const auto batch = static_cast<size_t>(c.batch), channels = static_cast<size_t>(c.channels),
              pixels = static_cast<size_t>(c.pixels);
   if (c.last) return moments(c.x, {1, batch * pixels, channels});
-  // Every plane gives a result of its own: these are the parts of the channel's.
+  // Each plane has its own result; the planes of a channel are the parts of its result.
   const Moments planes = moments(c.x, {batch * channels, pixels, 1}, false);
   return {planes.work, channels, batch, pixels, batch * pixels};
 }
@@ -69,14 +69,14 @@ at::Tensor inverse_deviation(const at::Tensor& variance, double eps, ScalarType 
   return result;
 }
 
-// The kernels read a number per channel.
+// Checks that there is a number for each channel, which the kernels read.
 void check_running(const char* name, const at::Tensor& running, int64_t channels) {
   TORCH_CHECK(!running.defined() || (running.dim() == 1 && running.numel() == channels), name,
               " should contain ", channels, " elements in one dimension, not ", running.sizes());
 }
 
-// Checked and computed into y; returns mean and 1 / deviation of the batch, or empty tensors where
-// the running statistics are used. Updates these in training.
+// Checks the arguments and computes y. Returns mean and 1 / deviation of the batch, and updates the
+// running statistics in training; returns empty tensors where it uses the running statistics.
 std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& input,
                                           const std::optional<at::Tensor>& weight,
                                           const std::optional<at::Tensor>& bias,
@@ -216,7 +216,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> batch_norm_with_update(
   return {y, mean, rstd, at::empty({0}, input.options().dtype(ScalarType::Byte))};
 }
 
-// PyTorch's own form for all devices calls the CPU's kernel.
+// PyTorch's own version for all devices calls the CPU's kernel.
 OCL_NATIVE("_batch_norm_no_update", batch_norm_no_update);
 std::tuple<Tensor, Tensor, Tensor, Tensor> batch_norm_no_update(
     const Tensor& input, const std::optional<Tensor>& weight, const std::optional<Tensor>& bias,

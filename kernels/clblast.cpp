@@ -7,7 +7,7 @@
 namespace ocl {
 namespace {
 
-// As clblast_c.h declares them; declared here, so that a build needs no CLBlast.
+// The constants and types of clblast_c.h, repeated so that a build needs no CLBlast.
 constexpr int kRowMajor = 101, kNotTransposed = 111, kTransposed = 112;
 
 template <typename T>
@@ -53,7 +53,7 @@ const Library& library() {
   return opened;
 }
 
-// Codes that are not OpenCL's own.
+// The names of CLBlast's own codes; it also returns OpenCL's.
 const char* status_name(int status) {
   switch (status) {
     case -1024:

@@ -1,4 +1,4 @@
-// Operators that are made of other operators of ours.
+// Operators composed of other operators of ours.
 #include <ATen/AccumulateType.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/TensorOperators.h>
@@ -61,8 +61,8 @@ void aminmax_allreduce(const at::Tensor& self, at::Tensor& min, at::Tensor& max)
   at::amax_out(max, self, {}, false);
 }
 
-// Values and indices along a dimension, which is kept. With `skip_nan` of the numbers only; else
-// the first NaN where there is one, as a stable sort leaves it behind the numbers.
+// Medians and their indices along a dimension, which is kept with size 1. `skip_nan` ignores NaN.
+// Otherwise the first NaN is the result, if there is one: a stable sort puts it after the numbers.
 std::pair<at::Tensor, at::Tensor> medians(const at::Tensor& self, int64_t dim, bool skip_nan) {
   const auto [sorted, order] = at::sort(self, /*stable=*/true, dim, /*descending=*/false);
   const int64_t size = self.size(dim);
@@ -110,7 +110,7 @@ std::tuple<at::Tensor&, at::Tensor&> median_out(const char* op, const at::Tensor
 
 namespace native {
 
-// PyTorch's implementation for the CPU, which is made of views and cat.
+// PyTorch's implementation for the CPU, which consists of views and cat.
 OCL_NATIVE("roll", roll);
 OCL_COMPLEX("roll");
 Tensor roll(const Tensor& self, IntArrayRef shifts, IntArrayRef dims) {
@@ -183,7 +183,7 @@ Tensor& logspace_out(const Scalar& start, const Scalar& end, int64_t steps, doub
                      Tensor& out) {
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
   if (c10::isIntegralType(out.scalar_type(), /*includeBool=*/true)) {
-    // Powers are cut off, and a device's may come out just below an integer.
+    // Conversion to integers truncates, and a device's powers may be just below an integer.
     if (out.numel() != steps) out.resize_({steps});
     const auto host = at::TensorOptions(at::kCPU).dtype(out.scalar_type());
     return out.copy_(at::logspace(start, end, steps, base, host).reshape(out.sizes()));
@@ -199,7 +199,7 @@ Tensor& logspace_out(const Scalar& start, const Scalar& end, int64_t steps, doub
   return out.copy_(power.reshape(out.sizes()));
 }
 
-// Of dimensions that do not exist, CPU makes an index error of negative ones only.
+// Of the dimensions that do not exist, only negative ones are an IndexError on the CPU.
 static Tensor part_of(const Tensor& self, int64_t dim, int64_t start, int64_t length) {
   TORCH_CHECK(self.dim() > 0, "narrow() cannot be applied to a 0-dim tensor.");
   TORCH_CHECK(dim < self.dim(), "narrow_copy: expected dim in [", -self.dim(), ", ", self.dim() - 1,
@@ -228,7 +228,7 @@ Tensor& embedding_renorm_(Tensor& self, const Tensor& indices, double max_norm, 
   at::checkScalarTypes("embedding_renorm_", {indices, "indices", 2}, {at::kLong, at::kInt});
   const Tensor index = indices.reshape({-1}).to(at::kLong);  // as index_copy_ wants it
   if (index.numel() == 0) return self;
-  // An index that occurs twice writes the same row twice.
+  // An index that occurs twice writes the same row twice, which is harmless.
   return self.index_copy_(0, index, self.index_select(0, index).renorm(norm_type, 0, max_norm));
 }
 
@@ -263,7 +263,7 @@ OCL_NATIVE("set_", set_);
 OCL_COMPLEX("set_");
 Tensor& set_(Tensor& self) { return self.set_(at::empty({0}, self.options())); }
 
-// A tensor of zeros without memory, which derivatives in forward mode are made of.
+// A tensor of zeros without memory, for derivatives in forward mode.
 OCL_NATIVE("_efficientzerotensor", efficientzerotensor);
 Tensor efficientzerotensor(IntArrayRef size, std::optional<ScalarType> dtype,
                            std::optional<at::Layout> /*layout*/, std::optional<at::Device> device,

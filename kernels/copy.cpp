@@ -53,7 +53,7 @@ void copy_by_kernel(const at::Tensor& destination, const at::Tensor& source) {
   if (!copy_transposed(iter)) pointwise(iter, kCopy, {}, source.scalar_type());
 }
 
-constexpr int64_t kManyElements = 65536;  // from which on two more views pay
+constexpr int64_t kManyElements = 65536;  // with this many elements, two more views pay
 
 // Whether rows of small elements can be moved as rows of four-byte words.
 bool in_words(const at::Tensor& tensor) {
@@ -98,7 +98,8 @@ bool same_layout(const at::Tensor& a, const at::Tensor& b) {
          a.is_non_overlapping_and_dense() && b.is_non_overlapping_and_dense();
 }
 
-// Pinned memory and same layout: the copy need not block.
+// Copies to or from pinned memory without blocking. Returns false if the host memory is not pinned,
+// or the layouts differ.
 bool copy_pinned(const at::Tensor& destination, const at::Tensor& source) {
   const at::Tensor& host = on_ocl(source) ? destination : source;
   if (!same_layout(destination, source) || !is_pinned(host.const_data_ptr())) return false;
@@ -118,8 +119,8 @@ bool copy_pinned(const at::Tensor& destination, const at::Tensor& source) {
   return true;
 }
 
-// Devices with memory of their own: one transfer of contiguous bytes; layout and type change on
-// the side where the data is dense.
+// For devices with their own memory: one transfer of contiguous bytes. The layout and type change
+// on the side where the data is dense.
 void copy_discrete(const at::Tensor& destination, const at::Tensor& source) {
   if (on_ocl(source)) {
     const at::Tensor dense = source.contiguous();
@@ -135,7 +136,7 @@ void copy_discrete(const at::Tensor& destination, const at::Tensor& source) {
   if (!direct) copy_within_device(destination, dense);
 }
 
-// The tensor over the same memory without the marks of lazy conjugation and negation.
+// A tensor over the same memory without the bits of lazy conjugation and negation.
 at::Tensor physical(const at::Tensor& tensor) {
   const at::Tensor plain = tensor.is_conj() ? at::_conj(tensor) : tensor;
   return plain.is_neg() ? at::_neg_view(plain) : plain;
@@ -143,7 +144,7 @@ at::Tensor physical(const at::Tensor& tensor) {
 
 bool is_lazy(const at::Tensor& tensor) { return tensor.is_conj() || tensor.is_neg(); }
 
-// Copies what is in memory, then conjugates and negates it there.
+// Copies the stored numbers, then conjugates and negates them in the destination.
 void copy_lazy(const at::Tensor& destination, const at::Tensor& source) {
   const at::Tensor target = physical(destination);
   target.copy_(physical(source));

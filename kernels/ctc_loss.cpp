@@ -24,7 +24,7 @@ struct Ctc {
   int64_t time, batch, labels, width, blank, zero_infinity;
 };
 
-// The arguments, as the kernels see them.
+// The arguments in the form that the kernels take.
 struct Sequences {
   Tensor log_probs, targets, table;
   Ctc shape;

@@ -1,5 +1,5 @@
-// The operators that keep a tensor's description (serialization/): PyTorch's own, and then it is
-// passed on. detach() and aliases keep it by themselves.
+// The operators that keep a tensor's description (serialization/): they call PyTorch's own, then
+// copy the description to the result. detach() and aliases keep it by themselves.
 #include <ATen/ops/_to_copy_native.h>
 #include <ATen/ops/clone_native.h>
 #include <ATen/ops/new_empty_native.h>
@@ -27,8 +27,8 @@ Tensor to_copy(const Tensor& self, std::optional<at::ScalarType> dtype,
   return out;
 }
 
-// Tensor.__deepcopy__ begins with new_empty([]) and gives that the copied storage; nobody has an
-// image of no dimensions otherwise.
+// Tensor.__deepcopy__ calls new_empty([]) and sets the copied storage on the result, so a result
+// without dimensions keeps the description. Images have dimensions, so nothing else is affected.
 Tensor new_empty(const Tensor& self, c10::SymIntArrayRef size, std::optional<at::ScalarType> dtype,
                  std::optional<at::Layout> layout, std::optional<at::Device> device,
                  std::optional<bool> pin_memory) {

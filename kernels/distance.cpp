@@ -9,7 +9,7 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kPowerCost = 16;  // of an element, compared with an addition
+constexpr size_t kPowerCost = 16;  // of an element, in additions
 
 const char* norm_define(double p) {
   if (p == 0) return "ZERO";
@@ -39,7 +39,7 @@ size_t cost_of(double p, uint64_t elements) {
   return elements * (simple ? 1 : kPowerCost);
 }
 
-// Matrices of rows in batches; of one batch of the same rows with `pairs`.
+// x and y are matrices of rows in batches. With `pairs` they are the same rows, in one batch.
 void forward(const at::Tensor& result, const at::Tensor& x_any, const at::Tensor& y_any,
              double order, bool pairs) {
   static constexpr const char* kName = "row_distance";
@@ -67,7 +67,7 @@ void backward(const at::Tensor& result, const at::Tensor& grad_any, const at::Te
               const at::Tensor& y_any, double order, const at::Tensor& distances_any, bool pairs) {
   static constexpr const char* kName = "row_distance_backward";
   if (result.numel() == 0) return;
-  if (distances_any.numel() == 0) {  // of a single row, say: no pairs
+  if (distances_any.numel() == 0) {  // no pairs, because there is one row, say
     result.zero_();
     return;
   }

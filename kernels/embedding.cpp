@@ -49,7 +49,7 @@ Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices
   Stream& stream = stream_of(out);
   static constexpr const char *kBackward = "embedding_backward", *kCount = "count_indices";
 
-  Tensor counts = out;  // not looked at unless it scales
+  Tensor counts = out;  // a placeholder, which the kernel reads only when it scales
   if (scale_grad_by_freq) {
     counts = at::zeros({num_weights}, index.options().dtype(ScalarType::Int));
     const size_t items =

@@ -1,4 +1,4 @@
-// Bags of an embedding's rows, summed up, and their gradients.
+// embedding_bag: sums, means or maxima of bags of an embedding's rows, and their gradients.
 #include <ATen/TensorOperators.h>
 #include <ATen/TensorUtils.h>
 #include <ATen/ops/_embedding_bag_sparse_backward.h>
@@ -40,7 +40,7 @@ const Kernel& find(Device& device, ScalarType type, ScalarType index, int64_t mo
   });
 }
 
-// PyTorch's own checks read the offsets on the host.
+// The checks of PyTorch's version, which would read the offsets on the host.
 void check(const Tensor& weight, const Tensor& indices, const Tensor& offsets, int64_t mode,
            const std::optional<Tensor>& weights) {
   static constexpr const char* kOp = "embedding_bag";
@@ -59,7 +59,7 @@ void check(const Tensor& weight, const Tensor& indices, const Tensor& offsets, i
               " for indices of shape ", indices.sizes());
 }
 
-// Of one type.
+// Both converted to their common type.
 std::pair<Tensor, Tensor> promoted(const Tensor& indices, const Tensor& offsets) {
   const auto type = c10::promoteTypes(indices.scalar_type(), offsets.scalar_type());
   return {indices.to(type).contiguous(), offsets.to(type).contiguous()};
@@ -92,7 +92,7 @@ Bags forward(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
   const Tensor out = at::zeros({count, width}, weight.options());
   const Tensor sizes = at::zeros({count}, index.options());
   const Tensor positions = at::empty({mode == kMaximum ? count : 0, width}, index.options());
-  // Indices behind the last offset are in bag `count`, which there is not.
+  // Indices after the last offset get bag `count`, which does not exist.
   const Tensor bags = at::searchsorted(starts, at::arange(index.size(0), starts.options()),
                                        /*out_int32=*/false, /*right=*/true)
                           .sub_(1)
@@ -117,7 +117,7 @@ Bags forward(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
   return {out, bags, sizes, positions};
 }
 
-// For each index the row of its bag; zeros where it is in none.
+// For each index, the row of its bag, or zeros if it is in no bag.
 Tensor rows_of_bags(const Tensor& of_bags, const Tensor& offset2bag) {
   const int64_t count = of_bags.size(0);
   if (count == 0) return at::zeros({offset2bag.size(0), of_bags.size(1)}, of_bags.options());
@@ -147,8 +147,8 @@ Bags embedding_bag_forward_only(const Tensor& weight, const Tensor& indices, con
                  padding_idx);
 }
 
-// Each index hands on its bag's gradient, as a row of an embedding does; of maxima each column its
-// own.
+// As in an embedding, each index adds its bag's gradient to its row. For maxima, each column has
+// its own index.
 OCL_NATIVE("_embedding_bag_dense_backward", embedding_bag_dense_backward);
 Tensor embedding_bag_dense_backward(const Tensor& grad, const Tensor& indices,
                                     const Tensor& offset2bag, const Tensor& bag_size,

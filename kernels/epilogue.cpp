@@ -6,7 +6,7 @@
 namespace ocl {
 namespace {
 
-// By activation, and whether there is a residual.
+// Indexed by activation, and by whether there is a residual.
 constexpr PointwiseOp kFinish[][2] = {
     {{"epilogue", "a"}, {"epilogue_add", "a + b"}},
     {{"epilogue_relu", "MAX(a, C(0))"}, {"epilogue_add_relu", "MAX(a + b, C(0))"}},

@@ -1,4 +1,4 @@
-// empty, empty_strided, resize_, set_ and the views: what every other operator stands on.
+// The operators that every other operator needs: empty, empty_strided, resize_, set_ and the views.
 #include "kernels/factory.h"
 
 #include <ATen/Context.h>

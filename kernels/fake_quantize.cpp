@@ -20,7 +20,7 @@ namespace {
 
 using at::Tensor;
 
-// Numbers of type S and Z; a NaN becomes the least quantized number, as on CPU.
+// The quantized number of `a`; a NaN becomes the least one, as on the CPU.
 #define STEP "(C(s1) + rint(a * (L(1.0) / C(s0))))"
 #define CLAMPED(step) "FMIN(FMAX(" step ", C(s2)), C(s3))"
 #define INSIDE(step) step " >= C(s2) & " step " <= C(s3)"
@@ -106,7 +106,8 @@ void learnable_per_channel(at::TensorIterator& iter, int64_t least, int64_t larg
   learnable_gradients(iter, iter.tensor(5), iter.tensor(6), least, largest, factor);
 }
 
-// Moves a running minimum or maximum towards that of the batch; an infinite one is not set yet.
+// Moves a running minimum or maximum towards that of the batch. While it is infinite, it is not set
+// yet, and becomes that of the batch.
 void move_towards(const Tensor& running, const Tensor& now, double rate) {
   running.copy_(at::where(running.isinf(), now, running + (now - running) * rate));
 }

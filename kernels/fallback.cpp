@@ -21,7 +21,7 @@ namespace {
 std::mutex stats_mutex;
 std::map<std::string, int64_t> stats;
 
-// "self: Float [2, 3] on ocl:0, ..." of the tensor arguments.
+// Describes the tensor arguments: "self: Float [2, 3] on ocl:0, ...".
 std::string describe_arguments(const c10::FunctionSchema& schema,
                                c10::ArrayRef<c10::IValue> arguments) {
   std::string text;
@@ -59,8 +59,7 @@ void count_and_warn(const c10::FunctionSchema& schema, c10::ArrayRef<c10::IValue
   }
 }
 
-// Operators of PyTorch, some of whose tensors are on the CPU for any device: lengths, and sizes of
-// parts.
+// Operators of PyTorch that take some tensors (lengths, sizes of parts) on the CPU for any device.
 bool mixes_devices(const c10::OperatorName& op) {
   constexpr std::string_view kMixing[] = {"aten::_pack_padded_sequence", "aten::_nested"};
   const std::string_view name = op.name;
@@ -170,11 +169,11 @@ class CpuCall {
     if (value.isDevice() && value.toDevice().is_privateuseone()) {
       value = c10::Device(at::kCPU);
     } else if (value.isGenerator() && value.toGenerator().device().is_privateuseone()) {
-      value = c10::IValue();  // the CPU's own generator, which torch.manual_seed seeds alike
+      value = c10::IValue();  // the CPU's generator, which torch.manual_seed seeds, too
     }
   }
 
-  // A written argument whose CPU tensor was resized has its data in other memory now.
+  // If the call resized the CPU tensor of a written argument, the data is in other memory now.
   static void write_back(const Pair& pair) {
     if (pair.cpu.sizes() == pair.ocl.sizes()) return;
     // Its strides may have gaps: a solution that is part of a factorization's workspace, say.
@@ -189,7 +188,7 @@ class CpuCall {
     for (const Pair& pair : pairs_) {
       if (pair.written && pair.cpu.is_same(result)) return pair.ocl;
     }
-    // Strides are part of the result, but expanded ones cannot be written to.
+    // The result keeps the strides, but a tensor with expanded dimensions cannot be written.
     at::Tensor moved = at::empty_like(
         result, result.options().device(
                     device_.value_or(c10::Device(c10::DeviceType::PrivateUse1, current_device()))));

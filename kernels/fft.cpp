@@ -1,3 +1,6 @@
+// Fourier transforms by Stockham's algorithm (cl/fft.clh): launches of cl/fft_cpu.cl, which does
+// all passes in a task, and of cl/fft_pass.cl, one launch per pass. Lengths with a prime factor
+// above kMaxRadix become a convolution (Bluestein).
 #include "kernels/fft.h"
 
 #include <ATen/ops/empty.h>
@@ -30,7 +33,7 @@ struct Passes {
 
 struct Transform {
   Device& device;
-  ScalarType type;  // of the parts
+  ScalarType type;  // of real and imaginary parts
   Extent extent;
   std::vector<int64_t> radices;
   Tensor table;
@@ -57,7 +60,7 @@ Defines real_defines(const Device& device, ScalarType type) {
 
 bool is_special(int64_t radix) { return radix <= 5; }
 
-// One pass after the other over all of the tensor. Returns where the result is.
+// Runs one launch per pass over the whole tensor. Returns the tensor that holds the result.
 Tensor run_passes(const Transform& t, const Tensor& x) {
   static Site site;
   Tensor from = x, to = at::empty_like(x), spare;
@@ -86,14 +89,14 @@ Tensor run_passes(const Transform& t, const Tensor& x) {
     arguments.enqueue(grid.global, grid.local);
     s *= radix;
     step *= radix;
-    // The argument is not written to.
+    // `x` is only read: the passes alternate between `to` and `spare`.
     if (i + 1 < t.radices.size() && !spare.defined()) spare = at::empty_like(x);
     from = std::exchange(to, i == 0 ? spare : from);
   }
   return from;
 }
 
-// Whole transforms in the tasks of a CPU-family launch.
+// One launch of the CPU family, in which tasks compute whole transforms.
 Tensor run_tasks(const Transform& t, const Tensor& x) {
   static Site site;
   const Extent& extent = t.extent;
@@ -137,7 +140,7 @@ Tensor run_tasks(const Transform& t, const Tensor& x) {
   return out;
 }
 
-// Of a length that has passes. The table may be that of a multiple of the length.
+// The transform for a length with radices. `table` may be that of a multiple of the length.
 Tensor transform(const Tensor& x, int64_t dim, bool forward, double scale, Tensor table = {}) {
   const Extent extent = extent_of(x, dim);
   const auto n = static_cast<int64_t>(extent.size);
@@ -207,7 +210,7 @@ Tensor fft_along(const Tensor& x, int64_t dim, bool forward, double scale) {
 }
 
 Tensor fft_of_real_rows(const Tensor& x_any, bool onesided, double scale) {
-  // Pairs of real numbers are complex ones where they are aligned so.
+  // Pairs of real numbers are read as complex numbers, which must begin at even elements.
   const Tensor x = x_any.storage_offset() % 2 == 0 ? x_any : x_any.clone();
   static constexpr const char* kEnd = "fft_real_end";
   const int64_t n = x.size(-1), last = x.dim() - 1, columns = onesided ? n / 2 + 1 : n;

@@ -1,4 +1,4 @@
-// The Fourier transforms that torch.fft, stft and istft are made of.
+// The operators that torch.fft, stft and istft call.
 #include <ATen/Context.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/Resize.h>
@@ -44,9 +44,9 @@ void sort_by_stride(const Tensor& self, int64_t* begin, int64_t* end) {
                    [&](int64_t a, int64_t b) { return self.stride(a) > self.stride(b); });
 }
 
-// The dimensions in the order in which results have them in memory, as with MKL, which PyTorch's
-// meta functions promise to the compiler: first those that stay, then those to transform, each from
-// the greatest stride down. The last one transformed stays last where it is `real`.
+// The order of a result's dimensions in memory: first the dimensions that are not transformed, then
+// the others, each by decreasing stride. With `real`, the last transformed dimension stays last.
+// PyTorch's meta functions promise this order, which is MKL's, to the compiler.
 at::DimVector order_of(const Tensor& self, at::IntArrayRef dims, bool real) {
   at::DimVector order;
   for (int64_t d = 0; d < self.dim(); ++d) {
@@ -66,7 +66,7 @@ Tensor in_place_of(const Tensor& result, at::IntArrayRef order) {
   return at::hasMKL() ? permuted : permuted.contiguous();
 }
 
-// Along `count` dimensions that end before `end`; the scale counts once.
+// Transforms the `count` dimensions before `end`, and applies the scale once.
 Tensor along(Tensor x, int64_t end, size_t count, bool forward, double scale) {
   for (size_t i = 1; i <= count; ++i) {
     x = fft_along(x, end - static_cast<int64_t>(i), forward, scale);

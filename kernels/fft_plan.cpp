@@ -31,8 +31,8 @@ Key key_of(int64_t n, const at::TensorOptions& options, bool forward) {
   return {n, options.device().index(), c10::typeMetaToScalarType(options.dtype()), forward};
 }
 
-// exp(2 pi i k / n) for 0 <= k < n; the angle is brought below an eighth of the circle, so that the
-// result is exact but for its rounding.
+// exp(2 pi i k / n) for 0 <= k < n. The angle is reduced to an eighth of the circle, so that only
+// the result is rounded.
 Complex root_of_unity(int64_t k, int64_t n) {
   const auto near_zero = [n](int64_t eighths) {  // of angle 2 pi eighths / (8 n)
     const double angle = std::numbers::pi * static_cast<double>(eighths) / (4.0 * n);
@@ -95,7 +95,7 @@ Chirp chirp_of(int64_t n, bool forward, const at::TensorOptions& options,
   return kept.get(key_of(n, options, forward), [&] {
     const auto m = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * n - 1)));
     const Device& device = ocl::device(options.device().index());
-    // The spectrum is made in double precision where the device can.
+    // The spectrum is computed in double precision where the device has it.
     const at::TensorOptions precise =
         device.properties().has_fp64 ? options.dtype(ScalarType::ComplexDouble) : options;
     const at::Tensor factors = on_host(n, options), wrapped = on_host(m, precise);
@@ -110,7 +110,7 @@ Chirp chirp_of(int64_t n, bool forward, const at::TensorOptions& options,
       square = (square + 2 * k + 1) % (2 * n);
     }
     const at::Tensor spectrum = transform(wrapped.to(options.device()));
-    // By way of the host: other streams may use it at once.
+    // Copied through the host, which waits: other streams may use the result at once.
     const at::Tensor finished = spectrum.cpu().to(options.dtype()).to(options.device());
     return Chirp{m, factors.to(options.device()), finished};
   });

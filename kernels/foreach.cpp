@@ -10,7 +10,7 @@ namespace ocl {
 namespace {
 
 constexpr size_t kLeastParameters = 1024;  // bytes that every device has for arguments
-constexpr size_t kOtherArguments = 160;    // bytes of the arguments beside buffers and table
+constexpr size_t kOtherArguments = 160;    // bytes of the arguments besides buffers and table
 constexpr size_t kChunk = 4096;            // elements; for a work-group, or a part of a task
 constexpr size_t kMaxTensors = 128;
 
@@ -22,7 +22,7 @@ size_t bytes_per_tensor(const TensorLists& lists) {
 }  // namespace
 
 size_t TensorLists::capacity() const {
-  // A GPU's work-groups look at the whole table.
+  // On GPUs each work-group reads the whole table, so it stays small.
   const size_t limit = device.family() == KernelFamily::kGpu
                            ? kLeastParameters
                            : device.properties().max_parameter_size;

@@ -1,6 +1,6 @@
-// The rows of foreach_table.h as operators; and norms, copies and zeros of lists. What has no
-// kernel over lists (integers, gaps, several types or devices) takes PyTorch's own way, tensor by
-// tensor, as on CUDA.
+// The rows of foreach_table.h as operators, and copies and zeros of lists. As on CUDA, lists
+// without a kernel (integers, gaps, several types or devices) go through PyTorch's loop over the
+// tensors.
 #include <ATen/CompositeExplicitAutogradFunctions.h>
 #include <ATen/Functions.h>
 #include <ATen/native/ForeachUtils.h>
@@ -29,7 +29,7 @@ constexpr char copy[] = "a";
 constexpr char zero[] = "C(0)";
 }  // namespace expressions
 
-// What stands beside the lists: numbers, or an element in device memory.
+// The arguments besides the lists: numbers, or an element in device memory.
 struct Values {
   Scalar number = 1;
   Scalars numbers = {};
@@ -39,7 +39,7 @@ struct Values {
   Scalars all() const { return numbers.empty() ? Scalars(number) : numbers; }
 };
 
-// As C++ converts it to an element of the type.
+// The number rounded to an element of the floating-point type, as C++ does.
 double converted(double number, ScalarType type) {
   if (type == ScalarType::Double) return number;
   const auto single = static_cast<float>(number);
@@ -48,8 +48,9 @@ double converted(double number, ScalarType type) {
   return single;
 }
 
-// The number as the operator of single tensors takes it: `add(tensor, number)` converts it to the
-// tensor's type, `mul` to the type that is computed in, and numbers of others must fit.
+// The number as the operator on one tensor uses it. `add(tensor, number)` rounds it to the tensor's
+// type, `mul` and `div` to the type of the arithmetic. For add and sub with alpha, clamps, minimum
+// and maximum the number must fit the tensor's type. Others use it as it is.
 Scalar number_for(std::string_view op, bool is_b, const Scalar& number, ScalarType type) {
   const bool sum = op == "add" || op == "sub", product = op == "mul" || op == "div";
   if (is_b && sum) return converted(number.toDouble(), type);
@@ -59,8 +60,8 @@ Scalar number_for(std::string_view op, bool is_b, const Scalar& number, ScalarTy
   return fits ? as_element(number, type) : number;
 }
 
-// An operator about to run. Called with its arguments, it runs, or returns false where there is no
-// kernel for them.
+// A call of an operator. operator() runs it, or returns false where there is no kernel for the
+// arguments.
 struct Foreach {
   const char* name;
   const char* expression;
@@ -151,7 +152,7 @@ void Foreach::launch(const TensorLists& lists, size_t inputs, const Values& valu
 
 namespace native {
 
-// Indirection, so that a signature counts as two arguments.
+// Expands its arguments first, so that a signature macro becomes two arguments.
 #define OCL_DEFINE(...) OCL_DEFINE_(__VA_ARGS__)
 #define OCL_DEFINE_(name, op, expression, parameters, arguments)                   \
   std::vector<Tensor> foreach_##name parameters {                                  \

@@ -1,5 +1,5 @@
-// Operators of our own that the compiler puts in place of a matrix product or convolution and what
-// follows it (python/torch_ocl/inductor/epilogues.py).
+// Operators of our own for a matrix product or convolution with an epilogue. The compiler puts them
+// in place of the separate operators (python/torch_ocl/inductor/epilogues.py).
 #include <ATen/DeviceGuard.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>

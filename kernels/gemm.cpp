@@ -1,4 +1,4 @@
-// Matrix products: operands as kernels take them, and the choice of the kernel family.
+// Matrix products: conversion of operands for the kernels, and the choice of the kernel family.
 #include "kernels/gemm.h"
 
 #include <ATen/MemoryOverlap.h>
@@ -88,7 +88,7 @@ void add_gemm_tensors(Arguments& arguments, const GemmProblem& p, const at::Tens
       .add(p.epilogue.residual_or(p.out));
 }
 
-// What all kernels of products end with; the batches are those of the operands.
+// Adds the last arguments of all kernels of products: the operands' batch strides, and the factors.
 static void add_batches_and_factors(Arguments& arguments, const GemmProblem& p, int64_t first_batch,
                                     int64_t second_batch) {
   arguments.add(first_batch)

@@ -15,8 +15,8 @@ constexpr PointwiseOp kTimesI{"times_i", nullptr, "i_times(c_mul(a, s0))"};
 // A row-major complex matrix as a real one with twice the columns.
 at::Tensor parts(const at::Tensor& matrix) { return at::view_as_real(matrix).flatten(-2); }
 
-// The real matrix whose product with parts(a) is parts(a * b * alpha): rows 2 p are row p of b as
-// it is, rows 2 p + 1 that row times i.
+// The real matrix m with parts(a) m = parts(a * b * alpha): row 2 p of m is row p of alpha b, and
+// row 2 p + 1 is that row times i.
 at::Tensor real_factor(const at::Tensor& b, const c10::Scalar& alpha) {
   std::vector<int64_t> sizes = b.sizes().vec();
   sizes.insert(sizes.end() - 1, 2);

@@ -18,8 +18,8 @@ int64_t vector_lanes(const GemmProblem& p) {
   return std::clamp<int64_t>(lanes, 4, 16);
 }
 
-// Rows, vectors and depth to choose from. The sums of rows x vectors stay in registers: 24 of
-// AVX-512's 32; of the 16 of AVX2 a vector of 16 floats takes two.
+// Rows, vectors and depth to choose from. The sums of rows x vectors stay in registers. They take
+// at most 24 of AVX-512's 32 registers, or 12 of AVX2's 16, where a vector of 16 floats takes two.
 struct Candidate {
   int64_t rows, vectors, depth;
 };
@@ -27,8 +27,8 @@ constexpr Candidate kCandidates[] = {{12, 2, 512}, {12, 2, 256}, {8, 2, 512}, {1
                                      {8, 3, 384},  {6, 1, 512},  {6, 1, 256}, {3, 1, 512}};
 constexpr int64_t kForAvx512 = 0, kFewerRows = 2, kForNarrower = 5;
 
-// Rows of A that lie a multiple of 4 KiB apart fall into the same set of the first level cache,
-// which keeps 8 to 12 of them.
+// Whether the rows of A are a multiple of 4 KiB apart: then they share one set of the first level
+// cache, which keeps 8 to 12 of them.
 bool rows_collide(const GemmProblem& p) {
   return !p.a.transposed && p.a.ld * static_cast<int64_t>(c10::elementSize(p.type)) % 4096 == 0;
 }
@@ -52,7 +52,8 @@ Tile choose_tile(const GemmProblem& p) {
     while (tile.rows < p.m) tile.rows *= 2;
   }
   if (p.n <= tile.lanes || (p.m <= 8 && p.b.transposed)) tile.vectors = 1;
-  // Sums of more than `depth` products continue in memory; where storing rounds, in local memory.
+  // Sums of more than `depth` products continue in memory. Where a store to C would round, they
+  // continue in local memory.
   if (p.type != p.compute && p.k > tile.depth) tile.partial_rows = 20 * tile.rows;
   const auto local = static_cast<int64_t>(p.device.properties().local_memory);
   const int64_t row = tile.vectors * tile.lanes * static_cast<int64_t>(c10::elementSize(p.compute));
@@ -96,7 +97,7 @@ void run_gemm_cpu(const GemmProblem& p) {
                       {static_cast<uint64_t>(p.type), gemm_flags(p, p.a.transposed, p.b.transposed),
                        static_cast<uint64_t>(tile.rows << 32 | tile.vectors << 28 |
                                              (tile.partial_rows > 0) << 24 | tile.depth)}};
-  // Enough tasks for all cores, each with whole tiles.
+  // Enough tasks for all cores; each task has whole tiles.
   const auto tasks = static_cast<int64_t>(p.device.parameters().tasks);
   const int64_t panel = tile.vectors * tile.lanes;
   const int64_t panels = at::ceil_div(p.n, panel) * p.batches;

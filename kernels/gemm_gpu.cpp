@@ -20,12 +20,12 @@ constexpr GemmTile kTiles[] = {
     {32, 32, 8, 4, 4, 4, 0.55},
 };
 
-constexpr int64_t kBusyItems = 256;   // that a compute unit needs to be busy
+constexpr int64_t kBusyItems = 256;   // work-items that keep a compute unit busy
 constexpr int64_t kLeastDepth = 256;  // of a part
 constexpr int64_t kMostParts = 64;
 
-// Intel's compilers put all sums into memory where a kernel needs a little more than a thread's 4
-// KiB of registers.
+// Intel's compilers put all sums into memory if a kernel needs a little more than the 4 KiB of
+// registers of a thread.
 bool has_few_registers(const Device& device) {
   const DeviceProperties& p = device.properties();
   return p.type == "gpu" && p.vendor.find("Intel") != std::string::npos;
@@ -40,7 +40,7 @@ bool fits(const Device& device, const GemmTile& tile, ScalarType compute, TileUs
   return tile.items() <= static_cast<int64_t>(p.max_work_group_size) &&
          tile.local_bytes(element) <= static_cast<int64_t>(p.local_memory) &&
          (few_sums || (element < 8 && !(gathers && few_registers))) &&
-         // Convolutions keep numbers in registers for each element that an item loads.
+         // Convolutions keep an address in registers for each element that an item loads.
          (few_loads || !(gathers || few_registers));
 }
 
@@ -53,7 +53,8 @@ int64_t parts_for(const Device& device, const GemmTile& tile, int64_t groups, in
   return std::clamp<int64_t>(std::min(wanted / groups, k / kLeastDepth), 1, kMostParts);
 }
 
-// Time of a choice in turns of multiply-adds: rounds of work-groups, each as long as its sums.
+// The estimated time of a choice, in multiply-adds: rounds of work-groups times the sums of a
+// work-item times the depth of a part. 32 is the overhead of a round, as depth.
 double cost(const Device& device, const GemmTile& tile, int64_t groups, int64_t k, int64_t parts) {
   const int64_t units = device.properties().max_compute_units;
   const int64_t rounds = at::ceil_div(groups * parts * tile.items(), units * kBusyItems);
@@ -65,11 +66,12 @@ BlasMatrix blas_matrix(const GemmOperand& operand) {
   return {view(operand.tensor), operand.transposed, operand.ld, operand.batch};
 }
 
-// Large products, for which CLBlast's database has tuned parameters. It would pad small and narrow
-// ones to its tiles; ours are made for them.
+// Large products go to CLBlast, whose database has tuned parameters for them. It would pad small
+// and narrow ones to its tiles, which our kernels do not.
 bool is_large(const GemmProblem& p) { return std::min({p.m, p.n, p.k}) >= 128; }
 
-// Nothing where CLBlast is not there, or cannot do it. Its launches cannot be captured.
+// The product for CLBlast; nullopt where it is not installed or does not support the product. Its
+// launches cannot be captured.
 std::optional<BlasProduct> as_blas_product(const GemmProblem& p) {
   if (p.k == 0 || !clblast_has(p.type) || p.stream.capture()) return std::nullopt;
   const int64_t out_ld = p.out.stride(-2);
@@ -87,7 +89,7 @@ std::optional<BlasProduct> as_blas_product(const GemmProblem& p) {
 }
 
 void run_clblast(const GemmProblem& p, const BlasProduct& product) {
-  // CLBlast adds to what it overwrites.
+  // CLBlast adds beta times the old contents of `out`.
   if (p.has_c && !(p.c.is_alias_of(p.out) && p.c.const_data_ptr() == p.out.const_data_ptr() &&
                    p.c.strides() == p.out.strides())) {
     p.out.copy_(p.c);
@@ -96,7 +98,7 @@ void run_clblast(const GemmProblem& p, const BlasProduct& product) {
   apply_epilogue(p.epilogue, p.out, p.out);
 }
 
-// Work-items of a group: (along what lies together in memory, across).
+// Work-items of a group: (along the matrix's contiguous dimension, along the other).
 std::pair<int64_t, int64_t> gemv_group(const GemmProblem& p, const GemvProblem& v) {
   const auto items = static_cast<int64_t>(std::bit_floor(p.device.parameters().work_group_size));
   const int64_t units = p.device.properties().max_compute_units;
@@ -140,7 +142,7 @@ void run_gemv(const GemmProblem& p) {
   }
 }
 
-// Whether rows as they are stored can be read by fours: begin at multiples of four, and end there.
+// Whether stored rows can be read four elements at a time: they begin and end at multiples of four.
 bool in_quads(const GemmOperand& operand, int64_t row, int64_t rows) {
   const auto bytes = 4 * static_cast<int64_t>(operand.tensor.element_size());
   return row % 4 == 0 && (operand.ld % 4 == 0 || rows == 1) && operand.batch % 4 == 0 &&
@@ -282,7 +284,7 @@ void gemm_sum_parts(const at::Tensor& out, const at::Tensor& partial, const c10:
 
 void run_gemm_gpu(const GemmProblem& p) {
   if (p.is_vector()) return run_gemv(p);
-  // The candidate behind the tiles is CLBlast.
+  // The candidate after the tiles is CLBlast.
   constexpr int64_t kClblast = std::ssize(kTiles);
   const std::optional<BlasProduct> blas = as_blas_product(p);
   const TileProblem problem = tile_problem(p);

@@ -23,7 +23,7 @@ GeneratedKernel::GeneratedKernel(std::string name, std::string file, std::string
                                  char shape, size_t local_size)
     : source_{std::move(file), std::move(name), {}},
       signature_(std::move(signature)),
-      site_(new Site),  // never freed: no later kernel may get its address
+      site_(new Site),  // never freed, so that no later kernel gets the same address
       arguments_(signature_.size() - std::count(signature_.begin(), signature_.end(), 'f')),
       local_size_(local_size),
       fault_(0),

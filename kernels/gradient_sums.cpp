@@ -11,7 +11,7 @@ namespace ocl {
 namespace {
 
 constexpr size_t kLeast = 4096;  // elements of a part
-constexpr size_t kColumns = 64;  // vectors of neighbouring columns per task
+constexpr size_t kColumns = 64;  // vectors of adjacent columns per task
 
 const Kernel& find(Device& device, const char* kernel, ScalarType in, ScalarType stat,
                    bool by_row) {

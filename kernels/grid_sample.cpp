@@ -108,7 +108,7 @@ Tensor forward(const Tensor& input, const Tensor& grid, int64_t interpolation, i
   return out;
 }
 
-// Into float32 where the image has 16 bits: many small numbers are added to one element.
+// Sums in float32 where the image has 16 bits: many small numbers are added to one element.
 Tensor gradient_of_input(const Tensor& grad, const Tensor& input, const Tensor& grid,
                          const Mode& mode) {
   Device& device = ocl_device(input);
@@ -167,7 +167,7 @@ Tensor grid_sampler_2d(const Tensor& input, const Tensor& grid, int64_t interpol
   return forward(input, grid, interpolation_mode, padding_mode, align_corners);
 }
 
-// PyTorch's own reads the tensors on the host, whatever the device.
+// PyTorch's own version reads the tensors on the host, whatever the device.
 OCL_NATIVE("_grid_sampler_2d_cpu_fallback", grid_sampler_2d_cpu_fallback);
 Tensor grid_sampler_2d_cpu_fallback(const Tensor& input, const Tensor& grid,
                                     int64_t interpolation_mode, int64_t padding_mode,

@@ -1,5 +1,5 @@
 // Group normalisation: kernels for PyTorch's stubs, whose inputs are contiguous
-// [n][channels][pixels]; a group is channels / groups neighbouring channels.
+// [n][channels][pixels]; a group is channels / groups adjacent channels.
 #include <ATen/native/group_norm.h>
 
 #include <ATen/ops/empty.h>
@@ -18,7 +18,7 @@
 namespace ocl {
 namespace {
 
-// In mean or sums per group or channel; see the gradient below.
+// Expressions of means and sums per group or channel; see backward().
 constexpr PointwiseOp kScale{"group_norm_scale", "a * b"};
 constexpr PointwiseOp kShift{"group_norm_shift", "c - a * b"};
 constexpr PointwiseOp kShiftWithoutBias{"group_norm_shift", "-a * b"};
@@ -32,7 +32,7 @@ struct Groups {
 
   int64_t width() const { return channels / groups; }
   double count() const { return static_cast<double>(width() * pixels); }
-  // As [n][group][channel of the group][pixel], whatever is missing of size 1.
+  // Views as [n][group][channel of the group][pixel], with size 1 for missing dimensions.
   at::Tensor all(const at::Tensor& x) const { return x.view({batch, groups, width(), pixels}); }
   at::Tensor by_channel(const at::Tensor& x) const { return x.view({1, groups, width(), 1}); }
   at::Tensor by_group(const at::Tensor& x) const { return x.view({batch, groups, 1, 1}); }
@@ -72,7 +72,8 @@ void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& bet
   out.finish();
 }
 
-// With sum and dot of each channel (gradient_sums.h), h = g * gamma, D elements in a group:
+// A group has D elements. sum and dot are the two sums of each channel (gradient_sums.h), h = g *
+// gamma, xhat = (x - mean) * rstd:
 //   dx = rstd * (h - mean(h) - xhat * mean(h * xhat))
 //      = g * (rstd * gamma) + x * slope + offset,
 //   slope = -rstd^3 / D * sum of gamma * dot, offset = -rstd / D * sum of gamma * sum - mean *

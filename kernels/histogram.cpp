@@ -1,4 +1,4 @@
-// Histograms: PyTorch's implementation, our kernels behind its stubs; bincount.
+// Histograms: PyTorch's implementation with our kernels in its stubs; bincount.
 #include <ATen/native/Histogram.h>
 #include <ATen/ops/_histogramdd_bin_edges_native.h>
 #include <ATen/ops/_histogramdd_from_bin_cts_native.h>
@@ -27,7 +27,7 @@ using Limits = std::optional<at::ArrayRef<double>>;
 
 constexpr PointwiseOp kBin{"histogram_bin", "(a - b) * C(s0) / (c - b)"};
 
-// The bins of the elements x; behind `inside` those that are in none.
+// The bins of the elements x. `inside` becomes false for elements that are in no bin.
 Tensor bins_of(const Tensor& x, const Tensor& edges, bool by_formula, Tensor& inside) {
   const int64_t bins = edges.numel() - 1;
   const Tensor first = edges[0], last = edges[-1];
@@ -45,7 +45,7 @@ Tensor bins_of(const Tensor& x, const Tensor& edges, bool by_formula, Tensor& in
   return bin.clamp_(0, bins - 1);
 }
 
-// Points are the last dimension.
+// The points, whose coordinates are the last dimension, as a matrix.
 Tensor points_of(const Tensor& self) { return self.reshape({-1, self.size(-1)}); }
 
 void count(const Tensor& self_any, const OptionalTensor& weight, bool density, const Tensor& hist,
@@ -61,7 +61,7 @@ void count(const Tensor& self_any, const OptionalTensor& weight, bool density, c
     bin.mul_(edges[d].numel() - 1).add_(here);
     inside.logical_and_(inside_here);
   }
-  // One more for those that are in none.
+  // One more count, for elements that are in no bin.
   const Tensor counts = at::zeros({hist.numel() + 1}, options);
   bin.masked_fill_(inside.logical_not(), hist.numel());
   const Tensor weights = weight && weight->defined()

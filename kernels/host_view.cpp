@@ -43,7 +43,8 @@ at::Tensor HostViews::view(const at::Tensor& tensor) {
     data = static_cast<char*>(region->mapping->data()) + (begin - region->begin);
     bytes = extent_bytes(tensor);
   }
-  // The memory stays ours; a resize replaces it by memory of the CPU allocator.
+  // The storage does not own the mapped memory. A resize replaces it by memory of the CPU
+  // allocator.
   const c10::Storage storage(c10::Storage::use_byte_size_t(), bytes,
                              c10::DataPtr(
                                  data, data, [](void*) {}, c10::Device(at::kCPU)),

@@ -1,3 +1,4 @@
+// Launches of cl/index.cl.
 #include "kernels/index.h"
 
 #include <ATen/Context.h>
@@ -17,12 +18,12 @@ struct Plan {
   const Indexing& indexing;
   IndexOperands operands;
   bool get;
-  ScalarType type;  // of the elements, as the kernel sees them
+  ScalarType type;  // of the elements in the kernel: an unsigned type where it only moves bits
   int ndim, indices;
   Device& device;
   bool row_index = true, row_dense = false;
-  uint64_t int_indices = 0;  // which indices have 32 bits
-  // Complex numbers are added part by part: dimension 0 are the parts.
+  uint64_t int_indices = 0;  // a bit for each index tensor of 32 bits
+  // Real and imaginary parts are added separately: dimension 0 is the parts.
   bool in_parts = false;
 
   int64_t size(int dim) const {
@@ -153,10 +154,10 @@ void run(const Plan& plan, at::IntArrayRef sizes, at::IntArrayRef strides,
   const auto inner = static_cast<size_t>(plan.size(0));
   const size_t units = plan.elements() / inner;
   UnitGrid grid = unit_grid(plan.device, units, inner, plan.row_dense ? 1 : 4);
-  // No device exchanges 16 bytes at once.
+  // No device has atomic exchanges of 16 bytes.
   const bool too_wide = plan.indexing.combine && c10::elementSize(plan.type) > 8;
   if (!plan.get && (too_wide || at::globalContext().deterministicAlgorithms())) {
-    // Elements that may meet at one place are written by one work-item, in order.
+    // Several values may go to one element: one work-item writes them, in order.
     grid.global = {plan.row_index ? grid.global.x : 1, 1};
     grid.local = {plan.row_index ? grid.local.x : 1, 1};
     grid.per_item = units;

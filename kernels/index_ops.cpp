@@ -23,14 +23,14 @@ using at::Tensor;
 
 constexpr const char* kAdd = kAddElements;
 
-// A fault site per operator, with the exception class that CPU raises for it.
+// The fault site of an operator, with the class of the exception that the CPU raises.
 int site_of(const char* op, FaultClass error) {
   return fault_site({op, error, "index", "dimension of size"});
 }
 
 // ---- index and index_put_: PyTorch prepares the iterators
 
-// The CPU knows no such call either.
+// The CPU does not support calls without an index either.
 void check_any(bool any) { TORCH_CHECK(any, "index and index_put_ need at least one index"); }
 
 void index(at::TensorIteratorBase& iter, IntArrayRef sizes, IntArrayRef strides) {
@@ -57,7 +57,8 @@ std::vector<Tensor> broadcast_together(const std::vector<Tensor>& indices) {
   }
 }
 
-// Off the CPU, PyTorch leaves accumulation as a whole to the backend (CUDA sorts the indices).
+// For devices other than the CPU, PyTorch leaves accumulation to the backend; CUDA sorts the
+// indices.
 void index_put_accumulating(Tensor& self_any, const c10::List<std::optional<Tensor>>& list,
                             const Tensor& value, bool accumulate, bool /*unsafe*/) {
   at::native::checkIndexTensorTypes(list, /*allow_int=*/true);
@@ -70,7 +71,8 @@ void index_put_accumulating(Tensor& self_any, const c10::List<std::optional<Tens
   if (!at::native::hasContiguousSubspace(indices)) {
     std::tie(self, indices) = at::native::transposeToFront(self, indices);
   }
-  // The indexed dimensions are neighbours now: the result's shape has the indices' in their place.
+  // The indexed dimensions are adjacent now. In the result's shape the indices' shape replaces
+  // them.
   const auto first = std::find_if(indices.begin(), indices.end(), defined) - indices.begin();
   const auto count = std::count_if(indices.begin(), indices.end(), defined);
   const IntArrayRef place = indices[first].sizes(), all = self.sizes(), steps = self.strides();
@@ -137,13 +139,13 @@ void put(at::TensorIterator& iter, const at::TensorBase& self_base, bool accumul
   if (!dense.is_same(self)) self.copy_(dense);
 }
 
-// ---- gather, scatter and what else takes an index per element or per slice of a dimension
+// ---- gather, scatter and other operators with an index per element or per slice of a dimension
 
 Tensor at_least_1d(const Tensor& tensor) {
   return tensor.dim() == 0 ? tensor.unsqueeze(0) : tensor;
 }
 
-// The part of `tensor` that sizes give, standing still along `dim` if that is not -1.
+// The part of `tensor` with these sizes, and with stride 0 along `dim` if that is not -1.
 Tensor walk(const Tensor& tensor, IntArrayRef sizes, int64_t dim) {
   std::vector<int64_t> strides = tensor.strides().vec();
   if (dim >= 0) strides[dim] = 0;
@@ -192,7 +194,7 @@ const char* expression_of(at::native::ReductionType reduction, bool complex) {
     case at::native::ReductionType::PROD:
       return complex ? "c_mul(x, y)" : "x * y";
     default:
-      return kAdd;  // of a mean, PyTorch divides
+      return kAdd;  // for a mean, PyTorch divides the sum
   }
 }
 
@@ -216,7 +218,7 @@ void scatter_reduce_number(const Tensor& self, int64_t dim, const Tensor& index,
              value);
 }
 
-// One index per slice: as a view that broadcasts over the other dimensions.
+// A view of one index per slice that broadcasts over the other dimensions.
 Tensor index_along(const Tensor& index, int64_t dim, int64_t ndim) {
   std::vector<int64_t> sizes(ndim, 1), strides(ndim, 0);
   sizes[dim] = index.numel();
@@ -274,7 +276,7 @@ Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index) {
   return out;
 }
 
-// PyTorch's own calls index_select, whose name would be in the error.
+// PyTorch's own version calls index_select, whose name would be in the error.
 OCL_NATIVE("embedding", embedding);
 Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t /*padding_idx*/,
                  bool /*scale_grad_by_freq*/, bool /*sparse*/) {
@@ -290,7 +292,8 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t /*padding_
   return select_slices(looking_up, weight, 0, indices.reshape(-1), out).view(sizes);
 }
 
-// With one number, CPU fills where masks hold: also a mask without dimensions, which is no index.
+// With one number, the CPU fills the elements where the mask is true, even if the mask has no
+// dimensions and so could not be an index.
 OCL_NATIVE("_index_put_impl_", index_put_impl_);
 Tensor& index_put_impl_(Tensor& self, const c10::List<std::optional<Tensor>>& indices,
                         const Tensor& values, bool accumulate, bool unsafe) {

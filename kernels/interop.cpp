@@ -11,7 +11,7 @@
 namespace ocl {
 namespace {
 
-// Bytes from the first element to behind the last; ValueError for strides that go before it.
+// Bytes from the first element to the end of the last; ValueError for negative strides.
 size_t reach(const Layout& layout) {
   TORCH_CHECK_VALUE(!layout.strides || layout.strides->size() == layout.sizes.size(),
                     layout.strides ? layout.strides->size() : 0, " strides were given for ",

@@ -52,7 +52,7 @@ TaskShares shares_of_rows(const Device& device, size_t rows, size_t size) {
   return task_shares(device, rows, rows * size * 2);
 }
 
-// Adds what the families' grids need, and launches over the rows.
+// Adds the arguments for the family's grid, and launches over the rows.
 void enqueue(Device& device, Arguments& arguments, size_t rows, size_t size) {
   if (device.family() == KernelFamily::kGpu) {
     const size_t group = device.parameters().work_group_size;
@@ -88,7 +88,7 @@ struct Gradients {
   at::Tensor sums;  // [2][size], over the rows: of g for beta, of g * (x - mean) * rstd for gamma
 };
 
-// What is asked for. CPU devices read g and x once for both.
+// The gradients that the caller asks for. CPU devices read g and x once for both.
 Gradients gradients(const at::Tensor& g, const at::Tensor& x, const at::Tensor& mean,
                     const at::Tensor& rstd, const at::Tensor& gamma, int64_t rows, int64_t size,
                     bool of_x, bool of_parameters) {
@@ -120,7 +120,7 @@ Gradients gradients(const at::Tensor& g, const at::Tensor& x, const at::Tensor& 
   return result;
 }
 
-// Nested tensors come through the stubs.
+// Nested tensors also get here, through the stubs.
 void backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& mean,
               const at::Tensor& rstd, const at::Tensor& gamma, int64_t rows, int64_t size,
               at::Tensor* dx, at::Tensor* dgamma, at::Tensor* dbeta) {

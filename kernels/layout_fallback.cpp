@@ -1,5 +1,5 @@
-// The fallback for sparse, quantized and nested tensors: their parts are in several tensors, so
-// they are copied instead of mapped.
+// The fallback for sparse, quantized and nested tensors. They consist of several tensors, so they
+// are copied instead of mapped.
 #include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/quantized/Quantizer.h>
@@ -54,7 +54,7 @@ void layout_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
       if (!on_ocl(tensor)) return tensor;
       device = tensor.device();
       const at::Tensor copy = on_cpu(tensor);
-      // _sparse_mm_reduce_impl looks at it to know what its backward will need.
+      // _sparse_mm_reduce_impl checks this to know what its backward will need.
       if (tensor.requires_grad()) copy.set_requires_grad(true);
       if (alias && alias->isWrite()) written.push_back({tensor, copy});
       return copy;

@@ -13,8 +13,8 @@ namespace {
 
 namespace cow = c10::impl::cow;
 
-// As PyTorch's materialize_cow(), which wants memory whose context is its address, and the device
-// of the storage to be the current one.
+// Replaces PyTorch's materialize_cow(), which requires that the memory's context is its address,
+// and that the storage's device is current.
 void materialize(c10::StorageImpl* storage) {
   TORCH_CHECK(!c10::ParallelGuard::is_enabled(),
               "Materializing a storage in the loop function of at::parallel_for is forbidden");

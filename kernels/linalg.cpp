@@ -15,7 +15,7 @@ int64_t product_of(at::IntArrayRef sizes) {
   return product;
 }
 
-constexpr int64_t kLeafCpu = 32, kLeafGpu = 16;  // equations that one kernel solves
+constexpr int64_t kLeafCpu = 32, kLeafGpu = 16;  // equations that one launch solves
 
 struct Strides {
   int64_t row, column, batch;
@@ -64,7 +64,7 @@ void solve_leaf(const at::Tensor& a, const at::Tensor& b, Triangle triangle) {
 }  // namespace
 
 at::Tensor matrices(const at::Tensor& tensor) {
-  // The kernels have these types only. They would read others as if they were float32.
+  // The kernels know only these types, and would read others as float32.
   const ScalarType type = c10::toRealValueType(tensor.scalar_type());
   if (type != ScalarType::Float && type != ScalarType::Double) {
     refuse_type(ocl_device(tensor), tensor.scalar_type(), "linear algebra");
@@ -73,7 +73,7 @@ at::Tensor matrices(const at::Tensor& tensor) {
   if (plain.dim() == 3) return plain;
   const int64_t rows = plain.size(-2), columns = plain.size(-1);
   const int64_t batches = product_of(plain.sizes().slice(0, plain.dim() - 2));
-  // By rows or by columns, whichever way views allow.
+  // Merges the batch dimensions by rows or by columns, whichever a view allows.
   if (plain.mT().is_contiguous()) return plain.mT().view({batches, columns, rows}).mT();
   return plain.view({batches, rows, columns});
 }
@@ -126,7 +126,7 @@ void solve_triangular(const at::Tensor& a, const at::Tensor& b, Triangle triangl
   const int64_t n = a.size(-1);
   const int64_t leaf = ocl_device(b).family() == KernelFamily::kCpu ? kLeafCpu : kLeafGpu;
   if (n <= leaf) return solve_leaf(a, b, triangle);
-  // Half of the equations, and the other half without what the first contribute.
+  // Solves half of the equations, subtracts their part from the other half, and solves that.
   const int64_t half = (n / 2 + leaf - 1) / leaf * leaf, rest = n - half;
   const int64_t first = triangle.upper ? half : 0, second = triangle.upper ? 0 : half;
   const int64_t first_size = triangle.upper ? rest : half, second_size = n - first_size;

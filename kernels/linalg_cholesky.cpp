@@ -1,4 +1,4 @@
-// Triangular systems and the Cholesky factorization behind PyTorch's linear algebra.
+// Triangular systems and the Cholesky factorization for PyTorch's linear algebra.
 #include <ATen/native/BatchLinearAlgebra.h>
 #include <ATen/native/LinearAlgebraUtils.h>
 #include <ATen/ops/tril.h>
@@ -22,7 +22,7 @@ void solve(const Tensor& a_any, const Tensor& b_any, bool left, bool upper, Tran
            bool unit) {
   expect_type(b_any, a_any.scalar_type(), "triangular_solve");
   if (b_any.numel() == 0) return;
-  // The memory is read by columns, as BLAS would, whatever the tensor's strides say.
+  // Reads memory by columns, as BLAS would, whatever the tensor's strides are.
   Tensor a = matrices(a_any.mT().is_contiguous() ? a_any : a_any.mT()), b = matrices(b_any);
   if (transpose != TransposeType::NoTranspose) {
     a = a.mT();
@@ -70,7 +70,7 @@ void cholesky(const Tensor& input, const Tensor& info, bool upper) {
   factor(upper ? a.mT() : a, info, 0);
 }
 
-// b = (L L^H)^-1 b, or with U^H U.
+// b = (L L^H)^-1 b, or (U^H U)^-1 b.
 void solve_factored(const Tensor& factor, const Tensor& b, bool upper) {
   const Tensor adjoint = factor.mT();
   if (upper) {

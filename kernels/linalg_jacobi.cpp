@@ -1,3 +1,4 @@
+// Launches of cl/jacobi.cl. A sweep rotates each pair of columns once, in rounds of disjoint pairs.
 #include "kernels/linalg_jacobi.h"
 
 #include <ATen/ops/empty.h>
@@ -11,7 +12,8 @@ namespace {
 
 using at::Tensor;
 
-// About 8 where columns are of similar lengths; many where they are of very different ones.
+// The most sweeps. About 8 suffice for columns of similar lengths; very different lengths need
+// many.
 constexpr int kSweeps = 200;
 
 uint64_t u(int64_t number) { return static_cast<uint64_t>(number); }
@@ -31,7 +33,7 @@ double epsilon(ScalarType type) {
                          : std::numeric_limits<float>::epsilon();
 }
 
-// Whether the rounds of a sweep are worth a launch each: few matrices of many columns.
+// Whether each round of a sweep gets its own launch: for few matrices with many columns.
 bool by_rounds(const Device& device, int64_t batches, int64_t columns) {
   const bool cpu = device.family() == KernelFamily::kCpu;
   return batches < 16 && columns >= (cpu ? 96 : 32);

@@ -1,4 +1,5 @@
-// Symmetric and Hermitian indefinite matrices behind PyTorch's linear algebra.
+// The LDL factorization of symmetric and Hermitian indefinite matrices for PyTorch's linear
+// algebra.
 #include <ATen/native/BatchLinearAlgebra.h>
 
 #include "backend/fault.h"

@@ -20,8 +20,8 @@ namespace {
 
 using at::Tensor;
 
-// b = the solution of least squares (or of least norm) of matrices of full rank, and below it,
-// where a has more rows than columns, the parts of b that a does not reach.
+// Replaces b by the least squares (or least norm) solution for matrices of full rank. If a has more
+// rows than columns, the rows of b after the solution hold the residual's components.
 void lstsq(const Tensor& a_any, Tensor& b_any, Tensor& /*rank*/, Tensor& /*singular_values*/,
            Tensor& infos, double /*rcond*/, std::string /*driver*/) {
   infos.zero_();
@@ -56,8 +56,9 @@ double default_rcond(const Tensor& a) {
 
 namespace native {
 
-// PyTorch knows drivers other than gels for CPU tensors only. For these, which take any rank, its
-// implementation checks the arguments and makes the residuals; the rest comes from singular values.
+// PyTorch supports drivers other than gels only for CPU tensors. They accept matrices of any rank.
+// For them PyTorch's implementation checks the arguments and computes the residuals; the solution
+// comes from singular values.
 OCL_NATIVE("linalg_lstsq.out", lstsq_out);
 OCL_COMPLEX("linalg_lstsq.out");
 std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> lstsq_out(const Tensor& self, const Tensor& b,

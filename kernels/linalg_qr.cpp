@@ -1,3 +1,5 @@
+// Blocked Householder QR: cl/householder.cl factors a panel of columns, and matrix products apply
+// its reflectors, joined into one block (compact WY form), to the rest.
 #include "kernels/linalg_qr.h"
 
 #include <ATen/native/BatchLinearAlgebra.h>
@@ -13,7 +15,7 @@ namespace {
 
 using at::Tensor;
 
-constexpr int64_t kPanel = 32;  // reflectors that are applied at once
+constexpr int64_t kPanel = 32;  // reflectors that are applied together
 
 const Kernel& find(Device& device, const char* name, ScalarType type) {
   return find_team_kernel(device, "householder.cl", name, type, 0, [](Defines&) {});
@@ -30,7 +32,7 @@ void factor_panel(const Tensor& a, const Tensor& tau) {
          u(tau.stride(0)));
 }
 
-// H1 H2 ... = 1 - V T V^H.
+// A product of reflectors: H1 H2 ... = 1 - V T V^H.
 struct BlockReflector {
   Tensor vectors, triangle;
 };
@@ -52,7 +54,7 @@ BlockReflector block_reflector(const Tensor& a, const Tensor& tau) {
   return {v, triangle};
 }
 
-// c -= V T V^H c, or with T^H.
+// c -= V T V^H c, or with T^H in place of T.
 void apply(const BlockReflector& block, const Tensor& c, bool adjoint, bool conjugate) {
   const Tensor &v = block.vectors, &triangle = block.triangle;
   const Tensor products = empty_matrices(c.size(0), v.size(2), c.size(2), c.options()),

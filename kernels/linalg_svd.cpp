@@ -1,4 +1,4 @@
-// Singular values, and eigenvalues of Hermitian matrices, behind PyTorch's linear algebra.
+// Singular values, and eigenvalues of Hermitian matrices, for PyTorch's linear algebra.
 #include <ATen/TensorOperators.h>
 #include <ATen/native/BatchLinearAlgebra.h>
 #include <ATen/ops/abs.h>
@@ -41,11 +41,12 @@ void scale(const Tensor& a, const Tensor& factor) {
   }
 }
 
-// A unitary matrix whose columns are those of v, orthonormal ones, and others where v has zeros.
+// A unitary matrix with the columns of v, which are orthonormal or zero; other columns replace the
+// zeros.
 Tensor complete(const Tensor& v) {
   const Tensor factors = v.clone(), tau = at::empty({v.size(0), v.size(2)}, v.options());
   factor_qr(factors, tau);
-  // The columns come back times the phases on the diagonal of R.
+  // QR returns the columns times the phases on the diagonal of R.
   const Tensor phases = factors.diagonal(0, -2, -1).clone();
   const Tensor q = empty_matrices(v.size(0), v.size(1), v.size(2), v.options());
   fill_identity(q);
@@ -60,8 +61,8 @@ struct Svd {
   Tensor u, s, v;
 };
 
-// a = u diag(s) v^H of matrices with at least as many rows as columns; u has `u_columns` columns. a
-// is overwritten. Without vectors s alone.
+// a = u diag(s) v^H for matrices with at least as many rows as columns; u has `u_columns` columns.
+// a is overwritten. Without `vectors`, computes s only.
 Svd svd_of_tall(const Tensor& a, int64_t u_columns, bool vectors, bool& converged) {
   const int64_t batches = a.size(0), m = a.size(1), n = a.size(2);
   const Tensor unit = largest(a), divisor = at::where(unit.gt(0), unit, at::ones_like(unit));
@@ -92,7 +93,8 @@ Svd svd_of_tall(const Tensor& a, int64_t u_columns, bool vectors, bool& converge
   return {u, s, v};
 }
 
-// LAPACK's codes: -4 for a matrix with NaN or infinities, which the caller words.
+// Sets LAPACK's codes: `not_finite` for a matrix with NaN or infinities, plus 1 without
+// convergence.
 void set_info(const Tensor& info, const Tensor& a, int not_finite, bool converged) {
   const Tensor finite = at::isfinite(at::sum(largest(a), {-2, -1}));
   Tensor code = finite.logical_not().to(at::kInt).mul_(not_finite);
@@ -121,7 +123,7 @@ void svd(const Tensor& a_any, const bool full_matrices, const bool compute_uv,
   Tensor(vh).copy_(right.mH().reshape(vh.sizes()));
 }
 
-// A bound of the 2-norm of Hermitian matrices, that is little larger: ||a^4||_F^(1/4). [batch][1]
+// A tight upper bound of the 2-norm of Hermitian matrices, ||a^4||_F^(1/4): [batch][1].
 Tensor norm_bound(const Tensor& a) {
   const Tensor square = at::empty_like(a), fourth = at::empty_like(a);
   multiply(square, a, a);
@@ -129,8 +131,8 @@ Tensor norm_bound(const Tensor& a) {
   return at::sum(magnitude(fourth).pow(2), {-2, -1}).pow(0.125).unsqueeze(-1);
 }
 
-// Of a + shift, which makes it positive definite, the Cholesky factor L is orthogonalized: L J = W
-// S, so a + shift = W S^2 W^H.
+// The shift makes a + shift positive definite. Jacobi rotations J orthogonalize its Cholesky factor
+// L: with L J = W S, a + shift = W S^2 W^H.
 void eigh(const Tensor& values, const Tensor& vectors, const Tensor& info, bool upper,
           bool /*compute_eigenvectors*/) {
   if (vectors.numel() == 0) {
@@ -148,7 +150,7 @@ void eigh(const Tensor& values, const Tensor& vectors, const Tensor& info, bool 
   Tensor(diagonal).add_(at::where(shift.gt(0), shift, at::ones_like(shift)));
   const Tensor x = factor_cholesky(shifted);
   const bool converged = orthogonalize(x, {});
-  // The quotients v^H a v are more precise than S^2 - shift.
+  // The Rayleigh quotients v^H a v are more precise than S^2 - shift.
   const int64_t n = a.size(1);
   const Tensor order =
       at::arange(n, at::kLong, {}, a.device(), {}).expand({a.size(0), n}).contiguous();

@@ -1,4 +1,4 @@
-// Negative log-likelihood losses: of rows of classes, and of classes per pixel (nll_loss2d).
+// Negative log-likelihood losses: for rows of classes, and for classes per pixel (nll_loss2d).
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -11,10 +11,10 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kSamplesPerItem = 256;  // of a partial sum, at least
+constexpr size_t kSamplesPerItem = 256;  // at least, in a partial sum
 constexpr size_t kGpuItems = 1024;       // partial sums at most; one work-item joins them
 
-// The loss as the kernels see it: x is [batch][classes][inner], all contiguous.
+// The loss in the form that the kernels take: x is [batch][classes][inner], all contiguous.
 struct Nll {
   at::Tensor target, weight;
   int64_t reduction;
@@ -37,7 +37,7 @@ Nll make_nll(const at::Tensor& x, const at::Tensor& target, const at::Tensor& we
   nll.samples = static_cast<size_t>(target.numel());
   nll.inner = x.dim() == 4 ? static_cast<size_t>(x.size(2) * x.size(3)) : 1;
   nll.classes = x.dim() == 1 ? x.size(0) : x.size(1);
-  // One sample without a batch dimension has nothing that "none" could keep apart.
+  // With one sample and no batch dimension, "none" is the same as a sum.
   if (x.dim() == 1 && reduction == at::Reduction::None) nll.reduction = at::Reduction::Sum;
   return nll;
 }

@@ -52,7 +52,7 @@ void check_types(const char* op, const Tensor& self, const Tensor& target) {
               target.scalar_type());
 }
 
-// Losses of rows, as the reduction wants them: `each` are those of the rows.
+// Stores the reduced losses in `out`; `each` holds the losses of the rows.
 void give_losses(const Tensor& each, int64_t reduction, int64_t ndim, const Tensor& out) {
   if (reduction == at::Reduction::Mean) {
     out.copy_(each.mean());

@@ -1,4 +1,4 @@
-// The matrix products of PyTorch: shapes and promotion are their meta functions' work.
+// The matrix products of PyTorch, whose meta functions do shapes and promotion.
 #include <ATen/ops/mul.h>
 #include <ATen/ops/sum.h>
 
@@ -27,7 +27,8 @@ OCL_STRUCTURED("bmm.out", bmm)(const Tensor& self, const Tensor& mat2, const Ten
   gemm(out, self, mat2, 1, {}, 0);
 }
 
-// PyTorch leaves the check of self's shape to the kernels; gemm looks at what it adds only.
+// PyTorch leaves the check of self's shape to the kernels, and gemm() checks it only if it adds
+// self.
 static void check_expands(const Tensor& self, const Scalar& beta, const Tensor& out) {
   if (out.numel() == 0 || beta.equal(0)) self.expand_as(out);
 }
@@ -56,13 +57,13 @@ OCL_STRUCTURED("addmv.out", addmv)
 (const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta, const Scalar& alpha,
  const Tensor& out) {
   if (out.numel() == 0) return;
-  // The numbers must fit the type, unlike addmm's.
+  // Unlike addmm's, these numbers must fit the type.
   const c10::Scalar a = as_element(alpha, out.scalar_type());
   const c10::Scalar b = as_element(beta, out.scalar_type());
   gemm(out.unsqueeze(1), mat, vec.unsqueeze(1), a, self.expand_as(out).unsqueeze(1), b);
 }
 
-// A sum over all of the device; the products are kept in the type that is computed in.
+// PyTorch's composition of operators, which keeps the products in the type of the arithmetic.
 OCL_SHARED("addbmm");
 
 OCL_NATIVE("dot", dot);

@@ -1,4 +1,4 @@
-// Products of 16-bit matrices whose result is float32: the operands are converted.
+// Products of 16-bit matrices with a float32 result: the operands are converted to float32.
 #include <ATen/native/Resize.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/baddbmm.h>

@@ -14,9 +14,9 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kColumns = 4;    // vectors of neighbouring outputs per task
+constexpr size_t kColumns = 4;    // vectors of adjacent outputs per task
 constexpr size_t kLeast = 4096;   // elements of a part
-constexpr size_t kShortRow = 32;  // for a work-item rather than a work-group
+constexpr size_t kShortRow = 32;  // up to this, a work-item takes a row, else a work-group
 
 enum class Finish { kNorm, kNormRunning, kVariance, kStd, kVarianceMean, kStdMean };
 
@@ -103,7 +103,7 @@ Layout layout_of(const at::TensorIteratorBase& iter, int input) {
     for (size_t i = 1; i < dims.size(); ++i) count += dims[i].reduced() && !dims[i - 1].reduced();
     return count + (!dims.empty() && dims[0].reduced());
   };
-  if (changes() > 1) {  // reduced dimensions in several places: a copy brings them together
+  if (changes() > 1) {  // the reduced dimensions are not adjacent: a copy makes them so
     std::stable_partition(dims.begin(), dims.end(), [](auto& dim) { return !dim.reduced(); });
   }
   Layout layout;
@@ -161,7 +161,7 @@ Moments moments(const at::Tensor& x, const Extent& extent, bool split) {
   const bool rows = extent.inner == 1 && (cpu || extent.size > kShortRow);
   const size_t block = cpu ? vector_lanes(device, compute) * kColumns : parameters.work_group_size;
   const size_t outputs = extent.outer * extent.inner;
-  // Units of work without a split, and how many elements of an output one step of theirs takes.
+  // The units of work without a split, and the elements of an output that a unit takes in one step.
   const size_t units = rows  ? extent.outer
                        : cpu ? extent.outer * ((extent.inner + block - 1) / block)
                              : (outputs + block - 1) / block;

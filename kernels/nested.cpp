@@ -1,6 +1,6 @@
-// Nested tensors (batches of tensors of different sizes), in the strided layout: PyTorch's
-// implementations, which go through other operators. Those that CPU and CUDA share are registered
-// by kernels/codegen/generate.py; here are those for which CUDA has kernels of its own.
+// Nested tensors (batches of tensors of different sizes) in the strided layout: PyTorch's
+// implementations for the CPU, which call other operators. kernels/codegen/generate.py registers
+// the implementations that CPU and CUDA share; CUDA has its own kernels for the operators here.
 #include <ATen/ops/_native_multi_head_attention_native.h>
 #include <ATen/ops/_nested_from_padded_native.h>
 #include <ATen/ops/_nested_tensor_softmax_with_shape_native.h>

@@ -1,5 +1,5 @@
-// Positions of elements that are not zero, and the selection by masks that rests on them. The
-// number of results is not known beforehand: these operators wait for the device.
+// Positions of elements that are not zero, and selection by masks, which uses them. Only the device
+// knows the number of results, so these operators wait for it.
 #include <ATen/ExpandUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
@@ -62,7 +62,7 @@ Tensor& nonzero_out(const Tensor& self, Tensor& out) {
   launch(stream, find(device, kScan, type, ndim), {1}, {1}, view(counts), uint64_t{items});
   int64_t total = 0;
   copy_to_host(stream, &total, resolve(counts.const_data_ptr<int64_t>() + items), sizeof(total));
-  // Column by column, as CPU and CUDA give it.
+  // The result is stored column by column, as on CPU and CUDA.
   if (at::native::resize_output(out, {total, ndim})) {
     out.as_strided_({total, ndim}, {1, total});
   }
@@ -92,7 +92,7 @@ Tensor& masked_select_out(const Tensor& self, const Tensor& mask, Tensor& out) {
               "masked_select: expected BoolTensor for mask");
   TORCH_CHECK(self.scalar_type() == out.scalar_type(),
               "masked_select(): self and result must have the same scalar type");
-  // An index needs a dimension.
+  // A tensor must have a dimension to be indexed.
   const Tensor values = self.dim() == 0 ? self.unsqueeze(0) : self;
   const Tensor chosen = mask.dim() == 0 ? mask.unsqueeze(0) : mask;
   const auto [wide_mask, wide_values] = at::expand_outplace(chosen, values);

@@ -28,7 +28,7 @@ IValue of_value(const OclValue& value, const c10::TypePtr& type, std::optional<i
 
 IValue of_list(const OclValue* items, int64_t count, const c10::Type& list, bool repeat) {
   c10::TypePtr type = list.containedType(0);
-  // Sizes are known here: where a list of SymInt is expected, one of integers is taken, too.
+  // At run time all sizes are known, so a list of integers serves as a list of SymInt.
   if (type->kind() == TypeKind::SymIntType) type = c10::IntType::get();
   c10::impl::GenericList made(type);
   made.reserve(count);

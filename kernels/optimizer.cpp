@@ -1,5 +1,5 @@
-// The fused optimizers: all parameters in few launches. What is known on the device only (a
-// learning rate tensor, the gradient scaler's factors, the numbers of steps) is read there.
+// The fused optimizers: all parameters in few launches. Kernels read values that only the device
+// knows: a learning rate tensor, the gradient scaler's factors, the numbers of steps.
 #include <cmath>
 
 #include "backend/error.h"

@@ -16,11 +16,12 @@ namespace {
 
 using at::Tensor;
 
-// With more rows of x, making floats of all weights pays: the product does so much with each.
+// With more rows of x, unpacking all weights to floats pays: the product uses each of them for
+// every row.
 constexpr int64_t kMostRows = 32;
 
 constexpr PointwiseOp kFromInt8{"weight_from_int8", "a * b"};
-// Of the byte a: its upper or lower half with the scale b and the zero c of its group.
+// Unpacks the upper or lower half of the byte a, with the scale b and the zero c of its group.
 #define UPPER "floor(a * L(0.0625))"
 #define LOWER "(a - floor(a * L(0.0625)) * L(16.0))"
 constexpr PointwiseOp kUpperFloat{"weight_from_int4_upper", "(" UPPER " - L(8.0)) * b + c"};
@@ -30,7 +31,7 @@ constexpr PointwiseOp kLowerInteger{"weight_from_uint4_lower", "(" LOWER " - c) 
 #undef UPPER
 #undef LOWER
 
-// [n][k] in the type of x.
+// The weights as [n][k] in the type of x.
 Tensor unpacked(const Tensor& x, const PackedWeights& w) {
   const ScalarType compute = compute_type(x.scalar_type());
   if (w.zeros_are == PackedZeros::kNone) {
@@ -83,10 +84,10 @@ void add_arguments(Arguments& arguments, const Tensor& out, const Tensor& x,
 }
 
 void run_cpu(Device& device, const Tensor& out, const Tensor& x, const PackedWeights& w) {
-  // The sums of both stay in registers.
+  // With this many rows, the sums stay in registers.
   const int64_t x_rows = x.size(0) == 1 ? 1 : x.size(0) == 2 ? 2 : 4;
   const int64_t rows = x_rows == 4 ? 2 : 4;
-  // Two vectors of 4-bit weights are a part of a group.
+  // A group is a multiple of two vectors of 4-bit weights.
   const auto lanes = static_cast<int64_t>(vector_lanes(device, ScalarType::Float));
   static Site site;
   const KernelKey key{&site, {packed_key(x, w, x_rows), 0, 0}};

@@ -27,7 +27,7 @@ std::vector<Line> lines_of(MapKind kind, int64_t in, int64_t out, int64_t before
   return lines;
 }
 
-// From `from` to `to`, or with `backward` from the gradient of the output to that of the input.
+// Pads `from` into `to`; with `backward`, from the gradient of the output to that of the input.
 void pad(std::string_view op, MapKind kind, const at::Tensor& from, const at::Tensor& to,
          at::IntArrayRef padding, bool backward) {
   if (to.numel() == 0) return;
@@ -44,7 +44,7 @@ void pad(std::string_view op, MapKind kind, const at::Tensor& from, const at::Te
   apply_maps(op, from, to, maps);
 }
 
-// Gives an output that a meta function has made the input's format, as PyTorch's kernels do.
+// Gives an output from a meta function the memory format of the input, as PyTorch's kernels do.
 void restride(const at::Tensor& self, const at::Tensor& out) {
   if (self.dim() < 4 || self.suggest_memory_format() == at::MemoryFormat::Contiguous) return;
   if (out.is_contiguous()) {
@@ -52,7 +52,8 @@ void restride(const at::Tensor& self, const at::Tensor& out) {
   }
 }
 
-// The shape of a padded tensor, checked; PyTorch has no meta function for these operators.
+// Checks the arguments and returns the padded shape; PyTorch has no meta function for these
+// operators.
 at::DimVector padded_shape(const at::Tensor& self, at::IntArrayRef padding, bool reflects) {
   const auto dims = static_cast<int64_t>(padding.size()) / 2;
   at::DimVector shape(self.sizes());

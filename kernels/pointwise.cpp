@@ -12,13 +12,13 @@ namespace {
 
 constexpr int kMaxInputs = 5;
 constexpr int kMaxOperands = kMaxInputs + 1;
-constexpr int kMaxDims = 16;  // after neighbouring dimensions were joined, as on CUDA
+constexpr int kMaxDims = 16;  // after adjacent dimensions were joined, as on CUDA
 constexpr int kMaxScalars = 4;
 
-// The numbers that cl/pointwise.clh knows.
+// Numbered as in cl/pointwise.clh.
 enum Step : uint64_t { kZero, kOne, kAny, kValue, kAbsent, kBack };
 
-// Mirrors Geometry of cl/pointwise.clh, whose size depends on the number of dimensions.
+// The struct Geometry of cl/pointwise.clh, whose size depends on the number of dimensions.
 struct Geometry {
   std::array<int64_t, kMaxDims*(1 + kMaxOperands)> words;
   size_t bytes;
@@ -29,8 +29,8 @@ struct Plan {
   const PointwiseOp& op;
   const char* expression;
   c10::ArrayRef<c10::Scalar> scalars;
-  ScalarType type;     // that the operator computes in
-  ScalarType compute;  // that its kernel computes in
+  ScalarType type;     // the operator's common type
+  ScalarType compute;  // the type that the kernel computes in
   Device& device;
   int ndim;
   std::array<Step, kMaxOperands> steps{};
@@ -38,8 +38,8 @@ struct Plan {
   bool wide_index = false;
   bool stream_out = false;
   bool check_divisor = false;
-  bool round = false;  // to `type`, before the result is converted to the wider one of the output
-  bool round_steps = false;  // to `type`, in operators that CPU computes in several steps
+  bool round = false;  // round the result to `type` before its conversion to the output's type
+  bool round_steps = false;  // round each step to `type` where the CPU computes in several steps
 
   int inputs() const { return iter.ntensors() - 1; }
   int64_t size(int dim) const { return iter.ndim() == 0 ? 1 : iter.shape()[dim]; }
@@ -56,7 +56,7 @@ Step step_of(const at::TensorIteratorBase& iter, int operand) {
   return stride == 0 && operand > 0 ? kZero : kAny;
 }
 
-// Complex numbers, and functions of single numbers.
+// Whether kernels use no vectors: for complex numbers, and for functions of single numbers.
 bool one_at_a_time(const Plan& plan) {
   bool result = plan.op.header || c10::isComplexType(plan.compute);
   for (int i = 0; i < plan.iter.ntensors(); ++i) {
@@ -65,8 +65,8 @@ bool one_at_a_time(const Plan& plan) {
   return result;
 }
 
-// Whether the output is stored past the caches, which it would fill: contiguous, aligned, large,
-// and not in the caches already as an input.
+// Whether stores of the output bypass the caches, which it would fill. It must be contiguous,
+// aligned, large, and not in the caches already as an input.
 bool streams_out(const Plan& plan) {
   constexpr int64_t kLarge = int64_t{32} << 20;  // bytes; no last-level cache keeps more of it
   const at::TensorIteratorBase& iter = plan.iter;
@@ -80,7 +80,8 @@ bool streams_out(const Plan& plan) {
          reinterpret_cast<uintptr_t>(iter.data_ptr(0)) % vector == 0;
 }
 
-// Functions in lower case are OpenCL's own, which take floating-point numbers.
+// Whether the expression calls a function in lower case: these are OpenCL's or ours for
+// floating-point numbers.
 bool calls_function(std::string_view expression) {
   for (size_t i = 0; i + 1 < expression.size(); ++i) {
     if (expression[i + 1] != '(' || !std::isalnum(expression[i])) continue;
@@ -109,7 +110,7 @@ bool checks_divisor(std::string_view expression, ScalarType compute) {
                      [&](std::string_view name) { return expression.starts_with(name); });
 }
 
-// Operators that CPU does not have for bool.
+// Operators that the CPU does not have for bool.
 bool is_for_numbers(std::string_view expression) {
   constexpr std::string_view kNames[] = {"DIV_FLOOR(", "REMAINDER(", "FMOD(", "POW(",
                                          "a <= C(s0) ? C(s1) : b"};  // threshold
@@ -117,7 +118,8 @@ bool is_for_numbers(std::string_view expression) {
                      [&](std::string_view name) { return expression.starts_with(name); });
 }
 
-// Operators that CPU has for floating-point numbers only, though their expressions would do.
+// Operators that the CPU has only for floating-point numbers. Their expressions would also work for
+// integers.
 bool is_floating(std::string_view name) {
   constexpr std::string_view kNames[] = {"leaky_relu",  "leaky_relu_backward",
                                          "hardshrink",  "shrink_backward",
@@ -127,7 +129,7 @@ bool is_floating(std::string_view name) {
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
-// Before a program is built, which would fail with a less helpful message.
+// Checks before the program is built, which would fail with a less helpful message.
 void check_type(const Plan& plan) {
   if (c10::isComplexType(plan.compute)) return;
   const bool integers = is_for_integers(plan.expression);
@@ -144,7 +146,7 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
   ScalarType chosen = compute               ? *compute
                       : iter.ninputs() == 0 ? iter.dtype(0)
                                             : iter.common_dtype();
-  // Halves that are compared with a complex number.
+  // float16 tensors compared with a complex number have the common type complex32.
   if (chosen == ScalarType::ComplexHalf) chosen = ScalarType::ComplexFloat;
   Device& where = device(iter.device(0).index());
   const bool complex = c10::isComplexType(chosen);
@@ -158,13 +160,13 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
       !compute && out != chosen &&
       (chosen == ScalarType::Bool || (plan.compute != chosen && !c10::isIntegralType(out, true))) &&
       !std::string_view(expression).starts_with("FLAG(");
-  // With one divisor for all elements, CPU computes in float32.
+  // With one divisor for all elements, the CPU computes in float32.
   plan.round_steps =
       plan.compute != chosen && !(op.exact_operands && iter.ninputs() > 1 && iter.is_scalar(2));
   check_device_has(where, plan.compute, op.name);
   for (int i = 0; i < iter.ntensors(); ++i) {
     plan.steps[i] = step_of(iter, i);
-    // A number is converted on the host: a Python float counts as float64.
+    // The host converts a number, so its type (float64 for a Python float) does not matter.
     if (plan.steps[i] != kValue) check_device_has(where, iter.dtype(i), op.name);
   }
   if (one_at_a_time(plan)) {
@@ -293,7 +295,7 @@ void pointwise(at::TensorIteratorBase& iter, const PointwiseOp& op,
     arguments.enqueue({(items + group - 1) / group * group}, {group});
     return;
   }
-  // Few long rows are cut into segments, many short ones are given out by the handful.
+  // Long rows are split into segments; of short rows, a task gets several.
   const size_t inner = static_cast<size_t>(plan.size(0)), rows = numel / inner;
   const size_t tasks = std::clamp<size_t>(numel / parameters.grain, 1, parameters.tasks);
   const size_t per_row = std::max<size_t>(1, tasks / rows);

@@ -1,4 +1,5 @@
-// Activations and losses that PyTorch implements for CPU and CUDA apart, so that they have no row.
+// Activations and losses that PyTorch implements separately for CPU and CUDA, so that they cannot
+// be rows of pointwise_table.h.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/native/Gelu.h>
@@ -30,7 +31,7 @@ constexpr PointwiseOp kBce{"binary_cross_entropy", "binary_cross_entropy(a, b)"}
 constexpr PointwiseOp kBceBackward{"binary_cross_entropy_backward",
                                    "binary_cross_entropy_backward(a, b, c) * s0"};
 
-// Runs the operator into `out`, which has its shape already.
+// Runs the operator and stores the result in `out`, which has the right shape already.
 template <typename... Inputs>
 void run(const PointwiseOp& op, const at::Tensor& out, c10::ArrayRef<c10::Scalar> scalars,
          const Inputs&... inputs) {
@@ -83,7 +84,7 @@ Tensor glu_backward(const Tensor& grad, const Tensor& self, int64_t dim) {
   return glu_backward_out(grad, self, dim, grad_input);
 }
 
-// The buffer is for CPU's backward pass only; as on CUDA, it stays empty.
+// Only the CPU's backward pass uses the buffer; as on CUDA, it stays empty.
 OCL_NATIVE("log_sigmoid_forward.output", log_sigmoid_forward_out);
 std::tuple<Tensor&, Tensor&> log_sigmoid_forward_out(const Tensor& self, Tensor& output,
                                                      Tensor& buffer) {

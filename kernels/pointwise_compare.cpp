@@ -11,7 +11,7 @@
 namespace ocl {
 namespace {
 
-// Each element with each test element; PyTorch sorts where there are many.
+// Compares each element with each test element; for many, PyTorch sorts instead.
 void isin(const at::Tensor& elements, const at::Tensor& tests, bool invert, const at::Tensor& out) {
   const at::Tensor rows = elements.unsqueeze(-1), flat = tests.flatten();
   out.copy_(invert ? rows.ne(flat).all(-1) : rows.eq(flat).any(-1));

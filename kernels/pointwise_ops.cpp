@@ -1,4 +1,4 @@
-// The rows of pointwise_table.h as kernels behind PyTorch's DispatchStubs.
+// The rows of pointwise_table.h as kernels for PyTorch's DispatchStubs.
 #include <ATen/native/Activation.h>
 #include <ATen/native/BinaryOps.h>
 #include <ATen/native/Fill.h>
@@ -25,7 +25,7 @@ enum Row : int {
 #undef OCL_SPECIAL
 };
 
-// How the CPU's kernels convert numbers that meet float16 and bfloat16 tensors.
+// Sets the flags for float16 and bfloat16 so that numbers are converted as in the CPU's kernels.
 constexpr PointwiseOp as_on_cpu(int row, PointwiseOp op) {
   constexpr int kFitting[] = {k_add_stub,
                               k_addr_stub,
@@ -54,8 +54,8 @@ constexpr PointwiseOp kRows[] = {
 #undef OCL_SPECIAL
 };
 
-// A number that the stub takes as a double is converted as C++ does, and so is an exponent of
-// float32 or complex64; others must fit.
+// Numbers that the stub takes as a double are converted as in C++ (too large ones become infinite),
+// and so are exponents of float32 and complex64. Others must fit the type.
 template <int row, typename Number>
 c10::Scalar number_of(at::TensorIteratorBase& iter, const Number& number) {
   const ScalarType type = iter.common_dtype();
@@ -111,7 +111,7 @@ constexpr PointwiseOp kFrexpExponent{"frexp_exponent", "frexp_exponent(a)", null
 constexpr PointwiseOp kPreluGradSelf{"prelu_grad_self", "a > C(0) ? c : b * c"};
 constexpr PointwiseOp kPreluGradWeight{"prelu_grad_weight", "a > C(0) ? C(0) : a * c"};
 
-// Of a single element of float16 and bfloat16, CPU lets a number become infinite.
+// For a single element of float16 or bfloat16, the CPU lets a number become infinite.
 void fill(at::TensorIterator& iter, const c10::Scalar& value) {
   const ScalarType type = iter.dtype(0);
   if (iter.numel() == 0) return check_fits(value, type);
@@ -125,7 +125,7 @@ void fill(at::TensorIterator& iter, const c10::Scalar& value) {
 // The condition's type takes no part in the promotion.
 void where(at::TensorIterator& iter) { pointwise(iter, kWhere, {}, iter.dtype(0)); }
 
-// From two real tensors.
+// A complex tensor from two real ones.
 void complex(at::TensorIterator& iter) { pointwise(iter, kComplex, {}, iter.dtype(0)); }
 void polar(at::TensorIterator& iter) { pointwise(iter, kPolar, {}, iter.dtype(0)); }
 
@@ -170,7 +170,7 @@ void nextafter(at::TensorIteratorBase& iter) {
                                                : kNextAfter);
 }
 
-// One output of an iteration that has several.
+// Computes one output of an iteration that has several.
 void pointwise_output(at::TensorIteratorBase& iter, int output, const PointwiseOp& op) {
   std::vector<at::Tensor> inputs;
   for (int i = 0; i < iter.ninputs(); ++i) inputs.push_back(iter.input(i));
@@ -191,7 +191,7 @@ void prelu_backward(at::TensorIterator& iter) {
 
 namespace native {
 
-// As CPU copies the number: it wraps, or becomes infinite.
+// Converts the number as a copy on the CPU does: it wraps, or becomes infinite.
 OCL_NATIVE("fill_.Tensor", fill_);
 OCL_COMPLEX("fill_.Tensor");
 Tensor& fill_(Tensor& self, const Tensor& value) {

@@ -26,7 +26,7 @@ bool channels_last(const at::Tensor& tensor) {
          tensor.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
 }
 
-// Between an image `in` (C, H, W or N, C, H, W) and its pooled form; the layout is that of `in`.
+// The pooling from an image `in` (C, H, W or N, C, H, W) to `pooled`; the layout is that of `in`.
 Pool make_pool(const at::Tensor& in, const at::Tensor& pooled) {
   const int64_t batch = in.dim() == 4 ? in.size(0) : 1, channels = in.size(-3);
   const bool last = channels_last(in);
@@ -43,12 +43,12 @@ struct PoolKernel {
   const char* name;
   bool last;
   bool adaptive = false;
-  int hop = 0;  // of kernels by vectors; see WIDTH in cl/pool.clh
+  int hop = 0;  // HOP of cl/pool.clh; 0: the kernel has no vectors
 };
 
 constexpr int kAnyHop = 3;
-// Elements of a row in avg_pool_cpu.cl, four of which fill the least local memory, and those of
-// them that are needed besides an image's width and twice the windows'.
+// Elements of a row in avg_pool_cpu.cl; four rows fill the least local memory. A row needs kMargin
+// elements more than the image's width and twice the window's.
 constexpr int64_t kRoom = 2048, kMargin = 32;
 
 bool fits_rows(const Pool& pool) {
@@ -56,7 +56,7 @@ bool fits_rows(const Pool& pool) {
   return longest + 2 * pool.kernel_w + kMargin <= kRoom;
 }
 
-// What vectors hold on CPU devices; 0 where they are not known.
+// HOP of cl/pool.clh for kernels of CPU devices with vectors; 0 where there are none.
 int hop_of(const Device& device, const at::Tensor& image, const Pool& pool, bool adaptive) {
   if (device.family() != KernelFamily::kCpu || device.parameters().vector_width == 1 ||
       compute_type(image.scalar_type()) != ScalarType::Float || pool.in_h * pool.in_w > INT32_MAX) {
@@ -95,13 +95,13 @@ UnitGrid grid_of(const Device& device, const Pool& pool, int64_t h, int64_t w, s
                    static_cast<size_t>(last ? pool.channels : w), cost);
 }
 
-// With units of rows of a channels_last image.
+// A grid whose units are rows of a channels_last image.
 UnitGrid grid_of_rows(const Device& device, const Pool& pool) {
   return unit_grid(device, static_cast<size_t>(pool.planes * pool.in_h),
                    static_cast<size_t>(pool.in_w), static_cast<size_t>(pool.channels));
 }
 
-// A tensor to write in the given format: the tensor itself where it has it.
+// A tensor in the given format for a kernel to write: the tensor itself if it has that format.
 at::Tensor target_in(const at::Tensor& tensor, at::MemoryFormat format) {
   return tensor.is_contiguous(format) ? tensor : at::empty_like(tensor, format);
 }
@@ -149,7 +149,7 @@ void max_backward(const at::Tensor& grad_any, const at::Tensor& self, Pool pool,
                    out = target_in(grad_input, format);
   static constexpr const char *kScatter = "max_pool_scatter", *kGather = "max_pool_gather";
   const bool last = channels_last(self), cpu = device.family() == KernelFamily::kCpu;
-  // Asking costs each element of the image, adding only each pooled one.
+  // A gather costs time for each element of the image, a scatter only for each pooled element.
   const bool asks = last && pool.in_h * pool.in_w < 16 * pool.out_h * pool.out_w;
   const int hop = asks ? hop_of(device, self, pool, adaptive) : 0;
   const Kernel& kernel = find(device,
@@ -169,7 +169,7 @@ void max_backward(const at::Tensor& grad_any, const at::Tensor& self, Pool pool,
   give(grad_input, out);
 }
 
-// Forward, or the gradient of the image from that of its pooled form.
+// The forward pass, or the gradient of the image from that of the pooled image.
 void average(const at::Tensor& from_any, const at::Tensor& to_any, const at::Tensor& image,
              const Pool& pool, bool adaptive, bool backward) {
   if (to_any.numel() == 0) return;
@@ -195,7 +195,7 @@ void average(const at::Tensor& from_any, const at::Tensor& to_any, const at::Ten
   give(to_any, to);
 }
 
-// The second of one or two numbers; of none, the second of `other`.
+// Two numbers from a list of one or two; `other` for an empty list.
 std::array<int64_t, 2> pair(at::IntArrayRef values, std::array<int64_t, 2> other) {
   if (values.empty()) return other;
   return {values[0], values.size() == 1 ? values[0] : values[1]};

@@ -38,7 +38,7 @@ UnitGrid grid_of(const Device& device, const Pool3& pool, const Triple& shape) {
                    static_cast<size_t>(shape[2]), std::max<size_t>(cost, 4));
 }
 
-// Forward, or the gradient of the volume from that of its pooled form.
+// The forward pass, or the gradient of the volume from that of the pooled volume.
 void average(const char* op, const Tensor& from, const Tensor& to, const Pool3& pool,
              PoolWindows windows, bool backward) {
   if (to.numel() == 0) return;
@@ -68,7 +68,7 @@ at::MemoryFormat format_of(const Tensor& volume) {
   return volume.dim() == 5 ? volume.suggest_memory_format() : at::MemoryFormat::Contiguous;
 }
 
-// Channels last, without a batch; PyTorch has no memory format for it.
+// Whether a volume without a batch has its channels last; PyTorch has no memory format for it.
 bool channels_last_volume(const Tensor& volume) {
   return volume.dim() == 4 && volume.numel() > 0 && !volume.is_contiguous() &&
          volume.permute({1, 2, 3, 0}).is_contiguous();

@@ -1,4 +1,4 @@
-// Pooling over windows at random places, and the way back from pooled to full images.
+// Fractional pooling, whose windows are at random positions, and unpooling.
 #include <ATen/Context.h>
 #include <ATen/native/FractionalMaxPooling.h>
 #include <ATen/ops/empty.h>

@@ -1,4 +1,4 @@
-// The library's side of torch_ocl/program_interface.h, and the loader of AOTInductor's packages.
+// Implements torch_ocl/program_interface.h, and registers the loader of AOTInductor's packages.
 #include "torch_ocl/program_interface.h"
 
 #include <ATen/core/Tensor.h>
@@ -33,7 +33,7 @@ const char* guarded(Function&& function) {
   return text.c_str();
 }
 
-// Kept when a package is unloaded: loaded again, it builds nothing.
+// Kernels are kept when a package is unloaded, so that loading it again builds nothing.
 const GeneratedKernel& find_or_make(const OclKernelDescription& description) {
   static auto* const mutex = new std::mutex;
   static auto* const kernels = new std::unordered_map<std::string, GeneratedKernel>;
@@ -141,7 +141,7 @@ std::unique_ptr<AOTIModelContainerRunner> load(const std::string& library, size_
   const at::Device device(device_name);
   const c10::DeviceGuard guard(device.has_index() ? device
                                                   : at::Device(device.type(), current_device()));
-  // The name under which torch_ocl/program.h shows the device to AOTInductor's headers.
+  // torch_ocl/program.h shows the device to AOTInductor's headers under this name.
   const std::string name = c10::str("mps:", static_cast<int>(guard.current_device().index()));
   return std::make_unique<Runner>(library, models, name, binaries, single_threaded);
 }

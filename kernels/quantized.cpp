@@ -1,5 +1,5 @@
-// Quantized tensors: integers with a quantizer. PyTorch's quantizers are shared; here are the
-// conversions behind them, and what PyTorch has for its own backends only.
+// Quantized tensors: integers with a quantizer. The quantizers are PyTorch's; here are the
+// conversions that they call, and operators that PyTorch has only for its own backends.
 #include <ATen/native/quantized/AffineQuantizer.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_quantized.h>
@@ -38,7 +38,7 @@ Tensor integers(const Tensor& quantized) {
   return result;
 }
 
-// Numbers of each channel, as they broadcast against the tensor.
+// Numbers per channel, in a shape that broadcasts to the tensor.
 Tensor along(const Tensor& numbers, const Tensor& tensor, int64_t axis, ScalarType type) {
   at::DimVector shape(tensor.dim(), 1);
   shape[axis] = numbers.numel();
@@ -60,7 +60,7 @@ std::pair<double, double> limits(ScalarType integers) {
   return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
 }
 
-// Float does not hold all numbers of 32 bits.
+// Double for integers of 32 bits, which float cannot represent.
 ScalarType compute_for(const Tensor& whole) {
   return whole.scalar_type() == ScalarType::Int && ocl_device(whole).properties().has_fp64
              ? ScalarType::Double
@@ -132,7 +132,7 @@ Tensor& copy_(Tensor& self, const Tensor& src, bool non_blocking) {
     if (self.device().is_privateuseone()) {
       integers(self).copy_(plain(src), non_blocking);
     } else {
-      // A CPU tensor: its bytes are written where they lie.
+      // A CPU tensor: writes its integers in place.
       const Tensor whole = plain(src).cpu();
       Tensor target = at::empty({0}, whole.options());
       target.set_(self.storage(), self.storage_offset(), self.sizes(), self.strides());

@@ -1,4 +1,4 @@
-// Random numbers: the distributions behind PyTorch's stubs, and dropout.
+// Random numbers: the distributions for PyTorch's stubs, and dropout.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/UnaryOps.h>
@@ -29,7 +29,7 @@ struct Distribution {
   const char* expression;
   bool normal = false;
   bool wide = false;      // 64 bits per element, whatever its type
-  bool floating = false;  // not for integers
+  bool floating = false;  // for floating-point types only
 };
 
 constexpr Distribution kUniform{
@@ -60,7 +60,7 @@ struct Numbers {
   int64_t base = 0;
 };
 
-// Of uniform numbers that neither rounding to the type nor to float can change.
+// Binary digits of uniform numbers, so few that rounding to the type or to float changes nothing.
 int digits_of(ScalarType type) {
   switch (type) {
     case ScalarType::Double:
@@ -153,7 +153,7 @@ void draw(const Distribution& distribution, const TensorBase& out_base, const Nu
   out.copy_(dense);
 }
 
-// The number of 32-bit words, of all 2^32, that a probability stands for.
+// The probability in units of 2^-32: random words below this number have it.
 uint64_t words_of(double probability) {
   return static_cast<uint64_t>(std::llround(std::ldexp(probability, 32)));
 }
@@ -201,10 +201,11 @@ void random_from_to(at::TensorIteratorBase& iter, uint64_t range, int64_t base,
 void random_all_bits(at::TensorIteratorBase& iter, MaybeGenerator generator) {
   draw(kAllBits, iter.tensor(0), {}, generator);
 }
-// From 0 to the greatest number of an integer type, or as far as a floating-point type counts.
+// From 0 to the greatest number of an integer type, or to the last integer up to which a
+// floating-point type represents all.
 void random(at::TensorIteratorBase& iter, MaybeGenerator generator) {
   const ScalarType type = iter.dtype(0);
-  uint64_t range = 2;  // of bool
+  uint64_t range = 2;  // for bool
   if (c10::isFloatingType(type)) {
     range = (uint64_t{1} << digits_of(type)) + 1;
   } else if (type != ScalarType::Bool) {
@@ -216,8 +217,8 @@ void random(at::TensorIteratorBase& iter, MaybeGenerator generator) {
   random_from_to(iter, range, 0, generator);
 }
 
-// What generated kernels draw with: seed and offset, as numbers in a tensor of two. The place in a
-// program only tells calls apart.
+// Seed and offset for the draws of generated kernels, in a tensor of two numbers. The argument
+// `place`, a position in a program, only makes calls distinct.
 Tensor draw_philox(int64_t counters, at::Device device, int64_t /*place*/) {
   TORCH_CHECK(device.is_privateuseone(), "draw_philox(): expected an ocl device, but got ", device);
   TORCH_CHECK_VALUE(counters >= 0, "draw_philox(): cannot draw ", counters, " times");
@@ -234,7 +235,8 @@ Tensor draw_philox(int64_t counters, at::Device device, int64_t /*place*/) {
   return state;
 }
 
-// native_dropout with the numbers of that state, for programs whose own kernel does not do it.
+// native_dropout with the random numbers of draw_philox()'s state, for programs that do not fuse
+// it.
 std::tuple<Tensor, Tensor> philox_dropout(const Tensor& x, double p, const Tensor& state) {
   TORCH_CHECK_VALUE(p > 0 && p < 1, "philox_dropout(): expected a p between 0 and 1, got ", p);
   const Tensor host = state.cpu();
@@ -293,7 +295,7 @@ namespace at::native {
 
 OCL_STUB("uniform_", uniform_stub, &ocl::uniform)
 OCL_STUB("normal", normal_stub, &ocl::normal)
-OCL_COMPLEX("uniform_,normal_");  // of both parts
+OCL_COMPLEX("uniform_,normal_");  // both parts are random
 OCL_STUB("log_normal_", log_normal_stub, &ocl::log_normal)
 OCL_STUB("exponential_", exponential_stub, &ocl::exponential)
 OCL_STUB("cauchy_", cauchy_stub, &ocl::cauchy)

@@ -1,5 +1,5 @@
-// Random variates whose number of uniform numbers is not known beforehand, and what is made of
-// other random operators.
+// Random variates that need an unknown number of uniform numbers, and operators composed of other
+// random operators.
 #include <ATen/ExpandUtils.h>
 #include <ATen/native/UnaryOps.h>
 #include <ATen/ops/empty_like.h>
@@ -28,7 +28,7 @@ using MaybeGenerator = std::optional<at::Generator>;
 
 struct Variate {
   const char *name, *draw;  // an expression of x, y and the source (cl/random_variate.cl)
-  size_t cost;              // of an element, compared with an addition
+  size_t cost;              // of an element, in additions
 };
 constexpr Variate kGamma{"_standard_gamma", "standard_gamma(x, &source)", 128};
 constexpr Variate kPoisson{"poisson", "poisson(x, &source)", 256};
@@ -81,8 +81,8 @@ Tensor draw(const Variate& variate, const Tensor& x, const Tensor& y,
   return out;
 }
 
-// Draws positions in rows of relative frequencies: the first whose cumulative sum reaches a uniform
-// number of (0, sum], so that none of frequency zero is ever drawn.
+// Draws positions in rows of relative frequencies: the first position whose cumulative sum reaches
+// a uniform number from (0, sum]. A position of frequency zero is never drawn.
 void multinomial_with_replacement(Tensor& result, const Tensor& self, int64_t samples,
                                   MaybeGenerator generator) {
   const ScalarType type = compute_type(self.scalar_type());

@@ -1,4 +1,4 @@
-// Operators that are element-wise copies once their views are made: cat, flip, masked_fill.
+// Operators that are element-wise copies between views: cat, flip, masked_fill.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/IListRef.h>
 #include <ATen/native/IndexKernel.h>
@@ -19,7 +19,7 @@ void flip(at::TensorIterator& iter, bool /*quantized*/) {
   pointwise(iter, kFlip, {}, iter.dtype(0));
 }
 
-// `value` undefined: the number is meant.
+// Fills with `value`, or with the number if `value` is undefined.
 void masked_fill(const at::Tensor& self, const at::Tensor& mask, const at::Tensor& value,
                  const c10::Scalar& number) {
   TORCH_CHECK(mask.scalar_type() == ScalarType::Bool,
@@ -61,7 +61,7 @@ OCL_STRUCTURED("cat.out", cat)
   if (out.numel() == 0) return;
   int64_t start = 0;
   for (const Tensor& tensor : tensors.materialize()) {
-    // An empty tensor of one dimension goes with any shape.
+    // cat accepts an empty tensor of one dimension with any shape.
     if (tensor.dim() == 1 && tensor.size(0) == 0) continue;
     const int64_t size = tensor.size(dim);
     if (tensor.numel() > 0) out.narrow(dim, start, size).copy_(tensor);

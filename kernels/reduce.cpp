@@ -11,8 +11,8 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kColumns = 32;         // vectors of neighbouring outputs in a task, at most
-constexpr size_t kLeastBlock = 8;       // below, rows are divided, too
+constexpr size_t kColumns = 32;         // vectors of adjacent outputs in a task, at most
+constexpr size_t kLeastBlock = 8;       // in smaller blocks, rows are split, too
 constexpr size_t kPartElements = 4096;  // a part has at least this many reduced elements
 
 struct Plan {
@@ -21,7 +21,7 @@ struct Plan {
   ScalarType in, out, compute;
   ReduceShape shape;
   bool vectors = false;     // kernels of the CPU family; complex numbers are reduced one by one
-  bool columns = false;     // neighbouring outputs together, else neighbouring reduced elements
+  bool columns = false;     // vectors hold adjacent outputs, else adjacent reduced elements
   bool contiguous = false;  // along reduced dimension 0
   bool partial = false;     // first of two launches
   bool merging = false;     // second of two launches
@@ -123,7 +123,7 @@ Plan make_plan(at::TensorIterator& iter, const Reduction& op, ScalarType compute
                                        at::ceil_div(shape.kept[0].size, kLeastBlock * plan.width)
                              : plan.columns ? (shape.outputs() + plan.group - 1) / plan.group
                                             : shape.outputs();
-  // Neighbouring columns are reduced together: fewer rows make a part.
+  // Adjacent columns are reduced together, so a part needs fewer rows.
   const size_t least =
       plan.columns ? std::max<size_t>(1, kPartElements / shape.kept[0].size) : kPartElements;
   plan.shape.parts = parts_for(plan.device, independent, shape.elements(), least);
@@ -135,7 +135,7 @@ Plan make_plan(at::TensorIterator& iter, const Reduction& op, ScalarType compute
 void reduce(at::TensorIterator& iter, const Reduction& op, std::optional<ScalarType> compute,
             Parts parts_of_complex) {
   if (iter.output().numel() == 0) return;
-  if (iter.numel() == 0) {  // nothing to reduce: the neutral element, where torch gets this far
+  if (iter.numel() == 0) {  // nothing to reduce: the result is the neutral element
     const std::string_view init = op.init;
     iter.output().fill_(init == "1" || init == "COMPLEX(1, 0)" ? 1 : 0);
     return;

@@ -1,4 +1,4 @@
-// The rows of reduce_table.h, and what needs more than a row: norms, and the maximum of all.
+// The rows of reduce_table.h, and reductions that need more than a row: norms, and max of a tensor.
 #include <ATen/native/ReduceAllOps.h>
 #include <ATen/native/ReduceOps.h>
 #include <ATen/ops/abs.h>
@@ -30,12 +30,12 @@ constexpr Reduction kRows[] = {
 #undef OCL_REDUCTION
 };
 
-// all and any look at the input in its own type; the others accumulate in the output's.
+// all and any test the input in its own type; the others accumulate in the output's type.
 constexpr bool compares_input(int row) { return row == k_and_stub || row == k_or_stub; }
 
 constexpr Reduction kComplexProduct{"prod", "COMPLEX(1, 0)", "c_mul(acc, a)", "c_mul(x, y)", "acc"};
 
-// The reduction of an iteration, of another input of the same shape.
+// The same iteration with another input of the same shape.
 at::TensorIterator with_input(const at::TensorIterator& iter, const at::Tensor& input) {
   return at::TensorIterator::reduce_op(const_cast<at::Tensor&>(iter.tensor(0)), input);
 }
@@ -67,7 +67,7 @@ constexpr Reduction kNormMax{"norm_inf", "0", "MAX(acc, fabs(a))", "MAX(x, y)", 
 constexpr Reduction kNormNan{"norm_nan", "0", "acc + fabs(a)", "x + y", "acc * NAN"};
 constexpr Reduction kNormMin{"norm_neg_inf", "INFINITY", "MIN(acc, fabs(a))", "MIN(x, y)", "acc"};
 
-// As OpenCL C has it.
+// The number as a literal of OpenCL C.
 std::string text_of(double number) {
   if (std::isnan(number)) return "NAN";
   if (std::isinf(number)) return number > 0 ? "INFINITY" : "(-INFINITY)";
@@ -90,7 +90,7 @@ void norm(at::TensorIterator& iter, const c10::Scalar& order) {
   if (p == INFINITY) return reduce(iter, kNormMax, compute);
   if (std::isnan(p)) return reduce(iter, kNormNan, compute);
   if (p == -INFINITY) return reduce(iter, kNormMin, compute);
-  // Any other order: the number becomes part of the program; such orders are few in a model.
+  // For any other order, the number becomes part of the program; a model has few such orders.
   const std::string number = text_of(compute == ScalarType::Double ? p : static_cast<float>(p));
   static std::mutex mutex;
   static std::map<std::string, std::pair<std::string, std::string>> texts;
@@ -107,7 +107,7 @@ void norm(at::TensorIterator& iter, const c10::Scalar& order) {
   reduce(iter, {"norm", "0", text->first.c_str(), "x + y", text->second.c_str()}, compute);
 }
 
-// Unlike amax's, the result may have a type of its own.
+// Unlike amax's, the result may have another type than the input.
 void max_all(at::Tensor& result, const at::Tensor& self) {
   if (result.scalar_type() == self.scalar_type()) {
     at::amax_out(result, self);

@@ -26,8 +26,8 @@ ReduceShape ReduceShape::of(const at::TensorIteratorBase& iter) {
       shape.kept.push_back({size, in, out});
     }
   }
-  // The iterator puts reduced dimensions first; within the kept ones, and within the reduced, its
-  // order follows the output's and the input's strides.
+  // The iterator puts reduced dimensions first. It orders kept dimensions by the output's strides,
+  // and reduced ones by the input's.
   const auto by_stride = [](const auto& a, const auto& b) { return a.in < b.in; };
   std::stable_sort(shape.reduced.begin(), shape.reduced.end(), by_stride);
   std::stable_sort(shape.kept.begin(), shape.kept.end(), by_stride);

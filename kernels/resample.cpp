@@ -1,3 +1,4 @@
+// Launches of cl/resample_*.cl, and of the band kernels of kernels/image.
 #include "kernels/resample.h"
 
 #include <ATen/ops/empty.h>
@@ -18,8 +19,8 @@ namespace {
 constexpr size_t kKept = 64;
 constexpr int kShift = 22;  // of the weights for uint8
 
-// Weights for uint8, rounded as PyTorch does it: to 16 bits, with as many behind the point as the
-// greatest of them leaves.
+// Fixed-point weights for uint8, rounded as in PyTorch: to 16 bits, with as many fraction bits as
+// the greatest weight allows.
 void fill_fixed(image::Band& band) {
   const double greatest = *std::max_element(band.weights.begin(), band.weights.end());
   int bits = 0;
@@ -31,7 +32,7 @@ void fill_fixed(image::Band& band) {
   }
 }
 
-// Without weights of zero at its ends.
+// The line without zero weights at its ends.
 Line trimmed(const Line& line) {
   const auto is_not_zero = [](double weight) { return weight != 0; };
   const auto first = std::find_if(line.weights.begin(), line.weights.end(), is_not_zero);
@@ -40,7 +41,7 @@ Line trimmed(const Line& line) {
   return {line.start + (first - line.weights.begin()), {first, last}};
 }
 
-// Looks for a run of equal outputs around the middle one.
+// Looks for outputs around the middle one that have the same weights.
 void find_same(DimensionMap& map) {
   const auto& starts = map.tight.starts;
   const auto& weights = map.tight.weights;
@@ -111,7 +112,7 @@ void select(const Volume& from, const Volume& to, at::ArrayRef<DimensionMapPoint
   std::array<at::Tensor, 3> starts;
   const size_t missing = 3 - maps.size();
   for (size_t d = 0; d < 3; ++d) {
-    // A dimension that is not there has no table; its only position is 0.
+    // Dimensions before the first map have size 1; the kernel does not read their tables.
     const DimensionMap& map = *maps[d < missing ? 0 : d - missing];
     starts[d] = map.band.tables(from.tensor, ScalarType::Float).first;
     if (d < missing) continue;
@@ -130,9 +131,9 @@ void select(const Volume& from, const Volume& to, at::ArrayRef<DimensionMapPoint
 struct Planes {
   int64_t outer, in_h, in_w, out_h, out_w, channels;
 };
-constexpr int64_t kRoom = 8192;  // elements of a row: the least local memory
+constexpr int64_t kRoom = 8192;  // elements of a row; it fills the least local memory
 
-// Whether one kernel does height and width together: on CPU devices where a pixel has few weights.
+// Whether one kernel sums height and width together: on CPU devices, if a pixel has few weights.
 bool sums_planes(const Volume& from, at::ArrayRef<DimensionMapPointer> maps) {
   const Device& device = ocl_device(from.tensor);
   if (device.family() != KernelFamily::kCpu || device.parameters().vector_width == 1 ||
@@ -182,9 +183,9 @@ void sum_planes(const Volume& from, const Volume& to, const image::Band& rows,
          view(column_weights), planes, map.same_from, map.same_to, grid.per_item);
 }
 
-// The dimensions in the order that costs least: what shrinks first, from outside, where neighbours
-// in memory are computed together; then what grows, from inside. uint8 is rounded after each, the
-// last dimension first as PyTorch does it.
+// The order of dimensions that costs least: first those that shrink, the outermost first, because
+// vectors hold elements of inner dimensions; then those that grow, the innermost first. uint8 is
+// rounded after each dimension, so its order is PyTorch's: the last dimension first.
 std::vector<size_t> order_of(at::ArrayRef<DimensionMapPointer> maps, ScalarType type) {
   std::vector<size_t> shrinking, growing;
   for (size_t d = 0; d < maps.size(); ++d) {
@@ -196,8 +197,8 @@ std::vector<size_t> order_of(at::ArrayRef<DimensionMapPointer> maps, ScalarType 
   return shrinking;
 }
 
-// The table with more weights than needed where a kernel reads several at once, and for uint8. What
-// its zeros meet is not always finite.
+// The table to use: `band`, padded with zeros, where a kernel reads several weights at once and for
+// uint8. Otherwise `tight`: a padding zero may be multiplied by an element that is not finite.
 const image::Band& table_of(const DimensionMap& map, const Volume& from, size_t dim) {
   const bool lanes = from.behind(dim) == 1 && map.tight.taps > image::kLanes &&
                      ocl_device(from.tensor).family() == KernelFamily::kCpu;

@@ -1,5 +1,5 @@
-// The element-wise part of nn.LSTM, nn.GRU and their cells, which PyTorch runs as one operator on
-// devices that are not the CPU.
+// The element-wise part of nn.LSTM, nn.GRU and their cells. For devices other than the CPU, PyTorch
+// calls one operator for it.
 #include <ATen/TensorUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -17,9 +17,9 @@ namespace {
 using at::Tensor;
 using MaybeTensor = std::optional<Tensor>;
 
-constexpr size_t kCostOfState = 32;  // compared with an addition
+constexpr size_t kCostOfState = 32;  // in additions
 
-// A kernel's tensor. One that may be missing sets a define where it is there.
+// A tensor argument of a kernel. An optional tensor sets a define if it is present.
 struct Operand {
   Tensor tensor;
   const char* flag = nullptr;

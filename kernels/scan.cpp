@@ -22,13 +22,14 @@ constexpr size_t kCpuPart = 8192, kGpuPart = 64;
 struct Scan {
   const char *name, *define;
   bool positions = false;
-  size_t cost = 1;  // of an element, compared with an addition
+  size_t cost = 1;  // of an element, in additions
 };
 constexpr Scan kSum{"cumsum", "SUM"}, kProduct{"cumprod", "PRODUCT"},
     kLogSum{"logcumsumexp", "LOG_SUM", false, 16}, kMaximum{"cummax", "MAXIMUM", true, 2},
     kMinimum{"cummin", "MINIMUM", true, 2};
 
-// As on the CPU, floating-point numbers are added up in double precision where that costs little.
+// The type of the running result. As on the CPU, floating-point numbers are added in double
+// precision, if that is cheap on the device.
 ScalarType state_type(const Device& device, const Scan& scan, ScalarType type) {
   const ScalarType compute = compute_type(type);
   if (scan.positions || device.family() != KernelFamily::kCpu || !device.properties().has_fp64) {
@@ -53,7 +54,7 @@ const Kernel& find(Device& device, const char* name, const Scan& scan, ScalarTyp
   });
 }
 
-// All contiguous; `positions` where the scan has them.
+// All tensors are contiguous. `positions` is defined for scans that return positions.
 void launch_scan(const Scan& scan, const at::Tensor& in, const at::Tensor& out,
                  const at::Tensor& positions, const Extent& extent) {
   static constexpr const char *kTotals = "scan_totals", *kScan = "scan";
@@ -89,7 +90,7 @@ void run(const Scan& scan, const at::Tensor& self, const at::Tensor& out,
          const at::Tensor& positions, int64_t dim) {
   if (self.numel() == 0) return;
   check_device_has(ocl_device(self), self.scalar_type(), scan.name);
-  if (!scan.positions) {  // as PyTorch's iterators check it for the CPU
+  if (!scan.positions) {  // the check of PyTorch's iterators on the CPU
     at::assert_no_internal_overlap(out);
     at::assert_no_partial_overlap(out, self);
   }

@@ -1,4 +1,4 @@
-// What sorted rows tell: searchsorted, bucketize and repeat_interleave, which rests on it; mode.
+// Operators on sorted rows: searchsorted, bucketize, repeat_interleave, mode.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/BucketizationUtils.h>
 #include <ATen/native/ReduceOpsUtils.h>
@@ -61,7 +61,7 @@ void search(const Tensor& sorted, const Tensor& sorter, const Tensor& values, co
   arguments.enqueue(grid.global, grid.local);
 }
 
-// Along the last dimension of a contiguous tensor.
+// The most frequent value and its index along the last dimension of a contiguous tensor.
 std::pair<Tensor, Tensor> most_frequent(const Tensor& self) {
   Device& device = ocl_device(self);
   check_device_has(device, self.scalar_type(), "mode");
@@ -90,7 +90,7 @@ Tensor& searchsorted_out(const Tensor& sorted_sequence, const Tensor& self, bool
   at::native::searchsorted_pre_check(sorted_sequence, self, out, out_int32, right, side, sorter);
   at::native::resize_output(out, self.sizes());
   if (self.numel() == 0) return out;
-  // Contiguous and of one type; those that are so already stay undefined.
+  // Contiguous copies of one type; undefined where the argument needs no copy.
   Tensor values, sequence, order;
   at::native::searchsorted_maybe_trim_input_tensors(values, sequence, order, self, sorted_sequence,
                                                     sorter);

@@ -1,4 +1,4 @@
-// segment_reduce: PyTorch's implementation, our kernels behind its stubs.
+// segment_reduce: PyTorch's implementation with our kernels in its stubs.
 #include <ATen/native/SegmentReduce.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>

@@ -1,5 +1,5 @@
-// Selection that is made of other operators of ours: the k-th smallest, values into a mask,
-// reductions into slices, and indices of triangles.
+// Operators composed of others of ours: kthvalue, masked_scatter, index_reduce, the indices of
+// triangles, and shuffles of pixels and channels.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
@@ -106,7 +106,7 @@ OCL_STRUCTURED("index_reduce.out", index_reduce)
   Tensor target = at_least_1d(out);
   static const int site =
       fault_site({"aten::index_reduce", FaultClass::kIndex, "index", "dimension of size"});
-  // The class of scatter_reduce_'s own error would be another one.
+  // scatter_reduce_ would raise an error of another class.
   check_range(index, {0, static_cast<double>(target.size(dim)) - 1, target.size(dim), site});
   target.scatter_reduce_(dim, index.to(at::kLong).reshape(shape).expand(values.sizes()), values,
                          reduce, include_self);
@@ -128,7 +128,7 @@ Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::
                           [&](const Tensor& all) { return all.triu(offset); });
 }
 
-// PyTorch's kernels for the CPU keep the memory format; its views for other devices do not.
+// PyTorch's kernels for the CPU keep the memory format; its compositions for other devices do not.
 OCL_COMPLEX("channel_shuffle,native_channel_shuffle,pixel_shuffle,pixel_unshuffle");
 OCL_NATIVE("pixel_shuffle", pixel_shuffle);
 Tensor pixel_shuffle(const Tensor& self, int64_t upscale_factor) {

@@ -1,4 +1,4 @@
-// Tensors that a rule fills: arange, range, linspace; and tril, triu.
+// Tensors filled by a formula: arange, range, linspace; and tril, triu.
 #include <ATen/native/RangeUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty_like.h>
@@ -23,7 +23,7 @@ struct Sequence {
 };
 
 constexpr Sequence kSteps{"arange", "(s0 + i * s1)"};
-// From both ends, so that the last element is the end.
+// Computed from both ends, so that the last element is exactly the end.
 constexpr Sequence kBetween{"linspace",
                             "(element < n / 2 ? s0 + s1 * i : s2 - s1 * (T)(n - 1 - element))"};
 
@@ -56,7 +56,7 @@ void fill(const Tensor& out, const Sequence& sequence, ScalarType compute,
   if (!dense.is_same(out)) out.copy_(dense);
 }
 
-// What the numbers of a sequence are computed in: CPU takes double for floating-point types.
+// The type in which a sequence is computed; the CPU uses double for floating-point types.
 ScalarType sequence_type(const Tensor& out, bool from_double) {
   const bool has_fp64 = ocl_device(out).properties().has_fp64;
   if (out.is_complex()) return has_fp64 ? ScalarType::ComplexDouble : ScalarType::ComplexFloat;
@@ -64,7 +64,7 @@ ScalarType sequence_type(const Tensor& out, bool from_double) {
   return has_fp64 ? ScalarType::Double : ScalarType::Float;
 }
 
-// Resizes a result of another number of elements, with the warning that CPU gives.
+// Resizes a result that has another number of elements, with the CPU's warning.
 void resize_sequence(Tensor& out, int64_t size) {
   if (out.numel() == size) return;
   if (out.numel() > 0) {

@@ -11,7 +11,7 @@
 namespace ocl {
 namespace {
 
-constexpr int64_t kShortRow = 64;  // for a work-item rather than a work-group
+constexpr int64_t kShortRow = 64;  // up to this, a work-item takes a row, else a work-group
 
 struct Variant {
   const char* name;
@@ -38,7 +38,7 @@ const Kernel& find(Device& device, const Variant& variant, const char* kernel, S
   });
 }
 
-// `grad` is undefined for the forward. All contiguous and not empty.
+// `grad` is undefined for the forward pass. All tensors are contiguous and not empty.
 void launch_softmax(const Variant& variant, const at::Tensor& grad, const at::Tensor& in,
                     const at::Tensor& out, int64_t dim) {
   static constexpr const char *kRows = "softmax_rows", *kColumns = "softmax_columns",
@@ -62,7 +62,7 @@ void launch_softmax(const Variant& variant, const at::Tensor& grad, const at::Te
   }
   const size_t width = vector_lanes(device, compute_type(in.scalar_type()));
   const size_t units = rows ? extent.outer : extent.outer * ((extent.inner + width - 1) / width);
-  // An exponential is worth several plain elements.
+  // An exponential costs several additions.
   const TaskShares shares = task_shares(device, units, extent.numel() * 4);
   arguments.add(shares.per_task).enqueue({shares.tasks}, {1});
 }

@@ -1,4 +1,4 @@
-// Sorting, and what rests on it: the greatest elements, random permutations.
+// Sorting by radix (cl/sort.cl), and operators that use it: topk, randperm.
 #include <ATen/native/Sorting.h>
 
 #include <ATen/native/TensorFactories.h>
@@ -21,7 +21,7 @@ constexpr size_t kDigits = 256, kBitsPerPass = 8;
 constexpr size_t kCpuChunk = 8192, kGpuChunk = 256;  // elements, at least
 constexpr size_t kGpuChunks = 1024;                  // of a row, at most
 
-// Work-items that add up the counts of a row.
+// The number of work-items that add up the counts of a row.
 size_t scan_group(const Device& device) {
   return device.family() == KernelFamily::kCpu
              ? 1

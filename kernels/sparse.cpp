@@ -1,5 +1,5 @@
-// Sparse matrices: what PyTorch has for its own backends only. The rest of its implementations is
-// registered by kernels/codegen/generate.py.
+// Operators on sparse tensors that PyTorch has only for its own backends.
+// kernels/codegen/generate.py registers the others, whose implementations CPU and CUDA share.
 #include <ATen/ExpandUtils.h>
 #include <ATen/native/BinaryOps.h>
 #include <ATen/native/CPUFallback.h>
@@ -153,7 +153,7 @@ Tensor& addmm_(Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scala
   return addmm_out(self, mat1, mat2, beta, alpha, self);
 }
 
-// One number for each column of indices, as they order.
+// One number for each column of indices, in the same order.
 Tensor flatten(const Tensor& indices, c10::IntArrayRef sizes) {
   Tensor flat = at::zeros({indices.size(1)}, indices.options());
   for (int64_t i = 0; i < indices.size(0); ++i) flat = flat.mul(sizes[i]).add(indices[i]);
@@ -231,15 +231,15 @@ Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Te
     const Tensor sum = at::_sparse_coo_tensor_unsafe(
         at::cat({self._indices(), other._indices()}, 1),
         at::cat({self._values().to(type), other._values().to(type).mul(alpha)}, 0), self.sizes());
-    // As on CPU, the sum of tensors without double entries has none.
+    // As on the CPU, the sum of coalesced tensors is coalesced.
     return out.copy_(self.is_coalesced() && other.is_coalesced() ? sum.coalesce() : sum);
   }
   return at::native::call_fallback_fn<&layout_fallback, at::_ops::add_out>::call(self, other, alpha,
                                                                                  out);
 }
 
-// For each entry of `sparse`: its place among the entries of `sorted`, which is coalesced and not
-// empty, and whether it is there.
+// For each entry of `sparse`, its position among the entries of `sorted`, and whether it exists
+// there. `sorted` is coalesced and not empty.
 std::pair<Tensor, Tensor> find_entries(const Tensor& sparse, const Tensor& sorted) {
   const auto sizes = sorted.sizes().slice(0, sorted.sparse_dim());
   TORCH_CHECK(sparse.sizes().slice(0, sparse.sparse_dim()) == sizes, "sparse tensors of shape ",
@@ -249,7 +249,7 @@ std::pair<Tensor, Tensor> find_entries(const Tensor& sparse, const Tensor& sorte
   return {place, all.index_select(0, place).eq(wanted)};
 }
 
-// The products of the entries that both have, which may differ in their dense dimensions.
+// The products of the entries that both tensors have. Their dense dimensions may differ.
 void multiply_sparse(const Tensor& left, const Tensor& right, Tensor& out) {
   const Tensor a = left.coalesce(), b = right.coalesce();
   const auto type = at::result_type(a, b);
@@ -265,12 +265,12 @@ void multiply_sparse(const Tensor& left, const Tensor& right, Tensor& out) {
       a._values().index_select(0, in_a).to(type).mul(b._values().index_select(0, in_b).to(type));
   const Tensor product =
       at::_sparse_coo_tensor_unsafe(a._indices().index_select(1, in_a), values, sizes);
-  // Not before, since the result may be one of the factors.
+  // Only now, because the result may be one of the factors.
   out.sparse_resize_and_clear_(sizes, a.sparse_dim(), a.dense_dim());
   out.copy_(product._coalesced_(true));
 }
 
-// `values` where the entry was found, otherwise zeros, as entries of a tensor like `like`.
+// Sets `out` to a tensor with the entries of `like`: `values` where `found`, else zeros.
 void keep_found(const Tensor& values, const Tensor& found, const Tensor& like, Tensor& out) {
   at::DimVector shape(values.dim(), 1);
   shape[0] = -1;
@@ -329,7 +329,7 @@ TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) { m.impl("addmm.out", &addmm_o
 
 namespace native {
 
-// From dense tensors.
+// Conversions from dense tensors.
 OCL_SHARED("_to_sparse,_to_sparse_csr,_to_sparse_csc,_to_sparse_bsr,_to_sparse_bsc");
 
 OCL_STRUCTURED("_convert_indices_from_coo_to_csr.out", convert_indices_from_coo_to_csr)

@@ -1,6 +1,6 @@
-// What torch.nn.SyncBatchNorm asks of a device: statistics of a process, joined statistics of all,
-// and the two halves of the gradient. Channels are dimension 1; statistics are float32 for 16-bit
-// inputs.
+// The operators of torch.nn.SyncBatchNorm: the statistics of a process, the joined statistics of
+// all processes, and the two halves of the gradient. Channels are dimension 1. Statistics are
+// float32 for 16-bit inputs.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
@@ -23,7 +23,7 @@ at::DimVector all_but_channels(const Tensor& input) {
   return dims;
 }
 
-// A number for each channel, to be broadcast to `input`.
+// Numbers per channel, in a shape that broadcasts to `input`.
 Tensor per_channel(const Tensor& numbers, const Tensor& input) {
   at::DimVector sizes(input.dim(), 1);
   sizes[1] = input.size(1);

@@ -1,4 +1,4 @@
-// The best k elements of rows, without sorting them all.
+// The k greatest or smallest elements of rows, without sorting the rows.
 #include <ATen/ops/empty.h>
 
 #include "kernels/grid.h"
@@ -9,7 +9,7 @@ namespace ocl {
 namespace {
 
 constexpr size_t kChunk = 4096;  // elements, at least
-constexpr size_t kFewest = 8;    // k is at most this part of a chunk
+constexpr size_t kFewest = 8;    // a chunk has at least this many times k elements
 
 const Kernel& topk_kernel(Device& device, ScalarType type, bool largest, const char* name) {
   static Site site;

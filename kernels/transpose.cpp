@@ -9,7 +9,7 @@
 namespace ocl {
 namespace {
 
-constexpr int64_t kLeastSide = 8;  // of a matrix; below, most of a tile is empty
+constexpr int64_t kLeastSide = 8;  // of a matrix; smaller ones leave most of a tile empty
 constexpr size_t kSideOnGpu = 32, kRowsOnCpu = 64, kColumnsOnCpu = 16;  // of cl/transpose.cl
 
 struct Shape {  // of cl/transpose.cl

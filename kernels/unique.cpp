@@ -1,4 +1,5 @@
-// Values that occur, each once: of sorted or of neighbouring elements, or slices of a dimension.
+// The unique operators: distinct elements, distinct slices of a dimension, and runs of equal
+// elements.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
@@ -18,8 +19,9 @@ namespace {
 using at::Tensor;
 using Unique = std::tuple<Tensor, Tensor, Tensor>;
 
-// What runs of equal neighbours tell: `begins` is true where one begins. The numbers of the runs
-// and their lengths are empty tensors unless wanted.
+// Runs of equal adjacent elements; `begins` is true where a run begins. `first`: positions where
+// runs begin. `number`: the run of each element, `counts`: the lengths of runs; both empty unless
+// wanted.
 struct Runs {
   Tensor first, number, counts;
 
@@ -41,7 +43,7 @@ Tensor begins_of(const Tensor& elements) {
   return at::cat({at::ones({1}, differs.options()), differs});
 }
 
-// For elements that were sorted: back to the order before.
+// Undoes a sort: the numbers in the order before `order` was applied.
 Tensor unsorted(const Tensor& number, const Tensor& order) {
   return at::empty_like(number).scatter_(0, order, number);
 }

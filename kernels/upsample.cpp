@@ -1,4 +1,5 @@
-// Upsampling: where PyTorch's rules put an output between the inputs, as maps of the dimensions.
+// Upsampling: computes the positions of outputs between inputs by PyTorch's rules, as maps of the
+// dimensions (resample.h).
 #include <ATen/native/UpSample.h>
 
 #include <bit>
@@ -29,8 +30,8 @@ std::vector<Line> nearest_lines(const Upsampling& u, bool exact) {
   return lines;
 }
 
-// Positions and weights are computed in the type that the CPU's kernels use, and the position with
-// one rounding as compilers make it for them: at 1000 pixels another one would change weights by
+// Positions and weights are computed in the type of the CPU's kernels. The position is rounded
+// once, as compilers do in these kernels: with 1000 pixels, a second rounding changes weights by
 // 1e-4.
 template <typename T>
 T position_of(const Upsampling& u, T scale, int64_t o) {
@@ -87,8 +88,7 @@ T filter(T x, bool cubic) {
 template <typename T>
 std::vector<Line> antialiased_lines(const Upsampling& u, T scale, bool cubic, bool backward) {
   std::vector<Line> lines;
-  // The CPU passes over dimensions that keep their size, whatever the scale, but not in the
-  // derivative.
+  // The CPU skips dimensions that keep their size, whatever the scale, except in the derivative.
   if (u.in == u.out && !backward) scale = 1;
   const T support = (cubic ? 2 : 1) * std::max<T>(scale, 1);
   const T inverse = scale >= 1 ? T{1} / scale : T{1};
@@ -126,7 +126,8 @@ std::vector<Line> lines_of(const Upsampling& u, MapKind mode, bool backward) {
   }
 }
 
-// From `from` to `to`, or with `backward` from the gradient of the output to that of the input.
+// Upsamples `from` into `to`; with `backward`, from the gradient of the output to that of the
+// input.
 void upsample(std::string_view op, MapKind mode, const at::Tensor& from, const at::Tensor& to,
               bool align_corners, std::initializer_list<Scale> scales, bool backward) {
   if (to.numel() == 0) return;

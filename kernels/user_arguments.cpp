@@ -102,7 +102,7 @@ void UserArguments::check_tensor(size_t position, const at::Tensor& tensor, bool
   TORCH_CHECK_VALUE(!tensor.is_conj() && !tensor.is_neg(), what(position),
                     " is lazily conjugated or negated: pass x.resolve_conj().resolve_neg()");
   const UserType type = user_type(argument.type);
-  if (type.types.empty()) return;  // void*, a struct: any
+  if (type.types.empty()) return;  // void* or a struct takes any tensor
   const auto& types = type.types;
   TORCH_CHECK_TYPE(std::find(types.begin(), types.end(), tensor.scalar_type()) != types.end(),
                    what(position), " must be a tensor of ", names_of(types), ", not ",
@@ -125,7 +125,7 @@ std::optional<int64_t> UserArguments::first_numel() const {
   return tensors_.front().tensor.numel();
 }
 
-// Whether one copy serves both.
+// Whether both are the same memory, so that one copy serves both.
 bool UserArguments::same_memory(const TensorArgument& a, const TensorArgument& b) const {
   const auto bytes = [&](const TensorArgument& each) {
     return user_type(kernel_.arguments[each.position].type).bytes();
@@ -151,8 +151,9 @@ void UserArguments::check_overlap(const TensorArgument& copied) const {
   }
 }
 
-// OpenCL passes buffers, not addresses: a tensor is a part of its segment's buffer, which must
-// begin at a multiple of some bytes. Blocks of the allocator do; of other views a copy is passed.
+// OpenCL passes buffers, not addresses: a tensor is passed as a sub-buffer of its segment, which
+// must begin at a multiple of the device's alignment. Blocks of the allocator do; for other views a
+// copy is passed.
 cl::Buffer UserArguments::buffer_of(Stream& stream, TensorArgument& argument) {
   if (argument.tensor.numel() == 0) return {};
   const UserType type = user_type(kernel_.arguments[argument.position].type);
@@ -161,7 +162,7 @@ cl::Buffer UserArguments::buffer_of(Stream& stream, TensorArgument& argument) {
   const auto in_place = [&] {
     if (view.offset % alignment) return false;
     if (type.lanes == 1) return true;
-    // A vector of the kernel is aligned to its size; memory of the host may begin anywhere.
+    // The kernel expects vectors aligned to their size, and host memory may begin anywhere.
     const auto start = reinterpret_cast<uintptr_t>(view.segment->buffer.getInfo<CL_MEM_HOST_PTR>());
     return (start + view.offset) % type.bytes() == 0;
   };

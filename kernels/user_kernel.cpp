@@ -23,7 +23,7 @@ Range range_of(const std::vector<int64_t>& sizes, const std::string& kernel, con
   return {range[0], range[1], range[2]};
 }
 
-// The largest size that divides the threads, up to what suits the device.
+// The largest work-group that divides the threads, up to a size that suits the device.
 Range default_group(const Device& device, const Range& threads, size_t max_size) {
   const size_t wanted = device.properties().type == "cpu" ? 64 : 256;
   size_t size = std::min({wanted, max_size, threads.x});
@@ -58,8 +58,8 @@ struct Compiled {
   size_t max_group_size = 1;
 };
 
-// One for each kernel of each program, whichever library asks. Leaked, like all kernels: a trace
-// and last_kernel() point to the name.
+// The kernel object of a program's kernel, shared by all libraries. Leaked, like all kernels,
+// because traces and last_kernel() point to the name.
 Compiled& compiled(const Device& device, const Program& program, const std::string& name) {
   static std::mutex mutex;
   static auto* const all = new std::map<std::pair<const Program*, std::string>, Compiled*>;
@@ -95,7 +95,7 @@ size_t UserLibrary::size_of(Device& device, const std::string& type) {
     const auto found = sizes_.find({device.index(), type});
     if (found != sizes_.end()) return found->second;
   }
-  // Only the compiler knows it.
+  // Only the compiler knows the size, so a program is built that returns it.
   UserLibrary asking(source_ +
                          "\n__kernel void torch_ocl_size_of(__global long* size) { *size = "
                          "sizeof(" +
@@ -109,7 +109,7 @@ size_t UserLibrary::size_of(Device& device, const std::string& type) {
   return sizes_[{device.index(), type}] = found;
 }
 
-// OpenCL leaves it to drivers to notice.
+// Checks the sizes of struct arguments; OpenCL lets drivers ignore a wrong size.
 void UserLibrary::check_structs(Device& device, const UserArguments& arguments,
                                 const KernelSignature& signature,
                                 const std::vector<KernelValue>& values) {
@@ -124,7 +124,8 @@ void UserLibrary::check_structs(Device& device, const UserArguments& arguments,
 
 void UserLibrary::call(const std::string& kernel, const std::vector<KernelValue>& values,
                        const KernelRange& range) {
-  // The signature is the same on all devices: the one that is at hand tells the tensors' device.
+  // The signature is the same on all devices, so that of the current device serves to find the
+  // tensors' device.
   DeviceIndex index = current_device();
   for (const KernelValue& value : values) {
     const auto* tensor = std::get_if<at::Tensor>(&value);

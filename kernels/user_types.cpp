@@ -61,7 +61,7 @@ Parsed parse(std::string name) {
   return {};
 }
 
-// Of the value as a number of this size and kind.
+// The bytes of the value as a number of this size and kind.
 std::string bytes_of(const c10::Scalar& number, const Row& row, const std::string& type,
                      c10::function_ref<std::string()> what) {
   std::string bytes(row.bytes, '\0');
@@ -103,7 +103,7 @@ UserType user_type(const std::string& name) {
   return {parsed.row->bytes, parsed.lanes, parsed.row->types, true};
 }
 
-// PyTorch prints none beyond int64.
+// PyTorch's own text fails for numbers above int64.
 std::string number_text(const c10::Scalar& number) {
   if (number.type() == ScalarType::UInt64) return std::to_string(number.to<uint64_t>());
   return str(number);

@@ -57,7 +57,7 @@ void sum_windows(const at::Tensor& columns, const at::Tensor& out, const Windows
          uint64_t{inner}, grid.per_item, windows);
 }
 
-// Columns are rows of a matrix whose windows lie `step` apart.
+// The gradient of Tensor.unfold(), whose windows begin `step` elements apart.
 void unfold_backward(at::Tensor& grad_in, const at::Tensor& grad, int64_t dim, int64_t size,
                      int64_t step) {
   if (grad_in.dim() == 0) {
