@@ -1,6 +1,6 @@
-// Scaled dot product attention without a matrix of scores (cl/attention.clh). PyTorch asks for it
-// through the hooks for backends outside of its tree, and takes its own composition of operators
-// where choose() says so.
+// Scaled dot product attention without a matrix of scores (cl/attention.clh), through PyTorch's
+// "overrideable" backend for devices outside of its tree. choose() decides between these kernels
+// and PyTorch's own composition of operators.
 #include <ATen/Context.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
@@ -55,7 +55,7 @@ int64_t local_bytes(Pass pass, const Tile& tile, int64_t d, int64_t dv, bool cop
   return (rows * tile.vectors * tile.width + copies) * static_cast<int64_t>(sizeof(float));
 }
 
-// The largest tile that fits, and for which there are enough rows.
+// The largest tile whose local memory the device has. `lanes`: rows to put into lanes of vectors.
 std::optional<Tile> choose_tile(const Device& device, Pass pass, int64_t lanes, int64_t d,
                                 int64_t dv, bool copy_rows) {
   const auto local = static_cast<int64_t>(device.properties().local_memory);
@@ -87,7 +87,8 @@ bool broadcasts(const Tensor& mask, const Tensor& query, const Tensor& key) {
   return true;
 }
 
-// Also asked for tensors without memory, when a program is traced.
+// Whether the kernels support these arguments. While a program is traced, the tensors have no
+// memory.
 bool is_possible(const Tensor& query, const Tensor& key, const Tensor& value,
                  const MaybeTensor& mask, bool is_causal, bool enable_gqa) {
   for (const Tensor* each : {&query, &key, &value}) {
@@ -106,7 +107,7 @@ bool is_possible(const Tensor& query, const Tensor& key, const Tensor& value,
     return false;
   }
   if (mask && mask->defined()) {
-    // The kernels make no gradient of the mask.
+    // The kernels compute no gradient of the mask.
     if (is_causal || (mask->requires_grad() && at::GradMode::is_enabled()) ||
         mask->key_set().has(c10::DispatchKey::FuncTorchBatched) || !broadcasts(*mask, query, key)) {
       return false;
@@ -152,15 +153,30 @@ void set_strides(ProblemArgument& problem, Matrix which, const Tensor& t) {
   for (int64_t i = 0; i < 3; ++i) problem.strides[which][i] = t.stride(i);
 }
 
+void check_shapes(const Tensor& query, const Tensor& key, const Tensor& value) {
+  static constexpr const char* kOp = "scaled_dot_product_attention: ";
+  TORCH_CHECK(query.dim() == 4 && key.dim() == 4 && value.dim() == 4, kOp,
+              "query, key and value need 4 dimensions, but have the shapes ", query.sizes(), ", ",
+              key.sizes(), " and ", value.sizes());
+  const auto check_same = [](int64_t dim, const char* size, const char* names, const Tensor& a,
+                             const Tensor& b) {
+    TORCH_CHECK(a.size(dim) == b.size(dim), kOp, names, " need the same ", size, ", but have ",
+                a.size(dim), " and ", b.size(dim), " (shapes ", a.sizes(), " and ", b.sizes(), ")");
+  };
+  check_same(0, "batch size", "query and key", query, key);
+  check_same(0, "batch size", "query and value", query, value);
+  check_same(1, "number of heads", "key and value", key, value);
+  check_same(2, "number of rows", "key and value", key, value);
+  check_same(3, "size of a row", "query and key", query, key);
+  TORCH_CHECK(key.size(1) > 0 && query.size(1) % key.size(1) == 0, kOp,
+              "the number of heads of the query, ", query.size(1),
+              ", is no multiple of that of key and value, ", key.size(1));
+}
+
 Attention describe(const Tensor& query, const Tensor& key, const Tensor& value,
                    const MaybeTensor& bias, bool is_causal, double dropout,
                    std::optional<double> scale) {
-  TORCH_CHECK(query.dim() == 4 && key.dim() == 4 && value.dim() == 4 &&
-                  key.size(3) == query.size(3) && key.size(2) == value.size(2) &&
-                  key.size(1) == value.size(1) && query.size(1) % key.size(1) == 0 &&
-                  key.size(0) == query.size(0) && value.size(0) == query.size(0),
-              "scaled_dot_product_attention: query of shape ", query.sizes(), ", key of shape ",
-              key.sizes(), " and value of shape ", value.sizes(), " do not belong together");
+  check_shapes(query, key, value);
   TORCH_CHECK(query.size(3) <= kLargestHead && value.size(3) <= kLargestHead,
               "scaled_dot_product_attention: heads of more than ", kLargestHead,
               " elements have no kernel on ocl");
@@ -242,7 +258,7 @@ void run(const Attention& a, Pass pass, std::initializer_list<Tensor> before,
   const bool gpu = device.family() == KernelFamily::kGpu;
   Tile tile{};
   if (gpu) {
-    // Sums that stay in registers.
+    // Few enough rows that the sums stay in registers.
     const int64_t sums = std::max(d, dv) * (pass == Pass::kGradKey ? 2 : 1);
     tile.rows = sums <= 128 ? 4 : 2;
   } else {
@@ -270,7 +286,7 @@ void run(const Attention& a, Pass pass, std::initializer_list<Tensor> before,
   }
 }
 
-// The order of dimensions in memory is the query's, as PyTorch's meta function has it.
+// The order of dimensions in memory is the query's, as in PyTorch's meta function.
 Tensor empty_output(const Tensor& query, int64_t width) {
   if (query.size(3) == width) return at::empty_like(query);
   std::array<int64_t, 4> order{0, 1, 2, 3},
@@ -306,7 +322,7 @@ int64_t fused_sdp_choice(const Tensor& query, const Tensor& key, const Tensor& v
   return choose(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
 }
 
-// A mask of float32 for operands of 16 bits, whose largest number is below many masks' least one.
+// A float32 mask with 16-bit operands: many masks hold numbers too large for 16 bits.
 static bool is_wider(const MaybeTensor& mask, const Tensor& query) {
   return mask && mask->defined() && mask->scalar_type() == ScalarType::Float &&
          query.scalar_type() != ScalarType::Float;

@@ -296,3 +296,22 @@ def test_mask_without_rows_that_does_not_fit(device, dtype):
             mask = torch.ones(5, dtype=dtype, device=where)
             with pytest.raises(error):
                 attention(*[x.to(where)] * 3, attn_mask=mask)
+
+
+@pytest.mark.parametrize(
+    "query, key, value, message",
+    [
+        ((2, 4, 8), (2, 4, 3, 8), (2, 4, 3, 8), r"need 4 dimensions.*\[2, 4, 8\]"),
+        ((2, 4, 3, 8), (1, 4, 3, 8), (2, 4, 3, 8), "query and key need the same batch size"),
+        ((2, 4, 3, 8), (2, 4, 3, 8), (3, 4, 3, 8), "query and value need the same batch size"),
+        ((2, 4, 3, 8), (2, 2, 3, 8), (2, 4, 3, 8), "key and value need the same number of heads"),
+        ((2, 4, 3, 8), (2, 4, 3, 8), (2, 4, 5, 8), "key and value need the same number of rows"),
+        ((2, 4, 3, 8), (2, 4, 3, 7), (2, 4, 3, 8), "query and key need the same size of a row.* 7"),
+        ((2, 4, 3, 8), (2, 3, 3, 8), (2, 3, 3, 8), "heads of the query, 4, is no multiple.* 3"),
+        ((2, 4, 3, 8), (2, 0, 3, 8), (2, 0, 3, 8), "heads of the query, 4, is no multiple.* 0"),
+    ],
+)
+def test_errors_name_the_sizes_that_differ(device, query, key, value, message):
+    operands = [torch.ones(size, device=device) for size in (query, key, value)]
+    with pytest.raises(RuntimeError, match=message):
+        torch.ops.aten._scaled_dot_product_fused_attention_overrideable(*operands)
