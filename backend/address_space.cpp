@@ -7,7 +7,7 @@ namespace ocl {
 namespace {
 
 constexpr size_t kLargest = size_t{4} << 40;    // of a 47-bit address space
-constexpr size_t kSmallest = size_t{16} << 30;  // under a limit of address space (ulimit -v)
+constexpr size_t kSmallest = size_t{16} << 30;  // where address space is limited (ulimit -v)
 
 size_t round_up(size_t size) {
   return (size + AddressSpace::kGranule - 1) / AddressSpace::kGranule * AddressSpace::kGranule;

@@ -19,7 +19,7 @@ std::array<std::atomic<DeviceCache*>, kMaxDevices> caches{};
 std::mutex caches_mutex;
 thread_local std::array<uint64_t, kMaxDevices> thread_pools{};
 
-// For profile_memory=True of torch.profiler, with the bytes that are really in use.
+// Reports to torch.profiler (profile_memory=True), with the bytes that blocks really take.
 void report(DeviceCache& cache, void* address, int64_t bytes) {
   if (C10_LIKELY(!c10::memoryProfilingEnabled())) return;
   const auto [allocated, reserved] = cache.locked([](BufferCache& cache) {
@@ -72,7 +72,7 @@ c10::DataPtr Allocator::allocate(size_t bytes) {
   return {address, block, &delete_block, where};
 }
 
-// Only for allocators whose context is the data pointer; ours has more to remember.
+// Only for allocators whose context is the data pointer; ours is another object.
 c10::DeleterFnPtr Allocator::raw_deleter() const { return nullptr; }
 
 #if OCL_HAS_LAZY_CLONES
@@ -114,7 +114,7 @@ void Allocator::recordStream(const c10::DataPtr& pointer, c10::Stream stream) {
 c10::CachingDeviceAllocator::DeviceStats Allocator::getDeviceStats(DeviceIndex device) {
   refuse_fork();
   auto stats = cache(device).locked([](BufferCache& cache) { return cache.stats(); });
-  // As CUDA's: -1 is no limit.
+  // As in CUDA's statistics, -1 means no limit.
   stats.max_split_size =
       static_cast<int64_t>(c10::CachingAllocator::AcceleratorAllocatorConfig::max_split_size());
   return stats;

@@ -14,8 +14,8 @@ namespace {
 
 size_t round_up(size_t bytes, size_t step) { return (bytes + step - 1) / step * step; }
 
-// Whether max_split_size_mb keeps the block whole. It never concerns small ones, which need not
-// ask, then.
+// Whether max_split_size_mb keeps the block whole. It does not apply to small blocks, whose check
+// is faster.
 bool is_oversize(const Block* block) {
   return !block->small && block->size >= Config::max_split_size();
 }
@@ -30,11 +30,11 @@ BufferCache::~BufferCache() {
 
 size_t BufferCache::round_size(size_t bytes) {
   if (bytes <= kMinBlock) return kMinBlock;
-  if (bytes <= 2 * kMinBlock) return 2 * kMinBlock;  // whatever the setting
+  if (bytes <= 2 * kMinBlock) return 2 * kMinBlock;  // whatever roundup_power2_divisions is
   const size_t divisions = Config::roundup_power2_divisions(bytes);
   if (divisions > 1 && bytes > kMinBlock * divisions) {
     const size_t power = size_t{1} << c10::llvm::Log2_64(bytes);
-    // Less than a block: more divisions than there are blocks.
+    // Not where a division would be smaller than a block.
     if (power / divisions >= kMinBlock) return round_up(bytes, power / divisions);
   }
   return round_up(bytes, kMinBlock);
@@ -64,12 +64,12 @@ void BufferCache::count_inactive(const Block* block, int sign) {
   count(stats_.inactive_split_bytes, block->small, sign * static_cast<int64_t>(block->size));
 }
 
-// Whether a request may take this block, which is large enough.
+// Whether a request may take this block. The block is large enough.
 bool BufferCache::fits(const Block* block, size_t rounded) const {
-  // A request that would get a segment of its own must not take a much larger one apart.
+  // A request large enough for its own segment must not split a much larger block.
   if (rounded >= kMinLarge && block->size >= 2 * rounded + kMediumSegment) return false;
   if (!is_oversize(block)) return true;
-  // A block that is not split serves requests of about its size only.
+  // An oversize block is not split, so it serves only requests of about its size.
   return rounded >= Config::max_split_size() &&
          block->size - rounded < Config::max_non_split_rounding_size();
 }

@@ -1,12 +1,13 @@
-// Prints the number of OpenCL devices that this machine offers to torch-ocl. A process of its own,
-// because listing devices starts driver threads that a later fork of the caller would lose.
+// Prints the number of OpenCL devices that torch-ocl can use on this machine. This is a separate
+// process, because listing devices starts driver threads, which a later fork of the caller would
+// lose.
 #include <cstdio>
 
 #include "backend/device.h"
 #include "backend/system.h"
 
 int main() {
-  // A pipe of another thread of the caller's would stay open for as long as drivers take.
+  // Otherwise inherited pipes of the caller's other threads would stay open until drivers are done.
   ocl::close_inherited_files();
   try {
     ocl::initialize();

@@ -56,7 +56,7 @@ std::vector<Found> list_devices() {
 
 KernelFamily choose_family(const DeviceProperties& p) {
   const std::string forced = environment("OCL_KERNEL_FAMILY");
-  // Mesa's llvmpipe leaves a work-item's loops after 65535 turns in all, without a word: large
+  // Mesa's llvmpipe silently ends the loops of a work-item after 65535 iterations in all. So large
   // arrays need the family of many small work-items, although the device is a CPU.
   const bool short_loops = p.platform == "rusticl";
   if (forced.empty()) {
@@ -102,7 +102,7 @@ DeviceProperties query(const cl::Platform& platform, const cl::Device& d) {
 DeviceParameters choose_parameters(const DeviceProperties& p) {
   const bool pocl = p.platform == "Portable Computing Language";
   if (p.family == KernelFamily::kCpu) {
-    // A few tasks per core even out what the other processes of the machine take.
+    // A few tasks per core balance the load, when other processes use some cores.
     return {std::clamp<size_t>(4 * p.max_compute_units, 8, 256), 16384, 16, 1, pocl};
   }
   return {4096, 1, 4, std::min<size_t>(256, p.max_work_group_size), pocl};
@@ -119,7 +119,7 @@ struct Registry {
   }
 };
 
-// Contexts that users gave for devices which had none yet.
+// Contexts from users (use_context()) for devices that had none yet.
 struct UserContexts {
   std::mutex mutex;
   std::map<const Device*, cl::Context> contexts;

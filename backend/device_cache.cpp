@@ -38,7 +38,7 @@ Block* DeviceCache::allocate(size_t bytes, int64_t stream) {
   collect_pending(/*wait=*/false);
   Block* block = cache_.take(bytes, stream);
   if (!block) {
-    // Rounding up must not put a request beyond what the device can serve.
+    // Rounding up must not exceed the largest allocation of the device.
     const size_t rounded = BufferCache::round_size(bytes);
     const size_t segment_bytes = std::max(
         rounded, std::min(BufferCache::segment_size(rounded), device_.properties().max_allocation));
@@ -82,7 +82,7 @@ void DeviceCache::free(Block* block) {
   if (block->pending_events == 0) put_back(block);
 }
 
-// In place of an event that could not be recorded.
+// Replaces an event that could not be recorded.
 void DeviceCache::wait_or_note(Stream& stream) noexcept {
   try {
     stream.drain();
@@ -200,8 +200,9 @@ Segment* DeviceCache::create_segment(size_t bytes) {
   return segment.release();
 }
 
-// The memory of CPU devices is the process's own. Kernels then meet a page fault and an address
-// translation for 2 MiB instead of 4 KiB, where the system leaves the choice to programs.
+// The memory of CPU devices is the process's own, so it can ask for huge pages, where the system
+// leaves the choice to programs. Kernels then have a page fault and an address translation per 2
+// MiB instead of 4 KiB.
 void DeviceCache::advise_huge_pages(const Segment& segment) {
   constexpr size_t kSmallest = size_t{4} << 20;
   const DeviceProperties& properties = device_.properties();
@@ -210,7 +211,7 @@ void DeviceCache::advise_huge_pages(const Segment& segment) {
   }
   const cl_command_queue queue = current_stream(device_.index()).queue()();
   cl_int code = CL_SUCCESS;
-  // Only the address matters: nothing waits for the map.
+  // Only the address is needed, so nothing waits for the map.
   void* const start = clEnqueueMapBuffer(queue, segment.buffer(), CL_FALSE, CL_MAP_READ, 0,
                                          segment.size, 0, nullptr, nullptr, &code);
   if (code != CL_SUCCESS) return;
@@ -229,7 +230,7 @@ void DeviceCache::release_unused() {
   }
 }
 
-// Other threads free tensors meanwhile, and some hold Python's lock when they do.
+// Waits without the lock: other threads free tensors meanwhile, and may hold Python's lock.
 void DeviceCache::wait_for_pending() {
   std::vector<cl::Event> events;
   {
@@ -242,7 +243,7 @@ void DeviceCache::wait_for_pending() {
 void DeviceCache::collect_pending(bool wait) {
   while (!pending_.empty()) {
     auto& [event, block] = pending_.front();
-    // A command that failed uses no memory any more; the stream raises it.
+    // A failed command does not use the memory any more; the stream raises its error.
     if (wait) event.wait_until_over();
     if (!wait && !event.over()) return;
     if (--block->pending_events == 0) put_back(block);
@@ -256,7 +257,7 @@ void DeviceCache::fail(size_t bytes, int64_t stream, const Stack& stack,
   stats.num_ooms += 1;
   const auto allocated = stats.allocated_bytes[0].current;
   const size_t reserved = cache_.reserved(), limit = limit_;
-  lock.unlock();  // what follows may run Python code that frees tensors
+  lock.unlock();  // the observer and Python's error may run code that frees tensors
   const size_t free = limit - std::min(limit, reserved);
   MemoryHistory::instance().record(
       {MemoryEvent::kOutOfMemory, device_.index(), free, bytes, stream, stack});

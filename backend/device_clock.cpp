@@ -11,10 +11,10 @@ namespace ocl {
 namespace {
 
 constexpr int kTries = 4;
-// More than a reading can be wrong by.
+// Nanoseconds; more than the error of a reading.
 constexpr int64_t kLargestCorrection = 1'000'000;
 
-// What the device's clock shows now, by an entry point of OpenCL 2.1 that not all of them have.
+// The device's clock now, by a function of OpenCL 2.1 that not all drivers have.
 std::optional<uint64_t> read_timer(Device& device) {
   const DeviceProperties& properties = device.properties();
   if (std::pair(properties.version_major, properties.version_minor) < std::pair(2, 1)) return {};
@@ -28,8 +28,8 @@ std::optional<uint64_t> read_timer(Device& device) {
 }  // namespace
 
 void DeviceClock::add_reading() {
-  // The offset of the host's clock lies between the bounds that empty commands set: one was
-  // enqueued before it ended, and waited for after.
+  // Empty commands bound the offset between the clocks: a command ends after the host's clock was
+  // read before its enqueuing, and before the clock is read after the wait.
   int64_t low = std::numeric_limits<int64_t>::min(), high = std::numeric_limits<int64_t>::max();
   Reading last{};
   translated([&] { return str("cannot read the clock of ", device_->label()); },
@@ -48,7 +48,7 @@ void DeviceClock::add_reading() {
                  last = {after, ended};
                }
              });
-  // A clock that stands still, or jumps: the last command alone decides.
+  // For a clock that stops or jumps, the bounds contradict each other: use the last command alone.
   if (low > high) low = high = last.host - static_cast<int64_t>(last.device);
   int64_t offset = low + (high - low) / 2, narrowest = std::numeric_limits<int64_t>::max();
   for (int i = 0; i < kTries; ++i) {
@@ -57,7 +57,7 @@ void DeviceClock::add_reading() {
     const int64_t after = c10::getTime();
     if (!now || after - before >= narrowest) continue;
     narrowest = after - before;
-    // A timer with another origin than the events is of no use.
+    // The clamp ignores a timer whose origin differs from that of the events.
     offset = std::clamp(before + narrowest / 2 - static_cast<int64_t>(*now), low, high);
   }
   const Reading reading{static_cast<int64_t>(last.device) + offset, last.device};
@@ -77,7 +77,7 @@ int64_t DeviceClock::translate(uint64_t device_time) const {
   const Reading& first = readings_.front();
   const auto since = static_cast<int64_t>(device_time - first.device);
   double rate = 1;
-  // Shorter spans would turn the readings' errors into drift.
+  // In shorter spans, the errors of the readings would look like drift.
   constexpr int64_t kLongEnough = 100'000'000;
   if (const Reading& last = readings_.back(); last.host - first.host > kLongEnough && runs()) {
     rate = static_cast<double>(last.host - first.host) /

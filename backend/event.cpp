@@ -10,8 +10,8 @@
 namespace ocl {
 namespace {
 
-// Not clWaitForEvents: on Intel's runtime for CPUs a thread that waits runs kernels of the queue
-// meanwhile, also those after the event, and returns when none is left.
+// Waits without clWaitForEvents. On Intel's runtime for CPUs a thread in clWaitForEvents runs
+// kernels of the queue, also those after the event, and returns when none is left.
 void wait_for_callback(cl::Event event) {
   using Promise = std::shared_ptr<std::promise<void>>;
   const auto reached = std::make_shared<std::promise<void>>();
@@ -53,7 +53,7 @@ void Event::record_enqueued(Stream& stream) {
   stream_ = &stream;
 }
 
-// An event of a capture marks no moment of the device's time.
+// Refuses events of a capture, which mark no moment of the device's time.
 void Event::refuse_captured(std::string_view what) const {
   if (C10_LIKELY(capture_ == 0)) return;
   Capture* capture = stream_->capture();

@@ -26,7 +26,7 @@ int64_t join(cl_int low, cl_int high) {
   return static_cast<int64_t>(static_cast<uint32_t>(low)) | static_cast<int64_t>(high) << 32;
 }
 
-// Does not wait; what the command wrote can be read then.
+// Whether the command has completed, so that its results can be read. Does not wait.
 bool is_complete(const cl::Event& event) {
   cl_int status = CL_QUEUED;
   clGetEventInfo(event(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, nullptr);
@@ -69,7 +69,7 @@ void FaultWord::create() {
                take_ = cl::Kernel(built.handle, "take_fault");
                take_.setArg(0, word);
                take_.setArg(1, taken_);
-               // Here, since the first launch may wait for the device, which a report must not do.
+               // The first launch may wait for the device, which a report must not do.
                launch_first(device_, built, &launched[device_.index()], [&] {
                  queue_.enqueueNDRangeKernel(take_, cl::NullRange, cl::NDRange(1), cl::NDRange(1));
                });
@@ -79,7 +79,7 @@ void FaultWord::create() {
 }
 
 void FaultWord::enqueue_report() {
-  // Those that nobody asked for and that hold nothing.
+  // Remove completed reports without a fault that nobody has asked for.
   while (!reports_.empty() && is_complete(reports_.front().done) && reports_.front().word[0] == 0) {
     reports_.pop_front();
   }
@@ -115,7 +115,7 @@ void FaultWord::raise_reported(uint64_t last) {
   std::lock_guard lock(mutex_);
   while (!reports_.empty() && reports_.front().number <= last) {
     const Report& report = reports_.front();
-    // The caller has waited for what it enqueued after the report; its status may come later.
+    // The caller has waited for a command after the report, but the report's status may come later.
     clWaitForEvents(1, &report.done());
     const Word word = report.word;
     reports_.pop_front();

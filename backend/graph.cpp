@@ -8,21 +8,21 @@
 namespace ocl {
 namespace {
 
-// Commands behind one gate: bounds how long a device waits for its first.
+// The most commands per gate, so that a device does not wait long for its first command.
 constexpr size_t kGateInterval = 256;
-// From so many commands on a gate costs less than it saves.
+// With fewer commands, a gate costs more than it saves.
 constexpr size_t kLeastGated = 8;
 
-// Commands that are enqueued while it lives start when it goes. CPU devices run commands in threads
-// that contend with the enqueueing one for the runtime's locks and for the processor: behind a
-// gate, 200 small kernels take PoCL 0.65 us each to enqueue, not 1.6, and 1.6 us to complete, not
-// 2.4; Intel's runtime 1.1 and 1.7, not 2.3 and 2.4.
+// Holds back commands that are enqueued while it lives; they start when it is destroyed. On CPU
+// devices, threads that run commands compete with the enqueueing thread for the runtime's locks and
+// for the processor. With a gate, 200 small kernels take 0.65 us each to enqueue on PoCL, not 1.6,
+// and 1.6 us to complete, not 2.4. On Intel's runtime it is 1.1 and 1.7 us, not 2.3 and 2.4.
 class Gate {
  public:
   explicit Gate(Stream& stream) {
     cl_int code = CL_SUCCESS;
     cl::Event event(clCreateUserEvent(stream.device().context()(), &code));
-    if (code != CL_SUCCESS) return;  // an ordinary replay, then
+    if (code != CL_SUCCESS) return;  // replay without a gate
     if (clEnqueueBarrierWithWaitList(stream.queue()(), 1, &event(), nullptr) == CL_SUCCESS) {
       event_ = std::move(event);
     } else {
@@ -77,7 +77,7 @@ void enqueue(Stream& stream, const RecordedCommand& command) {
 
 Graph::~Graph() {
   if (in_bad_fork()) {
-    // Leaked: nothing can be released here.
+    // Leaked, because a forked process can release nothing.
     new Recording(capture_ ? capture_->take() : Recording());
     new Recording(std::move(recording_));
     return;
@@ -135,7 +135,7 @@ void Graph::bind_fault_words(Stream& stream) {
   if (recording_.faults.empty()) return;
   const cl_mem word = stream.faults().word();
   if (word == fault_word_) return;
-  fault_word_ = nullptr;  // in case that one cannot be bound
+  fault_word_ = nullptr;  // if binding throws, some kernels have the old word
   for (const auto& [kernel, index] : recording_.faults) {
     const cl_int code = clSetKernelArg(kernel, index, sizeof(word), &word);
     if (code != CL_SUCCESS) raise(code, "cannot bind a graph's fault word", "clSetKernelArg");
@@ -161,7 +161,7 @@ void Graph::enqueue_all(Stream& stream) {
   }
 }
 
-// The first time: kernels that were never launched may have to be alone (device.h).
+// The first replay: kernels that were never launched may need the device alone (device.h).
 void Graph::enqueue_alone(Stream& stream) {
   for (const RecordedCommand& command : recording_.commands) {
     const auto now = [&] { enqueue(stream, command); };
@@ -179,7 +179,7 @@ void Graph::replay() {
   if (!instantiated_) instantiate();
   for (const auto& hook : recording_.hooks) hook();
   bind_fault_words(stream);
-  // Also where only some of the commands could be enqueued.
+  // A destructor, so that it also runs when only some of the commands could be enqueued.
   const FaultsAfter faults(stream, !recording_.faults.empty());
   replayed_ ? enqueue_all(stream) : enqueue_alone(stream);
   replayed_ = true;

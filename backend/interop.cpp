@@ -29,7 +29,7 @@ void delete_external(void* context) {
   std::unique_ptr<External> external(static_cast<External*>(context));
   Segment& segment = external->segment;
   try {
-    // OpenCL keeps a buffer until its commands have completed, but not what is behind it.
+    // OpenCL keeps a buffer until its commands have completed, but not the memory that it wraps.
     if (external->release) wait_for_device(segment.device->index());
   } catch (const std::exception& error) {
     TORCH_WARN("ocl: ", error.what());
@@ -80,7 +80,7 @@ void check_access(cl_mem_flags flags) {
   }
 }
 
-// Whether the device writes straight into host memory that begins `offset` bytes after a page.
+// Whether the device writes directly to host memory that begins `offset` bytes after a page.
 bool shares_host_memory(Device& device, size_t offset) {
   constexpr size_t kPage = 4096, kBytes = 4096;
   std::vector<unsigned char> memory(2 * kPage + kBytes, 1);
@@ -116,7 +116,8 @@ ExternalMemory wrap_buffer(Device* wanted, cl_mem handle, size_t offset,
         TORCH_CHECK_VALUE(offset <= size, "the offset of ", offset, " bytes is beyond the ", size,
                           " bytes of the buffer");
         const size_t bytes = size - offset;
-        // Of a part of a buffer OpenCL makes no parts: compile_kernel() wants some.
+        // Uses the whole buffer of a sub-buffer: compile_kernel() makes sub-buffers, and OpenCL
+        // does not make sub-buffers of sub-buffers.
         if (const cl::Memory whole = buffer.getInfo<CL_MEM_ASSOCIATED_MEMOBJECT>(); whole()) {
           offset += buffer.getInfo<CL_MEM_OFFSET>();
           size = whole.getInfo<CL_MEM_SIZE>();
@@ -142,7 +143,8 @@ ExternalMemory wrap_host(Device& device, void* data, size_t bytes, std::function
     raise(code, str("cannot use ", format_bytes(bytes), " of host memory on ", device.label()),
           "clCreateBuffer");
   }
-  // Not when the last tensor goes: a driver's kernels may keep the buffers of their last launch.
+  // Releases the memory with the buffer, not with the last tensor: a driver's kernels may keep the
+  // buffers of their last launch.
   auto kept = std::make_unique<std::function<void()>>(std::move(release));
   code = clSetMemObjectDestructorCallback(
       buffer(),
@@ -155,7 +157,7 @@ ExternalMemory wrap_host(Device& device, void* data, size_t bytes, std::function
   if (code != CL_SUCCESS)
     raise(code, "cannot watch over host memory", "clSetMemObjectDestructorCallback");
   kept.release();
-  return wrap(device, std::move(buffer), bytes, 0, [] {});  // waits for the device
+  return wrap(device, std::move(buffer), bytes, 0, [] {});  // not empty: waits for the device
 }
 
 size_t host_alignment(Device& device) {
@@ -165,7 +167,7 @@ size_t host_alignment(Device& device) {
   const auto known = found->find(device.index());
   if (known != found->end()) return known->second;
   size_t alignment = 0;
-  // rusticl passes the try, but its first kernel works on a copy.
+  // rusticl passes the trial, but its first kernel works on a copy.
   if (device.properties().host_unified_memory && device.properties().platform != "rusticl") {
     for (const size_t tried : {size_t{16}, size_t{64}, size_t{4096}}) {
       if (!shares_host_memory(device, tried)) continue;

@@ -25,8 +25,9 @@ struct KeyHash {
 using DeviceKey = std::pair<KernelKey, DeviceIndex>;
 using Table = std::unordered_map<DeviceKey, Kernel, KeyHash>;
 
-// Kernel objects hold their arguments, so each thread has a table of its own, and leaves it to the
-// next one. All are leaked at the process's end: drivers may be gone by then.
+// Kernel objects hold their arguments, so each thread has its own table. A thread that ends leaves
+// its table to the next new thread. All are leaked when the process ends, because drivers may be
+// unloaded by then.
 struct Tables {
   std::mutex mutex;
   std::vector<Table*> free;
@@ -62,7 +63,7 @@ C10_NOINLINE Table& take_table() {
 
 Table& table() { return C10_LIKELY(mine != nullptr) ? *mine : take_table(); }
 
-// What the objects of a kernel in different threads have in common.
+// Shared by the objects of a kernel in different threads.
 struct Prototype {
   const Program* program = nullptr;
   std::string name;
@@ -216,7 +217,7 @@ void Arguments::record(const Range& global, const Range& local) {
 
 namespace {
 
-// Held where kernels must be launched alone for the first time (device.h), else empty.
+// A lock for the first launch of a kernel, where it needs the device alone (device.h); else empty.
 std::unique_lock<std::mutex> lock_alone(const Device& device) {
   static auto* const mutex = new std::mutex;
   if (!device.parameters().first_launch_alone) return {};
@@ -241,7 +242,7 @@ void launch_first(const Device& device, const Program& program, std::atomic<bool
 void launch_library(Stream& stream, const std::string& name, c10::function_ref<void()> enqueue) {
   stream.refuse_capture(str("call ", name));
   {
-    // Which of its kernels a library launches for the first time is not known.
+    // The library may launch any of its kernels for the first time.
     const auto alone = lock_alone(stream.device());
     if (alone) drain(stream.device().index());
     {

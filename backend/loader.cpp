@@ -55,8 +55,8 @@ std::vector<cl::Platform> opencl_platforms() {
   } catch (const cl::Error&) {  // the loader reports "no platform" as an error
   }
   if (!environment("OCL_ICD_VENDORS").empty() || !packaged_runtime()) return platforms;
-  // No .icd file names it. Objects of such drivers begin with the table of their entry points
-  // (cl_khr_icd), so that the loader's functions take them all the same.
+  // No .icd file names the packaged runtime. Objects of an ICD driver begin with the table of its
+  // entry points (cl_khr_icd), so the loader's functions work with them anyway.
   const auto address = reinterpret_cast<void*(CL_API_CALL*)(const char*)>(
       library_symbol(packaged_runtime(), "clGetExtensionFunctionAddress"));
   const auto list = reinterpret_cast<decltype(&clGetPlatformIDs)>(

@@ -36,7 +36,7 @@ std::string random_name(const std::string& name) {
 
 #ifdef _WIN32
 
-// A user's profile is closed to others there.
+// On Windows, other users cannot write to a user's profile.
 std::filesystem::path home_folder() { return environment("USERPROFILE"); }
 
 std::optional<std::string> read_private(const std::filesystem::path& path) {
@@ -105,8 +105,8 @@ bool is_private(const Descriptor& opened, const std::filesystem::path& path, mod
   return true;
 }
 
-// What is opened within the folder is in the one that was checked, whatever its path leads to
-// later.
+// Opens the folder, so that files are opened in the folder that was checked, even if its path is
+// changed later.
 Descriptor open_folder(const std::filesystem::path& folder) {
   const auto& path = folder.empty() ? std::filesystem::path(".") : folder;
   Descriptor opened(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

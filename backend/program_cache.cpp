@@ -97,14 +97,14 @@ std::string expand(const std::string& file) {
   return std::move(out).str();
 }
 
-// Whether what compilers say is shown, also of programs that they build.
+// Whether compilers' logs are shown, even if the build succeeds.
 bool shows_build_logs() {
   static const bool shows = environment_flag("OCL_BUILD_LOG");
   return shows;
 }
 
-// Warnings would go into a log that nobody reads, but PoCL prints their number on the terminal. To
-// redirect the standard error would catch what other threads write there.
+// Nobody reads the warnings in the log, but PoCL prints their number on the terminal. Redirecting
+// the standard error would also catch the output of other threads.
 const char* without_warnings() { return shows_build_logs() ? "" : " -w"; }
 
 std::string build_options(const Device& device) {
@@ -133,10 +133,11 @@ void dump(const std::string& file, const std::string& key, const std::string& so
       << source;
 }
 
-// Asking PoCL for a binary makes it compile again; who runs many programs once does without.
+// PoCL compiles again when it is asked for a binary, so users who run many programs once turn the
+// cache off.
 bool keeps_programs() { return !cache_folder().empty(); }
 
-// Leaves the handle empty where there is no binary, or the driver does not take it any more.
+// Leaves the handle empty if there is no binary, or the driver does not accept it any more.
 void load_binary(Device& device, Entry& entry, bool of_user) {
   if (!keeps_programs() || shows_build_logs()) return;
   auto stored = read_binary(binary_path(entry.key), entry.key);
@@ -211,7 +212,7 @@ namespace {
 struct Request {
   std::string file, label, options, source;
   bool of_user = false;
-  bool reads_files = false;  // whose content the key does not know
+  bool reads_files = false;  // #includes files, whose content is not in the key
 };
 
 const Entry& find_or_make(Device& device, const Request& request) {

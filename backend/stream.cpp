@@ -17,7 +17,7 @@ namespace {
 // Commands between two flushes: a flush costs a system call on some drivers and nothing on others.
 constexpr uint64_t kFlushInterval = 8;
 
-// Default, low priority, high priority; then the queues of users.
+// Slots: the default stream, low priority, high priority, then the queues of users.
 constexpr size_t kFirstExternal = 1 + 2 * kStreamsPerPriority;
 constexpr size_t kExternal = 191;
 constexpr size_t kSlots = kFirstExternal + kExternal;
@@ -71,7 +71,7 @@ Stream& slot(DeviceIndex index, StreamId id) {
 }
 
 // The queue of a stream. Priorities need an entry point of OpenCL 2.0 and an extension; without
-// them the stream is an ordinary one, as CUDA does on devices without priorities.
+// them the stream has no priority, as in CUDA on devices without priorities.
 cl::CommandQueue queue_of(Device& device, StreamId id) {
   if (static_cast<size_t>(id) >= kFirstExternal) {
     return streams_of(device.index()).external[id - kFirstExternal];
@@ -89,7 +89,7 @@ cl::CommandQueue queue_of(Device& device, StreamId id) {
       if (code == CL_SUCCESS) return cl::CommandQueue(queue);
     }
   }
-  // Profiling is always on: it costs less than the noise (docs/architecture.md), and without it
+  // Profiling is always on: its cost is below the noise (docs/architecture.md), and without it
   // events could not be timed.
   return translated([&] { return str("cannot create a command queue on ", device.label()); },
                     [&] {
@@ -187,7 +187,7 @@ void Stream::wait_for(const cl::Event& event, const Device& source) {
                  queue_.enqueueBarrierWithWaitList(&events);
                  submitted();
                } else {
-                 // Devices have contexts of their own, and OpenCL cannot wait across contexts.
+                 // Each device has its own context, and OpenCL cannot wait across contexts.
                  event.wait();
                }
              });
@@ -198,7 +198,7 @@ cl::Event Stream::marker() {
                     [&] {
                       cl::Event event;
                       std::lock_guard lock(marker_mutex_);
-                      // Read before: what other threads enqueue meanwhile is not marked.
+                      // Read first: commands that other threads enqueue meanwhile are not marked.
                       const uint64_t before = commands_.load(std::memory_order_relaxed);
                       queue_.enqueueMarkerWithWaitList(nullptr, &event);
                       last_marker_ = event;
@@ -229,7 +229,7 @@ c10::Stream stream_from_pool(DeviceIndex device, bool high_priority) {
 
 namespace {
 
-// Our device that the user's queue is of, and whose streams it can be one of.
+// The device of the user's queue; raises where the queue cannot be one of its streams.
 Device& device_of_queue(const cl::CommandQueue& queue) {
   const auto handle = queue.getInfo<CL_QUEUE_DEVICE>();
   for (DeviceIndex index = 0; index < device_count(); ++index) {
@@ -258,7 +258,7 @@ c10::Stream external_stream(cl_command_queue handle) {
   Device& device = *translated([] { return std::string("the queue cannot be used"); },
                                [&] { return &device_of_queue(queue); });
   DeviceStreams& streams = streams_of(device.index());
-  // Torch's own queues, as torch.ocl.queue() gives them.
+  // Queues of our own streams, which torch.ocl.queue() returns.
   for (const auto& own : streams.slots) {
     Stream* const found = own.load(std::memory_order_acquire);
     if (found && found->queue()() == handle) return found->unpack();
@@ -296,7 +296,7 @@ void synchronize(DeviceIndex index) {
   current_stream(index).refuse_capture("synchronize the device");
   std::vector<std::pair<Stream*, uint64_t>> reports;
   for_each_stream(index, [&](Stream& stream) {
-    // What another thread captures has nothing enqueued.
+    // A stream that another thread captures has nothing enqueued.
     if (!stream.capture()) reports.emplace_back(&stream, stream.faults().report());
   });
   drain(index);

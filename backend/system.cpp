@@ -107,8 +107,8 @@ char** variables() {
 #endif
 }
 
-// Its standard output is `output`, its other streams are empty; -1 where it cannot be started. The
-// program closes whatever else of ours it inherits.
+// Starts the program with the standard output `output` and empty other streams; -1 where it cannot
+// be started. The program closes other inherited files itself.
 pid_t start(const std::string& program, int output) {
   posix_spawn_file_actions_t actions;
   if (posix_spawn_file_actions_init(&actions) != 0) return -1;

@@ -15,23 +15,23 @@ namespace {
 struct Entry {
   Command command;
   c10::approx_time_t called, returned;
-  cl::Event begin, end;  // the same one, but for marks
+  cl::Event begin, end;  // the same event, except for marks
   cl_ulong started = 0, ended = 0;
 };
 
-// So many events may be alive before their times are read: drivers keep memory for each. Reading
-// them while commands are enqueued costs up to half of a small launch, so it is put off.
+// The most events whose times have not been read: drivers keep memory for each. Reading is
+// deferred, because between launches it costs up to half of a small launch.
 constexpr size_t kKeptEvents = 65536;
 
 struct State {
   std::mutex mutex;
   std::deque<Entry> entries;
-  size_t timed = 0;  // so many entries have been asked for their times
+  size_t timed = 0;  // entries whose times have been read
   std::map<DeviceIndex, DeviceClock> clocks;
   std::optional<c10::ApproximateClockToUnixTimeConverter> converter;
 };
 
-// Leaked, as streams are.
+// Leaked, like the streams.
 State& state() {
   static auto* const state = new State;
   return *state;
@@ -61,7 +61,7 @@ struct Scopes {
 thread_local Scopes scopes;
 thread_local const auto thread_number = static_cast<int32_t>(thread_id());
 
-// Reads the times; a command that failed has none.
+// Reads the times of a command; a failed command has none.
 void read_times(Entry& entry) {
   if (!entry.end()) return;
   const bool marks = entry.begin() != entry.end();
@@ -121,7 +121,7 @@ void start(Recorded what) {
   stop();
   State& now = state();
   std::lock_guard lock(now.mutex);
-  // What a stop that failed has left.
+  // Drop the entries that a failed stop has left.
   now.entries.clear();
   now.clocks.clear();
   now.timed = 0;

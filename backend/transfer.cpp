@@ -24,7 +24,8 @@ struct Command {
   size_t bytes;
 };
 
-// Enqueues a command and records it in a trace. `event` is one that the caller needs.
+// Enqueues a command and records it in a trace. `event`: an event that the caller needs, or
+// nullptr.
 template <typename Body>
 void enqueue(Stream& stream, const Command& command, cl::Event* event, Body&& body) {
   const auto [what, kind, function, bytes] = command;
@@ -34,7 +35,8 @@ void enqueue(Stream& stream, const Command& command, cl::Event* event, Body&& bo
   if (code != CL_SUCCESS) raise(code, describe(what, bytes, stream.device()), function);
 }
 
-// Enqueues a command, or records it in a graph; `body` owns what it needs but the buffers.
+// Enqueues a command, or records it in a graph. `body` owns everything that it needs except the
+// buffers.
 template <typename Body>
 void enqueue_or_record(Stream& stream, const Command& command,
                        std::initializer_list<cl_mem> buffers, cl::Event* event, Body&& body) {
@@ -59,7 +61,7 @@ void wait_for_other_streams(Stream& stream, const BufferView& view) {
   }
 }
 
-// Before a copy between host and device, blocking where there is no event.
+// Call before a copy between host and device, which blocks if there is no event.
 void prepare(Stream& stream, const BufferView& view, const cl::Event* event, const char* what) {
   if (!event) {
     stream.refuse_capture(what);
@@ -130,7 +132,7 @@ Mapping::Mapping(Stream& stream, const BufferView& view, size_t bytes, MapAccess
     : stream_(&stream), buffer_(view.segment->buffer) {
   constexpr std::string_view kWhat = "read or write device memory on the host";
   stream.refuse_capture(kWhat);
-  if (others == OtherStreams::kWait) note_wait(kWhat);  // collectives wait in a thread of their own
+  if (others == OtherStreams::kWait) note_wait(kWhat);  // collectives wait in their own thread
   if (others == OtherStreams::kWait) wait_for_other_streams(stream, view);
   const cl_map_flags flags = access == MapAccess::kRead        ? CL_MAP_READ
                              : access == MapAccess::kReadWrite ? CL_MAP_READ | CL_MAP_WRITE

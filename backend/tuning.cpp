@@ -19,7 +19,7 @@ constexpr std::array<const char*, 4> kNames = {"gemm_cpu", "gemm_gpu", "conv_gpu
 using Key = std::pair<uint64_t, uint64_t>;  // tunable, problem
 using Table = std::map<Key, int64_t>;
 
-// Read without a lock: a table never changes, and stays when another takes its place.
+// Read without a lock: a table never changes, and is kept when another replaces it.
 struct Tables {
   std::array<std::atomic<const Table*>, 64> current{};
   std::mutex mutex;
@@ -58,7 +58,7 @@ uint64_t index_of(const std::string& name) {
   TORCH_CHECK_VALUE(false, "nothing of the name '", name, "' can be tuned");
 }
 
-// Lines of "tunable problem choice"; one of an unknown name is left out.
+// Parses lines of "tunable problem choice"; lines with an unknown name are skipped.
 Table parse(const std::string& text) {
   Table table;
   std::istringstream lines(text);

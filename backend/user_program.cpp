@@ -23,7 +23,7 @@ KernelArgument::Space space_of(cl_kernel_arg_address_qualifier qualifier) {
   }
 }
 
-// Drivers differ in whether they count the zero at the end.
+// Removes the zero at the end, which some drivers include in the text.
 std::string trimmed(std::string text) { return text.substr(0, text.find('\0')); }
 
 KernelSignature signature_of(const cl::Kernel& kernel, const Device& device) {
@@ -41,7 +41,7 @@ KernelSignature signature_of(const cl::Kernel& kernel, const Device& device) {
   return signature;
 }
 
-// Position after the comment that begins here; `at` where none begins.
+// The position after the comment that begins at `at`; `at` if none begins there.
 size_t skip_comment(const std::string& text, size_t at) {
   if (text.compare(at, 2, "//") == 0) return std::min(text.find('\n', at), text.size());
   if (text.compare(at, 2, "/*") != 0) return at;
@@ -60,7 +60,8 @@ size_t skip_blanks(const std::string& text, size_t at) {
   }
 }
 
-// Position after the string or character literal that begins here. A literal ends with its line.
+// The position after the string or character literal that begins at `at`. A literal ends with its
+// line.
 size_t skip_literal(const std::string& text, size_t at) {
   const char quote = text[at++];
   while (at < text.size() && text[at] != quote && text[at] != '\n') at += text[at] == '\\' ? 2 : 1;
@@ -156,7 +157,7 @@ std::vector<KernelSignature> take_signatures(std::string& stored) {
                 "the stored program has no signatures of kernels");
     return value;
   };
-  // More kernels or arguments than characters there are not.
+  // The limit for the counts: there are no more kernels or arguments than characters.
   std::vector<KernelSignature> kernels(number(stored.size()));
   for (KernelSignature& kernel : kernels) {
     kernel.name = text();
