@@ -66,7 +66,7 @@ void OcclBackend::shutdown() {
 }
 
 void OcclBackend::startCoalescing() {
-  coalesced_.emplace();  // anew where an error kept the last one from its end
+  coalesced_.emplace();  // a new list, also if an error prevented the end of the last one
 }
 
 WorkPointer OcclBackend::endCoalescing() {
@@ -107,7 +107,7 @@ c10::Stream OcclBackend::side_stream(DeviceIndex device) {
   return side_streams_.emplace(device, stream_from_pool(device, false)).first->second;
 }
 
-// The memory may not go to others before the side stream has unmapped it.
+// The allocator must not reuse the memory before the staging stream has unmapped it.
 void OcclBackend::record_use(const Tensors& tensors) {
   for (const at::Tensor& tensor : tensors) {
     if (!on_ocl_device(tensor) || tensor.is_sparse() || tensor.numel() == 0) continue;

@@ -1,14 +1,14 @@
 // The c10d backend "occl": collectives of ocl tensors by Gloo, on mapped memory.
 //
-// Gloo's group is made in Python (torch_ocl/distributed.py), since Gloo's headers are not part of
-// PyTorch's packages. A collective is checked in the caller's thread and gets an event of the
-// caller's stream; the issuing thread waits for that, maps the memory and starts Gloo's collective,
-// whose end unmaps it (work.h). So the caller goes on enqueuing kernels meanwhile.
+// Python makes Gloo's group (torch_ocl/distributed.py), because PyTorch's packages do not contain
+// Gloo's headers. The caller's thread checks a collective and records an event on its stream. The
+// issuing thread waits for the event, maps the memory and starts Gloo's collective; at its end the
+// memory is unmapped (work.h). Meanwhile the caller continues to enqueue kernels.
 //
-// Virtuals of c10d::Backend that are not overridden: split and merge, as torch.distributed uses
-// NCCL's own interface around them, and what only NCCL has (shrink, completion hooks,
+// Virtuals of c10d::Backend that are not overridden: split and merge, which torch.distributed calls
+// only through NCCL's interface, and those that only NCCL has (shrink, completion hooks,
 // waitForPendingWorks, getMemAllocator, allocateTensor, suspend, resume, getMemoryStats, getError;
-// eagerConnectSingleDevice does nothing, as Gloo connects when it is made).
+// eagerConnectSingleDevice does nothing, because Gloo connects when it is made).
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -41,7 +41,7 @@ class OcclBackend final : public c10d::Backend {
   void startCoalescing() override;
   WorkPointer endCoalescing() override;
 
-  // What Gloo has (collectives.cpp).
+  // Collectives that Gloo has (collectives.cpp).
   WorkPointer broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   WorkPointer allreduce(Tensors& tensors, const c10d::AllreduceOptions& given) override;
   WorkPointer reduce(Tensors& tensors, const c10d::ReduceOptions& given) override;
@@ -64,10 +64,10 @@ class OcclBackend final : public c10d::Backend {
   WorkPointer barrier(const c10d::BarrierOptions& options) override;
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
-  // sparse.cpp
+  // Sparse tensors (sparse.cpp).
   WorkPointer allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
 
-  // What is made of others (composed.cpp).
+  // Collectives that are composed of others (composed.cpp).
   WorkPointer allreduce_coalesced(Tensors& tensors,
                                   const c10d::AllreduceCoalescedOptions& options) override;
   WorkPointer allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
@@ -82,7 +82,8 @@ class OcclBackend final : public c10d::Backend {
                        const c10d::AllToAllOptions& options) override;
 
  private:
-  // Checks, notes where the caller's streams are, and leaves the rest to the issuing thread.
+  // Checks the operation, records events on the caller's streams, and submits the rest to the
+  // issuing thread.
   WorkPointer post(Operation operation);
   template <typename Given>
   WorkPointer post_lists(c10d::OpType type,
@@ -103,10 +104,10 @@ class OcclBackend final : public c10d::Backend {
 // `gloo` is the group of the same ranks that moves the bytes.
 BackendPointer make_distributed_backend(const BackendPointer& gloo);
 
-// A mean is a sum for Gloo; the work divides it by what this returns.
+// Replaces a mean by a sum, because Gloo has no mean, and returns the divisor for the work.
 int64_t take_mean(c10d::ReduceOp& op, const Tensors& tensors, int size);
 
-// The CPU tensors over mapped memory.
+// The CPU tensors over the mapped memory of `tensors`.
 Tensors on_host(const Staging& staging, const Tensors& tensors);
 TensorLists on_host(const Staging& staging, const TensorLists& lists);
 

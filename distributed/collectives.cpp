@@ -1,4 +1,4 @@
-// Collectives that are Gloo's, on mapped memory.
+// Collectives that call Gloo's, on mapped memory.
 #include "distributed/backend.h"
 
 namespace ocl {
@@ -39,7 +39,7 @@ WorkPointer OcclBackend::allreduce(Tensors& tensors, const c10d::AllreduceOption
                divisor});
 }
 
-// Gloo uses the tensors of the other ranks as scratch memory; those get a copy instead.
+// Gloo uses the tensors of the other ranks as scratch memory, so these ranks pass a copy.
 WorkPointer OcclBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& given) {
   auto options = given;
   const int64_t divisor = take_mean(options.reduceOp, tensors, size_);
@@ -57,7 +57,7 @@ WorkPointer OcclBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& giv
                divisor});
 }
 
-// A collective that puts the tensors of several ranks into lists.
+// A collective whose results are lists of the tensors of several ranks.
 template <typename Given>
 WorkPointer OcclBackend::post_lists(
     OpType type, WorkPointer (c10d::Backend::*collective)(TensorLists&, Tensors&, const Given&),
@@ -81,7 +81,7 @@ WorkPointer OcclBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
                {input},
                {{output}},
                [gloo = gloo_, output, input, options](const Staging& staging) {
-                 // Flat: Gloo splits the first dimension, which need not be the one of ranks.
+                 // Flat views: Gloo splits the first dimension, which may not be the ranks'.
                  at::Tensor to = staging.host(output).view(-1), from = staging.host(input).view(-1);
                  return gloo->_allgather_base(to, from, options);
                }});

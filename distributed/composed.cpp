@@ -1,4 +1,4 @@
-// Collectives that Gloo has not, or makes of others in a slower way.
+// Collectives that Gloo does not have, or composes of others in a slower way.
 #include <ATen/ops/amax.h>
 #include <ATen/ops/amin.h>
 #include <ATen/ops/cat.h>
@@ -47,7 +47,7 @@ void reduce_rows(at::Tensor& result, const at::Tensor& rows, ReduceOp::RedOpType
   }
 }
 
-// One work for each index, as one.
+// Posts one work for each index, and returns them as one.
 template <typename Post>
 WorkPointer each(int rank, size_t count, const Post& post_one) {
   std::vector<WorkPointer> works;
@@ -57,7 +57,7 @@ WorkPointer each(int rank, size_t count, const Post& post_one) {
 
 }  // namespace
 
-// One collective for each tensor: Gloo's coalesced one copies all into a buffer.
+// One collective per tensor: Gloo's coalesced one copies all tensors into a buffer.
 WorkPointer OcclBackend::allreduce_coalesced(Tensors& tensors,
                                              const c10d::AllreduceCoalescedOptions& options) {
   return each(rank_, tensors.size(), [&](size_t i) {
@@ -94,7 +94,8 @@ WorkPointer OcclBackend::reduce_scatter_tensor_coalesced(
               [&](size_t i) { return _reduce_scatter_base(outputs[i], inputs[i], options); });
 }
 
-// Gloo wants tensors of one shape here, but takes parts of any size from one buffer.
+// Gloo's alltoall needs tensors of one shape, but its alltoall_base takes parts of any size from a
+// buffer.
 WorkPointer OcclBackend::alltoall(Tensors& outputs, Tensors& inputs,
                                   const c10d::AllToAllOptions& options) {
   const auto counts = [](const Tensors& tensors) {
@@ -122,8 +123,8 @@ WorkPointer OcclBackend::alltoall(Tensors& outputs, Tensors& inputs,
   return post({OpType::ALLTOALL, inputs, {outputs}, start, 1, finish});
 }
 
-// Gloo makes its reduce_scatter of an all-reduce, which moves twice the bytes. Here each rank
-// gets its parts from all others and reduces them.
+// Gloo's reduce_scatter is an all-reduce, which moves twice the bytes. Here each rank gets its part
+// from all others, and reduces them.
 WorkPointer OcclBackend::reduce_parts(OpType type, const at::Tensor& output, const Tensors& inputs,
                                       c10d::ReduceScatterOptions options) {
   TORCH_CHECK_NOT_IMPLEMENTED(options.reduceOp.op_ < ReduceOp::PREMUL_SUM,
@@ -143,7 +144,7 @@ WorkPointer OcclBackend::reduce_parts(OpType type, const at::Tensor& output, con
   c10d::AllToAllOptions exchange;
   exchange.timeout = options.timeout;
   const auto received = std::make_shared<at::Tensor>();
-  // As bytes: Gloo does not know all types.
+  // Sent as bytes, because Gloo does not know all types.
   const auto start = [gloo = gloo_, inputs, received, exchange](const Staging& staging) {
     at::Tensor from = joined(on_host(staging, inputs));
     *received = at::empty_like(from);

@@ -1,5 +1,5 @@
-// A thread that runs tasks in the order in which they were submitted. All ranks must issue their
-// collectives in one order, and a task waits for the device; so the thread does, not the caller.
+// A thread that runs tasks in the order of their submission. All ranks must issue their collectives
+// in the same order, and a task waits for the device, so the caller does not run it.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,7 @@ namespace ocl {
 class Issuer {
  public:
   Issuer() : thread_([this] { run(); }) {}
-  ~Issuer();  // runs what was submitted
+  ~Issuer();  // runs the remaining tasks first
   Issuer(const Issuer&) = delete;
   Issuer& operator=(const Issuer&) = delete;
 

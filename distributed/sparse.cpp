@@ -1,5 +1,5 @@
-// The all-reduce of sparse tensors. Each rank has other indices, so results have sizes that are
-// known in the end: they get memory of their own.
+// The all-reduce of sparse tensors. The ranks have different indices, so the size of the result is
+// only known at the end, and it gets new memory.
 #include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 #include <torch/library.h>
 
@@ -19,7 +19,7 @@ WorkPointer OcclBackend::allreduce_sparse(Tensors& tensors, const c10d::Allreduc
   const auto reduced = std::make_shared<Tensors>();
   const auto start = [gloo = gloo_, tensor, indices, values, reduced,
                       options](const Staging& staging) {
-    // A copy, which Gloo gives the result: the tensor itself keeps its memory until the end.
+    // Gloo stores the result in this copy; the tensor itself keeps its memory until the end.
     *reduced = {at::_sparse_coo_tensor_unsafe(staging.host(indices), staging.host(values),
                                               tensor.sizes(), values.options().device(at::kCPU))
                     .coalesce()};

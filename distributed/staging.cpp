@@ -9,7 +9,7 @@ namespace ocl {
 
 void Staging::add(const at::Tensor& tensor, bool reads, bool writes) {
   if (!on_ocl_device(tensor) || tensor.is_sparse() || tensor.numel() == 0) return;
-  // The mutable address parts a tensor from its lazy clones.
+  // Asking for the mutable address gives a tensor with lazy clones its own memory.
   const auto begin =
       reinterpret_cast<uintptr_t>(writes ? tensor.mutable_data_ptr() : tensor.const_data_ptr());
   ranges_.push_back({tensor.storage().unsafeGetStorageImpl(),
@@ -17,8 +17,8 @@ void Staging::add(const at::Tensor& tensor, bool reads, bool writes) {
                      reads, writes});
 }
 
-// Overlapping maps for writing are undefined, hence one map for ranges that overlap; neighbours
-// share one to save calls. What lies between two ranges stays unmapped: it may be in use.
+// Overlapping maps for writing are undefined, so overlapping ranges share one map; adjacent ranges
+// share one to save calls. Memory between two ranges stays unmapped, because it may be in use.
 void Staging::merge() {
   std::sort(ranges_.begin(), ranges_.end(),
             [](const Range& a, const Range& b) { return a.begin < b.begin; });
@@ -34,7 +34,7 @@ void Staging::merge() {
     }
     const bool same = range.begin == last->begin && range.end == last->end;
     last->end = std::max(last->end, range.end);
-    // A part that is read, in a whole that is written: the whole may not be discarded.
+    // If a part of a written range is read, the old content of the range must be kept.
     last->reads = last->reads || range.reads || (!same && !alike);
     last->writes = last->writes || range.writes;
   }

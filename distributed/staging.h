@@ -1,5 +1,5 @@
-// Tensors of ocl devices as CPU tensors for Gloo, over mapped memory: on devices that share the
-// host's memory no byte is copied, others transfer when they map and unmap.
+// CPU tensors for Gloo over the mapped memory of ocl tensors. On devices that share the host's
+// memory no byte is copied; other devices transfer when they map and unmap.
 //
 //   staging.read(input);
 //   staging.write(output);
@@ -27,13 +27,13 @@ class Staging {
   void read(const at::Tensor& tensor) { add(tensor, true, false); }
   void write(const at::Tensor& tensor) { add(tensor, false, true); }
 
-  // On the current streams of the tensors' devices; waits for what is enqueued there, not for what
-  // the caller enqueued since on its stream, such as the rest of a backward pass.
+  // Maps on the current streams of the tensors' devices, and waits for the commands there. It does
+  // not wait for later commands of the caller's stream, such as the rest of a backward pass.
   void map();
-  // Enqueued on the streams that were current at map().
+  // Enqueues the unmaps on the streams that were current at map().
   void unmap() { mappings_.clear(); }
 
-  // The CPU tensor over the mapped memory of a tensor that was noted.
+  // The CPU tensor for a tensor of read() or write().
   at::Tensor host(const at::Tensor& tensor) const;
 
  private:
@@ -46,8 +46,8 @@ class Staging {
   void add(const at::Tensor& tensor, bool reads, bool writes);
   void merge();
 
-  std::vector<Range> ranges_;      // in order of addresses after map()
-  std::vector<Mapping> mappings_;  // one for each
+  std::vector<Range> ranges_;      // after map() in the order of addresses
+  std::vector<Mapping> mappings_;  // one per range
 };
 
 }  // namespace ocl

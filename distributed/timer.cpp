@@ -23,7 +23,7 @@ class OclTimer final : public c10d::Timer {
     mark(start).synchronize();
     mark(end).synchronize();
     const auto nanoseconds = static_cast<int64_t>(mark(start).elapsed_ms(mark(end)) * 1e6);
-    if (nanoseconds < 0) return std::nullopt;  // one of them is of another iteration
+    if (nanoseconds < 0) return std::nullopt;  // one event is of another iteration
     return nanoseconds;
   }
 

@@ -11,7 +11,7 @@ namespace {
 
 using c10::ivalue::Future;
 
-// Null where Gloo makes none: for messages, and for what it composes of other collectives.
+// The future of Gloo's work. Null for messages, and for collectives that Gloo composes of others.
 c10::intrusive_ptr<Future> future_of(const WorkPointer& work) {
   try {
     return work->getFuture();
@@ -80,7 +80,7 @@ void StagedWork::when_done(const WorkPointer& inner) {
     });
     return;
   }
-  // Somebody has to wait. Not one thread for all of them: messages come in any order.
+  // Without a future, a thread must wait. Each message has its own, because they come in any order.
   std::thread([work = self(), inner] {
     std::exception_ptr error;
     try {
@@ -113,8 +113,8 @@ void StagedWork::complete(std::exception_ptr error) noexcept {
       for (const at::Tensor& tensor : tensors) tensor.div_(operation_.divisor);
     }
   });
-  finish(error);  // first: the future's callbacks may ask the work
-  // The future records events on the current streams, for those who use the results.
+  finish(error);  // before the future's callbacks, which may query the work
+  // The future records events on the current streams, for users of the results.
   attempt([&] { future_->markCompleted(result_value(operation_.writes)); });
   if (error) future_->setErrorIfNeeded(error);
 }

@@ -1,5 +1,5 @@
-// A collective in flight: first it waits for the device, then Gloo runs it on mapped memory, then
-// the memory goes back to the device.
+// A collective in flight: it waits for the device, Gloo runs it on mapped memory, and the memory is
+// unmapped.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Work.hpp>
@@ -14,19 +14,19 @@ namespace ocl {
 using Tensors = std::vector<at::Tensor>;
 using WorkPointer = c10::intrusive_ptr<c10d::Work>;
 
-// What a work does. Results are lists of tensors as in Gloo's works.
+// The operation of a work. Results are lists of tensors as in Gloo's works.
 struct Operation {
   c10d::OpType type;
   Tensors reads;
   std::vector<Tensors> writes;
   // Starts the operation on the CPU tensors that the staging gives.
   std::function<WorkPointer(const Staging&)> start;
-  int64_t divisor = 1;  // of the results: for means, which Gloo has not
-  // Copies from buffers of the host's, where there are, before the memory goes back.
+  int64_t divisor = 1;  // of the results, for means, which Gloo does not have
+  // Copies results from host buffers, if the operation uses some, before the memory is unmapped.
   std::function<void(const Staging&)> finish = {};
 };
 
-// Where an operation stages: a stream beside the caller's, which waits for the event.
+// The stream on which an operation maps memory. It is not the caller's, and waits for the event.
 struct StagingStream {
   c10::Stream stream;
   Event ready;
@@ -40,7 +40,7 @@ class StagedWork final : public c10d::Work {
   void start() noexcept;
 
   // wait() blocks the host until the operation has completed; synchronize() makes the current
-  // streams wait for the results' memory.
+  // streams wait until the results are unmapped.
   void synchronize() override { future_->wait(); }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
   Tensors result() override;

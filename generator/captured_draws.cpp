@@ -9,9 +9,9 @@
 namespace ocl {
 namespace {
 
-// What one graph draws from one generator.
+// The draws of one graph from one generator.
 struct Draws {
-  uint64_t token;  // in place of a seed: random, so that no seed is taken for it
+  uint64_t token;  // takes the place of a seed; random, so that no seed is equal to it
   uint64_t capture;
   c10::intrusive_ptr<GeneratorImpl> generator;
   uint64_t counters = 0;  // per replay
@@ -23,7 +23,7 @@ std::vector<std::weak_ptr<Draws>>& all() {
   static auto* const draws = new std::vector<std::weak_ptr<Draws>>;
   return *draws;
 }
-// Of all(): kernels outside of graphs look no further where there are none.
+// The size of all(): without draws in graphs, other kernels skip the search.
 std::atomic<size_t> count{0};
 
 template <typename Predicate>

@@ -1,6 +1,6 @@
-// Random numbers in graphs. A graph takes all that it draws from a generator with one advance() at
-// the start of each replay, so a replay draws what the same operators would draw, and the next one
-// draws others. Kernels get seed and offset as arguments, which replays set.
+// Random numbers in graphs. At the start of each replay, one advance() takes all counters that the
+// graph needs from a generator. So a replay draws the same numbers as the operators would, and each
+// replay draws new ones. Kernels get seed and offset as arguments, which replays set.
 #pragma once
 
 #include <cstring>
@@ -10,13 +10,13 @@
 
 namespace ocl {
 
-// draw() during a capture. The result's seed names the graph's draws, its offset counts from where
-// a replay begins.
+// draw() during a capture. The result's seed is a token of the graph's draws, and its offset is
+// relative to the start of a replay.
 PhiloxState draw_captured(Capture& capture, GeneratorImpl& generator, uint64_t counters);
 
-// Adds an argument of `bytes` bytes that holds the seed and the offset of `state`, or one of both,
-// at these places in it (kNotThere: not). A state from a capture is replaced: by what each replay
-// draws where the launch is captured, too, or else by what the last replay drew.
+// Adds an argument of `bytes` bytes with the seed and the offset of `state` at the given positions
+// (kNotThere: without it). For a state from a capture, a captured launch gets the numbers of each
+// replay, and any other launch those of the last replay.
 inline constexpr size_t kNotThere = static_cast<size_t>(-1);
 void add_philox(Arguments& arguments, const PhiloxState& state, const void* data, size_t bytes,
                 size_t seed_at, size_t offset_at);

@@ -71,7 +71,7 @@ at::Generator make_generator(DeviceIndex device) {
 }
 
 const at::Generator& default_generator(DeviceIndex device) {
-  // Leaked with the devices; made one by one, since asking for one must not start OpenCL.
+  // Leaked like the devices. Made one by one, for any device index, so that OpenCL is not started.
   static auto* const generators = new std::array<at::Generator, 64>;
   static std::mutex mutex;
   const auto index = device_or_current(device).index();

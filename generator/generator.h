@@ -25,14 +25,14 @@ class GeneratorImpl final : public c10::GeneratorImpl {
 
   void set_current_seed(uint64_t seed) override;  // also sets the offset to 0
   uint64_t current_seed() const override { return state_.seed; }
-  uint64_t seed() override;  // a seed that the system gives
+  uint64_t seed() override;  // sets a random seed from the system
   void set_offset(uint64_t offset) override { state_.offset = offset; }
   uint64_t get_offset() const override { return state_.offset; }
-  // 16 bytes on the CPU: seed and offset.
+  // The state is a CPU tensor of 16 bytes: seed and offset.
   void set_state(const c10::TensorImpl& state) override;
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override;
 
-  // Takes `counters` of the sequence for one launch. The caller holds mutex_.
+  // Takes `counters` counters from the sequence for one launch. The caller holds mutex_.
   PhiloxState advance(uint64_t counters);
 
  private:
@@ -44,9 +44,9 @@ class GeneratorImpl final : public c10::GeneratorImpl {
 // The default generator of the device (-1: the current one).
 const at::Generator& default_generator(DeviceIndex device);
 
-// Takes `counters` of the sequence of the given generator, or of the device's default one. While
-// the current stream is captured, the result stands for a place that each replay chooses anew
-// (captured_draws.h): kernels get it by add_philox() only.
+// Takes `counters` counters from the sequence of the generator, or of the device's default one.
+// While the current stream is captured, the result is a placeholder for the state of each replay
+// (captured_draws.h), which only add_philox() can pass to kernels.
 PhiloxState draw(const std::optional<at::Generator>& generator, DeviceIndex device,
                  uint64_t counters);
 

@@ -7,8 +7,8 @@
 
 namespace ocl {
 
-// A device's thread frees one pass before it takes the next: it is given one of no elements, of
-// which Python knows nothing.
+// A device's thread frees one backward pass before it takes the next. So this runs a pass without
+// elements, which Python does not know of.
 void wait_for_backward_threads() {
   if (!initialized()) return;
   for (DeviceIndex index = 0; index < device_count(); ++index) {

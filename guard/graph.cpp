@@ -13,7 +13,7 @@ namespace {
 struct GraphImpl final : at::GraphImplInterface {
   explicit GraphImpl(const at::GraphImplArgs& args) : graph_(args.keep_graph) {}
 
-  // The modes say which calls of the driver other threads may make; to OpenCL none is unsafe.
+  // The mode restricts other threads' calls of the driver; no call of OpenCL is unsafe.
   void capture_begin(at::MempoolId_t pool, at::GraphCaptureMode) override {
     graph_.capture_begin(std::max(pool.first, pool.second));
   }
@@ -38,7 +38,7 @@ struct GraphImpl final : at::GraphImplInterface {
 
 namespace at {
 
-// Named after the device, as PyTorch looks for it.
+// PyTorch looks for the implementation by the device's name.
 REGISTER_GRAPH_IMPL(OCL, ocl::GraphImpl)
 
 }  // namespace at

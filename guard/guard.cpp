@@ -1,5 +1,5 @@
-// The device guard: devices, streams and events as PyTorch's core sees them. Every virtual of
-// DeviceGuardImplInterface is overridden.
+// The device guard: the interface of PyTorch's core to devices, streams and events. It overrides
+// every virtual of DeviceGuardImplInterface.
 #include <c10/core/DeviceCapability.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
@@ -63,12 +63,12 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
   c10::Stream exchangeStream(c10::Stream stream) const override { return exchange_stream(stream); }
 
-  // Newer than torch 2.11, hence without `override`.
+  // torch 2.11 does not have it, hence no `override`.
   virtual void* getStreamNativeHandle(const c10::Stream stream) const {
     return ocl::stream(stream).queue()();
   }
 
-  // Newer than torch 2.11, too.
+  // torch 2.11 does not have it either.
   virtual bool isStreamCapturing(const c10::Stream& stream) const {
     return ocl::stream(stream).capture() != nullptr;
   }

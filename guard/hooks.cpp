@@ -1,4 +1,4 @@
-// What PyTorch asks of a device beyond the guard: generators, pinned memory, initialisation.
+// The hooks that PyTorch needs in addition to the guard: generators, pinned memory, initialisation.
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 
 #include "backend/allocator.h"
@@ -25,7 +25,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     set_current_device(index);
     return former;
   }
-  // A negative index means: leave the device as it is.
+  // A negative index keeps the current device.
   DeviceIndex maybeExchangeDevice(DeviceIndex index) const override {
     return index < 0 ? current_device() : exchangeDevice(index);
   }

@@ -1,4 +1,4 @@
-// The device's part of torch.profiler: Kineto, which is compiled into PyTorch, asks a session for
+// The device's part of torch.profiler. Kineto, which is compiled into PyTorch, gets from a session
 // the commands that backend/trace recorded.
 #if defined(USE_KINETO) && __has_include(<torch/csrc/profiler/standalone/privateuse1_profiler.h>)
 
@@ -25,7 +25,7 @@ struct Shown {
   const char* name;
 };
 
-// How the device's part of a command is shown; a kernel has a name of its own.
+// The name and type of a command's activity on the device; kernels are shown with their own names.
 Shown shown(Kind kind) {
   switch (kind) {
     case Kind::kKernel:
@@ -89,7 +89,8 @@ class Session final : public libkineto::IActivityProfilerSession {
 
   void processTrace(libkineto::ActivityLogger& logger, libkineto::getLinkedActivityCallback linked,
                     int64_t, int64_t) override {
-    // The id of a call and its command, beyond those of earlier traces in one file.
+    // The id of a call and its command; ids continue after those of earlier traces in the same
+    // file.
     for (const trace::Command& command : commands_) {
       const int32_t id = next_id();
       add_call(command, id, linked, logger);
@@ -208,7 +209,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     } else if (command.bytes) {
       activity.addMetadata("bytes", command.bytes);
     }
-    // A map need not move its bytes.
+    // A map may move no bytes.
     if (command.bytes && command.kind != Kind::kMap) {
       const auto elapsed = static_cast<double>(std::max<int64_t>(1, activity.duration()));
       activity.addMetadata("memory bandwidth (GB/s)", static_cast<double>(command.bytes) / elapsed);
@@ -246,7 +247,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     span->endTime = activity.endTime;
     span->device = activity.device;
     span->resource = activity.resource;
-    // Not linked: the time between its kernels is not its own.
+    // Not linked to an operator, because the time between its kernels belongs to others.
     span->id = static_cast<int32_t>(command.annotation);
   }
 

@@ -36,7 +36,7 @@ struct Stubs final : ProfilerStubs {
     return static_cast<float>(as_event(*start).elapsed_ms(as_event(*end)) * 1e3);
   }
 
-  // OpenCL has no ranges. VTune, which shows OpenCL, understands ITT's.
+  // OpenCL has no ranges. VTune, which shows OpenCL, shows ITT's ranges.
   void mark(const char* name) const override {
     if (ittStubs()->enabled()) ittStubs()->mark(name);
   }

@@ -16,7 +16,8 @@ constexpr const char* kUsage =
     "the kernel takes the word for index errors";
 
 // A call passes the arguments of the signature, then the number of units and their cost in
-// elements. It is a type of CPython's own, as pybind11's conversions take longer than the launch.
+// elements. The type uses CPython's API, because pybind11's conversions take longer than the
+// launch.
 struct KernelObject {
   PyObject_HEAD vectorcallfunc call;
   GeneratedKernel* kernel;
@@ -65,7 +66,7 @@ void launch(KernelObject& object, PyObject* const* values, size_t count) {
   const uint64_t device = uint64_t{1} << (THPVariable_Unpack(values[0]).device().index() & 63);
   if (C10_LIKELY(object.launched_on & device)) return kernel.launch(arguments.data(), units, cost);
   {
-    const pybind11::gil_scoped_release unlocked;  // it is compiled
+    const pybind11::gil_scoped_release unlocked;  // the launch compiles the kernel
     kernel.launch(arguments.data(), units, cost);
   }
   object.launched_on |= device;

@@ -17,7 +17,7 @@ using py::literals::operator""_a;
 
 template <typename Handle>
 Handle handle_of(uintptr_t address, const char* what) {
-  // A wrong pointer is a crash inside the driver; what is no pointer at all is told here.
+  // A wrong pointer crashes inside the driver; numbers that cannot be pointers are refused here.
   TORCH_CHECK_VALUE(address >= 4096 && address % alignof(void*) == 0, address, " is no ", what,
                     ": give its address, which pyopencl has as .int_ptr");
   return reinterpret_cast<Handle>(address);
@@ -25,18 +25,18 @@ Handle handle_of(uintptr_t address, const char* what) {
 
 uintptr_t address_of(const void* handle) { return reinterpret_cast<uintptr_t>(handle); }
 
-// Lets go of a Python object from any thread.
+// Returns a function that releases a Python object from any thread.
 std::function<void()> release_of(const py::object& owner) {
   if (owner.is_none()) return {};
   std::shared_ptr<py::object> kept(new py::object(owner), [](py::object* object) {
-    if (!Py_IsInitialized()) return;  // at the end of the process: the system takes it
+    if (!Py_IsInitialized()) return;  // the process ends, and the system frees the memory
     py::gil_scoped_acquire acquire;
     delete object;
   });
   return [kept]() mutable { kept.reset(); };
 }
 
-// Tensors go with Python's lock or without it.
+// Waits without Python's lock, whether the caller holds it or not.
 void wait_unlocked(const std::function<void()>& wait) {
   if (!Py_IsInitialized() || !PyGILState_Check()) return wait();
   const py::gil_scoped_release unlocked;
@@ -68,17 +68,17 @@ constexpr const char* kCapsule = "dltensor";
 py::object dlpack_capsule(const at::Tensor& tensor) {
   DLManagedTensor* managed = nullptr;
   {
-    const py::gil_scoped_release unlocked;  // it waits for the stream
+    const py::gil_scoped_release unlocked;  // to_dlpack() waits for the stream
     managed = to_dlpack(tensor);
   }
   return py::reinterpret_steal<py::object>(PyCapsule_New(managed, kCapsule, [](PyObject* capsule) {
-    if (!PyCapsule_IsValid(capsule, kCapsule)) return;  // it was taken over
+    if (!PyCapsule_IsValid(capsule, kCapsule)) return;  // a consumer has taken the tensor
     auto* const left = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, kCapsule));
     left->deleter(left);
   }));
 }
 
-// A used one has another name.
+// The tensor of a capsule; a consumed capsule has another name.
 DLManagedTensor* in_capsule(const py::object& capsule) {
   TORCH_CHECK_VALUE(PyCapsule_IsValid(capsule.ptr(), kCapsule),
                     "expected a DLPack capsule that was not used yet, got ",
@@ -147,7 +147,7 @@ void call(UserLibrary& library, const std::string& kernel, const py::tuple& argu
 py::dict kernels_of(UserLibrary& library, DeviceIndex index) {
   const std::vector<KernelSignature>* kernels = nullptr;
   {
-    const py::gil_scoped_release unlocked;  // it compiles
+    const py::gil_scoped_release unlocked;  // kernels() compiles
     kernels = &library.kernels(device(index));
   }
   py::dict found;
@@ -179,7 +179,7 @@ void bind_user_kernels(py::module_& m) {
 void bind_interop(py::module_& m) {
   bind_user_kernels(m);
 
-  // OpenCL's drivers are started, contexts and queues made, without Python's lock.
+  // Starting drivers and making contexts and queues takes long, so Python's lock is released.
   using Unlocked = py::call_guard<py::gil_scoped_release>;
   set_wait_wrapper(&wait_unlocked);
   m.def(

@@ -22,7 +22,7 @@ namespace {
 namespace py = pybind11;
 using py::literals::operator""_a;
 
-// Collects stacks, so that they can be symbolized together, which is much faster than one by one.
+// Collects stacks to symbolize them together, which is much faster than one by one.
 class Stacks {
  public:
   void put(const py::dict& target, const Stack& stack) {
@@ -87,12 +87,12 @@ py::dict settings_dict() {
                   "expandable_segments"_a = false);
 }
 
-// In the form of torch.cuda.memory._snapshot().
+// The snapshot, in the form of torch.cuda.memory._snapshot().
 py::dict snapshot() {
   std::vector<SegmentSnapshot> segments;
   std::vector<MemoryEvent> events;
   {
-    // Others may hold the allocator's lock and wait for Python's.
+    // Other threads may hold the allocator's lock and wait for Python's.
     py::gil_scoped_release release;
     segments = Allocator::instance().snapshot();
     events = MemoryHistory::instance().events();
@@ -109,7 +109,7 @@ py::dict snapshot() {
                   "allocator_settings"_a = settings_dict(), "external_annotations"_a = py::list());
 }
 
-// In the form of torch.cuda.memory.host_memory_stats_as_nested_dict().
+// Statistics in the form of torch.cuda.memory.host_memory_stats_as_nested_dict().
 py::dict host_memory_dict() {
   at::HostStats stats;
   {

@@ -59,7 +59,7 @@ PYBIND11_MODULE(_C, m) {
                                                                return family_name(p.family);
                                                              });
 
-  // Drivers are started, programs compiled and the device waited for without Python's lock.
+  // For functions that start drivers, compile programs or wait for the device.
   using Unlocked = py::call_guard<py::gil_scoped_release>;
   m.def("init", &initialize, Unlocked());
   m.def("is_initialized", &initialized);

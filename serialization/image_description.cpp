@@ -21,14 +21,14 @@ const Meta* meta_of(const at::TensorBase& tensor) {
   return dynamic_cast<const Meta*>(tensor.unsafeGetTensorImpl()->get_backend_meta());
 }
 
-// The map that torch saves has flags only, so the values stand in the keys.
+// The map that torch saves holds only flags, so the values are in the keys.
 using Saved = std::unordered_map<std::string, bool>;
 constexpr std::string_view kColorSpace = "torch_ocl.image.color_space=",
                            kChannelOrder = "torch_ocl.image.channel_order=",
                            kLow = "torch_ocl.image.low=", kHigh = "torch_ocl.image.high=";
 
 std::string text(double number) {
-  std::array<char, 32> digits;  // the shortest that reads back as the same number
+  std::array<char, 32> digits;  // the shortest text that reads back as the same number
   const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), number);
   return {digits.data(), end};
 }

@@ -1,5 +1,5 @@
-// What an ocl tensor says about the image in it: metadata that c10::BackendMeta carries, so that
-// torch.save, clone and copies between devices keep it.
+// The description of the image in an ocl tensor. It is c10::BackendMeta, so that torch.save, clone
+// and copies between devices keep it.
 #pragma once
 
 #include <ATen/core/TensorBase.h>
@@ -11,15 +11,15 @@
 namespace ocl {
 
 struct ImageDescription {
-  std::string color_space;                               // "sRGB", "linear" ...; empty: not said
-  std::string channel_order;                             // "RGB", "BGRA" ...; empty: not said
+  std::string color_space;                               // "sRGB", "linear" ...; empty: unknown
+  std::string channel_order;                             // "RGB", "BGRA" ...; empty: unknown
   std::optional<std::pair<double, double>> value_range;  // of black and white
 
   bool empty() const { return color_space.empty() && channel_order.empty() && !value_range; }
   bool operator==(const ImageDescription&) const = default;
 };
 
-// Empty where there is none.
+// The description of a tensor; empty if it has none.
 ImageDescription description_of(const at::TensorBase& tensor);
 
 // Replaces the description of an ocl tensor; an empty one removes it.

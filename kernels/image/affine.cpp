@@ -35,7 +35,7 @@ std::optional<std::array<double, 6>> AffinePass::inverse() const {
   if (std::abs(determinant) < 1e-12) return std::nullopt;
   const double b0 = a[4] / determinant, b1 = -a[1] / determinant;
   const double b3 = -a[3] / determinant, b4 = a[0] / determinant;
-  // Positions of centres are half a pixel beyond the pixels' numbers.
+  // The centre of pixel i is at i + 0.5.
   return std::array<double, 6>{b0, b1, -b0 * a[2] - b1 * a[5] - 0.5,
                                b3, b4, -b3 * a[2] - b4 * a[5] - 0.5};
 }

@@ -1,6 +1,5 @@
-// The image operators under autocast: tensors of different types meet in the widest of them. The
-// kernels compute in float32 at least and return the type of their input, so there is nothing else
-// to cast.
+// The image operators under autocast: tensors of different types are cast to the widest type. The
+// kernels compute in float32 at least and return the type of their input, so nothing else is cast.
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 

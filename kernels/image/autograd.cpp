@@ -1,5 +1,5 @@
-// Derivatives of the image operators. crop and paste are each other's; the others have operators of
-// their own, so that torch.compile sees one node.
+// Derivatives of the image operators. crop and paste are each other's derivatives. The derivatives
+// of the others are operators, too, so that torch.compile sees one node.
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
@@ -162,7 +162,7 @@ struct Normalize : Function<Normalize> {
   static Tensor forward(AutogradContext* ctx, const Tensor& img, at::ArrayRef<double> mean,
                         at::ArrayRef<double> std) {
     at::AutoDispatchBelowADInplaceOrView guard;
-    ctx->save_for_backward({img});  // its description says what range was mapped to 0 to 1
+    ctx->save_for_backward({img});  // its description has the range that was mapped to 0 to 1
     save(ctx, "std", std);
     return call_normalize(img, mean, std);
   }

@@ -64,7 +64,7 @@ Line plain_line(int64_t o, int64_t in, double scale, Interpolation interpolation
 // The input position of each output of Pillow's nearest-neighbour scaling; -1 outside.
 std::vector<int32_t> positions_of(int64_t in, int64_t out, double scale, double start) {
   std::vector<int32_t> positions(out, -1);
-  double position = start + scale * 0.5;  // summed up, as Pillow does
+  double position = start + scale * 0.5;  // then `scale` is added repeatedly, as in Pillow
   for (int32_t& each : positions) {
     if (position >= 0 && position < static_cast<double>(in)) each = static_cast<int32_t>(position);
     position += scale;
@@ -72,7 +72,7 @@ std::vector<int32_t> positions_of(int64_t in, int64_t out, double scale, double 
   return positions;
 }
 
-// The band of the lines, or of their derivative.
+// Makes the band for the lines, or for their derivative.
 std::shared_ptr<Band> make_band(int64_t in, int64_t out, const std::vector<Line>& lines,
                                 bool transposed, int64_t multiple = kLanes) {
   auto band = transposed ? std::make_shared<Band>(out, in) : std::make_shared<Band>(in, out);
@@ -102,15 +102,15 @@ std::shared_ptr<Band> make_resize(int64_t in, int64_t out, Interpolation interpo
   return band;
 }
 
-// A box of `whole` pixels to both sides of weight `inner`, and one more pixel of weight `outer` at
-// both ends. Outside of the line, its first or last pixel goes on.
+// The lines of a box blur: `whole` pixels to both sides have the weight `inner`, and one more pixel
+// at each end has the weight `outer`. Outside of the line, its first or last pixel is repeated.
 std::vector<Line> box_lines(int64_t size, int64_t whole, double inner, double outer) {
   std::vector<Line> lines;
   for (int64_t o = 0; o < size; ++o) {
     const int64_t first = std::max<int64_t>(o - whole - 1, 0);
     const int64_t last = std::min(o + whole + 1, size - 1);
     Line line{first, std::vector<double>(last - first + 1)};
-    // Pixels outside are counted, not visited: the radius may be huge.
+    // Pixels outside are counted without a loop, because the radius may be huge.
     const int64_t before = std::max<int64_t>(0, whole - o);
     const int64_t behind = std::max<int64_t>(0, o + whole - last);
     for (int64_t i = std::max(first, o - whole); i <= std::min(last, o + whole); ++i) {
@@ -126,7 +126,7 @@ std::vector<Line> box_lines(int64_t size, int64_t whole, double inner, double ou
 std::shared_ptr<Band> make_box(int64_t size, float radius, bool transposed) {
   const auto whole = static_cast<int64_t>(radius);
   const double inner = 1 / (2.0 * radius + 1), outer = (1 - (2.0 * whole + 1) * inner) / 2;
-  // Where weights are the same for all, none is read that is not one of the box.
+  // In the range of equal weights, only weights of the box are read.
   auto band = make_band(size, size, box_lines(size, whole, inner, outer), transposed,
                         transposed ? kLanes : 1);
   if (transposed) return band;
@@ -147,7 +147,7 @@ std::shared_ptr<Band> make_box(int64_t size, float radius, bool transposed) {
 
 struct Key {
   int64_t in, out;
-  int kind;  // the interpolation, or one of these
+  int kind;  // the interpolation, or one of the constants
   double a = 0, b = 0;
   bool antialias = false, transposed = false;
   bool operator==(const Key&) const = default;
@@ -207,7 +207,7 @@ BandPointer box_band(int64_t size, float radius, bool transposed) {
 }
 
 // Gwosdek et al., Theoretical foundations of Gaussian convolution by extended box filtering, 2011:
-// equations 7, 11 and 14, in single precision as Pillow has them.
+// equations 7, 11 and 14, in single precision as in Pillow.
 float box_radius(float deviation, int passes) {
   const float variance = deviation * deviation / passes;
   const auto length = static_cast<float>(std::sqrt(12.0 * variance + 1.0));

@@ -30,8 +30,8 @@ Shape check(const Tensor& img, const char* op) {
   return shape;
 }
 
-// The mean luminance of each image, in the type that is computed in; bytes are rounded as
-// PIL.ImageEnhance.Contrast does.
+// The mean luminance of each image, in the type of the arithmetic. For bytes it is rounded as in
+// PIL.ImageEnhance.Contrast.
 Tensor mean_luma(const Tensor& img, const Shape& shape) {
   const Tensor gray = luma(img).reshape({shape.images, shape.pixels()});
   if (img.scalar_type() != ScalarType::Byte) return gray.to(arithmetic(img)).mean(-1);
@@ -39,7 +39,8 @@ Tensor mean_luma(const Tensor& img, const Shape& shape) {
   return (sum * 2 + shape.pixels()).floor_divide(shape.pixels() * 2).to(arithmetic(img));
 }
 
-// 6 for the whole circle; bytes have 256 steps, of which torchvision takes this one.
+// The rotation of the hue: 6 is the whole circle. For bytes it is in 256 steps, rounded as in
+// torchvision.
 double turn_of(const Tensor& img, double factor) {
   TORCH_CHECK_VALUE(-0.5 <= factor && factor <= 0.5, "torch_ocl::adjust_hue: factor is ", factor,
                     ", but must be from -0.5 to 0.5");
@@ -128,7 +129,7 @@ Tensor adjust_hue(const Tensor& img, double factor) {
 
 namespace {
 
-// Of base + factor * (img - base), clamped: to where it was clamped, nothing goes back.
+// The gradient of the clamped base + factor * (img - base): zero where the result was clamped.
 Tensor inside(const Tensor& grad, const Tensor& img, const Tensor& base, const Colors& colors,
               double factor) {
   const Tensor value = base + (img - base) * factor;
@@ -136,7 +137,7 @@ Tensor inside(const Tensor& grad, const Tensor& img, const Tensor& base, const C
   return grad * kept;
 }
 
-// Adds the gradient of a luminance to that of the colours it was made of.
+// Adds the gradient of a luminance to the gradients of the colours that it was computed from.
 void add_luma(Tensor& result, const Tensor& of_luma, const Colors& colors) {
   const std::array<int, 3> places{colors.red, colors.green, colors.blue};
   for (size_t i = 0; i < (colors.gray ? 1 : 3); ++i) {

@@ -12,7 +12,8 @@ namespace {
 
 using std::floor;
 
-// The arithmetic for bytes, in single and in double precision: OpenCL C has no templates.
+// The shared arithmetic, included once for bytes, once for float and once for double, because
+// OpenCL C has no templates.
 #define IN_FLOAT(x) static_cast<T>(static_cast<float>(x))
 #define T float
 #define V float
@@ -46,9 +47,9 @@ using ArithmeticOf =
     std::conditional_t<std::is_same_v<Stored, uint8_t>, Bytes,
                        std::conditional_t<std::is_same_v<Stored, double>, Double, Single>>;
 
-constexpr int64_t kGrain = 16384;  // pixels of a thread, at least
+constexpr int64_t kGrain = 16384;  // the least pixels of a thread
 
-// body(first, last) over shares of `units` that take `cost` pixels each.
+// Calls body(first, last) in parallel for shares of `units`; a unit costs as much as `cost` pixels.
 template <typename Body>
 void in_parallel(int64_t units, int64_t cost, const Body& body) {
   at::parallel_for(0, units, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, cost)), body);
@@ -98,7 +99,7 @@ void band(const BandPass& pass, const std::vector<Weight>& weights) {
   });
 }
 
-// Positions in the input: in small steps, or in double precision for centres at halves.
+// Positions in the input: in fixed point, or in double precision with centres at halves.
 struct Steps {
   explicit Steps(const AffinePass& pass) : m(pass.fixed(16)) {}
   int64_t at(int64_t x, int64_t y, int row) const {
@@ -121,18 +122,18 @@ struct Centres {
 
 template <typename Stored, typename Positions>
 void affine(const AffinePass& pass) {
-  // Bytes in double precision, as Pillow.
+  // For bytes in double precision, as in Pillow.
   using A = std::conditional_t<std::is_same_v<Stored, uint8_t>, Double, ArithmeticOf<Stored>>;
   using T = typename A::T_;
   const Positions positions(pass);
   const int64_t channels = pass.in.size(-3);
-  // The derivative goes the other way: from the outputs back to what they saw.
+  // The derivative adds to the inputs that each output depends on.
   const Tensor& seen = pass.backward ? pass.out : pass.in;
   const Tensor& made = pass.backward ? pass.in : pass.out;
   const int64_t height = seen.size(-2), width = seen.size(-1);
   const int64_t out_height = made.size(-2), out_width = made.size(-1);
   const int order = static_cast<int>(pass.interpolation), taps = std::max(1, 2 * order);
-  // Weights and clamped places of the pixels on one axis that position p sees.
+  // Weights and clamped indices of the pixels along one axis for position p.
   const auto see = [&](auto p, int64_t size, int64_t* at, T* weights) {
     const auto q = order == 0 ? p : p - static_cast<decltype(p)>(0.5);
     for (int k = 0; k < taps; ++k) {
@@ -183,7 +184,7 @@ void affine(const AffinePass& pass) {
       }
     }
   };
-  // The derivative adds up where outputs overlap: images in parallel, not their rows.
+  // In the derivative outputs overlap, so images are processed in parallel, but not their rows.
   const int64_t rows = pass.backward ? out_height : 1;
   in_parallel(images * out_height / rows, rows * out_width, [&](int64_t first, int64_t last) {
     for (int64_t row = first * rows; row < last * rows; ++row) {
@@ -317,7 +318,7 @@ void on_cpu(const PixelPass& pass) {
     if (pass.in.scalar_type() == pass.out.scalar_type()) {
       pixels<In, In>(pass);
     } else {
-      pixels<In, float>(pass);  // uint8 normalized, and what is computed before it is stored
+      pixels<In, float>(pass);  // normalized uint8, and intermediate results
     }
   });
 }

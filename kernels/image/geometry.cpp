@@ -121,7 +121,7 @@ Tensor affine(const Tensor& img, at::ArrayRef<double> matrix, at::OptionalIntArr
 
 Tensor affine_backward(const Tensor& grad, at::ArrayRef<double> matrix, at::IntArrayRef size,
                        std::string_view interpolation) {
-  // Sums on the CPU are kept in the gradient itself.
+  // On the CPU the sums are added in the gradient itself.
   const bool widen = grad.is_cpu() && grad.scalar_type() != ScalarType::Double;
   const Tensor in = (widen ? grad.to(ScalarType::Float) : grad).contiguous();
   const Tensor out = at::empty(resized(grad, size[0], size[1]), in.options());

@@ -63,7 +63,7 @@ Colors colors_of(const Tensor& img, const char* op, bool needs_colors) {
   if (rgb) colors.red = place('R'), colors.green = place('G'), colors.blue = place('B');
   colors.alpha = place('A');
   std::tie(colors.low, colors.high) = range_of(img);
-  // Of light: ITU-R BT.709. Of sRGB's values, as Pillow has it: ITU-R 601-2. In steps of 2^-16.
+  // For linear light ITU-R BT.709; for sRGB values ITU-R 601-2, as in Pillow. In units of 2^-16.
   colors.luma = said.color_space == "linear" ? std::array<double, 3>{13933, 46871, 4732}
                                              : std::array<double, 3>{19595, 38470, 7471};
   for (double& weight : colors.luma) weight /= 65536;

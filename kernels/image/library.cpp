@@ -1,5 +1,5 @@
-// The operators torch.ops.torch_ocl.*: schemas, their kernels on ocl and the CPU, and rotate, which
-// is made of the others.
+// The operators torch.ops.torch_ocl.*: schemas, kernels on ocl and the CPU, and rotate, which is
+// composed of the others.
 #include <ATen/ops/rot90.h>
 #include <torch/library.h>
 
@@ -11,10 +11,11 @@
 namespace ocl::image {
 namespace {
 
-// The matrix of PIL.Image.rotate: `angle` degrees counter-clockwise around the centre, then moved.
+// The matrix of PIL.Image.rotate: `angle` degrees counter-clockwise around the centre, then a
+// shift.
 std::array<double, 6> rotation(double angle, std::array<double, 2> center,
                                std::array<double, 2> moved) {
-  // Rounded as Pillow does, so that right angles have whole numbers.
+  // Rounded as in Pillow, so that right angles have whole numbers.
   const auto rounded = [](double value) { return std::round(value * 1e15) / 1e15; };
   const double radians = -angle * std::numbers::pi / 180;
   const double cosine = rounded(std::cos(radians)), sine = rounded(std::sin(radians));
@@ -102,7 +103,7 @@ TORCH_LIBRARY(torch_ocl, m) {
   m.def("adjust_contrast(Tensor img, float factor) -> Tensor");
   m.def("adjust_saturation(Tensor img, float factor) -> Tensor");
   m.def("adjust_hue(Tensor img, float factor) -> Tensor");
-  // The derivatives that are no operator of their own.
+  // Derivatives with their own schemas, which are not public operators.
   m.def(
       "_resize_backward(Tensor grad, SymInt[] size, str interpolation, bool antialias) -> Tensor");
   m.def(

@@ -23,8 +23,8 @@ Defines pixel_defines(const Tensor& in, const Tensor& out, ScalarType compute) {
   return defines;
 }
 
-// The fill of each channel in the image's own type, on its device; without a copy from the host,
-// which would wait for the device, where all are the same.
+// The fill of each channel in the image's own type, on its device. Equal fills need no copy from
+// the host, which would wait for the device.
 Tensor fills_of(const Tensor& img, const std::vector<double>& fill) {
   const auto channels = static_cast<int64_t>(fill.size());
   if (std::adjacent_find(fill.begin(), fill.end(), std::not_equal_to<>()) == fill.end()) {
@@ -37,7 +37,7 @@ Tensor fills_of(const Tensor& img, const std::vector<double>& fill) {
 
 constexpr int64_t kRowsAtOnce = 4;
 
-// Four of the values, from `first` on, as a vector of the compute type.
+// Adds four of the values, from `first` on, as a vector argument of the compute type.
 void add_four(Arguments& arguments, const std::vector<double>& values, size_t first,
               ScalarType compute) {
   std::array<double, 4> four{};
@@ -195,7 +195,7 @@ namespace {
 
 struct PixelKernel {
   const char *name, *define;
-  bool planes;  // of each channel by itself, else of each image
+  bool planes;  // units are channels, else images
   bool vectors;
 };
 
@@ -224,7 +224,7 @@ void on_ocl(const PixelPass& pass) {
   const PixelKernel info = pixel_kernel(pass.op);
   Device& device = ocl_device(in);
   const Shape shape = shape_of(in, info.name);
-  // Through Pillow's HSV: the hue of a byte is exact in double precision only.
+  // Pillow's HSV of bytes is exact only in double precision.
   const bool exact = pass.op == PixelOp::kHue && in.scalar_type() == ScalarType::Byte &&
                      device.properties().has_fp64;
   const ScalarType compute = exact ? ScalarType::Double : arithmetic(in);
@@ -245,7 +245,7 @@ void on_ocl(const PixelPass& pass) {
   });
   const auto pixels = static_cast<uint64_t>(shape.pixels());
   const size_t blocks = (pixels + width - 1) / width;
-  // Normalizing takes means and deviations of four channels at a time.
+  // A normalization passes means and deviations of four channels at a time.
   const int64_t at_a_time = pass.op == PixelOp::kNormalize ? 4 : shape.channels;
   for (int64_t first = 0; first < shape.channels; first += at_a_time) {
     const int64_t channels = std::min(at_a_time, shape.channels - first);

@@ -1,4 +1,4 @@
-// resize and gaussian_blur: band matrices along rows, then along columns, as Pillow goes.
+// resize and gaussian_blur: band matrices along rows, then along columns, as in Pillow.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
@@ -8,11 +8,11 @@
 namespace ocl::image {
 namespace {
 
-constexpr int kBoxes = 3;  // box blurs of a Gaussian one
+constexpr int kBoxes = 3;  // box blurs per Gaussian blur
 
 enum class Along { kRows, kColumns };
 
-// What stands between two passes: bytes, or the type that is computed in.
+// The type of the result between two passes: bytes, or the type of the arithmetic.
 ScalarType between(const Tensor& img) {
   return img.scalar_type() == ScalarType::Byte ? ScalarType::Byte : arithmetic(img);
 }
@@ -44,13 +44,14 @@ Tensor resize_to(const Tensor& img, int64_t height, int64_t width, std::string_v
   const Interpolation method = interpolation_of(interpolation, kOp);
   std::vector<Step> steps;
   const auto add = [&](int64_t from, int64_t to, Along along) {
-    if (from == to) return;  // the matrix of ones
+    if (from == to) return;  // the identity
     steps.push_back({backward ? resize_band(to, from, method, antialias, true)
                               : resize_band(from, to, method, antialias, false),
                      along});
   };
   const int64_t from_height = img.size(-2), from_width = img.size(-1);
-  // Pillow goes along rows first, since version 13 but for images that shrink to far less height.
+  // Pillow processes rows first. Since version 13, it processes columns first for images that
+  // shrink to a much smaller height.
   const int64_t lost = backward ? height - from_height : from_height - height;
   const int64_t lost_width = backward ? width - from_width : from_width - width;
   const bool columns_first = lost > 0 && lost > 2 * lost_width;

@@ -1,9 +1,11 @@
-// The part that programs in C++ have in common. To be included before all headers of AOTInductor.
+// The common part of C++ programs that Inductor generates. Include it before all headers of
+// AOTInductor.
 //
-// Those know no other devices than PyTorch's own: parse_device_str() takes four names, and memory
-// for constants comes from the functions of one of four macros. MPS is the one that asks only for
-// functions: a program of ocl is compiled with its macro, and with the functions and the device's
-// number replaced by ours. In C++17, which programs of PyTorch 2.11 are compiled as.
+// Those headers know only PyTorch's own devices: parse_device_str() takes four names, and memory
+// for constants comes from the functions of one of four macros. Only MPS's macro needs nothing but
+// functions. So a program for ocl is compiled with MPS's macro, and this file replaces the
+// functions and the device's number by ours. It is C++17, because PyTorch 2.11 compiles programs as
+// such.
 #pragma once
 
 #include <atomic>
@@ -28,8 +30,8 @@
 
 #include <torch/csrc/inductor/aoti_runtime/utils.h>
 
-// Without names of their own, variables of inline functions would be shared by all programs of the
-// process, also of other versions.
+// Hidden from other programs of the process, which may have another version: otherwise they would
+// share the static variables of inline functions.
 namespace torch_ocl {
 namespace {
 
@@ -146,7 +148,7 @@ inline OclValue device(int64_t type, int64_t index) {
   return made;
 }
 
-// The items stay until the end of the statement.
+// The items live until the end of the statement.
 inline OclValue list(std::initializer_list<OclValue> items) {
   OclValue made = value_of(OclValue::kList);
   made.items = items.begin();
@@ -160,7 +162,7 @@ class Operator {
     check(interface().find_operator(name, overload, &found_));
   }
 
-  // Tensors that are not used have nullptr as their place.
+  // nullptr in place of a result that is not used.
   void operator()(std::initializer_list<OclValue> arguments,
                   std::initializer_list<torch::aot_inductor::RAIIAtenTensorHandle*> places) const {
     std::vector<void*> results(places.size());
@@ -183,7 +185,7 @@ class Operator {
 extern "C" {
 
 inline AOTITorchError torch_ocl_malloc(void** buffer, size_t bytes) {
-  // Errors of memory are reported here: AOTInductor looks at no result.
+  // Errors are raised here, because AOTInductor does not check the result.
   torch_ocl::check(torch_ocl::interface().allocate(bytes, buffer));
   return AOTI_TORCH_SUCCESS;
 }
@@ -199,7 +201,7 @@ inline AOTITorchError torch_ocl_memcpy(void* blob, size_t offset, size_t from, s
   return AOTI_TORCH_SUCCESS;
 }
 
-// The source's address has its offset in it already.
+// The source's address already includes its offset.
 inline AOTITorchError torch_ocl_copy_buffer(void* source, void* blob, size_t bytes, size_t,
                                             size_t offset) {
   torch_ocl::check(

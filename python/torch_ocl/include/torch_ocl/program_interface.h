@@ -1,7 +1,7 @@
-// What programs in C++ that Inductor has written (cpp_wrapper, AOTInductor) call of torch_ocl.
-// They are not linked against it: the operator ocl::program_interface() gives them the address of
-// an OclProgramInterface, wherever the library lies. Packages may be older than the library:
-// whoever changes anything here counts the version up.
+// The functions of torch_ocl for C++ programs that Inductor generates (cpp_wrapper, AOTInductor).
+// The programs are not linked against torch_ocl: the operator ocl::program_interface() returns the
+// address of an OclProgramInterface. Packages may be older than the library, so a change in this
+// file must increase the version.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 constexpr int64_t kOclInterfaceVersion = 1;
 
-// Which of them counts is what a kernel's signature says.
+// The kernel's signature tells which member is used.
 union OclArgument {
   void* address;
   int64_t integer;
@@ -35,25 +35,25 @@ struct OclValue {
     const char* text;
     const OclValue* items;
   };
-  int64_t count;  // of items, or a device's index
+  int64_t count;  // the number of items, or a device's index
 };
 
-// Functions with a text as result return nullptr, or what went wrong; the text stays until the
-// thread's next call.
+// Functions that return a text return nullptr, or an error. The text is valid until the thread's
+// next call.
 struct OclProgramInterface {
   int64_t version;
-  // A kernel for the life of the process; the same description gives the same kernel.
+  // The kernel lives as long as the process; the same description gives the same kernel.
   const char* (*make_kernel)(const OclKernelDescription* description, const void** kernel);
   const char* (*launch)(const void* kernel, const OclArgument* arguments, int64_t units,
                         int64_t cost);
-  // Memory of the current device.
+  // Allocates memory of the current device.
   const char* (*allocate)(size_t bytes, void** address);
   const char* (*release)(void* address);
   const char* (*upload)(void* device, const void* host, size_t bytes);
   const char* (*copy)(void* destination, const void* source, size_t bytes);
   const char* (*find_operator)(const char* name, const char* overload, const void** found);
-  // Calls it through the dispatcher, below autograd. `results` get a new tensor (AtenTensorHandle)
-  // for each that the operator returns, also in lists, and nullptr for what else it returns.
+  // Calls the operator through the dispatcher, below autograd. `results` gets a new tensor
+  // (AtenTensorHandle) for each returned tensor, also those in lists, and nullptr for other values.
   const char* (*call)(const void* found, const OclValue* arguments, int64_t count, void** results,
                       int64_t result_count);
 };

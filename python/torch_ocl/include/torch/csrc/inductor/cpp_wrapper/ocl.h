@@ -1,4 +1,4 @@
-// Where Inductor looks for the header of a device (codecache.py, _get_cpp_wrapper_header).
+// Inductor includes this file by its path (codecache.py, _get_cpp_wrapper_header).
 #pragma once
 
 #include <torch_ocl/program.h>
