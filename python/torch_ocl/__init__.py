@@ -13,7 +13,7 @@ import warnings
 
 
 def _autoload() -> None:
-    """Entry point of the group torch.backends; importing this package has done the work."""
+    """Entry point of the group torch.backends; the import of this package has done the work."""
 
 
 def _load() -> None:
@@ -61,6 +61,6 @@ try:
 except Exception as error:
     if not _autoloading:
         raise
-    # A broken plugin must not take `import torch` down with it.
+    # A broken plugin must not break `import torch`.
     message = f"torch_ocl could not be loaded, so there is no device 'ocl': {error}"
     warnings.warn(message, stacklevel=2)

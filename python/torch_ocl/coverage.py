@@ -1,11 +1,11 @@
 """Counts PyTorch's operators: which have kernels on ocl, which run on the CPU, which are missing.
 
-    python -m torch_ocl.coverage             the counts, beside those of CUDA and MPS
+    python -m torch_ocl.coverage             the counts, next to those of CUDA and MPS
     python -m torch_ocl.coverage --markdown  docs/ops.md
 
-Counted are the operators of the installed PyTorch's native_functions.yaml that have a CPU or CUDA
-kernel and no composite form, that is, those which a backend has to bring itself. CUDA's and MPS's
-columns are what that file registers for them.
+It counts the operators of the installed PyTorch's native_functions.yaml that have a CPU or CUDA
+kernel and no composite form: a backend must implement these. The columns of CUDA and MPS are the
+kernels that the file registers for them.
 """
 
 import argparse
@@ -24,7 +24,7 @@ STATES = {
     "`torch.ocl.fallback_stats()`.",
     "missing": "No kernel, and none of the CPU's to fall back to.",
 }
-# Bindings of other vendors' libraries and PyTorch's own test operators, which no backend brings.
+# Bindings of other vendors' libraries and PyTorch's own test operators; no backend implements them.
 FOREIGN = ("cudnn", "miopen", "mkldnn", "cslt", "triton", "to_mkldnn", "test_", "foobar")
 DOCUMENT = """\
 # Operators

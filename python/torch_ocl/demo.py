@@ -3,11 +3,11 @@
     python -m torch_ocl.demo [--device ocl:1] [--epochs N] [--batch-size N] [--output FOLDER]
                              [--no-amp]
 
-Both start from the same weights and see the same batches, moved and erased at random by the image
-operators; on ocl under mixed precision unless --no-amp is given, on the CPU in float32. Then shows
-the image operators on a photograph beside Pillow's. Writes a plot of the losses, a checkpoint and
-a contact sheet; exits with 1 if the accuracy on the test images is below 97 %, or if the operators
-differ from Pillow in more than 1 % of the bytes.
+Both start from the same weights and train on the same batches, which the image operators shift and
+erase at random. On ocl it trains in mixed precision unless --no-amp is given, on the CPU in
+float32. Then it compares the image operators with Pillow's on a photograph. It writes a plot of the
+losses, a checkpoint and a contact sheet. It exits with 1 if the accuracy on the test images is
+below 97 %, or if the operators differ from Pillow in more than 1 % of the bytes.
 """
 
 import argparse
@@ -65,7 +65,7 @@ def load_data():
 
 
 def augment(images, generator):
-    """Every other batch moved sideways by up to a pixel, with a blank square somewhere."""
+    """Shifts every other batch sideways by up to a pixel, and erases a square of it."""
 
     def number(low, high):
         return int(torch.randint(low, high + 1, (), generator=generator))
@@ -102,7 +102,7 @@ def train(device, weights, images, digits, args):
     images, digits = images.to(device), digits.to(device)
     steps = len(images) // batch_size
 
-    # Kernels are compiled at their first use: one step with a network that is thrown away.
+    # Kernels are compiled at their first use, so one step trains a network that is not used.
     warm_up = make_network(device, weights)
     first, theirs = images[:batch_size], digits[:batch_size]
     scaler = make_scaler(device, amp)

@@ -1,4 +1,4 @@
-"""The image operators on a photograph beside Pillow's: the second part of torch_ocl.demo."""
+"""Compares the image operators with Pillow's on a photograph: the second part of torch_ocl.demo."""
 
 import numpy
 import torch
@@ -10,7 +10,7 @@ from torch_ocl import image
 CELL = (300, 200)  # a picture of the sheet, in pixels
 LABEL, COLUMNS = 18, 2
 
-# What it is called, on tensors, and with Pillow.
+# Name: (the operation on tensors, the operation with Pillow).
 OPERATIONS = {
     "crop": (
         lambda x: image.crop(x, (100, 60, 420, 274)),
@@ -79,7 +79,7 @@ def to_picture(tensor):
 
 
 def compare(device):
-    """Yields (operation, our picture, Pillow's, share of bytes that differ, by how much)."""
+    """Yields (operation, our picture, Pillow's, share of different bytes, largest difference)."""
     photograph = Image.fromarray(load_sample_image("china.jpg"))
     for name, (on_tensor, on_picture) in OPERATIONS.items():
         ours = to_picture(on_tensor(to_tensor(photograph, device)))
@@ -95,9 +95,9 @@ def compare(device):
 
 
 def write_contact_sheet(path, device):
-    """Writes each result beside Pillow's; returns {operation: share of bytes that differ}.
+    """Writes each result next to Pillow's; returns {operation: share of bytes that differ}.
 
-    Rows of COLUMNS operators; for each of them the device's on the left, Pillow's on the right.
+    A row has COLUMNS operators; for each, ours is on the left, Pillow's on the right.
     """
     width, height = CELL
     rows = -(-len(OPERATIONS) // COLUMNS)

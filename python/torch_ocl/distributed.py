@@ -2,7 +2,7 @@
 
     torch.distributed.init_process_group("occl")
 
-It lets Gloo move the bytes, on memory of the device that is mapped for the host.
+Gloo moves the bytes, on device memory that is mapped for the host.
 """
 
 import os
@@ -11,14 +11,14 @@ import uuid
 
 import torch.distributed
 
-_meeting = None  # of the default group, where torchrun's agent keeps the store
+_meeting = None  # the name of the default group's run, if torchrun's agent keeps the store
 
 
 def _meet(store, rank, size, timeout):
-    """A name that these processes agree on, and no others before them.
+    """A name that these processes agree on, and that no earlier processes used.
 
-    The store of torchrun's agent outlives restarts of the workers. Gloo would find addresses there
-    that dead workers left, and wait for five time-outs.
+    The store of torchrun's agent outlives restarts of the workers. Without a new name, Gloo would
+    find the addresses of dead workers there, and wait for five time-outs.
     """
     store.set(f"member/{rank}", uuid.uuid4().hex)
     members = [f"member/{other}" for other in range(size)]
@@ -38,7 +38,7 @@ def _meet(store, rank, size, timeout):
 
 
 def _store_of_this_run(options):
-    """The group's store without what workers left there that torchrun has replaced."""
+    """The group's store, without entries of workers that torchrun has replaced."""
     global _meeting
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return options.store
@@ -49,7 +49,7 @@ def _store_of_this_run(options):
 
 
 def _make_backend(options, gloo_options=None):
-    """c10d::Backend of a process group; Gloo's options are taken where they are given."""
+    """The c10d::Backend of a process group; it accepts Gloo's options."""
     from torch.distributed import ProcessGroupGloo
 
     from . import _C
@@ -66,7 +66,7 @@ def _make_backend(options, gloo_options=None):
 
 
 def register() -> None:
-    """Makes "occl" known, and the default for ocl tensors."""
+    """Registers "occl", and makes it the default for ocl tensors."""
     if torch.distributed.is_available() and torch.distributed.is_gloo_available():
         torch.distributed.Backend.register_backend(
             "occl", _make_backend, extended_api=True, devices=["ocl", "cpu"]

@@ -40,7 +40,7 @@ Inside a container, GPUs must be handed in (--device /dev/dri, or --gpus all).\
 
 
 def no_device_help():
-    """What was found of OpenCL on this machine, and what to install."""
+    """A text about the OpenCL on this machine, and about packages to install."""
     try:
         ctypes.CDLL("libOpenCL.so.1")
         loader = "OpenCL loader (libOpenCL.so.1): found"
@@ -53,7 +53,7 @@ def no_device_help():
 
 
 def wrong_setting():
-    """What is wrong with an environment variable that hides all devices; None for other reasons."""
+    """The error in an environment variable that hides all devices; None for other reasons."""
     try:
         torch.ocl.init()
     except ValueError as error:

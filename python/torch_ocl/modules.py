@@ -1,9 +1,9 @@
 """Module.to() keeps the parameters of a module: the same objects, shared by the same modules.
 
-PyTorch moves a parameter by giving it its copy's data, but only between the devices of its own
-tree. For others it puts a new parameter in the place of the old one: two modules that shared
-theirs, such as the first and the last layer of GPT-2, do so no longer, and an optimizer that was
-made before trains what nobody uses. Here the old object gets the new one's tensor.
+Between the devices of its own tree, PyTorch moves a parameter by giving it the copy's data. For
+other devices it replaces the parameter by a new one. Then two modules that shared a parameter, such
+as the first and last layer of GPT-2, do not share it any more, and an existing optimizer trains
+parameters that nothing uses. Here the old object gets the new one's tensor.
 """
 
 import warnings
@@ -34,7 +34,7 @@ def install() -> None:
         before = list(self._parameters.items())
         try:
             return original(self, fn, recurse)
-        finally:  # also for those that were moved before one failed
+        finally:  # also for the parameters that were moved before an error
             for name, old in before:
                 new = self._parameters[name]
                 if new is not old and "ocl" in (old.device.type, new.device.type):

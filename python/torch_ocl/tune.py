@@ -1,12 +1,11 @@
-"""Measures which variant of a kernel is the fastest on a device, and keeps what it found.
+"""Measures the fastest variant of kernels on a device, and keeps the choices.
 
 python -m torch_ocl.tune [--device ocl:0] [--only REGEX] [--dtypes float32,float16]
 
-Matrix products and convolutions have tiles to choose from, of which the best depends on the device
-and on the sizes. Without a measurement a model of the device chooses; a measured choice serves all
-sizes that round up to the same powers of two, in every process from then on. A run takes a few
-minutes; the machine should have nothing else to do. The file is in OCL_CACHE_DIR, and holds for one
-device and driver version.
+Matrix products and convolutions have several tiles; the best one depends on the device and the
+sizes. Without a measurement a model of the device chooses. A measured choice holds for all sizes
+that round up to the same powers of two, in every later process. A run takes a few minutes; the
+machine should be idle. The file is in OCL_CACHE_DIR, for one device and driver version.
 """
 
 import argparse
@@ -90,8 +89,8 @@ def seconds(run, count):
 
 
 def best_times(run, choose, candidates):
-    """-> {candidate: seconds of a call}, for those that the device can run; in turns, since others
-    may use the machine."""
+    """-> {candidate: seconds of a call}, for candidates that the device can run. They are measured
+    alternately, because other processes may use the machine."""
     counts, times = {}, {}
     for candidate in candidates:
         choose(candidate)
@@ -124,7 +123,7 @@ def tune(run, index, done=()):
     choose = functools.partial(_C.set_tuned, index, problem.tunable, problem.problem)
     times = best_times(run, choose, range(problem.candidates))
     best = min(times, key=times.get)
-    # Within what times vary by, the default stays.
+    # The default stays if the gain is within the noise.
     if times.get(problem.choice, math.inf) < 1.03 * times[best]:
         best = problem.choice
     choose(best)

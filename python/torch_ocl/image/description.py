@@ -1,4 +1,4 @@
-"""What a tensor says about the image in it: kept with the tensor, honoured by the operators."""
+"""Descriptions of the images in tensors: kept with the tensor, and used by the operators."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ CHANNEL_ORDERS = ("L", "LA", "RGB", "BGR", "RGBA", "BGRA", "YCbCr", "HSV", "Lab"
 
 @dataclass(frozen=True)
 class Description:
-    """What :func:`description` found; None where nothing was said.
+    """The result of :func:`description`; None for properties that were not described.
 
     color_space: one of COLOR_SPACES. channel_order: one of CHANNEL_ORDERS. value_range: the
     numbers of black and white.
@@ -30,17 +30,18 @@ def describe(
     channel_order: str | None = None,
     value_range: tuple[float, float] | None = None,
 ) -> torch.Tensor:
-    """Says what the image [..., channels, height, width] in `tensor` is, and returns `tensor`.
+    """Describes the image [..., channels, height, width] in `tensor`, and returns `tensor`.
 
-    What is not given is left unsaid, whatever was said before. The description is kept by
-    clone(), detach(), deepcopy, copies between ocl devices or types, and torch.save; a copy to
-    the CPU, a view or another operator's result has none. The operators of torch_ocl.image
-    honour it and pass it on: the order of channels says which is red and which is alpha, "linear"
-    colours have another luminance than "sRGB" ones, value_range is where results are clamped.
+    It replaces the former description; arguments that are not given are unknown. The description
+    is kept by clone(), detach(), deepcopy, copies between ocl devices or types, and torch.save. A
+    copy to the CPU, a view or the result of another operator has none. The operators of
+    torch_ocl.image use it and pass it on: channel_order tells which channel is red and which is
+    alpha, "linear" colours have another luminance than "sRGB" ones, and results are clamped to
+    value_range.
 
     color_space: one of COLOR_SPACES. channel_order: one of CHANNEL_ORDERS, of as many channels as
-    the tensor has. value_range: the numbers of black and white; (0, 255) is understood for uint8
-    and (0, 1) for floating point where nothing is said.
+    the tensor has. value_range: the numbers of black and white; by default (0, 255) for uint8 and
+    (0, 1) for floating point.
 
     Raises ValueError for a tensor that is not on ocl, for unknown names, for a channel order of
     another number of channels, and for a range that is empty or holds numbers outside of uint8.
@@ -56,7 +57,7 @@ def describe(
 
 
 def description(tensor: torch.Tensor) -> Description:
-    """What :func:`describe` said about the tensor; empty if nothing."""
+    """The description that :func:`describe` gave to the tensor; empty if there is none."""
     found = _C.description(tensor)
     return Description(found.color_space or None, found.channel_order or None, found.value_range)
 

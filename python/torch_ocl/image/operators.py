@@ -15,7 +15,7 @@ def _list(numbers: Numbers) -> list[float]:
 def crop(pic: torch.Tensor, box: Sequence[int]) -> torch.Tensor:
     """The rectangle `box` = (left, upper, right, lower) of images [..., channels, height, width].
 
-    Where the box reaches out of the image, the result is 0, as PIL.Image.crop has it. Any type.
+    Outside of the image the result is 0, as in PIL.Image.crop. Any type.
     The gradient is 1 inside of the box and 0 outside.
 
     Raises ValueError for a box of other than four numbers, or whose right or lower edge comes
@@ -25,13 +25,13 @@ def crop(pic: torch.Tensor, box: Sequence[int]) -> torch.Tensor:
 
 
 def paste(im1: torch.Tensor, im2: torch.Tensor, coord: Sequence[int]) -> torch.Tensor:
-    """A copy of `im1` with `im2` at `coord` = (left, upper); what does not fit is left out.
+    """A copy of `im1` with `im2` at `coord` = (left, upper), cut off at the edges of `im1`.
 
-    Both are [..., channels, height, width] and differ in height and width only, as for
+    Both are [..., channels, height, width] and differ only in height and width, as for
     PIL.Image.paste (which changes `im1`). Any type.
 
     Raises ValueError for other shapes, or where the images' descriptions contradict each other;
-    TypeError for images of two types (under autocast they meet in the wider one).
+    TypeError for images of two types (under autocast they are cast to the wider one).
     """
     return _ops.paste(im1, im2, coord)
 
@@ -52,10 +52,10 @@ def resize(
 ) -> torch.Tensor:
     """Images [..., channels, height, width], uint8 or floating point, in another size.
 
-    size: (height, width) in pixels, or a number for the shorter edge, the other one in proportion.
-    interpolation: "nearest", "bilinear" or "bicubic". With `antialias` as PIL.Image.resize (the
-    filter is stretched when the image shrinks; uint8 comes out bit for bit the same), without as
-    torch.nn.functional.interpolate with align_corners=False; "nearest" has no such choice.
+    size: (height, width) in pixels, or a number for the shorter edge; the other is in proportion.
+    interpolation: "nearest", "bilinear" or "bicubic". With `antialias` it computes PIL.Image.resize
+    (the filter is stretched when the image shrinks; uint8 results are bit for bit the same), without
+    it torch.nn.functional.interpolate with align_corners=False. "nearest" ignores it.
 
     Raises ValueError for an empty image or size, and TypeError for other types.
     """
@@ -81,9 +81,9 @@ def rotate(
     """Rotated by `angle` degrees counter-clockwise, as PIL.Image.rotate.
 
     img: [..., channels, height, width], uint8 or floating point. expand: the result is as large as
-    the whole rotated image needs (which takes it to be centred and not translated). center, in
-    pixels from the upper left corner (x, y): the middle if not given. translate: then moved by
-    (x, y) pixels. fill: for what comes from outside of the image, one number or one per channel.
+    the whole rotated image needs, if it is rotated around the middle and not translated. center:
+    (x, y) in pixels from the upper left corner; by default the middle. translate: a shift by (x, y)
+    pixels after the rotation. fill: the value outside of the image, one number or one per channel.
     """
     return _ops.rotate(img, float(angle), interpolation, expand, center, translate, _list(fill))
 
@@ -98,9 +98,9 @@ def affine(
     """The pixel at (x, y) of the result is that at (a x + b y + c, d x + e y + f) of `img`.
 
     As PIL.Image.transform(size, AFFINE, matrix): `matrix` is (a, b, c, d, e, f), for positions in
-    pixels from the upper left corner, pixels' centres at halves. img: [..., channels, height,
-    width], uint8 or floating point. size: (height, width), that of `img` if not given. fill: see
-    :func:`rotate`. "bicubic" is cubic convolution with a = -1, Pillow's choice here.
+    pixels from the upper left corner, with the centres of pixels at halves. img: [..., channels,
+    height, width], uint8 or floating point. size: (height, width), by default that of `img`. fill:
+    see :func:`rotate`. "bicubic" is cubic convolution with a = -1, as in Pillow here.
 
     Raises ValueError for a matrix of other than six numbers or an unknown interpolation.
     """
@@ -110,8 +110,8 @@ def affine(
 def normalize(img: torch.Tensor, mean: Numbers, std: Numbers) -> torch.Tensor:
     """(img - mean) / std for each channel of [..., channels, height, width].
 
-    mean, std: one number or one per channel, for values from 0 to 1: uint8 is divided by 255 first
-    (and becomes float32), an image with a described value_range is mapped from that.
+    mean, std: one number or one per channel, for values from 0 to 1. uint8 is divided by 255 first
+    (and becomes float32); an image with a described value_range is mapped from that range.
 
     Raises ValueError for other counts of numbers and for a std of 0.
     """
@@ -122,7 +122,7 @@ def gaussian_blur(img: torch.Tensor, radius: Numbers = 2) -> torch.Tensor:
     """Blurred as PIL.ImageFilter.GaussianBlur: three box blurs that come close to a Gaussian.
 
     img: [..., channels, height, width], uint8 or floating point. radius: the standard deviation in
-    pixels, or (horizontal, vertical); 0 leaves the image as it is. The edges' pixels go on outside.
+    pixels, or (horizontal, vertical); 0 changes nothing. Outside, the pixels of the edges repeat.
     (Gwosdek et al., Theoretical foundations of Gaussian convolution by extended box filtering,
     2011.)
     """
@@ -130,10 +130,10 @@ def gaussian_blur(img: torch.Tensor, radius: Numbers = 2) -> torch.Tensor:
 
 
 def adjust_brightness(img: torch.Tensor, factor: float) -> torch.Tensor:
-    """black + factor * (img - black), as PIL.ImageEnhance.Brightness; alpha stays as it is.
+    """black + factor * (img - black), as PIL.ImageEnhance.Brightness; alpha does not change.
 
-    img: [..., channels, height, width], uint8 or floating point; clamped to the image's range:
-    (0, 255) for uint8 and (0, 1) for floating point if :func:`describe` did not say otherwise.
+    img: [..., channels, height, width], uint8 or floating point. Results are clamped to the image's
+    range: that of :func:`describe`, else (0, 255) for uint8 and (0, 1) for floating point.
     """
     return _ops.adjust_brightness(img, float(factor))
 
@@ -156,7 +156,7 @@ def adjust_saturation(img: torch.Tensor, factor: float) -> torch.Tensor:
 
 
 def adjust_hue(img: torch.Tensor, factor: float) -> torch.Tensor:
-    """The hue in HSV turned by `factor` of the circle, from -0.5 to 0.5.
+    """Rotates the hue in HSV by `factor` of the circle, from -0.5 to 0.5.
 
     img: see :func:`adjust_contrast`. uint8 goes through Pillow's HSV of 256 steps, bit for bit on
     devices with float64. A gray image stays as it is. Raises ValueError for another factor.

@@ -1,4 +1,4 @@
-"""torch.compile on "ocl": what Dynamo and Inductor ask about the device.
+"""torch.compile on "ocl": the device's part of Dynamo and Inductor.
 
 Nothing here is imported before Dynamo or Inductor is; see docs/compile.md.
 """

@@ -1,8 +1,8 @@
 """Random numbers in torch.utils.checkpoint.
 
-PyTorch draws them again in the backward pass, from a saved state of the generator, on the devices
-that it knows. On ocl, what has been drawn in a checkpoint is kept instead; of dropout, that is the
-generator's state only.
+On the devices that it knows, PyTorch draws them again in the backward pass, from a saved state of
+the generator. On ocl, the drawn numbers are kept instead; for dropout, only the generator's state
+is kept.
 """
 
 import operator
@@ -15,7 +15,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 aten = torch.ops.aten
 
-# Random operators in graphs, beside those that decompositions.py keeps.
+# Random operators in graphs, in addition to those that decompositions.py keeps.
 NEVER_DECOMPOSED = [
     aten.multinomial.default,
     aten.poisson.default,
@@ -40,7 +40,7 @@ def _keep(match, *args, **kwargs) -> None:
 
 
 def keep_what_is_drawn(random) -> None:
-    """Before PyTorch cuts graphs into forward and backward passes."""
+    """Marks random operators before PyTorch splits graphs into forward and backward passes."""
     for target in random:
         if torch.Tag.nondeterministic_seeded in target.tags:
             pattern = CallFunctionVarArgs(target)

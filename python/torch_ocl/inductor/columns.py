@@ -1,14 +1,14 @@
-"""Kernels that reduce across the loop that vectors go over."""
+"""Kernels that reduce across the vectorised loop."""
 
 from .shape import MOST_LANES, Shape
 from .types import value_type
 
 
 class Columns(Shape):
-    """The reduction's loops for each vector; or, with one pass over memory, its rows whole.
+    """The reduction's loops run for each vector; or, in one pass over memory, for a block of rows.
 
-    A row's part of a block is read in one go then, and the accumulators of the block are in memory
-    that the nearest cache holds.
+    In the second form a row's part of the block is read contiguously, and the accumulators of the
+    block are in an array that stays in the first level cache.
     """
 
     def __init__(self, space, vector, cpu, swept):

@@ -1,8 +1,8 @@
 """Programs in C++ around the calls of kernels: cpp_wrapper=True, and AOTInductor's packages.
 
 They include torch_ocl/program.h, which finds this library when they run. PyTorch's C functions for
-operators (aoti_torch_<device>_mm) exist for its own devices only, and its proxy executor knows no
-others either: eager kernels are called through torch_ocl, by the dispatcher.
+operators (aoti_torch_<device>_mm) and its proxy executor support only its own devices. So programs
+call eager kernels through torch_ocl, by the dispatcher.
 """
 
 import sympy
@@ -20,7 +20,7 @@ from .wrapper import CallsKernels, end_program
 
 
 def quieten() -> None:
-    """Inductor warns of each operator without a C function, which here is every one."""
+    """Silences Inductor's warning about operators without a C function: here that is every one."""
 
     def wanted(record):
         return not ("c-shim implementation" in str(record.msg) and graph_has_ocl())
@@ -29,7 +29,7 @@ def quieten() -> None:
 
 
 def name_of_result(output) -> str | None:
-    """None of what is no tensor, and of arguments that are changed."""
+    """The name; None for results that are no tensors, and for arguments that are changed."""
     return output.get_name() if isinstance(output, ir.MultiOutput) else None
 
 
@@ -64,8 +64,8 @@ class OclCppWrapper(CallsKernels, CppWrapperCpu):
         self.define_kernel(name, "\n".join(body), gpu=False)
 
     def generate(self, is_inference):
-        # torch_ocl_memcpy() gets an offset by the constant's number among all, so that those of
-        # the device must be the first.
+        # torch_ocl_memcpy() gets an offset by the constant's number among all constants, so the
+        # device's constants must come first.
         constants = V.graph.constants
         ordered = sorted(
             constants.items(),
@@ -87,7 +87,7 @@ class OclCppWrapper(CallsKernels, CppWrapperCpu):
         if not isinstance(op_overload, torch._ops.OpOverload):
             raise NotImplementedError(f"ocl: a program in C++ that calls {op_overload}")
         if V.graph.aot_mode:
-            V.extern_kernel_nodes.pop()  # was kept for the proxy executor
+            V.extern_kernel_nodes.pop()  # only the proxy executor needs it
         self._call(op_overload, raw_args, {}, outputs)
 
     def generate_extern_kernel_out(self, node):
@@ -156,7 +156,7 @@ class OclCppWrapper(CallsKernels, CppWrapperCpu):
         raise NotImplementedError(f"ocl: an argument of {type(value)} in a program in C++")
 
     def _index(self, device, index) -> str:
-        """A package may be loaded for another device than it was compiled for."""
+        """The device's index at run time: a package may be loaded for another device."""
         return "this->device_idx_" if V.graph.aot_mode and device.type == "ocl" else index
 
     def generate_end(self, result):

@@ -1,4 +1,4 @@
-"""On ocl, some operators stay as they are: what Inductor would decompose is one eager kernel."""
+"""Operators that Inductor decomposes, but that are faster as one eager kernel on ocl."""
 
 import functools
 
@@ -13,8 +13,9 @@ def _not_decomposed(*args, **kwargs):
     return NotImplemented
 
 
-# Inductor replaces rand() and its like by kernels with a generator of their own, whatever the
-# device. As filling of a tensor they are left alone, and give the numbers of the eager ones.
+# Inductor replaces rand() and the like by kernels with its own generator, for all devices. Here
+# they become in-place filling of a tensor, which it leaves alone, so that the numbers are the eager
+# ones.
 
 
 def _rand(size, *, generator=None, **options):
@@ -29,8 +30,8 @@ def _randint(low, high, size, *, dtype=torch.int64, **options):
     return aten.randint_like.low_dtype(aten.empty(size, dtype=dtype, **options), low, high)
 
 
-# PyTorch expects contiguous results of convolutions on devices that it does not know; for
-# tensors in channels_last, ocl's have that format.
+# For devices that it does not know, PyTorch expects contiguous results of convolutions. On ocl the
+# results for channels_last tensors are channels_last.
 
 
 def _convolution(x, weight, *args):
@@ -47,7 +48,7 @@ def _convolution_backward(*args):
 
 
 def _nonzero_static(x, *, size, fill_value=-1):
-    """PyTorch expects another order in memory than the eager kernel's, which is the CPU's."""
+    """The eager kernel's result has the CPU's order in memory, which PyTorch does not expect."""
     count, new = x.numel(), functools.partial(torch.full, dtype=torch.int64, device=x.device)
     found = (x != 0).flatten()
     place = found.cumsum(0) - 1
@@ -61,7 +62,7 @@ def _nonzero_static(x, *, size, fill_value=-1):
 
 
 def _max_unpool(operator):
-    """In the format of the argument, as the eager kernel, which PyTorch does not expect."""
+    """The eager kernel's result has the argument's format, which PyTorch does not expect."""
     contiguous = torch._decomp.decomposition_table[operator]
 
     def decompose(x, *args):
@@ -112,9 +113,9 @@ def _by_device(on_ocl, elsewhere):
 
 
 def keep_operators(*tables) -> list:
-    """Changes Inductor's tables, the general one first: nothing changes for other devices.
+    """Changes Inductor's tables, the general one first. Nothing changes for other devices.
 
-    Returns the operators that are other ones on ocl.
+    Returns the operators that are replaced by others on ocl.
     """
     changed = []
     for operator in _OWN:

@@ -1,4 +1,4 @@
-"""What Dynamo and Inductor ask about an ocl device."""
+"""Dynamo's and Inductor's interface to ocl devices."""
 
 from types import SimpleNamespace
 
@@ -49,8 +49,8 @@ class OclInterface(DeviceInterface):
         def get_device_properties(device=None):
             """A copy in plain Python: the compute units, the largest work-group, the name.
 
-            None without a device: before it forks, Inductor asks so for all devices there are,
-            and those that the process has not used would have their drivers started.
+            None if `device` is None and the process has not used OpenCL: Inductor asks so before it
+            forks, and that must not start drivers.
             """
             if "ocl" not in _properties:
                 if device is None and not ocl.is_initialized():
@@ -101,7 +101,7 @@ def _plain(index: int):
     properties = ocl.get_device_properties(index)
     return SimpleNamespace(
         name=properties.name,
-        family=properties.kernel_family,  # of which kernels are generated
+        family=properties.kernel_family,  # of generated kernels
         version=f"{properties.version_major}.{properties.version_minor}",
         multi_processor_count=properties.max_compute_units,
         max_threads_per_block=properties.max_work_group_size,
@@ -110,7 +110,7 @@ def _plain(index: int):
 
 
 def register() -> None:
-    # Names with an index as well, as Dynamo's own devices have; counting starts no driver.
+    # Also the names with an index, as for Dynamo's own devices. Counting devices starts no driver.
     for name in ["ocl", *(f"ocl:{index}" for index in range(ocl.device_count()))]:
         device_interface.register_interface_for_device(name, OclInterface)
 

@@ -8,7 +8,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode
 draw = torch.ops.ocl.draw_philox.default
 _dropout = torch.ops.ocl.philox_dropout.default
 
-_COUNTERS, _BLOCK = 16, 64  # of so many elements, in the eager kernel (cl/random.cl)
+_COUNTERS, _BLOCK = 16, 64  # counters and elements of a block, as in cl/random.cl
 
 
 def register() -> None:
@@ -24,14 +24,15 @@ def register() -> None:
 
 
 def native_dropout(x, p, train):
-    """aten.native_dropout in two steps, of which only the first draws: see checkpoints.py.
+    """aten.native_dropout in two steps; only the first one draws (see checkpoints.py).
 
-    NotImplemented where the order of the elements in memory is another, or nothing is drawn.
+    NotImplemented for tensors that are not contiguous, or where nothing is drawn.
     """
     floats = torch.float32, torch.float16, torch.bfloat16
     if train is False or not 0 < p < 1 or x.dtype not in floats or not x.is_contiguous():
         return NotImplemented
-    # PyTorch would take two calls of equal arguments for one: it has a list of what is random.
+    # Makes calls distinct. PyTorch would merge two calls with equal arguments: the operator is not
+    # in its list of random ones.
     place = len(get_proxy_mode().tracer.graph.nodes)
     state = draw((x.numel() + _BLOCK - 1) // _BLOCK * _COUNTERS, x.device, place)
     return _dropout(x, p, state)
@@ -50,7 +51,7 @@ def _lower(x, p, state):
         return ops.lt(word, ops.constant(kept_words, torch.int64))
 
     mask = ir.Pointwise.create(device=device, dtype=torch.bool, inner_fn=is_kept, ranges=size)
-    mask.realize()  # else each kernel that reads the result would draw anew
+    mask.realize()  # otherwise each kernel that reads the result would draw again
     load_mask = mask.make_loader()
 
     def dropped(index):

@@ -1,4 +1,4 @@
-"""Which operators stay calls of their eager kernels, and which graphs are meant."""
+"""The operators that remain calls of eager kernels, and the check for graphs with ocl tensors."""
 
 import weakref
 
@@ -10,7 +10,7 @@ from .device_interface import has_cpu_kernels
 
 aten = torch.ops.aten
 
-# Their eager kernels are faster than what Inductor would take them apart to.
+# Their eager kernels are faster than Inductor's decompositions.
 _STARTS = """
     native_dropout bernoulli uniform normal rand exponential geometric lift repeat_interleave
     avg_pool max_pool adaptive_ fractional_max_pool upsample_ _upsample_ grid_sampler
@@ -29,10 +29,10 @@ _SUMS = (
 
 
 def adds_atomically(x) -> bool:
-    """Whether generated kernels add to elements of this tensor.
+    """Whether generated kernels add atomically to elements of this tensor.
 
-    Not on CPU devices, whose eager kernels need no atomic functions: index_add of 400,000 rows of
-    32 numbers took 1.3 (Intel) to 3.6 times (PoCL) as long, the gradient of an embedding 8 times.
+    Not on CPU devices, whose eager kernels need no atomic functions. There index_add of 400,000
+    rows of 32 numbers took 1.3 (Intel) to 3.6 times (PoCL) as long, an embedding's gradient 8.
     """
     device = x.device if isinstance(x, torch.Tensor) else x.get_device()
     dtype = x.dtype if isinstance(x, torch.Tensor) else x.get_dtype()
@@ -70,7 +70,7 @@ def graph_has_ocl() -> bool:
 
 
 def computes_tensors(operator) -> bool:
-    """Not what answers with numbers, nor Inductor's own operators, some without eager kernels."""
+    """False for operators that return numbers, and for Inductor's own (some have no kernel)."""
     if operator.namespace not in ("aten", "prims") or "inductor_" in operator.name():
         return False
     results = [*operator._schema.returns, *operator._schema.arguments]

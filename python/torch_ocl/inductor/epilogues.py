@@ -1,8 +1,9 @@
-"""mode="max-autotune": a matrix product or convolution and what follows it become one operator.
+"""mode="max-autotune": fuses a matrix product or convolution with its epilogue into one operator.
 
     activation(product + bias + residual)
 
-Only what nothing else uses: what is also a result, or read by a backward pass, stays as it is.
+Only intermediate results that nothing else uses are fused: a result of the graph, or one that the
+backward pass reads, is kept.
 """
 
 import functools
@@ -27,7 +28,7 @@ _DTYPES = {torch.float32, torch.float16, torch.bfloat16, torch.float64}
 _MATRIX_PRODUCTS = {aten.mm.default, aten.addmm.default}
 _VIEWS = {aten.view.default, aten.reshape.default, aten._unsafe_view.default}
 
-# By the names that the operators know.
+# Keys are the operators' names of activations.
 _ACTIVATIONS = {
     "relu": F.relu,
     "gelu": F.gelu,
@@ -51,13 +52,13 @@ def register() -> None:
 
 @dataclass
 class _Chain:
-    """What follows a product, as far as one operator does it."""
+    """The operations after a product that one operator can include."""
 
     last: Node
     bias: object = None
     residual: object = None
     activation: str = "none"
-    view: Node | None = None  # between the product and `last`: says the shape
+    view: Node | None = None  # a view between the product and `last`, which has the shape
 
 
 def fuse(graph: torch.fx.Graph) -> None:
@@ -77,7 +78,7 @@ def _value(node):
 def _is_product(node) -> bool:
     if node.target is aten.convolution.default:
         input, weight, transposed, groups = (node.args[i] for i in (0, 1, 6, 8))
-        # Kernels of depthwise and transposed ones leave what follows to another kernel.
+        # Depthwise and transposed convolutions have no kernel with an epilogue.
         if transposed or (groups != 1 and statically_known_true(_value(weight).shape[1] == 1)):
             return False
         tensors = (input, weight)
@@ -103,7 +104,7 @@ def _follow(product) -> _Chain:
     if product.target is aten.addmm.default:
         added = product.args[0]
         if statically_known_true(sym_eq(_value(added).shape, _value(product).shape)):
-            chain.residual = added  # Inductor makes an addmm of any summand
+            chain.residual = added  # Inductor makes addmm of any added tensor
         else:
             chain.bias = added
     node = product
@@ -129,7 +130,7 @@ def _follow(product) -> _Chain:
 
 
 def _takes(chain, add, node, other, is_matrix) -> bool:
-    """Notes the other summand where it is a bias or a residual."""
+    """Records the other addend if it is a bias or a residual."""
     value = _value(other) if isinstance(other, Node) and other is not node else None
     if not isinstance(value, torch.Tensor) or value.dtype != _value(node).dtype:
         return False
@@ -181,7 +182,7 @@ def _erase(graph, node, product) -> None:
             _erase(graph, each, product)
 
 
-# ---- activations, as Inductor's decompositions leave them ----
+# ---- activations, after Inductor's decompositions ----
 
 
 def _call(function, x):
@@ -201,7 +202,7 @@ def _formulas(dtype):
 
 
 def _activation(node):
-    """(name, last node) of an activation of the node that uses all there is of it, or None."""
+    """(name, last node) of an activation that contains all uses of the node, or None."""
     for name, argument, formula in _formulas(_value(node).dtype):
         for last in _ends(node, formula):
             matched = {}
@@ -214,7 +215,7 @@ def _activation(node):
 
 
 def _ends(node, formula):
-    """Nodes that are not far behind, and do what the formula does last."""
+    """Nodes a few steps after, with the same operation as the formula's last one."""
     found, layer = [], [node]
     for _ in range(_depth(formula)):
         layer = list(dict.fromkeys(user for each in layer for user in each.users))

@@ -1,6 +1,6 @@
-"""Operations whose text needs no more than their arguments; overrides.py has the others."""
+"""Operations whose text depends only on their arguments; overrides.py has the others."""
 
-# The text of operations whose arguments are converted to the type of the result before.
+# The text of operations. Their arguments are converted to the result's type first.
 FORMULAS = {
     "add": "{0} + {1}",
     "sub": "{0} - {1}",

@@ -1,7 +1,7 @@
-"""What a generated kernel reads, computes and writes, collected from Inductor's nodes.
+"""Collects the loads, computations and stores of a generated kernel from Inductor's nodes.
 
-Lines are kept with marks (@3@) in place of loads, stores and indices: which loops there are, and
-over which one vectors go, is only known when all nodes were seen (loops.py, render.py).
+Lines have marks (@3@) in place of loads, stores and indices: the loops, and the choice of the
+vectorised one, are only known after all nodes were collected (loops.py, render.py).
 """
 
 import contextlib
@@ -59,7 +59,7 @@ class OclKernel(SIMDKernel):
         self.lane_functions: dict[str, tuple] = {}
         self.math_types: set[torch.dtype] = set()
         self.reports_faults = False
-        self.adds = False  # atomically
+        self.adds = False  # whether it adds atomically
         self.draws: list[str] = []
         self._loads: dict[tuple, str] = {}
         self._indices: dict[str, sympy.Expr] = {}
@@ -125,7 +125,7 @@ class OclKernel(SIMDKernel):
         return text
 
     def indirect_indexing(self, variable, size, check):
-        """The symbol of an index that was read; one outside of the bounds is reported."""
+        """The symbol of an index that was read; an index out of bounds is reported as a fault."""
         bounds = variable.bounds
         inside = bounds.lower >= 0 and isinstance(size, sympy.Number) and bounds.upper < size
         if check and not inside:
@@ -145,7 +145,7 @@ class OclKernel(SIMDKernel):
     # Functions.
 
     def math(self, macro, dtype, *args) -> str:
-        """A macro of kernels/cl/math.clh, which serves one type, or what OpenCL has for doubles."""
+        """A macro of kernels/cl/math.clh, which serves one type, or OpenCL's function (doubles)."""
         if dtype == torch.float32:
             self.math_types.add(dtype)
             return f"{macro}({', '.join(args)})"

@@ -1,6 +1,6 @@
 """The loops of a generated kernel: from Inductor's flat index spaces to nests.
 
-Inductor gives the elements of a kernel one flat index, and each access its own way to split that
+Inductor gives the elements of a kernel one flat index, and each access splits it in its own way
 (x0 = xindex % 64, x1 = xindex // 64, x2 = xindex). Here the splits that divide each other become
 loops, innermost first, so that no element needs a division.
 """
@@ -13,7 +13,7 @@ from torch._inductor.utils import sympy_subs
 from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
-SHORT = 16  # an innermost loop should not have fewer turns, or vectors are not filled
+SHORT = 16  # with fewer iterations of the innermost loop, vectors are not filled
 
 
 @dataclasses.dataclass
@@ -61,7 +61,7 @@ class Nest:
         return chain
 
     def value_of(self, node) -> sympy.Expr:
-        """What one of Inductor's index symbols is in terms of the loops' variables."""
+        """One of Inductor's index symbols in terms of the loops' variables."""
         sizevars = V.graph.sizevars
         inside, covered = [], sympy.S.One
         for loop in self.loops:
@@ -107,7 +107,7 @@ class Space:
 
 
 def _splits(kernel) -> dict[str, set]:
-    """Where the accesses split the flat index of each tree."""
+    """The splits of the flat index of each tree in the accesses."""
     splits = collections.defaultdict(set)
     for mark in kernel.marks:
         for symbol in mark.index.free_symbols:

@@ -25,7 +25,7 @@ log = logging.getLogger("torch._inductor.ocl")
 
 
 def _constants() -> dict[int, object]:
-    """The constants among the current node's inputs, by what Inductor has inlined for them.
+    """The constants among the current node's inputs, keyed by the values that Inductor inlined.
 
     An inlined constant would be a C++ kernel that fills a tensor.
     """
@@ -46,7 +46,7 @@ def _call_eager(eager, operator, args, kwargs):
 
         args, kwargs = pytree.tree_map(real, (args, kwargs))
     results = eager(*args, **kwargs)
-    # Inductor makes foreach operators in-place ones, but asks for their results still.
+    # Inductor makes foreach operators in-place, but still uses their results.
     foreach = operator.name().startswith("aten::_foreach_")
     return args[0] if results is None and foreach else results
 
@@ -66,7 +66,7 @@ def _ocl_device(args, kwargs):
 
 
 def _on_device(device, args, kwargs):
-    """Numbers in tensors on the CPU go to the device, as kernels cannot read them there."""
+    """Copies numbers in CPU tensors to the device, because kernels cannot read them on the CPU."""
 
     def moved(value):
         if isinstance(value, ir.TensorBox) and value.get_device().type == "cpu":
@@ -77,7 +77,7 @@ def _on_device(device, args, kwargs):
 
 
 def _obstacle(results) -> str | None:
-    """What in a lowered operator no kernel can be generated for."""
+    """The operation in a lowered operator for which no kernel can be generated, or None."""
     for result in pytree.tree_leaves(results):
         data = result
         while isinstance(data, (ir.MutableBox, ir.ComputedBuffer, ir.BaseView)):
@@ -97,7 +97,7 @@ def _obstacle(results) -> str | None:
 class OclChoices(InductorChoices):
     @staticmethod
     def reduction_split_factor(device, reduction_numel_hint, numel_hint, inner_reduction):
-        """Into how many parts to cut reductions that are too few to keep the device busy."""
+        """The number of parts of each reduction, if there are too few to keep the device busy."""
         workers = 4 * DeviceProperties.create(device).multi_processor_count
         units = numel_hint if inner_reduction else numel_hint // 128 or 1
         if units >= workers or reduction_numel_hint * numel_hint < 65536:
@@ -110,7 +110,7 @@ class OclChoices(InductorChoices):
 
 
 def _of_variance(lowering):
-    """By two passes: a chunk is in the cache at the second, and no element needs a division."""
+    """The variance in two passes: the second finds a chunk in the cache, and nothing is divided."""
 
     def lower(*args, **kwargs):
         with patch(mtia__disable_welford_reduction=True):
@@ -123,7 +123,7 @@ _VARIANCES = {aten.var.correction, aten.var_mean.correction}
 _ARGUMENTS = {aten.argmax.default, aten.argmin.default}
 
 
-# Reductions of mixed orders and the templates that max-autotune tries are for other devices.
+# Reductions of mixed orders and the templates of max-autotune are for other devices.
 _NOT_OURS = {
     "triton__mix_order_reduction": False,
     "max_autotune": False,
@@ -147,7 +147,7 @@ def _in_ocl_graphs(operator, lowering):
         if device is None or stays_eager(operator, args):
             return _call_eager(eager, operator, args, kwargs)
         moved_args, moved_kwargs = _on_device(device, args, kwargs)
-        # The index of an element would be that in the order of the loops.
+        # The index of an element would count in the order of the loops, not of the tensor.
         flat = operator in _ARGUMENTS and (len(args) < 2 or args[1] is None)
         results = None
         obstacle = "the order of several dimensions" if flat else None
@@ -163,7 +163,7 @@ def _in_ocl_graphs(operator, lowering):
 
 
 def _adding_in_place(lowering):
-    """Inductor puts index_put_() where index_put() may change its argument."""
+    """Inductor uses index_put_() if index_put() may change its argument."""
 
     def lower(x, indices, values, accumulate=False):
         if accumulate and graph_has_ocl() and not adds_atomically(x):
@@ -174,8 +174,8 @@ def _adding_in_place(lowering):
 
 
 class GraphPass(CustomGraphModulePass):
-    """Fuses what follows products under max-autotune, and hides convolutions: Inductor would
-    give them another memory format, with a copy around each."""
+    """Fuses the epilogues of products under max-autotune, and hides convolutions from Inductor,
+    which would change their memory format, with a copy before and after each."""
 
     def __call__(self, gm) -> None:
         epilogues.fuse(gm.graph)
@@ -183,7 +183,7 @@ class GraphPass(CustomGraphModulePass):
             node.target = _convolution
 
     def uuid(self):
-        """Part of the key of Inductor's caches: whatever here may change programs."""
+        """Part of the key of Inductor's caches: everything in this pass that changes programs."""
         return get_hash_for_files((*sorted(map(str, Path(__file__).parent.glob("*.py"))), *HEADERS))
 
 
@@ -195,9 +195,10 @@ _convolution._inductor_lowering_function = True
 
 
 def change(lowerings, decomposed) -> None:
-    """Changes Inductor's table: graphs without ocl tensors are lowered as before.
+    """Changes Inductor's table; graphs without ocl tensors are lowered as before.
 
-    What Inductor decomposes elsewhere has no entry there: decomposed lists such operators.
+    `decomposed` lists the operators that Inductor decomposes for other devices, which have no entry
+    in the table.
     """
     for operator, lowering in list(lowerings.items()):
         if isinstance(operator, torch._ops.OpOverload) and computes_tensors(operator):

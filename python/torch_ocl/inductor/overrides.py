@@ -20,12 +20,12 @@ def typed(x, dtype: torch.dtype) -> str:
 
 
 def result_type(name: str, *args) -> torch.dtype:
-    """What Inductor takes the result of an operation to be."""
+    """The type that Inductor expects for the result of an operation."""
     return getattr(DtypePropagationOpsHandler(), name)(*args)
 
 
 def common_type(*args) -> torch.dtype:
-    """In which arguments are compared."""
+    """The type in which arguments are compared."""
     types = [x.dtype for x in args if isinstance(x, CSEVariable)]
     result = types[0]
     for dtype in types[1:]:
@@ -42,7 +42,7 @@ class OclOverrides(OpOverrides):
     def to_dtype(x, dtype, src_dtype=None, use_compute_types=True):
         text = typed(x, dtype)
         if dtype in (torch.float16, torch.bfloat16) and src_dtype != dtype:
-            return f"ROUND_{TYPES[dtype].code}({text})"  # as eager mode's result is
+            return f"ROUND_{TYPES[dtype].code}({text})"  # rounded as the eager result
         return text
 
     @staticmethod
@@ -58,9 +58,10 @@ class OclOverrides(OpOverrides):
 
     @staticmethod
     def randint64(seed, place, base, end):
-        """The 32 random bits of the element at a place (dropout.py), from counter `base` on.
+        """The 32 random bits of an element (dropout.py), from counter `base` on.
 
-        Inductor's own random numbers, for which it has the operation, stay those of eager kernels.
+        Inductor has this operation for its own random numbers. On ocl these are drawn by eager
+        kernels, so the operation is free for dropout.
         """
         return V.kernel.random_words(typed(seed, torch.int64), place, typed(base, torch.int64))
 
@@ -217,12 +218,12 @@ class OclOverrides(OpOverrides):
 
 
 def _not_zero(text, dtype) -> str:
-    """Division by zero has no meaning, but must not stop the process as it would on some CPUs."""
+    """Replaces a divisor of zero: the result is undefined, but some CPUs would stop the process."""
     return f"({text} == {literal(0, dtype)} ? {literal(1, dtype)} : {text})"
 
 
 def _extreme(name, comparison, of_integers, of_masks, a, b):
-    """The smaller or greater; a NaN on either side wins."""
+    """The smaller or greater argument, or NaN if one is NaN."""
     dtype = result_type(name, a, b)
     a, b = typed(a, dtype), typed(b, dtype)
     if is_float(dtype):
@@ -231,7 +232,7 @@ def _extreme(name, comparison, of_integers, of_masks, a, b):
 
 
 def _shift(name, operator, a, b):
-    """OpenCL shifts by the last bits of the number only."""
+    """A shift by any number; OpenCL uses only the last bits of the number."""
     dtype = result_type(name, a, b)
     a, b = typed(a, dtype), typed(b, dtype)
     last = 8 * dtype.itemsize - 1
@@ -262,7 +263,7 @@ def _comparison(name, operator):
     def operation(a, b):
         dtype = common_type(a, b)
         if dtype == torch.bool and operator not in ("==", "!="):
-            dtype = torch.int32  # a lane of -1 is no less than one of 0
+            dtype = torch.int32  # true lanes are -1, which must not compare as less than 0
         return f"MASK({typed(a, dtype)} {operator} {typed(b, dtype)})"
 
     return operation

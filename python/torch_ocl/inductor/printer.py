@@ -8,7 +8,7 @@ from torch.utils._sympy.printers import ExprPrinter
 class OclPrinter(ExprPrinter):
     """Prints with the operators and macros of kernels/cl/inductor.clh.
 
-    The numbers are INDEX, or vectors of long where a symbol stands for one; `vector` says so.
+    Numbers have type INDEX. With `vector`, some symbols are vectors of long, and so is the result.
     """
 
     def __init__(self, vector: bool = False):
@@ -19,7 +19,7 @@ class OclPrinter(ExprPrinter):
         return f"({self.index})({self._print(expr)})"
 
     def _convert(self, text) -> str:
-        """To indices from another type."""
+        """Converts another type to indices."""
         return f"convert_{self.index}({text})" if "§" in self.index else f"({self.index})({text})"
 
     def _factor(self, expr) -> str:

@@ -1,4 +1,4 @@
-"""How reductions accumulate: a step of each lane, and how lanes or work-items are joined."""
+"""The code of reductions: the step of each lane, and the join of lanes or work-items."""
 
 import dataclasses
 from collections.abc import Callable
@@ -12,19 +12,19 @@ from .types import condition, is_float, literal, value_type
 
 @dataclasses.dataclass
 class Reduction:
-    """The accumulators are acc<number>_0, acc<number>_1, ...; § stands for the lanes."""
+    """The accumulators are acc<number>_0, acc<number>_1, ...; § is the number of lanes."""
 
     number: int
     types: list[torch.dtype]  # of the accumulators
     start: list[str]
-    # Statement that takes a value in, in the lanes of a mask (None: all), at the given index.
+    # The statement that adds a value in the lanes of a mask (None: all), at the given index.
     step: Callable[[list[str], str | None, str], str]
-    # Statement on single numbers: takes y0, y1, ... into x0, x1, ...
+    # The statement that joins the single numbers y0, y1, ... into x0, x1, ...
     join: str
     results: list = dataclasses.field(default_factory=list)  # one for each accumulator but the
     first_result: int = 0  # ones before this
     needs_index: bool = False
-    simple: bool = False  # `join` serves vectors as well
+    simple: bool = False  # `join` also works on vectors
 
     @property
     def result_types(self):

@@ -1,8 +1,8 @@
 """OpenCL C of a kernel whose lines were collected (kernel.py).
 
-The CPU family has few work-items, each with a loop over blocks or rows, in which a statement works
-on a vector of WIDTH lanes; the GPU family has a work-item for each element, or a work-group for
-each row, and one lane. In lines, § stands for the number of lanes.
+Kernels of the CPU family have few work-items, each with a loop over blocks or rows; a statement
+works on a vector of WIDTH lanes. Kernels of the GPU family have a work-item for each element, or a
+work-group for each row, and one lane. In lines, § is the number of lanes.
 """
 
 import dataclasses
@@ -47,7 +47,7 @@ class Renderer:
         self.width = self.shape.width
         self.vector = self.shape.vector.symbol
         self.depends: dict[str, set] = {}
-        self.copy = ""  # which of several sets of accumulators a step is for
+        self.copy = ""  # the suffix of the set of accumulators that a step is for
         self.aliases = dict(kernel.args.aliases())
         self.sections = [
             (
@@ -96,7 +96,7 @@ class Renderer:
         return text if text.endswith(("}", ";")) else text + ";"
 
     def canonical(self, text, known) -> str:
-        """The text with what its variables and marks stand for."""
+        """The text with its variables and marks expanded, to find equal statements."""
 
         def place(found):
             mark = self.kernel.marks[int(found[1])]
@@ -230,7 +230,7 @@ class Renderer:
         # int where it can index all buffers; Inductor's guards compile again when it cannot.
         yield f"#define INDEX {'long' if self.shape.cpu else self.kernel.index_dtype}"
         if self.shape.letter == "g":
-            yield f"#define LOCAL_SIZE {self.local}"  # tuning.py sets others
+            yield f"#define LOCAL_SIZE {self.local}"  # tuning.py tries other sizes
         yield '#include "inductor.clh"'
         if self.kernel.adds:
             if double:
@@ -268,7 +268,7 @@ class Renderer:
                 variables.append(f"  const INDEX {name} = {name}_size;")
                 self.signature += "l"
             self.arguments.append((name, call))
-        # A call needs a buffer first, from which it knows the device.
+        # The first argument of a call must be a buffer, which determines the device.
         if self.kernel.reports_faults:
             parameters.append("FAULT_ARGUMENT")
             self.signature += "f"
@@ -287,7 +287,7 @@ class Renderer:
 
     @property
     def written(self) -> list[int]:
-        """The places of the arguments that the kernel writes to."""
+        """The positions of the arguments that the kernel writes."""
         names = [name for name, _ in self.arguments]
         return [n for n, name in enumerate(names) if name.startswith(("out_ptr", "in_out_ptr"))]
 
@@ -299,7 +299,7 @@ class Renderer:
 
 
 def _is_read(symbol) -> bool:
-    """Whether it stands for an index that the kernel reads."""
+    """Whether the symbol is an index that the kernel reads from memory."""
     return symbol.name.startswith("tmp")
 
 

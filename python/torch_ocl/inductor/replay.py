@@ -1,9 +1,9 @@
 """mode="reduce-overhead": programs of Inductor as graphs (docs/graphs.md).
 
-The second call with the same sizes is captured, later ones replay it. Inputs whose address has not
-changed are read where they are, others are copied to the graph's own. Results are in the graph's
-memory: while those of an earlier call are in use, a second graph takes turns, and while both are,
-a call runs as without a graph.
+The second call with the same sizes is captured; later calls replay it. Inputs whose address has not
+changed are read in place; others are copied to the graph's own memory. Results are in the graph's
+memory: while the results of an earlier call are in use, a second graph is used. While the results
+of both graphs are in use, a call runs without a graph.
 """
 
 import logging
@@ -16,13 +16,13 @@ log = logging.getLogger("torch._inductor.ocl")
 
 _MOST_SIZES = 8  # of a program with dynamic shapes
 _MOST_GRAPHS = 2  # of one set of sizes
-_MOST_CAPTURES = 6  # of one set of sizes, whose inputs turn out to move
+_MOST_CAPTURES = 6  # of one set of sizes, if addresses of inputs change
 
 
 def replayed_attribute(call, changed):
     """A module's `__getattr__`, whose attribute `call` is a new Replayed each time.
 
-    The memory of the graphs is free when the compiled function that asked for it is gone.
+    The memory of the graphs is freed with the compiled function that got the attribute.
     """
 
     def get(name):
@@ -34,11 +34,11 @@ def replayed_attribute(call, changed):
 
 
 class Replayed:
-    """Takes the place of a program's function `call`.
+    """Replaces a program's function `call`.
 
     Args:
-        call: takes a list of tensors and sizes, which it may clear, and gives a tuple.
-        changed: the places of the inputs that it writes to.
+        call: takes a list of tensors and sizes, which it may clear, and returns a tuple.
+        changed: the positions of the inputs that it writes.
     """
 
     def __init__(self, call, changed: tuple[int, ...]):
@@ -60,7 +60,7 @@ class _Program:
 
     def __init__(self, call, changed):
         self._call, self._changed = call, changed
-        self._addresses = None  # of the inputs; None where it changes, or is none
+        self._addresses = None  # of the inputs; None for changing addresses and for sizes
         self._graphs: list[_Recorded] = []
         self._captures = 0
         self._obstacle = None
@@ -118,7 +118,7 @@ class _Recorded:
         with ocl.device(device), ocl.graph(self._graph):
             results = call(list(given))
         places = {id(value): place for place, value in enumerate(given)}
-        # Either the place among the inputs, or the result.
+        # Either the position among the inputs, or the result.
         self._results = [
             (places.get(id(result)), None if id(result) in places else result) for result in results
         ]
@@ -128,7 +128,7 @@ class _Recorded:
         storages = [tensor.untyped_storage() for tensor in own]
         if any(storage._cdata in memory for storage in storages):
             raise NotImplementedError("a result that is a view of an input")
-        # How often each is used when nobody but this object has the results.
+        # The use count of each storage while only this object holds the results.
         self._uses = [(storage, _uses(storage)) for storage in storages]
 
     def in_use(self):

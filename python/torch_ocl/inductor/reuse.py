@@ -1,7 +1,7 @@
 """Values that several loops over a row need, such as the exponentials of softmax.
 
-Inductor computes them anew in each loop, as the devices it knows prefer that to memory. On a CPU
-a row fits the nearest cache, and such a value costs more than a load from there.
+Inductor computes them again in each loop, because on its own devices that is faster than memory. On
+a CPU a row fits the first level cache, and a load from there is cheaper than such a value.
 """
 
 import re
@@ -11,10 +11,10 @@ LONGEST = 4096  # elements of a row
 
 
 class RowValues:
-    """Which statements of looped sections keep their values, and which take those."""
+    """The statements of looped sections that store their values for the row, and their users."""
 
     def __init__(self, renderer, length: int | None):
-        self._kept = {}  # a statement's identity -> name of the row's values
+        self._kept = {}  # a statement's identity -> name of the array with the row's values
         self._taken = {}
         self.types = {}  # name -> variable whose type the values have
         if length is None or length > LONGEST:

@@ -1,4 +1,4 @@
-"""Kernels that reduce along the loop that vectors, or a work-group, go over."""
+"""Kernels that reduce along the vectorised loop, or along the loop of a work-group."""
 
 import dataclasses
 import re
@@ -10,7 +10,7 @@ from .shape import IN_ORDER, Shape
 from .types import value_type
 
 DIVISION = re.compile(r"tmp\d+ = (tmp\d+) / (tmp\d+);")
-SUMS = 4  # sets of accumulators: additions take about as many cycles
+SUMS = 4  # sets of accumulators: an addition has a latency of about 4 cycles
 
 
 class Rows(Shape):
@@ -73,7 +73,7 @@ class Rows(Shape):
         code.add(*["}"] * len(loops))
 
     def _without_division(self, statement, code):
-        """A quotient by a sum of the row, as in softmax, as a product: the eager kernels do so."""
+        """Replaces division by a sum of the row (softmax) by a product, as the eager kernels do."""
         found = DIVISION.fullmatch(statement.text)
         if not found or found[2] not in self.sums:
             return statement
@@ -85,7 +85,7 @@ class Rows(Shape):
         return dataclasses.replace(statement, text=text)
 
     def _is_short(self, statements, reductions):
-        """Whether a step ends before its sum is there, so that several sums are faster."""
+        """Whether a step is shorter than the latency of its sum, so several sums are faster."""
         size = self.vector.size
         enough = size.is_number and self.cpu and self.width > 1 and size >= 2 * SUMS * self.width
         simple = bool(reductions) and all(reduction.simple for reduction in reductions)
@@ -117,7 +117,7 @@ class Rows(Shape):
                 code.add(f"{{ {names} {reduction.join} {first} = x0; }}")
 
     def _join(self, renderer, code, reduction):
-        """The results of a reduction from its lanes."""
+        """Joins the lanes of a reduction to its results."""
         count = len(reduction.types)
         results = dict(zip(reduction.results, range(reduction.first_result, count)))
         if self.width == 1:

@@ -1,4 +1,4 @@
-"""Fuses nodes as Inductor does for other devices, and puts the kernels into the program."""
+"""Fuses nodes as Inductor does for other devices, and adds the kernels to the program."""
 
 import re
 
@@ -11,10 +11,10 @@ from .kernel import OclKernel
 
 
 def _with_joined_loops(schedule: list) -> list:
-    """Without the ends of loops that only compute, element by element, what the next one reads.
+    """Joins a loop that computes only inputs of the next loop, element by element, to that loop.
 
-    Inductor gives such nodes a loop of their own where they read nothing that the loop before
-    does, as the mask of a dropout; their results would go through memory.
+    Inductor makes a separate loop for nodes that read nothing of the loop before, such as the mask
+    of a dropout. Their results would go through memory.
     """
     loops = [[]]  # of nodes, between ends of loops
     for entry in schedule:

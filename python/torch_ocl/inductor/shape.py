@@ -1,9 +1,9 @@
-"""Which loop of a kernel vectors go over, and the code of the loops around its statements.
+"""Chooses the vectorised loop of a kernel, and writes the loops around its statements.
 
-Pointwise   every element of the outer nest (n0, n1, ...)
-Columns     a vector of the outer nest's elements, for each of which the reduction's nest is run
-Rows        an element of the outer nest, with vectors (or a work-group) over the inner nest (k0,
-            k1, ...)
+Pointwise   vectors over the elements of the outer nest (n0, n1, ...); no reduction
+Columns     vectors over the elements of the outer nest; the reduction's nest runs for each vector
+Rows        for each element of the outer nest, vectors (or a work-group) over the reduction's nest
+            (k0, k1, ...)
 """
 
 from torch._inductor.utils import ceildiv, sympy_product
@@ -15,7 +15,7 @@ from .types import value_type
 
 MOST_LANES = 16
 LARGE = 1 << 23  # elements
-# Drivers unroll a short row whole and mix its loads; no prefetcher recognises what they do then.
+# Drivers unroll a short row completely and reorder its loads, so that prefetchers miss the pattern.
 IN_ORDER = "#pragma unroll 1"
 
 
@@ -42,9 +42,9 @@ def _shape(kernel, space, cpu):
 
 
 def _cost(kernel, space, loop):
-    """How well a reduction's accesses suit vectors over a loop; less is better.
+    """The cost of a reduction's accesses with vectors over a loop; less is better.
 
-    Those of one element or of neighbours do, others are read lane by lane.
+    Vectors suit accesses to one element or to adjacent ones; others are read lane by lane.
     """
     if hint(loop.size) < 4:
         return float("inf"), 0
@@ -57,7 +57,7 @@ def _cost(kernel, space, loop):
 class Shape:
     letter = "t"  # python/generated_kernel.cpp
     local = 128  # work-items of a group on a GPU
-    block = 4096  # turns of the vectors' loop that a task takes at a time
+    block = 4096  # iterations of the vectorised loop that a task takes at a time
 
     def __init__(self, space, vector, cpu):
         self.space, self.vector, self.cpu = space, vector, cpu
@@ -81,7 +81,7 @@ class Shape:
         return sympy_product([loop.size for loop in loops]) * ceildiv(self.vector.size, self.block)
 
     def exceeds_caches(self, index) -> bool:
-        """Whether a result at this index is so large that it should not go through the caches."""
+        """Whether the result at this index is so large that stores should bypass the caches."""
         return False
 
     # Code.
@@ -113,7 +113,7 @@ class Shape:
             code.add(f"const INDEX {loop.symbol} = {text};")
 
     def _declare_block(self, renderer, code):
-        """Where the unit's block of the vectors' loop begins and ends."""
+        """Declares the beginning and end of the unit's block of the vectorised loop."""
         outer, size = self.space.outer[0].loops[1:], self.vector.size
         blocks = ceildiv(size, self.block)
         if blocks == 1:
@@ -153,10 +153,11 @@ class Shape:
             self._rest(code, end, body)
 
     def _rest(self, code, end, body):
-        """The lanes behind the last whole vector: as the last ones of a vector that ends there.
+        """The tail after the last whole vector: a vector that ends with the last element.
 
-        Those before are computed again, but neither stored nor taken into reductions. Only of
-        fewer elements than lanes, which is known at run time, the last one is read repeatedly.
+        Its first lanes overlap the vector before; they are computed again, but neither stored nor
+        reduced. If there are fewer elements than lanes, which is only known at run time, the last
+        element is repeated.
         """
         name = self.vector.symbol
         code.add(f"if ({name} < {end}) {{", f"const int count = {end} - {name};")

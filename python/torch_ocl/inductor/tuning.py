@@ -1,7 +1,7 @@
-"""mode="max-autotune": the size of a generated kernel's work-groups by measurement, on GPUs.
+"""mode="max-autotune": measures the best work-group size of a generated kernel, on GPUs.
 
-On CPU devices there is nothing to measure: their kernels have one work-item in a group, and as many
-lanes as there are took 0.2 to 0.6 of the time of half or a quarter of them wherever it was tried.
+On CPU devices there is nothing to measure. Their work-groups have one work-item, and the most lanes
+were always fastest: they took 0.2 to 0.6 of the time with a half or a quarter of the lanes.
 """
 
 import hashlib
@@ -23,12 +23,12 @@ _ROUNDS = 5
 
 
 class MeasuredKernel:
-    """A generated kernel that measures with which size it is fastest when it is first called.
+    """A generated kernel that measures its fastest work-group size at the first call.
 
-    The size is kept beside the source, for each device.
+    The size is kept next to the source, for each device.
 
     Args:
-        written: the places of the arguments that it writes to: what measuring leaves as it was.
+        written: the positions of the arguments that it writes; measuring restores them.
     """
 
     def __init__(self, name, signature, shape, written, source):
@@ -73,7 +73,7 @@ class MeasuredKernel:
         kernels = {size: self._make(size) for size in sizes}
         times = dict.fromkeys(sizes, float("inf"))
         with torch.ocl.device(index):
-            for turn in range(_ROUNDS + 1):  # the first one builds
+            for turn in range(_ROUNDS + 1):  # the first round builds
                 for size, kernel in kernels.items():
                     start, end = (ocl.Event(enable_timing=True) for _ in range(2))
                     start.record()

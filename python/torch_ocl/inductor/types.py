@@ -1,4 +1,4 @@
-"""PyTorch's element types as generated kernels hold them: § stands for the number of lanes."""
+"""PyTorch's element types in generated kernels; § is the number of lanes."""
 
 import math
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from torch._inductor.utils import upcast_compute_type
 
 
 class Type(NamedTuple):
-    code: str  # as kernels/cl/types.clh names it
+    code: str  # its name in kernels/cl/types.clh
     memory: str
     value: str
 
@@ -26,7 +26,7 @@ TYPES = {
     torch.uint16: Type("u16", "ushort", "ushort"),
     torch.uint32: Type("u32", "uint", "uint"),
     torch.uint64: Type("u64", "ulong", "ulong"),
-    # Lanes of 0 and -1, which is what comparisons of floats give; 0 and 1 of a single number.
+    # Lanes are 0 and -1, as from comparisons of floats; a single number is 0 or 1.
     torch.bool: Type("b8", "uchar", "int"),
 }
 
@@ -52,7 +52,7 @@ def convert(text: str, source: torch.dtype, target: torch.dtype) -> str:
 
 
 def condition(mask: str, dtype: torch.dtype) -> str:
-    """A mask with lanes as wide as those of a type, as ?: asks for."""
+    """A mask with lanes as wide as those of a type, which ?: needs."""
     size = 4 if dtype == torch.bool else upcast_compute_type(dtype).itemsize
     lanes = {1: "char", 2: "short", 4: "int", 8: "long"}[size]
     return mask if lanes == "int" else f"convert_{lanes}§({mask})"
@@ -77,7 +77,7 @@ def scalar_literal(value, dtype: torch.dtype) -> str:
             rounded = torch.tensor(value, dtype=torch.float32).item()
         if math.isinf(rounded):
             return "INFINITY" if rounded > 0 else "-INFINITY"
-        # Inductor refuses one text for numbers that differ before they are rounded.
+        # Inductor refuses equal texts for different numbers, even if they round to the same.
         origin = f" /* {value!r} */" if value != rounded else ""
         return repr(rounded) + ("f" if dtype == torch.float32 else "") + origin
     value = int(value)

@@ -1,4 +1,4 @@
-"""Differences between PyTorch 2.11 to 2.13 in what is used of Inductor."""
+"""Differences between PyTorch 2.11 to 2.13 in Inductor's interfaces."""
 
 import functools
 
@@ -7,7 +7,7 @@ from torch._inductor import config
 
 @functools.cache
 def known(*names: str) -> tuple[str, ...]:
-    """Those of the names that Inductor's configuration has."""
+    """The settings whose names this version of Inductor has."""
     return tuple(name for name in names if name in config._config)
 
 

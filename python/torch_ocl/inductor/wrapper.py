@@ -1,4 +1,4 @@
-"""The parts of the program that Inductor writes around the calls of kernels."""
+"""The parts of Inductor's program around the calls of kernels."""
 
 from torch._inductor import config
 from torch._inductor.codegen.common import DeviceOpOverrides
@@ -27,10 +27,10 @@ class OclOpOverrides(DeviceOpOverrides):
 
 
 def end_program(result) -> None:
-    """What follows the program's function `call`."""
+    """Adds the code after the program's function `call`."""
     if config.triton.cudagraphs:  # mode="reduce-overhead"
         changed = tuple(sorted(V.graph.mutated_input_idxs))
-        # PyTorch keeps the module for good. Who asks for `call` gets graphs of its own.
+        # PyTorch keeps the module forever, so each access to `call` gets its own graphs.
         result.writeline("if __name__ != '__main__':")
         with result.indent():
             result.writeline("from torch_ocl.inductor.replay import replayed_attribute")
@@ -39,7 +39,7 @@ def end_program(result) -> None:
 
 
 class CallsKernels:
-    """Inductor's wrappers refuse to call kernels of devices that they do not know."""
+    """Calls ocl's kernels; Inductor's wrappers refuse devices that they do not know."""
 
     def _generate_kernel_call_helper(self, kernel_name, call_args, *, device=None, **options):
         device = device or V.graph.get_current_device_or_throw()

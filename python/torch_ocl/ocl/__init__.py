@@ -1,4 +1,4 @@
-"""torch.ocl: the functions that users of torch.cuda know, for OpenCL devices."""
+"""torch.ocl: the functions of torch.cuda for OpenCL devices."""
 
 import atexit
 
@@ -228,12 +228,12 @@ __all__ = [
 
 
 def _is_in_bad_fork() -> bool:
-    """Whether this process is a fork of one that used OpenCL; torch.manual_seed asks."""
+    """Whether this process is a fork of one that used OpenCL; torch.manual_seed calls this."""
     return _C.is_in_bad_fork()
 
 
 def __getattr__(name: str):
-    # torch.utils.checkpoint asks for it, and keeps no state of the generators where it is not true.
+    # torch.utils.checkpoint reads this, and saves the generators' states only if it is true.
     if name == "_initialized":
         return is_initialized()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -241,7 +241,7 @@ def __getattr__(name: str):
 
 def _at_start() -> None:
     keep_pocl_out_of_tmp()
-    # Programs that were built but never followed by a synchronisation are stored at the end.
+    # Programs are stored at a synchronisation; those built after the last one are stored at exit.
     atexit.register(_C.store_launched_programs)
     atexit.register(_C.wait_for_backward_threads)
     print_without_float64()

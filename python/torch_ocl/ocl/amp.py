@@ -24,7 +24,7 @@ def set_autocast_enabled(enabled: bool) -> None:
 
 
 def get_autocast_dtype() -> torch.dtype:
-    """The type that torch.autocast("ocl") takes where none is given: torch.float16 at first."""
+    """The default type of torch.autocast("ocl"): torch.float16, unless another was set."""
     return torch.get_autocast_dtype("ocl")
 
 

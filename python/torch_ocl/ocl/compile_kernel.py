@@ -18,7 +18,8 @@ def compile_kernel(source: str, options: str = "", device=None) -> "KernelLibrar
     Args:
         source: OpenCL C, 1.2 unless the options have -cl-std=...
         options: of the compiler, such as "-DN=4".
-        device: built there at once, so that errors are raised here; elsewhere at the first use.
+        device: a device to build for now, so that errors are raised here. For other devices it is
+            built at the first use.
 
     Raises RuntimeError with the compiler's messages.
     """
@@ -53,7 +54,7 @@ class KernelLibrary:
 
 
 class UserKernel:
-    """A kernel, which is called with what it takes.
+    """A kernel, called like a function.
 
         kernel(*arguments, threads=None, group_size=None, strided=False)
 
@@ -63,9 +64,9 @@ class UserKernel:
     pointers to structs any type.
 
     Args:
-        threads: work-items, a number or up to three; elements of the first tensor by default.
-        group_size: work-items of a group, which divide the threads; chosen by default.
-        strided: tensors of any strides: the kernel gets the first element's address.
+        threads: work-items, a number or up to three; by default the elements of the first tensor.
+        group_size: work-items of a group, which divide the threads; by default it is chosen.
+        strided: accept tensors of any strides; the kernel gets the first element's address.
 
     Enqueued on the current stream of the tensors' device. Raises TypeError or ValueError, which
     name the argument, before anything is enqueued.

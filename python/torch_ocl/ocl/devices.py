@@ -1,4 +1,4 @@
-"""Which devices there are, and which is current."""
+"""The devices, and the current device."""
 
 import torch
 
@@ -40,7 +40,7 @@ def is_initialized() -> bool:
 def init() -> None:
     """Lists the OpenCL devices; done by the first use otherwise.
 
-    Raises RuntimeError, with what to install, when there is none.
+    Raises RuntimeError with advice what to install when there is none.
     """
     _C.init()
 
@@ -85,7 +85,7 @@ class device_of(device):
 
 
 def get_device_properties(device=None):
-    """What the device can do: name, vendor, memory sizes in bytes, has_fp64, kernel_family, ..."""
+    """The device's properties: name, vendor, memory sizes in bytes, has_fp64, kernel_family, ..."""
     return _C.properties(_index(device))
 
 

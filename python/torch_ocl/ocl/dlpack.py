@@ -1,4 +1,4 @@
-"""DLPack. Tensor.__dlpack_device__ of PyTorch knows no renamed device, hence an object for it."""
+"""DLPack, by an own object: PyTorch's Tensor.__dlpack_device__ does not know renamed devices."""
 
 import torch
 from torch.utils.dlpack import DLDeviceType
@@ -10,7 +10,7 @@ from .interop import _tensor, from_host
 
 
 class DLPack:
-    """A tensor for other libraries: has __dlpack__ and __dlpack_device__, and keeps the tensor."""
+    """A tensor for other libraries, with __dlpack__ and __dlpack_device__; it keeps the tensor."""
 
     def __init__(self, tensor: torch.Tensor, opencl: bool):
         if opencl and tensor.requires_grad:
@@ -35,7 +35,7 @@ class DLPack:
 
 
 def to_dlpack(tensor: torch.Tensor, opencl: bool = False) -> DLPack:
-    """An object that libraries with `from_dlpack` take; shares the tensor's memory.
+    """An object for other libraries' `from_dlpack`, which shares the tensor's memory.
 
     Args:
         opencl: False, for torch.from_dlpack: DLPack's device kDLExtDev with torch's address.
@@ -46,13 +46,13 @@ def to_dlpack(tensor: torch.Tensor, opencl: bool = False) -> DLPack:
 
 
 def from_dlpack(source, *, device=None, copy: bool | None = None) -> torch.Tensor:
-    """An ocl tensor of what another library exports.
+    """An ocl tensor from another library's export.
 
     Args:
         source: an object with __dlpack__ and __dlpack_device__, an ocl tensor, or a capsule.
-        device: the ocl device; that of the source, or the current one, by default.
-        copy: None: only where the memory is not the device's; True: always; False: never, which
-            takes memory of the host in place where torch.ocl.from_host() would, or raises.
+        device: the ocl device; by default that of the source, or else the current one.
+        copy: None copies only if the memory is not the device's. True always copies. False never
+            copies: it uses host memory in place as torch.ocl.from_host() does, or raises.
     """
     if isinstance(source, torch.Tensor) and source.device.type == "ocl":
         source = DLPack(source, opencl=False)

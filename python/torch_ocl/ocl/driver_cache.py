@@ -1,4 +1,4 @@
-"""Where drivers keep what they compile."""
+"""The folders in which drivers keep compiled kernels."""
 
 import atexit
 import os
@@ -18,7 +18,7 @@ def _home() -> pathlib.Path | None:
 
 
 def keep_pocl_out_of_tmp() -> None:
-    """Without these variables PoCL runs what it finds in /tmp/pocl, which any user can make."""
+    """Without these variables PoCL runs files from /tmp/pocl, a folder that any user can create."""
     if os.name == "nt" or any(
         os.environ.get(name) for name in ("POCL_CACHE_DIR", "XDG_CACHE_HOME", "HOME")
     ):
@@ -26,7 +26,7 @@ def keep_pocl_out_of_tmp() -> None:
     if home := _home():
         os.environ["POCL_CACHE_DIR"] = str(home / ".cache" / "pocl" / "kcache")
         return
-    # For this process alone: no other user can write there, and it goes with the process.
+    # A folder for this process: no other user can write there, and it is deleted at the end.
     folder, owner = tempfile.mkdtemp(prefix="torch_ocl_pocl_"), os.getpid()
     os.environ["POCL_CACHE_DIR"] = folder
     atexit.register(lambda: os.getpid() == owner and shutil.rmtree(folder, ignore_errors=True))

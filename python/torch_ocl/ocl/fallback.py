@@ -1,4 +1,4 @@
-"""Which operators ran on the CPU for want of a kernel."""
+"""Counts of operators that ran on the CPU because they have no kernel."""
 
 from torch_ocl import _C
 
@@ -9,5 +9,5 @@ def fallback_stats() -> dict[str, int]:
 
 
 def reset_fallback_stats() -> None:
-    """Starts fallback_stats() anew."""
+    """Resets fallback_stats() to zero."""
     _C.reset_fallback_stats()

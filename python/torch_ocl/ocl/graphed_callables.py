@@ -12,7 +12,7 @@ from .streams import Stream, stream
 
 @dataclass
 class _Part:
-    """A callable, and the memory and graphs that stand for it."""
+    """A callable, and its memory and graphs."""
 
     function: object
     arguments: tuple  # as the caller gave them
@@ -68,7 +68,7 @@ def make_graphed_callables(
             for _ in range(num_warmup_iters):
                 _warm_up(part, allow_unused_input)
     synchronize()
-    # In the order in which they will run: they share memory.
+    # Captured in the order in which they will run, because they share memory.
     for part in parts:
         with graph(part.forward, pool=pool):
             result = part.function(*part.arguments)
@@ -152,7 +152,7 @@ def _replace(part):
     training, eager = module.training, module.forward
 
     def forward(*arguments, **options):
-        # The other mode was not captured.
+        # Only this mode was captured.
         if module.training == training:
             return call(*arguments, **options)
         return eager(*arguments, **options)

@@ -27,22 +27,22 @@ def graph_pool_handle() -> tuple[int, int]:
 
 
 class Graph:
-    """What was captured, as torch.cuda.CUDAGraph.
+    """Captured work, as torch.cuda.CUDAGraph.
 
     Args:
-        keep_graph: instantiate() is left to the caller, or to the first replay().
+        keep_graph: capture_end() does not instantiate; the caller or the first replay() does.
     """
 
     def __init__(self, keep_graph: bool = False):
         self._graph = _C.Graph(keep_graph)
 
     def capture_begin(self, pool=None, capture_error_mode: str = "global") -> None:
-        """Captures the current stream from now on; torch.ocl.graph() does more for its user.
+        """Captures the current stream from now on; torch.ocl.graph() is more convenient.
 
         Args:
-            pool: of graph_pool_handle() or another graph's pool(); a new one by default.
-            capture_error_mode: without effect. CUDA's modes forbid calls that are unsafe during a
-                capture; to OpenCL none is.
+            pool: from graph_pool_handle() or another graph's pool(); by default a new one.
+            capture_error_mode: ignored. CUDA's modes forbid calls that are unsafe during a capture;
+                OpenCL has no such calls.
         """
         if capture_error_mode not in _MODES:
             raise ValueError(f"capture_error_mode must be one of {_MODES}")
@@ -56,11 +56,11 @@ class Graph:
         self._graph.instantiate()
 
     def replay(self) -> None:
-        """Does the captured work again, on the current stream."""
+        """Runs the captured work again, on the current stream."""
         self._graph.replay()
 
     def reset(self) -> None:
-        """Forgets what was captured and leaves the pool. The graph can be captured again."""
+        """Forgets the captured work and leaves the pool. The graph can be captured again."""
         self._graph.reset()
 
     def pool(self) -> tuple[int, int]:
@@ -68,7 +68,7 @@ class Graph:
         return (0, self._graph.pool())
 
     def enable_debug_mode(self) -> None:
-        """Does nothing: debug_dump() works always."""
+        """Does nothing: debug_dump() always works."""
 
     def debug_dump(self, debug_path: str) -> None:
         """Writes a line for each command."""
@@ -90,8 +90,8 @@ class graph:
 
     Args:
         ocl_graph: the Graph.
-        pool: of graph_pool_handle() or another graph's pool(), to share memory.
-        stream: to capture on; one that all captures share by default.
+        pool: from graph_pool_handle() or another graph's pool(), to share memory.
+        stream: the stream to capture; by default one that all captures share.
         capture_error_mode: see Graph.capture_begin().
     """
 
@@ -123,6 +123,6 @@ class graph:
             if kind is None:
                 self.graph.capture_end()
             else:
-                self.graph.reset()  # a part of the work is of no use
+                self.graph.reset()  # a part of the work is useless
         finally:
             self.stream.__exit__(kind, *rest)

@@ -1,4 +1,4 @@
-"""Other OpenCL code in the process: its contexts, queues and buffers, and torch's for it."""
+"""Sharing contexts, queues and buffers with other OpenCL code in the process."""
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from .streams import Stream, current_stream
 
 
 def _pointer(handle) -> int:
-    """The address of an OpenCL object, given as that or as pyopencl has it."""
+    """The address of an OpenCL object, which is an address or an object of pyopencl."""
     if isinstance(handle, int) and not isinstance(handle, bool):
         return handle
     pointer = getattr(handle, "int_ptr", None)
@@ -36,8 +36,8 @@ def use_context(context) -> torch.device:
     Args:
         context: a pyopencl.Context, or the address of a cl_context.
 
-    Returns the device that the context is of. Raises ValueError when that device is in use
-    already, with another context: call this before the first tensor is made there.
+    Returns the first of torch's devices in the context. Raises ValueError when one of them is
+    already in use with another context: call this before the first tensor is made there.
     """
     return torch.device("ocl", _C.use_context(_pointer(context)))
 
@@ -55,7 +55,7 @@ def device_id(device=None) -> int:
 def queue(stream: torch.Stream | None = None) -> int:
     """Address of a stream's cl_command_queue; of the current stream by default.
 
-    What is enqueued there runs in order with torch's work:
+    Commands that you enqueue there run in order with torch's:
     `pyopencl.CommandQueue.from_int_ptr(torch.ocl.queue())`.
     """
     stream = current_stream() if stream is None else stream
@@ -89,9 +89,9 @@ def get_stream_from_external(data_ptr, device=None) -> ExternalStream:
 
 
 class Buffer:
-    """Where a tensor's memory is: `size` bytes from `offset` on in the cl_mem at `int_ptr`.
+    """The place of a tensor's memory: `size` bytes from `offset` on in the cl_mem `int_ptr`.
 
-    The object keeps the tensor's memory; the address alone does not.
+    The object keeps the tensor's memory alive; the address alone does not.
     """
 
     def __init__(self, tensor: torch.Tensor):
@@ -101,7 +101,7 @@ class Buffer:
         self.size = (reach + 1) * tensor.element_size() if tensor.numel() else 0
 
     def pyopencl(self):
-        """The pyopencl.Buffer that the tensor lies in, from self.offset on; keeps the tensor."""
+        """The pyopencl.Buffer with the tensor's memory from self.offset on; keeps the tensor."""
         import pyopencl
 
         if not self.int_ptr:
@@ -117,9 +117,9 @@ class Buffer:
 
 
 def buffer(tensor: torch.Tensor) -> Buffer:
-    """The OpenCL buffer that the tensor lies in, and where, for other OpenCL code.
+    """The OpenCL buffer with the tensor's memory, and its place there, for other OpenCL code.
 
-    What torch has enqueued runs on torch.ocl.queue(): use that queue, or synchronize first.
+    torch's commands run on torch.ocl.queue(): use that queue, or synchronize first.
     """
     return Buffer(_tensor(tensor, "torch.ocl.buffer"))
 
@@ -128,15 +128,15 @@ def from_buffer(buffer, shape, dtype=torch.float32, *, offset=0, strides=None, d
     """A tensor over the memory of an OpenCL buffer, without a copy.
 
     Args:
-        buffer: a pyopencl.Buffer, a torch.ocl.Buffer, or the address of a cl_mem. Objects are kept
-            until torch has done with the memory; of an address, OpenCL's count of uses keeps it.
+        buffer: a pyopencl.Buffer, a torch.ocl.Buffer, or the address of a cl_mem. An object is kept
+            until torch does not use the memory any more; a cl_mem is retained.
         shape, dtype: of the tensor.
-        offset: where it begins in the buffer, in bytes.
+        offset: the position of its first byte in the buffer.
         strides: in elements; dense by default.
-        device: which of torch's devices, where several use the buffer's context.
+        device: one of torch's devices, if several use the buffer's context.
 
     The buffer must be readable and writable and of the device's context (torch.ocl.context,
-    torch.ocl.use_context); ValueError says what is wrong.
+    torch.ocl.use_context), else ValueError is raised.
     """
     owner = None if isinstance(buffer, int) else buffer
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -152,9 +152,9 @@ def from_buffer(buffer, shape, dtype=torch.float32, *, offset=0, strides=None, d
 def from_host(array, device=None) -> torch.Tensor:
     """An ocl tensor over the memory of a NumPy array or CPU tensor, without a copy.
 
-    Only for devices that use the host's memory in place, which CPU devices do; ValueError where
-    not. Both sides see each other's changes: call torch.ocl.synchronize() before the host looks,
-    and leave the memory alone while the device works on it.
+    Only for devices that use host memory in place, such as CPU devices; else ValueError. Both sides
+    see each other's changes: call torch.ocl.synchronize() before the host reads the memory, and do
+    not touch the memory while the device works on it.
     """
     if isinstance(array, np.ndarray):
         if not array.flags.writeable:
@@ -172,8 +172,8 @@ class host_view:
             host.numpy()[...] = 1
 
     Only for devices that share the host's memory (host_unified_memory); ValueError elsewhere.
-    Waits for the device at its begin. Inside, only the host may use the memory, and afterwards only
-    the device: copy what you want to keep.
+    Waits for the device at the beginning. Inside, only the host may use the memory, afterwards only
+    the device: copy the data that you want to keep.
 
     Args:
         tensor: on ocl, of any strides.

@@ -15,7 +15,7 @@ def _accelerator_device(device) -> torch.device:
 
 
 def memory_stats(device=None) -> dict[str, int]:
-    """Statistics with the keys of torch.cuda.memory_stats, "allocated_bytes.all.current" say."""
+    """Statistics with the keys of torch.cuda.memory_stats: "allocated_bytes.all.current", ..."""
     return torch.accelerator.memory.memory_stats(_accelerator_device(device))
 
 
@@ -47,12 +47,12 @@ def host_memory_stats_as_nested_dict() -> dict:
 
 
 def reset_peak_host_memory_stats() -> None:
-    """Starts the peaks of host_memory_stats() anew."""
+    """Resets the peaks of host_memory_stats()."""
     _C.reset_host_memory_stats(True)
 
 
 def reset_accumulated_host_memory_stats() -> None:
-    """Starts the sums "allocated" and "freed" of host_memory_stats() anew."""
+    """Resets the sums "allocated" and "freed" of host_memory_stats()."""
     _C.reset_host_memory_stats(False)
 
 
@@ -114,7 +114,7 @@ def reset_max_memory_cached(device=None) -> None:
 
 
 def get_allocator_backend() -> str:
-    """The name of the allocator: "native", the caching one, is the only one."""
+    """The name of the allocator: always "native", the caching allocator."""
     return "native"
 
 
@@ -138,12 +138,12 @@ def set_per_process_memory_fraction(fraction: float, device=None) -> None:
 
 
 def get_per_process_memory_fraction(device=None) -> float:
-    """What set_per_process_memory_fraction() set; 1.0 before."""
+    """The fraction set by set_per_process_memory_fraction(); 1.0 by default."""
     return _C.memory_fraction(_index(device))
 
 
 def memory_summary(device=None, abbreviated: bool = False) -> str:
-    """A table of the statistics, for people; abbreviated: without a row for each pool."""
+    """A readable table of the statistics; abbreviated: without a row for each pool."""
     stats = memory_stats(device)
     title = f"memory of ocl:{_index(device)}"
     heads = [title, "now", "peak", "total", "freed"]

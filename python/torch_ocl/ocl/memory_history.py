@@ -1,4 +1,4 @@
-"""What uses the device's memory and where it was allocated; for PyTorch's memory viewer.
+"""The use of device memory, with stacks of the allocations, for PyTorch's memory viewer.
 
 The names with an underscore in `torch.ocl.memory` are those of `torch.cuda.memory`.
 """
@@ -22,13 +22,13 @@ def record_memory_history(
     clear_history: bool = False,
     skip_actions: list[str] | None = None,
 ) -> None:
-    """Records stacks of allocations, of all devices, from now on; None ends it and forgets them.
+    """Records stacks of allocations on all devices; None ends the recording and forgets them.
 
-    enabled: "state" keeps the stacks of memory in use, "all" each event of the allocator, too.
-    context: for what stacks are recorded: "state" for memory in use, "alloc" for allocations in
-        the history, "all" for releases, too; None for nothing.
-    stacks: "python" or "all", which has C++ functions, too, and takes longer.
-    max_entries: events kept of each device; the oldest are forgotten.
+    enabled: "state" keeps the stacks of memory in use, "all" also each event of the allocator.
+    context: the stacks to record: "state" for memory in use, "alloc" also for allocations in the
+        history, "all" also for releases; None for none.
+    stacks: "python", or "all" with C++ functions, which takes longer.
+    max_entries: the events kept per device; the oldest are forgotten.
     device: ignored, as in torch.cuda.memory.
     clear_history: forget earlier events.
     skip_actions: actions ("free_completed", say) that are not recorded.
@@ -64,7 +64,7 @@ def memory_snapshot(mempool_id=None, include_traces: bool = True) -> list[dict]:
     """The allocator's segments (buffers) and their blocks, as torch.cuda.memory_snapshot().
 
     mempool_id: only segments of this pool: a MemPool's id, a graph's pool(), or (0, 0).
-    include_traces: ignored, since segments are all that is returned.
+    include_traces: ignored, because only segments are returned.
     """
     segments = _C.memory_snapshot()["segments"]
     return [s for s in segments if mempool_id in (None, s["segment_pool_id"])]
@@ -88,8 +88,8 @@ def attach_out_of_memory_observer(observer) -> RemovableHandle:
     """Calls observer(device, requested, total, free) before each torch.OutOfMemoryError.
 
     device: its index; requested: bytes asked for; total: bytes that the process may use; free: of
-    these, bytes that it has not reserved. What an observer raises is printed, and the
-    OutOfMemoryError raised all the same. `remove()` of the result ends it.
+    these, bytes that it has not reserved. An observer's exception is printed, and the
+    OutOfMemoryError is raised anyway. `remove()` of the result ends it.
 
         torch.ocl.attach_out_of_memory_observer(
             lambda *sizes: torch.ocl.dump_memory_snapshot("out_of_memory.pickle"))

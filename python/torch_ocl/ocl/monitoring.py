@@ -1,4 +1,4 @@
-"""What the system's tools measure, and OpenCL does not tell."""
+"""Functions for values that OpenCL does not provide; the system's tools measure them."""
 
 
 def _unknown(what: str):

@@ -17,5 +17,5 @@ def _reduce(storage):
 
 
 def refuse_to_send() -> None:
-    """Registers that with Python's multiprocessing; other storages go PyTorch's way."""
+    """Registers the error with Python's multiprocessing; other storages are sent by PyTorch."""
     ForkingPickler.register(torch.UntypedStorage, _reduce)

@@ -1,4 +1,4 @@
-"""Pools of memory: what is allocated in one is used again only there."""
+"""Pools of memory: memory that was allocated in a pool is reused only there."""
 
 import contextlib
 import weakref
@@ -31,17 +31,17 @@ class MemPool:
 
     @property
     def id(self) -> tuple[int, int]:
-        """The name of the pool in memory_snapshot(), and for graphs that are to share it."""
+        """The name of the pool in memory_snapshot(), and for graphs that share it."""
         return (0, self._number)
 
     def snapshot(self, include_traces: bool = True) -> list[dict]:
-        """The pool's segments, as memory_snapshot() has them."""
+        """The pool's segments, in the form of memory_snapshot()."""
         return memory_snapshot(self.id, include_traces)
 
 
 @contextlib.contextmanager
 def use_mem_pool(pool: MemPool, device=None):
-    """Takes what this thread allocates on the device (the current one by default) from the pool."""
+    """Makes this thread allocate from the pool, on the device (the current one by default)."""
     index = _index(device)
     _C.add_pool_user(pool.id[1], index)
     former = _C.exchange_thread_pool(pool.id[1], index)

@@ -1,4 +1,4 @@
-"""Tensors of devices without float64 as text: PyTorch finds the format in float64."""
+"""Printing tensors of devices without float64: PyTorch computes the format in float64."""
 
 import torch
 
@@ -6,7 +6,7 @@ from .devices import get_device_properties
 
 
 def print_without_float64() -> None:
-    """Such tensors are formatted on the CPU."""
+    """Formats such tensors on the CPU."""
     original = torch._tensor_str._tensor_str
 
     def formatted(tensor, indent):

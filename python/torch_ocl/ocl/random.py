@@ -78,6 +78,6 @@ def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
         set_rng_state(state, index)
 
 
-# Generators are cheap and need no OpenCL, so all that could exist are seeded: torch.manual_seed
-# must neither start OpenCL nor a helper process.
+# torch.manual_seed must start neither OpenCL nor a helper process that counts devices. Generators
+# are cheap and need no OpenCL, so it seeds those of all devices that could exist.
 _MAX_DEVICES = 64

@@ -6,7 +6,7 @@ from .devices import _index
 
 
 class _OfDevice(type):
-    """Objects that PyTorch makes itself, of its own class, are instances, too."""
+    """Makes isinstance() accept objects of PyTorch's own class, too."""
 
     def __instancecheck__(cls, instance):
         if super().__instancecheck__(instance):
@@ -55,7 +55,7 @@ class Event(torch.Event, metaclass=_OfDevice):
 
 
 def current_stream(device=None) -> torch.Stream:
-    """The stream that operators on the device go to in this thread."""
+    """The stream on which this thread's operators on the device run."""
     return torch.accelerator.current_stream(torch.device("ocl", _index(device)))
 
 

@@ -6,12 +6,12 @@ _MODES = {"default": 0, "warn": 1, "error": 2}
 
 
 def set_sync_debug_mode(debug_mode: int | str) -> None:
-    """What operations do that wait for the device, in all threads: item(), cpu(), nonzero(), ...
+    """Sets the reaction, in all threads, to operations that wait for the device: item(), cpu(), ...
 
-    debug_mode: "default" or 0: nothing; "warn" or 1: a warning; "error" or 2: RuntimeError.
+    debug_mode: "default" or 0: none; "warn" or 1: a warning; "error" or 2: RuntimeError.
 
-    torch.ocl.synchronize() and Event.synchronize() are meant to wait, and say nothing. Collectives
-    of torch.distributed are not covered.
+    torch.ocl.synchronize() and Event.synchronize() are meant to wait, so they are not reported.
+    Collectives of torch.distributed are not reported either.
     """
     mode = _MODES.get(debug_mode, debug_mode)
     if isinstance(mode, bool) or mode not in _MODES.values():

@@ -30,7 +30,7 @@ class _TensorType(type):
         )
 
     def __call__(cls, *values, device=None):
-        """Of sizes, without values; of a sequence; of a tensor of the type, which is shared."""
+        """A tensor from sizes (uninitialised), from a sequence, or sharing a tensor of the type."""
         device = torch.device("ocl" if device is None else device)
         if device.type != "ocl":
             raise RuntimeError(f"legacy constructor expects device type: ocl but got {device.type}")
@@ -49,7 +49,7 @@ class _TensorType(type):
 
 
 def _make(name: str, dtype: torch.dtype) -> _TensorType:
-    # Tensor.type() takes a class by its name.
+    # Tensor.type() finds a class by its name.
     return _TensorType(f"torch.ocl.{name}", (), {"dtype": dtype})
 
 
