@@ -52,7 +52,7 @@ def resize(
 ) -> torch.Tensor:
     """Images [..., channels, height, width], uint8 or floating point, in another size.
 
-    size: (height, width) in pixels, or a number for the shorter edge; the other is in proportion.
+    size: (height, width) in pixels, or a number for the shorter edge; the other is proportional.
     interpolation: "nearest", "bilinear" or "bicubic". With `antialias` it computes PIL.Image.resize
     (the filter is stretched when the image shrinks; uint8 results are bit for bit the same), without
     it torch.nn.functional.interpolate with align_corners=False. "nearest" ignores it.
