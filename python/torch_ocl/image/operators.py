@@ -54,7 +54,7 @@ def resize(
 
     size: (height, width) in pixels, or a number for the shorter edge; the other is proportional.
     interpolation: "nearest", "bilinear" or "bicubic". With `antialias` it computes PIL.Image.resize
-    (the filter is stretched when the image shrinks; uint8 results are bit for bit the same), without
+    (the filter is stretched when the image shrinks; uint8 results are bit for bit equal), without
     it torch.nn.functional.interpolate with align_corners=False. "nearest" ignores it.
 
     Raises ValueError for an empty image or size, and TypeError for other types.
