@@ -126,7 +126,7 @@ void Event::synchronize() const {
 
 cl_ulong Event::completed_at() const {
   TORCH_CHECK(stream_->queue().getInfo<CL_QUEUE_PROPERTIES>() & CL_QUEUE_PROFILING_ENABLE,
-              "elapsed_time needs a queue that measures time, but this stream's, of the user, was "
+              "elapsed_time needs a queue with profiling, but the user's queue of this stream was "
               "made without CL_QUEUE_PROFILING_ENABLE");
   return translated(
       [&] { return str("cannot read the time of an event of ", stream_->device().label()); },

@@ -87,7 +87,7 @@ void warn_once(const std::filesystem::path& path, const std::string& why) {
   static std::atomic<bool> warned{false};
   if (warned.exchange(true)) return;
   TORCH_WARN("ocl: ", path.string(), " is not used: ", why,
-             ", so that another user may have written what would be run from there. Remove it, or "
+             ", so another user may have written files that would be run. Remove it, or "
              "set OCL_CACHE_DIR to a folder that only you can write");
 }
 

@@ -179,7 +179,7 @@ bool Stream::idle() {
 }
 
 void Stream::wait_for(const cl::Event& event, const Device& source) {
-  refuse_capture("wait for what was enqueued before the capture or on a stream outside of it");
+  refuse_capture("wait for commands from before the capture or from a stream outside of it");
   translated([&] { return str("cannot wait for an event of ", source.label()); },
              [&] {
                if (&source == &device_) {
@@ -268,7 +268,7 @@ c10::Stream external_stream(cl_command_queue handle) {
     std::lock_guard lock(streams.mutex);
     while (position < streams.external.size() && streams.external[position]() != handle) ++position;
     TORCH_CHECK(position < kExternal, "ocl:", int{device.index()}, " has ", kExternal,
-                " queues of the user already, and keeps them: use fewer, for longer");
+                " queues of the user already, which it keeps: make fewer, and reuse them");
     if (position == streams.external.size()) streams.external.push_back(queue);
   }
   return slot(device.index(), static_cast<StreamId>(kFirstExternal + position)).unpack();

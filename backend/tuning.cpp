@@ -55,7 +55,7 @@ uint64_t index_of(const std::string& name) {
   for (size_t i = 0; i < kNames.size(); ++i) {
     if (name == kNames[i]) return i;
   }
-  TORCH_CHECK_VALUE(false, "nothing of the name '", name, "' can be tuned");
+  TORCH_CHECK_VALUE(false, "there is no tunable '", name, "'");
 }
 
 // Parses lines of "tunable problem choice"; lines with an unknown name are skipped.
@@ -137,7 +137,7 @@ void set_tuned(DeviceIndex index, const std::string& tunable, uint64_t problem, 
 std::string save_tuned(DeviceIndex index) {
   Device& of = device(index);
   TORCH_CHECK_VALUE(!cache_folder().empty(),
-                    "there is no folder to keep what was measured: OCL_CACHE_DIR is \"off\", or "
+                    "there is no folder for the measured choices: OCL_CACHE_DIR is \"off\", or "
                     "the user has no home. Set OCL_CACHE_DIR to the path of a folder");
   std::ostringstream text;
   for (const auto& [key, choice] : table_of(of)) {

@@ -120,7 +120,7 @@ void StagedWork::complete(std::exception_ptr error) noexcept {
 }
 
 Tensors StagedWork::result() {
-  TORCH_CHECK(isCompleted(), "the result of a collective can be had once it has completed");
+  TORCH_CHECK(isCompleted(), "the result of a collective is available once it has completed");
   TORCH_CHECK(operation_.writes.size() <= 1, "result() of a collective with lists of lists");
   return operation_.writes.empty() ? Tensors{} : operation_.writes.front();
 }

@@ -242,7 +242,7 @@ Tensor& select_slices(const Indexing& selecting, const Tensor& self_any, int64_t
   TORCH_CHECK(self_any.scalar_type() == out.scalar_type(),
               "index_select(): self and result must have the same scalar type");
   TORCH_CHECK(self_any.dim() > 0 || index.numel() == 1,
-              "index_select(): of a tensor without dimensions there is one element, but index has ",
+              "index_select(): a tensor without dimensions has one element, but index has ",
               index.numel());
   std::vector<int64_t> sizes = self_any.sizes().vec();
   if (self_any.dim() > 0) sizes[dim] = index.numel();

@@ -64,7 +64,7 @@ IValue of_value(const OclValue& value, const c10::TypePtr& declared,
       return at::Device(static_cast<at::DeviceType>(value.integer),
                         static_cast<at::DeviceIndex>(value.count));
     default:
-      TORCH_CHECK(listed, "a list where the operator takes ", type->repr_str());
+      TORCH_CHECK(listed, "got a list, but the operator takes ", type->repr_str());
       return of_list(value.items, value.count, *type, false);
   }
 }

@@ -146,8 +146,8 @@ void UserArguments::check_overlap(const TensorArgument& copied) const {
     const bool apart = end <= other_begin || other_end <= begin;
     TORCH_CHECK_VALUE(apart || same_memory(copied, other) || (!copied.writable && !other.writable),
                       what(copied.position), " overlaps argument ", other.position,
-                      ", and begins at an address that the device takes no buffer from, so it "
-                      "would be a copy: pass x.clone(), or one tensor and offsets");
+                      ", and the device takes no buffer from its address, so a copy would be "
+                      "passed: pass x.clone(), or one tensor and offsets");
   }
 }
 
@@ -169,8 +169,9 @@ cl::Buffer UserArguments::buffer_of(Stream& stream, TensorArgument& argument) {
   if (!in_place()) {
     check_overlap(argument);
     TORCH_CHECK_VALUE(argument.tensor.is_contiguous(), what(argument.position),
-                      " begins at an address that the device takes no buffer from (a multiple of ",
-                      alignment, " bytes), and is not contiguous: pass x.contiguous()");
+                      " does not begin at a multiple of ", alignment,
+                      " bytes, so the device takes no buffer from its address, and is not "
+                      "contiguous: pass x.contiguous()");
     for (const TensorArgument& earlier : tensors_) {
       if (&earlier == &argument) break;
       if (same_memory(earlier, argument)) argument.passed = earlier.passed;

@@ -85,7 +85,7 @@ class OclCppWrapper(CallsKernels, CppWrapperCpu):
         self, buf_name, python_kernel_name, get_args, op_overload, raw_args, outputs
     ):
         if not isinstance(op_overload, torch._ops.OpOverload):
-            raise NotImplementedError(f"ocl: a program in C++ that calls {op_overload}")
+            raise NotImplementedError(f"ocl: C++ programs cannot call {op_overload}")
         if V.graph.aot_mode:
             V.extern_kernel_nodes.pop()  # only the proxy executor needs it
         self._call(op_overload, raw_args, {}, outputs)
@@ -93,7 +93,7 @@ class OclCppWrapper(CallsKernels, CppWrapperCpu):
     def generate_extern_kernel_out(self, node):
         operator = node.op_overload
         if operator is None:
-            raise NotImplementedError(f"ocl: a program in C++ that calls {node.get_kernel_name()}")
+            raise NotImplementedError(f"ocl: C++ programs cannot call {node.get_kernel_name()}")
         node.codegen_comment(self)
         args = [*node.inputs, *node.constant_args]
         self._call(operator, args, {**node.kwargs, "out": node.output_view or node}, [])
@@ -153,7 +153,7 @@ class OclCppWrapper(CallsKernels, CppWrapperCpu):
         ):
             if isinstance(value, kind):
                 return f"torch_ocl::integer({code(value)})"
-        raise NotImplementedError(f"ocl: an argument of {type(value)} in a program in C++")
+        raise NotImplementedError(f"ocl: C++ programs cannot pass arguments of {type(value)}")
 
     def _index(self, device, index) -> str:
         """The device's index at run time: a package may be loaded for another device."""

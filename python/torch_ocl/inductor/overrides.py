@@ -53,7 +53,7 @@ class OclOverrides(OpOverrides):
     def to_dtype_bitcast(x, dtype, src_dtype):
         small = (torch.float16, torch.bfloat16)
         if dtype in small or src_dtype in small or torch.bool in (dtype, src_dtype):
-            raise NotImplementedError(f"ocl: bits of {src_dtype} as {dtype}")
+            raise NotImplementedError(f"ocl: kernels cannot read bits of {src_dtype} as {dtype}")
         return f"as_{value_type(dtype)}({typed(x, src_dtype)})"
 
     @staticmethod

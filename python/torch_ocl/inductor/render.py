@@ -221,7 +221,7 @@ class Renderer:
     def _prelude(self):
         double = torch.float64 in self.kernel.math_types
         if double and torch.float32 in self.kernel.math_types:
-            raise NotImplementedError("ocl: special functions of float32 and float64 in one kernel")
+            raise NotImplementedError("ocl: special functions of both float32 and float64")
         yield f"#define WIDTH {self.width}"
         yield f"#define COMPUTE {'f64' if double else 'f32'}"
         yield "#define COMPUTE_IS_FLOAT"
@@ -234,7 +234,7 @@ class Renderer:
         yield '#include "inductor.clh"'
         if self.kernel.adds:
             if double:
-                raise NotImplementedError("ocl: functions of float64 and sums in one kernel")
+                raise NotImplementedError("ocl: special functions of float64 and atomic sums")
             yield '#include "atomic_add.clh"'
         if self.kernel.draws:
             yield '#include "inductor_random.clh"'
