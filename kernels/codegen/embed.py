@@ -6,7 +6,7 @@ usage: embed.py FOLDER OUTPUT.cpp
 import pathlib
 import sys
 
-# Compilers limit the length of one literal; adjacent literals are joined by them.
+# Characters in one literal. Compilers limit its length, and join adjacent literals.
 PIECE = 8000
 
 

@@ -2,18 +2,18 @@
 
 usage: generate.py KERNELS_FOLDER OUTPUT_FOLDER SITE_PACKAGES_OF_TORCH
 
-Reads OCL_POINTWISE, OCL_REDUCTION, OCL_STUB, OCL_SHARED, OCL_STRUCTURED and OCL_NATIVE marks
-(kernels/registration.h) and the rows of foreach_table.h, and has torchgen write the same wrappers
-that PyTorch's own backends get: register_ocl_*.cpp. Our implementations in kernels/X.cpp are
-declared by native/X.h, so that a new mark recompiles one file. Everything that depends on torch's
-version comes from the installed torch, so the same sources build with 2.11 to 2.13.
+Reads the OCL_* marks that kernels/registration.h and the kernels/*_table.h explain. torchgen then
+writes the same wrappers that PyTorch's own backends get: register_ocl_*.cpp. native/X.h declares
+our implementations in kernels/X.cpp, so that a new mark recompiles one file of kernels/. Everything
+that depends on torch's version comes from the installed torch, so the same sources build with 2.11
+to 2.13.
 """
 
 import pathlib
 import re
 import sys
 
-# Appended, not put in front: an isolated build has other packages of its own, but not torch.
+# Appended, not put in front: an isolated build has its own versions of other packages.
 sys.path.append(sys.argv[3])
 
 import torchgen
@@ -29,19 +29,20 @@ from torchgen.selective_build.selector import SelectiveBuilder
 from torchgen.utils import Target
 
 SHARED_MARK = re.compile(r'OCL_(?:POINTWISE|SPECIAL|REDUCTION|STUB|SHARED)\(\s*"([^"]+)"')
-# Marked so, or a row with a second expression.
+# Operators with a kernel for complex numbers: an OCL_COMPLEX mark, or an OCL_POINTWISE mark with a
+# second expression.
 COMPLEX_MARK = re.compile(
     r'OCL_(?:COMPLEX\(\s*"([^"]+)"|POINTWISE\(\s*"([^"]+)",\s*\w+,\s*(?:"[^"]*"\s*)+,)'
 )
 FOREACH_MARK = re.compile(r"OCL_FOREACH(_UNARY)?\((\w+), (\w+)")
 OWN_MARK = re.compile(r'OCL_(STRUCTURED|NATIVE)\(\s*"([^"]+)",\s*(\w+)\)')
-# torchgen writes structured wrappers for its own backends only; XPU is the plainest of them, and
-# its name is replaced in the text.
+# torchgen writes structured wrappers only for the backends it knows. XPU is the simplest of them;
+# write_shard() replaces its name in the text.
 KEY = DispatchKey.XPU
 
-# Layouts of which PyTorch's implementations serve CPU and CUDA alike: all of those are registered.
+# For these layouts, each implementation of PyTorch that serves both CPU and CUDA also serves ocl.
 LAYOUTS = ["Sparse", "SparseCsr", "Quantized", "NestedTensor"]
-# What kernels/quantized.cpp registers itself.
+# The operators that kernels/quantized.cpp registers itself.
 OWN_QUANTIZED = {"int_repr", "flip"}
 
 COPIED = 'm.impl("{name}", torch::CppFunction::makeFromBoxedFunction<&ocl::layout_fallback>());'
@@ -50,7 +51,7 @@ SHARDS = 4  # files of wrappers, to be compiled in parallel (CMakeLists.txt list
 
 
 def mark_files(folder):
-    """The files in which marks are looked for."""
+    """The files that may contain marks."""
     files = sorted([*folder.glob("*.h"), *folder.glob("*.cpp")])
     return [path for path in files if path.name != "registration.h"]
 
@@ -101,9 +102,10 @@ def functions_of(item):
 
 
 def fallback_guard(function, takes_complex, head):
-    """Sends tensors of types that no kernel knows to the CPU fallback. `head`: of the wrapper.
-    Before that, tensors that are written stop sharing memory with lazy clones; running averages
-    are, though the schemas do not say it.
+    """The code that sends tensors of types that no kernel knows to the CPU fallback.
+
+    Before that, tensors that the operator writes stop sharing memory with lazy clones. Running
+    averages are written, too, though the schemas do not say so. `head`: the wrapper's head.
     """
     schema = function.func
     arguments = schema.arguments.flat_all
@@ -155,7 +157,7 @@ def main(kernels, output):
     shared, own, complex_entries = read_marks(kernels)
 
     index, items, used = {}, [], set()
-    # A file without marks gets a header, too: CMakeLists.txt names them all.
+    # A file without marks gets a header, too, since CMakeLists.txt expects one for each file.
     declarations = {path.stem: [] for path in mark_files(kernels)}
 
     def own_mark(item):
@@ -242,7 +244,10 @@ def generate(backend, target, item):
 
 
 def write_layout(layout, parsed):
-    """The wrappers of a layout for ocl: what its kernels for CPU and CUDA have in common."""
+    """The wrappers of a layout for ocl, for the implementations that CPU and CUDA share.
+
+    A quantized operator whose CPU implementation CUDA does not share gets layout_fallback().
+    """
     cpu = parsed.backend_indices[DispatchKey.parse(f"{layout}CPU")]
     cuda = parsed.backend_indices[DispatchKey.parse(f"{layout}CUDA")]
     key = DispatchKey.parse(f"{layout}PrivateUse1")
@@ -266,14 +271,14 @@ def write_layout(layout, parsed):
         )
         for item in items
     ]
-    # Without an entry, PyTorch would compose the operator of others that CPU does not use here.
+    # Without an entry, PyTorch would compose the operator of others, though CPU has a kernel.
     generated.append(("", "\n".join(COPIED.format(name=name) for name in copied)))
     helpers = "\n".join(dest.gen_registration_helpers(backend))
     return write_shard(items, generated, helpers, key.name)
 
 
 def write_if_changed(path, text):
-    """Keeps the file's time where nothing changed, so that nothing is compiled again."""
+    """Keeps the time of a file that does not change, so that nothing is compiled again."""
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
 
