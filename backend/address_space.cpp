@@ -59,7 +59,7 @@ void AddressSpace::release(uintptr_t address, size_t size) {
   for (size_t i = first; i < first + rounded / kGranule; ++i) {
     table_[i].store(nullptr, std::memory_order_release);
   }
-  // Merge with the free neighbours.
+  // Merge with the adjacent free ranges.
   auto next = free_.lower_bound(address);
   if (next != free_.end() && address + rounded == next->first) {
     rounded += next->second;

@@ -1,4 +1,4 @@
-// The addresses that tensors on ocl show as data_ptr(): a reserved range without memory behind it.
+// The addresses that tensors on ocl show as data_ptr(): a reserved range that no memory backs.
 // Pointer arithmetic and view offsets work as everywhere in PyTorch, a dereference on the host
 // faults at once, and no device needs shared virtual memory. find() looks up the segment of an
 // address without a lock.

@@ -46,7 +46,7 @@ struct Block {
   int64_t stream = 0;           // pool_stream()
   bool small = false;
   bool allocated = false;
-  Block* previous = nullptr;  // neighbours in the segment
+  Block* previous = nullptr;  // adjacent blocks of the segment
   Block* next = nullptr;
   std::vector<int64_t> other_streams;           // record_stream()
   int pending_events = 0;                       // of other streams, after the block was freed
@@ -72,7 +72,7 @@ class BufferCache {
 
   // The user has freed the block. It stays active until put_back(), after other streams' events.
   void mark_freed(Block* block);
-  // Makes the block available, merged with its free neighbours.
+  // Makes the block available, merged with adjacent free blocks.
   void put_back(Block* block);
 
   // Forgets the segments without allocated blocks, and returns them for release. Segments of pools

@@ -17,8 +17,8 @@ void* opencl_symbol(const char* name);
 // Whether the OpenCL loader library can be opened on this machine.
 bool opencl_loader_present();
 
-// The loader's platforms, and that of the runtime which pip installed beside this extension
-// (unless OCL_ICD_VENDORS tells where to look).
+// The loader's platforms, and the platform of an OpenCL runtime that pip installed next to this
+// extension (unless OCL_ICD_VENDORS is set).
 std::vector<cl::Platform> opencl_platforms();
 
 }  // namespace ocl

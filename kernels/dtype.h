@@ -18,8 +18,7 @@ using c10::ScalarType;
 // "f32", "bf16", "c64", "b8" ...; an error for types without kernels (quantized, float8).
 const char* dtype_name(ScalarType type);
 
-// Whether some device has kernels for the type: those of real numbers, and those of real and
-// complex numbers.
+// Whether some device has kernels for the type. The second counts complex numbers, too.
 bool has_kernel_type(ScalarType type) noexcept;
 bool has_complex_kernel_type(ScalarType type) noexcept;
 

@@ -13,7 +13,7 @@
 namespace ocl {
 namespace {
 
-// docs/gpu_kernels.md has the figures behind the rates.
+// Each rate is estimated from compilers' output; see docs/gpu_kernels.md.
 constexpr GemmTile kTiles[] = {
     {128, 128, 8, 8, 8, 4, 1.0}, {128, 64, 8, 8, 8, 4, 0.95}, {64, 128, 8, 8, 8, 4, 0.95},
     {64, 64, 8, 8, 4, 4, 0.8},   {128, 32, 8, 8, 8, 4, 0.8},  {32, 128, 8, 8, 8, 4, 0.8},

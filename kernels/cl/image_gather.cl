@@ -1,5 +1,5 @@
 // out[plane][y][x] = in[plane][ys[y]][xs[x]].
-//   IN; CHANNELS of an image; FILLED: an index may be -1, which stands for the channel's fill
+//   IN; CHANNELS of an image; FILLED: an index may be -1, which means the channel's fill
 // Grid (grid.clh): rows of the output, columns.
 #include "common.clh"
 #include "types.clh"
