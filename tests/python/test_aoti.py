@@ -1,6 +1,7 @@
 """Programs in C++ of torch.compile (cpp_wrapper), and AOTInductor's packages."""
 
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-import torch_ocl.image  # noqa: F401  (its operators)
+import torch_ocl.image  # its operators, too
 
 COMPILER = shutil.which(os.environ.get("CXX", "g++"))
 pytestmark = [
@@ -47,6 +48,20 @@ class Network(nn.Module):
 def package(module, args, path, **options):
     program = torch.export.export(module, args, **options)
     return torch._inductor.aoti_compile_and_package(program, package_path=str(path))
+
+
+def test_headers_with_edited_comments(tmp_path):
+    """Inductor's precompiled header may hold a header of ours with an older comment."""
+    headers = list((pathlib.Path(torch_ocl.__file__).parent / "include").rglob("*.h"))
+    assert len(headers) == 4
+    assert not [path for path in headers if "\n#pragma once" in path.read_text()]
+
+    (original,) = (path for path in headers if path.name == "program_interface.h")
+    edited = tmp_path / "edited.h"
+    edited.write_text(f"// edited\n{original.read_text()}")
+    source = f'#include "{original}"\n#include "{edited}"\n'
+    command = [COMPILER, "-std=c++17", "-fsyntax-only", "-x", "c++", "-"]
+    subprocess.run(command, input=source, text=True, check=True)
 
 
 def test_training_with_a_program_in_cpp(device):

@@ -6,7 +6,11 @@
 // functions. So a program for ocl is compiled with MPS's macro, and this file replaces the
 // functions and the device's number by ours. It is C++17, because PyTorch 2.11 compiles programs as
 // such.
-#pragma once
+//
+// These headers have guards, not `#pragma once`: Inductor keeps precompiled headers, and does not
+// notice edited comments. `#pragma once` would then include the file a second time.
+#ifndef TORCH_OCL_PROGRAM_H
+#define TORCH_OCL_PROGRAM_H
 
 #include <atomic>
 #include <cstdio>
@@ -219,3 +223,5 @@ static inline AOTITorchError aoti_torch_ocl_view_dtype(AtenTensorHandle tensor, 
   *view = result.release();
   return AOTI_TORCH_SUCCESS;
 }
+
+#endif  // TORCH_OCL_PROGRAM_H

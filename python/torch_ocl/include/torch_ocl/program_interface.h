@@ -1,13 +1,14 @@
 // The functions of torch_ocl for C++ programs that Inductor generates (cpp_wrapper, AOTInductor).
 // The programs are not linked against torch_ocl: the operator ocl::program_interface() returns the
-// address of an OclProgramInterface. Packages may be older than the library, so a change in this
-// file must increase the version.
-#pragma once
+// address of an OclProgramInterface. Packages may be older than the library, so a change of
+// the interface must increase the version.
+#ifndef TORCH_OCL_PROGRAM_INTERFACE_H
+#define TORCH_OCL_PROGRAM_INTERFACE_H
 
 #include <cstddef>
 #include <cstdint>
 
-constexpr int64_t kOclInterfaceVersion = 1;
+inline constexpr int64_t kOclInterfaceVersion = 1;
 
 // The kernel's signature tells which member is used.
 union OclArgument {
@@ -57,3 +58,5 @@ struct OclProgramInterface {
   const char* (*call)(const void* found, const OclValue* arguments, int64_t count, void** results,
                       int64_t result_count);
 };
+
+#endif  // TORCH_OCL_PROGRAM_INTERFACE_H
