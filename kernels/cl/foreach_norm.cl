@@ -20,7 +20,7 @@ static inline T all_lanes(const V value) {
 #define SCRATCH __local T scratch[GROUP];
 // Merges the values of the group's work-items. A kernel can call it once only: there is no barrier
 // after it.
-static inline T all_items(const T value, __local T *scratch) {
+ALWAYS_INLINE T all_items(const T value, __local T *scratch) {
   const uint item = get_local_id(0);
   scratch[item] = value;
   for (uint half_size = GROUP / 2; half_size > 0; half_size /= 2) {

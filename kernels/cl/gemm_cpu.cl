@@ -49,8 +49,8 @@
 #endif
 
 // Copies `depth` rows by `columns` columns of op(B) to a panel of NR columns, padded with zeros.
-static inline void pack_b(__local VEC *panel, __global const STORE *b, const size_t ldb,
-                   const int depth, const int columns) {
+ALWAYS_INLINE void pack_b(__local VEC *panel, __global const STORE *b, const size_t ldb,
+                          const int depth, const int columns) {
   __local COMPUTE *restrict lanes = (__local COMPUTE *)panel;
 #if TRANS_B
   // VW rows of the panel at a time, so that they stay in the first level cache while they fill.

@@ -35,7 +35,7 @@ static inline void rotate_columns(__global T *x, __global T *y, const R cosine, 
 // Rotates the columns p and q, and returns whether it did. It does not if they are orthogonal up to
 // rounding, or if the squared length of one is noise (R_NOISE, for matrices with numbers of about
 // 1): rotations of noise with columns of very different lengths may not converge.
-static inline int rotate_pair(__global T *x, const ulong size, __global T *turned,
+ALWAYS_INLINE int rotate_pair(__global T *x, const ulong size, __global T *turned,
                               const ulong turned_size, const ulong p, const ulong q,
                               const R tolerance, SCRATCH_ARGUMENTS) {
   __global T *left = x + p * size, *right = x + q * size;
