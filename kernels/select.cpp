@@ -5,7 +5,6 @@
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/native/TensorFactories.h>
-#include <ATen/ops/channel_shuffle_native.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/native_channel_shuffle_native.h>
@@ -142,12 +141,7 @@ Tensor pixel_unshuffle(const Tensor& self, int64_t downscale_factor) {
       .contiguous(self.suggest_memory_format());
 }
 
-OCL_NATIVE("channel_shuffle", channel_shuffle);
-Tensor channel_shuffle(const Tensor& self, int64_t groups) {
-  const auto format = self.suggest_memory_format();
-  return at::native::channel_shuffle(self.contiguous(format), groups).contiguous(format);
-}
-
+OCL_SHARED("channel_shuffle");
 OCL_NATIVE("native_channel_shuffle", native_channel_shuffle);
 Tensor native_channel_shuffle(const Tensor& self, int64_t groups) {
   TORCH_CHECK(self.dim() > 2,

@@ -242,7 +242,7 @@ DECISIONS = [
         r"native_group_norm",
         r" views: ",
         r"close",
-        "the function behind group_norm takes its input for contiguous on the CPU",
+        "group_norm's private function takes its input for contiguous on the CPU",
     ),
     (
         r"^cdist$",
