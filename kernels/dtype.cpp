@@ -200,6 +200,10 @@ void check_fits(const c10::Scalar& value, ScalarType type) {
     static_cast<void>(value.to<type>()); \
     return;
     AT_FORALL_INT_TYPES(OCL_CASE)
+    OCL_CASE(bool, Bool)
+    OCL_CASE(uint16_t, UInt16)
+    OCL_CASE(uint32_t, UInt32)
+    OCL_CASE(uint64_t, UInt64)
 #undef OCL_CASE
     default:
       as_element(value, type);

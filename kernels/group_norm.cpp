@@ -53,9 +53,17 @@ void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& bet
   const ScalarType compute = compute_type(x.scalar_type());
   const at::Tensor in = x.contiguous(), weight = dense(gamma), bias = dense(beta);
   const auto rows = static_cast<size_t>(n * groups);
-  finish_norm(moments(in, {rows, static_cast<size_t>(shape.width() * pixels), 1}), mean, rstd, eps);
-  at::Tensor scale = shape.by_group(rstd);
   const at::TensorOptions options = rstd.options().dtype(compute);
+  // The results are computed from the statistics before these are rounded to a half type.
+  const bool rounds = rstd.scalar_type() != compute;
+  const at::Tensor m = rounds ? at::empty_like(mean, options) : mean;
+  const at::Tensor r = rounds ? at::empty_like(rstd, options) : rstd;
+  finish_norm(moments(in, {rows, static_cast<size_t>(shape.width() * pixels), 1}), m, r, eps);
+  if (rounds) {
+    mean.copy_(m);
+    rstd.copy_(r);
+  }
+  at::Tensor scale = shape.by_group(r);
   if (weight.defined()) {
     const at::Tensor product = at::empty({n, groups, shape.width(), 1}, options);
     evaluate(kScale, product, {scale, shape.by_channel(weight)}, compute);
@@ -63,9 +71,9 @@ void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& bet
   }
   const at::Tensor shift = at::empty({n, groups, shape.width(), 1}, options);
   if (bias.defined()) {
-    evaluate(kShift, shift, {shape.by_group(mean), scale, shape.by_channel(bias)}, compute);
+    evaluate(kShift, shift, {shape.by_group(m), scale, shape.by_channel(bias)}, compute);
   } else {
-    evaluate(kShiftWithoutBias, shift, {shape.by_group(mean), scale}, compute);
+    evaluate(kShiftWithoutBias, shift, {shape.by_group(m), scale}, compute);
   }
   const DenseOutput out(y);
   evaluate(kApply, shape.all(out.tensor()), {shape.all(in), scale, shift}, compute);

@@ -248,6 +248,15 @@ def test_group_norm_types(device):
         compare(lambda x, w, b: F.group_norm(x, 2, w, b), tensors, device, dtype)
 
 
+def test_group_norm_rounds_once(device):
+    x = (torch.randn(2, 8, 33) * 3 + 20).bfloat16()
+    weight, bias = torch.rand(8).bfloat16() + 0.5, torch.randn(8).bfloat16()
+    exact = F.group_norm(x.double(), 2, weight.double(), bias.double())
+    y = F.group_norm(x.to(device), 2, weight.to(device), bias.to(device)).cpu()
+    half_step = exact.abs() * 2**-8 + 1e-4
+    assert bool(((y.double() - exact).abs() <= half_step).all())
+
+
 def test_rms_norm(device):
     x, w = torch.randn(5, 40), torch.rand(40)
     compare(lambda x, w: F.rms_norm(x, (40,), w), [x, w], device)

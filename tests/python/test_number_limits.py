@@ -154,6 +154,12 @@ def test_round_to_decimals_beyond_the_type(device, decimals):
     assert_agrees(lambda x: torch.round(x, decimals=decimals), device, x, exact=False)
 
 
+@pytest.mark.parametrize("number", [-1, 1e5, 2**40, 2**65, 1j, math.inf])
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64, torch.bool], ids=str)
+def test_fill_of_empty_unsigned_tensors(device, dtype, number):
+    assert_agrees(lambda x: x.fill_(number), device, torch.zeros(0, dtype=dtype))
+
+
 @pytest.mark.parametrize("number", [1e300, -1e39, 1e5, 2**31, 2**63, -129, 256, 1 + 1j, math.inf])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_numbers_for_empty_tensors(device, dtype, number):
