@@ -61,15 +61,18 @@ struct Svd {
   Tensor u, s, v;
 };
 
-// a = u diag(s) v^H for matrices with at least as many rows as columns; u has `u_columns` columns.
-// a is overwritten. Without `vectors`, computes s only.
-Svd svd_of_tall(const Tensor& a, int64_t u_columns, bool vectors, bool& converged) {
-  const int64_t batches = a.size(0), m = a.size(1), n = a.size(2);
-  const Tensor unit = largest(a), divisor = at::where(unit.gt(0), unit, at::ones_like(unit));
-  scale(a, divisor.reciprocal());
+// given = u diag(s) v^H for matrices with at least as many rows as columns; u has `u_columns`
+// columns. `given` is overwritten. Without `vectors`, computes s only.
+Svd svd_of_tall(const Tensor& given, int64_t u_columns, bool vectors, bool& converged) {
+  const int64_t batches = given.size(0), m = given.size(1), n = given.size(2);
+  const Tensor unit = largest(given), divisor = at::where(unit.gt(0), unit, at::ones_like(unit));
+  scale(given, divisor.reciprocal());
+  // Long columns first: rotations of R^H then converge in few sweeps.
+  const Tensor places = std::get<1>(at::sort(column_norms(given), -1, /*descending=*/true));
+  const Tensor a = take_columns(given, places, {}, 0);
   const Tensor tau = at::empty({batches, n}, a.options());
   factor_qr(a, tau);
-  // R^H J = W S makes a = (Q J) S W^H.
+  // R^H J = W S makes a = given P = (Q J) S W^H, for the permutation P.
   const Tensor x = empty_matrices(batches, n, n, a.options());
   x.copy_(at::triu(a.narrow(1, 0, n)).mH());
   Tensor turned;
@@ -86,6 +89,7 @@ Svd svd_of_tall(const Tensor& a, int64_t u_columns, bool vectors, bool& converge
   const double least = is_double(a.scalar_type()) ? 0x1p-104 : 0x1p-46;
   Tensor v = take_columns(x, order, norms.contiguous(), least);
   if (norms.le(least).any().item<bool>()) v = complete(v);
+  v = at::empty_like(v).scatter_(1, places.unsqueeze(-1).expand_as(v), v);
   const Tensor u = empty_matrices(batches, m, u_columns, a.options());
   fill_identity(u);
   u.narrow(1, 0, n).narrow(2, 0, n).copy_(take_columns(turned, order, {}, 0));
