@@ -21,7 +21,7 @@ class Allocator final : public c10::DeviceAllocator {
   // Memory on the current device for its current stream; during a capture, from the graph's pool.
   c10::DataPtr allocate(size_t bytes) override;
   c10::DeleterFnPtr raw_deleter() const override;
-  // Whether lazy clones (kernels/lazy_clone.h) may share the memory.
+  // Whether lazy clones (kernels/core/lazy_clone.h) may share the memory.
 #if OCL_HAS_LAZY_CLONES
   bool is_simple_data_ptr(const c10::DataPtr& pointer) const override;
 #endif

@@ -65,11 +65,19 @@ std::string read_file(const std::filesystem::path& path) {
   return std::move(text).str();
 }
 
+// The file of this name in the folder or a folder below it, or where it would be in the folder.
+std::filesystem::path find_below(const std::filesystem::path& folder, const std::string& name) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.path().filename() == name) return entry.path();
+  }
+  return folder / name;
+}
+
 std::string file_text(const std::string& file) {
   if (std::filesystem::path(file).is_absolute()) return read_file(file);
   if (file.starts_with(kRuntimeFolder)) return runtime_text(file);
   if (const std::string folder = environment("OCL_KERNEL_DIR"); !folder.empty()) {
-    return read_file(std::filesystem::path(folder) / file);
+    return read_file(find_below(folder, file));
   }
   const auto found = embedded_sources().find(file);
   TORCH_CHECK(found != embedded_sources().end(), "there is no kernel file ", file);

@@ -35,7 +35,8 @@ struct Program {
   std::string label;  // file and defines, for messages
 };
 
-// The program of `file` (a name in kernels/cl) under these defines; built or loaded once.
+// The program of `file` (its name, without the folder of kernels/) under these defines; built or
+// loaded once.
 const Program& program(Device& device, const std::string& file, const Defines& defines);
 
 // Call after the first launch of a kernel of the program.

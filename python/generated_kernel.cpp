@@ -5,7 +5,7 @@
 
 #include <structmember.h>
 
-#include "kernels/generated.h"
+#include "kernels/user/generated.h"
 
 namespace ocl {
 namespace {

@@ -5,9 +5,9 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "backend/interop.h"
-#include "kernels/interop.h"
-#include "kernels/tensors.h"
-#include "kernels/user_kernel.h"
+#include "kernels/user/interop.h"
+#include "kernels/core/tensors.h"
+#include "kernels/user/user_kernel.h"
 
 namespace ocl {
 namespace {

@@ -1,4 +1,4 @@
-// Names of kernels/interop.h and kernels/user_kernel.h for Python.
+// Names of kernels/user/interop.h and kernels/user/user_kernel.h for Python.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>

@@ -13,9 +13,9 @@
 #endif
 #include "generator/generator.h"
 #include "guard/backward_threads.h"
-#include "kernels/conv_gpu.h"
-#include "kernels/fallback.h"
-#include "kernels/gemm_gpu.h"
+#include "kernels/conv/gpu/conv_gpu.h"
+#include "kernels/dispatch/fallback.h"
+#include "kernels/matmul/gpu/gemm_gpu.h"
 #include "python/generated_kernel.h"
 #include "python/graph.h"
 #include "python/interop.h"

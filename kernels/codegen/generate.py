@@ -2,11 +2,11 @@
 
 usage: generate.py KERNELS_FOLDER OUTPUT_FOLDER SITE_PACKAGES_OF_TORCH
 
-Reads the OCL_* marks that kernels/registration.h and the kernels/*_table.h explain. torchgen then
-writes the same wrappers that PyTorch's own backends get: register_ocl_*.cpp. native/X.h declares
-our implementations in kernels/X.cpp, so that a new mark recompiles one file of kernels/. Everything
-that depends on torch's version comes from the installed torch, so the same sources build with 2.11
-to 2.13.
+Reads the OCL_* marks that kernels/core/registration.h and the *_table.h files explain. torchgen
+then writes the same wrappers that PyTorch's own backends get: register_ocl_*.cpp. native/X.h
+declares our implementations in X.cpp, so that a new mark recompiles one file of kernels/.
+Everything that depends on torch's version comes from the installed torch, so the same sources build
+with 2.11 to 2.13.
 """
 
 import pathlib
@@ -42,7 +42,7 @@ KEY = DispatchKey.XPU
 
 # For these layouts, each implementation of PyTorch that serves both CPU and CUDA also serves ocl.
 LAYOUTS = ["Sparse", "SparseCsr", "Quantized", "NestedTensor"]
-# The operators that kernels/quantized.cpp registers itself.
+# The operators that kernels/layouts/quantized.cpp registers itself.
 OWN_QUANTIZED = {"int_repr", "flip"}
 
 COPIED = 'm.impl("{name}", torch::CppFunction::makeFromBoxedFunction<&ocl::layout_fallback>());'
@@ -52,7 +52,7 @@ SHARDS = 4  # files of wrappers, to be compiled in parallel (CMakeLists.txt list
 
 def mark_files(folder):
     """The files that may contain marks."""
-    files = sorted([*folder.glob("*.h"), *folder.glob("*.cpp")])
+    files = sorted([*folder.rglob("*.h"), *folder.rglob("*.cpp")])
     return [path for path in files if path.name != "registration.h"]
 
 
@@ -75,7 +75,7 @@ def read_marks(folder):
 
 
 def read_foreach(table, stem):
-    """The operators of kernels/foreach_table.h, each also in place."""
+    """The operators of kernels/foreach/foreach_table.h, each also in place."""
     own = {}
     for unary, op, overload in FOREACH_MARK.findall(table):
         name = f"foreach_{op}" if unary else f"foreach_{op}_{overload}"
@@ -299,9 +299,9 @@ def write_shard(items, generated, helpers, key="PrivateUse1"):
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 {includes}
-#include "kernels/factory.h"
-#include "kernels/fallback.h"
-#include "kernels/lazy_clone.h"
+#include "kernels/tensor/factory.h"
+#include "kernels/dispatch/fallback.h"
+#include "kernels/core/lazy_clone.h"
 #include "native_functions.h"
 
 namespace at {{

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/recent.h"
+#include "kernels/core/recent.h"
 
 namespace ocl::image {
 namespace {

@@ -1,5 +1,5 @@
 // The passes of the image operators as loops on the CPU, with the kernels' own arithmetic
-// (kernels/cl/image_math.clh).
+// (kernels/image/cl/image_math.clh).
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 
@@ -20,14 +20,14 @@ using std::floor;
 struct Bytes {
   using T_ = float;
 #define BYTES
-#include "kernels/cl/image_hue_backward.clh"
-#include "kernels/cl/image_math.clh"
+#include "kernels/image/cl/image_hue_backward.clh"
+#include "kernels/image/cl/image_math.clh"
 #undef BYTES
 };
 struct Single {
   using T_ = float;
-#include "kernels/cl/image_hue_backward.clh"
-#include "kernels/cl/image_math.clh"
+#include "kernels/image/cl/image_hue_backward.clh"
+#include "kernels/image/cl/image_math.clh"
 };
 #undef T
 #undef V
@@ -35,8 +35,8 @@ struct Single {
 #define V double
 struct Double {
   using T_ = double;
-#include "kernels/cl/image_hue_backward.clh"
-#include "kernels/cl/image_math.clh"
+#include "kernels/image/cl/image_hue_backward.clh"
+#include "kernels/image/cl/image_math.clh"
 };
 #undef T
 #undef V

@@ -1,7 +1,7 @@
 #include "kernels/image/image.h"
 
-#include "kernels/dtype.h"
-#include "kernels/tensors.h"
+#include "kernels/core/dtype.h"
+#include "kernels/core/tensors.h"
 
 namespace ocl::image {
 

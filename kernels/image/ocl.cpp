@@ -2,10 +2,10 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 
-#include "kernels/dtype.h"
-#include "kernels/grid.h"
+#include "kernels/core/dtype.h"
+#include "kernels/core/grid.h"
+#include "kernels/core/tensors.h"
 #include "kernels/image/passes.h"
-#include "kernels/tensors.h"
 
 namespace ocl::image {
 namespace {

@@ -1,12 +1,12 @@
-"""The rows of kernels/pointwise_table.h as cases: what to call, made from PyTorch's own schemas, so
-that a new row is tested without a line here."""
+"""The rows of pointwise_table.h as cases: what to call, made from PyTorch's own schemas, so that a
+new row is tested without a line here."""
 
 import pathlib
 import re
 
 import torch
 
-TABLE = pathlib.Path(__file__).resolve().parents[2] / "kernels/pointwise_table.h"
+TABLE = pathlib.Path(__file__).resolve().parents[2] / "kernels/pointwise/pointwise_table.h"
 ROW = re.compile(r'^OCL_POINTWISE\(\s*"([^"]+)",\s*(\w+),\s*"', re.MULTILINE)
 SPECIAL_ROW = re.compile(r'^OCL_SPECIAL\(\s*"([^"]+)"', re.MULTILINE)
 # Where a second expression follows.

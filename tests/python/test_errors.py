@@ -142,7 +142,7 @@ def test_kernel_that_does_not_build(device, tmp_path):
     code = f"""
         import pathlib, torch
         x = torch.ones(3).to("{device}")
-        header = pathlib.Path("{tmp_path}/math.clh")
+        header = pathlib.Path("{tmp_path}/core/cl/math.clh")
         text = header.read_text()
         header.write_text("\\n\\nint broken(void) {{ return no_such_name; }}\\n")
         try:
@@ -152,7 +152,7 @@ def test_kernel_that_does_not_build(device, tmp_path):
         header.write_text(text)
         print(x.neg().tolist())
     """
-    source = __file__.rsplit("/", 3)[0] + "/kernels/cl"
+    source = __file__.rsplit("/", 3)[0] + "/kernels"
     shutil.copytree(source, tmp_path, dirs_exist_ok=True)
     text = output_of(code, OCL_KERNEL_DIR=str(tmp_path))
     name = torch.ocl.get_device_name(device)
@@ -179,7 +179,7 @@ def test_kernel_that_does_not_build_in_threads(device, tmp_path):
         x = torch.ones(3).to("{device}").requires_grad_()
         y = x.tanh()
         x.detach().neg().cpu()
-        header = pathlib.Path("{tmp_path}/common.clh")
+        header = pathlib.Path("{tmp_path}/core/cl/common.clh")
         header.write_text(header.read_text() + "\\nint broken(void) {{ return no_such_name; }}\\n")
         def attempt(body):
             try:
@@ -193,7 +193,7 @@ def test_kernel_that_does_not_build_in_threads(device, tmp_path):
         attempt(lambda: y.sum().backward())
         print(x.detach().neg().tolist())
     """
-    source = __file__.rsplit("/", 3)[0] + "/kernels/cl"
+    source = __file__.rsplit("/", 3)[0] + "/kernels"
     shutil.copytree(source, tmp_path, dirs_exist_ok=True)
     lines = output_of(code, OCL_KERNEL_DIR=str(tmp_path)).splitlines()
     assert lines == ["True", "True", "True", "[-1.0, -1.0, -1.0]"]

@@ -22,13 +22,17 @@ def test_repository_is_clean():
 @pytest.mark.parametrize(
     "path, include",
     [
-        ("backend/device.cpp", '"kernels/pointwise_table.h"'),
+        ("backend/device.cpp", '"kernels/pointwise/pointwise_table.h"'),
         ("generator/generator.cpp", '"guard/hooks.h"'),
         ("serialization/meta.h", '"generator/generator.h"'),
-        ("kernels/copy.cpp", '"guard/hooks.h"'),
-        ("guard/hooks.cpp", '"kernels/fallback.h"'),
+        ("kernels/tensor/copy.cpp", '"guard/hooks.h"'),
+        ("guard/hooks.cpp", '"kernels/dispatch/fallback.h"'),
         ("guard/hooks.cpp", '"../backend/device.h"'),
-        ("kernels/cl_info.cpp", "<CL/opencl.hpp>"),
+        ("kernels/user/cl_info.cpp", "<CL/opencl.hpp>"),
+        ("kernels/core/dtype.cpp", '"kernels/pointwise/pointwise.h"'),
+        ("kernels/matmul/gemm.cpp", '"kernels/conv/common/conv.h"'),
+        ("kernels/image/band.cpp", '"kernels/resample/resample.h"'),
+        ("kernels/stray.cpp", '"kernels/pointwise/pointwise.h"'),
         ("backend/device.cpp", "<CL/cl.h>"),
         ("backend/device.cpp", "<ATen/ops/empty.h>"),
         ("backend/device.cpp", "<torch/extension.h>"),
@@ -36,11 +40,24 @@ def test_repository_is_clean():
 )
 def test_violation_is_found(tmp_path, path, include):
     file = tmp_path / path
-    file.parent.mkdir()
+    file.parent.mkdir(parents=True)
     file.write_text(f"// A comment.\n#include {include}\n")
     result = check_layers(tmp_path)
     assert result.returncode == 1
     assert result.stdout.startswith(f"{path}:2: #include {include}: ")
+
+
+def test_included_opencl_source_is_found_by_its_name(tmp_path):
+    for path, text in {
+        "kernels/core/cl/math.clh": '#include "bessel.clh"\n',
+        "kernels/pointwise/functions/bessel.clh": '#include "math.clh"\n',
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(text)
+    assert check_layers(tmp_path).stdout.splitlines() == [
+        'kernels/core/cl/math.clh:1: #include "bessel.clh": '
+        "kernels/core/cl may include no other folder but core"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -50,9 +67,10 @@ def test_violation_is_found(tmp_path, path, include):
         ("backend/device.cpp", '"backend/device.h"'),
         ("backend/host_allocator.cpp", "<ATen/core/CachingHostAllocator.h>"),
         ("guard/hooks.cpp", '"generator/generator.h"'),
-        ("kernels/fill.cpp", "<ATen/native/Fill.h>"),
+        ("kernels/tensor/fill.cpp", "<ATen/native/Fill.h>"),
+        ("kernels/conv/conv.cpp", '"kernels/conv/gpu/conv_gpu.h"'),
         ("python/module.cpp", '"guard/hooks.h"'),
-        ("tests/cpp/device_test.cpp", '"kernels/pointwise_table.h"'),
+        ("tests/cpp/device_test.cpp", '"kernels/pointwise/pointwise_table.h"'),
     ],
 )
 def test_allowed(tmp_path, path, include):

@@ -144,9 +144,9 @@ LESS_EXACT = """
 
 def test_truncated_quotient_of_less_exact_division(tmp_path):
     """Quotients of a device that are too small by one unit in the last place."""
-    kernels = pathlib.Path(__file__).parents[2] / "kernels" / "cl"
-    shutil.copytree(kernels, tmp_path / "cl")
-    math_text = tmp_path / "cl" / "math.clh"
+    kernels = pathlib.Path(__file__).parents[2] / "kernels"
+    shutil.copytree(kernels, tmp_path / "kernels")
+    math_text = tmp_path / "kernels/core/cl/math.clh"
     text = math_text.read_text()
     assert re.search("DEVICE_QUOTIENT", text)
     lines = [line.strip() for line in LESS_EXACT.strip().splitlines()]
@@ -160,7 +160,7 @@ def test_truncated_quotient_of_less_exact_division(tmp_path):
             actual = torch.div((x * y).to("ocl"), y.to("ocl"), rounding_mode="trunc").cpu()
             print(torch.equal(actual, expected))
     """
-    output = output_of(code, OCL_KERNEL_DIR=str(tmp_path / "cl"), OCL_CACHE_DIR="off")
+    output = output_of(code, OCL_KERNEL_DIR=str(tmp_path / "kernels"), OCL_CACHE_DIR="off")
     assert output.split() == ["True"] * 4
 
 

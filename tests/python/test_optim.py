@@ -172,7 +172,7 @@ def test_fused_step_takes_few_launches(device):
 
 
 SHAPES = [(3, 5), (4099,), (1,), (0,), (20, 500), (64,)] + [(17,)] * 40
-TABLE = pathlib.Path(__file__).parents[2] / "kernels/foreach_table.h"
+TABLE = pathlib.Path(__file__).parents[2] / "kernels/foreach/foreach_table.h"
 UNARY = re.findall(r"OCL_FOREACH_UNARY\((\w+)", TABLE.read_text())
 BINARY = ["add", "sub", "mul", "div", "clamp_max", "clamp_min", "maximum", "minimum", "pow"]
 

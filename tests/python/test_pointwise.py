@@ -1,4 +1,4 @@
-"""Every row of kernels/pointwise_table.h against CPU: types, layouts, in-place and out= forms."""
+"""Every row of pointwise_table.h against CPU: types, layouts, in-place and out= forms."""
 
 import pytest
 import torch

@@ -103,7 +103,7 @@ def test_info_shows_every_documented_variable():
 
 def test_helper_functions_of_kernels_are_static():
     """A plain inline function has no body where a compiler does not inline it: GPUs do not link."""
-    for path in sorted((ROOT / "kernels/cl").iterdir()):
+    for path in sorted((ROOT / "kernels").rglob("*.cl*")):
         plain = re.findall(r"^ *inline .*", path.read_text(), re.MULTILINE)
         assert not plain, (path.name, plain)
 

@@ -1,4 +1,4 @@
-"""Every OCL_SPECIAL row of kernels/pointwise_table.h against CPU, over the function's domain."""
+"""Every OCL_SPECIAL row of pointwise_table.h against CPU, over the domain of the function."""
 
 import math
 

@@ -19,9 +19,48 @@ MAY_INCLUDE = {
     "python": {"backend", "generator", "serialization", "guard", "distributed", "kernels"},
     "tests": {"backend", "generator", "serialization", "guard", "distributed", "kernels", "python"},
 }
+# What each folder of kernels/ may include there, apart from itself and core/.
+KERNELS_MAY_INCLUDE = {
+    "core/cl": set(),
+    "core": {"core/cl"},
+    "pointwise/functions": set(),
+    "pointwise": {"pointwise/functions"},
+    "foreach": {"pointwise"},
+    "tensor": {"pointwise"},
+    "reduce": {"pointwise"},
+    "softmax": {"pointwise", "reduce"},
+    "norm": {"pointwise", "reduce"},
+    "matmul": {"pointwise"},
+    "matmul/gpu": {"matmul"},
+    "matmul/packed": {"pointwise", "matmul"},
+    "conv/common": {"matmul"},
+    "conv/cpu": {"conv/common", "matmul"},
+    "conv/channels_last": {"conv/common", "conv/cpu", "matmul"},
+    "conv/gpu": {"conv/common", "matmul", "matmul/gpu"},
+    "conv": {"conv/common", "conv/cpu", "conv/channels_last", "conv/gpu", "matmul"},
+    "attention": {"pointwise"},
+    "index": {"pointwise"},
+    "sort": {"pointwise"},
+    "pool": {"pointwise"},
+    "image/cl": set(),
+    "image": {"image/cl"},
+    "resample": {"pointwise", "image"},
+    "linalg": {"pointwise", "matmul"},
+    "linalg/orthogonal": {"linalg", "matmul"},
+    "fft": {"pointwise"},
+    "random": {"pointwise"},
+    "loss": {"pointwise", "reduce"},
+    "optimizer": {"pointwise", "foreach"},
+    "rnn": {"pointwise", "matmul"},
+    "dispatch": set(),
+    "layouts": {"pointwise", "dispatch"},
+    "user": set(),
+    "user/cl": set(),
+}
 OPENCL_INCLUDER = "backend/opencl.h"
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 CPP = {".h", ".hpp", ".cpp"}
+OPENCL = {".cl", ".clh"}
 
 
 def violation(path, layer, included):
@@ -42,17 +81,41 @@ def violation(path, layer, included):
     return None
 
 
+def folder_of(path):
+    """The folder of kernels/ that a path from the root is in, or None."""
+    parts = path.split("/")
+    return "/".join(parts[1:-1]) if parts[0] == "kernels" else None
+
+
+def violation_in_kernels(path, included, places):
+    """As violation(), for an include within kernels/. OpenCL sources are included by their names:
+    `places` has their paths."""
+    folder, other = folder_of(path), folder_of(places.get(included, included))
+    shared = other in ("core", "core/cl") and folder != "core/cl"
+    if other is None or other == folder or shared:
+        return None
+    if folder not in KERNELS_MAY_INCLUDE:
+        return f"tests/tools/check_layers.py does not know kernels/{folder}"
+    if other not in KERNELS_MAY_INCLUDE[folder]:
+        allowed = ", ".join(sorted(KERNELS_MAY_INCLUDE[folder])) or "no other folder but core"
+        return f"kernels/{folder} may include {allowed}"
+    return None
+
+
 def check(root):
     """All violations below the root, as file:line: text."""
     found = []
+    places = {p.name: p.relative_to(root).as_posix() for p in root.glob("kernels/**/*.cl*")}
     for layer in MAY_INCLUDE:
         for file in sorted((root / layer).rglob("*")):
-            if file.suffix not in CPP:
+            if file.suffix not in CPP | OPENCL:
                 continue
             path = file.relative_to(root).as_posix()
             for number, line in enumerate(file.read_text().splitlines(), 1):
                 include = INCLUDE.match(line)
                 wrong = include and violation(path, layer, include[1])
+                if include and not wrong and folder_of(path) is not None:
+                    wrong = violation_in_kernels(path, include[1], places)
                 if wrong:
                     found.append(f"{path}:{number}: {line.strip()}: {wrong}")
     return found

@@ -8,7 +8,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode
 draw = torch.ops.ocl.draw_philox.default
 _dropout = torch.ops.ocl.philox_dropout.default
 
-_COUNTERS, _BLOCK = 16, 64  # counters and elements of a block, as in cl/random.cl
+_COUNTERS, _BLOCK = 16, 64  # counters and elements of a block, as in kernels/random/random.cl
 
 
 def register() -> None:

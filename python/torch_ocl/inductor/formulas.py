@@ -40,7 +40,7 @@ for _name in _FUNCTIONS.split():
 COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "gt": ">", "le": "<=", "ge": ">="}
 LOGICAL = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
 
-# Macros of kernels/cl/math.clh.
+# Macros of kernels/core/cl/math.clh.
 MATH = {"erf": "ERF", "sin": "SIN", "cos": "COS", "tan": "TAN"}
 
 SPECIAL = {

@@ -145,7 +145,7 @@ class OclKernel(SIMDKernel):
     # Functions.
 
     def math(self, macro, dtype, *args) -> str:
-        """A macro of kernels/cl/math.clh, which serves one type, or OpenCL's function (doubles)."""
+        """A macro of math.clh, which serves one type, or OpenCL's function (doubles)."""
         if dtype == torch.float32:
             self.math_types.add(dtype)
             return f"{macro}({', '.join(args)})"

@@ -1,4 +1,4 @@
-"""Inductor's operations as OpenCL C. Helpers are in kernels/cl/inductor.clh."""
+"""Inductor's operations as OpenCL C. Helpers are in kernels/user/cl/inductor.clh."""
 
 import torch
 from torch._inductor.codegen.common import CSEVariable, OpOverrides
@@ -243,7 +243,7 @@ def _shift(name, operator, a, b):
 
 
 def _special(header, function, name, *args):
-    """A function of single numbers in kernels/cl."""
+    """A function of single numbers in kernels/pointwise/functions."""
     dtype = result_type(name, *args)
     V.kernel.headers.add(header)
     scalar = "double" if dtype == torch.float64 else "float"

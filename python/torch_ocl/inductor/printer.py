@@ -6,7 +6,7 @@ from torch.utils._sympy.printers import ExprPrinter
 
 
 class OclPrinter(ExprPrinter):
-    """Prints with the operators and macros of kernels/cl/inductor.clh.
+    """Prints with the operators and macros of kernels/user/cl/inductor.clh.
 
     Numbers have type INDEX. With `vector`, some symbols are vectors of long, and so is the result.
     """

@@ -8,7 +8,7 @@ from torch._inductor.utils import upcast_compute_type
 
 
 class Type(NamedTuple):
-    code: str  # its name in kernels/cl/types.clh
+    code: str  # its name in kernels/core/cl/types.clh
     memory: str
     value: str
 

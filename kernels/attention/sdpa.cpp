@@ -1,0 +1,419 @@
+// Scaled dot product attention without a matrix of scores (attention.clh), through PyTorch's
+// "overrideable" backend for devices outside of its tree. choose() decides between these kernels
+// and PyTorch's own composition of operators.
+#include <ATen/Context.h>
+#include <ATen/native/transformers/attention.h>
+#include <ATen/native/transformers/sdp_utils_cpp.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/sum.h>
+
+#include <cmath>
+
+#include "generator/captured_draws.h"
+#include "kernels/core/registration.h"
+#include "kernels/core/tensors.h"
+#include "kernels/pointwise/expression.h"
+#include "native/sdpa.h"
+
+namespace ocl {
+namespace {
+
+using at::SDPBackend;
+using at::Tensor;
+using MaybeTensor = std::optional<Tensor>;
+
+constexpr int64_t kLargestHead = 256;
+
+// As in attention.clh.
+enum Matrix { kQuery, kKey, kValue, kOut, kGrad, kGradQuery, kGradKey, kGradValue, kMatrices };
+struct ProblemArgument {
+  int64_t strides[kMatrices][3];
+  int64_t bias_strides[4];
+  int64_t heads, group, queries, keys;
+  uint64_t seed, offset, threshold;
+  float scale, keep_scale;
+};
+
+enum class Pass { kForward, kGradQuery, kGradKey };
+
+struct Tile {
+  int64_t width, vectors, block, rows;
+};
+
+int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+// Bytes of local memory of a kernel of the CPU family.
+int64_t local_bytes(Pass pass, const Tile& tile, int64_t d, int64_t dv, bool copy_rows) {
+  const int64_t sums_d = round_up(d, tile.rows), sums_dv = round_up(dv, tile.rows);
+  int64_t rows = d + sums_dv + tile.block;
+  if (pass == Pass::kGradQuery) rows = d + dv + sums_d + 2 * tile.block;
+  if (pass == Pass::kGradKey) rows = d + dv + sums_d + sums_dv + 2 * tile.block;
+  const int64_t copies = copy_rows ? tile.block * std::max(d, dv) : 0;
+  return (rows * tile.vectors * tile.width + copies) * static_cast<int64_t>(sizeof(float));
+}
+
+// The largest tile whose local memory the device has. `lanes`: rows to put into lanes of vectors.
+std::optional<Tile> choose_tile(const Device& device, Pass pass, int64_t lanes, int64_t d,
+                                int64_t dv, bool copy_rows) {
+  const auto local = static_cast<int64_t>(device.properties().local_memory);
+  const auto widest =
+      std::clamp<int64_t>(static_cast<int64_t>(device.parameters().vector_width), 4, 16);
+  for (int64_t width = widest; width >= 4; width /= 2) {
+    for (int64_t vectors = lanes > width ? 2 : 1; vectors >= 1; --vectors) {
+      for (int64_t block = 64; block >= 16; block /= 2) {
+        const Tile tile{width, vectors, block, width == 16 ? 8 : 4};
+        if (local_bytes(pass, tile, d, dv, copy_rows) <= local) return tile;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+bool fits(const Device& device, int64_t d, int64_t dv, bool copy_rows) {
+  return device.family() == KernelFamily::kGpu ||
+         choose_tile(device, Pass::kGradKey, 1, d, dv, copy_rows).has_value();
+}
+
+bool broadcasts(const Tensor& mask, const Tensor& query, const Tensor& key) {
+  const std::array<c10::SymInt, 4> wanted{query.sym_size(0), query.sym_size(1), query.sym_size(2),
+                                          key.sym_size(2)};
+  if (mask.dim() > 4) return false;
+  for (int64_t i = 1; i <= mask.dim(); ++i) {
+    if (mask.sym_size(-i) != 1 && mask.sym_size(-i) != wanted[4 - i]) return false;
+  }
+  return true;
+}
+
+// Whether the kernels support these arguments. While a program is traced, the tensors have no
+// memory.
+bool is_possible(const Tensor& query, const Tensor& key, const Tensor& value,
+                 const MaybeTensor& mask, bool is_causal, bool enable_gqa) {
+  for (const Tensor* each : {&query, &key, &value}) {
+    if (each->is_nested() || each->dim() != 4 || each->scalar_type() != query.scalar_type() ||
+        each->key_set().has(c10::DispatchKey::FuncTorchBatched) || each->sym_numel() == 0 ||
+        each->sym_size(-1) > kLargestHead || each->sym_size(0) != query.sym_size(0)) {
+      return false;
+    }
+  }
+  const ScalarType type = query.scalar_type();
+  if (!has_kernel_type(type) || compute_type(type) != ScalarType::Float) return false;
+  const c10::SymInt heads = query.sym_size(1), key_heads = key.sym_size(1);
+  if (value.sym_size(1) != key_heads || value.sym_size(2) != key.sym_size(2) ||
+      key.sym_size(3) != query.sym_size(3) ||
+      (heads != key_heads && !(enable_gqa && heads % key_heads == 0))) {
+    return false;
+  }
+  if (mask && mask->defined()) {
+    // The kernels compute no gradient of the mask.
+    if (is_causal || (mask->requires_grad() && at::GradMode::is_enabled()) ||
+        mask->key_set().has(c10::DispatchKey::FuncTorchBatched) || !broadcasts(*mask, query, key)) {
+      return false;
+    }
+  }
+  return fits(device(query.device().index()), query.sym_size(3).expect_int(),
+              value.sym_size(3).expect_int(), type != ScalarType::Float);
+}
+
+int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, const MaybeTensor& mask,
+               double dropout, bool is_causal, std::optional<double> /*scale*/, bool enable_gqa) {
+  const at::Context& context = at::globalContext();
+  if (context.userEnabledOverrideableSDP() &&
+      is_possible(query, key, value, mask, is_causal, enable_gqa)) {
+    return static_cast<int64_t>(SDPBackend::overrideable);
+  }
+  // The CPU's fused kernel asks masks for their rows first, which raises.
+  if (mask && mask->defined() && mask->dim() < 2 && query.dim() == 4 && key.dim() == 4 &&
+      dropout == 0 && !broadcasts(*mask, query, key)) {
+    mask->sym_size(-2);
+  }
+  return static_cast<int64_t>(context.userEnabledMathSDP() ? SDPBackend::math : SDPBackend::error);
+}
+
+struct Attention {
+  Tensor query, key, value;  // rows without gaps
+  MaybeTensor bias;          // [batch][heads][queries][keys], any strides
+  bool causal;
+  double dropout;
+  PhiloxState random;
+  ProblemArgument problem{};
+
+  int64_t batch() const { return query.size(0); }
+  int64_t heads() const { return query.size(1); }
+  int64_t key_heads() const { return key.size(1); }
+};
+
+Tensor with_dense_rows(const Tensor& t) {
+  return t.stride(-1) == 1 || t.size(-1) == 1 ? t : t.contiguous();
+}
+
+void set_strides(ProblemArgument& problem, Matrix which, const Tensor& t) {
+  for (int64_t i = 0; i < 3; ++i) problem.strides[which][i] = t.stride(i);
+}
+
+void check_shapes(const Tensor& query, const Tensor& key, const Tensor& value) {
+  static constexpr const char* kOp = "scaled_dot_product_attention: ";
+  TORCH_CHECK(query.dim() == 4 && key.dim() == 4 && value.dim() == 4, kOp,
+              "query, key and value need 4 dimensions, but have the shapes ", query.sizes(), ", ",
+              key.sizes(), " and ", value.sizes());
+  const auto check_same = [](int64_t dim, const char* size, const char* names, const Tensor& a,
+                             const Tensor& b) {
+    TORCH_CHECK(a.size(dim) == b.size(dim), kOp, names, " need the same ", size, ", but have ",
+                a.size(dim), " and ", b.size(dim), " (shapes ", a.sizes(), " and ", b.sizes(), ")");
+  };
+  check_same(0, "batch size", "query and key", query, key);
+  check_same(0, "batch size", "query and value", query, value);
+  check_same(1, "number of heads", "key and value", key, value);
+  check_same(2, "number of rows", "key and value", key, value);
+  check_same(3, "size of a row", "query and key", query, key);
+  TORCH_CHECK(key.size(1) > 0 && query.size(1) % key.size(1) == 0, kOp,
+              "the number of heads of the query, ", query.size(1),
+              ", is no multiple of that of key and value, ", key.size(1));
+}
+
+Attention describe(const Tensor& query, const Tensor& key, const Tensor& value,
+                   const MaybeTensor& bias, bool is_causal, double dropout,
+                   std::optional<double> scale) {
+  check_shapes(query, key, value);
+  TORCH_CHECK(query.size(3) <= kLargestHead && value.size(3) <= kLargestHead,
+              "scaled_dot_product_attention: heads of more than ", kLargestHead,
+              " elements have no kernel on ocl");
+  TORCH_CHECK(dropout >= 0 && dropout <= 1,
+              "dropout probability has to be between 0 and 1, but got ", dropout);
+  Attention a{with_dense_rows(query),
+              with_dense_rows(key),
+              with_dense_rows(value),
+              std::nullopt,
+              is_causal,
+              dropout,
+              {}};
+  ProblemArgument& p = a.problem;
+  p.heads = a.heads();
+  p.group = a.heads() / a.key_heads();
+  p.queries = query.size(2);
+  p.keys = key.size(2);
+  p.scale = static_cast<float>(scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3)))));
+  p.keep_scale = static_cast<float>(dropout < 1 ? 1 / (1 - dropout) : 0);
+  p.threshold = static_cast<uint64_t>(std::llround(std::ldexp(1 - dropout, 32)));
+  if (bias && bias->defined()) {
+    TORCH_CHECK(bias->scalar_type() == query.scalar_type(),
+                "scaled_dot_product_attention: a mask of ", bias->scalar_type(), " for a query of ",
+                query.scalar_type());
+    a.bias = bias->expand({a.batch(), a.heads(), p.queries, p.keys});
+    for (int64_t i = 0; i < 4; ++i) p.bias_strides[i] = a.bias->stride(i);
+  }
+  set_strides(p, kQuery, a.query);
+  set_strides(p, kKey, a.key);
+  set_strides(p, kValue, a.value);
+  return a;
+}
+
+const Kernel& find(Device& device, const Attention& a, Pass pass, const Tile& tile) {
+  static Site site;
+  const int64_t d = a.query.size(3), dv = a.value.size(3);
+  const uint64_t flags = uint64_t{a.causal} | uint64_t{a.bias.has_value()} << 1 |
+                         uint64_t{a.dropout > 0} << 2 | static_cast<uint64_t>(pass) << 3;
+  const KernelKey key{
+      &site,
+      {static_cast<uint64_t>(a.query.scalar_type()) << 8 | flags,
+       static_cast<uint64_t>(d << 32 | dv),
+       static_cast<uint64_t>(tile.width << 24 | tile.vectors << 16 | tile.block << 8 | tile.rows)}};
+  return find_kernel(device, key, [&] {
+    const bool cpu = device.family() == KernelFamily::kCpu;
+    Defines defines;
+    defines.set("DT", dtype_name(a.query.scalar_type()))
+        .set("D", d)
+        .set("DV", dv)
+        .set("D_MAX", std::max(d, dv));
+    if (cpu) {
+      defines.set("WIDTH", tile.width)
+          .set("NV", tile.vectors)
+          .set("MR", tile.rows)
+          .set("BLOCK", tile.block);
+      if (a.query.scalar_type() != ScalarType::Float) defines.set("COPY_ROWS", 1);
+      if (pass == Pass::kGradKey) defines.set("KEYS_IN_LANES", 1);
+    } else {
+      defines.set("RM", tile.rows);
+      if (pass == Pass::kGradKey) defines.set("KEYS_IN_ROWS", 1);
+    }
+    if (a.causal) defines.set("CAUSAL", 1);
+    if (a.bias) defines.set("HAS_BIAS", 1);
+    if (a.dropout > 0) defines.set("DROPOUT", 1);
+    static constexpr std::array kNames{"attention_forward", "attention_grad_query",
+                                       "attention_grad_key"};
+    return KernelSource{cpu ? "attention_cpu.cl" : "attention_gpu.cl",
+                        kNames[static_cast<size_t>(pass)], defines};
+  });
+}
+
+// `before` and `after`: the kernel's tensors around query, key, value and bias.
+void run(const Attention& a, Pass pass, std::initializer_list<Tensor> before,
+         std::initializer_list<Tensor> after) {
+  Device& device = ocl_device(a.query);
+  const int64_t d = a.query.size(3), dv = a.value.size(3);
+  const int64_t rows = pass == Pass::kGradKey ? a.problem.keys : a.problem.queries;
+  const int64_t heads = pass == Pass::kGradKey ? a.key_heads() : a.heads();
+  const bool gpu = device.family() == KernelFamily::kGpu;
+  Tile tile{};
+  if (gpu) {
+    // Few enough rows that the sums stay in registers.
+    const int64_t sums = std::max(d, dv) * (pass == Pass::kGradKey ? 2 : 1);
+    tile.rows = sums <= 128 ? 4 : 2;
+  } else {
+    const auto chosen =
+        choose_tile(device, pass, rows, d, dv, a.query.scalar_type() != ScalarType::Float);
+    TORCH_CHECK(chosen, "scaled_dot_product_attention: heads of ", d, " and ", dv,
+                " elements do not fit into the local memory of ", device.label());
+    tile = *chosen;
+  }
+  Arguments arguments(stream_of(a.query), find(device, a, pass, tile));
+  for (const Tensor& each : before) arguments.add(view(each));
+  arguments.add(view(a.query)).add(view(a.key)).add(view(a.value));
+  if (a.bias) arguments.add(view(*a.bias));
+  for (const Tensor& each : after) arguments.add(view(each));
+  add_philox(arguments, {a.problem.seed, a.problem.offset}, &a.problem, sizeof(a.problem),
+             offsetof(ProblemArgument, seed), offsetof(ProblemArgument, offset));
+  constexpr int64_t kSide = 16;
+  const int64_t per_task = gpu ? kSide * tile.rows : tile.width * tile.vectors;
+  const auto blocks = static_cast<size_t>((rows + per_task - 1) / per_task);
+  const Range units{blocks, static_cast<size_t>(heads), static_cast<size_t>(a.batch())};
+  if (gpu) {
+    arguments.enqueue({units.x * kSide, units.y * kSide, units.z}, {kSide, kSide, 1});
+  } else {
+    arguments.enqueue(units, {1, 1, 1});
+  }
+}
+
+// The order of dimensions in memory is the query's, as in PyTorch's meta function.
+Tensor empty_output(const Tensor& query, int64_t width) {
+  if (query.size(3) == width) return at::empty_like(query);
+  std::array<int64_t, 4> order{0, 1, 2, 3},
+      sizes{query.size(0), query.size(1), query.size(2), width}, strides{};
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t i, int64_t j) { return query.stride(i) > query.stride(j); });
+  int64_t stride = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    strides[order[i]] = stride;
+    stride *= sizes[order[i]];
+  }
+  return at::empty_strided(sizes, strides, query.options());
+}
+
+// A tensor like `like` whose rows have no gaps; the kernels write into it.
+Tensor empty_gradient(const Tensor& like) {
+  const Tensor result = at::empty_like(like);
+  return result.stride(-1) == 1 || result.size(-1) == 1
+             ? result
+             : at::empty_like(like, at::MemoryFormat::Contiguous);
+}
+
+constexpr PointwiseOp kProduct{"attention_delta", "a * b"};
+
+}  // namespace
+
+namespace native {
+
+OCL_NATIVE("_fused_sdp_choice", fused_sdp_choice);
+int64_t fused_sdp_choice(const Tensor& query, const Tensor& key, const Tensor& value,
+                         const std::optional<Tensor>& attn_mask, double dropout_p, bool is_causal,
+                         std::optional<double> scale, bool enable_gqa) {
+  return choose(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
+}
+
+// A float32 mask with 16-bit operands: many masks hold numbers too large for 16 bits.
+static bool is_wider(const MaybeTensor& mask, const Tensor& query) {
+  return mask && mask->defined() && mask->scalar_type() == ScalarType::Float &&
+         query.scalar_type() != ScalarType::Float;
+}
+
+OCL_NATIVE("_scaled_dot_product_fused_attention_overrideable", fused_attention);
+std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor>
+fused_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                const std::optional<Tensor>& attn_bias, double dropout_p, bool is_causal,
+                bool /*return_debug_mask*/, std::optional<double> scale) {
+  if (is_wider(attn_bias, query)) {
+    auto results = fused_attention(query.to(at::kFloat), key.to(at::kFloat), value.to(at::kFloat),
+                                   attn_bias, dropout_p, is_causal, false, scale);
+    std::get<0>(results) = std::get<0>(results).to(query.scalar_type());
+    return results;
+  }
+  Attention a = describe(query, key, value, attn_bias, is_causal, dropout_p, scale);
+  ProblemArgument& p = a.problem;
+  if (dropout_p > 0) {
+    const int64_t counters = a.batch() * p.heads * p.queries * ((p.keys + 3) / 4);
+    a.random = draw(std::nullopt, query.get_device(), static_cast<uint64_t>(counters));
+    p.seed = a.random.seed;
+    p.offset = a.random.offset;
+  }
+  Tensor out = empty_output(query, value.size(3));
+  const Tensor written = with_dense_rows(out);
+  const Tensor log_sum =
+      at::empty({a.batch(), p.heads, p.queries}, query.options().dtype(ScalarType::Float));
+  set_strides(p, kOut, written);
+  run(a, Pass::kForward, {written, log_sum}, {});
+  if (!written.is_same(out)) out.copy_(written);
+  // On the host: the backward passes them to its kernels as numbers.
+  const auto number = [](uint64_t value) {
+    return at::scalar_tensor(static_cast<int64_t>(value), at::TensorOptions(ScalarType::Long));
+  };
+  return {out, log_sum, {}, {}, p.queries, p.keys, number(p.seed), number(p.offset), {}};
+}
+
+OCL_NATIVE("_scaled_dot_product_fused_attention_overrideable_backward", fused_attention_backward);
+std::tuple<Tensor, Tensor, Tensor, Tensor> fused_attention_backward(
+    const Tensor& grad_out, const Tensor& query, const Tensor& key, const Tensor& value,
+    const Tensor& attn_bias, std::array<bool, 4> grad_input_mask, const Tensor& out,
+    const Tensor& logsumexp, const Tensor& /*cum_seq_q*/, const Tensor& /*cum_seq_k*/,
+    int64_t /*max_q*/, int64_t /*max_k*/, double dropout_p, bool is_causal,
+    const Tensor& philox_seed, const Tensor& philox_offset, std::optional<double> scale) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !grad_input_mask[3] || !attn_bias.defined(),
+      "scaled_dot_product_attention: the fused kernels of ocl have no gradient of the mask; "
+      "scaled_dot_product_attention() itself chooses other operators for it");
+  if (is_wider(attn_bias, query)) {
+    const auto wide = [](const Tensor& t) { return t.to(at::kFloat); };
+    const auto narrow = [&](const Tensor& t) {
+      return t.defined() ? t.to(query.scalar_type()) : t;
+    };
+    const auto [of_query, of_key, of_value, none] = fused_attention_backward(
+        wide(grad_out), wide(query), wide(key), wide(value), attn_bias, grad_input_mask, wide(out),
+        logsumexp, {}, {}, 0, 0, dropout_p, is_causal, philox_seed, philox_offset, scale);
+    return {narrow(of_query), narrow(of_key), narrow(of_value), none};
+  }
+  Attention a = describe(query, key, value, attn_bias, is_causal, dropout_p, scale);
+  ProblemArgument& p = a.problem;
+  if (dropout_p > 0) {
+    p.seed = static_cast<uint64_t>(philox_seed.item<int64_t>());
+    p.offset = static_cast<uint64_t>(philox_offset.item<int64_t>());
+  }
+  const Tensor grad = with_dense_rows(grad_out), log_sum = logsumexp.contiguous();
+  const Tensor product = at::empty(out.sizes(), out.options().dtype(ScalarType::Float));
+  evaluate(kProduct, product, {grad_out, out}, ScalarType::Float);
+  const Tensor delta = at::sum(product, at::IntArrayRef{-1});
+  set_strides(p, kGrad, grad);
+  Tensor grad_query, grad_key, grad_value;
+  if (grad_input_mask[0]) {
+    grad_query = empty_gradient(query);
+    set_strides(p, kGradQuery, grad_query);
+    run(a, Pass::kGradQuery, {grad_query}, {grad, log_sum, delta});
+  }
+  if (grad_input_mask[1] || grad_input_mask[2]) {
+    grad_key = empty_gradient(key);
+    grad_value = empty_gradient(value);
+    set_strides(p, kGradKey, grad_key);
+    set_strides(p, kGradValue, grad_value);
+    run(a, Pass::kGradKey, {grad_key, grad_value}, {grad, log_sum, delta});
+  }
+  return {grad_query, grad_key, grad_value, {}};
+}
+
+}  // namespace native
+}  // namespace ocl
+
+namespace at::native {
+
+REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &ocl::choose)
+
+}  // namespace at::native

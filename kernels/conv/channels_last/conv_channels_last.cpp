@@ -1,0 +1,201 @@
+#include "kernels/conv/channels_last/conv_channels_last.h"
+
+#include <ATen/ceil_div.h>
+#include <ATen/ops/empty.h>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/tensors.h"
+#include "kernels/matmul/gemm.h"
+
+namespace ocl {
+namespace channels_last {
+
+constexpr int64_t kChannelsAtOnce = 64;  // of conv_channels_last_pack.cl
+constexpr int32_t kFewChannels = 8;
+
+bool applies(const at::Tensor& result, const at::Tensor& source) {
+  return ocl_device(result).family() == KernelFamily::kCpu && result.scalar_type() == at::kFloat &&
+         result.numel() < INT32_MAX && source.numel() < INT32_MAX && source.numel() > 0;
+}
+
+void take_weights(ConvPass& pass, int32_t& along, int32_t channels, const at::Tensor& weight) {
+  if (weight.suggest_memory_format() == at::MemoryFormat::Contiguous) return;
+  along = 1;
+  pass.weight_first *= channels;
+  for (int32_t& step : pass.weight_step) step *= channels;
+}
+
+int64_t packed_size(const ConvPass& pass, int64_t panel) {
+  return pass.groups * at::round_up(int64_t{pass.rows}, panel) * pass.taps * pass.channels;
+}
+
+Range pack_grid(const ConvPass& pass, int64_t panel) {
+  return {static_cast<size_t>(at::ceil_div(int64_t{pass.rows}, panel)),
+          static_cast<size_t>(pass.groups),
+          static_cast<size_t>(at::ceil_div(int64_t{pass.channels}, kChannelsAtOnce))};
+}
+
+const Kernel& pack_kernel(Device& device, const char* name, int64_t vectors) {
+  static Site site;
+  const KernelKey key{&site, {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(vectors)}};
+  return find_kernel(device, key, [&] {
+    Defines defines;
+    defines.set("VW", conv_lanes(device)).set("NV", vectors);
+    return KernelSource{"conv_channels_last_pack.cl", name, defines};
+  });
+}
+
+bool has_few_channels(const ConvShape& s) {
+  return s.in_channels < kFewChannels && s.groups == 1 && s.dilation[2] == 1 && s.pad[2] >= 0;
+}
+
+void join_taps_of_rows(ConvPass& pass) {
+  pass.channels *= pass.tap_count[2];
+  pass.taps /= pass.tap_count[2];
+  pass.tap_count[2] = 1;
+}
+
+bool is_product(const ConvShape& s) {
+  const ConvShape::Dims ones{1, 1, 1};
+  return s.groups == 1 && s.kernel == ones && s.stride == ones && s.pad == ConvShape::Dims{};
+}
+
+at::Tensor as_matrix(const at::Tensor& tensor) {
+  const int64_t channels = tensor.size(1);
+  return tensor.as_strided({tensor.numel() / channels, channels}, {channels, 1});
+}
+
+}  // namespace channels_last
+
+namespace {
+
+using namespace channels_last;
+
+constexpr int64_t kTasks = 32;
+constexpr int32_t kLeastRows = 8;  // channels of a result: fewer leave most of a vector empty
+constexpr int32_t kMaxTaps = 128;
+constexpr int32_t kDepth = 128;  // channels of a tile of pixels, which fits the first level cache
+
+struct Tile {
+  int64_t positions, vectors;
+  bool narrow = false;  // the channels of a pixel are fewer than a vector's lanes
+};
+
+// The sums leave registers for the weights and a pixel. Wider tiles copy fewer pixels per sum, but
+// Intel's compiler makes slower code of them.
+Tile choose_tile(const Device& device, int64_t rows) {
+  if (device.properties().native_vector_width_float < 16) return {6, 1};
+  const int64_t lanes = conv_lanes(device);
+  if (rows <= lanes) return {12, 1};
+  const bool intel = device.properties().platform == "Intel(R) OpenCL";
+  const bool fills_wide = at::round_up(rows, 4 * lanes) == at::round_up(rows, 2 * lanes);
+  return fills_wide && !intel ? Tile{6, 4} : Tile{12, 2};
+}
+
+const Kernel& find(Device& device, const char* name, Tile tile) {
+  static Site site;
+  const KernelKey key{&site,
+                      {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(tile.positions),
+                       static_cast<uint64_t>(tile.vectors), uint64_t{tile.narrow}}};
+  return find_kernel(device, key, [&] {
+    Defines defines;
+    defines.set("VW", conv_lanes(device)).set("MR", tile.positions).set("NV", tile.vectors);
+    defines.set("NARROW", tile.narrow);
+    defines.set("MAX_TAPS", kMaxTaps).set("DEPTH", kDepth);
+    return KernelSource{"conv_channels_last.cl", name, defines};
+  });
+}
+
+at::Tensor pack(const ConvPass& pass, Tile tile, const at::Tensor& weight) {
+  Device& device = ocl_device(weight);
+  const int64_t panel = tile.vectors * conv_lanes(device);
+  const int64_t zeros = int64_t{pass.channels} * pass.tap_count[2];
+  const at::Tensor packed = conv_scratch(packed_size(pass, panel) + zeros, weight);
+  if (pass.channels > 0) {
+    launch(stream_of(weight), pack_kernel(device, "pack_channels_last", tile.vectors),
+           pack_grid(pass, panel), {}, view(packed), view(weight), pass);
+  }
+  return packed;
+}
+
+void run(const ConvPass& pass, Tile tile, const at::Tensor& result, const at::Tensor& source,
+         int32_t pitch, const at::Tensor& packed, const at::Tensor& bias) {
+  Device& device = ocl_device(result);
+  tile.narrow = pass.channels < conv_lanes(device);
+  const int64_t panels = at::ceil_div(int64_t{pass.rows}, tile.vectors * conv_lanes(device));
+  const int64_t shares = at::ceil_div(kTasks, panels * pass.groups);
+  const int64_t per_task = at::round_up(at::ceil_div(int64_t{pass.n}, shares), tile.positions);
+  launch(stream_of(result), find(device, "conv_channels_last", tile),
+         {static_cast<size_t>(at::ceil_div(int64_t{pass.n}, per_task)), static_cast<size_t>(panels),
+          static_cast<size_t>(pass.groups)},
+         {}, view(result), view(source), view(packed), view(bias.defined() ? bias : packed),
+         static_cast<int32_t>(bias.defined()), pass, pitch, static_cast<int32_t>(per_task));
+}
+
+// Copies the input with zeros at both ends of its rows, and adapts `pass` to the copy.
+at::Tensor pad_rows(const ConvShape& s, ConvPass& pass, const at::Tensor& input) {
+  if (s.pad[2] == 0) return input;
+  const int32_t padded = s.in[2] + 2 * s.pad[2];
+  const int64_t lines = int64_t{s.images} * s.in[0] * s.in[1];
+  const at::Tensor copy = conv_scratch(lines * padded * s.in_channels, input);
+  const int64_t per_task = at::ceil_div(lines, kTasks);
+  launch(stream_of(input), find(ocl_device(input), "pad_rows", {1, 1}),
+         {static_cast<size_t>(at::ceil_div(lines, per_task))}, {}, view(copy), view(input),
+         static_cast<int32_t>(lines), s.in[2] * s.in_channels, padded * s.in_channels,
+         s.pad[2] * s.in_channels, static_cast<int32_t>(per_task));
+  pass.source_plane = s.in[0] * s.in[1] * padded;
+  pass.source[2] = padded;
+  pass.first[2] = 0;
+  return copy;
+}
+
+void multiply(const at::Tensor& result, const at::Tensor& source, const at::Tensor& filters,
+              const at::Tensor& bias) {
+  gemm(as_matrix(result), as_matrix(source), filters, 1, bias, bias.defined() ? 1 : 0);
+}
+
+bool few_taps(const ConvShape& s) {
+  return int64_t{s.kernel[0]} * s.kernel[1] * s.kernel[2] <= kMaxTaps;
+}
+
+}  // namespace
+
+bool conv_forward_channels_last(const ConvShape& s, const at::Tensor& output,
+                                const at::Tensor& input, const at::Tensor& weight,
+                                const at::Tensor& bias) {
+  if (!applies(output, input)) return false;
+  if (is_product(s)) return multiply(output, input, as_matrix(weight).t(), bias), true;
+  ConvPass pass = forward_pass(s);
+  if (depthwise_channels_last({pass}, output, input, weight, bias)) return true;
+  if (s.out_channels < kLeastRows || !few_taps(s)) return false;
+  take_weights(pass, pass.weight_channel, s.in_channels, weight);
+  const int32_t pitch = s.groups * s.in_channels;
+  const Tile tile = choose_tile(ocl_device(output), s.out_channels);
+  const at::Tensor packed = pack(pass, tile, weight);
+  at::Tensor source = input;
+  if (has_few_channels(s)) {
+    join_taps_of_rows(pass);
+    source = pad_rows(s, pass, input);
+  }
+  run(pass, tile, output, source, pitch, packed, bias);
+  return true;
+}
+
+bool conv_data_grad_channels_last(const ConvShape& s, const at::Tensor& input,
+                                  const at::Tensor& output, const at::Tensor& weight,
+                                  const at::Tensor& bias) {
+  if (!applies(input, output)) return false;
+  if (is_product(s)) return multiply(input, output, as_matrix(weight), bias), true;
+  std::vector<ConvPass> passes = data_grad_passes(s);
+  if (depthwise_channels_last(passes, input, output, weight, bias)) return true;
+  if (s.in_channels < kLeastRows || !few_taps(s)) return false;
+  const int32_t pitch = s.groups * s.out_channels;
+  const Tile tile = choose_tile(ocl_device(input), s.in_channels);
+  for (ConvPass& pass : passes) {
+    take_weights(pass, pass.weight_row, s.in_channels, weight);
+    run(pass, tile, input, output, pitch, pack(pass, tile, weight), bias);
+  }
+  return true;
+}
+
+}  // namespace ocl

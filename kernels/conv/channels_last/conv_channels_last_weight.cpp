@@ -1,0 +1,124 @@
+// The weight gradient of channels_last convolutions: launches of conv_channels_last_weight.cl.
+#include <ATen/ceil_div.h>
+
+#include "kernels/conv/channels_last/conv_channels_last.h"
+#include "kernels/core/dtype.h"
+#include "kernels/core/tensors.h"
+#include "kernels/matmul/gemm.h"
+
+namespace ocl {
+namespace {
+
+using namespace channels_last;
+
+// Floats of local memory: they fit the first level cache, with room for the sums.
+constexpr int64_t kGrads = 4096, kPatch = 5120;
+constexpr int32_t kTileRows = 8;
+constexpr int64_t kTasks = 16;
+constexpr int32_t kLeastRows = 8;        // of the output: fewer leave most of a vector empty
+constexpr int32_t kLeastPositions = 16;  // of a block, to be worth the loads and stores of sums
+
+struct Block {  // of conv_channels_last_weight.cl
+  int32_t columns, lines, slices;
+  int32_t width, height;
+  int32_t chunk;
+  int32_t blocks, per_part;
+};
+
+// Splits `all` into as few shares as allow shares of at most `most`; the size of an even share.
+int32_t even_share(int32_t all, int64_t most) {
+  const int64_t shares = at::ceil_div(int64_t{all}, std::clamp<int64_t>(most, 1, all));
+  return static_cast<int32_t>(at::ceil_div(int64_t{all}, shares));
+}
+
+// Pixels that the taps of `positions` positions read along a dimension.
+int32_t extent(const ConvShape& s, size_t d, int32_t positions) {
+  return (positions - 1) * s.stride[d] + (s.kernel[d] - 1) * s.dilation[d] + 1;
+}
+
+std::optional<Block> choose_block(const ConvShape& s, int64_t lanes, int64_t panel) {
+  Block block{};
+  block.chunk = has_few_channels(s) ? s.in_channels : static_cast<int32_t>(lanes);
+  const int64_t positions = kGrads / panel, pixels = kPatch / block.chunk;
+  const auto fits = [&] {
+    block.width = extent(s, 2, block.columns);
+    block.height = extent(s, 1, block.lines);
+    return int64_t{block.columns} * block.lines * block.slices <= positions &&
+           int64_t{block.width} * block.height * block.slices <= pixels;
+  };
+  block.lines = block.slices = 1;
+  for (int64_t shares = 1; shares <= s.out[2]; ++shares) {
+    block.columns = even_share(s.out[2], at::ceil_div(int64_t{s.out[2]}, shares));
+    if (fits()) break;
+  }
+  if (!fits() || block.columns < std::min(kLeastPositions, s.out[2])) return std::nullopt;
+  for (int32_t shares = s.out[1]; shares >= 1; --shares) {
+    const int32_t before = block.lines;
+    block.lines = at::ceil_div(s.out[1], shares);
+    if (!fits()) {
+      block.lines = before;
+      break;
+    }
+  }
+  const int32_t slices = s.images * s.out[0];
+  if (block.lines == s.out[1] && block.columns == s.out[2]) {
+    while (block.slices < slices && (++block.slices, fits())) {
+    }
+    if (!fits()) --block.slices;
+    block.slices = even_share(slices, block.slices);
+  }
+  fits();
+  block.blocks = at::ceil_div(s.out[2], block.columns) * at::ceil_div(s.out[1], block.lines) *
+                 at::ceil_div(slices, block.slices);
+  return block;
+}
+
+const Kernel& find(Device& device, int64_t vectors) {
+  static Site site;
+  const KernelKey key{&site, {static_cast<uint64_t>(vectors)}};
+  return find_kernel(device, key, [&] {
+    Defines defines;
+    defines.set("VW", conv_lanes(device)).set("MR", kTileRows).set("NV", vectors);
+    defines.set("GRADS", kGrads).set("PATCH", kPatch);
+    return KernelSource{"conv_channels_last_weight.cl", "conv_channels_last_weight", defines};
+  });
+}
+
+}  // namespace
+
+bool conv_weight_grad_channels_last(const ConvShape& s, const at::Tensor& weight,
+                                    const at::Tensor& input, const at::Tensor& output) {
+  if (!applies(weight, input) || !applies(weight, output)) return false;
+  if (is_product(s)) {
+    const at::Tensor grads = as_matrix(output);
+    gemm(as_matrix(weight), grads.t(), as_matrix(input), 1, {}, 0);
+    return true;
+  }
+  if (depthwise_weight_channels_last(s, weight, input, output)) return true;
+  if (s.out_channels < kLeastRows) return false;
+  Device& device = ocl_device(weight);
+  const int64_t lanes = conv_lanes(device);
+  const int64_t vectors =
+      s.out_channels <= lanes || device.properties().native_vector_width_float < 16 ? 1 : 2;
+  const int64_t panel = vectors * lanes;
+  std::optional<Block> block = choose_block(s, lanes, panel);
+  if (!block) return false;
+
+  ConvPass pass = forward_pass(s);
+  take_weights(pass, pass.weight_channel, s.in_channels, weight);
+  const ConvPass whole = pass;
+  if (has_few_channels(s)) join_taps_of_rows(pass);
+  const Range grid = pack_grid(whole, panel);
+  int64_t parts = at::ceil_div(kTasks, static_cast<int64_t>(grid.x * grid.y));
+  block->per_part = static_cast<int32_t>(at::ceil_div(int64_t{block->blocks}, parts));
+  parts = at::ceil_div(int64_t{block->blocks}, int64_t{block->per_part});
+  const int64_t size = packed_size(whole, panel);
+  const at::Tensor sums = conv_scratch(parts * size, weight);
+  launch(stream_of(weight), find(device, vectors), {grid.x, grid.y, static_cast<size_t>(parts)}, {},
+         view(sums), view(input), view(output), pass, s.groups * s.in_channels, *block);
+  launch(stream_of(weight), pack_kernel(device, "unpack_channels_last", vectors), grid, {},
+         view(weight), view(sums), whole, static_cast<int32_t>(parts), size);
+  return true;
+}
+
+}  // namespace ocl

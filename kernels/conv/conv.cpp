@@ -1,0 +1,355 @@
+// The convolution operators, and launches of the plain kernels (conv_plain.cl) for every type,
+// geometry and family.
+#include "kernels/conv/common/conv.h"
+
+#include <ATen/native/ConvUtils.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/sum.h>
+
+#include <bit>
+
+#include "kernels/conv/channels_last/conv_channels_last.h"
+#include "kernels/conv/gpu/conv_gpu.h"
+#include "kernels/core/dtype.h"
+#include "kernels/core/registration.h"
+#include "kernels/core/tensors.h"
+#include "native/conv.h"
+
+namespace ocl {
+namespace {
+
+constexpr size_t kWeightGroup = 64;  // work-items that compute one weight's gradient on GPUs
+
+enum class Pass : uint64_t { kForward, kData, kWeight };
+
+size_t weight_group(const Device& device) {
+  if (device.family() == KernelFamily::kCpu) return 1;
+  return std::min(kWeightGroup, std::bit_floor(device.properties().max_work_group_size));
+}
+
+const Kernel& plain_kernel(Device& device, ScalarType type, Pass pass) {
+  const size_t group = weight_group(device);
+  static Site site;
+  const KernelKey key{&site, {static_cast<uint64_t>(type), static_cast<uint64_t>(pass), group}};
+  return find_kernel(device, key, [&] {
+    static constexpr const char* kNames[] = {"conv_forward", "conv_data_grad", "conv_weight_grad"};
+    Defines defines = element_defines(type);
+    defines.set("WG_SIZE", static_cast<int64_t>(group));
+    return KernelSource{"conv_plain.cl", kNames[static_cast<int>(pass)], defines};
+  });
+}
+
+void add_geometry(Arguments& arguments, const ConvShape& s) {
+  arguments.add(s.images).add(s.groups).add(s.in_channels).add(s.out_channels);
+  for (const ConvShape::Dims* dims : {&s.in, &s.out, &s.kernel, &s.stride, &s.pad, &s.dilation}) {
+    for (const int32_t value : *dims) arguments.add(value);
+  }
+}
+
+// One work-item per element of `result`, whose planes have `plane` elements.
+void run_plain(Pass pass, const ConvShape& shape, const at::Tensor& result,
+               const at::Tensor& source, const at::Tensor& weight, const at::Tensor& bias,
+               size_t plane) {
+  Device& device = ocl_device(result);
+  const Kernel& kernel = plain_kernel(device, result.scalar_type(), pass);
+  Arguments arguments(stream_of(result), kernel);
+  arguments.add(view(result))
+      .add(view(source.numel() ? source : result))
+      .add(view(weight))
+      .add(view(bias.defined() ? bias : weight))
+      .add(static_cast<int32_t>(bias.defined()));
+  add_geometry(arguments, shape);
+  const size_t group = device.family() == KernelFamily::kGpu
+                           ? std::min<size_t>(64, device.parameters().work_group_size)
+                           : 1;
+  arguments.enqueue({(plane + group - 1) / group * group, result.numel() / plane}, {group});
+}
+
+size_t product(const ConvShape::Dims& dims) { return size_t{1} * dims[0] * dims[1] * dims[2]; }
+
+// Stride, padding and the like may be given once for all dimensions.
+ConvShape::Dims as_dims(c10::IntArrayRef values, size_t spatial, int32_t fill) {
+  ConvShape::Dims dims{fill, fill, fill};
+  for (size_t i = 0; i < spatial; ++i) {
+    const int64_t value = values[values.size() == 1 ? 0 : i];
+    dims[3 - spatial + i] = c10::checked_convert<int32_t>(value, "int32");
+  }
+  return dims;
+}
+
+struct Parameters {
+  c10::IntArrayRef stride, padding, dilation, output_padding;
+  bool transposed;
+  int64_t groups;
+};
+
+// Drops parameters that change nothing and may be too large for the kernels: a stride with only one
+// output, a dilation with only one tap, and padding of one output beyond its kernel.
+void drop_unused_steps(size_t spatial, const Parameters& p, std::vector<int64_t>& stride,
+                       std::vector<int64_t>& padding, std::vector<int64_t>& dilation,
+                       const ConvShape& shape) {
+  const auto all = [&](c10::IntArrayRef values) {
+    return values.size() == 1 ? std::vector<int64_t>(spatial, values[0]) : values.vec();
+  };
+  stride = all(p.stride);
+  padding = all(p.padding);
+  dilation = all(p.dilation);
+  for (size_t i = 0; i < spatial; ++i) {
+    const size_t d = 3 - spatial + i;
+    if (shape.kernel[d] == 1) dilation[i] = 1;
+    if (shape.out[d] > 1 || stride[i] <= shape.in[d]) continue;
+    stride[i] = 1;
+    const int64_t steps = shape.kernel[d] - 1;
+    if (steps == 0 || dilation[i] < padding[i] / steps) {
+      padding[i] = std::min(padding[i], dilation[i] * steps + 1);
+    }
+  }
+}
+
+// The shape of the forward convolution; for a transposed operator, input and output change roles.
+ConvShape make_shape(c10::IntArrayRef input, c10::IntArrayRef weight, c10::IntArrayRef output,
+                     const Parameters& p) {
+  const size_t spatial = input.size() - 2;
+  const auto &in = p.transposed ? output : input, &out = p.transposed ? input : output;
+  ConvShape shape;
+  shape.images = c10::checked_convert<int32_t>(in[0], "int32");
+  shape.groups = c10::checked_convert<int32_t>(p.groups, "int32");
+  shape.in_channels = c10::checked_convert<int32_t>(in[1] / p.groups, "int32");
+  shape.out_channels = c10::checked_convert<int32_t>(out[1] / p.groups, "int32");
+  shape.in = as_dims(in.slice(2), spatial, 1);
+  shape.out = as_dims(out.slice(2), spatial, 1);
+  shape.kernel = as_dims(weight.slice(2), spatial, 1);
+  std::vector<int64_t> stride, padding, dilation;
+  drop_unused_steps(spatial, p, stride, padding, dilation, shape);
+  shape.stride = as_dims(stride, spatial, 1);
+  shape.pad = as_dims(padding, spatial, 0);
+  shape.dilation = as_dims(dilation, spatial, 1);
+  return shape;
+}
+
+std::vector<int64_t> output_size(c10::IntArrayRef input, c10::IntArrayRef weight,
+                                 const Parameters& p) {
+  if (!p.transposed) {
+    return at::native::conv_output_size(input, weight, p.padding, p.stride, p.dilation);
+  }
+  for (size_t d = 0; d + 2 < input.size(); ++d) {
+    const auto at = [&](c10::IntArrayRef values) { return values[values.size() == 1 ? 0 : d]; };
+    const int64_t more = at(p.output_padding), stride = at(p.stride), dilation = at(p.dilation);
+    TORCH_CHECK(more < stride || more < dilation,
+                "output padding must be smaller than either stride or dilation, but got "
+                "output_padding ",
+                more, ", stride ", stride, " and dilation ", dilation, " for dimension ", d + 2);
+  }
+  auto sizes = at::native::conv_input_size(input, weight, p.padding, p.output_padding, p.stride,
+                                           p.dilation, p.groups);
+  const c10::IntArrayRef pixels = c10::IntArrayRef(sizes).slice(2);
+  TORCH_CHECK(std::all_of(pixels.begin(), pixels.end(), [](int64_t size) { return size > 0; }),
+              "Given input size per channel: ", input.slice(2),
+              ". Calculated output size per channel: ", pixels, ". Output size is too small");
+  return sizes;
+}
+
+// CPU devices have fast kernels for float32 only, and a conversion is cheap compared to a
+// convolution.
+bool better_in_float(const at::Tensor& tensor) {
+  return compute_type(tensor.scalar_type()) != tensor.scalar_type() &&
+         ocl_device(tensor).family() == KernelFamily::kCpu;
+}
+
+void check_types(const char* op, const at::Tensor& input, const char* name,
+                 const at::Tensor& other) {
+  TORCH_CHECK(input.scalar_type() == other.scalar_type(), op, ": input and ", name,
+              " must have the same dtype, but got ", input.scalar_type(), " and ",
+              other.scalar_type(), " (on ", ocl_device(input).label(), ")");
+}
+
+// Refuses empty weights, whose sums would have no terms.
+void check_weight(const at::Tensor& weight, bool transposed) {
+  for (int64_t d = transposed ? 1 : 2; d < weight.dim(); ++d) {
+    TORCH_CHECK(weight.size(d) > 0, d > 1 ? "kernel size" : "number of output channels",
+                " should be greater than zero, but got weight of size ", weight.sizes());
+  }
+}
+
+void check_dilation(c10::IntArrayRef dilation) {
+  TORCH_CHECK(std::all_of(dilation.begin(), dilation.end(), [](int64_t d) { return d > 0; }),
+              "dilation should be greater than zero, but got ", dilation);
+}
+
+// The output, or with `data` the data gradient, in the given format. Where no kernel reads and
+// writes the format, tensors are converted to contiguous ones and back.
+at::Tensor convolve(const ConvShape& shape, bool data, at::IntArrayRef sizes,
+                    at::MemoryFormat format, const at::Tensor& source, const at::Tensor& weight,
+                    const at::Tensor& bias, const Epilogue& epilogue) {
+  if (format != at::MemoryFormat::Contiguous) {
+    const at::Tensor result = at::empty(sizes, source.options(), format);
+    const auto run = data ? conv_data_grad_channels_last : conv_forward_channels_last;
+    if (result.numel() == 0 || run(shape, result, source.contiguous(format),
+                                   weight.contiguous(weight.suggest_memory_format()), bias)) {
+      return result;
+    }
+  }
+  const at::Tensor result = at::empty(sizes, source.options());
+  if (data) {
+    conv_data_grad(shape, result, source.contiguous(), weight.contiguous(), bias);
+    apply_epilogue(epilogue, result, result);
+  } else {
+    conv_forward(shape, result, source.contiguous(), weight.contiguous(), bias, epilogue);
+  }
+  return result.contiguous(format);
+}
+
+at::Tensor weight_gradient(const ConvShape& shape, const at::Tensor& weight,
+                           at::MemoryFormat format, const at::Tensor& input,
+                           const at::Tensor& output) {
+  if (format != at::MemoryFormat::Contiguous) {
+    const at::Tensor grad = at::empty(weight.sizes(), weight.options(), format);
+    if (conv_weight_grad_channels_last(shape, grad, input.contiguous(format),
+                                       output.contiguous(format))) {
+      return grad;
+    }
+  }
+  const at::Tensor grad = at::empty(weight.sizes(), weight.options());
+  conv_weight_grad(shape, grad, input.contiguous(), output.contiguous());
+  return grad.contiguous(format);
+}
+
+// The format of all results. As with cuDNN, one channels_last argument makes them channels_last. As
+// on the CPU, convolutions of volumes in float64 are contiguous.
+at::MemoryFormat result_format(const at::Tensor& input, const at::Tensor& weight) {
+  if (input.dim() == 5 && input.scalar_type() == at::kDouble) return at::MemoryFormat::Contiguous;
+  const at::MemoryFormat of_input = input.suggest_memory_format();
+  return of_input != at::MemoryFormat::Contiguous ? of_input : weight.suggest_memory_format();
+}
+
+}  // namespace
+
+void conv_forward(const ConvShape& shape, const at::Tensor& output, const at::Tensor& input,
+                  const at::Tensor& weight, const at::Tensor& bias, const Epilogue& epilogue) {
+  if (output.numel() == 0) return;
+  if (conv_forward_cpu(shape, output, input, weight, bias, epilogue)) return;
+  if (conv_forward_gpu(shape, output, input, weight, bias, epilogue)) return;
+  run_plain(Pass::kForward, shape, output, input, weight, bias, product(shape.out));
+  apply_epilogue(epilogue, output, output);
+}
+
+void conv_data_grad(const ConvShape& shape, const at::Tensor& input, const at::Tensor& output,
+                    const at::Tensor& weight, const at::Tensor& bias) {
+  if (input.numel() == 0) return;
+  if (conv_data_grad_cpu(shape, input, output, weight, bias)) return;
+  if (conv_data_grad_gpu(shape, input, output, weight, bias)) return;
+  run_plain(Pass::kData, shape, input, output, weight, bias, product(shape.in));
+}
+
+void conv_weight_grad(const ConvShape& shape, const at::Tensor& weight, const at::Tensor& input,
+                      const at::Tensor& output) {
+  if (weight.numel() == 0) return;
+  if (input.numel() == 0 || output.numel() == 0) {
+    weight.zero_();
+    return;
+  }
+  if (conv_weight_grad_cpu(shape, weight, input, output)) return;
+  if (conv_weight_grad_gpu(shape, weight, input, output)) return;
+  Device& device = ocl_device(weight);
+  const Kernel& kernel = plain_kernel(device, weight.scalar_type(), Pass::kWeight);
+  const size_t group = weight_group(device);
+  Arguments arguments(stream_of(weight), kernel);
+  arguments.add(view(weight)).add(view(input)).add(view(output));
+  add_geometry(arguments, shape);
+  arguments.enqueue({group, static_cast<size_t>(weight.numel())}, {group});
+}
+
+at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
+                       const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
+                       at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                       at::IntArrayRef output_padding, int64_t groups, const Epilogue& epilogue) {
+  const Parameters p{stride, padding, dilation, output_padding, transposed, groups};
+  check_device_has(ocl_device(input), input.scalar_type(), "convolution");
+  if (input.scalar_type() == ScalarType::Bool) {
+    refuse_type(ocl_device(input), input.scalar_type(), "convolution");
+  }
+  check_types("convolution", input, "weight", weight);
+  check_weight(weight, transposed);
+  check_dilation(dilation);
+  if (bias && bias->defined()) check_types("convolution", input, "bias", *bias);
+  if (input.is_complex()) refuse_type(ocl_device(input), input.scalar_type(), "convolution");
+  if (epilogue.residual.defined()) check_types("convolution", input, "residual", epilogue.residual);
+  if (better_in_float(input)) {
+    // One kernel adds the residual and converts the sums.
+    const bool adds = epilogue.residual.defined();
+    const at::Tensor sums = convolution(
+        input.to(at::kFloat), weight.to(at::kFloat),
+        bias && bias->defined() ? std::optional(bias->to(at::kFloat)) : std::nullopt, stride,
+        padding, dilation, transposed, output_padding, groups, adds ? Epilogue{} : epilogue);
+    if (!adds) return sums.to(input.scalar_type());
+    const at::Tensor result = at::empty(sums.sizes(), input.options());
+    apply_epilogue(epilogue, sums, result);
+    return result;
+  }
+  const auto sizes = output_size(input.sizes(), weight.sizes(), p);
+  TORCH_CHECK(!epilogue.residual.defined() || epilogue.residual.sizes() == sizes,
+              "convolution: a residual of shape ", epilogue.residual.sizes(),
+              " for a result of shape ", sizes);
+  const ConvShape shape = make_shape(input.sizes(), weight.sizes(), sizes, p);
+  const at::MemoryFormat format =
+      epilogue.is_empty() ? result_format(input, weight) : at::MemoryFormat::Contiguous;
+  return convolve(shape, transposed, sizes, format, input, weight,
+                  bias && bias->defined() ? bias->contiguous() : at::Tensor(), epilogue);
+}
+
+namespace native {
+
+// PyTorch splits complex convolutions into real ones before they get here; a call with only one
+// complex operand gets here and is refused.
+OCL_COMPLEX("convolution_overrideable");
+OCL_NATIVE("convolution_overrideable", convolution);
+
+Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
+                   IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
+                   IntArrayRef output_padding, int64_t groups) {
+  return ocl::convolution(input, weight, bias, stride, padding, dilation, transposed,
+                          output_padding, groups, {});
+}
+
+OCL_NATIVE("convolution_backward_overrideable", convolution_backward);
+
+std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_output,
+                                                        const Tensor& input, const Tensor& weight,
+                                                        IntArrayRef stride, IntArrayRef padding,
+                                                        IntArrayRef dilation, bool transposed,
+                                                        IntArrayRef output_padding, int64_t groups,
+                                                        std::array<bool, 3> output_mask) {
+  const Parameters p{stride, padding, dilation, output_padding, transposed, groups};
+  check_device_has(ocl_device(input), input.scalar_type(), "convolution_backward");
+  check_types("convolution_backward", input, "weight", weight);
+  check_types("convolution_backward", input, "grad_output", grad_output);
+  if (better_in_float(input)) {
+    auto [of_input, of_weight, of_bias] = convolution_backward(
+        grad_output.to(at::kFloat), input.to(at::kFloat), weight.to(at::kFloat), stride, padding,
+        dilation, transposed, output_padding, groups, output_mask);
+    const auto narrowed = [&](const Tensor& grad) {
+      return grad.defined() ? grad.to(input.scalar_type()) : grad;
+    };
+    return {narrowed(of_input), narrowed(of_weight), narrowed(of_bias)};
+  }
+  const ConvShape shape = make_shape(input.sizes(), weight.sizes(), grad_output.sizes(), p);
+  const auto format = result_format(input, weight);
+  const Tensor grad = grad_output.contiguous(format);
+  Tensor grad_input, grad_weight, grad_bias;
+  if (output_mask[0]) {
+    grad_input = convolve(shape, !transposed, input.sizes(), format, grad, weight, {}, {});
+  }
+  if (output_mask[1]) {
+    grad_weight = weight_gradient(shape, weight, format, transposed ? grad : input,
+                                  transposed ? input : grad);
+  }
+  if (output_mask[2]) {
+    std::vector<int64_t> dims{0};
+    for (int64_t d = 2; d < grad.dim(); ++d) dims.push_back(d);
+    grad_bias = at::sum(grad, dims);
+  }
+  return {grad_input, grad_weight, grad_bias};
+}
+
+}  // namespace native
+}  // namespace ocl

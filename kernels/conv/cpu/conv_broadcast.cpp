@@ -1,0 +1,290 @@
+// Convolutions of CPU devices with vectors of channels: launches of conv_broadcast.cl, whose
+// head comment explains the algorithm.
+#include <ATen/ceil_div.h>
+
+#include "kernels/conv/common/conv.h"
+#include "kernels/conv/cpu/conv_cpu.h"
+#include "kernels/core/dtype.h"
+
+namespace ocl {
+namespace {
+
+struct Tile {
+  int32_t rows, vectors;
+};
+
+// The offsets of a convolution's pixels and taps in its source.
+struct Places {
+  bool reads_tensor = false;
+  PaddedLayout layout{};
+  std::vector<int32_t> pixels, taps;
+  std::vector<int32_t> weights;  // the offset of each tap's weight
+  int32_t weight_run = 1;
+};
+
+struct BroadcastPlan {
+  bool reads_tensor = false, possible = false;
+  PaddedLayout layout{};
+  at::Tensor start, step, offset;
+  int32_t rows = 0, depth = 0, run = 1;
+};
+
+int64_t product(const ConvShape::Dims& dims) { return int64_t{dims[0]} * dims[1] * dims[2]; }
+
+int32_t floats_to(const ConvShape::Dims& at, const ConvShape::Dims& size) {
+  return (at[0] * size[1] + at[1]) * size[2] + at[2];
+}
+
+template <typename Visit>
+void for_each(const ConvShape::Dims& dims, Visit visit) {
+  for (int32_t z = 0; z < dims[0]; ++z) {
+    for (int32_t y = 0; y < dims[1]; ++y) {
+      for (int32_t x = 0; x < dims[2]; ++x) visit(ConvShape::Dims{z, y, x});
+    }
+  }
+}
+
+// The pixels of `extent` in all images, `stride` apart in a source of `planes` planes.
+void add_pixels(Places& places, int32_t images, int64_t planes, const ConvShape::Dims& size,
+                const ConvShape::Dims& extent, const ConvShape::Dims& stride) {
+  const PaddedLayout& layout = places.layout;
+  const int32_t beside = places.reads_tensor ? 1 : layout.beside();
+  for (int32_t n = 0; n < images; ++n) {
+    for_each(extent, [&](const ConvShape::Dims& at) {
+      const ConvShape::Dims p{at[0] * stride[0], at[1] * stride[1], at[2] * stride[2]};
+      if (places.reads_tensor) {
+        places.pixels.push_back(static_cast<int32_t>(n * planes * product(size)) +
+                                floats_to(p, size));
+      } else {
+        const int64_t line =
+            (int64_t{n / beside} * layout.padded[0] + p[0]) * layout.padded[1] + p[1];
+        places.pixels.push_back(
+            static_cast<int32_t>((line * beside + n % beside) * layout.padded[2]) + p[2]);
+      }
+    });
+  }
+}
+
+// From a plan for stride 1.
+Places places_of(TapPlan&& plan) {
+  TapPass& pass = plan.passes.front();
+  Places places{plan.reads_tensor, plan.layout, {}, {}, std::move(pass.weight_offsets), pass.run};
+  places.taps.assign(pass.tap_offsets.begin(), pass.tap_offsets.end());
+  return places;
+}
+
+Places forward_places(const ConvShape& s, int64_t lanes) {
+  Places places;
+  if (s.pad == ConvShape::Dims{0, 0, 0}) {
+    places.reads_tensor = true;
+    places.weight_run = static_cast<int32_t>(s.taps());
+    for (int32_t c = 0; c < s.in_channels; ++c) {
+      for_each(s.kernel, [&](const ConvShape::Dims& tap) {
+        places.weights.push_back(static_cast<int32_t>(places.weights.size()));
+        places.taps.push_back(
+            static_cast<int32_t>(c * product(s.in)) +
+            floats_to({tap[0] * s.dilation[0], tap[1] * s.dilation[1], tap[2] * s.dilation[2]},
+                      s.in));
+      });
+    }
+  } else {
+    // A broadcast element can be anywhere, so the padded copy needs no phases: it has stride 1.
+    ConvShape dense = s;
+    dense.stride = {1, 1, 1};
+    for (size_t d = 0; d < 3; ++d) dense.out[d] = (s.out[d] - 1) * s.stride[d] + 1;
+    TapPlan plan = plan_forward(dense, lanes, 0, false);
+    if (plan.layout.floats(lanes) >= INT32_MAX) return places;
+    places = places_of(std::move(plan));
+  }
+  add_pixels(places, s.images, int64_t{s.groups} * s.in_channels, s.in, s.out, s.stride);
+  return places;
+}
+
+Places data_grad_places(const ConvShape& s, int64_t lanes) {
+  TapPlan plan = plan_data_grad(s, lanes, 0);
+  if (plan.layout.floats(lanes) >= INT32_MAX) return {};
+  Places places = places_of(std::move(plan));
+  add_pixels(places, s.images, int64_t{s.groups} * s.out_channels, s.out, s.in, {1, 1, 1});
+  return places;
+}
+
+// The sums of a tile stay in registers. They take at most 24 of AVX-512's 32 registers, or 12 of
+// AVX2's 16, where a vector of 16 floats takes two.
+Tile choose_tile(const Device& device, int32_t channels) {
+  if (device.properties().native_vector_width_float < 16) return {6, 1};
+  struct Candidate {
+    Tile tile;
+    int64_t cost;  // of a channel, relative
+  };
+  constexpr Candidate kCandidates[] = {{{6, 4}, 20}, {{8, 3}, 20}, {{12, 2}, 21}, {{14, 1}, 25}};
+  Tile best{};
+  int64_t least = INT64_MAX;
+  for (const auto& [tile, cost] : kCandidates) {
+    const int64_t width = tile.vectors * conv_lanes(device);
+    const int64_t total = at::ceil_div(int64_t{channels}, width) * width * cost;
+    if (total < least) {
+      best = tile;
+      least = total;
+    }
+  }
+  return best;
+}
+
+// Measured: conv_cpu.cl is as fast where its padded planes are less than this times larger.
+constexpr double kLeastWaste = 1.05;
+constexpr int32_t kLeastChannels = 64;
+constexpr int64_t kSmallPlane = 256;    // of a pointwise convolution, in pixels
+constexpr int64_t kLeastTapRows = 256;  // of the weights' gradient: packing serves that many
+
+bool is_faster(const ConvPlanKey& key, const Device& device) {
+  const ConvShape& s = key.shape;
+  const bool data = key.kind == ConvKind::kData;
+  const int32_t channels = data ? s.in_channels : s.out_channels;
+  if (channels < kLeastChannels) return false;
+  // The tables of offsets are int32.
+  const int64_t largest = std::max(s.in_channels * product(s.in), s.out_channels * product(s.out));
+  if (int64_t{s.images} * s.groups * largest >= INT32_MAX) return false;
+  const bool unpadded = s.pad == ConvShape::Dims{0, 0, 0};
+  const bool pointwise = unpadded && product(s.kernel) == 1;
+  const int64_t lanes = conv_lanes(device);
+  const TapPlan taps = data ? plan_data_grad(s, lanes, 0) : plan_forward(s, lanes, 0, false);
+  const double waste = static_cast<double>(product(taps.layout.padded)) /
+                       static_cast<double>(product(data ? s.in : s.out));
+  if (key.kind == ConvKind::kWeight) {
+    const int64_t panels = at::ceil_div(int64_t{channels}, int64_t{kLeastChannels});
+    return (unpadded || waste >= kLeastWaste) && s.taps() * panels * s.groups >= kLeastTapRows;
+  }
+  if (pointwise) return product(s.stride) > 1 || product(s.out) < kSmallPlane;
+  return waste >= kLeastWaste;
+}
+
+BroadcastPlan make_plan(const ConvPlanKey& key, const at::Tensor& like) {
+  const ConvShape& s = key.shape;
+  const int64_t lanes = conv_lanes(ocl_device(like));
+  const bool data = key.kind == ConvKind::kData;
+  if (!is_faster(key, ocl_device(like))) return {};
+  const Places places = data ? data_grad_places(s, lanes) : forward_places(s, lanes);
+  BroadcastPlan plan{places.reads_tensor, !places.taps.empty(), places.layout, {}, {}, {}, 0, 0,
+                     places.weight_run};
+  if (!plan.possible) return plan;
+  plan.start = conv_table(places.pixels, like);
+  plan.step = conv_table(places.taps, like);
+  plan.rows = static_cast<int32_t>(places.pixels.size());
+  plan.depth = static_cast<int32_t>(places.taps.size());
+  if (key.kind == ConvKind::kWeight) {
+    std::swap(plan.start, plan.step);
+    std::swap(plan.rows, plan.depth);
+    // The factors are the output's gradient, in its own layout.
+    std::vector<int32_t> offsets;
+    const auto plane = static_cast<int32_t>(product(s.out));
+    for (int32_t n = 0; n < s.images; ++n) {
+      const int32_t image = n * s.groups * s.out_channels * plane;
+      for (int32_t p = 0; p < plane; ++p) offsets.push_back(image + p);
+    }
+    plan.offset = conv_table(offsets, like);
+    plan.run = plane;
+  } else {
+    plan.offset = conv_table(places.weights, like);
+  }
+  return plan;
+}
+
+constexpr int64_t kDepth = 256;  // taps or pixels that are packed at a time
+
+const Kernel& kernel_of(Device& device, Tile tile, int64_t depth, const Epilogue& epilogue) {
+  static Site site;
+  const KernelKey key{&site,
+                      {static_cast<uint64_t>(tile.rows << 8 | tile.vectors),
+                       static_cast<uint64_t>(depth), epilogue.flags()}};
+  return find_kernel(device, key, [&] {
+    Defines defines;
+    defines.set("VW", conv_lanes(device)).set("KC", depth);
+    defines.set("MR", tile.rows).set("NV", tile.vectors);
+    epilogue.define(defines);
+    return KernelSource{"conv_broadcast.cl", "conv_broadcast", defines};
+  });
+}
+
+// The operand that the kernel packs, and the result's shape.
+struct Factor {
+  const at::Tensor& tensor;
+  int32_t channels;  // of the result, of one group
+  int64_t channel_stride, group_stride;
+  int32_t plane;
+};
+
+void launch_broadcast(const BroadcastPlan& plan, const ConvShape& s, const Factor& f,
+                      int64_t source_channels, const at::Tensor& result, const at::Tensor& source,
+                      const at::Tensor& bias, const Epilogue& epilogue = {}) {
+  Device& device = ocl_device(result);
+  const int64_t lanes = conv_lanes(device);
+  const Tile tile = choose_tile(device, f.channels);
+  const int64_t width = tile.vectors * lanes;
+  const int64_t row_bytes = width * static_cast<int64_t>(sizeof(float));
+  int64_t depth = kDepth;
+  while ((depth + lanes) * row_bytes > static_cast<int64_t>(device.properties().local_memory)) {
+    depth /= 2;
+  }
+  const int64_t panels = at::ceil_div(int64_t{f.channels}, width);
+  const int64_t splits = at::ceil_div(kConvTasks, panels * s.groups);
+  const int64_t rows_per_task =
+      at::round_up(at::ceil_div(int64_t{plan.rows}, splits), int64_t{tile.rows});
+  const int64_t tasks = at::ceil_div(int64_t{plan.rows}, rows_per_task);
+  const at::Tensor sums =
+      conv_scratch((s.groups * panels * tasks * rows_per_task + lanes) * width, result);
+  const at::Tensor read = plan.reads_tensor ? source : conv_pad(plan.layout, source);
+  const int64_t channel = plan.reads_tensor
+                              ? source.numel() / (int64_t{s.images} * s.groups * source_channels)
+                              : plan.layout.channel(lanes);
+  launch(stream_of(result), kernel_of(device, tile, depth, epilogue),
+         {static_cast<size_t>(panels), static_cast<size_t>(tasks), static_cast<size_t>(s.groups)},
+         {}, view(result), view(sums), view(read), view(plan.start), view(plan.step),
+         view(f.tensor), view(plan.offset), view(bias.defined() ? bias : f.tensor),
+         epilogue.residual_or(result), static_cast<int32_t>(bias.defined()), f.channels, plan.rows,
+         plan.depth, plan.run, source_channels * channel, f.channel_stride, f.group_stride,
+         f.tensor.numel(), f.plane, static_cast<int32_t>(rows_per_task));
+}
+
+std::shared_ptr<const BroadcastPlan> find_plan(const ConvShape& s, ConvKind kind,
+                                               const at::Tensor& like) {
+  static auto* const plans = new ConvPlans<BroadcastPlan>;
+  const ConvPlanKey key{s, kind, static_cast<DeviceIndex>(like.get_device())};
+  return plans->find(key, [&] { return make_plan(key, like); });
+}
+
+}  // namespace
+
+bool conv_broadcast_forward(const ConvShape& s, const at::Tensor& output, const at::Tensor& input,
+                            const at::Tensor& weight, const at::Tensor& bias,
+                            const Epilogue& epilogue) {
+  const auto plan = find_plan(s, ConvKind::kForward, output);
+  if (!plan->possible) return false;
+  const Factor factor{weight, s.out_channels, s.taps(), s.out_channels * s.taps(),
+                      static_cast<int32_t>(product(s.out))};
+  launch_broadcast(*plan, s, factor, s.in_channels, output, input, bias, epilogue);
+  return true;
+}
+
+bool conv_broadcast_data_grad(const ConvShape& s, const at::Tensor& input, const at::Tensor& output,
+                              const at::Tensor& weight, const at::Tensor& bias) {
+  if (s.stride != ConvShape::Dims{1, 1, 1}) return false;
+  const auto plan = find_plan(s, ConvKind::kData, input);
+  if (!plan->possible) return false;
+  const Factor factor{weight, s.in_channels, s.taps() / s.in_channels, s.out_channels * s.taps(),
+                      static_cast<int32_t>(product(s.in))};
+  launch_broadcast(*plan, s, factor, s.out_channels, input, output, bias);
+  return true;
+}
+
+bool conv_broadcast_weight_grad(const ConvShape& s, const at::Tensor& weight,
+                                const at::Tensor& input, const at::Tensor& output) {
+  const auto plan = find_plan(s, ConvKind::kWeight, weight);
+  if (!plan->possible) return false;
+  const int64_t plane = product(s.out);
+  const Factor factor{output, s.out_channels, plane, s.out_channels * plane,
+                      static_cast<int32_t>(s.taps())};
+  launch_broadcast(*plan, s, factor, s.in_channels, weight, input, {});
+  return true;
+}
+
+}  // namespace ocl

@@ -1,0 +1,223 @@
+// Convolutions of CPU devices on a padded copy of the input: launches of conv_pack.cl and
+// conv_cpu.cl, whose head comments explain the algorithm.
+#include <ATen/ceil_div.h>
+
+#include "kernels/conv/common/conv.h"
+#include "kernels/conv/cpu/conv_cpu.h"
+#include "kernels/core/dtype.h"
+
+namespace ocl {
+namespace {
+
+constexpr int32_t kWeightRows = 4, kWeightTaps = 6;  // register tile of the weight gradient
+constexpr int64_t kWeightPartWork = 400000;          // multiply-adds per tile and part
+constexpr char kPack[] = "conv_pack.cl", kTaps[] = "conv_cpu.cl";
+constexpr int64_t kManyTasks = 64;
+
+// A plan whose tables are on the device.
+struct DevicePlan {
+  TapPlan plan;
+  ConvTile tile;
+  std::vector<at::Tensor> weight_offsets, tap_offsets;  // int32, one per pass
+  bool possible;
+};
+
+ConvTile choose_tile(int32_t channels) {
+  if (channels == 1) return {1, 4};
+  if (channels <= 4) return {4, 4};
+  return {8, 3};
+}
+
+DevicePlan make_plan(const ConvPlanKey& key, const at::Tensor& like) {
+  const ConvShape& s = key.shape;
+  const int64_t lanes = conv_lanes(ocl_device(like));
+  const int32_t channels = key.kind == ConvKind::kData ? s.in_channels : s.out_channels;
+  DevicePlan made{{}, choose_tile(channels), {}, {}, true};
+  const int64_t pixels = made.tile.vectors * lanes;
+  made.plan = key.kind == ConvKind::kData
+                  ? plan_data_grad(s, lanes, pixels)
+                  : plan_forward(s, lanes, pixels, key.kind == ConvKind::kForward);
+  made.possible = made.plan.layout.floats(lanes) < INT32_MAX;
+  if (!made.possible) return made;
+  for (const TapPass& pass : made.plan.passes) {
+    made.weight_offsets.push_back(conv_table(pass.weight_offsets, like));
+    made.tap_offsets.push_back(
+        conv_table({pass.tap_offsets.begin(), pass.tap_offsets.end()}, like));
+  }
+  return made;
+}
+
+std::shared_ptr<const DevicePlan> find_plan(const ConvShape& shape, ConvKind kind,
+                                            const at::Tensor& like) {
+  static auto* const plans = new ConvPlans<DevicePlan>;
+  const ConvPlanKey key{shape, kind, static_cast<DeviceIndex>(like.get_device())};
+  return plans->find(key, [&] { return make_plan(key, like); });
+}
+
+bool applies(const ConvShape& shape, const at::Tensor& tensor) {
+  return ocl_device(tensor).family() == KernelFamily::kCpu && tensor.scalar_type() == at::kFloat &&
+         tensor.numel() < INT32_MAX;
+}
+
+const Kernel& conv_kernel(Device& device, const char* name, ConvTile tile, const char* file = kTaps,
+                          const Epilogue& epilogue = {}) {
+  static Site site;
+  const KernelKey key{&site,
+                      {reinterpret_cast<uint64_t>(name), reinterpret_cast<uint64_t>(file),
+                       static_cast<uint64_t>(tile.channels) << 8 | tile.vectors, epilogue.flags()}};
+  return find_kernel(device, key, [&] {
+    Defines defines;
+    defines.set("VW", conv_lanes(device));
+    epilogue.define(defines);
+    if (tile.channels) {
+      defines.set("MR", tile.channels).set("NV", tile.vectors);
+    } else {
+      defines.set("WEIGHT_ROWS", kWeightRows).set("WEIGHT_TAPS", kWeightTaps);
+    }
+    return KernelSource{file, name, defines};
+  });
+}
+
+// The strides of the weights of a pass, and of its output.
+struct TapLaunch {
+  int32_t channels;  // of the result, of one group
+  int64_t channel_stride, group_stride;
+  int64_t source_channels;  // of one group
+  int64_t out_channel;
+  Epilogue epilogue = {};
+};
+
+void run_pass(const ConvShape& s, const DevicePlan& plan, size_t index, const TapLaunch& t,
+              const at::Tensor& result, const at::Tensor& source, const at::Tensor& weight,
+              const at::Tensor& bias) {
+  Device& device = ocl_device(result);
+  Stream& stream = stream_of(result);
+  const TapPass& pass = plan.plan.passes[index];
+  const PaddedLayout& layout = plan.plan.layout;
+  const int64_t lanes = conv_lanes(device);
+  const auto taps = static_cast<int32_t>(pass.weight_offsets.size());
+  const int64_t tiles = at::ceil_div(t.channels, plan.tile.channels);
+  const at::Tensor packed = conv_scratch(s.groups * tiles * taps * plan.tile.channels, result);
+  if (taps > 0) {
+    launch(stream, conv_kernel(device, "pack_weights", plan.tile, kPack),
+           {static_cast<size_t>(tiles), static_cast<size_t>(s.groups)}, {}, view(packed),
+           view(weight), view(plan.weight_offsets[index]), t.channels, taps, pass.run,
+           t.channel_stride, t.group_stride, weight.numel());
+  }
+  const bool direct = plan.plan.reads_tensor;
+  const int64_t pixels = layout.pixels(pass.extent);
+  const int64_t channel = direct ? pixels : layout.channel(lanes);
+  const int64_t images_apart = direct ? t.source_channels * s.groups * channel : 0;
+  const int64_t z = direct ? int64_t{s.images} * s.groups : s.groups;
+  const int64_t panels = at::ceil_div(pixels, plan.tile.vectors * lanes);
+  // Split the work by panels of pixels; if that makes too few tasks, by tiles of channels, too.
+  const int64_t panels_per_task = tiles == 1 && panels * z > kManyTasks
+                                      ? std::clamp<int64_t>(panels * z / kManyTasks, 1, panels)
+                                      : 1;
+  const int64_t columns = at::ceil_div(panels, panels_per_task);
+  const int64_t tiles_per_task = columns * z >= kConvTasks
+                                     ? tiles
+                                     : at::ceil_div(tiles, at::ceil_div(kConvTasks, columns * z));
+  BufferView out = view(result);
+  out.offset += pass.out_first * sizeof(float);
+  launch(stream, conv_kernel(device, "conv_taps", plan.tile, kTaps, t.epilogue),
+         {static_cast<size_t>(columns), static_cast<size_t>(at::ceil_div(tiles, tiles_per_task)),
+          static_cast<size_t>(z)},
+         {}, out, view(source), view(packed), view(plan.tap_offsets[index]),
+         view(bias.defined() ? bias : packed), t.epilogue.residual_or(result),
+         static_cast<int32_t>(bias.defined()), t.channels, taps, s.groups,
+         static_cast<int32_t>(pixels), layout.beside(), layout.padded[0], layout.padded[1],
+         layout.padded[2], pass.extent[0], pass.extent[1], pass.extent[2], images_apart,
+         t.source_channels * channel, t.out_channel * t.channels * s.groups, t.out_channel,
+         pass.out_slice, pass.out_row, pass.out_column, static_cast<int32_t>(direct),
+         static_cast<int32_t>(panels_per_task), static_cast<int32_t>(tiles_per_task));
+}
+
+bool run(ConvKind kind, const ConvShape& s, const TapLaunch& t, const at::Tensor& result,
+         const at::Tensor& source, const at::Tensor& weight, const at::Tensor& bias) {
+  if (!applies(s, result) || source.numel() == 0) return false;
+  const auto plan = find_plan(s, kind, result);
+  if (!plan->possible) return false;
+  const at::Tensor read = plan->plan.reads_tensor ? source : conv_pad(plan->plan.layout, source);
+  for (size_t i = 0; i < plan->plan.passes.size(); ++i) {
+    run_pass(s, *plan, i, t, result, read, weight, bias);
+  }
+  return true;
+}
+
+}  // namespace
+
+bool conv_forward_cpu(const ConvShape& s, const at::Tensor& output, const at::Tensor& input,
+                      const at::Tensor& weight, const at::Tensor& bias, const Epilogue& epilogue) {
+  if (conv_depthwise_forward(s, output, input, weight, bias)) {
+    apply_epilogue(epilogue, output, output);
+    return true;
+  }
+  if (!applies(s, output)) return false;
+  if (conv_winograd_forward(s, output, input, weight, bias, epilogue)) return true;
+  if (conv_broadcast_forward(s, output, input, weight, bias, epilogue)) return true;
+  const TapLaunch t{s.out_channels,
+                    s.taps(),
+                    s.out_channels * s.taps(),
+                    s.in_channels,
+                    int64_t{s.out[0]} * s.out[1] * s.out[2],
+                    epilogue};
+  return run(ConvKind::kForward, s, t, output, input, weight, bias);
+}
+
+bool conv_data_grad_cpu(const ConvShape& s, const at::Tensor& input, const at::Tensor& output,
+                        const at::Tensor& weight, const at::Tensor& bias) {
+  if (conv_depthwise_data_grad(s, input, output, weight, bias)) return true;
+  if (applies(s, input) && conv_winograd_data_grad(s, input, output, weight, bias)) return true;
+  if (applies(s, input) && conv_broadcast_data_grad(s, input, output, weight, bias)) return true;
+  const int64_t window = s.taps() / s.in_channels;
+  const TapLaunch t{s.in_channels, window, s.out_channels * s.taps(), s.out_channels,
+                    int64_t{s.in[0]} * s.in[1] * s.in[2]};
+  return run(ConvKind::kData, s, t, input, output, weight, bias);
+}
+
+bool conv_weight_grad_cpu(const ConvShape& s, const at::Tensor& weight, const at::Tensor& input,
+                          const at::Tensor& output) {
+  if (!applies(s, weight)) return false;
+  if (conv_depthwise_weight_grad(s, weight, input, output)) return true;
+  if (conv_broadcast_weight_grad(s, weight, input, output)) return true;
+  const auto plan = find_plan(s, ConvKind::kWeight, weight);
+  if (!plan->possible) return false;
+  Device& device = ocl_device(weight);
+  Stream& stream = stream_of(weight);
+  const int64_t lanes = conv_lanes(device);
+  const PaddedLayout& x_layout = plan->plan.layout;
+  const PaddedLayout grad_layout{s.images,  s.groups * s.out_channels, s.out, {1, 1, 1},
+                                 {1, 1, 1}, x_layout.padded,           0,     0};
+  if (grad_layout.floats(lanes) >= INT32_MAX) return false;
+  const at::Tensor x = conv_pad(x_layout, input);
+  const at::Tensor grad = conv_pad(grad_layout, output);
+
+  const auto taps = static_cast<int32_t>(s.taps());
+  const int64_t tap_tiles = at::ceil_div(taps, kWeightTaps);
+  const int64_t row_tiles = at::ceil_div(s.out_channels, kWeightRows);
+  const int64_t pixels = x_layout.pixels(s.out);
+  int64_t parts = std::max(at::ceil_div(pixels * 16, kWeightPartWork),
+                           at::ceil_div(int64_t{8}, tap_tiles * row_tiles * s.groups));
+  parts = std::clamp<int64_t>(parts, 1, std::max<int64_t>(1, pixels / 256));
+  const int64_t per_part = at::ceil_div(at::ceil_div(pixels, parts), lanes) * lanes;
+  parts = at::ceil_div(pixels, per_part);
+
+  const int64_t count = weight.numel();
+  const at::Tensor sums = parts == 1 ? weight : conv_scratch(parts * count, weight);
+  launch(stream, conv_kernel(device, "conv_weight_grad", {0, 0}),
+         {static_cast<size_t>(tap_tiles), static_cast<size_t>(s.groups * row_tiles),
+          static_cast<size_t>(parts)},
+         {}, view(sums), view(x), view(grad), view(plan->tap_offsets[0]), s.groups, s.out_channels,
+         taps, static_cast<int32_t>(pixels), s.in_channels * x_layout.channel(lanes),
+         grad_layout.channel(lanes), static_cast<int32_t>(per_part));
+  if (parts > 1) {
+    const int64_t per_task = at::ceil_div(count, int64_t{8});
+    launch(stream, conv_kernel(device, "sum_parts", {0, 0}),
+           {static_cast<size_t>(at::ceil_div(count, per_task))}, {}, view(weight), view(sums),
+           static_cast<int32_t>(parts), count, per_task);
+  }
+  return true;
+}
+
+}  // namespace ocl

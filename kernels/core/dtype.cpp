@@ -1,0 +1,234 @@
+#include "kernels/core/dtype.h"
+
+#include <c10/core/DynamicCast.h>
+
+#include "backend/error.h"
+
+namespace ocl {
+namespace {
+
+const char* name_or_null(ScalarType type) noexcept {
+  switch (type) {
+    case ScalarType::Float:
+      return "f32";
+    case ScalarType::Double:
+      return "f64";
+    case ScalarType::Half:
+      return "f16";
+    case ScalarType::BFloat16:
+      return "bf16";
+    case ScalarType::Char:
+      return "i8";
+    case ScalarType::Short:
+      return "i16";
+    case ScalarType::Int:
+      return "i32";
+    case ScalarType::Long:
+      return "i64";
+    case ScalarType::Byte:
+      return "u8";
+    case ScalarType::UInt16:
+      return "u16";
+    case ScalarType::UInt32:
+      return "u32";
+    case ScalarType::UInt64:
+      return "u64";
+    case ScalarType::Bool:
+      return "b8";
+    case ScalarType::ComplexFloat:
+      return "c64";
+    case ScalarType::ComplexDouble:
+      return "c128";
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+const char* dtype_name(ScalarType type) {
+  const char* name = name_or_null(type);
+  TORCH_CHECK_NOT_IMPLEMENTED(name, "ocl has no kernels for tensors of type ", type);
+  return name;
+}
+
+bool has_kernel_type(ScalarType type) noexcept {
+  return name_or_null(type) != nullptr && !c10::isComplexType(type);
+}
+
+bool has_complex_kernel_type(ScalarType type) noexcept { return name_or_null(type) != nullptr; }
+
+bool is_double(ScalarType type) noexcept {
+  return type == ScalarType::Double || type == ScalarType::ComplexDouble;
+}
+
+void check_device_has(const Device& device, ScalarType type, std::string_view op) {
+  if (!is_double(type) || device.properties().has_fp64) return;
+  const bool complex = type == ScalarType::ComplexDouble;
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      false, op, " is not implemented for ocl (", complex ? "complex128" : "float64", " on ",
+      device.label(), ", which has no cl_khr_fp64). Use ", complex ? "complex64" : "float32",
+      ", or move the tensor to the CPU; see docs/errors.md");
+}
+
+void refuse_type(const Device& device, ScalarType type, std::string_view op) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, op, " is not implemented for tensors of type ", type, " (on ",
+                              device.label(), ")");
+}
+
+void check_floating(const Device& device, ScalarType type, std::string_view op) {
+  if (!c10::isFloatingType(type) && !c10::isComplexType(type)) refuse_type(device, type, op);
+}
+
+ScalarType compute_type(ScalarType type) noexcept {
+  return type == ScalarType::Half || type == ScalarType::BFloat16 ? ScalarType::Float : type;
+}
+
+ScalarType bits_type(size_t element_size) {
+  switch (element_size) {
+    case 1:
+      return ScalarType::Byte;
+    case 2:
+      return ScalarType::UInt16;
+    case 4:
+      return ScalarType::UInt32;
+    default:
+      return ScalarType::UInt64;
+  }
+}
+
+Defines compute_defines(ScalarType compute) {
+  Defines defines;
+  defines.set("COMPUTE", dtype_name(compute));
+  if (is_double(compute)) defines.set("COMPUTE_IS_DOUBLE", 1);
+  if (c10::isComplexType(compute)) {
+    defines.set("COMPUTE_IS_COMPLEX", 1);
+    return defines;
+  }
+  if (c10::isFloatingType(compute)) defines.set("COMPUTE_IS_FLOAT", 1);
+  if (compute == ScalarType::Bool) defines.set("COMPUTE_IS_BOOL", 1);
+  if (c10::isFloatingType(compute) || c10::isSignedType(compute)) {
+    defines.set("COMPUTE_IS_SIGNED", 1);
+  }
+  return defines;
+}
+
+size_t vector_lanes(const Device& device, ScalarType compute) {
+  const size_t lanes = device.parameters().vector_width;
+  return c10::elementSize(compute) == 8 ? lanes / 2 : lanes;
+}
+
+void define_width_or_group(Defines& defines, const Device& device, ScalarType compute) {
+  if (device.family() == KernelFamily::kCpu) {
+    defines.set("WIDTH", static_cast<int64_t>(vector_lanes(device, compute)));
+  } else {
+    defines.set("GROUP", static_cast<int64_t>(device.parameters().work_group_size));
+  }
+}
+
+Defines element_defines(ScalarType type) {
+  Defines defines;
+  defines.set(str("ELEMENT_", dtype_name(type)), 1);
+  if (c10::isIntegralType(type, /*includeBool=*/false)) defines.set("COMPUTE_IS_INTEGER", 1);
+  return defines;
+}
+
+void add_number(Arguments& arguments, const c10::Scalar& value, ScalarType compute) {
+  switch (compute) {
+    case ScalarType::Float:
+    case ScalarType::Half:
+    case ScalarType::BFloat16:
+      arguments.add(value.to<float>());
+      return;
+    case ScalarType::Double:
+      arguments.add(value.to<double>());
+      return;
+    case ScalarType::ComplexFloat:
+      arguments.add(value.to<c10::complex<float>>());
+      return;
+    case ScalarType::ComplexDouble:
+      arguments.add(value.to<c10::complex<double>>());
+      return;
+    case ScalarType::Char:
+      arguments.add(value.to<int8_t>());
+      return;
+    case ScalarType::Byte:
+      arguments.add(value.to<uint8_t>());
+      return;
+    case ScalarType::Bool:
+      arguments.add(static_cast<uint8_t>(value.to<bool>()));
+      return;
+    case ScalarType::Short:
+      arguments.add(value.to<int16_t>());
+      return;
+    case ScalarType::UInt16:
+      arguments.add(value.to<uint16_t>());
+      return;
+    case ScalarType::Int:
+      arguments.add(value.to<int32_t>());
+      return;
+    case ScalarType::UInt32:
+      arguments.add(value.to<uint32_t>());
+      return;
+    case ScalarType::UInt64:
+      arguments.add(value.to<uint64_t>());
+      return;
+    default:
+      arguments.add(value.to<int64_t>());
+      return;
+  }
+}
+
+double converted(double number, ScalarType type) noexcept {
+  const bool is_float = compute_type(c10::toRealValueType(type)) == ScalarType::Float;
+  return is_float ? static_cast<double>(static_cast<float>(number)) : number;
+}
+
+c10::Scalar as_element(const c10::Scalar& value, ScalarType type) {
+  if (type == ScalarType::Half) return static_cast<float>(value.to<c10::Half>());
+  if (type == ScalarType::BFloat16) return static_cast<float>(value.to<c10::BFloat16>());
+  if (type == ScalarType::Float) return value.to<float>();
+  if (type == ScalarType::Double) return value.to<double>();
+  if (type == ScalarType::ComplexFloat) return value.to<c10::complex<float>>();
+  return value;
+}
+
+void check_fits(const c10::Scalar& value, ScalarType type) {
+  switch (type) {
+#define OCL_CASE(type, name)             \
+  case ScalarType::name:                 \
+    static_cast<void>(value.to<type>()); \
+    return;
+    AT_FORALL_INT_TYPES(OCL_CASE)
+    OCL_CASE(bool, Bool)
+    OCL_CASE(uint16_t, UInt16)
+    OCL_CASE(uint32_t, UInt32)
+    OCL_CASE(uint64_t, UInt64)
+#undef OCL_CASE
+    default:
+      as_element(value, type);
+  }
+}
+
+void add_element(Arguments& arguments, const at::TensorBase& element, ScalarType type,
+                 ScalarType compute) {
+  const auto fetch = [&]<typename T>() {
+    return c10::fetch_and_cast<T>(element.scalar_type(), element.const_data_ptr());
+  };
+  switch (type) {
+#define OCL_CASE(type, name) \
+  case ScalarType::name:     \
+    return add_number(arguments, c10::Scalar(fetch.operator()<type>()), compute);
+    AT_FORALL_SCALAR_TYPES_AND3(Bool, Half, BFloat16, OCL_CASE)
+    OCL_CASE(uint16_t, UInt16)
+    OCL_CASE(uint32_t, UInt32)
+    OCL_CASE(uint64_t, UInt64)
+    OCL_CASE(c10::complex<float>, ComplexFloat)
+    OCL_CASE(c10::complex<double>, ComplexDouble)
+#undef OCL_CASE
+    default:
+      TORCH_CHECK_NOT_IMPLEMENTED(false, "ocl has no kernels for CPU scalars of type ", type);
+  }
+}
+
+}  // namespace ocl

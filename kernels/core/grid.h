@@ -1,0 +1,64 @@
+// Grids for kernels that serve both families: they loop over units of adjacent elements, such as
+// rows. grid.clh has the loops.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+
+#include "backend/launch.h"
+
+namespace ocl {
+
+struct UnitGrid {
+  Range global, local;
+  uint64_t per_item;  // units of a work-item
+};
+
+// `units` units of `inner` elements each; `cost`: of an element, in additions.
+inline UnitGrid unit_grid(const Device& device, size_t units, size_t inner, size_t cost = 1) {
+  const DeviceParameters& parameters = device.parameters();
+  if (device.family() == KernelFamily::kGpu) {
+    const size_t x = std::min<size_t>(std::bit_ceil(inner), 64);
+    const size_t y = std::min<size_t>(64, parameters.work_group_size) / x;
+    return {{(inner + x - 1) / x * x, (units + y - 1) / y * y}, {x, y}, 1};
+  }
+  const size_t tasks =
+      std::clamp<size_t>(units * inner * cost / parameters.grain, 1, parameters.tasks);
+  const size_t per_item = (units + tasks - 1) / tasks;
+  const size_t rows = (units + per_item - 1) / per_item;
+  return {{std::clamp<size_t>(tasks / rows, 1, inner), rows}, {1, 1}, per_item};
+}
+
+// The shares of the tasks in a CPU-family launch over rows, or other units that are not split.
+struct TaskShares {
+  size_t tasks;
+  uint64_t per_task;
+};
+
+// `cost`: of all units together, in additions.
+inline TaskShares task_shares(const Device& device, size_t units, size_t cost) {
+  const DeviceParameters& parameters = device.parameters();
+  const size_t tasks = std::clamp<size_t>(cost / parameters.grain, 1, parameters.tasks);
+  const size_t per_task = (units + tasks - 1) / tasks;
+  return {(units + per_task - 1) / per_task, per_task};
+}
+
+// The number of parts that each of `independent` reductions of `size` elements is split into, so
+// that no processor idles. No part is empty, and all but the last have at least `least` elements.
+inline size_t parts_for(const Device& device, size_t independent, size_t size, size_t least) {
+  const size_t workers = device.family() == KernelFamily::kCpu
+                             ? device.parameters().tasks
+                             : device.properties().max_compute_units * 4;
+  if (independent >= workers) return 1;
+  const size_t wanted = (workers + independent - 1) / independent;
+  const size_t parts = std::clamp<size_t>(size / least, 1, wanted);
+  const size_t share = (size + parts - 1) / parts;
+  return (size + share - 1) / share;
+}
+
+// Tells grid.clh the family.
+inline void define_grid(Defines& defines, const Device& device) {
+  if (device.family() == KernelFamily::kCpu) defines.set("TASKS", 1);
+}
+
+}  // namespace ocl

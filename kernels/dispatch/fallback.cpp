@@ -1,0 +1,249 @@
+#include "kernels/dispatch/fallback.h"
+
+#include <ATen/native/TypeProperties.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/library.h>
+
+#include <mutex>
+#include <set>
+
+#include "backend/environment.h"
+#include "backend/error.h"
+#include "backend/graph.h"
+#include "kernels/core/boxed.h"
+#include "kernels/core/host_view.h"
+#include "kernels/core/lazy_clone.h"
+#include "kernels/core/tensors.h"
+
+namespace ocl {
+namespace {
+
+std::mutex stats_mutex;
+std::map<std::string, int64_t> stats;
+
+// Describes the tensor arguments: "self: Float [2, 3] on ocl:0, ...".
+std::string describe_arguments(const c10::FunctionSchema& schema,
+                               c10::ArrayRef<c10::IValue> arguments) {
+  std::string text;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!arguments[i].isTensor() || !arguments[i].toTensor().defined()) continue;
+    const at::Tensor& tensor = arguments[i].toTensor();
+    text += str(text.empty() ? "" : ", ", schema.arguments()[i].name(), ": ", tensor.scalar_type(),
+                " ", tensor.sizes(), " on ", tensor.device(),
+                detail::device_lacks_type(tensor) ? ", which has no cl_khr_fp64" : "");
+  }
+  return text;
+}
+
+void count_and_warn(const c10::FunctionSchema& schema, c10::ArrayRef<c10::IValue> arguments) {
+  const std::string name = c10::toString(schema.operator_name());
+  const std::string policy = environment("OCL_FALLBACK", "warn");
+  TORCH_CHECK_VALUE(policy == "warn" || policy == "allow" || policy == "error",
+                    "OCL_FALLBACK must be \"warn\", \"allow\" or \"error\", not \"", policy, "\"");
+  TORCH_CHECK_NOT_IMPLEMENTED(policy != "error", name, " is not implemented for ocl (",
+                              describe_arguments(schema, arguments),
+                              "), and OCL_FALLBACK=error forbids to run it on the CPU; "
+                              "see docs/errors.md");
+  bool first = false;
+  {
+    std::lock_guard lock(stats_mutex);
+    ++stats[name];
+    static std::set<std::string> warned;
+    first = policy == "warn" && warned.insert(name).second;
+  }
+  if (first) {
+    TORCH_WARN(name, " is not implemented for ocl yet and runs on the CPU (",
+               describe_arguments(schema, arguments),
+               "). Results are right, but slower. torch.ocl.fallback_stats() counts such calls; "
+               "OCL_FALLBACK=allow silences this, OCL_FALLBACK=error makes it an error.");
+  }
+}
+
+// Operators of PyTorch that take some tensors (lengths, sizes of parts) on the CPU for any device.
+bool mixes_devices(const c10::OperatorName& op) {
+  constexpr std::string_view kMixing[] = {"aten::_pack_padded_sequence", "aten::_nested"};
+  const std::string_view name = op.name;
+  return !name.starts_with("aten::") ||
+         std::any_of(std::begin(kMixing), std::end(kMixing),
+                     [&](std::string_view each) { return name.starts_with(each); });
+}
+
+bool writes(const c10::Argument& argument) {
+  return argument.alias_info() && argument.alias_info()->isWrite();
+}
+
+// Runs one call on CPU tensors over mapped memory, and puts the results back.
+class CpuCall {
+ public:
+  CpuCall(const c10::OperatorHandle& op, torch::jit::Stack* stack)
+      : op_(op), schema_(op.schema()), stack_(stack), begin_(stack->size() - argument_count()) {}
+
+  void run() {
+    if (capturing()) {
+      current_stream(current_device())
+          .refuse_capture(str("run ", c10::toString(schema_.operator_name()), " on the CPU"));
+    }
+    for (size_t i = 0; i < argument_count(); ++i) {
+      if (writes(schema_.arguments()[i])) {
+        for_each_tensor(argument(i), [](const at::Tensor& tensor) { own_memory(tensor); });
+      }
+    }
+    for (size_t i = 0; i < argument_count(); ++i) note(i);
+    check_devices();
+    for (size_t i = 0; i < argument_count(); ++i) replace(i);
+    op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);
+    for (const Pair& pair : pairs_) {
+      if (pair.written) write_back(pair);
+    }
+    const size_t results = schema_.returns().size();
+    for (size_t i = stack_->size() - results; i < stack_->size(); ++i) {
+      (*stack_)[i] =
+          replace_tensors((*stack_)[i], [&](const at::Tensor& result) { return restore(result); });
+    }
+  }
+
+ private:
+  struct Pair {
+    at::Tensor ocl, cpu;
+    bool written;
+  };
+
+  size_t argument_count() const { return schema_.arguments().size(); }
+  c10::IValue& argument(size_t i) { return (*stack_)[begin_ + i]; }
+
+  template <typename Body>
+  static void for_each_tensor(const c10::IValue& value, Body&& body) {
+    if (value.isTensor()) {
+      body(value.toTensor());
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& each : value.toTensorVector()) body(each);
+    } else if (value.isOptionalTensorList()) {
+      for (const std::optional<at::Tensor>& each : value.toOptionalTensorVector()) {
+        if (each) body(*each);
+      }
+    }
+  }
+
+  void note(size_t i) {
+    const MapAccess access =
+        writes(schema_.arguments()[i]) ? MapAccess::kReadWrite : MapAccess::kRead;
+    for_each_tensor(argument(i), [&](const at::Tensor& tensor) {
+      if (!on_ocl(tensor)) return;
+      if (!device_) device_ = tensor.device();
+      TORCH_CHECK(*device_ == tensor.device(), c10::toString(schema_.operator_name()),
+                  ": expected all tensors to be on the same device, but found at least two "
+                  "devices, ",
+                  *device_, " and ", tensor.device());
+      views_.add(tensor, access);
+    });
+    if (argument(i).isDevice() && argument(i).toDevice().is_privateuseone()) {
+      device_ = argument(i).toDevice();
+    }
+  }
+
+  // Numbers may be on the CPU, and so may indices, which are optional tensors of a list.
+  void check_devices() {
+    if (!device_ || mixes_devices(schema_.operator_name())) return;
+    for (size_t i = 0; i < argument_count(); ++i) {
+      if (argument(i).isOptionalTensorList()) continue;
+      for_each_tensor(argument(i), [&](const at::Tensor& tensor) {
+        TORCH_CHECK(!tensor.defined() || !tensor.is_cpu() || tensor.dim() == 0,
+                    "Expected all tensors to be on the same device, but ",
+                    schema_.arguments()[i].name(), " of ", c10::toString(schema_.operator_name()),
+                    " is on cpu, others on ", *device_);
+      });
+    }
+  }
+
+  at::Tensor to_cpu(const at::Tensor& tensor, bool written) {
+    if (!on_ocl(tensor)) return tensor;
+    pairs_.push_back({tensor, views_.view(tensor), written});
+    return pairs_.back().cpu;
+  }
+
+  void replace(size_t i) {
+    const bool written = writes(schema_.arguments()[i]);
+    c10::IValue& value = argument(i);
+    value =
+        replace_tensors(value, [&](const at::Tensor& tensor) { return to_cpu(tensor, written); });
+    if (value.isDevice() && value.toDevice().is_privateuseone()) {
+      value = c10::Device(at::kCPU);
+    } else if (value.isGenerator() && value.toGenerator().device().is_privateuseone()) {
+      value = c10::IValue();  // the CPU's generator, which torch.manual_seed seeds, too
+    }
+  }
+
+  // If the call resized the CPU tensor of a written argument, the data is in other memory now.
+  static void write_back(const Pair& pair) {
+    if (pair.cpu.sizes() == pair.ocl.sizes()) return;
+    // Its strides may have gaps: a solution that is part of a factorization's workspace, say.
+    const auto reach = extent_bytes(pair.cpu) / pair.cpu.element_size();
+    pair.ocl.resize_({static_cast<int64_t>(reach)});
+    pair.ocl.as_strided_(pair.cpu.sizes(), pair.cpu.strides());
+    pair.ocl.copy_(pair.cpu);
+  }
+
+  at::Tensor restore(const at::Tensor& result) {
+    if (!result.defined()) return result;
+    for (const Pair& pair : pairs_) {
+      if (pair.written && pair.cpu.is_same(result)) return pair.ocl;
+    }
+    // The result keeps the strides, but a tensor with expanded dimensions cannot be written.
+    at::Tensor moved = at::empty_like(
+        result, result.options().device(
+                    device_.value_or(c10::Device(c10::DeviceType::PrivateUse1, current_device()))));
+    moved.copy_(result);
+    return moved;
+  }
+
+  const c10::OperatorHandle& op_;
+  const c10::FunctionSchema& schema_;
+  torch::jit::Stack* stack_;
+  size_t begin_;
+  HostViews views_;
+  std::vector<Pair> pairs_;
+  std::optional<c10::Device> device_;
+};
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+}
+
+}  // namespace
+
+bool detail::device_lacks_type(const at::Tensor& tensor) {
+  return is_double(tensor.scalar_type()) && on_ocl(tensor) &&
+         !ocl_device(tensor).properties().has_fp64;
+}
+
+bool detail::promote_to_complex_half(std::initializer_list<at::Tensor> tensors) {
+  at::native::ResultTypeState state;
+  bool complex = false;
+  for (const at::Tensor& tensor : tensors) {
+    if (!tensor.defined()) continue;
+    complex = complex || tensor.is_complex();
+    state = at::native::update_result_type_state(tensor, state);
+  }
+  return complex && at::native::result_type(state) == ScalarType::ComplexHalf;
+}
+
+void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  note_fallback(op, *stack);
+  CpuCall(op, stack).run();
+}
+
+void note_fallback(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  count_and_warn(op.schema(), torch::jit::last(stack, op.schema().arguments().size()));
+}
+
+std::map<std::string, int64_t> fallback_stats() {
+  std::lock_guard lock(stats_mutex);
+  return stats;
+}
+
+void reset_fallback_stats() {
+  std::lock_guard lock(stats_mutex);
+  stats.clear();
+}
+
+}  // namespace ocl

@@ -1,0 +1,252 @@
+// Fourier transforms by Stockham's algorithm (fft.clh): launches of fft_cpu.cl, which does
+// all passes in a task, and of fft_pass.cl, one launch per pass. Lengths with a prime factor
+// above kMaxRadix become a convolution (Bluestein).
+#include "kernels/fft/fft.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/real.h>
+#include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_real.h>
+#include <ATen/ops/zeros.h>
+
+#include "backend/error.h"
+#include "kernels/core/dtype.h"
+#include "kernels/core/extent.h"
+#include "kernels/core/grid.h"
+#include "kernels/core/tensors.h"
+#include "kernels/fft/fft_plan.h"
+
+namespace ocl {
+namespace {
+
+using at::Tensor;
+
+constexpr int64_t kTaskLength = 8192;  // longest transform that one task of the CPU family does
+
+// Mirrors Plan of fft_cpu.cl.
+struct Passes {
+  int32_t count = 0;
+  std::array<int32_t, 32> radix{};
+};
+
+struct Transform {
+  Device& device;
+  ScalarType type;  // of real and imaginary parts
+  Extent extent;
+  std::vector<int64_t> radices;
+  Tensor table;
+  int64_t table_step;
+  double sign, scale;
+};
+
+void add_real(Arguments& arguments, double value, ScalarType type) {
+  add_number(arguments, value, type);
+}
+
+int64_t lanes_of(const Transform& t) {
+  const auto lanes = static_cast<int64_t>(vector_lanes(t.device, t.type)) / 2;
+  return t.device.family() == KernelFamily::kCpu ? std::min<int64_t>(lanes, 8) : 1;
+}
+
+Defines real_defines(const Device& device, ScalarType type) {
+  Defines defines;
+  define_grid(defines, device);
+  defines.set("REAL", type == ScalarType::Double ? "double" : "float");
+  if (type == ScalarType::Double) defines.set("DOUBLE", 1);
+  return defines;
+}
+
+bool is_special(int64_t radix) { return radix <= 5; }
+
+// Runs one launch per pass over the whole tensor. Returns the tensor that holds the result.
+Tensor run_passes(const Transform& t, const Tensor& x) {
+  static Site site;
+  Tensor from = x, to = at::empty_like(x), spare;
+  size_t m = t.extent.size, s = t.extent.inner, step = t.table_step;
+  for (size_t i = 0; i < t.radices.size(); ++i) {
+    const int64_t radix = t.radices[i];
+    const KernelKey key{&site, {static_cast<uint64_t>(t.type), static_cast<uint64_t>(radix), 0}};
+    const Kernel& kernel = find_kernel(t.device, key, [&] {
+      Defines defines = real_defines(t.device, t.type);
+      defines.set("LANES", lanes_of(t))
+          .set("RADIX", radix)
+          .set("MAX_RADIX", radix)
+          .set("BUTTERFLY_NAME",
+               is_special(radix) ? str("butterfly_", radix) : std::string("butterfly_n"));
+      return KernelSource{"fft_pass.cl", "fft_pass", defines};
+    });
+    m /= radix;
+    const size_t units = t.extent.outer * m;
+    const UnitGrid grid = unit_grid(t.device, units, s, radix * 2);
+    Arguments arguments(stream_of(x), kernel);
+    arguments.add(view(from)).add(view(to)).add(view(t.table));
+    arguments.add(uint64_t{units}).add(uint64_t{s}).add(grid.per_item);
+    arguments.add(uint64_t{m}).add(uint64_t{step});
+    add_real(arguments, t.sign, t.type);
+    add_real(arguments, i + 1 == t.radices.size() ? t.scale : 1, t.type);
+    arguments.enqueue(grid.global, grid.local);
+    s *= radix;
+    step *= radix;
+    // `x` is only read: the passes alternate between `to` and `spare`.
+    if (i + 1 < t.radices.size() && !spare.defined()) spare = at::empty_like(x);
+    from = std::exchange(to, i == 0 ? spare : from);
+  }
+  return from;
+}
+
+// One launch of the CPU family, in which tasks compute whole transforms.
+Tensor run_tasks(const Transform& t, const Tensor& x) {
+  static Site site;
+  const Extent& extent = t.extent;
+  const bool rows = extent.inner == 1;
+  uint64_t special = 0;
+  int64_t greatest = 5;
+  Passes passes;
+  for (const int64_t radix : t.radices) {
+    passes.radix[passes.count++] = static_cast<int32_t>(radix);
+    special |= 1ull << (is_special(radix) ? radix : 6);
+    greatest = std::max(greatest, radix);
+  }
+  const KernelKey key{
+      &site, {static_cast<uint64_t>(t.type), special << 1 | uint64_t{rows}, uint64_t(greatest)}};
+  const Kernel& kernel = find_kernel(t.device, key, [&] {
+    Defines defines = real_defines(t.device, t.type);
+    defines.set("LANES", lanes_of(t)).set("MAX_RADIX", greatest);
+    for (const int64_t radix : {2, 3, 4, 5}) {
+      if (special >> radix & 1) defines.set(str("RADIX_", radix), 1);
+    }
+    if (special >> 6 & 1) defines.set("RADIX_n", 1);
+    if (rows) defines.set("ROWS", 1);
+    return KernelSource{"fft_cpu.cl", "fft", defines};
+  });
+  const size_t together = rows ? extent.outer : extent.inner;
+  const size_t block = std::min<size_t>(together, lanes_of(t));
+  const size_t units = (together + block - 1) / block * (rows ? 1 : extent.outer);
+  const size_t cost = 2 * extent.numel() * (t.radices.size() + 1);
+  const TaskShares shares = task_shares(t.device, units, cost);
+  const Tensor out = at::empty_like(x);
+  const Tensor work =
+      at::empty({static_cast<int64_t>(shares.tasks * 2 * extent.size * block)}, x.options());
+  Arguments arguments(stream_of(x), kernel);
+  arguments.add(view(x)).add(view(out)).add(view(t.table)).add(view(work)).add(passes);
+  arguments.add(uint64_t{extent.outer}).add(uint64_t{extent.size}).add(uint64_t{extent.inner});
+  arguments.add(uint64_t{block}).add(uint64_t{units}).add(shares.per_task);
+  arguments.add(static_cast<uint64_t>(t.table_step));
+  add_real(arguments, t.sign, t.type);
+  add_real(arguments, t.scale, t.type);
+  arguments.enqueue({shares.tasks}, {1});
+  return out;
+}
+
+// The transform for a length with radices. `table` may be that of a multiple of the length.
+Tensor transform(const Tensor& x, int64_t dim, bool forward, double scale, Tensor table = {}) {
+  const Extent extent = extent_of(x, dim);
+  const auto n = static_cast<int64_t>(extent.size);
+  if (n == 1) return scale == 1 ? x : at::mul(x, scale);
+  if (!table.defined()) table = roots_of_unity(n, x.options());
+  const Transform t{ocl_device(x),
+                    c10::toRealValueType(x.scalar_type()),
+                    extent,
+                    radices_of(n),
+                    table,
+                    table.numel() / n,
+                    forward ? -1.0 : 1.0,
+                    scale};
+  const bool tasks = t.device.family() == KernelFamily::kCpu && n <= kTaskLength;
+  return tasks ? run_tasks(t, x) : run_passes(t, x);
+}
+
+bool has_passes(int64_t n) { return n == 1 || !radices_of(n).empty(); }
+
+Tensor bluestein(const Tensor& x, int64_t dim, bool forward, double scale) {
+  const Extent extent = extent_of(x, dim);
+  const auto outer = static_cast<int64_t>(extent.outer), n = static_cast<int64_t>(extent.size),
+             inner = static_cast<int64_t>(extent.inner);
+  const Chirp chirp = chirp_of(n, forward, x.options(), [](const Tensor& row) {
+    return transform(row, 0, /*forward=*/true, 1);
+  });
+  const Tensor factors = chirp.factors.view({n, 1});
+  const Tensor padded = at::zeros({outer, chirp.m, inner}, x.options());
+  Tensor begin = padded.narrow(1, 0, n);
+  at::mul_out(begin, x.view({outer, n, inner}), factors);
+  Tensor spectrum = transform(padded, 1, /*forward=*/true, 1);
+  spectrum.mul_(chirp.spectrum.view({chirp.m, 1}));
+  const Tensor convolved = transform(spectrum, 1, /*forward=*/false, scale / chirp.m);
+  return at::mul(convolved.narrow(1, 0, n), factors).contiguous().view(x.sizes());
+}
+
+void launch_real(const char* name, const Tensor& in, const Tensor& out, const Tensor& table,
+                 size_t rows, size_t columns, std::optional<uint64_t> half) {
+  Device& device = ocl_device(in);
+  const ScalarType type = c10::toRealValueType(in.scalar_type());
+  static Site site;
+  const KernelKey key{&site, {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(type)}};
+  const Kernel& kernel = find_kernel(device, key, [&] {
+    return KernelSource{"fft_real.cl", name, real_defines(device, type)};
+  });
+  const UnitGrid grid = unit_grid(device, rows, columns, 4);
+  Arguments arguments(stream_of(in), kernel);
+  arguments.add(view(in)).add(view(out)).add(view(table));
+  arguments.add(uint64_t{rows}).add(uint64_t{columns}).add(grid.per_item);
+  if (half) arguments.add(*half);
+  arguments.enqueue(grid.global, grid.local);
+}
+
+std::vector<int64_t> with_last(const Tensor& x, int64_t size) {
+  std::vector<int64_t> sizes = x.sizes().vec();
+  sizes.back() = size;
+  return sizes;
+}
+
+bool in_halves(int64_t n) { return n % 2 == 0 && has_passes(n / 2); }
+
+}  // namespace
+
+Tensor fft_along(const Tensor& x, int64_t dim, bool forward, double scale) {
+  return has_passes(x.size(dim)) ? transform(x, dim, forward, scale)
+                                 : bluestein(x, dim, forward, scale);
+}
+
+Tensor fft_of_real_rows(const Tensor& x_any, bool onesided, double scale) {
+  // Pairs of real numbers are read as complex numbers, which must begin at even elements.
+  const Tensor x = x_any.storage_offset() % 2 == 0 ? x_any : x_any.clone();
+  static constexpr const char* kEnd = "fft_real_end";
+  const int64_t n = x.size(-1), last = x.dim() - 1, columns = onesided ? n / 2 + 1 : n;
+  const auto options = x.options().dtype(c10::toComplexType(x.scalar_type()));
+  if (!in_halves(n)) {
+    const Tensor all = fft_along(x.to(options.dtype()), last, true, scale);
+    return all.narrow(-1, 0, columns).contiguous();
+  }
+  const int64_t h = n / 2;
+  std::vector<int64_t> pairs = with_last(x, h);
+  pairs.push_back(2);
+  const Tensor table = roots_of_unity(n, options);
+  const Tensor halves = transform(at::view_as_complex(x.view(pairs)), last, true, scale, table);
+  const Tensor out = at::empty(with_last(x, columns), options);
+  launch_real(kEnd, halves, out, table, x.numel() / n, columns, h);
+  return out;
+}
+
+Tensor fft_to_real_rows(const Tensor& x, int64_t n, double scale) {
+  static constexpr const char* kBegin = "fft_real_begin";
+  const int64_t last = x.dim() - 1, h = n / 2;
+  if (!in_halves(n)) {
+    // The other half mirrors the first; the imaginary part of its first number does not count.
+    const Tensor all = at::empty(with_last(x, n), x.options());
+    all.narrow(-1, 0, h + 1).copy_(x);
+    const int64_t missing = n - h - 1;
+    if (missing > 0) {
+      all.narrow(-1, h + 1, missing).copy_(x.narrow(-1, 1, missing).flip({last}).conj());
+    }
+    if (n % 2 == 0) at::view_as_real(all.narrow(-1, h, 1)).select(-1, 1).zero_();
+    return at::real(fft_along(all, last, false, scale)).contiguous();
+  }
+  const Tensor table = roots_of_unity(n, x.options());
+  const Tensor halves = at::empty(with_last(x, h), x.options());
+  launch_real(kBegin, x, halves, table, halves.numel() / h, h, std::nullopt);
+  return at::view_as_real(transform(halves, last, false, scale, table)).view(with_last(x, n));
+}
+
+}  // namespace ocl

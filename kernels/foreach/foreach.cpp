@@ -1,0 +1,164 @@
+#include "kernels/foreach/foreach.h"
+
+#include <ATen/native/ForeachUtils.h>
+
+#include "backend/error.h"
+#include "kernels/core/grid.h"
+#include "kernels/core/tensors.h"
+
+namespace ocl {
+namespace {
+
+constexpr size_t kLeastParameters = 1024;  // bytes that every device has for arguments
+constexpr size_t kOtherArguments = 160;    // bytes of the arguments besides buffers and table
+constexpr size_t kChunk = 4096;            // elements; for a work-group, or a part of a task
+constexpr size_t kMaxTensors = 128;
+
+size_t bytes_per_tensor(const TensorLists& lists) {
+  return 8 * lists.lists.size() + 8 + 4 +
+         (lists.numbers.empty() ? 0 : c10::elementSize(lists.compute));
+}
+
+}  // namespace
+
+size_t TensorLists::capacity() const {
+  // On GPUs each work-group reads the whole table, so it stays small.
+  const size_t limit = device.family() == KernelFamily::kGpu
+                           ? kLeastParameters
+                           : device.properties().max_parameter_size;
+  const size_t fixed = Batch::kBuffers * sizeof(cl_mem) + kOtherArguments;
+  const size_t bytes = std::min(limit - fixed, Batch::kMaxTableBytes);
+  return std::min(kMaxTensors, bytes / bytes_per_tensor(*this) / 2 * 2);
+}
+
+uint64_t TensorLists::key() const {
+  uint64_t key = numbers.empty() ? 1 : 2;
+  for (const at::TensorList& list : lists) {
+    key = key << 8 | static_cast<uint64_t>(list[0].scalar_type());
+  }
+  return key << 8 | static_cast<uint64_t>(compute);
+}
+
+Defines TensorLists::defines() const {
+  for (const at::TensorList& list : lists) {
+    check_device_has(device, list[0].scalar_type(), "foreach");
+  }
+  Defines defines = compute_defines(compute);
+  define_grid(defines, device);
+  const size_t width = device.family() == KernelFamily::kGpu ? 1 : vector_lanes(device, compute);
+  defines.set("WIDTH", static_cast<int64_t>(width))
+      .set("LISTS", static_cast<int64_t>(lists.size()))
+      .set("TENSORS", static_cast<int64_t>(capacity()));
+  for (size_t i = 0; i < lists.size(); ++i) {
+    defines.set(str("DT", i), dtype_name(lists[i][0].scalar_type()));
+  }
+  if (!numbers.empty()) defines.set("NUMBERS", 1);
+  if (device.properties().platform == "rusticl" && device.properties().type == "cpu") {
+    defines.set("COPY_TABLE", 1);
+  }
+  return defines;
+}
+
+Batch::Batch(const TensorLists& lists)
+    : lists_(lists), capacity_(lists.capacity()), chunk_(kChunk) {
+  sizes_at_ = 8 * lists.lists.size() * capacity_;
+  numbers_at_ = sizes_at_ + 8 * capacity_;
+  ends_at_ =
+      numbers_at_ + (lists.numbers.empty() ? 0 : c10::elementSize(lists.compute) * capacity_);
+  table_bytes_ = (ends_at_ + 4 * capacity_ + 7) / 8 * 8;
+  clear();
+}
+
+std::optional<uint64_t> Batch::place(const at::Tensor& tensor) {
+  const BufferView view = ocl::view(tensor);
+  const cl_mem buffer = view.buffer();
+  const auto* const end = buffer_.begin() + buffers_;
+  const auto* const found = std::find(buffer_.cbegin(), end, buffer);
+  const auto number = static_cast<uint64_t>(found - buffer_.cbegin());
+  if (found == end) {
+    if (buffers_ == kBuffers) return std::nullopt;
+    buffer_[buffers_++] = buffer;
+  }
+  return number << 56 | view.offset;
+}
+
+bool Batch::add(size_t index) {
+  if (tensors_ == capacity_) return false;
+  const size_t before = buffers_;
+  for (size_t k = 0; k < lists_.lists.size(); ++k) {
+    const std::optional<uint64_t> place = this->place(lists_.lists[k][index]);
+    if (!place) {
+      buffers_ = before;
+      return false;
+    }
+    column<uint64_t>(0)[k * capacity_ + tensors_] = *place;
+  }
+  const auto size = static_cast<size_t>(lists_.lists[0][index].numel());
+  elements_ += size;
+  chunks_ += (size + chunk_ - 1) / chunk_;
+  column<uint64_t>(sizes_at_)[tensors_] = size;
+  column<uint32_t>(ends_at_)[tensors_] = static_cast<uint32_t>(chunks_);
+  if (!lists_.numbers.empty()) {
+    const c10::Scalar& number = lists_.numbers[index];
+    if (lists_.compute == ScalarType::Double) {
+      column<double>(numbers_at_)[tensors_] = number.to<double>();
+    } else {
+      column<float>(numbers_at_)[tensors_] = number.to<float>();
+    }
+  }
+  ++tensors_;
+  return true;
+}
+
+void Batch::clear() {
+  tensors_ = chunks_ = buffers_ = elements_ = 0;
+  std::fill_n(column<uint32_t>(ends_at_), capacity_, UINT32_MAX);
+}
+
+size_t Batch::per_task() const {
+  if (lists_.device.family() == KernelFamily::kGpu) return 1;
+  return task_shares(lists_.device, chunks_, elements_).per_task;
+}
+
+void Batch::bind(Arguments& arguments) const {
+  for (size_t i = 0; i < kBuffers; ++i) {
+    arguments.add_buffer(buffer_[i < buffers_ ? i : 0]);
+  }
+  arguments.add_bytes(table_.data(), table_bytes_)
+      .add(uint64_t{chunk_})
+      .add(static_cast<uint32_t>(chunks_))
+      .add(static_cast<uint32_t>(per_task()));
+}
+
+void Batch::enqueue(Arguments& arguments) const {
+  const size_t group =
+      lists_.device.family() == KernelFamily::kGpu ? lists_.device.parameters().work_group_size : 1;
+  const size_t groups = (chunks_ + per_task() - 1) / per_task();
+  arguments.enqueue({groups * group}, {group});
+}
+
+void for_each_batch(const TensorLists& lists, c10::function_ref<void(const Batch&)> launch) {
+  Batch batch(lists);
+  for (size_t i = 0; i < lists.lists[0].size(); ++i) {
+    if (lists.lists[0][i].numel() == 0) continue;
+    if (batch.add(i)) continue;
+    launch(batch);
+    batch.clear();
+    TORCH_INTERNAL_ASSERT(batch.add(i));
+  }
+  if (batch.tensors() > 0) launch(batch);
+}
+
+bool can_launch_over(c10::ArrayRef<at::TensorList> lists) {
+  for (const at::TensorList& list : lists) {
+    if (list.empty() || list.size() != lists[0].size() ||
+        list[0].device() != lists[0][0].device() || !list[0].is_privateuseone() ||
+        !has_kernel_type(list[0].scalar_type()) ||
+        !at::native::_check_tensors_share_device_and_dtype({list})) {
+      return false;
+    }
+  }
+  return at::native::_check_tensors_share_sizes_and_strides(lists);
+}
+
+}  // namespace ocl

@@ -1,0 +1,80 @@
+// Launches over lists of tensors. One launch serves as many tensors as its arguments have room for,
+// in chunks of equal size. OpenCL has no arrays of buffers, but the allocator cuts small tensors
+// from few segments: the segments' buffers are kernel arguments, and a table has each tensor's
+// buffer and offset (foreach.clh).
+//
+//   const TensorLists lists{device, {params, grads}, ScalarType::Float};
+//   const Kernel& kernel = find_kernel(device, ..., lists.defines());
+//   for_each_batch(lists, [&](const Batch& batch) {
+//     Arguments arguments(stream, kernel);
+//     batch.bind(arguments);
+//     batch.enqueue(arguments);
+//   });
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/FunctionRef.h>
+#include <c10/util/SmallVector.h>
+
+#include "kernels/core/dtype.h"
+
+namespace ocl {
+
+struct TensorLists {
+  Device& device;
+  // Tensors of the same index have the same sizes and strides, or only one element is read.
+  c10::SmallVector<at::TensorList, 6> lists;
+  ScalarType compute;
+  c10::ArrayRef<c10::Scalar> numbers = {};  // one for each tensor, or none
+
+  // Tensors that a launch has room for.
+  size_t capacity() const;
+  // Element types and whether there are numbers, for keys of kernels.
+  uint64_t key() const;
+  Defines defines() const;
+};
+
+// The tensors of one launch.
+class Batch {
+ public:
+  explicit Batch(const TensorLists& lists);
+
+  // Takes the tensors of this index unless there is no room.
+  bool add(size_t index);
+  void clear();
+
+  size_t tensors() const { return tensors_; }
+  size_t chunks() const { return chunks_; }
+  // Adds the buffers, the table and the chunks.
+  void bind(Arguments& arguments) const;
+  // Over the chunks.
+  void enqueue(Arguments& arguments) const;
+
+ private:
+  static constexpr size_t kBuffers = 16;
+  static constexpr size_t kMaxTableBytes = 4096;
+  friend struct TensorLists;
+
+  size_t per_task() const;
+  std::optional<uint64_t> place(const at::Tensor& tensor);
+  template <typename T>
+  T* column(size_t offset) {
+    return reinterpret_cast<T*>(table_.data() + offset);
+  }
+
+  const TensorLists& lists_;
+  size_t capacity_, chunk_;
+  size_t sizes_at_, numbers_at_, ends_at_, table_bytes_;
+  size_t tensors_ = 0, chunks_ = 0, buffers_ = 0, elements_ = 0;
+  std::array<cl_mem, kBuffers> buffer_{};
+  alignas(8) std::array<std::byte, kMaxTableBytes> table_;
+};
+
+// Splits the tensors that have elements into batches, and calls `launch` for each.
+void for_each_batch(const TensorLists& lists, c10::function_ref<void(const Batch&)> launch);
+
+// Whether all tensors are on one ocl device, and tensors of the same index have the same sizes and
+// strides, without gaps. Element types may differ between lists.
+bool can_launch_over(c10::ArrayRef<at::TensorList> lists);
+
+}  // namespace ocl

@@ -1,0 +1,76 @@
+// The gradient of an embedding's weight; the embedding itself is an index_select.
+#include <ATen/ops/zeros.h>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/grid.h"
+#include "kernels/core/registration.h"
+#include "kernels/core/tensors.h"
+#include "native/embedding.h"
+
+namespace ocl {
+namespace {
+
+const Kernel& find(Device& device, const char* kernel, ScalarType type, ScalarType index,
+                   bool scaled) {
+  static Site site;
+  KernelKey key{&site};
+  key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
+            static_cast<uint64_t>(index) << 1 | uint64_t{scaled}};
+  return find_kernel(device, key, [&] {
+    const ScalarType compute = compute_type(type);
+    Defines defines = compute_defines(compute);
+    define_grid(defines, device);
+    defines.set("IN", dtype_name(type)).set("INDEX", index == ScalarType::Int ? "int" : "long");
+    if (scaled) defines.set("SCALED", 1);
+    if (device.family() == KernelFamily::kCpu) {
+      defines.set("WIDTH", static_cast<int64_t>(vector_lanes(device, compute)));
+    }
+    return KernelSource{"embedding.cl", kernel, defines};
+  });
+}
+
+}  // namespace
+
+namespace native {
+
+OCL_NATIVE("embedding_dense_backward", embedding_dense_backward);
+Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices,
+                                int64_t num_weights, int64_t padding_idx, bool scale_grad_by_freq) {
+  const ScalarType type = grad_output.scalar_type(), index_type = indices.scalar_type();
+  TORCH_CHECK(index_type == ScalarType::Long || index_type == ScalarType::Int,
+              "embedding_backward: expected indices of type int64 or int32, but got ", index_type);
+  Device& device = ocl_device(grad_output);
+  check_device_has(device, type, "embedding_dense_backward");
+  const int64_t width = grad_output.size(-1);
+  const Tensor out = at::zeros({num_weights, width}, grad_output.options());
+  const auto count = static_cast<size_t>(indices.numel());
+  if (count == 0 || out.numel() == 0) return out;
+  const Tensor grad = grad_output.contiguous(), index = indices.contiguous();
+  Stream& stream = stream_of(out);
+  static constexpr const char *kBackward = "embedding_backward", *kCount = "count_indices";
+
+  Tensor counts = out;  // a placeholder, which the kernel reads only when it scales
+  if (scale_grad_by_freq) {
+    counts = at::zeros({num_weights}, index.options().dtype(ScalarType::Int));
+    const size_t items =
+        device.family() == KernelFamily::kCpu ? device.parameters().tasks : size_t{4096};
+    const size_t per_item = (count + items - 1) / items;
+    launch(stream, find(device, kCount, type, index_type, true),
+           {(count + per_item - 1) / per_item}, {1}, view(index), view(counts), uint64_t{count},
+           num_weights, uint64_t{per_item});
+  }
+  UnitGrid grid = unit_grid(device, 1, static_cast<size_t>(width), count);
+  if (device.family() == KernelFamily::kCpu) {
+    // Whole cache lines per task.
+    grid.global.x = std::min(grid.global.x, static_cast<size_t>((width + 15) / 16));
+  } else {
+    grid.global.y = grid.local.y = 1;
+  }
+  launch(stream, find(device, kBackward, type, index_type, scale_grad_by_freq), grid.global,
+         grid.local, view(grad), view(index), view(out), view(counts), uint64_t{count},
+         static_cast<uint64_t>(width), num_weights, padding_idx);
+  return out;
+}
+
+}  // namespace native
+}  // namespace ocl

@@ -1,0 +1,42 @@
+// Elements found by index tensors: indexing, gather, scatter and their like.
+#pragma once
+
+#include <ATen/native/TensorIterator.h>
+
+#include "kernels/core/dtype.h"
+
+namespace ocl {
+
+constexpr const char* kAddElements = "x + y";
+
+// How a family of operators indexes.
+struct Indexing {
+  const char* name;  // of the kernel
+  int fault_site;
+  bool wrap;  // whether negative indices count from the end
+  // The expression in x (old element) and y (new value) to store; nullptr stores the new value.
+  const char* combine = nullptr;
+};
+
+// Positions of an iterator's operands; the result is operand 0.
+struct IndexOperands {
+  int other;  // the indexed tensor of index_get, the values of index_put; -1: one number
+  int first_index;
+};
+
+// result[i] = other[index[i]]. In the iterator `other` has stride 0 along the indexed dimensions;
+// `sizes` and `strides` (in bytes) describe them.
+void index_get(at::TensorIteratorBase& iter, const Indexing& indexing, at::IntArrayRef sizes,
+               at::IntArrayRef strides, IndexOperands operands = {1, 2});
+
+// result[index[i]] = other[i], or the old element combined with it. Here the result has stride 0
+// along the indexed dimensions.
+void index_put(at::TensorIteratorBase& iter, const Indexing& indexing, at::IntArrayRef sizes,
+               at::IntArrayRef strides, IndexOperands operands = {1, 2},
+               const c10::Scalar& number = 0);
+
+// An iterator over `result`, `other` (may be undefined) and `index`, not checked for overlap.
+at::TensorIterator index_iterator(const at::Tensor& result, const at::Tensor& other,
+                                  const at::Tensor& index);
+
+}  // namespace ocl

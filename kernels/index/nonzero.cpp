@@ -1,0 +1,112 @@
+// Positions of elements that are not zero, and selection by masks, which uses them. Only the device
+// knows the number of results, so these operators wait for it.
+#include <ATen/ExpandUtils.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/index.h>
+#include <ATen/ops/ne.h>
+
+#include "backend/transfer.h"
+#include "kernels/core/dtype.h"
+#include "kernels/core/registration.h"
+#include "kernels/core/tensors.h"
+#include "native/nonzero.h"
+
+namespace ocl {
+namespace {
+
+constexpr size_t kGpuItems = 1024;  // one work-item adds up their counts
+
+const Kernel& find(Device& device, const char* kernel, ScalarType type, int64_t ndim) {
+  static Site site;
+  KernelKey key{&site};
+  key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
+            static_cast<uint64_t>(ndim)};
+  return find_kernel(device, key, [&] {
+    Defines defines;
+    defines.set("IN", dtype_name(type)).set("NDIM", std::max<int64_t>(ndim, 1));
+    return KernelSource{"nonzero.cl", kernel, defines};
+  });
+}
+
+}  // namespace
+
+namespace native {
+
+OCL_NATIVE("nonzero.out", nonzero_out);
+OCL_COMPLEX("nonzero.out");
+Tensor& nonzero_out(const Tensor& self, Tensor& out) {
+  static constexpr const char *kCount = "nonzero_count", *kScan = "nonzero_scan",
+                              *kWrite = "nonzero_write";
+  TORCH_CHECK(out.scalar_type() == ScalarType::Long,
+              "Expected object of scalar type Long as out, but got scalar type ",
+              out.scalar_type());
+  const int64_t ndim = self.dim();
+  const auto numel = static_cast<size_t>(self.numel());
+  if (numel == 0) {
+    if (at::native::resize_output(out, {0, ndim})) out.as_strided_({0, ndim}, {1, 0});
+    return out;
+  }
+  Device& device = ocl_device(self);
+  check_device_has(device, self.scalar_type(), "nonzero");
+  const Tensor in = self.is_complex() ? self.contiguous().ne(0) : self.contiguous();
+  const ScalarType type = in.scalar_type();
+  const size_t most = device.family() == KernelFamily::kCpu ? device.parameters().tasks : kGpuItems;
+  const size_t share = std::max<size_t>(64, (numel + most - 1) / most);
+  const size_t items = (numel + share - 1) / share;
+  const Tensor counts =
+      at::empty({static_cast<int64_t>(items) + 1}, in.options().dtype(ScalarType::Long));
+  Stream& stream = stream_of(in);
+  launch(stream, find(device, kCount, type, ndim), {items}, {1}, view(in), view(counts),
+         uint64_t{numel}, uint64_t{share});
+  launch(stream, find(device, kScan, type, ndim), {1}, {1}, view(counts), uint64_t{items});
+  int64_t total = 0;
+  copy_to_host(stream, &total, resolve(counts.const_data_ptr<int64_t>() + items), sizeof(total));
+  // The result is stored column by column, as on CPU and CUDA.
+  if (at::native::resize_output(out, {total, ndim})) {
+    out.as_strided_({total, ndim}, {1, total});
+  }
+  if (out.numel() == 0) return out;
+  const Tensor dense = out.t().is_contiguous() ? out : at::empty({ndim, total}, out.options()).t();
+  Arguments arguments(stream, find(device, kWrite, type, ndim));
+  arguments.add(view(in)).add(view(counts)).add(view(dense));
+  arguments.add(uint64_t{numel}).add(uint64_t{share}).add(total);
+  arguments.add_bytes(in.sizes().data(), static_cast<size_t>(ndim) * sizeof(int64_t));
+  arguments.enqueue({items}, {1});
+  if (!dense.is_same(out)) out.copy_(dense);
+  return out;
+}
+
+OCL_NATIVE("nonzero", nonzero);
+OCL_COMPLEX("nonzero.default");
+Tensor nonzero(const Tensor& self) {
+  Tensor out = at::empty({0}, self.options().dtype(ScalarType::Long));
+  nonzero_out(self, out);
+  return out;
+}
+
+OCL_NATIVE("masked_select.out", masked_select_out);
+OCL_COMPLEX("masked_select.out");
+Tensor& masked_select_out(const Tensor& self, const Tensor& mask, Tensor& out) {
+  TORCH_CHECK(mask.scalar_type() == ScalarType::Bool,
+              "masked_select: expected BoolTensor for mask");
+  TORCH_CHECK(self.scalar_type() == out.scalar_type(),
+              "masked_select(): self and result must have the same scalar type");
+  // A tensor must have a dimension to be indexed.
+  const Tensor values = self.dim() == 0 ? self.unsqueeze(0) : self;
+  const Tensor chosen = mask.dim() == 0 ? mask.unsqueeze(0) : mask;
+  const auto [wide_mask, wide_values] = at::expand_outplace(chosen, values);
+  at::index_out(out, *wide_values, {*wide_mask});
+  return out;
+}
+
+OCL_NATIVE("masked_select", masked_select);
+OCL_COMPLEX("masked_select.default");
+Tensor masked_select(const Tensor& self, const Tensor& mask) {
+  Tensor out = at::empty({0}, self.options());
+  masked_select_out(self, mask, out);
+  return out;
+}
+
+}  // namespace native
+}  // namespace ocl

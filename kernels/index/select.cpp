@@ -1,0 +1,156 @@
+// Operators composed of others of ours: kthvalue, masked_scatter, index_reduce, the indices of
+// triangles, and shuffles of pixels and channels.
+#include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/native/ReduceOpsUtils.h>
+#include <ATen/native/TensorFactories.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/native_channel_shuffle_native.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/pixel_shuffle_native.h>
+#include <ATen/ops/pixel_unshuffle_native.h>
+#include <ATen/ops/sort.h>
+#include <ATen/ops/where.h>
+
+#include "backend/fault.h"
+#include "kernels/core/check_range.h"
+#include "kernels/core/registration.h"
+#include "kernels/core/tensors.h"
+#include "native/select.h"
+
+namespace ocl {
+namespace {
+
+using at::Tensor;
+
+Tensor triangle_indices(int64_t row, int64_t col, std::optional<at::ScalarType> dtype,
+                        std::optional<at::Layout> layout, std::optional<at::Device> device,
+                        c10::function_ref<Tensor(const Tensor&)> part) {
+  at::native::check_args(row, col, layout);
+  const Tensor all = at::ones(
+      {row, col}, at::TensorOptions().dtype(at::kBool).device(device.value_or(at::kPrivateUse1)));
+  const Tensor places = part(all).nonzero();
+  const Tensor out =
+      at::empty({2, places.size(0)}, places.options().dtype(dtype.value_or(at::kLong)));
+  return out.copy_(places.t());
+}
+
+}  // namespace
+
+namespace native {
+
+OCL_NATIVE("kthvalue.values", kthvalue_out);
+std::tuple<Tensor&, Tensor&> kthvalue_out(const Tensor& self, int64_t k, int64_t dim_any,
+                                          bool keepdim, Tensor& values, Tensor& indices) {
+  const int64_t dim = at::maybe_wrap_dim(dim_any, self.dim(), /*wrap_scalar=*/true);
+  const int64_t size = self.dim() > 0 ? self.size(dim) : 1;
+  if (self.dim() > 0) at::native::zero_numel_check_dims(self, dim, "kthvalue()");
+  TORCH_CHECK(k >= 1 && k <= size, "kthvalue(): selected number k out of range for dimension ",
+              dim);
+  at::assert_no_overlap(self, values);
+  TORCH_CHECK(values.scalar_type() == self.scalar_type(), "output values must be of scalar type ",
+              self.scalar_type(), ", but got ", values.scalar_type());
+  TORCH_CHECK(indices.scalar_type() == at::kLong, "output indices must be of scalar type Long");
+  const at::DimVector shape = at::meta::get_reduction_shape(self, dim, keepdim);
+  values.resize_(shape);
+  indices.resize_(shape);
+  if (self.dim() == 0) {
+    values.copy_(self);
+    indices.zero_();
+    return {values, indices};
+  }
+  if (self.numel() == 0) return {values, indices};
+  const auto [sorted, order] = at::sort(self, /*stable=*/true, dim, /*descending=*/false);
+  const auto kth = [&](const Tensor& all) {
+    return keepdim ? all.narrow(dim, k - 1, 1) : all.select(dim, k - 1);
+  };
+  values.copy_(kth(sorted));
+  indices.copy_(kth(order));
+  return {values, indices};
+}
+
+OCL_NATIVE("masked_scatter_", masked_scatter_);
+OCL_COMPLEX("masked_scatter_");
+Tensor& masked_scatter_(Tensor& self, const Tensor& mask, const Tensor& source) {
+  at::assert_no_internal_overlap(self);
+  TORCH_CHECK(self.scalar_type() == source.scalar_type(),
+              "masked_scatter_: expected self and source to have same dtypes but got ",
+              self.scalar_type(), " and ", source.scalar_type());
+  TORCH_CHECK(mask.scalar_type() == at::kBool,
+              "masked_scatter_ only supports boolean masks, but got mask with dtype ",
+              mask.scalar_type());
+  const auto wide = at::expand_inplace(self, mask, "masked_scatter_");
+  if (self.numel() == 0) return self;
+  const Tensor places = wide->reshape({-1}).cumsum(0, at::kLong);
+  const auto wanted = places[-1].item<int64_t>();
+  TORCH_CHECK(wanted <= source.numel(), "Number of elements of source < number of ones in mask");
+  if (wanted == 0) return self;
+  const Tensor values =
+      source.reshape({-1}).index_select(0, places.sub(1).clamp_min(0)).view(self.sizes());
+  return self.copy_(at::where(*wide, values, self));
+}
+
+OCL_STRUCTURED("index_reduce.out", index_reduce)
+(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+ std::string_view reduce, bool include_self, const Tensor& out) {
+  TORCH_WARN_ONCE("index_reduce() is in beta and the API may change at any time.");
+  if (!out.is_same(self)) out.copy_(self);
+  if (source.numel() == 0) return;
+  const auto at_least_1d = [](const Tensor& t) { return t.dim() == 0 ? t.unsqueeze(0) : t; };
+  const Tensor values = at_least_1d(source);
+  at::DimVector shape(values.dim(), 1);
+  shape[dim] = index.numel();
+  Tensor target = at_least_1d(out);
+  static const int site =
+      fault_site({"aten::index_reduce", FaultClass::kIndex, "index", "dimension of size"});
+  // scatter_reduce_ would raise an error of another class.
+  check_range(index, {0, static_cast<double>(target.size(dim)) - 1, target.size(dim), site});
+  target.scatter_reduce_(dim, index.to(at::kLong).reshape(shape).expand(values.sizes()), values,
+                         reduce, include_self);
+}
+
+OCL_NATIVE("tril_indices", tril_indices);
+Tensor tril_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::ScalarType> dtype,
+                    std::optional<at::Layout> layout, std::optional<at::Device> device,
+                    std::optional<bool> /*pin_memory*/) {
+  return triangle_indices(row, col, dtype, layout, device,
+                          [&](const Tensor& all) { return all.tril(offset); });
+}
+
+OCL_NATIVE("triu_indices", triu_indices);
+Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::ScalarType> dtype,
+                    std::optional<at::Layout> layout, std::optional<at::Device> device,
+                    std::optional<bool> /*pin_memory*/) {
+  return triangle_indices(row, col, dtype, layout, device,
+                          [&](const Tensor& all) { return all.triu(offset); });
+}
+
+// PyTorch's kernels for the CPU keep the memory format; its compositions for other devices do not.
+OCL_COMPLEX("channel_shuffle,native_channel_shuffle,pixel_shuffle,pixel_unshuffle");
+OCL_NATIVE("pixel_shuffle", pixel_shuffle);
+Tensor pixel_shuffle(const Tensor& self, int64_t upscale_factor) {
+  return at::native::math_pixel_shuffle(self, upscale_factor)
+      .contiguous(self.suggest_memory_format());
+}
+
+OCL_NATIVE("pixel_unshuffle", pixel_unshuffle);
+Tensor pixel_unshuffle(const Tensor& self, int64_t downscale_factor) {
+  return at::native::math_pixel_unshuffle(self, downscale_factor)
+      .contiguous(self.suggest_memory_format());
+}
+
+OCL_SHARED("channel_shuffle");
+OCL_NATIVE("native_channel_shuffle", native_channel_shuffle);
+Tensor native_channel_shuffle(const Tensor& self, int64_t groups) {
+  TORCH_CHECK(self.dim() > 2,
+              "channel_shuffle expects input with > 2 dims, but got input with sizes ",
+              self.sizes());
+  if (self.numel() == 0) return at::empty_strided(self.sizes(), self.strides(), self.options());
+  const auto format = self.suggest_memory_format();
+  return at::native::math_channel_shuffle(self.contiguous(format), groups).contiguous(format);
+}
+
+}  // namespace native
+}  // namespace ocl

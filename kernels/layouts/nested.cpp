@@ -1,0 +1,40 @@
+// Nested tensors (batches of tensors of different sizes) in the strided layout: PyTorch's
+// implementations for the CPU, which call other operators. kernels/codegen/generate.py registers
+// the implementations that CPU and CUDA share; CUDA has its own kernels for the operators here.
+#include <ATen/ops/_native_multi_head_attention_native.h>
+#include <ATen/ops/_nested_from_padded_native.h>
+#include <ATen/ops/_nested_tensor_softmax_with_shape_native.h>
+#include <ATen/ops/bmm_native.h>
+#include <ATen/ops/to_padded_tensor_native.h>
+#include <torch/library.h>
+
+#include "kernels/core/registration.h"
+#include "native/attention.h"
+#include "native/nested.h"
+
+namespace ocl {
+namespace native {
+
+OCL_SHARED("_nested_tensor_from_mask");
+OCL_SHARED("_nested_tensor_from_mask_left_aligned");
+OCL_SHARED("_nested_view_from_buffer");
+
+OCL_NATIVE("_nested_from_padded", nested_from_padded);
+Tensor nested_from_padded(const Tensor& padded, const Tensor& sizes, bool transposes_heads) {
+  return at::native::nested_from_padded_generic(padded, sizes, transposes_heads);
+}
+
+}  // namespace native
+
+namespace {
+
+TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) {
+  m.impl("_native_multi_head_attention", TORCH_FN(at::native::native_multi_head_attention_cpu));
+  m.impl("_nested_tensor_softmax_with_shape", TORCH_FN(at::native::NestedTensor_softmax_dropout));
+  m.impl("_transform_bias_rescale_qkv", TORCH_FN(native::transform_bias_rescale_qkv));
+  m.impl("bmm", TORCH_FN(at::native::bmm_nested));
+  m.impl("to_padded_tensor", TORCH_FN(at::native::NestedTensor_to_padded_tensor_generic));
+}
+
+}  // namespace
+}  // namespace ocl

@@ -1,0 +1,78 @@
+// Building blocks of the matrix factorizations. A matrix argument is a tensor of three dimensions,
+// the batch first, of float32, float64 or their complex types. Results are written in place, also
+// through views.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "backend/launch.h"
+#include "kernels/core/dtype.h"
+
+namespace ocl {
+
+// A view of three dimensions, with one for the batch. Lazy conjugation is dropped: the view shows
+// the stored numbers, as LAPACK sees them.
+at::Tensor matrices(const at::Tensor& tensor);
+// The same for vectors in batches (pivots, tau), which must be contiguous.
+at::Tensor vectors(const at::Tensor& tensor);
+
+// The same with the batch broadcast to `batch`; without a copy where one matrix is repeated.
+// Columns stay contiguous.
+at::Tensor matrices(const at::Tensor& tensor, at::IntArrayRef batch);
+at::Tensor vectors(const at::Tensor& tensor, at::IntArrayRef batch);
+
+// An uninitialised matrix with contiguous columns for each of a batch.
+at::Tensor empty_matrices(int64_t batches, int64_t rows, int64_t columns,
+                          const at::TensorOptions& options);
+void fill_identity(const at::Tensor& matrices);
+
+struct Conjugate {
+  bool a = false, b = false;
+};
+// out = alpha a b + beta out, with alpha of 1 or -1 and beta of 0 or 1.
+void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, int alpha = 1,
+              int beta = 0, Conjugate conjugate = {});
+
+struct Triangle {
+  bool upper = false;
+  bool unit = false;       // ones on the diagonal
+  bool conjugate = false;  // conj(a) instead of a
+};
+// b = a^-1 b. Systems with a on the right, and transposed ones, are views of these.
+void solve_triangular(const at::Tensor& a, const at::Tensor& b, Triangle triangle);
+
+// L of a = L L^H, zeros above; a is overwritten. Only the lower triangle is read.
+at::Tensor factor_cholesky(const at::Tensor& a);
+
+struct Exchanges {
+  int64_t offset = 0;      // the first row of b is number `offset` + 1
+  bool backwards = false;  // P^T b
+  bool checked = false;    // pivots of a caller, which may name rows that do not exist
+};
+// b = P b for the row exchanges of an LU factorization: pivots [batch][count].
+void exchange_rows(const at::Tensor& b, const at::Tensor& pivots, Exchanges how);
+
+// Kernels by teams of work-items (matrix.clh): their defines, and the grid with one team per
+// matrix.
+Defines team_defines(const Device& device, ScalarType type);
+size_t team_size(const Device& device);
+struct TeamGrid {
+  Range global, local;
+};
+TeamGrid team_grid(const Device& device, int64_t matrices);
+
+// The kernel `name` of a file, specialised by type and by defines that `variant` numbers.
+template <typename Define>
+const Kernel& find_team_kernel(Device& device, const char* file, const char* name, ScalarType type,
+                               uint64_t variant, Define&& define) {
+  static Site site;  // each caller has its own type of `define`
+  const KernelKey key{&site,
+                      {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(type), variant}};
+  return find_kernel(device, key, [&] {
+    Defines defines = team_defines(device, type);
+    define(defines);
+    return KernelSource{file, name, defines};
+  });
+}
+
+}  // namespace ocl

@@ -1,0 +1,120 @@
+// Launches of jacobi.cl. A sweep rotates each pair of columns once, in rounds of disjoint pairs.
+#include "kernels/linalg/orthogonal/linalg_jacobi.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/tensors.h"
+
+namespace ocl {
+namespace {
+
+using at::Tensor;
+
+// The most sweeps. About 8 suffice for columns of similar lengths; very different lengths need
+// many.
+constexpr int kSweeps = 200;
+
+uint64_t u(int64_t number) { return static_cast<uint64_t>(number); }
+
+ScalarType real_type(const Tensor& t) { return c10::toRealValueType(t.scalar_type()); }
+
+const Kernel& find(Device& device, const char* name, ScalarType type,
+                   const char* define = nullptr) {
+  return find_team_kernel(device, "jacobi.cl", name, type, define != nullptr,
+                          [&](Defines& defines) {
+                            if (define) defines.set(define, 1);
+                          });
+}
+
+double epsilon(ScalarType type) {
+  return is_double(type) ? std::numeric_limits<double>::epsilon()
+                         : std::numeric_limits<float>::epsilon();
+}
+
+// Whether each round of a sweep gets its own launch: for few matrices with many columns.
+bool by_rounds(const Device& device, int64_t batches, int64_t columns) {
+  const bool cpu = device.family() == KernelFamily::kCpu;
+  return batches < 16 && columns >= (cpu ? 96 : 32);
+}
+
+}  // namespace
+
+bool orthogonalize(const Tensor& x, const Tensor& turned) {
+  static constexpr const char *kAll = "jacobi_sweeps", *kRound = "jacobi_round";
+  const int64_t batches = x.size(0), size = x.size(1), columns = x.size(2);
+  if (columns < 2) return true;
+  Device& device = ocl_device(x);
+  Stream& stream = stream_of(x);
+  const ScalarType type = x.scalar_type();
+  const double tolerance = epsilon(type) * std::sqrt(static_cast<double>(size));
+  const bool turns = turned.defined();
+  const BufferView other = view(turns ? turned : x);
+  const int64_t turned_size = turns ? turned.size(1) : 0;
+  const Tensor left = at::zeros({batches}, x.options().dtype(at::kInt));
+  if (!by_rounds(device, batches, columns)) {
+    const TeamGrid grid = team_grid(device, batches);
+    Arguments arguments(stream, find(device, kAll, type));
+    arguments.add(view(x)).add(other).add(view(left)).add(u(columns)).add(u(size));
+    arguments.add(u(turned_size)).add(u(batches)).add(static_cast<int32_t>(kSweeps));
+    add_number(arguments, tolerance, real_type(x));
+    arguments.enqueue(grid.global, grid.local);
+    return !left.any().item<bool>();
+  }
+  const Kernel& kernel = find(device, kRound, type);
+  const int64_t rounds = columns + columns % 2 - 1;
+  const TeamGrid grid = team_grid(device, (rounds + 1) / 2);
+  for (int sweep = 0; sweep < kSweeps; ++sweep) {
+    Tensor(left).zero_();
+    for (int64_t round = 0; round < rounds; ++round) {
+      Arguments arguments(stream, kernel);
+      arguments.add(view(x)).add(other).add(view(left)).add(u(columns)).add(u(size));
+      arguments.add(u(turned_size)).add(u(round));
+      add_number(arguments, tolerance, real_type(x));
+      arguments.enqueue({grid.global.x, static_cast<size_t>(batches)}, {grid.local.x, 1});
+    }
+    if (!left.any().item<bool>()) return true;
+  }
+  return false;
+}
+
+Tensor column_norms(const Tensor& x) {
+  static constexpr const char* kName = "column_norms";
+  Device& device = ocl_device(x);
+  const int64_t count = x.size(0) * x.size(2);
+  const Tensor norms = at::empty({x.size(0), x.size(2)}, x.options().dtype(real_type(x)));
+  const TeamGrid grid = team_grid(device, count);
+  launch(stream_of(x), find(device, kName, x.scalar_type()), grid.global, grid.local, view(x),
+         view(norms), u(x.size(1)), u(count));
+  return norms;
+}
+
+Tensor take_columns(const Tensor& x, const Tensor& order, const Tensor& norms, double least) {
+  static constexpr const char* kName = "take_columns";
+  Device& device = ocl_device(x);
+  const int64_t count = x.size(0) * x.size(2);
+  const Tensor out = empty_matrices(x.size(0), x.size(1), x.size(2), x.options());
+  const TeamGrid grid = team_grid(device, count);
+  const bool normalize = norms.defined();
+  Arguments arguments(stream_of(x),
+                      find(device, kName, x.scalar_type(), normalize ? "NORMALIZE" : nullptr));
+  arguments.add(view(x)).add(view(order)).add(view(normalize ? norms : x)).add(view(out));
+  arguments.add(u(x.size(2))).add(u(x.size(1))).add(u(count));
+  add_number(arguments, least, real_type(x));
+  arguments.enqueue(grid.global, grid.local);
+  return out;
+}
+
+Tensor hermitian(const Tensor& a, bool upper) {
+  static constexpr const char* kName = "hermitian";
+  Device& device = ocl_device(a);
+  const Tensor out = empty_matrices(a.size(0), a.size(1), a.size(2), a.options());
+  const TeamGrid grid = team_grid(device, a.size(0));
+  launch(stream_of(a), find(device, kName, a.scalar_type(), upper ? "UPPER" : nullptr), grid.global,
+         grid.local, view(a), view(out), u(a.size(1)), u(a.size(0)), u(a.stride(2)),
+         u(a.stride(0)));
+  return out;
+}
+
+}  // namespace ocl

@@ -1,0 +1,45 @@
+// The epilogue of a matrix product or convolution: an element-wise step that its kernel applies to
+// the sums as it stores them.
+//
+//   out = activation(sums + residual)
+//
+// epilogue.clh is the code in the kernels.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <string_view>
+
+#include "kernels/core/dtype.h"
+
+namespace ocl {
+
+// The kernels use these numbers, too.
+enum class Activation : uint8_t { kNone, kRelu, kGelu, kGeluTanh, kSilu, kSigmoid, kTanh };
+inline constexpr std::array<std::string_view, 7> kActivationNames{
+    "none", "relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"};
+
+struct Epilogue {
+  Activation activation = Activation::kNone;
+  at::Tensor residual;  // undefined, or of the result's shape and type
+
+  bool is_empty() const { return activation == Activation::kNone && !residual.defined(); }
+  // Four bits for a kernel's key: epilogues with the same bits share a kernel.
+  uint64_t flags() const {
+    return uint64_t{static_cast<uint8_t>(activation)} << 1 | uint64_t{residual.defined()};
+  }
+  // The residual as a kernel argument; without one `other`, which the kernel does not read.
+  BufferView residual_or(const at::Tensor& other) const;
+  int64_t residual_stride(int64_t dim) const;  // 0 where there is none
+  void define(Defines& defines) const;
+};
+
+// Whether the activation takes many instructions: all but relu do, and they need floats.
+bool is_costly(Activation activation);
+
+// Applies the epilogue in an element-wise kernel of its own, after a kernel that cannot fuse it.
+// `out` may be `sums`, and may have another type.
+void apply_epilogue(const Epilogue& epilogue, const at::Tensor& sums, const at::Tensor& out);
+
+}  // namespace ocl

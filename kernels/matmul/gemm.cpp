@@ -1,0 +1,182 @@
+// Matrix products: conversion of operands for the kernels, and the choice of the kernel family.
+#include "kernels/matmul/gemm.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/ops/empty.h>
+
+#include "backend/error.h"
+#include "backend/tuning.h"
+#include "kernels/matmul/gemm_complex.h"
+#include "kernels/matmul/gemm_problem.h"
+
+namespace ocl {
+namespace {
+
+GemmOperand as_operand(const at::Tensor& t) {
+  const int64_t rows = t.size(-2), columns = t.size(-1);
+  const int64_t row_stride = t.stride(-2), column_stride = t.stride(-1);
+  // Contiguous whatever its strides are.
+  if (t.numel() == 0) return {t, false, std::max<int64_t>(columns, 1), 0};
+  if ((column_stride == 1 || columns == 1) && (row_stride >= 1 || rows == 1)) {
+    return {t, false, rows == 1 ? std::max<int64_t>(columns, 1) : row_stride, batch_stride(t)};
+  }
+  if ((row_stride == 1 || rows == 1) && (column_stride >= 1 || columns == 1)) {
+    return {t, true, columns == 1 ? std::max<int64_t>(rows, 1) : column_stride, batch_stride(t)};
+  }
+  return as_operand(t.contiguous());
+}
+
+bool row_major(const at::Tensor& t) {
+  return (t.stride(-1) == 1 || t.size(-1) == 1) && (t.stride(-2) >= t.size(-1) || t.size(-2) == 1);
+}
+
+// Empty operands have no memory; the kernels do not read them.
+BufferView view_or(const at::Tensor& t, const at::Tensor& other) {
+  return view(t.defined() && t.numel() > 0 ? t : other);
+}
+
+}  // namespace
+
+int64_t batch_stride(const at::Tensor& t) {
+  return t.dim() == 3 && t.size(0) > 1 ? t.stride(0) : 0;
+}
+
+uint64_t gemm_problem_key(const GemmProblem& p) {
+  return pack_sizes({p.m, p.n, p.k, p.batches}) << 16 | static_cast<uint64_t>(p.type) << 2 |
+         uint64_t{p.a.transposed} << 1 | uint64_t{p.b.transposed};
+}
+
+int64_t c_batch_stride(const GemmProblem& p) {
+  return p.has_c && p.c.dim() == 3 ? p.c.stride(0) : 0;
+}
+
+GemvProblem as_gemv(const GemmProblem& p) {
+  const bool row = p.m == 1;  // the vector is A, the matrix is B
+  const GemmOperand& vector = row ? p.a : p.b;
+  const GemmOperand& matrix = row ? p.b : p.a;
+  const int64_t m = row ? p.n : p.m, along = row ? -1 : -2;
+  // The vector is stored as [1][k] or [k][1]: without gaps if not transposed as [1][k], and the
+  // reverse.
+  return {matrix,
+          vector,
+          row ? !matrix.transposed : matrix.transposed,
+          m,
+          vector.transposed == row ? vector.ld : 1,
+          m == 1 ? 1 : p.out.stride(along),
+          p.has_c ? p.c.stride(along) : 0,
+          p.epilogue.residual_stride(along)};
+}
+
+Defines gemm_defines(const GemmProblem& p, bool trans_a, bool trans_b) {
+  Defines defines = element_defines(p.type);
+  defines.set("TRANS_A", trans_a).set("TRANS_B", trans_b).set("HAS_C", p.has_c);
+  p.epilogue.define(defines);
+  return defines;
+}
+
+uint64_t gemm_flags(const GemmProblem& p, bool trans_a, bool trans_b) {
+  return p.epilogue.flags() << 3 | uint64_t{trans_a} << 2 | uint64_t{trans_b} << 1 |
+         uint64_t{p.has_c};
+}
+
+void add_gemm_tensors(Arguments& arguments, const GemmProblem& p, const at::Tensor& a,
+                      const at::Tensor& b) {
+  arguments.add(view(p.out))
+      .add(view_or(a, p.out))
+      .add(view_or(b, p.out))
+      .add(view(p.has_c ? p.c : p.out))
+      .add(p.epilogue.residual_or(p.out));
+}
+
+// Adds the last arguments of all kernels of products: the operands' batch strides, and the factors.
+static void add_batches_and_factors(Arguments& arguments, const GemmProblem& p, int64_t first_batch,
+                                    int64_t second_batch) {
+  arguments.add(first_batch)
+      .add(second_batch)
+      .add(c_batch_stride(p))
+      .add(p.out.dim() == 3 ? p.epilogue.residual_stride(0) : int64_t{0})
+      .add(p.out.dim() == 3 ? p.out.stride(0) : int64_t{0});
+  add_number(arguments, p.alpha, p.compute);
+  add_number(arguments, p.beta, p.compute);
+}
+
+void add_gemm_sizes(Arguments& arguments, const GemmProblem& p) {
+  const int64_t out_ld = p.out.size(-2) == 1 ? p.n : p.out.stride(-2);
+  arguments.add(static_cast<int32_t>(p.m))
+      .add(static_cast<int32_t>(p.n))
+      .add(static_cast<int32_t>(p.k))
+      .add(p.a.ld)
+      .add(p.b.ld)
+      .add(out_ld)
+      .add(p.has_c ? p.c.stride(-2) : int64_t{0})
+      .add(p.has_c ? p.c.stride(-1) : int64_t{0})
+      .add(p.epilogue.residual_stride(-2))
+      .add(p.epilogue.residual_stride(-1));
+  add_batches_and_factors(arguments, p, p.a.batch, p.b.batch);
+}
+
+void add_gemv_strides(Arguments& arguments, const GemmProblem& p, const GemvProblem& v) {
+  arguments.add(v.out_stride).add(v.c_stride).add(v.residual_stride);
+  add_batches_and_factors(arguments, p, v.matrix.batch, v.vector.batch);
+}
+
+void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const c10::Scalar& alpha,
+          const at::Tensor& c, const c10::Scalar& beta, const Epilogue& epilogue) {
+  if (out.numel() == 0) return;
+  Device& device = ocl_device(out);
+  check_device_has(device, out.scalar_type(), "matmul");
+  if (a.scalar_type() == ScalarType::Bool) refuse_type(device, a.scalar_type(), "matmul");
+  expect_type(b, a.scalar_type(), "matmul");
+  TORCH_CHECK(a.scalar_type() == out.scalar_type(), "matmul: the product of ", a.scalar_type(),
+              " matrices cannot be written to a result of ", out.scalar_type(), " (on ",
+              device.label(), ")");
+  if (is_costly(epilogue.activation)) {
+    const auto name = kActivationNames[static_cast<size_t>(epilogue.activation)];
+    check_floating(device, out.scalar_type(), name);
+  }
+  if (epilogue.residual.defined() && !(c.defined() && !beta.equal(0))) {
+    return gemm(out, a, b, alpha, epilogue.residual, 1, {epilogue.activation, {}});
+  }
+  const bool has_c = c.defined() && !beta.equal(0);
+  const at::Tensor expanded = has_c ? c.expand_as(out) : c;
+  if (has_c && c.is_alias_of(out)) at::assert_no_partial_overlap(out, expanded);
+  if (out.is_complex()) return gemm_complex(out, a, b, alpha, expanded, beta);
+  if (!row_major(out)) {
+    if (row_major(out.mT())) {
+      // The transposed product writes the same memory row by row.
+      const at::Tensor& residual = epilogue.residual;
+      return gemm(out.mT(), b.mT(), a.mT(), alpha, has_c ? expanded.mT() : c, beta,
+                  {epilogue.activation, residual.defined() ? residual.mT() : residual});
+    }
+    const at::Tensor dense = at::empty(out.sizes(), out.options());
+    gemm(dense, a, b, alpha, c, beta, epilogue);
+    out.copy_(dense);
+    return;
+  }
+  const GemmOperand left = as_operand(a), right = as_operand(b);
+  TORCH_CHECK(out.size(-2) <= INT32_MAX && out.size(-1) <= INT32_MAX && a.size(-1) <= INT32_MAX,
+              "matmul: a matrix with more than 2^31 - 1 rows or columns is not supported on ocl");
+  const GemmProblem problem{device,
+                            stream_of(out),
+                            out.scalar_type(),
+                            compute_type(out.scalar_type()),
+                            out.size(-2),
+                            out.size(-1),
+                            a.size(-1),
+                            out.dim() == 3 ? out.size(0) : 1,
+                            has_c,
+                            left,
+                            right,
+                            out,
+                            expanded,
+                            alpha,
+                            beta,
+                            epilogue};
+  if (device.family() == KernelFamily::kGpu) {
+    run_gemm_gpu(problem);
+  } else {
+    run_gemm_cpu(problem);
+  }
+}
+
+}  // namespace ocl

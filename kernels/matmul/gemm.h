@@ -1,0 +1,15 @@
+// Matrix products: out = activation(alpha * A B + beta * C + residual), for one matrix or a batch.
+#pragma once
+
+#include "kernels/matmul/epilogue.h"
+
+namespace ocl {
+
+// All tensors are 2-dimensional, or 3-dimensional with the batch first, and of one type on one
+// device. `c` is broadcast to out's shape; it is not read where beta is 0. Strides are arbitrary,
+// and complex matrices may be lazily conjugated. Epilogues need real numbers, and all but relu
+// need floats.
+void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const c10::Scalar& alpha,
+          const at::Tensor& c, const c10::Scalar& beta, const Epilogue& epilogue = {});
+
+}  // namespace ocl

@@ -1,0 +1,125 @@
+// Launches of gemm_cpu.cl.
+#include <ATen/ceil_div.h>
+
+#include "backend/tuning.h"
+#include "kernels/matmul/gemm_problem.h"
+
+namespace ocl {
+namespace {
+
+// Register tile and packing of the kernel.
+struct Tile {
+  int64_t rows, vectors, lanes, depth, partial_rows;
+};
+
+int64_t vector_lanes(const GemmProblem& p) {
+  const auto lanes = static_cast<int64_t>(p.device.parameters().vector_width * sizeof(float) /
+                                          c10::elementSize(p.compute));
+  return std::clamp<int64_t>(lanes, 4, 16);
+}
+
+// Rows, vectors and depth to choose from. The sums of rows x vectors stay in registers. They take
+// at most 24 of AVX-512's 32 registers, or 12 of AVX2's 16, where a vector of 16 floats takes two.
+struct Candidate {
+  int64_t rows, vectors, depth;
+};
+constexpr Candidate kCandidates[] = {{12, 2, 512}, {12, 2, 256}, {8, 2, 512}, {14, 2, 512},
+                                     {8, 3, 384},  {6, 1, 512},  {6, 1, 256}, {3, 1, 512}};
+constexpr int64_t kForAvx512 = 0, kFewerRows = 2, kForNarrower = 5;
+
+// Whether the rows of A are a multiple of 4 KiB apart: then they share one set of the first level
+// cache, which keeps 8 to 12 of them.
+bool rows_collide(const GemmProblem& p) {
+  return !p.a.transposed && p.a.ld * static_cast<int64_t>(c10::elementSize(p.type)) % 4096 == 0;
+}
+
+const Candidate& choose_candidate(const GemmProblem& p) {
+  const auto otherwise = [&]() -> int64_t {
+    const bool avx512 = p.device.properties().native_vector_width_float >= 16;
+    return avx512 ? (rows_collide(p) ? kFewerRows : kForAvx512) : kForNarrower;
+  };
+  return kCandidates[choose_tuned(
+      p.device, Tunable::kGemmCpu, gemm_problem_key(p), std::ssize(kCandidates),
+      [](int64_t) { return true; }, otherwise)];
+}
+
+Tile choose_tile(const GemmProblem& p) {
+  Tile tile{1, 2, vector_lanes(p), 512, 0};
+  if (p.m > 8) {
+    const Candidate& chosen = choose_candidate(p);
+    tile = {chosen.rows, chosen.vectors, tile.lanes, chosen.depth, 0};
+  } else {
+    while (tile.rows < p.m) tile.rows *= 2;
+  }
+  if (p.n <= tile.lanes || (p.m <= 8 && p.b.transposed)) tile.vectors = 1;
+  // Sums of more than `depth` products continue in memory. Where a store to C would round, they
+  // continue in local memory.
+  if (p.type != p.compute && p.k > tile.depth) tile.partial_rows = 20 * tile.rows;
+  const auto local = static_cast<int64_t>(p.device.properties().local_memory);
+  const int64_t row = tile.vectors * tile.lanes * static_cast<int64_t>(c10::elementSize(p.compute));
+  while (tile.depth > 32 && (tile.depth + tile.partial_rows) * row > local) tile.depth /= 2;
+  return tile;
+}
+
+// False where the vector has gaps.
+bool run_gemv(const GemmProblem& p) {
+  const GemvProblem v = as_gemv(p);
+  if (v.x_stride != 1 && p.k > 1) return false;
+  static Site site;
+  const KernelKey key{&site,
+                      {static_cast<uint64_t>(p.type), gemm_flags(p, v.transposed, false), 0}};
+  const Kernel& kernel = find_kernel(p.device, key, [&] {
+    Defines defines = gemm_defines(p, v.transposed, false);
+    defines.set("VW", vector_lanes(p));
+    return KernelSource{"gemm_cpu.cl", "gemv", defines};
+  });
+  const auto most = static_cast<int64_t>(p.device.parameters().tasks);
+  const int64_t tasks = std::clamp<int64_t>(v.m * p.k / 16384, 1, most);
+  const int64_t rows_per_task = at::round_up(at::ceil_div(v.m, tasks), int64_t{16});
+  Arguments arguments(p.stream, kernel);
+  add_gemm_tensors(arguments, p, v.matrix.tensor, v.vector.tensor);
+  arguments.add(static_cast<int32_t>(v.m)).add(static_cast<int32_t>(p.k)).add(v.matrix.ld);
+  add_gemv_strides(arguments, p, v);
+  arguments.add(static_cast<int32_t>(rows_per_task))
+      .enqueue({static_cast<size_t>(at::ceil_div(v.m, rows_per_task)), 1,
+                static_cast<size_t>(p.batches)},
+               {});
+  return true;
+}
+
+}  // namespace
+
+void run_gemm_cpu(const GemmProblem& p) {
+  if (p.is_vector() && run_gemv(p)) return;
+  const Tile tile = choose_tile(p);
+  static Site site;
+  const KernelKey key{&site,
+                      {static_cast<uint64_t>(p.type), gemm_flags(p, p.a.transposed, p.b.transposed),
+                       static_cast<uint64_t>(tile.rows << 32 | tile.vectors << 28 |
+                                             (tile.partial_rows > 0) << 24 | tile.depth)}};
+  // Enough tasks for all cores; each task has whole tiles.
+  const auto tasks = static_cast<int64_t>(p.device.parameters().tasks);
+  const int64_t panel = tile.vectors * tile.lanes;
+  const int64_t panels = at::ceil_div(p.n, panel) * p.batches;
+  const int64_t splits = at::ceil_div(tasks, panels);
+  int64_t rows_per_task = at::round_up(at::ceil_div(p.m, splits), tile.rows);
+  if (tile.partial_rows) rows_per_task = std::min(rows_per_task, tile.partial_rows);
+  const Kernel& kernel = find_kernel(p.device, key, [&] {
+    Defines defines = gemm_defines(p, p.a.transposed, p.b.transposed);
+    defines.set("MR", tile.rows)
+        .set("NV", tile.vectors)
+        .set("VW", tile.lanes)
+        .set("KC", tile.depth)
+        .set("PARTIAL_ROWS", tile.partial_rows);
+    return KernelSource{"gemm_cpu.cl", "gemm", defines};
+  });
+  Arguments arguments(p.stream, kernel);
+  add_gemm_tensors(arguments, p, p.a.tensor, p.b.tensor);
+  add_gemm_sizes(arguments, p);
+  arguments.add(static_cast<int32_t>(rows_per_task))
+      .enqueue({static_cast<size_t>(at::ceil_div(p.m, rows_per_task)),
+                static_cast<size_t>(at::ceil_div(p.n, panel)), static_cast<size_t>(p.batches)},
+               {});
+}
+
+}  // namespace ocl

@@ -1,0 +1,60 @@
+// A matrix product as gemm() hands it to the launches of a kernel family.
+#pragma once
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/tensors.h"
+#include "kernels/matmul/gemm.h"
+
+namespace ocl {
+
+// A matrix as kernels take it: row-major, or the transpose of a row-major one.
+struct GemmOperand {
+  at::Tensor tensor;  // keeps a copy alive
+  bool transposed;
+  int64_t ld;
+  int64_t batch;  // elements from one matrix to the next, 0 where there is one
+};
+
+struct GemmProblem {
+  Device& device;
+  Stream& stream;
+  ScalarType type, compute;
+  int64_t m, n, k, batches;
+  bool has_c;
+  const GemmOperand &a, &b;
+  const at::Tensor &out, &c;  // out is row-major, c has its shape
+  const c10::Scalar &alpha, &beta;
+  Epilogue epilogue;  // the residual with out's dimensions
+
+  bool is_vector() const { return m == 1 || n == 1; }
+};
+
+void run_gemm_cpu(const GemmProblem& problem);
+void run_gemm_gpu(const GemmProblem& problem);
+
+int64_t batch_stride(const at::Tensor& tensor);
+
+// A product with a vector (m or n is 1) as the product of a matrix, perhaps transposed, and a
+// column. The strides are from element to element of the vectors.
+struct GemvProblem {
+  const GemmOperand &matrix, &vector;
+  bool transposed;
+  int64_t m;
+  int64_t x_stride, out_stride, c_stride, residual_stride;
+};
+GemvProblem as_gemv(const GemmProblem& problem);
+
+// Common to the kernels of both families: defines, the bits of the kernel's key, arguments.
+Defines gemm_defines(const GemmProblem& problem, bool trans_a, bool trans_b);
+uint64_t gemm_flags(const GemmProblem& problem, bool trans_a, bool trans_b);
+void add_gemm_tensors(Arguments& arguments, const GemmProblem& problem, const at::Tensor& a,
+                      const at::Tensor& b);
+void add_gemm_sizes(Arguments& arguments, const GemmProblem& problem);
+// The arguments of a vector kernel after the strides of matrix and vector, up to beta.
+void add_gemv_strides(Arguments& arguments, const GemmProblem& problem, const GemvProblem& vector);
+// The key of measured choices (backend/tuning.h): sizes, type and layout.
+uint64_t gemm_problem_key(const GemmProblem& problem);
+int64_t c_batch_stride(const GemmProblem& problem);
+int64_t residual_stride(const GemmProblem& problem, int64_t dim);
+
+}  // namespace ocl

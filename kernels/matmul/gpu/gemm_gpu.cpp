@@ -1,0 +1,305 @@
+// Matrix products of GPUs: launches of gemm_gpu.cl and gemv_gpu.cl, or of CLBlast.
+#include "kernels/matmul/gpu/gemm_gpu.h"
+
+#include <ATen/ceil_div.h>
+#include <ATen/ops/empty.h>
+
+#include <bit>
+
+#include "backend/tuning.h"
+#include "kernels/matmul/clblast.h"
+#include "kernels/matmul/gemm_problem.h"
+
+namespace ocl {
+namespace {
+
+// Each rate is estimated from compilers' output; see docs/gpu_kernels.md.
+constexpr GemmTile kTiles[] = {
+    {128, 128, 8, 8, 8, 4, 1.0}, {128, 64, 8, 8, 8, 4, 0.95}, {64, 128, 8, 8, 8, 4, 0.95},
+    {64, 64, 8, 8, 4, 4, 0.8},   {128, 32, 8, 8, 8, 4, 0.8},  {32, 128, 8, 8, 8, 4, 0.8},
+    {32, 32, 8, 4, 4, 4, 0.55},
+};
+
+constexpr int64_t kBusyItems = 256;   // work-items that keep a compute unit busy
+constexpr int64_t kLeastDepth = 256;  // of a part
+constexpr int64_t kMostParts = 64;
+
+// Intel's compilers put all sums into memory if a kernel needs a little more than the 4 KiB of
+// registers of a thread.
+bool has_few_registers(const Device& device) {
+  const DeviceProperties& p = device.properties();
+  return p.type == "gpu" && p.vendor.find("Intel") != std::string::npos;
+}
+
+bool fits(const Device& device, const GemmTile& tile, ScalarType compute, TileUse use) {
+  const auto element = static_cast<int64_t>(c10::elementSize(compute));
+  const DeviceProperties& p = device.properties();
+  const bool few_registers = has_few_registers(device), gathers = use == TileUse::kConvolution;
+  const bool few_sums = tile.item_m * tile.item_n <= 32;
+  const bool few_loads = std::max(tile.m, tile.n) * tile.k <= 8 * tile.items();
+  return tile.items() <= static_cast<int64_t>(p.max_work_group_size) &&
+         tile.local_bytes(element) <= static_cast<int64_t>(p.local_memory) &&
+         (few_sums || (element < 8 && !(gathers && few_registers))) &&
+         // Convolutions keep an address in registers for each element that an item loads.
+         (few_loads || !(gathers || few_registers));
+}
+
+int64_t groups_of(const GemmTile& tile, int64_t m, int64_t n, int64_t batches) {
+  return at::ceil_div(m, tile.m) * at::ceil_div(n, tile.n) * batches;
+}
+
+int64_t parts_for(const Device& device, const GemmTile& tile, int64_t groups, int64_t k) {
+  const int64_t wanted = device.properties().max_compute_units * kBusyItems / tile.items();
+  return std::clamp<int64_t>(std::min(wanted / groups, k / kLeastDepth), 1, kMostParts);
+}
+
+// The estimated time of a choice, in multiply-adds: rounds of work-groups times the sums of a
+// work-item times the depth of a part. 32 is the overhead of a round, as depth.
+double cost(const Device& device, const GemmTile& tile, int64_t groups, int64_t k, int64_t parts) {
+  const int64_t units = device.properties().max_compute_units;
+  const int64_t rounds = at::ceil_div(groups * parts * tile.items(), units * kBusyItems);
+  const double sums = static_cast<double>(tile.item_m * tile.item_n) / tile.rate;
+  return static_cast<double>(rounds) * sums * (static_cast<double>(at::ceil_div(k, parts)) + 32);
+}
+
+BlasMatrix blas_matrix(const GemmOperand& operand) {
+  return {view(operand.tensor), operand.transposed, operand.ld, operand.batch};
+}
+
+// Large products go to CLBlast, whose database has tuned parameters for them. It would pad small
+// and narrow ones to its tiles, which our kernels do not.
+bool is_large(const GemmProblem& p) { return std::min({p.m, p.n, p.k}) >= 128; }
+
+// The product for CLBlast; nullopt where it is not installed or does not support the product. Its
+// launches cannot be captured.
+std::optional<BlasProduct> as_blas_product(const GemmProblem& p) {
+  if (p.k == 0 || !clblast_has(p.type) || p.stream.capture()) return std::nullopt;
+  const int64_t out_ld = p.out.stride(-2);
+  const BlasProduct product{p.type,
+                            p.m,
+                            p.n,
+                            p.k,
+                            p.batches,
+                            blas_matrix(p.a),
+                            blas_matrix(p.b),
+                            {view(p.out), false, out_ld, batch_stride(p.out)},
+                            p.alpha,
+                            p.has_c ? p.beta : c10::Scalar(0)};
+  return clblast_accepts(product) ? std::optional(product) : std::nullopt;
+}
+
+void run_clblast(const GemmProblem& p, const BlasProduct& product) {
+  // CLBlast adds beta times the old contents of `out`.
+  if (p.has_c && !(p.c.is_alias_of(p.out) && p.c.const_data_ptr() == p.out.const_data_ptr() &&
+                   p.c.strides() == p.out.strides())) {
+    p.out.copy_(p.c);
+  }
+  clblast_gemm(p.stream, product);
+  apply_epilogue(p.epilogue, p.out, p.out);
+}
+
+// Work-items of a group: (along the matrix's contiguous dimension, along the other).
+std::pair<int64_t, int64_t> gemv_group(const GemmProblem& p, const GemvProblem& v) {
+  const auto items = static_cast<int64_t>(std::bit_floor(p.device.parameters().work_group_size));
+  const int64_t units = p.device.properties().max_compute_units;
+  int64_t lanes = 64;
+  if (v.transposed) {
+    if (v.m * p.batches < 2 * units * lanes) lanes = 16;
+  } else {
+    if (p.k < 256) lanes = 16;
+    if (p.k >= 4096 && v.m * p.batches < 4 * units) lanes = items;
+  }
+  lanes = std::min(lanes, items);
+  return {lanes, items / lanes};
+}
+
+void run_gemv(const GemmProblem& p) {
+  const GemvProblem v = as_gemv(p);
+  const auto [lanes, rows] = gemv_group(p, v);
+  static Site site;
+  const KernelKey key{&site,
+                      {static_cast<uint64_t>(p.type), gemm_flags(p, v.transposed, false),
+                       static_cast<uint64_t>(lanes << 32 | rows)}};
+  const Kernel& kernel = find_kernel(p.device, key, [&, lanes = lanes, rows = rows] {
+    Defines defines = gemm_defines(p, v.transposed, false);
+    defines.set("LANES", lanes).set("ROWS", rows);
+    return KernelSource{"gemv_gpu.cl", "gemv", defines};
+  });
+  Arguments arguments(p.stream, kernel);
+  add_gemm_tensors(arguments, p, v.matrix.tensor, v.vector.tensor);
+  arguments.add(static_cast<int32_t>(v.m))
+      .add(static_cast<int32_t>(p.k))
+      .add(v.matrix.ld)
+      .add(v.x_stride);
+  add_gemv_strides(arguments, p, v);
+  const int64_t groups = at::ceil_div(v.m, v.transposed ? lanes : rows);
+  const auto x = static_cast<size_t>(lanes), y = static_cast<size_t>(rows),
+             batches = static_cast<size_t>(p.batches);
+  if (v.transposed) {
+    arguments.enqueue({x * groups, y, batches}, {x, y, 1});
+  } else {
+    arguments.enqueue({x, y * groups, batches}, {x, y, 1});
+  }
+}
+
+// Whether stored rows can be read four elements at a time: they begin and end at multiples of four.
+bool in_quads(const GemmOperand& operand, int64_t row, int64_t rows) {
+  const auto bytes = 4 * static_cast<int64_t>(operand.tensor.element_size());
+  return row % 4 == 0 && (operand.ld % 4 == 0 || rows == 1) && operand.batch % 4 == 0 &&
+         operand.tensor.numel() > 0 &&
+         static_cast<int64_t>(view(operand.tensor).offset) % bytes == 0;
+}
+
+TileProblem tile_problem(const GemmProblem& p) {
+  return {p.m, p.n, p.k, p.batches, p.compute, TileUse::kProduct};
+}
+
+void run_tiles(const GemmProblem& p, int64_t index) {
+  const TileChoice choice = with_parts(p.device, tile_problem(p), index);
+  const GemmTile& tile = choice.tile();
+  const bool parts = choice.parts > 1;
+  const bool quads_a = in_quads(p.a, p.a.transposed ? p.m : p.k, p.a.transposed ? p.k : p.m);
+  const bool quads_b = in_quads(p.b, p.b.transposed ? p.k : p.n, p.b.transposed ? p.n : p.k);
+  at::Tensor partial;
+  if (parts) {
+    partial = at::empty({choice.parts, p.batches, p.m, p.n},
+                        p.out.options().dtype(p.compute).memory_format(std::nullopt));
+  }
+  static Site site;
+  const KernelKey key{&site,
+                      {static_cast<uint64_t>(p.type), gemm_flags(p, p.a.transposed, p.b.transposed),
+                       static_cast<uint64_t>(choice.index) << 3 | uint64_t{parts} << 2 |
+                           uint64_t{quads_a} << 1 | uint64_t{quads_b}}};
+  const Kernel& kernel = find_kernel(p.device, key, [&] {
+    Defines defines = gemm_defines(p, p.a.transposed, p.b.transposed);
+    defines.set("PARTS", parts).set("QUADS_A", quads_a).set("QUADS_B", quads_b);
+    set_tile(defines, tile);
+    return KernelSource{"gemm_gpu.cl", "gemm", defines};
+  });
+  Arguments arguments(p.stream, kernel);
+  if (parts) {
+    arguments.add(view(partial)).add(view(p.a.tensor)).add(view(p.b.tensor));
+    arguments.add(view(partial)).add(view(partial));
+  } else {
+    add_gemm_tensors(arguments, p, p.a.tensor, p.b.tensor);
+  }
+  add_gemm_sizes(arguments, p);
+  arguments.add(static_cast<int32_t>(choice.parts))
+      .add(static_cast<int32_t>(choice.depth(p.k)))
+      .enqueue({static_cast<size_t>(at::ceil_div(p.n, tile.n) * tile.items()),
+                static_cast<size_t>(at::ceil_div(p.m, tile.m)),
+                static_cast<size_t>(p.batches * choice.parts)},
+               {static_cast<size_t>(tile.items())});
+  if (!parts) return;
+  const auto as_batch = [](const at::Tensor& t) {
+    return t.defined() && t.dim() == 2 ? t.unsqueeze(0) : t;
+  };
+  gemm_sum_parts(as_batch(p.out), partial, p.alpha, p.has_c ? as_batch(p.c) : at::Tensor(), p.beta,
+                 {p.epilogue.activation, as_batch(p.epilogue.residual)});
+}
+
+}  // namespace
+
+bool has_room_for(const Device& device, const Epilogue& epilogue) {
+  return !is_costly(epilogue.activation) || !has_few_registers(device);
+}
+
+std::span<const GemmTile> gemm_gpu_tiles() { return kTiles; }
+
+int64_t TileChoice::depth(int64_t k) const {
+  return parts == 1 ? k : at::round_up(at::ceil_div(k, parts), tile().k);
+}
+
+bool tile_fits(const Device& device, const TileProblem& problem, int64_t index) {
+  return fits(device, kTiles[index], problem.compute, problem.use);
+}
+
+TileChoice with_parts(const Device& device, const TileProblem& p, int64_t index) {
+  const GemmTile& tile = kTiles[index];
+  TileChoice choice{index, parts_for(device, tile, groups_of(tile, p.m, p.n, p.batches), p.k)};
+  if (choice.parts > 1) choice.parts = at::ceil_div(p.k, choice.depth(p.k));  // none is empty
+  return choice;
+}
+
+int64_t model_tile(const Device& device, const TileProblem& p) {
+  int64_t best = std::ssize(kTiles) - 1;
+  double least = -1;
+  for (int64_t index = 0; index < std::ssize(kTiles); ++index) {
+    if (!tile_fits(device, p, index)) continue;
+    const GemmTile& tile = kTiles[index];
+    const int64_t parts = with_parts(device, p, index).parts;
+    const double time = cost(device, tile, groups_of(tile, p.m, p.n, p.batches), p.k, parts);
+    if (least < 0 || time < least) {
+      least = time;
+      best = index;
+    }
+  }
+  return best;
+}
+
+void set_tile(Defines& defines, const GemmTile& tile) {
+  defines.set("TM", tile.m)
+      .set("TN", tile.n)
+      .set("TK", tile.k)
+      .set("WM", tile.item_m)
+      .set("WN", tile.item_n)
+      .set("UNROLL", tile.unroll);
+}
+
+void gemm_sum_parts(const at::Tensor& out, const at::Tensor& partial, const c10::Scalar& alpha,
+                    const at::Tensor& c, const c10::Scalar& beta, const Epilogue& epilogue) {
+  Device& device = ocl_device(out);
+  const ScalarType type = out.scalar_type(), compute = compute_type(type);
+  const bool has_c = c.defined();
+  static Site site;
+  const KernelKey key{&site, {static_cast<uint64_t>(type), uint64_t{has_c}, epilogue.flags()}};
+  const Kernel& kernel = find_kernel(device, key, [&] {
+    Defines defines = element_defines(type);
+    defines.set("HAS_C", has_c);
+    epilogue.define(defines);
+    return KernelSource{"gemm_sum.cl", "gemm_sum", defines};
+  });
+  Arguments arguments(stream_of(out), kernel);
+  arguments.add(view(out))
+      .add(view(partial))
+      .add(view(has_c ? c : out))
+      .add(epilogue.residual_or(out))
+      .add(static_cast<int32_t>(out.size(2)))
+      .add(static_cast<int32_t>(partial.size(0)))
+      .add(out.stride(1))
+      .add(has_c ? c.stride(1) : int64_t{0})
+      .add(has_c ? c.stride(2) : int64_t{0})
+      .add(epilogue.residual_stride(1))
+      .add(epilogue.residual_stride(2))
+      .add(has_c ? c.stride(0) : int64_t{0})
+      .add(epilogue.residual_stride(0))
+      .add(out.stride(0));
+  add_number(arguments, alpha, compute);
+  add_number(arguments, beta, compute);
+  const int64_t group = std::min<int64_t>(64, device.properties().max_work_group_size);
+  arguments.enqueue({static_cast<size_t>(at::round_up(out.size(2), group)),
+                     static_cast<size_t>(out.size(1)), static_cast<size_t>(out.size(0))},
+                    {static_cast<size_t>(group)});
+}
+
+void run_gemm_gpu(const GemmProblem& p) {
+  if (p.is_vector()) return run_gemv(p);
+  // The candidate after the tiles is CLBlast.
+  constexpr int64_t kClblast = std::ssize(kTiles);
+  const std::optional<BlasProduct> blas = as_blas_product(p);
+  const TileProblem problem = tile_problem(p);
+  const int64_t choice = choose_tuned(
+      p.device, Tunable::kGemmGpu, gemm_problem_key(p), kClblast + 1,
+      [&](int64_t index) {
+        return index == kClblast ? blas.has_value() : tile_fits(p.device, problem, index);
+      },
+      [&] { return blas && is_large(p) ? kClblast : model_tile(p.device, problem); });
+  if (choice == kClblast) return run_clblast(p, *blas);
+  if (has_room_for(p.device, p.epilogue)) return run_tiles(p, choice);
+  GemmProblem product = p;
+  product.epilogue = {};
+  run_tiles(product, choice);
+  apply_epilogue(p.epilogue, p.out, p.out);
+}
+
+}  // namespace ocl

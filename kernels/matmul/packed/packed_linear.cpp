@@ -1,0 +1,155 @@
+// Launches of packed_linear_cpu.cl and packed_linear_gpu.cl.
+#include "kernels/matmul/packed/packed_linear.h"
+
+#include <ATen/ceil_div.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+
+#include <bit>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/tensors.h"
+#include "kernels/pointwise/expression.h"
+
+namespace ocl {
+namespace {
+
+using at::Tensor;
+
+// With more rows of x, unpacking all weights to floats pays: the product uses each of them for
+// every row.
+constexpr int64_t kMostRows = 32;
+
+constexpr PointwiseOp kFromInt8{"weight_from_int8", "a * b"};
+// Unpacks the upper or lower half of the byte a, with the scale b and the zero c of its group.
+#define UPPER "floor(a * L(0.0625))"
+#define LOWER "(a - floor(a * L(0.0625)) * L(16.0))"
+constexpr PointwiseOp kUpperFloat{"weight_from_int4_upper", "(" UPPER " - L(8.0)) * b + c"};
+constexpr PointwiseOp kLowerFloat{"weight_from_int4_lower", "(" LOWER " - L(8.0)) * b + c"};
+constexpr PointwiseOp kUpperInteger{"weight_from_uint4_upper", "(" UPPER " - c) * b"};
+constexpr PointwiseOp kLowerInteger{"weight_from_uint4_lower", "(" LOWER " - c) * b"};
+#undef UPPER
+#undef LOWER
+
+// The weights as [n][k] in the type of x.
+Tensor unpacked(const Tensor& x, const PackedWeights& w) {
+  const ScalarType compute = compute_type(x.scalar_type());
+  if (w.zeros_are == PackedZeros::kNone) {
+    const Tensor weight = at::empty({w.rows(), w.width()}, x.options());
+    evaluate(kFromInt8, weight, {w.numbers, w.scales.unsqueeze(1)}, compute);
+    return weight;
+  }
+  const bool is_float = w.zeros_are == PackedZeros::kFloat;
+  const int64_t groups = w.width() / w.group;
+  const Tensor numbers = w.numbers.view({w.rows(), groups, w.group / 2});
+  const auto of_rows = [](const Tensor& t) { return t.transpose(0, 1).unsqueeze(2); };
+  const Tensor scale = of_rows(is_float ? w.scales.select(2, 0) : w.scales);
+  const Tensor zero = of_rows(is_float ? w.scales.select(2, 1) : w.zeros);
+  const Tensor weight = at::empty({w.rows(), groups, w.group / 2, 2}, x.options());
+  const PointwiseOp& upper = is_float ? kUpperFloat : kUpperInteger;
+  const PointwiseOp& lower = is_float ? kLowerFloat : kLowerInteger;
+  evaluate(w.first_upper ? upper : lower, weight.select(3, 0), {numbers, scale, zero}, compute);
+  evaluate(w.first_upper ? lower : upper, weight.select(3, 1), {numbers, scale, zero}, compute);
+  return weight.view({w.rows(), w.width()});
+}
+
+Defines packed_defines(const Tensor& x, const PackedWeights& w, int64_t lanes, int64_t x_rows) {
+  Defines defines = element_defines(x.scalar_type());
+  defines.set("BITS", w.bits())
+      .set("FIRST_UPPER", w.first_upper)
+      .set("ZEROS", static_cast<int64_t>(w.zeros_are))
+      .set("VW", lanes)
+      .set("MR", x_rows);
+  return defines;
+}
+
+uint64_t packed_key(const Tensor& x, const PackedWeights& w, int64_t x_rows) {
+  return static_cast<uint64_t>(x.scalar_type()) << 16 | static_cast<uint64_t>(x_rows) << 8 |
+         static_cast<uint64_t>(w.bits()) << 4 | static_cast<uint64_t>(w.zeros_are) << 1 |
+         uint64_t{w.first_upper};
+}
+
+void add_arguments(Arguments& arguments, const Tensor& out, const Tensor& x,
+                   const PackedWeights& w) {
+  arguments.add(view(out))
+      .add(view(x))
+      .add(view(w.numbers))
+      .add(view(w.scales))
+      .add(view(w.zeros.defined() ? w.zeros : w.scales))
+      .add(static_cast<int32_t>(x.size(0)))
+      .add(static_cast<int32_t>(w.rows()))
+      .add(static_cast<int32_t>(w.width()))
+      .add(static_cast<int32_t>(w.group))
+      .add(x.stride(0));
+}
+
+void run_cpu(Device& device, const Tensor& out, const Tensor& x, const PackedWeights& w) {
+  // With this many rows, the sums stay in registers.
+  const int64_t x_rows = x.size(0) == 1 ? 1 : x.size(0) == 2 ? 2 : 4;
+  const int64_t rows = x_rows == 4 ? 2 : 4;
+  // A group is a multiple of two vectors of 4-bit weights.
+  const auto lanes = static_cast<int64_t>(vector_lanes(device, ScalarType::Float));
+  static Site site;
+  const KernelKey key{&site, {packed_key(x, w, x_rows), 0, 0}};
+  const Kernel& kernel = find_kernel(device, key, [&] {
+    Defines defines = packed_defines(x, w, std::clamp<int64_t>(lanes, 4, 16), x_rows);
+    defines.set("NR", rows);
+    return KernelSource{"packed_linear_cpu.cl", "packed_linear", defines};
+  });
+  const auto most = static_cast<int64_t>(device.parameters().tasks);
+  const int64_t tasks = std::clamp<int64_t>(w.rows() * w.width() / 16384, 1, most);
+  const int64_t rows_per_task = at::round_up(at::ceil_div(w.rows(), tasks), rows);
+  Arguments arguments(stream_of(out), kernel);
+  add_arguments(arguments, out, x, w);
+  arguments.add(static_cast<int32_t>(rows_per_task))
+      .enqueue({static_cast<size_t>(at::ceil_div(w.rows(), rows_per_task)),
+                static_cast<size_t>(at::ceil_div(x.size(0), x_rows))},
+               {});
+}
+
+void run_gpu(Device& device, const Tensor& out, const Tensor& x, const PackedWeights& w) {
+  constexpr int64_t kLanes = 4;
+  const int64_t x_rows = x.size(0) == 1 ? 1 : 4;
+  const auto items = static_cast<int64_t>(std::bit_floor(device.parameters().work_group_size));
+  const int64_t sharing = std::min<int64_t>(w.width() < 1024 ? 16 : 64, items);
+  const int64_t rows = items / sharing;
+  static Site site;
+  const KernelKey key{&site, {packed_key(x, w, x_rows), static_cast<uint64_t>(sharing), 0}};
+  const Kernel& kernel = find_kernel(device, key, [&] {
+    Defines defines = packed_defines(x, w, kLanes, x_rows);
+    defines.set("LANES", sharing).set("ROWS", rows);
+    return KernelSource{"packed_linear_gpu.cl", "packed_linear", defines};
+  });
+  Arguments arguments(stream_of(out), kernel);
+  add_arguments(arguments, out, x, w);
+  const auto across = static_cast<size_t>(sharing), along = static_cast<size_t>(rows);
+  arguments.enqueue({across, along * static_cast<size_t>(at::ceil_div(w.rows(), rows)),
+                     static_cast<size_t>(at::ceil_div(x.size(0), x_rows))},
+                    {across, along, 1});
+}
+
+}  // namespace
+
+Tensor packed_linear(const Tensor& x, const PackedWeights& weights) {
+  const int64_t m = x.size(0);
+  const bool has_kernel = compute_type(x.scalar_type()) == ScalarType::Float &&
+                          weights.rows() <= INT32_MAX && weights.width() <= INT32_MAX;
+  PackedWeights dense = weights;
+  dense.numbers = weights.numbers.contiguous();
+  dense.scales = weights.scales.to(x.scalar_type()).contiguous();
+  if (weights.zeros.defined()) dense.zeros = weights.zeros.contiguous();
+  if (m > kMostRows || !has_kernel || weights.width() == 0)
+    return at::mm(x, unpacked(x, dense).t());
+  Tensor out = at::empty({m, weights.rows()}, x.options().memory_format(std::nullopt));
+  if (out.numel() == 0) return out;
+  const Tensor rows = x.stride(1) == 1 ? x : x.contiguous();
+  Device& device = ocl_device(x);
+  if (device.family() == KernelFamily::kGpu) {
+    run_gpu(device, out, rows, dense);
+  } else {
+    run_cpu(device, out, rows, dense);
+  }
+  return out;
+}
+
+}  // namespace ocl

@@ -1,0 +1,86 @@
+#include "kernels/norm/gradient_sums.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/sum.h>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/grid.h"
+#include "kernels/core/tensors.h"
+
+namespace ocl {
+namespace {
+
+constexpr size_t kLeast = 4096;  // elements of a part
+constexpr size_t kColumns = 64;  // vectors of adjacent columns per task
+
+const Kernel& find(Device& device, const char* kernel, ScalarType in, ScalarType stat,
+                   bool by_row) {
+  static Site site;
+  KernelKey key{&site};
+  key.by = {reinterpret_cast<uint64_t>(kernel),
+            static_cast<uint64_t>(in) << 8 | static_cast<uint64_t>(stat), uint64_t{by_row}};
+  return find_kernel(device, key, [&] {
+    const bool cpu = device.family() == KernelFamily::kCpu;
+    const ScalarType compute = compute_type(in);
+    Defines defines = compute_defines(compute);
+    defines.set("IN", dtype_name(in)).set("STAT", dtype_name(stat));
+    if (by_row) defines.set("BY_ROW", 1);
+    define_width_or_group(defines, device, compute);
+    if (cpu) defines.set("COLUMNS", kColumns);
+    return KernelSource{cpu ? "gradient_sums_cpu.cl" : "gradient_sums_gpu.cl", kernel, defines};
+  });
+}
+
+at::Tensor workspace(const at::Tensor& x, at::IntArrayRef sizes) {
+  return at::empty(sizes,
+                   x.options().dtype(compute_type(x.scalar_type())).memory_format(std::nullopt));
+}
+
+}  // namespace
+
+at::Tensor gradient_sums_of_rows(const at::Tensor& g, const at::Tensor& x, const at::Tensor& mean,
+                                 size_t rows, size_t size, size_t repeat) {
+  static constexpr const char* kName = "gradient_sums_rows";
+  Device& device = ocl_device(x);
+  const at::Tensor sums = workspace(x, {2, static_cast<int64_t>(rows)});
+  Arguments arguments(stream_of(x),
+                      find(device, kName, x.scalar_type(), mean.scalar_type(), false));
+  arguments.add(view(g)).add(view(x)).add(view(mean)).add(view(sums));
+  arguments.add(uint64_t{rows}).add(uint64_t{size}).add(uint64_t{repeat});
+  arguments.add(static_cast<uint64_t>(mean.numel()));
+  if (device.family() == KernelFamily::kGpu) {
+    const size_t group = device.parameters().work_group_size;
+    arguments.enqueue({rows * group}, {group});
+  } else {
+    const TaskShares shares = task_shares(device, rows, rows * size);
+    arguments.add(shares.per_task).enqueue({shares.tasks}, {1});
+  }
+  return sums;
+}
+
+at::Tensor gradient_sums_of_columns(const at::Tensor& g, const at::Tensor& x,
+                                    const at::Tensor& mean, const at::Tensor& rstd, size_t size,
+                                    size_t columns) {
+  static constexpr const char* kName = "gradient_sums_columns";
+  Device& device = ocl_device(x);
+  const bool cpu = device.family() == KernelFamily::kCpu;
+  const size_t block = cpu ? vector_lanes(device, compute_type(x.scalar_type())) * kColumns
+                           : device.parameters().work_group_size;
+  const size_t blocks = (columns + block - 1) / block;
+  const size_t parts =
+      parts_for(device, blocks, size, std::max<size_t>(1, kLeast / std::min(block, columns)));
+  const at::Tensor work =
+      workspace(x, {2, static_cast<int64_t>(parts), static_cast<int64_t>(columns)});
+  Arguments arguments(stream_of(x),
+                      find(device, kName, x.scalar_type(), mean.scalar_type(), rstd.defined()));
+  arguments.add(view(g)).add(view(x)).add(view(mean)).add(view(rstd.defined() ? rstd : mean));
+  arguments.add(view(work)).add(uint64_t{size}).add(uint64_t{columns}).add(uint64_t{parts});
+  if (cpu) {
+    arguments.enqueue({blocks, parts}, {1, 1});
+  } else {
+    arguments.enqueue({blocks * block, parts}, {block});
+  }
+  return parts == 1 ? work.select(1, 0) : at::sum(work, 1);
+}
+
+}  // namespace ocl

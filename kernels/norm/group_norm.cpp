@@ -1,0 +1,181 @@
+// Group normalisation: kernels for PyTorch's stubs, whose inputs are contiguous
+// [n][channels][pixels]; a group is channels / groups adjacent channels.
+#include <ATen/native/group_norm.h>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/native_group_norm_backward_native.h>
+#include <ATen/ops/native_group_norm_native.h>
+#include <ATen/ops/sum.h>
+
+#include "kernels/core/registration.h"
+#include "kernels/core/tensors.h"
+#include "kernels/norm/gradient_sums.h"
+#include "kernels/norm/moments.h"
+#include "kernels/pointwise/expression.h"
+#include "native/group_norm.h"
+
+namespace ocl {
+namespace {
+
+// Expressions of means and sums per group or channel; see backward().
+constexpr PointwiseOp kScale{"group_norm_scale", "a * b"};
+constexpr PointwiseOp kShift{"group_norm_shift", "c - a * b"};
+constexpr PointwiseOp kShiftWithoutBias{"group_norm_shift", "-a * b"};
+constexpr PointwiseOp kApply{"group_norm", "a * b + c"};
+constexpr PointwiseOp kSlope{"group_norm_slope", "-a * b * b * b * s0"};
+constexpr PointwiseOp kOffset{"group_norm_offset", "-a * b * s0 - c * d"};
+constexpr PointwiseOp kGradient{"group_norm_backward", "a * c + b * d + e"};
+
+struct Groups {
+  int64_t batch, channels, pixels, groups;
+
+  int64_t width() const { return channels / groups; }
+  double count() const { return static_cast<double>(width() * pixels); }
+  // Views as [n][group][channel of the group][pixel], with size 1 for missing dimensions.
+  at::Tensor all(const at::Tensor& x) const { return x.view({batch, groups, width(), pixels}); }
+  at::Tensor by_channel(const at::Tensor& x) const { return x.view({1, groups, width(), 1}); }
+  at::Tensor by_group(const at::Tensor& x) const { return x.view({batch, groups, 1, 1}); }
+};
+
+void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, int64_t n,
+             int64_t c, int64_t pixels, int64_t groups, double eps, at::Tensor& y, at::Tensor& mean,
+             at::Tensor& rstd) {
+  TORCH_CHECK(x.numel() == n * c * pixels,
+              "Expected X.numel() == N * C * HxW to be true, but got false.");
+  check_floating(ocl_device(x), x.scalar_type(), "GroupNormKernelImpl");
+  if (x.numel() == 0) {
+    mean.zero_();
+    rstd.fill_(NAN);
+    return;
+  }
+  const Groups shape{n, c, pixels, groups};
+  const ScalarType compute = compute_type(x.scalar_type());
+  const at::Tensor in = x.contiguous(), weight = dense(gamma), bias = dense(beta);
+  const auto rows = static_cast<size_t>(n * groups);
+  const at::TensorOptions options = rstd.options().dtype(compute);
+  // The results are computed from the statistics before these are rounded to a half type.
+  const bool rounds = rstd.scalar_type() != compute;
+  const at::Tensor m = rounds ? at::empty_like(mean, options) : mean;
+  const at::Tensor r = rounds ? at::empty_like(rstd, options) : rstd;
+  finish_norm(moments(in, {rows, static_cast<size_t>(shape.width() * pixels), 1}), m, r, eps);
+  if (rounds) {
+    mean.copy_(m);
+    rstd.copy_(r);
+  }
+  at::Tensor scale = shape.by_group(r);
+  if (weight.defined()) {
+    const at::Tensor product = at::empty({n, groups, shape.width(), 1}, options);
+    evaluate(kScale, product, {scale, shape.by_channel(weight)}, compute);
+    scale = product;
+  }
+  const at::Tensor shift = at::empty({n, groups, shape.width(), 1}, options);
+  if (bias.defined()) {
+    evaluate(kShift, shift, {shape.by_group(m), scale, shape.by_channel(bias)}, compute);
+  } else {
+    evaluate(kShiftWithoutBias, shift, {shape.by_group(m), scale}, compute);
+  }
+  const DenseOutput out(y);
+  evaluate(kApply, shape.all(out.tensor()), {shape.all(in), scale, shift}, compute);
+  out.finish();
+}
+
+// A group has D elements. sum and dot are the two sums of each channel (gradient_sums.h), h = g *
+// gamma, xhat = (x - mean) * rstd:
+//   dx = rstd * (h - mean(h) - xhat * mean(h * xhat))
+//      = g * (rstd * gamma) + x * slope + offset,
+//   slope = -rstd^3 / D * sum of gamma * dot, offset = -rstd / D * sum of gamma * sum - mean *
+//   slope
+void backward(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& mean,
+              const at::Tensor& rstd, const at::Tensor& gamma, int64_t n, int64_t c, int64_t pixels,
+              int64_t groups, at::Tensor& dx, at::Tensor& dgamma, at::Tensor& dbeta) {
+  if (x.numel() == 0) {
+    if (dgamma.defined()) {  // NaN where a group has no elements
+      const at::Tensor none = rstd.mul(0).sum(0).view({groups, 1});
+      dgamma.copy_(none.expand({groups, c / groups}).reshape({c}));
+    }
+    if (dbeta.defined()) dbeta.zero_();
+    return;
+  }
+  const Groups shape{n, c, pixels, groups};
+  const ScalarType compute = compute_type(x.scalar_type());
+  const at::Tensor g = grad.contiguous(), in = x.contiguous(), weight = dense(gamma);
+  const at::Tensor m = mean.contiguous().to(compute),
+                   r = shape.by_group(rstd.contiguous().to(compute));
+  const at::Tensor sums =
+      gradient_sums_of_rows(g, in, m, static_cast<size_t>(n * c), static_cast<size_t>(pixels),
+                            static_cast<size_t>(shape.width()));
+  const at::Tensor by_channel = sums.view({2, n, groups, shape.width(), 1});
+  const at::TensorOptions options = sums.options();
+  const std::vector<int64_t> per_channel{n, groups, shape.width(), 1}, per_group{n, groups, 1, 1};
+  if (dx.defined()) {
+    at::Tensor weighted = by_channel, scale = r;
+    if (weight.defined()) {
+      evaluate(kScale, weighted = at::empty(by_channel.sizes(), options),
+               {by_channel, shape.by_channel(weight)}, compute);
+      evaluate(kScale, scale = at::empty(per_channel, options), {r, shape.by_channel(weight)},
+               compute);
+    }
+    const at::Tensor totals = at::sum(weighted, 3, /*keepdim=*/true);
+    const at::Tensor slope = at::empty(per_group, options), offset = at::empty(per_group, options);
+    const double share = 1 / shape.count();
+    evaluate(kSlope, slope, {totals[1], r}, compute, {share});
+    evaluate(kOffset, offset, {totals[0], r, shape.by_group(m), slope}, compute, {share});
+    const DenseOutput out(dx);
+    evaluate(kGradient, shape.all(out.tensor()),
+             {shape.all(g), shape.all(in), scale, slope, offset}, compute);
+    out.finish();
+  }
+  if (dgamma.defined()) {
+    const at::Tensor products = at::empty(per_channel, options);
+    evaluate(kScale, products, {by_channel[1], r}, compute);
+    dgamma.copy_(at::sum(products.view({n, c}), 0));
+  }
+  if (dbeta.defined()) dbeta.copy_(at::sum(sums[0].view({n, c}), 0));
+}
+
+// PyTorch keeps channels_last on the CPU only.
+at::Tensor in_format(const at::Tensor& result, const at::Tensor& x) {
+  if (!result.defined() || x.suggest_memory_format() == at::MemoryFormat::Contiguous) return result;
+  return at::empty_like(x, result.options(), x.suggest_memory_format()).copy_(result);
+}
+
+}  // namespace
+
+namespace native {
+
+OCL_NATIVE("native_group_norm", group_norm);
+std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm(const at::Tensor& x,
+                                                          const std::optional<at::Tensor>& gamma,
+                                                          const std::optional<at::Tensor>& beta,
+                                                          int64_t n, int64_t c, int64_t pixels,
+                                                          int64_t groups, double eps) {
+  TORCH_CHECK(x.is_contiguous(x.suggest_memory_format()),
+              "Expected X.is_contiguous(memory_format) to be true, but got false.");
+  const bool both = gamma && gamma->defined() && beta && beta->defined();
+  TORCH_CHECK(!both || gamma->scalar_type() == beta->scalar_type(), "expected scalar type ",
+              gamma->scalar_type(), " but found ", beta->scalar_type());
+  const auto [y, mean, rstd] =
+      at::native::native_group_norm(x.contiguous(), gamma, beta, n, c, pixels, groups, eps);
+  return {in_format(y, x), mean, rstd};
+}
+
+OCL_NATIVE("native_group_norm_backward", group_norm_backward);
+std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm_backward(
+    const at::Tensor& grad, const at::Tensor& x, const at::Tensor& mean, const at::Tensor& rstd,
+    const std::optional<at::Tensor>& gamma, int64_t n, int64_t c, int64_t pixels, int64_t groups,
+    std::array<bool, 3> wanted) {
+  const auto [dx, dgamma, dbeta] = at::native::native_group_norm_backward(
+      grad.contiguous(), x.contiguous(), mean, rstd, gamma, n, c, pixels, groups, wanted);
+  return {in_format(dx, x), dgamma, dbeta};
+}
+
+}  // namespace native
+}  // namespace ocl
+
+namespace at::native {
+
+REGISTER_PRIVATEUSE1_DISPATCH(GroupNormKernel, &ocl::forward)
+REGISTER_PRIVATEUSE1_DISPATCH(GroupNormBackwardKernel, &ocl::backward)
+
+}  // namespace at::native

@@ -1,0 +1,195 @@
+// Layer normalisation and its gradient.
+#include <ATen/native/layer_norm.h>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/grid.h"
+#include "kernels/core/registration.h"
+#include "kernels/core/tensors.h"
+#include "kernels/norm/gradient_sums.h"
+#include "native/layer_norm.h"
+
+namespace ocl {
+namespace {
+
+struct Types {
+  ScalarType in, stat;
+  std::optional<ScalarType> gamma, beta;
+  bool column_sums = false;
+};
+
+const Kernel& find(Device& device, const char* kernel, const Types& types) {
+  static Site site;
+  const auto code = [](std::optional<ScalarType> t) { return t ? static_cast<uint64_t>(*t) : 255; };
+  KernelKey key{&site};
+  key.by = {
+      reinterpret_cast<uint64_t>(kernel),
+      code(types.in) << 24 | code(types.stat) << 16 | code(types.gamma) << 8 | code(types.beta),
+      uint64_t{types.column_sums}};
+  return find_kernel(device, key, [&] {
+    const bool cpu = device.family() == KernelFamily::kCpu;
+    const ScalarType compute = compute_type(types.in);
+    Defines defines = compute_defines(compute);
+    defines.set("IN", dtype_name(types.in)).set("STAT", dtype_name(types.stat));
+    if (types.gamma) defines.set("GAMMA", dtype_name(*types.gamma));
+    if (types.beta) defines.set("BETA", dtype_name(*types.beta));
+    if (std::string_view(kernel).ends_with("backward")) defines.set("BACKWARD", 1);
+    if (types.column_sums) defines.set("COLUMN_SUMS", 1);
+    define_width_or_group(defines, device, compute);
+    return KernelSource{cpu ? "layer_norm_cpu.cl" : "layer_norm_gpu.cl", kernel, defines};
+  });
+}
+
+std::optional<ScalarType> type_of(const at::Tensor& tensor) {
+  return tensor.defined() ? std::optional(tensor.scalar_type()) : std::nullopt;
+}
+
+TaskShares shares_of_rows(const Device& device, size_t rows, size_t size) {
+  return task_shares(device, rows, rows * size * 2);
+}
+
+// Adds the arguments for the family's grid, and launches over the rows.
+void enqueue(Device& device, Arguments& arguments, size_t rows, size_t size) {
+  if (device.family() == KernelFamily::kGpu) {
+    const size_t group = device.parameters().work_group_size;
+    arguments.enqueue({rows * group}, {group});
+    return;
+  }
+  const TaskShares shares = shares_of_rows(device, rows, size);
+  arguments.add(shares.per_task).enqueue({shares.tasks}, {1});
+}
+
+// All tensors are contiguous; gamma and beta may be undefined.
+void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, int64_t rows,
+             int64_t size, double eps, at::Tensor* y, at::Tensor* mean, at::Tensor* rstd) {
+  static constexpr const char* kName = "layer_norm";
+  Device& device = ocl_device(x);
+  const ScalarType type = x.scalar_type();
+  check_device_has(device, type, kName);
+  if (rows == 0) return;
+  Arguments arguments(
+      stream_of(x),
+      find(device, kName, {type, mean->scalar_type(), type_of(gamma), type_of(beta)}));
+  arguments.add(view(x));
+  if (gamma.defined()) arguments.add(view(gamma));
+  if (beta.defined()) arguments.add(view(beta));
+  arguments.add(view(*y)).add(view(*mean)).add(view(*rstd));
+  arguments.add(static_cast<uint64_t>(rows)).add(static_cast<uint64_t>(size));
+  add_number(arguments, eps, compute_type(type));
+  enqueue(device, arguments, rows, size);
+}
+
+struct Gradients {
+  at::Tensor dx;
+  at::Tensor sums;  // [2][size], over the rows: of g for beta, of g * (x - mean) * rstd for gamma
+};
+
+// The gradients that the caller asks for. CPU devices read g and x once for both.
+Gradients gradients(const at::Tensor& g, const at::Tensor& x, const at::Tensor& mean,
+                    const at::Tensor& rstd, const at::Tensor& gamma, int64_t rows, int64_t size,
+                    bool of_x, bool of_parameters) {
+  static constexpr const char* kName = "layer_norm_backward";
+  Gradients result;
+  if (of_x) result.dx = at::empty_like(x);
+  if (x.numel() == 0) return result;
+  Device& device = ocl_device(x);
+  const bool at_once = of_x && of_parameters && device.family() == KernelFamily::kCpu;
+  if (of_parameters && !at_once) {
+    result.sums = gradient_sums_of_columns(g, x, mean, rstd, rows, size);
+  }
+  if (!of_x) return result;
+  Arguments arguments(stream_of(x), find(device, kName,
+                                         {x.scalar_type(), mean.scalar_type(), type_of(gamma),
+                                          std::nullopt, at_once}));
+  arguments.add(view(g)).add(view(x));
+  if (gamma.defined()) arguments.add(view(gamma));
+  arguments.add(view(mean)).add(view(rstd)).add(view(result.dx));
+  at::Tensor of_tasks;
+  if (at_once) {
+    const auto tasks = static_cast<int64_t>(shares_of_rows(device, rows, size).tasks);
+    of_tasks = at::empty({2, tasks, size}, x.options().dtype(compute_type(x.scalar_type())));
+    arguments.add(view(of_tasks));
+  }
+  arguments.add(static_cast<uint64_t>(rows)).add(static_cast<uint64_t>(size));
+  enqueue(device, arguments, rows, size);
+  if (at_once) result.sums = at::sum(of_tasks, 1);
+  return result;
+}
+
+// Nested tensors also get here, through the stubs.
+void backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& mean,
+              const at::Tensor& rstd, const at::Tensor& gamma, int64_t rows, int64_t size,
+              at::Tensor* dx, at::Tensor* dgamma, at::Tensor* dbeta) {
+  const Gradients found = gradients(g, x, mean, rstd, gamma, rows, size, dx->defined(),
+                                    dgamma->defined() || dbeta->defined());
+  if (dx->defined()) dx->copy_(found.dx);
+  const auto fill = [&](const at::Tensor& parameter, int64_t which) {
+    if (!parameter.defined()) return;
+    if (!found.sums.defined()) return void(parameter.zero_());
+    parameter.copy_(found.sums.select(0, which).view_as(parameter));
+  };
+  fill(*dgamma, 1);
+  fill(*dbeta, 0);
+}
+
+}  // namespace
+
+namespace native {
+
+OCL_NATIVE("native_layer_norm", layer_norm);
+std::tuple<Tensor, Tensor, Tensor> layer_norm(const Tensor& input, IntArrayRef normalized_shape,
+                                              const std::optional<Tensor>& weight,
+                                              const std::optional<Tensor>& bias, double eps) {
+  check_floating(ocl_device(input), input.scalar_type(), "layer_norm");
+  const Tensor gamma = dense(weight), beta = dense(bias), x = input.contiguous();
+  const auto [rows, size] =
+      at::native::_check_layer_norm_inputs(input, normalized_shape, gamma, beta);
+  Tensor y = at::empty_like(x);
+  std::vector<int64_t> stat_shape = input.sizes().vec();
+  std::fill(stat_shape.end() - static_cast<int64_t>(normalized_shape.size()), stat_shape.end(), 1);
+  Tensor mean = at::empty(stat_shape, x.options().dtype(compute_type(x.scalar_type())));
+  Tensor rstd = at::empty_like(mean);
+  forward(x, gamma, beta, rows, size, eps, &y, &mean, &rstd);
+  return {y, mean, rstd};
+}
+
+OCL_NATIVE("native_layer_norm_backward", layer_norm_backward);
+std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad_out, const Tensor& input,
+                                                       IntArrayRef normalized_shape,
+                                                       const Tensor& mean, const Tensor& rstd,
+                                                       const std::optional<Tensor>& weight,
+                                                       const std::optional<Tensor>& bias,
+                                                       std::array<bool, 3> output_mask) {
+  const Tensor gamma = dense(weight), beta = dense(bias);
+  const auto [rows, size] =
+      at::native::_check_layer_norm_inputs(input, normalized_shape, gamma, beta);
+  const Tensor x = input.contiguous(), g = grad_out.contiguous();
+  const ScalarType compute = compute_type(x.scalar_type());
+  const Tensor dense_mean = mean.contiguous().to(compute),
+               dense_rstd = rstd.contiguous().to(compute);
+  check_device_has(ocl_device(input), x.scalar_type(), "layer_norm_backward");
+  expect_type(grad_out, x.scalar_type(), "layer_norm_backward");
+  const bool of_gamma = output_mask[1] && gamma.defined();
+  const bool of_beta = output_mask[2] && beta.defined();
+  const Gradients found = gradients(g, x, dense_mean, dense_rstd, gamma, rows, size, output_mask[0],
+                                    of_gamma || of_beta);
+  const auto result = [&](const Tensor& parameter, int64_t which) {
+    if (!found.sums.defined()) return at::zeros_like(parameter);
+    return found.sums.select(0, which).view(parameter.sizes()).to(parameter.scalar_type());
+  };
+  return {found.dx, of_gamma ? result(gamma, 1) : Tensor(), of_beta ? result(beta, 0) : Tensor()};
+}
+
+}  // namespace native
+}  // namespace ocl
+
+namespace at::native {
+
+REGISTER_PRIVATEUSE1_DISPATCH(LayerNormKernel, &ocl::forward)
+REGISTER_PRIVATEUSE1_DISPATCH(LayerNormBackwardKernel, &ocl::backward)
+
+}  // namespace at::native

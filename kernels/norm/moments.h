@@ -1,0 +1,32 @@
+// Means and variances along the middle of [outer][size][inner], in two launches: partial results,
+// then a kernel that joins the parts and computes the results that the caller asks for.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/extent.h"
+
+namespace ocl {
+
+// Partial results: work is [2][parts][outputs] (means, squared deviations) in the compute type.
+// A part covers `share` of the `size` elements of an output; the last part covers the remainder.
+struct Moments {
+  at::Tensor work;
+  size_t outputs, parts, share, size;
+};
+
+// `x` is dense. `split`: split the reductions into parts where they are few and long.
+Moments moments(const at::Tensor& x, const Extent& extent, bool split = true);
+
+// Running statistics, updated at the end of a batch normalisation; undefined tensors: none.
+struct Running {
+  at::Tensor mean, var;
+  double momentum = 0;
+};
+
+// Computes mean and rstd = 1 / sqrt(variance + eps), both dense and of one type.
+void finish_norm(const Moments& moments, const at::Tensor& mean, const at::Tensor& rstd, double eps,
+                 const Running& running = {});
+
+}  // namespace ocl

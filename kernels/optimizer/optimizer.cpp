@@ -1,0 +1,223 @@
+// The fused optimizers: all parameters in few launches. Kernels read values that only the device
+// knows: a learning rate tensor, the gradient scaler's factors, the numbers of steps.
+#include <cmath>
+
+#include "backend/error.h"
+#include "kernels/core/registration.h"
+#include "kernels/core/tensors.h"
+#include "kernels/foreach/foreach.h"
+#include "native/optimizer.h"
+
+namespace ocl {
+namespace {
+
+using at::Tensor, at::TensorList;
+using MaybeTensor = std::optional<Tensor>;
+
+// A number, or a tensor of one element on the device.
+struct LearningRate {
+  double number = 0;
+  Tensor element;
+
+  LearningRate(double lr) : number(lr) {}
+  LearningRate(const Tensor& lr) {
+    if (lr.is_cpu()) {
+      number = lr.item<double>();
+    } else {
+      element = lr;
+    }
+  }
+};
+
+struct Step {
+  const char* name;
+  const char* file;
+  c10::SmallVector<TensorList, 6> lists;  // parameters, gradients, state
+  TensorList steps;
+  LearningRate lr;
+  MaybeTensor grad_scale, found_inf;
+  bool maximize;
+  c10::SmallVector<std::pair<const char*, bool>, 4> flags;  // defines of the kernel
+  c10::SmallVector<double, 6> numbers;
+};
+
+bool given(const MaybeTensor& tensor) { return tensor && tensor->defined(); }
+
+void check(const Step& step) {
+  for (const TensorList& list : step.lists) {
+    TORCH_CHECK(list.size() == step.lists[0].size(), step.name,
+                ": the lists of parameters, gradients and state have different lengths");
+  }
+  TORCH_CHECK(can_launch_over(step.lists), step.name,
+              ": the parameters, gradients and state of one call must be on one device, without "
+              "gaps, and of the same sizes and strides");
+  for (const MaybeTensor& tensor : {step.grad_scale, step.found_inf}) {
+    TORCH_CHECK(!given(tensor) || (tensor->device() == step.lists[0][0].device() &&
+                                   tensor->scalar_type() == ScalarType::Float),
+                step.name, ": grad_scale and found_inf must be float32 on the parameters' device");
+  }
+}
+
+KernelKey key_of(const Step& step, const TensorLists& lists) {
+  uint64_t flags = 0;
+  for (const auto& [name, set] : step.flags) flags = flags << 1 | uint64_t{set};
+  flags = flags << 3 | uint64_t{step.maximize} << 2 | uint64_t{given(step.grad_scale)} << 1 |
+          uint64_t{given(step.found_inf)};
+  const uint64_t lr =
+      step.lr.element.defined() ? static_cast<uint64_t>(step.lr.element.scalar_type()) + 1 : 0;
+  static Site site;
+  return {&site, {reinterpret_cast<uint64_t>(step.file), lists.key(), flags, lr}};
+}
+
+KernelSource source_of(const Step& step, const TensorLists& lists) {
+  Defines defines = lists.defines();
+  const std::string kernel = str(step.name, "_", dtype_name(lists.lists[0][0].scalar_type()));
+  defines.set("KERNEL", kernel);
+  for (const auto& [name, set] : step.flags) {
+    if (set) defines.set(name, 1);
+  }
+  if (step.maximize) defines.set("MAXIMIZE", 1);
+  if (given(step.grad_scale)) defines.set("GRAD_SCALE", 1);
+  if (given(step.found_inf)) defines.set("FOUND_INF", 1);
+  if (step.lr.element.defined()) {
+    defines.set("LR", dtype_name(step.lr.element.scalar_type()));
+  }
+  return {step.file, kernel, defines};
+}
+
+void run(const Step& step) {
+  if (step.lists[0].empty()) return;
+  check(step);
+  TensorLists lists{device(step.lists[0][0].get_device()), step.lists, ScalarType::Float};
+  for (const TensorList& list : step.lists) {
+    lists.compute = c10::promoteTypes(lists.compute, list[0].scalar_type());
+  }
+  if (!step.steps.empty()) lists.lists.push_back(step.steps);
+  const Kernel& kernel =
+      find_kernel(lists.device, key_of(step, lists), [&] { return source_of(step, lists); });
+  for_each_batch(lists, [&](const Batch& batch) {
+    Arguments arguments(current_stream(lists.device.index()), kernel);
+    batch.bind(arguments);
+    if (step.lr.element.defined()) {
+      arguments.add(view(step.lr.element));
+    } else {
+      add_number(arguments, step.lr.number, lists.compute);
+    }
+    if (given(step.grad_scale)) arguments.add(view(*step.grad_scale));
+    if (given(step.found_inf)) arguments.add(view(*step.found_inf));
+    for (const double number : step.numbers) add_number(arguments, number, lists.compute);
+    batch.enqueue(arguments);
+  });
+}
+
+}  // namespace
+
+namespace native {
+namespace {
+
+void adam(const char* name, bool decoupled, TensorList self, TensorList grads, TensorList exp_avgs,
+          TensorList exp_avg_sqs, TensorList max_exp_avg_sqs, TensorList state_steps,
+          const LearningRate& lr, double beta1, double beta2, double weight_decay, double eps,
+          bool amsgrad, bool maximize, const MaybeTensor& grad_scale,
+          const MaybeTensor& found_inf) {
+  Step step{.name = name,
+            .file = "optimizer_adam.cl",
+            .lists = {self, grads, exp_avgs, exp_avg_sqs},
+            .steps = state_steps,
+            .lr = lr,
+            .grad_scale = grad_scale,
+            .found_inf = found_inf,
+            .maximize = maximize,
+            .flags = {{"DECOUPLED", decoupled},
+                      {"AMSGRAD", amsgrad},
+                      {"WEIGHT_DECAY", weight_decay != 0}},
+            .numbers = {beta1, beta2, weight_decay, eps, std::log(beta1), std::log(beta2)}};
+  if (amsgrad) step.lists.push_back(max_exp_avg_sqs);
+  run(step);
+}
+
+void sgd(TensorList self, TensorList grads, TensorList momentum_buffers, double weight_decay,
+         double momentum, const LearningRate& lr, double dampening, bool nesterov, bool maximize,
+         bool is_first_step, const MaybeTensor& grad_scale, const MaybeTensor& found_inf) {
+  const bool buffers = !momentum_buffers.empty();
+  TORCH_CHECK(buffers || momentum == 0, "_fused_sgd_: momentum needs its buffers");
+  Step step{.name = "fused_sgd",
+            .file = "optimizer_sgd.cl",
+            .lists = {self, grads},
+            .steps = {},
+            .lr = lr,
+            .grad_scale = grad_scale,
+            .found_inf = found_inf,
+            .maximize = maximize,
+            .flags = {{"MOMENTUM", buffers},
+                      {"NESTEROV", nesterov},
+                      {"FIRST_STEP", is_first_step},
+                      {"WEIGHT_DECAY", weight_decay != 0}},
+            .numbers = {weight_decay, momentum, dampening}};
+  if (buffers) step.lists.push_back(momentum_buffers);
+  run(step);
+}
+
+void adagrad(TensorList self, TensorList grads, TensorList state_sums, TensorList state_steps,
+             const LearningRate& lr, double lr_decay, double weight_decay, double eps,
+             bool maximize, const MaybeTensor& grad_scale, const MaybeTensor& found_inf) {
+  run({.name = "fused_adagrad",
+       .file = "optimizer_adagrad.cl",
+       .lists = {self, grads, state_sums},
+       .steps = state_steps,
+       .lr = lr,
+       .grad_scale = grad_scale,
+       .found_inf = found_inf,
+       .maximize = maximize,
+       .flags = {{"WEIGHT_DECAY", weight_decay != 0}},
+       .numbers = {lr_decay, weight_decay, eps}});
+}
+
+}  // namespace
+
+#define OCL_ADAM(name, decoupled, lr_type)                                                       \
+  void name(TensorList self, TensorList grads, TensorList exp_avgs, TensorList exp_avg_sqs,      \
+            TensorList max_exp_avg_sqs, TensorList state_steps, lr_type lr, double beta1,        \
+            double beta2, double weight_decay, double eps, bool amsgrad, bool maximize,          \
+            const MaybeTensor& grad_scale, const MaybeTensor& found_inf) {                       \
+    adam(#name, decoupled, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, \
+         beta1, beta2, weight_decay, eps, amsgrad, maximize, grad_scale, found_inf);             \
+  }
+OCL_NATIVE("_fused_adam_", fused_adam);
+OCL_ADAM(fused_adam, false, double)
+OCL_NATIVE("_fused_adam_.tensor_lr", fused_adam_lr);
+OCL_ADAM(fused_adam_lr, false, const Tensor&)
+OCL_NATIVE("_fused_adamw_", fused_adamw);
+OCL_ADAM(fused_adamw, true, double)
+OCL_NATIVE("_fused_adamw_.tensor_lr", fused_adamw_lr);
+OCL_ADAM(fused_adamw_lr, true, const Tensor&)
+#undef OCL_ADAM
+
+#define OCL_SGD(name, lr_type)                                                                 \
+  void name(TensorList self, TensorList grads, TensorList buffers, double weight_decay,        \
+            double momentum, lr_type lr, double dampening, bool nesterov, bool maximize,       \
+            bool is_first_step, const MaybeTensor& grad_scale, const MaybeTensor& found_inf) { \
+    sgd(self, grads, buffers, weight_decay, momentum, lr, dampening, nesterov, maximize,       \
+        is_first_step, grad_scale, found_inf);                                                 \
+  }
+OCL_NATIVE("_fused_sgd_", fused_sgd);
+OCL_SGD(fused_sgd, double)
+OCL_NATIVE("_fused_sgd_.tensor_lr", fused_sgd_lr);
+OCL_SGD(fused_sgd_lr, const Tensor&)
+#undef OCL_SGD
+
+#define OCL_ADAGRAD(name, lr_type)                                                            \
+  void name(TensorList self, TensorList grads, TensorList state_sums, TensorList state_steps, \
+            lr_type lr, double lr_decay, double weight_decay, double eps, bool maximize,      \
+            const MaybeTensor& grad_scale, const MaybeTensor& found_inf) {                    \
+    adagrad(self, grads, state_sums, state_steps, lr, lr_decay, weight_decay, eps, maximize,  \
+            grad_scale, found_inf);                                                           \
+  }
+OCL_NATIVE("_fused_adagrad_", fused_adagrad);
+OCL_ADAGRAD(fused_adagrad, double)
+OCL_NATIVE("_fused_adagrad_.tensor_lr", fused_adagrad_lr);
+OCL_ADAGRAD(fused_adagrad_lr, const Tensor&)
+#undef OCL_ADAGRAD
+
+}  // namespace native
+}  // namespace ocl

@@ -1,0 +1,38 @@
+// Launches of pool3d.cl: pooling of volumes, and of images as volumes of depth 1.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+
+namespace ocl {
+
+using Triple = std::array<int64_t, 3>;
+
+// Mirrors Pool3 of pool3d.cl.
+struct Pool3 {
+  int64_t planes;
+  Triple in, out, kernel = {1, 1, 1}, stride = {1, 1, 1}, pad = {0, 0, 0}, dilation = {1, 1, 1};
+  int64_t divisor = 0, count_padding = 0;
+  int64_t samples = 0;
+  Triple sample = {0, 0, 0};
+};
+
+enum class PoolWindows { kFixed, kAdaptive, kFractional };
+
+// The pooling from the last `dims` dimensions of `in` to those of `pooled`.
+Pool3 make_pool3(const at::Tensor& in, const at::Tensor& pooled, int64_t dims);
+
+// Three numbers from a list of one or three; `other` for an empty list.
+Triple triple(at::IntArrayRef values, Triple other);
+
+// `random`: [planes][samples], with fractional windows only.
+void max_pool3_forward(const char* op, const at::Tensor& in, const Pool3& pool, PoolWindows windows,
+                       const at::Tensor& out, const at::Tensor& indices,
+                       const at::Tensor& random = {});
+
+// Adds each gradient to the element that was the maximum.
+void max_pool3_backward(const at::Tensor& grad, const at::Tensor& indices,
+                        const at::Tensor& grad_input, int64_t dims);
+
+}  // namespace ocl

@@ -1,0 +1,148 @@
+// Random variates by rejection, both families: element i of a contiguous result is DRAW of x (and
+// y), the elements of the inputs, and of the element's own source of uniform numbers. The source
+// takes the words of counter `offset + i` with draw numbers from 1 on, which random.cl never
+// uses. So a seed gives the same numbers on every device and launch.
+//   OUT, COMPUTE; X, Y: types of the inputs (Y is optional); TINY: the least normal number of OUT
+// A work-item computes `per_item` elements. Grid: work-items.
+#include "common.clh"
+#include "types.clh"
+#include "math.clh"
+#include "philox.clh"
+
+typedef struct {
+  ulong counter, seed;
+  uint draw, left;
+  uint words[4];
+} Source;
+
+static inline uint next_word(Source *source) {
+  if (source->left == 0) {
+    const Words w = philox_draw(source->counter, ++source->draw, source->seed);
+    source->words[0] = w.w0;
+    source->words[1] = w.w1;
+    source->words[2] = w.w2;
+    source->words[3] = w.w3;
+    source->left = 4;
+  }
+  return source->words[--source->left];
+}
+
+// In (0, 1).
+static inline T uniform(Source *source) {
+#ifdef COMPUTE_IS_DOUBLE
+  const ulong high = next_word(source);
+  return ((T)((high << 32 | next_word(source)) >> 12) + 0.5) * 0x1p-52;
+#else
+  return ((T)(next_word(source) >> 9) + 0.5f) * 0x1p-23f;
+#endif
+}
+
+static inline T normal(Source *source) {
+  const T radius = sqrt(L(-2.0) * log(uniform(source)));
+  return radius * cos(L(6.28318530717958648) * uniform(source));
+}
+
+// Marsaglia, Tsang: A simple method for generating gamma variables. ACM TOMS 26 (2000).
+static inline T standard_gamma(T alpha, Source *source) {
+  if (alpha == 0) return 0;
+  T scale = 1;
+  if (alpha < 1) {
+    scale = pow(uniform(source), 1 / alpha);
+    alpha += 1;
+  }
+  const T d = alpha - L(1.0) / 3, c = 1 / sqrt(9 * d);
+  T v = 0;
+  for (int rejected = 1; rejected;) {
+    const T x = normal(source), u = uniform(source), root = 1 + c * x, xx = x * x;
+    v = root * root * root;
+    // With a NaN alpha this is false, so that the loop ends.
+    rejected = root <= 0 || (u >= 1 - L(0.0331) * xx * xx &&
+                             log(u) >= xx / 2 + d * (1 - v + log(v)));
+  }
+  return fmax(scale * d * v, (T)TINY);
+}
+
+// The error of Stirling's formula: log(k!) - (k + 1/2) log(k + 1) + (k + 1) - log(2 pi) / 2.
+static inline T stirling_rest(const T k) {
+  if (k < 10) return lgamma(k + 1) - (k + L(0.5)) * log(k + 1) + (k + 1) - L(0.918938533204672742);
+  const T square = (k + 1) * (k + 1);
+  return (L(1.0) / 12 - (L(1.0) / 360 - L(1.0) / 1260 / square) / square) / (k + 1);
+}
+
+// Hoermann: The transformed rejection method for generating Poisson random variables. Insurance:
+// Mathematics and Economics 12 (1993), algorithm PTRS.
+static inline T poisson(const T rate, Source *source) {
+  if (!(rate > 0)) return rate == 0 ? (T)0 : (T)NAN;
+  if (rate < 10) {
+    const T limit = exp(-rate);
+    T product = uniform(source), k = 0;
+    for (; product > limit; ++k) product *= uniform(source);
+    return k;
+  }
+  const T root = sqrt(rate), log_rate = log(rate);
+  const T b = L(0.931) + L(2.53) * root, a = L(-0.059) + L(0.02483) * b;
+  const T inverse_alpha = L(1.1239) + L(1.1328) / (b - L(3.4)), v_r = L(0.9277) - L(3.6224) / (b - 2);
+  for (;;) {
+    const T u = uniform(source) - L(0.5), v = uniform(source), us = L(0.5) - fabs(u);
+    const T k = floor((2 * a / us + b) * u + rate + L(0.43));
+    if (us >= L(0.07) && v <= v_r) return k;
+    if (k < 0 || (us < L(0.013) && v > us)) continue;
+    const T accept = log(v) + log(inverse_alpha) - log(a / (us * us) + b);
+    if (accept <= k * log_rate - rate - lgamma(k + 1)) return k;
+  }
+}
+
+// Hoermann: The generation of binomial random variates. Journal of Statistical Computation and
+// Simulation 46 (1993), algorithm BTRS; or sums of geometric variates if few successes are
+// expected.
+static inline T binomial_to_half(const T n, const T p, Source *source) {
+  if (n * p < 10) {
+    const T log_q = log1p(-p);
+    T sum = 0, k = 0;
+    for (;; ++k) {
+      sum += ceil(log(uniform(source)) / log_q);
+      if (!(sum <= n)) return k;
+    }
+  }
+  const T q = 1 - p, deviation = sqrt(n * p * q), b = L(1.15) + L(2.53) * deviation;
+  const T a = L(-0.0873) + L(0.0248) * b + L(0.01) * p, c = n * p + L(0.5);
+  const T v_r = L(0.92) - L(4.2) / b, alpha = (L(2.83) + L(5.1) / b) * deviation;
+  const T ratio = p / q, m = floor((n + 1) * p);
+  for (;;) {
+    const T u = uniform(source) - L(0.5), v = uniform(source), us = L(0.5) - fabs(u);
+    const T k = floor((2 * a / us + b) * u + c);
+    if (us >= L(0.07) && v <= v_r) return k;
+    if (k < 0 || k > n) continue;
+    const T bound = (m + L(0.5)) * log((m + 1) / (ratio * (n - m + 1))) +
+                    (n + 1) * log((n - m + 1) / (n - k + 1)) +
+                    (k + L(0.5)) * log(ratio * (n - k + 1) / (k + 1)) + stirling_rest(m) +
+                    stirling_rest(n - m) - stirling_rest(k) - stirling_rest(n - k);
+    if (log(v * alpha / (a / (us * us) + b)) <= bound) return k;
+  }
+}
+
+static inline T binomial(const T n, const T p, Source *source) {
+  if (isnan(n) || isnan(p)) return NAN;
+  if (n <= 0 || p <= 0) return 0;
+  if (p >= 1) return n;
+  return p <= L(0.5) ? binomial_to_half(n, p, source) : n - binomial_to_half(n, 1 - p, source);
+}
+
+#ifdef Y
+#define SECOND CTENSOR(ys),
+#define LOAD_SECOND const T y = (T)LOAD(Y, CPTR(MEM(Y), ys), i);
+#else
+#define SECOND
+#define LOAD_SECOND
+#endif
+
+__kernel void random_variate(TENSOR(out), CTENSOR(xs), SECOND const ulong seed, const ulong offset,
+                             const ulong count, const ulong per_item) {
+  const ulong last = min((get_global_id(0) + 1) * per_item, count);
+  for (ulong i = get_global_id(0) * per_item; i < last; ++i) {
+    Source source = {offset + i, seed, 0, 0, {0, 0, 0, 0}};
+    const T x = (T)LOAD(X, CPTR(MEM(X), xs), i);
+    LOAD_SECOND
+    STORE(OUT, PTR(MEM(OUT), out), i, DRAW);
+  }
+}

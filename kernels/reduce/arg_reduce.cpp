@@ -1,0 +1,184 @@
+// argmax, argmin, and max and min along a dimension: launches of arg_reduce*.cl.
+#include <ATen/ceil_div.h>
+#include <ATen/native/ReduceOps.h>
+#include <ATen/native/TensorCompare.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/grid.h"
+#include "kernels/core/registration.h"
+#include "kernels/core/tensors.h"
+#include "kernels/reduce/reduce_shape.h"
+
+namespace ocl {
+namespace {
+
+constexpr size_t kColumns = 16;         // vectors of adjacent outputs in a task, at most
+constexpr size_t kPartElements = 4096;  // a part has at least this many reduced elements
+
+enum class Kind : uint64_t { kItems, kRows, kColumns, kGroup, kMerge };
+
+struct Plan {
+  Device& device;
+  ScalarType type, compute;
+  ReduceShape shape;
+  bool greatest, values;
+  Kind kind = Kind::kItems;
+  size_t width = 1;
+
+  bool partial() const { return kind != Kind::kMerge && shape.parts > 1; }
+};
+
+struct Results {
+  BufferView indices;
+  std::optional<BufferView> values;
+};
+
+const Kernel& find(const Plan& plan) {
+  static Site site;
+  KernelKey key{&site};
+  key.by[0] = static_cast<uint64_t>(plan.type) << 8 | static_cast<uint64_t>(plan.compute);
+  key.by[1] = uint64_t{plan.greatest} << 2 | uint64_t{plan.values} << 1 | uint64_t{plan.partial()};
+  key.by[2] = plan.shape.kept.size() << 8 | static_cast<uint64_t>(plan.kind);
+  return find_kernel(plan.device, key, [&] {
+    Defines defines = compute_defines(plan.compute);
+    defines.set("IN", dtype_name(plan.type))
+        .set("KEPT", static_cast<int64_t>(plan.shape.kept.size()))
+        .set("REDUCED", 1)
+        .set("BETTER(x, y)", plan.greatest ? "((x) > (y))" : "((x) < (y))")
+        .set("FINISH(x)", "(x)");
+    if (plan.values) defines.set("WITH_VALUES", 1);
+    if (plan.partial()) defines.set("PARTIAL", 1);
+    if (plan.kind == Kind::kGroup) {
+      define_width_or_group(defines, plan.device, plan.compute);
+      return KernelSource{"arg_reduce_gpu.cl", "arg_group", defines};
+    }
+    if (plan.kind == Kind::kRows || plan.kind == Kind::kColumns) {
+      define_width_or_group(defines, plan.device, plan.compute);
+      defines.set("COLUMNS", kColumns)
+          .set("POSITION", c10::elementSize(plan.compute) == 8 ? "long" : "int");
+      const char* name = plan.kind == Kind::kRows ? "arg_rows" : "arg_columns";
+      return KernelSource{"arg_reduce_cpu.cl", name, defines};
+    }
+    return KernelSource{"arg_reduce.cl", plan.kind == Kind::kMerge ? "arg_merge" : "arg_reduce",
+                        defines};
+  });
+}
+
+// The type for vectors of the CPU family, which need positions as wide as the elements.
+ScalarType vector_type(ScalarType type) {
+  const ScalarType compute = compute_type(type);
+  return c10::elementSize(compute) < 4 ? ScalarType::Int : compute;
+}
+
+Plan make_plan(Device& device, ScalarType type, const ReduceShape& shape, bool greatest,
+               bool values) {
+  Plan plan{device, type, compute_type(type), shape, greatest, values};
+  const auto element = static_cast<int64_t>(c10::elementSize(type));
+  const bool rows = shape.reduced[0].in == element;
+  const bool columns = !rows && shape.kept[0].in == element && shape.kept[0].size > 1;
+  size_t independent = shape.outputs();
+  if (device.family() == KernelFamily::kGpu) {
+    if (!columns) plan.kind = Kind::kGroup;
+  } else if ((rows || columns) && shape.elements() < INT32_MAX) {
+    plan.kind = rows ? Kind::kRows : Kind::kColumns;
+    plan.compute = vector_type(type);
+    plan.width = vector_lanes(device, plan.compute);
+    if (columns) independent = at::ceil_div(independent, plan.width * kColumns);
+  }
+  const size_t least =
+      columns ? std::max<size_t>(1, kPartElements / shape.kept[0].size) : kPartElements;
+  plan.shape.parts = parts_for(device, independent, shape.elements(), least);
+  return plan;
+}
+
+// Launches work-items that each take a share of the outputs.
+void enqueue_items(const Plan& plan, Arguments& arguments, size_t parts) {
+  const size_t outputs = plan.shape.outputs();
+  const size_t items = std::min(outputs, plan.device.parameters().tasks);
+  const size_t per_item = at::ceil_div(outputs, items);
+  arguments.add(uint64_t{per_item}).enqueue({at::ceil_div(outputs, per_item), parts}, {});
+}
+
+void run(const Plan& plan, const BufferView& in, const Results& results) {
+  Arguments arguments(current_stream(plan.device.index()), find(plan));
+  arguments.add(in).add(results.indices);
+  if (results.values) arguments.add(*results.values);
+  plan.shape.bind(arguments);
+  const size_t outputs = plan.shape.outputs(), parts = plan.shape.parts;
+  if (plan.kind == Kind::kGroup) {
+    const size_t group = plan.device.parameters().work_group_size;
+    return arguments.enqueue({outputs * group, parts}, {group});
+  }
+  if (plan.kind == Kind::kColumns) {
+    const size_t columns = plan.shape.kept[0].size;
+    const size_t block = plan.shape.column_block(plan.device, plan.width, kColumns);
+    arguments.add(uint64_t{block});
+    return arguments.enqueue({at::ceil_div(columns, block), outputs / columns, parts}, {});
+  }
+  enqueue_items(plan, arguments, parts);
+}
+
+// Computes positions, and values where they are defined. Both have the shape's output strides, in
+// elements.
+void arg_reduce(Device& device, ScalarType type, const ReduceShape& shape, bool greatest,
+                const at::TensorOptions& options, const BufferView& in, const Results& results) {
+  check_device_has(device, type, greatest ? "max" : "min");
+  Plan plan = make_plan(device, type, shape, greatest, results.values.has_value());
+  if (!plan.partial()) return run(plan, in, results);
+  const int64_t count = static_cast<int64_t>(plan.shape.outputs() * plan.shape.parts);
+  const at::Tensor positions = at::empty({count}, options.dtype(at::kLong));
+  const at::Tensor values = at::empty({count}, options.dtype(plan.compute));
+  run(plan, in, {view(positions), view(values)});
+  plan.kind = Kind::kMerge;
+  Arguments arguments(current_stream(device.index()), find(plan));
+  arguments.add(view(values)).add(view(positions)).add(results.indices);
+  if (results.values) arguments.add(*results.values);
+  plan.shape.bind(arguments);
+  enqueue_items(plan, arguments, 1);
+}
+
+at::TensorOptions plain_options(const at::TensorBase& tensor) {
+  return at::TensorOptions().device(tensor.device());
+}
+
+template <bool greatest>
+void arg_by_iterator(at::TensorIterator& iter) {
+  const ReduceShape shape = ReduceShape::of(iter);
+  TORCH_INTERNAL_ASSERT(shape.reduced.size() == 1);
+  arg_reduce(device(iter.device(0).index()), iter.dtype(1), shape, greatest,
+             plain_options(iter.tensor_base(0)), resolve(iter.data_ptr(1)),
+             {resolve(iter.data_ptr(0)), std::nullopt});
+}
+
+template <bool greatest>
+void value_and_index(const at::Tensor& values, const at::Tensor& indices, const at::Tensor& self,
+                     int64_t dim, bool keepdim) {
+  if (self.numel() == 0) return;
+  // The kernel writes contiguous results.
+  const bool direct = values.is_contiguous() && indices.is_contiguous();
+  const auto dense = [&](const at::Tensor& t) {
+    return direct ? t : at::empty_like(t, at::MemoryFormat::Contiguous);
+  };
+  const at::Tensor dense_values = dense(values), dense_indices = dense(indices);
+  arg_reduce(ocl_device(self), self.scalar_type(),
+             ReduceShape::of_dimension(self, dim, sizeof(int64_t)), greatest, plain_options(self),
+             view(self), {view(dense_indices), view(dense_values)});
+  if (!direct) {
+    values.copy_(dense_values);
+    indices.copy_(dense_indices);
+  }
+}
+
+}  // namespace
+}  // namespace ocl
+
+namespace at::native {
+
+OCL_STUB("argmax", argmax_stub, &ocl::arg_by_iterator<true>)
+OCL_STUB("argmin", argmin_stub, &ocl::arg_by_iterator<false>)
+OCL_STUB("max.dim", max_stub, &ocl::value_and_index<true>)
+OCL_STUB("min.dim", min_stub, &ocl::value_and_index<false>)
+
+}  // namespace at::native

@@ -1,0 +1,167 @@
+#include "kernels/reduce/reduce.h"
+
+#include <ATen/ceil_div.h>
+#include <ATen/ops/empty.h>
+
+#include "backend/error.h"
+#include "kernels/core/grid.h"
+#include "kernels/core/tensors.h"
+#include "kernels/reduce/reduce_shape.h"
+
+namespace ocl {
+namespace {
+
+constexpr size_t kColumns = 32;         // vectors of adjacent outputs in a task, at most
+constexpr size_t kLeastBlock = 8;       // in smaller blocks, rows are split, too
+constexpr size_t kPartElements = 4096;  // a part has at least this many reduced elements
+
+struct Plan {
+  const Reduction& op;
+  Device& device;
+  ScalarType in, out, compute;
+  ReduceShape shape;
+  bool vectors = false;     // kernels of the CPU family; complex numbers are reduced one by one
+  bool columns = false;     // vectors hold adjacent outputs, else adjacent reduced elements
+  bool contiguous = false;  // along reduced dimension 0
+  bool partial = false;     // first of two launches
+  bool merging = false;     // second of two launches
+  size_t width = 1;
+  size_t group = 1;
+};
+
+KernelKey make_key(const Plan& plan) {
+  KernelKey key{&plan.op};
+  key.by[0] = static_cast<uint64_t>(plan.in) << 16 | static_cast<uint64_t>(plan.out) << 8 |
+              static_cast<uint64_t>(plan.compute);
+  key.by[1] = plan.shape.kept.size() << 16 | plan.shape.reduced.size() << 8 |
+              uint64_t{plan.columns} << 3 | uint64_t{plan.contiguous} << 2 |
+              uint64_t{plan.partial} << 1 | uint64_t{plan.merging};
+  key.by[2] = reinterpret_cast<uint64_t>(plan.op.step);
+  key.by[3] = reinterpret_cast<uint64_t>(plan.op.finish);
+  return key;
+}
+
+KernelSource make_source(const Plan& plan) {
+  const bool cpu = plan.vectors;
+  Defines defines = compute_defines(plan.compute);
+  defines.set("WIDTH", static_cast<int64_t>(plan.width))
+      .set("IN", dtype_name(plan.in))
+      .set("OUT", dtype_name(plan.out))
+      .set("KEPT", static_cast<int64_t>(plan.shape.kept.size()))
+      .set("REDUCED", static_cast<int64_t>(plan.shape.reduced.size()))
+      .set("INIT", str("((T)(", plan.op.init, "))"))
+      .set("STEP(acc, a)", str("(", plan.merging ? "MERGE(acc, a)" : plan.op.step, ")"))
+      .set("MERGE(x, y)", str("(", plan.op.merge, ")"))
+      .set("FINISH(acc)", str("(", plan.op.finish, ")"));
+  if (plan.partial) defines.set("PARTIAL", 1);
+  if (plan.contiguous) defines.set("IN_ONE", 1);
+  std::string kernel = plan.columns ? "reduce_columns" : "reduce_rows";
+  if (cpu) {
+    defines.set("COLUMNS", kColumns);
+  } else {
+    defines.set("GROUP", static_cast<int64_t>(plan.group));
+    kernel = plan.columns ? "reduce_item" : "reduce_group";
+  }
+  return {cpu ? "reduce_cpu.cl" : "reduce_gpu.cl", kernel, defines};
+}
+
+void run(const Plan& plan, const BufferView& in, const BufferView& out) {
+  const Kernel& kernel =
+      find_kernel(plan.device, make_key(plan), [&] { return make_source(plan); });
+  Stream& stream = current_stream(plan.device.index());
+  Arguments arguments(stream, kernel);
+  arguments.add(in).add(out);
+  plan.shape.bind(arguments);
+  const size_t outputs = plan.shape.outputs(), parts = plan.shape.parts;
+  if (!plan.vectors) {
+    const size_t items =
+        plan.columns ? (outputs + plan.group - 1) / plan.group * plan.group : outputs * plan.group;
+    if (!plan.columns) arguments.add(uint64_t{1});
+    arguments.enqueue({items, parts}, {plan.group});
+    return;
+  }
+  if (plan.columns) {
+    const size_t columns = plan.shape.kept[0].size;
+    const size_t block = plan.shape.column_block(plan.device, plan.width, kColumns);
+    arguments.add(uint64_t{block})
+        .enqueue({at::ceil_div(columns, block), outputs / columns, parts}, {});
+    return;
+  }
+  const size_t tasks = plan.device.parameters().tasks;
+  const size_t per_task = std::max<size_t>(1, (outputs * parts + tasks - 1) / tasks / parts);
+  arguments.add(uint64_t{per_task}).enqueue({(outputs + per_task - 1) / per_task, parts}, {});
+}
+
+Plan make_plan(at::TensorIterator& iter, const Reduction& op, ScalarType compute, Parts parts) {
+  Plan plan{op,      device(iter.device(0).index()), iter.dtype(1), iter.dtype(0),
+            compute, ReduceShape::of(iter)};
+  if (parts != Parts::kNone) {
+    plan.in = c10::toRealValueType(plan.in);
+    plan.out = c10::toRealValueType(plan.out);
+  }
+  check_device_has(plan.device, plan.in, op.name);
+  check_device_has(plan.device, plan.compute, op.name);
+  const auto element = static_cast<int64_t>(c10::elementSize(plan.in));
+  if (parts == Parts::kKept) {
+    plan.shape.keep_parts(element, static_cast<int64_t>(c10::elementSize(plan.out)));
+  } else if (parts == Parts::kReduced) {
+    plan.shape.reduce_parts(element);
+  }
+  const ReduceShape& shape = plan.shape;
+  const bool cpu = plan.device.family() == KernelFamily::kCpu;
+  const bool complex = c10::isComplexType(compute);
+  plan.vectors = cpu && !complex;
+  plan.columns = (shape.kept[0].size > 1 && shape.kept[0].in == element) || (cpu && complex);
+  plan.contiguous = !plan.columns && shape.reduced[0].in == element;
+  if (plan.vectors) {
+    plan.width = vector_lanes(plan.device, compute);
+  } else if (!cpu) {
+    plan.group = plan.device.parameters().work_group_size;
+  }
+  const size_t independent = plan.columns && plan.vectors
+                                 ? shape.outputs() / shape.kept[0].size *
+                                       at::ceil_div(shape.kept[0].size, kLeastBlock * plan.width)
+                             : plan.columns ? (shape.outputs() + plan.group - 1) / plan.group
+                                            : shape.outputs();
+  // Adjacent columns are reduced together, so a part needs fewer rows.
+  const size_t least =
+      plan.columns ? std::max<size_t>(1, kPartElements / shape.kept[0].size) : kPartElements;
+  plan.shape.parts = parts_for(plan.device, independent, shape.elements(), least);
+  return plan;
+}
+
+}  // namespace
+
+void reduce(at::TensorIterator& iter, const Reduction& op, std::optional<ScalarType> compute,
+            Parts parts_of_complex) {
+  if (iter.output().numel() == 0) return;
+  if (iter.numel() == 0) {  // nothing to reduce: the result is the neutral element
+    const std::string_view init = op.init;
+    iter.output().fill_(init == "1" || init == "COMPLEX(1, 0)" ? 1 : 0);
+    return;
+  }
+  ScalarType accumulate = compute ? *compute : compute_type(iter.dtype(0));
+  if (parts_of_complex != Parts::kNone) accumulate = c10::toRealValueType(accumulate);
+  Plan plan = make_plan(iter, op, accumulate, parts_of_complex);
+  const BufferView in = resolve(iter.data_ptr(1)), out = resolve(iter.data_ptr(0));
+  if (plan.shape.parts == 1) return run(plan, in, out);
+
+  const size_t outputs = plan.shape.outputs(), parts = plan.shape.parts;
+  const at::Tensor workspace =
+      at::empty({static_cast<int64_t>(parts), static_cast<int64_t>(outputs)},
+                iter.tensor(0).options().dtype(accumulate).memory_format(std::nullopt));
+  Plan second = plan;
+  plan.partial = true;
+  run(plan, in, view(workspace));
+
+  // The second launch keeps the outputs (contiguous in the workspace) and reduces the parts.
+  const auto element = static_cast<int64_t>(c10::elementSize(accumulate));
+  second.in = accumulate;
+  second.merging = true;
+  second.columns = outputs > 1 || (second.columns && !second.vectors);
+  second.contiguous = !second.columns;
+  second.shape = plan.shape.merging_parts(element);
+  run(second, view(workspace), out);
+}
+
+}  // namespace ocl

@@ -1,0 +1,48 @@
+// Which dimensions of an iteration a reduction keeps and which it reduces, as reduce.clh takes
+// them.
+#pragma once
+
+#include <ATen/native/TensorIterator.h>
+
+#include "backend/launch.h"
+
+namespace ocl {
+
+struct ReduceShape {
+  struct Kept {
+    size_t size;
+    int64_t in, out;  // strides in bytes
+  };
+  struct Reduced {
+    size_t size;
+    int64_t in;
+  };
+  // Dimension 0 is the fastest in the input's memory; neither list is empty.
+  std::vector<Kept> kept;
+  std::vector<Reduced> reduced;
+  size_t parts = 1;
+  size_t count = 0;  // elements per output; when merging parts, of all parts together
+
+  // The shape of an iteration. Its output comes first, with stride 0 in reduced dimensions.
+  static ReduceShape of(const at::TensorIteratorBase& iter);
+  // The reduction of one dimension of a tensor. `out_element`: bytes of an output's element.
+  static ReduceShape of_dimension(const at::TensorBase& in, int64_t dim, int64_t out_element);
+
+  // Adds a dimension of size 2, kept or reduced, for the real and imaginary parts.
+  void keep_parts(int64_t in_element, int64_t out_element);
+  void reduce_parts(int64_t in_element);
+
+  // The shape of a split reduction's second launch, which reads a workspace [parts][outputs] with
+  // elements of this many bytes.
+  ReduceShape merging_parts(int64_t element) const;
+
+  size_t outputs() const;
+  size_t elements() const;
+  // Adjacent outputs per task, in vectors of `width`, at most `most` vectors; few enough that all
+  // tasks have work.
+  size_t column_block(const Device& device, size_t width, size_t most) const;
+  // Adds the kernel's Shape argument.
+  void bind(Arguments& arguments) const;
+};
+
+}  // namespace ocl

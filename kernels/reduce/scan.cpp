@@ -1,0 +1,158 @@
+// Cumulative operators along a dimension.
+#include <ATen/MemoryOverlap.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/native/ReduceOps.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/extent.h"
+#include "kernels/core/grid.h"
+#include "kernels/core/registration.h"
+#include "kernels/core/tensors.h"
+#include "native/scan.h"
+
+namespace ocl {
+namespace {
+
+constexpr size_t kLanes = 64;  // columns of a task
+constexpr size_t kCpuPart = 8192, kGpuPart = 64;
+
+struct Scan {
+  const char *name, *define;
+  bool positions = false;
+  size_t cost = 1;  // of an element, in additions
+};
+constexpr Scan kSum{"cumsum", "SUM"}, kProduct{"cumprod", "PRODUCT"},
+    kLogSum{"logcumsumexp", "LOG_SUM", false, 16}, kMaximum{"cummax", "MAXIMUM", true, 2},
+    kMinimum{"cummin", "MINIMUM", true, 2};
+
+// The type of the running result. As on the CPU, floating-point numbers are added in double
+// precision, if that is cheap on the device.
+ScalarType state_type(const Device& device, const Scan& scan, ScalarType type) {
+  const ScalarType compute = compute_type(type);
+  if (scan.positions || device.family() != KernelFamily::kCpu || !device.properties().has_fp64) {
+    return compute;
+  }
+  if (compute == ScalarType::Float) return ScalarType::Double;
+  return compute == ScalarType::ComplexFloat ? ScalarType::ComplexDouble : compute;
+}
+
+const Kernel& find(Device& device, const char* name, const Scan& scan, ScalarType type,
+                   ScalarType state, size_t lanes) {
+  static Site site;
+  KernelKey key{&site};
+  key.by = {reinterpret_cast<uint64_t>(name), reinterpret_cast<uint64_t>(&scan),
+            static_cast<uint64_t>(type) << 8 | static_cast<uint64_t>(state), lanes};
+  return find_kernel(device, key, [&] {
+    Defines defines = compute_defines(state);
+    define_grid(defines, device);
+    defines.set("IN", dtype_name(type)).set("OUT", dtype_name(type)).set(scan.define, 1);
+    defines.set("LANES", static_cast<int64_t>(lanes));
+    return KernelSource{"scan.cl", name, defines};
+  });
+}
+
+// All tensors are contiguous. `positions` is defined for scans that return positions.
+void launch_scan(const Scan& scan, const at::Tensor& in, const at::Tensor& out,
+                 const at::Tensor& positions, const Extent& extent) {
+  static constexpr const char *kTotals = "scan_totals", *kScan = "scan";
+  Device& device = ocl_device(in);
+  const bool cpu = device.family() == KernelFamily::kCpu;
+  const ScalarType type = in.scalar_type(), state = state_type(device, scan, type);
+  const size_t lanes = cpu && extent.inner > 1 ? kLanes : 1;
+  const uint64_t blocks = (extent.inner + lanes - 1) / lanes;
+  const uint64_t parts =
+      parts_for(device, extent.outer * blocks, extent.size, cpu ? kCpuPart / lanes : kGpuPart);
+  const uint64_t units = extent.outer * parts, size = extent.size, inner = extent.inner;
+  const UnitGrid grid =
+      unit_grid(device, units, blocks, scan.cost * std::min(lanes, inner) * size / parts);
+  const int64_t state_bytes =
+      scan.positions ? 16 : static_cast<int64_t>(c10::elementSize(state));  // value and position
+  const at::Tensor totals = parts == 1
+                                ? in
+                                : at::empty({static_cast<int64_t>(units * inner) * state_bytes},
+                                            in.options().dtype(ScalarType::Byte));
+  Stream& stream = stream_of(in);
+  if (parts > 1) {
+    launch(stream, find(device, kTotals, scan, type, state, lanes), grid.global, grid.local,
+           view(in), view(totals), units, blocks, grid.per_item, size, inner, parts);
+  }
+  Arguments arguments(stream, find(device, kScan, scan, type, state, lanes));
+  arguments.add(view(in)).add(view(out));
+  if (scan.positions) arguments.add(view(positions));
+  arguments.add(view(totals)).add(units).add(blocks).add(grid.per_item);
+  arguments.add(size).add(inner).add(parts).enqueue(grid.global, grid.local);
+}
+
+void run(const Scan& scan, const at::Tensor& self, const at::Tensor& out,
+         const at::Tensor& positions, int64_t dim) {
+  if (self.numel() == 0) return;
+  check_device_has(ocl_device(self), self.scalar_type(), scan.name);
+  if (!scan.positions) {  // the check of PyTorch's iterators on the CPU
+    at::assert_no_internal_overlap(out);
+    at::assert_no_partial_overlap(out, self);
+  }
+  const at::Tensor in = self.contiguous();
+  const DenseOutput result(out);
+  const Extent extent = extent_of(in, at::maybe_wrap_dim(dim, self.dim()));
+  if (scan.positions) {
+    const DenseOutput at(positions);
+    launch_scan(scan, in, result.tensor(), at.tensor(), extent);
+    at.finish();
+  } else {
+    launch_scan(scan, in, result.tensor(), {}, extent);
+  }
+  result.finish();
+}
+
+void cumsum(const at::Tensor& result, const at::Tensor& self, int64_t dim) {
+  run(kSum, self, result, {}, dim);
+}
+void cumprod(const at::Tensor& result, const at::Tensor& self, int64_t dim) {
+  run(kProduct, self, result, {}, dim);
+}
+
+}  // namespace
+
+namespace native {
+
+OCL_NATIVE("_cummax_helper", cummax_helper);
+void cummax_helper(const Tensor& self, Tensor& values, Tensor& indices, int64_t dim) {
+  run(kMaximum, self, values, indices, dim);
+}
+
+OCL_NATIVE("_cummin_helper", cummin_helper);
+void cummin_helper(const Tensor& self, Tensor& values, Tensor& indices, int64_t dim) {
+  run(kMinimum, self, values, indices, dim);
+}
+
+OCL_COMPLEX("_logcumsumexp.out,_logcumsumexp.default");
+OCL_NATIVE("_logcumsumexp.out", logcumsumexp_out);
+Tensor& logcumsumexp_out(const Tensor& self, int64_t dim, Tensor& out) {
+  TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point() || self.is_complex(),
+                              "\"logcumsumexp\" not implemented for '",
+                              toString(self.scalar_type()), "'");
+  at::native::resize_output(out, self.sizes());
+  run(kLogSum, self, out, {}, dim);
+  return out;
+}
+
+OCL_NATIVE("_logcumsumexp", logcumsumexp);
+Tensor logcumsumexp(const Tensor& self, int64_t dim) {
+  Tensor out = at::empty_like(self, at::MemoryFormat::Contiguous);
+  return logcumsumexp_out(self, dim, out);
+}
+
+}  // namespace native
+}  // namespace ocl
+
+namespace at::native {
+
+OCL_STUB("cumsum.out", cumsum_stub, &ocl::cumsum)
+OCL_COMPLEX("cumsum.out");
+OCL_STUB("cumprod.out", cumprod_stub, &ocl::cumprod)
+OCL_COMPLEX("cumprod.out");
+
+}  // namespace at::native

@@ -1,0 +1,203 @@
+// grid_sample: images and volumes at the points of a grid, and the gradients of both.
+#include <ATen/Context.h>
+#include <ATen/native/GridSampler.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/grid.h"
+#include "kernels/core/registration.h"
+#include "kernels/core/tensors.h"
+#include "native/grid_sample.h"
+
+namespace ocl {
+namespace {
+
+using at::Tensor;
+using at::native::GridSamplerInterpolation;
+using at::native::GridSamplerPadding;
+
+struct Mode {
+  GridSamplerInterpolation interpolation;
+  GridSamplerPadding padding;
+  bool align_corners;
+
+  int64_t taps() const {
+    switch (interpolation) {
+      case GridSamplerInterpolation::Nearest:
+        return 1;
+      case GridSamplerInterpolation::Bilinear:
+        return 2;
+      default:
+        return 4;
+    }
+  }
+};
+
+Mode mode_of(int64_t interpolation, int64_t padding, bool align_corners) {
+  return {static_cast<GridSamplerInterpolation>(interpolation),
+          static_cast<GridSamplerPadding>(padding), align_corners};
+}
+
+// Mirrors Sampling of grid_sample.cl.
+struct Sampling {
+  int64_t batch, channels, points, row;
+  int64_t size[3];
+};
+
+Sampling sampling_of(const Tensor& input, const Tensor& grid) {
+  Sampling s{input.size(0), input.size(1), 1, grid.size(-2), {1, 1, 1}};
+  for (int64_t d = 1; d < grid.dim() - 1; ++d) s.points *= grid.size(d);
+  for (int64_t d = 0; d < input.dim() - 2; ++d) s.size[d] = input.size(-1 - d);
+  return s;
+}
+
+constexpr const char* kAtomic = "grid_sample_input_atomic";
+
+const Kernel& find(Device& device, const char* kernel, ScalarType type, int64_t dims,
+                   const Mode& mode) {
+  static Site site;
+  KernelKey key{&site};
+  key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
+            static_cast<uint64_t>(dims) << 16 | static_cast<uint64_t>(mode.taps()) << 8 |
+                static_cast<uint64_t>(mode.padding) << 1 | uint64_t{mode.align_corners}};
+  return find_kernel(device, key, [&] {
+    Defines defines = compute_defines(compute_type(type));
+    define_grid(defines, device);
+    defines.set("IN", dtype_name(type)).set("DIMS", dims).set("TAPS", mode.taps());
+    if (mode.padding == GridSamplerPadding::Border) defines.set("BORDER", 1);
+    if (mode.padding == GridSamplerPadding::Reflection) defines.set("REFLECTION", 1);
+    if (mode.align_corners) defines.set("ALIGN", 1);
+    if (kernel == kAtomic) defines.set("ATOMIC", 1);
+    return KernelSource{"grid_sample.cl", kernel, defines};
+  });
+}
+
+void check(const Tensor& input, const Tensor& grid, int64_t interpolation) {
+  at::native::check_grid_sampler_common(input, grid);
+  if (input.dim() == 4) {
+    at::native::check_grid_sampler_2d(input, grid);
+  } else {
+    at::native::check_grid_sampler_3d(input, grid, interpolation);
+  }
+  const Device& device = ocl_device(input);
+  check_floating(device, input.scalar_type(), "grid_sampler");
+  check_device_has(device, input.scalar_type(), "grid_sampler");
+  expect_type(grid, input.scalar_type(), "grid_sampler");
+}
+
+Tensor forward(const Tensor& input, const Tensor& grid, int64_t interpolation, int64_t padding,
+               bool align_corners) {
+  check(input, grid, interpolation);
+  at::DimVector sizes{input.size(0), input.size(1)};
+  for (int64_t d = 1; d < grid.dim() - 1; ++d) sizes.push_back(grid.size(d));
+  Tensor out = at::empty(sizes, input.options());
+  if (out.numel() > 0) {
+    Device& device = ocl_device(input);
+    const Tensor in = input.contiguous(), points = grid.contiguous();
+    const Sampling s = sampling_of(in, points);
+    const auto units = static_cast<uint64_t>(s.batch * s.points / s.row);
+    const UnitGrid shape =
+        unit_grid(device, units, static_cast<size_t>(s.row), static_cast<size_t>(8 * s.channels));
+    const Mode mode = mode_of(interpolation, padding, align_corners);
+    launch(stream_of(in), find(device, "grid_sample", in.scalar_type(), in.dim() - 2, mode),
+           shape.global, shape.local, view(in), view(points), view(out), s, units, shape.per_item);
+  }
+  return out;
+}
+
+// Sums in float32 where the image has 16 bits: many small numbers are added to one element.
+Tensor gradient_of_input(const Tensor& grad, const Tensor& input, const Tensor& grid,
+                         const Mode& mode) {
+  Device& device = ocl_device(input);
+  const ScalarType type = input.scalar_type();
+  const bool atomic = device.family() == KernelFamily::kGpu &&
+                      (type != ScalarType::Double || device.properties().has_int64_atomics) &&
+                      !at::globalContext().deterministicAlgorithms();
+  const Tensor out = at::zeros(input.sizes(), input.options().dtype(compute_type(type)));
+  if (grad.numel() > 0) {
+    const Sampling s = sampling_of(input, grid);
+    const auto planes = static_cast<uint64_t>(s.batch * s.channels),
+               rows = static_cast<uint64_t>(s.batch * s.points / s.row);
+    const uint64_t units = atomic ? rows : planes;
+    const UnitGrid shape = atomic ? unit_grid(device, units, static_cast<size_t>(s.row))
+                                  : unit_grid(device, units, 1, static_cast<size_t>(8 * s.points));
+    launch(stream_of(out),
+           find(device, atomic ? kAtomic : "grid_sample_input", type, input.dim() - 2, mode),
+           shape.global, shape.local, view(grad), view(grid), view(out), s, units, shape.per_item);
+  }
+  return out.to(type);
+}
+
+Tensor gradient_of_grid(const Tensor& grad, const Tensor& input, const Tensor& grid,
+                        const Mode& mode) {
+  if (mode.interpolation == GridSamplerInterpolation::Nearest || grad.numel() == 0) {
+    return at::zeros_like(grid, at::MemoryFormat::Contiguous);
+  }
+  Device& device = ocl_device(input);
+  const Tensor out = at::empty_like(grid, at::MemoryFormat::Contiguous);
+  const Sampling s = sampling_of(input, grid);
+  const auto units = static_cast<uint64_t>(s.batch * s.points / s.row);
+  const UnitGrid shape =
+      unit_grid(device, units, static_cast<size_t>(s.row), static_cast<size_t>(8 * s.channels));
+  launch(stream_of(out),
+         find(device, "grid_sample_grid", input.scalar_type(), input.dim() - 2, mode), shape.global,
+         shape.local, view(grad), view(input), view(grid), view(out), s, units, shape.per_item);
+  return out;
+}
+
+std::tuple<Tensor, Tensor> backward(const Tensor& grad_any, const Tensor& input, const Tensor& grid,
+                                    const Mode& mode, std::array<bool, 2> mask) {
+  check(input, grid, static_cast<int64_t>(mode.interpolation));
+  expect_type(grad_any, input.scalar_type(), "grid_sampler_backward");
+  const Tensor grad = grad_any.contiguous(), in = input.contiguous(), points = grid.contiguous();
+  return {mask[0] ? gradient_of_input(grad, in, points, mode) : Tensor(),
+          mask[1] ? gradient_of_grid(grad, in, points, mode) : Tensor()};
+}
+
+}  // namespace
+
+namespace native {
+
+OCL_NATIVE("grid_sampler_2d", grid_sampler_2d);
+Tensor grid_sampler_2d(const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
+                       int64_t padding_mode, bool align_corners) {
+  return forward(input, grid, interpolation_mode, padding_mode, align_corners);
+}
+
+// PyTorch's own version reads the tensors on the host, whatever the device.
+OCL_NATIVE("_grid_sampler_2d_cpu_fallback", grid_sampler_2d_cpu_fallback);
+Tensor grid_sampler_2d_cpu_fallback(const Tensor& input, const Tensor& grid,
+                                    int64_t interpolation_mode, int64_t padding_mode,
+                                    bool align_corners) {
+  return forward(input, grid, interpolation_mode, padding_mode, align_corners);
+}
+
+OCL_NATIVE("grid_sampler_3d", grid_sampler_3d);
+Tensor grid_sampler_3d(const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
+                       int64_t padding_mode, bool align_corners) {
+  return forward(input, grid, interpolation_mode, padding_mode, align_corners);
+}
+
+OCL_NATIVE("grid_sampler_2d_backward", grid_sampler_2d_backward);
+std::tuple<Tensor, Tensor> grid_sampler_2d_backward(const Tensor& grad_output, const Tensor& input,
+                                                    const Tensor& grid, int64_t interpolation_mode,
+                                                    int64_t padding_mode, bool align_corners,
+                                                    std::array<bool, 2> output_mask) {
+  return backward(grad_output, input, grid,
+                  mode_of(interpolation_mode, padding_mode, align_corners), output_mask);
+}
+
+OCL_NATIVE("grid_sampler_3d_backward", grid_sampler_3d_backward);
+std::tuple<Tensor, Tensor> grid_sampler_3d_backward(const Tensor& grad_output, const Tensor& input,
+                                                    const Tensor& grid, int64_t interpolation_mode,
+                                                    int64_t padding_mode, bool align_corners,
+                                                    std::array<bool, 2> output_mask) {
+  return backward(grad_output, input, grid,
+                  mode_of(interpolation_mode, padding_mode, align_corners), output_mask);
+}
+
+}  // namespace native
+}  // namespace ocl

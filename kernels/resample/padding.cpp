@@ -1,0 +1,217 @@
+// Padding by reflection and by repeating the edge, as maps of the dimensions.
+#include <ATen/native/Padding.h>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include "kernels/core/registration.h"
+#include "kernels/core/tensors.h"
+#include "kernels/resample/resample.h"
+#include "native/padding.h"
+
+namespace ocl {
+namespace {
+
+std::vector<Line> lines_of(MapKind kind, int64_t in, int64_t out, int64_t before) {
+  std::vector<Line> lines;
+  for (int64_t o = 0; o < out; ++o) {
+    int64_t i = o - before;
+    if (kind == MapKind::kReplication) {
+      i = std::clamp<int64_t>(i, 0, in - 1);
+    } else {
+      i = std::abs(i);
+      if (i >= in) i = 2 * (in - 1) - i;
+    }
+    lines.push_back({i, {1}});
+  }
+  return lines;
+}
+
+// Pads `from` into `to`; with `backward`, from the gradient of the output to that of the input.
+void pad(std::string_view op, MapKind kind, const at::Tensor& from, const at::Tensor& to,
+         at::IntArrayRef padding, bool backward) {
+  if (to.numel() == 0) return;
+  expect_type(from, to.scalar_type(), op);
+  const at::Tensor &in = backward ? to : from, &out = backward ? from : to;
+  std::vector<DimensionMapPointer> maps;
+  for (auto d = static_cast<int64_t>(padding.size()) / 2; d > 0; --d) {
+    const int64_t before = padding[2 * (d - 1)];
+    const DimensionMapKey key{
+        kind, in.size(-d), out.size(-d), {static_cast<uint64_t>(before), uint64_t{0}}};
+    maps.push_back(
+        find_map(key, backward, [&] { return lines_of(kind, key.in, key.out, before); }));
+  }
+  apply_maps(op, from, to, maps);
+}
+
+// Gives an output from a meta function the memory format of the input, as PyTorch's kernels do.
+void restride(const at::Tensor& self, const at::Tensor& out) {
+  if (self.dim() < 4 || self.suggest_memory_format() == at::MemoryFormat::Contiguous) return;
+  if (out.is_contiguous()) {
+    out.unsafeGetTensorImpl()->empty_tensor_restride(self.suggest_memory_format());
+  }
+}
+
+// Checks the arguments and returns the padded shape; PyTorch has no meta function for these
+// operators.
+at::DimVector padded_shape(const at::Tensor& self, at::IntArrayRef padding, bool reflects) {
+  const auto dims = static_cast<int64_t>(padding.size()) / 2;
+  at::DimVector shape(self.sizes());
+  for (int64_t d = 1; d <= dims; ++d) {
+    const int64_t before = padding[2 * (d - 1)], behind = padding[2 * d - 1], size = self.size(-d);
+    TORCH_CHECK(!reflects || (before < size && behind < size),
+                "Padding size should be less than the corresponding input dimension, but got: "
+                "padding (",
+                before, ", ", behind, ") at dimension ", self.dim() - d, " of input ",
+                self.sizes());
+    int64_t& padded = shape[self.dim() - d];
+    padded = size + before + behind;
+    TORCH_CHECK(padded >= 1, "input ", self.sizes(), " is too small for padding ", padding,
+                ": dimension ", self.dim() - d, " would have size ", padded);
+  }
+  return shape;
+}
+
+void check_gradient(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef padding,
+                    bool reflects) {
+  const at::DimVector shape = padded_shape(self, padding, reflects);
+  TORCH_CHECK(grad_output.sizes() == shape, "grad_output has sizes ", grad_output.sizes(),
+              ", but the padded input has ", shape);
+}
+
+// For the operators without a meta function.
+void backward_out(std::string_view op, MapKind kind, const at::Tensor& grad_output,
+                  const at::Tensor& self, at::IntArrayRef padding, at::Tensor& grad_input) {
+  check_gradient(grad_output, self, padding, kind == MapKind::kReflection);
+  grad_input.resize_(self.sizes(), self.suggest_memory_format());
+  pad(op, kind, grad_output, grad_input, padding, true);
+}
+
+at::Tensor backward(std::string_view op, MapKind kind, const at::Tensor& grad_output,
+                    const at::Tensor& self, at::IntArrayRef padding) {
+  at::Tensor grad_input = at::empty({0}, self.options());
+  backward_out(op, kind, grad_output, self, padding, grad_input);
+  return grad_input;
+}
+
+}  // namespace
+
+namespace native {
+
+OCL_NATIVE("reflection_pad2d.out", reflection_pad2d_out);
+OCL_COMPLEX("reflection_pad2d.out");
+Tensor& reflection_pad2d_out(const Tensor& self, IntArrayRef padding, Tensor& out) {
+  at::native::padding::check_valid_input<2>(self, padding);
+  out.resize_(padded_shape(self, padding, true), self.suggest_memory_format());
+  pad("reflection_pad2d", MapKind::kReflection, self, out, padding, false);
+  return out;
+}
+
+OCL_NATIVE("reflection_pad2d", reflection_pad2d);
+OCL_COMPLEX("reflection_pad2d.default");
+Tensor reflection_pad2d(const Tensor& self, IntArrayRef padding) {
+  Tensor out = at::empty({0}, self.options());
+  return reflection_pad2d_out(self, padding, out);
+}
+
+OCL_STRUCTURED("reflection_pad1d.out", reflection_pad1d)
+(const Tensor& self, IntArrayRef padding, const Tensor& out) {
+  pad("reflection_pad1d", MapKind::kReflection, self, out, padding, false);
+}
+OCL_COMPLEX("reflection_pad1d.out");
+
+OCL_STRUCTURED("reflection_pad1d_backward.grad_input", reflection_pad1d_backward)
+(const Tensor& grad_output, const Tensor&, IntArrayRef padding, const Tensor& grad_input) {
+  pad("reflection_pad1d_backward", MapKind::kReflection, grad_output, grad_input, padding, true);
+}
+OCL_COMPLEX("reflection_pad1d_backward.grad_input");
+
+OCL_STRUCTURED("replication_pad1d.out", replication_pad1d)
+(const Tensor& self, IntArrayRef padding, const Tensor& out) {
+  pad("replication_pad1d", MapKind::kReplication, self, out, padding, false);
+}
+OCL_COMPLEX("replication_pad1d.out");
+
+OCL_STRUCTURED("replication_pad1d_backward.grad_input", replication_pad1d_backward)
+(const Tensor& grad_output, const Tensor&, IntArrayRef padding, const Tensor& grad_input) {
+  pad("replication_pad1d_backward", MapKind::kReplication, grad_output, grad_input, padding, true);
+}
+OCL_COMPLEX("replication_pad1d_backward.grad_input");
+
+OCL_NATIVE("reflection_pad2d_backward.grad_input", reflection_pad2d_backward_out);
+OCL_COMPLEX("reflection_pad2d_backward.grad_input");
+Tensor& reflection_pad2d_backward_out(const Tensor& grad_output, const Tensor& self,
+                                      IntArrayRef padding, Tensor& grad_input) {
+  backward_out("reflection_pad2d_backward", MapKind::kReflection, grad_output, self, padding,
+               grad_input);
+  return grad_input;
+}
+
+OCL_NATIVE("reflection_pad2d_backward", reflection_pad2d_backward);
+OCL_COMPLEX("reflection_pad2d_backward.default");
+Tensor reflection_pad2d_backward(const Tensor& grad_output, const Tensor& self,
+                                 IntArrayRef padding) {
+  return backward("reflection_pad2d_backward", MapKind::kReflection, grad_output, self, padding);
+}
+
+OCL_STRUCTURED("replication_pad2d.out", replication_pad2d)
+(const Tensor& self, IntArrayRef padding, const Tensor& out) {
+  restride(self, out);
+  pad("replication_pad2d", MapKind::kReplication, self, out, padding, false);
+}
+OCL_COMPLEX("replication_pad2d.out");
+
+OCL_NATIVE("replication_pad2d_backward.grad_input", replication_pad2d_backward_out);
+OCL_COMPLEX("replication_pad2d_backward.grad_input");
+Tensor& replication_pad2d_backward_out(const Tensor& grad_output, const Tensor& self,
+                                       IntArrayRef padding, Tensor& grad_input) {
+  backward_out("replication_pad2d_backward", MapKind::kReplication, grad_output, self, padding,
+               grad_input);
+  return grad_input;
+}
+
+OCL_NATIVE("replication_pad2d_backward", replication_pad2d_backward);
+OCL_COMPLEX("replication_pad2d_backward.default");
+Tensor replication_pad2d_backward(const Tensor& grad_output, const Tensor& self,
+                                  IntArrayRef padding) {
+  return backward("replication_pad2d_backward", MapKind::kReplication, grad_output, self, padding);
+}
+
+OCL_STRUCTURED("reflection_pad3d.out", reflection_pad3d)
+(const Tensor& self, IntArrayRef padding, const Tensor& out) {
+  restride(self, out);
+  pad("reflection_pad3d", MapKind::kReflection, self, out, padding, false);
+}
+OCL_COMPLEX("reflection_pad3d.out");
+
+OCL_STRUCTURED("reflection_pad3d_backward.grad_input", reflection_pad3d_backward)
+(const Tensor& grad_output, const Tensor&, IntArrayRef padding, const Tensor& grad_input) {
+  pad("reflection_pad3d_backward", MapKind::kReflection, grad_output, grad_input, padding, true);
+}
+OCL_COMPLEX("reflection_pad3d_backward.grad_input");
+
+OCL_STRUCTURED("replication_pad3d.out", replication_pad3d)
+(const Tensor& self, IntArrayRef padding, const Tensor& out) {
+  restride(self, out);
+  pad("replication_pad3d", MapKind::kReplication, self, out, padding, false);
+}
+OCL_COMPLEX("replication_pad3d.out");
+
+OCL_NATIVE("replication_pad3d_backward.grad_input", replication_pad3d_backward_out);
+OCL_COMPLEX("replication_pad3d_backward.grad_input");
+Tensor& replication_pad3d_backward_out(const Tensor& grad_output, const Tensor& self,
+                                       IntArrayRef padding, Tensor& grad_input) {
+  backward_out("replication_pad3d_backward", MapKind::kReplication, grad_output, self, padding,
+               grad_input);
+  return grad_input;
+}
+
+OCL_NATIVE("replication_pad3d_backward", replication_pad3d_backward);
+OCL_COMPLEX("replication_pad3d_backward.default");
+Tensor replication_pad3d_backward(const Tensor& grad_output, const Tensor& self,
+                                  IntArrayRef padding) {
+  return backward("replication_pad3d_backward", MapKind::kReplication, grad_output, self, padding);
+}
+
+}  // namespace native
+}  // namespace ocl

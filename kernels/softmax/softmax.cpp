@@ -1,0 +1,114 @@
+// Softmax, log-softmax and their gradients along one dimension.
+#include <ATen/WrapDimUtils.h>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/extent.h"
+#include "kernels/core/grid.h"
+#include "kernels/core/registration.h"
+#include "kernels/core/tensors.h"
+#include "native/softmax.h"
+
+namespace ocl {
+namespace {
+
+constexpr int64_t kShortRow = 64;  // up to this, a work-item takes a row, else a work-group
+
+struct Variant {
+  const char* name;
+  bool log, backward;
+};
+
+const Kernel& find(Device& device, const Variant& variant, const char* kernel, ScalarType in,
+                   ScalarType out) {
+  static Site site;
+  KernelKey key{&site};
+  key.by = {reinterpret_cast<uint64_t>(&variant), reinterpret_cast<uint64_t>(kernel),
+            static_cast<uint64_t>(in) << 8 | static_cast<uint64_t>(out)};
+  return find_kernel(device, key, [&] {
+    const bool cpu = device.family() == KernelFamily::kCpu;
+    const ScalarType compute =
+        compute_type(in) == ScalarType::Double ? ScalarType::Double : ScalarType::Float;
+    Defines defines = compute_defines(compute);
+    defines.set("IN", dtype_name(in)).set("OUT", dtype_name(out));
+    define_width_or_group(defines, device, compute);
+    if (cpu && out == compute) defines.set("STORED", 1);
+    if (variant.log) defines.set("LOG", 1);
+    if (variant.backward) defines.set("BACKWARD", 1);
+    return KernelSource{cpu ? "softmax_cpu.cl" : "softmax_gpu.cl", kernel, defines};
+  });
+}
+
+// `grad` is undefined for the forward pass. All tensors are contiguous and not empty.
+void launch_softmax(const Variant& variant, const at::Tensor& grad, const at::Tensor& in,
+                    const at::Tensor& out, int64_t dim) {
+  static constexpr const char *kRows = "softmax_rows", *kColumns = "softmax_columns",
+                              *kGroup = "softmax_group", *kItem = "softmax_item";
+  Device& device = ocl_device(in);
+  check_device_has(device, in.scalar_type(), variant.name);
+  check_floating(device, out.scalar_type(), variant.name);
+  const bool cpu = device.family() == KernelFamily::kCpu;
+  const Extent extent = extent_of(in, dim);
+  const bool rows = extent.inner == 1 && (cpu || extent.size > kShortRow);
+  const char* name = cpu ? (rows ? kRows : kColumns) : (rows ? kGroup : kItem);
+  const Kernel& kernel = find(device, variant, name, in.scalar_type(), out.scalar_type());
+  Arguments arguments(stream_of(in), kernel);
+  if (variant.backward) arguments.add(view(grad));
+  arguments.add(view(in)).add(view(out));
+  arguments.add(uint64_t{extent.outer}).add(uint64_t{extent.size}).add(uint64_t{extent.inner});
+  if (!cpu) {
+    const size_t group = device.parameters().work_group_size, items = extent.outer * extent.inner;
+    arguments.enqueue({rows ? extent.outer * group : (items + group - 1) / group * group}, {group});
+    return;
+  }
+  const size_t width = vector_lanes(device, compute_type(in.scalar_type()));
+  const size_t units = rows ? extent.outer : extent.outer * ((extent.inner + width - 1) / width);
+  // An exponential costs several additions.
+  const TaskShares shares = task_shares(device, units, extent.numel() * 4);
+  arguments.add(shares.per_task).enqueue({shares.tasks}, {1});
+}
+
+void run(const Variant& variant, const at::Tensor& grad, const at::Tensor& in,
+         const at::Tensor& out, int64_t dim) {
+  if (out.numel() == 0) return;
+  if (grad.defined()) expect_type(in, grad.scalar_type(), variant.name);
+  const at::Tensor dense_grad = dense(grad);
+  const at::Tensor dense_in = in.contiguous();
+  const int64_t wrapped = at::maybe_wrap_dim(dim, in.dim());
+  const DenseOutput result(out);
+  launch_softmax(variant, dense_grad, dense_in, result.tensor(), wrapped);
+  result.finish();
+}
+
+constexpr Variant kSoftmax{"softmax", false, false};
+constexpr Variant kLogSoftmax{"log_softmax", true, false};
+constexpr Variant kSoftmaxBackward{"softmax_backward", false, true};
+constexpr Variant kLogSoftmaxBackward{"log_softmax_backward", true, true};
+
+}  // namespace
+
+namespace native {
+
+OCL_STRUCTURED("_softmax.out", softmax)
+(const Tensor& self, int64_t dim, bool /*half_to_float*/, const Tensor& out) {
+  run(kSoftmax, {}, self, out, dim);
+}
+
+OCL_STRUCTURED("_log_softmax.out", log_softmax)
+(const Tensor& self, int64_t dim, bool /*half_to_float*/, const Tensor& out) {
+  run(kLogSoftmax, {}, self, out, dim);
+}
+
+OCL_STRUCTURED("_softmax_backward_data.out", softmax_backward)
+(const Tensor& grad_output, const Tensor& output, int64_t dim, at::ScalarType /*input_dtype*/,
+ const Tensor& grad_input) {
+  run(kSoftmaxBackward, grad_output, output, grad_input, dim);
+}
+
+OCL_STRUCTURED("_log_softmax_backward_data.out", log_softmax_backward)
+(const Tensor& grad_output, const Tensor& output, int64_t dim, at::ScalarType /*input_dtype*/,
+ const Tensor& grad_input) {
+  run(kLogSoftmaxBackward, grad_output, output, grad_input, dim);
+}
+
+}  // namespace native
+}  // namespace ocl

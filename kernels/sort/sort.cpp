@@ -1,0 +1,195 @@
+// Sorting by radix (sort.cl), and operators that use it: topk, randperm.
+#include <ATen/native/Sorting.h>
+
+#include <ATen/native/TensorFactories.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/sort.h>
+
+#include "backend/error.h"
+#include "kernels/core/dtype.h"
+#include "kernels/core/grid.h"
+#include "kernels/core/registration.h"
+#include "kernels/core/tensors.h"
+#include "kernels/sort/sort.h"
+#include "native/sort.h"
+
+namespace ocl {
+namespace {
+
+constexpr size_t kShortRow = 64;
+constexpr size_t kDigits = 256, kBitsPerPass = 8;
+constexpr size_t kCpuChunk = 8192, kGpuChunk = 256;  // elements, at least
+constexpr size_t kGpuChunks = 1024;                  // of a row, at most
+
+// The number of work-items that add up the counts of a row.
+size_t scan_group(const Device& device) {
+  return device.family() == KernelFamily::kCpu
+             ? 1
+             : std::min(device.parameters().work_group_size, kDigits);
+}
+
+Defines sort_defines(const Device& device, ScalarType type, bool descending) {
+  Defines defines = sort_key_defines(type, descending);
+  defines.set("GROUP",
+              device.family() == KernelFamily::kCpu
+                  ? 1
+                  : static_cast<int64_t>(std::min(device.parameters().work_group_size, kDigits)));
+  define_grid(defines, device);
+  return defines;
+}
+
+// Sorts the rows of a contiguous tensor [rows][size] into contiguous values and indices.
+class RowSort {
+ public:
+  RowSort(const at::Tensor& in, size_t rows, size_t size, bool descending)
+      : device_(ocl_device(in)), in_(in), rows_(rows), size_(size), descending_(descending) {
+    const DeviceParameters& parameters = device_.parameters();
+    const bool cpu = device_.family() == KernelFamily::kCpu;
+    const size_t most = cpu ? std::max<size_t>(1, parameters.tasks / rows) : kGpuChunks;
+    chunks_ = std::clamp<size_t>(size / (cpu ? kCpuChunk : kGpuChunk), 1, most);
+  }
+
+  void run(const at::Tensor& values, const at::Tensor& indices) {
+    at::Tensor keys = workspace(in_.scalar_type()), order = workspace(ScalarType::Int);
+    if (size_ <= kShortRow) {
+      launch("sort_short", {1, rows_}, view(in_), view(keys), view(order), uint64_t{size_});
+    } else {
+      order = by_radix(keys, order);
+    }
+    launch("sort_gather", {chunks_, rows_}, view(in_), view(order), view(values), view(indices),
+           uint64_t{size_}, uint64_t{chunks_});
+  }
+
+ private:
+  at::Tensor by_radix(at::Tensor keys, at::Tensor order) {
+    const uint64_t size = size_, chunks = chunks_;
+    at::Tensor other_keys = workspace(in_.scalar_type()), other_order = workspace(ScalarType::Int);
+    const at::Tensor counts = at::empty({static_cast<int64_t>(rows_ * kDigits * chunks_)},
+                                        in_.options().dtype(ScalarType::Int));
+    launch("sort_keys", {chunks_, rows_}, view(in_), view(keys), view(order), size, chunks);
+    const size_t bits = 8 * c10::elementSize(in_.scalar_type());
+    for (size_t shift = 0; shift < bits; shift += kBitsPerPass) {
+      const auto digit = static_cast<uint32_t>(shift);
+      launch("sort_count", {chunks_, rows_}, view(keys), view(counts), size, chunks, digit);
+      scan(counts);
+      launch("sort_scatter", {chunks_, rows_}, view(keys), view(order), view(other_keys),
+             view(other_order), view(counts), size, chunks, digit);
+      std::swap(keys, other_keys);
+      std::swap(order, other_order);
+    }
+    return order;
+  }
+
+  void scan(const at::Tensor& counts) {
+    const size_t group = scan_group(device_);
+    ocl::launch(stream_of(in_), kernel("sort_scan"), {group, rows_}, {group, 1}, view(counts),
+                uint64_t{chunks_});
+  }
+
+  template <typename... Args>
+  void launch(const char* name, const Range& global, const Args&... args) {
+    ocl::launch(stream_of(in_), kernel(name), global, {1, 1}, args...);
+  }
+
+  const Kernel& kernel(const char* name) {
+    static Site site;
+    KernelKey key{&site};
+    key.by = {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(in_.scalar_type()),
+              uint64_t{descending_}};
+    return find_kernel(device_, key, [&] {
+      return KernelSource{"sort.cl", name, sort_defines(device_, in_.scalar_type(), descending_)};
+    });
+  }
+
+  at::Tensor workspace(ScalarType type) const {
+    return at::empty({in_.numel()}, in_.options().dtype(type));
+  }
+
+  Device& device_;
+  const at::Tensor& in_;
+  size_t rows_, size_, chunks_;
+  bool descending_;
+};
+
+void sort(const at::TensorBase& self_base, const at::TensorBase& values_base,
+          const at::TensorBase& indices_base, int64_t dim, bool descending, bool /*stable*/) {
+  const at::Tensor self(self_base), values(values_base), indices(indices_base);
+  if (self.numel() == 0) return;
+  const auto size = static_cast<size_t>(self.size(dim));
+  TORCH_CHECK(size <= UINT32_MAX, "sort: a row of ", size, " elements is beyond the ", UINT32_MAX,
+              " that ocl supports");
+  at::Tensor in = self.movedim(dim, -1).contiguous();
+  if (in.is_alias_of(values)) in = in.clone();  // out= may name the input
+  const DenseOutput out(values.movedim(dim, -1)), positions(indices.movedim(dim, -1));
+  RowSort(in, static_cast<size_t>(in.numel()) / size, size, descending)
+      .run(out.tensor(), positions.tensor());
+  out.finish();
+  positions.finish();
+}
+
+}  // namespace
+
+Defines sort_key_defines(ScalarType type, bool descending) {
+  static constexpr const char* kBits[] = {"uchar", "ushort", "uint", "ulong"};
+  const size_t size = c10::elementSize(type);
+  Defines defines;
+  defines.set("BITS", kBits[std::countr_zero(size)])
+      .set("KEY_BITS", static_cast<int64_t>(8 * size));
+  if (c10::isFloatingType(type)) {
+    defines.set("FLOATING", 1);
+    defines.set("INFINITY_BITS", type == ScalarType::Double     ? "0x7FF0000000000000UL"
+                                 : type == ScalarType::Float    ? "0x7F800000u"
+                                 : type == ScalarType::BFloat16 ? "0x7F80"
+                                                                : "0x7C00");
+  } else if (type != ScalarType::Bool && c10::isSignedType(type)) {
+    defines.set("SIGNED", 1);
+  }
+  if (descending) defines.set("DESCENDING", 1);
+  return defines;
+}
+
+namespace native {
+
+OCL_STRUCTURED("topk.values", topk)
+(const Tensor& self, int64_t k, int64_t dim, bool largest, bool /*sorted*/, const Tensor& values,
+ const Tensor& indices) {
+  if (self.dim() == 0) {
+    values.copy_(self);
+    indices.zero_();
+    return;
+  }
+  if (self.numel() == 0) return;
+  const auto count = static_cast<size_t>(k);
+  if (topk_pays(self, static_cast<size_t>(self.size(dim)), count)) {
+    const DenseOutput out(values.movedim(dim, -1)), places(indices.movedim(dim, -1));
+    topk_rows(self.movedim(dim, -1).contiguous(), count, largest, out.tensor(), places.tensor());
+    out.finish();
+    places.finish();
+    return;
+  }
+  const auto [all, positions] = at::sort(self, /*stable=*/true, dim, /*descending=*/largest);
+  values.copy_(all.narrow(dim, 0, k));
+  indices.copy_(positions.narrow(dim, 0, k));
+}
+
+// The order of n random 64-bit numbers: the same on every device.
+OCL_NATIVE("randperm.generator_out", randperm_out);
+Tensor& randperm_out(int64_t n, std::optional<at::Generator> generator, Tensor& out) {
+  TORCH_CHECK(n >= 0, "n must be non-negative, got ", n);
+  at::native::check_supported_max_int_with_precision(n, out);
+  out.resize_({n});
+  if (n == 0) return out;
+  const at::TensorOptions options = out.options().dtype(ScalarType::Long);
+  const Tensor keys = at::empty({n}, options).random_(std::move(generator));
+  const auto [values, order] = at::sort(keys, /*stable=*/true, 0, /*descending=*/false);
+  return out.copy_(order);
+}
+
+}  // namespace native
+}  // namespace ocl
+
+namespace at::native {
+
+OCL_STUB("sort.values_stable", sort_stub, &ocl::sort)
+
+}  // namespace at::native

@@ -1,0 +1,19 @@
+// Shared by the host files that launch sorting and selecting kernels.
+#pragma once
+
+#include "backend/launch.h"
+#include "kernels/core/dtype.h"
+
+namespace ocl {
+
+// Defines for sort_key.clh.
+Defines sort_key_defines(ScalarType type, bool descending);
+
+// Whether topk_rows finds k of `size` elements faster than a sort.
+bool topk_pays(const at::Tensor& in, size_t size, size_t k);
+
+// The k greatest, or smallest, elements of a contiguous tensor's rows, in order.
+void topk_rows(const at::Tensor& in, size_t k, bool largest, const at::Tensor& values,
+               const at::Tensor& indices);
+
+}  // namespace ocl

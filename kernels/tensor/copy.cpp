@@ -1,0 +1,211 @@
+// Copies: within a device by a kernel, between host and device by maps or transfers, between
+// devices through the host. Also item().
+#include <ATen/ops/_conj.h>
+#include <ATen/ops/_local_scalar_dense.h>
+#include <ATen/ops/_neg_view.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/ne.h>
+#include <ATen/ops/real.h>
+#include <ATen/ops/view_as_real.h>
+#include <c10/core/DeviceGuard.h>
+#include <torch/library.h>
+
+#include "backend/capture.h"
+#include "backend/error.h"
+#include "backend/host_allocator.h"
+#include "backend/transfer.h"
+#include "kernels/core/host_view.h"
+#include "kernels/core/lazy_clone.h"
+#include "kernels/core/tensors.h"
+#include "kernels/pointwise/pointwise.h"
+#include "kernels/tensor/transpose.h"
+
+namespace ocl {
+namespace {
+
+constexpr PointwiseOp kCopy{"copy", "a", "a"};
+
+bool needs_host(const Device& device, ScalarType type) {
+  return !has_complex_kernel_type(type) || (is_double(type) && !device.properties().has_fp64);
+}
+
+void copy_mapped(const at::Tensor& destination, const at::Tensor& source) {
+  HostViews views;
+  if (on_ocl(source)) views.add(source, MapAccess::kRead);
+  if (on_ocl(destination)) {
+    const bool whole = destination.is_non_overlapping_and_dense();
+    views.add(destination, whole ? MapAccess::kDiscardAndWrite : MapAccess::kReadWrite);
+  }
+  const at::Tensor from = on_ocl(source) ? views.view(source) : source;
+  const at::Tensor to = on_ocl(destination) ? views.view(destination) : destination;
+  to.copy_(from);
+}
+
+void copy_by_kernel(const at::Tensor& destination, const at::Tensor& source) {
+  auto iter = at::TensorIteratorConfig()
+                  .add_output(destination)
+                  .add_const_input(source)
+                  .resize_outputs(false)
+                  .check_all_same_dtype(false)
+                  .check_all_same_device(true)
+                  .build();
+  if (!copy_transposed(iter)) pointwise(iter, kCopy, {}, source.scalar_type());
+}
+
+constexpr int64_t kManyElements = 65536;  // with this many elements, two more views pay
+
+// Whether rows of small elements can be moved as rows of four-byte words.
+bool in_words(const at::Tensor& tensor) {
+  const auto size = static_cast<int64_t>(tensor.element_size());
+  if (size > 2 || tensor.numel() < kManyElements || tensor.stride(-1) != 1) return false;
+  const auto divides = [size](int64_t elements) { return elements * size % 4 == 0; };
+  return divides(tensor.size(-1)) && divides(tensor.storage_offset()) &&
+         std::all_of(tensor.strides().begin(), tensor.strides().end() - 1, divides);
+}
+
+void copy_within_device(const at::Tensor& destination, const at::Tensor& source) {
+  const ScalarType from = source.scalar_type(), to = destination.scalar_type();
+  if (from != to) {
+    const Device& device = ocl_device(source);
+    if (needs_host(device, from) || needs_host(device, to)) {
+      return copy_mapped(destination, source);
+    }
+    if (source.is_complex() && to == ScalarType::Bool) {
+      at::ne_out(const_cast<at::Tensor&>(destination), source, 0);
+      return;
+    }
+    const bool drops_imaginary = source.is_complex() && !destination.is_complex();
+    return copy_by_kernel(destination, drops_imaginary ? at::real(source) : source);
+  }
+  if (source.element_size() > 8) {
+    TORCH_CHECK_NOT_IMPLEMENTED(source.is_complex(), "ocl cannot copy tensors of type ", from);
+    return copy_by_kernel(at::view_as_real(destination).view(ScalarType::Long),
+                          at::view_as_real(source).view(ScalarType::Long));
+  }
+  if (from == to && in_words(destination) && in_words(source)) {
+    return copy_by_kernel(destination.view(ScalarType::Int), source.view(ScalarType::Int));
+  }
+  if (has_kernel_type(from) && from != ScalarType::Double) {
+    return copy_by_kernel(destination, source);
+  }
+  const ScalarType bits = bits_type(source.element_size());
+  copy_by_kernel(destination.view(bits), source.view(bits));
+}
+
+bool same_layout(const at::Tensor& a, const at::Tensor& b) {
+  return a.scalar_type() == b.scalar_type() && a.strides() == b.strides() &&
+         a.is_non_overlapping_and_dense() && b.is_non_overlapping_and_dense();
+}
+
+// Copies to or from pinned memory without blocking. Returns false if the host memory is not pinned,
+// or the layouts differ.
+bool copy_pinned(const at::Tensor& destination, const at::Tensor& source) {
+  const at::Tensor& host = on_ocl(source) ? destination : source;
+  if (!same_layout(destination, source) || !is_pinned(host.const_data_ptr())) return false;
+  const at::Tensor& tensor = on_ocl(source) ? source : destination;
+  Stream& stream = stream_of(tensor);
+  cl::Event event;
+  if (on_ocl(source)) {
+    copy_to_host(stream, host.mutable_data_ptr(), view(tensor), tensor.nbytes(), &event);
+  } else {
+    copy_to_device(stream, view(tensor), host.const_data_ptr(), tensor.nbytes(), &event);
+  }
+  if (stream.capture()) {
+    keep_in_graph(stream, host.storage());
+    return true;
+  }
+  record_pinned(host.const_data_ptr(), host.storage().data_ptr().get_context(), stream.unpack());
+  return true;
+}
+
+// For devices with their own memory: one transfer of contiguous bytes. The layout and type change
+// on the side where the data is dense.
+void copy_discrete(const at::Tensor& destination, const at::Tensor& source) {
+  if (on_ocl(source)) {
+    const at::Tensor dense = source.contiguous();
+    const at::Tensor host = at::empty(source.sizes(), source.options().device(at::kCPU));
+    copy_to_host(stream_of(dense), host.mutable_data_ptr(), view(dense), dense.nbytes());
+    destination.copy_(host);
+    return;
+  }
+  const at::Tensor host = source.to(destination.scalar_type()).contiguous();
+  const bool direct = destination.is_contiguous();
+  const at::Tensor dense = direct ? destination : at::empty(source.sizes(), destination.options());
+  copy_to_device(stream_of(dense), view(dense), host.const_data_ptr(), host.nbytes());
+  if (!direct) copy_within_device(destination, dense);
+}
+
+// A tensor over the same memory without the bits of lazy conjugation and negation.
+at::Tensor physical(const at::Tensor& tensor) {
+  const at::Tensor plain = tensor.is_conj() ? at::_conj(tensor) : tensor;
+  return plain.is_neg() ? at::_neg_view(plain) : plain;
+}
+
+bool is_lazy(const at::Tensor& tensor) { return tensor.is_conj() || tensor.is_neg(); }
+
+// Copies the stored numbers, then conjugates and negates them in the destination.
+void copy_lazy(const at::Tensor& destination, const at::Tensor& source) {
+  const at::Tensor target = physical(destination);
+  target.copy_(physical(source));
+  if (target.is_complex() && source.is_conj() != destination.is_conj()) {
+    at::view_as_real(target).select(-1, 1).neg_();
+  }
+  if (source.is_neg() != destination.is_neg()) target.neg_();
+}
+
+at::Tensor copy_from(const at::Tensor& source_any, const at::Tensor& destination,
+                     bool non_blocking) {
+  const at::Tensor source = source_any.expand_as(destination);
+  if (destination.numel() == 0 || source.is_same(destination)) return destination;
+  own_memory(destination);
+  if (is_lazy(source) || is_lazy(destination)) {
+    copy_lazy(destination, source);
+    return destination;
+  }
+  if (on_ocl(source) && on_ocl(destination)) {
+    if (source.device() == destination.device()) {
+      copy_within_device(destination, source);
+    } else {
+      copy_mapped(destination, source);
+    }
+    return destination;
+  }
+  const Device& device = ocl_device(on_ocl(source) ? source : destination);
+  if (non_blocking && copy_pinned(destination, source)) return destination;
+  if (device.properties().host_unified_memory) {
+    copy_mapped(destination, source);
+  } else {
+    copy_discrete(destination, source);
+  }
+  return destination;
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& destination) {
+  destination.resize_(source.sizes());
+  return copy_from(source, destination, false);
+}
+
+at::Scalar local_scalar_dense(const at::Tensor& self) {
+  TORCH_CHECK(self.numel() > 0, "_local_scalar_dense: Empty tensor not supported");
+  const at::Tensor host = at::empty({}, self.options().device(at::kCPU));
+  copy_to_host(stream_of(self), host.mutable_data_ptr(), view(self), self.element_size());
+  return at::_local_scalar_dense(host);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_copy_from", &copy_from);
+  m.impl("_copy_from_and_resize", &copy_from_and_resize);
+  m.impl("_local_scalar_dense", &local_scalar_dense);
+}
+
+// PyTorch's own handling of lazy tensors clones them, which calls _copy_from again.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+
+}  // namespace
+}  // namespace ocl

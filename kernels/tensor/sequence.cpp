@@ -1,0 +1,174 @@
+// Tensors filled by a formula: arange, range, linspace; and tril, triu.
+#include <ATen/native/RangeUtils.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/empty_like.h>
+
+#include <cmath>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/grid.h"
+#include "kernels/core/registration.h"
+#include "kernels/core/tensors.h"
+#include "native/sequence.h"
+
+namespace ocl {
+namespace {
+
+using at::Scalar;
+using at::Tensor;
+
+struct Sequence {
+  const char* name;
+  const char* expression;
+};
+
+constexpr Sequence kSteps{"arange", "(s0 + i * s1)"};
+// Computed from both ends, so that the last element is exactly the end.
+constexpr Sequence kBetween{"linspace",
+                            "(element < n / 2 ? s0 + s1 * i : s2 - s1 * (T)(n - 1 - element))"};
+
+at::Tensor dense_target(const Tensor& tensor) {
+  return tensor.is_contiguous() ? tensor : at::empty_like(tensor, at::MemoryFormat::Contiguous);
+}
+
+void fill(const Tensor& out, const Sequence& sequence, ScalarType compute,
+          std::array<Scalar, 3> numbers) {
+  if (out.numel() == 0) return;
+  Device& device = ocl_device(out);
+  const ScalarType type = out.scalar_type();
+  check_device_has(device, type, sequence.name);
+  const Tensor dense = dense_target(out);
+  KernelKey key{&sequence};
+  key.by = {static_cast<uint64_t>(type), static_cast<uint64_t>(compute)};
+  const Kernel& kernel = find_kernel(device, key, [&] {
+    Defines defines = compute_defines(compute);
+    define_grid(defines, device);
+    defines.set("OUT", dtype_name(type)).set("EXPR", sequence.expression);
+    return KernelSource{"sequence.cl", "sequence", defines};
+  });
+  const auto count = static_cast<size_t>(out.numel());
+  UnitGrid grid = unit_grid(device, 1, count);
+  grid.global.y = grid.local.y = 1;
+  Arguments arguments(stream_of(dense), kernel);
+  arguments.add(view(dense));
+  for (const Scalar& number : numbers) add_number(arguments, number, compute);
+  arguments.add(uint64_t{count}).enqueue(grid.global, grid.local);
+  if (!dense.is_same(out)) out.copy_(dense);
+}
+
+// The type in which a sequence is computed; the CPU uses double for floating-point types.
+ScalarType sequence_type(const Tensor& out, bool from_double) {
+  const bool has_fp64 = ocl_device(out).properties().has_fp64;
+  if (out.is_complex()) return has_fp64 ? ScalarType::ComplexDouble : ScalarType::ComplexFloat;
+  if (!c10::isFloatingType(out.scalar_type()) && !from_double) return ScalarType::Long;
+  return has_fp64 ? ScalarType::Double : ScalarType::Float;
+}
+
+// Resizes a result that has another number of elements, with the CPU's warning.
+void resize_sequence(Tensor& out, int64_t size) {
+  if (out.numel() == size) return;
+  if (out.numel() > 0) {
+    TORCH_WARN("The number of elements in the out tensor of shape ", out.sizes(), " is ",
+               out.numel(), " which does not match the computed number of elements ", size,
+               ". Note that this may occur as a result of rounding error. The out tensor will be "
+               "resized to a tensor of shape (",
+               size, ",).");
+  }
+  out.resize_({size});
+}
+
+int64_t checked_size(double size) {
+  TORCH_CHECK(size >= 0 && size <= static_cast<double>(std::numeric_limits<int64_t>::max()),
+              "invalid size, possible overflow?");
+  return static_cast<int64_t>(size);
+}
+
+void triangle(const Tensor& self, int64_t diagonal, const Tensor& out, bool upper) {
+  if (out.numel() == 0) return;
+  Device& device = ocl_device(out);
+  const Tensor in = self.contiguous(), dense = dense_target(out);
+  const auto bytes = static_cast<size_t>(out.element_size());
+  const ScalarType bits = bits_type(bytes);
+  const uint64_t words = bytes / c10::elementSize(bits);
+  static Site site;
+  KernelKey key{&site};
+  key.by = {static_cast<uint64_t>(bits), uint64_t{upper}, words};
+  const Kernel& kernel = find_kernel(device, key, [&] {
+    Defines defines = compute_defines(bits);
+    define_grid(defines, device);
+    defines.set("OUT", dtype_name(bits)).set("WORDS", static_cast<int64_t>(words));
+    if (upper) defines.set("UPPER", 1);
+    return KernelSource{"sequence.cl", "triangle", defines};
+  });
+  const auto columns = static_cast<uint64_t>(in.size(-1)) * words,
+             rows = static_cast<uint64_t>(in.size(-2)),
+             units = static_cast<uint64_t>(in.numel()) * words / columns;
+  const UnitGrid grid = unit_grid(device, units, columns);
+  launch(stream_of(in), kernel, grid.global, grid.local, view(in), view(dense), units,
+         grid.per_item, rows, columns, diagonal);
+  if (!dense.is_same(out)) out.copy_(dense);
+}
+
+}  // namespace
+
+namespace native {
+
+OCL_NATIVE("arange.start_out", arange_out);
+Tensor& arange_out(const Scalar& start, const Scalar& end, const Scalar& step, Tensor& out) {
+  at::native::arange_check_bounds(start, end, step);
+  double size = 0;
+  if (out.scalar_type() == ScalarType::Long) {
+    const int64_t first = start.to<int64_t>(), last = end.to<int64_t>(), by = step.to<int64_t>();
+    TORCH_CHECK_VALUE(by != 0, "step must be nonzero");
+    size = std::ceil(static_cast<double>((last - first + by - (by > 0 ? 1 : -1)) / by));
+  } else {
+    size = std::ceil((end.to<double>() - start.to<double>()) / step.to<double>());
+  }
+  resize_sequence(out, checked_size(size));
+  fill(out, kSteps, sequence_type(out, false), {start, step, 0});
+  return out;
+}
+
+OCL_NATIVE("range.out", range_out);
+Tensor& range_out(const Scalar& start, const Scalar& end, const Scalar& step, Tensor& out) {
+  at::native::arange_check_bounds(start, end, step);
+  const double size = (end.to<double>() - start.to<double>()) / step.to<double>() + 1;
+  resize_sequence(out, checked_size(std::floor(size)));
+  fill(out, kSteps, sequence_type(out, false), {start, step, 0});
+  return out;
+}
+
+OCL_NATIVE("linspace.out", linspace_out);
+OCL_COMPLEX("linspace.out");
+Tensor& linspace_out(const Scalar& start, const Scalar& end, int64_t steps, Tensor& out) {
+  TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
+  if (out.numel() != steps) out.resize_({steps});
+  if (steps == 0) return out;
+  if (steps == 1) {
+    out.fill_(start);
+    return out;
+  }
+  if (out.is_complex()) {
+    const auto first = start.to<c10::complex<double>>(), last = end.to<c10::complex<double>>();
+    fill(out, kBetween, sequence_type(out, true),
+         {first, (last - first) / static_cast<double>(steps - 1), last});
+    return out;
+  }
+  const bool integral = c10::isIntegralType(out.scalar_type(), /*includeBool=*/true);
+  const Scalar from = as_element(start, out.scalar_type()), to = as_element(end, out.scalar_type());
+  const double first = integral ? static_cast<double>(from.to<int64_t>()) : from.to<double>();
+  const double last = integral ? static_cast<double>(to.to<int64_t>()) : to.to<double>();
+  fill(out, kBetween, sequence_type(out, true),
+       {first, (last - first) / static_cast<double>(steps - 1), last});
+  return out;
+}
+
+OCL_COMPLEX("tril.out,triu.out");
+OCL_STRUCTURED("tril.out", tril)
+(const Tensor& self, int64_t diagonal, const Tensor& out) { triangle(self, diagonal, out, false); }
+
+OCL_STRUCTURED("triu.out", triu)
+(const Tensor& self, int64_t diagonal, const Tensor& out) { triangle(self, diagonal, out, true); }
+
+}  // namespace native
+}  // namespace ocl

@@ -1,0 +1,76 @@
+#include "kernels/tensor/transpose.h"
+
+#include <ATen/ceil_div.h>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/grid.h"
+#include "kernels/core/tensors.h"
+
+namespace ocl {
+namespace {
+
+constexpr int64_t kLeastSide = 8;  // of a matrix; smaller ones leave most of a tile empty
+constexpr size_t kSideOnGpu = 32, kRowsOnCpu = 64, kColumnsOnCpu = 16;  // of transpose.cl
+
+struct Shape {  // of transpose.cl
+  uint64_t planes, rows, columns;
+  int64_t out_plane, out_row, in_plane, in_column;
+};
+
+std::optional<Shape> find_shape(const at::TensorIteratorBase& iter) {
+  const int ndim = iter.ndim();
+  if (ndim < 2 || ndim > 3 || iter.dtype(0) != iter.dtype(1)) return std::nullopt;
+  const auto size = static_cast<int64_t>(iter.element_size(0));
+  const auto out = iter.strides(0), in = iter.strides(1);
+  if (out[0] != size) return std::nullopt;
+  for (int row = 1; row < ndim; ++row) {
+    if (in[row] != size) continue;
+    if (iter.shape()[0] < kLeastSide || iter.shape()[row] < kLeastSide) return std::nullopt;
+    const int plane = 3 - row;
+    const bool planes = ndim == 3;
+    return Shape{.planes = planes ? static_cast<uint64_t>(iter.shape()[plane]) : 1,
+                 .rows = static_cast<uint64_t>(iter.shape()[row]),
+                 .columns = static_cast<uint64_t>(iter.shape()[0]),
+                 .out_plane = planes ? out[plane] / size : 0,
+                 .out_row = out[row] / size,
+                 .in_plane = planes ? in[plane] / size : 0,
+                 .in_column = in[0] / size};
+  }
+  return std::nullopt;
+}
+
+const Kernel& find(Device& device, size_t size) {
+  static Site site;
+  return find_kernel(device, {&site, {size}}, [&] {
+    Defines defines;
+    define_grid(defines, device);
+    defines.set("DT", dtype_name(bits_type(size)));
+    return KernelSource{"transpose.cl", "transpose", defines};
+  });
+}
+
+}  // namespace
+
+bool copy_transposed(at::TensorIteratorBase& iter) {
+  const std::optional<Shape> shape = find_shape(iter);
+  if (!shape || iter.element_size(0) > 8) return false;
+  Device& device = ocl::device(iter.device(0).index());
+  Arguments arguments(current_stream(device.index()), find(device, iter.element_size(0)));
+  arguments.add(resolve(iter.data_ptr(0))).add(resolve(iter.data_ptr(1))).add(*shape);
+  if (device.family() == KernelFamily::kGpu) {
+    arguments.enqueue(
+        {at::ceil_div<size_t>(shape->columns, kSideOnGpu) * kSideOnGpu,
+         shape->planes * at::ceil_div<size_t>(shape->rows, kSideOnGpu) * (kSideOnGpu / 4)},
+        {kSideOnGpu, kSideOnGpu / 4});
+    return true;
+  }
+  const TaskShares shares =
+      task_shares(device,
+                  shape->planes * at::ceil_div<size_t>(shape->rows, kRowsOnCpu) *
+                      at::ceil_div<size_t>(shape->columns, kColumnsOnCpu),
+                  static_cast<size_t>(iter.numel()) * 2);
+  arguments.add(shares.per_task).enqueue({shares.tasks}, {1});
+  return true;
+}
+
+}  // namespace ocl

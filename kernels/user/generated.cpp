@@ -1,0 +1,60 @@
+#include "kernels/user/generated.h"
+
+#include "kernels/core/grid.h"
+
+namespace ocl {
+namespace {
+
+std::pair<Range, Range> geometry(const Device& device, char shape, size_t local_size, size_t units,
+                                 size_t cost) {
+  if (shape == 't') {
+    const DeviceParameters& parameters = device.parameters();
+    const size_t wanted = std::clamp<size_t>(cost / parameters.grain, 1, parameters.tasks);
+    return {{std::min(wanted, units)}, {1}};
+  }
+  const size_t local = std::min<size_t>(local_size, device.parameters().work_group_size);
+  if (shape == 'g') return {{units * local}, {local}};
+  return {{(units + local - 1) / local * local}, {local}};
+}
+
+}  // namespace
+
+GeneratedKernel::GeneratedKernel(std::string name, std::string file, std::string signature,
+                                 char shape, size_t local_size)
+    : source_{std::move(file), std::move(name), {}},
+      signature_(std::move(signature)),
+      site_(new Site),  // never freed, so that no later kernel gets the same address
+      arguments_(signature_.size() - std::count(signature_.begin(), signature_.end(), 'f')),
+      local_size_(local_size),
+      fault_(0),
+      shape_(shape) {
+  if (arguments_ != signature_.size()) {
+    fault_ = fault_site({source_.kernel, FaultClass::kIndex, "index", "dimension of size"});
+  }
+}
+
+void GeneratedKernel::launch(const OclArgument* arguments, int64_t units, int64_t cost) const {
+  if (units <= 0) return;
+  Device& device = resolve(arguments[0].address).device();
+  Stream& stream = current_stream(device.index());
+  const Kernel& kernel = find_kernel(device, {site_}, [&] { return source_; });
+  Arguments bound(stream, kernel);
+  for (const char kind : signature_) {
+    if (kind == 'f') {
+      bound.add(FaultArgument{fault_});
+      continue;
+    }
+    const OclArgument& argument = *arguments++;
+    if (kind == 'b') {
+      bound.add(resolve(argument.address));
+    } else if (kind == 'l') {
+      bound.add(argument.integer);
+    } else {
+      bound.add(argument.real);
+    }
+  }
+  const auto [global, local] = geometry(device, shape_, local_size_, units, cost);
+  bound.enqueue(global, local);
+}
+
+}  // namespace ocl

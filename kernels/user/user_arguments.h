@@ -1,0 +1,46 @@
+// The arguments of one launch of a user's kernel: checks them and converts them for OpenCL.
+#pragma once
+
+#include <list>
+
+#include "kernels/user/user_kernel.h"
+
+namespace ocl {
+
+class UserArguments {
+ public:
+  UserArguments(const KernelSignature& kernel, const std::vector<KernelValue>& values,
+                bool strided);
+
+  // The device of the tensors; nullopt when there are none.
+  std::optional<DeviceIndex> device() const;
+  // The number of elements of the first tensor.
+  std::optional<int64_t> first_numel() const;
+
+  // "scale(): argument 1 (__global float* y)", for messages.
+  std::string what(size_t position) const;
+
+  // Sets the kernel's arguments, on a stream of their device.
+  void bind(Stream& stream, Arguments& arguments);
+  // After the launch: copies back what could not be passed in place, and notes the use.
+  void launched(Stream& stream);
+
+ private:
+  struct TensorArgument {
+    size_t position;
+    at::Tensor tensor;
+    at::Tensor passed;  // a copy where the device takes no sub-buffer that starts there
+    bool writable;
+  };
+  void check_tensor(size_t position, const at::Tensor& tensor, bool strided) const;
+  cl::Buffer buffer_of(Stream& stream, TensorArgument& argument);
+  bool same_memory(const TensorArgument& a, const TensorArgument& b) const;
+  void check_overlap(const TensorArgument& copied) const;
+
+  const KernelSignature& kernel_;
+  const std::vector<KernelValue>& values_;
+  std::list<TensorArgument> tensors_;
+  std::list<cl::Buffer> buffers_;  // until the launch: a kernel does not keep its arguments
+};
+
+}  // namespace ocl
