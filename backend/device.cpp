@@ -56,9 +56,7 @@ std::vector<Found> list_devices() {
 
 KernelFamily choose_family(const DeviceProperties& p) {
   const std::string forced = environment("OCL_KERNEL_FAMILY");
-  // Mesa's llvmpipe silently ends the loops of a work-item after 65535 iterations in all. So large
-  // arrays need the family of many small work-items, although the device is a CPU.
-  const bool short_loops = p.platform == "rusticl";
+  const bool short_loops = p.quirks & bit(Quirk::kShortLoops);
   if (forced.empty()) {
     return p.type == "cpu" && !short_loops ? KernelFamily::kCpu : KernelFamily::kGpu;
   }
@@ -95,17 +93,17 @@ DeviceProperties query(const cl::Platform& platform, const cl::Device& d) {
   p.host_unified_memory = d.getInfo<CL_DEVICE_HOST_UNIFIED_MEMORY>();
   p.correctly_rounded_divide =
       d.getInfo<CL_DEVICE_SINGLE_FP_CONFIG>() & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
+  p.quirks = quirks_of(p);
   p.family = choose_family(p);
   return p;
 }
 
 DeviceParameters choose_parameters(const DeviceProperties& p) {
-  const bool pocl = p.platform == "Portable Computing Language";
   if (p.family == KernelFamily::kCpu) {
     // A few tasks per core balance the load, when other processes use some cores.
-    return {std::clamp<size_t>(4 * p.max_compute_units, 8, 256), 16384, 16, 1, pocl};
+    return {std::clamp<size_t>(4 * p.max_compute_units, 8, 256), 16384, 16, 1};
   }
-  return {4096, 1, 4, std::min<size_t>(256, p.max_work_group_size), pocl};
+  return {4096, 1, 4, std::min<size_t>(256, p.max_work_group_size)};
 }
 
 struct Registry {

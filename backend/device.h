@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backend/opencl.h"
+#include "backend/quirks.h"
 
 namespace ocl {
 
@@ -50,6 +51,7 @@ struct DeviceProperties {
   bool host_unified_memory = false;
   bool correctly_rounded_divide = false;
   KernelFamily family = KernelFamily::kGpu;
+  uint32_t quirks = 0;  // a bit for each Quirk
 };
 
 // The parameters of launches and specialisations, by kernel family (choose_parameters()).
@@ -58,10 +60,6 @@ struct DeviceParameters {
   size_t grain;            // elements below which a CPU-family launch uses one work-item
   size_t vector_width;     // lanes of a 32-bit element in element-wise kernels
   size_t work_group_size;  // of GPU-family kernels
-  // The first launch of a kernel waits until the device is idle. PoCL compiles then, and aborts the
-  // process when two queues do so at once ("pocl_release_dlhandle_cache: Assertion
-  // `found->ref_count > 0'").
-  bool first_launch_alone;
 };
 
 class Device {
@@ -74,6 +72,7 @@ class Device {
   const DeviceParameters& parameters() const { return parameters_; }
   KernelFamily family() const { return properties_.family; }
   bool has_extension(const std::string& name) const;
+  bool has(Quirk quirk) const { return properties_.quirks & bit(quirk); }
 
   // Created at the first call; a context costs memory and threads.
   const cl::Context& context();

@@ -10,8 +10,7 @@
 namespace ocl {
 namespace {
 
-// Waits without clWaitForEvents. On Intel's runtime for CPUs a thread in clWaitForEvents runs
-// kernels of the queue, also those after the event, and returns when none is left.
+// Waits without clWaitForEvents(), for Quirk::kWaitRunsCommands.
 void wait_for_callback(cl::Event event) {
   using Promise = std::shared_ptr<std::promise<void>>;
   const auto reached = std::make_shared<std::promise<void>>();
@@ -95,8 +94,7 @@ bool Event::over() const {
 void Event::wait() const {
   refuse_fork();
   trace::Call call(*stream_, trace::Kind::kWait, "clWaitForEvents");
-  const DeviceProperties& properties = stream_->device().properties();
-  if (properties.platform == "Intel(R) OpenCL" && properties.type == "cpu" && status() > 0) {
+  if (stream_->device().has(Quirk::kWaitRunsCommands) && status() > 0) {
     wait_for_callback(event_);
   } else {
     event_.wait();

@@ -167,8 +167,7 @@ size_t host_alignment(Device& device) {
   const auto known = found->find(device.index());
   if (known != found->end()) return known->second;
   size_t alignment = 0;
-  // rusticl passes the trial, but its first kernel works on a copy.
-  if (device.properties().host_unified_memory && device.properties().platform != "rusticl") {
+  if (device.properties().host_unified_memory && !device.has(Quirk::kCopiesHostMemory)) {
     for (const size_t tried : {size_t{16}, size_t{64}, size_t{4096}}) {
       if (!shares_host_memory(device, tried)) continue;
       alignment = tried;

@@ -217,10 +217,10 @@ void Arguments::record(const Range& global, const Range& local) {
 
 namespace {
 
-// A lock for the first launch of a kernel, where it needs the device alone (device.h); else empty.
+// A lock for the first launch of a kernel, where Quirk::kFirstLaunchAlone applies; else empty.
 std::unique_lock<std::mutex> lock_alone(const Device& device) {
   static auto* const mutex = new std::mutex;
-  if (!device.parameters().first_launch_alone) return {};
+  if (!device.has(Quirk::kFirstLaunchAlone)) return {};
   return std::unique_lock(*mutex);
 }
 

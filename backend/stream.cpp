@@ -138,8 +138,7 @@ void Stream::drain() {
   cl_int code;
   {
     trace::Call call(*this, trace::Kind::kWait, "clFinish");
-    // clFinish() of rusticl (Mesa 22.3) waits only if there are commands that were not flushed yet.
-    if (device_.properties().platform == "rusticl") {
+    if (device_.has(Quirk::kFinishNeedsCommand)) {
       clEnqueueMarkerWithWaitList(queue_(), 0, nullptr, nullptr);
     }
     code = clFinish(queue_());

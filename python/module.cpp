@@ -33,6 +33,16 @@ static std::string describe_properties(const ocl::DeviceProperties& p) {
                   ", has_fp16=", p.has_fp16, ", kernel_family='", ocl::family_name(p.family), "')");
 }
 
+// (name, reason, source) of each quirk of the device.
+std::vector<std::tuple<std::string_view, std::string_view, std::string_view>> describe_quirks(
+    const ocl::DeviceProperties& p) {
+  std::vector<std::tuple<std::string_view, std::string_view, std::string_view>> found;
+  for (const ocl::QuirkRow& row : ocl::quirk_rows()) {
+    if (ocl::applies(row, p)) found.emplace_back(row.name, row.reason, row.source);
+  }
+  return found;
+}
+
 PYBIND11_MODULE(_C, m) {
   using namespace ocl;
   m.attr("built_for_torch") = OCL_BUILT_FOR_TORCH;
@@ -54,6 +64,7 @@ PYBIND11_MODULE(_C, m) {
                                       .def_readonly("multi_processor_count",
                                                     &DeviceProperties::max_compute_units)
                                       .def("__repr__", &describe_properties)
+                                      .def_property_readonly("quirks", &describe_quirks)
                                       .def_property_readonly("kernel_family",
                                                              [](const DeviceProperties& p) {
                                                                return family_name(p.family);

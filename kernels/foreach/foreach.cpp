@@ -53,9 +53,7 @@ Defines TensorLists::defines() const {
     defines.set(str("DT", i), dtype_name(lists[i][0].scalar_type()));
   }
   if (!numbers.empty()) defines.set("NUMBERS", 1);
-  if (device.properties().platform == "rusticl" && device.properties().type == "cpu") {
-    defines.set("COPY_TABLE", 1);
-  }
+  if (device.has(Quirk::kTableByCopy)) defines.set("COPY_TABLE", 1);
   return defines;
 }
 

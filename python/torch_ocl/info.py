@@ -85,6 +85,8 @@ def describe(index):
     print(f'\nocl:{index} "{p.name}"')
     for key, value in rows.items():
         print(f"  {key:12} {value}")
+    for name, reason, source in p.quirks:
+        print(f"  {'quirk':12} {name}: {reason} ({source})")
 
 
 def main():

@@ -97,7 +97,7 @@ TEST_P(LaunchTest, TheDeviceIsDrainedForAKernelsFirstLaunchOnly) {
 }
 
 TEST_P(LaunchTest, FirstLaunchesDoNotMeet) {
-  if (!here().parameters().first_launch_alone) GTEST_SKIP() << "the device needs no such care";
+  if (!here().has(Quirk::kFirstLaunchAlone)) GTEST_SKIP() << "the device needs no such care";
   static Site site;
   const Program& built = *find(site, 3).program;
   std::atomic<int> inside{0}, met{0};

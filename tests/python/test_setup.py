@@ -111,6 +111,6 @@ def test_helper_functions_of_kernels_are_static():
 def test_helper_functions_with_local_memory_are_always_inlined():
     """Where they are not, PoCL 3.1 may share one array among all work-groups (ALWAYS_INLINE)."""
     function = re.compile(r"^ *(?:static )?inline\b[^;{}]*\)[\s\\]*\{", re.MULTILINE)
-    for path in sorted((ROOT / "kernels/cl").iterdir()):
+    for path in sorted((ROOT / "kernels").rglob("*.cl*")):
         for found in function.findall(path.read_text()):
             assert not re.search(r"__local|SCRATCH_ARGUMENT", found), (path.name, found)

@@ -70,7 +70,7 @@ def run(command):
 
 
 def is_used(source, target):
-    """Not on Intel's: what has_few_registers() of gemm_gpu.cpp keeps from them."""
+    """Not on Intel's: what gemm_gpu.cpp keeps from devices with Quirk::kFewRegisters."""
     names = ("TM", "TN", "TK", "WM", "WN", "ACTIVATION")
     m, n, k, item_m, item_n, activation = (number(rf"#define {x} (\d+)", source) for x in names)
     if target not in INTEL or not m:

@@ -81,15 +81,13 @@ struct Tile {
   bool narrow = false;  // the channels of a pixel are fewer than a vector's lanes
 };
 
-// The sums leave registers for the weights and a pixel. Wider tiles copy fewer pixels per sum, but
-// Intel's compiler makes slower code of them.
+// The sums leave registers for the weights and a pixel. Wider tiles copy fewer pixels per sum.
 Tile choose_tile(const Device& device, int64_t rows) {
   if (device.properties().native_vector_width_float < 16) return {6, 1};
   const int64_t lanes = conv_lanes(device);
   if (rows <= lanes) return {12, 1};
-  const bool intel = device.properties().platform == "Intel(R) OpenCL";
   const bool fills_wide = at::round_up(rows, 4 * lanes) == at::round_up(rows, 2 * lanes);
-  return fills_wide && !intel ? Tile{6, 4} : Tile{12, 2};
+  return fills_wide && !device.has(Quirk::kSlowWideTiles) ? Tile{6, 4} : Tile{12, 2};
 }
 
 const Kernel& find(Device& device, const char* name, Tile tile) {

@@ -24,17 +24,10 @@ constexpr int64_t kBusyItems = 256;   // work-items that keep a compute unit bus
 constexpr int64_t kLeastDepth = 256;  // of a part
 constexpr int64_t kMostParts = 64;
 
-// Intel's compilers put all sums into memory if a kernel needs a little more than the 4 KiB of
-// registers of a thread.
-bool has_few_registers(const Device& device) {
-  const DeviceProperties& p = device.properties();
-  return p.type == "gpu" && p.vendor.find("Intel") != std::string::npos;
-}
-
 bool fits(const Device& device, const GemmTile& tile, ScalarType compute, TileUse use) {
   const auto element = static_cast<int64_t>(c10::elementSize(compute));
   const DeviceProperties& p = device.properties();
-  const bool few_registers = has_few_registers(device), gathers = use == TileUse::kConvolution;
+  const bool few_registers = device.has(Quirk::kFewRegisters), gathers = use == TileUse::kConvolution;
   const bool few_sums = tile.item_m * tile.item_n <= 32;
   const bool few_loads = std::max(tile.m, tile.n) * tile.k <= 8 * tile.items();
   return tile.items() <= static_cast<int64_t>(p.max_work_group_size) &&
@@ -201,7 +194,7 @@ void run_tiles(const GemmProblem& p, int64_t index) {
 }  // namespace
 
 bool has_room_for(const Device& device, const Epilogue& epilogue) {
-  return !is_costly(epilogue.activation) || !has_few_registers(device);
+  return !is_costly(epilogue.activation) || !device.has(Quirk::kFewRegisters);
 }
 
 std::span<const GemmTile> gemm_gpu_tiles() { return kTiles; }

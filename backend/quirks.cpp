@@ -1,0 +1,57 @@
+#include "backend/quirks.h"
+
+#include "backend/device.h"
+
+namespace ocl {
+namespace {
+
+constexpr std::string_view kPocl = "Portable Computing Language", kIntelCpu = "Intel(R) OpenCL",
+                           kRusticl = "rusticl";
+
+constexpr QuirkRow kRows[] = {
+    {Quirk::kFirstLaunchAlone, "first launch alone", kPocl, "", "",
+     "PoCL compiles a kernel at its first launch, and aborts the process when two queues do so at "
+     "once (pocl_release_dlhandle_cache: Assertion `found->ref_count > 0').",
+     "tests/python/test_threads.py on PoCL 3.1"},
+    {Quirk::kFinishNeedsCommand, "clFinish needs a command", kRusticl, "", "",
+     "clFinish() waits only if there are commands that were not flushed yet.",
+     "found with Mesa 22.3; clvk had the same defect: https://github.com/kpet/clvk/issues/241"},
+    {Quirk::kShortLoops, "short loops", kRusticl, "", "cpu",
+     "llvmpipe silently ends the loops of a work-item after 65535 iterations in all.",
+     "LP_MAX_TGSI_LOOP_ITERATIONS in Mesa's src/gallium/auxiliary/gallivm/lp_bld_limits.h"},
+    {Quirk::kCopiesHostMemory, "copies host memory", kRusticl, "", "",
+     "A buffer over host memory shares it at first, but its first kernel works on a copy.",
+     "found with Mesa 22.3"},
+    {Quirk::kWaitRunsCommands, "waiting runs commands", kIntelCpu, "", "cpu",
+     "A thread in clWaitForEvents() runs the commands of the queue, also those after the event.",
+     "found with intel-opencl-rt 2025.1"},
+    {Quirk::kSlowWideTiles, "slow wide tiles", kIntelCpu, "", "",
+     "The compiler makes slower code of register tiles of 6 x 4 vectors than of 12 x 2.",
+     "make bench, channels_last convolutions with AVX-512"},
+    {Quirk::kTableByCopy, "table by copy", kRusticl, "", "cpu",
+     "llvmpipe crashes where a loop indexes an array within a kernel argument.",
+     "found with Mesa 22.3"},
+    {Quirk::kFewRegisters, "few registers", "", "Intel", "gpu",
+     "A kernel that needs a little more than the 4 KiB of registers of a thread has all its sums "
+     "in memory.",
+     "make gpu-check; https://github.com/openvinotoolkit/openvino/pull/37496"},
+};
+
+}  // namespace
+
+c10::ArrayRef<QuirkRow> quirk_rows() { return kRows; }
+
+bool applies(const QuirkRow& row, const DeviceProperties& p) {
+  return (row.platform.empty() || row.platform == p.platform) &&
+         p.vendor.find(row.vendor) != std::string::npos && (row.type.empty() || row.type == p.type);
+}
+
+uint32_t quirks_of(const DeviceProperties& p) {
+  uint32_t bits = 0;
+  for (const QuirkRow& row : kRows) {
+    if (applies(row, p)) bits |= bit(row.quirk);
+  }
+  return bits;
+}
+
+}  // namespace ocl

@@ -1,0 +1,46 @@
+// Quirks of runtimes and drivers: where they break the standard, or need other code than their
+// properties suggest. Code asks device.has(Quirk::kX); nothing else compares the names of platforms
+// and vendors. A new quirk is an enumerator and a row in quirks.cpp.
+#pragma once
+
+#include <c10/util/ArrayRef.h>
+
+#include <cstdint>
+#include <string_view>
+
+namespace ocl {
+
+struct DeviceProperties;
+
+enum class Quirk : uint8_t {
+  kFirstLaunchAlone,    // the first launch of a kernel waits until the device is idle
+  kFinishNeedsCommand,  // a marker is enqueued before clFinish()
+  kShortLoops,          // the kernel family with small work-items, although the device is a CPU
+  kCopiesHostMemory,    // host memory is never used in place
+  kWaitRunsCommands,    // events are waited for by a callback, not by clWaitForEvents()
+  kSlowWideTiles,       // convolutions take narrower register tiles
+  kTableByCopy,         // kernels copy a table out of an argument before they index it
+  kFewRegisters,        // tiles of matrix products keep their sums within 4 KiB of registers
+};
+
+struct QuirkRow {
+  Quirk quirk;
+  std::string_view name;
+  // Who has it: the platform's name, a part of the vendor's name, the type of the device ("cpu",
+  // "gpu"). Empty: any.
+  std::string_view platform, vendor, type;
+  std::string_view reason;
+  std::string_view source;  // where to read more: a public report or page, or how it was found
+};
+
+constexpr uint32_t bit(Quirk quirk) { return 1u << static_cast<uint32_t>(quirk); }
+
+c10::ArrayRef<QuirkRow> quirk_rows();
+
+// Whether the row is about a device with these properties.
+bool applies(const QuirkRow& row, const DeviceProperties& properties);
+
+// A bit for each Quirk that a device with these properties has.
+uint32_t quirks_of(const DeviceProperties& properties);
+
+}  // namespace ocl
