@@ -17,13 +17,13 @@ BENCH_ARGS ?=
 
 VENV := .venv
 VENV_PYTHON := $(CURDIR)/$(VENV)/bin/python
-RUN = $(if $(RUNTIME),$(VENV_PYTHON) tests/tools/with_runtime.py $(RUNTIME))
+RUN = $(if $(RUNTIME),$(VENV_PYTHON) tools/with_runtime.py $(RUNTIME))
 INTEL_READY = $(if $(filter intel both,$(RUNTIME)),intel-runtime)
 PYTEST = $(RUN) $(VENV_PYTHON) -m pytest -n $(TEST_JOBS) $(PYTEST_ARGS)
 DEVICE_TESTS := compile_kernel copies devices dlpack errors host_memory interop memory streams stress views
-CXX_FILES = $(shell find backend distributed generator guard kernels python serialization tests \
+CXX_FILES = $(shell find backend distributed generator guard include kernels python serialization tests \
 	-name '*.h' -o -name '*.cpp')
-PYTHON_FILES := backend distributed generator guard kernels python serialization tests
+PYTHON_FILES := backend distributed generator guard kernels python serialization tests tools
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-sample test-intel test-devices test-gpu-family test-matrix gpu-check \
@@ -55,24 +55,24 @@ test-devices:  ## what needs two devices in one process: PoCL and Intel's runtim
 
 test-matrix: build intel-runtime  ## runtimes x kernel families, as a table; MATRIX="--sample pocl/gpu"
 	$(MAKE) system EXTRA_PACKAGES="oclgrind mesa-opencl-icd"
-	$(VENV_PYTHON) tests/tools/test_matrix.py --jobs $(TEST_JOBS) $(MATRIX)
+	$(VENV_PYTHON) tools/test_matrix.py --jobs $(TEST_JOBS) $(MATRIX)
 
 test-gpu-family:  ## the sample with the kernels that GPUs run, on PoCL
 	OCL_KERNEL_FAMILY=gpu $(MAKE) test-sample RUNTIME=pocl
 
 gpu-check: build  ## compile the sample's kernels with the compilers of AMD, NVIDIA and Intel GPUs
-	VENV_PYTHON=$(VENV_PYTHON) tests/tools/gpu_compilers.sh .runtimes/compilers
+	VENV_PYTHON=$(VENV_PYTHON) tools/gpu_compilers.sh .runtimes/compilers
 	rm -rf build/gpu_programs
 	OCL_CLBLAST=0 OCL_DUMP_DIR=$(CURDIR)/build/gpu_programs $(MAKE) test-gpu-family
-	$(VENV_PYTHON) tests/tools/gpu_check.py build/gpu_programs --compilers .runtimes/compilers \
+	$(VENV_PYTHON) tools/gpu_check.py build/gpu_programs --compilers .runtimes/compilers \
 		$(GPU_CHECK_ARGS)
 
 gpu-tiles: build  ## write docs/gpu_kernels.md's table: the same for the tiles of matrix products
-	VENV_PYTHON=$(VENV_PYTHON) SASS=1 tests/tools/gpu_compilers.sh .runtimes/compilers
+	VENV_PYTHON=$(VENV_PYTHON) SASS=1 tools/gpu_compilers.sh .runtimes/compilers
 	rm -rf build/gpu_tiles
 	OCL_KERNEL_FAMILY=gpu OCL_CLBLAST=0 OCL_DUMP_DIR=$(CURDIR)/build/gpu_tiles \
-		$(RUN) $(VENV_PYTHON) tests/tools/gpu_tiles.py
-	$(VENV_PYTHON) tests/tools/gpu_check.py build/gpu_tiles --compilers .runtimes/compilers \
+		$(RUN) $(VENV_PYTHON) tools/gpu_tiles.py
+	$(VENV_PYTHON) tools/gpu_check.py build/gpu_tiles --compilers .runtimes/compilers \
 		--json build/gpu_tiles.json --markdown docs/gpu_kernels.md
 
 build: build/build.ninja  ## the extension, in build/python, which .venv imports from
@@ -81,18 +81,18 @@ build: build/build.ninja  ## the extension, in build/python, which .venv imports
 build/build.ninja: $(VENV)/.ready
 	cmake -S . -B build -G Ninja -DPython_EXECUTABLE=$(VENV_PYTHON) -DOCL_BUILD_TESTS=ON
 
-$(VENV)/.ready: pyproject.toml tests/tools/make_venv.py | system
-	$(PYTHON) tests/tools/make_venv.py $(VENV) --torch $(TORCH_VERSION) --import-from build/python
+$(VENV)/.ready: pyproject.toml tools/make_venv.py | system
+	$(PYTHON) tools/make_venv.py $(VENV) --torch $(TORCH_VERSION) --import-from build/python
 	@touch $@
 
 system:
-	@PYTHON=$(PYTHON) tests/tools/system_packages.sh $(EXTRA_PACKAGES)
+	@PYTHON=$(PYTHON) tools/system_packages.sh $(EXTRA_PACKAGES)
 
 intel-runtime: $(VENV)/.intel-ready  ## Intel's OpenCL CPU runtime, into .venv (280 MB download)
 
 $(VENV)/.intel-ready: $(VENV)/.ready
-	$(VENV_PYTHON) tests/tools/make_venv.py $(VENV) --extra runtime
-	$(VENV_PYTHON) tests/tools/with_runtime.py --write
+	$(VENV_PYTHON) tools/make_venv.py $(VENV) --extra runtime
+	$(VENV_PYTHON) tools/with_runtime.py --write
 	@touch $@
 
 # Packs what `build` has compiled; `pip wheel .` compiles everything in a folder of its own.
@@ -113,7 +113,7 @@ edges: build $(INTEL_READY)  ## empty, broadcast, strided, overflowing, mixed in
 bench: build intel-runtime  ## speed against PyTorch's CPU path; writes docs/performance.md anew
 	mkdir -p build/bench
 	for runtime in $(BENCH_RUNTIMES); do \
-	  run="$(VENV_PYTHON) tests/tools/with_runtime.py $$runtime $(VENV_PYTHON) tests/bench"; \
+	  run="$(VENV_PYTHON) tools/with_runtime.py $$runtime $(VENV_PYTHON) tests/bench"; \
 	  $$run/bench.py --sweep --json build/bench/$$runtime.json --plot docs/roofline_$$runtime.png \
 	    $(BENCH_ARGS) && \
 	  $$run/footprint.py --json build/bench/$${runtime}_footprint.json && \
@@ -129,7 +129,7 @@ ops: build  ## write docs/ops.md anew
 test-wheel: wheel  ## the wheel works outside of this folder
 	rm -rf build/wheel_test
 	$(VENV_PYTHON) -m pip install --no-deps --target build/wheel_test dist/torch_ocl-*.whl
-	$(RUN) env PYTHONPATH=build/wheel_test $(VENV_PYTHON) tests/tools/check_wheel.py build/wheel_test
+	$(RUN) env PYTHONPATH=build/wheel_test $(VENV_PYTHON) tools/check_wheel.py build/wheel_test
 
 info: build $(INTEL_READY)  ## the OpenCL devices that torch-ocl finds
 	$(RUN) $(VENV_PYTHON) -m torch_ocl.info
@@ -138,7 +138,7 @@ lint: $(VENV)/.ready  ## formatting, Python errors, folder dependencies
 	$(if $(CXX_FILES),$(VENV)/bin/clang-format --dry-run -Werror $(CXX_FILES))
 	$(VENV)/bin/ruff check $(PYTHON_FILES)
 	$(VENV)/bin/ruff format --check $(PYTHON_FILES)
-	$(VENV_PYTHON) tests/tools/check_layers.py
+	$(VENV_PYTHON) tools/check_layers.py
 
 format: $(VENV)/.ready  ## format C++ and Python
 	$(if $(CXX_FILES),$(VENV)/bin/clang-format -i $(CXX_FILES))

@@ -20,7 +20,7 @@ from distributed_support import CASES, TIMEOUT
 from support import output_of
 
 DEADLINE = 600  # seconds; four ranks on two busy cores take some 250
-WITH_RUNTIME = pathlib.Path(__file__).parents[1] / "tools" / "with_runtime.py"
+WITH_RUNTIME = pathlib.Path(__file__).parents[2] / "tools" / "with_runtime.py"
 
 pytestmark = pytest.mark.skipif(
     not (torch.distributed.is_available() and torch.ocl.is_available()),

@@ -1,4 +1,4 @@
-"""tests/tools/check_layers.py: dependencies between the folders go one way."""
+"""tools/check_layers.py: dependencies between the folders go one way."""
 
 import pathlib
 import subprocess
@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def check_layers(root):
-    script = ROOT / "tests/tools/check_layers.py"
+    script = ROOT / "tools/check_layers.py"
     return subprocess.run([sys.executable, script, root], capture_output=True, text=True)
 
 

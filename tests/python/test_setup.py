@@ -65,7 +65,7 @@ def test_system_packages_names_what_is_missing(tmp_path):
     for name, script in {"dpkg-query": "exit 1", "id": "echo 1000"}.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
-    script = ROOT / "tests/tools/system_packages.sh"
+    script = ROOT / "tools/system_packages.sh"
     variables = {"PATH": str(tmp_path), "PYTHON": sys.executable}
     # The script looks for ldconfig in /sbin; sudo is in /usr/bin, which this PATH leaves out.
     result = subprocess.run(["sh", script, "extra"], env=variables, capture_output=True, text=True)
@@ -74,7 +74,7 @@ def test_system_packages_names_what_is_missing(tmp_path):
 
 
 def test_runtime_that_is_not_known_is_refused():
-    script = ROOT / "tests/tools/with_runtime.py"
+    script = ROOT / "tools/with_runtime.py"
     result = subprocess.run(
         [sys.executable, script, "cuda", "true"], capture_output=True, text=True
     )

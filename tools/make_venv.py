@@ -16,7 +16,7 @@ import sys
 import tomllib
 import venv
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 def existing_torch():

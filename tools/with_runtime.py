@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 
-RUNTIMES = pathlib.Path(__file__).resolve().parents[2] / ".runtimes"
+RUNTIMES = pathlib.Path(__file__).resolve().parents[1] / ".runtimes"
 LIBRARIES = [pathlib.Path(name) for name in ("/usr/lib", "/usr/lib64", "/usr/local/lib")]
 INSTALL = {
     "pocl": "apt install pocl-opencl-icd",
