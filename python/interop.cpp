@@ -5,8 +5,8 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "backend/interop.h"
-#include "kernels/user/interop.h"
 #include "kernels/core/tensors.h"
+#include "kernels/user/interop.h"
 #include "kernels/user/user_kernel.h"
 
 namespace ocl {

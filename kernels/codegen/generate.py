@@ -32,7 +32,7 @@ SHARED_MARK = re.compile(r'OCL_(?:POINTWISE|SPECIAL|REDUCTION|STUB|SHARED)\(\s*"
 # Operators with a kernel for complex numbers: an OCL_COMPLEX mark, or an OCL_POINTWISE mark with a
 # second expression.
 COMPLEX_MARK = re.compile(
-    r'OCL_(?:COMPLEX\(\s*"([^"]+)"|POINTWISE\(\s*"([^"]+)",\s*\w+,\s*(?:"[^"]*"\s*)+,)'
+    r'OCL_(?:COMPLEX\(\s*"([^"]+)"|POINTWISE\(\s*"([^"]+)",\s*\w+,[\w\s|]+,\s*(?:"[^"]*"\s*)+,)'
 )
 FOREACH_MARK = re.compile(r"OCL_FOREACH(_UNARY)?\((\w+), (\w+)")
 OWN_MARK = re.compile(r'OCL_(STRUCTURED|NATIVE)\(\s*"([^"]+)",\s*(\w+)\)')

@@ -18,9 +18,9 @@ using at::Tensor, at::TensorList, c10::Scalar;
 using Scalars = c10::ArrayRef<Scalar>;
 
 namespace expressions {
-#define OCL_POINTWISE(ops, stub, expression, ...) \
+#define OCL_POINTWISE(ops, stub, traits, expression, ...) \
   [[maybe_unused]] constexpr char stub[] = expression;
-#define OCL_SPECIAL(ops, stub, header, expression)
+#define OCL_SPECIAL(ops, stub, ...)
 #include "kernels/pointwise/pointwise_table.h"
 #undef OCL_POINTWISE
 #undef OCL_SPECIAL

@@ -26,37 +26,41 @@ using at::Tensor;
 #define INSIDE(step) step " >= C(s2) & " step " <= C(s3)"
 
 // a: the input; s0: scale; s1: zero point; s2, s3: least and largest.
-constexpr PointwiseOp kFakeQuantize{"fake_quantize", "(" CLAMPED(STEP) " - C(s1)) * C(s0)"};
-constexpr PointwiseOp kInside{"fake_quantize_mask", "FLAG(" INSIDE(STEP) ")"};
+constexpr PointwiseOp kFakeQuantize{"fake_quantize", "(" CLAMPED(STEP) " - C(s1)) * C(s0)",
+                                    kFloating};
+constexpr PointwiseOp kInside{"fake_quantize_mask", "FLAG(" INSIDE(STEP) ")", kFloating | kTruth};
 
 // b, c: scale and zero point; s0, s1: least and largest.
 #define T_STEP "(c + rint(a * (L(1.0) / b)))"
 #define T_FLOAT_STEP "rint(c + a * (L(1.0) / b))"
 #define T_CLAMPED(step) "FMIN(FMAX(" step ", C(s0)), C(s1))"
 #define T_INSIDE(step) step " >= C(s0) & " step " <= C(s1)"
-constexpr PointwiseOp kPerChannel{"fake_quantize_channel", "(" T_CLAMPED(T_STEP) " - c) * b"};
-constexpr PointwiseOp kPerChannelInside{"fake_quantize_channel_mask", "FLAG(" T_INSIDE(T_STEP) ")"};
+constexpr PointwiseOp kPerChannel{"fake_quantize_channel", "(" T_CLAMPED(T_STEP) " - c) * b",
+                                  kFloating};
+constexpr PointwiseOp kPerChannelInside{"fake_quantize_channel_mask", "FLAG(" T_INSIDE(T_STEP) ")",
+                                        kFloating | kTruth};
 constexpr PointwiseOp kFloatZero{"fake_quantize_float_zero",
-                                 "(" T_CLAMPED(T_FLOAT_STEP) " - c) * b"};
+                                 "(" T_CLAMPED(T_FLOAT_STEP) " - c) * b", kFloating};
 constexpr PointwiseOp kFloatZeroInside{"fake_quantize_float_zero_mask",
-                                       "FLAG(" T_INSIDE(T_FLOAT_STEP) ")"};
+                                       "FLAG(" T_INSIDE(T_FLOAT_STEP) ")", kFloating | kTruth};
 // The same where d is not 0, else the input itself.
 constexpr PointwiseOp kIfEnabled{"fake_quantize_if",
-                                 "d != C(0) ? (" T_CLAMPED(T_STEP) " - c) * b : a"};
-constexpr PointwiseOp kIfEnabledInside{"fake_quantize_if_mask",
-                                       "FLAG((d == C(0)) | (" T_INSIDE(T_STEP) "))"};
+                                 "d != C(0) ? (" T_CLAMPED(T_STEP) " - c) * b : a", kFloating};
+constexpr PointwiseOp kIfEnabledInside{
+    "fake_quantize_if_mask", "FLAG((d == C(0)) | (" T_INSIDE(T_STEP) "))", kFloating | kTruth};
 
 // The learnable forms: a the input, b the output's gradient, c scale, d zero point; s0, s1 as
 // above, s2 the factor of the gradients.
 #define G_STEP "(d + rint(a * (L(1.0) / c)))"
 #define G_INSIDE G_STEP " >= C(s0) & " G_STEP " <= C(s1)"
-constexpr PointwiseOp kGradInput{"fake_quantize_grad", G_INSIDE " ? b : C(0)"};
+constexpr PointwiseOp kGradInput{"fake_quantize_grad", G_INSIDE " ? b : C(0)", kFloating};
 constexpr PointwiseOp kGradScale{"fake_quantize_grad_scale",
                                  "(" G_STEP " < C(s0) ? b * (C(s0) - d) : " G_STEP
                                  " > C(s1) ? b * (C(s1) - d) : "
-                                 "b * ((" G_STEP " - d) * c - a) * (L(1.0) / c)) * C(s2)"};
+                                 "b * ((" G_STEP " - d) * c - a) * (L(1.0) / c)) * C(s2)",
+                                 kFloating};
 constexpr PointwiseOp kGradZeroPoint{"fake_quantize_grad_zero_point",
-                                     G_INSIDE " ? C(0) : -b * c * C(s2)"};
+                                     G_INSIDE " ? C(0) : -b * c * C(s2)", kFloating};
 
 void per_tensor(Tensor& output, Tensor& mask, const Tensor& input, float scale, int64_t zero_point,
                 int64_t least, int64_t largest) {

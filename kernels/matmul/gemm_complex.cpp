@@ -9,8 +9,8 @@
 namespace ocl {
 namespace {
 
-constexpr PointwiseOp kTimes{"times", nullptr, "c_mul(a, s0)"};
-constexpr PointwiseOp kTimesI{"times_i", nullptr, "i_times(c_mul(a, s0))"};
+constexpr PointwiseOp kTimes{"times", nullptr, kAnyType, "c_mul(a, s0)"};
+constexpr PointwiseOp kTimesI{"times_i", nullptr, kAnyType, "i_times(c_mul(a, s0))"};
 
 // A row-major complex matrix as a real one with twice the columns.
 at::Tensor parts(const at::Tensor& matrix) { return at::view_as_real(matrix).flatten(-2); }

@@ -23,7 +23,7 @@ constexpr PointwiseOp kNormalise{"batch_norm", "(a - b) * c"};
 constexpr PointwiseOp kNormaliseWeight{"batch_norm_w", "(a - b) * c * d"};
 constexpr PointwiseOp kNormaliseBias{"batch_norm_b", "(a - b) * c + d"};
 constexpr PointwiseOp kNormaliseBoth{"batch_norm_wb", "(a - b) * c * d + e"};
-constexpr PointwiseOp kInverseDeviation{"inverse_deviation", "C(1) / sqrt(a + s0)"};
+constexpr PointwiseOp kInverseDeviation{"inverse_deviation", "C(1) / sqrt(a + s0)", kFloating};
 // dx = (g - sum / n - (x - mean) * slope) * scale, with slope = rstd^2 * dot / n, scale = rstd * w
 constexpr PointwiseOp kSlope{"batch_norm_slope", "a * b * b * s0"};
 constexpr PointwiseOp kShift{"batch_norm_shift", "a * s0 - b * c"};

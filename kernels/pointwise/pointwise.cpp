@@ -1,7 +1,6 @@
 #include "kernels/pointwise/pointwise.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstring>
 
 #include "backend/error.h"
@@ -80,63 +79,12 @@ bool streams_out(const Plan& plan) {
          reinterpret_cast<uintptr_t>(iter.data_ptr(0)) % vector == 0;
 }
 
-// Whether the expression calls a function in lower case: these are OpenCL's or ours for
-// floating-point numbers.
-bool calls_function(std::string_view expression) {
-  for (size_t i = 0; i + 1 < expression.size(); ++i) {
-    if (expression[i + 1] != '(' || !std::isalnum(expression[i])) continue;
-    size_t begin = i;
-    while (begin > 0 && (std::isalnum(expression[begin - 1]) || expression[begin - 1] == '_')) {
-      --begin;
-    }
-    if (std::islower(expression[begin])) return true;
-  }
-  return false;
-}
-
-bool is_for_integers(std::string_view expression) {
-  constexpr std::string_view kParts[] = {"a & b",        "a | b",        "a ^ b", "SHIFTS_OUT(",
-                                         "SHIFT_RIGHT(", "BITWISE_NOT(", "gcd(",  "lcm("};
-  return std::any_of(std::begin(kParts), std::end(kParts), [&](std::string_view part) {
-    return expression.find(part) != std::string_view::npos;
-  });
-}
-
-// Whether a zero in the second operand is an error, as on CPU.
-bool checks_divisor(std::string_view expression, ScalarType compute) {
-  constexpr std::string_view kDivisions[] = {"DIV_FLOOR(", "DIV_TRUNC(", "REMAINDER(", "FMOD("};
-  return c10::isIntegralType(compute, /*includeBool=*/false) &&
-         std::any_of(std::begin(kDivisions), std::end(kDivisions),
-                     [&](std::string_view name) { return expression.starts_with(name); });
-}
-
-// Operators that the CPU does not have for bool.
-bool is_for_numbers(std::string_view expression) {
-  constexpr std::string_view kNames[] = {"DIV_FLOOR(", "REMAINDER(", "FMOD(", "POW(",
-                                         "a <= C(s0) ? C(s1) : b"};  // threshold
-  return std::any_of(std::begin(kNames), std::end(kNames),
-                     [&](std::string_view name) { return expression.starts_with(name); });
-}
-
-// Operators that the CPU has only for floating-point numbers. Their expressions would also work for
-// integers.
-bool is_floating(std::string_view name) {
-  constexpr std::string_view kNames[] = {"leaky_relu",  "leaky_relu_backward",
-                                         "hardshrink",  "shrink_backward",
-                                         "hardsigmoid", "hardsigmoid_backward",
-                                         "hardswish",   "hardswish_backward",
-                                         "prelu",       "mse"};
-  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
-}
-
 // Checks before the program is built, which would fail with a less helpful message.
 void check_type(const Plan& plan) {
   if (c10::isComplexType(plan.compute)) return;
-  const bool integers = is_for_integers(plan.expression);
-  const bool floating = calls_function(plan.expression) || is_floating(plan.op.name);
-  const bool fits = c10::isFloatingType(plan.compute) ? !integers : integers || !floating;
-  const bool numbers = plan.compute != ScalarType::Bool || !is_for_numbers(plan.expression);
-  if (!fits || !numbers) refuse_type(plan.device, plan.compute, plan.op.name);
+  const bool fits = !plan.op.has(c10::isFloatingType(plan.compute) ? kIntegral : kFloating) &&
+                    !(plan.op.has(kNotBool) && plan.compute == ScalarType::Bool);
+  if (!fits) refuse_type(plan.device, plan.compute, plan.op.name);
 }
 
 Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
@@ -154,15 +102,15 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
   TORCH_CHECK_NOT_IMPLEMENTED(expression, op.name, " is not implemented for ocl (", chosen, ")");
   Plan plan{
       iter, op, expression, scalars, chosen, compute_type(chosen), where, std::max(iter.ndim(), 1)};
-  plan.check_divisor = checks_divisor(expression, chosen);
+  plan.check_divisor = op.has(kDivides) && c10::isIntegralType(chosen, /*includeBool=*/false);
   const ScalarType out = iter.dtype(0);
   plan.round =
       !compute && out != chosen &&
       (chosen == ScalarType::Bool || (plan.compute != chosen && !c10::isIntegralType(out, true))) &&
-      !std::string_view(expression).starts_with("FLAG(");
+      !op.has(kTruth);
   // With one divisor for all elements, the CPU computes in float32.
-  plan.round_steps =
-      plan.compute != chosen && !(op.exact_operands && iter.ninputs() > 1 && iter.is_scalar(2));
+  plan.round_steps = plan.compute != chosen &&
+                     !(op.has(kExactOperands) && iter.ninputs() > 1 && iter.is_scalar(2));
   check_device_has(where, plan.compute, op.name);
   for (int i = 0; i < iter.ntensors(); ++i) {
     plan.steps[i] = step_of(iter, i);
@@ -273,14 +221,15 @@ void pointwise(at::TensorIteratorBase& iter, const PointwiseOp& op,
   Arguments arguments(stream, kernel);
   for (int i = 0; i < iter.ntensors(); ++i) {
     if (plan.steps[i] == kValue) {
-      add_element(arguments, iter.tensor_base(i), op.exact_operands ? plan.compute : plan.type,
+      add_element(arguments, iter.tensor_base(i), op.has(kExactOperands) ? plan.compute : plan.type,
                   plan.compute);
     } else {
       arguments.add(resolve(iter.data_ptr(i)));
     }
   }
   for (const c10::Scalar& scalar : scalars) {
-    add_number(arguments, op.numbers_fit ? as_element(scalar, plan.type) : scalar, plan.compute);
+    add_number(arguments, op.has(kNumbersFit) ? as_element(scalar, plan.type) : scalar,
+               plan.compute);
   }
   const Geometry geometry = make_geometry(plan);
   arguments.add_bytes(geometry.words.data(), geometry.bytes);

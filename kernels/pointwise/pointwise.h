@@ -10,15 +10,27 @@
 
 namespace ocl {
 
+enum PointwiseTraits : unsigned {
+  kAnyType = 0,
+  // Types that the operator refuses, as on the CPU. Complex types need an expression of their own.
+  kFloating = 1,  // takes floating-point numbers only
+  kIntegral = 2,  // takes integers and bool only
+  kNotBool = 4,
+  kTruth = 8,     // the result is 0 or 1, which no conversion rounds
+  kDivides = 16,  // for integers, a second operand of 0 raises
+  // For float16 and bfloat16:
+  kNumbersFit = 32,     // the scalars are rounded to the type; one beyond its range raises
+  kExactOperands = 64,  // a CPU scalar among the operands keeps the precision of float32
+};
+
 struct PointwiseOp {
   std::string_view name;                     // of the kernel, for profiles and messages
   const char* expression;                    // in a, b, c, ... and s0, s1, ...
+  unsigned traits = kAnyType;                // of PointwiseTraits
   const char* complex_expression = nullptr;  // the same for complex numbers, where there is one
-  const char* header = nullptr;  // file of cl/ whose functions of single numbers are called
-  // For float16 and bfloat16: the scalars are rounded to the type; one beyond its range raises.
-  bool numbers_fit = false;
-  // For float16 and bfloat16: a CPU scalar among the operands keeps the precision of float32.
-  bool exact_operands = false;
+  const char* header = nullptr;              // of functions/, whose functions take single numbers
+
+  bool has(PointwiseTraits trait) const { return (traits & trait) != 0; }
 };
 
 // Runs the expression for every element. `compute` overrides the type that the kernel computes in;

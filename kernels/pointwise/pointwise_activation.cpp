@@ -18,18 +18,20 @@
 namespace ocl {
 namespace {
 
-constexpr PointwiseOp kGelu{"gelu", "gelu(a)"};
-constexpr PointwiseOp kGeluTanh{"gelu_tanh", "gelu_tanh(a)"};
-constexpr PointwiseOp kGeluBackward{"gelu_backward", "gelu_backward(a, b)"};
-constexpr PointwiseOp kGeluTanhBackward{"gelu_tanh_backward", "gelu_tanh_backward(a, b)"};
-constexpr PointwiseOp kGateGrad{"glu_value_backward", "a * sigmoid(b)"};
-constexpr PointwiseOp kGateBackward{"glu_gate_backward",
-                                    "a * b * sigmoid(c) * (C(1) - sigmoid(c))"};
-constexpr PointwiseOp kLogSigmoid{"log_sigmoid", "log_sigmoid(a)"};
-constexpr PointwiseOp kLogSigmoidBackward{"log_sigmoid_backward", "log_sigmoid_backward(a, b)"};
-constexpr PointwiseOp kBce{"binary_cross_entropy", "binary_cross_entropy(a, b)"};
+constexpr PointwiseOp kGelu{"gelu", "gelu(a)", kFloating};
+constexpr PointwiseOp kGeluTanh{"gelu_tanh", "gelu_tanh(a)", kFloating};
+constexpr PointwiseOp kGeluBackward{"gelu_backward", "gelu_backward(a, b)", kFloating};
+constexpr PointwiseOp kGeluTanhBackward{"gelu_tanh_backward", "gelu_tanh_backward(a, b)",
+                                        kFloating};
+constexpr PointwiseOp kGateGrad{"glu_value_backward", "a * sigmoid(b)", kFloating};
+constexpr PointwiseOp kGateBackward{"glu_gate_backward", "a * b * sigmoid(c) * (C(1) - sigmoid(c))",
+                                    kFloating};
+constexpr PointwiseOp kLogSigmoid{"log_sigmoid", "log_sigmoid(a)", kFloating};
+constexpr PointwiseOp kLogSigmoidBackward{"log_sigmoid_backward", "log_sigmoid_backward(a, b)",
+                                          kFloating};
+constexpr PointwiseOp kBce{"binary_cross_entropy", "binary_cross_entropy(a, b)", kFloating};
 constexpr PointwiseOp kBceBackward{"binary_cross_entropy_backward",
-                                   "binary_cross_entropy_backward(a, b, c) * s0"};
+                                   "binary_cross_entropy_backward(a, b, c) * s0", kFloating};
 
 // Runs the operator and stores the result in `out`, which has the right shape already.
 template <typename... Inputs>

@@ -19,36 +19,21 @@ namespace {
 
 enum Row : int {
 #define OCL_POINTWISE(ops, stub, ...) k_##stub,
-#define OCL_SPECIAL(ops, stub, header, expression) k_##stub,
+#define OCL_SPECIAL(ops, stub, ...) k_##stub,
 #include "kernels/pointwise/pointwise_table.h"
 #undef OCL_POINTWISE
 #undef OCL_SPECIAL
 };
 
-// Sets the flags for float16 and bfloat16 so that numbers are converted as in the CPU's kernels.
-constexpr PointwiseOp as_on_cpu(int row, PointwiseOp op) {
-  constexpr int kFitting[] = {k_add_stub,
-                              k_addr_stub,
-                              k_sub_stub,
-                              k_clamp_scalar_stub,
-                              k_clamp_min_scalar_stub,
-                              k_clamp_max_scalar_stub,
-                              k_threshold_stub,
-                              k_pow_tensor_scalar_stub,
-                              k_hardshrink_stub,
-                              k_softshrink_stub,
-                              k_shrink_backward_stub,
-                              k_logit_stub};
-  constexpr int kExact[] = {k_mul_stub, k_div_true_stub, k_div_floor_stub, k_div_trunc_stub};
-  for (const int fitting : kFitting) op.numbers_fit = op.numbers_fit || row == fitting;
-  for (const int exact : kExact) op.exact_operands = op.exact_operands || row == exact;
-  return op;
+constexpr PointwiseOp row_of(std::string_view name, unsigned traits, const char* expression,
+                             const char* complex_expression = nullptr) {
+  return {name, expression, traits, complex_expression};
 }
 
 constexpr PointwiseOp kRows[] = {
-#define OCL_POINTWISE(ops, stub, ...) as_on_cpu(k_##stub, {name_of_stub(#stub), __VA_ARGS__}),
-#define OCL_SPECIAL(ops, stub, header, expression) \
-  as_on_cpu(k_##stub, {name_of_stub(#stub), expression, nullptr, header}),
+#define OCL_POINTWISE(ops, stub, traits, ...) row_of(name_of_stub(#stub), traits, __VA_ARGS__),
+#define OCL_SPECIAL(ops, stub, traits, header, expression) \
+  {name_of_stub(#stub), expression, traits, nullptr, header},
 #include "kernels/pointwise/pointwise_table.h"
 #undef OCL_POINTWISE
 #undef OCL_SPECIAL
@@ -93,21 +78,23 @@ struct Adapter<void (*)(Iterator&, Numbers...), row> {
   }
 };
 
-constexpr PointwiseOp kFill{"fill", "C(s0)", "s0", nullptr, /*numbers_fit=*/true};
-constexpr PointwiseOp kFillOne{"fill", "C(s0)", "s0"};
-constexpr PointwiseOp kWhere{"where", "a != C(0) ? b : c", "a.x != 0 ? b : c"};
-constexpr PointwiseOp kRoundDecimals{"round_decimals", "rint(a * s0) / C(s0)"};
-constexpr PointwiseOp kRoundTens{"round_tens", "rint(a / C(s0)) * s0"};
+constexpr PointwiseOp kFill{"fill", "C(s0)", kNumbersFit, "s0"};
+constexpr PointwiseOp kFillOne{"fill", "C(s0)", kAnyType, "s0"};
+constexpr PointwiseOp kWhere{"where", "a != C(0) ? b : c", kAnyType, "a.x != 0 ? b : c"};
+constexpr PointwiseOp kRoundDecimals{"round_decimals", "rint(a * s0) / C(s0)", kFloating};
+constexpr PointwiseOp kRoundTens{"round_tens", "rint(a / C(s0)) * s0", kFloating};
 constexpr PointwiseOp kNanToNum{
     "nan_to_num", "IS_NAN(a) ? C(s0) : a == C(INFINITY) ? C(s1) : a == C(-INFINITY) ? C(s2) : a",
-    "COMPLEX(NAN_TO_NUM(a.x), NAN_TO_NUM(a.y))"};
-constexpr PointwiseOp kComplex{"complex", nullptr, "COMPLEX(a.x, b.x)"};
-constexpr PointwiseOp kPolar{"polar", nullptr, "c_polar(a.x, b.x)"};
-constexpr PointwiseOp kNextAfter{"nextafter", "nextafter(a, b)"};
-constexpr PointwiseOp kNextAfterHalf{"nextafter_f16", "nextafter_f16(a, b)"};
-constexpr PointwiseOp kNextAfterBfloat16{"nextafter_bf16", "nextafter_bf16(a, b)"};
-constexpr PointwiseOp kFrexpMantissa{"frexp_mantissa", "frexp_mantissa(a)", nullptr, "number"};
-constexpr PointwiseOp kFrexpExponent{"frexp_exponent", "frexp_exponent(a)", nullptr, "number"};
+    kAnyType, "COMPLEX(NAN_TO_NUM(a.x), NAN_TO_NUM(a.y))"};
+constexpr PointwiseOp kComplex{"complex", nullptr, kAnyType, "COMPLEX(a.x, b.x)"};
+constexpr PointwiseOp kPolar{"polar", nullptr, kAnyType, "c_polar(a.x, b.x)"};
+constexpr PointwiseOp kNextAfter{"nextafter", "nextafter(a, b)", kFloating};
+constexpr PointwiseOp kNextAfterHalf{"nextafter_f16", "nextafter_f16(a, b)", kFloating};
+constexpr PointwiseOp kNextAfterBfloat16{"nextafter_bf16", "nextafter_bf16(a, b)", kFloating};
+constexpr PointwiseOp kFrexpMantissa{"frexp_mantissa", "frexp_mantissa(a)", kFloating, nullptr,
+                                     "number"};
+constexpr PointwiseOp kFrexpExponent{"frexp_exponent", "frexp_exponent(a)", kFloating, nullptr,
+                                     "number"};
 constexpr PointwiseOp kPreluGradSelf{"prelu_grad_self", "a > C(0) ? c : b * c"};
 constexpr PointwiseOp kPreluGradWeight{"prelu_grad_weight", "a > C(0) ? C(0) : a * c"};
 
@@ -208,7 +195,7 @@ namespace at::native {
 
 #define OCL_POINTWISE(ops, stub, ...) \
   OCL_STUB(ops, stub, (&ocl::Adapter<stub##_DECLARE_DISPATCH_type::FnPtr, ocl::k_##stub>::run))
-#define OCL_SPECIAL(ops, stub, header, expression) OCL_POINTWISE(ops, stub, expression)
+#define OCL_SPECIAL(ops, stub, ...) OCL_POINTWISE(ops, stub)
 #include "kernels/pointwise/pointwise_table.h"
 #undef OCL_POINTWISE
 #undef OCL_SPECIAL

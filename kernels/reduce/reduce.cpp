@@ -3,6 +3,8 @@
 #include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
 
+#include <cmath>
+
 #include "backend/error.h"
 #include "kernels/core/grid.h"
 #include "kernels/core/tensors.h"
@@ -41,6 +43,15 @@ KernelKey make_key(const Plan& plan) {
   return key;
 }
 
+// The neutral element in OpenCL C.
+const char* neutral(const Plan& plan) {
+  const double number = plan.op.neutral;
+  if (std::isinf(number)) return number > 0 ? "HIGHEST" : "LOWEST";
+  if (number == 0) return "0";
+  TORCH_INTERNAL_ASSERT(number == 1, "the neutral element ", number, " of ", plan.op.name);
+  return c10::isComplexType(plan.compute) ? "COMPLEX(1, 0)" : "1";
+}
+
 KernelSource make_source(const Plan& plan) {
   const bool cpu = plan.vectors;
   Defines defines = compute_defines(plan.compute);
@@ -49,7 +60,7 @@ KernelSource make_source(const Plan& plan) {
       .set("OUT", dtype_name(plan.out))
       .set("KEPT", static_cast<int64_t>(plan.shape.kept.size()))
       .set("REDUCED", static_cast<int64_t>(plan.shape.reduced.size()))
-      .set("INIT", str("((T)(", plan.op.init, "))"))
+      .set("INIT", str("((T)(", neutral(plan), "))"))
       .set("STEP(acc, a)", str("(", plan.merging ? "MERGE(acc, a)" : plan.op.step, ")"))
       .set("MERGE(x, y)", str("(", plan.op.merge, ")"))
       .set("FINISH(acc)", str("(", plan.op.finish, ")"));
@@ -136,8 +147,7 @@ void reduce(at::TensorIterator& iter, const Reduction& op, std::optional<ScalarT
             Parts parts_of_complex) {
   if (iter.output().numel() == 0) return;
   if (iter.numel() == 0) {  // nothing to reduce: the result is the neutral element
-    const std::string_view init = op.init;
-    iter.output().fill_(init == "1" || init == "COMPLEX(1, 0)" ? 1 : 0);
+    iter.output().fill_(op.neutral);
     return;
   }
   ScalarType accumulate = compute ? *compute : compute_type(iter.dtype(0));

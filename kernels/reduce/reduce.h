@@ -12,7 +12,7 @@ namespace ocl {
 // Expressions in OpenCL C; see reduce_table.h.
 struct Reduction {
   std::string_view name;
-  const char* init;
+  double neutral;  // infinite: the largest or least number of the type
   const char* step;
   const char* merge;
   const char* finish;

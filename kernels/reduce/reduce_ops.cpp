@@ -18,14 +18,14 @@ namespace ocl {
 namespace {
 
 enum Row : int {
-#define OCL_REDUCTION(ops, stub, init, step, merge, finish) k_##stub,
+#define OCL_REDUCTION(ops, stub, neutral, step, merge, finish) k_##stub,
 #include "kernels/reduce/reduce_table.h"
 #undef OCL_REDUCTION
 };
 
 constexpr Reduction kRows[] = {
-#define OCL_REDUCTION(ops, stub, init, step, merge, finish) \
-  {name_of_stub(#stub), init, step, merge, finish},
+#define OCL_REDUCTION(ops, stub, neutral, step, merge, finish) \
+  {name_of_stub(#stub), neutral, step, merge, finish},
 #include "kernels/reduce/reduce_table.h"
 #undef OCL_REDUCTION
 };
@@ -33,7 +33,7 @@ constexpr Reduction kRows[] = {
 // all and any test the input in its own type; the others accumulate in the output's type.
 constexpr bool compares_input(int row) { return row == k_and_stub || row == k_or_stub; }
 
-constexpr Reduction kComplexProduct{"prod", "COMPLEX(1, 0)", "c_mul(acc, a)", "c_mul(x, y)", "acc"};
+constexpr Reduction kComplexProduct{"prod", 1, "c_mul(acc, a)", "c_mul(x, y)", "acc"};
 
 // The same iteration with another input of the same shape.
 at::TensorIterator with_input(const at::TensorIterator& iter, const at::Tensor& input) {
@@ -60,12 +60,12 @@ void run_row(at::TensorIterator& iter) {
          compares_input(row) ? std::optional(compute_type(iter.dtype(1))) : std::nullopt);
 }
 
-constexpr Reduction kNormZero{"norm_0", "0", "acc + TRUTH(a)", "x + y", "acc"};
-constexpr Reduction kNormOne{"norm_1", "0", "acc + fabs(a)", "x + y", "acc"};
-constexpr Reduction kNormTwo{"norm_2", "0", "acc + a * a", "x + y", "sqrt(acc)"};
-constexpr Reduction kNormMax{"norm_inf", "0", "MAX(acc, fabs(a))", "MAX(x, y)", "acc"};
-constexpr Reduction kNormNan{"norm_nan", "0", "acc + fabs(a)", "x + y", "acc * NAN"};
-constexpr Reduction kNormMin{"norm_neg_inf", "INFINITY", "MIN(acc, fabs(a))", "MIN(x, y)", "acc"};
+constexpr Reduction kNormZero{"norm_0", 0, "acc + TRUTH(a)", "x + y", "acc"};
+constexpr Reduction kNormOne{"norm_1", 0, "acc + fabs(a)", "x + y", "acc"};
+constexpr Reduction kNormTwo{"norm_2", 0, "acc + a * a", "x + y", "sqrt(acc)"};
+constexpr Reduction kNormMax{"norm_inf", 0, "MAX(acc, fabs(a))", "MAX(x, y)", "acc"};
+constexpr Reduction kNormNan{"norm_nan", 0, "acc + fabs(a)", "x + y", "acc * NAN"};
+constexpr Reduction kNormMin{"norm_neg_inf", INFINITY, "MIN(acc, fabs(a))", "MIN(x, y)", "acc"};
 
 // The number as a literal of OpenCL C.
 std::string text_of(double number) {
@@ -104,7 +104,7 @@ void norm(at::TensorIterator& iter, const c10::Scalar& order) {
     }
     text = &found->second;
   }
-  reduce(iter, {"norm", "0", text->first.c_str(), "x + y", text->second.c_str()}, compute);
+  reduce(iter, {"norm", 0, text->first.c_str(), "x + y", text->second.c_str()}, compute);
 }
 
 // Unlike amax's, the result may have another type than the input.
@@ -129,7 +129,7 @@ void min_all(at::Tensor& result, const at::Tensor& self) {
 
 namespace at::native {
 
-#define OCL_REDUCTION(ops, stub, init, step, merge, finish) \
+#define OCL_REDUCTION(ops, stub, neutral, step, merge, finish) \
   OCL_STUB(ops, stub, &ocl::run_row<ocl::k_##stub>)
 #include "kernels/reduce/reduce_table.h"
 #undef OCL_REDUCTION

@@ -33,7 +33,7 @@ namespace ocl {
 namespace {
 
 constexpr PointwiseOp kRenorm{"renorm", "a > C(s0) ? C(s0) / (a + L(1e-7)) : C(1)"};
-constexpr PointwiseOp kCross{"cross", "a * b - c * d", "c_mul(a, b) - c_mul(c, d)"};
+constexpr PointwiseOp kCross{"cross", "a * b - c * d", kAnyType, "c_mul(a, b) - c_mul(c, d)"};
 
 void renorm_scale_factor(at::TensorIteratorBase& iter, double maxnorm) {
   pointwise(iter, kRenorm, {converted(maxnorm, iter.common_dtype())});

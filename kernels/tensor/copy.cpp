@@ -24,7 +24,7 @@
 namespace ocl {
 namespace {
 
-constexpr PointwiseOp kCopy{"copy", "a", "a"};
+constexpr PointwiseOp kCopy{"copy", "a", kAnyType, "a"};
 
 bool needs_host(const Device& device, ScalarType type) {
   return !has_complex_kernel_type(type) || (is_double(type) && !device.properties().has_fp64);

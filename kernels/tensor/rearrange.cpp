@@ -10,10 +10,11 @@
 namespace ocl {
 namespace {
 
-constexpr PointwiseOp kFlip{"flip", "a", "a"};
-constexpr PointwiseOp kMaskedFill{"masked_fill", "b != C(0) ? C(s0) : a", "b.x != 0 ? s0 : a",
-                                  nullptr, /*numbers_fit=*/true};
-constexpr PointwiseOp kMaskedFillTensor{"masked_fill", "b != C(0) ? c : a", "b.x != 0 ? c : a"};
+constexpr PointwiseOp kFlip{"flip", "a", kAnyType, "a"};
+constexpr PointwiseOp kMaskedFill{"masked_fill", "b != C(0) ? C(s0) : a", kNumbersFit,
+                                  "b.x != 0 ? s0 : a"};
+constexpr PointwiseOp kMaskedFillTensor{"masked_fill", "b != C(0) ? c : a", kAnyType,
+                                        "b.x != 0 ? c : a"};
 
 void flip(at::TensorIterator& iter, bool /*quantized*/) {
   pointwise(iter, kFlip, {}, iter.dtype(0));

@@ -7,10 +7,12 @@ import re
 import torch
 
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "kernels/pointwise/pointwise_table.h"
-ROW = re.compile(r'^OCL_POINTWISE\(\s*"([^"]+)",\s*(\w+),\s*"', re.MULTILINE)
+ROW = re.compile(r'^OCL_POINTWISE\(\s*"([^"]+)",\s*(\w+),', re.MULTILINE)
 SPECIAL_ROW = re.compile(r'^OCL_SPECIAL\(\s*"([^"]+)"', re.MULTILINE)
 # Where a second expression follows.
-COMPLEX_ROW = re.compile(r'^OCL_POINTWISE\(\s*"([^"]+)",\s*\w+,\s*(?:"[^"]*"\s*)+,', re.MULTILINE)
+COMPLEX_ROW = re.compile(
+    r'^OCL_POINTWISE\(\s*"([^"]+)",\s*\w+,[\w\s|]+,\s*(?:"[^"]*"\s*)+,', re.MULTILINE
+)
 
 # Operators whose shapes are not element-wise; test_activation.py has them.
 OTHER_SHAPES = {"glu", "glu_jvp", "addr"}

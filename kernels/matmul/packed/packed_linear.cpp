@@ -24,10 +24,12 @@ constexpr PointwiseOp kFromInt8{"weight_from_int8", "a * b"};
 // Unpacks the upper or lower half of the byte a, with the scale b and the zero c of its group.
 #define UPPER "floor(a * L(0.0625))"
 #define LOWER "(a - floor(a * L(0.0625)) * L(16.0))"
-constexpr PointwiseOp kUpperFloat{"weight_from_int4_upper", "(" UPPER " - L(8.0)) * b + c"};
-constexpr PointwiseOp kLowerFloat{"weight_from_int4_lower", "(" LOWER " - L(8.0)) * b + c"};
-constexpr PointwiseOp kUpperInteger{"weight_from_uint4_upper", "(" UPPER " - c) * b"};
-constexpr PointwiseOp kLowerInteger{"weight_from_uint4_lower", "(" LOWER " - c) * b"};
+constexpr PointwiseOp kUpperFloat{"weight_from_int4_upper", "(" UPPER " - L(8.0)) * b + c",
+                                  kFloating};
+constexpr PointwiseOp kLowerFloat{"weight_from_int4_lower", "(" LOWER " - L(8.0)) * b + c",
+                                  kFloating};
+constexpr PointwiseOp kUpperInteger{"weight_from_uint4_upper", "(" UPPER " - c) * b", kFloating};
+constexpr PointwiseOp kLowerInteger{"weight_from_uint4_lower", "(" LOWER " - c) * b", kFloating};
 #undef UPPER
 #undef LOWER
 

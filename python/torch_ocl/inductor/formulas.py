@@ -52,7 +52,7 @@ SPECIAL = {
         "gammainc": "lower_gamma",
         "gammaincc": "upper_gamma",
     },
-    "error": {name: name for name in ("erfcx", "erfinv", "ndtri", "log_ndtr")},
+    "error_functions": {name: name for name in ("erfcx", "erfinv", "ndtri", "log_ndtr")},
     "bessel": {
         **{n: n for n in ("i0", "i0e", "i1", "i1e", "airy_ai")},
         **{n: n for n in ("bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1")},
