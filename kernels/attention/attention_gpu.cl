@@ -100,7 +100,8 @@ static inline float keep_factor(const ulong row_counter, const long key, const u
                                 const ulong threshold, const float scale) {
   const Words words = philox(row_counter + key / 4, seed);
   const int which = key % 4;
-  const uint word = which == 0 ? words.w0 : which == 1 ? words.w1 : which == 2 ? words.w2 : words.w3;
+  const uint word =
+      which == 0 ? words.w0 : which == 1 ? words.w1 : which == 2 ? words.w2 : words.w3;
   return word < threshold ? scale : 0.0f;
 }
 #define KEEP_FACTOR(query, key)                                                             \

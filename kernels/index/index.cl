@@ -165,7 +165,9 @@ GRID __kernel void KERNEL(TENSOR(a), VALUE_PARAMETER, EACH_INDEX(PARAMETER) cons
 #ifdef TASKS
     ulong i = INNER_FIRST(inner);
     const ulong end = INNER_LAST(inner);
-    for (; i + WIDTH <= end; i += WIDTH) VSTORE_GLOBAL(MEM(DT), VLOAD_GLOBAL(MEM(DT), from, i), to, i);
+    for (; i + WIDTH <= end; i += WIDTH) {
+      VSTORE_GLOBAL(MEM(DT), VLOAD_GLOBAL(MEM(DT), from, i), to, i);
+    }
     for (; i < end; ++i) to[i] = from[i];
 #else
     FOR_INNER(i, inner) to[i] = from[i];

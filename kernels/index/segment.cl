@@ -26,8 +26,8 @@ typedef struct {
 #define STEP(x, y) ((x) + (y))
 #endif
 
-// Finds the elements of a segment: `length` elements from `first` on, `inner` apart. Offsets that the
-// caller calls safe (`unsafe=True`) may still leave the data.
+// Finds the elements of a segment: `length` elements from `first` on, `inner` apart. Offsets that
+// the caller calls safe (`unsafe=True`) may still leave the data.
 #define FIND_SEGMENT                                                                      \
   const long block = (long)u / s.segments;                                                \
   __global const OFFSET *range = CPTR(OFFSET, offsets) + (long)u + block;                 \

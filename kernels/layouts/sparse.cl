@@ -24,7 +24,8 @@ GRID __kernel void sparse_mm(CTENSOR(offsets), CTENSOR(columns), CTENSOR(values)
         V sum = (V)((T)0);
         for (ulong n = first; n < last; ++n) {
           const T value = LOAD(IN, CPTR(MEM(IN), values), n);
-          sum += value * CONVERT(T, LOADV(IN, CPTR(MEM(IN), dense), CPTR(INDEX, columns)[n] * width + i));
+          const ulong from = CPTR(INDEX, columns)[n] * width + i;
+          sum += value * CONVERT(T, LOADV(IN, CPTR(MEM(IN), dense), from));
         }
         STOREV(IN, result, i, sum);
         continue;

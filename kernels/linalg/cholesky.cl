@@ -4,8 +4,8 @@
 #include "matrix.clh"
 
 TEAM __kernel void cholesky(TENSOR(a), TENSOR(info), const ulong n, const ulong batches,
-                            const long row_stride, const long column_stride, const long batch_stride,
-                            const int first) {
+                            const long row_stride, const long column_stride,
+                            const long batch_stride, const int first) {
   SHARED T block[LEAF][LEAF];  // by columns
   FOR_MATRICES(b, batches) {
     __global T *matrix = PTR(T, a) + (long)b * batch_stride;

@@ -23,8 +23,8 @@
 #define ALPHA L(0.64038820320220757)  // (1 + sqrt(17)) / 8
 
 // Decides whether k and k + 1 form a block, and which row is exchanged with the last of them.
-static inline int choose_pivot(__global const T *matrix, const ulong ld, const ulong n, const ulong k,
-                               ulong *row) {
+static inline int choose_pivot(__global const T *matrix, const ulong ld, const ulong n,
+                               const ulong k, ulong *row) {
   const R diagonal = SIZE_OF_DIAGONAL(AT(k, k));
   R column_max = 0, row_max = 0;
   ulong largest = k;

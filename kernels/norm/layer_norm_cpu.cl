@@ -70,7 +70,8 @@ TASK __kernel void layer_norm_backward(CTENSOR(grad), CTENSOR(in), GAMMA_ARGUMEN
     __global const MEM(IN) *g = CPTR(MEM(IN), grad) + row * size;
     __global const MEM(IN) *x = CPTR(MEM(IN), in) + row * size;
     __global MEM(IN) *d = PTR(MEM(IN), out) + row * size;
-    const T m = ONE(STAT, CPTR(MEM(STAT), mean), row), scale = ONE(STAT, CPTR(MEM(STAT), rstd), row);
+    const T m = ONE(STAT, CPTR(MEM(STAT), mean), row);
+    const T scale = ONE(STAT, CPTR(MEM(STAT), rstd), row);
     V sum = (V)((T)0), dot = sum;
     ulong i = 0;
     for (; i + WIDTH <= size; i += WIDTH) {

@@ -91,7 +91,8 @@ GRID __kernel void moments_finish(CTENSOR(work), TENSOR(mean), TENSOR(out),
 #ifdef RUNNING
 #define MOVE(x, value)                                                                        \
   STORE(RUNNING, PTR(MEM(RUNNING), x), n,                                                     \
-        (1 - momentum) * CAT(convert_, T)(LOAD(RUNNING, PTR(MEM(RUNNING), x), n)) + momentum * (value))
+        (1 - momentum) * CAT(convert_, T)(LOAD(RUNNING, PTR(MEM(RUNNING), x), n)) +           \
+            momentum * (value))
     MOVE(running_mean, mean);
     MOVE(running_var, m2 / (count - 1));
 #endif

@@ -81,7 +81,8 @@ static inline T poisson(const T rate, Source *source) {
   }
   const T root = sqrt(rate), log_rate = log(rate);
   const T b = L(0.931) + L(2.53) * root, a = L(-0.059) + L(0.02483) * b;
-  const T inverse_alpha = L(1.1239) + L(1.1328) / (b - L(3.4)), v_r = L(0.9277) - L(3.6224) / (b - 2);
+  const T inverse_alpha = L(1.1239) + L(1.1328) / (b - L(3.4));
+  const T v_r = L(0.9277) - L(3.6224) / (b - 2);
   for (;;) {
     const T u = uniform(source) - L(0.5), v = uniform(source), us = L(0.5) - fabs(u);
     const T k = floor((2 * a / us + b) * u + rate + L(0.43));

@@ -18,8 +18,8 @@ __kernel void arg_reduce(CTENSOR(in), TENSOR(indices) VALUES_PARAM, const Shape 
 }
 
 #ifndef PARTIAL
-__kernel void arg_merge(CTENSOR(in), CTENSOR(positions), TENSOR(indices) VALUES_PARAM, const Shape s,
-                        const ulong per_item) {
+__kernel void arg_merge(CTENSOR(in), CTENSOR(positions), TENSOR(indices) VALUES_PARAM,
+                        const Shape s, const ulong per_item) {
   __global const T *part_values = CPTR(T, in);
   __global const long *part_positions = CPTR(long, positions);
   const ulong last = min((get_global_id(0) + 1) * per_item, s.outputs);

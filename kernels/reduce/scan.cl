@@ -29,7 +29,8 @@ typedef struct {
 #define AT_LEAST(x, y) ((x) <= (y))
 #endif
 static inline State join(const State x, const State y) {
-  const bool later = x.at < 0 || IS_NAN(y.value) || (!IS_NAN(x.value) && AT_LEAST(y.value, x.value));
+  const bool later =
+      x.at < 0 || IS_NAN(y.value) || (!IS_NAN(x.value) && AT_LEAST(y.value, x.value));
   if (later) return y;
   return x;
 }

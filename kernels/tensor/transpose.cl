@@ -27,19 +27,24 @@ TASK __kernel void transpose(TENSOR(out), CTENSOR(in), const Shape s, const ulon
   for (ulong t = first; t < last; ++t) {
     const ulong strip = t / across, plane = strip / down;
     const ulong column = (t - strip * across) * COLUMNS, row = (strip - plane * down) * ROWS;
-    __global const E *from = CPTR(E, in) + (long)plane * s.in_plane + (long)column * s.in_column + row;
+    __global const E *from =
+        CPTR(E, in) + (long)plane * s.in_plane + (long)column * s.in_column + row;
     __global E *to = PTR(E, out) + (long)plane * s.out_plane + (long)row * s.out_row + column;
     const ulong rows = min((ulong)ROWS, s.rows - row);
     const ulong columns = min((ulong)COLUMNS, s.columns - column);
     if (rows < ROWS || columns < COLUMNS) {
       for (ulong r = 0; r < rows; ++r) {
-        for (ulong c = 0; c < columns; ++c) to[(long)r * s.out_row + c] = from[(long)c * s.in_column + r];
+        for (ulong c = 0; c < columns; ++c) {
+          to[(long)r * s.out_row + c] = from[(long)c * s.in_column + r];
+        }
       }
       continue;
     }
     E tile[COLUMNS * ROWS];
     for (int c = 0; c < COLUMNS; ++c) {
-      for (int r = 0; r < ROWS; r += 16) vstore16(vload16(0, from + c * s.in_column + r), 0, tile + c * ROWS + r);
+      for (int r = 0; r < ROWS; r += 16) {
+        vstore16(vload16(0, from + c * s.in_column + r), 0, tile + c * ROWS + r);
+      }
     }
     for (int r = 0; r < ROWS; ++r) {
       E line[COLUMNS];

@@ -115,7 +115,9 @@ static inline T weight_of(const int i, const int size, const P p) {
   const int shift = first - 1;
 #endif
   T sum = (T)0;
-  for (int k = 0; k < 2 * INTERPOLATION; ++k) sum += clamp(shift + k, 0, size - 1) == i ? w[k] : (T)0;
+  for (int k = 0; k < 2 * INTERPOLATION; ++k) {
+    sum += clamp(shift + k, 0, size - 1) == i ? w[k] : (T)0;
+  }
   return sum;
 #endif
 }

@@ -27,7 +27,8 @@ constexpr int64_t kMostParts = 64;
 bool fits(const Device& device, const GemmTile& tile, ScalarType compute, TileUse use) {
   const auto element = static_cast<int64_t>(c10::elementSize(compute));
   const DeviceProperties& p = device.properties();
-  const bool few_registers = device.has(Quirk::kFewRegisters), gathers = use == TileUse::kConvolution;
+  const bool few_registers = device.has(Quirk::kFewRegisters),
+             gathers = use == TileUse::kConvolution;
   const bool few_sums = tile.item_m * tile.item_n <= 32;
   const bool few_loads = std::max(tile.m, tile.n) * tile.k <= 8 * tile.items();
   return tile.items() <= static_cast<int64_t>(p.max_work_group_size) &&
