@@ -114,3 +114,11 @@ def test_helper_functions_with_local_memory_are_always_inlined():
     for path in sorted((ROOT / "kernels").rglob("*.cl*")):
         for found in function.findall(path.read_text()):
             assert not re.search(r"__local|SCRATCH_ARGUMENT", found), (path.name, found)
+
+
+@pytest.mark.parametrize("page", ["where.md", "architecture.md", "add_an_op.md"])
+def test_files_that_the_docs_name_exist(page):
+    text = (ROOT / "docs" / page).read_text()
+    named = set(re.findall(r"`((?:backend|kernels|python|tests|tools|include)/[\w./]*)`", text))
+    missing = [path for path in sorted(named) if not list(ROOT.glob(path.rstrip("/") + "*"))]
+    assert named and not missing
