@@ -46,6 +46,7 @@ std::vector<std::tuple<std::string_view, std::string_view, std::string_view>> de
 PYBIND11_MODULE(_C, m) {
   using namespace ocl;
   m.attr("built_for_torch") = OCL_BUILT_FOR_TORCH;
+  m.attr("max_devices") = kMaxDevices;
 
   py::class_<DeviceProperties>(m, "DeviceProperties")
 #define OCL_PROPERTY(name) .def_readonly(#name, &DeviceProperties::name)

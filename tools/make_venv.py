@@ -2,8 +2,9 @@
 
 usage: python make_venv.py VENV [--torch VERSION] [--import-from FOLDER] [--extra NAME]...
 
-PyTorch comes from the Python that runs this script if it has one of 2.11 to 2.13, otherwise from
-PyPI. Everything else is what pyproject.toml lists under the extras (default: demo and dev).
+PyTorch comes from the Python that runs this script if that has a release that pyproject.toml
+allows, otherwise from PyPI. Everything else is what pyproject.toml lists under the extras (default:
+demo and dev).
 """
 
 import argparse
@@ -11,6 +12,7 @@ import importlib.metadata
 import importlib.util
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tomllib
@@ -19,14 +21,21 @@ import venv
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
-def existing_torch():
+def numbers(version):
+    """(2, 13) for "2.13.0+cpu"."""
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
+def existing_torch(dependencies):
     """The site-packages folder of a usable torch of this Python, or None."""
+    wanted = next(each for each in dependencies if each.startswith("torch"))
+    least, beyond = re.fullmatch(r"torch>=([\d.]+),<([\d.]+)", wanted).groups()
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
         return None
-    if not (2, 11) <= tuple(int(part) for part in version.split(".")[:2]) <= (2, 13):
-        print(f"PyTorch {version} is not one of 2.11 to 2.13: installing another in the venv")
+    if not numbers(least) <= numbers(version) < numbers(beyond):
+        print(f"PyTorch {version} is not {wanted}: installing another in the venv")
         return None
     return pathlib.Path(importlib.util.find_spec("torch").origin).parents[1]
 
@@ -54,7 +63,7 @@ def main():
     if args.torch:
         torch_link = site / "existing_torch.pth"
         inside = pathlib.Path(sys.prefix).resolve() == folder
-        torch_site = None if inside else existing_torch()
+        torch_site = None if inside else existing_torch(wanted["dependencies"])
         # pip must not see that folder's packages: their commands are not in this venv.
         torch_link.unlink(missing_ok=True)
         if torch_site is None:

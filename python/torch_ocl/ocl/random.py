@@ -38,7 +38,9 @@ def manual_seed(seed: int) -> None:
 
 def manual_seed_all(seed: int) -> None:
     """Seeds the generators of all devices; torch.manual_seed calls this."""
-    for index in range(_MAX_DEVICES):
+    # It must start neither OpenCL nor a helper process that counts devices. Generators are cheap
+    # and need no OpenCL, so it seeds those of all devices that could exist.
+    for index in range(_C.max_devices):
         _C.default_generator(index).manual_seed(int(seed))
 
 
@@ -76,8 +78,3 @@ def set_rng_state(new_state: torch.Tensor, device="ocl") -> None:
 def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
     for index, state in enumerate(new_states):
         set_rng_state(state, index)
-
-
-# torch.manual_seed must start neither OpenCL nor a helper process that counts devices. Generators
-# are cheap and need no OpenCL, so it seeds those of all devices that could exist.
-_MAX_DEVICES = 64
