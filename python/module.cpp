@@ -13,7 +13,7 @@
 #endif
 #include "generator/generator.h"
 #include "guard/backward_threads.h"
-#include "kernels/conv/gpu/conv_gpu.h"
+#include "kernels/conv/conv_algorithms.h"
 #include "kernels/dispatch/fallback.h"
 #include "kernels/matmul/gpu/gemm_gpu.h"
 #include "python/generated_kernel.h"
@@ -114,7 +114,7 @@ PYBIND11_MODULE(_C, m) {
       .def_property_readonly("items", &GemmTile::items);
   m.def("gemm_gpu_tiles",
         [] { return std::vector<GemmTile>(gemm_gpu_tiles().begin(), gemm_gpu_tiles().end()); });
-  m.def("conv_gpu_switch_off", &conv_gpu_switch_off, "off"_a);
+  m.def("prefer_conv_algorithm", &prefer_conv_algorithm, "name"_a);
   m.def("last_kernel", &last_kernel);
   m.def("kernel_objects", &kernel_objects);
   m.def("launch_count", &launch_count);

@@ -1,15 +1,11 @@
-// The convolution operators, and launches of the plain kernels (conv_plain.cl) for every type,
-// geometry and family.
+// The convolution operators: their checks, shapes and memory formats.
 #include "kernels/conv/common/conv.h"
 
 #include <ATen/native/ConvUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sum.h>
 
-#include <bit>
-
-#include "kernels/conv/channels_last/conv_channels_last.h"
-#include "kernels/conv/gpu/conv_gpu.h"
+#include "kernels/conv/conv_algorithms.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/registration.h"
 #include "kernels/core/tensors.h"
@@ -17,55 +13,6 @@
 
 namespace ocl {
 namespace {
-
-constexpr size_t kWeightGroup = 64;  // work-items that compute one weight's gradient on GPUs
-
-enum class Pass : uint64_t { kForward, kData, kWeight };
-
-size_t weight_group(const Device& device) {
-  if (device.family() == KernelFamily::kCpu) return 1;
-  return std::min(kWeightGroup, std::bit_floor(device.properties().max_work_group_size));
-}
-
-const Kernel& plain_kernel(Device& device, ScalarType type, Pass pass) {
-  const size_t group = weight_group(device);
-  static Site site;
-  const KernelKey key{&site, {static_cast<uint64_t>(type), static_cast<uint64_t>(pass), group}};
-  return find_kernel(device, key, [&] {
-    static constexpr const char* kNames[] = {"conv_forward", "conv_data_grad", "conv_weight_grad"};
-    Defines defines = element_defines(type);
-    defines.set("WG_SIZE", static_cast<int64_t>(group));
-    return KernelSource{"conv_plain.cl", kNames[static_cast<int>(pass)], defines};
-  });
-}
-
-void add_geometry(Arguments& arguments, const ConvShape& s) {
-  arguments.add(s.images).add(s.groups).add(s.in_channels).add(s.out_channels);
-  for (const ConvShape::Dims* dims : {&s.in, &s.out, &s.kernel, &s.stride, &s.pad, &s.dilation}) {
-    for (const int32_t value : *dims) arguments.add(value);
-  }
-}
-
-// One work-item per element of `result`, whose planes have `plane` elements.
-void run_plain(Pass pass, const ConvShape& shape, const at::Tensor& result,
-               const at::Tensor& source, const at::Tensor& weight, const at::Tensor& bias,
-               size_t plane) {
-  Device& device = ocl_device(result);
-  const Kernel& kernel = plain_kernel(device, result.scalar_type(), pass);
-  Arguments arguments(stream_of(result), kernel);
-  arguments.add(view(result))
-      .add(view(source.numel() ? source : result))
-      .add(view(weight))
-      .add(view(bias.defined() ? bias : weight))
-      .add(static_cast<int32_t>(bias.defined()));
-  add_geometry(arguments, shape);
-  const size_t group = device.family() == KernelFamily::kGpu
-                           ? std::min<size_t>(64, device.parameters().work_group_size)
-                           : 1;
-  arguments.enqueue({(plane + group - 1) / group * group, result.numel() / plane}, {group});
-}
-
-size_t product(const ConvShape::Dims& dims) { return size_t{1} * dims[0] * dims[1] * dims[2]; }
 
 // Stride, padding and the like may be given once for all dimensions.
 ConvShape::Dims as_dims(c10::IntArrayRef values, size_t spatial, int32_t fill) {
@@ -176,42 +123,36 @@ void check_dilation(c10::IntArrayRef dilation) {
               "dilation should be greater than zero, but got ", dilation);
 }
 
-// The output, or with `data` the data gradient, in the given format. Where no kernel reads and
-// writes the format, tensors are converted to contiguous ones and back.
-at::Tensor convolve(const ConvShape& shape, bool data, at::IntArrayRef sizes,
-                    at::MemoryFormat format, const at::Tensor& source, const at::Tensor& weight,
+// The result of one direction in the given format. Where no algorithm takes channels_last tensors,
+// they are converted to contiguous ones and back.
+at::Tensor convolve(ConvDirection direction, const ConvShape& shape, at::IntArrayRef sizes,
+                    at::MemoryFormat format, const at::Tensor& source, const at::Tensor& factor,
                     const at::Tensor& bias, const Epilogue& epilogue) {
+  const bool of_weights = direction == ConvDirection::kWeightGrad;
+  Device& device = ocl_device(source);
   if (format != at::MemoryFormat::Contiguous) {
     const at::Tensor result = at::empty(sizes, source.options(), format);
-    const auto run = data ? conv_data_grad_channels_last : conv_forward_channels_last;
-    if (result.numel() == 0 || run(shape, result, source.contiguous(format),
-                                   weight.contiguous(weight.suggest_memory_format()), bias)) {
+    if (result.numel() == 0) return result;
+    const at::Tensor read = source.contiguous(format);
+    const at::Tensor by = factor.contiguous(of_weights ? format : factor.suggest_memory_format());
+    if (run_convolution({direction, shape, true, result, read, by, bias, epilogue, device})) {
       return result;
     }
   }
   const at::Tensor result = at::empty(sizes, source.options());
-  if (data) {
-    conv_data_grad(shape, result, source.contiguous(), weight.contiguous(), bias);
-    apply_epilogue(epilogue, result, result);
-  } else {
-    conv_forward(shape, result, source.contiguous(), weight.contiguous(), bias, epilogue);
+  const at::Tensor read = source.contiguous(), by = factor.contiguous();
+  if (of_weights && (read.numel() == 0 || by.numel() == 0)) {
+    result.zero_();
+  } else if (result.numel() > 0) {
+    run_convolution({direction, shape, false, result, read, by, bias, epilogue, device});
   }
+  if (direction == ConvDirection::kDataGrad) apply_epilogue(epilogue, result, result);
   return result.contiguous(format);
 }
 
-at::Tensor weight_gradient(const ConvShape& shape, const at::Tensor& weight,
-                           at::MemoryFormat format, const at::Tensor& input,
-                           const at::Tensor& output) {
-  if (format != at::MemoryFormat::Contiguous) {
-    const at::Tensor grad = at::empty(weight.sizes(), weight.options(), format);
-    if (conv_weight_grad_channels_last(shape, grad, input.contiguous(format),
-                                       output.contiguous(format))) {
-      return grad;
-    }
-  }
-  const at::Tensor grad = at::empty(weight.sizes(), weight.options());
-  conv_weight_grad(shape, grad, input.contiguous(), output.contiguous());
-  return grad.contiguous(format);
+// A transposed convolution is the data gradient of an ordinary one.
+ConvDirection direction_of(bool transposed) {
+  return transposed ? ConvDirection::kDataGrad : ConvDirection::kForward;
 }
 
 // The format of all results. As with cuDNN, one channels_last argument makes them channels_last. As
@@ -223,41 +164,6 @@ at::MemoryFormat result_format(const at::Tensor& input, const at::Tensor& weight
 }
 
 }  // namespace
-
-void conv_forward(const ConvShape& shape, const at::Tensor& output, const at::Tensor& input,
-                  const at::Tensor& weight, const at::Tensor& bias, const Epilogue& epilogue) {
-  if (output.numel() == 0) return;
-  if (conv_forward_cpu(shape, output, input, weight, bias, epilogue)) return;
-  if (conv_forward_gpu(shape, output, input, weight, bias, epilogue)) return;
-  run_plain(Pass::kForward, shape, output, input, weight, bias, product(shape.out));
-  apply_epilogue(epilogue, output, output);
-}
-
-void conv_data_grad(const ConvShape& shape, const at::Tensor& input, const at::Tensor& output,
-                    const at::Tensor& weight, const at::Tensor& bias) {
-  if (input.numel() == 0) return;
-  if (conv_data_grad_cpu(shape, input, output, weight, bias)) return;
-  if (conv_data_grad_gpu(shape, input, output, weight, bias)) return;
-  run_plain(Pass::kData, shape, input, output, weight, bias, product(shape.in));
-}
-
-void conv_weight_grad(const ConvShape& shape, const at::Tensor& weight, const at::Tensor& input,
-                      const at::Tensor& output) {
-  if (weight.numel() == 0) return;
-  if (input.numel() == 0 || output.numel() == 0) {
-    weight.zero_();
-    return;
-  }
-  if (conv_weight_grad_cpu(shape, weight, input, output)) return;
-  if (conv_weight_grad_gpu(shape, weight, input, output)) return;
-  Device& device = ocl_device(weight);
-  const Kernel& kernel = plain_kernel(device, weight.scalar_type(), Pass::kWeight);
-  const size_t group = weight_group(device);
-  Arguments arguments(stream_of(weight), kernel);
-  arguments.add(view(weight)).add(view(input)).add(view(output));
-  add_geometry(arguments, shape);
-  arguments.enqueue({group, static_cast<size_t>(weight.numel())}, {group});
-}
 
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
                        const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
@@ -293,7 +199,7 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
   const ConvShape shape = make_shape(input.sizes(), weight.sizes(), sizes, p);
   const at::MemoryFormat format =
       epilogue.is_empty() ? result_format(input, weight) : at::MemoryFormat::Contiguous;
-  return convolve(shape, transposed, sizes, format, input, weight,
+  return convolve(direction_of(transposed), shape, sizes, format, input, weight,
                   bias && bias->defined() ? bias->contiguous() : at::Tensor(), epilogue);
 }
 
@@ -337,11 +243,12 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_outpu
   const Tensor grad = grad_output.contiguous(format);
   Tensor grad_input, grad_weight, grad_bias;
   if (output_mask[0]) {
-    grad_input = convolve(shape, !transposed, input.sizes(), format, grad, weight, {}, {});
+    grad_input =
+        convolve(direction_of(!transposed), shape, input.sizes(), format, grad, weight, {}, {});
   }
   if (output_mask[1]) {
-    grad_weight = weight_gradient(shape, weight, format, transposed ? grad : input,
-                                  transposed ? input : grad);
+    grad_weight = convolve(ConvDirection::kWeightGrad, shape, weight.sizes(), format,
+                           transposed ? grad : input, transposed ? input : grad, {}, {});
   }
   if (output_mask[2]) {
     std::vector<int64_t> dims{0};

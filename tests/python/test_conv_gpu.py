@@ -173,8 +173,8 @@ def test_rows_do_not_mix():
 def test_against_the_plain_kernels():
     run("""
     case = (2, 16, 12, 13), (24, 8, 3, 3), 2, 1, 2, 2
-    _C.conv_gpu_switch_off(True)
+    _C.prefer_conv_algorithm("plain")
     both(case, "conv_forward", "conv_data_grad", "conv_weight_grad")
-    _C.conv_gpu_switch_off(False)
+    _C.prefer_conv_algorithm("")
     both(case, *TILES, WEIGHT)
     """)

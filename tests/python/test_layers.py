@@ -68,7 +68,7 @@ def test_included_opencl_source_is_found_by_its_name(tmp_path):
         ("backend/host_allocator.cpp", "<ATen/core/CachingHostAllocator.h>"),
         ("guard/hooks.cpp", '"generator/generator.h"'),
         ("kernels/tensor/fill.cpp", "<ATen/native/Fill.h>"),
-        ("kernels/conv/conv.cpp", '"kernels/conv/gpu/conv_gpu.h"'),
+        ("kernels/conv/conv.cpp", '"kernels/conv/gpu/conv_direct_gpu.h"'),
         ("python/module.cpp", '"guard/hooks.h"'),
         ("tests/cpp/device_test.cpp", '"kernels/pointwise/pointwise_table.h"'),
     ],

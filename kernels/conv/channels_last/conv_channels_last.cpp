@@ -5,7 +5,6 @@
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/tensors.h"
-#include "kernels/matmul/gemm.h"
 
 namespace ocl {
 namespace channels_last {
@@ -13,9 +12,12 @@ namespace channels_last {
 constexpr int64_t kChannelsAtOnce = 64;  // of conv_channels_last_pack.cl
 constexpr int32_t kFewChannels = 8;
 
-bool applies(const at::Tensor& result, const at::Tensor& source) {
-  return ocl_device(result).family() == KernelFamily::kCpu && result.scalar_type() == at::kFloat &&
-         result.numel() < INT32_MAX && source.numel() < INT32_MAX && source.numel() > 0;
+const char* refusal_of_call(const ConvCall& call) {
+  if (const char* reason = refusal_of_cpu_kernels(call)) return reason;
+  const int64_t most =
+      std::max({call.result.numel(), call.source.numel(),
+                call.direction == ConvDirection::kWeightGrad ? call.factor.numel() : 0});
+  return most < INT32_MAX ? nullptr : "a tensor has 2^31 elements or more";
 }
 
 void take_weights(ConvPass& pass, int32_t& along, int32_t channels, const at::Tensor& weight) {
@@ -53,16 +55,6 @@ void join_taps_of_rows(ConvPass& pass) {
   pass.channels *= pass.tap_count[2];
   pass.taps /= pass.tap_count[2];
   pass.tap_count[2] = 1;
-}
-
-bool is_product(const ConvShape& s) {
-  const ConvShape::Dims ones{1, 1, 1};
-  return s.groups == 1 && s.kernel == ones && s.stride == ones && s.pad == ConvShape::Dims{};
-}
-
-at::Tensor as_matrix(const at::Tensor& tensor) {
-  const int64_t channels = tensor.size(1);
-  return tensor.as_strided({tensor.numel() / channels, channels}, {channels, 1});
 }
 
 }  // namespace channels_last
@@ -116,8 +108,8 @@ at::Tensor pack(const ConvPass& pass, Tile tile, const at::Tensor& weight) {
   return packed;
 }
 
-void run(const ConvPass& pass, Tile tile, const at::Tensor& result, const at::Tensor& source,
-         int32_t pitch, const at::Tensor& packed, const at::Tensor& bias) {
+void run_pass(const ConvPass& pass, Tile tile, const at::Tensor& result, const at::Tensor& source,
+              int32_t pitch, const at::Tensor& packed, const at::Tensor& bias) {
   Device& device = ocl_device(result);
   tile.narrow = pass.channels < conv_lanes(device);
   const int64_t panels = at::ceil_div(int64_t{pass.rows}, tile.vectors * conv_lanes(device));
@@ -147,53 +139,44 @@ at::Tensor pad_rows(const ConvShape& s, ConvPass& pass, const at::Tensor& input)
   return copy;
 }
 
-void multiply(const at::Tensor& result, const at::Tensor& source, const at::Tensor& filters,
-              const at::Tensor& bias) {
-  gemm(as_matrix(result), as_matrix(source), filters, 1, bias, bias.defined() ? 1 : 0);
-}
-
 bool few_taps(const ConvShape& s) {
   return int64_t{s.kernel[0]} * s.kernel[1] * s.kernel[2] <= kMaxTaps;
 }
 
-}  // namespace
+const char* refusal(const ConvCall& call) {
+  if (const char* reason = refusal_of_call(call)) return reason;
+  if (call.passes().front().rows < kLeastRows) return "fewer than 8 channels of the result";
+  return few_taps(call.shape) ? nullptr : "more than 128 taps";
+}
 
-bool conv_forward_channels_last(const ConvShape& s, const at::Tensor& output,
-                                const at::Tensor& input, const at::Tensor& weight,
-                                const at::Tensor& bias) {
-  if (!applies(output, input)) return false;
-  if (is_product(s)) return multiply(output, input, as_matrix(weight).t(), bias), true;
-  ConvPass pass = forward_pass(s);
-  if (depthwise_channels_last({pass}, output, input, weight, bias)) return true;
-  if (s.out_channels < kLeastRows || !few_taps(s)) return false;
-  take_weights(pass, pass.weight_channel, s.in_channels, weight);
+void run_forward(const ConvCall& call) {
+  const ConvShape& s = call.shape;
+  ConvPass pass = call.passes().front();
+  take_weights(pass, pass.weight_channel, s.in_channels, call.factor);
   const int32_t pitch = s.groups * s.in_channels;
-  const Tile tile = choose_tile(ocl_device(output), s.out_channels);
-  const at::Tensor packed = pack(pass, tile, weight);
-  at::Tensor source = input;
+  const Tile tile = choose_tile(call.device, s.out_channels);
+  const at::Tensor packed = pack(pass, tile, call.factor);
+  at::Tensor source = call.source;
   if (has_few_channels(s)) {
     join_taps_of_rows(pass);
-    source = pad_rows(s, pass, input);
+    source = pad_rows(s, pass, call.source);
   }
-  run(pass, tile, output, source, pitch, packed, bias);
-  return true;
+  run_pass(pass, tile, call.result, source, pitch, packed, call.bias);
 }
 
-bool conv_data_grad_channels_last(const ConvShape& s, const at::Tensor& input,
-                                  const at::Tensor& output, const at::Tensor& weight,
-                                  const at::Tensor& bias) {
-  if (!applies(input, output)) return false;
-  if (is_product(s)) return multiply(input, output, as_matrix(weight), bias), true;
-  std::vector<ConvPass> passes = data_grad_passes(s);
-  if (depthwise_channels_last(passes, input, output, weight, bias)) return true;
-  if (s.in_channels < kLeastRows || !few_taps(s)) return false;
+void run(const ConvCall& call) {
+  const ConvShape& s = call.shape;
+  if (call.direction == ConvDirection::kForward) return run_forward(call);
   const int32_t pitch = s.groups * s.out_channels;
-  const Tile tile = choose_tile(ocl_device(input), s.in_channels);
-  for (ConvPass& pass : passes) {
-    take_weights(pass, pass.weight_row, s.in_channels, weight);
-    run(pass, tile, input, output, pitch, pack(pass, tile, weight), bias);
+  const Tile tile = choose_tile(call.device, s.in_channels);
+  for (ConvPass pass : call.passes()) {
+    take_weights(pass, pass.weight_row, s.in_channels, call.factor);
+    run_pass(pass, tile, call.result, call.source, pitch, pack(pass, tile, call.factor), call.bias);
   }
-  return true;
 }
+
+}  // namespace
+
+const ConvAlgorithm kConvChannelsLast{"channels_last", true, &refusal, &run};
 
 }  // namespace ocl

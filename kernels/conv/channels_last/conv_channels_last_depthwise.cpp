@@ -24,9 +24,21 @@ const Kernel& find(Device& device, const char* name, int32_t taps) {
   });
 }
 
-bool is_depthwise(const ConvPass& pass, const at::Tensor& tensor) {
-  return pass.channels == 1 && pass.rows == 1 && pass.groups >= conv_lanes(ocl_device(tensor)) &&
-         pass.tap_count[2] <= kMaxTaps && pass.tap_count[0] * pass.tap_count[1] <= kMaxRows;
+const char* refusal_of_pass(const ConvPass& pass, const Device& device) {
+  if (pass.channels != 1 || pass.rows != 1) return "not depthwise";
+  if (pass.groups < conv_lanes(device)) return "few groups";
+  if (pass.tap_count[2] > kMaxTaps || pass.tap_count[0] * pass.tap_count[1] > kMaxRows) {
+    return "the kernel is too large";
+  }
+  return nullptr;
+}
+
+const char* refusal(const ConvCall& call) {
+  if (const char* reason = refusal_of_call(call)) return reason;
+  for (const ConvPass& pass : call.passes()) {
+    if (const char* reason = refusal_of_pass(pass, call.device)) return reason;
+  }
+  return nullptr;
 }
 
 struct Share {
@@ -39,42 +51,40 @@ Share share_lines(const ConvPass& pass) {
   return {lines, static_cast<int32_t>(at::ceil_div(int64_t{lines}, kTasks))};
 }
 
-}  // namespace
-
-bool depthwise_channels_last(const std::vector<ConvPass>& passes, const at::Tensor& result,
-                             const at::Tensor& source, const at::Tensor& weight,
-                             const at::Tensor& bias) {
-  for (const ConvPass& pass : passes) {
-    if (!is_depthwise(pass, result)) return false;
-  }
-  Device& device = ocl_device(result);
-  Stream& stream = stream_of(result);
-  for (const ConvPass& pass : passes) {
+void run_planes(const ConvCall& call) {
+  Stream& stream = stream_of(call.result);
+  for (const ConvPass& pass : call.passes()) {
     const int32_t taps = pass.tap_count[2];
-    const at::Tensor packed = conv_scratch(int64_t{pass.taps} * pass.groups, weight);
-    launch(stream, find(device, "pack_depthwise", taps), {}, {}, view(packed), view(weight), pass);
+    const at::Tensor packed = conv_scratch(int64_t{pass.taps} * pass.groups, call.factor);
+    launch(stream, find(call.device, "pack_depthwise", taps), {}, {}, view(packed),
+           view(call.factor), pass);
     const Share share = share_lines(pass);
-    launch(stream, find(device, "depthwise", taps), {static_cast<size_t>(share.tasks())}, {},
-           view(result), view(source), view(packed), view(bias.defined() ? bias : packed),
-           static_cast<int32_t>(bias.defined()), pass, share.lines, share.per_task);
+    launch(stream, find(call.device, "depthwise", taps), {static_cast<size_t>(share.tasks())}, {},
+           view(call.result), view(call.source), view(packed),
+           view(call.bias.defined() ? call.bias : packed),
+           static_cast<int32_t>(call.bias.defined()), pass, share.lines, share.per_task);
   }
-  return true;
 }
 
-bool depthwise_weight_channels_last(const ConvShape& s, const at::Tensor& weight,
-                                    const at::Tensor& input, const at::Tensor& output) {
-  const ConvPass pass = forward_pass(s);
-  if (!is_depthwise(pass, weight)) return false;
-  Device& device = ocl_device(weight);
+void run_weight_grad(const ConvCall& call) {
+  const ConvPass& pass = call.passes().front();
+  const at::Tensor& weight = call.result;
   Stream& stream = stream_of(weight);
   const int32_t taps = pass.tap_count[2];
   const Share share = share_lines(pass);
   const at::Tensor parts = conv_scratch(share.tasks() * pass.taps * pass.groups, weight);
-  launch(stream, find(device, "depthwise_weight", taps), {static_cast<size_t>(share.tasks())}, {},
-         view(parts), view(input), view(output), pass, share.lines, share.per_task);
-  launch(stream, find(device, "unpack_depthwise", taps), {}, {}, view(weight), view(parts), pass,
-         static_cast<int32_t>(share.tasks()));
-  return true;
+  launch(stream, find(call.device, "depthwise_weight", taps), {static_cast<size_t>(share.tasks())},
+         {}, view(parts), view(call.source), view(call.factor), pass, share.lines, share.per_task);
+  launch(stream, find(call.device, "unpack_depthwise", taps), {}, {}, view(weight), view(parts),
+         pass, static_cast<int32_t>(share.tasks()));
 }
+
+void run(const ConvCall& call) {
+  (call.direction == ConvDirection::kWeightGrad ? run_weight_grad : run_planes)(call);
+}
+
+}  // namespace
+
+const ConvAlgorithm kConvChannelsLastDepthwise{"channels_last_depthwise", true, &refusal, &run};
 
 }  // namespace ocl

@@ -4,7 +4,6 @@
 #include "kernels/conv/channels_last/conv_channels_last.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/tensors.h"
-#include "kernels/matmul/gemm.h"
 
 namespace ocl {
 namespace {
@@ -84,41 +83,45 @@ const Kernel& find(Device& device, int64_t vectors) {
   });
 }
 
-}  // namespace
+int64_t vectors_of(const ConvCall& call) {
+  const bool narrow = call.device.properties().native_vector_width_float < 16;
+  return call.shape.out_channels <= conv_lanes(call.device) || narrow ? 1 : 2;
+}
 
-bool conv_weight_grad_channels_last(const ConvShape& s, const at::Tensor& weight,
-                                    const at::Tensor& input, const at::Tensor& output) {
-  if (!applies(weight, input) || !applies(weight, output)) return false;
-  if (is_product(s)) {
-    const at::Tensor grads = as_matrix(output);
-    gemm(as_matrix(weight), grads.t(), as_matrix(input), 1, {}, 0);
-    return true;
-  }
-  if (depthwise_weight_channels_last(s, weight, input, output)) return true;
-  if (s.out_channels < kLeastRows) return false;
-  Device& device = ocl_device(weight);
-  const int64_t lanes = conv_lanes(device);
-  const int64_t vectors =
-      s.out_channels <= lanes || device.properties().native_vector_width_float < 16 ? 1 : 2;
-  const int64_t panel = vectors * lanes;
-  std::optional<Block> block = choose_block(s, lanes, panel);
-  if (!block) return false;
+const char* refusal(const ConvCall& call) {
+  if (const char* reason = refusal_of_call(call)) return reason;
+  if (call.shape.out_channels < kLeastRows) return "fewer than 8 channels of the output";
+  const int64_t lanes = conv_lanes(call.device);
+  const auto block = choose_block(call.shape, lanes, vectors_of(call) * lanes);
+  if (!block) return "too few positions fit local memory";
+  call.plan = std::make_shared<const Block>(*block);
+  return nullptr;
+}
 
+void run(const ConvCall& call) {
+  const ConvShape& s = call.shape;
+  const at::Tensor& weight = call.result;
+  Device& device = call.device;
+  const int64_t vectors = vectors_of(call), panel = vectors * conv_lanes(device);
+  auto block = call.plan_as<Block>();
   ConvPass pass = forward_pass(s);
   take_weights(pass, pass.weight_channel, s.in_channels, weight);
   const ConvPass whole = pass;
   if (has_few_channels(s)) join_taps_of_rows(pass);
   const Range grid = pack_grid(whole, panel);
   int64_t parts = at::ceil_div(kTasks, static_cast<int64_t>(grid.x * grid.y));
-  block->per_part = static_cast<int32_t>(at::ceil_div(int64_t{block->blocks}, parts));
-  parts = at::ceil_div(int64_t{block->blocks}, int64_t{block->per_part});
+  block.per_part = static_cast<int32_t>(at::ceil_div(int64_t{block.blocks}, parts));
+  parts = at::ceil_div(int64_t{block.blocks}, int64_t{block.per_part});
   const int64_t size = packed_size(whole, panel);
   const at::Tensor sums = conv_scratch(parts * size, weight);
   launch(stream_of(weight), find(device, vectors), {grid.x, grid.y, static_cast<size_t>(parts)}, {},
-         view(sums), view(input), view(output), pass, s.groups * s.in_channels, *block);
+         view(sums), view(call.source), view(call.factor), pass, s.groups * s.in_channels, block);
   launch(stream_of(weight), pack_kernel(device, "unpack_channels_last", vectors), grid, {},
          view(weight), view(sums), whole, static_cast<int32_t>(parts), size);
-  return true;
 }
+
+}  // namespace
+
+const ConvAlgorithm kConvChannelsLastWeight{"channels_last", true, &refusal, &run};
 
 }  // namespace ocl

@@ -28,7 +28,7 @@ struct Axis {
 };
 
 // The inputs of one phase of the stride, in one dimension of the data gradient; see the head
-// comment of conv_cpu.cl.
+// comment of conv_padded.cl.
 struct GradPhase {
   int32_t r, first, count;
   std::vector<std::pair<int32_t, int32_t>> taps;  // kernel index, step
@@ -86,7 +86,7 @@ TapPlan read_tensor(const ConvShape& s, int32_t channels, std::vector<int32_t> w
 
 }  // namespace
 
-int32_t PaddedLayout::beside() const {
+int32_t PaddedLayout::images_per_line() const {
   // With wider lines, the rows that a window reads in all channels would leave the cache.
   constexpr int32_t kWidest = 128;
   int32_t count = std::clamp(kWidest / padded[2], 1, std::max(1, images));

@@ -1,5 +1,5 @@
 // Computes the layouts of padded copies and the tables of tap offsets that the head comments of
-// conv_pack.cl and conv_cpu.cl define.
+// conv_pack.cl and conv_padded.cl define.
 #pragma once
 
 #include <vector>
@@ -25,9 +25,9 @@ struct PaddedLayout {
 
   // The number of images whose rows are adjacent in one line: lines of zeros between images cost
   // time, and wider lines need fewer.
-  int32_t beside() const;
-  int64_t row() const { return int64_t{beside()} * padded[2]; }
-  int64_t lines() const { return int64_t{images} / beside() * padded[0] * padded[1]; }
+  int32_t images_per_line() const;
+  int64_t row() const { return int64_t{images_per_line()} * padded[2]; }
+  int64_t lines() const { return int64_t{images} / images_per_line() * padded[0] * padded[1]; }
   int64_t phase() const { return lines() * row(); }
   int64_t channel(int64_t lanes) const;
   int64_t floats(int64_t lanes) const { return front + channels * channel(lanes) + back; }
@@ -35,7 +35,7 @@ struct PaddedLayout {
   int64_t pixels(const Dims& extent) const;
 };
 
-// One launch of conv_taps (conv_cpu.cl), and of pack_weights before it.
+// One launch of conv_taps (conv_padded.cl), and of pack_weights before it.
 struct TapPass {
   std::vector<int32_t> weight_offsets;
   int32_t run;  // length of the runs in weight_offsets in which each is the one before plus 1

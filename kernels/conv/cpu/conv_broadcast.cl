@@ -1,5 +1,5 @@
 // Float convolution on CPU devices with vectors of channels: one element of the source is broadcast
-// and multiplied by the weights of VW channels. Unlike conv_cpu.cl it computes nothing for the
+// and multiplied by the weights of VW channels. Unlike conv_padded.cl it computes nothing for the
 // zeros between rows, which counts where planes are small.
 //
 // A row is a pixel of the result and k a tap; for the weight gradient a row is a tap, and k a pixel

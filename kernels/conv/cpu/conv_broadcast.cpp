@@ -2,8 +2,9 @@
 // head comment explains the algorithm.
 #include <ATen/ceil_div.h>
 
-#include "kernels/conv/common/conv.h"
-#include "kernels/conv/cpu/conv_cpu.h"
+#include "kernels/conv/common/conv_layout.h"
+#include "kernels/conv/cpu/conv_pack.h"
+#include "kernels/conv/cpu/conv_plans.h"
 #include "kernels/core/dtype.h"
 
 namespace ocl {
@@ -23,9 +24,10 @@ struct Places {
 };
 
 struct BroadcastPlan {
-  bool reads_tensor = false, possible = false;
+  const char* refusal = nullptr;
+  bool reads_tensor = false;
   PaddedLayout layout{};
-  at::Tensor start, step, offset;
+  at::Tensor start{}, step{}, offset{};
   int32_t rows = 0, depth = 0, run = 1;
 };
 
@@ -48,7 +50,7 @@ void for_each(const ConvShape::Dims& dims, Visit visit) {
 void add_pixels(Places& places, int32_t images, int64_t planes, const ConvShape::Dims& size,
                 const ConvShape::Dims& extent, const ConvShape::Dims& stride) {
   const PaddedLayout& layout = places.layout;
-  const int32_t beside = places.reads_tensor ? 1 : layout.beside();
+  const int32_t images_per_line = places.reads_tensor ? 1 : layout.images_per_line();
   for (int32_t n = 0; n < images; ++n) {
     for_each(extent, [&](const ConvShape::Dims& at) {
       const ConvShape::Dims p{at[0] * stride[0], at[1] * stride[1], at[2] * stride[2]};
@@ -57,9 +59,11 @@ void add_pixels(Places& places, int32_t images, int64_t planes, const ConvShape:
                                 floats_to(p, size));
       } else {
         const int64_t line =
-            (int64_t{n / beside} * layout.padded[0] + p[0]) * layout.padded[1] + p[1];
+            (int64_t{n / images_per_line} * layout.padded[0] + p[0]) * layout.padded[1] + p[1];
         places.pixels.push_back(
-            static_cast<int32_t>((line * beside + n % beside) * layout.padded[2]) + p[2]);
+            static_cast<int32_t>((line * images_per_line + n % images_per_line) *
+                                 layout.padded[2]) +
+            p[2]);
       }
     });
   }
@@ -130,48 +134,57 @@ Tile choose_tile(const Device& device, int32_t channels) {
   return best;
 }
 
-// Measured: conv_cpu.cl is as fast where its padded planes are less than this times larger.
+// Measured: conv_padded.cl is as fast where its padded planes are less than this times larger.
 constexpr double kLeastWaste = 1.05;
 constexpr int32_t kLeastChannels = 64;
 constexpr int64_t kSmallPlane = 256;    // of a pointwise convolution, in pixels
 constexpr int64_t kLeastTapRows = 256;  // of the weights' gradient: packing serves that many
 
-bool is_faster(const ConvPlanKey& key, const Device& device) {
-  const ConvShape& s = key.shape;
-  const bool data = key.kind == ConvKind::kData;
+// Why the broadcast kernels cannot or should not compute it.
+const char* refusal_of_shape(const ConvCall& call) {
+  const ConvShape& s = call.shape;
+  const bool data = call.direction == ConvDirection::kDataGrad;
   const int32_t channels = data ? s.in_channels : s.out_channels;
-  if (channels < kLeastChannels) return false;
+  if (channels < kLeastChannels) return "fewer than 64 channels of the result";
   // The tables of offsets are int32.
   const int64_t largest = std::max(s.in_channels * product(s.in), s.out_channels * product(s.out));
-  if (int64_t{s.images} * s.groups * largest >= INT32_MAX) return false;
+  if (int64_t{s.images} * s.groups * largest >= INT32_MAX) return "2^31 elements or more";
   const bool unpadded = s.pad == ConvShape::Dims{0, 0, 0};
   const bool pointwise = unpadded && product(s.kernel) == 1;
-  const int64_t lanes = conv_lanes(device);
+  const int64_t lanes = conv_lanes(call.device);
   const TapPlan taps = data ? plan_data_grad(s, lanes, 0) : plan_forward(s, lanes, 0, false);
   const double waste = static_cast<double>(product(taps.layout.padded)) /
                        static_cast<double>(product(data ? s.in : s.out));
-  if (key.kind == ConvKind::kWeight) {
+  const char* const little_waste = "the padded planes are hardly larger";
+  if (call.direction == ConvDirection::kWeightGrad) {
     const int64_t panels = at::ceil_div(int64_t{channels}, int64_t{kLeastChannels});
-    return (unpadded || waste >= kLeastWaste) && s.taps() * panels * s.groups >= kLeastTapRows;
+    if (s.taps() * panels * s.groups < kLeastTapRows) return "few weights";
+    return unpadded || waste >= kLeastWaste ? nullptr : little_waste;
   }
-  if (pointwise) return product(s.stride) > 1 || product(s.out) < kSmallPlane;
-  return waste >= kLeastWaste;
+  if (pointwise) {
+    return product(s.stride) > 1 || product(s.out) < kSmallPlane
+               ? nullptr
+               : "a pointwise one of large planes";
+  }
+  return waste >= kLeastWaste ? nullptr : little_waste;
 }
 
-BroadcastPlan make_plan(const ConvPlanKey& key, const at::Tensor& like) {
-  const ConvShape& s = key.shape;
-  const int64_t lanes = conv_lanes(ocl_device(like));
-  const bool data = key.kind == ConvKind::kData;
-  if (!is_faster(key, ocl_device(like))) return {};
+BroadcastPlan make_plan(const ConvCall& call) {
+  const ConvShape& s = call.shape;
+  const at::Tensor& like = call.result;
+  const int64_t lanes = conv_lanes(call.device);
+  const bool data = call.direction == ConvDirection::kDataGrad;
+  if (const char* reason = refusal_of_shape(call)) return {.refusal = reason};
   const Places places = data ? data_grad_places(s, lanes) : forward_places(s, lanes);
-  BroadcastPlan plan{places.reads_tensor, !places.taps.empty(), places.layout, {}, {}, {}, 0, 0,
-                     places.weight_run};
-  if (!plan.possible) return plan;
-  plan.start = conv_table(places.pixels, like);
-  plan.step = conv_table(places.taps, like);
-  plan.rows = static_cast<int32_t>(places.pixels.size());
-  plan.depth = static_cast<int32_t>(places.taps.size());
-  if (key.kind == ConvKind::kWeight) {
+  if (places.taps.empty()) return {.refusal = "the padded copy has 2^31 elements or more"};
+  BroadcastPlan plan{.reads_tensor = places.reads_tensor,
+                     .layout = places.layout,
+                     .start = conv_table(places.pixels, like),
+                     .step = conv_table(places.taps, like),
+                     .rows = static_cast<int32_t>(places.pixels.size()),
+                     .depth = static_cast<int32_t>(places.taps.size()),
+                     .run = places.weight_run};
+  if (call.direction == ConvDirection::kWeightGrad) {
     std::swap(plan.start, plan.step);
     std::swap(plan.rows, plan.depth);
     // The factors are the output's gradient, in its own layout.
@@ -213,10 +226,12 @@ struct Factor {
   int32_t plane;
 };
 
-void launch_broadcast(const BroadcastPlan& plan, const ConvShape& s, const Factor& f,
-                      int64_t source_channels, const at::Tensor& result, const at::Tensor& source,
-                      const at::Tensor& bias, const Epilogue& epilogue = {}) {
-  Device& device = ocl_device(result);
+void launch_broadcast(const ConvCall& call, const Factor& f, int64_t source_channels) {
+  const ConvShape& s = call.shape;
+  const auto& plan = call.plan_as<BroadcastPlan>();
+  const at::Tensor &result = call.result, &source = call.source, &bias = call.bias;
+  const Epilogue& epilogue = call.epilogue;
+  Device& device = call.device;
   const int64_t lanes = conv_lanes(device);
   const Tile tile = choose_tile(device, f.channels);
   const int64_t width = tile.vectors * lanes;
@@ -245,46 +260,41 @@ void launch_broadcast(const BroadcastPlan& plan, const ConvShape& s, const Facto
          f.tensor.numel(), f.plane, static_cast<int32_t>(rows_per_task));
 }
 
-std::shared_ptr<const BroadcastPlan> find_plan(const ConvShape& s, ConvKind kind,
-                                               const at::Tensor& like) {
+const char* refusal(const ConvCall& call) {
+  if (const char* reason = refusal_of_cpu_kernels(call)) return reason;
+  if (call.result.numel() >= INT32_MAX) return "the result has 2^31 elements or more";
+  if (call.direction == ConvDirection::kDataGrad && call.shape.stride != ConvShape::Dims{1, 1, 1}) {
+    return "the stride is not 1";
+  }
   static auto* const plans = new ConvPlans<BroadcastPlan>;
-  const ConvPlanKey key{s, kind, static_cast<DeviceIndex>(like.get_device())};
-  return plans->find(key, [&] { return make_plan(key, like); });
+  const auto plan = plans->find(call, [&] { return make_plan(call); });
+  call.plan = plan;
+  return plan->refusal;
+}
+
+Factor factor_of(const ConvCall& call) {
+  const ConvShape& s = call.shape;
+  const int64_t plane = product(s.out);
+  switch (call.direction) {
+    case ConvDirection::kForward:
+      return {call.factor, s.out_channels, s.taps(), s.out_channels * s.taps(),
+              static_cast<int32_t>(plane)};
+    case ConvDirection::kDataGrad:
+      return {call.factor, s.in_channels, s.taps() / s.in_channels, s.out_channels * s.taps(),
+              static_cast<int32_t>(product(s.in))};
+    default:
+      return {call.factor, s.out_channels, plane, s.out_channels * plane,
+              static_cast<int32_t>(s.taps())};
+  }
+}
+
+void run(const ConvCall& call) {
+  const bool data = call.direction == ConvDirection::kDataGrad;
+  launch_broadcast(call, factor_of(call), data ? call.shape.out_channels : call.shape.in_channels);
 }
 
 }  // namespace
 
-bool conv_broadcast_forward(const ConvShape& s, const at::Tensor& output, const at::Tensor& input,
-                            const at::Tensor& weight, const at::Tensor& bias,
-                            const Epilogue& epilogue) {
-  const auto plan = find_plan(s, ConvKind::kForward, output);
-  if (!plan->possible) return false;
-  const Factor factor{weight, s.out_channels, s.taps(), s.out_channels * s.taps(),
-                      static_cast<int32_t>(product(s.out))};
-  launch_broadcast(*plan, s, factor, s.in_channels, output, input, bias, epilogue);
-  return true;
-}
-
-bool conv_broadcast_data_grad(const ConvShape& s, const at::Tensor& input, const at::Tensor& output,
-                              const at::Tensor& weight, const at::Tensor& bias) {
-  if (s.stride != ConvShape::Dims{1, 1, 1}) return false;
-  const auto plan = find_plan(s, ConvKind::kData, input);
-  if (!plan->possible) return false;
-  const Factor factor{weight, s.in_channels, s.taps() / s.in_channels, s.out_channels * s.taps(),
-                      static_cast<int32_t>(product(s.in))};
-  launch_broadcast(*plan, s, factor, s.out_channels, input, output, bias);
-  return true;
-}
-
-bool conv_broadcast_weight_grad(const ConvShape& s, const at::Tensor& weight,
-                                const at::Tensor& input, const at::Tensor& output) {
-  const auto plan = find_plan(s, ConvKind::kWeight, weight);
-  if (!plan->possible) return false;
-  const int64_t plane = product(s.out);
-  const Factor factor{output, s.out_channels, plane, s.out_channels * plane,
-                      static_cast<int32_t>(s.taps())};
-  launch_broadcast(*plan, s, factor, s.in_channels, weight, input, {});
-  return true;
-}
+const ConvAlgorithm kConvBroadcast{"broadcast", false, &refusal, &run};
 
 }  // namespace ocl

@@ -1,8 +1,7 @@
 // Depthwise convolutions of CPU devices: launches of conv_depthwise.cl.
 #include <ATen/ceil_div.h>
 
-#include "kernels/conv/common/conv.h"
-#include "kernels/conv/cpu/conv_cpu.h"
+#include "kernels/conv/cpu/conv_plans.h"
 #include "kernels/core/dtype.h"
 
 namespace ocl {
@@ -29,18 +28,21 @@ bool has_large_step(const ConvShape& s) {
 // Rows of output at a time; more would leave the compiler too few registers for the weights.
 int64_t rows_at_once(const ConvShape& s) { return s.kernel[1] * s.kernel[2] > 9 ? 2 : 4; }
 
-// For a data gradient the caller exchanges the shape's `in` and `out` and gives another `pad`.
-std::optional<Depthwise> depthwise(const ConvShape& s, const ConvShape::Dims& in,
-                                   const ConvShape::Dims& out, const ConvShape::Dims& pad,
-                                   const at::Tensor& tensor) {
-  const Device& device = ocl_device(tensor);
-  if (device.family() != KernelFamily::kCpu || tensor.scalar_type() != at::kFloat ||
-      s.in_channels != 1 || s.groups < kLeastChannels || in[0] != 1 || out[0] != 1 ||
-      s.kernel[0] != 1 || s.kernel[1] > kMaxKernel || s.kernel[2] > kMaxKernel || pad[1] < 0 ||
-      pad[2] < 0 || has_large_step(s) ||
-      int64_t{s.images} * s.groups * s.out_channels >= INT32_MAX) {
-    return std::nullopt;
-  }
+const char* refusal_of_sizes(const ConvShape& s, const ConvShape::Dims& in,
+                             const ConvShape::Dims& out, const ConvShape::Dims& pad) {
+  if (s.in_channels != 1) return "not depthwise";
+  if (s.groups < kLeastChannels) return "fewer than 8 groups";
+  if (in[0] != 1 || out[0] != 1 || s.kernel[0] != 1) return "three dimensions";
+  if (s.kernel[1] > kMaxKernel || s.kernel[2] > kMaxKernel) return "the kernel is too large";
+  if (pad[1] < 0 || pad[2] < 0) return "the padding is negative";
+  if (has_large_step(s)) return "a large stride, dilation or padding";
+  if (int64_t{s.images} * s.groups * s.out_channels >= INT32_MAX) return "too many planes";
+  return nullptr;
+}
+
+// nullopt if a line of the image is too long. The sizes are not refused.
+std::optional<Depthwise> fit(const Device& device, const ConvShape& s, const ConvShape::Dims& in,
+                             const ConvShape::Dims& out, const ConvShape::Dims& pad) {
   const int64_t lanes = conv_lanes(device);
   const int64_t grad_pitch = at::ceil_div(int64_t{out[2]}, lanes) * lanes;
   const int64_t reach = int64_t{s.kernel[2] - 1} * s.dilation[2] / s.stride[2];
@@ -78,37 +80,29 @@ const Kernel& depthwise_kernel(Device& device, const char* name, const ConvShape
   });
 }
 
-void run(const Depthwise& d, int64_t multiplier, bool flip, const at::Tensor& result,
-         const at::Tensor& source, const at::Tensor& weight, const at::Tensor& bias) {
+void run_planes(const ConvCall& call, const Depthwise& d, int64_t multiplier, bool flip) {
+  const at::Tensor &weight = call.factor, &bias = call.bias;
   const int64_t channels = d.shape.groups * multiplier;
   const int64_t planes = d.shape.images * channels;
   const int64_t per_task = at::round_up(at::ceil_div(planes, kTasks), multiplier);
-  launch(stream_of(result), depthwise_kernel(ocl_device(result), "conv_depthwise", d.shape),
-         {static_cast<size_t>(at::ceil_div(planes, per_task))}, {}, view(result), view(source),
-         view(weight), view(bias.defined() ? bias : weight), static_cast<int32_t>(bias.defined()),
-         static_cast<int32_t>(planes), static_cast<int32_t>(channels),
-         static_cast<int32_t>(multiplier), d.height, d.width, d.out_height, d.out_width, d.pad_y,
-         d.pad_x, static_cast<int32_t>(flip), static_cast<int32_t>(d.pitch),
-         static_cast<int32_t>(d.rows_per_band), static_cast<int32_t>(per_task));
+  launch(stream_of(call.result), depthwise_kernel(call.device, "conv_depthwise", d.shape),
+         {static_cast<size_t>(at::ceil_div(planes, per_task))}, {}, view(call.result),
+         view(call.source), view(weight), view(bias.defined() ? bias : weight),
+         static_cast<int32_t>(bias.defined()), static_cast<int32_t>(planes),
+         static_cast<int32_t>(channels), static_cast<int32_t>(multiplier), d.height, d.width,
+         d.out_height, d.out_width, d.pad_y, d.pad_x, static_cast<int32_t>(flip),
+         static_cast<int32_t>(d.pitch), static_cast<int32_t>(d.rows_per_band),
+         static_cast<int32_t>(per_task));
 }
 
-}  // namespace
+// The data gradient of stride 2 reads the output's gradient with a stride of 1.
+struct Spread {
+  int32_t before_y, before_x, lines;
+  int64_t pitch, rows;
+};
 
-bool conv_depthwise_forward(const ConvShape& s, const at::Tensor& output, const at::Tensor& input,
-                            const at::Tensor& weight, const at::Tensor& bias) {
-  const auto d = depthwise(s, s.in, s.out, s.pad, output);
-  if (!d || input.numel() == 0) return false;
-  run(*d, s.out_channels, false, output, input, weight, bias);
-  return true;
-}
-
-namespace {
-
-// The data gradient of stride 2: the output's gradient is read with a stride of 1.
-bool spread(const ConvShape& s, const at::Tensor& input, const at::Tensor& output,
-            const at::Tensor& weight, const at::Tensor& bias) {
-  if (s.stride[2] != 2 || s.stride[1] > 2 || !depthwise(s, s.in, s.out, s.pad, input)) return false;
-  const int64_t lanes = conv_lanes(ocl_device(input));
+Spread spread_of(const Device& device, const ConvShape& s) {
+  const int64_t lanes = conv_lanes(device);
   const auto before = [&](size_t d) {
     return std::max(0, at::ceil_div((s.kernel[d] - 1) * s.dilation[d] - s.pad[d], s.stride[d]));
   };
@@ -116,43 +110,81 @@ bool spread(const ConvShape& s, const at::Tensor& input, const at::Tensor& outpu
   const int64_t columns = at::ceil_div(int64_t{at::ceil_div(s.in[2], 2)}, lanes) * lanes;
   const int64_t pitch = before(2) + std::max<int64_t>(columns + after(2), s.out[2]);
   const int32_t lines = before(1) + after(1);
-  const int64_t rows = (kBand - lanes) / pitch - lines;
-  if (rows < 1) return false;
+  return {before(1), before(2), lines, pitch, (kBand - lanes) / pitch - lines};
+}
+
+bool is_strided(const ConvShape& s) { return s.stride[1] != 1 || s.stride[2] != 1; }
+
+// A convolution of the output's gradient with filters rotated by 180 degrees.
+ConvShape::Dims data_grad_pad(const ConvShape& s) {
+  ConvShape::Dims pad;
+  for (size_t i = 0; i < 3; ++i) pad[i] = (s.kernel[i] - 1) * s.dilation[i] - s.pad[i];
+  return pad;
+}
+
+constexpr char kLongLines[] = "lines are too long";
+
+const char* refusal_of_data_grad(const ConvCall& call) {
+  const ConvShape& s = call.shape;
+  if (s.out_channels != 1) return "more than one filter of a channel";
+  if (!is_strided(s)) {
+    const ConvShape::Dims pad = data_grad_pad(s);
+    if (const char* reason = refusal_of_sizes(s, s.out, s.in, pad)) return reason;
+    return fit(call.device, s, s.out, s.in, pad) ? nullptr : kLongLines;
+  }
+  if (s.stride[2] != 2 || s.stride[1] > 2) return "the stride is neither 1 nor 2";
+  if (const char* reason = refusal_of_sizes(s, s.in, s.out, s.pad)) return reason;
+  const bool fits = fit(call.device, s, s.in, s.out, s.pad) && spread_of(call.device, s).rows >= 1;
+  return fits ? nullptr : kLongLines;
+}
+
+const char* refusal(const ConvCall& call) {
+  const ConvShape& s = call.shape;
+  if (const char* reason = refusal_of_cpu_kernels(call)) return reason;
+  if (call.direction == ConvDirection::kDataGrad) return refusal_of_data_grad(call);
+  if (const char* reason = refusal_of_sizes(s, s.in, s.out, s.pad)) return reason;
+  return fit(call.device, s, s.in, s.out, s.pad) ? nullptr : kLongLines;
+}
+
+void run_spread(const ConvCall& call) {
+  const ConvShape& s = call.shape;
+  const at::Tensor& bias = call.bias;
+  const Spread spread = spread_of(call.device, s);
   const int64_t planes = int64_t{s.images} * s.groups;
   const int64_t per_task = at::ceil_div(planes, kTasks);
-  launch(stream_of(input), depthwise_kernel(ocl_device(input), kSpread, s),
-         {static_cast<size_t>(at::ceil_div(planes, per_task))}, {}, view(input), view(output),
-         view(weight), view(bias.defined() ? bias : weight), static_cast<int32_t>(bias.defined()),
-         static_cast<int32_t>(planes), s.groups, s.in[1], s.in[2], s.out[1], s.out[2], before(1),
-         before(2), lines, static_cast<int32_t>(pitch), static_cast<int32_t>(rows),
+  launch(stream_of(call.result), depthwise_kernel(call.device, kSpread, s),
+         {static_cast<size_t>(at::ceil_div(planes, per_task))}, {}, view(call.result),
+         view(call.source), view(call.factor), view(bias.defined() ? bias : call.factor),
+         static_cast<int32_t>(bias.defined()), static_cast<int32_t>(planes), s.groups, s.in[1],
+         s.in[2], s.out[1], s.out[2], spread.before_y, spread.before_x, spread.lines,
+         static_cast<int32_t>(spread.pitch), static_cast<int32_t>(spread.rows),
          static_cast<int32_t>(per_task));
-  return true;
+}
+
+void run_weight_grad(const ConvCall& call) {
+  const ConvShape& s = call.shape;
+  const Depthwise d = *fit(call.device, s, s.in, s.out, s.pad);
+  const int32_t channels = s.groups * s.out_channels;
+  launch(stream_of(call.result), depthwise_kernel(call.device, "conv_depthwise_weight", s),
+         {static_cast<size_t>(channels)}, {}, view(call.result), view(call.source),
+         view(call.factor), s.images, channels, s.out_channels, d.height, d.width, d.out_height,
+         d.out_width, d.pad_y, d.pad_x, static_cast<int32_t>(d.pitch),
+         static_cast<int32_t>(d.rows_per_band));
+}
+
+void run(const ConvCall& call) {
+  const ConvShape& s = call.shape;
+  if (call.direction == ConvDirection::kWeightGrad) return run_weight_grad(call);
+  if (call.direction == ConvDirection::kForward) {
+    run_planes(call, *fit(call.device, s, s.in, s.out, s.pad), s.out_channels, false);
+    return apply_epilogue(call.epilogue, call.result, call.result);
+  }
+  if (is_strided(s)) return run_spread(call);
+  run_planes(call, *fit(call.device, s, s.out, s.in, data_grad_pad(s)), 1, true);
 }
 
 }  // namespace
 
-bool conv_depthwise_data_grad(const ConvShape& s, const at::Tensor& input, const at::Tensor& output,
-                              const at::Tensor& weight, const at::Tensor& bias) {
-  if (s.out_channels != 1 || output.numel() == 0) return false;
-  if (s.stride[1] != 1 || s.stride[2] != 1) return spread(s, input, output, weight, bias);
-  ConvShape::Dims pad;
-  for (size_t i = 0; i < 3; ++i) pad[i] = (s.kernel[i] - 1) * s.dilation[i] - s.pad[i];
-  const auto d = depthwise(s, s.out, s.in, pad, input);
-  if (!d) return false;
-  run(*d, 1, true, input, output, weight, bias);
-  return true;
-}
-
-bool conv_depthwise_weight_grad(const ConvShape& s, const at::Tensor& weight,
-                                const at::Tensor& input, const at::Tensor& output) {
-  const auto d = depthwise(s, s.in, s.out, s.pad, weight);
-  if (!d) return false;
-  const int32_t channels = s.groups * s.out_channels;
-  launch(stream_of(weight), depthwise_kernel(ocl_device(weight), "conv_depthwise_weight", s),
-         {static_cast<size_t>(channels)}, {}, view(weight), view(input), view(output), s.images,
-         channels, s.out_channels, d->height, d->width, d->out_height, d->out_width, d->pad_y,
-         d->pad_x, static_cast<int32_t>(d->pitch), static_cast<int32_t>(d->rows_per_band));
-  return true;
-}
+const ConvAlgorithm kConvDepthwise{"depthwise", false, &refusal, &run};
 
 }  // namespace ocl

@@ -1,16 +1,17 @@
-// Prepares the operands of conv_cpu.cl: copies inputs with zeros around them, and packs weights in
-// the order in which tiles read them. conv_broadcast.cl reads the padded copies, too.
+// Prepares the operands of conv_padded.cl: copies inputs with zeros around them, and packs weights
+// in the order in which tiles read them. conv_broadcast.cl reads the padded copies, too.
 //
 // Defines: VW, lanes of a vector, 4, 8 or 16; MR, output channels of a tile, for pack_weights.
 //
 // Padded layout, a scratch buffer of floats:
-//     front zeros | [channels][phases z, y, x][images / beside][slices][rows][beside][pitch] |
+//     front zeros |
+//     [channels][phases z, y, x][images / images_per_line][slices][rows][images_per_line][pitch] |
 //     back zeros
 // Row r, column c of phase (py, px) holds element (r * stride_y + py, c * stride_x + px) of the
 // image, or zero outside of it; slices likewise. For example a row of 7 pixels a .. g, stride 2:
 //     phase 0: a c e g 0 ..     phase 1: b d f 0 0 ..
 // The zeros after a row also serve as the zeros before the next row. A line holds the same row of
-// `beside` images.
+// `images_per_line` images.
 //
 // The host (conv_layout.cpp) computes the sizes in each of the three dimensions. Here in x, with
 // `size` the input's width, `out_size` the output's width, and j the index in the kernel:
@@ -22,10 +23,10 @@
 //     pitch    = max(out_size, kept + max(0, -min step(j), max step(j) + out_size - kept))
 // In y and z the same formula gives rows and slices. Then, with c the input channel in its group,
 // and shift and phase of tap (c, jz, jy, jx):
-//     lines    = images / beside * slices * rows
-//     phase    = lines * beside * pitch
+//     lines    = images / images_per_line * slices * rows
+//     phase    = lines * images_per_line * pitch
 //     channel  = phases_z * phases_y * phases_x * phase, rounded up to a multiple of VW
-//     shift    = (step(jz) * rows + step(jy)) * beside * pitch + step(jx)
+//     shift    = (step(jz) * rows + step(jy)) * images_per_line * pitch + step(jx)
 //     front    = max(0, -min shift)
 //     tap_offset[tap] = front + c * channel + shift + phase *
 //                ((phase(jz) * phases_y + phase(jy)) * phases_x + phase(jx)),
@@ -48,8 +49,8 @@ static inline void zero(__global float *p, const size_t count) {
   for (size_t i = 0; i < count; ++i) p[i] = 0.0f;
 }
 
-TASK __kernel void pad_phases(TENSOR(padded), CTENSOR(x), const int images, const int beside,
-                              const int channels, const int depth, const int height,
+TASK __kernel void pad_phases(TENSOR(padded), CTENSOR(x), const int images,
+                              const int images_per_line, const int channels, const int depth, const int height,
                               const int width,
                               const int stride_z, const int stride_y, const int stride_x,
                               const int phases_z, const int phases_y, const int phases_x,
@@ -57,7 +58,7 @@ TASK __kernel void pad_phases(TENSOR(padded), CTENSOR(x), const int images, cons
                               const long channel, const long front, const long back,
                               const int lines_per_task) {
   const int channel_index = get_global_id(0);
-  const int lines = images / beside * slices * rows;
+  const int lines = images / images_per_line * slices * rows;
   const int first = get_global_id(1) * lines_per_task;
   const int last = min(lines, first + lines_per_task);
   const int phases = phases_z * phases_y * phases_x;
@@ -69,7 +70,7 @@ TASK __kernel void pad_phases(TENSOR(padded), CTENSOR(x), const int images, cons
     zero(PTR(float, padded) + front + channels * channel, back);
   }
   if (last == lines) {
-    const size_t used = (size_t)phases * lines * beside * pitch;
+    const size_t used = (size_t)phases * lines * images_per_line * pitch;
     zero(start + used, channel - used);
   }
   for (int phase = 0; phase < phases; ++phase) {
@@ -77,16 +78,19 @@ TASK __kernel void pad_phases(TENSOR(padded), CTENSOR(x), const int images, cons
     const int phase_y = phase / phases_x - phase_z * phases_y;
     const int phase_x = phase % phases_x;
     const int kept = max(0, (width - phase_x + stride_x - 1) / stride_x);
-    __global float *restrict row = start + ((size_t)phase * lines + first) * beside * pitch;
+    __global float *restrict row =
+        start + ((size_t)phase * lines + first) * images_per_line * pitch;
     for (int line = first; line < last; ++line) {
       const int slice = line / rows;
       const int outer = slice / slices;
       const int z = (slice - outer * slices) * stride_z + phase_z;
       const int y = (line - slice * rows) * stride_y + phase_y;
       const int filled = z < depth && y < height ? kept : 0;
-      __global const float *restrict from = source + (size_t)outer * beside * channels * plane +
-                                            ((size_t)z * height + y) * width + phase_x;
-      for (int image = 0; image < beside; ++image, row += pitch, from += channels * plane) {
+      __global const float *restrict from =
+          source + (size_t)outer * images_per_line * channels * plane +
+          ((size_t)z * height + y) * width + phase_x;
+      for (int image = 0; image < images_per_line;
+           ++image, row += pitch, from += channels * plane) {
         copy_row(row, from, filled, stride_x);
         for (int i = filled; i < pitch; ++i) row[i] = 0.0f;
       }

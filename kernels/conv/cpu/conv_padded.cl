@@ -52,7 +52,8 @@
 #ifdef MR
 TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(tap_offset),
                              CTENSOR(bias), CTENSOR(residual), const int has_bias,
-                             const int channels, const int taps, const int groups, const int pixels, const int beside,
+                             const int channels, const int taps, const int groups, const int pixels,
+                             const int images_per_line,
                              const int slices, const int padded_rows, const int pitch,
                              const int out_depth, const int out_height, const int out_width,
                              const long x_image, const long x_group,
@@ -82,11 +83,11 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
 #pragma unroll
     for (int j = 0; j < NV; ++j) {
       const int run = (start + j * VW) / pitch;
-      const int line = run / beside;
+      const int line = run / images_per_line;
       column_of[j] = start + j * VW - run * pitch;
       const int slice = line / padded_rows;
       const int outer = slice / slices;
-      image_of[j] = outer * beside + run - line * beside;
+      image_of[j] = outer * images_per_line + run - line * images_per_line;
       slice_of[j] = slice - outer * slices;
       row_of[j] = line - slice * padded_rows;
     }
@@ -155,13 +156,13 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
             }
             l += run;
             column = 0;
-            if (++n % beside == 0) {
-              n -= beside;
+            if (++n % images_per_line == 0) {
+              n -= images_per_line;
               if (++row == padded_rows) {
                 row = 0;
                 if (++slice == slices) {
                   slice = 0;
-                  n += beside;
+                  n += images_per_line;
                 }
               }
             }

@@ -1,9 +1,10 @@
 // Convolutions of CPU devices on a padded copy of the input: launches of conv_pack.cl and
-// conv_cpu.cl, whose head comments explain the algorithm.
+// conv_padded.cl, whose head comments explain the algorithm.
 #include <ATen/ceil_div.h>
 
-#include "kernels/conv/common/conv.h"
-#include "kernels/conv/cpu/conv_cpu.h"
+#include "kernels/conv/common/conv_layout.h"
+#include "kernels/conv/cpu/conv_pack.h"
+#include "kernels/conv/cpu/conv_plans.h"
 #include "kernels/core/dtype.h"
 
 namespace ocl {
@@ -11,7 +12,7 @@ namespace {
 
 constexpr int32_t kWeightRows = 4, kWeightTaps = 6;  // register tile of the weight gradient
 constexpr int64_t kWeightPartWork = 400000;          // multiply-adds per tile and part
-constexpr char kPack[] = "conv_pack.cl", kTaps[] = "conv_cpu.cl";
+constexpr char kPack[] = "conv_pack.cl", kTaps[] = "conv_padded.cl";
 constexpr int64_t kManyTasks = 64;
 
 // A plan whose tables are on the device.
@@ -28,35 +29,38 @@ ConvTile choose_tile(int32_t channels) {
   return {8, 3};
 }
 
-DevicePlan make_plan(const ConvPlanKey& key, const at::Tensor& like) {
-  const ConvShape& s = key.shape;
-  const int64_t lanes = conv_lanes(ocl_device(like));
-  const int32_t channels = key.kind == ConvKind::kData ? s.in_channels : s.out_channels;
-  DevicePlan made{{}, choose_tile(channels), {}, {}, true};
+PaddedLayout grad_layout(const ConvShape& s, const TapPlan& plan) {
+  return {s.images,  s.groups * s.out_channels, s.out, {1, 1, 1},
+          {1, 1, 1}, plan.layout.padded,        0,     0};
+}
+
+DevicePlan make_plan(const ConvCall& call) {
+  const ConvShape& s = call.shape;
+  const int64_t lanes = conv_lanes(call.device);
+  const bool data = call.direction == ConvDirection::kDataGrad;
+  DevicePlan made{{}, choose_tile(data ? s.in_channels : s.out_channels), {}, {}, true};
   const int64_t pixels = made.tile.vectors * lanes;
-  made.plan = key.kind == ConvKind::kData
-                  ? plan_data_grad(s, lanes, pixels)
-                  : plan_forward(s, lanes, pixels, key.kind == ConvKind::kForward);
-  made.possible = made.plan.layout.floats(lanes) < INT32_MAX;
+  made.plan = data ? plan_data_grad(s, lanes, pixels)
+                   : plan_forward(s, lanes, pixels, call.direction == ConvDirection::kForward);
+  made.possible = made.plan.layout.floats(lanes) < INT32_MAX &&
+                  (call.direction != ConvDirection::kWeightGrad ||
+                   grad_layout(s, made.plan).floats(lanes) < INT32_MAX);
   if (!made.possible) return made;
   for (const TapPass& pass : made.plan.passes) {
-    made.weight_offsets.push_back(conv_table(pass.weight_offsets, like));
+    made.weight_offsets.push_back(conv_table(pass.weight_offsets, call.result));
     made.tap_offsets.push_back(
-        conv_table({pass.tap_offsets.begin(), pass.tap_offsets.end()}, like));
+        conv_table({pass.tap_offsets.begin(), pass.tap_offsets.end()}, call.result));
   }
   return made;
 }
 
-std::shared_ptr<const DevicePlan> find_plan(const ConvShape& shape, ConvKind kind,
-                                            const at::Tensor& like) {
+const char* refusal(const ConvCall& call) {
+  if (const char* reason = refusal_of_cpu_kernels(call)) return reason;
+  if (call.result.numel() >= INT32_MAX) return "the result has 2^31 elements or more";
   static auto* const plans = new ConvPlans<DevicePlan>;
-  const ConvPlanKey key{shape, kind, static_cast<DeviceIndex>(like.get_device())};
-  return plans->find(key, [&] { return make_plan(key, like); });
-}
-
-bool applies(const ConvShape& shape, const at::Tensor& tensor) {
-  return ocl_device(tensor).family() == KernelFamily::kCpu && tensor.scalar_type() == at::kFloat &&
-         tensor.numel() < INT32_MAX;
+  const auto plan = plans->find(call, [&] { return make_plan(call); });
+  call.plan = plan;
+  return plan->possible ? nullptr : "the padded copy has 2^31 elements or more";
 }
 
 const Kernel& conv_kernel(Device& device, const char* name, ConvTile tile, const char* file = kTaps,
@@ -126,72 +130,32 @@ void run_pass(const ConvShape& s, const DevicePlan& plan, size_t index, const Ta
          {}, out, view(source), view(packed), view(plan.tap_offsets[index]),
          view(bias.defined() ? bias : packed), t.epilogue.residual_or(result),
          static_cast<int32_t>(bias.defined()), t.channels, taps, s.groups,
-         static_cast<int32_t>(pixels), layout.beside(), layout.padded[0], layout.padded[1],
+         static_cast<int32_t>(pixels), layout.images_per_line(), layout.padded[0], layout.padded[1],
          layout.padded[2], pass.extent[0], pass.extent[1], pass.extent[2], images_apart,
          t.source_channels * channel, t.out_channel * t.channels * s.groups, t.out_channel,
          pass.out_slice, pass.out_row, pass.out_column, static_cast<int32_t>(direct),
          static_cast<int32_t>(panels_per_task), static_cast<int32_t>(tiles_per_task));
 }
 
-bool run(ConvKind kind, const ConvShape& s, const TapLaunch& t, const at::Tensor& result,
-         const at::Tensor& source, const at::Tensor& weight, const at::Tensor& bias) {
-  if (!applies(s, result) || source.numel() == 0) return false;
-  const auto plan = find_plan(s, kind, result);
-  if (!plan->possible) return false;
-  const at::Tensor read = plan->plan.reads_tensor ? source : conv_pad(plan->plan.layout, source);
-  for (size_t i = 0; i < plan->plan.passes.size(); ++i) {
-    run_pass(s, *plan, i, t, result, read, weight, bias);
+void run_passes(const ConvCall& call, const TapLaunch& t) {
+  const auto& plan = call.plan_as<DevicePlan>();
+  const at::Tensor read =
+      plan.plan.reads_tensor ? call.source : conv_pad(plan.plan.layout, call.source);
+  for (size_t i = 0; i < plan.plan.passes.size(); ++i) {
+    run_pass(call.shape, plan, i, t, call.result, read, call.factor, call.bias);
   }
-  return true;
 }
 
-}  // namespace
-
-bool conv_forward_cpu(const ConvShape& s, const at::Tensor& output, const at::Tensor& input,
-                      const at::Tensor& weight, const at::Tensor& bias, const Epilogue& epilogue) {
-  if (conv_depthwise_forward(s, output, input, weight, bias)) {
-    apply_epilogue(epilogue, output, output);
-    return true;
-  }
-  if (!applies(s, output)) return false;
-  if (conv_winograd_forward(s, output, input, weight, bias, epilogue)) return true;
-  if (conv_broadcast_forward(s, output, input, weight, bias, epilogue)) return true;
-  const TapLaunch t{s.out_channels,
-                    s.taps(),
-                    s.out_channels * s.taps(),
-                    s.in_channels,
-                    int64_t{s.out[0]} * s.out[1] * s.out[2],
-                    epilogue};
-  return run(ConvKind::kForward, s, t, output, input, weight, bias);
-}
-
-bool conv_data_grad_cpu(const ConvShape& s, const at::Tensor& input, const at::Tensor& output,
-                        const at::Tensor& weight, const at::Tensor& bias) {
-  if (conv_depthwise_data_grad(s, input, output, weight, bias)) return true;
-  if (applies(s, input) && conv_winograd_data_grad(s, input, output, weight, bias)) return true;
-  if (applies(s, input) && conv_broadcast_data_grad(s, input, output, weight, bias)) return true;
-  const int64_t window = s.taps() / s.in_channels;
-  const TapLaunch t{s.in_channels, window, s.out_channels * s.taps(), s.out_channels,
-                    int64_t{s.in[0]} * s.in[1] * s.in[2]};
-  return run(ConvKind::kData, s, t, input, output, weight, bias);
-}
-
-bool conv_weight_grad_cpu(const ConvShape& s, const at::Tensor& weight, const at::Tensor& input,
-                          const at::Tensor& output) {
-  if (!applies(s, weight)) return false;
-  if (conv_depthwise_weight_grad(s, weight, input, output)) return true;
-  if (conv_broadcast_weight_grad(s, weight, input, output)) return true;
-  const auto plan = find_plan(s, ConvKind::kWeight, weight);
-  if (!plan->possible) return false;
-  Device& device = ocl_device(weight);
+void run_weight_grad(const ConvCall& call) {
+  const ConvShape& s = call.shape;
+  const at::Tensor& weight = call.result;
+  const auto& plan = call.plan_as<DevicePlan>();
+  Device& device = call.device;
   Stream& stream = stream_of(weight);
   const int64_t lanes = conv_lanes(device);
-  const PaddedLayout& x_layout = plan->plan.layout;
-  const PaddedLayout grad_layout{s.images,  s.groups * s.out_channels, s.out, {1, 1, 1},
-                                 {1, 1, 1}, x_layout.padded,           0,     0};
-  if (grad_layout.floats(lanes) >= INT32_MAX) return false;
-  const at::Tensor x = conv_pad(x_layout, input);
-  const at::Tensor grad = conv_pad(grad_layout, output);
+  const PaddedLayout &x_layout = plan.plan.layout, y_layout = grad_layout(s, plan.plan);
+  const at::Tensor x = conv_pad(x_layout, call.source);
+  const at::Tensor grad = conv_pad(y_layout, call.factor);
 
   const auto taps = static_cast<int32_t>(s.taps());
   const int64_t tap_tiles = at::ceil_div(taps, kWeightTaps);
@@ -208,16 +172,37 @@ bool conv_weight_grad_cpu(const ConvShape& s, const at::Tensor& weight, const at
   launch(stream, conv_kernel(device, "conv_weight_grad", {0, 0}),
          {static_cast<size_t>(tap_tiles), static_cast<size_t>(s.groups * row_tiles),
           static_cast<size_t>(parts)},
-         {}, view(sums), view(x), view(grad), view(plan->tap_offsets[0]), s.groups, s.out_channels,
+         {}, view(sums), view(x), view(grad), view(plan.tap_offsets[0]), s.groups, s.out_channels,
          taps, static_cast<int32_t>(pixels), s.in_channels * x_layout.channel(lanes),
-         grad_layout.channel(lanes), static_cast<int32_t>(per_part));
+         y_layout.channel(lanes), static_cast<int32_t>(per_part));
   if (parts > 1) {
     const int64_t per_task = at::ceil_div(count, int64_t{8});
     launch(stream, conv_kernel(device, "sum_parts", {0, 0}),
            {static_cast<size_t>(at::ceil_div(count, per_task))}, {}, view(weight), view(sums),
            static_cast<int32_t>(parts), count, per_task);
   }
-  return true;
 }
+
+void run(const ConvCall& call) {
+  const ConvShape& s = call.shape;
+  const int64_t window = s.taps() / s.in_channels;
+  const auto product = [](const ConvShape::Dims& dims) {
+    return int64_t{dims[0]} * dims[1] * dims[2];
+  };
+  switch (call.direction) {
+    case ConvDirection::kForward:
+      return run_passes(call, {s.out_channels, s.taps(), s.out_channels * s.taps(), s.in_channels,
+                               product(s.out), call.epilogue});
+    case ConvDirection::kDataGrad:
+      return run_passes(
+          call, {s.in_channels, window, s.out_channels * s.taps(), s.out_channels, product(s.in)});
+    case ConvDirection::kWeightGrad:
+      return run_weight_grad(call);
+  }
+}
+
+}  // namespace
+
+const ConvAlgorithm kConvPadded{"padded", false, &refusal, &run};
 
 }  // namespace ocl

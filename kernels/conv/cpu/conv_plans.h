@@ -1,4 +1,4 @@
-// Shared by the convolutions of CPU devices: plans by shape, padded copies, tables.
+// Shared by the convolutions of CPU devices: plans by shape, and tables on the device.
 #pragma once
 
 #include <memory>
@@ -6,16 +6,14 @@
 #include <unordered_map>
 
 #include "backend/launch.h"
-#include "kernels/conv/common/conv_layout.h"
+#include "kernels/conv/common/conv_algorithm.h"
 #include "kernels/core/tensors.h"
 
 namespace ocl {
 
-enum class ConvKind : uint8_t { kForward, kData, kWeight };
-
 struct ConvPlanKey {
   ConvShape shape;
-  ConvKind kind;
+  ConvDirection direction;
   DeviceIndex device;
   bool operator==(const ConvPlanKey&) const = default;
 };
@@ -24,13 +22,15 @@ struct ConvPlanHash {
   size_t operator()(const ConvPlanKey& key) const;
 };
 
-// A cache of plans. A model needs few, but sizes may change from batch to batch: the cache is
-// emptied when it is full.
+// A cache of plans. A large model has hundreds of shapes, so plans are found by a hash, unlike the
+// values of kernels/core/recent.h. Sizes may change from batch to batch: the cache is emptied when
+// it is full.
 template <typename Plan>
 class ConvPlans {
  public:
   template <typename Make>
-  std::shared_ptr<const Plan> find(const ConvPlanKey& key, Make make) {
+  std::shared_ptr<const Plan> find(const ConvCall& call, Make make) {
+    const ConvPlanKey key{call.shape, call.direction, call.device.index()};
     Stream& stream = current_stream(key.device);
     std::lock_guard lock(mutex_);
     auto found = plans_.find(key);
@@ -55,7 +55,5 @@ int64_t conv_lanes(const Device& device);
 at::Tensor conv_scratch(int64_t floats, const at::Tensor& like);
 // Copies a table of int32 to the device.
 at::Tensor conv_table(const std::vector<int32_t>& values, const at::Tensor& like);
-// The padded copy of the tensor that `layout` describes.
-at::Tensor conv_pad(const PaddedLayout& layout, const at::Tensor& tensor);
 
 }  // namespace ocl

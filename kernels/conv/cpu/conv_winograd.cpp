@@ -2,8 +2,7 @@
 #include <ATen/ceil_div.h>
 
 #include "backend/tuning.h"
-#include "kernels/conv/common/conv.h"
-#include "kernels/conv/cpu/conv_cpu.h"
+#include "kernels/conv/cpu/conv_plans.h"
 #include "kernels/core/dtype.h"
 
 namespace ocl {
@@ -15,8 +14,8 @@ constexpr int64_t kPlanes = 16;  // products of a tile
 
 constexpr int64_t kMostScratch = int64_t{1} << 26;  // floats
 
-// The candidates of Tunable::kConvCpu: another algorithm, or the two orders of conv_winograd.cl.
-enum Way : int64_t { kDirect, kByTiles, kByRows, kWays };
+// The candidates of Tunable::kConvCpu: another algorithm, or the two of conv_winograd.cl.
+enum Variant : int64_t { kOther, kByTiles, kByRows, kVariants };
 
 // The structs of these names in the kernels.
 struct Geometry {
@@ -53,10 +52,18 @@ Problem data_grad_problem(const ConvShape& s) {
           {s.in_channels, s.out_channels, 1, s.kernel[1] * s.kernel[2], s.taps()}};
 }
 
-bool is_possible(const ConvShape& s) {
-  return s.groups == 1 && s.in[0] == 1 && s.out[0] == 1 && s.pad[0] == 0 &&
-         s.kernel == ConvShape::Dims{1, 3, 3} && s.stride == ConvShape::Dims{1, 1, 1} &&
-         s.dilation[1] == 1 && s.dilation[2] == 1;
+Problem problem_of(const ConvCall& call) {
+  return call.direction == ConvDirection::kForward ? forward_problem(call.shape)
+                                                   : data_grad_problem(call.shape);
+}
+
+const char* refusal_of_shape(const ConvShape& s) {
+  if (s.groups != 1) return "more than one group";
+  if (s.in[0] != 1 || s.out[0] != 1 || s.pad[0] != 0) return "three dimensions";
+  if (s.kernel != ConvShape::Dims{1, 3, 3}) return "the kernel is not 3x3";
+  if (s.stride != ConvShape::Dims{1, 1, 1}) return "the stride is not 1";
+  if (s.dilation[1] != 1 || s.dilation[2] != 1) return "the dilation is not 1";
+  return nullptr;
 }
 
 int64_t lanes_of(const Device& device) {
@@ -71,7 +78,7 @@ constexpr int64_t kTileCost = 80, kFilterCost = 100;
 // at most kTilesPerRow tiles per row, if there are enough vectors of rows for the tasks.
 constexpr int64_t kTilesPerRow = 4, kLeastRowVectors = 4;
 
-Way faster_way(const Device& device, const Problem& p) {
+Variant faster_variant(const Device& device, const Problem& p) {
   const Geometry& g = p.geometry;
   const int64_t lanes = lanes_of(device), channels = g.channels;
   const int64_t across = at::ceil_div(int64_t{g.width}, kTile);
@@ -80,19 +87,19 @@ Way faster_way(const Device& device, const Problem& p) {
       at::round_up(int64_t{g.rows}, lanes / 2) * channels * (kPlanes * p.tiles() + kFilterCost) +
       (g.rows + channels) * slots * kTileCost;
   const int64_t direct = channels * g.rows * 9 * g.images * g.height * g.width;
-  if (cost >= direct) return kDirect;
+  if (cost >= direct) return kOther;
   const bool by_rows = p.tiles() <= kTilesPerRow * g.rows && g.rows >= kLeastRowVectors * lanes &&
                        kPlanes * channels * p.tiles() <= kMostScratch;
   return by_rows ? kByRows : kByTiles;
 }
 
-Way choose_way(const Device& device, const Problem& p) {
+Variant choose_variant(const Device& device, const Problem& p) {
   const Geometry& g = p.geometry;
   const uint64_t key = pack_sizes({g.images, g.rows, g.channels, g.height, g.width}) << 1 |
                        static_cast<uint64_t>(p.filters.flipped);
-  return static_cast<Way>(choose_tuned(
-      device, Tunable::kConvCpu, key, kWays, [](int64_t) { return true; },
-      [&] { return faster_way(device, p); }));
+  return static_cast<Variant>(choose_tuned(
+      device, Tunable::kConvCpu, key, kVariants, [](int64_t) { return true; },
+      [&] { return faster_variant(device, p); }));
 }
 
 const Kernel& kernel_of(Device& device, const char* name, const Epilogue& epilogue = {}) {
@@ -106,11 +113,6 @@ const Kernel& kernel_of(Device& device, const char* name, const Epilogue& epilog
   });
 }
 
-struct Tensors {
-  const at::Tensor &result, &source, &weight, &bias;
-  const Epilogue& epilogue;
-};
-
 // Sizes that the kernels compute in the same way (PLANE, BORDER).
 struct Sizes {
   int64_t lanes, tasks, tiles, vectors;
@@ -119,8 +121,8 @@ struct Sizes {
   int64_t border() const { return 4 * 3 * lanes; }
 };
 
-void run_by_tiles(const Problem& p, const Tensors& t, const Sizes& sizes) {
-  Device& device = ocl_device(t.result);
+void run_by_tiles(const Problem& p, const ConvCall& t, const Sizes& sizes) {
+  Device& device = t.device;
   Stream& stream = stream_of(t.result);
   const Geometry& g = p.geometry;
   const int64_t groups = at::ceil_div(int64_t{g.rows}, sizes.lanes);
@@ -128,7 +130,7 @@ void run_by_tiles(const Problem& p, const Tensors& t, const Sizes& sizes) {
   const at::Tensor u = conv_scratch(kPlanes * u_plane, t.result);
   const int64_t parts = std::min(at::ceil_div(sizes.tasks, groups), int64_t{g.channels});
   launch(stream, kernel_of(device, "winograd_filters"),
-         {static_cast<size_t>(groups), static_cast<size_t>(parts)}, {}, view(u), view(t.weight),
+         {static_cast<size_t>(groups), static_cast<size_t>(parts)}, {}, view(u), view(t.factor),
          p.filters, u_plane);
 
   const int64_t rows = at::round_up(int64_t{g.rows}, sizes.lanes / 2);
@@ -143,8 +145,8 @@ void run_by_tiles(const Problem& p, const Tensors& t, const Sizes& sizes) {
          static_cast<int32_t>(t.bias.defined()), g, u_plane, static_cast<int32_t>(sizes.tiles));
 }
 
-void run_by_rows(const Problem& p, const Tensors& t, const Sizes& sizes) {
-  Device& device = ocl_device(t.result);
+void run_by_rows(const Problem& p, const ConvCall& t, const Sizes& sizes) {
+  Device& device = t.device;
   Stream& stream = stream_of(t.result);
   const Geometry& g = p.geometry;
   const int64_t blocks = at::ceil_div(sizes.vectors, kBlockVectors);
@@ -161,32 +163,30 @@ void run_by_rows(const Problem& p, const Tensors& t, const Sizes& sizes) {
       kPlanes * (sizes.lanes * g.channels + sizes.lanes + sizes.plane(sizes.lanes));
   const at::Tensor scratch = conv_scratch(tasks * task_size, t.result);
   launch(stream, kernel_of(device, "winograd_rows", t.epilogue), {static_cast<size_t>(tasks)}, {},
-         view(t.result), view(scratch), view(v), view(t.weight),
-         view(t.bias.defined() ? t.bias : t.weight), t.epilogue.residual_or(t.result),
+         view(t.result), view(scratch), view(v), view(t.factor),
+         view(t.bias.defined() ? t.bias : t.factor), t.epilogue.residual_or(t.result),
          static_cast<int32_t>(t.bias.defined()), g, p.filters, static_cast<int32_t>(sizes.tiles));
 }
 
-bool run(const Problem& p, const Tensors& t) {
-  const Device& device = ocl_device(t.result);
-  const Way way = t.source.numel() == 0 ? kDirect : choose_way(device, p);
-  if (way == kDirect) return false;
-  Sizes sizes{lanes_of(device), static_cast<int64_t>(device.parameters().tasks), p.tiles(), 0};
+const char* refusal(const ConvCall& call) {
+  if (const char* reason = refusal_of_cpu_kernels(call)) return reason;
+  if (call.result.numel() >= INT32_MAX) return "the result has 2^31 elements or more";
+  if (const char* reason = refusal_of_shape(call.shape)) return reason;
+  call.variant = choose_variant(call.device, problem_of(call));
+  return call.variant == kOther ? "another algorithm is estimated or measured to be faster"
+                                : nullptr;
+}
+
+void run(const ConvCall& call) {
+  const Problem p = problem_of(call);
+  Sizes sizes{lanes_of(call.device), static_cast<int64_t>(call.device.parameters().tasks),
+              p.tiles(), 0};
   sizes.vectors = at::ceil_div(sizes.tiles, sizes.lanes);
-  (way == kByTiles ? run_by_tiles : run_by_rows)(p, t, sizes);
-  return true;
+  (call.variant == kByTiles ? run_by_tiles : run_by_rows)(p, call, sizes);
 }
 
 }  // namespace
 
-bool conv_winograd_forward(const ConvShape& s, const at::Tensor& output, const at::Tensor& input,
-                           const at::Tensor& weight, const at::Tensor& bias,
-                           const Epilogue& epilogue) {
-  return is_possible(s) && run(forward_problem(s), {output, input, weight, bias, epilogue});
-}
-
-bool conv_winograd_data_grad(const ConvShape& s, const at::Tensor& input, const at::Tensor& output,
-                             const at::Tensor& weight, const at::Tensor& bias) {
-  return is_possible(s) && run(data_grad_problem(s), {input, output, weight, bias, {}});
-}
+const ConvAlgorithm kConvWinograd{"winograd", false, &refusal, &run};
 
 }  // namespace ocl

@@ -1,0 +1,42 @@
+// Convolutions of channels_last tensors that are matrix products of [pixels][channels] and
+// [filters][channels]: one group, kernel and stride 1, no padding.
+#include "kernels/conv/channels_last/conv_channels_last.h"
+#include "kernels/matmul/gemm.h"
+
+namespace ocl {
+namespace {
+
+at::Tensor as_matrix(const at::Tensor& tensor) {
+  const int64_t channels = tensor.size(1);
+  return tensor.as_strided({tensor.numel() / channels, channels}, {channels, 1});
+}
+
+const char* refusal(const ConvCall& call) {
+  if (const char* reason = channels_last::refusal_of_call(call)) return reason;
+  const ConvShape& s = call.shape;
+  const ConvShape::Dims ones{1, 1, 1};
+  if (s.groups != 1) return "more than one group";
+  if (s.kernel != ones) return "the kernel is not 1";
+  if (s.stride != ones) return "the stride is not 1";
+  return s.pad == ConvShape::Dims{} ? nullptr : "padding";
+}
+
+void run(const ConvCall& call) {
+  const at::Tensor result = as_matrix(call.result), source = as_matrix(call.source);
+  const at::Tensor factor = as_matrix(call.factor);
+  const int beta = call.bias.defined() ? 1 : 0;
+  switch (call.direction) {
+    case ConvDirection::kForward:
+      return gemm(result, source, factor.t(), 1, call.bias, beta);
+    case ConvDirection::kDataGrad:
+      return gemm(result, source, factor, 1, call.bias, beta);
+    case ConvDirection::kWeightGrad:
+      return gemm(result, factor.t(), source, 1, {}, 0);
+  }
+}
+
+}  // namespace
+
+const ConvAlgorithm kConvChannelsLastProduct{"channels_last_product", true, &refusal, &run};
+
+}  // namespace ocl

@@ -1,0 +1,66 @@
+// The algorithms of convolutions. Each has a .cpp with the row that says whether it applies and
+// runs it, and kernels of the same name. kernels/conv/conv_algorithms.cpp orders the rows.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/device.h"
+#include "kernels/conv/common/conv.h"
+#include "kernels/conv/common/conv_pass.h"
+
+namespace ocl {
+
+enum class ConvDirection : uint8_t { kForward, kDataGrad, kWeightGrad };
+
+// One convolution or gradient. The tensors have one type and are contiguous, or with
+// `channels_last` in that format, except that weights that are read may then be contiguous.
+struct ConvCall {
+  ConvDirection direction;
+  const ConvShape& shape;
+  bool channels_last;
+  // kForward: the output, the input, the weights. kDataGrad: the gradient of the input, the
+  // gradient of the output, the weights. kWeightGrad: the gradient of the weights, the input, the
+  // gradient of the output. The result is never empty.
+  const at::Tensor &result, &source, &factor;
+  const at::Tensor& bias;    // may be undefined
+  const Epilogue& epilogue;  // after the bias; of the forward direction only
+  Device& device;
+
+  // What refusal() found out and run() needs.
+  mutable std::shared_ptr<const void> plan = nullptr;
+  mutable int64_t variant = 0;
+  mutable std::vector<ConvPass> known_passes = {};
+
+  // Those of the forward direction or of the data gradient.
+  const std::vector<ConvPass>& passes() const;
+  template <typename Plan>
+  const Plan& plan_as() const {
+    return *static_cast<const Plan*>(plan.get());
+  }
+};
+
+struct ConvAlgorithm {
+  const char* name;
+  bool channels_last;  // the format of the tensors that it takes
+  // nullptr if the algorithm applies, else why it does not, or why it would be slow. The estimates
+  // of time are here: the tables have no costs but their order.
+  const char* (*refusal)(const ConvCall&);
+  void (*run)(const ConvCall&);  // after refusal() of the same call
+};
+
+extern const ConvAlgorithm kConvChannelsLastProduct, kConvChannelsLastDepthwise, kConvChannelsLast;
+extern const ConvAlgorithm kConvChannelsLastWeight;
+extern const ConvAlgorithm kConvDepthwise, kConvWinograd, kConvBroadcast, kConvPadded;  // CPUs
+extern const ConvAlgorithm kConvTiles, kConvDirect;                                     // GPUs
+extern const ConvAlgorithm kConvPlain;  // every type, geometry and family
+
+// Why an algorithm that takes float32 on CPU devices cannot take a call: common to those.
+const char* refusal_of_cpu_kernels(const ConvCall& call);
+
+// For choose_algorithm().
+const char* refusal(const ConvAlgorithm& row, const ConvCall& call);
+std::string describe(const ConvCall& call);
+
+}  // namespace ocl

@@ -1,0 +1,70 @@
+// The tables of algorithms, and the only choice among them.
+#include "kernels/conv/conv_algorithms.h"
+
+#include <algorithm>
+#include "kernels/core/algorithms.h"
+
+namespace ocl {
+namespace {
+
+using Row = const ConvAlgorithm*;
+
+// The first one that applies is used. Those that are fast for a special shape come before the
+// general ones. The order is the ranking by cost; an algorithm whose cost depends on the sizes
+// refuses where another one is estimated or measured to be faster.
+constexpr Row kForwardAndDataGrad[] = {
+    &kConvChannelsLastProduct,
+    &kConvChannelsLastDepthwise,
+    &kConvChannelsLast,
+    &kConvDepthwise,
+    &kConvWinograd,
+    &kConvBroadcast,
+    &kConvPadded,
+    &kConvTiles,
+    &kConvDirect,
+    &kConvPlain,
+};
+
+constexpr Row kWeightGrad[] = {
+    &kConvChannelsLastProduct,
+    &kConvChannelsLastDepthwise,
+    &kConvChannelsLastWeight,
+    &kConvDepthwise,
+    &kConvBroadcast,
+    &kConvPadded,
+    &kConvTiles,
+    &kConvPlain,
+};
+
+std::span<const Row> table_of(ConvDirection direction) {
+  static constexpr std::span<const Row> kTables[] = {kForwardAndDataGrad, kForwardAndDataGrad,
+                                                     kWeightGrad};
+  return kTables[static_cast<size_t>(direction)];
+}
+
+PreferredAlgorithm& preferred() {
+  static auto* const instance = [] {
+    std::vector<const char*> names;
+    for (const std::span<const Row> table :
+         {table_of(ConvDirection::kForward), table_of(ConvDirection::kWeightGrad)}) {
+      for (const Row row : table) {
+        const auto same = [&](std::string_view name) { return name == row->name; };
+        if (std::ranges::none_of(names, same)) names.push_back(row->name);
+      }
+    }
+    return new PreferredAlgorithm("OCL_CONV_ALGORITHM", std::move(names));
+  }();
+  return *instance;
+}
+
+}  // namespace
+
+bool run_convolution(const ConvCall& call) {
+  const Row algorithm = choose_algorithm(table_of(call.direction), preferred(), call);
+  if (algorithm) algorithm->run(call);
+  return algorithm != nullptr;
+}
+
+void prefer_conv_algorithm(std::string_view name) { preferred().set(name); }
+
+}  // namespace ocl

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string_view>
+
+#include "kernels/conv/common/conv_algorithm.h"
+
+namespace ocl {
+
+// Runs the first algorithm that applies; false where none does, which is so for channels_last
+// tensors only.
+bool run_convolution(const ConvCall& call);
+// Prefers an algorithm wherever it applies, as OCL_CONV_ALGORITHM does; an empty name ends that.
+void prefer_conv_algorithm(std::string_view name);
+
+}  // namespace ocl

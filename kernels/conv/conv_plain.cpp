@@ -1,0 +1,84 @@
+// Convolutions of every type, geometry and family: launches of conv_plain.cl.
+#include <bit>
+
+#include "kernels/conv/common/conv_algorithm.h"
+#include "kernels/core/dtype.h"
+#include "kernels/core/tensors.h"
+
+namespace ocl {
+namespace {
+
+constexpr size_t kWeightGroup = 64;  // work-items that compute one weight's gradient on GPUs
+
+size_t weight_group(const Device& device) {
+  if (device.family() == KernelFamily::kCpu) return 1;
+  return std::min(kWeightGroup, std::bit_floor(device.properties().max_work_group_size));
+}
+
+const Kernel& find(const ConvCall& call) {
+  const size_t group = weight_group(call.device);
+  const ScalarType type = call.result.scalar_type();
+  static Site site;
+  const KernelKey key{&site,
+                      {static_cast<uint64_t>(type), static_cast<uint64_t>(call.direction), group}};
+  return find_kernel(call.device, key, [&] {
+    static constexpr const char* kNames[] = {"conv_forward", "conv_data_grad", "conv_weight_grad"};
+    Defines defines = element_defines(type);
+    defines.set("WG_SIZE", static_cast<int64_t>(group));
+    return KernelSource{"conv_plain.cl", kNames[static_cast<int>(call.direction)], defines};
+  });
+}
+
+void add_geometry(Arguments& arguments, const ConvShape& s) {
+  arguments.add(s.images).add(s.groups).add(s.in_channels).add(s.out_channels);
+  for (const ConvShape::Dims* dims : {&s.in, &s.out, &s.kernel, &s.stride, &s.pad, &s.dilation}) {
+    for (const int32_t value : *dims) arguments.add(value);
+  }
+}
+
+size_t product(const ConvShape::Dims& dims) { return size_t{1} * dims[0] * dims[1] * dims[2]; }
+
+// One work-item per element of the result, whose planes have `plane` elements.
+void run_pixels(const ConvCall& call, size_t plane) {
+  const at::Tensor &result = call.result, &source = call.source;
+  const at::Tensor &weight = call.factor, &bias = call.bias;
+  Arguments arguments(stream_of(result), find(call));
+  arguments.add(view(result))
+      .add(view(source.numel() ? source : result))
+      .add(view(weight))
+      .add(view(bias.defined() ? bias : weight))
+      .add(static_cast<int32_t>(bias.defined()));
+  add_geometry(arguments, call.shape);
+  const size_t group = call.device.family() == KernelFamily::kGpu
+                           ? std::min<size_t>(64, call.device.parameters().work_group_size)
+                           : 1;
+  arguments.enqueue({(plane + group - 1) / group * group, result.numel() / plane}, {group});
+}
+
+void run_weights(const ConvCall& call) {
+  const size_t group = weight_group(call.device);
+  Arguments arguments(stream_of(call.result), find(call));
+  arguments.add(view(call.result)).add(view(call.source)).add(view(call.factor));
+  add_geometry(arguments, call.shape);
+  arguments.enqueue({group, static_cast<size_t>(call.result.numel())}, {group});
+}
+
+const char* refusal(const ConvCall&) { return nullptr; }
+
+void run(const ConvCall& call) {
+  switch (call.direction) {
+    case ConvDirection::kForward:
+      run_pixels(call, product(call.shape.out));
+      return apply_epilogue(call.epilogue, call.result, call.result);
+    case ConvDirection::kDataGrad:
+      return run_pixels(call, product(call.shape.in));
+    case ConvDirection::kWeightGrad:
+      return run_weights(call);
+  }
+}
+
+}  // namespace
+
+const ConvAlgorithm kConvPlain{"plain", false, &refusal, &run};
+
+}  // namespace ocl

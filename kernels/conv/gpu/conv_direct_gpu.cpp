@@ -1,0 +1,91 @@
+// Convolutions of GPUs with few channels: launches of conv_direct_gpu.cl.
+#include "kernels/conv/gpu/conv_direct_gpu.h"
+
+#include <ATen/ceil_div.h>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/tensors.h"
+
+namespace ocl {
+namespace {
+
+constexpr int64_t kMostBytes = INT32_MAX;  // of a tensor: indices of tiles go beyond its end
+constexpr int32_t kMostReadLines = 32, kMostTaps = 64;  // registers and code
+
+int32_t lines(const ConvPass& pass) { return std::min(pass.size[1], 4); }
+
+int32_t read_lines(const ConvPass& pass) {
+  return (lines(pass) - 1) * pass.step[1] + (pass.tap_count[1] - 1) * std::abs(pass.spacing[1]) + 1;
+}
+
+const char* refusal(const ConvCall& call) {
+  if (const char* reason = refusal_of_gpu_kernels(call)) return reason;
+  for (const ConvPass& pass : call.passes()) {
+    if (!fits_direct(pass)) return has_volume(pass) ? "three dimensions" : "too many taps";
+  }
+  return nullptr;
+}
+
+void run(const ConvCall& call) {
+  for (const ConvPass& pass : call.passes()) run_direct(pass, call);
+  apply_epilogue(call.epilogue, call.result, call.result);
+}
+
+}  // namespace
+
+const char* refusal_of_gpu_kernels(const ConvCall& call) {
+  if (call.device.family() != KernelFamily::kGpu) return "for GPUs";
+  const size_t most = std::max({call.result.nbytes(), call.source.nbytes(), call.factor.nbytes()});
+  return most <= size_t{kMostBytes} ? nullptr : "a tensor of 2 GiB or more";
+}
+
+bool has_volume(const ConvPass& pass) {
+  return pass.source[0] > 1 || pass.size[0] > 1 || pass.tap_count[0] > 1;
+}
+
+bool fits_direct(const ConvPass& pass) {
+  return !has_volume(pass) && read_lines(pass) <= kMostReadLines &&
+         pass.tap_count[1] * pass.tap_count[2] <= kMostTaps;
+}
+
+Arguments bind_tensors(const Kernel& kernel, const at::Tensor& on,
+                       std::initializer_list<at::Tensor> all) {
+  Arguments arguments(stream_of(on), kernel);
+  for (const at::Tensor& tensor : all) {
+    arguments.add(view(tensor.defined() && tensor.numel() ? tensor : on));
+  }
+  return arguments;
+}
+
+void run_direct(const ConvPass& pass, const ConvCall& call) {
+  const at::Tensor &result = call.result, &bias = call.bias;
+  Device& device = call.device;
+  const auto byte = [](int32_t value) { return static_cast<uint64_t>(value & 0xFFFF); };
+  static Site site;
+  const KernelKey key{
+      &site,
+      {static_cast<uint64_t>(result.scalar_type()) << 1 | uint64_t{bias.defined()},
+       byte(pass.tap_count[1]) << 32 | byte(pass.tap_count[2]) << 16 | byte(lines(pass)),
+       byte(pass.step[1]) << 16 | byte(pass.spacing[1])}};
+  const Kernel& kernel = find_kernel(device, key, [&] {
+    Defines defines = element_defines(result.scalar_type());
+    defines.set("LINES", lines(pass))
+        .set("TAP_LINES", pass.tap_count[1])
+        .set("TAP_COLUMNS", pass.tap_count[2])
+        .set("STEP", pass.step[1])
+        .set("SPACING", pass.spacing[1])
+        .set("HAS_BIAS", bias.defined());
+    return KernelSource{"conv_direct_gpu.cl", "conv_direct", defines};
+  });
+  const int64_t group = std::min<int64_t>(64, device.properties().max_work_group_size);
+  bind_tensors(kernel, result, {result, call.source, call.factor, bias})
+      .add(pass)
+      .enqueue({static_cast<size_t>(at::round_up<int64_t>(pass.size[2], group)),
+                static_cast<size_t>(at::ceil_div(pass.size[1], lines(pass))),
+                static_cast<size_t>(pass.images) * pass.groups * pass.rows},
+               {static_cast<size_t>(group)});
+}
+
+const ConvAlgorithm kConvDirect{"direct", false, &refusal, &run};
+
+}  // namespace ocl

@@ -1,0 +1,50 @@
+#include "kernels/core/algorithms.h"
+
+#include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
+
+#include <iostream>
+#include <mutex>
+#include <unordered_set>
+
+#include "backend/environment.h"
+
+namespace ocl {
+
+PreferredAlgorithm::PreferredAlgorithm(const char* variable, std::vector<const char*> names)
+    : variable_(variable), names_(std::move(names)) {
+  set(environment(variable));
+}
+
+void PreferredAlgorithm::set(std::string_view name) {
+  const char* found = nullptr;
+  for (const char* known : names_) {
+    if (known == name) found = known;
+  }
+  TORCH_CHECK_VALUE(found || name.empty(), variable_, ": there is no algorithm '", name,
+                    "'; there are ", c10::Join(", ", names_));
+  name_ = found;
+}
+
+bool logs_algorithms() {
+  static const bool set = environment_flag("OCL_LOG_ALGORITHMS");
+  return set;
+}
+
+void AlgorithmLog::refuse(const char* name, const char* reason) {
+  refusals_ += c10::str(refusals_.empty() ? "; refused: " : ", ", name, " (", reason, ")");
+}
+
+void AlgorithmLog::print(std::string_view problem, const char* chosen) const {
+  constexpr size_t kMostLines = 4096;
+  static std::mutex mutex;
+  static auto* const printed = new std::unordered_set<std::string>;
+  std::string line =
+      c10::str("torch_ocl: ", problem, ": ", chosen ? chosen : "no algorithm", refusals_, '\n');
+  const std::lock_guard lock(mutex);
+  if (printed->size() >= kMostLines) printed->clear();
+  const auto [position, is_new] = printed->insert(std::move(line));
+  if (is_new) std::cerr << *position << std::flush;
+}
+
+}  // namespace ocl

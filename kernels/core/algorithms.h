@@ -1,0 +1,68 @@
+// Choice among the algorithms of an operator, which stand in a table in the order of preference.
+// An environment variable can prefer one of them. With OCL_LOG_ALGORITHMS=1 each new choice is
+// printed, with the reasons why other algorithms were refused.
+#pragma once
+
+#include <atomic>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ocl {
+
+// The name of the algorithm to use wherever it applies.
+class PreferredAlgorithm {
+ public:
+  // Reads the environment variable. `names`: all algorithms, with static storage.
+  PreferredAlgorithm(const char* variable, std::vector<const char*> names);
+  // An empty name ends the preference; an unknown one is a ValueError.
+  void set(std::string_view name);
+  const char* name() const { return name_.load(std::memory_order_relaxed); }  // or nullptr
+
+ private:
+  const char* const variable_;
+  const std::vector<const char*> names_;
+  std::atomic<const char*> name_{nullptr};
+};
+
+bool logs_algorithms();
+
+// The line that is printed for a choice. The same line is printed once.
+class AlgorithmLog {
+ public:
+  void refuse(const char* name, const char* reason);
+  void print(std::string_view problem, const char* chosen) const;
+
+ private:
+  std::string refusals_;
+};
+
+// The preferred row if it applies, else the first row that does, else nullptr. A Row has a name.
+// Two functions for a Call are found by its namespace: refusal(row, call) is nullptr where the row
+// applies, and else says why not; describe(call) names the problem in the log.
+template <typename Row, typename Call>
+const Row* choose_algorithm(std::span<const Row* const> rows, const PreferredAlgorithm& preferred,
+                            const Call& call) {
+  const bool logs = logs_algorithms();
+  AlgorithmLog log;
+  const auto applies = [&](const Row& row) {
+    const char* const reason = refusal(row, call);
+    if (reason && logs) log.refuse(row.name, reason);
+    return !reason;
+  };
+  const Row *chosen = nullptr, *tried = nullptr;
+  if (const char* const name = preferred.name()) {
+    for (const Row* row : rows) {
+      if (std::string_view(row->name) == name) tried = row;
+    }
+    if (tried && applies(*tried)) chosen = tried;
+  }
+  for (size_t i = 0; !chosen && i < rows.size(); ++i) {
+    if (rows[i] != tried && applies(*rows[i])) chosen = rows[i];
+  }
+  if (logs) log.print(describe(call), chosen ? chosen->name : nullptr);
+  return chosen;
+}
+
+}  // namespace ocl

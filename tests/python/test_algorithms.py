@@ -1,0 +1,130 @@
+"""The choice among the algorithms of convolutions: OCL_CONV_ALGORITHM and OCL_LOG_ALGORITHMS."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from support import output_of, run_python
+
+from torch_ocl import _C
+
+NAMES = [
+    "channels_last_product",
+    "channels_last_depthwise",
+    "channels_last",
+    "depthwise",
+    "winograd",
+    "broadcast",
+    "padded",
+    "tiles",
+    "direct",
+    "plain",
+]
+# name: how the name of its last kernel begins, in the forward direction
+KERNELS = {
+    "channels_last_product": "gemm",
+    "channels_last_depthwise": "depthwise",
+    "channels_last": "conv_channels_last",
+    "depthwise": "conv_depthwise",
+    "winograd": "winograd_",
+    "broadcast": "conv_broadcast",
+    "padded": "conv_taps",
+    "tiles": "conv_tiles",
+    "direct": "conv_direct",
+    "plain": "conv_forward",
+}
+# input, weight, groups
+SHAPES = [
+    ((2, 64, 14, 15), (64, 64, 3, 3), 1),
+    ((2, 64, 5, 6), (80, 64, 3, 3), 1),
+    ((2, 24, 9, 10), (24, 1, 3, 3), 24),
+    ((2, 24, 9, 10), (32, 24, 1, 1), 1),
+]
+
+
+@pytest.fixture
+def prefer(device):
+    yield _C.prefer_conv_algorithm
+    _C.prefer_conv_algorithm("")
+
+
+def results(x, weight, bias, groups, grad=None):
+    """-> the output and the gradients of input and weight, and the forward direction's kernel"""
+    padding = weight.shape[2] // 2
+    y = F.conv2d(x, weight, bias, padding=padding, groups=groups)
+    ran = _C.last_kernel()
+    grad = torch.ones_like(y) if grad is None else grad.to(x.device)
+    options = [1, 1], [padding] * 2, [1, 1], False, [0, 0], groups, [True, True, False]
+    gradients = torch.ops.aten.convolution_backward(grad, x, weight, None, *options)[:2]
+    return [t.cpu() for t in (y, *gradients)], ran
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("name", NAMES)
+def test_every_algorithm_computes_the_same(device, prefer, name):
+    """In all three directions, also where it does not apply and another one is chosen."""
+    family = torch.ocl.get_device_properties(device).kernel_family
+    prefer(name)
+    ran = []
+    for shape, weight_shape, groups in SHAPES:
+        tensors = torch.randn(shape), torch.randn(weight_shape), torch.randn(weight_shape[0])
+        expected, _ = results(*tensors, groups)
+        for memory_format in (torch.contiguous_format, torch.channels_last):
+            x, weight, bias = (t.to(device) for t in tensors)
+            x = x.to(memory_format=memory_format)
+            actual, kernel = results(x, weight, bias, groups)
+            ran.append(kernel)
+            for e, a in zip(expected, actual):
+                torch.testing.assert_close(a, e, rtol=1e-4, atol=2e-3)
+    of_family = {"tiles": "gpu", "direct": "gpu", "plain": family}.get(name, "cpu")
+    used = any(kernel.startswith(KERNELS[name]) for kernel in ran)
+    assert used == (of_family == family), ran
+
+
+def test_unknown_name(prefer):
+    with pytest.raises(ValueError, match=r"there is no algorithm 'winograt'; there are .*winograd"):
+        prefer("winograt")
+
+
+LOG = """
+    import torch
+    for _ in range(2):
+        x, w = (torch.ones(s, device="ocl") for s in ((1, 8, 6, 6), (8, 8, 3, 3)))
+        torch.conv2d(x, w, stride=2)
+    print(torch.ocl.get_device_properties(0).kernel_family)
+"""
+
+
+def test_log(device):
+    """A line for a shape, once, with each refused algorithm and the reason."""
+    ended = run_python(LOG, OCL_LOG_ALGORITHMS="1")
+    assert ended.returncode == 0, ended.stderr
+    lines = [line for line in ended.stderr.splitlines() if line.startswith("torch_ocl: ")]
+    assert len(lines) == 1, ended.stderr
+    problem, refused = lines[0].split("; refused: ")
+    chosen = "padded" if "cpu" in ended.stdout else "tiles"
+    assert "8 to 8 channels, 6x6 to 2x2, kernel 3x3, stride 2x2" in problem
+    assert problem.endswith(": " + chosen)
+    reason = "the stride is not 1" if chosen == "padded" else "for CPU devices"
+    assert f"winograd ({reason})" in refused
+
+
+def test_nothing_is_printed_without_being_asked(device):
+    ended = run_python(LOG, OCL_LOG_ALGORITHMS=None)
+    assert "torch_ocl: " not in ended.stderr
+
+
+def test_variable(device):
+    program = """
+    import torch
+    from torch_ocl import _C
+    x, w = (torch.ones(s, device="ocl") for s in ((1, 8, 6, 6), (8, 8, 3, 3)))
+    try:
+        torch.conv2d(x, w)
+        print(_C.last_kernel())
+    except ValueError as error:
+        print(error)
+    """
+    assert output_of(program, OCL_CONV_ALGORITHM="plain") == "conv_forward"
+    message = output_of(program, OCL_CONV_ALGORITHM="fastest")
+    assert message.startswith("OCL_CONV_ALGORITHM: there is no algorithm 'fastest'; there are ")
+    assert all(name in message for name in NAMES)
