@@ -15,6 +15,7 @@
 #include "guard/backward_threads.h"
 #include "kernels/conv/conv_algorithms.h"
 #include "kernels/dispatch/fallback.h"
+#include "kernels/matmul/gemm_problem.h"
 #include "kernels/matmul/gpu/gemm_gpu.h"
 #include "python/generated_kernel.h"
 #include "python/graph.h"
@@ -115,6 +116,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("gemm_gpu_tiles",
         [] { return std::vector<GemmTile>(gemm_gpu_tiles().begin(), gemm_gpu_tiles().end()); });
   m.def("prefer_conv_algorithm", &prefer_conv_algorithm, "name"_a);
+  m.def("prefer_gemm_algorithm", &prefer_gemm_algorithm, "name"_a);
   m.def("last_kernel", &last_kernel);
   m.def("kernel_objects", &kernel_objects);
   m.def("launch_count", &launch_count);

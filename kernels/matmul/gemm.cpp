@@ -1,4 +1,4 @@
-// Matrix products: conversion of operands for the kernels, and the choice of the kernel family.
+// Matrix products: conversion of operands for the kernels.
 #include "kernels/matmul/gemm.h"
 
 #include <ATen/MemoryOverlap.h>
@@ -172,11 +172,7 @@ void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const
                             alpha,
                             beta,
                             epilogue};
-  if (device.family() == KernelFamily::kGpu) {
-    run_gemm_gpu(problem);
-  } else {
-    run_gemm_cpu(problem);
-  }
+  choose_gemm(problem).run(problem);
 }
 
 }  // namespace ocl

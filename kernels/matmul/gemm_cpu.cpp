@@ -61,10 +61,18 @@ Tile choose_tile(const GemmProblem& p) {
   return tile;
 }
 
-// False where the vector has gaps.
-bool run_gemv(const GemmProblem& p) {
+const char* refusal(const GemmProblem& p) {
+  return p.device.family() == KernelFamily::kCpu ? nullptr : "for CPU devices";
+}
+
+const char* refusal_of_gemv(const GemmProblem& p) {
+  if (const char* reason = refusal(p)) return reason;
+  if (!p.is_vector()) return "no vector";
+  return as_gemv(p).x_stride == 1 || p.k <= 1 ? nullptr : "the vector has gaps";
+}
+
+void run_gemv(const GemmProblem& p) {
   const GemvProblem v = as_gemv(p);
-  if (v.x_stride != 1 && p.k > 1) return false;
   static Site site;
   const KernelKey key{&site,
                       {static_cast<uint64_t>(p.type), gemm_flags(p, v.transposed, false), 0}};
@@ -84,13 +92,9 @@ bool run_gemv(const GemmProblem& p) {
       .enqueue({static_cast<size_t>(at::ceil_div(v.m, rows_per_task)), 1,
                 static_cast<size_t>(p.batches)},
                {});
-  return true;
 }
 
-}  // namespace
-
-void run_gemm_cpu(const GemmProblem& p) {
-  if (p.is_vector() && run_gemv(p)) return;
+void run(const GemmProblem& p) {
   const Tile tile = choose_tile(p);
   static Site site;
   const KernelKey key{&site,
@@ -121,5 +125,10 @@ void run_gemm_cpu(const GemmProblem& p) {
                 static_cast<size_t>(at::ceil_div(p.n, panel)), static_cast<size_t>(p.batches)},
                {});
 }
+
+}  // namespace
+
+const GemmAlgorithm kGemvCpu{"cpu_vector", &refusal_of_gemv, &run_gemv};
+const GemmAlgorithm kGemmCpu{"cpu_tiles", &refusal, &run};
 
 }  // namespace ocl

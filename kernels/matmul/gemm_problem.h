@@ -1,6 +1,8 @@
 // A matrix product as gemm() hands it to the launches of a kernel family.
 #pragma once
 
+#include <string_view>
+
 #include "kernels/core/dtype.h"
 #include "kernels/core/tensors.h"
 #include "kernels/matmul/gemm.h"
@@ -26,11 +28,24 @@ struct GemmProblem {
   const c10::Scalar &alpha, &beta;
   Epilogue epilogue;  // the residual with out's dimensions
 
+  // The tile that a refusal() has chosen, for run(); below 0: not yet.
+  mutable int64_t tile = -1;
+
   bool is_vector() const { return m == 1 || n == 1; }
 };
 
-void run_gemm_cpu(const GemmProblem& problem);
-void run_gemm_gpu(const GemmProblem& problem);
+// One way to compute a product. gemm_algorithms.cpp orders them.
+struct GemmAlgorithm {
+  const char* name;
+  const char* (*refusal)(const GemmProblem&);  // nullptr if it applies, else why it does not
+  void (*run)(const GemmProblem&);             // after refusal() of the same problem
+};
+
+extern const GemmAlgorithm kGemvCpu, kGemmCpu;
+extern const GemmAlgorithm kGemvGpu, kGemmClblast, kGemmGpu;
+
+// The first algorithm that applies.
+const GemmAlgorithm& choose_gemm(const GemmProblem& problem);
 
 int64_t batch_stride(const at::Tensor& tensor);
 
@@ -52,6 +67,9 @@ void add_gemm_tensors(Arguments& arguments, const GemmProblem& problem, const at
 void add_gemm_sizes(Arguments& arguments, const GemmProblem& problem);
 // The arguments of a vector kernel after the strides of matrix and vector, up to beta.
 void add_gemv_strides(Arguments& arguments, const GemmProblem& problem, const GemvProblem& vector);
+// Prefers an algorithm wherever it applies, as OCL_GEMM_ALGORITHM does; an empty name ends that.
+void prefer_gemm_algorithm(std::string_view name);
+
 // The key of measured choices (backend/tuning.h): sizes, type and layout.
 uint64_t gemm_problem_key(const GemmProblem& problem);
 int64_t c_batch_stride(const GemmProblem& problem);

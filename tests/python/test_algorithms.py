@@ -1,4 +1,4 @@
-"""The choice among the algorithms of convolutions: OCL_CONV_ALGORITHM and OCL_LOG_ALGORITHMS."""
+"""Tables of algorithms of convolutions and matrix products: the preferred row, and the log."""
 
 import pytest
 import torch
@@ -19,13 +19,13 @@ NAMES = [
     "direct",
     "plain",
 ]
-# name: how the name of its last kernel begins, in the forward direction
+# name: its last kernel in the forward direction
 KERNELS = {
     "channels_last_product": "gemm",
     "channels_last_depthwise": "depthwise",
     "channels_last": "conv_channels_last",
     "depthwise": "conv_depthwise",
-    "winograd": "winograd_",
+    "winograd": "winograd_tiles winograd_rows",
     "broadcast": "conv_broadcast",
     "padded": "conv_taps",
     "tiles": "conv_tiles",
@@ -76,7 +76,7 @@ def test_every_algorithm_computes_the_same(device, prefer, name):
             for e, a in zip(expected, actual):
                 torch.testing.assert_close(a, e, rtol=1e-4, atol=2e-3)
     of_family = {"tiles": "gpu", "direct": "gpu", "plain": family}.get(name, "cpu")
-    used = any(kernel.startswith(KERNELS[name]) for kernel in ran)
+    used = any(kernel in KERNELS[name].split() for kernel in ran)
     assert used == (of_family == family), ran
 
 
@@ -128,3 +128,52 @@ def test_variable(device):
     message = output_of(program, OCL_CONV_ALGORITHM="fastest")
     assert message.startswith("OCL_CONV_ALGORITHM: there is no algorithm 'fastest'; there are ")
     assert all(name in message for name in NAMES)
+
+
+@pytest.mark.parametrize("name", ["cpu_vector", "cpu_tiles", "gpu_vector", "clblast", "gpu_tiles"])
+def test_every_product_is_the_same(device, name):
+    """Where the algorithm applies, and where another one is chosen: matrices, vectors, batches."""
+    _C.prefer_gemm_algorithm(name)
+    try:
+        for a_shape, b_shape in (
+            ((20, 30), (30, 17)),
+            ((1, 30), (30, 17)),
+            ((20, 30), (30, 1)),
+            ((3, 9, 30), (3, 30, 1)),
+        ):
+            a, b = torch.randn(a_shape), torch.randn(b_shape)
+            actual = a.to(device) @ b.to(device)
+            torch.testing.assert_close(actual.cpu(), a @ b, rtol=1e-4, atol=1e-4)
+    finally:
+        _C.prefer_gemm_algorithm("")
+
+
+PRODUCT = """
+    import torch
+    from torch_ocl import _C
+    a, b = torch.ones(20, 30, device="ocl"), torch.ones(30, 1, device="ocl")
+    print((a @ b).sum().item())
+    torch.mm(a, a.t())
+    print(_C.last_tuned().choice)
+"""
+
+
+def test_log_of_products(device):
+    family = torch.ocl.get_device_properties(device).kernel_family
+    ended = run_python(PRODUCT, OCL_LOG_ALGORITHMS="1", OCL_CLBLAST="0")
+    assert ended.returncode == 0, ended.stderr
+    vector, matrix = [line for line in ended.stderr.splitlines() if "matrix product" in line]
+    assert f"20x30 by 30x1: {family}_vector" in vector
+    assert f"20x30 by 30x20 (transposed): {family}_tiles; refused: " in matrix
+    assert f"{family}_vector (no vector)" in matrix
+
+
+def test_variables_of_products(device):
+    family = torch.ocl.get_device_properties(device).kernel_family
+    variables = {"OCL_GEMM_ALGORITHM": f"{family}_tiles", "OCL_LOG_ALGORITHMS": "1"}
+    ended = run_python(PRODUCT, OCL_GEMM_TILE="6", OCL_CLBLAST="0", **variables)
+    assert ended.stdout.split() == ["600.0", "6"], ended.stderr
+    assert f"20x30 by 30x1: {family}_tiles" in ended.stderr
+    for variable, value in (("OCL_GEMM_TILE", "big"), ("OCL_GEMM_ALGORITHM", "best")):
+        ended = run_python(PRODUCT, **{variable: value})
+        assert f"ValueError: {variable}: " in ended.stderr and f"'{value}'" in ended.stderr

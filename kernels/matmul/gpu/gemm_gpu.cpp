@@ -1,10 +1,8 @@
-// Matrix products of GPUs: launches of gemm_gpu.cl and gemv_gpu.cl, or of CLBlast.
+// Matrix products of GPUs: launches of gemm_gpu.cl, or of CLBlast.
 #include "kernels/matmul/gpu/gemm_gpu.h"
 
 #include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
-
-#include <bit>
 
 #include "backend/tuning.h"
 #include "kernels/matmul/clblast.h"
@@ -64,76 +62,34 @@ BlasMatrix blas_matrix(const GemmOperand& operand) {
 // and narrow ones to its tiles, which our kernels do not.
 bool is_large(const GemmProblem& p) { return std::min({p.m, p.n, p.k}) >= 128; }
 
-// The product for CLBlast; nullopt where it is not installed or does not support the product. Its
-// launches cannot be captured.
-std::optional<BlasProduct> as_blas_product(const GemmProblem& p) {
-  if (p.k == 0 || !clblast_has(p.type) || p.stream.capture()) return std::nullopt;
-  const int64_t out_ld = p.out.stride(-2);
-  const BlasProduct product{p.type,
-                            p.m,
-                            p.n,
-                            p.k,
-                            p.batches,
-                            blas_matrix(p.a),
-                            blas_matrix(p.b),
-                            {view(p.out), false, out_ld, batch_stride(p.out)},
-                            p.alpha,
-                            p.has_c ? p.beta : c10::Scalar(0)};
-  return clblast_accepts(product) ? std::optional(product) : std::nullopt;
+BlasProduct blas_product(const GemmProblem& p) {
+  return {p.type,
+          p.m,
+          p.n,
+          p.k,
+          p.batches,
+          blas_matrix(p.a),
+          blas_matrix(p.b),
+          {view(p.out), false, p.out.stride(-2), batch_stride(p.out)},
+          p.alpha,
+          p.has_c ? p.beta : c10::Scalar(0)};
 }
 
-void run_clblast(const GemmProblem& p, const BlasProduct& product) {
+const char* refusal_by_blas(const GemmProblem& p) {
+  if (p.k == 0) return "nothing to add";
+  if (!clblast_has(p.type)) return "it is not installed, or lacks the type";
+  if (p.stream.capture()) return "its launches cannot be captured";
+  return clblast_accepts(blas_product(p)) ? nullptr : "strides that it does not support";
+}
+
+void run_clblast(const GemmProblem& p) {
   // CLBlast adds beta times the old contents of `out`.
   if (p.has_c && !(p.c.is_alias_of(p.out) && p.c.const_data_ptr() == p.out.const_data_ptr() &&
                    p.c.strides() == p.out.strides())) {
     p.out.copy_(p.c);
   }
-  clblast_gemm(p.stream, product);
+  clblast_gemm(p.stream, blas_product(p));
   apply_epilogue(p.epilogue, p.out, p.out);
-}
-
-// Work-items of a group: (along the matrix's contiguous dimension, along the other).
-std::pair<int64_t, int64_t> gemv_group(const GemmProblem& p, const GemvProblem& v) {
-  const auto items = static_cast<int64_t>(std::bit_floor(p.device.parameters().work_group_size));
-  const int64_t units = p.device.properties().max_compute_units;
-  int64_t lanes = 64;
-  if (v.transposed) {
-    if (v.m * p.batches < 2 * units * lanes) lanes = 16;
-  } else {
-    if (p.k < 256) lanes = 16;
-    if (p.k >= 4096 && v.m * p.batches < 4 * units) lanes = items;
-  }
-  lanes = std::min(lanes, items);
-  return {lanes, items / lanes};
-}
-
-void run_gemv(const GemmProblem& p) {
-  const GemvProblem v = as_gemv(p);
-  const auto [lanes, rows] = gemv_group(p, v);
-  static Site site;
-  const KernelKey key{&site,
-                      {static_cast<uint64_t>(p.type), gemm_flags(p, v.transposed, false),
-                       static_cast<uint64_t>(lanes << 32 | rows)}};
-  const Kernel& kernel = find_kernel(p.device, key, [&, lanes = lanes, rows = rows] {
-    Defines defines = gemm_defines(p, v.transposed, false);
-    defines.set("LANES", lanes).set("ROWS", rows);
-    return KernelSource{"gemv_gpu.cl", "gemv", defines};
-  });
-  Arguments arguments(p.stream, kernel);
-  add_gemm_tensors(arguments, p, v.matrix.tensor, v.vector.tensor);
-  arguments.add(static_cast<int32_t>(v.m))
-      .add(static_cast<int32_t>(p.k))
-      .add(v.matrix.ld)
-      .add(v.x_stride);
-  add_gemv_strides(arguments, p, v);
-  const int64_t groups = at::ceil_div(v.m, v.transposed ? lanes : rows);
-  const auto x = static_cast<size_t>(lanes), y = static_cast<size_t>(rows),
-             batches = static_cast<size_t>(p.batches);
-  if (v.transposed) {
-    arguments.enqueue({x * groups, y, batches}, {x, y, 1});
-  } else {
-    arguments.enqueue({x, y * groups, batches}, {x, y, 1});
-  }
 }
 
 // Whether stored rows can be read four elements at a time: they begin and end at multiples of four.
@@ -276,24 +232,50 @@ void gemm_sum_parts(const at::Tensor& out, const at::Tensor& partial, const c10:
                     {static_cast<size_t>(group)});
 }
 
-void run_gemm_gpu(const GemmProblem& p) {
-  if (p.is_vector()) return run_gemv(p);
-  // The candidate after the tiles is CLBlast.
-  constexpr int64_t kClblast = std::ssize(kTiles);
-  const std::optional<BlasProduct> blas = as_blas_product(p);
+namespace {
+
+// The candidate after the tiles is CLBlast.
+constexpr int64_t kClblast = std::ssize(kTiles);
+
+int64_t choose(const GemmProblem& p, bool has_blas) {
   const TileProblem problem = tile_problem(p);
-  const int64_t choice = choose_tuned(
+  return choose_tuned(
       p.device, Tunable::kGemmGpu, gemm_problem_key(p), kClblast + 1,
       [&](int64_t index) {
-        return index == kClblast ? blas.has_value() : tile_fits(p.device, problem, index);
+        return index == kClblast ? has_blas : tile_fits(p.device, problem, index);
       },
-      [&] { return blas && is_large(p) ? kClblast : model_tile(p.device, problem); });
-  if (choice == kClblast) return run_clblast(p, *blas);
-  if (has_room_for(p.device, p.epilogue)) return run_tiles(p, choice);
+      [&] { return has_blas && is_large(p) ? kClblast : model_tile(p.device, problem); });
+}
+
+const char* refusal_of_gpu(const GemmProblem& p) {
+  return p.device.family() == KernelFamily::kGpu ? nullptr : "for GPUs";
+}
+
+const char* refusal_of_clblast(const GemmProblem& p) {
+  if (const char* reason = refusal_of_gpu(p)) return reason;
+  const char* const reason = refusal_by_blas(p);
+  p.tile = choose(p, !reason);
+  if (reason) return reason;
+  return p.tile == kClblast ? nullptr : "a tile is estimated or measured to be faster";
+}
+
+const char* refusal(const GemmProblem& p) {
+  if (const char* reason = refusal_of_gpu(p)) return reason;
+  if (p.tile < 0) p.tile = choose(p, false);
+  return nullptr;
+}
+
+void run(const GemmProblem& p) {
+  if (has_room_for(p.device, p.epilogue)) return run_tiles(p, p.tile);
   GemmProblem product = p;
   product.epilogue = {};
-  run_tiles(product, choice);
+  run_tiles(product, p.tile);
   apply_epilogue(p.epilogue, p.out, p.out);
 }
+
+}  // namespace
+
+const GemmAlgorithm kGemmClblast{"clblast", &refusal_of_clblast, &run_clblast};
+const GemmAlgorithm kGemmGpu{"gpu_tiles", &refusal, &run};
 
 }  // namespace ocl

@@ -1,0 +1,61 @@
+// The table of algorithms of matrix products, and the only choice among them.
+#include <charconv>
+
+#include "backend/environment.h"
+#include "backend/tuning.h"
+#include "kernels/core/algorithms.h"
+#include "kernels/matmul/gemm_problem.h"
+
+namespace ocl {
+
+// For choose_algorithm().
+static const char* refusal(const GemmAlgorithm& row, const GemmProblem& p) {
+  return row.refusal(p);
+}
+
+static std::string describe(const GemmProblem& p) {
+  return c10::str("matrix product, ", p.type, " on ocl:", int{p.device.index()}, ", ", p.batches,
+                  " of ", p.m, "x", p.k, p.a.transposed ? " (transposed)" : "", " by ", p.k, "x",
+                  p.n, p.b.transposed ? " (transposed)" : "");
+}
+
+namespace {
+
+using Row = const GemmAlgorithm*;
+
+// The first one that applies is used. CLBlast and the tiles of GPUs are candidates of one model,
+// or of one measurement.
+constexpr Row kTable[] = {&kGemvCpu, &kGemmCpu, &kGemvGpu, &kGemmClblast, &kGemmGpu};
+
+// The position of a tile in the tables of candidates (docs/tuning.md) from the environment.
+void read_tile() {
+  constexpr const char* kVariable = "OCL_GEMM_TILE";
+  const std::string text = environment(kVariable);
+  if (text.empty()) return;
+  int64_t tile = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), tile);
+  TORCH_CHECK_VALUE(error == std::errc() && end == text.data() + text.size() && tile >= 0,
+                    kVariable, ": '", text, "' is not the number of a tile");
+  force_tuned("gemm_cpu", tile);
+  force_tuned("gemm_gpu", tile);
+}
+
+PreferredAlgorithm& preferred() {
+  static auto* const instance = [] {
+    std::vector<const char*> names;
+    for (const Row row : kTable) names.push_back(row->name);
+    read_tile();
+    return new PreferredAlgorithm("OCL_GEMM_ALGORITHM", std::move(names));
+  }();
+  return *instance;
+}
+
+}  // namespace
+
+const GemmAlgorithm& choose_gemm(const GemmProblem& p) {
+  return *choose_algorithm(std::span<const Row>(kTable), preferred(), p);
+}
+
+void prefer_gemm_algorithm(std::string_view name) { preferred().set(name); }
+
+}  // namespace ocl
