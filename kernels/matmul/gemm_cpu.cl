@@ -109,9 +109,9 @@ static inline VEC load_steps(__global const STORE *from, const long step) {
 
 // Scales and writes a vector of sums, or its first `lanes`. `continues`: adds it to earlier
 // products. `is_last`: no products will follow.
-static inline void finish_vector(const VEC sum, __global STORE *out, const int lanes, const COMPUTE alpha,
-                          const bool continues, const bool is_last C_PARAMS
-                                 RESIDUAL_PARAMS) {
+static inline void finish_vector(const VEC sum, __global STORE *out, const int lanes,
+                                 const COMPUTE alpha, const bool continues,
+                                 const bool is_last C_PARAMS RESIDUAL_PARAMS) {
   if (lanes >= VW) {
     VEC value = alpha * sum;
     if (continues) {

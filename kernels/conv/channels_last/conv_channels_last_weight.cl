@@ -121,7 +121,8 @@ TASK __kernel void conv_channels_last_weight(TENSOR(parts), CTENSOR(source), CTE
                 const __local float *from =
                     patch + away + row +
                     (size_t)(slice * block.height + y * pass.step[1]) * block.width * block.chunk;
-                for (int x = 0; x < columns; ++x, factor += NV, from += pass.step[2] * block.chunk) {
+                for (int x = 0; x < columns;
+                     ++x, factor += NV, from += pass.step[2] * block.chunk) {
 #pragma unroll
                   for (int i = 0; i < MR; ++i) {
                     const VEC value = (VEC)(from[i]);

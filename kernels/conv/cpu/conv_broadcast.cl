@@ -26,9 +26,10 @@ INTERLEAVE(transpose, VW)
 TASK __kernel void conv_broadcast(TENSOR(out), TENSOR(sums), CTENSOR(source), CTENSOR(start),
                                   CTENSOR(step), CTENSOR(factor), CTENSOR(offset), CTENSOR(bias),
                                   CTENSOR(residual), const int has_bias, const int channels,
-                                  const int rows, const int depth, const int run, const long source_group,
-                                  const long factor_channel, const long factor_group,
-                                  const long factors, const int plane, const int rows_per_task) {
+                                  const int rows, const int depth, const int run,
+                                  const long source_group, const long factor_channel,
+                                  const long factor_group, const long factors, const int plane,
+                                  const int rows_per_task) {
   __local VEC panel[(KC + VW) * NV];
   __local float *panel_lanes = (__local float *)panel;
   const int group = get_global_id(2);

@@ -50,8 +50,8 @@ static inline void zero(__global float *p, const size_t count) {
 }
 
 TASK __kernel void pad_phases(TENSOR(padded), CTENSOR(x), const int images,
-                              const int images_per_line, const int channels, const int depth, const int height,
-                              const int width,
+                              const int images_per_line, const int channels, const int depth,
+                              const int height, const int width,
                               const int stride_z, const int stride_y, const int stride_x,
                               const int phases_z, const int phases_y, const int phases_x,
                               const int slices, const int rows, const int pitch,

@@ -53,10 +53,9 @@
 TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(tap_offset),
                              CTENSOR(bias), CTENSOR(residual), const int has_bias,
                              const int channels, const int taps, const int groups, const int pixels,
-                             const int images_per_line,
-                             const int slices, const int padded_rows, const int pitch,
-                             const int out_depth, const int out_height, const int out_width,
-                             const long x_image, const long x_group,
+                             const int images_per_line, const int slices, const int padded_rows,
+                             const int pitch, const int out_depth, const int out_height,
+                             const int out_width, const long x_image, const long x_group,
                              const long out_image, const long out_channel, const long out_slice,
                              const long out_row, const long out_column, const int reads_tensor,
                              const int panels_per_task, const int tiles_per_task) {

@@ -45,8 +45,8 @@ TASK __kernel void winograd_tiles(TENSOR(out), TENSOR(scratch), CTENSOR(in), CTE
       transform_inputs(v + (size_t)c * BLOCK, PLANE(g.channels), border, CPTR(float, in), g, runs,
                        run_count, c);
     multiply(m, m_plane, CPTR(float, u), u_plane, v, g.rows, g.channels, count);
-    transform_results(PTR(float, out), CPTR(float, residual), m, m_plane, g, runs, run_count, 0, g.rows,
-                      has_bias ? CPTR(float, bias) : 0);
+    transform_results(PTR(float, out), CPTR(float, residual), m, m_plane, g, runs, run_count, 0,
+                      g.rows, has_bias ? CPTR(float, bias) : 0);
   }
 }
 
@@ -89,8 +89,8 @@ TASK __kernel void winograd_rows(TENSOR(out), TENSOR(scratch), CTENSOR(v), CTENS
       const int run_count = find_runs(runs, g, tile, count);
       multiply(m, PLANE(VW), u, u_plane,
                CPTR(float, v) + tile / BLOCK * 16 * PLANE(g.channels), rows, g.channels, count);
-      transform_results(PTR(float, out), CPTR(float, residual), m, PLANE(VW), g, runs, run_count, row, rows,
-                        has_bias ? CPTR(float, bias) : 0);
+      transform_results(PTR(float, out), CPTR(float, residual), m, PLANE(VW), g, runs, run_count,
+                        row, rows, has_bias ? CPTR(float, bias) : 0);
     }
   }
 }
