@@ -47,7 +47,8 @@ OWN_QUANTIZED = {"int_repr", "flip"}
 
 COPIED = 'm.impl("{name}", torch::CppFunction::makeFromBoxedFunction<&ocl::layout_fallback>());'
 
-SHARDS = 4  # files of wrappers, to be compiled in parallel (CMakeLists.txt lists them)
+# Files of wrappers (CMakeLists.txt has the number, too): a compiler takes less than 1 GB for each.
+SHARDS = 10
 
 
 def mark_files(folder):
@@ -210,8 +211,10 @@ def main(kernels, output):
         return add_guards(text, registrations, item, complex_entries), registrations
 
     helpers = "\n".join(dest.gen_registration_helpers(backend))
+    # Operators with equal arguments share a boxed wrapper, so they go to one file.
+    items.sort(key=lambda i: [str(a.type) for a in functions_of(i)[0].func.arguments.flat_all])
     for shard in range(SHARDS):
-        part = items[shard::SHARDS]
+        part = items[shard * len(items) // SHARDS : (shard + 1) * len(items) // SHARDS]
         text = write_shard(part, [generate_item(item) for item in part], helpers)
         write_if_changed(output / f"register_ocl_{shard}.cpp", text)
     for layout in LAYOUTS:
@@ -320,7 +323,9 @@ TORCH_LIBRARY_IMPL(aten, {key}, m) {{
         "XPU": "PrivateUse1",
     }.items():
         text = text.replace(theirs, ours)
-    return text
+    # A function as an argument, not as a template argument: boxed wrappers are then compiled once
+    # for each signature, and not for each operator.
+    return re.sub(r"TORCH_FN\((\w+)\)", r"&\1", text)
 
 
 def declare(declarations, backend):

@@ -18,6 +18,7 @@
 #include <ATen/ops/is_nonzero_native.h>
 #include <ATen/ops/isnan.h>
 #include <ATen/ops/linspace.h>
+#include <ATen/ops/logspace.h>
 #include <ATen/ops/norm_except_dim.h>
 #include <ATen/ops/pow.h>
 #include <ATen/ops/roll_native.h>
