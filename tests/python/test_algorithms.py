@@ -58,7 +58,7 @@ def results(x, weight, bias, groups, grad=None):
     return [t.cpu() for t in (y, *gradients)], ran
 
 
-@pytest.mark.sample
+# Not in the sample: test_conv.py has each of these kernels, and oclgrind would take minutes.
 @pytest.mark.parametrize("name", NAMES)
 def test_every_algorithm_computes_the_same(device, prefer, name):
     """In all three directions, also where it does not apply and another one is chosen."""
