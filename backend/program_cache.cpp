@@ -67,7 +67,8 @@ std::string read_file(const std::filesystem::path& path) {
 
 // The file of this name in the folder or a folder below it, or where it would be in the folder.
 std::filesystem::path find_below(const std::filesystem::path& folder, const std::string& name) {
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+  std::error_code unreadable;  // read_file() reports it
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, unreadable)) {
     if (entry.path().filename() == name) return entry.path();
   }
   return folder / name;

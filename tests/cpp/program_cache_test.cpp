@@ -72,6 +72,16 @@ TEST_P(ProgramCacheTest, ChangedIncludeIsBuiltAgain) {
   EXPECT_EQ(run(number), 2000 + number);
 }
 
+TEST_P(ProgramCacheTest, MissingKernelFolderNamesTheFile) {
+  test::Variable missing{"OCL_KERNEL_DIR", (sources.path() / "missing").string()};
+  try {
+    run(serial());
+    FAIL() << "the kernel file was found";
+  } catch (const c10::Error& error) {
+    EXPECT_NE(std::string(error.what()).find("cannot read the kernel file"), std::string::npos);
+  }
+}
+
 TEST_P(ProgramCacheTest, DefinesKeepTheirOrder) {
   const Defines defines = Defines().set("B", 1).append(Defines().set("A", "x + 1"));
   EXPECT_EQ(defines.text(), "#define B 1\n#define A x + 1\n");
