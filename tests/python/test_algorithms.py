@@ -7,18 +7,6 @@ from support import output_of, run_python
 
 from torch_ocl import _C
 
-NAMES = [
-    "channels_last_product",
-    "channels_last_depthwise",
-    "channels_last",
-    "depthwise",
-    "winograd",
-    "broadcast",
-    "padded",
-    "tiles",
-    "direct",
-    "plain",
-]
 # name: its last kernel in the forward direction
 KERNELS = {
     "channels_last_product": "gemm",
@@ -59,7 +47,7 @@ def results(x, weight, bias, groups, grad=None):
 
 
 # Not in the sample: test_conv.py has each of these kernels, and oclgrind would take minutes.
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", KERNELS)
 def test_every_algorithm_computes_the_same(device, prefer, name):
     """In all three directions, also where it does not apply and another one is chosen."""
     family = torch.ocl.get_device_properties(device).kernel_family
@@ -127,7 +115,7 @@ def test_variable(device):
     assert output_of(program, OCL_CONV_ALGORITHM="plain") == "conv_forward"
     message = output_of(program, OCL_CONV_ALGORITHM="fastest")
     assert message.startswith("OCL_CONV_ALGORITHM: there is no algorithm 'fastest'; there are ")
-    assert all(name in message for name in NAMES)
+    assert all(name in message for name in KERNELS)
 
 
 @pytest.mark.parametrize("name", ["cpu_vector", "cpu_tiles", "gpu_vector", "clblast", "gpu_tiles"])

@@ -145,8 +145,8 @@ bool few_taps(const ConvShape& s) {
 
 const char* refusal(const ConvCall& call) {
   if (const char* reason = refusal_of_call(call)) return reason;
-  if (call.passes().front().rows < kLeastRows) return "fewer than 8 channels of the result";
-  return few_taps(call.shape) ? nullptr : "more than 128 taps";
+  if (call.passes().front().rows < kLeastRows) return "few channels of the result";
+  return few_taps(call.shape) ? nullptr : "too many taps";
 }
 
 void run_forward(const ConvCall& call) {

@@ -90,7 +90,7 @@ int64_t vectors_of(const ConvCall& call) {
 
 const char* refusal(const ConvCall& call) {
   if (const char* reason = refusal_of_call(call)) return reason;
-  if (call.shape.out_channels < kLeastRows) return "fewer than 8 channels of the output";
+  if (call.shape.out_channels < kLeastRows) return "few channels of the output";
   const int64_t lanes = conv_lanes(call.device);
   const auto block = choose_block(call.shape, lanes, vectors_of(call) * lanes);
   if (!block) return "too few positions fit local memory";

@@ -31,7 +31,7 @@ int64_t rows_at_once(const ConvShape& s) { return s.kernel[1] * s.kernel[2] > 9 
 const char* refusal_of_sizes(const ConvShape& s, const ConvShape::Dims& in,
                              const ConvShape::Dims& out, const ConvShape::Dims& pad) {
   if (s.in_channels != 1) return "not depthwise";
-  if (s.groups < kLeastChannels) return "fewer than 8 groups";
+  if (s.groups < kLeastChannels) return "few groups";
   if (in[0] != 1 || out[0] != 1 || s.kernel[0] != 1) return "three dimensions";
   if (s.kernel[1] > kMaxKernel || s.kernel[2] > kMaxKernel) return "the kernel is too large";
   if (pad[1] < 0 || pad[2] < 0) return "the padding is negative";

@@ -133,7 +133,7 @@ const char* refusal(const ConvCall& call) {
                                                      : nullptr;
   }
   const auto& passes = call.passes();
-  if (passes.front().rows < kLeastRows) return "fewer than 8 channels of the result";
+  if (passes.front().rows < kLeastRows) return "few channels of the result";
   if (std::ranges::none_of(passes, fits_tiles)) return "too many taps";
   const auto fits = [](const ConvPass& pass) { return fits_tiles(pass) || fits_direct(pass); };
   return std::ranges::all_of(passes, fits) ? nullptr : "too many taps";
