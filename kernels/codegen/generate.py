@@ -1,10 +1,11 @@
 """Writes the dispatcher registrations of ocl from the marks in kernels/ and the installed torch.
 
-usage: generate.py KERNELS_FOLDER OUTPUT_FOLDER SITE_PACKAGES_OF_TORCH
+usage: generate.py KERNELS_FOLDER OUTPUT_FOLDER SITE_PACKAGES_OF_TORCH SHARDS
 
 Reads the OCL_* marks that kernels/core/registration.h and the *_table.h files explain. torchgen
-then writes the same wrappers that PyTorch's own backends get: register_ocl_*.cpp. native/X.h
-declares our implementations in X.cpp, so that a new mark recompiles one file of kernels/.
+then writes the same wrappers that PyTorch's own backends get: register_ocl_*.cpp, of which SHARDS
+files have those of dense tensors. native/X.h declares our implementations in X.cpp, so that a new
+mark recompiles one file of kernels/.
 Everything that depends on torch's version comes from the installed torch, so the same sources build
 with 2.11 to 2.13.
 """
@@ -46,9 +47,6 @@ LAYOUTS = ["Sparse", "SparseCsr", "Quantized", "NestedTensor"]
 OWN_QUANTIZED = {"int_repr", "flip"}
 
 COPIED = 'm.impl("{name}", torch::CppFunction::makeFromBoxedFunction<&ocl::layout_fallback>());'
-
-# Files of wrappers (CMakeLists.txt has the number, too): a compiler takes less than 1 GB for each.
-SHARDS = 10
 
 
 def mark_files(folder):
@@ -149,7 +147,7 @@ def add_guards(definitions, registrations, item, complex_entries):
     return definitions
 
 
-def main(kernels, output):
+def main(kernels, output, shards):
     kernels, output = pathlib.Path(kernels), pathlib.Path(output)
     packaged = pathlib.Path(torchgen.__file__).parent / "packaged/ATen/native"
     parsed = parse_native_yaml(str(packaged / "native_functions.yaml"), str(packaged / "tags.yaml"))
@@ -213,8 +211,8 @@ def main(kernels, output):
     helpers = "\n".join(dest.gen_registration_helpers(backend))
     # Operators with equal arguments share a boxed wrapper, so they go to one file.
     items.sort(key=lambda i: [str(a.type) for a in functions_of(i)[0].func.arguments.flat_all])
-    for shard in range(SHARDS):
-        part = items[shard * len(items) // SHARDS : (shard + 1) * len(items) // SHARDS]
+    for shard in range(shards):
+        part = items[shard * len(items) // shards : (shard + 1) * len(items) // shards]
         text = write_shard(part, [generate_item(item) for item in part], helpers)
         write_if_changed(output / f"register_ocl_{shard}.cpp", text)
     for layout in LAYOUTS:
@@ -353,4 +351,4 @@ using at::IntArrayRef;
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    main(*sys.argv[1:3], int(sys.argv[4]))
