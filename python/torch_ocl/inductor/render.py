@@ -11,7 +11,7 @@ import re
 import sympy
 import torch
 
-from . import shape
+from .choose_shape import choose_shape
 from .loops import stride
 from .printer import OclPrinter
 from .types import TYPES, value_type
@@ -42,7 +42,7 @@ class Code(list):
 class Renderer:
     def __init__(self, kernel):
         self.kernel = kernel
-        self.shape = shape.choose(kernel)
+        self.shape = choose_shape(kernel)
         self.space = self.shape.space
         self.width = self.shape.width
         self.vector = self.shape.vector.symbol
