@@ -16,10 +16,10 @@ namespace {
 using at::Tensor;
 
 Activation activation_of(std::string_view name) {
-  const auto found = std::find(kActivationNames.begin(), kActivationNames.end(), name);
-  TORCH_CHECK_VALUE(found != kActivationNames.end(), "unknown activation '", name,
+  const auto* const found = std::ranges::find(kActivationNames, name);
+  TORCH_CHECK_VALUE(found != std::end(kActivationNames), "unknown activation '", name,
                     "': expected one of ", c10::Join(", ", kActivationNames));
-  return static_cast<Activation>(found - kActivationNames.begin());
+  return static_cast<Activation>(found - kActivationNames);
 }
 
 void check_residual(const char* op, const Tensor& residual, at::IntArrayRef sizes,

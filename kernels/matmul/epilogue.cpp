@@ -6,15 +6,34 @@
 namespace ocl {
 namespace {
 
-// Indexed by activation, and by whether there is a residual.
-constexpr PointwiseOp kFinish[][2] = {
-    {{"epilogue", "a"}, {"epilogue_add", "a + b"}},
-    {{"epilogue_relu", "MAX(a, C(0))"}, {"epilogue_add_relu", "MAX(a + b, C(0))"}},
-    {{"epilogue_gelu", "gelu(a)"}, {"epilogue_add_gelu", "gelu(a + b)"}},
-    {{"epilogue_gelu_tanh", "gelu_tanh(a)"}, {"epilogue_add_gelu_tanh", "gelu_tanh(a + b)"}},
-    {{"epilogue_silu", "a * sigmoid(a)"}, {"epilogue_add_silu", "(a + b) * sigmoid(a + b)"}},
-    {{"epilogue_sigmoid", "sigmoid(a)"}, {"epilogue_add_sigmoid", "sigmoid(a + b)"}},
-    {{"epilogue_tanh", "tanh(a)"}, {"epilogue_add_tanh", "tanh(a + b)"}},
+// Indexed by activation.
+struct Code {
+  bool costly;
+  const char* expression;  // of x
+};
+constexpr Code kCode[] = {
+#define X "x"
+#define OCL_ACTIVATION(id, name, costly, expression) {costly, expression},
+#include "kernels/matmul/epilogue_table.h"
+#undef X
+#undef OCL_ACTIVATION
+};
+// As a kernel of its own.
+constexpr PointwiseOp kFinish[] = {
+#define X "a"
+#define OCL_ACTIVATION(id, name, costly, expression) \
+  {"epilogue_" name, expression, costly ? kFloating : kAnyType},
+#include "kernels/matmul/epilogue_table.h"
+#undef X
+#undef OCL_ACTIVATION
+};
+constexpr PointwiseOp kFinishSum[] = {
+#define X "(a + b)"
+#define OCL_ACTIVATION(id, name, costly, expression) \
+  {"epilogue_add_" name, expression, costly ? kFloating : kAnyType},
+#include "kernels/matmul/epilogue_table.h"
+#undef X
+#undef OCL_ACTIVATION
 };
 
 }  // namespace
@@ -28,16 +47,19 @@ int64_t Epilogue::residual_stride(int64_t dim) const {
 }
 
 void Epilogue::define(Defines& defines) const {
-  defines.set("ACTIVATION", static_cast<int64_t>(activation))
-      .set("HAS_RESIDUAL", residual.defined());
+  defines.set("HAS_RESIDUAL", residual.defined());
+  if (activation == Activation::kNone) return;
+  defines.set("ACTIVATION(x)", kCode[static_cast<size_t>(activation)].expression);
+  if (is_costly(activation)) defines.set("ACTIVATION_IS_COSTLY", 1);
 }
 
-bool is_costly(Activation activation) { return activation > Activation::kRelu; }
+bool is_costly(Activation activation) { return kCode[static_cast<size_t>(activation)].costly; }
 
 void apply_epilogue(const Epilogue& epilogue, const at::Tensor& sums, const at::Tensor& out) {
   const bool has_residual = epilogue.residual.defined();
   if (epilogue.is_empty() && out.is_same(sums)) return;
-  const PointwiseOp& op = kFinish[static_cast<size_t>(epilogue.activation)][has_residual];
+  const auto row = static_cast<size_t>(epilogue.activation);
+  const PointwiseOp& op = has_residual ? kFinishSum[row] : kFinish[row];
   const ScalarType compute = compute_type(sums.scalar_type());
   if (has_residual) {
     evaluate(op, out, {sums, epilogue.residual}, compute);

@@ -3,29 +3,34 @@
 //
 //   out = activation(sums + residual)
 //
-// epilogue.clh is the code in the kernels.
+// epilogue_table.h has the activations, epilogue.clh is the code in the kernels.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
 #include <string_view>
 
 #include "kernels/core/dtype.h"
 
 namespace ocl {
 
-// The kernels use these numbers, too.
-enum class Activation : uint8_t { kNone, kRelu, kGelu, kGeluTanh, kSilu, kSigmoid, kTanh };
-inline constexpr std::array<std::string_view, 7> kActivationNames{
-    "none", "relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"};
+enum class Activation : uint8_t {
+#define OCL_ACTIVATION(id, ...) id,
+#include "kernels/matmul/epilogue_table.h"
+#undef OCL_ACTIVATION
+};
+inline constexpr std::string_view kActivationNames[] = {
+#define OCL_ACTIVATION(id, name, ...) name,
+#include "kernels/matmul/epilogue_table.h"
+#undef OCL_ACTIVATION
+};
 
 struct Epilogue {
   Activation activation = Activation::kNone;
   at::Tensor residual;  // undefined, or of the result's shape and type
 
   bool is_empty() const { return activation == Activation::kNone && !residual.defined(); }
-  // Four bits for a kernel's key: epilogues with the same bits share a kernel.
+  // For a kernel's key: epilogues with the same bits share a kernel.
   uint64_t flags() const {
     return uint64_t{static_cast<uint8_t>(activation)} << 1 | uint64_t{residual.defined()};
   }
@@ -35,7 +40,6 @@ struct Epilogue {
   void define(Defines& defines) const;
 };
 
-// Whether the activation takes many instructions: all but relu do, and they need floats.
 bool is_costly(Activation activation);
 
 // Applies the epilogue in an element-wise kernel of its own, after a kernel that cannot fuse it.

@@ -5,7 +5,7 @@
 //   those of element.clh
 //   VW                lanes of a COMPUTE vector: 4, 8 or 16
 //   TRANS_A, TRANS_B  0: the operand is row-major, A[m][k], B[k][n]; 1: it is A[k][m], B[n][k]
-//   ACTIVATION        applied to the finished sums (epilogue.clh)
+//   ACTIVATION(x)     applied to the finished sums (epilogue.clh)
 //   HAS_C             0: C and beta are not used; C is not read
 //   HAS_RESIDUAL      0: the residual is not read
 //   gemm only
@@ -140,7 +140,7 @@ static inline void finish_vector(const VEC sum, __global STORE *out, const int l
       lane[l] += LOAD(residual, l * residual_step);
 #endif
     }
-#if ACTIVATION
+#ifdef ACTIVATION
     if (is_last) CAT(vstore, VW)(ACTIVATE(CAT(vload, VW)(0, lane)), 0, lane);
 #endif
     for (int l = 0; l < lanes; ++l) STORE_TO(out, l, lane[l]);

@@ -1,9 +1,15 @@
 """Operators that the compiler calls for a product and what follows, against composed ones."""
 
+import pathlib
+import re
+
 import pytest
 import torch
 import torch.nn.functional as F
 
+from torch_ocl.inductor import epilogues
+
+TABLE = pathlib.Path(__file__).resolve().parents[2] / "kernels/matmul/epilogue_table.h"
 ACTIVATIONS = {
     "none": lambda x: x,
     "relu": F.relu,
@@ -182,3 +188,8 @@ def test_errors(device):
     geometry = [1, 1], [0, 0], [1, 1], False, [0, 0], 1
     with pytest.raises(RuntimeError, match="residual of shape"):
         torch.ops.ocl.convolution_epilogue(x, weight, None, *geometry, x, "relu")
+
+
+def test_each_activation_is_tested_and_known_to_the_compiler():
+    names = re.findall(r'^OCL_ACTIVATION\(\w+, "(\w+)"', TABLE.read_text(), re.MULTILINE)
+    assert names == list(ACTIVATIONS) == ["none", *epilogues._ACTIVATIONS]

@@ -8,7 +8,7 @@
 //     out[row][channel] = sum over k of source[start[row] + step[k]] * factor[channel][offset[k]]
 //
 // Defines: VW, lanes of a vector, 4, 8 or 16; MR rows by NV vectors of channels are a register
-// tile; KC, the number of k that are packed at a time. ACTIVATION and HAS_RESIDUAL: the epilogue
+// tile; KC, the number of k that are packed at a time. ACTIVATION(x) and HAS_RESIDUAL: the epilogue
 // (conv_finish.clh); the residual is laid out as out.
 //
 // conv_broadcast  grid (ceil(channels / (VW * NV)), ceil(rows / rows_per_task), groups),

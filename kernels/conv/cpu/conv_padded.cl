@@ -8,7 +8,7 @@
 //
 // Defines: VW, lanes of a vector, 4, 8 or 16. conv_taps: MR output channels by NV vectors of pixels
 // are a tile.
-// ACTIVATION and HAS_RESIDUAL: the epilogue (conv_finish.clh); the residual is laid out as out.
+// ACTIVATION(x) and HAS_RESIDUAL: the epilogue (conv_finish.clh); the residual is laid out as out.
 // conv_weight_grad: WEIGHT_ROWS output channels by WEIGHT_TAPS taps are a tile.
 //
 // conv_taps         grid (ceil(panels / panels_per_task), ceil(tiles / tiles_per_task), z)

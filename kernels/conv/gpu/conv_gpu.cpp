@@ -115,7 +115,7 @@ void run_weight_grad(const ConvCall& call) {
                        uint64_t{parts} << 1 | uint64_t{volume}}};
   const Kernel& kernel = find_kernel(device, key, [&] {
     Defines defines = tile_defines(type, choice);
-    defines.set("WEIGHT_TILES", 1).set("VOLUME", volume).set("ACTIVATION", 0);
+    defines.set("WEIGHT_TILES", 1).set("VOLUME", volume);
     return KernelSource{"conv_gpu.cl", "conv_weight_tiles", defines};
   });
   const at::Tensor sums = sums_of(choice, weight);
