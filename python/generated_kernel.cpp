@@ -5,7 +5,7 @@
 
 #include <structmember.h>
 
-#include "kernels/user/generated.h"
+#include "kernels/user/generated_kernel.h"
 
 namespace ocl {
 namespace {

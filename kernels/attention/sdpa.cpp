@@ -1,4 +1,4 @@
-// Scaled dot product attention without a matrix of scores (attention.clh), through PyTorch's
+// Scaled dot product attention without a matrix of scores (sdpa.clh), through PyTorch's
 // "overrideable" backend for devices outside of its tree. choose() decides between these kernels
 // and PyTorch's own composition of operators.
 #include <ATen/Context.h>
@@ -27,7 +27,7 @@ using MaybeTensor = std::optional<Tensor>;
 
 constexpr int64_t kLargestHead = 256;
 
-// As in attention.clh.
+// As in sdpa.clh.
 enum Matrix { kQuery, kKey, kValue, kOut, kGrad, kGradQuery, kGradKey, kGradValue, kMatrices };
 struct ProblemArgument {
   int64_t strides[kMatrices][3];
@@ -243,8 +243,8 @@ const Kernel& find(Device& device, const Attention& a, Pass pass, const Tile& ti
     if (a.dropout > 0) defines.set("DROPOUT", 1);
     static constexpr std::array kNames{"attention_forward", "attention_grad_query",
                                        "attention_grad_key"};
-    return KernelSource{cpu ? "attention_cpu.cl" : "attention_gpu.cl",
-                        kNames[static_cast<size_t>(pass)], defines};
+    return KernelSource{cpu ? "sdpa_cpu.cl" : "sdpa_gpu.cl", kNames[static_cast<size_t>(pass)],
+                        defines};
   });
 }
 

@@ -9,7 +9,7 @@
 #include <numbers>
 
 #include "kernels/core/dtype.h"
-#include "kernels/core/recent.h"
+#include "kernels/core/lru_cache.h"
 #include "kernels/core/tensors.h"
 
 namespace ocl {
@@ -81,7 +81,7 @@ std::vector<int64_t> radices_of(int64_t n) {
 }
 
 at::Tensor roots_of_unity(int64_t n, const at::TensorOptions& options) {
-  static auto& kept = *new Recent<Key, at::Tensor>(kKeptTables);
+  static auto& kept = *new LruCache<Key, at::Tensor>(kKeptTables);
   return kept.get(key_of(n, options, true), [&] {
     const at::Tensor host = on_host(n, options);
     for (int64_t k = 0; k < n; ++k) set(host, k, root_of_unity(k, n));
@@ -91,7 +91,7 @@ at::Tensor roots_of_unity(int64_t n, const at::TensorOptions& options) {
 
 Chirp chirp_of(int64_t n, bool forward, const at::TensorOptions& options,
                c10::function_ref<at::Tensor(const at::Tensor&)> transform) {
-  static auto& kept = *new Recent<Key, Chirp>(kKeptChirps);
+  static auto& kept = *new LruCache<Key, Chirp>(kKeptChirps);
   return kept.get(key_of(n, options, forward), [&] {
     const auto m = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * n - 1)));
     const Device& device = ocl::device(options.device().index());

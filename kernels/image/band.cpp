@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/core/recent.h"
+#include "kernels/core/lru_cache.h"
 
 namespace ocl::image {
 namespace {
@@ -157,7 +157,7 @@ constexpr int kBox = -1, kPositions = -2;
 
 // Never destroyed: tensors must not outlive their device at the end of the process.
 BandPointer find(const Key& key, c10::function_ref<BandPointer()> make) {
-  static auto& kept = *new Recent<Key, BandPointer>(kKept);
+  static auto& kept = *new LruCache<Key, BandPointer>(kKept);
   return kept.get(key, make);
 }
 

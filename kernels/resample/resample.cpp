@@ -9,7 +9,7 @@
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/grid.h"
-#include "kernels/core/recent.h"
+#include "kernels/core/lru_cache.h"
 #include "kernels/core/tensors.h"
 #include "kernels/image/passes.h"
 
@@ -228,7 +228,7 @@ void sum_up(Volume from, const Volume& to, at::ArrayRef<DimensionMapPointer> map
 DimensionMapPointer find_map(const DimensionMapKey& key, bool transposed,
                              c10::function_ref<std::vector<Line>()> lines) {
   using Key = std::pair<DimensionMapKey, bool>;
-  static auto& kept = *new Recent<Key, DimensionMapPointer>(kKept);
+  static auto& kept = *new LruCache<Key, DimensionMapPointer>(kKept);
   return kept.get({key, transposed}, [&] {
     return transposed ? make_map(key.out, key.in, image::transpose(lines(), key.in), true)
                       : make_map(key.in, key.out, lines(), false);

@@ -12,7 +12,7 @@
 #include "backend/allocator.h"
 #include "backend/runtime_source.h"
 #include "backend/transfer.h"
-#include "kernels/user/generated.h"
+#include "kernels/user/generated_kernel.h"
 #include "kernels/user/operator_call.h"
 
 namespace ocl {

@@ -23,8 +23,8 @@ struct ConvPlanHash {
 };
 
 // A cache of plans. A large model has hundreds of shapes, so plans are found by a hash, unlike the
-// values of kernels/core/recent.h. Sizes may change from batch to batch: the cache is emptied when
-// it is full.
+// values of kernels/core/lru_cache.h. Sizes may change from batch to batch: the cache is emptied
+// when it is full.
 template <typename Plan>
 class ConvPlans {
  public:

@@ -1,6 +1,6 @@
 // One-sided Jacobi, for singular values and eigenvalues: rotates pairs of columns of x until all
-// are orthogonal, and applies the same rotations to `turned`. x[batch][column][row] has `size`
-// rows, turned[batch][column][row] `turned_size`. A team per matrix, or per pair of columns.
+// are orthogonal, and applies the same rotations to `rotated`. x[batch][column][row] has `size`
+// rows, rotated[batch][column][row] `rotated_size`. A team per matrix, or per pair of columns.
 #include "matrix.clh"
 
 #ifdef GROUP
@@ -35,8 +35,8 @@ static inline void rotate_columns(__global T *x, __global T *y, const R cosine, 
 // Rotates the columns p and q, and returns whether it did. It does not if they are orthogonal up to
 // rounding, or if the squared length of one is noise (R_NOISE, for matrices with numbers of about
 // 1): rotations of noise with columns of very different lengths may not converge.
-ALWAYS_INLINE int rotate_pair(__global T *x, const ulong size, __global T *turned,
-                              const ulong turned_size, const ulong p, const ulong q,
+ALWAYS_INLINE int rotate_pair(__global T *x, const ulong size, __global T *rotated,
+                              const ulong rotated_size, const ulong p, const ulong q,
                               const R tolerance, SCRATCH_ARGUMENTS) {
   __global T *left = x + p * size, *right = x + q * size;
   const R left_square = team_sum_real(REAL(column_dot(left, left, size)), scratch_real);
@@ -51,9 +51,9 @@ ALWAYS_INLINE int rotate_pair(__global T *x, const ulong size, __global T *turne
     const R cosine = 1 / hypot((R)1, tangent), sine = cosine * tangent;
     const T phase = SCALE(CONJ(product), 1 / length);
     rotate_columns(left, right, cosine, sine, phase, size);
-    if (turned_size > 0) {
-      rotate_columns(turned + p * turned_size, turned + q * turned_size, cosine, sine, phase,
-                     turned_size);
+    if (rotated_size > 0) {
+      rotate_columns(rotated + p * rotated_size, rotated + q * rotated_size, cosine, sine, phase,
+                     rotated_size);
     }
   }
   return rotates;
@@ -61,19 +61,19 @@ ALWAYS_INLINE int rotate_pair(__global T *x, const ulong size, __global T *turne
 
 // Sweeps over all pairs until none is rotated. left[batch] is the number of rotations of the last
 // sweep: 0 unless `sweeps` sweeps did not suffice.
-TEAM __kernel void jacobi_sweeps(TENSOR(x), TENSOR(turned), TENSOR(left), const ulong columns,
-                                 const ulong size, const ulong turned_size, const ulong batches,
+TEAM __kernel void jacobi_sweeps(TENSOR(x), TENSOR(rotated), TENSOR(left), const ulong columns,
+                                 const ulong size, const ulong rotated_size, const ulong batches,
                                  const int sweeps, const R tolerance) {
   DECLARE_SCRATCH;
   FOR_MATRICES(b, batches) {
     __global T *matrix = PTR(T, x) + b * columns * size;
-    __global T *other = PTR(T, turned) + b * columns * turned_size;
+    __global T *other = PTR(T, rotated) + b * columns * rotated_size;
     int rotations = 1;
     for (int sweep = 0; sweep < sweeps && rotations > 0; ++sweep) {
       rotations = 0;
       for (ulong p = 0; p + 1 < columns; ++p) {
         for (ulong q = p + 1; q < columns; ++q) {
-          rotations += rotate_pair(matrix, size, other, turned_size, p, q, tolerance, scratch,
+          rotations += rotate_pair(matrix, size, other, rotated_size, p, q, tolerance, scratch,
                                    scratch_real);
           TEAM_BARRIER;
         }
@@ -85,18 +85,18 @@ TEAM __kernel void jacobi_sweeps(TENSOR(x), TENSOR(turned), TENSOR(left), const 
 
 // One round of a sweep, which rotates disjoint pairs of columns (a round-robin tournament). Adds
 // the number of rotations to left[batch]. Grid: pairs, matrices.
-TEAM __kernel void jacobi_round(TENSOR(x), TENSOR(turned), TENSOR(left), const ulong columns,
-                                const ulong size, const ulong turned_size, const ulong round,
+TEAM __kernel void jacobi_round(TENSOR(x), TENSOR(rotated), TENSOR(left), const ulong columns,
+                                const ulong size, const ulong rotated_size, const ulong round,
                                 const R tolerance) {
   DECLARE_SCRATCH;
   const ulong b = get_group_id(1), others = columns + columns % 2 - 1, pairs = (others + 1) / 2;
   __global T *matrix = PTR(T, x) + b * columns * size;
-  __global T *other = PTR(T, turned) + b * columns * turned_size;
+  __global T *other = PTR(T, rotated) + b * columns * rotated_size;
   int rotations = 0;
   for (ulong k = get_group_id(0); k < pairs; k += get_num_groups(0)) {
     const ulong p = k == 0 ? others : (round + k) % others, q = (round + others - k) % others;
     if (p < columns && q < columns) {
-      rotations += rotate_pair(matrix, size, other, turned_size, min(p, q), max(p, q), tolerance,
+      rotations += rotate_pair(matrix, size, other, rotated_size, min(p, q), max(p, q), tolerance,
                                scratch, scratch_real);
     }
   }

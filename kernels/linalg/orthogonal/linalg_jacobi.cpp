@@ -41,7 +41,7 @@ bool by_rounds(const Device& device, int64_t batches, int64_t columns) {
 
 }  // namespace
 
-bool orthogonalize(const Tensor& x, const Tensor& turned) {
+bool orthogonalize(const Tensor& x, const Tensor& rotated) {
   static constexpr const char *kAll = "jacobi_sweeps", *kRound = "jacobi_round";
   const int64_t batches = x.size(0), size = x.size(1), columns = x.size(2);
   if (columns < 2) return true;
@@ -49,15 +49,15 @@ bool orthogonalize(const Tensor& x, const Tensor& turned) {
   Stream& stream = stream_of(x);
   const ScalarType type = x.scalar_type();
   const double tolerance = epsilon(type) * std::sqrt(static_cast<double>(size));
-  const bool turns = turned.defined();
-  const BufferView other = view(turns ? turned : x);
-  const int64_t turned_size = turns ? turned.size(1) : 0;
+  const bool rotates = rotated.defined();
+  const BufferView other = view(rotates ? rotated : x);
+  const int64_t rotated_size = rotates ? rotated.size(1) : 0;
   const Tensor left = at::zeros({batches}, x.options().dtype(at::kInt));
   if (!by_rounds(device, batches, columns)) {
     const TeamGrid grid = team_grid(device, batches);
     Arguments arguments(stream, find(device, kAll, type));
     arguments.add(view(x)).add(other).add(view(left)).add(u(columns)).add(u(size));
-    arguments.add(u(turned_size)).add(u(batches)).add(static_cast<int32_t>(kSweeps));
+    arguments.add(u(rotated_size)).add(u(batches)).add(static_cast<int32_t>(kSweeps));
     add_number(arguments, tolerance, real_type(x));
     arguments.enqueue(grid.global, grid.local);
     return !left.any().item<bool>();
@@ -70,7 +70,7 @@ bool orthogonalize(const Tensor& x, const Tensor& turned) {
     for (int64_t round = 0; round < rounds; ++round) {
       Arguments arguments(stream, kernel);
       arguments.add(view(x)).add(other).add(view(left)).add(u(columns)).add(u(size));
-      arguments.add(u(turned_size)).add(u(round));
+      arguments.add(u(rotated_size)).add(u(round));
       add_number(arguments, tolerance, real_type(x));
       arguments.enqueue({grid.global.x, static_cast<size_t>(batches)}, {grid.local.x, 1});
     }

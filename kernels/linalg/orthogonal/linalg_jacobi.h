@@ -7,9 +7,9 @@
 namespace ocl {
 
 // Rotates pairs of columns of x until all are orthogonal, and applies the rotations to the columns
-// of `turned`, too, where it is defined. Both are dense with contiguous columns. x is scaled to
+// of `rotated`, too, where it is defined. Both are dense with contiguous columns. x is scaled to
 // numbers of about 1, because the threshold for noise is absolute. Returns whether it converged.
-bool orthogonalize(const at::Tensor& x, const at::Tensor& turned);
+bool orthogonalize(const at::Tensor& x, const at::Tensor& rotated);
 
 // The lengths of columns: [batch][column], real.
 at::Tensor column_norms(const at::Tensor& x);

@@ -75,12 +75,12 @@ Svd svd_of_tall(const Tensor& given, int64_t u_columns, bool vectors, bool& conv
   // R^H J = W S makes a = given P = (Q J) S W^H, for the permutation P.
   const Tensor x = empty_matrices(batches, n, n, a.options());
   x.copy_(at::triu(a.narrow(1, 0, n)).mH());
-  Tensor turned;
+  Tensor rotated;
   if (vectors) {
-    turned = empty_matrices(batches, n, n, a.options());
-    fill_identity(turned);
+    rotated = empty_matrices(batches, n, n, a.options());
+    fill_identity(rotated);
   }
-  converged = orthogonalize(x, turned);
+  converged = orthogonalize(x, rotated);
   const auto [norms, order] = at::sort(column_norms(x), -1, /*descending=*/true);
   const Tensor s = norms * divisor.squeeze(-1);
   if (!vectors) return {{}, s, {}};
@@ -92,7 +92,7 @@ Svd svd_of_tall(const Tensor& given, int64_t u_columns, bool vectors, bool& conv
   v = at::empty_like(v).scatter_(1, places.unsqueeze(-1).expand_as(v), v);
   const Tensor u = empty_matrices(batches, m, u_columns, a.options());
   fill_identity(u);
-  u.narrow(1, 0, n).narrow(2, 0, n).copy_(take_columns(turned, order, {}, 0));
+  u.narrow(1, 0, n).narrow(2, 0, n).copy_(take_columns(rotated, order, {}, 0));
   apply_q(a, tau, u, /*adjoint=*/false);
   return {u, s, v};
 }

@@ -15,9 +15,9 @@
 namespace ocl {
 
 template <typename Key, typename Value>
-class Recent {
+class LruCache {
  public:
-  explicit Recent(size_t kept) : kept_(kept) {}
+  explicit LruCache(size_t kept) : kept_(kept) {}
 
   Value get(const Key& key, c10::function_ref<Value()> make) {
     // The CPU image operators call this, too, and must not start OpenCL.

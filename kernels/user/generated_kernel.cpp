@@ -1,4 +1,4 @@
-#include "kernels/user/generated.h"
+#include "kernels/user/generated_kernel.h"
 
 #include "kernels/core/grid.h"
 

@@ -3,9 +3,9 @@
 // rows y + 16 i and the columns x + 16 j of every tile. Matrices pass through local memory in
 // chunks of DEPTH.
 //   RM  rows of a work-item
-// Defines and Problem: attention.clh. Grid: (16 * blocks of rows, 16 * heads, batch).
+// Defines and Problem: sdpa.clh. Grid: (16 * blocks of rows, 16 * heads, batch).
 #define WIDTH 1
-#include "attention.clh"
+#include "sdpa.clh"
 
 #define SIDE 16
 #define ITEMS (SIDE * SIDE)

@@ -9,7 +9,7 @@
 
 #include "kernels/core/registration.h"
 #include "kernels/pointwise/expression.h"
-#include "native/attention.h"
+#include "native/multi_head.h"
 
 namespace ocl {
 namespace {

@@ -5,8 +5,8 @@
 //   WIDTH, NV   lanes of a vector, vectors of a task
 //   MR          rows of a register tile; divides BLOCK
 //   BLOCK       rows of a block
-// Defines and Problem: attention.clh. Grid: (blocks of lanes, heads, batch).
-#include "attention.clh"
+// Defines and Problem: sdpa.clh. Grid: (blocks of lanes, heads, batch).
+#include "sdpa.clh"
 
 #define V VEC(float)
 #define INT VEC(int)
