@@ -18,7 +18,7 @@ using at::Tensor;
 Activation activation_of(std::string_view name) {
   const auto* const found = std::ranges::find(kActivationNames, name);
   TORCH_CHECK_VALUE(found != std::end(kActivationNames), "unknown activation '", name,
-                    "': expected one of ", c10::Join(", ", kActivationNames));
+                    "': expected one of ", c10::Join(", ", c10::ArrayRef(kActivationNames)));
   return static_cast<Activation>(found - kActivationNames);
 }
 

@@ -23,52 +23,55 @@
 
 INTERLEAVE(transpose, VW)
 
+typedef struct {
+  long source_group;                           // stride of a group in the source
+  long factor_channel, factor_group, factors;  // strides and count of the factors
+  int has_bias, channels, rows, depth, run, plane;
+  int rows_per_task;
+} Product;
+
 TASK __kernel void conv_broadcast(TENSOR(out), TENSOR(sums), CTENSOR(source), CTENSOR(start),
                                   CTENSOR(step), CTENSOR(factor), CTENSOR(offset), CTENSOR(bias),
-                                  CTENSOR(residual), const int has_bias, const int channels,
-                                  const int rows, const int depth, const int run,
-                                  const long source_group, const long factor_channel,
-                                  const long factor_group, const long factors, const int plane,
-                                  const int rows_per_task) {
+                                  CTENSOR(residual), const Product p) {
   __local VEC panel[(KC + VW) * NV];
   __local float *panel_lanes = (__local float *)panel;
   const int group = get_global_id(2);
   const int first_channel = get_global_id(0) * NC;
-  const int here = min(NC, channels - first_channel);
-  const int first_row = get_global_id(1) * rows_per_task;
-  const int last_row = min(rows, first_row + rows_per_task);
-  __global const float *restrict input = CPTR(float, source) + group * source_group;
+  const int here = min(NC, p.channels - first_channel);
+  const int first_row = get_global_id(1) * p.rows_per_task;
+  const int last_row = min(p.rows, first_row + p.rows_per_task);
+  __global const float *restrict input = CPTR(float, source) + group * p.source_group;
   __global const int *restrict row_start = CPTR(int, start);
   __global const int *restrict steps = CPTR(int, step);
   __global const int *restrict offsets = CPTR(int, offset);
-  const long factor_first = group * factor_group + first_channel * factor_channel;
+  const long factor_first = group * p.factor_group + first_channel * p.factor_channel;
   __global const float *restrict columns = CPTR(float, factor) + factor_first;
   __global float *restrict task_sums =
       PTR(float, sums) + (((size_t)group * get_global_size(0) + get_global_id(0)) *
-                              get_global_size(1) + get_global_id(1)) * rows_per_task * NC;
+                              get_global_size(1) + get_global_id(1)) * p.rows_per_task * NC;
 
-  for (int k0 = 0; k0 < depth; k0 += KC) {
-    const int k1 = min(depth, k0 + KC);
+  for (int k0 = 0; k0 < p.depth; k0 += KC) {
+    const int k1 = min(p.depth, k0 + KC);
     // Packs the factors as panel[k][channel]. Beyond the last channel the last one is repeated. A
     // vector may write beyond its run; the next run overwrites those k.
     for (int c = 0; c < here; c += VW) {
       for (int k = k0; k < k1;) {
-        const int count = min(min(run - k % run, k1 - k), VW);
+        const int count = min(min(p.run - k % p.run, k1 - k), VW);
         __global const float *restrict from = columns + offsets[k];
         __local float *restrict to = panel_lanes + (size_t)(k - k0) * NC + c;
         if (2 * count > VW &&
-            factor_first + offsets[k] + (here - 1) * factor_channel + VW <= factors) {
+            factor_first + offsets[k] + (here - 1) * p.factor_channel + VW <= p.factors) {
           VEC square[VW];
 #pragma unroll
           for (int i = 0; i < VW; ++i)
-            square[i] = LOAD_FLOATS(from + min(c + i, here - 1) * factor_channel);
+            square[i] = LOAD_FLOATS(from + min(c + i, here - 1) * p.factor_channel);
           transpose(square);
 #pragma unroll
           for (int i = 0; i < VW; ++i) STORE_FLOATS(square[i], to + i * NC);
         } else {
           for (int i = 0; i < count; ++i)
             for (int l = 0; l < VW; ++l)
-              to[i * NC + l] = from[min(c + l, here - 1) * factor_channel + i];
+              to[i * NC + l] = from[min(c + l, here - 1) * p.factor_channel + i];
         }
         k += count;
       }
@@ -105,21 +108,21 @@ TASK __kernel void conv_broadcast(TENSOR(out), TENSOR(sums), CTENSOR(source), CT
 
   const int groups = get_global_size(2);
   for (int row = first_row; row < last_row;) {
-    const int image = row / plane;
-    const int pixel = row - image * plane;
-    const int count = min(min(plane - pixel, last_row - row), VW);
+    const int image = row / p.plane;
+    const int pixel = row - image * p.plane;
+    const int count = min(min(p.plane - pixel, last_row - row), VW);
     for (int c = 0; c < here; c += VW) {
       VEC square[VW];
 #pragma unroll
       for (int i = 0; i < VW; ++i)
         square[i] = LOAD_FLOATS(task_sums + (size_t)(row - first_row + i) * NC + c);
       transpose(square);
-      const int channel = group * channels + first_channel + c;
-      size_t at = ((size_t)image * groups * channels + channel) * plane + pixel;
+      const int channel = group * p.channels + first_channel + c;
+      size_t at = ((size_t)image * groups * p.channels + channel) * p.plane + pixel;
 #pragma unroll
-      for (int i = 0; i < VW; ++i, at += plane) {
+      for (int i = 0; i < VW; ++i, at += p.plane) {
         if (c + i < here) {
-          const VEC value = square[i] + (VEC)(has_bias ? CPTR(float, bias)[channel + i] : 0.0f);
+          const VEC value = square[i] + (VEC)(p.has_bias ? CPTR(float, bias)[channel + i] : 0.0f);
           store_few(PTR(float, out) + at, FINISHED(value, CPTR(float, residual) + at, count),
                     count);
         }

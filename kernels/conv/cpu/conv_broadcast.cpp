@@ -226,6 +226,14 @@ struct Factor {
   int32_t plane;
 };
 
+// The struct of conv_broadcast.cl.
+struct Product {
+  int64_t source_group;
+  int64_t factor_channel, factor_group, factors;
+  int32_t has_bias, channels, rows, depth, run, plane;
+  int32_t rows_per_task;
+};
+
 void launch_broadcast(const ConvCall& call, const Factor& f, int64_t source_channels) {
   const ConvShape& s = call.shape;
   const auto& plan = call.plan_as<BroadcastPlan>();
@@ -251,13 +259,24 @@ void launch_broadcast(const ConvCall& call, const Factor& f, int64_t source_chan
   const int64_t channel = plan.reads_tensor
                               ? source.numel() / (int64_t{s.images} * s.groups * source_channels)
                               : plan.layout.channel(lanes);
+  const Product product{
+      .source_group = source_channels * channel,
+      .factor_channel = f.channel_stride,
+      .factor_group = f.group_stride,
+      .factors = f.tensor.numel(),
+      .has_bias = bias.defined(),
+      .channels = f.channels,
+      .rows = plan.rows,
+      .depth = plan.depth,
+      .run = plan.run,
+      .plane = f.plane,
+      .rows_per_task = static_cast<int32_t>(rows_per_task),
+  };
   launch(stream_of(result), kernel_of(device, tile, depth, epilogue),
          {static_cast<size_t>(panels), static_cast<size_t>(tasks), static_cast<size_t>(s.groups)},
          {}, view(result), view(sums), view(read), view(plan.start), view(plan.step),
          view(f.tensor), view(plan.offset), view(bias.defined() ? bias : f.tensor),
-         epilogue.residual_or(result), static_cast<int32_t>(bias.defined()), f.channels, plan.rows,
-         plan.depth, plan.run, source_channels * channel, f.channel_stride, f.group_stride,
-         f.tensor.numel(), f.plane, static_cast<int32_t>(rows_per_task));
+         epilogue.residual_or(result), product);
 }
 
 const char* refusal(const ConvCall& call) {

@@ -19,7 +19,7 @@
 //     data gradient of stride 1.
 // conv_depthwise_weight  grid (channels)
 // conv_depthwise_spread  grid (ceil(planes / planes_per_task)): the data gradient of SX = 2,
-//     multiplier 1. Defines PY, PX: the padding. above, left: zeros before the output's gradient. A
+//     multiplier 1. Defines PY, PX: the padding. pad_y, pad_x: zeros before the output's gradient. A
 //     band has `lines` more lines than rows_per_band, so that every tap is inside.
 //     BAND >= (rows_per_band + lines) * pitch + VW
 #define ROW_SPACE __private
@@ -96,38 +96,43 @@ static inline void convolve(const float *restrict band, __global float *restrict
   }
 }
 
+typedef struct {
+  int images, planes, channels, multiplier;
+  int in_h, in_w, out_h, out_w, pad_y, pad_x;
+  int has_bias, flip;
+  int pitch, rows_per_band, lines, planes_per_task;
+} Planes;
+
 TASK __kernel void conv_depthwise(TENSOR(out), CTENSOR(x), CTENSOR(weight), CTENSOR(bias),
-                                  const int has_bias, const int planes, const int channels,
-                                  const int multiplier, const int in_h, const int in_w,
-                                  const int out_h, const int out_w, const int pad_y,
-                                  const int pad_x, const int flip, const int pitch,
-                                  const int rows_per_band, const int planes_per_task) {
+                                  const Planes g) {
+  const int pitch = g.pitch;
   float band[BAND];
-  const int first_plane = get_global_id(0) * planes_per_task;
-  const int last_plane = min(planes, first_plane + planes_per_task);
+  const int first_plane = get_global_id(0) * g.planes_per_task;
+  const int last_plane = min(g.planes, first_plane + g.planes_per_task);
   // A vector load right after narrower stores to the same floats waits for them. So the bands of
   // several small planes are filled before the first is read.
-  const int band_rows = min(out_h, rows_per_band);
+  const int band_rows = min(g.out_h, g.rows_per_band);
   const int span = LINE_OF(LINES(band_rows));
   const int reach = LINE_OF(LINES((band_rows + ROWS - 1) / ROWS * ROWS)) + VW;
-  const int at_once = band_rows < out_h ? 1 : 1 + (BAND - reach) / span;
-  for (int plane = first_plane; plane < last_plane; plane += at_once * multiplier) {
-    const int end = min(last_plane, plane + at_once * multiplier);
-    for (int first = 0; first < out_h; first += rows_per_band) {
-      const int last = min(out_h, first + rows_per_band);
+  const int at_once = band_rows < g.out_h ? 1 : 1 + (BAND - reach) / span;
+  for (int plane = first_plane; plane < last_plane; plane += at_once * g.multiplier) {
+    const int end = min(last_plane, plane + at_once * g.multiplier);
+    for (int first = 0; first < g.out_h; first += g.rows_per_band) {
+      const int last = min(g.out_h, first + g.rows_per_band);
       float *restrict slot = band;
-      for (int p = plane; p < end; p += multiplier, slot += span)
-        fill_band(slot, CPTR(float, x) + (size_t)(p / multiplier) * in_h * in_w,
-                  first * SY - pad_y, LINES(last - first), in_h, in_w, pad_x, SX, pitch,
-                  band_rows == out_h && plane > first_plane);
+      for (int p = plane; p < end; p += g.multiplier, slot += span)
+        fill_band(slot, CPTR(float, x) + (size_t)(p / g.multiplier) * g.in_h * g.in_w,
+                  first * SY - g.pad_y, LINES(last - first), g.in_h, g.in_w, g.pad_x, SX, pitch,
+                  band_rows == g.out_h && plane > first_plane);
       for (int p = plane; p < end; ++p) {
-        const int channel = p % channels;
+        const int channel = p % g.channels;
         __global const float *restrict kernel_start = CPTR(float, weight) + channel * (KH * KW);
         float factor[KH * KW];
-        for (int i = 0; i < KH * KW; ++i) factor[i] = kernel_start[flip ? KH * KW - 1 - i : i];
-        convolve(band + (p - plane) / multiplier * span,
-                 PTR(float, out) + (size_t)p * out_h * out_w, factor,
-                 (VEC)(has_bias ? CPTR(float, bias)[channel] : 0.0f), first, last, out_w, pitch);
+        for (int i = 0; i < KH * KW; ++i) factor[i] = kernel_start[g.flip ? KH * KW - 1 - i : i];
+        convolve(band + (p - plane) / g.multiplier * span,
+                 PTR(float, out) + (size_t)p * g.out_h * g.out_w, factor,
+                 (VEC)(g.has_bias ? CPTR(float, bias)[channel] : 0.0f), first, last, g.out_w,
+                 pitch);
       }
     }
   }
@@ -140,29 +145,26 @@ TASK __kernel void conv_depthwise(TENSOR(out), CTENSOR(x), CTENSOR(weight), CTEN
 #define IS_WHOLE(pad, r, tap, dilation, stride) (((pad) + (r) - (tap) * (dilation)) % (stride) == 0)
 
 TASK __kernel void conv_depthwise_spread(TENSOR(x), CTENSOR(grad), CTENSOR(weight), CTENSOR(bias),
-                                         const int has_bias, const int planes, const int channels,
-                                         const int in_h, const int in_w, const int out_h,
-                                         const int out_w, const int above, const int left,
-                                         const int lines, const int pitch,
-                                         const int rows_per_band, const int planes_per_task) {
+                                         const Planes g) {
+  const int pitch = g.pitch;
   float band[BAND];
-  const int first_plane = get_global_id(0) * planes_per_task;
-  const int last_plane = min(planes, first_plane + planes_per_task);
-  const int height = (in_h + SY - 1) / SY;
+  const int first_plane = get_global_id(0) * g.planes_per_task;
+  const int last_plane = min(g.planes, first_plane + g.planes_per_task);
+  const int height = (g.in_h + SY - 1) / SY;
   for (int plane = first_plane; plane < last_plane; ++plane) {
-    const int channel = plane % channels;
-    __global const float *restrict source = CPTR(float, grad) + (size_t)plane * out_h * out_w;
-    __global float *restrict to = PTR(float, x) + (size_t)plane * in_h * in_w;
-    const VEC start = (VEC)(has_bias ? CPTR(float, bias)[channel] : 0.0f);
+    const int channel = plane % g.channels;
+    __global const float *restrict source = CPTR(float, grad) + (size_t)plane * g.out_h * g.out_w;
+    __global float *restrict to = PTR(float, x) + (size_t)plane * g.in_h * g.in_w;
+    const VEC start = (VEC)(g.has_bias ? CPTR(float, bias)[channel] : 0.0f);
     float factor[KH * KW];
     for (int i = 0; i < KH * KW; ++i) factor[i] = CPTR(float, weight)[channel * (KH * KW) + i];
-    for (int first = 0; first < height; first += rows_per_band) {
-      const int last = min(height, first + rows_per_band);
-      fill_band(band, source, first - above, last - first + lines, out_h, out_w, left, 1, pitch,
-                plane > first_plane && height <= rows_per_band);
+    for (int first = 0; first < height; first += g.rows_per_band) {
+      const int last = min(height, first + g.rows_per_band);
+      fill_band(band, source, first - g.pad_y, last - first + g.lines, g.out_h, g.out_w, g.pad_x,
+                1, pitch, plane > first_plane && height <= g.rows_per_band);
       for (int v = first; v < last; ++v) {
-        for (int u = 0; u * SX < in_w; u += VW) {
-          const float *restrict from = band + (v - first + above) * pitch + left + u;
+        for (int u = 0; u * SX < g.in_w; u += VW) {
+          const float *restrict from = band + (v - first + g.pad_y) * pitch + g.pad_x + u;
           VEC sum[SY][SX];
 #pragma unroll
           for (int ry = 0; ry < SY; ++ry)
@@ -183,18 +185,18 @@ TASK __kernel void conv_depthwise_spread(TENSOR(x), CTENSOR(grad), CTENSOR(weigh
                                       sum[ry][rx]);
 #pragma unroll
           for (int ry = 0; ry < SY; ++ry) {
-            if (v * SY + ry < in_h) {
-              __global float *restrict place = to + (size_t)(v * SY + ry) * in_w + u * SX;
+            if (v * SY + ry < g.in_h) {
+              __global float *restrict place = to + (size_t)(v * SY + ry) * g.in_w + u * SX;
               VEC half_row[2];
               half_row[0].even = sum[ry][0].lo;
               half_row[0].odd = sum[ry][1].lo;
               half_row[1].even = sum[ry][0].hi;
               half_row[1].odd = sum[ry][1].hi;
-              if ((u + VW) * SX <= in_w) {
+              if ((u + VW) * SX <= g.in_w) {
                 STORE_FLOATS(half_row[0], place);
                 STORE_FLOATS(half_row[1], place + VW);
               } else {
-                const int count = in_w - u * SX;
+                const int count = g.in_w - u * SX;
                 store_few(place, half_row[0], min(count, VW));
                 if (count > VW) store_few(place + VW, half_row[1], count - VW);
               }
@@ -215,36 +217,33 @@ TASK __kernel void conv_depthwise_spread(TENSOR(x), CTENSOR(grad), CTENSOR(weigh
 #endif
 
 TASK __kernel void conv_depthwise_weight(TENSOR(weight), CTENSOR(x), CTENSOR(grad),
-                                         const int images, const int channels,
-                                         const int multiplier, const int in_h, const int in_w,
-                                         const int out_h, const int out_w, const int pad_y,
-                                         const int pad_x, const int pitch,
-                                         const int rows_per_band) {
+                                         const Planes g) {
+  const int pitch = g.pitch;
   float band[BAND], grads[BAND];
   const int channel = get_global_id(0);
-  const int grad_pitch = (out_w + VW - 1) / VW * VW;
-  const int band_rows = min(out_h, rows_per_band);
+  const int grad_pitch = (g.out_w + VW - 1) / VW * VW;
+  const int band_rows = min(g.out_h, g.rows_per_band);
   const int span = LINE_OF(LINES(band_rows));
   const int grad_span = band_rows * grad_pitch;
   // As many images at a time as the bands hold.
-  const int at_once = band_rows < out_h ? 1 : min((BAND - VW) / span, BAND / grad_span);
+  const int at_once = band_rows < g.out_h ? 1 : min((BAND - VW) / span, BAND / grad_span);
   float total[KH * KW];
   for (int i = 0; i < KH * KW; ++i) total[i] = 0.0f;
-  for (int image = 0; image < images; image += at_once) {
-    const int here = min(at_once, images - image);
-    for (int first = 0; first < out_h; first += rows_per_band) {
-      const int rows = min(out_h - first, rows_per_band);
+  for (int image = 0; image < g.images; image += at_once) {
+    const int here = min(at_once, g.images - image);
+    for (int first = 0; first < g.out_h; first += g.rows_per_band) {
+      const int rows = min(g.out_h - first, g.rows_per_band);
       for (int n = 0; n < here; ++n) {
-        const size_t plane = (size_t)(image + n) * channels + channel;
-        fill_band(band + n * span, CPTR(float, x) + plane / multiplier * in_h * in_w,
-                  first * SY - pad_y, LINES(rows), in_h, in_w, pad_x, SX, pitch,
-                  image > 0 && band_rows == out_h);
+        const size_t plane = (size_t)(image + n) * g.channels + channel;
+        fill_band(band + n * span, CPTR(float, x) + plane / g.multiplier * g.in_h * g.in_w,
+                  first * SY - g.pad_y, LINES(rows), g.in_h, g.in_w, g.pad_x, SX, pitch,
+                  image > 0 && band_rows == g.out_h);
         __global const float *restrict from =
-            CPTR(float, grad) + (plane * out_h + first) * (size_t)out_w;
+            CPTR(float, grad) + (plane * g.out_h + first) * (size_t)g.out_w;
         float *restrict to = grads + n * grad_span;
-        for (int row = 0; row < rows; ++row, from += out_w, to += grad_pitch) {
+        for (int row = 0; row < rows; ++row, from += g.out_w, to += grad_pitch) {
           STORE_FLOATS((VEC)(0.0f), to + grad_pitch - VW);
-          copy_row(to, from, out_w, 1);
+          copy_row(to, from, g.out_w, 1);
         }
       }
       for (int ky = 0; ky < KH; ky += KERNEL_ROWS) {
@@ -256,7 +255,7 @@ TASK __kernel void conv_depthwise_weight(TENSOR(weight), CTENSOR(x), CTENSOR(gra
         for (int n = 0; n < here; ++n) {
           for (int row = 0; row < rows; ++row) {
             const float *restrict line = band + n * span + LINE_OF(row * SY + ky * DY);
-            for (int column = 0; column < out_w; column += VW) {
+            for (int column = 0; column < g.out_w; column += VW) {
               const VEC value = LOAD_FLOATS(grads + n * grad_span + row * grad_pitch + column);
 #pragma unroll
               for (int i = 0; i < KERNEL_ROWS; ++i)

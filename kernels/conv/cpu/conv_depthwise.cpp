@@ -13,11 +13,31 @@ constexpr char kSpread[] = "conv_depthwise_spread";
 constexpr int64_t kTasks = 64, kLeastChannels = 8;
 
 // The sizes of a depthwise convolution for the kernels, which have two dimensions.
+// The struct of conv_depthwise.cl.
+struct Planes {
+  int32_t images = 0, planes = 0, channels = 0, multiplier = 1;
+  int32_t in_h = 0, in_w = 0, out_h = 0, out_w = 0, pad_y = 0, pad_x = 0;
+  int32_t has_bias = 0, flip = 0;
+  int32_t pitch = 0, rows_per_band = 0, lines = 0, planes_per_task = 0;
+};
+
 struct Depthwise {
   const ConvShape& shape;
   int32_t height, width, out_height, out_width;
   int32_t pad_y, pad_x;
   int64_t pitch, rows_per_band;
+
+  Planes planes() const {
+    return {.images = shape.images,
+            .in_h = height,
+            .in_w = width,
+            .out_h = out_height,
+            .out_w = out_width,
+            .pad_y = pad_y,
+            .pad_x = pad_x,
+            .pitch = static_cast<int32_t>(pitch),
+            .rows_per_band = static_cast<int32_t>(rows_per_band)};
+  }
 };
 
 bool has_large_step(const ConvShape& s) {
@@ -85,14 +105,16 @@ void run_planes(const ConvCall& call, const Depthwise& d, int64_t multiplier, bo
   const int64_t channels = d.shape.groups * multiplier;
   const int64_t planes = d.shape.images * channels;
   const int64_t per_task = at::round_up(at::ceil_div(planes, kTasks), multiplier);
+  Planes arguments = d.planes();
+  arguments.planes = static_cast<int32_t>(planes);
+  arguments.channels = static_cast<int32_t>(channels);
+  arguments.multiplier = static_cast<int32_t>(multiplier);
+  arguments.has_bias = bias.defined();
+  arguments.flip = flip;
+  arguments.planes_per_task = static_cast<int32_t>(per_task);
   launch(stream_of(call.result), depthwise_kernel(call.device, "conv_depthwise", d.shape),
          {static_cast<size_t>(at::ceil_div(planes, per_task))}, {}, view(call.result),
-         view(call.source), view(weight), view(bias.defined() ? bias : weight),
-         static_cast<int32_t>(bias.defined()), static_cast<int32_t>(planes),
-         static_cast<int32_t>(channels), static_cast<int32_t>(multiplier), d.height, d.width,
-         d.out_height, d.out_width, d.pad_y, d.pad_x, static_cast<int32_t>(flip),
-         static_cast<int32_t>(d.pitch), static_cast<int32_t>(d.rows_per_band),
-         static_cast<int32_t>(per_task));
+         view(call.source), view(weight), view(bias.defined() ? bias : weight), arguments);
 }
 
 // The data gradient of stride 2 reads the output's gradient with a stride of 1.
@@ -152,24 +174,37 @@ void run_spread(const ConvCall& call) {
   const Spread spread = spread_of(call.device, s);
   const int64_t planes = int64_t{s.images} * s.groups;
   const int64_t per_task = at::ceil_div(planes, kTasks);
+  const Planes arguments{.images = s.images,
+                         .planes = static_cast<int32_t>(planes),
+                         .channels = s.groups,
+                         .multiplier = 1,
+                         .in_h = s.in[1],
+                         .in_w = s.in[2],
+                         .out_h = s.out[1],
+                         .out_w = s.out[2],
+                         .pad_y = spread.before_y,
+                         .pad_x = spread.before_x,
+                         .has_bias = bias.defined(),
+                         .pitch = static_cast<int32_t>(spread.pitch),
+                         .rows_per_band = static_cast<int32_t>(spread.rows),
+                         .lines = spread.lines,
+                         .planes_per_task = static_cast<int32_t>(per_task)};
   launch(stream_of(call.result), depthwise_kernel(call.device, kSpread, s),
          {static_cast<size_t>(at::ceil_div(planes, per_task))}, {}, view(call.result),
          view(call.source), view(call.factor), view(bias.defined() ? bias : call.factor),
-         static_cast<int32_t>(bias.defined()), static_cast<int32_t>(planes), s.groups, s.in[1],
-         s.in[2], s.out[1], s.out[2], spread.before_y, spread.before_x, spread.lines,
-         static_cast<int32_t>(spread.pitch), static_cast<int32_t>(spread.rows),
-         static_cast<int32_t>(per_task));
+         arguments);
 }
 
 void run_weight_grad(const ConvCall& call) {
   const ConvShape& s = call.shape;
   const Depthwise d = *fit(call.device, s, s.in, s.out, s.pad);
   const int32_t channels = s.groups * s.out_channels;
+  Planes arguments = d.planes();
+  arguments.channels = channels;
+  arguments.multiplier = s.out_channels;
   launch(stream_of(call.result), depthwise_kernel(call.device, "conv_depthwise_weight", s),
          {static_cast<size_t>(channels)}, {}, view(call.result), view(call.source),
-         view(call.factor), s.images, channels, s.out_channels, d.height, d.width, d.out_height,
-         d.out_width, d.pad_y, d.pad_x, static_cast<int32_t>(d.pitch),
-         static_cast<int32_t>(d.rows_per_band));
+         view(call.factor), arguments);
 }
 
 void run(const ConvCall& call) {

@@ -49,50 +49,53 @@ static inline void zero(__global float *p, const size_t count) {
   for (size_t i = 0; i < count; ++i) p[i] = 0.0f;
 }
 
-TASK __kernel void pad_phases(TENSOR(padded), CTENSOR(x), const int images,
-                              const int images_per_line, const int channels, const int depth,
-                              const int height, const int width,
-                              const int stride_z, const int stride_y, const int stride_x,
-                              const int phases_z, const int phases_y, const int phases_x,
-                              const int slices, const int rows, const int pitch,
-                              const long channel, const long front, const long back,
-                              const int lines_per_task) {
+typedef struct {
+  long channel, front, back;
+  int images, images_per_line, channels;
+  int depth, height, width;
+  int stride_z, stride_y, stride_x;
+  int phases_z, phases_y, phases_x;
+  int slices, rows, pitch;
+  int lines_per_task;
+} Phases;
+
+TASK __kernel void pad_phases(TENSOR(padded), CTENSOR(x), const Phases p) {
   const int channel_index = get_global_id(0);
-  const int lines = images / images_per_line * slices * rows;
-  const int first = get_global_id(1) * lines_per_task;
-  const int last = min(lines, first + lines_per_task);
-  const int phases = phases_z * phases_y * phases_x;
-  const size_t plane = (size_t)depth * height * width;
+  const int lines = p.images / p.images_per_line * p.slices * p.rows;
+  const int first = get_global_id(1) * p.lines_per_task;
+  const int last = min(lines, first + p.lines_per_task);
+  const int phases = p.phases_z * p.phases_y * p.phases_x;
+  const size_t plane = (size_t)p.depth * p.height * p.width;
   __global const float *restrict source = CPTR(float, x) + channel_index * plane;
-  __global float *start = PTR(float, padded) + front + channel_index * channel;
+  __global float *start = PTR(float, padded) + p.front + channel_index * p.channel;
   if (channel_index == 0 && first == 0) {
-    zero(PTR(float, padded), front);
-    zero(PTR(float, padded) + front + channels * channel, back);
+    zero(PTR(float, padded), p.front);
+    zero(PTR(float, padded) + p.front + p.channels * p.channel, p.back);
   }
   if (last == lines) {
-    const size_t used = (size_t)phases * lines * images_per_line * pitch;
-    zero(start + used, channel - used);
+    const size_t used = (size_t)phases * lines * p.images_per_line * p.pitch;
+    zero(start + used, p.channel - used);
   }
   for (int phase = 0; phase < phases; ++phase) {
-    const int phase_z = phase / (phases_y * phases_x);
-    const int phase_y = phase / phases_x - phase_z * phases_y;
-    const int phase_x = phase % phases_x;
-    const int kept = max(0, (width - phase_x + stride_x - 1) / stride_x);
+    const int phase_z = phase / (p.phases_y * p.phases_x);
+    const int phase_y = phase / p.phases_x - phase_z * p.phases_y;
+    const int phase_x = phase % p.phases_x;
+    const int kept = max(0, (p.width - phase_x + p.stride_x - 1) / p.stride_x);
     __global float *restrict row =
-        start + ((size_t)phase * lines + first) * images_per_line * pitch;
+        start + ((size_t)phase * lines + first) * p.images_per_line * p.pitch;
     for (int line = first; line < last; ++line) {
-      const int slice = line / rows;
-      const int outer = slice / slices;
-      const int z = (slice - outer * slices) * stride_z + phase_z;
-      const int y = (line - slice * rows) * stride_y + phase_y;
-      const int filled = z < depth && y < height ? kept : 0;
+      const int slice = line / p.rows;
+      const int outer = slice / p.slices;
+      const int z = (slice - outer * p.slices) * p.stride_z + phase_z;
+      const int y = (line - slice * p.rows) * p.stride_y + phase_y;
+      const int filled = z < p.depth && y < p.height ? kept : 0;
       __global const float *restrict from =
-          source + (size_t)outer * images_per_line * channels * plane +
-          ((size_t)z * height + y) * width + phase_x;
-      for (int image = 0; image < images_per_line;
-           ++image, row += pitch, from += channels * plane) {
-        copy_row(row, from, filled, stride_x);
-        for (int i = filled; i < pitch; ++i) row[i] = 0.0f;
+          source + (size_t)outer * p.images_per_line * p.channels * plane +
+          ((size_t)z * p.height + y) * p.width + phase_x;
+      for (int image = 0; image < p.images_per_line;
+           ++image, row += p.pitch, from += p.channels * plane) {
+        copy_row(row, from, filled, p.stride_x);
+        for (int i = filled; i < p.pitch; ++i) row[i] = 0.0f;
       }
     }
   }

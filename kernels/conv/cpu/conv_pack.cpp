@@ -7,6 +7,20 @@
 
 namespace ocl {
 
+namespace {
+
+// The struct of conv_pack.cl.
+struct Phases {
+  using Dims = ConvShape::Dims;
+
+  int64_t channel, front, back;
+  int32_t images, images_per_line, channels;
+  Dims size, stride, phases, padded;
+  int32_t lines_per_task;
+};
+
+}  // namespace
+
 at::Tensor conv_pad(const PaddedLayout& layout, const at::Tensor& tensor) {
   Device& device = ocl_device(tensor);
   const int64_t lanes = conv_lanes(device);
@@ -19,17 +33,20 @@ at::Tensor conv_pad(const PaddedLayout& layout, const at::Tensor& tensor) {
   const at::Tensor padded = conv_scratch(layout.floats(lanes), tensor);
   const int64_t lines = layout.lines();
   const int64_t per_task = at::ceil_div(lines, at::ceil_div(kConvTasks, int64_t{layout.channels}));
-  Arguments arguments(stream_of(tensor), kernel);
-  arguments.add(view(padded)).add(view(tensor)).add(layout.images).add(layout.images_per_line());
-  arguments.add(layout.channels);
-  for (const auto* dims : {&layout.size, &layout.stride, &layout.phases, &layout.padded}) {
-    for (const int32_t value : *dims) arguments.add(value);
-  }
-  arguments.add(layout.channel(lanes)).add(layout.front).add(layout.back);
-  arguments.add(static_cast<int32_t>(per_task));
-  arguments.enqueue(
-      {static_cast<size_t>(layout.channels), static_cast<size_t>(at::ceil_div(lines, per_task))},
-      {});
+  const Phases phases{layout.channel(lanes),
+                      layout.front,
+                      layout.back,
+                      layout.images,
+                      layout.images_per_line(),
+                      layout.channels,
+                      layout.size,
+                      layout.stride,
+                      layout.phases,
+                      layout.padded,
+                      static_cast<int32_t>(per_task)};
+  launch(stream_of(tensor), kernel,
+         {static_cast<size_t>(layout.channels), static_cast<size_t>(at::ceil_div(lines, per_task))},
+         {}, view(padded), view(tensor), phases);
   return padded;
 }
 

@@ -50,64 +50,68 @@
 #define LINE 16  // floats of a cache line
 
 #ifdef MR
+typedef struct {
+  long x_image, x_group;                                        // strides of x
+  long out_image, out_channel, out_slice, out_row, out_column;  // strides of the result
+  int has_bias, reads_tensor;
+  int channels, taps, groups, pixels;
+  int images_per_line, slices, padded_rows, pitch;
+  int out_depth, out_height, out_width;
+  int panels_per_task, tiles_per_task;
+} Taps;
+
 TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(tap_offset),
-                             CTENSOR(bias), CTENSOR(residual), const int has_bias,
-                             const int channels, const int taps, const int groups, const int pixels,
-                             const int images_per_line, const int slices, const int padded_rows,
-                             const int pitch, const int out_depth, const int out_height,
-                             const int out_width, const long x_image, const long x_group,
-                             const long out_image, const long out_channel, const long out_slice,
-                             const long out_row, const long out_column, const int reads_tensor,
-                             const int panels_per_task, const int tiles_per_task) {
-  const int z_image = get_global_id(2) / groups;
-  const int group = get_global_id(2) - z_image * groups;
-  const int tiles = (channels + MR - 1) / MR;
-  const int first_tile = get_global_id(1) * tiles_per_task;
-  const int last_tile = min(tiles, first_tile + tiles_per_task);
-  const int first_pixel = get_global_id(0) * panels_per_task * NR;
-  const int last_pixel = min(pixels, first_pixel + panels_per_task * NR);
-  __global const float *restrict input = CPTR(float, x) + z_image * x_image + group * x_group;
-  __global const float *restrict weights = CPTR(float, packed) + (size_t)group * tiles * taps * MR;
+                             CTENSOR(bias), CTENSOR(residual), const Taps t) {
+  const int z_image = get_global_id(2) / t.groups;
+  const int group = get_global_id(2) - z_image * t.groups;
+  const int tiles = (t.channels + MR - 1) / MR;
+  const int first_tile = get_global_id(1) * t.tiles_per_task;
+  const int last_tile = min(tiles, first_tile + t.tiles_per_task);
+  const int first_pixel = get_global_id(0) * t.panels_per_task * NR;
+  const int last_pixel = min(t.pixels, first_pixel + t.panels_per_task * NR);
+  __global const float *restrict input = CPTR(float, x) + z_image * t.x_image + group * t.x_group;
+  __global const float *restrict weights =
+      CPTR(float, packed) + (size_t)group * tiles * t.taps * MR;
   __global const int *restrict offset = CPTR(int, tap_offset);
-  __global const float *restrict bias_group = CPTR(float, bias) + (size_t)group * channels;
-  const long out_group = z_image * out_image + (long)group * channels * out_channel;
+  __global const float *restrict bias_group = CPTR(float, bias) + (size_t)group * t.channels;
+  const long out_group = z_image * t.out_image + (long)group * t.channels * t.out_channel;
   __global float *restrict output = PTR(float, out);
   __global const float *restrict addend = CPTR(float, residual);
 
   for (int panel = first_pixel; panel < last_pixel; panel += NR) {
     // The last panel of a tensor begins earlier, to read nothing after it. Pixels of the panel
     // before are not stored again.
-    const int start = reads_tensor ? min(panel, pixels - NR) : panel;
+    const int start = t.reads_tensor ? min(panel, t.pixels - NR) : panel;
     int slice_of[NV], row_of[NV], image_of[NV], column_of[NV];
 #pragma unroll
     for (int j = 0; j < NV; ++j) {
-      const int run = (start + j * VW) / pitch;
-      const int line = run / images_per_line;
-      column_of[j] = start + j * VW - run * pitch;
-      const int slice = line / padded_rows;
-      const int outer = slice / slices;
-      image_of[j] = outer * images_per_line + run - line * images_per_line;
-      slice_of[j] = slice - outer * slices;
-      row_of[j] = line - slice * padded_rows;
+      const int run = (start + j * VW) / t.pitch;
+      const int line = run / t.images_per_line;
+      column_of[j] = start + j * VW - run * t.pitch;
+      const int slice = line / t.padded_rows;
+      const int outer = slice / t.slices;
+      image_of[j] = outer * t.images_per_line + run - line * t.images_per_line;
+      slice_of[j] = slice - outer * t.slices;
+      row_of[j] = line - slice * t.padded_rows;
     }
     for (int tile = first_tile; tile < last_tile; ++tile) {
-      __global const float *restrict factor = weights + (size_t)tile * taps * MR;
-      const int rows = min(MR, channels - tile * MR);
+      __global const float *restrict factor = weights + (size_t)tile * t.taps * MR;
+      const int rows = min(MR, t.channels - tile * MR);
       VEC sum[MR][NV];
 #pragma unroll
       for (int i = 0; i < MR; ++i) {
-        const VEC value = (VEC)(has_bias && i < rows ? bias_group[tile * MR + i] : 0.0f);
+        const VEC value = (VEC)(t.has_bias && i < rows ? bias_group[tile * MR + i] : 0.0f);
 #pragma unroll
         for (int j = 0; j < NV; ++j) sum[i][j] = value;
       }
 #if HAS_RESIDUAL
       for (int j = 0; j < NV; ++j) {
-        const long at = out_group + (long)tile * MR * out_channel + image_of[j] * out_image +
-                        slice_of[j] * out_slice + row_of[j] * out_row + column_of[j];
-        for (int i = 0; i < rows; ++i) PREFETCH_RESIDUAL(addend + at + i * out_channel);
+        const long at = out_group + (long)tile * MR * t.out_channel + image_of[j] * t.out_image +
+                        slice_of[j] * t.out_slice + row_of[j] * t.out_row + column_of[j];
+        for (int i = 0; i < rows; ++i) PREFETCH_RESIDUAL(addend + at + i * t.out_channel);
       }
 #endif
-      for (int tap = 0; tap < taps; ++tap, factor += MR) {
+      for (int tap = 0; tap < t.taps; ++tap, factor += MR) {
         __global const float *restrict run = input + offset[tap] + start;
         VEC pixel[NV];
 #pragma unroll
@@ -122,46 +126,46 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
         }
       }
 
-      const long out_tile = out_group + (long)tile * MR * out_channel;
+      const long out_tile = out_group + (long)tile * MR * t.out_channel;
 #pragma unroll
       for (int j = 0; j < NV; ++j) {
         const int q = start + j * VW;
         int slice = slice_of[j], row = row_of[j], n = image_of[j], column = column_of[j];
-        if (out_column == 1 && q >= panel && q < pixels && slice < out_depth && row < out_height &&
-                        column + VW <= out_width) {
-          long at = out_tile + n * out_image + slice * out_slice + row * out_row + column;
+        if (t.out_column == 1 && q >= panel && q < t.pixels && slice < t.out_depth &&
+            row < t.out_height && column + VW <= t.out_width) {
+          long at = out_tile + n * t.out_image + slice * t.out_slice + row * t.out_row + column;
 #pragma unroll
-          for (int i = 0; i < MR; ++i, at += out_channel)
+          for (int i = 0; i < MR; ++i, at += t.out_channel)
             if (i < rows) STORE_FLOATS(FINISHED(sum[i][j], addend + at, VW), output + at);
         } else {
           // The vector crosses the end of a row: store the rest of the row, then the next row.
           float lane[MR + 1][VW];  // a load from the last channel's lanes reads after them
 #pragma unroll
           for (int i = 0; i < MR; ++i) STORE_FLOATS(sum[i][j], lane[i]);
-          for (int l = 0; l < VW && q + l < pixels;) {
-            const int run = min(pitch - column, VW - l);
+          for (int l = 0; l < VW && q + l < t.pixels;) {
+            const int run = min(t.pitch - column, VW - l);
             const int skipped = max(0, panel - q - l);
-            const int count = min(min(out_width - column, run), pixels - q - l) - skipped;
-            if (slice < out_depth && row < out_height && count > 0) {
-              long at = out_tile + n * out_image + slice * out_slice + row * out_row +
-                        (column + skipped) * out_column;
-              for (int i = 0; i < rows; ++i, at += out_channel) {
+            const int count = min(min(t.out_width - column, run), t.pixels - q - l) - skipped;
+            if (slice < t.out_depth && row < t.out_height && count > 0) {
+              long at = out_tile + n * t.out_image + slice * t.out_slice + row * t.out_row +
+                        (column + skipped) * t.out_column;
+              for (int i = 0; i < rows; ++i, at += t.out_channel) {
                 const float *restrict from = lane[i] + l + skipped;
-                if (out_column == 1)
+                if (t.out_column == 1)
                   store_few(output + at, FINISHED(LOAD_FLOATS(from), addend + at, count), count);
                 else  // a data gradient, which has no epilogue
-                  for (int k = 0; k < count; ++k) output[at + k * out_column] = from[k];
+                  for (int k = 0; k < count; ++k) output[at + k * t.out_column] = from[k];
               }
             }
             l += run;
             column = 0;
-            if (++n % images_per_line == 0) {
-              n -= images_per_line;
-              if (++row == padded_rows) {
+            if (++n % t.images_per_line == 0) {
+              n -= t.images_per_line;
+              if (++row == t.padded_rows) {
                 row = 0;
-                if (++slice == slices) {
+                if (++slice == t.slices) {
                   slice = 0;
-                  n += images_per_line;
+                  n += t.images_per_line;
                 }
               }
             }

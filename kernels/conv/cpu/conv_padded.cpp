@@ -82,6 +82,17 @@ const Kernel& conv_kernel(Device& device, const char* name, ConvTile tile, const
   });
 }
 
+// The struct of conv_padded.cl.
+struct Taps {
+  int64_t x_image, x_group;
+  int64_t out_image, out_channel, out_slice, out_row, out_column;
+  int32_t has_bias, reads_tensor;
+  int32_t channels, taps, groups, pixels;
+  int32_t images_per_line, slices, padded_rows, pitch;
+  int32_t out_depth, out_height, out_width;
+  int32_t panels_per_task, tiles_per_task;
+};
+
 // The strides of the weights of a pass, and of its output.
 struct TapLaunch {
   int32_t channels;  // of the result, of one group
@@ -124,17 +135,35 @@ void run_pass(const ConvShape& s, const DevicePlan& plan, size_t index, const Ta
                                      : at::ceil_div(tiles, at::ceil_div(kConvTasks, columns * z));
   BufferView out = view(result);
   out.offset += pass.out_first * sizeof(float);
+  const Taps arguments{
+      .x_image = images_apart,
+      .x_group = t.source_channels * channel,
+      .out_image = t.out_channel * t.channels * s.groups,
+      .out_channel = t.out_channel,
+      .out_slice = pass.out_slice,
+      .out_row = pass.out_row,
+      .out_column = pass.out_column,
+      .has_bias = bias.defined(),
+      .reads_tensor = direct,
+      .channels = t.channels,
+      .taps = taps,
+      .groups = s.groups,
+      .pixels = static_cast<int32_t>(pixels),
+      .images_per_line = layout.images_per_line(),
+      .slices = layout.padded[0],
+      .padded_rows = layout.padded[1],
+      .pitch = layout.padded[2],
+      .out_depth = pass.extent[0],
+      .out_height = pass.extent[1],
+      .out_width = pass.extent[2],
+      .panels_per_task = static_cast<int32_t>(panels_per_task),
+      .tiles_per_task = static_cast<int32_t>(tiles_per_task),
+  };
   launch(stream, conv_kernel(device, "conv_taps", plan.tile, kTaps, t.epilogue),
          {static_cast<size_t>(columns), static_cast<size_t>(at::ceil_div(tiles, tiles_per_task)),
           static_cast<size_t>(z)},
          {}, out, view(source), view(packed), view(plan.tap_offsets[index]),
-         view(bias.defined() ? bias : packed), t.epilogue.residual_or(result),
-         static_cast<int32_t>(bias.defined()), t.channels, taps, s.groups,
-         static_cast<int32_t>(pixels), layout.images_per_line(), layout.padded[0], layout.padded[1],
-         layout.padded[2], pass.extent[0], pass.extent[1], pass.extent[2], images_apart,
-         t.source_channels * channel, t.out_channel * t.channels * s.groups, t.out_channel,
-         pass.out_slice, pass.out_row, pass.out_column, static_cast<int32_t>(direct),
-         static_cast<int32_t>(panels_per_task), static_cast<int32_t>(tiles_per_task));
+         view(bias.defined() ? bias : packed), t.epilogue.residual_or(result), arguments);
 }
 
 void run_passes(const ConvCall& call, const TapLaunch& t) {
