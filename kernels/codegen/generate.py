@@ -2,10 +2,9 @@
 
 usage: generate.py KERNELS_FOLDER OUTPUT_FOLDER SITE_PACKAGES_OF_TORCH SHARDS
 
-Reads the OCL_* marks that kernels/core/registration.h and the *_table.h files explain. torchgen
-then writes the same wrappers that PyTorch's own backends get: register_ocl_*.cpp, of which SHARDS
-files have those of dense tensors. native/X.h declares our implementations in X.cpp, so that a new
-mark recompiles one file of kernels/.
+Reads the OCL_* marks (marks.py has their grammar). torchgen then writes the same wrappers that
+PyTorch's own backends get: register_ocl_*.cpp, of which SHARDS files have those of dense tensors.
+native/X.h declares our implementations in X.cpp, so that a new mark recompiles one file of kernels/.
 Everything that depends on torch's version comes from the installed torch, so the same sources build
 with 2.11 to 2.13.
 """
@@ -17,6 +16,7 @@ import sys
 # Appended, not put in front: an isolated build has its own versions of other packages.
 sys.path.append(sys.argv[3])
 
+import marks
 import torchgen
 from torchgen import dest
 from torchgen.gen import get_grouped_native_functions, parse_native_yaml
@@ -29,14 +29,6 @@ from torchgen.model import (
 from torchgen.selective_build.selector import SelectiveBuilder
 from torchgen.utils import Target
 
-SHARED_MARK = re.compile(r'OCL_(?:POINTWISE|SPECIAL|REDUCTION|STUB|SHARED)\(\s*"([^"]+)"')
-# Operators with a kernel for complex numbers: an OCL_COMPLEX mark, or an OCL_POINTWISE mark with a
-# second expression.
-COMPLEX_MARK = re.compile(
-    r'OCL_(?:COMPLEX\(\s*"([^"]+)"|POINTWISE\(\s*"([^"]+)",\s*\w+,[\w\s|]+,\s*(?:"[^"]*"\s*)+,)'
-)
-FOREACH_MARK = re.compile(r"OCL_FOREACH(_UNARY)?\((\w+), (\w+)")
-OWN_MARK = re.compile(r'OCL_(STRUCTURED|NATIVE)\(\s*"([^"]+)",\s*(\w+)\)')
 # torchgen writes structured wrappers only for the backends it knows. XPU is the simplest of them;
 # write_shard() replaces its name in the text.
 KEY = DispatchKey.XPU
@@ -60,11 +52,12 @@ def read_marks(folder):
     shared, own, takes_complex = [], {}, []
     for path in mark_files(folder):
         text = path.read_text()
-        for match in SHARED_MARK.finditer(text):
-            shared += [entry.strip() for entry in match[1].split(",")]
-        for match in COMPLEX_MARK.finditer(text):
-            takes_complex += [entry.strip() for entry in (match[1] or match[2]).split(",")]
-        for kind, op, name in OWN_MARK.findall(text):
+        for mark in marks.read_marks(text):
+            if mark.kind != "COMPLEX":
+                shared += mark.operators
+            if mark.takes_complex:
+                takes_complex += mark.operators
+        for kind, op, name in marks.read_own_marks(text):
             if op in own:
                 sys.exit(f"{path}: {op} is marked in {own[op][2]}.cpp, too")
             own[op] = (kind, name, path.stem)
@@ -76,7 +69,7 @@ def read_marks(folder):
 def read_foreach(table, stem):
     """The operators of kernels/foreach/foreach_table.h, each also in place."""
     own = {}
-    for unary, op, overload in FOREACH_MARK.findall(table):
+    for unary, op, overload in marks.read_foreach_marks(table):
         name = f"foreach_{op}" if unary else f"foreach_{op}_{overload}"
         suffix = "" if unary else f".{overload}"
         own[f"_foreach_{op}{suffix}"] = ("NATIVE", name, stem)

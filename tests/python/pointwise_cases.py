@@ -2,18 +2,11 @@
 new row is tested without a line here."""
 
 import pathlib
-import re
 
 import torch
+from marks import read_marks
 
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "kernels/pointwise/pointwise_table.h"
-ROW = re.compile(r'^OCL_POINTWISE\(\s*"([^"]+)",\s*(\w+),', re.MULTILINE)
-SPECIAL_ROW = re.compile(r'^OCL_SPECIAL\(\s*"([^"]+)"', re.MULTILINE)
-# Where a second expression follows.
-COMPLEX_ROW = re.compile(
-    r'^OCL_POINTWISE\(\s*"([^"]+)",\s*\w+,[\w\s|]+,\s*(?:"[^"]*"\s*)+,', re.MULTILINE
-)
-
 # Operators whose shapes are not element-wise; test_activation.py has them.
 OTHER_SHAPES = {"glu", "glu_jvp", "addr"}
 
@@ -44,21 +37,23 @@ NUMBERS = {
 }
 
 
+MARKS = list(read_marks(TABLE.read_text()))
+
+
 def operators():
     """Names in the table: ["add", "div.Tensor", ...]"""
-    names = [name.strip() for row in ROW.findall(TABLE.read_text()) for name in row[0].split(",")]
+    names = [name for mark in MARKS if mark.kind == "POINTWISE" for name in mark.operators]
     return [n for n in names if n not in OTHER_SHAPES and not n.startswith("__i")]
 
 
 def special_operators():
     """Those of OCL_SPECIAL rows."""
-    return SPECIAL_ROW.findall(TABLE.read_text())
+    return [name for mark in MARKS if mark.kind == "SPECIAL" for name in mark.operators]
 
 
 def complex_operators():
-    """Those of them that have an expression for complex numbers."""
-    rows = COMPLEX_ROW.findall(TABLE.read_text())
-    names = {name.strip() for row in rows for name in row.split(",")}
+    """Those of operators() that have an expression for complex numbers."""
+    names = {name for mark in MARKS if mark.takes_complex for name in mark.operators}
     return [name for name in operators() if name in names]
 
 

@@ -2,10 +2,10 @@
 
 import math
 import pathlib
-import re
 
 import pytest
 import torch
+from marks import read_foreach_marks
 from support import generator, has_fp64
 
 from torch_ocl import _C
@@ -173,7 +173,7 @@ def test_fused_step_takes_few_launches(device):
 
 SHAPES = [(3, 5), (4099,), (1,), (0,), (20, 500), (64,)] + [(17,)] * 40
 TABLE = pathlib.Path(__file__).parents[2] / "kernels/foreach/foreach_table.h"
-UNARY = re.findall(r"OCL_FOREACH_UNARY\((\w+)", TABLE.read_text())
+UNARY = [operator for unary, operator, _ in read_foreach_marks(TABLE.read_text()) if unary]
 BINARY = ["add", "sub", "mul", "div", "clamp_max", "clamp_min", "maximum", "minimum", "pow"]
 
 
