@@ -88,36 +88,48 @@ void add_gemm_tensors(Arguments& arguments, const GemmProblem& p, const at::Tens
       .add(p.epilogue.residual_or(p.out));
 }
 
-// Adds the last arguments of all kernels of products: the operands' batch strides, and the factors.
-static void add_batches_and_factors(Arguments& arguments, const GemmProblem& p, int64_t first_batch,
-                                    int64_t second_batch) {
-  arguments.add(first_batch)
-      .add(second_batch)
-      .add(c_batch_stride(p))
-      .add(p.out.dim() == 3 ? p.epilogue.residual_stride(0) : int64_t{0})
-      .add(p.out.dim() == 3 ? p.out.stride(0) : int64_t{0});
+void add_gemm_sizes(Arguments& arguments, const GemmProblem& p, const GemmSizes& sizes) {
+  arguments.add(sizes);
   add_number(arguments, p.alpha, p.compute);
   add_number(arguments, p.beta, p.compute);
 }
 
-void add_gemm_sizes(Arguments& arguments, const GemmProblem& p) {
-  const int64_t out_ld = p.out.size(-2) == 1 ? p.n : p.out.stride(-2);
-  arguments.add(static_cast<int32_t>(p.m))
-      .add(static_cast<int32_t>(p.n))
-      .add(static_cast<int32_t>(p.k))
-      .add(p.a.ld)
-      .add(p.b.ld)
-      .add(out_ld)
-      .add(p.has_c ? p.c.stride(-2) : int64_t{0})
-      .add(p.has_c ? p.c.stride(-1) : int64_t{0})
-      .add(p.epilogue.residual_stride(-2))
-      .add(p.epilogue.residual_stride(-1));
-  add_batches_and_factors(arguments, p, p.a.batch, p.b.batch);
+GemmSizes gemm_sizes(const GemmProblem& p) {
+  GemmSizes sizes{
+      .ld_a = p.a.ld,
+      .ld_b = p.b.ld,
+      .ld_out = p.out.size(-2) == 1 ? p.n : p.out.stride(-2),
+      .residual_row = p.epilogue.residual_stride(-2),
+      .residual_column = p.epilogue.residual_stride(-1),
+      .a_batch = p.a.batch,
+      .b_batch = p.b.batch,
+      .c_batch = c_batch_stride(p),
+      .m = static_cast<int32_t>(p.m),
+      .n = static_cast<int32_t>(p.n),
+      .k = static_cast<int32_t>(p.k),
+  };
+  if (p.has_c) {
+    sizes.c_row = p.c.stride(-2);
+    sizes.c_column = p.c.stride(-1);
+  }
+  if (p.out.dim() == 3) {
+    sizes.residual_batch = p.epilogue.residual_stride(0);
+    sizes.out_batch = p.out.stride(0);
+  }
+  return sizes;
 }
 
-void add_gemv_strides(Arguments& arguments, const GemmProblem& p, const GemvProblem& v) {
-  arguments.add(v.out_stride).add(v.c_stride).add(v.residual_stride);
-  add_batches_and_factors(arguments, p, v.matrix.batch, v.vector.batch);
+GemmSizes gemm_sizes(const GemmProblem& p, const GemvProblem& v) {
+  GemmSizes sizes = gemm_sizes(p);
+  sizes.ld_a = v.matrix.ld;
+  sizes.ld_b = v.x_stride;
+  sizes.ld_out = v.out_stride;
+  sizes.c_row = v.c_stride;
+  sizes.residual_row = v.residual_stride;
+  sizes.a_batch = v.matrix.batch;
+  sizes.b_batch = v.vector.batch;
+  sizes.m = static_cast<int32_t>(v.m);
+  return sizes;
 }
 
 void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const c10::Scalar& alpha,

@@ -21,9 +21,9 @@
 //   gemv  out[i] = activation(alpha * sum_k matrix[i][k] * x[k] + beta * c[i] + residual[i]). The
 //         matrix is an A operand. Grid (ceil(m / rows_per_task), 1, batch).
 //
-// The batch strides, leading dimensions and strides of C are in elements. Those of A, B and C may
-// be 0. C may be `out` itself; other overlaps are not allowed.
+// C may be `out` itself; other overlaps are not allowed.
 #include "element.clh"
+#include "gemm_sizes.clh"
 
 #define VEC CAT(COMPUTE, VW)
 #define NR (NV * VW)
@@ -42,9 +42,9 @@
 // Elements (row, k) of A: row r of a tile begins at r * A_ROW, and a step in k is A_STEP.
 #if TRANS_A
 #define A_ROW 1
-#define A_STEP lda
+#define A_STEP sizes.ld_a
 #else
-#define A_ROW lda
+#define A_ROW sizes.ld_a
 #define A_STEP 1
 #endif
 
@@ -85,7 +85,7 @@ ALWAYS_INLINE void pack_b(__local VEC *panel, __global const STORE *b, const siz
 #if HAS_C
 #define C_PARAMS , __global const STORE *c, const long c_step, const COMPUTE beta
 #define C_FORWARD(row, column) \
-  , c_panel + (row) * c_row_stride + (column) * c_column_stride, c_column_stride, beta
+  , c_panel + (row) * sizes.c_row + (column) * sizes.c_column, sizes.c_column, beta
 #else
 #define C_PARAMS
 #define C_FORWARD(row, column)
@@ -93,7 +93,8 @@ ALWAYS_INLINE void pack_b(__local VEC *panel, __global const STORE *b, const siz
 #if HAS_RESIDUAL
 #define RESIDUAL_PARAMS , __global const STORE *residual, const long residual_step
 #define RESIDUAL_FORWARD(row, column) \
-  , residual_panel + (row) * residual_row + (column) * residual_column, residual_column
+  , residual_panel + (row) * sizes.residual_row + (column) * sizes.residual_column, \
+    sizes.residual_column
 #else
 #define RESIDUAL_PARAMS
 #define RESIDUAL_FORWARD(row, column)
@@ -148,40 +149,36 @@ static inline void finish_vector(const VEC sum, __global STORE *out, const int l
 }
 
 TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR(residual),
-                        const int m, const int n, const int k, const long lda, const long ldb,
-                        const long ld_out, const long c_row_stride, const long c_column_stride,
-                        const long residual_row, const long residual_column, const long a_batch,
-                        const long b_batch, const long c_batch, const long residual_batch,
-                        const long out_batch, const COMPUTE alpha, const COMPUTE beta,
+                        const Sizes sizes, const COMPUTE alpha, const COMPUTE beta,
                         const int rows_per_task) {
   __local VEC panel[KC * NV];
 #if PARTIAL_ROWS
   __local VEC partial[PARTIAL_ROWS * NV];
 #endif
   const int first_row = get_global_id(0) * rows_per_task;
-  const int last_row = min(m, first_row + rows_per_task);
+  const int last_row = min(sizes.m, first_row + rows_per_task);
   const int first_column = get_global_id(1) * NR;
-  const int columns = min(NR, n - first_column);
+  const int columns = min(NR, sizes.n - first_column);
   const long batch = get_global_id(2);
-  __global const STORE *restrict a_matrix = CPTR(STORE, a) + batch * a_batch;
+  __global const STORE *restrict a_matrix = CPTR(STORE, a) + batch * sizes.a_batch;
   __global const STORE *restrict b_panel =
-      CPTR(STORE, b) + batch * b_batch + first_column * (TRANS_B ? ldb : 1);
-  __global STORE *out_panel = PTR(STORE, out) + batch * out_batch + first_column;
+      CPTR(STORE, b) + batch * sizes.b_batch + first_column * (TRANS_B ? sizes.ld_b : 1);
+  __global STORE *out_panel = PTR(STORE, out) + batch * sizes.out_batch + first_column;
 #if HAS_C
   __global const STORE *c_panel =
-      CPTR(STORE, c) + batch * c_batch + first_column * c_column_stride;
+      CPTR(STORE, c) + batch * sizes.c_batch + first_column * sizes.c_column;
 #endif
 #if HAS_RESIDUAL
   __global const STORE *residual_panel =
-      CPTR(STORE, residual) + batch * residual_batch + first_column * residual_column;
+      CPTR(STORE, residual) + batch * sizes.residual_batch + first_column * sizes.residual_column;
 #endif
 
   int k0 = 0;
   do {  // Once even for k = 0, which leaves beta * C.
-    const int depth = min(KC, k - k0);
+    const int depth = min(KC, sizes.k - k0);
     const bool is_first = k0 == 0;
-    const bool is_last = k0 + depth >= k;
-    pack_b(panel, b_panel + k0 * (TRANS_B ? 1 : ldb), ldb, depth, columns);
+    const bool is_last = k0 + depth >= sizes.k;
+    pack_b(panel, b_panel + k0 * (TRANS_B ? 1 : sizes.ld_b), sizes.ld_b, depth, columns);
 
     for (int row = first_row; row < last_row; row += MR) {
       const int rows = min(MR, last_row - row);
@@ -195,7 +192,8 @@ TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR
       if (is_first) {
         for (int i = 0; i < rows; ++i)
           for (int j = 0; j < columns; j += 64 / (int)sizeof(STORE))
-            PREFETCH_RESIDUAL(residual_panel + (row + i) * residual_row + j * residual_column);
+            PREFETCH_RESIDUAL(residual_panel + (row + i) * sizes.residual_row +
+                              j * sizes.residual_column);
       }
 #endif
       __global const STORE *restrict a_tile = a_matrix + row * A_ROW + k0 * A_STEP;
@@ -238,7 +236,7 @@ TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR
 #else
               const bool continues = !is_first;
 #endif
-              finish_vector(sum[i][j], out_panel + (row + i) * ld_out + j * VW,
+              finish_vector(sum[i][j], out_panel + (row + i) * sizes.ld_out + j * VW,
                             columns - j * VW, alpha, continues, is_last C_FORWARD(row + i, j * VW)
                             RESIDUAL_FORWARD(row + i, j * VW));
             }
@@ -247,7 +245,7 @@ TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR
       }
     }
     k0 += KC;
-  } while (k0 < k);
+  } while (k0 < sizes.k);
 }
 
 #else  // gemv
@@ -275,31 +273,29 @@ static inline COMPUTE sum_of_lanes(const VEC value) {
 #endif
 
 TASK __kernel void gemv(TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CTENSOR(residual),
-                        const int m, const int k, const long ld, const long out_stride,
-                        const long c_stride, const long residual_stride, const long matrix_batch,
-                        const long x_batch, const long c_batch, const long residual_batch,
-                        const long out_batch, const COMPUTE alpha, const COMPUTE beta,
+                        const Sizes sizes, const COMPUTE alpha, const COMPUTE beta,
                         const int rows_per_task) {
   const int first_row = get_global_id(0) * rows_per_task;
-  const int last_row = min(m, first_row + rows_per_task);
+  const int last_row = min(sizes.m, first_row + rows_per_task);
   const long batch = get_global_id(2);
-  __global const STORE *restrict x_vector = CPTR(STORE, x) + batch * x_batch;
-  __global const STORE *restrict rows = CPTR(STORE, matrix) + batch * matrix_batch;
-  __global STORE *out_vector = PTR(STORE, out) + batch * out_batch;
+  __global const STORE *restrict x_vector = CPTR(STORE, x) + batch * sizes.b_batch;
+  __global const STORE *restrict rows = CPTR(STORE, matrix) + batch * sizes.a_batch;
+  __global STORE *out_vector = PTR(STORE, out) + batch * sizes.out_batch;
 #if HAS_C
-  __global const STORE *c_vector = CPTR(STORE, c) + batch * c_batch;
-#define PLUS_C(row) + beta * LOAD(c_vector, (row) * c_stride)
+  __global const STORE *c_vector = CPTR(STORE, c) + batch * sizes.c_batch;
+#define PLUS_C(row) + beta * LOAD(c_vector, (row) * sizes.c_row)
 #else
 #define PLUS_C(row)
 #endif
 #if HAS_RESIDUAL
-  __global const STORE *residual_vector = CPTR(STORE, residual) + batch * residual_batch;
-#define PLUS_RESIDUAL(row) + LOAD(residual_vector, (row) * residual_stride)
+  __global const STORE *residual_vector = CPTR(STORE, residual) + batch * sizes.residual_batch;
+#define PLUS_RESIDUAL(row) + LOAD(residual_vector, (row) * sizes.residual_row)
 #else
 #define PLUS_RESIDUAL(row)
 #endif
 #define FINISH(row, sum) \
-  STORE_TO(out_vector, (row) * out_stride, ACTIVATE(alpha * (sum) PLUS_C(row) PLUS_RESIDUAL(row)))
+  STORE_TO(out_vector, (row) * sizes.ld_out, \
+           ACTIVATE(alpha * (sum) PLUS_C(row) PLUS_RESIDUAL(row)))
 
 #if TRANS_A
   __local VEC sums[BLOCK];
@@ -311,7 +307,7 @@ TASK __kernel void gemv(TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CT
     for (int j = 0; j < (count + VW - 1) / VW; ++j) sums[j] = (VEC)(0);
     __global const STORE *restrict column = rows + block;
     int p = 0;
-    for (; p + ROWS_AT_ONCE <= k; p += ROWS_AT_ONCE, column += ROWS_AT_ONCE * ld) {
+    for (; p + ROWS_AT_ONCE <= sizes.k; p += ROWS_AT_ONCE, column += ROWS_AT_ONCE * sizes.ld_a) {
       VEC factor[ROWS_AT_ONCE];
 #pragma unroll
       for (int r = 0; r < ROWS_AT_ONCE; ++r) factor[r] = (VEC)(LOAD(x_vector, p + r));
@@ -319,14 +315,14 @@ TASK __kernel void gemv(TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CT
         VEC sum = sums[j];
 #pragma unroll
         for (int r = 0; r < ROWS_AT_ONCE; ++r)
-          sum = MUL_ADD(factor[r], LOAD_VEC(column + r * ld + (size_t)j * VW), sum);
+          sum = MUL_ADD(factor[r], LOAD_VEC(column + r * sizes.ld_a + (size_t)j * VW), sum);
         sums[j] = sum;
       }
       for (int l = tail; l < count; ++l)
         for (int r = 0; r < ROWS_AT_ONCE; ++r)
-          tail_sums[l - tail] += LOAD(x_vector, p + r) * LOAD(column, r * ld + l);
+          tail_sums[l - tail] += LOAD(x_vector, p + r) * LOAD(column, r * sizes.ld_a + l);
     }
-    for (; p < k; ++p, column += ld) {
+    for (; p < sizes.k; ++p, column += sizes.ld_a) {
       const COMPUTE factor = LOAD(x_vector, p);
       for (int j = 0; j < vectors; ++j)
         sums[j] = MUL_ADD((VEC)(factor), LOAD_VEC(column + (size_t)j * VW), sums[j]);
@@ -342,11 +338,11 @@ TASK __kernel void gemv(TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CT
     VEC sum[ROWS_AT_ONCE];
 #pragma unroll
     for (int r = 0; r < ROWS_AT_ONCE; ++r) {
-      row_start[r] = rows + min(row + r, last_row - 1) * ld;
+      row_start[r] = rows + min(row + r, last_row - 1) * sizes.ld_a;
       sum[r] = (VEC)(0);
     }
     int p = 0;
-    for (; p + VW <= k; p += VW) {
+    for (; p + VW <= sizes.k; p += VW) {
       const VEC factor = LOAD_VEC(x_vector + p);
 #pragma unroll
       for (int r = 0; r < ROWS_AT_ONCE; ++r)
@@ -354,7 +350,9 @@ TASK __kernel void gemv(TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CT
     }
     for (int r = 0; r < ROWS_AT_ONCE && row + r < last_row; ++r) {
       COMPUTE total = sum_of_lanes(sum[r]);
-      for (int tail = p; tail < k; ++tail) total += LOAD(x_vector, tail) * LOAD(row_start[r], tail);
+      for (int tail = p; tail < sizes.k; ++tail) {
+        total += LOAD(x_vector, tail) * LOAD(row_start[r], tail);
+      }
       FINISH((long)row + r, total);
     }
   }

@@ -86,8 +86,7 @@ void run_gemv(const GemmProblem& p) {
   const int64_t rows_per_task = at::round_up(at::ceil_div(v.m, tasks), int64_t{16});
   Arguments arguments(p.stream, kernel);
   add_gemm_tensors(arguments, p, v.matrix.tensor, v.vector.tensor);
-  arguments.add(static_cast<int32_t>(v.m)).add(static_cast<int32_t>(p.k)).add(v.matrix.ld);
-  add_gemv_strides(arguments, p, v);
+  add_gemm_sizes(arguments, p, gemm_sizes(p, v));
   arguments.add(static_cast<int32_t>(rows_per_task))
       .enqueue({static_cast<size_t>(at::ceil_div(v.m, rows_per_task)), 1,
                 static_cast<size_t>(p.batches)},
@@ -119,7 +118,7 @@ void run(const GemmProblem& p) {
   });
   Arguments arguments(p.stream, kernel);
   add_gemm_tensors(arguments, p, p.a.tensor, p.b.tensor);
-  add_gemm_sizes(arguments, p);
+  add_gemm_sizes(arguments, p, gemm_sizes(p));
   arguments.add(static_cast<int32_t>(rows_per_task))
       .enqueue({static_cast<size_t>(at::ceil_div(p.m, rows_per_task)),
                 static_cast<size_t>(at::ceil_div(p.n, panel)), static_cast<size_t>(p.batches)},

@@ -49,6 +49,15 @@ const GemmAlgorithm& choose_gemm(const GemmProblem& problem);
 
 int64_t batch_stride(const at::Tensor& tensor);
 
+// The struct of gemm_sizes.clh.
+struct GemmSizes {
+  int64_t ld_a = 0, ld_b = 0, ld_out = 0;
+  int64_t c_row = 0, c_column = 0, residual_row = 0, residual_column = 0;
+  int64_t a_batch = 0, b_batch = 0, c_batch = 0, residual_batch = 0, out_batch = 0;
+  int32_t m = 0, n = 0, k = 0;
+};
+GemmSizes gemm_sizes(const GemmProblem& problem);
+
 // A product with a vector (m or n is 1) as the product of a matrix, perhaps transposed, and a
 // column. The strides are from element to element of the vectors.
 struct GemvProblem {
@@ -58,15 +67,15 @@ struct GemvProblem {
   int64_t x_stride, out_stride, c_stride, residual_stride;
 };
 GemvProblem as_gemv(const GemmProblem& problem);
+GemmSizes gemm_sizes(const GemmProblem& problem, const GemvProblem& vector);
 
 // Common to the kernels of both families: defines, the bits of the kernel's key, arguments.
 Defines gemm_defines(const GemmProblem& problem, bool trans_a, bool trans_b);
 uint64_t gemm_flags(const GemmProblem& problem, bool trans_a, bool trans_b);
 void add_gemm_tensors(Arguments& arguments, const GemmProblem& problem, const at::Tensor& a,
                       const at::Tensor& b);
-void add_gemm_sizes(Arguments& arguments, const GemmProblem& problem);
-// The arguments of a vector kernel after the strides of matrix and vector, up to beta.
-void add_gemv_strides(Arguments& arguments, const GemmProblem& problem, const GemvProblem& vector);
+// Adds the sizes, alpha and beta.
+void add_gemm_sizes(Arguments& arguments, const GemmProblem& problem, const GemmSizes& sizes);
 // Prefers an algorithm wherever it applies, as OCL_GEMM_ALGORITHM does; an empty name ends that.
 void prefer_gemm_algorithm(std::string_view name);
 

@@ -12,24 +12,24 @@
 //                     COMPUTE, for gemm_sum; alpha, beta, C and the residual are not used
 //
 // Work-group (ITEMS, 1, 1), global size (ITEMS * ceil(n / TN), ceil(m / TM), batches * parts). Any
-// m, n >= 1, k >= 0. The arguments are those of gemm_cpu.cl with parts and part_depth for
-// rows_per_task. C may be `out` itself.
+// m, n >= 1, k >= 0. C may be `out` itself.
+#include "gemm_sizes.clh"
 #include "tile_gpu.clh"
 
 // Adjacent work-items load adjacent elements of global memory, in both storage orders.
 #if TRANS_A
 #define A_ALONG TM
-#define A_INDEX(row, p) ((p)*lda + (row))
+#define A_INDEX(row, p) ((p)*sizes.ld_a + (row))
 #else
 #define A_ALONG TK
-#define A_INDEX(row, p) ((row)*lda + (p))
+#define A_INDEX(row, p) ((row)*sizes.ld_a + (p))
 #endif
 #if TRANS_B
 #define B_ALONG TK
-#define B_INDEX(p, column) ((column)*ldb + (p))
+#define B_INDEX(p, column) ((column)*sizes.ld_b + (p))
 #else
 #define B_ALONG TN
-#define B_INDEX(p, column) ((p)*ldb + (column))
+#define B_INDEX(p, column) ((p)*sizes.ld_b + (column))
 #endif
 
 // The element of a load, or the first of four: its index along the contiguous dimension, and along
@@ -76,15 +76,15 @@
 // The element of a load for first depth 0. Beyond the last row or column, the last one is loaded
 // again and its sums are not stored.
 #define A_FROM(i)                                                               \
-  (a_matrix + A_INDEX((long)min(first_row + A_ROW(i), m - (TRANS_A ? A_WIDTH : 1)), \
+  (a_matrix + A_INDEX((long)min(first_row + A_ROW(i), sizes.m - (TRANS_A ? A_WIDTH : 1)), \
                       (long)A_DEPTH(i)))
 #define B_FROM(i)                                                               \
   (b_matrix + B_INDEX((long)B_DEPTH(i), (long)min(first_column + B_COLUMN(i),   \
-                                                  n - (TRANS_B ? 1 : B_WIDTH))))
+                                                  sizes.n - (TRANS_B ? 1 : B_WIDTH))))
 // Depths beyond the end are zeros. A branch for each load would cost more than the load.
 #define FETCH_BEGIN                                        \
-  const long a_ahead = TRANS_A ? (long)next * lda : next;  \
-  const long b_ahead = TRANS_B ? next : (long)next * ldb;
+  const long a_ahead = TRANS_A ? (long)next * sizes.ld_a : next;  \
+  const long b_ahead = TRANS_B ? next : (long)next * sizes.ld_b;
 #define FETCH_A(i)                                                                \
   FETCH(A_TYPE, A_LOAD, next + A_DEPTH(i) < last_depth, a_from[i] + a_ahead, a_matrix)
 #define FETCH_B(i)                                                                \
@@ -117,21 +117,17 @@ ALWAYS_INLINE void put_column(__local COMPUTE *to, const int pitch, const QUAD v
 
 #if PARTS
 #define OUT COMPUTE
-#define OUT_LD n
+#define OUT_LD sizes.n
 #define FINISH(p, i, value) ((p)[i] = (value))
 #else
 #define OUT STORE
-#define OUT_LD ld_out
+#define OUT_LD sizes.ld_out
 #define FINISH STORE_TO
 #endif
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm(
-    TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR(residual), const int m, const int n,
-    const int k, const long lda, const long ldb, const long ld_out, const long c_row_stride,
-    const long c_column_stride, const long residual_row, const long residual_column,
-    const long a_batch, const long b_batch, const long c_batch, const long residual_batch,
-    const long out_batch, const COMPUTE alpha, const COMPUTE beta, const int parts,
-    const int part_depth) {
+    TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR(residual), const Sizes sizes,
+    const COMPUTE alpha, const COMPUTE beta, const int parts, const int part_depth) {
   const int item = get_local_id(0);
   const int x = item % SIDE_X;
   const int y = item / SIDE_X;
@@ -141,14 +137,14 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm(
   const long batch = get_group_id(2) / parts;
   const int part = get_group_id(2) % parts;
   const int first_depth = part * part_depth;
-  const int last_depth = min(k, first_depth + part_depth);
+  const int last_depth = min(sizes.k, first_depth + part_depth);
 #else
   const long batch = get_group_id(2);
   const int first_depth = 0;
-  const int last_depth = k;
+  const int last_depth = sizes.k;
 #endif
-  __global const STORE *restrict a_matrix = CPTR(STORE, a) + batch * a_batch;
-  __global const STORE *restrict b_matrix = CPTR(STORE, b) + batch * b_batch;
+  __global const STORE *restrict a_matrix = CPTR(STORE, a) + batch * sizes.a_batch;
+  __global const STORE *restrict b_matrix = CPTR(STORE, b) + batch * sizes.b_batch;
   __global const STORE *a_from[A_LOADS], *b_from[B_LOADS];
 #pragma unroll
   for (int i = 0; i < A_LOADS; ++i) a_from[i] = A_FROM(i);
@@ -159,14 +155,14 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm(
 
 #if PARTS
   const long batches = get_num_groups(2) / parts;
-  __global OUT *out_matrix = PTR(OUT, out) + (part * batches + batch) * m * n;
+  __global OUT *out_matrix = PTR(OUT, out) + (part * batches + batch) * sizes.m * sizes.n;
 #else
-  __global OUT *out_matrix = PTR(STORE, out) + batch * out_batch;
+  __global OUT *out_matrix = PTR(STORE, out) + batch * sizes.out_batch;
 #if HAS_C
-  __global const STORE *c_matrix = CPTR(STORE, c) + batch * c_batch;
+  __global const STORE *c_matrix = CPTR(STORE, c) + batch * sizes.c_batch;
 #endif
 #if HAS_RESIDUAL
-  __global const STORE *residual_matrix = CPTR(STORE, residual) + batch * residual_batch;
+  __global const STORE *residual_matrix = CPTR(STORE, residual) + batch * sizes.residual_batch;
 #endif
 #endif
 #pragma unroll
@@ -179,7 +175,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm(
 #if !PARTS
       value *= alpha;
 #define ADDEND_LANE(matrix, row_stride, column_stride, l)                           \
-  (row < m && column + (l) < n                                                      \
+  (row < sizes.m && column + (l) < sizes.n                                          \
        ? LOAD(matrix, row * row_stride + (column + (l)) * column_stride) : (COMPUTE)0)
 #define ADDEND(matrix, row_stride, column_stride)                                   \
   (QUAD)(ADDEND_LANE(matrix, row_stride, column_stride, 0),                         \
@@ -187,19 +183,19 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm(
          ADDEND_LANE(matrix, row_stride, column_stride, 2),                         \
          ADDEND_LANE(matrix, row_stride, column_stride, 3))
 #if HAS_C
-      value += beta * ADDEND(c_matrix, c_row_stride, c_column_stride);
+      value += beta * ADDEND(c_matrix, sizes.c_row, sizes.c_column);
 #endif
 #if HAS_RESIDUAL
-      value += ADDEND(residual_matrix, residual_row, residual_column);
+      value += ADDEND(residual_matrix, sizes.residual_row, sizes.residual_column);
 #endif
       value = ACTIVATE(value);
 #endif
-      if (row < m) {
+      if (row < sizes.m) {
         __global OUT *to = out_matrix + row * OUT_LD + column;
-        if (column < n) FINISH(to, 0, value.x);
-        if (column + 1 < n) FINISH(to, 1, value.y);
-        if (column + 2 < n) FINISH(to, 2, value.z);
-        if (column + 3 < n) FINISH(to, 3, value.w);
+        if (column < sizes.n) FINISH(to, 0, value.x);
+        if (column + 1 < sizes.n) FINISH(to, 1, value.y);
+        if (column + 2 < sizes.n) FINISH(to, 2, value.z);
+        if (column + 3 < sizes.n) FINISH(to, 3, value.w);
       }
     }
   }

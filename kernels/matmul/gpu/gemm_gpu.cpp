@@ -133,7 +133,7 @@ void run_tiles(const GemmProblem& p, int64_t index) {
   } else {
     add_gemm_tensors(arguments, p, p.a.tensor, p.b.tensor);
   }
-  add_gemm_sizes(arguments, p);
+  add_gemm_sizes(arguments, p, gemm_sizes(p));
   arguments.add(static_cast<int32_t>(choice.parts))
       .add(static_cast<int32_t>(choice.depth(p.k)))
       .enqueue({static_cast<size_t>(at::ceil_div(p.n, tile.n) * tile.items()),
@@ -209,23 +209,23 @@ void gemm_sum_parts(const at::Tensor& out, const at::Tensor& partial, const c10:
     epilogue.define(defines);
     return KernelSource{"gemm_sum.cl", "gemm_sum", defines};
   });
+  const GemmSizes sizes{
+      .ld_out = out.stride(1),
+      .c_row = has_c ? c.stride(1) : 0,
+      .c_column = has_c ? c.stride(2) : 0,
+      .residual_row = epilogue.residual_stride(1),
+      .residual_column = epilogue.residual_stride(2),
+      .c_batch = has_c ? c.stride(0) : 0,
+      .residual_batch = epilogue.residual_stride(0),
+      .out_batch = out.stride(0),
+      .n = static_cast<int32_t>(out.size(2)),
+  };
   Arguments arguments(stream_of(out), kernel);
-  arguments.add(view(out))
-      .add(view(partial))
-      .add(view(has_c ? c : out))
-      .add(epilogue.residual_or(out))
-      .add(static_cast<int32_t>(out.size(2)))
-      .add(static_cast<int32_t>(partial.size(0)))
-      .add(out.stride(1))
-      .add(has_c ? c.stride(1) : int64_t{0})
-      .add(has_c ? c.stride(2) : int64_t{0})
-      .add(epilogue.residual_stride(1))
-      .add(epilogue.residual_stride(2))
-      .add(has_c ? c.stride(0) : int64_t{0})
-      .add(epilogue.residual_stride(0))
-      .add(out.stride(0));
+  arguments.add(view(out)).add(view(partial)).add(view(has_c ? c : out));
+  arguments.add(epilogue.residual_or(out)).add(sizes);
   add_number(arguments, alpha, compute);
   add_number(arguments, beta, compute);
+  arguments.add(static_cast<int32_t>(partial.size(0)));
   const int64_t group = std::min<int64_t>(64, device.properties().max_work_group_size);
   arguments.enqueue({static_cast<size_t>(at::round_up(out.size(2), group)),
                      static_cast<size_t>(out.size(1)), static_cast<size_t>(out.size(0))},

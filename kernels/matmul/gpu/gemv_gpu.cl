@@ -8,45 +8,44 @@
 // Work-group (LANES, ROWS, 1); global size (LANES, ROWS * ceil(m / ROWS), batches), with TRANS_A
 // (LANES * ceil(m / LANES), ROWS, batches).
 #include "element.clh"
+#include "gemm_sizes.clh"
 #define V COMPUTE
 #include "epilogue.clh"
 
 #define AT_ONCE 4  // loads in flight at a time
 
 __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1))) void gemv(
-    TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CTENSOR(residual), const int m,
-    const int k, const long ld, const long x_stride, const long out_stride, const long c_stride,
-    const long residual_stride, const long matrix_batch, const long x_batch, const long c_batch,
-    const long residual_batch, const long out_batch, const COMPUTE alpha, const COMPUTE beta) {
+    TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CTENSOR(residual), const Sizes sizes,
+    const COMPUTE alpha, const COMPUTE beta) {
   __local COMPUTE sums[LANES * ROWS];
 #if TRANS_A
   const long row = get_global_id(0);
   const int share = get_local_id(1);
   const int shares = ROWS, apart = LANES;  // items that share a row: their number and distance
-  const long row_stride = 1, depth_stride = ld;
+  const long row_stride = 1, depth_stride = sizes.ld_a;
 #else
   const long row = get_global_id(1);
   const int share = get_local_id(0);
   const int shares = LANES, apart = 1;
-  const long row_stride = ld, depth_stride = 1;
+  const long row_stride = sizes.ld_a, depth_stride = 1;
 #endif
   const long batch = get_global_id(2);
-  __global const STORE *restrict numbers = CPTR(STORE, matrix) + batch * matrix_batch;
-  __global const STORE *restrict vector = CPTR(STORE, x) + batch * x_batch;
+  __global const STORE *restrict numbers = CPTR(STORE, matrix) + batch * sizes.a_batch;
+  __global const STORE *restrict vector = CPTR(STORE, x) + batch * sizes.b_batch;
   COMPUTE part[AT_ONCE];
 #pragma unroll
   for (int r = 0; r < AT_ONCE; ++r) part[r] = 0;
-  if (row < m) {
+  if (row < sizes.m) {
     numbers += row * row_stride;
     long p = share;
-    for (; p + (AT_ONCE - 1) * shares < k; p += AT_ONCE * shares) {
+    for (; p + (AT_ONCE - 1) * shares < sizes.k; p += AT_ONCE * shares) {
 #pragma unroll
       for (int r = 0; r < AT_ONCE; ++r)
         part[r] += LOAD(numbers, (p + r * shares) * depth_stride) *
-                   LOAD(vector, (p + r * shares) * x_stride);
+                   LOAD(vector, (p + r * shares) * sizes.ld_b);
     }
-    for (; p < k; p += shares)
-      part[0] += LOAD(numbers, p * depth_stride) * LOAD(vector, p * x_stride);
+    for (; p < sizes.k; p += shares)
+      part[0] += LOAD(numbers, p * depth_stride) * LOAD(vector, p * sizes.ld_b);
   }
   const int item = get_local_id(1) * LANES + get_local_id(0);
   sums[item] = (part[0] + part[1]) + (part[2] + part[3]);
@@ -54,14 +53,14 @@ __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1))) void gemv(
     barrier(CLK_LOCAL_MEM_FENCE);
     if (share < half_size) sums[item] += sums[item + half_size * apart];
   }
-  if (share == 0 && row < m) {
+  if (share == 0 && row < sizes.m) {
     COMPUTE value = alpha * sums[item];
 #if HAS_C
-    value += beta * LOAD(CPTR(STORE, c), batch * c_batch + row * c_stride);
+    value += beta * LOAD(CPTR(STORE, c), batch * sizes.c_batch + row * sizes.c_row);
 #endif
 #if HAS_RESIDUAL
-    value += LOAD(CPTR(STORE, residual), batch * residual_batch + row * residual_stride);
+    value += LOAD(CPTR(STORE, residual), batch * sizes.residual_batch + row * sizes.residual_row);
 #endif
-    STORE_TO(PTR(STORE, out), batch * out_batch + row * out_stride, ACTIVATE(value));
+    STORE_TO(PTR(STORE, out), batch * sizes.out_batch + row * sizes.ld_out, ACTIVATE(value));
   }
 }

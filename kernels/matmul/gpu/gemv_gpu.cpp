@@ -42,11 +42,7 @@ void run(const GemmProblem& p) {
   });
   Arguments arguments(p.stream, kernel);
   add_gemm_tensors(arguments, p, v.matrix.tensor, v.vector.tensor);
-  arguments.add(static_cast<int32_t>(v.m))
-      .add(static_cast<int32_t>(p.k))
-      .add(v.matrix.ld)
-      .add(v.x_stride);
-  add_gemv_strides(arguments, p, v);
+  add_gemm_sizes(arguments, p, gemm_sizes(p, v));
   const int64_t groups = at::ceil_div(v.m, v.transposed ? lanes : rows);
   const auto x = static_cast<size_t>(lanes), y = static_cast<size_t>(rows),
              batches = static_cast<size_t>(p.batches);
