@@ -20,43 +20,43 @@
 // The local size of the first two is free. bias is not read where has_bias is 0.
 #include "element.clh"
 
-#define GEOMETRY                                                                          \
-  const int images, const int groups, const int in_channels, const int out_channels,      \
-      const int in_d, const int in_h, const int in_w, const int out_d, const int out_h,    \
-      const int out_w, const int kernel_d, const int kernel_h, const int kernel_w,         \
-      const int stride_d, const int stride_h, const int stride_w, const int pad_d,         \
-      const int pad_h, const int pad_w, const int dilation_d, const int dilation_h,        \
-      const int dilation_w
+// ConvShape of conv.h.
+typedef struct {
+  int images, groups, in_channels, out_channels;
+  int in_d, in_h, in_w, out_d, out_h, out_w;
+  int kernel_d, kernel_h, kernel_w, stride_d, stride_h, stride_w;
+  int pad_d, pad_h, pad_w, dilation_d, dilation_h, dilation_w;
+} Shape;
 
 __kernel void conv_forward(TENSOR(output), CTENSOR(input), CTENSOR(weight), CTENSOR(bias),
-                           const int has_bias, GEOMETRY) {
-  const size_t out_plane = (size_t)out_d * out_h * out_w;
-  const size_t in_plane = (size_t)in_d * in_h * in_w;
-  const int taps = kernel_d * kernel_h * kernel_w;
+                           const int has_bias, const Shape s) {
+  const size_t out_plane = (size_t)s.out_d * s.out_h * s.out_w;
+  const size_t in_plane = (size_t)s.in_d * s.in_h * s.in_w;
+  const int taps = s.kernel_d * s.kernel_h * s.kernel_w;
   const size_t position = get_global_id(0);
   if (position >= out_plane) return;
   const size_t plane = get_global_id(1);
-  const size_t image = plane / (groups * out_channels);
-  const int channel = plane % (groups * out_channels);
-  const size_t first_in = (image * groups + channel / out_channels) * in_channels;
-  const int x = position % out_w;
-  const int y = position / out_w % out_h;
-  const int z = position / ((size_t)out_w * out_h);
+  const size_t image = plane / (s.groups * s.out_channels);
+  const int channel = plane % (s.groups * s.out_channels);
+  const size_t first_in = (image * s.groups + channel / s.out_channels) * s.in_channels;
+  const int x = position % s.out_w;
+  const int y = position / s.out_w % s.out_h;
+  const int z = position / ((size_t)s.out_w * s.out_h);
 
   __global const STORE *restrict source = CPTR(STORE, input) + first_in * in_plane;
   __global const STORE *restrict kernel_row =
-      CPTR(STORE, weight) + (size_t)channel * in_channels * taps;
+      CPTR(STORE, weight) + (size_t)channel * s.in_channels * taps;
   COMPUTE sum = has_bias ? LOAD(CPTR(STORE, bias), channel) : 0;
-  for (int c = 0; c < in_channels; ++c, source += in_plane) {
-    for (int kd = 0; kd < kernel_d; ++kd) {
-      const int from_z = z * stride_d - pad_d + kd * dilation_d;
-      for (int kh = 0; kh < kernel_h; ++kh) {
-        const int from_y = y * stride_h - pad_h + kh * dilation_h;
-        for (int kw = 0; kw < kernel_w; ++kw, ++kernel_row) {
-          const int from_x = x * stride_w - pad_w + kw * dilation_w;
-          if (from_z >= 0 && from_z < in_d && from_y >= 0 && from_y < in_h && from_x >= 0 &&
-              from_x < in_w)
-            sum += LOAD(source, ((size_t)from_z * in_h + from_y) * in_w + from_x) *
+  for (int c = 0; c < s.in_channels; ++c, source += in_plane) {
+    for (int kd = 0; kd < s.kernel_d; ++kd) {
+      const int from_z = z * s.stride_d - s.pad_d + kd * s.dilation_d;
+      for (int kh = 0; kh < s.kernel_h; ++kh) {
+        const int from_y = y * s.stride_h - s.pad_h + kh * s.dilation_h;
+        for (int kw = 0; kw < s.kernel_w; ++kw, ++kernel_row) {
+          const int from_x = x * s.stride_w - s.pad_w + kw * s.dilation_w;
+          if (from_z >= 0 && from_z < s.in_d && from_y >= 0 && from_y < s.in_h && from_x >= 0 &&
+              from_x < s.in_w)
+            sum += LOAD(source, ((size_t)from_z * s.in_h + from_y) * s.in_w + from_x) *
                    LOAD(kernel_row, 0);
         }
       }
@@ -66,41 +66,42 @@ __kernel void conv_forward(TENSOR(output), CTENSOR(input), CTENSOR(weight), CTEN
 }
 
 __kernel void conv_data_grad(TENSOR(input), CTENSOR(output), CTENSOR(weight), CTENSOR(bias),
-                             const int has_bias, GEOMETRY) {
-  const size_t out_plane = (size_t)out_d * out_h * out_w;
-  const size_t in_plane = (size_t)in_d * in_h * in_w;
-  const int taps = kernel_d * kernel_h * kernel_w;
+                             const int has_bias, const Shape s) {
+  const size_t out_plane = (size_t)s.out_d * s.out_h * s.out_w;
+  const size_t in_plane = (size_t)s.in_d * s.in_h * s.in_w;
+  const int taps = s.kernel_d * s.kernel_h * s.kernel_w;
   const size_t position = get_global_id(0);
   if (position >= in_plane) return;
   const size_t plane = get_global_id(1);
-  const size_t image = plane / (groups * in_channels);
-  const int channel = plane % (groups * in_channels);
-  const int group = channel / in_channels;
-  const int x = position % in_w;
-  const int y = position / in_w % in_h;
-  const int z = position / ((size_t)in_w * in_h);
+  const size_t image = plane / (s.groups * s.in_channels);
+  const int channel = plane % (s.groups * s.in_channels);
+  const int group = channel / s.in_channels;
+  const int x = position % s.in_w;
+  const int y = position / s.in_w % s.in_h;
+  const int z = position / ((size_t)s.in_w * s.in_h);
 
   __global const STORE *restrict source =
-      CPTR(STORE, output) + (image * groups + group) * out_channels * out_plane;
+      CPTR(STORE, output) + (image * s.groups + group) * s.out_channels * out_plane;
   __global const STORE *restrict kernel_start =
       CPTR(STORE, weight) +
-      ((size_t)group * out_channels * in_channels + channel % in_channels) * taps;
+      ((size_t)group * s.out_channels * s.in_channels + channel % s.in_channels) * taps;
   COMPUTE sum = has_bias ? LOAD(CPTR(STORE, bias), channel) : 0;
-  for (int kd = 0; kd < kernel_d; ++kd) {
-    const int at_z = z + pad_d - kd * dilation_d;
-    if (at_z < 0 || at_z % stride_d != 0 || at_z / stride_d >= out_d) continue;
-    for (int kh = 0; kh < kernel_h; ++kh) {
-      const int at_y = y + pad_h - kh * dilation_h;
-      if (at_y < 0 || at_y % stride_h != 0 || at_y / stride_h >= out_h) continue;
-      for (int kw = 0; kw < kernel_w; ++kw) {
-        const int at_x = x + pad_w - kw * dilation_w;
-        if (at_x < 0 || at_x % stride_w != 0 || at_x / stride_w >= out_w) continue;
+  for (int kd = 0; kd < s.kernel_d; ++kd) {
+    const int at_z = z + s.pad_d - kd * s.dilation_d;
+    if (at_z < 0 || at_z % s.stride_d != 0 || at_z / s.stride_d >= s.out_d) continue;
+    for (int kh = 0; kh < s.kernel_h; ++kh) {
+      const int at_y = y + s.pad_h - kh * s.dilation_h;
+      if (at_y < 0 || at_y % s.stride_h != 0 || at_y / s.stride_h >= s.out_h) continue;
+      for (int kw = 0; kw < s.kernel_w; ++kw) {
+        const int at_x = x + s.pad_w - kw * s.dilation_w;
+        if (at_x < 0 || at_x % s.stride_w != 0 || at_x / s.stride_w >= s.out_w) continue;
         const size_t from =
-            ((size_t)(at_z / stride_d) * out_h + at_y / stride_h) * out_w + at_x / stride_w;
-        const int tap = (kd * kernel_h + kh) * kernel_w + kw;
-        for (int o = 0; o < out_channels; ++o)
+            ((size_t)(at_z / s.stride_d) * s.out_h + at_y / s.stride_h) * s.out_w +
+            at_x / s.stride_w;
+        const int tap = (kd * s.kernel_h + kh) * s.kernel_w + kw;
+        for (int o = 0; o < s.out_channels; ++o)
           sum += LOAD(source, o * out_plane + from) *
-                 LOAD(kernel_start, (size_t)o * in_channels * taps + tap);
+                 LOAD(kernel_start, (size_t)o * s.in_channels * taps + tap);
       }
     }
   }
@@ -109,34 +110,35 @@ __kernel void conv_data_grad(TENSOR(input), CTENSOR(output), CTENSOR(weight), CT
 
 // The output positions of all images are dealt to the work-items, whose sums are added in a tree.
 __kernel __attribute__((reqd_work_group_size(WG_SIZE, 1, 1))) void conv_weight_grad(
-    TENSOR(weight), CTENSOR(input), CTENSOR(output), GEOMETRY) {
+    TENSOR(weight), CTENSOR(input), CTENSOR(output), const Shape s) {
   __local COMPUTE sums[WG_SIZE];
-  const size_t out_plane = (size_t)out_d * out_h * out_w;
-  const size_t in_plane = (size_t)in_d * in_h * in_w;
+  const size_t out_plane = (size_t)s.out_d * s.out_h * s.out_w;
+  const size_t in_plane = (size_t)s.in_d * s.in_h * s.in_w;
   const int item = get_local_id(0);
   const size_t element = get_global_id(1);
-  const int kw = element % kernel_w;
-  const int kh = element / kernel_w % kernel_h;
-  const int kd = element / ((size_t)kernel_w * kernel_h) % kernel_d;
-  const size_t pair = element / ((size_t)kernel_w * kernel_h * kernel_d);
-  const int channel = pair / in_channels;
-  const int in_channel = channel / out_channels * in_channels + pair % in_channels;
+  const int kw = element % s.kernel_w;
+  const int kh = element / s.kernel_w % s.kernel_h;
+  const int kd = element / ((size_t)s.kernel_w * s.kernel_h) % s.kernel_d;
+  const size_t pair = element / ((size_t)s.kernel_w * s.kernel_h * s.kernel_d);
+  const int channel = pair / s.in_channels;
+  const int in_channel = channel / s.out_channels * s.in_channels + pair % s.in_channels;
 
   COMPUTE sum = 0;
-  for (int image = 0; image < images; ++image) {
+  for (int image = 0; image < s.images; ++image) {
     __global const STORE *restrict source =
-        CPTR(STORE, input) + ((size_t)image * groups * in_channels + in_channel) * in_plane;
+        CPTR(STORE, input) + ((size_t)image * s.groups * s.in_channels + in_channel) * in_plane;
     __global const STORE *restrict grad =
-        CPTR(STORE, output) + ((size_t)image * groups * out_channels + channel) * out_plane;
+        CPTR(STORE, output) + ((size_t)image * s.groups * s.out_channels + channel) * out_plane;
     for (size_t position = item; position < out_plane; position += WG_SIZE) {
-      const int from_x = (int)(position % out_w) * stride_w - pad_w + kw * dilation_w;
-      const int from_y = (int)(position / out_w % out_h) * stride_h - pad_h + kh * dilation_h;
+      const int from_x = (int)(position % s.out_w) * s.stride_w - s.pad_w + kw * s.dilation_w;
+      const int from_y =
+          (int)(position / s.out_w % s.out_h) * s.stride_h - s.pad_h + kh * s.dilation_h;
       const int from_z =
-          (int)(position / ((size_t)out_w * out_h)) * stride_d - pad_d + kd * dilation_d;
-      if (from_z >= 0 && from_z < in_d && from_y >= 0 && from_y < in_h && from_x >= 0 &&
-          from_x < in_w)
+          (int)(position / ((size_t)s.out_w * s.out_h)) * s.stride_d - s.pad_d + kd * s.dilation_d;
+      if (from_z >= 0 && from_z < s.in_d && from_y >= 0 && from_y < s.in_h && from_x >= 0 &&
+          from_x < s.in_w)
         sum += LOAD(grad, position) *
-               LOAD(source, ((size_t)from_z * in_h + from_y) * in_w + from_x);
+               LOAD(source, ((size_t)from_z * s.in_h + from_y) * s.in_w + from_x);
     }
   }
   sums[item] = sum;

@@ -29,13 +29,6 @@ const Kernel& find(const ConvCall& call) {
   });
 }
 
-void add_geometry(Arguments& arguments, const ConvShape& s) {
-  arguments.add(s.images).add(s.groups).add(s.in_channels).add(s.out_channels);
-  for (const ConvShape::Dims* dims : {&s.in, &s.out, &s.kernel, &s.stride, &s.pad, &s.dilation}) {
-    for (const int32_t value : *dims) arguments.add(value);
-  }
-}
-
 size_t product(const ConvShape::Dims& dims) { return size_t{1} * dims[0] * dims[1] * dims[2]; }
 
 // One work-item per element of the result, whose planes have `plane` elements.
@@ -47,8 +40,8 @@ void run_pixels(const ConvCall& call, size_t plane) {
       .add(view(source.numel() ? source : result))
       .add(view(weight))
       .add(view(bias.defined() ? bias : weight))
-      .add(static_cast<int32_t>(bias.defined()));
-  add_geometry(arguments, call.shape);
+      .add(static_cast<int32_t>(bias.defined()))
+      .add(call.shape);
   const size_t group = call.device.family() == KernelFamily::kGpu
                            ? std::min<size_t>(64, call.device.parameters().work_group_size)
                            : 1;
@@ -59,7 +52,7 @@ void run_weights(const ConvCall& call) {
   const size_t group = weight_group(call.device);
   Arguments arguments(stream_of(call.result), find(call));
   arguments.add(view(call.result)).add(view(call.source)).add(view(call.factor));
-  add_geometry(arguments, call.shape);
+  arguments.add(call.shape);
   arguments.enqueue({group, static_cast<size_t>(call.result.numel())}, {group});
 }
 

@@ -30,6 +30,13 @@ int64_t count_windows(const Windows& w, int dim) {
   return (w.out[dim] + 2 * w.padding[dim] - reach) / w.stride[dim] + 1;
 }
 
+Windows windows_of(at::IntArrayRef out, at::IntArrayRef kernel, at::IntArrayRef dilation,
+                   at::IntArrayRef padding, at::IntArrayRef stride) {
+  Windows w{pair(out), {}, pair(kernel), pair(dilation), pair(padding), pair(stride)};
+  w.windows = {count_windows(w, 0), count_windows(w, 1)};
+  return w;
+}
+
 void check_pairs(std::initializer_list<std::pair<const char*, at::IntArrayRef>> all) {
   for (const auto& [name, values] : all) {
     TORCH_CHECK(values.size() == 2, "It is expected ", name, " equals to 2, but got size ",
@@ -93,13 +100,7 @@ Tensor& im2col_out(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation,
                                  padding[0], padding[1], stride[0], stride[1]);
   const bool batched = self.dim() == 4;
   const Tensor in = batched ? self : self.unsqueeze(0);
-  Windows w{.out = {in.size(2), in.size(3)},
-            .windows = {},
-            .taps = pair(kernel),
-            .dilation = pair(dilation),
-            .padding = pair(padding),
-            .stride = pair(stride)};
-  w.windows = {count_windows(w, 0), count_windows(w, 1)};
+  const Windows w = windows_of(in.sizes().slice(2), kernel, dilation, padding, stride);
   const Tensor padded =
       at::constant_pad_nd(in, {padding[1], padding[1], padding[0], padding[0]}).contiguous();
   const int64_t row = padded.stride(2);
@@ -134,13 +135,7 @@ Tensor& col2im_out(const Tensor& self, IntArrayRef size, IntArrayRef kernel, Int
   at::native::col2im_shape_check(self, Tensor(), size[0], size[1], kernel[0], kernel[1],
                                  dilation[0], dilation[1], padding[0], padding[1], stride[0],
                                  stride[1]);
-  Windows w{.out = pair(size),
-            .windows = {},
-            .taps = pair(kernel),
-            .dilation = pair(dilation),
-            .padding = pair(padding),
-            .stride = pair(stride)};
-  w.windows = {count_windows(w, 0), count_windows(w, 1)};
+  const Windows w = windows_of(size, kernel, dilation, padding, stride);
   at::DimVector sizes(self.sizes().slice(0, self.dim() - 2));
   sizes.append({self.size(-2) / (kernel[0] * kernel[1]), size[0], size[1]});
   at::native::resize_output(out, sizes);

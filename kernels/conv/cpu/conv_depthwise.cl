@@ -19,8 +19,8 @@
 //     data gradient of stride 1.
 // conv_depthwise_weight  grid (channels)
 // conv_depthwise_spread  grid (ceil(planes / planes_per_task)): the data gradient of SX = 2,
-//     multiplier 1. Defines PY, PX: the padding. pad_y, pad_x: zeros before the output's gradient. A
-//     band has `lines` more lines than rows_per_band, so that every tap is inside.
+//     multiplier 1. Defines PY, PX: the padding. pad_y, pad_x: zeros before the output's gradient.
+//     A band has `lines` more lines than rows_per_band, so that every tap is inside.
 //     BAND >= (rows_per_band + lines) * pitch + VW
 #define ROW_SPACE __private
 #include "conv_vector.clh"

@@ -55,6 +55,12 @@ static inline COMPUTE fetch_at(__global const STORE *base, const bool valid, con
 #define PART_OFFSET(size) 0
 #endif
 
+// The work-item's place in its tile, and the tile's in the product.
+#define FIND_TILE                                                                         \
+  const int item = get_local_id(0), x = item % SIDE_X, y = item / SIDE_X;                 \
+  const int first_row = get_group_id(1) * TM, first_column = get_group_id(0) * TN;        \
+  const int group = GROUP, first_depth = FIRST_DEPTH, last_depth = LAST_DEPTH;
+
 #define FAR (1 << 29)  // beyond any source
 
 #if !WEIGHT_TILES
@@ -62,14 +68,7 @@ static inline COMPUTE fetch_at(__global const STORE *base, const bool valid, con
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void conv_tiles(
     TENSOR(result), CTENSOR(source), CTENSOR(weight), CTENSOR(bias), CTENSOR(residual),
     const Pass pass) {
-  const int item = get_local_id(0);
-  const int x = item % SIDE_X;
-  const int y = item / SIDE_X;
-  const int first_row = get_group_id(1) * TM;
-  const int first_column = get_group_id(0) * TN;
-  const int group = GROUP;
-  const int first_depth = FIRST_DEPTH;
-  const int last_depth = LAST_DEPTH;
+  FIND_TILE
   __global const STORE *restrict values = CPTR(STORE, source);
   __global const STORE *restrict weights =
       CPTR(STORE, weight) + group * pass.weight_group + pass.weight_first;
@@ -183,14 +182,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void conv_tiles(
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void conv_weight_tiles(
     TENSOR(weight), CTENSOR(source), CTENSOR(result), const Pass pass) {
-  const int item = get_local_id(0);
-  const int x = item % SIDE_X;
-  const int y = item / SIDE_X;
-  const int first_row = get_group_id(1) * TM;
-  const int first_column = get_group_id(0) * TN;
-  const int group = GROUP;
-  const int first_depth = FIRST_DEPTH;
-  const int last_depth = LAST_DEPTH;
+  FIND_TILE
   __global const STORE *restrict values = CPTR(STORE, source);
   __global const STORE *restrict grads = CPTR(STORE, result);
   // Adjacent work-items load adjacent positions.
