@@ -1,9 +1,5 @@
 // Scaled dot product attention without a matrix of scores (sdpa.clh), through PyTorch's
-// "overrideable" backend for devices outside of its tree. choose() decides between these kernels
-// and PyTorch's own composition of operators.
-#include <ATen/Context.h>
-#include <ATen/native/transformers/attention.h>
-#include <ATen/native/transformers/sdp_utils_cpp.h>
+// "overrideable" backend for devices outside of its tree (sdpa_choice.cpp).
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
@@ -13,6 +9,7 @@
 #include <cmath>
 
 #include "generator/captured_draws.h"
+#include "kernels/attention/sdpa_choice.h"
 #include "kernels/core/registration.h"
 #include "kernels/core/tensors.h"
 #include "kernels/pointwise/expression.h"
@@ -21,11 +18,8 @@
 namespace ocl {
 namespace {
 
-using at::SDPBackend;
 using at::Tensor;
 using MaybeTensor = std::optional<Tensor>;
-
-constexpr int64_t kLargestHead = 256;
 
 // As in sdpa.clh.
 enum Matrix { kQuery, kKey, kValue, kOut, kGrad, kGradQuery, kGradKey, kGradValue, kMatrices };
@@ -36,101 +30,6 @@ struct ProblemArgument {
   uint64_t seed, offset, threshold;
   float scale, keep_scale;
 };
-
-enum class Pass { kForward, kGradQuery, kGradKey };
-
-struct Tile {
-  int64_t width, vectors, block, rows;
-};
-
-int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
-
-// Bytes of local memory of a kernel of the CPU family.
-int64_t local_bytes(Pass pass, const Tile& tile, int64_t d, int64_t dv, bool copy_rows) {
-  const int64_t sums_d = round_up(d, tile.rows), sums_dv = round_up(dv, tile.rows);
-  int64_t rows = d + sums_dv + tile.block;
-  if (pass == Pass::kGradQuery) rows = d + dv + sums_d + 2 * tile.block;
-  if (pass == Pass::kGradKey) rows = d + dv + sums_d + sums_dv + 2 * tile.block;
-  const int64_t copies = copy_rows ? tile.block * std::max(d, dv) : 0;
-  return (rows * tile.vectors * tile.width + copies) * static_cast<int64_t>(sizeof(float));
-}
-
-// The largest tile whose local memory the device has. `lanes`: rows to put into lanes of vectors.
-std::optional<Tile> choose_tile(const Device& device, Pass pass, int64_t lanes, int64_t d,
-                                int64_t dv, bool copy_rows) {
-  const auto local = static_cast<int64_t>(device.properties().local_memory);
-  const auto widest =
-      std::clamp<int64_t>(static_cast<int64_t>(device.parameters().vector_width), 4, 16);
-  for (int64_t width = widest; width >= 4; width /= 2) {
-    for (int64_t vectors = lanes > width ? 2 : 1; vectors >= 1; --vectors) {
-      for (int64_t block = 64; block >= 16; block /= 2) {
-        const Tile tile{width, vectors, block, width == 16 ? 8 : 4};
-        if (local_bytes(pass, tile, d, dv, copy_rows) <= local) return tile;
-      }
-    }
-  }
-  return std::nullopt;
-}
-
-bool fits(const Device& device, int64_t d, int64_t dv, bool copy_rows) {
-  return device.family() == KernelFamily::kGpu ||
-         choose_tile(device, Pass::kGradKey, 1, d, dv, copy_rows).has_value();
-}
-
-bool broadcasts(const Tensor& mask, const Tensor& query, const Tensor& key) {
-  const std::array<c10::SymInt, 4> wanted{query.sym_size(0), query.sym_size(1), query.sym_size(2),
-                                          key.sym_size(2)};
-  if (mask.dim() > 4) return false;
-  for (int64_t i = 1; i <= mask.dim(); ++i) {
-    if (mask.sym_size(-i) != 1 && mask.sym_size(-i) != wanted[4 - i]) return false;
-  }
-  return true;
-}
-
-// Whether the kernels support these arguments. While a program is traced, the tensors have no
-// memory.
-bool is_possible(const Tensor& query, const Tensor& key, const Tensor& value,
-                 const MaybeTensor& mask, bool is_causal, bool enable_gqa) {
-  for (const Tensor* each : {&query, &key, &value}) {
-    if (each->is_nested() || each->dim() != 4 || each->scalar_type() != query.scalar_type() ||
-        each->key_set().has(c10::DispatchKey::FuncTorchBatched) || each->sym_numel() == 0 ||
-        each->sym_size(-1) > kLargestHead || each->sym_size(0) != query.sym_size(0)) {
-      return false;
-    }
-  }
-  const ScalarType type = query.scalar_type();
-  if (!has_kernel_type(type) || compute_type(type) != ScalarType::Float) return false;
-  const c10::SymInt heads = query.sym_size(1), key_heads = key.sym_size(1);
-  if (value.sym_size(1) != key_heads || value.sym_size(2) != key.sym_size(2) ||
-      key.sym_size(3) != query.sym_size(3) ||
-      (heads != key_heads && !(enable_gqa && heads % key_heads == 0))) {
-    return false;
-  }
-  if (mask && mask->defined()) {
-    // The kernels compute no gradient of the mask.
-    if (is_causal || (mask->requires_grad() && at::GradMode::is_enabled()) ||
-        mask->key_set().has(c10::DispatchKey::FuncTorchBatched) || !broadcasts(*mask, query, key)) {
-      return false;
-    }
-  }
-  return fits(device(query.device().index()), query.sym_size(3).expect_int(),
-              value.sym_size(3).expect_int(), type != ScalarType::Float);
-}
-
-int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, const MaybeTensor& mask,
-               double dropout, bool is_causal, std::optional<double> /*scale*/, bool enable_gqa) {
-  const at::Context& context = at::globalContext();
-  if (context.userEnabledOverrideableSDP() &&
-      is_possible(query, key, value, mask, is_causal, enable_gqa)) {
-    return static_cast<int64_t>(SDPBackend::overrideable);
-  }
-  // The CPU's fused kernel asks masks for their rows first, which raises.
-  if (mask && mask->defined() && mask->dim() < 2 && query.dim() == 4 && key.dim() == 4 &&
-      dropout == 0 && !broadcasts(*mask, query, key)) {
-    mask->sym_size(-2);
-  }
-  return static_cast<int64_t>(context.userEnabledMathSDP() ? SDPBackend::math : SDPBackend::error);
-}
 
 struct Attention {
   Tensor query, key, value;  // rows without gaps
@@ -210,7 +109,7 @@ Attention describe(const Tensor& query, const Tensor& key, const Tensor& value,
   return a;
 }
 
-const Kernel& find(Device& device, const Attention& a, Pass pass, const Tile& tile) {
+const Kernel& find(Device& device, const Attention& a, SdpaPass pass, const SdpaTile& tile) {
   static Site site;
   const int64_t d = a.query.size(3), dv = a.value.size(3);
   const uint64_t flags = uint64_t{a.causal} | uint64_t{a.bias.has_value()} << 1 |
@@ -233,10 +132,10 @@ const Kernel& find(Device& device, const Attention& a, Pass pass, const Tile& ti
           .set("MR", tile.rows)
           .set("BLOCK", tile.block);
       if (a.query.scalar_type() != ScalarType::Float) defines.set("COPY_ROWS", 1);
-      if (pass == Pass::kGradKey) defines.set("KEYS_IN_LANES", 1);
+      if (pass == SdpaPass::kGradKey) defines.set("KEYS_IN_LANES", 1);
     } else {
       defines.set("RM", tile.rows);
-      if (pass == Pass::kGradKey) defines.set("KEYS_IN_ROWS", 1);
+      if (pass == SdpaPass::kGradKey) defines.set("KEYS_IN_ROWS", 1);
     }
     if (a.causal) defines.set("CAUSAL", 1);
     if (a.bias) defines.set("HAS_BIAS", 1);
@@ -249,21 +148,21 @@ const Kernel& find(Device& device, const Attention& a, Pass pass, const Tile& ti
 }
 
 // `before` and `after`: the kernel's tensors around query, key, value and bias.
-void run(const Attention& a, Pass pass, std::initializer_list<Tensor> before,
+void run(const Attention& a, SdpaPass pass, std::initializer_list<Tensor> before,
          std::initializer_list<Tensor> after) {
   Device& device = ocl_device(a.query);
   const int64_t d = a.query.size(3), dv = a.value.size(3);
-  const int64_t rows = pass == Pass::kGradKey ? a.problem.keys : a.problem.queries;
-  const int64_t heads = pass == Pass::kGradKey ? a.key_heads() : a.heads();
+  const int64_t rows = pass == SdpaPass::kGradKey ? a.problem.keys : a.problem.queries;
+  const int64_t heads = pass == SdpaPass::kGradKey ? a.key_heads() : a.heads();
   const bool gpu = device.family() == KernelFamily::kGpu;
-  Tile tile{};
+  SdpaTile tile{};
   if (gpu) {
     // Few enough rows that the sums stay in registers.
-    const int64_t sums = std::max(d, dv) * (pass == Pass::kGradKey ? 2 : 1);
+    const int64_t sums = std::max(d, dv) * (pass == SdpaPass::kGradKey ? 2 : 1);
     tile.rows = sums <= 128 ? 4 : 2;
   } else {
     const auto chosen =
-        choose_tile(device, pass, rows, d, dv, a.query.scalar_type() != ScalarType::Float);
+        choose_sdpa_tile(device, pass, rows, d, dv, a.query.scalar_type() != ScalarType::Float);
     TORCH_CHECK(chosen, "scaled_dot_product_attention: heads of ", d, " and ", dv,
                 " elements do not fit into the local memory of ", device.label());
     tile = *chosen;
@@ -315,13 +214,6 @@ constexpr PointwiseOp kProduct{"attention_delta", "a * b"};
 
 namespace native {
 
-OCL_NATIVE("_fused_sdp_choice", fused_sdp_choice);
-int64_t fused_sdp_choice(const Tensor& query, const Tensor& key, const Tensor& value,
-                         const std::optional<Tensor>& attn_mask, double dropout_p, bool is_causal,
-                         std::optional<double> scale, bool enable_gqa) {
-  return choose(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
-}
-
 // A float32 mask with 16-bit operands: many masks hold numbers too large for 16 bits.
 static bool is_wider(const MaybeTensor& mask, const Tensor& query) {
   return mask && mask->defined() && mask->scalar_type() == ScalarType::Float &&
@@ -352,7 +244,7 @@ fused_attention(const Tensor& query, const Tensor& key, const Tensor& value,
   const Tensor log_sum =
       at::empty({a.batch(), p.heads, p.queries}, query.options().dtype(ScalarType::Float));
   set_strides(p, kOut, written);
-  run(a, Pass::kForward, {written, log_sum}, {});
+  run(a, SdpaPass::kForward, {written, log_sum}, {});
   if (!written.is_same(out)) out.copy_(written);
   // On the host: the backward passes them to its kernels as numbers.
   const auto number = [](uint64_t value) {
@@ -397,23 +289,17 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> fused_attention_backward(
   if (grad_input_mask[0]) {
     grad_query = empty_gradient(query);
     set_strides(p, kGradQuery, grad_query);
-    run(a, Pass::kGradQuery, {grad_query}, {grad, log_sum, delta});
+    run(a, SdpaPass::kGradQuery, {grad_query}, {grad, log_sum, delta});
   }
   if (grad_input_mask[1] || grad_input_mask[2]) {
     grad_key = empty_gradient(key);
     grad_value = empty_gradient(value);
     set_strides(p, kGradKey, grad_key);
     set_strides(p, kGradValue, grad_value);
-    run(a, Pass::kGradKey, {grad_key, grad_value}, {grad, log_sum, delta});
+    run(a, SdpaPass::kGradKey, {grad_key, grad_value}, {grad, log_sum, delta});
   }
   return {grad_query, grad_key, grad_value, {}};
 }
 
 }  // namespace native
 }  // namespace ocl
-
-namespace at::native {
-
-REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &ocl::choose)
-
-}  // namespace at::native

@@ -1,0 +1,128 @@
+#include "kernels/attention/sdpa_choice.h"
+
+#include <ATen/Context.h>
+#include <ATen/native/transformers/attention.h>
+#include <ATen/native/transformers/sdp_utils_cpp.h>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/registration.h"
+#include "native/sdpa_choice.h"
+
+namespace ocl {
+namespace {
+
+using at::SDPBackend;
+using at::Tensor;
+using MaybeTensor = std::optional<Tensor>;
+
+int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+// Bytes of local memory of a kernel of the CPU family.
+int64_t local_bytes(SdpaPass pass, const SdpaTile& tile, int64_t d, int64_t dv, bool copy_rows) {
+  const int64_t sums_d = round_up(d, tile.rows), sums_dv = round_up(dv, tile.rows);
+  int64_t rows = d + sums_dv + tile.block;
+  if (pass == SdpaPass::kGradQuery) rows = d + dv + sums_d + 2 * tile.block;
+  if (pass == SdpaPass::kGradKey) rows = d + dv + sums_d + sums_dv + 2 * tile.block;
+  const int64_t copies = copy_rows ? tile.block * std::max(d, dv) : 0;
+  return (rows * tile.vectors * tile.width + copies) * static_cast<int64_t>(sizeof(float));
+}
+
+}  // namespace
+
+std::optional<SdpaTile> choose_sdpa_tile(const Device& device, SdpaPass pass, int64_t lanes,
+                                         int64_t d, int64_t dv, bool copy_rows) {
+  const auto local = static_cast<int64_t>(device.properties().local_memory);
+  const auto widest =
+      std::clamp<int64_t>(static_cast<int64_t>(device.parameters().vector_width), 4, 16);
+  for (int64_t width = widest; width >= 4; width /= 2) {
+    for (int64_t vectors = lanes > width ? 2 : 1; vectors >= 1; --vectors) {
+      for (int64_t block = 64; block >= 16; block /= 2) {
+        const SdpaTile tile{width, vectors, block, width == 16 ? 8 : 4};
+        if (local_bytes(pass, tile, d, dv, copy_rows) <= local) return tile;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+bool fits(const Device& device, int64_t d, int64_t dv, bool copy_rows) {
+  return device.family() == KernelFamily::kGpu ||
+         choose_sdpa_tile(device, SdpaPass::kGradKey, 1, d, dv, copy_rows).has_value();
+}
+
+bool broadcasts(const Tensor& mask, const Tensor& query, const Tensor& key) {
+  const std::array<c10::SymInt, 4> wanted{query.sym_size(0), query.sym_size(1), query.sym_size(2),
+                                          key.sym_size(2)};
+  if (mask.dim() > 4) return false;
+  for (int64_t i = 1; i <= mask.dim(); ++i) {
+    if (mask.sym_size(-i) != 1 && mask.sym_size(-i) != wanted[4 - i]) return false;
+  }
+  return true;
+}
+
+// Whether the kernels support these arguments. While a program is traced, the tensors have no
+// memory.
+bool is_possible(const Tensor& query, const Tensor& key, const Tensor& value,
+                 const MaybeTensor& mask, bool is_causal, bool enable_gqa) {
+  for (const Tensor* each : {&query, &key, &value}) {
+    if (each->is_nested() || each->dim() != 4 || each->scalar_type() != query.scalar_type() ||
+        each->key_set().has(c10::DispatchKey::FuncTorchBatched) || each->sym_numel() == 0 ||
+        each->sym_size(-1) > kLargestHead || each->sym_size(0) != query.sym_size(0)) {
+      return false;
+    }
+  }
+  const ScalarType type = query.scalar_type();
+  if (!has_kernel_type(type) || compute_type(type) != ScalarType::Float) return false;
+  const c10::SymInt heads = query.sym_size(1), key_heads = key.sym_size(1);
+  if (value.sym_size(1) != key_heads || value.sym_size(2) != key.sym_size(2) ||
+      key.sym_size(3) != query.sym_size(3) ||
+      (heads != key_heads && !(enable_gqa && heads % key_heads == 0))) {
+    return false;
+  }
+  if (mask && mask->defined()) {
+    // The kernels compute no gradient of the mask.
+    if (is_causal || (mask->requires_grad() && at::GradMode::is_enabled()) ||
+        mask->key_set().has(c10::DispatchKey::FuncTorchBatched) || !broadcasts(*mask, query, key)) {
+      return false;
+    }
+  }
+  return fits(device(query.device().index()), query.sym_size(3).expect_int(),
+              value.sym_size(3).expect_int(), type != ScalarType::Float);
+}
+
+int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, const MaybeTensor& mask,
+               double dropout, bool is_causal, std::optional<double> /*scale*/, bool enable_gqa) {
+  const at::Context& context = at::globalContext();
+  if (context.userEnabledOverrideableSDP() &&
+      is_possible(query, key, value, mask, is_causal, enable_gqa)) {
+    return static_cast<int64_t>(SDPBackend::overrideable);
+  }
+  // The CPU's fused kernel asks masks for their rows first, which raises.
+  if (mask && mask->defined() && mask->dim() < 2 && query.dim() == 4 && key.dim() == 4 &&
+      dropout == 0 && !broadcasts(*mask, query, key)) {
+    mask->sym_size(-2);
+  }
+  return static_cast<int64_t>(context.userEnabledMathSDP() ? SDPBackend::math : SDPBackend::error);
+}
+
+}  // namespace
+
+namespace native {
+
+OCL_NATIVE("_fused_sdp_choice", fused_sdp_choice);
+int64_t fused_sdp_choice(const Tensor& query, const Tensor& key, const Tensor& value,
+                         const std::optional<Tensor>& attn_mask, double dropout_p, bool is_causal,
+                         std::optional<double> scale, bool enable_gqa) {
+  return choose(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
+}
+
+}  // namespace native
+}  // namespace ocl
+
+namespace at::native {
+
+REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &ocl::choose)
+
+}  // namespace at::native
