@@ -1,15 +1,12 @@
-// Operators on sparse tensors that PyTorch has only for its own backends.
+// Operators on the entries of sparse tensors that PyTorch has only for its own backends.
 // kernels/codegen/generate.py registers the others, whose implementations CPU and CUDA share.
 #include <ATen/ExpandUtils.h>
 #include <ATen/native/BinaryOps.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/native/DispatchStub.h>
-#include <ATen/ops/_convert_indices_from_coo_to_csr.h>
 #include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 #include <ATen/ops/add_ops.h>
-#include <ATen/ops/addmm_ops.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/mul_native.h>
 #include <ATen/ops/mul_ops.h>
 #include <ATen/ops/ones.h>
@@ -20,138 +17,14 @@
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
-#include "kernels/core/grid.h"
-#include "kernels/core/registration.h"
 #include "kernels/core/tensors.h"
 #include "kernels/dispatch/fallback.h"
-#include "kernels/pointwise/expression.h"
-#include "native/sparse.h"
 
 namespace ocl {
 namespace {
 
 using at::Scalar;
 using at::Tensor;
-
-const char* index_type(const Tensor& indices) {
-  return indices.scalar_type() == ScalarType::Int ? "int" : "long";
-}
-
-const Kernel& find(Device& device, const char* kernel, ScalarType type, const Tensor& in,
-                   const Tensor& out) {
-  static Site site;
-  const KernelKey key{
-      &site,
-      {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
-       static_cast<uint64_t>(in.scalar_type()), static_cast<uint64_t>(out.scalar_type())}};
-  return find_kernel(device, key, [&] {
-    Defines defines;
-    if (type != ScalarType::Undefined) {
-      const ScalarType compute = compute_type(type);
-      defines = compute_defines(compute);
-      defines.set("IN", dtype_name(type));
-      if (device.family() == KernelFamily::kCpu) {
-        defines.set("WIDTH", static_cast<int64_t>(vector_lanes(device, compute)));
-      }
-    }
-    define_grid(defines, device);
-    defines.set("INDEX", index_type(in)).set("OUT", index_type(out));
-    return KernelSource{"sparse.cl", kernel, defines};
-  });
-}
-
-// The product of a matrix of `rows` rows in CSR form with a dense one.
-Tensor multiply(const Tensor& offsets, const Tensor& columns, const Tensor& values,
-                const Tensor& dense, int64_t rows) {
-  static constexpr const char* kName = "sparse_mm";
-  const Tensor out = at::empty({rows, dense.size(1)}, dense.options());
-  if (out.numel() == 0) return out;
-  if (values.numel() == 0) return out.zero_();
-  Device& device = ocl_device(dense);
-  check_device_has(device, dense.scalar_type(), kName);
-  const auto units = static_cast<uint64_t>(rows), width = static_cast<uint64_t>(dense.size(1));
-  const uint64_t lanes = device.family() == KernelFamily::kCpu
-                             ? vector_lanes(device, compute_type(dense.scalar_type()))
-                             : 1;
-  const auto cost = static_cast<size_t>(values.numel() / rows + 1) * lanes;
-  const UnitGrid grid = unit_grid(device, units, (width + lanes - 1) / lanes, cost);
-  const Tensor number = values.contiguous(), matrix = dense.contiguous(),
-               column = columns.contiguous(), offset = offsets.contiguous();
-  launch(stream_of(dense), find(device, kName, dense.scalar_type(), columns, columns), grid.global,
-         grid.local, view(offset), view(column), view(number), view(matrix), view(out), units,
-         width, grid.per_item);
-  return out;
-}
-
-// beta * addend + alpha * product
-constexpr PointwiseOp kScaled{"sparse_addmm", "C(s0) * a"};
-constexpr PointwiseOp kScaledSum{"sparse_addmm_add", "C(s0) * a + C(s1) * b"};
-
-void finish_product(const Tensor& out, const Tensor& product, const Tensor& addend,
-                    const Scalar& beta, const Scalar& alpha) {
-  const ScalarType compute = compute_type(out.scalar_type());
-  if (beta.toComplexDouble() == 0.0) {
-    evaluate(kScaled, out, {product}, compute, {alpha});
-  } else {
-    evaluate(kScaledSum, out, {product, addend}, compute, {alpha, beta});
-  }
-}
-
-bool known(const Tensor& tensor) {
-  return has_kernel_type(tensor.scalar_type()) && tensor.scalar_type() != ScalarType::Bool;
-}
-
-Tensor product_of_coo(const Tensor& sparse, const Tensor& dense) {
-  const Tensor sorted = sparse.coalesce();
-  const Tensor indices = sorted._indices();
-  const Tensor offsets =
-      at::_convert_indices_from_coo_to_csr(indices[0].contiguous(), sparse.size(0));
-  return multiply(offsets, indices[1], sorted._values(), dense, sparse.size(0));
-}
-
-void check_product(const Tensor& addend, const Tensor& sparse, const Tensor& dense) {
-  TORCH_CHECK(sparse.dim() == 2 && dense.dim() == 2 && addend.dim() <= 2,
-              "addmm: expected matrices, got ", sparse.dim(), "D and ", dense.dim(), "D tensors");
-  TORCH_CHECK(sparse.size(1) == dense.size(0), "mat1 and mat2 shapes cannot be multiplied (",
-              sparse.size(0), "x", sparse.size(1), " and ", dense.size(0), "x", dense.size(1), ")");
-  TORCH_CHECK(sparse.scalar_type() == dense.scalar_type(),
-              "addmm: expected both matrices to have the same dtype, but got ",
-              sparse.scalar_type(), " and ", dense.scalar_type());
-}
-
-Tensor& addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
-                  const Scalar& alpha, Tensor& out) {
-  const bool coo = mat1.is_sparse() && mat1.dense_dim() == 0;
-  const bool csr = mat1.layout() == c10::kSparseCsr && mat1.dim() == 2 && mat1.dense_dim() == 0;
-  if (!(coo || csr) || mat2.layout() != c10::kStrided || self.layout() != c10::kStrided ||
-      out.layout() != c10::kStrided || !known(mat2)) {
-    return at::native::call_fallback_fn<&layout_fallback, at::_ops::addmm_out>::call(
-        self, mat1, mat2, beta, alpha, out);
-  }
-  check_product(self, mat1, mat2);
-  const Tensor product =
-      coo ? product_of_coo(mat1, mat2)
-          : multiply(mat1.crow_indices(), mat1.col_indices(), mat1.values(), mat2, mat1.size(0));
-  const Tensor addend = self.expand_as(product);
-  if (out.is_same(self) && out.sizes() == product.sizes()) {
-    finish_product(out, product, addend, beta, alpha);
-    return out;
-  }
-  out.resize_(product.sizes());
-  finish_product(out, product, addend, beta, alpha);
-  return out;
-}
-
-Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
-             const Scalar& alpha) {
-  Tensor out = at::empty({0}, mat2.options().layout(c10::kStrided));
-  return addmm_out(self, mat1, mat2, beta, alpha, out);
-}
-
-Tensor& addmm_(Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
-               const Scalar& alpha) {
-  return addmm_out(self, mat1, mat2, beta, alpha, self);
-}
 
 // One number for each column of indices, in the same order.
 Tensor flatten(const Tensor& indices, c10::IntArrayRef sizes) {
@@ -317,72 +190,11 @@ Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
 
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
   m.impl("_coalesce", &coalesce);
-  m.impl("addmm", &addmm);
-  m.impl("addmm_", &addmm_);
-  m.impl("addmm.out", &addmm_out);
   m.impl("add.out", &add_out);
   m.impl("mul.out", &mul_out);
 }
-TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) { m.impl("addmm.out", &addmm_out); }
 
 }  // namespace
-
-namespace native {
-
-// Conversions from dense tensors.
-OCL_SHARED("_to_sparse,_to_sparse_csr,_to_sparse_csc,_to_sparse_bsr,_to_sparse_bsc");
-
-OCL_STRUCTURED("_convert_indices_from_coo_to_csr.out", convert_indices_from_coo_to_csr)
-(const Tensor& self, int64_t size, bool /*out_int32*/, const Tensor& out) {
-  if (self.numel() == 0) {
-    out.zero_();
-    return;
-  }
-  static constexpr const char* kName = "row_offsets";
-  const DenseOutput result(out);
-  const Tensor numbers = self.contiguous();
-  Device& device = ocl_device(out);
-  const auto count = static_cast<uint64_t>(numbers.numel());
-  const UnitGrid grid = unit_grid(device, count + 1, 1);
-  launch(stream_of(out), find(device, kName, ScalarType::Undefined, numbers, out), grid.global,
-         grid.local, view(numbers), view(result.tensor()), count, uint64_t{1}, grid.per_item,
-         static_cast<uint64_t>(size));
-  result.finish();
-}
-
-OCL_STRUCTURED("_convert_indices_from_csr_to_coo.out", convert_indices_from_csr_to_coo)
-(const Tensor& crow_indices, const Tensor& col_indices, bool /*out_int32*/, bool transpose,
- const Tensor& out) {
-  if (col_indices.numel() == 0) {
-    out.zero_();
-    return;
-  }
-  static constexpr const char* kName = "row_numbers";
-  const int64_t batch_dims = crow_indices.dim() - 1;
-  const auto rows = static_cast<uint64_t>(crow_indices.size(-1) - 1),
-             count = static_cast<uint64_t>(col_indices.size(-1));
-  const Tensor offsets = crow_indices.contiguous();
-  const auto batches = static_cast<uint64_t>(offsets.numel()) / (rows + 1);
-  if (batch_dims > 0) {
-    const Tensor batch_numbers =
-        at::ones(crow_indices.sizes().slice(0, batch_dims), crow_indices.options())
-            .nonzero()
-            .t()
-            .unsqueeze(2)
-            .expand({batch_dims, static_cast<int64_t>(batches), static_cast<int64_t>(count)});
-    out.narrow(0, 0, batch_dims).copy_(batch_numbers.reshape({batch_dims, -1}));
-  }
-  out.select(0, batch_dims + (transpose ? 0 : 1)).copy_(col_indices.reshape({-1}));
-  const DenseOutput numbers(out.select(0, batch_dims + (transpose ? 1 : 0)));
-  Device& device = ocl_device(out);
-  const UnitGrid grid = unit_grid(device, batches * rows, 1);
-  launch(stream_of(out), find(device, kName, ScalarType::Undefined, offsets, out), grid.global,
-         grid.local, view(offsets), view(numbers.tensor()), batches * rows, uint64_t{1},
-         grid.per_item, rows, count);
-  numbers.finish();
-}
-
-}  // namespace native
 }  // namespace ocl
 
 namespace at::native {
