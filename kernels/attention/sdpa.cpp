@@ -109,11 +109,11 @@ Attention describe(const Tensor& query, const Tensor& key, const Tensor& value,
   return a;
 }
 
-const Kernel& find(Device& device, const Attention& a, SdpaPass pass, const SdpaTile& tile) {
+const Kernel& find(Device& device, const Attention& a, SdpaKernel which, const SdpaTile& tile) {
   static Site site;
   const int64_t d = a.query.size(3), dv = a.value.size(3);
   const uint64_t flags = uint64_t{a.causal} | uint64_t{a.bias.has_value()} << 1 |
-                         uint64_t{a.dropout > 0} << 2 | static_cast<uint64_t>(pass) << 3;
+                         uint64_t{a.dropout > 0} << 2 | static_cast<uint64_t>(which) << 3;
   const KernelKey key{
       &site,
       {static_cast<uint64_t>(a.query.scalar_type()) << 8 | flags,
@@ -132,42 +132,42 @@ const Kernel& find(Device& device, const Attention& a, SdpaPass pass, const Sdpa
           .set("MR", tile.rows)
           .set("BLOCK", tile.block);
       if (a.query.scalar_type() != ScalarType::Float) defines.set("COPY_ROWS", 1);
-      if (pass == SdpaPass::kGradKey) defines.set("KEYS_IN_LANES", 1);
+      if (which == SdpaKernel::kGradKey) defines.set("KEYS_IN_LANES", 1);
     } else {
       defines.set("RM", tile.rows);
-      if (pass == SdpaPass::kGradKey) defines.set("KEYS_IN_ROWS", 1);
+      if (which == SdpaKernel::kGradKey) defines.set("KEYS_IN_ROWS", 1);
     }
     if (a.causal) defines.set("CAUSAL", 1);
     if (a.bias) defines.set("HAS_BIAS", 1);
     if (a.dropout > 0) defines.set("DROPOUT", 1);
     static constexpr std::array kNames{"attention_forward", "attention_grad_query",
                                        "attention_grad_key"};
-    return KernelSource{cpu ? "sdpa_cpu.cl" : "sdpa_gpu.cl", kNames[static_cast<size_t>(pass)],
+    return KernelSource{cpu ? "sdpa_cpu.cl" : "sdpa_gpu.cl", kNames[static_cast<size_t>(which)],
                         defines};
   });
 }
 
 // `before` and `after`: the kernel's tensors around query, key, value and bias.
-void run(const Attention& a, SdpaPass pass, std::initializer_list<Tensor> before,
+void run(const Attention& a, SdpaKernel which, std::initializer_list<Tensor> before,
          std::initializer_list<Tensor> after) {
   Device& device = ocl_device(a.query);
   const int64_t d = a.query.size(3), dv = a.value.size(3);
-  const int64_t rows = pass == SdpaPass::kGradKey ? a.problem.keys : a.problem.queries;
-  const int64_t heads = pass == SdpaPass::kGradKey ? a.key_heads() : a.heads();
+  const int64_t rows = which == SdpaKernel::kGradKey ? a.problem.keys : a.problem.queries;
+  const int64_t heads = which == SdpaKernel::kGradKey ? a.key_heads() : a.heads();
   const bool gpu = device.family() == KernelFamily::kGpu;
   SdpaTile tile{};
   if (gpu) {
     // Few enough rows that the sums stay in registers.
-    const int64_t sums = std::max(d, dv) * (pass == SdpaPass::kGradKey ? 2 : 1);
+    const int64_t sums = std::max(d, dv) * (which == SdpaKernel::kGradKey ? 2 : 1);
     tile.rows = sums <= 128 ? 4 : 2;
   } else {
     const auto chosen =
-        choose_sdpa_tile(device, pass, rows, d, dv, a.query.scalar_type() != ScalarType::Float);
+        choose_sdpa_tile(device, which, rows, d, dv, a.query.scalar_type() != ScalarType::Float);
     TORCH_CHECK(chosen, "scaled_dot_product_attention: heads of ", d, " and ", dv,
                 " elements do not fit into the local memory of ", device.label());
     tile = *chosen;
   }
-  Arguments arguments(stream_of(a.query), find(device, a, pass, tile));
+  Arguments arguments(stream_of(a.query), find(device, a, which, tile));
   for (const Tensor& each : before) arguments.add(view(each));
   arguments.add(view(a.query)).add(view(a.key)).add(view(a.value));
   if (a.bias) arguments.add(view(*a.bias));
@@ -244,7 +244,7 @@ fused_attention(const Tensor& query, const Tensor& key, const Tensor& value,
   const Tensor log_sum =
       at::empty({a.batch(), p.heads, p.queries}, query.options().dtype(ScalarType::Float));
   set_strides(p, kOut, written);
-  run(a, SdpaPass::kForward, {written, log_sum}, {});
+  run(a, SdpaKernel::kForward, {written, log_sum}, {});
   if (!written.is_same(out)) out.copy_(written);
   // On the host: the backward passes them to its kernels as numbers.
   const auto number = [](uint64_t value) {
@@ -289,14 +289,14 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> fused_attention_backward(
   if (grad_input_mask[0]) {
     grad_query = empty_gradient(query);
     set_strides(p, kGradQuery, grad_query);
-    run(a, SdpaPass::kGradQuery, {grad_query}, {grad, log_sum, delta});
+    run(a, SdpaKernel::kGradQuery, {grad_query}, {grad, log_sum, delta});
   }
   if (grad_input_mask[1] || grad_input_mask[2]) {
     grad_key = empty_gradient(key);
     grad_value = empty_gradient(value);
     set_strides(p, kGradKey, grad_key);
     set_strides(p, kGradValue, grad_value);
-    run(a, SdpaPass::kGradKey, {grad_key, grad_value}, {grad, log_sum, delta});
+    run(a, SdpaKernel::kGradKey, {grad_key, grad_value}, {grad, log_sum, delta});
   }
   return {grad_query, grad_key, grad_value, {}};
 }

@@ -18,18 +18,18 @@ using MaybeTensor = std::optional<Tensor>;
 int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 // Bytes of local memory of a kernel of the CPU family.
-int64_t local_bytes(SdpaPass pass, const SdpaTile& tile, int64_t d, int64_t dv, bool copy_rows) {
+int64_t local_bytes(SdpaKernel which, const SdpaTile& tile, int64_t d, int64_t dv, bool copy_rows) {
   const int64_t sums_d = round_up(d, tile.rows), sums_dv = round_up(dv, tile.rows);
   int64_t rows = d + sums_dv + tile.block;
-  if (pass == SdpaPass::kGradQuery) rows = d + dv + sums_d + 2 * tile.block;
-  if (pass == SdpaPass::kGradKey) rows = d + dv + sums_d + sums_dv + 2 * tile.block;
+  if (which == SdpaKernel::kGradQuery) rows = d + dv + sums_d + 2 * tile.block;
+  if (which == SdpaKernel::kGradKey) rows = d + dv + sums_d + sums_dv + 2 * tile.block;
   const int64_t copies = copy_rows ? tile.block * std::max(d, dv) : 0;
   return (rows * tile.vectors * tile.width + copies) * static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace
 
-std::optional<SdpaTile> choose_sdpa_tile(const Device& device, SdpaPass pass, int64_t lanes,
+std::optional<SdpaTile> choose_sdpa_tile(const Device& device, SdpaKernel which, int64_t lanes,
                                          int64_t d, int64_t dv, bool copy_rows) {
   const auto local = static_cast<int64_t>(device.properties().local_memory);
   const auto widest =
@@ -38,7 +38,7 @@ std::optional<SdpaTile> choose_sdpa_tile(const Device& device, SdpaPass pass, in
     for (int64_t vectors = lanes > width ? 2 : 1; vectors >= 1; --vectors) {
       for (int64_t block = 64; block >= 16; block /= 2) {
         const SdpaTile tile{width, vectors, block, width == 16 ? 8 : 4};
-        if (local_bytes(pass, tile, d, dv, copy_rows) <= local) return tile;
+        if (local_bytes(which, tile, d, dv, copy_rows) <= local) return tile;
       }
     }
   }
@@ -49,7 +49,7 @@ namespace {
 
 bool fits(const Device& device, int64_t d, int64_t dv, bool copy_rows) {
   return device.family() == KernelFamily::kGpu ||
-         choose_sdpa_tile(device, SdpaPass::kGradKey, 1, d, dv, copy_rows).has_value();
+         choose_sdpa_tile(device, SdpaKernel::kGradKey, 1, d, dv, copy_rows).has_value();
 }
 
 bool broadcasts(const Tensor& mask, const Tensor& query, const Tensor& key) {

@@ -1,4 +1,4 @@
-// Operators composed of other operators of ours.
+// Operators that call other operators of ours.
 #include <ATen/AccumulateType.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/TensorOperators.h>

@@ -45,11 +45,11 @@
   TAKE(g, x, GREEN * pixels + at)                                      \
   TAKE(b, x, BLUE * pixels + at)
 #if ALPHA >= 0
-#define PASS_ALPHA(x, y)                                               \
+#define COPY_ALPHA(x, y)                                               \
   TAKE(alpha, x, ALPHA * pixels + at)                                  \
   GIVE(y, ALPHA * pixels + at, alpha);
 #else
-#define PASS_ALPHA(x, y)
+#define COPY_ALPHA(x, y)
 #endif
 
 #ifdef BLEND
@@ -125,7 +125,7 @@ GRID __kernel void image_saturate(CTENSOR(in), TENSOR(out), const ulong images, 
       GIVE(y, RED * pixels + at, image_blend(gray, r, factor, low, high));
       GIVE(y, GREEN * pixels + at, image_blend(gray, g, factor, low, high));
       GIVE(y, BLUE * pixels + at, image_blend(gray, b, factor, low, high));
-      PASS_ALPHA(x, y)
+      COPY_ALPHA(x, y)
     }
   }
 }
@@ -148,7 +148,7 @@ GRID __kernel void image_hue_pixels(CTENSOR(in), TENSOR(out), const ulong images
       GIVE(y, RED * pixels + at, r);
       GIVE(y, GREEN * pixels + at, g);
       GIVE(y, BLUE * pixels + at, b);
-      PASS_ALPHA(x, y)
+      COPY_ALPHA(x, y)
     }
   }
 }

@@ -17,7 +17,7 @@ using at::Tensor;
 using at::native::ReductionType;
 using Initial = std::optional<c10::Scalar>;
 
-// Mirrors Segments of segment.cl.
+// Mirrors Segments of segment_reduce.cl.
 struct Segments {
   int64_t outer, size, inner, segments;
 };
@@ -58,7 +58,7 @@ const Kernel& find(Device& device, const char* kernel, ScalarType type, ScalarTy
     if (reduction == ReductionType::MAX) defines.set("MAX_OF", 1);
     if (reduction == ReductionType::MIN) defines.set("MIN_OF", 1);
     if (initial) defines.set("INITIAL", 1);
-    return KernelSource{"segment.cl", kernel, defines};
+    return KernelSource{"segment_reduce.cl", kernel, defines};
   });
 }
 

@@ -9,7 +9,7 @@
 #include "kernels/core/grid.h"
 #include "kernels/core/registration.h"
 #include "kernels/core/tensors.h"
-#include "native/sequence.h"
+#include "native/arange_tril.h"
 
 namespace ocl {
 namespace {
@@ -44,7 +44,7 @@ void fill(const Tensor& out, const Sequence& sequence, ScalarType compute,
     Defines defines = compute_defines(compute);
     define_grid(defines, device);
     defines.set("OUT", dtype_name(type)).set("EXPR", sequence.expression);
-    return KernelSource{"sequence.cl", "sequence", defines};
+    return KernelSource{"arange_tril.cl", "sequence", defines};
   });
   const auto count = static_cast<size_t>(out.numel());
   UnitGrid grid = unit_grid(device, 1, count);
@@ -98,7 +98,7 @@ void triangle(const Tensor& self, int64_t diagonal, const Tensor& out, bool uppe
     define_grid(defines, device);
     defines.set("OUT", dtype_name(bits)).set("WORDS", static_cast<int64_t>(words));
     if (upper) defines.set("UPPER", 1);
-    return KernelSource{"sequence.cl", "triangle", defines};
+    return KernelSource{"arange_tril.cl", "triangle", defines};
   });
   const auto columns = static_cast<uint64_t>(in.size(-1)) * words,
              rows = static_cast<uint64_t>(in.size(-2)),

@@ -15,7 +15,7 @@
 #include "kernels/core/grid.h"
 #include "kernels/core/registration.h"
 #include "kernels/core/tensors.h"
-#include "native/search.h"
+#include "native/sorted_rows.h"
 
 namespace ocl {
 namespace {
@@ -35,7 +35,7 @@ const Kernel& find(Device& device, const char* kernel, ScalarType type, bool int
     defines.set("IN", dtype_name(type)).set("INDEX", int32 ? "int" : "long");
     if (right) defines.set("RIGHT", 1);
     if (sorter) defines.set("SORTER", 1);
-    return KernelSource{"search.cl", kernel, defines};
+    return KernelSource{"sorted_rows.cl", kernel, defines};
   });
 }
 

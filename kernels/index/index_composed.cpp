@@ -1,5 +1,5 @@
-// Operators composed of others of ours: kthvalue, masked_scatter, index_reduce, the indices of
-// triangles, and shuffles of pixels and channels.
+// Operators that call other operators of ours: kthvalue, masked_scatter, index_reduce, the indices
+// of triangles, and shuffles of pixels and channels.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
@@ -18,7 +18,7 @@
 #include "kernels/core/check_range.h"
 #include "kernels/core/registration.h"
 #include "kernels/core/tensors.h"
-#include "native/select.h"
+#include "native/index_composed.h"
 
 namespace ocl {
 namespace {
