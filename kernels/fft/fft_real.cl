@@ -1,6 +1,10 @@
 // Real Fourier transforms of an even length n by complex transforms of length h = n / 2, which
 // treat pairs of real numbers as complex numbers; both families. Rows are contiguous; a unit is a
 // row (grid.clh).
+//   z[j] = x[2j] + i x[2j + 1] has the transform Z. With E and O the transforms of the even and of
+//   the odd elements of x, r[k] = exp(-2 pi i k / n):
+//     E[k] = (Z[k] + conj(Z[h - k])) / 2     O[k] = (Z[k] - conj(Z[h - k])) / 2i
+//     X[k] = E[k] + r[k] O[k]                X[n - k] = conj(X[k])
 //   fft_real_end: from the transformed rows [h] to `columns` numbers: h + 1, or all n
 //   fft_real_begin: from rows of h + 1 numbers to [h], whose backward transform is the result. The
 //     imaginary parts of the first and last number are ignored

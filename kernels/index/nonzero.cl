@@ -5,6 +5,8 @@
 //   nonzero_scan: one work-item replaces the counts by the positions of each item's first result,
 //     and sets counts[items] to their sum
 //   nonzero_write: writes the coordinates, NDIM columns of `total` rows, column by column
+// For example 3 work-items with 3 elements each:
+//   5 0 1 | 0 0 0 | 0 2 3     counts 2 0 2    scanned 0 2 2, sum 4    written 0 2 | | 7 8
 #include "common.clh"
 #include "types.clh"
 

@@ -1,6 +1,7 @@
-// The Cholesky factor of matrices of at most LEAF rows, in place in their lower triangles. `info`
-// of a matrix becomes first + k if its leading minor of order k is the first that is not positive
-// definite. A matrix whose info is not 0 is not changed. Grid: a team per matrix.
+// The Cholesky factor L of matrices A = L L^H of at most LEAF rows, in place in their lower
+// triangles. linalg_cholesky.cpp factors larger matrices by halves. `info` of a matrix becomes
+// first + k if its leading minor of order k is the first that is not positive definite. A matrix
+// whose info is not 0 is not changed. Grid: a team per matrix.
 #include "matrix.clh"
 
 TEAM __kernel void cholesky(TENSOR(a), TENSOR(info), const ulong n, const ulong batches,

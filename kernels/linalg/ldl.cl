@@ -1,7 +1,8 @@
-// A = L D L^T (HERMITIAN: L D L^H) by Bunch and Kaufman's diagonal pivoting, of lower triangles.
-// The pivots are those of LAPACK's sytrf and hetrf: the row, counted from 1, that was exchanged
-// with this one. For a block of D of two rows both pivots are negative, and the second row was
-// exchanged.
+// A = L D L^T (HERMITIAN: L D L^H), in lower triangles. L has ones on its diagonal; D has blocks of
+// one or two rows on its diagonal. Bunch, Kaufman: Some stable methods for calculating inertia and
+// solving symmetric linear systems. Mathematics of Computation 31 (1977).
+// Pivots are as in LAPACK's sytrf and hetrf: the row, counted from 1, that was exchanged with this
+// one. For a block of D of two rows both pivots are negative, and the second row was exchanged.
 #include "matrix.clh"
 
 #ifdef HERMITIAN

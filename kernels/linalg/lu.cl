@@ -1,4 +1,6 @@
-// The LU factorization of a panel, and row exchanges. Columns are contiguous.
+// The LU factorization of a panel by Gaussian elimination with partial pivoting, and row exchanges.
+// Columns are contiguous. In place, as LAPACK's getf2: L, without its diagonal of ones, is below
+// the diagonal, and U is the rest. linalg_lu.cpp factors larger matrices by halves.
 #include "matrix.clh"
 
 #ifdef CHECKED

@@ -7,6 +7,12 @@
 //   ctc_alpha: log_alpha [batch][time][width] forwards in time, and the loss
 //   ctc_beta:  log_beta [batch][time][width] backwards in time
 //   ctc_gradient: of log_probs; work-items take pairs of time and sequence
+//
+// The states of the labels "a b" are _ a _ b _, where _ is the blank. From one step to the next a
+// path stays in its state, moves to the next one, or skips a blank between different labels. alpha
+// sums the probabilities of the paths up to a state, and beta of the paths from it on.
+//
+// Graves, Fernandez, Gomez, Schmidhuber: Connectionist Temporal Classification. ICML 2006.
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"

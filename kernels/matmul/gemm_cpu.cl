@@ -2,7 +2,7 @@
 // a batch of matrices.
 //
 // Defines
-//   those of element.clh
+//   as for element.clh, and
 //   VW                lanes of a COMPUTE vector: 4, 8 or 16
 //   TRANS_A, TRANS_B  0: the operand is row-major, A[m][k], B[k][n]; 1: it is A[k][m], B[n][k]
 //   ACTIVATION(x)     applied to the finished sums (epilogue.clh)
@@ -22,6 +22,19 @@
 //         matrix is an A operand. Grid (ceil(m / rows_per_task), 1, batch).
 //
 // C may be `out` itself; other overlaps are not allowed.
+//
+// gemm works on panels and tiles, as Goto and van de Geijn do (Anatomy of High-Performance Matrix
+// Multiplication. ACM TOMS 34, 2008). A panel of KC rows by NR = NV * VW columns of op(B) is packed
+// in local memory, row by row, with zeros after the last column. The sums of a tile of MR rows by
+// NR columns stay in registers. Each step in k multiplies MR numbers of op(A) with one row of the
+// panel:
+//
+//                     panel of op(B)
+//                   k [ NV vectors ]
+//     op(A)         . [ NV vectors ]  KC rows
+//     MR rows  [k..]  sums: MR x NV vectors
+//
+// The panel serves all rows of the task. Then the next KC rows of op(B) are packed.
 #include "element.clh"
 #include "gemm_sizes.clh"
 

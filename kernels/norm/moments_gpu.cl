@@ -1,5 +1,6 @@
-// Moments (moments.clh) in the GPU family: Welford's method in each work-item, and Chan's formula
-// to join the work-items.
+// Moments (moments.clh) in the GPU family. A work-item adds its elements by Welford's method (Note
+// on a method for calculating corrected sums of squares and products. Technometrics 4, 1962);
+// Chan's formula joins the work-items.
 //   moments_group (inner == 1): a work-group per row and part. Grid: outer * GROUP, parts.
 //   moments_item: a work-item per output and part. Grid: outputs rounded up to GROUP, parts.
 #include "moments.clh"

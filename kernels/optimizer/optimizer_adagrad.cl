@@ -1,4 +1,5 @@
-// Adagrad. Lists: parameters, gradients, sums of squares, numbers of steps.
+// Adagrad (Duchi, Hazan, Singer: Adaptive subgradient methods. JMLR 12, 2011). Lists: parameters,
+// gradients, sums of squares, numbers of steps.
 #include "optimizer.clh"
 
 #define APPLY(READ, WRITE)                        \

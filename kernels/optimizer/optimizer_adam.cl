@@ -1,7 +1,8 @@
-// Adam and AdamW (DECOUPLED: the weight decay is not added to the gradient). Lists: parameters,
-// gradients, averages, averages of squares, with AMSGRAD their maxima, and the numbers of steps.
-// The bias corrections 1 - beta^step are computed from the logarithms of the betas, which is exact
-// even in float.
+// Adam (Kingma, Ba, arXiv:1412.6980) and AdamW (Loshchilov, Hutter, arXiv:1711.05101; DECOUPLED:
+// the weight decay is not added to the gradient). AMSGRAD: Reddi, Kale, Kumar, arXiv:1904.09237.
+// Lists: parameters, gradients, averages, averages of squares, with AMSGRAD their maxima, and the
+// numbers of steps. The bias corrections 1 - beta^step are computed from the logarithms of the
+// betas, which is exact even in float.
 #include "optimizer.clh"
 
 #ifdef AMSGRAD

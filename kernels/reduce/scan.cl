@@ -1,6 +1,12 @@
 // Cumulative sums, products, logarithms of sums of exponentials, maxima and minima along the middle
-// of [outer][size][inner]. If rows are split into parts, scan_totals first stores the result of
-// each part in `totals` [outer][parts][inner], and scan begins with those of the parts before.
+// of [outer][size][inner]. A row may be split into parts. Then scan_totals first reduces each part
+// to its total, in `totals` [outer][parts][inner], and scan begins a part with the totals of the
+// parts before it (reduce, then scan). For example a sum:
+//
+//   row           1 2 3 | 4 5 6 | 7 8
+//   scan_totals     6   |  15   |  15
+//   scan          1 3 6 | 10 15 21 | 28 36       begins with 0, 6 and 21
+//
 //   IN, OUT, COMPUTE; SUM, PRODUCT, LOG_SUM, MAXIMUM or MINIMUM; LANES: columns of a work-item
 // Maxima and minima also have positions: the last one of equal elements. A NaN comes before all
 // numbers.

@@ -1,6 +1,6 @@
-// Cell of a gated recurrent unit with the gates reset, update, new. For the gradients, the
-// workspace keeps the gates, the state, and the hidden part of the new gate.
-//   BIAS: these arguments exist
+// Cell of a gated recurrent unit (Cho et al., arXiv:1406.1078) with the gates reset, update, new.
+// For the gradients, the workspace keeps the gates, the state, and the hidden part of the new gate.
+//   BIAS: the biases are arguments
 #include "rnn.clh"
 
 #define GATE(k) (FROM_INPUT(3, k) + FROM_HIDDEN(3, k))

@@ -1,5 +1,5 @@
-// Cell of a long short-term memory with the gates input, forget, cell, output. The workspace keeps
-// them for the gradients.
+// Cell of a long short-term memory (Hochreiter, Schmidhuber, Neural Computation 9, 1997) with the
+// gates input, forget, cell, output. The workspace keeps them for the gradients.
 //   BIAS, GRAD_HY, GRAD_CY: these arguments exist
 #include "rnn.clh"
 

@@ -1,5 +1,13 @@
-// Stable radix sort of rows of `size` elements: 8 bits per pass, least significant first. A row is
-// split into chunks. Each work-item processes one chunk in order, so that equal keys keep theirs.
+// Stable radix sort of rows of `size` elements, 8 bits per pass, the least significant first
+// (Knuth, The Art of Computer Programming 3, 5.2.5). A row is split into chunks. One work-item
+// processes a chunk in order, so equal keys keep their order. A pass, for a row with 2 chunks and
+// 2-bit digits:
+//
+//   keys          2 0 3 | 0 2 1
+//   sort_count    counts[digit][chunk]    0: 1 1   1: 0 1   2: 1 1   3: 1 0
+//   sort_scan     sums of all before      0: 0 1   1: 2 2   2: 3 4   3: 5 6
+//   sort_scatter  0 0 1 2 2 3             each chunk writes from its positions on
+//
 //   GROUP   work-items that add up the counts of a row
 // Workspace: keys and order (the position in the row) twice each, counts [rows][256][chunks].
 // Grid: chunks, rows; sort_scan: GROUP, rows; sort_short (instead of all passes): 1, rows.

@@ -3,6 +3,9 @@
 // of its chunk of a row. Grid: chunks, rows. topk_finish: a task takes the best of a row's chunks,
 // and puts them in order. Grid: 1, rows. Candidates: [rows][chunks][k] of keys, and of positions in
 // the row.
+//
+// A task keeps its k candidates in a heap with the worst one on top. Most elements are not better
+// than the worst candidate. So a block of elements is skipped when its best one is not better.
 #include "sort_key.clh"
 
 #define BLOCK 64  // elements whose best is compared with the worst candidate

@@ -1,5 +1,15 @@
 // Copies of matrices from columns to rows: out[plane][row][column] = in[plane][column][row], where
 // the innermost index is contiguous on both sides. DT: unsigned, of the elements' size.
+//
+// A tile is copied twice, so that reads and writes of global memory are both contiguous:
+//
+//   in [column][row]        tile [column][row]      out [row][column]
+//     a b c d   read rows     a b c d   read down     a e
+//     e f g h  ----------->   e f g h  ----------->   b f
+//                                                     c g
+//                                                     d h
+//
+// The tile is in private memory on CPU devices, and in local memory on GPUs.
 #include "common.clh"
 #include "types.clh"
 

@@ -5,6 +5,8 @@
 //
 // A panel has NR = NV * VW rows (channels of a pass's result), with zeros after the last one:
 //     packed[group][panel][tap][channel][NR], then zeros for a row of taps
+// For example 3 filters f, g, h of 2 channels, 1 tap, NR = 4:
+//     weight  f0 f1 | g0 g1 | h0 h1      packed  f0 g0 h0 0 | f1 g1 h1 0
 // The strides of the weights themselves are weight_row, weight_channel and weight_step.
 //
 // pack_channels_last    grid (panels, groups, ceil(channels / CHANNELS))

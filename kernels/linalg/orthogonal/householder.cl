@@ -1,5 +1,13 @@
 // Householder reflectors H = 1 - tau v v^H in LAPACK's layout: v has a 1 on the diagonal of a
 // matrix, and its other elements are below. Columns are contiguous. A team per matrix.
+//
+//   after qr_panel, for 4 x 3:   R  R  R        v_j is 1 on the diagonal
+//                                v1 R  R        and 0 above it
+//                                v1 v2 R
+//                                v1 v2 v3
+//
+// block_reflector joins the reflectors of a panel: H1 H2 ... = 1 - V t V^H (the compact WY form).
+// Schreiber, Van Loan: A storage-efficient WY representation. SIAM J. Sci. Stat. Comput. 10 (1989).
 #include "matrix.clh"
 
 // QR factorization of a panel; tau as LAPACK's.

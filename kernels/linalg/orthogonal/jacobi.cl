@@ -1,6 +1,12 @@
-// One-sided Jacobi, for singular values and eigenvalues: rotates pairs of columns of x until all
-// are orthogonal, and applies the same rotations to `rotated`. x[batch][column][row] has `size`
-// rows, rotated[batch][column][row] `rotated_size`. A team per matrix, or per pair of columns.
+// One-sided Jacobi, for singular values and eigenvalues (Hestenes, Inversion of matrices by
+// biorthogonalization, 1958; Golub, Van Loan, Matrix Computations). It rotates pairs of columns of
+// x until all are orthogonal, and applies the same rotations J to `rotated`. Afterwards the lengths
+// of the columns of x are the singular values. x[batch][column][row] has `size` rows,
+// rotated[batch][column][row] `rotated_size`. A team per matrix, or per pair of columns.
+//
+// A sweep rotates each pair of columns once. jacobi_round rotates disjoint pairs at the same time,
+// as players meet in a tournament: of 6 columns, column 5 stays, and the others move on by one.
+//   round 0: 5-0 1-4 2-3    round 1: 5-1 2-0 3-4    round 2: 5-2 3-1 4-0    ...
 #include "matrix.clh"
 
 #ifdef GROUP
