@@ -1,6 +1,6 @@
 // A place in device memory, which a kernel takes as an argument for a tensor: a buffer and an
 // offset. resolve() finds the place of a data pointer. It refuses addresses that are not ocl memory
-// (those of from_blob, say).
+// (memory given to from_blob, for example).
 #pragma once
 
 #include <cstddef>

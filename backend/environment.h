@@ -1,4 +1,4 @@
-// Access to environment variables; docs/environment.md lists those of the runtime.
+// Access to environment variables; docs/environment.md lists them.
 #pragma once
 
 #include <cstdlib>

@@ -142,8 +142,8 @@ void dump(const std::string& file, const std::string& key, const std::string& so
       << source;
 }
 
-// PoCL compiles again when it is asked for a binary, so users who run many programs once turn the
-// cache off.
+// PoCL compiles again when it is asked for a binary. So users who run many programs only once turn
+// the cache off.
 bool keeps_programs() { return !cache_folder().empty(); }
 
 // Leaves the handle empty if there is no binary, or the driver does not accept it any more.

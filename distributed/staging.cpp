@@ -59,11 +59,11 @@ at::Tensor Staging::host(const at::Tensor& tensor) const {
   const auto options = at::TensorOptions(tensor.scalar_type());
   if (tensor.numel() == 0) return at::empty(tensor.sizes(), options);
   const auto begin = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
-  const auto behind =
+  const auto after =
       std::upper_bound(ranges_.begin(), ranges_.end(), begin,
                        [](uintptr_t address, const Range& range) { return address < range.begin; });
-  TORCH_INTERNAL_ASSERT(behind != ranges_.begin() && begin < std::prev(behind)->end);
-  const Range& range = *std::prev(behind);
+  TORCH_INTERNAL_ASSERT(after != ranges_.begin() && begin < std::prev(after)->end);
+  const Range& range = *std::prev(after);
   char* data = static_cast<char*>(mappings_[&range - ranges_.data()].data());
   return at::from_blob(data + (begin - range.begin), tensor.sizes(), tensor.strides(), options);
 }

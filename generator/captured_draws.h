@@ -16,7 +16,7 @@ PhiloxState draw_captured(Capture& capture, GeneratorImpl& generator, uint64_t c
 
 // Adds an argument of `bytes` bytes with the seed and the offset of `state` at the given positions
 // (kNotThere: without it). For a state from a capture, a captured launch gets the numbers of each
-// replay, and any other launch those of the last replay.
+// replay. Any other launch gets the numbers of the last replay.
 inline constexpr size_t kNotThere = static_cast<size_t>(-1);
 void add_philox(Arguments& arguments, const PhiloxState& state, const void* data, size_t bytes,
                 size_t seed_at, size_t offset_at);

@@ -89,7 +89,7 @@ class Session final : public libkineto::IActivityProfilerSession {
 
   void processTrace(libkineto::ActivityLogger& logger, libkineto::getLinkedActivityCallback linked,
                     int64_t, int64_t) override {
-    // The id of a call and its command; ids continue after those of earlier traces in the same
+    // The id of a call and its command. Ids continue after the ids of earlier traces in the same
     // file.
     for (const trace::Command& command : commands_) {
       const int32_t id = next_id();

@@ -161,7 +161,7 @@ py::dict kernels_of(UserLibrary& library, DeviceIndex index) {
 
 void bind_user_kernels(py::module_& m) {
   py::class_<LocalMemory>(m, "LocalMemory",
-                          "A __local argument of a kernel: so many bytes for each work-group.")
+                          "A __local argument of a kernel: a number of bytes for each work-group.")
       .def(py::init([](size_t bytes) {
              TORCH_CHECK_VALUE(bytes > 0, "LocalMemory needs at least one byte");
              return LocalMemory{bytes};

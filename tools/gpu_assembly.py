@@ -67,8 +67,8 @@ def loops(text, kind):
 
 
 def fma_share(text, kind, trips=1):
-    """The share of multiply-adds among the instructions that the hottest loop executes; `trips` are
-    those of the loop inside of it, if the compiler has kept one. None where there is no loop."""
+    """The share of multiply-adds among the instructions that the hottest loop executes. None where
+    there is no loop. `trips`: of the loop inside of it, if the compiler has kept one."""
     found = list(loops(text, kind))
     most = max((loop.fma for loop in found), default=0)
     if not most:

@@ -305,7 +305,7 @@ def main():
         print(f"{mark}spills: {kernel} of {file}.cl: {', '.join(where)}")
     print(*errors, sep="\n", end="\n" if errors else "")
     if not compilers.nvdisasm and set(targets) & set(NVIDIA):
-        print("no nvdisasm: NVIDIA's shares of multiply-adds are those of PTX")
+        print("no nvdisasm: NVIDIA's shares of multiply-adds are counted in PTX")
     absent = [target for target in wanted if target not in targets]
     if absent:
         print("no compiler here for:", ", ".join(absent))

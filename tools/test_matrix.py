@@ -3,8 +3,8 @@
 usage: test_matrix.py [--sample] [--jobs N] [ROW ...]      ROW: pocl/cpu, intel/gpu, ...
 
 Each row is a runtime and a kernel family. The two main runtimes run the whole suite with their own
-family; other rows run the tests marked "sample", as all do with --sample. Under each row stand its
-slowest tests. Exits with 1 when a test of any row fails, or a runtime is missing.
+family; other rows run the tests marked "sample", as all do with --sample. The slowest tests of
+each row follow it. Exits with 1 when a test of any row fails, or a runtime is missing.
 """
 
 import argparse

@@ -77,7 +77,7 @@ def environment(runtime, found):
 
 
 def run_oclgrind(command, variables):
-    """Every process that the command starts reports into one pipe, by way of /proc."""
+    """Every process that the command starts reports into one pipe, which it opens in /proc."""
     read_end, write_end = os.pipe()
     variables["OCLGRIND_DATA_RACES"] = "1"
     variables["OCLGRIND_LOG"] = f"/proc/{os.getpid()}/fd/{write_end}"

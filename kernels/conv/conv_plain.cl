@@ -2,10 +2,11 @@
 // contiguous tensors. It serves both families wherever no faster kernel takes the type or geometry,
 // and it is the reference of the tests.
 //
-// Defines: those of element.clh, and WG_SIZE, the work-group size of conv_weight_grad, a power of
+// Defines: as for element.clh, and WG_SIZE, the work-group size of conv_weight_grad, a power of
 // two.
 //
-// Arguments: in_* belong to the input, out_* to the output; *_channels are those of one group.
+// Arguments: in_* belong to the input, out_* to the output; *_channels count the channels of one
+// group.
 //   input  [images][groups * in_channels][in_d][in_h][in_w]
 //   weight [groups * out_channels][in_channels][kernel_d][kernel_h][kernel_w]
 //   output [images][groups * out_channels][out_d][out_h][out_w]

@@ -1,4 +1,4 @@
-// Choice among the algorithms of an operator, which stand in a table in the order of preference.
+// Choice among the algorithms of an operator. A table lists them in the order of preference.
 // An environment variable can prefer one of them. With OCL_LOG_ALGORITHMS=1 each new choice is
 // printed, with the reasons why other algorithms were refused.
 #pragma once

@@ -10,7 +10,7 @@ namespace ocl {
 namespace {
 
 constexpr size_t kLeastParameters = 1024;  // bytes that every device has for arguments
-constexpr size_t kOtherArguments = 160;    // bytes of the arguments besides buffers and table
+constexpr size_t kOtherArguments = 160;    // bytes of the arguments except buffers and table
 constexpr size_t kChunk = 4096;            // elements; for a work-group, or a part of a task
 constexpr size_t kMaxTensors = 128;
 

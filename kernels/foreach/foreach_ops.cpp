@@ -1,6 +1,5 @@
 // The rows of foreach_table.h as operators, and copies and zeros of lists. As on CUDA, lists
-// without a kernel (integers, gaps, several types or devices) go through PyTorch's loop over the
-// tensors.
+// without a kernel (integers, gaps, several types or devices) take PyTorch's loop over the tensors.
 #include <ATen/CompositeExplicitAutogradFunctions.h>
 #include <ATen/Functions.h>
 #include <ATen/native/ForeachUtils.h>

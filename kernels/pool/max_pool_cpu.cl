@@ -115,7 +115,7 @@ static inline bool is_better(const T a, const int n, const T most, const int bes
   return a > most || (a == most && n < best);
 }
 
-// First computes the maxima of the columns that a row of outputs covers, then those of each window.
+// First computes the maximum of each column that a row of outputs covers, then of each window.
 TASK __kernel void max_pool(CTENSOR(in), TENSOR(out), TENSOR(indices), const Pool p,
                             const ulong per_item) {
   __local T maxima[ROOM];

@@ -20,7 +20,7 @@ struct Pool3 {
 
 enum class PoolWindows { kFixed, kAdaptive, kFractional };
 
-// The pooling from the last `dims` dimensions of `in` to those of `pooled`.
+// The pooling from the last `dims` dimensions of `in` to the last `dims` dimensions of `pooled`.
 Pool3 make_pool3(const at::Tensor& in, const at::Tensor& pooled, int64_t dims);
 
 // Three numbers from a list of one or three; `other` for an empty list.

@@ -169,7 +169,7 @@ void log_normal(at::TensorIteratorBase& iter, double mean, double std, MaybeGene
   draw(kLogNormal, iter.tensor(0), {{mean, std}}, generator);
 }
 void exponential(at::TensorIteratorBase& iter, double lambda, MaybeGenerator generator) {
-  // What stands for the logarithm of a uniform number that rounded to 1: never 0 in the type.
+  // Replaces the logarithm of a uniform number that rounded to 1: never 0 in the type.
   const ScalarType type = iter.tensor(0).scalar_type();
   const double least = type == ScalarType::Double ? 0
                        : type == ScalarType::Half ? 0x1p-24

@@ -58,14 +58,13 @@ at::DimVector padded_shape(const at::Tensor& self, at::IntArrayRef padding, bool
   const auto dims = static_cast<int64_t>(padding.size()) / 2;
   at::DimVector shape(self.sizes());
   for (int64_t d = 1; d <= dims; ++d) {
-    const int64_t before = padding[2 * (d - 1)], behind = padding[2 * d - 1], size = self.size(-d);
-    TORCH_CHECK(!reflects || (before < size && behind < size),
+    const int64_t before = padding[2 * (d - 1)], after = padding[2 * d - 1], size = self.size(-d);
+    TORCH_CHECK(!reflects || (before < size && after < size),
                 "Padding size should be less than the corresponding input dimension, but got: "
                 "padding (",
-                before, ", ", behind, ") at dimension ", self.dim() - d, " of input ",
-                self.sizes());
+                before, ", ", after, ") at dimension ", self.dim() - d, " of input ", self.sizes());
     int64_t& padded = shape[self.dim() - d];
-    padded = size + before + behind;
+    padded = size + before + after;
     TORCH_CHECK(padded >= 1, "input ", self.sizes(), " is too small for padding ", padding,
                 ": dimension ", self.dim() - d, " would have size ", padded);
   }

@@ -88,7 +88,7 @@ struct Volume {
   int64_t before(size_t dim) const {
     return std::accumulate(sizes.begin(), sizes.begin() + dim, outer, std::multiplies<>());
   }
-  int64_t behind(size_t dim) const {
+  int64_t after(size_t dim) const {
     return std::accumulate(sizes.begin() + dim + 1, sizes.end(), inner, std::multiplies<>());
   }
   int64_t numel() const { return before(sizes.size()) * inner; }
@@ -200,7 +200,7 @@ std::vector<size_t> order_of(at::ArrayRef<DimensionMapPointer> maps, ScalarType 
 // The table to use: `band`, padded with zeros, where a kernel reads several weights at once and for
 // uint8. Otherwise `tight`: a padding zero may be multiplied by an element that is not finite.
 const image::Band& table_of(const DimensionMap& map, const Volume& from, size_t dim) {
-  const bool lanes = from.behind(dim) == 1 && map.tight.taps > image::kLanes &&
+  const bool lanes = from.after(dim) == 1 && map.tight.taps > image::kLanes &&
                      ocl_device(from.tensor).family() == KernelFamily::kCpu;
   return lanes || from.tensor.scalar_type() == ScalarType::Byte ? map.band : map.tight;
 }
@@ -217,7 +217,7 @@ void sum_up(Volume from, const Volume& to, at::ArrayRef<DimensionMapPointer> map
                       ? to.tensor
                       : at::empty({next.numel()}, from.tensor.options().dtype(between));
     image::run(image::BandPass{from.tensor, next.tensor, table_of(*maps[dim], from, dim),
-                               from.before(dim), from.behind(dim)});
+                               from.before(dim), from.after(dim)});
     from = next;
   }
 }

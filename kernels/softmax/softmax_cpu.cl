@@ -1,6 +1,6 @@
 // Softmax and log-softmax of the CPU family, over `size` elements that are `inner` apart.
 //   IN, OUT, COMPUTE; forward: LOG selects log-softmax; STORED: OUT has the compute type's
-//   precision, so that exponentials are stored in the output between the passes
+//   precision, so exponentials are kept in the output until their sum is known
 //   BACKWARD: IN is the type of `y`, the forward's result, and of its gradient `g`
 // softmax_rows (inner == 1): a task computes `per_task` of the rows.
 // softmax_columns: a task computes `per_task` blocks of WIDTH adjacent columns.

@@ -53,7 +53,7 @@ void copy_by_kernel(const at::Tensor& destination, const at::Tensor& source) {
   if (!copy_transposed(iter)) pointwise(iter, kCopy, {}, source.scalar_type());
 }
 
-constexpr int64_t kManyElements = 65536;  // with this many elements, two more views pay
+constexpr int64_t kManyElements = 65536;  // from here on, two more views cost less than they save
 
 // Whether rows of small elements can be moved as rows of four-byte words.
 bool in_words(const at::Tensor& tensor) {

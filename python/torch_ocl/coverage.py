@@ -1,6 +1,6 @@
 """Counts PyTorch's operators: which have kernels on ocl, which run on the CPU, which are missing.
 
-    python -m torch_ocl.coverage             the counts, next to those of CUDA and MPS
+    python -m torch_ocl.coverage             the counts, next to the counts of CUDA and MPS
     python -m torch_ocl.coverage --markdown  docs/ops.md
 
 It counts the operators of the installed PyTorch's native_functions.yaml that have a CPU or CUDA

@@ -27,7 +27,7 @@ def _keep(module: torch.nn.Module, name: str, old, new) -> None:
 
 
 def install() -> None:
-    """Wraps torch.nn.Module._apply, which all moves of modules go through."""
+    """Wraps torch.nn.Module._apply, which all moves of modules call."""
     original = torch.nn.Module._apply
 
     def _apply(self, fn, recurse=True):

@@ -69,7 +69,7 @@ class Comparer:
         return max(rtol * self.scale, self.rtol), max(atol * self.scale, self.atol)
 
     def read_back(self, tree):
-        """The device's results on the CPU, with what is lost by copying kept beside them."""
+        """The device's results on the CPU, together with the properties that copies lose."""
 
         def leaf(x):
             if not isinstance(x, torch.Tensor):

@@ -176,7 +176,7 @@ class RngWatch:
 
 
 def unfreeze_seeded_wrappers():
-    """The database seeds random operators and restores the generator behind them. Without the
+    """The database seeds random operators and restores the generator afterwards. Without the
     restoring, RngWatch sees them."""
 
     def wrapper_set_seed(op, *args, **kwargs):

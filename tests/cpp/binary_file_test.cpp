@@ -103,7 +103,7 @@ TEST_F(BinaryFileTest, ReadersSeeWholeFilesWhileOthersWrite) {
   for ([[maybe_unused]] const auto& each : std::filesystem::directory_iterator(folder.path())) {
     ++files;
   }
-  EXPECT_EQ(files, 1u) << "temporary files are left behind";
+  EXPECT_EQ(files, 1u) << "temporary files are left";
 }
 
 TEST(CacheFolder, FollowsTheEnvironment) {

@@ -16,7 +16,7 @@ __kernel void check(FAULT_ARGUMENT, const long value, const long bound) {
 struct FaultTest : test::DeviceTest {
   void SetUp() override {
     DeviceTest::SetUp();
-    // The real header, beside a kernel of the test.
+    // The real header, in one folder with a kernel of the test.
     std::ofstream(folder.path() / "common.clh") << embedded_sources().at("common.clh");
     folder.write("check.cl", kKernel);
     const Program& built = program(here(), "check.cl", {});

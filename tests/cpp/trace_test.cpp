@@ -1,4 +1,4 @@
-// The recorder behind torch.profiler, and the clocks.
+// The recorder of torch.profiler's commands, and the clocks.
 #include "backend/trace.h"
 
 #include <thread>

@@ -90,8 +90,8 @@ def overlap(rank, size):
         dist.all_reduce(found, dist.ReduceOp.MAX)
         return bool(found.item())
 
-    overlaps()  # the buckets are made anew after the first turn
-    # Ranks that share processors may lag behind others, which then wait for them.
+    overlaps()  # the buckets are made anew after the first iteration
+    # Ranks that share processors may be slower than others, which then wait for them.
     assert any(overlaps() for _ in range(5)), seen
     assert len(seen) == 8, seen
     model(x)

@@ -16,7 +16,7 @@ def case(function):
 
 
 def last_case(function):
-    """A case that leaves no group behind which others could use; runs alone."""
+    """A case after which no group is left for other cases; runs alone."""
     LAST_CASES[function.__name__] = function
     return function
 

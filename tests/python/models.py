@@ -4,7 +4,7 @@ from torch import nn
 
 
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions beside a shortcut (He et al., "Deep Residual Learning", 2015)."""
+    """Two 3x3 convolutions and a shortcut (He et al., "Deep Residual Learning", 2015)."""
 
     def __init__(self, inputs, outputs, stride):
         super().__init__()

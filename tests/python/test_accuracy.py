@@ -20,7 +20,7 @@ RANGES = {
 
 
 def spread_over(low, high, signs):
-    """Numbers of all magnitudes: bit patterns between those of the limits."""
+    """Numbers of all magnitudes: bit patterns between the bit patterns of the limits."""
     first, last = torch.tensor([low, high]).view(torch.int32).tolist()
     x = torch.randint(first, last, (COUNT,), dtype=torch.int32).view(torch.float32)
     return torch.where(torch.rand(COUNT) < 0.5, -x, x) if signs else x

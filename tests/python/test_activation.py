@@ -116,7 +116,7 @@ def test_others(device):
     assert_same(torch.nan_to_num(y), torch.nan_to_num(x))
     assert_same(torch.nan_to_num(y, 1, 2, 3), torch.nan_to_num(x, 1, 2, 3))
     for dtype in (torch.float32, torch.bfloat16):
-        b = x[2:].to(dtype)  # not from zero, beside which is nothing on devices without denormals
+        b = x[2:].to(dtype)  # not from zero: its neighbours are denormals
         a = b[:, None]
         assert_same(torch.nextafter(a.to(device), b.to(device)), torch.nextafter(a, b))
     v, w = torch.arange(3.0), torch.arange(4.0)

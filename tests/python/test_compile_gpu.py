@@ -1,4 +1,4 @@
-"""What generated kernels of GPUs have, and those of CPU devices do not: each in a fresh process."""
+"""Features that only the generated kernels of GPUs have: each in a fresh process."""
 
 import re
 

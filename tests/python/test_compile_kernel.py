@@ -62,7 +62,7 @@ def test_names_and_signatures(library):
         library.other  # noqa: B018
 
 
-# What a kernel of this parameter takes, besides the type's own numbers: name, dtypes.
+# The other dtypes that a kernel takes for a parameter of this type: name, dtypes.
 POINTERS = {
     "char": [torch.int8, torch.bool],
     "uchar": [torch.uint8, torch.bool],

@@ -217,7 +217,7 @@ def test_signs_of_zeros(device, name):
 
 @pytest.mark.parametrize("name", ["sinh", "cosh"])
 def test_hyperbolic_functions_of_infinity(device, name):
-    """The sign of a zero beside a NaN is left open."""
+    """The sign of a zero is not compared where the other part is NaN."""
     parts = [0.0, -0.0, math.inf, -math.inf, math.nan]
     z = torch.tensor([complex(a, b) for a in parts for b in parts[2:]], dtype=torch.complex64)
     expected = torch.view_as_real(HYPERBOLIC[name](z))

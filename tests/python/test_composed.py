@@ -191,7 +191,7 @@ def test_assertions(device):
 
 
 def test_forward_derivatives(device):
-    """They stand on tensors of zeros without memory."""
+    """They need tensors of zeros without memory."""
     x, tangent = torch.randn(4), torch.randn(4)
 
     def derivative(x, tangent):
@@ -214,7 +214,7 @@ def test_shuffle_and_remainder(device):
 
 
 def test_operands_without_elements(device):
-    """Strides of an empty matrix may be those of no matrix at all."""
+    """Strides of an empty matrix may be strides that no other matrix has."""
     x = torch.empty_strided((5, 0), (2, 2), device=device)
     y = torch.empty_strided((0, 10), (20, 2), device=device)
     assert torch.equal((x @ y).cpu(), torch.zeros(5, 10))

@@ -150,7 +150,7 @@ def test_convolution(cpu_family, case, transposed, weight_last):
 @LAYOUTS
 @pytest.mark.parametrize("case", FEW_CHANNELS, ids=str)
 def test_few_channels(cpu_family, case, weight_last):
-    """The image is copied for the zeros beside its rows; its gradient takes the contiguous way."""
+    """The image is copied to pad its rows with zeros. Its gradient takes the contiguous way."""
     forward, _, weight = check(Problem(cpu_family, case, False, weight_last))
     padded = spread(case[3], len(case[0]) - 2)[-1] > 0
     assert forward == ("conv_channels_last", 3 if padded else 2)

@@ -36,7 +36,7 @@ def run(code):
 
 @pytest.mark.parametrize("tile", [pytest.param(0, marks=pytest.mark.sample), 1, 2, 3, 4, 5, 6])
 def test_every_tile(tile):
-    """Sizes that are multiples of four and that are not, above and below those of the tile."""
+    """Sizes that are multiples of four and that are not, above and below the tile's sizes."""
     code = """
     tile = _C.gemm_gpu_tiles()[TILE]
     _C.force_tuned("gemm_gpu", TILE)

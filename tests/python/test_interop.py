@@ -118,7 +118,7 @@ def test_tensor_of_a_buffer(device, queue):
 
 @pytest.mark.sample
 def test_operators_on_tensors_of_buffers(device, queue):
-    """Buffers of others end where the tensor ends: nothing may be read behind them."""
+    """Buffers of others end where the tensor ends: nothing may be read after them."""
     for count in (1, 5, 16, 33, 100):
         flags = cl.mem_flags.READ_WRITE
         tensors = [

@@ -166,7 +166,7 @@ def test_fused_step_takes_few_launches(device):
     optimizer.step()
     before = _C.launch_count()
     optimizer.step()
-    # The count of steps, and the parameters: as many tensors at once as 1 kB of arguments describe.
+    # For the counts of steps, and for the parameters: a launch describes its tensors in 1 kB.
     assert _C.launch_count() - before <= 10
     assert _C.last_kernel() == "fused_adam_f32"
 

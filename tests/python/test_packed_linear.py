@@ -7,7 +7,7 @@ from support import generator, random_tensor
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 NEAR = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
-# 1 to 32 go through the kernels that read packed weights, more through a product of floats.
+# 1 to 32 rows take the kernels that read packed weights, more rows a product of floats.
 ROWS = [1, 2, 3, 7, 32, 33]
 
 

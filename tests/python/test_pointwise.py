@@ -113,7 +113,7 @@ LAYOUTS = {
 
 
 INTEGERS_ONLY = [name for name in operators() if name.startswith(("bitwise", "__"))]
-# The skeleton's work is the same for every row, so a few rows go through all layouts.
+# The skeleton's work is the same for every row, so a few rows are tested in all layouts.
 FULL = ["neg", "add", "clamp.Tensor", "addcmul", "bitwise_not", "lt"]
 
 

@@ -104,7 +104,7 @@ def test_arrows_point_forward(device, tmp_path):
             assert event["ts"] + event["dur"] <= finished + 500
     if has_clock(device):  # a queue runs one command after the other
         for former, latter in zip(trace.on_device, trace.on_device[1:]):
-            # A command that would start before its call is moved behind it, its follower is not.
+            # A command that would start before its call is moved after it. The next one stays.
             assert former["ts"] + former["dur"] <= latter["ts"] + 1
 
 

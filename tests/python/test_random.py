@@ -57,7 +57,7 @@ def test_words(device, seed, offset):
     expected = torch.tensor(words_of(seed, offset, count), dtype=torch.int64)
     x = torch.empty(count, dtype=torch.int64, device=device).random_(1 << 31, generator=generator)
     assert torch.equal(x.cpu(), expected >> 1)
-    # The next draw goes on behind the counters that were taken.
+    # The next draw continues after the counters that were taken.
     x.random_(1 << 31, generator=generator)
     expected = torch.tensor(words_of(seed, offset + 16 * 5, count), dtype=torch.int64)
     assert torch.equal(x.cpu(), expected >> 1)

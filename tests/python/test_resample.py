@@ -137,7 +137,7 @@ def test_large(device):
 @pytest.mark.parametrize("width", [16, 75])
 @pytest.mark.parametrize("mode", [mode for mode, dims in MODES.items() if 2 in dims])
 def test_wide(device, mode, width, factor, dtype):
-    """Neighbouring outputs, or those of the gradient, with the same weights."""
+    """Adjacent outputs, or adjacent outputs of the gradient, with the same weights."""
     x = torch.randn(1, 2, 6, width).to(dtype)
     check(device, interpolate(mode, scale_factor=factor), x, TOLERANCE[dtype])
 
@@ -165,7 +165,7 @@ def test_empty_batch(device):
     assert F.interpolate(torch.empty(0, 3, 4, 4, device=device), 8).shape == (0, 3, 8, 8)
 
 
-PADDINGS = [(1, 2), (0, 3), (-1, 2), (3, -2), (-1, -2)]  # before and behind
+PADDINGS = [(1, 2), (0, 3), (-1, 2), (3, -2), (-1, -2)]  # before and after
 
 
 def padded(mode, dims, first):

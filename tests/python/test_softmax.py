@@ -78,7 +78,7 @@ def test_half_to_float(device):
 
 @pytest.mark.sample
 def test_long_rows(device):
-    """More turns of a work-item's loop than Mesa's llvmpipe makes."""
+    """More iterations of a work-item's loop than Mesa's llvmpipe executes."""
     if torch.ocl.get_device_properties(device).platform == "Oclgrind":
         pytest.skip("takes minutes in a simulator")
     rows = torch.rand(2, 2**20, device=device)

@@ -191,7 +191,7 @@ class World:
 
 
 def allocated(devices):
-    """Bytes in use, without those of garbage and of frees that wait for a stream."""
+    """Bytes in use, without garbage and without frees that wait for a stream."""
     gc.collect()
     for device in devices:
         torch.ocl.synchronize(device)

@@ -54,7 +54,7 @@ def test_faults_are_raised_once_whoever_synchronises(device):
 
 
 def test_threads_leave_their_kernels_to_the_next(device):
-    """Kernel objects belong to threads: one that begins takes those of one that has ended."""
+    """Kernel objects belong to threads: a new thread takes the objects of one that has ended."""
     x = torch.arange(12.0, device=device).view(3, 4)
 
     def work():
@@ -100,7 +100,7 @@ def test_backward_threads_let_go_before_the_end():
         import atexit, sys, weakref
 
         last = []
-        atexit.register(lambda: print(last[0]() is None))  # called after those of the import
+        atexit.register(lambda: print(last[0]() is None))  # runs after what the import registers
 
         import torch
         from torch_ocl import _C

@@ -1,4 +1,4 @@
-"""torch.ocl beside torch.cuda: names, signatures, and the methods that the renamed backend gets."""
+"""torch.ocl against torch.cuda: names, signatures, and the methods of the renamed backend."""
 
 import inspect
 

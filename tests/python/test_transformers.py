@@ -260,7 +260,7 @@ def test_half_precision_generation(device, dtype):
 
 
 def test_padding_on_the_left_changes_nothing(device):
-    """A text alone, and behind padding in a batch, goes on in the same way."""
+    """A text has the same continuation alone and after padding in a batch."""
     _, model = writers("llama", device)
     together = generate(model, "llama", device, no_repeat_ngram_size=0)
     given = start_of("llama")["input_ids"][1:, 3:].to(device)

@@ -20,7 +20,7 @@ def product(device, dtype=torch.float32):
 
 @pytest.fixture
 def problem(device):
-    """What a product chooses; nothing measured is left behind."""
+    """The choice for a product. Forgets all measurements afterwards."""
     run, _ = product(device)
     _C.forget_tuned()
     run()

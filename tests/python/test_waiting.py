@@ -11,7 +11,7 @@ from support import output_of
 
 pytest.importorskip("pyopencl", reason="pyopencl is not installed (make build installs it)")
 
-# The queue stands still until a thread of Python opens the gate.
+# The queue waits until a thread of Python opens the gate.
 GATE = """
     import sys, threading
     import numpy as np

@@ -10,16 +10,16 @@ namespace channels_last {
 
 // Why these kernels cannot take a call: common to the algorithms.
 const char* refusal_of_call(const ConvCall& call);
-// Changes the strides of the pass's weights, which are those of contiguous weights, where `weight`
-// is channels_last. `along`: the pass's stride between the `channels` channels of a filter.
+// The pass has the strides of contiguous weights. This changes them if `weight` is channels_last.
+// `along`: the pass's stride between the `channels` channels of a filter.
 void take_weights(ConvPass& pass, int32_t& along, int32_t channels, const at::Tensor& weight);
 // Floats of packed weights, and the launch of conv_channels_last_pack.cl. `panel`: rows of a panel,
 // which are `vectors` vectors.
 int64_t packed_size(const ConvPass& pass, int64_t panel);
 Range pack_grid(const ConvPass& pass, int64_t panel);
 const Kernel& pack_kernel(Device& device, const char* name, int64_t vectors);
-// Whether the input has so few channels that join_taps_of_rows() pays: it makes the taps of a row
-// one tap, whose channels are the adjacent channels of all its pixels.
+// join_taps_of_rows() makes the taps of a row one tap, whose channels are the adjacent channels of
+// all its pixels. has_few_channels(): whether that is faster, because the input has few channels.
 bool has_few_channels(const ConvShape& shape);
 void join_taps_of_rows(ConvPass& pass);
 }  // namespace channels_last

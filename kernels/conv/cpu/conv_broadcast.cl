@@ -12,7 +12,7 @@
 // (conv_finish.clh); the residual is laid out as out.
 //
 // conv_broadcast  grid (ceil(channels / (VW * NV)), ceil(rows / rows_per_task), groups),
-//     rows_per_task a multiple of MR, channels those of a group.
+//     rows_per_task a multiple of MR; channels: of a group.
 //     factor index: group * factor_group + channel * factor_channel + offset[k], below `factors`.
 //     Offsets come in runs of `run`, which divides `depth`: the offsets of a run are consecutive.
 //     out: [rows / plane][groups][channels][plane], where rows of a plane are consecutive.

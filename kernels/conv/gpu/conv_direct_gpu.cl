@@ -2,7 +2,7 @@
 // conv_pass.clh defines it, without depth. A work-item computes LINES positions of a column, which
 // share the elements that it loads. Adjacent work-items compute adjacent positions of a line.
 //
-// Defines: those of element.clh, and
+// Defines: as for element.clh, and
 //   LINES                       positions of a work-item
 //   TAP_LINES, TAP_COLUMNS      tap_count[1], tap_count[2]
 //   STEP, SPACING               step[1], spacing[1]; SPACING may be negative

@@ -7,7 +7,7 @@ namespace ocl {
 // Why GPU kernels cannot take a call: common to the algorithms of GPUs.
 const char* refusal_of_gpu_kernels(const ConvCall& call);
 bool has_volume(const ConvPass& pass);
-// Binds the tensors; `on` stands for undefined and empty ones. The caller adds the struct.
+// Binds the tensors, and `on` in place of undefined and empty ones. The caller adds the struct.
 Arguments bind_tensors(const Kernel& kernel, const at::Tensor& on,
                        std::initializer_list<at::Tensor> all);
 

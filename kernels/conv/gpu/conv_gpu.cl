@@ -8,9 +8,9 @@
 //                          result[row][q] * source[channel][q * step + first + tap * spacing]
 //                      m counts rows, n taps, then channels, k positions, then images.
 //
-// Defines (besides those of tile_gpu.clh)
+// Defines (in addition to the defines of tile_gpu.clh)
 //   PARTS             1: k is split into parts of part_depth, for gemm_sum. Part p of group g is
-//                     p * groups + g in z. Its sums, in COMPUTE, follow those of part p - 1
+//                     p * groups + g in z. Its sums, in COMPUTE, follow the sums of part p - 1
 //   WEIGHT_TILES      1: conv_weight_tiles, else conv_tiles
 //   VOLUME            for conv_weight_tiles; 0: there is no depth
 //   MASK              uint or ulong, with more bits than tap_count[0] + tap_count[1] + tap_count[2]

@@ -1,7 +1,7 @@
 // Matrix products on GPUs: out = activation(alpha * op(A) op(B) + beta * C + residual), for a batch
 // of matrices.
 //
-// Defines (in addition to those of tile_gpu.clh and epilogue.clh)
+// Defines (in addition to the defines of tile_gpu.clh and epilogue.clh)
 //   TRANS_A, TRANS_B  0: the operand is row-major, A[m][k], B[k][n]; 1: it is A[k][m], B[n][k]
 //   QUADS_A, QUADS_B  1: stored rows begin at multiples of four elements, and their length is a
 //                     multiple of four

@@ -1,6 +1,6 @@
 // The second launch of a product that was split along k. The sum over partial[parts][batches][m][n]
-// has the order of the parts: out = activation(alpha * sum + beta * C + residual). Defines: those
-// of element.clh and epilogue.clh, HAS_C. Global size (at least n, m, batches).
+// has the order of the parts: out = activation(alpha * sum + beta * C + residual). Defines: as
+// for element.clh and epilogue.clh, and HAS_C. Global size (at least n, m, batches).
 #include "element.clh"
 #include "gemm_sizes.clh"
 #define V COMPUTE

@@ -1,5 +1,5 @@
 // Products with a vector on GPUs: out[i] = activation(alpha * sum_k matrix[i][k] * x[k] + beta *
-// c[i] + residual[i]), for a batch. Defines: those of element.clh and epilogue.clh, and
+// c[i] + residual[i]), for a batch. Defines: as for element.clh and epilogue.clh, and
 //   TRANS_A         0: the matrix is stored row-major as [m][k]; 1: as [k][m]
 //   HAS_C           0: C and beta are not used; C is not read
 //   HAS_RESIDUAL    0: the residual is not read

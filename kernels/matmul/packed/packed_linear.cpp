@@ -16,8 +16,8 @@ namespace {
 
 using at::Tensor;
 
-// With more rows of x, unpacking all weights to floats pays: the product uses each of them for
-// every row.
+// With more rows of x, it is faster to unpack all weights to floats first, since the product uses
+// each of them for every row.
 constexpr int64_t kMostRows = 32;
 
 constexpr PointwiseOp kFromInt8{"weight_from_int8", "a * b"};

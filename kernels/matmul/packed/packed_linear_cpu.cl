@@ -1,7 +1,7 @@
 // out[m][n] = x[m][k] * weights[n][k]^T on CPU devices, with weights of 8 or 4 bits that are
 // unpacked in registers: for few rows of x, where reading the weights dominates the time.
 //
-// Defines: those of packed_weights.clh (numbers as STORE), and
+// Defines: as for packed_weights.clh (numbers as STORE), and
 //   MR   rows of x at a time; they share the weights that are read
 //   NR   rows of weights at a time; they share the vectors of x
 //

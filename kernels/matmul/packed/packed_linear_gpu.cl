@@ -1,7 +1,7 @@
 // out[m][n] = x[m][k] * weights[n][k]^T on GPUs, with weights of 8 or 4 bits that are unpacked in
 // registers: for few rows of x, where reading the weights dominates the time.
 //
-// Defines: those of packed_weights.clh (numbers as STORE, VW 4), and
+// Defines: as for packed_weights.clh (numbers as STORE, VW 4), and
 //   MR           rows of x at a time; they share the weights that are read
 //   LANES, ROWS  work-items that share a row of weights, and rows of a work-group
 //

@@ -158,7 +158,7 @@ def adjust_saturation(img: torch.Tensor, factor: float) -> torch.Tensor:
 def adjust_hue(img: torch.Tensor, factor: float) -> torch.Tensor:
     """Rotates the hue in HSV by `factor` of the circle, from -0.5 to 0.5.
 
-    img: see :func:`adjust_contrast`. uint8 goes through Pillow's HSV of 256 steps, bit for bit on
-    devices with float64. A gray image stays as it is. Raises ValueError for another factor.
+    img: see :func:`adjust_contrast`. uint8 uses Pillow's HSV of 256 steps, bit for bit on devices
+    with float64. A gray image stays as it is. Raises ValueError for another factor.
     """
     return _ops.adjust_hue(img, float(factor))

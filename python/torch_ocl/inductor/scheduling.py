@@ -14,7 +14,7 @@ def _with_joined_loops(schedule: list) -> list:
     """Joins a loop that computes only inputs of the next loop, element by element, to that loop.
 
     Inductor makes a separate loop for nodes that read nothing of the loop before, such as the mask
-    of a dropout. Their results would go through memory.
+    of a dropout. Their results would be stored in memory and loaded again.
     """
     loops = [[]]  # of nodes, between ends of loops
     for entry in schedule:

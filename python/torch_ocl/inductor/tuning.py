@@ -73,13 +73,13 @@ class MeasuredKernel:
         kernels = {size: self._make(size) for size in sizes}
         times = dict.fromkeys(sizes, float("inf"))
         with torch.ocl.device(index):
-            for turn in range(_ROUNDS + 1):  # the first round builds
+            for iteration in range(_ROUNDS + 1):  # the first round builds
                 for size, kernel in kernels.items():
                     start, end = (ocl.Event(enable_timing=True) for _ in range(2))
                     start.record()
                     kernel(*args)
                     end.record()
                     end.synchronize()
-                    if turn:
+                    if iteration:
                         times[size] = min(times[size], start.elapsed_time(end) / 1000)
         return times

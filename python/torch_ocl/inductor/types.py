@@ -52,7 +52,7 @@ def convert(text: str, source: torch.dtype, target: torch.dtype) -> str:
 
 
 def condition(mask: str, dtype: torch.dtype) -> str:
-    """A mask with lanes as wide as those of a type, which ?: needs."""
+    """A mask with lanes as wide as the lanes of a type, which ?: needs."""
     size = 4 if dtype == torch.bool else upcast_compute_type(dtype).itemsize
     lanes = {1: "char", 2: "short", 4: "int", 8: "long"}[size]
     return mask if lanes == "int" else f"convert_{lanes}§({mask})"

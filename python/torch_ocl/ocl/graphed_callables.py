@@ -44,7 +44,7 @@ def make_graphed_callables(
     Args:
         callables: a function or module, or a tuple of them in the order in which they will run.
         sample_args: a tuple of tensors for the callable, or a tuple of such tuples. Shapes and
-            requires_grad must be those of the real arguments.
+            requires_grad must be the same as for the real arguments.
         num_warmup_iters: ordinary runs before the capture.
         allow_unused_input: whether inputs may have no influence on the outputs.
         pool: memory to share with other graphs.

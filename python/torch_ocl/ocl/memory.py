@@ -169,9 +169,9 @@ _SUMMARY = [
     ("active_bytes", "active", _mebibytes),
     ("requested_bytes", "requested", _mebibytes),
     ("reserved_bytes", "reserved", _mebibytes),
-    ("inactive_split_bytes", "cached beside used", _mebibytes),
+    ("inactive_split_bytes", "cached next to used", _mebibytes),
     ("allocation", "allocations", str),
     ("active", "active allocations", str),
     ("segment", "buffers", str),
-    ("inactive_split", "parts cached beside used", str),
+    ("inactive_split", "parts cached next to used", str),
 ]

@@ -1,6 +1,6 @@
 """The use of device memory, with stacks of the allocations, for PyTorch's memory viewer.
 
-The names with an underscore in `torch.ocl.memory` are those of `torch.cuda.memory`.
+`torch.ocl.memory` has the same names with an underscore as `torch.cuda.memory`.
 """
 
 import pathlib

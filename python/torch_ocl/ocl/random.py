@@ -39,7 +39,7 @@ def manual_seed(seed: int) -> None:
 def manual_seed_all(seed: int) -> None:
     """Seeds the generators of all devices; torch.manual_seed calls this."""
     # It must start neither OpenCL nor a helper process that counts devices. Generators are cheap
-    # and need no OpenCL, so it seeds those of all devices that could exist.
+    # and need no OpenCL, so it seeds one for each device that could exist.
     for index in range(_C.max_devices):
         _C.default_generator(index).manual_seed(int(seed))
 
