@@ -64,10 +64,14 @@ std::tuple<Tensor, Tensor, Tensor> transform_bias_rescale_qkv(const Tensor& qkv_
                                                               const Tensor& qkv_bias,
                                                               int64_t num_heads) {
   const Tensor qkv = qkv_any.is_nested() ? qkv_any.to_padded_tensor(0) : qkv_any;
+  TORCH_CHECK(qkv.dim() == 3, "_transform_bias_rescale_qkv: qkv needs 3 dimensions, but has shape ",
+              qkv.sizes());
   const int64_t batch = qkv.size(0), length = qkv.size(1), width = qkv.size(2) / 3;
-  TORCH_CHECK(qkv.dim() == 3 && qkv.size(2) == 3 * width && width % num_heads == 0,
-              "_transform_bias_rescale_qkv: qkv of shape ", qkv.sizes(), " for ", num_heads,
-              " heads");
+  TORCH_CHECK(qkv.size(2) == 3 * width, "_transform_bias_rescale_qkv: the last size of qkv ",
+              qkv.sizes(), " is no multiple of 3");
+  TORCH_CHECK(width % num_heads == 0,
+              "_transform_bias_rescale_qkv: a third of the last size of qkv ", qkv.sizes(),
+              " is no multiple of the ", num_heads, " heads");
   const int64_t per_head = width / num_heads;
   const Tensor in = qkv.contiguous().view({batch, length, 3, num_heads, per_head});
   const Tensor bias = qkv_bias.contiguous().view({3, num_heads, 1, per_head});

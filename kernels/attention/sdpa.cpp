@@ -77,8 +77,8 @@ Attention describe(const Tensor& query, const Tensor& key, const Tensor& value,
                    std::optional<double> scale) {
   check_shapes(query, key, value);
   TORCH_CHECK(query.size(3) <= kLargestHead && value.size(3) <= kLargestHead,
-              "scaled_dot_product_attention: heads of more than ", kLargestHead,
-              " elements have no kernel on ocl");
+              "scaled_dot_product_attention: the kernels of ocl take heads of up to ", kLargestHead,
+              " elements; the query's have ", query.size(3), ", the value's ", value.size(3));
   TORCH_CHECK(dropout >= 0 && dropout <= 1,
               "dropout probability has to be between 0 and 1, but got ", dropout);
   Attention a{with_dense_rows(query),
@@ -98,8 +98,8 @@ Attention describe(const Tensor& query, const Tensor& key, const Tensor& value,
   p.threshold = static_cast<uint64_t>(std::llround(std::ldexp(1 - dropout, 32)));
   if (bias && bias->defined()) {
     TORCH_CHECK(bias->scalar_type() == query.scalar_type(),
-                "scaled_dot_product_attention: a mask of ", bias->scalar_type(), " for a query of ",
-                query.scalar_type());
+                "scaled_dot_product_attention: mask and query need one dtype, but have ",
+                bias->scalar_type(), " and ", query.scalar_type());
     a.bias = bias->expand({a.batch(), a.heads(), p.queries, p.keys});
     for (int64_t i = 0; i < 4; ++i) p.bias_strides[i] = a.bias->stride(i);
   }

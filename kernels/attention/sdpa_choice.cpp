@@ -4,6 +4,7 @@
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
 
+#include "backend/error.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/registration.h"
 #include "native/sdpa_choice.h"
@@ -62,49 +63,85 @@ bool broadcasts(const Tensor& mask, const Tensor& query, const Tensor& key) {
   return true;
 }
 
-// Whether the kernels support these arguments. While a program is traced, the tensors have no
-// memory.
-bool is_possible(const Tensor& query, const Tensor& key, const Tensor& value,
-                 const MaybeTensor& mask, bool is_causal, bool enable_gqa) {
+// Each refusal_of_*() says why the kernels do not support an argument; nullptr: they do. While a
+// program is traced, the tensors have no memory.
+const char* refusal_of_operand(const Tensor& each, const Tensor& query) {
+  if (each.is_nested()) return "query, key or value is a nested tensor";
+  if (each.dim() != 4) return "query, key and value need 4 dimensions";
+  if (each.scalar_type() != query.scalar_type()) return "query, key and value need one dtype";
+  if (each.key_set().has(c10::DispatchKey::FuncTorchBatched)) {
+    return "query, key or value is batched by vmap";
+  }
+  if (each.sym_numel() == 0) return "query, key or value is empty";
+  if (each.sym_size(-1) > kLargestHead) {
+    static const std::string reason = str("heads have more than ", kLargestHead, " elements");
+    return reason.c_str();
+  }
+  if (each.sym_size(0) != query.sym_size(0)) return "query, key and value need the same batch size";
+  return nullptr;
+}
+
+const char* refusal_of_shapes(const Tensor& query, const Tensor& key, const Tensor& value,
+                              bool enable_gqa) {
+  const c10::SymInt heads = query.sym_size(1), key_heads = key.sym_size(1);
+  if (value.sym_size(1) != key_heads) return "key and value need the same number of heads";
+  if (value.sym_size(2) != key.sym_size(2)) return "key and value need the same number of rows";
+  if (key.sym_size(3) != query.sym_size(3)) return "query and key need rows of the same size";
+  if (heads == key_heads) return nullptr;
+  if (!enable_gqa) return "query and key have different numbers of heads, without enable_gqa";
+  return heads % key_heads == 0 ? nullptr
+                                : "the query's number of heads is no multiple of the key's";
+}
+
+const char* refusal_of_mask(const Tensor& mask, const Tensor& query, const Tensor& key,
+                            bool is_causal) {
+  if (is_causal) return "attn_mask and is_causal are both given";
+  if (mask.requires_grad() && at::GradMode::is_enabled()) {
+    return "the kernels compute no gradient of attn_mask";
+  }
+  if (mask.key_set().has(c10::DispatchKey::FuncTorchBatched)) {
+    return "attn_mask is batched by vmap";
+  }
+  return broadcasts(mask, query, key) ? nullptr : "attn_mask does not broadcast to the scores";
+}
+
+const char* refusal(const Tensor& query, const Tensor& key, const Tensor& value,
+                    const MaybeTensor& mask, bool is_causal, bool enable_gqa) {
   for (const Tensor* each : {&query, &key, &value}) {
-    if (each->is_nested() || each->dim() != 4 || each->scalar_type() != query.scalar_type() ||
-        each->key_set().has(c10::DispatchKey::FuncTorchBatched) || each->sym_numel() == 0 ||
-        each->sym_size(-1) > kLargestHead || each->sym_size(0) != query.sym_size(0)) {
-      return false;
-    }
+    if (const char* const reason = refusal_of_operand(*each, query)) return reason;
   }
   const ScalarType type = query.scalar_type();
-  if (!has_kernel_type(type) || compute_type(type) != ScalarType::Float) return false;
-  const c10::SymInt heads = query.sym_size(1), key_heads = key.sym_size(1);
-  if (value.sym_size(1) != key_heads || value.sym_size(2) != key.sym_size(2) ||
-      key.sym_size(3) != query.sym_size(3) ||
-      (heads != key_heads && !(enable_gqa && heads % key_heads == 0))) {
-    return false;
+  if (!has_kernel_type(type) || compute_type(type) != ScalarType::Float) {
+    return "the kernels take float32, float16 and bfloat16";
   }
+  if (const char* const reason = refusal_of_shapes(query, key, value, enable_gqa)) return reason;
   if (mask && mask->defined()) {
-    // The kernels compute no gradient of the mask.
-    if (is_causal || (mask->requires_grad() && at::GradMode::is_enabled()) ||
-        mask->key_set().has(c10::DispatchKey::FuncTorchBatched) || !broadcasts(*mask, query, key)) {
-      return false;
-    }
+    if (const char* const reason = refusal_of_mask(*mask, query, key, is_causal)) return reason;
   }
   return fits(device(query.device().index()), query.sym_size(3).expect_int(),
-              value.sym_size(3).expect_int(), type != ScalarType::Float);
+              value.sym_size(3).expect_int(), type != ScalarType::Float)
+             ? nullptr
+             : "heads of this size do not fit into the device's local memory";
 }
 
 int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, const MaybeTensor& mask,
                double dropout, bool is_causal, std::optional<double> /*scale*/, bool enable_gqa) {
   const at::Context& context = at::globalContext();
-  if (context.userEnabledOverrideableSDP() &&
-      is_possible(query, key, value, mask, is_causal, enable_gqa)) {
-    return static_cast<int64_t>(SDPBackend::overrideable);
+  const char* reason = "the fused kernels are turned off";
+  if (context.userEnabledOverrideableSDP()) {
+    reason = refusal(query, key, value, mask, is_causal, enable_gqa);
+    if (!reason) return static_cast<int64_t>(SDPBackend::overrideable);
   }
   // The CPU's fused kernel asks masks for their rows first, which raises.
   if (mask && mask->defined() && mask->dim() < 2 && query.dim() == 4 && key.dim() == 4 &&
       dropout == 0 && !broadcasts(*mask, query, key)) {
     mask->sym_size(-2);
   }
-  return static_cast<int64_t>(context.userEnabledMathSDP() ? SDPBackend::math : SDPBackend::error);
+  TORCH_CHECK(context.userEnabledMathSDP(),
+              "No viable backend for scaled_dot_product_attention was found: the math backend is "
+              "turned off, and the fused kernels of ocl do not apply (",
+              reason, ")");
+  return static_cast<int64_t>(SDPBackend::math);
 }
 
 }  // namespace

@@ -1,12 +1,13 @@
 // The element-wise operators: one row each.
-//   operators   comma-separated; a name without overload means all overloads that CPU and CUDA
-//   share stub        the DispatchStub traits      of pointwise.h: the types it takes, and how
-//   numbers and results are rounded expression  in OpenCL C: a, b, c are the inputs, s0, s1, ...
-//   the stub's further arguments;
-//               helpers are in math.clh. Inputs are converted to the operator's common type first,
-//               and the result to the output's type.
-//   a second    for complex numbers, with the helpers of complex.clh; without one, complex tensors
-//   expression  go to the fallback
+// - Operators, comma-separated; a name without overload: all overloads that CPU and CUDA share.
+// - Stub: the DispatchStub.
+// - Traits (pointwise.h): types that the operator takes, and how numbers and results are rounded.
+// - Expression in OpenCL C. Inputs: a, b, c; the stub's further arguments: s0, s1, ... Inputs are
+//   converted to the operator's common type first, the result to the output's type. Helpers:
+//   math.clh.
+// - A second expression for complex numbers, with the helpers of complex.clh. Without it, complex
+//   tensors go to the fallback.
+//
 // An OCL_SPECIAL row names a header of kernels/pointwise/functions before the expression. Its
 // functions take single numbers, so its kernels use no vectors.
 

@@ -75,8 +75,44 @@ def test_largest_heads(device):
 def test_larger_heads_are_composed(device):
     operands = tensors(shapes(1, 1, 4, 5, 257))
     compare(device, operands, fused=False)
-    with sdpa_kernel(SDPBackend.OVERRIDEABLE), pytest.raises(RuntimeError, match="viable backend"):
+    with (
+        sdpa_kernel(SDPBackend.OVERRIDEABLE),
+        pytest.raises(RuntimeError, match="more than 256 elements"),
+    ):
         attention(*(t.to(device) for t in operands))
+
+
+def refusals():
+    """name -> (why the fused kernels refuse it, operands, options)"""
+
+    def case(reason, mask=None, dtype=torch.float32, key_size=None, **options):
+        operands = tensors(shapes(1, 4, 5, 6, 8, key_heads=options.pop("key_heads", None)), dtype)
+        if key_size:
+            operands[1] = torch.randn(key_size)
+        return reason, operands, {"attn_mask": mask, **options}
+
+    mask = torch.zeros(5, 6)
+    return {
+        "dtype": case("the kernels take float32", dtype=torch.float64),
+        "dimensions": ("need 4 dimensions", [torch.randn(4, 5, 8)] * 3, {}),
+        "batch": case("the same batch size", key_size=(2, 4, 6, 8)),
+        "rows": case("key and value need the same number of rows", key_size=(1, 4, 7, 8)),
+        "heads of key": case("key and value need the same number of heads", key_size=(1, 2, 6, 8)),
+        "heads": case("without enable_gqa", key_heads=2),
+        "groups": case("no multiple of the key's", key_heads=3, enable_gqa=True),
+        "gradient": case("no gradient of attn_mask", mask.requires_grad_()),
+        "broadcast": case("does not broadcast", torch.zeros(3, 6)),
+    }
+
+
+@pytest.mark.parametrize("name", refusals())
+def test_refusals_say_which_condition_failed(device, name):
+    reason, operands, options = refusals()[name]
+    if operands[0].dtype == torch.float64 and not torch.ocl.get_device_properties(device).has_fp64:
+        pytest.skip("the device has no float64")
+    move = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in options.items()}
+    with sdpa_kernel(SDPBackend.OVERRIDEABLE), pytest.raises(RuntimeError, match=reason):
+        attention(*(t.to(device) for t in operands), **move)
 
 
 @pytest.mark.parametrize("queries, keys", [(1, 1), (1, 200), (200, 1), (130, 66), (16, 64)])
