@@ -1,5 +1,7 @@
 #include "backend/address_space.h"
 
+#include <ATen/ceil_div.h>
+
 #include "backend/error.h"
 #include "backend/system.h"
 
@@ -9,9 +11,7 @@ namespace {
 constexpr size_t kLargest = size_t{4} << 40;    // of a 47-bit address space
 constexpr size_t kSmallest = size_t{16} << 30;  // where address space is limited (ulimit -v)
 
-size_t round_up(size_t size) {
-  return (size + AddressSpace::kGranule - 1) / AddressSpace::kGranule * AddressSpace::kGranule;
-}
+size_t in_granules(size_t size) { return at::round_up(size, AddressSpace::kGranule); }
 
 }  // namespace
 
@@ -28,14 +28,14 @@ AddressSpace::AddressSpace() {
   }
   TORCH_CHECK(reserved, "cannot reserve ", format_bytes(kSmallest),
               " of addresses for ocl tensors: is the address space limited (ulimit -v)?");
-  base_ = round_up(reinterpret_cast<uintptr_t>(reserved));
+  base_ = in_granules(reinterpret_cast<uintptr_t>(reserved));
   table_ = static_cast<std::atomic<Segment*>*>(reserve_zeros(size_ / kGranule * sizeof(*table_)));
   TORCH_CHECK(table_, "cannot allocate the segment table of ocl");
   free_[base_] = size_;
 }
 
 uintptr_t AddressSpace::reserve(size_t size, Segment* segment) {
-  const size_t rounded = round_up(size);
+  const size_t rounded = in_granules(size);
   std::lock_guard lock(mutex_);
   for (auto it = free_.begin(); it != free_.end(); ++it) {
     const auto [address, available] = *it;
@@ -53,7 +53,7 @@ uintptr_t AddressSpace::reserve(size_t size, Segment* segment) {
 }
 
 void AddressSpace::release(uintptr_t address, size_t size) {
-  size_t rounded = round_up(size);
+  size_t rounded = in_granules(size);
   std::lock_guard lock(mutex_);
   const size_t first = (address - base_) / kGranule;
   for (size_t i = first; i < first + rounded / kGranule; ++i) {

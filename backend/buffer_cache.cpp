@@ -1,5 +1,6 @@
 #include "backend/buffer_cache.h"
 
+#include <ATen/ceil_div.h>
 #include <c10/core/AllocatorConfig.h>
 #include <c10/util/Exception.h>
 #include <c10/util/llvmMathExtras.h>
@@ -11,8 +12,6 @@ using c10::CachingAllocator::StatType;
 using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
 
 namespace {
-
-size_t round_up(size_t bytes, size_t step) { return (bytes + step - 1) / step * step; }
 
 // Whether max_split_size_mb keeps the block whole. It does not apply to small blocks, whose check
 // is faster.
@@ -35,15 +34,15 @@ size_t BufferCache::round_size(size_t bytes) {
   if (divisions > 1 && bytes > kMinBlock * divisions) {
     const size_t power = size_t{1} << c10::llvm::Log2_64(bytes);
     // Not where a division would be smaller than a block.
-    if (power / divisions >= kMinBlock) return round_up(bytes, power / divisions);
+    if (power / divisions >= kMinBlock) return at::round_up(bytes, power / divisions);
   }
-  return round_up(bytes, kMinBlock);
+  return at::round_up(bytes, kMinBlock);
 }
 
 size_t BufferCache::segment_size(size_t rounded) {
   if (rounded <= kSmallSize) return kSmallSegment;
   if (rounded < kMinLarge) return kMediumSegment;
-  return round_up(rounded, kRoundLarge);
+  return at::round_up(rounded, kRoundLarge);
 }
 
 void BufferCache::count(StatArray& stat, bool small, int64_t amount) {

@@ -1,5 +1,6 @@
 // Scaled dot product attention without a matrix of scores (sdpa.clh), through PyTorch's
 // "overrideable" backend for devices outside of its tree (sdpa_choice.cpp).
+#include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
@@ -176,7 +177,7 @@ void run(const Attention& a, SdpaKernel which, std::initializer_list<Tensor> bef
              offsetof(ProblemArgument, seed), offsetof(ProblemArgument, offset));
   constexpr int64_t kSide = 16;
   const int64_t per_task = gpu ? kSide * tile.rows : tile.width * tile.vectors;
-  const auto blocks = static_cast<size_t>((rows + per_task - 1) / per_task);
+  const auto blocks = static_cast<size_t>(at::ceil_div(rows, per_task));
   const Range units{blocks, static_cast<size_t>(heads), static_cast<size_t>(a.batch())};
   if (gpu) {
     arguments.enqueue({units.x * kSide, units.y * kSide, units.z}, {kSide, kSide, 1});

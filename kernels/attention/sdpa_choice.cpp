@@ -1,6 +1,7 @@
 #include "kernels/attention/sdpa_choice.h"
 
 #include <ATen/Context.h>
+#include <ATen/ceil_div.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
 
@@ -16,11 +17,9 @@ using at::SDPBackend;
 using at::Tensor;
 using MaybeTensor = std::optional<Tensor>;
 
-int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
-
 // Bytes of local memory of a kernel of the CPU family.
 int64_t local_bytes(SdpaKernel which, const SdpaTile& tile, int64_t d, int64_t dv, bool copy_rows) {
-  const int64_t sums_d = round_up(d, tile.rows), sums_dv = round_up(dv, tile.rows);
+  const int64_t sums_d = at::round_up(d, tile.rows), sums_dv = at::round_up(dv, tile.rows);
   int64_t rows = d + sums_dv + tile.block;
   if (which == SdpaKernel::kGradQuery) rows = d + dv + sums_d + 2 * tile.block;
   if (which == SdpaKernel::kGradKey) rows = d + dv + sums_d + sums_dv + 2 * tile.block;

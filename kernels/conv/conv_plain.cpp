@@ -1,4 +1,6 @@
 // Convolutions of every type, geometry and family: launches of conv_plain.cl.
+#include <ATen/ceil_div.h>
+
 #include <bit>
 
 #include "kernels/conv/common/conv_algorithm.h"
@@ -45,7 +47,7 @@ void run_pixels(const ConvCall& call, size_t plane) {
   const size_t group = call.device.family() == KernelFamily::kGpu
                            ? std::min<size_t>(64, call.device.parameters().work_group_size)
                            : 1;
-  arguments.enqueue({(plane + group - 1) / group * group, result.numel() / plane}, {group});
+  arguments.enqueue({at::round_up(plane, group), result.numel() / plane}, {group});
 }
 
 void run_weights(const ConvCall& call) {

@@ -2,6 +2,8 @@
 // rows. grid.clh has the loops.
 #pragma once
 
+#include <ATen/ceil_div.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -20,12 +22,12 @@ inline UnitGrid unit_grid(const Device& device, size_t units, size_t inner, size
   if (device.family() == KernelFamily::kGpu) {
     const size_t x = std::min<size_t>(std::bit_ceil(inner), 64);
     const size_t y = std::min<size_t>(64, parameters.work_group_size) / x;
-    return {{(inner + x - 1) / x * x, (units + y - 1) / y * y}, {x, y}, 1};
+    return {{at::round_up(inner, x), at::round_up(units, y)}, {x, y}, 1};
   }
   const size_t tasks =
       std::clamp<size_t>(units * inner * cost / parameters.grain, 1, parameters.tasks);
-  const size_t per_item = (units + tasks - 1) / tasks;
-  const size_t rows = (units + per_item - 1) / per_item;
+  const size_t per_item = at::ceil_div(units, tasks);
+  const size_t rows = at::ceil_div(units, per_item);
   return {{std::clamp<size_t>(tasks / rows, 1, inner), rows}, {1, 1}, per_item};
 }
 
@@ -39,8 +41,8 @@ struct TaskShares {
 inline TaskShares task_shares(const Device& device, size_t units, size_t cost) {
   const DeviceParameters& parameters = device.parameters();
   const size_t tasks = std::clamp<size_t>(cost / parameters.grain, 1, parameters.tasks);
-  const size_t per_task = (units + tasks - 1) / tasks;
-  return {(units + per_task - 1) / per_task, per_task};
+  const size_t per_task = at::ceil_div(units, tasks);
+  return {at::ceil_div(units, per_task), per_task};
 }
 
 // The number of parts that each of `independent` reductions of `size` elements is split into, so
@@ -50,10 +52,10 @@ inline size_t parts_for(const Device& device, size_t independent, size_t size, s
                              ? device.parameters().tasks
                              : device.properties().max_compute_units * 4;
   if (independent >= workers) return 1;
-  const size_t wanted = (workers + independent - 1) / independent;
+  const size_t wanted = at::ceil_div(workers, independent);
   const size_t parts = std::clamp<size_t>(size / least, 1, wanted);
-  const size_t share = (size + parts - 1) / parts;
-  return (size + share - 1) / share;
+  const size_t share = at::ceil_div(size, parts);
+  return at::ceil_div(size, share);
 }
 
 // Tells grid.clh the family.

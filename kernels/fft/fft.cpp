@@ -3,6 +3,7 @@
 // above kMaxRadix become a convolution (Bluestein).
 #include "kernels/fft/fft.h"
 
+#include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mul.h>
@@ -123,7 +124,7 @@ Tensor run_tasks(const Transform& t, const Tensor& x) {
   });
   const size_t together = rows ? extent.outer : extent.inner;
   const size_t block = std::min<size_t>(together, lanes_of(t));
-  const size_t units = (together + block - 1) / block * (rows ? 1 : extent.outer);
+  const size_t units = at::ceil_div(together, block) * (rows ? 1 : extent.outer);
   const size_t cost = 2 * extent.numel() * (t.radices.size() + 1);
   const TaskShares shares = task_shares(t.device, units, cost);
   const Tensor out = at::empty_like(x);

@@ -1,5 +1,6 @@
 #include "kernels/foreach/foreach.h"
 
+#include <ATen/ceil_div.h>
 #include <ATen/native/ForeachUtils.h>
 
 #include "backend/error.h"
@@ -93,7 +94,7 @@ bool Batch::add(size_t index) {
   }
   const auto size = static_cast<size_t>(lists_.lists[0][index].numel());
   elements_ += size;
-  chunks_ += (size + chunk_ - 1) / chunk_;
+  chunks_ += at::ceil_div(size, chunk_);
   column<uint64_t>(sizes_at_)[tensors_] = size;
   column<uint32_t>(ends_at_)[tensors_] = static_cast<uint32_t>(chunks_);
   if (!lists_.numbers.empty()) {
@@ -131,7 +132,7 @@ void Batch::bind(Arguments& arguments) const {
 void Batch::enqueue(Arguments& arguments) const {
   const size_t group =
       lists_.device.family() == KernelFamily::kGpu ? lists_.device.parameters().work_group_size : 1;
-  const size_t groups = (chunks_ + per_task() - 1) / per_task();
+  const size_t groups = at::ceil_div(chunks_, per_task());
   arguments.enqueue({groups * group}, {group});
 }
 

@@ -1,5 +1,6 @@
 #include "kernels/image/band.h"
 
+#include <ATen/ceil_div.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -168,7 +169,7 @@ void fill(Band& band, const std::vector<Line>& lines, int64_t multiple) {
   for (const Line& line : lines) {
     band.taps = std::max(band.taps, static_cast<int64_t>(line.weights.size()));
   }
-  const int64_t rounded = (band.taps + multiple - 1) / multiple * multiple;
+  const int64_t rounded = at::round_up(band.taps, multiple);
   if (band.taps > 1 && rounded <= band.in_size) band.taps = rounded;
   band.starts.resize(band.out_size);
   band.weights.resize(band.out_size * band.taps);

@@ -1,4 +1,5 @@
 // The passes of the image operators as OpenCL kernels.
+#include <ATen/ceil_div.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 
@@ -244,7 +245,7 @@ void on_ocl(const PixelPass& pass) {
     return KernelSource{"image_pixels.cl", info.name, defines};
   });
   const auto pixels = static_cast<uint64_t>(shape.pixels());
-  const size_t blocks = (pixels + width - 1) / width;
+  const size_t blocks = at::ceil_div(pixels, width);
   // A normalization passes means and deviations of four channels at a time.
   const int64_t at_a_time = pass.op == PixelOp::kNormalize ? 4 : shape.channels;
   for (int64_t first = 0; first < shape.channels; first += at_a_time) {

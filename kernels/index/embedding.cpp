@@ -1,4 +1,5 @@
 // The gradient of an embedding's weight; the embedding itself is an index_select.
+#include <ATen/ceil_div.h>
 #include <ATen/ops/zeros.h>
 
 #include "kernels/core/dtype.h"
@@ -54,10 +55,9 @@ Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices
     counts = at::zeros({num_weights}, index.options().dtype(ScalarType::Int));
     const size_t items =
         device.family() == KernelFamily::kCpu ? device.parameters().tasks : size_t{4096};
-    const size_t per_item = (count + items - 1) / items;
-    launch(stream, find(device, kCount, type, index_type, true),
-           {(count + per_item - 1) / per_item}, {1}, view(index), view(counts), uint64_t{count},
-           num_weights, uint64_t{per_item});
+    const size_t per_item = at::ceil_div(count, items);
+    launch(stream, find(device, kCount, type, index_type, true), {at::ceil_div(count, per_item)},
+           {1}, view(index), view(counts), uint64_t{count}, num_weights, uint64_t{per_item});
   }
   UnitGrid grid = unit_grid(device, 1, static_cast<size_t>(width), count);
   if (device.family() == KernelFamily::kCpu) {

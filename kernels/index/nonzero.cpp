@@ -1,6 +1,7 @@
 // Positions of elements that are not zero, and selection by masks, which uses them. Only the device
 // knows the number of results, so these operators wait for it.
 #include <ATen/ExpandUtils.h>
+#include <ATen/ceil_div.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index.h>
@@ -52,8 +53,8 @@ Tensor& nonzero_out(const Tensor& self, Tensor& out) {
   const Tensor in = self.is_complex() ? self.contiguous().ne(0) : self.contiguous();
   const ScalarType type = in.scalar_type();
   const size_t most = device.family() == KernelFamily::kCpu ? device.parameters().tasks : kGpuItems;
-  const size_t share = std::max<size_t>(64, (numel + most - 1) / most);
-  const size_t items = (numel + share - 1) / share;
+  const size_t share = std::max<size_t>(64, at::ceil_div(numel, most));
+  const size_t items = at::ceil_div(numel, share);
   const Tensor counts =
       at::empty({static_cast<int64_t>(items) + 1}, in.options().dtype(ScalarType::Long));
   Stream& stream = stream_of(in);

@@ -1,4 +1,5 @@
 // addmm of a sparse matrix, in coordinate (COO) or compressed row (CSR) form, with a dense one.
+#include <ATen/ceil_div.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/ops/_convert_indices_from_coo_to_csr.h>
 #include <ATen/ops/addmm_ops.h>
@@ -46,7 +47,7 @@ Tensor multiply(const Tensor& offsets, const Tensor& columns, const Tensor& valu
                              ? vector_lanes(device, compute_type(dense.scalar_type()))
                              : 1;
   const auto cost = static_cast<size_t>(values.numel() / rows + 1) * lanes;
-  const UnitGrid grid = unit_grid(device, units, (width + lanes - 1) / lanes, cost);
+  const UnitGrid grid = unit_grid(device, units, at::ceil_div(width, lanes), cost);
   const Tensor number = values.contiguous(), matrix = dense.contiguous(),
                column = columns.contiguous(), offset = offsets.contiguous();
   launch(stream_of(dense), find(device, dense.scalar_type(), columns), grid.global, grid.local,

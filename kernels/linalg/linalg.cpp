@@ -1,5 +1,6 @@
 #include "kernels/linalg/linalg.h"
 
+#include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
 
 #include "kernels/core/dtype.h"
@@ -54,7 +55,7 @@ void solve_leaf(const at::Tensor& a, const at::Tensor& b, Triangle triangle) {
   const int64_t limit =
       cpu ? std::max<int64_t>(static_cast<int64_t>(device.parameters().tasks) / batch_teams, 1)
           : 65535;
-  const int64_t column_teams = std::clamp<int64_t>((columns + per_team - 1) / per_team, 1, limit);
+  const int64_t column_teams = std::clamp<int64_t>(at::ceil_div(columns, per_team), 1, limit);
   launch(stream_of(b), kernel,
          {static_cast<size_t>(column_teams * team), static_cast<size_t>(batch_teams)},
          {static_cast<size_t>(team), 1}, a_view, b_view, static_cast<uint64_t>(n),
@@ -127,7 +128,7 @@ void solve_triangular(const at::Tensor& a, const at::Tensor& b, Triangle triangl
   const int64_t leaf = ocl_device(b).family() == KernelFamily::kCpu ? kLeafCpu : kLeafGpu;
   if (n <= leaf) return solve_leaf(a, b, triangle);
   // Solves half of the equations, subtracts their part from the other half, and solves that.
-  const int64_t half = (n / 2 + leaf - 1) / leaf * leaf, rest = n - half;
+  const int64_t half = at::round_up(n / 2, leaf), rest = n - half;
   const int64_t first = triangle.upper ? half : 0, second = triangle.upper ? 0 : half;
   const int64_t first_size = triangle.upper ? rest : half, second_size = n - first_size;
   const at::Tensor b_first = b.narrow(1, first, first_size),

@@ -1,4 +1,5 @@
 // Triangular systems and the Cholesky factorization for PyTorch's linear algebra.
+#include <ATen/ceil_div.h>
 #include <ATen/native/BatchLinearAlgebra.h>
 #include <ATen/native/LinearAlgebraUtils.h>
 #include <ATen/ops/tril.h>
@@ -51,7 +52,7 @@ void factor_leaf(const Tensor& a, const Tensor& info, int64_t first) {
 void factor(const Tensor& a, const Tensor& info, int64_t first) {
   const int64_t n = a.size(1);
   if (n <= kLeaf) return factor_leaf(a, info, first);
-  const int64_t half = (n / 2 + kLeaf - 1) / kLeaf * kLeaf, rest = n - half;
+  const int64_t half = at::round_up(n / 2, kLeaf), rest = n - half;
   const Tensor upper_left = a.narrow(1, 0, half).narrow(2, 0, half),
                lower_left = a.narrow(1, half, rest).narrow(2, 0, half),
                lower_right = a.narrow(1, half, rest).narrow(2, half, rest);

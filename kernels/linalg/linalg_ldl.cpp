@@ -1,5 +1,6 @@
 // The LDL factorization of symmetric and Hermitian indefinite matrices for PyTorch's linear
 // algebra.
+#include <ATen/ceil_div.h>
 #include <ATen/native/BatchLinearAlgebra.h>
 
 #include "backend/fault.h"
@@ -53,8 +54,7 @@ void ldl_solve(const Tensor& factors, const Tensor& pivots, const Tensor& result
   const Tensor x = matrices(result), a = matrices(factors, batch),
                exchanges = vectors(pivots.to(at::kInt), batch);
   const size_t group = cpu ? 1 : 64, columns = x.size(2), tasks = device.parameters().tasks;
-  const size_t items =
-      cpu ? std::min<size_t>(columns, tasks) : (columns + group - 1) / group * group;
+  const size_t items = cpu ? std::min<size_t>(columns, tasks) : at::round_up(columns, group);
   launch(stream_of(x), find(device, kName, x.scalar_type(), hermitian),
          {items, std::min<size_t>(x.size(0), cpu ? tasks : 65535)}, {group, 1}, view(a),
          view(exchanges), view(x), static_cast<uint64_t>(x.size(1)), uint64_t{columns},

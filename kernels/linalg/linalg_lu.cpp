@@ -1,4 +1,5 @@
 // The LU factorization for PyTorch's linear algebra: solving, inverting, determinants.
+#include <ATen/ceil_div.h>
 #include <ATen/native/BatchLinearAlgebra.h>
 #include <ATen/native/TransposeType.h>
 #include <ATen/ops/arange.h>
@@ -42,7 +43,7 @@ void factor_panel(const Tensor& a, const Factors& factors, int64_t first) {
 void factor(const Tensor& a, const Factors& factors, int64_t first) {
   const int64_t rows = a.size(1), columns = a.size(2), count = std::min(rows, columns);
   if (columns <= kPanel) return factor_panel(a, factors, first);
-  const int64_t half = (std::min(count, columns / 2) + kPanel - 1) / kPanel * kPanel;
+  const int64_t half = at::round_up(std::min(count, columns / 2), kPanel);
   const int64_t left = std::min(half, count), rest = columns - left;
   const auto part = [&](int64_t from, int64_t size) {
     return Factors{factors.pivots.narrow(1, from, size), factors.info, factors.pivoting};
@@ -126,8 +127,7 @@ void exchange_rows(const Tensor& b, const Tensor& pivots, Exchanges how) {
                        });
   const size_t batches = b.size(0), columns = b.size(2), tasks = device.parameters().tasks;
   const size_t group = cpu ? 1 : 64;
-  const size_t x =
-      cpu ? std::clamp<size_t>(columns / 16, 1, tasks) : (columns + group - 1) / group * group;
+  const size_t x = cpu ? std::clamp<size_t>(columns / 16, 1, tasks) : at::round_up(columns, group);
   Arguments arguments(stream_of(b), kernel);
   arguments.add(view(b))
       .add(view(pivots))

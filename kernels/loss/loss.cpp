@@ -1,4 +1,5 @@
 // Negative log-likelihood losses: for rows of classes, and for classes per pixel (nll_loss2d).
+#include <ATen/ceil_div.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -62,7 +63,7 @@ const Kernel& find(Device& device, const char* kernel, ScalarType type, const Nl
 size_t samples_per_item(const Device& device, size_t samples) {
   const size_t items =
       device.family() == KernelFamily::kCpu ? device.parameters().tasks : kGpuItems;
-  return std::max(kSamplesPerItem, (samples + items - 1) / items);
+  return std::max(kSamplesPerItem, at::ceil_div(samples, items));
 }
 
 void add_targets(Arguments& arguments, const Nll& nll, size_t per_item) {
@@ -94,7 +95,7 @@ void forward(const at::Tensor& x_any, const Nll& nll, const at::Tensor& out,
   const at::Tensor x = x_any.contiguous();
   const bool each = nll.reduction == at::Reduction::None;
   const size_t per_item = samples_per_item(device, nll.samples);
-  const size_t items = (nll.samples + per_item - 1) / per_item;
+  const size_t items = at::ceil_div(nll.samples, per_item);
   at::Tensor sums;
   if (!each) {
     sums = at::empty({static_cast<int64_t>(items), 2},
@@ -132,7 +133,7 @@ void backward(const at::Tensor& grad_any, const Nll& nll, const at::Tensor& tota
   if (nll.weight.defined()) arguments.add(view(nll.weight));
   arguments.add(view(total_weight)).add(view(grad_input));
   add_targets(arguments, nll, per_item);
-  arguments.enqueue({(nll.samples + per_item - 1) / per_item}, {1});
+  arguments.enqueue({at::ceil_div(nll.samples, per_item)}, {1});
 }
 
 at::Tensor contiguous_like(const at::Tensor& tensor) {

@@ -1,5 +1,6 @@
 #include "kernels/norm/gradient_sums.h"
 
+#include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sum.h>
 
@@ -66,7 +67,7 @@ at::Tensor gradient_sums_of_columns(const at::Tensor& g, const at::Tensor& x,
   const bool cpu = device.family() == KernelFamily::kCpu;
   const size_t block = cpu ? vector_lanes(device, compute_type(x.scalar_type())) * kColumns
                            : device.parameters().work_group_size;
-  const size_t blocks = (columns + block - 1) / block;
+  const size_t blocks = at::ceil_div(columns, block);
   const size_t parts =
       parts_for(device, blocks, size, std::max<size_t>(1, kLeast / std::min(block, columns)));
   const at::Tensor work =

@@ -1,5 +1,6 @@
 #include "kernels/norm/moments.h"
 
+#include <ATen/ceil_div.h>
 #include <ATen/native/ReduceOps.h>
 #include <ATen/native/TensorIterator.h>
 #include <ATen/ops/as_strided.h>
@@ -163,8 +164,8 @@ Moments moments(const at::Tensor& x, const Extent& extent, bool split) {
   const size_t outputs = extent.outer * extent.inner;
   // The units of work without a split, and the elements of an output that a unit takes in one step.
   const size_t units = rows  ? extent.outer
-                       : cpu ? extent.outer * ((extent.inner + block - 1) / block)
-                             : (outputs + block - 1) / block;
+                       : cpu ? extent.outer * at::ceil_div(extent.inner, block)
+                             : at::ceil_div(outputs, block);
   const size_t least = std::max<size_t>(1, rows ? kLeast : kLeast / std::min(block, extent.inner));
   const size_t parts = split ? parts_for(device, units, extent.size, least) : 1;
   const at::Tensor work = at::empty({2, static_cast<int64_t>(parts), static_cast<int64_t>(outputs)},
@@ -176,15 +177,15 @@ Moments moments(const at::Tensor& x, const Extent& extent, bool split) {
   arguments.add(uint64_t{parts});
   if (!cpu) {
     const size_t group = parameters.work_group_size;
-    const size_t items = rows ? outputs * group : (outputs + group - 1) / group * group;
+    const size_t items = rows ? outputs * group : at::round_up(outputs, group);
     arguments.enqueue({items, parts}, {group});
   } else if (rows) {
     const TaskShares shares = task_shares(device, extent.outer, extent.numel());
     arguments.add(shares.per_task).enqueue({shares.tasks, parts}, {1, 1});
   } else {
-    arguments.enqueue({(extent.inner + block - 1) / block, extent.outer, parts}, {1, 1, 1});
+    arguments.enqueue({at::ceil_div(extent.inner, block), extent.outer, parts}, {1, 1, 1});
   }
-  return {work, outputs, parts, (extent.size + parts - 1) / parts, extent.size};
+  return {work, outputs, parts, at::ceil_div(extent.size, parts), extent.size};
 }
 
 void finish_norm(const Moments& moments, const at::Tensor& mean, const at::Tensor& rstd, double eps,

@@ -1,5 +1,6 @@
 #include "kernels/pointwise/pointwise.h"
 
+#include <ATen/ceil_div.h>
 #include <algorithm>
 #include <cstring>
 
@@ -241,20 +242,20 @@ void pointwise(at::TensorIteratorBase& iter, const PointwiseOp& op,
     const size_t group = parameters.work_group_size;
     arguments.add(uint64_t{items});
     if (plan.check_divisor) arguments.add(zero_division());
-    arguments.enqueue({(items + group - 1) / group * group}, {group});
+    arguments.enqueue({at::round_up(items, group)}, {group});
     return;
   }
   // Long rows are split into segments; of short rows, a task gets several.
   const size_t inner = static_cast<size_t>(plan.size(0)), rows = numel / inner;
   const size_t tasks = std::clamp<size_t>(numel / parameters.grain, 1, parameters.tasks);
   const size_t per_row = std::max<size_t>(1, tasks / rows);
-  const size_t lanes = (inner + plan.width - 1) / plan.width;
-  const size_t segment = (lanes + per_row - 1) / per_row * plan.width;
-  const size_t segments = rows * ((inner + segment - 1) / segment);
-  const size_t per_task = (segments + tasks - 1) / tasks;
+  const size_t lanes = at::ceil_div(inner, plan.width);
+  const size_t segment = at::ceil_div(lanes, per_row) * plan.width;
+  const size_t segments = rows * at::ceil_div(inner, segment);
+  const size_t per_task = at::ceil_div(segments, tasks);
   arguments.add(uint64_t{inner}).add(uint64_t{rows}).add(uint64_t{segment}).add(uint64_t{per_task});
   if (plan.check_divisor) arguments.add(zero_division());
-  arguments.enqueue({(segments + per_task - 1) / per_task}, {1});
+  arguments.enqueue({at::ceil_div(segments, per_task)}, {1});
 }
 
 }  // namespace ocl

@@ -1,6 +1,7 @@
 // Random numbers: the distributions for PyTorch's stubs, and dropout.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/ceil_div.h>
 #include <ATen/native/UnaryOps.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -122,7 +123,7 @@ void draw_dense(const Distribution& distribution, const Tensor& out, const Tenso
                               in.defined() ? in.scalar_type() : ScalarType::Undefined);
   const auto count = static_cast<size_t>(out.numel());
   const size_t per_block = 64 / plan.words;
-  const size_t counters = (count + per_block - 1) / per_block * 16;
+  const size_t counters = at::ceil_div(count, per_block) * 16;
   const PhiloxState state = ocl::draw(maybe_generator, out.get_device(), counters);
   Arguments arguments(stream_of(out), find(plan));
   arguments.add(view(out));
@@ -136,12 +137,12 @@ void draw_dense(const Distribution& distribution, const Tensor& out, const Tenso
   const size_t units = counters / plan.width;
   if (plan.device.family() == KernelFamily::kGpu) {
     const size_t group = parameters.work_group_size;
-    arguments.add(uint64_t{1}).enqueue({(units + group - 1) / group * group}, {group});
+    arguments.add(uint64_t{1}).enqueue({at::round_up(units, group)}, {group});
     return;
   }
   const size_t tasks = std::clamp<size_t>(count * 4 / parameters.grain, 1, parameters.tasks);
-  const size_t per_task = (units + tasks - 1) / tasks;
-  arguments.add(uint64_t{per_task}).enqueue({(units + per_task - 1) / per_task}, {1});
+  const size_t per_task = at::ceil_div(units, tasks);
+  arguments.add(uint64_t{per_task}).enqueue({at::ceil_div(units, per_task)}, {1});
 }
 
 void draw(const Distribution& distribution, const TensorBase& out_base, const Numbers& numbers,

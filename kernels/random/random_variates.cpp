@@ -1,6 +1,7 @@
 // Random variates that need an unknown number of uniform numbers, and operators composed of other
 // random operators.
 #include <ATen/ExpandUtils.h>
+#include <ATen/ceil_div.h>
 #include <ATen/native/UnaryOps.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/leaky_relu.h>
@@ -73,7 +74,7 @@ Tensor draw(const Variate& variate, const Tensor& x, const Tensor& y,
   arguments.add(uint64_t{count});
   if (device.family() == KernelFamily::kGpu) {
     const size_t group = device.parameters().work_group_size;
-    arguments.add(uint64_t{1}).enqueue({(count + group - 1) / group * group}, {group});
+    arguments.add(uint64_t{1}).enqueue({at::round_up(count, group)}, {group});
   } else {
     const TaskShares shares = task_shares(device, count, count * variate.cost);
     arguments.add(shares.per_task).enqueue({shares.tasks}, {1});

@@ -85,8 +85,7 @@ void run(const Plan& plan, const BufferView& in, const BufferView& out) {
   plan.shape.bind(arguments);
   const size_t outputs = plan.shape.outputs(), parts = plan.shape.parts;
   if (!plan.vectors) {
-    const size_t items =
-        plan.columns ? (outputs + plan.group - 1) / plan.group * plan.group : outputs * plan.group;
+    const size_t items = plan.columns ? at::round_up(outputs, plan.group) : outputs * plan.group;
     if (!plan.columns) arguments.add(uint64_t{1});
     arguments.enqueue({items, parts}, {plan.group});
     return;
@@ -99,8 +98,8 @@ void run(const Plan& plan, const BufferView& in, const BufferView& out) {
     return;
   }
   const size_t tasks = plan.device.parameters().tasks;
-  const size_t per_task = std::max<size_t>(1, (outputs * parts + tasks - 1) / tasks / parts);
-  arguments.add(uint64_t{per_task}).enqueue({(outputs + per_task - 1) / per_task, parts}, {});
+  const size_t per_task = std::max<size_t>(1, at::ceil_div(outputs * parts, tasks) / parts);
+  arguments.add(uint64_t{per_task}).enqueue({at::ceil_div(outputs, per_task), parts}, {});
 }
 
 Plan make_plan(at::TensorIterator& iter, const Reduction& op, ScalarType compute, Parts parts) {
@@ -132,7 +131,7 @@ Plan make_plan(at::TensorIterator& iter, const Reduction& op, ScalarType compute
   const size_t independent = plan.columns && plan.vectors
                                  ? shape.outputs() / shape.kept[0].size *
                                        at::ceil_div(shape.kept[0].size, kLeastBlock * plan.width)
-                             : plan.columns ? (shape.outputs() + plan.group - 1) / plan.group
+                             : plan.columns ? at::ceil_div(shape.outputs(), plan.group)
                                             : shape.outputs();
   // Adjacent columns are reduced together, so a part needs fewer rows.
   const size_t least =

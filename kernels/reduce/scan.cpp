@@ -1,6 +1,7 @@
 // Cumulative operators along a dimension.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
+#include <ATen/ceil_div.h>
 #include <ATen/native/ReduceOps.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
@@ -62,7 +63,7 @@ void launch_scan(const Scan& scan, const at::Tensor& in, const at::Tensor& out,
   const bool cpu = device.family() == KernelFamily::kCpu;
   const ScalarType type = in.scalar_type(), state = state_type(device, scan, type);
   const size_t lanes = cpu && extent.inner > 1 ? kLanes : 1;
-  const uint64_t blocks = (extent.inner + lanes - 1) / lanes;
+  const uint64_t blocks = at::ceil_div(extent.inner, lanes);
   const uint64_t parts =
       parts_for(device, extent.outer * blocks, extent.size, cpu ? kCpuPart / lanes : kGpuPart);
   const uint64_t units = extent.outer * parts, size = extent.size, inner = extent.inner;

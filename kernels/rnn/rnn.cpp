@@ -1,6 +1,7 @@
 // The element-wise part of nn.LSTM, nn.GRU and their cells. For devices other than the CPU, PyTorch
 // calls one operator for it.
 #include <ATen/TensorUtils.h>
+#include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/sum.h>
@@ -55,7 +56,7 @@ void run(const char* file, const char* name, const Tensor& states,
   });
   const auto rows = static_cast<uint64_t>(states.size(0)),
              size = static_cast<uint64_t>(states.size(1));
-  const UnitGrid grid = unit_grid(device, rows, (size + width - 1) / width, kCostOfState);
+  const UnitGrid grid = unit_grid(device, rows, at::ceil_div(size, width), kCostOfState);
   Arguments arguments(stream_of(states), kernel);
   for (const Operand& operand : operands) {
     if (operand.tensor.defined()) arguments.add(view(operand.tensor));

@@ -1,5 +1,6 @@
 // Softmax, log-softmax and their gradients along one dimension.
 #include <ATen/WrapDimUtils.h>
+#include <ATen/ceil_div.h>
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/extent.h"
@@ -57,11 +58,11 @@ void launch_softmax(const Variant& variant, const at::Tensor& grad, const at::Te
   arguments.add(uint64_t{extent.outer}).add(uint64_t{extent.size}).add(uint64_t{extent.inner});
   if (!cpu) {
     const size_t group = device.parameters().work_group_size, items = extent.outer * extent.inner;
-    arguments.enqueue({rows ? extent.outer * group : (items + group - 1) / group * group}, {group});
+    arguments.enqueue({rows ? extent.outer * group : at::round_up(items, group)}, {group});
     return;
   }
   const size_t width = vector_lanes(device, compute_type(in.scalar_type()));
-  const size_t units = rows ? extent.outer : extent.outer * ((extent.inner + width - 1) / width);
+  const size_t units = rows ? extent.outer : extent.outer * at::ceil_div(extent.inner, width);
   // An exponential costs several additions.
   const TaskShares shares = task_shares(device, units, extent.numel() * 4);
   arguments.add(shares.per_task).enqueue({shares.tasks}, {1});

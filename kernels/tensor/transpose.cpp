@@ -59,7 +59,7 @@ bool copy_transposed(at::TensorIteratorBase& iter) {
   arguments.add(resolve(iter.data_ptr(0))).add(resolve(iter.data_ptr(1))).add(*shape);
   if (device.family() == KernelFamily::kGpu) {
     arguments.enqueue(
-        {at::ceil_div<size_t>(shape->columns, kSideOnGpu) * kSideOnGpu,
+        {at::round_up<size_t>(shape->columns, kSideOnGpu),
          shape->planes * at::ceil_div<size_t>(shape->rows, kSideOnGpu) * (kSideOnGpu / 4)},
         {kSideOnGpu, kSideOnGpu / 4});
     return true;

@@ -1,5 +1,6 @@
 #include "kernels/user/generated_kernel.h"
 
+#include <ATen/ceil_div.h>
 #include "kernels/core/grid.h"
 
 namespace ocl {
@@ -14,7 +15,7 @@ std::pair<Range, Range> geometry(const Device& device, char shape, size_t local_
   }
   const size_t local = std::min<size_t>(local_size, device.parameters().work_group_size);
   if (shape == 'g') return {{units * local}, {local}};
-  return {{(units + local - 1) / local * local}, {local}};
+  return {{at::round_up(units, local)}, {local}};
 }
 
 }  // namespace

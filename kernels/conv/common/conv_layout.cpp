@@ -1,10 +1,13 @@
 #include "kernels/conv/common/conv_layout.h"
 
+#include <ATen/ceil_div.h>
+
 #include <algorithm>
 
 namespace ocl {
 namespace {
 
+// Exact for negative numbers too.
 int32_t ceil_div(int32_t a, int32_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 int32_t floor_div(int32_t a, int32_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
@@ -95,7 +98,7 @@ int32_t PaddedLayout::images_per_line() const {
 }
 
 int64_t PaddedLayout::channel(int64_t lanes) const {
-  return (product(phases) * phase() + lanes - 1) / lanes * lanes;
+  return at::round_up(product(phases) * phase(), lanes);
 }
 
 int64_t PaddedLayout::pixels(const Dims& extent) const {

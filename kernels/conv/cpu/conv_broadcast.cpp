@@ -125,7 +125,7 @@ Tile choose_tile(const Device& device, int32_t channels) {
   int64_t least = INT64_MAX;
   for (const auto& [tile, cost] : kCandidates) {
     const int64_t width = tile.vectors * conv_lanes(device);
-    const int64_t total = at::ceil_div(int64_t{channels}, width) * width * cost;
+    const int64_t total = at::round_up(int64_t{channels}, width) * cost;
     if (total < least) {
       best = tile;
       least = total;

@@ -64,7 +64,7 @@ const char* refusal_of_sizes(const ConvShape& s, const ConvShape::Dims& in,
 std::optional<Depthwise> fit(const Device& device, const ConvShape& s, const ConvShape::Dims& in,
                              const ConvShape::Dims& out, const ConvShape::Dims& pad) {
   const int64_t lanes = conv_lanes(device);
-  const int64_t grad_pitch = at::ceil_div(int64_t{out[2]}, lanes) * lanes;
+  const int64_t grad_pitch = at::round_up(int64_t{out[2]}, lanes);
   const int64_t reach = int64_t{s.kernel[2] - 1} * s.dilation[2] / s.stride[2];
   const int64_t pitch =
       std::max(at::ceil_div(int64_t{pad[2]} + in[2], int64_t{s.stride[2]}), grad_pitch + reach);
@@ -129,7 +129,7 @@ Spread spread_of(const Device& device, const ConvShape& s) {
     return std::max(0, at::ceil_div((s.kernel[d] - 1) * s.dilation[d] - s.pad[d], s.stride[d]));
   };
   const auto after = [&](size_t d) { return at::ceil_div(s.pad[d], s.stride[d]) + 1; };
-  const int64_t columns = at::ceil_div(int64_t{at::ceil_div(s.in[2], 2)}, lanes) * lanes;
+  const int64_t columns = at::round_up(int64_t{at::ceil_div(s.in[2], 2)}, lanes);
   const int64_t pitch = before(2) + std::max<int64_t>(columns + after(2), s.out[2]);
   const int32_t lines = before(1) + after(1);
   return {before(1), before(2), lines, pitch, (kBand - lanes) / pitch - lines};

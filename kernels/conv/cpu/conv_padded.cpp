@@ -193,7 +193,7 @@ void run_weight_grad(const ConvCall& call) {
   int64_t parts = std::max(at::ceil_div(pixels * 16, kWeightPartWork),
                            at::ceil_div(int64_t{8}, tap_tiles * row_tiles * s.groups));
   parts = std::clamp<int64_t>(parts, 1, std::max<int64_t>(1, pixels / 256));
-  const int64_t per_part = at::ceil_div(at::ceil_div(pixels, parts), lanes) * lanes;
+  const int64_t per_part = at::round_up(at::ceil_div(pixels, parts), lanes);
   parts = at::ceil_div(pixels, per_part);
 
   const int64_t count = weight.numel();

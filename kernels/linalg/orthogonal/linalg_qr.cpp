@@ -2,6 +2,7 @@
 // its reflectors, joined into one block (compact WY form), to the rest.
 #include "kernels/linalg/orthogonal/linalg_qr.h"
 
+#include <ATen/ceil_div.h>
 #include <ATen/native/BatchLinearAlgebra.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -82,7 +83,7 @@ void factor_qr(const Tensor& a, const Tensor& tau) {
 }
 
 void apply_q(const Tensor& a, const Tensor& tau, const Tensor& c, bool adjoint, bool conjugate) {
-  const int64_t count = tau.size(1), blocks = (count + kPanel - 1) / kPanel;
+  const int64_t count = tau.size(1), blocks = at::ceil_div(count, kPanel);
   for (int64_t n = 0; n < blocks; ++n) {
     const int64_t j = (adjoint ? n : blocks - 1 - n) * kPanel, size = std::min(kPanel, count - j);
     const Tensor panel = a.narrow(1, j, a.size(1) - j).narrow(2, j, size);
