@@ -11,7 +11,6 @@
 #define V VEC(float)
 #define INT VEC(int)
 #define LANES (NV * WIDTH)
-#define ROUND_UP(n) (((n) + MR - 1) / MR * MR)
 #define FOR_VECTORS(j) _Pragma("unroll") for (int j = 0; j < NV; ++j)
 #define FOR_ROWS_OF_TILE(i) _Pragma("unroll") for (int i = 0; i < MR; ++i)
 
@@ -77,7 +76,7 @@ ALWAYS_INLINE void unpack(__global MEM(DT) *matrix, const long stride, const int
 }
 
 ALWAYS_INLINE void clear(__local V *panel, const int size) {
-  for (int i = 0; i < ROUND_UP(size) * NV; ++i) panel[i] = (V)(0.0f);
+  for (int i = 0; i < ROUND_UP(size, MR) * NV; ++i) panel[i] = (V)(0.0f);
 }
 
 // tile[row][lane] = products of the rows with the columns of the panel.
@@ -155,7 +154,7 @@ TASK __kernel void attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTEN
                                       CTENSOR(key), CTENSOR(value), BIAS_ARGUMENT CTENSOR(grad),
                                       CTENSOR(log_sum), CTENSOR(delta), const Problem problem) {
   __local V keys[D * NV], values[DV * NV];
-  __local V key_sums[ROUND_UP(D) * NV], value_sums[ROUND_UP(DV) * NV];
+  __local V key_sums[ROUND_UP(D, MR) * NV], value_sums[ROUND_UP(DV, MR) * NV];
   __local V weights[BLOCK * NV], slopes[BLOCK * NV];
   ROW_COPY
   const long batch = get_global_id(2), key_head = get_global_id(1);
@@ -267,7 +266,7 @@ TASK __kernel void attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTEN
 
 TASK __kernel void attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query), CTENSOR(key),
                                      CTENSOR(value), BIAS_ARGUMENT const Problem problem) {
-  __local V queries[D * NV], sums[ROUND_UP(DV) * NV], tile[BLOCK * NV];
+  __local V queries[D * NV], sums[ROUND_UP(DV, MR) * NV], tile[BLOCK * NV];
   ROW_COPY
   QUERY_BLOCK
   clear(sums, DV);
@@ -330,7 +329,7 @@ TASK __kernel void attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query
 TASK __kernel void attention_grad_query(TENSOR(grad_query), CTENSOR(query), CTENSOR(key),
                                         CTENSOR(value), BIAS_ARGUMENT CTENSOR(grad),
                                         CTENSOR(log_sum), CTENSOR(delta), const Problem problem) {
-  __local V queries[D * NV], grads[DV * NV], sums[ROUND_UP(D) * NV];
+  __local V queries[D * NV], grads[DV * NV], sums[ROUND_UP(D, MR) * NV];
   __local V slopes[BLOCK * NV], tile[BLOCK * NV];
   ROW_COPY
   QUERY_BLOCK

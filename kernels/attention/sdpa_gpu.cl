@@ -13,7 +13,7 @@
 #define CM 4
 #define BLOCK (SIDE * CM)
 #define DEPTH 16
-#define DM ((D_MAX + SIDE - 1) / SIDE)
+#define DM DIVIDE_UP(D_MAX, SIDE)
 // One more element per row, so that adjacent rows begin in different banks.
 #define A_LD (ROWS_OF_GROUP + 1)
 #define B_LD (BLOCK + 1)

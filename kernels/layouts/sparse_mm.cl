@@ -14,7 +14,7 @@ GRID __kernel void sparse_mm(CTENSOR(offsets), CTENSOR(columns), CTENSOR(values)
   FOR_UNITS(row, rows, per_item) {
     const ulong first = CPTR(INDEX, offsets)[row], last = CPTR(INDEX, offsets)[row + 1];
     __global MEM(IN) *result = PTR(MEM(IN), out) + row * width;
-    FOR_INNER(block, (width + WIDTH - 1) / WIDTH) {
+    FOR_INNER(block, DIVIDE_UP(width, WIDTH)) {
       ulong i = block * WIDTH;
 #if WIDTH > 1
       if (i + WIDTH <= width) {

@@ -317,7 +317,7 @@ TASK __kernel void gemv(TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CT
     const int vectors = count / VW;
     const int tail = vectors * VW;
     __local COMPUTE *tail_sums = (__local COMPUTE *)(sums + vectors);
-    for (int j = 0; j < (count + VW - 1) / VW; ++j) sums[j] = (VEC)(0);
+    for (int j = 0; j < DIVIDE_UP(count, VW); ++j) sums[j] = (VEC)(0);
     __global const STORE *restrict column = rows + block;
     int p = 0;
     for (; p + ROWS_AT_ONCE <= sizes.k; p += ROWS_AT_ONCE, column += ROWS_AT_ONCE * sizes.ld_a) {

@@ -50,7 +50,7 @@ TASK __kernel void gradient_sums_columns(CTENSOR(grad), CTENSOR(in), CTENSOR(mea
   const ulong column = get_global_id(0) * (WIDTH * COLUMNS), part = get_global_id(1);
   PART_RANGE
   const int width = (int)min((ulong)(WIDTH * COLUMNS), inner - column);
-  const int vectors = (width + WIDTH - 1) / WIDTH;
+  const int vectors = DIVIDE_UP(width, WIDTH);
   __global const MEM(IN) *g = CPTR(MEM(IN), grad) + column;
   __global const MEM(IN) *x = CPTR(MEM(IN), in) + column;
   // The sums stay in the cache, so that memory is read row by row.

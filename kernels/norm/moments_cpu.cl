@@ -32,7 +32,7 @@ TASK __kernel void moments_columns(CTENSOR(in), TENSOR(work), const ulong outer,
   const ulong part = get_global_id(2);
   PART_RANGE
   const int width = (int)min((ulong)(WIDTH * COLUMNS), inner - column);
-  const int vectors = (width + WIDTH - 1) / WIDTH;
+  const int vectors = DIVIDE_UP(width, WIDTH);
   __global const MEM(IN) *x = CPTR(MEM(IN), in) + row * size * inner + column;
   V mean[COLUMNS], m2[COLUMNS], m[COLUMNS], q[COLUMNS];
   for (int c = 0; c < COLUMNS; ++c) mean[c] = m2[c] = (V)((T)0);

@@ -24,7 +24,7 @@ TASK __kernel void max_pool_scatter(CTENSOR(grad), CTENSOR(indices), TENSOR(out)
 #else
   const long pixel = 1;
 #endif
-  const long parts = (pixel + CHANNELS - 1) / CHANNELS;
+  const long parts = DIVIDE_UP(pixel, CHANNELS);
   const long in_plane = p.in_h * p.in_w * pixel, out_plane = p.out_h * p.out_w * pixel;
   FOR_UNITS(u, (ulong)(p.planes * parts), per_item) {
     const long first = (long)u % parts * CHANNELS;

@@ -44,7 +44,7 @@ static inline Window window_of(const long o, const Pool3 *p, const int d SAMPLES
   Window w;
 #ifdef ADAPTIVE
   w.start = o * p->in[d] / p->out[d];
-  w.end = ((o + 1) * p->in[d] + p->out[d] - 1) / p->out[d];
+  w.end = DIVIDE_UP((o + 1) * p->in[d], p->out[d]);
   w.all = w.end - w.start;
   w.step = 1;
 #elif defined(FRACTIONAL)
@@ -63,7 +63,7 @@ static inline Window window_of(const long o, const Pool3 *p, const int d SAMPLES
   const long start = o * p->stride[d] - p->pad[d];
   const long end = start + (p->extent[d] - 1) * p->dilation[d] + 1;
   w.step = p->dilation[d];
-  w.start = start < 0 ? start + (-start + w.step - 1) / w.step * w.step : start;
+  w.start = start < 0 ? start + ROUND_UP(-start, w.step) : start;
   w.end = min(end, p->in[d]);
   w.all = min(end, p->in[d] + p->pad[d]) - start;
 #endif
@@ -129,7 +129,7 @@ GRID __kernel void avg_pool3d(CTENSOR(in), TENSOR(out), const Pool3 p, const ulo
 
 #ifdef ADAPTIVE
 #define FIRST(i, d) ((i)*p.out[d] / p.in[d])
-#define LAST(i, d) (((i + 1) * p.out[d] + p.in[d] - 1) / p.in[d] - 1)
+#define LAST(i, d) (DIVIDE_UP((i + 1) * p.out[d], p.in[d]) - 1)
 #else
 #define FIRST(i, d) max(0L, ((i) + p.pad[d] - p.extent[d] + p.stride[d]) / p.stride[d])
 #define LAST(i, d) min(p.out[d] - 1, ((i) + p.pad[d]) / p.stride[d])

@@ -45,8 +45,8 @@ TASK __kernel void reduce_rows(CTENSOR(in), TENSOR(out), const Shape s, const ul
   const ulong row_size = s.reduced_size[0], rows = s.elements / row_size;
   // The range of this part, in rows, or in the elements of the only row.
   const ulong whole = rows > 1 ? rows : row_size;
-  ulong share = (whole + s.parts - 1) / s.parts;
-  if (rows == 1) share = (share + WIDTH - 1) / WIDTH * WIDTH;
+  ulong share = DIVIDE_UP(whole, s.parts);
+  if (rows == 1) share = ROUND_UP(share, WIDTH);
   const ulong from = min(part * share, whole), to = min(from + share, whole);
   const V lanes = lane_numbers();
   const ulong last = min((get_global_id(0) + 1) * per_task, s.outputs);

@@ -71,7 +71,7 @@ static inline State join(const State x, const State y) {
 #endif
 
 #define PART                                                                  \
-  const ulong share = (size + parts - 1) / parts;                             \
+  const ulong share = DIVIDE_UP(size, parts);                                 \
   const ulong row = u / parts, from = min(u % parts * share, size);           \
   const ulong to = min(from + share, size);                                   \
   __global const MEM(IN) *x = CPTR(MEM(IN), in) + row * size * inner;

@@ -18,7 +18,7 @@
 #define COUNTS (PTR(uint, counts) + row * DIGITS * chunks)
 #define CHUNK_RANGE                                                    \
   const ulong chunk = get_global_id(0), row = get_global_id(1);        \
-  const ulong share = (size + chunks - 1) / chunks;                    \
+  const ulong share = DIVIDE_UP(size, chunks);                         \
   const ulong from = row * size + min(chunk * share, size);            \
   const ulong to = row * size + min((chunk + 1) * share, size);
 

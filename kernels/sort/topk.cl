@@ -44,7 +44,7 @@ static inline void make_heap(const Heap *heap) {
 TASK __kernel void topk_chunk(CTENSOR(in), TENSOR(keys), TENSOR(positions), const ulong size,
                               const ulong k) {
   const ulong chunk = get_global_id(0), chunks = get_global_size(0), row = get_global_id(1);
-  const ulong share = (size + chunks - 1) / chunks;
+  const ulong share = DIVIDE_UP(size, chunks);
   const ulong from = chunk * share, to = min(from + share, size);
   __global const BITS *x = CPTR(BITS, in) + row * size;
   const ulong first = (row * chunks + chunk) * k;

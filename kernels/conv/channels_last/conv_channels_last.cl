@@ -47,8 +47,8 @@ TASK __kernel void conv_channels_last(TENSOR(result), CTENSOR(source), CTENSOR(p
   for (int j = 0; j < NV; ++j) start[j] = LOAD_FLOATS(lane + j * VW);
 
   __local float pixels[MR * DEPTH];
-  const int shares = max(1, (pass.channels + DEPTH - 1) / DEPTH);
-  const int share = (pass.channels + shares - 1) / shares;  // every share has at least a vector
+  const int shares = max(1, DIVIDE_UP(pass.channels, DEPTH));
+  const int share = DIVIDE_UP(pass.channels, shares);  // every share has at least a vector
   __global const float *from[MR][MAX_TAPS];
   size_t to[MR];
   long away[MAX_TAPS];  // from the first tap's pixel

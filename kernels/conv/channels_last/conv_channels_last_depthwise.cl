@@ -50,7 +50,7 @@ TASK __kernel void unpack_depthwise(TENSOR(weight), CTENSOR(packed), const Pass 
   const int least = max(0, -(pass.first[2] + min(0, reach)));                              \
   const int most = pass.source[2] - 1 - pass.first[2] - max(0, reach);                     \
   const int outer = most < 0 ? 0 : min(pass.size[2], most / pass.step[2] + 1);             \
-  const int inner = min(outer, (least + pass.step[2] - 1) / pass.step[2]);
+  const int inner = min(outer, DIVIDE_UP(least, pass.step[2]));
 
 // The rows of the source that the line's taps read (those inside), and their rows of taps.
 #define FIND_ROWS                                                                          \

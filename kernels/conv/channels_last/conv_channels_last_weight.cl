@@ -31,8 +31,8 @@ TASK __kernel void conv_channels_last_weight(TENSOR(parts), CTENSOR(source), CTE
   const int first_row = get_global_id(0) * NR, group = get_global_id(1);
   const int rows = min(NR, pass.rows - first_row);
   const int result_pitch = pass.groups * pass.rows;
-  const int across = (pass.size[2] + block.columns - 1) / block.columns;
-  const int down = (pass.size[1] + block.lines - 1) / block.lines;
+  const int across = DIVIDE_UP(pass.size[2], block.columns);
+  const int down = DIVIDE_UP(pass.size[1], block.lines);
   const int all_slices = pass.images * pass.size[0];
   const bool few = block.chunk % MR != 0;
   const int depth = few ? pass.channels : block.chunk;  // of a patch's pixel

@@ -80,7 +80,7 @@ TASK __kernel void pad_phases(TENSOR(padded), CTENSOR(x), const Phases p) {
     const int phase_z = phase / (p.phases_y * p.phases_x);
     const int phase_y = phase / p.phases_x - phase_z * p.phases_y;
     const int phase_x = phase % p.phases_x;
-    const int kept = max(0, (p.width - phase_x + p.stride_x - 1) / p.stride_x);
+    const int kept = max(0, DIVIDE_UP(p.width - phase_x, p.stride_x));
     __global float *restrict row =
         start + ((size_t)phase * lines + first) * p.images_per_line * p.pitch;
     for (int line = first; line < last; ++line) {

@@ -64,7 +64,7 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
                              CTENSOR(bias), CTENSOR(residual), const Taps t) {
   const int z_image = get_global_id(2) / t.groups;
   const int group = get_global_id(2) - z_image * t.groups;
-  const int tiles = (t.channels + MR - 1) / MR;
+  const int tiles = DIVIDE_UP(t.channels, MR);
   const int first_tile = get_global_id(1) * t.tiles_per_task;
   const int last_tile = min(tiles, first_tile + t.tiles_per_task);
   const int first_pixel = get_global_id(0) * t.panels_per_task * NR;

@@ -31,11 +31,11 @@ TASK __kernel void winograd_filters(TENSOR(u), CTENSOR(weight), const Filters f,
 TASK __kernel void winograd_tiles(TENSOR(out), TENSOR(scratch), CTENSOR(in), CTENSOR(u),
                                   CTENSOR(bias), CTENSOR(residual), const int has_bias,
                                   const Geometry g, const long u_plane, const int tiles) {
-  const size_t m_plane = PLANE((g.rows + MR - 1) / MR * MR);
+  const size_t m_plane = PLANE(ROUND_UP(g.rows, MR));
   const size_t size = BORDER + 16 * (PLANE(g.channels) + m_plane);
   __global float *border = PTR(float, scratch) + get_global_id(0) * size;
   __global float *v = border + BORDER, *m = v + 16 * PLANE(g.channels);
-  const int vectors = (tiles + VW - 1) / VW;
+  const int vectors = DIVIDE_UP(tiles, VW);
   const int last = min(tiles, LAST(0, vectors) * VW);
   Run runs[BLOCK];
   for (int tile = FIRST(0, vectors) * VW; tile < last; tile += BLOCK) {
@@ -78,7 +78,7 @@ TASK __kernel void winograd_rows(TENSOR(out), TENSOR(scratch), CTENSOR(v), CTENS
   const size_t u_plane = (size_t)VW * g.channels + VW;
   __global float *u = PTR(float, scratch) + get_global_id(0) * 16 * (u_plane + PLANE(VW));
   __global float *m = u + 16 * u_plane;
-  const int groups = (g.rows + VW - 1) / VW;
+  const int groups = DIVIDE_UP(g.rows, VW);
   Run runs[BLOCK];
   for (int row = FIRST(0, groups) * VW; row < LAST(0, groups) * VW; row += VW) {
     const int rows = min(VW, g.rows - row);
