@@ -27,8 +27,10 @@ using at::Tensor;
 constexpr int64_t kTaskLength = 8192;  // longest transform that one task of the CPU family does
 
 // Mirrors Plan of fft_cpu.cl.
-struct Passes {
-  int32_t count = 0;
+struct TaskPlan {
+  uint64_t outer, n, inner, block;
+  uint64_t table_step;
+  int32_t passes = 0;
   std::array<int32_t, 32> radix{};
 };
 
@@ -104,9 +106,15 @@ Tensor run_tasks(const Transform& t, const Tensor& x) {
   const bool rows = extent.inner == 1;
   uint64_t special = 0;
   int64_t greatest = 5;
-  Passes passes;
+  const size_t together = rows ? extent.outer : extent.inner;
+  const size_t block = std::min<size_t>(together, lanes_of(t));
+  TaskPlan plan{.outer = extent.outer,
+                .n = extent.size,
+                .inner = extent.inner,
+                .block = block,
+                .table_step = static_cast<uint64_t>(t.table_step)};
   for (const int64_t radix : t.radices) {
-    passes.radix[passes.count++] = static_cast<int32_t>(radix);
+    plan.radix[plan.passes++] = static_cast<int32_t>(radix);
     special |= 1ull << (is_special(radix) ? radix : 6);
     greatest = std::max(greatest, radix);
   }
@@ -122,8 +130,6 @@ Tensor run_tasks(const Transform& t, const Tensor& x) {
     if (rows) defines.set("ROWS", 1);
     return KernelSource{"fft_cpu.cl", "fft", defines};
   });
-  const size_t together = rows ? extent.outer : extent.inner;
-  const size_t block = std::min<size_t>(together, lanes_of(t));
   const size_t units = at::ceil_div(together, block) * (rows ? 1 : extent.outer);
   const size_t cost = 2 * extent.numel() * (t.radices.size() + 1);
   const TaskShares shares = task_shares(t.device, units, cost);
@@ -131,10 +137,8 @@ Tensor run_tasks(const Transform& t, const Tensor& x) {
   const Tensor work =
       at::empty({static_cast<int64_t>(shares.tasks * 2 * extent.size * block)}, x.options());
   Arguments arguments(stream_of(x), kernel);
-  arguments.add(view(x)).add(view(out)).add(view(t.table)).add(view(work)).add(passes);
-  arguments.add(uint64_t{extent.outer}).add(uint64_t{extent.size}).add(uint64_t{extent.inner});
-  arguments.add(uint64_t{block}).add(uint64_t{units}).add(shares.per_task);
-  arguments.add(static_cast<uint64_t>(t.table_step));
+  arguments.add(view(x)).add(view(out)).add(view(t.table)).add(view(work));
+  arguments.add(plan).add(uint64_t{units}).add(shares.per_task);
   add_real(arguments, t.sign, t.type);
   add_real(arguments, t.scale, t.type);
   arguments.enqueue({shares.tasks}, {1});

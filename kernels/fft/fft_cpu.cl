@@ -5,6 +5,8 @@
 #include "fft.clh"
 
 typedef struct {
+  ulong outer, n, inner, block;
+  ulong table_step;  // entries of the table / n
   int passes;
   int radix[32];
 } Plan;
@@ -39,23 +41,24 @@ DEFINE_PASS(5)
 DEFINE_PASS(n)
 #endif
 
+#define RUN_PASS(name, radix) CAT(pass_, name)(radix, from, to, m, s, table, step, sign, scale)
 static inline void run_pass(const int radix, __global const REAL *from, __global REAL *to,
                             const ulong m, const ulong s, __global const PAIR *table,
                             const ulong step, const REAL sign, const REAL scale) {
 #ifdef RADIX_2
-  if (radix == 2) { pass_2(2, from, to, m, s, table, step, sign, scale); return; }
+  if (radix == 2) { RUN_PASS(2, 2); return; }
 #endif
 #ifdef RADIX_3
-  if (radix == 3) { pass_3(3, from, to, m, s, table, step, sign, scale); return; }
+  if (radix == 3) { RUN_PASS(3, 3); return; }
 #endif
 #ifdef RADIX_4
-  if (radix == 4) { pass_4(4, from, to, m, s, table, step, sign, scale); return; }
+  if (radix == 4) { RUN_PASS(4, 4); return; }
 #endif
 #ifdef RADIX_5
-  if (radix == 5) { pass_5(5, from, to, m, s, table, step, sign, scale); return; }
+  if (radix == 5) { RUN_PASS(5, 5); return; }
 #endif
 #ifdef RADIX_n
-  pass_n(radix, from, to, m, s, table, step, sign, scale);
+  RUN_PASS(n, radix);
 #endif
 }
 
@@ -68,9 +71,9 @@ static inline void run_pass(const int radix, __global const REAL *from, __global
 #endif
 
 TASK __kernel void fft(CTENSOR(in), TENSOR(out), CTENSOR(roots), TENSOR(work), const Plan plan,
-                       const ulong outer, const ulong n, const ulong inner, const ulong block,
-                       const ulong units, const ulong per_task, const ulong table_step,
-                       const REAL sign, const REAL scale) {
+                       const ulong units, const ulong per_task, const REAL sign,
+                       const REAL scale) {
+  const ulong outer = plan.outer, n = plan.n, inner = plan.inner, block = plan.block;
   __global const PAIR *table = CPTR(PAIR, roots);
   __global PAIR *even = PTR(PAIR, work) + get_global_id(0) * 2 * n * block;
   __global PAIR *odd = even + n * block;
@@ -79,7 +82,7 @@ TASK __kernel void fft(CTENSOR(in), TENSOR(out), CTENSOR(roots), TENSOR(work), c
 #ifdef ROWS
     const ulong width = min(block, outer - u * block), start = u * block * n;
 #else
-    const ulong blocks = (inner + block - 1) / block, column = u % blocks * block;
+    const ulong blocks = DIVIDE_UP(inner, block), column = u % blocks * block;
     const ulong width = min(block, inner - column), start = u / blocks * n * inner + column;
 #endif
     __global const PAIR *source = CPTR(PAIR, in) + start;
@@ -89,7 +92,7 @@ TASK __kernel void fft(CTENSOR(in), TENSOR(out), CTENSOR(roots), TENSOR(work), c
       FOR_GATHERED even[i * width + l] = source[GATHERED(i, l)];
       source = even;
     }
-    ulong m = n, s = width, step = table_step;
+    ulong m = n, s = width, step = plan.table_step;
     for (int i = 0; i < plan.passes; ++i) {
       const bool end = i + 1 == plan.passes;
       const int radix = plan.radix[i];

@@ -38,19 +38,33 @@ Tensor fills_of(const Tensor& img, const std::vector<double>& fill) {
 
 constexpr int64_t kRowsAtOnce = 4;
 
-// Adds four of the values, from `first` on, as a vector argument of the compute type.
-void add_four(Arguments& arguments, const std::vector<double>& values, size_t first,
-              ScalarType compute) {
-  std::array<double, 4> four{};
-  for (size_t i = 0; i < 4 && first + i < values.size(); ++i) four[i] = values[first + i];
+// Adds a struct of numbers of the compute type.
+template <size_t kCount>
+void add_numbers(Arguments& arguments, const std::array<double, kCount>& numbers,
+                 ScalarType compute) {
   if (compute == ScalarType::Double) {
-    arguments.add(four);
+    arguments.add(numbers);
   } else {
-    std::array<float, 4> single;
-    std::copy(four.begin(), four.end(), single.begin());
+    std::array<float, kCount> single;
+    for (size_t i = 0; i < kCount; ++i) single[i] = c10::Scalar(numbers[i]).to<float>();
     arguments.add(single);
   }
 }
+
+// Scales of image_pixels.cl, for four channels from `first` on.
+std::array<double, 10> scales_of(const PixelPass& pass, size_t first) {
+  std::array<double, 10> scales{pass.colors.low, pass.colors.high - pass.colors.low};
+  for (size_t i = 0; i < 4 && first + i < pass.mean.size(); ++i) {
+    scales[2 + i] = pass.mean[first + i];
+    scales[6 + i] = pass.deviation[first + i];
+  }
+  return scales;
+}
+
+// Mirrors Sizes of image_affine.cl.
+struct AffineSizes {
+  uint64_t in_height, in_width, out_height, out_width;
+};
 
 }  // namespace
 
@@ -157,37 +171,31 @@ void on_ocl(const AffinePass& pass) {
         if (pass.backward) defines.set("BACKWARD", 1);
         return KernelSource{"image_affine.cl", name, defines};
       });
+  // A work-item of the launch computes one pixel of `out` in all channels.
+  const auto width = static_cast<size_t>(out.size(-1));
+  const uint64_t rows = out.numel() / channels / width;
+  const size_t cost = channels * (pass.interpolation == Interpolation::kNearest ? 2 : 16);
+  const UnitGrid grid = unit_grid(device, rows, width, cost);
+  Arguments arguments(stream_of(in), kernel);
+  arguments.add(view(in)).add(view(out)).add(rows).add(grid.per_item);
+  const Tensor &image = pass.backward ? out : in, &result = pass.backward ? in : out;
   const auto size = [](const Tensor& tensor, int64_t dim) {
     return static_cast<uint64_t>(tensor.size(dim));
   };
-  // A work-item of the launch computes one pixel of `out` in all channels.
-  const uint64_t rows = out.numel() / channels / size(out, -1);
-  const size_t cost = channels * (pass.interpolation == Interpolation::kNearest ? 2 : 16);
-  const UnitGrid grid = unit_grid(device, rows, size(out, -1), cost);
-  Arguments arguments(stream_of(in), kernel);
-  arguments.add(view(in)).add(view(out));
-  Tensor fills;
-  if (!pass.backward) {
-    fills = fills_of(out, pass.fill);
-    arguments.add(view(fills));
-  }
-  arguments.add(rows).add(size(out, -1)).add(grid.per_item);
-  if (pass.backward) {
-    arguments.add(size(in, -2)).add(size(in, -1)).add(size(out, -2));
-  } else {
-    arguments.add(size(out, -2)).add(size(in, -2)).add(size(in, -1));
-  }
+  arguments.add(AffineSizes{size(image, -2), size(image, -1), size(result, -2), size(result, -1)});
   if (shift > 0) {
-    for (const int64_t number : pass.fixed(shift)) arguments.add(number);
+    arguments.add(pass.fixed(shift));
   } else {
-    for (const double number : pass.matrix) arguments.add(number);
+    arguments.add(pass.matrix);
   }
+  Tensor fills;
   if (pass.backward) {
     const auto inverse = pass.inverse();
-    for (const double number : inverse.value_or(std::array<double, 6>{})) {
-      add_number(arguments, number, compute);
-    }
+    add_numbers(arguments, inverse.value_or(std::array<double, 6>{}), compute);
     arguments.add(int32_t{inverse.has_value()});
+  } else {
+    fills = fills_of(out, pass.fill);
+    arguments.add(view(fills));
   }
   arguments.enqueue(grid.global, grid.local);
 }
@@ -269,16 +277,16 @@ void on_ocl(const PixelPass& pass) {
         break;
       case PixelOp::kNormalize:
         arguments.add(static_cast<int32_t>(first)).add(static_cast<int32_t>(channels));
-        number(colors.low), number(colors.high - colors.low);
-        add_four(arguments, pass.mean, first, compute);
-        add_four(arguments, pass.deviation, first, compute);
+        add_numbers(arguments, scales_of(pass, first), compute);
         break;
       case PixelOp::kLuma:
         for (const double weight : colors.luma) number(weight);
         break;
       case PixelOp::kSaturate:
-        for (const double weight : colors.luma) number(weight);
-        number(pass.factor), number(colors.low), number(colors.high);
+        add_numbers(arguments,
+                    std::array{colors.luma[0], colors.luma[1], colors.luma[2], pass.factor,
+                               colors.low, colors.high},
+                    compute);
         break;
       default:
         number(pass.factor);

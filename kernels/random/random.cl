@@ -110,31 +110,36 @@
       STORE_DRAWN(OUT, PTR(MEM(OUT), out), at, x * CONVERT(T, kept) * s0) \
     }                                                                    \
   }
-#elif defined(IN)
-#define EMIT(k, drawn)                                            \
-  {                                                               \
-    const ulong at = first + 16 * k;                              \
-    const BITS w = drawn;                                         \
-    if (at < count) {                                             \
-      LOAD_DRAWN(x, at)                                           \
-      STORE_DRAWN(OUT, PTR(MEM(OUT), out), at, (EXPR))            \
-    }                                                             \
-  }
 #else
+#ifdef IN
+#define LOAD_X(at) LOAD_DRAWN(x, at)
+#else
+#define LOAD_X(at)
+#endif
 #define EMIT(k, drawn)                                            \
   {                                                               \
     const ulong at = first + 16 * k;                              \
     const BITS w = drawn;                                         \
     if (at < count) {                                             \
+      LOAD_X(at)                                                  \
       STORE_DRAWN(OUT, PTR(MEM(OUT), out), at, (EXPR))            \
     }                                                             \
   }
 #endif
 
-__kernel void KERNEL(TENSOR(out), INPUT MASKED const ulong seed, const ulong offset, const T s0,
-                     const T s1, const T s2, const ulong range, const long base,
-                     const ulong count, const ulong per_item) {
-  const ulong counters = (count + 16 * DRAWS - 1) / (16 * DRAWS) * 16;
+// Numbers of random.cpp: range and base, then what EXPR takes.
+typedef struct {
+  ulong range;
+  long base;
+  T s[3];
+} Numbers;
+
+__kernel void KERNEL(TENSOR(out), INPUT MASKED const ulong seed, const ulong offset,
+                     const Numbers numbers, const ulong count, const ulong per_item) {
+  const T s0 = numbers.s[0], s1 = numbers.s[1], s2 = numbers.s[2];
+  const ulong range = numbers.range;
+  const long base = numbers.base;
+  const ulong counters = DIVIDE_UP(count, 16 * DRAWS) * 16;
   const ulong last = min((get_global_id(0) + 1) * per_item * WIDTH, counters);
 #if WIDTH > 1
   const VEC(ulong) lanes = LANE_NUMBERS(ulong, WIDTH);

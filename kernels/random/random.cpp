@@ -62,6 +62,18 @@ struct Numbers {
   int64_t base = 0;
 };
 
+// Numbers of random.cl in its compute type.
+template <typename T>
+struct NumbersOf {
+  explicit NumbersOf(const Numbers& numbers) : range(numbers.range), base(numbers.base) {
+    for (size_t i = 0; i < 3; ++i) s[i] = c10::Scalar(numbers.s[i]).to<T>();
+  }
+
+  uint64_t range;
+  int64_t base;
+  std::array<T, 3> s;
+};
+
 // Binary digits of uniform numbers, so few that rounding to the type or to float changes nothing.
 int digits_of(ScalarType type) {
   switch (type) {
@@ -130,8 +142,12 @@ void draw_dense(const Distribution& distribution, const Tensor& out, const Tenso
   if (in.defined()) arguments.add(view(in));
   if (mask.defined()) arguments.add(view(mask));
   add_philox(arguments, state);
-  for (const double number : numbers.s) add_number(arguments, number, plan.compute);
-  arguments.add(numbers.range).add(numbers.base).add(uint64_t{count});
+  if (plan.compute == ScalarType::Double) {
+    arguments.add(NumbersOf<double>(numbers));
+  } else {
+    arguments.add(NumbersOf<float>(numbers));
+  }
+  arguments.add(uint64_t{count});
 
   const DeviceParameters& parameters = plan.device.parameters();
   const size_t units = counters / plan.width;

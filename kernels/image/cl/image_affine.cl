@@ -36,6 +36,18 @@ static inline int whole_of(const double p) {
 #endif
 #define INSIDE(px, py) ((px) >= 0 && (py) >= 0 && (px) < SIZE(in_width) && (py) < SIZE(in_height))
 
+typedef struct {
+  ulong in_height, in_width, out_height, out_width;
+} Sizes;
+typedef struct {
+  P m[6];
+} Matrix;
+#define OPEN_ARGUMENTS                                                         \
+  const ulong in_height = sizes.in_height, in_width = sizes.in_width;          \
+  const ulong out_height = sizes.out_height, out_width = sizes.out_width;      \
+  const P m0 = matrix.m[0], m1 = matrix.m[1], m2 = matrix.m[2];                \
+  const P m3 = matrix.m[3], m4 = matrix.m[4], m5 = matrix.m[5];
+
 #ifndef BACKWARD
 
 #define PIXEL(x, y) CAT(convert_, T)(LOAD(IN, plane, (ulong)(y) * in_width + (x)))
@@ -44,11 +56,9 @@ static inline int whole_of(const double p) {
 #define COLUMN(x) ((T4)(PIXEL(x, y0), PIXEL(x, y1), PIXEL(x, y2), PIXEL(x, y3)))
 #define NEAR(i, size) clamp((int)(i), 0, (int)(size) - 1)
 
-GRID __kernel void image_affine(CTENSOR(in), TENSOR(out), CTENSOR(fills), const ulong rows,
-                                const ulong out_width, const ulong per_item,
-                                const ulong out_height, const ulong in_height, const ulong in_width,
-                                const P m0, const P m1, const P m2, const P m3, const P m4,
-                                const P m5) {
+GRID __kernel void image_affine(CTENSOR(in), TENSOR(out), const ulong rows, const ulong per_item,
+                                const Sizes sizes, const Matrix matrix, CTENSOR(fills)) {
+  OPEN_ARGUMENTS
   FOR_UNITS(row, rows, per_item) {
     const ulong image = row / out_height, y = row % out_height;
     FOR_INNER(x, out_width) {
@@ -122,11 +132,16 @@ static inline T weight_of(const int i, const int size, const P p) {
 #endif
 }
 
-GRID __kernel void image_affine_backward(
-    CTENSOR(grad), TENSOR(out), const ulong rows, const ulong in_width, const ulong per_item,
-    const ulong out_height, const ulong out_width, const ulong in_height, const P m0,
-    const P m1, const P m2, const P m3, const P m4, const P m5, const T b0, const T b1,
-    const T b2, const T b3, const T b4, const T b5, const int invertible) {
+typedef struct {
+  T b[6];
+} Inverse;
+
+GRID __kernel void image_affine_backward(CTENSOR(grad), TENSOR(out), const ulong rows,
+                                         const ulong per_item, const Sizes sizes,
+                                         const Matrix matrix, const Inverse inverse,
+                                         const int invertible) {
+  OPEN_ARGUMENTS
+  const T *b = inverse.b;
   // The largest distance of positions that use a pixel.
   const T reach = INTERPOLATION == 0 ? (T)0.01f : INTERPOLATION == 1 ? (T)0.51f : (T)1.51f;
   FOR_UNITS(row, rows, per_item) {
@@ -137,8 +152,9 @@ GRID __kernel void image_affine_backward(
       int left = 0, right = (int)out_width - 1, top = 0, bottom = (int)out_height - 1;
       if (invertible) {
         const T cx = (T)i + (T)0.5f, cy = (T)j + (T)0.5f, r = reach + (T)0.5f;
-        const T x = b0 * cx + b1 * cy + b2, y = b3 * cx + b4 * cy + b5;
-        const T dx = (fabs(b0) + fabs(b1)) * r + (T)1, dy = (fabs(b3) + fabs(b4)) * r + (T)1;
+        const T x = b[0] * cx + b[1] * cy + b[2], y = b[3] * cx + b[4] * cy + b[5];
+        const T dx = (fabs(b[0]) + fabs(b[1])) * r + (T)1;
+        const T dy = (fabs(b[3]) + fabs(b[4])) * r + (T)1;
         left = max(left, (int)max(x - dx, (T)-1)), top = max(top, (int)max(y - dy, (T)-1));
         right = min(right, (int)min(x + dx, (T)out_width));
         bottom = min(bottom, (int)min(y + dy, (T)out_height));

@@ -34,12 +34,20 @@
 #define GIVE(p, i, value) STORE(OUT, p, i, value)
 #endif
 #define FOR_BLOCKS(i)                                                  \
-  const ulong blocks = (pixels + WIDTH - 1) / WIDTH;                   \
+  const ulong blocks = DIVIDE_UP(pixels, WIDTH);                       \
   FOR_INNER(i, blocks)
 #define BLOCK(i)                                                       \
   const ulong at = (i) * WIDTH;                                        \
   const int count = (int)min((ulong)WIDTH, pixels - at);
 
+#define FIND_IMAGES(n)                                                 \
+  __global const MEM(IN) *x = CPTR(MEM(IN), in) + (n) * CHANNELS * pixels; \
+  __global MEM(OUT) *y = PTR(MEM(OUT), out) + (n) * CHANNELS * pixels;
+#define GIVE_COLORS(r, g, b)                                           \
+  GIVE(y, RED * pixels + at, r);                                       \
+  GIVE(y, GREEN * pixels + at, g);                                     \
+  GIVE(y, BLUE * pixels + at, b);                                      \
+  COPY_ALPHA(x, y)
 #define TAKE_COLORS(x)                                                 \
   TAKE(r, x, RED * pixels + at)                                        \
   TAKE(g, x, GREEN * pixels + at)                                      \
@@ -72,24 +80,25 @@ GRID __kernel void image_blend_planes(CTENSOR(in), CTENSOR(levels), TENSOR(out),
 #endif
 
 #ifdef NORMALIZE
-// Computes the channels from `first` on, `count` of them, 4 at most.
+typedef struct {
+  T low, range, mean[4], deviation[4];
+} Scales;
+
+// Computes the channels from `first` on, `channels` of them, 4 at most.
 GRID __kernel void image_normalize_planes(CTENSOR(in), TENSOR(out), const ulong planes,
                                           const ulong pixels, const ulong per_item,
-                                          const int first, const int channels, const T low,
-                                          const T range, const CAT(T, 4) mean,
-                                          const CAT(T, 4) std) {
-  T means[4], stds[4];
-  vstore4(mean, 0, means);
-  vstore4(std, 0, stds);
+                                          const int first, const int channels,
+                                          const Scales s) {
   FOR_UNITS(n, planes, per_item) {
     const int c = (int)(n % channels);
     const ulong plane = n / channels * CHANNELS + first + c;
+    const T mean = s.mean[c], deviation = s.deviation[c];
     __global const MEM(IN) *x = CPTR(MEM(IN), in) + plane * pixels;
     __global MEM(OUT) *y = PTR(MEM(OUT), out) + plane * pixels;
     FOR_BLOCKS(i) {
       BLOCK(i)
       TAKE(value, x, at)
-      GIVE(y, at, image_normalize(value, low, range, means[c], stds[c]));
+      GIVE(y, at, image_normalize(value, s.low, s.range, mean, deviation));
     }
   }
 }
@@ -112,20 +121,23 @@ GRID __kernel void image_luma_planes(CTENSOR(in), TENSOR(out), const ulong image
 #endif
 
 #ifdef SATURATE
+// The weights of the luminance, and how the colours are blended with it.
+typedef struct {
+  T red, green, blue, factor, low, high;
+} Saturation;
+
 GRID __kernel void image_saturate(CTENSOR(in), TENSOR(out), const ulong images, const ulong pixels,
-                                  const ulong per_item, const T wr, const T wg, const T wb,
-                                  const T factor, const T low, const T high) {
+                                  const ulong per_item, const Saturation c) {
   FOR_UNITS(n, images, per_item) {
-    __global const MEM(IN) *x = CPTR(MEM(IN), in) + n * CHANNELS * pixels;
-    __global MEM(OUT) *y = PTR(MEM(OUT), out) + n * CHANNELS * pixels;
+    FIND_IMAGES(n)
     FOR_BLOCKS(i) {
       BLOCK(i)
       TAKE_COLORS(x)
-      const V gray = image_luma(r, g, b, wr, wg, wb);
-      GIVE(y, RED * pixels + at, image_blend(gray, r, factor, low, high));
-      GIVE(y, GREEN * pixels + at, image_blend(gray, g, factor, low, high));
-      GIVE(y, BLUE * pixels + at, image_blend(gray, b, factor, low, high));
-      COPY_ALPHA(x, y)
+      const V gray = image_luma(r, g, b, c.red, c.green, c.blue);
+      r = image_blend(gray, r, c.factor, c.low, c.high);
+      g = image_blend(gray, g, c.factor, c.low, c.high);
+      b = image_blend(gray, b, c.factor, c.low, c.high);
+      GIVE_COLORS(r, g, b)
     }
   }
 }
@@ -135,8 +147,7 @@ GRID __kernel void image_saturate(CTENSOR(in), TENSOR(out), const ulong images, 
 GRID __kernel void image_hue_pixels(CTENSOR(in), TENSOR(out), const ulong images,
                                     const ulong pixels, const ulong per_item, const T turn) {
   FOR_UNITS(n, images, per_item) {
-    __global const MEM(IN) *x = CPTR(MEM(IN), in) + n * CHANNELS * pixels;
-    __global MEM(OUT) *y = PTR(MEM(OUT), out) + n * CHANNELS * pixels;
+    FIND_IMAGES(n)
     FOR_BLOCKS(i) {
       BLOCK(i)
       TAKE_COLORS(x)
@@ -145,10 +156,7 @@ GRID __kernel void image_hue_pixels(CTENSOR(in), TENSOR(out), const ulong images
 #else
       image_turn_hue(&r, &g, &b, turn);
 #endif
-      GIVE(y, RED * pixels + at, r);
-      GIVE(y, GREEN * pixels + at, g);
-      GIVE(y, BLUE * pixels + at, b);
-      COPY_ALPHA(x, y)
+      GIVE_COLORS(r, g, b)
     }
   }
 }
@@ -159,8 +167,7 @@ GRID __kernel void image_hue_backward(CTENSOR(grad), CTENSOR(in), TENSOR(out), c
                                       const ulong pixels, const ulong per_item, const T turn) {
   FOR_UNITS(n, images, per_item) {
     __global const MEM(IN) *g = CPTR(MEM(IN), grad) + n * CHANNELS * pixels;
-    __global const MEM(IN) *x = CPTR(MEM(IN), in) + n * CHANNELS * pixels;
-    __global MEM(OUT) *y = PTR(MEM(OUT), out) + n * CHANNELS * pixels;
+    FIND_IMAGES(n)
     FOR_INNER(i, pixels) {
       const T rgb[3] = {LOAD(IN, x, RED * pixels + i), LOAD(IN, x, GREEN * pixels + i),
                         LOAD(IN, x, BLUE * pixels + i)};
