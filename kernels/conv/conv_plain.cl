@@ -29,20 +29,24 @@ typedef struct {
   int pad_d, pad_h, pad_w, dilation_d, dilation_h, dilation_w;
 } Shape;
 
+// The position that a work-item computes, in an array of results with `name` channels and sizes.
+#define FIND_RESULT(name)                                              \
+  const size_t out_plane = (size_t)s.out_d * s.out_h * s.out_w;        \
+  const size_t in_plane = (size_t)s.in_d * s.in_h * s.in_w;            \
+  const int taps = s.kernel_d * s.kernel_h * s.kernel_w;               \
+  const size_t position = get_global_id(0);                            \
+  if (position >= name##_plane) return;                                \
+  const size_t plane = get_global_id(1);                               \
+  const size_t image = plane / (s.groups * s.name##_channels);         \
+  const int channel = plane % (s.groups * s.name##_channels);          \
+  const int x = position % s.name##_w;                                 \
+  const int y = position / s.name##_w % s.name##_h;                    \
+  const int z = position / ((size_t)s.name##_w * s.name##_h);
+
 __kernel void conv_forward(TENSOR(output), CTENSOR(input), CTENSOR(weight), CTENSOR(bias),
                            const int has_bias, const Shape s) {
-  const size_t out_plane = (size_t)s.out_d * s.out_h * s.out_w;
-  const size_t in_plane = (size_t)s.in_d * s.in_h * s.in_w;
-  const int taps = s.kernel_d * s.kernel_h * s.kernel_w;
-  const size_t position = get_global_id(0);
-  if (position >= out_plane) return;
-  const size_t plane = get_global_id(1);
-  const size_t image = plane / (s.groups * s.out_channels);
-  const int channel = plane % (s.groups * s.out_channels);
+  FIND_RESULT(out)
   const size_t first_in = (image * s.groups + channel / s.out_channels) * s.in_channels;
-  const int x = position % s.out_w;
-  const int y = position / s.out_w % s.out_h;
-  const int z = position / ((size_t)s.out_w * s.out_h);
 
   __global const STORE *restrict source = CPTR(STORE, input) + first_in * in_plane;
   __global const STORE *restrict kernel_row =
@@ -68,18 +72,8 @@ __kernel void conv_forward(TENSOR(output), CTENSOR(input), CTENSOR(weight), CTEN
 
 __kernel void conv_data_grad(TENSOR(input), CTENSOR(output), CTENSOR(weight), CTENSOR(bias),
                              const int has_bias, const Shape s) {
-  const size_t out_plane = (size_t)s.out_d * s.out_h * s.out_w;
-  const size_t in_plane = (size_t)s.in_d * s.in_h * s.in_w;
-  const int taps = s.kernel_d * s.kernel_h * s.kernel_w;
-  const size_t position = get_global_id(0);
-  if (position >= in_plane) return;
-  const size_t plane = get_global_id(1);
-  const size_t image = plane / (s.groups * s.in_channels);
-  const int channel = plane % (s.groups * s.in_channels);
+  FIND_RESULT(in)
   const int group = channel / s.in_channels;
-  const int x = position % s.in_w;
-  const int y = position / s.in_w % s.in_h;
-  const int z = position / ((size_t)s.in_w * s.in_h);
 
   __global const STORE *restrict source =
       CPTR(STORE, output) + (image * s.groups + group) * s.out_channels * out_plane;

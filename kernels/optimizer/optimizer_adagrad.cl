@@ -14,13 +14,9 @@
 
 CHUNKED __kernel void KERNEL(OPTIMIZER_PARAMS, const T lr_decay, const T weight_decay,
                              const T eps) {
-  OPEN_TABLE
-  RETURN_IF_INF
-  const T rate = LR_HERE;
+  OPEN_STEP
   FOR_CHUNKS(k) {
-    FIND_CHUNK(k)
-    POINTER(0)
-    POINTER(1)
+    FIND_PARAMETERS(k)
     POINTER(2)
     const T step_size = rate / (1 + (STEPS(3) - 1) * lr_decay);
     FOR_ELEMENTS(APPLY)

@@ -42,13 +42,9 @@
 CHUNKED __kernel void KERNEL(OPTIMIZER_PARAMS, const T beta1, const T beta2,
                              const T weight_decay, const T eps, const T log_beta1,
                              const T log_beta2) {
-  OPEN_TABLE
-  RETURN_IF_INF
-  const T rate = LR_HERE;
+  OPEN_STEP
   FOR_CHUNKS(k) {
-    FIND_CHUNK(k)
-    POINTER(0)
-    POINTER(1)
+    FIND_PARAMETERS(k)
     POINTER(2)
     POINTER(3)
 #ifdef AMSGRAD

@@ -48,13 +48,9 @@
 
 CHUNKED __kernel void KERNEL(OPTIMIZER_PARAMS, const T weight_decay, const T momentum,
                              const T dampening) {
-  OPEN_TABLE
-  RETURN_IF_INF
-  const T rate = LR_HERE;
+  OPEN_STEP
   FOR_CHUNKS(k) {
-    FIND_CHUNK(k)
-    POINTER(0)
-    POINTER(1)
+    FIND_PARAMETERS(k)
 #ifdef MOMENTUM
     POINTER(2)
 #endif

@@ -83,8 +83,7 @@ TASK __kernel void avg_pool(CTENSOR(in), TENSOR(out), const Pool p, const ulong 
   FOR_UNITS(u, ROWS(p.out_h, p.out_w), per_item) {
     for (long i = first; i < begin; ++i) AVERAGE_ONE((long)u, i)
     for (long next = begin; next < end; next += WIDTH) {
-      const long i = min(next, end - WIDTH);
-      LOCATE(u, i, p.out_h, p.out_w, p.in_h, p.in_w)
+      FIND_VECTOR(next)
       const Window rows = WINDOW(y, h), columns = WINDOW(x, w);
       V sum = 0;
       for (long h = rows.start; h < rows.end; ++h)

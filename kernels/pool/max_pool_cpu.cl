@@ -88,8 +88,7 @@ TASK __kernel void max_pool(CTENSOR(in), TENSOR(out), TENSOR(indices), const Poo
   FOR_UNITS(u, ROWS(p.out_h, p.out_w), per_item) {
     for (long i = first; i < begin; ++i) POOL_ONE((long)u, i)
     for (long next = begin; next < end; next += WIDTH) {
-      const long i = min(next, end - WIDTH);
-      LOCATE(u, i, p.out_h, p.out_w, p.in_h, p.in_w)
+      FIND_VECTOR(next)
       PLACE_WINDOW
       const VEC(int) lanes = HOP * CONVERT(int, LANES);
       V most = LOWEST;

@@ -7,14 +7,12 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void arg_group(
   __local long positions[GROUP];
   const ulong n = get_group_id(0), part = get_group_id(1);
   const uint item = get_local_id(0);
-  __global const char *p = in_base + in_offset + kept_offset(n, &s, 0);
-  ulong from, to;
-  part_range(&s, part, &from, &to);
+  FIND_PART(n, part)
   // Work-items beyond the last element take the first one again.
   const ulong start = from + item < to ? from + item : from;
-  Best best = {ELEMENT_AT(p + (long)start * s.reduced_in[0]), (long)start};
+  Best best = {ELEMENT_AT(base + (long)start * s.reduced_in[0]), (long)start};
   for (ulong i = start + GROUP; i < to; i += GROUP) {
-    const Best next = {ELEMENT_AT(p + (long)i * s.reduced_in[0]), (long)i};
+    const Best next = {ELEMENT_AT(base + (long)i * s.reduced_in[0]), (long)i};
     if (precedes(next, best)) best = next;
   }
   values[item] = best.value;

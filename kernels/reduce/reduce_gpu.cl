@@ -12,9 +12,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void reduce_group(
   __local T partial[GROUP];
   const ulong output = get_group_id(0), part = get_group_id(1);
   const uint item = get_local_id(0);
-  __global const char *base = in_base + in_offset + kept_offset(output, &s, 0);
-  ulong from, to;
-  part_range(&s, part, &from, &to);
+  FIND_PART(output, part)
   T acc = INIT;
   for (ulong n = from + item; n < to; n += GROUP) {
     const T a = ELEMENT(n);
@@ -36,9 +34,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void reduce_group(
 __kernel void reduce_item(CTENSOR(in), TENSOR(out), const Shape s) {
   const ulong output = get_global_id(0), part = get_global_id(1);
   if (output >= s.outputs) return;
-  __global const char *base = in_base + in_offset + kept_offset(output, &s, 0);
-  ulong from, to;
-  part_range(&s, part, &from, &to);
+  FIND_PART(output, part)
   T acc = INIT;
   for (ulong n = from; n < to; ++n) {
     const T a = ELEMENT(n);

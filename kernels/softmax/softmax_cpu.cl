@@ -16,10 +16,19 @@
 
 // The columns of a block; `count` of the WIDTH lanes exist.
 #define BLOCK(n)                                                    \
-  const ulong blocks = (inner + WIDTH - 1) / WIDTH;                 \
+  const ulong blocks = DIVIDE_UP(inner, WIDTH);                     \
   const ulong column = (n) % blocks * WIDTH;                        \
   const ulong start = (n) / blocks * size * inner + column;         \
   const int count = (int)min((ulong)WIDTH, inner - column);
+// A task's blocks of columns.
+#define FOR_BLOCKS(n)                                                                        \
+  const ulong last = min((get_global_id(0) + 1) * per_task, rows * DIVIDE_UP(inner, WIDTH)); \
+  for (ulong n = get_global_id(0) * per_task; n < last; ++n)
+// The end of a task's rows; the elements of a row in vectors, and those after them.
+#define FIND_ROWS                                                  \
+  const ulong last = min((get_global_id(0) + 1) * per_task, rows); \
+  const ulong whole = size / WIDTH * WIDTH;                        \
+  const int rest = (int)(size - whole);
 #define TAKE(dt, value, p, i)                                \
   V value;                                                   \
   if (count == WIDTH) value = AT(dt, p, i);                  \
@@ -49,9 +58,7 @@ static inline T greatest_lane(const V value) {
 
 TASK __kernel void softmax_rows(CTENSOR(in), TENSOR(out), const ulong rows, const ulong size,
                                 const ulong inner, const ulong per_task) {
-  const ulong last = min((get_global_id(0) + 1) * per_task, rows);
-  const ulong whole = size / WIDTH * WIDTH;
-  const int rest = (int)(size - whole);
+  FIND_ROWS
   for (ulong row = get_global_id(0) * per_task; row < last; ++row) {
     CROWS(IN) x = CPTR(MEM(IN), in) + row * size;
     ROWS(OUT) y = PTR(MEM(OUT), out) + row * size;
@@ -87,9 +94,7 @@ TASK __kernel void softmax_rows(CTENSOR(in), TENSOR(out), const ulong rows, cons
 
 TASK __kernel void softmax_columns(CTENSOR(in), TENSOR(out), const ulong rows, const ulong size,
                                    const ulong inner, const ulong per_task) {
-  const ulong total = rows * ((inner + WIDTH - 1) / WIDTH);
-  const ulong last = min((get_global_id(0) + 1) * per_task, total);
-  for (ulong n = get_global_id(0) * per_task; n < last; ++n) {
+  FOR_BLOCKS(n) {
     BLOCK(n)
     CROWS(IN) x = CPTR(MEM(IN), in) + start;
     ROWS(OUT) y = PTR(MEM(OUT), out) + start;
@@ -123,9 +128,7 @@ TASK __kernel void softmax_columns(CTENSOR(in), TENSOR(out), const ulong rows, c
 
 TASK __kernel void softmax_rows(CTENSOR(grad), CTENSOR(in), TENSOR(out), const ulong rows,
                                 const ulong size, const ulong inner, const ulong per_task) {
-  const ulong last = min((get_global_id(0) + 1) * per_task, rows);
-  const ulong whole = size / WIDTH * WIDTH;
-  const int rest = (int)(size - whole);
+  FIND_ROWS
   for (ulong row = get_global_id(0) * per_task; row < last; ++row) {
     CROWS(IN) g = CPTR(MEM(IN), grad) + row * size;
     CROWS(IN) y = CPTR(MEM(IN), in) + row * size;
@@ -146,9 +149,7 @@ TASK __kernel void softmax_rows(CTENSOR(grad), CTENSOR(in), TENSOR(out), const u
 
 TASK __kernel void softmax_columns(CTENSOR(grad), CTENSOR(in), TENSOR(out), const ulong rows,
                                    const ulong size, const ulong inner, const ulong per_task) {
-  const ulong blocks_in_all = rows * ((inner + WIDTH - 1) / WIDTH);
-  const ulong last = min((get_global_id(0) + 1) * per_task, blocks_in_all);
-  for (ulong n = get_global_id(0) * per_task; n < last; ++n) {
+  FOR_BLOCKS(n) {
     BLOCK(n)
     CROWS(IN) g = CPTR(MEM(IN), grad) + start;
     CROWS(IN) y = CPTR(MEM(IN), in) + start;

@@ -52,7 +52,7 @@ static inline void fill_band(float *restrict band, __global const float *restric
       // The first column of the phase, and its position in the line.
       const int x = (phase + stride - pad_x % stride) % stride;
       const int begin = (pad_x + x) / stride;
-      const int count = max(0, (width - x + stride - 1) / stride);
+      const int count = max(0, DIVIDE_UP(width - x, stride));
       if (!clean) zero_floats(to, begin);
       copy_row(to + begin, plane + (size_t)y * width + x, count, stride);
       if (!clean) zero_floats(to + begin + count, pitch - begin - count);
@@ -102,18 +102,21 @@ typedef struct {
   int has_bias, flip;
   int pitch, rows_per_band, lines, planes_per_task;
 } Planes;
+// A task's planes, and its band of lines.
+#define OPEN_PLANES                                             \
+  const int pitch = g.pitch;                                    \
+  float band[BAND];                                             \
+  const int first_plane = get_global_id(0) * g.planes_per_task; \
+  const int last_plane = min(g.planes, first_plane + g.planes_per_task);
 
 TASK __kernel void conv_depthwise(TENSOR(out), CTENSOR(x), CTENSOR(weight), CTENSOR(bias),
                                   const Planes g) {
-  const int pitch = g.pitch;
-  float band[BAND];
-  const int first_plane = get_global_id(0) * g.planes_per_task;
-  const int last_plane = min(g.planes, first_plane + g.planes_per_task);
+  OPEN_PLANES
   // A vector load right after narrower stores to the same floats waits for them. So the bands of
   // several small planes are filled before the first is read.
   const int band_rows = min(g.out_h, g.rows_per_band);
   const int span = LINE_OF(LINES(band_rows));
-  const int reach = LINE_OF(LINES((band_rows + ROWS - 1) / ROWS * ROWS)) + VW;
+  const int reach = LINE_OF(LINES(ROUND_UP(band_rows, ROWS))) + VW;
   const int at_once = band_rows < g.out_h ? 1 : 1 + (BAND - reach) / span;
   for (int plane = first_plane; plane < last_plane; plane += at_once * g.multiplier) {
     const int end = min(last_plane, plane + at_once * g.multiplier);
@@ -146,11 +149,8 @@ TASK __kernel void conv_depthwise(TENSOR(out), CTENSOR(x), CTENSOR(weight), CTEN
 
 TASK __kernel void conv_depthwise_spread(TENSOR(x), CTENSOR(grad), CTENSOR(weight), CTENSOR(bias),
                                          const Planes g) {
-  const int pitch = g.pitch;
-  float band[BAND];
-  const int first_plane = get_global_id(0) * g.planes_per_task;
-  const int last_plane = min(g.planes, first_plane + g.planes_per_task);
-  const int height = (g.in_h + SY - 1) / SY;
+  OPEN_PLANES
+  const int height = DIVIDE_UP(g.in_h, SY);
   for (int plane = first_plane; plane < last_plane; ++plane) {
     const int channel = plane % g.channels;
     __global const float *restrict source = CPTR(float, grad) + (size_t)plane * g.out_h * g.out_w;
@@ -221,7 +221,7 @@ TASK __kernel void conv_depthwise_weight(TENSOR(weight), CTENSOR(x), CTENSOR(gra
   const int pitch = g.pitch;
   float band[BAND], grads[BAND];
   const int channel = get_global_id(0);
-  const int grad_pitch = (g.out_w + VW - 1) / VW * VW;
+  const int grad_pitch = ROUND_UP(g.out_w, VW);
   const int band_rows = min(g.out_h, g.rows_per_band);
   const int span = LINE_OF(LINES(band_rows));
   const int grad_span = band_rows * grad_pitch;
