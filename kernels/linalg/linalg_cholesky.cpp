@@ -121,10 +121,9 @@ Tensor cholesky_solve_helper(const Tensor& self, const Tensor& A, bool upper) {
 namespace at::native {
 
 OCL_STUB("triangular_solve.X,linalg_solve_triangular", triangular_solve_stub, &ocl::solve)
-OCL_COMPLEX("triangular_solve.X,linalg_solve_triangular");
 OCL_STUB("cholesky,linalg_cholesky_ex.L", cholesky_stub, &ocl::cholesky)
-OCL_COMPLEX("cholesky,linalg_cholesky_ex.L");
 OCL_STUB("cholesky_inverse", cholesky_inverse_stub, &ocl::cholesky_inverse)
+OCL_COMPLEX("triangular_solve.X,linalg_solve_triangular,cholesky,linalg_cholesky_ex.L");
 OCL_COMPLEX("cholesky_inverse");
 
 }  // namespace at::native

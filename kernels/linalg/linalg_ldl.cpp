@@ -70,8 +70,7 @@ void ldl_solve(const Tensor& factors, const Tensor& pivots, const Tensor& result
 namespace at::native {
 
 OCL_STUB("linalg_ldl_factor_ex.out", ldl_factor_stub, &ocl::ldl_factor)
-OCL_COMPLEX("linalg_ldl_factor_ex.out");
 OCL_STUB("linalg_ldl_solve.out", ldl_solve_stub, &ocl::ldl_solve)
-OCL_COMPLEX("linalg_ldl_solve.out");
+OCL_COMPLEX("linalg_ldl_factor_ex.out,linalg_ldl_solve.out");
 
 }  // namespace at::native

@@ -148,11 +148,9 @@ void exchange_rows(const Tensor& b, const Tensor& pivots, Exchanges how) {
 namespace at::native {
 
 OCL_STUB("linalg_lu_factor_ex.out", lu_factor_stub, &ocl::lu_factor)
-OCL_COMPLEX("linalg_lu_factor_ex.out");
 OCL_STUB("linalg_lu_solve.out", lu_solve_stub, &ocl::lu_solve)
-OCL_COMPLEX("linalg_lu_solve.out");
 OCL_STUB("lu_unpack.out", unpack_pivots_stub, &ocl::unpack_pivots)
-OCL_COMPLEX("lu_unpack.out");
+OCL_COMPLEX("linalg_lu_factor_ex.out,linalg_lu_solve.out,lu_unpack.out");
 
 // Operators that PyTorch composes of these.
 OCL_SHARED("linalg_lu.out,_linalg_det.result,_linalg_slogdet.sign,linalg_inv_ex.inverse");

@@ -152,8 +152,7 @@ Tensor logcumsumexp(const Tensor& self, int64_t dim) {
 namespace at::native {
 
 OCL_STUB("cumsum.out", cumsum_stub, &ocl::cumsum)
-OCL_COMPLEX("cumsum.out");
 OCL_STUB("cumprod.out", cumprod_stub, &ocl::cumprod)
-OCL_COMPLEX("cumprod.out");
+OCL_COMPLEX("cumsum.out,cumprod.out");
 
 }  // namespace at::native

@@ -287,10 +287,9 @@ OCL_SHARED("glu_backward_jvp");
 namespace at::native {
 
 OCL_STUB("renorm.out", renorm_scale_factor_stub, &ocl::renorm_scale_factor)
-OCL_COMPLEX("renorm.out");
 OCL_STUB("linalg_cross.out", cross_stub, &ocl::cross)
-OCL_COMPLEX("linalg_cross.out");
 OCL_STUB("aminmax.out,_aminmax", aminmax_stub, &ocl::aminmax)
+OCL_COMPLEX("renorm.out,linalg_cross.out");
 REGISTER_PRIVATEUSE1_DISPATCH(aminmax_allreduce_stub, &ocl::aminmax_allreduce)
 
 }  // namespace at::native

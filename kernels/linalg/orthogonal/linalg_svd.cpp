@@ -177,8 +177,7 @@ void eigh(const Tensor& values, const Tensor& vectors, const Tensor& info, bool 
 namespace at::native {
 
 OCL_STUB("_linalg_svd.U", svd_stub, &ocl::svd)
-OCL_COMPLEX("_linalg_svd.U");
 OCL_STUB("_linalg_eigh.eigenvalues", linalg_eigh_stub, &ocl::eigh)
-OCL_COMPLEX("_linalg_eigh.eigenvalues");
+OCL_COMPLEX("_linalg_svd.U,_linalg_eigh.eigenvalues");
 
 }  // namespace at::native
