@@ -29,7 +29,7 @@ _MATRIX_PRODUCTS = {aten.mm.default, aten.addmm.default}
 _VIEWS = {aten.view.default, aten.reshape.default, aten._unsafe_view.default}
 
 # Keys are the operators' names of activations.
-_ACTIVATIONS = {
+ACTIVATIONS = {
     "relu": F.relu,
     "gelu": F.gelu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
@@ -193,7 +193,7 @@ def _call(function, x):
 def _formulas(dtype):
     """(name, the graph's input, the node that computes its activation)."""
     found = []
-    for name, function in _ACTIVATIONS.items():
+    for name, function in ACTIVATIONS.items():
         trace = make_fx(functools.partial(_call, function), select_decomp_table(), "fake")
         traced = trace(torch.empty(2, dtype=dtype))
         graph = fx_graph_cse(traced.graph)
