@@ -18,9 +18,9 @@ enum class Quirk : uint8_t {
   kShortLoops,          // the kernel family with small work-items, although the device is a CPU
   kCopiesHostMemory,    // host memory is never used in place
   kWaitRunsCommands,    // events are waited for by a callback, not by clWaitForEvents()
-  kSlowWideTiles,       // convolutions take narrower register tiles
+  kSlowWideTiles,       // kernels take narrower register tiles
   kTableByCopy,         // kernels copy a table out of an argument before they index it
-  kFewRegisters,        // tiles of matrix products keep their sums within 4 KiB of registers
+  kFewRegisters,        // tiles keep their sums within 4 KiB of registers
 };
 
 struct QuirkRow {

@@ -14,9 +14,9 @@
 namespace ocl {
 namespace {
 
-constexpr std::array<const char*, 4> kNames = {"gemm_cpu", "gemm_gpu", "conv_gpu", "conv_cpu"};
+Tunable* first = nullptr;  // of the list of all objects
 
-using Key = std::pair<uint64_t, uint64_t>;  // tunable, problem
+using Key = std::pair<const Tunable*, uint64_t>;  // tunable, problem
 using Table = std::map<Key, int64_t>;
 
 // Read without a lock: a table never changes, and is kept when another replaces it.
@@ -37,11 +37,6 @@ Tables& tables() {
   return *instance;
 }
 
-struct Forced {
-  std::atomic<int64_t> choice = -1;
-};
-std::array<Forced, kNames.size()> forced;
-
 thread_local Key last_key;
 thread_local int64_t last_candidates = 0, last_choice = -1;
 
@@ -51,11 +46,10 @@ std::string file_key(const Device& device) {
              family_name(p.family));
 }
 
-uint64_t index_of(const std::string& name) {
-  for (size_t i = 0; i < kNames.size(); ++i) {
-    if (name == kNames[i]) return i;
-  }
-  TORCH_CHECK_VALUE(false, "there is no tunable '", name, "'");
+Tunable& tunable_of(const std::string& name) {
+  Tunable* const found = Tunable::find(name);
+  TORCH_CHECK_VALUE(found != nullptr, "there is no tunable '", name, "'");
+  return *found;
 }
 
 // Parses lines of "tunable problem choice"; lines with an unknown name are skipped.
@@ -66,9 +60,7 @@ Table parse(const std::string& text) {
   uint64_t problem = 0;
   int64_t choice = 0;
   while (lines >> name >> problem >> choice) {
-    for (size_t i = 0; i < kNames.size(); ++i) {
-      if (name == kNames[i]) table[{i, problem}] = choice;
-    }
+    if (const Tunable* tunable = Tunable::find(name)) table[{tunable, problem}] = choice;
   }
   return table;
 }
@@ -87,15 +79,23 @@ const Table& table_of(const Device& device) {
 
 }  // namespace
 
-int64_t choose_tuned(const Device& device, Tunable tunable, uint64_t problem, int64_t candidates,
-                     c10::function_ref<bool(int64_t)> fits,
+Tunable::Tunable(const char* name) : name_(name), next_(first) { first = this; }
+
+Tunable* Tunable::find(std::string_view name) {
+  Tunable* found = first;
+  while (found != nullptr && found->name_ != name) found = found->next_;
+  return found;
+}
+
+int64_t choose_tuned(const Device& device, const Tunable& tunable, uint64_t problem,
+                     int64_t candidates, c10::function_ref<bool(int64_t)> fits,
                      c10::function_ref<int64_t()> otherwise) {
   const Table& table = table_of(device);
-  const Key key{static_cast<uint64_t>(tunable), problem};
+  const Key key{&tunable, problem};
   const auto found = table.find(key);
   last_key = key;
   last_candidates = candidates;
-  int64_t choice = forced[key.first].choice.load(std::memory_order_relaxed);
+  int64_t choice = tunable.forced();
   if (choice < 0 && found != table.end()) choice = found->second;
   const bool possible = choice >= 0 && choice < candidates && fits(choice);
   last_choice = possible ? choice : otherwise();
@@ -112,17 +112,15 @@ uint64_t pack_sizes(std::initializer_list<int64_t> sizes) {
 
 TunedProblem last_tuned() {
   if (last_choice < 0) return {};
-  return {kNames[last_key.first], last_key.second, last_candidates, last_choice};
+  return {last_key.first->name(), last_key.second, last_candidates, last_choice};
 }
 
 void forget_tuned() { last_choice = -1; }
 
-void force_tuned(const std::string& tunable, int64_t choice) {
-  forced[index_of(tunable)].choice = choice;
-}
+void force_tuned(const std::string& tunable, int64_t choice) { tunable_of(tunable).force(choice); }
 
 void set_tuned(DeviceIndex index, const std::string& tunable, uint64_t problem, int64_t choice) {
-  const Key key{index_of(tunable), problem};
+  const Key key{&tunable_of(tunable), problem};
   table_of(device(index));  // reads the file
   std::lock_guard lock(tables().mutex);
   Table table = *tables().current[index].load(std::memory_order_relaxed);
@@ -141,7 +139,7 @@ std::string save_tuned(DeviceIndex index) {
                     "the user has no home. Set OCL_CACHE_DIR to the path of a folder");
   std::ostringstream text;
   for (const auto& [key, choice] : table_of(of)) {
-    text << kNames[key.first] << ' ' << key.second << ' ' << choice << '\n';
+    text << key.first->name() << ' ' << key.second << ' ' << choice << '\n';
   }
   const std::string key = file_key(of);
   const std::filesystem::path path = binary_path(key);

@@ -1,19 +1,41 @@
 // Choices among the variants of a kernel, as measured on a device (python -m torch_ocl.tune). They
 // are kept in the folder of the program cache, one file per device and driver version. Without a
-// measurement, the caller's own choice holds.
+// measurement, the caller's own choice holds. The callers own the names: each defines a Tunable.
 #pragma once
 
 #include <c10/util/FunctionRef.h>
 
+#include <atomic>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "backend/device.h"
 
 namespace ocl {
 
-// The operators with variants. Their names in tuning.cpp are stored in files and must not change.
-enum class Tunable : uint64_t { kGemmCpu, kGemmGpu, kConvGpu, kConvCpu };
+// A kernel with variants; a static object in the file that chooses among them. The name is stored
+// in files and must not change.
+class Tunable {
+ public:
+  explicit Tunable(const char* name);
+  Tunable(const Tunable&) = delete;
+  Tunable& operator=(const Tunable&) = delete;
+
+  const char* name() const { return name_; }
+
+  // Every problem gets this candidate where it fits; -1 ends that.
+  void force(int64_t candidate) { forced_.store(candidate, std::memory_order_relaxed); }
+  int64_t forced() const { return forced_.load(std::memory_order_relaxed); }
+
+  // The object with this name, or null.
+  static Tunable* find(std::string_view name);
+
+ private:
+  const char* const name_;
+  Tunable* const next_;  // in the list of all objects
+  std::atomic<int64_t> forced_ = -1;
+};
 
 // The last choice on this thread.
 struct TunedProblem {
@@ -25,15 +47,16 @@ struct TunedProblem {
 
 // The measured candidate (0 .. candidates - 1) if it `fits`, else the result of `otherwise`. Takes
 // no lock and allocates nothing.
-int64_t choose_tuned(const Device& device, Tunable tunable, uint64_t problem, int64_t candidates,
-                     c10::function_ref<bool(int64_t)> fits, c10::function_ref<int64_t()> otherwise);
+int64_t choose_tuned(const Device& device, const Tunable& tunable, uint64_t problem,
+                     int64_t candidates, c10::function_ref<bool(int64_t)> fits,
+                     c10::function_ref<int64_t()> otherwise);
 
 // Packs ceil(log2(size)) of each size into 6 bits: sizes that are close share a measured choice.
 uint64_t pack_sizes(std::initializer_list<int64_t> sizes);
 
 TunedProblem last_tuned();
 void forget_tuned();
-// For tests: every problem of the tunable gets this candidate where it fits; -1 ends that.
+// For tests: Tunable::force() by name.
 void force_tuned(const std::string& tunable, int64_t choice);
 
 // For the tuner. set_tuned() sets or removes (choice < 0) a choice in this process. save_tuned()

@@ -5,7 +5,6 @@
 #include <ATen/ops/empty.h>
 
 #include "backend/error.h"
-#include "backend/tuning.h"
 #include "kernels/matmul/gemm_complex.h"
 #include "kernels/matmul/gemm_problem.h"
 

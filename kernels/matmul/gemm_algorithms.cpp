@@ -2,7 +2,6 @@
 #include <charconv>
 
 #include "backend/environment.h"
-#include "backend/tuning.h"
 #include "kernels/core/algorithms.h"
 #include "kernels/matmul/gemm_problem.h"
 
@@ -36,8 +35,8 @@ void read_tile() {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), tile);
   TORCH_CHECK_VALUE(error == std::errc() && end == text.data() + text.size() && tile >= 0,
                     kVariable, ": '", text, "' is not the number of a tile");
-  force_tuned("gemm_cpu", tile);
-  force_tuned("gemm_gpu", tile);
+  gemm_cpu_tiles.force(tile);
+  gemm_gpu_tiles_or_clblast.force(tile);
 }
 
 PreferredAlgorithm& preferred() {

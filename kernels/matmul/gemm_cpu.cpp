@@ -1,10 +1,12 @@
 // Launches of gemm_cpu.cl.
 #include <ATen/ceil_div.h>
 
-#include "backend/tuning.h"
 #include "kernels/matmul/gemm_problem.h"
 
 namespace ocl {
+
+Tunable gemm_cpu_tiles("gemm_cpu");
+
 namespace {
 
 // Register tile and packing of the kernel.
@@ -39,7 +41,7 @@ const Candidate& choose_candidate(const GemmProblem& p) {
     return avx512 ? (rows_collide(p) ? kFewerRows : kForAvx512) : kForNarrower;
   };
   return kCandidates[choose_tuned(
-      p.device, Tunable::kGemmCpu, gemm_problem_key(p), std::ssize(kCandidates),
+      p.device, gemm_cpu_tiles, gemm_problem_key(p), std::ssize(kCandidates),
       [](int64_t) { return true; }, otherwise)];
 }
 

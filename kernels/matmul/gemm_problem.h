@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "backend/tuning.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/tensors.h"
 #include "kernels/matmul/gemm.h"
@@ -79,7 +80,9 @@ void add_gemm_sizes(Arguments& arguments, const GemmProblem& problem, const Gemm
 // Prefers an algorithm wherever it applies, as OCL_GEMM_ALGORITHM does; an empty name ends that.
 void prefer_gemm_algorithm(std::string_view name);
 
-// The key of measured choices (backend/tuning.h): sizes, type and layout.
+// The measured choices (backend/tuning.h) of the tiles for CPU devices and for GPUs, and their key:
+// sizes, type and layout.
+extern Tunable gemm_cpu_tiles, gemm_gpu_tiles_or_clblast;
 uint64_t gemm_problem_key(const GemmProblem& problem);
 int64_t c_batch_stride(const GemmProblem& problem);
 int64_t residual_stride(const GemmProblem& problem, int64_t dim);

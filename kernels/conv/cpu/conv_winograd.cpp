@@ -14,8 +14,9 @@ constexpr int64_t kPlanes = 16;  // products of a tile
 
 constexpr int64_t kMostScratch = int64_t{1} << 26;  // floats
 
-// The candidates of Tunable::kConvCpu: another algorithm, or the two of conv_winograd.cl.
+// Another algorithm, or the two of conv_winograd.cl.
 enum Variant : int64_t { kOther, kByTiles, kByRows, kVariants };
+Tunable tunable("conv_cpu");
 
 // The structs of these names in the kernels.
 struct Geometry {
@@ -98,7 +99,7 @@ Variant choose_variant(const Device& device, const Problem& p) {
   const uint64_t key = pack_sizes({g.images, g.rows, g.channels, g.height, g.width}) << 1 |
                        static_cast<uint64_t>(p.filters.flipped);
   return static_cast<Variant>(choose_tuned(
-      device, Tunable::kConvCpu, key, kVariants, [](int64_t) { return true; },
+      device, tunable, key, kVariants, [](int64_t) { return true; },
       [&] { return faster_variant(device, p); }));
 }
 

@@ -11,6 +11,8 @@
 namespace ocl {
 namespace {
 
+Tunable tunable("conv_gpu");
+
 constexpr int32_t kLeastRows = 8;       // fewer leave most of a tile empty
 constexpr int64_t kLeastWeights = 256;  // of a group
 constexpr int32_t kMostMaskBits = 63;
@@ -30,7 +32,7 @@ TileChoice choose_tile(const Device& device, const ConvPass& pass, ScalarType ty
   const uint64_t key = pack_sizes({pass.m, pass.n, pass.k, pass.groups}) << 16 |
                        static_cast<uint64_t>(type) << 2 | uint64_t{of_weight};
   const int64_t index = choose_tuned(
-      device, Tunable::kConvGpu, key, std::ssize(gemm_gpu_tiles()),
+      device, tunable, key, std::ssize(gemm_gpu_tiles()),
       [&](int64_t candidate) { return tile_fits(device, problem, candidate); },
       [&] { return model_tile(device, problem); });
   return with_parts(device, problem, index);

@@ -4,11 +4,13 @@
 #include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
 
-#include "backend/tuning.h"
 #include "kernels/matmul/clblast.h"
 #include "kernels/matmul/gemm_problem.h"
 
 namespace ocl {
+
+Tunable gemm_gpu_tiles_or_clblast("gemm_gpu");
+
 namespace {
 
 // Each rate is estimated from compilers' output; see docs/gpu_kernels.md.
@@ -240,7 +242,7 @@ constexpr int64_t kClblast = std::ssize(kTiles);
 int64_t choose(const GemmProblem& p, bool has_blas) {
   const TileProblem problem = tile_problem(p);
   return choose_tuned(
-      p.device, Tunable::kGemmGpu, gemm_problem_key(p), kClblast + 1,
+      p.device, gemm_gpu_tiles_or_clblast, gemm_problem_key(p), kClblast + 1,
       [&](int64_t index) {
         return index == kClblast ? has_blas : tile_fits(p.device, problem, index);
       },
