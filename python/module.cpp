@@ -17,6 +17,7 @@
 #include "kernels/dispatch/fallback.h"
 #include "kernels/matmul/gemm_problem.h"
 #include "kernels/matmul/gpu/gemm_gpu.h"
+#include "kernels/pointwise/pointwise_ops.h"
 #include "python/generated_kernel.h"
 #include "python/graph.h"
 #include "python/interop.h"
@@ -117,6 +118,11 @@ PYBIND11_MODULE(_C, m) {
         [] { return std::vector<GemmTile>(gemm_gpu_tiles().begin(), gemm_gpu_tiles().end()); });
   m.def("prefer_conv_algorithm", &prefer_conv_algorithm, "name"_a);
   m.def("prefer_gemm_algorithm", &prefer_gemm_algorithm, "name"_a);
+  py::class_<PointwiseOp>(m, "PointwiseOp")
+      .def_readonly("name", &PointwiseOp::name)
+      .def_readonly("expression", &PointwiseOp::expression)
+      .def_readonly("header", &PointwiseOp::header);
+  m.def("pointwise_rows", [] { return pointwise_rows().vec(); });
   m.def("last_kernel", &last_kernel);
   m.def("kernel_objects", &kernel_objects);
   m.def("launch_count", &launch_count);

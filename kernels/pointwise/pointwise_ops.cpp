@@ -1,4 +1,6 @@
 // The rows of pointwise_table.h as kernels for PyTorch's DispatchStubs.
+#include "kernels/pointwise/pointwise_ops.h"
+
 #include <ATen/native/Activation.h>
 #include <ATen/native/BinaryOps.h>
 #include <ATen/native/Fill.h>
@@ -175,6 +177,8 @@ void prelu_backward(at::TensorIterator& iter) {
 }
 
 }  // namespace
+
+c10::ArrayRef<PointwiseOp> pointwise_rows() { return kRows; }
 
 namespace native {
 

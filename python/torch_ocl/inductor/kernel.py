@@ -56,6 +56,7 @@ class OclKernel(SIMDKernel):
         self.marks: list[Mark] = []
         self.sections: list[Section] = []
         self.headers: set[str] = set()
+        self.special_rows: dict[str, str] = {}  # expressions
         self.lane_functions: dict[str, tuple] = {}
         self.math_types: set[torch.dtype] = set()
         self.reports_faults = False
@@ -159,6 +160,13 @@ class OclKernel(SIMDKernel):
         name = f"each_{function}_{scalar}"
         self.lane_functions[name] = (function, scalar, result or scalar, len(args))
         return f"{name}({', '.join(args)})"
+
+    def special_function(self, row, dtype, *args) -> str:
+        """A row of the table whose function takes single numbers, for each lane."""
+        self.headers.add(row.header)
+        function = f"row_{row.name}"
+        self.special_rows[function] = row.expression
+        return self.lane_function(function, TYPES[dtype].value, *args, special=dtype)
 
     def random_words(self, seed, place, base) -> str:
         known = (expr for text, expr in self._indices.items() if self.cse.try_get(text) is place)

@@ -13,7 +13,7 @@ from torch._inductor.runtime.hints import DeviceProperties
 from torch._inductor.virtualized import V
 from torch.utils import _pytree as pytree
 
-from . import epilogues
+from . import epilogues, formulas
 from .eager import adds_atomically, aten, computes_tensors, graph_has_ocl, stays_eager
 from .overrides import SUPPORTED
 from .reductions import SUPPORTED as REDUCTIONS
@@ -184,7 +184,8 @@ class GraphPass(CustomGraphModulePass):
 
     def uuid(self):
         """Part of the key of Inductor's caches: everything in this pass that changes programs."""
-        return get_hash_for_files((*sorted(map(str, Path(__file__).parent.glob("*.py"))), *HEADERS))
+        files = (*sorted(map(str, Path(__file__).parent.glob("*.py"))), *HEADERS)
+        return get_hash_for_files(files, formulas.TEXTS)
 
 
 def _convolution(*args, **kwargs):

@@ -36,7 +36,7 @@ def common_type(*args) -> torch.dtype:
 
 
 class OclOverrides(OpOverrides):
-    """Each method gives the text of an expression; see _formulas for most."""
+    """Each method gives the text of an expression; see formulas.py for most."""
 
     @staticmethod
     def to_dtype(x, dtype, src_dtype=None, use_compute_types=True):
@@ -212,10 +212,6 @@ class OclOverrides(OpOverrides):
         dtype = result_type("nextafter", a, b)
         return f"nextafter({typed(a, dtype)}, {typed(b, dtype)})"
 
-    @staticmethod
-    def polygamma(n, x):
-        return _special("gamma", "polygamma_of", "polygamma", n, x)
-
 
 def _not_zero(text, dtype) -> str:
     """Replaces a divisor of zero: the result is undefined, but some CPUs would stop the process."""
@@ -242,15 +238,6 @@ def _shift(name, operator, a, b):
     return f"{outside} ? {literal(0, dtype)} : {a} {operator} {b}"
 
 
-def _special(header, function, name, *args):
-    """A function of single numbers in kernels/pointwise/functions."""
-    dtype = result_type(name, *args)
-    V.kernel.headers.add(header)
-    scalar = "double" if dtype == torch.float64 else "float"
-    args = [typed(x, dtype) for x in args]
-    return V.kernel.lane_function(function, scalar, *args, special=dtype)
-
-
 def _formula(name, text):
     def operation(*args):
         dtype = result_type(name, *args)
@@ -259,12 +246,12 @@ def _formula(name, text):
     return operation
 
 
-def _comparison(name, operator):
+def _comparison(name, text):
     def operation(a, b):
         dtype = common_type(a, b)
-        if dtype == torch.bool and operator not in ("==", "!="):
+        if dtype == torch.bool and name not in ("eq", "ne"):
             dtype = torch.int32  # true lanes are -1, which must not compare as less than 0
-        return f"MASK({typed(a, dtype)} {operator} {typed(b, dtype)})"
+        return text.format(typed(a, dtype), typed(b, dtype))
 
     return operation
 
@@ -284,8 +271,12 @@ def _math(name, macro):
     return operation
 
 
-def _special_operation(header, name, function):
-    return lambda *args: _special(header, function, name, *args)
+def _special(name, row):
+    def operation(*args):
+        dtype = result_type(name, *args)
+        return V.kernel.special_function(row, dtype, *(typed(x, dtype) for x in args))
+
+    return operation
 
 
 def _define(name, operation) -> None:
@@ -295,15 +286,14 @@ def _define(name, operation) -> None:
 
 for _name, _text in FORMULAS.items():
     _define(_name, _formula(_name, _text))
-for _name, _operator in COMPARISONS.items():
-    _define(_name, _comparison(_name, _operator))
+for _name, _text in COMPARISONS.items():
+    _define(_name, _comparison(_name, _text))
 for _name, _operator in LOGICAL.items():
     _define(_name, _logical(_name, _operator))
 for _name, _macro in MATH.items():
     _define(_name, _math(_name, _macro))
-for _header, _functions in SPECIAL.items():
-    for _name, _function in _functions.items():
-        _define(_name, _special_operation(_header, _name, _function))
+for _name, _row in SPECIAL.items():
+    _define(_name, _special(_name, _row))
 _define("logical_not", lambda x: f"!{typed(x, torch.bool)}")
 _define("isnan", lambda x: f"MASK({x} != {x})" if is_float(x.dtype) else "FALSE_LANES")
 _define("isinf", lambda x: f"MASK(fabs({x}) == INFINITY)" if is_float(x.dtype) else "FALSE_LANES")

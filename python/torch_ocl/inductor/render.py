@@ -239,11 +239,13 @@ class Renderer:
         if self.kernel.draws:
             yield '#include "inductor_random.clh"'
         for header in sorted(self.kernel.headers):
-            yield f"#define USES_{header}"
             yield "#undef EPSILON\n#undef ASYMPTOTIC_FROM"
             yield f'#include "{header}.clh"'
-        if self.kernel.headers:
-            yield '#include "inductor_special.clh"'
+        for name, expression in self.kernel.special_rows.items():
+            # Numbers (s0) come before tensors (a, b), as in Inductor's operations.
+            used = [x for x in ("s0", "a", "b") if re.search(rf"\b{x}\b", expression)]
+            parameters = ", ".join(f"const T {x}" for x in used)
+            yield f"static inline T {name}({parameters}) {{ return {expression}; }}"
 
     def _lane_functions(self):
         for name, (function, scalar, result, count) in self.kernel.lane_functions.items():
