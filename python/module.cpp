@@ -14,6 +14,7 @@
 #include "generator/generator.h"
 #include "guard/backward_threads.h"
 #include "kernels/conv/conv_algorithms.h"
+#include "kernels/core/dtype.h"
 #include "kernels/dispatch/fallback.h"
 #include "kernels/matmul/gemm_problem.h"
 #include "kernels/matmul/gpu/gemm_gpu.h"
@@ -123,6 +124,7 @@ PYBIND11_MODULE(_C, m) {
       .def_readonly("expression", &PointwiseOp::expression)
       .def_readonly("header", &PointwiseOp::header);
   m.def("pointwise_rows", [] { return pointwise_rows().vec(); });
+  m.def("element_types", &element_types);
   m.def("last_kernel", &last_kernel);
   m.def("kernel_objects", &kernel_objects);
   m.def("launch_count", &launch_count);

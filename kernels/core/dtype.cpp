@@ -7,40 +7,45 @@
 namespace ocl {
 namespace {
 
+// Every type that kernels take: PyTorch's name, the type in C++, the name in kernels. types.clh has
+// its types in OpenCL C.
+#define OCL_FORALL_TYPES(_)                   \
+  _(Float, float, "f32")                      \
+  _(Double, double, "f64")                    \
+  _(Half, c10::Half, "f16")                   \
+  _(BFloat16, c10::BFloat16, "bf16")          \
+  _(Char, int8_t, "i8")                       \
+  _(Short, int16_t, "i16")                    \
+  _(Int, int32_t, "i32")                      \
+  _(Long, int64_t, "i64")                     \
+  _(Byte, uint8_t, "u8")                      \
+  _(UInt16, uint16_t, "u16")                  \
+  _(UInt32, uint32_t, "u32")                  \
+  _(UInt64, uint64_t, "u64")                  \
+  _(Bool, bool, "b8")                         \
+  _(ComplexFloat, c10::complex<float>, "c64") \
+  _(ComplexDouble, c10::complex<double>, "c128")
+
 const char* name_or_null(ScalarType type) noexcept {
   switch (type) {
-    case ScalarType::Float:
-      return "f32";
-    case ScalarType::Double:
-      return "f64";
-    case ScalarType::Half:
-      return "f16";
-    case ScalarType::BFloat16:
-      return "bf16";
-    case ScalarType::Char:
-      return "i8";
-    case ScalarType::Short:
-      return "i16";
-    case ScalarType::Int:
-      return "i32";
-    case ScalarType::Long:
-      return "i64";
-    case ScalarType::Byte:
-      return "u8";
-    case ScalarType::UInt16:
-      return "u16";
-    case ScalarType::UInt32:
-      return "u32";
-    case ScalarType::UInt64:
-      return "u64";
-    case ScalarType::Bool:
-      return "b8";
-    case ScalarType::ComplexFloat:
-      return "c64";
-    case ScalarType::ComplexDouble:
-      return "c128";
+#define OCL_CASE(name, cpp, text) \
+  case ScalarType::name:          \
+    return text;
+    OCL_FORALL_TYPES(OCL_CASE)
+#undef OCL_CASE
     default:
       return nullptr;
+  }
+}
+
+template <typename T>
+void add_as(Arguments& arguments, const c10::Scalar& value) {
+  if constexpr (std::is_same_v<T, c10::Half> || std::is_same_v<T, c10::BFloat16>) {
+    arguments.add(value.to<float>());
+  } else if constexpr (std::is_same_v<T, bool>) {
+    arguments.add(static_cast<uint8_t>(value.to<bool>()));
+  } else {
+    arguments.add(value.to<T>());
   }
 }
 
@@ -50,6 +55,12 @@ const char* dtype_name(ScalarType type) {
   const char* name = name_or_null(type);
   TORCH_CHECK_NOT_IMPLEMENTED(name, "ocl has no kernels for tensors of type ", type);
   return name;
+}
+
+std::map<std::string, ScalarType> element_types() {
+#define OCL_ROW(name, cpp, text) {text, ScalarType::name},
+  return {OCL_FORALL_TYPES(OCL_ROW)};
+#undef OCL_ROW
 }
 
 bool has_kernel_type(ScalarType type) noexcept {
@@ -135,47 +146,13 @@ Defines element_defines(ScalarType type) {
 
 void add_number(Arguments& arguments, const c10::Scalar& value, ScalarType compute) {
   switch (compute) {
-    case ScalarType::Float:
-    case ScalarType::Half:
-    case ScalarType::BFloat16:
-      arguments.add(value.to<float>());
-      return;
-    case ScalarType::Double:
-      arguments.add(value.to<double>());
-      return;
-    case ScalarType::ComplexFloat:
-      arguments.add(value.to<c10::complex<float>>());
-      return;
-    case ScalarType::ComplexDouble:
-      arguments.add(value.to<c10::complex<double>>());
-      return;
-    case ScalarType::Char:
-      arguments.add(value.to<int8_t>());
-      return;
-    case ScalarType::Byte:
-      arguments.add(value.to<uint8_t>());
-      return;
-    case ScalarType::Bool:
-      arguments.add(static_cast<uint8_t>(value.to<bool>()));
-      return;
-    case ScalarType::Short:
-      arguments.add(value.to<int16_t>());
-      return;
-    case ScalarType::UInt16:
-      arguments.add(value.to<uint16_t>());
-      return;
-    case ScalarType::Int:
-      arguments.add(value.to<int32_t>());
-      return;
-    case ScalarType::UInt32:
-      arguments.add(value.to<uint32_t>());
-      return;
-    case ScalarType::UInt64:
-      arguments.add(value.to<uint64_t>());
-      return;
+#define OCL_CASE(name, cpp, text) \
+  case ScalarType::name:          \
+    return add_as<cpp>(arguments, value);
+    OCL_FORALL_TYPES(OCL_CASE)
+#undef OCL_CASE
     default:
-      arguments.add(value.to<int64_t>());
-      return;
+      return add_as<int64_t>(arguments, value);
   }
 }
 
@@ -195,18 +172,14 @@ c10::Scalar as_element(const c10::Scalar& value, ScalarType type) {
 
 void check_fits(const c10::Scalar& value, ScalarType type) {
   switch (type) {
-#define OCL_CASE(type, name)             \
-  case ScalarType::name:                 \
-    static_cast<void>(value.to<type>()); \
+#define OCL_CASE(name, cpp, text)       \
+  case ScalarType::name:                \
+    static_cast<void>(value.to<cpp>()); \
     return;
-    AT_FORALL_INT_TYPES(OCL_CASE)
-    OCL_CASE(bool, Bool)
-    OCL_CASE(uint16_t, UInt16)
-    OCL_CASE(uint32_t, UInt32)
-    OCL_CASE(uint64_t, UInt64)
+    OCL_FORALL_TYPES(OCL_CASE)
 #undef OCL_CASE
     default:
-      as_element(value, type);
+      return;
   }
 }
 
@@ -216,15 +189,10 @@ void add_element(Arguments& arguments, const at::TensorBase& element, ScalarType
     return c10::fetch_and_cast<T>(element.scalar_type(), element.const_data_ptr());
   };
   switch (type) {
-#define OCL_CASE(type, name) \
-  case ScalarType::name:     \
-    return add_number(arguments, c10::Scalar(fetch.operator()<type>()), compute);
-    AT_FORALL_SCALAR_TYPES_AND3(Bool, Half, BFloat16, OCL_CASE)
-    OCL_CASE(uint16_t, UInt16)
-    OCL_CASE(uint32_t, UInt32)
-    OCL_CASE(uint64_t, UInt64)
-    OCL_CASE(c10::complex<float>, ComplexFloat)
-    OCL_CASE(c10::complex<double>, ComplexDouble)
+#define OCL_CASE(name, cpp, text) \
+  case ScalarType::name:          \
+    return add_number(arguments, c10::Scalar(fetch.operator()<cpp>()), compute);
+    OCL_FORALL_TYPES(OCL_CASE)
 #undef OCL_CASE
     default:
       TORCH_CHECK_NOT_IMPLEMENTED(false, "ocl has no kernels for CPU scalars of type ", type);

@@ -7,6 +7,8 @@
 #include <c10/core/ScalarType.h>
 
 #include <concepts>
+#include <map>
+#include <string>
 #include <string_view>
 
 #include "backend/launch.h"
@@ -17,6 +19,9 @@ using c10::ScalarType;
 
 // "f32", "bf16", "c64", "b8" ...; an error for types without kernels (quantized, float8).
 const char* dtype_name(ScalarType type);
+
+// All types with these names.
+std::map<std::string, ScalarType> element_types();
 
 // Whether some device has kernels for the type. The second counts complex numbers, too.
 bool has_kernel_type(ScalarType type) noexcept;

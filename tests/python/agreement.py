@@ -1,8 +1,7 @@
 """Runs a function on the CPU and on a device, and compares results and gradients."""
 
 import torch
-
-TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+from support import TOLERANCE
 
 
 def run(where, function, tensors, differentiate, seed):

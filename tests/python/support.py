@@ -9,8 +9,10 @@ import torch
 
 FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 INTEGERS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
+HALVES = [torch.float16, torch.bfloat16]
 DTYPES = [*FLOATS, *INTEGERS, torch.bool]
 COMPLEX = [torch.complex64, torch.complex128]
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
 
 def name_of(dtype):

@@ -3,11 +3,10 @@
 import pytest
 import torch
 from autocast_cases import CASES, Arguments, overload, policies
-from support import output_of
+from support import HALVES, output_of
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-HALVES = [torch.float16, torch.bfloat16]
 LISTED = [(policy, name) for policy, names in policies().items() for name in names]
 
 # No device but CUDA has it; scaled_dot_product_attention does not choose it for others.

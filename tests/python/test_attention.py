@@ -2,12 +2,12 @@
 
 import pytest
 import torch
+from support import HALVES
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention as attention
 
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2, torch.float64: 1e-12}
-HALVES = [torch.float16, torch.bfloat16]
 
 
 def shapes(batch=2, heads=3, queries=20, keys=37, size=16, value_size=None, key_heads=None):

@@ -81,6 +81,10 @@ POINTERS = {
 ALL = sorted({t for types in POINTERS.values() for t in types}, key=str)
 
 
+def test_every_type_has_a_pointer():
+    assert set(ALL) == set(_C.element_types().values())
+
+
 @pytest.mark.parametrize("name", POINTERS)
 def test_types_of_pointers(device, name):
     properties = torch.ocl.get_device_properties(device)

@@ -5,7 +5,7 @@ import logging
 import pytest
 import torch
 import torch.nn.functional as F
-from support import output_of
+from support import FLOATS, INTEGERS, output_of
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
@@ -53,10 +53,6 @@ def test_normalisation_is_one_kernel(device):
 
     x, w = randn(33, 100, device=device), randn(100, device=device)
     check(block, x, w, w, kernels=1)
-
-
-FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
-INTEGERS = [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64]
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -2,9 +2,8 @@
 
 import pytest
 import torch
-from support import DTYPES, FLOATS, INTEGERS, assert_same, random_tensor
+from support import DTYPES, FLOATS, INTEGERS, TOLERANCE, assert_same, random_tensor
 
-TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 NAN = float("nan")
 
 

@@ -6,12 +6,12 @@ import re
 import pytest
 import torch
 import torch.nn.functional as F
+from support import HALVES
 
 from torch_ocl.inductor import epilogues
 
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "kernels/matmul/epilogue_table.h"
 ACTIVATIONS = {"none": lambda x: x, **epilogues.ACTIVATIONS}
-HALVES = [torch.float16, torch.bfloat16]
 
 # m, k, n: tiles with and without rests, products with a vector, more than one block of k, cut in
 # parts on GPUs

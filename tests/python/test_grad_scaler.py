@@ -7,14 +7,13 @@ import re
 import pytest
 import torch
 from models import transformer_layer
-from support import generator, has_fp64
+from support import HALVES, generator, has_fp64
 from torch import nn
 
 from torch_ocl import _C
 
 SIZES = [(5, 7), (13,), (2, 3, 4), (1,), (), (0,), (4099,), (70, 130)]
 WAYS = {"forloop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
-HALVES = [torch.float16, torch.bfloat16]
 
 
 @pytest.fixture(autouse=True)

@@ -3,9 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from support import FLOATS
-
-TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+from support import FLOATS, TOLERANCE
 
 
 def compare(device, shape, target_shape, dtype=torch.float32, weighted=False, **options):

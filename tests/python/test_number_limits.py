@@ -5,9 +5,8 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from support import DTYPES, assert_agrees
+from support import DTYPES, HALVES, assert_agrees
 
-HALVES = [torch.float16, torch.bfloat16]
 FLOATS = [*HALVES, torch.float32]
 
 

@@ -3,9 +3,8 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from support import FLOATS
+from support import FLOATS, TOLERANCE
 
-TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 MODES = {
     "nearest": (1, 2, 3),
     "nearest-exact": (1, 2, 3),

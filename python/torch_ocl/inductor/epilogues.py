@@ -20,11 +20,12 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true, sym_eq
 from torch.nn import functional as F
 
 from .eager import aten
+from .types import TYPES, is_float
 
 _addmm = torch.ops.ocl.addmm_epilogue.default
 _convolution = torch.ops.ocl.convolution_epilogue.default
 
-_DTYPES = {torch.float32, torch.float16, torch.bfloat16, torch.float64}
+_DTYPES = {dtype for dtype in TYPES if is_float(dtype)}
 _MATRIX_PRODUCTS = {aten.mm.default, aten.addmm.default}
 _VIEWS = {aten.view.default, aten.reshape.default, aten._unsafe_view.default}
 

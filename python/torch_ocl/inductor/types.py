@@ -6,6 +6,8 @@ from typing import NamedTuple
 import torch
 from torch._inductor.utils import upcast_compute_type
 
+from torch_ocl import _C
+
 
 class Type(NamedTuple):
     code: str  # its name in kernels/core/cl/types.clh
@@ -13,21 +15,32 @@ class Type(NamedTuple):
     value: str
 
 
-TYPES = {
-    torch.float32: Type("f32", "float", "float"),
-    torch.float64: Type("f64", "double", "double"),
-    torch.float16: Type("f16", "half", "float"),
-    torch.bfloat16: Type("bf16", "ushort", "float"),
-    torch.int8: Type("i8", "char", "char"),
-    torch.int16: Type("i16", "short", "short"),
-    torch.int32: Type("i32", "int", "int"),
-    torch.int64: Type("i64", "long", "long"),
-    torch.uint8: Type("u8", "uchar", "uchar"),
-    torch.uint16: Type("u16", "ushort", "ushort"),
-    torch.uint32: Type("u32", "uint", "uint"),
-    torch.uint64: Type("u64", "ulong", "ulong"),
+# The types in memory, MEM_x in types.clh. Their names are in kernels/core/dtype.cpp.
+_MEMORY = {
+    torch.float32: "float",
+    torch.float64: "double",
+    torch.float16: "half",
+    torch.bfloat16: "ushort",
+    torch.int8: "char",
+    torch.int16: "short",
+    torch.int32: "int",
+    torch.int64: "long",
+    torch.uint8: "uchar",
+    torch.uint16: "ushort",
+    torch.uint32: "uint",
+    torch.uint64: "ulong",
+    torch.bool: "uchar",
+}
+_VALUES = {
+    torch.float16: "float",
+    torch.bfloat16: "float",
     # Lanes are 0 and -1, as from comparisons of floats; a single number is 0 or 1.
-    torch.bool: Type("b8", "uchar", "int"),
+    torch.bool: "int",
+}
+TYPES = {
+    dtype: Type(code, _MEMORY[dtype], _VALUES.get(dtype, _MEMORY[dtype]))
+    for code, dtype in _C.element_types().items()
+    if not dtype.is_complex
 }
 
 
