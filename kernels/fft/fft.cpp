@@ -145,7 +145,7 @@ Tensor run_tasks(const Transform& t, const Tensor& x) {
   return out;
 }
 
-// The transform for a length with radices. `table` may be that of a multiple of the length.
+// The transform for a length with radices. `table` may be the table of a multiple of the length.
 Tensor transform(const Tensor& x, int64_t dim, bool forward, double scale, Tensor table = {}) {
   const Extent extent = extent_of(x, dim);
   const auto n = static_cast<int64_t>(extent.size);

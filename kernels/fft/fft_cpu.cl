@@ -2,6 +2,7 @@
 // block of at most `block` transforms: rows where inner is 1 (ROWS), else adjacent columns. They
 // are interleaved in the task's part of the workspace, [n][block], which has two such arrays. Grid:
 // tasks of `per_task` units.
+//   rows a0 a1 a2 | b0 b1 b2    interleaved a0 b0 a1 b1 a2 b2: a pass works on vectors of a and b
 #include "fft.clh"
 
 typedef struct {

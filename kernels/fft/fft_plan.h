@@ -13,7 +13,8 @@ std::vector<int64_t> radices_of(int64_t n);
 // exp(2 pi i k / n) for k < n, on the tensor's device and of its (complex) type.
 at::Tensor roots_of_unity(int64_t n, const at::TensorOptions& options);
 
-// Bluestein's algorithm makes a transform of any length n a convolution of length m.
+// Bluestein's algorithm makes a transform of any length n a convolution of length m, because the
+// exponent j k of a root of unity is (j^2 + k^2 - (k - j)^2) / 2.
 struct Chirp {
   int64_t m;
   at::Tensor factors;   // exp(sign pi i k^2 / n) for k < n

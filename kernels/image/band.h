@@ -1,5 +1,9 @@
 // Resampling and blurring as band matrices: each output pixel of a line is a weighted sum of a few
 // adjacent input pixels. The transposed matrix is the operator's derivative.
+//
+//     w w w . . .      A row of the matrix for each output. `starts` and `weights` keep the
+//     . w w w . .      numbers w, 3 taps for each output.
+//     . . . w w w
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -44,7 +48,7 @@ struct Band {
 
 using BandPointer = std::shared_ptr<const Band>;
 
-// The inputs of an output: those from `start` on, with their weights.
+// The inputs of an output, from `start` on, with their weights.
 struct Line {
   int64_t start;
   std::vector<double> weights;
@@ -58,7 +62,7 @@ void fill(Band& band, const std::vector<Line>& lines, int64_t multiple = kLanes)
 // The lines of the transposed matrix, one for each of `in_size` inputs.
 std::vector<Line> transpose(const std::vector<Line>& lines, int64_t in_size);
 
-// With antialiasing Pillow's resampling (Resample.c), without it that of
+// Resampling as in Pillow (Resample.c) with antialiasing, and without it as in
 // torch.nn.functional.interpolate(align_corners=False). From an LRU cache.
 BandPointer resize_band(int64_t in, int64_t out, Interpolation interpolation, bool antialias,
                         bool transposed);

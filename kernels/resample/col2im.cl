@@ -1,5 +1,7 @@
 // Sums of overlapping windows, both families: element (y, x) of a plane of `out` gathers its values
 // from all windows. columns[plane][i][j][window row][window column], all contiguous.
+//   windows of 3, stride 1:   a b c        out: a   b + d   c + e   f
+//                               d e f
 //   IN: element type
 // Grid (grid.clh): units are rows of out, inner elements their columns.
 #include "common.clh"
