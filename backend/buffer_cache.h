@@ -1,5 +1,5 @@
 // The policy of the caching allocator, without any OpenCL: which cached block serves a request,
-// when blocks are split and merged, which segments can go, and the statistics.
+// when blocks are split and merged, which segments can be released, and the statistics.
 //
 // A segment is one device buffer; blocks partition it. Blocks belong to a stream: a freed block is
 // handed out again to its own stream at once, because the queue orders the two uses. Blocks of a

@@ -56,7 +56,7 @@ class Capture {
   void add(RecordedCommand command);
   // A kernel object that lives as long as the graph.
   cl_kernel make_kernel(const Program& program, const std::string& name);
-  // Binds the fault word of whichever stream the graph will be replayed on.
+  // Binds the fault word of the stream of each replay.
   void bind_fault_word(cl_kernel kernel, cl_uint index);
   // Keeps something alive as long as the graph.
   void keep(cl_mem buffer);
@@ -77,7 +77,7 @@ class Capture {
  private:
   const uint64_t id_, pool_;
   Stream& origin_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::vector<Stream*> streams_;
   Recording recording_;
   std::string refused_;

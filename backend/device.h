@@ -54,7 +54,8 @@ struct DeviceProperties {
   uint32_t quirks = 0;  // a bit for each Quirk
 };
 
-// The parameters of launches and specialisations, by kernel family (choose_parameters()).
+// Defaults of launches and specialisations, by kernel family (choose_parameters() in device.cpp).
+// Kernels with tiles choose their tiles next to their launch.
 struct DeviceParameters {
   size_t tasks;            // work-items of a CPU-family launch, at most
   size_t grain;            // elements below which a CPU-family launch uses one work-item
@@ -92,9 +93,8 @@ class Device {
   std::atomic<bool> created_{false};
 };
 
-// Number of devices; never throws. Starts nothing in this process until devices are in use here
-// (drivers start threads when devices are listed, which would break a later fork): a helper
-// process counts them.
+// Number of devices; never throws. Until this process uses a device, a helper process counts them:
+// drivers start threads when devices are listed, which would break a later fork.
 DeviceIndex device_count() noexcept;
 
 // The device, or an error that says which exist. Lists the devices in this process.
@@ -103,8 +103,8 @@ Device& device(DeviceIndex index);
 // Whether this process has listed the devices, and whether it was forked from one that had.
 bool initialized() noexcept;
 bool in_bad_fork() noexcept;
-// Raises in such a fork: drivers and their locks do not survive it. Asking for a stream raises
-// there, too. So only code that keeps a stream, or takes a lock of ours, needs to call this.
+// Raises in such a fork, because drivers and their locks do not survive it. Asking for a stream
+// raises there, too. So only code that keeps a stream, or takes a lock of ours, needs to call it.
 void refuse_fork();
 
 // Lists the devices now; throws an error that says what to install when there is none.

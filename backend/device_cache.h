@@ -37,7 +37,7 @@ struct SegmentSnapshot {
 inline uintptr_t address_of(const Block& block) { return block.segment->address + block.offset; }
 
 // Called before an OutOfMemoryError is raised, without locks held. In bytes: `requested` by the
-// caller, `total` that the process may use, and `free` of those.
+// caller, `total` that the process may use, and the free part of `total`.
 using OutOfMemoryObserver =
     std::function<void(DeviceIndex device, size_t requested, size_t total, size_t free)>;
 void set_out_of_memory_observer(OutOfMemoryObserver observer);

@@ -57,7 +57,7 @@ void DeviceClock::add_reading() {
     const int64_t after = c10::getTime();
     if (!now || after - before >= narrowest) continue;
     narrowest = after - before;
-    // The clamp ignores a timer whose origin differs from that of the events.
+    // The clamp ignores a timer whose origin is not the origin of the events' time stamps.
     offset = std::clamp(before + narrowest / 2 - static_cast<int64_t>(*now), low, high);
   }
   const Reading reading{static_cast<int64_t>(last.device) + offset, last.device};

@@ -18,7 +18,7 @@ class DeviceClock {
   // Whether the device has a clock at all: Mesa 22 stamps every event with 0, 1, 2, 3.
   bool runs() const;
 
-  // Tells of a command that the host called at `called` (nanoseconds since 1970) and the device
+  // Reports a command that the host called at `called` (nanoseconds since 1970) and the device
   // started at `device_time`. Translations are corrected so that none starts before its call.
   void started_after(uint64_t device_time, int64_t called);
   // Nanoseconds since 1970.

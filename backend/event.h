@@ -1,4 +1,4 @@
-// An event marks a point of a stream: it can be waited for, asked, and timed.
+// An event marks a point of a stream. Callers wait for it, query it, or measure times between two.
 #pragma once
 
 #include "backend/stream.h"

@@ -73,10 +73,10 @@ class FaultWord {
   cl::CommandQueue queue_;
   std::atomic<cl_mem> handle_{nullptr};  // of word_
   std::atomic<uint64_t> enqueued_{0};    // kernels that may report
-  std::atomic<uint64_t> reported_{0};    // of those, kernels that reports cover
+  std::atomic<uint64_t> reported_{0};    // kernels that the reports cover
   std::atomic<uint64_t> last_{0};        // the number of the last report
-  std::atomic<uint64_t> raised_{0};      // the reports up to this one were looked at
-  std::mutex mutex_;                     // guards what follows
+  std::atomic<uint64_t> raised_{0};      // reports up to this one were checked
+  std::mutex mutex_;                     // guards the members below
   cl::Buffer word_, taken_;
   cl::Kernel take_;
   std::deque<Report> reports_;  // a deque, because reads are enqueued into its elements

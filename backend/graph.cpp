@@ -161,7 +161,8 @@ void Graph::enqueue_all(Stream& stream) {
   }
 }
 
-// The first replay: kernels that were never launched may need the device alone (device.h).
+// The first replay: kernels that were never launched may need the device alone
+// (Quirk::kFirstLaunchAlone).
 void Graph::enqueue_alone(Stream& stream) {
   for (const RecordedCommand& command : recording_.commands) {
     const auto now = [&] { enqueue(stream, command); };

@@ -19,7 +19,7 @@ namespace ocl {
 
 class Graph {
  public:
-  // `keep`: capture_end() does not instantiate.
+  // `keep`: capture_end() does not instantiate the graph.
   explicit Graph(bool keep = false) : keep_(keep) {}
   ~Graph();
   Graph(const Graph&) = delete;
@@ -32,7 +32,7 @@ class Graph {
   void instantiate();
   // On the current stream of the graph's device.
   void replay();
-  // Forgets the recording, and leaves the pool. Ends a capture, too.
+  // Ends a capture, forgets the recording, and leaves the pool.
   void reset();
 
   // The memory pool of the capture or recording.

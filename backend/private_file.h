@@ -9,7 +9,7 @@
 
 namespace ocl {
 
-// The home folder: HOME, or what the system's list of users says; empty where there is none.
+// The home folder: HOME, or the folder in the system's list of users; empty where there is none.
 std::filesystem::path home_folder();
 
 // The content; nullopt where there is no file. Also nullopt where another user (but root) owns the

@@ -6,7 +6,7 @@
 
 namespace ocl {
 
-// Both on the stream's device; enqueued.
+// Enqueues a copy between two places of the stream's device.
 void copy_on_device(Stream& stream, const BufferView& destination, const BufferView& source,
                     size_t bytes);
 

@@ -1,5 +1,5 @@
-// Programs that users write (torch.ocl.compile_kernel), and the arguments of their kernels. They go
-// through the same cache as our own programs.
+// Programs that users write (torch.ocl.compile_kernel), and the arguments of their kernels. They
+// use the same cache as our own programs.
 #pragma once
 
 #include <array>

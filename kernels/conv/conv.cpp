@@ -14,7 +14,7 @@
 namespace ocl {
 namespace {
 
-// Stride, padding and the like may be given once for all dimensions.
+// Stride, padding and dilation may be given once for all dimensions.
 ConvShape::Dims as_dims(c10::IntArrayRef values, size_t spatial, int32_t fill) {
   ConvShape::Dims dims{fill, fill, fill};
   for (size_t i = 0; i < spatial; ++i) {

@@ -6,8 +6,8 @@
 
 namespace ocl {
 
-// Runs the first algorithm that applies; false where none does, which is so for channels_last
-// tensors only.
+// Runs the first algorithm that applies. Returns false if none applies, which happens only for
+// channels_last tensors.
 bool run_convolution(const ConvCall& call);
 // Prefers an algorithm wherever it applies, as OCL_CONV_ALGORITHM does; an empty name ends that.
 void prefer_conv_algorithm(std::string_view name);

@@ -23,7 +23,7 @@ const char* dtype_name(ScalarType type);
 // All types with these names.
 std::map<std::string, ScalarType> element_types();
 
-// Whether some device has kernels for the type. The second counts complex numbers, too.
+// Whether some device has kernels for the type. Complex types count only for the second function.
 bool has_kernel_type(ScalarType type) noexcept;
 bool has_complex_kernel_type(ScalarType type) noexcept;
 
@@ -59,8 +59,8 @@ Defines element_defines(ScalarType type);
 // Too large a number becomes infinite, as in C++.
 double converted(double number, ScalarType type) noexcept;
 
-// Adds a number as a kernel argument of the given compute type. One that does not fit is an error,
-// but a double becomes infinite.
+// Adds a number as a kernel argument of the given compute type. A Scalar that does not fit is an
+// error. A double that does not fit becomes infinite.
 void add_number(Arguments& arguments, const c10::Scalar& value, ScalarType compute);
 template <std::same_as<double> Number>
 void add_number(Arguments& arguments, Number value, ScalarType compute) {

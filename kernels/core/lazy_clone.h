@@ -10,9 +10,9 @@
 
 namespace ocl {
 
-// Call before a write: gives a tensor that shares memory with lazy clones memory of its own. The
-// operators' wrappers do (codegen/generate.py), because kernels take const_data_ptr(), which does
-// not.
+// Call before a write: a tensor that shares memory with lazy clones gets memory of its own. The
+// wrappers of operators call this (codegen/generate.py), because kernels use const_data_ptr(),
+// which does not do it.
 inline void own_memory([[maybe_unused]] const at::TensorBase& tensor) {
 #if OCL_HAS_LAZY_CLONES
   if (!tensor.defined() || !tensor.has_storage()) return;

@@ -32,7 +32,7 @@ void on_ocl(const GatherPass& pass);
 void on_cpu(const GatherPass& pass);
 
 // Samples `in` at the position that the matrix gives for each output pixel. `backward`: the
-// derivative, where `in` is the gradient of the output, and `out` that of the input.
+// derivative, from `in`, the gradient of the output, to `out`, the input's gradient.
 struct AffinePass {
   const Tensor &in, &out;
   std::array<double, 6> matrix;

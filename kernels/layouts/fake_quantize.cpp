@@ -1,4 +1,4 @@
-// Fake quantization: numbers rounded to what a quantized type could hold, and its gradients.
+// Fake quantization: numbers rounded to the values of a quantized type, and its gradients.
 #include <ATen/native/quantized/FakeQuantAffine.h>
 #include <ATen/native/quantized/cpu/QuantUtils.h>
 #include <ATen/ops/_fake_quantize_per_tensor_affine_cachemask_tensor_qparams.h>
@@ -110,8 +110,8 @@ void learnable_per_channel(at::TensorIterator& iter, int64_t least, int64_t larg
   learnable_gradients(iter, iter.tensor(5), iter.tensor(6), least, largest, factor);
 }
 
-// Moves a running minimum or maximum towards that of the batch. While it is infinite, it is not set
-// yet, and becomes that of the batch.
+// Moves a running minimum or maximum towards the minimum or maximum of the batch, `now`. An
+// infinite one is not set yet, and becomes `now`.
 void move_towards(const Tensor& running, const Tensor& now, double rate) {
   running.copy_(at::where(running.isinf(), now, running + (now - running) * rate));
 }

@@ -1,6 +1,7 @@
 // Sorted row numbers (of coordinate form, COO) to row offsets (of compressed row form, CSR) and back.
 //   INDEX, OUT  C types of the given and the resulting indices
 //   row_offsets: offsets[row] = number of entries n with numbers[n] < row, for `count` entries.
+//     For example, entries in the rows 0, 0 and 2 of 3 rows have the offsets 0, 2, 2, 3.
 //   row_numbers: the reverse, for `batches` matrices with the same number of entries.
 #include "common.clh"
 #include "types.clh"

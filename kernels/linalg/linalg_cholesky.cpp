@@ -66,7 +66,8 @@ void cholesky(const Tensor& input, const Tensor& info, bool upper) {
   Tensor(info).zero_();
   if (input.numel() == 0) return;
   check_device_has(ocl_device(input), input.scalar_type(), "cholesky");
-  // U = L^H: the transposed upper triangle is that of conj(a), whose factor is conj(L) = U^T.
+  // U = L^H: the transposed upper triangle is the lower one of conj(a), whose factor is conj(L) =
+  // U^T.
   const Tensor a = matrices(input);
   factor(upper ? a.mT() : a, info, 0);
 }

@@ -1,7 +1,7 @@
 // Large matrix products by CLBlast, whose database holds tuned parameters for hundreds of GPUs. The
 // library is opened at the first such product; without it, or with OCL_CLBLAST=0, our own kernels
-// (gemm_gpu.cl) do the work. float16 products always use ours: CLBlast sums them
-// in float16.
+// (gemm_gpu.cl) compute it. float16 products always use our kernels, because CLBlast sums them in
+// float16.
 #pragma once
 
 #include <c10/core/Scalar.h>

@@ -26,7 +26,7 @@ bool channels_last(const at::Tensor& tensor) {
          tensor.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
 }
 
-// The pooling from an image `in` (C, H, W or N, C, H, W) to `pooled`; the layout is that of `in`.
+// The pooling from an image `in` (C, H, W or N, C, H, W) to `pooled`, which has the layout of `in`.
 Pool make_pool(const at::Tensor& in, const at::Tensor& pooled) {
   const int64_t batch = in.dim() == 4 ? in.size(0) : 1, channels = in.size(-3);
   const bool last = channels_last(in);
@@ -169,7 +169,7 @@ void max_backward(const at::Tensor& grad_any, const at::Tensor& self, Pool pool,
   give(grad_input, out);
 }
 
-// The forward pass, or the gradient of the image from that of the pooled image.
+// The forward pass, or the image's gradient from the pooled image's gradient.
 void average(const at::Tensor& from_any, const at::Tensor& to_any, const at::Tensor& image,
              const Pool& pool, bool adaptive, bool backward) {
   if (to_any.numel() == 0) return;

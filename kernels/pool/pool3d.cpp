@@ -38,7 +38,7 @@ UnitGrid grid_of(const Device& device, const Pool3& pool, const Triple& shape) {
                    static_cast<size_t>(shape[2]), std::max<size_t>(cost, 4));
 }
 
-// The forward pass, or the gradient of the volume from that of the pooled volume.
+// The forward pass, or the volume's gradient from the pooled volume's gradient.
 void average(const char* op, const Tensor& from, const Tensor& to, const Pool3& pool,
              PoolWindows windows, bool backward) {
   if (to.numel() == 0) return;

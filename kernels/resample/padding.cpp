@@ -27,7 +27,7 @@ std::vector<Line> lines_of(MapKind kind, int64_t in, int64_t out, int64_t before
   return lines;
 }
 
-// Pads `from` into `to`; with `backward`, from the gradient of the output to that of the input.
+// Pads `from` into `to`; with `backward`, from the output's gradient to the input's gradient.
 void pad(std::string_view op, MapKind kind, const at::Tensor& from, const at::Tensor& to,
          at::IntArrayRef padding, bool backward) {
   if (to.numel() == 0) return;

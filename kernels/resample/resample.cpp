@@ -183,9 +183,9 @@ void sum_planes(const Volume& from, const Volume& to, const image::Band& rows,
          view(column_weights), planes, map.same_from, map.same_to, grid.per_item);
 }
 
-// The order of dimensions that costs least: first those that shrink, the outermost first, because
-// vectors hold elements of inner dimensions; then those that grow, the innermost first. uint8 is
-// rounded after each dimension, so its order is PyTorch's: the last dimension first.
+// The cheapest order of dimensions. Dimensions that shrink come first, the outermost first, because
+// vectors hold elements of inner dimensions. Dimensions that grow follow, the innermost first.
+// uint8 is rounded after each dimension, so its order is PyTorch's: the last dimension first.
 std::vector<size_t> order_of(at::ArrayRef<DimensionMapPointer> maps, ScalarType type) {
   std::vector<size_t> shrinking, growing;
   for (size_t d = 0; d < maps.size(); ++d) {

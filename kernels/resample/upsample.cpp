@@ -126,8 +126,7 @@ std::vector<Line> lines_of(const Upsampling& u, MapKind mode, bool backward) {
   }
 }
 
-// Upsamples `from` into `to`; with `backward`, from the gradient of the output to that of the
-// input.
+// Upsamples `from` into `to`; with `backward`, from the output's gradient to the input's gradient.
 void upsample(std::string_view op, MapKind mode, const at::Tensor& from, const at::Tensor& to,
               bool align_corners, std::initializer_list<Scale> scales, bool backward) {
   if (to.numel() == 0) return;

@@ -26,7 +26,7 @@ struct Operand {
   const char* flag = nullptr;
 };
 
-// `states`: a tensor of [rows][size]; its type is that of all operands.
+// `states`: a tensor of [rows][size]. All operands have its type.
 void run(const char* file, const char* name, const Tensor& states,
          std::initializer_list<Operand> operands) {
   if (states.numel() == 0) return;

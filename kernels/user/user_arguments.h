@@ -22,7 +22,7 @@ class UserArguments {
 
   // Sets the kernel's arguments, on a stream of their device.
   void bind(Stream& stream, Arguments& arguments);
-  // After the launch: copies back what could not be passed in place, and notes the use.
+  // After the launch: records the use on the stream, and copies back what was passed as a copy.
   void launched(Stream& stream);
 
  private:

@@ -124,8 +124,7 @@ void UserLibrary::check_structs(Device& device, const UserArguments& arguments,
 
 void UserLibrary::call(const std::string& kernel, const std::vector<KernelValue>& values,
                        const KernelRange& range) {
-  // The signature is the same on all devices, so that of the current device serves to find the
-  // tensors' device.
+  // The device of the first ocl tensor; without one, the current device.
   DeviceIndex index = current_device();
   for (const KernelValue& value : values) {
     const auto* tensor = std::get_if<at::Tensor>(&value);

@@ -54,7 +54,7 @@ class UserLibrary {
   const UserProgram& program(Device& device);
 
   const std::string source_, options_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::map<DeviceIndex, UserProgram> programs_;
   std::map<std::pair<DeviceIndex, std::string>, size_t> sizes_;
 };

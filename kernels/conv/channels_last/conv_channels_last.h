@@ -8,7 +8,7 @@ namespace ocl {
 
 namespace channels_last {
 
-// Why these kernels cannot take a call: common to the algorithms.
+// Why these kernels cannot take a call: shared by the algorithms.
 const char* refusal_of_call(const ConvCall& call);
 // The pass has the strides of contiguous weights. This changes them if `weight` is channels_last.
 // `along`: the pass's stride between the `channels` channels of a filter.

@@ -14,8 +14,8 @@ namespace ocl {
 
 enum class ConvDirection : uint8_t { kForward, kDataGrad, kWeightGrad };
 
-// One convolution or gradient. The tensors have one type and are contiguous, or with
-// `channels_last` in that format, except that weights that are read may then be contiguous.
+// One convolution or gradient. The tensors have one type. They are contiguous, or with
+// `channels_last` in that format; then weights that are read may be in either format.
 struct ConvCall {
   ConvDirection direction;
   const ConvShape& shape;
@@ -28,12 +28,12 @@ struct ConvCall {
   const Epilogue& epilogue;  // after the bias; of the forward direction only
   Device& device;
 
-  // What refusal() found out and run() needs.
+  // Results of refusal() that run() needs.
   mutable std::shared_ptr<const void> plan = nullptr;
   mutable int64_t variant = 0;
   mutable std::vector<ConvPass> known_passes = {};
 
-  // Those of the forward direction or of the data gradient.
+  // The passes of the forward direction or of the data gradient.
   const std::vector<ConvPass>& passes() const;
   template <typename Plan>
   const Plan& plan_as() const {
@@ -56,7 +56,8 @@ extern const ConvAlgorithm kConvDepthwise, kConvWinograd, kConvBroadcast, kConvP
 extern const ConvAlgorithm kConvTiles, kConvDirect;                                     // GPUs
 extern const ConvAlgorithm kConvPlain;  // every type, geometry and family
 
-// Why an algorithm that takes float32 on CPU devices cannot take a call: common to those.
+// Why an algorithm that takes float32 on CPU devices cannot take a call: shared by these
+// algorithms.
 const char* refusal_of_cpu_kernels(const ConvCall& call);
 
 // For choose_algorithm().

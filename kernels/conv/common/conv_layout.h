@@ -38,7 +38,7 @@ struct PaddedLayout {
 // One launch of conv_taps (conv_padded.cl), and of pack_weights before it.
 struct TapPass {
   std::vector<int32_t> weight_offsets;
-  int32_t run;  // length of the runs in weight_offsets in which each is the one before plus 1
+  int32_t run;  // weight_offsets consist of runs of this length, of consecutive numbers
   std::vector<int64_t> tap_offsets;
   ConvShape::Dims extent;  // of the pass's output
   int64_t out_first;       // its first element in the result

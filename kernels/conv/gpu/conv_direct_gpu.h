@@ -4,7 +4,7 @@
 
 namespace ocl {
 
-// Why GPU kernels cannot take a call: common to the algorithms of GPUs.
+// Why GPU kernels cannot take a call: shared by the algorithms of GPUs.
 const char* refusal_of_gpu_kernels(const ConvCall& call);
 bool has_volume(const ConvPass& pass);
 // Binds the tensors, and `on` in place of undefined and empty ones. The caller adds the struct.

@@ -5,7 +5,7 @@
 // m5. Pillow computes it in double precision, with centres at halves. With SHIFT it is computed in
 // integers, in units of 2^-SHIFT for whole x and y: Pillow does so for nearest, and it is close for
 // devices without double. image_affine: grid (grid.clh): rows of the output, columns.
-// image_affine_backward: from the gradient `grad` of the output to `out`, that of the input. An
+// image_affine_backward: from `grad`, the gradient of the output, to `out`, the input's. An
 // input pixel gathers from the outputs in the box that the inverse matrix b gives. It needs no
 // atomic additions, so results repeat. Grid: rows of the input, columns.
 #include "common.clh"
