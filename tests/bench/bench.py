@@ -2,7 +2,7 @@
 
     python tests/bench/bench.py [--sweep] [--only REGEX] [--json FILE] [--compare FILE] [--plot PNG]
 
-Both devices take turns, since machines are shared: trust the ratios rather than the times. A call
+The two devices alternate, since machines are shared: trust the ratios rather than the times. A call
 counts until the device has finished. Nothing may run on PyTorch's CPU kernels (OCL_FALLBACK=error).
 """
 

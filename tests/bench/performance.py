@@ -16,9 +16,10 @@ HEAD = """\
 # Performance
 
 Written by `make bench`, which measures every case on an OpenCL device and on PyTorch's own CPU path
-in one process, in turns, float32, results allocated unless `out=` is named. Ratios are medians of
-the times, ocl to CPU: below 1, ocl is faster. Nothing runs on PyTorch's CPU kernels
-(`OCL_FALLBACK=error`). The machine is shared, so that a ratio may be off by a tenth.
+in one process. The two devices alternate. Tensors are float32, and results are allocated unless
+`out=` is named. Ratios are medians of the times, ocl to CPU: below 1, ocl is faster. Nothing runs
+on PyTorch's CPU kernels (`OCL_FALLBACK=error`). The machine is shared, so that a ratio may be off
+by a tenth.
 """
 
 
