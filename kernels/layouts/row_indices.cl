@@ -1,4 +1,4 @@
-// Sorted row numbers (of coordinate form, COO) to row offsets (of compressed row form, CSR) and back.
+// Sorted row numbers (coordinate form, COO) to row offsets (compressed row form, CSR), and back.
 //   INDEX, OUT  C types of the given and the resulting indices
 //   row_offsets: offsets[row] = number of entries n with numbers[n] < row, for `count` entries.
 //     For example, entries in the rows 0, 0 and 2 of 3 rows have the offsets 0, 2, 2, 3.
