@@ -1,7 +1,7 @@
 # Every target does the set-up that it needs; a second run starts within seconds.
 
 # The Python that .venv is made from, and the PyTorch that is installed there unless that Python
-# already has one of 2.11 to 2.13.
+# already has a release that pyproject.toml names.
 PYTHON ?= python3
 TORCH_VERSION ?= 2.13.0
 # The OpenCL runtime to use: pocl, intel, both, rusticl or oclgrind. Empty: what the system offers.

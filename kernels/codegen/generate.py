@@ -6,7 +6,7 @@ Reads the OCL_* marks (marks.py has their grammar). torchgen then writes the sam
 PyTorch's own backends get: register_ocl_*.cpp. SHARDS of these files have the wrappers of dense
 tensors. native/X.h declares our implementations in X.cpp, so that a new mark recompiles one file.
 Everything that depends on torch's version comes from the installed torch, so the same sources build
-with 2.11 to 2.13.
+with every supported release.
 """
 
 import pathlib

@@ -35,7 +35,14 @@ def test_autoload_entry_point_exists():
 def test_pytorch_is_a_dependency_but_no_build_requirement():
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
     assert not any(requirement.startswith("torch") for requirement in build)
-    assert "torch>=2.11,<2.14" in PROJECT["dependencies"]
+    assert any(requirement.startswith("torch>=") for requirement in PROJECT["dependencies"])
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/install.md"])
+def test_docs_name_the_supported_releases(page):
+    [range_] = [r for r in PROJECT["dependencies"] if r.startswith("torch")]
+    first, end = map(int, re.fullmatch(r"torch>=2\.(\d+),<2\.(\d+)", range_).groups())
+    assert f"PyTorch 2.{first} to 2.{end - 1}" in (ROOT / page).read_text()
 
 
 @pytest.mark.parametrize("target", ["demo", "test"])

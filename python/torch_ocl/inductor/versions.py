@@ -1,4 +1,4 @@
-"""Differences between PyTorch 2.11 to 2.13 in Inductor's interfaces."""
+"""Differences between the supported releases of PyTorch in Inductor's interfaces."""
 
 import functools
 
