@@ -9,7 +9,7 @@
 #include <torch/library.h>
 
 #include "kernels/core/registration.h"
-#include "native/attention.h"
+#include "native/multi_head.h"
 #include "native/nested.h"
 
 namespace ocl {
