@@ -88,7 +88,8 @@ typedef struct {
 GRID __kernel void image_normalize_planes(CTENSOR(in), TENSOR(out), const ulong planes,
                                           const ulong pixels, const ulong per_item,
                                           const int first, const int channels,
-                                          const Scales s) {
+                                          const Scales argument) {
+  const Scales s = argument;  // a copy: see Quirk::kTableByCopy
   FOR_UNITS(n, planes, per_item) {
     const int c = (int)(n % channels);
     const ulong plane = n / channels * CHANNELS + first + c;
