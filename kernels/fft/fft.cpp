@@ -31,7 +31,7 @@ struct TaskPlan {
   uint64_t outer, n, inner, block;
   uint64_t table_step;
   int32_t passes = 0;
-  std::array<int32_t, 32> radix{};
+  std::array<int32_t, 31> radix{};
 };
 
 struct Transform {

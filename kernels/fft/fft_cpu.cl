@@ -9,7 +9,7 @@ typedef struct {
   ulong outer, n, inner, block;
   ulong table_step;  // entries of the table / n
   int passes;
-  int radix[32];
+  int radix[31];
 } Plan;
 
 #define DEFINE_PASS(name)                                                              \

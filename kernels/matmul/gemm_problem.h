@@ -56,6 +56,7 @@ struct GemmSizes {
   int64_t c_row = 0, c_column = 0, residual_row = 0, residual_column = 0;
   int64_t a_batch = 0, b_batch = 0, c_batch = 0, residual_batch = 0, out_batch = 0;
   int32_t m = 0, n = 0, k = 0;
+  int32_t unused = 0;
 };
 GemmSizes gemm_sizes(const GemmProblem& problem);
 

@@ -131,7 +131,7 @@
 typedef struct {
   ulong range;
   long base;
-  T s[3];
+  T s[4];  // the last one only avoids padding, which Mesa 22.3 refuses in an argument
 } Numbers;
 
 __kernel void KERNEL(TENSOR(out), INPUT MASKED const ulong seed, const ulong offset,

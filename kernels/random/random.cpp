@@ -71,7 +71,7 @@ struct NumbersOf {
 
   uint64_t range;
   int64_t base;
-  std::array<T, 3> s;
+  std::array<T, 4> s{};
 };
 
 // Binary digits of uniform numbers, so few that rounding to the type or to float changes nothing.
