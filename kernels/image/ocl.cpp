@@ -46,7 +46,7 @@ void add_numbers(Arguments& arguments, const std::array<double, kCount>& numbers
     arguments.add(numbers);
   } else {
     std::array<float, kCount> single;
-    for (size_t i = 0; i < kCount; ++i) single[i] = c10::Scalar(numbers[i]).to<float>();
+    for (size_t i = 0; i < kCount; ++i) single[i] = static_cast<float>(numbers[i]);
     arguments.add(single);
   }
 }

@@ -66,7 +66,7 @@ struct Numbers {
 template <typename T>
 struct NumbersOf {
   explicit NumbersOf(const Numbers& numbers) : range(numbers.range), base(numbers.base) {
-    for (size_t i = 0; i < 3; ++i) s[i] = c10::Scalar(numbers.s[i]).to<T>();
+    for (size_t i = 0; i < 3; ++i) s[i] = static_cast<T>(numbers.s[i]);
   }
 
   uint64_t range;
