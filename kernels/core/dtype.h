@@ -6,6 +6,7 @@
 #include <c10/core/Scalar.h>
 #include <c10/core/ScalarType.h>
 
+#include <array>
 #include <concepts>
 #include <map>
 #include <string>
@@ -65,6 +66,20 @@ void add_number(Arguments& arguments, const c10::Scalar& value, ScalarType compu
 template <std::same_as<double> Number>
 void add_number(Arguments& arguments, Number value, ScalarType compute) {
   add_number(arguments, c10::Scalar(converted(value, compute)), compute);
+}
+
+// Adds a struct of floating-point numbers of the compute type. One that does not fit becomes
+// infinite.
+template <size_t kCount>
+void add_numbers(Arguments& arguments, const std::array<double, kCount>& numbers,
+                 ScalarType compute) {
+  if (is_double(compute)) {
+    arguments.add(numbers);
+    return;
+  }
+  std::array<float, kCount> single;
+  for (size_t i = 0; i < kCount; ++i) single[i] = static_cast<float>(numbers[i]);
+  arguments.add(single);
 }
 
 // The number rounded to a floating-point type or complex64; one beyond its range is an error.

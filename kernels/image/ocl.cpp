@@ -38,19 +38,6 @@ Tensor fills_of(const Tensor& img, const std::vector<double>& fill) {
 
 constexpr int64_t kRowsAtOnce = 4;
 
-// Adds a struct of numbers of the compute type.
-template <size_t kCount>
-void add_numbers(Arguments& arguments, const std::array<double, kCount>& numbers,
-                 ScalarType compute) {
-  if (compute == ScalarType::Double) {
-    arguments.add(numbers);
-  } else {
-    std::array<float, kCount> single;
-    for (size_t i = 0; i < kCount; ++i) single[i] = static_cast<float>(numbers[i]);
-    arguments.add(single);
-  }
-}
-
 // Scales of image_pixels.cl, for four channels from `first` on.
 std::array<double, 10> scales_of(const PixelPass& pass, size_t first) {
   std::array<double, 10> scales{pass.colors.low, pass.colors.high - pass.colors.low};

@@ -127,18 +127,15 @@
   }
 #endif
 
-// Numbers of random.cpp: range and base, then what EXPR takes.
+// What EXPR takes as s0, s1, s2.
 typedef struct {
-  ulong range;
-  long base;
-  T s[4];  // the last one only avoids padding, which Mesa 22.3 refuses in an argument
+  T s[3];
 } Numbers;
 
 __kernel void KERNEL(TENSOR(out), INPUT MASKED const ulong seed, const ulong offset,
-                     const Numbers numbers, const ulong count, const ulong per_item) {
+                     const Numbers numbers, const ulong range, const long base, const ulong count,
+                     const ulong per_item) {
   const T s0 = numbers.s[0], s1 = numbers.s[1], s2 = numbers.s[2];
-  const ulong range = numbers.range;
-  const long base = numbers.base;
   const ulong counters = DIVIDE_UP(count, 16 * DRAWS) * 16;
   const ulong last = min((get_global_id(0) + 1) * per_item * WIDTH, counters);
 #if WIDTH > 1

@@ -62,18 +62,6 @@ struct Numbers {
   int64_t base = 0;
 };
 
-// Numbers of random.cl in its compute type.
-template <typename T>
-struct NumbersOf {
-  explicit NumbersOf(const Numbers& numbers) : range(numbers.range), base(numbers.base) {
-    for (size_t i = 0; i < 3; ++i) s[i] = static_cast<T>(numbers.s[i]);
-  }
-
-  uint64_t range;
-  int64_t base;
-  std::array<T, 4> s{};
-};
-
 // Binary digits of uniform numbers, so few that rounding to the type or to float changes nothing.
 int digits_of(ScalarType type) {
   switch (type) {
@@ -142,11 +130,8 @@ void draw_dense(const Distribution& distribution, const Tensor& out, const Tenso
   if (in.defined()) arguments.add(view(in));
   if (mask.defined()) arguments.add(view(mask));
   add_philox(arguments, state);
-  if (plan.compute == ScalarType::Double) {
-    arguments.add(NumbersOf<double>(numbers));
-  } else {
-    arguments.add(NumbersOf<float>(numbers));
-  }
+  add_numbers(arguments, numbers.s, plan.compute);
+  arguments.add(numbers.range).add(numbers.base);
   arguments.add(uint64_t{count});
 
   const DeviceParameters& parameters = plan.device.parameters();
