@@ -113,12 +113,12 @@ std::vector<Line> box_lines(int64_t size, int64_t whole, double inner, double ou
     Line line{first, std::vector<double>(last - first + 1)};
     // Pixels outside are counted without a loop, because the radius may be huge.
     const int64_t before = std::max<int64_t>(0, whole - o);
-    const int64_t behind = std::max<int64_t>(0, o + whole - last);
+    const int64_t after = std::max<int64_t>(0, o + whole - last);
     for (int64_t i = std::max(first, o - whole); i <= std::min(last, o + whole); ++i) {
       line.weights[i - first] += inner;
     }
     line.weights.front() += static_cast<double>(before) * inner + outer;
-    line.weights.back() += static_cast<double>(behind) * inner + outer;
+    line.weights.back() += static_cast<double>(after) * inner + outer;
     lines.push_back(std::move(line));
   }
   return lines;

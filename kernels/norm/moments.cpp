@@ -109,16 +109,16 @@ Layout layout_of(const at::TensorIteratorBase& iter, int input) {
   }
   Layout layout;
   std::vector<int64_t> sizes, strides;
-  bool behind = false;
+  bool after_reduced = false;
   for (const Dim& dim : dims) {
     sizes.push_back(dim.size);
     strides.push_back(dim.in);
     if (dim.reduced()) {
-      behind = true;
+      after_reduced = true;
       layout.extent.size *= dim.size;
       continue;
     }
-    (behind ? layout.extent.inner : layout.extent.outer) *= dim.size;
+    (after_reduced ? layout.extent.inner : layout.extent.outer) *= dim.size;
     layout.kept.push_back(dim.size);
     layout.out_strides.push_back(dim.out);
   }
