@@ -94,6 +94,8 @@ void Allocator::emptyCache(c10::MempoolId_t) {
   }
 }
 
+void Allocator::empty_now(DeviceIndex device) { cache(device).empty_now(); }
+
 void Allocator::recordStream(const c10::DataPtr& pointer, c10::Stream stream) {
   const bool lazy_clone = c10::impl::cow::is_cow_data_ptr(pointer);
   if (!pointer.get() || (pointer.get_deleter() != &delete_block && !lazy_clone)) {
@@ -130,10 +132,7 @@ void Allocator::resetPeakStats(DeviceIndex device) {
 
 std::pair<size_t, size_t> Allocator::getMemoryInfo(DeviceIndex device) {
   DeviceCache& found = cache(device);
-  const size_t reserved = found.locked([](BufferCache& cache) { return cache.reserved(); });
-  const size_t total = found.device().properties().total_memory;
-  const size_t limit = std::min(found.limit(), total);
-  return {limit > reserved ? limit - reserved : 0, total};
+  return {found.free_bytes(), found.device().properties().total_memory};
 }
 
 void Allocator::set_memory_fraction(double fraction, DeviceIndex index) {

@@ -30,6 +30,8 @@ class Allocator final : public c10::DeviceAllocator {
 
   bool initialized() override { return ocl::initialized(); }
   void emptyCache(c10::MempoolId_t mempool_id = {0, 0}) override;
+  // As emptyCache(), for one device, after all its commands have ended.
+  void empty_now(DeviceIndex device);
   void recordStream(const c10::DataPtr& pointer, c10::Stream stream) override;
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(DeviceIndex device) override;
   void resetAccumulatedStats(DeviceIndex device) override;
@@ -63,5 +65,15 @@ class Allocator final : public c10::DeviceAllocator {
 
 // Gives the storage new memory of this many bytes, and copies as many of the old bytes as fit.
 void resize_storage(const c10::Storage& storage, size_t bytes);
+
+// Calls a function that enqueues a command and returns OpenCL's code. Where the driver lacks memory
+// for the command, this frees what is cached and calls it once more.
+template <typename Enqueue>
+cl_int enqueue_with_memory(DeviceIndex device, Enqueue&& enqueue) {
+  const cl_int code = enqueue();
+  if (C10_LIKELY(code != CL_MEM_OBJECT_ALLOCATION_FAILURE)) return code;
+  Allocator::instance().empty_now(device);
+  return enqueue();
+}
 
 }  // namespace ocl

@@ -65,6 +65,18 @@ KernelFamily choose_family(const DeviceProperties& p) {
   return forced == "cpu" ? KernelFamily::kCpu : KernelFamily::kGpu;
 }
 
+// Bytes: as an environment variable says in MiB, or as the driver says.
+size_t mebibytes(const char* variable, cl_ulong of_driver) {
+  const std::string text = environment(variable);
+  if (text.empty()) return of_driver;
+  size_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  TORCH_CHECK_VALUE(code == std::errc() && end == text.data() + text.size() && value > 0 &&
+                        value < size_t{1} << 43,
+                    variable, " must be a number of MiB, not \"", text, "\"");
+  return value << 20;
+}
+
 DeviceProperties query(const cl::Platform& platform, const cl::Device& d) {
   DeviceProperties p;
   p.name = d.getInfo<CL_DEVICE_NAME>();
@@ -75,8 +87,8 @@ DeviceProperties query(const cl::Platform& platform, const cl::Device& d) {
   p.extensions = " " + d.getInfo<CL_DEVICE_EXTENSIONS>() + " ";
   const cl_device_type type = d.getInfo<CL_DEVICE_TYPE>();
   p.type = type & CL_DEVICE_TYPE_GPU ? "gpu" : type & CL_DEVICE_TYPE_CPU ? "cpu" : "accelerator";
-  p.total_memory = d.getInfo<CL_DEVICE_GLOBAL_MEM_SIZE>();
-  p.max_allocation = d.getInfo<CL_DEVICE_MAX_MEM_ALLOC_SIZE>();
+  p.total_memory = mebibytes("OCL_MEMORY_MB", d.getInfo<CL_DEVICE_GLOBAL_MEM_SIZE>());
+  p.max_allocation = mebibytes("OCL_MAX_BUFFER_MB", d.getInfo<CL_DEVICE_MAX_MEM_ALLOC_SIZE>());
   p.local_memory = d.getInfo<CL_DEVICE_LOCAL_MEM_SIZE>();
   p.max_work_group_size = d.getInfo<CL_DEVICE_MAX_WORK_GROUP_SIZE>();
   p.max_parameter_size = d.getInfo<CL_DEVICE_MAX_PARAMETER_SIZE>();

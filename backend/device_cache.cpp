@@ -4,7 +4,6 @@
 
 #include "backend/address_space.h"
 #include "backend/error.h"
-#include "backend/system.h"
 
 namespace ocl {
 
@@ -46,10 +45,8 @@ Block* DeviceCache::allocate(size_t bytes, int64_t stream) {
     if (!segment) {
       cache_.stats().num_alloc_retries += 1;
       lock.unlock();
-      wait_for_pending();
+      empty_now();
       lock.lock();
-      collect_pending(/*wait=*/true);
-      release_unused();
       segment = create_segment(segment_bytes);
     }
     if (!segment) fail(bytes, stream, stack, lock);
@@ -134,6 +131,12 @@ void DeviceCache::empty() {
   release_unused();
 }
 
+void DeviceCache::empty_now() {
+  // A driver frees a released buffer when the last command that uses it has ended.
+  drain(device_.index());
+  empty();
+}
+
 void DeviceCache::add_pool_user(uint64_t pool) {
   std::lock_guard lock(mutex_);
   ++pool_users_[pool];
@@ -176,6 +179,12 @@ size_t DeviceCache::limit() {
   return limit_;
 }
 
+size_t DeviceCache::free_bytes() {
+  std::lock_guard lock(mutex_);
+  const size_t left = limit_ - std::min(limit_, cache_.reserved());
+  return std::min(left, memory_.free_bytes().value_or(left));
+}
+
 Segment* DeviceCache::create_segment(size_t bytes) {
   if (bytes > device_.properties().max_allocation || cache_.reserved() + bytes > limit_) {
     return nullptr;
@@ -183,40 +192,10 @@ Segment* DeviceCache::create_segment(size_t bytes) {
   auto segment = std::make_unique<Segment>();
   segment->device = &device_;
   segment->size = bytes;
-  const cl::Context& context = device_.context();
-  cl_int code = CL_SUCCESS;
-  // ALLOC_HOST_PTR makes maps free of copies on devices that share the host's memory.
-  const cl_mem_flags flags =
-      CL_MEM_READ_WRITE |
-      (device_.properties().host_unified_memory ? CL_MEM_ALLOC_HOST_PTR : cl_mem_flags{0});
-  segment->buffer = cl::Buffer(clCreateBuffer(context(), flags, bytes, nullptr, &code));
-  if (is_out_of_memory(code)) return nullptr;
-  if (code != CL_SUCCESS) {
-    raise(code, str("cannot allocate ", format_bytes(bytes), " on ", device_.label()),
-          "clCreateBuffer");
-  }
-  advise_huge_pages(*segment);
+  segment->buffer = memory_.create(bytes);
+  if (!segment->buffer()) return nullptr;
   segment->address = AddressSpace::instance().reserve(bytes, segment.get());
   return segment.release();
-}
-
-// The memory of CPU devices is the process's own, so it can ask for huge pages, where the system
-// leaves the choice to programs. Kernels then have a page fault and an address translation per 2
-// MiB instead of 4 KiB.
-void DeviceCache::advise_huge_pages(const Segment& segment) {
-  constexpr size_t kSmallest = size_t{4} << 20;
-  const DeviceProperties& properties = device_.properties();
-  if (properties.type != "cpu" || !properties.host_unified_memory || segment.size < kSmallest) {
-    return;
-  }
-  const cl_command_queue queue = current_stream(device_.index()).queue()();
-  cl_int code = CL_SUCCESS;
-  // Only the address is needed, so nothing waits for the map.
-  void* const start = clEnqueueMapBuffer(queue, segment.buffer(), CL_FALSE, CL_MAP_READ, 0,
-                                         segment.size, 0, nullptr, nullptr, &code);
-  if (code != CL_SUCCESS) return;
-  prefer_huge_pages(start, segment.size);
-  clEnqueueUnmapMemObject(queue, segment.buffer(), start, 0, nullptr, nullptr);
 }
 
 void DeviceCache::release_unused() {

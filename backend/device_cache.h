@@ -10,6 +10,7 @@
 
 #include "backend/buffer_cache.h"
 #include "backend/buffer_view.h"
+#include "backend/device_memory.h"
 #include "backend/event.h"
 #include "backend/memory_history.h"
 #include "backend/stream.h"
@@ -45,7 +46,7 @@ void set_out_of_memory_observer(OutOfMemoryObserver observer);
 class DeviceCache {
  public:
   explicit DeviceCache(Device& device)
-      : device_(device), limit_(device.properties().total_memory) {}
+      : device_(device), memory_(device), limit_(device.properties().total_memory) {}
 
   Device& device() { return device_; }
 
@@ -56,6 +57,8 @@ class DeviceCache {
   // Streams other than `current` that use the block at the view.
   std::vector<StreamId> other_streams(const BufferView& view, StreamId current);
   void empty();
+  // Gives back what is cached, after all commands have ended, so that the driver frees it at once.
+  void empty_now();
   // Memory of a pool stays while it has users.
   void add_pool_user(uint64_t pool);
   void remove_pool_user(uint64_t pool);
@@ -64,6 +67,8 @@ class DeviceCache {
 
   void set_limit(size_t bytes);
   size_t limit();
+  // Bytes that can still be allocated.
+  size_t free_bytes();
 
   template <typename Body>
   auto locked(Body&& body) {
@@ -74,7 +79,6 @@ class DeviceCache {
  private:
   // nullptr when memory ran out; other failures throw.
   Segment* create_segment(size_t bytes);
-  void advise_huge_pages(const Segment& segment);
   void release_unused();
   void wait_for_pending();  // without the lock
   void collect_pending(bool wait);
@@ -86,6 +90,7 @@ class DeviceCache {
 
   Device& device_;
   std::mutex mutex_;
+  DeviceMemory memory_;
   BufferCache cache_;
   size_t limit_;
   std::deque<std::pair<Event, Block*>> pending_;

@@ -63,7 +63,8 @@ void enqueue(Stream& stream, const RecordedCommand& command) {
       call->global = command.global;
       call->local = command.local;
     }
-    code = command.enqueue(stream.queue()(), call.event());
+    code = enqueue_with_memory(stream.device().index(),
+                               [&] { return command.enqueue(stream.queue()(), call.event()); });
   }
   if (C10_UNLIKELY(code != CL_SUCCESS)) {
     raise(code,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "backend/allocator.h"
 #include "backend/environment.h"
 #include "backend/error.h"
 #include "backend/trace.h"
@@ -185,8 +186,10 @@ void Arguments::enqueue_now(const Range& global, const Range& local) {
       std::copy_n(global_size, 3, call->global.begin());
       std::copy_n(local_size, 3, call->local.begin());
     }
-    code = clEnqueueNDRangeKernel(stream_.queue()(), handle_, 3, nullptr, global_size, local_size,
-                                  0, nullptr, call.event());
+    code = enqueue_with_memory(stream_.device().index(), [&] {
+      return clEnqueueNDRangeKernel(stream_.queue()(), handle_, 3, nullptr, global_size, local_size,
+                                    0, nullptr, call.event());
+    });
   }
   if (C10_UNLIKELY(code != CL_SUCCESS)) {
     raise(code,

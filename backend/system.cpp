@@ -7,6 +7,7 @@
 #ifndef NOMINMAX
 #define NOMINMAX
 #endif
+#include <io.h>
 #include <windows.h>
 #else
 #include <dlfcn.h>
@@ -72,6 +73,14 @@ void* reserve_addresses(size_t size) noexcept {
 void* reserve_zeros(size_t size) noexcept {
   return VirtualAlloc(nullptr, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
 }
+
+std::optional<size_t> available_host_memory() noexcept {
+  MEMORYSTATUSEX status{.dwLength = sizeof(MEMORYSTATUSEX)};
+  if (!GlobalMemoryStatusEx(&status)) return std::nullopt;
+  return static_cast<size_t>(status.ullAvailPhys);
+}
+
+bool errors_are_read_at_a_terminal() noexcept { return _isatty(_fileno(stderr)) != 0; }
 
 void prefer_huge_pages(void*, size_t) noexcept {}
 
@@ -195,6 +204,22 @@ void* map_anonymous(size_t size, int protection) noexcept {
 void* reserve_addresses(size_t size) noexcept { return map_anonymous(size, PROT_NONE); }
 
 void* reserve_zeros(size_t size) noexcept { return map_anonymous(size, PROT_READ | PROT_WRITE); }
+
+// MemAvailable of /proc/meminfo, which only Linux has.
+std::optional<size_t> available_host_memory() noexcept {
+  FILE* const file = std::fopen("/proc/meminfo", "r");
+  if (!file) return std::nullopt;
+  char line[256];
+  size_t kibibytes = 0;
+  bool found = false;
+  while (!found && std::fgets(line, sizeof line, file)) {
+    found = std::sscanf(line, "MemAvailable: %zu kB", &kibibytes) == 1;
+  }
+  std::fclose(file);
+  return found ? std::optional(kibibytes << 10) : std::nullopt;
+}
+
+bool errors_are_read_at_a_terminal() noexcept { return isatty(STDERR_FILENO) != 0; }
 
 void prefer_huge_pages(void* start, size_t size) noexcept {
 #ifdef MADV_HUGEPAGE

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
 namespace ocl {
 
@@ -38,6 +39,12 @@ int64_t thread_id() noexcept;
 // until the process ends. nullptr where the system refuses.
 void* reserve_addresses(size_t size) noexcept;
 void* reserve_zeros(size_t size) noexcept;
+
+// Bytes of the host's memory that programs can still use, where the system tells it.
+std::optional<size_t> available_host_memory() noexcept;
+
+// Whether a person sees what is printed on the standard error.
+bool errors_are_read_at_a_terminal() noexcept;
 
 // Asks for pages of 2 MiB within the range, where the system leaves the choice to programs. A hint.
 void prefer_huge_pages(void* start, size_t size) noexcept;

@@ -31,7 +31,8 @@ void enqueue(Stream& stream, const Command& command, cl::Event* event, Body&& bo
   const auto [what, kind, function, bytes] = command;
   trace::Call call(stream, kind, function);
   if (call) call->bytes = bytes;
-  const cl_int code = body(stream.queue()(), call.event(event));
+  const cl_int code = enqueue_with_memory(
+      stream.device().index(), [&] { return body(stream.queue()(), call.event(event)); });
   if (code != CL_SUCCESS) raise(code, describe(what, bytes, stream.device()), function);
 }
 

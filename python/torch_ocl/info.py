@@ -14,6 +14,8 @@ import torch
 
 VARIABLES = [
     "OCL_VISIBLE_DEVICES",
+    "OCL_MEMORY_MB",
+    "OCL_MAX_BUFFER_MB",
     "OCL_KERNEL_FAMILY",
     "OCL_CLBLAST",
     "OCL_FALLBACK",

@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "backend/device_memory.h"
 #include "tests/cpp/failing_calls.h"
 #include "tests/cpp/support.h"
 
@@ -223,6 +224,27 @@ TEST_P(AllocatorTest, FailedEventsAreNotRaisedByAllocations) {
   EXPECT_NE(test::error_text([&] { other.finish(); }).find("CL_OUT_OF_RESOURCES"),
             std::string::npos);
   EXPECT_NO_THROW(other.finish());
+}
+
+// The first use of a buffer fails where its memory ran out.
+TEST_P(AllocatorTest, MemoryIsCommittedWhenABufferIsCreated) {
+  DeviceMemory memory(here());
+  const cl::Buffer buffer = memory.create(kMiB);
+  ASSERT_NE(buffer(), nullptr);
+  test::fail_fills(1);
+  EXPECT_EQ(memory.commit(buffer, kMiB), CL_MEM_OBJECT_ALLOCATION_FAILURE);
+  EXPECT_EQ(memory.commit(buffer, kMiB), CL_SUCCESS);
+}
+
+TEST_P(AllocatorTest, GpusCommitMemoryBeforeItIsUsed) {
+  if (here().family() != KernelFamily::kGpu) GTEST_SKIP() << "memory of CPU devices is the host's";
+  DeviceMemory memory(here());
+  test::fail_fills(1);
+  EXPECT_EQ(memory.create(kMiB)(), nullptr);
+  // The allocator frees its cache and tries again.
+  test::fail_fills(1);
+  EXPECT_NO_THROW(allocator.allocate(64 * kMiB));
+  EXPECT_EQ(allocator.getDeviceStats(GetParam()).num_alloc_retries, 1);
 }
 
 OCL_ON_EVERY_DEVICE(AllocatorTest);

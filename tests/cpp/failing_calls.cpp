@@ -7,7 +7,24 @@
 namespace ocl::test {
 namespace {
 std::atomic<bool> markers_fail{false}, commands_fail{false};
+std::atomic<int> launches_to_fail{0}, fills_to_fail{0};
+
+bool take(std::atomic<int>& count) {
+  int left = count.load();
+  while (left > 0 && !count.compare_exchange_weak(left, left - 1)) {
+  }
+  return left > 0;
 }
+}  // namespace
+
+std::function<void()>& build_action() {
+  static std::function<void()> action;
+  return action;
+}
+
+void on_build(std::function<void()> action) { build_action() = std::move(action); }
+void fail_launches(int count) { launches_to_fail = count; }
+void fail_fills(int count) { fills_to_fail = count; }
 
 FailingMarkers::FailingMarkers() { markers_fail = true; }
 FailingMarkers::~FailingMarkers() { markers_fail = false; }
@@ -41,4 +58,38 @@ extern "C" cl_int __wrap_clGetEventInfo(cl_event event, cl_event_info what, size
     *static_cast<cl_int*>(value) = CL_OUT_OF_RESOURCES;
   }
   return code;
+}
+
+extern "C" decltype(clEnqueueNDRangeKernel) __wrap_clEnqueueNDRangeKernel,
+    __real_clEnqueueNDRangeKernel;
+
+extern "C" cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel,
+                                                cl_uint dims, const size_t* offset,
+                                                const size_t* global, const size_t* local,
+                                                cl_uint count, const cl_event* events,
+                                                cl_event* event) {
+  if (ocl::test::take(ocl::test::launches_to_fail)) return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+  return __real_clEnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, count, events,
+                                       event);
+}
+
+extern "C" decltype(clEnqueueFillBuffer) __wrap_clEnqueueFillBuffer, __real_clEnqueueFillBuffer;
+
+extern "C" cl_int __wrap_clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer,
+                                             const void* pattern, size_t pattern_size,
+                                             size_t offset, size_t size, cl_uint count,
+                                             const cl_event* events, cl_event* event) {
+  if (ocl::test::take(ocl::test::fills_to_fail)) return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+  return __real_clEnqueueFillBuffer(queue, buffer, pattern, pattern_size, offset, size, count,
+                                    events, event);
+}
+
+extern "C" decltype(clBuildProgram) __wrap_clBuildProgram, __real_clBuildProgram;
+
+extern "C" cl_int __wrap_clBuildProgram(cl_program program, cl_uint count,
+                                        const cl_device_id* devices, const char* options,
+                                        void(CL_CALLBACK* notify)(cl_program, void*),
+                                        void* user_data) {
+  if (const auto& action = ocl::test::build_action()) action();
+  return __real_clBuildProgram(program, count, devices, options, notify, user_data);
 }

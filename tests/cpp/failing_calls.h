@@ -1,5 +1,8 @@
-// Calls of OpenCL that fail on purpose, which drivers do not do when a test asks.
+// Calls of OpenCL that fail on purpose, which drivers do not do when a test asks, and calls that
+// tests watch.
 #pragma once
+
+#include <functional>
 
 namespace ocl::test {
 
@@ -18,5 +21,12 @@ class FailingCommands {
   ~FailingCommands();
   FailingCommands(const FailingCommands&) = delete;
 };
+
+// The next launches of kernels, or the next fills, fail because memory ran out.
+void fail_launches(int count);
+void fail_fills(int count);
+
+// Called at the start of each build, by the thread that builds; an empty function ends that.
+void on_build(std::function<void()> action);
 
 }  // namespace ocl::test

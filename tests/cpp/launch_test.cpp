@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "backend/trace.h"
+#include "tests/cpp/failing_calls.h"
 #include "tests/cpp/support.h"
 
 namespace ocl {
@@ -94,6 +95,23 @@ TEST_P(LaunchTest, TheDeviceIsDrainedForAKernelsFirstLaunchOnly) {
   };
   run(site, 3);
   EXPECT_EQ(drains_of_thread(), 0u) << "this thread still has its own object";
+}
+
+TEST_P(LaunchTest, ALaunchWithoutMemoryIsTriedOnceMore) {
+  static Site site;
+  Allocator& allocator = Allocator::instance();
+  run(site, 3);
+  allocator.allocate(1 << 24);  // and cached
+  const auto reserved = [&] {
+    return allocator.getDeviceStats(GetParam()).reserved_bytes[0].current;
+  };
+  const auto before = reserved();
+  test::fail_launches(1);
+  EXPECT_EQ(run(site, 3), 3);
+  EXPECT_LT(reserved(), before) << "the cache was not freed";
+  test::fail_launches(2);
+  EXPECT_THROW(run(site, 3), c10::OutOfMemoryError);
+  EXPECT_EQ(run(site, 3), 3);
 }
 
 TEST_P(LaunchTest, FirstLaunchesDoNotMeet) {

@@ -1,0 +1,82 @@
+#include "backend/device_memory.h"
+
+#include <algorithm>
+
+#include "backend/error.h"
+#include "backend/stream.h"
+#include "backend/system.h"
+
+namespace ocl {
+
+cl::Buffer DeviceMemory::create(size_t bytes) {
+  // ALLOC_HOST_PTR makes maps free of copies on devices that share the host's memory.
+  const cl_mem_flags flags =
+      CL_MEM_READ_WRITE |
+      (device_.properties().host_unified_memory ? CL_MEM_ALLOC_HOST_PTR : cl_mem_flags{0});
+  const char* function = "clCreateBuffer";
+  cl_int code = CL_SUCCESS;
+  cl::Buffer buffer(clCreateBuffer(device_.context()(), flags, bytes, nullptr, &code));
+  if (code == CL_SUCCESS && device_.family() == KernelFamily::kGpu) {
+    code = commit(buffer, bytes);
+    function = "clEnqueueFillBuffer";
+  }
+  if (is_out_of_memory(code)) return {};
+  if (code != CL_SUCCESS) {
+    raise(code, str("cannot allocate ", format_bytes(bytes), " on ", device_.label()), function);
+  }
+  advise_huge_pages(buffer, bytes);
+  return buffer;
+}
+
+// Drivers of GPUs allocate the memory of a buffer at its first use, and fail there if it ran out
+// (https://github.com/darktable-org/darktable/pull/21707,
+// https://github.com/arrayfire/arrayfire/issues/2650). This is a first use. It has a queue of its
+// own, so that it does not wait for the streams.
+cl_int DeviceMemory::commit(const cl::Buffer& buffer, size_t bytes) {
+  cl_int code = CL_SUCCESS;
+  if (!queue_()) {
+    queue_ =
+        cl::CommandQueue(clCreateCommandQueue(device_.context()(), device_.handle()(), 0, &code));
+    if (code != CL_SUCCESS) return code;
+  }
+  const cl_uchar zero = 0;
+  cl_event enqueued = nullptr;
+  code = clEnqueueFillBuffer(queue_(), buffer(), &zero, sizeof zero, 0, std::min<size_t>(bytes, 4),
+                             0, nullptr, &enqueued);
+  if (code != CL_SUCCESS) return code;
+  const cl::Event event(enqueued);
+  code = clWaitForEvents(1, &event());
+  if (code != CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) return code;
+  cl_int status = CL_SUCCESS;
+  clGetEventInfo(event(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr);
+  return status;
+}
+
+std::optional<size_t> DeviceMemory::free_bytes() const {
+  if (device_.properties().host_unified_memory) return available_host_memory();
+  if (!device_.has_extension("cl_amd_device_attribute_query")) return std::nullopt;
+  size_t kibibytes[2] = {};  // in all, and in the largest block
+  const cl_int code = clGetDeviceInfo(device_.handle()(), CL_DEVICE_GLOBAL_FREE_MEMORY_AMD,
+                                      sizeof kibibytes, kibibytes, nullptr);
+  if (code != CL_SUCCESS) return std::nullopt;
+  return kibibytes[0] << 10;
+}
+
+// The memory of CPU devices is the process's own, so it can ask for huge pages, where the system
+// leaves the choice to programs. Kernels then have a page fault and an address translation per 2
+// MiB instead of 4 KiB.
+void DeviceMemory::advise_huge_pages(const cl::Buffer& buffer, size_t bytes) {
+  constexpr size_t kSmallest = size_t{4} << 20;
+  const DeviceProperties& properties = device_.properties();
+  if (properties.type != "cpu" || !properties.host_unified_memory || bytes < kSmallest) return;
+  const cl_command_queue queue = current_stream(device_.index()).queue()();
+  cl_int code = CL_SUCCESS;
+  // Only the address is needed, so nothing waits for the map.
+  void* const start = clEnqueueMapBuffer(queue, buffer(), CL_FALSE, CL_MAP_READ, 0, bytes, 0,
+                                         nullptr, nullptr, &code);
+  if (code != CL_SUCCESS) return;
+  prefer_huge_pages(start, bytes);
+  clEnqueueUnmapMemObject(queue, buffer(), start, 0, nullptr, nullptr);
+}
+
+}  // namespace ocl
