@@ -2,6 +2,8 @@
 
 #include <c10/util/hash.h>
 
+#include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +16,7 @@
 #include "backend/environment.h"
 #include "backend/error.h"
 #include "backend/runtime_source.h"
+#include "backend/system.h"
 #include "backend/user_program.h"
 
 namespace ocl {
@@ -26,12 +29,20 @@ struct Entry : Program {
   bool dirty = false;                    // launched since it was stored
 };
 
+// A program that is built by the first thread that wants it, while others wait for this thread
+// only.
+struct Slot {
+  std::mutex building;
+  std::unique_ptr<Entry> entry;
+};
+
 struct Cache {
   std::mutex mutex;
-  std::unordered_map<std::string, std::unique_ptr<Entry>> programs;  // device index + key
+  std::unordered_map<std::string, Slot> programs;  // device index + key
   std::vector<Entry*> dirty;
   std::atomic<bool> any_dirty{false};
   ProgramCacheStats stats;
+  BuildProgress progress;
 };
 
 Cache& cache() {
@@ -224,30 +235,41 @@ struct Request {
   bool reads_files = false;  // #includes files, whose content is not in the key
 };
 
-const Entry& find_or_make(Device& device, const Request& request) {
-  const std::string key = make_key(device, request.options, request.source);
+Slot& find_slot(const Device& device, const Request& request, const std::string& key) {
   Cache& all = cache();
   std::lock_guard lock(all.mutex);
   const std::string again = request.reads_files ? str('\n', all.programs.size()) : "";
-  auto& entry = all.programs[str(int{device.index()}, '\n', key, again)];
-  if (entry) return *entry;
+  return all.programs[str(int{device.index()}, '\n', key, again)];
+}
+
+const Entry& find_or_make(Device& device, const Request& request) {
+  const std::string key = make_key(device, request.options, request.source);
+  Slot& slot = find_slot(device, request, key);
+  std::lock_guard building(slot.building);
+  if (slot.entry) return *slot.entry;
   auto created = std::make_unique<Entry>();
   created->key = key;
   created->options = request.options;
   created->label = str(request.file, " [", request.label, "]");
   dump(request.file, key, request.source);
   if (!request.reads_files) load_binary(device, *created, request.of_user);
-  if (created->handle()) {
-    all.stats.loaded += 1;
-  } else {
+  const bool loaded = created->handle() != nullptr;
+  const auto start = std::chrono::steady_clock::now();
+  if (!loaded) {
     created->handle =
         from_source(device, request.file, request.label, request.options, request.source);
     if (request.of_user) created->kernels = signatures_of(created->handle, device);
     created->dirty = !request.reads_files;
-    all.stats.built += 1;
   }
-  entry = std::move(created);
-  return *entry;
+  Cache& all = cache();
+  std::lock_guard lock(all.mutex);
+  (loaded ? all.stats.loaded : all.stats.built) += 1;
+  if (!loaded && errors_are_read_at_a_terminal()) {
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    std::fputs(all.progress.add(taken.count()).c_str(), stderr);
+  }
+  slot.entry = std::move(created);
+  return *slot.entry;
 }
 
 }  // namespace
@@ -298,6 +320,18 @@ void store_launched_programs() noexcept {
       continue;  // a driver without binaries: the program is built in each process
     }
   }
+}
+
+std::string BuildProgress::add(double seconds) {
+  seconds_ += seconds;
+  ++programs_;
+  if (seconds_ < next_) return {};
+  while (next_ <= seconds_) next_ *= 2;
+  const std::filesystem::path folder = cache_folder();
+  return str("torch_ocl: compiled ", programs_, " programs in ", std::lround(seconds_), " s",
+             folder.empty() ? ", which are not kept (OCL_CACHE_DIR)"
+                            : str(", which are kept in ", folder.string()),
+             "\n");
 }
 
 ProgramCacheStats program_cache_stats() {

@@ -50,6 +50,18 @@ struct ProgramCacheStats {
 };
 ProgramCacheStats program_cache_stats();
 
+// Tells users at a terminal why they wait.
+class BuildProgress {
+ public:
+  // Call after each build. A line to print when all builds together have taken 2 s, 4 s, 8 s and so
+  // on; else an empty string.
+  std::string add(double seconds);
+
+ private:
+  double seconds_ = 0, next_ = 2;
+  uint64_t programs_ = 0;
+};
+
 // The text of a kernel file with its #includes expanded, for the compiler. Files come from
 // OCL_KERNEL_DIR if that is set, else from the sources embedded at build time.
 std::string kernel_source(const std::string& file);

@@ -1,6 +1,13 @@
 #include "backend/program_cache.h"
 
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <latch>
+#include <thread>
+
 #include "backend/user_program.h"
+#include "tests/cpp/failing_calls.h"
 #include "tests/cpp/support.h"
 
 namespace ocl {
@@ -65,6 +72,41 @@ TEST_P(ProgramCacheTest, BuildsOncePerSpecialisation) {
   EXPECT_EQ(files().size(), 2u);
 }
 
+TEST_P(ProgramCacheTest, TwoProgramsAreBuiltAtTheSameTime) {
+  std::latch both(2);
+  std::atomic<int> met{0};
+  test::on_build([&] {
+    both.count_down();
+    for (int i = 0; i < 20'000 && !both.try_wait(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    met += both.try_wait();
+  });
+  const int64_t a = serial(), b = serial();
+  std::thread first([&] { program(here(), "store.cl", Defines().set("SERIAL", a)); });
+  std::thread second([&] { program(here(), "store.cl", Defines().set("SERIAL", b)); });
+  first.join();
+  second.join();
+  test::on_build({});
+  EXPECT_EQ(met, 2);
+}
+
+TEST_P(ProgramCacheTest, ThreadsThatWantOneProgramBuildItOnce) {
+  std::atomic<int> builds{0};
+  test::on_build([&] { ++builds; });
+  const int64_t number = serial();
+  std::vector<std::thread> threads;
+  std::array<const Program*, 8> found{};
+  for (const Program*& each : found) {
+    threads.emplace_back(
+        [&] { each = &program(here(), "store.cl", Defines().set("SERIAL", number)); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  test::on_build({});
+  EXPECT_EQ(builds, 1);
+  for (const Program* each : found) EXPECT_EQ(each, found[0]);
+}
+
 TEST_P(ProgramCacheTest, ChangedIncludeIsBuiltAgain) {
   const int64_t number = serial();
   EXPECT_EQ(run(number), 1000 + number);
@@ -119,6 +161,17 @@ TEST_P(ProgramCacheTest, UnknownFileAndKernelAreNamed) {
   EXPECT_NE(text.find("cannot create the kernel stohr of store.cl [SERIAL 78]"), std::string::npos)
       << text;
   EXPECT_NE(text.find("CL_INVALID_KERNEL_NAME"), std::string::npos) << text;
+}
+
+TEST(BuildProgress, TellsAfterTwoSecondsAndEachDoubling) {
+  const test::Variable folder("OCL_CACHE_DIR", "/kept/here");
+  BuildProgress progress;
+  EXPECT_EQ(progress.add(1.5), "");
+  EXPECT_EQ(progress.add(0.75),
+            "torch_ocl: compiled 2 programs in 2 s, which are kept in /kept/here\n");
+  EXPECT_EQ(progress.add(1.0), "");
+  EXPECT_NE(progress.add(20.0).find("compiled 4 programs in 23 s"), std::string::npos);
+  EXPECT_EQ(progress.add(1.0), "");
 }
 
 TEST(UserProgram, StoredSignaturesAreCheckedWhenTheyAreTaken) {
