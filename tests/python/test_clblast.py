@@ -89,6 +89,7 @@ def products(sizes):
 
 
 @installed
+@pytest.mark.slow
 def test_products():
     printed = output_of(products(LARGE), OCL_KERNEL_FAMILY="gpu", OCL_CLBLAST=None)
     assert printed == "clblast_gemm clblast_gemm_batched"

@@ -85,6 +85,7 @@ def test_other_dimensions():
     """)
 
 
+@pytest.mark.slow
 def test_long_filters():
     """More taps than bits: of an int, then of a long."""
     run("""
@@ -93,6 +94,7 @@ def test_long_filters():
     """)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tile", [0, 1, 3, 6])
 def test_every_tile(tile):
     """Rows and columns beyond one tile, on both sides of its edges."""
@@ -115,6 +117,7 @@ def test_tile_of_few_rows():
     """)
 
 
+@pytest.mark.slow
 def test_cut_along_k():
     """Few positions and many channels, or few weights and many positions; results repeat."""
     run("""
@@ -143,6 +146,7 @@ def test_few_channels():
     """)
 
 
+@pytest.mark.slow
 def test_types():
     run("""
     wide = (2, 16, 6, 7), (24, 16, 3, 3), 1, 1, 1, 1

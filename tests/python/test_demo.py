@@ -18,7 +18,6 @@ def run(*arguments, **variables):
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
-@pytest.mark.slow
 def test_demo(tmp_path):
     result = run("-m", "torch_ocl.demo", "--device", "ocl:0", "--output", tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -8,7 +8,7 @@ import time
 import pytest
 import torch
 
-pytestmark = [pytest.mark.fallback_allowed, pytest.mark.slow]
+pytestmark = pytest.mark.fallback_allowed
 SECONDS = 5
 # PoCL keeps 128 kernels loaded, and is not safe when two queues load one again at the same time.
 TYPES = [torch.float32, torch.int64, torch.float16]
