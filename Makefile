@@ -4,8 +4,11 @@
 # already has a release that pyproject.toml names.
 PYTHON ?= python3
 TORCH_VERSION ?= 2.13.0
-# The OpenCL runtime to use: pocl, intel, both, rusticl or oclgrind. Empty: what the system offers.
+# The OpenCL runtime to use: pocl, intel, both, rusticl, oclgrind or stern. Empty: what the system
+# offers.
 RUNTIME ?=
+# The GPU that RUNTIME=stern plays: a file of tests/stern/profiles.
+PROFILE ?= smallest
 TEST_JOBS ?= 2
 PYTEST_ARGS ?=
 DEMO_ARGS ?= --output build/demo
@@ -17,7 +20,8 @@ BENCH_ARGS ?=
 
 VENV := .venv
 VENV_PYTHON := $(CURDIR)/$(VENV)/bin/python
-RUN = $(if $(RUNTIME),$(VENV_PYTHON) tools/with_runtime.py $(RUNTIME))
+RUN = $(if $(RUNTIME),$(if $(filter stern,$(RUNTIME)),STERN_PROFILE=$(PROFILE)) \
+	$(VENV_PYTHON) tools/with_runtime.py $(RUNTIME))
 INTEL_READY = $(if $(filter intel both,$(RUNTIME)),intel-runtime)
 PYTEST = $(RUN) $(VENV_PYTHON) -m pytest -n $(TEST_JOBS) $(PYTEST_ARGS)
 DEVICE_TESTS := compile_kernel copies devices dlpack errors host_memory interop memory streams stress views
@@ -26,26 +30,31 @@ CXX_FILES = $(shell find backend distributed generator guard include kernels pyt
 PYTHON_FILES := backend distributed generator guard kernels python serialization tests tools
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-sample test-intel test-devices test-gpu-family test-matrix gpu-check \
+.PHONY: help demo test test-all test-sample test-stern test-intel test-devices test-gpu-family test-matrix gpu-check \
 	gpu-tiles test-wheel sdist conformance edges bench ops build wheel info lint format intel-runtime system clean distclean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 20
-	@echo "Any of them with RUNTIME=pocl|intel|both|rusticl|oclgrind; see docs/install.md."
+	@echo "Any of them with RUNTIME=pocl|intel|both|rusticl|oclgrind|stern; see docs/install.md."
 
 demo: build $(INTEL_READY)  ## train a small network on handwritten digits on device "ocl"
 	OCL_FALLBACK=$${OCL_FALLBACK:-error} $(RUN) $(VENV_PYTHON) -m torch_ocl.demo $(DEMO_ARGS)
 
 test: build $(INTEL_READY)  ## the tests: GoogleTest, then pytest without those marked "slow"
 	$(RUN) build/torch_ocl_tests --gtest_brief=1
+	$(RUN) build/stern_tests --gtest_brief=1
 	$(PYTEST) -m "not slow"
 
 test-all: build $(INTEL_READY)  ## all tests
 	$(RUN) build/torch_ocl_tests --gtest_brief=1
+	$(RUN) build/stern_tests --gtest_brief=1
 	$(PYTEST)
 
 test-sample: build $(INTEL_READY)  ## the pytest tests marked "sample": each kernel once
 	$(PYTEST) -m sample
+
+test-stern: build  ## all tests on a device that plays a GPU and is strict; PROFILE=smallest
+	$(MAKE) test-all RUNTIME=stern PROFILE=$(PROFILE)
 
 test-intel:  ## all tests with only Intel's CPU runtime visible
 	$(MAKE) test-all RUNTIME=intel

@@ -1,8 +1,9 @@
 """Runs a command with one OpenCL runtime visible, whatever else the system has.
 
-usage: with_runtime.py pocl|intel|both|rusticl|oclgrind COMMAND...
+usage: with_runtime.py pocl|intel|both|rusticl|oclgrind|stern COMMAND...
        with_runtime.py --write        only writes .runtimes/NAME/*.icd for the runtimes found here
 
+stern is PoCL with a layer that plays a GPU: STERN_PROFILE says which (docs/stern.md).
 Under oclgrind, the command fails when a kernel reads or writes out of bounds or has a data race.
 """
 
@@ -13,13 +14,16 @@ import subprocess
 import sys
 import threading
 
-RUNTIMES = pathlib.Path(__file__).resolve().parents[1] / ".runtimes"
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+RUNTIMES = ROOT / ".runtimes"
+STERN_LAYER = ROOT / "build" / "libstern_layer.so"
 LIBRARIES = [pathlib.Path(name) for name in ("/usr/lib", "/usr/lib64", "/usr/local/lib")]
 INSTALL = {
     "pocl": "apt install pocl-opencl-icd",
     "intel": "make intel-runtime",
     "rusticl": "apt install mesa-opencl-icd",
     "oclgrind": "apt install oclgrind",
+    "stern": "make build, and apt install pocl-opencl-icd",
 }
 
 
@@ -49,6 +53,7 @@ def libraries():
         "intel": intel_library(),
         "rusticl": system_library("rusticl"),
         "oclgrind": str(oclgrind) if oclgrind.exists() else None,
+        "stern": system_library("pocl") if STERN_LAYER.exists() else None,
     }
 
 
@@ -73,6 +78,13 @@ def environment(runtime, found):
         result["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, folders))
     if runtime == "rusticl":
         result["RUSTICL_ENABLE"] = "llvmpipe"
+    if runtime == "stern":
+        result["OPENCL_LAYERS"] = str(STERN_LAYER)
+        # What was compiled for one profile is not right for another.
+        profile = pathlib.Path(result.setdefault("STERN_PROFILE", "smallest")).stem
+        order = result.get("STERN_ORDER", "forward")
+        cache = RUNTIMES / "stern_cache" / f"{profile}_{order}"
+        result.setdefault("OCL_CACHE_DIR", str(cache))
     return result
 
 

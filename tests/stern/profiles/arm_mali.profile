@@ -1,0 +1,53 @@
+# Arm Mali-G610 of an Orange Pi 5: clinfo.txt in https://github.com/bbaranoff/OrangePi5-OpenCL
+PLATFORM_NAME = ARM Platform
+PLATFORM_VENDOR = ARM
+PLATFORM_VERSION = OpenCL 2.1 v1.g6p0-01eac0.efb75e2978d783a80fe78be1bfb0efc1
+PLATFORM_PROFILE = FULL_PROFILE
+DEVICE_NAME = Mali-LODX r0p0
+DEVICE_VENDOR = ARM
+DEVICE_VENDOR_ID = 0xa8670000
+DEVICE_VERSION = OpenCL 2.1 v1.g6p0-01eac0.efb75e2978d783a80fe78be1bfb0efc1
+DRIVER_VERSION = 2.1
+DEVICE_OPENCL_C_VERSION = OpenCL C 2.0 v1.g6p0-01eac0.efb75e2978d783a80fe78be1bfb0efc1
+DEVICE_PROFILE = FULL_PROFILE
+DEVICE_EXTENSIONS = cl_khr_global_int32_base_atomics cl_khr_global_int32_extended_atomics cl_khr_local_int32_base_atomics cl_khr_local_int32_extended_atomics cl_khr_byte_addressable_store cl_khr_3d_image_writes cl_khr_int64_base_atomics cl_khr_int64_extended_atomics cl_khr_fp16 cl_khr_icd cl_khr_egl_image cl_khr_image2d_from_buffer cl_khr_depth_images cl_khr_subgroups cl_khr_subgroup_extended_types cl_khr_subgroup_non_uniform_vote cl_khr_subgroup_ballot cl_khr_il_program cl_khr_priority_hints cl_khr_create_command_queue cl_khr_spirv_no_integer_wrap_decoration cl_khr_extended_versioning cl_khr_device_uuid cl_arm_core_id cl_arm_printf cl_arm_non_uniform_work_group_size cl_arm_import_memory cl_arm_import_memory_dma_buf cl_arm_import_memory_host cl_arm_integer_dot_product_int8 cl_arm_integer_dot_product_accumulate_int8 cl_arm_integer_dot_product_accumulate_saturate_int8 cl_arm_scheduling_controls cl_arm_controlled_kernel_termination cl_ext_cxx_for_opencl
+DEVICE_MAX_COMPUTE_UNITS = 4
+DEVICE_MAX_CLOCK_FREQUENCY = 1000
+DEVICE_MAX_WORK_ITEM_SIZES = 1024 1024 1024
+DEVICE_MAX_WORK_GROUP_SIZE = 1024
+KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE = 16
+DEVICE_PREFERRED_VECTOR_WIDTH_CHAR = 16
+DEVICE_PREFERRED_VECTOR_WIDTH_SHORT = 8
+DEVICE_PREFERRED_VECTOR_WIDTH_INT = 4
+DEVICE_PREFERRED_VECTOR_WIDTH_LONG = 2
+DEVICE_PREFERRED_VECTOR_WIDTH_HALF = 8
+DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT = 4
+DEVICE_PREFERRED_VECTOR_WIDTH_DOUBLE = 0
+DEVICE_NATIVE_VECTOR_WIDTH_CHAR = 4
+DEVICE_NATIVE_VECTOR_WIDTH_SHORT = 2
+DEVICE_NATIVE_VECTOR_WIDTH_INT = 1
+DEVICE_NATIVE_VECTOR_WIDTH_LONG = 1
+DEVICE_NATIVE_VECTOR_WIDTH_HALF = 2
+DEVICE_NATIVE_VECTOR_WIDTH_FLOAT = 1
+DEVICE_NATIVE_VECTOR_WIDTH_DOUBLE = 0
+DEVICE_HALF_FP_CONFIG = 63
+DEVICE_SINGLE_FP_CONFIG = 63
+DEVICE_DOUBLE_FP_CONFIG = 0
+DEVICE_ADDRESS_BITS = 64
+DEVICE_GLOBAL_MEM_SIZE = 8055664640
+DEVICE_MAX_MEM_ALLOC_SIZE = 8055664640
+DEVICE_HOST_UNIFIED_MEMORY = 1
+DEVICE_MIN_DATA_TYPE_ALIGN_SIZE = 128
+DEVICE_MEM_BASE_ADDR_ALIGN = 1024
+DEVICE_GLOBAL_MEM_CACHE_SIZE = 1048576
+DEVICE_GLOBAL_MEM_CACHELINE_SIZE = 64
+# CL_GLOBAL: local memory is a part of the main memory.
+DEVICE_LOCAL_MEM_TYPE = 2
+DEVICE_LOCAL_MEM_SIZE = 32768
+DEVICE_MAX_CONSTANT_ARGS = 128
+DEVICE_MAX_CONSTANT_BUFFER_SIZE = 8055664640
+DEVICE_MAX_PARAMETER_SIZE = 1024
+DEVICE_PROFILING_TIMER_RESOLUTION = 1000
+# Deduced: the largest allocation is all memory, which the system uses, too. So buffers are not
+# backed by memory until their first use.
+lazy_allocation = 1

@@ -1,0 +1,44 @@
+# The smallest limits that OpenCL 1.2 allows, section 10 (embedded profile) and table 4.3 of
+# https://registry.khronos.org/OpenCL/specs/opencl-1.2.pdf
+# 64-bit integers are optional there (cles_khr_int64); they are kept, because every index has them.
+PLATFORM_NAME = Smallest OpenCL
+PLATFORM_VENDOR = Nobody
+PLATFORM_VERSION = OpenCL 1.2 smallest
+PLATFORM_PROFILE = EMBEDDED_PROFILE
+DEVICE_NAME = Smallest GPU
+DEVICE_VENDOR = Nobody
+DEVICE_VERSION = OpenCL 1.2 smallest
+DRIVER_VERSION = 1.0
+DEVICE_OPENCL_C_VERSION = OpenCL C 1.2 smallest
+DEVICE_PROFILE = EMBEDDED_PROFILE
+DEVICE_EXTENSIONS = cl_khr_global_int32_base_atomics cl_khr_global_int32_extended_atomics cl_khr_local_int32_base_atomics cl_khr_local_int32_extended_atomics cl_khr_byte_addressable_store cles_khr_int64
+DEVICE_MAX_COMPUTE_UNITS = 1
+DEVICE_MAX_WORK_GROUP_SIZE = 1
+DEVICE_MAX_WORK_ITEM_SIZES = 1 1 1
+KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE = 1
+# Deduced: no smallest size is given; the largest buffer is a quarter of it, or 1 MB.
+DEVICE_GLOBAL_MEM_SIZE = 1073741824
+DEVICE_MAX_MEM_ALLOC_SIZE = 268435456
+DEVICE_LOCAL_MEM_TYPE = 2
+DEVICE_LOCAL_MEM_SIZE = 1024
+DEVICE_MAX_CONSTANT_BUFFER_SIZE = 1024
+DEVICE_MAX_CONSTANT_ARGS = 4
+DEVICE_MAX_PARAMETER_SIZE = 256
+# The size of a long16.
+DEVICE_MEM_BASE_ADDR_ALIGN = 1024
+DEVICE_MIN_DATA_TYPE_ALIGN_SIZE = 128
+DEVICE_HOST_UNIFIED_MEMORY = 0
+DEVICE_ADDRESS_BITS = 32
+DEVICE_IMAGE_SUPPORT = 0
+DEVICE_GLOBAL_MEM_CACHE_TYPE = 0
+DEVICE_GLOBAL_MEM_CACHE_SIZE = 0
+DEVICE_GLOBAL_MEM_CACHELINE_SIZE = 0
+DEVICE_PRINTF_BUFFER_SIZE = 1024
+# Round to zero, and no more.
+DEVICE_SINGLE_FP_CONFIG = 8
+DEVICE_DOUBLE_FP_CONFIG = 0
+DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT = 1
+DEVICE_PREFERRED_VECTOR_WIDTH_DOUBLE = 0
+DEVICE_PREFERRED_VECTOR_WIDTH_HALF = 0
+DEVICE_NATIVE_VECTOR_WIDTH_FLOAT = 1
+lazy_allocation = 1

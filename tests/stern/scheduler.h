@@ -1,0 +1,81 @@
+// One thread runs the commands of all queues, one at a time, in an order that STERN_SEED draws:
+// within a queue in their order, between queues at random, with delays. A queue's commands are
+// kept back until a flush. Kernels, copies and host pointers are touched only then.
+#pragma once
+
+#include <deque>
+#include <functional>
+
+#include "tests/stern/objects.h"
+
+namespace stern {
+
+struct Event {
+  Event(cl_context context, cl_command_type type);
+
+  const void* dispatch;  // what the loader expects in front of an object
+  const cl_context context;
+  const cl_command_type type;
+  const Stack stack = Stack::here();
+  // Guarded by the scheduler's lock.
+  cl_int status = CL_QUEUED;
+  std::weak_ptr<Queue> queue;  // none: a user event
+  cl_ulong times[4] = {};      // queued, submitted, start, end
+  struct Callback {
+    cl_int status;
+    void(CL_CALLBACK* function)(cl_event, cl_int, void*);
+    void* data;
+  };
+  std::vector<Callback> callbacks;
+
+  cl_event handle() { return reinterpret_cast<cl_event>(this); }
+};
+
+// A part of a buffer that a command works on.
+struct Use {
+  std::shared_ptr<Buffer> buffer;
+  bool writes;
+};
+
+struct Command {
+  cl_command_type type;
+  std::vector<Use> uses;
+  std::function<cl_int(cl_command_queue)> run;  // on PoCL's queue; may return before it is done
+  std::string what;                             // for messages
+  std::vector<std::shared_ptr<Event>> waits;
+  std::shared_ptr<Event> event;
+};
+
+struct Queue : Object<cl_command_queue, &cl_icd_dispatch::clReleaseCommandQueue> {
+  using Object::Object;
+
+  cl_context context = nullptr;
+  Keep<Context> kept;
+  bool profiling = false;
+  // Guarded by the scheduler's lock.
+  std::deque<Command> commands;
+  size_t submitted = 0;  // how many in front were flushed
+  uint64_t enqueued = 0, ended = 0;
+  cl_int failure = CL_SUCCESS;  // that the next clFinish returns
+};
+
+// What all clEnqueue* functions do with a command: checks, allocates, enqueues, and waits where
+// `blocking`.
+cl_int enqueue(cl_command_queue queue, Command command, cl_uint wait_count, const cl_event* waits,
+               cl_event* event, bool blocking = false);
+
+void flush(const std::shared_ptr<Queue>& queue);
+
+// Guards the state of queues and events.
+std::mutex& schedule_mutex();
+// Under the lock: changes the status. Callbacks run in a thread of their own, since they may wait
+// for other threads.
+void set_status(Event& event, cl_int status);
+// After a user event has ended.
+void schedule();
+
+// Reads STERN_SEED and STERN_STALL, and starts the thread.
+void load_schedule();
+void stop_scheduler();
+
+}  // namespace stern
