@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <charconv>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "backend/environment.h"
 #include "backend/error.h"
@@ -65,16 +68,22 @@ KernelFamily choose_family(const DeviceProperties& p) {
   return forced == "cpu" ? KernelFamily::kCpu : KernelFamily::kGpu;
 }
 
-// Bytes: as an environment variable says in MiB, or as the driver says.
-size_t mebibytes(const char* variable, cl_ulong of_driver) {
+// The positive number in an environment variable, if it is set.
+std::optional<size_t> number_in(const char* variable, const char* what) {
   const std::string text = environment(variable);
-  if (text.empty()) return of_driver;
+  if (text.empty()) return std::nullopt;
   size_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   TORCH_CHECK_VALUE(code == std::errc() && end == text.data() + text.size() && value > 0 &&
                         value < size_t{1} << 43,
-                    variable, " must be a number of MiB, not \"", text, "\"");
-  return value << 20;
+                    variable, " must be ", what, ", not \"", text, "\"");
+  return value;
+}
+
+// Bytes: as an environment variable says in MiB, or as the driver says.
+size_t mebibytes(const char* variable, cl_ulong of_driver) {
+  const std::optional<size_t> value = number_in(variable, "a number of MiB");
+  return value ? *value << 20 : of_driver;
 }
 
 DeviceProperties query(const cl::Platform& platform, const cl::Device& d) {
@@ -110,12 +119,23 @@ DeviceProperties query(const cl::Platform& platform, const cl::Device& d) {
   return p;
 }
 
+// What NVIDIA's hardware and drivers allow, which is the least of all GPUs: 65,535 groups in y and z
+// (SC-SGS/PLSSVM#64), 2^31 work-items (cogciprocate/ocl#226; ROCm has 2^32, ROCm/hip#2687).
+GridLimits choose_grid(const DeviceProperties& p) {
+  constexpr size_t kNone = std::numeric_limits<size_t>::max();
+  if (p.family == KernelFamily::kCpu) return {kNone, {kNone, kNone, kNone}};
+  if (const auto groups = number_in("OCL_GRID_LIMIT", "a number of work-groups")) {
+    return {size_t{1} << 31, {*groups, *groups, *groups}};
+  }
+  return {size_t{1} << 31, {INT32_MAX, 65535, 65535}};
+}
+
 DeviceParameters choose_parameters(const DeviceProperties& p) {
   if (p.family == KernelFamily::kCpu) {
     // A few tasks per core balance the load, when other processes use some cores.
-    return {std::clamp<size_t>(4 * p.max_compute_units, 8, 256), 16384, 16, 1};
+    return {std::clamp<size_t>(4 * p.max_compute_units, 8, 256), 16384, 16, 1, choose_grid(p)};
   }
-  return {4096, 1, 4, std::min<size_t>(256, p.max_work_group_size)};
+  return {4096, 1, 4, std::bit_floor(std::min<size_t>(256, p.max_work_group_size)), choose_grid(p)};
 }
 
 struct Registry {

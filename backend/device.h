@@ -7,6 +7,7 @@
 
 #include <c10/core/Device.h>
 
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <string>
@@ -54,13 +55,20 @@ struct DeviceProperties {
   uint32_t quirks = 0;  // a bit for each Quirk
 };
 
+// The largest grid of one launch, in each dimension. OpenCL has no query for it.
+struct GridLimits {
+  size_t items;
+  std::array<size_t, 3> groups;
+};
+
 // Defaults of launches and specialisations, by kernel family (choose_parameters() in device.cpp).
 // Kernels with tiles choose their tiles next to their launch.
 struct DeviceParameters {
   size_t tasks;            // work-items of a CPU-family launch, at most
   size_t grain;            // elements below which a CPU-family launch uses one work-item
   size_t vector_width;     // lanes of a 32-bit element in element-wise kernels
-  size_t work_group_size;  // of GPU-family kernels
+  size_t work_group_size;  // of GPU-family kernels, a power of two
+  GridLimits grid;
 };
 
 class Device {

@@ -1,6 +1,7 @@
 #include "backend/launch.h"
 
 #include <algorithm>
+#include <bit>
 #include <unordered_map>
 
 #include "backend/allocator.h"
@@ -68,6 +69,8 @@ Table& table() { return C10_LIKELY(mine != nullptr) ? *mine : take_table(); }
 struct Prototype {
   const Program* program = nullptr;
   std::string name;
+  size_t group = 1;
+  bool whole_grid = false;
   std::atomic<bool> launched{false};
 };
 
@@ -109,6 +112,51 @@ void count_launch(Stream& stream, const std::string& name) {
   }
 }
 
+cl_kernel create_kernel(const Program& program, const std::string& name) {
+  cl_int code = CL_SUCCESS;
+  const cl_kernel handle = clCreateKernel(program.handle(), name.c_str(), &code);
+  if (code != CL_SUCCESS) {
+    raise(code, str("cannot create the kernel ", name, " of ", program.label), "clCreateKernel");
+  }
+  return handle;
+}
+
+// The largest power of two of work-items that a group of the kernel can have. It depends on the
+// registers that the kernel needs.
+size_t most_items(const Device& device, const Program& program, const std::string& name) {
+  const cl::Kernel kernel(create_kernel(program, name));
+  size_t items = 0;
+  const cl_int code =
+      clGetKernelWorkGroupInfo(kernel(), device.handle()(), CL_KERNEL_WORK_GROUP_SIZE,
+                               sizeof(items), &items, nullptr);
+  if (code != CL_SUCCESS || items == 0) {
+    raise(code == CL_SUCCESS ? CL_OUT_OF_RESOURCES : code,
+          str("cannot run the kernel ", name, " of ", program.label, " on ", device.label()),
+          "clGetKernelWorkGroupInfo");
+  }
+  return std::bit_floor(items);
+}
+
+struct Built {
+  const Program* program;
+  std::string name;
+  size_t group;
+  bool whole_grid;
+};
+
+Built build(Device& device, bool grouped, c10::function_ref<KernelSource(size_t)> source) {
+  for (size_t group = device.parameters().work_group_size;;) {
+    const KernelSource wanted = source(group);
+    const Program& built = program(device, wanted.file, wanted.defines);
+    const bool one = device.family() == KernelFamily::kCpu;
+    const size_t most = one ? group : most_items(device, built, wanted.kernel);
+    if (!grouped || group <= most) {
+      return {&built, wanted.kernel, std::min(group, most), wanted.whole_grid};
+    }
+    group = most;
+  }
+}
+
 }  // namespace
 
 namespace detail {
@@ -120,30 +168,28 @@ Kernel* lookup(const Device& device, const KernelKey& key) {
 }
 
 const Kernel& insert(Device& device, const KernelKey& key,
-                     c10::function_ref<KernelSource()> source) {
+                     bool grouped, c10::function_ref<KernelSource(size_t)> source) {
   refuse_fork();
   Prototypes& all = prototypes();
   Prototype* prototype = find_prototype(device, key);
   if (!prototype) {
-    const KernelSource wanted = source();
-    const Program& built = program(device, wanted.file, wanted.defines);
+    Built built = build(device, grouped, source);
     std::lock_guard lock(all.mutex);
     prototype = &all.known[{key, device.index()}];
     if (!prototype->program) {  // no other thread was faster
-      prototype->name = wanted.kernel;
-      prototype->program = &built;
+      prototype->name = std::move(built.name);
+      prototype->group = built.group;
+      prototype->whole_grid = built.whole_grid;
+      prototype->program = built.program;
     }
   }
   Kernel kernel;
   kernel.program = prototype->program;
   kernel.name = prototype->name;
+  kernel.group = prototype->group;
+  kernel.whole_grid = prototype->whole_grid;
   kernel.launched_by_any = &prototype->launched;
-  cl_int code = CL_SUCCESS;
-  kernel.handle = clCreateKernel(kernel.program->handle(), kernel.name.c_str(), &code);
-  if (code != CL_SUCCESS) {
-    raise(code, str("cannot create the kernel ", kernel.name, " of ", kernel.program->label),
-          "clCreateKernel");
-  }
+  kernel.handle = create_kernel(*kernel.program, kernel.name);
   all.objects.fetch_add(1, std::memory_order_relaxed);
   return table().emplace(std::pair{key, device.index()}, std::move(kernel)).first->second;
 }
@@ -162,20 +208,45 @@ Arguments& Arguments::add_bytes(const void* data, size_t size) {
   return *this;
 }
 
-void Arguments::enqueue(const Range& global, const Range& local) {
-  if (C10_UNLIKELY(capture_ != nullptr)) return record(global, local);
-  if (C10_LIKELY(kernel_.launched)) {
-    enqueue_now(global, local);
-  } else {
-    launch_first(stream_.device(), *kernel_.program, kernel_.launched_by_any,
-                 [&] { enqueue_now(global, local); });
-    kernel_.launched = true;
+void Arguments::enqueue(const Range& global, const Range& wanted) {
+  Range local = wanted;
+  while (C10_UNLIKELY(local.may_shrink && local.items() > kernel_.group)) {
+    (local.y > 1 ? local.y : local.x) /= 2;
   }
+  const GridLimits& limits = stream_.device().parameters().grid;
+  if (C10_LIKELY(kernel_.whole_grid || fits(limits, global, local))) {
+    enqueue_part({0, 0, 0}, global, local);
+  } else {
+    const auto step = [&](size_t dim, size_t local) {
+      return std::min(limits.items / local, limits.groups[dim]) * local;
+    };
+    const Range most{step(0, local.x), step(1, local.y), step(2, local.z)};
+    for (size_t z = 0; z < global.z; z += most.z) {
+      for (size_t y = 0; y < global.y; y += most.y) {
+        for (size_t x = 0; x < global.x; x += most.x) {
+          enqueue_part({x, y, z},
+                       {std::min(most.x, global.x - x), std::min(most.y, global.y - y),
+                        std::min(most.z, global.z - z)},
+                       local);
+        }
+      }
+    }
+  }
+  if (C10_UNLIKELY(capture_ != nullptr)) return;
   if (reports_faults_) stream_.faults().enqueued();
   count_launch(stream_, kernel_.name);
 }
 
-void Arguments::enqueue_now(const Range& global, const Range& local) {
+void Arguments::enqueue_part(const Range& offset, const Range& global, const Range& local) {
+  if (C10_UNLIKELY(capture_ != nullptr)) return record(offset, global, local);
+  if (C10_LIKELY(kernel_.launched)) return enqueue_now(offset, global, local);
+  launch_first(stream_.device(), *kernel_.program, kernel_.launched_by_any,
+               [&] { enqueue_now(offset, global, local); });
+  kernel_.launched = true;
+}
+
+void Arguments::enqueue_now(const Range& offset, const Range& global, const Range& local) {
+  const size_t global_offset[] = {offset.x, offset.y, offset.z};
   const size_t global_size[] = {global.x, global.y, global.z};
   const size_t local_size[] = {local.x, local.y, local.z};
   cl_int code;
@@ -187,8 +258,8 @@ void Arguments::enqueue_now(const Range& global, const Range& local) {
       std::copy_n(local_size, 3, call->local.begin());
     }
     code = enqueue_with_memory(stream_.device().index(), [&] {
-      return clEnqueueNDRangeKernel(stream_.queue()(), handle_, 3, nullptr, global_size, local_size,
-                                    0, nullptr, call.event());
+      return clEnqueueNDRangeKernel(stream_.queue()(), handle_, 3, global_offset, global_size,
+                                    local_size, 0, nullptr, call.event());
     });
   }
   if (C10_UNLIKELY(code != CL_SUCCESS)) {
@@ -200,7 +271,7 @@ void Arguments::enqueue_now(const Range& global, const Range& local) {
   }
 }
 
-void Arguments::record(const Range& global, const Range& local) {
+void Arguments::record(const Range& offset, const Range& global, const Range& local) {
   RecordedCommand command{.kind = trace::Kind::kKernel,
                           .function = "clEnqueueNDRangeKernel",
                           .enqueue = {},
@@ -210,9 +281,10 @@ void Arguments::record(const Range& global, const Range& local) {
                           .local = {local.x, local.y, local.z},
                           .first = !kernel_.launched,
                           .launched = kernel_.launched_by_any};
-  command.enqueue = [handle = handle_, global = command.global, local = command.local](
-                        cl_command_queue queue, cl_event* event) {
-    return clEnqueueNDRangeKernel(queue, handle, 3, nullptr, global.data(), local.data(), 0,
+  command.enqueue = [handle = handle_, offset = std::array{offset.x, offset.y, offset.z},
+                     global = command.global,
+                     local = command.local](cl_command_queue queue, cl_event* event) {
+    return clEnqueueNDRangeKernel(queue, handle, 3, offset.data(), global.data(), local.data(), 0,
                                   nullptr, event);
   };
   capture_->add(std::move(command));

@@ -26,6 +26,9 @@ struct KernelSource {
   std::string file;
   std::string kernel;
   Defines defines;
+  // Whether the kernel uses the size of its grid, get_global_size() or get_num_groups(). Such a
+  // launch is not split: its caller keeps to the limits of the device.
+  bool whole_grid = false;
 };
 
 // The identity of a call site, by its address. Not const: linkers merge constants of equal content.
@@ -53,6 +56,8 @@ struct Kernel {
   cl_kernel handle = nullptr;
   const Program* program = nullptr;
   std::string name;
+  size_t group = 1;  // the most work-items of a work-group, a power of two
+  bool whole_grid = false;
   mutable bool launched = false;
   // Whether any thread's object has been launched; nullptr: this is the only object.
   std::atomic<bool>* launched_by_any = nullptr;
@@ -60,9 +65,23 @@ struct Kernel {
 
 struct Range {
   size_t x = 1, y = 1, z = 1;
+  // Of a local size: the kernel does not depend on it, so it is halved until the kernel can have it.
+  bool may_shrink = false;
+
+  size_t items() const { return x * y * z; }
 };
 
-// Returns the kernel of this thread for the key; `source()` is asked at the first call.
+// Whether a device can run the grid in one launch.
+inline bool fits(const GridLimits& limits, const Range& global, const Range& local) {
+  const auto fits = [&](size_t dim, size_t global, size_t local) {
+    return global <= limits.items && global / local <= limits.groups[dim];
+  };
+  return fits(0, global.x, local.x) && fits(1, global.y, local.y) && fits(2, global.z, local.z);
+}
+
+// Returns the kernel of this thread for the key; `source()` is asked at the first call. A source
+// that depends on the size of the work-group is asked as `source(group)`, with smaller and smaller
+// groups until the kernel can have them. Kernel::group tells the last one.
 template <typename Source>
 const Kernel& find_kernel(Device& device, const KernelKey& key, Source&& source);
 
@@ -88,12 +107,16 @@ class Arguments {
   Capture* capture() const { return capture_; }
   cl_kernel handle() const { return handle_; }
   cl_uint next() const { return index_; }
+  size_t group() const { return kernel_.group; }
 
+  // A grid beyond the device's limits becomes several launches with offsets. So a kernel uses
+  // group_id() instead of get_group_id(), or says that it needs the whole grid (KernelSource).
   void enqueue(const Range& global, const Range& local);
 
  private:
-  void record(const Range& global, const Range& local);
-  void enqueue_now(const Range& global, const Range& local);
+  void enqueue_part(const Range& offset, const Range& global, const Range& local);
+  void record(const Range& offset, const Range& global, const Range& local);
+  void enqueue_now(const Range& offset, const Range& global, const Range& local);
 
   Stream& stream_;
   const Kernel& kernel_;
@@ -135,14 +158,19 @@ void count_launches(Stream& stream, const std::string& last, uint64_t count);
 
 namespace detail {
 Kernel* lookup(const Device& device, const KernelKey& key);
-const Kernel& insert(Device& device, const KernelKey& key,
-                     c10::function_ref<KernelSource()> source);
+// `grouped`: the source depends on the size of the work-group.
+const Kernel& insert(Device& device, const KernelKey& key, bool grouped,
+                     c10::function_ref<KernelSource(size_t group)> source);
 }  // namespace detail
 
 template <typename Source>
 const Kernel& find_kernel(Device& device, const KernelKey& key, Source&& source) {
   if (const Kernel* found = detail::lookup(device, key)) return *found;
-  return detail::insert(device, key, std::forward<Source>(source));
+  if constexpr (std::is_invocable_v<Source, size_t>) {
+    return detail::insert(device, key, true, std::forward<Source>(source));
+  } else {
+    return detail::insert(device, key, false, [&](size_t) { return source(); });
+  }
 }
 
 inline Arguments& Arguments::add_buffer(cl_mem buffer) {

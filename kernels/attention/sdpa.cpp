@@ -110,6 +110,11 @@ Attention describe(const Tensor& query, const Tensor& key, const Tensor& value,
   return a;
 }
 
+// GPUs have groups of side * side work-items.
+int64_t side_of(size_t group) {
+  return std::min<int64_t>(16, int64_t{1} << (std::bit_width(group) - 1) / 2);
+}
+
 const Kernel& find(Device& device, const Attention& a, SdpaKernel which, const SdpaTile& tile) {
   static Site site;
   const int64_t d = a.query.size(3), dv = a.value.size(3);
@@ -120,7 +125,7 @@ const Kernel& find(Device& device, const Attention& a, SdpaKernel which, const S
       {static_cast<uint64_t>(a.query.scalar_type()) << 8 | flags,
        static_cast<uint64_t>(d << 32 | dv),
        static_cast<uint64_t>(tile.width << 24 | tile.vectors << 16 | tile.block << 8 | tile.rows)}};
-  return find_kernel(device, key, [&] {
+  return find_kernel(device, key, [&](size_t group) {
     const bool cpu = device.family() == KernelFamily::kCpu;
     Defines defines;
     defines.set("DT", dtype_name(a.query.scalar_type()))
@@ -135,7 +140,7 @@ const Kernel& find(Device& device, const Attention& a, SdpaKernel which, const S
       if (a.query.scalar_type() != ScalarType::Float) defines.set("COPY_ROWS", 1);
       if (which == SdpaKernel::kGradKey) defines.set("KEYS_IN_LANES", 1);
     } else {
-      defines.set("RM", tile.rows);
+      defines.set("SIDE", side_of(group)).set("RM", tile.rows);
       if (which == SdpaKernel::kGradKey) defines.set("KEYS_IN_ROWS", 1);
     }
     if (a.causal) defines.set("CAUSAL", 1);
@@ -168,19 +173,21 @@ void run(const Attention& a, SdpaKernel which, std::initializer_list<Tensor> bef
                 " elements do not fit into the local memory of ", device.label());
     tile = *chosen;
   }
-  Arguments arguments(stream_of(a.query), find(device, a, which, tile));
+  const Kernel& kernel = find(device, a, which, tile);
+  Arguments arguments(stream_of(a.query), kernel);
   for (const Tensor& each : before) arguments.add(view(each));
   arguments.add(view(a.query)).add(view(a.key)).add(view(a.value));
   if (a.bias) arguments.add(view(*a.bias));
   for (const Tensor& each : after) arguments.add(view(each));
   add_philox(arguments, {a.problem.seed, a.problem.offset}, &a.problem, sizeof(a.problem),
              offsetof(ProblemArgument, seed), offsetof(ProblemArgument, offset));
-  constexpr int64_t kSide = 16;
-  const int64_t per_task = gpu ? kSide * tile.rows : tile.width * tile.vectors;
+  const int64_t side = side_of(kernel.group);
+  const int64_t per_task = gpu ? side * tile.rows : tile.width * tile.vectors;
   const auto blocks = static_cast<size_t>(at::ceil_div(rows, per_task));
   const Range units{blocks, static_cast<size_t>(heads), static_cast<size_t>(a.batch())};
   if (gpu) {
-    arguments.enqueue({units.x * kSide, units.y * kSide, units.z}, {kSide, kSide, 1});
+    const auto items = static_cast<size_t>(side);
+    arguments.enqueue({units.x * items, units.y * items, units.z}, {items, items, 1});
   } else {
     arguments.enqueue(units, {1, 1, 1});
   }

@@ -1,13 +1,13 @@
-// Attention of the GPU family: a work-group of 16 by 16 computes 16 * RM queries (keys, for the
-// gradients of keys and values) and loops over the keys in blocks of 64. Work-item (x, y) has the
-// rows y + 16 i and the columns x + 16 j of every tile. Matrices pass through local memory in
-// chunks of DEPTH.
-//   RM  rows of a work-item
-// Defines and Problem: sdpa.clh. Grid: (16 * blocks of rows, 16 * heads, batch).
+// Attention of the GPU family: a work-group of SIDE by SIDE computes SIDE * RM queries (keys, for
+// the gradients of keys and values) and loops over the keys in blocks of SIDE * CM. Work-item (x, y)
+// has the rows y + SIDE * i and the columns x + SIDE * j of every tile. Matrices pass through local
+// memory in chunks of DEPTH.
+//   SIDE  4, 8 or 16
+//   RM    rows of a work-item
+// Defines and Problem: sdpa.clh. Grid: (SIDE * blocks of rows, SIDE * heads, batch).
 #define WIDTH 1
 #include "sdpa.clh"
 
-#define SIDE 16
 #define ITEMS (SIDE * SIDE)
 #define ROWS_OF_GROUP (SIDE * RM)
 #define CM 4
@@ -129,8 +129,8 @@ KERNEL attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTENSOR(query), 
                           CTENSOR(delta), const Problem problem) {
   __local float chunk[CHUNK], weights[ROWS_OF_GROUP * B_LD];
   const int x = get_local_id(0), y = get_local_id(1);
-  const long batch = get_group_id(2), key_head = get_group_id(1);
-  const long first = get_group_id(0) * ROWS_OF_GROUP;
+  const long batch = group_id(2), key_head = group_id(1);
+  const long first = group_id(0) * ROWS_OF_GROUP;
   const int rows = (int)min((long)ROWS_OF_GROUP, problem.keys - first);
   __global const MEM(DT) *keys = MATRIX(KEY, key, batch, key_head) + first * ROW(KEY);
   __global const MEM(DT) *values = MATRIX(VALUE, value, batch, key_head) + first * ROW(VALUE);
@@ -193,8 +193,8 @@ KERNEL attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTENSOR(query), 
 
 #define QUERY_BLOCK                                                                           \
   const int x = get_local_id(0), y = get_local_id(1);                                         \
-  const long batch = get_group_id(2), head = get_group_id(1), key_head = head / problem.group; \
-  const long first = get_group_id(0) * ROWS_OF_GROUP;                                         \
+  const long batch = group_id(2), head = group_id(1), key_head = head / problem.group; \
+  const long first = group_id(0) * ROWS_OF_GROUP;                                         \
   const int rows = (int)min((long)ROWS_OF_GROUP, problem.queries - first);                    \
   const long row = (batch * problem.heads + head) * problem.queries + first;                  \
   const long last = LAST_KEY;                                                                 \

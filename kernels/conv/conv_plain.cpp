@@ -10,23 +10,17 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kWeightGroup = 64;  // work-items that compute one weight's gradient on GPUs
-
-size_t weight_group(const Device& device) {
-  if (device.family() == KernelFamily::kCpu) return 1;
-  return std::min(kWeightGroup, std::bit_floor(device.properties().max_work_group_size));
-}
+constexpr size_t kGroup = 64;  // work-items, at most; they compute one weight's gradient
 
 const Kernel& find(const ConvCall& call) {
-  const size_t group = weight_group(call.device);
   const ScalarType type = call.result.scalar_type();
   static Site site;
   const KernelKey key{&site,
-                      {static_cast<uint64_t>(type), static_cast<uint64_t>(call.direction), group}};
-  return find_kernel(call.device, key, [&] {
+                      {static_cast<uint64_t>(type), static_cast<uint64_t>(call.direction)}};
+  return find_kernel(call.device, key, [&](size_t group) {
     static constexpr const char* kNames[] = {"conv_forward", "conv_data_grad", "conv_weight_grad"};
     Defines defines = element_defines(type);
-    defines.set("WG_SIZE", static_cast<int64_t>(group));
+    defines.set("WG_SIZE", static_cast<int64_t>(std::min(group, kGroup)));
     return KernelSource{"conv_plain.cl", kNames[static_cast<int>(call.direction)], defines};
   });
 }
@@ -44,15 +38,13 @@ void run_pixels(const ConvCall& call, size_t plane) {
       .add(view(bias.defined() ? bias : weight))
       .add(static_cast<int32_t>(bias.defined()))
       .add(call.shape);
-  const size_t group = call.device.family() == KernelFamily::kGpu
-                           ? std::min<size_t>(64, call.device.parameters().work_group_size)
-                           : 1;
+  const size_t group = std::min(arguments.group(), kGroup);
   arguments.enqueue({at::round_up(plane, group), result.numel() / plane}, {group});
 }
 
 void run_weights(const ConvCall& call) {
-  const size_t group = weight_group(call.device);
   Arguments arguments(stream_of(call.result), find(call));
+  const size_t group = std::min(arguments.group(), kGroup);
   arguments.add(view(call.result)).add(view(call.source)).add(view(call.factor));
   arguments.add(call.shape);
   arguments.enqueue({group, static_cast<size_t>(call.result.numel())}, {group});

@@ -129,11 +129,12 @@ size_t vector_lanes(const Device& device, ScalarType compute) {
   return c10::elementSize(compute) == 8 ? lanes / 2 : lanes;
 }
 
-void define_width_or_group(Defines& defines, const Device& device, ScalarType compute) {
+void define_width_or_group(Defines& defines, const Device& device, ScalarType compute,
+                           size_t group) {
   if (device.family() == KernelFamily::kCpu) {
     defines.set("WIDTH", static_cast<int64_t>(vector_lanes(device, compute)));
   } else {
-    defines.set("GROUP", static_cast<int64_t>(device.parameters().work_group_size));
+    defines.set("GROUP", static_cast<int64_t>(group));
   }
 }
 

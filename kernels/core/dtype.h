@@ -51,7 +51,8 @@ size_t vector_lanes(const Device& device, ScalarType compute);
 
 // For a kernel with one source per family. Defines WIDTH, the lanes of a vector, for the CPU family
 // and GROUP, the size of a work-group, for the GPU family.
-void define_width_or_group(Defines& defines, const Device& device, ScalarType compute);
+void define_width_or_group(Defines& defines, const Device& device, ScalarType compute,
+                           size_t group);
 
 // Defines the single element type of a kernel for element.clh.
 Defines element_defines(ScalarType type);

@@ -21,8 +21,9 @@ inline UnitGrid unit_grid(const Device& device, size_t units, size_t inner, size
   const DeviceParameters& parameters = device.parameters();
   if (device.family() == KernelFamily::kGpu) {
     const size_t x = std::min<size_t>(std::bit_ceil(inner), 64);
-    const size_t y = std::min<size_t>(64, parameters.work_group_size) / x;
-    return {{at::round_up(inner, x), at::round_up(units, y)}, {x, y}, 1};
+    const size_t y = 64 / x;
+    const Range local{.x = x, .y = y, .may_shrink = true};
+    return {{at::round_up(inner, x), at::round_up(units, y)}, local, 1};
   }
   const size_t tasks =
       std::clamp<size_t>(units * inner * cost / parameters.grain, 1, parameters.tasks);

@@ -130,10 +130,8 @@ void Batch::bind(Arguments& arguments) const {
 }
 
 void Batch::enqueue(Arguments& arguments) const {
-  const size_t group =
-      lists_.device.family() == KernelFamily::kGpu ? lists_.device.parameters().work_group_size : 1;
   const size_t groups = at::ceil_div(chunks_, per_task());
-  arguments.enqueue({groups * group}, {group});
+  arguments.enqueue({groups * arguments.group()}, {arguments.group()});
 }
 
 void for_each_batch(const TensorLists& lists, c10::function_ref<void(const Batch&)> launch) {

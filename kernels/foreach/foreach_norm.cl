@@ -52,7 +52,7 @@ CHUNKED __kernel void norm_chunks(TABLE_PARAMS, TENSOR(partial)) {
 CHUNKED __kernel void norm_tensors(TABLE_PARAMS, CTENSOR(partial)) {
   OPEN_TABLE
   SCRATCH
-  const uint t = get_group_id(0);
+  const uint t = group_id(0);
 #ifdef TASKS
   uint k = t > 0 ? table.end[t - 1] : 0;
   const uint end = table.end[t];

@@ -33,12 +33,12 @@ const Norm* find_norm(const at::Scalar& order) {
 }
 
 const Kernel& norm_kernel(const TensorLists& lists, const Norm& norm, const char* kernel) {
-  return find_kernel(lists.device, {&norm, {lists.key(), reinterpret_cast<uint64_t>(kernel)}}, [&] {
+  return find_kernel(lists.device, {&norm, {lists.key(), reinterpret_cast<uint64_t>(kernel)}}, [&](size_t group) {
     Defines defines = lists.defines();
     defines.set("STEP(acc, a)", str("(", norm.step, ")"))
         .set("MERGE(x, y)", str("(", norm.merge, ")"))
         .set("FINISH(x)", str("(", norm.finish, ")"))
-        .set("GROUP", static_cast<int64_t>(lists.device.parameters().work_group_size));
+        .set("GROUP", static_cast<int64_t>(group));
     return KernelSource{"foreach_norm.cl", kernel, defines};
   });
 }
@@ -54,10 +54,9 @@ void run(const TensorLists& lists, const Norm& norm) {
     batch.bind(first);
     first.add(view(partial));
     batch.enqueue(first);
-    const size_t group = lists.device.parameters().work_group_size;
     Arguments second(stream, tensors);
     batch.bind(second);
-    second.add(view(partial)).enqueue({batch.tensors() * group}, {group});
+    second.add(view(partial)).enqueue({batch.tensors() * second.group()}, {second.group()});
   });
 }
 

@@ -17,6 +17,7 @@ int64_t product_of(at::IntArrayRef sizes) {
 }
 
 constexpr int64_t kLeafCpu = 32, kLeafGpu = 16;  // equations that one launch solves
+constexpr size_t kTeam = 64;  // work-items, at most
 
 struct Strides {
   int64_t row, column, batch;
@@ -48,13 +49,11 @@ void solve_leaf(const at::Tensor& a, const at::Tensor& b, Triangle triangle) {
     a_by.column = -a_by.column;
     b_by.row = -b_by.row;
   }
-  const auto team = static_cast<int64_t>(team_size(device));
-  const int64_t batch_teams =
-      std::min<int64_t>(batches, cpu ? static_cast<int64_t>(device.parameters().tasks) : 65535);
+  const auto team = static_cast<int64_t>(team_size(kernel)),
+             most = static_cast<int64_t>(most_teams(device));
+  const int64_t batch_teams = std::min(batches, most);
   const int64_t per_team = cpu ? 64 : team;  // columns
-  const int64_t limit =
-      cpu ? std::max<int64_t>(static_cast<int64_t>(device.parameters().tasks) / batch_teams, 1)
-          : 65535;
+  const int64_t limit = cpu ? std::max<int64_t>(most / batch_teams, 1) : most;
   const int64_t column_teams = std::clamp<int64_t>(at::ceil_div(columns, per_team), 1, limit);
   launch(stream_of(b), kernel,
          {static_cast<size_t>(column_teams * team), static_cast<size_t>(batch_teams)},
@@ -142,26 +141,26 @@ void solve_triangular(const at::Tensor& a, const at::Tensor& b, Triangle triangl
   solve_triangular(block(second, second_size, second, second_size), b_second, triangle);
 }
 
-Defines team_defines(const Device& device, ScalarType type) {
+Defines team_defines(const Device& device, ScalarType type, size_t group) {
   Defines defines = compute_defines(type);
   if (device.family() == KernelFamily::kGpu) {
-    defines.set("GROUP", static_cast<int64_t>(team_size(device)));
+    defines.set("GROUP", static_cast<int64_t>(std::min(group, kTeam)));
   } else if (!c10::isComplexType(type)) {
     defines.set("WIDTH", static_cast<int64_t>(vector_lanes(device, type)));
   }
   return defines;
 }
 
-size_t team_size(const Device& device) {
-  return device.family() == KernelFamily::kCpu
-             ? 1
-             : std::min<size_t>(64, device.parameters().work_group_size);
+size_t team_size(const Kernel& kernel) { return std::min(kernel.group, kTeam); }
+
+size_t most_teams(const Device& device) {
+  const DeviceParameters& parameters = device.parameters();
+  return device.family() == KernelFamily::kCpu ? parameters.tasks : parameters.grid.groups[1];
 }
 
-TeamGrid team_grid(const Device& device, int64_t matrices) {
-  const bool cpu = device.family() == KernelFamily::kCpu;
-  const size_t team = team_size(device);
-  const size_t teams = std::min<size_t>(matrices, cpu ? device.parameters().tasks : 65535);
+TeamGrid team_grid(const Device& device, const Kernel& kernel, int64_t matrices) {
+  const size_t team = team_size(kernel);
+  const size_t teams = std::min<size_t>(matrices, most_teams(device));
   return {{teams * team}, {team}};
 }
 

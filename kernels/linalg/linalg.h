@@ -53,13 +53,15 @@ struct Exchanges {
 void exchange_rows(const at::Tensor& b, const at::Tensor& pivots, Exchanges how);
 
 // Kernels by teams of work-items (matrix.clh): their defines, and the grid with one team per
-// matrix.
-Defines team_defines(const Device& device, ScalarType type);
-size_t team_size(const Device& device);
+// matrix. `group`: the work-items that a work-group can have.
+Defines team_defines(const Device& device, ScalarType type, size_t group);
+size_t team_size(const Kernel& kernel);
+// The most teams of a dimension; kernels loop over more matrices.
+size_t most_teams(const Device& device);
 struct TeamGrid {
   Range global, local;
 };
-TeamGrid team_grid(const Device& device, int64_t matrices);
+TeamGrid team_grid(const Device& device, const Kernel& kernel, int64_t matrices);
 
 // The kernel `name` of a file, specialised by type and by defines that `variant` numbers.
 template <typename Define>
@@ -68,10 +70,10 @@ const Kernel& find_team_kernel(Device& device, const char* file, const char* nam
   static Site site;  // each caller has its own type of `define`
   const KernelKey key{&site,
                       {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(type), variant}};
-  return find_kernel(device, key, [&] {
-    Defines defines = team_defines(device, type);
+  return find_kernel(device, key, [&](size_t group) {
+    Defines defines = team_defines(device, type, group);
     define(defines);
-    return KernelSource{file, name, defines};
+    return KernelSource{file, name, defines, /*whole_grid=*/true};
   });
 }
 

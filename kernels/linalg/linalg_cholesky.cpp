@@ -42,7 +42,7 @@ void factor_leaf(const Tensor& a, const Tensor& info, int64_t first) {
   Device& device = ocl_device(a);
   const Kernel& kernel = find_team_kernel(device, "cholesky.cl", kName, a.scalar_type(), 0,
                                           [](Defines& defines) { defines.set("LEAF", kLeaf); });
-  const TeamGrid grid = team_grid(device, a.size(0));
+  const TeamGrid grid = team_grid(device, kernel, a.size(0));
   launch(stream_of(a), kernel, grid.global, grid.local, view(a), view(info),
          static_cast<uint64_t>(a.size(1)), static_cast<uint64_t>(a.size(0)), a.stride(1),
          a.stride(2), a.stride(0), static_cast<int32_t>(first));

@@ -34,8 +34,9 @@ void ldl_factor(const Tensor& factors, const Tensor& pivots, const Tensor& info,
   Device& device = ocl_device(factors);
   check_device_has(device, factors.scalar_type(), kName);
   const Tensor a = matrices(factors);
-  const TeamGrid grid = team_grid(device, a.size(0));
-  launch(stream_of(a), find(device, kName, a.scalar_type(), hermitian), grid.global, grid.local,
+  const Kernel& kernel = find(device, kName, a.scalar_type(), hermitian);
+  const TeamGrid grid = team_grid(device, kernel, a.size(0));
+  launch(stream_of(a), kernel, grid.global, grid.local,
          view(a), view(pivots), view(info), static_cast<uint64_t>(a.size(1)),
          static_cast<uint64_t>(a.size(0)), static_cast<uint64_t>(a.stride(2)),
          static_cast<uint64_t>(a.stride(0)));
@@ -49,14 +50,14 @@ void ldl_solve(const Tensor& factors, const Tensor& pivots, const Tensor& result
   if (result.numel() == 0) return;
   check_lower(upper);
   Device& device = ocl_device(result);
-  const bool cpu = device.family() == KernelFamily::kCpu;
   const auto batch = result.sizes().slice(0, result.dim() - 2);
   const Tensor x = matrices(result), a = matrices(factors, batch),
                exchanges = vectors(pivots.to(at::kInt), batch);
-  const size_t group = cpu ? 1 : 64, columns = x.size(2), tasks = device.parameters().tasks;
-  const size_t items = cpu ? std::min<size_t>(columns, tasks) : at::round_up(columns, group);
-  launch(stream_of(x), find(device, kName, x.scalar_type(), hermitian),
-         {items, std::min<size_t>(x.size(0), cpu ? tasks : 65535)}, {group, 1}, view(a),
+  const Kernel& kernel = find(device, kName, x.scalar_type(), hermitian);
+  const size_t group = team_size(kernel), columns = x.size(2), most = most_teams(device);
+  const size_t groups = std::min(at::ceil_div(columns, group), most);
+  launch(stream_of(x), kernel, {groups * group, std::min<size_t>(x.size(0), most)}, {group, 1},
+         view(a),
          view(exchanges), view(x), static_cast<uint64_t>(x.size(1)), uint64_t{columns},
          static_cast<uint64_t>(x.size(0)), static_cast<uint64_t>(a.stride(2)),
          static_cast<uint64_t>(a.stride(0)), static_cast<uint64_t>(x.stride(2)),

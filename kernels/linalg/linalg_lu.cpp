@@ -30,7 +30,7 @@ void factor_panel(const Tensor& a, const Factors& factors, int64_t first) {
                                           uint64_t{factors.pivoting}, [&](Defines& defines) {
                                             if (factors.pivoting) defines.set("PIVOT", 1);
                                           });
-  const TeamGrid grid = team_grid(device, a.size(0));
+  const TeamGrid grid = team_grid(device, kernel, a.size(0));
   launch(stream_of(a), kernel, grid.global, grid.local, view(a), view(factors.pivots),
          view(factors.info), static_cast<uint64_t>(a.size(1)), static_cast<uint64_t>(a.size(2)),
          static_cast<uint64_t>(a.size(0)), static_cast<uint64_t>(a.stride(2)),
@@ -103,8 +103,7 @@ void unpack_pivots(at::TensorIterator& iter, const int64_t count, const int64_t 
   Device& device = ocl_device(pivots);
   const Kernel& kernel =
       find_team_kernel(device, "lu.cl", kName, ScalarType::Float, 0, [](Defines&) {});
-  const size_t items = std::min<size_t>(
-      batches, device.family() == KernelFamily::kCpu ? device.parameters().tasks : 65536);
+  const size_t items = std::min<size_t>(batches, most_teams(device));
   launch(stream_of(pivots), kernel, {items}, {1}, view(permutation), view(pivots),
          static_cast<uint64_t>(batches), static_cast<uint64_t>(size), static_cast<uint64_t>(count),
          static_cast<uint64_t>(length), FaultArgument{site});
@@ -125,9 +124,10 @@ void exchange_rows(const Tensor& b, const Tensor& pivots, Exchanges how) {
                          if (how.backwards) defines.set("BACKWARDS", 1);
                          if (how.checked) defines.set("CHECKED", 1);
                        });
-  const size_t batches = b.size(0), columns = b.size(2), tasks = device.parameters().tasks;
-  const size_t group = cpu ? 1 : 64;
-  const size_t x = cpu ? std::clamp<size_t>(columns / 16, 1, tasks) : at::round_up(columns, group);
+  const size_t batches = b.size(0), columns = b.size(2), most = most_teams(device);
+  const size_t group = team_size(kernel);
+  const size_t groups =
+      std::clamp<size_t>(cpu ? columns / 16 : at::ceil_div(columns, group), 1, most);
   Arguments arguments(stream_of(b), kernel);
   arguments.add(view(b))
       .add(view(pivots))
@@ -140,7 +140,7 @@ void exchange_rows(const Tensor& b, const Tensor& pivots, Exchanges how) {
       .add(static_cast<uint64_t>(pivots.stride(0)))
       .add(how.offset);
   if (how.checked) arguments.add(FaultArgument{site});
-  arguments.enqueue({x, std::min<size_t>(batches, cpu ? tasks : 65535)}, {group, 1});
+  arguments.enqueue({groups * group, std::min(batches, most)}, {group, 1});
 }
 
 }  // namespace ocl

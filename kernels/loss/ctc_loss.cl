@@ -40,7 +40,7 @@ static inline T log_sum(const T x, const T y, const T z) {
 }
 
 ONE_GROUP __kernel void ctc_alpha(STATES, TENSOR(log_alpha), TENSOR(loss)) {
-  const long b = get_group_id(0), item = get_local_id(0);
+  const long b = group_id(0), item = get_local_id(0);
   FIND_SEQUENCE(b)
   __global volatile MEM(IN) *alpha = PTR(MEM(IN), log_alpha) + b * c.time * c.width;
   for (long s = item; s < c.width; s += GROUP)
@@ -68,7 +68,7 @@ ONE_GROUP __kernel void ctc_alpha(STATES, TENSOR(log_alpha), TENSOR(loss)) {
 }
 
 ONE_GROUP __kernel void ctc_beta(STATES, TENSOR(log_beta)) {
-  const long b = get_group_id(0), item = get_local_id(0);
+  const long b = group_id(0), item = get_local_id(0);
   FIND_SEQUENCE(b)
   if (steps == 0) return;
   __global volatile MEM(IN) *beta = PTR(MEM(IN), log_beta) + b * c.time * c.width;

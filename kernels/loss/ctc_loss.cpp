@@ -92,15 +92,15 @@ const Kernel& find(Device& device, const char* kernel, ScalarType type) {
   static Site site;
   KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type)};
-  return find_kernel(device, key, [&] {
+  return find_kernel(device, key, [&](size_t group) {
     Defines defines = compute_defines(compute_type(type));
     defines.set("IN", dtype_name(type));
-    defines.set("GROUP", device.family() == KernelFamily::kCpu ? 1 : int64_t{kGroup});
-    return KernelSource{"ctc_loss.cl", kernel, defines};
+    defines.set("GROUP", static_cast<int64_t>(std::min(group, kGroup)));
+    return KernelSource{"ctc_loss.cl", kernel, defines, /*whole_grid=*/true};
   });
 }
 
-size_t group_of(const Device& device) { return device.family() == KernelFamily::kCpu ? 1 : kGroup; }
+size_t group_of(const Arguments& arguments) { return std::min(arguments.group(), kGroup); }
 
 void check_type(const Tensor& log_probs) {
   Device& device = ocl_device(log_probs);
@@ -126,8 +126,8 @@ std::tuple<Tensor, Tensor> ctc_loss(const Tensor& log_probs, const Tensor& targe
          loss = at::empty({shape.batch}, log_probs.options());
   if (shape.batch == 0) return {loss, log_alpha};
   Device& device = ocl_device(log_probs);
-  const size_t group = group_of(device);
   Arguments arguments(stream_of(log_probs), find(device, "ctc_alpha", log_probs.scalar_type()));
+  const size_t group = group_of(arguments);
   sequences.bind(arguments);
   arguments.add(view(log_alpha))
       .add(view(loss))
@@ -154,15 +154,17 @@ Tensor ctc_loss_backward(const Tensor& grad, const Tensor& log_probs, const Tens
   for (const Tensor& each : {grad, neg_log_likelihood, log_alpha}) {
     expect_type(each, type, "_ctc_loss_backward");
   }
-  const size_t group = group_of(device);
   Arguments beta(stream, find(device, "ctc_beta", type));
+  const size_t group = group_of(beta);
   sequences.bind(beta);
   beta.add(view(log_beta)).enqueue({static_cast<size_t>(shape.batch) * group}, {group});
   Arguments gradient(stream, find(device, "ctc_gradient", type));
   sequences.bind(gradient);
   const auto rows = static_cast<size_t>(shape.time * shape.batch);
-  const size_t items =
-      device.family() == KernelFamily::kCpu ? std::min(rows, device.parameters().tasks) : rows;
+  const DeviceParameters& parameters = device.parameters();
+  const size_t items = std::min(rows, device.family() == KernelFamily::kCpu
+                                          ? parameters.tasks
+                                          : parameters.grid.groups[1]);
   gradient.add(view(weights))
       .add(uint64_t{weights.numel() > 1})
       .add(view(loss))

@@ -30,13 +30,15 @@ const Kernel& find(Device& device, const char* kernel, ScalarType type, bool squ
     defines.set("IN", dtype_name(type));
     if (squared) defines.set("SQUARED", 1);
     if (weighted) defines.set("WEIGHTED", 1);
-    return KernelSource{"margin_loss.cl", kernel, defines};
+    return KernelSource{"margin_loss.cl", kernel, defines, /*whole_grid=*/true};
   });
 }
 
 size_t items_for(const Device& device, int64_t rows) {
-  const auto all = static_cast<size_t>(rows);
-  return device.family() == KernelFamily::kCpu ? std::min(all, device.parameters().tasks) : all;
+  const DeviceParameters& parameters = device.parameters();
+  return std::min(static_cast<size_t>(rows), device.family() == KernelFamily::kCpu
+                                                 ? parameters.tasks
+                                                 : parameters.grid.groups[1]);
 }
 
 int target_site() {

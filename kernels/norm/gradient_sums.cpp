@@ -20,13 +20,13 @@ const Kernel& find(Device& device, const char* kernel, ScalarType in, ScalarType
   KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(kernel),
             static_cast<uint64_t>(in) << 8 | static_cast<uint64_t>(stat), uint64_t{by_row}};
-  return find_kernel(device, key, [&] {
+  return find_kernel(device, key, [&](size_t group) {
     const bool cpu = device.family() == KernelFamily::kCpu;
     const ScalarType compute = compute_type(in);
     Defines defines = compute_defines(compute);
     defines.set("IN", dtype_name(in)).set("STAT", dtype_name(stat));
     if (by_row) defines.set("BY_ROW", 1);
-    define_width_or_group(defines, device, compute);
+    define_width_or_group(defines, device, compute, group);
     if (cpu) defines.set("COLUMNS", kColumns);
     return KernelSource{cpu ? "gradient_sums_cpu.cl" : "gradient_sums_gpu.cl", kernel, defines};
   });
@@ -50,8 +50,7 @@ at::Tensor gradient_sums_of_rows(const at::Tensor& g, const at::Tensor& x, const
   arguments.add(uint64_t{rows}).add(uint64_t{size}).add(uint64_t{repeat});
   arguments.add(static_cast<uint64_t>(mean.numel()));
   if (device.family() == KernelFamily::kGpu) {
-    const size_t group = device.parameters().work_group_size;
-    arguments.enqueue({rows * group}, {group});
+    arguments.enqueue({rows * arguments.group()}, {arguments.group()});
   } else {
     const TaskShares shares = task_shares(device, rows, rows * size);
     arguments.add(shares.per_task).enqueue({shares.tasks}, {1});
@@ -79,7 +78,7 @@ at::Tensor gradient_sums_of_columns(const at::Tensor& g, const at::Tensor& x,
   if (cpu) {
     arguments.enqueue({blocks, parts}, {1, 1});
   } else {
-    arguments.enqueue({blocks * block, parts}, {block});
+    arguments.enqueue({at::round_up(columns, arguments.group()), parts}, {arguments.group()});
   }
   return parts == 1 ? work.select(1, 0) : at::sum(work, 1);
 }

@@ -11,7 +11,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void gradient_sums_r
     const ulong repeat, const ulong means) {
   __local T partial[GROUP];
   const uint item = get_local_id(0);
-  const ulong row = get_group_id(0);
+  const ulong row = group_id(0);
   const T m = AT(STAT, mean, row / repeat % means);
   T sum = 0, dot = 0;
   for (ulong i = row * size + item; i < (row + 1) * size; i += GROUP) {

@@ -30,7 +30,7 @@ const Kernel& find(Device& device, const char* kernel, const Types& types) {
       reinterpret_cast<uint64_t>(kernel),
       code(types.in) << 24 | code(types.stat) << 16 | code(types.gamma) << 8 | code(types.beta),
       uint64_t{types.column_sums}};
-  return find_kernel(device, key, [&] {
+  return find_kernel(device, key, [&](size_t group) {
     const bool cpu = device.family() == KernelFamily::kCpu;
     const ScalarType compute = compute_type(types.in);
     Defines defines = compute_defines(compute);
@@ -39,7 +39,7 @@ const Kernel& find(Device& device, const char* kernel, const Types& types) {
     if (types.beta) defines.set("BETA", dtype_name(*types.beta));
     if (std::string_view(kernel).ends_with("backward")) defines.set("BACKWARD", 1);
     if (types.column_sums) defines.set("COLUMN_SUMS", 1);
-    define_width_or_group(defines, device, compute);
+    define_width_or_group(defines, device, compute, group);
     return KernelSource{cpu ? "layer_norm_cpu.cl" : "layer_norm_gpu.cl", kernel, defines};
   });
 }
@@ -55,8 +55,7 @@ TaskShares shares_of_rows(const Device& device, size_t rows, size_t size) {
 // Adds the arguments for the family's grid, and launches over the rows.
 void enqueue(Device& device, Arguments& arguments, size_t rows, size_t size) {
   if (device.family() == KernelFamily::kGpu) {
-    const size_t group = device.parameters().work_group_size;
-    arguments.enqueue({rows * group}, {group});
+    arguments.enqueue({rows * arguments.group()}, {arguments.group()});
     return;
   }
   const TaskShares shares = shares_of_rows(device, rows, size);

@@ -29,7 +29,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void layer_norm(
     const ulong rows, const ulong size, const T eps) {
   __local T partial[GROUP];
   const uint item = get_local_id(0);
-  const ulong row = get_group_id(0);
+  const ulong row = group_id(0);
   T m = 0;
   FOR_ROW m += AT(IN, in, at);
   GROUP_REDUCE(m, ADD)
@@ -58,7 +58,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void layer_norm_back
     const ulong rows, const ulong size) {
   __local T partial[GROUP];
   const uint item = get_local_id(0);
-  const ulong row = get_group_id(0);
+  const ulong row = group_id(0);
   const T m = AT(STAT, mean, row), scale = AT(STAT, rstd, row);
   T sum = 0, dot = 0;
   FOR_ROW {

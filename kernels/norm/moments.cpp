@@ -25,11 +25,11 @@ const Kernel& find(Device& device, const char* kernel, ScalarType in, ScalarType
   static Site site;
   KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(in)};
-  return find_kernel(device, key, [&] {
+  return find_kernel(device, key, [&](size_t group) {
     const bool cpu = device.family() == KernelFamily::kCpu;
     Defines defines = compute_defines(compute);
     defines.set("IN", dtype_name(in));
-    define_width_or_group(defines, device, compute);
+    define_width_or_group(defines, device, compute, group);
     if (cpu) defines.set("COLUMNS", kColumns);
     return KernelSource{cpu ? "moments_cpu.cl" : "moments_gpu.cl", kernel, defines};
   });
@@ -176,7 +176,7 @@ Moments moments(const at::Tensor& x, const Extent& extent, bool split) {
   arguments.add(uint64_t{extent.outer}).add(uint64_t{extent.size}).add(uint64_t{extent.inner});
   arguments.add(uint64_t{parts});
   if (!cpu) {
-    const size_t group = parameters.work_group_size;
+    const size_t group = arguments.group();
     const size_t items = rows ? outputs * group : at::round_up(outputs, group);
     arguments.enqueue({items, parts}, {group});
   } else if (rows) {

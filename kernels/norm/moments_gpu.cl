@@ -18,7 +18,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void moments_group(
     CTENSOR(in), TENSOR(work), const ulong outer, const ulong size, const ulong inner,
     const ulong parts) {
   __local T counts[GROUP], means[GROUP], m2s[GROUP];
-  const ulong row = get_group_id(0), part = get_group_id(1);
+  const ulong row = group_id(0), part = group_id(1);
   const uint item = get_local_id(0);
   PART_RANGE
   T count = 0, mean = 0, m2 = 0;

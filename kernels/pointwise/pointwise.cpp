@@ -239,7 +239,7 @@ void pointwise(at::TensorIteratorBase& iter, const PointwiseOp& op,
   const DeviceParameters& parameters = plan.device.parameters();
   if (plan.device.family() == KernelFamily::kGpu) {
     const size_t items = numel / plan.width;
-    const size_t group = parameters.work_group_size;
+    const size_t group = kernel.group;
     arguments.add(uint64_t{items});
     if (plan.check_divisor) arguments.add(zero_division());
     arguments.enqueue({at::round_up(items, group)}, {group});

@@ -137,7 +137,7 @@ void draw_dense(const Distribution& distribution, const Tensor& out, const Tenso
   const DeviceParameters& parameters = plan.device.parameters();
   const size_t units = counters / plan.width;
   if (plan.device.family() == KernelFamily::kGpu) {
-    const size_t group = parameters.work_group_size;
+    const size_t group = arguments.group();
     arguments.add(uint64_t{1}).enqueue({at::round_up(units, group)}, {group});
     return;
   }

@@ -73,7 +73,7 @@ Tensor draw(const Variate& variate, const Tensor& x, const Tensor& y,
   add_philox(arguments, state);
   arguments.add(uint64_t{count});
   if (device.family() == KernelFamily::kGpu) {
-    const size_t group = device.parameters().work_group_size;
+    const size_t group = arguments.group();
     arguments.add(uint64_t{1}).enqueue({at::round_up(count, group)}, {group});
   } else {
     const TaskShares shares = task_shares(device, count, count * variate.cost);

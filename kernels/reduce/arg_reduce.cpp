@@ -41,7 +41,7 @@ const Kernel& find(const Plan& plan) {
   key.by[0] = static_cast<uint64_t>(plan.type) << 8 | static_cast<uint64_t>(plan.compute);
   key.by[1] = uint64_t{plan.greatest} << 2 | uint64_t{plan.values} << 1 | uint64_t{plan.partial()};
   key.by[2] = plan.shape.kept.size() << 8 | static_cast<uint64_t>(plan.kind);
-  return find_kernel(plan.device, key, [&] {
+  return find_kernel(plan.device, key, [&](size_t group) {
     Defines defines = compute_defines(plan.compute);
     defines.set("IN", dtype_name(plan.type))
         .set("KEPT", static_cast<int64_t>(plan.shape.kept.size()))
@@ -51,11 +51,11 @@ const Kernel& find(const Plan& plan) {
     if (plan.values) defines.set("WITH_VALUES", 1);
     if (plan.partial()) defines.set("PARTIAL", 1);
     if (plan.kind == Kind::kGroup) {
-      define_width_or_group(defines, plan.device, plan.compute);
+      define_width_or_group(defines, plan.device, plan.compute, group);
       return KernelSource{"arg_reduce_gpu.cl", "arg_group", defines};
     }
     if (plan.kind == Kind::kRows || plan.kind == Kind::kColumns) {
-      define_width_or_group(defines, plan.device, plan.compute);
+      define_width_or_group(defines, plan.device, plan.compute, group);
       defines.set("COLUMNS", kColumns)
           .set("POSITION", c10::elementSize(plan.compute) == 8 ? "long" : "int");
       const char* name = plan.kind == Kind::kRows ? "arg_rows" : "arg_columns";
@@ -108,7 +108,7 @@ void run(const Plan& plan, const BufferView& in, const Results& results) {
   plan.shape.bind(arguments);
   const size_t outputs = plan.shape.outputs(), parts = plan.shape.parts;
   if (plan.kind == Kind::kGroup) {
-    const size_t group = plan.device.parameters().work_group_size;
+    const size_t group = arguments.group();
     return arguments.enqueue({outputs * group, parts}, {group});
   }
   if (plan.kind == Kind::kColumns) {

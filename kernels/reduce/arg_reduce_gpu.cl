@@ -5,7 +5,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void arg_group(
     CTENSOR(in), TENSOR(indices) VALUES_PARAM, const Shape s) {
   __local T values[GROUP];
   __local long positions[GROUP];
-  const ulong n = get_group_id(0), part = get_group_id(1);
+  const ulong n = group_id(0), part = group_id(1);
   const uint item = get_local_id(0);
   FIND_PART(n, part)
   // Work-items beyond the last element take the first one again.

@@ -52,7 +52,7 @@ const char* neutral(const Plan& plan) {
   return c10::isComplexType(plan.compute) ? "COMPLEX(1, 0)" : "1";
 }
 
-KernelSource make_source(const Plan& plan) {
+KernelSource make_source(const Plan& plan, size_t group) {
   const bool cpu = plan.vectors;
   Defines defines = compute_defines(plan.compute);
   defines.set("WIDTH", static_cast<int64_t>(plan.width))
@@ -70,24 +70,25 @@ KernelSource make_source(const Plan& plan) {
   if (cpu) {
     defines.set("COLUMNS", kColumns);
   } else {
-    defines.set("GROUP", static_cast<int64_t>(plan.group));
+    defines.set("GROUP", static_cast<int64_t>(group));
     kernel = plan.columns ? "reduce_item" : "reduce_group";
   }
   return {cpu ? "reduce_cpu.cl" : "reduce_gpu.cl", kernel, defines};
 }
 
 void run(const Plan& plan, const BufferView& in, const BufferView& out) {
-  const Kernel& kernel =
-      find_kernel(plan.device, make_key(plan), [&] { return make_source(plan); });
+  const Kernel& kernel = find_kernel(plan.device, make_key(plan),
+                                     [&](size_t group) { return make_source(plan, group); });
   Stream& stream = current_stream(plan.device.index());
   Arguments arguments(stream, kernel);
   arguments.add(in).add(out);
   plan.shape.bind(arguments);
   const size_t outputs = plan.shape.outputs(), parts = plan.shape.parts;
   if (!plan.vectors) {
-    const size_t items = plan.columns ? at::round_up(outputs, plan.group) : outputs * plan.group;
+    const size_t group = kernel.group;
+    const size_t items = plan.columns ? at::round_up(outputs, group) : outputs * group;
     if (!plan.columns) arguments.add(uint64_t{1});
-    arguments.enqueue({items, parts}, {plan.group});
+    arguments.enqueue({items, parts}, {group});
     return;
   }
   if (plan.columns) {

@@ -10,7 +10,7 @@
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void reduce_group(
     CTENSOR(in), TENSOR(out), const Shape s, const ulong per_task) {
   __local T partial[GROUP];
-  const ulong output = get_group_id(0), part = get_group_id(1);
+  const ulong output = group_id(0), part = group_id(1);
   const uint item = get_local_id(0);
   FIND_PART(output, part)
   T acc = INIT;

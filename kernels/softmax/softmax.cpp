@@ -25,13 +25,13 @@ const Kernel& find(Device& device, const Variant& variant, const char* kernel, S
   KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(&variant), reinterpret_cast<uint64_t>(kernel),
             static_cast<uint64_t>(in) << 8 | static_cast<uint64_t>(out)};
-  return find_kernel(device, key, [&] {
+  return find_kernel(device, key, [&](size_t group) {
     const bool cpu = device.family() == KernelFamily::kCpu;
     const ScalarType compute =
         compute_type(in) == ScalarType::Double ? ScalarType::Double : ScalarType::Float;
     Defines defines = compute_defines(compute);
     defines.set("IN", dtype_name(in)).set("OUT", dtype_name(out));
-    define_width_or_group(defines, device, compute);
+    define_width_or_group(defines, device, compute, group);
     if (cpu && out == compute) defines.set("STORED", 1);
     if (variant.log) defines.set("LOG", 1);
     if (variant.backward) defines.set("BACKWARD", 1);
@@ -57,7 +57,7 @@ void launch_softmax(const Variant& variant, const at::Tensor& grad, const at::Te
   arguments.add(view(in)).add(view(out));
   arguments.add(uint64_t{extent.outer}).add(uint64_t{extent.size}).add(uint64_t{extent.inner});
   if (!cpu) {
-    const size_t group = device.parameters().work_group_size, items = extent.outer * extent.inner;
+    const size_t group = arguments.group(), items = extent.outer * extent.inner;
     arguments.enqueue({rows ? extent.outer * group : at::round_up(items, group)}, {group});
     return;
   }

@@ -33,7 +33,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void softmax_group(
     PARAMS, const ulong rows, const ulong size, const ulong inner) {
   __local T partial[GROUP];
   const uint item = get_local_id(0);
-  const ulong start = get_group_id(0) * size, end = start + size;
+  const ulong start = group_id(0) * size, end = start + size;
 #ifndef BACKWARD
   T peak = -INFINITY;
   for (ulong i = start + item; i < end; i += GROUP) {

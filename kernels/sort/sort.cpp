@@ -21,19 +21,9 @@ constexpr size_t kDigits = 256, kBitsPerPass = 8;
 constexpr size_t kCpuChunk = 8192, kGpuChunk = 256;  // elements, at least
 constexpr size_t kGpuChunks = 1024;                  // of a row, at most
 
-// The number of work-items that add up the counts of a row.
-size_t scan_group(const Device& device) {
-  return device.family() == KernelFamily::kCpu
-             ? 1
-             : std::min(device.parameters().work_group_size, kDigits);
-}
-
-Defines sort_defines(const Device& device, ScalarType type, bool descending) {
+Defines sort_defines(const Device& device, ScalarType type, bool descending, size_t group) {
   Defines defines = sort_key_defines(type, descending);
-  defines.set("GROUP",
-              device.family() == KernelFamily::kCpu
-                  ? 1
-                  : static_cast<int64_t>(std::min(device.parameters().work_group_size, kDigits)));
+  defines.set("GROUP", static_cast<int64_t>(std::min(group, kDigits)));
   define_grid(defines, device);
   return defines;
 }
@@ -81,8 +71,9 @@ class RowSort {
   }
 
   void scan(const at::Tensor& counts) {
-    const size_t group = scan_group(device_);
-    ocl::launch(stream_of(in_), kernel("sort_scan"), {group, rows_}, {group, 1}, view(counts),
+    const Kernel& scan = kernel("sort_scan");
+    const size_t group = std::min(scan.group, kDigits);  // which add up the counts of a row
+    ocl::launch(stream_of(in_), scan, {group, rows_}, {group, 1}, view(counts),
                 uint64_t{chunks_});
   }
 
@@ -96,8 +87,9 @@ class RowSort {
     KernelKey key{&site};
     key.by = {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(in_.scalar_type()),
               uint64_t{descending_}};
-    return find_kernel(device_, key, [&] {
-      return KernelSource{"sort.cl", name, sort_defines(device_, in_.scalar_type(), descending_)};
+    return find_kernel(device_, key, [&](size_t group) {
+      return KernelSource{"sort.cl", name,
+                          sort_defines(device_, in_.scalar_type(), descending_, group)};
     });
   }
 

@@ -20,6 +20,8 @@
 namespace ocl {
 namespace {
 
+constexpr const char* kMostFrequent = "most_frequent";
+
 using at::Tensor;
 using Side = std::optional<std::string_view>;
 
@@ -35,7 +37,8 @@ const Kernel& find(Device& device, const char* kernel, ScalarType type, bool int
     defines.set("IN", dtype_name(type)).set("INDEX", int32 ? "int" : "long");
     if (right) defines.set("RIGHT", 1);
     if (sorter) defines.set("SORTER", 1);
-    return KernelSource{"sorted_rows.cl", kernel, defines};
+    return KernelSource{"sorted_rows.cl", kernel, defines,
+                        /*whole_grid=*/std::string_view(kernel) == kMostFrequent};
   });
 }
 
@@ -70,10 +73,11 @@ std::pair<Tensor, Tensor> most_frequent(const Tensor& self) {
                indices = at::empty(values.sizes(), self.options().dtype(at::kLong));
   const auto length = static_cast<uint64_t>(self.size(-1)),
              rows = static_cast<uint64_t>(values.numel());
-  const size_t items = device.family() == KernelFamily::kCpu
-                           ? std::min<size_t>(rows, device.parameters().tasks)
-                           : rows;
-  launch(stream_of(self), find(device, "most_frequent", self.scalar_type()), {items}, {1},
+  const DeviceParameters& parameters = device.parameters();
+  const size_t items = std::min<size_t>(rows, device.family() == KernelFamily::kCpu
+                                                  ? parameters.tasks
+                                                  : parameters.grid.groups[1]);
+  launch(stream_of(self), find(device, kMostFrequent, self.scalar_type()), {items}, {1},
          view(sorted), view(order), view(values), view(indices), rows, length);
   return {values, indices};
 }

@@ -64,14 +64,13 @@ TASK __kernel void transpose(TENSOR(out), CTENSOR(in), const Shape s, const ulon
   }
 }
 #else
-// Work-groups of (SIDE, SIDE / 4). One more column keeps the tile's columns in different banks.
-#define SIDE 32
+// Tiles of SIDE by SIDE elements, work-groups of (SIDE, SIDE / 4). One more column keeps the tile's columns in different banks.
 
 __kernel void transpose(TENSOR(out), CTENSOR(in), const Shape s) {
   __local E tile[SIDE][SIDE + 1];
   const ulong down = TILES(s.rows, SIDE);
-  const ulong plane = get_group_id(1) / down;
-  const ulong row = (get_group_id(1) - plane * down) * SIDE, column = get_group_id(0) * SIDE;
+  const ulong plane = group_id(1) / down;
+  const ulong row = (group_id(1) - plane * down) * SIDE, column = group_id(0) * SIDE;
   const uint x = get_local_id(0), y = get_local_id(1);
   __global const E *from = CPTR(E, in) + (long)plane * s.in_plane;
   __global E *to = PTR(E, out) + (long)plane * s.out_plane;

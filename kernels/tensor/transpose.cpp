@@ -10,7 +10,7 @@ namespace ocl {
 namespace {
 
 constexpr int64_t kLeastSide = 8;  // of a matrix; smaller ones leave most of a tile empty
-constexpr size_t kSideOnGpu = 32, kRowsOnCpu = 64, kColumnsOnCpu = 16;  // of transpose.cl
+constexpr size_t kRowsOnCpu = 64, kColumnsOnCpu = 16;  // of transpose.cl
 
 struct Shape {  // of transpose.cl
   uint64_t planes, rows, columns;
@@ -39,10 +39,14 @@ std::optional<Shape> find_shape(const at::TensorIteratorBase& iter) {
   return std::nullopt;
 }
 
+// Of a tile on GPUs, for groups of (side, side / 4).
+size_t side_of(size_t group) { return std::min<size_t>(32, 2 << std::bit_width(group) / 2); }
+
 const Kernel& find(Device& device, size_t size) {
   static Site site;
-  return find_kernel(device, {&site, {size}}, [&] {
+  return find_kernel(device, {&site, {size}}, [&](size_t group) {
     Defines defines;
+    defines.set("SIDE", static_cast<int64_t>(side_of(group)));
     define_grid(defines, device);
     defines.set("DT", dtype_name(bits_type(size)));
     return KernelSource{"transpose.cl", "transpose", defines};
@@ -58,10 +62,10 @@ bool copy_transposed(at::TensorIteratorBase& iter) {
   Arguments arguments(current_stream(device.index()), find(device, iter.element_size(0)));
   arguments.add(resolve(iter.data_ptr(0))).add(resolve(iter.data_ptr(1))).add(*shape);
   if (device.family() == KernelFamily::kGpu) {
-    arguments.enqueue(
-        {at::round_up<size_t>(shape->columns, kSideOnGpu),
-         shape->planes * at::ceil_div<size_t>(shape->rows, kSideOnGpu) * (kSideOnGpu / 4)},
-        {kSideOnGpu, kSideOnGpu / 4});
+    const size_t side = side_of(arguments.group());
+    arguments.enqueue({at::round_up<size_t>(shape->columns, side),
+                       shape->planes * at::ceil_div<size_t>(shape->rows, side) * (side / 4)},
+                      {side, side / 4});
     return true;
   }
   const TaskShares shares =

@@ -6,14 +6,14 @@
 namespace ocl {
 namespace {
 
-std::pair<Range, Range> geometry(const Device& device, char shape, size_t local_size, size_t units,
-                                 size_t cost) {
+std::pair<Range, Range> geometry(const Device& device, const Kernel& kernel, char shape,
+                                 size_t local_size, size_t units, size_t cost) {
   if (shape == 't') {
     const DeviceParameters& parameters = device.parameters();
     const size_t wanted = std::clamp<size_t>(cost / parameters.grain, 1, parameters.tasks);
     return {{std::min(wanted, units)}, {1}};
   }
-  const size_t local = std::min<size_t>(local_size, device.parameters().work_group_size);
+  const size_t local = std::min(local_size, kernel.group);
   if (shape == 'g') return {{units * local}, {local}};
   return {{at::round_up(units, local)}, {local}};
 }
@@ -54,7 +54,7 @@ void GeneratedKernel::launch(const OclArgument* arguments, int64_t units, int64_
       bound.add(argument.real);
     }
   }
-  const auto [global, local] = geometry(device, shape_, local_size_, units, cost);
+  const auto [global, local] = geometry(device, kernel, shape_, local_size_, units, cost);
   bound.enqueue(global, local);
 }
 

@@ -70,6 +70,7 @@ Compiled& compiled(const Device& device, const Program& program, const std::stri
   const cl_kernel handle = clCreateKernel(program.handle(), name.c_str(), &code);
   if (code != CL_SUCCESS) raise(code, str("cannot create the kernel ", name), "clCreateKernel");
   found = new Compiled;
+  found->kernel.whole_grid = true;
   found->kernel.handle = handle;
   found->kernel.program = &program;
   found->kernel.name = name;

@@ -77,7 +77,7 @@ void run_direct(const ConvPass& pass, const ConvCall& call) {
         .set("HAS_BIAS", bias.defined());
     return KernelSource{"conv_direct_gpu.cl", "conv_direct", defines};
   });
-  const int64_t group = std::min<int64_t>(64, device.properties().max_work_group_size);
+  const int64_t group = std::min<int64_t>(64, static_cast<int64_t>(kernel.group));
   bind_tensors(kernel, result, {result, call.source, call.factor, bias})
       .add(pass)
       .enqueue({static_cast<size_t>(at::round_up<int64_t>(pass.size[2], group)),

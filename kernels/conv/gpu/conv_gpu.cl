@@ -42,14 +42,14 @@ static inline COMPUTE fetch_at(__global const STORE *base, const bool valid, con
 #if PARTS
 #define OUT COMPUTE
 #define FINISH(p, i, value) ((p)[i] = (value))
-#define GROUP (get_group_id(2) % pass.groups)
-#define FIRST_DEPTH ((int)(get_group_id(2) / pass.groups) * pass.part_depth)
+#define GROUP (group_id(2) % pass.groups)
+#define FIRST_DEPTH ((int)(group_id(2) / pass.groups) * pass.part_depth)
 #define LAST_DEPTH min(pass.k, first_depth + pass.part_depth)
-#define PART_OFFSET(size) ((long)(get_group_id(2) / pass.groups) * (size))
+#define PART_OFFSET(size) ((long)(group_id(2) / pass.groups) * (size))
 #else
 #define OUT STORE
 #define FINISH STORE_TO
-#define GROUP get_group_id(2)
+#define GROUP group_id(2)
 #define FIRST_DEPTH 0
 #define LAST_DEPTH pass.k
 #define PART_OFFSET(size) 0
@@ -58,7 +58,7 @@ static inline COMPUTE fetch_at(__global const STORE *base, const bool valid, con
 // The work-item's place in its tile, and the tile's in the product.
 #define FIND_TILE                                                                         \
   const int item = get_local_id(0), x = item % SIDE_X, y = item / SIDE_X;                 \
-  const int first_row = get_group_id(1) * TM, first_column = get_group_id(0) * TN;        \
+  const int first_row = group_id(1) * TM, first_column = group_id(0) * TN;        \
   const int group = GROUP, first_depth = FIRST_DEPTH, last_depth = LAST_DEPTH;
 
 #define FAR (1 << 29)  // beyond any source

@@ -54,8 +54,9 @@ bool orthogonalize(const Tensor& x, const Tensor& rotated) {
   const int64_t rotated_size = rotates ? rotated.size(1) : 0;
   const Tensor left = at::zeros({batches}, x.options().dtype(at::kInt));
   if (!by_rounds(device, batches, columns)) {
-    const TeamGrid grid = team_grid(device, batches);
-    Arguments arguments(stream, find(device, kAll, type));
+    const Kernel& kernel = find(device, kAll, type);
+    const TeamGrid grid = team_grid(device, kernel, batches);
+    Arguments arguments(stream, kernel);
     arguments.add(view(x)).add(other).add(view(left)).add(u(columns)).add(u(size));
     arguments.add(u(rotated_size)).add(u(batches)).add(static_cast<int32_t>(kSweeps));
     add_number(arguments, tolerance, real_type(x));
@@ -64,7 +65,7 @@ bool orthogonalize(const Tensor& x, const Tensor& rotated) {
   }
   const Kernel& kernel = find(device, kRound, type);
   const int64_t rounds = columns + columns % 2 - 1;
-  const TeamGrid grid = team_grid(device, (rounds + 1) / 2);
+  const TeamGrid grid = team_grid(device, kernel, (rounds + 1) / 2);
   for (int sweep = 0; sweep < kSweeps; ++sweep) {
     Tensor(left).zero_();
     for (int64_t round = 0; round < rounds; ++round) {
@@ -84,8 +85,9 @@ Tensor column_norms(const Tensor& x) {
   Device& device = ocl_device(x);
   const int64_t count = x.size(0) * x.size(2);
   const Tensor norms = at::empty({x.size(0), x.size(2)}, x.options().dtype(real_type(x)));
-  const TeamGrid grid = team_grid(device, count);
-  launch(stream_of(x), find(device, kName, x.scalar_type()), grid.global, grid.local, view(x),
+  const Kernel& kernel = find(device, kName, x.scalar_type());
+  const TeamGrid grid = team_grid(device, kernel, count);
+  launch(stream_of(x), kernel, grid.global, grid.local, view(x),
          view(norms), u(x.size(1)), u(count));
   return norms;
 }
@@ -95,10 +97,11 @@ Tensor take_columns(const Tensor& x, const Tensor& order, const Tensor& norms, d
   Device& device = ocl_device(x);
   const int64_t count = x.size(0) * x.size(2);
   const Tensor out = empty_matrices(x.size(0), x.size(1), x.size(2), x.options());
-  const TeamGrid grid = team_grid(device, count);
   const bool normalize = norms.defined();
-  Arguments arguments(stream_of(x),
-                      find(device, kName, x.scalar_type(), normalize ? "NORMALIZE" : nullptr));
+  const Kernel& kernel =
+      find(device, kName, x.scalar_type(), normalize ? "NORMALIZE" : nullptr);
+  const TeamGrid grid = team_grid(device, kernel, count);
+  Arguments arguments(stream_of(x), kernel);
   arguments.add(view(x)).add(view(order)).add(view(normalize ? norms : x)).add(view(out));
   arguments.add(u(x.size(2))).add(u(x.size(1))).add(u(count));
   add_number(arguments, least, real_type(x));
@@ -110,9 +113,9 @@ Tensor hermitian(const Tensor& a, bool upper) {
   static constexpr const char* kName = "hermitian";
   Device& device = ocl_device(a);
   const Tensor out = empty_matrices(a.size(0), a.size(1), a.size(2), a.options());
-  const TeamGrid grid = team_grid(device, a.size(0));
-  launch(stream_of(a), find(device, kName, a.scalar_type(), upper ? "UPPER" : nullptr), grid.global,
-         grid.local, view(a), view(out), u(a.size(1)), u(a.size(0)), u(a.stride(2)),
+  const Kernel& kernel = find(device, kName, a.scalar_type(), upper ? "UPPER" : nullptr);
+  const TeamGrid grid = team_grid(device, kernel, a.size(0));
+  launch(stream_of(a), kernel, grid.global, grid.local, view(a), view(out), u(a.size(1)), u(a.size(0)), u(a.stride(2)),
          u(a.stride(0)));
   return out;
 }

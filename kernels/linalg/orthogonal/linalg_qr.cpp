@@ -27,8 +27,9 @@ uint64_t u(int64_t number) { return static_cast<uint64_t>(number); }
 void factor_panel(const Tensor& a, const Tensor& tau) {
   static constexpr const char* kName = "qr_panel";
   Device& device = ocl_device(a);
-  const TeamGrid grid = team_grid(device, a.size(0));
-  launch(stream_of(a), find(device, kName, a.scalar_type()), grid.global, grid.local, view(a),
+  const Kernel& kernel = find(device, kName, a.scalar_type());
+  const TeamGrid grid = team_grid(device, kernel, a.size(0));
+  launch(stream_of(a), kernel, grid.global, grid.local, view(a),
          view(tau), u(a.size(1)), u(a.size(2)), u(a.size(0)), u(a.stride(2)), u(a.stride(0)),
          u(tau.stride(0)));
 }
@@ -43,14 +44,16 @@ BlockReflector block_reflector(const Tensor& a, const Tensor& tau) {
   Device& device = ocl_device(a);
   const ScalarType type = a.scalar_type();
   const int64_t batches = a.size(0), rows = a.size(1), size = tau.size(1);
-  const TeamGrid grid = team_grid(device, batches);
+  const Kernel &vectors = find(device, kVectors, type), &factor = find(device, kTriangle, type);
+  const TeamGrid grid = team_grid(device, vectors, batches),
+                 factor_grid = team_grid(device, factor, batches);
   const Tensor v = empty_matrices(batches, rows, size, a.options()),
                products = empty_matrices(batches, size, size, a.options()),
                triangle = empty_matrices(batches, size, size, a.options());
-  launch(stream_of(a), find(device, kVectors, type), grid.global, grid.local, view(a), view(v),
+  launch(stream_of(a), vectors, grid.global, grid.local, view(a), view(v),
          u(rows), u(size), u(batches), u(a.stride(2)), u(a.stride(0)));
   multiply(products, v.mT(), v, 1, 0, {true, false});
-  launch(stream_of(a), find(device, kTriangle, type), grid.global, grid.local, view(products),
+  launch(stream_of(a), factor, factor_grid.global, factor_grid.local, view(products),
          view(tau), view(triangle), u(size), u(batches), u(tau.stride(0)));
   return {v, triangle};
 }

@@ -127,19 +127,20 @@ ALWAYS_INLINE void put_column(__local COMPUTE *to, const int pitch, const QUAD v
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm(
     TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR(residual), const Sizes sizes,
-    const COMPUTE alpha, const COMPUTE beta, const int parts, const int part_depth) {
+    const COMPUTE alpha, const COMPUTE beta, const int parts, const int part_depth,
+    const long batches) {
   const int item = get_local_id(0);
   const int x = item % SIDE_X;
   const int y = item / SIDE_X;
-  const int first_row = get_group_id(1) * TM;
-  const int first_column = get_group_id(0) * TN;
+  const int first_row = group_id(1) * TM;
+  const int first_column = group_id(0) * TN;
 #if PARTS
-  const long batch = get_group_id(2) / parts;
-  const int part = get_group_id(2) % parts;
+  const long batch = group_id(2) / parts;
+  const int part = group_id(2) % parts;
   const int first_depth = part * part_depth;
   const int last_depth = min(sizes.k, first_depth + part_depth);
 #else
-  const long batch = get_group_id(2);
+  const long batch = group_id(2);
   const int first_depth = 0;
   const int last_depth = sizes.k;
 #endif
@@ -154,7 +155,6 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm(
 #include "tile_loop.clh"
 
 #if PARTS
-  const long batches = get_num_groups(2) / parts;
   __global OUT *out_matrix = PTR(OUT, out) + (part * batches + batch) * sizes.m * sizes.n;
 #else
   __global OUT *out_matrix = PTR(STORE, out) + batch * sizes.out_batch;

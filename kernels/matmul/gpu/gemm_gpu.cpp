@@ -138,6 +138,7 @@ void run_tiles(const GemmProblem& p, int64_t index) {
   add_gemm_sizes(arguments, p, gemm_sizes(p));
   arguments.add(static_cast<int32_t>(choice.parts))
       .add(static_cast<int32_t>(choice.depth(p.k)))
+      .add(p.batches)
       .enqueue({static_cast<size_t>(at::ceil_div(p.n, tile.n) * tile.items()),
                 static_cast<size_t>(at::ceil_div(p.m, tile.m)),
                 static_cast<size_t>(p.batches * choice.parts)},
@@ -227,8 +228,8 @@ void gemm_sum_parts(const at::Tensor& out, const at::Tensor& partial, const c10:
   arguments.add(epilogue.residual_or(out)).add(sizes);
   add_number(arguments, alpha, compute);
   add_number(arguments, beta, compute);
-  arguments.add(static_cast<int32_t>(partial.size(0)));
-  const int64_t group = std::min<int64_t>(64, device.properties().max_work_group_size);
+  arguments.add(static_cast<int32_t>(partial.size(0))).add(out.size(1)).add(out.size(0));
+  const int64_t group = std::min<int64_t>(64, static_cast<int64_t>(kernel.group));
   arguments.enqueue({static_cast<size_t>(at::round_up(out.size(2), group)),
                      static_cast<size_t>(out.size(1)), static_cast<size_t>(out.size(0))},
                     {static_cast<size_t>(group)});

@@ -8,14 +8,14 @@
 
 __kernel void gemm_sum(TENSOR(out), CTENSOR(partial), CTENSOR(c), CTENSOR(residual),
                        const Sizes sizes, const COMPUTE alpha, const COMPUTE beta,
-                       const int parts) {
+                       const int parts, const long rows, const long batches) {
   const long column = get_global_id(0);
   const long row = get_global_id(1);
   const long batch = get_global_id(2);
   if (column >= sizes.n) return;
-  const long part_size = (long)get_global_size(2) * get_global_size(1) * sizes.n;
+  const long part_size = batches * rows * sizes.n;
   __global const COMPUTE *restrict from =
-      CPTR(COMPUTE, partial) + (batch * get_global_size(1) + row) * sizes.n + column;
+      CPTR(COMPUTE, partial) + (batch * rows + row) * sizes.n + column;
   COMPUTE sum = 0;
   for (int part = 0; part < parts; ++part) sum += from[part * part_size];
   COMPUTE value = alpha * sum;

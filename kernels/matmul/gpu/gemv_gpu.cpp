@@ -13,9 +13,9 @@ const char* refusal(const GemmProblem& p) {
   return p.is_vector() ? nullptr : "no vector";
 }
 
-// Work-items of a group: (along the matrix's contiguous dimension, along the other).
-std::pair<int64_t, int64_t> gemv_group(const GemmProblem& p, const GemvProblem& v) {
-  const auto items = static_cast<int64_t>(std::bit_floor(p.device.parameters().work_group_size));
+// Work-items of a group along the matrix's contiguous dimension. The rest of them is along the other.
+int64_t lanes_of(const GemmProblem& p, const GemvProblem& v) {
+  const auto items = static_cast<int64_t>(p.device.parameters().work_group_size);
   const int64_t units = p.device.properties().max_compute_units;
   int64_t lanes = 64;
   if (v.transposed) {
@@ -24,25 +24,27 @@ std::pair<int64_t, int64_t> gemv_group(const GemmProblem& p, const GemvProblem& 
     if (p.k < 256) lanes = 16;
     if (p.k >= 4096 && v.m * p.batches < 4 * units) lanes = items;
   }
-  lanes = std::min(lanes, items);
-  return {lanes, items / lanes};
+  return lanes;
 }
 
 void run(const GemmProblem& p) {
   const GemvProblem v = as_gemv(p);
-  const auto [lanes, rows] = gemv_group(p, v);
+  const int64_t wanted = lanes_of(p, v);
   static Site site;
   const KernelKey key{&site,
                       {static_cast<uint64_t>(p.type), gemm_flags(p, v.transposed, false),
-                       static_cast<uint64_t>(lanes << 32 | rows)}};
-  const Kernel& kernel = find_kernel(p.device, key, [&, lanes = lanes, rows = rows] {
+                       static_cast<uint64_t>(wanted)}};
+  const Kernel& kernel = find_kernel(p.device, key, [&](size_t group) {
+    const auto items = static_cast<int64_t>(group);
     Defines defines = gemm_defines(p, v.transposed, false);
-    defines.set("LANES", lanes).set("ROWS", rows);
+    defines.set("LANES", std::min(wanted, items)).set("ROWS", items / std::min(wanted, items));
     return KernelSource{"gemv_gpu.cl", "gemv", defines};
   });
   Arguments arguments(p.stream, kernel);
   add_gemm_tensors(arguments, p, v.matrix.tensor, v.vector.tensor);
   add_gemm_sizes(arguments, p, gemm_sizes(p, v));
+  const auto items = static_cast<int64_t>(kernel.group);
+  const int64_t lanes = std::min(wanted, items), rows = items / lanes;
   const int64_t groups = at::ceil_div(v.m, v.transposed ? lanes : rows);
   const auto x = static_cast<size_t>(lanes), y = static_cast<size_t>(rows),
              batches = static_cast<size_t>(p.batches);

@@ -112,16 +112,17 @@ void run_cpu(Device& device, const Tensor& out, const Tensor& x, const PackedWei
 void run_gpu(Device& device, const Tensor& out, const Tensor& x, const PackedWeights& w) {
   constexpr int64_t kLanes = 4;
   const int64_t x_rows = x.size(0) == 1 ? 1 : 4;
-  const auto items = static_cast<int64_t>(std::bit_floor(device.parameters().work_group_size));
-  const int64_t sharing = std::min<int64_t>(w.width() < 1024 ? 16 : 64, items);
-  const int64_t rows = items / sharing;
+  const int64_t wanted = w.width() < 1024 ? 16 : 64;  // work-items that share a row
   static Site site;
-  const KernelKey key{&site, {packed_key(x, w, x_rows), static_cast<uint64_t>(sharing), 0}};
-  const Kernel& kernel = find_kernel(device, key, [&] {
+  const KernelKey key{&site, {packed_key(x, w, x_rows), static_cast<uint64_t>(wanted), 0}};
+  const Kernel& kernel = find_kernel(device, key, [&](size_t group) {
+    const auto items = static_cast<int64_t>(group), sharing = std::min(wanted, items);
     Defines defines = packed_defines(x, w, kLanes, x_rows);
-    defines.set("LANES", sharing).set("ROWS", rows);
+    defines.set("LANES", sharing).set("ROWS", items / sharing);
     return KernelSource{"packed_linear_gpu.cl", "packed_linear", defines};
   });
+  const auto items = static_cast<int64_t>(kernel.group);
+  const int64_t sharing = std::min(wanted, items), rows = items / sharing;
   Arguments arguments(stream_of(out), kernel);
   add_arguments(arguments, out, x, w);
   const auto across = static_cast<size_t>(sharing), along = static_cast<size_t>(rows);

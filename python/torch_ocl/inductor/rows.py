@@ -154,7 +154,7 @@ class GroupRows(Rows):
         self.letter = "g"
 
     def _own_unit(self):
-        return "get_group_id(0)"
+        return "group_id(0)"
 
     def emit_unit(self, renderer, code):
         code.add("const int item = get_local_id(0);")

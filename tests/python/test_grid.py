@@ -1,0 +1,153 @@
+"""Grids beyond the limits of a device become several launches."""
+
+import pathlib
+import re
+
+import pytest
+from support import output_of
+
+KERNELS = pathlib.Path(__file__).resolve().parents[2] / "kernels"
+# In parts of a grid, these tell the size or the number within the part.
+IN_PART = re.compile(r"\bget_(global_size|num_groups|group_id|global_linear_id)\b")
+# Kernels that need the whole grid: their callers keep to the limits (KernelSource::whole_grid).
+WHOLE_GRID = {
+    "ctc_loss.cl",
+    "jacobi.cl",
+    "ldl.cl",
+    "lu.cl",
+    "margin_loss.cl",
+    "matrix.clh",
+    "sorted_rows.cl",
+    "triangular.cl",
+}
+# Kernels of the CPU family, whose grids have no limits.
+CPU_FAMILY = {"layer_norm_cpu.cl", "topk.cl"}
+
+
+def test_kernels_do_not_depend_on_the_part_of_a_grid():
+    found = set()
+    for path in KERNELS.rglob("*.cl*"):
+        text = path.read_text()
+        if path.name == "grid.clh":
+            text = text[: text.index("#ifdef TASKS")]  # beyond it, loops that take one step
+        if path.name == "common.clh" or path.parts[-2:-1] in (("cpu",), ("channels_last",)):
+            continue
+        if IN_PART.search(text):
+            found.add(path.name)
+    assert found == WHOLE_GRID | CPU_FAMILY
+
+
+CASES = {
+    "maximum pooling": "F.max_pool2d(x(3, 5, 20, 70), 3, 2, 1)",
+    "average pooling in three dimensions": "F.avg_pool3d(x(2, 3, 6, 7, 9), 2)",
+    "sums of rows": "x(900, 3).sum(1)",
+    "sums of long rows": "x(70, 3000).sum(1)",
+    "sums of columns": "x(300, 2000).sum(0)",
+    "variance": "x(40, 50, 60).var(1)",
+    "positions": "x(500, 80).argmax(1)",
+    "element-wise": "x(3000, 7).sin() + x(7)",
+    "softmax": "x(300, 200).softmax(1)",
+    "layer norm": "F.layer_norm(x(300, 64), (64,))",
+    "group norm": "F.group_norm(x(30, 12, 9, 9), 4)",
+    "rows by index": "x(100, 40)[i(900, 100)]",
+    "gather": "x(90, 40).gather(1, i((90, 30), 40))",
+    "sort": "x(50, 3000).sort(1).values",
+    "short sort": "x(500, 30).sort(1).indices",
+    "cumulative sums": "x(300, 90).cumsum(0)",
+    "product of matrices": "x(300, 200) @ x(200, 150)",
+    "product split along k": "x(20, 6000) @ x(6000, 30)",
+    "products of a batch": "x(50, 20, 30) @ x(50, 30, 10)",
+    "product with a vector": "x(3000, 50) @ x(50)",
+    "convolution": "F.conv2d(x(4, 16, 20, 21), x(24, 16, 3, 3), padding=1)",
+    "depthwise convolution": "F.conv2d(x(4, 40, 20, 21), x(40, 1, 3, 3), groups=40)",
+    "transposed convolution": "F.conv_transpose2d(x(4, 8, 9, 9), x(8, 6, 3, 3), stride=2)",
+    "attention": "F.scaled_dot_product_attention(x(3, 5, 150, 16), x(3, 5, 90, 16), x(3, 5, 90, 8))",
+    "transposed copy": "x(500, 700).t().contiguous()",
+    "transposed planes": "x(40, 50, 70).transpose(1, 2).contiguous()",
+    "interpolation": "F.interpolate(x(3, 4, 20, 30), (45, 50), mode='bilinear')",
+    "FFT": "torch.fft.fft(x(200, 60)).abs()",
+    "LU": "torch.linalg.solve(x(30, 20, 20) + 9 * torch.eye(20, device=d), x(30, 20, 300))",
+    "Cholesky": "torch.linalg.cholesky(x(30, 9, 9) @ x(9, 9).T @ x(9, 9) * 0 + torch.eye(9, device=d))",
+    "singular values": "torch.linalg.svdvals(x(20, 40, 12))",
+    "QR": "torch.linalg.qr(x(9, 60, 50)).R.abs()",
+    "embedding": "F.embedding(i((40, 50), 300), x(300, 24))",
+    "distances": "torch.cdist(x(70, 9), x(80, 9))",
+    "mode": "(x(400, 20) * 3).round().mode(1).values",
+    "margin loss": "F.multi_margin_loss(x(300, 7), i(300, 7), reduction='none')",
+    "norms of a list": "torch.stack(torch._foreach_norm([x(n) for n in range(1, 90, 5)]))",
+}
+RUN = """
+    import os, torch, torch.nn.functional as F
+    def results(device, text):
+        numbers = torch.Generator().manual_seed(0)
+        names = {
+            "torch": torch, "F": F, "d": device,
+            "x": lambda *shape: torch.randn(shape, generator=numbers).to(device),
+            "i": lambda shape, most: torch.randint(
+                most, (shape,) if isinstance(shape, int) else shape, generator=numbers
+            ).to(device),
+        }
+        return eval(text, names).cpu()
+    for name, text in CASES.items():
+        torch.testing.assert_close(
+            results("ocl", text), results("cpu", text), rtol=2e-4, atol=2e-4, msg=name.__add__)
+    print(len(CASES))
+"""
+GRADIENTS = """
+    import torch, torch.nn.functional as F
+    def gradients(device):
+        torch.manual_seed(0)
+        net = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 20, 3, padding=1), torch.nn.BatchNorm2d(20), torch.nn.MaxPool2d(2),
+            torch.nn.Conv2d(20, 20, 3, groups=20), torch.nn.Flatten(), torch.nn.LayerNorm(720),
+            torch.nn.Linear(720, 300), torch.nn.Unflatten(1, (30, 10)),
+            torch.nn.TransformerEncoderLayer(10, 2, 40, dropout=0, batch_first=True),
+        )
+        table = torch.nn.Embedding(50, 10)
+        x, tokens = torch.randn(6, 3, 16, 16), torch.randint(50, (6, 30))
+        net, table, x, tokens = (part.to(device) for part in (net, table, x, tokens))
+        x.requires_grad_()
+        (net(x) * table(tokens)).square().mean().backward()
+        return [t.grad.cpu() for t in (x, *net.parameters(), *table.parameters())]
+    for a, b in zip(gradients("ocl"), gradients("cpu")):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+    print("equal")
+"""
+GRAPH = """
+    import torch
+    x, out = torch.randn(900, 70, device="ocl"), torch.empty(900, device="ocl")
+    graph = torch.ocl.Graph()
+    torch.sum(x, 1, out=out)
+    with torch.ocl.graph(graph):
+        torch.sum(x, 1, out=out)
+    x.copy_(torch.randn(900, 70))
+    graph.replay()
+    torch.testing.assert_close(out.cpu(), x.cpu().sum(1), rtol=1e-4, atol=1e-4)
+    print("equal")
+"""
+
+
+@pytest.mark.sample
+def test_operators_with_small_grids():
+    code = f"    CASES = {CASES!r}\n{RUN}"
+    printed = output_of(code, timeout=600, OCL_GRID_LIMIT="3", OCL_KERNEL_FAMILY="gpu")
+    assert int(printed) == len(CASES)
+
+
+@pytest.mark.parametrize("code", [GRADIENTS, GRAPH], ids=["gradients", "graph"])
+def test_with_small_grids(code):
+    printed = output_of(code, timeout=600, OCL_GRID_LIMIT="2", OCL_KERNEL_FAMILY="gpu")
+    assert printed.strip() == "equal"
+
+
+@pytest.mark.parametrize("value", ["x", "0", "-3"])
+def test_wrong_limit(value):
+    code = """
+        import torch
+        try:
+            torch.ocl.init()
+        except ValueError as error:
+            print(error)
+    """
+    expected = f'OCL_GRID_LIMIT must be a number of work-groups, not "{value}"'
+    assert expected in output_of(code, OCL_GRID_LIMIT=value, OCL_KERNEL_FAMILY="gpu")
