@@ -3,16 +3,14 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <charconv>
-#include <cstdio>
 #include <limits>
 #include <map>
 #include <memory>
-#include <optional>
 
 #include "backend/environment.h"
 #include "backend/error.h"
 #include "backend/interop.h"
+#include "backend/listing.h"
 #include "backend/system.h"
 
 namespace ocl {
@@ -23,111 +21,14 @@ constexpr const char* kInstallHint =
     "`apt install pocl-opencl-icd` or `pip install torch-ocl[runtime]`. "
     "`python -m torch_ocl.info` shows what is found; see docs/install.md.";
 
-struct Found {
-  cl::Platform platform;
-  cl::Device device;
-  int rank;
-};
-
-std::vector<Found> list_devices() {
-  std::vector<Found> found;
-  for (const cl::Platform& platform : opencl_platforms()) {
-    std::vector<cl::Device> devices;
-    try {
-      platform.getDevices(CL_DEVICE_TYPE_ALL, &devices);
-    } catch (const cl::Error&) {
-      continue;  // a platform without devices
-    }
-    for (const cl::Device& device : devices) {
-      if (!device.getInfo<CL_DEVICE_AVAILABLE>() ||
-          !device.getInfo<CL_DEVICE_COMPILER_AVAILABLE>()) {
-        continue;
-      }
-      const cl_device_type type = device.getInfo<CL_DEVICE_TYPE>();
-      const int rank = type & CL_DEVICE_TYPE_GPU ? 0 : type & CL_DEVICE_TYPE_CPU ? 2 : 1;
-      found.push_back({platform, device, rank});
-    }
-  }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const Found& a, const Found& b) { return a.rank < b.rank; });
-  std::vector<Found> visible;
-  for (const size_t i : parse_visible_devices(environment("OCL_VISIBLE_DEVICES"), found.size())) {
-    visible.push_back(found[i]);
-  }
-  return visible;
-}
-
-KernelFamily choose_family(const DeviceProperties& p) {
-  const std::string forced = environment("OCL_KERNEL_FAMILY");
-  const bool short_loops = p.quirks & bit(Quirk::kShortLoops);
-  if (forced.empty()) {
-    return p.type == "cpu" && !short_loops ? KernelFamily::kCpu : KernelFamily::kGpu;
-  }
-  TORCH_CHECK_VALUE(forced == "cpu" || forced == "gpu",
-                    "OCL_KERNEL_FAMILY must be \"cpu\" or \"gpu\", not \"", forced, "\"");
-  return forced == "cpu" ? KernelFamily::kCpu : KernelFamily::kGpu;
-}
-
-// The positive number in an environment variable, if it is set.
-std::optional<size_t> number_in(const char* variable, const char* what) {
-  const std::string text = environment(variable);
-  if (text.empty()) return std::nullopt;
-  size_t value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  TORCH_CHECK_VALUE(code == std::errc() && end == text.data() + text.size() && value > 0 &&
-                        value < size_t{1} << 43,
-                    variable, " must be ", what, ", not \"", text, "\"");
-  return value;
-}
-
-// Bytes: as an environment variable says in MiB, or as the driver says.
-size_t mebibytes(const char* variable, cl_ulong of_driver) {
-  const std::optional<size_t> value = number_in(variable, "a number of MiB");
-  return value ? *value << 20 : of_driver;
-}
-
-DeviceProperties query(const cl::Platform& platform, const cl::Device& d) {
-  DeviceProperties p;
-  p.name = d.getInfo<CL_DEVICE_NAME>();
-  p.vendor = d.getInfo<CL_DEVICE_VENDOR>();
-  p.platform = platform.getInfo<CL_PLATFORM_NAME>();
-  p.driver_version = d.getInfo<CL_DRIVER_VERSION>();
-  p.version = d.getInfo<CL_DEVICE_VERSION>();
-  p.extensions = " " + d.getInfo<CL_DEVICE_EXTENSIONS>() + " ";
-  const cl_device_type type = d.getInfo<CL_DEVICE_TYPE>();
-  p.type = type & CL_DEVICE_TYPE_GPU ? "gpu" : type & CL_DEVICE_TYPE_CPU ? "cpu" : "accelerator";
-  p.total_memory = mebibytes("OCL_MEMORY_MB", d.getInfo<CL_DEVICE_GLOBAL_MEM_SIZE>());
-  p.max_allocation = mebibytes("OCL_MAX_BUFFER_MB", d.getInfo<CL_DEVICE_MAX_MEM_ALLOC_SIZE>());
-  p.local_memory = d.getInfo<CL_DEVICE_LOCAL_MEM_SIZE>();
-  p.max_work_group_size = d.getInfo<CL_DEVICE_MAX_WORK_GROUP_SIZE>();
-  p.max_parameter_size = d.getInfo<CL_DEVICE_MAX_PARAMETER_SIZE>();
-  p.max_compute_units = d.getInfo<CL_DEVICE_MAX_COMPUTE_UNITS>();
-  p.native_vector_width_float = d.getInfo<CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT>();
-  std::sscanf(p.version.c_str(), "OpenCL %d.%d", &p.version_major, &p.version_minor);
-  const auto has = [&](const char* name) {
-    return p.extensions.find(str(" ", name, " ")) != std::string::npos;
-  };
-  p.has_fp64 = has("cl_khr_fp64") || d.getInfo<CL_DEVICE_DOUBLE_FP_CONFIG>() != 0;
-  p.has_fp16 = has("cl_khr_fp16");
-  p.has_int64_atomics = has("cl_khr_int64_base_atomics");
-  p.has_subgroups = has("cl_khr_subgroups") || has("cl_intel_subgroups");
-  p.host_unified_memory = d.getInfo<CL_DEVICE_HOST_UNIFIED_MEMORY>();
-  p.correctly_rounded_divide =
-      d.getInfo<CL_DEVICE_SINGLE_FP_CONFIG>() & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
-  p.quirks = quirks_of(p);
-  p.family = choose_family(p);
-  return p;
-}
-
-// What NVIDIA's hardware and drivers allow, which is the least of all GPUs: 65,535 groups in y and z
-// (SC-SGS/PLSSVM#64), 2^31 work-items (cogciprocate/ocl#226; ROCm has 2^32, ROCm/hip#2687).
+// What the strictest drivers of GPUs allow: 65,535 groups in y and z on NVIDIA (SC-SGS/PLSSVM#64),
+// in x with drivers over Vulkan, and 2^31 work-items (cogciprocate/ocl#226; ROCm has 2^32,
+// ROCm/hip#2687). A larger grid costs a few launches.
 GridLimits choose_grid(const DeviceProperties& p) {
   constexpr size_t kNone = std::numeric_limits<size_t>::max();
-  if (p.family == KernelFamily::kCpu) return {kNone, {kNone, kNone, kNone}};
-  if (const auto groups = number_in("OCL_GRID_LIMIT", "a number of work-groups")) {
-    return {size_t{1} << 31, {*groups, *groups, *groups}};
-  }
-  return {size_t{1} << 31, {INT32_MAX, 65535, 65535}};
+  if (p.family == KernelFamily::kCpu) return {kNone, kNone};
+  return {size_t{1} << 31,
+          environment_number("OCL_GRID_LIMIT", "a number of work-groups").value_or(65535)};
 }
 
 DeviceParameters choose_parameters(const DeviceProperties& p) {
@@ -139,12 +40,13 @@ DeviceParameters choose_parameters(const DeviceProperties& p) {
 }
 
 struct Registry {
+  Listing listing = list_devices();
   std::vector<std::unique_ptr<Device>> devices;
 
   Registry() {
-    for (const Found& found : list_devices()) {
-      devices.push_back(std::make_unique<Device>(found.platform, found.device,
-                                                 static_cast<DeviceIndex>(devices.size())));
+    for (ListedDevice& found : listing.devices) {
+      devices.push_back(
+          std::make_unique<Device>(std::move(found), static_cast<DeviceIndex>(devices.size())));
     }
   }
 };
@@ -195,35 +97,11 @@ const char* family_name(KernelFamily family) {
   return family == KernelFamily::kCpu ? "cpu" : "gpu";
 }
 
-std::vector<size_t> parse_visible_devices(const std::string& text, size_t count) {
-  std::vector<size_t> selected;
-  if (text.empty()) {
-    for (size_t i = 0; i < count; ++i) selected.push_back(i);
-    return selected;
-  }
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    size_t index = 0;
-    const auto parsed = std::from_chars(text.data() + begin, text.data() + end, index);
-    TORCH_CHECK_VALUE(parsed.ec == std::errc() && parsed.ptr == text.data() + end,
-                      "OCL_VISIBLE_DEVICES=\"", text,
-                      "\" is not a list of device numbers, as in "
-                      "OCL_VISIBLE_DEVICES=0,2");
-    TORCH_CHECK_VALUE(index < count, "OCL_VISIBLE_DEVICES=\"", text, "\" names device ", index,
-                      ", but the machine has ", count, " OpenCL device(s), numbered from 0");
-    TORCH_CHECK_VALUE(std::find(selected.begin(), selected.end(), index) == selected.end(),
-                      "OCL_VISIBLE_DEVICES=\"", text, "\" names device ", index, " twice");
-    selected.push_back(index);
-    begin = end + 1;
-  }
-  return selected;
-}
-
-Device::Device(cl::Platform platform, cl::Device handle, DeviceIndex index)
-    : platform_(std::move(platform)),
-      handle_(std::move(handle)),
+Device::Device(ListedDevice listed, DeviceIndex index)
+    : platform_(std::move(listed.platform)),
+      handle_(std::move(listed.handle)),
       index_(index),
-      properties_(query(platform_, handle_)),
+      properties_(std::move(listed.properties)),
       parameters_(choose_parameters(properties_)) {}
 
 bool Device::has_extension(const std::string& name) const {
@@ -258,8 +136,15 @@ void initialize() {
   TORCH_CHECK(opencl_loader_present(),
               "No OpenCL device: the OpenCL loader library (libOpenCL.so.1) is not installed. ",
               kInstallHint);
-  TORCH_CHECK(!registry().devices.empty(), "No OpenCL device was found. ", kInstallHint);
+  if (!registry().devices.empty()) return;
+  std::string skipped;
+  for (const SkippedDevice& each : skipped_devices()) {
+    skipped += str(each.name, " is not used: ", each.reason, ". ");
+  }
+  TORCH_CHECK(false, "No OpenCL device was found. ", skipped, kInstallHint);
 }
+
+const std::vector<SkippedDevice>& skipped_devices() { return registry().listing.skipped; }
 
 Device& device(DeviceIndex index) {
   if (C10_UNLIKELY(!listed)) initialize();

@@ -1,5 +1,4 @@
-// Every OpenCL device of every platform is one `ocl:N`: GPUs first, then accelerators, then CPUs;
-// OCL_VISIBLE_DEVICES selects among them.
+// Every usable OpenCL device of every platform is one `ocl:N` (listing.h).
 //
 //   Device& device = ocl::device(0);
 //   device.properties().has_fp64; device.context();
@@ -7,7 +6,6 @@
 
 #include <c10/core/Device.h>
 
-#include <array>
 #include <atomic>
 #include <mutex>
 #include <string>
@@ -57,8 +55,7 @@ struct DeviceProperties {
 
 // The largest grid of one launch, in each dimension. OpenCL has no query for it.
 struct GridLimits {
-  size_t items;
-  std::array<size_t, 3> groups;
+  size_t items, groups;
 };
 
 // Defaults of launches and specialisations, by kernel family (choose_parameters() in device.cpp).
@@ -71,9 +68,11 @@ struct DeviceParameters {
   GridLimits grid;
 };
 
+struct ListedDevice;
+
 class Device {
  public:
-  Device(cl::Platform platform, cl::Device handle, DeviceIndex index);
+  Device(ListedDevice listed, DeviceIndex index);
 
   DeviceIndex index() const { return index_; }
   const cl::Device& handle() const { return handle_; }
@@ -81,6 +80,10 @@ class Device {
   const DeviceParameters& parameters() const { return parameters_; }
   KernelFamily family() const { return properties_.family; }
   bool has_extension(const std::string& name) const;
+  // Whether its memory is the process's own, so that a map copies nothing and may stay open.
+  bool uses_host_memory() const {
+    return properties_.type == "cpu" && properties_.host_unified_memory;
+  }
   bool has(Quirk quirk) const { return properties_.quirks & bit(quirk); }
 
   // Created at the first call; a context costs memory and threads.
@@ -122,9 +125,5 @@ void initialize();
 DeviceIndex current_device() noexcept;
 void set_current_device(DeviceIndex index);                     // checked
 void set_current_device_unchecked(DeviceIndex index) noexcept;  // for destructors
-
-// Positions that OCL_VISIBLE_DEVICES="2,0" selects out of `count` devices; all when it is empty.
-// Throws ValueError when it is malformed or out of range.
-std::vector<size_t> parse_visible_devices(const std::string& text, size_t count);
 
 }  // namespace ocl

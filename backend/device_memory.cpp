@@ -67,8 +67,7 @@ std::optional<size_t> DeviceMemory::free_bytes() const {
 // MiB instead of 4 KiB.
 void DeviceMemory::advise_huge_pages(const cl::Buffer& buffer, size_t bytes) {
   constexpr size_t kSmallest = size_t{4} << 20;
-  const DeviceProperties& properties = device_.properties();
-  if (properties.type != "cpu" || !properties.host_unified_memory || bytes < kSmallest) return;
+  if (!device_.uses_host_memory() || bytes < kSmallest) return;
   const cl_command_queue queue = current_stream(device_.index()).queue()();
   cl_int code = CL_SUCCESS;
   // Only the address is needed, so nothing waits for the map.

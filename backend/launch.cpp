@@ -126,9 +126,8 @@ cl_kernel create_kernel(const Program& program, const std::string& name) {
 size_t most_items(const Device& device, const Program& program, const std::string& name) {
   const cl::Kernel kernel(create_kernel(program, name));
   size_t items = 0;
-  const cl_int code =
-      clGetKernelWorkGroupInfo(kernel(), device.handle()(), CL_KERNEL_WORK_GROUP_SIZE,
-                               sizeof(items), &items, nullptr);
+  const cl_int code = clGetKernelWorkGroupInfo(
+      kernel(), device.handle()(), CL_KERNEL_WORK_GROUP_SIZE, sizeof(items), &items, nullptr);
   if (code != CL_SUCCESS || items == 0) {
     raise(code == CL_SUCCESS ? CL_OUT_OF_RESOURCES : code,
           str("cannot run the kernel ", name, " of ", program.label, " on ", device.label()),
@@ -167,8 +166,8 @@ Kernel* lookup(const Device& device, const KernelKey& key) {
   return found == kernels.end() ? nullptr : &found->second;
 }
 
-const Kernel& insert(Device& device, const KernelKey& key,
-                     bool grouped, c10::function_ref<KernelSource(size_t)> source) {
+const Kernel& insert(Device& device, const KernelKey& key, bool grouped,
+                     c10::function_ref<KernelSource(size_t)> source) {
   refuse_fork();
   Prototypes& all = prototypes();
   Prototype* prototype = find_prototype(device, key);
@@ -217,10 +216,10 @@ void Arguments::enqueue(const Range& global, const Range& wanted) {
   if (C10_LIKELY(kernel_.whole_grid || fits(limits, global, local))) {
     enqueue_part({0, 0, 0}, global, local);
   } else {
-    const auto step = [&](size_t dim, size_t local) {
-      return std::min(limits.items / local, limits.groups[dim]) * local;
+    const auto step = [&](size_t group) {
+      return std::min(limits.items / group, limits.groups) * group;
     };
-    const Range most{step(0, local.x), step(1, local.y), step(2, local.z)};
+    const Range most{step(local.x), step(local.y), step(local.z)};
     for (size_t z = 0; z < global.z; z += most.z) {
       for (size_t y = 0; y < global.y; y += most.y) {
         for (size_t x = 0; x < global.x; x += most.x) {

@@ -65,7 +65,8 @@ struct Kernel {
 
 struct Range {
   size_t x = 1, y = 1, z = 1;
-  // Of a local size: the kernel does not depend on it, so it is halved until the kernel can have it.
+  // Of a local size: the kernel does not depend on it, so it is halved until the kernel can have
+  // it.
   bool may_shrink = false;
 
   size_t items() const { return x * y * z; }
@@ -73,10 +74,10 @@ struct Range {
 
 // Whether a device can run the grid in one launch.
 inline bool fits(const GridLimits& limits, const Range& global, const Range& local) {
-  const auto fits = [&](size_t dim, size_t global, size_t local) {
-    return global <= limits.items && global / local <= limits.groups[dim];
+  const auto fits = [&](size_t items, size_t group) {
+    return items <= limits.items && (items <= limits.groups || items / group <= limits.groups);
   };
-  return fits(0, global.x, local.x) && fits(1, global.y, local.y) && fits(2, global.z, local.z);
+  return fits(global.x, local.x) && fits(global.y, local.y) && fits(global.z, local.z);
 }
 
 // Returns the kernel of this thread for the key; `source()` is asked at the first call. A source

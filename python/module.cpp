@@ -4,6 +4,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "backend/launch.h"
+#include "backend/listing.h"
 #include "backend/program_cache.h"
 #include "backend/stream.h"
 #include "backend/sync_debug.h"
@@ -46,10 +47,20 @@ std::vector<std::tuple<std::string_view, std::string_view, std::string_view>> de
   return found;
 }
 
+// (name, reason) of each device that is there and not used.
+std::vector<std::pair<std::string, std::string>> describe_skipped_devices() {
+  std::vector<std::pair<std::string, std::string>> skipped;
+  for (const ocl::SkippedDevice& each : ocl::skipped_devices()) {
+    skipped.emplace_back(each.name, each.reason);
+  }
+  return skipped;
+}
+
 PYBIND11_MODULE(_C, m) {
   using namespace ocl;
   m.attr("built_for_torch") = OCL_BUILT_FOR_TORCH;
   m.attr("max_devices") = kMaxDevices;
+  m.def("skipped_devices", &describe_skipped_devices);
 
   py::class_<DeviceProperties>(m, "DeviceProperties")
 #define OCL_PROPERTY(name) .def_readonly(#name, &DeviceProperties::name)

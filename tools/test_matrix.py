@@ -1,10 +1,11 @@
 """Runs the tests over OpenCL runtimes and kernel families, and prints a table.
 
-usage: test_matrix.py [--sample] [--jobs N] [ROW ...]      ROW: pocl/cpu, intel/gpu, ...
+usage: test_matrix.py [--sample] [--jobs N] [ROW ...]      ROW: pocl/cpu, stern:smallest/gpu, ...
 
-Each row is a runtime and a kernel family. The two main runtimes run the whole suite with their own
-family; other rows run the tests marked "sample", as all do with --sample. The slowest tests of
-each row follow it. Exits with 1 when a test of any row fails, or a runtime is missing.
+Each row is a runtime and a kernel family; stern has a profile, too. Without rows, all run. The two
+main runtimes run the whole suite with their own family; other rows run the tests marked "sample",
+as all do with --sample. The slowest tests of each row follow it. Exits with 1 when a test of any
+row fails, or a runtime is missing.
 """
 
 import argparse
@@ -16,13 +17,14 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+PROFILES = sorted((HERE.parent / "tests" / "stern" / "profiles").glob("*.profile"))
 ROWS = [
     f"{runtime}/{family}"
     for runtime in ("pocl", "intel", "rusticl", "oclgrind")
     for family in ("cpu", "gpu")
-    # Not with the CPU family: backend/device.cpp, choose_family.
+    # Not with the CPU family: backend/listing.cpp, choose_family.
     if (runtime, family) != ("rusticl", "cpu")
-]
+] + [f"stern:{path.stem}/gpu" for path in PROFILES]
 WHOLE = {"pocl/cpu", "intel/cpu"}
 SLOWEST = 6
 COUNTS = ("passed", "skipped", "failed", "error")
@@ -31,6 +33,7 @@ COUNTS = ("passed", "skipped", "failed", "error")
 def run(row, sample, jobs):
     """(counts by name, seconds, slowest tests); prints the run's own output where it failed."""
     runtime, family = row.split("/")
+    runtime, _, profile = runtime.partition(":")
     command = [sys.executable, str(HERE / "with_runtime.py"), runtime]
     command += [
         sys.executable,
@@ -47,7 +50,7 @@ def run(row, sample, jobs):
     start = time.monotonic()
     result = subprocess.run(
         command,
-        env={**os.environ, "OCL_KERNEL_FAMILY": family},
+        env={**os.environ, "OCL_KERNEL_FAMILY": family, "STERN_PROFILE": profile},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -74,7 +77,7 @@ def main():
     if unknown:
         parser.error(f"no such row: {', '.join(sorted(unknown))}")
     head = "".join(f"{name:>9}" for name in COUNTS)
-    print(f"{'runtime':<10}{'family':<8}{'tests':<8}{head}{'seconds':>9}", flush=True)
+    print(f"{'runtime':<26}{'family':<8}{'tests':<8}{head}{'seconds':>9}", flush=True)
     failed = False
     for row in arguments.rows or ROWS:
         sample = arguments.sample or row not in WHOLE
@@ -83,7 +86,7 @@ def main():
         runtime, family = row.split("/")
         numbers = "".join(f"{counts.get(name, 0):>9}" for name in COUNTS)
         kind = "sample" if sample else "all"
-        print(f"{runtime:<10}{family:<8}{kind:<8}{numbers}{seconds:>9.0f}", flush=True)
+        print(f"{runtime:<26}{family:<8}{kind:<8}{numbers}{seconds:>9.0f}", flush=True)
         for test in slowest:
             print(f"    {test.strip()}", flush=True)
     sys.exit(failed)

@@ -15,8 +15,7 @@ constexpr size_t kGroup = 64;  // work-items, at most; they compute one weight's
 const Kernel& find(const ConvCall& call) {
   const ScalarType type = call.result.scalar_type();
   static Site site;
-  const KernelKey key{&site,
-                      {static_cast<uint64_t>(type), static_cast<uint64_t>(call.direction)}};
+  const KernelKey key{&site, {static_cast<uint64_t>(type), static_cast<uint64_t>(call.direction)}};
   return find_kernel(call.device, key, [&](size_t group) {
     static constexpr const char* kNames[] = {"conv_forward", "conv_data_grad", "conv_weight_grad"};
     Defines defines = element_defines(type);

@@ -33,14 +33,15 @@ const Norm* find_norm(const at::Scalar& order) {
 }
 
 const Kernel& norm_kernel(const TensorLists& lists, const Norm& norm, const char* kernel) {
-  return find_kernel(lists.device, {&norm, {lists.key(), reinterpret_cast<uint64_t>(kernel)}}, [&](size_t group) {
-    Defines defines = lists.defines();
-    defines.set("STEP(acc, a)", str("(", norm.step, ")"))
-        .set("MERGE(x, y)", str("(", norm.merge, ")"))
-        .set("FINISH(x)", str("(", norm.finish, ")"))
-        .set("GROUP", static_cast<int64_t>(group));
-    return KernelSource{"foreach_norm.cl", kernel, defines};
-  });
+  return find_kernel(lists.device, {&norm, {lists.key(), reinterpret_cast<uint64_t>(kernel)}},
+                     [&](size_t group) {
+                       Defines defines = lists.defines();
+                       defines.set("STEP(acc, a)", str("(", norm.step, ")"))
+                           .set("MERGE(x, y)", str("(", norm.merge, ")"))
+                           .set("FINISH(x)", str("(", norm.finish, ")"))
+                           .set("GROUP", static_cast<int64_t>(group));
+                       return KernelSource{"foreach_norm.cl", kernel, defines};
+                     });
 }
 
 void run(const TensorLists& lists, const Norm& norm) {

@@ -17,7 +17,7 @@ int64_t product_of(at::IntArrayRef sizes) {
 }
 
 constexpr int64_t kLeafCpu = 32, kLeafGpu = 16;  // equations that one launch solves
-constexpr size_t kTeam = 64;  // work-items, at most
+constexpr size_t kTeam = 64;                     // work-items, at most
 
 struct Strides {
   int64_t row, column, batch;
@@ -155,7 +155,7 @@ size_t team_size(const Kernel& kernel) { return std::min(kernel.group, kTeam); }
 
 size_t most_teams(const Device& device) {
   const DeviceParameters& parameters = device.parameters();
-  return device.family() == KernelFamily::kCpu ? parameters.tasks : parameters.grid.groups[1];
+  return device.family() == KernelFamily::kCpu ? parameters.tasks : parameters.grid.groups;
 }
 
 TeamGrid team_grid(const Device& device, const Kernel& kernel, int64_t matrices) {

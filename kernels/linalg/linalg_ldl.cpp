@@ -36,10 +36,9 @@ void ldl_factor(const Tensor& factors, const Tensor& pivots, const Tensor& info,
   const Tensor a = matrices(factors);
   const Kernel& kernel = find(device, kName, a.scalar_type(), hermitian);
   const TeamGrid grid = team_grid(device, kernel, a.size(0));
-  launch(stream_of(a), kernel, grid.global, grid.local,
-         view(a), view(pivots), view(info), static_cast<uint64_t>(a.size(1)),
-         static_cast<uint64_t>(a.size(0)), static_cast<uint64_t>(a.stride(2)),
-         static_cast<uint64_t>(a.stride(0)));
+  launch(stream_of(a), kernel, grid.global, grid.local, view(a), view(pivots), view(info),
+         static_cast<uint64_t>(a.size(1)), static_cast<uint64_t>(a.size(0)),
+         static_cast<uint64_t>(a.stride(2)), static_cast<uint64_t>(a.stride(0)));
 }
 
 void ldl_solve(const Tensor& factors, const Tensor& pivots, const Tensor& result, bool upper,
@@ -57,8 +56,7 @@ void ldl_solve(const Tensor& factors, const Tensor& pivots, const Tensor& result
   const size_t group = team_size(kernel), columns = x.size(2), most = most_teams(device);
   const size_t groups = std::min(at::ceil_div(columns, group), most);
   launch(stream_of(x), kernel, {groups * group, std::min<size_t>(x.size(0), most)}, {group, 1},
-         view(a),
-         view(exchanges), view(x), static_cast<uint64_t>(x.size(1)), uint64_t{columns},
+         view(a), view(exchanges), view(x), static_cast<uint64_t>(x.size(1)), uint64_t{columns},
          static_cast<uint64_t>(x.size(0)), static_cast<uint64_t>(a.stride(2)),
          static_cast<uint64_t>(a.stride(0)), static_cast<uint64_t>(x.stride(2)),
          static_cast<uint64_t>(x.stride(0)), static_cast<uint64_t>(exchanges.stride(0)),

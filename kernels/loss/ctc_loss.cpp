@@ -162,9 +162,8 @@ Tensor ctc_loss_backward(const Tensor& grad, const Tensor& log_probs, const Tens
   sequences.bind(gradient);
   const auto rows = static_cast<size_t>(shape.time * shape.batch);
   const DeviceParameters& parameters = device.parameters();
-  const size_t items = std::min(rows, device.family() == KernelFamily::kCpu
-                                          ? parameters.tasks
-                                          : parameters.grid.groups[1]);
+  const size_t items = std::min(
+      rows, device.family() == KernelFamily::kCpu ? parameters.tasks : parameters.grid.groups);
   gradient.add(view(weights))
       .add(uint64_t{weights.numel() > 1})
       .add(view(loss))

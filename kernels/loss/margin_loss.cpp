@@ -38,7 +38,7 @@ size_t items_for(const Device& device, int64_t rows) {
   const DeviceParameters& parameters = device.parameters();
   return std::min(static_cast<size_t>(rows), device.family() == KernelFamily::kCpu
                                                  ? parameters.tasks
-                                                 : parameters.grid.groups[1]);
+                                                 : parameters.grid.groups);
 }
 
 int target_site() {

@@ -73,8 +73,7 @@ class RowSort {
   void scan(const at::Tensor& counts) {
     const Kernel& scan = kernel("sort_scan");
     const size_t group = std::min(scan.group, kDigits);  // which add up the counts of a row
-    ocl::launch(stream_of(in_), scan, {group, rows_}, {group, 1}, view(counts),
-                uint64_t{chunks_});
+    ocl::launch(stream_of(in_), scan, {group, rows_}, {group, 1}, view(counts), uint64_t{chunks_});
   }
 
   template <typename... Args>

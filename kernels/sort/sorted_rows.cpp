@@ -74,9 +74,8 @@ std::pair<Tensor, Tensor> most_frequent(const Tensor& self) {
   const auto length = static_cast<uint64_t>(self.size(-1)),
              rows = static_cast<uint64_t>(values.numel());
   const DeviceParameters& parameters = device.parameters();
-  const size_t items = std::min<size_t>(rows, device.family() == KernelFamily::kCpu
-                                                  ? parameters.tasks
-                                                  : parameters.grid.groups[1]);
+  const size_t items = std::min<size_t>(
+      rows, device.family() == KernelFamily::kCpu ? parameters.tasks : parameters.grid.groups);
   launch(stream_of(self), find(device, kMostFrequent, self.scalar_type()), {items}, {1},
          view(sorted), view(order), view(values), view(indices), rows, length);
   return {values, indices};

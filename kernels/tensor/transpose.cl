@@ -64,7 +64,8 @@ TASK __kernel void transpose(TENSOR(out), CTENSOR(in), const Shape s, const ulon
   }
 }
 #else
-// Tiles of SIDE by SIDE elements, work-groups of (SIDE, SIDE / 4). One more column keeps the tile's columns in different banks.
+// Tiles of SIDE by SIDE elements, work-groups of (SIDE, SIDE / 4). One more column keeps the tile's
+// columns in different banks.
 
 __kernel void transpose(TENSOR(out), CTENSOR(in), const Shape s) {
   __local E tile[SIDE][SIDE + 1];

@@ -14,6 +14,7 @@ import torch
 
 VARIABLES = [
     "OCL_VISIBLE_DEVICES",
+    "OCL_ALL_DEVICES",
     "OCL_MEMORY_MB",
     "OCL_MAX_BUFFER_MB",
     "OCL_GRID_LIMIT",
@@ -96,6 +97,16 @@ def describe(index):
         print(f"  {'quirk':12} {name}: {reason} ({source})")
 
 
+def print_skipped():
+    from torch_ocl import _C
+
+    skipped = _C.skipped_devices()
+    if skipped:
+        print("\nnot used (OCL_ALL_DEVICES=1 uses them, where their drivers answer):")
+    for name, reason in skipped:
+        print(f"  {name}: {reason}")
+
+
 def main():
     version = importlib.metadata.version("torch-ocl")
     print(f"torch-ocl {version}, PyTorch {torch.__version__}, Python {platform.python_version()}")
@@ -103,9 +114,13 @@ def main():
         if name in os.environ:
             print(f"{name}={os.environ[name]}")
     if not (hasattr(torch, "ocl") and torch.ocl.is_available()):
-        sys.exit("\n" + (wrong_setting() or no_device_help()))
+        wrong = wrong_setting()
+        if not wrong:
+            print_skipped()
+        sys.exit("\n" + (wrong or no_device_help()))
     for index in range(torch.ocl.device_count()):
         describe(index)
+    print_skipped()
 
 
 if __name__ == "__main__":

@@ -7,33 +7,7 @@
 namespace ocl {
 namespace {
 
-using Positions = std::vector<size_t>;
 using test::error_text;
-
-TEST(VisibleDevices, SelectsInOrder) {
-  EXPECT_EQ(parse_visible_devices("", 3), (Positions{0, 1, 2}));
-  EXPECT_EQ(parse_visible_devices("2,0", 3), (Positions{2, 0}));
-  EXPECT_EQ(parse_visible_devices("1", 2), Positions{1});
-  EXPECT_EQ(parse_visible_devices("", 0), Positions{});
-}
-
-TEST(VisibleDevices, RefusesWhatIsMalformed) {
-  for (const char* text :
-       {"x", "0,", ",0", "0,,1", "-1", "0 1", " 0", "0x1", "1.5", "99999999999999999999"}) {
-    EXPECT_THROW(parse_visible_devices(text, 3), c10::ValueError) << text;
-  }
-}
-
-TEST(VisibleDevices, SaysWhatIsWrong) {
-  const auto text = [](const char* value) {
-    return error_text([&] { parse_visible_devices(value, 2); });
-  };
-  EXPECT_NE(text("0,5").find("names device 5, but the machine has 2 OpenCL device(s)"),
-            std::string::npos);
-  EXPECT_NE(text("1,1").find("names device 1 twice"), std::string::npos);
-  EXPECT_NE(text("gpu").find("OCL_VISIBLE_DEVICES=\"gpu\" is not a list of device numbers"),
-            std::string::npos);
-}
 
 using DeviceProperty = test::DeviceTest;
 

@@ -87,8 +87,8 @@ Tensor column_norms(const Tensor& x) {
   const Tensor norms = at::empty({x.size(0), x.size(2)}, x.options().dtype(real_type(x)));
   const Kernel& kernel = find(device, kName, x.scalar_type());
   const TeamGrid grid = team_grid(device, kernel, count);
-  launch(stream_of(x), kernel, grid.global, grid.local, view(x),
-         view(norms), u(x.size(1)), u(count));
+  launch(stream_of(x), kernel, grid.global, grid.local, view(x), view(norms), u(x.size(1)),
+         u(count));
   return norms;
 }
 
@@ -98,8 +98,7 @@ Tensor take_columns(const Tensor& x, const Tensor& order, const Tensor& norms, d
   const int64_t count = x.size(0) * x.size(2);
   const Tensor out = empty_matrices(x.size(0), x.size(1), x.size(2), x.options());
   const bool normalize = norms.defined();
-  const Kernel& kernel =
-      find(device, kName, x.scalar_type(), normalize ? "NORMALIZE" : nullptr);
+  const Kernel& kernel = find(device, kName, x.scalar_type(), normalize ? "NORMALIZE" : nullptr);
   const TeamGrid grid = team_grid(device, kernel, count);
   Arguments arguments(stream_of(x), kernel);
   arguments.add(view(x)).add(view(order)).add(view(normalize ? norms : x)).add(view(out));
@@ -115,8 +114,8 @@ Tensor hermitian(const Tensor& a, bool upper) {
   const Tensor out = empty_matrices(a.size(0), a.size(1), a.size(2), a.options());
   const Kernel& kernel = find(device, kName, a.scalar_type(), upper ? "UPPER" : nullptr);
   const TeamGrid grid = team_grid(device, kernel, a.size(0));
-  launch(stream_of(a), kernel, grid.global, grid.local, view(a), view(out), u(a.size(1)), u(a.size(0)), u(a.stride(2)),
-         u(a.stride(0)));
+  launch(stream_of(a), kernel, grid.global, grid.local, view(a), view(out), u(a.size(1)),
+         u(a.size(0)), u(a.stride(2)), u(a.stride(0)));
   return out;
 }
 

@@ -29,9 +29,8 @@ void factor_panel(const Tensor& a, const Tensor& tau) {
   Device& device = ocl_device(a);
   const Kernel& kernel = find(device, kName, a.scalar_type());
   const TeamGrid grid = team_grid(device, kernel, a.size(0));
-  launch(stream_of(a), kernel, grid.global, grid.local, view(a),
-         view(tau), u(a.size(1)), u(a.size(2)), u(a.size(0)), u(a.stride(2)), u(a.stride(0)),
-         u(tau.stride(0)));
+  launch(stream_of(a), kernel, grid.global, grid.local, view(a), view(tau), u(a.size(1)),
+         u(a.size(2)), u(a.size(0)), u(a.stride(2)), u(a.stride(0)), u(tau.stride(0)));
 }
 
 // A product of reflectors: H1 H2 ... = 1 - V T V^H.
@@ -50,11 +49,11 @@ BlockReflector block_reflector(const Tensor& a, const Tensor& tau) {
   const Tensor v = empty_matrices(batches, rows, size, a.options()),
                products = empty_matrices(batches, size, size, a.options()),
                triangle = empty_matrices(batches, size, size, a.options());
-  launch(stream_of(a), vectors, grid.global, grid.local, view(a), view(v),
-         u(rows), u(size), u(batches), u(a.stride(2)), u(a.stride(0)));
+  launch(stream_of(a), vectors, grid.global, grid.local, view(a), view(v), u(rows), u(size),
+         u(batches), u(a.stride(2)), u(a.stride(0)));
   multiply(products, v.mT(), v, 1, 0, {true, false});
-  launch(stream_of(a), factor, factor_grid.global, factor_grid.local, view(products),
-         view(tau), view(triangle), u(size), u(batches), u(tau.stride(0)));
+  launch(stream_of(a), factor, factor_grid.global, factor_grid.local, view(products), view(tau),
+         view(triangle), u(size), u(batches), u(tau.stride(0)));
   return {v, triangle};
 }
 

@@ -13,7 +13,8 @@ const char* refusal(const GemmProblem& p) {
   return p.is_vector() ? nullptr : "no vector";
 }
 
-// Work-items of a group along the matrix's contiguous dimension. The rest of them is along the other.
+// Work-items of a group along the matrix's contiguous dimension. The rest of them is along the
+// other.
 int64_t lanes_of(const GemmProblem& p, const GemvProblem& v) {
   const auto items = static_cast<int64_t>(p.device.parameters().work_group_size);
   const int64_t units = p.device.properties().max_compute_units;

@@ -1,0 +1,69 @@
+#include "backend/listing.h"
+
+#include "tests/cpp/support.h"
+
+namespace ocl {
+namespace {
+
+using Positions = std::vector<size_t>;
+using test::error_text;
+
+DeviceProperties version(int major, int minor) {
+  DeviceProperties p;
+  p.version = str("OpenCL ", major, ".", minor);
+  p.version_major = major;
+  p.version_minor = minor;
+  p.extensions = " cl_khr_fp16 ";
+  p.max_parameter_size = 1024;
+  return p;
+}
+
+TEST(Listing, SkipsDevicesThatCannotRunTheKernels) {
+  EXPECT_EQ(reason_to_skip(version(1, 2), {}), "");
+  EXPECT_EQ(reason_to_skip(version(3, 0), {}), "");
+  EXPECT_EQ(reason_to_skip(version(1, 1), {}), "it has OpenCL 1.1, but 1.2 is needed");
+  EXPECT_EQ(reason_to_skip(version(2, 0), {.has_compiler = false}), "its driver has no compiler");
+  EXPECT_EQ(reason_to_skip(version(2, 0), {.available = false}),
+            "its driver says that it is not available");
+}
+
+TEST(Listing, SkipsDevicesOfFewArguments) {
+  DeviceProperties p = version(1, 2);
+  p.max_parameter_size = 256;
+  EXPECT_EQ(reason_to_skip(p, {}), "its kernels take 256 bytes of arguments, but 1024 are needed");
+}
+
+TEST(Listing, SkipsDevicesWithoutLongIntegers) {
+  DeviceProperties p = version(1, 2);
+  EXPECT_EQ(reason_to_skip(p, {.profile = "EMBEDDED_PROFILE"}), "it has no 64-bit integers");
+  p.extensions = " cles_khr_int64 cl_khr_fp16 ";
+  EXPECT_EQ(reason_to_skip(p, {.profile = "EMBEDDED_PROFILE"}), "");
+}
+
+TEST(VisibleDevices, SelectsInOrder) {
+  EXPECT_EQ(parse_visible_devices("", 3), (Positions{0, 1, 2}));
+  EXPECT_EQ(parse_visible_devices("2,0", 3), (Positions{2, 0}));
+  EXPECT_EQ(parse_visible_devices("1", 2), Positions{1});
+  EXPECT_EQ(parse_visible_devices("", 0), Positions{});
+}
+
+TEST(VisibleDevices, RefusesWhatIsMalformed) {
+  for (const char* text :
+       {"x", "0,", ",0", "0,,1", "-1", "0 1", " 0", "0x1", "1.5", "99999999999999999999"}) {
+    EXPECT_THROW(parse_visible_devices(text, 3), c10::ValueError) << text;
+  }
+}
+
+TEST(VisibleDevices, SaysWhatIsWrong) {
+  const auto text = [](const char* value) {
+    return error_text([&] { parse_visible_devices(value, 2); });
+  };
+  EXPECT_NE(text("0,5").find("names device 5, but the machine has 2 OpenCL device(s)"),
+            std::string::npos);
+  EXPECT_NE(text("1,1").find("names device 1 twice"), std::string::npos);
+  EXPECT_NE(text("gpu").find("OCL_VISIBLE_DEVICES=\"gpu\" is not a list of device numbers"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace ocl

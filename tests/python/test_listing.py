@@ -1,0 +1,40 @@
+"""Which devices are listed; shown on a device that plays the drivers of GPUs (docs/stern.md)."""
+
+import pytest
+from stern import PROFILES, on_stern
+
+COUNT = "import torch; print(torch.ocl.device_count(), torch.ones(3, device='ocl').sum().item())"
+
+
+@pytest.fixture
+def changed(tmp_path):
+    """A function that writes a profile with other lines."""
+
+    def write(profile="nvidia_ampere", **values):
+        text = (PROFILES / f"{profile}.profile").read_text()
+        lines = [line for line in text.splitlines() if line.split(" =")[0] not in values]
+        path = tmp_path / "changed.profile"
+        path.write_text("\n".join([*lines, *(f"{key} = {value}" for key, value in values.items())]))
+        return path
+
+    return write
+
+
+def test_a_gpu_with_two_drivers_is_one_device(changed):
+    path = changed(duplicate_platform=1)
+    assert "1 3.0" in on_stern(path, "-c", COUNT)
+    assert "2 3.0" in on_stern(path, "-c", COUNT, OCL_ALL_DEVICES=1)
+    info = on_stern(path, "-m", "torch_ocl.info")
+    assert "not used" in info and "the platform NVIDIA CUDA has the same GPU" in info
+
+
+def test_devices_without_long_integers(changed):
+    path = changed("smallest", DEVICE_EXTENSIONS="cl_khr_byte_addressable_store")
+    assert "it has no 64-bit integers" in on_stern(path, "-m", "torch_ocl.info")
+    assert "1 3.0" in on_stern(path, "-c", COUNT, OCL_ALL_DEVICES=1)
+
+
+def test_a_driver_that_fails(changed):
+    info = on_stern(changed(failing_query="DEVICE_VENDOR"), "-m", "torch_ocl.info")
+    assert "No OpenCL device was found" in info or "No OpenCL device found" in info
+    assert "NVIDIA GeForce RTX 3060 Laptop GPU" in info and "clGetDeviceInfo" in info
