@@ -7,6 +7,7 @@
 #include "backend/capture.h"
 #include "backend/error.h"
 #include "backend/fault.h"
+#include "backend/host_allocator.h"
 #include "backend/sync_debug.h"
 #include "backend/trace.h"
 
@@ -130,19 +131,32 @@ void fill_on_device(Stream& stream, const BufferView& destination, const void* p
 
 Mapping::Mapping(Stream& stream, const BufferView& view, size_t bytes, MapAccess access,
                  OtherStreams others)
-    : stream_(&stream), buffer_(view.segment->buffer) {
+    : stream_(&stream),
+      buffer_(view.segment->buffer),
+      offset_(view.offset),
+      bytes_(bytes),
+      writes_(access != MapAccess::kRead) {
   constexpr std::string_view kWhat = "read or write device memory on the host";
   stream.refuse_capture(kWhat);
   if (others == OtherStreams::kWait) note_wait(kWhat);  // collectives wait in their own thread
   if (others == OtherStreams::kWait) wait_for_other_streams(stream, view);
+  if (stream.device().uses_host_memory()) {
+    map(access);
+  } else {
+    read(access);
+  }
+}
+
+void Mapping::map(MapAccess access) {
+  Stream& stream = *stream_;
   const cl_map_flags flags = access == MapAccess::kRead        ? CL_MAP_READ
                              : access == MapAccess::kReadWrite ? CL_MAP_READ | CL_MAP_WRITE
                                                                : CL_MAP_WRITE_INVALIDATE_REGION;
   const uint64_t report = stream.faults().report();
-  enqueue(stream, {"map", trace::Kind::kMap, "clEnqueueMapBuffer", bytes}, nullptr,
+  enqueue(stream, {"map", trace::Kind::kMap, "clEnqueueMapBuffer", bytes_}, nullptr,
           [&](cl_command_queue queue, cl_event* event) {
             cl_int code = CL_SUCCESS;
-            data_ = clEnqueueMapBuffer(queue, buffer_(), CL_TRUE, flags, view.offset, bytes, 0,
+            data_ = clEnqueueMapBuffer(queue, buffer_(), CL_TRUE, flags, offset_, bytes_, 0,
                                        nullptr, event, &code);
             return code;
           });
@@ -154,22 +168,58 @@ Mapping::Mapping(Stream& stream, const BufferView& view, size_t bytes, MapAccess
   }
 }
 
-Mapping::Mapping(Mapping&& other) noexcept
-    : stream_(other.stream_),
-      buffer_(std::move(other.buffer_)),
-      data_(std::exchange(other.data_, nullptr)) {}
-
-Mapping::~Mapping() {
-  if (!data_) return;
+void Mapping::unmap() {
   cl_int code;
   {
     trace::Call call(*stream_, trace::Kind::kUnmap, "clEnqueueUnmapMemObject");
     code = clEnqueueUnmapMemObject(stream_->queue()(), buffer_(), data_, 0, nullptr, call.event());
   }
   if (code != CL_SUCCESS) {
-    TORCH_WARN("ocl: cannot unmap memory of ", stream_->device().label(), ": ", error_name(code));
+    raise(code, describe("unmap", bytes_, stream_->device()), "clEnqueueUnmapMemObject");
   }
+}
+
+void Mapping::read(MapAccess access) {
+  copy_ = host_allocator()->allocate(bytes_);
+  data_ = copy_.get();
+  if (access == MapAccess::kDiscardAndWrite) return;
+  const uint64_t report = stream_->faults().report();
+  enqueue(*stream_, {"copy to the host", trace::Kind::kCopyToHost, "clEnqueueReadBuffer", bytes_},
+          nullptr, [&](cl_command_queue queue, cl_event* event) {
+            return clEnqueueReadBuffer(queue, buffer_(), CL_TRUE, offset_, bytes_, data_, 0,
+                                       nullptr, event);
+          });
+  stream_->faults().raise_reported(report);
+}
+
+void Mapping::write() {
+  enqueue(*stream_,
+          {"copy from the host", trace::Kind::kCopyToDevice, "clEnqueueWriteBuffer", bytes_},
+          nullptr, [&](cl_command_queue queue, cl_event* event) {
+            return clEnqueueWriteBuffer(queue, buffer_(), CL_FALSE, offset_, bytes_, data_, 0,
+                                        nullptr, event);
+          });
+  stream_->submitted();
+  record_pinned(data_, copy_.get_context(), stream_->unpack());
+}
+
+Mapping::Mapping(Mapping&& other) noexcept
+    : stream_(other.stream_),
+      buffer_(std::move(other.buffer_)),
+      offset_(other.offset_),
+      bytes_(other.bytes_),
+      writes_(other.writes_),
+      copy_(std::move(other.copy_)),
+      data_(std::exchange(other.data_, nullptr)) {}
+
+Mapping::~Mapping() {
+  if (!data_) return;
   try {
+    if (!is_copy()) {
+      unmap();
+    } else if (writes_) {
+      write();
+    }
     stream_->flush();
   } catch (const std::exception& error) {
     TORCH_WARN("ocl: ", error.what());

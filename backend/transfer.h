@@ -1,6 +1,8 @@
 // Copies between host and device memory, and maps of device memory for the host.
 #pragma once
 
+#include <c10/core/Allocator.h>
+
 #include "backend/buffer_view.h"
 #include "backend/stream.h"
 
@@ -27,8 +29,10 @@ enum class MapAccess { kRead, kReadWrite, kDiscardAndWrite };
 // Other streams that the memory was recorded on (record_stream).
 enum class OtherStreams { kWait, kIgnore };
 
-// Device memory mapped for the host while the object lives. The constructor waits for the commands
-// that use the memory. On devices that share the host's memory no byte is copied.
+// Device memory for the host to use while the object lives. The constructor waits for the commands
+// that use the memory. The memory of CPU devices is mapped, and no byte is copied. Other devices
+// copy it to pinned memory and back, because kernels may not use a buffer while a part of it is
+// mapped, and one buffer holds many tensors.
 class Mapping {
  public:
   Mapping(Stream& stream, const BufferView& view, size_t bytes, MapAccess access,
@@ -42,8 +46,17 @@ class Mapping {
   void* data() const { return data_; }
 
  private:
+  void map(MapAccess access);
+  void unmap();
+  void read(MapAccess access);
+  void write();
+  bool is_copy() const { return copy_.get() != nullptr; }
+
   Stream* stream_;
   cl::Buffer buffer_;
+  size_t offset_, bytes_;
+  bool writes_;
+  c10::DataPtr copy_;
   void* data_ = nullptr;
 };
 

@@ -1,5 +1,4 @@
-// CPU tensors for Gloo over the mapped memory of ocl tensors. On devices that share the host's
-// memory no byte is copied; other devices transfer when they map and unmap.
+// CPU tensors for Gloo over the memory of ocl tensors: mapped, or copied there and back (Mapping).
 //
 //   staging.read(input);
 //   staging.write(output);

@@ -173,7 +173,7 @@ at::Tensor copy_from(const at::Tensor& source_any, const at::Tensor& destination
   }
   const Device& device = ocl_device(on_ocl(source) ? source : destination);
   if (non_blocking && copy_pinned(destination, source)) return destination;
-  if (device.properties().host_unified_memory) {
+  if (device.uses_host_memory()) {
     copy_mapped(destination, source);
   } else {
     copy_discrete(destination, source);
