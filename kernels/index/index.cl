@@ -2,8 +2,8 @@
 // (the result) and operand 1. One of them is `indexed`: to its offset are added, for each index
 // tensor, the index times that tensor's step.
 //   GET      result[i] = indexed[index[i]]; PUT: indexed[index[i]] = value[i]
-//   COMBINE(x, y)  with PUT: the new element for the old element x and the value y. It is atomic,
-//            except where BYTES is 16: then there is one work-item
+//   COMBINE(x, y)  with PUT: the new element for the old element x and the value y. It is atomic
+//   ONE_WRITER     unless one work-item writes each element, because the device cannot exchange it
 //   FILL     with PUT: the value is a number, and there is no operand 1
 //   DT       element type; where nothing is computed, any type of the same size; BYTES: its size
 //   NDIM     dimensions of the iteration, 0 the row; INDICES: index tensors, 1 to 8
@@ -71,7 +71,7 @@ static inline long row_offset(ulong row, const Geometry *g, const int operand) {
     offset += wrapped * g.step[k];                                                             \
   }
 
-#if defined(COMBINE) && BYTES == 16
+#if defined(COMBINE) && defined(ONE_WRITER)
 static inline void combine(__global char *p, const T y) {
   __global MEM(DT) *element = (__global MEM(DT) *)p;
   const T x = *element;

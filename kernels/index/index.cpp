@@ -67,10 +67,6 @@ Plan make_plan(at::TensorIteratorBase& iter, const Indexing& indexing, IndexOper
   }
   if (plan.computes()) {
     check_device_has(plan.device, plan.type, indexing.name);
-    TORCH_CHECK_NOT_IMPLEMENTED(
-        !indexing.combine || element != 8 || plan.device.properties().has_int64_atomics,
-        indexing.name, " is not implemented for ocl (", plan.type, " on ", plan.device.label(),
-        ", which has no cl_khr_int64_base_atomics)");
   } else {
     plan.type = element > 8 ? ScalarType::ComplexDouble : bits_type(element);
   }
@@ -96,6 +92,12 @@ KernelKey make_key(const Plan& plan) {
   return key;
 }
 
+// Whether the device cannot exchange elements of the type. No device exchanges 16 bytes at once.
+bool lacks_atomics(const Plan& plan) {
+  const size_t most = plan.device.properties().has_int64_atomics ? 8 : 4;
+  return plan.indexing.combine && c10::elementSize(plan.type) > most;
+}
+
 KernelSource make_source(const Plan& plan) {
   const auto bytes = static_cast<int64_t>(c10::elementSize(plan.type));
   Defines defines = compute_defines(compute_type(plan.type));
@@ -114,6 +116,7 @@ KernelSource make_source(const Plan& plan) {
   }
   if (plan.indexing.combine) {
     defines.set("COMBINE(x, y)", str("(", plan.indexing.combine, ")"));
+    if (lacks_atomics(plan)) defines.set("ONE_WRITER", 1);
   }
   if (plan.operands.other < 0) defines.set("FILL", 1);
   if (plan.row_index) defines.set("ROW_INDEX", 1);
@@ -154,9 +157,7 @@ void run(const Plan& plan, at::IntArrayRef sizes, at::IntArrayRef strides,
   const auto inner = static_cast<size_t>(plan.size(0));
   const size_t units = plan.elements() / inner;
   UnitGrid grid = unit_grid(plan.device, units, inner, plan.row_dense ? 1 : 4);
-  // No device has atomic exchanges of 16 bytes.
-  const bool too_wide = plan.indexing.combine && c10::elementSize(plan.type) > 8;
-  if (!plan.get && (too_wide || at::globalContext().deterministicAlgorithms())) {
+  if (!plan.get && (lacks_atomics(plan) || at::globalContext().deterministicAlgorithms())) {
     // Several values may go to one element: one work-item writes them, in order.
     grid.global = {plan.row_index ? grid.global.x : 1, 1};
     grid.local = {plan.row_index ? grid.local.x : 1, 1};
