@@ -1,7 +1,7 @@
 // Attention of the GPU family: a work-group of SIDE by SIDE computes SIDE * RM queries (keys, for
 // the gradients of keys and values) and loops over the keys in blocks of SIDE * CM. Work-item
-// (x, y) has the rows y + SIDE * i and the columns x + SIDE * j of every tile. Matrices pass through
-// local memory in chunks of DEPTH.
+// (x, y) has the rows y + SIDE * i and the columns x + SIDE * j of every tile. Matrices pass
+// through local memory in chunks of DEPTH.
 //   SIDE  4, 8 or 16
 //   RM    rows of a work-item
 // Defines and Problem: sdpa.clh. Grid: (SIDE * blocks of rows, SIDE * heads, batch).

@@ -123,14 +123,14 @@ TEST_F(LaunchTest, LimitOfArguments) {
       "typedef struct { int v[SIZE]; } S;"
       "kernel void f(S s, global int* x) { x[0] = s.v[0]; }";
   cl::Buffer x = buffer(4);
-  const std::vector<char> bytes(256);
-  for (const int words : {62, 63}) {
+  const std::vector<char> bytes(1024);
+  for (const int words : {254, 255}) {
     std::string text = source;
     text.replace(text.find("SIZE"), 4, std::to_string(words));
     cl::Kernel large = kernel(text);
     large.setArg(0, words * 4, bytes.data());
     large.setArg(1, x);
-    EXPECT_EQ(launch(large, {1}, {1}), words == 62 ? CL_SUCCESS : CL_OUT_OF_RESOURCES);
+    EXPECT_EQ(launch(large, {1}, {1}), words == 254 ? CL_SUCCESS : CL_OUT_OF_RESOURCES);
   }
 }
 

@@ -1,5 +1,5 @@
 # No device: about the smallest limits that OpenCL 1.2 and embedded GPUs have. The sizes of local
-# memory, arguments and groups follow the specification's minima for the EMBEDDED profile, raised
+# memory and groups follow the specification's minima for the EMBEDDED profile, raised
 # to what the smallest GPUs on the market report.
 PLATFORM_NAME = Smallest
 PLATFORM_VENDOR = Nobody
@@ -18,7 +18,7 @@ DEVICE_MAX_WORK_ITEM_SIZES = 64 64 64
 DEVICE_LOCAL_MEM_SIZE = 16384
 DEVICE_GLOBAL_MEM_SIZE = 536870912
 DEVICE_MAX_MEM_ALLOC_SIZE = 134217728
-DEVICE_MAX_PARAMETER_SIZE = 256
+DEVICE_MAX_PARAMETER_SIZE = 1024
 DEVICE_MEM_BASE_ADDR_ALIGN = 4096
 DEVICE_HOST_UNIFIED_MEMORY = 0
 DEVICE_IMAGE_SUPPORT = 0

@@ -1,0 +1,104 @@
+"""What only GPUs refuse, on a device that plays some of them."""
+
+import pytest
+from stern import stern_output_of
+
+
+@pytest.mark.parametrize("profile", ["intel_gen9", "nvidia_ampere"])
+def test_kernels_run_while_the_host_uses_another_tensor_of_a_buffer(profile):
+    """A kernel may not use a buffer while a part of it is mapped."""
+    stern_output_of(
+        profile,
+        """
+        import threading, torch
+        import torch.nn.functional as F
+
+        x, y = torch.zeros(1000, device="ocl"), torch.ones(1000, device="ocl")
+        entered, left = threading.Event(), threading.Event()
+
+        @torch.library.custom_op("test::wait", mutates_args=("x",), device_types="cpu")
+        def wait(x: torch.Tensor) -> None:
+            entered.set()
+            assert left.wait(60)
+            x.add_(3)
+
+        thread = threading.Thread(target=lambda: wait(x))
+        thread.start()
+        assert entered.wait(60)
+        total = (y + 1).sum().item()
+        left.set()
+        thread.join()
+        assert total == 2000 and x.sum().item() == 3000
+        """,
+        OCL_FALLBACK="allow",
+    )
+
+
+def test_sums_by_index_of_long_integers_without_atomics():
+    stern_output_of(
+        "smallest",
+        """
+        import torch
+        assert not torch.ocl.get_device_properties(0).has_int64_atomics
+        numbers = torch.Generator().manual_seed(0)
+        index = torch.randint(9, (300,), generator=numbers)
+        rows = torch.randint(-(2**40), 2**40, (300, 4), generator=numbers)
+        def results(device):
+            i, r = index.to(device), rows.to(device)
+            zeros = torch.zeros(9, 4, dtype=torch.int64, device=device)
+            return (
+                zeros.index_add(0, i, r),
+                zeros.index_put((i,), r, accumulate=True),
+                zeros[:, 0].scatter_add(0, i, r[:, 1]),
+                zeros.scatter_reduce(0, i[:, None].expand(-1, 4), r, "amax"),
+                torch.bincount(i),
+            )
+        for actual, expected in zip(results("ocl"), results("cpu")):
+            assert torch.equal(actual.cpu(), expected)
+        """,
+    )
+
+
+def test_memory_runs_out_and_comes_back():
+    """The driver grants buffers of 512 MiB, but fails at the first use of those beyond 384 MiB."""
+    printed = stern_output_of(
+        "smallest",
+        """
+        import torch
+        held = []
+        try:
+            while len(held) < 1000:
+                held.append(torch.ones(16 << 20, dtype=torch.uint8, device="ocl"))
+        except torch.OutOfMemoryError as error:
+            print(error)
+        count = len(held)
+        assert count << 24 < torch.ocl.get_device_properties(0).total_memory
+        assert all(x[-1].item() == 1 for x in held)
+        held.clear()
+        held = [torch.ones(16 << 20, dtype=torch.uint8, device="ocl") for _ in range(count)]
+        """,
+    )
+    assert "cannot allocate 16.00 MiB" in printed
+
+
+def test_large_grids():
+    """More groups than fit into a dimension: the batches of a ResNet-18, tokens, matrices, rows."""
+    stern_output_of(
+        "nvidia_ampere",
+        """
+        import torch, torch.nn.functional as F
+        def check(function, *shape):
+            x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+            expected = function(x)
+            torch.testing.assert_close(function(x.to("ocl")).cpu(), expected, rtol=1e-4, atol=1e-4)
+        check(lambda x: F.max_pool2d(x, 3, 2, 1), 20, 64, 112, 4)
+        check(lambda x: x[torch.arange(70000, device=x.device) % 100], 100, 64)
+        check(lambda x: x.sum(1), 70000, 3)
+        check(lambda x: x @ x.mT, 66000, 3, 2)
+        weight = lambda x: x[:1, :, :3, :3].mT.reshape(-1, 1, 3, 3)
+        check(lambda x: F.conv2d(x, weight(x), groups=66000), 1, 66000, 3, 4)
+        check(lambda x: x.sort(1).values, 66000, 5)
+        check(lambda x: x.transpose(1, 2).contiguous(), 66000, 17, 20)
+        check(lambda x: F.layer_norm(x, (4,)), 70000, 4)
+        """,
+    )
