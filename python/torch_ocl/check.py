@@ -1,0 +1,354 @@
+"""Checks that this machine's OpenCL device computes what the CPU does.
+
+    python -m torch_ocl.check [--device ocl:1] [--output FILE] [--only SECTION ...] [--no-speed]
+
+In about three minutes it runs every family of kernels on small and awkward shapes, copies, streams,
+most of the device's memory, a short training, and some measurements. Each section runs in a process
+of its own, so that a driver that crashes or hangs fails one section only. Where one fails, it tries
+the settings that may help. It prints a table, writes it with the device's report to a file for a
+bug report, and exits with 1 if a check failed.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+import torch
+
+from torch_ocl import info
+from torch_ocl.check_cases import FAMILIES, GENERAL, compare
+
+TIMEOUT = 300  # seconds that a section may take
+SHARED_MEMORY = 2 << 30  # bytes to allocate at most where the host needs the memory, too
+
+
+def check_copies(device):
+    """Copies of many sizes, types and layouts, there and back."""
+    for count in (0, 1, 3, 4095, 65537, 5_000_001):
+        x = torch.randint(-128, 127, (count,), dtype=torch.int8)
+        assert torch.equal(x.to(device).cpu(), x), f"{count} bytes"
+        yield f"{count} bytes"
+    x = torch.randn(60, 70)
+    for name, there in {
+        "transposed": lambda x: x.t(),
+        "strided": lambda x: x[::2, 1::3],
+        "int64": lambda x: x.long(),
+        "float16": lambda x: x.half(),
+    }.items():
+        assert torch.equal(there(x.to(device)).cpu(), there(x)), name
+        assert torch.equal(there(x).to(device).cpu(), there(x)), name
+        yield name
+    pinned = torch.randn(3_000_000).pin_memory()
+    y = pinned.to(device, non_blocking=True)
+    back = torch.empty_like(pinned).pin_memory()
+    back.copy_(y, non_blocking=True)
+    torch.ocl.synchronize()
+    assert torch.equal(back, pinned), "pinned memory"
+    yield "pinned memory"
+
+
+def check_streams(device):
+    """Streams run in order, and wait for each other's events."""
+    first, second = torch.ocl.Stream(device), torch.ocl.Stream(device)
+    x = torch.zeros(1_000_000, device=device)
+    torch.ocl.synchronize()
+    for _ in range(20):
+        with torch.ocl.stream(first):
+            x.add_(1)
+        second.wait_stream(first)
+        with torch.ocl.stream(second):
+            x.mul_(2)
+        first.wait_stream(second)
+    torch.ocl.synchronize()
+    expected = 2.0 * (2**20 - 1)
+    assert x.min().item() == x.max().item() == expected, f"{x.min()} to {x.max()}, not {expected}"
+    yield "two streams"
+    graph = torch.ocl.Graph()
+    y = torch.ones(1000, device=device)
+    y.add_(1)
+    with torch.ocl.graph(graph):
+        y.mul_(3)
+    graph.replay()
+    assert y.sum().item() == 6000, y.sum()
+    yield "graph"
+
+
+def check_memory(device):
+    """Most of the memory that is free, each byte of it written and read."""
+    properties = torch.ocl.get_device_properties(device)
+    free, _ = torch.ocl.mem_get_info(device)
+    wanted = int(free * 0.9)
+    if properties.host_unified_memory:
+        wanted = min(wanted, SHARED_MEMORY)
+    size = min(64 << 20, properties.max_allocation)
+    held = []
+    for number in range(max(wanted // size, 1)):
+        try:
+            held.append(torch.full((size,), number % 251, dtype=torch.uint8, device=device))
+        except torch.OutOfMemoryError as error:
+            granted = len(held) * size >> 20
+            message = f"the driver grants {granted} MiB of {free >> 20}: OCL_MEMORY_MB={granted}"
+            raise MemoryError(message) from error
+    for number, block in enumerate(held):
+        least, most = block.min().item(), block.max().item()
+        assert least == most == number % 251, f"block {number} holds {least} to {most}"
+    yield f"{len(held) * size / 2**30:.2f} GiB"
+    held.clear()
+    torch.ocl.empty_cache()
+    x = torch.ones(size // 4, device=device)
+    assert x.sum().item() == size // 4
+    yield "used again"
+
+
+def check_training(device):
+    """Twenty steps of a small network, whose losses must be the CPU's."""
+
+    def losses(where):
+        torch.manual_seed(0)
+        network = torch.nn.Sequential(
+            torch.nn.Conv2d(1, 12, 3, padding=1),
+            torch.nn.BatchNorm2d(12),
+            torch.nn.ReLU(),
+            torch.nn.MaxPool2d(2),
+            torch.nn.Flatten(),
+            torch.nn.Linear(12 * 36, 32),
+            torch.nn.GELU(),
+            torch.nn.Linear(32, 10),
+        )
+        images, digits = torch.randn(64, 1, 12, 12), torch.randint(10, (64,))
+        network, images, digits = network.to(where), images.to(where), digits.to(where)
+        optimizer = torch.optim.AdamW(network.parameters(), lr=3e-3)
+        found = []
+        for _ in range(20):
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(network(images), digits)
+            loss.backward()
+            optimizer.step()
+            found.append(loss.item())
+        return torch.tensor(found)
+
+    actual, expected = losses(device), losses("cpu")
+    torch.testing.assert_close(actual, expected, rtol=1e-2, atol=1e-2)
+    assert actual[-1] < actual[0] / 2, f"the loss went from {actual[0]:.2f} to {actual[-1]:.2f}"
+    yield f"loss from {actual[0]:.3f} to {actual[-1]:.3f}, CPU {expected[-1]:.3f}"
+
+
+MULTIPLY_ADDS = """
+#pragma OPENCL FP_CONTRACT ON
+__kernel void chains(__global float* out, int steps) {
+  const V x = 0.999f, y = 0.001f;
+  V a = get_global_id(0), b = a + 1, c = a + 2, d = a + 3;
+  V e = a + 4, f = a + 5, g = a + 6, h = a + 7;
+  for (int i = 0; i < steps; ++i) {
+    a = a * x + y; b = b * x + y; c = c * x + y; d = d * x + y;
+    e = e * x + y; f = f * x + y; g = g * x + y; h = h * x + y;
+  }
+  const V sum = a + b + c + d + e + f + g + h;
+  out[get_global_id(0)] = sum.s0 + sum.s1;
+}
+"""
+
+
+def seconds_of(function, repeats=5):
+    """The least time of a call, by the host's clock."""
+    best = float("inf")
+    for _ in range(repeats + 1):  # the first one compiles
+        torch.ocl.synchronize()
+        start = time.perf_counter()
+        function()
+        torch.ocl.synchronize()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def check_speed(device):
+    """Speeds beside what the device reaches at best: in a copy, and in multiply-adds alone."""
+    x, y = torch.randn(4096, 4096, device=device), torch.randn(4096, 4096, device=device)
+    small, bytes_of_x = torch.zeros(1, device=device), x.numel() * 4
+    host, pinned = torch.empty(4096, 4096), torch.empty(4096, 4096).pin_memory()
+    yield f"launch {seconds_of(lambda: [small.add_(1) for _ in range(200)]) / 200 * 1e6:.1f} us"
+    for name, buffer in {"the host": host, "pinned memory": pinned}.items():
+        to = bytes_of_x / seconds_of(lambda b=buffer: x.copy_(b)) / 1e9
+        back = bytes_of_x / seconds_of(lambda b=buffer: b.copy_(x)) / 1e9
+        yield f"copy from {name} {to:.1f} GB/s, back {back:.1f} GB/s"
+    copy = 2 * bytes_of_x / seconds_of(lambda: y.copy_(x)) / 1e9
+    yield f"copy on the device {copy:.1f} GB/s"
+    for name, moved, function in [
+        ("x + y", 3, lambda: torch.add(x, y)),
+        ("sum of rows", 1, lambda: x.sum(1)),
+        ("sum of columns", 1, lambda: x.sum(0)),
+        ("softmax", 2, lambda: x.softmax(1)),
+        ("transpose", 2, lambda: x.t().contiguous()),
+    ]:
+        rate = moved * bytes_of_x / seconds_of(function) / 1e9
+        yield f"{name} {rate:.1f} GB/s, {rate / copy:.0%} of the copy"
+    threads, steps = 1 << 16, 256
+    out = torch.empty(threads, device=device)
+    cpu = torch.ocl.get_device_properties(device).kernel_family == "cpu"
+    lanes = 16 if cpu else 2
+    kernel = torch.ocl.compile_kernel(f"#define V float{lanes}\n" + MULTIPLY_ADDS)
+    seconds = seconds_of(lambda: kernel.chains(out, steps, threads=threads, group_size=64))
+    peak = threads * steps * 8 * lanes * 2 / seconds / 1e9
+    yield f"multiply-adds {peak:.0f} GFLOP/s"
+    a, b = x[:1024, :1024].contiguous(), y[:1024, :1024].contiguous()
+    images, weight = (
+        torch.randn(8, 64, 56, 56, device=device),
+        torch.randn(64, 64, 3, 3, device=device),
+    )
+    for name, work, function in [
+        ("matrix product", 2 * 1024**3, lambda: a @ b),
+        (
+            "convolution",
+            2 * images.numel() * 64 * 9,
+            lambda: torch.nn.functional.conv2d(images, weight, padding=1),
+        ),
+    ]:
+        rate = work / seconds_of(function) / 1e9
+        yield f"{name} {rate:.0f} GFLOP/s, {rate / peak:.0%} of the multiply-adds"
+
+
+SECTIONS = {
+    **dict.fromkeys(FAMILIES),
+    "copies": check_copies,
+    "streams": check_streams,
+    "memory": check_memory,
+    "training": check_training,
+    "speed": check_speed,
+}
+REMEDIES = {"training": ["OCL_CLBLAST=0", "OCL_CONV_ALGORITHM=plain"]}
+
+
+def run_section(section, device):
+    """Prints each result of a section as a line of JSON: name, and the error or None."""
+
+    def tell(name, error=None):
+        print(json.dumps([name, error]), flush=True)
+
+    torch.ocl.set_device(device)
+    if section not in FAMILIES:
+        name = section
+        try:
+            for name in SECTIONS[section](device):
+                tell(name)
+        except Exception as error:
+            tell(f"after {name}", f"{type(error).__name__}: {error}")
+        return
+    for name, function in FAMILIES[section][0].items():
+        try:
+            compare(function, device)
+            tell(name)
+        except Exception as error:
+            tell(name, f"{type(error).__name__}: {error}")
+
+
+def results_of(section, device, setting=None):
+    """[(name, error or None)] of a section that runs in a process of its own."""
+    variables = {**os.environ, "OCL_FALLBACK": os.environ.get("OCL_FALLBACK", "allow")}
+    if setting:
+        name, value = setting.split("=", 1)
+        variables[name] = f"{variables.get(name, '')} {value}" if "OPTIONS" in name else value
+    command = [sys.executable, "-m", "torch_ocl.check", "--section", section, "--device", device]
+    try:
+        ended = subprocess.run(
+            command, env=variables, capture_output=True, text=True, timeout=TIMEOUT
+        )
+        printed, errors, code = ended.stdout, ended.stderr, ended.returncode
+    except subprocess.TimeoutExpired as late:
+        printed, errors, code = (late.stdout or b"").decode(), "", None
+    results = [tuple(json.loads(line)) for line in printed.splitlines() if line.startswith("[")]
+    if code is None:
+        results.append(("the next one", f"no answer within {TIMEOUT} s"))
+    elif code != 0:
+        last = (errors.strip().splitlines() or [""])[-1]
+        what = f"signal {-code}" if code < 0 else f"exit code {code}"
+        results.append(("the next one", f"the process ended with {what}: {last}"))
+    return results
+
+
+def find_remedy(section, device, errors):
+    """The first setting with which the section passes, or None. Errors may name one, too."""
+    specific = FAMILIES[section][1] if section in FAMILIES else REMEDIES.get(section, [])
+    for setting in [*re.findall(r"OCL_\w+=\d+", " ".join(errors)), *specific, *GENERAL]:
+        results = results_of(section, device, setting)
+        if results and not any(error for _, error in results):
+            return setting
+    return None
+
+
+def report(device):
+    """The text of torch_ocl.info about the device."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        info.describe(torch.device(device).index or 0)
+        info.print_skipped()
+    return text.getvalue()
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        prog="python -m torch_ocl.check", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--device", default="ocl:0")
+    parser.add_argument("--output", type=pathlib.Path, default="torch_ocl_check.txt")
+    parser.add_argument("--only", nargs="+", metavar="SECTION", choices=SECTIONS)
+    parser.add_argument("--no-speed", action="store_true", help="leave out the measurements")
+    parser.add_argument("--section", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if not (hasattr(torch, "ocl") and torch.ocl.is_available()):
+        sys.exit(info.wrong_setting() or info.no_device_help())
+    if args.section:
+        return run_section(args.section, args.device)
+
+    lines = []
+
+    def say(text=""):
+        print(text, flush=True)
+        lines.append(text)
+
+    say(f"torch-ocl check, PyTorch {torch.__version__}")
+    say(report(args.device))
+    failed, advice = 0, []
+    for section in args.only or SECTIONS:
+        if section == "speed" and args.no_speed:
+            continue
+        results = results_of(section, args.device)
+        wrong = [(name, error) for name, error in results if error]
+        state = "FAILED" if wrong or not results else "passed"
+        say(f"{state:<7} {section:<26} {len(results) - len(wrong)} of {len(results)}")
+        if section not in FAMILIES:
+            for name, error in results:
+                if not error:
+                    say(f"          {name}")
+        for name, error in wrong:
+            say(f"          {name}: " + error.replace("\n", "\n            "))
+        if state == "passed":
+            continue
+        failed += 1
+        remedy = find_remedy(section, args.device, [error for _, error in wrong])
+        advice.append(
+            f"{section}: set {remedy}, with which it passes"
+            if remedy
+            else f"{section}: no setting helps; move this work to the CPU"
+        )
+    say()
+    if failed:
+        say(f"{failed} section(s) failed.")
+        for text in advice:
+            say(f"  {text}")
+        say("Newer drivers may help, too. Please report it, with the file below.")
+    else:
+        say("All sections passed.")
+    args.output.write_text("\n".join(lines) + "\n")
+    print(f"written to {args.output}")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
