@@ -20,7 +20,7 @@ GRID __kernel void fft_pass(CTENSOR(in), TENSOR(out), CTENSOR(roots), const ulon
 #ifdef TASKS
     BUTTERFLIES(BUTTERFLY_NAME, INNER_FIRST(s), INNER_LAST(s))
 #else
-    for (ulong q = INNER_FIRST(s); q < s; q += INNER_STEP) BUTTERFLY(SINGLE(BUTTERFLY_NAME), q)
+    FOR_INNER(q, s) BUTTERFLY(SINGLE(BUTTERFLY_NAME), q)
 #endif
   }
 }

@@ -3,7 +3,7 @@
 // tensor, the index times that tensor's step.
 //   GET      result[i] = indexed[index[i]]; PUT: indexed[index[i]] = value[i]
 //   COMBINE(x, y)  with PUT: the new element for the old element x and the value y. It is atomic
-//   ONE_WRITER     unless one work-item writes each element, because the device cannot exchange it
+//   ONE_WRITER     unless one work-item writes each element; ONE_ITEM: all elements (grid.clh)
 //   FILL     with PUT: the value is a number, and there is no operand 1
 //   DT       element type; where nothing is computed, any type of the same size; BYTES: its size
 //   NDIM     dimensions of the iteration, 0 the row; INDICES: index tensors, 1 to 8

@@ -80,6 +80,18 @@ Plan make_plan(at::TensorIteratorBase& iter, const Indexing& indexing, IndexOper
   return plan;
 }
 
+// Whether the device cannot exchange elements of the type. No device exchanges 16 bytes at once.
+bool lacks_atomics(const Plan& plan) {
+  const size_t most = plan.device.properties().has_int64_atomics ? 8 : 4;
+  return plan.indexing.combine && c10::elementSize(plan.type) > most;
+}
+
+// Whether one work-item writes an element, for several values may go there: in order, or because
+// the device has no atomics for it.
+bool has_one_writer(const Plan& plan) {
+  return !plan.get && (lacks_atomics(plan) || at::globalContext().deterministicAlgorithms());
+}
+
 KernelKey make_key(const Plan& plan) {
   static Site site;
   KernelKey key{&site};
@@ -87,15 +99,10 @@ KernelKey make_key(const Plan& plan) {
   key.by[1] = reinterpret_cast<uint64_t>(plan.indexing.name);
   key.by[2] = static_cast<uint64_t>(plan.type) << 40 | plan.int_indices << 32 |
               static_cast<uint64_t>(plan.ndim) << 16 | static_cast<uint64_t>(plan.indices) << 8 |
-              uint64_t{plan.get} << 3 | uint64_t{plan.operands.other < 0} << 2 |
-              uint64_t{plan.row_index} << 1 | uint64_t{plan.row_dense};
+              uint64_t{has_one_writer(plan)} << 4 | uint64_t{plan.get} << 3 |
+              uint64_t{plan.operands.other < 0} << 2 | uint64_t{plan.row_index} << 1 |
+              uint64_t{plan.row_dense};
   return key;
-}
-
-// Whether the device cannot exchange elements of the type. No device exchanges 16 bytes at once.
-bool lacks_atomics(const Plan& plan) {
-  const size_t most = plan.device.properties().has_int64_atomics ? 8 : 4;
-  return plan.indexing.combine && c10::elementSize(plan.type) > most;
 }
 
 KernelSource make_source(const Plan& plan) {
@@ -116,7 +123,10 @@ KernelSource make_source(const Plan& plan) {
   }
   if (plan.indexing.combine) {
     defines.set("COMBINE(x, y)", str("(", plan.indexing.combine, ")"));
-    if (lacks_atomics(plan)) defines.set("ONE_WRITER", 1);
+  }
+  if (has_one_writer(plan)) {
+    defines.set("ONE_WRITER", 1);
+    if (!plan.row_index) defines.set("ONE_ITEM", 1);
   }
   if (plan.operands.other < 0) defines.set("FILL", 1);
   if (plan.row_index) defines.set("ROW_INDEX", 1);
@@ -157,10 +167,9 @@ void run(const Plan& plan, at::IntArrayRef sizes, at::IntArrayRef strides,
   const auto inner = static_cast<size_t>(plan.size(0));
   const size_t units = plan.elements() / inner;
   UnitGrid grid = unit_grid(plan.device, units, inner, plan.row_dense ? 1 : 4);
-  if (!plan.get && (lacks_atomics(plan) || at::globalContext().deterministicAlgorithms())) {
-    // Several values may go to one element: one work-item writes them, in order.
-    grid.global = {plan.row_index ? grid.global.x : 1, 1};
-    grid.local = {plan.row_index ? grid.local.x : 1, 1};
+  if (has_one_writer(plan)) {
+    grid.global.y = grid.local.y = 1;
+    if (!plan.row_index) grid.global.x = grid.local.x = 1;
     grid.per_item = units;
   }
   arguments.add(uint64_t{units})
