@@ -40,7 +40,7 @@ std::optional<Shape> find_shape(const at::TensorIteratorBase& iter) {
 }
 
 // Of a tile on GPUs, for groups of (side, side / 4).
-size_t side_of(size_t group) { return std::min<size_t>(32, 2 << std::bit_width(group) / 2); }
+size_t side_of(size_t group) { return std::min<size_t>(32, 2 << (std::bit_width(group) - 1) / 2); }
 
 const Kernel& find(Device& device, size_t size) {
   static Site site;
