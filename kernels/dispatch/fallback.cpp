@@ -2,6 +2,7 @@
 
 #include <ATen/native/TypeProperties.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_strided.h>
 #include <torch/library.h>
 
 #include <mutex>
@@ -92,20 +93,22 @@ class CpuCall {
     check_devices();
     for (size_t i = 0; i < argument_count(); ++i) replace(i);
     op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);
-    for (const Pair& pair : pairs_) {
-      if (pair.written) write_back(pair);
-    }
     const size_t results = schema_.returns().size();
     for (size_t i = stack_->size() - results; i < stack_->size(); ++i) {
       (*stack_)[i] =
           replace_tensors((*stack_)[i], [&](const at::Tensor& result) { return restore(result); });
+    }
+    take_resized();
+    views_ = {};  // writes what it holds to the device, before resizing frees that memory
+    for (const Pair& pair : pairs_) {
+      if (pair.resized) write_back(pair);
     }
   }
 
  private:
   struct Pair {
     at::Tensor ocl, cpu;
-    bool written;
+    bool written, resized = false;
   };
 
   size_t argument_count() const { return schema_.arguments().size(); }
@@ -173,9 +176,19 @@ class CpuCall {
     }
   }
 
-  // If the call resized the CPU tensor of a written argument, the data is in other memory now.
+  // The call may have resized the CPU tensor of a written argument, within the views or into other
+  // memory.
+  void take_resized() {
+    for (Pair& pair : pairs_) {
+      pair.resized = pair.written && pair.cpu.sizes() != pair.ocl.sizes();
+      if (!pair.resized) continue;
+      const at::Tensor own =
+          at::empty_strided(pair.cpu.sizes(), pair.cpu.strides(), pair.cpu.options());
+      pair.cpu = own.copy_(pair.cpu);
+    }
+  }
+
   static void write_back(const Pair& pair) {
-    if (pair.cpu.sizes() == pair.ocl.sizes()) return;
     // Its strides may have gaps: a solution that is part of a factorization's workspace, say.
     const auto reach = extent_bytes(pair.cpu) / pair.cpu.element_size();
     pair.ocl.resize_({static_cast<int64_t>(reach)});

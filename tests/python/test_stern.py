@@ -102,3 +102,24 @@ def test_large_grids():
         check(lambda x: F.layer_norm(x, (4,)), 70000, 4)
         """,
     )
+
+
+@pytest.mark.parametrize("profile", ["intel_gen9", "nvidia_ampere"])
+def test_a_result_that_the_cpu_resizes(profile):
+    """The copy of the memory of before must not overwrite the result."""
+    stern_output_of(
+        profile,
+        """
+        import torch
+
+        @torch.library.custom_op("test::count", mutates_args=("out",), device_types="cpu")
+        def count(size: int, out: torch.Tensor) -> None:
+            torch.arange(float(size), out=out.resize_(size))
+
+        for size in (3, 10, 1000):
+            out = torch.empty(100, device="ocl")[:5]
+            count(size, out)
+            assert torch.equal(out.cpu(), torch.arange(float(size))), (size, out)
+        """,
+        OCL_FALLBACK="allow",
+    )
