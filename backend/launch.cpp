@@ -144,14 +144,15 @@ struct Built {
 };
 
 Built build(Device& device, bool grouped, c10::function_ref<KernelSource(size_t)> source) {
+  const bool any = device.family() == KernelFamily::kCpu || device.has(Quirk::kLowGroupLimits);
   for (size_t group = device.parameters().work_group_size;;) {
     const KernelSource wanted = source(group);
     const Program& built = program(device, wanted.file, wanted.defines);
-    const bool one = device.family() == KernelFamily::kCpu;
-    const size_t most = one ? group : most_items(device, built, wanted.kernel);
+    const size_t most = any ? group : most_items(device, built, wanted.kernel);
     if (!grouped || group <= most) {
       return {&built, wanted.kernel, std::min(group, most), wanted.whole_grid};
     }
+    store_later(built);  // nothing launches it, but the next process asks it for its limit
     group = most;
   }
 }
@@ -309,7 +310,7 @@ void launch_first(const Device& device, const Program& program, std::atomic<bool
   if (alone) drain(device.index());
   enqueue();
   if (alone) drain(device.index());
-  mark_launched(program);
+  store_later(program);
   if (launched) launched->store(true, std::memory_order_release);
 }
 

@@ -290,7 +290,7 @@ UserProgram user_program(Device& device, const std::string& source, const std::s
   return {&entry, &entry.kernels};
 }
 
-void mark_launched(const Program& program) {
+void store_later(const Program& program) {
   auto& entry = const_cast<Entry&>(static_cast<const Entry&>(program));
   Cache& all = cache();
   std::lock_guard lock(all.mutex);
@@ -299,7 +299,7 @@ void mark_launched(const Program& program) {
   all.any_dirty = true;
 }
 
-void store_launched_programs() noexcept {
+void store_programs() noexcept {
   Cache& all = cache();
   if (C10_LIKELY(!all.any_dirty.load(std::memory_order_relaxed)) || !keeps_programs()) return;
   std::vector<Entry*> dirty;

@@ -39,10 +39,10 @@ struct Program {
 // loaded once.
 const Program& program(Device& device, const std::string& file, const Defines& defines);
 
-// Call after the first launch of a kernel of the program.
-void mark_launched(const Program& program);
-// Writes the binaries of programs launched since the last call; called at synchronisation.
-void store_launched_programs() noexcept;
+// Call after the first launch of a kernel of the program, or when it is clear that there is none.
+void store_later(const Program& program);
+// Writes the binaries of the programs since the last call; called at synchronisation.
+void store_programs() noexcept;
 
 struct ProgramCacheStats {
   uint64_t built = 0;   // from source

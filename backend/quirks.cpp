@@ -31,6 +31,10 @@ constexpr QuirkRow kRows[] = {
     {Quirk::kTableByCopy, "table by copy", kRusticl, "", "cpu",
      "llvmpipe crashes where a loop indexes an array within a kernel argument.",
      "found with Mesa 22.3"},
+    {Quirk::kLowGroupLimits, "low group limits", kRusticl, "", "cpu",
+     "CL_KERNEL_WORK_GROUP_SIZE is 32 for each kernel, also for one that requires a group of 256. "
+     "Groups of 32 would meet the limit of llvmpipe's loops.",
+     "found with Mesa 22.3"},
     {Quirk::kFewRegisters, "few registers", "", "Intel", "gpu",
      "A kernel that needs a little more than the 4 KiB of registers of a thread has all its sums "
      "in memory.",

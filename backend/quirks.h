@@ -21,6 +21,7 @@ enum class Quirk : uint8_t {
   kSlowWideTiles,       // kernels take narrower register tiles
   kTableByCopy,         // kernels copy a table out of an argument before they index it
   kFewRegisters,        // tiles keep their sums within 4 KiB of registers
+  kLowGroupLimits,      // what the driver says of a kernel's largest group is not believed
 };
 
 struct QuirkRow {

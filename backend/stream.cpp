@@ -157,7 +157,7 @@ void Stream::finish() {
   refuse_capture("wait for a stream");
   const uint64_t report = faults_->report();
   drain();
-  store_launched_programs();
+  store_programs();
   faults_->raise_reported(report);
 }
 
@@ -299,7 +299,7 @@ void synchronize(DeviceIndex index) {
     if (!stream.capture()) reports.emplace_back(&stream, stream.faults().report());
   });
   drain(index);
-  store_launched_programs();
+  store_programs();
   for (const auto& [stream, report] : reports) stream->faults().raise_reported(report);
 }
 

@@ -143,7 +143,7 @@ PYBIND11_MODULE(_C, m) {
     const ProgramCacheStats stats = program_cache_stats();
     return std::map<std::string, uint64_t>{{"built", stats.built}, {"loaded", stats.loaded}};
   });
-  m.def("store_launched_programs", &store_launched_programs, Unlocked());
+  m.def("store_programs", &store_programs, Unlocked());
   m.def("wait_for_backward_threads", &wait_for_backward_threads, Unlocked());
 
   py::class_<TunedProblem>(m, "TunedProblem")

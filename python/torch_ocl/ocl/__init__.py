@@ -242,7 +242,7 @@ def __getattr__(name: str):
 def _at_start() -> None:
     keep_pocl_out_of_tmp()
     # Programs are stored at a synchronisation; those built after the last one are stored at exit.
-    atexit.register(_C.store_launched_programs)
+    atexit.register(_C.store_programs)
     atexit.register(_C.wait_for_backward_threads)
     print_without_float64()
     refuse_to_send()
