@@ -12,6 +12,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROFILES = ROOT / "tests" / "stern" / "profiles"
 
 
+def changed_profile(folder, profile, **values):
+    """Writes the profile with other lines."""
+    text = (PROFILES / f"{profile}.profile").read_text()
+    lines = [line for line in text.splitlines() if line.split(" =")[0] not in values]
+    path = folder / "changed.profile"
+    path.write_text("\n".join([*lines, *(f"{key} = {value}" for key, value in values.items())]))
+    return path
+
+
 def on_stern(profile, *arguments, **variables):
     """What `python ARGUMENTS` prints there; skips the test where this machine cannot have it."""
     environment = {**os.environ, "STERN_PROFILE": str(profile)}

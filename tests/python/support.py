@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
 import torch
 
 FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
@@ -21,6 +22,12 @@ def name_of(dtype):
 
 def has_fp64(device):
     return torch.ocl.get_device_properties(device).has_fp64
+
+
+def skip_in_a_simulator(device=0):
+    """For a test that takes minutes in oclgrind, which executes one instruction after another."""
+    if torch.ocl.get_device_properties(device).platform == "Oclgrind":
+        pytest.skip("takes minutes in a simulator")
 
 
 def generator(seed=0):

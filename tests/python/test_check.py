@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from stern import on_stern
+from support import skip_in_a_simulator
 
 from torch_ocl import check
 from torch_ocl.check_cases import FAMILIES
@@ -24,6 +25,7 @@ def run(output, *sections, **variables):
 
 @pytest.mark.sample
 def test_sections_pass(tmp_path):
+    skip_in_a_simulator()
     result = run(tmp_path / "report", "attention", "recurrent networks", "copies", "streams")
     assert result.returncode == 0, result.stdout + result.stderr
     assert "All sections passed." in result.stdout

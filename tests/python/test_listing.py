@@ -1,23 +1,14 @@
 """Which devices are listed; shown on a device that plays the drivers of GPUs (docs/stern.md)."""
 
 import pytest
-from stern import PROFILES, on_stern
+from stern import changed_profile, on_stern
 
 COUNT = "import torch; print(torch.ocl.device_count(), torch.ones(3, device='ocl').sum().item())"
 
 
 @pytest.fixture
 def changed(tmp_path):
-    """A function that writes a profile with other lines."""
-
-    def write(profile="nvidia_ampere", **values):
-        text = (PROFILES / f"{profile}.profile").read_text()
-        lines = [line for line in text.splitlines() if line.split(" =")[0] not in values]
-        path = tmp_path / "changed.profile"
-        path.write_text("\n".join([*lines, *(f"{key} = {value}" for key, value in values.items())]))
-        return path
-
-    return write
+    return lambda profile="nvidia_ampere", **values: changed_profile(tmp_path, profile, **values)
 
 
 def test_a_gpu_with_two_drivers_is_one_device(changed):

@@ -44,6 +44,7 @@ const std::map<std::string, Behaviour>& behaviours() {
       {"beyond_max_allocation",
        [](Profile& p, auto& text) { p.beyond_max_allocation = number(text); }},
       {"register_words", [](Profile& p, auto& text) { p.register_words = number(text); }},
+      {"required_groups_fit", [](Profile& p, auto& text) { p.required_groups_fit = number(text); }},
       {"duplicate_platform", [](Profile& p, auto& text) { p.duplicate_platform = number(text); }},
       {"wait_flushes", [](Profile& p, auto& text) { p.wait_flushes = number(text); }},
       {"failing_query",
