@@ -7,6 +7,21 @@
 
 namespace ocl {
 
+namespace {
+
+uintptr_t begin_of(const at::Tensor& tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
+}
+
+}  // namespace
+
+bool HostViews::Region::has_unwritten_bytes() const {
+  return std::none_of(written.begin(), written.end(), [this](const at::Tensor& tensor) {
+    return begin_of(tensor) == begin && begin + tensor.nbytes() == end &&
+           tensor.is_non_overlapping_and_dense();
+  });
+}
+
 HostViews::Region* HostViews::find(const at::Tensor& tensor) {
   const auto* storage = tensor.storage().unsafeGetStorageImpl();
   for (Region& region : regions_) {
@@ -17,16 +32,18 @@ HostViews::Region* HostViews::find(const at::Tensor& tensor) {
 
 void HostViews::add(const at::Tensor& tensor, MapAccess access) {
   if (tensor.numel() == 0) return;
-  const auto begin = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
+  const uintptr_t begin = begin_of(tensor);
   const uintptr_t end = begin + extent_bytes(tensor);
-  if (Region* region = find(tensor)) {
+  Region* region = find(tensor);
+  if (region) {
     region->begin = std::min(region->begin, begin);
     region->end = std::max(region->end, end);
     if (region->access != access) region->access = MapAccess::kReadWrite;
-    return;
+  } else {
+    region = &regions_.emplace_back(tensor.storage().unsafeGetStorageImpl(), begin, end, access,
+                                    static_cast<DeviceIndex>(tensor.get_device()));
   }
-  regions_.push_back({tensor.storage().unsafeGetStorageImpl(), begin, end, access,
-                      static_cast<DeviceIndex>(tensor.get_device()), std::nullopt});
+  if (access != MapAccess::kRead) region->written.push_back(tensor);
 }
 
 at::Tensor HostViews::view(const at::Tensor& tensor) {
@@ -35,12 +52,16 @@ at::Tensor HostViews::view(const at::Tensor& tensor) {
   size_t bytes = 0;
   if (Region* region = find(tensor); region && tensor.numel() > 0) {
     if (!region->mapping) {
-      region->mapping.emplace(current_stream(region->device),
-                              resolve(reinterpret_cast<void*>(region->begin)),
-                              region->end - region->begin, region->access);
+      Stream& stream = current_stream(region->device);
+      // A copy must not go back over bytes that were not written: another stream may write them
+      // meanwhile.
+      region->copies_written = !stream.device().uses_host_memory() &&
+                               region->access != MapAccess::kRead && region->has_unwritten_bytes();
+      region->mapping.emplace(stream, resolve(reinterpret_cast<void*>(region->begin)),
+                              region->end - region->begin,
+                              region->copies_written ? MapAccess::kRead : region->access);
     }
-    const auto begin = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
-    data = static_cast<char*>(region->mapping->data()) + (begin - region->begin);
+    data = static_cast<char*>(region->mapping->data()) + (begin_of(tensor) - region->begin);
     bytes = extent_bytes(tensor);
   }
   // The storage does not own the mapped memory. A resize replaces it by memory of the CPU
@@ -52,6 +73,14 @@ at::Tensor HostViews::view(const at::Tensor& tensor) {
                              /*resizable=*/true);
   return at::empty({0}, options.memory_format(std::nullopt))
       .set_(storage, 0, tensor.sizes(), tensor.strides());
+}
+
+void HostViews::write_back() {
+  for (Region& region : regions_) {
+    if (!region.mapping || !region.copies_written) continue;
+    for (const at::Tensor& tensor : region.written) tensor.copy_(view(tensor));
+  }
+  regions_.clear();
 }
 
 }  // namespace ocl

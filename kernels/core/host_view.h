@@ -1,10 +1,11 @@
-// CPU tensors over the mapped memory of ocl tensors, valid while the HostViews object lives. No
-// byte is copied where host and device share memory.
+// CPU tensors over the mapped memory of ocl tensors, valid until write_back(). No byte is copied
+// where host and device share memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <list>
+#include <vector>
 
 #include "backend/transfer.h"
 
@@ -18,6 +19,10 @@ class HostViews {
   // A CPU tensor over the mapped memory. Its storage can be resized: then it owns its memory.
   at::Tensor view(const at::Tensor& tensor);
 
+  // Makes the device see what was written, and closes the views. The destructor closes them, too,
+  // but may leave out tensors with gaps.
+  void write_back();
+
  private:
   // Tensors of one storage share one map, since overlapping maps for writing are undefined.
   struct Region {
@@ -25,7 +30,11 @@ class HostViews {
     uintptr_t begin, end;  // addresses as in data_ptr()
     MapAccess access;
     DeviceIndex device;
+    std::vector<at::Tensor> written;
+    bool copies_written = false;  // write_back() copies each of them
     std::optional<Mapping> mapping;
+
+    bool has_unwritten_bytes() const;
   };
   Region* find(const at::Tensor& tensor);
 

@@ -99,7 +99,7 @@ class CpuCall {
           replace_tensors((*stack_)[i], [&](const at::Tensor& result) { return restore(result); });
     }
     take_resized();
-    views_ = {};  // writes what it holds to the device, before resizing frees that memory
+    views_.write_back();  // before resizing frees that memory
     for (const Pair& pair : pairs_) {
       if (pair.resized) write_back(pair);
     }

@@ -40,6 +40,7 @@ void copy_mapped(const at::Tensor& destination, const at::Tensor& source) {
   const at::Tensor from = on_ocl(source) ? views.view(source) : source;
   const at::Tensor to = on_ocl(destination) ? views.view(destination) : destination;
   to.copy_(from);
+  views.write_back();
 }
 
 void copy_by_kernel(const at::Tensor& destination, const at::Tensor& source) {

@@ -34,6 +34,30 @@ def test_kernels_run_while_the_host_uses_another_tensor_of_a_buffer(profile):
     )
 
 
+@pytest.mark.parametrize("profile", ["intel_gen9", "nvidia_ampere"])
+def test_an_operator_on_the_host_leaves_what_lies_between_its_numbers(profile):
+    """Another stream may write there meanwhile."""
+    stern_output_of(
+        profile,
+        """
+        import torch
+
+        pairs = torch.zeros(1000, 3, device="ocl")
+
+        @torch.library.custom_op("test::fill", mutates_args=("x",), device_types="cpu")
+        def fill(x: torch.Tensor, y: torch.Tensor) -> None:
+            with torch.ocl.stream(torch.ocl.Stream()):
+                pairs[:, 1:].fill_(7)
+                torch.ocl.synchronize()
+            x.fill_(3)
+
+        fill(pairs[:, 0], pairs[:, 2])
+        assert torch.equal(pairs.cpu(), torch.tensor([3.0, 7, 7]).expand(1000, 3))
+        """,
+        OCL_FALLBACK="allow",
+    )
+
+
 def test_sums_by_index_of_long_integers_without_atomics():
     stern_output_of(
         "smallest",
