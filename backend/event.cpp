@@ -32,10 +32,11 @@ Event::~Event() {
   if (event_() && in_bad_fork()) event_() = nullptr;
 }
 
-void Event::record(Stream& stream) {
+void Event::record(Stream& stream, bool timed) {
   refuse_fork();
   const Capture* capture = stream.capture();
   if (C10_LIKELY(!capture)) {
+    if (timed) stream.enable_times();
     const uint64_t report = stream.faults().report();
     record_enqueued(stream);
     report_ = report;
@@ -123,12 +124,18 @@ void Event::synchronize() const {
 }
 
 cl_ulong Event::completed_at() const {
-  TORCH_CHECK(stream_->queue().getInfo<CL_QUEUE_PROPERTIES>() & CL_QUEUE_PROFILING_ENABLE,
-              "elapsed_time needs a queue with profiling, but the user's queue of this stream was "
-              "made without CL_QUEUE_PROFILING_ENABLE");
   return translated(
       [&] { return str("cannot read the time of an event of ", stream_->device().label()); },
-      [&] { return event_.getProfilingInfo<CL_PROFILING_COMMAND_END>(); });
+      [&] {
+        const auto queue = event_.getInfo<CL_EVENT_COMMAND_QUEUE>();
+        const bool timed = queue.getInfo<CL_QUEUE_PROPERTIES>() & CL_QUEUE_PROFILING_ENABLE;
+        TORCH_CHECK(timed || !stream_->external(),
+                    "elapsed_time needs a queue with profiling, but the user's queue of this "
+                    "stream was made without CL_QUEUE_PROFILING_ENABLE");
+        TORCH_CHECK(timed, "elapsed_time needs events that were recorded with times: make both ",
+                    "with enable_timing=True");
+        return event_.getProfilingInfo<CL_PROFILING_COMMAND_END>();
+      });
 }
 
 double Event::elapsed_ms(const Event& end) const {

@@ -15,8 +15,8 @@ class Event {
   Event& operator=(const Event&) = default;
 
   // Marks the present end of `stream`; may be called again. In a captured stream the mark is part
-  // of the capture only.
-  void record(Stream& stream);
+  // of the capture only. `timed`: for elapsed_ms().
+  void record(Stream& stream, bool timed = false);
   // Marks the end of the enqueued commands, even while the stream is captured.
   void record_enqueued(Stream& stream);
   bool recorded() const { return event_() != nullptr || capture_ != 0; }
@@ -36,7 +36,8 @@ class Event {
   bool over() const;
   void wait_until_over() const;
 
-  // Milliseconds of device time from this event's mark to `end`'s.
+  // Milliseconds of device time from this event's mark to `end`'s, which were both recorded with
+  // times.
   double elapsed_ms(const Event& end) const;
 
   const cl::Event& handle() const { return event_; }

@@ -43,9 +43,6 @@ int fault_site(FaultSite site) {
   return static_cast<int>(sites().size() - 1);
 }
 
-FaultWord::FaultWord(Device& device, const cl::CommandQueue& queue)
-    : device_(device), queue_(queue) {}
-
 cl_mem FaultWord::word() {
   if (C10_UNLIKELY(!handle_.load(std::memory_order_acquire))) create();
   return handle_.load(std::memory_order_relaxed);
@@ -54,14 +51,15 @@ cl_mem FaultWord::word() {
 void FaultWord::create() {
   static std::array<std::atomic<bool>, kMaxDevices> launched{};
   const std::string file = add_runtime_source("take_fault", kTakeFault);
-  const Program& built = program(device_, file, {});
+  Device& device = stream_.device();
+  const Program& built = program(device, file, {});
   std::lock_guard lock(mutex_);
   if (word_()) return;
-  translated([&] { return str("cannot make the fault word of ", device_.label()); },
+  translated([&] { return str("cannot make the fault word of ", device.label()); },
              [&] {
                const auto make = [&] {
                  Word zero{};
-                 return cl::Buffer(device_.context(), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                 return cl::Buffer(device.context(), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
                                    sizeof(Word), zero.data());
                };
                cl::Buffer word = make();
@@ -70,12 +68,18 @@ void FaultWord::create() {
                take_.setArg(0, word);
                take_.setArg(1, taken_);
                // The first launch may wait for the device, which a report must not do.
-               launch_first(device_, built, &launched[device_.index()], [&] {
-                 queue_.enqueueNDRangeKernel(take_, cl::NullRange, cl::NDRange(1), cl::NDRange(1));
-               });
+               launch_first(device, built, &launched[device.index()], [&] { enqueue_take(); });
                word_ = std::move(word);
              });
   handle_.store(word_(), std::memory_order_release);
+}
+
+void FaultWord::enqueue_take() {
+  const size_t one = 1;
+  const cl_int code = stream_.enqueue([&](cl_command_queue queue) {
+    return clEnqueueNDRangeKernel(queue, take_(), 1, nullptr, &one, &one, 0, nullptr, nullptr);
+  });
+  if (code != CL_SUCCESS) throw cl::Error(code, "clEnqueueNDRangeKernel");
 }
 
 void FaultWord::enqueue_report() {
@@ -85,9 +89,12 @@ void FaultWord::enqueue_report() {
   }
   Report& report = reports_.emplace_back();
   try {
-    queue_.enqueueNDRangeKernel(take_, cl::NullRange, cl::NDRange(1), cl::NDRange(1));
-    queue_.enqueueReadBuffer(taken_, CL_FALSE, 0, sizeof(Word), report.word.data(), nullptr,
-                             &report.done);
+    enqueue_take();
+    const cl_int code = stream_.enqueue([&](cl_command_queue queue) {
+      return clEnqueueReadBuffer(queue, taken_(), CL_FALSE, 0, sizeof(Word), report.word.data(), 0,
+                                 nullptr, &report.done());
+    });
+    if (code != CL_SUCCESS) throw cl::Error(code, "clEnqueueReadBuffer");
   } catch (...) {
     reports_.pop_back();
     throw;
@@ -102,7 +109,7 @@ uint64_t FaultWord::report() {
   std::lock_guard lock(mutex_);
   const uint64_t enqueued = enqueued_.load(std::memory_order_acquire);
   if (enqueued == reported_.load(std::memory_order_relaxed)) return last_;
-  translated([&] { return str("cannot read the fault word of ", device_.label()); },
+  translated([&] { return str("cannot read the fault word of ", stream_.device().label()); },
              [&] { enqueue_report(); });
   const uint64_t number = reports_.back().number = last_ + 1;
   last_ = number;
@@ -136,7 +143,8 @@ void FaultWord::raise_fault(const Word& word) const {
     bound = str(" is out of bounds for ", site.bound_name, " ", join(word[4], word[5]));
   }
   const std::string text =
-      str(site.op, ": ", site.what, " ", join(word[2], word[3]), bound, " (on ", device_.label(),
+      str(site.op, ": ", site.what, " ", join(word[2], word[3]), bound, " (on ",
+          stream_.device().label(),
           "). A kernel found it: OCL_LAUNCH_BLOCKING=1 shows which line called it");
   TORCH_CHECK_INDEX(site.error != FaultClass::kIndex, text);
   TORCH_CHECK(false, text);

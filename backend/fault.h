@@ -22,6 +22,8 @@
 
 namespace ocl {
 
+class Stream;
+
 enum class FaultClass { kRuntime, kIndex };
 
 // The error's text is "<op>: <what> <value>". With a bound_name, " is out of bounds for
@@ -43,7 +45,7 @@ struct FaultArgument {
 
 class FaultWord {
  public:
-  FaultWord(Device& device, const cl::CommandQueue& queue);
+  explicit FaultWord(Stream& stream) : stream_(stream) {}
 
   // The buffer to bind to a kernel.
   cl_mem word();
@@ -67,10 +69,10 @@ class FaultWord {
 
   void create();
   void enqueue_report();
+  void enqueue_take();
   [[noreturn]] void raise_fault(const Word& word) const;
 
-  Device& device_;
-  cl::CommandQueue queue_;
+  Stream& stream_;
   std::atomic<cl_mem> handle_{nullptr};  // of word_
   std::atomic<uint64_t> enqueued_{0};    // kernels that may report
   std::atomic<uint64_t> reported_{0};    // kernels that the reports cover

@@ -23,7 +23,10 @@ class Gate {
     cl_int code = CL_SUCCESS;
     cl::Event event(clCreateUserEvent(stream.device().context()(), &code));
     if (code != CL_SUCCESS) return;  // replay without a gate
-    if (clEnqueueBarrierWithWaitList(stream.queue()(), 1, &event(), nullptr) == CL_SUCCESS) {
+    code = stream.enqueue([&](cl_command_queue queue) {
+      return clEnqueueBarrierWithWaitList(queue, 1, &event(), nullptr);
+    });
+    if (code == CL_SUCCESS) {
       event_ = std::move(event);
     } else {
       clSetUserEventStatus(event(), CL_COMPLETE);
@@ -63,8 +66,10 @@ void enqueue(Stream& stream, const RecordedCommand& command) {
       call->global = command.global;
       call->local = command.local;
     }
-    code = enqueue_with_memory(stream.device().index(),
-                               [&] { return command.enqueue(stream.queue()(), call.event()); });
+    code = enqueue_with_memory(stream.device().index(), [&] {
+      return stream.enqueue(
+          [&](cl_command_queue queue) { return command.enqueue(queue, call.event()); });
+    });
   }
   if (C10_UNLIKELY(code != CL_SUCCESS)) {
     raise(code,

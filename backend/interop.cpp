@@ -92,8 +92,9 @@ bool shares_host_memory(Device& device, size_t offset) {
   if (code != CL_SUCCESS) return false;
   Stream& stream = current_stream(device.index());
   const cl_int two = 0x02020202;
-  code = clEnqueueFillBuffer(stream.queue()(), buffer(), &two, sizeof(two), 0, kBytes, 0, nullptr,
-                             nullptr);
+  code = stream.enqueue([&](cl_command_queue queue) {
+    return clEnqueueFillBuffer(queue, buffer(), &two, sizeof(two), 0, kBytes, 0, nullptr, nullptr);
+  });
   stream.drain();
   return code == CL_SUCCESS && std::all_of(data, data + kBytes, [](auto x) { return x == 2; });
 }

@@ -258,8 +258,10 @@ void Arguments::enqueue_now(const Range& offset, const Range& global, const Rang
       std::copy_n(local_size, 3, call->local.begin());
     }
     code = enqueue_with_memory(stream_.device().index(), [&] {
-      return clEnqueueNDRangeKernel(stream_.queue()(), handle_, 3, global_offset, global_size,
-                                    local_size, 0, nullptr, call.event());
+      return stream_.enqueue([&](cl_command_queue queue) {
+        return clEnqueueNDRangeKernel(queue, handle_, 3, global_offset, global_size, local_size, 0,
+                                      nullptr, call.event());
+      });
     });
   }
   if (C10_UNLIKELY(code != CL_SUCCESS)) {

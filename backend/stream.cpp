@@ -70,32 +70,13 @@ Stream& slot(DeviceIndex index, StreamId id) {
   return *found;
 }
 
-// The queue of a stream. Priorities need an entry point of OpenCL 2.0 and an extension; without
-// them the stream has no priority, as in CUDA on devices without priorities.
-cl::CommandQueue queue_of(Device& device, StreamId id) {
-  if (static_cast<size_t>(id) >= kFirstExternal) {
-    return streams_of(device.index()).external[id - kFirstExternal];
-  }
-  constexpr cl_ulong kQueueProperties = 0x1093, kQueuePriority = 0x1096, kPriorityHigh = 1;
-  using Create = cl_command_queue (*)(cl_context, cl_device_id, const cl_ulong*, cl_int*);
-  if (high_priority(id) && device.properties().version_major >= 2 &&
-      device.has_extension("cl_khr_priority_hints")) {
-    if (auto create =
-            reinterpret_cast<Create>(opencl_symbol("clCreateCommandQueueWithProperties"))) {
-      const cl_ulong properties[] = {kQueueProperties, CL_QUEUE_PROFILING_ENABLE, kQueuePriority,
-                                     kPriorityHigh, 0};
-      cl_int code = CL_SUCCESS;
-      cl_command_queue queue = create(device.context()(), device.handle()(), properties, &code);
-      if (code == CL_SUCCESS) return cl::CommandQueue(queue);
-    }
-  }
-  // Profiling is always on: its cost is below the noise (docs/architecture.md), and without it
-  // events could not be timed.
-  return translated([&] { return str("cannot create a command queue on ", device.label()); },
-                    [&] {
-                      return cl::CommandQueue(device.context(), device.handle(),
-                                              CL_QUEUE_PROFILING_ENABLE);
-                    });
+// The user's queue of an external stream.
+const cl::CommandQueue& queue_of_user(const Device& device, StreamId id) {
+  return streams_of(device.index()).external[id - kFirstExternal];
+}
+
+void check(cl_int code, const char* function) {
+  if (code != CL_SUCCESS) throw cl::Error(code, function);
 }
 
 thread_local std::array<StreamId, kMaxDevices> current_ids{};
@@ -109,8 +90,9 @@ bool high_priority(StreamId id) noexcept {
 Stream::Stream(Device& device, StreamId id)
     : device_(device),
       id_(id),
-      queue_(queue_of(device, id)),
-      faults_(std::make_unique<FaultWord>(device, queue_)) {}
+      queue_(external() ? CommandQueue(device, queue_of_user(device, id))
+                        : CommandQueue(device, high_priority(id))),
+      faults_(std::make_unique<FaultWord>(*this)) {}
 
 Stream::~Stream() = default;
 
@@ -129,7 +111,7 @@ void Stream::submitted(uint64_t commands) {
 }
 
 void Stream::flush() {
-  const cl_int code = clFlush(queue_());
+  const cl_int code = clFlush(queue()());
   if (code != CL_SUCCESS) raise(code, str("cannot flush a queue of ", device_.label()), "clFlush");
 }
 
@@ -138,10 +120,7 @@ void Stream::drain() {
   cl_int code;
   {
     trace::Call call(*this, trace::Kind::kWait, "clFinish");
-    if (device_.has(Quirk::kFinishNeedsCommand)) {
-      clEnqueueMarkerWithWaitList(queue_(), 0, nullptr, nullptr);
-    }
-    code = clFinish(queue_());
+    code = queue_.finish();
   }
   const cl_int noted = failure_.exchange(CL_SUCCESS, std::memory_order_relaxed);
   if (code == CL_SUCCESS) code = noted;
@@ -182,8 +161,10 @@ void Stream::wait_for(const cl::Event& event, const Device& source) {
   translated([&] { return str("cannot wait for an event of ", source.label()); },
              [&] {
                if (&source == &device_) {
-                 const std::vector<cl::Event> events{event};
-                 queue_.enqueueBarrierWithWaitList(&events);
+                 check(enqueue([&](cl_command_queue queue) {
+                         return clEnqueueBarrierWithWaitList(queue, 1, &event(), nullptr);
+                       }),
+                       "clEnqueueBarrierWithWaitList");
                  submitted();
                } else {
                  // Each device has its own context, and OpenCL cannot wait across contexts.
@@ -199,11 +180,14 @@ cl::Event Stream::marker() {
                       std::lock_guard lock(marker_mutex_);
                       // Read first: commands that other threads enqueue meanwhile are not marked.
                       const uint64_t before = commands_.load(std::memory_order_relaxed);
-                      queue_.enqueueMarkerWithWaitList(nullptr, &event);
+                      check(enqueue([&](cl_command_queue queue) {
+                              return clEnqueueMarkerWithWaitList(queue, 0, nullptr, &event());
+                            }),
+                            "clEnqueueMarkerWithWaitList");
                       last_marker_ = event;
                       marked_commands_ = before + 1;
                       commands_.fetch_add(1, std::memory_order_relaxed);
-                      queue_.flush();
+                      flush();
                       return event;
                     });
 }

@@ -2,6 +2,8 @@
 // streams for each priority; each thread has a current stream per device.
 //
 //   Stream& stream = ocl::current_stream(device_index);
+//   stream.enqueue([&](cl_command_queue queue) { return clEnqueueFillBuffer(queue, ...); });
+//   stream.submitted();
 //   stream.finish();
 #pragma once
 
@@ -12,7 +14,7 @@
 #include <mutex>
 #include <string_view>
 
-#include "backend/device.h"
+#include "backend/command_queue.h"
 
 namespace ocl {
 
@@ -32,8 +34,22 @@ class Stream {
 
   Device& device() const { return device_; }
   StreamId id() const { return id_; }
-  const cl::CommandQueue& queue() const { return queue_; }
+  // Whether its queue is the user's.
+  bool external() const { return id_ > 2 * kStreamsPerPriority; }
   c10::Stream unpack() const;
+
+  // See command_queue.h.
+  const cl::CommandQueue& queue() const { return queue_.now(); }
+  template <typename Body>
+  cl_int enqueue(Body&& body) {
+    return queue_.enqueue(std::forward<Body>(body));
+  }
+  void enable_times() { queue_.enable_times(); }
+  // The queue for code that keeps it: it will be the stream's queue until the process ends.
+  const cl::CommandQueue& lasting_queue() {
+    enable_times();
+    return queue();
+  }
 
   // Call after each command. Flushes every few commands, so that the device works while the host
   // prepares more.
@@ -54,7 +70,7 @@ class Stream {
   // An event that completes when all commands that were enqueued so far have.
   cl::Event marker();
 
-  // Call after `commands` commands were enqueued on queue() directly.
+  // As submitted(), after several commands.
   void submitted(uint64_t commands);
 
   FaultWord& faults() { return *faults_; }
@@ -72,7 +88,7 @@ class Stream {
 
   Device& device_;
   StreamId id_;
-  cl::CommandQueue queue_;
+  CommandQueue queue_;
   std::atomic<Capture*> capture_{nullptr};
   std::unique_ptr<FaultWord> faults_;
   std::atomic<uint64_t> commands_{0};

@@ -174,6 +174,7 @@ void Call::begin(Stream& stream, Kind kind, const char* function) {
   command.device = stream.device().index();
   command.stream = stream.id();
   with_event_ = kind != Kind::kWait && device_times.load(std::memory_order_relaxed);
+  if (with_event_) stream.enable_times();
   static_assert(sizeof(c10::approx_time_t) == sizeof(command.called));
   command.called = static_cast<int64_t>(c10::getApproximateTime());
 }

@@ -32,8 +32,9 @@ void enqueue(Stream& stream, const Command& command, cl::Event* event, Body&& bo
   const auto [what, kind, function, bytes] = command;
   trace::Call call(stream, kind, function);
   if (call) call->bytes = bytes;
-  const cl_int code = enqueue_with_memory(
-      stream.device().index(), [&] { return body(stream.queue()(), call.event(event)); });
+  const cl_int code = enqueue_with_memory(stream.device().index(), [&] {
+    return stream.enqueue([&](cl_command_queue queue) { return body(queue, call.event(event)); });
+  });
   if (code != CL_SUCCESS) raise(code, describe(what, bytes, stream.device()), function);
 }
 
@@ -163,16 +164,22 @@ void Mapping::map(MapAccess access) {
   try {
     stream.faults().raise_reported(report);
   } catch (...) {
-    clEnqueueUnmapMemObject(stream.queue()(), buffer_(), data_, 0, nullptr, nullptr);
+    enqueue_unmap(nullptr);
     throw;
   }
+}
+
+cl_int Mapping::enqueue_unmap(cl_event* event) {
+  return stream_->enqueue([&](cl_command_queue queue) {
+    return clEnqueueUnmapMemObject(queue, buffer_(), data_, 0, nullptr, event);
+  });
 }
 
 void Mapping::unmap() {
   cl_int code;
   {
     trace::Call call(*stream_, trace::Kind::kUnmap, "clEnqueueUnmapMemObject");
-    code = clEnqueueUnmapMemObject(stream_->queue()(), buffer_(), data_, 0, nullptr, call.event());
+    code = enqueue_unmap(call.event());
   }
   if (code != CL_SUCCESS) {
     raise(code, describe("unmap", bytes_, stream_->device()), "clEnqueueUnmapMemObject");

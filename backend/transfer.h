@@ -48,6 +48,7 @@ class Mapping {
  private:
   void map(MapAccess access);
   void unmap();
+  cl_int enqueue_unmap(cl_event* event);
   void read(MapAccess access);
   void write();
   bool is_copy() const { return copy_.get() != nullptr; }

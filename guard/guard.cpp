@@ -65,7 +65,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
   // torch 2.11 does not have it, hence no `override`.
   virtual void* getStreamNativeHandle(const c10::Stream stream) const {
-    return ocl::stream(stream).queue()();
+    return ocl::stream(stream).lasting_queue()();
   }
 
   // torch 2.11 does not have it either.
@@ -95,12 +95,12 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void synchronizeDevice(const DeviceIndex index) const override { synchronize(index); }
 
   void record(void** event, const c10::Stream& stream, const DeviceIndex device_index,
-              const c10::EventFlag) const override {
+              const c10::EventFlag flag) const override {
     TORCH_CHECK_VALUE(device_index == -1 || device_index == stream.device_index(),
                       "an event of ocl:", int{device_index}, " cannot be recorded on a stream of ",
                       stream.device());
     if (!*event) *event = new Event;
-    as_event(*event)->record(ocl::stream(stream));
+    as_event(*event)->record(ocl::stream(stream), flag == c10::EventFlag::BACKEND_DEFAULT);
   }
 
   void block(void* event, const c10::Stream& stream) const override {

@@ -22,7 +22,7 @@ struct Stubs final : ProfilerStubs {
               int64_t* cpu_ns) const override {
     Stream& stream = current_stream(current_device());
     auto recorded = std::make_shared<Event>();
-    recorded->record(stream);
+    recorded->record(stream, /*timed=*/true);
     if (device) *device = stream.device().index();
     if (cpu_ns) *cpu_ns = c10::getTime();
     *event = std::move(recorded);

@@ -197,7 +197,7 @@ void bind_interop(py::module_& m) {
   m.def(
       "queue",
       [](DeviceIndex device, StreamId id) {
-        return address_of(stream(stream_from(device, id)).queue()());
+        return address_of(stream(stream_from(device, id)).lasting_queue()());
       },
       Unlocked());
   m.def("external_stream", [](uintptr_t queue) {

@@ -138,10 +138,11 @@ bool clblast_accepts(const BlasProduct& p) {
 void clblast_gemm(Stream& stream, const BlasProduct& p) {
   static const std::string kSingle = "clblast_gemm", kBatched = "clblast_gemm_batched";
   launch_library(stream, p.batches == 1 ? kSingle : kBatched, [&] {
-    const cl_command_queue queue = stream.queue()();
-    const int status = p.type == ScalarType::Double
-                           ? call(library().dgemm, library().dgemm_batched, p, queue)
-                           : call(library().sgemm, library().sgemm_batched, p, queue);
+    const int status = stream.enqueue([&](cl_command_queue queue) {
+      return p.type == ScalarType::Double
+                 ? call(library().dgemm, library().dgemm_batched, p, queue)
+                 : call(library().sgemm, library().sgemm_batched, p, queue);
+    });
     TORCH_CHECK(status == CL_SUCCESS, "cannot multiply ", p.m, "x", p.k, " by ", p.k, "x", p.n,
                 " (", p.batches, " matrices of ", p.type, ") on ", stream.device().label(),
                 ": CLBlast failed with ", status_name(status), " (", status,

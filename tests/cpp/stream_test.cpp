@@ -13,7 +13,32 @@ namespace {
 struct StreamTest : test::DeviceTest {
   Stream& pooled(bool high = false) { return stream(stream_from_pool(GetParam(), high)); }
   c10::DataPtr memory() { return Allocator::instance().allocate(sizeof(int)); }
+  static void clear(Stream& stream, const c10::DataPtr& memory) {
+    const int zero = 0;
+    fill_on_device(stream, resolve(memory.get()), &zero, sizeof(zero), sizeof(zero));
+    stream.finish();
+  }
 };
+
+// A stream whose queue begins without profiling.
+struct PlainStream : Stream {
+  explicit PlainStream(Device& device, test::Variable&& = {"OCL_PROFILING", "0"})
+      : Stream(device, 0) {}
+};
+
+bool has_profiling(const Stream& stream) {
+  return stream.queue().getInfo<CL_QUEUE_PROPERTIES>() & CL_QUEUE_PROFILING_ENABLE;
+}
+
+// Sets the arguments of the slow kernel.
+void set_arguments(cl_kernel slow, const BufferView& out, int value, cl_ulong rounds) {
+  const cl_mem buffer = out.buffer();
+  const cl_ulong offset = out.offset;
+  clSetKernelArg(slow, 0, sizeof(buffer), &buffer);
+  clSetKernelArg(slow, 1, sizeof(offset), &offset);
+  clSetKernelArg(slow, 2, sizeof(value), &value);
+  clSetKernelArg(slow, 3, sizeof(rounds), &rounds);
+}
 
 TEST_P(StreamTest, PoolGoesRound) {
   std::set<StreamId> low, high;
@@ -60,9 +85,9 @@ TEST_P(StreamTest, QueryDoesNotBlock) {
   const c10::DataPtr out = memory();
   Stream& stream = pooled();
   Event start, end;
-  start.record(stream);
+  start.record(stream, /*timed=*/true);
   slow(stream, resolve(out.get()), 5);
-  end.record(stream);
+  end.record(stream, /*timed=*/true);
   EXPECT_FALSE(stream.idle());
   EXPECT_FALSE(end.query());
   EXPECT_THROW(start.elapsed_ms(end), c10::Error) << "the end has not been reached";
@@ -110,16 +135,10 @@ TEST_P(StreamTest, TwoStreamsOverlap) {
   const c10::DataPtr memories[] = {memory(), memory()};
   cl::Event events[2];
   Stream* streams[] = {&pooled(), &pooled()};
+  for (Stream* stream : streams) stream->enable_times();
   for (int i = 0; i < 2; ++i) {
-    const BufferView view = resolve(memories[i].get());
-    const cl_mem buffer = view.buffer();
-    const cl_ulong offset = view.offset, rounds = 300'000'000;
-    const int value = i;
     const size_t one = 1;
-    clSetKernelArg(slow.handle(), 0, sizeof(buffer), &buffer);
-    clSetKernelArg(slow.handle(), 1, sizeof(offset), &offset);
-    clSetKernelArg(slow.handle(), 2, sizeof(value), &value);
-    clSetKernelArg(slow.handle(), 3, sizeof(rounds), &rounds);
+    set_arguments(slow.handle(), resolve(memories[i].get()), i, 300'000'000);
     ASSERT_EQ(clEnqueueNDRangeKernel(streams[i]->queue()(), slow.handle(), 1, nullptr, &one, &one,
                                      0, nullptr, &events[i]()),
               CL_SUCCESS);
@@ -142,9 +161,7 @@ TEST_P(StreamTest, WaitOrdersTwoStreams) {
   const BufferView source = resolve(from.get()), target = resolve(to.get());
   Stream &writer = pooled(), &reader = pooled();
   for (const bool wait : {true, false}) {
-    const int zero = 0;
-    fill_on_device(writer, source, &zero, sizeof(zero), sizeof(zero));
-    writer.finish();
+    clear(writer, from);
     slow(writer, source, 42);
     Event written;
     written.record(writer);
@@ -178,6 +195,109 @@ TEST_P(StreamTest, SynchronizeWaitsForAllStreams) {
   synchronize(GetParam());
   EXPECT_TRUE(a.idle());
   EXPECT_TRUE(b.idle());
+}
+
+TEST_P(StreamTest, QueuesOfGpusBeginWithoutProfiling) {
+  const auto begins_with = [&](const char* value) {
+    const test::Variable variable("OCL_PROFILING", value);
+    return has_profiling(Stream(here(), 0));
+  };
+  EXPECT_EQ(begins_with(""), here().properties().type == "cpu");
+  EXPECT_TRUE(begins_with("1"));
+  EXPECT_FALSE(begins_with("0"));
+  EXPECT_THROW(begins_with("on"), c10::ValueError);
+}
+
+TEST_P(StreamTest, EventsHaveTimesWhereTheyAreWanted) {
+  const test::SlowKernel slow(here());
+  const c10::DataPtr out = memory();
+  PlainStream stream(here());
+  Event untimed, start, end;
+  untimed.record(stream);
+  EXPECT_FALSE(has_profiling(stream));
+  start.record(stream, /*timed=*/true);
+  EXPECT_TRUE(has_profiling(stream));
+  const cl_command_queue lasting = stream.queue()();
+  EXPECT_EQ(stream.lasting_queue()(), lasting);
+  slow(stream, resolve(out.get()), 5);
+  end.record(stream, /*timed=*/true);
+  end.synchronize();
+  EXPECT_GT(start.elapsed_ms(end), 1);
+  EXPECT_NE(test::error_text([&] { untimed.elapsed_ms(end); }).find("enable_timing=True"),
+            std::string::npos);
+  stream.finish();
+}
+
+TEST_P(StreamTest, CommandsKeepTheirOrderWhenTimesBegin) {
+  const test::SlowKernel slow(here());
+  const c10::DataPtr from = memory(), to = memory();
+  PlainStream stream(here());
+  clear(stream, from);
+  slow(stream, resolve(from.get()), 42);
+  stream.enable_times();
+  copy_on_device(stream, resolve(to.get()), resolve(from.get()), sizeof(int));
+  EXPECT_EQ(test::read_int(stream, resolve(to.get())), 42);
+}
+
+// The change comes after the command's thread has read the queue.
+TEST_P(StreamTest, ACommandKeepsItsOrderWhenTimesBeginMeanwhile) {
+  const test::SlowKernel slow(here());
+  const c10::DataPtr from = memory(), to = memory();
+  PlainStream stream(here());
+  clear(stream, from);
+  const size_t one = 1;
+  set_arguments(slow.handle(), resolve(from.get()), 42, 100'000'000);
+  EXPECT_EQ(stream.enqueue([&](cl_command_queue queue) {
+    stream.enable_times();
+    EXPECT_NE(stream.queue()(), queue);
+    return clEnqueueNDRangeKernel(queue, slow.handle(), 1, nullptr, &one, &one, 0, nullptr,
+                                  nullptr);
+  }),
+            CL_SUCCESS);
+  copy_on_device(stream, resolve(to.get()), resolve(from.get()), sizeof(int));
+  EXPECT_EQ(test::read_int(stream, resolve(to.get())), 42);
+}
+
+TEST_P(StreamTest, ThreadsKeepTheirOrderWhenTimesBegin) {
+  for (int round = 0; round < 10; ++round) {
+    PlainStream stream(here());
+    std::atomic<int> begun{0};
+    const auto work = [&] {
+      set_current_device(GetParam());
+      const c10::DataPtr from = memory(), to = memory();
+      const BufferView source = resolve(from.get()), target = resolve(to.get());
+      std::vector<int> results(200, -1);
+      for (int i = 0; i < static_cast<int>(results.size()); ++i) {
+        cl::Event read;
+        fill_on_device(stream, source, &i, sizeof(i), sizeof(i));
+        copy_on_device(stream, target, source, sizeof(i));
+        copy_to_host(stream, &results[i], target, sizeof(i), &read);
+        ++begun;
+      }
+      stream.drain();
+      for (int i = 0; i < static_cast<int>(results.size()); ++i) EXPECT_EQ(results[i], i);
+    };
+    std::thread first(work), second(work);
+    while (begun < 20 * round) std::this_thread::yield();
+    stream.enable_times();
+    first.join();
+    second.join();
+  }
+}
+
+TEST_P(StreamTest, AChangeThatFailsLeavesTheQueue) {
+  const c10::DataPtr out = memory();
+  PlainStream stream(here());
+  const int value = 7;
+  fill_on_device(stream, resolve(out.get()), &value, sizeof(value), sizeof(value));
+  {
+    const test::FailingMarkers failing;
+    EXPECT_THROW(stream.enable_times(), c10::Error);
+  }
+  EXPECT_FALSE(has_profiling(stream));
+  EXPECT_EQ(test::read_int(stream, resolve(out.get())), 7);
+  stream.enable_times();
+  EXPECT_TRUE(has_profiling(stream));
 }
 
 OCL_ON_EVERY_DEVICE(StreamTest);

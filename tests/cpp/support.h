@@ -137,8 +137,9 @@ class SlowKernel {
 class Gate {
  public:
   explicit Gate(Stream& stream) : opened_(stream.device().context()) {
-    const std::vector<cl::Event> wait{opened_};
-    stream.queue().enqueueBarrierWithWaitList(&wait);
+    stream.enqueue([&](cl_command_queue queue) {
+      return clEnqueueBarrierWithWaitList(queue, 1, &opened_(), nullptr);
+    });
     late_ = std::async(std::launch::async, [this] {
       if (asked_.get_future().wait_for(std::chrono::seconds(10)) == std::future_status::timeout) {
         opened_.setStatus(CL_COMPLETE);

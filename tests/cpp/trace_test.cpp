@@ -89,6 +89,25 @@ TEST_P(TraceTest, MoreCommandsThanEventsAreKept) {
   EXPECT_EQ(without_times, 0);
 }
 
+TEST_P(TraceTest, AStreamWithoutProfilingGetsIt) {
+  const c10::DataPtr out = memory();
+  const char pattern = 0;
+  const test::Variable variable("OCL_PROFILING", "0");
+  Stream stream(here(), 0);
+  const auto times = [&] {
+    fill_on_device(stream, resolve(out.get()), &pattern, 1, 1);
+    const auto commands = trace::stop();
+    EXPECT_EQ(commands.size(), 1);
+    return commands[0].ended > 0;
+  };
+  trace::start({.calls = true, .device_times = false});
+  EXPECT_FALSE(times());
+  EXPECT_FALSE(stream.queue().getInfo<CL_QUEUE_PROPERTIES>() & CL_QUEUE_PROFILING_ENABLE);
+  trace::start({.calls = true, .device_times = true});
+  EXPECT_TRUE(times());
+  stream.finish();
+}
+
 TEST_P(TraceTest, ScopesAreOfTheThreadAndTheTrace) {
   const c10::DataPtr out = memory();
   const BufferView view = resolve(out.get());
@@ -123,6 +142,7 @@ TEST_P(TraceTest, ClockFollowsTheHost) {
   clock.add_reading();
   if (!clock.runs()) GTEST_SKIP() << "the device has no clock";
   Stream& stream = current_stream(GetParam());
+  stream.enable_times();
   const int64_t before = c10::getTime();
   const cl::Event event = stream.marker();
   event.wait();

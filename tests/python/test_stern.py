@@ -147,3 +147,40 @@ def test_a_result_that_the_cpu_resizes(profile):
         """,
         OCL_FALLBACK="allow",
     )
+
+
+@pytest.mark.parametrize("profile", ["intel_gen9", "nvidia_ampere"])
+def test_times_where_queues_begin_without_profiling(profile):
+    stern_output_of(
+        profile,
+        """
+        import torch
+
+        def seconds():
+            start, end = (torch.ocl.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            x.add_(1)
+            end.record()
+            end.synchronize()
+            return start.elapsed_time(end)
+
+        x = torch.zeros(1000, device="ocl")
+        for _ in range(20):
+            x.add_(1)
+        assert seconds() > 0 and x[0].item() == 21
+
+        with torch.ocl.stream(torch.ocl.Stream()):
+            x.mul_(2)
+            queue = torch.ocl.queue()
+            assert seconds() > 0 and torch.ocl.queue() == queue and x[0].item() == 43
+
+        with torch.ocl.stream(torch.ocl.Stream()):
+            x.add_(1)
+            with torch.profiler.profile() as profile:
+                for _ in range(3):
+                    x.add_(1)
+                torch.ocl.synchronize()
+            add = next(each for each in profile.key_averages() if each.key == "aten::add_")
+            assert add.count == 3 and add.self_device_time_total > 0 and x[0].item() == 47
+        """,
+    )
