@@ -23,20 +23,26 @@ class Gate {
     cl_int code = CL_SUCCESS;
     cl::Event event(clCreateUserEvent(stream.device().context()(), &code));
     if (code != CL_SUCCESS) return;  // replay without a gate
-    code = stream.enqueue([&](cl_command_queue queue) {
-      return clEnqueueBarrierWithWaitList(queue, 1, &event(), nullptr);
-    });
-    if (code == CL_SUCCESS) {
-      event_ = std::move(event);
-    } else {
-      clSetUserEventStatus(event(), CL_COMPLETE);
+    event_ = std::move(event);
+    try {
+      code = stream.enqueue([&](cl_command_queue queue) {
+        return clEnqueueBarrierWithWaitList(queue, 1, &event_(), nullptr);
+      });
+    } catch (...) {
+      open();
+      throw;
     }
+    if (code != CL_SUCCESS) open();
   }
-  ~Gate() {
-    if (event_()) clSetUserEventStatus(event_(), CL_COMPLETE);
-  }
+  ~Gate() { open(); }
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
+
+  // To be called before a wait for the stream, which would not end.
+  void open() {
+    if (event_()) clSetUserEventStatus(event_(), CL_COMPLETE);
+    event_ = cl::Event();
+  }
 
  private:
   cl::Event event_;
@@ -56,7 +62,8 @@ class FaultsAfter {
   const bool any_;
 };
 
-void enqueue(Stream& stream, const RecordedCommand& command) {
+// `gate`: the gate that holds the command back, or nullptr.
+void enqueue(Stream& stream, const RecordedCommand& command, Gate* gate) {
   cl_int code;
   {
     trace::Call call(stream, command.kind, command.function);
@@ -67,8 +74,11 @@ void enqueue(Stream& stream, const RecordedCommand& command) {
       call->local = command.local;
     }
     code = enqueue_with_memory(stream.device().index(), [&] {
-      return stream.enqueue(
+      const cl_int result = stream.enqueue(
           [&](cl_command_queue queue) { return command.enqueue(queue, call.event()); });
+      // Where memory ran out, enqueue_with_memory() waits for the stream.
+      if (C10_UNLIKELY(result != CL_SUCCESS && gate != nullptr)) gate->open();
+      return result;
     });
   }
   if (C10_UNLIKELY(code != CL_SUCCESS)) {
@@ -158,11 +168,13 @@ void Graph::enqueue_all(Stream& stream) {
     const size_t end = std::min(commands.size(), begin + kGateInterval);
     size_t i = begin;
     try {
-      for (; i < end; ++i) enqueue(stream, commands[i]);
+      for (; i < end; ++i) enqueue(stream, commands[i], gate ? &*gate : nullptr);
     } catch (...) {
+      gate.reset();
       stream.submitted(i - begin);
       throw;
     }
+    gate.reset();
     stream.submitted(end - begin);
   }
 }
@@ -171,7 +183,7 @@ void Graph::enqueue_all(Stream& stream) {
 // (Quirk::kFirstLaunchAlone).
 void Graph::enqueue_alone(Stream& stream) {
   for (const RecordedCommand& command : recording_.commands) {
-    const auto now = [&] { enqueue(stream, command); };
+    const auto now = [&] { enqueue(stream, command, nullptr); };
     command.first ? launch_first(*device_, *command.program, command.launched, now) : now();
     stream.submitted(1);
   }

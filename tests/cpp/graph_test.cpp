@@ -1,6 +1,7 @@
 // Captures and replays of the runtime, without operators.
 #include "backend/graph.h"
 
+#include "tests/cpp/failing_calls.h"
 #include "tests/cpp/support.h"
 
 namespace ocl {
@@ -94,6 +95,22 @@ TEST_P(GraphTest, APauseEnqueues) {
   EXPECT_THROW(graph.capture_end(), c10::Error);
   EXPECT_FALSE(capturing());
   EXPECT_EQ(read(a), 5);
+}
+
+// Commands of a replay are held back while they are enqueued (Gate in graph.cpp), and a command
+// that lacks memory waits for the device. This hung.
+TEST_P(GraphTest, MemoryRunsOutInAReplay) {
+  const c10::DataPtr a = memory();
+  Graph graph;
+  graph.capture_begin();
+  for (int i = 1; i <= 20; ++i) fill(a, i);
+  graph.capture_end();
+  graph.replay();
+  fill(a, 0);
+  test::fail_fills(1);
+  graph.replay();
+  test::fail_fills(0);
+  EXPECT_EQ(read(a), 20);
 }
 
 TEST_P(GraphTest, EventsJoinStreams) {
