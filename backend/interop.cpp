@@ -19,18 +19,13 @@ struct External {
 
 WaitWrapper wait_wrapper = nullptr;
 
-void wait_for_device(DeviceIndex device) {
-  const auto wait = [device] { drain(device); };
-  wait_wrapper ? wait_wrapper(wait) : wait();
-}
-
 void delete_external(void* context) {
   if (in_bad_fork()) return;
   std::unique_ptr<External> external(static_cast<External*>(context));
   Segment& segment = external->segment;
   try {
     // OpenCL keeps a buffer until its commands have completed, but not the memory that it wraps.
-    if (external->release) wait_for_device(segment.device->index());
+    if (external->release) wait_unlocked([&] { drain(segment.device->index()); });
   } catch (const std::exception& error) {
     TORCH_WARN("ocl: ", error.what());
   }
@@ -102,6 +97,10 @@ bool shares_host_memory(Device& device, size_t offset) {
 }  // namespace
 
 void set_wait_wrapper(WaitWrapper wrapper) { wait_wrapper = wrapper; }
+
+void wait_unlocked(const std::function<void()>& wait) {
+  wait_wrapper ? wait_wrapper(wait) : wait();
+}
 
 ExternalMemory wrap_buffer(Device* wanted, cl_mem handle, size_t offset,
                            std::function<void()> release) {

@@ -33,8 +33,10 @@ ExternalMemory wrap_buffer(Device* device, cl_mem buffer, size_t offset,
 // the driver has let go of the memory.
 ExternalMemory wrap_host(Device& device, void* data, size_t bytes, std::function<void()> release);
 
-// Sets the function that runs the wait for the device before such memory is released. The caller
-// may hold Python's lock, which the function gives up.
+// Runs a wait for the device. The caller may hold Python's lock, which is given up meanwhile: a
+// driver's thread may need it to release such memory.
+void wait_unlocked(const std::function<void()>& wait);
+// Sets the function that does it.
 using WaitWrapper = void (*)(const std::function<void()>& wait);
 void set_wait_wrapper(WaitWrapper wrapper);
 

@@ -5,6 +5,7 @@
 
 #include "backend/capture.h"
 #include "backend/error.h"
+#include "backend/event.h"
 #include "backend/fault.h"
 #include "backend/interop.h"
 #include "backend/program_cache.h"
@@ -16,6 +17,10 @@ namespace {
 
 // Commands between two flushes: a flush costs a system call on some drivers and nothing on others.
 constexpr uint64_t kFlushInterval = 8;
+
+// A stream has up to twice as many unfinished commands. Waiting for thousands costs nothing: the
+// device has work for longer than the host needs to go on.
+constexpr uint64_t kDepthInterval = 2048;
 
 // Slots: the default stream, low priority, high priority, then the queues of users.
 constexpr size_t kFirstExternal = 1 + 2 * kStreamsPerPriority;
@@ -102,12 +107,34 @@ c10::Stream Stream::unpack() const {
 }
 
 void Stream::submitted() {
-  if (commands_.fetch_add(1, std::memory_order_relaxed) % kFlushInterval == 0) flush();
+  const uint64_t before = commands_.fetch_add(1, std::memory_order_relaxed);
+  if (before % kFlushInterval == 0) flush();
+  if (C10_UNLIKELY(too_deep(before))) limit_depth(before);
 }
 
 void Stream::submitted(uint64_t commands) {
-  commands_.fetch_add(commands, std::memory_order_relaxed);
+  const uint64_t before = commands_.fetch_add(commands, std::memory_order_relaxed);
   flush();
+  if (C10_UNLIKELY(too_deep(before))) limit_depth(before);
+}
+
+bool Stream::too_deep(uint64_t commands) const {
+  // Signed: another thread may have set a later mark.
+  return static_cast<int64_t>(commands - depth_at_.load(std::memory_order_relaxed)) >=
+         static_cast<int64_t>(kDepthInterval);
+}
+
+// Records a mark, and waits for the mark before it.
+void Stream::limit_depth(uint64_t commands) {
+  auto mark = std::make_unique<Event>();
+  {
+    std::lock_guard lock(depth_mutex_);
+    if (!too_deep(commands)) return;  // another thread was faster
+    mark->record_enqueued(*this);
+    depth_at_.store(commands, std::memory_order_relaxed);
+    std::swap(mark, depth_mark_);
+  }
+  if (mark && !mark->over()) wait_unlocked([&] { mark->wait_until_over(); });
 }
 
 void Stream::flush() {

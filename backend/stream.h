@@ -26,6 +26,7 @@ inline constexpr int kStreamsPerPriority = 32;
 class FaultWord;
 // Records the commands of a stream while a graph is captured; see capture.h.
 class Capture;
+class Event;
 
 class Stream {
  public:
@@ -52,7 +53,7 @@ class Stream {
   }
 
   // Call after each command. Flushes every few commands, so that the device works while the host
-  // prepares more.
+  // prepares more. Waits while thousands of commands are unfinished: drivers keep memory for each.
   void submitted();
   void flush();
 
@@ -85,6 +86,8 @@ class Stream {
 
  private:
   [[noreturn]] void raise_captured(std::string_view what) const;
+  bool too_deep(uint64_t commands) const;
+  void limit_depth(uint64_t commands);
 
   Device& device_;
   StreamId id_;
@@ -97,6 +100,9 @@ class Stream {
   std::mutex marker_mutex_;  // guards the two members below
   uint64_t marked_commands_ = 0;
   cl::Event last_marker_;
+  std::atomic<uint64_t> depth_at_{0};  // the value of commands_ at the last depth_mark_
+  std::mutex depth_mutex_;             // guards the member below
+  std::unique_ptr<Event> depth_mark_;
 };
 
 // Whether a stream of this id has the high priority.

@@ -37,7 +37,7 @@ std::function<void()> release_of(const py::object& owner) {
 }
 
 // Waits without Python's lock, whether the caller holds it or not.
-void wait_unlocked(const std::function<void()>& wait) {
+void run_unlocked(const std::function<void()>& wait) {
   if (!Py_IsInitialized() || !PyGILState_Check()) return wait();
   const py::gil_scoped_release unlocked;
   wait();
@@ -181,7 +181,7 @@ void bind_interop(py::module_& m) {
 
   // Starting drivers and making contexts and queues takes long, so Python's lock is released.
   using Unlocked = py::call_guard<py::gil_scoped_release>;
-  set_wait_wrapper(&wait_unlocked);
+  set_wait_wrapper(&run_unlocked);
   m.def(
       "use_context",
       [](uintptr_t context) {

@@ -22,7 +22,13 @@ std::function<void()>& build_action() {
   return action;
 }
 
+std::function<void()>& wait_action() {
+  static std::function<void()> action;
+  return action;
+}
+
 void on_build(std::function<void()> action) { build_action() = std::move(action); }
+void on_wait(std::function<void()> action) { wait_action() = std::move(action); }
 void fail_launches(int count) { launches_to_fail = count; }
 void fail_fills(int count) { fills_to_fail = count; }
 
@@ -92,4 +98,20 @@ extern "C" cl_int __wrap_clBuildProgram(cl_program program, cl_uint count,
                                         void* user_data) {
   if (const auto& action = ocl::test::build_action()) action();
   return __real_clBuildProgram(program, count, devices, options, notify, user_data);
+}
+
+extern "C" decltype(clWaitForEvents) __wrap_clWaitForEvents, __real_clWaitForEvents;
+
+extern "C" cl_int __wrap_clWaitForEvents(cl_uint count, const cl_event* events) {
+  if (const auto& action = ocl::test::wait_action()) action();
+  return __real_clWaitForEvents(count, events);
+}
+
+extern "C" decltype(clSetEventCallback) __wrap_clSetEventCallback, __real_clSetEventCallback;
+
+extern "C" cl_int __wrap_clSetEventCallback(cl_event event, cl_int status,
+                                            void(CL_CALLBACK* notify)(cl_event, cl_int, void*),
+                                            void* user_data) {
+  if (const auto& action = ocl::test::wait_action()) action();
+  return __real_clSetEventCallback(event, status, notify, user_data);
 }

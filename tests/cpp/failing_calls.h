@@ -28,5 +28,7 @@ void fail_fills(int count);
 
 // Called at the start of each build, by the thread that builds; an empty function ends that.
 void on_build(std::function<void()> action);
+// Called at the start of each wait for events, by the thread that waits.
+void on_wait(std::function<void()> action);
 
 }  // namespace ocl::test

@@ -300,6 +300,32 @@ TEST_P(StreamTest, AChangeThatFailsLeavesTheQueue) {
   EXPECT_TRUE(has_profiling(stream));
 }
 
+// A host that never waits would fill the driver's memory.
+TEST_P(StreamTest, UnfinishedCommandsAreLimited) {
+  const c10::DataPtr out = memory();
+  Stream& stream = pooled();
+  stream.finish();
+  cl::UserEvent opened(here().context());
+  ASSERT_EQ(stream.enqueue([&](cl_command_queue queue) {
+    return clEnqueueBarrierWithWaitList(queue, 1, &opened(), nullptr);
+  }),
+            CL_SUCCESS);
+  int enqueued = 0, at_wait = 0;
+  test::on_wait([&] {
+    if (at_wait) return;
+    at_wait = enqueued;
+    opened.setStatus(CL_COMPLETE);
+  });
+  for (; enqueued < 10'000; ++enqueued) {
+    fill_on_device(stream, resolve(out.get()), &enqueued, sizeof(int), sizeof(int));
+  }
+  test::on_wait({});
+  if (!at_wait) opened.setStatus(CL_COMPLETE);
+  EXPECT_GE(at_wait, 2000);
+  EXPECT_LE(at_wait, 4100);
+  EXPECT_EQ(test::read_int(stream, resolve(out.get())), 9'999);
+}
+
 OCL_ON_EVERY_DEVICE(StreamTest);
 
 }  // namespace
