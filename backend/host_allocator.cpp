@@ -1,5 +1,8 @@
 #include "backend/host_allocator.h"
 
+#include <algorithm>
+#include <bit>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
@@ -64,6 +67,28 @@ PinnedMemory& pinned_memory() {
   return *memory;
 }
 
+// torch's settings, which older versions do not have.
+template <typename Config = c10::CachingAllocator::AcceleratorAllocatorConfig>
+size_t configured_limit() {
+  if constexpr (requires { Config::pinned_max_cached_size(); }) {
+    return std::min(Config::pinned_max_cached_size(), Config::pinned_max_round_threshold());
+  }
+  return std::numeric_limits<size_t>::max();
+}
+
+// torch rounds the sizes of blocks up to powers of two. This is the largest that every device
+// grants.
+size_t largest_rounded() {
+  static const size_t bytes = [] {
+    size_t most = configured_limit();
+    for (DeviceIndex i = 0; i < device_count(); ++i) {
+      most = std::min(most, device(i).properties().max_allocation);
+    }
+    return std::bit_floor(most);
+  }();
+  return bytes;
+}
+
 // The set of virtual functions differs between torch versions, hence no `override` on the newer.
 struct HostAllocatorImpl final : at::CachingHostAllocatorImpl<c10::Stream, Event> {
   void allocate_host_memory(size_t size, void** pointer) override {
@@ -86,6 +111,11 @@ struct HostAllocatorImpl final : at::CachingHostAllocatorImpl<c10::Stream, Event
   virtual c10::Stream get_current_stream() const {
     return current_stream(current_device()).unpack();
   }
+
+  // Larger blocks have exact sizes. They are not cached, because the cache would take them for
+  // blocks of the rounded size.
+  virtual size_t pinned_max_round_threshold() const { return largest_rounded(); }
+  virtual size_t pinned_max_cached_size() const { return largest_rounded(); }
 
   virtual bool stream_is_capturing(c10::Stream stream) const {
     return ocl::stream(stream).capture() != nullptr;

@@ -1,7 +1,7 @@
 """What only GPUs refuse, on a device that plays some of them."""
 
 import pytest
-from stern import stern_output_of
+from stern import changed_profile, stern_output_of
 
 
 @pytest.mark.parametrize("profile", ["intel_gen9", "nvidia_ampere"])
@@ -183,4 +183,27 @@ def test_times_where_queues_begin_without_profiling(profile):
             add = next(each for each in profile.key_averages() if each.key == "aten::add_")
             assert add.count == 3 and add.self_device_time_total > 0 and x[0].item() == 47
         """,
+    )
+
+
+def test_the_cpu_works_on_more_than_half_of_the_largest_buffer(tmp_path):
+    """Pinned memory has sizes of powers of two, but must not be larger than the largest buffer."""
+    stern_output_of(
+        changed_profile(tmp_path, "smallest", DEVICE_MAX_MEM_ALLOC_SIZE=100 << 20),
+        """
+        import torch
+
+        @torch.library.custom_op("test::add_one", mutates_args=("x",), device_types="cpu")
+        def add_one(x: torch.Tensor) -> None:
+            x += 1
+
+        for size in (70 << 20, 90 << 20, 70 << 20):
+            x = torch.zeros(size, dtype=torch.uint8, device="ocl")
+            add_one(x)
+            assert x[0].item() == 1 and x[-1].item() == 1
+            del x
+        held = torch.ocl.host_memory_stats()["allocated_bytes.current"]
+        assert held <= 64 << 20, held
+        """,
+        OCL_FALLBACK="allow",
     )
