@@ -75,33 +75,41 @@ std::vector<unsigned char> bytes_of(const cl::Device& d, cl_device_info what) {
   return bytes;
 }
 
-// The bus, device and function of a GPU, by the query of its driver.
-std::string pci_address(const cl::Device& d) {
+std::optional<uint32_t> number_of(const cl::Device& d, cl_device_info what) {
+  const auto bytes = bytes_of(d, what);
+  cl_uint number;
+  if (bytes.size() != sizeof(number)) return {};
+  std::memcpy(&number, bytes.data(), sizeof(number));
+  return number;
+}
+
+std::optional<PciAddress> pci_address(const cl::Device& d) {
   constexpr cl_device_info kKhrPciBusInfo = 0x410F, kAmdTopology = 0x4037, kNvBus = 0x4008,
-                           kNvSlot = 0x4009;
+                           kNvSlot = 0x4009, kNvDomain = 0x400A;
   if (const auto khr = bytes_of(d, kKhrPciBusInfo); khr.size() == 4 * sizeof(cl_uint)) {
-    cl_uint words[4];  // domain, bus, device, function
+    cl_uint words[4];
     std::memcpy(words, khr.data(), khr.size());
-    return str(words[1], ":", words[2], ".", words[3]);
+    return PciAddress{words[0], words[1], words[2], words[3]};
   }
   if (const auto amd = bytes_of(d, kAmdTopology); amd.size() == 24) {
-    return str(int{amd[21]}, ":", int{amd[22]}, ".", int{amd[23]});
+    return PciAddress{std::nullopt, amd[21], amd[22], amd[23]};
   }
-  const auto bus = bytes_of(d, kNvBus), slot = bytes_of(d, kNvSlot);
-  if (bus.size() != sizeof(cl_uint) || slot.size() != sizeof(cl_uint)) return "";
-  cl_uint numbers[2];
-  std::memcpy(&numbers[0], bus.data(), sizeof(cl_uint));
-  std::memcpy(&numbers[1], slot.data(), sizeof(cl_uint));
-  return str(numbers[0], ":", numbers[1] >> 3, ".", numbers[1] & 7);
+  const auto bus = number_of(d, kNvBus), slot = number_of(d, kNvSlot);
+  if (!bus || !slot) return {};
+  return PciAddress{number_of(d, kNvDomain), *bus, *slot >> 3, *slot & 7};
 }
 
 // Whether two drivers offer the same GPU. A driver that knows no address is compared by name.
 bool is_same_gpu(const ListedDevice& a, const ListedDevice& b) {
   const DeviceProperties &p = a.properties, &q = b.properties;
   if (p.type != "gpu" || q.type != "gpu" || a.platform() == b.platform()) return false;
-  const std::string x = pci_address(a.handle), y = pci_address(b.handle);
-  if (!x.empty() && !y.empty()) return x == y;
+  const auto x = pci_address(a.handle), y = pci_address(b.handle);
+  if (x && y) return may_be_same(*x, *y);
   return p.name == q.name && p.vendor == q.vendor;
+}
+
+DriverRank rank_of(const ListedDevice& d) {
+  return driver_rank(d.properties, d.platform.getInfo<CL_PLATFORM_VENDOR>());
 }
 
 class Lister {
@@ -161,12 +169,14 @@ class Lister {
 
   void add_device(ListedDevice device, const std::string& name) {
     if (!all_) {
-      std::string reason = reason_to_skip(device.properties, status_of(device.handle));
-      for (const ListedDevice& other : found_) {
-        if (!reason.empty() || !is_same_gpu(device, other)) continue;
-        reason = str("the platform ", other.properties.platform, " has the same GPU");
-      }
+      const std::string reason = reason_to_skip(device.properties, status_of(device.handle));
       if (!reason.empty()) return skip(name, reason);
+      for (ListedDevice& other : found_) {
+        if (!is_same_gpu(device, other)) continue;
+        if (rank_of(device) > rank_of(other)) std::swap(device, other);
+        return skip(device.properties.name, str("the platform ", other.properties.platform,
+                                                " has the same GPU, and is preferred"));
+      }
     }
     found_.push_back(std::move(device));
   }
@@ -197,6 +207,27 @@ std::string reason_to_skip(const DeviceProperties& p, const DeviceStatus& status
     return "it has no 64-bit integers";
   }
   return "";
+}
+
+bool may_be_same(const PciAddress& a, const PciAddress& b) {
+  if (a.domain && b.domain && *a.domain != *b.domain) return false;
+  return a.bus == b.bus && a.device == b.device && a.function == b.function;
+}
+
+DriverRank driver_rank(const DeviceProperties& p, const std::string& platform_vendor) {
+  DriverRank rank{p.vendor == platform_vendor, {p.version_major, p.version_minor}, {}};
+  // "3212.0 (HSA1.1,LC)" has 3212 and 0.
+  const std::string& text = p.driver_version;
+  for (size_t at = 0; at < text.size();) {
+    uint64_t number = 0;
+    const auto [end, code] = std::from_chars(text.data() + at, text.data() + text.size(), number);
+    if (code == std::errc::invalid_argument) break;
+    rank.driver.push_back(number);
+    at = static_cast<size_t>(end - text.data());
+    if (at == text.size() || text[at] != '.') break;
+    ++at;
+  }
+  return rank;
 }
 
 std::vector<size_t> parse_visible_devices(const std::string& text, size_t count) {

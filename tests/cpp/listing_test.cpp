@@ -40,6 +40,33 @@ TEST(Listing, SkipsDevicesWithoutLongIntegers) {
   EXPECT_EQ(reason_to_skip(p, {.profile = "EMBEDDED_PROFILE"}), "");
 }
 
+TEST(Listing, AddressesHaveADomain) {
+  const PciAddress a{0, 1, 0, 0}, other_domain{1, 1, 0, 0}, unknown_domain{std::nullopt, 1, 0, 0};
+  EXPECT_TRUE(may_be_same(a, a));
+  EXPECT_FALSE(may_be_same(a, other_domain));
+  EXPECT_TRUE(may_be_same(a, unknown_domain));
+  EXPECT_TRUE(may_be_same(unknown_domain, other_domain));
+  EXPECT_FALSE(may_be_same(a, {0, 2, 0, 0}));
+  EXPECT_FALSE(may_be_same(a, {0, 1, 0, 1}));
+}
+
+TEST(Listing, PrefersTheVendorsNewestDriver) {
+  const auto rank = [](const char* platform_vendor, int major, const char* driver) {
+    DeviceProperties p = version(major, 0);
+    p.vendor = "Advanced Micro Devices, Inc.";
+    p.driver_version = driver;
+    return driver_rank(p, platform_vendor);
+  };
+  constexpr const char *kVendor = "Advanced Micro Devices, Inc.", *kMesa = "Mesa/X.org";
+  EXPECT_GT(rank(kVendor, 2, "3212.0 (HSA1.1,LC)"), rank(kMesa, 3, "24.1.0"));
+  EXPECT_GT(rank(kVendor, 3, "1"), rank(kVendor, 2, "2"));
+  EXPECT_GT(rank(kVendor, 2, "3212.0 (HSA1.1,LC)"), rank(kVendor, 2, "1800.8 (VM)"));
+  EXPECT_LT(rank(kVendor, 2, "24.9.1"), rank(kVendor, 2, "24.10"))
+      << "versions are numbers, not text";
+  EXPECT_EQ(rank(kVendor, 2, "1.2"), rank(kVendor, 2, "1.2 beta"));
+  EXPECT_EQ(rank(kVendor, 2, ""), rank(kVendor, 2, "unknown"));
+}
+
 TEST(VisibleDevices, SelectsInOrder) {
   EXPECT_EQ(parse_visible_devices("", 3), (Positions{0, 1, 2}));
   EXPECT_EQ(parse_visible_devices("2,0", 3), (Positions{2, 0}));

@@ -19,6 +19,14 @@ def test_a_gpu_with_two_drivers_is_one_device(changed):
     assert "not used" in info and "the platform NVIDIA CUDA has the same GPU" in info
 
 
+def test_the_newer_driver_of_a_gpu_is_used(changed):
+    show = "import torch; print(torch.ocl.get_device_properties(0).driver_version)"
+    for other, used in (("525.99", "525.125.06"), ("530.1", "530.1")):
+        path = changed(duplicate_platform=1, duplicate_driver=other)
+        assert on_stern(path, "-c", show).split() == [used]
+        assert "1 3.0" in on_stern(path, "-c", COUNT)
+
+
 def test_devices_without_long_integers(changed):
     path = changed("smallest", DEVICE_EXTENSIONS="cl_khr_byte_addressable_store")
     assert "it has no 64-bit integers" in on_stern(path, "-m", "torch_ocl.info")

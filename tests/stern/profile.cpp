@@ -46,6 +46,7 @@ const std::map<std::string, Behaviour>& behaviours() {
       {"register_words", [](Profile& p, auto& text) { p.register_words = number(text); }},
       {"required_groups_fit", [](Profile& p, auto& text) { p.required_groups_fit = number(text); }},
       {"duplicate_platform", [](Profile& p, auto& text) { p.duplicate_platform = number(text); }},
+      {"duplicate_driver", [](Profile& p, auto& text) { p.duplicate_driver = text; }},
       {"wait_flushes", [](Profile& p, auto& text) { p.wait_flushes = number(text); }},
       {"failing_query",
        [](Profile& p, auto& text) {

@@ -30,7 +30,8 @@ struct Profile {
   bool lazy_allocation = true;
   bool beyond_max_allocation = false;  // the driver grants buffers beyond MAX_MEM_ALLOC_SIZE
   bool duplicate_platform = false;
-  bool wait_flushes = true;  // clWaitForEvents flushes the events' queues
+  std::string duplicate_driver;  // DRIVER_VERSION under the second platform, where it differs
+  bool wait_flushes = true;      // clWaitForEvents flushes the events' queues
 
   bool has(const std::string& extension) const {
     return extensions.find(" " + extension + " ") != std::string::npos;

@@ -214,6 +214,9 @@ cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, vo
   if (what == CL_DEVICE_PLATFORM && device == kTwinDevice) {
     return give(kTwinPlatform, size, value, size_ret);
   }
+  if (what == CL_DRIVER_VERSION && device == kTwinDevice && !p.duplicate_driver.empty()) {
+    return give(p.duplicate_driver.c_str(), p.duplicate_driver.size() + 1, size, value, size_ret);
+  }
   if (what == CL_DEVICE_EXTENSIONS) {
     const std::string text = extensions(real_device(device));
     return give(text.c_str(), text.size() + 1, size, value, size_ret);
