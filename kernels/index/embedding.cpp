@@ -6,6 +6,7 @@
 #include "kernels/core/grid.h"
 #include "kernels/core/registration.h"
 #include "kernels/core/tensors.h"
+#include "kernels/index/index.h"
 #include "native/embedding.h"
 
 namespace ocl {
@@ -28,6 +29,28 @@ const Kernel& find(Device& device, const char* kernel, ScalarType type, ScalarTy
     }
     return KernelSource{"embedding.cl", kernel, defines};
   });
+}
+
+// Adds rows to the rows `index` of `out` by sorting the indices. `counts` may be undefined.
+void add_sorted(const at::Tensor& out, const at::Tensor& rows, const at::Tensor& index,
+                const at::Tensor& counts, int64_t padding) {
+  static const Indexing adding{.name = "embedding_add",
+                               .fault_site = 0,
+                               .wrap = false,
+                               .combine = kAddElements,
+                               .in_order = true,
+                               .skips_outside = true};
+  at::Tensor values = rows;
+  if (counts.defined()) {
+    const at::Tensor scale = counts.index_select(0, index.clamp(0, out.size(0) - 1))
+                                 .to(compute_type(rows.scalar_type()))
+                                 .reciprocal();
+    values = rows.mul(scale.unsqueeze(1)).to(rows.scalar_type());
+  }
+  const at::Tensor places = index.masked_fill(index.eq(padding), -1).unsqueeze(1);
+  at::TensorIterator iter =
+      index_iterator(out.as_strided(rows.sizes(), {0, out.stride(1)}), values, places);
+  index_put(iter, adding, {out.size(0)}, {out.stride(0) * out.element_size()});
 }
 
 }  // namespace
@@ -58,6 +81,12 @@ Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices
     const size_t per_item = at::ceil_div(count, items);
     launch(stream, find(device, kCount, type, index_type, true), {at::ceil_div(count, per_item)},
            {1}, view(index), view(counts), uint64_t{count}, num_weights, uint64_t{per_item});
+  }
+  if (device.family() == KernelFamily::kGpu && count > kMostInOrder) {
+    const auto rows = static_cast<int64_t>(count);
+    add_sorted(out, grad.view({rows, width}), index.view({rows}),
+               scale_grad_by_freq ? counts : Tensor(), padding_idx);
+    return out;
   }
   UnitGrid grid = unit_grid(device, 1, static_cast<size_t>(width), count);
   if (device.family() == KernelFamily::kCpu) {

@@ -1,7 +1,12 @@
-// Launches of index.cl.
+// Launches of index.cl and index_sorted.cl.
 #include "kernels/index/index.h"
 
 #include <ATen/Context.h>
+#include <ATen/ceil_div.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/sort.h>
+
+#include <cmath>
 
 #include "backend/error.h"
 #include "kernels/core/grid.h"
@@ -12,6 +17,7 @@ namespace {
 
 constexpr int kMaxDims = 16;
 constexpr int kMaxIndices = 8;
+constexpr size_t kLeastBlock = 256;  // sorted writes that a work-item combines
 
 struct Plan {
   at::TensorIteratorBase& iter;
@@ -75,6 +81,8 @@ Plan make_plan(at::TensorIteratorBase& iter, const Indexing& indexing, IndexOper
     plan.row_index = plan.row_index && plan.stride(operand, 0) == 0;
     if (iter.dtype(operand) == ScalarType::Int) plan.int_indices |= 1ull << k;
   }
+  // The elements of a row that all go to one place are moves of their own.
+  if (!get && plan.stride(0, 0) == 0) plan.row_index = false;
   plan.row_dense = plan.row_index && !plan.computes() && element <= 8 &&
                    plan.stride(0, 0) == element && plan.stride(operands.other, 0) == element;
   return plan;
@@ -89,7 +97,21 @@ bool lacks_atomics(const Plan& plan) {
 // Whether one work-item writes an element, for several values may go there: in order, or because
 // the device has no atomics for it.
 bool has_one_writer(const Plan& plan) {
-  return !plan.get && (lacks_atomics(plan) || at::globalContext().deterministicAlgorithms());
+  const bool one_value = plan.operands.other < 0 && !plan.indexing.combine;
+  return !plan.get && !one_value &&
+         (plan.indexing.in_order || lacks_atomics(plan) ||
+          at::globalContext().deterministicAlgorithms());
+}
+
+// What moves by one index: rows or elements.
+size_t moves(const Plan& plan) {
+  return plan.row_index ? plan.elements() / static_cast<size_t>(plan.size(0)) : plan.elements();
+}
+
+// Whether the writes are sorted by their target (index_sorted.cl). A CPU is faster in order.
+bool sorts(const Plan& plan) {
+  return has_one_writer(plan) && plan.device.family() == KernelFamily::kGpu &&
+         moves(plan) > kMostInOrder && moves(plan) <= UINT32_MAX;
 }
 
 KernelKey make_key(const Plan& plan) {
@@ -99,60 +121,68 @@ KernelKey make_key(const Plan& plan) {
   key.by[1] = reinterpret_cast<uint64_t>(plan.indexing.name);
   key.by[2] = static_cast<uint64_t>(plan.type) << 40 | plan.int_indices << 32 |
               static_cast<uint64_t>(plan.ndim) << 16 | static_cast<uint64_t>(plan.indices) << 8 |
-              uint64_t{has_one_writer(plan)} << 4 | uint64_t{plan.get} << 3 |
-              uint64_t{plan.operands.other < 0} << 2 | uint64_t{plan.row_index} << 1 |
-              uint64_t{plan.row_dense};
+              uint64_t{plan.indexing.skips_outside} << 5 | uint64_t{has_one_writer(plan)} << 4 |
+              uint64_t{plan.get} << 3 | uint64_t{plan.operands.other < 0} << 2 |
+              uint64_t{plan.row_index} << 1 | uint64_t{plan.row_dense};
   return key;
 }
 
-KernelSource make_source(const Plan& plan) {
-  const auto bytes = static_cast<int64_t>(c10::elementSize(plan.type));
+// The defines of index.clh.
+Defines make_defines(const Plan& plan) {
   Defines defines = compute_defines(compute_type(plan.type));
   define_grid(defines, plan.device);
-  const std::string name =
-      str(plan.indexing.name, plan.row_index ? "_rows_" : "_", dtype_name(plan.type));
-  defines.set("KERNEL", name)
-      .set("DT", dtype_name(plan.type))
-      .set("BYTES", bytes)
+  defines.set("DT", dtype_name(plan.type))
+      .set("BYTES", static_cast<int64_t>(c10::elementSize(plan.type)))
       .set("NDIM", plan.ndim)
       .set("INDICES", plan.indices)
-      .set("WRAP", plan.indexing.wrap ? 1 : 0)
-      .set(plan.get ? "GET" : "PUT", 1);
+      .set("WRAP", plan.indexing.wrap ? 1 : 0);
   for (int k = 0; k < plan.indices; ++k) {
     defines.set(str("INDEX", k), plan.int_indices >> k & 1 ? "int" : "long");
   }
   if (plan.indexing.combine) {
     defines.set("COMBINE(x, y)", str("(", plan.indexing.combine, ")"));
   }
-  if (has_one_writer(plan)) {
-    defines.set("ONE_WRITER", 1);
-    if (!plan.row_index) defines.set("ONE_ITEM", 1);
-  }
+  if (has_one_writer(plan)) defines.set("ONE_WRITER", 1);
   if (plan.operands.other < 0) defines.set("FILL", 1);
   if (plan.row_index) defines.set("ROW_INDEX", 1);
+  if (plan.indexing.skips_outside) defines.set("SKIP_OUTSIDE", 1);
+  return defines;
+}
+
+KernelSource make_source(const Plan& plan) {
+  Defines defines = make_defines(plan);
+  const std::string name =
+      str(plan.indexing.name, plan.row_index ? "_rows_" : "_", dtype_name(plan.type));
+  defines.set("KERNEL", name).set(plan.get ? "GET" : "PUT", 1);
+  if (has_one_writer(plan) && !plan.row_index) defines.set("ONE_ITEM", 1);
   if (plan.row_dense) {
     defines.set("ROW_DENSE", 1);
-    if (plan.device.family() == KernelFamily::kCpu) defines.set("WIDTH", bytes == 8 ? 8 : 16);
+    if (plan.device.family() == KernelFamily::kCpu) {
+      defines.set("WIDTH", c10::elementSize(plan.type) == 8 ? 8 : 16);
+    }
   }
   return {"index.cl", name, defines};
 }
 
-void run(const Plan& plan, at::IntArrayRef sizes, at::IntArrayRef strides,
-         const c10::Scalar& number) {
-  const Kernel& kernel =
-      find_kernel(plan.device, make_key(plan), [&] { return make_source(plan); });
-  Arguments arguments(current_stream(plan.device.index()), kernel);
-  arguments.add(resolve(plan.iter.data_ptr(0)));
+void add_value(Arguments& arguments, const Plan& plan, const c10::Scalar& number) {
   if (plan.operands.other < 0) {
     add_number(arguments, as_element(number, plan.type), compute_type(plan.type));
   } else {
     arguments.add(resolve(plan.iter.data_ptr(plan.operands.other)));
   }
+}
+
+void add_indices(Arguments& arguments, const Plan& plan) {
   const int first = plan.operands.first_index;
   for (int k = 0; k < plan.indices; ++k) arguments.add(resolve(plan.iter.data_ptr(first + k)));
+}
 
-  // Mirrors Geometry of index.cl.
-  c10::SmallVector<int64_t, 32> geometry;
+// Mirrors Geometry of index.clh.
+using Geometry = c10::SmallVector<int64_t, 32>;
+
+Geometry make_geometry(const Plan& plan, at::IntArrayRef sizes, at::IntArrayRef strides) {
+  const int first = plan.operands.first_index;
+  Geometry geometry;
   for (int d = 0; d < plan.ndim; ++d) geometry.push_back(plan.size(d));
   for (int operand = 0; operand < 2 + plan.indices; ++operand) {
     const int position = operand == 0   ? 0
@@ -162,7 +192,117 @@ void run(const Plan& plan, at::IntArrayRef sizes, at::IntArrayRef strides,
   }
   geometry.append(sizes.begin(), sizes.end());
   geometry.append(strides.begin(), strides.end());
+  return geometry;
+}
+
+void add_geometry(Arguments& arguments, const Geometry& geometry) {
   arguments.add_bytes(geometry.data(), geometry.size() * sizeof(int64_t));
+}
+
+// Launches of index_sorted.cl.
+class SortedWrites {
+ public:
+  SortedWrites(const Plan& plan, at::IntArrayRef sizes, at::IntArrayRef strides)
+      : plan_(plan),
+        geometry_(make_geometry(plan, sizes, strides)),
+        count_(moves(plan)),
+        inner_(plan.row_index ? static_cast<size_t>(plan.size(0)) : 1) {
+    int64_t farthest = 0;
+    for (int d = 0; d < plan.ndim; ++d) farthest += (plan.size(d) - 1) * plan.stride(0, d);
+    for (size_t k = 0; k < sizes.size(); ++k) farthest += (sizes[k] - 1) * strides[k];
+    if (farthest < INT32_MAX) key_type_ = ScalarType::Int;
+  }
+
+  void run(const c10::Scalar& number) {
+    const auto [keys, order] =
+        at::sort(targets(), /*stable=*/true, /*dim=*/0, /*descending=*/false);
+    if (!plan_.indexing.combine) {
+      Arguments arguments = write("index_last", number, keys, order);
+      add_geometry(arguments, geometry_);
+      return enqueue(arguments, count_);
+    }
+    const size_t length =
+        std::max(kLeastBlock, static_cast<size_t>(std::sqrt(static_cast<double>(count_))) / 4);
+    const size_t blocks = at::ceil_div(count_, length);
+    const at::Tensor partial = at::empty({static_cast<int64_t>(blocks * inner_)},
+                                         options().dtype(compute_type(plan_.type)));
+    Arguments arguments = write("index_blocks", number, keys, order);
+    arguments.add(view(partial));
+    add_geometry(arguments, geometry_);
+    enqueue(arguments.add(uint64_t{count_}).add(uint64_t{length}), blocks);
+    if (blocks == 1) return;
+    Arguments join = launch("index_join");
+    join.add(resolve(plan_.iter.data_ptr(0))).add(view(keys)).add(view(partial));
+    add_geometry(join, geometry_);
+    enqueue(join.add(uint64_t{count_}).add(uint64_t{length}), blocks);
+  }
+
+ private:
+  at::Tensor targets() {
+    const at::Tensor keys = at::empty({static_cast<int64_t>(count_)}, options().dtype(key_type_));
+    Arguments arguments = launch("index_keys");
+    add_indices(arguments, plan_);
+    arguments.add(view(keys));
+    add_geometry(arguments, geometry_);
+    const auto size = static_cast<size_t>(plan_.size(0));
+    const size_t units = plan_.elements() / size;
+    const UnitGrid grid = unit_grid(plan_.device, units, plan_.row_index ? 1 : size);
+    arguments.add(uint64_t{units})
+        .add(grid.per_item)
+        .add(FaultArgument{plan_.indexing.fault_site})
+        .enqueue(grid.global, grid.local);
+    return keys;
+  }
+
+  Arguments write(const char* kernel, const c10::Scalar& number, const at::Tensor& keys,
+                  const at::Tensor& order) {
+    Arguments arguments = launch(kernel);
+    arguments.add(resolve(plan_.iter.data_ptr(0)));
+    add_value(arguments, plan_, number);
+    arguments.add(view(keys)).add(view(order));
+    return arguments;
+  }
+
+  void enqueue(Arguments& arguments, size_t units) {
+    const UnitGrid grid = unit_grid(plan_.device, units, inner_);
+    arguments.add(uint64_t{units})
+        .add(uint64_t{inner_})
+        .add(grid.per_item)
+        .enqueue(grid.global, grid.local);
+  }
+
+  Arguments launch(const char* kernel) {
+    static Site site;
+    KernelKey key = make_key(plan_);
+    key.site = &site;
+    key.by[3] = reinterpret_cast<uint64_t>(kernel) << 1 | uint64_t{key_type_ == ScalarType::Int};
+    const Kernel& found = find_kernel(plan_.device, key, [&] {
+      Defines defines = make_defines(plan_);
+      const bool narrow = key_type_ == ScalarType::Int;
+      defines.set("KEY", narrow ? "int" : "long").set("KEY_MAX", narrow ? "INT_MAX" : "LONG_MAX");
+      return KernelSource{"index_sorted.cl", kernel, defines};
+    });
+    return Arguments(current_stream(plan_.device.index()), found);
+  }
+
+  at::TensorOptions options() const { return at::TensorOptions(plan_.iter.device(0)); }
+
+  const Plan& plan_;
+  const Geometry geometry_;
+  const size_t count_, inner_;
+  ScalarType key_type_ = ScalarType::Long;
+};
+
+void run(const Plan& plan, at::IntArrayRef sizes, at::IntArrayRef strides,
+         const c10::Scalar& number) {
+  if (sorts(plan)) return SortedWrites(plan, sizes, strides).run(number);
+  const Kernel& kernel =
+      find_kernel(plan.device, make_key(plan), [&] { return make_source(plan); });
+  Arguments arguments(current_stream(plan.device.index()), kernel);
+  arguments.add(resolve(plan.iter.data_ptr(0)));
+  add_value(arguments, plan, number);
+  add_indices(arguments, plan);
+  add_geometry(arguments, make_geometry(plan, sizes, strides));
 
   const auto inner = static_cast<size_t>(plan.size(0));
   const size_t units = plan.elements() / inner;

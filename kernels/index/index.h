@@ -8,6 +8,9 @@
 namespace ocl {
 
 constexpr const char* kAddElements = "x + y";
+// The most additions that one work-item of a GPU makes one after another. A desktop's GPU is reset
+// if a launch takes seconds.
+constexpr size_t kMostInOrder = 2048;
 
 // How a family of operators indexes.
 struct Indexing {
@@ -16,6 +19,8 @@ struct Indexing {
   bool wrap;  // whether negative indices count from the end
   // The expression in x (old element) and y (new value) to store; nullptr stores the new value.
   const char* combine = nullptr;
+  bool in_order = false;       // the result does not depend on the order in which items run
+  bool skips_outside = false;  // indices out of range are skipped and not reported
 };
 
 // Positions of an iterator's operands; the result is operand 0.

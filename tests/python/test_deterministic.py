@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
+from support import HALVES, generator, has_fp64
 
 COUNT = 2000
 
@@ -14,6 +15,10 @@ def deterministic():
     torch.use_deterministic_algorithms(True)
     yield
     torch.use_deterministic_algorithms(False)
+
+
+def map_to(device, *tensors):
+    return [tensor.to(device) for tensor in tensors]
 
 
 def accumulate(kind, target, index, source):
@@ -52,6 +57,78 @@ def test_the_last_write_stays(device, deterministic):
     last = torch.stack([source[index == k][-1] for k in range(3)])
     actual = torch.zeros(3, device=device).index_put((index.to(device),), source.to(device))
     assert torch.equal(actual.cpu(), last)
+
+
+# More than a work-item of a GPU writes one after another, and more than a block of sorted writes.
+MANY = 9001
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("targets", [1, 40, 20_000])
+@pytest.mark.parametrize("count", [900, MANY])
+@pytest.mark.parametrize(
+    "dtype", [torch.int64, torch.float32, torch.float16, torch.bfloat16, torch.bool], ids=str
+)
+def test_many_sums(device, deterministic, dtype, targets, count):
+    if dtype in HALVES:
+        targets = max(targets, 40)  # the CPU rounds after each addition
+    numbers = generator()
+    index = torch.randint(targets, (count,), generator=numbers)
+    rows = torch.randint(-9, 9, (count, 3), generator=numbers).to(dtype)
+    start = torch.ones(targets, 3, dtype=dtype)
+
+    def results(where):
+        i, r, x = index.to(where), rows.to(where), start.to(where)
+        wide = i[:, None].expand_as(r)
+        return [
+            x.index_add(0, i, r),
+            x.scatter_add(0, wide, r),
+            x[:, 0].scatter_add(0, i, r[:, 1]),
+            x.index_put((i,), r, accumulate=True),
+            x.scatter_reduce(0, wide, r, "amax", include_self=False),
+            x.put(i * 3, r[:, 2], accumulate=True),
+            # every column of a row goes to one place
+            x.t().contiguous().scatter_add(1, wide.t(), r.t()),
+        ]
+
+    actual = results(device)
+    for a, e in zip(actual, results("cpu"), strict=True):
+        tolerance = {torch.float16: 0.02, torch.bfloat16: 0.2}.get(dtype, 0)
+        torch.testing.assert_close(a.cpu(), e, rtol=tolerance, atol=4 * tolerance)
+    for a, again in zip(actual, results(device), strict=True):
+        assert torch.equal(a, again)
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int8, torch.complex128], ids=str)
+def test_the_last_of_many_writes_stays(device, deterministic, dtype):
+    if dtype == torch.complex128 and not has_fp64(device):
+        pytest.skip("the device has no float64")
+    index = torch.randint(70, (MANY,), generator=generator())
+    source = (torch.arange(MANY) % 113).to(dtype)
+    for kind in (
+        lambda x, i, s: x.index_put((i,), s),
+        lambda x, i, s: x.scatter(0, i, s),
+        lambda x, i, s: x.index_copy(0, i, s),
+    ):
+        actual = kind(torch.zeros(70, dtype=dtype, device=device), *map_to(device, index, source))
+        last = torch.zeros(70, dtype=dtype)
+        last[index] = source  # the CPU writes in order
+        assert torch.equal(actual.cpu(), last)
+
+
+def test_rows_that_go_to_one_place(device, deterministic):
+    """Work-items of a row would write one element: the last column stays."""
+    index = torch.randint(9, (5,), generator=generator())
+    source = torch.arange(5 * 700.0).view(5, 700)
+    wide = index[:, None].expand_as(source)
+    x = torch.zeros(5, 9)
+    expected = x.scatter(1, wide, source), x.scatter_add(1, wide, source)
+    wide = index.to(device)[:, None].expand_as(source)
+    x, source = x.to(device), source.to(device)
+    actual = x.scatter(1, wide, source), x.scatter_add(1, wide, source)
+    for a, e in zip(actual, expected, strict=True):
+        assert torch.equal(a.cpu(), e)
 
 
 def test_new_memory_is_filled(device, deterministic):

@@ -83,6 +83,31 @@ def test_sums_by_index_of_long_integers_without_atomics():
     )
 
 
+def test_long_sums_by_index_are_not_the_work_of_one_item():
+    """A launch of seconds ends in a reset of the GPU of a desktop."""
+    stern_output_of(
+        "smallest",
+        """
+        import torch
+        from torch_ocl import _C
+        index = torch.randint(9, (300000,), generator=torch.Generator().manual_seed(0))
+        numbers = torch.arange(300000) << 20
+        zeros = torch.zeros(9, dtype=torch.int64)
+        actual = zeros.to("ocl").index_add(0, index.to("ocl"), numbers.to("ocl"))
+        assert _C.last_kernel() == "index_join"
+        assert torch.equal(actual.cpu(), zeros.index_add(0, index, numbers))
+
+        tokens = torch.randint(9, (5000,), generator=torch.Generator().manual_seed(0))
+        rows = torch.randn(5000, 7)
+        backward = torch.ops.aten.embedding_dense_backward
+        actual = backward(rows.to("ocl"), tokens.to("ocl"), 9, 2, True)
+        assert _C.last_kernel() == "index_join"
+        expected = backward(rows, tokens, 9, 2, True)
+        torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-4)
+        """,
+    )
+
+
 def test_memory_runs_out_and_comes_back():
     """The driver grants buffers of 512 MiB, but fails at the first use of those beyond 384 MiB."""
     printed = stern_output_of(
