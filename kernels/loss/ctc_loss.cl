@@ -6,7 +6,7 @@
 //   targets begin, for each sequence
 //   ctc_alpha: log_alpha [batch][time][width] forwards in time, and the loss
 //   ctc_beta:  log_beta [batch][time][width] backwards in time
-//   ctc_gradient: of log_probs; work-items take pairs of time and sequence
+//   ctc_gradient: of log_probs; units of the grid (grid.clh) are pairs of time and sequence
 //
 // The states of the labels "a b" are _ a _ b _, where _ is the blank. From one step to the next a
 // path stays in its state, moves to the next one, or skips a blank between different labels. alpha
@@ -16,6 +16,7 @@
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"
+#include "grid.clh"
 
 typedef struct {
   long time, batch, labels, width, blank, zero_infinity;
@@ -89,10 +90,11 @@ ONE_GROUP __kernel void ctc_beta(STATES, TENSOR(log_beta)) {
   }
 }
 
-__kernel void ctc_gradient(STATES, CTENSOR(grad), const ulong grad_stride, CTENSOR(loss),
-                           CTENSOR(log_alpha), CTENSOR(log_beta), TENSOR(out)) {
-  for (long row = get_global_id(0); row < c.time * c.batch; row += get_global_size(0)) {
-    const long t = row / c.batch, b = row % c.batch;
+GRID __kernel void ctc_gradient(STATES, CTENSOR(grad), const ulong grad_stride, CTENSOR(loss),
+                                CTENSOR(log_alpha), CTENSOR(log_beta), TENSOR(out),
+                                const ulong rows, const ulong per_item) {
+  FOR_UNITS(row, rows, per_item) {
+    const long t = (long)row / c.batch, b = (long)row % c.batch;
     FIND_SEQUENCE(b)
     __global MEM(IN) *result = PTR(MEM(IN), out) + row * c.labels;
     const T nll = LOAD(IN, CPTR(MEM(IN), loss), b);

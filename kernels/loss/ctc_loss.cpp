@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "kernels/core/dtype.h"
+#include "kernels/core/grid.h"
 #include "kernels/core/registration.h"
 #include "kernels/core/tensors.h"
 #include "native/ctc_loss.h"
@@ -94,9 +95,10 @@ const Kernel& find(Device& device, const char* kernel, ScalarType type) {
   key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type)};
   return find_kernel(device, key, [&](size_t group) {
     Defines defines = compute_defines(compute_type(type));
+    define_grid(defines, device);
     defines.set("IN", dtype_name(type));
     defines.set("GROUP", static_cast<int64_t>(std::min(group, kGroup)));
-    return KernelSource{"ctc_loss.cl", kernel, defines, /*whole_grid=*/true};
+    return KernelSource{"ctc_loss.cl", kernel, defines};
   });
 }
 
@@ -161,16 +163,16 @@ Tensor ctc_loss_backward(const Tensor& grad, const Tensor& log_probs, const Tens
   Arguments gradient(stream, find(device, "ctc_gradient", type));
   sequences.bind(gradient);
   const auto rows = static_cast<size_t>(shape.time * shape.batch);
-  const DeviceParameters& parameters = device.parameters();
-  const size_t items = std::min(
-      rows, device.family() == KernelFamily::kCpu ? parameters.tasks : parameters.grid.groups);
+  const UnitGrid grid = unit_grid(device, rows, 1, static_cast<size_t>(64 * shape.labels));
   gradient.add(view(weights))
       .add(uint64_t{weights.numel() > 1})
       .add(view(loss))
       .add(view(alpha))
       .add(view(log_beta))
       .add(view(out))
-      .enqueue({items}, {1});
+      .add(uint64_t{rows})
+      .add(grid.per_item)
+      .enqueue(grid.global, grid.local);
   return out;
 }
 

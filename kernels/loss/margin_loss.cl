@@ -1,4 +1,4 @@
-// Margin losses of rows of `classes` scores; a work-item takes rows.
+// Margin losses of rows of `classes` scores; units of the grid (grid.clh) are rows.
 //   IN: type of scores, weights and results; SQUARED: the margins are squared; WEIGHTED
 //   multi_margin:           against one target class; losses are divided by `classes` only
 //   multi_margin_backward:  times the gradient of each row
@@ -8,8 +8,8 @@
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"
+#include "grid.clh"
 
-#define EACH_ROW(n) for (ulong n = get_global_id(0); n < rows; n += get_global_size(0))
 #define X(d) LOAD(IN, CPTR(MEM(IN), x), n *classes + (d))
 
 #ifdef WEIGHTED
@@ -36,9 +36,10 @@
     continue;                                                \
   }
 
-__kernel void multi_margin(CTENSOR(x), WEIGHTS CTENSOR(target), TENSOR(out), const T margin,
-                           const ulong rows, const ulong classes, FAULT_ARGUMENT) {
-  EACH_ROW(n) {
+GRID __kernel void multi_margin(CTENSOR(x), WEIGHTS CTENSOR(target), TENSOR(out), const T margin,
+                                const ulong rows, const ulong classes, const ulong per_item,
+                                FAULT_ARGUMENT) {
+  FOR_UNITS(n, rows, per_item) {
     FIND_LABEL(STORE(IN, PTR(MEM(IN), out), n, (T)0))
     const T least = margin - X(label);
     T sum = 0;
@@ -50,10 +51,11 @@ __kernel void multi_margin(CTENSOR(x), WEIGHTS CTENSOR(target), TENSOR(out), con
   }
 }
 
-__kernel void multi_margin_backward(CTENSOR(grad), CTENSOR(x), WEIGHTS CTENSOR(target), TENSOR(out),
-                                    const T margin, const ulong rows, const ulong classes,
-                                    FAULT_ARGUMENT) {
-  EACH_ROW(n) {
+GRID __kernel void multi_margin_backward(CTENSOR(grad), CTENSOR(x), WEIGHTS CTENSOR(target),
+                                         TENSOR(out), const T margin, const ulong rows,
+                                         const ulong classes, const ulong per_item,
+                                         FAULT_ARGUMENT) {
+  FOR_UNITS(n, rows, per_item) {
     __global MEM(IN) *to = PTR(MEM(IN), out) + n * classes;
     FIND_LABEL()
     const T g = LOAD(IN, CPTR(MEM(IN), grad), n) / classes * WEIGHT(label);
@@ -80,9 +82,10 @@ __kernel void multi_margin_backward(CTENSOR(grad), CTENSOR(x), WEIGHTS CTENSOR(t
     }
 #define IS_TARGET(d) (LOAD(IN, CPTR(MEM(IN), is_target), n *classes + (d)) != 0)
 
-__kernel void multilabel_margin(CTENSOR(x), CTENSOR(target), TENSOR(is_target), TENSOR(out),
-                                const ulong rows, const ulong classes, FAULT_ARGUMENT) {
-  EACH_ROW(n) {
+GRID __kernel void multilabel_margin(CTENSOR(x), CTENSOR(target), TENSOR(is_target), TENSOR(out),
+                                     const ulong rows, const ulong classes, const ulong per_item,
+                                FAULT_ARGUMENT) {
+  FOR_UNITS(n, rows, per_item) {
     __global MEM(IN) *marks = PTR(MEM(IN), is_target) + n * classes;
     for (ulong d = 0; d < classes; ++d) STORE(IN, marks, d, (T)0);
     FOR_TARGETS
@@ -100,10 +103,11 @@ __kernel void multilabel_margin(CTENSOR(x), CTENSOR(target), TENSOR(is_target), 
   }
 }
 
-__kernel void multilabel_backward(CTENSOR(grad), CTENSOR(x), CTENSOR(target), CTENSOR(is_target),
-                                  TENSOR(sums), TENSOR(out), const ulong rows, const ulong classes,
-                                  FAULT_ARGUMENT) {
-  EACH_ROW(n) {
+GRID __kernel void multilabel_backward(CTENSOR(grad), CTENSOR(x), CTENSOR(target),
+                                       CTENSOR(is_target), TENSOR(sums), TENSOR(out),
+                                       const ulong rows, const ulong classes,
+                                       const ulong per_item, FAULT_ARGUMENT) {
+  FOR_UNITS(n, rows, per_item) {
     __global T *to = PTR(T, sums) + n * classes;
     const T g = LOAD(IN, CPTR(MEM(IN), grad), n) / classes;
     for (ulong d = 0; d < classes; ++d) to[d] = 0;

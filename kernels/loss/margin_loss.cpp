@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 
 #include "kernels/core/dtype.h"
+#include "kernels/core/grid.h"
 #include "kernels/core/registration.h"
 #include "kernels/core/tensors.h"
 #include "native/margin_loss.h"
@@ -27,18 +28,12 @@ const Kernel& find(Device& device, const char* kernel, ScalarType type, bool squ
             uint64_t{squared} << 1 | uint64_t{weighted}};
   return find_kernel(device, key, [&] {
     Defines defines = compute_defines(compute_type(type));
+    define_grid(defines, device);
     defines.set("IN", dtype_name(type));
     if (squared) defines.set("SQUARED", 1);
     if (weighted) defines.set("WEIGHTED", 1);
-    return KernelSource{"margin_loss.cl", kernel, defines, /*whole_grid=*/true};
+    return KernelSource{"margin_loss.cl", kernel, defines};
   });
-}
-
-size_t items_for(const Device& device, int64_t rows) {
-  const DeviceParameters& parameters = device.parameters();
-  return std::min(static_cast<size_t>(rows), device.family() == KernelFamily::kCpu
-                                                 ? parameters.tasks
-                                                 : parameters.grid.groups);
 }
 
 int target_site() {
@@ -83,10 +78,14 @@ Rows check_multi(const Tensor& self, const Tensor& target, const c10::Scalar& p,
   return rows;
 }
 
-void add_rows(Arguments& arguments, const Rows& rows) {
+void enqueue_rows(Arguments& arguments, const Device& device, const Rows& rows) {
+  const auto count = static_cast<size_t>(rows.rows);
+  const UnitGrid grid = unit_grid(device, count, 1, static_cast<size_t>(4 * rows.classes));
   arguments.add(static_cast<uint64_t>(rows.rows))
       .add(static_cast<uint64_t>(rows.classes))
-      .add(FaultArgument{target_site()});
+      .add(grid.per_item)
+      .add(FaultArgument{target_site()})
+      .enqueue(grid.global, grid.local);
 }
 
 Rows check_multilabel(const Tensor& self, const Tensor& target) {
@@ -122,8 +121,7 @@ Tensor& multi_margin_loss_out(const Tensor& self, const Tensor& target, const c1
   if (weights.defined()) arguments.add(view(weights));
   arguments.add(view(labels)).add(view(losses));
   add_number(arguments, margin, compute_type(type));
-  add_rows(arguments, rows);
-  arguments.enqueue({items_for(device, rows.rows)}, {1});
+  enqueue_rows(arguments, device, rows);
   give_losses(losses, reduction, each ? 2 : 1, out);
   return out;
 }
@@ -156,8 +154,7 @@ Tensor& multi_margin_loss_backward_out(const Tensor& grad_output, const Tensor& 
   if (weights.defined()) arguments.add(view(weights));
   arguments.add(view(labels)).add(view(out.tensor()));
   add_number(arguments, margin, compute_type(type));
-  add_rows(arguments, rows);
-  arguments.enqueue({items_for(device, rows.rows)}, {1});
+  enqueue_rows(arguments, device, rows);
   out.finish();
   return grad_input;
 }
@@ -191,8 +188,7 @@ std::tuple<Tensor&, Tensor&> multilabel_margin_loss_forward_out(const Tensor& se
   const DenseOutput marks(is_target);
   Arguments arguments(stream_of(x), find(device, "multilabel_margin", self.scalar_type()));
   arguments.add(view(x)).add(view(labels)).add(view(marks.tensor())).add(view(losses));
-  add_rows(arguments, rows);
-  arguments.enqueue({items_for(device, rows.rows)}, {1});
+  enqueue_rows(arguments, device, rows);
   marks.finish();
   give_losses(losses, reduction, target.dim(), output);
   return {output, is_target};
@@ -228,8 +224,7 @@ Tensor& multilabel_margin_loss_backward_out(const Tensor& grad_output, const Ten
   Arguments arguments(stream_of(x), find(device, "multilabel_backward", type));
   arguments.add(view(grad)).add(view(x)).add(view(labels)).add(view(marks));
   arguments.add(view(sums)).add(view(out.tensor()));
-  add_rows(arguments, rows);
-  arguments.enqueue({items_for(device, rows.rows)}, {1});
+  enqueue_rows(arguments, device, rows);
   out.finish();
   return grad_input;
 }

@@ -40,9 +40,9 @@ GRID __kernel void search_sorted(CTENSOR(sorted), SORTER_ARGUMENT CTENSOR(values
   }
 }
 
-__kernel void most_frequent(CTENSOR(sorted), CTENSOR(order), TENSOR(values), TENSOR(indices),
-                            const ulong rows, const ulong length) {
-  for (ulong u = get_global_id(0); u < rows; u += get_global_size(0)) {
+GRID __kernel void most_frequent(CTENSOR(sorted), CTENSOR(order), TENSOR(values), TENSOR(indices),
+                                 const ulong rows, const ulong length, const ulong per_item) {
+  FOR_UNITS(u, rows, per_item) {
     __global const MEM(IN) *row = CPTR(MEM(IN), sorted) + u * length;
     ulong best = 0, most = 0, equals = 0;
     for (ulong i = 0; i < length; ++i) {

@@ -20,8 +20,6 @@
 namespace ocl {
 namespace {
 
-constexpr const char* kMostFrequent = "most_frequent";
-
 using at::Tensor;
 using Side = std::optional<std::string_view>;
 
@@ -37,8 +35,7 @@ const Kernel& find(Device& device, const char* kernel, ScalarType type, bool int
     defines.set("IN", dtype_name(type)).set("INDEX", int32 ? "int" : "long");
     if (right) defines.set("RIGHT", 1);
     if (sorter) defines.set("SORTER", 1);
-    return KernelSource{"sorted_rows.cl", kernel, defines,
-                        /*whole_grid=*/std::string_view(kernel) == kMostFrequent};
+    return KernelSource{"sorted_rows.cl", kernel, defines};
   });
 }
 
@@ -73,11 +70,10 @@ std::pair<Tensor, Tensor> most_frequent(const Tensor& self) {
                indices = at::empty(values.sizes(), self.options().dtype(at::kLong));
   const auto length = static_cast<uint64_t>(self.size(-1)),
              rows = static_cast<uint64_t>(values.numel());
-  const DeviceParameters& parameters = device.parameters();
-  const size_t items = std::min<size_t>(
-      rows, device.family() == KernelFamily::kCpu ? parameters.tasks : parameters.grid.groups);
-  launch(stream_of(self), find(device, kMostFrequent, self.scalar_type()), {items}, {1},
-         view(sorted), view(order), view(values), view(indices), rows, length);
+  static constexpr const char* kName = "most_frequent";
+  const UnitGrid grid = unit_grid(device, rows, 1, 4 * length);
+  launch(stream_of(self), find(device, kName, self.scalar_type()), grid.global, grid.local,
+         view(sorted), view(order), view(values), view(indices), rows, length, grid.per_item);
   return {values, indices};
 }
 

@@ -13,13 +13,10 @@ KERNELS = pathlib.Path(__file__).resolve().parents[2] / "kernels"
 IN_PART = re.compile(r"\bget_(global_size|num_groups|group_id|global_linear_id)\b")
 # Kernels that need the whole grid: their callers keep to the limits (KernelSource::whole_grid).
 WHOLE_GRID = {
-    "ctc_loss.cl",
     "jacobi.cl",
     "ldl.cl",
     "lu.cl",
-    "margin_loss.cl",
     "matrix.clh",
-    "sorted_rows.cl",
     "triangular.cl",
 }
 # Kernels of the CPU family, whose grids have no limits.
@@ -79,6 +76,13 @@ CASES = {
     "distances": "torch.cdist(x(70, 9), x(80, 9))",
     "mode": "(x(400, 20) * 3).round().mode(1).values",
     "margin loss": "F.multi_margin_loss(x(300, 7), i(300, 7), reduction='none')",
+    "margin loss of several": "F.multilabel_margin_loss(x(300, 7), i((300, 7), 7) - 1)",
+    "sequences": "F.ctc_loss(x(20, 70, 5).log_softmax(2), i((70, 4), 4) + 1, [20] * 70, [4] * 70)",
+    "gradient of sequences": "torch.autograd.grad(F.ctc_loss((p := x(20, 70, 5).requires_grad_())"
+    ".log_softmax(2), i((70, 4), 4) + 1, [20] * 70, [4] * 70), p)[0]",
+    "many tokens": "torch.ops.aten.embedding_dense_backward(x(5000, 6), i(5000, 30), 30, 3, True)",
+    "many sums by index": "torch.zeros(9, dtype=torch.int64, device=d).index_add("
+    "0, i(9000, 9), i(9000, 99))",
     "norms of a list": "torch.stack(torch._foreach_norm([x(n) for n in range(1, 90, 5)]))",
 }
 RUN = """
@@ -154,6 +158,14 @@ def test_kernels_with_small_groups(tmp_path):
     stern_output_of(profile, code, **variables)
     # Programs that turned out to need a smaller group are also kept.
     assert "{'built': 0" in stern_output_of(profile, code, **variables)
+
+
+def test_no_grid_is_larger_than_the_limit(tmp_path):
+    """A driver refuses the others. Also without 64-bit atomics, where sums by index are sorted."""
+    limits = {f"grid_{axis}": 3 for axis in "xyz"}
+    profile = changed_profile(tmp_path, "smallest", **limits)
+    code = textwrap.dedent(f"    CASES = {CASES!r}\n{RUN}") + textwrap.dedent(GRADIENTS)
+    stern_output_of(profile, code, OCL_GRID_LIMIT="3", OCL_CLBLAST="0")
 
 
 @pytest.mark.parametrize("code", [GRADIENTS, GRAPH], ids=["gradients", "graph"])
