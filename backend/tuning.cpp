@@ -42,7 +42,7 @@ thread_local int64_t last_candidates = 0, last_choice = -1;
 
 std::string file_key(const Device& device) {
   const DeviceProperties& p = device.properties();
-  return str("tuning 1\n", p.platform, '\n', p.name, '\n', p.driver_version, '\n',
+  return str("tuning 2\n", p.platform, '\n', p.name, '\n', p.driver_version, '\n',
              family_name(p.family));
 }
 

@@ -110,9 +110,21 @@ Attention describe(const Tensor& query, const Tensor& key, const Tensor& value,
   return a;
 }
 
+// Bytes of local memory of a kernel of the GPU family; mirrors sdpa_gpu.cl.
+int64_t local_bytes(int64_t side, const SdpaTile& tile, int64_t longest) {
+  const int64_t depth = std::min<int64_t>(side * side, 16), rows = side * tile.rows,
+                keys = 4 * side;
+  const int64_t product = depth * (rows + 1 + keys + 1), sum = depth * at::round_up(longest, side),
+                weights = rows * (keys + 1), partial = rows * (side + 1);
+  return (std::max(product, sum) + weights + partial) * static_cast<int64_t>(sizeof(float));
+}
+
 // GPUs have groups of side * side work-items.
-int64_t side_of(size_t group) {
-  return std::min<int64_t>(16, int64_t{1} << (std::bit_width(group) - 1) / 2);
+int64_t side_of(const Device& device, size_t group, const SdpaTile& tile, int64_t longest) {
+  const auto local = static_cast<int64_t>(device.properties().local_memory);
+  int64_t side = std::min<int64_t>(16, int64_t{1} << (std::bit_width(group) - 1) / 2);
+  while (side > 1 && local_bytes(side, tile, longest) > local) side /= 2;
+  return side;
 }
 
 const Kernel& find(Device& device, const Attention& a, SdpaKernel which, const SdpaTile& tile) {
@@ -140,7 +152,7 @@ const Kernel& find(Device& device, const Attention& a, SdpaKernel which, const S
       if (a.query.scalar_type() != ScalarType::Float) defines.set("COPY_ROWS", 1);
       if (which == SdpaKernel::kGradKey) defines.set("KEYS_IN_LANES", 1);
     } else {
-      defines.set("SIDE", side_of(group)).set("RM", tile.rows);
+      defines.set("SIDE", side_of(device, group, tile, std::max(d, dv))).set("RM", tile.rows);
       if (which == SdpaKernel::kGradKey) defines.set("KEYS_IN_ROWS", 1);
     }
     if (a.causal) defines.set("CAUSAL", 1);
@@ -181,7 +193,7 @@ void run(const Attention& a, SdpaKernel which, std::initializer_list<Tensor> bef
   for (const Tensor& each : after) arguments.add(view(each));
   add_philox(arguments, {a.problem.seed, a.problem.offset}, &a.problem, sizeof(a.problem),
              offsetof(ProblemArgument, seed), offsetof(ProblemArgument, offset));
-  const int64_t side = side_of(kernel.group);
+  const int64_t side = gpu ? side_of(device, kernel.group, tile, std::max(d, dv)) : 1;
   const int64_t per_task = gpu ? side * tile.rows : tile.width * tile.vectors;
   const auto blocks = static_cast<size_t>(at::ceil_div(rows, per_task));
   const Range units{blocks, static_cast<size_t>(heads), static_cast<size_t>(a.batch())};

@@ -2,7 +2,7 @@
 // the gradients of keys and values) and loops over the keys in blocks of SIDE * CM. Work-item
 // (x, y) has the rows y + SIDE * i and the columns x + SIDE * j of every tile. Matrices pass
 // through local memory in chunks of DEPTH.
-//   SIDE  4, 8 or 16
+//   SIDE  a power of two up to 16
 //   RM    rows of a work-item
 // Defines and Problem: sdpa.clh. Grid: (SIDE * blocks of rows, SIDE * heads, batch).
 #define WIDTH 1
@@ -12,7 +12,7 @@
 #define ROWS_OF_GROUP (SIDE * RM)
 #define CM 4
 #define BLOCK (SIDE * CM)
-#define DEPTH 16
+#define DEPTH (ITEMS < 16 ? ITEMS : 16)
 #define DM DIVIDE_UP(D_MAX, SIDE)
 // One more element per row, so that adjacent rows begin in different banks.
 #define A_LD (ROWS_OF_GROUP + 1)

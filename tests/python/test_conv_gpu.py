@@ -95,7 +95,7 @@ def test_long_filters():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tile", [0, 1, 3, 6])
+@pytest.mark.parametrize("tile", [0, 1, 3, 6, 7])
 def test_every_tile(tile):
     """Rows and columns beyond one tile, on both sides of its edges."""
     run(f"""

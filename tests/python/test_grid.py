@@ -153,8 +153,7 @@ def test_kernels_with_small_groups(tmp_path):
         + textwrap.dedent(GRADIENTS)
         + "import torch_ocl; print(torch_ocl._C.program_cache_stats())"
     )
-    # The tiles of convolutions have groups of their own size.
-    variables = {"OCL_CONV_ALGORITHM": "plain", "OCL_CACHE_DIR": cache}
+    variables = {"OCL_CACHE_DIR": cache}
     stern_output_of(profile, code, **variables)
     # Programs that turned out to need a smaller group are also kept.
     assert "{'built': 0" in stern_output_of(profile, code, **variables)
@@ -166,6 +165,36 @@ def test_no_grid_is_larger_than_the_limit(tmp_path):
     profile = changed_profile(tmp_path, "smallest", **limits)
     code = textwrap.dedent(f"    CASES = {CASES!r}\n{RUN}") + textwrap.dedent(GRADIENTS)
     stern_output_of(profile, code, OCL_GRID_LIMIT="3", OCL_CLBLAST="0")
+
+
+def test_groups_of_sixteen(tmp_path):
+    """The smallest tiles of products and convolutions."""
+    sizes = {"DEVICE_MAX_WORK_GROUP_SIZE": 16, "DEVICE_MAX_WORK_ITEM_SIZES": "16 16 16"}
+    profile = changed_profile(tmp_path, "smallest", **sizes)
+    code = textwrap.dedent(f"    CASES = {CASES!r}\n{RUN}") + textwrap.dedent(GRADIENTS)
+    stern_output_of(profile, code)
+
+
+@pytest.mark.parametrize("items", [8, 2])
+def test_attention_in_groups_of_few(tmp_path, items):
+    sizes = {
+        "DEVICE_MAX_WORK_GROUP_SIZE": items,
+        "DEVICE_MAX_WORK_ITEM_SIZES": f"{items} {items} {items}",
+    }
+    profile = changed_profile(tmp_path, "smallest", **sizes)
+    stern_output_of(
+        profile,
+        """
+        import torch, torch.nn.functional as F
+        def results(device):
+            torch.manual_seed(0)
+            leaves = [torch.randn(2, 3, n, 9).to(device).requires_grad_() for n in (13, 17, 17)]
+            out = F.scaled_dot_product_attention(*leaves)
+            return [t.detach().cpu() for t in (out, *torch.autograd.grad(out.sin().sum(), leaves))]
+        for a, e in zip(results("ocl"), results("cpu")):
+            torch.testing.assert_close(a, e, rtol=1e-4, atol=1e-4)
+        """,
+    )
 
 
 @pytest.mark.parametrize("code", [GRADIENTS, GRAPH], ids=["gradients", "graph"])

@@ -25,10 +25,13 @@ bool fits_tiles(const ConvPass& pass) {
   return pass.rows >= kLeastRows && mask_bits(pass) <= kMostMaskBits;
 }
 
+TileProblem tile_problem(const ConvPass& pass, ScalarType type) {
+  return {pass.m, pass.n, pass.k, pass.groups, compute_type(type), TileUse::kConvolution};
+}
+
 TileChoice choose_tile(const Device& device, const ConvPass& pass, ScalarType type,
                        bool of_weight) {
-  const TileProblem problem{
-      pass.m, pass.n, pass.k, pass.groups, compute_type(type), TileUse::kConvolution};
+  const TileProblem problem = tile_problem(pass, type);
   const uint64_t key = pack_sizes({pass.m, pass.n, pass.k, pass.groups}) << 16 |
                        static_cast<uint64_t>(type) << 2 | uint64_t{of_weight};
   const int64_t index = choose_tuned(
@@ -57,11 +60,22 @@ void enqueue_tiles(Arguments& arguments, ConvPass pass, const TileChoice& choice
       {static_cast<size_t>(tile.items())});
 }
 
-Defines tile_defines(ScalarType type, const TileChoice& choice) {
-  Defines defines = element_defines(type);
-  set_tile(defines, choice.tile());
-  defines.set("PARTS", choice.parts > 1);
-  return defines;
+// The kernel for a choice of a tile. Where its groups are too large, another tile becomes the
+// choice.
+template <typename Define>
+const Kernel& find_tiles(Device& device, const KernelKey& key, const char* name,
+                         const ConvPass& pass, ScalarType type, TileChoice& choice,
+                         const Define& define) {
+  const TileProblem problem = tile_problem(pass, type);
+  const Kernel& kernel = find_kernel(device, key, [&](size_t group) {
+    Defines defines = element_defines(type);
+    set_tile(defines, gemm_gpu_tiles()[tile_within(device, problem, choice.index, group)]);
+    defines.set("PARTS", choice.parts > 1);
+    define(defines);
+    return KernelSource{"conv_gpu.cl", name, defines};
+  });
+  choice.index = tile_within(device, problem, choice.index, kernel.group);
+  return kernel;
 }
 
 // `whole`: the pass computes the whole result.
@@ -81,15 +95,14 @@ void run_tiles(const ConvPass& pass, const ConvCall& call, bool whole) {
                       {static_cast<uint64_t>(type), static_cast<uint64_t>(choice.index),
                        own.flags() << 4 | uint64_t{parts} << 3 | uint64_t{long_mask} << 2 |
                            uint64_t{adds_bias} << 1 | uint64_t{pass.in_order()}}};
-  const Kernel& kernel = find_kernel(device, key, [&] {
-    Defines defines = tile_defines(type, choice);
-    defines.set("WEIGHT_TILES", 0)
-        .set("MASK", long_mask ? "ulong" : "uint")
-        .set("HAS_BIAS", adds_bias)
-        .set("IN_ORDER", pass.in_order());
-    own.define(defines);
-    return KernelSource{"conv_gpu.cl", "conv_tiles", defines};
-  });
+  const Kernel& kernel =
+      find_tiles(device, key, "conv_tiles", pass, type, choice, [&](Defines& defines) {
+        defines.set("WEIGHT_TILES", 0)
+            .set("MASK", long_mask ? "ulong" : "uint")
+            .set("HAS_BIAS", adds_bias)
+            .set("IN_ORDER", pass.in_order());
+        own.define(defines);
+      });
   const at::Tensor sums = sums_of(choice, result);
   Arguments arguments =
       bind_tensors(kernel, result, {sums, call.source, call.factor, bias, own.residual});
@@ -109,17 +122,15 @@ void run_weight_grad(const ConvCall& call) {
   Device& device = call.device;
   const ConvPass pass = weight_grad_pass(call.shape);
   const ScalarType type = weight.scalar_type();
-  const TileChoice choice = choose_tile(device, pass, type, true);
+  TileChoice choice = choose_tile(device, pass, type, true);
   const bool parts = choice.parts > 1, volume = has_volume(pass);
   static Site site;
   const KernelKey key{&site,
                       {static_cast<uint64_t>(type), static_cast<uint64_t>(choice.index),
                        uint64_t{parts} << 1 | uint64_t{volume}}};
-  const Kernel& kernel = find_kernel(device, key, [&] {
-    Defines defines = tile_defines(type, choice);
-    defines.set("WEIGHT_TILES", 1).set("VOLUME", volume);
-    return KernelSource{"conv_gpu.cl", "conv_weight_tiles", defines};
-  });
+  const Kernel& kernel =
+      find_tiles(device, key, "conv_weight_tiles", pass, type, choice,
+                 [&](Defines& defines) { defines.set("WEIGHT_TILES", 1).set("VOLUME", volume); });
   const at::Tensor sums = sums_of(choice, weight);
   Arguments arguments = bind_tensors(kernel, weight, {sums, call.source, call.factor});
   enqueue_tiles(arguments, pass, choice);

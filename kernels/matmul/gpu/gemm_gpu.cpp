@@ -17,12 +17,13 @@ namespace {
 constexpr GemmTile kTiles[] = {
     {128, 128, 8, 8, 8, 4, 1.0}, {128, 64, 8, 8, 8, 4, 0.95}, {64, 128, 8, 8, 8, 4, 0.95},
     {64, 64, 8, 8, 4, 4, 0.8},   {128, 32, 8, 8, 8, 4, 0.8},  {32, 128, 8, 8, 8, 4, 0.8},
-    {32, 32, 8, 4, 4, 4, 0.55},
+    {32, 32, 8, 4, 4, 4, 0.55},  {16, 16, 8, 4, 4, 4, 0.2},
 };
 
 constexpr int64_t kBusyItems = 256;   // work-items that keep a compute unit busy
 constexpr int64_t kLeastDepth = 256;  // of a part
 constexpr int64_t kMostParts = 64;
+constexpr size_t kBlasGroup = 64;  // work-items of the smallest groups of CLBlast
 
 bool fits(const Device& device, const GemmTile& tile, ScalarType compute, TileUse use) {
   const auto element = static_cast<int64_t>(c10::elementSize(compute));
@@ -79,6 +80,7 @@ BlasProduct blas_product(const GemmProblem& p) {
 
 const char* refusal_by_blas(const GemmProblem& p) {
   if (p.k == 0) return "nothing to add";
+  if (p.device.properties().max_work_group_size < kBlasGroup) return "its groups are too large";
   if (!clblast_has(p.type)) return "it is not installed, or lacks the type";
   if (p.stream.capture()) return "its launches cannot be captured";
   return clblast_accepts(blas_product(p)) ? nullptr : "strides that it does not support";
@@ -107,8 +109,8 @@ TileProblem tile_problem(const GemmProblem& p) {
 }
 
 void run_tiles(const GemmProblem& p, int64_t index) {
-  const TileChoice choice = with_parts(p.device, tile_problem(p), index);
-  const GemmTile& tile = choice.tile();
+  const TileProblem problem = tile_problem(p);
+  TileChoice choice = with_parts(p.device, problem, index);
   const bool parts = choice.parts > 1;
   const bool quads_a = in_quads(p.a, p.a.transposed ? p.m : p.k, p.a.transposed ? p.k : p.m);
   const bool quads_b = in_quads(p.b, p.b.transposed ? p.k : p.n, p.b.transposed ? p.n : p.k);
@@ -122,12 +124,14 @@ void run_tiles(const GemmProblem& p, int64_t index) {
                       {static_cast<uint64_t>(p.type), gemm_flags(p, p.a.transposed, p.b.transposed),
                        static_cast<uint64_t>(choice.index) << 3 | uint64_t{parts} << 2 |
                            uint64_t{quads_a} << 1 | uint64_t{quads_b}}};
-  const Kernel& kernel = find_kernel(p.device, key, [&] {
+  const Kernel& kernel = find_kernel(p.device, key, [&](size_t group) {
     Defines defines = gemm_defines(p, p.a.transposed, p.b.transposed);
     defines.set("PARTS", parts).set("QUADS_A", quads_a).set("QUADS_B", quads_b);
-    set_tile(defines, tile);
+    set_tile(defines, gemm_gpu_tiles()[tile_within(p.device, problem, choice.index, group)]);
     return KernelSource{"gemm_gpu.cl", "gemm", defines};
   });
+  choice.index = tile_within(p.device, problem, choice.index, kernel.group);
+  const GemmTile& tile = choice.tile();
   Arguments arguments(p.stream, kernel);
   if (parts) {
     arguments.add(view(partial)).add(view(p.a.tensor)).add(view(p.b.tensor));
@@ -165,6 +169,21 @@ int64_t TileChoice::depth(int64_t k) const {
 
 bool tile_fits(const Device& device, const TileProblem& problem, int64_t index) {
   return fits(device, kTiles[index], problem.compute, problem.use);
+}
+
+int64_t tile_within(const Device& device, const TileProblem& problem, int64_t index, size_t group) {
+  const GemmTile& wanted = kTiles[index];
+  const int64_t sums = wanted.item_m * wanted.item_n;
+  for (int64_t i = index; i < std::ssize(kTiles); ++i) {
+    const GemmTile& tile = kTiles[i];
+    if (tile.items() > static_cast<int64_t>(group)) continue;
+    if (i == index || (tile.item_m * tile.item_n <= sums && tile_fits(device, problem, i)))
+      return i;
+  }
+  TORCH_CHECK(false, "matrix products and convolutions: a work-group of their kernel may have ",
+              group, " work-items on ", device.label(), ", but the smallest tile has ",
+              kTiles[std::ssize(kTiles) - 1].items(),
+              ". Please report the device; OCL_KERNEL_FAMILY=cpu runs kernels without groups");
 }
 
 TileChoice with_parts(const Device& device, const TileProblem& p, int64_t index) {

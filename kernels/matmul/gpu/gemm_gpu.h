@@ -43,6 +43,9 @@ struct TileProblem {
   TileUse use;
 };
 bool tile_fits(const Device& device, const TileProblem& problem, int64_t index);
+// The tile, or the next one whose work-items fit into a group of this size: the registers of a
+// device may limit the groups of a kernel. An error if there is none.
+int64_t tile_within(const Device& device, const TileProblem& problem, int64_t index, size_t group);
 // The index of the tile that a model of the device estimates to be fastest.
 int64_t model_tile(const Device& device, const TileProblem& problem);
 TileChoice with_parts(const Device& device, const TileProblem& problem, int64_t index);
