@@ -21,7 +21,7 @@ namespace {
 using at::Tensor;
 
 // The quantized number of `a`; a NaN becomes the least one, as on the CPU.
-#define STEP "(C(s1) + rint(a * (L(1.0) / C(s0))))"
+#define STEP "(C(s1) + rint(a * QUOTIENT(L(1.0), C(s0))))"
 #define CLAMPED(step) "FMIN(FMAX(" step ", C(s2)), C(s3))"
 #define INSIDE(step) step " >= C(s2) & " step " <= C(s3)"
 
@@ -31,8 +31,8 @@ constexpr PointwiseOp kFakeQuantize{"fake_quantize", "(" CLAMPED(STEP) " - C(s1)
 constexpr PointwiseOp kInside{"fake_quantize_mask", "FLAG(" INSIDE(STEP) ")", kFloating | kTruth};
 
 // b, c: scale and zero point; s0, s1: least and largest.
-#define T_STEP "(c + rint(a * (L(1.0) / b)))"
-#define T_FLOAT_STEP "rint(c + a * (L(1.0) / b))"
+#define T_STEP "(c + rint(a * QUOTIENT(L(1.0), b)))"
+#define T_FLOAT_STEP "rint(c + a * QUOTIENT(L(1.0), b))"
 #define T_CLAMPED(step) "FMIN(FMAX(" step ", C(s0)), C(s1))"
 #define T_INSIDE(step) step " >= C(s0) & " step " <= C(s1)"
 constexpr PointwiseOp kPerChannel{"fake_quantize_channel", "(" T_CLAMPED(T_STEP) " - c) * b",
@@ -51,13 +51,13 @@ constexpr PointwiseOp kIfEnabledInside{
 
 // The learnable forms: a the input, b the output's gradient, c scale, d zero point; s0, s1 as
 // above, s2 the factor of the gradients.
-#define G_STEP "(d + rint(a * (L(1.0) / c)))"
+#define G_STEP "(d + rint(a * QUOTIENT(L(1.0), c)))"
 #define G_INSIDE G_STEP " >= C(s0) & " G_STEP " <= C(s1)"
 constexpr PointwiseOp kGradInput{"fake_quantize_grad", G_INSIDE " ? b : C(0)", kFloating};
 constexpr PointwiseOp kGradScale{"fake_quantize_grad_scale",
                                  "(" G_STEP " < C(s0) ? b * (C(s0) - d) : " G_STEP
                                  " > C(s1) ? b * (C(s1) - d) : "
-                                 "b * ((" G_STEP " - d) * c - a) * (L(1.0) / c)) * C(s2)",
+                                 "b * ((" G_STEP " - d) * c - a) * QUOTIENT(L(1.0), c)) * C(s2)",
                                  kFloating};
 constexpr PointwiseOp kGradZeroPoint{"fake_quantize_grad_zero_point",
                                      G_INSIDE " ? C(0) : -b * c * C(s2)", kFloating};

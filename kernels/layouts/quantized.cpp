@@ -49,10 +49,10 @@ constexpr PointwiseOp kQuantize{"quantize", "FMIN(FMAX(rint(a * C(s0)) + C(s1), 
                                 kFloating};
 constexpr PointwiseOp kDequantize{"dequantize", "(a - C(s1)) * C(s0)"};
 // b: scale, c: zero point of the element's channel.
-constexpr PointwiseOp kQuantizeChannel{"quantize_channel",
-                                       "FMIN(FMAX(rint(a / b) + c, C(s0)), C(s1))", kFloating};
-constexpr PointwiseOp kQuantizeFloatZero{"quantize_float_zero",
-                                         "FMIN(FMAX(rint(a / b + c), C(s0)), C(s1))", kFloating};
+constexpr PointwiseOp kQuantizeChannel{
+    "quantize_channel", "FMIN(FMAX(rint(QUOTIENT(a, b)) + c, C(s0)), C(s1))", kFloating};
+constexpr PointwiseOp kQuantizeFloatZero{
+    "quantize_float_zero", "FMIN(FMAX(rint(QUOTIENT(a, b) + c), C(s0)), C(s1))", kFloating};
 constexpr PointwiseOp kDequantizeChannel{"dequantize_channel", "(a - c) * b"};
 
 std::pair<double, double> limits(ScalarType integers) {

@@ -83,8 +83,8 @@ struct Adapter<void (*)(Iterator&, Numbers...), row> {
 constexpr PointwiseOp kFill{"fill", "C(s0)", kNumbersFit, "s0"};
 constexpr PointwiseOp kFillOne{"fill", "C(s0)", kAnyType, "s0"};
 constexpr PointwiseOp kWhere{"where", "a != C(0) ? b : c", kAnyType, "a.x != 0 ? b : c"};
-constexpr PointwiseOp kRoundDecimals{"round_decimals", "rint(a * s0) / C(s0)", kFloating};
-constexpr PointwiseOp kRoundTens{"round_tens", "rint(a / C(s0)) * s0", kFloating};
+constexpr PointwiseOp kRoundDecimals{"round_decimals", "QUOTIENT(rint(a * s0), C(s0))", kFloating};
+constexpr PointwiseOp kRoundTens{"round_tens", "rint(QUOTIENT(a, C(s0))) * s0", kFloating};
 constexpr PointwiseOp kNanToNum{
     "nan_to_num", "IS_NAN(a) ? C(s0) : a == C(INFINITY) ? C(s1) : a == C(-INFINITY) ? C(s2) : a",
     kAnyType, "COMPLEX(NAN_TO_NUM(a.x), NAN_TO_NUM(a.y))"};

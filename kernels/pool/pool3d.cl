@@ -52,7 +52,7 @@ static inline Window window_of(const long o, const Pool3 *p, const int d SAMPLES
   w.start = last;
   if (o + 1 < p->out[d]) {
     const T sample = LOAD(IN, samples, p->sample[d]);
-    const T alpha = rounded((T)last / (T)(p->out[d] - 1));
+    const T alpha = rounded(QUOTIENT((T)last, (T)(p->out[d] - 1)));
     w.start = (int)rounded(rounded(o + sample) * alpha) - (int)rounded(sample * alpha);
     w.start = clamp(w.start, 0L, last);  // samples should be from 0 to 1
   }

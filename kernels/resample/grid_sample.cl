@@ -55,7 +55,7 @@ static inline T reflect(const T x, const long twice_low, const long twice_high, 
   const T distance = fabs(x - low);
   if (x < low) *slope = -*slope;
   const T extra = fmod(distance, span);
-  if (fmod(floor(distance / span), (T)2) == 0) return extra + low;
+  if (fmod(floor(QUOTIENT(distance, span)), (T)2) == 0) return extra + low;
   *slope = -*slope;
   return span - extra + low;
 }

@@ -25,7 +25,7 @@ using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 using Limits = std::optional<at::ArrayRef<double>>;
 
-constexpr PointwiseOp kBin{"histogram_bin", "(a - b) * C(s0) / (c - b)"};
+constexpr PointwiseOp kBin{"histogram_bin", "QUOTIENT((a - b) * C(s0), c - b)"};
 
 // The bins of the elements x. `inside` becomes false for elements that are in no bin.
 Tensor bins_of(const Tensor& x, const Tensor& edges, bool by_formula, Tensor& inside) {

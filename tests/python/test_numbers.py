@@ -138,30 +138,72 @@ def test_quotient_by_one_number(device, dtype, mode):
 
 LESS_EXACT = """
     #define ROUGH_DIVISION 1
-    #define DEVICE_QUOTIENT(x, y) AS(float, AS(int, (x) / (y)) - 1)
+    #define WRONG(q) (isfinite(q) && (q) != C(0) ? AS(float, AS(int, q) + (ERROR)) : (q))
+    #define DEVICE_QUOTIENT(x, y) WRONG((x) / (y))
 """
 
 
-def test_truncated_quotient_of_less_exact_division(tmp_path):
-    """Quotients of a device that are too small by one unit in the last place."""
+@pytest.mark.parametrize("error", [-2, -1, 1, 2])
+def test_integers_by_less_exact_division(tmp_path, error):
+    """Quotients of a device that are wrong by one or two units in the last place."""
     kernels = pathlib.Path(__file__).parents[2] / "kernels"
     shutil.copytree(kernels, tmp_path / "kernels")
     math_text = tmp_path / "kernels/core/cl/math.clh"
     text = math_text.read_text()
     assert re.search("DEVICE_QUOTIENT", text)
-    lines = [line.strip() for line in LESS_EXACT.strip().splitlines()]
+    lines = [line.strip() for line in LESS_EXACT.replace("ERROR", str(error)).strip().splitlines()]
     math_text.write_text("\n".join([*lines, text.replace("!defined(ROUGH_DIVISION)", "0")]))
     code = """
         import torch
+        import torch.nn.functional as F
+
+        numbers = torch.Generator().manual_seed(0)
         x = torch.arange(1, 4000, dtype=torch.float32)
-        for y in (3, 7, 0.1, 10):
-            y = torch.full_like(x, y)
-            expected = torch.div(x * y, y, rounding_mode="trunc")
-            actual = torch.div((x * y).to("ocl"), y.to("ocl"), rounding_mode="trunc").cpu()
-            print(torch.equal(actual, expected))
+        wide = torch.rand(40000, generator=numbers) * 2.0 ** torch.arange(40000).remainder(25)
+        tiny = (torch.arange(1, 4000) * 2.0**-140, torch.full((3999,), 3 * 2.0**-141))
+        pairs = [(x * y, torch.full_like(x, y)) for y in (3, 7, 0.1, 10)]
+        pairs += [(wide.round() * 3, torch.full_like(wide, 3)), (wide, wide.flip(0)), tiny]
+        divided = []
+        for a, b in pairs:
+            for dtype in (torch.float32, torch.float16, torch.bfloat16):
+                divided.append((a.to(dtype), b.to(dtype)))
+        scales, zeros = torch.tensor([0.1, 0.3, 0.7]), torch.tensor([0, 3, 5], dtype=torch.int32)
+        cases = {
+            "truncated": lambda d: [
+                torch.div(a.to(d), b.to(d), rounding_mode="trunc") for a, b in divided],
+            "floor": lambda d: [
+                torch.div(a.to(d), b.to(d), rounding_mode="floor") for a, b in divided],
+            "remainder": lambda d: [torch.remainder(a.to(d), b.to(d)) for a, b in divided],
+            "fmod": lambda d: [torch.fmod(a.to(d), b.to(d)) for a, b in divided],
+            "decimals": lambda d: [(x / 7).to(d).round(decimals=n) for n in (1, 3, -2)],
+            "quantized": lambda d: [
+                torch.fake_quantize_per_tensor_affine((x / 20).to(d), 0.1, 0, -128, 127),
+                torch.fake_quantize_per_channel_affine(
+                    (x.view(3, -1) / 70).to(d), scales.to(d), zeros.to(d), 0, 0, 255),
+            ],
+            "histogram": lambda d: [
+                torch.histc((x / 10).to(d), 49, 0, 49), torch.histc((x % 70).to(d), 7, 0, 70)],
+            "fractional pooling": lambda d: [
+                F.fractional_max_pool2d(
+                    torch.arange(n * n * 1.0).view(1, 1, n, n).to(d), 2, output_size=m,
+                    _random_samples=torch.full((1, 1, 2), 0.25).to(d))
+                for n in range(9, 24) for m in range(2, n - 1)],
+            "reflections": lambda d: [
+                F.grid_sample(
+                    torch.arange(63.0).view(1, 1, 7, 9).to(d),
+                    (torch.arange(-40.0, 40).view(1, 4, 10, 2) / 8).to(d),
+                    padding_mode="reflection", align_corners=align) for align in (True, False)],
+        }
+        for name, function in cases.items():
+            for expected, actual in zip(function("cpu"), function("ocl"), strict=True):
+                same = torch.isclose(actual.cpu(), expected, rtol=1e-5, atol=1e-5, equal_nan=True)
+                wrong = (~same).nonzero()
+                assert len(wrong) == 0, (name, expected.dtype, len(wrong), wrong[:3],
+                                         actual.cpu()[~same][:3], expected[~same][:3])
+        print("equal")
     """
-    output = output_of(code, OCL_KERNEL_DIR=str(tmp_path / "kernels"), OCL_CACHE_DIR="off")
-    assert output.split() == ["True"] * 4
+    variables = {"OCL_KERNEL_DIR": str(tmp_path / "kernels"), "OCL_CACHE_DIR": "off"}
+    assert output_of(code, **variables) == "equal"
 
 
 @pytest.mark.parametrize("dtype", DTYPES[:-1], ids=str)
