@@ -15,6 +15,7 @@
 #include "generator/generator.h"
 #include "guard/backward_threads.h"
 #include "kernels/conv/conv_algorithms.h"
+#include "kernels/conv/gpu/conv_direct_gpu.h"
 #include "kernels/core/dtype.h"
 #include "kernels/dispatch/fallback.h"
 #include "kernels/matmul/gemm_problem.h"
@@ -129,6 +130,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("gemm_gpu_tiles",
         [] { return std::vector<GemmTile>(gemm_gpu_tiles().begin(), gemm_gpu_tiles().end()); });
   m.def("prefer_conv_algorithm", &prefer_conv_algorithm, "name"_a);
+  m.def("set_conv_byte_limit", &set_conv_byte_limit, "bytes"_a);
   m.def("prefer_gemm_algorithm", &prefer_gemm_algorithm, "name"_a);
   py::class_<PointwiseOp>(m, "PointwiseOp")
       .def_readonly("name", &PointwiseOp::name)

@@ -20,6 +20,7 @@ constexpr Row kForwardAndDataGrad[] = {
     &kConvWinograd,
     &kConvBroadcast,
     &kConvPadded,
+    &kConvSplit,
     &kConvTiles,
     &kConvDirect,
     &kConvPlain,
@@ -32,6 +33,7 @@ constexpr Row kWeightGrad[] = {
     &kConvDepthwise,
     &kConvBroadcast,
     &kConvPadded,
+    &kConvSplit,
     &kConvTiles,
     &kConvPlain,
 };

@@ -5,6 +5,7 @@
 #include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sort.h>
+#include <c10/util/FunctionRef.h>
 
 #include <cmath>
 
@@ -63,6 +64,7 @@ Plan make_plan(at::TensorIteratorBase& iter, const Indexing& indexing, IndexOper
             std::max(iter.ndim(), 1),
             static_cast<int>(indices),
             ocl::device(iter.device(0).index())};
+  while (plan.ndim > 1 && iter.shape()[plan.ndim - 1] == 1) --plan.ndim;
   int64_t element = iter.element_size(0);
   if (indexing.combine && std::string_view(indexing.combine) == kAddElements &&
       operands.other >= 0 && c10::isComplexType(plan.type)) {
@@ -318,18 +320,45 @@ void run(const Plan& plan, at::IntArrayRef sizes, at::IntArrayRef strides,
       .enqueue(grid.global, grid.local);
 }
 
+// The dimensions for which a launch's arguments fit. Only many dimensions and indices do not.
+int most_dims(const Device& device, size_t indices) {
+  const size_t words = device.properties().max_parameter_size / sizeof(int64_t);
+  const size_t others = 4 * indices + 24;  // tensors, bounds and steps, numbers
+  return static_cast<int>((words - others) / (3 + indices)) - 1;  // one for the parts of complex
+}
+
+// Calls `run` for the iterator, or for each place in its outer dimensions.
+void in_slices(at::TensorIteratorBase& iter, size_t indices,
+               c10::function_ref<void(at::TensorIteratorBase&)> run) {
+  if (iter.numel() == 0) return;
+  const int inner = most_dims(ocl::device(iter.device(0).index()), indices);
+  if (C10_LIKELY(iter.ndim() <= inner)) return run(iter);
+  const at::IntArrayRef sizes = iter.shape().slice(inner);
+  at::DimVector place(sizes.size(), 0);
+  for (;;) {
+    at::TensorIterator slice(iter);
+    slice.select_all_keeping_dim(inner, place);
+    run(slice);
+    size_t d = 0;
+    while (d < place.size() && ++place[d] == sizes[d]) place[d++] = 0;
+    if (d == place.size()) return;
+  }
+}
+
 }  // namespace
 
 void index_get(at::TensorIteratorBase& iter, const Indexing& indexing, at::IntArrayRef sizes,
                at::IntArrayRef strides, IndexOperands operands) {
-  if (iter.numel() == 0) return;
-  run(make_plan(iter, indexing, operands, true, sizes.size()), sizes, strides, 0);
+  in_slices(iter, sizes.size(), [&](at::TensorIteratorBase& slice) {
+    run(make_plan(slice, indexing, operands, true, sizes.size()), sizes, strides, 0);
+  });
 }
 
 void index_put(at::TensorIteratorBase& iter, const Indexing& indexing, at::IntArrayRef sizes,
                at::IntArrayRef strides, IndexOperands operands, const c10::Scalar& number) {
-  if (iter.numel() == 0) return;
-  run(make_plan(iter, indexing, operands, false, sizes.size()), sizes, strides, number);
+  in_slices(iter, sizes.size(), [&](at::TensorIteratorBase& slice) {
+    run(make_plan(slice, indexing, operands, false, sizes.size()), sizes, strides, number);
+  });
 }
 
 at::TensorIterator index_iterator(const at::Tensor& result, const at::Tensor& other,

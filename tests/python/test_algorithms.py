@@ -16,6 +16,7 @@ KERNELS = {
     "winograd": "winograd_tiles winograd_rows",
     "broadcast": "conv_broadcast",
     "padded": "conv_taps",
+    "split": "",
     "tiles": "conv_tiles",
     "direct": "conv_direct",
     "plain": "conv_forward",
@@ -64,6 +65,8 @@ def test_every_algorithm_computes_the_same(device, prefer, name):
             for e, a in zip(expected, actual):
                 torch.testing.assert_close(a, e, rtol=1e-4, atol=2e-3)
     of_family = {"tiles": "gpu", "direct": "gpu", "plain": family}.get(name, "cpu")
+    if name == "split":  # for tensors of 2 GiB: test_conv_gpu.py
+        return
     used = any(kernel in KERNELS[name].split() for kernel in ran)
     assert used == (of_family == family), ran
 

@@ -182,3 +182,19 @@ def test_against_the_plain_kernels():
     _C.prefer_conv_algorithm("")
     both(case, *TILES, WEIGHT)
     """)
+
+
+def test_tensors_beyond_the_limit_are_split_by_images():
+    """With a limit of 25 KB in place of 2 GiB."""
+    run("""
+    _C.force_tuned("conv_gpu", 7)  # the fastest to compile
+    _C.set_conv_byte_limit(25000)
+    for dtype, tolerance in ((torch.float32, 1e-4), (torch.float16, 2e-2)):
+        case = (5, 8, 20, 12), (12, 8, 3, 3), 1, 1, 1, 1
+        expected, actual, ran = gradients(case, dtype, False)
+        assert ran[:2] == ["conv_tiles"] * 2 and ran[2] != "conv_weight_grad", ran
+        for e, a in zip(expected, actual):
+            torch.testing.assert_close(a.cpu().float(), e, rtol=tolerance, atol=10 * tolerance)
+    _C.set_conv_byte_limit(5000)  # of which an image has more
+    assert gradients(case, torch.float32, False)[2][0] == "conv_forward"
+    """)

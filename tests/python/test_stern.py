@@ -108,6 +108,30 @@ def test_long_sums_by_index_are_not_the_work_of_one_item():
     )
 
 
+def test_indices_of_many_dimensions():
+    """Their sizes and strides are beyond the 1,024 bytes of arguments that the device takes."""
+    stern_output_of(
+        "smallest",
+        """
+        import torch
+        x = torch.arange(3.0**6).view([3] * 6)
+        order = torch.arange(12).view(6, 2).t().flatten().tolist()
+        shape, numbers = [2] * 12, torch.Generator().manual_seed(0)
+        indices = [
+            torch.randint(3, shape, generator=numbers).permute(order if k % 2 else order[::-1])
+            for k in range(6)
+        ]
+        mine = [index.to("ocl") for index in indices]
+        assert mine[0].stride() != mine[1].stride()
+        assert torch.equal(x.to("ocl")[mine].cpu(), x[indices])
+        ones = torch.ones(()).expand(shape)
+        expected = x.index_put(indices, ones, accumulate=True)
+        actual = x.to("ocl").index_put(mine, ones.to("ocl"), accumulate=True)
+        assert torch.equal(actual.cpu(), expected)
+        """,
+    )
+
+
 def test_memory_runs_out_and_comes_back():
     """The driver grants buffers of 512 MiB, but fails at the first use of those beyond 384 MiB."""
     printed = stern_output_of(

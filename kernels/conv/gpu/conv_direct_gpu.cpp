@@ -3,13 +3,16 @@
 
 #include <ATen/ceil_div.h>
 
+#include <atomic>
+
 #include "kernels/core/dtype.h"
 #include "kernels/core/tensors.h"
 
 namespace ocl {
 namespace {
 
-constexpr int64_t kMostBytes = INT32_MAX;  // of a tensor: indices of tiles go beyond its end
+constexpr size_t kMostBytes = INT32_MAX;
+std::atomic<size_t> byte_limit{kMostBytes};
 constexpr int32_t kMostReadLines = 32, kMostTaps = 64;  // registers and code
 
 int32_t lines(const ConvPass& pass) { return std::min(pass.size[1], 4); }
@@ -35,9 +38,16 @@ void run(const ConvCall& call) {
 
 const char* refusal_of_gpu_kernels(const ConvCall& call) {
   if (call.device.family() != KernelFamily::kGpu) return "for GPUs";
-  const size_t most = std::max({call.result.nbytes(), call.source.nbytes(), call.factor.nbytes()});
-  return most <= size_t{kMostBytes} ? nullptr : "a tensor of 2 GiB or more";
+  return most_bytes(call) <= conv_byte_limit() ? nullptr : "a tensor of 2 GiB or more";
 }
+
+size_t most_bytes(const ConvCall& call) {
+  return std::max({call.result.nbytes(), call.source.nbytes(), call.factor.nbytes()});
+}
+
+size_t conv_byte_limit() { return byte_limit.load(std::memory_order_relaxed); }
+
+void set_conv_byte_limit(size_t bytes) { byte_limit = bytes ? bytes : kMostBytes; }
 
 bool has_volume(const ConvPass& pass) {
   return pass.source[0] > 1 || pass.size[0] > 1 || pass.tap_count[0] > 1;

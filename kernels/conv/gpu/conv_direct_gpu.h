@@ -4,6 +4,11 @@
 
 namespace ocl {
 
+// The largest tensor of a call, in bytes, and the limit of GPU kernels: 2 GiB, since indices of
+// tiles go beyond the tensor's end. A test sets a lower limit; 0 ends that.
+size_t most_bytes(const ConvCall& call);
+size_t conv_byte_limit();
+void set_conv_byte_limit(size_t bytes);
 // Why GPU kernels cannot take a call: shared by the algorithms of GPUs.
 const char* refusal_of_gpu_kernels(const ConvCall& call);
 bool has_volume(const ConvPass& pass);
