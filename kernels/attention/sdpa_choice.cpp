@@ -6,6 +6,7 @@
 #include <ATen/native/transformers/sdp_utils_cpp.h>
 
 #include "backend/error.h"
+#include "kernels/core/algorithms.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/registration.h"
 #include "native/sdpa_choice.h"
@@ -16,6 +17,9 @@ namespace {
 using at::SDPBackend;
 using at::Tensor;
 using MaybeTensor = std::optional<Tensor>;
+
+constexpr const char* kFused = "fused_attention";
+const OptionalPaths optional({kFused});
 
 // Bytes of local memory of a kernel of the CPU family.
 int64_t local_bytes(SdpaKernel which, const SdpaTile& tile, int64_t d, int64_t dv, bool copy_rows) {
@@ -128,7 +132,8 @@ int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, cons
   const at::Context& context = at::globalContext();
   const char* reason = "the fused kernels are turned off";
   if (context.userEnabledOverrideableSDP()) {
-    reason = refusal(query, key, value, mask, is_causal, enable_gqa);
+    reason = is_disabled(kFused) ? "OCL_DISABLE"
+                                 : refusal(query, key, value, mask, is_causal, enable_gqa);
     if (!reason) return static_cast<int64_t>(SDPBackend::overrideable);
   }
   // The CPU's fused kernel asks masks for their rows first, which raises.

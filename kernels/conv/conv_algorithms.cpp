@@ -38,6 +38,9 @@ constexpr Row kWeightGrad[] = {
     &kConvPlain,
 };
 
+const OptionalPaths optional_forward(std::span<const Row>(kForwardAndDataGrad), kConvPlain),
+    optional_weight(std::span<const Row>(kWeightGrad), kConvPlain);
+
 std::span<const Row> table_of(ConvDirection direction) {
   static constexpr std::span<const Row> kTables[] = {kForwardAndDataGrad, kForwardAndDataGrad,
                                                      kWeightGrad};

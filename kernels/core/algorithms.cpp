@@ -3,8 +3,11 @@
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
 
+#include <algorithm>
 #include <iostream>
 #include <mutex>
+#include <set>
+#include <sstream>
 #include <unordered_set>
 
 #include "backend/environment.h"
@@ -24,6 +27,43 @@ void PreferredAlgorithm::set(std::string_view name) {
   TORCH_CHECK_VALUE(found || name.empty(), variable_, ": there is no algorithm '", name,
                     "'; there are ", c10::Join(", ", names_));
   name_ = found;
+}
+
+namespace {
+
+constexpr const char* kDisable = "OCL_DISABLE";
+
+// Filled before main() by the static objects.
+std::set<std::string_view>& optional_names() {
+  static auto* const names = new std::set<std::string_view>;
+  return *names;
+}
+
+std::vector<std::string> disabled_names() {
+  std::vector<std::string> names;
+  std::string text = environment(kDisable);
+  std::replace(text.begin(), text.end(), ',', ' ');
+  std::istringstream words(text);
+  for (std::string name; words >> name;) {
+    TORCH_CHECK_VALUE(optional_names().contains(name), kDisable, ": '", name,
+                      "' is nothing that can be disabled; there are ",
+                      c10::Join(", ", optional_names()));
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+}  // namespace
+
+OptionalPaths::OptionalPaths(std::initializer_list<const char*> names) {
+  for (const char* name : names) add(name);
+}
+
+void OptionalPaths::add(const char* name) { optional_names().insert(name); }
+
+bool is_disabled(std::string_view name) {
+  static const std::vector<std::string> disabled = disabled_names();
+  return !disabled.empty() && std::ranges::find(disabled, name) != disabled.end();
 }
 
 bool logs_algorithms() {

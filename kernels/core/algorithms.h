@@ -1,9 +1,11 @@
 // Choice among the algorithms of an operator. A table lists them in the order of preference.
 // An environment variable can prefer one of them. With OCL_LOG_ALGORITHMS=1 each new choice is
-// printed, with the reasons why other algorithms were refused.
+// printed, with the reasons why other algorithms were refused. OCL_DISABLE names the algorithms
+// that are never used.
 #pragma once
 
 #include <atomic>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +28,26 @@ class PreferredAlgorithm {
   std::atomic<const char*> name_{nullptr};
 };
 
+// Names that OCL_DISABLE may list: rows of a table, or a fast path that something slower can
+// replace. A static object in the file that chooses.
+class OptionalPaths {
+ public:
+  explicit OptionalPaths(std::initializer_list<const char*> names);
+  // The rows of a table, except the last resort.
+  template <typename Row>
+  OptionalPaths(std::span<const Row* const> rows, const Row& last_resort) {
+    for (const Row* row : rows) {
+      if (row != &last_resort) add(row->name);
+    }
+  }
+
+ private:
+  static void add(const char* name);
+};
+
+// Whether OCL_DISABLE lists the name. A name there that is unknown is a ValueError.
+bool is_disabled(std::string_view name);
+
 bool logs_algorithms();
 
 // The line that is printed for a choice. The same line is printed once.
@@ -47,7 +69,7 @@ const Row* choose_algorithm(std::span<const Row* const> rows, const PreferredAlg
   const bool logs = logs_algorithms();
   AlgorithmLog log;
   const auto applies = [&](const Row& row) {
-    const char* const reason = refusal(row, call);
+    const char* const reason = is_disabled(row.name) ? "OCL_DISABLE" : refusal(row, call);
     if (reason && logs) log.refuse(row.name, reason);
     return !reason;
   };

@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "backend/error.h"
+#include "kernels/core/algorithms.h"
 #include "kernels/core/grid.h"
 #include "kernels/core/tensors.h"
 
@@ -18,6 +19,8 @@ namespace {
 
 constexpr int kMaxDims = 16;
 constexpr int kMaxIndices = 8;
+constexpr const char* kSorted = "sorted_writes";
+const OptionalPaths optional({kSorted});
 constexpr size_t kLeastBlock = 256;  // sorted writes that a work-item combines
 
 struct Plan {
@@ -113,7 +116,7 @@ size_t moves(const Plan& plan) {
 // Whether the writes are sorted by their target (index_sorted.cl). A CPU is faster in order.
 bool sorts(const Plan& plan) {
   return has_one_writer(plan) && plan.device.family() == KernelFamily::kGpu &&
-         moves(plan) > kMostInOrder && moves(plan) <= UINT32_MAX;
+         moves(plan) > kMostInOrder && moves(plan) <= UINT32_MAX && !is_disabled(kSorted);
 }
 
 KernelKey make_key(const Plan& plan) {

@@ -24,7 +24,9 @@ using Row = const GemmAlgorithm*;
 
 // The first one that applies is used. CLBlast and the tiles of GPUs are candidates of one model,
 // or of one measurement.
-constexpr Row kTable[] = {&kGemvCpu, &kGemmCpu, &kGemvGpu, &kGemmClblast, &kGemmGpu};
+constexpr Row kTable[] = {&kGemvCpu, &kGemmCpu, &kGemvGpu, &kGemmClblast, &kGemmGpu, &kGemmPlain};
+
+const OptionalPaths optional(std::span<const Row>(kTable), kGemmPlain);
 
 // The position of a tile in the tables of candidates (docs/tuning.md) from the environment.
 void read_tile() {

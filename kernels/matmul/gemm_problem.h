@@ -44,6 +44,7 @@ struct GemmAlgorithm {
 
 extern const GemmAlgorithm kGemvCpu, kGemmCpu;
 extern const GemmAlgorithm kGemvGpu, kGemmClblast, kGemmGpu;
+extern const GemmAlgorithm kGemmPlain;  // every family
 
 // The first algorithm that applies.
 const GemmAlgorithm& choose_gemm(const GemmProblem& problem);

@@ -5,10 +5,14 @@
 #include <cstring>
 
 #include "backend/error.h"
+#include "kernels/core/algorithms.h"
 #include "kernels/core/tensors.h"
 
 namespace ocl {
 namespace {
+
+constexpr const char* kVectors = "vectors";  // of GPUs
+const OptionalPaths optional({kVectors});
 
 constexpr int kMaxInputs = 5;
 constexpr int kMaxOperands = kMaxInputs + 1;
@@ -123,7 +127,7 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
   } else if (where.family() == KernelFamily::kCpu) {
     plan.width = vector_lanes(where, plan.compute);
   } else {
-    const size_t vector = where.parameters().vector_width;
+    const size_t vector = is_disabled(kVectors) ? 1 : where.parameters().vector_width;
     bool dense = plan.ndim == 1 && iter.numel() % static_cast<int64_t>(vector) == 0;
     for (int i = 0; i < iter.ntensors(); ++i) dense = dense && plan.steps[i] != kAny;
     plan.width = dense ? vector : 1;

@@ -1,6 +1,7 @@
 // The k greatest or smallest elements of rows, without sorting the rows.
 #include <ATen/ops/empty.h>
 
+#include "kernels/core/algorithms.h"
 #include "kernels/core/grid.h"
 #include "kernels/core/tensors.h"
 #include "kernels/sort/sort.h"
@@ -10,6 +11,9 @@ namespace {
 
 constexpr size_t kChunk = 4096;  // elements, at least
 constexpr size_t kFewest = 8;    // a chunk has at least this many times k elements
+
+constexpr const char* kChunks = "topk";
+const OptionalPaths optional({kChunks});
 
 const Kernel& topk_kernel(Device& device, ScalarType type, bool largest, const char* name) {
   static Site site;
@@ -24,7 +28,7 @@ const Kernel& topk_kernel(Device& device, ScalarType type, bool largest, const c
 
 bool topk_pays(const at::Tensor& in, size_t size, size_t k) {
   return ocl_device(in).family() == KernelFamily::kCpu && k > 0 && k <= size / kFewest &&
-         size <= UINT32_MAX;
+         size <= UINT32_MAX && !is_disabled(kChunks);
 }
 
 void topk_rows(const at::Tensor& in, size_t k, bool largest, const at::Tensor& values,

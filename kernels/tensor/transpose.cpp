@@ -2,6 +2,7 @@
 
 #include <ATen/ceil_div.h>
 
+#include "kernels/core/algorithms.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/grid.h"
 #include "kernels/core/tensors.h"
@@ -39,6 +40,9 @@ std::optional<Shape> find_shape(const at::TensorIteratorBase& iter) {
   return std::nullopt;
 }
 
+constexpr const char* kTiles = "transpose_tiles";
+const OptionalPaths optional({kTiles});
+
 // Of a tile on GPUs, for groups of (side, side / 4).
 size_t side_of(size_t group) { return std::min<size_t>(32, 2 << (std::bit_width(group) - 1) / 2); }
 
@@ -57,7 +61,7 @@ const Kernel& find(Device& device, size_t size) {
 
 bool copy_transposed(at::TensorIteratorBase& iter) {
   const std::optional<Shape> shape = find_shape(iter);
-  if (!shape || iter.element_size(0) > 8) return false;
+  if (!shape || iter.element_size(0) > 8 || is_disabled(kTiles)) return false;
   Device& device = ocl::device(iter.device(0).index());
   Arguments arguments(current_stream(device.index()), find(device, iter.element_size(0)));
   arguments.add(resolve(iter.data_ptr(0))).add(resolve(iter.data_ptr(1))).add(*shape);

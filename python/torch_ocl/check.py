@@ -222,7 +222,14 @@ SECTIONS = {
     "training": check_training,
     "speed": check_speed,
 }
-REMEDIES = {"training": ["OCL_CLBLAST=0", "OCL_CONV_ALGORITHM=plain"]}
+REMEDIES = {
+    "training": [
+        "OCL_DISABLE=clblast",
+        "OCL_DISABLE=tiles,direct",
+        "OCL_DISABLE=clblast,gpu_vector,gpu_tiles",
+        "OCL_CONV_ALGORITHM=plain",
+    ]
+}
 
 
 def run_section(section, device):
@@ -253,7 +260,8 @@ def results_of(section, device, setting=None):
     variables = {**os.environ, "OCL_FALLBACK": os.environ.get("OCL_FALLBACK", "allow")}
     if setting:
         name, value = setting.split("=", 1)
-        variables[name] = f"{variables.get(name, '')} {value}" if "OPTIONS" in name else value
+        adds = "OPTIONS" in name or "DISABLE" in name
+        variables[name] = f"{variables.get(name, '')} {value}" if adds else value
     command = [sys.executable, "-m", "torch_ocl.check", "--section", section, "--device", device]
     try:
         ended = subprocess.run(

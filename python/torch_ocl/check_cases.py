@@ -86,7 +86,7 @@ FAMILIES = {
             "strides": lambda t: [t.x(30, 40).t() + 1, t.x(9, 8, 7)[::2, :, 1::3] * 2],
             "no dimensions, no elements": lambda t: [t.x() + 1, t.x(0, 3) * 2],
         },
-        [],
+        ["OCL_DISABLE=vectors"],
     ),
     "reductions": (
         {
@@ -110,7 +110,12 @@ FAMILIES = {
             "16 bits": halves(lambda x: x @ x.t() / 4),
             "linear layer": lambda t: F.gelu(F.linear(t.x(9, 65), t.x(33, 65), t.x(33))),
         },
-        ["OCL_CLBLAST=0", "OCL_GEMM_TILE=0"],
+        [
+            "OCL_DISABLE=clblast",
+            "OCL_DISABLE=gpu_vector",
+            "OCL_GEMM_TILE=6",
+            "OCL_DISABLE=clblast,gpu_vector,gpu_tiles",
+        ],
     ),
     "convolutions": (
         {
@@ -127,7 +132,13 @@ FAMILIES = {
                 F.conv3d(t.x(1, 3, 6, 7, 8), t.x(4, 3, 2, 3, 3)),
             ],
         },
-        ["OCL_CONV_ALGORITHM=direct", "OCL_CONV_ALGORITHM=plain", "OCL_CLBLAST=0"],
+        [
+            "OCL_DISABLE=tiles",
+            "OCL_DISABLE=direct",
+            "OCL_DISABLE=tiles,direct",
+            "OCL_CONV_ALGORITHM=plain",
+            "OCL_DISABLE=clblast",
+        ],
     ),
     "pooling, resampling": (
         {
@@ -157,7 +168,7 @@ FAMILIES = {
             "causal": lambda t: attention(t, 70, 70, 8, is_causal=True),
             "wide heads": lambda t: attention(t, 20, 150, 128),
         },
-        [],
+        ["OCL_DISABLE=fused_attention"],
     ),
     "indexing, sorting": (
         {
@@ -183,7 +194,7 @@ FAMILIES = {
                 t.x(40, 50, 70).transpose(1, 2).contiguous(),
             ],
         },
-        [],
+        ["OCL_DISABLE=transpose_tiles", "OCL_DISABLE=sorted_writes", "OCL_DISABLE=topk"],
     ),
     "linear algebra": (
         {

@@ -121,7 +121,9 @@ def test_variable(device):
     assert all(name in message for name in KERNELS)
 
 
-@pytest.mark.parametrize("name", ["cpu_vector", "cpu_tiles", "gpu_vector", "clblast", "gpu_tiles"])
+@pytest.mark.parametrize(
+    "name", ["cpu_vector", "cpu_tiles", "gpu_vector", "clblast", "gpu_tiles", "plain_product"]
+)
 def test_every_product_is_the_same(device, name):
     """Where the algorithm applies, and where another one is chosen: matrices, vectors, batches."""
     _C.prefer_gemm_algorithm(name)
@@ -168,3 +170,44 @@ def test_variables_of_products(device):
     for variable, value in (("OCL_GEMM_TILE", "big"), ("OCL_GEMM_ALGORITHM", "best")):
         ended = run_python(PRODUCT, **{variable: value})
         assert f"ValueError: {variable}: " in ended.stderr and f"'{value}'" in ended.stderr
+
+
+DISABLED = """
+    import torch, torch.nn.functional as F
+    from torch_ocl import _C
+    x, w = torch.ones(1, 8, 6, 6, device="ocl"), torch.ones(8, 8, 3, 3, device="ocl")
+    kernels = []
+    for function in (
+        lambda: F.conv2d(x, w),
+        lambda: x[0, 0] @ x[0, 1],
+        lambda: F.scaled_dot_product_attention(x, x, x),
+        lambda: torch.ones(64, 65, device="ocl").t().contiguous(),
+    ):
+        assert function().isfinite().all()
+        function()
+        kernels.append(_C.last_kernel())
+    print(*kernels)
+"""
+
+
+def test_disabled_algorithms(device):
+    family = torch.ocl.get_device_properties(device).kernel_family
+    usual = output_of(DISABLED, OCL_DISABLE=None, OCL_CLBLAST="0").split()
+    attention = "attention_forward"
+    assert usual[1:] == ["gemm", attention, "transpose"] and usual[0] != "conv_forward"
+    names = f"tiles,direct,padded,broadcast, winograd,{family}_tiles fused_attention"
+    kernels = output_of(DISABLED, OCL_DISABLE=names, OCL_CLBLAST="0").split()
+    assert kernels[:2] == ["conv_forward", "gemm_plain"]
+    assert kernels[2] != attention and kernels[3] == "transpose"
+    kernels = output_of(DISABLED, OCL_DISABLE="transpose_tiles", OCL_CLBLAST="0").split()
+    assert kernels[:3] == usual[:3] and kernels[3] != "transpose"
+
+
+@pytest.mark.parametrize("name", ["plain", "conv", "gpu-tiles"])
+def test_unknown_disabled_algorithm(device, name):
+    """The last resort cannot be disabled either."""
+    ended = run_python(DISABLED, OCL_DISABLE=f"tiles,{name}")
+    message = f"ValueError: OCL_DISABLE: '{name}' is nothing that can be disabled; there are "
+    assert message in ended.stderr
+    for known in ("winograd", "gpu_tiles", "fused_attention", "vectors", "sorted_writes"):
+        assert known in ended.stderr.split(message)[1]

@@ -73,6 +73,16 @@ def test_a_setting_that_helps_is_found(tmp_path):
     assert "convolutions: set OCL_CONV_ALGORITHM=plain, with which it passes" in result.stdout
 
 
+def test_a_family_to_disable_is_found(tmp_path):
+    folder = tmp_path / "kernels"
+    shutil.copytree(KERNELS, folder)
+    for path in folder.glob("attention/sdpa_*.cl"):
+        path.write_text(path.read_text().replace("exp(", "exp2("))
+    result = run(tmp_path / "report", "attention", OCL_KERNEL_DIR=str(folder))
+    assert result.returncode == 1
+    assert "attention: set OCL_DISABLE=fused_attention, with which it passes" in result.stdout
+
+
 @pytest.mark.parametrize(
     "last, expected",
     [("kill -9 $$", "signal 9"), ("exit 3", "exit code 3"), ("sleep 600", "no answer")],
