@@ -19,6 +19,7 @@ namespace {
 
 constexpr size_t kLanes = 64;  // columns of a task
 constexpr size_t kCpuPart = 8192, kGpuPart = 64;
+constexpr size_t kMostGpuPart = 4096;  // a launch of seconds ends in a reset of a desktop's GPU
 
 struct Scan {
   const char *name, *define;
@@ -64,8 +65,9 @@ void launch_scan(const Scan& scan, const at::Tensor& in, const at::Tensor& out,
   const ScalarType type = in.scalar_type(), state = state_type(device, scan, type);
   const size_t lanes = cpu && extent.inner > 1 ? kLanes : 1;
   const uint64_t blocks = at::ceil_div(extent.inner, lanes);
-  const uint64_t parts =
+  uint64_t parts =
       parts_for(device, extent.outer * blocks, extent.size, cpu ? kCpuPart / lanes : kGpuPart);
+  if (!cpu) parts = std::max<uint64_t>(parts, at::ceil_div(extent.size, kMostGpuPart));
   const uint64_t units = extent.outer * parts, size = extent.size, inner = extent.inner;
   const UnitGrid grid =
       unit_grid(device, units, blocks, scan.cost * std::min(lanes, inner) * size / parts);

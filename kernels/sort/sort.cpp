@@ -1,4 +1,5 @@
 // Sorting by radix (sort.cl), and operators that use it: topk, randperm.
+#include <ATen/ceil_div.h>
 #include <ATen/native/Sorting.h>
 
 #include <ATen/native/TensorFactories.h>
@@ -19,7 +20,9 @@ namespace {
 constexpr size_t kShortRow = 64;
 constexpr size_t kDigits = 256, kBitsPerPass = 8;
 constexpr size_t kCpuChunk = 8192, kGpuChunk = 256;  // elements, at least
-constexpr size_t kGpuChunks = 1024;                  // of a row, at most
+// Chunks of a row, at most. A work-item takes long for a larger share (a launch of seconds ends in
+// a reset of the GPU on desktops), and one group adds up the counts of all chunks.
+constexpr size_t kGpuChunks = 1024, kGpuShare = 32768;
 
 Defines sort_defines(const Device& device, ScalarType type, bool descending, size_t group) {
   Defines defines = sort_key_defines(type, descending);
@@ -35,7 +38,8 @@ class RowSort {
       : device_(ocl_device(in)), in_(in), rows_(rows), size_(size), descending_(descending) {
     const DeviceParameters& parameters = device_.parameters();
     const bool cpu = device_.family() == KernelFamily::kCpu;
-    const size_t most = cpu ? std::max<size_t>(1, parameters.tasks / rows) : kGpuChunks;
+    const size_t most = cpu ? std::max<size_t>(1, parameters.tasks / rows)
+                            : std::max(kGpuChunks, at::ceil_div(size, kGpuShare));
     chunks_ = std::clamp<size_t>(size / (cpu ? kCpuChunk : kGpuChunk), 1, most);
   }
 

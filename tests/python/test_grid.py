@@ -83,6 +83,7 @@ CASES = {
     "many tokens": "torch.ops.aten.embedding_dense_backward(x(5000, 6), i(5000, 30), 30, 3, True)",
     "many sums by index": "torch.zeros(9, dtype=torch.int64, device=d).index_add("
     "0, i(9000, 9), i(9000, 99))",
+    "a long cumulative sum": "x(30000).cumsum(0) / 100",
     "norms of a list": "torch.stack(torch._foreach_norm([x(n) for n in range(1, 90, 5)]))",
 }
 RUN = """
