@@ -325,9 +325,11 @@ void run(const Plan& plan, at::IntArrayRef sizes, at::IntArrayRef strides,
 
 // The dimensions for which a launch's arguments fit. Only many dimensions and indices do not.
 int most_dims(const Device& device, size_t indices) {
-  const size_t words = device.properties().max_parameter_size / sizeof(int64_t);
-  const size_t others = 4 * indices + 24;  // tensors, bounds and steps, numbers
-  return static_cast<int>((words - others) / (3 + indices)) - 1;  // one for the parts of complex
+  const size_t bytes = std::min<size_t>(device.properties().max_parameter_size, 65536);
+  const size_t words = bytes / sizeof(int64_t), others = 4 * indices + 24;  // tensors, bounds, ...
+  // One dimension less, for the parts of complex numbers.
+  const size_t dims = words > others ? (words - others) / (3 + indices) : 0;
+  return static_cast<int>(std::max<size_t>(dims, 2)) - 1;
 }
 
 // Calls `run` for the iterator, or for each place in its outer dimensions.
