@@ -1,7 +1,7 @@
 #include "tests/stern/failure.h"
 
 #include <cstdlib>
-#include <map>
+#include <optional>
 #include <sstream>
 
 #include "tests/stern/entry_points.h"
@@ -23,39 +23,98 @@ std::map<std::string, CallCount>& counts() {
   return *all;
 }
 
-}  // namespace
+using Failures = std::map<std::string, std::vector<Failure>>;
 
-cl_int CallCount::count() {
-  const unsigned long n = calls_.fetch_add(1, std::memory_order_relaxed) + 1;
-  for (const Failure& failure : failures_) {
-    if (failure.n == n) return failure.code;
-  }
-  return CL_SUCCESS;
-}
-
-void CallCount::reset() {
-  calls_ = 0;
-  failures_.clear();
-}
-
-CallCount& call_count(const std::string& entry) { return counts().at(entry); }
-
-void load_failures() {
-  for (auto& [name, count] : counts()) count.reset();
-  std::istringstream text(environment("STERN_FAIL"));
+// Parses entry:n:code,...; says what is wrong.
+std::optional<Failures> parse(const std::string& list) {
+  Failures parsed;
+  std::istringstream text(list);
   for (std::string item; std::getline(text, item, ',');) {
     std::istringstream parts(item);
     std::string entry, n, code;
     std::getline(parts, entry, ':');
     std::getline(parts, n, ':');
     std::getline(parts, code);
-    const auto found = counts().find(entry);
-    if (found == counts().end() || std::atol(n.c_str()) < 1 || std::atoi(code.c_str()) >= 0) {
-      say("STERN_FAIL: \"" + item + "\" is not entry:n:code, as in clEnqueueNDRangeKernel:10:-5");
-      std::exit(2);
+    const Failure failure{std::strtoul(n.c_str(), nullptr, 10), n.ends_with('+'),
+                          std::atoi(code.c_str())};
+    if (!counts().contains(entry) || failure.first < 1 || failure.code >= 0) {
+      say("STERN_FAIL: \"" + item +
+          "\" is not entry:n:code or entry:n+:code, as in clEnqueueNDRangeKernel:10:-5");
+      return std::nullopt;
     }
-    found->second.add_failure(std::strtoul(n.c_str(), nullptr, 10), std::atoi(code.c_str()));
+    parsed[entry].push_back(failure);
   }
+  return parsed;
+}
+
+bool apply(const std::string& list) {
+  std::optional<Failures> parsed = parse(list);
+  if (!parsed) return false;
+  for (auto& [name, count] : counts()) count.reset(std::move((*parsed)[name]));
+  return true;
+}
+
+}  // namespace
+
+cl_int CallCount::count() {
+  std::lock_guard lock(mutex_);
+  ++calls_;
+  for (const Failure& failure : failures_) {
+    if (failure.all_later ? calls_ < failure.first : calls_ != failure.first) continue;
+    ++failed_;
+    return failure.code;
+  }
+  return CL_SUCCESS;
+}
+
+void CallCount::reset(std::vector<Failure> failures) {
+  std::lock_guard lock(mutex_);
+  calls_ = failed_ = 0;
+  failures_ = std::move(failures);
+}
+
+unsigned long CallCount::calls() {
+  std::lock_guard lock(mutex_);
+  return calls_;
+}
+
+unsigned long CallCount::failed() {
+  std::lock_guard lock(mutex_);
+  return failed_;
+}
+
+CallCount& call_count(const std::string& entry) { return counts().at(entry); }
+
+std::map<std::string, unsigned long> calls() {
+  std::map<std::string, unsigned long> called;
+  for (auto& [name, count] : counts()) {
+    if (const unsigned long n = count.calls()) called[name] = n;
+  }
+  return called;
+}
+
+void load_failures() {
+  if (!apply(environment("STERN_FAIL"))) std::exit(2);
 }
 
 }  // namespace stern
+
+extern "C" {
+
+__attribute__((visibility("default"))) bool stern_fail(const char* failures) {
+  return stern::apply(failures);
+}
+
+__attribute__((visibility("default"))) unsigned long stern_calls(const char* entry) {
+  const auto called = stern::calls();
+  const auto found = called.find(entry);
+  return found == called.end() ? 0 : found->second;
+}
+
+__attribute__((visibility("default"))) unsigned long stern_failed() {
+  unsigned long failed = 0;
+  for (auto& [name, count] : stern::counts()) failed += count.failed();
+  return failed;
+}
+
+}  // extern "C"

@@ -1,8 +1,11 @@
 // Failures on demand: STERN_FAIL=entry:n:code[,entry:n:code...] makes the n-th call of an entry
-// point return the code. "execution" counts the commands that the device begins to run.
+// point return the code; with n+, every call from the n-th on. "execution" counts the commands that
+// the device begins to run. A program that has loaded the layer can change the failures while it
+// runs, and ask what was called and what is alive (the functions below, by ctypes for example).
 #pragma once
 
-#include <atomic>
+#include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -10,27 +13,48 @@
 
 namespace stern {
 
+struct Failure {
+  unsigned long first = 0;
+  bool all_later = false;
+  cl_int code = CL_SUCCESS;
+};
+
 class CallCount {
  public:
   // Counts a call; returns the code with which it has to fail, or CL_SUCCESS.
   cl_int count();
-  void reset();
-  void add_failure(unsigned long n, cl_int code) { failures_.push_back({n, code}); }
-  unsigned long calls() const { return calls_; }
+  // Counts from 0, and fails as listed.
+  void reset(std::vector<Failure> failures);
+  unsigned long calls();
+  unsigned long failed();
 
  private:
-  struct Failure {
-    unsigned long n;
-    cl_int code;
-  };
-  std::atomic<unsigned long> calls_{0};
+  std::mutex mutex_;
+  unsigned long calls_ = 0, failed_ = 0;
   std::vector<Failure> failures_;
 };
 
 // The count of an entry point, for the life of the process.
 CallCount& call_count(const std::string& entry);
 
+// Entry points that were called since the last load_failures(), with the number of calls.
+std::map<std::string, unsigned long> calls();
+
 // Reads STERN_FAIL, and begins to count anew.
 void load_failures();
 
 }  // namespace stern
+
+extern "C" {
+
+// Replaces the failures by others in the form of STERN_FAIL, and begins to count anew. False: the
+// text is wrong, and nothing changes.
+bool stern_fail(const char* failures);
+// Calls of an entry point since then, and how many of all entry points' calls failed on demand.
+unsigned long stern_calls(const char* entry);
+unsigned long stern_failed();
+// Objects that the program holds: "contexts", "queues", "buffers", "programs", "kernels", "events";
+// "maps" that were not unmapped.
+unsigned long stern_alive(const char* objects);
+
+}  // extern "C"

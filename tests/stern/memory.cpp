@@ -20,6 +20,7 @@ constexpr size_t kGuardBytes = 64;
 constexpr size_t kQuarantine = 64;  // regions of ended maps that stay inaccessible
 
 std::atomic<uint64_t> in_use{0};
+std::atomic<size_t> mappings_alive{0};
 
 struct Region {
   void* start;
@@ -71,6 +72,7 @@ cl_int check_new(cl_context context, cl_mem_flags flags, size_t size, const void
 
 Mapping::Mapping(size_t offset, size_t size, cl_map_flags flags)
     : offset(offset), size(size), flags(flags) {
+  ++mappings_alive;
   const size_t page = sysconf(_SC_PAGESIZE);
   // The address is as far from a multiple of 64 as the offset in the buffer.
   const size_t before = kGuardBytes + offset % 64;
@@ -87,7 +89,12 @@ Mapping::Mapping(size_t offset, size_t size, cl_map_flags flags)
   std::memset(pointer + size, kGuard, kGuardBytes);
 }
 
-Mapping::~Mapping() { poison(); }
+Mapping::~Mapping() {
+  poison();
+  --mappings_alive;
+}
+
+size_t Mapping::alive() { return mappings_alive; }
 
 bool Mapping::guards_intact() const {
   const auto intact = [](const char* guard) {

@@ -110,6 +110,7 @@ struct Mapping {
 
   bool writes() const { return flags & (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION); }
   bool guards_intact() const;
+  static size_t alive();
   void poison();  // an access from now on is a segmentation fault
 
   const size_t offset, size;

@@ -1,9 +1,11 @@
 #include "tests/stern/report.h"
 
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <sstream>
 
+#include "tests/stern/failure.h"
 #include "tests/stern/launch.h"
 #include "tests/stern/scheduler.h"
 
@@ -58,11 +60,14 @@ void report_at_exit() {
     std::ostringstream text;
     text << "alive: contexts " << contexts().alive() << ", queues " << queues().alive()
          << ", buffers " << buffers().alive() << ", programs " << programs().alive() << ", kernels "
-         << kernels().alive() << ", events " << events().alive()
+         << kernels().alive() << ", events " << events().alive() << ", maps " << Mapping::alive()
          << "; bytes of the device in use: " << memory_in_use();
     say(text.str());
     say("builds: " + std::to_string(notes().builds) + ", at most " +
         std::to_string(notes().most_building) + " at once");
+  }
+  if (wanted("STERN_COUNT")) {
+    for (const auto& [entry, n] : calls()) say("calls: " + entry + " " + std::to_string(n));
   }
   if (!wanted("STERN_LINT")) return;
   for (const auto& [kernel, remarks] : notes().kernels) {
@@ -77,3 +82,20 @@ void report_at_exit() {
 }
 
 }  // namespace stern
+
+extern "C" {
+
+__attribute__((visibility("default"))) unsigned long stern_alive(const char* objects) {
+  const std::string wanted = objects;
+  if (wanted == "contexts") return stern::contexts().alive();
+  if (wanted == "queues") return stern::queues().alive();
+  if (wanted == "buffers") return stern::buffers().alive();
+  if (wanted == "programs") return stern::programs().alive();
+  if (wanted == "kernels") return stern::kernels().alive();
+  if (wanted == "events") return stern::events().alive();
+  if (wanted == "maps") return stern::Mapping::alive();
+  stern::say("stern_alive: there are no objects called \"" + wanted + "\"");
+  std::abort();
+}
+
+}  // extern "C"
