@@ -50,7 +50,8 @@ void Capture::keep(cl_mem buffer) {
   // Launches use the same few buffers repeatedly, so a buffer is kept once.
   const auto same = [&](const cl::Buffer& each) { return each() == buffer; };
   if (std::find_if(buffers.rbegin(), buffers.rend(), same) != buffers.rend()) return;
-  buffers.emplace_back(buffer, /*retainObject=*/true);
+  translated([] { return std::string("cannot keep a buffer for a graph"); },
+             [&] { buffers.emplace_back(buffer, /*retainObject=*/true); });
 }
 
 void Capture::keep(std::shared_ptr<const void> object) {

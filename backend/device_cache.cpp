@@ -73,19 +73,10 @@ void DeviceCache::free(Block* block) {
       pending_.emplace_back(std::move(event), block);
       ++block->pending_events;
     } catch (const std::exception&) {
-      wait_or_note(other);
+      drain_or_note(other);  // replaces the event
     }
   }
   if (block->pending_events == 0) put_back(block);
-}
-
-// Replaces an event that could not be recorded.
-void DeviceCache::wait_or_note(Stream& stream) noexcept {
-  try {
-    stream.drain();
-  } catch (const std::exception&) {
-    stream.note_failure(CL_INVALID_COMMAND_QUEUE);  // raised by whoever synchronises it
-  }
 }
 
 void DeviceCache::put_back(Block* block) {
@@ -186,6 +177,7 @@ size_t DeviceCache::free_bytes() {
 }
 
 Segment* DeviceCache::create_segment(size_t bytes) {
+  refusal_.clear();
   if (bytes > device_.properties().max_allocation || cache_.reserved() + bytes > limit_) {
     return nullptr;
   }
@@ -193,7 +185,10 @@ Segment* DeviceCache::create_segment(size_t bytes) {
   segment->device = &device_;
   segment->size = bytes;
   segment->buffer = memory_.create(bytes);
-  if (!segment->buffer()) return nullptr;
+  if (!segment->buffer()) {
+    refusal_ = memory_.refusal();
+    return nullptr;
+  }
   segment->address = AddressSpace::instance().reserve(bytes, segment.get());
   return segment.release();
 }
@@ -236,6 +231,7 @@ void DeviceCache::fail(size_t bytes, int64_t stream, const Stack& stack,
   stats.num_ooms += 1;
   const auto allocated = stats.allocated_bytes[0].current;
   const size_t reserved = cache_.reserved(), limit = limit_;
+  const std::string refusal = refusal_.empty() ? "" : str(" (", refusal_, ")");
   lock.unlock();  // the observer and Python's error may run code that frees tensors
   const size_t free = limit - std::min(limit, reserved);
   MemoryHistory::instance().record(
@@ -252,7 +248,7 @@ void DeviceCache::fail(size_t bytes, int64_t stream, const Stack& stack,
   TORCH_CHECK_WITH(
       OutOfMemoryError, false, what, format_bytes(allocated), " are in use by tensors and ",
       format_bytes(reserved - allocated), " are cached, out of ", format_bytes(limit),
-      limit < properties.total_memory ? " that this process may use" : " of the device",
+      limit < properties.total_memory ? " that this process may use" : " of the device", refusal,
       ". Free tensors, use smaller batches, or call torch.ocl.empty_cache()");
 }
 

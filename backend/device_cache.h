@@ -83,7 +83,6 @@ class DeviceCache {
   void wait_for_pending();  // without the lock
   void collect_pending(bool wait);
   void put_back(Block* block);
-  static void wait_or_note(Stream& stream) noexcept;
   void record(MemoryEvent::Action action, const Block& block, size_t bytes, const Stack& stack);
   [[noreturn]] void fail(size_t bytes, int64_t stream, const Stack& stack,
                          std::unique_lock<std::mutex>& lock);
@@ -93,6 +92,7 @@ class DeviceCache {
   DeviceMemory memory_;
   BufferCache cache_;
   size_t limit_;
+  std::string refusal_;  // of the driver, when create_segment() has returned nullptr
   std::deque<std::pair<Event, Block*>> pending_;
   std::unordered_map<const Segment*, Stack> segment_stacks_;
   std::unordered_map<uint64_t, size_t> pool_users_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/error.h"
+#include "backend/failure_text.h"
 #include "backend/stream.h"
 #include "backend/system.h"
 
@@ -13,16 +14,18 @@ cl::Buffer DeviceMemory::create(size_t bytes) {
   const cl_mem_flags flags =
       CL_MEM_READ_WRITE |
       (device_.properties().host_unified_memory ? CL_MEM_ALLOC_HOST_PTR : cl_mem_flags{0});
-  const char* function = "clCreateBuffer";
-  cl_int code = CL_SUCCESS;
-  cl::Buffer buffer(clCreateBuffer(device_.context()(), flags, bytes, nullptr, &code));
-  if (code == CL_SUCCESS && device_.family() == KernelFamily::kGpu) {
-    code = commit(buffer, bytes);
-    function = "clEnqueueFillBuffer";
+  Result result{CL_SUCCESS, "clCreateBuffer"};
+  cl::Buffer buffer(clCreateBuffer(device_.context()(), flags, bytes, nullptr, &result.code));
+  if (result.code == CL_SUCCESS && device_.family() == KernelFamily::kGpu) {
+    result = commit(buffer, bytes);
   }
-  if (is_out_of_memory(code)) return {};
-  if (code != CL_SUCCESS) {
-    raise(code, str("cannot allocate ", format_bytes(bytes), " on ", device_.label()), function);
+  if (is_out_of_memory(result.code)) {
+    refusal_ = failure_text(result.code, result.function);
+    return {};
+  }
+  if (result.code != CL_SUCCESS) {
+    raise(result.code, str("cannot allocate ", format_bytes(bytes), " on ", device_.label()),
+          result.function);
   }
   advise_huge_pages(buffer, bytes);
   return buffer;
@@ -32,24 +35,26 @@ cl::Buffer DeviceMemory::create(size_t bytes) {
 // (https://github.com/darktable-org/darktable/pull/21707,
 // https://github.com/arrayfire/arrayfire/issues/2650). This is a first use. It has a queue of its
 // own, so that it does not wait for the streams.
-cl_int DeviceMemory::commit(const cl::Buffer& buffer, size_t bytes) {
+DeviceMemory::Result DeviceMemory::commit(const cl::Buffer& buffer, size_t bytes) {
   cl_int code = CL_SUCCESS;
   if (!queue_()) {
     queue_ =
         cl::CommandQueue(clCreateCommandQueue(device_.context()(), device_.handle()(), 0, &code));
-    if (code != CL_SUCCESS) return code;
+    if (code != CL_SUCCESS) return {code, "clCreateCommandQueue"};
   }
   const cl_uchar zero = 0;
   cl_event enqueued = nullptr;
   code = clEnqueueFillBuffer(queue_(), buffer(), &zero, sizeof zero, 0, std::min<size_t>(bytes, 4),
                              0, nullptr, &enqueued);
-  if (code != CL_SUCCESS) return code;
+  if (code != CL_SUCCESS) return {code, "clEnqueueFillBuffer"};
   const cl::Event event(enqueued);
   code = clWaitForEvents(1, &event());
-  if (code != CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) return code;
-  cl_int status = CL_SUCCESS;
-  clGetEventInfo(event(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr);
-  return status;
+  if (code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) {
+    cl_int status = CL_SUCCESS;
+    clGetEventInfo(event(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr);
+    if (status < 0) return {status, "clEnqueueFillBuffer"};
+  }
+  return {code, "clWaitForEvents"};
 }
 
 std::optional<size_t> DeviceMemory::free_bytes() const {

@@ -1,7 +1,9 @@
 #include "backend/error.h"
+#include "backend/failure_text.h"
 
 #include <array>
 #include <cstdio>
+#include <string_view>
 
 namespace ocl {
 namespace {
@@ -72,6 +74,20 @@ constexpr std::array kErrors{
 };
 #undef OCL_CODE
 
+// Functions to which opencl.hpp gives another name.
+constexpr std::pair<std::string_view, const char*> kFunctions[] = {
+    {"clGetEventProfileInfo", "clGetEventProfilingInfo"},
+    {"Retain Object", "clRetain* (another reference to an object)"},
+    {"Release Object", "clRelease* (the end of a reference to an object)"},
+};
+
+const char* function_name(const char* name) noexcept {
+  for (const auto& [theirs, real] : kFunctions) {
+    if (theirs == name) return real;
+  }
+  return name;
+}
+
 const Entry* find(cl_int code) noexcept {
   for (const Entry& entry : kErrors) {
     if (entry.code == code) return &entry;
@@ -110,10 +126,13 @@ std::string format_bytes(size_t bytes) {
   return text;
 }
 
+std::string failure_text(cl_int code, const char* function) {
+  return str(function_name(function), " failed with ", error_name(code), " (", code, ")");
+}
+
 void raise(cl_int code, const std::string& what, const char* function) {
   const char* hint = error_hint(code);
-  const std::string text = str(what, ": ", function, " failed with ", error_name(code), " (", code,
-                               ")", *hint ? ". " : "", hint);
+  const std::string text = str(what, ": ", failure_text(code, function), *hint ? ". " : "", hint);
   TORCH_CHECK_WITH(OutOfMemoryError, code != CL_MEM_OBJECT_ALLOCATION_FAILURE, text);
   throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, code, text);
 }

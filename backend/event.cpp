@@ -87,7 +87,11 @@ bool Event::query() const {
 
 bool Event::over() const {
   if (!recorded() || capture_ != 0) return true;
-  const cl_int found = status();
+  refuse_fork();
+  cl_int found = CL_QUEUED;
+  const cl_int code =
+      clGetEventInfo(event_(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(found), &found, nullptr);
+  if (code != CL_SUCCESS) return false;  // the owner asks again, or waits
   if (found < 0) stream_->note_failure(found);
   return found <= CL_COMPLETE;
 }
@@ -107,7 +111,7 @@ void Event::wait_until_over() const {
   try {
     wait();
   } catch (const cl::Error&) {
-    over();  // notes the failure
+    if (!over()) drain_or_note(*stream_);  // over() notes the failure of a command
   }
 }
 
@@ -151,6 +155,14 @@ double Event::elapsed_ms(const Event& end) const {
               "elapsed_time needs both events to have completed: call synchronize() first");
   // Signed: the end may have been recorded before the start.
   return static_cast<double>(static_cast<int64_t>(end.completed_at() - completed_at())) * 1e-6;
+}
+
+void drain_or_note(Stream& stream) noexcept {
+  try {
+    stream.drain();
+  } catch (const std::exception&) {
+    stream.note_failure(CL_INVALID_COMMAND_QUEUE);
+  }
 }
 
 }  // namespace ocl

@@ -54,4 +54,8 @@ class Event {
   uint64_t report_ = 0;   // the stream's last fault report before the mark; 0: none
 };
 
+// Waits for the stream in place of an event that could not be recorded or asked. A failure is
+// raised by the next caller who synchronises the stream.
+void drain_or_note(Stream& stream) noexcept;
+
 }  // namespace ocl

@@ -24,11 +24,12 @@ class PinnedMemory {
  public:
   void* create(size_t size) {
     Stream& stream = default_stream(current_device());
-    PinnedBuffer pinned{stream.queue(), {}, size};
+    PinnedBuffer pinned{{}, {}, size};
     void* address = nullptr;
     translated(
         [&] { return str("cannot allocate ", format_bytes(size), " of pinned host memory"); },
         [&] {
+          pinned.queue = cl::CommandQueue(stream.queue());
           pinned.buffer = cl::Buffer(stream.device().context(),
                                      CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size);
           address = pinned.queue.enqueueMapBuffer(pinned.buffer, CL_TRUE,
@@ -100,8 +101,14 @@ struct HostAllocatorImpl final : at::CachingHostAllocatorImpl<c10::Stream, Event
   }
 
   void record_stream(std::optional<std::vector<Event>>& events, c10::Stream stream) override {
+    // Destructors of tensors come here, so nothing may be thrown.
     Event event;
-    event.record_enqueued(ocl::stream(stream));
+    try {
+      event.record_enqueued(ocl::stream(stream));
+    } catch (const std::exception&) {
+      event = Event();  // is over
+      drain_or_note(ocl::stream(stream));
+    }
     events->push_back(std::move(event));
   }
 

@@ -30,7 +30,7 @@ void delete_external(void* context) {
     TORCH_WARN("ocl: ", error.what());
   }
   AddressSpace::instance().release(segment.address, segment.size);
-  segment.buffer = cl::Buffer();
+  { const cl::Buffer released(std::move(segment.buffer)); }  // an assignment would throw a failure
   if (external->release) external->release();
 }
 

@@ -6,6 +6,7 @@
 
 #include "backend/environment.h"
 #include "backend/error.h"
+#include "backend/failure_text.h"
 
 namespace ocl {
 namespace {
@@ -115,7 +116,9 @@ DriverRank rank_of(const ListedDevice& d) {
 class Lister {
  public:
   Listing list() {
-    for (const cl::Platform& platform : opencl_platforms()) {
+    std::vector<cl::Platform> platforms;
+    guarded("the list of platforms", [&](std::string&) { platforms = opencl_platforms(); });
+    for (const cl::Platform& platform : platforms) {
       guarded("a platform", [&](std::string& name) {
         name = platform.getInfo<CL_PLATFORM_NAME>();
         add_platform(platform);
@@ -142,7 +145,7 @@ class Lister {
     try {
       body(name);
     } catch (const cl::Error& error) {
-      skip(name, str("the driver failed at ", error.what(), ", ", error_name(error.err())));
+      skip(name, str("the driver failed: ", failure_text(error.err(), error.what())));
     }
   }
 

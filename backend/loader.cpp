@@ -49,12 +49,15 @@ void* opencl_symbol(const char* name) {
 bool opencl_loader_present() { return library() != nullptr; }
 
 std::vector<cl::Platform> opencl_platforms() {
+  constexpr cl_int kPlatformNotFound = -1001;  // how the loader reports "no platform"
   std::vector<cl::Platform> platforms;
+  const bool has_packaged = environment("OCL_ICD_VENDORS").empty() && packaged_runtime();
   try {
     cl::Platform::get(&platforms);
-  } catch (const cl::Error&) {  // the loader reports "no platform" as an error
+  } catch (const cl::Error& error) {
+    if (!has_packaged && error.err() != kPlatformNotFound) throw;
   }
-  if (!environment("OCL_ICD_VENDORS").empty() || !packaged_runtime()) return platforms;
+  if (!has_packaged) return platforms;
   // No .icd file names the packaged runtime. Objects of an ICD driver begin with the table of its
   // entry points (cl_khr_icd), so the loader's functions work with them anyway.
   const auto address = reinterpret_cast<void*(CL_API_CALL*)(const char*)>(

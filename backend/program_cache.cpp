@@ -15,6 +15,7 @@
 #include "backend/binary_file.h"
 #include "backend/environment.h"
 #include "backend/error.h"
+#include "backend/failure_text.h"
 #include "backend/runtime_source.h"
 #include "backend/system.h"
 #include "backend/user_program.h"
@@ -185,18 +186,24 @@ std::string one_line(const std::string& defines) {
 
 cl::Program from_source(Device& device, const std::string& file, const std::string& label,
                         const std::string& options, const std::string& source) {
-  cl::Program program(device.context(), source);
-  try {
-    program.build({device.handle()}, options.c_str());
-    if (shows_build_logs()) {
-      const std::string log = program.getBuildInfo<CL_PROGRAM_BUILD_LOG>(device.handle());
-      std::fprintf(stderr, "%s [%s] on %s:\n%s\n", file.c_str(), label.c_str(),
-                   device.label().c_str(), log.c_str());
+  cl::Program program =
+      translated([&] { return str("cannot compile ", file, " for ", device.label()); },
+                 [&] { return cl::Program(device.context(), source); });
+  const auto log = [&]() -> std::string {
+    try {
+      return program.getBuildInfo<CL_PROGRAM_BUILD_LOG>(device.handle());
+    } catch (const cl::Error& error) {
+      return str("no log: ", failure_text(error.err(), error.what()));
     }
-  } catch (const cl::Error& error) {
-    const std::string log = program.getBuildInfo<CL_PROGRAM_BUILD_LOG>(device.handle());
-    TORCH_CHECK(false, "cannot build ", file, " for ", device.label(), " [", label,
-                "]: ", error_name(error.err()), " (", error.err(), ")\n", log);
+  };
+  // Not cl::Program::build(): where the log cannot be read, it raises that in place of the failure.
+  const cl_device_id target = device.handle()();
+  const cl_int code = clBuildProgram(program(), 1, &target, options.c_str(), nullptr, nullptr);
+  TORCH_CHECK(code == CL_SUCCESS, "cannot build ", file, " for ", device.label(), " [", label,
+              "]: ", failure_text(code, "clBuildProgram"), "\n", log());
+  if (shows_build_logs()) {
+    std::fprintf(stderr, "%s [%s] on %s:\n%s\n", file.c_str(), label.c_str(),
+                 device.label().c_str(), log().c_str());
   }
   return program;
 }

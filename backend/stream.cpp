@@ -69,7 +69,8 @@ Stream& slot(DeviceIndex index, StreamId id) {
   if (!found) {
     TORCH_CHECK_VALUE(static_cast<size_t>(id) < kFirstExternal + streams.external.size(),
                       "ocl has no stream with id ", id);
-    found = new Stream(device(index), id);
+    found = translated([&] { return str("cannot make a stream on ", device(index).label()); },
+                       [&] { return new Stream(device(index), id); });
     streams.slots[id].store(found, std::memory_order_release);
   }
   return *found;
@@ -211,7 +212,8 @@ cl::Event Stream::marker() {
                               return clEnqueueMarkerWithWaitList(queue, 0, nullptr, &event());
                             }),
                             "clEnqueueMarkerWithWaitList");
-                      last_marker_ = event;
+                      cl::Event kept(event);  // a failure leaves last_marker_ as it was
+                      last_marker_ = std::move(kept);
                       marked_commands_ = before + 1;
                       commands_.fetch_add(1, std::memory_order_relaxed);
                       flush();
@@ -264,9 +266,10 @@ Device& device_of_queue(const cl::CommandQueue& queue) {
 
 c10::Stream external_stream(cl_command_queue handle) {
   refuse_fork();
-  const cl::CommandQueue queue(handle, /*retainObject=*/true);
-  Device& device = *translated([] { return std::string("the queue cannot be used"); },
-                               [&] { return &device_of_queue(queue); });
+  const auto what = [] { return std::string("the queue cannot be used"); };
+  const auto queue =
+      translated(what, [&] { return cl::CommandQueue(handle, /*retainObject=*/true); });
+  Device& device = *translated(what, [&] { return &device_of_queue(queue); });
   DeviceStreams& streams = streams_of(device.index());
   // Queues of our own streams, which torch.ocl.queue() returns.
   for (const auto& own : streams.slots) {
@@ -279,7 +282,9 @@ c10::Stream external_stream(cl_command_queue handle) {
     while (position < streams.external.size() && streams.external[position]() != handle) ++position;
     TORCH_CHECK(position < kExternal, "ocl:", int{device.index()}, " has ", kExternal,
                 " queues of the user already, which it keeps: make fewer, and reuse them");
-    if (position == streams.external.size()) streams.external.push_back(queue);
+    if (position == streams.external.size()) {
+      translated(what, [&] { streams.external.push_back(queue); });
+    }
   }
   return slot(device.index(), static_cast<StreamId>(kFirstExternal + position)).unpack();
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <utility>
 
 #include "backend/device_clock.h"
 #include "backend/error.h"
@@ -73,7 +74,8 @@ void read_times(Entry& entry) {
       !read(entry.end, CL_PROFILING_COMMAND_END, entry.ended)) {
     entry.started = entry.ended = 0;
   }
-  entry.begin = entry.end = cl::Event();
+  // Not by assignments, which throw where a release fails.
+  const cl::Event begin(std::move(entry.begin)), end(std::move(entry.end));
 }
 
 bool completed(const cl::Event& event) {
@@ -188,8 +190,13 @@ void Call::end() {
   cl::Event& event = wanted_ ? *wanted_ : own_;
   if (command_->kind != Kind::kWait && with_event_) {
     if (!event()) return;  // the call failed
-    entry.end = event;
-    entry.begin = mark_() ? mark_ : event;
+    try {
+      cl::Event end(event), begin(mark_() ? mark_ : event);
+      entry.end = std::move(end);
+      entry.begin = std::move(begin);
+    } catch (const cl::Error&) {
+      return;  // a destructor called
+    }
   }
   entry.command.thread = thread_number;
   entry.command.op = scopes.innermost(Scope::kOp);

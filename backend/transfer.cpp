@@ -73,6 +73,13 @@ void prepare(Stream& stream, const BufferView& view, const cl::Event* event, con
   if (!stream.capture()) wait_for_other_streams(stream, view);
 }
 
+// Call after a blocking read. The read succeeds even if an earlier command failed and left other
+// bytes there; only clFinish tells of that.
+void raise_failures(Stream& stream, uint64_t report) {
+  stream.drain();
+  stream.faults().raise_reported(report);
+}
+
 }  // namespace
 
 void copy_on_device(Stream& stream, const BufferView& destination, const BufferView& source,
@@ -113,7 +120,7 @@ void copy_to_host(Stream& stream, void* destination, const BufferView& source, s
                       return clEnqueueReadBuffer(queue, buffer, block, offset, bytes, destination,
                                                  0, nullptr, out);
                     });
-  if (!event) stream.faults().raise_reported(report);
+  if (!event) raise_failures(stream, report);
 }
 
 void fill_on_device(Stream& stream, const BufferView& destination, const void* pattern,
@@ -133,7 +140,8 @@ void fill_on_device(Stream& stream, const BufferView& destination, const void* p
 Mapping::Mapping(Stream& stream, const BufferView& view, size_t bytes, MapAccess access,
                  OtherStreams others)
     : stream_(&stream),
-      buffer_(view.segment->buffer),
+      buffer_(translated([&] { return describe("map", bytes, stream.device()); },
+                         [&] { return view.segment->buffer; })),
       offset_(view.offset),
       bytes_(bytes),
       writes_(access != MapAccess::kRead) {
@@ -196,7 +204,7 @@ void Mapping::read(MapAccess access) {
             return clEnqueueReadBuffer(queue, buffer_(), CL_TRUE, offset_, bytes_, data_, 0,
                                        nullptr, event);
           });
-  stream_->faults().raise_reported(report);
+  raise_failures(*stream_, report);
 }
 
 void Mapping::write() {
@@ -206,8 +214,8 @@ void Mapping::write() {
             return clEnqueueWriteBuffer(queue, buffer_(), CL_FALSE, offset_, bytes_, data_, 0,
                                         nullptr, event);
           });
+  record_pinned(data_, copy_.get_context(), stream_->unpack());  // before a flush can fail
   stream_->submitted();
-  record_pinned(data_, copy_.get_context(), stream_->unpack());
 }
 
 Mapping::Mapping(Mapping&& other) noexcept
@@ -219,15 +227,20 @@ Mapping::Mapping(Mapping&& other) noexcept
       copy_(std::move(other.copy_)),
       data_(std::exchange(other.data_, nullptr)) {}
 
-Mapping::~Mapping() {
+void Mapping::close() {
   if (!data_) return;
+  if (!is_copy()) {
+    unmap();
+  } else if (writes_) {
+    write();
+  }
+  data_ = nullptr;
+  stream_->flush();
+}
+
+Mapping::~Mapping() {
   try {
-    if (!is_copy()) {
-      unmap();
-    } else if (writes_) {
-      write();
-    }
-    stream_->flush();
+    close();
   } catch (const std::exception& error) {
     TORCH_WARN("ocl: ", error.what());
   }

@@ -37,11 +37,14 @@ class Mapping {
  public:
   Mapping(Stream& stream, const BufferView& view, size_t bytes, MapAccess access,
           OtherStreams others = OtherStreams::kWait);
-  ~Mapping();  // logs a failure
+  ~Mapping();  // as close(), but logs a failure
   Mapping(Mapping&& other) noexcept;
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
   Mapping& operator=(Mapping&&) = delete;
+
+  // Gives the memory back to the device, with what was written. Raises where that fails.
+  void close();
 
   void* data() const { return data_; }
 

@@ -6,21 +6,27 @@
 
 namespace ocl {
 
+Issuer::Issuer() : state_(std::make_shared<State>()), thread_([state = state_] { run(*state); }) {}
+
 Issuer::~Issuer() {
   {
-    std::lock_guard lock(mutex_);
-    ending_ = true;
+    std::lock_guard lock(state_->mutex);
+    state_->ending = true;
   }
-  changed_.notify_one();
-  thread_.join();
+  state_->changed.notify_one();
+  if (thread_.get_id() == std::this_thread::get_id()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
 }
 
 void Issuer::submit(std::function<void()> task) {
   {
-    std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
+    std::lock_guard lock(state_->mutex);
+    state_->tasks.push_back(std::move(task));
   }
-  changed_.notify_one();
+  state_->changed.notify_one();
 }
 
 void Issuer::drain() {
@@ -29,15 +35,15 @@ void Issuer::drain() {
   reached.get_future().wait();
 }
 
-void Issuer::run() {
+void Issuer::run(State& state) {
   c10::setThreadName("ocl_occl");
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock(state.mutex);
   while (true) {
-    changed_.wait(lock, [this] { return ending_ || !tasks_.empty(); });
-    if (tasks_.empty()) return;
+    state.changed.wait(lock, [&] { return state.ending || !state.tasks.empty(); });
+    if (state.tasks.empty()) return;
     {
-      const std::function<void()> task = std::move(tasks_.front());
-      tasks_.pop_front();
+      const std::function<void()> task = std::move(state.tasks.front());
+      state.tasks.pop_front();
       lock.unlock();
       task();
     }

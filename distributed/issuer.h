@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -12,8 +13,10 @@ namespace ocl {
 
 class Issuer {
  public:
-  Issuer() : thread_([this] { run(); }) {}
-  ~Issuer();  // runs the remaining tasks first
+  Issuer();
+  // Waits until the remaining tasks have run, except when a task itself destroys the issuer: a task
+  // that failed may hold the last reference to its group.
+  ~Issuer();
   Issuer(const Issuer&) = delete;
   Issuer& operator=(const Issuer&) = delete;
 
@@ -23,12 +26,15 @@ class Issuer {
   void drain();
 
  private:
-  void run();
+  struct State {
+    std::mutex mutex;  // guards the two members below
+    std::deque<std::function<void()>> tasks;
+    bool ending = false;
+    std::condition_variable changed;
+  };
+  static void run(State& state);
 
-  std::mutex mutex_;  // guards the two members below
-  std::deque<std::function<void()>> tasks_;
-  bool ending_ = false;
-  std::condition_variable changed_;
+  const std::shared_ptr<State> state_;  // the thread's, too
   std::thread thread_;
 };
 

@@ -54,6 +54,12 @@ void Staging::map() {
   }
 }
 
+void Staging::unmap() {
+  std::vector<Mapping> ending = std::move(mappings_);  // the destructor ends those after a failure
+  mappings_.clear();
+  for (Mapping& mapping : ending) mapping.close();
+}
+
 at::Tensor Staging::host(const at::Tensor& tensor) const {
   if (!on_ocl_device(tensor)) return tensor;
   const auto options = at::TensorOptions(tensor.scalar_type());

@@ -29,8 +29,8 @@ class Staging {
   // Maps on the current streams of the tensors' devices, and waits for the commands there. It does
   // not wait for later commands of the caller's stream, such as the rest of a backward pass.
   void map();
-  // Enqueues the unmaps on the streams that were current at map().
-  void unmap() { mappings_.clear(); }
+  // Enqueues the unmaps on the streams that were current at map(), and raises the first failure.
+  void unmap();
 
   // The CPU tensor for a tensor of read() or write().
   at::Tensor host(const at::Tensor& tensor) const;

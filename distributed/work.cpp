@@ -106,7 +106,11 @@ void StagedWork::complete(std::exception_ptr error) noexcept {
   attempt([&] {
     if (operation_.finish) operation_.finish(staging_);
   });
-  staging_.unmap();
+  try {
+    staging_.unmap();  // after an error, too
+  } catch (...) {
+    if (!error) error = std::current_exception();
+  }
   attempt([&] {
     if (operation_.divisor == 1) return;
     for (const Tensors& tensors : operation_.writes) {

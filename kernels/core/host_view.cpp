@@ -80,6 +80,9 @@ void HostViews::write_back() {
     if (!region.mapping || !region.copies_written) continue;
     for (const at::Tensor& tensor : region.written) tensor.copy_(view(tensor));
   }
+  for (Region& region : regions_) {
+    if (region.mapping) region.mapping->close();
+  }
   regions_.clear();
 }
 

@@ -106,17 +106,16 @@ bool copy_pinned(const at::Tensor& destination, const at::Tensor& source) {
   if (!same_layout(destination, source) || !is_pinned(host.const_data_ptr())) return false;
   const at::Tensor& tensor = on_ocl(source) ? source : destination;
   Stream& stream = stream_of(tensor);
+  if (!stream.capture()) {  // first, as the copy may raise when it is enqueued already
+    record_pinned(host.const_data_ptr(), host.storage().data_ptr().get_context(), stream.unpack());
+  }
   cl::Event event;
   if (on_ocl(source)) {
     copy_to_host(stream, host.mutable_data_ptr(), view(tensor), tensor.nbytes(), &event);
   } else {
     copy_to_device(stream, view(tensor), host.const_data_ptr(), tensor.nbytes(), &event);
   }
-  if (stream.capture()) {
-    keep_in_graph(stream, host.storage());
-    return true;
-  }
-  record_pinned(host.const_data_ptr(), host.storage().data_ptr().get_context(), stream.unpack());
+  if (stream.capture()) keep_in_graph(stream, host.storage());
   return true;
 }
 

@@ -106,6 +106,10 @@ at::Tensor HostMap::enter() {
       mapped.options());
 }
 
+void HostMap::exit() {
+  if (const auto views = std::move(views_)) views->write_back();
+}
+
 namespace {
 
 struct Exported {

@@ -31,7 +31,7 @@ class HostMap {
  public:
   HostMap(at::Tensor tensor, bool writable);
   at::Tensor enter();
-  void exit() { views_.reset(); }
+  void exit();
 
  private:
   const at::Tensor tensor_;

@@ -192,7 +192,9 @@ void UserArguments::bind(Stream& stream, Arguments& arguments) {
   auto next = tensors_.begin();
   for (size_t i = 0; i < values_.size(); ++i) {
     if (next != tensors_.end() && next->position == i) {
-      const cl::Buffer& buffer = buffers_.emplace_back(buffer_of(stream, *next++));
+      const cl::Buffer& buffer =
+          buffers_.emplace_back(translated([&] { return str("cannot pass ", what(i)); },
+                                           [&] { return buffer_of(stream, *next++); }));
       arguments.add_bytes(&buffer(), sizeof(cl_mem));
     } else if (const auto* local = std::get_if<LocalMemory>(&values_[i])) {
       arguments.add_bytes(nullptr, local->bytes);

@@ -1,4 +1,5 @@
 #include "backend/error.h"
+#include "backend/failure_text.h"
 
 #include "tests/cpp/support.h"
 
@@ -39,6 +40,14 @@ TEST(Error, TextNamesAllThatIsKnown) {
                       "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST (-14). An earlier command"),
             std::string::npos)
       << text;
+}
+
+// opencl.hpp has names of its own for some functions.
+TEST(Error, FunctionsHaveOpenCLsNames) {
+  EXPECT_EQ(failure_text(CL_OUT_OF_RESOURCES, "clFlush"),
+            "clFlush failed with CL_OUT_OF_RESOURCES (-5)");
+  EXPECT_EQ(failure_text(CL_PROFILING_INFO_NOT_AVAILABLE, "clGetEventProfileInfo"),
+            "clGetEventProfilingInfo failed with CL_PROFILING_INFO_NOT_AVAILABLE (-7)");
 }
 
 TEST(Error, OutOfMemoryHasTorchsClass) {

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "backend/host_allocator.h"
+#include "tests/cpp/failing_calls.h"
 #include "tests/cpp/support.h"
 
 namespace ocl {
@@ -78,6 +79,21 @@ TEST_P(TransferTest, FailureNamesWhatAndWhere) {
             std::string::npos)
       << text;
   EXPECT_NE(text.find("CL_INVALID_VALUE (-30)"), std::string::npos) << text;
+}
+
+// A destructor frees it, which must not throw; the host waits instead.
+TEST_P(TransferTest, PinnedMemorySurvivesEventsThatCannotBeRecorded) {
+  c10::DataPtr pinned = host_allocator()->allocate(sizeof(numbers));
+  cl::Event copied;
+  copy_to_device(stream(), at(0), pinned.get(), sizeof(numbers), &copied);
+  record_pinned(pinned.get(), pinned.get_context(), stream().unpack());
+  const void* const address = pinned.get();
+  {
+    const test::FailingMarkers failing;
+    pinned.clear();
+  }
+  EXPECT_TRUE(stream().idle());
+  EXPECT_EQ(host_allocator()->allocate(sizeof(numbers)).get(), address);
 }
 
 TEST_P(TransferTest, PinnedMemoryIsKnownAndCached) {

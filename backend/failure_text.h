@@ -1,0 +1,13 @@
+// The text of a failed call, for messages that raise() of error.h does not make.
+#pragma once
+
+#include <string>
+
+#include "backend/opencl.h"
+
+namespace ocl {
+
+// "<function> failed with <NAME> (<code>)". `function` may be a name that opencl.hpp gives.
+std::string failure_text(cl_int code, const char* function);
+
+}  // namespace ocl
