@@ -15,6 +15,7 @@ DEMO_ARGS ?= --output build/demo
 MATRIX ?=
 CONFORMANCE_ARGS ?=
 EDGES_ARGS ?=
+FAILURES_ARGS ?=
 BENCH_RUNTIMES ?= pocl intel
 BENCH_ARGS ?=
 
@@ -30,7 +31,7 @@ CXX_FILES = $(shell find backend distributed generator guard include kernels pyt
 PYTHON_FILES := backend distributed generator guard kernels python serialization tests tools
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-sample test-stern test-intel test-devices test-gpu-family test-matrix gpu-check \
+.PHONY: help demo test test-all test-sample test-stern stern-failures test-intel test-devices test-gpu-family test-matrix gpu-check \
 	gpu-tiles test-wheel sdist conformance edges bench ops build wheel info lint format intel-runtime system clean distclean
 
 help:  ## this list
@@ -55,6 +56,10 @@ test-sample: build $(INTEL_READY)  ## the pytest tests marked "sample": each ker
 
 test-stern: build  ## all tests on a device that plays a GPU and is strict; PROFILE=smallest
 	$(MAKE) test-all RUNTIME=stern PROFILE=$(PROFILE)
+
+stern-failures: build  ## let calls of OpenCL fail, one at a time; writes the table of docs/reliability.md
+	$(VENV_PYTHON) tools/with_runtime.py stern $(VENV_PYTHON) tests/failures/run.py \
+		--json build/stern_failures.json --markdown docs/reliability.md $(FAILURES_ARGS)
 
 test-intel:  ## all tests with only Intel's CPU runtime visible
 	$(MAKE) test-all RUNTIME=intel

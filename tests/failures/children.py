@@ -1,0 +1,168 @@
+"""The processes of the campaign. They are forked once PyTorch is imported, and before OpenCL is
+used, which is cheap. A child writes lines of JSON: what it is about to do, and what came of it."""
+
+import faulthandler
+import json
+import os
+import select
+import signal
+import sys
+import traceback
+
+import torch
+from judge import Case, attempt, cases_of, clean, judge
+from layer import Layer
+from scenarios import FIRST_USE, SCENARIOS
+
+
+class Child:
+    """A process that runs body(say, hear), which write and read lines of JSON."""
+
+    def __init__(self, body, environment, errors):
+        read, to_parent = os.pipe()
+        from_parent, write = os.pipe()
+        self.errors = errors
+        self.process = os.fork()
+        if not self.process:
+            os.close(read), os.close(write)
+            self._run(body, environment, os.fdopen(to_parent, "w"), os.fdopen(from_parent))
+        os.close(to_parent), os.close(from_parent)
+        self._read, self._write = os.fdopen(read), os.fdopen(write, "w")
+
+    def _run(self, body, environment, out, into):
+        """In the child; does not return."""
+        output = os.open(self.errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(output, 1), os.dup2(output, 2)
+        faulthandler.enable()
+        os.environ.update(environment)
+
+        def say(**line):
+            out.write(json.dumps(line) + "\n")
+            out.flush()
+
+        try:
+            body(say, lambda: json.loads(into.readline()))
+        except BaseException:
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)
+        sys.exit()  # with destructors, which must not crash
+
+    def tell(self, line):
+        self._write.write(json.dumps(line) + "\n")
+        self._write.flush()
+
+    def hear(self, limit):
+        """The next line; None at the end, TimeoutError where the child hangs."""
+        if not select.select([self._read], [], [], limit)[0]:
+            os.kill(self.process, signal.SIGABRT)  # prints the stacks
+            self.end(5)
+            raise TimeoutError
+        line = self._read.readline()
+        return json.loads(line) if line else None
+
+    def end(self, limit):
+        """Waits for the end: -> what is wrong with it, or an empty string."""
+        self._read.close(), self._write.close()
+        waiting = signal.signal(signal.SIGALRM, _too_late)
+        signal.alarm(int(limit))
+        try:
+            _, status = os.waitpid(self.process, 0)
+        except TimeoutError:
+            os.kill(self.process, signal.SIGKILL)
+            os.waitpid(self.process, 0)
+            return "does not end"
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, waiting)
+        code = os.waitstatus_to_exitcode(status)
+        return f"exit status {code}" if code else ""
+
+    def printed(self):
+        return self.errors.read_text(errors="replace")[-3000:]
+
+
+def _too_late(*_):
+    raise TimeoutError
+
+
+def difference(after, before):
+    """What is alive beyond `before`."""
+    more = {name: after[name] - before[name] for name in after if after[name] > before[name]}
+    return " ".join(f"{name} +{count}" for name, count in more.items())
+
+
+def probe(say, hear):
+    """Says whether the OpenCL loader has loaded the layer."""
+    torch.ones(1, device="ocl")
+    say(loaded=Layer().calls_of_all()["clGetDeviceInfo"] > 0)
+
+
+def warm(profile, scenario):
+    """Runs the scenario until nothing is new, then one case after the other."""
+
+    def body(say, hear):
+        layer, run = Layer(), SCENARIOS[scenario]
+        expected, texts, raised = attempt(run)
+        assert not raised, texts
+        for _ in range(2):
+            assert attempt(run)[0] == expected
+            clean()
+        before = layer.alive()
+        layer.fail()
+        assert attempt(run)[0] == expected
+        calls = layer.calls_of_all()
+        clean()
+        usual = {name: count - before[name] for name, count in layer.alive().items()}
+        say(cases=[vars(case) for case in cases_of(profile, "warm", scenario, calls)])
+        while (line := hear()) is not None:
+            case = Case(**line)
+            say(begin=line)
+            before = layer.alive()
+
+            def leaks(before=before):
+                twice = {name: before[name] + 2 * usual[name] for name in before}
+                return difference(layer.alive(), twice)
+
+            layer.fail(case.failure())
+            outcome, text = judge(case, layer, run, expected, leaks)
+            say(outcome=outcome, text=text)
+
+    return body
+
+
+def first(scenario, case=None, expected=None, alive=None):
+    """The scenario in a fresh process; without a case, says what is right."""
+
+    def body(say, hear):
+        run = FIRST_USE[scenario]
+        layer = Layer()
+        if case is None:
+            seen, texts, raised = attempt(run)
+            assert not raised, texts
+            calls = layer.calls_of_all()
+            clean()
+            assert attempt(run)[0] == seen
+            clean()
+            say(expected=seen, alive=layer.alive(), calls=calls)
+            return
+        say(begin=vars(case))
+        outcome, text = judge(case, layer, run, expected, lambda: difference(layer.alive(), alive))
+        say(outcome=outcome, text=text)
+
+    return body
+
+
+def at_exit(scenario, case):
+    """A process that ends while calls fail."""
+
+    def body(say, hear):
+        run, layer = SCENARIOS[scenario], Layer()
+        kept = torch.ones(8, device="ocl") * 2, torch.ones(3).pin_memory()
+        _, texts, raised = attempt(run)
+        assert not raised, texts
+        say(begin=vars(case), kept=len(kept))
+        layer.fail(case.failure())
+        sys.modules["kept"] = kept
+
+    return body
