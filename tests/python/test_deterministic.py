@@ -60,11 +60,11 @@ def test_the_last_write_stays(device, deterministic):
 
 
 # More than a work-item of a GPU writes one after another, and more than a block of sorted writes.
-MANY = 9001
+MANY = 2300
 
 
 @pytest.mark.sample
-@pytest.mark.parametrize("targets", [1, 40, 20_000])
+@pytest.mark.parametrize("targets", [1, 40, 5000])
 @pytest.mark.parametrize("count", [900, MANY])
 @pytest.mark.parametrize(
     "dtype", [torch.int64, torch.float32, torch.float16, torch.bfloat16, torch.bool], ids=str
