@@ -35,12 +35,18 @@ def distance(actual, exact):
     return (ordered[0] - ordered[1]).abs().max().item()
 
 
+def greatest_distance(function, device):
+    """OpenCL allows 5 for tanh. Intel's runtime (2026.2) is off by 4 on CPUs without AVX-512."""
+    intel = torch.ocl.get_device_properties(device).platform.startswith("Intel")
+    return 5 if intel and function is torch.tanh else GREATEST_DISTANCE
+
+
 @pytest.mark.sample
 @pytest.mark.parametrize("function", RANGES, ids=lambda f: f.__name__)
 def test_distance(device, function):
     x = spread_over(*RANGES[function])
     actual = function(x.to(device)).cpu()
-    assert distance(actual, function(x.double())) <= GREATEST_DISTANCE
+    assert distance(actual, function(x.double())) <= greatest_distance(function, device)
 
 
 @pytest.mark.sample
