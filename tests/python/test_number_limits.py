@@ -18,6 +18,13 @@ def test_fill(device, dtype, shape):
         assert_agrees(lambda x, n=number: x.fill_(n), device, torch.ones(shape).to(dtype))
 
 
+def holds(dtype, number):
+    """Whether a number can be converted to the type without leaving it."""
+    if dtype == torch.bool or dtype.is_floating_point:
+        return True
+    return torch.iinfo(dtype).min <= number <= torch.iinfo(dtype).max
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_fill_with_a_tensor(device, dtype):
     """It is converted as by a copy. What is beyond an integer depends on the processor."""
@@ -25,8 +32,9 @@ def test_fill_with_a_tensor(device, dtype):
         value = torch.tensor(number)
         if dtype.is_floating_point or abs(number) < 2**31:
             x = torch.ones(3).to(dtype)
-            assert_agrees(lambda x, v=value: x.fill_(v), device, x)
-            assert_agrees(lambda x, v=value: x.fill_(v.to(x.device)), device, x)
+            if number == 1.5 or holds(dtype, number):
+                assert_agrees(lambda x, v=value: x.fill_(v), device, x)
+                assert_agrees(lambda x, v=value: x.fill_(v.to(x.device)), device, x)
             assert_agrees(lambda x, n=number: x.index_fill(0, x.new_zeros(1).long(), n), device, x)
 
 
