@@ -34,8 +34,11 @@ Tensor bins_of(const Tensor& x, const Tensor& edges, bool by_formula, Tensor& in
   inside = x.ge(first).logical_and_(x.le(last));
   Tensor bin;
   if (by_formula) {
-    const Tensor place = at::empty(x.sizes(), x.options().dtype(compute_type(x.scalar_type())));
-    evaluate(kBin, place, {x, first, last}, place.scalar_type(), {bins});
+    // Integers as int64, in which the product does not overflow.
+    const bool integers = at::isIntegralType(x.scalar_type(), /*includeBool=*/true);
+    const at::ScalarType type = integers ? at::kLong : compute_type(x.scalar_type());
+    const Tensor place = at::empty(x.sizes(), x.options().dtype(type));
+    evaluate(kBin, place, {x, first, last}, type, {bins});
     bin = at::where(inside, place, at::zeros({}, place.options())).to(at::kLong);
   } else {
     bin = at::searchsorted(edges.contiguous(), x.contiguous(), /*out_int32=*/false,

@@ -66,6 +66,22 @@ def test_histc(device, dtype):
     compare(device, lambda x: torch.histc(x, 4), torch.ones(3, dtype=dtype))
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
+def test_histc_of_integers(device, dtype):
+    """The formula of CUDA, in int64; the CPU has no histogram of integers."""
+    info = torch.iinfo(dtype)
+    low, high = max(info.min, -(2**30)) // 2, min(info.max, 2**30)
+    numbers = [low, low, low + 1, (low + high) // 2, high - 1, high, high]
+    for bins, first, last in ((100, low, high), (7, low + 1, high - 1)):
+        counts = [0] * bins
+        for number in numbers:
+            if first <= number <= last:
+                counts[min((number - first) * bins // (last - first), bins - 1)] += 1
+        x = torch.tensor(numbers, dtype=dtype, device=device)
+        assert torch.histc(x, bins, first, last).tolist() == counts
+        assert torch.histc(x, 4).sum() == len(numbers)
+
+
 @pytest.mark.parametrize("density", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
