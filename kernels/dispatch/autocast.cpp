@@ -1,6 +1,7 @@
 // torch.autocast("ocl"). PyTorch's own lists name the operators that run in the lower precision, in
 // float32, or in the widest type of their arguments. All others keep the types of their arguments.
 #include <ATen/autocast_mode.h>
+#include <torch/library.h>
 
 #include <utility>
 

@@ -4,7 +4,13 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/expm1.h>
+#include <ATen/ops/linspace.h>
+#include <ATen/ops/selu.h>
+#include <ATen/ops/where.h>
 #include <c10/core/DeviceType.h>
 
 #include "tests/cpp/support.h"
