@@ -126,9 +126,10 @@ KernelKey make_key(const Plan& plan) {
   key.by[1] = reinterpret_cast<uint64_t>(plan.indexing.name);
   key.by[2] = static_cast<uint64_t>(plan.type) << 40 | plan.int_indices << 32 |
               static_cast<uint64_t>(plan.ndim) << 16 | static_cast<uint64_t>(plan.indices) << 8 |
-              uint64_t{plan.indexing.skips_outside} << 5 | uint64_t{has_one_writer(plan)} << 4 |
-              uint64_t{plan.get} << 3 | uint64_t{plan.operands.other < 0} << 2 |
-              uint64_t{plan.row_index} << 1 | uint64_t{plan.row_dense};
+              uint64_t{plan.indexing.wrap} << 6 | uint64_t{plan.indexing.skips_outside} << 5 |
+              uint64_t{has_one_writer(plan)} << 4 | uint64_t{plan.get} << 3 |
+              uint64_t{plan.operands.other < 0} << 2 | uint64_t{plan.row_index} << 1 |
+              uint64_t{plan.row_dense};
   return key;
 }
 

@@ -198,3 +198,18 @@ def test_memory_goes_on(device):
     with pytest.raises(IndexError, match=FAULT):
         torch.ocl.synchronize(device)
     assert_usable(device)
+
+
+def test_negative_indices_count_for_some_operators(device):
+    """Kernels that differ in nothing else: index_add takes no negative index."""
+    x, values = torch.zeros(3, 4, 2, device=device), torch.ones(1, 4, 2, device=device)
+    last = torch.tensor([-1], device=device)
+    x.index_put_((last,), values, accumulate=True)
+    x.index_add_(0, torch.tensor([0], device=device), values)
+    x.requires_grad_()[last].sum().backward()
+    assert x.grad.sum((1, 2)).tolist() == [0, 0, 8]
+    assert x.detach().sum((1, 2)).tolist() == [8, 0, 8]
+    x.detach().index_add_(0, last, values)
+    with pytest.raises(IndexError):
+        torch.ocl.synchronize(device)
+    assert_usable(device)
