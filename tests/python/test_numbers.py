@@ -168,7 +168,14 @@ def test_integers_by_less_exact_division(tmp_path, error):
             for dtype in (torch.float32, torch.float16, torch.bfloat16):
                 divided.append((a.to(dtype), b.to(dtype)))
         scales, zeros = torch.tensor([0.1, 0.3, 0.7]), torch.tensor([0, 3, 5], dtype=torch.int32)
+        compiled = torch.compile(
+            lambda a, b: [torch.div(a, b, rounding_mode=mode) for mode in ("trunc", "floor")],
+            dynamic=True)
         cases = {
+            "compiled": lambda d: [
+                part for a, b in pairs for part in (  # Inductor rounds the quotient
+                    [(a / b).trunc(), (a / b).floor()] if d == "cpu"
+                    else compiled(a.to(d), b.to(d)))],
             "truncated": lambda d: [
                 torch.div(a.to(d), b.to(d), rounding_mode="trunc") for a, b in divided],
             "floor": lambda d: [

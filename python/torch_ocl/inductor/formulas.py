@@ -40,8 +40,6 @@ FORMULAS = {name: _text(name) for name in _FROM_TABLE.split()} | {
     # The table's rows have a factor, alpha.
     "add": "{0} + {1}",
     "sub": "{0} - {1}",
-    # The table's row also divides integers.
-    "div_rn": "{0} / {1}",
     # PyTorch has no stubs for these.
     "mul_rn": "PRODUCT({0}, {1})",
     "fma": "fma({0}, {1}, {2})",

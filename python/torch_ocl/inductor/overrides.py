@@ -118,14 +118,16 @@ class OclOverrides(OpOverrides):
     def truncdiv(a, b):
         dtype = result_type("truncdiv", a, b)
         a, b = typed(a, dtype), typed(b, dtype)
-        return f"trunc({a} / {b})" if is_float(dtype) else f"{a} / {_not_zero(b, dtype)}"
+        if is_float(dtype):
+            return f"trunc({_quotient(a, b, dtype)})"
+        return f"{a} / {_not_zero(b, dtype)}"
 
     @staticmethod
     def floordiv(a, b):
         dtype = result_type("floordiv", a, b)
         a, b = typed(a, dtype), typed(b, dtype)
         if is_float(dtype):
-            return f"floor({a} / {b})"
+            return f"floor({_quotient(a, b, dtype)})"
         if not dtype.is_signed:
             return f"{a} / {_not_zero(b, dtype)}"
         return f"FLOOR_DIVIDE({a}, {_not_zero(b, dtype)})"
@@ -133,7 +135,11 @@ class OclOverrides(OpOverrides):
     @staticmethod
     def truediv(a, b):
         dtype = result_type("truediv", a, b)
-        return f"{typed(a, dtype)} / {typed(b, dtype)}"
+        return _quotient(typed(a, dtype), typed(b, dtype), dtype)
+
+    @staticmethod
+    def div_rn(a, b):
+        return OclOverrides.truediv(a, b)
 
     @staticmethod
     def int_truediv(a, b):
@@ -211,6 +217,11 @@ class OclOverrides(OpOverrides):
     def nextafter(a, b):
         dtype = result_type("nextafter", a, b)
         return f"nextafter({typed(a, dtype)}, {typed(b, dtype)})"
+
+
+def _quotient(a, b, dtype) -> str:
+    """Correctly rounded, also where the device's division is not: results may jump."""
+    return f"QUOTIENT({a}, {b})" if dtype == torch.float32 else f"{a} / {b}"
 
 
 def _not_zero(text, dtype) -> str:
