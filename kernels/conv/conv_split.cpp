@@ -11,13 +11,22 @@ namespace {
 
 bool of_weights(const ConvCall& call) { return call.direction == ConvDirection::kWeightGrad; }
 
+// The type of the parts. Gradients of weights are added, so those of 16-bit types are not rounded.
+ScalarType part_type(const ConvCall& call) {
+  const ScalarType type = call.result.scalar_type();
+  return of_weights(call) ? compute_type(type) : type;
+}
+
 // The images whose tensors are small enough; the weights have none.
 int64_t images_at_once(const ConvCall& call) {
   const auto images = static_cast<size_t>(call.shape.images);
+  const auto bytes = [&](const at::Tensor& t) {
+    return static_cast<size_t>(t.numel()) * c10::elementSize(part_type(call));
+  };
   const at::Tensor& weights = of_weights(call) ? call.result : call.factor;
-  if (weights.nbytes() > conv_byte_limit()) return 0;
+  if (bytes(weights) > conv_byte_limit()) return 0;
   const at::Tensor& other = of_weights(call) ? call.factor : call.result;
-  const size_t image = std::max(call.source.nbytes(), other.nbytes()) / images;
+  const size_t image = std::max(bytes(call.source), bytes(other)) / images;
   return static_cast<int64_t>(conv_byte_limit() / std::max<size_t>(image, 1));
 }
 
@@ -29,22 +38,20 @@ const char* refusal(const ConvCall& call) {
 
 void run(const ConvCall& call) {
   const int64_t images = call.shape.images, most = images_at_once(call);
+  const ScalarType type = part_type(call);
+  const at::TensorOptions options = call.result.options().dtype(type);
   at::Tensor total;
-  if (of_weights(call)) {
-    const ScalarType compute = compute_type(call.result.scalar_type());
-    total = at::zeros(call.result.sizes(), call.result.options().dtype(compute));
-  }
+  if (of_weights(call)) total = at::zeros(call.result.sizes(), options);
   for (int64_t first = 0; first < images; first += most) {
     const int64_t count = std::min(most, images - first);
     const auto part = [&](const at::Tensor& all) {
-      return all.defined() ? all.narrow(0, first, count) : all;
+      return all.defined() ? all.narrow(0, first, count).to(type) : all;
     };
     ConvShape shape = call.shape;
     shape.images = static_cast<int32_t>(count);
     const Epilogue epilogue{call.epilogue.activation, part(call.epilogue.residual)};
-    const at::Tensor result = of_weights(call)
-                                  ? at::empty(call.result.sizes(), call.result.options())
-                                  : part(call.result);
+    const at::Tensor result =
+        of_weights(call) ? at::empty(call.result.sizes(), options) : part(call.result);
     const at::Tensor factor = of_weights(call) ? part(call.factor) : call.factor;
     run_convolution({call.direction, shape, false, result, part(call.source), factor, call.bias,
                      epilogue, call.device});

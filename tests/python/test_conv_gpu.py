@@ -195,6 +195,12 @@ def test_tensors_beyond_the_limit_are_split_by_images():
         assert ran[:2] == ["conv_tiles"] * 2 and ran[2] != "conv_weight_grad", ran
         for e, a in zip(expected, actual):
             torch.testing.assert_close(a.cpu().float(), e, rtol=tolerance, atol=10 * tolerance)
+    # The gradient of the weights is 0.25 if its parts, which are large, are not rounded.
+    large = torch.cat([torch.full((4, 8, 20, 12), n) for n in (8.0, -8.0)]).half()
+    large[0, :, 0, 0] += 0.25
+    ones = torch.ones(8, 12, 20, 12).half().to("ocl")
+    weight = torch.nn.grad.conv2d_weight(large.to("ocl"), (12, 8, 1, 1), ones)
+    assert (weight == 0.25).all()
     _C.set_conv_byte_limit(5000)  # of which an image has more
     assert gradients(case, torch.float32, False)[2][0] == "conv_forward"
     """)
