@@ -42,10 +42,16 @@ void add_sorted(const at::Tensor& out, const at::Tensor& rows, const at::Tensor&
                                .skips_outside = true};
   at::Tensor values = rows;
   if (counts.defined()) {
-    const at::Tensor scale = counts.index_select(0, index.clamp(0, out.size(0) - 1))
-                                 .to(compute_type(rows.scalar_type()))
-                                 .reciprocal();
-    values = rows.mul(scale.unsqueeze(1)).to(rows.scalar_type());
+    const ScalarType compute = compute_type(rows.scalar_type());
+    if (compute != rows.scalar_type()) {  // 16 bits would round each small value
+      const at::Tensor sums = at::zeros(out.sizes(), out.options().dtype(compute));
+      add_sorted(sums, rows.to(compute), index, counts, padding);
+      out.copy_(sums);
+      return;
+    }
+    const at::Tensor scale =
+        counts.index_select(0, index.clamp(0, out.size(0) - 1)).to(compute).reciprocal();
+    values = rows.mul(scale.unsqueeze(1));
   }
   const at::Tensor places = index.masked_fill(index.eq(padding), -1).unsqueeze(1);
   at::TensorIterator iter =

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from support import DTYPES, FLOATS, random_tensor
+from support import DTYPES, FLOATS, output_of, random_tensor
 
 ADDABLE = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int8]
 
@@ -116,6 +116,22 @@ def test_embedding(device, dtype, options):
     tolerance = {torch.bfloat16: 6e-2, torch.float16: 8e-3}.get(dtype, 1e-5)
     for expected, actual in zip(*results):
         torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+def test_scaled_gradients_of_frequent_rows():
+    """On GPUs the terms, a 10,000th of 0.001, are added in float32."""
+    code = """
+        import torch
+        import torch.nn.functional as F
+
+        weight = torch.zeros(3, 8, dtype=torch.float16, device="ocl", requires_grad=True)
+        rows = F.embedding(torch.ones(10000, dtype=torch.int64, device="ocl"), weight,
+                           scale_grad_by_freq=True)
+        rows.backward(torch.full_like(rows, 1e-3))
+        torch.testing.assert_close(
+            weight.grad[1].cpu().float(), torch.full((8,), 1e-3), rtol=2e-3, atol=0)
+    """
+    output_of(code, OCL_KERNEL_FAMILY="gpu")
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
