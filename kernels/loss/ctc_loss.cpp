@@ -163,7 +163,8 @@ Tensor ctc_loss_backward(const Tensor& grad, const Tensor& log_probs, const Tens
   Arguments gradient(stream, find(device, "ctc_gradient", type));
   sequences.bind(gradient);
   const auto rows = static_cast<size_t>(shape.time * shape.batch);
-  const UnitGrid grid = unit_grid(device, rows, 1, static_cast<size_t>(64 * shape.labels));
+  const UnitGrid grid =
+      unit_grid(device, rows, 1, static_cast<size_t>(64 * (shape.labels + shape.width)));
   gradient.add(view(weights))
       .add(uint64_t{weights.numel() > 1})
       .add(view(loss))

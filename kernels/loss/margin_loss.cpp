@@ -78,9 +78,10 @@ Rows check_multi(const Tensor& self, const Tensor& target, const c10::Scalar& p,
   return rows;
 }
 
-void enqueue_rows(Arguments& arguments, const Device& device, const Rows& rows) {
+// `cost`: of a row, in additions.
+void enqueue_rows(Arguments& arguments, const Device& device, const Rows& rows, int64_t cost) {
   const auto count = static_cast<size_t>(rows.rows);
-  const UnitGrid grid = unit_grid(device, count, 1, static_cast<size_t>(4 * rows.classes));
+  const UnitGrid grid = unit_grid(device, count, 1, static_cast<size_t>(cost));
   arguments.add(static_cast<uint64_t>(rows.rows))
       .add(static_cast<uint64_t>(rows.classes))
       .add(grid.per_item)
@@ -121,7 +122,7 @@ Tensor& multi_margin_loss_out(const Tensor& self, const Tensor& target, const c1
   if (weights.defined()) arguments.add(view(weights));
   arguments.add(view(labels)).add(view(losses));
   add_number(arguments, margin, compute_type(type));
-  enqueue_rows(arguments, device, rows);
+  enqueue_rows(arguments, device, rows, 4 * rows.classes);
   give_losses(losses, reduction, each ? 2 : 1, out);
   return out;
 }
@@ -154,7 +155,7 @@ Tensor& multi_margin_loss_backward_out(const Tensor& grad_output, const Tensor& 
   if (weights.defined()) arguments.add(view(weights));
   arguments.add(view(labels)).add(view(out.tensor()));
   add_number(arguments, margin, compute_type(type));
-  enqueue_rows(arguments, device, rows);
+  enqueue_rows(arguments, device, rows, 4 * rows.classes);
   out.finish();
   return grad_input;
 }
@@ -188,7 +189,7 @@ std::tuple<Tensor&, Tensor&> multilabel_margin_loss_forward_out(const Tensor& se
   const DenseOutput marks(is_target);
   Arguments arguments(stream_of(x), find(device, "multilabel_margin", self.scalar_type()));
   arguments.add(view(x)).add(view(labels)).add(view(marks.tensor())).add(view(losses));
-  enqueue_rows(arguments, device, rows);
+  enqueue_rows(arguments, device, rows, rows.classes * rows.classes);
   marks.finish();
   give_losses(losses, reduction, target.dim(), output);
   return {output, is_target};
@@ -224,7 +225,7 @@ Tensor& multilabel_margin_loss_backward_out(const Tensor& grad_output, const Ten
   Arguments arguments(stream_of(x), find(device, "multilabel_backward", type));
   arguments.add(view(grad)).add(view(x)).add(view(labels)).add(view(marks));
   arguments.add(view(sums)).add(view(out.tensor()));
-  enqueue_rows(arguments, device, rows);
+  enqueue_rows(arguments, device, rows, rows.classes * rows.classes);
   out.finish();
   return grad_input;
 }

@@ -7,6 +7,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
+#include <cmath>
+
 #include "kernels/core/dtype.h"
 #include "kernels/core/extent.h"
 #include "kernels/core/grid.h"
@@ -19,7 +21,7 @@ namespace {
 
 constexpr size_t kLanes = 64;  // columns of a task
 constexpr size_t kCpuPart = 8192, kGpuPart = 64;
-constexpr size_t kMostGpuPart = 4096;  // a launch of seconds ends in a reset of a desktop's GPU
+constexpr size_t kLongGpuPart = 32768;  // a launch of seconds ends in a reset of a desktop's GPU
 
 struct Scan {
   const char *name, *define;
@@ -67,7 +69,12 @@ void launch_scan(const Scan& scan, const at::Tensor& in, const at::Tensor& out,
   const uint64_t blocks = at::ceil_div(extent.inner, lanes);
   uint64_t parts =
       parts_for(device, extent.outer * blocks, extent.size, cpu ? kCpuPart / lanes : kGpuPart);
-  if (!cpu) parts = std::max<uint64_t>(parts, at::ceil_div(extent.size, kMostGpuPart));
+  if (!cpu) {
+    // A part joins the totals of all parts before it, so there are at most as many as elements in
+    // one.
+    const auto balanced = static_cast<size_t>(std::sqrt(static_cast<double>(extent.size)));
+    parts = std::max<uint64_t>(parts, at::ceil_div(extent.size, std::max(balanced, kLongGpuPart)));
+  }
   const uint64_t units = extent.outer * parts, size = extent.size, inner = extent.inner;
   const UnitGrid grid =
       unit_grid(device, units, blocks, scan.cost * std::min(lanes, inner) * size / parts);
