@@ -88,7 +88,13 @@ void CommandQueue::order_after_first() {
   std::lock_guard lock(mutex_);
   if (now_.load(std::memory_order_relaxed) == &first_) return;  // the change has failed
   first_busy_.store(true);
-  chain(first_, timed_, device_);
+  try {
+    chain(first_, timed_, device_);
+  } catch (const std::exception&) {
+    // The command is enqueued, so there is no error to raise: the host waits in the queue's place.
+    const cl_int code = finish(first_);
+    if (code != CL_SUCCESS) failure_.store(code);
+  }
 }
 
 cl_int CommandQueue::finish(const cl::CommandQueue& queue) const {
@@ -102,7 +108,8 @@ cl_int CommandQueue::finish() {
   // A failure of the first queue is not told by the other.
   const cl_int code = first_busy_.exchange(false) ? finish(first_) : CL_SUCCESS;
   const cl_int later = finish(now());
-  return code == CL_SUCCESS ? later : code;
+  const cl_int former = failure_.exchange(CL_SUCCESS);
+  return former != CL_SUCCESS ? former : code != CL_SUCCESS ? code : later;
 }
 
 }  // namespace ocl

@@ -51,8 +51,9 @@ class CommandQueue {
 
   Device& device_;
   const bool high_priority_;
-  std::atomic<bool> settled_;            // the queue will not change
-  std::atomic<bool> first_busy_{false};  // after a change: `first_` may have commands
+  std::atomic<bool> settled_;                // the queue will not change
+  std::atomic<bool> first_busy_{false};      // after a change: `first_` may have commands
+  std::atomic<cl_int> failure_{CL_SUCCESS};  // of a command of `first_`, for the next finish()
   const cl::CommandQueue first_;
   cl::CommandQueue timed_;                             // after a change
   std::atomic<const cl::CommandQueue*> now_{&first_};  // nullptr: it is being changed

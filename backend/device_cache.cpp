@@ -73,7 +73,7 @@ void DeviceCache::free(Block* block) {
       pending_.emplace_back(std::move(event), block);
       ++block->pending_events;
     } catch (const std::exception&) {
-      drain_or_note(other);  // replaces the event
+      other.drain_quietly();  // replaces the event
     }
   }
   if (block->pending_events == 0) put_back(block);

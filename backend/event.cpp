@@ -111,7 +111,7 @@ void Event::wait_until_over() const {
   try {
     wait();
   } catch (const cl::Error&) {
-    if (!over()) drain_or_note(*stream_);  // over() notes the failure of a command
+    if (!over()) stream_->drain_quietly();  // over() notes the failure of a command
   }
 }
 
@@ -127,19 +127,26 @@ void Event::synchronize() const {
   if (recorded()) stream_->faults().raise_reported(report_);
 }
 
+bool Event::timed() const {
+  return capture_ == 0 &&
+         translated([&] { return str("cannot query an event of ", stream_->device().label()); },
+                    [&] {
+                      const auto queue = event_.getInfo<CL_EVENT_COMMAND_QUEUE>();
+                      return (queue.getInfo<CL_QUEUE_PROPERTIES>() & CL_QUEUE_PROFILING_ENABLE) !=
+                             0;
+                    });
+}
+
 cl_ulong Event::completed_at() const {
+  const bool has_times = timed();
+  TORCH_CHECK(has_times || !stream_->external(),
+              "elapsed_time needs a queue with profiling, but the user's queue of this stream was "
+              "made without CL_QUEUE_PROFILING_ENABLE");
+  TORCH_CHECK(has_times, "elapsed_time needs events that were recorded with times: make both ",
+              "with enable_timing=True");
   return translated(
       [&] { return str("cannot read the time of an event of ", stream_->device().label()); },
-      [&] {
-        const auto queue = event_.getInfo<CL_EVENT_COMMAND_QUEUE>();
-        const bool timed = queue.getInfo<CL_QUEUE_PROPERTIES>() & CL_QUEUE_PROFILING_ENABLE;
-        TORCH_CHECK(timed || !stream_->external(),
-                    "elapsed_time needs a queue with profiling, but the user's queue of this "
-                    "stream was made without CL_QUEUE_PROFILING_ENABLE");
-        TORCH_CHECK(timed, "elapsed_time needs events that were recorded with times: make both ",
-                    "with enable_timing=True");
-        return event_.getProfilingInfo<CL_PROFILING_COMMAND_END>();
-      });
+      [&] { return event_.getProfilingInfo<CL_PROFILING_COMMAND_END>(); });
 }
 
 double Event::elapsed_ms(const Event& end) const {
@@ -155,14 +162,6 @@ double Event::elapsed_ms(const Event& end) const {
               "elapsed_time needs both events to have completed: call synchronize() first");
   // Signed: the end may have been recorded before the start.
   return static_cast<double>(static_cast<int64_t>(end.completed_at() - completed_at())) * 1e-6;
-}
-
-void drain_or_note(Stream& stream) noexcept {
-  try {
-    stream.drain();
-  } catch (const std::exception&) {
-    stream.note_failure(CL_INVALID_COMMAND_QUEUE);
-  }
 }
 
 }  // namespace ocl

@@ -20,6 +20,8 @@ class Event {
   // Marks the end of the enqueued commands, even while the stream is captured.
   void record_enqueued(Stream& stream);
   bool recorded() const { return event_() != nullptr || capture_ != 0; }
+  // Whether its queue measures times.
+  bool timed() const;
 
   // Makes later commands of `stream` wait for the mark. No effect before a record().
   void block(Stream& stream) const;
@@ -53,9 +55,5 @@ class Event {
   uint64_t capture_ = 0;  // the number of the capture that it was recorded in; 0: none
   uint64_t report_ = 0;   // the stream's last fault report before the mark; 0: none
 };
-
-// Waits for the stream in place of an event that could not be recorded or asked. A failure is
-// raised by the next caller who synchronises the stream.
-void drain_or_note(Stream& stream) noexcept;
 
 }  // namespace ocl

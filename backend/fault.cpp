@@ -87,18 +87,23 @@ void FaultWord::enqueue_report() {
   while (!reports_.empty() && is_complete(reports_.front().done) && reports_.front().word[0] == 0) {
     reports_.pop_front();
   }
+  if (unread_) enqueue_read();  // the read of an earlier report could not be enqueued
+  enqueue_take();
+  unread_ = true;
+  enqueue_read();
+}
+
+void FaultWord::enqueue_read() {
   Report& report = reports_.emplace_back();
-  try {
-    enqueue_take();
-    const cl_int code = stream_.enqueue([&](cl_command_queue queue) {
-      return clEnqueueReadBuffer(queue, taken_(), CL_FALSE, 0, sizeof(Word), report.word.data(), 0,
-                                 nullptr, &report.done());
-    });
-    if (code != CL_SUCCESS) throw cl::Error(code, "clEnqueueReadBuffer");
-  } catch (...) {
+  const cl_int code = stream_.enqueue([&](cl_command_queue queue) {
+    return clEnqueueReadBuffer(queue, taken_(), CL_FALSE, 0, sizeof(Word), report.word.data(), 0,
+                               nullptr, &report.done());
+  });
+  if (code != CL_SUCCESS) {
     reports_.pop_back();
-    throw;
+    throw cl::Error(code, "clEnqueueReadBuffer");
   }
+  unread_ = false;
 }
 
 uint64_t FaultWord::report() {

@@ -70,6 +70,7 @@ class FaultWord {
   void create();
   void enqueue_report();
   void enqueue_take();
+  void enqueue_read();
   [[noreturn]] void raise_fault(const Word& word) const;
 
   Stream& stream_;
@@ -81,6 +82,7 @@ class FaultWord {
   std::mutex mutex_;                     // guards the members below
   cl::Buffer word_, taken_;
   cl::Kernel take_;
+  bool unread_ = false;  // no read of taken_ was enqueued since a fault may have been moved there
   std::deque<Report> reports_;  // a deque, because reads are enqueued into its elements
 };
 

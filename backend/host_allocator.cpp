@@ -107,7 +107,7 @@ struct HostAllocatorImpl final : at::CachingHostAllocatorImpl<c10::Stream, Event
       event.record_enqueued(ocl::stream(stream));
     } catch (const std::exception&) {
       event = Event();  // is over
-      drain_or_note(ocl::stream(stream));
+      ocl::stream(stream).drain_quietly();
     }
     events->push_back(std::move(event));
   }

@@ -23,12 +23,8 @@ void delete_external(void* context) {
   if (in_bad_fork()) return;
   std::unique_ptr<External> external(static_cast<External*>(context));
   Segment& segment = external->segment;
-  try {
-    // OpenCL keeps a buffer until its commands have completed, but not the memory that it wraps.
-    if (external->release) wait_unlocked([&] { drain(segment.device->index()); });
-  } catch (const std::exception& error) {
-    TORCH_WARN("ocl: ", error.what());
-  }
+  // OpenCL keeps a buffer until its commands have completed, but not the memory that it wraps.
+  if (external->release) wait_unlocked([&] { drain(segment.device->index()); });
   AddressSpace::instance().release(segment.address, segment.size);
   { const cl::Buffer released(std::move(segment.buffer)); }  // an assignment would throw a failure
   if (external->release) external->release();

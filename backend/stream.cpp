@@ -143,7 +143,8 @@ void Stream::flush() {
   if (code != CL_SUCCESS) raise(code, str("cannot flush a queue of ", device_.label()), "clFlush");
 }
 
-void Stream::drain() {
+// The code of a failure, which is told once.
+cl_int Stream::wait() {
   const uint64_t commands = commands_.load(std::memory_order_relaxed);
   cl_int code;
   {
@@ -152,10 +153,20 @@ void Stream::drain() {
   }
   const cl_int noted = failure_.exchange(CL_SUCCESS, std::memory_order_relaxed);
   if (code == CL_SUCCESS) code = noted;
+  if (code == CL_SUCCESS) finished_.store(commands, std::memory_order_relaxed);
+  return code;
+}
+
+void Stream::drain() {
+  const cl_int code = wait();
   if (code != CL_SUCCESS) {
     raise(code, str("a command on ", device_.label(), " failed"), "clFinish");
   }
-  finished_.store(commands, std::memory_order_relaxed);
+}
+
+void Stream::drain_quietly() noexcept {
+  const cl_int code = wait();
+  if (code != CL_SUCCESS) note_failure(code);
 }
 
 void Stream::raise_captured(std::string_view what) const { capture()->refuse(what); }
@@ -314,21 +325,22 @@ void synchronize(DeviceIndex index) {
     // A stream that another thread captures has nothing enqueued.
     if (!stream.capture()) reports.emplace_back(&stream, stream.faults().report());
   });
-  drain(index);
+  std::exception_ptr first;
+  for_each_stream(index, [&](Stream& stream) {
+    if (first) return stream.drain_quietly();
+    try {
+      stream.drain();
+    } catch (...) {
+      first = std::current_exception();
+    }
+  });
+  if (first) std::rethrow_exception(first);
   store_programs();
   for (const auto& [stream, report] : reports) stream->faults().raise_reported(report);
 }
 
-void drain(DeviceIndex index) {
-  std::exception_ptr first;
-  for_each_stream(index, [&](Stream& stream) {
-    try {
-      stream.drain();
-    } catch (...) {
-      if (!first) first = std::current_exception();
-    }
-  });
-  if (first) std::rethrow_exception(first);
+void drain(DeviceIndex index) noexcept {
+  for_each_stream(index, [](Stream& stream) { stream.drain_quietly(); });
 }
 
 }  // namespace ocl

@@ -61,6 +61,9 @@ class Stream {
   void finish();
   // Blocks, and raises only when a command failed.
   void drain();
+  // Blocks, and leaves a failure for the next drain(): for callers who cannot raise, or whose
+  // commands did not fail.
+  void drain_quietly() noexcept;
   // An event has shown that a command failed; the next drain() raises `code`.
   void note_failure(cl_int code) { failure_.store(code, std::memory_order_relaxed); }
   // Whether all commands have completed, without blocking.
@@ -86,6 +89,7 @@ class Stream {
 
  private:
   [[noreturn]] void raise_captured(std::string_view what) const;
+  cl_int wait();
   bool too_deep(uint64_t commands) const;
   void limit_depth(uint64_t commands);
 
@@ -118,7 +122,7 @@ c10::Stream exchange_stream(c10::Stream stream);
 // Waits for every stream of the device, then raises the first failure or fault. The next
 // synchronisation raises the next fault.
 void synchronize(DeviceIndex device);
-// Waits for every stream; raises only when a command failed.
-void drain(DeviceIndex device);
+// Waits for every stream. The next who synchronises a stream raises its failure.
+void drain(DeviceIndex device) noexcept;
 
 }  // namespace ocl

@@ -24,12 +24,16 @@ struct Entry {
 // deferred, because between launches it costs up to half of a small launch.
 constexpr size_t kKeptEvents = 65536;
 
-struct State {
-  std::mutex mutex;
+struct Session {
   std::deque<Entry> entries;
   size_t timed = 0;  // entries whose times have been read
   std::map<DeviceIndex, DeviceClock> clocks;
   std::optional<c10::ApproximateClockToUnixTimeConverter> converter;
+};
+
+struct State {
+  std::mutex mutex;
+  Session session;
 };
 
 // Leaked, like the streams.
@@ -87,29 +91,30 @@ bool completed(const cl::Event& event) {
 void add(State& state, Entry&& entry) {
   std::lock_guard lock(state.mutex);
   if (!on.load(std::memory_order_relaxed)) return;  // stopped meanwhile
-  state.entries.push_back(std::move(entry));
-  if (state.entries.size() - state.timed < kKeptEvents) return;
-  for (; state.timed < state.entries.size(); ++state.timed) {
-    Entry& oldest = state.entries[state.timed];
+  Session& now = state.session;
+  now.entries.push_back(std::move(entry));
+  if (now.entries.size() - now.timed < kKeptEvents) return;
+  for (; now.timed < now.entries.size(); ++now.timed) {
+    Entry& oldest = now.entries[now.timed];
     if (oldest.end() && !completed(oldest.end)) return;
     read_times(oldest);
   }
 }
 
 // Translates the device's times to the host's clock.
-void translate_times(State& state) {
-  for (Entry& entry : state.entries) {
+void translate_times(Session& session) {
+  for (Entry& entry : session.entries) {
     if (entry.ended == 0) continue;
-    auto found = state.clocks.find(entry.command.device);
-    if (found == state.clocks.end()) {
-      found = state.clocks.emplace(entry.command.device, device(entry.command.device)).first;
+    auto found = session.clocks.find(entry.command.device);
+    if (found == session.clocks.end()) {
+      found = session.clocks.emplace(entry.command.device, device(entry.command.device)).first;
     }
     found->second.started_after(entry.started, entry.command.called);
   }
-  for (Entry& entry : state.entries) {
+  for (Entry& entry : session.entries) {
     if (entry.ended == 0) continue;
     Command& command = entry.command;
-    const DeviceClock& clock = state.clocks.at(command.device);
+    const DeviceClock& clock = session.clocks.at(command.device);
     command.started =
         clock.runs() ? std::max(clock.to_host(entry.started), command.called) : command.called;
     command.ended = command.started + static_cast<int64_t>(entry.ended - entry.started);
@@ -121,12 +126,9 @@ void translate_times(State& state) {
 void start(Recorded what) {
   if (in_bad_fork()) return;
   stop();
-  State& now = state();
-  std::lock_guard lock(now.mutex);
-  // Drop the entries that a failed stop has left.
-  now.entries.clear();
-  now.clocks.clear();
-  now.timed = 0;
+  std::lock_guard lock(state().mutex);
+  Session& now = state().session;
+  now = {};
   now.converter.emplace();
   if (what.device_times && initialized()) {
     for (DeviceIndex i = 0; i < device_count(); ++i) {
@@ -140,9 +142,13 @@ void start(Recorded what) {
 
 std::vector<Command> stop() {
   if (in_bad_fork()) return {};
-  State& now = state();
-  std::lock_guard lock(now.mutex);
-  if (!on.exchange(false)) return {};
+  Session now;
+  {
+    // Not while this waits for commands: they may wait for a thread that wants to add one.
+    std::lock_guard lock(state().mutex);
+    if (!on.exchange(false)) return {};
+    now = std::exchange(state().session, {});
+  }
   const auto to_unix = now.converter->makeConverter();
   std::vector<Command> commands;
   commands.reserve(now.entries.size());
@@ -156,9 +162,6 @@ std::vector<Command> stop() {
   for (auto& [index, clock] : now.clocks) clock.add_reading();
   translate_times(now);
   for (Entry& entry : now.entries) commands.push_back(entry.command);
-  now.entries.clear();
-  now.clocks.clear();
-  now.timed = 0;
   return commands;
 }
 
@@ -176,7 +179,11 @@ void Call::begin(Stream& stream, Kind kind, const char* function) {
   command.device = stream.device().index();
   command.stream = stream.id();
   with_event_ = kind != Kind::kWait && device_times.load(std::memory_order_relaxed);
-  if (with_event_) stream.enable_times();
+  try {
+    if (with_event_) stream.enable_times();
+  } catch (const std::exception&) {
+    with_event_ = false;  // a profile without times, rather than a command that fails
+  }
   static_assert(sizeof(c10::approx_time_t) == sizeof(command.called));
   command.called = static_cast<int64_t>(c10::getApproximateTime());
 }

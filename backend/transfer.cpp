@@ -170,7 +170,7 @@ void Mapping::map(MapAccess access) {
             return code;
           });
   try {
-    stream.faults().raise_reported(report);
+    raise_failures(stream, report);
   } catch (...) {
     enqueue_unmap(nullptr);
     throw;

@@ -258,3 +258,93 @@ def test_the_cpu_works_on_more_than_half_of_the_largest_buffer(tmp_path):
         """,
         OCL_FALLBACK="allow",
     )
+
+
+def test_data_parallel_training_without_times():
+    """DistributedDataParallel asks for the times of the last iteration in each."""
+    stern_output_of(
+        "nvidia_ampere",
+        """
+        import tempfile
+        import torch
+        import torch.distributed as dist
+
+        store = f"file://{tempfile.mktemp()}"
+        dist.init_process_group("occl", init_method=store, rank=0, world_size=1)
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(5, 2).to("ocl"))
+        model._set_ddp_runtime_logging_sample_rate(1)
+        for _ in range(4):
+            model(torch.ones(3, 5, device="ocl")).sum().backward()
+        assert model._get_ddp_logging_data()["avg_backward_compute_time"] == 0
+        dist.destroy_process_group()
+        """,
+    )
+
+
+def test_a_failure_is_left_for_its_stream():
+    """Another thread is out of memory, and waits for all streams to free some."""
+    stern_output_of(
+        "nvidia_ampere",
+        """
+        import ctypes, os, threading
+        import torch
+
+        def use_much_memory():
+            try:
+                held = [torch.empty(20 << 20, dtype=torch.uint8, device="ocl") for _ in range(4)]
+            except torch.OutOfMemoryError as error:
+                refused.append(error)
+
+        layer = ctypes.CDLL(os.environ["OPENCL_LAYERS"])
+        x, refused = torch.ones(8, device="ocl"), []
+        x + 1
+        torch.ocl.synchronize()
+        layer.stern_fail(b"execution:1:-5")
+        y = x + 1
+        torch.ocl.Event().record()
+        while layer.stern_failed() == 0:
+            pass
+        thread = threading.Thread(target=use_much_memory)
+        thread.start()
+        thread.join()
+        assert refused
+        try:
+            y.tolist()
+        except RuntimeError as error:
+            assert "CL_OUT_OF_RESOURCES" in str(error), error
+        else:
+            raise AssertionError("no error")
+        layer.stern_fail(b"")
+        assert (x + 1).tolist() == [2] * 8
+        """,
+        OCL_MEMORY_MB=64,
+    )
+
+
+def test_a_fault_whose_report_cannot_be_read():
+    stern_output_of(
+        "nvidia_ampere",
+        """
+        import ctypes, os
+        import torch
+
+        layer = ctypes.CDLL(os.environ["OPENCL_LAYERS"])
+        x, index = torch.ones(8, device="ocl"), torch.tensor([8], device="ocl")
+        torch.ocl.synchronize()
+        x[index]
+        layer.stern_fail(b"clEnqueueReadBuffer:1:-5")
+        try:
+            torch.ocl.synchronize()
+        except RuntimeError as error:
+            assert "clEnqueueReadBuffer" in str(error), error
+        else:
+            raise AssertionError("no error")
+        try:
+            torch.ocl.synchronize()
+        except IndexError:
+            pass
+        else:
+            raise AssertionError("the fault is lost")
+        torch.ocl.synchronize()
+        """,
+    )
