@@ -25,6 +25,7 @@ struct RecordedCommand {
   std::array<size_t, 3> global{}, local{};
   bool first = false;                     // the kernel had not been launched before by the thread
   std::atomic<bool>* launched = nullptr;  // Kernel::launched_by_any
+  bool flush = false;                     // it may take long
 };
 
 // The result of a capture.

@@ -23,12 +23,18 @@ constexpr const char* kInstallHint =
 
 // What the strictest drivers of GPUs allow: 65,535 groups in y and z on NVIDIA (SC-SGS/PLSSVM#64),
 // in x with drivers over Vulkan, and 2^31 work-items (cogciprocate/ocl#226; ROCm has 2^32,
-// ROCm/hip#2687). A larger grid costs a few launches.
+// ROCm/hip#2687). A GPU that also draws the screen is reset if a launch takes about two seconds. A
+// compute unit has at least 8 lanes of about 1 GHz. So 10^9 multiply-adds for each unit take about
+// an eighth of a second at the peak. A larger grid, or more work, costs a few launches.
 GridLimits choose_grid(const DeviceProperties& p) {
   constexpr size_t kNone = std::numeric_limits<size_t>::max();
-  if (p.family == KernelFamily::kCpu) return {kNone, kNone};
+  if (p.family == KernelFamily::kCpu) return {kNone, kNone, static_cast<double>(kNone)};
+  const size_t millions =
+      environment_number("OCL_LAUNCH_WORK", "a number of millions of multiply-adds")
+          .value_or(1000 * std::max<size_t>(p.max_compute_units, 1));
   return {size_t{1} << 31,
-          environment_number("OCL_GRID_LIMIT", "a number of work-groups").value_or(65535)};
+          environment_number("OCL_GRID_LIMIT", "a number of work-groups").value_or(65535),
+          1e6 * static_cast<double>(millions)};
 }
 
 DeviceParameters choose_parameters(const DeviceProperties& p) {

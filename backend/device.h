@@ -53,9 +53,10 @@ struct DeviceProperties {
   uint32_t quirks = 0;  // a bit for each Quirk
 };
 
-// The largest grid of one launch, in each dimension. OpenCL has no query for it.
+// The largest grid of one launch. OpenCL has no query for it.
 struct GridLimits {
-  size_t items, groups;
+  size_t items, groups;  // of each dimension
+  double work;           // float32 multiply-adds
 };
 
 // Defaults of launches and specialisations, by kernel family (choose_parameters() in device.cpp).

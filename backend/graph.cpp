@@ -40,8 +40,11 @@ class Gate {
 
   // To be called before a wait for the stream, which would not end.
   void open() {
-    if (event_()) clSetUserEventStatus(event_(), CL_COMPLETE);
-    event_ = cl::Event();
+    const cl::Event opened(std::move(event_));  // an assignment throws where a release fails
+    if (!opened()) return;
+    if (clSetUserEventStatus(opened(), CL_COMPLETE) != CL_SUCCESS) {
+      clSetUserEventStatus(opened(), CL_COMPLETE);  // else the stream waits forever
+    }
   }
 
  private:
@@ -87,6 +90,7 @@ void enqueue(Stream& stream, const RecordedCommand& command, Gate* gate) {
               stream.device().label()),
           command.function);
   }
+  if (command.flush) stream.flush();
 }
 
 }  // namespace

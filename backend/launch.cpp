@@ -1,7 +1,10 @@
 #include "backend/launch.h"
 
+#include <ATen/ceil_div.h>
+
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <unordered_map>
 
 #include "backend/allocator.h"
@@ -102,16 +105,6 @@ bool blocking() {
   return set;
 }
 
-void count_launch(Stream& stream, const std::string& name) {
-  record.last = &name;
-  ++record.count;
-  if (C10_UNLIKELY(blocking())) {
-    stream.finish();
-  } else {
-    stream.submitted();
-  }
-}
-
 cl_kernel create_kernel(const Program& program, const std::string& name) {
   cl_int code = CL_SUCCESS;
   const cl_kernel handle = clCreateKernel(program.handle(), name.c_str(), &code);
@@ -208,41 +201,73 @@ Arguments& Arguments::add_bytes(const void* data, size_t size) {
   return *this;
 }
 
-void Arguments::enqueue(const Range& global, const Range& wanted) {
+namespace {
+
+// The largest part of the grid for one launch. Work is split along z first, so that the groups of a
+// part are neighbours.
+Range part_of(const GridLimits& limits, const Range& global, const Range& local, double work) {
+  const auto most = [&](size_t items, size_t group) {
+    return std::min(items, std::min(limits.items / group, limits.groups) * group);
+  };
+  Range part{most(global.x, local.x), most(global.y, local.y), most(global.z, local.z)};
+  double excess =
+      work / limits.work * static_cast<double>(part.items()) / static_cast<double>(global.items());
+  const auto shorten = [&](size_t& items, size_t group) {
+    if (excess <= 1) return;
+    const size_t groups = at::ceil_div(items, group);
+    const auto pieces = static_cast<size_t>(std::min(std::ceil(excess), double(groups)));
+    const size_t share = at::ceil_div(groups, pieces);
+    items = std::min(items, share * group);
+    excess *= static_cast<double>(share) / static_cast<double>(groups);
+  };
+  shorten(part.z, local.z);
+  shorten(part.y, local.y);
+  shorten(part.x, local.x);
+  return part;
+}
+
+}  // namespace
+
+void Arguments::enqueue(const Range& global, const Range& wanted, double work) {
+  // Drivers pass the commands between two flushes to the device as one piece.
+  constexpr double kFlushedShare = 0.125;
   Range local = wanted;
   while (C10_UNLIKELY(local.may_shrink && local.items() > kernel_.group)) {
     (local.y > 1 ? local.y : local.x) /= 2;
   }
   const GridLimits& limits = stream_.device().parameters().grid;
-  if (C10_LIKELY(kernel_.whole_grid || fits(limits, global, local))) {
-    enqueue_part({0, 0, 0}, global, local);
+  const bool flush = work > limits.work * kFlushedShare;
+  if (C10_LIKELY(kernel_.whole_grid || fits(limits, global, local, work))) {
+    enqueue_part({0, 0, 0}, global, local, flush);
   } else {
-    const auto step = [&](size_t group) {
-      return std::min(limits.items / group, limits.groups) * group;
-    };
-    const Range most{step(local.x), step(local.y), step(local.z)};
+    const Range most = part_of(limits, global, local, work);
     for (size_t z = 0; z < global.z; z += most.z) {
       for (size_t y = 0; y < global.y; y += most.y) {
         for (size_t x = 0; x < global.x; x += most.x) {
           enqueue_part({x, y, z},
                        {std::min(most.x, global.x - x), std::min(most.y, global.y - y),
                         std::min(most.z, global.z - z)},
-                       local);
+                       local, flush);
         }
       }
     }
   }
   if (C10_UNLIKELY(capture_ != nullptr)) return;
-  if (reports_faults_) stream_.faults().enqueued();
-  count_launch(stream_, kernel_.name);
+  count_launches(stream_, kernel_.name, 1);
 }
 
-void Arguments::enqueue_part(const Range& offset, const Range& global, const Range& local) {
-  if (C10_UNLIKELY(capture_ != nullptr)) return record(offset, global, local);
-  if (C10_LIKELY(kernel_.launched)) return enqueue_now(offset, global, local);
-  launch_first(stream_.device(), *kernel_.program, kernel_.launched_by_any,
-               [&] { enqueue_now(offset, global, local); });
-  kernel_.launched = true;
+void Arguments::enqueue_part(const Range& offset, const Range& global, const Range& local,
+                             bool flush) {
+  if (C10_UNLIKELY(capture_ != nullptr)) return record(offset, global, local, flush);
+  if (C10_LIKELY(kernel_.launched)) {
+    enqueue_now(offset, global, local);
+  } else {
+    launch_first(stream_.device(), *kernel_.program, kernel_.launched_by_any,
+                 [&] { enqueue_now(offset, global, local); });
+    kernel_.launched = true;
+  }
+  if (reports_faults_) stream_.faults().enqueued();
+  flush ? stream_.submitted(1) : stream_.submitted();
 }
 
 void Arguments::enqueue_now(const Range& offset, const Range& global, const Range& local) {
@@ -273,7 +298,7 @@ void Arguments::enqueue_now(const Range& offset, const Range& global, const Rang
   }
 }
 
-void Arguments::record(const Range& offset, const Range& global, const Range& local) {
+void Arguments::record(const Range& offset, const Range& global, const Range& local, bool flush) {
   RecordedCommand command{.kind = trace::Kind::kKernel,
                           .function = "clEnqueueNDRangeKernel",
                           .enqueue = {},
@@ -282,7 +307,8 @@ void Arguments::record(const Range& offset, const Range& global, const Range& lo
                           .global = {global.x, global.y, global.z},
                           .local = {local.x, local.y, local.z},
                           .first = !kernel_.launched,
-                          .launched = kernel_.launched_by_any};
+                          .launched = kernel_.launched_by_any,
+                          .flush = flush};
   command.enqueue = [handle = handle_, offset = std::array{offset.x, offset.y, offset.z},
                      global = command.global,
                      local = command.local](cl_command_queue queue, cl_event* event) {
@@ -331,7 +357,8 @@ void launch_library(Stream& stream, const std::string& name, c10::function_ref<v
     }
     if (alone) drain(stream.device().index());
   }
-  count_launch(stream, name);
+  stream.submitted();
+  count_launches(stream, name, 1);
 }
 
 const std::string& last_kernel() {

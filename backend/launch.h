@@ -73,7 +73,8 @@ struct Range {
 };
 
 // Whether a device can run the grid in one launch.
-inline bool fits(const GridLimits& limits, const Range& global, const Range& local) {
+inline bool fits(const GridLimits& limits, const Range& global, const Range& local, double work) {
+  if (work > limits.work) return false;
   const auto fits = [&](size_t items, size_t group) {
     return items <= limits.items && (items <= limits.groups || items / group <= limits.groups);
   };
@@ -112,11 +113,13 @@ class Arguments {
 
   // A grid beyond the device's limits becomes several launches with offsets. So a kernel uses
   // group_id() instead of get_group_id(), or says that it needs the whole grid (KernelSource).
-  void enqueue(const Range& global, const Range& local);
+  // `work`: the float32 multiply-adds of all work-items, or what takes as long; for kernels that
+  // may take long.
+  void enqueue(const Range& global, const Range& local, double work = 0);
 
  private:
-  void enqueue_part(const Range& offset, const Range& global, const Range& local);
-  void record(const Range& offset, const Range& global, const Range& local);
+  void enqueue_part(const Range& offset, const Range& global, const Range& local, bool flush);
+  void record(const Range& offset, const Range& global, const Range& local, bool flush);
   void enqueue_now(const Range& offset, const Range& global, const Range& local);
 
   Stream& stream_;

@@ -199,7 +199,16 @@ void run(const Attention& a, SdpaKernel which, std::initializer_list<Tensor> bef
   const Range units{blocks, static_cast<size_t>(heads), static_cast<size_t>(a.batch())};
   if (gpu) {
     const auto items = static_cast<size_t>(side);
-    arguments.enqueue({units.x * items, units.y * items, units.z}, {items, items, 1});
+    // Tiles at the edges compute as much as others.
+    const int64_t others = which == SdpaKernel::kGradKey ? a.problem.queries : a.problem.keys;
+    const double scores = static_cast<double>(units.x) * per_task * at::round_up(others, 4 * side) *
+                          a.heads() * a.batch();
+    // Of one score: q k and w v; then also g v and, for each key, sums for both gradients.
+    const int64_t products = which == SdpaKernel::kForward     ? d + dv
+                             : which == SdpaKernel::kGradQuery ? 2 * d + dv
+                                                               : 2 * (d + dv);
+    arguments.enqueue({units.x * items, units.y * items, units.z}, {items, items, 1},
+                      scores * products);
   } else {
     arguments.enqueue(units, {1, 1, 1});
   }

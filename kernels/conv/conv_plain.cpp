@@ -38,7 +38,8 @@ void run_pixels(const ConvCall& call, size_t plane) {
       .add(static_cast<int32_t>(bias.defined()))
       .add(call.shape);
   const size_t group = std::min(arguments.group(), kGroup);
-  arguments.enqueue({at::round_up(plane, group), result.numel() / plane}, {group});
+  arguments.enqueue({at::round_up(plane, group), result.numel() / plane}, {group},
+                    call.shape.work() * multiply_cost(result.scalar_type()));
 }
 
 void run_weights(const ConvCall& call) {
@@ -46,7 +47,8 @@ void run_weights(const ConvCall& call) {
   const size_t group = std::min(arguments.group(), kGroup);
   arguments.add(view(call.result)).add(view(call.source)).add(view(call.factor));
   arguments.add(call.shape);
-  arguments.enqueue({group, static_cast<size_t>(call.result.numel())}, {group});
+  arguments.enqueue({group, static_cast<size_t>(call.result.numel())}, {group},
+                    call.shape.work() * multiply_cost(call.result.scalar_type()));
 }
 
 const char* refusal(const ConvCall&) { return nullptr; }

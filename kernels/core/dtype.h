@@ -40,6 +40,9 @@ void check_floating(const Device& device, ScalarType type, std::string_view op);
 // The type that kernels compute in: float for float16 and bfloat16, else the type itself.
 ScalarType compute_type(ScalarType type) noexcept;
 
+// The time of a multiply-add of the type relative to one of float32, on GPUs that are slow at it.
+double multiply_cost(ScalarType type) noexcept;
+
 // Unsigned type of this many bytes (1, 2, 4 or 8), for kernels that move bits.
 ScalarType bits_type(size_t element_size);
 

@@ -48,12 +48,17 @@ inline TaskShares task_shares(const Device& device, size_t units, size_t cost) {
 
 // The number of parts that each of `independent` reductions of `size` elements is split into, so
 // that no processor idles. No part is empty, and all but the last have at least `least` elements.
-inline size_t parts_for(const Device& device, size_t independent, size_t size, size_t least) {
-  const size_t workers = device.family() == KernelFamily::kCpu
-                             ? device.parameters().tasks
-                             : device.properties().max_compute_units * 4;
-  if (independent >= workers) return 1;
-  const size_t wanted = at::ceil_div(workers, independent);
+// `serial`: one work-item takes a part. On a GPU it waits for each element, so parts are short.
+inline size_t parts_for(const Device& device, size_t independent, size_t size, size_t least,
+                        bool serial = false) {
+  constexpr size_t kSerialElements = 4096, kMostSerialParts = 4096;
+  const bool cpu = device.family() == KernelFamily::kCpu;
+  const size_t workers =
+      cpu ? device.parameters().tasks : device.properties().max_compute_units * 4;
+  const size_t wanted =
+      std::max(at::ceil_div(workers, independent),
+               serial && !cpu ? std::min(size / kSerialElements, kMostSerialParts) : 1);
+  if (wanted == 1) return 1;
   const size_t parts = std::clamp<size_t>(size / least, 1, wanted);
   const size_t share = at::ceil_div(size, parts);
   return at::ceil_div(size, share);

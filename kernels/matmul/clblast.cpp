@@ -1,5 +1,9 @@
 #include "kernels/matmul/clblast.h"
 
+#include <ATen/ceil_div.h>
+
+#include <algorithm>
+
 #include "backend/environment.h"
 #include "backend/error.h"
 #include "backend/system.h"
@@ -121,6 +125,21 @@ int call(Gemm<T> single, GemmBatched<T> batched, const BlasProduct& p, cl_comman
                  p.out.batch_stride, p.batches, &queue, nullptr);
 }
 
+void enqueue(Stream& stream, const BlasProduct& p) {
+  static const std::string kSingle = "clblast_gemm", kBatched = "clblast_gemm_batched";
+  launch_library(stream, p.batches == 1 ? kSingle : kBatched, [&] {
+    const int status = stream.enqueue([&](cl_command_queue queue) {
+      return p.type == ScalarType::Double
+                 ? call(library().dgemm, library().dgemm_batched, p, queue)
+                 : call(library().sgemm, library().sgemm_batched, p, queue);
+    });
+    TORCH_CHECK(status == CL_SUCCESS, "cannot multiply ", p.m, "x", p.k, " by ", p.k, "x", p.n,
+                " (", p.batches, " matrices of ", p.type, ") on ", stream.device().label(),
+                ": CLBlast failed with ", status_name(status), " (", status,
+                "). OCL_CLBLAST=0 chooses the kernel of torch-ocl");
+  });
+}
+
 }  // namespace
 
 bool clblast_has(ScalarType type) {
@@ -136,18 +155,37 @@ bool clblast_accepts(const BlasProduct& p) {
 }
 
 void clblast_gemm(Stream& stream, const BlasProduct& p) {
-  static const std::string kSingle = "clblast_gemm", kBatched = "clblast_gemm_batched";
-  launch_library(stream, p.batches == 1 ? kSingle : kBatched, [&] {
-    const int status = stream.enqueue([&](cl_command_queue queue) {
-      return p.type == ScalarType::Double
-                 ? call(library().dgemm, library().dgemm_batched, p, queue)
-                 : call(library().sgemm, library().sgemm_batched, p, queue);
-    });
-    TORCH_CHECK(status == CL_SUCCESS, "cannot multiply ", p.m, "x", p.k, " by ", p.k, "x", p.n,
-                " (", p.batches, " matrices of ", p.type, ") on ", stream.device().label(),
-                ": CLBlast failed with ", status_name(status), " (", status,
-                "). OCL_CLBLAST=0 chooses the kernel of torch-ocl");
-  });
+  constexpr int64_t kLeast = 128;  // rows or columns that are halved
+  const double limit = stream.device().parameters().grid.work;
+  const bool rows = p.m >= p.n;
+  if (p.work() <= limit || (p.batches == 1 && std::max(p.m, p.n) < kLeast)) {
+    enqueue(stream, p);
+    if (p.work() > limit / 8) stream.flush();
+    return;
+  }
+  BlasProduct first = p, rest = p;
+  const auto skip = [&](BlasMatrix& matrix, int64_t elements) {
+    matrix.view.offset += static_cast<size_t>(elements) * c10::elementSize(p.type);
+  };
+  if (p.batches > 1) {
+    first.batches /= 2;
+    rest.batches -= first.batches;
+    for (BlasMatrix* each : {&rest.a, &rest.b, &rest.out}) {
+      skip(*each, first.batches * each->batch_stride);
+    }
+  } else if (rows) {
+    first.m = at::round_up(p.m / 2, kLeast / 2);
+    rest.m -= first.m;
+    skip(rest.a, first.m * (p.a.transposed ? 1 : p.a.ld));
+    skip(rest.out, first.m * p.out.ld);
+  } else {
+    first.n = at::round_up(p.n / 2, kLeast / 2);
+    rest.n -= first.n;
+    skip(rest.b, first.n * (p.b.transposed ? p.b.ld : 1));
+    skip(rest.out, first.n);
+  }
+  clblast_gemm(stream, first);
+  clblast_gemm(stream, rest);
 }
 
 }  // namespace ocl

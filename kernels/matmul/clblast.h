@@ -26,12 +26,17 @@ struct BlasProduct {
   int64_t m, n, k, batches;
   BlasMatrix a, b, out;
   c10::Scalar alpha, beta;
+
+  double work() const {  // GridLimits::work
+    return static_cast<double>(m) * n * k * batches * multiply_cost(type);
+  }
 };
 
 // Whether products of this type can go to CLBlast here.
 bool clblast_has(ScalarType type);
 // Whether CLBlast takes these strides and offsets.
 bool clblast_accepts(const BlasProduct& product);
+// Products beyond the device's GridLimits::work become several.
 void clblast_gemm(Stream& stream, const BlasProduct& product);
 
 }  // namespace ocl

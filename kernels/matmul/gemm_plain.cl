@@ -2,9 +2,7 @@
 // residual). It needs no local memory, no groups and few registers. Defines: gemm_gpu.cl, without
 // those of tiles. Global size (at least n, m, batches).
 #include "element.clh"
-#include "gemm_sizes.clh"
-#define V COMPUTE
-#include "epilogue.clh"
+#include "gemm_result.clh"
 
 __kernel void gemm_plain(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR(residual),
                          const Sizes sizes, const COMPUTE alpha, const COMPUTE beta) {
@@ -26,16 +24,6 @@ __kernel void gemm_plain(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSO
 #endif
     sum += x * y;
   }
-  COMPUTE value = alpha * sum;
-#if HAS_C
-  value += beta * LOAD(CPTR(STORE, c),
-                       batch * sizes.c_batch + row * sizes.c_row + column * sizes.c_column);
-#endif
-#if HAS_RESIDUAL
-  value += LOAD(CPTR(STORE, residual),
-                batch * sizes.residual_batch + row * sizes.residual_row +
-                    column * sizes.residual_column);
-#endif
-  STORE_TO(PTR(STORE, out), batch * sizes.out_batch + row * sizes.ld_out + column,
-           ACTIVATE(value));
+  store_result(PTR(STORE, out), CPTR(STORE, c), CPTR(STORE, residual), &sizes, batch, row, column,
+               alpha * sum, beta);
 }

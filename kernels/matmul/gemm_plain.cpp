@@ -22,7 +22,7 @@ void run(const GemmProblem& p) {
   const size_t group = std::min<size_t>(arguments.group(), 64);
   arguments.enqueue({at::round_up(static_cast<size_t>(p.n), group), static_cast<size_t>(p.m),
                      static_cast<size_t>(p.batches)},
-                    {group});
+                    {group}, p.work());
 }
 
 }  // namespace

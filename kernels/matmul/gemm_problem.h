@@ -33,6 +33,9 @@ struct GemmProblem {
   mutable int64_t tile = -1;
 
   bool is_vector() const { return m == 1 || n == 1; }
+  double work() const {  // GridLimits::work
+    return static_cast<double>(m) * n * k * batches * multiply_cost(compute);
+  }
 };
 
 // One way to compute a product. gemm_algorithms.cpp orders them.

@@ -89,13 +89,17 @@ Plan make_plan(Device& device, ScalarType type, const ReduceShape& shape, bool g
   }
   const size_t least =
       columns ? std::max<size_t>(1, kPartElements / shape.kept[0].size) : kPartElements;
-  plan.shape.parts = parts_for(device, independent, shape.elements(), least);
+  plan.shape.parts = parts_for(device, independent, shape.elements(), least, columns);
   return plan;
 }
 
-// Launches work-items that each take a share of the outputs.
+// Launches work-items that each take a share of the outputs: one output on GPUs.
 void enqueue_items(const Plan& plan, Arguments& arguments, size_t parts) {
   const size_t outputs = plan.shape.outputs();
+  if (plan.device.family() == KernelFamily::kGpu) {
+    const size_t group = arguments.group();
+    return arguments.add(uint64_t{1}).enqueue({at::round_up(outputs, group), parts}, {group});
+  }
   const size_t items = std::min(outputs, plan.device.parameters().tasks);
   const size_t per_item = at::ceil_div(outputs, items);
   arguments.add(uint64_t{per_item}).enqueue({at::ceil_div(outputs, per_item), parts}, {});

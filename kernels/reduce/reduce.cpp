@@ -137,7 +137,7 @@ Plan make_plan(at::TensorIterator& iter, const Reduction& op, ScalarType compute
   // Adjacent columns are reduced together, so a part needs fewer rows.
   const size_t least =
       plan.columns ? std::max<size_t>(1, kPartElements / shape.kept[0].size) : kPartElements;
-  plan.shape.parts = parts_for(plan.device, independent, shape.elements(), least);
+  plan.shape.parts = parts_for(plan.device, independent, shape.elements(), least, plan.columns);
   return plan;
 }
 

@@ -1,6 +1,8 @@
 // Softmax, log-softmax and their gradients along one dimension.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ceil_div.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/movedim.h>
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/extent.h"
@@ -68,13 +70,32 @@ void launch_softmax(const Variant& variant, const at::Tensor& grad, const at::Te
   arguments.add(shares.per_task).enqueue({shares.tasks}, {1});
 }
 
+// Whether columns become rows first. A work-item of a GPU takes a column and waits for each
+// element: too long where there are few columns, or where they are very long.
+bool moves_columns(const Device& device, const Extent& extent) {
+  constexpr uint64_t kLong = 1024, kVeryLong = 65536, kItemsOfUnit = 256;
+  if (device.family() == KernelFamily::kCpu || extent.inner == 1) return false;
+  const uint64_t filling = device.properties().max_compute_units * kItemsOfUnit;
+  return extent.size > (extent.outer * extent.inner < filling ? kLong : kVeryLong);
+}
+
 void run(const Variant& variant, const at::Tensor& grad, const at::Tensor& in,
          const at::Tensor& out, int64_t dim) {
   if (out.numel() == 0) return;
   if (grad.defined()) expect_type(in, grad.scalar_type(), variant.name);
+  const int64_t wrapped = at::maybe_wrap_dim(dim, in.dim());
+  if (moves_columns(ocl_device(in), extent_of(in, wrapped))) {
+    const auto rows_of = [&](const at::Tensor& t) {
+      return t.defined() ? t.movedim(wrapped, -1).contiguous() : t;
+    };
+    const at::Tensor rows = rows_of(in);
+    const at::Tensor results = at::empty(rows.sizes(), rows.options().dtype(out.scalar_type()));
+    launch_softmax(variant, rows_of(grad), rows, results, in.dim() - 1);
+    out.copy_(results.movedim(-1, wrapped));
+    return;
+  }
   const at::Tensor dense_grad = dense(grad);
   const at::Tensor dense_in = in.contiguous();
-  const int64_t wrapped = at::maybe_wrap_dim(dim, in.dim());
   const DenseOutput result(out);
   launch_softmax(variant, dense_grad, dense_in, result.tensor(), wrapped);
   result.finish();

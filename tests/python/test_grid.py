@@ -1,5 +1,7 @@
 """Grids beyond the limits of a device become several launches."""
 
+import ctypes.util
+import json
 import pathlib
 import re
 import textwrap
@@ -123,6 +125,77 @@ GRADIENTS = """
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
     print("equal")
 """
+# Operators of more than a million (or six) multiply-adds by the kernels that they run, for variables.
+MUCH_WORK = [
+    (
+        {"OCL_CLBLAST": "0", "OCL_DISABLE": "direct"},
+        {
+            "gemm": "x(50, 30, 40) @ x(50, 40, 60)",
+            "gemv": "x(70, 130).expand(300, -1, -1) @ x(300, 130, 1)",
+            "conv_tiles": "F.conv2d(x(4, 16, 40, 21), x(24, 16, 3, 3), padding=1)",
+            "conv_weight_tiles": "torch.nn.grad.conv2d_weight(x(4, 16, 20, 21), (24, 16, 3, 3), "
+            "x(4, 24, 20, 21), padding=1) / 10",
+            "attention_forward": "F.scaled_dot_product_attention("
+            "x(3, 5, 150, 16), *[x(3, 5, 90, 16)] * 2)",
+            "attention_grad_key": "torch.autograd.grad(F.scaled_dot_product_attention("
+            "x(3, 5, 150, 16), k := x(3, 5, 90, 16).requires_grad_(), x(3, 5, 90, 16))"
+            ".sin().sum(), k)[0]",
+        },
+    ),
+    (
+        {"OCL_CLBLAST": "1", "OCL_LAUNCH_WORK": "6"},
+        {
+            "clblast_gemm": "x(300, 200) @ x(150, 200).t()",
+            "clblast_gemm_batched": "x(5, 130, 140).mT @ x(5, 130, 150)",
+        },
+    ),
+    (
+        {"OCL_CLBLAST": "0"},
+        {"conv_direct": "F.conv2d(x(4, 9, 40, 40), x(7, 9, 3, 3), padding=1)"},
+    ),
+    (
+        {"OCL_CLBLAST": "0", "OCL_DISABLE": "gpu_tiles,tiles,direct"},
+        {
+            "gemm_plain": "x(300, 200) @ x(200, 150)",
+            "conv_forward": "F.conv2d(x(4, 16, 20, 21), x(24, 16, 3, 3), padding=1)",
+        },
+    ),
+]
+# The largest number of launches of one kernel, in a profile of each operator.
+COUNT = """
+    from collections import Counter
+    from torch.autograd import DeviceType
+    from torch.profiler import ProfilerActivity, profile
+    for kernel, text in CASES.items():
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]) as prof:
+            results("ocl", text)
+        counts = Counter(e.name for e in prof.events() if e.device_type != DeviceType.CPU)
+        assert counts[kernel] > 1, (kernel, counts)
+    print("split")
+"""
+# Of a product, and of a replay of it: as many flushes as launches.
+FLUSHES = """
+    import ctypes, os, torch
+    layer = ctypes.CDLL(os.environ["OPENCL_LAYERS"])
+    layer.stern_calls.restype = ctypes.c_ulong
+    x, y, out = (torch.rand(90, 64, 64, device="ocl") for _ in range(3))
+    def product():
+        torch.bmm(x, y, out=out)
+    def compare(run):
+        torch.ocl.synchronize()
+        layer.stern_fail(b"")
+        run()
+        launches, flushes = (
+            layer.stern_calls(entry) for entry in (b"clEnqueueNDRangeKernel", b"clFlush"))
+        assert flushes >= launches > 8, (flushes, launches)
+    product()
+    compare(product)
+    graph = torch.ocl.Graph()
+    with torch.ocl.graph(graph):
+        product()
+    graph.replay()
+    compare(graph.replay)
+"""
 GRAPH = """
     import torch
     x, out = torch.randn(900, 70, device="ocl"), torch.empty(900, device="ocl")
@@ -143,6 +216,42 @@ def test_operators_with_small_grids():
     code = f"    CASES = {CASES!r}\n{RUN}"
     printed = output_of(code, timeout=600, OCL_GRID_LIMIT="3", OCL_KERNEL_FAMILY="gpu")
     assert int(printed) == len(CASES)
+
+
+def test_long_columns_are_shared(tmp_path):
+    """A work-item of a GPU waits for each element of its part."""
+    trace = tmp_path / "trace.json"
+    code = f"""
+        import torch
+        from torch.profiler import ProfilerActivity, profile
+        x = torch.rand(2**19, 3).to("ocl")
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]) as prof:
+            results = x.sum(0).cpu(), x.argmax(0).cpu()
+        prof.export_chrome_trace({str(trace)!r})
+        torch.testing.assert_close(results[0], x.cpu().sum(0), rtol=1e-5, atol=0)
+        assert results[1].equal(x.cpu().argmax(0))
+    """
+    output_of(code, OCL_KERNEL_FAMILY="gpu")
+    kernels = [e for e in json.loads(trace.read_text())["traceEvents"] if e.get("cat") == "kernel"]
+    parts = [kernel["args"]["grid"][1] for kernel in kernels[:4]]
+    assert min(parts[0], parts[2]) >= 128 and parts[1::2] == [1, 1], kernels
+
+
+@pytest.mark.parametrize("variables, cases", MUCH_WORK, ids=["tiles", "clblast", "direct", "plain"])
+def test_much_work_becomes_several_launches(variables, cases):
+    """Systems reset a GPU whose launch takes seconds."""
+    skip_in_a_simulator()
+    if variables["OCL_CLBLAST"] == "1" and not ctypes.util.find_library("clblast"):
+        pytest.skip("CLBlast is not installed (libclblast1)")
+    code = textwrap.dedent(f"    CASES = {cases!r}\n{RUN}") + textwrap.dedent(COUNT)
+    variables = {"OCL_LAUNCH_WORK": "1", **variables}
+    printed = output_of(code, timeout=600, OCL_KERNEL_FAMILY="gpu", **variables)
+    assert printed.split()[-1] == "split"
+
+
+def test_launches_of_much_work_are_flushed(tmp_path):
+    """Drivers pass the commands between two flushes to the device as one piece."""
+    stern_output_of("nvidia_ampere", FLUSHES, OCL_LAUNCH_WORK="2", OCL_CLBLAST="0")
 
 
 def test_kernels_with_small_groups(tmp_path):
@@ -177,7 +286,7 @@ def test_groups_of_sixteen(tmp_path):
 
 
 @pytest.mark.parametrize("items", [8, 2])
-def test_attention_in_groups_of_few(tmp_path, items):
+def test_groups_of_few(tmp_path, items):
     sizes = {
         "DEVICE_MAX_WORK_GROUP_SIZE": items,
         "DEVICE_MAX_WORK_ITEM_SIZES": f"{items} {items} {items}",
@@ -191,7 +300,13 @@ def test_attention_in_groups_of_few(tmp_path, items):
             torch.manual_seed(0)
             leaves = [torch.randn(2, 3, n, 9).to(device).requires_grad_() for n in (13, 17, 17)]
             out = F.scaled_dot_product_attention(*leaves)
-            return [t.detach().cpu() for t in (out, *torch.autograd.grad(out.sin().sum(), leaves))]
+            found = [out, *torch.autograd.grad(out.sin().sum(), leaves)]
+            image, weight = (
+                torch.randn(n, 16, 9, 9).to(device).requires_grad_() for n in (2, 20))
+            planes = F.conv2d(image, weight[..., :3, :3])
+            found += [planes, *torch.autograd.grad(planes.sin().sum(), (image, weight))]
+            found += [torch.randn(3, 33, 20).to(device) @ torch.randn(3, 20, 40).to(device)]
+            return [t.detach().cpu() for t in found]
         for a, e in zip(results("ocl"), results("cpu")):
             torch.testing.assert_close(a, e, rtol=1e-4, atol=1e-4)
         """,

@@ -4,9 +4,12 @@ import pytest
 import torch
 from support import skip_in_a_simulator
 
+from torch_ocl import _C
+
 SHAPES = [
     ((5, 3), -1), ((4, 17), 1), ((2, 3, 100), 2), ((3, 1000), -1), ((7, 33, 5), 1),
     ((2, 10, 40), 1), ((6, 2), 0), ((1,), 0), ((), 0), ((0, 4), 1), ((2, 0), 1), ((130, 64), 0),
+    ((1500, 3), 0), ((2, 1100, 5), 1),
 ]  # fmt: skip
 TOLERANCE = {
     torch.float32: 1e-5,
@@ -83,3 +86,11 @@ def test_long_rows(device):
     skip_in_a_simulator(device)
     rows = torch.rand(2, 2**20, device=device)
     torch.testing.assert_close(torch.softmax(rows, 1).sum(1).cpu(), torch.ones(2))
+
+
+@pytest.mark.sample
+def test_long_columns(device):
+    """A work-item that takes a whole column would work for seconds."""
+    result = torch.rand(2**17, 3).to(device).softmax(0)
+    assert _C.last_kernel() != "softmax_item"
+    torch.testing.assert_close(result.sum(0).cpu(), torch.ones(3))

@@ -18,6 +18,10 @@ struct ConvShape {
 
   bool operator==(const ConvShape&) const = default;
   int64_t taps() const { return int64_t{in_channels} * kernel[0] * kernel[1] * kernel[2]; }
+  // Multiply-adds, in each direction.
+  double work() const {
+    return static_cast<double>(taps()) * images * groups * out_channels * out[0] * out[1] * out[2];
+  }
 };
 
 // The operator and an epilogue. If the epilogue is not empty, the result is contiguous, and so must

@@ -21,6 +21,7 @@ struct ConvPass {
   int32_t result_first = 0;
   std::array<uint32_t, 6> factor{}, shift{};
 
+  double work() const { return static_cast<double>(m) * n * k * groups; }  // multiply-adds
   // The weights of a filter's channel are adjacent, and the taps of a row are in order.
   bool in_order() const { return weight_channel == taps && weight_step[2] == 1; }
 };

@@ -93,7 +93,7 @@ void run_direct(const ConvPass& pass, const ConvCall& call) {
       .enqueue({static_cast<size_t>(at::round_up<int64_t>(pass.size[2], group)),
                 static_cast<size_t>(at::ceil_div(pass.size[1], lines(pass))),
                 static_cast<size_t>(pass.images) * pass.groups * pass.rows},
-               {static_cast<size_t>(group)});
+               {static_cast<size_t>(group)}, pass.work() * multiply_cost(result.scalar_type()));
 }
 
 const ConvAlgorithm kConvDirect{"direct", false, &refusal, &run};

@@ -49,7 +49,7 @@ at::Tensor sums_of(const TileChoice& choice, const at::Tensor& result) {
       result.options().dtype(compute_type(result.scalar_type())).memory_format(std::nullopt));
 }
 
-void enqueue_tiles(Arguments& arguments, ConvPass pass, const TileChoice& choice) {
+void enqueue_tiles(Arguments& arguments, ConvPass pass, ScalarType type, const TileChoice& choice) {
   const GemmTile& tile = choice.tile();
   pass.parts = static_cast<int32_t>(choice.parts);
   pass.part_depth = static_cast<int32_t>(choice.depth(pass.k));
@@ -57,7 +57,7 @@ void enqueue_tiles(Arguments& arguments, ConvPass pass, const TileChoice& choice
       {static_cast<size_t>(at::ceil_div<int64_t>(pass.n, tile.n) * tile.items()),
        static_cast<size_t>(at::ceil_div<int64_t>(pass.m, tile.m)),
        static_cast<size_t>(pass.groups * choice.parts)},
-      {static_cast<size_t>(tile.items())});
+      {static_cast<size_t>(tile.items())}, tile_problem(pass, type).work(tile));
 }
 
 // The kernel for a choice of a tile. Where its groups are too large, another tile becomes the
@@ -106,7 +106,7 @@ void run_tiles(const ConvPass& pass, const ConvCall& call, bool whole) {
   const at::Tensor sums = sums_of(choice, result);
   Arguments arguments =
       bind_tensors(kernel, result, {sums, call.source, call.factor, bias, own.residual});
-  enqueue_tiles(arguments, pass, choice);
+  enqueue_tiles(arguments, pass, type, choice);
   if (finishes) return;
   if (!parts) return apply_epilogue(epilogue, result, result);
   const at::Tensor planes = result.view({pass.images, -1, pass.result_plane});
@@ -133,13 +133,15 @@ void run_weight_grad(const ConvCall& call) {
                  [&](Defines& defines) { defines.set("WEIGHT_TILES", 1).set("VOLUME", volume); });
   const at::Tensor sums = sums_of(choice, weight);
   Arguments arguments = bind_tensors(kernel, weight, {sums, call.source, call.factor});
-  enqueue_tiles(arguments, pass, choice);
+  enqueue_tiles(arguments, pass, type, choice);
   if (parts) gemm_sum_parts(weight.view({1, 1, -1}), sums, 1, {}, 0, {});
 }
 
 // A pass of a data gradient with too many taps for tiles is direct.
 const char* refusal(const ConvCall& call) {
   if (const char* reason = refusal_of_gpu_kernels(call)) return reason;
+  const ScalarType compute = compute_type(call.result.scalar_type());
+  if (!any_tile_fits(call.device, compute, TileUse::kConvolution)) return kNoTile;
   const ConvShape& s = call.shape;
   if (call.direction == ConvDirection::kWeightGrad) {
     return s.out_channels * s.taps() < kLeastWeights ? "fewer than 256 weights of a group"

@@ -146,7 +146,7 @@ void run_tiles(const GemmProblem& p, int64_t index) {
       .enqueue({static_cast<size_t>(at::ceil_div(p.n, tile.n) * tile.items()),
                 static_cast<size_t>(at::ceil_div(p.m, tile.m)),
                 static_cast<size_t>(p.batches * choice.parts)},
-               {static_cast<size_t>(tile.items())});
+               {static_cast<size_t>(tile.items())}, problem.work(tile));
   if (!parts) return;
   const auto as_batch = [](const at::Tensor& t) {
     return t.defined() && t.dim() == 2 ? t.unsqueeze(0) : t;
@@ -169,6 +169,11 @@ int64_t TileChoice::depth(int64_t k) const {
 
 bool tile_fits(const Device& device, const TileProblem& problem, int64_t index) {
   return fits(device, kTiles[index], problem.compute, problem.use);
+}
+
+bool any_tile_fits(const Device& device, ScalarType compute, TileUse use) {
+  return std::ranges::any_of(
+      kTiles, [&](const GemmTile& tile) { return fits(device, tile, compute, use); });
 }
 
 int64_t tile_within(const Device& device, const TileProblem& problem, int64_t index, size_t group) {
@@ -283,6 +288,7 @@ const char* refusal_of_clblast(const GemmProblem& p) {
 
 const char* refusal(const GemmProblem& p) {
   if (const char* reason = refusal_of_gpu(p)) return reason;
+  if (!any_tile_fits(p.device, p.compute, TileUse::kProduct)) return kNoTile;
   if (p.tile < 0) p.tile = choose(p, false);
   return nullptr;
 }

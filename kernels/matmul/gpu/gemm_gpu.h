@@ -3,6 +3,7 @@
 // (backend/tuning.h) overrules the model.
 #pragma once
 
+#include <ATen/ceil_div.h>
 #include <ATen/core/Tensor.h>
 
 #include <optional>
@@ -41,8 +42,16 @@ struct TileProblem {
   int64_t m, n, k, batches;
   ScalarType compute;
   TileUse use;
+
+  // GridLimits::work: tiles at the edges compute as much as others.
+  double work(const GemmTile& tile) const {
+    return static_cast<double>(at::round_up(m, tile.m)) * at::round_up(n, tile.n) * k * batches *
+           multiply_cost(compute);
+  }
 };
 bool tile_fits(const Device& device, const TileProblem& problem, int64_t index);
+bool any_tile_fits(const Device& device, ScalarType compute, TileUse use);
+inline constexpr const char* kNoTile = "the device's groups or local memory are too small";
 // The tile, or the next one whose work-items fit into a group of this size: the registers of a
 // device may limit the groups of a kernel. An error if there is none.
 int64_t tile_within(const Device& device, const TileProblem& problem, int64_t index, size_t group);

@@ -2,9 +2,7 @@
 // has the order of the parts: out = activation(alpha * sum + beta * C + residual). Defines: as
 // for element.clh and epilogue.clh, and HAS_C. Global size (at least n, m, batches).
 #include "element.clh"
-#include "gemm_sizes.clh"
-#define V COMPUTE
-#include "epilogue.clh"
+#include "gemm_result.clh"
 
 __kernel void gemm_sum(TENSOR(out), CTENSOR(partial), CTENSOR(c), CTENSOR(residual),
                        const Sizes sizes, const COMPUTE alpha, const COMPUTE beta,
@@ -18,16 +16,6 @@ __kernel void gemm_sum(TENSOR(out), CTENSOR(partial), CTENSOR(c), CTENSOR(residu
       CPTR(COMPUTE, partial) + (batch * rows + row) * sizes.n + column;
   COMPUTE sum = 0;
   for (int part = 0; part < parts; ++part) sum += from[part * part_size];
-  COMPUTE value = alpha * sum;
-#if HAS_C
-  value += beta * LOAD(CPTR(STORE, c),
-                       batch * sizes.c_batch + row * sizes.c_row + column * sizes.c_column);
-#endif
-#if HAS_RESIDUAL
-  value += LOAD(CPTR(STORE, residual),
-                batch * sizes.residual_batch + row * sizes.residual_row +
-                    column * sizes.residual_column);
-#endif
-  STORE_TO(PTR(STORE, out), batch * sizes.out_batch + row * sizes.ld_out + column,
-           ACTIVATE(value));
+  store_result(PTR(STORE, out), CPTR(STORE, c), CPTR(STORE, residual), &sizes, batch, row, column,
+               alpha * sum, beta);
 }

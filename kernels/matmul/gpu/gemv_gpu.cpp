@@ -50,9 +50,9 @@ void run(const GemmProblem& p) {
   const auto x = static_cast<size_t>(lanes), y = static_cast<size_t>(rows),
              batches = static_cast<size_t>(p.batches);
   if (v.transposed) {
-    arguments.enqueue({x * groups, y, batches}, {x, y, 1});
+    arguments.enqueue({x * groups, y, batches}, {x, y, 1}, p.work());
   } else {
-    arguments.enqueue({x, y * groups, batches}, {x, y, 1});
+    arguments.enqueue({x, y * groups, batches}, {x, y, 1}, p.work());
   }
 }
 

@@ -128,7 +128,7 @@ void run_gpu(Device& device, const Tensor& out, const Tensor& x, const PackedWei
   const auto across = static_cast<size_t>(sharing), along = static_cast<size_t>(rows);
   arguments.enqueue({across, along * static_cast<size_t>(at::ceil_div(w.rows(), rows)),
                      static_cast<size_t>(at::ceil_div(x.size(0), x_rows))},
-                    {across, along, 1});
+                    {across, along, 1}, static_cast<double>(x.size(0)) * w.rows() * w.width());
 }
 
 }  // namespace
