@@ -125,7 +125,7 @@ GRADIENTS = """
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
     print("equal")
 """
-# Operators of more than a million (or six) multiply-adds by the kernels that they run, for variables.
+# Operators of more than a million multiply-adds by the kernels that they run, for variables.
 MUCH_WORK = [
     (
         {"OCL_CLBLAST": "0", "OCL_DISABLE": "direct"},
