@@ -385,3 +385,11 @@ def test_properties_in_a_fork(device):
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     """
     assert output_of(code) == "0"
+
+
+def test_softmax_multiplies_by_the_inverse_sum(device):
+    """A row has one division, not one for each element."""
+    x = torch.randn(7, 300)
+    actual, (program,) = run(lambda x: (x * 2).softmax(-1), x.to(device))
+    assert "inverse_" in program
+    torch.testing.assert_close(actual.cpu(), (x * 2).softmax(-1))
