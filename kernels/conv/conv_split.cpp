@@ -11,17 +11,11 @@ namespace {
 
 bool of_weights(const ConvCall& call) { return call.direction == ConvDirection::kWeightGrad; }
 
-// The type of the parts. Gradients of weights are added, so those of 16-bit types are not rounded.
-ScalarType part_type(const ConvCall& call) {
-  const ScalarType type = call.result.scalar_type();
-  return of_weights(call) ? compute_type(type) : type;
-}
-
-// The images whose tensors are small enough; the weights have none.
-int64_t images_at_once(const ConvCall& call) {
+// The images whose tensors of this type are small enough; the weights have none.
+int64_t images_of(const ConvCall& call, ScalarType type) {
   const auto images = static_cast<size_t>(call.shape.images);
   const auto bytes = [&](const at::Tensor& t) {
-    return static_cast<size_t>(t.numel()) * c10::elementSize(part_type(call));
+    return static_cast<size_t>(t.numel()) * c10::elementSize(type);
   };
   const at::Tensor& weights = of_weights(call) ? call.result : call.factor;
   if (bytes(weights) > conv_byte_limit()) return 0;
@@ -29,6 +23,15 @@ int64_t images_at_once(const ConvCall& call) {
   const size_t image = std::max(bytes(call.source), bytes(other)) / images;
   return static_cast<int64_t>(conv_byte_limit() / std::max<size_t>(image, 1));
 }
+
+// The type of the parts. Gradients of weights are added, so those of 16-bit types are not rounded
+// if float32 fits.
+ScalarType part_type(const ConvCall& call) {
+  const ScalarType type = call.result.scalar_type(), compute = compute_type(type);
+  return of_weights(call) && images_of(call, compute) > 0 ? compute : type;
+}
+
+int64_t images_at_once(const ConvCall& call) { return images_of(call, part_type(call)); }
 
 const char* refusal(const ConvCall& call) {
   if (call.device.family() != KernelFamily::kGpu) return "for GPUs";
@@ -41,7 +44,7 @@ void run(const ConvCall& call) {
   const ScalarType type = part_type(call);
   const at::TensorOptions options = call.result.options().dtype(type);
   at::Tensor total;
-  if (of_weights(call)) total = at::zeros(call.result.sizes(), options);
+  if (of_weights(call)) total = at::zeros(call.result.sizes(), options.dtype(compute_type(type)));
   for (int64_t first = 0; first < images; first += most) {
     const int64_t count = std::min(most, images - first);
     const auto part = [&](const at::Tensor& all) {
