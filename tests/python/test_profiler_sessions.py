@@ -67,10 +67,10 @@ def test_many_commands(device, tmp_path):
             x.neg_()
 
     trace = profiled(body, tmp_path)
-    assert len(trace.of["kernel"]) == len(trace.calls) - trace.names("privateuse1_runtime").count(
-        "clFinish"
-    )
-    assert len(trace.of["kernel"]) == 10_000
+    # How often the host waits depends on how far it runs ahead of the device.
+    waits = ("clFinish", "clWaitForEvents")
+    calls = [call for call in trace.calls.values() if call["name"] not in waits]
+    assert len(trace.of["kernel"]) == len(calls) == 10_000
     if has_clock(device):
         stamps = [e["ts"] for e in trace.of["kernel"]]
         assert stamps == sorted(stamps)
