@@ -57,6 +57,10 @@ struct DeviceProperties {
 struct GridLimits {
   size_t items, groups;  // of each dimension
   double work;           // float32 multiply-adds
+
+  // Whether a launch of this much work is flushed alone: drivers pass the commands between two
+  // flushes to the device as one piece.
+  bool is_long(double launch) const { return launch > work / 8; }
 };
 
 // Defaults of launches and specialisations, by kernel family (choose_parameters() in device.cpp).

@@ -90,7 +90,6 @@ void enqueue(Stream& stream, const RecordedCommand& command, Gate* gate) {
               stream.device().label()),
           command.function);
   }
-  if (command.flush) stream.flush();
 }
 
 }  // namespace
@@ -172,7 +171,12 @@ void Graph::enqueue_all(Stream& stream) {
     const size_t end = std::min(commands.size(), begin + kGateInterval);
     size_t i = begin;
     try {
-      for (; i < end; ++i) enqueue(stream, commands[i], gate ? &*gate : nullptr);
+      while (i < end) {
+        const RecordedCommand& command = commands[i];
+        enqueue(stream, command, gate ? &*gate : nullptr);
+        ++i;
+        if (command.flush) stream.flush();
+      }
     } catch (...) {
       gate.reset();
       stream.submitted(i - begin);

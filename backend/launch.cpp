@@ -229,14 +229,12 @@ Range part_of(const GridLimits& limits, const Range& global, const Range& local,
 }  // namespace
 
 void Arguments::enqueue(const Range& global, const Range& wanted, double work) {
-  // Drivers pass the commands between two flushes to the device as one piece.
-  constexpr double kFlushedShare = 0.125;
   Range local = wanted;
   while (C10_UNLIKELY(local.may_shrink && local.items() > kernel_.group)) {
     (local.y > 1 ? local.y : local.x) /= 2;
   }
   const GridLimits& limits = stream_.device().parameters().grid;
-  const bool flush = work > limits.work * kFlushedShare;
+  const bool flush = limits.is_long(work);
   if (C10_LIKELY(kernel_.whole_grid || fits(limits, global, local, work))) {
     enqueue_part({0, 0, 0}, global, local, flush);
   } else {

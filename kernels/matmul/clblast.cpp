@@ -156,11 +156,11 @@ bool clblast_accepts(const BlasProduct& p) {
 
 void clblast_gemm(Stream& stream, const BlasProduct& p) {
   constexpr int64_t kLeast = 128;  // rows or columns that are halved
-  const double limit = stream.device().parameters().grid.work;
+  const GridLimits& limits = stream.device().parameters().grid;
   const bool rows = p.m >= p.n;
-  if (p.work() <= limit || (p.batches == 1 && std::max(p.m, p.n) < kLeast)) {
+  if (p.work() <= limits.work || (p.batches == 1 && std::max(p.m, p.n) < kLeast)) {
     enqueue(stream, p);
-    if (p.work() > limit / 8) stream.flush();
+    if (limits.is_long(p.work())) stream.flush();
     return;
   }
   BlasProduct first = p, rest = p;
