@@ -6,7 +6,7 @@ import torch
 
 CASES = {}
 LAST_CASES = {}
-TIMEOUT = datetime.timedelta(seconds=60)
+TIMEOUT = datetime.timedelta(seconds=300)
 
 
 def case(function):

@@ -13,6 +13,8 @@ INTEGERS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
 HALVES = [torch.float16, torch.bfloat16]
 DTYPES = [*FLOATS, *INTEGERS, torch.bool]
 COMPLEX = [torch.complex64, torch.complex128]
+# Seconds until a process counts as hung; tests on two busy cores take a third of it.
+DEADLINE = 900
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
 
@@ -70,7 +72,7 @@ def fill_gaps(device):
     return [torch.empty(size, dtype=torch.uint8, device=device) for size in sizes]
 
 
-def run_python(code, timeout=120, **variables):
+def run_python(code, **variables):
     """Runs the code in a process of its own; variables of value None are removed."""
     environment = {**os.environ, **{k: v for k, v in variables.items() if v is not None}}
     for name in (name for name, value in variables.items() if value is None):
@@ -80,7 +82,7 @@ def run_python(code, timeout=120, **variables):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=DEADLINE,
     )
 
 

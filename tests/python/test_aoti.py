@@ -10,6 +10,7 @@ import numpy_operators
 import pytest
 import torch
 import torch.nn.functional as F
+from support import DEADLINE
 from torch import nn
 
 import torch_ocl.image  # its operators, too
@@ -105,7 +106,7 @@ print(counters["inductor"]["fxgraph_cache_hit"])
 def test_a_program_in_cpp_from_the_cache(device):
     for hits in "01":
         done = subprocess.run(
-            [sys.executable, "-c", CACHED_PROGRAM], capture_output=True, text=True, timeout=300
+            [sys.executable, "-c", CACHED_PROGRAM], capture_output=True, text=True, timeout=DEADLINE
         )
         assert done.stdout == f"{hits}\n", done.stderr
 
@@ -147,7 +148,10 @@ def test_a_package_in_another_process(device, tmp_path):
     )
     arguments = [path, tmp_path / "values", str(torch.device(device).index)]
     done = subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
     )
     assert done.returncode == 0 and done.stdout == "equal\n", done.stderr
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from support import DEADLINE
 
 BENCH = pathlib.Path(__file__).parents[1] / "bench"
 
@@ -16,7 +17,7 @@ def test_bench(tmp_path):
     command = [sys.executable, BENCH / "bench.py", "--only", "^Adam", "--rounds", "1"]
     command += ["--json", found, "--plot", tmp_path / "roofline.png"]
     printed = subprocess.run(
-        command, check=True, capture_output=True, text=True, timeout=120
+        command, check=True, capture_output=True, text=True, timeout=DEADLINE
     ).stdout
     results = json.loads(found.read_text())
     case = results["cases"]["Adam step 1M"]

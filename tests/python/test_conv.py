@@ -117,7 +117,7 @@ CHOICE = """
 
 
 def test_choice_of_kernel(device):
-    output_of(CHOICE, timeout=240, OCL_KERNEL_FAMILY="cpu")
+    output_of(CHOICE, OCL_KERNEL_FAMILY="cpu")
 
 
 @pytest.mark.parametrize("padding, stride, dilation", [(1, 1, 1), (2, 2, 1), (1, 1, 2), (1, 2, 1)])

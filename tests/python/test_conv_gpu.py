@@ -58,7 +58,7 @@ HEAD = """
 
 def run(code):
     code = textwrap.dedent(HEAD) + textwrap.dedent(code)
-    return output_of(code, timeout=240, OCL_KERNEL_FAMILY="gpu", OCL_CLBLAST="0")
+    return output_of(code, OCL_KERNEL_FAMILY="gpu", OCL_CLBLAST="0")
 
 
 @pytest.mark.sample

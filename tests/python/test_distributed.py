@@ -17,9 +17,8 @@ import distributed_ranks
 import pytest
 import torch
 from distributed_support import CASES, TIMEOUT
-from support import output_of
+from support import DEADLINE, output_of
 
-DEADLINE = 600  # seconds; four ranks on two busy cores take some 250
 WITH_RUNTIME = pathlib.Path(__file__).parents[2] / "tools" / "with_runtime.py"
 
 pytestmark = pytest.mark.skipif(

@@ -31,7 +31,7 @@ HEAD = """
 
 def run(code):
     code = textwrap.dedent(HEAD) + textwrap.dedent(code)
-    return output_of(code, timeout=240, OCL_KERNEL_FAMILY="gpu", OCL_CLBLAST="0")
+    return output_of(code, OCL_KERNEL_FAMILY="gpu", OCL_CLBLAST="0")
 
 
 @pytest.mark.parametrize("tile", [pytest.param(0, marks=pytest.mark.sample), 1, 2, 3, 4, 5, 6, 7])

@@ -214,7 +214,7 @@ GRAPH = """
 def test_operators_with_small_grids():
     skip_in_a_simulator()
     code = f"    CASES = {CASES!r}\n{RUN}"
-    printed = output_of(code, timeout=600, OCL_GRID_LIMIT="3", OCL_KERNEL_FAMILY="gpu")
+    printed = output_of(code, OCL_GRID_LIMIT="3", OCL_KERNEL_FAMILY="gpu")
     assert int(printed) == len(CASES)
 
 
@@ -245,7 +245,7 @@ def test_much_work_becomes_several_launches(variables, cases):
         pytest.skip("CLBlast is not installed (libclblast1)")
     code = textwrap.dedent(f"    CASES = {cases!r}\n{RUN}") + textwrap.dedent(COUNT)
     variables = {"OCL_LAUNCH_WORK": "1", **variables}
-    printed = output_of(code, timeout=600, OCL_KERNEL_FAMILY="gpu", **variables)
+    printed = output_of(code, OCL_KERNEL_FAMILY="gpu", **variables)
     assert printed.split()[-1] == "split"
 
 
@@ -315,7 +315,7 @@ def test_groups_of_few(tmp_path, items):
 
 @pytest.mark.parametrize("code", [GRADIENTS, GRAPH], ids=["gradients", "graph"])
 def test_with_small_grids(code):
-    printed = output_of(code, timeout=600, OCL_GRID_LIMIT="2", OCL_KERNEL_FAMILY="gpu")
+    printed = output_of(code, OCL_GRID_LIMIT="2", OCL_KERNEL_FAMILY="gpu")
     assert printed.strip() == "equal"
 
 

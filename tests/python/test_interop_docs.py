@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from support import DEADLINE
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs/interop.md"
 PARTS = re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.MULTILINE | re.DOTALL)
@@ -27,5 +28,7 @@ def test_example(code, tmp_path):
         pytest.skip("pyopencl is not installed (make build installs it)")
     file = tmp_path / "example.py"
     file.write_text(code)
-    result = subprocess.run([sys.executable, file], capture_output=True, text=True, timeout=200)
+    result = subprocess.run(
+        [sys.executable, file], capture_output=True, text=True, timeout=DEADLINE
+    )
     assert result.returncode == 0, result.stderr

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from support import output_of
+from support import DEADLINE, output_of
 
 PROGRAM = """
     import json, torch, torch_ocl
@@ -60,7 +60,7 @@ def test_processes_at_once(tmp_path):
     program = f"import textwrap; exec(textwrap.dedent({PROGRAM!r}))"
     environment = {**os.environ, "OCL_CACHE_DIR": str(tmp_path)}
     running = [subprocess.Popen([sys.executable, "-c", program], env=environment) for _ in range(3)]
-    assert [process.wait(timeout=120) for process in running] == [0, 0, 0]
+    assert [process.wait(timeout=DEADLINE) for process in running] == [0, 0, 0]
     assert {path.suffix for path in files(tmp_path)} == {".bin"}
     assert stats(tmp_path)["built"] == 0
 
@@ -74,7 +74,7 @@ def test_folder_that_others_can_write_is_not_used(tmp_path, mode):
         env={**os.environ, "OCL_CACHE_DIR": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=DEADLINE,
     )
     assert json.loads(warning.stdout) == {"built": built, "loaded": 0}
     assert warning.stderr.count("is not used") == 1 and str(tmp_path) in warning.stderr
