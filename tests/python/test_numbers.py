@@ -138,7 +138,7 @@ def test_quotient_by_one_number(device, dtype, mode):
 
 LESS_EXACT = """
     #define ROUGH_DIVISION 1
-    #define WRONG(q) (isfinite(q) && (q) != C(0) ? AS(float, AS(int, q) + (ERROR)) : (q))
+    #define WRONG(q) (isfinite(q) && (q) != 0 ? AS(float, AS(int, q) + (ERROR)) : (q))
     #define DEVICE_QUOTIENT(x, y) WRONG((x) / (y))
 """
 
@@ -152,7 +152,7 @@ def test_integers_by_less_exact_division(tmp_path, error):
     text = math_text.read_text()
     assert re.search("DEVICE_QUOTIENT", text)
     lines = [line.strip() for line in LESS_EXACT.replace("ERROR", str(error)).strip().splitlines()]
-    math_text.write_text("\n".join([*lines, text.replace("!defined(ROUGH_DIVISION)", "0")]))
+    math_text.write_text("\n".join([*lines, text]))
     code = """
         import torch
         import torch.nn.functional as F
@@ -171,7 +171,14 @@ def test_integers_by_less_exact_division(tmp_path, error):
         compiled = torch.compile(
             lambda a, b: [torch.div(a, b, rounding_mode=mode) for mode in ("trunc", "floor")],
             dynamic=True)
+        one = torch.zeros(1, dtype=torch.float64, device="ocl")
+        with_double = torch.compile(
+            lambda a, b: torch.div(a, b, rounding_mode="trunc") * torch.special.i0(one),
+            dynamic=True)
         cases = {
+            "compiled with a function of float64": lambda d: [
+                (a / b).trunc().double() if d == "cpu" else with_double(a.to(d), b.to(d))
+                for a, b in pairs],
             "compiled": lambda d: [
                 part for a, b in pairs for part in (  # Inductor rounds the quotient
                     [(a / b).trunc(), (a / b).floor()] if d == "cpu"

@@ -9,7 +9,7 @@ from .reuse import RowValues
 from .shape import IN_ORDER, Shape
 from .types import value_type
 
-DIVISION = re.compile(r"tmp\d+ = QUOTIENT\((tmp\d+), (tmp\d+)\);")
+DIVISION = re.compile(r"tmp\d+ = QUOTIENT_F32\((tmp\d+), (tmp\d+)\);")
 SUMS = 4  # sets of accumulators: an addition has a latency of about 4 cycles
 
 
