@@ -44,13 +44,14 @@ __kernel void nll_each(CTENSOR(x), WEIGHTS TENSOR(out), TARGETS) {
   }
 }
 
-// Kahan's summation, so that a float counts and adds millions of samples exactly.
-#define ADD_EXACTLY(sum, lost, value)   \
-  {                                     \
-    const T term = (value) - lost;      \
-    const T next = sum + term;          \
-    lost = (next - sum) - term;         \
-    sum = next;                         \
+// Kahan's summation, so that a float counts and adds millions of samples exactly. (Infinity minus
+// infinity would be NaN.)
+#define ADD_EXACTLY(sum, lost, value)                     \
+  {                                                       \
+    const T term = (value) - lost;                        \
+    const T next = sum + term;                            \
+    lost = isfinite(next) ? (next - sum) - term : (T)0;   \
+    sum = next;                                           \
   }
 
 __kernel void nll_partial(CTENSOR(x), WEIGHTS TENSOR(sums), TARGETS) {

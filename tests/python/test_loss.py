@@ -87,3 +87,19 @@ def test_ctc_labels_out_of_range(device, label):
     torch.testing.assert_close(
         *(torch.autograd.grad(result, probabilities)[0] for result in (loss, expected))
     )
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("infinite", [float("inf"), -float("inf")])
+def test_infinite_terms(device, infinite, reduction):
+    x = torch.randn(500, 3)
+    x[[1, 7], 0] = infinite
+    target = torch.zeros(500, dtype=torch.long)
+    actual = F.nll_loss(x.to(device), target.to(device), reduction=reduction)
+    assert actual.item() == F.nll_loss(x, target, reduction=reduction).item() == -infinite
+    weight = torch.tensor([float("inf"), 1, 1])
+    weights = {"weight": weight, "reduction": reduction}
+    expected = F.nll_loss(x.abs(), target, **weights)
+    weights["weight"] = weight.to(device)
+    actual = F.nll_loss(x.abs().to(device), target.to(device), **weights)
+    torch.testing.assert_close(actual.cpu(), expected, equal_nan=True)
