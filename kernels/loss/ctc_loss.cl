@@ -36,7 +36,7 @@ typedef struct {
 // log(exp(x) + exp(y) + exp(z))
 static inline T log_sum(const T x, const T y, const T z) {
   const T most = fmax(fmax(x, y), z);
-  if (most == -INFINITY) return -INFINITY;
+  if (most == -INFINITY) return x + y + z;  // -infinity, or NaN, which fmax ignores
   return log(exp(x - most) + exp(y - most) + exp(z - most)) + most;
 }
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from support import FLOATS, TOLERANCE
+from support import FLOATS, TOLERANCE, generator
 
 
 def compare(device, shape, target_shape, dtype=torch.float32, weighted=False, **options):
@@ -103,3 +103,22 @@ def test_infinite_terms(device, infinite, reduction):
     weights["weight"] = weight.to(device)
     actual = F.nll_loss(x.abs().to(device), target.to(device), **weights)
     torch.testing.assert_close(actual.cpu(), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("zero_infinity", [False, True])
+@pytest.mark.parametrize("where", [(0, 0, 0), (0, 0, 1), (3, 0, 1), (4, 0, 2), slice(None)])
+def test_ctc_of_nan(device, where, zero_infinity):
+    probabilities = torch.randn(5, 2, 3, generator=generator()).log_softmax(2)
+    probabilities[where] = float("nan")
+    lengths = torch.tensor([5, 4]), torch.tensor([2, 1])
+    targets = torch.tensor([[1, 2], [1, 0]])
+    results = []
+    for on in ("cpu", device):
+        leaf = probabilities.clone().to(on).detach().requires_grad_()
+        loss = F.ctc_loss(
+            leaf, targets.to(on), *lengths, reduction="none", zero_infinity=zero_infinity
+        )
+        loss.sum().backward()
+        results.append((loss.detach().cpu(), leaf.grad.cpu()))
+    assert results[0][0].isnan().any()
+    torch.testing.assert_close(*results[::-1], equal_nan=True)
