@@ -27,6 +27,24 @@ def test_gpus_get_short_indices_where_they_suffice(device, family, types):
     assert output_of(WIDE, OCL_KERNEL_FAMILY=family).split() == types.split()
 
 
+LARGE = """
+    import torch
+
+    def function(x, n):
+        return torch.arange(8, device=x.device) * 1000000000 + x, x * 3000000000, x + n, x - n // 7
+
+    x = torch.arange(8)
+    compiled = torch.compile(function, fullgraph=True, dynamic=True)
+    for n in (2**40 + 3, -(2**40)):
+        for actual, expected in zip(compiled(x.to("ocl"), n), function(x, n)):
+            print(torch.equal(actual.cpu(), expected), end=" ")
+"""
+
+
+def test_values_computed_from_indices_are_long(device):
+    assert output_of(LARGE, OCL_KERNEL_FAMILY="gpu").split() == ["True"] * 8
+
+
 TUNED = """
     import logging, os, torch
     import torch.nn.functional as F

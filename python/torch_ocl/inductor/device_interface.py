@@ -24,6 +24,10 @@ def has_cpu_kernels(device: torch.device) -> bool:
     return ocl.get_device_properties(device.index or 0).kernel_family == "cpu"
 
 
+def has_fp64(device: torch.device) -> bool:
+    return ocl.get_device_properties(device.index or 0).has_fp64
+
+
 def _exchange_device(index: int) -> int:
     previous = ocl.current_device()
     if index >= 0:

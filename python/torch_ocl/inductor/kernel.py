@@ -6,6 +6,7 @@ vectorised one, are only known after all nodes were collected (loops.py, render.
 
 import contextlib
 import dataclasses
+import functools
 
 import sympy
 import torch
@@ -16,13 +17,14 @@ from torch._inductor.virtualized import V
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from . import reductions
+from .device_interface import has_fp64
 from .overrides import OclOverrides, typed
 from .types import TYPES, convert
 
 
 @dataclasses.dataclass
 class Mark:
-    """A place in a line: a load, a store, an index or the step of a reduction."""
+    """A place in a line: a load, a store, an index, a real number or the step of a reduction."""
 
     kind: str
     index: sympy.Expr = sympy.S.Zero
@@ -119,8 +121,16 @@ class OclKernel(SIMDKernel):
         finally:
             self.inside_reduction, self._storing_reduction = self._storing_reduction, False
 
+    @functools.cached_property
+    def real_type(self) -> torch.dtype:
+        """Of numbers that are computed from sizes."""
+        device = V.graph.get_current_device_or_throw()
+        return torch.float64 if has_fp64(device) else torch.float32
+
     def index_value(self, expr, dtype) -> str:
         expr = self.prepare_indexing(expr)
+        if dtype.is_floating_point and not expr.is_integer:  # computed from sizes
+            return convert(self.mark(Mark("real", expr)), self.real_type, dtype)
         text = convert(self.mark(Mark("index", expr)), torch.int64, dtype)
         self._indices[text] = expr
         return text

@@ -8,12 +8,12 @@ from torch.utils._sympy.printers import ExprPrinter
 class OclPrinter(ExprPrinter):
     """Prints with the operators and macros of kernels/user/cl/inductor.clh.
 
-    Numbers have type INDEX. With `vector`, some symbols are vectors of long, and so is the result.
+    Integers have type `index`. With `vector`, some symbols are vectors of long; so is the result.
     """
 
-    def __init__(self, vector: bool = False):
+    def __init__(self, vector: bool, index: str, real: str):
         super().__init__()
-        self.index, self.real = ("long§", "double§") if vector else ("INDEX", "double")
+        self.index, self.real = ("long§", f"{real}§") if vector else (index, real)
 
     def _cast(self, expr) -> str:
         return f"({self.index})({self._print(expr)})"
@@ -96,7 +96,9 @@ class OclPrinter(ExprPrinter):
     # Sizes that are computed in floating point.
 
     def _float(self, expr) -> str:
-        return f"convert_{self.real}({self._print(expr)})"
+        if expr.is_integer:
+            return f"convert_{self.real}({self._cast(expr)})"
+        return f"({self.real})({self._print(expr)})"
 
     def _print_ToFloat(self, expr):
         return self._float(expr.args[0])
@@ -105,6 +107,12 @@ class OclPrinter(ExprPrinter):
         return f"({self._float(expr.args[0])} / {self._float(expr.args[1])})"
 
     _print_FloatTrueDiv = _print_IntTrueDiv
+
+    def _print_FloatPow(self, expr):
+        return f"pow({self._float(expr.args[0])}, {self._float(expr.args[1])})"
+
+    def _print_OpaqueUnaryFn_sqrt(self, expr):
+        return f"sqrt({self._float(expr.args[0])})"
 
     def _to_integer(self, function, expr) -> str:
         return self._convert(f"{function}({self._float(expr.args[0])})")
@@ -125,7 +133,10 @@ class OclPrinter(ExprPrinter):
     _print_ceiling = _print_CeilToInt
 
     def _print_Float(self, expr):
-        return str(int(expr)) if expr == int(expr) else str(sympy.Float(expr, dps=17))
+        if expr == int(expr):
+            return str(int(expr))
+        suffix = "f" if self.real.startswith("float") else ""
+        return str(sympy.Float(expr, dps=17)) + suffix
 
     def _print_Infinity(self, expr):
         return "LONG_MAX"

@@ -10,6 +10,7 @@ import re
 
 import sympy
 import torch
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from .choose_shape import choose_shape
 from .loops import stride
@@ -112,19 +113,37 @@ class Renderer:
     def _mark(self, mark, tail, live):
         return getattr(self, f"_{mark.kind}")(mark, tail, live)
 
-    def print(self, expr, vector=False) -> str:
+    def print(self, expr, vector=False, value=False) -> str:
+        """OpenCL C of an index into memory, or of a value, which may exceed INDEX."""
         expr = self.kernel.rename_indexing(expr)
         vector = vector and self.width > 1
-        replaced = {}
+        wide = value and self.index_type == "int" and not self._fits_int(expr)
+        index, replaced = "long" if wide else "INDEX", {}
         for symbol in expr.free_symbols:
             if vector and symbol == self.vector:
                 replaced[symbol] = sympy.Symbol(f"{symbol}_lanes", integer=True, nonnegative=True)
             elif _is_read(symbol):
-                wide = self.kernel.types[symbol.name] != torch.int64
-                text = f"convert_long§({symbol})" if wide else symbol.name
-                text = text if vector else f"(INDEX)(LANE0({text}))"
+                narrow = self.kernel.types[symbol.name] != torch.int64
+                text = f"convert_long§({symbol})" if narrow else symbol.name
+                text = text if vector else f"({index})(LANE0({text}))"
                 replaced[symbol] = sympy.Symbol(text, integer=True, nonnegative=True)
-        return OclPrinter(vector).doprint(expr.xreplace(replaced))
+            elif wide:
+                text = f"(long){symbol}" if symbol in self.space.ranges else f"{symbol}_size"
+                known = {"integer": symbol.is_integer, "nonnegative": symbol.is_nonnegative}
+                replaced[symbol] = sympy.Symbol(text, **known)
+        printer = OclPrinter(vector, index, TYPES[self.kernel.real_type].value)
+        return printer.doprint(expr.xreplace(replaced))
+
+    def _fits_int(self, expr) -> bool:
+        """Whether each part is known to fit, where the loops' variables do."""
+        limit = 2**31 - 1
+        ranges = {
+            symbol: ValueRanges(0, size if size.is_number else limit)
+            for symbol, size in self.space.ranges.items()
+        }
+        parts = (part for part in sympy.preorder_traversal(expr) if isinstance(part, sympy.Expr))
+        bounds = (bound_sympy(part, ranges) for part in parts)
+        return all(bound.lower >= -limit and bound.upper <= limit for bound in bounds)
 
     def _step(self, index):
         """The stride of an index along the vectors; None if it has none."""
@@ -188,9 +207,14 @@ class Renderer:
         return f"{function}({pointer} + {self.print(self.space.index(mark.index))}, {mark.value});"
 
     def _index(self, mark, tail=False, live=None):
+        return f"(long§)({self._value(mark)})"
+
+    def _real(self, mark, tail, live):
+        return f"({value_type(self.kernel.real_type)})({self._value(mark)})"
+
+    def _value(self, mark):
         index = self.space.index(mark.index)
-        varying = self.vector in self._symbols(index)
-        return f"(long§)({self.print(index, vector=varying)})"
+        return self.print(index, vector=self.vector in self._symbols(index), value=True)
 
     def _draw(self, mark, tail, live):
         index = self.space.index(mark.index)
@@ -228,7 +252,7 @@ class Renderer:
         if double:
             yield "#define COMPUTE_IS_DOUBLE"
         # int where it can index all buffers; Inductor's guards compile again when it cannot.
-        yield f"#define INDEX {'long' if self.shape.cpu else self.kernel.index_dtype}"
+        yield f"#define INDEX {self.index_type}"
         if self.shape.letter == "g":
             yield f"#define LOCAL_SIZE {self.local}"  # tuning.py tries other sizes
         yield '#include "inductor.clh"'
@@ -282,6 +306,10 @@ class Renderer:
         yield "    " + ",\n    ".join(parameters) + ") {"
         yield from variables
         yield from (f"  NOT_DRAWN({name});" for name in self.kernel.draws)
+
+    @property
+    def index_type(self) -> str:
+        return "long" if self.shape.cpu else self.kernel.index_dtype
 
     @property
     def local(self):

@@ -1,0 +1,40 @@
+"""Numbers that generated kernels compute, against those of the CPU."""
+
+import math
+
+import pytest
+import torch
+from support import generator
+
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
+
+
+def check(device, function, *args, dynamic=False, **tolerance):
+    """Compares with the CPU the result, and arguments that the function changes."""
+    on_device = [arg.to(device) for arg in args]
+    actual = torch.compile(function, fullgraph=True, dynamic=dynamic)(*on_device)
+    expected = function(*args)
+    results = torch.utils._pytree.tree_map(torch.Tensor.cpu, (actual, on_device))
+    torch.testing.assert_close(results, (expected, list(args)), equal_nan=True, **tolerance)
+
+
+def randn(*shape):
+    return torch.randn(shape, generator=generator(1))
+
+
+@pytest.mark.sample
+def test_numbers_computed_from_sizes(device):
+    def function(x):
+        n = x.shape[0]
+        filled = x.new_full((3,), n / 4), x.new_full((), math.sqrt(n)), x.new_full((2,), n**-0.5)
+        return *filled, x * (1 / n), x * (n / 3), x * n, x + n // 3
+
+    check(device, function, randn(10), dynamic=True)
+    check(device, function, randn(21), dynamic=True)
+
+
+def test_sizes_in_floating_point_next_to_vectors(device):
+    def function(x):
+        return torch.nn.functional.interpolate(x, scale_factor=1.5, mode="nearest") * 2
+
+    check(device, function, randn(1, 3, 7, 5), dynamic=True)
