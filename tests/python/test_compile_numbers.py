@@ -38,3 +38,16 @@ def test_sizes_in_floating_point_next_to_vectors(device):
         return torch.nn.functional.interpolate(x, scale_factor=1.5, mode="nearest") * 2
 
     check(device, function, randn(1, 3, 7, 5), dynamic=True)
+
+
+@pytest.mark.parametrize("shape", [(33, 64), (64, 33), (5, 21)])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_results_of_reductions_are_indices(device, shape, dim):
+    def function(x, table):
+        places = x.argmax(dim)
+        written = table.clone()
+        written[places] = 7
+        rows = x.gather(dim, x.argmin(dim, keepdim=True)) * 2
+        return table[places], table[places] + x.sum(dim), rows, written
+
+    check(device, function, randn(*shape), torch.arange(64.0) * 10)

@@ -13,6 +13,7 @@ import torch
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from .choose_shape import choose_shape
+from .columns import Columns
 from .loops import stride
 from .printer import OclPrinter
 from .types import TYPES, value_type
@@ -72,6 +73,9 @@ class Renderer:
             texts = [mark.value, mark.mask or ""]
             if mark.reduction:
                 symbols.add(self.vector)
+                if isinstance(self.shape, Columns):  # each lane has results of its own
+                    names = map(str, mark.reduction.results)
+                    self.depends |= dict.fromkeys(names, {self.vector})
             for name in NAME.findall(" ".join(texts)):
                 symbols |= self.depends.get(name, set())
         for name in NAME.findall(line):
