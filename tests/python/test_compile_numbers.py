@@ -51,3 +51,22 @@ def test_results_of_reductions_are_indices(device, shape, dim):
         return table[places], table[places] + x.sum(dim), rows, written
 
     check(device, function, randn(*shape), torch.arange(64.0) * 10)
+
+
+@pytest.mark.parametrize("n", [21, 100, 5000])
+@pytest.mark.parametrize("safe", [True, False])
+def test_indices_are_replaced_by_what_they_find(device, n, safe):
+    def function(places, table):
+        found = table[places] if safe else torch.ops.aten._unsafe_index(table, [places])
+        return places.copy_(found)
+
+    check(device, function, torch.randperm(n, generator=generator(1)), torch.arange(n) << 50)
+
+
+def test_a_tail_reads_what_the_vector_before_changed(device):
+    def function(x, y):
+        x.add_(1)
+        y.sub_(y.sum(1, keepdim=True))
+        return x.sum(), x.argmax(), y.amax(1), y.sum(0)
+
+    check(device, function, torch.arange(21.0), torch.arange(105.0).view(5, 21))

@@ -74,8 +74,7 @@ class Renderer:
             if mark.reduction:
                 symbols.add(self.vector)
                 if isinstance(self.shape, Columns):  # each lane has results of its own
-                    names = map(str, mark.reduction.results)
-                    self.depends |= dict.fromkeys(names, {self.vector})
+                    self.depends |= {str(r): {self.vector} for r in mark.reduction.results}
             for name in NAME.findall(" ".join(texts)):
                 symbols |= self.depends.get(name, set())
         for name in NAME.findall(line):
@@ -180,9 +179,7 @@ class Renderer:
         elif step is not None and tail != "short" and not mark.mask:
             text = f"GATHER_STRIDED({code}, {pointer}, {at}, {self.print(step)})"
         else:
-            lanes = self.print(index, vector=True)
-            if mark.mask:
-                lanes = f"MASKED_INDEX({mark.mask}, {lanes})"
+            lanes = self._masked(self.print(index, vector=True), mark, tail)
             text = f"GATHER({code}, {pointer}, {lanes})"
         return f"MASK({text} != (VEC(uchar))(0))" if mark.dtype == torch.bool else text
 
@@ -227,8 +224,15 @@ class Renderer:
         return f"random_words_at({mark.value}, {self._index(mark)})"
 
     def _check(self, mark, tail, live):
-        value = f"MASKED_INDEX({mark.mask}, {mark.value})" if mark.mask else mark.value
+        value = self._masked(mark.value, mark, tail)
         return f"checked_index(FAULT_FORWARD, {value}, {self.print(mark.bound)})"
+
+    def _masked(self, index, mark, tail) -> str:
+        """The index, or 0 in lanes without one, or with one that the vector before changed."""
+        masks = [mark.mask] if mark.mask else []
+        if tail == "shifted":
+            masks.append("live")
+        return f"MASKED_INDEX({' & '.join(masks)}, {index})" if masks else index
 
     def _reduce(self, mark, tail, live):
         reduction = mark.reduction
