@@ -34,6 +34,15 @@ BufferView view_or(const at::Tensor& t, const at::Tensor& other) {
   return view(t.defined() && t.numel() > 0 ? t : other);
 }
 
+// Whether the sum is 0 whatever the factors and alpha are. As in BLAS, which computes these types
+// on the CPU, alpha = 0 also hides NaN and infinities.
+bool reads_no_factors(const at::Tensor& a, const c10::Scalar& alpha) {
+  const ScalarType type = a.scalar_type();
+  const bool blas =
+      type == ScalarType::Float || type == ScalarType::Double || c10::isComplexType(type);
+  return a.size(-1) == 0 || (blas && alpha.equal(0));
+}
+
 }  // namespace
 
 int64_t batch_stride(const at::Tensor& t) {
@@ -136,7 +145,9 @@ void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const
   if (out.numel() == 0) return;
   Device& device = ocl_device(out);
   check_device_has(device, out.scalar_type(), "matmul");
-  if (a.scalar_type() == ScalarType::Bool) refuse_type(device, a.scalar_type(), "matmul");
+  if (a.scalar_type() == ScalarType::Bool || c10::isBarebonesUnsignedType(a.scalar_type())) {
+    refuse_type(device, a.scalar_type(), "matmul");
+  }
   expect_type(b, a.scalar_type(), "matmul");
   TORCH_CHECK(a.scalar_type() == out.scalar_type(), "matmul: the product of ", a.scalar_type(),
               " matrices cannot be written to a result of ", out.scalar_type(), " (on ",
@@ -147,6 +158,9 @@ void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const
   }
   if (epilogue.residual.defined() && !(c.defined() && !beta.equal(0))) {
     return gemm(out, a, b, alpha, epilogue.residual, 1, {epilogue.activation, {}});
+  }
+  if (reads_no_factors(a, alpha) && !(a.size(-1) == 0 && alpha.equal(1))) {
+    return gemm(out, a.narrow(-1, 0, 0), b.narrow(-2, 0, 0), 1, c, beta, epilogue);
   }
   const bool has_c = c.defined() && !beta.equal(0);
   const at::Tensor expanded = has_c ? c.expand_as(out) : c;

@@ -11,6 +11,16 @@ namespace {
 
 constexpr PointwiseOp kTimes{"times", nullptr, kAnyType, "c_mul(a, s0)"};
 constexpr PointwiseOp kTimesI{"times_i", nullptr, kAnyType, "i_times(c_mul(a, s0))"};
+constexpr PointwiseOp kI{"i", nullptr, kAnyType, "i_times(a)"};
+
+// As in BLAS, a factor of 1 does not multiply: an infinity times 1 + 0i has a NaN.
+void scale(const at::Tensor& out, const at::Tensor& matrix, const c10::Scalar& factor) {
+  if (factor.equal(1)) {
+    out.copy_(matrix);
+  } else {
+    evaluate(kTimes, out, {matrix}, out.scalar_type(), {factor});
+  }
+}
 
 // A row-major complex matrix as a real one with twice the columns.
 at::Tensor parts(const at::Tensor& matrix) { return at::view_as_real(matrix).flatten(-2); }
@@ -21,8 +31,12 @@ at::Tensor real_factor(const at::Tensor& b, const c10::Scalar& alpha) {
   std::vector<int64_t> sizes = b.sizes().vec();
   sizes.insert(sizes.end() - 1, 2);
   const at::Tensor rows = at::empty(sizes, b.options());
-  evaluate(kTimes, rows.select(-2, 0), {b}, b.scalar_type(), {alpha});
-  evaluate(kTimesI, rows.select(-2, 1), {b}, b.scalar_type(), {alpha});
+  scale(rows.select(-2, 0), b, alpha);
+  if (alpha.equal(1)) {
+    evaluate(kI, rows.select(-2, 1), {b}, b.scalar_type());
+  } else {
+    evaluate(kTimesI, rows.select(-2, 1), {b}, b.scalar_type(), {alpha});
+  }
   return at::view_as_real(rows).flatten(-2).flatten(-3, -2);
 }
 
@@ -34,9 +48,7 @@ void gemm_complex(const at::Tensor& out, const at::Tensor& a_any, const at::Tens
   const at::Tensor product = direct ? out : at::empty(out.sizes(), out.options());
   const at::Tensor a = a_any.resolve_conj().contiguous(), b = b_any.resolve_conj();
   const bool has_c = c.defined() && !beta.equal(0);
-  if (has_c) {
-    evaluate(kTimes, product, {c.resolve_conj()}, out.scalar_type(), {beta});
-  }
+  if (has_c) scale(product, c.resolve_conj(), beta);
   const at::Tensor result = parts(product);
   gemm(result, parts(a), real_factor(b, alpha), 1, has_c ? result : at::Tensor(), has_c ? 1 : 0);
   if (!direct) out.copy_(product);

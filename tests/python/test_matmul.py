@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support import assert_same, random_tensor
+from support import assert_agrees, assert_same, has_fp64, random_tensor
 
 SIZES = [(1, 1, 1), (5, 7, 3), (33, 65, 17), (64, 10, 600), (1, 100, 200), (100, 1, 200), (9, 9, 0)]
 
@@ -148,3 +148,43 @@ def test_errors_of_mixed_types(device, name):
 def test_bmm_of_mixed_types_over_nothing(device):
     result = torch.bmm(*mixed(device, (2, 2, 0), (2, 0, 4)))
     assert_same(result, torch.bmm(*mixed("cpu", (2, 2, 0), (2, 0, 4))))
+
+
+@pytest.mark.parametrize("beta", [1, 2, 2j])
+def test_infinities_of_complex_products(device, beta):
+    """As in BLAS, alpha and beta do not multiply where they are 1."""
+    a, b, c = (random_tensor((4, 4), torch.complex64, seed=seed) for seed in range(3))
+    c[0, 0] = complex(float("inf"), 0)
+    assert_agrees(lambda c, a, b: torch.addmm(c, a, b, beta=beta), device, c, a, b, exact=False)
+    x = torch.eye(2, dtype=torch.complex64)
+    y = torch.full((2, 2), complex(float("inf"), 0))
+    assert torch.isinf((x.to(device)[:, :1] @ y.to(device)[:1]).cpu()[0].real).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64], ids=str)
+def test_products_of_no_terms(device, dtype):
+    """As in BLAS, alpha = 0 does not read the factors, and alpha does not multiply no terms."""
+    if dtype == torch.float64 and not has_fp64(device):
+        pytest.skip("needs float64")
+    c, nan = torch.ones(40, 40, dtype=dtype), torch.full((40, 40), float("nan")).to(dtype)
+    assert_agrees(lambda c, a: torch.addmm(c, a, a, alpha=0), device, c, nan)
+    assert_agrees(lambda c, a: torch.baddbmm(c[None], a[None], a[None], alpha=0), device, c, nan)
+    alpha = float("inf")
+    for beta in (0, 1, 3):
+        assert_agrees(
+            lambda c, a, b=beta: torch.addmm(c, a[:, :0], a[:0], alpha=alpha, beta=b),
+            device,
+            c,
+            nan,
+        )
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64], ids=str)
+def test_types_without_products(device, dtype):
+    x = torch.ones(3, 3, dtype=dtype)
+    with pytest.raises(RuntimeError, match="not implemented for"):
+        x @ x
+    with pytest.raises(
+        RuntimeError, match=f"not implemented .*{str(dtype)[6:].replace('ui', 'UI')}"
+    ):
+        x.to(device) @ x.to(device)
