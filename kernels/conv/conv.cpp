@@ -130,12 +130,14 @@ at::Tensor convolve(ConvDirection direction, const ConvShape& shape, at::IntArra
                     const at::Tensor& bias, const Epilogue& epilogue) {
   const bool of_weights = direction == ConvDirection::kWeightGrad;
   Device& device = ocl_device(source);
+  const Epilogue none;
+  const Epilogue& fused = direction == ConvDirection::kForward ? epilogue : none;
   if (format != at::MemoryFormat::Contiguous) {
     const at::Tensor result = at::empty(sizes, source.options(), format);
     if (result.numel() == 0) return result;
     const at::Tensor read = source.contiguous(format);
     const at::Tensor by = factor.contiguous(of_weights ? format : factor.suggest_memory_format());
-    if (run_convolution({direction, shape, true, result, read, by, bias, epilogue, device})) {
+    if (run_convolution({direction, shape, true, result, read, by, bias, fused, device})) {
       return result;
     }
   }
@@ -144,7 +146,7 @@ at::Tensor convolve(ConvDirection direction, const ConvShape& shape, at::IntArra
   if (of_weights && (read.numel() == 0 || by.numel() == 0)) {
     result.zero_();
   } else if (result.numel() > 0) {
-    run_convolution({direction, shape, false, result, read, by, bias, epilogue, device});
+    run_convolution({direction, shape, false, result, read, by, bias, fused, device});
   }
   if (direction == ConvDirection::kDataGrad) apply_epilogue(epilogue, result, result);
   return result.contiguous(format);
@@ -171,7 +173,8 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
                        at::IntArrayRef output_padding, int64_t groups, const Epilogue& epilogue) {
   const Parameters p{stride, padding, dilation, output_padding, transposed, groups};
   check_device_has(ocl_device(input), input.scalar_type(), "convolution");
-  if (input.scalar_type() == ScalarType::Bool) {
+  if (input.scalar_type() == ScalarType::Bool ||
+      c10::isBarebonesUnsignedType(input.scalar_type())) {
     refuse_type(ocl_device(input), input.scalar_type(), "convolution");
   }
   check_types("convolution", input, "weight", weight);

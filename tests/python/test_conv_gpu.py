@@ -3,6 +3,7 @@
 import textwrap
 
 import pytest
+import torch
 from support import output_of
 
 HEAD = """
@@ -204,3 +205,43 @@ def test_tensors_beyond_the_limit_are_split_by_images():
     _C.set_conv_byte_limit(5000)  # of which an image has more
     assert gradients(case, torch.float32, False)[2][0] == "conv_forward"
     """)
+
+
+def test_an_epilogue_of_a_transposed_convolution_is_applied_once():
+    run("""
+    import torch.nn.functional as F
+    from torch_ocl import _C
+
+    x, w, b = torch.randn(2, 24, 12, 13), torch.randn(24, 16, 3, 3) / 8, torch.randn(16)
+    for stride, channels in ((1, 24), (2, 24), (1, 2)):
+        images, weights = x[:, :channels], w[:channels]
+        sums = F.conv_transpose2d(images, weights, b, stride, 1)
+        residual = torch.randn_like(sums)
+        for activation, function in (("gelu", F.gelu), ("none", lambda x: x)):
+            actual = torch.ops.ocl.convolution_epilogue(
+                images.to("ocl"), weights.to("ocl"), b.to("ocl"), [stride] * 2, [1, 1], [1, 1],
+                True, [0, 0], 1, residual.to("ocl"), activation)
+            torch.testing.assert_close(
+                actual.cpu(), function(sums + residual), rtol=1e-4, atol=1e-4)
+    """)
+
+
+def test_wrong_shapes_of_convolutions_with_an_epilogue(device):
+    def call(x, w, b=None, stride=1, groups=1, transposed=False):
+        tensors = [None if t is None else torch.ones(t, device=device) for t in (x, w, b)]
+        return torch.ops.ocl.convolution_epilogue(
+            *tensors, [stride] * 2, [1, 1], [1, 1], transposed, [0, 0], groups, None, "relu"
+        )
+
+    assert call((1, 3, 6, 6), (8, 3, 3, 3), (8,)).shape == (1, 8, 6, 6)
+    for wrong in (
+        {"w": (8, 5, 3, 3)},
+        {"w": (8, 3, 3)},
+        {"w": (8, 3, 3, 3), "b": (2,)},
+        {"w": (8, 3, 3, 3), "stride": 0},
+        {"w": (8, 3, 3, 3), "groups": 0},
+        {"w": (8, 1, 3, 3), "groups": 3},
+        {"w": (8, 3, 3, 3), "transposed": True},
+    ):
+        with pytest.raises(RuntimeError, match="convolution_epilogue: "):
+            call((1, 3, 6, 6), **wrong)
