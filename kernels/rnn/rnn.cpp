@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/sum.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/grid.h"
@@ -77,6 +78,20 @@ void check_cell(const char* name, int64_t parts, const Tensor& input_gates,
   }
 }
 
+// The biases of a cell: both or none, as PyTorch's derivatives assume. They ask whether the bias of
+// the input is there, so without it the other could get no gradient.
+std::pair<Tensor, Tensor> biases(const char* name, const MaybeTensor& of_input,
+                                 const MaybeTensor& of_hidden) {
+  Tensor input = dense(of_input), hidden = dense(of_hidden);
+  if (input.defined() == hidden.defined()) return {input, hidden};
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      input.defined() || !hidden.requires_grad(), name,
+      ": a bias of the hidden state that requires grad needs a bias of the input, too, on ",
+      ocl_device(hidden).label(), "; pass zeros");
+  if (input.defined()) return {input, at::zeros_like(input)};
+  return {at::zeros_like(hidden), hidden};
+}
+
 Tensor empty_rows(const Tensor& like, int64_t columns) {
   return at::empty({like.size(0), columns}, like.options());
 }
@@ -98,14 +113,15 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Te
     return lstm_cell(input_gates.to(type), hidden_gates.to(type), cx.to(type), wide(input_bias),
                      wide(hidden_bias));
   }
+  const auto [of_input, of_hidden] = biases("_thnn_fused_lstm_cell", input_bias, hidden_bias);
   const Tensor hy = empty_rows(cx, cx.size(1)), cy = empty_rows(cx, cx.size(1)),
                workspace = empty_rows(cx, input_gates.size(1));
   run("rnn_lstm.cl", "lstm_cell", cx,
       {{input_gates.contiguous()},
        {hidden_gates.contiguous()},
        {cx.contiguous()},
-       {dense(input_bias), "BIAS"},
-       {dense(hidden_bias), "BIAS"},
+       {of_input, "BIAS"},
+       {of_hidden, "BIAS"},
        {hy},
        {cy},
        {workspace}});
@@ -138,13 +154,14 @@ std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hid
                                     const Tensor& hx, const MaybeTensor& input_bias,
                                     const MaybeTensor& hidden_bias) {
   check_cell("_thnn_fused_gru_cell", 3, input_gates, hidden_gates, hx, input_bias, hidden_bias);
+  const auto [of_input, of_hidden] = biases("_thnn_fused_gru_cell", input_bias, hidden_bias);
   const Tensor hy = empty_rows(hx, hx.size(1)), workspace = empty_rows(hx, 5 * hx.size(1));
   run("rnn_gru.cl", "gru_cell", hx,
       {{input_gates.contiguous()},
        {hidden_gates.contiguous()},
        {hx.contiguous()},
-       {dense(input_bias), "BIAS"},
-       {dense(hidden_bias), "BIAS"},
+       {of_input, "BIAS"},
+       {of_hidden, "BIAS"},
        {hy},
        {workspace}});
   return {hy, workspace};

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support import generator, has_fp64
+from support import generator, has_fp64, random_tensor
 from torch import nn
 from torch.nn.utils.rnn import pack_sequence
 
@@ -149,3 +149,28 @@ def test_wrong_shapes_and_types(device):
         torch.ops.aten._thnn_fused_lstm_cell(gates, gates[:, :20], state)
     with pytest.raises(RuntimeError, match="all tensors must be of one type"):
         torch.ops.aten._thnn_fused_lstm_cell(gates, gates.half(), state)
+
+
+@pytest.mark.parametrize("name", ["lstm_cell", "gru_cell"])
+def test_cells_with_one_bias(device, name):
+    cell, rows = getattr(torch, name), {"lstm_cell": 16, "gru_cell": 12}[name]
+    x, h, bias = random_tensor((5, 3), torch.float32), torch.ones(5, 4), torch.arange(float(rows))
+    weights = [random_tensor((rows, n), torch.float32, seed=n, low=-1, high=1) for n in (3, 4)]
+
+    def run(device, *biases):
+        state = h.to(device)
+        state = (state, state + 1) if name == "lstm_cell" else state
+        biases = [b if b is None else b.to(device) for b in biases]
+        result = cell(x.to(device), state, *(w.to(device) for w in weights), *biases)
+        return result[0] if name == "lstm_cell" else result
+
+    for biases in ((bias, None), (None, bias)):
+        torch.testing.assert_close(run(device, *biases).cpu(), run("cpu", *biases))
+    results = []
+    for place in ("cpu", device):
+        leaf = bias.clone().requires_grad_()
+        run(place, leaf, None).sum().backward()
+        results.append(leaf.grad)
+    torch.testing.assert_close(results[1], results[0])
+    with pytest.raises(NotImplementedError, match="needs a bias of the input, too"):
+        run(device, None, bias.clone().requires_grad_())
