@@ -81,7 +81,9 @@ void HostViews::write_back() {
     for (const at::Tensor& tensor : region.written) tensor.copy_(view(tensor));
   }
   for (Region& region : regions_) {
-    if (region.mapping) region.mapping->close();
+    if (!region.mapping) continue;
+    region.mapping->close();
+    closed_.push_back(std::move(*region.mapping));
   }
   regions_.clear();
 }

@@ -20,7 +20,7 @@ class HostViews {
   at::Tensor view(const at::Tensor& tensor);
 
   // Makes the device see what was written, and closes the views. The destructor closes them, too,
-  // but may leave out tensors with gaps.
+  // but may leave out tensors with gaps. Views that are copies stay readable until the destructor.
   void write_back();
 
  private:
@@ -39,6 +39,7 @@ class HostViews {
   Region* find(const at::Tensor& tensor);
 
   std::list<Region> regions_;
+  std::list<Mapping> closed_;  // may own copies that somebody still reads
 };
 
 }  // namespace ocl

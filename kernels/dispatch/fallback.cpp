@@ -99,7 +99,8 @@ class CpuCall {
           replace_tensors((*stack_)[i], [&](const at::Tensor& result) { return restore(result); });
     }
     take_resized();
-    views_.write_back();  // before resizing frees that memory
+    const at::AutoDispatchBelowADInplaceOrView not_recorded;  // the copies back
+    views_.write_back();                                      // before resizing frees that memory
     for (const Pair& pair : pairs_) {
       if (pair.resized) write_back(pair);
     }

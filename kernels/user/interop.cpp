@@ -96,14 +96,15 @@ HostMap::HostMap(at::Tensor tensor, bool writable)
 
 at::Tensor HostMap::enter() {
   TORCH_CHECK(!views_, "the host view is open already");
-  auto views = std::make_unique<HostViews>();
+  auto views = std::make_shared<HostViews>();
   views->add(tensor_, writable_ ? MapAccess::kReadWrite : MapAccess::kRead);
   const at::Tensor mapped = views->view(tensor_);
-  views_ = std::move(views);
+  views_ = views;
   if (writable_ && !tensor_.is_inference()) tensor_.unsafeGetTensorImpl()->bump_version();
   return at::from_blob(
-      mapped.data_ptr(), mapped.sizes(), mapped.strides(), [keep = tensor_](void*) {},
-      mapped.options());
+      mapped.data_ptr(), mapped.sizes(), mapped.strides(),
+      // The array may outlive this view: then it shows the tensor's memory, or the copy.
+      [tensor = tensor_, views](void*) {}, mapped.options());
 }
 
 void HostMap::exit() {

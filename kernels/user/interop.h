@@ -36,7 +36,7 @@ class HostMap {
  private:
   const at::Tensor tensor_;
   const bool writable_;
-  std::unique_ptr<HostViews> views_;
+  std::shared_ptr<HostViews> views_;
 };
 
 // As DLPack's standard says for OpenCL, the data pointer is the cl_mem, with an offset in bytes.

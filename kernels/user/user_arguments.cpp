@@ -195,7 +195,8 @@ void UserArguments::bind(Stream& stream, Arguments& arguments) {
       const cl::Buffer& buffer =
           buffers_.emplace_back(translated([&] { return str("cannot pass ", what(i)); },
                                            [&] { return buffer_of(stream, *next++); }));
-      arguments.add_bytes(&buffer(), sizeof(cl_mem));
+      const cl_mem none = nullptr;
+      buffer() ? arguments.add_buffer(buffer()) : arguments.add_bytes(&none, sizeof(none));
     } else if (const auto* local = std::get_if<LocalMemory>(&values_[i])) {
       arguments.add_bytes(nullptr, local->bytes);
     } else if (const auto* bytes = std::get_if<std::string>(&values_[i])) {
