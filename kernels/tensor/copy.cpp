@@ -56,12 +56,14 @@ void copy_by_kernel(const at::Tensor& destination, const at::Tensor& source) {
 
 constexpr int64_t kManyElements = 65536;  // from here on, two more views cost less than they save
 
-// Whether rows of small elements can be moved as rows of four-byte words.
+// Whether rows of small elements can be moved as rows of four-byte words. Memory of others may
+// begin at any address.
 bool in_words(const at::Tensor& tensor) {
   const auto size = static_cast<int64_t>(tensor.element_size());
   if (size > 2 || tensor.numel() < kManyElements || tensor.stride(-1) != 1) return false;
   const auto divides = [size](int64_t elements) { return elements * size % 4 == 0; };
-  return divides(tensor.size(-1)) && divides(tensor.storage_offset()) &&
+  return divides(tensor.size(-1)) &&
+         reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % sizeof(int32_t) == 0 &&
          std::all_of(tensor.strides().begin(), tensor.strides().end() - 1, divides);
 }
 
@@ -129,7 +131,7 @@ void copy_discrete(const at::Tensor& destination, const at::Tensor& source) {
     destination.copy_(host);
     return;
   }
-  const at::Tensor host = source.to(destination.scalar_type()).contiguous();
+  const at::Tensor host = source.to(at::kCPU, destination.scalar_type()).contiguous();
   const bool direct = destination.is_contiguous();
   const at::Tensor dense = direct ? destination : at::empty(source.sizes(), destination.options());
   copy_to_device(stream_of(dense), view(dense), host.const_data_ptr(), host.nbytes());
@@ -151,7 +153,7 @@ void copy_lazy(const at::Tensor& destination, const at::Tensor& source) {
   if (target.is_complex() && source.is_conj() != destination.is_conj()) {
     at::view_as_real(target).select(-1, 1).neg_();
   }
-  if (source.is_neg() != destination.is_neg()) target.neg_();
+  if (source.is_neg() != destination.is_neg() && target.scalar_type() != at::kBool) target.neg_();
 }
 
 at::Tensor copy_from(const at::Tensor& source_any, const at::Tensor& destination,

@@ -71,6 +71,10 @@ at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride,
   return result;
 }
 
+void grow_storage(const at::Tensor& self, size_t bytes) {
+  if (self.numel() > 0 && bytes > self.storage().nbytes()) resize_storage(self.storage(), bytes);
+}
+
 // As at::native::resize_ does for CPU: grows the storage, keeps its bytes.
 const at::Tensor& resize_(const at::Tensor& self, c10::SymIntArrayRef sym_size,
                           std::optional<at::MemoryFormat> format) {
@@ -81,7 +85,7 @@ const at::Tensor& resize_(const at::Tensor& self, c10::SymIntArrayRef sym_size,
     impl->set_sizes_contiguous(size);
     const size_t bytes = at::detail::computeStorageNbytesContiguous(
         size, self.dtype().itemsize(), static_cast<size_t>(self.storage_offset()));
-    if (self.numel() > 0 && bytes > self.storage().nbytes()) resize_storage(self.storage(), bytes);
+    grow_storage(self, bytes);
   }
   if (format) {
     TORCH_CHECK(*format != at::MemoryFormat::Preserve, "Unsupported memory format", *format);
@@ -102,6 +106,8 @@ at::Tensor& set_source_sizes(at::Tensor& self, at::Storage source, int64_t offse
   self.unsafeGetTensorImpl()->set_storage_offset(offset);
   const auto strides = stride.data() ? std::optional<c10::IntArrayRef>(stride) : std::nullopt;
   at::native::resize_impl_cpu_(self.unsafeGetTensorImpl(), size, strides, /*resize_storage=*/false);
+  grow_storage(self, at::detail::computeStorageNbytes(size, self.strides(), self.itemsize(),
+                                                      static_cast<size_t>(offset)));
   return self;
 }
 

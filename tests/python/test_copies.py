@@ -11,6 +11,7 @@ from support import (
     output_of,
     random_tensor,
 )
+from traces import profiled
 
 # As views of a tensor of shape (4, 6, 5, 3).
 LAYOUTS = {
@@ -281,3 +282,20 @@ def test_views_are_aligned_to_their_element_only(device):
                 assert y[shift : shift + 150].half().cpu().equal(half), dtype
     """
     output_of(code)
+
+
+def test_memory_at_an_odd_address(device, tmp_path):
+    """Rows of words need the addresses of words, which memory of others may not have."""
+    bytes_ = torch.arange(2**17 + 4, device=device).to(torch.uint8)
+    for offset, kernel in ((0, "i32"), (1, "u8")):
+        x = torch.empty(0, dtype=torch.uint8, device=device)
+        x.set_(bytes_.untyped_storage()[offset : offset + 2**17])
+        copies = profiled(lambda x=x: x.view(4, -1)[:, : 2**14].clone(), tmp_path).names()
+        assert len(copies) == 1 and kernel in copies[0], copies
+        assert torch.equal(x.clone(), bytes_[offset : offset + 2**17])
+
+
+def test_negated_numbers_into_bool(device):
+    x = torch.tensor([1 + 2j, 3 + 0j])
+    result = torch.empty(2, dtype=torch.bool, device=device)
+    assert result.copy_(x.to(device).conj().imag).tolist() == [True, False]

@@ -140,3 +140,17 @@ def test_numpy(device):
     with pytest.raises(TypeError, match=r"can't convert .* to numpy.*Tensor\.cpu"):
         x.numpy()
     assert torch.equal(torch.from_numpy(x.cpu().numpy()).to(device).cpu(), x.cpu())
+
+
+def test_set_beyond_the_storage_grows_it(device):
+    """As on the CPU; else the tensor would lie over memory of others."""
+    x, other = torch.arange(4.0, device=device), torch.ones(4, device=device)
+    storage = x.untyped_storage()
+    longer = torch.empty(0, device=device).set_(storage, 2, (1000,))
+    assert storage.nbytes() == 4008
+    longer.fill_(7)
+    assert x.tolist() == [0, 1, 7, 7] and other.tolist() == [1] * 4
+    strided = torch.empty(0, device=device).set_(storage, 0, (2, 3), (2000, 1))
+    assert storage.nbytes() == 4 * 2003 and strided.shape == (2, 3)
+    torch.empty(0, device=device).set_(storage, 9999, (0, 5))
+    assert storage.nbytes() == 4 * 2003
