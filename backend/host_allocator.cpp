@@ -23,15 +23,15 @@ struct PinnedBuffer {
 class PinnedMemory {
  public:
   void* create(size_t size) {
-    Stream& stream = default_stream(current_device());
+    Device& device = ocl::device(current_device());
     PinnedBuffer pinned{{}, {}, size};
     void* address = nullptr;
     translated(
         [&] { return str("cannot allocate ", format_bytes(size), " of pinned host memory"); },
         [&] {
-          pinned.queue = cl::CommandQueue(stream.queue());
-          pinned.buffer = cl::Buffer(stream.device().context(),
-                                     CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size);
+          pinned.queue = queue_of(device);
+          pinned.buffer =
+              cl::Buffer(device.context(), CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size);
           address = pinned.queue.enqueueMapBuffer(pinned.buffer, CL_TRUE,
                                                   CL_MAP_READ | CL_MAP_WRITE, 0, size);
         });
@@ -59,8 +59,17 @@ class PinnedMemory {
   }
 
  private:
+  // A queue of its own: a map in a stream's queue would wait for the stream's commands.
+  cl::CommandQueue queue_of(Device& device) {
+    std::unique_lock lock(mutex_);
+    cl::CommandQueue& queue = queues_[device.index()];
+    if (!queue()) queue = cl::CommandQueue(device.context(), device.handle());
+    return queue;
+  }
+
   std::shared_mutex mutex_;
   std::map<uintptr_t, PinnedBuffer> buffers_;
+  std::map<DeviceIndex, cl::CommandQueue> queues_;
 };
 
 PinnedMemory& pinned_memory() {

@@ -98,6 +98,7 @@ Stream::Stream(Device& device, StreamId id)
       id_(id),
       queue_(external() ? CommandQueue(device, queue_of_user(device, id))
                         : CommandQueue(device, high_priority(id))),
+      shared_(external()),
       faults_(std::make_unique<FaultWord>(*this)) {}
 
 Stream::~Stream() = default;
@@ -182,9 +183,10 @@ void Stream::finish() {
 bool Stream::idle() {
   refuse_capture("query a stream");
   const uint64_t commands = commands_.load(std::memory_order_relaxed);
-  if (commands == finished_.load(std::memory_order_relaxed)) return true;
+  const bool shared = shared_.load(std::memory_order_relaxed);
+  if (!shared && commands == finished_.load(std::memory_order_relaxed)) return true;
   cl::Event last;
-  {
+  if (!shared) {
     std::lock_guard lock(marker_mutex_);
     if (marked_commands_ == commands) last = last_marker_;
   }

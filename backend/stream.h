@@ -49,6 +49,7 @@ class Stream {
   // The queue for code that keeps it: it will be the stream's queue until the process ends.
   const cl::CommandQueue& lasting_queue() {
     enable_times();
+    shared_.store(true, std::memory_order_relaxed);
     return queue();
   }
 
@@ -96,6 +97,7 @@ class Stream {
   Device& device_;
   StreamId id_;
   CommandQueue queue_;
+  std::atomic<bool> shared_;  // other code enqueues commands, which commands_ does not count
   std::atomic<Capture*> capture_{nullptr};
   std::unique_ptr<FaultWord> faults_;
   std::atomic<uint64_t> commands_{0};
