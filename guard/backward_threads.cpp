@@ -11,6 +11,8 @@ namespace ocl {
 // elements, which Python does not know of.
 void wait_for_backward_threads() {
   if (!initialized()) return;
+  const c10::InferenceMode records(false);
+  const at::AutoGradMode differentiates(true);
   for (DeviceIndex index = 0; index < device_count(); ++index) {
     if (!device(index).has_context()) continue;
     const c10::Device place(c10::DeviceType::PrivateUse1, index);

@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 import torch_ocl._C as backend
-from support import output_of
+from support import output_of, run_python
 
 
 def in_thread(function):
@@ -120,3 +120,15 @@ def test_backward_threads_let_go_before_the_end():
         """
     )
     assert output.split() == ["True", "True"]
+
+
+def test_no_message_at_exit_without_gradients():
+    result = run_python(
+        """
+        import torch
+
+        torch.ones(3, device="ocl")
+        torch.set_grad_enabled(False)
+        """
+    )
+    assert result.returncode == 0 and "Exception ignored" not in result.stderr, result.stderr
