@@ -21,6 +21,7 @@ def _load() -> None:
 
     from . import (
         _C,
+        data_parallel,
         distributed,
         image,  # noqa: F401 (torch_ocl.image is part of the interface)
         inductor,
@@ -46,6 +47,7 @@ def _load() -> None:
     )
     ocl._at_start()
     modules.install()
+    data_parallel.install()
     inductor.register_when_needed()
     distributed.register()
 

@@ -159,3 +159,51 @@ def test_generators(device):
 def test_seeding_starts_nothing():
     code = "import torch; torch.manual_seed(3); print(torch.ocl.is_initialized())"
     assert output_of(code) == "False"
+
+
+def gradients(network, x):
+    network.zero_grad()
+    result = network(x)
+    result.square().sum().backward()
+    parameters = getattr(network, "module", network).parameters()
+    return [result.detach().cpu(), *(p.grad.cpu() for p in parameters)]
+
+
+def check_data_parallel(devices):
+    network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    x = torch.randn(7, 3)
+    expected = gradients(network, x)
+    parallel = torch.nn.DataParallel(network.to(devices[0]), devices)
+    for batch in (x, x.to(devices[0])):
+        torch.testing.assert_close(gradients(parallel, batch), expected)
+
+
+def test_data_parallel(device):
+    check_data_parallel([device])
+
+
+def test_data_parallel_on_two_devices(two_devices):
+    check_data_parallel(list(two_devices))
+
+
+def test_copies_between_devices(two_devices):
+    """What torch.nn.parallel calls."""
+    from torch.nn.parallel import comm
+
+    first, second = (torch.device(each) for each in two_devices)
+    x = torch.arange(10.0).view(5, 2)
+    parts = comm.scatter(x, [0, 1], chunk_sizes=[1, 4])
+    assert [part.device for part in parts] == [first, second]
+    assert torch.equal(comm.gather(parts, destination=1).cpu(), x)
+    assert comm.gather(parts, destination="cpu").device.type == "cpu"
+    for copy, device in zip(comm.broadcast(x.to(first), [0, 1]), (first, second), strict=True):
+        assert copy.device == device and torch.equal(copy.cpu(), x)
+    copies = comm.broadcast_coalesced([x.to(first), x.to(first) + 1], [0, 1])
+    assert [each.device for each in copies[1]] == [second, second]
+    assert torch.equal(comm.reduce_add([copies[0][1], copies[1][1]], 0).cpu(), 2 * x + 2)
+    out = [torch.empty(2, 2, device=first), torch.empty(3, 2, device=second)]
+    comm.scatter(x, out=out)
+    assert torch.equal(comm.gather(out, out=torch.empty(5, 2)), x)
+    assert all(
+        torch.equal(each.cpu(), x[:2]) for each in comm.broadcast(x[:2].to(first), out=[out[0]])
+    )
