@@ -86,6 +86,37 @@ def test_work_groups_of_gpus_are_measured_once(device, tmp_path, family, measure
         assert len(set(lines)) == len(lines) == (2 * measured if first else 0)
 
 
+GAPS = """
+    import torch
+    from torch_ocl.inductor import tuning
+
+    class Kernel:
+        def __init__(self, *args):
+            self.kernel = generated_kernel(*args)
+
+        def __call__(self, read, written, *numbers):
+            print(*written.stride(), written.untyped_storage().nbytes())
+            self.kernel(read, written, *numbers)
+
+    generated_kernel, tuning.generated_kernel = tuning.generated_kernel, Kernel
+
+    def step(x):
+        x.add_(1)
+
+    wide = torch.zeros(7, 900, device="ocl")
+    torch.compile(step, mode="max-autotune-no-cudagraphs")(wide[:, ::3])
+    expected = torch.zeros(7, 900)
+    expected[:, ::3] = 1
+    assert torch.equal(wide.cpu(), expected)
+"""
+
+
+def test_measuring_writes_a_copy_with_the_same_gaps(device):
+    *measured, real = output_of(GAPS, OCL_KERNEL_FAMILY="gpu").splitlines()
+    assert real == f"900 3 {4 * 7 * 900}"
+    assert set(measured) == {f"900 3 {4 * (6 * 900 + 299 * 3 + 1)}"}
+
+
 SUMS = """
     import torch
     from torch._inductor.utils import run_and_get_code
