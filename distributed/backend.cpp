@@ -82,9 +82,16 @@ WorkPointer OcclBackend::post(Operation operation) {
     check(operation, tensor);
     if (on_ocl_device(tensor)) devices.insert(tensor.device().index());
   };
-  for (const at::Tensor& tensor : operation.reads) note(tensor);
+  Staging staging;
+  for (const at::Tensor& tensor : operation.reads) {
+    note(tensor);
+    staging.read(tensor);
+  }
   for (const Tensors& tensors : operation.writes) {
-    for (const at::Tensor& tensor : tensors) note(tensor);
+    for (const at::Tensor& tensor : tensors) {
+      note(tensor);
+      staging.write(tensor);
+    }
   }
 
   std::vector<StagingStream> streams;
@@ -95,8 +102,16 @@ WorkPointer OcclBackend::post(Operation operation) {
   }
   record_use(operation.reads);
   for (const Tensors& tensors : operation.writes) record_use(tensors);
-  auto work = c10::make_intrusive<StagedWork>(rank_, std::move(operation), std::move(streams));
-  issuer_.submit([work] { work->start(); });
+  const bool message = c10d::isP2POp(operation.type);
+  MemoryRanges memory = message ? MemoryRanges{} : staging.memory();
+  auto work = c10::make_intrusive<StagedWork>(rank_, std::move(operation), std::move(staging),
+                                              std::move(streams));
+  auto start = [work](Issuer::Hold hold) { work->start(std::move(hold)); };
+  if (message) {
+    issuer_.submit_message(std::move(start));
+  } else {
+    issuer_.submit_collective(std::move(memory), std::move(start));
+  }
   if (coalesced_) coalesced_->push_back(work);
   return work;
 }

@@ -1,18 +1,36 @@
-// A thread that runs tasks in the order of their submission. All ranks must issue their collectives
-// in the same order, and a task waits for the device, so the caller does not run it.
+// A thread that starts collectives and messages: that waits for the device, so the caller does not.
+//
+// All ranks must start the collectives of a group in the same order, the order of submission. Each
+// sees the results of those before it, as on one stream: it starts once no collective in flight
+// writes its memory, or uses what it writes. The others need the same collectives to end, so they
+// do end. Messages start without waiting for collectives or each other, because a peer may need
+// them first, as in Gloo.
 #pragma once
 
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace ocl {
 
+struct MemoryRange {
+  uintptr_t begin, end;  // addresses as in data_ptr()
+  bool writes;
+};
+using MemoryRanges = std::vector<MemoryRange>;
+
 class Issuer {
  public:
+  // The end of a collective that uses memory releases this.
+  using Hold = std::shared_ptr<void>;
+  // Must not throw.
+  using Task = std::function<void(Hold)>;
+
   Issuer();
   // Waits until the remaining tasks have run, except when a task itself destroys the issuer: a task
   // that failed may hold the last reference to its group.
@@ -20,21 +38,30 @@ class Issuer {
   Issuer(const Issuer&) = delete;
   Issuer& operator=(const Issuer&) = delete;
 
-  // The task must not throw.
-  void submit(std::function<void()> task);
+  void submit_collective(MemoryRanges memory, Task task);
+  void submit_message(Task task);
   // Blocks until all tasks so far have run.
   void drain();
 
  private:
+  struct Collective {
+    MemoryRanges memory;
+    Task task;
+  };
   struct State {
-    std::mutex mutex;  // guards the two members below
-    std::deque<std::function<void()>> tasks;
+    bool ready() const;
+
+    std::mutex mutex;  // guards the members below
+    std::deque<Collective> collectives;
+    std::deque<Task> messages;
+    std::list<MemoryRanges> in_use;
     bool ending = false;
     std::condition_variable changed;
   };
-  static void run(State& state);
+  static Hold hold(const std::shared_ptr<State>& state, MemoryRanges memory);
+  static void run(const std::shared_ptr<State>& state);
 
-  const std::shared_ptr<State> state_;  // the thread's, too
+  const std::shared_ptr<State> state_;  // the thread's, and the holds', too
   std::thread thread_;
 };
 

@@ -17,6 +17,12 @@ void Staging::add(const at::Tensor& tensor, bool reads, bool writes) {
                      reads, writes});
 }
 
+MemoryRanges Staging::memory() const {
+  MemoryRanges result;
+  for (const Range& range : ranges_) result.push_back({range.begin, range.end, range.writes});
+  return result;
+}
+
 // Overlapping maps for writing are undefined, so overlapping ranges share one map; adjacent ranges
 // share one to save calls. Memory between two ranges stays unmapped, because it may be in use.
 void Staging::merge() {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backend/transfer.h"
+#include "distributed/issuer.h"
 
 namespace ocl {
 
@@ -25,6 +26,9 @@ class Staging {
   // nothing.
   void read(const at::Tensor& tensor) { add(tensor, true, false); }
   void write(const at::Tensor& tensor) { add(tensor, false, true); }
+
+  // What the tensors occupy, and whether it will be written.
+  MemoryRanges memory() const;
 
   // Maps on the current streams of the tensors' devices, and waits for the commands there. It does
   // not wait for later commands of the caller's stream, such as the rest of a backward pass.

@@ -36,10 +36,12 @@ c10::IValue result_value(const std::vector<Tensors>& results) {
 
 }  // namespace
 
-StagedWork::StagedWork(int rank, Operation operation, std::vector<StagingStream> streams)
+StagedWork::StagedWork(int rank, Operation operation, Staging staging,
+                       std::vector<StagingStream> streams)
     : Work(rank, operation.type),
       operation_(std::move(operation)),
       streams_(std::move(streams)),
+      staging_(std::move(staging)),
       future_(make_future(operation_, streams_)) {
   for (const StagingStream& stream : streams_) side_streams_.push_back(stream.stream);
 }
@@ -48,7 +50,8 @@ c10::intrusive_ptr<StagedWork> StagedWork::self() {
   return c10::intrusive_ptr<StagedWork>::unsafe_reclaim_from_nonowning(this);
 }
 
-void StagedWork::start() noexcept {
+void StagedWork::start(Issuer::Hold hold) noexcept {
+  hold_ = std::move(hold);
   try {
     begin();
   } catch (...) {
@@ -60,10 +63,6 @@ void StagedWork::begin() {
   const at::NoGradGuard no_gradients;
   const c10::MultiStreamGuard guard(side_streams_);
   for (const StagingStream& stream : streams_) stream.ready.wait_until_reached();
-  for (const at::Tensor& tensor : operation_.reads) staging_.read(tensor);
-  for (const Tensors& tensors : operation_.writes) {
-    for (const at::Tensor& tensor : tensors) staging_.write(tensor);
-  }
   staging_.map();
   const WorkPointer inner = operation_.start(staging_);
   {
@@ -117,6 +116,7 @@ void StagedWork::complete(std::exception_ptr error) noexcept {
       for (const at::Tensor& tensor : tensors) tensor.div_(operation_.divisor);
     }
   });
+  hold_.reset();  // the next collective follows on the same streams
   finish(error);  // before the future's callbacks, which may query the work
   // The future records events on the current streams, for users of the results.
   attempt([&] { future_->markCompleted(result_value(operation_.writes)); });

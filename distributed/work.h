@@ -34,10 +34,11 @@ struct StagingStream {
 
 class StagedWork final : public c10d::Work {
  public:
-  StagedWork(int rank, Operation operation, std::vector<StagingStream> streams);
+  // `staging` has noted the operation's tensors.
+  StagedWork(int rank, Operation operation, Staging staging, std::vector<StagingStream> streams);
 
-  // On the issuing thread; a failure completes the work.
-  void start() noexcept;
+  // On the issuing thread; a failure completes the work. The end releases `hold`.
+  void start(Issuer::Hold hold) noexcept;
 
   // wait() blocks the host until the operation has completed; synchronize() makes the current
   // streams wait until the results are unmapped.
@@ -57,6 +58,7 @@ class StagedWork final : public c10d::Work {
   std::vector<StagingStream> streams_;
   std::vector<c10::Stream> side_streams_;
   Staging staging_;
+  Issuer::Hold hold_;
   WorkPointer inner_;  // guarded by mutex_
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };

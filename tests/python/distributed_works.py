@@ -80,6 +80,52 @@ def follows_the_streams(rank, size):
 
 
 @case
+def same_memory(rank, size):
+    """Collectives in flight on the same memory see the results of those before, as on a stream."""
+    n, total = 1 << 18, sum(range(1, size + 1))
+    for _ in range(4):
+        x = torch.full((n,), rank + 1.0, device="ocl")
+        works = [dist.all_reduce(x, async_op=True) for _ in range(3)]
+        for work in works:
+            work.wait()
+        same(x, torch.full((n,), float(total * size * size)))
+        x = torch.full((n,), rank + 1.0, device="ocl")
+        whole, part = torch.zeros(size * n, device="ocl"), torch.zeros(n, device="ocl")
+        works = [
+            dist.all_reduce(x, async_op=True),
+            dist.broadcast(x[n // 2 :], 0, async_op=True),
+            dist.all_gather_into_tensor(whole, x, async_op=True),
+            dist.reduce_scatter_tensor(part, whole, dist.ReduceOp.AVG, async_op=True),
+            dist.all_reduce(part, dist.ReduceOp.AVG, async_op=True),
+        ]
+        for work in reversed(works):
+            work.wait()
+        same(whole, torch.full((size * n,), float(total)))
+        same(part, torch.full((n,), float(total)))
+
+
+@case
+def messages_do_not_wait(rank, size):
+    """A peer may need a message before it calls the collectives that were called first here."""
+    following, former = (rank + 1) % size, (rank - 1) % size
+    x, y = torch.zeros(9, device="ocl"), torch.full((9,), float(rank), device="ocl")
+    if rank == 1:
+        dist.recv(y, 0)
+    works = [dist.all_reduce(x, async_op=True) for _ in range(2)]
+    if rank == 0:
+        works.append(dist.isend(y, 1))
+    for work in works:
+        work.wait()
+    same(y, torch.full((9,), float(rank if rank != 1 else 0)))
+    # Of the same memory: what arrives is not defined, but all of them end.
+    works = [dist.irecv(x, former), dist.irecv(x, former), dist.isend(x, following)]
+    dist.all_reduce(x)
+    works += [dist.isend(x, following)]
+    for work in works:
+        work.wait()
+
+
+@case
 def futures(rank, size):
     x = numbers(rank).to("ocl")
     work = dist.all_reduce(x, async_op=True)
@@ -194,6 +240,8 @@ def killed_peer(rank, size):
         os.kill(os.getpid(), signal.SIGKILL)
     y = torch.ones(1 << 20, device="ocl")
     fails(lambda: dist.all_reduce(y), "onnection")
+    for work in [dist.all_reduce(y, async_op=True) for _ in range(2)]:
+        fails(work.wait, "onnection")
     work = dist.irecv(y, 1)
     fails(work.wait, "onnection")
     assert not work.is_success()

@@ -64,7 +64,21 @@ def test_cases(tmp_path, size):
 
 
 def visible(runtime):
-    return (WITH_RUNTIME.parents[2] / ".runtimes" / runtime).is_dir()
+    return (WITH_RUNTIME.parents[1] / ".runtimes" / runtime).is_dir()
+
+
+@pytest.mark.skipif(not visible("stern"), reason="needs PoCL and the stern device")
+def test_on_a_gpu(tmp_path, monkeypatch):
+    """Where the host has copies of the device's memory, and commands run late (docs/stern.md)."""
+    for name in ("OCL_KERNEL_FAMILY", "OPENCL_LAYERS", "OCL_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("STERN_PROFILE", "nvidia_ampere")
+    names = ["same_memory", "messages_do_not_wait"]
+    prefix = [sys.executable, str(WITH_RUNTIME), "stern"]
+    with ranks(tmp_path, 2, *names, prefix=prefix) as process:
+        statuses = process.communicate(timeout=DEADLINE)[0].split()
+    for rank, status in enumerate(statuses):
+        check(tmp_path, rank, status, names)
 
 
 @pytest.mark.skipif(not visible("both"), reason="needs PoCL and `make intel-runtime`")
