@@ -116,6 +116,9 @@ void StagedWork::complete(std::exception_ptr error) noexcept {
       for (const at::Tensor& tensor : tensors) tensor.div_(operation_.divisor);
     }
   });
+  attempt([&] {
+    for (StagingStream& each : streams_) each.done.record(stream(each.stream));
+  });
   hold_.reset();  // the next collective follows on the same streams
   finish(error);  // before the future's callbacks, which may query the work
   // The future records events on the current streams, for users of the results.
@@ -123,8 +126,14 @@ void StagedWork::complete(std::exception_ptr error) noexcept {
   if (error) future_->setErrorIfNeeded(error);
 }
 
+bool StagedWork::isCompleted() {
+  return Work::isCompleted() &&
+         std::all_of(streams_.begin(), streams_.end(),
+                     [](const StagingStream& each) { return each.done.over(); });
+}
+
 Tensors StagedWork::result() {
-  TORCH_CHECK(isCompleted(), "the result of a collective is available once it has completed");
+  TORCH_CHECK(Work::isCompleted(), "the result of a collective is available once it has completed");
   TORCH_CHECK(operation_.writes.size() <= 1, "result() of a collective with lists of lists");
   return operation_.writes.empty() ? Tensors{} : operation_.writes.front();
 }

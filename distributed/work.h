@@ -30,6 +30,7 @@ struct Operation {
 struct StagingStream {
   c10::Stream stream;
   Event ready;
+  Event done = {};  // recorded when the results are enqueued there
 };
 
 class StagedWork final : public c10d::Work {
@@ -40,6 +41,8 @@ class StagedWork final : public c10d::Work {
   // On the issuing thread; a failure completes the work. The end releases `hold`.
   void start(Issuer::Hold hold) noexcept;
 
+  // True once the results are in the device's memory, for pollers on any stream.
+  bool isCompleted() override;
   // wait() blocks the host until the operation has completed; synchronize() makes the current
   // streams wait until the results are unmapped.
   void synchronize() override { future_->wait(); }

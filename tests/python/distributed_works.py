@@ -105,6 +105,23 @@ def same_memory(rank, size):
 
 
 @case
+def polled(rank, size):
+    """Kernels on any stream see the results of a work that is_completed() says has ended."""
+    for turn in range(20):
+        x = torch.ones(1 << 21, device="ocl")
+        if turn % 2:
+            work = dist.all_reduce(x, async_op=True)
+        else:
+            with dist._coalescing_manager(device=x.device, async_ops=True) as manager:
+                dist.all_reduce(x)
+            work = manager.works[0]
+        while not work.is_completed():
+            pass
+        assert (x[-1] + 1).item() == size + 1
+        work.wait()
+
+
+@case
 def messages_do_not_wait(rank, size):
     """A peer may need a message before it calls the collectives that were called first here."""
     following, former = (rank + 1) % size, (rank - 1) % size
