@@ -3,6 +3,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
+#include <c10/core/DeviceGuard.h>
+
 #include <algorithm>
 
 namespace ocl {
@@ -51,6 +53,8 @@ void Staging::map() {
   merge();
   mappings_.reserve(ranges_.size());
   for (const Range& range : ranges_) {
+    // Pinned memory is of the current device, which on the issuing thread would be the first.
+    const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, range.device));
     const MapAccess access = !range.writes  ? MapAccess::kRead
                              : !range.reads ? MapAccess::kDiscardAndWrite
                                             : MapAccess::kReadWrite;

@@ -8,6 +8,7 @@ import contextlib
 import datetime
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import distributed_ranks
 import pytest
 import torch
 from distributed_support import CASES, TIMEOUT
+from stern import changed_profile, stern_output_of
 from support import DEADLINE, output_of
 
 WITH_RUNTIME = pathlib.Path(__file__).parents[2] / "tools" / "with_runtime.py"
@@ -79,6 +81,29 @@ def test_on_a_gpu(tmp_path, monkeypatch):
         statuses = process.communicate(timeout=DEADLINE)[0].split()
     for rank, status in enumerate(statuses):
         check(tmp_path, rank, status, names)
+
+
+def test_one_context_per_rank(tmp_path):
+    """A rank uses no memory of the first device, which is another rank's."""
+    printed = stern_output_of(
+        changed_profile(tmp_path, "nvidia_ampere", duplicate_platform=1),
+        """
+        import tempfile
+        import torch
+        import torch.distributed as dist
+
+        torch.ocl.set_device(1)
+        store = f"file://{tempfile.mktemp()}"
+        dist.init_process_group("occl", init_method=store, rank=0, world_size=1)
+        x = torch.ones(9, device="ocl")
+        dist.all_reduce(x)
+        assert x.device.index == 1 and x.tolist() == [1] * 9
+        dist.destroy_process_group()
+        """,
+        OCL_ALL_DEVICES=1,
+        STERN_COUNT=1,
+    )
+    assert re.findall(r"clCreateContext\W+(\d+)", printed) == ["1"], printed
 
 
 @pytest.mark.skipif(not visible("both"), reason="needs PoCL and `make intel-runtime`")
