@@ -24,7 +24,11 @@ void check(const Operation& operation, const at::Tensor& tensor) {
 
 }  // namespace
 
-int64_t take_mean(c10d::ReduceOp& op, const Tensors& tensors, int size) {
+int64_t simplify(c10d::ReduceOp& op, const Tensors& tensors, int size) {
+  if (!tensors.empty() && !tensors[0].is_sparse() && tensors[0].scalar_type() == at::kBool) {
+    if (op.op_ == ReduceOp::SUM) op = ReduceOp::MAX;
+    if (op.op_ == ReduceOp::PRODUCT) op = ReduceOp::MIN;
+  }
   if (op.op_ != ReduceOp::AVG) return 1;
   for (const at::Tensor& tensor : tensors) {
     TORCH_CHECK_TYPE(tensor.is_floating_point() || tensor.is_complex(),

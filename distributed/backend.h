@@ -104,8 +104,9 @@ class OcclBackend final : public c10d::Backend {
 // `gloo` is the group of the same ranks that moves the bytes.
 BackendPointer make_distributed_backend(const BackendPointer& gloo);
 
-// Replaces a mean by a sum, because Gloo has no mean, and returns the divisor for the work.
-int64_t take_mean(c10d::ReduceOp& op, const Tensors& tensors, int size);
+// Replaces operations that Gloo does not have: a mean is a sum with the returned divisor, and sums
+// and products of bool, which Gloo takes as bytes, are the maximum and minimum.
+int64_t simplify(c10d::ReduceOp& op, const Tensors& tensors, int size);
 
 // The CPU tensors over the mapped memory of `tensors`.
 Tensors on_host(const Staging& staging, const Tensors& tensors);

@@ -28,7 +28,7 @@ WorkPointer OcclBackend::broadcast(Tensors& tensors, const c10d::BroadcastOption
 WorkPointer OcclBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& given) {
   if (!tensors.empty() && tensors[0].is_sparse()) return allreduce_sparse(tensors, given);
   auto options = given;
-  const int64_t divisor = take_mean(options.reduceOp, tensors, size_);
+  const int64_t divisor = simplify(options.reduceOp, tensors, size_);
   return post({OpType::ALLREDUCE,
                tensors,
                {tensors},
@@ -42,7 +42,7 @@ WorkPointer OcclBackend::allreduce(Tensors& tensors, const c10d::AllreduceOption
 // Gloo uses the tensors of the other ranks as scratch memory, so these ranks pass a copy.
 WorkPointer OcclBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& given) {
   auto options = given;
-  const int64_t divisor = take_mean(options.reduceOp, tensors, size_);
+  const int64_t divisor = simplify(options.reduceOp, tensors, size_);
   const bool root = options.rootRank == rank_;
   return post({OpType::REDUCE,
                tensors,

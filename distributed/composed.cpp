@@ -129,7 +129,7 @@ WorkPointer OcclBackend::reduce_parts(OpType type, const at::Tensor& output, con
                                       c10d::ReduceScatterOptions options) {
   TORCH_CHECK_NOT_IMPLEMENTED(options.reduceOp.op_ < ReduceOp::PREMUL_SUM,
                               "occl: reduce_scatter does not know PREMUL_SUM");
-  const int64_t divisor = take_mean(options.reduceOp, {output}, size_);
+  const int64_t divisor = simplify(options.reduceOp, {output}, size_);
   int64_t count = 0;
   for (const at::Tensor& input : inputs) {
     TORCH_CHECK_TYPE(input.scalar_type() == output.scalar_type(), "occl: reduce_scatter of ",

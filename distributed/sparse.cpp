@@ -13,7 +13,7 @@ WorkPointer OcclBackend::allreduce_sparse(Tensors& tensors, const c10d::Allreduc
   TORCH_CHECK_VALUE(tensors.size() == 1, "occl: all_reduce of ", tensors.size(),
                     " sparse tensors in one call");
   auto options = given;
-  const int64_t divisor = take_mean(options.reduceOp, tensors, size_);
+  const int64_t divisor = simplify(options.reduceOp, tensors, size_);
   const at::Tensor tensor = tensors[0];
   const at::Tensor indices = tensor._indices(), values = tensor._values();
   const auto reduced = std::make_shared<Tensors>();

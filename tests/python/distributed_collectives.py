@@ -32,6 +32,34 @@ def all_reduce(rank, size):
 
 
 @case
+def sums_of_bool(rank, size):
+    """As NCCL: the sum of bool is "or"."""
+    R, everyone = dist.ReduceOp, range(size)
+
+    def flags(r):
+        return numbers(r, (64,)) > 6
+
+    any_of = reduction(R.MAX, [flags(r) for r in everyone])
+    all_of = reduction(R.MIN, [flags(r) for r in everyone])
+    for op, expected in (R.SUM, any_of), (R.MAX, any_of), (R.PRODUCT, all_of), (R.MIN, all_of):
+        x = flags(rank).to("ocl")
+        dist.all_reduce(x, op)
+        same(x.view(torch.uint8), expected.byte())
+        x = flags(rank).to("ocl")
+        dist.reduce(x, 0, op)
+        same(x.view(torch.uint8), (flags(rank) if rank else expected).byte())
+        parts = [torch.zeros(64 // size, dtype=torch.bool, device="ocl") for _ in range(2)]
+        dist.reduce_scatter_tensor(parts[0], flags(rank).to("ocl"), op)
+        dist.reduce_scatter(parts[1], [*flags(rank).to("ocl").chunk(size)], op)
+        for part in parts:
+            same(part.view(torch.uint8), expected.chunk(size)[rank].byte())
+    x = [flags(rank).to("ocl"), flags(rank).to("ocl")]
+    dist.all_reduce_coalesced(x)
+    for each in x:
+        same(each.view(torch.uint8), any_of.byte())
+
+
+@case
 def all_reduce_of_views(rank, size):
     """Only the bytes of the view change; neighbours are left alone."""
     base = torch.arange(40.0, device="ocl").view(8, 5)
