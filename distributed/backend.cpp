@@ -1,7 +1,9 @@
 #include "distributed/backend.h"
 
+#include <ATen/ops/from_blob.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <set>
 
 namespace ocl {
@@ -20,6 +22,10 @@ void check(const Operation& operation, const at::Tensor& tensor) {
                     "occl: tensors of ", c10d::opTypeToString(operation.type),
                     " must be contiguous, got sizes ", tensor.sizes(), " with strides ",
                     tensor.strides());
+  const Tensors& others = operation.reads.empty() ? operation.writes.front() : operation.reads;
+  TORCH_CHECK_TYPE(tensor.scalar_type() == others.front().scalar_type(), "occl: tensors of ",
+                   c10d::opTypeToString(operation.type), " must have one type, got ",
+                   others.front().scalar_type(), " and ", tensor.scalar_type());
 }
 
 }  // namespace
@@ -31,11 +37,16 @@ int64_t simplify(c10d::ReduceOp& op, const Tensors& tensors, int size) {
   }
   if (op.op_ != ReduceOp::AVG) return 1;
   for (const at::Tensor& tensor : tensors) {
-    TORCH_CHECK_TYPE(tensor.is_floating_point() || tensor.is_complex(),
-                     "ReduceOp.AVG needs floating point tensors, got ", tensor.scalar_type());
+    TORCH_CHECK_TYPE(tensor.scalar_type() != at::kBool, "ReduceOp.AVG of tensors of bool");
   }
   op = ReduceOp::SUM;
   return size;
+}
+
+bool same_sizes(const Tensors& tensors) {
+  return std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor& tensor) {
+    return tensor.numel() == tensors.front().numel();
+  });
 }
 
 Tensors on_host(const Staging& staging, const Tensors& tensors) {
@@ -44,9 +55,20 @@ Tensors on_host(const Staging& staging, const Tensors& tensors) {
   return result;
 }
 
-TensorLists on_host(const Staging& staging, const TensorLists& lists) {
+at::Tensor bytes_on_host(const Staging& staging, const at::Tensor& tensor) {
+  const at::Tensor host = staging.host(tensor);
+  return at::from_blob(host.mutable_data_ptr(), {static_cast<int64_t>(host.nbytes())}, at::kByte);
+}
+
+Tensors bytes_on_host(const Staging& staging, const Tensors& tensors) {
+  Tensors result;
+  for (const at::Tensor& tensor : tensors) result.push_back(bytes_on_host(staging, tensor));
+  return result;
+}
+
+TensorLists bytes_on_host(const Staging& staging, const TensorLists& lists) {
   TensorLists result;
-  for (const Tensors& tensors : lists) result.push_back(on_host(staging, tensors));
+  for (const Tensors& tensors : lists) result.push_back(bytes_on_host(staging, tensors));
   return result;
 }
 

@@ -108,8 +108,14 @@ BackendPointer make_distributed_backend(const BackendPointer& gloo);
 // and products of bool, which Gloo takes as bytes, are the maximum and minimum.
 int64_t simplify(c10d::ReduceOp& op, const Tensors& tensors, int size);
 
+// Whether all have the same number of elements.
+bool same_sizes(const Tensors& tensors);
+
 // The CPU tensors over the mapped memory of `tensors`.
 Tensors on_host(const Staging& staging, const Tensors& tensors);
-TensorLists on_host(const Staging& staging, const TensorLists& lists);
+// Their bytes, for operations that only move data, because Gloo does not know all types.
+at::Tensor bytes_on_host(const Staging& staging, const at::Tensor& tensor);
+Tensors bytes_on_host(const Staging& staging, const Tensors& tensors);
+TensorLists bytes_on_host(const Staging& staging, const TensorLists& lists);
 
 }  // namespace ocl

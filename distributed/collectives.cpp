@@ -12,6 +12,13 @@ Tensors flat(const TensorLists& lists) {
   return result;
 }
 
+// The bytes of each row of the first dimension, which all-to-all splits.
+at::Tensor rows_on_host(const Staging& staging, const at::Tensor& tensor) {
+  const at::Tensor bytes = bytes_on_host(staging, tensor);
+  const int64_t rows = tensor.size(0);
+  return bytes.view({rows, rows == 0 ? 0 : bytes.numel() / rows});
+}
+
 }  // namespace
 
 WorkPointer OcclBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
@@ -20,7 +27,7 @@ WorkPointer OcclBackend::broadcast(Tensors& tensors, const c10d::BroadcastOption
                root ? tensors : Tensors{},
                {tensors},
                [gloo = gloo_, tensors, options](const Staging& staging) {
-                 Tensors mapped = on_host(staging, tensors);
+                 Tensors mapped = bytes_on_host(staging, tensors);
                  return gloo->broadcast(mapped, options);
                }});
 }
@@ -64,14 +71,25 @@ WorkPointer OcclBackend::post_lists(
     const TensorLists& outputs, const Tensors& inputs, const Given& options) {
   return post({type, inputs, outputs,
                [gloo = gloo_, collective, outputs, inputs, options](const Staging& staging) {
-                 TensorLists to = on_host(staging, outputs);
-                 Tensors from = on_host(staging, inputs);
+                 TensorLists to = bytes_on_host(staging, outputs);
+                 Tensors from = bytes_on_host(staging, inputs);
                  return ((*gloo).*collective)(to, from, options);
                }});
 }
 
 WorkPointer OcclBackend::allgather(TensorLists& outputs, Tensors& inputs,
                                    const c10d::AllgatherOptions& options) {
+  if (outputs.size() == 1 && inputs.size() == 1 && !same_sizes(outputs[0])) {
+    // Gloo needs equal parts, but its all-to-all does not.
+    TORCH_CHECK_VALUE(static_cast<int>(outputs[0].size()) == size_ &&
+                          outputs[0][rank_].numel() == inputs[0].numel(),
+                      "occl: all_gather of ", inputs[0].numel(), " elements into ",
+                      outputs[0].size(), " tensors, that of this rank of another size");
+    c10d::AllToAllOptions exchange;
+    exchange.timeout = options.timeout;
+    Tensors copies(size_, inputs[0]);
+    return alltoall(outputs[0], copies, exchange);
+  }
   return post_lists(OpType::ALLGATHER, &c10d::Backend::allgather, outputs, inputs, options);
 }
 
@@ -81,8 +99,8 @@ WorkPointer OcclBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
                {input},
                {{output}},
                [gloo = gloo_, output, input, options](const Staging& staging) {
-                 // Flat views: Gloo splits the first dimension, which may not be the ranks'.
-                 at::Tensor to = staging.host(output).view(-1), from = staging.host(input).view(-1);
+                 at::Tensor to = bytes_on_host(staging, output);
+                 at::Tensor from = bytes_on_host(staging, input);
                  return gloo->_allgather_base(to, from, options);
                }});
 }
@@ -104,8 +122,8 @@ WorkPointer OcclBackend::scatter(Tensors& outputs, TensorLists& inputs,
                flat(inputs),
                {outputs},
                [gloo = gloo_, outputs, inputs, options](const Staging& staging) {
-                 Tensors to = on_host(staging, outputs);
-                 TensorLists from = on_host(staging, inputs);
+                 Tensors to = bytes_on_host(staging, outputs);
+                 TensorLists from = bytes_on_host(staging, inputs);
                  return gloo->scatter(to, from, options);
                }});
 }
@@ -119,7 +137,7 @@ WorkPointer OcclBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
                {{output}},
                [gloo = gloo_, output, input, output_sizes, input_sizes,
                 options](const Staging& staging) mutable {
-                 at::Tensor to = staging.host(output), from = staging.host(input);
+                 at::Tensor to = rows_on_host(staging, output), from = rows_on_host(staging, input);
                  return gloo->alltoall_base(to, from, output_sizes, input_sizes, options);
                }});
 }

@@ -3,7 +3,6 @@
 #include <ATen/ops/amin.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/prod.h>
 #include <ATen/ops/sum.h>
 
@@ -17,10 +16,16 @@ namespace {
 using c10d::OpType;
 using c10d::ReduceOp;
 
-at::Tensor joined(const Tensors& tensors) {
-  Tensors parts;
-  for (const at::Tensor& tensor : tensors) parts.push_back(tensor.view(-1));
+// Copies of the bytes of all, except of a single tensor.
+at::Tensor joined(const Staging& staging, const Tensors& tensors) {
+  const Tensors parts = bytes_on_host(staging, tensors);
   return parts.size() == 1 ? parts.front() : at::cat(parts);
+}
+
+std::vector<int64_t> byte_counts(const Tensors& tensors) {
+  std::vector<int64_t> result;
+  for (const at::Tensor& tensor : tensors) result.push_back(tensor.nbytes());
+  return result;
 }
 
 void reduce_rows(at::Tensor& result, const at::Tensor& rows, ReduceOp::RedOpType op) {
@@ -98,26 +103,20 @@ WorkPointer OcclBackend::reduce_scatter_tensor_coalesced(
 // buffer.
 WorkPointer OcclBackend::alltoall(Tensors& outputs, Tensors& inputs,
                                   const c10d::AllToAllOptions& options) {
-  const auto counts = [](const Tensors& tensors) {
-    std::vector<int64_t> result;
-    for (const at::Tensor& tensor : tensors) result.push_back(tensor.numel());
-    return result;
-  };
   const auto received = std::make_shared<at::Tensor>();
-  const auto start = [gloo = gloo_, outputs, inputs, received, options,
-                      output_sizes = counts(outputs),
-                      input_sizes = counts(inputs)](const Staging& staging) mutable {
-    at::Tensor from = joined(on_host(staging, inputs));
+  const auto start = [gloo = gloo_, inputs, received, options, output_sizes = byte_counts(outputs),
+                      input_sizes = byte_counts(inputs)](const Staging& staging) mutable {
+    at::Tensor from = joined(staging, inputs);
     const int64_t count = std::accumulate(output_sizes.begin(), output_sizes.end(), int64_t{0});
-    *received = at::empty({count}, from.options());
+    *received = at::empty({count}, at::kByte);
     return gloo->alltoall_base(*received, from, output_sizes, input_sizes, options);
   };
   const auto finish = [outputs, received](const Staging& staging) {
     int64_t begin = 0;
     for (const at::Tensor& output : outputs) {
-      const at::Tensor part = received->narrow(0, begin, output.numel());
-      staging.host(output).copy_(part.view(output.sizes()));
-      begin += output.numel();
+      at::Tensor bytes = bytes_on_host(staging, output);
+      bytes.copy_(received->narrow(0, begin, bytes.numel()));
+      begin += bytes.numel();
     }
   };
   return post({OpType::ALLTOALL, inputs, {outputs}, start, 1, finish});
@@ -130,27 +129,28 @@ WorkPointer OcclBackend::reduce_parts(OpType type, const at::Tensor& output, con
   TORCH_CHECK_NOT_IMPLEMENTED(options.reduceOp.op_ < ReduceOp::PREMUL_SUM,
                               "occl: reduce_scatter does not know PREMUL_SUM");
   const int64_t divisor = simplify(options.reduceOp, {output}, size_);
-  int64_t count = 0;
-  for (const at::Tensor& input : inputs) {
-    TORCH_CHECK_TYPE(input.scalar_type() == output.scalar_type(), "occl: reduce_scatter of ",
-                     input.scalar_type(), " into ", output.scalar_type());
-    TORCH_CHECK_VALUE(inputs.size() == 1 || input.numel() == output.numel(),
-                      "occl: reduce_scatter of a part of ", input.numel(), " elements into ",
-                      output.numel());
-    count += input.numel();
+  if (type == OpType::REDUCE_SCATTER) {
+    TORCH_CHECK_VALUE(
+        static_cast<int>(inputs.size()) == size_ && inputs[rank_].numel() == output.numel(),
+        "occl: reduce_scatter takes a part for each of ", size_,
+        " ranks, and an output as large as this rank's, got ", inputs.size(), " parts and ",
+        output.numel(), " elements");
+  } else {
+    TORCH_CHECK_VALUE(inputs[0].numel() == size_ * output.numel(), "occl: reduce_scatter of ",
+                      inputs[0].numel(), " elements into ", output.numel(), " on each of ", size_,
+                      " ranks");
   }
-  TORCH_CHECK_VALUE(count == size_ * output.numel(), "occl: reduce_scatter of ", count,
-                    " elements into ", output.numel(), " on each of ", size_, " ranks");
   c10d::AllToAllOptions exchange;
   exchange.timeout = options.timeout;
   const auto received = std::make_shared<at::Tensor>();
-  // Sent as bytes, because Gloo does not know all types.
-  const auto start = [gloo = gloo_, inputs, received, exchange](const Staging& staging) {
-    at::Tensor from = joined(on_host(staging, inputs));
-    *received = at::empty_like(from);
-    at::Tensor to_bytes = received->view(at::kByte), from_bytes = from.view(at::kByte);
-    std::vector<int64_t> equal;
-    return gloo->alltoall_base(to_bytes, from_bytes, equal, equal, exchange);
+  const auto start = [gloo = gloo_, inputs, received, exchange, type = output.scalar_type(),
+                      count = size_ * output.numel()](const Staging& staging) {
+    at::Tensor from = joined(staging, inputs);
+    *received = at::empty({count}, type);
+    at::Tensor to = received->view(at::kByte);
+    std::vector<int64_t> equal, input_sizes;
+    if (!same_sizes(inputs)) input_sizes = byte_counts(inputs);
+    return gloo->alltoall_base(to, from, equal, input_sizes, exchange);
   };
   const auto finish = [output, received, op = options.reduceOp.op_,
                        size = size_](const Staging& staging) {

@@ -29,6 +29,15 @@ c10::intrusive_ptr<Future> make_future(const Operation& operation,
   return c10::make_intrusive<Future>(nested ? c10::ListType::create(list) : list, devices);
 }
 
+// Of integers towards zero, as NCCL.
+void divide(const at::Tensor& tensor, int64_t divisor) {
+  if (at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false)) {
+    tensor.div_(divisor, "trunc");
+  } else {
+    tensor.div_(divisor);
+  }
+}
+
 c10::IValue result_value(const std::vector<Tensors>& results) {
   if (results.size() > 1) return results;
   return results.empty() ? Tensors{} : results.front();
@@ -113,7 +122,7 @@ void StagedWork::complete(std::exception_ptr error) noexcept {
   attempt([&] {
     if (operation_.divisor == 1) return;
     for (const Tensors& tensors : operation_.writes) {
-      for (const at::Tensor& tensor : tensors) tensor.div_(operation_.divisor);
+      for (const at::Tensor& tensor : tensors) divide(tensor, operation_.divisor);
     }
   });
   attempt([&] {

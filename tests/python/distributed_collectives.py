@@ -32,8 +32,8 @@ def all_reduce(rank, size):
 
 
 @case
-def sums_of_bool(rank, size):
-    """As NCCL: the sum of bool is "or"."""
+def bool_and_means_of_integers(rank, size):
+    """As NCCL: the sum of bool is "or", and means of integers are rounded towards zero."""
     R, everyone = dist.ReduceOp, range(size)
 
     def flags(r):
@@ -57,6 +57,98 @@ def sums_of_bool(rank, size):
     dist.all_reduce_coalesced(x)
     for each in x:
         same(each.view(torch.uint8), any_of.byte())
+
+    for dtype in torch.int32, torch.int64, torch.int8, torch.uint8:
+        mine = [numbers(r, (8,), dtype) - (4 if dtype.is_signed else 0) for r in everyone]
+        expected = torch.div(sum(mine), size, rounding_mode="trunc")
+        x = mine[rank].to("ocl")
+        dist.all_reduce(x, R.AVG)
+        same(x, expected)
+        part = torch.zeros(8 // size, dtype=dtype, device="ocl")
+        dist.reduce_scatter_tensor(part, mine[rank].to("ocl"), R.AVG)
+        same(part, expected.chunk(size)[rank])
+
+
+MOVED_TYPES = [
+    torch.bool,
+    torch.int16,
+    torch.uint16,
+    torch.uint32,
+    torch.uint64,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+    torch.complex64,
+]
+
+
+@case
+def types_that_only_move(rank, size):
+    """Gloo cannot reduce all types, but their bytes can go anywhere."""
+    for dtype in MOVED_TYPES:
+        everyone = [numbers(r, (2 * size, 3), torch.uint8).to(dtype) for r in range(size)]
+
+        def check(result, expected, dtype=dtype):
+            assert result.dtype == dtype
+            same(result.view(torch.uint8), expected.contiguous().view(torch.uint8))
+
+        def zeros(*shape, dtype=dtype):
+            return torch.zeros(shape, dtype=torch.uint8).to(dtype).to("ocl")
+
+        def mine(dtype=dtype, everyone=everyone):
+            return everyone[rank].to("ocl")
+
+        x = mine()
+        dist.broadcast(x, 1)
+        check(x, everyone[1])
+        parts = [zeros(2 * size, 3) for _ in range(size)]
+        dist.all_gather(parts, mine())
+        for part, expected in zip(parts, everyone, strict=True):
+            check(part, expected)
+        whole = zeros(2 * size * size, 3)
+        dist.all_gather_into_tensor(whole, mine())
+        check(whole, torch.cat([each.view(torch.uint8) for each in everyone]).view(dtype))
+        dist.gather(mine(), parts if rank == 0 else None, 0)
+        x = zeros(2 * size, 3)
+        dist.scatter(x, parts if rank == 0 else None, 0)
+        check(x, everyone[rank])
+        exchanged = [each.chunk(size)[rank].view(torch.uint8) for each in everyone]
+        expected = torch.cat(exchanged).view(dtype)
+        x = zeros(2 * size, 3)
+        dist.all_to_all_single(x, mine())
+        check(x, expected)
+        x = zeros(2 * size, 3)
+        dist.all_to_all_single(x, mine(), [2] * size, [2] * size)
+        check(x, expected)
+        outputs = [zeros(2, 3) for _ in range(size)]
+        dist.all_to_all(outputs, [*mine().chunk(size)])
+        for output, part in zip(outputs, exchanged, strict=True):
+            check(output, part.view(dtype))
+
+
+@case
+def parts_of_different_sizes(rank, size):
+    """As NCCL, which makes these of broadcasts and reduces."""
+    everyone = [numbers(r, (3 * r + 1, 2)) for r in range(size)]
+    for turn in range(2):
+        parts = [torch.zeros(3 * r + 1, 2, device="ocl") for r in range(size)]
+        mine = everyone[rank].to("ocl")
+        if turn:  # in place
+            parts[rank].copy_(mine)
+            mine = parts[rank]
+        dist.all_gather(parts, mine)
+        for part, expected in zip(parts, everyone, strict=True):
+            same(part, expected)
+    R = dist.ReduceOp
+    inputs = [[numbers(10 * r + i, (i + 1, 5)) for i in range(size)] for r in range(size)]
+    for op in R.SUM, R.AVG, R.MAX:
+        x = torch.zeros(rank + 1, 5, device="ocl")
+        dist.reduce_scatter(x, [part.to("ocl") for part in inputs[rank]], op)
+        same(x, reduction(op, [inputs[r][rank] for r in range(size)]))
+    # Some have no elements.
+    parts = [torch.zeros(4 * (r % 2), device="ocl") for r in range(size)]
+    dist.all_gather(parts, torch.full((4 * (rank % 2),), float(rank), device="ocl"))
+    for other, part in enumerate(parts):
+        same(part, torch.full((4 * (other % 2),), float(other)))
 
 
 @case

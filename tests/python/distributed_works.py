@@ -14,7 +14,7 @@ from distributed_support import TIMEOUT, case, fails, last_case, numbers, same
 def refusals(rank, size):
     for tensor, kind, text in [
         (torch.zeros(4, 6, device="ocl")[:, ::2], ValueError, "must be contiguous"),
-        (torch.zeros(4, dtype=torch.int64, device="ocl"), TypeError, "floating point"),
+        (torch.zeros(4, dtype=torch.bool, device="ocl"), TypeError, "of bool"),
     ]:
         try:
             dist.all_reduce(tensor, dist.ReduceOp.AVG)
@@ -22,6 +22,13 @@ def refusals(rank, size):
             assert text in str(error), error
         else:
             raise AssertionError(f"no {kind}")
+    parts = [torch.zeros(4, dtype=torch.int32, device="ocl") for _ in range(size)]
+    try:
+        dist.all_gather_into_tensor(torch.zeros(4 * size, device="ocl"), parts[0])
+    except TypeError as error:
+        assert "must have one type" in str(error), error
+    else:
+        raise AssertionError("no TypeError")
 
 
 @case
