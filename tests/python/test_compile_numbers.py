@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from support import generator
+from support import generator, name_of
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
@@ -70,3 +70,19 @@ def test_a_tail_reads_what_the_vector_before_changed(device):
         return x.sum(), x.argmax(), y.amax(1), y.sum(0)
 
     check(device, function, torch.arange(21.0), torch.arange(105.0).view(5, 21))
+
+
+@pytest.mark.parametrize("source", [torch.float32, torch.float64, torch.float16], ids=name_of)
+@pytest.mark.parametrize("narrow", [torch.uint8, torch.int8, torch.int16], ids=name_of)
+def test_floats_lose_high_bits_as_narrow_integers(device, source, narrow):
+    def function(x):
+        return (x * 1).to(narrow), (x * 1).to(narrow).float() / 2
+
+    inside = [-2.5, -0.5, -300, 255.9, 256, 128, -129, 32768, 70000, -70000]
+    x = torch.tensor(inside * 3, dtype=source)
+    check(device, function, x[x.isfinite()])
+    if narrow == torch.uint8:
+        infinity = float("inf")
+        x = torch.tensor([float("nan"), infinity, -infinity, 3e9, -1e10, 1e20] * 3, dtype=source)
+        x = x.to(device)
+        assert torch.equal(torch.compile(function, fullgraph=True)(x)[0], x.to(narrow))

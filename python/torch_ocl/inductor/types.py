@@ -61,6 +61,9 @@ def convert(text: str, source: torch.dtype, target: torch.dtype) -> str:
         return f"MASK({text} != {literal(0, source)})"
     if source == torch.bool:
         text = f"FLAG({text})"
+    if is_float(source) and not is_float(target) and target.itemsize <= 2:
+        long = source == torch.float64 and target == torch.uint8  # as the eager kernels
+        text = f"LOW_BITS({value_type(source)}, {'long, 63' if long else 'int, 31'}, {text})"
     return f"convert_{value_type(target)}({text})"
 
 
