@@ -86,3 +86,20 @@ def test_floats_lose_high_bits_as_narrow_integers(device, source, narrow):
         x = torch.tensor([float("nan"), infinity, -infinity, 3e9, -1e10, 1e20] * 3, dtype=source)
         x = x.to(device)
         assert torch.equal(torch.compile(function, fullgraph=True)(x)[0], x.to(narrow))
+
+
+def test_quotients_by_reductions_of_rows(device):
+    def floors(x):
+        largest = (x / x.amax(-1, keepdim=True)).floor().sum(-1)
+        return largest, (x / x.sum(-1, keepdim=True) * 40).floor()
+
+    check(device, floors, torch.rand(50, 40, generator=generator(1)) * 100, rtol=0, atol=0)
+    check(device, lambda x: x / x.sum(-1, keepdim=True), torch.full((4, 40), 1e-41))
+
+
+@pytest.mark.parametrize("exponent", [-99.0, -95.0, 0.0, 84.0, 99.0])
+def test_quotients_by_tiny_and_huge_sums_of_exponentials(device, exponent):
+    def function(x):
+        return x.exp() / x.exp().sum(-1, keepdim=True)
+
+    check(device, function, torch.full((4, 40), exponent), rtol=1e-2, atol=0)

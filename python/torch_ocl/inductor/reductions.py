@@ -25,6 +25,7 @@ class Reduction:
     first_result: int = 0  # ones before this
     needs_index: bool = False
     simple: bool = False  # `join` also works on vectors
+    summand: str = ""  # the variable that a sum adds
 
     @property
     def result_types(self):
@@ -52,7 +53,8 @@ def make(number, kind, src_dtype, values) -> Reduction:
         return f"{{ const {value_type(dtype)} value = {taken}; {accumulators[0]} = {joined}; }}"
 
     join = f"x0 = {formula.format('x0', 'y0')};"
-    return Reduction(number, [dtype], [start], step, join, simple=True)
+    summand = value if kind == "sum" else ""
+    return Reduction(number, [dtype], [start], step, join, simple=True, summand=summand)
 
 
 def _limits(dtype):

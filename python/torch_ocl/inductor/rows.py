@@ -9,6 +9,7 @@ from .reuse import RowValues
 from .shape import IN_ORDER, Shape
 from .types import value_type
 
+EXPONENTIAL = re.compile(r"tmp\d+ = exp\(")
 DIVISION = re.compile(r"tmp\d+ = QUOTIENT_F32\((tmp\d+), (tmp\d+)\);")
 SUMS = 4  # sets of accumulators: an addition has a latency of about 4 cycles
 
@@ -23,11 +24,17 @@ class Rows(Shape):
         fixed = self.cpu and len(loops) == 1 and size.is_number
         self.row = RowValues(renderer, int(size) if fixed else None)
         self.inverted = set()
+        exponentials = {
+            statement.target
+            for _, statements, _ in renderer.sections
+            for statement in statements
+            if EXPONENTIAL.match(statement.text)
+        }
         self.sums = {
             str(reduction.results[0])
             for section, _, _ in renderer.sections
             for reduction in section.reductions
-            if reduction.simple and reduction.types == [torch.float32]
+            if reduction.summand in exponentials and reduction.types == [torch.float32]
         }
         for name, variable in self.row.types.items():
             kind = value_type(renderer.kernel.types[variable])
@@ -73,16 +80,23 @@ class Rows(Shape):
         code.add(*["}"] * len(loops))
 
     def _without_division(self, statement, code):
-        """Replaces division by a sum of the row (softmax) by a product, as the eager kernels do."""
+        """Divides by a sum of exponentials (softmax) with a product, as the eager kernels do.
+
+        But not by a sum whose inverse would lose digits or be infinite.
+        """
         found = DIVISION.fullmatch(statement.text)
         if not found or found[2] not in self.sums:
             return statement
-        inverse = f"inverse_{found[2]}"
-        if found[2] not in self.inverted:
-            self.inverted.add(found[2])
-            code.add(f"const float§ {inverse} = 1 / {found[2]};")
-        text = f"{statement.target} = {found[1]} * {inverse};"
-        return dataclasses.replace(statement, text=text)
+        x, total = found.groups()
+        if total not in self.inverted:
+            self.inverted.add(total)
+            code.add(
+                f"const float§ inverse_{total} = 1 / {total};",
+                f"const float one_{total} = LANE0({total});",
+                f"const int usual_{total} = one_{total} > 0x1p-100f && one_{total} < 0x1p100f;",
+            )
+        quotient = f"usual_{total} ? {x} * inverse_{total} : QUOTIENT_F32({x}, {total})"
+        return dataclasses.replace(statement, text=f"{statement.target} = {quotient};")
 
     def _is_short(self, statements, reductions):
         """Whether a step is shorter than the latency of its sum, so several sums are faster."""
