@@ -67,6 +67,9 @@ void index_put_accumulating(Tensor& self_any, const c10::List<std::optional<Tens
       broadcast_together(at::native::expandTensors(self, list, /*ensure_same_device=*/true));
   const auto defined = [](const Tensor& index) { return index.defined(); };
   check_any(std::any_of(indices.begin(), indices.end(), defined));
+  TORCH_CHECK_INDEX(static_cast<int64_t>(indices.size()) <= self.dim(),
+                    "too many indices for tensor of dimension ", self.dim(), " (got ",
+                    indices.size(), ")");
   indices.resize(self.dim());
   if (!at::native::hasContiguousSubspace(indices)) {
     std::tie(self, indices) = at::native::transposeToFront(self, indices);

@@ -213,3 +213,14 @@ def test_negative_indices_count_for_some_operators(device):
     with pytest.raises(IndexError):
         torch.ocl.synchronize(device)
     assert_usable(device)
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_too_many_indices(device, accumulate):
+    mask, one = torch.ones(2, 3, dtype=torch.bool, device=device), torch.zeros(1, device=device)
+    index = torch.zeros(6, dtype=torch.long, device=device)
+    x = torch.zeros(2, 3, device=device)
+    for indices in [(mask, index), (index, mask), (index, index, index), (mask, mask)]:
+        with pytest.raises(IndexError):
+            x.index_put_(indices, one, accumulate=accumulate)
+    assert not x.any()
