@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from support import generator, has_fp64
+from support import assert_agrees, generator, has_fp64
 
 MATRICES = {
     "ones": torch.ones(5, 5),
@@ -90,3 +90,33 @@ def test_singular_values_of_columns_by_ascending_length(device):
         rounds.append(sum(e.count for e in profile.key_averages() if "jacobi_round" in e.key))
         assert_product((u * s @ vh).cpu(), a)
     assert 0 < rounds[0] <= 1.5 * rounds[1]
+
+
+@pytest.mark.parametrize(
+    "a",
+    [
+        torch.tensor([[1.0, 0], [2, 0], [3, 0]]),
+        torch.tensor([[1.0, 0, 3], [0, 0, 0]]),
+        torch.zeros(3, 2),
+        torch.zeros(2, 3, 3),
+        torch.stack([torch.zeros(3, 3), torch.eye(3)]),
+        torch.stack([torch.eye(3), torch.zeros(3, 3), torch.diag(torch.tensor([1.0, 0, 2]))]),
+    ],
+    ids=str,
+)
+def test_lstsq(device, a):
+    """gels wants full rank, except of matrices of zeros; the other drivers take any."""
+    b = torch.ones(*a.shape[:-1], 2)
+    for driver in ("gels", "gelss"):
+
+        def solve(x, y, driver=driver):
+            return torch.linalg.lstsq(x, y, driver=driver).solution.contiguous()
+
+        assert_agrees(solve, device, a, b, exact=False, rtol=1e-5, atol=1e-5)
+
+
+def test_rank_of_lstsq(device):
+    singular, b = torch.diag(torch.tensor([1.0, 0])).to(device), torch.ones(2, 1, device=device)
+    with pytest.raises(torch.linalg.LinAlgError, match=r"full rank.*error code: 2"):
+        torch.linalg.lstsq(singular, b, driver="gels", rcond=-1)
+    assert torch.linalg.lstsq(singular, b).rank.item() == 1

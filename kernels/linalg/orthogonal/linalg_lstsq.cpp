@@ -20,10 +20,14 @@ namespace {
 
 using at::Tensor;
 
+// As `rcond`: matrices of lower rank are no error. The driver gels does not read rcond.
+constexpr double kAnyRank = -1;
+
 // Replaces b by the least squares (or least norm) solution for matrices of full rank. If a has more
-// rows than columns, the rows of b after the solution hold the residual's components.
+// rows than columns, the rows of b after the solution hold the residual's components. `infos`: for
+// each matrix the number, from 1, of the first zero on the triangle's diagonal.
 void lstsq(const Tensor& a_any, Tensor& b_any, Tensor& /*rank*/, Tensor& /*singular_values*/,
-           Tensor& infos, double /*rcond*/, std::string /*driver*/) {
+           Tensor& infos, double rcond, std::string /*driver*/) {
   infos.zero_();
   if (a_any.numel() == 0 || b_any.numel() == 0) return;
   check_device_has(ocl_device(a_any), a_any.scalar_type(), "lstsq");
@@ -44,6 +48,13 @@ void lstsq(const Tensor& a_any, Tensor& b_any, Tensor& /*rank*/, Tensor& /*singu
     apply_q(a, tau, b, /*adjoint=*/true);
     solve_triangular(triangle, solution, {.upper = true});
   }
+  if (rcond == kAnyRank) return;
+  const Tensor zeros = triangle.diagonal(0, -2, -1).eq(0);
+  // LAPACK's solution for a matrix of zeros is 0.
+  const Tensor nothing = zeros.all(-1).logical_and_(given.eq(0).flatten(1).all(-1));
+  b.masked_fill_(nothing.view({-1, 1, 1}), 0);
+  const Tensor missing = zeros.logical_and(nothing.logical_not().unsqueeze(-1)).to(at::kInt);
+  infos.copy_(missing.argmax(-1).add(1).mul(missing.amax(-1)).view(infos.sizes()));
 }
 
 double default_rcond(const Tensor& a) {
@@ -70,7 +81,8 @@ std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> lstsq_out(const Tensor& self, con
   TORCH_CHECK(
       name == "gels" || name == "gelsy" || name == "gelsd" || name == "gelss",
       "torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)");
-  at::native::linalg_lstsq_out(self, b, rcond, "gels", solution, residuals, rank, singular_values);
+  at::native::linalg_lstsq_out(self, b, name == "gels" ? std::nullopt : std::optional(kAnyRank),
+                               "gels", solution, residuals, rank, singular_values);
   if (name == "gels") return {solution, residuals, rank, singular_values};
   const auto batch = self.sizes().slice(0, self.dim() - 2);
   at::native::resize_output(rank, batch);
