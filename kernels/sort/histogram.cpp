@@ -48,6 +48,11 @@ Tensor bins_of(const Tensor& x, const Tensor& edges, bool by_formula, Tensor& in
   return bin.clamp_(0, bins - 1);
 }
 
+// The type in which so many elements are counted.
+at::ScalarType type_of_counts(int64_t elements) {
+  return elements <= INT32_MAX ? at::kInt : at::kLong;
+}
+
 // The points, whose coordinates are the last dimension, as a matrix.
 Tensor points_of(const Tensor& self) { return self.reshape({-1, self.size(-1)}); }
 
@@ -55,7 +60,10 @@ void count(const Tensor& self_any, const OptionalTensor& weight, bool density, c
            at::TensorList edges, bool by_formula) {
   const Tensor self = points_of(self_any);
   const int64_t points = self.size(0);
-  const at::TensorOptions options = hist.options().dtype(compute_type(hist.scalar_type()));
+  const bool weighted = weight && weight->defined();
+  // Floats would stop counting at 2^24.
+  const at::TensorOptions options =
+      hist.options().dtype(weighted ? compute_type(hist.scalar_type()) : type_of_counts(points));
   Tensor bin = at::zeros({points}, options.dtype(at::kLong)),
          inside = at::ones({points}, options.dtype(at::kBool)), inside_here;
   for (size_t d = 0; d < edges.size(); ++d) {
@@ -67,9 +75,8 @@ void count(const Tensor& self_any, const OptionalTensor& weight, bool density, c
   // One more count, for elements that are in no bin.
   const Tensor counts = at::zeros({hist.numel() + 1}, options);
   bin.masked_fill_(inside.logical_not(), hist.numel());
-  const Tensor weights = weight && weight->defined()
-                             ? weight->reshape({-1}).to(counts.scalar_type())
-                             : at::ones({points}, options);
+  const Tensor weights =
+      weighted ? weight->reshape({-1}).to(counts.scalar_type()) : at::ones({points}, options);
   counts.index_add_(0, bin, weights);
   hist.copy_(counts.narrow(0, 0, hist.numel()).view(hist.sizes()));
   if (!density) return;
@@ -182,8 +189,7 @@ Tensor bincount(const Tensor& self, const OptionalTensor& weights, int64_t minle
     const auto type = weights->scalar_type() == at::kFloat ? at::kFloat : at::kDouble;
     return at::zeros({bins}, self.options().dtype(type)).index_add_(0, bin, weights->to(type));
   }
-  const at::TensorOptions options =
-      self.options().dtype(self.numel() <= INT32_MAX ? at::kInt : at::kLong);
+  const at::TensorOptions options = self.options().dtype(type_of_counts(self.numel()));
   return at::zeros({bins}, options)
       .index_add_(0, bin, at::ones({self.numel()}, options))
       .to(at::kLong);

@@ -116,3 +116,9 @@ def test_small(device):
     compare(device, lambda x: torch.unique(x, return_inverse=True, return_counts=True), x)
     compare(device, torch.bincount, x)
     compare(device, lambda x: torch.histc(x, 3), x.float())
+
+
+def test_more_than_floats_count(device):
+    """More than 2^24 in a bin."""
+    x = torch.full((1,), 0.5, device=device).expand(2**24 + 64)
+    assert torch.histc(x, 2, 0, 1).tolist() == [0, 2**24 + 64]
