@@ -1,9 +1,11 @@
-// Padding by reflection and by repeating the edge, as maps of the dimensions.
+// Padding by reflection and by repeating the edge, as maps of the dimensions. (In the transposed map
+// a line could be as long as the padding.)
 #include <ATen/native/Padding.h>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
+#include "kernels/core/dtype.h"
 #include "kernels/core/registration.h"
 #include "kernels/core/tensors.h"
 #include "kernels/resample/resample.h"
@@ -27,21 +29,67 @@ std::vector<Line> lines_of(MapKind kind, int64_t in, int64_t out, int64_t before
   return lines;
 }
 
-// Pads `from` into `to`; with `backward`, from the output's gradient to the input's gradient.
-void pad(std::string_view op, MapKind kind, const at::Tensor& from, const at::Tensor& to,
-         at::IntArrayRef padding, bool backward) {
-  if (to.numel() == 0) return;
-  expect_type(from, to.scalar_type(), op);
-  const at::Tensor &in = backward ? to : from, &out = backward ? from : to;
+void pad(std::string_view op, MapKind kind, const at::Tensor& in, const at::Tensor& out,
+         at::IntArrayRef padding) {
+  if (out.numel() == 0) return;
+  expect_type(in, out.scalar_type(), op);
   std::vector<DimensionMapPointer> maps;
   for (auto d = static_cast<int64_t>(padding.size()) / 2; d > 0; --d) {
     const int64_t before = padding[2 * (d - 1)];
     const DimensionMapKey key{
         kind, in.size(-d), out.size(-d), {static_cast<uint64_t>(before), uint64_t{0}}};
-    maps.push_back(
-        find_map(key, backward, [&] { return lines_of(kind, key.in, key.out, before); }));
+    maps.push_back(find_map(key, false, [&] { return lines_of(kind, key.in, key.out, before); }));
   }
-  apply_maps(op, from, to, maps);
+  apply_maps(op, in, out, maps);
+}
+
+// Along a dimension, writes the sums of those elements of `from` that are copies of the same
+// element of `to`.
+void unpad(MapKind kind, const at::Tensor& from, const at::Tensor& to, int64_t dim, int64_t before,
+           int64_t after) {
+  const int64_t in = to.size(dim), out = from.size(dim);
+  const int64_t first = std::max<int64_t>(0, -before), last = std::min(in, in + after);
+  if (first > 0 || last < in) to.zero_();
+  if (first < last) {
+    to.narrow(dim, first, last - first).copy_(from.narrow(dim, first + before, last - first));
+  }
+  const auto add = [&](int64_t start, int64_t size, int64_t mirrored, int64_t edge) {
+    if (size <= 0) return;
+    const at::Tensor border = from.narrow(dim, start, size);
+    if (kind == MapKind::kReplication) {
+      to.narrow(dim, edge, 1).add_(border.sum(dim, /*keepdim=*/true));
+    } else {
+      to.narrow(dim, mirrored, size).add_(border.flip(dim));
+    }
+  };
+  const int64_t left = std::min(before, out), right = std::min(after, out);
+  add(0, left, before - left + 1, 0);
+  add(out - right, right, in - 1 - after, in - 1);
+}
+
+// From the gradient of a padded tensor to the tensor's gradient.
+void pad_backward(std::string_view op, MapKind kind, const at::Tensor& grad,
+                  const at::Tensor& result, at::IntArrayRef padding) {
+  if (result.numel() == 0) return;
+  const ScalarType type = result.scalar_type();
+  check_device_has(ocl_device(result), type, op);
+  expect_type(grad, type, op);
+  if (!at::isFloatingType(type) && !at::isComplexType(type)) {
+    refuse_type(ocl_device(result), type, op);
+  }
+  // 16-bit numbers are rounded once, at the end.
+  at::Tensor from = grad.to(compute_type(type));
+  for (auto d = static_cast<int64_t>(padding.size()) / 2; d > 0; --d) {
+    at::DimVector sizes(from.sizes());
+    sizes[from.dim() - d] = result.size(-d);
+    const bool direct = d == 1 && from.scalar_type() == type;
+    const at::Tensor to =
+        direct ? result
+               : at::empty(sizes, from.options().memory_format(from.suggest_memory_format()));
+    unpad(kind, from, to, from.dim() - d, padding[2 * (d - 1)], padding[2 * d - 1]);
+    from = to;
+  }
+  if (!from.is_same(result)) result.copy_(from);
 }
 
 // Gives an output from a meta function the memory format of the input, as PyTorch's kernels do.
@@ -83,7 +131,7 @@ void backward_out(std::string_view op, MapKind kind, const at::Tensor& grad_outp
                   const at::Tensor& self, at::IntArrayRef padding, at::Tensor& grad_input) {
   check_gradient(grad_output, self, padding, kind == MapKind::kReflection);
   grad_input.resize_(self.sizes(), self.suggest_memory_format());
-  pad(op, kind, grad_output, grad_input, padding, true);
+  pad_backward(op, kind, grad_output, grad_input, padding);
 }
 
 at::Tensor backward(std::string_view op, MapKind kind, const at::Tensor& grad_output,
@@ -102,7 +150,7 @@ OCL_COMPLEX("reflection_pad2d.out");
 Tensor& reflection_pad2d_out(const Tensor& self, IntArrayRef padding, Tensor& out) {
   at::native::padding::check_valid_input<2>(self, padding);
   out.resize_(padded_shape(self, padding, true), self.suggest_memory_format());
-  pad("reflection_pad2d", MapKind::kReflection, self, out, padding, false);
+  pad("reflection_pad2d", MapKind::kReflection, self, out, padding);
   return out;
 }
 
@@ -115,25 +163,26 @@ Tensor reflection_pad2d(const Tensor& self, IntArrayRef padding) {
 
 OCL_STRUCTURED("reflection_pad1d.out", reflection_pad1d)
 (const Tensor& self, IntArrayRef padding, const Tensor& out) {
-  pad("reflection_pad1d", MapKind::kReflection, self, out, padding, false);
+  pad("reflection_pad1d", MapKind::kReflection, self, out, padding);
 }
 OCL_COMPLEX("reflection_pad1d.out");
 
 OCL_STRUCTURED("reflection_pad1d_backward.grad_input", reflection_pad1d_backward)
 (const Tensor& grad_output, const Tensor&, IntArrayRef padding, const Tensor& grad_input) {
-  pad("reflection_pad1d_backward", MapKind::kReflection, grad_output, grad_input, padding, true);
+  pad_backward("reflection_pad1d_backward", MapKind::kReflection, grad_output, grad_input, padding);
 }
 OCL_COMPLEX("reflection_pad1d_backward.grad_input");
 
 OCL_STRUCTURED("replication_pad1d.out", replication_pad1d)
 (const Tensor& self, IntArrayRef padding, const Tensor& out) {
-  pad("replication_pad1d", MapKind::kReplication, self, out, padding, false);
+  pad("replication_pad1d", MapKind::kReplication, self, out, padding);
 }
 OCL_COMPLEX("replication_pad1d.out");
 
 OCL_STRUCTURED("replication_pad1d_backward.grad_input", replication_pad1d_backward)
 (const Tensor& grad_output, const Tensor&, IntArrayRef padding, const Tensor& grad_input) {
-  pad("replication_pad1d_backward", MapKind::kReplication, grad_output, grad_input, padding, true);
+  pad_backward("replication_pad1d_backward", MapKind::kReplication, grad_output, grad_input,
+               padding);
 }
 OCL_COMPLEX("replication_pad1d_backward.grad_input");
 
@@ -156,7 +205,7 @@ Tensor reflection_pad2d_backward(const Tensor& grad_output, const Tensor& self,
 OCL_STRUCTURED("replication_pad2d.out", replication_pad2d)
 (const Tensor& self, IntArrayRef padding, const Tensor& out) {
   restride(self, out);
-  pad("replication_pad2d", MapKind::kReplication, self, out, padding, false);
+  pad("replication_pad2d", MapKind::kReplication, self, out, padding);
 }
 OCL_COMPLEX("replication_pad2d.out");
 
@@ -179,20 +228,20 @@ Tensor replication_pad2d_backward(const Tensor& grad_output, const Tensor& self,
 OCL_STRUCTURED("reflection_pad3d.out", reflection_pad3d)
 (const Tensor& self, IntArrayRef padding, const Tensor& out) {
   restride(self, out);
-  pad("reflection_pad3d", MapKind::kReflection, self, out, padding, false);
+  pad("reflection_pad3d", MapKind::kReflection, self, out, padding);
 }
 OCL_COMPLEX("reflection_pad3d.out");
 
 OCL_STRUCTURED("reflection_pad3d_backward.grad_input", reflection_pad3d_backward)
 (const Tensor& grad_output, const Tensor&, IntArrayRef padding, const Tensor& grad_input) {
-  pad("reflection_pad3d_backward", MapKind::kReflection, grad_output, grad_input, padding, true);
+  pad_backward("reflection_pad3d_backward", MapKind::kReflection, grad_output, grad_input, padding);
 }
 OCL_COMPLEX("reflection_pad3d_backward.grad_input");
 
 OCL_STRUCTURED("replication_pad3d.out", replication_pad3d)
 (const Tensor& self, IntArrayRef padding, const Tensor& out) {
   restride(self, out);
-  pad("replication_pad3d", MapKind::kReplication, self, out, padding, false);
+  pad("replication_pad3d", MapKind::kReplication, self, out, padding);
 }
 OCL_COMPLEX("replication_pad3d.out");
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from support import FLOATS, TOLERANCE
+from support import FLOATS, TOLERANCE, output_of
 
 MODES = {
     "nearest": (1, 2, 3),
@@ -287,3 +287,36 @@ def test_negative_zero(device, mode, dims):
     x = torch.full(shape_of(dims), -0.0)
     for size in SIZES:
         assert interpolate(mode, size=size[3 - dims :])(x.to(device)).cpu().signbit().all()
+
+
+MARGINS = [(3, 2), (0, 4), (-1, 3), (2, -2), (-2, 0), (-7, 5), (5, -7)]
+
+
+@pytest.mark.parametrize("margins", MARGINS, ids=str)
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+def test_gradients_of_paddings_of_any_sign(device, mode, margins):
+    x = torch.randn(2, 3, 6, 7)
+    both = [*margins, *MARGINS[0]]
+    check(device, lambda y: F.pad(y, margins, mode=mode), x[0], 1e-5)
+    check(device, lambda y: F.pad(y, both, mode=mode), x, 1e-5)
+    check(
+        device, lambda y: F.pad(y, both, mode=mode), x.to(memory_format=torch.channels_last), 1e-5
+    )
+
+
+def test_gradient_of_a_long_padding(device):
+    """The memory on the host does not grow with size * padding."""
+    code = """
+        import resource
+        import torch
+        import torch.nn.functional as F
+        x = torch.randn(1, 1, 32768, device="ocl", requires_grad=True)
+        F.pad(x, (4, 4), mode="reflect").sum().backward()
+        torch.ocl.synchronize()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        F.pad(x, (1024, 1024), mode="reflect").sum().backward()
+        F.pad(x, (1024, 1024), mode="replicate").sum().backward()
+        torch.ocl.synchronize()
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    """
+    assert int(output_of(code)) < 200_000  # KiB
