@@ -12,6 +12,12 @@ namespace {
 // Kernels take the dimensions in one argument, whose size is limited.
 constexpr size_t kMaxDims = 16;
 
+void check_dimensions(const ReduceShape& shape) {
+  TORCH_CHECK(shape.kept.size() <= kMaxDims && shape.reduced.size() <= kMaxDims,
+              "reductions over more than ", kMaxDims,
+              " dimensions that cannot be joined are not supported on ocl");
+}
+
 }  // namespace
 
 ReduceShape ReduceShape::of(const at::TensorIteratorBase& iter) {
@@ -34,9 +40,7 @@ ReduceShape ReduceShape::of(const at::TensorIteratorBase& iter) {
   if (shape.kept.empty()) shape.kept.push_back({1, 0, 0});
   if (shape.reduced.empty()) shape.reduced.push_back({1, 0});
   shape.count = shape.elements();
-  TORCH_CHECK(shape.kept.size() <= kMaxDims && shape.reduced.size() <= kMaxDims,
-              "reductions over more than ", kMaxDims,
-              " dimensions that cannot be joined are not supported on ocl");
+  check_dimensions(shape);
   return shape;
 }
 
@@ -45,9 +49,15 @@ ReduceShape ReduceShape::of_dimension(const at::TensorBase& in, int64_t dim, int
   const int64_t element = in.element_size();
   int64_t out = out_element;  // the output is contiguous
   for (int64_t d = in.dim() - 1; d >= 0; --d) {
-    if (d == dim) continue;
-    shape.kept.push_back({static_cast<size_t>(in.size(d)), in.stride(d) * element, out});
+    if (d == dim || in.size(d) == 1) continue;
+    const Kept here{static_cast<size_t>(in.size(d)), in.stride(d) * element, out};
     out *= in.size(d);
+    Kept* inner = shape.kept.empty() ? nullptr : &shape.kept.back();
+    if (inner && here.in == inner->in * static_cast<int64_t>(inner->size)) {
+      inner->size *= here.size;  // the two are one dimension; the output's strides always fit
+    } else {
+      shape.kept.push_back(here);
+    }
   }
   if (shape.kept.empty()) shape.kept.push_back({1, 0, 0});
   if (in.dim() == 0) {
@@ -56,6 +66,7 @@ ReduceShape ReduceShape::of_dimension(const at::TensorBase& in, int64_t dim, int
     shape.reduced.push_back({static_cast<size_t>(in.size(dim)), in.stride(dim) * element});
   }
   shape.count = shape.elements();
+  check_dimensions(shape);
   return shape;
 }
 

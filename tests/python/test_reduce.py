@@ -69,3 +69,28 @@ def test_equal(operator_device):
         torch.empty(0, device=operator_device), torch.empty(0, device=operator_device)
     )
     assert torch.equal(on_device[:1, :1] * 0, torch.zeros(1, 1, device=operator_device).long())
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_extremes_of_many_dimensions(device, name):
+    """More than a kernel takes, unless they are joined."""
+    x = torch.randn(2, 3, 2)
+    for shape, dim in [
+        ((1,) * 28 + (2, 3, 2), 29),
+        ((2,) + (1,) * 40 + (3, 2), 41),
+        ((1,) * 30, 3),
+    ]:
+        y = x.reshape(shape) if 2 in shape else x[:1, :1, :1].reshape(shape)
+        for expected, actual in zip(
+            getattr(y, name)(dim), getattr(y.to(device), name)(dim), strict=True
+        ):
+            assert torch.equal(actual.cpu(), expected)
+    y = x[:, :1, :1].expand(2, 3, 2).movedim(2, 0)
+    for dim in range(3):
+        expected = getattr(y, name)(dim).values
+        assert torch.equal(getattr(y.to(device), name)(dim).values.cpu(), expected)
+    joined = torch.zeros((2,) * 17, device=device).movedim(0, 8)
+    assert getattr(joined, name)(8).values.shape == (2,) * 16
+    with pytest.raises(RuntimeError, match="that cannot be joined"):
+        separate = torch.zeros(11, device=device).as_strided((2,) * 20, (0, 1) * 10)
+        getattr(separate, name)(0)
