@@ -39,6 +39,14 @@ static inline V load_lanes(__global const char *p, const long stride, const int 
 
 #define COLUMN_VECTOR(p, c) CONVERT(T, LOADV(IN, (__global const MEM(IN) *)(p), (c)*WIDTH))
 
+#define JOIN_ACCUMULATORS                                                     \
+  {                                                                           \
+    const V left = MERGE(acc[0], acc[1]), right = MERGE(acc[2], acc[3]);      \
+    const V joined = MERGE(left, right);                                      \
+    total = MERGE(total, joined);                                             \
+    acc[0] = acc[1] = acc[2] = acc[3] = (V)(INIT);                            \
+  }
+
 TASK __kernel void reduce_rows(CTENSOR(in), TENSOR(out), const Shape s, const ulong per_task) {
   const ulong part = get_global_id(1);
   const long stride = s.reduced_in[0];
@@ -49,23 +57,34 @@ TASK __kernel void reduce_rows(CTENSOR(in), TENSOR(out), const Shape s, const ul
   if (rows == 1) share = ROUND_UP(share, WIDTH);
   const ulong from = min(part * share, whole), to = min(from + share, whole);
   const V lanes = lane_numbers();
+  const ulong series = series_of((to - from) * (rows > 1 ? row_size : 1) / (UNROLL * WIDTH));
   const ulong last = min((get_global_id(0) + 1) * per_task, s.outputs);
   for (ulong n = get_global_id(0) * per_task; n < last; ++n) {
     __global const char *base = in_base + in_offset + kept_offset(n, &s, 0);
-    V acc[UNROLL];
+    V acc[UNROLL], total = (V)(INIT);
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) acc[u] = (V)(INIT);
+    ulong taken = 0;  // vectors, by an accumulator
     for (ulong row = rows > 1 ? from : 0; row < (rows > 1 ? to : 1); ++row) {
       const ulong start = rows > 1 ? 0 : from;
       const long size = (long)((rows > 1 ? row_size : to) - start);
       __global const char *p = base + reduced_offset(row, &s, 1) + (long)start * stride;
       long i = 0;
-      for (; i + UNROLL * WIDTH <= size; i += UNROLL * WIDTH) {
-#pragma unroll  // PoCL would keep them in memory
-        for (int u = 0; u < UNROLL; ++u) {
-          const V a = LOAD_VECTOR(p, i + u * WIDTH);
-          acc[u] = STEP(acc[u], a);
+      for (;;) {
+        if (taken >= series) {
+          JOIN_ACCUMULATORS
+          taken = 0;
         }
+        const long end = min(size, i + (long)(series - taken) * UNROLL * WIDTH);
+        taken += (end - i) / (UNROLL * WIDTH) + 1;
+        for (; i + UNROLL * WIDTH <= end; i += UNROLL * WIDTH) {
+#pragma unroll  // PoCL would keep them in memory
+          for (int u = 0; u < UNROLL; ++u) {
+            const V a = LOAD_VECTOR(p, i + u * WIDTH);
+            acc[u] = STEP(acc[u], a);
+          }
+        }
+        if (end == size) break;
       }
       for (; i + WIDTH <= size; i += WIDTH) {
         const V a = LOAD_VECTOR(p, i);
@@ -85,8 +104,8 @@ TASK __kernel void reduce_rows(CTENSOR(in), TENSOR(out), const Shape s, const ul
         acc[0] = lanes < C(size - i) ? next : acc[0];
       }
     }
-    const V left = MERGE(acc[0], acc[1]), right = MERGE(acc[2], acc[3]);
-    const T result = merge_lanes(MERGE(left, right));
+    JOIN_ACCUMULATORS
+    const T result = merge_lanes(total);
     const ulong count = s.count;
     STORE_RESULT(output_of(out_base + out_offset, n, part, &s), result);
   }
@@ -103,12 +122,23 @@ TASK __kernel void reduce_columns(CTENSOR(in), TENSOR(out), const Shape s, const
   const ulong first = kept_row * columns + column;  // number of the first output
   __global const char *base = in_base + in_offset + kept_offset(first, &s, 0);
   const long stride = s.reduced_in[0];
-  V acc[COLUMNS];  // stays in the first level cache; several rows are added at a time
-  for (size_t c = 0; c <= vectors && c < COLUMNS; ++c) acc[c] = (V)(INIT);
+  // They stay in the first level cache; several rows are added at a time.
+  V acc[COLUMNS], total[COLUMNS];
+  for (size_t c = 0; c <= vectors && c < COLUMNS; ++c) acc[c] = total[c] = (V)(INIT);
+  const ulong series = series_of(to - from);
+  ulong taken = 0;  // rows, by the accumulators
   for (ulong n = from; n < to;) {
+    if (taken >= series) {
+      for (size_t c = 0; c * WIDTH < width; ++c) {
+        total[c] = MERGE(total[c], acc[c]);
+        acc[c] = (V)(INIT);
+      }
+      taken = 0;
+    }
     // Along reduced dimension 0 to its end.
     const ulong at = n % s.reduced_size[0];
-    const ulong run = min(s.reduced_size[0] - at, to - n);
+    const ulong run = min(min(s.reduced_size[0] - at, to - n), series - taken);
+    taken += run;
     __global const char *p = base + reduced_offset(n, &s, 0);
     ulong i = 0;
     for (; i + UNROLL <= run; i += UNROLL, p += UNROLL * stride) {
@@ -140,7 +170,7 @@ TASK __kernel void reduce_columns(CTENSOR(in), TENSOR(out), const Shape s, const
   const ulong count = s.count;
   for (size_t c = 0; c * WIDTH < width; ++c) {
     T lane[WIDTH];
-    CAT(vstore, WIDTH)(acc[c], 0, lane);
+    CAT(vstore, WIDTH)(MERGE(total[c], acc[c]), 0, lane);
     for (int l = 0; l < WIDTH && c * WIDTH + l < width; ++l)
       STORE_RESULT(output_of(out_base + out_offset, first + c * WIDTH + l, part, &s), lane[l]);
   }

@@ -13,12 +13,18 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void reduce_group(
   const ulong output = group_id(0), part = group_id(1);
   const uint item = get_local_id(0);
   FIND_PART(output, part)
-  T acc = INIT;
-  for (ulong n = from + item; n < to; n += GROUP) {
-    const T a = ELEMENT(n);
-    acc = STEP(acc, a);
+  const ulong series = series_of((to - from) / GROUP) * GROUP;
+  T total = INIT;
+  for (ulong n = from + item; n < to;) {
+    const ulong end = min(n + series, to);
+    T acc = INIT;
+    for (; n < end; n += GROUP) {
+      const T a = ELEMENT(n);
+      acc = STEP(acc, a);
+    }
+    total = MERGE(total, acc);
   }
-  partial[item] = acc;
+  partial[item] = total;
   barrier(CLK_LOCAL_MEM_FENCE);
   for (uint step = GROUP / 2; step > 0; step /= 2) {
     if (item < step) partial[item] = MERGE(partial[item], partial[item + step]);
@@ -35,11 +41,17 @@ __kernel void reduce_item(CTENSOR(in), TENSOR(out), const Shape s) {
   const ulong output = get_global_id(0), part = get_global_id(1);
   if (output >= s.outputs) return;
   FIND_PART(output, part)
-  T acc = INIT;
-  for (ulong n = from; n < to; ++n) {
-    const T a = ELEMENT(n);
-    acc = STEP(acc, a);
+  const ulong series = series_of(to - from);
+  T total = INIT;
+  for (ulong n = from; n < to;) {
+    const ulong end = min(n + series, to);
+    T acc = INIT;
+    for (; n < end; ++n) {
+      const T a = ELEMENT(n);
+      acc = STEP(acc, a);
+    }
+    total = MERGE(total, acc);
   }
   const ulong count = s.count;
-  STORE_RESULT(output_of(out_base + out_offset, output, part, &s), acc);
+  STORE_RESULT(output_of(out_base + out_offset, output, part, &s), total);
 }

@@ -94,3 +94,14 @@ def test_extremes_of_many_dimensions(device, name):
     with pytest.raises(RuntimeError, match="that cannot be joined"):
         separate = torch.zeros(11, device=device).as_strided((2,) * 20, (0, 1) * 10)
         getattr(separate, name)(0)
+
+
+@pytest.mark.parametrize(
+    "shape,dim",
+    [((1 << 24,), 0), ((1 << 21, 3), 0), ((2, 1 << 21), 1), ((1 << 19, 5, 2), (0, 1))],
+    ids=str,
+)
+def test_means_of_many_equal_numbers(device, shape, dim):
+    """A sum is not so far above its elements that their last digits are lost."""
+    mean = torch.full(shape, 0.1, device=device).mean(dim).cpu()
+    torch.testing.assert_close(mean, torch.full_like(mean, 0.1), rtol=2e-5, atol=0)
