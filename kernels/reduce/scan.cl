@@ -9,7 +9,7 @@
 //
 //   IN, OUT, COMPUTE; SUM, PRODUCT, LOG_SUM, MAXIMUM or MINIMUM; LANES: columns of a work-item
 // Maxima and minima also have positions: the last one of equal elements. A NaN comes before all
-// numbers.
+// numbers. Sums of single precision know what their roundings have lost.
 // Grid (grid.clh): parts of all rows, blocks of LANES columns.
 #include "common.clh"
 #include "types.clh"
@@ -41,11 +41,25 @@ static inline State join(const State x, const State y) {
   return x;
 }
 #define STATE(x, i) ((State){AS_STATE(x), (long)(i)})
-#define VALUE_OF(state) ((state).value)
+#elif defined(SUM) && !defined(COMPUTE_IS_DOUBLE) && \
+    (defined(COMPUTE_IS_FLOAT) || defined(COMPUTE_IS_COMPLEX))
+#define COMPENSATED
+typedef struct {
+  T value, lost;
+} State;
+#define NEUTRAL ((State){(T)0, (T)0})
+#define STATE(x, i) AS_SUM(AS_STATE(x))
+#define AS_SUM(x) ((State){x, (T)0})
+// D. E. Knuth, The Art of Computer Programming, volume 2, 4.2.2, theorem B.
+static inline State join(const State x, const State y) {
+  const T sum = x.value + y.value, added = sum - x.value;
+  const T lost = (x.value - (sum - added)) + (y.value - added);
+  return (State){sum, x.lost + (y.lost + (isfinite(sum) ? lost : (T)0))};
+}
 #else
 typedef T State;
 #define STATE(x, i) AS_STATE(x)
-#define VALUE_OF(state) (state)
+#define AS_SUM(x) (x)
 #if defined(LOG_SUM) && defined(COMPUTE_IS_COMPLEX)
 #define NEUTRAL COMPLEX(-INFINITY, 0)
 #define join(x, y) c_logaddexp(x, y)
@@ -70,6 +84,34 @@ static inline State join(const State x, const State y) {
 #endif
 #endif
 
+// A part's total. A product that overflows or vanishes may follow one that is 0 or infinite, so it
+// is value * 2^exponent then.
+#if defined(PRODUCT) && (defined(COMPUTE_IS_FLOAT) || defined(COMPUTE_IS_COMPLEX))
+typedef struct {
+  T value;
+  long exponent;
+} Total;
+#ifdef COMPUTE_IS_COMPLEX
+#define MAGNITUDE(z) (fabs((z).x) / 2 + fabs((z).y) / 2)
+#else
+#define MAGNITUDE(z) fabs(z)
+#endif
+#define IS_ORDINARY(z) (isfinite(MAGNITUDE(z)) && MAGNITUDE(z) != 0)
+static inline Total multiply(const Total x, const T y) {
+  const T z = join(x.value, y);
+  if (!IS_ORDINARY(z)) return (Total){z, x.exponent};
+  const int exponent = ilogb(MAGNITUDE(z)) + 2;  // so that the next product does not overflow
+  return (Total){ldexp(z, -exponent), x.exponent + exponent};
+}
+static inline State join_total(const State x, const Total y) {
+  const T z = join(x, y.value);
+  return ldexp(z, (int)clamp(y.exponent, -9999L, 9999L));
+}
+#else
+typedef State Total;
+#define join_total join
+#endif
+
 #define PART                                                                  \
   const ulong share = DIVIDE_UP(size, parts);                                 \
   const ulong row = u / parts, from = min(u % parts * share, size);           \
@@ -79,6 +121,12 @@ static inline State join(const State x, const State y) {
   const ulong first = block * LANES;                                          \
   const int lanes = (int)min((ulong)LANES, inner - first);
 #define AT(i, l) ((i) * inner + first + (l))
+// Adds four elements first, so that only one operation of four waits for the running sum. (Mesa's
+// compiler makes wrong code of this where they are structs. A product of four may overflow after
+// a 0.)
+#if LANES == 1 && defined(SUM)
+#define ADD_FOUR
+#endif
 #define FOR_LANES for (int l = 0; l < lanes; ++l)
 
 GRID __kernel void scan_totals(CTENSOR(in), TENSOR(totals), const ulong units, const ulong blocks,
@@ -90,9 +138,28 @@ GRID __kernel void scan_totals(CTENSOR(in), TENSOR(totals), const ulong units, c
       COLUMNS
       State state[LANES];
       FOR_LANES state[l] = NEUTRAL;
-      for (ulong i = from; i < to; ++i)
-        FOR_LANES state[l] = join(state[l], STATE(LOAD(IN, x, AT(i, l)), i));
-      FOR_LANES PTR(State, totals)[u * inner + first + l] = state[l];
+      ulong i = from;
+#ifdef ADD_FOUR
+      for (; i + 4 <= to; i += 4) {
+        T sum = AS_STATE(LOAD(IN, x, AT(i, 0)));
+        for (int k = 1; k < 4; ++k) sum += AS_STATE(LOAD(IN, x, AT(i + k, 0)));
+        state[0] = join(state[0], AS_SUM(sum));
+      }
+#endif
+      for (; i < to; ++i) FOR_LANES state[l] = join(state[l], STATE(LOAD(IN, x, AT(i, l)), i));
+      FOR_LANES {
+#ifdef IS_ORDINARY
+        Total total = {state[l], 0};
+        if (!IS_ORDINARY(state[l])) {
+          total.value = NEUTRAL;
+          for (i = from; i < to; ++i)
+            total = multiply(total, AS_STATE(LOAD(IN, x, AT(i, l))));
+        }
+#else
+        const Total total = state[l];
+#endif
+        PTR(Total, totals)[u * inner + first + l] = total;
+      }
     }
   }
 }
@@ -106,7 +173,11 @@ GRID __kernel void scan_totals(CTENSOR(in), TENSOR(totals), const ulong units, c
   }
 #else
 #define POSITIONS_ARGUMENT
+#ifdef COMPENSATED
+#define WRITE(i, l, state) STOREV(OUT, y, AT(i, l), (state).value + (state).lost)
+#else
 #define WRITE(i, l, state) STOREV(OUT, y, AT(i, l), state)
+#endif
 #endif
 
 GRID __kernel void scan(CTENSOR(in), TENSOR(out), POSITIONS_ARGUMENT CTENSOR(totals),
@@ -120,17 +191,15 @@ GRID __kernel void scan(CTENSOR(in), TENSOR(out), POSITIONS_ARGUMENT CTENSOR(tot
       State state[LANES];
       FOR_LANES state[l] = NEUTRAL;
       for (ulong before = row * parts; before < u; ++before)
-        FOR_LANES state[l] = join(state[l], CPTR(State, totals)[before * inner + first + l]);
+        FOR_LANES state[l] = join_total(state[l], CPTR(Total, totals)[before * inner + first + l]);
       ulong i = from;
-#if LANES == 1 && !defined(LOG_SUM) && !defined(POSITIONS)
-      // Joins four elements first, so that only one operation of four waits for the running result.
-      // (Mesa's compiler makes wrong code of this where a state is a struct.)
+#ifdef ADD_FOUR
       for (; i + 4 <= to; i += 4) {
-        State s[4];
-        for (int k = 0; k < 4; ++k) s[k] = STATE(LOAD(IN, x, AT(i + k, 0)), i + k);
-        for (int k = 1; k < 4; ++k) s[k] = join(s[k - 1], s[k]);
+        T s[4];
+        for (int k = 0; k < 4; ++k) s[k] = AS_STATE(LOAD(IN, x, AT(i + k, 0)));
+        for (int k = 1; k < 4; ++k) s[k] = s[k - 1] + s[k];
         for (int k = 0; k < 4; ++k) {
-          const State joined = join(state[0], s[k]);
+          const State joined = join(state[0], AS_SUM(s[k]));
           WRITE(i + k, 0, joined);
           if (k == 3) state[0] = joined;
         }

@@ -21,6 +21,7 @@ namespace {
 
 constexpr size_t kLanes = 64;  // columns of a task
 constexpr size_t kCpuPart = 8192, kGpuPart = 64;
+constexpr int64_t kTotalBytes = 32;     // of any Total in scan.cl
 constexpr size_t kLongGpuPart = 32768;  // a launch of seconds ends in a reset of a desktop's GPU
 
 struct Scan {
@@ -78,11 +79,9 @@ void launch_scan(const Scan& scan, const at::Tensor& in, const at::Tensor& out,
   const uint64_t units = extent.outer * parts, size = extent.size, inner = extent.inner;
   const UnitGrid grid =
       unit_grid(device, units, blocks, scan.cost * std::min(lanes, inner) * size / parts);
-  const int64_t state_bytes =
-      scan.positions ? 16 : static_cast<int64_t>(c10::elementSize(state));  // value and position
   const at::Tensor totals = parts == 1
                                 ? in
-                                : at::empty({static_cast<int64_t>(units * inner) * state_bytes},
+                                : at::empty({static_cast<int64_t>(units * inner) * kTotalBytes},
                                             in.options().dtype(ScalarType::Byte));
   Stream& stream = stream_of(in);
   if (parts > 1) {

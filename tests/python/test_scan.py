@@ -149,3 +149,29 @@ def test_result_over_a_part_of_the_argument(device, name):
         getattr(torch, name)(memory[:8], 0, out=memory[1:])
     with pytest.raises(RuntimeError, match="single memory location"):
         getattr(torch, name)(memory, 0, out=memory[:1].expand(9))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64])
+@pytest.mark.parametrize("size", [16, 40_000])
+def test_products_that_overflow_after_zero(device, dtype, size):
+    """Elements are not multiplied with each other before the running product is."""
+    huge = 1e300 if dtype == torch.float64 else 1e30
+    x = torch.ones(size, dtype=dtype)
+    middle = slice(size // 2, size // 2 + 8)
+    x[0], x[middle] = 0, huge
+    assert torch.equal(x.to(device).cumprod(0).cpu(), torch.zeros_like(x))
+    columns = x[:, None].expand(-1, 3).to(device)
+    assert not columns.cumprod(0).cpu().any()
+    x[0] = 1 / huge
+    x[middle] = torch.tensor([huge, 1 / huge] * 4)
+    compare(device, "cumprod", x, 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+def test_sums_of_many_equal_numbers(device, dtype):
+    x = torch.full((1_000_000,), 0.1, dtype=dtype)
+    exact = 0.1 * torch.arange(1, 1_000_001, dtype=torch.float64)
+    sums = x.to(device).cumsum(0).cpu()
+    torch.testing.assert_close(sums.real.double(), exact, rtol=1e-6, atol=0)
+    columns = x.view(-1, 2).to(device).cumsum(0).cpu()
+    torch.testing.assert_close(columns[:, 1].real.double(), exact[:500_000], rtol=1e-6, atol=0)
