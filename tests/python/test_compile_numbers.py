@@ -103,3 +103,31 @@ def test_quotients_by_tiny_and_huge_sums_of_exponentials(device, exponent):
         return x.exp() / x.exp().sum(-1, keepdim=True)
 
     check(device, function, torch.full((4, 40), exponent), rtol=1e-2, atol=0)
+
+
+def test_types_without_generated_kernels(device):
+    def function(x):
+        small = x.to(torch.float8_e4m3fn)
+        return small.float() * 2, small.t().float() + 1, small.float().sum(0)
+
+    check(device, function, randn(9, 21))
+    check(device, lambda x: x.float() * 2, randn(9, 21).to(torch.float8_e5m2))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=name_of)
+def test_bits_of_types_with_other_values_in_kernels(device, dtype):
+    def function(x):
+        bits = (x + 1).view(torch.int16) + 1
+        return bits, bits.view(dtype) * 2, (x > 0).view(torch.uint8) + 1
+
+    check(device, function, randn(9, 21).to(dtype))
+
+
+def test_special_functions_of_several_types(device):
+    def function(x, y, places):
+        mantissa, exponent = torch.frexp(y)
+        special = x.sin() + torch.digamma(y), torch.special.i0(x), torch.special.i0(y) * 2
+        return *special, mantissa * 2, exponent + 1, x.index_add(0, places, torch.lgamma(y).float())
+
+    x = randn(21).abs() + 1
+    check(device, function, x, x.double(), torch.arange(21) // 2, rtol=1e-5, atol=1e-5)

@@ -19,6 +19,8 @@ _STARTS = """
     scatter_reduce index_reduce _ctc_loss _fused_ im2col col2im _cdist pdist masked_scatter rrelu
 """
 _PREFIXES = tuple(_STARTS.split())
+# Values of these types have other bits in kernels than in memory.
+_NOT_IN_REGISTERS = {torch.float16, torch.bfloat16, torch.bool}
 _PUTS = ("index_put", "_unsafe_index_put", "_index_put_impl")
 _SUMS = (
     "scatter_add",
@@ -35,18 +37,23 @@ def adds_atomically(x) -> bool:
     rows of 32 numbers took 1.3 (Intel) to 3.6 times (PoCL) as long, an embedding's gradient 8.
     """
     device = x.device if isinstance(x, torch.Tensor) else x.get_device()
-    dtype = x.dtype if isinstance(x, torch.Tensor) else x.get_dtype()
     return (
         device.type == "ocl"
         and not has_cpu_kernels(device)
-        and dtype in (torch.float32, torch.int32)
+        and _dtype(x) in (torch.float32, torch.int32)
         and not torch.are_deterministic_algorithms_enabled()
     )
+
+
+def _dtype(x) -> torch.dtype:
+    return x.dtype if isinstance(x, torch.Tensor) else x.get_dtype()
 
 
 def stays_eager(operator, args=()) -> bool:
     name = operator.name().removeprefix("aten::").removeprefix("prims::")
     name = name.split(".")[0].removesuffix("_")
+    if operator is aten.view.dtype and args:
+        return not {_dtype(args[0]), args[1]}.isdisjoint(_NOT_IN_REGISTERS)
     if name in _PUTS:
         return len(args) > 3 and bool(args[3]) and not adds_atomically(args[0])  # accumulate
     if name in _SUMS:

@@ -60,7 +60,6 @@ class OclKernel(SIMDKernel):
         self.headers: set[str] = set()
         self.special_rows: dict[str, str] = {}  # expressions
         self.lane_functions: dict[str, tuple] = {}
-        self.math_types: set[torch.dtype] = set()
         self.reports_faults = False
         self.adds = False  # whether it adds atomically
         self.draws: list[str] = []
@@ -158,25 +157,22 @@ class OclKernel(SIMDKernel):
     def math(self, macro, dtype, *args) -> str:
         """A macro of math.clh, which serves one type, or OpenCL's function (doubles)."""
         if dtype == torch.float32:
-            self.math_types.add(dtype)
             return f"{macro}({', '.join(args)})"
         function = macro.lower()
         return self.lane_function(function, TYPES[dtype].value, *args)
 
-    def lane_function(self, function, scalar, *args, special=None, result=None) -> str:
+    def lane_function(self, function, scalar, *args, result=None) -> str:
         """A call of a function of single numbers, for each lane."""
-        if special is not None:
-            self.math_types.add(special)
         name = f"each_{function}_{scalar}"
         self.lane_functions[name] = (function, scalar, result or scalar, len(args))
         return f"{name}({', '.join(args)})"
 
-    def special_function(self, row, dtype, *args) -> str:
+    def special_function(self, row, *args) -> str:
         """A row of the table whose function takes single numbers, for each lane."""
         self.headers.add(row.header)
         function = f"row_{row.name}"
         self.special_rows[function] = row.expression
-        return self.lane_function(function, TYPES[dtype].value, *args, special=dtype)
+        return self.lane_function(function, "float", *args)
 
     def random_words(self, seed, place, base) -> str:
         known = (expr for text, expr in self._indices.items() if self.cse.try_get(text) is place)

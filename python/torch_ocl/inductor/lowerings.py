@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from . import epilogues, formulas
 from .eager import adds_atomically, aten, computes_tensors, graph_has_ocl, stays_eager
-from .overrides import SUPPORTED
+from .overrides import OF_FLOAT32, SUPPORTED
 from .reductions import SUPPORTED as REDUCTIONS
 from .runtime import HEADERS
 from .types import TYPES
@@ -89,7 +89,12 @@ def _obstacle(results) -> str | None:
                 return f"the type {data.dtype}"
             if isinstance(data, ir.Reduction) and data.reduction_type not in REDUCTIONS:
                 return f"a reduction by {data.reduction_type}"
-            if missing := set(data.inner_fn_opcount().used_ops) - SUPPORTED:
+            used = data.inner_fn_opcount()
+            for name in used.read_buffers:
+                if (dtype := V.graph.get_dtype(name)) not in TYPES:
+                    return f"the type {dtype}"
+            supported = SUPPORTED - OF_FLOAT32 if data.dtype == torch.float64 else SUPPORTED
+            if missing := set(used.used_ops) - supported:
                 return f"the operation {sorted(missing)[0]}"
     return None
 

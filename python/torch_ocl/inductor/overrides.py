@@ -196,15 +196,11 @@ class OclOverrides(OpOverrides):
     @staticmethod
     def frexp(x):
         V.kernel.headers.add("number")
-        dtype = x.dtype
-        scalar = "double" if dtype == torch.float64 else "float"
-        mantissa = V.kernel.lane_function("frexp_mantissa", scalar, str(x), special=dtype)
-        exponent = V.kernel.lane_function(
-            "frexp_exponent", scalar, str(x), special=dtype, result="int"
-        )
+        mantissa = V.kernel.lane_function("frexp_mantissa", "float", str(x))
+        exponent = V.kernel.lane_function("frexp_exponent", "float", str(x), result="int")
         cse = V.kernel.cse
         return (
-            cse.generate(V.kernel.compute, mantissa, dtype=dtype),
+            cse.generate(V.kernel.compute, mantissa, dtype=x.dtype),
             cse.generate(V.kernel.compute, exponent, dtype=torch.int32),
         )
 
@@ -285,7 +281,7 @@ def _math(name, macro):
 def _special(name, row):
     def operation(*args):
         dtype = result_type(name, *args)
-        return V.kernel.special_function(row, dtype, *(typed(x, dtype) for x in args))
+        return V.kernel.special_function(row, *(typed(x, dtype) for x in args))
 
     return operation
 
@@ -320,6 +316,8 @@ _BY_THE_KERNEL = {
 _DECOMPOSED = {"identity", "remainder"} | {
     f"{kind}_to_int" for kind in ("trunc", "ceil", "floor", "round")
 }
+# The compute type of their functions is that of the whole kernel, float32.
+OF_FLOAT32 = {*SPECIAL, "frexp"}
 # The operations that kernels can be generated for.
 SUPPORTED = (
     _BY_THE_KERNEL | _DECOMPOSED | {name for name in OP_NAMES if name in OclOverrides.__dict__}

@@ -251,22 +251,15 @@ class Renderer:
         return "\n".join([*head, text, "}", ""]).replace("§", lanes)
 
     def _prelude(self):
-        double = torch.float64 in self.kernel.math_types
-        if double and torch.float32 in self.kernel.math_types:
-            raise NotImplementedError("ocl: special functions of both float32 and float64")
         yield f"#define WIDTH {self.width}"
-        yield f"#define COMPUTE {'f64' if double else 'f32'}"
+        yield "#define COMPUTE f32"
         yield "#define COMPUTE_IS_FLOAT"
-        if double:
-            yield "#define COMPUTE_IS_DOUBLE"
         # int where it can index all buffers; Inductor's guards compile again when it cannot.
         yield f"#define INDEX {self.index_type}"
         if self.shape.letter == "g":
             yield f"#define LOCAL_SIZE {self.local}"  # tuning.py tries other sizes
         yield '#include "inductor.clh"'
         if self.kernel.adds:
-            if double:
-                raise NotImplementedError("ocl: special functions of float64 and atomic sums")
             yield '#include "atomic_add.clh"'
         if self.kernel.draws:
             yield '#include "inductor_random.clh"'
