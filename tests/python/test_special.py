@@ -130,3 +130,42 @@ def test_polygamma_at_its_poles_and_far_away(device, dtype):
         torch.testing.assert_close(actual, expected, rtol=1e-4, atol=0, equal_nan=True)
     poles = torch.polygamma(1, torch.tensor([-1.0, -2.0], dtype=dtype).to(device))
     assert (poles > 1e13).all()  # infinite but for the rounding of pi
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", ["igamma", "igammac"])
+def test_incomplete_gamma_functions_of_large_numbers(device, name, dtype):
+    if dtype == torch.float64 and not has_fp64(device):
+        pytest.skip("needs float64")
+    function = getattr(torch.special, "gammainc" if name == "igamma" else "gammaincc")
+    a = torch.tensor([150.0, 9e4, 1.1e5, 4e5, 1e7, 1e8, 1e12]).repeat_interleave(9).to(dtype)
+    deviations = torch.tensor([-40, -6, -2, -0.5, 0, 0.5, 2, 6, 40]).repeat(7).to(dtype)
+    x = (a + deviations * a.sqrt()).clamp(min=0)
+    expected = function(a.double(), x.double())
+    actual = function(a.to(device), x.to(device)).cpu().double()
+    close = 3e-5 if dtype == torch.float32 else 1e-9
+    torch.testing.assert_close(actual, expected, rtol=0, atol=close)
+
+
+@pytest.mark.parametrize(
+    "function, numbers, error",
+    [
+        (torch.digamma, [-1 + 6e-8, -43.999996, -3.5, -2.0001, -7.9999], 3e-5),
+        (torch.special.modified_bessel_k0, [1e-5, 9e-6, 1e-3], 1e-6),
+        (torch.special.modified_bessel_k1, [1e-5, 9e-6, 1e-3], 1e-6),
+        (torch.special.ndtri, [1e-38, 1e-31, 1e-29, 1e-20, 0.3], 1e-6),
+    ],
+    ids=["digamma", "k0", "k1", "ndtri"],
+)
+def test_numbers_next_to_poles(device, function, numbers, error):
+    x = torch.tensor(numbers, dtype=torch.float32)
+    expected = function(x.double()).float()
+    torch.testing.assert_close(function(x.to(device)).cpu(), expected, rtol=error, atol=0)
+
+
+def test_quantile_of_denormal_numbers(device):
+    """-inf where the device takes them for 0."""
+    x = torch.tensor([1e-40, 3e-45], dtype=torch.float32)
+    actual, expected = torch.special.ndtri(x.to(device)).cpu(), torch.special.ndtri(x.double())
+    near = torch.isclose(actual.double(), expected, rtol=1e-5)
+    assert (near | (actual == -math.inf)).all(), actual
