@@ -75,7 +75,8 @@ std::vector<Tensor> foreach_norm(at::TensorList self, const Scalar& order,
   const bool has_empty = std::any_of(self.begin(), self.end(),
                                      [](const Tensor& tensor) { return tensor.numel() == 0; });
   if (!norm || has_empty || !can_launch_over({self}) || !floating(self[0].scalar_type()) ||
-      (dtype && !floating(*dtype))) {
+      (dtype &&
+       (!floating(*dtype) || c10::promoteTypes(self[0].scalar_type(), *dtype) != *dtype))) {
     return at::compositeexplicitautograd::_foreach_norm(self, order, dtype);
   }
   const ScalarType type = self[0].scalar_type(), out = dtype.value_or(type);

@@ -85,8 +85,9 @@ struct Foreach {
   }
   bool operator()(TensorList a, Scalars b) const { return run({a}, {.numbers = b, .is_b = true}); }
   bool operator()(TensorList a, const Tensor& b, const Scalar& s0 = 1) const {
-    const bool single = b.dim() == 0 && b.is_privateuseone() && b.device() == a[0].device() &&
-                        c10::isFloatingType(b.scalar_type()) && has_kernel_type(b.scalar_type());
+    const bool single = !a.empty() && b.dim() == 0 && b.is_privateuseone() &&
+                        b.device() == a[0].device() && c10::isFloatingType(b.scalar_type()) &&
+                        has_kernel_type(b.scalar_type());
     return single && run({a}, {.number = s0, .element = &b, .is_b = true});
   }
 

@@ -131,7 +131,8 @@ void adam(const char* name, bool decoupled, TensorList self, TensorList grads, T
             .flags = {{"DECOUPLED", decoupled},
                       {"AMSGRAD", amsgrad},
                       {"WEIGHT_DECAY", weight_decay != 0}},
-            .numbers = {beta1, beta2, weight_decay, eps, std::log(beta1), std::log(beta2)}};
+            .numbers = {beta2, 1 - beta1, 1 - beta2, weight_decay, eps, std::log(beta1),
+                        std::log(beta2)}};
   if (amsgrad) step.lists.push_back(max_exp_avg_sqs);
   run(step);
 }

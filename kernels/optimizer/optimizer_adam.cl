@@ -2,7 +2,7 @@
 // the weight decay is not added to the gradient). AMSGRAD: Reddi, Kale, Kumar, arXiv:1904.09237.
 // Lists: parameters, gradients, averages, averages of squares, with AMSGRAD their maxima, and the
 // numbers of steps. The bias corrections 1 - beta^step are computed from the logarithms of the
-// betas, which is exact even in float.
+// betas, which is exact even in float. 1 - beta would not be, so rest1 and rest2 are arguments.
 #include "optimizer.clh"
 
 #ifdef AMSGRAD
@@ -31,15 +31,15 @@
   READ(3, squares)                                                                \
   READ_MAXIMUM(READ)                                                              \
   DECAY                                                                           \
-  average += ((T)1 - beta1) * (grad - average);                                   \
-  squares = beta2 * squares + ((T)1 - beta2) * grad * grad;                       \
+  average += rest1 * (grad - average);                                            \
+  squares = beta2 * squares + rest2 * grad * grad;                                \
   WRITE_MAXIMUM(WRITE)                                                            \
   param -= step_size * average / (sqrt(DENOMINATOR) * correction2 + eps);    \
   WRITE(0, param)                                                                 \
   WRITE(2, average)                                                               \
   WRITE(3, squares)
 
-CHUNKED __kernel void KERNEL(OPTIMIZER_PARAMS, const T beta1, const T beta2,
+CHUNKED __kernel void KERNEL(OPTIMIZER_PARAMS, const T beta2, const T rest1, const T rest2,
                              const T weight_decay, const T eps, const T log_beta1,
                              const T log_beta2) {
   OPEN_STEP

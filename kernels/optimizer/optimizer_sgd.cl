@@ -36,7 +36,7 @@
 #define CLEAR(READ, WRITE) WRITE(2, C(0))
 #undef RETURN_IF_INF
 #define RETURN_IF_INF                 \
-  if (CPTR(float, inf)[0] == 1.0f) {  \
+  if (CPTR(float, inf)[0] != 0) {     \
     FOR_CHUNKS(k) {                   \
       FIND_CHUNK(k)                   \
       POINTER(2)                      \

@@ -299,3 +299,36 @@ def test_norm_of_nan_empty_and_with_a_type(device):
     half = [t.half().to(device) for t in a]
     check(torch._foreach_norm(half[1:], 2, dtype=torch.float32), [torch.tensor(41.0).sqrt()])
     check(torch._foreach_norm([x[1], x[1][:0]]), torch._foreach_norm([a[1], a[1][:0]]))
+
+
+def test_lists_without_tensors_and_narrower_types(device):
+    """Errors are the CPU's."""
+    one = torch.tensor(1.0)
+    for name in ("_foreach_mul", "_foreach_add", "_foreach_div"):
+        for number in (one, one.to(device)):
+            with pytest.raises(RuntimeError, match="at least one tensor"):
+                getattr(torch, name)([], number)
+    if has_fp64(device):
+        for place in ("cpu", device):
+            with pytest.raises(RuntimeError, match="narrowing"):
+                torch._foreach_norm([torch.ones(3, 3).double().to(place)], 2, torch.float32)
+
+
+@pytest.mark.parametrize("beta", [0.9, 0.999, 0.99999])
+def test_first_step_of_adam_is_the_learning_rate(device, beta):
+    """1 - beta is not rounded in float32."""
+    parameter = torch.nn.Parameter(torch.zeros(5, device=device))
+    parameter.grad = torch.arange(1.0, 6, device=device)
+    adam = torch.optim.Adam([parameter], lr=1, betas=(beta, beta), eps=0, fused=True)
+    adam.step()
+    torch.testing.assert_close(parameter.detach().cpu(), -torch.ones(5), rtol=5e-7, atol=0)
+
+
+def test_any_number_of_infinite_devices_skips_the_step(device):
+    parameters, gradients = torch.ones(3, device=device), torch.full((3,), math.inf, device=device)
+    torch._fused_sgd_(
+        [parameters], [gradients], [], weight_decay=0, momentum=0, lr=0.1, dampening=0,
+        nesterov=False, maximize=False, is_first_step=False,
+        found_inf=torch.tensor(2.0, device=device),
+    )  # fmt: skip
+    assert parameters.tolist() == [1] * 3
