@@ -4,6 +4,7 @@
 #include <ATen/ops/_native_multi_head_attention_native.h>
 #include <ATen/ops/_nested_from_padded_native.h>
 #include <ATen/ops/_nested_tensor_softmax_with_shape_native.h>
+#include <ATen/ops/_nested_view_from_buffer_native.h>
 #include <ATen/ops/bmm_native.h>
 #include <ATen/ops/to_padded_tensor_native.h>
 #include <torch/library.h>
@@ -17,7 +18,13 @@ namespace native {
 
 OCL_SHARED("_nested_tensor_from_mask");
 OCL_SHARED("_nested_tensor_from_mask_left_aligned");
-OCL_SHARED("_nested_view_from_buffer");
+
+// The host reads the sizes, strides and offsets; torch.load(map_location="ocl") puts them on ocl.
+OCL_NATIVE("_nested_view_from_buffer", nested_view_from_buffer);
+Tensor nested_view_from_buffer(const Tensor& buffer, const Tensor& sizes, const Tensor& strides,
+                               const Tensor& offsets) {
+  return at::native::_nested_view_from_buffer(buffer, sizes.cpu(), strides.cpu(), offsets.cpu());
+}
 
 OCL_NATIVE("_nested_from_padded", nested_from_padded);
 Tensor nested_from_padded(const Tensor& padded, const Tensor& sizes, bool transposes_heads) {

@@ -55,8 +55,8 @@ Tensor coalesce(const Tensor& self) {
   const Tensor sums = at::zeros(shape, values.options());
   if (values.scalar_type() == ScalarType::Bool) {
     return finished(new_indices,
-                    sums.to(ScalarType::Byte)
-                        .index_add_(0, group, values.index_select(0, order).to(ScalarType::Byte))
+                    sums.to(ScalarType::Int)
+                        .index_add_(0, group, values.index_select(0, order).to(ScalarType::Int))
                         .to(ScalarType::Bool));
   }
   return finished(new_indices, sums.index_add_(0, group, values.index_select(0, order)));
@@ -71,7 +71,7 @@ Tensor add_to_dense(const Tensor& dense, const Tensor& sparse, const Scalar& alp
   for (int64_t i = sparse_dim; i < sparse.dim(); ++i) shape.push_back(sparse.size(i));
   if (result.numel() == 0) return result;
   if (type == ScalarType::Bool) {
-    return add_to_dense(dense.to(ScalarType::Byte), sparse.to(ScalarType::Byte), 1)
+    return add_to_dense(dense.to(ScalarType::Int), sparse.to(ScalarType::Int), 1)
         .to(ScalarType::Bool);
   }
   result.view(shape).index_add_(0, flatten(sparse._indices(), sparse.sizes()),

@@ -1,5 +1,7 @@
 """Nested tensors (batches of tensors of different sizes) against the CPU."""
 
+import io
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -117,3 +119,14 @@ def test_encoder_of_padded_batches(device, activation):
         actual = model.to(device)(x.to(device), src_key_padding_mask=padding.to(device)).cpu()
     torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
     assert (actual[padding] == 0).all()
+
+
+def test_load_with_map_location(device):
+    x = torch.nested.nested_tensor([torch.ones(2, 3), torch.zeros(0, 3), torch.ones(4, 3) * 2])
+    file = io.BytesIO()
+    torch.save(x, file)
+    file.seek(0)
+    loaded = torch.load(file, map_location=device, weights_only=False)
+    assert loaded.device == torch.device(device)
+    for actual, expected in zip(loaded.unbind(), x.unbind(), strict=True):
+        assert torch.equal(actual.cpu(), expected)

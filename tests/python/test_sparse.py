@@ -313,3 +313,13 @@ def test_compressed_sums_of_other_entries(device, dtype):
     out = torch.sparse_csr_tensor([0, 0, 0], [], torch.tensor([], dtype=dtype), (2, 3)).to(device)
     torch.add(a.to(device), b.to(device), out=out)
     assert torch.equal(out.to_dense().cpu(), torch.add(a, b).to_dense())
+
+
+def test_many_entries_of_one_bool(device):
+    values = torch.ones(256, dtype=torch.bool)
+    x = torch.sparse_coo_tensor(torch.zeros(1, 256, dtype=torch.long), values, (3,))
+    on_device = x.to(device)
+    assert on_device.coalesce().values().tolist() == [True]
+    assert on_device.to_dense().tolist() == [True, False, False]
+    dense = torch.zeros(3, dtype=torch.bool, device=device)
+    assert (dense + on_device).tolist() == [True, False, False]
