@@ -39,6 +39,11 @@ size_t cost_of(double p, uint64_t elements) {
   return elements * (simple ? 1 : kPowerCost);
 }
 
+// Of a launch, in multiply-adds.
+double work_of(int64_t results, double p, uint64_t elements) {
+  return static_cast<double>(results) * static_cast<double>(cost_of(p, elements));
+}
+
 // x and y are matrices of rows in batches. With `pairs` they are the same rows, in one batch.
 void forward(const at::Tensor& result, const at::Tensor& x_any, const at::Tensor& y_any,
              double order, bool pairs) {
@@ -59,7 +64,7 @@ void forward(const at::Tensor& result, const at::Tensor& x_any, const at::Tensor
   arguments.add(view(x)).add(view(y)).add(view(out.tensor())).add(units).add(y_rows);
   arguments.add(grid.per_item).add(x_rows).add(size);
   add_number(arguments, p, compute_type(type));
-  arguments.enqueue(grid.global, grid.local);
+  arguments.enqueue(grid.global, grid.local, work_of(result.numel(), p, size));
   out.finish();
 }
 
@@ -89,7 +94,7 @@ void backward(const at::Tensor& result, const at::Tensor& grad_any, const at::Te
   arguments.add(view(grad)).add(view(x)).add(view(y)).add(view(distances)).add(view(out.tensor()));
   arguments.add(units).add(size).add(grid.per_item).add(x_rows).add(y_rows);
   add_number(arguments, p, compute_type(type));
-  arguments.enqueue(grid.global, grid.local);
+  arguments.enqueue(grid.global, grid.local, work_of(result.numel(), p, y_rows));
   out.finish();
 }
 

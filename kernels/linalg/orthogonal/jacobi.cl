@@ -92,21 +92,23 @@ TEAM __kernel void jacobi_sweeps(TENSOR(x), TENSOR(rotated), TENSOR(left), const
 // One round of a sweep, which rotates disjoint pairs of columns (a round-robin tournament). Adds
 // the number of rotations to left[batch]. Grid: pairs, matrices.
 TEAM __kernel void jacobi_round(TENSOR(x), TENSOR(rotated), TENSOR(left), const ulong columns,
-                                const ulong size, const ulong rotated_size, const ulong round,
-                                const R tolerance) {
+                                const ulong size, const ulong rotated_size, const ulong batches,
+                                const ulong round, const R tolerance) {
   DECLARE_SCRATCH;
-  const ulong b = get_group_id(1), others = columns + columns % 2 - 1, pairs = (others + 1) / 2;
-  __global T *matrix = PTR(T, x) + b * columns * size;
-  __global T *other = PTR(T, rotated) + b * columns * rotated_size;
-  int rotations = 0;
-  for (ulong k = get_group_id(0); k < pairs; k += get_num_groups(0)) {
-    const ulong p = k == 0 ? others : (round + k) % others, q = (round + others - k) % others;
-    if (p < columns && q < columns) {
-      rotations += rotate_pair(matrix, size, other, rotated_size, min(p, q), max(p, q), tolerance,
-                               scratch, scratch_real);
+  const ulong others = columns + columns % 2 - 1, pairs = (others + 1) / 2;
+  for (ulong b = get_group_id(1); b < batches; b += get_num_groups(1)) {
+    __global T *matrix = PTR(T, x) + b * columns * size;
+    __global T *other = PTR(T, rotated) + b * columns * rotated_size;
+    int rotations = 0;
+    for (ulong k = get_group_id(0); k < pairs; k += get_num_groups(0)) {
+      const ulong p = k == 0 ? others : (round + k) % others, q = (round + others - k) % others;
+      if (p < columns && q < columns) {
+        rotations += rotate_pair(matrix, size, other, rotated_size, min(p, q), max(p, q),
+                                 tolerance, scratch, scratch_real);
+      }
     }
+    if (ITEM == 0 && rotations > 0) atomic_add(PTR(volatile int, left) + b, rotations);
   }
-  if (ITEM == 0 && rotations > 0) atomic_add(PTR(volatile int, left) + b, rotations);
 }
 
 // norms[batch][column]: the lengths of the columns of x.

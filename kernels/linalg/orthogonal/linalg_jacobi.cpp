@@ -33,10 +33,12 @@ double epsilon(ScalarType type) {
                          : std::numeric_limits<float>::epsilon();
 }
 
-// Whether each round of a sweep gets its own launch: for few matrices with many columns.
+// Whether each round of a sweep gets its own launch: for few matrices with many columns. On GPUs
+// also for many matrices, where one work-group would be busy with all sweeps of a matrix for
+// seconds.
 bool by_rounds(const Device& device, int64_t batches, int64_t columns) {
-  const bool cpu = device.family() == KernelFamily::kCpu;
-  return batches < 16 && columns >= (cpu ? 96 : 32);
+  if (device.family() == KernelFamily::kCpu) return batches < 16 && columns >= 96;
+  return columns >= (batches < 16 ? 32 : 128);
 }
 
 }  // namespace
@@ -66,14 +68,15 @@ bool orthogonalize(const Tensor& x, const Tensor& rotated) {
   const Kernel& kernel = find(device, kRound, type);
   const int64_t rounds = columns + columns % 2 - 1;
   const TeamGrid grid = team_grid(device, kernel, (rounds + 1) / 2);
+  const auto most_batches = std::min<size_t>(batches, device.parameters().grid.groups);
   for (int sweep = 0; sweep < kSweeps; ++sweep) {
     Tensor(left).zero_();
     for (int64_t round = 0; round < rounds; ++round) {
       Arguments arguments(stream, kernel);
       arguments.add(view(x)).add(other).add(view(left)).add(u(columns)).add(u(size));
-      arguments.add(u(rotated_size)).add(u(round));
+      arguments.add(u(rotated_size)).add(u(batches)).add(u(round));
       add_number(arguments, tolerance, real_type(x));
-      arguments.enqueue({grid.global.x, static_cast<size_t>(batches)}, {grid.local.x, 1});
+      arguments.enqueue({grid.global.x, most_batches}, {grid.local.x, 1});
     }
     if (!left.any().item<bool>()) return true;
   }
