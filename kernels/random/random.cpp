@@ -37,7 +37,7 @@ struct Distribution {
 
 constexpr Distribution kUniform{
     .name = "uniform",
-    .expression = "(UNIT(w) * s1 + s0 < s2 ? UNIT(w) * s1 + s0 : (V)(s0))",
+    .expression = "(ROUNDED(UNIT(w) * s1 + s0) < s2 ? UNIT(w) * s1 + s0 : (V)(s0))",
     .floating = true};
 constexpr Distribution kNormal{
     .name = "normal", .expression = "z * s1 + s0", .normal = true, .floating = true};
@@ -110,6 +110,9 @@ const Kernel& find(const Plan& plan) {
         .set("WORDS", static_cast<int64_t>(plan.words))
         .set("DIGITS", digits_of(&plan.distribution == &kUniform ? plan.out : plan.compute))
         .set("EXPR", plan.distribution.expression);
+    if (&plan.distribution == &kUniform && c10::isReducedFloatingType(plan.out)) {
+      defines.set("ROUNDED(x)", str("ROUNDED_", dtype_name(plan.out), "(x)"));
+    }
     if (plan.distribution.normal) defines.set("NORMAL", 1);
     if (plan.in != ScalarType::Undefined) defines.set("IN", dtype_name(plan.in));
     if (&plan.distribution == &kDropout) defines.set("DROPOUT", 1);
@@ -163,6 +166,9 @@ uint64_t words_of(double probability) {
 }
 
 void uniform(at::TensorIteratorBase& iter, double from, double to, MaybeGenerator generator) {
+  // The limits are rounded to the type first, as on the CPU.
+  from = as_element(from, iter.dtype(0)).to<double>();
+  to = as_element(to, iter.dtype(0)).to<double>();
   draw(kUniform, iter.tensor(0), {{from, to - from, to}}, generator);
 }
 void normal(const TensorBase& self, double mean, double std, MaybeGenerator generator) {

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from support import FLOATS, output_of
+from support import FLOATS, HALVES, output_of
 
 MASK = 0xFFFFFFFF
 
@@ -82,7 +82,7 @@ def draw(device, method, *args, dtype=torch.float32, size=100_000):
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_distributions(device, dtype):
     x = draw(device, "uniform_", -1.0, 3.0, dtype=dtype)
-    assert -1 <= x.min() < -0.9 and 2.9 < x.max() <= 3
+    assert -1 <= x.min() < -0.9 and 2.9 < x.max() < 3
     assert x.mean() == pytest.approx(1, abs=0.03)
     x = draw(device, "uniform_", dtype=dtype)
     assert x.min() >= 0 and x.max() < 1
@@ -100,6 +100,15 @@ def test_distributions(device, dtype):
     assert x.min() == 1 and x.mean() == pytest.approx(4, abs=0.1)
     x = draw(device, "bernoulli_", 0.3, dtype=dtype)
     assert set(x.unique().tolist()) == {0, 1} and x.mean() == pytest.approx(0.3, abs=0.01)
+
+
+@pytest.mark.parametrize("low, high", [(1.0, 2.0), (-2.0, -1.0), (-1.0, 0.0), (0.0, 0.3)])
+@pytest.mark.parametrize("dtype", HALVES)
+def test_uniform_stays_below_the_end(device, dtype, low, high):
+    """Also where rounding to the type would reach it."""
+    x = torch.empty(1 << 16, dtype=dtype, device=device).uniform_(low, high).cpu()
+    assert x.max() < torch.tensor(high, dtype=dtype) and x.min() >= low
+    assert x.double().mean() == pytest.approx((low + high) / 2, abs=0.01 * (high - low))
 
 
 def test_least_exponentials(device):
