@@ -42,14 +42,9 @@ static inline T normal(Source *source) {
   return radius * cos(L(6.28318530717958648) * uniform(source));
 }
 
-// Marsaglia, Tsang: A simple method for generating gamma variables. ACM TOMS 26 (2000).
-static inline T standard_gamma(T alpha, Source *source) {
-  if (alpha == 0) return 0;
-  T scale = 1;
-  if (alpha < 1) {
-    scale = pow(uniform(source), 1 / alpha);
-    alpha += 1;
-  }
+// For alpha from 1 on. Marsaglia, Tsang: A simple method for generating gamma variables. ACM TOMS
+// 26 (2000).
+static inline T large_gamma(const T alpha, Source *source) {
   const T d = alpha - L(1.0) / 3, c = 1 / sqrt(9 * d);
   T v = 0;
   for (int rejected = 1; rejected;) {
@@ -59,7 +54,19 @@ static inline T standard_gamma(T alpha, Source *source) {
     rejected = root <= 0 || (u >= 1 - L(0.0331) * xx * xx &&
                              log(u) >= xx / 2 + d * (1 - v + log(v)));
   }
-  return fmax(scale * d * v, (T)TINY);
+  return d * v;
+}
+
+static inline T standard_gamma(const T alpha, Source *source) {
+  if (alpha == 0) return 0;
+  const T scale = alpha < 1 ? pow(uniform(source), 1 / alpha) : (T)1;
+  return fmax(scale * large_gamma(alpha < 1 ? alpha + 1 : alpha, source), (T)TINY);
+}
+
+// Its logarithm, for an alpha so small that the number itself would be 0.
+static inline T log_gamma(const T alpha, Source *source) {
+  const T log_scale = alpha < 1 ? log(uniform(source)) / alpha : (T)0;
+  return log_scale + log(large_gamma(alpha < 1 ? alpha + 1 : alpha, source));
 }
 
 // The error of Stirling's formula: log(k!) - (k + 1/2) log(k + 1) + (k + 1) - log(2 pi) / 2.

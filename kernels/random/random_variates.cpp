@@ -8,6 +8,7 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/searchsorted.h>
+#include <ATen/ops/where.h>
 
 #include <limits>
 
@@ -32,6 +33,7 @@ struct Variate {
   size_t cost;              // of an element, in additions
 };
 constexpr Variate kGamma{"_standard_gamma", "standard_gamma(x, &source)", 128};
+constexpr Variate kLogGamma{"_sample_dirichlet", "log_gamma(x, &source)", 128};
 constexpr Variate kPoisson{"poisson", "poisson(x, &source)", 256};
 constexpr Variate kBinomial{"binomial", "binomial(x, y, &source)", 256};
 
@@ -39,6 +41,20 @@ double least_normal(ScalarType type) {
   return type == ScalarType::Half     ? 0x1p-14
          : type == ScalarType::Double ? std::numeric_limits<double>::min()
                                       : std::numeric_limits<float>::min();
+}
+
+// The greatest number below 1.
+double below_one(ScalarType type) {
+  return type == ScalarType::Half       ? 1 - 0x1p-11
+         : type == ScalarType::BFloat16 ? 1 - 0x1p-8
+         : type == ScalarType::Double   ? 1 - 0x1p-53
+                                        : 1 - 0x1p-24;
+}
+
+// The type of sums and samples whose rounding would show.
+ScalarType widest(const Tensor& tensor) {
+  return ocl_device(tensor).properties().has_fp64 ? ScalarType::Double
+                                                  : compute_type(tensor.scalar_type());
 }
 
 const Kernel& find(Device& device, const Variate& variate, ScalarType type, ScalarType y) {
@@ -83,11 +99,12 @@ Tensor draw(const Variate& variate, const Tensor& x, const Tensor& y,
 }
 
 // Draws positions in rows of relative frequencies: the first position whose cumulative sum reaches
-// a uniform number from (0, sum]. A position of frequency zero is never drawn.
+// a uniform number from (0, sum]. A position of frequency zero is never drawn: it gets the greatest
+// sum before it, which no number reaches there first.
 void multinomial_with_replacement(Tensor& result, const Tensor& self, int64_t samples,
                                   MaybeGenerator generator) {
-  const ScalarType type = compute_type(self.scalar_type());
-  const Tensor sums = self.to(type).cumsum(-1);
+  const Tensor cumulative = self.cumsum(-1, widest(self));
+  const Tensor sums = std::get<0>(at::where(self.gt(0), cumulative, -1).cummax(-1));
   const Tensor total = sums.narrow(-1, -1, 1);
   const Tensor valid =
       self.ge(0).all().logical_and(total.gt(0).logical_and(total.isfinite()).all());
@@ -132,8 +149,9 @@ Tensor binomial(const Tensor& count, const Tensor& prob, std::optional<at::Gener
 
 OCL_NATIVE("_sample_dirichlet", sample_dirichlet);
 Tensor sample_dirichlet(const Tensor& self, std::optional<at::Generator> generator) {
-  const Tensor gamma = standard_gamma(self, generator);
-  return gamma.div(gamma.sum(-1, /*keepdim=*/true)).clamp_min(least_normal(self.scalar_type()));
+  const ScalarType type = self.scalar_type();
+  const Tensor sample = draw(kLogGamma, self.to(widest(self)), {}, generator).softmax(-1);
+  return sample.to(type).clamp_(least_normal(type), below_one(type));
 }
 
 OCL_NATIVE("rrelu_with_noise.out", rrelu_with_noise_out);

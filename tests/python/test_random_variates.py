@@ -1,5 +1,7 @@
 """Random variates: moments of many, special parameters, seeds, and what is made of them."""
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -85,6 +87,27 @@ def test_dirichlet(device):
     assert torch.distributions.Dirichlet(alpha).sample().device == alpha.device
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
+def test_dirichlet_of_small_alpha(device, dtype):
+    """Almost all of the weight is on one component; gammas of this alpha are less than floats."""
+    if dtype == torch.float64 and not has_fp64(device):
+        pytest.skip("the device has no float64")
+    alpha = torch.full((COUNT, 2), 0.01, device=device, dtype=dtype)
+    sample = torch._sample_dirichlet(alpha).cpu().double()[:, 0]
+    assert sample.min() > 0 and sample.max() < 1
+    assert ((sample > 0.49) & (sample < 0.51)).double().mean() < 0.003
+    assert (sample < 0.5).double().mean() == pytest.approx(0.5, abs=0.02)
+    check_moments(sample, 0.5, 0.25 / 1.02)
+
+
+def test_beta(device):
+    beta = torch.distributions.Beta(full(0.5, device), full(2.0, device)).sample()
+    check_moments(beta, 0.2, 0.16 / 3.5)
+    # The deviation is 2e-4 of the mean.
+    large = torch._sample_dirichlet(torch.full((COUNT, 2), 1e7, device=device))[:, 0]
+    check_moments(large, 0.5, 0.25 / 2e7)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_multinomial(device, dtype):
     weights = torch.tensor([0.0, 1, 0, 3, 6, 0], device=device, dtype=dtype)
@@ -95,6 +118,20 @@ def test_multinomial(device, dtype):
     for bad in ([-1.0, 2], [0.0, 0], [float("nan"), 1]):
         with pytest.raises(RuntimeError, match=r"probability|multinomial"):
             torch.multinomial(torch.tensor(bad, device=device), 5, replacement=True)
+
+
+def test_multinomial_of_many_weights(device):
+    """None of weight zero is drawn, and the parts of a long row are as probable as they should."""
+    weights = torch.full((1 << 20,), 0.1)
+    weights[::2] = 0
+    drawn = torch.multinomial(weights.to(device), 1 << 19, replacement=True).cpu()
+    assert (drawn % 2 == 1).all()
+    counts = torch.bincount(drawn // 1024, minlength=1024).double()
+    assert ((counts - 512).abs() < 6 * 512**0.5).all()
+    if has_fp64(device):  # not more equal numbers than there are by chance
+        assert drawn.unique().numel() / (1 << 19) == pytest.approx(1 - math.exp(-1), abs=0.005)
+    ends = torch.tensor([0.0, 0, 1e-30, 0, 1e10, 1e-30, 0], device=device)
+    assert set(torch.multinomial(ends, COUNT, replacement=True).tolist()) <= {2, 4, 5}
 
 
 @pytest.mark.sample
