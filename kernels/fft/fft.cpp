@@ -238,13 +238,15 @@ Tensor fft_to_real_rows(const Tensor& x, int64_t n, double scale) {
   static constexpr const char* kBegin = "fft_real_begin";
   const int64_t last = x.dim() - 1, h = n / 2;
   if (!in_halves(n)) {
-    // The other half mirrors the first; the imaginary part of its first number does not count.
+    // The other half mirrors the first. The imaginary parts of the numbers that mirror themselves,
+    // the first and the middle one of an even n, do not count.
     const Tensor all = at::empty(with_last(x, n), x.options());
     all.narrow(-1, 0, h + 1).copy_(x);
     const int64_t missing = n - h - 1;
     if (missing > 0) {
       all.narrow(-1, h + 1, missing).copy_(x.narrow(-1, 1, missing).flip({last}).conj());
     }
+    at::view_as_real(all.narrow(-1, 0, 1)).select(-1, 1).zero_();
     if (n % 2 == 0) at::view_as_real(all.narrow(-1, h, 1)).select(-1, 1).zero_();
     return at::real(fft_along(all, last, false, scale)).contiguous();
   }

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "backend/allocator.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/lru_cache.h"
 #include "kernels/core/tensors.h"
@@ -66,6 +67,13 @@ void set(const at::Tensor& host, int64_t i, const Complex& value) {
   }
 }
 
+// Other streams than the one that made it may use a kept table: its memory is not reused before
+// they have.
+at::Tensor shared(at::Tensor table) {
+  Allocator::instance().recordStream(table.storage().data_ptr(), stream_of(table).unpack());
+  return table;
+}
+
 }  // namespace
 
 std::vector<int64_t> radices_of(int64_t n) {
@@ -82,17 +90,17 @@ std::vector<int64_t> radices_of(int64_t n) {
 
 at::Tensor roots_of_unity(int64_t n, const at::TensorOptions& options) {
   static auto& kept = *new LruCache<Key, at::Tensor>(kKeptTables);
-  return kept.get(key_of(n, options, true), [&] {
+  return shared(kept.get(key_of(n, options, true), [&] {
     const at::Tensor host = on_host(n, options);
     for (int64_t k = 0; k < n; ++k) set(host, k, root_of_unity(k, n));
     return host.to(options.device());
-  });
+  }));
 }
 
 Chirp chirp_of(int64_t n, bool forward, const at::TensorOptions& options,
                c10::function_ref<at::Tensor(const at::Tensor&)> transform) {
   static auto& kept = *new LruCache<Key, Chirp>(kKeptChirps);
-  return kept.get(key_of(n, options, forward), [&] {
+  const Chirp chirp = kept.get(key_of(n, options, forward), [&] {
     const auto m = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * n - 1)));
     const Device& device = ocl::device(options.device().index());
     // The spectrum is computed in double precision where the device has it.
@@ -114,6 +122,7 @@ Chirp chirp_of(int64_t n, bool forward, const at::TensorOptions& options,
     const at::Tensor finished = spectrum.cpu().to(options.dtype()).to(options.device());
     return Chirp{m, factors.to(options.device()), finished};
   });
+  return {chirp.m, shared(chirp.factors), shared(chirp.spectrum)};
 }
 
 }  // namespace ocl

@@ -85,6 +85,37 @@ def test_long(device, n):
     compare(device, lambda x: torch.fft.irfft(x, n=n), numbers((n // 2 + 1,)))
 
 
+@pytest.mark.parametrize("n", [1, 2, 9, 10, 37, 74, 101, 202])
+def test_ignored_parts(device, n):
+    """Real results do not depend on the imaginary part of what mirrors itself."""
+    x = numbers((3, n // 2 + 1))
+    for function in (torch.fft.irfft, torch.fft.hfft):
+        for ignored in (1e7, math.inf):
+            y = x.clone()
+            y.imag[:, 0] = ignored
+            if n % 2 == 0:
+                y.imag[:, -1] = ignored
+            given = y.to(device)
+            assert torch.equal(function(given, n).cpu(), function(x.to(device), n).cpu())
+            assert torch.equal(given.cpu(), y)
+
+
+def test_tables_on_streams(device):
+    """A table that gave way to others stays while another stream's transform reads it."""
+    n = 3 << 18
+    x = numbers((n,)).to(device)
+    expected = torch.fft.fft(x)
+    torch.ocl.synchronize()
+    other = torch.ocl.Stream(device)
+    with torch.ocl.stream(other):
+        results = [torch.fft.fft(x) for _ in range(4)]
+    for length in range(40, 80):  # more than are kept
+        torch.fft.fft(torch.ones(length, dtype=x.dtype, device=device))
+    fillers = [torch.full((n,), 7.0, dtype=x.dtype, device=device) for _ in range(4)]
+    torch.ocl.synchronize()
+    assert fillers and all(torch.equal(result, expected) for result in results)
+
+
 @pytest.mark.parametrize("rows", [1, 2, 7, 8, 9, 30])
 @pytest.mark.parametrize("columns", [1, 2, 7, 8, 9, 30])
 def test_batches(device, rows, columns):
