@@ -30,14 +30,17 @@ std::array<int64_t, 6> AffinePass::fixed(int shift) const {
 }
 
 std::optional<std::array<double, 6>> AffinePass::inverse() const {
-  const auto& a = matrix;
+  std::array<double, 6> a = matrix;  // then for whole pixel numbers, rounded as the positions are
+  a[2] += (a[0] + a[1]) / 2, a[5] += (a[3] + a[4]) / 2;
+  if (small_steps()) {
+    const auto steps = fixed(16);
+    for (size_t i = 0; i < a.size(); ++i) a[i] = std::ldexp(static_cast<double>(steps[i]), -16);
+  }
   const double determinant = a[0] * a[4] - a[1] * a[3];
   if (std::abs(determinant) < 1e-12) return std::nullopt;
   const double b0 = a[4] / determinant, b1 = -a[1] / determinant;
   const double b3 = -a[3] / determinant, b4 = a[0] / determinant;
-  // The centre of pixel i is at i + 0.5.
-  return std::array<double, 6>{b0, b1, -b0 * a[2] - b1 * a[5] - 0.5,
-                               b3, b4, -b3 * a[2] - b4 * a[5] - 0.5};
+  return std::array<double, 6>{b0, b1, -b0 * a[2] - b1 * a[5], b3, b4, -b3 * a[2] - b4 * a[5]};
 }
 
 }  // namespace ocl::image

@@ -2,12 +2,12 @@
 
 #include <ATen/ceil_div.h>
 #include <ATen/ops/from_blob.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "kernels/core/lru_cache.h"
+#include "kernels/core/tensors.h"
 
 namespace ocl::image {
 namespace {
@@ -73,6 +73,15 @@ std::vector<int32_t> positions_of(int64_t in, int64_t out, double scale, double 
   return positions;
 }
 
+// The lines that take one input; without weights outside.
+std::vector<Line> lines_at(const std::vector<int32_t>& positions) {
+  std::vector<Line> lines;
+  for (const int32_t i : positions) {
+    lines.push_back(i < 0 ? Line{0, {}} : Line{i, {1}});
+  }
+  return lines;
+}
+
 // Makes the band for the lines, or for their derivative.
 std::shared_ptr<Band> make_band(int64_t in, int64_t out, const std::vector<Line>& lines,
                                 bool transposed, int64_t multiple = kLanes) {
@@ -87,7 +96,7 @@ std::shared_ptr<Band> make_resize(int64_t in, int64_t out, Interpolation interpo
   const double scale = static_cast<double>(in) / out;
   std::vector<Line> lines;
   if (interpolation == Interpolation::kNearest) {
-    for (const int32_t i : positions_of(in, out, scale, 0)) lines.push_back({i, {1}});
+    lines = lines_at(positions_of(in, out, scale, 0));
   } else {
     for (int64_t o = 0; o < out; ++o) {
       lines.push_back(antialias ? antialiased_line(o, in, scale, interpolation)
@@ -218,21 +227,24 @@ float box_radius(float deviation, int passes) {
   return whole + part;
 }
 
-BandPointer position_band(int64_t in, int64_t out, double scale, double start) {
-  return find({in, out, kPositions, scale, start}, [&] {
+BandPointer position_band(int64_t in, int64_t out, double scale, double start, bool transposed) {
+  return find({in, out, kPositions, scale, start, false, transposed}, [&] {
+    std::vector<int32_t> positions = positions_of(in, out, scale, start);
+    if (transposed) return make_band(in, out, lines_at(positions), true);
     auto band = std::make_shared<Band>(in, out);
-    band->starts = positions_of(in, out, scale, start);
+    band->starts = std::move(positions);
     return band;
   });
 }
 
 std::pair<at::Tensor, at::Tensor> Band::tables(const at::Tensor& img, at::ScalarType weight) const {
-  const c10::Stream stream =
-      c10::impl::VirtualGuardImpl(img.device().type()).getStream(img.device());
+  Stream& current = stream_of(img);
+  const c10::Stream stream = current.unpack();
   const std::lock_guard lock(mutex_);
   for (const OnDevice& each : on_devices_) {
     if (each.stream == stream && each.weight == weight) return {each.starts, each.weights};
   }
+  const CapturePause pause(current);  // graphs keep the band
   const auto from = [&](const void* data, int64_t size, at::ScalarType type) {
     return at::from_blob(const_cast<void*>(data), {size}, at::TensorOptions().dtype(type));
   };

@@ -75,7 +75,8 @@ BandPointer box_band(int64_t size, float radius, bool transposed);
 float box_radius(float deviation, int passes);
 
 // A band without weights for Pillow's nearest-neighbour scaling: `starts` are input positions, from
-// `start` on in steps of `scale`; -1 outside of the input.
-BandPointer position_band(int64_t in, int64_t out, double scale, double start);
+// `start` on in steps of `scale`; -1 outside of the input. Its derivative has weights.
+BandPointer position_band(int64_t in, int64_t out, double scale, double start,
+                          bool transposed = false);
 
 }  // namespace ocl::image

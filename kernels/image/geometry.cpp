@@ -2,6 +2,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <cmath>
+
 #include "kernels/image/ops.h"
 #include "kernels/image/passes.h"
 
@@ -20,15 +22,30 @@ Tensor part(const Tensor& img, const Span& x, const Span& y) {
   return img.narrow(-2, y.from, y.size()).narrow(-1, x.from, x.size());
 }
 
-std::vector<double> fills(std::optional<at::ArrayRef<double>> fill, int64_t channels,
+std::vector<double> fills(std::optional<at::ArrayRef<double>> fill, const Tensor& img,
                           const char* op) {
-  return fill ? per_channel(*fill, channels, "fill", op) : std::vector<double>(channels, 0.0);
+  const int64_t channels = img.size(-3);
+  if (!fill) return std::vector<double>(channels, 0.0);
+  for (const double number : *fill) {
+    TORCH_CHECK_VALUE(img.scalar_type() != ScalarType::Byte || (number >= 0 && number <= 255), op,
+                      ": fill is ", number, ", but uint8 holds 0 to 255");
+  }
+  return per_channel(*fill, channels, "fill", op);
+}
+
+// Whether rows and columns can be scaled one after the other.
+bool scales(const std::array<double, 6>& matrix, Interpolation interpolation) {
+  return interpolation == Interpolation::kNearest && matrix[1] == 0 && matrix[3] == 0;
 }
 
 std::array<double, 6> matrix_of(at::ArrayRef<double> matrix) {
   TORCH_CHECK_VALUE(matrix.size() == 6, "torch_ocl::affine: matrix has ", matrix.size(),
                     " numbers, but must have six: (a, b, c, d, e, f) takes the output's (x, y) to ",
                     "the input's (a x + b y + c, d x + e y + f)");
+  for (const double number : matrix) {
+    TORCH_CHECK_VALUE(std::isfinite(number), "torch_ocl::affine: matrix holds ", number,
+                      ", but must hold finite numbers");
+  }
   std::array<double, 6> result;
   std::copy(matrix.begin(), matrix.end(), result.begin());
   return result;
@@ -105,11 +122,11 @@ Tensor affine(const Tensor& img, at::ArrayRef<double> matrix, at::OptionalIntArr
   Tensor out = at::empty(resized(img, height, width), img.options());
   pass_description(img, out);
   const AffinePass pass{in, out, matrix_of(matrix), interpolation_of(interpolation, kOp),
-                        fills(fill, shape.channels, kOp)};
+                        fills(fill, img, kOp)};
   const auto& a = pass.matrix;
   if (shape.empty()) {
     TORCH_CHECK_VALUE(out.numel() == 0, kOp, ": the image is empty: its shape is ", img.sizes());
-  } else if (pass.interpolation == Interpolation::kNearest && a[1] == 0 && a[3] == 0) {
+  } else if (scales(a, pass.interpolation)) {
     const BandPointer xs = position_band(shape.width, width, a[0], a[2]);
     const BandPointer ys = position_band(shape.height, height, a[4], a[5]);
     run(GatherPass{in, out, *ys, *xs, pass.fill});
@@ -121,13 +138,19 @@ Tensor affine(const Tensor& img, at::ArrayRef<double> matrix, at::OptionalIntArr
 
 Tensor affine_backward(const Tensor& grad, at::ArrayRef<double> matrix, at::IntArrayRef size,
                        std::string_view interpolation) {
+  const std::array<double, 6> a = matrix_of(matrix);
+  const Interpolation method = interpolation_of(interpolation, "torch_ocl::affine");
+  if (scales(a, method) && grad.numel() > 0) {
+    return apply_steps(
+        grad, {{position_band(size[1], grad.size(-1), a[0], a[2], true), Along::kRows},
+               {position_band(size[0], grad.size(-2), a[4], a[5], true), Along::kColumns}});
+  }
   // On the CPU the sums are added in the gradient itself.
   const bool widen = grad.is_cpu() && grad.scalar_type() != ScalarType::Double;
   const Tensor in = (widen ? grad.to(ScalarType::Float) : grad).contiguous();
   const Tensor out = at::empty(resized(grad, size[0], size[1]), in.options());
   if (in.numel() == 0) return out.zero_();
-  run(AffinePass{
-      in, out, matrix_of(matrix), interpolation_of(interpolation, "torch_ocl::affine"), {}, true});
+  run(AffinePass{in, out, a, method, {}, true});
   return out.to(grad.scalar_type());
 }
 

@@ -24,11 +24,17 @@ std::array<double, 6> rotation(double angle, std::array<double, 2> center,
           -sine,  cosine, -sine * x + cosine * y + center[1]};
 }
 
+void check_finite(double number, const char* what) {
+  TORCH_CHECK_VALUE(std::isfinite(number), "torch_ocl::rotate: ", what, " is ", number,
+                    ", but must be finite");
+}
+
 std::array<double, 2> pair_of(std::optional<at::ArrayRef<double>> given,
                               std::array<double, 2> otherwise, const char* what) {
   if (!given) return otherwise;
   TORCH_CHECK_VALUE(given->size() == 2, "torch_ocl::rotate: ", what, " has ", given->size(),
                     " numbers, but must have two: (x, y)");
+  for (const double number : *given) check_finite(number, what);
   return {(*given)[0], (*given)[1]};
 }
 
@@ -51,6 +57,7 @@ Tensor rotate(const Tensor& img, double angle, std::string_view interpolation, b
   interpolation_of(interpolation, "torch_ocl::rotate");
   const int64_t height = img.sym_size(-2).guard_int(__FILE__, __LINE__);
   const int64_t width = img.sym_size(-1).guard_int(__FILE__, __LINE__);
+  check_finite(angle, "angle");
   angle = std::fmod(angle, 360.0);
   if (angle < 0) angle += 360;
   if (!center && !translate) {

@@ -22,6 +22,14 @@ struct BandPass {
 void on_ocl(const BandPass& pass);
 void on_cpu(const BandPass& pass);
 
+// Band matrices along rows or columns, one after the other (resample.cpp).
+enum class Along { kRows, kColumns };
+struct Step {
+  BandPointer band;
+  Along along;
+};
+Tensor apply_steps(const Tensor& img, const std::vector<Step>& steps);
+
 // out[y][x] = in[y's position][x's position] of each plane, or the channel's fill outside.
 struct GatherPass {
   const Tensor &in, &out;
@@ -44,7 +52,7 @@ struct AffinePass {
   bool small_steps() const;
   // The matrix for whole pixel numbers, in units of 2^-shift.
   std::array<int64_t, 6> fixed(int shift) const;
-  // The inverse matrix, from positions in the input to centres of output pixels, if there is one.
+  // The inverse matrix, from positions in the input to output pixels, if there is one.
   std::optional<std::array<double, 6>> inverse() const;
 };
 void on_ocl(const AffinePass& pass);

@@ -9,18 +9,14 @@ namespace ocl::image {
 namespace {
 
 constexpr int kBoxes = 3;  // box blurs per Gaussian blur
-
-enum class Along { kRows, kColumns };
+constexpr double kGreatestRadius = 1e9;
 
 // The type of the result between two passes: bytes, or the type of the arithmetic.
 ScalarType between(const Tensor& img) {
   return img.scalar_type() == ScalarType::Byte ? ScalarType::Byte : arithmetic(img);
 }
 
-struct Step {
-  BandPointer band;
-  Along along;
-};
+}  // namespace
 
 Tensor apply_steps(const Tensor& img, const std::vector<Step>& steps) {
   Tensor in = img.contiguous();
@@ -35,8 +31,10 @@ Tensor apply_steps(const Tensor& img, const std::vector<Step>& steps) {
     run(BandPass{in, out, band, outer, rows ? 1 : width});
     in = out;
   }
-  return in.is_same(img) ? img.clone() : in;
+  return in.is_same(img) ? img.clone(at::MemoryFormat::Contiguous) : in;
 }
+
+namespace {
 
 Tensor resize_to(const Tensor& img, int64_t height, int64_t width, std::string_view interpolation,
                  bool antialias, bool backward) {
@@ -79,8 +77,9 @@ std::vector<Step> blur_steps(const Tensor& img, at::ArrayRef<double> radius, boo
                     " numbers, but must have one, or two: (horizontal, vertical)");
   std::vector<Step> steps;
   const auto add = [&](double deviation, int64_t size, Along along) {
-    TORCH_CHECK_VALUE(deviation >= 0, "torch_ocl::gaussian_blur: radius is ", deviation,
-                      ", but must not be negative");
+    TORCH_CHECK_VALUE(deviation >= 0 && deviation <= kGreatestRadius,
+                      "torch_ocl::gaussian_blur: radius is ", deviation, ", but must be from 0 to ",
+                      kGreatestRadius);
     if (deviation == 0) return;
     const float box = box_radius(static_cast<float>(deviation), kBoxes);
     for (int i = 0; i < kBoxes; ++i) steps.push_back({box_band(size, box, backward), along});
@@ -117,13 +116,14 @@ Tensor gaussian_blur(const Tensor& img, at::ArrayRef<double> radius) {
   const Shape shape = shape_of(img, kOp);
   check_type(img, kOp);
   const std::vector<Step> steps = blur_steps(img, radius, false);
-  Tensor out = shape.empty() ? img.clone() : apply_steps(img, steps);
+  Tensor out = shape.empty() ? img.clone(at::MemoryFormat::Contiguous) : apply_steps(img, steps);
   pass_description(img, out);
   return out;
 }
 
 Tensor gaussian_blur_backward(const Tensor& grad, at::ArrayRef<double> radius) {
-  return grad.numel() == 0 ? grad.clone() : apply_steps(grad, blur_steps(grad, radius, true));
+  if (grad.numel() == 0) return grad.clone(at::MemoryFormat::Contiguous);
+  return apply_steps(grad, blur_steps(grad, radius, true));
 }
 
 }  // namespace ocl::image

@@ -273,6 +273,29 @@ def test_types_and_gradients_as_on_the_cpu(operator_device, name, dtype):
     torch.testing.assert_close(there.grad.cpu(), here.grad, atol=4 * tolerance, rtol=1e-2)
 
 
+@pytest.mark.parametrize(
+    "matrix, size, out",
+    [
+        ((0.70711, 0, 0.3, 0, 0.70711, 0.1), (700, 700), (1000, 1000)),
+        ((1.3, 0, -9, 0, -0.4, 30), (40, 33), (50, 60)),
+        ((1, 0, 500, 0, 1, 0), (9, 9), (9, 9)),
+        ((0, 0, 3, 0, 0, 4), (9, 9), (5, 6)),
+        # A large enlargement: positions are rounded to 2^-16.
+        (tuple(n / 65536 for n in (489.49, 151.49, 0, -151.49, 489.49, 0)), (16, 16), (2048, 2048)),
+    ],
+    ids=["scaled", "mirrored", "outside", "a point", "enlarged"],
+)
+def test_the_nearest_pixels_get_the_gradient(place, matrix, size, out):
+    """The gradient is the transpose of what was computed. The sums of whole numbers are exact."""
+    x = torch.randint(1, 9, (1, *size)).float().to(place).requires_grad_()
+    y = image.affine(x, matrix, out)
+    weights = torch.randint(0, 3, y.shape).float().to(place)
+    grad = torch.autograd.grad(y, x, weights)[0]
+    assert grad.double().cpu().mul(x.cpu()).sum() == weights.cpu().double().mul(y.cpu()).sum()
+    if y.any():
+        assert grad.any()
+
+
 FORMS = {
     "one": lambda x: x,
     "batch": lambda x: x.expand(2, 3, *x.shape[-2:]).flip(0).contiguous(),

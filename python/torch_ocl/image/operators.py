@@ -62,9 +62,9 @@ def resize(
     if isinstance(size, int):
         height, width = img.shape[-2:]
         size = (
-            (size, int(size * width / height))
+            (size, int(size * width / (height or 1)))  # the operator refuses empty images
             if height <= width
-            else (int(size * height / width), size)
+            else (int(size * height / (width or 1)), size)
         )
     return _ops.resize(img, size, interpolation, antialias)
 
@@ -84,6 +84,8 @@ def rotate(
     the whole rotated image needs, if it is rotated around the middle and not translated. center:
     (x, y) in pixels from the upper left corner; by default the middle. translate: a shift by (x, y)
     pixels after the rotation. fill: the value outside of the image, one number or one per channel.
+
+    Raises ValueError for numbers that are not finite, and for a fill that uint8 does not hold.
     """
     return _ops.rotate(img, float(angle), interpolation, expand, center, translate, _list(fill))
 
@@ -102,7 +104,8 @@ def affine(
     height, width], uint8 or floating point. size: (height, width), by default that of `img`. fill:
     see :func:`rotate`. "bicubic" is cubic convolution with a = -1, as in Pillow here.
 
-    Raises ValueError for a matrix of other than six numbers or an unknown interpolation.
+    Raises ValueError for a matrix of other than six finite numbers, an unknown interpolation, and a
+    fill that uint8 does not hold.
     """
     return _ops.affine(img, _list(matrix), size, interpolation, _list(fill))
 
@@ -122,7 +125,8 @@ def gaussian_blur(img: torch.Tensor, radius: Numbers = 2) -> torch.Tensor:
     """Blurred as PIL.ImageFilter.GaussianBlur: three box blurs that come close to a Gaussian.
 
     img: [..., channels, height, width], uint8 or floating point. radius: the standard deviation in
-    pixels, or (horizontal, vertical); 0 changes nothing. Outside, the pixels of the edges repeat.
+    pixels, from 0, which changes nothing, to 1e9; or (horizontal, vertical). Outside, the pixels of
+    the edges repeat.
     (Gwosdek et al., Theoretical foundations of Gaussian convolution by extended box filtering,
     2011.)
     """
