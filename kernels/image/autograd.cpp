@@ -1,5 +1,6 @@
 // Derivatives of the image operators. crop and paste are each other's derivatives. The derivatives
 // of the others are operators, too, so that torch.compile sees one node.
+#include <ATen/ops/alias.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
@@ -57,6 +58,28 @@ void save(AutogradContext* ctx, const char* key, SymIntArrayRef values) {
 }
 void save(AutogradContext* ctx, const char* key, at::ArrayRef<double> values) {
   ctx->saved_data[key] = values.vec();
+}
+// The description is saved, too: hooks on saved tensors, as those of save_on_cpu(), lose it. While
+// a compiler traces, both are empty; then the tensor's own counts.
+void save_image(AutogradContext* ctx, const Tensor& img) {
+  const ImageDescription said = description_of(img);
+  ctx->save_for_backward({img});
+  ctx->saved_data["color_space"] = said.color_space;
+  ctx->saved_data["channel_order"] = said.channel_order;
+  std::vector<double> range;
+  if (said.value_range) range = {said.value_range->first, said.value_range->second};
+  ctx->saved_data["value_range"] = std::move(range);
+}
+Tensor saved_image(AutogradContext* ctx) {
+  Tensor img = ctx->get_saved_variables()[0];
+  ImageDescription said{ctx->saved_data["color_space"].toStringRef(),
+                        ctx->saved_data["channel_order"].toStringRef(), std::nullopt};
+  const auto range = doubles(ctx, "value_range");
+  if (!range.empty()) said.value_range = {range[0], range[1]};
+  if (description_of(img) == said) return img;
+  img = at::alias(img);
+  describe(img, std::move(said));
+  return img;
 }
 SymIntArrayRef last_two(SymIntArrayRef sizes) {
   return sizes.slice(sizes.size() - std::min<size_t>(2, sizes.size()));
@@ -162,16 +185,14 @@ struct Normalize : Function<Normalize> {
   static Tensor forward(AutogradContext* ctx, const Tensor& img, at::ArrayRef<double> mean,
                         at::ArrayRef<double> std) {
     at::AutoDispatchBelowADInplaceOrView guard;
-    ctx->save_for_backward({img});  // its description has the range that was mapped to 0 to 1
+    save_image(ctx, img);  // its description has the range that was mapped to 0 to 1
     save(ctx, "std", std);
     return call_normalize(img, mean, std);
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const auto std = doubles(ctx, "std");
-    return {call__normalize_backward(grads[0], ctx->get_saved_variables()[0],
-                                     at::ArrayRef<double>(std)),
-            {},
-            {}};
+    return {
+        call__normalize_backward(grads[0], saved_image(ctx), at::ArrayRef<double>(std)), {}, {}};
   }
 };
 
@@ -191,7 +212,7 @@ template <AdjustOp op>
 struct Adjust : Function<Adjust<op>> {
   static Tensor forward(AutogradContext* ctx, const Tensor& img, double factor) {
     at::AutoDispatchBelowADInplaceOrView guard;
-    ctx->save_for_backward({img});
+    save_image(ctx, img);
     ctx->saved_data["factor"] = factor;
     switch (op) {
       case AdjustOp::kBrightness:
@@ -205,7 +226,7 @@ struct Adjust : Function<Adjust<op>> {
     }
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    return {call__adjust_backward(grads[0], ctx->get_saved_variables()[0], static_cast<int64_t>(op),
+    return {call__adjust_backward(grads[0], saved_image(ctx), static_cast<int64_t>(op),
                                   ctx->saved_data["factor"].toDouble()),
             {}};
   }

@@ -108,7 +108,7 @@ Tensor adjust_brightness(const Tensor& img, double factor) {
 Tensor adjust_contrast(const Tensor& img, double factor) {
   static constexpr const char* kOp = "torch_ocl::adjust_contrast";
   const Shape shape = check(img, kOp);
-  if (shape.empty()) return img.clone();
+  if (shape.empty()) return img.clone(at::MemoryFormat::Contiguous);
   return adjust(PixelOp::kBlend, img, colors_of(img, kOp), factor, mean_luma(img, shape));
 }
 
@@ -116,7 +116,8 @@ Tensor adjust_saturation(const Tensor& img, double factor) {
   static constexpr const char* kOp = "torch_ocl::adjust_saturation";
   check(img, kOp);
   const Colors colors = colors_of(img, kOp);
-  return colors.gray ? img.clone() : adjust(PixelOp::kSaturate, img, colors, factor);
+  return colors.gray ? img.clone(at::MemoryFormat::Contiguous)
+                     : adjust(PixelOp::kSaturate, img, colors, factor);
 }
 
 Tensor adjust_hue(const Tensor& img, double factor) {
@@ -124,7 +125,8 @@ Tensor adjust_hue(const Tensor& img, double factor) {
   check(img, kOp);
   const double turn = turn_of(img, factor);
   const Colors colors = colors_of(img, kOp);
-  return colors.gray ? img.clone() : adjust(PixelOp::kHue, img, colors, turn);
+  return colors.gray ? img.clone(at::MemoryFormat::Contiguous)
+                     : adjust(PixelOp::kHue, img, colors, turn);
 }
 
 namespace {
@@ -184,14 +186,15 @@ Tensor adjust_backward(const Tensor& grad, const Tensor& img, int64_t kind, doub
   const Colors colors = colors_of(img, kOp, op != AdjustOp::kBrightness);
   if (img.numel() == 0 ||
       (colors.gray && op != AdjustOp::kBrightness && op != AdjustOp::kContrast)) {
-    return grad.clone();
+    return grad.clone(at::MemoryFormat::Contiguous);
   }
   if (op == AdjustOp::kHue) {
     return adjust(PixelOp::kHueBackward, grad, colors, factor * 6, img.contiguous());
   }
   const ScalarType compute = arithmetic(img);
   return adjust_gray_backward(grad.to(compute), img.to(compute), op, colors, factor)
-      .to(img.scalar_type());
+      .to(img.scalar_type())
+      .contiguous();
 }
 
 }  // namespace ocl::image

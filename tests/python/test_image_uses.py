@@ -1,7 +1,10 @@
 """The image operators with descriptions, wrong arguments, autocast, pipelines and torch.compile."""
 
+import math
+
 import pytest
 import torch
+from graph_support import capture
 from image_cases import DIFFERENTIABLE, OPERATORS, photograph, to_tensor
 from support import has_fp64
 
@@ -60,6 +63,30 @@ def test_the_gradient_honours_the_description(device):
     assert torch.autograd.gradcheck(lambda x: image.normalize(x, 0.5, 0.25), x)
 
 
+@pytest.mark.parametrize("name", ["normalize", "brightness", "contrast", "saturation", "hue"])
+def test_the_gradient_honours_the_description_of_a_saved_image(device, name):
+    """Hooks that save the image on the CPU lose its description."""
+    numbers = torch.rand(4, 5, 6, device=device) * 255
+
+    def gradient():
+        x = describe(numbers.clone(), channel_order="BGRA", value_range=(0, 255)).requires_grad_()
+        operator = {
+            **DIFFERENTIABLE,
+            "normalize": lambda x: image.normalize(x, 0.0, 1.0),
+        }[name]
+        return x, operator(x)
+
+    x, y = gradient()
+    weights = torch.rand(y.shape, device=device)
+    expected = torch.autograd.grad(y, x, weights)[0]
+    with torch.autograd.graph.save_on_cpu():
+        x, y = gradient()
+    assert torch.equal(torch.autograd.grad(y, x, weights)[0], expected)
+    x, y = gradient()
+    describe(x)  # after the image was used
+    assert torch.equal(torch.autograd.grad(y, x, weights)[0], expected)
+
+
 def test_linear_light_has_another_luminance(device):
     x = torch.rand(3, 9, 9)
     weights = torch.tensor([0.2126, 0.7152, 0.0722])[:, None, None]
@@ -87,10 +114,29 @@ WRONG = {
         ValueError,
         r"channels, height, width",
     ),
+    "an empty image": (lambda x: image.resize(x[:, :0], 4), ValueError, "the image is empty"),
+    "an empty row": (lambda x: image.resize(x[..., :0], 4), ValueError, "the image is empty"),
     "size 0": (lambda x: image.resize(x, (0, 2)), ValueError, r"size is \[0, 2\]"),
     "filter": (lambda x: image.resize(x, 4, "lanczos"), ValueError, "'lanczos', but must be"),
     "type": (lambda x: image.gaussian_blur(x.int()), TypeError, "the tensor is Int"),
     "radius": (lambda x: image.gaussian_blur(x, -1), ValueError, "radius is -1"),
+    "radius inf": (lambda x: image.gaussian_blur(x, math.inf), ValueError, "radius is inf"),
+    "angle": (lambda x: image.rotate(x, math.nan), ValueError, "angle is nan, but must be finite"),
+    "center": (
+        lambda x: image.rotate(x, 9, center=(1, math.inf)),
+        ValueError,
+        "center is inf, but must be finite",
+    ),
+    "matrix of nan": (
+        lambda x: image.affine(x, [1, 0, math.nan, 0, 1, 0]),
+        ValueError,
+        "matrix holds nan",
+    ),
+    "fill of bytes": (
+        lambda x: image.rotate(x.byte(), 5, fill=300),
+        ValueError,
+        "fill is 300, but uint8 holds 0 to 255",
+    ),
     "matrix": (lambda x: image.affine(x, [1, 2]), ValueError, "matrix has 2 numbers"),
     "fill": (lambda x: image.rotate(x, 5, fill=[1, 2]), ValueError, "fill has 2 numbers.* 3 ch"),
     "mean": (lambda x: image.normalize(x, [1, 2], 1), ValueError, "mean has 2 numbers"),
@@ -110,8 +156,11 @@ WRONG = {
 @pytest.mark.parametrize("what", WRONG)
 def test_errors(device, what):
     call, error, message = WRONG[what]
-    with pytest.raises(error, match=message):
-        call(X.to(device))
+    for place in (device, "cpu"):
+        if (what, place) == ("paste across devices", "cpu"):
+            continue
+        with pytest.raises(error, match=message):
+            call(X.to(place))
 
 
 # ---- under autocast and torch.compile
@@ -218,6 +267,44 @@ def test_each_operator_under_compile(device, name):
     x = torch.rand(3, 20, 20, device=device)
     compiled = torch.compile(OPERATORS[name], fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(x), OPERATORS[name](x))
+
+
+NOT_CONTIGUOUS = {
+    "transposed gray": lambda x: x[:, :1].transpose(-1, -2),
+    "channels last": lambda x: x.contiguous(memory_format=torch.channels_last),
+    "empty": lambda x: x.transpose(-1, -2)[:, :, :0],
+}
+
+
+@pytest.mark.parametrize("form", NOT_CONTIGUOUS)
+@pytest.mark.parametrize("name", ["brightness", "contrast", "saturation", "hue", "gaussian_blur"])
+def test_strides_under_compile(device, name, form):
+    """The compiler relies on the strides that it was told: of results and of gradients."""
+    torch.compiler.reset()
+    x = NOT_CONTIGUOUS[form](torch.rand(2, 3, 8, 10, device=device))
+
+    def twice(x):
+        x = DIFFERENTIABLE[name](x)
+        return x.view(-1).sum() if form != "empty" else x.view(-1)
+
+    expected_of, actual_of = x.clone().requires_grad_(), x.clone().requires_grad_()
+    expected, actual = twice(expected_of), torch.compile(twice, fullgraph=True)(actual_of)
+    torch.testing.assert_close(actual, expected)
+    expected.sum().backward()
+    actual.sum().backward()
+    torch.testing.assert_close(actual_of.grad, expected_of.grad)
+
+
+@pytest.mark.parametrize("warm_up", [False, True])
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_capture(device, name, warm_up):
+    """Tables are made during the capture where the warm-up, on another stream, made none."""
+    x = torch.rand(3, 31, 37 if warm_up else 38, device=device)
+    given = x.clone()
+    graph, y = capture(lambda: DIFFERENTIABLE[name](given), warm_up=warm_up)
+    given.copy_(x.flip(0))
+    graph.replay()
+    assert torch.equal(y, DIFFERENTIABLE[name](x.flip(0)))
 
 
 def test_paste_under_compile_takes_part_in_a_graph(device):
