@@ -13,13 +13,16 @@ GENERATED = "generated_kernel("
 
 
 def check(function, *args, kernels=None, calls=0, rtol=1e-5, atol=1e-5, **options):
-    """Compares with eager mode; counts generated kernels, and calls of eager ones."""
+    """Compares with eager mode and the CPU; counts generated kernels, and calls of eager ones."""
     from torch._inductor.utils import run_and_get_code
 
     expected = function(*(arg.clone() for arg in args))
     compiled = torch.compile(function, fullgraph=True, **options)
+    on_cpu = function(*(arg.cpu() for arg in args))
     result, (program,) = run_and_get_code(compiled, *args)
     torch.testing.assert_close(result, expected, rtol=rtol, atol=atol, equal_nan=True)
+    result = torch.utils._pytree.tree_map(torch.Tensor.cpu, result)
+    torch.testing.assert_close(result, on_cpu, rtol=rtol, atol=atol, equal_nan=True)
     if kernels is not None:
         assert program.count(GENERATED) == kernels, program
         assert program.count("= torch.ops.aten.") == calls, program
@@ -117,7 +120,7 @@ def test_nan_and_infinity(device):
 
 def test_numbers_that_are_rounded_to_the_same(device):
     def function(x):
-        near = torch.full((), 0.001, device=device)  # 0.001 as a float32
+        near = torch.full((), 0.001, device=x.device)  # 0.001 as a float32
         return x * 0.001 + near * x.sqrt(), x.clamp(0.1, 0.10000000001)
 
     check(function, randn(9, 37, device=device).abs())
