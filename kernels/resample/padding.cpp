@@ -1,9 +1,10 @@
-// Padding by reflection and by repeating the edge, as maps of the dimensions. (In the transposed map
-// a line could be as long as the padding.)
+// Padding by reflection and by repeating the edge, as maps of the dimensions.
 #include <ATen/native/Padding.h>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+
+#include <algorithm>
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/registration.h"
@@ -13,6 +14,8 @@
 
 namespace ocl {
 namespace {
+
+constexpr int64_t kMostByMaps = 8;  // elements on a side, in the backward
 
 std::vector<Line> lines_of(MapKind kind, int64_t in, int64_t out, int64_t before) {
   std::vector<Line> lines;
@@ -29,18 +32,21 @@ std::vector<Line> lines_of(MapKind kind, int64_t in, int64_t out, int64_t before
   return lines;
 }
 
-void pad(std::string_view op, MapKind kind, const at::Tensor& in, const at::Tensor& out,
-         at::IntArrayRef padding) {
-  if (out.numel() == 0) return;
-  expect_type(in, out.scalar_type(), op);
+// Pads `from` into `to`; with `backward`, from the output's gradient to the input's gradient.
+void pad(std::string_view op, MapKind kind, const at::Tensor& from, const at::Tensor& to,
+         at::IntArrayRef padding, bool backward = false) {
+  if (to.numel() == 0) return;
+  expect_type(from, to.scalar_type(), op);
+  const at::Tensor &in = backward ? to : from, &out = backward ? from : to;
   std::vector<DimensionMapPointer> maps;
   for (auto d = static_cast<int64_t>(padding.size()) / 2; d > 0; --d) {
     const int64_t before = padding[2 * (d - 1)];
     const DimensionMapKey key{
         kind, in.size(-d), out.size(-d), {static_cast<uint64_t>(before), uint64_t{0}}};
-    maps.push_back(find_map(key, false, [&] { return lines_of(kind, key.in, key.out, before); }));
+    maps.push_back(
+        find_map(key, backward, [&] { return lines_of(kind, key.in, key.out, before); }));
   }
-  apply_maps(op, in, out, maps);
+  apply_maps(op, from, to, maps);
 }
 
 // Along a dimension, writes the sums of those elements of `from` that are copies of the same
@@ -77,6 +83,9 @@ void pad_backward(std::string_view op, MapKind kind, const at::Tensor& grad,
   if (!at::isFloatingType(type) && !at::isComplexType(type)) {
     refuse_type(ocl_device(result), type, op);
   }
+  // In the transposed map, lines are up to twice as long as the padding, and nearly all zeros.
+  const auto greatest = std::max_element(padding.begin(), padding.end());
+  if (*greatest <= kMostByMaps) return pad(op, kind, grad, result, padding, /*backward=*/true);
   // 16-bit numbers are rounded once, at the end.
   at::Tensor from = grad.to(compute_type(type));
   for (auto d = static_cast<int64_t>(padding.size()) / 2; d > 0; --d) {
