@@ -23,6 +23,7 @@ constexpr size_t kCpuChunk = 8192, kGpuChunk = 256;  // elements, at least
 // Chunks of a row, at most. A work-item takes long for a larger share (a launch of seconds ends in
 // a reset of the GPU on desktops), and one group adds up the counts of all chunks.
 constexpr size_t kGpuChunks = 1024, kGpuShare = 32768;
+constexpr size_t kMostCounts = size_t{1} << 24;  // numbers at once, if there are several rows
 
 Defines sort_defines(const Device& device, ScalarType type, bool descending, size_t group) {
   Defines defines = sort_key_defines(type, descending);
@@ -101,7 +102,7 @@ class RowSort {
   }
 
   Device& device_;
-  const at::Tensor& in_;
+  const at::Tensor in_;
   size_t rows_, size_, chunks_;
   bool descending_;
 };
@@ -116,8 +117,19 @@ void sort(const at::TensorBase& self_base, const at::TensorBase& values_base,
   at::Tensor in = self.movedim(dim, -1).contiguous();
   if (in.is_alias_of(values)) in = in.clone();  // out= may name the input
   const DenseOutput out(values.movedim(dim, -1)), positions(indices.movedim(dim, -1));
-  RowSort(in, static_cast<size_t>(in.numel()) / size, size, descending)
-      .run(out.tensor(), positions.tensor());
+  // Short rows need more memory for counts than for themselves.
+  const int64_t rows = in.numel() / self.size(dim);
+  const size_t chunks = std::max<size_t>(1, size / kGpuChunk);
+  const auto most = static_cast<int64_t>(std::max<size_t>(1, kMostCounts / (kDigits * chunks)));
+  const int64_t slice = size <= kShortRow ? rows : std::min(rows, most);
+  for (int64_t from = 0; from < rows; from += slice) {
+    const int64_t count = std::min(slice, rows - from);
+    const auto part = [&](const at::Tensor& all) {
+      return all.view({rows, self.size(dim)}).narrow(0, from, count);
+    };
+    RowSort(part(in), static_cast<size_t>(count), size, descending)
+        .run(part(out.tensor()), part(positions.tensor()));
+  }
   out.finish();
   positions.finish();
 }

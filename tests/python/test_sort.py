@@ -129,3 +129,15 @@ def test_randperm_is_uniform(device):
     counts = torch.stack([torch.randperm(4, device=device) for _ in range(400)]).cpu()
     for position in range(4):  # every element is everywhere about equally often
         assert 60 < (counts[:, position] == 2).sum() < 140
+
+
+def test_memory_of_many_short_rows(device):
+    """The counts of all rows would take twice the memory of the indices."""
+    x = random_tensor((1 << 17, 65), torch.int8)
+    there = x.to(device)
+    torch.ocl.synchronize(device)
+    torch.ocl.reset_peak_memory_stats(device)
+    before = torch.ocl.memory_allocated(device)
+    values, indices = torch.sort(there, stable=True)
+    assert torch.ocl.max_memory_allocated(device) - before < 25 * x.numel()
+    check_order(x, values, indices, 1, False)
