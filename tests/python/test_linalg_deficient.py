@@ -120,3 +120,17 @@ def test_rank_of_lstsq(device):
     with pytest.raises(torch.linalg.LinAlgError, match=r"full rank.*error code: 2"):
         torch.linalg.lstsq(singular, b, driver="gels", rcond=-1)
     assert torch.linalg.lstsq(singular, b).rank.item() == 1
+
+
+def test_lstsq_of_broadcast_matrices(device):
+    """Each matrix with several right sides has one number of an error."""
+    a = torch.stack([torch.eye(3), torch.diag(torch.tensor([1.0, 2, 3]))])
+    b = torch.randn(4, 2, 3, 2, generator=generator())
+
+    def solve(x, y):
+        return torch.linalg.lstsq(x, y, driver="gels").solution.contiguous()
+
+    for matrices in (a, a[1], a[:1], a.expand(4, 2, 3, 3)[:, :1], a.expand(1, 2, 3, 3)):
+        assert_agrees(solve, device, matrices, b, exact=False, rtol=1e-5, atol=1e-5)
+    a[1, 2, 2] = 0
+    assert_agrees(solve, device, a, b)

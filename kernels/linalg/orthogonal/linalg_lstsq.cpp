@@ -54,7 +54,12 @@ void lstsq(const Tensor& a_any, Tensor& b_any, Tensor& /*rank*/, Tensor& /*singu
   const Tensor nothing = zeros.all(-1).logical_and_(given.eq(0).flatten(1).all(-1));
   b.masked_fill_(nothing.view({-1, 1, 1}), 0);
   const Tensor missing = zeros.logical_and(nothing.logical_not().unsqueeze(-1)).to(at::kInt);
-  infos.copy_(missing.argmax(-1).add(1).mul(missing.amax(-1)).view(infos.sizes()));
+  Tensor numbers = missing.argmax(-1).add(1).mul(missing.amax(-1));
+  // Of each matrix, of which b may have more.
+  numbers = numbers.view(b_any.sizes().slice(0, b_any.dim() - 2));
+  while (numbers.dim() > a_any.dim() - 2) numbers = numbers.select(0, 0);
+  for (int64_t d = 0; d < numbers.dim(); ++d) numbers = numbers.narrow(d, 0, a_any.size(d));
+  infos.copy_(numbers.reshape(infos.sizes()));
 }
 
 double default_rcond(const Tensor& a) {
