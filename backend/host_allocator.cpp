@@ -46,6 +46,7 @@ class PinnedMemory {
     if (found == buffers_.end()) return;
     clEnqueueUnmapMemObject(found->second.queue(), found->second.buffer(), address, 0, nullptr,
                             nullptr);
+    clFlush(found->second.queue());  // nothing else will; the driver gives the memory back then
     buffers_.erase(found);
   }
 
