@@ -9,7 +9,7 @@
 //
 //   IN, OUT, COMPUTE; SUM, PRODUCT, LOG_SUM, MAXIMUM or MINIMUM; LANES: columns of a work-item
 // Maxima and minima also have positions: the last one of equal elements. A NaN comes before all
-// numbers. Sums of single precision know what their roundings have lost.
+// numbers. Sums of single precision know what their roundings have lost, except in ADD_FOUR.
 // Grid (grid.clh): parts of all rows, blocks of LANES columns.
 #include "common.clh"
 #include "types.clh"
@@ -104,8 +104,9 @@ static inline Total multiply(const Total x, const T y) {
   return (Total){ldexp(z, -exponent), x.exponent + exponent};
 }
 static inline State join_total(const State x, const Total y) {
-  const T z = join(x, y.value);
-  return ldexp(z, (int)clamp(y.exponent, -9999L, 9999L));
+  const int exponent = (int)clamp(y.exponent, -9999L, 9999L), half_of_it = exponent / 2;
+  const T z = join(ldexp(x, half_of_it), y.value);
+  return ldexp(z, exponent - half_of_it);
 }
 #else
 typedef State Total;
@@ -150,7 +151,8 @@ GRID __kernel void scan_totals(CTENSOR(in), TENSOR(totals), const ulong units, c
       FOR_LANES {
 #ifdef IS_ORDINARY
         Total total = {state[l], 0};
-        if (!IS_ORDINARY(state[l])) {
+        // In the first part nothing comes before what has overflowed or vanished.
+        if (!IS_ORDINARY(state[l]) && u % parts > 0) {
           total.value = NEUTRAL;
           for (i = from; i < to; ++i)
             total = multiply(total, AS_STATE(LOAD(IN, x, AT(i, l))));

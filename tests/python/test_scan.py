@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support import COMPLEX, DTYPES, FLOATS, TOLERANCE, assert_same, random_tensor
+from support import COMPLEX, DTYPES, FLOATS, TOLERANCE, assert_same, has_fp64, random_tensor
 
 TOLERANCE |= {torch.complex64: 1e-5, torch.complex128: 1e-12}
 SUMS = ["cumsum", "cumprod"]
@@ -175,3 +175,14 @@ def test_sums_of_many_equal_numbers(device, dtype):
     torch.testing.assert_close(sums.real.double(), exact, rtol=1e-6, atol=0)
     columns = x.view(-1, 2).to(device).cumsum(0).cpu()
     torch.testing.assert_close(columns[:, 1].real.double(), exact[:500_000], rtol=1e-6, atol=0)
+
+
+def test_products_that_left_the_range_stay_there(device):
+    """Also in later parts of a row, where the product of all would be in range again."""
+    dtype = torch.float64 if has_fp64(device) else torch.float32
+    least = 1e-200 if has_fp64(device) else 1e-30
+    x = torch.ones(40_000, dtype=dtype)
+    x[:4] = torch.tensor([least, least, 1 / least, 1 / least], dtype=dtype)
+    for numbers, expected in ((x, 0), (1 / x, float("inf"))):
+        result = torch.cumprod(numbers.to(device), 0).cpu()
+        assert (result[1:] == expected).all(), result
