@@ -2,6 +2,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/image/ops.h"
@@ -31,6 +32,15 @@ std::vector<double> fills(std::optional<at::ArrayRef<double>> fill, const Tensor
                       ": fill is ", number, ", but uint8 holds 0 to 255");
   }
   return per_channel(*fill, channels, "fill", op);
+}
+
+// Whether the tables of transposed bands are small. They have a number for each pixel and each of
+// the most outputs of one.
+bool fits_bands(const std::array<double, 6>& a, const Tensor& grad, at::IntArrayRef size) {
+  constexpr double kMostOutputs = 64;
+  constexpr int64_t kSmallTable = int64_t{1} << 22;
+  return std::min(std::abs(a[0]), std::abs(a[4])) * kMostOutputs >= 1 ||
+         std::max(size[0] * grad.size(-2), size[1] * grad.size(-1)) <= kSmallTable;
 }
 
 // Whether rows and columns can be scaled one after the other.
@@ -140,7 +150,7 @@ Tensor affine_backward(const Tensor& grad, at::ArrayRef<double> matrix, at::IntA
                        std::string_view interpolation) {
   const std::array<double, 6> a = matrix_of(matrix);
   const Interpolation method = interpolation_of(interpolation, "torch_ocl::affine");
-  if (scales(a, method) && grad.numel() > 0) {
+  if (scales(a, method) && grad.numel() > 0 && fits_bands(a, grad, size)) {
     return apply_steps(
         grad, {{position_band(size[1], grad.size(-1), a[0], a[2], true), Along::kRows},
                {position_band(size[0], grad.size(-2), a[4], a[5], true), Along::kColumns}});
