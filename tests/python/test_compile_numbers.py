@@ -27,7 +27,7 @@ def test_numbers_computed_from_sizes(device):
     def function(x):
         n = x.shape[0]
         filled = x.new_full((3,), n / 4), x.new_full((), math.sqrt(n)), x.new_full((2,), n**-0.5)
-        return *filled, x * (1 / n), x * (n / 3), x * n, x + n // 3
+        return *filled, x * (1 / n), x * (n / 3), x * n, x + n // 3, x * (n * 1e18), x * (n * 1e20)
 
     check(device, function, randn(10), dynamic=True)
     check(device, function, randn(21), dynamic=True)

@@ -133,7 +133,7 @@ class OclPrinter(ExprPrinter):
     _print_ceiling = _print_CeilToInt
 
     def _print_Float(self, expr):
-        if expr == int(expr):
+        if expr == int(expr) and abs(expr) < 2**31:  # else a product of integers may overflow
             return str(int(expr))
         suffix = "f" if self.real.startswith("float") else ""
         return str(sympy.Float(expr, dps=17)) + suffix
