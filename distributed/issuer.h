@@ -40,7 +40,7 @@ class Issuer {
 
   void submit_collective(MemoryRanges memory, Task task);
   void submit_message(Task task);
-  // Blocks until all tasks so far have run.
+  // Blocks until all tasks so far have run. A collective that waits for memory waits for peers.
   void drain();
 
  private:
