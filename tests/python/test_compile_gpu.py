@@ -144,3 +144,22 @@ SUMS = """
 @pytest.mark.parametrize("family, counts", [("cpu", "0 0 0 0"), ("gpu", "4 1 0 0")])
 def test_sums_into_a_tensor_are_fused_on_gpus(device, family, counts):
     assert output_of(SUMS, OCL_KERNEL_FAMILY=family) == counts
+
+
+CACHED = """
+    import torch
+    from torch._dynamo.utils import counters
+
+    torch.compile(lambda x: x.sin() + 1)(torch.ones(100, device="ocl"))
+    print(counters["inductor"]["fxgraph_cache_hit"] > 0)
+"""
+
+
+def test_cached_programs_are_of_the_device(device, tmp_path):
+    variables = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    variables["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = None
+    hits = [
+        output_of(CACHED, OCL_KERNEL_FAMILY=family, **variables)
+        for family in ("cpu", "cpu", "gpu", "gpu")
+    ]
+    assert hits == ["False", "True"] * 2

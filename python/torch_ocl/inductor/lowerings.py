@@ -13,7 +13,10 @@ from torch._inductor.runtime.hints import DeviceProperties
 from torch._inductor.virtualized import V
 from torch.utils import _pytree as pytree
 
+from torch_ocl import ocl
+
 from . import epilogues, formulas
+from .device_interface import OclInterface
 from .eager import adds_atomically, aten, computes_tensors, graph_has_ocl, stays_eager
 from .overrides import OF_FLOAT32, SUPPORTED
 from .reductions import SUPPORTED as REDUCTIONS
@@ -188,9 +191,15 @@ class GraphPass(CustomGraphModulePass):
             node.target = _convolution
 
     def uuid(self):
-        """Part of the key of Inductor's caches: everything in this pass that changes programs."""
+        """Part of the key of Inductor's caches: everything that changes programs, also the devices.
+
+        A process that has not used a device yet has no programs for it. This starts no driver,
+        because Inductor forks.
+        """
         files = (*sorted(map(str, Path(__file__).parent.glob("*.py"))), *HEADERS)
-        return get_hash_for_files(files, formulas.TEXTS)
+        count = ocl.device_count() if ocl.is_initialized() else 0
+        devices = tuple(OclInterface.get_compute_capability(index) for index in range(count))
+        return get_hash_for_files(files, formulas.TEXTS), devices
 
 
 def _convolution(*args, **kwargs):
