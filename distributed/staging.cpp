@@ -2,7 +2,6 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
-
 #include <c10/core/DeviceGuard.h>
 
 #include <algorithm>

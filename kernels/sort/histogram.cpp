@@ -48,7 +48,7 @@ Tensor bins_of(const Tensor& x, const Tensor& edges, bool by_formula, Tensor& in
   return bin.clamp_(0, bins - 1);
 }
 
-// The type in which so many elements are counted.
+// The integer type that can count this many elements.
 at::ScalarType type_of_counts(int64_t elements) {
   return elements <= INT32_MAX ? at::kInt : at::kLong;
 }

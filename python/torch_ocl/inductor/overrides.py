@@ -217,7 +217,7 @@ class OclOverrides(OpOverrides):
 
 def _quotient(a, b, dtype) -> str:
     """Correctly rounded, also where the device's division is not: results may jump."""
-    return f"QUOTIENT_F32({a}, {b})" if dtype == torch.float32 else f"{a} / {b}"
+    return f"QUOTIENT({a}, {b})" if dtype == torch.float32 else f"{a} / {b}"
 
 
 def _not_zero(text, dtype) -> str:

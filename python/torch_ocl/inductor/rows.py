@@ -10,7 +10,7 @@ from .shape import IN_ORDER, Shape
 from .types import value_type
 
 EXPONENTIAL = re.compile(r"tmp\d+ = exp\(")
-DIVISION = re.compile(r"tmp\d+ = QUOTIENT_F32\((tmp\d+), (tmp\d+)\);")
+DIVISION = re.compile(r"tmp\d+ = QUOTIENT\((tmp\d+), (tmp\d+)\);")
 SUMS = 4  # sets of accumulators: an addition has a latency of about 4 cycles
 
 
@@ -95,7 +95,7 @@ class Rows(Shape):
                 f"const float one_{total} = LANE0({total});",
                 f"const int usual_{total} = one_{total} > 0x1p-100f && one_{total} < 0x1p100f;",
             )
-        quotient = f"usual_{total} ? {x} * inverse_{total} : QUOTIENT_F32({x}, {total})"
+        quotient = f"usual_{total} ? {x} * inverse_{total} : QUOTIENT({x}, {total})"
         return dataclasses.replace(statement, text=f"{statement.target} = {quotient};")
 
     def _is_short(self, statements, reductions):
