@@ -9,6 +9,7 @@
 #include "kernels/core/dtype.h"
 #include "kernels/core/registration.h"
 #include "kernels/core/tensors.h"
+#include "kernels/matmul/gemm.h"
 #include "native/conv.h"
 
 namespace ocl {
@@ -173,10 +174,7 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
                        at::IntArrayRef output_padding, int64_t groups, const Epilogue& epilogue) {
   const Parameters p{stride, padding, dilation, output_padding, transposed, groups};
   check_device_has(ocl_device(input), input.scalar_type(), "convolution");
-  if (input.scalar_type() == ScalarType::Bool ||
-      c10::isBarebonesUnsignedType(input.scalar_type())) {
-    refuse_type(ocl_device(input), input.scalar_type(), "convolution");
-  }
+  check_has_products(ocl_device(input), input.scalar_type(), "convolution");
   check_types("convolution", input, "weight", weight);
   check_weight(weight, transposed);
   check_dilation(dilation);

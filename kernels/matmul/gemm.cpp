@@ -140,14 +140,16 @@ GemmSizes gemm_sizes(const GemmProblem& p, const GemvProblem& v) {
   return sizes;
 }
 
+void check_has_products(const Device& device, ScalarType type, std::string_view op) {
+  if (type == ScalarType::Bool || c10::isBarebonesUnsignedType(type)) refuse_type(device, type, op);
+}
+
 void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const c10::Scalar& alpha,
           const at::Tensor& c, const c10::Scalar& beta, const Epilogue& epilogue) {
   if (out.numel() == 0) return;
   Device& device = ocl_device(out);
   check_device_has(device, out.scalar_type(), "matmul");
-  if (a.scalar_type() == ScalarType::Bool || c10::isBarebonesUnsignedType(a.scalar_type())) {
-    refuse_type(device, a.scalar_type(), "matmul");
-  }
+  check_has_products(device, a.scalar_type(), "matmul");
   expect_type(b, a.scalar_type(), "matmul");
   TORCH_CHECK(a.scalar_type() == out.scalar_type(), "matmul: the product of ", a.scalar_type(),
               " matrices cannot be written to a result of ", out.scalar_type(), " (on ",

@@ -5,6 +5,9 @@
 
 namespace ocl {
 
+// Raises for types that have no products on the CPU: bool, and unsigned integers but uint8.
+void check_has_products(const Device& device, ScalarType type, std::string_view op);
+
 // All tensors are 2-dimensional, or 3-dimensional with the batch first, and of one type on one
 // device. `c` is broadcast to out's shape; it is not read where beta is 0. Strides are arbitrary,
 // and complex matrices may be lazily conjugated. Epilogues need real numbers, and all but relu
