@@ -40,7 +40,7 @@ INTEL = ["skl", "dg2"]  # Gen9, Arc
 DEFAULT = ["gfx803", "gfx1030", "gfx1100", *NVIDIA, *INTEL]
 NO_FP64 = {"dg2"}
 FP64 = re.compile(r"^#define (\w+ f64|ELEMENT_f64 1)$", re.M)
-HOT = re.compile(r"(gemm|conv|reduce|softmax)")
+HOT = re.compile(r"(attention|conv|gemm|reduce|sdpa|softmax)")
 CLANG = ["clang-19", "-x", "cl", "-cl-std=CL1.2", "-O3", "-nogpulib", "-w"]
 NVIDIA_REGISTERS, NVIDIA_WARPS = 65536, {"sm_75": 32, "sm_86": 48, "sm_90": 64}
 NVIDIA_LOCAL = {"sm_75": 65536, "sm_86": 102400, "sm_90": 233472}
@@ -151,6 +151,7 @@ class Compilers:
     def nvidia(self, source, target, output):
         library = linked(self.library(target))
         machine = ["-target", "nvptx64-nvidia-nvcl", "-Xclang", "-target-cpu", "-Xclang", target]
+        machine.append("-Dget_global_offset(d)=0")  # libclc has none for NVIDIA
         run([*CLANG, *machine, *library, "-S", str(source), "-o", output])
         binary = f"{output}.cubin"
         log = run([self.ptxas, "-v", "-arch", target, output, "-o", binary])

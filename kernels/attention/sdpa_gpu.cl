@@ -42,7 +42,8 @@ ALWAYS_INLINE void multiply(float tile[RM][CM], __local float *chunk, MATRIX_ARG
       b_chunk[p * B_LD + row] =
           exists && row < b_count ? LOAD(DT, b, row * b_stride + k0 + p) : 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    FOR(k, DEPTH) {
+    // All 16 steps at once: compilers load their operands first, and Intel's spill (make gpu-check).
+    _Pragma("unroll 8") for (int k = 0; k < DEPTH; ++k) {
       float factor[CM];
       FOR(j, CM) factor[j] = b_chunk[k * B_LD + x + j * SIDE];
       FOR(i, RM) {
