@@ -295,16 +295,36 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t /*padding_
   return select_slices(looking_up, weight, 0, indices.reshape(-1), out).view(sizes);
 }
 
-// With one number, the CPU fills the elements where the mask is true, even if the mask has no
-// dimensions and so could not be an index.
+// The mask of index_put_ with one number, which PyTorch fills without a search for positions.
+// PyTorch asks for a number on the CPU, because it reads the number; the kernel reads it on the
+// device.
+std::optional<Tensor> mask_to_fill(const Tensor& self,
+                                   const c10::List<std::optional<Tensor>>& indices) {
+  static const Tensor number = at::empty({}, at::kFloat);
+  c10::List<std::optional<Tensor>> masks;
+  bool any = false;
+  for (const std::optional<Tensor>& index : indices) {
+    const bool here = index && index->defined();
+    if (here && index->scalar_type() != ScalarType::Bool &&
+        index->scalar_type() != ScalarType::Byte) {
+      return {};
+    }
+    any |= here;
+    masks.push_back(here ? index->to(self.device()) : index);
+  }
+  if (!any) return {};
+  auto [fills, mask] = at::native::canDispatchToMaskedFill(self, masks, number);
+  return fills ? std::optional<Tensor>(mask) : std::nullopt;
+}
+
 OCL_NATIVE("_index_put_impl_", index_put_impl_);
 Tensor& index_put_impl_(Tensor& self, const c10::List<std::optional<Tensor>>& indices,
                         const Tensor& values, bool accumulate, bool unsafe) {
-  const std::optional<Tensor> first =
-      indices.size() == 1 ? indices.get(0) : std::optional<Tensor>();
-  if (first && first->defined() && first->dim() == 0 && self.dim() > 0 &&
-      first->scalar_type() == ScalarType::Bool && values.numel() == 1 && !accumulate) {
-    return self.masked_fill_(first->to(self.device()), values.reshape({}));
+  const bool fits = static_cast<int64_t>(indices.size()) <= self.dim();
+  if (!accumulate && values.numel() == 1 && fits) {
+    if (const std::optional<Tensor> mask = mask_to_fill(self, indices)) {
+      return self.masked_fill_(*mask, values.reshape({}));
+    }
   }
   return at::native::_index_put_impl_(self, indices, values, accumulate, unsafe);
 }
@@ -320,8 +340,10 @@ OCL_STRUCTURED("index_add.out", index_add)
   check_fits(alpha, result.scalar_type());
   const bool logical = source.scalar_type() == ScalarType::Bool;
   if (logical && !alpha.to<bool>()) return;
-  const bool plain = logical || alpha.equal(1);
-  const Tensor values = at_least_1d(plain ? source : source.mul(alpha));
+  const bool whole = at::isIntegralType(source.scalar_type(), false);
+  const at::Scalar factor = whole ? at::Scalar(alpha.to<int64_t>()) : alpha;
+  const bool plain = logical || factor.equal(1);
+  const Tensor values = at_least_1d(plain ? source : source.mul(factor));
   at::TensorIterator iter = index_iterator(walk(result, values.sizes(), dim), values,
                                            index_along(index, dim, result.dim()));
   index_put(iter, adding, {result.size(dim)}, {result.stride(dim) * result.element_size()});

@@ -193,3 +193,53 @@ def test_masks(device, dtype):
         return x.put_(torch.tensor([3, -1], device=x.device), x[0, 0, :2].clone())
 
     same(device, put, x, mask)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int8, torch.uint8])
+@pytest.mark.parametrize("alpha", [1.5, 2.9])
+def test_index_add_of_whole_numbers_takes_a_whole_alpha(device, dtype, alpha):
+    x, source, index = (
+        torch.ones(4, 3).to(dtype),
+        torch.ones(3, 3).to(dtype),
+        torch.tensor([2, 0, 2]),
+    )
+    same(device, lambda x, s, i: x.index_add(0, i, s, alpha=alpha), x, source, index)
+    same(device, lambda x, s, i: x[:, 0].index_add(0, i, s[:, 0], alpha=alpha), x, source, index)
+
+
+MASKS = {
+    "whole": lambda m: (m,),
+    "rows": lambda m: (m[:, 0],),
+    "columns": lambda m: (slice(None), m[0]),
+    "host": lambda m: (m.cpu(),),
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_mask_takes_a_number_of_any_type(device, dtype, name):
+    """As on the CPU, which fills instead of putting elements."""
+
+    def fill(x, mask, number):
+        x[MASKS[name](mask)] = number
+        return x
+
+    x, mask = random_tensor((3, 4), dtype), torch.arange(12).view(3, 4) % 5 < 2
+    for number in (torch.tensor(3), torch.tensor([1.0]), torch.tensor([[True]])):
+        same(device, lambda x, m, n: fill(x.clone(), m, n), x, mask, number)
+    same(device, lambda x, m: fill(x.clone(), m, 1), x, mask)
+
+
+def test_a_mask_and_a_number_do_not_wait_for_the_device(device):
+    """Positions would have to be counted, which a capture refuses."""
+    x, mask = torch.zeros(6, device=device), torch.arange(6, device=device) > 3
+    graph = torch.ocl.Graph()
+    with torch.ocl.graph(graph):
+        x[mask] = 2.0
+    graph.replay()
+    assert x.tolist() == [0, 0, 0, 0, 2, 2]
+
+
+def test_masks_of_bytes_take_no_number(device):
+    with pytest.raises(RuntimeError, match="boolean masks"):
+        torch.zeros(3, device=device)[torch.ones(3, dtype=torch.uint8, device=device)] = 1
