@@ -32,6 +32,13 @@ def skip_in_a_simulator(device=0):
         pytest.skip("takes minutes in a simulator")
 
 
+def skip_without_buffers_of(size, device=0):
+    """For a test that allocates a tensor of `size` bytes; GPUs have limits below their memory."""
+    largest = torch.ocl.get_device_properties(device).max_allocation
+    if largest < size:
+        pytest.skip(f"the largest buffer of the device has {largest} bytes, not {size}")
+
+
 def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from support import output_of, run_python
+from support import output_of, run_python, skip_without_buffers_of
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
@@ -24,6 +24,7 @@ WIDE = """
 
 @pytest.mark.parametrize("family, types", [("cpu", "long long"), ("gpu", "int long")])
 def test_gpus_get_short_indices_where_they_suffice(device, family, types):
+    skip_without_buffers_of(2**31, device)
     assert output_of(WIDE, OCL_KERNEL_FAMILY=family).split() == types.split()
 
 
