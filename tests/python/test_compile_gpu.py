@@ -164,3 +164,26 @@ def test_cached_programs_are_of_the_device(device, tmp_path):
         for family in ("cpu", "cpu", "gpu", "gpu")
     ]
     assert hits == ["False", "True"] * 2
+
+
+REPLACED = """
+    import torch
+    from torch._inductor.utils import run_and_get_code
+
+    def function(x, running):
+        running.mul_(x.mean(1))
+        return x * running[:, None]
+
+    x, running = torch.randn(30, 300), torch.rand(30)
+    moved = x.to("ocl"), running.to("ocl")
+    actual, (program,) = run_and_get_code(torch.compile(function), *moved)
+    torch.testing.assert_close(actual.cpu(), function(x, running))
+    torch.testing.assert_close(moved[1].cpu(), running)
+    lines = [line.strip() for line in program.splitlines()]
+    print(lines[lines.index("if (item == 0) {") - 1], program.count(" SHARED_BUFFER("))
+"""
+
+
+def test_a_group_reads_what_its_first_item_replaces(device):
+    printed = output_of(REPLACED, OCL_KERNEL_FAMILY="gpu")
+    assert printed == "barrier(CLK_GLOBAL_MEM_FENCE); 2"

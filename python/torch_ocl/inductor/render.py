@@ -287,7 +287,9 @@ class Renderer:
             if hasattr(kind, "buffer"):
                 memory = TYPES[kind.dtype].memory
                 constant = "const " if name.startswith("in_ptr") else ""
-                parameters.append(f"BUFFER({constant}char, {name})")
+                # Memory that is read by one name, and replaced by another.
+                macro = "BUFFER" if calls.count(call) == 1 else "SHARED_BUFFER"
+                parameters.append(f"{macro}({constant}char, {name})")
                 variables.append(f"  ELEMENTS({constant}{memory}, {name});")
                 self.signature += "b"
             else:

@@ -178,6 +178,8 @@ class GroupRows(Rows):
         stores = [s for s in statements if s.target is None]
         super()._once(renderer, code, [s for s in statements if s.target])
         if stores:
+            # Others may not have read yet what is replaced, and read the new values later.
+            code.add("barrier(CLK_GLOBAL_MEM_FENCE);")
             code.add("if (item == 0) {", *(renderer.render(s, False, None) for s in stores), "}")
             code.add("barrier(CLK_GLOBAL_MEM_FENCE);")
 
