@@ -148,11 +148,12 @@ test-wheel: wheel  ## the wheel works outside of this folder
 info: build $(INTEL_READY)  ## the OpenCL devices that torch-ocl finds
 	$(RUN) $(VENV_PYTHON) -m torch_ocl.info
 
-lint: $(VENV)/.ready  ## formatting, lines of kernels, Python errors, folder dependencies
+lint: $(VENV)/.ready  ## formatting, kernels' lines and reserved words, Python errors, folder dependencies
 	$(if $(CXX_FILES),$(VENV)/bin/clang-format --dry-run -Werror $(CXX_FILES))
 	$(VENV)/bin/ruff check $(PYTHON_FILES)
 	$(VENV)/bin/ruff format --check $(PYTHON_FILES)
 	! grep -rnE '^.{101}' --include='*.cl' --include='*.clh' kernels
+	! grep -rnE '^[^/"]*\b(quad|complex|uniform|pipe)\b' --include='*.cl' --include='*.clh' kernels
 	$(VENV_PYTHON) tools/check_layers.py
 
 format: $(VENV)/.ready  ## format C++ and Python

@@ -28,7 +28,7 @@ static inline uint next_word(Source *source) {
 }
 
 // In (0, 1).
-static inline T uniform(Source *source) {
+static inline T fraction(Source *source) {
 #ifdef COMPUTE_IS_DOUBLE
   const ulong high = next_word(source);
   return ((T)((high << 32 | next_word(source)) >> 12) + 0.5) * 0x1p-52;
@@ -38,8 +38,8 @@ static inline T uniform(Source *source) {
 }
 
 static inline T normal(Source *source) {
-  const T radius = sqrt(L(-2.0) * log(uniform(source)));
-  return radius * cos(L(6.28318530717958648) * uniform(source));
+  const T radius = sqrt(L(-2.0) * log(fraction(source)));
+  return radius * cos(L(6.28318530717958648) * fraction(source));
 }
 
 // For alpha from 1 on. Marsaglia, Tsang: A simple method for generating gamma variables. ACM TOMS
@@ -48,7 +48,7 @@ static inline T large_gamma(const T alpha, Source *source) {
   const T d = alpha - L(1.0) / 3, c = 1 / sqrt(9 * d);
   T v = 0;
   for (int rejected = 1; rejected;) {
-    const T x = normal(source), u = uniform(source), root = 1 + c * x, xx = x * x;
+    const T x = normal(source), u = fraction(source), root = 1 + c * x, xx = x * x;
     v = root * root * root;
     // With a NaN alpha this is false, so that the loop ends.
     rejected = root <= 0 || (u >= 1 - L(0.0331) * xx * xx &&
@@ -59,13 +59,13 @@ static inline T large_gamma(const T alpha, Source *source) {
 
 static inline T standard_gamma(const T alpha, Source *source) {
   if (alpha == 0) return 0;
-  const T scale = alpha < 1 ? pow(uniform(source), 1 / alpha) : (T)1;
+  const T scale = alpha < 1 ? pow(fraction(source), 1 / alpha) : (T)1;
   return fmax(scale * large_gamma(alpha < 1 ? alpha + 1 : alpha, source), (T)TINY);
 }
 
 // Its logarithm, for an alpha so small that the number itself would be 0.
 static inline T log_gamma(const T alpha, Source *source) {
-  const T log_scale = alpha < 1 ? log(uniform(source)) / alpha : (T)0;
+  const T log_scale = alpha < 1 ? log(fraction(source)) / alpha : (T)0;
   return log_scale + log(large_gamma(alpha < 1 ? alpha + 1 : alpha, source));
 }
 
@@ -82,8 +82,8 @@ static inline T poisson(const T rate, Source *source) {
   if (!(rate > 0)) return rate == 0 ? (T)0 : (T)NAN;
   if (rate < 10) {
     const T limit = exp(-rate);
-    T product = uniform(source), k = 0;
-    for (; product > limit; ++k) product *= uniform(source);
+    T product = fraction(source), k = 0;
+    for (; product > limit; ++k) product *= fraction(source);
     return k;
   }
   const T root = sqrt(rate), log_rate = log(rate);
@@ -91,7 +91,7 @@ static inline T poisson(const T rate, Source *source) {
   const T inverse_alpha = L(1.1239) + L(1.1328) / (b - L(3.4));
   const T v_r = L(0.9277) - L(3.6224) / (b - 2);
   for (;;) {
-    const T u = uniform(source) - L(0.5), v = uniform(source), us = L(0.5) - fabs(u);
+    const T u = fraction(source) - L(0.5), v = fraction(source), us = L(0.5) - fabs(u);
     const T k = floor((2 * a / us + b) * u + rate + L(0.43));
     if (us >= L(0.07) && v <= v_r) return k;
     if (k < 0 || (us < L(0.013) && v > us)) continue;
@@ -108,7 +108,7 @@ static inline T binomial_to_half(const T n, const T p, Source *source) {
     const T log_q = log1p(-p);
     T sum = 0, k = 0;
     for (;; ++k) {
-      sum += ceil(log(uniform(source)) / log_q);
+      sum += ceil(log(fraction(source)) / log_q);
       if (!(sum <= n)) return k;
     }
   }
@@ -117,7 +117,7 @@ static inline T binomial_to_half(const T n, const T p, Source *source) {
   const T v_r = L(0.92) - L(4.2) / b, alpha = (L(2.83) + L(5.1) / b) * deviation;
   const T ratio = p / q, m = floor((n + 1) * p);
   for (;;) {
-    const T u = uniform(source) - L(0.5), v = uniform(source), us = L(0.5) - fabs(u);
+    const T u = fraction(source) - L(0.5), v = fraction(source), us = L(0.5) - fabs(u);
     const T k = floor((2 * a / us + b) * u + c);
     if (us >= L(0.07) && v <= v_r) return k;
     if (k < 0 || k > n) continue;
