@@ -4,6 +4,7 @@ import ctypes.util
 import json
 import pathlib
 import re
+import shutil
 import textwrap
 
 import pytest
@@ -317,6 +318,20 @@ def test_groups_of_few(tmp_path, items):
 def test_with_small_grids(code):
     printed = output_of(code, OCL_GRID_LIMIT="2", OCL_KERNEL_FAMILY="gpu")
     assert printed.strip() == "equal"
+
+
+def test_sizes_of_32_bits(device, tmp_path):
+    """size_t has the bits of the device's addresses, and min() takes two numbers of one type."""
+    skip_in_a_simulator()
+    folder = shutil.copytree(KERNELS, tmp_path / "kernels", ignore=shutil.ignore_patterns("*.cpp"))
+    functions = ("global_id", "local_id", "group_id", "global_size", "local_size", "global_offset")
+    lines = [f"#define get_{name}(d) ((uint)get_{name}(d))\n" for name in functions]
+    common = folder / "core" / "cl" / "common.clh"
+    common.write_text("".join(lines) + common.read_text())
+    kernels = ("pool", "rows", "gather", "cumul", "FFT", "index", "embed", "dist", "mode", "margin")
+    cases = {name: text for name, text in CASES.items() if any(part in name for part in kernels)}
+    code = f"    CASES = {cases!r}\n{RUN}"
+    assert int(output_of(code, OCL_KERNEL_DIR=str(folder), OCL_KERNEL_FAMILY="gpu")) == len(cases)
 
 
 @pytest.mark.parametrize("value", ["x", "0", "-3"])
