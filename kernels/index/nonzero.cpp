@@ -16,7 +16,9 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kGpuItems = 1024;  // one work-item adds up their counts
+// One work-item adds up the counts of all, but a larger share takes one of them long (a launch of
+// seconds ends in a reset of the GPU on desktops).
+constexpr size_t kGpuItems = 1024, kGpuShare = 32768;
 
 const Kernel& find(Device& device, const char* kernel, ScalarType type, int64_t ndim) {
   static Site site;
@@ -52,7 +54,9 @@ Tensor& nonzero_out(const Tensor& self, Tensor& out) {
   check_device_has(device, self.scalar_type(), "nonzero");
   const Tensor in = self.is_complex() ? self.contiguous().ne(0) : self.contiguous();
   const ScalarType type = in.scalar_type();
-  const size_t most = device.family() == KernelFamily::kCpu ? device.parameters().tasks : kGpuItems;
+  const size_t most = device.family() == KernelFamily::kCpu
+                          ? device.parameters().tasks
+                          : std::max(kGpuItems, at::ceil_div(numel, kGpuShare));
   const size_t share = std::max<size_t>(64, at::ceil_div(numel, most));
   const size_t items = at::ceil_div(numel, share);
   const Tensor counts =

@@ -238,6 +238,25 @@ def test_long_columns_are_shared(tmp_path):
     assert min(parts[0], parts[2]) >= 128 and parts[1::2] == [1, 1], kernels
 
 
+def test_the_positions_of_many_elements_are_shared(tmp_path):
+    """A work-item of a GPU reads at most 32768 elements one by one."""
+    trace = tmp_path / "trace.json"
+    code = f"""
+        import torch
+        from torch.profiler import ProfilerActivity, profile
+        x = torch.zeros(2**26, dtype=torch.bool, device="ocl")
+        x[5::40000] = True
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]) as prof:
+            places = x.nonzero().cpu()
+        prof.export_chrome_trace({str(trace)!r})
+        assert places.view(-1).equal(torch.arange(5, 2**26, 40000))
+    """
+    output_of(code, OCL_KERNEL_FAMILY="gpu")
+    kernels = [e for e in json.loads(trace.read_text())["traceEvents"] if e.get("cat") == "kernel"]
+    items = [e["args"]["grid"][0] for e in kernels if "nonzero" in e["name"]]
+    assert items == [2048, 1, 2048], kernels
+
+
 @pytest.mark.parametrize("variables, cases", MUCH_WORK, ids=["tiles", "clblast", "direct", "plain"])
 def test_much_work_becomes_several_launches(variables, cases):
     """Systems reset a GPU whose launch takes seconds."""
