@@ -187,3 +187,23 @@ REPLACED = """
 def test_a_group_reads_what_its_first_item_replaces(device):
     printed = output_of(REPLACED, OCL_KERNEL_FAMILY="gpu")
     assert printed == "barrier(CLK_GLOBAL_MEM_FENCE); 2"
+
+
+COLUMNS = """
+    import torch
+    from torch._inductor.utils import run_and_get_code
+
+    def function(x):
+        return (x * 2).argmax(0), (x * 3).amax(0)
+
+    for rows in (100, 50000):
+        x = torch.randn(rows, 5)
+        actual, (program,) = run_and_get_code(torch.compile(function, dynamic=False), x.to("ocl"))
+        torch.testing.assert_close([t.cpu() for t in actual], list(function(x)))
+        print("if (group_id(0) >= units) return;" in program, end=" ")
+"""
+
+
+@pytest.mark.parametrize("family, groups", [("cpu", "False False"), ("gpu", "False True")])
+def test_long_columns_get_work_groups_of_gpus(device, family, groups):
+    assert output_of(COLUMNS, OCL_KERNEL_FAMILY=family) == groups

@@ -28,10 +28,19 @@ def _shape(kernel, space, cpu):
     if not kernel.features.is_reduction():
         return Pointwise(space, space.outer[0].loops[0], cpu)
     column, row = space.outer[0].loops[0], space.inner[0].loops[0]
-    if _cost(kernel, space, column) < _cost(kernel, space, row):
+    by_columns = _cost(kernel, space, column) < _cost(kernel, space, row)
+    if by_columns and (cpu or not _leaves_idle(space)):
         looped = [section.looped for section in kernel.sections]
         return Columns(space, column, cpu, swept=looped[0] and not any(looped[1:]))
     return (Rows if cpu else GroupRows)(space, row, cpu)
+
+
+def _leaves_idle(space):
+    """Whether a work-item for each column is too little for a GPU: few items read long columns.
+
+    A launch of seconds ends in a reset of the GPU on desktops.
+    """
+    return hint(space.outer[0].tree.numel) <= 1024 and hint(space.inner[0].tree.numel) >= 4096
 
 
 def _cost(kernel, space, loop):
