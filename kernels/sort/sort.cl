@@ -10,7 +10,8 @@
 //
 //   GROUP   work-items that add up the counts of a row
 // Workspace: keys and order (the position in the row) twice each, counts [rows][256][chunks].
-// Grid: chunks, rows; sort_scan: GROUP, rows; sort_short (instead of all passes): 1, rows.
+// Grid: chunks, at least `rows`; sort_scan: GROUP, rows; sort_short (instead of all passes): 1, at
+// least `rows`.
 #include "sort_key.clh"
 
 #define DIGITS 256
@@ -18,12 +19,13 @@
 #define COUNTS (PTR(uint, counts) + row * DIGITS * chunks)
 #define CHUNK_RANGE                                                    \
   const ulong chunk = get_global_id(0), row = get_global_id(1);        \
+  if (row >= rows) return;                                             \
   const ulong share = DIVIDE_UP(size, chunks);                         \
   const ulong from = row * size + min(chunk * share, size);            \
   const ulong to = row * size + min((chunk + 1) * share, size);
 
-__kernel void sort_keys(CTENSOR(in), TENSOR(keys), TENSOR(order), const ulong size,
-                        const ulong chunks) {
+__kernel void sort_keys(CTENSOR(in), TENSOR(keys), TENSOR(order), const ulong rows,
+                        const ulong size, const ulong chunks) {
   CHUNK_RANGE
   for (ulong i = from; i < to; ++i) {
     PTR(BITS, keys)[i] = key_of(CPTR(BITS, in)[i]);
@@ -31,8 +33,8 @@ __kernel void sort_keys(CTENSOR(in), TENSOR(keys), TENSOR(order), const ulong si
   }
 }
 
-__kernel void sort_count(CTENSOR(keys), TENSOR(counts), const ulong size, const ulong chunks,
-                         const uint shift) {
+__kernel void sort_count(CTENSOR(keys), TENSOR(counts), const ulong rows, const ulong size,
+                         const ulong chunks, const uint shift) {
   CHUNK_RANGE
   __global uint *count = COUNTS + chunk;
 #ifdef TASKS
@@ -67,8 +69,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_scan(TENSO
 }
 
 __kernel void sort_scatter(CTENSOR(keys), CTENSOR(order), TENSOR(keys_out), TENSOR(order_out),
-                           TENSOR(counts), const ulong size, const ulong chunks,
-                           const uint shift) {
+                           TENSOR(counts), const ulong rows, const ulong size,
+                           const ulong chunks, const uint shift) {
   CHUNK_RANGE
   __global uint *count = COUNTS + chunk;
 #ifdef TASKS
@@ -87,8 +89,10 @@ __kernel void sort_scatter(CTENSOR(keys), CTENSOR(order), TENSOR(keys_out), TENS
 }
 
 // Insertion sort, for rows of a few elements.
-__kernel void sort_short(CTENSOR(in), TENSOR(keys), TENSOR(order), const ulong size) {
+__kernel void sort_short(CTENSOR(in), TENSOR(keys), TENSOR(order), const ulong rows,
+                         const ulong size) {
   const ulong row = get_global_id(1);
+  if (row >= rows) return;
   __global const BITS *x = CPTR(BITS, in) + row * size;
   __global BITS *key = PTR(BITS, keys) + row * size;
   __global uint *position = PTR(uint, order) + row * size;
@@ -105,7 +109,7 @@ __kernel void sort_short(CTENSOR(in), TENSOR(keys), TENSOR(order), const ulong s
 }
 
 __kernel void sort_gather(CTENSOR(in), CTENSOR(order), TENSOR(values), TENSOR(indices),
-                          const ulong size, const ulong chunks) {
+                          const ulong rows, const ulong size, const ulong chunks) {
   CHUNK_RANGE
   for (ulong i = from; i < to; ++i) {
     const uint position = CPTR(uint, order)[i];

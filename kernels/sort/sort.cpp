@@ -18,6 +18,7 @@ namespace ocl {
 namespace {
 
 constexpr size_t kShortRow = 64;
+constexpr size_t kRows = 64;  // of a work-group, at most
 constexpr size_t kDigits = 256, kBitsPerPass = 8;
 constexpr size_t kCpuChunk = 8192, kGpuChunk = 256;  // elements, at least
 // Chunks of a row, at most. A work-item takes long for a larger share (a launch of seconds ends in
@@ -45,30 +46,31 @@ class RowSort {
   }
 
   void run(const at::Tensor& values, const at::Tensor& indices) {
+    const uint64_t rows = rows_, size = size_;
     at::Tensor keys = workspace(in_.scalar_type()), order = workspace(ScalarType::Int);
     if (size_ <= kShortRow) {
-      launch("sort_short", {1, rows_}, view(in_), view(keys), view(order), uint64_t{size_});
+      launch("sort_short", 1, view(in_), view(keys), view(order), rows, size);
     } else {
       order = by_radix(keys, order);
     }
-    launch("sort_gather", {chunks_, rows_}, view(in_), view(order), view(values), view(indices),
-           uint64_t{size_}, uint64_t{chunks_});
+    launch("sort_gather", chunks_, view(in_), view(order), view(values), view(indices), rows, size,
+           uint64_t{chunks_});
   }
 
  private:
   at::Tensor by_radix(at::Tensor keys, at::Tensor order) {
-    const uint64_t size = size_, chunks = chunks_;
+    const uint64_t rows = rows_, size = size_, chunks = chunks_;
     at::Tensor other_keys = workspace(in_.scalar_type()), other_order = workspace(ScalarType::Int);
     const at::Tensor counts = at::empty({static_cast<int64_t>(rows_ * kDigits * chunks_)},
                                         in_.options().dtype(ScalarType::Int));
-    launch("sort_keys", {chunks_, rows_}, view(in_), view(keys), view(order), size, chunks);
+    launch("sort_keys", chunks_, view(in_), view(keys), view(order), rows, size, chunks);
     const size_t bits = 8 * c10::elementSize(in_.scalar_type());
     for (size_t shift = 0; shift < bits; shift += kBitsPerPass) {
       const auto digit = static_cast<uint32_t>(shift);
-      launch("sort_count", {chunks_, rows_}, view(keys), view(counts), size, chunks, digit);
+      launch("sort_count", chunks_, view(keys), view(counts), rows, size, chunks, digit);
       scan(counts);
-      launch("sort_scatter", {chunks_, rows_}, view(keys), view(order), view(other_keys),
-             view(other_order), view(counts), size, chunks, digit);
+      launch("sort_scatter", chunks_, view(keys), view(order), view(other_keys), view(other_order),
+             view(counts), rows, size, chunks, digit);
       std::swap(keys, other_keys);
       std::swap(order, other_order);
     }
@@ -81,9 +83,13 @@ class RowSort {
     ocl::launch(stream_of(in_), scan, {group, rows_}, {group, 1}, view(counts), uint64_t{chunks_});
   }
 
+  // A work-item for each chunk of each row. On a GPU, items of several rows are in one group.
   template <typename... Args>
-  void launch(const char* name, const Range& global, const Args&... args) {
-    ocl::launch(stream_of(in_), kernel(name), global, {1, 1}, args...);
+  void launch(const char* name, size_t chunks, const Args&... args) {
+    const bool cpu = device_.family() == KernelFamily::kCpu;
+    const Range local{.y = cpu ? 1 : std::bit_floor(std::min(rows_, kRows)), .may_shrink = true};
+    ocl::launch(stream_of(in_), kernel(name), {chunks, at::round_up(rows_, local.y)}, local,
+                args...);
   }
 
   const Kernel& kernel(const char* name) {
