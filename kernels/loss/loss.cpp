@@ -66,6 +66,16 @@ size_t samples_per_item(const Device& device, size_t samples) {
   return std::max(kSamplesPerItem, at::ceil_div(samples, items));
 }
 
+// Of a work-item that does not add them up. Adjacent items of a GPU read adjacent samples.
+size_t samples_per_writer(const Device& device, size_t samples) {
+  return device.family() == KernelFamily::kGpu ? 1 : samples_per_item(device, samples);
+}
+
+void enqueue_writers(Arguments& arguments, size_t samples, size_t per_item) {
+  const size_t group = arguments.group();
+  arguments.enqueue({at::round_up(at::ceil_div(samples, per_item), group)}, {group});
+}
+
 void add_targets(Arguments& arguments, const Nll& nll, size_t per_item) {
   static const int site = fault_site({"aten::nll_loss", FaultClass::kIndex, "Target", "classes"});
   arguments.add(view(nll.target))
@@ -94,7 +104,8 @@ void forward(const at::Tensor& x_any, const Nll& nll, const at::Tensor& out,
   }
   const at::Tensor x = x_any.contiguous();
   const bool each = nll.reduction == at::Reduction::None;
-  const size_t per_item = samples_per_item(device, nll.samples);
+  const size_t per_item =
+      each ? samples_per_writer(device, nll.samples) : samples_per_item(device, nll.samples);
   const size_t items = at::ceil_div(nll.samples, per_item);
   at::Tensor sums;
   if (!each) {
@@ -107,8 +118,8 @@ void forward(const at::Tensor& x_any, const Nll& nll, const at::Tensor& out,
   if (nll.weight.defined()) arguments.add(view(nll.weight));
   arguments.add(view(each ? out : sums));
   add_targets(arguments, nll, per_item);
+  if (each) return enqueue_writers(arguments, nll.samples, per_item);
   arguments.enqueue({items}, {1});
-  if (each) return;
   launch(stream, find(device, kFinish, type, nll, false), {1}, {1}, view(sums), view(out),
          view(total_weight), uint64_t{items});
 }
@@ -125,15 +136,14 @@ void backward(const at::Tensor& grad_any, const Nll& nll, const at::Tensor& tota
     expect_type(each, grad_input.scalar_type(), "nll_loss_backward");
   }
   const at::Tensor grad = grad_any.contiguous();
-  const size_t per_item = std::min(samples_per_item(device, nll.samples),
-                                   device.family() == KernelFamily::kCpu ? SIZE_MAX : size_t{16});
+  const size_t per_item = samples_per_writer(device, nll.samples);
   Arguments arguments(stream_of(grad_input),
                       find(device, kBackward, grad_input.scalar_type(), nll, true));
   arguments.add(view(grad));
   if (nll.weight.defined()) arguments.add(view(nll.weight));
   arguments.add(view(total_weight)).add(view(grad_input));
   add_targets(arguments, nll, per_item);
-  arguments.enqueue({at::ceil_div(nll.samples, per_item)}, {1});
+  enqueue_writers(arguments, nll.samples, per_item);
 }
 
 at::Tensor contiguous_like(const at::Tensor& tensor) {

@@ -257,7 +257,7 @@ def test_the_positions_of_many_elements_are_shared(tmp_path):
     assert items == [2048, 1, 2048], kernels
 
 
-def test_short_rows_share_work_groups(tmp_path):
+def test_rows_and_samples_share_work_groups(tmp_path):
     """A GPU leaves most of its lanes idle where groups have one work-item."""
     trace = tmp_path / "trace.json"
     code = f"""
@@ -266,15 +266,20 @@ def test_short_rows_share_work_groups(tmp_path):
         tensors = [torch.randn(333, 20).to("ocl"), torch.randn(77, 300).to("ocl")]
         with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]) as prof:
             results = [x.sort(1) for x in tensors]
+            scores, classes = tensors[0].requires_grad_(), torch.arange(333, device="ocl") % 20
+            loss = torch.nn.functional.nll_loss(scores, classes, reduction="none")
+            loss.sum().backward()
         prof.export_chrome_trace({str(trace)!r})
         for (values, places), x in zip(results, tensors):
-            expected = x.cpu().sort(1)
+            expected = x.detach().cpu().sort(1)
             assert values.cpu().equal(expected[0]) and places.cpu().equal(expected[1])
     """
     output_of(code, OCL_KERNEL_FAMILY="gpu")
     kernels = [e for e in json.loads(trace.read_text())["traceEvents"] if e.get("cat") == "kernel"]
-    rows = {e["name"]: e["args"]["block"][1] for e in kernels if "sort_" in e["name"]}
+    blocks = {e["name"]: e["args"]["block"] for e in kernels}
+    rows = {name: block[1] for name, block in blocks.items() if "sort_" in name}
     assert rows.pop("sort_scan") == 1 and len(rows) == 5 and min(rows.values()) > 1, rows
+    assert blocks["nll_each"][0] > 1 and blocks["nll_backward"][0] > 1, blocks
 
 
 @pytest.mark.parametrize("variables, cases", MUCH_WORK, ids=["tiles", "clblast", "direct", "plain"])
