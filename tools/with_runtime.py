@@ -85,6 +85,8 @@ def environment(runtime, found):
         order = result.get("STERN_ORDER", "forward")
         cache = RUNTIMES / "stern_cache" / f"{profile}_{order}"
         result.setdefault("OCL_CACHE_DIR", str(cache))
+        # PoCL's compiler takes half the time. The rows of other runtimes test optimized code.
+        result.setdefault("OCL_BUILD_OPTIONS", "-cl-opt-disable")
     return result
 
 
