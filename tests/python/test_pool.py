@@ -155,3 +155,26 @@ def test_adaptive_average_of_another_type(device, dims):
     image = torch.ones(2, *[6] * dims, device=device)
     with pytest.raises(RuntimeError, match="expected dtype"):
         backward(grad, image)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel_size": 2, "stride": 2**31},
+        {"kernel_size": 2, "stride": 2**63 - 1, "ceil_mode": True},
+        {"kernel_size": 3, "stride": 2**32 + 1, "padding": 1},
+        {"kernel_size": 1, "stride": 1, "dilation": 2**32 + 1},
+        {"kernel_size": 2, "stride": 1, "dilation": 2**31},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("needs_gradient", [False, True])
+def test_steps_of_max_pool1d_beyond_32_bits(device, options, needs_gradient):
+    def pooled(where):
+        x = torch.arange(12.0, device=where).reshape(1, 2, 6).requires_grad_(needs_gradient)
+        try:
+            return F.max_pool1d(x, **options).tolist()
+        except RuntimeError as error:
+            return str(error)
+
+    assert pooled(device) == pooled("cpu")
