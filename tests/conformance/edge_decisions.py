@@ -4,6 +4,7 @@ expressions that are searched in the name, in "dtype edge: case", and in the dif
 import re
 
 from edge_refusals import REFUSALS
+from edge_zeros import LAPACK, SIGNS_OF_ZERO
 
 SUMS = (
     r"mm|mv$|^dot$|^vdot$|^inner$|matmul|conv|linear|linalg|sum|mean|norm|var|std|cov|corrcoef|"
@@ -11,7 +12,6 @@ SUMS = (
     r"grid_sample|softmax|logsumexp|logcumsumexp|embedding_bag|cumsum|cumprod|prod|kron|chain|cross|det|inverse|pinverse|"
     r"^module\."
 )
-LAPACK = r"^(lu|qr|geqrf|svd|pinverse|linalg\.|ormqr|triangular_solve|lobpcg|pca_lowrank)"
 
 DECISIONS = [
     (
@@ -33,12 +33,6 @@ DECISIONS = [
         "factors of matrices with equal rows or columns are not unique",
     ),
     (
-        r"^(linalg\.)?qr$",
-        r" sums: ",
-        r"^(result \d: )?-?0\.0 became",
-        "sums of products that cancel: the sign of zero is a matter of order",
-    ),
-    (
         "",
         r" inplace: .*overlapping",
         r"close|equal|became",
@@ -49,18 +43,6 @@ DECISIONS = [
         r" views: .*overlapping",
         r"close|equal",
         "results that keep overlapping strides: the result is a matter of the order of writes",
-    ),
-    (
-        r"^(topk|kthvalue|index_reduce|nanmedian|median)",
-        r" special: ",
-        r"^(result \d: )?-?0\.0 became",
-        "-0. and 0. are equal: which of them is chosen is not said",
-    ),
-    (
-        r"^neg$",
-        r"complex",
-        r"^(result \d: )?-?0\.0 became",
-        "the CPU takes complex numbers from zero, which gives 0. for 0.",
     ),
     (
         r"polygamma",
@@ -75,29 +57,10 @@ DECISIONS = [
         "at infinity the CPU's vectors give NaN, its remainder loop infinity",
     ),
     (
-        r"gelu|GELU",
-        r"float32 special: .*(zeros|mixed)",
-        r"^(result \d: )?-?0\.0 became",
-        "of -0. the CPU's library makes 0. on processors without AVX-512; the formula gives -0.",
-    ),
-    (
         r"^(pow|__rpow__|float_power)$",
         r"complex.* numbers: .*= (2147483648|9223372036854775808)",
         r"close",
         "huge exponents of complex numbers: the angle's last bits decide the quadrant",
-    ),
-    (
-        r"^(cross|linalg\.cross|logaddexp2|bmm.*|__rmatmul__|grid_sampler.*|"
-        r"nn\.functional\.(embedding_bag|grid_sample|affine_grid|scaled_dot.*))$",
-        r" special: .*(denormals|mixed)",
-        r"^(result \d: )?-?0\.0 became",
-        "zeros that are left of numbers below the type: steps are not rounded one by one",
-    ),
-    (
-        r"avg_pool|AvgPool",
-        r"^float16 numbers: ",
-        r"^-?0\.0 became",
-        "a divisor beyond float16, which the CPU takes for infinity",
     ),
     (
         r"avg_pool2d",
@@ -110,12 +73,6 @@ DECISIONS = [
         r"float16 (formats|views|batch|numbers): ",
         r"close",
         "the CPU rounds scale and shift to 16 bits: its error is up to five times ours",
-    ),
-    (
-        LAPACK,
-        r" promotion: .*complex",
-        r"^(result \d: )?-?0\.0 became",
-        "complex products whose parts cancel",
     ),
     (
         r"conv_transpose",
@@ -190,13 +147,6 @@ DECISIONS = [
         "devices may take denormals for 0",
     ),
     (
-        r"^(sort|msort|amax|amin|masked\.ama?[xi]n?|softshrink|nn\.functional\.softshrink|module\.nn\.(Softshrink|"
-        r"InstanceNorm))",
-        r" (special|numbers): ",
-        r"^-?0\.0 became|^result \d: -?0\.0 became",
-        "-0. and 0. are equal; the CPU's vectors and its remainder loop differ, too",
-    ),
-    (
         r"bilinear2d_aa",
         r" numbers: ",
         r"close",
@@ -227,30 +177,6 @@ DECISIONS = [
         "single small volumes: the CPU takes a kernel with contiguous results for them",
     ),
     (
-        r"(mm|mv|dot|inner|matmul|linear|einsum|chain_matmul|multi_dot)$",
-        r" special: .*denormals",
-        r"^(result \d: )?-?0\.0 became",
-        "sums of products that leave the type below: the sign of zero is a matter of order",
-    ),
-    (
-        r"^(stft|istft|fft\.)",
-        "",
-        r"^(result \d: )?-?0\.0 became",
-        "signs of zero of Fourier transforms: they depend on the library's order of sums",
-    ),
-    (
-        LAPACK,
-        r" (special: .*(zeros|denormals|nan|extremes)|scalar: |views: .*conj view)",
-        r"^(result \d: )?-?0\.0 became",
-        "signs of zero of factors: they depend on LAPACK's blocks",
-    ),
-    (
-        r"^acos",
-        r"complex128",
-        r"^(result \d: )?-?0\.0 became",
-        "the CPU's acos of complex128 is pi/2 - asin, with other signs of zero than complex64's",
-    ),
-    (
         r"^(i0|special\.(i1|modified_bessel|bessel|airy))",
         r" special: .*(inf|mixed)",
         r"close",
@@ -275,12 +201,6 @@ DECISIONS = [
         "with p = inf the CPU's cdist drops NaN, which its pdist keeps",
     ),
     (
-        r"^(maximum|minimum|max\.binary|min\.binary|clamp|fmax|fmin)",
-        r" (special|scalar|numbers|inplace|promotion): ",
-        r"^(result \d: )?-?0\.0 became",
-        "of two zeros the CPU's vectors take the second, its remainder loop the first",
-    ),
-    (
         r"^(fmod|remainder|__rmod__)",
         r" special: .*(extremes|mixed|denormals)",
         r"close",
@@ -300,14 +220,6 @@ DECISIONS = [
         r"close|equal",
         "complex products that leave the type: the CPU's vectors, its remainder loop and its "
         "numbers make different infinities and NaN of them",
-    ),
-    (
-        r"^(__rmul__|mul|div|prod|cumprod|addcmul|addcdiv|masked\.(cum)?prod|linalg\.vander|vander|cross|"
-        r"linalg\.cross|nn\.functional\.(silu|rms_norm)|(linalg\.)?cholesky|sinc|pow|__rpow__|float_power|"
-        r"true_divide)",
-        r"complex",
-        r"^(result \d: )?-?0\.0 became",
-        "signs of zero of complex products: the CPU's vectors add in another order",
     ),
     (
         SUMS,
@@ -388,6 +300,7 @@ DECISIONS = [
         r"close",
         "the CPU's library writes an out with other strides as if it were contiguous",
     ),
+    *SIGNS_OF_ZERO,
     *REFUSALS,
 ]
 
