@@ -115,7 +115,8 @@ struct Centres {
     return m[row] * (static_cast<double>(x) + 0.5) + m[row + 1] * (static_cast<double>(y) + 0.5) +
            m[row + 2];
   }
-  static int64_t whole(double p) { return static_cast<int64_t>(std::floor(p)); }
+  // Positions beyond all images stay in the range of the integers.
+  static int64_t whole(double p) { return static_cast<int64_t>(std::floor(std::min(p, 1e18))); }
   static double part(double p) { return p - std::floor(p); }
   const std::array<double, 6> m;
 };

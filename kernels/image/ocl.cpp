@@ -24,16 +24,16 @@ Defines pixel_defines(const Tensor& in, const Tensor& out, ScalarType compute) {
   return defines;
 }
 
-// The fill of each channel in the image's own type, on its device. Equal fills need no copy from
-// the host, which would wait for the device.
+// The fill of each channel in the image's own type, on its device; numbers beyond the type become
+// infinite. Equal fills need no copy from the host, which would wait for the device.
 Tensor fills_of(const Tensor& img, const std::vector<double>& fill) {
   const auto channels = static_cast<int64_t>(fill.size());
+  const Tensor converted =
+      at::tensor(fill, at::TensorOptions().dtype(ScalarType::Double)).to(img.scalar_type());
   if (std::adjacent_find(fill.begin(), fill.end(), std::not_equal_to<>()) == fill.end()) {
-    return at::full({channels}, fill[0], img.options());
+    return at::full({channels}, converted[0].item(), img.options());
   }
-  return at::tensor(fill, at::TensorOptions().dtype(ScalarType::Double))
-      .to(img.scalar_type())
-      .to(img.device());
+  return converted.to(img.device());
 }
 
 constexpr int64_t kRowsAtOnce = 4;

@@ -296,6 +296,44 @@ def test_the_nearest_pixels_get_the_gradient(place, matrix, size, out):
         assert grad.any()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize("fill", [65510.0, 1e6, -1e39, 1e300, (1e6, 0, 1), float("inf")], ids=str)
+def test_fill_beyond_the_type(operator_device, dtype, fill):
+    x = torch.rand(3, 6, 7).to(dtype)
+    for matrix in ((1, 0.2, 0.3, 0.1, 0.9, 5.2), (1, 0, 3, 0, 1, 0)):
+        actual = image.affine(x.to(operator_device), matrix, fill=fill)
+        assert torch.equal(actual.cpu(), image.affine(x, matrix, fill=fill))
+
+
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
+def test_positions_beyond_all_numbers_are_outside(place, interpolation):
+    if place == "ocl" and not has_fp64("ocl:0"):
+        pytest.skip("positions in fixed point")
+    x = torch.rand(3, 6, 7).to(place)
+    actual = image.affine(x, (1e39, 0, 0, 0, 1e300, 0), None, interpolation, fill=7)
+    assert actual.eq(7).all()
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_second_derivatives_are_right_or_refused(place, name):
+    x = torch.rand(3, 9, 8).to(place).requires_grad_()
+
+    def gradient(x):
+        return torch.autograd.grad(DIFFERENTIABLE[name](x).square().sum(), x, create_graph=True)[0]
+
+    first = gradient(x)
+    try:
+        second = torch.autograd.grad(first.sum(), x)[0]
+    except RuntimeError as error:
+        assert "is not implemented" in str(error)
+        return
+    step, direction = 1e-2, torch.rand(x.shape).to(place)
+    ahead = gradient((x + step * direction).detach().requires_grad_())
+    behind = gradient((x - step * direction).detach().requires_grad_())
+    expected = (ahead - behind).sum() / (2 * step)
+    torch.testing.assert_close((second * direction).sum(), expected, rtol=1e-2, atol=1e-2)
+
+
 FORMS = {
     "one": lambda x: x,
     "batch": lambda x: x.expand(2, 3, *x.shape[-2:]).flip(0).contiguous(),
