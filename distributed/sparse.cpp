@@ -15,13 +15,13 @@ WorkPointer OcclBackend::allreduce_sparse(Tensors& tensors, const c10d::Allreduc
   auto options = given;
   const int64_t divisor = simplify(options.reduceOp, tensors, size_);
   const at::Tensor tensor = tensors[0];
-  const at::Tensor indices = tensor._indices(), values = tensor._values();
   const auto reduced = std::make_shared<Tensors>();
-  const auto start = [gloo = gloo_, tensor, indices, values, reduced,
-                      options](const Staging& staging) {
-    // Gloo stores the result in this copy; the tensor itself keeps its memory until the end.
-    *reduced = {at::_sparse_coo_tensor_unsafe(staging.host(indices), staging.host(values),
-                                              tensor.sizes(), values.options().device(at::kCPU))
+  const auto start = [gloo = gloo_, tensor, reduced, options](const Staging&) {
+    // Gloo stores the result in this copy; the tensor itself keeps its memory until the end. It is
+    // made here, because a collective before this one may give the tensor new memory.
+    const at::Tensor values = tensor._values().to(at::kCPU);
+    *reduced = {at::_sparse_coo_tensor_unsafe(tensor._indices().to(at::kCPU), values,
+                                              tensor.sizes(), values.options())
                     .coalesce()};
     return gloo->allreduce(*reduced, options);
   };
@@ -29,8 +29,7 @@ WorkPointer OcclBackend::allreduce_sparse(Tensors& tensors, const c10d::Allreduc
     at::Tensor result = tensor;
     result.copy_(reduced->front());
   };
-  return post(
-      {c10d::OpType::_ALLREDUCE_SPARSE, {indices, values}, {{tensor}}, start, divisor, finish});
+  return post({c10d::OpType::_ALLREDUCE_SPARSE, {}, {{tensor}}, start, divisor, finish});
 }
 
 namespace {

@@ -18,8 +18,19 @@ void Staging::add(const at::Tensor& tensor, bool reads, bool writes) {
                      reads, writes});
 }
 
+void Staging::write(const at::Tensor& tensor) {
+  add(tensor, false, true);
+  if (!on_ocl_device(tensor) || !tensor.is_sparse()) return;
+  const auto itself = reinterpret_cast<uintptr_t>(tensor.unsafeGetTensorImpl());
+  sparse_.push_back({itself, itself + 1, true});
+  for (const at::Tensor& part : {tensor._indices(), tensor._values()}) {
+    const auto begin = reinterpret_cast<uintptr_t>(part.const_data_ptr());
+    sparse_.push_back({begin, begin + part.nbytes(), false});
+  }
+}
+
 MemoryRanges Staging::memory() const {
-  MemoryRanges result;
+  MemoryRanges result = sparse_;
   for (const Range& range : ranges_) result.push_back({range.begin, range.end, range.writes});
   return result;
 }

@@ -22,12 +22,13 @@ inline bool on_ocl_device(const at::Tensor& tensor) {
 
 class Staging {
  public:
-  // Note a contiguous tensor that will be read, or written as a whole. CPU and sparse tensors need
-  // nothing.
+  // Note a contiguous tensor that will be read, or written as a whole. CPU and sparse tensors are
+  // not mapped.
   void read(const at::Tensor& tensor) { add(tensor, true, false); }
-  void write(const at::Tensor& tensor) { add(tensor, false, true); }
+  void write(const at::Tensor& tensor);
 
-  // What the tensors occupy, and whether it will be written.
+  // The memory of the tensors, and whether it will be written. A written sparse tensor will get new
+  // memory, so its own address is among the ranges, too.
   MemoryRanges memory() const;
 
   // Maps on the current streams of the tensors' devices, and waits for the commands there. It does
@@ -49,6 +50,7 @@ class Staging {
   void add(const at::Tensor& tensor, bool reads, bool writes);
   void merge();
 
+  MemoryRanges sparse_;
   std::vector<Range> ranges_;      // after map() in the order of addresses
   std::vector<Mapping> mappings_;  // one per range
 };

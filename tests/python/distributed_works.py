@@ -254,6 +254,12 @@ def sparse_all_reduce(rank, size):
         dist.all_reduce(ocl)
         assert ocl.is_sparse
         same(ocl.to_dense(), expected)
+    for _ in range(4):
+        ocl = x.to("ocl")
+        works = [dist.all_reduce(ocl, async_op=True) for _ in range(3)]
+        for work in works:
+            work.wait()
+        same(ocl.to_dense(), expected * size * size)
 
 
 @last_case
