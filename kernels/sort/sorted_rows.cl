@@ -3,8 +3,8 @@
 //   search_sorted: the position in a sorted row before which each value belongs; with RIGHT, after
 //     equal elements. Values are [rows][count]; there is one sorted row of `length` for all, or one
 //     for each. SORTER: the order in which a row is sorted. NaN is greater than all numbers.
-//   most_frequent: the most frequent value of each sorted row (the smallest of several), and the
-//     original position of its last occurrence. `order`: the original positions of the values.
+//   run_lengths: the number of equal elements for the last of them in a sorted row, 0 for all
+//     others. A NaN equals nothing.
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"
@@ -40,21 +40,19 @@ GRID __kernel void search_sorted(CTENSOR(sorted), SORTER_ARGUMENT CTENSOR(values
   }
 }
 
-GRID __kernel void most_frequent(CTENSOR(sorted), CTENSOR(order), TENSOR(values), TENSOR(indices),
-                                 const ulong rows, const ulong length, const ulong per_item) {
-  FOR_UNITS(u, rows, per_item) {
+GRID __kernel void run_lengths(CTENSOR(sorted), TENSOR(out), const ulong rows, const ulong length,
+                               const ulong per_item) {
+  FOR_UNITS(u, rows, per_item) FOR_INNER(i, length) {
     __global const MEM(IN) *row = CPTR(MEM(IN), sorted) + u * length;
-    ulong best = 0, most = 0, equals = 0;
-    for (ulong i = 0; i < length; ++i) {
-      ++equals;
-      if (i + 1 < length && LOAD(IN, row, i) == LOAD(IN, row, i + 1)) continue;
-      if (equals > most) {
-        most = equals;
-        best = i;
-      }
-      equals = 0;
+    const T value = LOAD(IN, row, i);
+    ulong from = i, to = i;
+    if (i + 1 < length && value == LOAD(IN, row, i + 1)) to = from = i + 1;  // not the last
+    else if (i > 0 && value == LOAD(IN, row, i - 1)) from = 0, to = i - 1;
+    while (from < to) {
+      const ulong middle = from + (to - from) / 2;
+      if (LOAD(IN, row, middle) == value) to = middle;
+      else from = middle + 1;
     }
-    STORE(IN, PTR(MEM(IN), values), u, LOAD(IN, row, best));
-    PTR(long, indices)[u] = CPTR(long, order)[u * length + best];
+    PTR(INDEX, out)[u * length + i] = (INDEX)(i + 1 - from);
   }
 }

@@ -4,6 +4,7 @@
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/argmax.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/searchsorted.h>
@@ -66,15 +67,17 @@ std::pair<Tensor, Tensor> most_frequent(const Tensor& self) {
   Device& device = ocl_device(self);
   check_device_has(device, self.scalar_type(), "mode");
   const auto [sorted, order] = at::sort(self, /*stable=*/true, /*dim=*/-1, /*descending=*/false);
-  const Tensor values = at::empty(self.sizes().slice(0, self.dim() - 1), self.options()),
-               indices = at::empty(values.sizes(), self.options().dtype(at::kLong));
-  const auto length = static_cast<uint64_t>(self.size(-1)),
-             rows = static_cast<uint64_t>(values.numel());
-  static constexpr const char* kName = "most_frequent";
-  const UnitGrid grid = unit_grid(device, rows, 1, 4 * length);
-  launch(stream_of(self), find(device, kName, self.scalar_type()), grid.global, grid.local,
-         view(sorted), view(order), view(values), view(indices), rows, length, grid.per_item);
-  return {values, indices};
+  const auto length = static_cast<uint64_t>(self.size(-1));
+  const uint64_t rows = static_cast<uint64_t>(self.numel()) / length;
+  const bool int32 = length <= INT32_MAX;
+  const Tensor lengths =
+      at::empty(self.sizes(), self.options().dtype(int32 ? at::kInt : at::kLong));
+  static constexpr const char* kName = "run_lengths";
+  const UnitGrid grid = unit_grid(device, rows, length, 4);
+  launch(stream_of(self), find(device, kName, self.scalar_type(), int32), grid.global, grid.local,
+         view(sorted), view(lengths), rows, length, grid.per_item);
+  const Tensor best = at::argmax(lengths, -1, /*keepdim=*/true);  // the first of several
+  return {sorted.gather(-1, best).squeeze(-1), order.gather(-1, best).squeeze(-1)};
 }
 
 }  // namespace

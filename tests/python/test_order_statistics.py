@@ -70,3 +70,14 @@ def test_mode(device, dtype):
                 assert value.isnan()
             else:
                 same(value, torch.mode(numbers).values)
+
+
+def test_mode_of_long_rows(device):
+    """Work-items share a long row; among equally frequent numbers the smallest is the mode."""
+    x = torch.arange(30000).remainder(10000)  # each number three times
+    often = x.clone()
+    often[777] = 5
+    for rows in torch.stack([x, often]), torch.stack([x.flip(0), x // 7]).float():
+        values, indices = torch.mode(rows.to(device), -1)
+        same(values, torch.mode(rows, -1).values)
+        same(rows.gather(-1, indices.cpu()[:, None])[:, 0], values.cpu())
