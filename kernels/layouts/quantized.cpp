@@ -45,12 +45,20 @@ Tensor along(const Tensor& numbers, const Tensor& tensor, int64_t axis, ScalarTy
   return numbers.to(tensor.device(), type).view(shape);
 }
 
-constexpr PointwiseOp kQuantize{"quantize", "FMIN(FMAX(rint(a * C(s0)) + C(s1), C(s2)), C(s3))",
+// The zero point is added before the rounding, as on the CPU. Its kernels for a scale of the whole
+// tensor and 8 bits round product and sum at once, all others one by one, in float. An fma() that
+// adds 0 keeps compilers from doing both at once.
+#define IN_FLOAT(x) "CONVERT(T, CONVERT(float, " x "))"
+#define STEP(inverse, zero) "rint(" IN_FLOAT(IN_FLOAT("fma(a, " inverse ", C(0))") " + " zero) ")"
+constexpr PointwiseOp kQuantize{"quantize", "FMIN(FMAX(rint(fma(a, C(s0), C(s1))), C(s2)), C(s3))",
                                 kFloating};
+constexpr PointwiseOp kQuantizeInt{
+    "quantize_int", "FMIN(FMAX(" STEP("C(s0)", "C(s1)") ", C(s2)), C(s3))", kFloating};
 constexpr PointwiseOp kDequantize{"dequantize", "(a - C(s1)) * C(s0)"};
 // b: scale, c: zero point of the element's channel.
 constexpr PointwiseOp kQuantizeChannel{
-    "quantize_channel", "FMIN(FMAX(rint(QUOTIENT(a, b)) + c, C(s0)), C(s1))", kFloating};
+    "quantize_channel", "FMIN(FMAX(" STEP(IN_FLOAT("QUOTIENT(L(1.0), b)"), "c") ", C(s0)), C(s1))",
+    kFloating};
 constexpr PointwiseOp kQuantizeFloatZero{
     "quantize_float_zero", "FMIN(FMAX(rint(QUOTIENT(a, b) + c), C(s0)), C(s1))", kFloating};
 constexpr PointwiseOp kDequantizeChannel{"dequantize_channel", "(a - c) * b"};
@@ -71,7 +79,8 @@ ScalarType compute_for(const Tensor& whole) {
 void quantize(const Tensor& in, Tensor& out, double scale, int64_t zero_point) {
   const Tensor whole = integers(out);
   const auto [least, largest] = limits(whole.scalar_type());
-  evaluate(kQuantize, whole, {in}, compute_for(whole),
+  const bool byte = c10::elementSize(whole.scalar_type()) == 1;
+  evaluate(byte ? kQuantize : kQuantizeInt, whole, {in}, compute_for(whole),
            {1.0f / static_cast<float>(scale), zero_point, least, largest});
 }
 

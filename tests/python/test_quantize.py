@@ -141,6 +141,25 @@ def test_quantize_per_tensor(device, dtype):
     torch.testing.assert_close(actual.dequantize().cpu(), expected.dequantize())
 
 
+@pytest.mark.parametrize("dtype", [torch.qint8, torch.quint8, torch.qint32])
+@pytest.mark.parametrize("scale", [1.0, 0.1, 1 / 3, 0.7])
+@pytest.mark.parametrize("zero_point", [0, 1, 7, 100])
+def test_quantize_between_two_numbers(device, dtype, scale, zero_point):
+    """The zero point is added before the rounding, so odd ones change the even neighbours."""
+    x = ((torch.arange(-200, 200).double() + 0.5) * scale).float()
+    expected = torch.quantize_per_tensor(x, scale, zero_point, dtype)
+    actual = torch.quantize_per_tensor(x.to(device), scale, zero_point, dtype)
+    assert torch.equal(actual.int_repr().cpu(), expected.int_repr())
+    if not torch.ocl.get_device_properties(device).has_fp64:
+        return  # the scales of channels are float64
+    scales, zeros = torch.tensor([scale]).double(), torch.tensor([zero_point])
+    expected = torch.quantize_per_channel(x[None], scales, zeros, 0, dtype)
+    actual = torch.quantize_per_channel(
+        x[None].to(device), scales.to(device), zeros.to(device), 0, dtype
+    )
+    assert torch.equal(actual.int_repr().cpu(), expected.int_repr())
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_quantize_per_channel(device, axis):
     if not torch.ocl.get_device_properties(device).has_fp64:
