@@ -245,3 +245,18 @@ def test_wrong_shapes_of_convolutions_with_an_epilogue(device):
     ):
         with pytest.raises(RuntimeError, match="convolution_epilogue: "):
             call((1, 3, 6, 6), **wrong)
+
+
+def test_large_strides_launch_few_kernels():
+    """Of the stride^2 passes of a data gradient most have no taps. One fill computes those."""
+    run("""
+        for channels in 2, 32:
+            x, w = torch.randn(2, 8, 2, 2), torch.randn(8, channels, 3, 3)
+            for bias in None, torch.randn(channels):
+                expected = F.conv_transpose2d(x, w, bias, stride=64)
+                there = [None if t is None else t.to("ocl") for t in (x, w, bias)]
+                before = _C.launch_count()
+                actual = F.conv_transpose2d(*there, stride=64)
+                assert _C.launch_count() - before < 20, _C.launch_count() - before
+                torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-4)
+    """)

@@ -3,6 +3,7 @@
 
 #include <ATen/ceil_div.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "kernels/core/dtype.h"
@@ -30,7 +31,10 @@ const char* refusal(const ConvCall& call) {
 }
 
 void run(const ConvCall& call) {
-  for (const ConvPass& pass : call.passes()) run_direct(pass, call);
+  fill_without_taps(call);
+  for (const ConvPass& pass : call.passes()) {
+    if (is_launched(pass, call)) run_direct(pass, call);
+  }
   apply_epilogue(call.epilogue, call.result, call.result);
 }
 
@@ -51,6 +55,23 @@ void set_conv_byte_limit(size_t bytes) { byte_limit = bytes ? bytes : kMostBytes
 
 bool has_volume(const ConvPass& pass) {
   return pass.source[0] > 1 || pass.size[0] > 1 || pass.tap_count[0] > 1;
+}
+
+// A call has one pass without taps per remainder that no tap reaches: stride^dimensions of them.
+bool is_launched(const ConvPass& pass, const ConvCall& call) {
+  return pass.channels > 0 || call.passes().size() == 1;
+}
+
+void fill_without_taps(const ConvCall& call) {
+  const auto& passes = call.passes();
+  const auto launched = [&](const ConvPass& pass) { return is_launched(pass, call); };
+  if (std::ranges::all_of(passes, launched)) return;
+  const at::Tensor planes = call.result.view({call.shape.images, -1, passes.front().result_plane});
+  if (call.bias.defined()) {
+    planes.copy_(call.bias.view({1, -1, 1}).expand(planes.sizes()));
+  } else {
+    planes.zero_();
+  }
 }
 
 bool fits_direct(const ConvPass& pass) {

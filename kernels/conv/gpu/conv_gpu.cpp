@@ -157,7 +157,9 @@ const char* refusal(const ConvCall& call) {
 void run(const ConvCall& call) {
   if (call.direction == ConvDirection::kWeightGrad) return run_weight_grad(call);
   const auto& passes = call.passes();
+  fill_without_taps(call);
   for (const ConvPass& pass : passes) {
+    if (!is_launched(pass, call)) continue;
     if (fits_tiles(pass)) {
       run_tiles(pass, call, passes.size() == 1);
     } else {
