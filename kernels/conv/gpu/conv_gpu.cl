@@ -61,7 +61,10 @@ static inline COMPUTE fetch_at(__global const STORE *base, const bool valid, con
   const int first_row = group_id(1) * TM, first_column = group_id(0) * TN;        \
   const int group = GROUP, first_depth = FIRST_DEPTH, last_depth = LAST_DEPTH;
 
-#define FAR (1 << 29)  // beyond any source
+// Positions beyond any source, whose rows have less than 2^30 elements; their sum is beyond, too.
+// Sums of positions are unsigned.
+#define FAR ((int)(1u << 31))
+#define FAR_TAP (3 << 29)
 
 #if !WEIGHT_TILES
 
@@ -104,7 +107,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void conv_tiles(
 #define MARK(from, d, first_bit)                                                      \
   for (int tap = 0; tap < pass.tap_count[d]; ++tap) {                                 \
     for (int i = 0; i < B_LOADS; ++i) {                                      \
-      const bool inside = (uint)(from[i] + tap * pass.spacing[d]) < (uint)pass.source[d]; \
+      const bool inside = (uint)from[i] + (uint)(tap * pass.spacing[d]) < (uint)pass.source[d]; \
       mask[i] |= (MASK)inside << (first_bit + tap);                                   \
     }                                                                                 \
   }
@@ -207,7 +210,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void conv_weight_til
     const int plane = DIVIDE(line, BY_TAP_HEIGHT);
     const int to_x = (tap - line * pass.tap_count[2]) * pass.spacing[2];
     const int to_z = plane * pass.spacing[0];
-    tap_x[i] = column < pass.n ? to_x : FAR;
+    tap_x[i] = column < pass.n ? to_x : FAR_TAP;
     tap_y[i] = (line - plane * pass.tap_count[1]) * pass.spacing[1];
 #if VOLUME
     tap_z[i] = to_z;
@@ -231,7 +234,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void conv_weight_til
   const int from_y = (line - at_z * pass.size[1]) * pass.step[1] + pass.first[1];              \
   const int from_x = depth < last_depth                                                        \
                          ? (position - line * pass.size[2]) * pass.step[2] + pass.first[2]     \
-                         : -2 * FAR;                                                           \
+                         : FAR;                                                                \
   const int block = image * pass.groups + group;                                               \
   const int a_offset = block * pass.rows * pass.result_plane + position;                       \
   const int b_offset = block * pass.channels * pass.source_plane +                             \
@@ -239,7 +242,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void conv_weight_til
 #define FETCH_A(i) fetch_at(grads, depth < last_depth, row_start[i] + a_offset)
 #define FETCH_B(i)                                                                             \
   fetch_at(values,                                                                             \
-           ((uint)(from_x + tap_x[i]) < (uint)pass.source[2]) &                                \
+           ((uint)from_x + (uint)tap_x[i] < (uint)pass.source[2]) &                            \
                ((uint)(from_y + tap_y[i]) < (uint)pass.source[1]) INSIDE_PLANE(i),             \
            start[i] + b_offset)
 
