@@ -24,15 +24,21 @@ static inline bool out_of_range(const T mean, const T m2) {
   return m2 < LEAST_M2 && (m2 > 0 || (mean != 0 && fabs(mean) < LEAST_MEAN));
 }
 
-// Computes the moments of the elements divided by 2^result, which is chosen so that all stay in
-// range. They do not change if an element is not finite.
+static inline bool all_finite(__global const MEM(IN) *x, const ulong from, const ulong to,
+                              const ulong stride) {
+  for (ulong i = from; i < to; ++i) {
+    if (!isfinite(CAT(convert_, T)(LOAD(IN, x, i * stride)))) return false;
+  }
+  return true;
+}
+
+// Computes the moments of the elements, which are finite, divided by 2^result. That is chosen so
+// that all stay in range.
 static inline int scaled_moments(__global const MEM(IN) *x, const ulong size, const ulong stride,
                                  T *mean, T *m2) {
   T most = 0;
   for (ulong i = 0; i < size; ++i) {
-    const T magnitude = fabs(CAT(convert_, T)(LOAD(IN, x, i * stride)));
-    if (!isfinite(magnitude)) return 0;
-    most = fmax(most, magnitude);
+    most = fmax(most, fabs(CAT(convert_, T)(LOAD(IN, x, i * stride))));
   }
   int exponent;
   frexp(most, &exponent);
@@ -71,8 +77,17 @@ GRID __kernel void moments_finish(CTENSOR(work), TENSOR(mean), TENSOR(out),
     int exponent = 0;
     if (out_of_range(mean, m2)) {
       __global const MEM(IN) *x = CPTR(MEM(IN), in) + n / inner * size * inner + n % inner;
-      exponent = scaled_moments(x, size, inner, &mean, &m2);
-      mean = ldexp(mean, exponent);
+      // A single work-item reads the row. It looks for infinities and NaN only in parts that may
+      // have some, because these are frequent, and a row may be long.
+      bool finite = true;
+      for (ulong p = 0; p < parts && finite; ++p) {
+        if (isfinite(part_mean[p * outputs]) && isfinite(part_m2[p * outputs])) continue;
+        finite = all_finite(x, p * share, min((p + 1) * share, size), inner);
+      }
+      if (finite) {
+        exponent = scaled_moments(x, size, inner, &mean, &m2);
+        mean = ldexp(mean, exponent);
+      }
     }
     const T variance = m2 / fmax((T)size - number, (T)0);
 #if !defined(ROOT)

@@ -1,5 +1,7 @@
 """var, std, batch, layer, group and instance normalisation against the CPU."""
 
+import math
+
 import pytest
 import torch
 from support import assert_same, has_fp64
@@ -77,6 +79,18 @@ def test_variance_does_not_cancel(device):
         expected = torch.var(x.double(), dim)
         actual = torch.var(x.to(device), dim).cpu().double()
         torch.testing.assert_close(actual, expected, rtol=2e-3, atol=0)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+@pytest.mark.parametrize("scale", [1.0, 1e25, 1e-25])
+def test_variance_of_long_rows_with_one_number_that_is_none(device, number, scale):
+    """Whose squares leave float32 or not; the last part of the first row has the number."""
+    x = torch.randn(2, 70000) * scale
+    x[0, -1] = number
+    for rows, dim in (x, 1), (x.t().contiguous(), 0):
+        expected = torch.std(rows.double(), dim).float()
+        actual = torch.std(rows.to(device), dim).cpu()
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=0, equal_nan=True)
 
 
 def test_variance_of_types(device):
