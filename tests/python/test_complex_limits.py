@@ -122,3 +122,15 @@ def test_mean(device, dtype):
         torch.stack([y[:, i].mean() for i in range(0, y.size(1), 7)]) for y in (x.to(device), x)
     ]
     assert_parts_agree(*whole, 1e-6)
+
+
+def test_a_real_number_times_infinite_ones(device):
+    """The real number's imaginary part is 0, and 0 times infinity is NaN."""
+    real = torch.tensor([math.inf, 0.0, 2.0, math.nan]).repeat_interleave(4)
+    other = torch.tensor(
+        [complex(math.inf, 0), complex(0, math.inf), complex(math.nan, math.inf), 1 + 2j]
+    ).repeat(4)
+    actual = torch.view_as_real(real.to(device) * other.to(device)).cpu()
+    # One at a time: the CPU's vectors may differ from its remainder loop.
+    expected = torch.stack([torch.view_as_real(a * b) for a, b in zip(real, other, strict=True)])
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0, equal_nan=True)
