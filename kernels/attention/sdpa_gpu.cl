@@ -42,7 +42,7 @@ ALWAYS_INLINE void multiply(float tile[RM][CM], __local float *chunk, MATRIX_ARG
       b_chunk[p * B_LD + row] =
           exists && row < b_count ? LOAD(DT, b, row * b_stride + k0 + p) : 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    // All 16 steps at once: compilers load their operands first, and Intel's spill (make gpu-check).
+    // Compilers load the operands of all unrolled steps first; with 16, Intel's GPUs spill.
     _Pragma("unroll 8") for (int k = 0; k < DEPTH; ++k) {
       float factor[CM];
       FOR(j, CM) factor[j] = b_chunk[k * B_LD + x + j * SIDE];
