@@ -13,6 +13,8 @@ import torch
 
 def _keep(module: torch.nn.Module, name: str, old, new) -> None:
     new.__dict__.update(old.__dict__)
+    if type(new) is torch.nn.Parameter:
+        new.__class__ = type(old)  # UninitializedParameter, say; the swap exchanges the classes
     try:
         torch.utils.swap_tensors(old, new)
     except RuntimeError as error:

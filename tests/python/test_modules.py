@@ -65,6 +65,29 @@ def test_frozen_parameter_and_recurrent_layers(device):
     assert model(torch.randn(5, 2, 3, device=device))[0].device.type == "ocl"
 
 
+class Marked(torch.nn.Parameter):
+    """A parameter that a library tells from others by its class."""
+
+
+def test_class_of_a_parameter(device):
+    model = torch.nn.Linear(3, 3)
+    model.weight = Marked(model.weight.detach())
+    for where in (device, "cpu"):
+        model.to(where)
+        assert type(model.weight) is Marked and type(model.bias) is torch.nn.Parameter
+
+
+@pytest.mark.parametrize("kind", ["LazyLinear", "LazyBatchNorm1d"])
+def test_lazy_modules(device, kind):
+    """They stay lazy: the first input says the shapes."""
+    arguments = (5,) if kind == "LazyLinear" else ()
+    model = getattr(torch.nn, kind)(*arguments).to(device)
+    assert model.has_uninitialized_params() and model.weight.device.type == "ocl"
+    x = torch.arange(12.0, device=device).reshape(3, 4)
+    assert model(x).shape == (3, 5 if arguments else 4)
+    assert type(model.weight) is torch.nn.Parameter and model.weight.device.type == "ocl"
+
+
 def test_parameter_that_cannot_be_kept(device):
     """It is replaced, as without torch_ocl, but not silently."""
     model = torch.nn.Linear(3, 3)
