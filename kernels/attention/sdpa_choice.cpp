@@ -4,6 +4,7 @@
 #include <ATen/ceil_div.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "backend/error.h"
 #include "kernels/core/algorithms.h"
@@ -66,15 +67,23 @@ bool broadcasts(const Tensor& mask, const Tensor& query, const Tensor& key) {
   return true;
 }
 
+// An outer transform of torch.func may want the gradient of a tensor that it has wrapped.
+bool may_require_grad(const Tensor& t) {
+  constexpr c10::DispatchKeySet wrapped{c10::DispatchKey::FuncTorchGradWrapper,
+                                        c10::DispatchKey::FuncTorchBatched};
+  return t.requires_grad() || t.key_set().has_any(wrapped);
+}
+
+bool is_inside_transform() {
+  return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerBackMode);
+}
+
 // Each refusal_of_*() says why the kernels do not support an argument; nullptr: they do. While a
 // program is traced, the tensors have no memory.
 const char* refusal_of_operand(const Tensor& each, const Tensor& query) {
   if (each.is_nested()) return "query, key or value is a nested tensor";
   if (each.dim() != 4) return "query, key and value need 4 dimensions";
   if (each.scalar_type() != query.scalar_type()) return "query, key and value need one dtype";
-  if (each.key_set().has(c10::DispatchKey::FuncTorchBatched)) {
-    return "query, key or value is batched by vmap";
-  }
   if (each.sym_numel() == 0) return "query, key or value is empty";
   if (each.sym_size(-1) > kLargestHead) {
     static const std::string reason = str("heads have more than ", kLargestHead, " elements");
@@ -99,17 +108,17 @@ const char* refusal_of_shapes(const Tensor& query, const Tensor& key, const Tens
 const char* refusal_of_mask(const Tensor& mask, const Tensor& query, const Tensor& key,
                             bool is_causal) {
   if (is_causal) return "attn_mask and is_causal are both given";
-  if (mask.requires_grad() && at::GradMode::is_enabled()) {
+  if (may_require_grad(mask) && at::GradMode::is_enabled()) {
     return "the kernels compute no gradient of attn_mask";
-  }
-  if (mask.key_set().has(c10::DispatchKey::FuncTorchBatched)) {
-    return "attn_mask is batched by vmap";
   }
   return broadcasts(mask, query, key) ? nullptr : "attn_mask does not broadcast to the scores";
 }
 
 const char* refusal(const Tensor& query, const Tensor& key, const Tensor& value,
-                    const MaybeTensor& mask, bool is_causal, bool enable_gqa) {
+                    const MaybeTensor& mask, double dropout, bool is_causal, bool enable_gqa) {
+  if (dropout != 0 && is_inside_transform()) {
+    return "dropout inside torch.func, where vmap says which samples share their random numbers";
+  }
   for (const Tensor* each : {&query, &key, &value}) {
     if (const char* const reason = refusal_of_operand(*each, query)) return reason;
   }
@@ -133,7 +142,7 @@ int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, cons
   const char* reason = "the fused kernels are turned off";
   if (context.userEnabledOverrideableSDP()) {
     reason = is_disabled(kFused) ? "OCL_DISABLE"
-                                 : refusal(query, key, value, mask, is_causal, enable_gqa);
+                                 : refusal(query, key, value, mask, dropout, is_causal, enable_gqa);
     if (!reason) return static_cast<int64_t>(SDPBackend::overrideable);
   }
   // The CPU's fused kernel asks masks for their rows first, which raises.

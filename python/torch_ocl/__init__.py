@@ -27,6 +27,7 @@ def _load() -> None:
         inductor,
         modules,
         ocl,
+        vmap,
     )
 
     built, found = _C.built_for_torch, torch.__version__.split("+")[0]
@@ -47,6 +48,7 @@ def _load() -> None:
     )
     ocl._at_start()
     modules.install()
+    vmap.register()
     data_parallel.install()
     inductor.register_when_needed()
     distributed.register()
