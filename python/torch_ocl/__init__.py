@@ -25,7 +25,6 @@ def _load() -> None:
         distributed,
         image,  # noqa: F401 (torch_ocl.image is part of the interface)
         inductor,
-        modules,
         ocl,
         vmap,
     )
@@ -47,7 +46,6 @@ def _load() -> None:
         unsupported_dtype=unsupported,
     )
     ocl._at_start()
-    modules.install()
     vmap.register()
     data_parallel.install()
     inductor.register_when_needed()

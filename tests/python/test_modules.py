@@ -88,14 +88,55 @@ def test_lazy_modules(device, kind):
     assert type(model.weight) is torch.nn.Parameter and model.weight.device.type == "ocl"
 
 
-def test_parameter_that_cannot_be_kept(device):
-    """It is replaced, as without torch_ocl, but not silently."""
+def test_parameter_with_other_references(device):
+    """A weak reference, and a graph that uses the parameter, remain valid."""
     model = torch.nn.Linear(3, 3)
     reference = weakref.ref(model.weight)
-    with pytest.warns(UserWarning, match=r"Linear.weight is replaced .* weakref"):
+    loss = model(torch.ones(2, 3)).sum()
+    model.to(device)
+    assert reference() is model.weight and model.weight.device.type == "ocl"
+    model.cpu()
+    loss.backward()
+    torch.testing.assert_close(model.weight.grad, torch.full((3, 3), 2.0))
+
+
+def test_data_of_another_device(device):
+    """`parameter.data = parameter.data.to(device)`, as many programs move parameters."""
+    parameter = torch.nn.Parameter(torch.arange(6.0).reshape(2, 3))
+    (parameter * 2).sum().backward()  # makes the node that accumulates gradients
+    parameter.grad = None
+    parameter.data = parameter.data.to(device).t()
+    assert parameter.device.type == "ocl" and parameter.is_leaf and parameter.requires_grad
+    assert parameter.stride() == (1, 3)
+    (parameter * torch.ones((), device=device)).sum().backward()
+    assert parameter.grad.device.type == "ocl"
+    parameter.grad.data = parameter.grad.cpu()
+    parameter.data = parameter.cpu().double()
+    assert parameter.dtype == torch.float64 and parameter.device.type == "cpu"
+    for other in (torch.ones(2, 3).to_sparse(), torch.ones(2, 3, device="meta")):
+        with pytest.raises(RuntimeError, match="incompatible tensor type"):
+            parameter.detach().to(device).data = other
+
+
+def test_sparse_gradients_move(device):
+    model = torch.nn.Embedding(5, 2, sparse=True)
+    model(torch.tensor([1, 3, 1])).sum().backward()
+    wanted = model.weight.grad.to_dense()
+    model.to(device)
+    assert model.weight.grad.is_sparse and model.weight.grad.device.type == "ocl"
+    assert torch.equal(model.weight.grad.to_dense().cpu(), wanted)
+
+
+def test_overwriting_is_up_to_the_program(device):
+    """torch.__future__ has a switch for new parameters; they are made for each device."""
+    model = torch.nn.Linear(3, 3)
+    weight = model.weight
+    torch.__future__.set_overwrite_module_params_on_conversion(True)
+    try:
         model.to(device)
-    assert model.weight.device.type == "ocl" and model.bias.device.type == "ocl"
-    assert reference() is not model.weight
+    finally:
+        torch.__future__.set_overwrite_module_params_on_conversion(False)
+    assert model.weight is not weight and weight.device.type == "cpu"
 
 
 def test_failing_move(device):
