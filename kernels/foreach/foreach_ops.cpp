@@ -122,6 +122,11 @@ bool Foreach::run(std::initializer_list<TensorList> inputs, const Values& values
 }
 
 void Foreach::launch(const TensorLists& lists, size_t inputs, const Values& values) const {
+  const size_t output = lists.lists.size() > inputs ? inputs : 0;
+  if (!results) {
+    // PyTorch bumps the versions where an operator writes into one tensor, but not here.
+    for (const Tensor& tensor : lists.lists[output]) tensor.unsafeGetTensorImpl()->bump_version();
+  }
   const uint64_t element =
       values.element ? static_cast<uint64_t>(values.element->scalar_type()) : 99;
   static Site site;
@@ -133,7 +138,7 @@ void Foreach::launch(const TensorLists& lists, size_t inputs, const Values& valu
     Defines defines = lists.defines();
     defines.set("KERNEL", kernel_name)
         .set("INPUTS", static_cast<int64_t>(inputs))
-        .set("OUTPUT", static_cast<int64_t>(lists.lists.size() > inputs ? inputs : 0))
+        .set("OUTPUT", static_cast<int64_t>(output))
         .set("EXPR", str("(", expression, ")"));
     if (values.is_b) defines.set("VALUE_IS_B", 1);
     if (values.element) defines.set("ELEMENT", dtype_name(values.element->scalar_type()));

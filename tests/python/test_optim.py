@@ -265,6 +265,32 @@ def test_foreach_other_tensors(device):
     check(torch._foreach_mul([a.to(device)], [t.to(device)]), [a * t])
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        torch._foreach_exp_,
+        torch._foreach_zero_,
+        lambda list_: torch._foreach_add_(list_, 1.5),
+        lambda list_: torch._foreach_mul_(list_, list_),
+        lambda list_: torch._foreach_lerp_(list_, list_, 0.5),
+        lambda list_: torch._foreach_addcmul_(list_, list_, list_, [0.5, 2.0]),
+        lambda list_: torch._foreach_copy_(list_, [t.half() for t in list_]),
+    ],
+    ids=["exp", "zero", "add", "mul", "lerp", "addcmul", "copy"],
+)
+def test_foreach_in_place_changes_versions(device, change):
+    """So the backward pass finds that a tensor it needs was changed."""
+    leaf = torch.rand(5, device=device, requires_grad=True)
+    saved, other = leaf * 1, torch.rand(2, 3, device=device)
+    result = saved.square()
+    with torch.no_grad():
+        change([saved, other])
+    assert (saved._version, other._version) == (1, 1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.sum().backward()
+    assert [t._version for t in torch._foreach_add([saved], 1)] == [0]
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_foreach_types(device, dtype):
     if dtype == torch.float64 and not has_fp64(device):
