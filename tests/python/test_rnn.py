@@ -174,3 +174,28 @@ def test_cells_with_one_bias(device, name):
     torch.testing.assert_close(results[1], results[0])
     with pytest.raises(NotImplementedError, match="needs a bias of the input, too"):
         run(device, None, bias.clone().requires_grad_())
+
+
+@pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM, nn.GRUCell, nn.LSTMCell])
+def test_forward_mode(device, kind):
+    """Tangents, and Hessians, which are forward over reverse mode. The CPU's LSTM has forward mode
+    only with projections."""
+    options = {"proj_size": 2} if kind is nn.LSTM else {}
+    layer = make(kind, input_size=3, hidden_size=4, **options)
+    x = torch.randn(5, 3, generator=generator())
+
+    def results_on(target):
+        module = layer.to(target)
+
+        def function(x):
+            return torch.cat([t.flatten() for t in flat(module(x))])
+
+        moved = x.to(target)
+        hessian = torch.func.hessian(lambda x: function(x).sin().sum())(moved)
+        tangents = torch.func.jvp(function, (moved,), (moved.cos(),))
+        return [*tangents, torch.func.jacfwd(function)(moved), hessian]
+
+    expected = results_on("cpu")
+    for actual, wanted in zip(results_on(device), expected, strict=True):
+        assert actual.device.type == "ocl"
+        torch.testing.assert_close(actual.cpu(), wanted, rtol=1e-4, atol=1e-5)
