@@ -166,7 +166,8 @@ def gradients(network, x):
     result = network(x)
     result.square().sum().backward()
     parameters = getattr(network, "module", network).parameters()
-    return [result.detach().cpu(), *(p.grad.cpu() for p in parameters)]
+    # Copies: a module that moves takes its gradients along.
+    return [result.detach().cpu(), *(p.grad.to("cpu", copy=True) for p in parameters)]
 
 
 def check_data_parallel(devices):
