@@ -42,13 +42,7 @@ class RowSort {
     const bool cpu = device_.family() == KernelFamily::kCpu;
     const size_t most = cpu ? std::max<size_t>(1, parameters.tasks / rows)
                             : std::max(kGpuChunks, at::ceil_div(size, kGpuShare));
-    chunks_ = std::min(most_chunks(device_, size), most);
-  }
-
-  // The chunks of a row of `size` elements that have the least size.
-  static size_t most_chunks(const Device& device, size_t size) {
-    return std::max<size_t>(1,
-                            size / (device.family() == KernelFamily::kCpu ? kCpuChunk : kGpuChunk));
+    chunks_ = std::clamp<size_t>(size / (cpu ? kCpuChunk : kGpuChunk), 1, most);
   }
 
   void run(const at::Tensor& values, const at::Tensor& indices) {
@@ -131,7 +125,7 @@ void sort(const at::TensorBase& self_base, const at::TensorBase& values_base,
   const DenseOutput out(values.movedim(dim, -1)), positions(indices.movedim(dim, -1));
   // Short rows need more memory for counts than for themselves.
   const int64_t rows = in.numel() / self.size(dim);
-  const size_t chunks = RowSort::most_chunks(ocl_device(self), size);
+  const size_t chunks = std::max<size_t>(1, size / kGpuChunk);
   const auto most = static_cast<int64_t>(std::max<size_t>(1, kMostCounts / (kDigits * chunks)));
   const int64_t slice = size <= kShortRow ? rows : std::min(rows, most);
   for (int64_t from = 0; from < rows; from += slice) {
