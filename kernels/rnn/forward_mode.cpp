@@ -14,7 +14,7 @@ using at::Tensor;
 using torch::jit::Stack;
 
 Tensor sum(const Tensor& gates, const c10::IValue& bias) {
-  return bias.isNone() ? gates : gates + bias.toTensor();
+  return bias.isTensor() && bias.toTensor().defined() ? gates + bias.toTensor() : gates;
 }
 
 void lstm_cell(at::ArrayRef<c10::IValue> inputs, Stack* results) {
@@ -53,8 +53,11 @@ void differentiate(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stac
     for (c10::IValue& result : results) stack->push_back(std::move(result));
     return;
   }
-  // PyTorch's kernel, which is the same for all devices.
-  op.getComputedKernelForDispatchKey(c10::DispatchKey::AutogradCPU).callBoxed(op, keys, stack);
+  // PyTorch's kernel, which is the same for all devices. Asked once: PyTorch keeps a record of each
+  // answer, without a lock.
+  static const c10::SafeKernelFunction kernel =
+      op.getComputedKernelForDispatchKey(c10::DispatchKey::AutogradCPU);
+  kernel.callBoxed(op, keys, stack);
 }
 
 template <void (*kCell)(at::ArrayRef<c10::IValue>, Stack*)>

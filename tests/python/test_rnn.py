@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support import generator, has_fp64, random_tensor
+from support import generator, has_fp64, output_of, random_tensor
 from torch import nn
 from torch.nn.utils.rnn import pack_sequence
 
@@ -176,12 +176,13 @@ def test_cells_with_one_bias(device, name):
         run(device, None, bias.clone().requires_grad_())
 
 
+@pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM, nn.GRUCell, nn.LSTMCell])
-def test_forward_mode(device, kind):
+def test_forward_mode(device, kind, bias):
     """Tangents, and Hessians, which are forward over reverse mode. The CPU's LSTM has forward mode
     only with projections."""
     options = {"proj_size": 2} if kind is nn.LSTM else {}
-    layer = make(kind, input_size=3, hidden_size=4, **options)
+    layer = make(kind, input_size=3, hidden_size=4, bias=bias, **options)
     x = torch.randn(5, 3, generator=generator())
 
     def results_on(target):
@@ -199,3 +200,26 @@ def test_forward_mode(device, kind):
     for actual, wanted in zip(results_on(device), expected, strict=True):
         assert actual.device.type == "ocl"
         torch.testing.assert_close(actual.cpu(), wanted, rtol=1e-4, atol=1e-5)
+
+
+CELLS_IN_THREADS = """
+    import threading, torch
+
+    def run(cell, x, h):
+        for _ in range(3000):
+            cell(x, h)
+
+    cells = [torch.nn.GRUCell(3, 4, device="ocl").requires_grad_() for _ in range(3)]
+    x, h = torch.ones(1, 3, device="ocl"), torch.ones(1, 4, device="ocl")
+    threads = [threading.Thread(target=run, args=(cell, x, h)) for cell in cells]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print("done")
+"""
+
+
+def test_cells_in_threads():
+    """The search for PyTorch's kernel is not safe among threads."""
+    assert output_of(CELLS_IN_THREADS) == "done"
