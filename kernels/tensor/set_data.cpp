@@ -6,7 +6,7 @@
 namespace ocl {
 namespace {
 
-// Strided tensors of these devices are plain TensorImpls.
+// Strided tensors of these devices have the same members.
 bool is_dense(c10::DispatchKeySet keys) {
   using c10::BackendComponent;
   constexpr c10::DispatchKeySet devices({BackendComponent::CPUBit, BackendComponent::CUDABit,
@@ -22,6 +22,11 @@ bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& 
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_has_compatible_shallow_copy_type", &has_compatible_shallow_copy_type);
+}
+
+// Before subclasses in Python see the call: PyTorch's operator, which is composite, asks none.
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
   m.impl("_has_compatible_shallow_copy_type", &has_compatible_shallow_copy_type);
 }
 

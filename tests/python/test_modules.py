@@ -153,3 +153,21 @@ def test_failing_move(device):
         model._apply(fail_at_bias)
     assert model.weight is weight and weight.device.type == "ocl"
     assert model.bias is bias and bias.device.type == "cpu"
+
+
+class Wrapper(torch.Tensor):
+    """A tensor of a library that refuses the operators that it does not know."""
+
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, device=inner.device)
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, arguments=(), options=None):
+        raise NotImplementedError(f"Wrapper does not know {function}")
+
+
+def test_a_wrapper_is_not_asked_whether_it_takes_data(device):
+    wrapped = Wrapper(torch.ones(3, device=device))
+    assert torch._has_compatible_shallow_copy_type(wrapped, wrapped)
+    assert not torch._has_compatible_shallow_copy_type(torch.eye(2).to_sparse(), wrapped)
