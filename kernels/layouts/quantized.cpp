@@ -53,7 +53,7 @@ Tensor along(const Tensor& numbers, const Tensor& tensor, int64_t axis, ScalarTy
 constexpr PointwiseOp kQuantize{"quantize", "FMIN(FMAX(rint(fma(a, C(s0), C(s1))), C(s2)), C(s3))",
                                 kFloating};
 constexpr PointwiseOp kQuantizeInt{
-    "quantize_int", "FMIN(FMAX(" STEP("C(s0)", "C(s1)") ", C(s2)), C(s3))", kFloating};
+    "quantize_int", "FMIN(FMAX(" STEP("C(s0)", IN_FLOAT("C(s1)")) ", C(s2)), C(s3))", kFloating};
 constexpr PointwiseOp kDequantize{"dequantize", "(a - C(s1)) * C(s0)"};
 // b: scale, c: zero point of the element's channel.
 constexpr PointwiseOp kQuantizeChannel{

@@ -160,6 +160,15 @@ def test_quantize_between_two_numbers(device, dtype, scale, zero_point):
     assert torch.equal(actual.int_repr().cpu(), expected.int_repr())
 
 
+@pytest.mark.parametrize("zero_point", [2**24 + 1, 2**30 + 1])
+def test_large_zero_points(device, zero_point):
+    """The CPU adds them as float32."""
+    x = torch.arange(-2000, 2000) * 0.013
+    expected = torch.quantize_per_tensor(x, 0.01, zero_point, torch.qint32)
+    actual = torch.quantize_per_tensor(x.to(device), 0.01, zero_point, torch.qint32)
+    assert torch.equal(actual.int_repr().cpu(), expected.int_repr())
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_quantize_per_channel(device, axis):
     if not torch.ocl.get_device_properties(device).has_fp64:
