@@ -309,6 +309,7 @@ std::optional<Tensor> mask_to_fill(const Tensor& self,
         index->scalar_type() != ScalarType::Byte) {
       return {};
     }
+    if (here && !index->is_cpu() && index->device() != self.device()) return {};
     any |= here;
     masks.push_back(here ? index->to(self.device()) : index);
   }
@@ -323,6 +324,11 @@ Tensor& index_put_impl_(Tensor& self, const c10::List<std::optional<Tensor>>& in
   const bool fits = static_cast<int64_t>(indices.size()) <= self.dim();
   if (!accumulate && values.numel() == 1 && fits) {
     if (const std::optional<Tensor> mask = mask_to_fill(self, indices)) {
+      // A number that may not fit is read and checked, as on the CPU, which waits for the device.
+      const ScalarType type = self.scalar_type();
+      if (c10::promoteTypes(values.scalar_type(), type) != type) {
+        return self.masked_fill_(*mask, values.item());
+      }
       return self.masked_fill_(*mask, values.reshape({}));
     }
   }

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from support import DTYPES, FLOATS, output_of, random_tensor
+from support import DTYPES, FLOATS, output_of, random_tensor, result_of
 
 ADDABLE = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int8]
 
@@ -228,6 +228,39 @@ def test_a_mask_takes_a_number_of_any_type(device, dtype, name):
     for number in (torch.tensor(3), torch.tensor([1.0]), torch.tensor([[True]])):
         same(device, lambda x, m, n: fill(x.clone(), m, n), x, mask, number)
     same(device, lambda x, m: fill(x.clone(), m, 1), x, mask)
+
+
+@pytest.mark.parametrize(
+    "dtype, number",
+    [
+        (torch.uint8, torch.tensor(300)),
+        (torch.int32, torch.tensor(float("inf"))),
+        (torch.float16, torch.tensor(1e6)),
+        (torch.float32, torch.tensor(1 + 2j)),
+        (torch.int64, torch.tensor(2.5)),
+    ],
+    ids=str,
+)
+def test_a_mask_takes_no_number_beyond_the_type(device, dtype, number):
+    x, mask = torch.zeros(4, dtype=dtype), torch.tensor([True, False, True, False])
+
+    def fill(x, mask, number):
+        x = x.clone()
+        x[mask] = number
+        return x
+
+    expected, error = result_of(fill, x, mask, number)
+    actual, our_error = result_of(fill, x.to(device), mask.to(device), number.to(device))
+    assert our_error == error
+    if expected:
+        assert torch.equal(actual[0], expected[0])
+
+
+def test_a_mask_of_another_device(two_devices):
+    first, second = two_devices
+    x = torch.zeros(4, device=first)
+    with pytest.raises(RuntimeError, match="device"):
+        x[torch.ones(4, dtype=torch.bool, device=second)] = 1.0
 
 
 def test_a_mask_and_a_number_do_not_wait_for_the_device(device):
