@@ -19,7 +19,7 @@
 namespace ocl {
 
 struct MemoryRange {
-  uintptr_t begin, end;  // addresses as in data_ptr()
+  uintptr_t begin, end;  // addresses as in data_ptr(), or of a tensor itself
   bool writes;
 };
 using MemoryRanges = std::vector<MemoryRange>;

@@ -23,10 +23,6 @@ void Staging::write(const at::Tensor& tensor) {
   if (!on_ocl_device(tensor) || !tensor.is_sparse()) return;
   const auto itself = reinterpret_cast<uintptr_t>(tensor.unsafeGetTensorImpl());
   sparse_.push_back({itself, itself + 1, true});
-  for (const at::Tensor& part : {tensor._indices(), tensor._values()}) {
-    const auto begin = reinterpret_cast<uintptr_t>(part.const_data_ptr());
-    sparse_.push_back({begin, begin + part.nbytes(), false});
-  }
 }
 
 MemoryRanges Staging::memory() const {
