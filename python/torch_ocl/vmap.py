@@ -55,11 +55,12 @@ def _forward(
     samples = info.batch_size
     joined = [_join(t, dim, samples) for t, dim in zip((query, key, value), in_dims, strict=False)]
     mask_dim = in_dims[3] if attn_bias is not None else None
-    mask = _join_mask(attn_bias, mask_dim, samples, _batch(query, in_dims[0]))
+    batch = _batch(query, in_dims[0])
+    mask = _join_mask(attn_bias, mask_dim, samples, batch)
     out, log_sum, *others = getattr(torch.ops.aten, _NAME)(
         *joined, mask, 0.0, is_causal, return_debug_mask, scale=scale
     )
-    parts = [t.unflatten(0, (samples, -1)) for t in (out, log_sum)]
+    parts = [t.unflatten(0, (samples, batch)) for t in (out, log_sum)]
     return (*parts, *others), (0, 0, *(None for _ in others))
 
 
@@ -82,12 +83,13 @@ def _backward(info, in_dims, *operands, scale=None):
         each = [run([t if t is None else t[i] for t in tensors]) for i in range(samples)]
         parts = [None if t[0] is None else torch.stack(t) for t in zip(*each, strict=True)]
     else:
-        mask = _join_mask(attn_bias, dims[4], samples, _batch(query, dims[1]))
+        batch = _batch(query, dims[1])
+        mask = _join_mask(attn_bias, dims[4], samples, batch)
         tensors = [
             mask if t is attn_bias else _join(t, dim, samples)
             for t, dim in zip(tensors, dims, strict=True)
         ]
-        parts = [t if t is None else t.unflatten(0, (samples, -1)) for t in run(tensors)]
+        parts = [t if t is None else t.unflatten(0, (samples, batch)) for t in run(tensors)]
     return (*parts, None), (*(None if t is None else 0 for t in parts), None)
 
 
