@@ -40,7 +40,7 @@ def _leaves_idle(space):
 
     A launch of seconds ends in a reset of the GPU on desktops.
     """
-    return hint(space.outer[0].tree.numel) <= 1024 and hint(space.inner[0].tree.numel) >= 4096
+    return hint(space.outer[0].tree.numel) <= 64 and hint(space.inner[0].tree.numel) >= 4096
 
 
 def _cost(kernel, space, loop):
