@@ -74,6 +74,7 @@ bool may_require_grad(const Tensor& t) {
   return t.requires_grad() || t.key_set().has_any(wrapped);
 }
 
+// Whether one is vmap, DynamicLayer.h would tell; PyTorch ships it without a header that it needs.
 bool is_inside_transform() {
   return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerBackMode);
 }
