@@ -5,6 +5,7 @@
 #include <c10/core/StreamGuard.h>
 
 #include <thread>
+#include <utility>
 
 namespace ocl {
 namespace {
@@ -73,7 +74,9 @@ void StagedWork::begin() {
   const c10::MultiStreamGuard guard(side_streams_);
   for (const StagingStream& stream : streams_) stream.ready.wait_until_reached();
   staging_.map();
-  const WorkPointer inner = operation_.start(staging_);
+  // start() holds Gloo's group, whose destructor joins Gloo's threads. The last one to let this work
+  // go may be one of them.
+  const WorkPointer inner = std::exchange(operation_.start, nullptr)(staging_);
   {
     std::lock_guard lock(mutex_);
     inner_ = inner;
