@@ -77,6 +77,9 @@ def clean(see=None):
         torch.ocl.synchronize()
         torch.ocl.empty_cache()
         torch.accelerator.empty_host_cache()
+        # No one waits for the unmaps of pinned memory, which have a queue of their own. The map for
+        # a new block comes after them, and is waited for.
+        torch.empty(1, pin_memory=True)
         torch.ocl.synchronize()
 
 
