@@ -74,8 +74,8 @@ void StagedWork::begin() {
   const c10::MultiStreamGuard guard(side_streams_);
   for (const StagingStream& stream : streams_) stream.ready.wait_until_reached();
   staging_.map();
-  // start() holds Gloo's group, whose destructor joins Gloo's threads. The last one to let this work
-  // go may be one of them.
+  // start() holds Gloo's group, whose destructor joins Gloo's threads; one of them may be the last
+  // to release this work.
   const WorkPointer inner = std::exchange(operation_.start, nullptr)(staging_);
   {
     std::lock_guard lock(mutex_);
