@@ -57,7 +57,6 @@ bool has_volume(const ConvPass& pass) {
   return pass.source[0] > 1 || pass.size[0] > 1 || pass.tap_count[0] > 1;
 }
 
-// A call has one pass without taps per remainder that no tap reaches: stride^dimensions of them.
 bool is_launched(const ConvPass& pass, const ConvCall& call) {
   return pass.channels > 0 || call.passes().size() == 1;
 }

@@ -12,8 +12,8 @@ void set_conv_byte_limit(size_t bytes);
 // Why GPU kernels cannot take a call: shared by the algorithms of GPUs.
 const char* refusal_of_gpu_kernels(const ConvCall& call);
 bool has_volume(const ConvPass& pass);
-// A data gradient with a large stride has many passes without taps, whose results are the bias, or
-// zero. One fill of the whole result takes the place of their launches.
+// A data gradient has a pass for each of stride^dimensions remainders. Those that no tap reaches
+// are the bias, or zero. One fill of the whole result takes the place of their launches.
 bool is_launched(const ConvPass& pass, const ConvCall& call);
 void fill_without_taps(const ConvCall& call);
 // Binds the tensors, and `on` in place of undefined and empty ones. The caller adds the struct.
