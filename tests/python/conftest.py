@@ -10,6 +10,8 @@ import pytest
 import torch
 
 CACHE = "OCL_CACHE_DIR"
+DOUBLES = (torch.float64, torch.complex128)
+NO_DOUBLES = "which has no cl_khr_fp64"  # kernels/core/dtype.cpp
 
 
 def pytest_configure(config):
@@ -43,6 +45,19 @@ def pytest_generate_tests(metafunc):
             for current in devices
         ]
         metafunc.parametrize("operator_device", pairs or [absent], indirect=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Skips a test with a parameter float64 or complex128 when the device refuses that type."""
+    try:
+        return (yield)
+    except Exception as error:
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else []
+        types = {parameter for parameter in parameters if isinstance(parameter, torch.dtype)}
+        if NO_DOUBLES in str(error) and not types.isdisjoint(DOUBLES):
+            pytest.skip("the device has no float64")
+        raise
 
 
 @pytest.fixture

@@ -189,8 +189,6 @@ def test_order_of_memory(device):
 
 @pytest.mark.parametrize("dtype", [torch.float64])
 def test_double_is_composed(device, dtype):
-    if not torch.ocl.get_device_properties(device).has_fp64:
-        pytest.skip("the device has no float64")
     compare(device, tensors(shapes(), dtype), fused=False)
 
 

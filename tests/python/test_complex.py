@@ -18,15 +18,6 @@ TOLERANCE = {
 }
 
 
-@pytest.fixture(autouse=True)
-def needs_fp64(request):
-    callspec = getattr(request.node, "callspec", None)
-    if callspec and callspec.params.get("dtype") == torch.complex128:
-        device = request.getfixturevalue("device")
-        if not has_fp64(device):
-            pytest.skip("the device has no float64")
-
-
 def make(shape, dtype, position):
     real, imaginary = torch.rand(2, *shape, generator=generator(position), dtype=torch.float64)
     return torch.complex(real * 6 - 3, imaginary * 6 - 3).to(dtype)

@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from support import COMPLEX, assert_agrees, has_fp64, name_of, random_tensor
+from support import COMPLEX, assert_agrees, name_of, random_tensor
 
 PARTS = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 60.0, -60.0]
 FUNCTIONS = [
@@ -35,9 +35,7 @@ FUNCTIONS = [
 
 
 @pytest.fixture(params=COMPLEX, ids=name_of)
-def dtype(request, device):
-    if request.param == torch.complex128 and not has_fp64(device):
-        pytest.skip("the device has no float64")
+def dtype(request):
     return request.param
 
 

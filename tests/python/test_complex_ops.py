@@ -2,17 +2,9 @@
 
 import pytest
 import torch
-from support import COMPLEX, generator, has_fp64, name_of
+from support import COMPLEX, generator, name_of
 
 every_type = pytest.mark.parametrize("dtype", COMPLEX, ids=name_of)
-
-
-@pytest.fixture(autouse=True)
-def needs_fp64(request):
-    callspec = getattr(request.node, "callspec", None)
-    double = callspec and callspec.params.get("dtype") == torch.complex128
-    if double and not has_fp64(request.getfixturevalue("device")):
-        pytest.skip("the device has no float64")
 
 
 def numbers(shape, dtype=torch.complex64, seed=0):

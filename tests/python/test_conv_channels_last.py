@@ -5,7 +5,6 @@ import itertools
 
 import pytest
 import torch
-from support import has_fp64
 
 from torch_ocl import _C
 
@@ -241,8 +240,6 @@ def test_narrow_types(device, dtype):
 @pytest.mark.parametrize("dims", [2, 3])
 def test_format_of_results(device, dims, transposed, groups, dtype):
     """One argument whose channels are last is enough for the result and both gradients."""
-    if dtype == torch.float64 and not has_fp64(device):
-        pytest.skip("the device has no float64")
     # Without AVX-512 the CPU's library refuses float16; its other kernels have other formats.
     cpu_dtype = torch.float32 if dtype == torch.float16 else dtype
     last = torch.channels_last if dims == 2 else torch.channels_last_3d

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
-from support import HALVES, generator, has_fp64
+from support import HALVES, generator
 
 COUNT = 2000
 
@@ -102,8 +102,6 @@ def test_many_sums(device, deterministic, dtype, targets, count):
 @pytest.mark.sample
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int8, torch.complex128], ids=str)
 def test_the_last_of_many_writes_stays(device, deterministic, dtype):
-    if dtype == torch.complex128 and not has_fp64(device):
-        pytest.skip("the device has no float64")
     index = torch.randint(70, (MANY,), generator=generator())
     source = (torch.arange(MANY) % 113).to(dtype)
     for kind in (

@@ -111,7 +111,7 @@ PRODUCTS = {
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_of_bool(device, name):
     x = ones(2, 2, dtype=torch.bool)
-    assert result_of(PRODUCTS[name], x)[1] is NotImplementedError
+    assert isinstance(result_of(PRODUCTS[name], x)[1], NotImplementedError)
     assert_agrees(PRODUCTS[name], device, x)
 
 

@@ -251,7 +251,7 @@ def test_a_mask_takes_no_number_beyond_the_type(device, dtype, number):
 
     expected, error = result_of(fill, x, mask, number)
     actual, our_error = result_of(fill, x.to(device), mask.to(device), number.to(device))
-    assert our_error == error
+    assert type(our_error) is type(error)
     if expected:
         assert torch.equal(actual[0], expected[0])
 

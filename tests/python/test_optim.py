@@ -76,8 +76,6 @@ def test_optimizers(device, name, way):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("name", ["sgd_nesterov", "adam_amsgrad", "adamw", "adagrad"])
 def test_fused_types(device, name, dtype):
-    if dtype == torch.float64 and not has_fp64(device):
-        pytest.skip("the device has no float64")
     # The CPU's fused SGD of torch 2.13 is wrong for the last elements of 16-bit types.
     reference = "forloop" if name.startswith("sgd") else "fused"
     check(run(name, "fused", device, dtype), run(name, reference, "cpu", dtype), dtype)
@@ -293,8 +291,6 @@ def test_foreach_in_place_changes_versions(device, change):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_foreach_types(device, dtype):
-    if dtype == torch.float64 and not has_fp64(device):
-        pytest.skip("the device has no float64")
     a, b, c = (make(SHAPES, dtype, seed, 0.1) for seed in range(3))
     x, y, z = ([t.to(device) for t in tensors] for tensors in (a, b, c))
     check(torch._foreach_addcdiv(x, y, z, 0.5), torch._foreach_addcdiv(a, b, c, 0.5), dtype)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support import generator, has_fp64, output_of, random_tensor
+from support import generator, output_of, random_tensor
 from torch import nn
 from torch.nn.utils.rnn import pack_sequence
 
@@ -64,8 +64,6 @@ def compare(build, device, dtype, *inputs, call=None):
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers(device, name, dtype):
-    if dtype == torch.float64 and not has_fp64(device):
-        pytest.skip("the device has no float64")
     kind, options = LAYERS[name]
     x = torch.randn(6, 3, 7, generator=generator())
     compare(lambda: make(kind, input_size=7, hidden_size=19, **options), device, dtype, x)

@@ -135,8 +135,6 @@ def test_polygamma_at_its_poles_and_far_away(device, dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("name", ["igamma", "igammac"])
 def test_incomplete_gamma_functions_of_large_numbers(device, name, dtype):
-    if dtype == torch.float64 and not has_fp64(device):
-        pytest.skip("needs float64")
     function = getattr(torch.special, "gammainc" if name == "igamma" else "gammaincc")
     a = torch.tensor([150.0, 9e4, 1.1e5, 4e5, 1e7, 1e8, 1e12]).repeat_interleave(9).to(dtype)
     deviations = torch.tensor([-40, -6, -2, -0.5, 0, 0.5, 2, 6, 40]).repeat(7).to(dtype)
