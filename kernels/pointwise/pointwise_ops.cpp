@@ -1,6 +1,7 @@
 // The rows of pointwise_table.h as kernels for PyTorch's DispatchStubs.
 #include "kernels/pointwise/pointwise_ops.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/native/Activation.h>
 #include <ATen/native/BinaryOps.h>
 #include <ATen/native/Fill.h>
@@ -11,6 +12,7 @@
 #include <ATen/native/TensorCompare.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/native/UnaryOps.h>
+#include <ATen/ops/pow.h>
 
 #include "kernels/core/registration.h"
 #include "kernels/pointwise/expression.h"
@@ -191,6 +193,18 @@ Tensor& fill_(Tensor& self, const Tensor& value) {
   if (value.device() == self.device()) return self.copy_(value);
   return self.fill_(value.to(self.scalar_type()).item());
 }
+
+// PyTorch's own makes a float64 tensor of the base on the device, which may have no float64.
+OCL_STRUCTURED("pow.Scalar_out", pow_scalar)
+(const c10::Scalar& base, const Tensor& exponent, const Tensor& out) {
+  Tensor result = out;
+  if (base.equal(1.0)) {
+    result.fill_(1);
+  } else {
+    at::pow_out(result, at::native::wrapped_scalar_tensor(base), exponent);
+  }
+}
+OCL_COMPLEX("pow.Scalar");
 
 }  // namespace native
 }  // namespace ocl

@@ -21,8 +21,7 @@ OCL_POINTWISE("floor_divide", div_floor_stub, kNotBool | kDivides | kExactOperan
 OCL_POINTWISE("div.Tensor_mode", div_trunc_stub, kDivides | kExactOperands, "DIV_TRUNC(a, b)")
 OCL_POINTWISE("remainder.Tensor", remainder_stub, kNotBool | kDivides, "REMAINDER(a, b)")
 OCL_POINTWISE("fmod.Tensor", fmod_stub, kNotBool | kDivides, "FMOD(a, b)")
-OCL_POINTWISE("pow.Tensor_Tensor,pow.Scalar", pow_tensor_tensor_stub, kNotBool, "POW(a, b)",
-              "c_pow(a, b)")
+OCL_POINTWISE("pow.Tensor_Tensor", pow_tensor_tensor_stub, kNotBool, "POW(a, b)", "c_pow(a, b)")
 OCL_POINTWISE("pow.Tensor_Scalar", pow_tensor_scalar_stub, kNumbersFit, "POWER_OF(a, s0)",
               "c_power_of(a, s0)")
 OCL_POINTWISE("addcmul", addcmul_stub, kAnyType, "a + s0 * b * c", "a + c_mul(c_mul(s0, b), c)")

@@ -166,7 +166,7 @@ class Operators(nn.Module):
     def forward(self, x, indices):
         y = self.numpy_sin(F.relu(x) * 2) + 1
         cropped = torch.ops.torch_ocl.crop(y[None], [1, 2, 4, 6])
-        parts = torch.cat([y, y.cumsum(0, dtype=torch.float64).float()]).split([1, 2, 1])
+        parts = torch.cat([y, x.sign().cumsum(0, dtype=torch.int64).float()]).split([1, 2, 1])
         bits = x.view(torch.int32).sort(descending=True)[0].view(torch.float32)
         summed = torch.zeros(4, 8, device=x.device).index_add(0, indices, x[0], alpha=0.5)
         return cropped, parts[1].exp(), bits, summed, torch.fft.rfft(x).abs()

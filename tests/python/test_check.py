@@ -36,7 +36,7 @@ def test_sections_pass(tmp_path):
 
 
 def test_memory_training_and_speed(tmp_path):
-    result = run(tmp_path / "report", "memory", "training", "speed", OCL_MEMORY_MB="600")
+    result = run(tmp_path / "report", "memory", "training", "speed", OCL_MEMORY_MB="384")
     assert result.returncode == 0, result.stdout + result.stderr
     for text in ("GiB", "loss from", "GB/s", "of the copy", "GFLOP/s", "of the multiply-adds"):
         assert text in result.stdout

@@ -348,3 +348,19 @@ def test_a_fault_whose_report_cannot_be_read():
         torch.ocl.synchronize()
         """,
     )
+
+
+def test_powers_of_a_number_need_no_float64():
+    stern_output_of(
+        "smallest",
+        """
+        import torch
+
+        x = torch.tensor([0.0, 1, 2.5])
+        for base in (2.5, 1.0, 0.0, -1.5, 2):
+            torch.testing.assert_close((base ** x.to("ocl")).cpu(), base ** x, equal_nan=True)
+        out = torch.empty(3, device="ocl")
+        torch.testing.assert_close(torch.pow(0.5, x.to("ocl"), out=out).cpu(), 0.5 ** x)
+        """,
+        OCL_FALLBACK="error",
+    )
