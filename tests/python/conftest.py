@@ -104,6 +104,13 @@ def seed():
 
 
 @pytest.fixture
+def reciprocal_of_the_scale(device, monkeypatch):
+    """GradScaler takes it in float64: on the CPU where the device has none."""
+    if not torch.ocl.get_device_properties(device).has_fp64:
+        monkeypatch.setenv("OCL_FALLBACK", "allow")
+
+
+@pytest.fixture
 def fresh_compiler(monkeypatch, tmp_path):
     """torch.compile without what earlier tests compiled, on one process."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from support import generator, name_of
+from support import generator, has_fp64, name_of
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
@@ -130,4 +130,5 @@ def test_special_functions_of_several_types(device):
         return *special, mantissa * 2, exponent + 1, x.index_add(0, places, torch.lgamma(y).float())
 
     x = randn(21).abs() + 1
-    check(device, function, x, x.double(), torch.arange(21) // 2, rtol=1e-5, atol=1e-5)
+    y = x.double() if has_fp64(device) else x
+    check(device, function, x, y, torch.arange(21) // 2, rtol=1e-5, atol=1e-5)

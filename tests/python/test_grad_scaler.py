@@ -12,15 +12,9 @@ from torch import nn
 
 from torch_ocl import _C
 
+pytestmark = pytest.mark.usefixtures("reciprocal_of_the_scale")
 SIZES = [(5, 7), (13,), (2, 3, 4), (1,), (), (0,), (4099,), (70, 130)]
 WAYS = {"forloop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
-
-
-@pytest.fixture(autouse=True)
-def reciprocal_of_the_scale(request, monkeypatch):
-    """GradScaler takes it in float64: on the CPU where the device has none."""
-    if not has_fp64(request.getfixturevalue("device")):
-        monkeypatch.setenv("OCL_FALLBACK", "allow")
 
 
 def unscale(gradients, inverse, device):

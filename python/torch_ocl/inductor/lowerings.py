@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from torch_ocl import ocl
 
 from . import epilogues, formulas
-from .device_interface import OclInterface
+from .device_interface import OclInterface, has_fp64
 from .eager import adds_atomically, aten, computes_tensors, graph_has_ocl, stays_eager
 from .overrides import OF_FLOAT32, SUPPORTED
 from .reductions import SUPPORTED as REDUCTIONS
@@ -79,6 +79,10 @@ def _on_device(device, args, kwargs):
     return pytree.tree_map(moved, (args, kwargs))
 
 
+def _computes(dtype: torch.dtype, device: torch.device) -> bool:
+    return dtype in TYPES and (dtype != torch.float64 or has_fp64(device))
+
+
 def _obstacle(results) -> str | None:
     """The operation in a lowered operator for which no kernel can be generated, or None."""
     for result in pytree.tree_leaves(results):
@@ -86,15 +90,16 @@ def _obstacle(results) -> str | None:
         while isinstance(data, (ir.MutableBox, ir.ComputedBuffer, ir.BaseView)):
             data = data.data
         if isinstance(data, ir.Loops):
-            if data.get_device().type != "ocl":
+            device = data.get_device()
+            if device.type != "ocl":
                 return "a kernel for another device"
-            if data.dtype not in TYPES:
+            if not _computes(data.dtype, device):
                 return f"the type {data.dtype}"
             if isinstance(data, ir.Reduction) and data.reduction_type not in REDUCTIONS:
                 return f"a reduction by {data.reduction_type}"
             used = data.inner_fn_opcount()
             for name in used.read_buffers:
-                if (dtype := V.graph.get_dtype(name)) not in TYPES:
+                if not _computes(dtype := V.graph.get_dtype(name), device):
                     return f"the type {dtype}"
             supported = SUPPORTED - OF_FLOAT32 if data.dtype == torch.float64 else SUPPORTED
             if missing := set(used.used_ops) - supported:
