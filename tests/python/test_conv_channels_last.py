@@ -1,5 +1,5 @@
 """Channels_last convolutions of the CPU family: which kernel runs, without copies, and what it
-computes; the reference is the plain kernel, which serves float64."""
+computes; the reference is the CPU's convolution in float64."""
 
 import itertools
 
@@ -52,7 +52,7 @@ def spread(value, dims):
 
 
 class Problem:
-    """A convolution by two devices' tensors: in float64 and contiguous, in float32 and not."""
+    """A convolution on the CPU, in float64 and contiguous, and on the device, in float32 and not."""
 
     def __init__(self, device, case, transposed, weight_last):
         shape, weight_shape, stride, padding, dilation, groups = case
@@ -68,10 +68,9 @@ class Problem:
             shape = (shape[0], weight_shape[0], *shape[2:])
         channels = weight_shape[1] * groups if transposed else weight_shape[0]
         self.dense = [
-            torch.randn(s, dtype=torch.float64, device=device)
-            for s in (shape, weight_shape, (channels,))
+            torch.randn(s, dtype=torch.float64) for s in (shape, weight_shape, (channels,))
         ]
-        x, weight, bias = (tensor.float() for tensor in self.dense)
+        x, weight, bias = (tensor.float().to(device) for tensor in self.dense)
         self.x = x.contiguous(memory_format=self.last)
         self.weight = weight.contiguous(memory_format=self.last) if weight_last else weight
         self.bias = bias
@@ -87,7 +86,7 @@ class Problem:
 
     def actual(self):
         """-> the output and both gradients, and for each the last kernel and the launches"""
-        grad = self.grad.float().contiguous(memory_format=self.last)
+        grad = self.grad.float().to(self.x.device).contiguous(memory_format=self.last)
         calls = [
             lambda: torch.convolution(self.x, self.weight, self.bias, *self.options),
             lambda: self.backward(grad, self.x, self.weight, [True, False, False])[0],
@@ -106,7 +105,7 @@ def check(problem, tolerance=2e-5):
     results, ran = problem.actual()
     for e, a in zip(expected, results):
         scale = max(1.0, e.abs().max().item())
-        torch.testing.assert_close(a.double(), e, rtol=tolerance, atol=tolerance * scale)
+        torch.testing.assert_close(a.cpu().double(), e, rtol=tolerance, atol=tolerance * scale)
     for result in results:
         assert result.is_contiguous(memory_format=problem.last)
     return ran
@@ -219,8 +218,8 @@ def test_weight_view(device):
     x = torch.randn(2, 16, 6, 7, device=device).contiguous(memory_format=torch.channels_last)
     w = torch.randn(24, 32, 3, 3, device=device)[:, ::2]
     actual = torch.conv2d(x, w)
-    expected = torch.conv2d(x.double(), w.double())
-    torch.testing.assert_close(actual.double(), expected, rtol=1e-4, atol=1e-4)
+    expected = torch.conv2d(x.cpu().double(), w.cpu().double())
+    torch.testing.assert_close(actual.cpu().double(), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
