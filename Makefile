@@ -39,7 +39,7 @@ help:  ## this list
 	@echo "Any of them with RUNTIME=pocl|intel|both|rusticl|oclgrind|stern; see docs/install.md."
 
 demo: build $(INTEL_READY)  ## train a small network on handwritten digits on device "ocl"
-	OCL_FALLBACK=$${OCL_FALLBACK:-error} $(RUN) $(VENV_PYTHON) -m torch_ocl.demo $(DEMO_ARGS)
+	$(RUN) $(VENV_PYTHON) -m torch_ocl.demo $(DEMO_ARGS)
 
 test: build $(INTEL_READY)  ## the tests: GoogleTest, then pytest without those marked "slow"
 	$(RUN) build/torch_ocl_tests --gtest_brief=1

@@ -7,6 +7,7 @@
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/sort.h>
 
@@ -38,6 +39,15 @@ const Kernel& find(Device& device, const char* kernel, ScalarType type, bool int
     if (sorter) defines.set("SORTER", 1);
     return KernelSource{"sorted_rows.cl", kernel, defines};
   });
+}
+
+// On the device of `sorted`, and in float64 only where that device has it.
+Tensor number_to_search(const c10::Scalar& number, const Tensor& sorted) {
+  if (!number.isFloatingPoint() || ocl_device(sorted).properties().has_fp64)
+    return at::native::searchsorted_scalar_tensor(number, sorted.device());
+  Tensor value = at::scalar_tensor(number, sorted.options().dtype(at::kFloat));
+  value.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return value;
 }
 
 // All contiguous and of one type.
@@ -115,14 +125,14 @@ OCL_NATIVE("searchsorted.Scalar_out", searchsorted_scalar_out);
 Tensor& searchsorted_scalar_out(const Tensor& sorted_sequence, const c10::Scalar& self,
                                 bool out_int32, bool right, Side side,
                                 const std::optional<Tensor>& sorter, Tensor& out) {
-  const Tensor value = at::native::searchsorted_scalar_tensor(self, sorted_sequence.device());
+  const Tensor value = number_to_search(self, sorted_sequence);
   return searchsorted_out(sorted_sequence, value, out_int32, right, side, sorter, out);
 }
 
 OCL_NATIVE("searchsorted.Scalar", searchsorted_scalar);
 Tensor searchsorted_scalar(const Tensor& sorted_sequence, const c10::Scalar& self, bool out_int32,
                            bool right, Side side, const std::optional<Tensor>& sorter) {
-  const Tensor value = at::native::searchsorted_scalar_tensor(self, sorted_sequence.device());
+  const Tensor value = number_to_search(self, sorted_sequence);
   return native::searchsorted(sorted_sequence, value, out_int32, right, side, sorter);
 }
 
@@ -151,8 +161,7 @@ Tensor bucketize(const Tensor& self, const Tensor& boundaries, bool out_int32, b
 OCL_NATIVE("bucketize.Scalar", bucketize_scalar);
 Tensor bucketize_scalar(const c10::Scalar& self, const Tensor& boundaries, bool out_int32,
                         bool right) {
-  return native::bucketize(at::native::searchsorted_scalar_tensor(self, boundaries.device()),
-                           boundaries, out_int32, right);
+  return native::bucketize(number_to_search(self, boundaries), boundaries, out_int32, right);
 }
 
 OCL_NATIVE("repeat_interleave.Tensor", repeat_interleave);

@@ -2,7 +2,9 @@
 #include <ATen/native/RangeUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/linspace.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/core/dtype.h"
@@ -156,6 +158,11 @@ Tensor& linspace_out(const Scalar& start, const Scalar& end, int64_t steps, Tens
   }
   const bool integral = c10::isIntegralType(out.scalar_type(), /*includeBool=*/true);
   const Scalar from = as_element(start, out.scalar_type()), to = as_element(end, out.scalar_type());
+  // Beyond 2^24, float32 does not have all integers.
+  constexpr double kExact = 1 << 24;
+  const double farthest = std::max(std::abs(start.toDouble()), std::abs(end.toDouble()));
+  if (integral && farthest > kExact && !ocl_device(out).properties().has_fp64)
+    return out.copy_(at::linspace(start, end, steps, out.options().device(at::kCPU)));
   const double first = integral ? static_cast<double>(from.to<int64_t>()) : from.to<double>();
   const double last = integral ? static_cast<double>(to.to<int64_t>()) : to.to<double>();
   fill(out, kBetween, sequence_type(out, true),

@@ -104,8 +104,9 @@ def seed():
 
 
 @pytest.fixture
-def reciprocal_of_the_scale(device, monkeypatch):
-    """GradScaler takes it in float64: on the CPU where the device has none."""
+def float64_on_the_cpu(device, monkeypatch):
+    """Where the device has no float64, what PyTorch itself computes in float64 runs on the CPU: the
+    reciprocal of a GradScaler's scale, and the tolerances of ranks."""
     if not torch.ocl.get_device_properties(device).has_fp64:
         monkeypatch.setenv("OCL_FALLBACK", "allow")
 

@@ -1,6 +1,8 @@
 """Cases of test_distributed.py: DistributedDataParallel and what goes with it. Several ranks give
 what one process gives."""
 
+import os
+
 import torch
 import torch.distributed as dist
 from distributed_support import case, close, network, random, train
@@ -96,7 +98,9 @@ def overlap(rank, size):
     assert len(seen) == 8, seen
     model(x)
     times = model._get_ddp_logging_data()
-    assert 0 < times["avg_backward_compute_comm_overlap_time"] <= times["avg_backward_compute_time"]
+    if "OPENCL_LAYERS" not in os.environ:  # commands of the stern device never overlap
+        overlap = times["avg_backward_compute_comm_overlap_time"]
+        assert 0 < overlap <= times["avg_backward_compute_time"]
 
 
 @case

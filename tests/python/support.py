@@ -39,6 +39,12 @@ def skip_without_buffers_of(size, device=0):
         pytest.skip(f"the largest buffer of the device has {largest} bytes, not {size}")
 
 
+def skip_on_the_stern_device(reason):
+    """For a test that the device of docs/stern.md cannot pass."""
+    if "OPENCL_LAYERS" in os.environ:
+        pytest.skip(f"on the stern device: {reason}")
+
+
 def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 

@@ -35,7 +35,7 @@ def test_autocast(device, dtype):
     torch.testing.assert_close(results, expected, rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.usefixtures("reciprocal_of_the_scale")
+@pytest.mark.usefixtures("float64_on_the_cpu")
 def test_training_under_autocast(device):
     x, target = torch.randn(6, 16, device=device), torch.arange(6, device=device) % 4
     states = []

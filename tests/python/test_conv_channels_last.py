@@ -52,7 +52,7 @@ def spread(value, dims):
 
 
 class Problem:
-    """A convolution on the CPU, in float64 and contiguous, and on the device, in float32 and not."""
+    """A convolution on the CPU (float64, contiguous) and on the device (float32, channels_last)."""
 
     def __init__(self, device, case, transposed, weight_last):
         shape, weight_shape, stride, padding, dilation, groups = case

@@ -207,6 +207,8 @@ LINALG = {
 
 @pytest.mark.parametrize("kind", [torch.float64, torch.complex64, torch.bool], ids=str)
 def test_triangular_solve_refuses_a_result_of_another_type(device, kind):
+    if kind is torch.float64 and not has_fp64(device):
+        pytest.skip("the device refuses float64 first, by another class of error")
     a, b = torch.eye(3), torch.ones(3, 2)
     solve = lambda a, b, out: torch.linalg.solve_triangular(a, b, upper=True, out=out)  # noqa: E731
     into(solve, device, kind, a, b)

@@ -12,7 +12,7 @@ from torch import nn
 
 from torch_ocl import _C
 
-pytestmark = pytest.mark.usefixtures("reciprocal_of_the_scale")
+pytestmark = pytest.mark.usefixtures("float64_on_the_cpu")
 SIZES = [(5, 7), (13,), (2, 3, 4), (1,), (), (0,), (4099,), (70, 130)]
 WAYS = {"forloop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
 

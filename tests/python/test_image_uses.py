@@ -242,7 +242,9 @@ def test_pipeline(picture, place, dtype):
     result = pipeline()(batch)
     assert result.shape == (2, 3, 36, 32) and result.dtype == torch.float32
     reference = pipeline()(batch.cpu())
-    torch.testing.assert_close(result.cpu(), reference, atol=2e-3, rtol=1e-3)
+    # Without float64, a rotated uint8 pixel may be a grey level off; what follows makes it two.
+    coarse = place == "ocl" and dtype == torch.uint8 and not has_fp64(0)
+    torch.testing.assert_close(result.cpu(), reference, atol=0.05 if coarse else 2e-3, rtol=1e-3)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])

@@ -270,6 +270,7 @@ def test_svd(operator_device, shape, dtype, full):
     close(vh @ vh.mH, torch.eye(vh.shape[-2], dtype=dtype).expand(*shape[:-2], -1, -1))
 
 
+@pytest.mark.usefixtures("float64_on_the_cpu")
 @pytest.mark.parametrize("shape", [(6, 4), (4, 6), (2, 5, 5)], ids=str)
 def test_svd_of_deficient(device, shape):
     """Columns that belong to singular values of zero complete the basis."""
@@ -334,6 +335,7 @@ def test_lstsq(operator_device, shape, driver, dtype):
         )
 
 
+@pytest.mark.usefixtures("float64_on_the_cpu")
 def test_composed(device):
     a = torch.randn(4, 6)
     for function in (

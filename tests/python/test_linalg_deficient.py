@@ -43,6 +43,7 @@ def test_qr(device, matrix, dtype):
     assert_product(q @ r, a)
 
 
+@pytest.mark.usefixtures("float64_on_the_cpu")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64], ids=str)
 def test_svd(device, matrix, dtype):
     a = matrix.to(dtype)

@@ -364,3 +364,22 @@ def test_powers_of_a_number_need_no_float64():
         """,
         OCL_FALLBACK="error",
     )
+
+
+def test_large_integers_between_two_need_no_float64():
+    stern_output_of(
+        "smallest",
+        """
+        import torch
+
+        for dtype in (torch.int32, torch.int64):
+            options = {"start": -(2**29) + 1, "end": 2**30 - 1, "steps": 8, "dtype": dtype}
+            between = torch.linspace(**options, device="ocl").cpu()
+            assert between.equal(torch.linspace(**options))
+        bounds = torch.tensor([0.5, 1.5, 2.5])
+        for number in (1.5, 2, -1.0):
+            expected = torch.bucketize(number, bounds)
+            assert torch.bucketize(number, bounds.to("ocl")).cpu().equal(expected)
+        """,
+        OCL_FALLBACK="error",
+    )

@@ -129,7 +129,7 @@ def test_compiled_training(device, name, mode):
         ("convnext", torch.float16),
     ],
 )
-@pytest.mark.usefixtures("reciprocal_of_the_scale")
+@pytest.mark.usefixtures("float64_on_the_cpu")
 def test_autocast_training(device, name, dtype):
     """Against float32: autocast lists differ between devices, results should not by much."""
     reference, expected, model, inputs = trained(name, device)
