@@ -1,5 +1,6 @@
 // Queries and callbacks of events, and user events.
 #include "tests/stern/entry_points.h"
+#include "tests/stern/profile.h"
 #include "tests/stern/queries.h"
 #include "tests/stern/scheduler.h"
 
@@ -37,7 +38,10 @@ cl_int clGetEventProfilingInfo(cl_event handle, cl_profiling_info what, size_t s
     return CL_PROFILING_INFO_NOT_AVAILABLE;
   }
   const cl_uint index = what - CL_PROFILING_COMMAND_QUEUED;
-  return index < 4 ? give(event->times[index], size, value, size_ret) : CL_INVALID_VALUE;
+  if (index >= 4) return CL_INVALID_VALUE;
+  const bool marks = event->type == CL_COMMAND_MARKER || event->type == CL_COMMAND_BARRIER;
+  const bool has_time = marks ? profile().marker_times : profile().command_times;
+  return give(has_time ? event->times[index] : cl_ulong{0}, size, value, size_ret);
 }
 
 cl_int clSetEventCallback(cl_event handle, cl_int status,

@@ -54,8 +54,9 @@ cl_context tracked(cl_context context, cl_int code, cl_int* code_ret) {
 
 cl_command_queue make_queue(cl_context context, cl_device_id device,
                             cl_command_queue_properties properties, cl_int* code) {
-  const bool known =
-      !(properties & ~(CL_QUEUE_PROFILING_ENABLE | CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE));
+  cl_command_queue_properties supported = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
+  if (profile().queue_times) supported |= CL_QUEUE_PROFILING_ENABLE;
+  const bool known = !(properties & ~supported);
   cl_int ignored;
   code = code ? code : &ignored;
   *code = contexts().find(context) ? known ? CL_SUCCESS : CL_INVALID_QUEUE_PROPERTIES

@@ -48,6 +48,9 @@ const std::map<std::string, Behaviour>& behaviours() {
       {"duplicate_platform", [](Profile& p, auto& text) { p.duplicate_platform = number(text); }},
       {"duplicate_driver", [](Profile& p, auto& text) { p.duplicate_driver = text; }},
       {"wait_flushes", [](Profile& p, auto& text) { p.wait_flushes = number(text); }},
+      {"marker_times", [](Profile& p, auto& text) { p.marker_times = number(text); }},
+      {"command_times", [](Profile& p, auto& text) { p.command_times = number(text); }},
+      {"fills_reach_host", [](Profile& p, auto& text) { p.fills_reach_host = number(text); }},
       {"failing_query",
        [](Profile& p, auto& text) {
          std::istringstream names(text);
@@ -139,6 +142,8 @@ void derive(Profile& p) {
   }
   p.argument_bytes = answer<size_t>(p, "DEVICE_MAX_PARAMETER_SIZE", 1024);
   p.base_alignment = answer<cl_uint>(p, "DEVICE_MEM_BASE_ADDR_ALIGN", 1024) / 8;
+  p.queue_times = CL_QUEUE_PROFILING_ENABLE &
+                  answer<cl_ulong>(p, "DEVICE_QUEUE_PROPERTIES", CL_QUEUE_PROFILING_ENABLE);
   p.group_multiple = answer<size_t>(p, "KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE", 1);
   if (!p.global_limit_x) p.global_limit_x = UINT64_MAX;
   if (!p.has("cl_khr_fp64")) {  // PoCL would say that it has it

@@ -30,8 +30,12 @@ struct Profile {
   bool lazy_allocation = true;
   bool beyond_max_allocation = false;  // the driver grants buffers beyond MAX_MEM_ALLOC_SIZE
   bool duplicate_platform = false;
-  std::string duplicate_driver;  // DRIVER_VERSION under the second platform, where it differs
-  bool wait_flushes = true;      // clWaitForEvents flushes the events' queues
+  std::string duplicate_driver;   // DRIVER_VERSION under the second platform, where it differs
+  bool wait_flushes = true;       // clWaitForEvents flushes the events' queues
+  bool marker_times = true;       // markers and barriers have times
+  bool command_times = true;      // other commands have times
+  bool queue_times = true;        // queues can have CL_QUEUE_PROFILING_ENABLE
+  bool fills_reach_host = false;  // fills also write memory of CL_MEM_USE_HOST_PTR, at once
 
   bool has(const std::string& extension) const {
     return extensions.find(" " + extension + " ") != std::string::npos;

@@ -1,6 +1,8 @@
 // Platforms and devices: what they answer, and which are shown.
 #include "tests/stern/queries.h"
 
+#include <CL/cl_ext.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -8,6 +10,7 @@
 #include <stdexcept>
 
 #include "tests/stern/entry_points.h"
+#include "tests/stern/objects.h"
 #include "tests/stern/profile.h"
 
 namespace stern {
@@ -95,8 +98,9 @@ cl_platform_id pocl() {
 std::string extensions(cl_device_id device) {
   char own[4096] = " ";
   next->clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, sizeof own - 2, own + 1, nullptr);
-  // PoCL has 64-bit integers, which only the EMBEDDED profile makes an extension.
-  const std::string available = std::string(own) + " cles_khr_int64 ";
+  // PoCL has 64-bit integers, which only the EMBEDDED profile makes an extension. The layer answers
+  // AMD's query for free memory.
+  const std::string available = std::string(own) + " cles_khr_int64 cl_amd_device_attribute_query ";
   std::istringstream names(profile().extensions);
   std::string shown;
   for (std::string name; names >> name;) {
@@ -224,6 +228,11 @@ cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, vo
   const auto found = p.answers.find(what);
   if (found != p.answers.end() && !found->second.empty()) {
     return give(found->second.data(), found->second.size(), size, value, size_ret);
+  }
+  if (what == CL_DEVICE_GLOBAL_FREE_MEMORY_AMD && p.has("cl_amd_device_attribute_query")) {
+    const size_t kibibytes = (p.free_memory - std::min(p.free_memory, memory_in_use())) >> 10;
+    const size_t answer[] = {kibibytes, kibibytes};  // in all, and in the largest block
+    return give(answer, size, value, size_ret);
   }
   if (what == CL_DEVICE_MAX_WORK_ITEM_SIZES) return give(p.item_sizes, size, value, size_ret);
   return next->clGetDeviceInfo(real_device(device), what, size, value, size_ret);

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "tests/stern/entry_points.h"
+#include "tests/stern/profile.h"
 #include "tests/stern/scheduler.h"
 
 namespace stern {
@@ -181,6 +182,10 @@ cl_int clEnqueueFillBuffer(cl_command_queue queue, cl_mem handle, const void* pa
   Command command = plain(CL_COMMAND_FILL_BUFFER, "clEnqueueFillBuffer");
   command.uses = {{buffer, true}};
   command.run = [=](cl_command_queue real) {
+    if (profile().fills_reach_host && buffer->host_pointer) {
+      char* const host = static_cast<char*>(buffer->host_pointer) + offset;
+      for (size_t i = 0; i < size; ++i) host[i] = bytes[i % bytes.size()];
+    }
     return next->clEnqueueFillBuffer(real, buffer->handle, bytes.data(), bytes.size(), offset, size,
                                      0, nullptr, nullptr);
   };
