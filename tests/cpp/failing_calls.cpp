@@ -7,7 +7,7 @@
 namespace ocl::test {
 namespace {
 std::atomic<bool> markers_fail{false}, commands_fail{false};
-std::atomic<int> launches_to_fail{0}, fills_to_fail{0};
+std::atomic<int> launches_to_fail{0}, fills_to_fail{0}, builds_to_fail{0};
 
 bool take(std::atomic<int>& count) {
   int left = count.load();
@@ -27,10 +27,17 @@ std::function<void()>& wait_action() {
   return action;
 }
 
+std::function<void(const void*)>& read_action() {
+  static std::function<void(const void*)> action;
+  return action;
+}
+
 void on_build(std::function<void()> action) { build_action() = std::move(action); }
 void on_wait(std::function<void()> action) { wait_action() = std::move(action); }
+void on_read(std::function<void(const void*)> action) { read_action() = std::move(action); }
 void fail_launches(int count) { launches_to_fail = count; }
 void fail_fills(int count) { fills_to_fail = count; }
+void fail_builds(int count) { builds_to_fail = count; }
 
 FailingMarkers::FailingMarkers() { markers_fail = true; }
 FailingMarkers::~FailingMarkers() { markers_fail = false; }
@@ -97,7 +104,19 @@ extern "C" cl_int __wrap_clBuildProgram(cl_program program, cl_uint count,
                                         void(CL_CALLBACK* notify)(cl_program, void*),
                                         void* user_data) {
   if (const auto& action = ocl::test::build_action()) action();
+  if (ocl::test::take(ocl::test::builds_to_fail)) return CL_BUILD_PROGRAM_FAILURE;
   return __real_clBuildProgram(program, count, devices, options, notify, user_data);
+}
+
+extern "C" decltype(clEnqueueReadBuffer) __wrap_clEnqueueReadBuffer, __real_clEnqueueReadBuffer;
+
+extern "C" cl_int __wrap_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer,
+                                             cl_bool blocking, size_t offset, size_t size,
+                                             void* host, cl_uint count, const cl_event* events,
+                                             cl_event* event) {
+  if (const auto& action = ocl::test::read_action()) action(host);
+  return __real_clEnqueueReadBuffer(queue, buffer, blocking, offset, size, host, count, events,
+                                    event);
 }
 
 extern "C" decltype(clWaitForEvents) __wrap_clWaitForEvents, __real_clWaitForEvents;

@@ -25,10 +25,14 @@ class FailingCommands {
 // The next launches of kernels, or the next fills, fail because memory ran out.
 void fail_launches(int count);
 void fail_fills(int count);
+// The next builds fail.
+void fail_builds(int count);
 
 // Called at the start of each build, by the thread that builds; an empty function ends that.
 void on_build(std::function<void()> action);
 // Called at the start of each wait for events, by the thread that waits.
 void on_wait(std::function<void()> action);
+// Called with the host memory of each read.
+void on_read(std::function<void(const void*)> action);
 
 }  // namespace ocl::test
