@@ -10,10 +10,9 @@
 namespace ocl {
 
 cl::Buffer DeviceMemory::create(size_t bytes) {
-  // ALLOC_HOST_PTR makes maps free of copies on devices that share the host's memory.
+  // ALLOC_HOST_PTR makes maps free of copies. Nothing maps the memory of GPUs.
   const cl_mem_flags flags =
-      CL_MEM_READ_WRITE |
-      (device_.properties().host_unified_memory ? CL_MEM_ALLOC_HOST_PTR : cl_mem_flags{0});
+      CL_MEM_READ_WRITE | (device_.uses_host_memory() ? CL_MEM_ALLOC_HOST_PTR : cl_mem_flags{0});
   Result result{CL_SUCCESS, "clCreateBuffer"};
   cl::Buffer buffer(clCreateBuffer(device_.context()(), flags, bytes, nullptr, &result.code));
   if (result.code == CL_SUCCESS && device_.family() == KernelFamily::kGpu) {
@@ -58,13 +57,15 @@ DeviceMemory::Result DeviceMemory::commit(const cl::Buffer& buffer, size_t bytes
 }
 
 std::optional<size_t> DeviceMemory::free_bytes() const {
-  if (device_.properties().host_unified_memory) return available_host_memory();
-  if (!device_.has_extension("cl_amd_device_attribute_query")) return std::nullopt;
+  // First, because a GPU that shares the host's memory may have a part of it for itself.
   size_t kibibytes[2] = {};  // in all, and in the largest block
-  const cl_int code = clGetDeviceInfo(device_.handle()(), CL_DEVICE_GLOBAL_FREE_MEMORY_AMD,
-                                      sizeof kibibytes, kibibytes, nullptr);
-  if (code != CL_SUCCESS) return std::nullopt;
-  return kibibytes[0] << 10;
+  if (device_.has_extension("cl_amd_device_attribute_query") &&
+      clGetDeviceInfo(device_.handle()(), CL_DEVICE_GLOBAL_FREE_MEMORY_AMD, sizeof kibibytes,
+                      kibibytes, nullptr) == CL_SUCCESS) {
+    return kibibytes[0] << 10;
+  }
+  if (device_.properties().host_unified_memory) return available_host_memory();
+  return std::nullopt;
 }
 
 // The memory of CPU devices is the process's own, so it can ask for huge pages, where the system

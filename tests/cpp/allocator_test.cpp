@@ -226,6 +226,13 @@ TEST_P(AllocatorTest, FailedEventsAreNotRaisedByAllocations) {
   EXPECT_NO_THROW(other.finish());
 }
 
+// Drivers place memory of CL_MEM_ALLOC_HOST_PTR on the host's side, which is slower for a GPU.
+TEST_P(AllocatorTest, OnlyMemoryThatIsMappedIsOfTheHost) {
+  const cl::Buffer buffer = DeviceMemory(here()).create(kMiB);
+  const bool of_host = buffer.getInfo<CL_MEM_FLAGS>() & CL_MEM_ALLOC_HOST_PTR;
+  EXPECT_EQ(of_host, here().uses_host_memory());
+}
+
 // The first use of a buffer fails where its memory ran out.
 TEST_P(AllocatorTest, MemoryIsCommittedWhenABufferIsCreated) {
   DeviceMemory memory(here());

@@ -1,0 +1,26 @@
+"""Memory of GPUs, on a device that plays some of them (docs/stern.md)."""
+
+from stern import changed_profile, stern_output_of
+
+MIB = 1 << 20
+# Of the tests' GPUs, which is split into buffers of a quarter of it.
+SMALL = {
+    "DEVICE_GLOBAL_MEM_SIZE": 256 * MIB,
+    "DEVICE_MAX_MEM_ALLOC_SIZE": 64 * MIB,
+    "free_memory": 224 * MIB,
+}
+
+
+def test_a_gpu_that_shares_the_hosts_memory_says_what_is_free_of_its_own(tmp_path):
+    """Of an APU, the system may have reserved a part for the GPU."""
+    stern_output_of(
+        changed_profile(tmp_path, "amd_rdna3", DEVICE_HOST_UNIFIED_MEMORY=1, **SMALL),
+        """
+        import torch
+        free, _ = torch.ocl.mem_get_info()
+        assert free == 224 << 20, free
+        held = torch.ones(60 << 20, dtype=torch.uint8, device="ocl")
+        free, _ = torch.ocl.mem_get_info()
+        assert free <= 164 << 20, free
+        """,
+    )
