@@ -163,7 +163,9 @@ size_t host_alignment(Device& device) {
   const auto known = found->find(device.index());
   if (known != found->end()) return known->second;
   size_t alignment = 0;
-  if (device.properties().host_unified_memory && !device.has(Quirk::kCopiesHostMemory)) {
+  // A trial proves nothing for a GPU: its driver may let fills through and give kernels a copy
+  // (https://github.com/ProjectPhysX/FluidX3D/issues/351).
+  if (device.uses_host_memory() && !device.has(Quirk::kCopiesHostMemory)) {
     for (const size_t tried : {size_t{16}, size_t{64}, size_t{4096}}) {
       if (!shares_host_memory(device, tried)) continue;
       alignment = tried;

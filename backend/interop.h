@@ -41,7 +41,7 @@ using WaitWrapper = void (*)(const std::function<void()>& wait);
 void set_wait_wrapper(WaitWrapper wrapper);
 
 // The alignment in bytes that host memory needs for the device to use it in place; 0: the device
-// cannot. Found by a trial at the first call.
+// cannot, as no GPU can. Found by a trial at the first call.
 size_t host_alignment(Device& device);
 
 }  // namespace ocl

@@ -24,3 +24,19 @@ def test_a_gpu_that_shares_the_hosts_memory_says_what_is_free_of_its_own(tmp_pat
         assert free <= 164 << 20, free
         """,
     )
+
+
+def test_gpus_do_not_use_host_memory_in_place(tmp_path):
+    """A trial with a fill succeeds, but kernels work on a copy."""
+    stern_output_of(
+        changed_profile(tmp_path, "intel_gen9", fills_reach_host=1),
+        """
+        import torch
+        try:
+            torch.ocl.from_host(torch.zeros(4096))
+        except ValueError as error:
+            assert "cannot use the host's memory in place" in str(error), error
+        else:
+            raise AssertionError("no error")
+        """,
+    )

@@ -152,7 +152,7 @@ def from_buffer(buffer, shape, dtype=torch.float32, *, offset=0, strides=None, d
 def from_host(array, device=None) -> torch.Tensor:
     """An ocl tensor over the memory of a NumPy array or CPU tensor, without a copy.
 
-    Only for devices that use host memory in place, such as CPU devices; else ValueError. Both sides
+    Only for CPU devices, which use host memory in place; else ValueError. Both sides
     see each other's changes: call torch.ocl.synchronize() before the host reads the memory, and do
     not touch the memory while the device works on it.
     """
