@@ -121,14 +121,18 @@ bool copy_pinned(const at::Tensor& destination, const at::Tensor& source) {
   return true;
 }
 
-// For devices with their own memory: one transfer of contiguous bytes. The layout and type change
-// on the side where the data is dense.
+// For devices with their own memory: one transfer of dense bytes. The layout and type change on the
+// side where the data is dense.
 void copy_discrete(const at::Tensor& destination, const at::Tensor& source) {
   if (on_ocl(source)) {
-    const at::Tensor dense = source.contiguous();
-    const at::Tensor host = at::empty(source.sizes(), source.options().device(at::kCPU));
+    const bool same = same_layout(destination, source);
+    const at::Tensor dense = same ? source : source.contiguous();
+    const bool direct =
+        same || (destination.is_contiguous() && destination.scalar_type() == source.scalar_type());
+    const at::Tensor host =
+        direct ? destination : at::empty(source.sizes(), source.options().device(at::kCPU));
     copy_to_host(stream_of(dense), host.mutable_data_ptr(), view(dense), dense.nbytes());
-    destination.copy_(host);
+    if (!direct) destination.copy_(host);
     return;
   }
   const at::Tensor host = source.to(at::kCPU, destination.scalar_type()).contiguous();

@@ -40,3 +40,36 @@ def test_gpus_do_not_use_host_memory_in_place(tmp_path):
             raise AssertionError("no error")
         """,
     )
+
+
+def test_copies_to_the_host_need_no_second_copy():
+    stern_output_of(
+        "nvidia_ampere",
+        """
+        import torch
+
+        def copies(body):
+            with torch.profiler.profile() as profile:
+                result = body()
+            return result, sum(event.name == "aten::copy_" for event in profile.events())
+
+        x = torch.arange(24.0).view(2, 3, 4)
+        y = x.to("ocl")
+        parts = torch.zeros(3, 2, 3, 4)
+        for body, expected in [
+            (lambda: y.cpu(), x),
+            (lambda: y.permute(2, 0, 1).cpu(), x.permute(2, 0, 1)),
+            (lambda: parts[1].copy_(y), x),
+        ]:
+            result, count = copies(body)
+            assert torch.equal(result, expected) and count == 1, count
+        for body, expected in [
+            (lambda: y.to("cpu", torch.float64), x.double()),
+            (lambda: torch.zeros(4, 3, 2).permute(2, 1, 0).copy_(y), x),
+            (lambda: torch.zeros(2, 3, 8)[..., ::2].copy_(y), x),
+            (lambda: parts[2].copy_(y[:1].expand(2, 3, 4)), x[:1].expand(2, 3, 4)),
+        ]:
+            assert torch.equal(body(), expected)
+        assert parts[0].eq(0).all()
+        """,
+    )
