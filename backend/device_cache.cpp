@@ -1,8 +1,11 @@
 #include "backend/device_cache.h"
 
+#include <c10/util/ScopeExit.h>
+
 #include <algorithm>
 
 #include "backend/address_space.h"
+#include "backend/environment.h"
 #include "backend/error.h"
 
 namespace ocl {
@@ -24,6 +27,14 @@ void notify_observer(DeviceIndex device, size_t requested, size_t total, size_t 
   if (call) call(device, requested, total, free);
 }
 
+// Whether the driver is asked for buffers beyond what it says is its limit, which most drivers of
+// GPUs do not enforce (https://github.com/ProjectPhysX/FluidX3D/issues/132). The user's limit
+// holds.
+bool tries_larger_buffers(const Device& device) {
+  return device.properties().type == "gpu" && !device.has(Quirk::kNoLargerBuffers) &&
+         environment("OCL_MAX_BUFFER_MB").empty();
+}
+
 }  // namespace
 
 void set_out_of_memory_observer(OutOfMemoryObserver call) {
@@ -41,15 +52,16 @@ Block* DeviceCache::allocate(size_t bytes, int64_t stream) {
     const size_t rounded = BufferCache::round_size(bytes);
     const size_t segment_bytes = std::max(
         rounded, std::min(BufferCache::segment_size(rounded), device_.properties().max_allocation));
-    Segment* segment = create_segment(segment_bytes);
+    std::string refusal;
+    Segment* segment = create_segment(segment_bytes, lock, refusal);
     if (!segment) {
       cache_.stats().num_alloc_retries += 1;
       lock.unlock();
       empty_now();
       lock.lock();
-      segment = create_segment(segment_bytes);
+      segment = create_segment(segment_bytes, lock, refusal);
     }
-    if (!segment) fail(bytes, stream, stack, lock);
+    if (!segment) fail(bytes, stream, stack, refusal, lock);
     block = cache_.add_segment(segment, segment_bytes, bytes, stream);
     record(MemoryEvent::kSegmentAlloc, *block, segment_bytes, stack);
     if (stack) segment_stacks_[segment] = stack;
@@ -176,19 +188,26 @@ size_t DeviceCache::free_bytes() {
   return std::min(left, memory_.free_bytes().value_or(left));
 }
 
-Segment* DeviceCache::create_segment(size_t bytes) {
-  refusal_.clear();
-  if (bytes > device_.properties().max_allocation || cache_.reserved() + bytes > limit_) {
-    return nullptr;
-  }
+Segment* DeviceCache::create_segment(size_t bytes, std::unique_lock<std::mutex>& lock,
+                                     std::string& refusal) {
+  refusal.clear();
+  if (bytes > device_.properties().max_allocation && !tries_larger_buffers(device_)) return nullptr;
+  if (cache_.reserved() + creating_ + bytes > limit_) return nullptr;
   auto segment = std::make_unique<Segment>();
   segment->device = &device_;
   segment->size = bytes;
-  segment->buffer = memory_.create(bytes);
-  if (!segment->buffer()) {
-    refusal_ = memory_.refusal();
-    return nullptr;
+  creating_ += bytes;
+  lock.unlock();
+  const auto locked_again = c10::make_scope_exit([&] {
+    lock.lock();
+    creating_ -= bytes;
+  });
+  {
+    std::lock_guard creating(memory_mutex_);
+    segment->buffer = memory_.create(bytes);
+    if (!segment->buffer()) refusal = memory_.refusal();
   }
+  if (!segment->buffer()) return nullptr;
   segment->address = AddressSpace::instance().reserve(bytes, segment.get());
   return segment.release();
 }
@@ -226,12 +245,12 @@ void DeviceCache::collect_pending(bool wait) {
 }
 
 void DeviceCache::fail(size_t bytes, int64_t stream, const Stack& stack,
-                       std::unique_lock<std::mutex>& lock) {
+                       const std::string& driver_refusal, std::unique_lock<std::mutex>& lock) {
   auto& stats = cache_.stats();
   stats.num_ooms += 1;
   const auto allocated = stats.allocated_bytes[0].current;
   const size_t reserved = cache_.reserved(), limit = limit_;
-  const std::string refusal = refusal_.empty() ? "" : str(" (", refusal_, ")");
+  const std::string refusal = driver_refusal.empty() ? "" : str(" (", driver_refusal, ")");
   lock.unlock();  // the observer and Python's error may run code that frees tensors
   const size_t free = limit - std::min(limit, reserved);
   MemoryHistory::instance().record(
@@ -244,12 +263,15 @@ void DeviceCache::fail(size_t bytes, int64_t stream, const Stack& stack,
       str("cannot allocate ", format_bytes(bytes), " on ocl:", int{device_.index()}, ": ");
   TORCH_CHECK_WITH(OutOfMemoryError, bytes <= properties.max_allocation, what,
                    "the largest single buffer is ", format_bytes(properties.max_allocation),
-                   " (CL_DEVICE_MAX_MEM_ALLOC_SIZE). Split the tensor, or use smaller batches");
+                   " (CL_DEVICE_MAX_MEM_ALLOC_SIZE)", refusal,
+                   ". Split the tensor, or use smaller batches. OCL_MAX_BUFFER_MB sets another "
+                   "limit (docs/environment.md)");
   TORCH_CHECK_WITH(
       OutOfMemoryError, false, what, format_bytes(allocated), " are in use by tensors and ",
       format_bytes(reserved - allocated), " are cached, out of ", format_bytes(limit),
       limit < properties.total_memory ? " that this process may use" : " of the device", refusal,
-      ". Free tensors, use smaller batches, or call torch.ocl.empty_cache()");
+      ". Free tensors, use smaller batches, or call torch.ocl.empty_cache()",
+      refusal.empty() ? ". OCL_MEMORY_MB sets another limit (docs/environment.md)" : "");
 }
 
 }  // namespace ocl

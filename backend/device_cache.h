@@ -77,22 +77,24 @@ class DeviceCache {
   }
 
  private:
-  // nullptr when memory ran out; other failures throw.
-  Segment* create_segment(size_t bytes);
+  // nullptr when memory ran out: `refusal` says how, if the driver refused. Other failures throw.
+  // Unlocks meanwhile, since a new buffer may wait for the device.
+  Segment* create_segment(size_t bytes, std::unique_lock<std::mutex>& lock, std::string& refusal);
   void release_unused();
   void wait_for_pending();  // without the lock
   void collect_pending(bool wait);
   void put_back(Block* block);
   void record(MemoryEvent::Action action, const Block& block, size_t bytes, const Stack& stack);
   [[noreturn]] void fail(size_t bytes, int64_t stream, const Stack& stack,
-                         std::unique_lock<std::mutex>& lock);
+                         const std::string& refusal, std::unique_lock<std::mutex>& lock);
 
   Device& device_;
-  std::mutex mutex_;
+  std::mutex memory_mutex_;  // held by a call of memory_.create(); never taken after mutex_
   DeviceMemory memory_;
+  std::mutex mutex_;  // guards the members below
   BufferCache cache_;
+  size_t creating_ = 0;  // bytes of buffers that are being made, and not in cache_ yet
   size_t limit_;
-  std::string refusal_;  // of the driver, when create_segment() has returned nullptr
   std::deque<std::pair<Event, Block*>> pending_;
   std::unordered_map<const Segment*, Stack> segment_stacks_;
   std::unordered_map<uint64_t, size_t> pool_users_;

@@ -39,6 +39,10 @@ constexpr QuirkRow kRows[] = {
      "A kernel that needs a little more than the 4 KiB of registers of a thread has all its sums "
      "in memory.",
      "make gpu-check; https://github.com/openvinotoolkit/openvino/pull/37496"},
+    {Quirk::kNoLargerBuffers, "no larger buffers", "", "Intel", "gpu",
+     "Kernels that are compiled without a flag of Intel's compute wrong results in buffers of more "
+     "than 4 GiB.",
+     "https://github.com/intel/compute-runtime/issues/627"},
 };
 
 }  // namespace

@@ -134,7 +134,8 @@ TEST_P(AllocatorTest, OutOfMemoryNamesTheNumbersAndTheProcessGoesOn) {
       test::error_text<c10::OutOfMemoryError>([&] { allocator.allocate(100 * kMiB); });
   for (const std::string& part :
        {str("cannot allocate 100.00 MiB on ocl:", int{GetParam()}), std::string("30.00 MiB are in"),
-        std::string("that this process may use"), std::string("torch.ocl.empty_cache()")}) {
+        std::string("that this process may use"), std::string("torch.ocl.empty_cache()"),
+        std::string("OCL_MEMORY_MB")}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
   EXPECT_EQ(allocator.getDeviceStats(GetParam()).num_ooms, 1);
@@ -148,6 +149,7 @@ TEST_P(AllocatorTest, TooLargeForOneBuffer) {
       test::error_text<c10::OutOfMemoryError>([&] { allocator.allocate(bytes); });
   EXPECT_NE(text.find("the largest single buffer is"), std::string::npos) << text;
   EXPECT_NE(text.find("CL_DEVICE_MAX_MEM_ALLOC_SIZE"), std::string::npos) << text;
+  EXPECT_NE(text.find("OCL_MAX_BUFFER_MB"), std::string::npos) << text;
   EXPECT_NE(allocator.allocate(kMiB).get(), nullptr);
 }
 
@@ -252,6 +254,25 @@ TEST_P(AllocatorTest, GpusCommitMemoryBeforeItIsUsed) {
   test::fail_fills(1);
   EXPECT_NO_THROW(allocator.allocate(64 * kMiB));
   EXPECT_EQ(allocator.getDeviceStats(GetParam()).num_alloc_retries, 1);
+}
+
+TEST_P(AllocatorTest, OthersGoOnWhileANewBufferWaitsForTheDevice) {
+  if (here().family() != KernelFamily::kGpu) GTEST_SKIP() << "memory of CPU devices is the host's";
+  allocator.allocate(1000).clear();  // cached now
+  std::future<void> other;
+  std::future_status status{};
+  test::on_wait([&] {
+    if (other.valid()) return;
+    other = std::async(std::launch::async, [&] {
+      set_current_device(GetParam());
+      allocator.allocate(1000).clear();
+    });
+    status = other.wait_for(std::chrono::seconds(10));
+  });
+  allocator.allocate(64 * kMiB);
+  test::on_wait({});
+  ASSERT_TRUE(other.valid());
+  EXPECT_EQ(status, std::future_status::ready);
 }
 
 OCL_ON_EVERY_DEVICE(AllocatorTest);

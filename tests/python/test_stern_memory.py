@@ -1,5 +1,6 @@
 """Memory of GPUs, on a device that plays some of them (docs/stern.md)."""
 
+import pytest
 from stern import changed_profile, stern_output_of
 
 MIB = 1 << 20
@@ -73,3 +74,38 @@ def test_copies_to_the_host_need_no_second_copy():
         assert parts[0].eq(0).all()
         """,
     )
+
+
+def test_drivers_may_grant_larger_buffers_than_they_say(tmp_path):
+    code = """
+        import torch
+        x = torch.full((90 << 20,), 3, dtype=torch.uint8, device="ocl")
+        assert x.min().item() == x.max().item() == 3
+    """
+    path = changed_profile(tmp_path, "nvidia_ampere", beyond_max_allocation=1, **SMALL)
+    stern_output_of(path, code)
+
+
+@pytest.mark.parametrize(
+    "profile, grants, variables",
+    [
+        ("nvidia_ampere", 0, {}),
+        ("nvidia_ampere", 1, {"OCL_MAX_BUFFER_MB": 64}),  # the user's limit
+        ("intel_arc", 1, {}),  # kernels would compute wrong results
+    ],
+)
+def test_a_buffer_that_is_too_large(tmp_path, profile, grants, variables):
+    path = changed_profile(tmp_path, profile, beyond_max_allocation=grants, **SMALL)
+    printed = stern_output_of(
+        path,
+        """
+        import torch
+        try:
+            torch.zeros(90 << 20, dtype=torch.uint8, device="ocl")
+        except torch.OutOfMemoryError as error:
+            print(error)
+        """,
+        **variables,
+    )
+    assert "cannot allocate 90.00 MiB on ocl:0: the largest single buffer is 64.00 MiB" in printed
+    assert "OCL_MAX_BUFFER_MB" in printed
