@@ -28,6 +28,14 @@ size_t mebibytes(const char* variable, cl_ulong of_driver) {
   return value ? *value << 20 : of_driver;
 }
 
+// The answer to a query that a driver need not know, or else `otherwise`.
+template <typename T>
+T optional(const cl::Device& d, cl_device_info what, T otherwise) {
+  T value{};
+  const cl_int code = clGetDeviceInfo(d(), what, sizeof(value), &value, nullptr);
+  return code == CL_SUCCESS ? value : otherwise;
+}
+
 DeviceProperties query(const cl::Platform& platform, const cl::Device& d) {
   DeviceProperties p;
   p.name = d.getInfo<CL_DEVICE_NAME>();
@@ -49,11 +57,12 @@ DeviceProperties query(const cl::Platform& platform, const cl::Device& d) {
   const auto has = [&](const char* name) {
     return p.extensions.find(str(" ", name, " ")) != std::string::npos;
   };
-  p.has_fp64 = has("cl_khr_fp64") || d.getInfo<CL_DEVICE_DOUBLE_FP_CONFIG>() != 0;
+  p.has_fp64 =
+      has("cl_khr_fp64") || optional<cl_device_fp_config>(d, CL_DEVICE_DOUBLE_FP_CONFIG, 0) != 0;
   p.has_fp16 = has("cl_khr_fp16");
   p.has_int64_atomics = has("cl_khr_int64_base_atomics");
   p.has_subgroups = has("cl_khr_subgroups") || has("cl_intel_subgroups");
-  p.host_unified_memory = d.getInfo<CL_DEVICE_HOST_UNIFIED_MEMORY>();
+  p.host_unified_memory = optional<cl_bool>(d, CL_DEVICE_HOST_UNIFIED_MEMORY, CL_FALSE);
   p.correctly_rounded_divide =
       d.getInfo<CL_DEVICE_SINGLE_FP_CONFIG>() & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
   p.quirks = quirks_of(p);

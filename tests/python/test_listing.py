@@ -37,3 +37,9 @@ def test_a_driver_that_fails(changed):
     info = on_stern(changed(failing_query="DEVICE_VENDOR"), "-m", "torch_ocl.info")
     assert "No OpenCL device was found" in info or "No OpenCL device found" in info
     assert "NVIDIA GeForce RTX 3060 Laptop GPU" in info and "clGetDeviceInfo" in info
+
+
+def test_a_query_that_a_driver_need_not_know(changed):
+    """The extension is not named, and the other query is deprecated."""
+    failing = "DEVICE_DOUBLE_FP_CONFIG DEVICE_HOST_UNIFIED_MEMORY"
+    assert "1 3.0" in on_stern(changed("smallest", failing_query=failing), "-c", COUNT)
