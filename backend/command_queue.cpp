@@ -10,6 +10,7 @@ namespace {
 // (docs/architecture.md). On GPUs programs of small kernels take 1.1 to 1.8 times as long
 // (https://github.com/CHIP-SPV/chipStar/pull/814).
 bool always_timed(const Device& device) {
+  if (!device.properties().has_profiling) return false;
   const std::string chosen = environment("OCL_PROFILING");
   if (chosen.empty()) return device.properties().type == "cpu";
   TORCH_CHECK_VALUE(chosen == "0" || chosen == "1", "OCL_PROFILING must be 0 or 1, not \"", chosen,
@@ -53,8 +54,8 @@ void chain(const cl::CommandQueue& from, const cl::CommandQueue& to, const Devic
 CommandQueue::CommandQueue(Device& device, bool high_priority)
     : device_(device),
       high_priority_(high_priority),
-      settled_(always_timed(device)),
-      first_(make_queue(device, high_priority, settled_)) {}
+      settled_(always_timed(device) || !device.properties().has_profiling),
+      first_(make_queue(device, high_priority, always_timed(device))) {}
 
 CommandQueue::CommandQueue(Device& device, cl::CommandQueue of_user)
     : device_(device), high_priority_(false), settled_(true), first_(std::move(of_user)) {}

@@ -35,7 +35,8 @@ class CommandQueue {
     return code;
   }
 
-  // From here on, the events of commands tell times, unless the user's queue was made without.
+  // From here on, the events of commands tell times, unless the user's queue was made without, or
+  // the device has no times.
   void enable_times() {
     if (C10_UNLIKELY(!settled_.load(std::memory_order_acquire))) change();
   }

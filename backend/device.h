@@ -49,6 +49,7 @@ struct DeviceProperties {
   bool has_subgroups = false;
   bool host_unified_memory = false;
   bool correctly_rounded_divide = false;
+  bool has_profiling = true;  // queues that measure times
   KernelFamily family = KernelFamily::kGpu;
   uint32_t quirks = 0;  // a bit for each Quirk
 };

@@ -10,7 +10,7 @@ namespace ocl {
 
 class DeviceClock {
  public:
-  // Reads both clocks; waits for a few empty commands on a queue of its own.
+  // Reads both clocks; waits for a few small commands on a queue of its own.
   explicit DeviceClock(Device& device) : device_(&device) { add_reading(); }
   // A second reading, taken later, because clocks drift apart.
   void add_reading();

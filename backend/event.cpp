@@ -38,7 +38,7 @@ void Event::record(Stream& stream, bool timed) {
   if (C10_LIKELY(!capture)) {
     if (timed) stream.enable_times();
     const uint64_t report = stream.faults().report();
-    record_enqueued(stream);
+    record_enqueued(stream, timed);
     report_ = report;
     return;
   }
@@ -47,8 +47,8 @@ void Event::record(Stream& stream, bool timed) {
   stream_ = &stream;
 }
 
-void Event::record_enqueued(Stream& stream) {
-  event_ = stream.marker();
+void Event::record_enqueued(Stream& stream, bool timed) {
+  event_ = stream.marker(timed);
   capture_ = report_ = 0;
   stream_ = &stream;
 }
@@ -138,15 +138,21 @@ bool Event::timed() const {
 }
 
 cl_ulong Event::completed_at() const {
+  TORCH_CHECK(stream_->device().properties().has_profiling,
+              "elapsed_time: ", stream_->device().label(),
+              " measures no times: its driver has no queues with CL_QUEUE_PROFILING_ENABLE");
   const bool has_times = timed();
   TORCH_CHECK(has_times || !stream_->external(),
               "elapsed_time needs a queue with profiling, but the user's queue of this stream was "
               "made without CL_QUEUE_PROFILING_ENABLE");
   TORCH_CHECK(has_times, "elapsed_time needs events that were recorded with times: make both ",
               "with enable_timing=True");
-  return translated(
+  const cl_ulong time = translated(
       [&] { return str("cannot read the time of an event of ", stream_->device().label()); },
       [&] { return event_.getProfilingInfo<CL_PROFILING_COMMAND_END>(); });
+  TORCH_CHECK(time != 0, "elapsed_time: the driver of ", stream_->device().label(),
+              " tells no time of an event that has completed (CL_PROFILING_COMMAND_END is 0)");
+  return time;
 }
 
 double Event::elapsed_ms(const Event& end) const {

@@ -18,7 +18,7 @@ class Event {
   // of the capture only. `timed`: for elapsed_ms().
   void record(Stream& stream, bool timed = false);
   // Marks the end of the enqueued commands, even while the stream is captured.
-  void record_enqueued(Stream& stream);
+  void record_enqueued(Stream& stream, bool timed = false);
   bool recorded() const { return event_() != nullptr || capture_ != 0; }
   // Whether its queue measures times.
   bool timed() const;

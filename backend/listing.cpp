@@ -63,6 +63,11 @@ DeviceProperties query(const cl::Platform& platform, const cl::Device& d) {
   p.has_int64_atomics = has("cl_khr_int64_base_atomics");
   p.has_subgroups = has("cl_khr_subgroups") || has("cl_intel_subgroups");
   p.host_unified_memory = optional<cl_bool>(d, CL_DEVICE_HOST_UNIFIED_MEMORY, CL_FALSE);
+  // Mesa's driver of the VideoCore VII has none
+  // (https://github.com/krrishnarraj/clpeak/issues/142).
+  p.has_profiling = optional<cl_command_queue_properties>(d, CL_DEVICE_QUEUE_PROPERTIES,
+                                                          CL_QUEUE_PROFILING_ENABLE) &
+                    CL_QUEUE_PROFILING_ENABLE;
   p.correctly_rounded_divide =
       d.getInfo<CL_DEVICE_SINGLE_FP_CONFIG>() & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
   p.quirks = quirks_of(p);

@@ -224,17 +224,33 @@ void Stream::wait_for(const cl::Event& event, const Device& source) {
              });
 }
 
-cl::Event Stream::marker() {
+// Drivers tell no times of markers, or wrong ones
+// (https://github.com/CHIP-SPV/chipStar/issues/1549, https://github.com/fixstars/clpy/issues/216).
+// So a timed one is a small fill.
+void Stream::enqueue_marker(cl::Event& event, bool timed) {
+  if (!timed) {
+    return check(enqueue([&](cl_command_queue queue) {
+                   return clEnqueueMarkerWithWaitList(queue, 0, nullptr, &event());
+                 }),
+                 "clEnqueueMarkerWithWaitList");
+  }
+  const cl_int zero = 0;
+  if (!scratch_()) scratch_ = cl::Buffer(device_.context(), CL_MEM_READ_WRITE, sizeof(zero));
+  check(enqueue([&](cl_command_queue queue) {
+          return clEnqueueFillBuffer(queue, scratch_(), &zero, sizeof(zero), 0, sizeof(zero), 0,
+                                     nullptr, &event());
+        }),
+        "clEnqueueFillBuffer");
+}
+
+cl::Event Stream::marker(bool timed) {
   return translated([&] { return str("cannot record an event on ", device_.label()); },
                     [&] {
                       cl::Event event;
                       std::lock_guard lock(marker_mutex_);
                       // Read first: commands that other threads enqueue meanwhile are not marked.
                       const uint64_t before = commands_.load(std::memory_order_relaxed);
-                      check(enqueue([&](cl_command_queue queue) {
-                              return clEnqueueMarkerWithWaitList(queue, 0, nullptr, &event());
-                            }),
-                            "clEnqueueMarkerWithWaitList");
+                      enqueue_marker(event, timed);
                       cl::Event kept(event);  // a failure leaves last_marker_ as it was
                       last_marker_ = std::move(kept);
                       marked_commands_ = before + 1;

@@ -72,8 +72,9 @@ class Stream {
 
   // Makes later commands wait for `event`, which may belong to another stream or device.
   void wait_for(const cl::Event& event, const Device& source);
-  // An event that completes when all commands that were enqueued so far have.
-  cl::Event marker();
+  // An event that completes when all commands that were enqueued so far have. `timed`: its times
+  // will be read.
+  cl::Event marker(bool timed = false);
 
   // As submitted(), after several commands.
   void submitted(uint64_t commands);
@@ -90,6 +91,7 @@ class Stream {
 
  private:
   [[noreturn]] void raise_captured(std::string_view what) const;
+  void enqueue_marker(cl::Event& event, bool timed);
   cl_int wait();
   bool too_deep(uint64_t commands) const;
   void limit_depth(uint64_t commands);
@@ -103,9 +105,10 @@ class Stream {
   std::atomic<uint64_t> commands_{0};
   std::atomic<uint64_t> finished_{0};  // the value of commands_ at the last finish()
   std::atomic<cl_int> failure_{CL_SUCCESS};
-  std::mutex marker_mutex_;  // guards the two members below
+  std::mutex marker_mutex_;  // guards the three members below
   uint64_t marked_commands_ = 0;
   cl::Event last_marker_;
+  cl::Buffer scratch_;                 // that timed markers write to
   std::atomic<uint64_t> depth_at_{0};  // the value of commands_ at the last depth_mark_
   std::mutex depth_mutex_;             // guards the member below
   std::unique_ptr<Event> depth_mark_;

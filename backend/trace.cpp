@@ -132,7 +132,8 @@ void start(Recorded what) {
   now.converter.emplace();
   if (what.device_times && initialized()) {
     for (DeviceIndex i = 0; i < device_count(); ++i) {
-      if (device(i).has_context()) now.clocks.emplace(i, device(i));
+      const bool has_times = device(i).properties().has_profiling;
+      if (has_times && device(i).has_context()) now.clocks.emplace(i, device(i));
     }
   }
   generation.fetch_add(1, std::memory_order_relaxed);
@@ -178,7 +179,8 @@ void Call::begin(Stream& stream, Kind kind, const char* function) {
   command.function = function;
   command.device = stream.device().index();
   command.stream = stream.id();
-  with_event_ = kind != Kind::kWait && device_times.load(std::memory_order_relaxed);
+  with_event_ = kind != Kind::kWait && device_times.load(std::memory_order_relaxed) &&
+                stream.device().properties().has_profiling;
   try {
     if (with_event_) stream.enable_times();
   } catch (const std::exception&) {
@@ -212,11 +214,11 @@ void Call::end() {
 }
 
 void Call::mark_begin(Stream& stream) {
-  if (with_event_) mark_ = stream.marker();
+  if (with_event_) mark_ = stream.marker(/*timed=*/true);
 }
 
 void Call::mark_end(Stream& stream) {
-  if (with_event_) own_ = stream.marker();
+  if (with_event_) own_ = stream.marker(/*timed=*/true);
 }
 
 }  // namespace ocl::trace

@@ -89,7 +89,7 @@ class Call {
   }
 
   // Instead of event(), where other code enqueues the commands: the device time is the time between
-  // two markers, before and after them.
+  // two timed markers, before and after them.
   void mark_begin(Stream& stream);
   void mark_end(Stream& stream);
 

@@ -41,5 +41,5 @@ def test_a_driver_that_fails(changed):
 
 def test_a_query_that_a_driver_need_not_know(changed):
     """The extension is not named, and the other query is deprecated."""
-    failing = "DEVICE_DOUBLE_FP_CONFIG DEVICE_HOST_UNIFIED_MEMORY"
+    failing = "DEVICE_DOUBLE_FP_CONFIG DEVICE_HOST_UNIFIED_MEMORY DEVICE_QUEUE_PROPERTIES"
     assert "1 3.0" in on_stern(changed("smallest", failing_query=failing), "-c", COUNT)
