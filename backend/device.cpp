@@ -21,11 +21,12 @@ constexpr const char* kInstallHint =
     "`apt install pocl-opencl-icd` or `pip install torch-ocl[runtime]`. "
     "`python -m torch_ocl.info` shows what is found; see docs/install.md.";
 
-// What the strictest drivers of GPUs allow: 65,535 groups in y and z on NVIDIA (SC-SGS/PLSSVM#64),
-// in x with drivers over Vulkan, and 2^31 work-items (cogciprocate/ocl#226; ROCm has 2^32,
-// ROCm/hip#2687). A GPU that also draws the screen is reset if a launch takes about two seconds. A
-// compute unit has at least 8 lanes of about 1 GHz. So 10^9 multiply-adds for each unit take about
-// an eighth of a second at the peak. A larger grid, or more work, costs a few launches.
+// What the strictest drivers of GPUs allow: 65,535 groups in y and z on NVIDIA (SC-SGS/PLSSVM#64,
+// m4rs-mt/ILGPU#619), in x with drivers over Vulkan, and 2^31 work-items (cogciprocate/ocl#226).
+// ROCm has 2^32, in all dimensions together (ROCm/hip#2687, pytorch/FBGEMM#6016). A GPU that also
+// draws the screen is reset if a launch takes about two seconds. A compute unit has at least 8
+// lanes of about 1 GHz. So 10^9 multiply-adds for each unit take about an eighth of a second at the
+// peak. A larger grid, or more work, costs a few launches.
 GridLimits choose_grid(const DeviceProperties& p) {
   constexpr size_t kNone = std::numeric_limits<size_t>::max();
   if (p.family == KernelFamily::kCpu) return {kNone, kNone, static_cast<double>(kNone)};

@@ -56,8 +56,9 @@ struct DeviceProperties {
 
 // The largest grid of one launch. OpenCL has no query for it.
 struct GridLimits {
-  size_t items, groups;  // of each dimension
-  double work;           // float32 multiply-adds
+  size_t items;   // in all
+  size_t groups;  // of each dimension
+  double work;    // float32 multiply-adds
 
   // Whether a launch of this much work is flushed alone: drivers pass the commands between two
   // flushes to the device as one piece.

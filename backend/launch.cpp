@@ -138,14 +138,25 @@ struct Built {
 
 Built build(Device& device, bool grouped, c10::function_ref<KernelSource(size_t)> source) {
   const bool any = device.family() == KernelFamily::kCpu || device.has(Quirk::kLowGroupLimits);
+  std::exception_ptr failure;  // of the first build that failed
   for (size_t group = device.parameters().work_group_size;;) {
     const KernelSource wanted = source(group);
-    const Program& built = program(device, wanted.file, wanted.defines);
-    const size_t most = any ? group : most_items(device, built, wanted.kernel);
-    if (!grouped || group <= most) {
-      return {&built, wanted.kernel, std::min(group, most), wanted.whole_grid};
+    const Program* built = nullptr;
+    try {
+      built = &program(device, wanted.file, wanted.defines);
+    } catch (const c10::Error&) {
+      // A compiler may refuse a kernel whose required group needs more registers than there are.
+      if (failure) std::rethrow_exception(failure);
+      if (!grouped || device.family() == KernelFamily::kCpu || group == 1) throw;
+      failure = std::current_exception();
+      group /= 2;
+      continue;
     }
-    store_later(built);  // nothing launches it, but the next process asks it for its limit
+    const size_t most = any ? group : most_items(device, *built, wanted.kernel);
+    if (!grouped || group <= most) {
+      return {built, wanted.kernel, std::min(group, most), wanted.whole_grid};
+    }
+    store_later(*built);  // nothing launches it, but the next process asks it for its limit
     group = most;
   }
 }
@@ -201,22 +212,23 @@ Arguments& Arguments::add_bytes(const void* data, size_t size) {
   return *this;
 }
 
-namespace {
-
-// The largest part of the grid for one launch. Work is split along z first, so that the groups of a
-// part are neighbours.
-Range part_of(const GridLimits& limits, const Range& global, const Range& local, double work) {
+// Work is split along z first, so that the groups of a part are neighbours.
+Range detail::part_of(const GridLimits& limits, const Range& global, const Range& local,
+                      double work) {
   const auto most = [&](size_t items, size_t group) {
     return std::min(items, std::min(limits.items / group, limits.groups) * group);
   };
   Range part{most(global.x, local.x), most(global.y, local.y), most(global.z, local.z)};
-  double excess =
-      work / limits.work * static_cast<double>(part.items()) / static_cast<double>(global.items());
+  const auto items = static_cast<double>(part.items());
+  double excess = std::max(work / limits.work * items / static_cast<double>(global.items()),
+                           items / static_cast<double>(limits.items));
   const auto shorten = [&](size_t& items, size_t group) {
     if (excess <= 1) return;
     const size_t groups = at::ceil_div(items, group);
     const auto pieces = static_cast<size_t>(std::min(std::ceil(excess), double(groups)));
-    const size_t share = at::ceil_div(groups, pieces);
+    size_t share = at::ceil_div(groups, pieces);
+    // Rounded down where the other dimensions cannot be shortened enough.
+    if (share > 1 && static_cast<double>(share) * excess > static_cast<double>(groups)) --share;
     items = std::min(items, share * group);
     excess *= static_cast<double>(share) / static_cast<double>(groups);
   };
@@ -225,8 +237,6 @@ Range part_of(const GridLimits& limits, const Range& global, const Range& local,
   shorten(part.x, local.x);
   return part;
 }
-
-}  // namespace
 
 void Arguments::enqueue(const Range& global, const Range& wanted, double work) {
   Range local = wanted;
@@ -238,7 +248,7 @@ void Arguments::enqueue(const Range& global, const Range& wanted, double work) {
   if (C10_LIKELY(kernel_.whole_grid || fits(limits, global, local, work))) {
     enqueue_part({0, 0, 0}, global, local, flush);
   } else {
-    const Range most = part_of(limits, global, local, work);
+    const Range most = detail::part_of(limits, global, local, work);
     for (size_t z = 0; z < global.z; z += most.z) {
       for (size_t y = 0; y < global.y; y += most.y) {
         for (size_t x = 0; x < global.x; x += most.x) {

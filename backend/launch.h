@@ -74,9 +74,9 @@ struct Range {
 
 // Whether a device can run the grid in one launch.
 inline bool fits(const GridLimits& limits, const Range& global, const Range& local, double work) {
-  if (work > limits.work) return false;
+  if (work > limits.work || global.items() > limits.items) return false;
   const auto fits = [&](size_t items, size_t group) {
-    return items <= limits.items && (items <= limits.groups || items / group <= limits.groups);
+    return items <= limits.groups || items / group <= limits.groups;
   };
   return fits(global.x, local.x) && fits(global.y, local.y) && fits(global.z, local.z);
 }
@@ -165,6 +165,8 @@ Kernel* lookup(const Device& device, const KernelKey& key);
 // `grouped`: the source depends on the size of the work-group.
 const Kernel& insert(Device& device, const KernelKey& key, bool grouped,
                      c10::function_ref<KernelSource(size_t group)> source);
+// The largest part of the grid for one launch.
+Range part_of(const GridLimits& limits, const Range& global, const Range& local, double work);
 }  // namespace detail
 
 template <typename Source>

@@ -114,6 +114,43 @@ TEST_P(LaunchTest, ALaunchWithoutMemoryIsTriedOnceMore) {
   EXPECT_EQ(run(site, 3), 3);
 }
 
+// A compiler refuses groups whose registers are more than there are.
+TEST_P(LaunchTest, AKernelThatIsNotBuiltGetsSmallerGroups) {
+  if (here().family() == KernelFamily::kCpu) GTEST_SKIP() << "kernels of CPUs have no groups";
+  const test::Variable no_cache("OCL_CACHE_DIR", "off");
+  const size_t largest = here().parameters().work_group_size;
+  const auto group = [&](const Site& site, int round) {
+    return find_kernel(here(), {&site},
+                       [&](size_t group) {
+                         Defines defines;
+                         defines.set("GROUP", static_cast<int64_t>(group)).set("ROUND", round);
+                         return KernelSource{"store_1.cl", "store", defines};
+                       })
+        .group;
+  };
+  static Site first, second;
+  test::fail_builds(1);
+  EXPECT_EQ(group(first, 1), largest / 2);
+  test::fail_builds(2);
+  EXPECT_NE(test::error_text([&] { group(second, 2); }).find(str("GROUP ", largest, ",")),
+            std::string::npos)
+      << "the first failure is told";
+}
+
+TEST(Launch, PartsOfAGridHaveFewEnoughItemsInAll) {
+  const GridLimits limits{size_t{1} << 31, 65535, 1e30};
+  for (const Range& global : {Range{1 << 16, 1 << 15, 3}, Range{1 << 20, 3000, 1},
+                              Range{256, 65535, 190}, Range{size_t{1} << 32, 3, 3}}) {
+    const Range local{256};
+    EXPECT_FALSE(fits(limits, global, local, 0));
+    const Range part = detail::part_of(limits, global, local, 0);
+    EXPECT_TRUE(fits(limits, part, local, 0)) << part.x << "x" << part.y << "x" << part.z;
+    EXPECT_EQ(part.x % 256, 0);
+    EXPECT_GT(part.items(), limits.items / 16);
+  }
+  EXPECT_TRUE(fits(limits, {1 << 16, 1 << 15}, {256}, 0));
+}
+
 TEST_P(LaunchTest, FirstLaunchesDoNotMeet) {
   if (!here().has(Quirk::kFirstLaunchAlone)) GTEST_SKIP() << "the device needs no such care";
   static Site site;
