@@ -9,6 +9,7 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <sstream>
 #include <unordered_map>
 
@@ -263,6 +264,12 @@ const Entry& find_or_make(Device& device, const Request& request) {
   const bool loaded = created->handle() != nullptr;
   const auto start = std::chrono::steady_clock::now();
   if (!loaded) {
+    std::optional<SlowNotice> notice;
+    if (errors_are_read_at_a_terminal()) {
+      notice.emplace(std::chrono::seconds(2),
+                     [text = str("torch_ocl: compiling ", request.file, " for ", device.label(),
+                                 "\n")] { std::fputs(text.c_str(), stderr); });
+    }
     created->handle =
         from_source(device, request.file, request.label, request.options, request.source);
     if (request.of_user) created->kernels = signatures_of(created->handle, device);
@@ -339,6 +346,16 @@ std::string BuildProgress::add(double seconds) {
              folder.empty() ? ", which are not kept (OCL_CACHE_DIR)"
                             : str(", which are kept in ", folder.string()),
              "\n");
+}
+
+SlowNotice::SlowNotice(std::chrono::milliseconds patience, std::function<void()> say)
+    : thread_([over = over_.get_future(), patience, say = std::move(say)] {
+        if (over.wait_for(patience) == std::future_status::timeout) say();
+      }) {}
+
+SlowNotice::~SlowNotice() {
+  over_.set_value();
+  thread_.join();
 }
 
 ProgramCacheStats program_cache_stats() {

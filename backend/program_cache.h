@@ -8,10 +8,14 @@
 // A binary is stored after the program's first launches: drivers such as PoCL compile at launch.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
+#include <future>
 #include <map>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "backend/device.h"
@@ -60,6 +64,18 @@ class BuildProgress {
  private:
   double seconds_ = 0, next_ = 2;
   uint64_t programs_ = 0;
+};
+
+// Calls a function in another thread, if the object lives longer than `patience`.
+class SlowNotice {
+ public:
+  SlowNotice(std::chrono::milliseconds patience, std::function<void()> say);
+  ~SlowNotice();
+  SlowNotice(const SlowNotice&) = delete;
+
+ private:
+  std::promise<void> over_;
+  std::thread thread_;
 };
 
 // The text of a kernel file with its #includes expanded, for the compiler. Files come from

@@ -174,6 +174,19 @@ TEST(BuildProgress, TellsAfterTwoSecondsAndEachDoubling) {
   EXPECT_EQ(progress.add(1.0), "");
 }
 
+TEST(SlowNotice, TellsWhileSomethingTakesLong) {
+  std::promise<void> told;
+  {
+    const SlowNotice notice(std::chrono::milliseconds(0), [&] { told.set_value(); });
+    told.get_future().wait();
+  }
+  bool too_early = false;
+  {
+    const SlowNotice notice(std::chrono::hours(1), [&] { too_early = true; });
+  }
+  EXPECT_FALSE(too_early);
+}
+
 TEST(UserProgram, StoredSignaturesAreCheckedWhenTheyAreTaken) {
   const KernelArgument argument{"x", "float*", KernelArgument::kGlobal, true};
   const std::string text = put_signatures({{"scale", {8, 1, 1}, {argument}}});
