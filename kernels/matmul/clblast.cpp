@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backend/allocator.h"
 #include "backend/environment.h"
 #include "backend/error.h"
 #include "backend/system.h"
@@ -125,19 +126,33 @@ int call(Gemm<T> single, GemmBatched<T> batched, const BlasProduct& p, cl_comman
                  p.out.batch_stride, p.batches, &queue, nullptr);
 }
 
-void enqueue(Stream& stream, const BlasProduct& p) {
+std::string failure(const Stream& stream, const BlasProduct& p, int status) {
+  return str("cannot multiply ", p.m, "x", p.k, " by ", p.k, "x", p.n, " (", p.batches,
+             " matrices of ", p.type, ") on ", stream.device().label(), ": CLBlast failed with ",
+             status_name(status), " (", status, "). OCL_CLBLAST=0 chooses the kernel of torch-ocl");
+}
+
+// Returns CL_SUCCESS or a code that means that memory ran out. Then CLBlast has written nothing:
+// its last kernel is the first that writes to the result.
+int enqueue(Stream& stream, const BlasProduct& p) {
   static const std::string kSingle = "clblast_gemm", kBatched = "clblast_gemm_batched";
-  launch_library(stream, p.batches == 1 ? kSingle : kBatched, [&] {
-    const int status = stream.enqueue([&](cl_command_queue queue) {
-      return p.type == ScalarType::Double
-                 ? call(library().dgemm, library().dgemm_batched, p, queue)
-                 : call(library().sgemm, library().sgemm_batched, p, queue);
+  struct OutOfMemory {};
+  int status = CL_SUCCESS;
+  try {
+    launch_library(stream, p.batches == 1 ? kSingle : kBatched, [&] {
+      status = enqueue_with_memory(stream.device().index(), [&] {
+        return stream.enqueue([&](cl_command_queue queue) {
+          return p.type == ScalarType::Double
+                     ? call(library().dgemm, library().dgemm_batched, p, queue)
+                     : call(library().sgemm, library().sgemm_batched, p, queue);
+        });
+      });
+      if (is_out_of_memory(status)) throw OutOfMemory{};
+      TORCH_CHECK(status == CL_SUCCESS, failure(stream, p, status));
     });
-    TORCH_CHECK(status == CL_SUCCESS, "cannot multiply ", p.m, "x", p.k, " by ", p.k, "x", p.n,
-                " (", p.batches, " matrices of ", p.type, ") on ", stream.device().label(),
-                ": CLBlast failed with ", status_name(status), " (", status,
-                "). OCL_CLBLAST=0 chooses the kernel of torch-ocl");
-  });
+  } catch (const OutOfMemory&) {  // nothing was launched
+  }
+  return status;
 }
 
 }  // namespace
@@ -154,14 +169,14 @@ bool clblast_accepts(const BlasProduct& p) {
   return fits(p.a, p.m, p.k) && fits(p.b, p.k, p.n) && fits(p.out, p.m, p.n);
 }
 
-void clblast_gemm(Stream& stream, const BlasProduct& p) {
+bool clblast_gemm(Stream& stream, const BlasProduct& p) {
   constexpr int64_t kLeast = 128;  // rows or columns that are halved
   const GridLimits& limits = stream.device().parameters().grid;
   const bool rows = p.m >= p.n;
   if (p.work() <= limits.work || (p.batches == 1 && std::max(p.m, p.n) < kLeast)) {
-    enqueue(stream, p);
+    if (enqueue(stream, p) != CL_SUCCESS) return false;
     if (limits.is_long(p.work())) stream.flush();
-    return;
+    return true;
   }
   BlasProduct first = p, rest = p;
   const auto skip = [&](BlasMatrix& matrix, int64_t elements) {
@@ -184,8 +199,10 @@ void clblast_gemm(Stream& stream, const BlasProduct& p) {
     skip(rest.b, first.n * (p.b.transposed ? p.b.ld : 1));
     skip(rest.out, first.n);
   }
-  clblast_gemm(stream, first);
-  clblast_gemm(stream, rest);
+  if (!clblast_gemm(stream, first)) return false;
+  TORCH_CHECK_WITH(OutOfMemoryError, clblast_gemm(stream, rest),
+                   failure(stream, rest, CL_MEM_OBJECT_ALLOCATION_FAILURE));
+  return true;
 }
 
 }  // namespace ocl

@@ -36,7 +36,8 @@ struct BlasProduct {
 bool clblast_has(ScalarType type);
 // Whether CLBlast takes these strides and offsets.
 bool clblast_accepts(const BlasProduct& product);
-// Products beyond the device's GridLimits::work become several.
-void clblast_gemm(Stream& stream, const BlasProduct& product);
+// Products beyond the device's GridLimits::work become several. False where memory for CLBlast's
+// copies ran out before anything was written.
+[[nodiscard]] bool clblast_gemm(Stream& stream, const BlasProduct& product);
 
 }  // namespace ocl

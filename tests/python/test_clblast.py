@@ -6,6 +6,7 @@ import os
 
 import pytest
 import torch
+from stern import stern_output_of
 from support import output_of
 
 installed = pytest.mark.skipif(
@@ -98,6 +99,33 @@ def test_products():
 @installed
 def test_what_it_does_not_take():
     output_of(OTHERS, OCL_KERNEL_FAMILY="gpu", OCL_CLBLAST=None)
+
+
+@installed
+@pytest.mark.parametrize("batch", [(), (2,)], ids=["single", "batched"])
+def test_without_memory(batch):
+    """The cache is freed, then torch-ocl's own kernel computes the product."""
+    stern_output_of(
+        "nvidia_ampere",
+        f"""
+        import ctypes, os, torch
+        from torch_ocl import _C
+        layer = ctypes.CDLL(os.environ["OPENCL_LAYERS"])
+        layer.stern_failed.restype = ctypes.c_ulong
+        x, y = torch.randn(*{batch}, 150, 200), torch.randn(*{batch}, 200, 130)
+        mine, out = [x.to("ocl"), y.to("ocl")], torch.randn(*{batch}, 150, 130).to("ocl")
+        for beta in (0, 2):
+            for failing, kernel in (([], "clblast"), ([1], "clblast"), ([1, 2], "gemm")):
+                before = out.cpu()
+                failures = ",".join(f"clEnqueueNDRangeKernel:{{n}}:-4" for n in failing)
+                layer.stern_fail(failures.encode())
+                (out.baddbmm_ if {batch} else out.addmm_)(*mine, beta=beta)
+                assert layer.stern_failed() == len(failing)
+                assert _C.last_kernel().startswith(kernel), (failing, _C.last_kernel())
+                torch.testing.assert_close(out.cpu(), beta * before + x @ y, rtol=1e-4, atol=1e-3)
+        """,
+        OCL_CLBLAST="1",
+    )
 
 
 def test_switched_off():

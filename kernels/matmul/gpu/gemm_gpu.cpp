@@ -86,13 +86,19 @@ const char* refusal_by_blas(const GemmProblem& p) {
   return clblast_accepts(blas_product(p)) ? nullptr : "strides that it does not support";
 }
 
+void run_without_clblast(const GemmProblem& p) {
+  p.tile = -1;
+  const GemmAlgorithm& own = kGemmGpu.refusal(p) ? kGemmPlain : kGemmGpu;
+  own.run(p);
+}
+
 void run_clblast(const GemmProblem& p) {
   // CLBlast adds beta times the old contents of `out`.
   if (p.has_c && !(p.c.is_alias_of(p.out) && p.c.const_data_ptr() == p.out.const_data_ptr() &&
                    p.c.strides() == p.out.strides())) {
     p.out.copy_(p.c);
   }
-  clblast_gemm(p.stream, blas_product(p));
+  if (!clblast_gemm(p.stream, blas_product(p))) return run_without_clblast(p);
   apply_epilogue(p.epilogue, p.out, p.out);
 }
 
