@@ -24,6 +24,8 @@ CODES = {
     "clGetPlatformInfo": [-6],
     "clGetDeviceIDs": [-6],
     "clGetDeviceInfo": [-6, -30],
+    "clRetainDevice": [-6],
+    "clReleaseDevice": [-6],
     "clGetDeviceAndHostTimer": [-5],
     "clCreateContext": [-6, -2],
     "clGetContextInfo": [-6],
