@@ -8,7 +8,7 @@
 //   grid_sample:       a unit is a row of points, with all channels of each
 //   grid_sample_grid:  gradient of the grid; units as above
 //   grid_sample_input: gradient of the image, which is zeroed before; a unit is a plane, and adds
-//                      in the order of the points
+//                      in the order of the points, from `first` to `last`
 //   grid_sample_input_atomic: the same; units are rows of points, which add atomically
 #include "common.clh"
 #include "types.clh"
@@ -193,11 +193,12 @@ GRID __kernel void grid_sample_grid(CTENSOR(grad), CTENSOR(in), CTENSOR(grid), T
 }
 
 GRID __kernel void grid_sample_input(CTENSOR(grad), CTENSOR(grid), TENSOR(out), const Sampling s,
-                                     const ulong units, const ulong per_item) {
+                                     const ulong units, const ulong per_item, const long first,
+                                     const long last) {
   FOR_UNITS(u, units, per_item) {
     const long n = (long)u / s.channels;
     __global T *target = PTR(T, out) + u * PLANE;
-    for (long i = 0; i < s.points; ++i) {
+    for (long i = first; i < last; ++i) {
       FIND_TAPS(n * s.points + i)
       const T g = LOAD(IN, CPTR(MEM(IN), grad), u * s.points + i);
       FOR_TAPS

@@ -54,7 +54,10 @@ Sampling sampling_of(const Tensor& input, const Tensor& grid) {
   return s;
 }
 
-constexpr const char* kAtomic = "grid_sample_input_atomic";
+constexpr const char *kAtomic = "grid_sample_input_atomic", *kInOrder = "grid_sample_input";
+// Points that a work-item of a GPU adds in one launch, one after another. A desktop's GPU is reset
+// if a launch takes seconds.
+constexpr int64_t kMostInOrder = 4096;
 
 const Kernel& find(Device& device, const char* kernel, ScalarType type, int64_t dims,
                    const Mode& mode) {
@@ -117,16 +120,22 @@ Tensor gradient_of_input(const Tensor& grad, const Tensor& input, const Tensor& 
                       (type != ScalarType::Double || device.properties().has_int64_atomics) &&
                       !at::globalContext().deterministicAlgorithms();
   const Tensor out = at::zeros(input.sizes(), input.options().dtype(compute_type(type)));
-  if (grad.numel() > 0) {
-    const Sampling s = sampling_of(input, grid);
-    const auto planes = static_cast<uint64_t>(s.batch * s.channels),
-               rows = static_cast<uint64_t>(s.batch * s.points / s.row);
-    const uint64_t units = atomic ? rows : planes;
-    const UnitGrid shape = atomic ? unit_grid(device, units, static_cast<size_t>(s.row))
-                                  : unit_grid(device, units, 1, static_cast<size_t>(8 * s.points));
-    launch(stream_of(out),
-           find(device, atomic ? kAtomic : "grid_sample_input", type, input.dim() - 2, mode),
-           shape.global, shape.local, view(grad), view(grid), view(out), s, units, shape.per_item);
+  if (grad.numel() == 0) return out.to(type);
+  const Sampling s = sampling_of(input, grid);
+  const auto planes = static_cast<uint64_t>(s.batch * s.channels),
+             rows = static_cast<uint64_t>(s.batch * s.points / s.row);
+  if (atomic) {
+    const UnitGrid shape = unit_grid(device, rows, static_cast<size_t>(s.row));
+    launch(stream_of(out), find(device, kAtomic, type, input.dim() - 2, mode), shape.global,
+           shape.local, view(grad), view(grid), view(out), s, rows, shape.per_item);
+    return out.to(type);
+  }
+  const UnitGrid shape = unit_grid(device, planes, 1, static_cast<size_t>(8 * s.points));
+  const int64_t most = device.family() == KernelFamily::kGpu ? kMostInOrder : s.points;
+  for (int64_t first = 0; first < s.points; first += most) {
+    launch(stream_of(out), find(device, kInOrder, type, input.dim() - 2, mode), shape.global,
+           shape.local, view(grad), view(grid), view(out), s, planes, shape.per_item, first,
+           std::min(first + most, s.points));
   }
   return out.to(type);
 }
