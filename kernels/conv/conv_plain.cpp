@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "kernels/conv/common/conv_algorithm.h"
+#include "kernels/core/algorithms.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/tensors.h"
 
@@ -26,6 +27,10 @@ const Kernel& find(const ConvCall& call) {
 
 size_t product(const ConvShape::Dims& dims) { return size_t{1} * dims[0] * dims[1] * dims[2]; }
 
+double work_of(const ConvCall& call) {
+  return call.shape.work() * multiply_cost(call.result.scalar_type()) * kPlainCost;
+}
+
 // One work-item per element of the result, whose planes have `plane` elements.
 void run_pixels(const ConvCall& call, size_t plane) {
   const at::Tensor &result = call.result, &source = call.source;
@@ -38,8 +43,7 @@ void run_pixels(const ConvCall& call, size_t plane) {
       .add(static_cast<int32_t>(bias.defined()))
       .add(call.shape);
   const size_t group = std::min(arguments.group(), kGroup);
-  arguments.enqueue({at::round_up(plane, group), result.numel() / plane}, {group},
-                    call.shape.work() * multiply_cost(result.scalar_type()));
+  arguments.enqueue({at::round_up(plane, group), result.numel() / plane}, {group}, work_of(call));
 }
 
 void run_weights(const ConvCall& call) {
@@ -47,8 +51,7 @@ void run_weights(const ConvCall& call) {
   const size_t group = std::min(arguments.group(), kGroup);
   arguments.add(view(call.result)).add(view(call.source)).add(view(call.factor));
   arguments.add(call.shape);
-  arguments.enqueue({group, static_cast<size_t>(call.result.numel())}, {group},
-                    call.shape.work() * multiply_cost(call.result.scalar_type()));
+  arguments.enqueue({group, static_cast<size_t>(call.result.numel())}, {group}, work_of(call));
 }
 
 const char* refusal(const ConvCall&) { return nullptr; }

@@ -13,6 +13,10 @@
 
 namespace ocl {
 
+// Estimates of work (Arguments::enqueue) assume a device near its peak. Algorithms without tiles
+// load two numbers from memory for each multiply-add, and reach a few percent of the peak.
+constexpr double kPlainCost = 16;
+
 // The name of the algorithm to use wherever it applies.
 class PreferredAlgorithm {
  public:

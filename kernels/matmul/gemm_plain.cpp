@@ -1,6 +1,7 @@
 // Matrix products without tiles, where OCL_DISABLE leaves nothing else: launches of gemm_plain.cl.
 #include <ATen/ceil_div.h>
 
+#include "kernels/core/algorithms.h"
 #include "kernels/matmul/gemm_problem.h"
 
 namespace ocl {
@@ -22,7 +23,7 @@ void run(const GemmProblem& p) {
   const size_t group = std::min<size_t>(arguments.group(), 64);
   arguments.enqueue({at::round_up(static_cast<size_t>(p.n), group), static_cast<size_t>(p.m),
                      static_cast<size_t>(p.batches)},
-                    {group}, p.work());
+                    {group}, p.work() * kPlainCost);
 }
 
 }  // namespace
