@@ -18,6 +18,10 @@ namespace {
 constexpr size_t kColumns = 4;    // vectors of adjacent outputs per task
 constexpr size_t kLeast = 4096;   // elements of a part
 constexpr size_t kShortRow = 32;  // up to this, a work-item takes a row, else a work-group
+// Above this, a work-group of a GPU finishes a row, which it may have to read again: one work-item
+// would take seconds, and systems reset a GPU for that.
+constexpr size_t kLongRow = 16384;
+constexpr size_t kFinishGroup = 256;
 
 enum class Finish { kNorm, kNormRunning, kVariance, kStd, kVarianceMean, kStdMean };
 
@@ -36,13 +40,14 @@ const Kernel& find(Device& device, const char* kernel, ScalarType in, ScalarType
 }
 
 const Kernel& find_finish(Device& device, Finish finish, ScalarType compute, ScalarType param,
-                          ScalarType running, ScalarType in) {
+                          ScalarType running, ScalarType in, bool grouped) {
   static Site site;
   KernelKey key{&site};
   key.by = {static_cast<uint64_t>(finish), static_cast<uint64_t>(compute),
             static_cast<uint64_t>(in) << 16 | static_cast<uint64_t>(param) << 8 |
-                static_cast<uint64_t>(running)};
-  return find_kernel(device, key, [&] {
+                static_cast<uint64_t>(running),
+            uint64_t{grouped}};
+  return find_kernel(device, key, [&](size_t group) {
     Defines defines = compute_defines(compute);
     define_grid(defines, device);
     defines.set("PARAM", dtype_name(param));
@@ -50,6 +55,7 @@ const Kernel& find_finish(Device& device, Finish finish, ScalarType compute, Sca
     if (finish >= Finish::kVariance) defines.set("VARIANCE", 1).set("IN", dtype_name(in));
     if (finish == Finish::kStd || finish == Finish::kStdMean) defines.set("ROOT", 1);
     if (finish >= Finish::kVarianceMean) defines.set("WITH_MEAN", 1);
+    if (grouped) defines.set("GROUP", static_cast<int64_t>(std::min(group, kFinishGroup)));
     return KernelSource{"moments_finish.cl", "moments_finish", defines};
   });
 }
@@ -66,9 +72,11 @@ void run_finish(Finish finish, const Moments& m, const at::Tensor& mean, const a
   Device& device = ocl_device(m.work);
   const ScalarType compute = m.work.scalar_type();
   const bool moving = finish == Finish::kNormRunning, of_input = finish >= Finish::kVariance;
+  // These may read the elements again.
+  const bool grouped = of_input && device.family() == KernelFamily::kGpu && m.size > kLongRow;
   const Kernel& kernel = find_finish(device, finish, compute, out.scalar_type(),
                                      moving ? running.mean.scalar_type() : compute,
-                                     of_input ? layout.x.scalar_type() : compute);
+                                     of_input ? layout.x.scalar_type() : compute, grouped);
   Arguments arguments(stream_of(m.work), kernel);
   arguments.add(view(m.work)).add(view(mean)).add(view(out));
   if (of_input) arguments.add(view(layout.x)).add(uint64_t{layout.extent.inner});
@@ -82,8 +90,10 @@ void run_finish(Finish finish, const Moments& m, const at::Tensor& mean, const a
       .add(uint64_t{m.parts})
       .add(uint64_t{m.share})
       .add(uint64_t{m.size})
-      .add(grid.per_item)
-      .enqueue(grid.global, grid.local);
+      .add(grid.per_item);
+  if (!grouped) return arguments.enqueue(grid.global, grid.local);
+  const size_t group = std::min(arguments.group(), kFinishGroup);
+  arguments.enqueue({m.outputs * group}, {group});
 }
 
 Layout layout_of(const at::TensorIteratorBase& iter, int input) {
