@@ -2,6 +2,8 @@
 // algebra.
 #include <ATen/ceil_div.h>
 #include <ATen/native/BatchLinearAlgebra.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 
 #include "backend/fault.h"
 #include "kernels/core/dtype.h"
@@ -13,6 +15,11 @@ namespace ocl {
 namespace {
 
 using at::Tensor;
+
+// A GPU that works on a launch for seconds is reset. So a launch for whole matrices is for small
+// ones, and the work-items of a launch that solves make at most so many steps.
+constexpr int64_t kMostRows = 256;
+constexpr int64_t kMostSteps = int64_t{1} << 17;
 
 const Kernel& find(Device& device, const char* name, ScalarType type, bool hermitian) {
   const bool conjugate = hermitian && c10::isComplexType(type);
@@ -26,6 +33,35 @@ void check_lower(bool upper) {
   TORCH_CHECK_NOT_IMPLEMENTED(!upper, "ldl_factor: upper triangles are not implemented for ocl");
 }
 
+// Two launches for each block of D: its pivot, and the update of the rest by many teams.
+void factor_by_blocks(const Tensor& a, const Tensor& pivots, const Tensor& info, bool hermitian) {
+  Device& device = ocl_device(a);
+  const int64_t batches = a.size(0), n = a.size(1);
+  const Tensor blocks = at::full({batches, 2}, -1, info.options());
+  const Kernel &pivot = find(device, "ldl_pivot", a.scalar_type(), hermitian),
+               &update = find(device, "ldl_update", a.scalar_type(), hermitian);
+  const TeamGrid grid = team_grid(device, pivot, batches);
+  const size_t team = team_size(update), most = most_teams(device);
+  Tensor(info).zero_();
+  const auto sizes = [&](Arguments& arguments) -> Arguments& {
+    return arguments.add(static_cast<uint64_t>(n))
+        .add(static_cast<uint64_t>(batches))
+        .add(static_cast<uint64_t>(a.stride(2)))
+        .add(static_cast<uint64_t>(a.stride(0)));
+  };
+  for (int64_t block = 0; block < n; ++block) {  // at most: some have two rows
+    Arguments choose(stream_of(a), pivot);
+    choose.add(view(a)).add(view(pivots)).add(view(info)).add(view(blocks));
+    sizes(choose).enqueue(grid.global, grid.local);
+    const auto columns = static_cast<size_t>(n - block - 1);
+    if (columns == 0) break;
+    Arguments subtract(stream_of(a), update);
+    subtract.add(view(a)).add(view(blocks));
+    sizes(subtract).enqueue({team, std::min(columns, most), std::min<size_t>(batches, most)},
+                            {team});
+  }
+}
+
 void ldl_factor(const Tensor& factors, const Tensor& pivots, const Tensor& info, bool upper,
                 bool hermitian) {
   static constexpr const char* kName = "ldl_factor";
@@ -34,6 +70,9 @@ void ldl_factor(const Tensor& factors, const Tensor& pivots, const Tensor& info,
   Device& device = ocl_device(factors);
   check_device_has(device, factors.scalar_type(), kName);
   const Tensor a = matrices(factors);
+  if (device.family() == KernelFamily::kGpu && a.size(1) > kMostRows) {
+    return factor_by_blocks(a, pivots, info, hermitian);
+  }
   const Kernel& kernel = find(device, kName, a.scalar_type(), hermitian);
   const TeamGrid grid = team_grid(device, kernel, a.size(0));
   launch(stream_of(a), kernel, grid.global, grid.local, view(a), view(pivots), view(info),
@@ -43,7 +82,7 @@ void ldl_factor(const Tensor& factors, const Tensor& pivots, const Tensor& info,
 
 void ldl_solve(const Tensor& factors, const Tensor& pivots, const Tensor& result, bool upper,
                bool hermitian) {
-  static constexpr const char* kName = "ldl_solve";
+  static constexpr const char *kForward = "ldl_forward", *kBackward = "ldl_backward";
   static const int site =
       fault_site({"linalg_ldl_solve", FaultClass::kRuntime, "pivot", "matrices of size"});
   if (result.numel() == 0) return;
@@ -52,15 +91,33 @@ void ldl_solve(const Tensor& factors, const Tensor& pivots, const Tensor& result
   const auto batch = result.sizes().slice(0, result.dim() - 2);
   const Tensor x = matrices(result), a = matrices(factors, batch),
                exchanges = vectors(pivots.to(at::kInt), batch);
-  const Kernel& kernel = find(device, kName, x.scalar_type(), hermitian);
-  const size_t group = team_size(kernel), columns = x.size(2), most = most_teams(device);
-  const size_t groups = std::min(at::ceil_div(columns, group), most);
-  launch(stream_of(x), kernel, {groups * group, std::min<size_t>(x.size(0), most)}, {group, 1},
-         view(a), view(exchanges), view(x), static_cast<uint64_t>(x.size(1)), uint64_t{columns},
-         static_cast<uint64_t>(x.size(0)), static_cast<uint64_t>(a.stride(2)),
-         static_cast<uint64_t>(a.stride(0)), static_cast<uint64_t>(x.stride(2)),
-         static_cast<uint64_t>(x.stride(0)), static_cast<uint64_t>(exchanges.stride(0)),
-         FaultArgument{site});
+  const int64_t n = x.size(1);
+  const size_t columns = x.size(2), most = most_teams(device);
+  const Tensor rows = at::zeros({x.size(0), x.size(2)}, exchanges.options());
+  const auto run = [&](const char* name, int64_t until) {
+    const Kernel& kernel = find(device, name, x.scalar_type(), hermitian);
+    const size_t group = team_size(kernel);
+    const size_t groups = std::min(at::ceil_div(columns, group), most);
+    Arguments arguments(stream_of(x), kernel);
+    arguments.add(view(a)).add(view(exchanges)).add(view(x)).add(view(rows));
+    for (const int64_t number : {until, n, x.size(2), x.size(0), a.stride(2), a.stride(0),
+                                 x.stride(2), x.stride(0), exchanges.stride(0)}) {
+      arguments.add(static_cast<uint64_t>(number));
+    }
+    if (name == kForward) arguments.add(FaultArgument{site});
+    arguments.enqueue({groups * group, std::min<size_t>(x.size(0), most)}, {group, 1});
+  };
+  const bool cpu = device.family() == KernelFamily::kCpu;
+  const int64_t part = cpu ? n : std::max<int64_t>(kMostSteps / n, 1);
+  for (int64_t until = std::min(part, n);; until = std::min(until + part, n)) {
+    run(kForward, until);
+    if (until == n) break;
+  }
+  for (int64_t until = std::max<int64_t>(n - part, 0);;
+       until = std::max<int64_t>(until - part, 0)) {
+    run(kBackward, until);
+    if (until == 0) break;
+  }
 }
 
 }  // namespace

@@ -34,22 +34,7 @@ TEAM __kernel void lu_panel(TENSOR(a), TENSOR(pivots), TENSOR(info), const ulong
           pivot = i;
         }
       }
-#ifdef GROUP
-      const uint item = get_local_id(0);
-      largest[item] = best;
-      where[item] = (int)pivot;
-      barrier(CLK_LOCAL_MEM_FENCE);
-      for (uint step = GROUP / 2; step > 0; step /= 2) {
-        if (item < step && (largest[item + step] > largest[item] ||
-                            (largest[item + step] == largest[item] &&
-                             where[item + step] < where[item]))) {
-          largest[item] = largest[item + step];
-          where[item] = where[item + step];
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-      }
-      pivot = (ulong)where[0];
-#endif
+      TEAM_LARGEST(best, pivot, largest, where)
 #endif
       TEAM_BARRIER;
       if (pivot != j) {
