@@ -11,6 +11,7 @@
 #include "kernels/core/dtype.h"
 #include "kernels/core/grid.h"
 #include "kernels/core/registration.h"
+#include "kernels/core/stripes.h"
 #include "kernels/core/tensors.h"
 #include "native/embedding_bag.h"
 
@@ -23,20 +24,22 @@ using Bags = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 // PyTorch's numbers of the modes.
 enum Mode : int64_t { kSum = 0, kMean = 1, kMaximum = 2 };
 
-const Kernel& find(Device& device, ScalarType type, ScalarType index, int64_t mode, bool weighted,
-                   bool last_offset) {
+const Kernel& find(Device& device, const char* kernel, ScalarType type, ScalarType index,
+                   int64_t mode, bool weighted, bool last_offset) {
   static Site site;
   KernelKey key{&site};
-  key.by = {static_cast<uint64_t>(type), static_cast<uint64_t>(index),
+  key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
+            static_cast<uint64_t>(index),
             static_cast<uint64_t>(mode) << 2 | uint64_t{last_offset} << 1 | uint64_t{weighted}};
-  return find_kernel(device, key, [&] {
+  return find_kernel(device, key, [&](size_t group) {
     Defines defines = compute_defines(compute_type(type));
     define_grid(defines, device);
+    define_stripes(defines, device, group);
     defines.set("IN", dtype_name(type)).set("INDEX", index == ScalarType::Int ? "int" : "long");
     defines.set(mode == kSum ? "SUM" : mode == kMean ? "MEAN" : "MAXIMUM", 1);
     if (weighted) defines.set("WEIGHTED", 1);
     if (last_offset) defines.set("LAST_OFFSET", 1);
-    return KernelSource{"embedding_bag.cl", "embedding_bag", defines};
+    return KernelSource{"embedding_bag.cl", kernel, defines};
   });
 }
 
@@ -105,15 +108,27 @@ Bags forward(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
                                       ""}),
                    order = fault_site({"embedding_bag", FaultClass::kRuntime, "offset",
                                        "offsets that begin at 0, ascend and end at most at"});
+  static constexpr const char *kEach = "embedding_bag", *kLong = "embedding_bag_long";
+  const auto find_for = [&](const char* name) -> const Kernel& {
+    return find(device, name, weight.scalar_type(), index.scalar_type(), mode, weights.defined(),
+                include_last_offset);
+  };
+  const auto run = [&](const Kernel& kernel, const Range& global, const Range& local, auto number) {
+    launch(stream_of(out), kernel, global, local, view(rows), view(index), view(starts),
+           view(weights.defined() ? weights : rows), view(out), view(sizes),
+           view(mode == kMaximum ? positions : sizes), static_cast<uint64_t>(count),
+           static_cast<uint64_t>(width), number, static_cast<uint64_t>(index.size(0)), rows.size(0),
+           padding, order, FaultArgument{site});
+  };
   const size_t mean_size = index.size(0) / count + 1;
   const UnitGrid grid = unit_grid(device, count, width, 2 * mean_size);
-  const Kernel& kernel = find(device, weight.scalar_type(), index.scalar_type(), mode,
-                              weights.defined(), include_last_offset);
-  launch(stream_of(out), kernel, grid.global, grid.local, view(rows), view(index), view(starts),
-         view(weights.defined() ? weights : rows), view(out), view(sizes),
-         view(mode == kMaximum ? positions : sizes), static_cast<uint64_t>(count),
-         static_cast<uint64_t>(width), grid.per_item, static_cast<uint64_t>(index.size(0)),
-         rows.size(0), padding, order, FaultArgument{site});
+  run(find_for(kEach), grid.global, grid.local, grid.per_item);
+  if (may_be_long(device, static_cast<size_t>(index.size(0)))) {
+    const Kernel& kernel = find_for(kLong);
+    const StripeGrid stripes =
+        stripe_grid(kernel, static_cast<size_t>(count), static_cast<size_t>(width));
+    run(kernel, stripes.global, stripes.local, stripes.lanes);
+  }
   return {out, bags, sizes, positions};
 }
 

@@ -2,11 +2,13 @@
 // [outer][size][inner], results [outer][segments][inner], offsets [outer][segments + 1].
 //   IN: type of the data and the results; OFFSET: C type of the offsets
 //   MEAN, PROD, MAX_OF or MIN_OF, else the sum; INITIAL: a reduction begins with `initial`
-// A unit of the grid is a segment.
+// A unit of the grid is a segment. GPUs leave segments of more than MOST elements to the kernels
+// `_long`, where a work-group has a segment (stripes.clh).
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"
 #include "grid.clh"
+#include "stripes.clh"
 
 typedef struct {
   long outer, size, inner, segments;
@@ -36,25 +38,44 @@ typedef struct {
   const long first = (block * s.size + begin) * s.inner + (long)i;                        \
   const ulong result = u * s.inner + i;
 
+#ifdef MOST
+#define SKIP_LONG if (length > MOST) continue;
+#else
+#define SKIP_LONG
+#endif
+#ifdef INITIAL
+#define FIRST initial
+#else
+#define FIRST NEUTRAL
+#endif
+// The mean of no elements is NaN, or `initial`.
+#if defined(MEAN) && defined(INITIAL)
+#define FINISH(sum) if (length > 0) sum /= (T)length;
+#elif defined(MEAN)
+#define FINISH(sum) sum = length > 0 ? sum / (T)length : (T)NAN;
+#else
+#define FINISH(sum)
+#endif
+#ifdef MEAN
+#define SHARE(g) ((g) / (T)length)
+#else
+#define SHARE(g) (g)
+#endif
+// As in PyTorch, elements that equal the result share a positive gradient.
+#define IS_RESULT(a) ((a) == y || isnan(a))
+#define SHARE_OF_EQUALS(g, equal) ((equal) > 1 && (g) > 0 ? (g) / (T)(equal) : (g))
+
 GRID __kernel void segment_reduce(CTENSOR(data), CTENSOR(offsets), TENSOR(out), const T initial,
                                   const Segments s, const ulong per_item) {
   FOR_UNITS(u, (ulong)(s.outer * s.segments), per_item) FOR_INNER(i, (ulong)s.inner) {
     FIND_SEGMENT
-#ifdef INITIAL
-    T sum = initial;
-#else
-    T sum = NEUTRAL;
-#endif
+    SKIP_LONG
+    T sum = FIRST;
     for (long j = 0; j < length; ++j) {
       const T x = LOAD(IN, CPTR(MEM(IN), data), first + j * s.inner);
       sum = STEP(sum, x);
     }
-#ifdef MEAN
-    if (length > 0) sum /= (T)length;
-#ifndef INITIAL
-    if (length == 0) sum = NAN;
-#endif
-#endif
+    FINISH(sum)
     STORE(IN, PTR(MEM(IN), out), result, sum);
   }
 }
@@ -65,44 +86,114 @@ GRID __kernel void segment_backward(CTENSOR(grad), CTENSOR(value), CTENSOR(data)
                                     const ulong per_item) {
   FOR_UNITS(u, (ulong)(s.outer * s.segments), per_item) FOR_INNER(i, (ulong)s.inner) {
     FIND_SEGMENT
+    SKIP_LONG
     __global const MEM(IN) *x = CPTR(MEM(IN), data) + first;
     __global MEM(IN) *to = PTR(MEM(IN), out) + first;
     const T g = LOAD(IN, CPTR(MEM(IN), grad), result);
     const T y = LOAD(IN, CPTR(MEM(IN), value), result);
 #if defined(MAX_OF) || defined(MIN_OF)
-    // As in PyTorch, equal elements share a positive gradient.
     long equal = 0;
-    for (long j = 0; j < length; ++j) {
-      const T a = LOAD(IN, x, j * s.inner);
-      equal += a == y || isnan(a);
-    }
-    const T share = equal > 1 && g > 0 ? g / (T)equal : g;
-    for (long j = 0; j < length; ++j) {
-      const T a = LOAD(IN, x, j * s.inner);
-      if (a == y || isnan(a)) STORE(IN, to, j * s.inner, share);
-    }
+    for (long j = 0; j < length; ++j) equal += IS_RESULT(LOAD(IN, x, j * s.inner));
+    const T share = SHARE_OF_EQUALS(g, equal);
+    for (long j = 0; j < length; ++j)
+      if (IS_RESULT(LOAD(IN, x, j * s.inner))) STORE(IN, to, j * s.inner, share);
 #elif defined(PROD)
     for (long j = 0; j < length; ++j) {
       const T a = LOAD(IN, x, j * s.inner);
       T others = y / a;
       if (isnan(a) || a == 0) {
-#ifdef INITIAL
-        others = initial;
-#else
-        others = 1;
-#endif
+        others = FIRST;
         for (long k = 0; k < length; ++k)
           if (k != j) others *= LOAD(IN, x, k * s.inner);
       }
       STORE(IN, to, j * s.inner, g * others);
     }
 #else
-#ifdef MEAN
-    const T share = g / (T)length;
-#else
-    const T share = g;
-#endif
-    for (long j = 0; j < length; ++j) STORE(IN, to, j * s.inner, share);
+    for (long j = 0; j < length; ++j) STORE(IN, to, j * s.inner, SHARE(g));
 #endif
   }
 }
+
+#ifdef MOST
+#define LONG_SEGMENT                           \
+  STRIPES                                      \
+  const ulong u = get_global_id(1), i = column; \
+  FIND_SEGMENT                                 \
+  if (length <= MOST) return;                  \
+  const ulong end = i < (ulong)s.inner ? (ulong)length : 0;
+#define GROUP_OF_SEGMENT __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+
+GROUP_OF_SEGMENT void segment_reduce_long(CTENSOR(data), CTENSOR(offsets), TENSOR(out),
+                                          const T initial, const Segments s, const uint lanes) {
+  __local T partial[GROUP];
+  LONG_SEGMENT
+  __global const MEM(IN) *x = CPTR(MEM(IN), data) + first;
+  T sum = NEUTRAL;
+  FOR_STRIPE(j, 0, end) {
+    const T a = LOAD(IN, x, j * s.inner);
+    sum = STEP(sum, a);
+  }
+  partial[item] = sum;
+  JOIN_STRIPES(partial[item] = STEP(partial[item], partial[other]);)
+  if (stripe > 0 || end == 0) return;
+  sum = STEP(FIRST, partial[item]);
+  FINISH(sum)
+  STORE(IN, PTR(MEM(IN), out), result, sum);
+}
+
+GROUP_OF_SEGMENT void segment_backward_long(CTENSOR(grad), CTENSOR(value), CTENSOR(data),
+                                            CTENSOR(offsets), TENSOR(out), const T initial,
+                                            const Segments s, const uint lanes) {
+#ifdef PROD
+  __local T partial[GROUP];
+  __local int zeros[GROUP], nans[GROUP];
+#elif defined(MAX_OF) || defined(MIN_OF)
+  __local int equals[GROUP];
+#endif
+  LONG_SEGMENT
+  __global const MEM(IN) *x = CPTR(MEM(IN), data) + first;
+  __global MEM(IN) *to = PTR(MEM(IN), out) + first;
+  const T g = end > 0 ? LOAD(IN, CPTR(MEM(IN), grad), result) : 0;
+  const T y = end > 0 ? LOAD(IN, CPTR(MEM(IN), value), result) : 0;
+#if defined(MAX_OF) || defined(MIN_OF)
+  int equal = 0;
+  FOR_STRIPE(j, 0, end) equal += IS_RESULT(LOAD(IN, x, j * s.inner));
+  equals[item] = equal;
+  JOIN_STRIPES(equals[item] += equals[other];)
+  const T share = SHARE_OF_EQUALS(g, equals[item % lanes]);
+  FOR_STRIPE(j, 0, end)
+    if (IS_RESULT(LOAD(IN, x, j * s.inner))) STORE(IN, to, j * s.inner, share);
+#elif defined(PROD)
+  // The product of the elements other than a zero or a NaN: the product of the rest, without zeros
+  // and NaN but with the signs of zeros, and whether more of these are left.
+  T product = 1;
+  int zero = 0, nan = 0;
+  FOR_STRIPE(j, 0, end) {
+    const T a = LOAD(IN, x, j * s.inner);
+    zero = min(zero + (a == 0), 2);
+    nan = min(nan + isnan(a), 2);
+    product *= a == 0 ? copysign((T)1, a) : isnan(a) ? 1 : a;
+  }
+  partial[item] = product;
+  zeros[item] = zero;
+  nans[item] = nan;
+  JOIN_STRIPES(partial[item] *= partial[other]; zeros[item] += zeros[other];
+               nans[item] += nans[other];)
+  product = FIRST * partial[item % lanes];
+  zero = zeros[item % lanes];
+  nan = nans[item % lanes];
+  FOR_STRIPE(j, 0, end) {
+    const T a = LOAD(IN, x, j * s.inner);
+    T others = y / a;
+    if (a == 0 || isnan(a)) {
+      others = a == 0 ? product * copysign((T)1, a) : product;
+      if (zero > (a == 0)) others *= 0;
+      if (nan > isnan(a)) others = NAN;
+    }
+    STORE(IN, to, j * s.inner, g * others);
+  }
+#else
+  FOR_STRIPE(j, 0, end) STORE(IN, to, j * s.inner, SHARE(g));
+#endif
+}
+#endif

@@ -8,6 +8,7 @@
 #include "kernels/core/dtype.h"
 #include "kernels/core/grid.h"
 #include "kernels/core/registration.h"
+#include "kernels/core/stripes.h"
 #include "kernels/core/tensors.h"
 
 namespace ocl {
@@ -49,9 +50,10 @@ const Kernel& find(Device& device, const char* kernel, ScalarType type, ScalarTy
   key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
             static_cast<uint64_t>(offset) << 8 | static_cast<uint64_t>(reduction) << 1 |
                 uint64_t{initial.has_value()}};
-  return find_kernel(device, key, [&] {
+  return find_kernel(device, key, [&](size_t group) {
     Defines defines = compute_defines(compute_type(type));
     define_grid(defines, device);
+    define_stripes(defines, device, group);
     defines.set("IN", dtype_name(type)).set("OFFSET", offset == at::kInt ? "int" : "long");
     if (reduction == ReductionType::MEAN) defines.set("MEAN", 1);
     if (reduction == ReductionType::PROD) defines.set("PROD", 1);
@@ -62,9 +64,37 @@ const Kernel& find(Device& device, const char* kernel, ScalarType type, ScalarTy
   });
 }
 
-UnitGrid grid_of(const Device& device, const Segments& s) {
-  return unit_grid(device, static_cast<size_t>(s.outer * s.segments), static_cast<size_t>(s.inner),
-                   static_cast<size_t>(1 + s.size / std::max<int64_t>(s.segments, 1)));
+// The kernel for each segment, and where some may be long, the one for these.
+struct Names {
+  const char *each, *long_ones;
+};
+constexpr Names kForward{"segment_reduce", "segment_reduce_long"},
+    kBackward{"segment_backward", "segment_backward_long"};
+
+void run(const Names& names, const Segments& s, at::ArrayRef<Tensor> tensors, ScalarType offset,
+         ReductionType reduction, const Initial& initial) {
+  const Tensor& out = tensors.back();
+  Device& device = ocl_device(out);
+  const ScalarType type = out.scalar_type();
+  const auto segments = static_cast<size_t>(s.outer * s.segments),
+             columns = static_cast<size_t>(s.inner);
+  const auto arguments_of = [&](const Kernel& kernel) {
+    Arguments arguments(stream_of(out), kernel);
+    for (const Tensor& tensor : tensors) arguments.add(view(tensor));
+    add_number(arguments, as_element(initial.value_or(0), type), compute_type(type));
+    arguments.add(s);
+    return arguments;
+  };
+  const UnitGrid grid =
+      unit_grid(device, segments, columns,
+                1 + static_cast<size_t>(s.size / std::max<int64_t>(s.segments, 1)));
+  arguments_of(find(device, names.each, type, offset, reduction, initial))
+      .add(grid.per_item)
+      .enqueue(grid.global, grid.local);
+  if (!may_be_long(device, static_cast<size_t>(s.size))) return;
+  const Kernel& kernel = find(device, names.long_ones, type, offset, reduction, initial);
+  const StripeGrid stripes = stripe_grid(kernel, segments, columns);
+  arguments_of(kernel).add(stripes.lanes).enqueue(stripes.global, stripes.local);
 }
 
 Tensor reduce_offsets(ReductionType reduction, const Tensor& data, const Tensor& offsets,
@@ -80,12 +110,7 @@ Tensor reduce_offsets(ReductionType reduction, const Tensor& data, const Tensor&
   shape[axis] = s.segments;
   const Tensor out = at::empty(shape, data.options());
   if (out.numel() == 0) return out;
-  const UnitGrid grid = grid_of(device, s);
-  Arguments arguments(stream_of(data), find(device, "segment_reduce", type, offsets.scalar_type(),
-                                            reduction, initial));
-  arguments.add(view(data)).add(view(offsets)).add(view(out));
-  add_number(arguments, as_element(initial.value_or(0), type), compute_type(type));
-  arguments.add(s).add(grid.per_item).enqueue(grid.global, grid.local);
+  run(kForward, s, {data, offsets, out}, offsets.scalar_type(), reduction, initial);
   return out;
 }
 
@@ -105,12 +130,7 @@ Tensor backward_offsets(const Tensor& grad, const Tensor& output, const Tensor& 
   const Segments s = segments_of(data, offsets, offsets.dim() - 1);
   const Tensor out = at::zeros_like(data, at::MemoryFormat::Contiguous);
   if (output.numel() == 0) return out;
-  const UnitGrid grid = grid_of(device, s);
-  Arguments arguments(stream_of(data), find(device, "segment_backward", type, offsets.scalar_type(),
-                                            reduction, initial));
-  arguments.add(view(grad)).add(view(output)).add(view(data)).add(view(offsets)).add(view(out));
-  add_number(arguments, as_element(initial.value_or(0), type), compute_type(type));
-  arguments.add(s).add(grid.per_item).enqueue(grid.global, grid.local);
+  run(kBackward, s, {grad, output, data, offsets, out}, offsets.scalar_type(), reduction, initial);
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <torch/library.h>
 
 #include "kernels/core/grid.h"
+#include "kernels/core/stripes.h"
 #include "kernels/core/tensors.h"
 #include "kernels/dispatch/fallback.h"
 #include "kernels/pointwise/expression.h"
@@ -17,11 +18,12 @@ namespace {
 using at::Scalar;
 using at::Tensor;
 
-const Kernel& find(Device& device, ScalarType type, const Tensor& columns) {
+const Kernel& find(Device& device, const char* kernel, ScalarType type, const Tensor& columns) {
   static Site site;
   const KernelKey key{&site,
-                      {static_cast<uint64_t>(type), static_cast<uint64_t>(columns.scalar_type())}};
-  return find_kernel(device, key, [&] {
+                      {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
+                       static_cast<uint64_t>(columns.scalar_type())}};
+  return find_kernel(device, key, [&](size_t group) {
     const ScalarType compute = compute_type(type);
     Defines defines = compute_defines(compute);
     defines.set("IN", dtype_name(type));
@@ -29,8 +31,9 @@ const Kernel& find(Device& device, ScalarType type, const Tensor& columns) {
       defines.set("WIDTH", static_cast<int64_t>(vector_lanes(device, compute)));
     }
     define_grid(defines, device);
+    define_stripes(defines, device, group);
     defines.set("INDEX", columns.scalar_type() == ScalarType::Int ? "int" : "long");
-    return KernelSource{"sparse_mm.cl", "sparse_mm", defines};
+    return KernelSource{"sparse_mm.cl", kernel, defines};
   });
 }
 
@@ -50,9 +53,17 @@ Tensor multiply(const Tensor& offsets, const Tensor& columns, const Tensor& valu
   const UnitGrid grid = unit_grid(device, units, at::ceil_div(width, lanes), cost);
   const Tensor number = values.contiguous(), matrix = dense.contiguous(),
                column = columns.contiguous(), offset = offsets.contiguous();
-  launch(stream_of(dense), find(device, dense.scalar_type(), columns), grid.global, grid.local,
-         view(offset), view(column), view(number), view(matrix), view(out), units, width,
-         grid.per_item);
+  static constexpr const char *kEach = "sparse_mm", *kLong = "sparse_mm_long";
+  const auto run = [&](const Kernel& kernel, const Range& global, const Range& local, auto last) {
+    launch(stream_of(dense), kernel, global, local, view(offset), view(column), view(number),
+           view(matrix), view(out), units, width, last);
+  };
+  run(find(device, kEach, dense.scalar_type(), columns), grid.global, grid.local, grid.per_item);
+  if (may_be_long(device, static_cast<size_t>(values.numel()))) {
+    const Kernel& kernel = find(device, kLong, dense.scalar_type(), columns);
+    const StripeGrid stripes = stripe_grid(kernel, units, width);
+    run(kernel, stripes.global, stripes.local, stripes.lanes);
+  }
   return out;
 }
 

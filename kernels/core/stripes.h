@@ -1,0 +1,42 @@
+// Grids of the kernels whose work-groups share a long sequence (stripes.clh), for GPUs: a
+// work-item that reads millions of elements takes seconds, and then systems reset the GPU.
+#pragma once
+
+#include <ATen/ceil_div.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "backend/launch.h"
+
+namespace ocl {
+
+constexpr size_t kLongSequence = 512;  // rows; a work-item reads up to that
+constexpr size_t kStripeGroup = 256;   // work-items, at most
+
+// Whether a sequence among `rows` rows may be long for the device.
+inline bool may_be_long(const Device& device, size_t rows) {
+  return device.family() == KernelFamily::kGpu && rows > kLongSequence;
+}
+
+// `group`: the work-items that a work-group can have.
+inline void define_stripes(Defines& defines, const Device& device, size_t group) {
+  if (device.family() == KernelFamily::kCpu) return;
+  defines.set("MOST", static_cast<int64_t>(kLongSequence))
+      .set("GROUP", static_cast<int64_t>(std::min(group, kStripeGroup)));
+}
+
+struct StripeGrid {
+  Range global, local;
+  uint32_t lanes;
+};
+
+// A group for each of `sequences` and each block of columns. Few columns make many stripes.
+inline StripeGrid stripe_grid(const Kernel& kernel, size_t sequences, size_t columns) {
+  const size_t group = std::min(kernel.group, kStripeGroup);
+  const size_t lanes = std::min({std::bit_ceil(columns), size_t{16}, group});
+  return {
+      {at::ceil_div(columns, lanes) * group, sequences}, {group, 1}, static_cast<uint32_t>(lanes)};
+}
+
+}  // namespace ocl
