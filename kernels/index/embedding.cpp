@@ -82,11 +82,13 @@ Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices
   Tensor counts = out;  // a placeholder, which the kernel reads only when it scales
   if (scale_grad_by_freq) {
     counts = at::zeros({num_weights}, index.options().dtype(ScalarType::Int));
-    const size_t items =
-        device.family() == KernelFamily::kCpu ? device.parameters().tasks : size_t{4096};
+    const bool cpu = device.family() == KernelFamily::kCpu;
+    const size_t items = cpu ? device.parameters().tasks : size_t{4096};
     const size_t per_item = at::ceil_div(count, items);
-    launch(stream, find(device, kCount, type, index_type, true), {at::ceil_div(count, per_item)},
-           {1}, view(index), view(counts), uint64_t{count}, num_weights, uint64_t{per_item});
+    const Range local{.x = cpu ? size_t{1} : size_t{64}, .may_shrink = true};
+    launch(stream, find(device, kCount, type, index_type, true),
+           {at::round_up(at::ceil_div(count, per_item), local.x)}, local, view(index), view(counts),
+           uint64_t{count}, num_weights, uint64_t{per_item});
   }
   if (device.family() == KernelFamily::kGpu && count > kMostInOrder) {
     const auto rows = static_cast<int64_t>(count);

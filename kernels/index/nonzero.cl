@@ -10,6 +10,8 @@
 #include "common.clh"
 #include "types.clh"
 
+// GPUs have work-items without a share.
+#define NO_SHARE (get_global_id(0) * share >= n)
 #define NONZERO(i) (LOAD(IN, CPTR(MEM(IN), in), i) != 0)
 #define FOR_SHARE(i)                                                    \
   const ulong last = min((get_global_id(0) + 1) * share, n);            \
@@ -20,6 +22,7 @@ typedef struct {
 } Sizes;
 
 __kernel void nonzero_count(CTENSOR(in), TENSOR(counts), const ulong n, const ulong share) {
+  if (NO_SHARE) return;
   ulong count = 0;
   FOR_SHARE(i) count += NONZERO(i) ? 1 : 0;
   PTR(ulong, counts)[get_global_id(0)] = count;
@@ -37,6 +40,7 @@ __kernel void nonzero_scan(TENSOR(counts), const ulong items) {
 
 __kernel void nonzero_write(CTENSOR(in), CTENSOR(counts), TENSOR(out), const ulong n,
                             const ulong share, const ulong total, const Sizes sizes) {
+  if (NO_SHARE) return;
   __global long *row = PTR(long, out) + CPTR(ulong, counts)[get_global_id(0)];
   FOR_SHARE(i) {
     if (!NONZERO(i)) continue;

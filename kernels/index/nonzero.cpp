@@ -19,6 +19,7 @@ namespace {
 // One work-item adds up the counts of all, but a larger share takes one of them long (a launch of
 // seconds ends in a reset of the GPU on desktops).
 constexpr size_t kGpuItems = 1024, kGpuShare = 32768;
+constexpr size_t kGroup = 32;  // work-items of a GPU, few of all: more groups busy more processors
 
 const Kernel& find(Device& device, const char* kernel, ScalarType type, int64_t ndim) {
   static Site site;
@@ -61,8 +62,10 @@ Tensor& nonzero_out(const Tensor& self, Tensor& out) {
   const size_t items = at::ceil_div(numel, share);
   const Tensor counts =
       at::empty({static_cast<int64_t>(items) + 1}, in.options().dtype(ScalarType::Long));
+  const Range local{.x = device.family() == KernelFamily::kCpu ? 1 : kGroup, .may_shrink = true};
+  const Range global{at::round_up(items, local.x)};
   Stream& stream = stream_of(in);
-  launch(stream, find(device, kCount, type, ndim), {items}, {1}, view(in), view(counts),
+  launch(stream, find(device, kCount, type, ndim), global, local, view(in), view(counts),
          uint64_t{numel}, uint64_t{share});
   launch(stream, find(device, kScan, type, ndim), {1}, {1}, view(counts), uint64_t{items});
   int64_t total = 0;
@@ -77,7 +80,7 @@ Tensor& nonzero_out(const Tensor& self, Tensor& out) {
   arguments.add(view(in)).add(view(counts)).add(view(dense));
   arguments.add(uint64_t{numel}).add(uint64_t{share}).add(total);
   arguments.add_bytes(in.sizes().data(), static_cast<size_t>(ndim) * sizeof(int64_t));
-  arguments.enqueue({items}, {1});
+  arguments.enqueue(global, local);
   if (!dense.is_same(out)) out.copy_(dense);
   return out;
 }

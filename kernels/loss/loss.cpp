@@ -14,6 +14,7 @@ namespace {
 
 constexpr size_t kSamplesPerItem = 256;  // at least, in a partial sum
 constexpr size_t kGpuItems = 1024;       // partial sums at most; one work-item joins them
+constexpr size_t kPartialGroup = 32;     // of these items; more groups busy more processors
 
 // The loss in the form that the kernels take: x is [batch][classes][inner], all contiguous.
 struct Nll {
@@ -71,8 +72,8 @@ size_t samples_per_writer(const Device& device, size_t samples) {
   return device.family() == KernelFamily::kGpu ? 1 : samples_per_item(device, samples);
 }
 
-void enqueue_writers(Arguments& arguments, size_t samples, size_t per_item) {
-  const size_t group = arguments.group();
+void enqueue_items(Arguments& arguments, size_t samples, size_t per_item, size_t most = SIZE_MAX) {
+  const size_t group = std::min(arguments.group(), most);
   arguments.enqueue({at::round_up(at::ceil_div(samples, per_item), group)}, {group});
 }
 
@@ -118,8 +119,8 @@ void forward(const at::Tensor& x_any, const Nll& nll, const at::Tensor& out,
   if (nll.weight.defined()) arguments.add(view(nll.weight));
   arguments.add(view(each ? out : sums));
   add_targets(arguments, nll, per_item);
-  if (each) return enqueue_writers(arguments, nll.samples, per_item);
-  arguments.enqueue({items}, {1});
+  if (each) return enqueue_items(arguments, nll.samples, per_item);
+  enqueue_items(arguments, nll.samples, per_item, kPartialGroup);
   launch(stream, find(device, kFinish, type, nll, false), {1}, {1}, view(sums), view(out),
          view(total_weight), uint64_t{items});
 }
@@ -143,7 +144,7 @@ void backward(const at::Tensor& grad_any, const Nll& nll, const at::Tensor& tota
   if (nll.weight.defined()) arguments.add(view(nll.weight));
   arguments.add(view(total_weight)).add(view(grad_input));
   add_targets(arguments, nll, per_item);
-  enqueue_writers(arguments, nll.samples, per_item);
+  enqueue_items(arguments, nll.samples, per_item);
 }
 
 at::Tensor contiguous_like(const at::Tensor& tensor) {

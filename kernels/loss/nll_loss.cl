@@ -55,6 +55,7 @@ __kernel void nll_each(CTENSOR(x), WEIGHTS TENSOR(out), TARGETS) {
   }
 
 __kernel void nll_partial(CTENSOR(x), WEIGHTS TENSOR(sums), TARGETS) {
+  if (get_global_id(0) * per_item >= samples) return;  // a group may have more items than parts
   T loss = 0, loss_lost = 0, total = 0, total_lost = 0;
   FOR_SAMPLES
     SKIP_BAD()

@@ -10,8 +10,8 @@
 //
 //   GROUP   work-items that add up the counts of a row
 // Workspace: keys and order (the position in the row) twice each, counts [rows][256][chunks].
-// Grid: chunks, at least `rows`; sort_scan: GROUP, rows; sort_short (instead of all passes): 1, at
-// least `rows`.
+// Grid: at least chunks, at least `rows`; sort_scan: GROUP, rows; sort_short (instead of all
+// passes): 1, at least `rows`.
 #include "sort_key.clh"
 
 #define DIGITS 256
@@ -19,7 +19,7 @@
 #define COUNTS (PTR(uint, counts) + row * DIGITS * chunks)
 #define CHUNK_RANGE                                                    \
   const ulong chunk = get_global_id(0), row = get_global_id(1);        \
-  if (row >= rows) return;                                             \
+  if (row >= rows || chunk >= chunks) return;                          \
   const ulong share = DIVIDE_UP(size, chunks);                         \
   const ulong from = row * size + min(chunk * share, size);            \
   const ulong to = row * size + min((chunk + 1) * share, size);

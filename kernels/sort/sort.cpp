@@ -18,7 +18,8 @@ namespace ocl {
 namespace {
 
 constexpr size_t kShortRow = 64;
-constexpr size_t kRows = 64;  // of a work-group, at most
+constexpr size_t kRows = 64;        // of a work-group, at most
+constexpr size_t kChunkGroup = 32;  // work-items of few rows; more groups busy more processors
 constexpr size_t kDigits = 256, kBitsPerPass = 8;
 constexpr size_t kCpuChunk = 8192, kGpuChunk = 256;  // elements, at least
 // Chunks of a row, at most. A work-item takes long for a larger share (a launch of seconds ends in
@@ -83,13 +84,18 @@ class RowSort {
     ocl::launch(stream_of(in_), scan, {group, rows_}, {group, 1}, view(counts), uint64_t{chunks_});
   }
 
-  // A work-item for each chunk of each row. On a GPU, items of several rows are in one group.
+  // A work-item for each chunk of each row. On a GPU, items of several rows are in one group, or of
+  // several chunks, where there are few rows.
   template <typename... Args>
   void launch(const char* name, size_t chunks, const Args&... args) {
     const bool cpu = device_.family() == KernelFamily::kCpu;
-    const Range local{.y = cpu ? 1 : std::bit_floor(std::min(rows_, kRows)), .may_shrink = true};
-    ocl::launch(stream_of(in_), kernel(name), {chunks, at::round_up(rows_, local.y)}, local,
-                args...);
+    Range local{.may_shrink = true};
+    if (!cpu) {
+      local.y = std::bit_floor(std::min(rows_, kRows));
+      local.x = std::min(std::bit_ceil(chunks), std::max<size_t>(kChunkGroup / local.y, 1));
+    }
+    ocl::launch(stream_of(in_), kernel(name),
+                {at::round_up(chunks, local.x), at::round_up(rows_, local.y)}, local, args...);
   }
 
   const Kernel& kernel(const char* name) {
