@@ -192,6 +192,31 @@ def test_a_group_reads_what_its_first_item_replaces(device):
     assert printed == "barrier(CLK_GLOBAL_MEM_FENCE); 2"
 
 
+ROWS = """
+    import re, torch
+    from torch._inductor.utils import run_and_get_code
+
+    def function(x):
+        y = x.softmax(1)
+        found = [(x * 3 - y).argmax(1), y.amax(1), (y + x).sum(1), x.mean(1)]
+        return torch.var_mean(y * 2 + x, 1), found
+
+    x = torch.randn(30, 300)
+    actual, (program,) = run_and_get_code(torch.compile(function), x.to("ocl"))
+    actual, expected = (torch.utils._pytree.tree_leaves(r) for r in (actual, function(x)))
+    torch.testing.assert_close([t.cpu() for t in actual], expected, rtol=1e-4, atol=1e-4)
+    arrays = re.findall(r"__local (\\w+) \\w+\\[LOCAL_SIZE\\]", program)
+    kernels = program.count("if (group_id(0) >= units) return;")
+    print(kernels, sorted(arrays), program.count("CLK_GLOBAL_MEM_FENCE"))
+"""
+
+
+def test_the_reductions_of_a_group_share_local_memory(device):
+    """And it does not wait for stores that nothing reads."""
+    printed = output_of(ROWS, OCL_KERNEL_FAMILY="gpu")
+    assert printed == "1 ['float', 'long'] 0"
+
+
 COLUMNS = """
     import torch
     from torch._inductor.utils import run_and_get_code

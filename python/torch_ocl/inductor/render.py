@@ -6,6 +6,7 @@ work-group for each row, and one lane. In lines, § is the number of lanes.
 """
 
 import dataclasses
+import functools
 import re
 
 import sympy
@@ -110,6 +111,17 @@ class Renderer:
             return f"@{mark.kind} {mark.argument} {index} {value} {mask}@"
 
         return NAME.sub(lambda name: known.get(name[0], name[0]), MARK.sub(place, text))
+
+    @functools.cached_property
+    def _calls(self) -> dict:
+        definitions, calls, _, _ = self.kernel.args.python_argdefs()
+        return {definition.name: call for definition, call in zip(definitions, calls)}
+
+    def memory(self, statement) -> set:
+        """The names of the memory that a statement reads or writes: one for each buffer."""
+        marks = (self.kernel.marks[int(number)] for number in MARK.findall(statement.text))
+        arguments = (self.aliases.get(mark.argument, mark.argument) for mark in marks)
+        return {self._calls[name] for name in arguments if name in self._calls}
 
     # Places in statements.
 

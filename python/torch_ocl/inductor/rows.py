@@ -171,6 +171,12 @@ class GroupRows(Rows):
         return "group_id(0)"
 
     def emit_unit(self, renderer, code):
+        self.shared = set()  # arrays in local memory that are declared
+        self.touched = set()  # memory that all work-items use
+        for section, statements, after in renderer.sections:
+            once = [s for s in after if s.target]
+            once += statements if section.looped else [s for s in statements if s.target]
+            self.touched.update(*map(renderer.memory, once))
         code.add("const int item = get_local_id(0);")
         super().emit_unit(renderer, code)
 
@@ -179,9 +185,10 @@ class GroupRows(Rows):
         super()._once(renderer, code, [s for s in statements if s.target])
         if stores:
             # Others may not have read yet what is replaced, and read the new values later.
-            code.add("barrier(CLK_GLOBAL_MEM_FENCE);")
-            code.add("if (item == 0) {", *(renderer.render(s, False, None) for s in stores), "}")
-            code.add("barrier(CLK_GLOBAL_MEM_FENCE);")
+            replaces = self.touched & set().union(*map(renderer.memory, stores))
+            barrier = ["barrier(CLK_GLOBAL_MEM_FENCE);"] if replaces else []
+            lines = (renderer.render(s, False, None) for s in stores)
+            code.add(*barrier, "if (item == 0) {", *lines, "}", *barrier)
 
     def vectors(self, renderer, code, begin, end, body):
         name = self.vector.symbol
@@ -194,9 +201,15 @@ class GroupRows(Rows):
     def _join(self, renderer, code, reduction):
         count = len(reduction.types)
         scalars = [value_type(dtype).removesuffix("§") for dtype in reduction.types]
-        names = [f"shared{reduction.number}_{n}" for n in range(count)]
-        for name, scalar, own in zip(names, scalars, reduction.accumulators()):
-            code.add(f"__local {scalar} {name}[LOCAL_SIZE];", f"{name}[item] = {own};")
+        # Reductions use the same arrays: local memory is small.
+        names = [f"shared_{scalar}_{scalars[:n].count(scalar)}" for n, scalar in enumerate(scalars)]
+        if self.shared & set(names):
+            code.add("barrier(CLK_LOCAL_MEM_FENCE);")  # all have read the result before
+        for name, scalar in zip(names, scalars):
+            if name not in self.shared:
+                code.add(f"__local {scalar} {name}[LOCAL_SIZE];")
+        self.shared.update(names)
+        code.add(*(f"{name}[item] = {own};" for name, own in zip(names, reduction.accumulators())))
         code.add(
             "barrier(CLK_LOCAL_MEM_FENCE);",
             "for (int step = get_local_size(0) / 2; step > 0; step /= 2) {",
