@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+from stern import stern_output_of
 from support import output_of, run_python, skip_without_buffers_of
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
@@ -215,6 +216,32 @@ def test_the_reductions_of_a_group_share_local_memory(device):
     """And it does not wait for stores that nothing reads."""
     printed = output_of(ROWS, OCL_KERNEL_FAMILY="gpu")
     assert printed == "1 ['float', 'long'] 0"
+
+
+MANY = """
+    import torch
+    from torch._inductor.utils import run_and_get_code
+
+    def function(*tensors):
+        return sum(x * n for n, x in enumerate(tensors)), [x + 1 for x in tensors]
+
+    for dynamic in (False, True):
+        tensors = [torch.randn(33) for _ in range(90)]
+        moved = [x.to("ocl") for x in tensors]
+        actual, (program,) = run_and_get_code(torch.compile(function, dynamic=dynamic), *moved)
+        expected = function(*tensors)
+        torch.testing.assert_close(actual[0].cpu(), expected[0], rtol=1e-4, atol=1e-4)
+        for a, b in zip(actual[1], expected[1]):
+            assert torch.equal(a.cpu(), b)
+        kernels = program.split("__kernel void")[1:]
+        counts = [kernel.split(") {")[0].count("BUFFER(") for kernel in kernels]
+        assert 40 < max(counts) <= 62, counts
+"""
+
+
+def test_the_arguments_of_a_kernel_fit():
+    """OpenCL guarantees 1024 bytes, and a buffer needs 16."""
+    stern_output_of("smallest", MANY)
 
 
 COLUMNS = """

@@ -28,6 +28,11 @@ def has_fp64(device: torch.device) -> bool:
     return ocl.get_device_properties(device.index or 0).has_fp64
 
 
+def most_argument_bytes(device: torch.device) -> int:
+    """Of a kernel."""
+    return ocl.get_device_properties(device.index or 0).max_parameter_size
+
+
 def _exchange_device(index: int) -> int:
     previous = ocl.current_device()
     if index >= 0:

@@ -4,9 +4,13 @@ import re
 
 from torch._inductor import config
 from torch._inductor.codegen.simd import DisableReduction, EnableReduction, SIMDScheduling
+from torch._inductor.dependencies import MemoryDep
+from torch._inductor.scheduler import WhyNoFuse
 from torch._inductor.utils import get_fused_kernel_name, get_kernel_metadata
 from torch._inductor.virtualized import V
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 
+from .device_interface import most_argument_bytes
 from .kernel import OclKernel
 
 
@@ -35,8 +39,44 @@ def _with_joined_loops(schedule: list) -> list:
     return [entry for loop in loops for entry in loop]
 
 
+_BUFFER, _NUMBER = 16, 8  # bytes of a kernel's arguments (render.py)
+_OTHERS = 3 * _NUMBER  # the number of units, and where faults are reported
+_SIZES = SymT.SIZE, SymT.PRECOMPUTED_SIZE, SymT.UNBACKED_INT, SymT.FLOAT, SymT.UNBACKED_FLOAT
+
+
+def _argument_bytes(scheduler, nodes) -> int:
+    """Of a kernel of these nodes. Buffers that only they use become variables."""
+    names = {name for node in nodes for name in node.get_operation_names()}
+    written = {dep.name for node in nodes for dep in node.read_writes.writes}
+    dependencies = [dep for node in nodes for dep in node.read_writes.reads_and_writes()]
+    buffers = {dep.name for dep in dependencies}
+    buffers -= {b for b in written if scheduler.can_buffer_be_removed_through_fusion(b, names)}
+    sizes = {symbol for dep in dependencies for symbol in _symbols(dep)}
+    return len(buffers) * _BUFFER + len(sizes) * _NUMBER + _OTHERS
+
+
+def _symbols(dependency) -> set:
+    if not isinstance(dependency, MemoryDep):
+        return set()
+    expressions = [dependency.index, *dependency.size]
+    found = set().union(*(expression.free_symbols for expression in expressions))
+    return {symbol for symbol in found if symbol_is_type(symbol, _SIZES)}
+
+
 class OclScheduling(SIMDScheduling):
     kernel_type = OclKernel
+
+    def can_fuse(self, node1, node2):
+        """As Inductor decides, within the arguments that kernels of the device may have."""
+        nodes = [*node1.get_nodes(), *node2.get_nodes()]
+        most = most_argument_bytes(node1.get_device())
+        if _argument_bytes(self.scheduler, nodes) > most:
+            WhyNoFuse(node1, node2)("a kernel takes at most %s bytes of arguments", most)
+            return False
+        return super().can_fuse(node1, node2)
+
+    can_fuse_vertical = can_fuse
+    can_fuse_horizontal = can_fuse
 
     @classmethod
     def get_tiling_and_scores(cls, node_schedule, numel, reduction_numel=1, analysis=None):
