@@ -26,7 +26,7 @@ RUN = $(if $(RUNTIME),$(if $(filter stern,$(RUNTIME)),STERN_PROFILE=$(PROFILE)) 
 INTEL_READY = $(if $(filter intel both,$(RUNTIME)),intel-runtime)
 PYTEST = $(RUN) $(VENV_PYTHON) -m pytest -n $(TEST_JOBS) $(PYTEST_ARGS)
 DEVICE_TESTS := compile_kernel copies devices dlpack errors host_memory interop memory streams stress views
-CXX_FILES = $(shell find backend distributed generator guard include kernels python serialization tests \
+CXX_FILES = $(shell find backend distributed generator guard include kernels python serialization tests tools \
 	-name '*.h' -o -name '*.cpp')
 PYTHON_FILES := backend distributed generator guard kernels python serialization tests tools
 
