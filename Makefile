@@ -32,7 +32,7 @@ PYTHON_FILES := backend distributed generator guard kernels python serialization
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-sample test-stern stern-failures test-intel test-devices test-gpu-family test-matrix gpu-check \
-	gpu-tiles test-wheel sdist conformance edges bench ops build wheel info lint format intel-runtime system clean distclean
+	gpu-tiles gpu-model test-wheel sdist conformance edges bench ops build wheel info lint format intel-runtime system clean distclean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -88,6 +88,18 @@ gpu-tiles: build  ## write docs/gpu_kernels.md's table: the same for the tiles o
 		$(RUN) $(VENV_PYTHON) tools/gpu_tiles.py
 	$(VENV_PYTHON) tools/gpu_check.py build/gpu_tiles --compilers .runtimes/compilers \
 		--json build/gpu_tiles.json --markdown docs/gpu_kernels.md
+
+gpu-model: build  ## write docs/gpu_model.md: counts of kernels in a simulator, and their time on five GPUs
+	$(MAKE) system EXTRA_PACKAGES="oclgrind liboclgrind-dev llvm-14-dev"
+	VENV_PYTHON=$(VENV_PYTHON) tools/gpu_compilers.sh .runtimes/compilers
+	$(VENV_PYTHON) tools/with_runtime.py --write
+	rm -rf build/gpu_model
+	$(VENV_PYTHON) tools/gpu_model/record.py build/gpu_model
+	$(VENV_PYTHON) tools/gpu_check.py build/gpu_model/programs --compilers .runtimes/compilers \
+		--targets gfx803,gfx1100,sm_86 --json build/gpu_model/registers.json || true
+	$(VENV_PYTHON) tools/gpu_model/report.py build/gpu_model \
+		--registers build/gpu_model/registers.json \
+		--markdown docs/gpu_model.md --picture docs/gpu_model.png
 
 build: build/build.ninja  ## the extension, in build/python, which .venv imports from
 	cmake --build build

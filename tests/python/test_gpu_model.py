@@ -73,6 +73,14 @@ def test_wide_copy(record):
     assert launch["widths"]["32"]["issued"]["global"] == 64
 
 
+def test_vectors_are_loaded_whole(record):
+    """A wavefront loads 512 bytes at once: four passes of local memory, without conflicts."""
+    arguments = [buffer(1024), buffer(256), local_memory(1024)]
+    launch = record("copy_elements", (256,), (64,), arguments)
+    assert traffic(launch, "load")["requests"] == 8
+    assert local(launch) == {"requests": 8 * 2, "passes": 8 * 2 * 4, "cycles": 8 * 2 * 4}
+
+
 def test_shifted_copy_takes_a_sector_more_for_each_request(record):
     launch = record("copy_shifted", (4096,), (64,), [buffer(4097), buffer(4096)])
     loads = traffic(launch, "load")

@@ -8,6 +8,15 @@ kernel void copy_wide(global const float4 *in, global float4 *out) {
   out[get_global_id(0)] = in[get_global_id(0)];
 }
 
+// Uses the elements of a vector one by one.
+kernel void copy_elements(global const float4 *in, global float *out, local float4 *tile) {
+  const int i = get_local_id(0);
+  tile[i] = in[get_global_id(0)];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  const float4 four = tile[i];
+  out[get_global_id(0)] = four.x * four.y + four.z * four.w;
+}
+
 kernel void copy_shifted(global const float *in, global float *out) {
   out[get_global_id(0)] = in[get_global_id(0) + 1];
 }

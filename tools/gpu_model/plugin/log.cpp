@@ -1,6 +1,6 @@
 // Fields of a line. Counts are of the whole launch.
 //
-//   launch, kernel, program, global, local, groups, local_bytes
+//   launch, kernel, program (the CRC-32 of its source), global, local, groups, local_bytes
 //   same_as      the number of the line that has the counts, if the launch did the same
 //   recorded     groups that have run
 //   items        work-items; barriers: of all groups
@@ -57,8 +57,11 @@ template <class Sizes>
 std::string list(const Sizes& sizes) {
   std::ostringstream out;
   out << std::fixed << std::setprecision(0);
-  for (const auto& size : sizes) out << (out.tellp() ? "," : "") << size;
-  return "[" + out.str() + "]";
+  out << "[";
+  bool first = true;
+  for (const auto& size : sizes) out << (std::exchange(first, false) ? "" : ",") << size;
+  out << "]";
+  return out.str();
 }
 
 void write_traffic(std::ostream& out, const Whole& whole, const Traffic& ends,
@@ -182,8 +185,8 @@ std::string signature(const Launch& launch, const oclgrind::Kernel& kernel) {
 bool Log::write(const Launch& launch, const GroupCounts& ends, const GroupCounts& middle) {
   const size_t number = next_++;
   file_ << std::fixed << std::setprecision(0);
-  file_ << "{\"launch\":" << number << ",\"kernel\":\"" << launch.kernel << "\",\"program\":\""
-        << std::hex << launch.program << std::dec << "\",\"global\":" << list(launch.global)
+  file_ << "{\"launch\":" << number << ",\"kernel\":\"" << launch.kernel
+        << "\",\"program\":" << launch.program << ",\"global\":" << list(launch.global)
         << ",\"local\":" << list(launch.local) << ",\"groups\":" << launch.groups
         << ",\"local_bytes\":" << launch.local_bytes;
   if (launch.same_as) {

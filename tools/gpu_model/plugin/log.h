@@ -18,7 +18,7 @@ struct Launch {
   std::array<size_t, 3> global{}, local{};
   size_t groups = 0;
   size_t local_bytes = 0;
-  size_t program = 0;             // a hash of its source
+  uint32_t program = 0;           // the CRC-32 of its source
   std::string signature;          // equal for launches that do the same
   std::optional<size_t> same_as;  // the number of the launch that was recorded for it
 };

@@ -13,6 +13,9 @@
 //                       group have run. Default 2.
 //   GPU_MODEL_WHOLE     a regular expression: all groups of these kernels run, in each launch, and
 //                       only some are recorded. For kernels whose results are addresses of others.
+#include <llvm/ADT/ArrayRef.h>
+#include <llvm/Support/CRC.h>
+#include <llvm/Support/CommandLine.h>
 #include <oclgrind/Context.h>
 #include <oclgrind/Kernel.h>
 #include <oclgrind/KernelInvocation.h>
@@ -168,7 +171,9 @@ class Recorder : public oclgrind::Plugin {
     const Size3 groups = invocation.getNumGroups();
     launch.groups = groups.x * groups.y * groups.z;
     launch.local_bytes = kernel.getLocalMemorySize();
-    launch.program = std::hash<std::string>()(kernel.getProgram()->getSource());
+    const std::string& source = kernel.getProgram()->getSource();
+    launch.program =
+        llvm::crc32(llvm::ArrayRef(reinterpret_cast<const uint8_t*>(source.data()), source.size()));
     launch.signature = signature(launch, kernel);
     invocation_ = const_cast<KernelInvocation*>(&invocation);
     return launch;
@@ -232,6 +237,10 @@ extern "C" {
 
 void initializePlugins(oclgrind::Context* context) {
   if (gpu_model::recorder) return;  // a second context of the process
+  // LLVM would load the elements of a vector one by one where each is used alone, since it takes
+  // Oclgrind's target for one without vectors. GPUs load vectors.
+  const char* const options[] = {"gpu_model", "-disable-vector-combine"};
+  llvm::cl::ParseCommandLineOptions(2, options);
   gpu_model::recorder = new gpu_model::Recorder(context);
   context->registerPlugin(gpu_model::recorder);
 }

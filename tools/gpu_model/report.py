@@ -1,0 +1,232 @@
+"""Estimates the time of recorded networks on devices, for docs/gpu_model.md.
+
+usage: report.py FOLDER [--registers FILE] [--markdown FILE] [--picture FILE]
+
+FOLDER is record.py's. --registers is the --json of gpu_check.py for FOLDER/programs; without it,
+occupancy is that of 64 registers. Without --markdown, the tables are printed.
+"""
+
+import argparse
+import collections
+import json
+import pathlib
+
+import validation
+from formula import estimate, load_devices
+from networks import NETWORKS
+from registers import Registers
+
+TERMS = ["memory", "cache", "requests", "arithmetic", "local", "latency"]
+WORST = 10
+
+
+class Row:
+    """The launches of a kernel in a network."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+        self.estimates = collections.defaultdict(list)  # by device
+
+    def add(self, device, found):
+        self.estimates[device].append(found)
+
+    def launches(self):
+        return len(next(iter(self.estimates.values())))
+
+    def kernel_time(self, device):
+        return sum(e.kernel for e in self.estimates[device])
+
+    def time(self, device):
+        return sum(e.time for e in self.estimates[device])
+
+    def ideal(self, device):
+        return sum(min(e.ideal, e.kernel) for e in self.estimates[device])
+
+    def lost(self, device):
+        """Seconds beyond the roofline, launches apart."""
+        return self.kernel_time(device) - self.ideal(device)
+
+    def mean(self, device, name):
+        """Of a share, by time."""
+        parts = [(e.kernel, getattr(e, name)) for e in self.estimates[device]]
+        return sum(t * share for t, share in parts) / sum(t for t, _ in parts)
+
+    def bound(self, device):
+        times = collections.Counter()
+        for e in self.estimates[device]:
+            times[e.bound] += e.kernel
+        return times.most_common(1)[0][0]
+
+
+def rows_of(launches, devices, registers):
+    """Rows by kernel, the slowest first."""
+    rows = {}
+    for launch in launches:
+        row = rows.setdefault(launch["kernel"], Row(launch["kernel"]))
+        for key, device in devices.items():
+            row.add(key, estimate(device, launch, registers.of(device, launch)))
+    first = next(iter(devices))
+    return sorted(rows.values(), key=lambda row: -row.time(first))
+
+
+def percent(share):
+    return f"{100 * share:.0f} %"
+
+
+def network_table(networks, devices):
+    yield ["network", "launches", *(device.name for device in devices.values())]
+    for title, rows in networks.values():
+        cells = []
+        for key, device in devices.items():
+            total = sum(row.time(key) for row in rows)
+            start = device.launch_us * 1e-6 * sum(row.launches() for row in rows)
+            ideal = sum(row.ideal(key) for row in rows)
+            cells.append(
+                f"{1e3 * total:.2f} ms / {percent(start / total)} / "
+                f"{percent(ideal / (total - start))}"
+            )
+        yield [title, str(sum(row.launches() for row in rows)), *cells]
+
+
+def kernel_table(rows, devices):
+    names = [device.name for device in devices.values()]
+    yield ["kernel", "launches", "memory", "lanes", "banks", "occupancy", *names]
+    for row in rows:
+        shares = []
+        for name in ("memory", "lanes", "banks", "occupancy"):
+            values = [row.mean(key, name) for key in devices]
+            low, high = percent(min(values)), percent(max(values))
+            shares.append(low if low == high else f"{low.removesuffix(' %')} - {high}")
+        cells = [
+            f"{1e6 * row.kernel_time(key):.0f} us / {row.bound(key)} / "
+            f"{percent(row.ideal(key) / row.kernel_time(key))}"
+            for key in devices
+        ]
+        yield [f"`{row.kernel}`", str(row.launches()), *shares, *cells]
+
+
+def worst_table(networks, devices):
+    """Kernels by the share of their network's time that they lose, the mean of all devices."""
+    found = []
+    for name, (_, rows) in networks.items():
+        totals = {key: sum(row.time(key) for row in rows) for key in devices}
+        for row in rows:
+            lost = sum(row.lost(key) / totals[key] for key in devices) / len(devices)
+            bounds = collections.Counter(row.bound(key) for key in devices)
+            found.append((lost, name, row, ", ".join(bounds)))
+    found.sort(key=lambda item: -item[0])
+    yield ["network", "kernel", "launches", "lost of the network's time", "bound by"]
+    for lost, name, row, bounds in found[:WORST]:
+        yield [name, f"`{row.kernel}`", str(row.launches()), percent(lost), bounds]
+
+
+def device_table(devices):
+    yield ["device", "units", "lanes", "clock", "TFLOP/s", "GB/s", "cache", "latency", "launch"]
+    for device in devices.values():
+        yield [
+            device.name,
+            str(device.units),
+            f"{device.lanes}, in {device.width}s",
+            f"{device.clock_mhz} MHz",
+            f"{device.flops / 1e12:.1f}",
+            f"{device.bandwidth_gb:g}",
+            f"{device.l2_kb / 1024:g} MB",
+            f"{device.latency_ns} ns",
+            f"{device.launch_us} us",
+        ]
+
+
+def validation_table(plugin):
+    yield ["kernel", "device", "measured GB/s", "model", "model / measured", "bound by"]
+    for row in validation.compare(plugin):
+        yield [
+            f"`{row['kernel']}`",
+            f"[{row['device']}]({row['source']})",
+            f"{row['published']:.0f}",
+            f"{row['estimated']:.0f}",
+            f"{row['estimated'] / row['published']:.2f}",
+            row["bound"],
+        ]
+
+
+def markdown(table):
+    head, *rows = table
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def replace(text, name, part):
+    """Puts the part between the marks of the document."""
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    before, rest = text.split(begin)
+    return f"{before}{begin}\n{part}\n{end}{rest.split(end)[1]}"
+
+
+def draw(networks, devices, path):
+    """Of each network and device, the shares of time by what bounds the kernels."""
+    from matplotlib import pyplot
+
+    names = [*TERMS, "launch"]
+    figure, axes = pyplot.subplots(
+        1, len(networks), figsize=(3.2 * len(networks), 3.6), sharey=True
+    )
+    for axis, (name, (_, rows)) in zip(axes, networks.items()):
+        below = [0.0] * len(devices)
+        for term in names:
+            heights = []
+            for key in devices:
+                found = [e for row in rows for e in row.estimates[key]]
+                total = sum(e.time for e in found)
+                part = sum(
+                    e.launch if term == "launch" else e.kernel * (e.bound == term) for e in found
+                )
+                heights.append(part / total)
+            labels = [device.name.replace(" ", "\n", 1) for device in devices.values()]
+            axis.bar(labels, heights, bottom=below, label=term)
+            below = [b + h for b, h in zip(below, heights)]
+        axis.set_title(name)
+        axis.tick_params(axis="x", labelsize=6)
+    axes[0].set_ylabel("share of the estimated time")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="lower center", ncols=len(names))
+    figure.tight_layout(rect=(0, 0.08, 1, 1))
+    figure.savefig(path, dpi=110)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--registers", type=pathlib.Path)
+    parser.add_argument("--markdown", type=pathlib.Path)
+    parser.add_argument("--picture", type=pathlib.Path)
+    arguments = parser.parse_args()
+
+    devices = load_devices()
+    registers = Registers(arguments.folder / "programs", arguments.registers)
+    networks = {}
+    for name in NETWORKS:
+        found = json.loads((arguments.folder / f"{name}.json").read_text())
+        networks[name] = (found["title"], rows_of(found["launches"], devices, registers))
+
+    parts = {
+        "devices": markdown(device_table(devices)),
+        "networks": markdown(network_table(networks, devices)),
+        "worst": markdown(worst_table(networks, devices)),
+        "validation": markdown(validation_table(arguments.folder / "plugin/libgpu_model.so")),
+        "kernels": "\n\n".join(
+            f"### {title}\n\n{markdown(kernel_table(rows, devices))}"
+            for title, rows in networks.values()
+        ),
+    }
+    if arguments.markdown:
+        text = arguments.markdown.read_text()
+        for name, part in parts.items():
+            text = replace(text, name, part)
+        arguments.markdown.write_text(text)
+    else:
+        print("\n\n".join(parts.values()))
+    if arguments.picture:
+        draw(networks, devices, arguments.picture)
+
+
+if __name__ == "__main__":
+    main()
