@@ -92,7 +92,6 @@ gpu-tiles: build  ## write docs/gpu_kernels.md's table: the same for the tiles o
 gpu-model: build  ## write docs/gpu_model.md: counts of kernels in a simulator, and their time on five GPUs
 	$(MAKE) system EXTRA_PACKAGES="oclgrind liboclgrind-dev llvm-14-dev"
 	VENV_PYTHON=$(VENV_PYTHON) tools/gpu_compilers.sh .runtimes/compilers
-	$(VENV_PYTHON) tools/with_runtime.py --write
 	rm -rf build/gpu_model
 	$(VENV_PYTHON) tools/gpu_model/record.py build/gpu_model
 	$(VENV_PYTHON) tools/gpu_check.py build/gpu_model/programs --compilers .runtimes/compilers \

@@ -1,6 +1,8 @@
 """tools/gpu_model: the recorder's counts of small kernels are those computed by hand."""
 
+import json
 import pathlib
+import subprocess
 import sys
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tools/gpu_model"))
 import micro  # noqa: E402
+import record as recorder  # noqa: E402
 from micro import buffer, local_memory, number  # noqa: E402
 
 pytestmark = pytest.mark.skipif(micro.missing() is not None, reason=str(micro.missing()))
@@ -262,6 +265,11 @@ def test_atomics(record):
     }
 
 
+def test_what_is_not_understood_is_an_error(record):
+    with pytest.raises(RuntimeError, match="does not understand copy_asynchronous"):
+        record("copy_asynchronous", (64,), (64,), [buffer(64), buffer(64), local_memory(256)])
+
+
 def test_lanes_beyond_the_group_count_as_idle(record):
     """Groups of 48 are a wavefront and a half."""
     launch = record("copy", (96,), (48,), [buffer(96), buffer(96)])
@@ -286,3 +294,29 @@ def test_long_launches_end_after_the_budget(record):
     )
     assert (launch["groups"], launch["recorded"]) == (64, 2)
     assert launch["widths"]["32"]["flops"] == 2 * 128**3
+
+
+ADDITIONS = """
+import torch
+x = torch.arange(1 << 17, device="ocl", dtype=torch.int32)
+y = [x + 1 for _ in range(3)][-1]
+print((y.cpu() == torch.arange(1, (1 << 17) + 1)).all().item())
+"""
+
+
+@pytest.mark.parametrize("whole, right", [(None, "False"), (".", "True")])
+def test_launches_of_a_program(plugin, tmp_path, whole, right):
+    """A repeated launch is recorded once. Results are right only where all groups run."""
+    log = tmp_path / "log.jsonl"
+    variables = recorder.environment(plugin, log, whole=whole)
+    command = [sys.executable, "-c", ADDITIONS]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True)
+    assert done.stdout.split() == [right], done.stderr
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    first, *others = [line for line in lines if line["kernel"].startswith("add")]
+    assert first["recorded"] == 6 < first["groups"]
+    assert [other["same_as"] for other in others] == [first["launch"]] * 2
+    launches = [row for row in micro.read_log(log) if row["kernel"].startswith("add")]
+    assert all(row["widths"] == first["widths"] for row in launches)
+    moved = 4 << 17
+    assert traffic(first, "load")["needed"] == traffic(first, "store")["needed"] == moved

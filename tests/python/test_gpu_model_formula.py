@@ -14,7 +14,7 @@ from formula import Device, estimate, resident_groups  # noqa: E402
 from registers import Registers  # noqa: E402
 
 MEGABYTE = 1 << 20
-# 10 units of 32 lanes at 1 GHz; FILL is 2 wavefronts.
+# 10 units of 32 lanes at 1 GHz.
 DEVICE = Device(
     name="round",
     target="round",
@@ -32,6 +32,7 @@ DEVICE = Device(
     registers=1024,
     latency_ns=500,
     launch_us=5,
+    fill=2,
     sources="none",
 )
 
@@ -107,8 +108,7 @@ def test_the_busiest_unit_counts():
 
 
 def test_few_wavefronts_do_not_fill_a_unit():
-    """FILL is for units of 128 lanes: here two wavefronts are enough, one takes twice as long."""
-    assert formula.FILL * DEVICE.lanes / 128 == 2
+    """Two are enough; one takes twice as long."""
     one, two = (
         estimate(DEVICE, launch(groups=10, items=n, issued={"float": 1000}, lanes={"float": 1}))
         for n in (32, 64)

@@ -14,8 +14,8 @@ local        cycles of the busiest bank of local memory, conflicts included.
 latency      a wavefront waits for memory once for each run of code without branches that loads,
              and for each barrier. Wavefronts that are resident together wait together.
 
-Units work in rounds: the busiest one has ceil(groups / units) groups. With few wavefronts on a
-unit, arithmetic is slower in proportion (FILL).
+Units work in rounds: the busiest one has ceil(groups / units) groups. With fewer wavefronts on a
+unit than its device file tells (`fill`), arithmetic is slower in proportion.
 
 Assumptions, the same for all devices: the constants below, and 64 registers where no compiler has
 told. Instructions are those of LLVM after its optimizations: a GPU's compiler merges some, and
@@ -53,7 +53,6 @@ CACHE_BYTES = 32
 ATOMIC_CYCLES = 8
 BARRIER_NS = 60  # and the local memory that is read before it, about 100 cycles
 SUSTAINED = 0.9
-FILL = 8  # wavefronts on a unit of 128 lanes that keep it busy
 REGISTERS = 64
 
 
@@ -75,6 +74,7 @@ class Device:
     registers: int
     latency_ns: float
     launch_us: float
+    fill: int
     sources: str
 
     @property
@@ -163,7 +163,7 @@ def estimate(device, launch, registers=None):
     looked_up += (ATOMIC_CYCLES - 1) * kinds["atomic"][lines]
 
     issued = sum(COSTS[name] * count for name, count in counts["issued"].items())
-    fill = min(1.0, resident * waves / groups / max(1, FILL * device.lanes / 128))
+    fill = min(1.0, resident * waves / groups / device.fill)
     local_cycles = counts["local"][2] * 128 / device.local_bytes_per_clock
     waits = counts["waits"] / waves * device.latency_ns
     waits += launch["barriers"] / groups * BARRIER_NS

@@ -152,6 +152,13 @@ kernel void calls(global const float *in, global float *out) {
   out[i] = i % 32 < 8 ? scaled(in + i, 2) : scaled(in + 2 * i, 3) + 1;
 }
 
+kernel void copy_asynchronous(global const float *in, global float *out, local float *tile) {
+  const size_t n = get_local_size(0);
+  event_t event = async_work_group_copy(tile, in + get_group_id(0) * n, n, 0);
+  wait_group_events(1, &event);
+  out[get_global_id(0)] = tile[get_local_id(0)];
+}
+
 kernel void count(global const int *in, global int *counts) {
   local int bins[32];
   const int i = get_local_id(0);

@@ -29,7 +29,7 @@ def build(folder):
     quiet = {"check": True, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     try:
         subprocess.run(["cmake", "-S", SOURCES, "-B", folder, "-G", "Ninja"], **quiet)
-        subprocess.run(["cmake", "--build", folder], **quiet)
+        subprocess.run(["cmake", "--build", folder, "--parallel", "1"], **quiet)
     except subprocess.CalledProcessError as error:
         raise RuntimeError(f"cannot build {SOURCES}:\n{error.stdout}") from error
     return pathlib.Path(folder) / "libgpu_model.so"
@@ -56,7 +56,7 @@ def read_log(path):
         if "same_as" in launch:
             launch = {**launches[launch["same_as"]], **launch}
         if launch["broken"]:
-            raise RuntimeError(f"the recorder lost its place in {launch['kernel']}")
+            raise RuntimeError(f"the recorder does not understand {launch['kernel']}")
         launches.append(launch)
     return launches
 

@@ -26,20 +26,25 @@ DEVICE = {
 }
 
 
-def record(plugin, network, folder):
-    """{title, launches}"""
-    log = folder / f"{network}.log"
-    log.unlink(missing_ok=True)
-    variables = {
-        **micro.environment(plugin, log),
+def environment(plugin, log, **sampling):
+    """Variables for a Python process whose launches are recorded in the file `log`."""
+    subprocess.run([sys.executable, ROOT / "tools/with_runtime.py", "--write"], check=True)
+    return {
+        **micro.environment(plugin, log, **sampling),
         **DEVICE,
         "OCL_ICD_VENDORS": str(ROOT / ".runtimes/oclgrind"),
         "OCL_KERNEL_FAMILY": "gpu",
         "OCL_CLBLAST": "0",
-        "OCL_FALLBACK": "error",
         "OCL_CACHE_DIR": "off",  # the recorder wants sources, and a cache has binaries
-        "OCL_DUMP_DIR": str(folder / "programs"),
     }
+
+
+def record(plugin, network, folder):
+    """{title, launches}"""
+    log = folder / f"{network}.log"
+    log.unlink(missing_ok=True)
+    variables = environment(plugin, log)
+    variables |= {"OCL_FALLBACK": "error", "OCL_DUMP_DIR": str(folder / "programs")}
     command = [sys.executable, pathlib.Path(__file__).parent / "networks.py", network]
     done = subprocess.run(command, env=variables, stdout=subprocess.PIPE, text=True, check=True)
     first, end = map(int, done.stdout.split()[-2:])

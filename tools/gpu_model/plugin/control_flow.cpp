@@ -103,6 +103,7 @@ void ControlFlow::add(const llvm::Function& function) {
         by_first_[&instruction] = segment;
       }
       segment->instructions.push_back(classify(instruction));
+      segment->originals.push_back(&instruction);
       const auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
       const llvm::Function* called = call ? call->getCalledFunction() : nullptr;
       segment->calls = called && !called->isDeclaration();

@@ -53,7 +53,8 @@ struct Instruction {
 // functions and barriers.
 struct Segment {
   std::vector<Instruction> instructions;
-  std::vector<std::pair<Op, uint32_t>> sums;  // the weights of each class
+  std::vector<const llvm::Instruction*> originals;  // of the program
+  std::vector<std::pair<Op, uint32_t>> sums;        // the weights of each class
   uint32_t flops = 0;
   uint32_t order = 0;  // within its function: the lanes of the lowest order run first
   bool calls = false, returns = false;

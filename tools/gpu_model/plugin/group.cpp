@@ -60,6 +60,7 @@ void Group::instruction(size_t number, const llvm::Instruction* instruction) {
   if (!item.segment || item.index == item.segment->instructions.size()) enter(item, instruction);
   if (!item.segment) return;
   const Instruction& known = item.segment->instructions[item.index];
+  counts_.broken += item.segment->originals[item.index] != instruction;
   for (; item.placed < item.trace.accesses.size(); ++item.placed) {
     Access& access = item.trace.accesses[item.placed];
     access.slot = item.index;

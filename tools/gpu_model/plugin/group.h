@@ -9,8 +9,7 @@ namespace gpu_model {
 struct GroupCounts {
   std::array<Counts, kWidths.size()> widths;
   uint64_t groups = 0, items = 0, barriers = 0;
-  // Work-items whose code was left in the middle of a segment: the recorder misunderstood
-  // something.
+  // What the recorder did not understand: code that it lost track of, asynchronous copies.
   uint64_t broken = 0;
   // For regions of memory: the instruction, and the range of addresses that it touched.
   std::map<const void*, std::pair<uint64_t, uint64_t>> ranges;
@@ -29,6 +28,7 @@ class Group {
   void access(size_t item, uint64_t address, uint32_t size, Kind kind, Op space);
   void instruction(size_t item, const llvm::Instruction* instruction);
   void barrier();
+  void asynchronous_copy() { ++counts_.broken; }
   GroupCounts finish();
   uint64_t instructions() const { return instructions_; }
 

@@ -93,7 +93,12 @@ class Recorder : public oclgrind::Plugin {
     const auto [known, is_new] = recorded_.try_emplace(launch_.signature, log_.next());
     launch_.same_as = is_new ? std::nullopt : std::optional(known->second);
     sampled_.clear();
-    if (is_new) sampled_ = sample(waiting.size(), most_groups_);
+    if (is_new) {
+      sampled_ = sample(waiting.size(), most_groups_);
+      // A program that is gone may have had its instructions at the same addresses.
+      flow_ = {};
+      places_ = {};
+    }
     std::vector<Size3> order;
     std::vector<bool> chosen(waiting.size());
     for (const size_t i : sampled_) {
@@ -130,6 +135,11 @@ class Recorder : public oclgrind::Plugin {
   void memoryStore(const oclgrind::Memory* memory, const WorkItem* item, size_t address,
                    size_t size, const uint8_t*) override {
     access(memory, item, address, size, Kind::kStore);
+  }
+
+  // A part of a copy by the whole group, which no work-item makes.
+  void memoryLoad(const oclgrind::Memory*, const WorkGroup*, size_t, size_t) override {
+    if (is_recorded_) group_.asynchronous_copy();
   }
 
   // Each atomic operation loads, and most store, too.
