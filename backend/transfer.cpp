@@ -105,6 +105,9 @@ void copy_to_device(Stream& stream, const BufferView& destination, const void* s
           cl_command_queue queue, cl_event* out) {
         return clEnqueueWriteBuffer(queue, buffer, block, offset, bytes, source, 0, nullptr, out);
       });
+  // A blocking write returns when the host memory may change. With Intel's runtime it may run
+  // later, and a command of another stream would read what was there before.
+  if (!event) stream.drain();
 }
 
 void copy_to_host(Stream& stream, void* destination, const BufferView& source, size_t bytes,

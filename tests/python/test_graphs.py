@@ -283,3 +283,13 @@ def test_replays_cost_the_host_less_than_enqueueing(device):
             least[function] = min(least[function], time.thread_time() - begin)
     eager, replayed = least.values()
     assert eager > 1.5 * replayed, (eager, replayed)
+
+
+def test_a_replay_at_once_reads_tables_that_its_capture_made(device):
+    """They are written on the captured stream, and read on another one."""
+    weight = torch.randn(3, 4, 2, device=device)
+    for pixels in range(41, 61):
+        x = torch.randn(2, 4, pixels, device=device)
+        graph, result = capture(lambda: torch.conv1d(x, weight), warm_up=False)  # noqa: B023
+        graph.replay()
+        torch.testing.assert_close(result, torch.conv1d(x, weight), rtol=0, atol=0)

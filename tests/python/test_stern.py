@@ -383,3 +383,19 @@ def test_large_integers_between_two_need_no_float64():
         """,
         OCL_FALLBACK="error",
     )
+
+
+def test_other_streams_see_what_a_blocking_copy_wrote():
+    """OpenCL lets a blocking write return before it has run."""
+    stern_output_of(
+        "nvidia_ampere",
+        """
+        import torch
+
+        side = torch.ocl.Stream()
+        for i in range(20):
+            x = torch.full((100,), float(i)).to("ocl")
+            with torch.ocl.stream(side):
+                assert (x + 1).cpu().eq(i + 1).all(), i
+        """,
+    )

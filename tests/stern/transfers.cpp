@@ -81,11 +81,19 @@ cl_int clEnqueueWriteBuffer(cl_command_queue queue, cl_mem handle, cl_bool block
   if (!host || !inside(*buffer, offset, size)) return invalid("clEnqueueWriteBuffer");
   Command command = plain(CL_COMMAND_WRITE_BUFFER, "clEnqueueWriteBuffer");
   command.uses = {{buffer, true}};
+  // A blocking write only has to return after the host's bytes were copied.
+  std::shared_ptr<char[]> copy;
+  if (blocking) {
+    copy = std::make_shared<char[]>(size);
+    std::memcpy(copy.get(), host, size);
+  }
   command.run = [=](cl_command_queue real) {
-    return next->clEnqueueWriteBuffer(real, buffer->handle, CL_TRUE, offset, size, host, 0, nullptr,
-                                      nullptr);
+    return next->clEnqueueWriteBuffer(real, buffer->handle, CL_TRUE, offset, size,
+                                      copy ? copy.get() : host, 0, nullptr, nullptr);
   };
-  return enqueue(queue, std::move(command), count, waits, event, blocking);
+  const cl_int code = enqueue(queue, std::move(command), count, waits, event);
+  if (blocking && code == CL_SUCCESS) flush(queues().find(queue));
+  return code;
 }
 
 cl_int clEnqueueReadBufferRect(cl_command_queue queue, cl_mem handle, cl_bool blocking,
