@@ -150,7 +150,10 @@ at::Tensor convolve(ConvDirection direction, const ConvShape& shape, at::IntArra
     run_convolution({direction, shape, false, result, read, by, bias, fused, device});
   }
   if (direction == ConvDirection::kDataGrad) apply_epilogue(epilogue, result, result);
-  return result.contiguous(format);
+  const at::Tensor formatted = result.contiguous(format);
+  // One channel or one pixel is contiguous in both formats, but later operators read the strides.
+  formatted.unsafeGetTensorImpl()->empty_tensor_restride(format);
+  return formatted;
 }
 
 // A transposed convolution is the data gradient of an ordinary one.

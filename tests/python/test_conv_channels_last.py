@@ -255,3 +255,13 @@ def test_format_of_results(device, dims, transposed, groups, dtype):
 
     for formats in itertools.product((torch.contiguous_format, last), repeat=2):
         assert strides(device, dtype, *formats) == strides("cpu", cpu_dtype, *formats)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_format_of_a_single_channel(device, dtype):
+    """It is contiguous in both formats, but later operators look at the strides."""
+    x = torch.ones(3, 2, 9, 8, dtype=dtype).to(memory_format=torch.channels_last)
+    weight = torch.ones(1, 2, 1, 1, dtype=dtype)
+    expected = torch.nn.functional.pad(torch.conv2d(x, weight), [0, 3])
+    actual = torch.nn.functional.pad(torch.conv2d(x.to(device), weight.to(device)), [0, 3])
+    assert actual.stride() == expected.stride()
