@@ -16,6 +16,9 @@ MATRIX ?=
 CONFORMANCE_ARGS ?=
 EDGES_ARGS ?=
 FAILURES_ARGS ?=
+SEED ?= 0
+MINUTES ?= 5
+FUZZ_ARGS ?=
 BENCH_RUNTIMES ?= pocl intel
 BENCH_ARGS ?=
 
@@ -32,7 +35,7 @@ PYTHON_FILES := backend distributed generator guard kernels python serialization
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-sample test-stern stern-failures test-intel test-devices test-gpu-family test-matrix gpu-check \
-	gpu-tiles gpu-model test-wheel sdist conformance edges bench ops build wheel info lint format intel-runtime system clean distclean
+	gpu-tiles gpu-model test-wheel sdist conformance edges fuzz bench ops build wheel info lint format intel-runtime system clean distclean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -134,6 +137,10 @@ conformance: build $(INTEL_READY)  ## PyTorch's databases of operators, modules,
 edges: build $(INTEL_READY)  ## empty, broadcast, strided, overflowing, mixed inputs against the CPU; some hours
 	OCL_FALLBACK=allow $(RUN) $(VENV_PYTHON) tests/conformance/edges.py --import torch_ocl --huge \
 		--jobs $(TEST_JOBS) --json build/edges.json $(EDGES_ARGS)
+
+fuzz: build $(INTEL_READY)  ## programs at random against the CPU; SEED=0 MINUTES=5 FUZZ_ARGS="--compiled"
+	OCL_FALLBACK=allow $(RUN) $(VENV_PYTHON) tests/fuzz/fuzz.py --seed $(SEED) --minutes $(MINUTES) \
+		$(FUZZ_ARGS)
 
 bench: build intel-runtime  ## speed against PyTorch's CPU path; writes docs/performance.md anew
 	mkdir -p build/bench

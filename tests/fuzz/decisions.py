@@ -1,0 +1,53 @@
+"""What may differ from the CPU, and why: (template, kind, message, reason), regular expressions.
+tests/conformance/edge_decisions.py has what concerns single operators at the edges of types."""
+
+import re
+
+DECISIONS = [
+    (
+        r"replayed\(",
+        "error",
+        r"captur",
+        "operators that wait for the device are refused in a capture",
+    ),
+    (
+        r"conv(_transpose)?3d",
+        "layout",
+        "",
+        "some of the CPU's kernels for volumes have contiguous results for channels_last_3d",
+    ),
+    (
+        r"conv_transpose",
+        "error",
+        r"Output size is too small",
+        "the CPU's library has results without pixels, where PyTorch's own kernels refuse",
+    ),
+    (
+        r"logsigmoid",
+        "layout",
+        "",
+        "the CPU's results are contiguous; ours have the argument's strides, as on CUDA",
+    ),
+    (
+        r"batch_norm",
+        "layout",
+        "",
+        "strides that are of no memory format: the CPU keeps them in some of its cases",
+    ),
+    (
+        r"torch\.(add|sub|mul|maximum|minimum|lerp|addcmul|where|div)|[-+*&|] ",
+        "layout",
+        "",
+        "mixed types: the CPU converts operands first, and reads the strides of the copies",
+    ),
+]
+COMPILED = [(*(re.compile(p) for p in patterns), why) for *patterns, why in DECISIONS]
+
+
+def reason(step, kind, message):
+    """The reason why the step may differ, or None."""
+    templates = " ".join([step.template, *(inner.template for inner in step.body or ())])
+    for template, kinds, text, why in COMPILED:
+        if template.search(templates) and kinds.search(kind) and text.search(message):
+            return why
+    return None

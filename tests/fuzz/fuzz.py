@@ -1,0 +1,162 @@
+"""Random programs on the CPU and the device.
+
+usage: fuzz.py [--seed S] [--minutes M | --programs N] [--steps K] [--compiled] [--replay SEED]
+"""
+
+import argparse
+import collections
+import json
+import pathlib
+import subprocess
+import sys
+import time
+import warnings
+
+import torch
+from author import Author
+from program import operators_in, script
+from rows import all_rows
+from rows_functions import compiled_function
+from running import check, device_types
+from shrink import shrink
+
+PROGRAMS_OF_A_WORKER = 2000
+# Without a line for so long, a worker hangs.
+SILENCE = 900
+
+
+def write_program(seed, steps, device, compiled=False):
+    """The author of a program that has run on the CPU."""
+    rows = [row for row in all_rows() if row.weight]
+    author = Author(seed, rows, device_types(device))
+    if compiled:
+        for _ in range(author.int(2, 4)):
+            author.fresh(author.shape(0, 4, empty=author.chance(0.1)), author.dtype())
+        for _ in range(10):
+            try:
+                compiled_function(author, list(author.numbers), author.int(4, steps // 2))
+                break
+            except Exception:
+                continue
+    else:
+        author.write(steps)
+    return author
+
+
+def try_program(seed, args, known):
+    """What came of the program with this seed, as a dictionary."""
+    torch.manual_seed(0)
+    author = write_program(seed, args.steps, args.device, args.compiled)
+    outcome = {"seed": seed, "operators": operators_in(author.steps), "steps": len(author.steps)}
+    outcome["errors"] = sum(step.error is not None for step in author.steps)
+    failure = check(author.steps, author.levels, args.device)
+    if failure is None:
+        return outcome
+    outcome |= {"kind": failure.kind, "message": failure.message}
+    outcome["template"] = failure.signature()[1]
+    outcome["reason"] = failure.why()
+    signature = (failure.kind, outcome["template"])
+    known[signature] += 1
+    if outcome["reason"] is None and known[signature] <= args.shrink:
+        smallest = shrink(failure, args.device)
+        note = f"seed {seed}: {smallest.message}"
+        outcome["script"] = script(smallest.steps, args.device, note)
+    return outcome
+
+
+def work(args):
+    """A worker: a line of JSON before and after each program."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    known = collections.Counter()
+    for seed in range(args.seed, args.seed + args.programs):
+        print(json.dumps({"begin": seed}), flush=True)
+        print(json.dumps(try_program(seed, args, known)), flush=True)
+
+
+class Campaign:
+    def __init__(self, args):
+        self.args = args
+        self.end = time.monotonic() + args.minutes * 60 if args.minutes else float("inf")
+        self.totals = collections.Counter()
+        self.failures = collections.Counter()
+
+    def finished(self):
+        return time.monotonic() > self.end
+
+    def run(self):
+        seed, last = self.args.seed, self.args.seed + self.args.programs
+        while seed < last and not self.finished():
+            seed = self.worker(seed, min(PROGRAMS_OF_A_WORKER, last - seed))
+        return self.report()
+
+    def worker(self, seed, count):
+        """Lets a process run programs; returns the seed to go on with."""
+        args = self.args
+        command = [sys.executable, __file__, "--worker", "--seed", str(seed)]
+        command += ["--programs", str(count), "--steps", str(args.steps)]
+        command += ["--device", args.device, "--shrink", str(args.shrink)]
+        command += ["--compiled"] * args.compiled
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        begun = seed
+        for line in process.stdout:
+            if not line.startswith("{"):
+                continue
+            outcome = json.loads(line)
+            if "begin" in outcome:
+                begun = outcome["begin"]
+                if self.finished():
+                    process.kill()
+                    break
+            else:
+                self.note(outcome)
+                begun = outcome["seed"] + 1
+        if process.wait() not in (0, -9) or (begun < seed + count and not self.finished()):
+            self.note({"seed": begun, "operators": 0, "kind": "crash", "template": "", "steps": 0})
+            begun += 1
+        return begun
+
+    def note(self, outcome):
+        self.totals["programs"] += 1
+        self.totals["operators"] += outcome["operators"]
+        self.totals["errors"] += outcome.get("errors", 0)
+        if "kind" not in outcome:
+            return
+        if outcome.get("reason"):
+            self.totals["by decision"] += 1
+            return
+        signature = (outcome["kind"], outcome["template"])
+        self.failures[signature] += 1
+        if self.failures[signature] <= self.args.shrink:
+            print(f"\n# {outcome['kind']}: {outcome['template']}  (seed {outcome['seed']})")
+            print(outcome.get("script") or outcome.get("message", ""), flush=True)
+
+    def report(self):
+        print("\n" + ", ".join(f"{n} {name}" for name, n in self.totals.items()))
+        for (kind, template), n in self.failures.most_common():
+            print(f"{n:6}  {kind}: {template}")
+        return 1 if self.failures else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=0, help="of the first program")
+    parser.add_argument("--minutes", type=float, default=0, help="stop after this time")
+    parser.add_argument("--programs", type=int, default=10**9, help="stop after this many")
+    parser.add_argument("--steps", type=int, default=40, help="of a program")
+    parser.add_argument("--device", default="ocl", help="to compare with the CPU")
+    parser.add_argument("--compiled", action="store_true", help="functions for torch.compile only")
+    parser.add_argument("--shrink", type=int, default=2, help="scripts for each kind of failure")
+    parser.add_argument("--print", type=int, metavar="SEED", help="print this program, and end")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.print is not None:
+        author = write_program(args.print, args.steps, args.device, args.compiled)
+        print(script(author.steps, args.device))
+        return 0
+    return work(args) if args.worker else Campaign(args).run()
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(pathlib.Path(__file__).parent))
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""Functions that programs call. A printed script contains their sources."""
+
+# ruff: noqa: F821  (`device` is the program's variable)
+
+import contextlib
+import inspect
+
+import torch
+
+STREAMS = {}
+
+
+def data(shape, dtype, seed, low=-4, high=5, special=False):
+    """Small integers from low to below high, which every type holds exactly, made on the CPU."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randint(low, high, shape, generator=generator)
+    if dtype.is_complex:
+        x = torch.complex(x.double(), torch.randint(low, high, shape, generator=generator).double())
+    x = x > 0 if dtype == torch.bool else x.to(dtype)
+    if special:
+        x[torch.rand(shape, generator=generator) < 0.1] = float("nan")
+        x[torch.rand(shape, generator=generator) < 0.1] = float("inf")
+    return x.to(device, copy=True)
+
+
+def counted(shape, dtype, factor, modulus, low):
+    """Small integers that are computed on the device."""
+    numbers = torch.arange(torch.Size(shape).numel(), device=device)
+    x = ((numbers * factor) % modulus + low).reshape(shape)
+    return x > 0 if dtype == torch.bool else x.to(dtype)
+
+
+def distinct(shape, dtype, seed):
+    """Numbers that differ, without an order."""
+    n = torch.Size(shape).numel()
+    x = torch.randperm(n, generator=torch.Generator().manual_seed(seed)) - n // 2
+    return x.reshape(shape).to(dtype).to(device)
+
+
+def on_stream(number, device=None):
+    """A side stream, which waits for the current stream, and for which that waits afterwards."""
+    return side_stream(number) if number and str(device) != "cpu" else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def side_stream(number):
+    if number not in STREAMS:
+        STREAMS[number] = torch.ocl.Stream()
+    outer, side = torch.ocl.current_stream(), STREAMS[number]
+    if number % 2:
+        side.wait_stream(outer)
+    else:
+        side.wait_event(outer.record_event())
+    with torch.ocl.stream(side):
+        yield
+    outer.wait_stream(side)
+
+
+def pressure(megabytes, count):
+    """Allocates and frees temporaries with other numbers in them."""
+    for i in range(count):
+        x = torch.full(((megabytes << 18) >> i,), float("nan"), device=device)
+        x.add_(1)
+    del x
+
+
+def empty_cache():
+    if device != "cpu":
+        torch.ocl.empty_cache()
+
+
+def synchronize():
+    if device != "cpu":
+        torch.ocl.synchronize()
+
+
+def through_pinned(x):
+    """To the CPU and back without waiting, by way of pinned memory."""
+    if x.device.type == "cpu":
+        return x.clone()
+    host = torch.empty_like(x, device="cpu", pin_memory=True)
+    host.copy_(x.detach(), non_blocking=True)
+    result = host.to(device, non_blocking=True)
+    host = None
+    return result
+
+
+def replayed(function, inputs):
+    """The function as a graph that was captured with other numbers, replayed twice."""
+    inputs = [x.detach() for x in inputs]
+    if device == "cpu":
+        changed = [x.clone() for x in inputs]
+        return [x.clone() for x in (*function(*changed), *changed)]
+    static = [torch.zeros_like(x) for x in inputs]
+    graph = torch.ocl.Graph()
+    with torch.ocl.graph(graph):
+        results = function(*static)
+    for _ in range(2):
+        for x, y in zip(static, inputs):
+            x.copy_(y)
+        graph.replay()
+    return [x.clone() for x in (*results, *static)]
+
+
+def compiled(function, inputs, **options):
+    """The function by torch.compile, and its inputs, which it may change."""
+    inputs = [x.detach().clone() for x in inputs]
+    if device != "cpu":
+        torch._dynamo.reset()
+        function = torch.compile(function, **options)
+    return *function(*inputs), *inputs
+
+
+def differentiated(function, inputs):
+    """The function, and the gradients of the sum of its results."""
+    inputs = [x.detach().clone() for x in inputs]
+    wanted = [x.requires_grad_() for x in inputs if x.is_floating_point()]
+    results = function(*(x.clone() for x in inputs))
+    losses = [x for x in results if x.requires_grad]
+    weights = [torch.arange(x.numel(), device=x.device).reshape(x.shape) % 3 - 1 for x in losses]
+    found = torch.autograd.grad(
+        losses, wanted, [w.to(x.dtype) for w, x in zip(weights, losses)], allow_unused=True
+    )
+    found = [torch.zeros_like(x) if g is None else g for x, g in zip(wanted, found)]
+    return *(x.detach() for x in results), *found
+
+
+def compile(dynamic):
+    """A decorator."""
+    torch._dynamo.reset()
+    return (lambda f: f) if device == "cpu" else torch.compile(dynamic=dynamic)
+
+
+def gradients(results, wanted, retain, create=False):
+    """The gradients of sums of the results with small weights; zeros for those that have none."""
+    weights = [torch.arange(x.numel(), device=x.device).reshape(x.shape) % 3 - 1 for x in results]
+    found = torch.autograd.grad(
+        results,
+        wanted,
+        [w.to(x.dtype) for w, x in zip(weights, results)],
+        retain_graph=retain,
+        create_graph=create,
+        allow_unused=True,
+    )
+    return [torch.zeros_like(x) if g is None else g for x, g in zip(wanted, found)]
+
+
+def backward(result, leaf, retain):
+    """What the parameter's gradient is after backward() of the result."""
+    result.backward(torch.ones_like(result), retain_graph=retain)
+    return torch.zeros_like(leaf) if leaf.grad is None else leaf.grad.clone()
+
+
+NAMES = ["on_stream"]
+# These use the program's device, the global variable `device` of a script.
+BOUND = ["data", "counted", "distinct", "pressure", "empty_cache", "synchronize", "through_pinned"]
+BOUND += ["replayed", "compiled", "differentiated", "compile", "gradients", "backward"]
+
+
+def bound(name, names):
+    """The function with `names` for its global variables."""
+    function = globals()[name]
+    result = type(function)(
+        function.__code__, names, name, function.__defaults__, function.__closure__
+    )
+    result.__kwdefaults__ = function.__kwdefaults__
+    return result
+
+
+def sources(text):
+    """The sources of the functions that the text calls."""
+    wanted = [name for name in [*NAMES, *BOUND] if f"{name}(" in text]
+    result = []
+    if "on_stream" in wanted:
+        result += ["import contextlib", "STREAMS = {}", inspect.getsource(side_stream)]
+    return result + [inspect.getsource(globals()[name]) for name in wanted]
