@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "backend/error.h"
-#include "backend/host_allocator.h"
 #include "backend/launch.h"
 #include "backend/runtime_source.h"
 
@@ -85,8 +84,7 @@ void FaultWord::enqueue_take() {
 
 void FaultWord::enqueue_report() {
   // Remove completed reports without a fault that nobody has asked for.
-  while (!reports_.empty() && is_complete(reports_.front().done) &&
-         reports_.front().word()[0] == 0) {
+  while (!reports_.empty() && is_complete(reports_.front().done) && reports_.front().word[0] == 0) {
     reports_.pop_front();
   }
   if (unread_) enqueue_read();  // the read of an earlier report could not be enqueued
@@ -96,10 +94,9 @@ void FaultWord::enqueue_report() {
 }
 
 void FaultWord::enqueue_read() {
-  Report& report = reports_.emplace_back(Report{0, {}, host_allocator()->allocate(sizeof(Word))});
-  new (report.memory.get()) Word{};  // the read may fail
+  Report& report = reports_.emplace_back();
   const cl_int code = stream_.enqueue([&](cl_command_queue queue) {
-    return clEnqueueReadBuffer(queue, taken_(), CL_FALSE, 0, sizeof(Word), report.memory.get(), 0,
+    return clEnqueueReadBuffer(queue, taken_(), CL_FALSE, 0, sizeof(Word), report.word.data(), 0,
                                nullptr, &report.done());
   });
   if (code != CL_SUCCESS) {
@@ -132,7 +129,7 @@ void FaultWord::raise_reported(uint64_t last) {
     const Report& report = reports_.front();
     // The caller has waited for a command after the report, but the report's status may come later.
     clWaitForEvents(1, &report.done());
-    const Word word = report.word();
+    const Word word = report.word;
     reports_.pop_front();
     if (word[0] != 0) raise_fault(word);
   }

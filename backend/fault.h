@@ -11,8 +11,6 @@
 //   launch(stream, kernel, grid, ..., FaultArgument{site});
 #pragma once
 
-#include <c10/core/Allocator.h>
-
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -64,11 +62,9 @@ class FaultWord {
  private:
   using Word = std::array<cl_int, 8>;  // site, unused, value (2 x 32 bits), bound (2 x 32 bits)
   struct Report {
-    const Word& word() const { return *static_cast<const Word*>(memory.get()); }
-
     uint64_t number;
     cl::Event done;
-    c10::DataPtr memory;  // of the word; pinned, as a read to other memory may block
+    Word word{};
   };
 
   void create();
@@ -87,7 +83,7 @@ class FaultWord {
   cl::Buffer word_, taken_;
   cl::Kernel take_;
   bool unread_ = false;  // no read of taken_ was enqueued since a fault may have been moved there
-  std::deque<Report> reports_;
+  std::deque<Report> reports_;  // a deque, because reads are enqueued into its elements
 };
 
 }  // namespace ocl

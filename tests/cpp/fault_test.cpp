@@ -2,8 +2,6 @@
 
 #include <thread>
 
-#include "backend/host_allocator.h"
-#include "tests/cpp/failing_calls.h"
 #include "tests/cpp/support.h"
 
 namespace ocl {
@@ -133,23 +131,6 @@ TEST_P(FaultTest, EventsDoNotWaitForWhatFollows) {
     EXPECT_TRUE(gate.open());
     EXPECT_THROW(stream.finish(), c10::IndexError);
   }
-}
-
-// NVIDIA's driver waits in a read to other memory.
-TEST_P(FaultTest, ReportsAreReadIntoPinnedMemory) {
-  Stream& stream = current_stream(GetParam());
-  check(stream, runtime, 7, 4);
-  int reads = 0, pinned = 0;
-  test::on_read([&](const void* host) {
-    ++reads;
-    pinned += is_pinned(host);
-  });
-  Event event;
-  event.record(stream);
-  test::on_read({});
-  EXPECT_EQ(reads, 1);
-  EXPECT_EQ(pinned, 1);
-  EXPECT_THROW(event.synchronize(), c10::Error);
 }
 
 TEST_P(FaultTest, EachReportIsRaised) {
