@@ -1,7 +1,5 @@
 #include "backend/device_cache.h"
 
-#include <c10/util/ScopeExit.h>
-
 #include <algorithm>
 
 #include "backend/address_space.h"
@@ -53,13 +51,13 @@ Block* DeviceCache::allocate(size_t bytes, int64_t stream) {
     const size_t segment_bytes = std::max(
         rounded, std::min(BufferCache::segment_size(rounded), device_.properties().max_allocation));
     std::string refusal;
-    Segment* segment = create_segment(segment_bytes, lock, refusal);
+    Segment* segment = create_segment(segment_bytes, refusal);
     if (!segment) {
       cache_.stats().num_alloc_retries += 1;
       lock.unlock();
       empty_now();
       lock.lock();
-      segment = create_segment(segment_bytes, lock, refusal);
+      segment = create_segment(segment_bytes, refusal);
     }
     if (!segment) fail(bytes, stream, stack, refusal, lock);
     block = cache_.add_segment(segment, segment_bytes, bytes, stream);
@@ -188,26 +186,18 @@ size_t DeviceCache::free_bytes() {
   return std::min(left, memory_.free_bytes().value_or(left));
 }
 
-Segment* DeviceCache::create_segment(size_t bytes, std::unique_lock<std::mutex>& lock,
-                                     std::string& refusal) {
+Segment* DeviceCache::create_segment(size_t bytes, std::string& refusal) {
   refusal.clear();
   if (bytes > device_.properties().max_allocation && !tries_larger_buffers(device_)) return nullptr;
-  if (cache_.reserved() + creating_ + bytes > limit_) return nullptr;
+  if (cache_.reserved() + bytes > limit_) return nullptr;
   auto segment = std::make_unique<Segment>();
   segment->device = &device_;
   segment->size = bytes;
-  creating_ += bytes;
-  lock.unlock();
-  const auto locked_again = c10::make_scope_exit([&] {
-    lock.lock();
-    creating_ -= bytes;
-  });
-  {
-    std::lock_guard creating(memory_mutex_);
-    segment->buffer = memory_.create(bytes);
-    if (!segment->buffer()) refusal = memory_.refusal();
+  segment->buffer = memory_.create(bytes);
+  if (!segment->buffer()) {
+    refusal = memory_.refusal();
+    return nullptr;
   }
-  if (!segment->buffer()) return nullptr;
   segment->address = AddressSpace::instance().reserve(bytes, segment.get());
   return segment.release();
 }
@@ -261,9 +251,11 @@ void DeviceCache::fail(size_t bytes, int64_t stream, const Stack& stack,
   const auto& properties = device_.properties();
   const std::string what =
       str("cannot allocate ", format_bytes(bytes), " on ocl:", int{device_.index()}, ": ");
-  TORCH_CHECK_WITH(OutOfMemoryError, bytes <= properties.max_allocation, what,
-                   "the largest single buffer is ", format_bytes(properties.max_allocation),
-                   " (CL_DEVICE_MAX_MEM_ALLOC_SIZE)", refusal,
+  const bool too_large = bytes > properties.max_allocation &&
+                         (!driver_refusal.empty() || !tries_larger_buffers(device_));
+  TORCH_CHECK_WITH(OutOfMemoryError, !too_large, what, "the largest single buffer is ",
+                   format_bytes(properties.max_allocation), " (CL_DEVICE_MAX_MEM_ALLOC_SIZE)",
+                   refusal,
                    ". Split the tensor, or use smaller batches. OCL_MAX_BUFFER_MB sets another "
                    "limit (docs/environment.md)");
   TORCH_CHECK_WITH(

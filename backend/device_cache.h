@@ -78,8 +78,7 @@ class DeviceCache {
 
  private:
   // nullptr when memory ran out: `refusal` says how, if the driver refused. Other failures throw.
-  // Unlocks meanwhile, since a new buffer may wait for the device.
-  Segment* create_segment(size_t bytes, std::unique_lock<std::mutex>& lock, std::string& refusal);
+  Segment* create_segment(size_t bytes, std::string& refusal);
   void release_unused();
   void wait_for_pending();  // without the lock
   void collect_pending(bool wait);
@@ -89,11 +88,9 @@ class DeviceCache {
                          const std::string& refusal, std::unique_lock<std::mutex>& lock);
 
   Device& device_;
-  std::mutex memory_mutex_;  // held by a call of memory_.create(); never taken after mutex_
+  std::mutex mutex_;
   DeviceMemory memory_;
-  std::mutex mutex_;  // guards the members below
   BufferCache cache_;
-  size_t creating_ = 0;  // bytes of buffers that are being made, and not in cache_ yet
   size_t limit_;
   std::deque<std::pair<Event, Block*>> pending_;
   std::unordered_map<const Segment*, Stack> segment_stacks_;

@@ -140,9 +140,10 @@ Built build(Device& device, bool grouped, c10::function_ref<KernelSource(size_t)
   const bool any = device.family() == KernelFamily::kCpu || device.has(Quirk::kLowGroupLimits);
   std::exception_ptr failure;  // of the first build that failed
   for (size_t group = device.parameters().work_group_size;;) {
-    const KernelSource wanted = source(group);
+    KernelSource wanted;
     const Program* built = nullptr;
     try {
+      wanted = source(group);
       built = &program(device, wanted.file, wanted.defines);
     } catch (const c10::Error&) {
       // A compiler may refuse a kernel whose required group needs more registers than there are.

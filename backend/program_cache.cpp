@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <sstream>
+#include <system_error>
 #include <unordered_map>
 
 #include "backend/binary_file.h"
@@ -266,9 +267,12 @@ const Entry& find_or_make(Device& device, const Request& request) {
   if (!loaded) {
     std::optional<SlowNotice> notice;
     if (errors_are_read_at_a_terminal()) {
-      notice.emplace(std::chrono::seconds(2),
-                     [text = str("torch_ocl: compiling ", request.file, " for ", device.label(),
-                                 "\n")] { std::fputs(text.c_str(), stderr); });
+      try {
+        notice.emplace(std::chrono::seconds(2),
+                       [text = str("torch_ocl: compiling ", request.file, " for ", device.label(),
+                                   "\n")] { std::fputs(text.c_str(), stderr); });
+      } catch (const std::system_error&) {  // there is no thread for it
+      }
     }
     created->handle =
         from_source(device, request.file, request.label, request.options, request.source);

@@ -213,12 +213,17 @@ void Call::end() {
   add(state(), std::move(entry));
 }
 
-void Call::mark_begin(Stream& stream) {
-  if (with_event_) mark_ = stream.marker(/*timed=*/true);
+// A timed marker takes a few bytes of the device. Without them the call has no times.
+void Call::mark(Stream& stream, cl::Event& event) {
+  if (!with_event_) return;
+  try {
+    event = stream.marker(/*timed=*/true);
+  } catch (const c10::Error&) {
+    with_event_ = false;
+  }
 }
 
-void Call::mark_end(Stream& stream) {
-  if (with_event_) own_ = stream.marker(/*timed=*/true);
-}
+void Call::mark_begin(Stream& stream) { mark(stream, mark_); }
+void Call::mark_end(Stream& stream) { mark(stream, own_); }
 
 }  // namespace ocl::trace

@@ -99,6 +99,8 @@ class Call {
 
   std::optional<Command> command_;
   bool with_event_ = false;
+  void mark(Stream& stream, cl::Event& event);
+
   cl::Event own_, mark_;
   cl::Event* wanted_ = nullptr;
 };

@@ -66,22 +66,26 @@ PYBIND11_MODULE(_C, m) {
   py::class_<DeviceProperties>(m, "DeviceProperties")
 #define OCL_PROPERTY(name) .def_readonly(#name, &DeviceProperties::name)
       OCL_PROPERTY(name) OCL_PROPERTY(vendor) OCL_PROPERTY(platform) OCL_PROPERTY(driver_version)
-          OCL_PROPERTY(version) OCL_PROPERTY(type) OCL_PROPERTY(total_memory) OCL_PROPERTY(
-              max_allocation) OCL_PROPERTY(local_memory) OCL_PROPERTY(max_work_group_size)
-              OCL_PROPERTY(max_parameter_size) OCL_PROPERTY(max_compute_units) OCL_PROPERTY(
-                  native_vector_width_float) OCL_PROPERTY(has_fp64) OCL_PROPERTY(has_fp16)
-                  OCL_PROPERTY(has_int64_atomics) OCL_PROPERTY(has_subgroups) OCL_PROPERTY(
-                      host_unified_memory) OCL_PROPERTY(version_major) OCL_PROPERTY(version_minor)
+          OCL_PROPERTY(version) OCL_PROPERTY(type) OCL_PROPERTY(total_memory)
+              OCL_PROPERTY(max_allocation) OCL_PROPERTY(local_memory)
+                  OCL_PROPERTY(max_work_group_size) OCL_PROPERTY(max_parameter_size)
+                      OCL_PROPERTY(max_compute_units) OCL_PROPERTY(native_vector_width_float)
+                          OCL_PROPERTY(has_fp64) OCL_PROPERTY(has_fp16)
+                              OCL_PROPERTY(has_int64_atomics) OCL_PROPERTY(has_subgroups)
+                                  OCL_PROPERTY(has_profiling) OCL_PROPERTY(host_unified_memory)
+                                      OCL_PROPERTY(version_major) OCL_PROPERTY(version_minor)
 #undef OCL_PROPERTY
-                      // torch.cuda's names
-                      .def_readonly("major", &DeviceProperties::version_major)
-                      .def_readonly("minor", &DeviceProperties::version_minor)
-                      .def_readonly("multi_processor_count", &DeviceProperties::max_compute_units)
-                      .def("__repr__", &describe_properties)
-                      .def_property_readonly("quirks", &describe_quirks)
-                      .def_property_readonly("kernel_family", [](const DeviceProperties& p) {
-                        return family_name(p.family);
-                      });
+                                          // torch.cuda's names
+                                          .def_readonly("major", &DeviceProperties::version_major)
+                                          .def_readonly("minor", &DeviceProperties::version_minor)
+                                          .def_readonly("multi_processor_count",
+                                                        &DeviceProperties::max_compute_units)
+                                          .def("__repr__", &describe_properties)
+                                          .def_property_readonly("quirks", &describe_quirks)
+                                          .def_property_readonly("kernel_family",
+                                                                 [](const DeviceProperties& p) {
+                                                                   return family_name(p.family);
+                                                                 });
 
   // For functions that start drivers, compile programs or wait for the device.
   using Unlocked = py::call_guard<py::gil_scoped_release>;

@@ -144,10 +144,7 @@ GROUP_OF_SEGMENT void segment_reduce_long(CTENSOR(data), CTENSOR(offsets), TENSO
 GROUP_OF_SEGMENT void segment_backward_long(CTENSOR(grad), CTENSOR(value), CTENSOR(data),
                                             CTENSOR(offsets), TENSOR(out), const T initial,
                                             const Segments s, const uint lanes) {
-#ifdef PROD
-  __local T partial[GROUP];
-  __local int zeros[GROUP], nans[GROUP];
-#elif defined(MAX_OF) || defined(MIN_OF)
+#if defined(MAX_OF) || defined(MIN_OF)
   __local int equals[GROUP];
 #endif
   LONG_SEGMENT
@@ -163,35 +160,6 @@ GROUP_OF_SEGMENT void segment_backward_long(CTENSOR(grad), CTENSOR(value), CTENS
   const T share = SHARE_OF_EQUALS(g, equals[item % lanes]);
   FOR_STRIPE(j, 0, end)
     if (IS_RESULT(LOAD(IN, x, j * s.inner))) STORE(IN, to, j * s.inner, share);
-#elif defined(PROD)
-  // The product of the elements other than a zero or a NaN: the product of the rest, without zeros
-  // and NaN but with the signs of zeros, and whether more of these are left.
-  T product = 1;
-  int zero = 0, nan = 0;
-  FOR_STRIPE(j, 0, end) {
-    const T a = LOAD(IN, x, j * s.inner);
-    zero = min(zero + (a == 0), 2);
-    nan = min(nan + isnan(a), 2);
-    product *= a == 0 ? copysign((T)1, a) : isnan(a) ? 1 : a;
-  }
-  partial[item] = product;
-  zeros[item] = zero;
-  nans[item] = nan;
-  JOIN_STRIPES(partial[item] *= partial[other]; zeros[item] += zeros[other];
-               nans[item] += nans[other];)
-  product = FIRST * partial[item % lanes];
-  zero = zeros[item % lanes];
-  nan = nans[item % lanes];
-  FOR_STRIPE(j, 0, end) {
-    const T a = LOAD(IN, x, j * s.inner);
-    T others = y / a;
-    if (a == 0 || isnan(a)) {
-      others = a == 0 ? product * copysign((T)1, a) : product;
-      if (zero > (a == 0)) others *= 0;
-      if (nan > isnan(a)) others = NAN;
-    }
-    STORE(IN, to, j * s.inner, g * others);
-  }
 #else
   FOR_STRIPE(j, 0, end) STORE(IN, to, j * s.inner, SHARE(g));
 #endif

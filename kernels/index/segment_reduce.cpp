@@ -43,6 +43,9 @@ Tensor offsets_of(const Tensor& lengths) {
   return at::cat({at::zeros(shape, ends.options()), ends}, -1);
 }
 
+// Whether work-items may share a segment: the product of a part may overflow where the whole is 0.
+bool is_split(ReductionType reduction) { return reduction != ReductionType::PROD; }
+
 const Kernel& find(Device& device, const char* kernel, ScalarType type, ScalarType offset,
                    ReductionType reduction, const Initial& initial) {
   static Site site;
@@ -53,7 +56,7 @@ const Kernel& find(Device& device, const char* kernel, ScalarType type, ScalarTy
   return find_kernel(device, key, [&](size_t group) {
     Defines defines = compute_defines(compute_type(type));
     define_grid(defines, device);
-    define_stripes(defines, device, group);
+    if (is_split(reduction)) define_stripes(defines, device, group);
     defines.set("IN", dtype_name(type)).set("OFFSET", offset == at::kInt ? "int" : "long");
     if (reduction == ReductionType::MEAN) defines.set("MEAN", 1);
     if (reduction == ReductionType::PROD) defines.set("PROD", 1);
@@ -91,7 +94,7 @@ void run(const Names& names, const Segments& s, at::ArrayRef<Tensor> tensors, Sc
   arguments_of(find(device, names.each, type, offset, reduction, initial))
       .add(grid.per_item)
       .enqueue(grid.global, grid.local);
-  if (!may_be_long(device, static_cast<size_t>(s.size))) return;
+  if (!is_split(reduction) || !may_be_long(device, static_cast<size_t>(s.size))) return;
   const Kernel& kernel = find(device, names.long_ones, type, offset, reduction, initial);
   const StripeGrid stripes = stripe_grid(kernel, segments, columns);
   arguments_of(kernel).add(stripes.lanes).enqueue(stripes.global, stripes.local);

@@ -59,12 +59,13 @@ ALWAYS_INLINE int scaled_moments(__global const MEM(IN) *x, const ulong size, co
   JOIN_ITEMS(most, fmax)
   int exponent;
   frexp(most, &exponent);
-  T rough = 0, count = 0, sum = 0, squares = 0;
+  T rough = 0, sum = 0, squares = 0;
+  ulong count = 0;
   FOR_SHARE(i, 0, size) {
-    count += 1;
-    rough += (SCALED(i) - rough) / count;
+    ++count;
+    rough += (SCALED(i) - rough) / (T)count;
   }
-  rough *= count / (T)size;
+  rough *= (T)count / (T)size;
   JOIN_ITEMS(rough, ADD)
   FOR_SHARE(i, 0, size) {
     const T d = SCALED(i) - rough;

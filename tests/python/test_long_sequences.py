@@ -25,13 +25,15 @@ SEGMENTS = """
     signs[torch.randint(2514, (30,)), torch.randint(19, (30,))] *= 1.5
     signs[5, 0] = signs[900, 0] = signs[901, 0] = signs[1900, 1] = 0  # one zero, and two
     signs[2100, 2] = -0.0
+    zeros = torch.full((2514, 19), 2.0)
+    zeros[0] = zeros[3] = zeros[704] = zeros[705] = 0  # what follows overflows
     nans = signs.clone()
     nans[7, 3] = nans[1000, 0] = nans[2200, 4] = nans[2201, 4] = float("nan")
     for data, columns, reduce, initial in itertools.product(
-        (torch.randn(2514, 19), torch.randn(2514, 19).round(), signs, nans),
+        (torch.randn(2514, 19), torch.randn(2514, 19).round(), signs, nans, zeros),
         (1, 3, 19), ("sum", "mean", "max", "min", "prod"), (None, 2),
     ):
-        if reduce == "prod" and data is not signs and data is not nans:
+        if reduce == "prod" and all(data is not each for each in (signs, nans, zeros)):
             continue
         x = data[:, :columns].contiguous()
         if columns == 1:

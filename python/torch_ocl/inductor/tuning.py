@@ -55,6 +55,8 @@ class MeasuredKernel:
 
     def _size(self, index, args) -> int:
         properties = ocl.get_device_properties(index)
+        if not properties.has_profiling:
+            return _SIZES[0]
         device = f"{properties.name} {properties.driver_version}"
         digest = hashlib.sha256(device.encode()).hexdigest()[:16]
         file = Path(f"{source_file(self._name, self._source)}.{digest}.size")
