@@ -247,3 +247,20 @@ def test_synchronize_waits_for_commands_that_were_flushed(device):
         target.copy_(x[-7:].clone(), non_blocking=True)
         torch.ocl.synchronize()
         assert target.tolist() == [i] * 7
+
+
+def test_tables_of_a_convolution_stay_while_another_stream_may_read_them(device):
+    """Plans of convolutions are forgotten after 512 shapes, and their memory is used again."""
+    x, row = torch.randn(2, 4, 40, device=device), torch.randn(4, 700, device=device)
+    weight = torch.randn(3, 4, 3, device=device)
+    busy = torch.rand(1 << 18, device=device)
+    side = torch.ocl.Stream()
+    with side:
+        expected = torch.conv1d(x, weight)
+    torch.ocl.synchronize()
+    slow_work(busy)
+    result = torch.conv1d(x, weight)
+    with side:
+        for n in range(50, 650):
+            torch.conv1d(row[:, :n], weight)
+    assert torch.equal(result.cpu(), expected.cpu())

@@ -9,6 +9,7 @@ namespace ocl {
 size_t ConvPlanHash::operator()(const ConvPlanKey& key) const {
   size_t hash = static_cast<size_t>(key.direction) * 31 + static_cast<size_t>(key.device);
   const auto mix = [&](int32_t v) { hash = (hash ^ static_cast<uint32_t>(v)) * 1099511628211u; };
+  mix(static_cast<int32_t>(key.stream));
   const ConvShape& s = key.shape;
   for (const int32_t v : {s.images, s.groups, s.in_channels, s.out_channels}) mix(v);
   for (const auto* dims : {&s.in, &s.out, &s.kernel, &s.stride, &s.pad, &s.dilation}) {

@@ -11,10 +11,13 @@
 
 namespace ocl {
 
+// Each stream has its own plans: the memory of tables may be used again, by their stream, as soon
+// as a plan is forgotten.
 struct ConvPlanKey {
   ConvShape shape;
   ConvDirection direction;
   DeviceIndex device;
+  StreamId stream;
   bool operator==(const ConvPlanKey&) const = default;
 };
 
@@ -30,8 +33,8 @@ class ConvPlans {
  public:
   template <typename Make>
   std::shared_ptr<const Plan> find(const ConvCall& call, Make make) {
-    const ConvPlanKey key{call.shape, call.direction, call.device.index()};
-    Stream& stream = current_stream(key.device);
+    Stream& stream = current_stream(call.device.index());
+    const ConvPlanKey key{call.shape, call.direction, call.device.index(), stream.id()};
     std::lock_guard lock(mutex_);
     auto found = plans_.find(key);
     if (found == plans_.end()) {
