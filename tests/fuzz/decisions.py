@@ -23,6 +23,12 @@ DECISIONS = [
         "the CPU's library has results without pixels, where PyTorch's own kernels refuse",
     ),
     (
+        r"compile",
+        "error",
+        r"^TorchRuntimeError raised instead of",
+        "Dynamo has a class of its own for errors of operators",
+    ),
+    (
         r"logsigmoid",
         "layout",
         "",

@@ -90,7 +90,7 @@ def with_body(steps, position, body):
     made = {*step.inputs, *(n for inner in body for n in inner.results)}
     kept = [k for k, n in enumerate(step.outputs) if n in made]
     lost = [k for k in range(len(step.outputs)) if k not in kept]
-    gone = {step.results[k] for k in lost}
+    gone = {step.results[k] for k in lost if k < len(step.results)}
     step.body = body
     step.outputs = tuple(step.outputs[k] for k in kept)
     step.results = tuple(n for n in step.results if n not in gone)
