@@ -2,8 +2,9 @@
 
 usage: report.py FOLDER [--registers FILE] [--markdown FILE] [--picture FILE]
 
-FOLDER is record.py's. --registers is the --json of gpu_check.py for FOLDER/programs; without it,
-occupancy is that of 64 registers. Without --markdown, the tables are printed.
+FOLDER is record.py's; networks that are not recorded there are left out. --registers is the --json
+of gpu_check.py for FOLDER/programs; without it, occupancy is that of 64 registers. Without
+--markdown, the tables are printed.
 """
 
 import argparse
@@ -12,7 +13,7 @@ import json
 import pathlib
 
 import validation
-from formula import estimate, load_devices
+from formula import REGISTERS, estimate, load_devices
 from networks import NETWORKS
 from registers import Registers
 
@@ -86,6 +87,15 @@ def network_table(networks, devices):
                 f"{percent(ideal / (total - start))}"
             )
         yield [title, str(sum(row.launches() for row in rows)), *cells]
+
+
+def basis(networks, registers):
+    """What the figures are made of."""
+    absent = [function.__doc__ for name, function in NETWORKS.items() if name not in networks]
+    known = sorted({target for target, _, _ in registers.kernels})
+    text = f"Registers are known for {', '.join(known)}." if known else ""
+    text = text or f"Registers are assumed: {REGISTERS} for each work-item."
+    return text + "".join(f" Not recorded: {title}." for title in absent)
 
 
 def kernel_table(rows, devices):
@@ -167,9 +177,9 @@ def draw(networks, devices, path):
     from matplotlib import pyplot
 
     names = [*TERMS, "launch"]
-    figure, axes = pyplot.subplots(
-        1, len(networks), figsize=(3.2 * len(networks), 3.6), sharey=True
-    )
+    size = (max(8, 3.2 * len(networks)), 3.6)
+    figure, axes = pyplot.subplots(1, len(networks), figsize=size, sharey=True, squeeze=False)
+    axes = axes[0]
     for axis, (name, (_, rows)) in zip(axes, networks.items()):
         below = [0.0] * len(devices)
         for term in names:
@@ -204,12 +214,14 @@ def main():
     registers = Registers(arguments.folder / "programs", arguments.registers)
     networks = {}
     for name in NETWORKS:
+        if not (arguments.folder / f"{name}.json").exists():
+            continue
         found = json.loads((arguments.folder / f"{name}.json").read_text())
         networks[name] = (found["title"], rows_of(found["launches"], devices, registers))
 
     parts = {
         "devices": markdown(device_table(devices)),
-        "networks": markdown(network_table(networks, devices)),
+        "networks": f"{markdown(network_table(networks, devices))}\n\n{basis(networks, registers)}",
         "worst": markdown(worst_table(networks, devices)),
         "validation": markdown(validation_table(arguments.folder / "plugin/libgpu_model.so")),
         "kernels": "\n\n".join(
