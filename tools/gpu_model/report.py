@@ -197,7 +197,9 @@ def draw(networks, devices, path):
         axis.set_title(name)
         axis.tick_params(axis="x", labelsize=6)
     axes[0].set_ylabel("share of the estimated time")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="lower center", ncols=len(names))
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), loc="lower center", ncols=len(names), fontsize=8
+    )
     figure.tight_layout(rect=(0, 0.08, 1, 1))
     figure.savefig(path, dpi=110)
 
