@@ -100,11 +100,12 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void embedding_bag_l
   const ulong bag = get_global_id(1), i = column;
   FIND_BAG
   const ulong end = min(last, indices);
-  if (end <= first || end - first <= MOST) return;
+  // No group leaves here: PoCL 3.1 builds such a kernel wrongly.
+  const bool is_long = end > first && end - first > MOST;
   T value = 0, head = 0;
   long count = 0;
   ulong place = ULONG_MAX, head_place = ULONG_MAX;
-  if (i < inner) {
+  if (is_long && i < inner) {
     FOR_STRIPE(n, first, end) {
       FIND_ROW
       const T x = ELEMENT;
@@ -144,7 +145,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void embedding_bag_l
 #else
   JOIN_STRIPES(values[item] += values[other]; counts_of[item] += counts_of[other];)
 #endif
-  if (stripe > 0 || i >= inner) return;
+  if (!is_long || stripe > 0 || i >= inner) return;
   value = values[item];
   count = counts_of[item];
 #ifdef MAXIMUM

@@ -53,8 +53,9 @@ TEST_P(TraceTest, CallsAloneNeedNoEvents) {
   const int value = 7;
   copy_to_device(current_stream(GetParam()), resolve(out.get()), &value, sizeof(value));
   const auto commands = trace::stop();
-  ASSERT_EQ(commands.size(), 1);
+  ASSERT_EQ(commands.size(), 2);
   EXPECT_EQ(commands[0].kind, Kind::kCopyToDevice);
+  EXPECT_EQ(commands[1].kind, Kind::kWait);
   EXPECT_EQ(commands[0].bytes, sizeof(value));
   EXPECT_EQ(commands[0].ended, 0);
 }
