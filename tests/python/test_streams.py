@@ -255,6 +255,7 @@ def test_tables_of_a_convolution_stay_while_another_stream_may_read_them(device)
     weight = torch.randn(3, 4, 3, device=device)
     busy = torch.rand(1 << 18, device=device)
     side = torch.ocl.Stream()
+    torch.ocl.synchronize()
     with side:
         expected = torch.conv1d(x, weight)
     torch.ocl.synchronize()
