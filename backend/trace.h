@@ -96,11 +96,10 @@ class Call {
  private:
   void begin(Stream& stream, Kind kind, const char* function);
   void end();
+  void mark(Stream& stream, cl::Event& event);
 
   std::optional<Command> command_;
   bool with_event_ = false;
-  void mark(Stream& stream, cl::Event& event);
-
   cl::Event own_, mark_;
   cl::Event* wanted_ = nullptr;
 };

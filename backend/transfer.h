@@ -12,10 +12,10 @@ namespace ocl {
 void copy_on_device(Stream& stream, const BufferView& destination, const BufferView& source,
                     size_t bytes);
 
-// Blocking unless `event` is given: then other streams may use the bytes, too. With an event the
-// copy is only enqueued: the host memory must stay alive and unchanged until the event completes. A
-// captured stream allows copies with an event only: the copy becomes part of the graph, and `event`
-// stays empty.
+// Blocks unless `event` is given. After a copy that blocks, other streams may use the bytes, too.
+// With an event the copy is only enqueued: the host memory must stay alive and unchanged until the
+// event completes. A captured stream allows copies with an event only: the copy becomes part of the
+// graph, and `event` stays empty.
 void copy_to_device(Stream& stream, const BufferView& destination, const void* source, size_t bytes,
                     cl::Event* event = nullptr);
 void copy_to_host(Stream& stream, void* destination, const BufferView& source, size_t bytes,

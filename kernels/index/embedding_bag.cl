@@ -100,7 +100,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void embedding_bag_l
   const ulong bag = get_global_id(1), i = column;
   FIND_BAG
   const ulong end = min(last, indices);
-  // No group leaves here: PoCL 3.1 builds such a kernel wrongly.
+  // No group leaves here: see stripes.clh.
   const bool is_long = end > first && end - first > MOST;
   T value = 0, head = 0;
   long count = 0;

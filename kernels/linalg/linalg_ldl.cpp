@@ -17,7 +17,7 @@ namespace {
 using at::Tensor;
 
 // A GPU that works on a launch for seconds is reset. So a launch for whole matrices is for small
-// ones, and the work-items of a launch that solves make at most so many steps.
+// ones, and a work-item of a launch that solves makes at most kMostSteps steps.
 constexpr int64_t kMostRows = 256;
 constexpr int64_t kMostSteps = int64_t{1} << 17;
 

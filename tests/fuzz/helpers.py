@@ -75,7 +75,7 @@ def synchronize():
 
 
 def through_pinned(x):
-    """To the CPU and back without waiting, by way of pinned memory."""
+    """To the CPU and back without waiting, through pinned memory."""
     if x.device.type == "cpu":
         return x.clone()
     host = torch.empty_like(x, device="cpu", pin_memory=True)

@@ -39,9 +39,14 @@ def skip_without_buffers_of(size, device=0):
         pytest.skip(f"the largest buffer of the device has {largest} bytes, not {size}")
 
 
+def on_the_stern_device():
+    """Whether a layer of docs/stern.md plays the device."""
+    return "OPENCL_LAYERS" in os.environ
+
+
 def skip_on_the_stern_device(reason):
-    """For a test that the device of docs/stern.md cannot pass."""
-    if "OPENCL_LAYERS" in os.environ:
+    """For a test that this device cannot pass."""
+    if on_the_stern_device():
         pytest.skip(f"on the stern device: {reason}")
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support import COMPLEX, has_fp64
+from support import COMPLEX
 
 REAL = [torch.float32, torch.float64]
 TYPES = [*REAL, *COMPLEX]
@@ -38,11 +38,6 @@ def definite(shape, dtype):
     return x @ x.mH / shape[-1] + torch.eye(shape[-1], dtype=dtype)
 
 
-def skip_without_fp64(device, dtype):
-    if dtype in (torch.float64, torch.complex128) and not has_fp64(device):
-        pytest.skip("no float64 on this device")
-
-
 def compare(device, function, *tensors, gradients=True, factor=1):
     """Results, and gradients of the inputs, on the device and on the CPU."""
     weights, found = None, []
@@ -67,7 +62,6 @@ def compare(device, function, *tensors, gradients=True, factor=1):
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_cholesky(operator_device, shape, dtype):
-    skip_without_fp64(operator_device, dtype)
     a = definite(shape, dtype)
     for upper in (False, True):
         compare(
@@ -109,7 +103,6 @@ def test_cholesky_of_indefinite(device, n):
 @pytest.mark.parametrize("upper", [False, True])
 @pytest.mark.parametrize("left", [False, True])
 def test_solve_triangular(operator_device, shape, dtype, left, upper):
-    skip_without_fp64(operator_device, dtype)
     a = regular(shape, dtype)
     b = torch.randn(*shape[:-2], *((shape[-1], 19) if left else (19, shape[-1])), dtype=dtype)
     for unit in (False, True):
@@ -129,7 +122,6 @@ def test_solve_triangular(operator_device, shape, dtype, left, upper):
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("shape", [*SHAPES, (5, 9), (9, 5), (2, 40, 20), (20, 50)], ids=str)
 def test_lu(operator_device, shape, dtype):
-    skip_without_fp64(operator_device, dtype)
     a = torch.randn(shape, dtype=dtype)
     compare(operator_device, torch.linalg.lu_factor, a, gradients=False, factor=10)
     p, lower, upper = torch.linalg.lu(a.to(operator_device))
@@ -143,7 +135,6 @@ def test_lu(operator_device, shape, dtype):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("left", [False, True])
 def test_lu_solve(operator_device, shape, dtype, left):
-    skip_without_fp64(operator_device, dtype)
     lu, pivots = torch.linalg.lu_factor(regular(shape, dtype))
     b = torch.randn(*shape[:-2], *((shape[-1], 3) if left else (3, shape[-1])), dtype=dtype)
     for adjoint in (False, True):
@@ -161,7 +152,6 @@ def test_lu_solve(operator_device, shape, dtype, left):
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_solve_and_inverse(operator_device, shape, dtype):
-    skip_without_fp64(operator_device, dtype)
     a, b = regular(shape, dtype), torch.randn(*shape[:-1], 2, dtype=dtype)
     compare(operator_device, torch.linalg.solve, a, b, gradients=False)
     compare(operator_device, torch.linalg.inv, a, gradients=False)
@@ -185,7 +175,6 @@ def test_singular(device):
     "name", ["solve", "inv", "det", "slogdet", "cholesky", "qr", "eigh", "svd"]
 )
 def test_gradients(operator_device, name, dtype):
-    skip_without_fp64(operator_device, dtype)
     a = definite((2, 4, 4), dtype)
     function = getattr(torch.linalg, name)
     if name == "solve":
@@ -211,7 +200,6 @@ def test_gradients(operator_device, name, dtype):
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("shape", [*SHAPES, (5, 9), (9, 5), (2, 80, 20), (20, 50), (3, 1)], ids=str)
 def test_qr(operator_device, shape, dtype):
-    skip_without_fp64(operator_device, dtype)
     a = torch.randn(shape, dtype=dtype)
     compare(operator_device, torch.geqrf, a, gradients=False)
     for mode in ("reduced", "complete", "r"):
@@ -237,7 +225,6 @@ def test_qr(operator_device, shape, dtype):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("uplo", ["L", "U"])
 def test_eigh(operator_device, shape, dtype, uplo):
-    skip_without_fp64(operator_device, dtype)
     a = torch.randn(shape, dtype=dtype)
     on_device = a.to(operator_device)
     values, vectors = (x.cpu() for x in torch.linalg.eigh(on_device, UPLO=uplo))
@@ -257,7 +244,6 @@ def test_eigh(operator_device, shape, dtype, uplo):
 )
 @pytest.mark.parametrize("full", [False, True])
 def test_svd(operator_device, shape, dtype, full):
-    skip_without_fp64(operator_device, dtype)
     a = torch.randn(shape, dtype=dtype)
     u, s, vh = (x.cpu() for x in torch.linalg.svd(a.to(operator_device), full_matrices=full))
     expected = torch.linalg.svd(a, full_matrices=full)
@@ -288,7 +274,6 @@ def test_svd_of_deficient(device, shape):
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("shape", [(1, 1), (2, 2), (5, 5), (3, 6, 6), (20, 20)], ids=str)
 def test_ldl(operator_device, shape, dtype):
-    skip_without_fp64(operator_device, dtype)
     x = torch.randn(shape, dtype=dtype)
     x.diagonal(dim1=-2, dim2=-1).mul_(0.1)  # so that pivots come in pairs
     b = torch.randn(*shape[:-1], 3, dtype=dtype)
@@ -306,7 +291,6 @@ def test_ldl(operator_device, shape, dtype):
 @pytest.mark.parametrize("driver", ["gels", "gelsy", "gelss", "gelsd", None])
 @pytest.mark.parametrize("shape", [(4, 4), (7, 3), (2, 3, 5), (40, 35)], ids=str)
 def test_lstsq(operator_device, shape, driver, dtype):
-    skip_without_fp64(operator_device, dtype)
     a, b = regular(shape, dtype), torch.randn(*shape[:-1], 2, dtype=dtype)
     compare(
         operator_device,
