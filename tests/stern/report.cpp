@@ -86,6 +86,7 @@ void report_at_exit() {
 extern "C" {
 
 __attribute__((visibility("default"))) unsigned long stern_alive(const char* objects) {
+  stern::settle();
   const std::string wanted = objects;
   if (wanted == "contexts") return stern::contexts().alive();
   if (wanted == "queues") return stern::queues().alive();

@@ -26,6 +26,7 @@ struct Scheduler {
   std::shared_ptr<Queue> favourite;
   uint64_t steps = 0;  // commands that ended
   bool started = false, stopped = false, running = false;
+  bool holding = false;  // the thread has a reference to a queue
   int stall_seconds = 5;
 };
 Scheduler& scheduler() {
@@ -130,12 +131,15 @@ void work() {
       s.work.wait(lock);
       continue;
     }
+    s.holding = true;
     run_one(s, lock, queue);
     if (!queue->submitted) std::erase(s.active, queue);
     if (s.favourite == queue && !queue->submitted) s.favourite.reset();
     lock.unlock();
     queue.reset();
     lock.lock();
+    s.holding = false;
+    s.done.notify_all();
   }
   s.done.notify_all();
 }
@@ -269,13 +273,19 @@ void load_schedule() {
   std::thread(call_back).detach();
 }
 
+void settle() {
+  Scheduler& s = scheduler();
+  Lock lock(s.mutex);
+  s.done.wait(lock, [&] { return !s.holding || s.running || s.stopped; });
+}
+
 void stop_scheduler() {
   Scheduler& s = scheduler();
   Lock lock(s.mutex);
   s.stopped = true;
   s.work.notify_all();
   s.done.notify_all();
-  while (s.running) s.done.wait(lock);
+  while (s.running || s.holding) s.done.wait(lock);
 }
 
 cl_int clFlush(cl_command_queue handle) {

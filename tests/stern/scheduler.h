@@ -74,6 +74,10 @@ void set_status(Event& event, cl_int status);
 // After a user event has ended.
 void schedule();
 
+// Waits until the thread has released the objects of the last command that ended: for those who
+// count objects.
+void settle();
+
 // Reads STERN_SEED and STERN_STALL, and starts the thread.
 void load_schedule();
 void stop_scheduler();
