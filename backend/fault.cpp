@@ -9,6 +9,8 @@
 namespace ocl {
 namespace {
 
+constexpr size_t kSlots = 64;  // reports that wait at a time; more use pageable memory
+
 constexpr const char* kTakeFault = R"(
 __kernel void take_fault(__global int *word, __global int *taken) {
   for (int i = 0; i < 8; ++i) taken[i] = word[i];
@@ -71,7 +73,29 @@ void FaultWord::create() {
                launch_first(device, built, &launched[device.index()], [&] { enqueue_take(); });
                word_ = std::move(word);
              });
+  if (!device.uses_host_memory()) make_slots();
   handle_.store(word_(), std::memory_order_release);
+}
+
+// A read into pageable memory that should not block blocks nevertheless on drivers that copy
+// through pinned memory of their own, as NVIDIA's does. Recording an event would wait for the
+// stream.
+void FaultWord::make_slots() {
+  Device& device = stream_.device();
+  constexpr size_t kBytes = kSlots * sizeof(Word);
+  cl_int code = CL_SUCCESS;
+  cl::Buffer memory(clCreateBuffer(device.context()(), CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR,
+                                   kBytes, nullptr, &code));
+  if (code != CL_SUCCESS) return;  // pageable memory is right, too
+  // In the stream's queue, the map would wait for the stream's commands.
+  const cl::CommandQueue queue(
+      clCreateCommandQueue(device.context()(), device.handle()(), 0, &code));
+  if (code != CL_SUCCESS) return;
+  void* const start = clEnqueueMapBuffer(queue(), memory(), CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
+                                         kBytes, 0, nullptr, nullptr, &code);
+  if (code != CL_SUCCESS) return;
+  slots_ = std::move(memory);  // mapped for its whole life
+  for (size_t i = 0; i < kSlots; ++i) free_slots_.push_back(static_cast<Word*>(start) + i);
 }
 
 void FaultWord::enqueue_take() {
@@ -84,8 +108,9 @@ void FaultWord::enqueue_take() {
 
 void FaultWord::enqueue_report() {
   // Remove completed reports without a fault that nobody has asked for.
-  while (!reports_.empty() && is_complete(reports_.front().done) && reports_.front().word[0] == 0) {
-    reports_.pop_front();
+  while (!reports_.empty() && is_complete(reports_.front().done) &&
+         (*reports_.front().word)[0] == 0) {
+    remove_first_report();
   }
   if (unread_) enqueue_read();  // the read of an earlier report could not be enqueued
   enqueue_take();
@@ -93,13 +118,29 @@ void FaultWord::enqueue_report() {
   enqueue_read();
 }
 
+void FaultWord::free_slot(const Report& report) {
+  if (report.word != &report.pageable) free_slots_.push_back(report.word);
+}
+
+void FaultWord::remove_first_report() {
+  free_slot(reports_.front());
+  reports_.pop_front();
+}
+
 void FaultWord::enqueue_read() {
   Report& report = reports_.emplace_back();
+  report.word = &report.pageable;
+  if (!free_slots_.empty()) {
+    report.word = free_slots_.back();
+    free_slots_.pop_back();
+    *report.word = {};  // the read may fail
+  }
   const cl_int code = stream_.enqueue([&](cl_command_queue queue) {
-    return clEnqueueReadBuffer(queue, taken_(), CL_FALSE, 0, sizeof(Word), report.word.data(), 0,
+    return clEnqueueReadBuffer(queue, taken_(), CL_FALSE, 0, sizeof(Word), report.word->data(), 0,
                                nullptr, &report.done());
   });
   if (code != CL_SUCCESS) {
+    free_slot(report);
     reports_.pop_back();
     throw cl::Error(code, "clEnqueueReadBuffer");
   }
@@ -129,8 +170,8 @@ void FaultWord::raise_reported(uint64_t last) {
     const Report& report = reports_.front();
     // The caller has waited for a command after the report, but the report's status may come later.
     clWaitForEvents(1, &report.done());
-    const Word word = report.word;
-    reports_.pop_front();
+    const Word word = *report.word;
+    remove_first_report();
     if (word[0] != 0) raise_fault(word);
   }
   raised_.store(std::max(raised_.load(), last), std::memory_order_release);

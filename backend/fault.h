@@ -17,6 +17,7 @@
 #include <deque>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "backend/device.h"
 
@@ -64,10 +65,14 @@ class FaultWord {
   struct Report {
     uint64_t number;
     cl::Event done;
-    Word word{};
+    Word* word;  // a slot, or `pageable`
+    Word pageable{};
   };
 
   void create();
+  void make_slots();
+  void free_slot(const Report& report);
+  void remove_first_report();
   void enqueue_report();
   void enqueue_take();
   void enqueue_read();
@@ -83,6 +88,9 @@ class FaultWord {
   cl::Buffer word_, taken_;
   cl::Kernel take_;
   bool unread_ = false;  // no read of taken_ was enqueued since a fault may have been moved there
+  // Pinned memory for the words of reports; none on devices that use the host's memory.
+  cl::Buffer slots_;
+  std::vector<Word*> free_slots_;
   std::deque<Report> reports_;  // a deque, because reads are enqueued into its elements
 };
 

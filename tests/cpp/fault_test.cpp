@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "tests/cpp/failing_calls.h"
 #include "tests/cpp/support.h"
 
 namespace ocl {
@@ -131,6 +132,25 @@ TEST_P(FaultTest, EventsDoNotWaitForWhatFollows) {
     EXPECT_TRUE(gate.open());
     EXPECT_THROW(stream.finish(), c10::IndexError);
   }
+}
+
+// On devices with memory of their own, a read to other memory may wait for the stream.
+TEST_P(FaultTest, ReportsAreReadIntoPinnedMemory) {
+  if (here().uses_host_memory()) GTEST_SKIP() << "a read waits for nothing on this device";
+  Stream& stream = current_stream(GetParam());
+  std::vector<const char*> read;
+  test::on_read([&](const void* host) { read.push_back(static_cast<const char*>(host)); });
+  constexpr size_t kReports = 70;  // more than there are slots
+  std::vector<Event> events(kReports);
+  for (Event& event : events) {
+    check(stream, runtime, 7, 4);
+    event.record(stream);
+  }
+  test::on_read({});
+  ASSERT_EQ(read.size(), kReports);
+  EXPECT_EQ(std::abs(read[1] - read[0]), 8 * sizeof(cl_int)) << "not adjacent slots";
+  for (Event& event : events) EXPECT_THROW(event.synchronize(), c10::Error);
+  EXPECT_NO_THROW(stream.finish());
 }
 
 TEST_P(FaultTest, EachReportIsRaised) {
