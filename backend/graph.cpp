@@ -1,5 +1,7 @@
 #include "backend/graph.h"
 
+#include <algorithm>
+
 #include "backend/allocator.h"
 #include "backend/error.h"
 #include "backend/fault.h"
@@ -208,6 +210,9 @@ void Graph::replay() {
   bind_fault_words(stream);
   // A destructor, so that it also runs when only some of the commands could be enqueued.
   const FaultsAfter faults(stream, !recording_.faults.empty());
+  if (std::find(replayed_on_.begin(), replayed_on_.end(), &stream) == replayed_on_.end()) {
+    replayed_on_.push_back(&stream);
+  }
   replayed_ ? enqueue_all(stream) : enqueue_alone(stream);
   replayed_ = true;
   if (kernels_) count_launches(stream, *last_, kernels_);
@@ -222,6 +227,11 @@ void Graph::reset() {
   refuse_fork();
   std::lock_guard lock(mutex_);
   capture_.reset();
+  // Memory of tables and host tensors may be used again, by another stream or the host.
+  if (!recording_.kept.empty()) {
+    for (Stream* const stream : replayed_on_) stream->drain_quietly();
+  }
+  replayed_on_.clear();
   recording_ = {};
   instantiated_ = replayed_ = false;
   kernels_ = 0;

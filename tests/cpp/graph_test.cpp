@@ -66,6 +66,26 @@ TEST_P(GraphTest, BuffersOutliveTheirBlocks) {
   EXPECT_EQ(read(kept), 3);
 }
 
+// Another stream or the host may use the memory of a table again as soon as it is released.
+TEST_P(GraphTest, TablesOutliveTheReplays) {
+  const test::SlowKernel slow(here());
+  const c10::DataPtr out = memory();
+  bool over = false;
+  {
+    Graph graph;
+    graph.capture_begin();
+    keep_in_graph(captured(),
+                  std::shared_ptr<void>(nullptr, [&](void*) { over = captured().idle(); }));
+    fill(out, 3);
+    graph.capture_end();
+    slow(captured(), resolve(out.get()), 5);
+    graph.replay();
+    captured().flush();
+  }
+  EXPECT_TRUE(over);
+  EXPECT_EQ(read(out), 3);
+}
+
 TEST_P(GraphTest, ThePoolIsOnlyForItsGraph) {
   Graph graph;
   graph.capture_begin();
