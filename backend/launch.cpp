@@ -136,6 +136,16 @@ struct Built {
   bool whole_grid;
 };
 
+// The largest half, quarter and so on of `group` for which the source differs; 0: there is none. A
+// kernel may use smaller groups than the device allows.
+size_t smaller_group(size_t group, const KernelSource& refused,
+                     c10::function_ref<KernelSource(size_t)> source) {
+  while (group /= 2) {
+    if (source(group).defines.text() != refused.defines.text()) break;
+  }
+  return group;
+}
+
 Built build(Device& device, bool grouped, c10::function_ref<KernelSource(size_t)> source) {
   const bool any = device.family() == KernelFamily::kCpu || device.has(Quirk::kLowGroupLimits);
   std::exception_ptr failure;  // of the first build that failed
@@ -148,9 +158,10 @@ Built build(Device& device, bool grouped, c10::function_ref<KernelSource(size_t)
     } catch (const c10::Error&) {
       // A compiler may refuse a kernel whose required group needs more registers than there are.
       if (failure) std::rethrow_exception(failure);
-      if (!grouped || device.family() == KernelFamily::kCpu || group == 1) throw;
+      if (!grouped || device.family() == KernelFamily::kCpu) throw;
+      group = smaller_group(group, wanted, source);
+      if (group == 0) throw;
       failure = std::current_exception();
-      group /= 2;
       continue;
     }
     const size_t most = any ? group : most_items(device, *built, wanted.kernel);

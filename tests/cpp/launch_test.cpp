@@ -49,7 +49,7 @@ struct LaunchTest : test::DeviceTest {
 static_assert(!std::is_constructible_v<KernelKey, const char*>, "the linker merges literals");
 
 TEST_P(LaunchTest, SitesOfEqualTextAreTwo) {
-  static Site first, second;
+  static Site first, second, third;
   EXPECT_EQ(run(first, 1), 1);
   EXPECT_EQ(run(second, 2), 2);
   EXPECT_EQ(run(first, 1), 1);
@@ -119,22 +119,25 @@ TEST_P(LaunchTest, AKernelThatIsNotBuiltGetsSmallerGroups) {
   if (here().family() == KernelFamily::kCpu) GTEST_SKIP() << "kernels of CPUs have no groups";
   const test::Variable no_cache("OCL_CACHE_DIR", "off");
   const size_t largest = here().parameters().work_group_size;
-  const auto group = [&](const Site& site, int round) {
+  const auto group = [&](const Site& site, int round, size_t most = 1 << 20) {
     return find_kernel(here(), {&site},
                        [&](size_t group) {
                          Defines defines;
-                         defines.set("GROUP", static_cast<int64_t>(group)).set("ROUND", round);
+                         defines.set("GROUP", static_cast<int64_t>(std::min(group, most)))
+                             .set("ROUND", round);
                          return KernelSource{"store_1.cl", "store", defines};
                        })
         .group;
   };
-  static Site first, second;
+  static Site first, second, third;
   test::fail_builds(1);
   EXPECT_EQ(group(first, 1), largest / 2);
   test::fail_builds(2);
   EXPECT_NE(test::error_text([&] { group(second, 2); }).find(str("GROUP ", largest, ",")),
             std::string::npos)
       << "the first failure is told";
+  test::fail_builds(1);
+  EXPECT_EQ(group(third, 3, largest / 8), largest / 16) << "half of the kernel's own group";
 }
 
 TEST(Launch, PartsOfAGridHaveFewEnoughItemsInAll) {
