@@ -11,8 +11,9 @@
 
 namespace ocl {
 
-constexpr size_t kLongSequence = 512;  // rows; a work-item reads up to that
-constexpr size_t kStripeGroup = 256;   // work-items, at most
+constexpr size_t kLongSequence = 512;   // rows; a work-item reads up to that
+constexpr size_t kStripeGroup = 256;    // work-items, at most
+constexpr size_t kStripeGroups = 1024;  // in y, at most; each examines its share of the sequences
 
 // Whether a sequence among `rows` rows may be long for the device.
 inline bool may_be_long(const Device& device, size_t rows) {
@@ -26,17 +27,23 @@ inline void define_stripes(Defines& defines, const Device& device, size_t group)
       .set("GROUP", static_cast<int64_t>(std::min(group, kStripeGroup)));
 }
 
+// StripeShare of stripes.clh.
+struct StripeShare {
+  uint32_t lanes, groups;
+};
 struct StripeGrid {
   Range global, local;
-  uint32_t lanes;
+  StripeShare share;
 };
 
-// A group for each of `sequences` and each block of columns. Few columns make many stripes.
+// Each group has a share of `sequences` and a block of columns. Few columns make many stripes.
 inline StripeGrid stripe_grid(const Kernel& kernel, size_t sequences, size_t columns) {
   const size_t group = std::min(kernel.group, kStripeGroup);
   const size_t lanes = std::min({std::bit_ceil(columns), size_t{16}, group});
-  return {
-      {at::ceil_div(columns, lanes) * group, sequences}, {group, 1}, static_cast<uint32_t>(lanes)};
+  const size_t groups = std::min(sequences, kStripeGroups);
+  return {{at::ceil_div(columns, lanes) * group, groups},
+          {group, 1},
+          {static_cast<uint32_t>(lanes), static_cast<uint32_t>(groups)}};
 }
 
 }  // namespace ocl

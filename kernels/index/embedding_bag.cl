@@ -6,7 +6,7 @@
 // `counts` gets the number of rows of each bag. With MAXIMUM, `positions` gets the row of each
 // largest element, or -1.
 // Grid (grid.clh): units are bags, inner elements their columns. GPUs leave bags of more than MOST
-// indices to embedding_bag_long, where a work-group has a bag (stripes.clh).
+// indices to embedding_bag_long, where a work-group shares a bag (stripes.clh).
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"
@@ -89,7 +89,7 @@ GRID __kernel void embedding_bag(BAGS, const ulong per_item, INDICES) {
 #ifdef MOST
 // Of equal maxima, the first. A NaN is the maximum where it is the first element, and else skipped.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void embedding_bag_long(
-    BAGS, const uint lanes, INDICES) {
+    BAGS, const StripeShare share, INDICES) {
   __local T values[GROUP];
   __local long counts_of[GROUP];
 #ifdef MAXIMUM
@@ -97,39 +97,36 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void embedding_bag_l
   __local ulong places[GROUP], head_places[GROUP];
 #endif
   STRIPES
-  const ulong bag = get_global_id(1), i = column;
-  FIND_BAG
-  const ulong end = min(last, indices);
-  // No group leaves here: see stripes.clh.
-  const bool is_long = end > first && end - first > MOST;
-  T value = 0, head = 0;
-  long count = 0;
-  ulong place = ULONG_MAX, head_place = ULONG_MAX;
-  if (is_long && i < inner) {
-    FOR_STRIPE(n, first, end) {
-      FIND_ROW
-      const T x = ELEMENT;
+  const ulong i = column;
+  FOR_LONG(bag, units, FIND_BAG const ulong end = max(first, min(last, indices));, end - first)
+    T value = 0, head = 0;
+    long count = 0;
+    ulong place = ULONG_MAX, head_place = ULONG_MAX;
+    if (i < inner) {
+      FOR_STRIPE(n, first, end) {
+        FIND_ROW
+        const T x = ELEMENT;
 #ifdef MAXIMUM
-      if (head_place == ULONG_MAX) {
-        head = x;
-        head_place = n;
-      }
-      if (!isnan(x) && (place == ULONG_MAX || x > value)) {
-        value = x;
-        place = n;
-      }
+        if (head_place == ULONG_MAX) {
+          head = x;
+          head_place = n;
+        }
+        if (!isnan(x) && (place == ULONG_MAX || x > value)) {
+          value = x;
+          place = n;
+        }
 #else
-      value += x;
+        value += x;
 #endif
-      ++count;
+        ++count;
+      }
     }
-  }
-  values[item] = value;
-  counts_of[item] = count;
+    values[item] = value;
+    counts_of[item] = count;
 #ifdef MAXIMUM
-  places[item] = place;
-  heads[item] = head;
-  head_places[item] = head_place;
+    places[item] = place;
+    heads[item] = head;
+    head_places[item] = head_place;
 #define JOIN_MAXIMA                                                                             \
   if (places[other] != ULONG_MAX &&                                                             \
       (places[item] == ULONG_MAX || values[other] > values[item] ||                             \
@@ -141,23 +138,25 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void embedding_bag_l
     heads[item] = heads[other];                                                                 \
     head_places[item] = head_places[other];                                                     \
   }
-  JOIN_STRIPES(JOIN_MAXIMA counts_of[item] += counts_of[other];)
+    JOIN_STRIPES(JOIN_MAXIMA counts_of[item] += counts_of[other];)
 #else
-  JOIN_STRIPES(values[item] += values[other]; counts_of[item] += counts_of[other];)
+    JOIN_STRIPES(values[item] += values[other]; counts_of[item] += counts_of[other];)
 #endif
-  if (!is_long || stripe > 0 || i >= inner) return;
-  value = values[item];
-  count = counts_of[item];
+    if (stripe == 0 && i < inner) {
+      value = values[item];
+      count = counts_of[item];
 #ifdef MAXIMUM
-  place = places[item];
-  if (count > 0 && isnan(heads[item])) {
-    value = heads[item];
-    place = head_places[item];
-  }
-  PTR(INDEX, positions)[bag * inner + i] = count > 0 ? (INDEX)CPTR(INDEX, index)[place] : -1;
+      place = places[item];
+      if (count > 0 && isnan(heads[item])) {
+        value = heads[item];
+        place = head_places[item];
+      }
+      PTR(INDEX, positions)[bag * inner + i] = count > 0 ? (INDEX)CPTR(INDEX, index)[place] : -1;
 #endif
-  FINISH(value, count)
-  STORE(IN, PTR(MEM(IN), out), bag * inner + i, value);
-  if (i == 0) PTR(INDEX, counts)[bag] = (INDEX)count;
+      FINISH(value, count)
+      STORE(IN, PTR(MEM(IN), out), bag * inner + i, value);
+      if (i == 0) PTR(INDEX, counts)[bag] = (INDEX)count;
+    }
+  END_LONG
 }
 #endif

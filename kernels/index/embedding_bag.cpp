@@ -127,7 +127,7 @@ Bags forward(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
     const Kernel& kernel = find_for(kLong);
     const StripeGrid stripes =
         stripe_grid(kernel, static_cast<size_t>(count), static_cast<size_t>(width));
-    run(kernel, stripes.global, stripes.local, stripes.lanes);
+    run(kernel, stripes.global, stripes.local, stripes.share);
   }
   return {out, bags, sizes, positions};
 }

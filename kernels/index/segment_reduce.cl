@@ -3,7 +3,7 @@
 //   IN: type of the data and the results; OFFSET: C type of the offsets
 //   MEAN, PROD, MAX_OF or MIN_OF, else the sum; INITIAL: a reduction begins with `initial`
 // A unit of the grid is a segment. GPUs leave segments of more than MOST elements to the kernels
-// `_long`, where a work-group has a segment (stripes.clh).
+// `_long`, where a work-group shares a segment (stripes.clh).
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"
@@ -115,53 +115,56 @@ GRID __kernel void segment_backward(CTENSOR(grad), CTENSOR(value), CTENSOR(data)
 }
 
 #ifdef MOST
-#define LONG_SEGMENT                           \
-  STRIPES                                      \
-  const ulong u = get_global_id(1), i = column; \
-  FIND_SEGMENT                                 \
-  if (length <= MOST) return;                  \
-  const ulong end = i < (ulong)s.inner ? (ulong)length : 0;
+#define FOR_LONG_SEGMENT                                                        \
+  STRIPES                                                                       \
+  const ulong i = column;                                                       \
+  FOR_LONG(u, s.outer * s.segments, FIND_SEGMENT, length)                       \
+    const ulong end = i < (ulong)s.inner ? (ulong)length : 0;
 #define GROUP_OF_SEGMENT __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 
 GROUP_OF_SEGMENT void segment_reduce_long(CTENSOR(data), CTENSOR(offsets), TENSOR(out),
-                                          const T initial, const Segments s, const uint lanes) {
+                                          const T initial, const Segments s,
+                                          const StripeShare share) {
   __local T partial[GROUP];
-  LONG_SEGMENT
-  __global const MEM(IN) *x = CPTR(MEM(IN), data) + first;
-  T sum = NEUTRAL;
-  FOR_STRIPE(j, 0, end) {
-    const T a = LOAD(IN, x, j * s.inner);
-    sum = STEP(sum, a);
-  }
-  partial[item] = sum;
-  JOIN_STRIPES(partial[item] = STEP(partial[item], partial[other]);)
-  if (stripe > 0 || end == 0) return;
-  sum = STEP(FIRST, partial[item]);
-  FINISH(sum)
-  STORE(IN, PTR(MEM(IN), out), result, sum);
+  FOR_LONG_SEGMENT
+    __global const MEM(IN) *x = CPTR(MEM(IN), data) + first;
+    T sum = NEUTRAL;
+    FOR_STRIPE(j, 0, end) {
+      const T a = LOAD(IN, x, j * s.inner);
+      sum = STEP(sum, a);
+    }
+    partial[item] = sum;
+    JOIN_STRIPES(partial[item] = STEP(partial[item], partial[other]);)
+    if (stripe == 0 && end > 0) {
+      sum = STEP(FIRST, partial[item]);
+      FINISH(sum)
+      STORE(IN, PTR(MEM(IN), out), result, sum);
+    }
+  END_LONG
 }
 
 GROUP_OF_SEGMENT void segment_backward_long(CTENSOR(grad), CTENSOR(value), CTENSOR(data),
                                             CTENSOR(offsets), TENSOR(out), const T initial,
-                                            const Segments s, const uint lanes) {
+                                            const Segments s, const StripeShare share) {
 #if defined(MAX_OF) || defined(MIN_OF)
   __local int equals[GROUP];
 #endif
-  LONG_SEGMENT
-  __global const MEM(IN) *x = CPTR(MEM(IN), data) + first;
-  __global MEM(IN) *to = PTR(MEM(IN), out) + first;
-  const T g = end > 0 ? LOAD(IN, CPTR(MEM(IN), grad), result) : 0;
-  const T y = end > 0 ? LOAD(IN, CPTR(MEM(IN), value), result) : 0;
+  FOR_LONG_SEGMENT
+    __global const MEM(IN) *x = CPTR(MEM(IN), data) + first;
+    __global MEM(IN) *to = PTR(MEM(IN), out) + first;
+    const T g = end > 0 ? LOAD(IN, CPTR(MEM(IN), grad), result) : 0;
+    const T y = end > 0 ? LOAD(IN, CPTR(MEM(IN), value), result) : 0;
 #if defined(MAX_OF) || defined(MIN_OF)
-  int equal = 0;
-  FOR_STRIPE(j, 0, end) equal += IS_RESULT(LOAD(IN, x, j * s.inner));
-  equals[item] = equal;
-  JOIN_STRIPES(equals[item] += equals[other];)
-  const T share = SHARE_OF_EQUALS(g, equals[item % lanes]);
-  FOR_STRIPE(j, 0, end)
-    if (IS_RESULT(LOAD(IN, x, j * s.inner))) STORE(IN, to, j * s.inner, share);
+    int equal = 0;
+    FOR_STRIPE(j, 0, end) equal += IS_RESULT(LOAD(IN, x, j * s.inner));
+    equals[item] = equal;
+    JOIN_STRIPES(equals[item] += equals[other];)
+    const T share_of_each = SHARE_OF_EQUALS(g, equals[item % lanes]);
+    FOR_STRIPE(j, 0, end)
+      if (IS_RESULT(LOAD(IN, x, j * s.inner))) STORE(IN, to, j * s.inner, share_of_each);
 #else
-  FOR_STRIPE(j, 0, end) STORE(IN, to, j * s.inner, SHARE(g));
+    FOR_STRIPE(j, 0, end) STORE(IN, to, j * s.inner, SHARE(g));
 #endif
+  END_LONG
 }
 #endif

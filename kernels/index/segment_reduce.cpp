@@ -97,7 +97,7 @@ void run(const Names& names, const Segments& s, at::ArrayRef<Tensor> tensors, Sc
   if (!is_split(reduction) || !may_be_long(device, static_cast<size_t>(s.size))) return;
   const Kernel& kernel = find(device, names.long_ones, type, offset, reduction, initial);
   const StripeGrid stripes = stripe_grid(kernel, segments, columns);
-  arguments_of(kernel).add(stripes.lanes).enqueue(stripes.global, stripes.local);
+  arguments_of(kernel).add(stripes.share).enqueue(stripes.global, stripes.local);
 }
 
 Tensor reduce_offsets(ReductionType reduction, const Tensor& data, const Tensor& offsets,

@@ -3,8 +3,8 @@
 //   IN     element type
 //   INDEX  C type of offsets and columns
 //   WIDTH  columns that a work-item computes at a time
-// GPUs leave rows of more than MOST entries to sparse_mm_long, where a work-group has a row
-// (stripes.clh).
+// GPUs leave rows of more than MOST entries to sparse_mm_long, where a work-group shares a
+// row (stripes.clh).
 #include "common.clh"
 #include "types.clh"
 #include "grid.clh"
@@ -48,22 +48,23 @@ GRID __kernel void sparse_mm(CTENSOR(offsets), CTENSOR(columns), CTENSOR(values)
 #ifdef MOST
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sparse_mm_long(
     CTENSOR(offsets), CTENSOR(columns), CTENSOR(values), CTENSOR(dense), TENSOR(out),
-    const ulong rows, const ulong width, const uint lanes) {
+    const ulong rows, const ulong width, const StripeShare share) {
   __local T partial[GROUP];
   STRIPES
-  const ulong row = get_global_id(1);
+#define FIND_ENTRIES \
   const ulong first = CPTR(INDEX, offsets)[row], last = CPTR(INDEX, offsets)[row + 1];
-  if (last - first <= MOST) return;
-  T sum = 0;
-  if (column < width) {
-    FOR_STRIPE(n, first, last)
-      sum += (T)LOAD(IN, CPTR(MEM(IN), values), n) *
-             (T)LOAD(IN, CPTR(MEM(IN), dense), CPTR(INDEX, columns)[n] * width + column);
-  }
-  partial[item] = sum;
-  JOIN_STRIPES(partial[item] += partial[other];)
-  if (stripe == 0 && column < width) {
-    STORE(IN, PTR(MEM(IN), out), row * width + column, partial[item]);
-  }
+  FOR_LONG(row, rows, FIND_ENTRIES, last - first)
+    T sum = 0;
+    if (column < width) {
+      FOR_STRIPE(n, first, last)
+        sum += (T)LOAD(IN, CPTR(MEM(IN), values), n) *
+               (T)LOAD(IN, CPTR(MEM(IN), dense), CPTR(INDEX, columns)[n] * width + column);
+    }
+    partial[item] = sum;
+    JOIN_STRIPES(partial[item] += partial[other];)
+    if (stripe == 0 && column < width) {
+      STORE(IN, PTR(MEM(IN), out), row * width + column, partial[item]);
+    }
+  END_LONG
 }
 #endif

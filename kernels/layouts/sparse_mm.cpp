@@ -62,7 +62,7 @@ Tensor multiply(const Tensor& offsets, const Tensor& columns, const Tensor& valu
   if (may_be_long(device, static_cast<size_t>(values.numel()))) {
     const Kernel& kernel = find(device, kLong, dense.scalar_type(), columns);
     const StripeGrid stripes = stripe_grid(kernel, units, width);
-    run(kernel, stripes.global, stripes.local, stripes.lanes);
+    run(kernel, stripes.global, stripes.local, stripes.share);
   }
   return out;
 }

@@ -88,6 +88,30 @@ SPARSE = """
             actual = dense.to("ocl").to_sparse(layout=layout) @ other.to("ocl")
             torch.testing.assert_close(actual.cpu(), dense @ other, rtol=1e-4, atol=3e-4)
 """
+# Work-groups examine 256 sequences at a time, each 1024th. Some groups find several long ones, or
+# find them later.
+MANY = """
+    import torch, torch.nn.functional as F
+    torch.manual_seed(0)
+    lengths = torch.randint(3, (300_000,))
+    lengths[[0, 1024, 2048, 1500, 262_144, 299_999]] = torch.tensor([600, 513, 5000, 512, 900, 700])
+    offsets = F.pad(lengths.cumsum(0), (1, 0))
+    table, index = torch.randn(50, 3), torch.randint(50, (int(offsets[-1]),))
+    data = torch.randn(index.numel(), 3)
+    def results(device):
+        to = lambda *tensors: [t.to(device) for t in tensors]
+        i, t, o, x = to(index, table, offsets, data)
+        yield F.embedding_bag(i, t, o, mode="sum", include_last_offset=True)
+        yield F.embedding_bag(i, t, o, mode="max", include_last_offset=True)
+        x.requires_grad_()
+        y = torch.segment_reduce(x, "max", offsets=o, initial=-9)
+        yield y.detach()
+        yield torch.autograd.grad(y.sum(), x)[0]
+        rows = torch.sparse_csr_tensor(o, i, x.detach()[:, 0].contiguous(), (300_000, 50))
+        yield rows @ t
+    for actual, expected in zip(results("ocl"), results("cpu"), strict=True):
+        torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=3e-4)
+"""
 VARIANCES = """
     import torch
     torch.manual_seed(0)
@@ -150,6 +174,7 @@ CASES = {
     "segments": SEGMENTS,
     "bags": BAGS,
     "sparse": SPARSE,
+    "many": MANY,
     "variances": VARIANCES,
     "factors": FACTORS,
     "images": IMAGES,
