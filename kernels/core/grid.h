@@ -11,6 +11,10 @@
 
 namespace ocl {
 
+// Work-items of a GPU's group where there are only about a thousand items: larger groups would
+// leave processors idle.
+constexpr size_t kFewItemsGroup = 32;
+
 struct UnitGrid {
   Range global, local;
   uint64_t per_item;  // units of a work-item

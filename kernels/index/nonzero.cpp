@@ -9,6 +9,7 @@
 
 #include "backend/transfer.h"
 #include "kernels/core/dtype.h"
+#include "kernels/core/grid.h"
 #include "kernels/core/registration.h"
 #include "kernels/core/tensors.h"
 #include "native/nonzero.h"
@@ -19,7 +20,6 @@ namespace {
 // One work-item adds up the counts of all, but a larger share takes one of them long (a launch of
 // seconds ends in a reset of the GPU on desktops).
 constexpr size_t kGpuItems = 1024, kGpuShare = 32768;
-constexpr size_t kGroup = 32;  // work-items of a GPU, few of all: more groups busy more processors
 
 const Kernel& find(Device& device, const char* kernel, ScalarType type, int64_t ndim) {
   static Site site;
@@ -62,7 +62,8 @@ Tensor& nonzero_out(const Tensor& self, Tensor& out) {
   const size_t items = at::ceil_div(numel, share);
   const Tensor counts =
       at::empty({static_cast<int64_t>(items) + 1}, in.options().dtype(ScalarType::Long));
-  const Range local{.x = device.family() == KernelFamily::kCpu ? 1 : kGroup, .may_shrink = true};
+  const Range local{.x = device.family() == KernelFamily::kCpu ? 1 : kFewItemsGroup,
+                    .may_shrink = true};
   const Range global{at::round_up(items, local.x)};
   Stream& stream = stream_of(in);
   launch(stream, find(device, kCount, type, ndim), global, local, view(in), view(counts),

@@ -6,6 +6,7 @@
 
 #include "backend/fault.h"
 #include "kernels/core/dtype.h"
+#include "kernels/core/grid.h"
 #include "kernels/core/registration.h"
 #include "kernels/core/tensors.h"
 #include "kernels/linalg/linalg.h"
@@ -103,7 +104,7 @@ void unpack_pivots(at::TensorIterator& iter, const int64_t count, const int64_t 
   Device& device = ocl_device(pivots);
   const Kernel& kernel =
       find_team_kernel(device, "lu.cl", kName, ScalarType::Float, 0, [](Defines&) {});
-  const size_t group = device.family() == KernelFamily::kCpu ? 1 : 32;
+  const size_t group = device.family() == KernelFamily::kCpu ? 1 : kFewItemsGroup;
   const size_t items = std::min<size_t>(batches, most_teams(device));
   launch(stream_of(pivots), kernel, {at::round_up(items, group)}, {.x = group, .may_shrink = true},
          view(permutation), view(pivots), static_cast<uint64_t>(batches),

@@ -5,6 +5,7 @@
 #include <ATen/ops/empty_like.h>
 
 #include "kernels/core/dtype.h"
+#include "kernels/core/grid.h"
 #include "kernels/core/registration.h"
 #include "kernels/core/tensors.h"
 #include "native/loss.h"
@@ -14,7 +15,6 @@ namespace {
 
 constexpr size_t kSamplesPerItem = 256;  // at least, in a partial sum
 constexpr size_t kGpuItems = 1024;       // partial sums at most; one work-item joins them
-constexpr size_t kPartialGroup = 32;     // of these items; more groups busy more processors
 
 // The loss in the form that the kernels take: x is [batch][classes][inner], all contiguous.
 struct Nll {
@@ -120,7 +120,7 @@ void forward(const at::Tensor& x_any, const Nll& nll, const at::Tensor& out,
   arguments.add(view(each ? out : sums));
   add_targets(arguments, nll, per_item);
   if (each) return enqueue_items(arguments, nll.samples, per_item);
-  enqueue_items(arguments, nll.samples, per_item, kPartialGroup);
+  enqueue_items(arguments, nll.samples, per_item, kFewItemsGroup);
   launch(stream, find(device, kFinish, type, nll, false), {1}, {1}, view(sums), view(out),
          view(total_weight), uint64_t{items});
 }

@@ -18,8 +18,7 @@ namespace ocl {
 namespace {
 
 constexpr size_t kShortRow = 64;
-constexpr size_t kRows = 64;        // of a work-group, at most
-constexpr size_t kChunkGroup = 32;  // work-items of few rows; more groups busy more processors
+constexpr size_t kRows = 64;  // of a work-group, at most
 constexpr size_t kDigits = 256, kBitsPerPass = 8;
 constexpr size_t kCpuChunk = 8192, kGpuChunk = 256;  // elements, at least
 // Chunks of a row, at most. A work-item takes long for a larger share (a launch of seconds ends in
@@ -92,7 +91,7 @@ class RowSort {
     Range local{.may_shrink = true};
     if (!cpu) {
       local.y = std::bit_floor(std::min(rows_, kRows));
-      local.x = std::min(std::bit_ceil(chunks), std::max<size_t>(kChunkGroup / local.y, 1));
+      local.x = std::min(std::bit_ceil(chunks), std::max<size_t>(kFewItemsGroup / local.y, 1));
     }
     ocl::launch(stream_of(in_), kernel(name),
                 {at::round_up(chunks, local.x), at::round_up(rows_, local.y)}, local, args...);
