@@ -55,7 +55,7 @@ CommandQueue::CommandQueue(Device& device, bool high_priority)
     : device_(device),
       high_priority_(high_priority),
       settled_(always_timed(device) || !device.properties().has_profiling),
-      first_(make_queue(device, high_priority, always_timed(device))) {}
+      first_(make_queue(device, high_priority, settled_ && device.properties().has_profiling)) {}
 
 CommandQueue::CommandQueue(Device& device, cl::CommandQueue of_user)
     : device_(device), high_priority_(false), settled_(true), first_(std::move(of_user)) {}

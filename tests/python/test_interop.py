@@ -1,12 +1,11 @@
 """Contexts, queues and buffers shared with other OpenCL code, here pyopencl's."""
 
 import gc
-import os
 
 import numpy as np
 import pytest
 import torch
-from support import output_of, run_python
+from support import on_the_stern_device, output_of, run_python
 
 cl = pytest.importorskip("pyopencl", reason="pyopencl is not installed (make build installs it)")
 cl_array = pytest.importorskip("pyopencl.array")
@@ -20,7 +19,7 @@ ADD = """
 """
 
 
-if os.environ.get("OPENCL_LAYERS"):
+if on_the_stern_device():
     pytest.skip("pyopencl's own ICD loader knows no layers", allow_module_level=True)
 
 
