@@ -168,9 +168,9 @@ Device& device(DeviceIndex index) {
 
 Device& use_context(cl_context handle) {
   initialize();
-  const cl::Context context(handle, /*retainObject=*/true);
-  const auto members = translated([] { return std::string("the context cannot be used"); },
-                                  [&] { return context.getInfo<CL_CONTEXT_DEVICES>(); });
+  const auto what = [] { return std::string("the context cannot be used"); };
+  const auto context = translated(what, [&] { return cl::Context(handle, /*retainObject=*/true); });
+  const auto members = translated(what, [&] { return context.getInfo<CL_CONTEXT_DEVICES>(); });
   std::vector<Device*> ours;
   for (const auto& each : registry().devices) {
     for (const cl::Device& member : members) {
@@ -192,7 +192,9 @@ Device& use_context(cl_context handle) {
   for (Device* each : ours) {
     {
       std::lock_guard lock(user_contexts().mutex);
-      user_contexts().contexts[each] = context;
+      // Not an assignment, which releases a context that it has failed to retain.
+      user_contexts().contexts.erase(each);
+      translated(what, [&] { user_contexts().contexts.emplace(each, context); });
     }
     check(*each);  // makes it the device's context
   }

@@ -131,9 +131,13 @@ bool Event::timed() const {
   return capture_ == 0 &&
          translated([&] { return str("cannot query an event of ", stream_->device().label()); },
                     [&] {
-                      const auto queue = event_.getInfo<CL_EVENT_COMMAND_QUEUE>();
-                      return (queue.getInfo<CL_QUEUE_PROPERTIES>() & CL_QUEUE_PROFILING_ENABLE) !=
-                             0;
+                      const auto queue = borrowed<cl_command_queue>(
+                          clGetEventInfo, event_(), CL_EVENT_COMMAND_QUEUE, "clGetEventInfo");
+                      cl_command_queue_properties properties = 0;
+                      const cl_int code = clGetCommandQueueInfo(
+                          queue, CL_QUEUE_PROPERTIES, sizeof(properties), &properties, nullptr);
+                      if (code != CL_SUCCESS) throw cl::Error(code, "clGetCommandQueueInfo");
+                      return (properties & CL_QUEUE_PROFILING_ENABLE) != 0;
                     });
 }
 

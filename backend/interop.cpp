@@ -44,11 +44,11 @@ ExternalMemory wrap(Device& device, cl::Buffer buffer, size_t size, size_t offse
   return {{address, external.release(), &delete_external, where}, size - offset};
 }
 
-Device& device_of_context(const cl::Context& context, const Device* wanted) {
+Device& device_of_context(cl_context context, const Device* wanted) {
   for (DeviceIndex index = 0; index < device_count(); ++index) {
     Device& found = device(index);
     if (wanted && wanted != &found) continue;
-    if (found.has_context() && found.context()() == context()) return found;
+    if (found.has_context() && found.context()() == context) return found;
   }
   TORCH_CHECK_VALUE(false, "the buffer belongs to another OpenCL context than ",
                     wanted ? wanted->label() : "torch's",
@@ -107,17 +107,21 @@ ExternalMemory wrap_buffer(Device* wanted, cl_mem handle, size_t offset,
         TORCH_CHECK_VALUE(buffer.getInfo<CL_MEM_TYPE>() == CL_MEM_OBJECT_BUFFER,
                           "a tensor can be made of a buffer, not of an image or a pipe");
         check_access(buffer.getInfo<CL_MEM_FLAGS>());
-        Device& device = device_of_context(buffer.getInfo<CL_MEM_CONTEXT>(), wanted);
+        const auto context = borrowed<cl_context>(clGetMemObjectInfo, buffer(), CL_MEM_CONTEXT,
+                                                  "clGetMemObjectInfo");
+        Device& device = device_of_context(context, wanted);
         size_t size = buffer.getInfo<CL_MEM_SIZE>();
         TORCH_CHECK_VALUE(offset <= size, "the offset of ", offset, " bytes is beyond the ", size,
                           " bytes of the buffer");
         const size_t bytes = size - offset;
         // Uses the whole buffer of a sub-buffer: compile_kernel() makes sub-buffers, and OpenCL
         // does not make sub-buffers of sub-buffers.
-        if (const cl::Memory whole = buffer.getInfo<CL_MEM_ASSOCIATED_MEMOBJECT>(); whole()) {
+        if (const auto associated = borrowed<cl_mem>(
+                clGetMemObjectInfo, buffer(), CL_MEM_ASSOCIATED_MEMOBJECT, "clGetMemObjectInfo")) {
           offset += buffer.getInfo<CL_MEM_OFFSET>();
+          cl::Buffer whole(associated, /*retainObject=*/true);
           size = whole.getInfo<CL_MEM_SIZE>();
-          buffer = cl::Buffer(whole(), /*retainObject=*/true);
+          buffer = std::move(whole);
         }
         ExternalMemory memory = wrap(device, std::move(buffer), size, offset, std::move(release));
         memory.bytes = bytes;

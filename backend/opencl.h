@@ -21,4 +21,16 @@ bool opencl_loader_present();
 // extension (unless OCL_ICD_VENDORS is set).
 std::vector<cl::Platform> opencl_platforms();
 
+// The handle that a query answers, which the queried object keeps alive. getInfo() of opencl.hpp
+// retains it instead, and where that fails, releases it all the same: others then lose the object.
+//
+//   borrowed<cl_context>(clGetCommandQueueInfo, queue(), CL_QUEUE_CONTEXT, "clGetCommandQueueInfo")
+template <typename Handle, typename Query, typename Object>
+Handle borrowed(Query query, Object object, cl_uint name, const char* function) {
+  Handle handle = nullptr;
+  const cl_int code = query(object, name, sizeof(handle), &handle, nullptr);
+  if (code != CL_SUCCESS) throw cl::Error(code, function);
+  return handle;
+}
+
 }  // namespace ocl

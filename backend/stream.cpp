@@ -282,13 +282,17 @@ namespace {
 
 // The device of the user's queue; raises where the queue cannot be one of its streams.
 Device& device_of_queue(const cl::CommandQueue& queue) {
-  const auto handle = queue.getInfo<CL_QUEUE_DEVICE>();
+  constexpr const char* kQuery = "clGetCommandQueueInfo";
+  const auto handle =
+      borrowed<cl_device_id>(clGetCommandQueueInfo, queue(), CL_QUEUE_DEVICE, kQuery);
+  const auto context =
+      borrowed<cl_context>(clGetCommandQueueInfo, queue(), CL_QUEUE_CONTEXT, kQuery);
   for (DeviceIndex index = 0; index < device_count(); ++index) {
     Device& found = device(index);
-    if (found.handle()() != handle()) continue;
+    if (found.handle()() != handle) continue;
     TORCH_CHECK_VALUE(
-        found.has_context() && queue.getInfo<CL_QUEUE_CONTEXT>()() == found.context()(),
-        "the queue belongs to another ", "OpenCL context than ", found.label(),
+        found.has_context() && context == found.context()(), "the queue belongs to another ",
+        "OpenCL context than ", found.label(),
         ": make it in torch.ocl.context(device), or give yours to torch.ocl.use_context() before "
         "the device is first used");
     TORCH_CHECK_VALUE(

@@ -2,9 +2,16 @@
 
 import pathlib
 
-from stern import on_stern
+from stern import on_stern, stern_output_of
 
 CAMPAIGN = pathlib.Path(__file__).resolve().parents[1] / "failures" / "run.py"
+LAYER = f"""
+    import sys
+    sys.path.insert(0, {str(CAMPAIGN.parent)!r})
+    import ctypes, torch
+    from layer import Layer
+    layer = Layer()
+"""
 
 
 def test_failing_calls():
@@ -16,3 +23,57 @@ def test_failing_calls():
         *("--scenarios", "tensors", "fallback", "kernels", "--sample", "6", "--seed", "0"),
     )
     assert " 0 defects" in printed.splitlines()[-1], printed
+
+
+def test_a_failed_reference_takes_none():
+    """The header opencl.hpp releases an object that it has failed to retain after a query, so that
+    others lose it."""
+    code = """
+    x = torch.ones(8, device="ocl")
+    start, end = (torch.ocl.Event(enable_timing=True) for _ in range(2))
+    start.record(), end.record()
+    end.synchronize()
+
+    def uses():
+        place = torch.ocl.buffer(x)
+        yield lambda: torch.ocl.from_buffer(place, (8,), offset=place.offset)
+        yield lambda: torch.ocl.ExternalStream(torch.ocl.queue())
+        yield lambda: start.elapsed_time(end)
+
+    for entry in ("Device", "Context", "CommandQueue", "MemObject"):
+        for _ in range(8):
+            for use in uses():
+                layer.fail(f"clRetain{entry}:1+:-6")
+                try:
+                    use()
+                except torch.AcceleratorError as error:
+                    assert "CL_OUT_OF_HOST_MEMORY" in str(error), error
+                layer.fail()
+                use()
+    print((x + 1).sum().item())
+    """
+    assert "16.0" in stern_output_of("nvidia_ampere", LAYER + code).splitlines()
+
+
+def test_a_context_of_the_user_that_cannot_be_kept():
+    code = """
+    opencl = ctypes.CDLL("libOpenCL.so.1")
+    opencl.clCreateContext.restype = ctypes.c_void_p
+    devices = (ctypes.c_void_p * 1)(torch.ocl.device_id())
+    context = opencl.clCreateContext(None, 1, devices, None, None, None)
+    for n in (1, 2, 3):
+        layer.fail(f"clRetainContext:{n}:-6")
+        try:
+            torch.ocl.use_context(context)
+            print("used")
+        except torch.AcceleratorError as error:
+            print(str(error).splitlines()[0])
+    layer.fail()
+    assert torch.ocl.context(torch.ocl.use_context(context)) == context
+    print(torch.ones(3, device="ocl").sum().item())
+    """
+    lines = stern_output_of("nvidia_ampere", LAYER + code).splitlines()
+    refused = [line for line in lines if "CL_OUT_OF_HOST_MEMORY" in line]
+    assert len(refused) >= 2, lines
+    assert all(line.startswith("the context cannot be used: ") for line in refused[:2]), lines
+    assert "3.0" in lines
