@@ -25,13 +25,16 @@ constexpr std::array kErrors{
     OCL_CODE(CL_OUT_OF_RESOURCES,
              "The device ran out of memory, or a kernel accessed memory it does not own: "
              "try OCL_LAUNCH_BLOCKING=1 to find the operator."),
-    OCL_CODE(CL_OUT_OF_HOST_MEMORY, "The host ran out of memory."),
-    OCL_CODE(CL_PROFILING_INFO_NOT_AVAILABLE, "The event has not completed."),
+    OCL_CODE(CL_OUT_OF_HOST_MEMORY,
+             "The host ran out of memory: use smaller batches, or close other programs."),
+    OCL_CODE(CL_PROFILING_INFO_NOT_AVAILABLE, "The event has not completed: synchronize it first."),
     OCL_CODE(CL_MEM_COPY_OVERLAP, ""),
     OCL_CODE(CL_IMAGE_FORMAT_MISMATCH, ""),
     OCL_CODE(CL_IMAGE_FORMAT_NOT_SUPPORTED, ""),
     OCL_CODE(CL_BUILD_PROGRAM_FAILURE, ""),
-    OCL_CODE(CL_MAP_FAILURE, "The host ran out of memory or address space."),
+    OCL_CODE(CL_MAP_FAILURE,
+             "The host ran out of memory or address space: call "
+             "torch.accelerator.empty_host_cache(), or close other programs."),
     OCL_CODE(CL_MISALIGNED_SUB_BUFFER_OFFSET, ""),
     OCL_CODE(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
              "An earlier command failed: try OCL_LAUNCH_BLOCKING=1 to find the operator."),
@@ -46,7 +49,9 @@ constexpr std::array kErrors{
     OCL_CODE(CL_INVALID_DEVICE, ""),
     OCL_CODE(CL_INVALID_CONTEXT, ""),
     OCL_CODE(CL_INVALID_QUEUE_PROPERTIES, ""),
-    OCL_CODE(CL_INVALID_COMMAND_QUEUE, ""),
+    OCL_CODE(CL_INVALID_COMMAND_QUEUE,
+             "The driver gives up a queue where a kernel accessed memory it does not own: run the "
+             "program again with OCL_LAUNCH_BLOCKING=1 to find the operator."),
     OCL_CODE(CL_INVALID_HOST_PTR, ""),
     OCL_CODE(CL_INVALID_MEM_OBJECT, ""),
     OCL_CODE(CL_INVALID_BINARY, ""),
@@ -61,7 +66,10 @@ constexpr std::array kErrors{
     OCL_CODE(CL_INVALID_ARG_SIZE, ""),
     OCL_CODE(CL_INVALID_KERNEL_ARGS, ""),
     OCL_CODE(CL_INVALID_WORK_DIMENSION, ""),
-    OCL_CODE(CL_INVALID_WORK_GROUP_SIZE, ""),
+    OCL_CODE(CL_INVALID_WORK_GROUP_SIZE,
+             "The device lacks registers or local memory for groups of this size: give a kernel of "
+             "your own smaller groups, and report one of torch-ocl with the output of "
+             "`python -m torch_ocl.info`."),
     OCL_CODE(CL_INVALID_WORK_ITEM_SIZE, ""),
     OCL_CODE(CL_INVALID_GLOBAL_OFFSET, ""),
     OCL_CODE(CL_INVALID_EVENT_WAIT_LIST, ""),
@@ -80,6 +88,10 @@ constexpr std::pair<std::string_view, const char*> kFunctions[] = {
     {"Retain Object", "clRetain* (another reference to an object)"},
     {"Release Object", "clRelease* (the end of a reference to an object)"},
 };
+
+// For codes without a hint.
+constexpr const char* kReport =
+    "If your arguments are right, please report it with the output of `python -m torch_ocl.info`.";
 
 const char* function_name(const char* name) noexcept {
   for (const auto& [theirs, real] : kFunctions) {
@@ -104,7 +116,7 @@ const char* error_name(cl_int code) noexcept {
 
 const char* error_hint(cl_int code) noexcept {
   const Entry* entry = find(code);
-  return entry ? entry->hint : "";
+  return entry && *entry->hint ? entry->hint : kReport;
 }
 
 bool is_out_of_memory(cl_int code) noexcept {
@@ -131,8 +143,7 @@ std::string failure_text(cl_int code, const char* function) {
 }
 
 void raise(cl_int code, const std::string& what, const char* function) {
-  const char* hint = error_hint(code);
-  const std::string text = str(what, ": ", failure_text(code, function), *hint ? ". " : "", hint);
+  const std::string text = str(what, ": ", failure_text(code, function), ". ", error_hint(code));
   TORCH_CHECK_WITH(OutOfMemoryError, code != CL_MEM_OBJECT_ALLOCATION_FAILURE, text);
   throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, code, text);
 }

@@ -57,22 +57,25 @@ void FaultWord::create() {
   const Program& built = program(device, file, {});
   std::lock_guard lock(mutex_);
   if (word_()) return;
-  translated([&] { return str("cannot make the fault word of ", device.label()); },
-             [&] {
-               const auto make = [&] {
-                 Word zero{};
-                 return cl::Buffer(device.context(), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
-                                   sizeof(Word), zero.data());
-               };
-               cl::Buffer word = make();
-               taken_ = make();
-               take_ = cl::Kernel(built.handle, "take_fault");
-               take_.setArg(0, word);
-               take_.setArg(1, taken_);
-               // The first launch may wait for the device, which a report must not do.
-               launch_first(device, built, &launched[device.index()], [&] { enqueue_take(); });
-               word_ = std::move(word);
-             });
+  translated(
+      [&] {
+        return str("cannot make the word in which kernels report errors on ", device.label());
+      },
+      [&] {
+        const auto make = [&] {
+          Word zero{};
+          return cl::Buffer(device.context(), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                            sizeof(Word), zero.data());
+        };
+        cl::Buffer word = make();
+        taken_ = make();
+        take_ = cl::Kernel(built.handle, "take_fault");
+        take_.setArg(0, word);
+        take_.setArg(1, taken_);
+        // The first launch may wait for the device, which a report must not do.
+        launch_first(device, built, &launched[device.index()], [&] { enqueue_take(); });
+        word_ = std::move(word);
+      });
   if (!device.uses_host_memory()) make_slots();
   handle_.store(word_(), std::memory_order_release);
 }
@@ -155,8 +158,9 @@ uint64_t FaultWord::report() {
   std::lock_guard lock(mutex_);
   const uint64_t enqueued = enqueued_.load(std::memory_order_acquire);
   if (enqueued == reported_.load(std::memory_order_relaxed)) return last_;
-  translated([&] { return str("cannot read the fault word of ", stream_.device().label()); },
-             [&] { enqueue_report(); });
+  translated(
+      [&] { return str("cannot read which errors kernels found on ", stream_.device().label()); },
+      [&] { enqueue_report(); });
   const uint64_t number = reports_.back().number = last_ + 1;
   last_ = number;
   reported_.store(enqueued, std::memory_order_release);

@@ -159,7 +159,9 @@ void Graph::bind_fault_words(Stream& stream) {
   fault_word_ = nullptr;  // if binding throws, some kernels have the old word
   for (const auto& [kernel, index] : recording_.faults) {
     const cl_int code = clSetKernelArg(kernel, index, sizeof(word), &word);
-    if (code != CL_SUCCESS) raise(code, "cannot bind a graph's fault word", "clSetKernelArg");
+    if (code != CL_SUCCESS)
+      raise(code, "cannot bind the word in which a graph's kernels report errors",
+            "clSetKernelArg");
   }
   fault_word_ = word;
 }
