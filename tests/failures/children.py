@@ -10,7 +10,7 @@ import sys
 import traceback
 
 import torch
-from judge import Case, attempt, cases_of, clean, judge
+from judge import Case, attempt, cases_of, clean, difference, judge, judge_repeatable
 from layer import Layer
 from scenarios import FIRST_USE, SCENARIOS
 
@@ -86,12 +86,6 @@ def _too_late(*_):
     raise TimeoutError
 
 
-def difference(after, before):
-    """What is alive beyond `before`."""
-    more = {name: after[name] - before[name] for name in after if after[name] > before[name]}
-    return " ".join(f"{name} +{count}" for name, count in more.items())
-
-
 def probe(say, hear):
     """Says whether the OpenCL loader has loaded the layer."""
     torch.ones(1, device="ocl")
@@ -118,14 +112,7 @@ def warm(profile, scenario):
         while (line := hear()) is not None:
             case = Case(**line)
             say(begin=line)
-            before = layer.alive()
-
-            def leaks(before=before):
-                twice = {name: before[name] + 2 * usual[name] for name in before}
-                return difference(layer.alive(), twice)
-
-            layer.fail(case.failure())
-            outcome, text = judge(case, layer, run, expected, leaks)
+            outcome, text = judge_repeatable(case, layer, run, expected, usual)
             say(outcome=outcome, text=text)
 
     return body

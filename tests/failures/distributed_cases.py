@@ -7,8 +7,8 @@ import pathlib
 
 import torch
 import torch.distributed as dist
-from children import Child, difference
-from judge import Case, attempt, cases_of, clean, judge
+from children import Child
+from judge import Case, attempt, cases_of, clean, judge_repeatable
 from layer import Layer
 from scenarios import numbers
 
@@ -89,12 +89,7 @@ def pair(profile, folder):
         while (line := hear()) is not None:
             case = Case(**line)
             say(begin=line)
-            before = layer.alive()
-            twice = {name: before[name] + 2 * usual[name] for name in before}
-            layer.fail(case.failure())
-            outcome, text = judge(
-                case, layer, run, expected, lambda twice=twice: difference(layer.alive(), twice)
-            )
+            outcome, text = judge_repeatable(case, layer, run, expected, usual)
             say(outcome=outcome, text=text)
         other.tell(None)
         other.end(60)

@@ -122,3 +122,27 @@ def judge(case, layer, body, expected, leaks):
         return "leak", f"{left} {text}"
     outcome = "raised" if raised else "later" if later else "handled"
     return outcome, text if reached else f"not reached {text}"
+
+
+def difference(after, before):
+    """What is alive beyond `before`."""
+    more = {name: after[name] - before[name] for name in after if after[name] > before[name]}
+    return " ".join(f"{name} +{count}" for name, count in more.items())
+
+
+def judge_repeatable(case, layer, body, expected, usual):
+    """Judges a body that can be run again; `usual` is what is alive more after each run.
+
+    Streams keep the events of some of their marks, so that a single event more is no leak. A leak
+    is there again when the same call fails again.
+    """
+    for _ in range(2):
+        before = layer.alive()
+        twice = {name: before[name] + 2 * usual[name] for name in before}
+        layer.fail(case.failure())
+        outcome, text = judge(
+            case, layer, body, expected, lambda twice=twice: difference(layer.alive(), twice)
+        )
+        if outcome != "leak":
+            break
+    return outcome, text

@@ -8,6 +8,7 @@ runs them all; docs/reliability.md says what is asked of each. Exits with 1 if t
 
 import argparse
 import collections
+import dataclasses
 import json
 import os
 import pathlib
@@ -24,6 +25,7 @@ from entries import CODES, ONCE_WRONG
 from judge import DEFECTS, GOOD, Case
 from scenarios import FIRST_USE, SCENARIOS
 
+GROUP = ("profile", "mode", "scenario")  # the fields of a case that one process runs
 PROFILES = ["nvidia_ampere", "intel_gen9"]
 # What is called when a process ends, or while objects go.
 AT_EXIT = [
@@ -38,6 +40,9 @@ class Campaign:
         self.args, self.folder = args, folder
         self.random = random.Random(args.seed)
         self.results = []
+        self.earlier = (
+            json.loads(args.json.read_text()) if args.update and args.json.exists() else []
+        )
 
     def environment(self, profile, **variables):
         common = {"STERN_PROFILE": profile, "OCL_FALLBACK": "allow", "OCL_CACHE_DIR": "off"}
@@ -78,7 +83,7 @@ class Campaign:
     def start(self, body, environment):
         """A child and its first line; the campaign ends where the scenario fails by itself."""
         child = self.child(body, environment)
-        line = child.hear(self.args.limit)
+        line = child.hear(5 * self.args.limit)  # compiles its kernels
         if line is None:
             child.end(self.args.limit)
             sys.exit(f"a scenario fails without failures of calls:\n{child.printed()}")
@@ -182,6 +187,7 @@ class Campaign:
                     continue
                 started, before = time.monotonic(), len(self.results)
                 function(profile, scenario)
+                self.store()
                 new = self.results[before:]
                 bad = sum(each["outcome"] in DEFECTS for each in new)
                 print(
@@ -190,27 +196,58 @@ class Campaign:
                     flush=True,
                 )
 
+    def all_results(self):
+        """Those of this run, and the earlier ones of other scenarios."""
+        whole = self.args.entries is None and self.args.sample is None
+        keys = GROUP if whole else [field.name for field in dataclasses.fields(Case)]
+
+        def key(result):
+            return tuple(result[each] for each in keys)
+
+        new = {key(each) for each in self.results}
+        return [each for each in self.earlier if key(each) not in new] + self.results
+
+    def store(self):
+        if self.args.json:
+            self.args.json.write_text(json.dumps(self.all_results(), indent=1))
+
     def run_distributed(self, profile, scenario):
         self.run_warm(profile, scenario, pair(profile, self.folder))
 
 
-def table(results):
-    """Rows: entry points; columns: outcomes. In Markdown."""
+def table(results, title, name_of, order):
+    """In Markdown; rows: the names that name_of(result) gives; columns: outcomes."""
     counts = collections.defaultdict(collections.Counter)
     for each in results:
-        counts[each["entry"]][each["outcome"]] += 1
+        counts[name_of(each)][each["outcome"]] += 1
     present = {each["outcome"] for each in results}
     columns = [*GOOD, *(each for each in DEFECTS if each in present)]
+    rows = [(name, counts[name]) for name in order if name in counts]
+    rows.append(("all", sum(counts.values(), collections.Counter())))
     lines = [
-        "| entry point | cases | " + " | ".join(columns) + " |",
+        f"| {title} | cases | " + " | ".join(columns) + " |",
         "| --- |" + " --- |" * (len(columns) + 1),
     ]
-    for entry in [*(each for each in CODES if each in counts), None]:
-        row = counts[entry] if entry else sum(counts.values(), collections.Counter())
+    for name, row in rows:
         cells = [str(row[column] or "") for column in columns]
-        name = f"`{entry}`" if entry else "all"
         lines.append(f"| {name} | {row.total()} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def tables(results):
+    """By entry points, and by scenarios."""
+    entries = table(
+        results,
+        "entry point",
+        lambda result: f"`{result['entry']}`",
+        [f"`{entry}`" for entry in CODES],
+    )
+
+    def group(result):
+        return ", ".join(result[each] for each in ("scenario", "mode", "profile"))
+
+    groups = sorted({group(each) for each in results})
+    return entries + "\n" + table(results, "scenario, mode, profile", group, groups)
 
 
 def write_table(document, results):
@@ -218,7 +255,7 @@ def write_table(document, results):
     text = document.read_text()
     head, rest = text.split("<!-- table -->\n")
     tail = rest.split("<!-- end of table -->")[1]
-    marked = f"<!-- table -->\n{table(results)}<!-- end of table -->"
+    marked = f"<!-- table -->\n{tables(results)}<!-- end of table -->"
     document.write_text(head + marked + tail)
 
 
@@ -232,11 +269,16 @@ def main():
         "--sample", type=int, metavar="N", help="cases of each scenario, and those of ONCE_WRONG"
     )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--limit", type=float, default=120, help="seconds after which a case hangs")
-    parser.add_argument("--json", type=pathlib.Path)
-    parser.add_argument("--markdown", type=pathlib.Path)
+    parser.add_argument("--limit", type=float, default=600, help="seconds after which a case hangs")
+    parser.add_argument("--json", type=pathlib.Path, help="the file that gets the results")
+    parser.add_argument(
+        "--update", action="store_true", help="keep the results of other scenarios in that file"
+    )
+    parser.add_argument("--markdown", type=pathlib.Path, help="the document that gets the tables")
     parser.add_argument("--verbose", action="store_true", help="print each case")
     args = parser.parse_args()
+    if args.update and not args.json:
+        parser.error("--update needs --json")
     if "OPENCL_LAYERS" not in os.environ:
         sys.exit("run this by tools/with_runtime.py stern")
     folder, own = pathlib.Path(tempfile.mkdtemp()), os.getpid()
@@ -246,13 +288,12 @@ def main():
     finally:
         if os.getpid() == own:  # children end through here, too
             shutil.rmtree(folder)
-    if args.json:
-        args.json.write_text(json.dumps(campaign.results, indent=1))
+    results = campaign.all_results()
     if args.markdown:
-        write_table(args.markdown, campaign.results)
-    defects = sum(each["outcome"] in DEFECTS for each in campaign.results)
-    print(table(campaign.results))
-    print(f"{len(campaign.results)} cases, {defects} defects")
+        write_table(args.markdown, results)
+    defects = sum(each["outcome"] in DEFECTS for each in results)
+    print(tables(results))
+    print(f"{len(results)} cases, {defects} defects")
     sys.exit(defects > 0)
 
 
