@@ -1,7 +1,5 @@
 #include "backend/graph.h"
 
-#include <algorithm>
-
 #include "backend/allocator.h"
 #include "backend/error.h"
 #include "backend/fault.h"
@@ -210,11 +208,13 @@ void Graph::replay() {
   if (!instantiated_) instantiate();
   for (const auto& hook : recording_.hooks) hook();
   bind_fault_words(stream);
+  // Replays share the graph's memory, so each waits for the one before it, as in CUDA.
+  if (last_stream_ && last_stream_ != &stream) {
+    stream.wait_for(last_stream_->marker(), *device_);
+  }
+  last_stream_ = &stream;
   // A destructor, so that it also runs when only some of the commands could be enqueued.
   const FaultsAfter faults(stream, !recording_.faults.empty());
-  if (std::find(replayed_on_.begin(), replayed_on_.end(), &stream) == replayed_on_.end()) {
-    replayed_on_.push_back(&stream);
-  }
   replayed_ ? enqueue_all(stream) : enqueue_alone(stream);
   replayed_ = true;
   if (kernels_) count_launches(stream, *last_, kernels_);
@@ -230,10 +230,8 @@ void Graph::reset() {
   std::lock_guard lock(mutex_);
   capture_.reset();
   // Memory of tables and host tensors may be used again, by another stream or the host.
-  if (!recording_.kept.empty()) {
-    for (Stream* const stream : replayed_on_) stream->drain_quietly();
-  }
-  replayed_on_.clear();
+  if (last_stream_ && !recording_.kept.empty()) last_stream_->drain_quietly();
+  last_stream_ = nullptr;
   recording_ = {};
   instantiated_ = replayed_ = false;
   kernels_ = 0;

@@ -12,7 +12,6 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "backend/capture.h"
 
@@ -56,7 +55,7 @@ class Graph {
   Device* device_ = nullptr;
   uint64_t pool_ = 0;
   bool instantiated_ = false, replayed_ = false;
-  std::vector<Stream*> replayed_on_;   // whose commands may still use what the recording keeps
+  Stream* last_stream_ = nullptr;      // of the last replay, which has waited for those before it
   uint64_t kernels_ = 0;               // the number of kernels among the commands
   const std::string* last_ = nullptr;  // the name of the last kernel
   cl_mem fault_word_ = nullptr;        // the word that is bound to the kernels now

@@ -66,6 +66,26 @@ TEST_P(GraphTest, BuffersOutliveTheirBlocks) {
   EXPECT_EQ(read(kept), 3);
 }
 
+// They share the memory of the graph.
+TEST_P(GraphTest, ReplaysOnTwoStreamsAreInOrder) {
+  const test::SlowKernel slow(here());
+  const c10::DataPtr a = memory(), b = memory();
+  fill(a, 1);
+  fill(b, 1);
+  Graph graph;
+  graph.capture_begin();
+  copy_on_device(captured(), resolve(b.get()), resolve(a.get()), sizeof(int));
+  fill(a, 2);
+  graph.capture_end();
+  slow(captured(), resolve(a.get()), 7);
+  graph.replay();
+  const c10::Stream first = exchange_stream(stream_from_pool(GetParam(), false));
+  graph.replay();
+  EXPECT_EQ(read(b), 2);
+  exchange_stream(first);
+  captured().finish();
+}
+
 // Another stream or the host may use the memory of a table again as soon as it is released.
 TEST_P(GraphTest, TablesOutliveTheReplays) {
   const test::SlowKernel slow(here());
