@@ -50,6 +50,7 @@ void Event::record(Stream& stream, bool timed) {
 void Event::record_enqueued(Stream& stream, bool timed) {
   event_ = stream.marker(timed);
   capture_ = report_ = 0;
+  position_ = stream.commands();
   stream_ = &stream;
 }
 
@@ -92,7 +93,7 @@ bool Event::over() const {
   const cl_int code =
       clGetEventInfo(event_(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(found), &found, nullptr);
   if (code != CL_SUCCESS) return false;  // the owner asks again, or waits
-  if (found < 0) stream_->note_failure(found);
+  if (found < 0 && !stream_->has_told(position_)) stream_->note_failure(found);
   return found <= CL_COMPLETE;
 }
 

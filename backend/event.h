@@ -52,8 +52,9 @@ class Event {
 
   cl::Event event_;
   Stream* stream_ = nullptr;
-  uint64_t capture_ = 0;  // the number of the capture that it was recorded in; 0: none
-  uint64_t report_ = 0;   // the stream's last fault report before the mark; 0: none
+  uint64_t capture_ = 0;   // the number of the capture that it was recorded in; 0: none
+  uint64_t position_ = 0;  // commands of the stream up to the mark
+  uint64_t report_ = 0;    // the stream's last fault report before the mark; 0: none
 };
 
 }  // namespace ocl

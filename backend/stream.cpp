@@ -155,7 +155,7 @@ cl_int Stream::wait() {
   }
   const cl_int noted = failure_.exchange(CL_SUCCESS, std::memory_order_relaxed);
   if (code == CL_SUCCESS) code = noted;
-  if (code == CL_SUCCESS) finished_.store(commands, std::memory_order_relaxed);
+  (code == CL_SUCCESS ? finished_ : told_).store(commands, std::memory_order_relaxed);
   return code;
 }
 

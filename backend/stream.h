@@ -67,6 +67,12 @@ class Stream {
   void drain_quietly() noexcept;
   // An event has shown that a command failed; the next drain() raises `code`.
   void note_failure(cl_int code) { failure_.store(code, std::memory_order_relaxed); }
+  // The number of commands so far.
+  uint64_t commands() const { return commands_.load(std::memory_order_relaxed); }
+  // Whether a wait for the first `commands` commands has told their failure.
+  bool has_told(uint64_t commands) const {
+    return commands <= told_.load(std::memory_order_relaxed);
+  }
   // Whether all commands have completed, without blocking.
   bool idle();
 
@@ -104,6 +110,7 @@ class Stream {
   std::unique_ptr<FaultWord> faults_;
   std::atomic<uint64_t> commands_{0};
   std::atomic<uint64_t> finished_{0};  // the value of commands_ at the last finish()
+  std::atomic<uint64_t> told_{0};      // that of commands_ at the last wait that told a failure
   std::atomic<cl_int> failure_{CL_SUCCESS};
   std::mutex marker_mutex_;  // guards the three members below
   uint64_t marked_commands_ = 0;

@@ -229,6 +229,22 @@ TEST_P(AllocatorTest, FailedEventsAreNotRaisedByAllocations) {
   EXPECT_NO_THROW(other.finish());
 }
 
+// The stream has told the failure when another event of the same commands is asked.
+TEST_P(AllocatorTest, FailuresAreToldOnce) {
+  Stream& stream = pooled();
+  Event first, second, third;
+  first.record(stream);
+  second.record(stream);
+  const test::FailingCommands failing;
+  EXPECT_TRUE(first.over());
+  EXPECT_THROW(stream.drain(), c10::Error);
+  EXPECT_TRUE(second.over());
+  EXPECT_NO_THROW(stream.drain());
+  third.record(stream);
+  EXPECT_TRUE(third.over());
+  EXPECT_THROW(stream.drain(), c10::Error);
+}
+
 // Drivers place memory of CL_MEM_ALLOC_HOST_PTR on the host's side, which is slower for a GPU.
 TEST_P(AllocatorTest, OnlyMemoryThatIsMappedIsOfTheHost) {
   const cl::Buffer buffer = DeviceMemory(here()).create(kMiB);
