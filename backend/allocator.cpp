@@ -185,6 +185,9 @@ void resize_storage(const c10::Storage& storage, size_t bytes) {
   c10::DataPtr resized = Allocator::instance().allocate(bytes);
   Allocator::instance().copy_data(resized.mutable_get(), impl->data(),
                                   std::min(bytes, impl->nbytes()));
+  // The copy reads the old memory on the current stream, which may not be its own.
+  Allocator::instance().recordStream(impl->data_ptr(),
+                                     current_stream(storage.device().index()).unpack());
   impl->set_data_ptr(std::move(resized));
   impl->set_nbytes(bytes);
 }

@@ -50,13 +50,14 @@ class PinnedMemory {
     buffers_.erase(found);
   }
 
-  bool contains(const void* pointer) {
+  // The start of the buffer that the address is in; nullptr: it is in none.
+  void* start_of(const void* pointer) {
     const auto address = reinterpret_cast<uintptr_t>(pointer);
     std::shared_lock lock(mutex_);
     auto after = buffers_.upper_bound(address);
-    if (after == buffers_.begin()) return false;
+    if (after == buffers_.begin()) return nullptr;
     const auto& [start, pinned] = *std::prev(after);
-    return address < start + pinned.size;
+    return address < start + pinned.size ? reinterpret_cast<void*>(start) : nullptr;
   }
 
  private:
@@ -167,15 +168,17 @@ void free_pinned(void* context) {
 
 at::HostAllocator* host_allocator() { return &pinned_allocator(); }
 
-bool is_pinned(const void* pointer) { return !in_bad_fork() && pinned_memory().contains(pointer); }
+bool is_pinned(const void* pointer) { return !in_bad_fork() && pinned_memory().start_of(pointer); }
 
 // For torch.accelerator.empty_host_cache().
 REGISTER_HOST_ALLOCATOR(c10::DeviceType::PrivateUse1, &pinned_allocator())
 
-void record_pinned(const void* pointer, void* context, c10::Stream stream) {
-  if (is_pinned(pointer)) {
-    pinned_allocator().record_event(const_cast<void*>(pointer), context, stream);
-  }
+bool record_pinned(const void* pointer, void* context, c10::Stream stream) {
+  if (in_bad_fork()) return false;
+  void* const start = pinned_memory().start_of(pointer);
+  // Tensors of NumPy or DLPack have contexts of their own.
+  return start && (pinned_allocator().record_event(const_cast<void*>(pointer), context, stream) ||
+                   pinned_allocator().record_event(start, context, stream));
 }
 
 }  // namespace ocl

@@ -11,8 +11,8 @@ at::HostAllocator* host_allocator();
 // Whether the address lies in memory of host_allocator().
 bool is_pinned(const void* pointer);
 
-// Defers the reuse of pinned memory until the stream's commands so far have completed; does nothing
-// for other memory.
-void record_pinned(const void* pointer, void* context, c10::Stream stream);
+// Defers the reuse of pinned memory until the stream's commands so far have completed. Returns
+// false for memory that is not this allocator's.
+bool record_pinned(const void* pointer, void* context, c10::Stream stream);
 
 }  // namespace ocl

@@ -8,6 +8,9 @@
 #include <c10/util/ParallelGuard.h>
 #include <torch/library.h>
 
+#include "backend/allocator.h"
+#include "backend/stream.h"
+
 namespace ocl {
 namespace {
 
@@ -21,6 +24,8 @@ void materialize(c10::StorageImpl* storage) {
   c10::DataPtr& shared = storage->_mutable_data_ptr_no_checks();
   auto* const context = shared.cast_context<cow::COWDeleterContext>(cow::cow_deleter);
   TORCH_INTERNAL_ASSERT(context != nullptr);
+  // A copy reads the memory on the current stream, which may not be its own.
+  Allocator::instance().recordStream(shared, current_stream(shared.device().index()).unpack());
   c10::DataPtr own;
   auto rest = context->decrement_refcount();
   if (auto* last = std::get_if<cow::COWDeleterContext::LastReference>(&rest)) {

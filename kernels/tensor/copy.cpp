@@ -101,15 +101,18 @@ bool same_layout(const at::Tensor& a, const at::Tensor& b) {
          a.is_non_overlapping_and_dense() && b.is_non_overlapping_and_dense();
 }
 
-// Copies to or from pinned memory without blocking. Returns false if the host memory is not pinned,
-// or the layouts differ.
+// Copies to or from pinned memory without blocking. Returns false if the host memory is not pinned
+// by the allocator, or the layouts differ.
 bool copy_pinned(const at::Tensor& destination, const at::Tensor& source) {
   const at::Tensor& host = on_ocl(source) ? destination : source;
   if (!same_layout(destination, source) || !is_pinned(host.const_data_ptr())) return false;
   const at::Tensor& tensor = on_ocl(source) ? source : destination;
   Stream& stream = stream_of(tensor);
-  if (!stream.capture()) {  // first, as the copy may raise when it is enqueued already
-    record_pinned(host.const_data_ptr(), host.storage().data_ptr().get_context(), stream.unpack());
+  // First, as the copy may raise when it is enqueued already.
+  if (!stream.capture() &&
+      !record_pinned(host.const_data_ptr(), host.storage().data_ptr().get_context(),
+                     stream.unpack())) {
+    return false;
   }
   cl::Event event;
   if (on_ocl(source)) {
@@ -135,11 +138,16 @@ void copy_discrete(const at::Tensor& destination, const at::Tensor& source) {
     if (!direct) destination.copy_(host);
     return;
   }
-  const at::Tensor host = source.to(at::kCPU, destination.scalar_type()).contiguous();
-  const bool direct = destination.is_contiguous();
+  const at::Tensor typed = source.to(at::kCPU, destination.scalar_type());
+  const bool same = same_layout(destination, typed);
+  const at::Tensor host = same ? typed : typed.contiguous();
+  const bool direct = same || destination.is_contiguous();
   const at::Tensor dense = direct ? destination : at::empty(source.sizes(), destination.options());
-  copy_to_device(stream_of(dense), view(dense), host.const_data_ptr(), host.nbytes());
-  if (!direct) copy_within_device(destination, dense);
+  Stream& stream = stream_of(dense);
+  copy_to_device(stream, view(dense), host.const_data_ptr(), host.nbytes());
+  if (direct) return;
+  copy_within_device(destination, dense);
+  stream.drain();  // other streams may read the result without an event, as after copy_to_device()
 }
 
 // A tensor over the same memory without the bits of lazy conjugation and negation.
