@@ -11,6 +11,7 @@
 
 #include "backend/allocator.h"
 #include "backend/runtime_source.h"
+#include "backend/stream.h"
 #include "backend/transfer.h"
 #include "kernels/user/generated_kernel.h"
 #include "kernels/user/operator_call.h"
@@ -78,8 +79,10 @@ const char* allocate(size_t bytes, void** address) {
   });
 }
 
+// Programs free constants, which calls on any stream may still read.
 const char* release(void* address) {
   return guarded([&] {
+    drain(resolve(address).device().index());
     std::lock_guard lock(blocks().mutex);
     blocks().pointers.erase(address);
   });
