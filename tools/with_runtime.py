@@ -83,6 +83,7 @@ def environment(runtime, found):
         # What was compiled for one profile is not right for another.
         profile = pathlib.Path(result.setdefault("STERN_PROFILE", "smallest")).stem
         order = result.get("STERN_ORDER", "forward")
+        order += result.get("STERN_SEED", "0") if order == "random" else ""
         cache = RUNTIMES / "stern_cache" / f"{profile}_{order}"
         result.setdefault("OCL_CACHE_DIR", str(cache))
         # PoCL's compiler takes half the time. The rows of other runtimes test optimized code.

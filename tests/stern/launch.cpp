@@ -150,7 +150,10 @@ cl_int check_arguments(const Kernel& kernel, const std::vector<KernelArgument>& 
 
 cl_int run(cl_command_queue queue, Kernel& kernel, const std::vector<KernelArgument>& arguments,
            const Launch& launch) {
-  // No lock: only the scheduler's thread uses this kernel object.
+  // Two commands may set the same runner's arguments. And PoCL, which compiles and loads a kernel
+  // when it is enqueued, breaks when two queues do so at once.
+  static auto* const mutex = new std::mutex;
+  std::lock_guard lock(*mutex);
   for (cl_uint i = 0; i < arguments.size(); ++i) {
     const KernelArgument& each = arguments[i];
     const cl_int code = next->clSetKernelArg(kernel.runner, i, each.size,

@@ -1,7 +1,10 @@
 // Queries, programs and the limits of launches.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <numeric>
+#include <set>
 
 #include "tests/stern/test_support.h"
 
@@ -158,26 +161,58 @@ TEST_F(LaunchTest, TheCompilerKnowsWhatTheDeviceHas) {
   EXPECT_EQ(build("kernel void f() {}", "-cl-std=CL1.2"), CL_SUCCESS);
 }
 
-TEST_F(LaunchTest, ReversedOrder) {
-  const Setting reversed("STERN_ORDER", "reversed");
-  cl::Kernel order = kernel(
-      "kernel void f(global int* x, global int* count) {"
-      "  x[get_global_id(0)] = (get_group_id(0) * get_local_size(0) + get_local_id(0) =="
-      "                         get_global_id(0)) ? atomic_inc(count) : -1; }");
-  cl::Buffer x = buffer(64 * 4), count = buffer(4);
-  queue.enqueueFillBuffer(count, cl_int{0}, 0, 4);
-  order.setArg(0, x);
-  order.setArg(1, count);
-  EXPECT_EQ(launch(order, {64}, {8}), CL_SUCCESS);
-  std::vector<cl_int> result(64);
-  queue.enqueueReadBuffer(x, CL_TRUE, 0, 256, result.data());
-  std::vector<bool> seen(64);
-  for (const cl_int each : result) {
-    ASSERT_TRUE(each >= 0 && each < 64);
-    seen[each] = true;
+class OrderTest : public SternTest {
+ protected:
+  // When each of 8 groups of 8 work-items ran; -1: its numbers do not belong together.
+  std::vector<cl_int> ranks() {
+    cl::Kernel order = kernel(
+        "kernel void f(global int* x, global int* count) {"
+        "  x[get_global_id(0)] = (get_group_id(0) * get_local_size(0) + get_local_id(0) =="
+        "                         get_global_id(0)) ? atomic_inc(count) : -1; }");
+    cl::Buffer x = buffer(64 * 4), count = buffer(4);
+    queue.enqueueFillBuffer(count, cl_int{0}, 0, 4);
+    order.setArg(0, x);
+    order.setArg(1, count);
+    EXPECT_EQ(launch(order, {64}, {8}), CL_SUCCESS);
+    std::vector<cl_int> result(64);
+    queue.enqueueReadBuffer(x, CL_TRUE, 0, 256, result.data());
+    std::vector<cl_int> sorted = result, all(64);
+    std::sort(sorted.begin(), sorted.end());
+    std::iota(all.begin(), all.end(), 0);
+    EXPECT_EQ(sorted, all);
+    return result;
   }
-  EXPECT_EQ(seen, std::vector<bool>(64, true));
-  EXPECT_GT(result[0], result[7]);  // the first work-item of a group runs last
+  // Whether the work-items of the first group ran one after the other.
+  static bool in_order(const std::vector<cl_int>& ranks) {
+    return std::is_sorted(ranks.begin(), ranks.begin() + 8);
+  }
+};
+using OrderDeathTest = OrderTest;
+
+TEST_F(OrderTest, Forward) { EXPECT_TRUE(in_order(ranks())); }
+
+TEST_F(OrderTest, Reversed) {
+  const Setting reversed("STERN_ORDER", "reversed");
+  const std::vector<cl_int> result = ranks();
+  EXPECT_TRUE(std::is_sorted(result.rbegin() + 56, result.rend()));
+}
+
+TEST_F(OrderTest, RandomBySeed) {
+  const Setting random("STERN_ORDER", "random");
+  std::set<std::vector<bool>> seen;
+  for (int seed = 0; seed < 6; ++seed) {
+    const Setting setting("STERN_SEED", std::to_string(seed));
+    const std::vector<cl_int> result = ranks();
+    std::vector<bool> grows;
+    for (int i = 0; i < 7; ++i) grows.push_back(result[i] < result[i + 1]);
+    seen.insert(grows);
+  }
+  EXPECT_GT(seen.size(), 3u);
+}
+
+TEST_F(OrderDeathTest, UnknownOrdersAreErrors) {
+  const Setting wrong("STERN_ORDER", "sideways");
+  EXPECT_EXIT(kernel("kernel void f() {}"), testing::ExitedWithCode(2), "sideways");
 }
 
 TEST_F(LaunchTest, FailingQueriesAndTwoPlatforms) {

@@ -66,7 +66,8 @@ cl::Kernel SternTest::kernel(const std::string& source, const char* name) {
 
 int main(int argc, char** argv) {
   setenv("OPENCL_LAYERS", STERN_LAYER, 1);
-  for (const char* name : {"STERN_FAIL", "STERN_ORDER", "STERN_MEMORY", "STERN_BUILD_MS"}) {
+  for (const char* name : {"STERN_FAIL", "STERN_ORDER", "STERN_MEMORY", "STERN_BUILD_MS",
+                           "STERN_SEED", "STERN_OVERLAP"}) {
     unsetenv(name);
   }
   setenv("STERN_PROFILE", "smallest", 1);

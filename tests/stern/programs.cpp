@@ -1,6 +1,9 @@
 // Programs: a device's compiler knows only the device's extensions and versions of the language.
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <iterator>
+#include <random>
 #include <sstream>
 #include <thread>
 #include <vector>
@@ -14,12 +17,31 @@
 namespace stern {
 namespace {
 
-// Renumbers work-groups, and work-items in their group, from the last to the first.
-constexpr const char* kReversed = R"(
-#define get_group_id(d) (get_num_groups(d) - 1 - get_group_id(d))
-#define get_local_id(d) (get_local_size(d) - 1 - get_local_id(d))
+// Renumbers work-groups, and work-items in their group.
+constexpr const char* kRenumbered = R"(
+#define get_group_id(d) STERN_NUMBER(get_group_id(d), get_num_groups(d))
+#define get_local_id(d) STERN_NUMBER(get_local_id(d), get_local_size(d))
 #define get_global_id(d) (get_group_id(d) * get_local_size(d) + get_local_id(d) + get_global_offset(d))
 )";
+
+// Defines STERN_NUMBER(i, n), the new number of the i-th of n, or nothing.
+std::string renumbering() {
+  const std::string order = environment("STERN_ORDER", "forward");
+  if (order == "forward") return "";
+  if (order == "reversed") {
+    return std::string("#define STERN_NUMBER(i, n) ((n) - 1 - (i))") + kRenumbered;
+  }
+  if (order != "random") {
+    say("STERN_ORDER: \"" + order + "\" is not forward, reversed or random");
+    std::exit(2);
+  }
+  // The multiples of a prime that does not divide n are all different modulo n.
+  constexpr uint32_t kPrimes[] = {2147483647, 2147483629, 2147483587, 2147483579, 2147483563};
+  std::mt19937 random(std::stoul(environment("STERN_SEED", "0")));
+  const uint32_t prime = kPrimes[random() % std::size(kPrimes)], first = random();
+  return "#define STERN_NUMBER(i, n) ((size_t)(((ulong)(i) * " + std::to_string(prime) + " + " +
+         std::to_string(first) + ") % (n)))" + kRenumbered;
+}
 
 // What precedes each source, so that what the device does not have is not there.
 std::string preamble() {
@@ -35,7 +57,7 @@ std::string preamble() {
   }
   text +=
       "#undef __OPENCL_VERSION__\n#define __OPENCL_VERSION__ " + std::to_string(p.version) + "\n";
-  if (environment("STERN_ORDER") == "reversed") text += kReversed;
+  text += renumbering();
   return text + "#line 1\n";
 }
 

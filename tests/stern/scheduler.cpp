@@ -16,7 +16,7 @@ namespace {
 
 using Lock = std::unique_lock<std::mutex>;
 
-// Leaked, as its thread may outlive static objects.
+// Leaked, as its threads may outlive static objects.
 struct Scheduler {
   std::mutex mutex;
   std::condition_variable work, done, called;
@@ -24,9 +24,14 @@ struct Scheduler {
   std::deque<std::function<void()>> callbacks;
   std::mt19937 random{0};
   std::shared_ptr<Queue> favourite;
-  uint64_t steps = 0;  // commands that ended
-  bool started = false, stopped = false, running = false;
-  bool holding = false;  // the thread has a reference to a queue
+  std::vector<const Command*> running;  // that use their buffers
+  uint64_t steps = 0;                   // commands that ended
+  bool stopped = false;
+  bool together = true;  // commands of several queues may run at once
+  unsigned threads = 0;
+  unsigned overlap = 2;  // threads that may run commands
+  unsigned busy = 0;     // threads that run a command
+  unsigned holding = 0;  // threads that have a reference to a queue
   int stall_seconds = 5;
 };
 Scheduler& scheduler() {
@@ -39,15 +44,17 @@ cl_ulong now() { return std::chrono::steady_clock::now().time_since_epoch().coun
 bool over(const Event& event) { return event.status <= CL_COMPLETE; }
 
 bool ready(const Queue& queue) {
-  if (!queue.submitted) return false;
+  if (!queue.submitted || queue.running) return false;
   for (const auto& event : queue.commands.front().waits) {
     if (!over(*event)) return false;
   }
   return true;
 }
 
-// A queue whose next command can run; mostly the one of the last command, so that the others wait.
+// A queue whose next command can run; mostly the one of the last command. Whether the others wait
+// for it or run at the same time is drawn anew for each queue that is chosen.
 std::shared_ptr<Queue> choose(Scheduler& s) {
+  if (s.busy >= (s.together ? s.overlap : 1)) return nullptr;
   std::vector<std::shared_ptr<Queue>> candidates;
   for (const auto& queue : s.active) {
     if (ready(*queue)) candidates.push_back(queue);
@@ -57,37 +64,63 @@ std::shared_ptr<Queue> choose(Scheduler& s) {
   for (const auto& queue : candidates) {
     if (stays && queue == s.favourite) return queue;
   }
-  return s.favourite = candidates[s.random() % candidates.size()];
+  s.favourite = candidates[s.random() % candidates.size()];
+  s.together = s.random() % 4 != 0;
+  return s.busy && !s.together ? nullptr : s.favourite;
 }
 
 // A program must not use a buffer of which a part is mapped for writing, nor write to one that is
 // mapped for reading.
+void check_use(const Command& command, Buffer& root, const Mapping& mapping) {
+  for (const Use& use : command.uses) {
+    if (&use.buffer->root() != &root) continue;
+    const bool apart = mapping.offset >= use.buffer->origin + use.buffer->size ||
+                       use.buffer->origin >= mapping.offset + mapping.size;
+    if (use.buffer->parent && apart) continue;
+    if (!use.writes && !mapping.writes()) continue;
+    abort_with(command.what + " uses a buffer of " + std::to_string(root.size) +
+                   " bytes that is mapped for " + (mapping.writes() ? "writing" : "reading"),
+               &mapping.stack, "mapped here:", &command.event->stack, "enqueued here:");
+  }
+}
+
+bool moves_only(const Command& command) {
+  return command.type == CL_COMMAND_MAP_BUFFER || command.type == CL_COMMAND_MIGRATE_MEM_OBJECTS;
+}
+
+// Against the maps that are active.
 void check_mapped(const Command& command) {
-  const bool moves_only =
-      command.type == CL_COMMAND_MAP_BUFFER || command.type == CL_COMMAND_MIGRATE_MEM_OBJECTS;
-  if (moves_only) return;
+  if (moves_only(command)) return;
   for (const Use& use : command.uses) {
     Buffer& root = use.buffer->root();
     std::lock_guard lock(root.mutex);
     for (const auto& mapping : root.mappings) {
-      const bool apart = mapping->offset >= use.buffer->origin + use.buffer->size ||
-                         use.buffer->origin >= mapping->offset + mapping->size;
-      if (!mapping->active || (use.buffer->parent && apart)) continue;
-      if (!use.writes && !mapping->writes()) continue;
-      abort_with(command.what + " uses a buffer of " + std::to_string(root.size) +
-                     " bytes that is mapped for " + (mapping->writes() ? "writing" : "reading"),
-                 &mapping->stack, "mapped here:", &command.event->stack, "enqueued here:");
+      if (mapping->active) check_use(command, root, *mapping);
     }
   }
 }
 
-cl_int execute(Queue& queue, Command& command) {
+// Makes a map active, and checks it against the commands that run.
+void begin_mapping(Scheduler& s, const Command& command) {
+  Buffer& root = command.uses.front().buffer->root();
+  {
+    std::lock_guard lock(root.mutex);
+    command.mapping->active = true;
+  }
+  Lock lock(s.mutex);
+  for (const Command* other : s.running) {
+    if (!moves_only(*other)) check_use(*other, root, *command.mapping);
+  }
+}
+
+cl_int execute(Scheduler& s, Queue& queue, Command& command) {
   static CallCount& executions = call_count("execution");
   if (const cl_int code = executions.count()) return code;
   for (const auto& event : command.waits) {
     if (event->status < 0) return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
   }
   check_mapped(command);
+  if (command.mapping) begin_mapping(s, command);
   if (!command.run) return CL_SUCCESS;
   const cl_int code = command.run(queue.handle);
   const cl_int finished = next->clFinish(queue.handle);
@@ -100,21 +133,29 @@ void run_one(Scheduler& s, Lock& lock, const std::shared_ptr<Queue>& queue) {
     queue->commands.pop_front();
     --queue->submitted;
     set_status(*command.event, CL_RUNNING);
-    s.running = true;
+    queue->running = true;
+    s.running.push_back(&command);
+    ++s.busy;
     const bool delayed = s.random() % 32 == 0;
     const auto delay = std::chrono::microseconds(s.random() % 300);
+    s.work.notify_one();  // another queue may be ready
     lock.unlock();
     if (delayed) std::this_thread::sleep_for(delay);
-    const cl_int code = execute(*queue, command);
+    const cl_int code = execute(s, *queue, command);
     if (code != CL_SUCCESS) refuse(code, command.what + " failed on the device");
     const std::shared_ptr<Event> event = command.event;
+    lock.lock();
+    std::erase(s.running, &command);
+    lock.unlock();
     command = {};  // releases its objects before others learn that it ended
     lock.lock();
-    s.running = false;
+    queue->running = false;
+    --s.busy;
     ++s.steps;
     ++queue->ended;
     if (code != CL_SUCCESS) queue->failure = code;
     set_status(*event, code == CL_SUCCESS ? CL_COMPLETE : code);
+    s.work.notify_all();
     s.done.notify_all();
     lock.unlock();  // the event's last reference may go here
   }
@@ -127,18 +168,20 @@ void work() {
   while (!s.stopped) {
     std::shared_ptr<Queue> queue = choose(s);
     if (!queue) {
-      s.favourite.reset();
+      if (!s.busy) s.favourite.reset();
       s.work.wait(lock);
       continue;
     }
-    s.holding = true;
+    ++s.holding;
     run_one(s, lock, queue);
-    if (!queue->submitted) std::erase(s.active, queue);
-    if (s.favourite == queue && !queue->submitted) s.favourite.reset();
+    if (!queue->submitted && !queue->running) {
+      std::erase(s.active, queue);
+      if (s.favourite == queue) s.favourite.reset();
+    }
     lock.unlock();
     queue.reset();
     lock.lock();
-    s.holding = false;
+    --s.holding;
     s.done.notify_all();
   }
   s.done.notify_all();
@@ -188,7 +231,7 @@ void wait_for(Scheduler& s, Lock& lock, Event& event) {
     const uint64_t before = s.steps;
     s.done.wait_for(lock, std::chrono::seconds(s.stall_seconds),
                     [&] { return over(event) || s.stopped || s.steps != before; });
-    if (over(event) || s.steps != before || s.running) continue;
+    if (over(event) || s.steps != before || s.busy) continue;
     if (Event* const cause = unflushed(event)) {
       abort_with("a wait for a command that depends on one that was never flushed", &cause->stack,
                  "the unflushed command was enqueued here:", &event.stack,
@@ -267,16 +310,15 @@ void load_schedule() {
   Lock lock(s.mutex);
   s.random.seed(std::stoul(environment("STERN_SEED", "0")));
   s.stall_seconds = std::stoi(environment("STERN_STALL", "5"));
-  if (s.started) return;
-  s.started = true;
-  std::thread(work).detach();
-  std::thread(call_back).detach();
+  s.overlap = std::max(1ul, std::stoul(environment("STERN_OVERLAP", "2")));
+  if (!s.threads) std::thread(call_back).detach();
+  for (; s.threads < s.overlap; ++s.threads) std::thread(work).detach();
 }
 
 void settle() {
   Scheduler& s = scheduler();
   Lock lock(s.mutex);
-  s.done.wait(lock, [&] { return !s.holding || s.running || s.stopped; });
+  s.done.wait(lock, [&] { return s.holding == s.busy || s.stopped; });
 }
 
 void stop_scheduler() {
@@ -285,7 +327,7 @@ void stop_scheduler() {
   s.stopped = true;
   s.work.notify_all();
   s.done.notify_all();
-  while (s.running || s.holding) s.done.wait(lock);
+  while (s.busy || s.holding) s.done.wait(lock);
 }
 
 cl_int clFlush(cl_command_queue handle) {

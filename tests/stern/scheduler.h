@@ -1,6 +1,7 @@
-// One thread runs the commands of all queues, one at a time, in an order that STERN_SEED draws:
-// within a queue in their order, between queues at random, with delays. A queue's commands are
-// kept back until a flush. Kernels, copies and host pointers are touched only then.
+// Threads run the commands of all queues in an order that STERN_SEED draws: within a queue one
+// after the other, between queues at random, with delays. Commands of STERN_OVERLAP queues run at
+// once, at times; at others, all commands wait for one queue. A queue's commands are kept back
+// until a flush. Kernels, copies and host pointers are touched only then.
 #pragma once
 
 #include <deque>
@@ -44,6 +45,7 @@ struct Command {
   std::string what;                             // for messages
   std::vector<std::shared_ptr<Event>> waits;
   std::shared_ptr<Event> event;
+  std::shared_ptr<Mapping> mapping = nullptr;  // that it begins
 };
 
 struct Queue : Object<cl_command_queue, &cl_icd_dispatch::clReleaseCommandQueue> {
@@ -55,6 +57,7 @@ struct Queue : Object<cl_command_queue, &cl_icd_dispatch::clReleaseCommandQueue>
   // Guarded by the scheduler's lock.
   std::deque<Command> commands;
   size_t submitted = 0;  // how many in front were flushed
+  bool running = false;
   uint64_t enqueued = 0, ended = 0;
   cl_int failure = CL_SUCCESS;  // that the next clFinish returns
 };
@@ -74,11 +77,11 @@ void set_status(Event& event, cl_int status);
 // After a user event has ended.
 void schedule();
 
-// Waits until the thread has released the objects of the last command that ended: for those who
-// count objects.
+// Waits until the threads have released the objects of all commands that ended: for those who count
+// objects.
 void settle();
 
-// Reads STERN_SEED and STERN_STALL, and starts the thread.
+// Reads STERN_SEED, STERN_OVERLAP and STERN_STALL, and starts the threads.
 void load_schedule();
 void stop_scheduler();
 

@@ -230,8 +230,8 @@ void* clEnqueueMapBuffer(cl_command_queue queue, cl_mem handle, cl_bool blocking
   if (code != CL_SUCCESS) return invalid("clEnqueueMapBuffer", code), nullptr;
   Command command = plain(CL_COMMAND_MAP_BUFFER, "clEnqueueMapBuffer");
   command.uses = {{root, false}};
+  command.mapping = mapping;
   command.run = [root, mapping](cl_command_queue real) {
-    mapping->active = true;
     if (mapping->flags & CL_MAP_WRITE_INVALIDATE_REGION) return CL_SUCCESS;
     void* target = mapping->user_memory ? mapping->user_memory : mapping->pointer;
     return next->clEnqueueReadBuffer(real, root->handle, CL_TRUE, mapping->offset, mapping->size,
