@@ -82,16 +82,29 @@ DeviceStatus status_of(const cl::Device& d) {
 }
 
 // The bytes of a query that only some drivers know; empty: not this one.
-std::vector<unsigned char> bytes_of(const cl::Device& d, cl_device_info what) {
+std::vector<unsigned char> bytes_of(cl_device_id d, cl_device_info what) {
   size_t size = 0;
-  if (clGetDeviceInfo(d(), what, 0, nullptr, &size) != CL_SUCCESS) return {};
+  if (clGetDeviceInfo(d, what, 0, nullptr, &size) != CL_SUCCESS) return {};
   std::vector<unsigned char> bytes(size);
-  if (clGetDeviceInfo(d(), what, size, bytes.data(), nullptr) != CL_SUCCESS) return {};
+  if (clGetDeviceInfo(d, what, size, bytes.data(), nullptr) != CL_SUCCESS) return {};
   return bytes;
 }
 
-std::optional<uint32_t> number_of(const cl::Device& d, cl_device_info what) {
+std::string text_of(cl_device_id d, cl_device_info what) {
   const auto bytes = bytes_of(d, what);
+  return {bytes.begin(), std::find(bytes.begin(), bytes.end(), '\0')};
+}
+
+// Why a device of this version is not used, or nothing.
+std::string too_old(const std::string& version) {
+  int major = 0, minor = 0;
+  const bool known = std::sscanf(version.c_str(), "OpenCL %d.%d", &major, &minor) == 2;
+  if (!known || std::pair(major, minor) >= std::pair(1, 2)) return "";
+  return str("it has ", version, ", but 1.2 is needed");
+}
+
+std::optional<uint32_t> number_of(const cl::Device& d, cl_device_info what) {
+  const auto bytes = bytes_of(d(), what);
   cl_uint number;
   if (bytes.size() != sizeof(number)) return {};
   std::memcpy(&number, bytes.data(), sizeof(number));
@@ -101,12 +114,12 @@ std::optional<uint32_t> number_of(const cl::Device& d, cl_device_info what) {
 std::optional<PciAddress> pci_address(const cl::Device& d) {
   constexpr cl_device_info kKhrPciBusInfo = 0x410F, kAmdTopology = 0x4037, kNvBus = 0x4008,
                            kNvSlot = 0x4009, kNvDomain = 0x400A;
-  if (const auto khr = bytes_of(d, kKhrPciBusInfo); khr.size() == 4 * sizeof(cl_uint)) {
+  if (const auto khr = bytes_of(d(), kKhrPciBusInfo); khr.size() == 4 * sizeof(cl_uint)) {
     cl_uint words[4];
     std::memcpy(words, khr.data(), khr.size());
     return PciAddress{words[0], words[1], words[2], words[3]};
   }
-  if (const auto amd = bytes_of(d, kAmdTopology); amd.size() == 24) {
+  if (const auto amd = bytes_of(d(), kAmdTopology); amd.size() == 24) {
     return PciAddress{std::nullopt, amd[21], amd[22], amd[23]};
   }
   const auto bus = number_of(d, kNvBus), slot = number_of(d, kNvSlot);
@@ -177,8 +190,11 @@ class Lister {
     handles.resize(std::min<size_t>(count, kMaxDevices));
     for (const cl_device_id handle : handles) {
       guarded("a device", [&](std::string& name) {
+        // cl::Device calls clRetainDevice(), which drivers of OpenCL 1.1 do not have.
+        if (const auto known = text_of(handle, CL_DEVICE_NAME); !known.empty()) name = known;
+        const std::string reason = too_old(text_of(handle, CL_DEVICE_VERSION));
+        if (!reason.empty()) return skip(name, reason);
         const cl::Device device(handle, /*retainObject=*/true);
-        name = device.getInfo<CL_DEVICE_NAME>();
         add_device({platform, device, query(platform, device)}, name);
       });
     }
@@ -210,9 +226,7 @@ Listing list_devices() { return Lister().list(); }
 std::string reason_to_skip(const DeviceProperties& p, const DeviceStatus& status) {
   if (!status.available) return "its driver says that it is not available";
   if (!status.has_compiler) return "its driver has no compiler";
-  if (std::pair(p.version_major, p.version_minor) < std::pair(1, 2)) {
-    return str("it has ", p.version, ", but 1.2 is needed");
-  }
+  if (const std::string reason = too_old(p.version); !reason.empty()) return reason;
   constexpr size_t kArguments = 1024;  // what OpenCL asks of devices with the full profile
   if (p.max_parameter_size < kArguments) {
     return str("its kernels take ", p.max_parameter_size, " bytes of arguments, but ", kArguments,

@@ -33,6 +33,14 @@ def test_devices_without_long_integers(changed):
     assert "1 3.0" in on_stern(path, "-c", COUNT, OCL_ALL_DEVICES=1)
 
 
+@pytest.mark.parametrize("all_devices", [0, 1])
+def test_a_device_of_opencl_1_1(all_devices):
+    """Its driver does not even have the calls that keep a device alive."""
+    info = on_stern("amd_polaris_clover", "-m", "torch_ocl.info", OCL_ALL_DEVICES=all_devices)
+    assert "No OpenCL device" in info and "Radeon RX 560" in info
+    assert "it has OpenCL 1.1 Mesa 18.2.0-devel, but 1.2 is needed" in info
+
+
 def test_a_driver_that_fails(changed):
     info = on_stern(changed(failing_query="DEVICE_VENDOR"), "-m", "torch_ocl.info")
     assert "No OpenCL device was found" in info or "No OpenCL device found" in info

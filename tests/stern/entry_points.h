@@ -46,6 +46,14 @@
   X(clEnqueueFillImage) X(clEnqueueCopyImageToBuffer) X(clEnqueueCopyBufferToImage)               \
   X(clEnqueueMapImage) X(clEnqueueNativeKernel) X(clEnqueueSVMFree) X(clEnqueueSVMMemcpy)         \
   X(clEnqueueSVMMemFill) X(clEnqueueSVMMap) X(clEnqueueSVMUnmap) X(clEnqueueSVMMigrateMem)
+
+// Entry points of the lists above that drivers of OpenCL 1.1 do not have.
+#define STERN_SINCE_1_2(X) \
+  X(clRetainDevice) X(clReleaseDevice) X(clCreateSubDevices) X(clCreateImage)                     \
+  X(clCreateProgramWithBuiltInKernels) X(clCompileProgram) X(clLinkProgram)                       \
+  X(clUnloadPlatformCompiler) X(clGetKernelArgInfo) X(clEnqueueFillBuffer)                        \
+  X(clEnqueueFillImage) X(clEnqueueMigrateMemObjects) X(clEnqueueMarkerWithWaitList)              \
+  X(clEnqueueBarrierWithWaitList) X(clGetExtensionFunctionAddressForPlatform)
 // clang-format on
 
 namespace stern {

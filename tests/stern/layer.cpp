@@ -36,10 +36,11 @@ template <auto unique, class R, class... A>
 struct Entry<unique, R(A...)> {
   static inline R (*inner)(A...) = nullptr;  // nullptr: refused
   static inline CallCount* calls = nullptr;
+  static inline int version = 100;  // of OpenCL, that introduced it
 
   static R CL_API_CALL call(A... args) {
     if (const cl_int code = calls->count()) return fail<R>(code, args...);
-    if (!inner) return fail<R>(CL_INVALID_OPERATION, args...);
+    if (!inner || version > profile().version) return fail<R>(CL_INVALID_OPERATION, args...);
     return inner(args...);
   }
 };
@@ -60,6 +61,9 @@ void fill_table() {
 #undef X
 #define X(name) STERN_ENTRY(name, nullptr)
   STERN_REFUSED(X)
+#undef X
+#define X(name) Entry<&cl_icd_dispatch::name, std::remove_pointer_t<cl_api_##name>>::version = 120;
+  STERN_SINCE_1_2(X)
 #undef X
 }
 
