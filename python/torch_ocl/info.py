@@ -110,12 +110,20 @@ def print_skipped():
         print(f"  {name}: {reason}")
 
 
-def main():
+def versions():
     version = importlib.metadata.version("torch-ocl")
-    print(f"torch-ocl {version}, PyTorch {torch.__version__}, Python {platform.python_version()}")
+    return f"torch-ocl {version}, PyTorch {torch.__version__}, Python {platform.python_version()}"
+
+
+def print_variables():
     for name in VARIABLES:
         if name in os.environ:
             print(f"{name}={os.environ[name]}")
+
+
+def main():
+    print(versions())
+    print_variables()
     if not (hasattr(torch, "ocl") and torch.ocl.is_available()):
         wrong = wrong_setting()
         if not wrong:

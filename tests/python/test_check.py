@@ -9,12 +9,15 @@ import sys
 import pytest
 import torch
 from stern import on_stern
-from support import skip_in_a_simulator
+from support import has_fp64, skip_in_a_simulator
 
-from torch_ocl import check
-from torch_ocl.check_cases import FAMILIES
+from torch_ocl.check import sections
+from torch_ocl.check.families import FAMILIES
+from torch_ocl.check.inputs import AWKWARD, Family, Skip, compare
 
 KERNELS = pathlib.Path(__file__).resolve().parents[2] / "kernels"
+# Scripts of the build.
+NO_KERNELS = {pathlib.Path("codegen")}
 
 
 def run(output, *sections, **variables):
@@ -29,7 +32,7 @@ def test_sections_pass(tmp_path):
     skip_in_a_simulator()
     result = run(tmp_path / "report", "attention", "recurrent networks", "copies", "streams")
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "All sections passed." in result.stdout
+    assert "4 rows passed, 0 failed, 0 were skipped" in result.stdout
     written = (tmp_path / "report").read_text()
     assert written in result.stdout
     assert 'ocl:0 "' in written and "attention" in written and "pinned memory" in written
@@ -44,11 +47,57 @@ def test_memory_training_and_speed(tmp_path):
 
 @pytest.mark.parametrize("section", FAMILIES)
 def test_cases_agree(device, section):
-    for name, function in FAMILIES[section][0].items():
+    for name, function in FAMILIES[section].cases.items():
         try:
-            check.compare(function, device)
+            compare(function, device)
+        except Skip as reason:
+            assert "no float64" in str(reason) and not has_fp64(device)
         except Exception as error:
             pytest.fail(f"{name}: {error}")
+
+
+def folders_with_kernels():
+    return {path.parent.relative_to(KERNELS) for path in KERNELS.glob("**/*.cl")}
+
+
+def covers(family, folder):
+    return any(pathlib.PurePath(name) in (folder, *folder.parents) for name in family.folders)
+
+
+def test_no_folder_of_kernels_is_forgotten():
+    # Folders without a kernel launch those of others, or what a program brings.
+    hosts = {path.relative_to(KERNELS) for path in KERNELS.iterdir() if path.is_dir()}
+    for folder in (folders_with_kernels() | hosts) - NO_KERNELS:
+        assert any(covers(family, folder) for family in FAMILIES.values()), (
+            f"no family of python -m torch_ocl.check has kernels/{folder}"
+        )
+    for family in FAMILIES.values():
+        for name in family.folders:
+            assert (KERNELS / name).is_dir(), name
+
+
+def test_every_family_has_awkward_shapes():
+    for section, family in FAMILIES.items():
+        assert set(AWKWARD) <= set(family.cases), section
+
+
+@pytest.mark.slow
+def test_every_kernel_file_runs(device, tmp_path):
+    """A family that names a folder runs the kernels there that this device's family uses."""
+    families = [section for section in FAMILIES if section != "compiled functions"]
+    variables = {"OCL_DUMP_DIR": str(tmp_path / "programs"), "OCL_CLBLAST": "0"}
+    result = run(tmp_path / "report", *families, **variables)
+    assert result.returncode == 0, result.stdout
+    built = {path.stem.rsplit("_", 1)[0] for path in (tmp_path / "programs").iterdir()}
+    other = {"cpu": "gpu", "gpu": "cpu"}[torch.ocl.get_device_properties(0).kernel_family]
+    expected = {
+        path.stem
+        for path in KERNELS.glob("**/*.cl")
+        if not path.stem.endswith(other) and other not in path.parent.parts
+    }
+    if other == "cpu":
+        expected -= {path.stem for path in (KERNELS / "conv" / "channels_last").glob("*.cl")}
+    assert expected - built == set()
 
 
 def test_wrong_numbers_are_found(tmp_path):
@@ -56,12 +105,12 @@ def test_wrong_numbers_are_found(tmp_path):
     shutil.copytree(KERNELS, folder)
     for path in folder.glob("softmax/*.cl"):
         path.write_text(path.read_text().replace("exp(", "exp2("))
-    result = run(tmp_path / "report", "normalisation, softmax", OCL_KERNEL_DIR=str(folder))
+    result = run(tmp_path / "report", "losses", "softmax", OCL_KERNEL_DIR=str(folder))
     assert result.returncode == 1, result.stdout
-    assert "FAILED  normalisation, softmax" in result.stdout
+    assert "FAILED   softmax" in result.stdout
     assert "softmax: AssertionError: result 0: Tensor-likes are not close!" in result.stdout
-    assert "layer norm:" not in result.stdout
-    assert "normalisation, softmax: no setting helps" in result.stdout
+    assert "1 of 1" in result.stdout.split("FAILED")[0]
+    assert "softmax: no setting helps" in result.stdout
 
 
 def test_a_setting_that_helps_is_found(tmp_path):
@@ -86,19 +135,93 @@ def test_a_family_to_disable_is_found(tmp_path):
     assert "attention: set OCL_DISABLE=fused_attention, with which it passes" in result.stdout
 
 
+def play(monkeypatch, folder, script):
+    """Lets a shell script play the process that runs sections."""
+    path = folder / "python"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    monkeypatch.setattr(sections.sys, "executable", str(path))
+
+
 @pytest.mark.parametrize(
     "last, expected",
     [("kill -9 $$", "signal 9"), ("exit 3", "exit code 3"), ("sleep 600", "no answer")],
 )
 def test_a_driver_that_crashes_or_hangs(monkeypatch, tmp_path, last, expected):
-    script = tmp_path / "python"
-    script.write_text(f"#!/bin/sh\necho '[\"rows\", null]'\n{last}\n")
-    script.chmod(0o755)
-    monkeypatch.setattr(check.sys, "executable", str(script))
-    monkeypatch.setattr(check, "TIMEOUT", 3)
-    (passed, failed) = check.results_of("reductions", "ocl:0")
-    assert passed == ("rows", None)
-    assert failed[0] == "the next one" and expected in failed[1]
+    play(monkeypatch, tmp_path, f'echo \'result: ["rows", "passed", ""]\'\nexec 2>&-\n{last}')
+    monkeypatch.setattr(sections, "TIMEOUT", 3)
+    (outcome,) = sections.outcomes(["reductions"], "ocl:0")
+    passed, failed = outcome.results
+    assert outcome.state == sections.FAILED
+    assert passed == ("rows", sections.PASSED, "")
+    assert failed.name == "the next one" and expected in failed.text
+
+
+def test_what_a_driver_prints_is_no_result(monkeypatch, tmp_path):
+    play(monkeypatch, tmp_path, "echo '[driver] loaded'\necho 'result: [1.5]'")
+    (outcome,) = sections.outcomes(["reductions"], "ocl:0")
+    assert outcome.results == [] and outcome.seconds == 1.5
+    assert outcome.state == sections.FAILED
+
+
+def test_a_new_process_after_a_failure(monkeypatch, tmp_path):
+    """And the sections that have run do not run again."""
+    script = """
+    while [ "$1" != --sections ]; do shift; done
+    shift
+    for section; do
+      case $section in reductions) state=FAILED;; *) state=passed;; esac
+      echo "result: [\\"$$ $section\\", \\"$state\\", \\"\\"]"
+      echo "result: [1.5]"
+    done
+    """
+    play(monkeypatch, tmp_path, script)
+    names = ["softmax", "reductions", "losses", "copies"]
+    found = list(sections.outcomes(names, "ocl:0"))
+    processes, ran = zip(*(outcome.results[0].name.split() for outcome in found))
+    assert list(ran) == names
+    assert processes[0] == processes[1] != processes[2] == processes[3]
+    assert [outcome.state for outcome in found] == ["passed", "FAILED", "passed", "passed"]
+
+
+@pytest.mark.parametrize("chosen, expected", [(None, "error"), ("allow", "allow")])
+def test_no_operator_runs_on_the_cpu_instead(monkeypatch, tmp_path, chosen, expected):
+    if chosen:
+        monkeypatch.setenv("OCL_FALLBACK", chosen)
+    else:
+        monkeypatch.delenv("OCL_FALLBACK", raising=False)
+    script = 'echo "result: [\\"$OCL_FALLBACK\\", \\"passed\\", \\"\\"]"\necho "result: [1]"'
+    play(monkeypatch, tmp_path, script)
+    (outcome,) = sections.outcomes(["softmax"], "ocl:0")
+    assert outcome.results[0].name == expected
+
+
+def test_results_on_the_cpu_are_an_error(device):
+    with pytest.raises(AssertionError, match="result 1 is on cpu"):
+        compare(lambda t: [t.x(3), torch.ones(3)], device)
+
+
+def test_a_case_that_the_device_cannot_have(monkeypatch, capsys):
+    def impossible(t):
+        if not t.on_cpu:
+            raise Skip("the device has no float64")
+
+    cases = {"one": lambda t: t.x(3), "two": impossible}
+    monkeypatch.setitem(sections.FAMILIES, "softmax", Family(("softmax",), cases))
+    sections.run_sections(["softmax"], "ocl:0")
+    one, two, seconds = capsys.readouterr().out.splitlines()
+    assert one == 'result: ["one", "passed", ""]'
+    assert two == 'result: ["two", "skipped", "the device has no float64"]'
+    assert seconds.startswith("result: [")
+
+
+def test_a_device_without_float64(tmp_path):
+    options = ["--output", str(tmp_path / "report"), "--only", "element-wise"]
+    printed = on_stern("nvidia_ampere", "-m", "torch_ocl.check", *options)
+    assert "passed   element-wise" in printed and "float64: skipped" not in printed
+    printed = on_stern("smallest", "-m", "torch_ocl.check", *options)
+    assert "passed   element-wise" in printed
+    assert "float64: skipped, the device has no float64" in printed
 
 
 def test_memory_that_the_driver_does_not_have(tmp_path):

@@ -1,31 +1,12 @@
-"""Checks that this machine's OpenCL device computes what the CPU does.
+"""What `python -m torch_ocl.check` does besides the families of kernels.
 
-    python -m torch_ocl.check [--device ocl:1] [--output FILE] [--only SECTION ...] [--no-speed]
-
-In about three minutes it runs every family of kernels on small and awkward shapes, copies, streams,
-most of the device's memory, a short training, and some measurements. Each section runs in a process
-of its own, so that a driver that crashes or hangs fails one section only. Where one fails, it tries
-the settings that may help. It prints a table, writes it with the device's report to a file for a
-bug report, and exits with 1 if a check failed.
+Each function yields the name of a part that has passed, or raises.
 """
 
-import argparse
-import contextlib
-import io
-import json
-import os
-import pathlib
-import re
-import subprocess
-import sys
 import time
 
 import torch
 
-from torch_ocl import info
-from torch_ocl.check_cases import FAMILIES, GENERAL, compare
-
-TIMEOUT = 300  # seconds that a section may take
 SHARED_MEMORY = 2 << 30  # bytes to allocate at most where the host needs the memory, too
 
 
@@ -82,6 +63,7 @@ def check_streams(device):
 
 def check_memory(device):
     """Most of the memory that is free, each byte of it written and read."""
+    torch.ocl.empty_cache()  # of the sections before
     properties = torch.ocl.get_device_properties(device)
     free, _ = torch.ocl.mem_get_info(device)
     wanted = int(free * 0.9)
@@ -212,151 +194,3 @@ def check_speed(device):
     ]:
         rate = work / seconds_of(function) / 1e9
         yield f"{name} {rate:.0f} GFLOP/s, {rate / peak:.0%} of the multiply-adds"
-
-
-SECTIONS = {
-    **dict.fromkeys(FAMILIES),
-    "copies": check_copies,
-    "streams": check_streams,
-    "memory": check_memory,
-    "training": check_training,
-    "speed": check_speed,
-}
-REMEDIES = {
-    "training": [
-        "OCL_DISABLE=clblast",
-        "OCL_DISABLE=tiles,direct",
-        "OCL_DISABLE=clblast,gpu_vector,gpu_tiles",
-        "OCL_CONV_ALGORITHM=plain",
-    ]
-}
-
-
-def run_section(section, device):
-    """Prints each result of a section as a line of JSON: name, and the error or None."""
-
-    def tell(name, error=None):
-        print(json.dumps([name, error]), flush=True)
-
-    torch.ocl.set_device(device)
-    if section not in FAMILIES:
-        name = section
-        try:
-            for name in SECTIONS[section](device):
-                tell(name)
-        except Exception as error:
-            tell(f"after {name}", f"{type(error).__name__}: {error}")
-        return
-    for name, function in FAMILIES[section][0].items():
-        try:
-            compare(function, device)
-            tell(name)
-        except Exception as error:
-            tell(name, f"{type(error).__name__}: {error}")
-
-
-def results_of(section, device, setting=None):
-    """[(name, error or None)] of a section that runs in a process of its own."""
-    variables = {**os.environ, "OCL_FALLBACK": os.environ.get("OCL_FALLBACK", "allow")}
-    if setting:
-        name, value = setting.split("=", 1)
-        adds = "OPTIONS" in name or "DISABLE" in name
-        variables[name] = f"{variables.get(name, '')} {value}" if adds else value
-    command = [sys.executable, "-m", "torch_ocl.check", "--section", section, "--device", device]
-    try:
-        ended = subprocess.run(
-            command, env=variables, capture_output=True, text=True, timeout=TIMEOUT
-        )
-        printed, errors, code = ended.stdout, ended.stderr, ended.returncode
-    except subprocess.TimeoutExpired as late:
-        printed, errors, code = (late.stdout or b"").decode(), "", None
-    results = [tuple(json.loads(line)) for line in printed.splitlines() if line.startswith("[")]
-    if code is None:
-        results.append(("the next one", f"no answer within {TIMEOUT} s"))
-    elif code != 0:
-        last = (errors.strip().splitlines() or [""])[-1]
-        what = f"signal {-code}" if code < 0 else f"exit code {code}"
-        results.append(("the next one", f"the process ended with {what}: {last}"))
-    return results
-
-
-def find_remedy(section, device, errors):
-    """The first setting with which the section passes, or None. Errors may name one, too."""
-    specific = FAMILIES[section][1] if section in FAMILIES else REMEDIES.get(section, [])
-    for setting in [*re.findall(r"OCL_\w+=\d+", " ".join(errors)), *specific, *GENERAL]:
-        results = results_of(section, device, setting)
-        if results and not any(error for _, error in results):
-            return setting
-    return None
-
-
-def report(device):
-    """The text of torch_ocl.info about the device."""
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text):
-        info.describe(torch.device(device).index or 0)
-        info.print_skipped()
-    return text.getvalue()
-
-
-def main():
-    parser = argparse.ArgumentParser(
-        prog="python -m torch_ocl.check", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument("--device", default="ocl:0")
-    parser.add_argument("--output", type=pathlib.Path, default="torch_ocl_check.txt")
-    parser.add_argument("--only", nargs="+", metavar="SECTION", choices=SECTIONS)
-    parser.add_argument("--no-speed", action="store_true", help="leave out the measurements")
-    parser.add_argument("--section", help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if not (hasattr(torch, "ocl") and torch.ocl.is_available()):
-        sys.exit(info.wrong_setting() or info.no_device_help())
-    if args.section:
-        return run_section(args.section, args.device)
-
-    lines = []
-
-    def say(text=""):
-        print(text, flush=True)
-        lines.append(text)
-
-    say(f"torch-ocl check, PyTorch {torch.__version__}")
-    say(report(args.device))
-    failed, advice = 0, []
-    for section in args.only or SECTIONS:
-        if section == "speed" and args.no_speed:
-            continue
-        results = results_of(section, args.device)
-        wrong = [(name, error) for name, error in results if error]
-        state = "FAILED" if wrong or not results else "passed"
-        say(f"{state:<7} {section:<26} {len(results) - len(wrong)} of {len(results)}")
-        if section not in FAMILIES:
-            for name, error in results:
-                if not error:
-                    say(f"          {name}")
-        for name, error in wrong:
-            say(f"          {name}: " + error.replace("\n", "\n            "))
-        if state == "passed":
-            continue
-        failed += 1
-        remedy = find_remedy(section, args.device, [error for _, error in wrong])
-        advice.append(
-            f"{section}: set {remedy}, with which it passes"
-            if remedy
-            else f"{section}: no setting helps; move this work to the CPU"
-        )
-    say()
-    if failed:
-        say(f"{failed} section(s) failed.")
-        for text in advice:
-            say(f"  {text}")
-        say("Newer drivers may help, too. Please report it, with the file below.")
-    else:
-        say("All sections passed.")
-    args.output.write_text("\n".join(lines) + "\n")
-    print(f"written to {args.output}")
-    sys.exit(1 if failed else 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,183 @@
+"""Runs the sections of the check in a process of its own, and finds settings that help.
+
+A driver may crash or hang. So the sections share a process only until one fails; the next one
+begins with a new process.
+"""
+
+import collections
+import contextlib
+import json
+import os
+import queue
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import torch
+
+from . import machine
+from .families import FAMILIES, GENERAL
+from .inputs import Skip, compare
+
+TIMEOUT = 300  # seconds that a case may take
+MACHINE = {
+    "copies": machine.check_copies,
+    "streams": machine.check_streams,
+    "memory": machine.check_memory,
+    "training": machine.check_training,
+    "speed": machine.check_speed,
+}
+SECTIONS = [*FAMILIES, *MACHINE]
+REMEDIES = {
+    "training": [
+        "OCL_DISABLE=clblast",
+        "OCL_DISABLE=tiles,direct",
+        "OCL_DISABLE=clblast,gpu_vector,gpu_tiles",
+        "OCL_CONV_ALGORITHM=plain",
+    ]
+}
+PASSED, FAILED, SKIPPED = "passed", "FAILED", "skipped"
+MARK = "result: "  # of lines that are not a driver's
+Result = collections.namedtuple("Result", "name state text")  # of a case
+
+
+class Outcome:
+    """Results and seconds of a section."""
+
+    def __init__(self, section, results, seconds=0.0):
+        self.section, self.results, self.seconds = section, results, seconds
+
+    def of(self, state):
+        return [result for result in self.results if result.state == state]
+
+    @property
+    def state(self):
+        if self.of(FAILED) or not self.results:
+            return FAILED
+        return PASSED if self.of(PASSED) else SKIPPED
+
+
+# ---- in the process that runs sections
+
+
+def tell(*message):
+    print(MARK + json.dumps(message), flush=True)
+
+
+def text_of(error):
+    return f"{type(error).__name__}: {error}"
+
+
+def run_cases(section, device):
+    for name, function in FAMILIES[section].cases.items():
+        try:
+            compare(function, device)
+            tell(name, PASSED, "")
+        except Skip as reason:
+            tell(name, SKIPPED, str(reason))
+        except Exception as error:
+            tell(name, FAILED, text_of(error))
+
+
+def run_parts(section, device):
+    name = "the beginning"
+    try:
+        for name in MACHINE[section](device):
+            tell(name, PASSED, "")
+    except Exception as error:
+        tell(f"after {name}", FAILED, text_of(error))
+
+
+def run_sections(sections, device):
+    """Prints each result as a line of JSON, and the seconds of each section."""
+    torch.ocl.set_device(device)
+    for section in sections:
+        start = time.perf_counter()
+        (run_cases if section in FAMILIES else run_parts)(section, device)
+        tell(time.perf_counter() - start)
+
+
+# ---- in the process that prints the table
+
+
+class Process:
+    """A process that runs sections, and what it prints."""
+
+    def __init__(self, process, errors):
+        self.process, self.errors, self.lines = process, errors, queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            if line.startswith(MARK):
+                self.lines.put(json.loads(line.removeprefix(MARK)))
+        self.lines.put(None)
+
+    def outcome(self, section):
+        """What the next section gives."""
+        results = []
+        while True:
+            try:
+                message = self.lines.get(timeout=TIMEOUT)
+            except queue.Empty:
+                text = f"no answer within {TIMEOUT} s"
+                return Outcome(section, [*results, Result("the next one", FAILED, text)])
+            if message is None:
+                return Outcome(section, [*results, Result("the next one", FAILED, self._end())])
+            if len(message) == 1:
+                return Outcome(section, results, message[0])
+            results.append(Result(*message))
+
+    def _end(self):
+        code = self.process.wait()
+        self.errors.seek(0)
+        last = (self.errors.read().strip().splitlines() or [""])[-1]
+        what = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return f"the process ended with {what}: {last}"
+
+
+@contextlib.contextmanager
+def started(sections, device, setting):
+    """A Process, with a setting of OCL_* added. It ends with the context."""
+    variables = {"OCL_FALLBACK": "error", **os.environ}
+    if setting:
+        name, value = setting.split("=", 1)
+        adds = "OPTIONS" in name or "DISABLE" in name
+        variables[name] = f"{variables.get(name, '')} {value}" if adds else value
+    command = [sys.executable, "-m", "torch_ocl.check", "--device", device, "--sections", *sections]
+    with tempfile.TemporaryFile("w+", errors="replace") as errors:
+        process = subprocess.Popen(
+            command, env=variables, stdout=subprocess.PIPE, stderr=errors, text=True
+        )
+        try:
+            yield Process(process, errors)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def outcomes(sections, device, setting=None):
+    """The Outcome of each section, in turn."""
+    waiting = list(sections)
+    while waiting:
+        with started(waiting, device, setting) as process:
+            state = None
+            while waiting and state != FAILED:
+                outcome = process.outcome(waiting.pop(0))
+                state = outcome.state
+                yield outcome
+
+
+def find_remedy(failed, device):
+    """The first setting with which the section passes, or None. Errors may name one, too."""
+    section = failed.section
+    specific = FAMILIES[section].settings if section in FAMILIES else REMEDIES.get(section, [])
+    named = re.findall(r"OCL_\w+=\d+", " ".join(result.text for result in failed.of(FAILED)))
+    for setting in [*named, *specific, *GENERAL]:
+        (outcome,) = outcomes([section], device, setting)
+        if outcome.state != FAILED:
+            return setting
+    return None
