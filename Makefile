@@ -80,7 +80,8 @@ test-gpu-family:  ## the sample with the kernels that GPUs run, on PoCL
 gpu-check: build  ## compile the sample's kernels with the compilers of AMD, NVIDIA and Intel GPUs
 	VENV_PYTHON=$(VENV_PYTHON) tools/gpu_compilers.sh .runtimes/compilers
 	rm -rf build/gpu_programs
-	OCL_CLBLAST=0 OCL_DUMP_DIR=$(CURDIR)/build/gpu_programs $(MAKE) test-gpu-family
+	OCL_CLBLAST=0 OCL_BUILD_OPTIONS=-cl-opt-disable OCL_DUMP_DIR=$(CURDIR)/build/gpu_programs \
+		$(MAKE) test-gpu-family
 	$(VENV_PYTHON) tools/gpu_check.py build/gpu_programs --compilers .runtimes/compilers \
 		$(GPU_CHECK_ARGS)
 
