@@ -31,7 +31,9 @@ constexpr std::array kErrors{
     OCL_CODE(CL_MEM_COPY_OVERLAP, ""),
     OCL_CODE(CL_IMAGE_FORMAT_MISMATCH, ""),
     OCL_CODE(CL_IMAGE_FORMAT_NOT_SUPPORTED, ""),
-    OCL_CODE(CL_BUILD_PROGRAM_FAILURE, ""),
+    OCL_CODE(CL_BUILD_PROGRAM_FAILURE,
+             "The log below tells why: mend a kernel of your own, and report one of torch-ocl with "
+             "this text."),
     OCL_CODE(CL_MAP_FAILURE,
              "The host ran out of memory or address space: call "
              "torch.accelerator.empty_host_cache(), or close other programs."),
@@ -78,7 +80,7 @@ constexpr std::array kErrors{
     OCL_CODE(CL_INVALID_BUFFER_SIZE, ""),
     OCL_CODE(CL_INVALID_GLOBAL_WORK_SIZE, ""),
     OCL_CODE(CL_INVALID_PROPERTY, ""),
-    Entry{-1001, "CL_PLATFORM_NOT_FOUND_KHR", "No OpenCL runtime is installed."},
+    Entry{kPlatformNotFound, "CL_PLATFORM_NOT_FOUND_KHR", "No OpenCL runtime is installed."},
 };
 #undef OCL_CODE
 

@@ -7,6 +7,9 @@
 
 namespace ocl {
 
+// The loader's code for "no platform", CL_PLATFORM_NOT_FOUND_KHR.
+inline constexpr cl_int kPlatformNotFound = -1001;
+
 // "<function> failed with <NAME> (<code>)". `function` may be a name that opencl.hpp gives.
 std::string failure_text(cl_int code, const char* function);
 

@@ -144,9 +144,9 @@ class Lister {
  public:
   Listing list() {
     std::vector<cl::Platform> platforms;
-    guarded("the list of platforms", [&](std::string&) { platforms = opencl_platforms(); });
+    guarded("The list of platforms", [&](std::string&) { platforms = opencl_platforms(); });
     for (const cl::Platform& platform : platforms) {
-      guarded("a platform", [&](std::string& name) {
+      guarded("A platform", [&](std::string& name) {
         name = platform.getInfo<CL_PLATFORM_NAME>();
         add_platform(platform);
       });
@@ -172,7 +172,9 @@ class Lister {
     try {
       body(name);
     } catch (const cl::Error& error) {
-      skip(name, str("the driver failed: ", failure_text(error.err(), error.what())));
+      const bool none = error.err() == kPlatformNotFound;
+      skip(name, str(none ? "no driver is installed: " : "the driver failed: ",
+                     failure_text(error.err(), error.what())));
     }
   }
 
@@ -189,7 +191,7 @@ class Lister {
     if (code != CL_SUCCESS) throw cl::Error(code, "clGetDeviceIDs");
     handles.resize(std::min<size_t>(count, kMaxDevices));
     for (const cl_device_id handle : handles) {
-      guarded("a device", [&](std::string& name) {
+      guarded("A device", [&](std::string& name) {
         // cl::Device calls clRetainDevice(), which drivers of OpenCL 1.1 do not have.
         if (const auto known = text_of(handle, CL_DEVICE_NAME); !known.empty()) name = known;
         const std::string reason = too_old(text_of(handle, CL_DEVICE_VERSION));

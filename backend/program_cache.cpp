@@ -202,7 +202,7 @@ cl::Program from_source(Device& device, const std::string& file, const std::stri
   const cl_device_id target = device.handle()();
   const cl_int code = clBuildProgram(program(), 1, &target, options.c_str(), nullptr, nullptr);
   TORCH_CHECK(code == CL_SUCCESS, "cannot build ", file, " for ", device.label(), " [", label,
-              "]: ", failure_text(code, "clBuildProgram"), "\n", log());
+              "]: ", failure_text(code, "clBuildProgram"), ". ", error_hint(code), "\n", log());
   if (shows_build_logs()) {
     std::fprintf(stderr, "%s [%s] on %s:\n%s\n", file.c_str(), label.c_str(),
                  device.label().c_str(), log().c_str());
