@@ -9,7 +9,8 @@ from support import output_of
 from torch.nn.functional import cross_entropy
 
 # Distinct programs that a training step of ResNet-18 may need: each costs time at the first run.
-MOST_PROGRAMS = 36
+# Large GPUs take tiles of several sizes for its convolutions.
+MOST_PROGRAMS = {"cpu": 36, "gpu": 48}
 
 
 def relative_errors(model, reference):
@@ -134,8 +135,9 @@ def test_programs_of_a_training_step():
         before = sum(backend.program_cache_stats().values())
         for _ in range(2):
             train_step(model, step, x, target, torch.nn.functional.cross_entropy).item()
-        print(sum(backend.program_cache_stats().values()) - before)
+        count = sum(backend.program_cache_stats().values()) - before
+        print(torch.ocl.get_device_properties(0).kernel_family, count)
     """
-    count = int(output_of(code))
+    family, count = output_of(code).split()
     print(f"programs of a ResNet-18 training step: {count}")
-    assert count <= MOST_PROGRAMS
+    assert int(count) <= MOST_PROGRAMS[family]
