@@ -63,7 +63,6 @@ def check_streams(device):
 
 def check_memory(device):
     """Most of the memory that is free, each byte of it written and read."""
-    torch.ocl.empty_cache()  # of the sections before
     properties = torch.ocl.get_device_properties(device)
     free, _ = torch.ocl.mem_get_info(device)
     wanted = int(free * 0.9)

@@ -1,7 +1,7 @@
 """Runs the sections of the check in a process of its own, and finds settings that help.
 
 A driver may crash or hang. So the sections share a process only until one fails; the next one
-begins with a new process.
+begins with a new process. So does the one that takes most of the memory.
 """
 
 import collections
@@ -31,6 +31,7 @@ MACHINE = {
     "speed": machine.check_speed,
 }
 SECTIONS = [*FAMILIES, *MACHINE]
+ALONE = "memory"  # what other sections hold would be missing
 REMEDIES = {
     "training": [
         "OCL_DISABLE=clblast",
@@ -159,16 +160,25 @@ def started(sections, device, setting):
             process.wait()
 
 
+def share_of(waiting):
+    """The sections that the next process may run."""
+    if waiting[0] == ALONE:
+        return waiting[:1]
+    return waiting[: waiting.index(ALONE)] if ALONE in waiting else list(waiting)
+
+
 def outcomes(sections, device, setting=None):
     """The Outcome of each section, in turn."""
     waiting = list(sections)
     while waiting:
-        with started(waiting, device, setting) as process:
-            state = None
-            while waiting and state != FAILED:
-                outcome = process.outcome(waiting.pop(0))
-                state = outcome.state
+        share = share_of(waiting)
+        with started(share, device, setting) as process:
+            for section in share:
+                outcome = process.outcome(section)
+                waiting.remove(section)
                 yield outcome
+                if outcome.state == FAILED:
+                    break
 
 
 def find_remedy(failed, device):
