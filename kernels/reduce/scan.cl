@@ -9,7 +9,8 @@
 //
 //   IN, OUT, COMPUTE; SUM, PRODUCT, LOG_SUM, MAXIMUM or MINIMUM; LANES: columns of a work-item
 // Maxima and minima also have positions: the last one of equal elements. A NaN comes before all
-// numbers. Sums of single precision know what their roundings have lost, except in ADD_FOUR.
+// numbers. Sums and real products of single precision know what roundings lost, except in
+// ADD_FOUR.
 // Grid (grid.clh): parts of all rows, blocks of LANES columns.
 #include "common.clh"
 #include "types.clh"
@@ -56,6 +57,18 @@ static inline State join(const State x, const State y) {
   const T lost = (x.value - (sum - added)) + (y.value - added);
   return (State){sum, x.lost + (y.lost + (isfinite(sum) ? lost : (T)0))};
 }
+#elif defined(PRODUCT) && defined(COMPUTE_IS_FLOAT) && !defined(COMPUTE_IS_DOUBLE)
+#define COMPENSATED
+typedef struct {
+  T value, lost;
+} State;
+#define NEUTRAL ((State){(T)1, (T)0})
+#define STATE(x, i) ((State){AS_STATE(x), (T)0})
+static inline State join(const State x, const State y) {
+  const T product = x.value * y.value;
+  const T lost = fma(x.value, y.value, -product) + (x.value * y.lost + x.lost * y.value);
+  return (State){product, isfinite(product) ? lost : (T)0};
+}
 #else
 typedef T State;
 #define STATE(x, i) AS_STATE(x)
@@ -88,25 +101,32 @@ static inline State join(const State x, const State y) {
 // is value * 2^exponent then.
 #if defined(PRODUCT) && (defined(COMPUTE_IS_FLOAT) || defined(COMPUTE_IS_COMPLEX))
 typedef struct {
-  T value;
+  State value;
   long exponent;
 } Total;
 #ifdef COMPUTE_IS_COMPLEX
 #define MAGNITUDE(z) (fabs((z).x) / 2 + fabs((z).y) / 2)
+#elif defined(COMPENSATED)
+#define MAGNITUDE(z) fabs((z).value)
 #else
 #define MAGNITUDE(z) fabs(z)
 #endif
+#ifdef COMPENSATED
+#define SCALE(z, exponent) ((State){ldexp((z).value, exponent), ldexp((z).lost, exponent)})
+#else
+#define SCALE(z, exponent) ldexp(z, exponent)
+#endif
 #define IS_ORDINARY(z) (isfinite(MAGNITUDE(z)) && MAGNITUDE(z) != 0)
-static inline Total multiply(const Total x, const T y) {
-  const T z = join(x.value, y);
+static inline Total multiply(const Total x, const State y) {
+  const State z = join(x.value, y);
   if (!IS_ORDINARY(z)) return (Total){z, x.exponent};
   const int exponent = ilogb(MAGNITUDE(z)) + 2;  // so that the next product does not overflow
-  return (Total){ldexp(z, -exponent), x.exponent + exponent};
+  return (Total){SCALE(z, -exponent), x.exponent + exponent};
 }
 static inline State join_total(const State x, const Total y) {
   const int exponent = (int)clamp(y.exponent, -9999L, 9999L), half_of_it = exponent / 2;
-  const T z = join(ldexp(x, half_of_it), y.value);
-  return ldexp(z, exponent - half_of_it);
+  const State z = join(SCALE(x, half_of_it), y.value);
+  return SCALE(z, exponent - half_of_it);
 }
 #else
 typedef State Total;
@@ -155,7 +175,7 @@ GRID __kernel void scan_totals(CTENSOR(in), TENSOR(totals), const ulong units, c
         if (!IS_ORDINARY(state[l]) && u % parts > 0) {
           total.value = NEUTRAL;
           for (i = from; i < to; ++i)
-            total = multiply(total, AS_STATE(LOAD(IN, x, AT(i, l))));
+            total = multiply(total, STATE(LOAD(IN, x, AT(i, l)), i));
         }
 #else
         const Total total = state[l];
@@ -176,7 +196,9 @@ GRID __kernel void scan_totals(CTENSOR(in), TENSOR(totals), const ulong units, c
 #else
 #define POSITIONS_ARGUMENT
 #ifdef COMPENSATED
-#define WRITE(i, l, state) STOREV(OUT, y, AT(i, l), (state).value + (state).lost)
+// A sum with 0 would lose the sign of -0.
+#define RESULT(x) ((x).lost == 0 ? (x).value : (x).value + (x).lost)
+#define WRITE(i, l, state) STOREV(OUT, y, AT(i, l), RESULT(state))
 #else
 #define WRITE(i, l, state) STOREV(OUT, y, AT(i, l), state)
 #endif

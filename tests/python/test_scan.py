@@ -47,11 +47,12 @@ def test_logcumsumexp(device, shape, dim, dtype):
     compare(device, "logcumsumexp", random_tensor(shape, dtype), dim)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", [*SUMS, "logcumsumexp", *EXTREMES])
-def test_long_rows(device, name):
+def test_long_rows(device, name, dtype):
     """Rows that are cut into parts."""
     for shape, dim in [((70001,), 0), ((2, 40003), 1), ((20001, 3), 0)]:
-        x = torch.rand(shape, dtype=torch.float64)
+        x = torch.rand(shape, dtype=dtype)
         compare(device, name, 1 + (x - 0.5) / 1000 if name == "cumprod" else x, dim)
 
 
@@ -73,7 +74,8 @@ def test_strided(operator_device, name):
 def test_out_in_place_and_types(device, name):
     x = torch.rand(5, 6)
     function = getattr(torch, name)
-    compare(device, name, x, 1, dtype=torch.float64)
+    if has_fp64(device):
+        compare(device, name, x, 1, dtype=torch.float64)
     compare(device, name, torch.arange(4), 0, dtype=torch.float32)
     out = torch.empty(6, 5, device=device).t()
     function(x.to(device), 1, out=out)
@@ -186,3 +188,20 @@ def test_products_that_left_the_range_stay_there(device):
     for numbers, expected in ((x, 0), (1 / x, float("inf"))):
         result = torch.cumprod(numbers.to(device), 0).cpu()
         assert (result[1:] == expected).all(), result
+
+
+def test_products_of_many_numbers_near_one(device):
+    """Roundings of products that are hardly above 1 all have the same sign."""
+    x = 1 + torch.rand(60_000) / 30_000
+    exact = x.double().cumprod(0)
+    products = x.to(device).cumprod(0).cpu()
+    torch.testing.assert_close(products.double(), exact, rtol=1e-6, atol=0)
+    columns = x.view(-1, 2).to(device).cumprod(0).cpu()
+    exact = x.view(-1, 2).double().cumprod(0)
+    torch.testing.assert_close(columns.double(), exact, rtol=1e-6, atol=0)
+
+
+def test_products_keep_the_sign_of_zero(device):
+    x = torch.tensor([-1.5, 0, 2, -3, 1]).repeat(2)
+    products = x.to(device).cumprod(0).cpu()
+    assert torch.equal(products.signbit(), x.cumprod(0).signbit())
