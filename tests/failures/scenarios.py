@@ -32,9 +32,14 @@ def numbers(*shape):
 
 
 @functools.cache
+def stream_of(priority):
+    return torch.ocl.Stream(priority=priority)
+
+
 def streams():
-    """The streams of all scenarios: each new one would be a queue that stays."""
-    return torch.ocl.Stream(), torch.ocl.Stream(priority=-1)
+    """The streams of all scenarios: each new one would be a queue that stays, also the first where
+    the second cannot be made."""
+    return stream_of(0), stream_of(-1)
 
 
 @scenario
