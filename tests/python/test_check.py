@@ -81,25 +81,6 @@ def test_every_family_has_awkward_shapes():
         assert set(AWKWARD) <= set(family.cases), section
 
 
-@pytest.mark.slow
-def test_every_kernel_file_runs(device, tmp_path):
-    """A family that names a folder runs the kernels there that this device's family uses."""
-    families = [section for section in FAMILIES if section != "compiled functions"]
-    variables = {"OCL_DUMP_DIR": str(tmp_path / "programs"), "OCL_CLBLAST": "0"}
-    result = run(tmp_path / "report", *families, **variables)
-    assert result.returncode == 0, result.stdout
-    built = {path.stem.rsplit("_", 1)[0] for path in (tmp_path / "programs").iterdir()}
-    other = {"cpu": "gpu", "gpu": "cpu"}[torch.ocl.get_device_properties(0).kernel_family]
-    expected = {
-        path.stem
-        for path in KERNELS.glob("**/*.cl")
-        if not path.stem.endswith(other) and other not in path.parent.parts
-    }
-    if other == "cpu":
-        expected -= {path.stem for path in (KERNELS / "conv" / "channels_last").glob("*.cl")}
-    assert expected - built == set()
-
-
 def test_wrong_numbers_are_found(tmp_path):
     folder = tmp_path / "kernels"
     shutil.copytree(KERNELS, folder)
