@@ -1,7 +1,6 @@
 // Launches of index.cl and index_sorted.cl.
 #include "kernels/index/index.h"
 
-#include <ATen/Context.h>
 #include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sort.h>
@@ -13,113 +12,14 @@
 #include "kernels/core/algorithms.h"
 #include "kernels/core/grid.h"
 #include "kernels/core/tensors.h"
+#include "kernels/index/index_plan.h"
 
 namespace ocl {
 namespace {
 
-constexpr int kMaxDims = 16;
-constexpr int kMaxIndices = 8;
-constexpr const char* kSorted = "sorted_writes";
-const OptionalPaths optional({kSorted});
 constexpr size_t kLeastBlock = 256;  // sorted writes that a work-item combines
 
-struct Plan {
-  at::TensorIteratorBase& iter;
-  const Indexing& indexing;
-  IndexOperands operands;
-  bool get;
-  ScalarType type;  // of the elements in the kernel: an unsigned type where it only moves bits
-  int ndim, indices;
-  Device& device;
-  bool row_index = true, row_dense = false;
-  uint64_t int_indices = 0;  // a bit for each index tensor of 32 bits
-  // Real and imaginary parts are added separately: dimension 0 is the parts.
-  bool in_parts = false;
-
-  int64_t size(int dim) const {
-    if (in_parts && dim == 0) return 2;
-    const int d = in_parts ? dim - 1 : dim;
-    return d >= iter.ndim() ? 1 : iter.shape()[d];
-  }
-  int64_t stride(int operand, int dim) const {
-    if (operand < 0) return 0;
-    if (in_parts && dim == 0) {
-      return operand >= operands.first_index ? 0 : static_cast<int64_t>(c10::elementSize(type));
-    }
-    const int d = in_parts ? dim - 1 : dim;
-    return d >= iter.ndim() ? 0 : iter.strides(operand)[d];
-  }
-  size_t elements() const { return static_cast<size_t>(iter.numel()) * (in_parts ? 2 : 1); }
-  bool computes() const { return indexing.combine || operands.other < 0; }
-};
-
-Plan make_plan(at::TensorIteratorBase& iter, const Indexing& indexing, IndexOperands operands,
-               bool get, size_t indices) {
-  TORCH_CHECK(iter.ndim() <= kMaxDims, indexing.name, ": ocl supports up to ", kMaxDims,
-              " dimensions that cannot be joined, got ", iter.ndim());
-  TORCH_CHECK_NOT_IMPLEMENTED(indices <= kMaxIndices, indexing.name, ": ocl supports up to ",
-                              kMaxIndices, " index tensors, got ", indices);
-  Plan plan{iter,
-            indexing,
-            operands,
-            get,
-            iter.dtype(0),
-            std::max(iter.ndim(), 1),
-            static_cast<int>(indices),
-            ocl::device(iter.device(0).index())};
-  while (plan.ndim > 1 && iter.shape()[plan.ndim - 1] == 1) --plan.ndim;
-  int64_t element = iter.element_size(0);
-  if (indexing.combine && std::string_view(indexing.combine) == kAddElements &&
-      operands.other >= 0 && c10::isComplexType(plan.type)) {
-    plan.in_parts = true;
-    plan.type = c10::toRealValueType(plan.type);
-    element /= 2;
-    ++plan.ndim;
-  }
-  if (plan.computes()) {
-    check_device_has(plan.device, plan.type, indexing.name);
-  } else {
-    plan.type = element > 8 ? ScalarType::ComplexDouble : bits_type(element);
-  }
-  for (int k = 0; k < plan.indices; ++k) {
-    const int operand = operands.first_index + k;
-    plan.row_index = plan.row_index && plan.stride(operand, 0) == 0;
-    if (iter.dtype(operand) == ScalarType::Int) plan.int_indices |= 1ull << k;
-  }
-  // The elements of a row that all go to one place are moves of their own.
-  if (!get && plan.stride(0, 0) == 0) plan.row_index = false;
-  plan.row_dense = plan.row_index && !plan.computes() && element <= 8 &&
-                   plan.stride(0, 0) == element && plan.stride(operands.other, 0) == element;
-  return plan;
-}
-
-// Whether the device cannot exchange elements of the type. No device exchanges 16 bytes at once.
-bool lacks_atomics(const Plan& plan) {
-  const size_t most = plan.device.properties().has_int64_atomics ? 8 : 4;
-  return plan.indexing.combine && c10::elementSize(plan.type) > most;
-}
-
-// Whether one work-item writes an element, for several values may go there: in order, or because
-// the device has no atomics for it.
-bool has_one_writer(const Plan& plan) {
-  const bool one_value = plan.operands.other < 0 && !plan.indexing.combine;
-  return !plan.get && !one_value &&
-         (plan.indexing.in_order || lacks_atomics(plan) ||
-          at::globalContext().deterministicAlgorithms());
-}
-
-// What moves by one index: rows or elements.
-size_t moves(const Plan& plan) {
-  return plan.row_index ? plan.elements() / static_cast<size_t>(plan.size(0)) : plan.elements();
-}
-
-// Whether the writes are sorted by their target (index_sorted.cl). A CPU is faster in order.
-bool sorts(const Plan& plan) {
-  return has_one_writer(plan) && plan.device.family() == KernelFamily::kGpu &&
-         moves(plan) > kMostInOrder && moves(plan) <= UINT32_MAX && !is_disabled(kSorted);
-}
-
-KernelKey make_key(const Plan& plan) {
+KernelKey make_key(const IndexPlan& plan) {
   static Site site;
   KernelKey key{&site};
   key.by[0] = reinterpret_cast<uint64_t>(plan.indexing.combine);
@@ -134,7 +34,7 @@ KernelKey make_key(const Plan& plan) {
 }
 
 // The defines of index.clh.
-Defines make_defines(const Plan& plan) {
+Defines make_defines(const IndexPlan& plan) {
   Defines defines = compute_defines(compute_type(plan.type));
   define_grid(defines, plan.device);
   defines.set("DT", dtype_name(plan.type))
@@ -149,13 +49,14 @@ Defines make_defines(const Plan& plan) {
     defines.set("COMBINE(x, y)", str("(", plan.indexing.combine, ")"));
   }
   if (has_one_writer(plan)) defines.set("ONE_WRITER", 1);
+  if (const char* function = atomic_function(plan)) defines.set("ATOMIC", function);
   if (plan.operands.other < 0) defines.set("FILL", 1);
   if (plan.row_index) defines.set("ROW_INDEX", 1);
   if (plan.indexing.skips_outside) defines.set("SKIP_OUTSIDE", 1);
   return defines;
 }
 
-KernelSource make_source(const Plan& plan) {
+KernelSource make_source(const IndexPlan& plan) {
   Defines defines = make_defines(plan);
   const std::string name =
       str(plan.indexing.name, plan.row_index ? "_rows_" : "_", dtype_name(plan.type));
@@ -170,7 +71,7 @@ KernelSource make_source(const Plan& plan) {
   return {"index.cl", name, defines};
 }
 
-void add_value(Arguments& arguments, const Plan& plan, const c10::Scalar& number) {
+void add_value(Arguments& arguments, const IndexPlan& plan, const c10::Scalar& number) {
   if (plan.operands.other < 0) {
     add_number(arguments, as_element(number, plan.type), compute_type(plan.type));
   } else {
@@ -178,7 +79,7 @@ void add_value(Arguments& arguments, const Plan& plan, const c10::Scalar& number
   }
 }
 
-void add_indices(Arguments& arguments, const Plan& plan) {
+void add_indices(Arguments& arguments, const IndexPlan& plan) {
   const int first = plan.operands.first_index;
   for (int k = 0; k < plan.indices; ++k) arguments.add(resolve(plan.iter.data_ptr(first + k)));
 }
@@ -186,7 +87,7 @@ void add_indices(Arguments& arguments, const Plan& plan) {
 // Mirrors Geometry of index.clh.
 using Geometry = c10::SmallVector<int64_t, 32>;
 
-Geometry make_geometry(const Plan& plan, at::IntArrayRef sizes, at::IntArrayRef strides) {
+Geometry make_geometry(const IndexPlan& plan, at::IntArrayRef sizes, at::IntArrayRef strides) {
   const int first = plan.operands.first_index;
   Geometry geometry;
   for (int d = 0; d < plan.ndim; ++d) geometry.push_back(plan.size(d));
@@ -208,7 +109,7 @@ void add_geometry(Arguments& arguments, const Geometry& geometry) {
 // Launches of index_sorted.cl.
 class SortedWrites {
  public:
-  SortedWrites(const Plan& plan, at::IntArrayRef sizes, at::IntArrayRef strides)
+  SortedWrites(const IndexPlan& plan, at::IntArrayRef sizes, at::IntArrayRef strides)
       : plan_(plan),
         geometry_(make_geometry(plan, sizes, strides)),
         count_(moves(plan)),
@@ -293,15 +194,15 @@ class SortedWrites {
 
   at::TensorOptions options() const { return at::TensorOptions(plan_.iter.device(0)); }
 
-  const Plan& plan_;
+  const IndexPlan& plan_;
   const Geometry geometry_;
   const size_t count_, inner_;
   ScalarType key_type_ = ScalarType::Long;
 };
 
-void run(const Plan& plan, at::IntArrayRef sizes, at::IntArrayRef strides,
+void run(const IndexPlan& plan, at::IntArrayRef sizes, at::IntArrayRef strides,
          const c10::Scalar& number) {
-  if (sorts(plan)) return SortedWrites(plan, sizes, strides).run(number);
+  if (sorts(plan, sizes)) return SortedWrites(plan, sizes, strides).run(number);
   const Kernel& kernel =
       find_kernel(plan.device, make_key(plan), [&] { return make_source(plan); });
   Arguments arguments(current_stream(plan.device.index()), kernel);
@@ -321,7 +222,7 @@ void run(const Plan& plan, at::IntArrayRef sizes, at::IntArrayRef strides,
   arguments.add(uint64_t{units})
       .add(grid.per_item)
       .add(FaultArgument{plan.indexing.fault_site})
-      .enqueue(grid.global, grid.local);
+      .enqueue(grid.global, grid.local, work_of(plan));
 }
 
 // The dimensions for which a launch's arguments fit. Only many dimensions and indices do not.

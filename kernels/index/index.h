@@ -7,7 +7,8 @@
 
 namespace ocl {
 
-constexpr const char* kAddElements = "x + y";
+constexpr const char *kAddElements = "x + y", *kGreaterElements = "MAX(x, y)",
+                     *kLesserElements = "MIN(x, y)";
 // The most additions that one work-item of a GPU makes one after another. A desktop's GPU is reset
 // if a launch takes seconds.
 constexpr size_t kMostInOrder = 2048;

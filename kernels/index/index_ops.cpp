@@ -191,9 +191,9 @@ void scatter_by(int site, const char* combine, const Tensor& self_any, int64_t d
 const char* expression_of(at::native::ReductionType reduction, bool complex) {
   switch (reduction) {
     case at::native::ReductionType::MAX:
-      return "MAX(x, y)";
+      return kGreaterElements;
     case at::native::ReductionType::MIN:
-      return "MIN(x, y)";
+      return kLesserElements;
     case at::native::ReductionType::PROD:
       return complex ? "c_mul(x, y)" : "x * y";
     default:

@@ -1,0 +1,126 @@
+#include "kernels/index/index_plan.h"
+
+#include <ATen/Context.h>
+
+#include "kernels/core/algorithms.h"
+#include "kernels/core/tensors.h"
+
+namespace ocl {
+namespace {
+
+constexpr int kMaxDims = 16;
+constexpr int kMaxIndices = 8;
+constexpr const char* kSorted = "sorted_writes";
+const OptionalPaths optional({kSorted});
+// Adds in one launch that may all wait for one element: exchanges, of which a million took 8 s
+// (ProjectPhysX/FluidX3D#217), and the device's own functions.
+constexpr double kMostExchanges = 65536, kMostAtomics = 1 << 24;
+// Beyond so many moves, and moves for each element, sorting them takes less time than exchanges.
+constexpr size_t kLeastCrowd = 100'000, kLeastForEach = 64;
+constexpr size_t kMostSorted = size_t{1} << 24;  // where atomics are the other way; memory
+
+// Whether the device cannot exchange elements of the type. No device exchanges 16 bytes at once.
+bool lacks_atomics(const IndexPlan& plan) {
+  const size_t most = plan.device.properties().has_int64_atomics ? 8 : 4;
+  return plan.indexing.combine && c10::elementSize(plan.type) > most;
+}
+
+// Whether so many values are exchanged with each element that the work-items wait for each other.
+bool is_crowded(const IndexPlan& plan, at::IntArrayRef sizes) {
+  if (!plan.indexing.combine || atomic_function(plan) || moves(plan) <= kLeastCrowd ||
+      moves(plan) > kMostSorted) {
+    return false;
+  }
+  double targets = 1;
+  for (const int64_t size : sizes) targets *= static_cast<double>(size);
+  for (int d = 0; d < plan.ndim; ++d) {
+    if (plan.stride(0, d) != 0) targets *= static_cast<double>(plan.size(d));
+  }
+  return static_cast<double>(plan.elements()) > targets * kLeastForEach;
+}
+
+}  // namespace
+
+IndexPlan make_plan(at::TensorIteratorBase& iter, const Indexing& indexing, IndexOperands operands,
+                    bool get, size_t indices) {
+  TORCH_CHECK(iter.ndim() <= kMaxDims, indexing.name, ": ocl supports up to ", kMaxDims,
+              " dimensions that cannot be joined, got ", iter.ndim());
+  TORCH_CHECK_NOT_IMPLEMENTED(indices <= kMaxIndices, indexing.name, ": ocl supports up to ",
+                              kMaxIndices, " index tensors, got ", indices);
+  IndexPlan plan{iter,
+                 indexing,
+                 operands,
+                 get,
+                 iter.dtype(0),
+                 std::max(iter.ndim(), 1),
+                 static_cast<int>(indices),
+                 ocl::device(iter.device(0).index())};
+  while (plan.ndim > 1 && iter.shape()[plan.ndim - 1] == 1) --plan.ndim;
+  int64_t element = iter.element_size(0);
+  if (indexing.combine && std::string_view(indexing.combine) == kAddElements &&
+      operands.other >= 0 && c10::isComplexType(plan.type)) {
+    plan.in_parts = true;
+    plan.type = c10::toRealValueType(plan.type);
+    element /= 2;
+    ++plan.ndim;
+  }
+  if (plan.computes()) {
+    check_device_has(plan.device, plan.type, indexing.name);
+  } else {
+    plan.type = element > 8 ? ScalarType::ComplexDouble : bits_type(element);
+  }
+  for (int k = 0; k < plan.indices; ++k) {
+    const int operand = operands.first_index + k;
+    plan.row_index = plan.row_index && plan.stride(operand, 0) == 0;
+    if (iter.dtype(operand) == ScalarType::Int) plan.int_indices |= 1ull << k;
+  }
+  // The elements of a row that all go to one place are moves of their own.
+  if (!get && plan.stride(0, 0) == 0) plan.row_index = false;
+  plan.row_dense = plan.row_index && !plan.computes() && element <= 8 &&
+                   plan.stride(0, 0) == element && plan.stride(operands.other, 0) == element;
+  return plan;
+}
+
+bool has_one_writer(const IndexPlan& plan) {
+  const bool one_value = plan.operands.other < 0 && !plan.indexing.combine;
+  return !plan.get && !one_value &&
+         (plan.indexing.in_order || lacks_atomics(plan) ||
+          at::globalContext().deterministicAlgorithms());
+}
+
+const char* atomic_function(const IndexPlan& plan) {
+  const bool wide = plan.type == ScalarType::Long;
+  if (!plan.indexing.combine || plan.device.family() == KernelFamily::kCpu ||
+      !(wide || plan.type == ScalarType::Int) || has_one_writer(plan)) {
+    return nullptr;
+  }
+  const std::string_view combine = plan.indexing.combine;
+  if (combine == kAddElements) return wide ? "atom_add" : "atomic_add";
+  const bool has_extrema = plan.device.properties().extensions.find(
+                               " cl_khr_int64_extended_atomics ") != std::string::npos;
+  if (wide && !has_extrema) return nullptr;
+  if (combine == kGreaterElements) return wide ? "atom_max" : "atomic_max";
+  if (combine == kLesserElements) return wide ? "atom_min" : "atomic_min";
+  return nullptr;
+}
+
+size_t moves(const IndexPlan& plan) {
+  return plan.row_index ? plan.elements() / static_cast<size_t>(plan.size(0)) : plan.elements();
+}
+
+// A CPU is faster in order.
+bool sorts(const IndexPlan& plan, at::IntArrayRef sizes) {
+  return plan.device.family() == KernelFamily::kGpu && !is_disabled(kSorted) &&
+         (has_one_writer(plan) ? moves(plan) > kMostInOrder && moves(plan) <= UINT32_MAX
+                               : is_crowded(plan, sizes));
+}
+
+// A launch is short even where all values go to one element.
+double work_of(const IndexPlan& plan) {
+  const auto count = static_cast<double>(moves(plan));
+  const double most = atomic_function(plan) ? kMostAtomics : kMostExchanges;
+  if (!plan.indexing.combine || has_one_writer(plan) || count <= most) return 0;
+  return plan.device.parameters().grid.work * count / most;
+}
+
+}  // namespace ocl

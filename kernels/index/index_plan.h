@@ -1,0 +1,60 @@
+// A call of index_get() or index_put(), and the choice of how it writes.
+#pragma once
+
+#include <string_view>
+
+#include "backend/device.h"
+#include "kernels/index/index.h"
+
+namespace ocl {
+
+struct IndexPlan {
+  at::TensorIteratorBase& iter;
+  const Indexing& indexing;
+  IndexOperands operands;
+  bool get;
+  ScalarType type;  // of the elements in the kernel: an unsigned type where it only moves bits
+  int ndim, indices;
+  Device& device;
+  bool row_index = true, row_dense = false;
+  uint64_t int_indices = 0;  // a bit for each index tensor of 32 bits
+  // Real and imaginary parts are added separately: dimension 0 is the parts.
+  bool in_parts = false;
+
+  int64_t size(int dim) const {
+    if (in_parts && dim == 0) return 2;
+    const int d = in_parts ? dim - 1 : dim;
+    return d >= iter.ndim() ? 1 : iter.shape()[d];
+  }
+  int64_t stride(int operand, int dim) const {
+    if (operand < 0) return 0;
+    if (in_parts && dim == 0) {
+      return operand >= operands.first_index ? 0 : static_cast<int64_t>(c10::elementSize(type));
+    }
+    const int d = in_parts ? dim - 1 : dim;
+    return d >= iter.ndim() ? 0 : iter.strides(operand)[d];
+  }
+  size_t elements() const { return static_cast<size_t>(iter.numel()) * (in_parts ? 2 : 1); }
+  bool computes() const { return indexing.combine || operands.other < 0; }
+};
+
+IndexPlan make_plan(at::TensorIteratorBase& iter, const Indexing& indexing, IndexOperands operands,
+                    bool get, size_t indices);
+
+// Whether one work-item writes an element, for several values may go there: in order, or because
+// the device has no atomics for it.
+bool has_one_writer(const IndexPlan& plan);
+
+// The device's atomic function for the combination; nullptr where it has none.
+const char* atomic_function(const IndexPlan& plan);
+
+// What moves by one index: rows or elements.
+size_t moves(const IndexPlan& plan);
+
+// Whether the writes are sorted by their target (index_sorted.cl). `sizes`: of what is indexed.
+bool sorts(const IndexPlan& plan, at::IntArrayRef sizes);
+
+// The work of a launch that is not sorted (Arguments::enqueue).
+double work_of(const IndexPlan& plan);
+
+}  // namespace ocl

@@ -1,0 +1,87 @@
+"""Launches stay short on a GPU where many work-items meet at one element, or one could walk far.
+
+Systems reset a GPU that works on a launch for seconds.
+"""
+
+import json
+
+import pytest
+from support import output_of, skip_in_a_simulator
+
+LAUNCHES = """
+    import collections, json, torch
+    from torch.profiler import ProfilerActivity, profile
+    def launches(call):
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]) as prof:
+            call()
+            torch.ocl.synchronize()
+        names = collections.Counter(event.name for event in prof.events())
+        return {name: count for name, count in names.items() if "::" not in name}
+"""
+
+
+# The float32 numbers are whole, so that their sums do not depend on the order.
+CROWD = """
+    torch.manual_seed(0)
+    n = 110_000  # more than is exchanged with a few elements
+    index = torch.where(torch.rand(n) < 0.98, 3, torch.randint(7, (n,)))
+    signs = torch.randint(2, (n,)) * 2 - 1
+    nans = signs.float()
+    nans[index == 5] = float("nan")
+    rare = torch.randint(-(2**62), 2**62, (n,))
+    def results(device):
+        to = lambda *tensors: [t.to(device) for t in tensors]
+        i, s, f, r = to(index, signs, nans, rare)
+        yield torch.bincount(i, minlength=9)
+        yield torch.bincount(i, s.float())
+        yield torch.histc(i.float(), 7)
+        start = torch.arange(7, device=device)
+        for kind in (torch.int32, torch.int64, torch.uint8, torch.float32, torch.float16):
+            yield start.to(kind).index_add(0, i, s.to(kind))
+        yield start.to(torch.float32).put(i, s.float(), accumulate=True)
+        yield start.to(torch.int32).put(i, s.int(), accumulate=True)
+        yield start.to(torch.complex64).index_add(0, i, s.to(torch.complex64))
+        for kind in (torch.int32, torch.int64):
+            for reduce in ("amax", "amin"):
+                values = r.to(kind)
+                yield start.to(kind).scatter_reduce(0, i, values, reduce)
+                yield start.to(kind).scatter_reduce(0, i, values, reduce, include_self=False)
+        for reduce in ("amax", "amin", "mean", "sum", "prod"):
+            for include_self in (True, False):
+                yield start.float().scatter_reduce(0, i, f, reduce, include_self=include_self)
+        rows = torch.stack([s, 2 * s, 3 - s], 1).float()
+        yield torch.ones(7, 3, device=device).index_add(0, i, rows)
+    for k, (actual, expected) in enumerate(zip(results("ocl"), results("cpu"), strict=True)):
+        torch.testing.assert_close(
+            actual.cpu(), expected, rtol=0, atol=0, equal_nan=True, msg=lambda m: f"{k}: {m}")
+"""
+
+
+@pytest.mark.parametrize("family", ["cpu", "gpu"])
+def test_many_values_for_an_element(device, family):
+    skip_in_a_simulator()
+    output_of(LAUNCHES + CROWD, OCL_KERNEL_FAMILY=family)
+
+
+CROWD_LAUNCHES = """
+    n = 150_000
+    few, many = torch.zeros(n, dtype=torch.int64).to("ocl"), torch.arange(n).to("ocl")
+    ones = torch.ones(n).to("ocl")
+    int_sums, sums = torch.zeros(n, dtype=torch.int32).to("ocl"), torch.zeros(n).to("ocl")
+    short = torch.zeros(9).to("ocl")
+    print(json.dumps([
+        launches(lambda: int_sums.index_add_(0, few, ones.int())),
+        launches(lambda: sums.index_add_(0, many, ones)),
+        launches(lambda: short.index_add_(0, few, ones)),
+    ]))
+    assert int_sums[0] == n and (sums == 1).all() and short[0] == n
+"""
+
+
+def test_launches_for_an_element(device):
+    skip_in_a_simulator()
+    printed = output_of(LAUNCHES + CROWD_LAUNCHES, OCL_KERNEL_FAMILY="gpu")
+    integers, floats, crowd = json.loads(printed)
+    assert integers["index_add_i32"] == 1  # the device's own addition
+    assert floats["index_add_f32"] == 3  # at most 65536 exchanges
+    assert "index_add_f32" not in crowd and crowd["index_blocks"] == 1
