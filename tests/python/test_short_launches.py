@@ -85,3 +85,26 @@ def test_launches_for_an_element(device):
     assert integers["index_add_i32"] == 1  # the device's own addition
     assert floats["index_add_f32"] == 3  # at most 65536 exchanges
     assert "index_add_f32" not in crowd and crowd["index_blocks"] == 1
+
+
+SAMPLES = """
+    import torch.nn.functional as F
+    torch.manual_seed(0)
+    # Most points are left of the image, on the pixels of its edge.
+    grid = torch.rand(2, 200, 150, 2) * 9 - torch.tensor([8.5, 1.2])
+    image = torch.randn(2, 3, 8, 9)
+    def gradient(device):
+        x, points = image.clone().to(device).requires_grad_(), grid.to(device)
+        y = F.grid_sample(x, points, padding_mode="border", align_corners=True)
+        (y * torch.linspace(-1, 1, y.numel(), device=device).view(y.shape)).sum().backward()
+        return x.grad.cpu()
+    torch.testing.assert_close(gradient("ocl"), gradient("cpu"), rtol=2e-3, atol=2e-2)
+    print(json.dumps(launches(lambda: gradient("ocl"))))
+"""
+
+
+def test_samples_at_an_edge(device):
+    skip_in_a_simulator()
+    printed = output_of(LAUNCHES + SAMPLES, OCL_KERNEL_FAMILY="gpu")
+    # 2 images of 30000 points, each with 4 additions; at most 65536 in a launch.
+    assert json.loads(printed)["grid_sample_input_atomic"] == 4
