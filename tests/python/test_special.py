@@ -105,6 +105,17 @@ def test_special_values(device, name):
     check(name, case.call([t.to(device) for t in tensors]), case.call(tensors))
 
 
+@pytest.mark.parametrize("name", [name for name in special_operators() if DEGREES in name])
+def test_degrees_that_no_integer_holds(device, name):
+    """Devices convert them to different integers, some to the largest one."""
+    case = Case(name)
+    degrees = [math.inf, -math.inf, math.nan, 1e19, -1e19, 2.0**63, -(2.0**63), -1, -0.5, 2.5]
+    for dtype in types_of(device):
+        x = torch.tensor([-2, -1, -0.5, 0, 0.5, 1, 2], dtype=dtype)
+        tensors = [c.contiguous() for c in torch.cartesian_prod(x, x.new_tensor(degrees)).T]
+        check(name, case.call([t.to(device) for t in tensors]), case.call(tensors))
+
+
 def test_other_types(device):
     """Integers become float32, halves are computed in it; layouts are the skeleton's work."""
     for dtype in (torch.float16, torch.bfloat16, torch.int32, torch.bool):
