@@ -40,10 +40,11 @@ std::optional<Shape> find_shape(const at::TensorIteratorBase& iter) {
   return std::nullopt;
 }
 
+constexpr size_t kLeastGroup = 4;
 constexpr const char* kTiles = "transpose_tiles";
 const OptionalPaths optional({kTiles});
 
-// Of a tile on GPUs, for groups of (side, side / 4).
+// Of a tile on GPUs, for groups of (side, side / 4), which have at least kLeastGroup items.
 size_t side_of(size_t group) { return std::min<size_t>(32, 2 << (std::bit_width(group) - 1) / 2); }
 
 const Kernel& find(Device& device, size_t size) {
@@ -63,10 +64,12 @@ bool copy_transposed(at::TensorIteratorBase& iter) {
   const std::optional<Shape> shape = find_shape(iter);
   if (!shape || iter.element_size(0) > 8 || is_disabled(kTiles)) return false;
   Device& device = ocl::device(iter.device(0).index());
-  Arguments arguments(current_stream(device.index()), find(device, iter.element_size(0)));
+  const Kernel& kernel = find(device, iter.element_size(0));
+  if (device.family() == KernelFamily::kGpu && kernel.group < kLeastGroup) return false;
+  Arguments arguments(current_stream(device.index()), kernel);
   arguments.add(resolve(iter.data_ptr(0))).add(resolve(iter.data_ptr(1))).add(*shape);
   if (device.family() == KernelFamily::kGpu) {
-    const size_t side = side_of(arguments.group());
+    const size_t side = side_of(kernel.group);
     arguments.enqueue({at::round_up<size_t>(shape->columns, side),
                        shape->planes * at::ceil_div<size_t>(shape->rows, side) * (side / 4)},
                       {side, side / 4});

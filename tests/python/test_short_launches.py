@@ -6,6 +6,7 @@ Systems reset a GPU that works on a launch for seconds.
 import json
 
 import pytest
+from stern import changed_profile, stern_output_of
 from support import output_of, skip_in_a_simulator
 
 LAUNCHES = """
@@ -108,3 +109,15 @@ def test_samples_at_an_edge(device):
     printed = output_of(LAUNCHES + SAMPLES, OCL_KERNEL_FAMILY="gpu")
     # 2 images of 30000 points, each with 4 additions; at most 65536 in a launch.
     assert json.loads(printed)["grid_sample_input_atomic"] == 4
+
+
+def test_transposes_in_groups_of_two(tmp_path):
+    """Where no tile is possible, elements are copied one by one."""
+    sizes = {"DEVICE_MAX_WORK_GROUP_SIZE": 2, "DEVICE_MAX_WORK_ITEM_SIZES": "2 2 2"}
+    profile = changed_profile(tmp_path, "smallest", **sizes)
+    code = """
+        import torch
+        x = torch.arange(35 * 50).view(35, 50).float()
+        assert (x.to("ocl").t().contiguous().cpu() == x.t()).all()
+    """
+    stern_output_of(profile, code)
