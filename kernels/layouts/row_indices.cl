@@ -7,6 +7,7 @@
 #include "types.clh"
 #include "grid.clh"
 
+#ifdef TASKS
 GRID __kernel void row_offsets(CTENSOR(numbers), TENSOR(offsets), const ulong count,
                                const ulong inner, const ulong per_item, const ulong rows) {
   FOR_UNITS(n, count + 1, per_item) {
@@ -28,3 +29,36 @@ GRID __kernel void row_numbers(CTENSOR(offsets), TENSOR(numbers), const ulong un
       PTR(OUT, numbers)[batch * count + n] = (OUT)row;
   }
 }
+#else
+// A search for each result: a gap or a row may be as long as the matrix.
+__kernel void row_offsets(CTENSOR(numbers), TENSOR(offsets), const ulong count, const ulong inner,
+                          const ulong per_item, const ulong rows) {
+  FOR_UNITS(row, rows + 1, per_item) {
+    if (get_global_id(0) > 0) continue;
+    ulong from = 0, to = count;
+    while (from < to) {
+      const ulong middle = from + (to - from) / 2;
+      if ((ulong)CPTR(INDEX, numbers)[middle] < row) from = middle + 1;
+      else to = middle;
+    }
+    PTR(OUT, offsets)[row] = (OUT)from;
+  }
+}
+
+// An entry's row is the last one that begins at the entry or before it.
+__kernel void row_numbers(CTENSOR(offsets), TENSOR(numbers), const ulong units, const ulong inner,
+                          const ulong per_item, const ulong rows, const ulong count) {
+  FOR_UNITS(unit, units, per_item) {
+    if (get_global_id(0) > 0) continue;
+    const ulong batch = unit / count, n = unit - batch * count;
+    __global const INDEX *offset = CPTR(INDEX, offsets) + batch * (rows + 1);
+    ulong row = 0, to = rows;
+    while (to - row > 1) {
+      const ulong middle = row + (to - row) / 2;
+      if ((ulong)offset[middle] <= n) row = middle;
+      else to = middle;
+    }
+    PTR(OUT, numbers)[unit] = (OUT)row;
+  }
+}
+#endif

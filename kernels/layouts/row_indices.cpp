@@ -16,6 +16,9 @@ const char* index_type(const Tensor& indices) {
   return indices.scalar_type() == ScalarType::Int ? "int" : "long";
 }
 
+// Work-items of a GPU find one result each; a CPU's fill a gap or a row.
+bool is_gpu(const Device& device) { return device.family() == KernelFamily::kGpu; }
+
 const Kernel& find(Device& device, const char* kernel, const Tensor& in, const Tensor& out) {
   static Site site;
   const KernelKey key{&site,
@@ -46,9 +49,10 @@ OCL_STRUCTURED("_convert_indices_from_coo_to_csr.out", convert_indices_from_coo_
   const Tensor numbers = self.contiguous();
   Device& device = ocl_device(out);
   const auto count = static_cast<uint64_t>(numbers.numel());
-  const UnitGrid grid = unit_grid(device, count + 1, 1);
+  const auto rows = static_cast<uint64_t>(size);
+  const UnitGrid grid = unit_grid(device, is_gpu(device) ? rows + 1 : count + 1, 1);
   launch(stream_of(out), find(device, kName, numbers, out), grid.global, grid.local, view(numbers),
-         view(result.tensor()), count, uint64_t{1}, grid.per_item, static_cast<uint64_t>(size));
+         view(result.tensor()), count, uint64_t{1}, grid.per_item, rows);
   result.finish();
 }
 
@@ -77,9 +81,10 @@ OCL_STRUCTURED("_convert_indices_from_csr_to_coo.out", convert_indices_from_csr_
   out.select(0, batch_dims + (transpose ? 0 : 1)).copy_(col_indices.reshape({-1}));
   const DenseOutput numbers(out.select(0, batch_dims + (transpose ? 1 : 0)));
   Device& device = ocl_device(out);
-  const UnitGrid grid = unit_grid(device, batches * rows, 1);
+  const uint64_t units = batches * (is_gpu(device) ? count : rows);
+  const UnitGrid grid = unit_grid(device, units, 1);
   launch(stream_of(out), find(device, kName, offsets, out), grid.global, grid.local, view(offsets),
-         view(numbers.tensor()), batches * rows, uint64_t{1}, grid.per_item, rows, count);
+         view(numbers.tensor()), units, uint64_t{1}, grid.per_item, rows, count);
   numbers.finish();
 }
 

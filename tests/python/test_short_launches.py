@@ -121,3 +121,55 @@ def test_transposes_in_groups_of_two(tmp_path):
         assert (x.to("ocl").t().contiguous().cpu() == x.t()).all()
     """
     stern_output_of(profile, code)
+
+
+ROWS = """
+    torch.manual_seed(0)
+    batch = torch.zeros(3, 9, 11)
+    batch.view(3, -1)[:, [0, 1, 40, 41, 98]] = torch.rand(3, 5)
+    for kind in (torch.int32, torch.int64):
+        rows = 300_000  # of which a few have entries
+        for numbers in ([5, 5, 5, 270_000], [0, rows - 1], [rows - 1] * 9, [17]):
+            numbers = torch.tensor(numbers, dtype=kind)
+            for narrow in (False, True):
+                offsets = [torch._convert_indices_from_coo_to_csr(x, rows, out_int32=narrow).cpu()
+                           for x in (numbers.to("ocl"), numbers)]
+                assert (offsets[0] == offsets[1]).all()
+                columns = torch.zeros_like(numbers, dtype=offsets[1].dtype)
+                for transpose in (False, True):
+                    back = [torch._convert_indices_from_csr_to_coo(
+                        offsets[1].to(d), columns.to(d), out_int32=narrow, transpose=transpose
+                    ).cpu() for d in ("ocl", "cpu")]
+                    assert (back[0] == back[1]).all()
+    compressed = batch.to_sparse_csr()
+    back = [torch._convert_indices_from_csr_to_coo(
+        compressed.crow_indices().to(d), compressed.col_indices().to(d)).cpu()
+        for d in ("ocl", "cpu")]
+    assert (back[0] == back[1]).all()
+"""
+ROW_LAUNCHES = """
+    numbers = torch.tensor([5, 70_000]).to("ocl")
+    offsets = torch._convert_indices_from_coo_to_csr(numbers, 100_000)
+    long = torch.zeros(30_000, dtype=torch.int64).to("ocl")
+    ends = torch.tensor([0, 30_000]).to("ocl")
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]) as prof:
+        torch._convert_indices_from_coo_to_csr(numbers, 100_000)
+        torch._convert_indices_from_csr_to_coo(ends, long)
+        torch.ocl.synchronize()
+    prof.export_chrome_trace(TRACE)
+"""
+
+
+@pytest.mark.parametrize("family", ["cpu", "gpu"])
+def test_rows_without_entries(device, family):
+    skip_in_a_simulator()
+    output_of(LAUNCHES + ROWS, OCL_KERNEL_FAMILY=family)
+
+
+def test_items_for_rows(device, tmp_path):
+    """A work-item for each row that gets an offset, and for each entry that gets a row."""
+    trace = tmp_path / "trace.json"
+    output_of(f"    TRACE = {str(trace)!r}\n{LAUNCHES}{ROW_LAUNCHES}", OCL_KERNEL_FAMILY="gpu")
+    events = [e for e in json.loads(trace.read_text())["traceEvents"] if e.get("cat") == "kernel"]
+    items = {e["name"]: e["args"]["grid"][1] * e["args"]["block"][1] for e in events}
+    assert items["row_offsets"] > 100_000 and items["row_numbers"] >= 30_000
