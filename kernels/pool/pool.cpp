@@ -8,6 +8,7 @@
 #include "kernels/core/grid.h"
 #include "kernels/core/registration.h"
 #include "kernels/core/tensors.h"
+#include "kernels/pool/pool3d.h"
 #include "native/pool.h"
 
 namespace ocl {
@@ -36,6 +37,22 @@ Pool make_pool(const at::Tensor& in, const at::Tensor& pooled) {
           in.size(-1),
           pooled.size(-2),
           pooled.size(-1)};
+}
+
+// The same pooling of volumes of depth 1.
+Pool3 as_volumes(const at::Tensor& in, const at::Tensor& pooled, const Pool& pool) {
+  Pool3 volumes = make_pool3(in, pooled, 2);
+  volumes.kernel = {1, pool.kernel_h, pool.kernel_w};
+  volumes.stride = {1, pool.stride_h, pool.stride_w};
+  volumes.pad = {0, pool.pad_h, pool.pad_w};
+  volumes.dilation = {1, pool.dilation_h, pool.dilation_w};
+  volumes.divisor = pool.divisor;
+  volumes.count_padding = pool.count_padding;
+  return volumes;
+}
+
+PoolWindows kind_of(bool adaptive) {
+  return adaptive ? PoolWindows::kAdaptive : PoolWindows::kFixed;
 }
 
 struct PoolKernel {
@@ -119,6 +136,11 @@ void max_forward(const at::Tensor& self, Pool pool, const at::Tensor& out_any,
   if (out_any.numel() == 0) return;
   Device& device = ocl_device(self);
   check_device_has(device, self.scalar_type(), "max_pool2d");
+  const Pool3 volumes = as_volumes(self, out_any, pool);
+  const PoolWindows windows = kind_of(adaptive);
+  if (has_long_windows(self, volumes, windows)) {
+    return max_pool3_forward("max_pool2d", self, volumes, windows, out_any, indices_any);
+  }
   const at::MemoryFormat format = format_of(self);
   const at::Tensor in = self.contiguous(format), out = target_in(out_any, format),
                    indices = target_in(indices_any, format);
@@ -130,8 +152,9 @@ void max_forward(const at::Tensor& self, Pool pool, const at::Tensor& out_any,
            self.scalar_type());
   const UnitGrid grid = grid_of(device, pool, pool.out_h, pool.out_w,
                                 static_cast<size_t>(pool.kernel_h * pool.kernel_w));
-  launch(stream_of(in), kernel, grid.global, grid.local, view(in), view(out), view(indices), pool,
-         grid.per_item);
+  Arguments arguments(stream_of(in), kernel);
+  arguments.add(view(in)).add(view(out)).add(view(indices)).add(pool).add(grid.per_item);
+  arguments.enqueue(grid.global, grid.local, work_of(volumes, windows));
   give(out_any, out);
   give(indices_any, indices);
 }
@@ -176,6 +199,11 @@ void average(const at::Tensor& from_any, const at::Tensor& to_any, const at::Ten
   Device& device = ocl_device(image);
   check_device_has(device, image.scalar_type(), "avg_pool2d");
   expect_type(from_any, to_any.scalar_type(), "avg_pool2d");
+  const Pool3 volumes = as_volumes(image, backward ? from_any : to_any, pool);
+  const PoolWindows windows = kind_of(adaptive);
+  if (!backward && has_long_windows(image, volumes, windows)) {
+    return avg_pool3("avg_pool2d", from_any, to_any, volumes, windows, false);
+  }
   static constexpr const char *kForward = "avg_pool", *kBackward = "avg_pool_backward";
   const at::MemoryFormat format = format_of(image);
   const at::Tensor from = from_any.contiguous(format), to = target_in(to_any, format);
@@ -190,8 +218,9 @@ void average(const at::Tensor& from_any, const at::Tensor& to_any, const at::Ten
   UnitGrid grid = grid_of(device, pool, backward ? pool.in_h : pool.out_h,
                           backward ? pool.in_w : pool.out_w, cost);
   if (hop != 0 && backward && last) grid = grid_of_rows(device, pool);
-  launch(stream_of(from), kernel, grid.global, grid.local, view(from), view(to), pool,
-         grid.per_item);
+  Arguments arguments(stream_of(from), kernel);
+  arguments.add(view(from)).add(view(to)).add(pool).add(grid.per_item);
+  arguments.enqueue(grid.global, grid.local, work_of(volumes, windows));
   give(to_any, to);
 }
 

@@ -6,6 +6,8 @@
 //     are positions in a volume.
 //   avg_pool3d, avg_pool3d_backward: an element of the gradient gathers from the windows that
 //     contain it.
+//   max_pool3d_parts, avg_pool3d_parts: for windows of thousands of elements. A work-item takes one
+//     part of an output's window, whose elements are `parts` apart; ..._join combines the parts.
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"
@@ -106,6 +108,62 @@ GRID __kernel void max_pool3d(CTENSOR(in), SAMPLE_ARGUMENT TENSOR(out), TENSOR(i
   }
 }
 
+#define STEPS(w) ((w).start < (w).end ? DIVIDE_UP((w).end - (w).start, (w).step) : 0)
+#define FOR_OUTPUTS(o) FOR_UNITS(o, (ulong)(p.planes * VOLUME(p.out)), per_item)
+#define LOCATE_OUTPUT(o)                                                      \
+  const ulong u = (o) / (ulong)p.out[2], i = (o) - u * (ulong)p.out[2];       \
+  LOCATE(p.out)
+#define FOR_PART(at, part)                                                                     \
+  const long columns = STEPS(xs), rows = STEPS(ys), count = STEPS(zs) * rows * columns;        \
+  for (long e = (long)(part); e < count; e += (long)parts) {                                   \
+    const long line = e / columns, d = line / rows;                                            \
+    const long at = PLACE(p.in, zs.start + d * zs.step, ys.start + (line - d * rows) * ys.step, \
+                          xs.start + (e - line * columns) * xs.step);
+
+GRID __kernel void max_pool3d_parts(CTENSOR(in), SAMPLE_ARGUMENT TENSOR(out), TENSOR(indices),
+                                    const Pool3 p, const ulong parts, const ulong per_item) {
+  FOR_OUTPUTS(o) FOR_INNER(part, parts) {
+    LOCATE_OUTPUT(o)
+    FIND_WINDOWS
+    __global const MEM(IN) *source = CPTR(MEM(IN), in) + plane * VOLUME(p.in);
+    // Where nothing is above the lowest number, the window's first element is the maximum.
+    long best = part == 0 ? PLACE(p.in, zs.start, ys.start, xs.start) : LONG_MAX;
+    T most = LOWEST;
+    FOR_PART(at, part)
+      const T a = LOAD(IN, source, at);
+      if (a > most || IS_NAN(a)) {
+        most = a;
+        best = at;
+      }
+    }
+    PTR(T, out)[o * parts + part] = most;
+    PTR(long, indices)[o * parts + part] = best;
+  }
+}
+
+GRID __kernel void max_pool3d_join(CTENSOR(values), CTENSOR(places), TENSOR(out), TENSOR(indices),
+                                   const Pool3 p, const ulong parts, const ulong per_item) {
+  FOR_OUTPUTS(o) FOR_INNER(i, (ulong)1) {
+    __global const T *value = CPTR(T, values) + o * parts;
+    __global const long *place = CPTR(long, places) + o * parts;
+    T most = value[0];
+    long best = place[0];
+    for (ulong part = 1; part < parts; ++part) {
+      const T a = value[part];
+      const long at = place[part];
+      // The last NaN, else the first maximum.
+      const int wins = IS_NAN(a) ? !IS_NAN(most) || at > best
+                                 : a > most || (a == most && at < best);
+      if (wins) {
+        most = a;
+        best = at;
+      }
+    }
+    STORE(IN, PTR(MEM(IN), out), o, most);
+    PTR(long, indices)[o] = best;
+  }
+}
+
 #ifndef FRACTIONAL
 static inline T divisor_of(const Window z, const Window y, const Window x, const Pool3 *p) {
   if (p->divisor) return (T)p->divisor;
@@ -124,6 +182,33 @@ GRID __kernel void avg_pool3d(CTENSOR(in), TENSOR(out), const Pool3 p, const ulo
     if (zs.start < zs.end && ys.start < ys.end && xs.start < xs.end)
       sum /= divisor_of(zs, ys, xs, &p);
     STORE(IN, PTR(MEM(IN), out), u * length + i, sum);
+  }
+}
+
+GRID __kernel void avg_pool3d_parts(CTENSOR(in), TENSOR(out), const Pool3 p, const ulong parts,
+                                    const ulong per_item) {
+  FOR_OUTPUTS(o) FOR_INNER(part, parts) {
+    LOCATE_OUTPUT(o)
+    FIND_WINDOWS
+    __global const MEM(IN) *source = CPTR(MEM(IN), in) + plane * VOLUME(p.in);
+    T sum = 0;
+    FOR_PART(at, part)
+      sum += LOAD(IN, source, at);
+    }
+    PTR(T, out)[o * parts + part] = sum;
+  }
+}
+
+GRID __kernel void avg_pool3d_join(CTENSOR(sums), TENSOR(out), const Pool3 p, const ulong parts,
+                                   const ulong per_item) {
+  FOR_OUTPUTS(o) FOR_INNER(one, (ulong)1) {
+    LOCATE_OUTPUT(o)
+    FIND_WINDOWS
+    T sum = 0;
+    for (ulong part = 0; part < parts; ++part) sum += CPTR(T, sums)[o * parts + part];
+    if (zs.start < zs.end && ys.start < ys.end && xs.start < xs.end)
+      sum /= divisor_of(zs, ys, xs, &p);
+    STORE(IN, PTR(MEM(IN), out), o, sum);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <ATen/native/Pool.h>
 #include <ATen/ops/empty.h>
 
+#include "kernels/core/algorithms.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/grid.h"
 #include "kernels/core/registration.h"
@@ -38,20 +39,41 @@ UnitGrid grid_of(const Device& device, const Pool3& pool, const Triple& shape) {
                    static_cast<size_t>(shape[2]), std::max<size_t>(cost, 4));
 }
 
-// The forward pass, or the volume's gradient from the pooled volume's gradient.
-void average(const char* op, const Tensor& from, const Tensor& to, const Pool3& pool,
-             PoolWindows windows, bool backward) {
-  if (to.numel() == 0) return;
-  Device& device = ocl_device(to);
-  check_device_has(device, to.scalar_type(), op);
-  expect_type(from, to.scalar_type(), op);
-  const Tensor in = from.contiguous();
-  const DenseOutput out(to);
-  const UnitGrid grid = grid_of(device, pool, backward ? pool.in : pool.out);
-  launch(stream_of(in),
-         find(device, backward ? "avg_pool3d_backward" : "avg_pool3d", to.scalar_type(), windows),
-         grid.global, grid.local, view(in), view(out.tensor()), pool, grid.per_item);
-  out.finish();
+constexpr size_t kLongWindow = 4096, kLeastPart = 256;
+
+// The elements of the largest window.
+size_t window_size(const Pool3& pool, PoolWindows windows) {
+  size_t size = 1;
+  for (size_t d = 0; d < 3; ++d) {
+    size *= static_cast<size_t>(windows == PoolWindows::kAdaptive
+                                    ? std::min(pool.in[d] / pool.out[d] + 1, pool.in[d])
+                                    : std::min(pool.kernel[d], pool.in[d]));
+  }
+  return size;
+}
+
+size_t outputs_of(const Pool3& pool) {
+  return static_cast<size_t>(pool.planes * pool.out[0] * pool.out[1] * pool.out[2]);
+}
+
+// The parts of a window; 1: one work-item walks through it.
+size_t parts_of(const Tensor& in, const Pool3& pool, PoolWindows windows) {
+  if (!has_long_windows(in, pool, windows)) return 1;
+  return parts_for(ocl_device(in), outputs_of(pool), window_size(pool, windows), kLeastPart,
+                   /*serial=*/true);
+}
+
+Tensor for_parts(const Tensor& like, const Pool3& pool, size_t parts, ScalarType type) {
+  return at::empty({static_cast<int64_t>(outputs_of(pool) * parts)}, like.options().dtype(type));
+}
+
+void enqueue_parts(Arguments& arguments, const Device& device, const Pool3& pool, size_t parts,
+                   size_t inner, double work) {
+  const UnitGrid grid = unit_grid(device, outputs_of(pool), inner);
+  arguments.add(pool)
+      .add(uint64_t{parts})
+      .add(grid.per_item)
+      .enqueue(grid.global, grid.local, work);
 }
 
 Pool3 make_windows(const Tensor& in, const Tensor& pooled, IntArrayRef kernel, IntArrayRef stride,
@@ -135,22 +157,72 @@ Triple triple(IntArrayRef values, Triple other) {
   return {values[0], values[1], values[2]};
 }
 
+bool has_long_windows(const Tensor& in, const Pool3& pool, PoolWindows windows) {
+  return ocl_device(in).family() == KernelFamily::kGpu && window_size(pool, windows) > kLongWindow;
+}
+
+double work_of(const Pool3& pool, PoolWindows windows) {
+  return kPlainCost * static_cast<double>(outputs_of(pool)) *
+         static_cast<double>(window_size(pool, windows));
+}
+
+void avg_pool3(const char* op, const Tensor& from, const Tensor& to, const Pool3& pool,
+               PoolWindows windows, bool backward) {
+  if (to.numel() == 0) return;
+  Device& device = ocl_device(to);
+  const ScalarType type = to.scalar_type();
+  check_device_has(device, type, op);
+  expect_type(from, type, op);
+  const Tensor in = from.contiguous();
+  const DenseOutput out(to);
+  const auto begin = [&](const char* kernel) {
+    return Arguments(stream_of(in), find(device, kernel, type, windows));
+  };
+  const double work = work_of(pool, windows);
+  const size_t parts = backward ? 1 : parts_of(in, pool, windows);
+  if (parts > 1) {
+    const Tensor sums = for_parts(in, pool, parts, compute_type(type));
+    Arguments walk = begin("avg_pool3d_parts");
+    enqueue_parts(walk.add(view(in)).add(view(sums)), device, pool, parts, parts, work);
+    Arguments join = begin("avg_pool3d_join");
+    enqueue_parts(join.add(view(sums)).add(view(out.tensor())), device, pool, parts, 1, 0);
+  } else {
+    const UnitGrid grid = grid_of(device, pool, backward ? pool.in : pool.out);
+    Arguments arguments = begin(backward ? "avg_pool3d_backward" : "avg_pool3d");
+    arguments.add(view(in)).add(view(out.tensor())).add(pool).add(grid.per_item);
+    arguments.enqueue(grid.global, grid.local, work);
+  }
+  out.finish();
+}
+
 void max_pool3_forward(const char* op, const Tensor& in_any, const Pool3& pool, PoolWindows windows,
                        const Tensor& out, const Tensor& indices, const Tensor& random) {
   if (out.numel() == 0) return;
   Device& device = ocl_device(in_any);
-  check_device_has(device, in_any.scalar_type(), op);
+  const ScalarType type = in_any.scalar_type();
+  check_device_has(device, type, op);
   const Tensor in = in_any.contiguous(), samples = dense(random);
   const DenseOutput most(out), places(indices);
-  const UnitGrid grid = grid_of(device, pool, pool.out);
-  Arguments arguments(stream_of(in), find(device, "max_pool3d", in.scalar_type(), windows));
-  arguments.add(view(in));
-  if (samples.defined()) arguments.add(view(samples));
-  arguments.add(view(most.tensor()))
-      .add(view(places.tensor()))
-      .add(pool)
-      .add(grid.per_item)
-      .enqueue(grid.global, grid.local);
+  const auto begin = [&](const char* kernel) {
+    return Arguments(stream_of(in), find(device, kernel, type, windows));
+  };
+  const double work = work_of(pool, windows);
+  const size_t parts = parts_of(in, pool, windows);
+  Arguments walk = begin(parts > 1 ? "max_pool3d_parts" : "max_pool3d");
+  walk.add(view(in));
+  if (samples.defined()) walk.add(view(samples));
+  if (parts > 1) {
+    const Tensor values = for_parts(in, pool, parts, compute_type(type)),
+                 found = for_parts(in, pool, parts, ScalarType::Long);
+    enqueue_parts(walk.add(view(values)).add(view(found)), device, pool, parts, parts, work);
+    Arguments join = begin("max_pool3d_join");
+    join.add(view(values)).add(view(found)).add(view(most.tensor())).add(view(places.tensor()));
+    enqueue_parts(join, device, pool, parts, 1, 0);
+  } else {
+    const UnitGrid grid = grid_of(device, pool, pool.out);
+    walk.add(view(most.tensor())).add(view(places.tensor())).add(pool).add(grid.per_item);
+    walk.enqueue(grid.global, grid.local, work);
+  }
   most.finish();
   places.finish();
 }
@@ -251,7 +323,7 @@ OCL_STRUCTURED("avg_pool3d.out", avg_pool3d)
   Pool3 pool = make_windows(self, out, kernel_size, stride, padding);
   pool.divisor = divisor_override.value_or(0);
   pool.count_padding = count_include_pad;
-  average("avg_pool3d", self, out, pool, PoolWindows::kFixed, false);
+  avg_pool3("avg_pool3d", self, out, pool, PoolWindows::kFixed, false);
 }
 
 OCL_STRUCTURED("avg_pool3d_backward.grad_input", avg_pool3d_backward)
@@ -261,7 +333,7 @@ OCL_STRUCTURED("avg_pool3d_backward.grad_input", avg_pool3d_backward)
   Pool3 pool = make_windows(self, grad_output, kernel_size, stride, padding);
   pool.divisor = divisor_override.value_or(0);
   pool.count_padding = count_include_pad;
-  average("avg_pool3d_backward", grad_output, grad_input, pool, PoolWindows::kFixed, true);
+  avg_pool3("avg_pool3d_backward", grad_output, grad_input, pool, PoolWindows::kFixed, true);
 }
 
 OCL_NATIVE("adaptive_avg_pool3d.out", adaptive_avg_pool3d_out);
@@ -274,8 +346,8 @@ Tensor& adaptive_avg_pool3d_out(const Tensor& self, IntArrayRef output_size, Ten
   at::DimVector sizes(self.sizes());
   for (int64_t d = 0; d < 3; ++d) sizes[self.dim() - 3 + d] = output_size[d];
   out.resize_(sizes);
-  average("adaptive_avg_pool3d", self, out, make_pool3(self, out, 3), PoolWindows::kAdaptive,
-          false);
+  avg_pool3("adaptive_avg_pool3d", self, out, make_pool3(self, out, 3), PoolWindows::kAdaptive,
+            false);
   return out;
 }
 
@@ -295,8 +367,8 @@ Tensor& adaptive_avg_pool3d_backward_out(const Tensor& grad_output, const Tensor
   TORCH_CHECK(self.dtype() == grad_output.dtype(), "expected dtype ", self.dtype(),
               " for `grad_output` but got dtype ", grad_output.dtype());
   grad_input.resize_as_(self);
-  average("adaptive_avg_pool3d_backward", grad_output, grad_input, make_pool3(self, grad_output, 3),
-          PoolWindows::kAdaptive, true);
+  avg_pool3("adaptive_avg_pool3d_backward", grad_output, grad_input,
+            make_pool3(self, grad_output, 3), PoolWindows::kAdaptive, true);
   return grad_input;
 }
 

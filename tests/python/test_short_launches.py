@@ -7,7 +7,7 @@ import json
 
 import pytest
 from stern import changed_profile, stern_output_of
-from support import output_of, skip_in_a_simulator
+from support import has_fp64, output_of, skip_in_a_simulator
 
 LAUNCHES = """
     import collections, json, torch
@@ -109,6 +109,73 @@ def test_samples_at_an_edge(device):
     printed = output_of(LAUNCHES + SAMPLES, OCL_KERNEL_FAMILY="gpu")
     # 2 images of 30000 points, each with 4 additions; at most 65536 in a launch.
     assert json.loads(printed)["grid_sample_input_atomic"] == 4
+
+
+POOLS = """
+    import torch.nn.functional as F
+    torch.manual_seed(0)
+    line, image = torch.randn(2, 3, 21_001), torch.randn(2, 3, 150, 130)
+    volume = torch.randn(2, 2, 31, 34, 37)
+    for x in (line, image, volume):
+        x[0, 0].view(-1)[[17, 9000, 12_345]] = float("nan")  # the last one's index
+        x[1, 0] = -float("inf")
+        x[1, 1] = x[1, 1].round()  # the first of equal maxima
+    double = [x.double() for x in (line, image, volume)] if DOUBLE else []
+    last = image.contiguous(memory_format=torch.channels_last)
+    halves = [x.half() for x in (line, image, volume)]
+    pools = {
+        3: [F.adaptive_max_pool1d, F.adaptive_avg_pool1d, F.max_pool1d, F.avg_pool1d],
+        4: [F.adaptive_max_pool2d, F.adaptive_avg_pool2d, F.max_pool2d, F.avg_pool2d],
+        5: [F.adaptive_max_pool3d, F.adaptive_avg_pool3d, F.max_pool3d, F.avg_pool3d],
+    }
+    kernels = {3: 9000, 4: (100, 77), 5: (21, 20, 19)}
+    def both(function, x, **options):
+        results = []
+        for device in ("ocl", "cpu"):  # the CPU adds gradients of 16 bits in 16 bits
+            kind = x.dtype if device == "ocl" else torch.promote_types(x.dtype, torch.float32)
+            leaf = x.clone().to(device, kind)
+            leaf.requires_grad_()
+            y = function(leaf, **options)
+            y, *index = y if isinstance(y, tuple) else (y,)
+            y.float().sum().backward()
+            results.append([y.detach().cpu(), *(i.cpu() for i in index), leaf.grad.cpu()])
+        tolerance = 3e-3 if x.dtype == torch.float16 else 1e-5
+        for actual, expected in zip(*results, strict=True):
+            torch.testing.assert_close(
+                actual.to(expected.dtype), expected, rtol=tolerance, atol=tolerance,
+                equal_nan=True, msg=lambda m: f"{function} {options} {m}")
+    for x in (line, image, volume, last, *halves, *double):
+        adaptive_max, adaptive_avg, fixed_max, fixed_avg = pools[x.dim()]
+        kernel = kernels[x.dim()]
+        for size in (1, 2):
+            both(adaptive_max, x, output_size=size, return_indices=True)
+            both(adaptive_avg, x, output_size=size)
+        both(fixed_max, x, kernel_size=kernel, stride=13, padding=7, return_indices=True)
+        if x.dim() == 3:
+            both(fixed_max, x, kernel_size=6000, stride=50, dilation=3, return_indices=True)
+        both(fixed_avg, x, kernel_size=kernel, stride=13, padding=7)
+        both(fixed_avg, x, kernel_size=kernel, count_include_pad=False, padding=3, ceil_mode=True)
+    samples = torch.rand(2, 3, 2)
+    x = image.nan_to_num(0)
+    actual, expected = (
+        F.fractional_max_pool2d(x.to(device), (100, 90), 2, return_indices=True,
+                                _random_samples=samples.to(device)) for device in ("ocl", "cpu"))
+    assert all((a.cpu() == b).all() for a, b in zip(actual, expected))
+    line, image, volume = line.to("ocl"), last.to("ocl"), volume.to("ocl")
+    print(json.dumps(launches(lambda: (
+        F.adaptive_max_pool3d(volume, 1), F.avg_pool1d(line, 9000),
+        F.max_pool2d(image, 3)))))
+"""
+
+
+@pytest.mark.parametrize("family", ["cpu", "gpu"])
+def test_long_windows(device, family):
+    skip_in_a_simulator()
+    double = f"    DOUBLE = {has_fp64(device)}\n"
+    ran = json.loads(output_of(double + LAUNCHES + POOLS, OCL_KERNEL_FAMILY=family))
+    parts = {"max_pool3d_parts", "max_pool3d_join", "avg_pool3d_parts", "avg_pool3d_join"}
+    assert parts & ran.keys() == (parts if family == "gpu" else set()), ran
+    assert "max_pool" in ran
 
 
 def test_transposes_in_groups_of_two(tmp_path):
