@@ -24,10 +24,10 @@ __kernel void arg_merge(CTENSOR(in), CTENSOR(positions), TENSOR(indices) VALUES_
   __global const long *part_positions = CPTR(long, positions);
   const ulong last = min((get_global_id(0) + 1) * per_item, s.outputs);
   for (ulong n = get_global_id(0) * per_item; n < last; ++n) {
-    Best best = {part_values[n], part_positions[n]};
+    Best best = {.value = part_values[n], .position = part_positions[n]};
     for (ulong part = 1; part < s.parts; ++part) {
       const ulong i = part * s.outputs + n;
-      const Best next = {part_values[i], part_positions[i]};
+      const Best next = {.value = part_values[i], .position = part_positions[i]};
       if (precedes(next, best)) best = next;
     }
     STORE_BEST(best, n, 0);

@@ -62,7 +62,7 @@ TASK __kernel void arg_rows(CTENSOR(in), TENSOR(indices) VALUES_PARAM, const Sha
       best.value = values[0];
       best.position = from + positions[0];
       for (int l = 1; l < UNROLL * WIDTH; ++l) {
-        const Best next = {values[l], from + positions[l]};
+        const Best next = {.value = values[l], .position = from + positions[l]};
         if (precedes(next, best)) best = next;
       }
       if (i < to) {
@@ -105,7 +105,7 @@ TASK __kernel void arg_columns(CTENSOR(in), TENSOR(indices) VALUES_PARAM, const 
     CAT(vstore, WIDTH)(value[c], 0, values);
     CAT(vstore, WIDTH)(at[c], 0, positions);
     for (int l = 0; l < WIDTH; ++l) {
-      const Best best = {values[l], from + positions[l]};
+      const Best best = {.value = values[l], .position = from + positions[l]};
       STORE_BEST(best, first + c * WIDTH + l, part);
     }
   }

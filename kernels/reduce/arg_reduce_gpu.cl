@@ -10,9 +10,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void arg_group(
   FIND_PART(n, part)
   // Work-items beyond the last element take the first one again.
   const ulong start = from + item < to ? from + item : from;
-  Best best = {ELEMENT_AT(base + (long)start * s.reduced_in[0]), (long)start};
+  Best best = {.value = ELEMENT_AT(base + (long)start * s.reduced_in[0]), .position = (long)start};
   for (ulong i = start + GROUP; i < to; i += GROUP) {
-    const Best next = {ELEMENT_AT(base + (long)i * s.reduced_in[0]), (long)i};
+    const Best next = {.value = ELEMENT_AT(base + (long)i * s.reduced_in[0]), .position = (long)i};
     if (precedes(next, best)) best = next;
   }
   values[item] = best.value;
@@ -20,8 +20,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void arg_group(
   barrier(CLK_LOCAL_MEM_FENCE);
   for (uint step = GROUP / 2; step > 0; step /= 2) {
     if (item < step) {
-      const Best mine = {values[item], positions[item]};
-      const Best other = {values[item + step], positions[item + step]};
+      const Best mine = {.value = values[item], .position = positions[item]};
+      const Best other = {.value = values[item + step], .position = positions[item + step]};
       if (precedes(other, mine)) {
         values[item] = other.value;
         positions[item] = other.position;
@@ -30,7 +30,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void arg_group(
     barrier(CLK_LOCAL_MEM_FENCE);
   }
   if (item == 0) {
-    const Best result = {values[0], positions[0]};
+    const Best result = {.value = values[0], .position = positions[0]};
     STORE_BEST(result, n, part);
   }
 }

@@ -25,11 +25,12 @@
 
 #if defined(MAXIMUM) || defined(MINIMUM)
 #define POSITIONS
+// The position is first: Mesa 22 loses it when it copies a struct with a gap after a char.
 typedef struct {
-  T value;
   long at;  // negative: no element yet
+  T value;
 } State;
-#define NEUTRAL ((State){(T)0, -1})
+#define NEUTRAL ((State){-1, (T)0})
 #ifdef MAXIMUM
 #define AT_LEAST(x, y) ((x) >= (y))
 #else
@@ -41,7 +42,7 @@ static inline State join(const State x, const State y) {
   if (later) return y;
   return x;
 }
-#define STATE(x, i) ((State){AS_STATE(x), (long)(i)})
+#define STATE(x, i) ((State){(long)(i), AS_STATE(x)})
 #elif defined(SUM) && !defined(COMPUTE_IS_DOUBLE) && \
     (defined(COMPUTE_IS_FLOAT) || defined(COMPUTE_IS_COMPLEX))
 #define COMPENSATED

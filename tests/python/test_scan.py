@@ -205,3 +205,14 @@ def test_products_keep_the_sign_of_zero(device):
     x = torch.tensor([-1.5, 0, 2, -3, 1]).repeat(2)
     products = x.to(device).cumprod(0).cpu()
     assert torch.equal(products.signbit(), x.cumprod(0).signbit())
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.bool])
+def test_positions_of_bytes(device, dtype):
+    """Mesa 22 copied a struct of a char and a long without the long."""
+    x = torch.tensor([3, 1, 2, 5, 4]).to(dtype)
+    for name in EXTREMES:
+        compare(device, name, x, 0)
+    for name in ("max", "min"):
+        compare(device, name, x, 0)
