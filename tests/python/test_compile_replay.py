@@ -2,11 +2,14 @@
 
 import gc
 import logging
+import threading
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from torch_ocl.inductor.replay import Replayed
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
@@ -93,6 +96,83 @@ def test_results_in_use_are_not_overwritten(device, replays):
     assert len(replays) == 4, "one graph is left, whose results are in use at every other call"
     assert torch.equal(view, expected)
     torch.testing.assert_close(last, chain(inputs[0], w), rtol=1e-4, atol=1e-4)
+
+
+def replayed(device, n=64):
+    """A program that doubles its input, which moves, and the input of the last call."""
+    function = Replayed(lambda args: (args[0] * 2,), ())
+    kept = [torch.full((n,), float(i), device=device) for i in range(3)]
+    for x in kept:
+        assert function([x])[0][0] == 2 * x[0]
+    return function, kept
+
+
+def test_threads_do_not_share_a_replay(device, monkeypatch):
+    """A second thread calls while the first has copied its inputs, and has no results yet."""
+    function, kept = replayed(device)
+    results, threads, replay = {}, [], torch.ocl.Graph.replay
+
+    def call(name, x):
+        results[name] = function([x])[0]
+
+    def interrupted(graph):
+        if not threads:
+            threads.append(threading.Thread(target=call, args=("second", kept[2])))
+            threads[0].start()
+            threads[0].join(timeout=1)  # it ends here, or waits for this replay
+        replay(graph)
+
+    monkeypatch.setattr(torch.ocl.Graph, "replay", interrupted)
+    call("first", kept[1])
+    threads[0].join()
+    torch.testing.assert_close(results["first"], 2 * kept[1])
+    torch.testing.assert_close(results["second"], 2 * kept[2])
+
+
+def test_another_stream_waits_for_the_last_replay(device):
+    """Its consumers still run when the results are deleted; the next call is on another stream."""
+    n = 1 << 16
+    function, kept = replayed(device, n)
+    streams, slow = [torch.ocl.Stream() for _ in range(2)], torch.ones(600, 600, device=device)
+    torch.ocl.synchronize()
+    for turn in range(4):
+        first, second = kept[1 + turn % 2], kept[2 - turn % 2]
+        with torch.ocl.stream(streams[turn % 2]):
+            result = function([first])[0]
+            for _ in range(10):
+                slow @ slow
+            consumed = result + 1
+            del result
+        with torch.ocl.stream(streams[1 - turn % 2]):
+            other = function([second])[0].clone()
+        torch.ocl.synchronize()
+        torch.testing.assert_close(consumed, 2 * first + 1)
+        torch.testing.assert_close(other, 2 * second)
+
+
+def test_memory_of_a_dropped_graph_waits_for_its_last_replay(device):
+    """Copies of inputs are of the capture's stream; another stream still replays the graph."""
+
+    def program(args):
+        x, w, slow = args
+        for _ in range(20):
+            slow.sin()
+        return (x * w,)
+
+    n, function = 1 << 16, Replayed(program, ())
+    kept = [torch.full((n,), float(i), device=device) for i in range(4)]
+    w = torch.ones((), device=device)
+    slow = torch.ones(1 << 22, device=device)
+    for x in kept[:3]:
+        function([x, w, slow])
+    torch.ocl.synchronize()
+    with torch.ocl.stream(torch.ocl.Stream()):
+        result = function([kept[3], w, slow])[0]
+    del function
+    fresh = [torch.full((n,), -1.0, device=device) for _ in range(20)]
+    torch.ocl.synchronize()
+    torch.testing.assert_close(result, kept[3])
+    del fresh
 
 
 def test_training_with_dropout(device, replays):

@@ -4,9 +4,13 @@ The second call with the same sizes is captured; later calls replay it. Inputs w
 changed are read in place; others are copied to the graph's own memory. Results are in the graph's
 memory: while the results of an earlier call are in use, a second graph is used. While the results
 of both graphs are in use, a call runs without a graph.
+
+Threads replay one after the other. A replay waits for the stream of the last one, which may still
+use the memory.
 """
 
 import logging
+import threading
 
 import torch
 
@@ -51,7 +55,7 @@ class Replayed:
         if program is None:
             if len(self._programs) == _MOST_SIZES:
                 return self._call(args)
-            program = self._programs[sizes] = _Program(self._call, self._changed)
+            program = self._programs.setdefault(sizes, _Program(self._call, self._changed))
         return program.run(args)
 
 
@@ -64,22 +68,31 @@ class _Program:
         self._graphs: list[_Recorded] = []
         self._captures = 0
         self._obstacle = None
+        # Held until a replay's results exist, which tell other threads that its graph is in use.
+        self._lock = threading.Lock()
 
     def run(self, args):
-        if self._obstacle or ocl.is_current_stream_capturing():
-            return self._call(args)
+        if not ocl.is_current_stream_capturing():
+            with self._lock:
+                graph = None if self._obstacle else self._graph_for(args)
+                if graph:
+                    return graph.replay(args)
+        return self._call(args)
+
+    def _graph_for(self, args):
+        """A graph whose memory is free, or None."""
         now = [arg.data_ptr() if isinstance(arg, torch.Tensor) else None for arg in args]
         if self._addresses is None:
             self._addresses = now
             self._obstacle = _obstacle_of(args)
-            return self._call(args)
+            return None
         if any(a is not None and a != b for a, b in zip(self._addresses, now)):
             self._addresses = [a if a == b else None for a, b in zip(self._addresses, now)]
             self._graphs.clear()
         graph = next((graph for graph in self._graphs if not graph.in_use()), None)
         if graph is None and len(self._graphs) < _MOST_GRAPHS:
             graph = self._capture(args)
-        return graph.replay(args) if graph else self._call(args)
+        return graph
 
     def _capture(self, args):
         tensors = [place for place, arg in enumerate(args) if isinstance(arg, torch.Tensor)]
@@ -114,8 +127,10 @@ class _Recorded:
             )
         self._copies = [(place, given[place]) for place in moving]
         self._graph = ocl.Graph()
-        device = next(arg.device for arg in args if isinstance(arg, torch.Tensor))
-        with ocl.device(device), ocl.graph(self._graph):
+        self._device = next(arg.device for arg in args if isinstance(arg, torch.Tensor))
+        # The copies belong to the stream of the capture.
+        self._home = self._last = ocl.current_stream(self._device)
+        with ocl.device(self._device), ocl.graph(self._graph):
             results = call(list(given))
         places = {id(value): place for place, value in enumerate(given)}
         # Either the position among the inputs, or the result.
@@ -135,12 +150,23 @@ class _Recorded:
         return any(_uses(storage) > count for storage, count in self._uses)
 
     def replay(self, args):
+        self._follow(ocl.current_stream(self._device))
         for place, copy in self._copies:
             copy.copy_(args[place])
         self._graph.replay()
         results = tuple(self._result(args, *result) for result in self._results)
         args.clear()
         return results
+
+    def _follow(self, stream):
+        """Makes `stream` wait for the last replay and for users of its results on that stream."""
+        if stream == self._last:
+            return
+        stream.wait_stream(self._last)
+        self._last = stream
+        if stream != self._home:
+            for _, copy in self._copies:
+                copy.record_stream(stream)
 
     def _result(self, args, place, result):
         if place is not None:
