@@ -273,9 +273,15 @@ Stream& current_stream(DeviceIndex device) {
 }
 
 c10::Stream stream_from_pool(DeviceIndex device, bool high_priority) {
-  const uint32_t next = streams_of(device).next[high_priority].fetch_add(1);
-  const StreamId id = 1 + (high_priority ? kStreamsPerPriority : 0) + next % kStreamsPerPriority;
-  return slot(device, id).unpack();
+  std::atomic<uint32_t>& next = streams_of(device).next[high_priority];
+  const StreamId first = 1 + (high_priority ? kStreamsPerPriority : 0);
+  Stream* found = nullptr;
+  // Commands of another user would be recorded by a capture.
+  for (int tries = 0; tries < kStreamsPerPriority; ++tries) {
+    found = &slot(device, first + next.fetch_add(1) % kStreamsPerPriority);
+    if (!found->capture()) break;
+  }
+  return found->unpack();
 }
 
 namespace {

@@ -169,6 +169,15 @@ TEST_P(GraphTest, EventsJoinStreams) {
   side.finish();
 }
 
+// Its new user's commands would be recorded.
+TEST_P(GraphTest, ThePoolSkipsCapturedStreams) {
+  Graph graph;
+  graph.capture_begin();
+  for (int i = 0; i < kStreamsPerPriority; ++i) {
+    EXPECT_EQ(stream(stream_from_pool(GetParam(), false)).capture(), nullptr) << i;
+  }
+}
+
 TEST_P(GraphTest, EndsOnItsStream) {
   Graph graph;
   graph.capture_begin();
