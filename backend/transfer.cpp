@@ -241,9 +241,15 @@ void Mapping::close() {
   stream_->flush();
 }
 
+void Mapping::abandon() {
+  if (!data_ || is_copy()) return;
+  unmap();
+  stream_->flush();
+}
+
 Mapping::~Mapping() {
   try {
-    close();
+    abandon();
   } catch (const std::exception& error) {
     TORCH_WARN("ocl: ", error.what());
   }

@@ -38,7 +38,9 @@ class Mapping {
  public:
   Mapping(Stream& stream, const BufferView& view, size_t bytes, MapAccess access,
           OtherStreams others = OtherStreams::kWait);
-  ~Mapping();  // as close(), but logs a failure
+  // Without close(), as after an error, a copy is not written back: it may hold bytes that nobody
+  // wrote. Logs a failure.
+  ~Mapping();
   Mapping(Mapping&& other) noexcept;
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -52,6 +54,7 @@ class Mapping {
  private:
   void map(MapAccess access);
   void unmap();
+  void abandon();
   cl_int enqueue_unmap(cl_event* event);
   void read(MapAccess access);
   void write();

@@ -71,7 +71,7 @@ void Staging::map() {
 }
 
 void Staging::unmap() {
-  std::vector<Mapping> ending = std::move(mappings_);  // the destructor ends those after a failure
+  std::vector<Mapping> ending = std::move(mappings_);  // those after a failure are abandoned
   mappings_.clear();
   for (Mapping& mapping : ending) mapping.close();
 }

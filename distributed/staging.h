@@ -36,6 +36,8 @@ class Staging {
   void map();
   // Enqueues the unmaps on the streams that were current at map(), and raises the first failure.
   void unmap();
+  // As unmap(), but copies of the memory are not written back, and failures are logged.
+  void abandon() { mappings_.clear(); }
 
   // The CPU tensor for a tensor of read() or write().
   at::Tensor host(const at::Tensor& tensor) const;

@@ -117,11 +117,8 @@ void StagedWork::complete(std::exception_ptr error) noexcept {
   attempt([&] {
     if (operation_.finish) operation_.finish(staging_);
   });
-  try {
-    staging_.unmap();  // after an error, too
-  } catch (...) {
-    if (!error) error = std::current_exception();
-  }
+  attempt([&] { staging_.unmap(); });
+  staging_.abandon();  // after an error the results are not whole
   attempt([&] {
     if (operation_.divisor == 1) return;
     for (const Tensors& tensors : operation_.writes) {

@@ -20,7 +20,7 @@ class HostViews {
   at::Tensor view(const at::Tensor& tensor);
 
   // Makes the device see what was written, and closes the views. The destructor closes them, too,
-  // but may leave out tensors with gaps. Views that are copies stay readable until the destructor.
+  // but does not write copies back. Views that are copies stay readable until the destructor.
   void write_back();
 
  private:

@@ -49,10 +49,11 @@ TEST_P(TransferTest, FillTakesPatterns) {
 TEST_P(TransferTest, MapsWriteThrough) {
   copy_to_device(stream(), at(0), numbers, sizeof(numbers));
   {
-    const Mapping mapping(stream(), at(10), 5 * sizeof(int), MapAccess::kReadWrite);
+    Mapping mapping(stream(), at(10), 5 * sizeof(int), MapAccess::kReadWrite);
     auto* data = static_cast<int*>(mapping.data());
     EXPECT_EQ(data[4], 14);
     data[4] = -1;
+    mapping.close();
   }
   EXPECT_EQ(test::read_int(stream(), at(14)), -1);
   EXPECT_EQ(test::read_int(stream(), at(15)), 15);
@@ -63,6 +64,17 @@ TEST_P(TransferTest, MapsWaitForTheStream) {
   slow(stream(), at(3), 42);
   const Mapping mapping(stream(), at(3), sizeof(int), MapAccess::kRead);
   EXPECT_EQ(*static_cast<int*>(mapping.data()), 42);
+}
+
+// An error came before somebody filled it. A copy is recycled memory, which holds other bytes.
+TEST_P(TransferTest, MapsThatAreNotClosedWriteNothing) {
+  copy_to_device(stream(), at(0), numbers, sizeof(numbers));
+  {
+    const c10::DataPtr pinned = host_allocator()->allocate(5 * sizeof(int));
+    std::fill_n(static_cast<int*>(pinned.get()), 5, -1);
+  }
+  { const Mapping mapping(stream(), at(10), 5 * sizeof(int), MapAccess::kDiscardAndWrite); }
+  for (int i = 10; i < 15; ++i) EXPECT_EQ(test::read_int(stream(), at(i)), i);
 }
 
 TEST_P(TransferTest, MapCanBeMoved) {

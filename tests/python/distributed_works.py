@@ -32,6 +32,14 @@ def refusals(rank, size):
 
 
 @case
+def refused_by_gloo(rank, size):
+    """Gloo checks the parts when the memory is mapped: the result stays as it was."""
+    x, out, wrong = torch.ones(16, device="ocl"), torch.full((16,), 5.0, device="ocl"), [1] * size
+    fails(lambda: dist.all_to_all_single(out, x, wrong, wrong), "plit sizes")
+    same(out, torch.full((16,), 5.0))
+
+
+@case
 def point_to_point(rank, size):
     following, former = (rank + 1) % size, (rank - 1) % size
     # All send first: the sends may not wait for each other.
