@@ -15,7 +15,7 @@ Tensors flat(const TensorLists& lists) {
 // The bytes of each row of the first dimension, which all-to-all splits.
 at::Tensor rows_on_host(const Staging& staging, const at::Tensor& tensor) {
   const at::Tensor bytes = bytes_on_host(staging, tensor);
-  const int64_t rows = tensor.size(0);
+  const int64_t rows = staging.noted(tensor).size(0);
   return bytes.view({rows, rows == 0 ? 0 : bytes.numel() / rows});
 }
 

@@ -143,13 +143,15 @@ WorkPointer OcclBackend::reduce_parts(OpType type, const at::Tensor& output, con
   c10d::AllToAllOptions exchange;
   exchange.timeout = options.timeout;
   const auto received = std::make_shared<at::Tensor>();
-  const auto start = [gloo = gloo_, inputs, received, exchange, type = output.scalar_type(),
-                      count = size_ * output.numel()](const Staging& staging) {
+  std::vector<int64_t> input_sizes;
+  if (!same_sizes(inputs)) input_sizes = byte_counts(inputs);
+  const auto start = [gloo = gloo_, inputs, received, exchange, input_sizes,
+                      type = output.scalar_type(),
+                      count = size_ * output.numel()](const Staging& staging) mutable {
     at::Tensor from = joined(staging, inputs);
     *received = at::empty({count}, type);
     at::Tensor to = received->view(at::kByte);
-    std::vector<int64_t> equal, input_sizes;
-    if (!same_sizes(inputs)) input_sizes = byte_counts(inputs);
+    std::vector<int64_t> equal;
     return gloo->alltoall_base(to, from, equal, input_sizes, exchange);
   };
   const auto finish = [output, received, op = options.reduceOp.op_,

@@ -114,6 +114,7 @@ void StagedWork::complete(std::exception_ptr error) noexcept {
       error = std::current_exception();
     }
   };
+  attempt([&] { staging_.check_memory(); });
   attempt([&] {
     if (operation_.finish) operation_.finish(staging_);
   });
@@ -122,7 +123,7 @@ void StagedWork::complete(std::exception_ptr error) noexcept {
   attempt([&] {
     if (operation_.divisor == 1) return;
     for (const Tensors& tensors : operation_.writes) {
-      for (const at::Tensor& tensor : tensors) divide(tensor, operation_.divisor);
+      for (const at::Tensor& tensor : tensors) divide(staging_.noted(tensor), operation_.divisor);
     }
   });
   attempt([&] {

@@ -120,6 +120,54 @@ def same_memory(rank, size):
 
 
 @case
+def other_memory(rank, size):
+    """Tensors that get other memory during a collective: it uses the memory of the call."""
+    n, mean, group = 1 << 12, sum(range(1, size + 1)) / size, dist.new_group()
+    for change in ("data", "set_"):
+        x, out = torch.full((n,), rank + 1.0, device="ocl"), torch.zeros(n, device="ocl")
+        old, result = x.detach(), out.detach()
+        other = [torch.zeros(2 * n, device="ocl") for _ in range(2)]
+        if rank:
+            dist.barrier()
+        works = [
+            dist.all_reduce(x, dist.ReduceOp.AVG, group, async_op=True),
+            # Waits for the first, as it needs the same memory.
+            dist.all_reduce(x, dist.ReduceOp.AVG, group, async_op=True),
+            dist.all_to_all_single(out, x, group=group, async_op=True),
+        ]
+        if not rank:
+            for tensor, new in zip((x, out), other):
+                if change == "data":
+                    tensor.data = new
+                else:
+                    tensor.set_(new)
+            dist.barrier()
+        for work in works:
+            work.wait()
+        same(old, torch.full((n,), mean))
+        same(result, torch.full((n,), mean))
+        for tensor in other:
+            same(tensor, torch.zeros(2 * n))
+
+
+@case
+def freed_memory(rank, size):
+    """The memory of a tensor is freed before a collective has begun: it fails."""
+    group = dist.new_group()  # broken afterwards
+    x, y = torch.zeros(1 << 12, device="ocl"), torch.ones(1 << 12, device="ocl")
+    if rank:
+        dist.barrier()
+    works = [dist.all_reduce(x, group=group, async_op=True)]
+    if not rank:
+        works.append(dist.all_to_all_single(x, y, group=group, async_op=True))  # after the first
+        y.untyped_storage().resize_(0)
+        dist.barrier()
+    works[0].wait()
+    if not rank:
+        fails(works[1].wait, "was freed or resized")
+
+
+@case
 def polled(rank, size):
     """Kernels on any stream see the results of a work that is_completed() says has ended."""
     for turn in range(20):
