@@ -10,6 +10,7 @@
 #include "backend/fault.h"
 #include "backend/interop.h"
 #include "backend/program_cache.h"
+#include "backend/synchronize.h"
 #include "backend/system.h"
 #include "backend/trace.h"
 
@@ -353,11 +354,16 @@ void for_each_stream(DeviceIndex index, Body&& body) {
   }
 }
 
+std::atomic<void (*)(DeviceIndex)> synchronize_hook{nullptr};
+
 }  // namespace
+
+void before_synchronize(void (*hook)(DeviceIndex)) noexcept { synchronize_hook = hook; }
 
 void synchronize(DeviceIndex index) {
   device(index);  // checks the index
   current_stream(index).refuse_capture("synchronize the device");
+  if (const auto hook = synchronize_hook.load()) hook(index);
   std::vector<std::pair<Stream*, uint64_t>> reports;
   for_each_stream(index, [&](Stream& stream) {
     // A stream that another thread captures has nothing enqueued.

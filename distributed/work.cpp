@@ -53,7 +53,13 @@ StagedWork::StagedWork(int rank, Operation operation, Staging staging,
       streams_(std::move(streams)),
       staging_(std::move(staging)),
       future_(make_future(operation_, streams_)) {
-  for (const StagingStream& stream : streams_) side_streams_.push_back(stream.stream);
+  std::vector<DeviceIndex> devices;
+  for (const StagingStream& stream : streams_) {
+    side_streams_.push_back(stream.stream);
+    devices.push_back(stream.stream.device_index());
+  }
+  // A peer may never send to a receiver of any source, which NCCL does not have.
+  if (opType_ != c10d::OpType::RECVANYSOURCE) in_flight_.emplace(std::move(devices));
 }
 
 c10::intrusive_ptr<StagedWork> StagedWork::self() {
@@ -61,6 +67,7 @@ c10::intrusive_ptr<StagedWork> StagedWork::self() {
 }
 
 void StagedWork::start(Issuer::Hold hold) noexcept {
+  const ProgressThread progress;
   hold_ = std::move(hold);
   try {
     begin();
@@ -104,6 +111,7 @@ void StagedWork::when_done(const WorkPointer& inner) {
 }
 
 void StagedWork::complete(std::exception_ptr error) noexcept {
+  const ProgressThread progress;  // callbacks of the future run here
   const at::NoGradGuard no_gradients;
   const c10::MultiStreamGuard guard(side_streams_);
   const auto attempt = [&](const auto& step) {
@@ -130,6 +138,7 @@ void StagedWork::complete(std::exception_ptr error) noexcept {
     for (StagingStream& each : streams_) each.done.record(stream(each.stream));
   });
   hold_.reset();  // the next collective follows on the same streams
+  in_flight_.reset();
   finish(error);  // before the future's callbacks, which may query the work
   // The future records events on the current streams, for users of the results.
   attempt([&] { future_->markCompleted(result_value(operation_.writes)); });

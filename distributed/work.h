@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "backend/event.h"
+#include "distributed/in_flight.h"
 #include "distributed/staging.h"
 
 namespace ocl {
@@ -62,6 +63,7 @@ class StagedWork final : public c10d::Work {
   std::vector<c10::Stream> side_streams_;
   Staging staging_;
   Issuer::Hold hold_;
+  std::optional<InFlight> in_flight_;
   WorkPointer inner_;  // guarded by mutex_
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };

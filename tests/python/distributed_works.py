@@ -168,6 +168,27 @@ def freed_memory(rank, size):
 
 
 @case
+def synchronized(rank, size):
+    """As with NCCL, the device has finished only when its collectives and messages have."""
+    following, former = (rank + 1) % size, (rank - 1) % size
+    for _ in range(3):
+        x, y = torch.ones(1 << 10, device="ocl"), torch.zeros(1 << 10, device="ocl")
+        if rank:
+            time.sleep(0.2)  # a late peer
+        dist.all_reduce(x, async_op=True)
+        torch.ocl.synchronize()
+        same(x, torch.full((1 << 10,), float(size)))
+        dist.isend(x, following)
+        dist.irecv(y, former)
+        torch.ocl.synchronize()
+        same(y, torch.full((1 << 10,), float(size)))
+    # In a callback, on a thread that other works may need, it does not wait for them.
+    work = dist.all_reduce(x, async_op=True)
+    callback = work.get_future().then(lambda future: torch.ocl.synchronize() or 7)
+    assert callback.wait() == 7
+
+
+@case
 def polled(rank, size):
     """Kernels on any stream see the results of a work that is_completed() says has ended."""
     for turn in range(20):

@@ -1,0 +1,69 @@
+#include "distributed/in_flight.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "backend/synchronize.h"
+
+namespace ocl {
+
+struct OperationInFlight {
+  uint64_t number;
+  std::vector<DeviceIndex> devices;
+};
+
+namespace {
+
+struct Operations {
+  std::mutex mutex;  // guards the members below
+  std::list<OperationInFlight> list;
+  uint64_t next = 0;
+  std::condition_variable ended;
+};
+
+// Leaked: Gloo's threads may end operations while the process exits.
+Operations& operations() {
+  static auto* const all = new Operations;
+  return *all;
+}
+
+thread_local bool makes_progress = false;
+
+// Later operations are not waited for, so a thread that keeps starting some holds nobody up.
+void wait_for_operations(DeviceIndex device) {
+  if (makes_progress) return;
+  Operations& all = operations();
+  std::unique_lock lock(all.mutex);
+  all.ended.wait(lock, [&, next = all.next] {
+    return std::none_of(all.list.begin(), all.list.end(), [&](const OperationInFlight& each) {
+      return each.number < next && std::count(each.devices.begin(), each.devices.end(), device);
+    });
+  });
+}
+
+std::list<OperationInFlight>::iterator begin(std::vector<DeviceIndex> devices) {
+  before_synchronize(&wait_for_operations);
+  Operations& all = operations();
+  std::lock_guard lock(all.mutex);
+  return all.list.insert(all.list.end(), {all.next++, std::move(devices)});
+}
+
+}  // namespace
+
+InFlight::InFlight(std::vector<DeviceIndex> devices) : place_(begin(std::move(devices))) {}
+
+InFlight::~InFlight() {
+  Operations& all = operations();
+  {
+    std::lock_guard lock(all.mutex);
+    all.list.erase(place_);
+  }
+  all.ended.notify_all();
+}
+
+ProgressThread::ProgressThread() : former_(std::exchange(makes_progress, true)) {}
+ProgressThread::~ProgressThread() { makes_progress = former_; }
+
+}  // namespace ocl
