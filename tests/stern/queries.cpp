@@ -28,7 +28,7 @@ constexpr Query kQueries[] = {
     X(PLATFORM_PROFILE, kText) X(PLATFORM_EXTENSIONS, kText) X(DEVICE_NAME, kText)
     X(DEVICE_VENDOR, kText) X(DEVICE_VERSION, kText) X(DRIVER_VERSION, kText)
     X(DEVICE_OPENCL_C_VERSION, kText) X(DEVICE_EXTENSIONS, kText) X(DEVICE_PROFILE, kText)
-    X(DEVICE_BUILT_IN_KERNELS, kText) X(DEVICE_VENDOR_ID, kUint)
+    X(DEVICE_BUILT_IN_KERNELS, kText) X(DEVICE_BOARD_NAME_AMD, kText) X(DEVICE_VENDOR_ID, kUint)
     X(DEVICE_MAX_COMPUTE_UNITS, kUint) X(DEVICE_MAX_WORK_ITEM_DIMENSIONS, kUint)
     X(DEVICE_MAX_CLOCK_FREQUENCY, kUint) X(DEVICE_ADDRESS_BITS, kUint)
     X(DEVICE_MEM_BASE_ADDR_ALIGN, kUint) X(DEVICE_MIN_DATA_TYPE_ALIGN_SIZE, kUint)
@@ -99,7 +99,7 @@ std::string extensions(cl_device_id device) {
   char own[4096] = " ";
   next->clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, sizeof own - 2, own + 1, nullptr);
   // PoCL has 64-bit integers, which only the EMBEDDED profile makes an extension. The layer answers
-  // AMD's query for free memory.
+  // AMD's queries for free memory and, where the profile has it, the card's name.
   const std::string available = std::string(own) + " cles_khr_int64 cl_amd_device_attribute_query ";
   std::istringstream names(profile().extensions);
   std::string shown;
