@@ -3,6 +3,8 @@
 #include <ATen/ceil_div.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 
 #include "backend/allocator.h"
 #include "backend/environment.h"
@@ -129,14 +131,17 @@ int call(Gemm<T> single, GemmBatched<T> batched, const BlasProduct& p, cl_comman
 std::string failure(const Stream& stream, const BlasProduct& p, int status) {
   return str("cannot multiply ", p.m, "x", p.k, " by ", p.k, "x", p.n, " (", p.batches,
              " matrices of ", p.type, ") on ", stream.device().label(), ": CLBlast failed with ",
-             status_name(status), " (", status, "). OCL_CLBLAST=0 chooses the kernel of torch-ocl");
+             status_name(status), " (", status, ")");
 }
 
-// Returns CL_SUCCESS or a code that means that memory ran out. Then CLBlast has written nothing:
-// its last kernel is the first that writes to the result.
+// Devices on which CLBlast has failed for another reason than memory.
+std::array<std::atomic<bool>, kMaxDevices> unusable{};
+
+// Returns CLBlast's code. Where it failed, it has written nothing: its last kernel is the first
+// that writes to the result.
 int enqueue(Stream& stream, const BlasProduct& p) {
   static const std::string kSingle = "clblast_gemm", kBatched = "clblast_gemm_batched";
-  struct OutOfMemory {};
+  struct Failed {};
   int status = CL_SUCCESS;
   try {
     launch_library(stream, p.batches == 1 ? kSingle : kBatched, [&] {
@@ -147,10 +152,9 @@ int enqueue(Stream& stream, const BlasProduct& p) {
                      : call(library().sgemm, library().sgemm_batched, p, queue);
         });
       });
-      if (is_out_of_memory(status)) throw OutOfMemory{};
-      TORCH_CHECK(status == CL_SUCCESS, failure(stream, p, status));
+      if (status != CL_SUCCESS) throw Failed{};
     });
-  } catch (const OutOfMemory&) {  // nothing was launched
+  } catch (const Failed&) {  // the result was not launched
   }
   return status;
 }
@@ -169,14 +173,17 @@ bool clblast_accepts(const BlasProduct& p) {
   return fits(p.a, p.m, p.k) && fits(p.b, p.k, p.n) && fits(p.out, p.m, p.n);
 }
 
-bool clblast_gemm(Stream& stream, const BlasProduct& p) {
+namespace {
+
+// Returns CLBlast's code, after which nothing is written unless it is CL_SUCCESS.
+int multiply(Stream& stream, const BlasProduct& p) {
   constexpr int64_t kLeast = 128;  // rows or columns that are halved
   const GridLimits& limits = stream.device().parameters().grid;
   const bool rows = p.m >= p.n;
   if (p.work() <= limits.work || (p.batches == 1 && std::max(p.m, p.n) < kLeast)) {
-    if (enqueue(stream, p) != CL_SUCCESS) return false;
-    if (limits.is_long(p.work())) stream.flush();
-    return true;
+    const int status = enqueue(stream, p);
+    if (status == CL_SUCCESS && limits.is_long(p.work())) stream.flush();
+    return status;
   }
   BlasProduct first = p, rest = p;
   const auto skip = [&](BlasMatrix& matrix, int64_t elements) {
@@ -199,10 +206,27 @@ bool clblast_gemm(Stream& stream, const BlasProduct& p) {
     skip(rest.b, first.n * (p.b.transposed ? p.b.ld : 1));
     skip(rest.out, first.n);
   }
-  if (!clblast_gemm(stream, first)) return false;
-  TORCH_CHECK_WITH(OutOfMemoryError, clblast_gemm(stream, rest),
-                   failure(stream, rest, CL_MEM_OBJECT_ALLOCATION_FAILURE));
-  return true;
+  if (const int status = multiply(stream, first)) return status;
+  const int status = multiply(stream, rest);
+  TORCH_CHECK_WITH(OutOfMemoryError, !is_out_of_memory(status), failure(stream, rest, status));
+  TORCH_CHECK(status == CL_SUCCESS, failure(stream, rest, status),
+              ". OCL_CLBLAST=0 chooses the kernel of torch-ocl");
+  return status;
+}
+
+}  // namespace
+
+bool clblast_gemm(Stream& stream, const BlasProduct& p) {
+  std::atomic<bool>& fails = unusable[stream.device().index()];
+  if (fails.load(std::memory_order_relaxed)) return false;
+  const int status = multiply(stream, p);
+  if (status == CL_SUCCESS || is_out_of_memory(status)) return status == CL_SUCCESS;
+  if (!fails.exchange(true)) {
+    TORCH_WARN("ocl: ", failure(stream, p, status),
+               ". From now on, torch-ocl's own kernels multiply there; OCL_CLBLAST=0 chooses them "
+               "from the start");
+  }
+  return false;
 }
 
 }  // namespace ocl

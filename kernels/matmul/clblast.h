@@ -36,8 +36,9 @@ struct BlasProduct {
 bool clblast_has(ScalarType type);
 // Whether CLBlast takes these strides and offsets.
 bool clblast_accepts(const BlasProduct& product);
-// Products beyond the device's GridLimits::work become several. False where memory for CLBlast's
-// copies ran out before anything was written.
+// Products beyond the device's GridLimits::work become several. False where CLBlast failed before
+// anything was written. Where that was for another reason than memory, the device does not use it
+// again.
 [[nodiscard]] bool clblast_gemm(Stream& stream, const BlasProduct& product);
 
 }  // namespace ocl

@@ -128,6 +128,31 @@ def test_without_memory(batch):
     )
 
 
+@installed
+def test_another_failure():
+    """CLBlast fails where a driver does not answer its queries; it is not used from then on."""
+    stern_output_of(
+        "nvidia_ampere",
+        """
+        import ctypes, os, torch, warnings
+        from torch_ocl import _C
+        layer = ctypes.CDLL(os.environ["OPENCL_LAYERS"])
+        x, y = torch.randn(150, 200), torch.randn(200, 130)
+        mine = x.to("ocl"), y.to("ocl")
+        layer.stern_fail(b"clEnqueueNDRangeKernel:1:-30")
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            for i in range(2):
+                product = torch.mm(*mine)
+                torch.testing.assert_close(product.cpu(), x @ y, rtol=1e-4, atol=1e-3)
+                assert _C.last_kernel().startswith("gemm"), _C.last_kernel()
+        (one,) = [str(w.message) for w in told if "CLBlast" in str(w.message)]
+        assert "CL_INVALID_VALUE" in one and "OCL_CLBLAST=0" in one, one
+        """,
+        OCL_CLBLAST="1",
+    )
+
+
 def test_switched_off():
     printed = output_of(products(SMALL), OCL_KERNEL_FAMILY="gpu", OCL_CLBLAST="0")
     assert printed == "gemm"
