@@ -175,7 +175,7 @@ def check_speed(device):
     cpu = torch.ocl.get_device_properties(device).kernel_family == "cpu"
     lanes = 16 if cpu else 2
     kernel = torch.ocl.compile_kernel(f"#define V float{lanes}\n" + MULTIPLY_ADDS)
-    seconds = seconds_of(lambda: kernel.chains(out, steps, threads=threads, group_size=64))
+    seconds = seconds_of(lambda: kernel.chains(out, steps, threads=threads, group_size=32))
     peak = threads * steps * 8 * lanes * 2 / seconds / 1e9
     yield f"multiply-adds {peak:.0f} GFLOP/s"
     a, b = x[:1024, :1024].contiguous(), y[:1024, :1024].contiguous()
