@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 
 #include "kernels/core/algorithms.h"
+#include "kernels/core/exchanges.h"
 #include "kernels/core/tensors.h"
 
 namespace ocl {
@@ -12,10 +13,9 @@ constexpr int kMaxDims = 16;
 constexpr int kMaxIndices = 8;
 constexpr const char* kSorted = "sorted_writes";
 const OptionalPaths optional({kSorted});
-// Adds in one launch that may all wait for one element: exchanges, of which a million took 8 s
-// (ProjectPhysX/FluidX3D#217), and the device's own functions.
-constexpr double kMostExchanges = 65536, kMostAtomics = 1 << 24;
-// Beyond so many moves, and moves for each element, sorting them takes less time than exchanges.
+constexpr double kMostAtomics = 1 << 24;  // writes of a launch by the device's own functions
+// From these numbers of moves, and of moves for each element, sorting takes less time than
+// exchanges.
 constexpr size_t kLeastCrowd = 100'000, kLeastForEach = 64;
 constexpr size_t kMostSorted = size_t{1} << 24;  // where atomics are the other way; memory
 
@@ -25,7 +25,7 @@ bool lacks_atomics(const IndexPlan& plan) {
   return plan.indexing.combine && c10::elementSize(plan.type) > most;
 }
 
-// Whether so many values are exchanged with each element that the work-items wait for each other.
+// Whether the work-items would mostly wait for each other, as many values go to each element.
 bool is_crowded(const IndexPlan& plan, at::IntArrayRef sizes) {
   if (!plan.indexing.combine || atomic_function(plan) || moves(plan) <= kLeastCrowd ||
       moves(plan) > kMostSorted) {
@@ -119,8 +119,8 @@ bool sorts(const IndexPlan& plan, at::IntArrayRef sizes) {
 double work_of(const IndexPlan& plan) {
   const auto count = static_cast<double>(moves(plan));
   const double most = atomic_function(plan) ? kMostAtomics : kMostExchanges;
-  if (!plan.indexing.combine || has_one_writer(plan) || count <= most) return 0;
-  return plan.device.parameters().grid.work * count / most;
+  if (!plan.indexing.combine || has_one_writer(plan)) return 0;
+  return work_of_writes(plan.device, count, most);
 }
 
 }  // namespace ocl

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "kernels/core/dtype.h"
+#include "kernels/core/exchanges.h"
 #include "kernels/core/grid.h"
 #include "kernels/core/registration.h"
 #include "kernels/core/tensors.h"
@@ -60,9 +61,6 @@ constexpr const char *kAtomic = "grid_sample_input_atomic", *kInOrder = "grid_sa
 // Points that a work-item of a GPU adds in one launch, one after another. A desktop's GPU is reset
 // if a launch takes seconds.
 constexpr int64_t kMostInOrder = 4096;
-// Atomic additions of a launch that may all go to one element: each is an exchange, of which a
-// million took 8 s (ProjectPhysX/FluidX3D#217).
-constexpr double kMostExchanges = 65536;
 
 const Kernel& find(Device& device, const char* kernel, ScalarType type, int64_t dims,
                    const Mode& mode) {
@@ -135,8 +133,7 @@ Tensor gradient_of_input(const Tensor& grad, const Tensor& input, const Tensor& 
                              std::pow(mode.taps(), static_cast<double>(input.dim() - 2));
     Arguments arguments(stream_of(out), find(device, kAtomic, type, input.dim() - 2, mode));
     arguments.add(view(grad)).add(view(grid)).add(view(out)).add(s).add(rows).add(shape.per_item);
-    const double work = device.parameters().grid.work * additions / kMostExchanges;
-    arguments.enqueue(shape.global, shape.local, additions > kMostExchanges ? work : 0);
+    arguments.enqueue(shape.global, shape.local, work_of_writes(device, additions));
     return out.to(type);
   }
   const UnitGrid shape = unit_grid(device, planes, 1, static_cast<size_t>(8 * s.points));
