@@ -28,18 +28,23 @@ struct GraphTest : test::DeviceTest {
     return value;
   }
 
+  // Both hold 1. A replay copies `a` to `b`, and fills `a` with 2.
+  void capture_copy_and_fill(Graph& graph, const c10::DataPtr& a, const c10::DataPtr& b) {
+    fill(a, 1);
+    fill(b, 1);
+    graph.capture_begin();
+    copy_on_device(captured(), resolve(b.get()), resolve(a.get()), sizeof(int));
+    fill(a, 2);
+    graph.capture_end();
+  }
+
   std::optional<c10::Stream> former_;
 };
 
 TEST_P(GraphTest, FillsAndCopiesAreReplayedInOrder) {
   const c10::DataPtr a = memory(), b = memory();
-  fill(a, 1);
-  fill(b, 1);
   Graph graph;
-  graph.capture_begin();
-  copy_on_device(captured(), resolve(b.get()), resolve(a.get()), sizeof(int));
-  fill(a, 2);
-  graph.capture_end();
+  capture_copy_and_fill(graph, a, b);
   EXPECT_EQ(graph.size(), 2u);
   fill(a, 7);
   EXPECT_EQ(read(b), 1) << "nothing ran";
@@ -70,13 +75,8 @@ TEST_P(GraphTest, BuffersOutliveTheirBlocks) {
 TEST_P(GraphTest, ReplaysOnTwoStreamsAreInOrder) {
   const test::SlowKernel slow(here());
   const c10::DataPtr a = memory(), b = memory();
-  fill(a, 1);
-  fill(b, 1);
   Graph graph;
-  graph.capture_begin();
-  copy_on_device(captured(), resolve(b.get()), resolve(a.get()), sizeof(int));
-  fill(a, 2);
-  graph.capture_end();
+  capture_copy_and_fill(graph, a, b);
   slow(captured(), resolve(a.get()), 7);
   graph.replay();
   const c10::Stream first = exchange_stream(stream_from_pool(GetParam(), false));
