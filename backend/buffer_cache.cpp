@@ -5,6 +5,8 @@
 #include <c10/util/Exception.h>
 #include <c10/util/llvmMathExtras.h>
 
+#include <algorithm>
+
 namespace ocl {
 
 using c10::CachingAllocator::StatArray;
@@ -87,7 +89,7 @@ Block* BufferCache::take(size_t requested, int64_t stream) {
 
 Block* BufferCache::add_segment(Segment* segment, size_t segment_bytes, size_t requested,
                                 int64_t stream) {
-  const size_t rounded = round_size(requested);
+  const size_t rounded = std::min(round_size(requested), segment_bytes);
   auto* block = new Block;
   block->segment = segment;
   block->segment_number = segments_added_++;

@@ -46,10 +46,7 @@ Block* DeviceCache::allocate(size_t bytes, int64_t stream) {
   collect_pending(/*wait=*/false);
   Block* block = cache_.take(bytes, stream);
   if (!block) {
-    // Rounding up must not exceed the largest allocation of the device.
-    const size_t rounded = BufferCache::round_size(bytes);
-    const size_t segment_bytes = std::max(
-        rounded, std::min(BufferCache::segment_size(rounded), device_.properties().max_allocation));
+    const size_t segment_bytes = caching_ ? cached_segment_size(bytes) : bytes;
     std::string refusal;
     Segment* segment = create_segment(segment_bytes, refusal);
     if (!segment) {
@@ -92,6 +89,7 @@ void DeviceCache::free(Block* block) {
 void DeviceCache::put_back(Block* block) {
   record(MemoryEvent::kFreeCompleted, *block, block->requested, nullptr);
   cache_.put_back(block);
+  if (!caching_) release_unused();
 }
 
 void DeviceCache::record(MemoryEvent::Action action, const Block& block, size_t bytes,
@@ -184,6 +182,13 @@ size_t DeviceCache::free_bytes() {
   std::lock_guard lock(mutex_);
   const size_t left = limit_ - std::min(limit_, cache_.reserved());
   return std::min(left, memory_.free_bytes().value_or(left));
+}
+
+size_t DeviceCache::cached_segment_size(size_t bytes) const {
+  // Rounding up must not exceed the largest allocation of the device.
+  const size_t rounded = BufferCache::round_size(bytes);
+  return std::max(
+      rounded, std::min(BufferCache::segment_size(rounded), device_.properties().max_allocation));
 }
 
 Segment* DeviceCache::create_segment(size_t bytes, std::string& refusal) {

@@ -11,6 +11,7 @@
 #include "backend/buffer_cache.h"
 #include "backend/buffer_view.h"
 #include "backend/device_memory.h"
+#include "backend/environment.h"
 #include "backend/event.h"
 #include "backend/memory_history.h"
 #include "backend/stream.h"
@@ -46,7 +47,10 @@ void set_out_of_memory_observer(OutOfMemoryObserver observer);
 class DeviceCache {
  public:
   explicit DeviceCache(Device& device)
-      : device_(device), memory_(device), limit_(device.properties().total_memory) {}
+      : device_(device),
+        memory_(device),
+        caching_(environment("OCL_MEMORY_CACHING") != "0"),
+        limit_(device.properties().total_memory) {}
 
   Device& device() { return device_; }
 
@@ -77,6 +81,7 @@ class DeviceCache {
   }
 
  private:
+  size_t cached_segment_size(size_t bytes) const;
   // nullptr when memory ran out: `refusal` says how, if the driver refused. Other failures throw.
   Segment* create_segment(size_t bytes, std::string& refusal);
   void release_unused();
@@ -91,6 +96,7 @@ class DeviceCache {
   std::mutex mutex_;
   DeviceMemory memory_;
   BufferCache cache_;
+  const bool caching_;  // else each block is a buffer of exactly its bytes
   size_t limit_;
   std::deque<std::pair<Event, Block*>> pending_;
   std::unordered_map<const Segment*, Stack> segment_stacks_;

@@ -78,6 +78,9 @@ def environment(runtime, found):
         result["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, folders))
     if runtime == "rusticl":
         result["RUSTICL_ENABLE"] = "llvmpipe"
+    if runtime == "oclgrind":
+        # It checks the bounds of buffers, so each tensor has a buffer of its own.
+        result.setdefault("OCL_MEMORY_CACHING", "0")
     if runtime == "stern":
         result["OPENCL_LAYERS"] = str(STERN_LAYER)
         # What was compiled for one profile is not right for another.

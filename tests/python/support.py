@@ -50,6 +50,11 @@ def skip_on_the_stern_device(reason):
         pytest.skip(f"on the stern device: {reason}")
 
 
+def tensors_share_buffers():
+    """Whether a launch can take many tensors of one buffer."""
+    return os.environ.get("OCL_MEMORY_CACHING") != "0"
+
+
 def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 

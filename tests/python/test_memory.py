@@ -194,6 +194,26 @@ def test_settings_from_the_environment(device):
     assert result.returncode == 0, result.stderr
 
 
+def test_without_caching_each_tensor_has_a_buffer_of_its_size():
+    code = """
+        import torch
+        x, y = torch.arange(7.0, device="ocl"), torch.ones(3, dtype=torch.bool, device="ocl")
+        assert (x * 2).sum().item() == 42 and y.all().item()
+        print(torch.ocl.memory_reserved())
+        del x
+        print(torch.ocl.memory_reserved())
+        s = torch.ocl.Stream()
+        with torch.ocl.stream(s):
+            z = y.sum()
+        y.record_stream(s)
+        del y
+        torch.ocl.synchronize()
+        torch.ocl.empty_cache()
+        print(torch.ocl.memory_reserved(), z.item())
+    """
+    assert output_of(code, OCL_MEMORY_CACHING="0").split() == ["31", "3", "8", "3"]
+
+
 def test_out_of_memory(device, clean):
     """The error names the sizes; the cache was freed before; the process goes on."""
     limit_to(64 * MIB, device)
