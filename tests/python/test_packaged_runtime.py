@@ -42,7 +42,8 @@ def site(tmp_path_factory):
 
 def platforms(site, *prefix, **variables):
     """The platforms of the devices in a process that finds torch_ocl in `site`."""
-    hidden = ("OCL_ICD_VENDORS", "LD_LIBRARY_PATH", "OCL_VISIBLE_DEVICES", "OCL_KERNEL_FAMILY")
+    hidden = ["OCL_ICD_VENDORS", "LD_LIBRARY_PATH", "OCL_VISIBLE_DEVICES", "OCL_KERNEL_FAMILY"]
+    hidden.append("OPENCL_LAYERS")  # the stern device
     clean = {k: v for k, v in os.environ.items() if k not in hidden}
     command = [*prefix, sys.executable, "-c", NAMES]
     environment = {**clean, "PYTHONPATH": str(site), **variables}
