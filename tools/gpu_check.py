@@ -40,7 +40,7 @@ INTEL = ["skl", "dg2"]  # Gen9, Arc
 DEFAULT = ["gfx803", "gfx1030", "gfx1100", *NVIDIA, *INTEL]
 NO_FP64 = {"dg2"}
 FP64 = re.compile(r"^#define (\w+ f64|ELEMENT_f64 1)$", re.M)
-HOT = re.compile(r"(conv|gemm|reduce|sdpa|softmax)")
+HOT = re.compile(r"(conv|gemm|gemv|norm|packed_linear|reduce|sdpa|softmax)")
 CLANG = ["clang-19", "-x", "cl", "-cl-std=CL1.2", "-O3", "-nogpulib", "-w"]
 NVIDIA_REGISTERS, NVIDIA_WARPS = 65536, {"sm_75": 32, "sm_86": 48, "sm_90": 64}
 NVIDIA_LOCAL = {"sm_75": 65536, "sm_86": 102400, "sm_90": 233472}
