@@ -11,6 +11,8 @@
 
 #include "generator/captured_draws.h"
 #include "kernels/attention/sdpa_choice.h"
+#include "kernels/attention/sdpa_decode.h"
+#include "kernels/attention/sdpa_problem.h"
 #include "kernels/core/registration.h"
 #include "kernels/core/tensors.h"
 #include "kernels/pointwise/expression.h"
@@ -22,35 +24,17 @@ namespace {
 using at::Tensor;
 using MaybeTensor = std::optional<Tensor>;
 
-// As in sdpa.clh.
-enum Matrix { kQuery, kKey, kValue, kOut, kGrad, kGradQuery, kGradKey, kGradValue, kMatrices };
-struct ProblemArgument {
-  int64_t strides[kMatrices][3];
-  int64_t bias_strides[4];
-  int64_t heads, group, queries, keys;
-  uint64_t seed, offset, threshold;
-  float scale, keep_scale;
-};
-
-struct Attention {
-  Tensor query, key, value;  // rows without gaps
-  MaybeTensor bias;          // [batch][heads][queries][keys], any strides
-  bool causal;
-  double dropout;
-  PhiloxState random;
-  ProblemArgument problem{};
-
-  int64_t batch() const { return query.size(0); }
-  int64_t heads() const { return query.size(1); }
-  int64_t key_heads() const { return key.size(1); }
-};
-
 Tensor with_dense_rows(const Tensor& t) {
   return t.stride(-1) == 1 || t.size(-1) == 1 ? t : t.contiguous();
 }
 
 void set_strides(ProblemArgument& problem, Matrix which, const Tensor& t) {
   for (int64_t i = 0; i < 3; ++i) problem.strides[which][i] = t.stride(i);
+}
+
+// Where a dimension has size 1 the stride becomes 0: kernels then load a number once.
+void set_bias_strides(ProblemArgument& problem, const Tensor& bias) {
+  for (int64_t i = 0; i < 4; ++i) problem.bias_strides[i] = bias.size(i) > 1 ? bias.stride(i) : 0;
 }
 
 void check_shapes(const Tensor& query, const Tensor& key, const Tensor& value) {
@@ -102,7 +86,7 @@ Attention describe(const Tensor& query, const Tensor& key, const Tensor& value,
                 "scaled_dot_product_attention: mask and query need one dtype, but have ",
                 bias->scalar_type(), " and ", query.scalar_type());
     a.bias = bias->expand({a.batch(), a.heads(), p.queries, p.keys});
-    for (int64_t i = 0; i < 4; ++i) p.bias_strides[i] = a.bias->stride(i);
+    set_bias_strides(p, *a.bias);
   }
   set_strides(p, kQuery, a.query);
   set_strides(p, kKey, a.key);
@@ -129,21 +113,16 @@ int64_t side_of(const Device& device, size_t group, const SdpaTile& tile, int64_
 
 const Kernel& find(Device& device, const Attention& a, SdpaKernel which, const SdpaTile& tile) {
   static Site site;
-  const int64_t d = a.query.size(3), dv = a.value.size(3);
-  const uint64_t flags = uint64_t{a.causal} | uint64_t{a.bias.has_value()} << 1 |
-                         uint64_t{a.dropout > 0} << 2 | static_cast<uint64_t>(which) << 3;
+  const uint64_t flags =
+      attention_flags(a) | uint64_t{a.dropout > 0} << 2 | static_cast<uint64_t>(which) << 3;
   const KernelKey key{
       &site,
-      {static_cast<uint64_t>(a.query.scalar_type()) << 8 | flags,
-       static_cast<uint64_t>(d << 32 | dv),
+      {flags, attention_sizes(a),
        static_cast<uint64_t>(tile.width << 24 | tile.vectors << 16 | tile.block << 8 | tile.rows)}};
   return find_kernel(device, key, [&](size_t group) {
     const bool cpu = device.family() == KernelFamily::kCpu;
-    Defines defines;
-    defines.set("DT", dtype_name(a.query.scalar_type()))
-        .set("D", d)
-        .set("DV", dv)
-        .set("D_MAX", std::max(d, dv));
+    const int64_t longest = std::max(a.query.size(3), a.value.size(3));
+    Defines defines = attention_defines(a);
     if (cpu) {
       defines.set("WIDTH", tile.width)
           .set("NV", tile.vectors)
@@ -152,11 +131,9 @@ const Kernel& find(Device& device, const Attention& a, SdpaKernel which, const S
       if (a.query.scalar_type() != ScalarType::Float) defines.set("COPY_ROWS", 1);
       if (which == SdpaKernel::kGradKey) defines.set("KEYS_IN_LANES", 1);
     } else {
-      defines.set("SIDE", side_of(device, group, tile, std::max(d, dv))).set("RM", tile.rows);
+      defines.set("SIDE", side_of(device, group, tile, longest)).set("RM", tile.rows);
       if (which == SdpaKernel::kGradKey) defines.set("KEYS_IN_ROWS", 1);
     }
-    if (a.causal) defines.set("CAUSAL", 1);
-    if (a.bias) defines.set("HAS_BIAS", 1);
     if (a.dropout > 0) defines.set("DROPOUT", 1);
     static constexpr std::array kNames{"attention_forward", "attention_grad_query",
                                        "attention_grad_key"};
@@ -212,6 +189,27 @@ void run(const Attention& a, SdpaKernel which, std::initializer_list<Tensor> bef
   } else {
     arguments.enqueue(units, {1, 1, 1});
   }
+}
+
+// Single queries of heads that share keys become the queries of one head, so that the keys are read
+// once. Returns `out` in that form. Nothing is copied, and results and random numbers keep their
+// order.
+Tensor group_queries(Attention& a, const Tensor& out) {
+  ProblemArgument& p = a.problem;
+  if (p.queries != 1 || p.group == 1 || a.causal) return out;
+  const auto grouped = [&](const Tensor& t) {
+    return t.select(2, 0).unflatten(1, {p.heads / p.group, p.group});
+  };
+  a.query = grouped(a.query);
+  set_strides(p, kQuery, a.query);
+  if (a.bias) {
+    a.bias = grouped(*a.bias);
+    set_bias_strides(p, *a.bias);
+  }
+  Tensor result = grouped(out);
+  p.queries = std::exchange(p.group, 1);
+  p.heads = a.heads();
+  return result;
 }
 
 // The order of dimensions in memory is the query's, as in PyTorch's meta function.
@@ -272,14 +270,19 @@ fused_attention(const Tensor& query, const Tensor& key, const Tensor& value,
   const Tensor written = with_dense_rows(out);
   const Tensor log_sum =
       at::empty({a.batch(), p.heads, p.queries}, query.options().dtype(ScalarType::Float));
-  set_strides(p, kOut, written);
-  run(a, SdpaKernel::kForward, {written, log_sum}, {});
+  const Tensor result = group_queries(a, written);
+  set_strides(p, kOut, result);
+  if (refusal_of_decoding(a)) {
+    run(a, SdpaKernel::kForward, {result, log_sum}, {});
+  } else {
+    decode(a, result, log_sum);
+  }
   if (!written.is_same(out)) out.copy_(written);
   // On the host: the backward passes them to its kernels as numbers.
   const auto number = [](uint64_t value) {
     return at::scalar_tensor(static_cast<int64_t>(value), at::TensorOptions(ScalarType::Long));
   };
-  return {out, log_sum, {}, {}, p.queries, p.keys, number(p.seed), number(p.offset), {}};
+  return {out, log_sum, {}, {}, query.size(2), p.keys, number(p.seed), number(p.offset), {}};
 }
 
 OCL_NATIVE("_scaled_dot_product_fused_attention_overrideable_backward", fused_attention_backward);

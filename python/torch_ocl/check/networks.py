@@ -137,8 +137,9 @@ ATTENTION = Family(
         "causal": lambda t: attention(t, 70, 70, 8, is_causal=True),
         "mask": lambda t: attention(t, 33, 40, 8, attn_mask=t.x(33, 40)),
         "wide heads": lambda t: attention(t, 20, 150, 128),
+        "few queries": lambda t: attention(t, 1, 700, 64),
     },
-    ["OCL_DISABLE=fused_attention"],
+    ["OCL_DISABLE=decode_attention", "OCL_DISABLE=fused_attention"],
 )
 
 
