@@ -7,96 +7,10 @@
 //   scan_totals     6   |  15   |  15
 //   scan          1 3 6 | 10 15 21 | 28 36       begins with 0, 6 and 21
 //
-//   IN, OUT, COMPUTE; SUM, PRODUCT, LOG_SUM, MAXIMUM or MINIMUM; LANES: columns of a work-item
-// Maxima and minima also have positions: the last one of equal elements. A NaN comes before all
-// numbers. Sums and real products of single precision know what roundings lost, except in
-// ADD_FOUR.
+//   LANES   columns of a work-item; other defines: scan.clh
 // Grid (grid.clh): parts of all rows, blocks of LANES columns.
-#include "common.clh"
-#include "types.clh"
-#ifdef COMPUTE_IS_COMPLEX
-#include "complex.clh"
-#define AS_STATE(x) CONVERT_ALL(IN, x)
-#else
-#include "math.clh"
-#define AS_STATE(x) CAT(convert_, T)(x)
-#endif
+#include "scan.clh"
 #include "grid.clh"
-
-#if defined(MAXIMUM) || defined(MINIMUM)
-#define POSITIONS
-// The position is first: Mesa 22 loses it when it copies a struct with a gap after a char.
-typedef struct {
-  long at;  // negative: no element yet
-  T value;
-} State;
-#define NEUTRAL ((State){-1, (T)0})
-#ifdef MAXIMUM
-#define AT_LEAST(x, y) ((x) >= (y))
-#else
-#define AT_LEAST(x, y) ((x) <= (y))
-#endif
-static inline State join(const State x, const State y) {
-  const bool later =
-      x.at < 0 || IS_NAN(y.value) || (!IS_NAN(x.value) && AT_LEAST(y.value, x.value));
-  if (later) return y;
-  return x;
-}
-#define STATE(x, i) ((State){(long)(i), AS_STATE(x)})
-#elif defined(SUM) && !defined(COMPUTE_IS_DOUBLE) && \
-    (defined(COMPUTE_IS_FLOAT) || defined(COMPUTE_IS_COMPLEX))
-#define COMPENSATED
-typedef struct {
-  T value, lost;
-} State;
-#define NEUTRAL ((State){(T)0, (T)0})
-#define STATE(x, i) AS_SUM(AS_STATE(x))
-#define AS_SUM(x) ((State){x, (T)0})
-// D. E. Knuth, The Art of Computer Programming, volume 2, 4.2.2, theorem B.
-static inline State join(const State x, const State y) {
-  const T sum = x.value + y.value, added = sum - x.value;
-  const T lost = (x.value - (sum - added)) + (y.value - added);
-  return (State){sum, x.lost + (y.lost + (isfinite(sum) ? lost : (T)0))};
-}
-#elif defined(PRODUCT) && defined(COMPUTE_IS_FLOAT) && !defined(COMPUTE_IS_DOUBLE)
-#define COMPENSATED
-typedef struct {
-  T value, lost;
-} State;
-#define NEUTRAL ((State){(T)1, (T)0})
-#define STATE(x, i) ((State){AS_STATE(x), (T)0})
-static inline State join(const State x, const State y) {
-  const T product = x.value * y.value;
-  const T lost = fma(x.value, y.value, -product) + (x.value * y.lost + x.lost * y.value);
-  return (State){product, isfinite(product) ? lost : (T)0};
-}
-#else
-typedef T State;
-#define STATE(x, i) AS_STATE(x)
-#define AS_SUM(x) (x)
-#if defined(LOG_SUM) && defined(COMPUTE_IS_COMPLEX)
-#define NEUTRAL COMPLEX(-INFINITY, 0)
-#define join(x, y) c_logaddexp(x, y)
-#elif defined(LOG_SUM)
-#define NEUTRAL ((T)-INFINITY)
-static inline State join(const State x, const State y) {
-  if (isnan(x) || isnan(y)) return x + y;
-  const T low = fmin(x, y), high = fmax(x, y);
-  return low == high && isinf(low) ? x : log1p(exp(low - high)) + high;
-}
-#elif defined(PRODUCT)
-#ifdef COMPUTE_IS_COMPLEX
-#define NEUTRAL COMPLEX(1, 0)
-#define join(x, y) c_mul(x, y)
-#else
-#define NEUTRAL ((T)1)
-#define join(x, y) ((x) * (y))
-#endif
-#else
-#define NEUTRAL ((T)0)
-#define join(x, y) ((x) + (y))
-#endif
-#endif
 
 // A part's total. A product that overflows or vanishes may follow one that is 0 or infinite, so it
 // is value * 2^exponent then.
@@ -143,7 +57,8 @@ typedef State Total;
   const ulong first = block * LANES;                                          \
   const int lanes = (int)min((ulong)LANES, inner - first);
 #define AT(i, l) ((i) * inner + first + (l))
-// Adds four elements first, so that only one operation of four waits for the running sum. (Mesa's
+// Adds four elements first, so that only one operation of four waits for the running sum; their
+// roundings are lost. (Mesa's
 // compiler makes wrong code of this where they are structs. A product of four may overflow after
 // a 0.)
 #if LANES == 1 && defined(SUM)
@@ -187,30 +102,13 @@ GRID __kernel void scan_totals(CTENSOR(in), TENSOR(totals), const ulong units, c
   }
 }
 
-#ifdef POSITIONS
-#define POSITIONS_ARGUMENT TENSOR(positions),
-#define WRITE(i, l, state)                                                    \
-  {                                                                           \
-    STORE(OUT, y, AT(i, l), (state).value);                                   \
-    PTR(long, positions)[row * size * inner + AT(i, l)] = (state).at;         \
-  }
-#else
-#define POSITIONS_ARGUMENT
-#ifdef COMPENSATED
-// A sum with 0 would lose the sign of -0.
-#define RESULT(x) ((x).lost == 0 ? (x).value : (x).value + (x).lost)
-#define WRITE(i, l, state) STOREV(OUT, y, AT(i, l), RESULT(state))
-#else
-#define WRITE(i, l, state) STOREV(OUT, y, AT(i, l), state)
-#endif
-#endif
-
 GRID __kernel void scan(CTENSOR(in), TENSOR(out), POSITIONS_ARGUMENT CTENSOR(totals),
                         const ulong units, const ulong blocks, const ulong per_item,
                         const ulong size, const ulong inner, const ulong parts) {
   FOR_UNITS(u, units, per_item) {
     PART
-    __global MEM(OUT) *y = PTR(MEM(OUT), out) + row * size * inner;
+    const ulong first_element = row * size * inner;
+    __global MEM(OUT) *y = PTR(MEM(OUT), out) + first_element;
     FOR_INNER(block, blocks) {
       COLUMNS
       State state[LANES];
@@ -225,7 +123,7 @@ GRID __kernel void scan(CTENSOR(in), TENSOR(out), POSITIONS_ARGUMENT CTENSOR(tot
         for (int k = 1; k < 4; ++k) s[k] = s[k - 1] + s[k];
         for (int k = 0; k < 4; ++k) {
           const State joined = join(state[0], AS_SUM(s[k]));
-          WRITE(i + k, 0, joined);
+          WRITE(AT(i + k, 0), joined);
           if (k == 3) state[0] = joined;
         }
       }
@@ -233,7 +131,7 @@ GRID __kernel void scan(CTENSOR(in), TENSOR(out), POSITIONS_ARGUMENT CTENSOR(tot
       for (; i < to; ++i) {
         FOR_LANES {
           state[l] = join(state[l], STATE(LOAD(IN, x, AT(i, l)), i));
-          WRITE(i, l, state[l]);
+          WRITE(AT(i, l), state[l]);
         }
       }
     }

@@ -7,6 +7,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
+#include <bit>
 #include <cmath>
 
 #include "kernels/core/dtype.h"
@@ -21,7 +22,7 @@ namespace {
 
 constexpr size_t kLanes = 64;  // columns of a task
 constexpr size_t kCpuPart = 8192, kGpuPart = 64;
-constexpr int64_t kTotalBytes = 32;     // of any Total in scan.cl
+constexpr int64_t kTotalBytes = 32;     // of any Total in scan.cl, or State in scan.clh
 constexpr size_t kLongGpuPart = 32768;  // a launch of seconds ends in a reset of a desktop's GPU
 
 struct Scan {
@@ -59,11 +60,66 @@ const Kernel& find(Device& device, const char* name, const Scan& scan, ScalarTyp
   });
 }
 
+// Rows of at least this many elements are scanned by work-groups of GPUs.
+constexpr uint64_t kGroupRow = 64;
+constexpr size_t kPerItem = 4;  // PER of scan_rows_gpu.cl
+constexpr size_t kTilesOfPart = 4;
+constexpr uint64_t kFewColumns = 16, kFewColumnsRows = 4096;
+
+bool takes_groups(const Device& device, const Scan& scan, uint64_t size) {
+  return device.family() == KernelFamily::kGpu && &scan != &kProduct && size >= kGroupRow;
+}
+
+const Kernel& find_rows(Device& device, const char* name, const Scan& scan, ScalarType type,
+                        size_t wanted) {
+  static Site site;
+  const ScalarType state = state_type(device, scan, type);
+  const KernelKey key{&site,
+                      {reinterpret_cast<uint64_t>(name), reinterpret_cast<uint64_t>(&scan),
+                       static_cast<uint64_t>(type), wanted}};
+  return find_kernel(device, key, [&](size_t group) {
+    Defines defines = compute_defines(state);
+    defines.set("IN", dtype_name(type)).set("OUT", dtype_name(type)).set(scan.define, 1);
+    defines.set("ITEMS", static_cast<int64_t>(std::min(group, wanted)));
+    return KernelSource{"scan_rows_gpu.cl", name, defines};
+  });
+}
+
+// Rows of a contiguous tensor.
+void launch_row_scan(const Scan& scan, const at::Tensor& in, const at::Tensor& out,
+                     const at::Tensor& positions, uint64_t rows, uint64_t size) {
+  Device& device = ocl_device(in);
+  const size_t wanted = std::clamp<size_t>(std::bit_ceil(size / kPerItem), kFewItemsGroup, 256);
+  const Kernel& kernel = find_rows(device, "scan_rows", scan, in.scalar_type(), wanted);
+  const size_t tile = kernel.group < wanted ? kernel.group * kPerItem : wanted * kPerItem;
+  const uint64_t share = at::round_up<uint64_t>(
+      at::ceil_div<uint64_t>(size, parts_for(device, rows, size, tile * kTilesOfPart)), tile);
+  const uint64_t parts = at::ceil_div(size, share), groups = rows * parts;
+  Stream& stream = stream_of(in);
+  at::Tensor totals = in;  // not used
+  if (parts > 1) {
+    totals = at::empty({static_cast<int64_t>(groups) * kTotalBytes},
+                       in.options().dtype(ScalarType::Byte));
+    const Kernel& reduce = find_rows(device, "scan_row_totals", scan, in.scalar_type(), wanted);
+    const size_t items = std::min(reduce.group, wanted);
+    launch(stream, reduce, {groups * items}, {items}, view(in), view(totals), size, parts, share);
+  }
+  const size_t items = tile / kPerItem;
+  Arguments arguments(stream, kernel);
+  arguments.add(view(in)).add(view(out));
+  if (scan.positions) arguments.add(view(positions));
+  arguments.add(view(totals)).add(size).add(parts).add(share);
+  arguments.enqueue({groups * items}, {items});
+}
+
 // All tensors are contiguous. `positions` is defined for scans that return positions.
 void launch_scan(const Scan& scan, const at::Tensor& in, const at::Tensor& out,
                  const at::Tensor& positions, const Extent& extent) {
   static constexpr const char *kTotals = "scan_totals", *kScan = "scan";
   Device& device = ocl_device(in);
+  if (extent.inner == 1 && takes_groups(device, scan, extent.size)) {
+    return launch_row_scan(scan, in, out, positions, extent.outer, extent.size);
+  }
   const bool cpu = device.family() == KernelFamily::kCpu;
   const ScalarType type = in.scalar_type(), state = state_type(device, scan, type);
   const size_t lanes = cpu && extent.inner > 1 ? kLanes : 1;
@@ -103,9 +159,16 @@ void run(const Scan& scan, const at::Tensor& self, const at::Tensor& out,
     at::assert_no_internal_overlap(out);
     at::assert_no_partial_overlap(out, self);
   }
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  const Extent extent = extent_of(self, dim);
+  // Few columns would keep few work-items busy: they become rows.
+  if (extent.inner > 1 && extent.inner < kFewColumns && extent.size >= kFewColumnsRows &&
+      takes_groups(ocl_device(self), scan, extent.size)) {
+    const auto in_rows = [&](const at::Tensor& t) { return t.defined() ? t.movedim(dim, -1) : t; };
+    return run(scan, in_rows(self), in_rows(out), in_rows(positions), -1);
+  }
   const at::Tensor in = self.contiguous();
   const DenseOutput result(out);
-  const Extent extent = extent_of(in, at::maybe_wrap_dim(dim, self.dim()));
   if (scan.positions) {
     const DenseOutput at(positions);
     launch_scan(scan, in, result.tensor(), at.tensor(), extent);

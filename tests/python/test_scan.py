@@ -4,6 +4,8 @@ import pytest
 import torch
 from support import COMPLEX, DTYPES, FLOATS, TOLERANCE, assert_same, has_fp64, random_tensor
 
+from torch_ocl import _C
+
 TOLERANCE |= {torch.complex64: 1e-5, torch.complex128: 1e-12}
 SUMS = ["cumsum", "cumprod"]
 EXTREMES = ["cummax", "cummin"]
@@ -54,6 +56,27 @@ def test_long_rows(device, name, dtype):
     for shape, dim in [((70001,), 0), ((2, 40003), 1), ((20001, 3), 0)]:
         x = torch.rand(shape, dtype=dtype)
         compare(device, name, 1 + (x - 0.5) / 1000 if name == "cumprod" else x, dim)
+
+
+LENGTHS = [63, 64, 65, 129, 1023, 1024, 1025, 4097, 70_001]
+
+
+@pytest.mark.parametrize("size", LENGTHS)
+@pytest.mark.parametrize("name", ["cumsum", "logcumsumexp", *EXTREMES])
+def test_rows_of_whole_and_of_broken_tiles(device, name, size):
+    x = random_tensor((3, size), torch.float32, low=-3, high=3).round()  # with equal extremes
+    x[1, size // 2] = float("nan")
+    x[2, size - 1] = float("inf")
+    compare(device, name, x, 1)
+    if torch.ocl.get_device_properties(device).kernel_family == "gpu":
+        assert _C.last_kernel() == ("scan_rows" if size >= 64 else "scan")
+
+
+@pytest.mark.parametrize("name", ["cumsum", "logcumsumexp", *EXTREMES])
+def test_few_long_columns(device, name):
+    x = random_tensor((2, 5000, 3), torch.float32, low=0)
+    compare(device, name, x, 1)
+    compare(device, name, x.mT.contiguous().mT, 1)
 
 
 def test_long_rows_of_float32(device):
