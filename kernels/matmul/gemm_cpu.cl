@@ -310,6 +310,7 @@ TASK __kernel void gemv(TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CT
   STORE_TO(out_vector, (row) * sizes.ld_out, \
            ACTIVATE(alpha * (sum) PLUS_C(row) PLUS_RESIDUAL(row)))
 
+#define AT_ONCE 4
 #if TRANS_A
   __local VEC sums[BLOCK];
   for (int block = first_row; block < last_row; block += BLOCK * VW) {
@@ -345,29 +346,23 @@ TASK __kernel void gemv(TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CT
     for (int l = 0; l < count; ++l) FINISH((long)block + l, lanes[l]);
   }
 #else
-  for (int row = first_row; row < last_row; row += ROWS_AT_ONCE) {
-    // Beyond the last row, the last one is computed again and not stored.
-    __global const STORE *row_start[ROWS_AT_ONCE];
-    VEC sum[ROWS_AT_ONCE];
+  // One row at a time: the matrix is one stream, which processors prefetch.
+  for (int row = first_row; row < last_row; ++row) {
+    __global const STORE *restrict numbers = rows + row * sizes.ld_a;
+    VEC sum[AT_ONCE];
 #pragma unroll
-    for (int r = 0; r < ROWS_AT_ONCE; ++r) {
-      row_start[r] = rows + min(row + r, last_row - 1) * sizes.ld_a;
-      sum[r] = (VEC)(0);
-    }
+    for (int r = 0; r < AT_ONCE; ++r) sum[r] = (VEC)(0);
     int p = 0;
-    for (; p + VW <= sizes.k; p += VW) {
-      const VEC factor = LOAD_VEC(x_vector + p);
+    for (; p + AT_ONCE * VW <= sizes.k; p += AT_ONCE * VW) {
 #pragma unroll
-      for (int r = 0; r < ROWS_AT_ONCE; ++r)
-        sum[r] = MUL_ADD(factor, LOAD_VEC(row_start[r] + p), sum[r]);
+      for (int r = 0; r < AT_ONCE; ++r)
+        sum[r] = MUL_ADD(LOAD_VEC(x_vector + p + r * VW), LOAD_VEC(numbers + p + r * VW), sum[r]);
     }
-    for (int r = 0; r < ROWS_AT_ONCE && row + r < last_row; ++r) {
-      COMPUTE total = sum_of_lanes(sum[r]);
-      for (int tail = p; tail < sizes.k; ++tail) {
-        total += LOAD(x_vector, tail) * LOAD(row_start[r], tail);
-      }
-      FINISH((long)row + r, total);
-    }
+    for (; p + VW <= sizes.k; p += VW)
+      sum[0] = MUL_ADD(LOAD_VEC(x_vector + p), LOAD_VEC(numbers + p), sum[0]);
+    COMPUTE total = sum_of_lanes((sum[0] + sum[1]) + (sum[2] + sum[3]));
+    for (; p < sizes.k; ++p) total += LOAD(x_vector, p) * LOAD(numbers, p);
+    FINISH((long)row, total);
   }
 #endif
 }

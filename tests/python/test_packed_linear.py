@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch_ocl._C as backend
-from support import generator, random_tensor
+from support import generator, has_fp64, random_tensor
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 NEAR = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
@@ -39,8 +39,9 @@ def test_int8(device, dtype, m):
 
 
 @pytest.mark.parametrize("rows, width", [(1, 1), (3, 15), (64, 16), (200, 1031), (5, 0), (0, 16)])
-def test_int8_sizes(device, rows, width):
-    x = random_tensor((2, width), torch.float32, seed=2, low=-1, high=1)
+@pytest.mark.parametrize("m", [1, 2])
+def test_int8_sizes(device, m, rows, width):
+    x = random_tensor((m, width), torch.float32, seed=2, low=-1, high=1)
     numbers, scales, weight = int8_layer(rows, width, torch.float32)
     actual = torch._weight_int8pack_mm(x.to(device), numbers.to(device), scales.to(device))
     assert_product(actual, x, weight)
@@ -57,8 +58,9 @@ def test_views(device):
     doubled = torch.cat([moved[1], moved[1]])[::2]
     actual = torch._weight_int8pack_mm(moved[0][:, :32], doubled[:12], moved[2][::2])
     assert_product(actual, x[:, :32], numbers[::2].double() * scales[::2].double()[:, None])
-    actual = torch._weight_int8pack_mm(moved[0][:, :32], moved[1], moved[2].double())
-    assert_product(actual, x[:, :32], weight)
+    if has_fp64(device):
+        actual = torch._weight_int8pack_mm(moved[0][:, :32], moved[1], moved[2].double())
+        assert_product(actual, x[:, :32], weight)
 
 
 def int4_numbers(rows, width):
@@ -80,10 +82,18 @@ def test_int4(device, dtype, m):
 
 @pytest.mark.parametrize(
     "rows, width, group, tiles",
-    [(8, 32, 32, 2), (64, 512, 64, 8), (200, 1024, 128, 4), (16, 256, 256, 8), (0, 64, 32, 2)],
+    [
+        (8, 32, 32, 2),
+        (64, 512, 64, 8),
+        (200, 1024, 128, 4),
+        (16, 256, 256, 8),
+        (24, 8320, 32, 2),  # more groups than scales are kept of
+        (0, 64, 32, 2),
+    ],
 )
-def test_int4_sizes(device, rows, width, group, tiles):
-    check_int4(device, torch.float32, 3, rows, width, group, tiles)
+@pytest.mark.parametrize("m", [1, 3])
+def test_int4_sizes(device, m, rows, width, group, tiles):
+    check_int4(device, torch.float32, m, rows, width, group, tiles)
 
 
 def check_int4(device, dtype, m, rows, width, group, tiles=2):

@@ -85,16 +85,31 @@ void add_arguments(Arguments& arguments, const Tensor& out, const Tensor& x,
       .add(x.stride(0));
 }
 
+// Blocks of a group for packed_vector_cpu.cl; nullopt where it does not apply.
+std::optional<int64_t> blocks_of_group(const PackedWeights& w, int64_t lanes) {
+  if (w.zeros_are == PackedZeros::kNone) return 0;
+  const int64_t block = 2 * lanes;
+  if (w.group % block != 0 || w.group / block > 16) return std::nullopt;
+  return w.group / block;
+}
+
 void run_cpu(Device& device, const Tensor& out, const Tensor& x, const PackedWeights& w) {
   // With this many rows, the sums stay in registers.
   const int64_t x_rows = x.size(0) == 1 ? 1 : x.size(0) == 2 ? 2 : 4;
   const int64_t rows = x_rows == 4 ? 2 : 4;
   // A group is a multiple of two vectors of 4-bit weights.
-  const auto lanes = static_cast<int64_t>(vector_lanes(device, ScalarType::Float));
+  const auto lanes =
+      std::clamp<int64_t>(static_cast<int64_t>(vector_lanes(device, ScalarType::Float)), 4, 16);
+  const auto group_blocks = x_rows == 1 ? blocks_of_group(w, lanes) : std::nullopt;
   static Site site;
-  const KernelKey key{&site, {packed_key(x, w, x_rows), 0, 0}};
+  const KernelKey key{
+      &site, {packed_key(x, w, x_rows), static_cast<uint64_t>(group_blocks.value_or(-1)), 0}};
   const Kernel& kernel = find_kernel(device, key, [&] {
-    Defines defines = packed_defines(x, w, std::clamp<int64_t>(lanes, 4, 16), x_rows);
+    Defines defines = packed_defines(x, w, lanes, x_rows);
+    if (group_blocks) {
+      defines.set("GROUP_BLOCKS", *group_blocks);
+      return KernelSource{"packed_vector_cpu.cl", "packed_linear", defines};
+    }
     defines.set("NR", rows);
     return KernelSource{"packed_linear_cpu.cl", "packed_linear", defines};
   });

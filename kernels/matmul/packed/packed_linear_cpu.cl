@@ -8,19 +8,7 @@
 // Grid (ceil(n / rows_per_task), ceil(m / MR)). k is a multiple of `group`, and `group` is one of
 // BLOCK where BITS is 4. Rows of x are x_stride apart.
 #include "packed_weights.clh"
-
-static inline float sum_of_lanes(const VEC value) {
-#if VW == 16
-  const float8 half_sum = value.lo + value.hi;
-  const float4 quarter_sum = half_sum.lo + half_sum.hi;
-#elif VW == 8
-  const float4 quarter_sum = value.lo + value.hi;
-#else
-  const float4 quarter_sum = value;
-#endif
-  const float2 pair = quarter_sum.lo + quarter_sum.hi;
-  return pair.x + pair.y;
-}
+#include "packed_sum.clh"
 
 TASK __kernel void packed_linear(TENSOR(out), CTENSOR(x), CTENSOR(weights), CTENSOR(scales),
                                  CTENSOR(zeros), const int m, const int n, const int k,
