@@ -80,6 +80,19 @@ def test_system_packages_names_what_is_missing(tmp_path):
     assert re.search(r"apt-get install .*ninja-build .*pocl-opencl-icd .*extra", result.stderr)
 
 
+def test_built_files_load_libraries_from_named_folders_only():
+    """An empty or relative folder is one of the current folder, where anybody's library may be."""
+    if not shutil.which("readelf"):
+        pytest.skip("readelf (binutils) is not installed")
+    package = ROOT / "build/python/torch_ocl"
+    for file in [*package.glob("_C*.so"), package / "count_devices"]:
+        command = ["readelf", "-d", file]
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        [path] = re.findall(r"\((?:RUNPATH|RPATH)\).*\[(.*)\]", text)
+        for folder in path.split(":"):
+            assert folder.startswith(("/", "$ORIGIN/")), (file.name, path)
+
+
 def test_runtime_that_is_not_known_is_refused():
     script = ROOT / "tools/with_runtime.py"
     result = subprocess.run(
