@@ -69,6 +69,9 @@ OCL_STRUCTURED("_convert_indices_from_csr_to_coo.out", convert_indices_from_csr_
              count = static_cast<uint64_t>(col_indices.size(-1));
   const Tensor offsets = crow_indices.contiguous();
   const auto batches = static_cast<uint64_t>(offsets.numel()) / (rows + 1);
+  TORCH_CHECK(static_cast<uint64_t>(col_indices.numel()) == batches * count,
+              "crow_indices of shape ", crow_indices.sizes(), " and col_indices of shape ",
+              col_indices.sizes(), " are not of the same matrices");
   if (batch_dims > 0) {
     const Tensor batch_numbers =
         at::ones(crow_indices.sizes().slice(0, batch_dims), crow_indices.options())

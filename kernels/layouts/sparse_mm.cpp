@@ -6,6 +6,8 @@
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
+#include "backend/fault.h"
+#include "kernels/core/check_range.h"
 #include "kernels/core/grid.h"
 #include "kernels/core/stripes.h"
 #include "kernels/core/tensors.h"
@@ -37,9 +39,23 @@ const Kernel& find(Device& device, const char* kernel, ScalarType type, const Te
   });
 }
 
+// Tensors from files may have any indices: torch.load does not check them. The classes are those of
+// the CPU's addmm.
+int fault_of(const char* what, const char* bound) {
+  return fault_site({"addmm", FaultClass::kRuntime, what, bound});
+}
+
 // The product of a matrix of `rows` rows in CSR form with a dense one.
 Tensor multiply(const Tensor& offsets, const Tensor& columns, const Tensor& values,
                 const Tensor& dense, int64_t rows) {
+  static const int of_offset = fault_of("offset", "offsets that ascend from 0 and end at most at"),
+                   of_column = fault_of("column", "columns");
+  TORCH_CHECK(offsets.dim() == 1 && offsets.numel() == rows + 1 &&
+                  columns.numel() == values.numel() &&
+                  offsets.scalar_type() == columns.scalar_type(),
+              "addmm: a sparse matrix of ", rows, " rows has ", offsets.numel(), " offsets (",
+              offsets.scalar_type(), "), ", columns.numel(), " columns (", columns.scalar_type(),
+              ") and ", values.numel(), " values");
   const Tensor out = at::empty({rows, dense.size(1)}, dense.options());
   if (out.numel() == 0) return out;
   if (values.numel() == 0) return out.zero_();
@@ -56,7 +72,8 @@ Tensor multiply(const Tensor& offsets, const Tensor& columns, const Tensor& valu
   static constexpr const char *kEach = "sparse_mm", *kLong = "sparse_mm_long";
   const auto run = [&](const Kernel& kernel, const Range& global, const Range& local, auto last) {
     launch(stream_of(dense), kernel, global, local, view(offset), view(column), view(number),
-           view(matrix), view(out), units, width, last);
+           view(matrix), view(out), units, width, last, int64_t{values.numel()},
+           int64_t{dense.size(0)}, of_offset, FaultArgument{of_column});
   };
   run(find(device, kEach, dense.scalar_type(), columns), grid.global, grid.local, grid.per_item);
   if (may_be_long(device, static_cast<size_t>(values.numel()))) {
@@ -88,6 +105,8 @@ bool known(const Tensor& tensor) {
 Tensor product_of_coo(const Tensor& sparse, const Tensor& dense) {
   const Tensor sorted = sparse.coalesce();
   const Tensor indices = sorted._indices();
+  static const int of_row = fault_of("row", "rows");
+  check_range(indices[0], {0, static_cast<double>(sparse.size(0)) - 1, sparse.size(0), of_row});
   const Tensor offsets =
       at::_convert_indices_from_coo_to_csr(indices[0].contiguous(), sparse.size(0));
   return multiply(offsets, indices[1], sorted._values(), dense, sparse.size(0));

@@ -1,7 +1,8 @@
 // Maximum pooling of images over windows, or with ADAPTIVE over equal shares of the image, and its
 // gradient (max_pool.clh).
 //   max_pool_scatter: gradient; a task per plane (with CHANNELS_LAST: per CHANNELS channels of an
-//     image) adds the gradients of windows to their maxima. Grid: tasks.
+//     image) adds the gradients of windows to their maxima. Indices outside of the plane are
+//     ignored, as max_pool_gather does. Grid: tasks.
 //   max_pool_gather: gradient; an element gathers from the windows that contain it.
 #include "max_pool.clh"
 
@@ -36,6 +37,7 @@ TASK __kernel void max_pool_scatter(CTENSOR(grad), CTENSOR(indices), TENSOR(out)
       for (long c = 0; c < channels; ++c) STORE(IN, target, i + c, (T)0);
     for (long i = 0; i < out_plane; i += pixel) {
       for (long c = 0; c < channels; ++c) {
+        if ((ulong)index[i + c] >= (ulong)(p.in_h * p.in_w)) continue;
         const long n = index[i + c] * pixel + c;
         STORE(IN, target, n, LOAD(IN, target, n) + LOAD(IN, g, i + c));
       }

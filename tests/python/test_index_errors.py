@@ -1,6 +1,7 @@
 """Indices out of range: the exception class of CPU, at the next synchronisation; the operator, the
 index and the size in the text; and a device that goes on."""
 
+import io
 import threading
 
 import pytest
@@ -224,3 +225,86 @@ def test_too_many_indices(device, accumulate):
         with pytest.raises(IndexError):
             x.index_put_(indices, one, accumulate=accumulate)
     assert not x.any()
+
+
+def loaded(tensor, device):
+    """As from a file: torch.load checks no indices."""
+    stream = io.BytesIO()
+    torch.save(tensor, stream)
+    stream.seek(0)
+    return torch.load(stream, weights_only=True, map_location=device)
+
+
+def wrong_coo(row, column):
+    return torch.sparse_coo_tensor(
+        [[0, row], [0, column]], [1.0, 1.0], (4, 4), is_coalesced=True, check_invariants=False
+    )
+
+
+def wrong_csr(offsets, columns):
+    values = torch.ones(len(columns))
+    return torch.sparse_csr_tensor(offsets, columns, values, (2, 4), check_invariants=False)
+
+
+FAR = 10**8
+WRONG_FACTORS = {
+    "column": (wrong_coo(1, FAR), f"column {FAR} is out of bounds for columns 4"),
+    "negative column": (wrong_coo(1, -FAR), f"column -{FAR} is out of bounds for columns 4"),
+    "row": (wrong_coo(FAR, 1), f"row {FAR} is out of bounds for rows 4"),
+    "negative row": (wrong_coo(-FAR, 1), f"row -{FAR} is out of bounds for rows 4"),
+    "column of CSR": (wrong_csr([0, 1, 2], [0, FAR]), f"column {FAR} is out of bounds"),
+    "offset": (wrong_csr([0, FAR, FAR], [0, 1]), f"offset {FAR} is out of bounds .* at most at 2"),
+    "negative offset": (wrong_csr([-FAR, 1, 2], [0, 1]), f"offset -{FAR} is out of bounds"),
+    "descending offset": (wrong_csr([0, 2, 1], [0, 1]), "offset 1 is out of bounds"),
+}
+
+
+@pytest.mark.parametrize("width", [1, 3, 40])
+@pytest.mark.parametrize("name", WRONG_FACTORS)
+def test_sparse_factor_from_a_file(operator_device, name, width):
+    factor, text = WRONG_FACTORS[name]
+    dense = torch.ones(4, width)
+    if factor.layout == torch.sparse_coo:
+        with pytest.raises(RuntimeError, match=r"out of .* bound: "):
+            factor @ dense
+    with pytest.raises(RuntimeError, match=f"addmm: {text}"):
+        (loaded(factor, operator_device) @ dense.to(operator_device)).cpu()
+    assert_usable(operator_device)
+
+
+def test_long_sparse_rows_from_a_file(operator_device):
+    """GPUs have another kernel for them."""
+    count = 5000
+    columns = torch.arange(count)
+    columns[-1] = FAR
+    factor = torch.sparse_csr_tensor(
+        [0, count], columns, torch.ones(count), (1, count), check_invariants=False
+    )
+    with pytest.raises(RuntimeError, match=f"column {FAR} is out of bounds for columns {count}"):
+        (loaded(factor, operator_device) @ torch.ones(count, 2, device=operator_device)).cpu()
+    assert_usable(operator_device)
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_coo])
+def test_other_forms_of_wrong_sparse_tensors(operator_device, layout):
+    """Conversions write inside of their results only; what uses the results checks them."""
+    for wrong in (wrong_csr([0, FAR, 2], [0, 1]), wrong_csr([0, -FAR, 2], [0, 1])):
+        x = loaded(wrong, operator_device)
+        (x.to_sparse_coo() if layout == torch.sparse_coo else x.to_sparse_csc()).values().cpu()
+    for wrong in (wrong_coo(FAR, 1), wrong_coo(-FAR, 1)):
+        loaded(wrong, operator_device).to_sparse_csr().crow_indices().cpu()
+    assert_usable(operator_device)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 40])
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_wrong_maxima_of_pooling_are_ignored(operator_device, memory_format, channels):
+    indices = torch.tensor([[0, FAR], [-FAR, 16]]).expand(2, channels, 2, 2)
+    expected = torch.zeros(2, channels, 4, 4)
+    expected[..., 0, 0] = 1
+    to = {"device": operator_device, "memory_format": memory_format}
+    image = torch.zeros(2, channels, 4, 4).to(**to)
+    result = torch.ops.aten.max_pool2d_with_indices_backward(
+        torch.ones(2, channels, 2, 2).to(**to), image, 2, 2, 0, 1, False, indices.to(**to)
+    )
+    assert torch.equal(result.cpu(), expected)
