@@ -3,20 +3,40 @@
 
 #include "backend/environment.h"
 #include "backend/opencl.h"
+#include "backend/printable.h"
 #include "backend/system.h"
 
 namespace ocl {
 namespace {
 
-// The runtime of `pip install torch-ocl[runtime]`: <prefix>/lib/libintelocl.so where this
-// extension is <prefix>/lib/pythonX.Y/site-packages/torch_ocl/_C.*.so; nullptr where there is none.
+// <prefix>/lib where this extension is <prefix>/lib/pythonX.Y/site-packages/torch_ocl/_C.*.so.
+// Elsewhere it is empty: where a package was unpacked, the folders above it may be everybody's.
+std::filesystem::path prefix_lib() {
+  std::error_code ignored;
+  const auto package = std::filesystem::absolute(own_file(), ignored).parent_path();
+  const auto site = package.parent_path(), python = site.parent_path();
+  const std::string site_name = site.filename().string();  // Debian's is dist-packages
+  if (package.filename() != "torch_ocl" || !site_name.ends_with("-packages") ||
+      !python.filename().string().starts_with("python")) {
+    return {};
+  }
+  const auto lib = python.parent_path();
+  const bool named = lib.filename() == "lib" || lib.filename() == "lib64";  // Fedora's is a link
+  return named ? lib : std::filesystem::path();
+}
+
+// The runtime of `pip install torch-ocl[runtime]`, libintelocl.so; nullptr where there is none.
 void* packaged_runtime() {
   static void* const handle = []() -> void* {
-    std::error_code ignored;
-    const auto self = std::filesystem::absolute(own_file(), ignored);
-    const auto lib = self.parent_path().parent_path().parent_path().parent_path();
+    const auto lib = prefix_lib();
     const auto runtime = lib / "libintelocl.so";
-    if (!std::filesystem::exists(runtime, ignored)) return nullptr;
+    std::error_code ignored;
+    if (lib.empty() || !std::filesystem::exists(runtime, ignored)) return nullptr;
+    if (others_could_write(runtime)) {
+      TORCH_WARN("ocl: ", printable(runtime.string()),
+                 " is not used: other users can write to it or to its folder");
+      return nullptr;
+    }
     return open_library(runtime.string().c_str());
   }();
   return handle;

@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #endif
@@ -61,6 +62,9 @@ int number_printed_by(const std::filesystem::path& program, int otherwise) noexc
 
 void close_inherited_files() noexcept {}
 
+// Programs are in folders that only administrators or the user can write to.
+bool others_could_write(const std::filesystem::path&) { return false; }
+
 void after_fork(void (*)()) {}
 
 int process_id() noexcept { return static_cast<int>(GetCurrentProcessId()); }
@@ -104,6 +108,21 @@ std::filesystem::path own_file() {
   Dl_info info;
   if (!dladdr(reinterpret_cast<void*>(&own_file), &info)) return {};
   return info.dli_fname;
+}
+
+bool others_could_write(const std::filesystem::path& file) {
+  struct stat own {};
+  const bool owned = stat(own_file().c_str(), &own) == 0;
+  const auto is_ours = [&](const std::filesystem::path& path) {
+    struct stat found {};
+    if (stat(path.c_str(), &found) != 0 || (found.st_mode & S_IWOTH)) return false;
+    const uid_t user = found.st_uid;
+    return user == 0 || user == geteuid() || (owned && user == own.st_uid);
+  };
+  std::error_code missing;
+  const auto target = std::filesystem::canonical(file, missing);  // where a link leads
+  return missing || !is_ours(target) || !is_ours(target.parent_path()) ||
+         !is_ours(file.parent_path());
 }
 
 namespace {

@@ -19,6 +19,11 @@ const char* const* opencl_library_names() noexcept;
 // The file that this code is in: the extension, or a program.
 std::filesystem::path own_file();
 
+// Whether users could have written the file, or put it into its folder, who are neither root, nor
+// this user, nor the owner of own_file(). Members of the file's group count as the user: many
+// systems create files that the user's own group can write.
+bool others_could_write(const std::filesystem::path& file);
+
 // The first number that a program prints, or `otherwise`.
 int number_printed_by(const std::filesystem::path& program, int otherwise) noexcept;
 // For such a program: closes the inherited files, except the standard streams.

@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -19,6 +20,15 @@ print(*names, sep=";")
 INTEL = "Intel(R) OpenCL"
 
 
+def link_package(site):
+    """Makes links to the built package in a folder for packages."""
+    (site / "torch_ocl").mkdir(parents=True)
+    for file in (PACKAGE / "torch_ocl").iterdir():
+        (site / "torch_ocl" / file.name).symlink_to(file)
+    for folder in PACKAGE.glob("*.dist-info"):
+        (site / folder.name).symlink_to(folder)
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """PREFIX/lib/pythonX.Y/site-packages with torch_ocl; Intel's libraries are in PREFIX/lib."""
@@ -29,14 +39,10 @@ def site(tmp_path_factory):
     installed = next(f.locate() for f in files if f.name == "libintelocl.so").resolve().parent
     lib = tmp_path_factory.mktemp("prefix") / "lib"
     site = lib / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
-    (site / "torch_ocl").mkdir(parents=True)
+    link_package(site)
     for file in installed.iterdir():
         if file.is_file():
             (lib / file.name).symlink_to(file)
-    for file in (PACKAGE / "torch_ocl").iterdir():
-        (site / "torch_ocl" / file.name).symlink_to(file)
-    for folder in PACKAGE.glob("*.dist-info"):
-        (site / folder.name).symlink_to(folder)
     return site
 
 
@@ -88,3 +94,52 @@ def test_is_not_used_where_the_user_chose_runtimes(site):
     assert platforms(site, OCL_ICD_VENDORS=str(vendors / "pocl.icd")) == [
         "Portable Computing Language"
     ]
+
+
+@pytest.fixture(scope="module")
+def telling_library(tmp_path_factory):
+    """A library that makes the file TELL when it is loaded."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if not compiler:
+        pytest.skip("no compiler of C is installed")
+    folder = tmp_path_factory.mktemp("library")
+    source = "#include <stdio.h>\n#include <stdlib.h>\n"
+    source += '__attribute__((constructor)) void tell(void) { fopen(getenv("TELL"), "w"); }'
+    (folder / "tell.c").write_text(source)
+    command = [compiler, "-shared", "-fPIC", "-o", folder / "tell.so", folder / "tell.c"]
+    subprocess.run(command, check=True)
+    return folder / "tell.so"
+
+
+@pytest.mark.parametrize(
+    "folder, mode_of_folder, mode_of_file, is_loaded",
+    [
+        ("lib/python3.x/site-packages", 0o755, 0o644, True),
+        ("lib/python3.x/site-packages", 0o775, 0o664, True),
+        ("lib64/python3.x/dist-packages", 0o755, 0o644, True),
+        ("lib/python3.x/site-packages", 0o755, 0o646, False),
+        ("lib/python3.x/site-packages", 0o757, 0o644, False),
+        ("lib/python3.x/site-packages", 0o1777, 0o644, False),
+        ("tmp/a/packages", 0o755, 0o644, False),
+        ("lib/a/site-packages", 0o755, 0o644, False),
+        ("tmp/python3.x/site-packages", 0o755, 0o644, False),
+    ],
+)
+def test_library_of_others_is_not_loaded(
+    tmp_path, telling_library, folder, mode_of_folder, mode_of_file, is_loaded
+):
+    site = tmp_path / folder
+    link_package(site)
+    lib = site.parents[1]
+    shutil.copy(telling_library, lib / "libintelocl.so").chmod(mode_of_file)
+    lib.chmod(mode_of_folder)
+    clean = {k: v for k, v in os.environ.items() if k not in ("OCL_ICD_VENDORS", "LD_LIBRARY_PATH")}
+    result = subprocess.run(
+        [sys.executable, "-c", "import torch; torch.ocl.get_device_properties(0)"],
+        env={**clean, "PYTHONPATH": str(site), "TELL": str(tmp_path / "loaded")},
+        capture_output=True,
+        text=True,
+    )
+    assert (tmp_path / "loaded").exists() == is_loaded, result.stderr
+    refused = folder.startswith("lib/python") and not is_loaded
+    assert ("is not used: other users can write" in result.stderr) == refused, result.stderr
