@@ -9,6 +9,8 @@ import sys
 import pytest
 from support import DEADLINE, output_of
 
+from torch_ocl.ocl.driver_cache import keep_pocl_private
+
 PROGRAM = """
     import json, torch, torch_ocl
     x = torch.arange(100.0, device="ocl")
@@ -96,29 +98,91 @@ def test_read_only_folder_is_no_error(tmp_path):
     assert stats(blocked / "cache")["built"] > 0
 
 
-WITHOUT_HOME = """
+# Prints the folder of PoCL that torch-ocl sets, "None" where it sets none, and the folder's mode.
+POCL_FOLDER = """
     import os, pwd
-    for name in ("HOME", "XDG_CACHE_HOME", "POCL_CACHE_DIR"):
-        os.environ.pop(name, None)
     def getpwuid(user):
-        if {home!r} is None:
+        if {listed!r} is None:
             raise KeyError(user)
-        return type("Entry", (), {{"pw_dir": {home!r}}})
+        return type("Entry", (), {{"pw_dir": {listed!r}}})
     pwd.getpwuid = getpwuid
     import torch
     assert torch.ones(3, device="ocl").sum().item() == 3
-    print(os.environ["POCL_CACHE_DIR"], os.stat(os.environ["POCL_CACHE_DIR"]).st_mode & 0o777)
+    folder = os.environ.get("POCL_CACHE_DIR")
+    print(folder, folder and oct(os.stat(folder).st_mode & 0o777))
 """
+
+
+def pocl_folder(listed, **variables):
+    given = {"HOME": "", "XDG_CACHE_HOME": "", "POCL_CACHE_DIR": "", "OCL_CACHE_DIR": "off"}
+    text = output_of(POCL_FOLDER.format(listed=listed), **given | variables)
+    folder, mode = text.split()
+    return None if folder == "None" else folder, mode
+
+
+def is_temporary(folder):
+    assert pathlib.Path(folder).name.startswith("torch_ocl_pocl_")
+    return not pathlib.Path(folder).exists()  # it goes with the process
+
+
+def home_in(folder, mode=0o755):
+    """A home folder in which PoCL has been used."""
+    (folder / ".cache" / "pocl" / "kcache").mkdir(parents=True, mode=0o700)
+    for part in (".cache/pocl", ".cache"):
+        (folder / part).chmod(0o700)
+    folder.chmod(mode)
+    return str(folder)
 
 
 def test_no_home_in_the_environment(tmp_path):
     """PoCL alone would run what it finds in /tmp/pocl."""
-    (tmp_path / ".cache" / "pocl" / "kcache").mkdir(parents=True, mode=0o700)
-    printed = output_of(WITHOUT_HOME.format(home=str(tmp_path)), OCL_CACHE_DIR="off")
-    assert printed == f"{tmp_path}/.cache/pocl/kcache {0o700}"
+    home = home_in(tmp_path)
+    assert pocl_folder(home) == (f"{home}/.cache/pocl/kcache", "0o700")
 
 
 def test_no_home_at_all():
-    folder, mode = output_of(WITHOUT_HOME.format(home=None), OCL_CACHE_DIR="off").split()
-    assert int(mode) == 0o700 and not folder.startswith("/tmp/pocl")
-    assert not pathlib.Path(folder).exists(), "it goes with the process"
+    folder, mode = pocl_folder(None)
+    assert mode == "0o700" and is_temporary(folder)
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o1777])
+def test_private_folder_of_pocl_is_left_to_it(tmp_path, mode):
+    assert pocl_folder(None, HOME=home_in(tmp_path, mode)) == (None, "None")
+
+
+def test_folder_of_pocl_is_made_before_others_can(tmp_path):
+    tmp_path.chmod(0o1777)
+    assert pocl_folder(None, HOME=str(tmp_path)) == (None, "None")
+    assert (tmp_path / ".cache").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("part", [".", ".cache", ".cache/pocl", ".cache/pocl/kcache"])
+def test_folder_of_pocl_that_others_can_write_is_not_used(tmp_path, part):
+    listed, home = home_in(tmp_path / "listed"), home_in(tmp_path / "home")
+    (tmp_path / "home" / part).chmod(0o777)
+    assert pocl_folder(listed, HOME=home) == (f"{listed}/.cache/pocl/kcache", "0o700")
+    assert is_temporary(pocl_folder(home)[0])
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777])
+def test_shared_cache_folder_is_not_for_pocl(tmp_path, mode):
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(mode)
+    home = home_in(tmp_path / "home")
+    folder, _ = pocl_folder(None, XDG_CACHE_HOME=str(tmp_path / "shared"), HOME=home)
+    assert folder == f"{home}/.cache/pocl/kcache"
+
+
+def test_home_that_cannot_exist():
+    assert is_temporary(pocl_folder(None, HOME="/proc/torch_ocl")[0])
+
+
+def test_temporary_folder_is_not_inherited(tmp_path, monkeypatch):
+    """A process that outlives its parent would use a folder that is deleted, and made by others."""
+    monkeypatch.setenv("HOME", home_in(tmp_path))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    for owner, stays in ((os.getpid(), True), (os.getpid() + 1, False)):
+        folder = f"/tmp/torch_ocl_pocl_{owner}_x1y2"
+        monkeypatch.setenv("POCL_CACHE_DIR", folder)
+        keep_pocl_private()
+        assert os.environ.get("POCL_CACHE_DIR") == (folder if stays else None)

@@ -35,7 +35,7 @@ from .devices import (
     synchronize,
 )
 from .dlpack import from_dlpack, to_dlpack
-from .driver_cache import keep_pocl_out_of_tmp
+from .driver_cache import keep_pocl_private
 from .fallback import fallback_stats, reset_fallback_stats
 from .graphed_callables import make_graphed_callables
 from .graphs import Graph, graph, graph_pool_handle, is_current_stream_capturing
@@ -240,7 +240,7 @@ def __getattr__(name: str):
 
 
 def _at_start() -> None:
-    keep_pocl_out_of_tmp()
+    keep_pocl_private()
     # Programs are stored at a synchronisation; those built after the last one are stored at exit.
     atexit.register(_C.store_programs)
     atexit.register(_C.wait_for_backward_threads)

@@ -1,32 +1,91 @@
-"""The folders in which drivers keep compiled kernels."""
+"""The folder in which PoCL keeps compiled kernels. PoCL runs whatever it finds there."""
 
 import atexit
 import os
 import pathlib
+import re
 import shutil
+import stat
 import tempfile
 
+# With the process that made the folder, and deletes it.
+_TEMPORARY = "torch_ocl_pocl_{}_"
 
-def _home() -> pathlib.Path | None:
+
+def _listed_home() -> str:
+    """The home folder in the system's list of users; empty where there is none."""
     import pwd
 
     try:
-        home = pathlib.Path(pwd.getpwuid(os.geteuid()).pw_dir)
+        return pwd.getpwuid(os.geteuid()).pw_dir
     except KeyError:
-        return None
-    return home if home.is_absolute() and os.access(home, os.W_OK) else None
+        return ""
 
 
-def keep_pocl_out_of_tmp() -> None:
-    """Without these variables PoCL runs files from /tmp/pocl, a folder that any user can create."""
-    if os.name == "nt" or any(
-        os.environ.get(name) for name in ("POCL_CACHE_DIR", "XDG_CACHE_HOME", "HOME")
-    ):
+def _others_can_change(folder: pathlib.Path, may_group: bool, may_sticky: bool) -> bool:
+    """Whether other users than root can change what is in the folder.
+
+    Not counted are, where allowed: this user's main group, which many systems let write to new
+    folders; and folders like /tmp, in which users can only replace files of their own.
+    """
+    found = folder.stat()
+    writers = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if found.st_uid not in (0, os.geteuid()):
+        return True
+    if may_sticky and found.st_mode & stat.S_ISVTX:
+        return False
+    if may_group and found.st_gid == os.getegid():
+        writers &= stat.S_IWOTH
+    return writers != 0
+
+
+def _is_private(cache: pathlib.Path) -> bool:
+    """Whether PoCL can keep kernels in `cache`, and no other user can change them.
+
+    Makes the folder, since in a folder like /tmp anybody else could.
+    """
+    try:
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        cache = cache.resolve()
+        kernels = (cache / "pocl" / "kcache").resolve()
+        path = [folder for folder in (kernels, *kernels.parents) if folder.exists()]
+        return os.access(path[0], os.W_OK | os.X_OK) and not any(
+            _others_can_change(
+                folder,
+                may_group=folder == cache or folder in cache.parents,
+                may_sticky=folder in cache.parents,
+            )
+            for folder in path
+        )
+    except OSError:
+        return False
+
+
+def _is_of_another_process(folder: str) -> bool:
+    """Whether it is a temporary folder that was inherited from the process which deletes it."""
+    owner = re.match(_TEMPORARY.format(r"(\d+)"), pathlib.PurePath(folder).name)
+    return owner is not None and int(owner[1]) != os.getpid()
+
+
+def keep_pocl_private() -> None:
+    """Sets POCL_CACHE_DIR where PoCL would use a folder that others can write to, or no folder.
+
+    PoCL takes $XDG_CACHE_HOME/pocl/kcache, else ~/.cache/pocl/kcache, else /tmp/pocl/kcache.
+    """
+    chosen = os.environ.get("POCL_CACHE_DIR")
+    if os.name == "nt" or (chosen and not _is_of_another_process(chosen)):
         return
-    if home := _home():
-        os.environ["POCL_CACHE_DIR"] = str(home / ".cache" / "pocl" / "kcache")
-        return
+    os.environ.pop("POCL_CACHE_DIR", None)
+    homes = [os.environ.get("HOME", ""), _listed_home()]
+    caches = [os.environ.get("XDG_CACHE_HOME", ""), *(home and f"{home}/.cache" for home in homes)]
+    of_pocl = next(filter(None, caches[:2]), None)
+    for cache in filter(os.path.isabs, caches):
+        if _is_private(pathlib.Path(cache)):
+            if cache != of_pocl:
+                os.environ["POCL_CACHE_DIR"] = f"{cache}/pocl/kcache"
+            return
     # A folder for this process: no other user can write there, and it is deleted at the end.
-    folder, owner = tempfile.mkdtemp(prefix="torch_ocl_pocl_"), os.getpid()
+    owner = os.getpid()
+    folder = tempfile.mkdtemp(prefix=_TEMPORARY.format(owner))
     os.environ["POCL_CACHE_DIR"] = folder
     atexit.register(lambda: os.getpid() == owner and shutil.rmtree(folder, ignore_errors=True))
