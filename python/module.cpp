@@ -116,6 +116,11 @@ PYBIND11_MODULE(_C, m) {
       .def_readonly("color_space", &ImageDescription::color_space)
       .def_readonly("channel_order", &ImageDescription::channel_order)
       .def_readonly("value_range", &ImageDescription::value_range);
+  const auto names = [](std::span<const char* const> known) {
+    return py::tuple(py::cast(std::vector<std::string>(known.begin(), known.end())));
+  };
+  m.attr("COLOR_SPACES") = names(color_spaces());
+  m.attr("CHANNEL_ORDERS") = names(channel_orders());
   m.def("describe", [](const at::Tensor& tensor, const ImageDescription& description) {
     describe(tensor, description);
   });

@@ -1,5 +1,6 @@
 """Checkpoints and what a tensor says about its image: written here, read there, and back."""
 
+import collections
 import copy
 import io
 import pickle
@@ -105,6 +106,31 @@ def test_descriptions_of_other_tensors(device):
         describe(torch.empty(3, 4, 5), color_space="sRGB")
     with pytest.raises(ValueError, match=r"\(0, 256\), but uint8 holds 0 to 255"):
         describe(torch.empty(3, 4, 5, dtype=torch.uint8, device=device), value_range=(0, 256))
+
+
+@pytest.mark.parametrize(
+    "entries, expected",
+    [
+        (["color_space=CMYK", "channel_order=BGR"], {"channel_order": "BGR"}),
+        (["color_space=linear", "channel_order=RGBA"], {"color_space": "linear"}),
+        (["color_space=linear", "low=0", "high=nan"], {"color_space": "linear"}),
+        (["color_space=linear", "low=0", "high=1x"], {"color_space": "linear"}),
+        (["color_space=linear", "low=1", "high=0"], {"color_space": "linear"}),
+        (["color_space=linear", "low=0"], {"color_space": "linear"}),
+        (["low=0", "high=2", "other"], {"value_range": (0.0, 2.0)}),
+    ],
+)
+def test_wrong_properties_in_files_are_dropped(device, entries, expected):
+    x = torch.rand(3, 4, 5, device=device)
+    storage = torch.storage.TypedStorage(
+        wrap_storage=x.untyped_storage(), dtype=x.dtype, _internal=True
+    )
+    entries = {f"torch_ocl.image.{entry}": True for entry in entries}
+    result = torch._utils._rebuild_tensor_v2(
+        storage, 0, x.shape, x.stride(), False, collections.OrderedDict(), entries
+    )
+    assert torch.equal(result, x)
+    assert description(result) == Description(**expected)
 
 
 @pytest.mark.sample
