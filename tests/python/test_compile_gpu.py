@@ -7,6 +7,8 @@ import torch
 from stern import stern_output_of
 from support import output_of, run_python, skip_without_buffers_of
 
+from torch_ocl.inductor import tuning
+
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
@@ -89,6 +91,31 @@ def test_work_groups_of_gpus_are_measured_once(device, tmp_path, family, measure
         assert int(result.stdout) == measured
         lines = re.findall(r"(\w+): seconds by .* \{64: .*, 128: .*, 256: .*\}", result.stderr)
         assert len(set(lines)) == len(lines) == (2 * measured if first else 0)
+
+
+@pytest.mark.parametrize("content", ["", "0", "1000000", "96", "-64", "x", "\xff", "64 64"])
+def test_damaged_size_is_measured_again(device, tmp_path, monkeypatch, content):
+    """Other sizes than the measured ones cannot be launched, or give wrong results."""
+    kernel = object.__new__(tuning.MeasuredKernel)
+    kernel._name, kernel._source = "k", "source"
+    file = tmp_path / "k"
+    monkeypatch.setattr(tuning, "source_file", lambda name, source: file)
+    monkeypatch.setattr(kernel, "_measure", lambda index, sizes, args: {sizes[-1]: 1.0})
+    index = torch.device(device).index
+    best = kernel._size(index, ())
+    [stored] = tmp_path.iterdir()
+    assert stored.read_text() == str(best)
+    stored.write_bytes(content.encode("latin1"))
+    assert kernel._size(index, ()) == best and stored.read_text() == str(best)
+
+
+def test_size_that_cannot_be_stored_is_used(device, tmp_path, monkeypatch):
+    kernel = object.__new__(tuning.MeasuredKernel)
+    kernel._name, kernel._source = "k", "source"
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(tuning, "source_file", lambda name, source: tmp_path / "file" / "k")
+    monkeypatch.setattr(kernel, "_measure", lambda index, sizes, args: {sizes[-1]: 1.0})
+    assert kernel._size(torch.device(device).index, ()) in tuning._SIZES
 
 
 GAPS = """

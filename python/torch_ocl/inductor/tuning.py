@@ -4,6 +4,7 @@ On CPU devices there is nothing to measure. Their work-groups have one work-item
 were always fastest: they took 0.2 to 0.6 of the time with a half or a quarter of the lanes.
 """
 
+import contextlib
 import hashlib
 import logging
 from pathlib import Path
@@ -60,13 +61,15 @@ class MeasuredKernel:
         device = f"{properties.name} {properties.driver_version}"
         digest = hashlib.sha256(device.encode()).hexdigest()[:16]
         file = Path(f"{source_file(self._name, self._source)}.{digest}.size")
-        if file.exists():
-            return int(file.read_text())
         sizes = [size for size in _SIZES if size <= properties.max_work_group_size]
+        known = _stored_number(file)
+        if known in sizes:
+            return known
         times = self._measure(index, sizes, args)
         log.info("%s: seconds by size of work-groups: %s", self._name, times)
         best = min(times, key=times.get)
-        write_atomic(str(file), str(best))
+        with contextlib.suppress(OSError):  # the next process measures again
+            write_atomic(str(file), str(best))
         return best
 
     def _measure(self, index, sizes, args) -> dict[int, float]:
@@ -85,6 +88,14 @@ class MeasuredKernel:
                     if iteration:
                         times[size] = min(times[size], start.elapsed_time(end) / 1000)
         return times
+
+
+def _stored_number(file) -> int | None:
+    """None where there is no such file, or it is damaged."""
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return None
 
 
 def _copy(arg):
