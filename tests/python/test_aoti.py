@@ -92,6 +92,22 @@ def test_a_program_in_cpp_is_replayed(device):
             torch.testing.assert_close(compiled(x, w), function(x, w), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("cpp", [True, False])
+def test_any_text_is_an_argument_of_a_compiled_program(device, cpp):
+    text = 'a")OCL" + \\0 ??/ \n\t%s é€ \x7f'
+
+    @torch.library.custom_op("texts::kept", mutates_args=())
+    def kept(x: torch.Tensor, given: str) -> torch.Tensor:
+        assert given == text
+        return x + 1
+
+    kept.register_fake(lambda x, given: torch.empty_like(x))
+    x = torch.randn(5, device=device)
+    with torch._inductor.config.patch(cpp_wrapper=cpp):
+        compiled = torch.compile(lambda x: kept(x * 2, text) * 3, fullgraph=True)
+        torch.testing.assert_close(compiled(x), (x * 2 + 1) * 3)
+
+
 CACHED_PROGRAM = """
 import torch
 from torch._dynamo.utils import counters

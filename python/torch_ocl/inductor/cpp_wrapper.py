@@ -33,6 +33,12 @@ def name_of_result(output) -> str | None:
     return output.get_name() if isinstance(output, ir.MultiOutput) else None
 
 
+def _literal(text: str) -> str:
+    """A string literal of C++, whatever is in the text."""
+    plain = {byte for byte in range(32, 127)} - set(b'"\\?')
+    return '"' + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in text.encode()) + '"'
+
+
 class OclCppWrapper(CallsKernels, CppWrapperCpu):
     def __init__(self):
         self.device = "ocl"
@@ -141,8 +147,8 @@ class OclCppWrapper(CallsKernels, CppWrapperCpu):
             return f"torch_ocl::real({cexpr(value)})"
         if isinstance(value, float):
             return f"torch_ocl::real({self.generate_float_value(value)})"
-        if isinstance(value, str):
-            return f'torch_ocl::text(R"OCL({value})OCL")'
+        if isinstance(value, str) and "\0" not in value:
+            return f"torch_ocl::text({_literal(value)})"
         if isinstance(value, torch.device):
             type, index = self.codegen_device(value).split(",")
             return f"torch_ocl::device({type}, {self._index(value, index)})"

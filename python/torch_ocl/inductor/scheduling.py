@@ -95,7 +95,10 @@ class OclScheduling(SIMDScheduling):
         name = f"ocl_{fused}_{wrapper.next_kernel_suffix()}"
         wrapper.src_to_kernel[src_code] = name
         origins, detailed = get_kernel_metadata(node_schedule, wrapper)
-        comments = f"{origins}\n{detailed}"
+        # Texts that operators are called with are in it. One with several lines ends the comment.
+        lines = f"{origins}\n{detailed}".splitlines()
+        mark = wrapper.comment
+        comments = "\n".join(line if line.startswith(mark) else f"{mark} {line}" for line in lines)
         wrapper.define_ocl_kernel(name, fused, kernel.rendered, src_code, comments)
         return name
 
