@@ -38,6 +38,12 @@ def test_sections_pass(tmp_path):
     assert 'ocl:0 "' in written and "attention" in written and "pinned memory" in written
 
 
+def test_report_that_cannot_be_written_is_told_first(tmp_path):
+    result = run(tmp_path / "missing" / "report", "copies")
+    assert result.returncode == 2 and "name another file with --output" in result.stderr
+    assert not result.stdout
+
+
 def test_memory_training_and_speed(tmp_path):
     result = run(tmp_path / "report", "memory", "training", "speed", OCL_MEMORY_MB="384")
     assert result.returncode == 0, result.stdout + result.stderr

@@ -125,8 +125,12 @@ def main():
         sys.exit(info.wrong_setting() or info.no_device_help())
     if args.sections:
         run_sections(args.sections, args.device)
-    else:
-        sys.exit(run_check(args))
+        return
+    try:
+        args.output.open("a").close()
+    except OSError as error:
+        parser.error(f"cannot write the report: {error}; name another file with --output")
+    sys.exit(run_check(args))
 
 
 if __name__ == "__main__":
