@@ -13,8 +13,8 @@ bool always_timed(const Device& device) {
   if (!device.properties().has_profiling) return false;
   const std::string chosen = environment("OCL_PROFILING");
   if (chosen.empty()) return device.properties().type == "cpu";
-  TORCH_CHECK_VALUE(chosen == "0" || chosen == "1", "OCL_PROFILING must be 0 or 1, not \"", chosen,
-                    "\"");
+  TORCH_CHECK_VALUE(chosen == "0" || chosen == "1", "OCL_PROFILING must be 0 or 1, not \"",
+                    printable(chosen), "\"");
   return chosen == "1";
 }
 

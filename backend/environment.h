@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "backend/printable.h"
+
 namespace ocl {
 
 inline std::string environment(const char* name, const char* fallback = "") {
@@ -28,7 +30,7 @@ inline std::optional<size_t> environment_number(const char* variable, const char
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   TORCH_CHECK_VALUE(code == std::errc() && end == text.data() + text.size() && value > 0 &&
                         value < size_t{1} << 43,
-                    variable, " must be ", what, ", not \"", text, "\"");
+                    variable, " must be ", what, ", not \"", printable(text), "\"");
   return value;
 }
 

@@ -7,6 +7,7 @@
 #include "backend/environment.h"
 #include "backend/error.h"
 #include "backend/failure_text.h"
+#include "backend/printable.h"
 
 namespace ocl {
 namespace {
@@ -18,7 +19,8 @@ KernelFamily choose_family(const DeviceProperties& p) {
     return p.type == "cpu" && !short_loops ? KernelFamily::kCpu : KernelFamily::kGpu;
   }
   TORCH_CHECK_VALUE(forced == "cpu" || forced == "gpu",
-                    "OCL_KERNEL_FAMILY must be \"cpu\" or \"gpu\", not \"", forced, "\"");
+                    "OCL_KERNEL_FAMILY must be \"cpu\" or \"gpu\", not \"", printable(forced),
+                    "\"");
   return forced == "cpu" ? KernelFamily::kCpu : KernelFamily::kGpu;
 }
 
@@ -274,13 +276,14 @@ std::vector<size_t> parse_visible_devices(const std::string& text, size_t count)
     size_t index = 0;
     const auto parsed = std::from_chars(text.data() + begin, text.data() + end, index);
     TORCH_CHECK_VALUE(parsed.ec == std::errc() && parsed.ptr == text.data() + end,
-                      "OCL_VISIBLE_DEVICES=\"", text,
+                      "OCL_VISIBLE_DEVICES=\"", printable(text),
                       "\" is not a list of device numbers, as in "
                       "OCL_VISIBLE_DEVICES=0,2");
-    TORCH_CHECK_VALUE(index < count, "OCL_VISIBLE_DEVICES=\"", text, "\" names device ", index,
-                      ", but the machine has ", count, " OpenCL device(s), numbered from 0");
+    TORCH_CHECK_VALUE(index < count, "OCL_VISIBLE_DEVICES=\"", printable(text), "\" names device ",
+                      index, ", but the machine has ", count, " OpenCL device(s), numbered from 0");
     TORCH_CHECK_VALUE(std::find(selected.begin(), selected.end(), index) == selected.end(),
-                      "OCL_VISIBLE_DEVICES=\"", text, "\" names device ", index, " twice");
+                      "OCL_VISIBLE_DEVICES=\"", printable(text), "\" names device ", index,
+                      " twice");
     selected.push_back(index);
     begin = end + 1;
   }

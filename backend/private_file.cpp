@@ -12,6 +12,7 @@
 
 #include "backend/environment.h"
 #include "backend/error.h"
+#include "backend/printable.h"
 
 #ifndef _WIN32
 #include <errno.h>
@@ -86,7 +87,7 @@ class Descriptor {
 void warn_once(const std::filesystem::path& path, const std::string& why) {
   static std::atomic<bool> warned{false};
   if (warned.exchange(true)) return;
-  TORCH_WARN("ocl: ", path.string(), " is not used: ", why,
+  TORCH_WARN("ocl: ", printable(path.string()), " is not used: ", why,
              ", so another user may have written files that would be run. Remove it, or "
              "set OCL_CACHE_DIR to a folder that only you can write");
 }

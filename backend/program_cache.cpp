@@ -18,6 +18,8 @@
 #include "backend/environment.h"
 #include "backend/error.h"
 #include "backend/failure_text.h"
+#include "backend/printable.h"
+#include "backend/private_file.h"
 #include "backend/runtime_source.h"
 #include "backend/system.h"
 #include "backend/user_program.h"
@@ -73,7 +75,7 @@ std::string runtime_text(const std::string& file) {
 
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path);
-  TORCH_CHECK(file, "cannot read the kernel file ", path.string());
+  TORCH_CHECK(file, "cannot read the kernel file ", printable(path.string()));
   std::ostringstream text;
   text << file.rdbuf();
   return std::move(text).str();
@@ -202,7 +204,8 @@ cl::Program from_source(Device& device, const std::string& file, const std::stri
   const cl_device_id target = device.handle()();
   const cl_int code = clBuildProgram(program(), 1, &target, options.c_str(), nullptr, nullptr);
   TORCH_CHECK(code == CL_SUCCESS, "cannot build ", file, " for ", device.label(), " [", label,
-              "]: ", failure_text(code, "clBuildProgram"), ". ", error_hint(code), "\n", log());
+              "]: ", failure_text(code, "clBuildProgram"), ". ", error_hint(code), "\n",
+              printable(log()));
   if (shows_build_logs()) {
     std::fprintf(stderr, "%s [%s] on %s:\n%s\n", file.c_str(), label.c_str(),
                  device.label().c_str(), log().c_str());

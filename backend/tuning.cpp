@@ -10,6 +10,7 @@
 
 #include "backend/binary_file.h"
 #include "backend/error.h"
+#include "backend/printable.h"
 
 namespace ocl {
 namespace {
@@ -143,9 +144,9 @@ std::string save_tuned(DeviceIndex index) {
   }
   const std::string key = file_key(of);
   const std::filesystem::path path = binary_path(key);
-  TORCH_CHECK(write_binary(path, key, text.str()), "cannot write ", path.string(),
+  TORCH_CHECK(write_binary(path, key, text.str()), "cannot write ", printable(path.string()),
               " (OCL_CACHE_DIR says where)");
-  return path.string();
+  return printable(path.string());
 }
 
 }  // namespace ocl

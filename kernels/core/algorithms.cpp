@@ -24,7 +24,7 @@ void PreferredAlgorithm::set(std::string_view name) {
   for (const char* known : names_) {
     if (known == name) found = known;
   }
-  TORCH_CHECK_VALUE(found || name.empty(), variable_, ": there is no algorithm '", name,
+  TORCH_CHECK_VALUE(found || name.empty(), variable_, ": there is no algorithm '", printable(name),
                     "'; there are ", c10::Join(", ", names_));
   name_ = found;
 }
@@ -45,7 +45,7 @@ std::vector<std::string> disabled_names() {
   std::replace(text.begin(), text.end(), ',', ' ');
   std::istringstream words(text);
   for (std::string name; words >> name;) {
-    TORCH_CHECK_VALUE(optional_names().contains(name), kDisable, ": '", name,
+    TORCH_CHECK_VALUE(optional_names().contains(name), kDisable, ": '", printable(name),
                       "' is nothing that can be disabled; there are ",
                       c10::Join(", ", optional_names()));
     names.push_back(std::move(name));

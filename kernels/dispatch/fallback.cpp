@@ -40,7 +40,8 @@ void count_and_warn(const c10::FunctionSchema& schema, c10::ArrayRef<c10::IValue
   const std::string name = c10::toString(schema.operator_name());
   const std::string policy = environment("OCL_FALLBACK", "warn");
   TORCH_CHECK_VALUE(policy == "warn" || policy == "allow" || policy == "error",
-                    "OCL_FALLBACK must be \"warn\", \"allow\" or \"error\", not \"", policy, "\"");
+                    "OCL_FALLBACK must be \"warn\", \"allow\" or \"error\", not \"",
+                    printable(policy), "\"");
   TORCH_CHECK_NOT_IMPLEMENTED(policy != "error", name, " is not implemented for ocl (",
                               describe_arguments(schema, arguments),
                               "), and OCL_FALLBACK=error forbids to run it on the CPU; "

@@ -36,7 +36,7 @@ void read_tile() {
   int64_t tile = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), tile);
   TORCH_CHECK_VALUE(error == std::errc() && end == text.data() + text.size() && tile >= 0,
-                    kVariable, ": '", text, "' is not the number of a tile");
+                    kVariable, ": '", printable(text), "' is not the number of a tile");
   gemm_cpu_tiles.force(tile);
   gemm_gpu_tiles_or_clblast.force(tile);
 }

@@ -1,5 +1,6 @@
 #include "backend/listing.h"
 
+#include "backend/printable.h"
 #include "tests/cpp/support.h"
 
 namespace ocl {
@@ -16,6 +17,22 @@ DeviceProperties version(int major, int minor) {
   p.extensions = " cl_khr_fp16 ";
   p.max_parameter_size = 1024;
   return p;
+}
+
+TEST(Printable, KeepsWhatIsUtf8) {
+  for (const std::string text :
+       {"", "a\nb", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "\xF4\x8F\xBF\xBF"}) {
+    EXPECT_EQ(printable(text), text);
+  }
+}
+
+TEST(Printable, EscapesOtherBytes) {
+  EXPECT_EQ(printable("a\xFFz"), "a\\xffz");
+  EXPECT_EQ(printable("\xC3"), "\\xc3");                             // ends too early
+  EXPECT_EQ(printable("\xC0\xAF"), "\\xc0\\xaf");                    // longer than needed
+  EXPECT_EQ(printable("\xE0\x80\xAF"), "\\xe0\\x80\\xaf");           // longer than needed
+  EXPECT_EQ(printable("\xED\xA0\x80"), "\\xed\\xa0\\x80");           // half of a UTF-16 pair
+  EXPECT_EQ(printable("\xF4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // above the last character
 }
 
 TEST(Listing, SkipsDevicesThatCannotRunTheKernels) {

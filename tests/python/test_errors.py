@@ -1,6 +1,7 @@
 """What users see when something is wrong: the exception's class, what failed, on what, and what to
 do. No platform and no loader: test_import.py. Out of memory: test_memory.py."""
 
+import os
 import shutil
 
 import pytest
@@ -220,3 +221,35 @@ def test_printing(device):
         assert str(x.to(device)).startswith(f"{numbers}]], device='{device}'")
     assert str(torch.tensor(2.5).to(device)) == f"tensor(2.5000, device='{device}')"
     assert "size=(0, 3)" in str(torch.empty(0, 3, device=device))
+
+
+TEXT_VARIABLES = """OCL_VISIBLE_DEVICES OCL_MEMORY_MB OCL_KERNEL_FAMILY OCL_DISABLE
+    OCL_FALLBACK OCL_GEMM_ALGORITHM OCL_GEMM_TILE OCL_CONV_ALGORITHM"""
+
+
+@pytest.mark.parametrize("variable", TEXT_VARIABLES.split())
+def test_variable_that_is_not_utf8(variable):
+    program = """
+        import torch
+        try:
+            x = torch.ones(9, 9, device="ocl")
+            x @ x
+            torch.nn.functional.conv2d(x[None, None], x[None, None])
+            torch.linalg.eigvals(x)
+        except ValueError as error:
+            print(type(error).__name__, error)
+    """
+    text = output_of(program, **{variable: os.fsdecode(b"\xff")})
+    assert text.startswith(f"ValueError {variable}") and r"\xff" in text
+
+
+def test_build_option_that_is_not_utf8():
+    program = """
+        import torch
+        try:
+            torch.ones(9, device="ocl")
+        except RuntimeError as error:
+            print(error)
+    """
+    text = output_of(program, OCL_BUILD_OPTIONS=os.fsdecode(b"-no\xff"))
+    assert text.startswith("cannot build ")
