@@ -41,8 +41,10 @@ std::string random_name(const std::string& name) {
 std::filesystem::path home_folder() { return environment("USERPROFILE"); }
 
 std::optional<std::string> read_private(const std::filesystem::path& path) {
+  std::error_code missing;
+  const auto size = std::filesystem::file_size(path, missing);
   std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
+  if (missing || size > kLargestFile || !file) return std::nullopt;
   std::ostringstream content;
   content << file.rdbuf();
   return std::move(content).str();
@@ -153,6 +155,10 @@ std::optional<std::string> read_private(const std::filesystem::path& path) {
     return std::nullopt;
   }
   if (!is_private(file, path, S_IFREG)) return std::nullopt;
+  struct stat found {};
+  if (fstat(file(), &found) != 0 || static_cast<size_t>(found.st_size) > kLargestFile) {
+    return std::nullopt;
+  }
   std::string content;
   std::array<char, 65536> part;
   for (;;) {
@@ -161,6 +167,7 @@ std::optional<std::string> read_private(const std::filesystem::path& path) {
     if (count < 0) return std::nullopt;
     if (count == 0) return content;
     content.append(part.data(), static_cast<size_t>(count));
+    if (content.size() > kLargestFile) return std::nullopt;  // it grew
   }
 }
 

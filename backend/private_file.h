@@ -13,7 +13,8 @@ namespace ocl {
 std::filesystem::path home_folder();
 
 // The content; nullopt where there is no file. Also nullopt where another user (but root) owns the
-// file or its folder, or others can write to them.
+// file or its folder, or others can write to them, and for more than kLargestFile bytes.
+constexpr size_t kLargestFile = size_t{1} << 30;
 std::optional<std::string> read_private(const std::filesystem::path& path);
 
 // Replaces the file in one step, and makes the folder for this user alone; false where it cannot.

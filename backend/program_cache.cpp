@@ -165,9 +165,9 @@ bool keeps_programs() { return !cache_folder().empty(); }
 // Leaves the handle empty if there is no binary, or the driver does not accept it any more.
 void load_binary(Device& device, Entry& entry, bool of_user) {
   if (!keeps_programs() || shows_build_logs()) return;
-  auto stored = read_binary(binary_path(entry.key), entry.key);
-  if (!stored) return;
   try {
+    auto stored = read_binary(binary_path(entry.key), entry.key);
+    if (!stored) return;
     if (of_user) entry.kernels = take_signatures(*stored);
     const cl::Program::Binaries binaries{{stored->begin(), stored->end()}};
     cl::Program program(device.context(), {device.handle()}, binaries);

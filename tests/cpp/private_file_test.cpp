@@ -83,6 +83,12 @@ TEST_F(PrivateFileTest, LinksAndPipesAreNotRead) {
   EXPECT_EQ(read_private(link), "new");
 }
 
+TEST_F(PrivateFileTest, FileAboveTheLimitIsNotRead) {
+  ASSERT_TRUE(write_private(path, "text"));
+  std::filesystem::resize_file(path, kLargestFile + 1);  // takes no room on the disk
+  EXPECT_EQ(read_private(path), std::nullopt);
+}
+
 TEST_F(PrivateFileTest, FolderMayBeALink) {
   ASSERT_TRUE(write_private(path, "text"));
   const auto link = folder.path() / "link";
