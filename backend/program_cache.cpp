@@ -145,8 +145,13 @@ std::string build_options(const Device& device) {
 
 std::string make_key(const Device& device, const std::string& options, const std::string& source) {
   const DeviceProperties& p = device.properties();
-  return str(p.platform, '\n', p.name, '\n', p.driver_version, '\n', p.version, '\n', options, '\n',
-             source);
+  std::string key;
+  // With the lengths, no two lists of parts have the same key, whatever is in the options.
+  for (const std::string* part :
+       {&p.platform, &p.name, &p.driver_version, &p.version, &options, &source}) {
+    key += str(part->size(), ' ', *part, '\n');
+  }
+  return key;
 }
 
 void dump(const std::string& file, const std::string& key, const std::string& source) {

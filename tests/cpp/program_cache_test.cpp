@@ -136,6 +136,20 @@ TEST_P(ProgramCacheTest, LinesPointAtTheRealFiles) {
             0u);
 }
 
+TEST_P(ProgramCacheTest, OptionsAndSourceAreApartInTheKey) {
+  const std::string kernel = str("__kernel void f", serial(), "(__global int *out) {}");
+  const auto build = [&](const std::string& options, const std::string& source) {
+    return user_program(here(), source, options).program;
+  };
+  const Program* first = build("-DA", "// -w\n" + kernel);  // " -w" is added to the options
+  const Program* second = nullptr;
+  try {
+    second = build("-DA -w\n//", kernel);
+  } catch (const c10::Error&) {  // a driver that does not take such options
+  }
+  EXPECT_NE(first, second);
+}
+
 TEST_P(ProgramCacheTest, BuildFailureTellsAll) {
   write("#define VALUE (1 + no_such_name)");
   const std::string text =
