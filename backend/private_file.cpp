@@ -50,7 +50,8 @@ std::optional<std::string> read_private(const std::filesystem::path& path) {
   return std::move(content).str();
 }
 
-bool write_private(const std::filesystem::path& path, std::string_view content) noexcept {
+bool write_private(const std::filesystem::path& path, std::string_view content,
+                   Refusal /*refusal*/) noexcept {
   try {
     std::filesystem::create_directories(path.parent_path());
     const auto temporary = path.parent_path() / random_name(path.filename().string());
@@ -94,26 +95,26 @@ void warn_once(const std::filesystem::path& path, const std::string& why) {
              "set OCL_CACHE_DIR to a folder that only you can write");
 }
 
-bool is_private(const Descriptor& opened, const std::filesystem::path& path, mode_t kind) {
+bool is_private(const Descriptor& opened, const std::filesystem::path& path, mode_t kind,
+                Refusal refusal = Refusal::kWarns) {
+  const auto refuse = [&](const std::string& why) {
+    if (refusal == Refusal::kWarns) warn_once(path, why);
+    return false;
+  };
   struct stat found {};
   if (fstat(opened(), &found) != 0 || (found.st_mode & S_IFMT) != kind) return false;
   if (found.st_uid != geteuid() && found.st_uid != 0) {
-    warn_once(path, str("it belongs to user ", found.st_uid, ", not to ", geteuid()));
-    return false;
+    return refuse(str("it belongs to user ", found.st_uid, ", not to ", geteuid()));
   }
-  if (found.st_mode & (S_IWGRP | S_IWOTH)) {
-    warn_once(path, "others can write to it");
-    return false;
-  }
-  return true;
+  return found.st_mode & (S_IWGRP | S_IWOTH) ? refuse("others can write to it") : true;
 }
 
 // Opens the folder, so that files are opened in the folder that was checked, even if its path is
 // changed later.
-Descriptor open_folder(const std::filesystem::path& folder) {
+Descriptor open_folder(const std::filesystem::path& folder, Refusal refusal = Refusal::kWarns) {
   const auto& path = folder.empty() ? std::filesystem::path(".") : folder;
   Descriptor opened(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (opened && is_private(opened, path, S_IFDIR)) return opened;
+  if (opened && is_private(opened, path, S_IFDIR, refusal)) return opened;
   return Descriptor(-1);
 }
 
@@ -171,10 +172,11 @@ std::optional<std::string> read_private(const std::filesystem::path& path) {
   }
 }
 
-bool write_private(const std::filesystem::path& path, std::string_view content) noexcept {
+bool write_private(const std::filesystem::path& path, std::string_view content,
+                   Refusal refusal) noexcept {
   try {
     make_folder(path.parent_path());
-    const Descriptor folder = open_folder(path.parent_path());
+    const Descriptor folder = open_folder(path.parent_path(), refusal);
     if (!folder) return false;
     const std::string temporary = random_name(path.filename().string());
     const Descriptor file(openat(folder(), temporary.c_str(),

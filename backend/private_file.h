@@ -18,6 +18,10 @@ constexpr size_t kLargestFile = size_t{1} << 30;
 std::optional<std::string> read_private(const std::filesystem::path& path);
 
 // Replaces the file in one step, and makes the folder for this user alone; false where it cannot.
-bool write_private(const std::filesystem::path& path, std::string_view content) noexcept;
+// Where others can write to the folder, one warning tells how to choose another one; not with
+// kSilent.
+enum class Refusal { kWarns, kSilent };
+bool write_private(const std::filesystem::path& path, std::string_view content,
+                   Refusal refusal = Refusal::kWarns) noexcept;
 
 }  // namespace ocl

@@ -157,10 +157,11 @@ std::string make_key(const Device& device, const std::string& options, const std
 void dump(const std::string& file, const std::string& key, const std::string& source) {
   const std::string folder = environment("OCL_DUMP_DIR");
   if (folder.empty()) return;
-  std::filesystem::create_directories(folder);
   const std::string stem = std::filesystem::path(file).stem();
-  std::ofstream(std::filesystem::path(folder) / (stem + "_" + c10::sha1(key).str() + ".cl"))
-      << source;
+  const auto path = std::filesystem::path(folder) / (stem + "_" + c10::sha1(key).str() + ".cl");
+  if (write_private(path, source, Refusal::kSilent)) return;
+  TORCH_WARN_ONCE("ocl: cannot write ", printable(path.string()),
+                  ": OCL_DUMP_DIR must be a folder with room, which only you can write to");
 }
 
 // PoCL compiles again when it is asked for a binary. So users who run many programs only once turn

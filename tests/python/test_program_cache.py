@@ -92,6 +92,42 @@ def test_file_that_others_can_write_is_built_again(tmp_path):
     assert stats(tmp_path) == {"built": 0, "loaded": built}
 
 
+DUMPING = """
+    import warnings
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        import torch
+        x = torch.arange(100.0, device="ocl")
+        assert (x * 2 + 1).sum().item() == 10000
+    print(*[str(each.message) for each in caught], sep="\\n")
+"""
+
+
+def test_dumped_sources_replace_links(tmp_path):
+    dumps, target = tmp_path / "new" / "dumps", tmp_path / "target"
+    variables = {"OCL_DUMP_DIR": str(dumps), "OCL_CACHE_DIR": "off"}
+    assert output_of(DUMPING, **variables) == ""
+    assert dumps.stat().st_mode & 0o777 == 0o700
+    target.write_text("mine")
+    file = files(dumps)[0]
+    file.unlink()
+    file.symlink_to(target)
+    assert output_of(DUMPING, **variables) == ""
+    assert target.read_text() == "mine" and not file.is_symlink()
+
+
+@pytest.mark.parametrize("mode", [None, 0o777])
+def test_sources_that_cannot_be_dumped_are_told_once(tmp_path, mode):
+    folder = tmp_path / "dumps"
+    if mode is None:
+        folder.write_text("no folder")
+    else:
+        folder.mkdir()
+        folder.chmod(mode)
+    text = output_of(DUMPING, OCL_DUMP_DIR=str(folder), OCL_CACHE_DIR="off")
+    assert text.count("\n") == 0 and "OCL_DUMP_DIR must be a folder" in text
+
+
 def test_read_only_folder_is_no_error(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
