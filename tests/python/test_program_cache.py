@@ -134,8 +134,7 @@ def test_read_only_folder_is_no_error(tmp_path):
     assert stats(blocked / "cache")["built"] > 0
 
 
-# Prints the folder of PoCL that torch-ocl sets, "None" where it sets none, and the folder's mode.
-POCL_FOLDER = """
+LIST_HOME = """
     import os, pwd
     def getpwuid(user):
         if {listed!r} is None:
@@ -143,15 +142,20 @@ POCL_FOLDER = """
         return type("Entry", (), {{"pw_dir": {listed!r}}})
     pwd.getpwuid = getpwuid
     import torch
+"""
+# Prints the folder of PoCL that torch-ocl sets, "None" where it sets none, and the folder's mode.
+POCL_FOLDER = """
     assert torch.ones(3, device="ocl").sum().item() == 3
     folder = os.environ.get("POCL_CACHE_DIR")
     print(folder, folder and oct(os.stat(folder).st_mode & 0o777))
 """
 
 
+NO_HOME = {"HOME": "", "XDG_CACHE_HOME": "", "POCL_CACHE_DIR": "", "OCL_CACHE_DIR": "off"}
+
+
 def pocl_folder(listed, **variables):
-    given = {"HOME": "", "XDG_CACHE_HOME": "", "POCL_CACHE_DIR": "", "OCL_CACHE_DIR": "off"}
-    text = output_of(POCL_FOLDER.format(listed=listed), **given | variables)
+    text = output_of((LIST_HOME + POCL_FOLDER).format(listed=listed), **NO_HOME | variables)
     folder, mode = text.split()
     return None if folder == "None" else folder, mode
 
@@ -222,3 +226,29 @@ def test_temporary_folder_is_not_inherited(tmp_path, monkeypatch):
         monkeypatch.setenv("POCL_CACHE_DIR", folder)
         keep_pocl_private()
         assert os.environ.get("POCL_CACHE_DIR") == (folder if stays else None)
+
+
+FORKS = """
+    import multiprocessing
+    def tell(pipe):
+        pipe.send(os.environ["POCL_CACHE_DIR"])
+        pipe.close()
+    own = os.environ["POCL_CACHE_DIR"]
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+    process = context.Process(target=tell, args=(there,))
+    process.start()
+    of_child = here.recv()
+    process.join()
+    assert of_child != own and os.path.exists(own) and not os.path.exists(of_child)
+    os.environ["POCL_CACHE_DIR"] = "/chosen"
+    process = context.Process(target=tell, args=(there,))
+    process.start()
+    assert here.recv() == "/chosen"
+    process.join()
+    print(own)
+"""
+
+
+def test_forked_process_has_a_folder_of_its_own():
+    assert is_temporary(output_of((LIST_HOME + FORKS).format(listed=None), **NO_HOME))

@@ -7,9 +7,11 @@ import re
 import shutil
 import stat
 import tempfile
+from multiprocessing import util
 
-# With the process that made the folder, and deletes it.
+# The name has the process that made the folder, and deletes it.
 _TEMPORARY = "torch_ocl_pocl_{}_"
+_temporary_folders = {}  # by process
 
 
 def _listed_home() -> str:
@@ -61,10 +63,32 @@ def _is_private(cache: pathlib.Path) -> bool:
         return False
 
 
-def _is_of_another_process(folder: str) -> bool:
-    """Whether it is a temporary folder that was inherited from the process which deletes it."""
+def _is_inherited(folder: str) -> bool:
+    """Whether it is a temporary folder of another process, which deletes it at its end."""
     owner = re.match(_TEMPORARY.format(r"(\d+)"), pathlib.PurePath(folder).name)
     return owner is not None and int(owner[1]) != os.getpid()
+
+
+def _make_temporary_folder() -> None:
+    """For this process: no other user can write there, and it is deleted at the end."""
+    folder = tempfile.mkdtemp(prefix=_TEMPORARY.format(os.getpid()))
+    _temporary_folders[os.getpid()] = os.environ["POCL_CACHE_DIR"] = folder
+    atexit.register(_delete_temporary_folder)
+
+
+def _delete_temporary_folder() -> None:
+    if folder := _temporary_folders.pop(os.getpid(), None):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _after_fork() -> None:
+    if _is_inherited(os.environ.get("POCL_CACHE_DIR", "")):
+        _make_temporary_folder()
+
+
+def _at_start_of_process(_) -> None:
+    """Processes of multiprocessing end without atexit."""
+    util.Finalize(None, _delete_temporary_folder, exitpriority=0)
 
 
 def keep_pocl_private() -> None:
@@ -73,7 +97,7 @@ def keep_pocl_private() -> None:
     PoCL takes $XDG_CACHE_HOME/pocl/kcache, else ~/.cache/pocl/kcache, else /tmp/pocl/kcache.
     """
     chosen = os.environ.get("POCL_CACHE_DIR")
-    if os.name == "nt" or (chosen and not _is_of_another_process(chosen)):
+    if os.name == "nt" or (chosen and not _is_inherited(chosen)):
         return
     os.environ.pop("POCL_CACHE_DIR", None)
     homes = [os.environ.get("HOME", ""), _listed_home()]
@@ -84,8 +108,6 @@ def keep_pocl_private() -> None:
             if cache != of_pocl:
                 os.environ["POCL_CACHE_DIR"] = f"{cache}/pocl/kcache"
             return
-    # A folder for this process: no other user can write there, and it is deleted at the end.
-    owner = os.getpid()
-    folder = tempfile.mkdtemp(prefix=_TEMPORARY.format(owner))
-    os.environ["POCL_CACHE_DIR"] = folder
-    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(folder, ignore_errors=True))
+    _make_temporary_folder()
+    os.register_at_fork(after_in_child=_after_fork)
+    util.register_after_fork(_at_start_of_process, _at_start_of_process)
