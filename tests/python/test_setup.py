@@ -136,6 +136,18 @@ def test_helper_functions_with_local_memory_are_always_inlined():
             assert not re.search(r"__local|SCRATCH_ARGUMENT", found), (path.name, found)
 
 
+def test_tests_that_the_page_on_security_names_exist():
+    text = (ROOT / "docs/security.md").read_text()
+    in_python = re.findall(r"`(test_\w+\.py)::(\w+)`", text)
+    in_cpp = re.findall(r"`([A-Z]\w+)\.([A-Z]\w+)`", text)
+    sources = "".join(path.read_text() for path in (ROOT / "tests/cpp").glob("*.cpp"))
+    assert len(in_python) > 30 and len(in_cpp) > 10
+    for file, name in in_python:
+        assert f"\ndef {name}(" in (ROOT / "tests/python" / file).read_text(), (file, name)
+    for suite, name in in_cpp:
+        assert re.search(rf"TEST(?:_[FP])?\({suite}, {name}\)", sources), (suite, name)
+
+
 @pytest.mark.parametrize("page", ["where.md", "architecture.md", "add_an_op.md"])
 def test_files_that_the_docs_name_exist(page):
     text = (ROOT / "docs" / page).read_text()
