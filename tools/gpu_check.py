@@ -71,13 +71,14 @@ def run(command):
 
 def is_used(source, target):
     """Not on Intel's: what gemm_gpu.cpp keeps from devices with Quirk::kFewRegisters."""
-    names = ("TM", "TN", "TK", "WM", "WN", "ACTIVATION")
-    m, n, k, item_m, item_n, activation = (number(rf"#define {x} (\d+)", source) for x in names)
+    names = ("TM", "TN", "TK", "WM", "WN")
+    m, n, k, item_m, item_n = (number(rf"#define {x} (\d+)", source) for x in names)
     if target not in INTEL or not m:
         return True
     few_sums, items = item_m * item_n <= 32, m // item_m * (n // item_n)
     convolution = "#define WEIGHT_TILES" in source
-    return max(m, n) * k <= 8 * items and activation < 2 and (few_sums or not convolution)
+    costly = "#define ACTIVATION_IS_COSTLY" in source
+    return max(m, n) * k <= 8 * items and not costly and (few_sums or not convolution)
 
 
 def trips(source):
