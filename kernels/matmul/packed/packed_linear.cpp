@@ -124,16 +124,38 @@ void run_cpu(Device& device, const Tensor& out, const Tensor& x, const PackedWei
                {});
 }
 
+// Weights of a vector: 8 bytes at a time, where rows and groups have whole vectors. With 16, the
+// floats that they become do not fit into the registers of GPUs.
+int64_t gpu_lanes(const PackedWeights& w) {
+  const int64_t whole = w.zeros_are == PackedZeros::kNone ? w.width() : w.group / 2;
+  return whole % 8 == 0 ? 8 : 4;
+}
+
 void run_gpu(Device& device, const Tensor& out, const Tensor& x, const PackedWeights& w) {
-  constexpr int64_t kLanes = 4;
-  const int64_t x_rows = x.size(0) == 1 ? 1 : 4;
-  const int64_t wanted = w.width() < 1024 ? 16 : 64;  // work-items that share a row
+  const int64_t x_rows = x.size(0) == 1 ? 1 : 4, lanes = gpu_lanes(w);
+  const int64_t blocks = w.width() * w.bits() / 8 / lanes;
+  // Work-items that share a row.
+  const auto wanted = static_cast<int64_t>(
+      std::clamp<uint64_t>(std::bit_floor(static_cast<uint64_t>(blocks)), 4, 64));
+  const BufferView weights = view(w.numbers);
+  const bool aligned = weights.offset % lanes == 0 && w.width() * w.bits() / 8 % lanes == 0;
+  // Rows of a work-item, as long as there are four groups for each unit.
+  const auto enough = static_cast<int64_t>(4 * device.properties().max_compute_units *
+                                           device.parameters().work_group_size);
+  const int64_t items_of_rows = w.rows() * wanted * at::ceil_div(x.size(0), x_rows);
+  const auto rows_of_item = static_cast<int64_t>(std::clamp<uint64_t>(
+      std::bit_floor(static_cast<uint64_t>(items_of_rows / enough)), 1, x_rows == 1 ? 4 : 2));
   static Site site;
-  const KernelKey key{&site, {packed_key(x, w, x_rows), static_cast<uint64_t>(wanted), 0}};
+  const KernelKey key{
+      &site,
+      {packed_key(x, w, x_rows),
+       static_cast<uint64_t>(wanted << 16 | lanes << 8 | rows_of_item << 1) | uint64_t{aligned},
+       0}};
   const Kernel& kernel = find_kernel(device, key, [&](size_t group) {
     const auto items = static_cast<int64_t>(group), sharing = std::min(wanted, items);
-    Defines defines = packed_defines(x, w, kLanes, x_rows);
-    defines.set("LANES", sharing).set("ROWS", items / sharing);
+    Defines defines = packed_defines(x, w, lanes, x_rows);
+    defines.set("LANES", sharing).set("ROWS", items / sharing).set("NR", rows_of_item);
+    if (aligned) defines.set("ALIGNED", 1);
     return KernelSource{"packed_linear_gpu.cl", "packed_linear", defines};
   });
   const auto items = static_cast<int64_t>(kernel.group);
@@ -141,8 +163,8 @@ void run_gpu(Device& device, const Tensor& out, const Tensor& x, const PackedWei
   Arguments arguments(stream_of(out), kernel);
   add_arguments(arguments, out, x, w);
   const auto across = static_cast<size_t>(sharing), along = static_cast<size_t>(rows);
-  arguments.enqueue({across, along * static_cast<size_t>(at::ceil_div(w.rows(), rows)),
-                     static_cast<size_t>(at::ceil_div(x.size(0), x_rows))},
+  const auto groups = static_cast<size_t>(at::ceil_div(w.rows(), rows * rows_of_item));
+  arguments.enqueue({across, along * groups, static_cast<size_t>(at::ceil_div(x.size(0), x_rows))},
                     {across, along, 1}, static_cast<double>(x.size(0)) * w.rows() * w.width());
 }
 
