@@ -65,7 +65,7 @@ IN_ANOTHER_PROCESS = """
 import sys, torch
 from torch_ocl import _C
 if sys.argv[1] == "keep":
-    _C.set_tuned(0, sys.argv[2], int(sys.argv[3]), 1)
+    _C.set_tuned(0, sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
     print(_C.save_tuned(0))
 else:
     (torch.ones(150, 600, device="ocl") @ torch.ones(600, 70, device="ocl")).sum().item()
@@ -73,19 +73,30 @@ else:
 """
 
 
+def another_candidate(device, problem):
+    """One that the device can have, too."""
+    run, _ = product(device)
+    for candidate in range(problem.candidates):
+        _C.set_tuned(0, problem.tunable, problem.problem, candidate)
+        run()
+        if _C.last_tuned().choice == candidate != problem.choice:
+            return str(candidate)
+    raise AssertionError(f"{problem.tunable} has no other candidate")
+
+
 def test_another_process_finds_what_was_kept(device, problem, tmp_path, monkeypatch):
-    assert problem.choice != 1
+    other = another_candidate(device, problem)
 
     def run(*arguments, folder):
         monkeypatch.setenv("OCL_CACHE_DIR", str(folder))
         command = [sys.executable, "-c", IN_ANOTHER_PROCESS, *arguments]
         return subprocess.run(command, capture_output=True, text=True)
 
-    kept = run("keep", problem.tunable, str(problem.problem), folder=tmp_path)
+    kept = run("keep", problem.tunable, str(problem.problem), other, folder=tmp_path)
     assert kept.stdout.startswith(str(tmp_path)), kept.stderr
-    assert run("use", folder=tmp_path).stdout.strip() == "1"
+    assert run("use", folder=tmp_path).stdout.strip() == other
     assert run("use", folder=tmp_path / "empty").stdout.strip() == str(problem.choice)
-    assert "OCL_CACHE_DIR" in run("keep", "gemm_cpu", "1", folder="off").stderr
+    assert "OCL_CACHE_DIR" in run("keep", "gemm_cpu", "1", "1", folder="off").stderr
 
 
 def test_unknown_names_are_refused():
