@@ -149,6 +149,14 @@ def test_a_package_with_a_dynamic_batch(device, tmp_path):
     assert results[3].device.type == "cpu" and results[4].tolist() == [3, 3, 3]
 
 
+def test_a_package_with_a_convolution_of_channels_last(device, tmp_path):
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten()).to(device)
+    x = torch.randn(2, 3, 9, 9, device=device).to(memory_format=torch.channels_last)
+    with torch.no_grad():
+        loaded = torch._inductor.aoti_load_package(package(model, (x,), tmp_path / "m.pt2"))
+        torch.testing.assert_close(loaded(x), model(x), rtol=1e-4, atol=1e-5)
+
+
 def test_a_package_in_another_process(device, tmp_path):
     model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.SiLU()).to(device, torch.float16)
     x = torch.randn(5, 8, device=device, dtype=torch.float16)

@@ -207,8 +207,14 @@ class GraphPass(CustomGraphModulePass):
         return get_hash_for_files(files, formulas.TEXTS), devices
 
 
-def _convolution(*args, **kwargs):
-    return fallback_handler(aten.convolution.default, add_to_fallback_set=False)(*args, **kwargs)
+def _convolution(x, weight, *args):
+    """The result is contiguous only if x and weight are (decompositions.py).
+
+    A copy that Inductor makes may have the order of its source.
+    """
+    x, weight = (ir.ExternKernel.require_contiguous(tensor) for tensor in (x, weight))
+    eager = fallback_handler(aten.convolution.default, add_to_fallback_set=False)
+    return eager(x, weight, *args)
 
 
 _convolution._inductor_lowering_function = True

@@ -1,0 +1,72 @@
+"""torch.compile of convolutions without gradients, whose tensors are in other orders of memory.
+
+With gradients, the program keeps the arguments' copies, and so their order: test_compile.py.
+"""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
+
+
+def in_order(tensor, last):
+    """With channels last in memory, or contiguous."""
+    orders = {4: torch.channels_last, 5: torch.channels_last_3d}
+    return tensor.to(memory_format=orders[tensor.dim()]) if last else tensor
+
+
+def normalized():
+    first, second = nn.Conv2d(4, 8, 3), nn.Conv2d(8, 4, 3)
+    return nn.Sequential(first, nn.BatchNorm2d(8), nn.ReLU(), second).eval()
+
+
+CASES = [
+    pytest.param(lambda: nn.Conv2d(4, 8, 3), 2, marks=pytest.mark.sample, id="3x3"),
+    pytest.param(lambda: nn.Conv2d(4, 8, 1), 2, id="1x1"),
+    pytest.param(lambda: nn.ConvTranspose2d(4, 8, 3), 2, id="transposed"),
+    pytest.param(lambda: nn.Conv2d(4, 4, 3, groups=4), 2, id="depthwise"),
+    pytest.param(lambda: nn.Conv3d(4, 8, 3), 3, id="3d"),
+    pytest.param(normalized, 2, id="normalized"),
+]
+
+
+@pytest.mark.parametrize("x_last, weights_last", [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("make, dimensions", CASES)
+def test_values(device, make, dimensions, x_last, weights_last):
+    model = make().to(device)
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            parameter.data = in_order(parameter.data, weights_last)
+    x = in_order(torch.randn(2, 4, *[9] * dimensions, device=device), x_last)
+
+    def function(x):
+        return model(x).relu().flatten(2) + 1, model(x).sum(1)
+
+    with torch.no_grad():
+        result = torch.compile(function, fullgraph=True)(x)
+        torch.testing.assert_close(result, function(x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("options", [{"mode": "max-autotune-no-cudagraphs"}, {"dynamic": True}])
+def test_values_with_options(device, options):
+    def function(x, w):
+        return F.conv2d(x.permute(0, 3, 1, 2) / 2, w).relu().flatten(1) * 2
+
+    x, w = torch.randn(2, 9, 9, 4, device=device), torch.randn(8, 4, 3, 3, device=device)
+    with torch.inference_mode():
+        result = torch.compile(function, fullgraph=True, **options)(x, w)
+        torch.testing.assert_close(result, function(x, w), rtol=1e-4, atol=1e-4)
+
+
+def test_gradients_that_are_channels_last(device):
+    def function(x, w, grad):
+        arguments = [0, 0], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True, True, False]
+        grads = torch.ops.aten.convolution_backward(grad * 2, x + 1, w, *arguments)
+        return grads[0].flatten(1) + 1, grads[1].flatten(1) + 1
+
+    x, grad = torch.randn(2, 4, 9, 9, device=device), torch.randn(2, 8, 7, 7, device=device)
+    w = torch.randn(8, 4, 3, 3, device=device)
+    result = torch.compile(function, fullgraph=True)(in_order(x, True), w, in_order(grad, True))
+    torch.testing.assert_close(result, function(x, w, grad), rtol=1e-4, atol=1e-4)
