@@ -12,8 +12,8 @@ namespace {
 
 constexpr const char* kUsage =
     "generated_kernel(name, file, signature, shape, local_size, doc): the signature has a letter "
-    "for each argument of a call: b (tensor), l (int), d (float); f, without an argument, where "
-    "the kernel takes the word for index errors";
+    "for each argument of a call: b (tensor), l (int), d or s (float, of 64 or 32 bits); f, "
+    "without an argument, where the kernel takes the word for index errors";
 
 // A call passes the arguments of the signature, then the number of units and their cost in
 // elements. The type uses CPython's API, because pybind11's conversions take longer than the

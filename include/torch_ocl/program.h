@@ -17,6 +17,7 @@
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -70,9 +71,21 @@ inline AOTITorchError status(const char* error) {
   return AOTI_TORCH_FAILURE;
 }
 
-inline OclArgument argument(int64_t value) {
+// A number that is not an integer. An argument must say so: as a size, it would be truncated.
+struct Real {
+  double value;
+};
+
+template <typename Integer, std::enable_if_t<std::is_integral_v<Integer>, int> = 0>
+OclArgument argument(Integer value) {
   OclArgument made;
   made.integer = value;
+  return made;
+}
+
+inline OclArgument argument(Real number) {
+  OclArgument made;
+  made.real = number.value;
   return made;
 }
 

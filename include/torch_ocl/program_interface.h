@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-inline constexpr int64_t kOclInterfaceVersion = 1;
+inline constexpr int64_t kOclInterfaceVersion = 2;
 
 // The kernel's signature tells which member is used.
 union OclArgument {

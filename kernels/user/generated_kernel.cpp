@@ -50,8 +50,10 @@ void GeneratedKernel::launch(const OclArgument* arguments, int64_t units, int64_
       bound.add(resolve(argument.address));
     } else if (kind == 'l') {
       bound.add(argument.integer);
-    } else {
+    } else if (kind == 'd') {
       bound.add(argument.real);
+    } else {
+      bound.add(static_cast<float>(argument.real));
     }
   }
   const auto [global, local] = geometry(device, kernel, shape_, local_size_, units, cost);

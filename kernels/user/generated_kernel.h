@@ -13,7 +13,7 @@ class GeneratedKernel {
  public:
   // `file`: an absolute path, or the result of add_runtime_source().
   // `signature`: a letter for each argument of a call: b (address of a tensor's data), l (integer),
-  // d (float). f is not an argument: here the kernel takes the stream's fault word (fault.h).
+  // d (double), s (float). f is no argument: the kernel takes the stream's fault word (fault.h).
   // `shape`: t (each of a few tasks loops over a share of the units), i (a work-item for each
   // unit), g (a work-group for each unit).
   GeneratedKernel(std::string name, std::string file, std::string signature, char shape,

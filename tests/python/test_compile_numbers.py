@@ -33,6 +33,17 @@ def test_numbers_computed_from_sizes(device):
     check(device, function, randn(21), dynamic=True)
 
 
+@pytest.mark.usefixtures("float64_on_the_cpu")
+def test_numbers_read_from_tensors(device):
+    def function(x):
+        mean, total = x.mean().item(), x.sum().item()
+        filled = torch.full((4,), mean, device=x.device), x * int(total), x * (total / 3)
+        return *filled, x.clamp(max=mean), torch.where(x > 1, mean, x), x**mean, x.half() + mean
+
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        check(device, function, torch.arange(21.0) / 8 + 0.25, rtol=1e-5, atol=1e-5)
+
+
 def test_sizes_in_floating_point_next_to_vectors(device):
     def function(x):
         return torch.nn.functional.interpolate(x, scale_factor=1.5, mode="nearest") * 2

@@ -69,6 +69,9 @@ class OclCppWrapper(CallsKernels, CppWrapperCpu):
         ]
         self.define_kernel(name, "\n".join(body), gpu=False)
 
+    def real_argument(self, number) -> str:
+        return f"torch_ocl::Real{{{number}}}"
+
     def generate(self, is_inference):
         # torch_ocl_memcpy() gets an offset by the constant's number among all constants, so the
         # device's constants must come first.

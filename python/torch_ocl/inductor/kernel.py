@@ -233,13 +233,16 @@ class OclKernel(SIMDKernel):
 
     def call_kernel(self, name, node=None, deallocate_ws=True):
         wrapper = V.graph.wrapper_code
-        arguments = [call for _, call in self.rendered.arguments]
+        arguments = [
+            wrapper.real_argument(call) if letter in "ds" else str(call)
+            for (_, call), letter in zip(self.rendered.arguments, self.rendered.signature)
+        ]
         for size in self.args.sizevars:
             wrapper.ensure_size_computed(size)
         sizes = [wrapper.codegen_sizevar(size) for size in self.rendered.launch]
         wrapper.generate_kernel_call(
             name,
-            [*map(str, arguments), *sizes],
+            [*arguments, *sizes],
             device=V.graph.get_current_device_or_throw(),
             triton=False,
         )

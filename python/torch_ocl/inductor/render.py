@@ -11,6 +11,7 @@ import re
 
 import sympy
 import torch
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from .choose_shape import choose_shape
@@ -305,9 +306,11 @@ class Renderer:
                 variables.append(f"  ELEMENTS({constant}{memory}, {name});")
                 self.signature += "b"
             else:
-                parameters.append(f"const long {name}_size")
-                variables.append(f"  const INDEX {name} = {name}_size;")
-                self.signature += "l"
+                real = symbol_is_type(call, (SymT.FLOAT, SymT.UNBACKED_FLOAT))
+                number = TYPES[self.kernel.real_type].value if real else "long"
+                parameters.append(f"const {number} {name}_size")
+                variables.append(f"  const {number if real else 'INDEX'} {name} = {name}_size;")
+                self.signature += {"long": "l", "double": "d", "float": "s"}[number]
             self.arguments.append((name, call))
         # The first argument of a call must be a buffer, which determines the device.
         if self.kernel.reports_faults:

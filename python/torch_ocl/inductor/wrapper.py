@@ -48,6 +48,9 @@ class CallsKernels:
         else:
             super()._generate_kernel_call_helper(kernel_name, call_args, device=device, **options)
 
+    def real_argument(self, number) -> str:
+        return str(number)
+
 
 class OclWrapper(CallsKernels, PythonWrapperCodegen):
     @staticmethod
