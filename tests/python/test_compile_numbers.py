@@ -116,6 +116,30 @@ def test_quotients_by_tiny_and_huge_sums_of_exponentials(device, exponent):
     check(device, function, torch.full((4, 40), exponent), rtol=1e-2, atol=0)
 
 
+def rounded(mode):
+    return lambda x, y: torch.div(x, y, rounding_mode=mode)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64], ids=name_of)
+@pytest.mark.parametrize(
+    "function, expected",
+    [
+        pytest.param(torch.remainder, [0, 1, -1, 0], id="remainder"),
+        pytest.param(torch.fmod, [0, -1, -1, 0], id="fmod"),
+        pytest.param(rounded("floor"), [None, -4, 2, -7], id="floor"),
+        pytest.param(rounded("trunc"), [None, -3, 2, -7], id="trunc"),
+    ],
+)
+def test_smallest_integers_by_minus_one(device, function, expected, dtype):
+    """Some processors stop the process, others take any remainder."""
+    smallest = torch.iinfo(dtype).min
+    x = torch.tensor([[smallest], [-7], [-7], [7]], dtype=dtype, device=device).repeat(1, 21)
+    y = torch.tensor([[-1], [2], [-3], [-1]], dtype=dtype, device=device).repeat(1, 21)
+    result = torch.compile(function, fullgraph=True)(x, y)
+    expected = [smallest if value is None else value for value in expected]
+    assert result.tolist() == [[value] * 21 for value in expected]
+
+
 def test_types_without_generated_kernels(device):
     def function(x):
         small = x.to(torch.float8_e4m3fn)

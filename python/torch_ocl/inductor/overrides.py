@@ -112,7 +112,7 @@ class OclOverrides(OpOverrides):
         a, b = typed(a, dtype), typed(b, dtype)
         if is_float(dtype):
             return V.kernel.math("FMOD", dtype, a, b)
-        return f"{a} % {_not_zero(b, dtype)}"
+        return f"{a} % {_divisor(b, dtype)}"
 
     @staticmethod
     def truncdiv(a, b):
@@ -120,7 +120,7 @@ class OclOverrides(OpOverrides):
         a, b = typed(a, dtype), typed(b, dtype)
         if is_float(dtype):
             return f"trunc({_quotient(a, b, dtype)})"
-        return f"{a} / {_not_zero(b, dtype)}"
+        return _of_integers(f"{a} / {_divisor(b, dtype)}", a, b, dtype)
 
     @staticmethod
     def floordiv(a, b):
@@ -129,8 +129,8 @@ class OclOverrides(OpOverrides):
         if is_float(dtype):
             return f"floor({_quotient(a, b, dtype)})"
         if not dtype.is_signed:
-            return f"{a} / {_not_zero(b, dtype)}"
-        return f"FLOOR_DIVIDE({a}, {_not_zero(b, dtype)})"
+            return f"{a} / {_divisor(b, dtype)}"
+        return _of_integers(f"FLOOR_DIVIDE({a}, {_divisor(b, dtype)})", a, b, dtype)
 
     @staticmethod
     def truediv(a, b):
@@ -220,9 +220,22 @@ def _quotient(a, b, dtype) -> str:
     return f"QUOTIENT({a}, {b})" if dtype == torch.float32 else f"{a} / {b}"
 
 
-def _not_zero(text, dtype) -> str:
-    """Replaces a divisor of zero: the result is undefined, but some CPUs would stop the process."""
-    return f"({text} == {literal(0, dtype)} ? {literal(1, dtype)} : {text})"
+def _divisor(text, dtype) -> str:
+    """The divisor, but 1 for 0, and for -1, by which the smallest integer must not be divided.
+
+    The result is undefined, and some CPUs would stop the process.
+    """
+    refused = f"({text} == {literal(0, dtype)})"
+    if dtype.is_signed:
+        refused = f"({refused} | ({text} == {literal(-1, dtype)}))"
+    return f"({refused} ? {literal(1, dtype)} : {text})"
+
+
+def _of_integers(quotient, a, b, dtype) -> str:
+    """The quotient by any divisor, where the given one has 1 in place of -1."""
+    if not dtype.is_signed:
+        return quotient
+    return f"{b} == {literal(-1, dtype)} ? NEGATIVE({TYPES[dtype].value}, {a}) : {quotient}"
 
 
 def _extreme(name, comparison, of_integers, of_masks, a, b):
