@@ -45,6 +45,23 @@ def test_a_chain_is_one_kernel(device, shape):
     check(chain, x, y, kernels=1, dynamic=False)
 
 
+OF_ONE = """
+    sigmoid reciprocal rsqrt logical_not isposinf isneginf logit sinc square bitwise_not expm1 log1p
+    arctan arcsinh nan_to_num hardsigmoid hardswish leaky_relu logsigmoid softplus tanhshrink
+    softshrink hardshrink gelu silu mish selu celu hardtanh relu6 deg2rad erfc digamma signbit frac
+"""
+
+
+def test_names_of_long_chains(device):
+    """PoCL would end the process: it names a file after the kernel."""
+    functions = [getattr(torch, name, None) or getattr(F, name) for name in OF_ONE.split()]
+
+    def function(x):
+        return [f(x > 0 if f is torch.bitwise_not else x) for f in functions]
+
+    check(function, randn(5, 9, device=device).abs(), kernels=1)
+
+
 def test_a_result_larger_than_the_caches(device):
     x = torch.arange((1 << 23) + 5, device=device, dtype=torch.float32)
     check(lambda x: x * 2 + 1, x, kernels=1)

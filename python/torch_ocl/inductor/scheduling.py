@@ -39,6 +39,9 @@ def _with_joined_loops(schedule: list) -> list:
     return [entry for loop in loops for entry in loop]
 
 
+# PoCL names files after kernels, and ends the process if a name is too long for the file system.
+_LONGEST_NAME = 100
+
 _BUFFER, _NUMBER = 16, 8  # bytes of a kernel's arguments (render.py)
 _OTHERS = 3 * _NUMBER  # the number of units, and where faults are reported
 _SIZES = SymT.SIZE, SymT.PRECOMPUTED_SIZE, SymT.UNBACKED_INT, SymT.FLOAT, SymT.UNBACKED_FLOAT
@@ -91,7 +94,7 @@ class OclScheduling(SIMDScheduling):
         if src_code in wrapper.src_to_kernel:
             return wrapper.src_to_kernel[src_code]
         fused = get_fused_kernel_name(node_schedule, config.triton.descriptive_names)
-        fused = re.sub(r"\W", "_", fused)
+        fused = re.sub(r"\W", "_", fused)[:_LONGEST_NAME]
         name = f"ocl_{fused}_{wrapper.next_kernel_suffix()}"
         wrapper.src_to_kernel[src_code] = name
         origins, detailed = get_kernel_metadata(node_schedule, wrapper)
