@@ -1,6 +1,7 @@
 """Helpers of the tests."""
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -15,6 +16,9 @@ DTYPES = [*FLOATS, *INTEGERS, torch.bool]
 COMPLEX = [torch.complex64, torch.complex128]
 # Seconds until a process counts as hung; tests on two busy cores take a third of it.
 DEADLINE = 900
+
+CXX = shutil.which(os.environ.get("CXX", "g++"))
+needs_a_compiler = pytest.mark.skipif(not CXX, reason="no C++ compiler (g++) is found")
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
 

@@ -1,6 +1,5 @@
 """Programs in C++ of torch.compile (cpp_wrapper), and AOTInductor's packages."""
 
-import os
 import pathlib
 import re
 import shutil
@@ -11,16 +10,12 @@ import numpy_operators
 import pytest
 import torch
 import torch.nn.functional as F
-from support import DEADLINE
+from support import CXX, DEADLINE, needs_a_compiler
 from torch import nn
 
 import torch_ocl.image  # its operators, too
 
-COMPILER = shutil.which(os.environ.get("CXX", "g++"))
-pytestmark = [
-    pytest.mark.usefixtures("fresh_compiler"),
-    pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++) is found"),
-]
+pytestmark = [pytest.mark.usefixtures("fresh_compiler"), needs_a_compiler]
 
 
 class Network(nn.Module):
@@ -62,7 +57,7 @@ def test_headers_with_edited_comments(tmp_path):
     edited = tmp_path / "edited.h"
     edited.write_text(f"// edited\n{original.read_text()}")
     source = f'#include "{original}"\n#include "{edited}"\n'
-    command = [COMPILER, "-std=c++17", "-fsyntax-only", "-x", "c++", "-"]
+    command = [CXX, "-std=c++17", "-fsyntax-only", "-x", "c++", "-"]
     subprocess.run(command, input=source, text=True, check=True)
 
 

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 import torch
 import torch.nn.functional as F
+from support import needs_a_compiler
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -134,3 +135,37 @@ def test_the_neighbours_of_an_operator_of_a_user_are_fused(device):
     result, (program,) = program_of(function, x)
     torch.testing.assert_close(result, function(x), rtol=1e-5, atol=1e-5)
     assert program.count("generated_kernel(") == 3, program
+
+
+def branches(x):
+    def inner(x):
+        return torch.cond(x.mean() > 1, lambda x: x.exp() * 2, lambda x: x.softmax(0) + 1, (x,))
+
+    return torch.cond(x.sum() > 0, inner, lambda x: (x - 1).relu() @ x, (x,)) * 2
+
+
+def loop(x):
+    def step(count, x):
+        return count + 1, x.sin() + x * 0.5
+
+    zero = torch.zeros((), dtype=torch.int64, device=x.device)
+    return torch.while_loop(lambda count, x: count < 5, step, (zero, x))
+
+
+@pytest.mark.parametrize("in_cpp", [False, pytest.param(True, marks=needs_a_compiler)])
+@pytest.mark.parametrize("function", [branches, loop])
+def test_control_flow(device, function, in_cpp):
+    with torch._inductor.config.patch(cpp_wrapper=in_cpp):
+        compiled = torch.compile(function, fullgraph=True)
+        for offset in (-1, 0, 2):
+            x = torch.rand(6, 6, device=device) + offset
+            torch.testing.assert_close(compiled(x), function(x), rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_of_branches(device):
+    x = torch.rand(6, 6, device=device).requires_grad_()
+    gradients = [
+        torch.autograd.grad(run(x).square().sum(), x)
+        for run in (torch.compile(branches, fullgraph=True), branches)
+    ]
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)

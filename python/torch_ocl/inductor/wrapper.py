@@ -52,23 +52,15 @@ class CallsKernels:
         return str(number)
 
 
-class OclWrapper(CallsKernels, PythonWrapperCodegen):
-    @staticmethod
-    def create(is_subgraph, subgraph_name, parent_wrapper, partition_signatures=None):
-        if is_subgraph:
-            return SubgraphPythonWrapperCodegen(subgraph_name, parent_wrapper, partition_signatures)
-        return OclWrapper()
-
-    def generate_after_suffix(self, result):
-        super().generate_after_suffix(result)
-        end_program(result)
+class WritesPython(CallsKernels):
+    """What a program in Python and the functions of its subgraphs have in common."""
 
     def define_ocl_kernel(self, name, fused, rendered, source, comments):
+        """Defines the kernel where all functions of the program find it."""
         letter, maker, module = rendered.shape.letter, "generated_kernel", "runtime"
         detail = rendered.local
         if letter != "t" and (config.max_autotune or config.max_autotune_pointwise):
             maker, module, detail = "MeasuredKernel", "tuning", rendered.written
-        self.add_import_once(f"from torch_ocl.inductor.{module} import {maker}")
         definition = [
             "",
             *comments.splitlines(),
@@ -76,9 +68,35 @@ class OclWrapper(CallsKernels, PythonWrapperCodegen):
             *source.splitlines(),
             "''')",
         ]
+        program = self.program
+        program.add_import_once(f"from torch_ocl.inductor.{module} import {maker}")
         for line in definition:
-            self.header.writeline(line)
+            program.header.writeline(line)
 
     def make_allocation(self, name, device, *args, **kwargs):
         line = super().make_allocation(name, device, *args, **kwargs)
         return line.replace("device='ocl'", f"device='ocl:{device.index}'")
+
+
+class OclSubgraphWrapper(WritesPython, SubgraphPythonWrapperCodegen):
+    """A function for a branch of torch.cond, and the like."""
+
+    @property
+    def program(self):
+        return self.get_root_graph()
+
+
+class OclWrapper(WritesPython, PythonWrapperCodegen):
+    @staticmethod
+    def create(is_subgraph, subgraph_name, parent_wrapper, partition_signatures=None):
+        if is_subgraph:
+            return OclSubgraphWrapper(subgraph_name, parent_wrapper, partition_signatures)
+        return OclWrapper()
+
+    @property
+    def program(self):
+        return self
+
+    def generate_after_suffix(self, result):
+        super().generate_after_suffix(result)
+        end_program(result)
