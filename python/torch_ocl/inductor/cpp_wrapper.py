@@ -14,6 +14,7 @@ from torch._inductor.custom_graph_pass import get_hash_for_files
 from torch._inductor.virtualized import V
 from torch.utils import _pytree as pytree
 
+from . import draws
 from .eager import graph_has_ocl
 from .runtime import HEADERS, find_headers
 from .wrapper import CallsKernels, end_program
@@ -47,6 +48,7 @@ class OclCppWrapper(CallsKernels, CppWrapperCpu):
 
     @staticmethod
     def create(is_subgraph, subgraph_name, parent_wrapper, partition_signatures=None):
+        draws.keep_order(V.graph)
         return OclCppWrapper()
 
     def write_header(self):

@@ -5,6 +5,8 @@ from torch._inductor.codegen.common import DeviceOpOverrides
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
 from torch._inductor.virtualized import V
 
+from . import draws
+
 
 class OclOpOverrides(DeviceOpOverrides):
     def import_get_raw_stream_as(self, name: str) -> str:
@@ -91,6 +93,7 @@ class OclWrapper(WritesPython, PythonWrapperCodegen):
     def create(is_subgraph, subgraph_name, parent_wrapper, partition_signatures=None):
         if is_subgraph:
             return OclSubgraphWrapper(subgraph_name, parent_wrapper, partition_signatures)
+        draws.keep_order(V.graph)
         return OclWrapper()
 
     @property
