@@ -169,3 +169,28 @@ def test_gradients_of_branches(device):
         for run in (torch.compile(branches, fullgraph=True), branches)
     ]
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
+
+
+def on_two_streams(x):
+    stream, current = torch.Stream(x.device), torch.accelerator.current_stream()
+    stream.wait_stream(current)
+    with stream:
+        y = ((x @ x).sin() @ x).cos()
+    z = x * 3
+    z = z @ z
+    current.wait_stream(stream)
+    return y + z
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_streams(device, mode):
+    with torch.ocl.device(device):
+        x = torch.randn(300, 300, device=device) / 16
+        expected = on_two_streams(x)
+        compiled = torch.compile(on_two_streams, fullgraph=True, mode=mode)
+        for _ in range(20):
+            torch.testing.assert_close(compiled(x), expected, rtol=1e-4, atol=1e-4)
+        with torch._inductor.config.patch(cpp_wrapper=True):
+            torch.compiler.reset()
+            with pytest.raises(RuntimeError, match=r"C\+\+ programs cannot switch streams"):
+                torch.compile(on_two_streams)(x)

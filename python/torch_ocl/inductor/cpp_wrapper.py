@@ -86,6 +86,9 @@ class OclCppWrapper(CallsKernels, CppWrapperCpu):
         constants.update(ordered)
         return super().generate(is_inference)
 
+    def codegen_cuda_stream_enter(self, stream_idx):
+        raise NotImplementedError("ocl: C++ programs cannot switch streams")
+
     # Calls of eager kernels.
 
     def generate_fallback_kernel(self, node):

@@ -79,6 +79,32 @@ class WritesPython(CallsKernels):
         line = super().make_allocation(name, device, *args, **kwargs)
         return line.replace("device='ocl'", f"device='ocl:{device.index}'")
 
+    _switches_streams = False
+
+    def codegen_cuda_stream_enter(self, stream_idx):
+        """Defines the stream, which Inductor does only for devices that it knows."""
+        self._switches_streams = True
+        # Only releases that call this function have the module.
+        from torch._inductor.stream_utils import get_stream_name
+
+        stream = "torch.ocl.current_stream()"
+        if stream_idx:  # 0 is the stream of the caller, others are objects
+            index = V.graph.scheduler.stream_idx_to_user_obj_idx[stream_idx]
+            module, getter = "torch._dynamo.graph_bytecode_inputs", "get_external_object_by_index"
+            self.program.add_import_once(f"from {module} import {getter}")
+            stream = f"{getter}({index})"
+        self.writeline(f"{get_stream_name(stream_idx)} = {stream}")
+        return super().codegen_cuda_stream_enter(stream_idx)
+
+    def memory_plan_reuse(self):
+        """PyTorch 2.13 takes the stream of a buffer that is waited for to be the waiting one.
+
+        So it would reuse memory of one stream on another, which may run at the same time.
+        """
+        reuse = config.allow_buffer_reuse and not self._switches_streams
+        with config.patch(allow_buffer_reuse=reuse):
+            super().memory_plan_reuse()
+
 
 class OclSubgraphWrapper(WritesPython, SubgraphPythonWrapperCodegen):
     """A function for a branch of torch.cond, and the like."""
