@@ -149,6 +149,29 @@ def test_types_without_generated_kernels(device):
     check(device, lambda x: x.float() * 2, randn(9, 21).to(torch.float8_e5m2))
 
 
+@pytest.mark.usefixtures("float64_on_the_cpu")
+def test_doubles_that_only_eager_kernels_change(device, monkeypatch):
+    """As on devices without doubles."""
+    from torch._inductor.utils import run_and_get_code
+
+    from torch_ocl.inductor import lowerings
+
+    monkeypatch.setattr(lowerings, "has_fp64", lambda device: False)
+
+    def function(x, places):
+        x.add_(1)
+        x[places] = x[:3] * 2
+        x[4:].zero_()
+        return x.clone().index_put_((places,), x[:3], accumulate=True)
+
+    x, places = torch.arange(7.0, dtype=torch.float64, device=device), torch.tensor([1, 3, 3])
+    copy, places = x.clone(), places.to(device)
+    compiled = torch.compile(function, fullgraph=True)
+    result, (program,) = run_and_get_code(compiled, copy, places)
+    torch.testing.assert_close((result, copy), (function(x, places), x))
+    assert "generated_kernel(" not in program
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=name_of)
 def test_bits_of_types_with_other_values_in_kernels(device, dtype):
     def function(x):

@@ -107,6 +107,15 @@ def _obstacle(results) -> str | None:
     return None
 
 
+def _type_in_place(operator, tensors, device) -> str | None:
+    """What _obstacle() cannot tell of an operator in place, whose result is its argument."""
+    if operator._schema.is_mutable:
+        for tensor in pytree.tree_leaves(tensors):
+            if isinstance(tensor, ir.TensorBox) and not _computes(tensor.get_dtype(), device):
+                return f"the type {tensor.get_dtype()}"
+    return None
+
+
 class OclChoices(InductorChoices):
     @staticmethod
     def reduction_split_factor(device, reduction_numel_hint, numel_hint, inner_reduction):
@@ -163,7 +172,9 @@ def _in_ocl_graphs(operator, lowering):
         # The index of an element would count in the order of the loops, not of the tensor.
         flat = operator in _ARGUMENTS and (len(args) < 2 or args[1] is None)
         results = None
-        obstacle = "the order of several dimensions" if flat else None
+        obstacle = _type_in_place(operator, (args, kwargs), device)
+        if flat:
+            obstacle = "the order of several dimensions"
         if not obstacle:
             results = generated(*moved_args, **moved_kwargs)
             obstacle = _obstacle(results)
