@@ -44,7 +44,6 @@ FORMULAS = {name: _text(name) for name in _FROM_TABLE.split()} | {
     "mul_rn": "PRODUCT({0}, {1})",
     "fma": "fma({0}, {1}, {2})",
     "square": "{0} * {0}",
-    "ndtr": "erfc({0} * -0.70710678f) / 2",
 }
 
 # The table has them as numbers, FLAG(a == b); generated kernels as masks.
