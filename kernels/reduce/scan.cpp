@@ -60,11 +60,11 @@ const Kernel& find(Device& device, const char* name, const Scan& scan, ScalarTyp
   });
 }
 
-// Rows of at least this many elements are scanned by work-groups of GPUs.
-constexpr uint64_t kGroupRow = 64;
-constexpr size_t kPerItem = 4;  // PER of scan_rows_gpu.cl
-constexpr size_t kTilesOfPart = 4;
-constexpr uint64_t kFewColumns = 16, kFewColumnsRows = 4096;
+// Rows of at least kGroupRow elements are scanned by work-groups of GPUs; fewer than kFewColumns
+// columns of at least kFewColumnsRows elements become rows first.
+constexpr uint64_t kGroupRow = 64, kFewColumns = 16, kFewColumnsRows = 4096;
+constexpr size_t kPerItem = 4;      // PER of scan_rows_gpu.cl
+constexpr size_t kTilesOfPart = 4;  // at least
 
 bool takes_groups(const Device& device, const Scan& scan, uint64_t size) {
   return device.family() == KernelFamily::kGpu && &scan != &kProduct && size >= kGroupRow;
@@ -91,7 +91,7 @@ void launch_row_scan(const Scan& scan, const at::Tensor& in, const at::Tensor& o
   Device& device = ocl_device(in);
   const size_t wanted = std::clamp<size_t>(std::bit_ceil(size / kPerItem), kFewItemsGroup, 256);
   const Kernel& kernel = find_rows(device, "scan_rows", scan, in.scalar_type(), wanted);
-  const size_t tile = kernel.group < wanted ? kernel.group * kPerItem : wanted * kPerItem;
+  const size_t items = std::min(kernel.group, wanted), tile = items * kPerItem;
   const uint64_t share = at::round_up<uint64_t>(
       at::ceil_div<uint64_t>(size, parts_for(device, rows, size, tile * kTilesOfPart)), tile);
   const uint64_t parts = at::ceil_div(size, share), groups = rows * parts;
@@ -101,10 +101,10 @@ void launch_row_scan(const Scan& scan, const at::Tensor& in, const at::Tensor& o
     totals = at::empty({static_cast<int64_t>(groups) * kTotalBytes},
                        in.options().dtype(ScalarType::Byte));
     const Kernel& reduce = find_rows(device, "scan_row_totals", scan, in.scalar_type(), wanted);
-    const size_t items = std::min(reduce.group, wanted);
-    launch(stream, reduce, {groups * items}, {items}, view(in), view(totals), size, parts, share);
+    const size_t reducing = std::min(reduce.group, wanted);
+    launch(stream, reduce, {groups * reducing}, {reducing}, view(in), view(totals), size, parts,
+           share);
   }
-  const size_t items = tile / kPerItem;
   Arguments arguments(stream, kernel);
   arguments.add(view(in)).add(view(out));
   if (scan.positions) arguments.add(view(positions));
@@ -161,7 +161,6 @@ void run(const Scan& scan, const at::Tensor& self, const at::Tensor& out,
   }
   dim = at::maybe_wrap_dim(dim, self.dim());
   const Extent extent = extent_of(self, dim);
-  // Few columns would keep few work-items busy: they become rows.
   if (extent.inner > 1 && extent.inner < kFewColumns && extent.size >= kFewColumnsRows &&
       takes_groups(ocl_device(self), scan, extent.size)) {
     const auto in_rows = [&](const at::Tensor& t) { return t.defined() ? t.movedim(dim, -1) : t; };
