@@ -24,19 +24,21 @@ def _listed_home() -> str:
         return ""
 
 
-def _others_can_change(folder: pathlib.Path, may_group: bool, may_sticky: bool) -> bool:
+def _others_can_change(folder: pathlib.Path, may_sticky: bool) -> bool:
     """Whether other users than root can change what is in the folder.
 
-    Not counted are, where allowed: this user's main group, which many systems let write to new
-    folders; and folders like /tmp, in which users can only replace files of their own.
+    Not counted are this user's main group, which many systems let write to new folders; and, where
+    allowed, folders like /tmp, in which users can only replace files of their own.
     """
     found = folder.stat()
     writers = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    if found.st_uid not in (0, os.geteuid()):
+    # Where a container does not know root, its files belong to a user of another number.
+    root = os.stat("/").st_uid
+    if found.st_uid not in (0, root, os.geteuid()):
         return True
     if may_sticky and found.st_mode & stat.S_ISVTX:
         return False
-    if may_group and found.st_gid == os.getegid():
+    if found.st_gid == os.getegid():
         writers &= stat.S_IWOTH
     return writers != 0
 
@@ -47,17 +49,12 @@ def _is_private(cache: pathlib.Path) -> bool:
     Makes the folder, since in a folder like /tmp anybody else could.
     """
     try:
-        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        cache.mkdir(mode=0o700, exist_ok=True)
         cache = cache.resolve()
         kernels = (cache / "pocl" / "kcache").resolve()
         path = [folder for folder in (kernels, *kernels.parents) if folder.exists()]
         return os.access(path[0], os.W_OK | os.X_OK) and not any(
-            _others_can_change(
-                folder,
-                may_group=folder == cache or folder in cache.parents,
-                may_sticky=folder in cache.parents,
-            )
-            for folder in path
+            _others_can_change(folder, may_sticky=folder in cache.parents) for folder in path
         )
     except OSError:
         return False
