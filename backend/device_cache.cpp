@@ -44,7 +44,7 @@ Block* DeviceCache::allocate(size_t bytes, int64_t stream) {
   const Stack stack = MemoryHistory::stack(KeepStacks::kState);
   std::unique_lock lock(mutex_);
   collect_pending(/*wait=*/false);
-  Block* block = cache_.take(bytes, stream);
+  Block* block = caching_ ? cache_.take(bytes, stream) : nullptr;
   if (!block) {
     const size_t segment_bytes = caching_ ? cached_segment_size(bytes) : bytes;
     std::string refusal;

@@ -214,6 +214,23 @@ def test_without_caching_each_tensor_has_a_buffer_of_its_size():
     assert output_of(code, OCL_MEMORY_CACHING="0").split() == ["31", "3", "8", "3"]
 
 
+def test_without_caching_graphs_share_no_buffers():
+    code = """
+        import torch
+        graph = torch.ocl.Graph()
+        x = torch.ones(1, device="ocl")
+        with torch.ocl.graph(graph):
+            y = torch.empty(5000, device="ocl")
+            del y
+            z = [x + i for i in range(3)]
+        graph.replay()
+        print(sum(z).item())
+        for segment in torch.ocl.memory._snapshot()["segments"]:
+            assert len(segment["blocks"]) == 1, segment
+    """
+    assert output_of(code, OCL_MEMORY_CACHING="0") == "6.0"
+
+
 def test_out_of_memory(device, clean):
     """The error names the sizes; the cache was freed before; the process goes on."""
     limit_to(64 * MIB, device)
