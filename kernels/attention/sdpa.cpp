@@ -270,12 +270,14 @@ fused_attention(const Tensor& query, const Tensor& key, const Tensor& value,
   const Tensor written = with_dense_rows(out);
   const Tensor log_sum =
       at::empty({a.batch(), p.heads, p.queries}, query.options().dtype(ScalarType::Float));
-  const Tensor result = group_queries(a, written);
-  set_strides(p, kOut, result);
-  if (refusal_of_decoding(a)) {
-    run(a, SdpaKernel::kForward, {result, log_sum}, {});
-  } else {
-    decode(a, result, log_sum);
+  if (out.numel() > 0) {
+    const Tensor result = group_queries(a, written);
+    set_strides(p, kOut, result);
+    if (refusal_of_decoding(a)) {
+      run(a, SdpaKernel::kForward, {result, log_sum}, {});
+    } else {
+      decode(a, result, log_sum);
+    }
   }
   if (!written.is_same(out)) out.copy_(written);
   // On the host: the backward passes them to its kernels as numbers.

@@ -15,11 +15,13 @@ const OptionalPaths optional({kDecode});
 // Keys of a block, of which a part is a multiple.
 constexpr int64_t kBlock = 64;
 
+constexpr int64_t kPartialSums = 2;  // before the sums of values: PARTIAL_SIZE in sdpa.clh
+
 struct Parts {
   int64_t count, keys;
 };
 Parts parts_of(const Device& device, const Attention& a) {
-  const int64_t keys = a.problem.keys;
+  const int64_t keys = a.causal ? std::min(a.problem.queries, a.problem.keys) : a.problem.keys;
   const auto heads = static_cast<size_t>(a.batch() * a.heads());
   const auto wanted =
       static_cast<int64_t>(parts_for(device, heads, static_cast<size_t>(keys), kBlock));
@@ -69,6 +71,7 @@ void merge(const Attention& a, const at::Tensor& out, const at::Tensor& log_sum,
 const char* refusal_of_decoding(const Attention& a) {
   if (is_disabled(kDecode)) return "OCL_DISABLE";
   if (a.dropout > 0) return "dropout";
+  if (a.problem.keys == 0) return "no keys";
   // More queries fill the tiles of the other kernels.
   const int64_t most = ocl_device(a.query).family() == KernelFamily::kCpu ? 4 : 8;
   return a.problem.queries <= most ? nullptr : "many queries";
@@ -80,7 +83,8 @@ void decode(const Attention& a, const at::Tensor& out, const at::Tensor& log_sum
   const bool split = parts.count > 1;
   const Kernel& kernel = find(device, a, split);
   const at::Tensor partial =
-      split ? at::empty({log_sum.numel(), parts.count, a.value.size(3) + 2}, log_sum.options())
+      split ? at::empty({log_sum.numel(), parts.count, kPartialSums + a.value.size(3)},
+                        log_sum.options())
             : log_sum;  // not used
   Arguments arguments(stream_of(a.query), kernel);
   arguments.add(view(out)).add(view(log_sum));

@@ -3,8 +3,6 @@
 #include "sdpa.clh"
 #include "grid.clh"
 
-#define PARTIAL_SIZE (DV + 2)
-
 GRID __kernel void attention_merge(TENSOR(out), TENSOR(log_sum), CTENSOR(partial),
                                    const Problem problem, const long parts, const ulong units,
                                    const ulong inner, const ulong per_item) {

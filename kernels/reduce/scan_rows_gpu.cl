@@ -2,8 +2,8 @@
 // parts, in tiles of ITEMS * PER elements. A work-item joins PER adjacent elements, and the group
 // joins the work-items' states, so that adjacent work-items load adjacent elements. Parts are
 // joined as in scan.cl: scan_row_totals reduces each, and scan_rows begins with the totals before.
-//   ITEMS   work-items of a group, a power of two; other defines: scan.clh, but not PRODUCT: a
-//           product of a tile may overflow after a 0
+//   ITEMS   work-items of a group, a power of two; other defines: scan.clh, but not PRODUCT:
+//           after a 0 the result is 0, though the product of a later tile overflows
 // Grid: parts of all rows.
 #include "scan.clh"
 

@@ -70,7 +70,10 @@ def test_many_heads_that_share_keys(device):
 
 @pytest.mark.parametrize("queries", [1, 2, 4])
 def test_causal(device, queries):
-    """The first query sees the first key only."""
+    """The first query sees the first key only; keys that no query sees are not read."""
+    query, key, value = (t.to(device) for t in inputs(queries, 300))
+    value[:, :, queries:] = float("nan")
+    assert attention(query, key, value, is_causal=True).isfinite().all()
     compare(device, inputs(queries, 70), is_causal=True)
     compare(device, inputs(queries, 70, heads=4, key_heads=2), is_causal=True)
 
@@ -114,3 +117,12 @@ def test_gradients(device):
         attention(*leaves, enable_gqa=True).square().sum().backward()
         grads.append([leaf.grad.cpu() for leaf in leaves])
     torch.testing.assert_close(grads[1], grads[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch, queries, keys", [(0, 1, 70), (2, 0, 70), (2, 1, 0)])
+def test_empty(device, batch, queries, keys):
+    operands = [torch.randn(batch, 3, n, 16) for n in (queries, keys, keys)]
+    direct = torch.ops.aten._scaled_dot_product_fused_attention_overrideable
+    out, log_sum, *_ = direct(*(t.to(device) for t in operands))
+    torch.testing.assert_close(out.cpu(), attention(*operands))
+    assert log_sum.shape == (batch, 3, queries)

@@ -2,13 +2,13 @@
 // where memory is the limit. A task reads its weights as one stream, row after row, which
 // processors prefetch; several rows at a time are several short streams.
 //   GROUP_BLOCKS   blocks of a group; 0: a row is one group, without zeros
-// Other defines: packed_weights.clh. Rows are computed in blocks of SCALED rows, whose scales are
-// adjacent in memory, and are first put in the order in which rows need them.
+// Other defines: packed_weights.clh. Rows are computed in blocks of ROWS_OF_BLOCK, because the
+// scales of adjacent rows are adjacent in memory: they are first put in the order of use.
 // Grid (ceil(n / rows_per_task)). k is a multiple of the group.
 #include "packed_weights.clh"
 #include "packed_sum.clh"
 
-#define SCALED 16
+#define ROWS_OF_BLOCK 16
 #define VLOAD(p) CAT(vload, VW)(0, p)
 #define VSTORE(value, p) CAT(vstore, VW)(value, 0, p)
 #define FOR(i, n) _Pragma("unroll") for (int i = 0; i < n; ++i)
@@ -53,8 +53,8 @@ ALWAYS_INLINE void take_scales(__local float *row_scales, __local float *results
                                CTENSOR(zeros), const int n, const int row, const int rows,
                                const int group, const float input_sum) {
 #if ZEROS == 1
-  if (rows == SCALED) {
-    for (int r = 0; r < SCALED; r += VW) {
+  if (rows == ROWS_OF_BLOCK) {
+    for (int r = 0; r < ROWS_OF_BLOCK; r += VW) {
       __global const STORE *pairs = CPTR(STORE, scales) + 2 * ((size_t)group * n + row + r);
       const VEC first = LOAD_VEC(pairs), second = LOAD_VEC(pairs + VW);
       const VEC scale = (VEC)(first.even, second.even), zero = (VEC)(first.odd, second.odd);
@@ -75,12 +75,12 @@ TASK __kernel void packed_linear(TENSOR(out), CTENSOR(x), CTENSOR(weights), CTEN
                                  CTENSOR(zeros), const int m, const int n, const int k,
                                  const int group, const long x_stride, const int rows_per_task) {
   __local Inputs blocks[MOST_GROUPS * GROUP_BLOCKS];
-  __local float input_sums[MOST_GROUPS], row_scales[SCALED * MOST_GROUPS], results[SCALED];
+  __local float input_sums[MOST_GROUPS], row_scales[ROWS_OF_BLOCK * MOST_GROUPS], results[ROWS_OF_BLOCK];
   const int first_row = get_global_id(0) * rows_per_task;
   const int last_row = min(n, first_row + rows_per_task);
   const int groups = k / group;
-  for (int row = first_row; row < last_row; row += SCALED) {
-    const int rows = min(SCALED, last_row - row);
+  for (int row = first_row; row < last_row; row += ROWS_OF_BLOCK) {
+    const int rows = min(ROWS_OF_BLOCK, last_row - row);
     for (int r = 0; r < rows; ++r) results[r] = 0;
     for (int g0 = 0; g0 < groups; g0 += MOST_GROUPS) {
       const int count = min(MOST_GROUPS, groups - g0);
@@ -96,7 +96,7 @@ TASK __kernel void packed_linear(TENSOR(out), CTENSOR(x), CTENSOR(weights), CTEN
         }
       }
       for (int g = 0; g < count; ++g) {
-        take_scales(row_scales + g * SCALED, results, scales_base, scales_offset, zeros_base,
+        take_scales(row_scales + g * ROWS_OF_BLOCK, results, scales_base, scales_offset, zeros_base,
                     zeros_offset, n, row, rows, g0 + g, input_sums[g]);
       }
       for (int r = 0; r < rows; ++r) {
@@ -112,7 +112,7 @@ TASK __kernel void packed_linear(TENSOR(out), CTENSOR(x), CTENSOR(weights), CTEN
             sum[b % AT_ONCE] = add_products(weight, blocks[block], sum[b % AT_ONCE]);
           }
           for (int i = 1; i < AT_ONCE; ++i) sum[0] += sum[i];
-          total = fma((VEC)(row_scales[g * SCALED + r]), sum[0], total);
+          total = fma((VEC)(row_scales[g * ROWS_OF_BLOCK + r]), sum[0], total);
         }
         results[r] += sum_of_lanes(total);
       }
