@@ -70,7 +70,10 @@ def run(command):
 
 
 def is_used(source, target):
-    """Not on Intel's: what gemm_gpu.cpp keeps from devices with Quirk::kFewRegisters."""
+    """Intel's do not take what gemm_gpu.cpp and sdpa.cpp keep from Quirk::kFewRegisters."""
+    heads = [number(rf"#define {x} (\d+)", source) for x in ("D", "DV", "RM")]
+    if target in INTEL and all(heads):
+        return min(heads[:2]) >= 32 or heads[2] <= 2
     names = ("TM", "TN", "TK", "WM", "WN")
     m, n, k, item_m, item_n = (number(rf"#define {x} (\d+)", source) for x in names)
     if target not in INTEL or not m:

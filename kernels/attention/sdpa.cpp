@@ -154,7 +154,9 @@ void run(const Attention& a, SdpaKernel which, std::initializer_list<Tensor> bef
   if (gpu) {
     // Few enough rows that the sums stay in registers.
     const int64_t sums = std::max(d, dv) * (which == SdpaKernel::kGradKey ? 2 : 1);
-    tile.rows = sums <= 128 ? 4 : 2;
+    // Compilers unroll the products of short heads as a whole, which takes more registers.
+    const bool unrolled = device.has(Quirk::kFewRegisters) && std::min(d, dv) < 32;
+    tile.rows = sums <= 128 && !unrolled ? 4 : 2;
   } else {
     const auto chosen =
         choose_sdpa_tile(device, which, rows, d, dv, a.query.scalar_type() != ScalarType::Float);
