@@ -8,7 +8,8 @@
 #define WIDTH 1
 #include "sdpa_decode.clh"
 
-#define DEPTH 16
+#define DEPTH 32
+#define AT_ONCE 8  // values in flight
 #define CHUNK_LD (DEPTH + 1)  // adjacent keys begin in different banks
 #define COLUMNS DIVIDE_UP(DV, ITEMS)
 #define SLICES (DV < ITEMS ? ITEMS / DV : 1)
@@ -72,11 +73,19 @@ __attribute__((reqd_work_group_size(ITEMS, 1, 1))) DECODE_KERNEL {
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     if (slice < SLICES) {
-      for (int k = slice; k < count; k += SLICES) {
-        FOR(c, COLUMNS) {
-          if (COLUMNS > 1 && item + c * ITEMS >= DV) continue;
-          const float element =
-              LOAD(DT, values, (k0 + k) * ROW(VALUE) + (COLUMNS > 1 ? item + c * ITEMS : column));
+      FOR(c, COLUMNS) {
+        const int of_item = COLUMNS > 1 ? item + c * ITEMS : column;
+        if (of_item >= DV) continue;
+        __global const MEM(DT) *value = values + k0 * ROW(VALUE) + of_item;
+        int k = slice;
+        for (; k + (AT_ONCE - 1) * SLICES < count; k += AT_ONCE * SLICES) {
+          float element[AT_ONCE];
+          FOR(i, AT_ONCE) element[i] = LOAD(DT, value, (k + i * SLICES) * ROW(VALUE));
+          FOR(i, AT_ONCE) FOR_QUERIES(q)
+            sums[q][c] = mad(weights[q * ITEMS + k + i * SLICES], element[i], sums[q][c]);
+        }
+        for (; k < count; k += SLICES) {
+          const float element = LOAD(DT, value, k * ROW(VALUE));
           FOR_QUERIES(q) sums[q][c] = mad(weights[q * ITEMS + k], element, sums[q][c]);
         }
       }
