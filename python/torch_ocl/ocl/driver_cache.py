@@ -33,7 +33,7 @@ def _others_can_change(folder: pathlib.Path, may_sticky: bool) -> bool:
     found = folder.stat()
     writers = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     # Where a container does not know root, its files belong to a user of another number.
-    root = os.stat("/").st_uid
+    root = pathlib.Path("/").stat().st_uid
     if found.st_uid not in (0, root, os.geteuid()):
         return True
     if may_sticky and found.st_mode & stat.S_ISVTX:
