@@ -75,7 +75,8 @@ TASK __kernel void packed_linear(TENSOR(out), CTENSOR(x), CTENSOR(weights), CTEN
                                  CTENSOR(zeros), const int m, const int n, const int k,
                                  const int group, const long x_stride, const int rows_per_task) {
   __local Inputs blocks[MOST_GROUPS * GROUP_BLOCKS];
-  __local float input_sums[MOST_GROUPS], row_scales[ROWS_OF_BLOCK * MOST_GROUPS], results[ROWS_OF_BLOCK];
+  __local float input_sums[MOST_GROUPS], row_scales[ROWS_OF_BLOCK * MOST_GROUPS];
+  __local float results[ROWS_OF_BLOCK];
   const int first_row = get_global_id(0) * rows_per_task;
   const int last_row = min(n, first_row + rows_per_task);
   const int groups = k / group;
