@@ -93,7 +93,12 @@ class CpuCall {
     for (size_t i = 0; i < argument_count(); ++i) note(i);
     check_devices();
     for (size_t i = 0; i < argument_count(); ++i) replace(i);
-    op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);
+    try {
+      op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);
+    } catch (...) {
+      keep_what_was_written();
+      throw;
+    }
     const size_t results = schema_.returns().size();
     for (size_t i = stack_->size() - results; i < stack_->size(); ++i) {
       (*stack_)[i] =
@@ -112,6 +117,16 @@ class CpuCall {
     at::Tensor ocl, cpu;
     bool written, resized = false;
   };
+
+  // As on the CPU, where an operator has failed halfway. What fails here too is only logged.
+  void keep_what_was_written() {
+    try {
+      const at::AutoDispatchBelowADInplaceOrView not_recorded;
+      views_.write_back();
+    } catch (const std::exception& error) {
+      TORCH_WARN("ocl: ", error.what());
+    }
+  }
 
   size_t argument_count() const { return schema_.arguments().size(); }
   c10::IValue& argument(size_t i) { return (*stack_)[begin_ + i]; }

@@ -38,8 +38,9 @@ def build(folder):
 def environment(plugin, log, groups=None, budget=None, whole=None):
     """Variables for a process whose launches are recorded in the file `log`. See plugin.cpp."""
     chosen = {"GROUPS": groups, "BUDGET": budget, "WHOLE": whole}
+    inherited = {name: value for name, value in os.environ.items() if name != "OPENCL_LAYERS"}
     return {
-        **os.environ,
+        **inherited,
         "OCLGRIND_PLUGINS": str(plugin),
         # As GPUs' compilers do; Oclgrind itself makes small code.
         "OCLGRIND_BUILD_OPTIONS": "-O3",
