@@ -104,7 +104,9 @@ gpu-model: build  ## write docs/gpu_model.md: counts of kernels in a simulator, 
 		--registers build/gpu_model/registers.json \
 		--markdown docs/gpu_model.md --picture docs/gpu_model.png
 
+# `wheel` uses the same folder, and leaves its choice of where libraries are found there.
 build: build/build.ninja  ## the extension, in build/python, which .venv imports from
+	@if grep -q '^OCL_BUILD_WHEEL:BOOL=ON' build/CMakeCache.txt; then cmake -S . -B build -DOCL_BUILD_WHEEL=OFF; fi
 	cmake --build build
 
 build/build.ninja: $(VENV)/.ready
