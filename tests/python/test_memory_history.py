@@ -200,7 +200,8 @@ def test_backward_pass_in_other_threads(device, history):
         except Exception as error:
             failures.append(error)
 
-    torch.ocl.record_memory_history(max_entries=200, stacks="python", clear_history=True)
+    # Room for the watcher's own entries.
+    torch.ocl.record_memory_history(max_entries=3000, stacks="python", clear_history=True)
     watcher, workers = (
         threading.Thread(target=look),
         [threading.Thread(target=train) for _ in range(2)],
