@@ -6,6 +6,8 @@
 //           after a 0 the result is 0, though the product of a later tile overflows
 // Grid: parts of all rows.
 #include "scan.clh"
+#define GROUP ITEMS
+#include "group.clh"
 
 #define PER 4
 #define TILE (ITEMS * PER)
@@ -26,17 +28,12 @@
 
 KERNEL scan_row_totals(CTENSOR(in), TENSOR(totals), const ulong size, const ulong parts,
                        const ulong share) {
-  __local State states[ITEMS];
+  __local State partial[ITEMS];
   PART
   State own = NEUTRAL;
   for (ulong i = from + item; i < to; i += ITEMS) own = join(own, STATE(LOAD(IN, x, i), i));
-  states[item] = own;
-  barrier(CLK_LOCAL_MEM_FENCE);
-  for (int step = ITEMS / 2; step > 0; step /= 2) {
-    if (item < step) states[item] = JOIN_IN_ANY_ORDER(states[item], states[item + step]);
-    barrier(CLK_LOCAL_MEM_FENCE);
-  }
-  if (item == 0) PTR(State, totals)[u] = states[0];
+  GROUP_REDUCE(own, JOIN_IN_ANY_ORDER)
+  if (item == 0) PTR(State, totals)[u] = own;
 }
 
 KERNEL scan_rows(CTENSOR(in), TENSOR(out), POSITIONS_ARGUMENT CTENSOR(totals), const ulong size,
