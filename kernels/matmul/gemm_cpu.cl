@@ -264,25 +264,13 @@ TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR
 #else  // gemv
 #define V COMPUTE
 #include "epilogue.clh"
-
-#define ROWS_AT_ONCE 4
-
-// Adds halves of vectors, because PoCL does not vectorise a loop over lanes.
-static inline COMPUTE sum_of_lanes(const VEC value) {
-#if VW == 16
-  const CAT(COMPUTE, 8) half_sum = value.lo + value.hi;
-  const CAT(COMPUTE, 4) quarter_sum = half_sum.lo + half_sum.hi;
-#elif VW == 8
-  const CAT(COMPUTE, 4) quarter_sum = value.lo + value.hi;
-#else
-  const CAT(COMPUTE, 4) quarter_sum = value;
-#endif
-  const CAT(COMPUTE, 2) pair = quarter_sum.lo + quarter_sum.hi;
-  return pair.x + pair.y;
-}
+#include "lane_sum.clh"
 
 #if TRANS_A
 #define BLOCK 64  // vectors of sums that stay in the first level cache
+#define ROWS_AT_ONCE 4
+#else
+#define AT_ONCE 4  // independent sums of a row
 #endif
 
 TASK __kernel void gemv(TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CTENSOR(residual),
@@ -310,7 +298,6 @@ TASK __kernel void gemv(TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CT
   STORE_TO(out_vector, (row) * sizes.ld_out, \
            ACTIVATE(alpha * (sum) PLUS_C(row) PLUS_RESIDUAL(row)))
 
-#define AT_ONCE 4
 #if TRANS_A
   __local VEC sums[BLOCK];
   for (int block = first_row; block < last_row; block += BLOCK * VW) {

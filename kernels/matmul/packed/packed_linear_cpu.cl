@@ -8,7 +8,7 @@
 // Grid (ceil(n / rows_per_task), ceil(m / MR)). k is a multiple of `group`, and `group` is one of
 // BLOCK where BITS is 4. Rows of x are x_stride apart.
 #include "packed_weights.clh"
-#include "packed_sum.clh"
+#include "lane_sum.clh"
 
 TASK __kernel void packed_linear(TENSOR(out), CTENSOR(x), CTENSOR(weights), CTENSOR(scales),
                                  CTENSOR(zeros), const int m, const int n, const int k,

@@ -9,7 +9,7 @@
 // Grid (LANES, ceil(n / (ROWS * NR)) * ROWS, ceil(m / MR)), groups of LANES x ROWS. k is a multiple
 // of `group`, and `group` is one of BLOCK where BITS is 4. Rows of x are x_stride apart.
 #include "packed_weights.clh"
-#include "packed_sum.clh"
+#include "lane_sum.clh"
 
 #define FOR(i, n) _Pragma("unroll") for (int i = 0; i < n; ++i)
 #define ITEMS (LANES * ROWS)

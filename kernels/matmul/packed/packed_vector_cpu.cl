@@ -6,7 +6,7 @@
 // scales of adjacent rows are adjacent in memory: they are first put in the order of use.
 // Grid (ceil(n / rows_per_task)). k is a multiple of the group.
 #include "packed_weights.clh"
-#include "packed_sum.clh"
+#include "lane_sum.clh"
 
 #define ROWS_OF_BLOCK 16
 #define VLOAD(p) CAT(vload, VW)(0, p)
