@@ -1,6 +1,7 @@
 #include "guard/backward_threads.h"
 
 #include <ATen/Functions.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "backend/device.h"
@@ -12,7 +13,7 @@ namespace ocl {
 void wait_for_backward_threads() {
   if (!initialized()) return;
   const c10::InferenceMode records(false);
-  const at::AutoGradMode differentiates(true);
+  const c10::AutoGradMode differentiates(true);
   for (DeviceIndex index = 0; index < device_count(); ++index) {
     if (!device(index).has_context()) continue;
     const c10::Device place(c10::DeviceType::PrivateUse1, index);

@@ -1,10 +1,12 @@
 // The device's part of torch.profiler. Kineto, which is compiled into PyTorch, gets from a session
 // the commands that backend/trace recorded.
-#if defined(USE_KINETO) && __has_include(<torch/csrc/profiler/standalone/privateuse1_profiler.h>)
+#ifdef USE_KINETO
 
 #include <libkineto.h>
 #include <output_base.h>
+#if __has_include(<torch/csrc/profiler/standalone/privateuse1_profiler.h>)
 #include <torch/csrc/profiler/standalone/privateuse1_profiler.h>
+#endif
 
 #include <map>
 
@@ -286,7 +288,14 @@ class OclProfiler final : public libkineto::IActivityProfiler {
   }
 };
 
+#ifdef REGISTER_PRIVATEUSE1_PROFILER
 REGISTER_PRIVATEUSE1_PROFILER(OclProfiler);
+#else  // PyTorch 2.11
+const bool registered = [] {
+  libkineto::api().registerProfilerFactory([] { return std::make_unique<OclProfiler>(); });
+  return true;
+}();
+#endif
 
 }  // namespace
 }  // namespace ocl

@@ -1,6 +1,6 @@
 """Writes the dispatcher registrations of ocl from the marks in kernels/ and the installed torch.
 
-usage: generate.py KERNELS_FOLDER OUTPUT_FOLDER SITE_PACKAGES_OF_TORCH SHARDS
+usage: generate.py KERNELS_FOLDER OUTPUT_FOLDER SITE_PACKAGES_OF_TORCH SHARDS TORCH_VERSION
 
 Reads the OCL_* marks (marks.py has their grammar). torchgen then writes the same wrappers that
 PyTorch's own backends get: register_ocl_*.cpp. SHARDS of these files have the wrappers of dense
@@ -37,6 +37,21 @@ KEY = DispatchKey.XPU
 LAYOUTS = ["Sparse", "SparseCsr", "Quantized", "NestedTensor"]
 # The operators that kernels/layouts/quantized.cpp registers itself.
 OWN_QUANTIZED = {"int_repr", "flip"}
+
+# Implementations that refuse devices of other makers before this release: there, the CPU fallback
+# runs these operators.
+SINCE = {
+    (2, 12): [
+        "std.correction",
+        "var.correction",
+        "std_mean.correction",
+        "var_mean.correction",
+        "_cdist_forward",
+        "_cdist_backward",
+        "_pdist_forward",
+        "_pdist_backward",
+    ],
+}
 
 COPIED = 'm.impl("{name}", torch::CppFunction::makeFromBoxedFunction<&ocl::layout_fallback>());'
 
@@ -140,13 +155,20 @@ def add_guards(definitions, registrations, item, complex_entries):
     return definitions
 
 
-def main(kernels, output, shards):
+def refused(version):
+    """The operators of SINCE that a release of PyTorch refuses."""
+    numbers = tuple(int(part) for part in version.split(".")[:2])
+    return {op for release, ops in SINCE.items() if numbers < release for op in ops}
+
+
+def main(kernels, output, shards, version):
     kernels, output = pathlib.Path(kernels), pathlib.Path(output)
     packaged = pathlib.Path(torchgen.__file__).parent / "packaged/ATen/native"
     parsed = parse_native_yaml(str(packaged / "native_functions.yaml"), str(packaged / "tags.yaml"))
     cpu = parsed.backend_indices[DispatchKey.CPU]
     cuda = parsed.backend_indices[DispatchKey.CUDA]
     shared, own, complex_entries = read_marks(kernels)
+    shared = [entry for entry in shared if entry not in refused(version)]
 
     index, items, used = {}, [], set()
     # A file without marks gets a header, too, since CMakeLists.txt expects one for each file.
@@ -347,4 +369,4 @@ using at::IntArrayRef;
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3], int(sys.argv[4]))
+    main(*sys.argv[1:3], int(sys.argv[4]), sys.argv[5])

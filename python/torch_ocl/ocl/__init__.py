@@ -227,6 +227,11 @@ __all__ = [
 ]
 
 
+def _lazy_init() -> None:
+    """Nothing: the first use lists the devices. Without this function, torch.accelerator's
+    synchronize() does not wait in PyTorch 2.11."""
+
+
 def _is_in_bad_fork() -> bool:
     """Whether this process is a fork of one that used OpenCL; torch.manual_seed calls this."""
     return _C.is_in_bad_fork()
