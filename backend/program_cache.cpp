@@ -15,6 +15,7 @@
 #include <unordered_map>
 
 #include "backend/binary_file.h"
+#include "backend/build_log.h"
 #include "backend/environment.h"
 #include "backend/error.h"
 #include "backend/failure_text.h"
@@ -201,7 +202,7 @@ cl::Program from_source(Device& device, const std::string& file, const std::stri
                  [&] { return cl::Program(device.context(), source); });
   const auto log = [&]() -> std::string {
     try {
-      return program.getBuildInfo<CL_PROGRAM_BUILD_LOG>(device.handle());
+      return with_marked_lines(program.getBuildInfo<CL_PROGRAM_BUILD_LOG>(device.handle()), source);
     } catch (const cl::Error& error) {
       return str("no log: ", failure_text(error.err(), error.what()));
     }

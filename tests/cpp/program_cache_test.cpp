@@ -1,4 +1,5 @@
 #include "backend/program_cache.h"
+#include "backend/build_log.h"
 
 #include <array>
 #include <atomic>
@@ -175,6 +176,16 @@ TEST_P(ProgramCacheTest, UnknownFileAndKernelAreNamed) {
   EXPECT_NE(text.find("cannot create the kernel stohr of store.cl [SERIAL 78]"), std::string::npos)
       << text;
   EXPECT_NE(text.find("CL_INVALID_KERNEL_NAME"), std::string::npos) << text;
+}
+
+TEST(BuildLog, LinesOfTheWholeTextGetTheNamesOfTheirFiles) {
+  const std::string source =
+      "#define A 1\n#line 1 \"a.cl\"\nfirst\n#line 1 \"b.clh\"\nof b\n#line 3 \"a.cl\"\nthird\n";
+  EXPECT_EQ(with_marked_lines("<kernel>:3:7: error: x\n<kernel>:5:1: note\n<kernel>:7: y", source),
+            "a.cl:1:7: error: x\nb.clh:1:1: note\na.cl:3: y");
+  EXPECT_EQ(with_marked_lines("<kernel>:1:2 <kernel>:99 <kernel>: <kernel>:99999999999", source),
+            "defines:1:2 <kernel>:99 <kernel>: <kernel>:99999999999");
+  EXPECT_EQ(with_marked_lines("store.cl:3: error", source), "store.cl:3: error");
 }
 
 TEST(BuildProgress, TellsAfterTwoSecondsAndEachDoubling) {
