@@ -26,7 +26,7 @@ ROUND_SECONDS = 0.05  # a round repeats short calls for about so long
 
 def synchronize(device):
     if device != "cpu":
-        torch.accelerator.synchronize() if device == "ocl" else torch.cuda.synchronize()
+        torch.get_device_module(device).synchronize()
 
 
 def seconds(run, device, count):

@@ -15,33 +15,33 @@ sys.path.append(str(pathlib.Path(__file__).parents[2] / "tests/python"))
 from models import resnet18, train_step
 
 
-def resnet_training_step():
+def resnet_training_step(device="ocl"):
     """ResNet-18, training step, 8 images of 224 x 224"""
-    model = resnet18().to("ocl")
+    model = resnet18().to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
-    x, target = torch.randn(8, 3, 224, 224).to("ocl"), torch.randint(1000, (8,)).to("ocl")
+    x, target = torch.randn(8, 3, 224, 224).to(device), torch.randint(1000, (8,)).to(device)
     return lambda: train_step(model, optimizer, x, target, F.cross_entropy)
 
 
-def transformer_training_step():
+def transformer_training_step(device="ocl"):
     """Transformer layer (512 wide, 8 heads, 2048 hidden), training step, 8 x 128 tokens"""
-    model = nn.TransformerEncoderLayer(512, 8, 2048, 0.0, batch_first=True).to("ocl")
+    model = nn.TransformerEncoderLayer(512, 8, 2048, 0.0, batch_first=True).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
-    x, target = (torch.randn(8, 128, 512).to("ocl") for _ in range(2))
+    x, target = (torch.randn(8, 128, 512).to(device) for _ in range(2))
     return lambda: train_step(model, optimizer, x, target, F.mse_loss)
 
 
-def gpt2_decoding():
+def gpt2_decoding(device="ocl"):
     """GPT-2 (12 layers, 768 wide), one token after 128 others"""
     from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel
 
     config = GPT2Config()
-    model = GPT2LMHeadModel(config).eval().to("ocl")
-    token = torch.tensor([[464]]).to("ocl")
+    model = GPT2LMHeadModel(config).eval().to(device)
+    token = torch.tensor([[464]]).to(device)
     heads, width = config.n_head, config.n_embd // config.n_head
     past = DynamicCache()
     for layer in range(config.n_layer):
-        keys, values = (torch.randn(1, heads, 128, width).to("ocl") for _ in range(2))
+        keys, values = (torch.randn(1, heads, 128, width).to(device) for _ in range(2))
         past.update(keys, values, layer)
 
     def run():
@@ -72,10 +72,10 @@ class UNetBlock(nn.Module):
         return x + self.outer(mixed).transpose(1, 2).view(n, c, h, w)
 
 
-def unet_block():
+def unet_block(device="ocl"):
     """U-Net block (320 channels of 32 x 32, attention with 8 heads), forward, batch 2"""
-    model = UNetBlock(320, 8, 1280).eval().to("ocl")
-    x, time = torch.randn(2, 320, 32, 32).to("ocl"), torch.randn(2, 1280).to("ocl")
+    model = UNetBlock(320, 8, 1280).eval().to(device)
+    x, time = torch.randn(2, 320, 32, 32).to(device), torch.randn(2, 1280).to(device)
 
     def run():
         with torch.no_grad():
