@@ -1,19 +1,37 @@
 """The device "ocl" for PyTorch: any OpenCL device runs tensors, autograd and training.
 
 PyTorch loads this package by itself (`import torch` is enough); TORCH_DEVICE_BACKEND_AUTOLOAD=0
-turns that off. Afterwards `torch.ocl` is the device's module, as `torch.cuda` is for CUDA.
+turns that off. Afterwards `torch.ocl` is the device's module, as `torch.cuda` is for CUDA. Where
+PyTorch has a GPU of its own, `import torch_ocl` asks for the device, or OCL_AUTOLOAD=1.
 
     import torch
     x = torch.randn(3, 3, device="ocl")
     print(x @ x)
 """
 
+import os
 import sys
 import warnings
 
 
 def _autoload() -> None:
     """Entry point of the group torch.backends; the import of this package has done the work."""
+    if _waits_to_be_asked:
+        del sys.modules[__name__]  # so that `import torch_ocl` runs this file again
+
+
+def _pytorch_has_a_gpu() -> bool:
+    """Whether this PyTorch was built for an accelerator that this machine has.
+
+    There, a second one must not appear unasked. PyTorch's torch.accelerator would become ocl, and
+    the backward pass of the first would stop at "opt_ready_stream && opt_parent_stream INTERNAL
+    ASSERT FAILED", since autograd knows one accelerator (Node::stream() in PyTorch's node.h).
+    """
+    import torch
+
+    # Unlike is_available(), device_count() leaves CUDA usable in processes that are forked later.
+    cuda = torch.cuda._is_compiled() and torch.cuda.device_count() > 0
+    return cuda or torch.xpu._is_compiled() or torch.backends.mps.is_available()
 
 
 def _load() -> None:
@@ -58,8 +76,13 @@ def _inside_import_of_torch() -> bool:
 
 
 _autoloading = _inside_import_of_torch()
+_waits_to_be_asked = False
 try:
-    _load()
+    _waits_to_be_asked = (
+        _autoloading and os.environ.get("OCL_AUTOLOAD") != "1" and _pytorch_has_a_gpu()
+    )
+    if not _waits_to_be_asked:
+        _load()
 except Exception as error:
     if not _autoloading:
         raise

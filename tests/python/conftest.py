@@ -9,6 +9,10 @@ import tempfile
 import pytest
 import torch
 
+# Where PyTorch has a GPU of its own, the device waits to be asked for: here, and in children.
+import torch_ocl  # noqa: F401
+
+os.environ["OCL_AUTOLOAD"] = "1"
 CACHE = "OCL_CACHE_DIR"
 DOUBLES = (torch.float64, torch.complex128)
 NO_DOUBLES = "which has no cl_khr_fp64"  # kernels/core/dtype.cpp

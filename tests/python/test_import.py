@@ -288,3 +288,27 @@ def test_a_fork_after_use_can_work_on_the_cpu(device):
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), x.tolist())
     """
     assert output_of(FORK + code).splitlines() == ["0", "0 [2.0, 2.0, 2.0]"]
+
+
+# What `import torch` does last, in a PyTorch that is said to be built for CUDA.
+BESIDE_CUDA = """
+    import os
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    import torch
+    torch.cuda._is_compiled, torch.cuda.device_count = lambda: True, lambda: {gpus}
+    torch.__spec__._initializing = True
+    torch._import_device_backends()
+    torch.__spec__._initializing = False
+    print(hasattr(torch, "ocl"))
+    import torch_ocl
+    print((torch.ones(2, device="ocl") + 1).tolist())
+"""
+
+
+@pytest.mark.parametrize(
+    ("gpus", "asked", "there"), [(1, None, False), (1, "1", True), (0, None, True)]
+)
+def test_a_gpu_of_pytorch_comes_first(device, gpus, asked, there):
+    """CUDA's backward pass fails once another accelerator is registered."""
+    printed = output_of(BESIDE_CUDA.format(gpus=gpus), OCL_AUTOLOAD=asked)
+    assert printed.splitlines() == [str(there), "[2.0, 2.0]"]
