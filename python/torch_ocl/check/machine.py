@@ -170,12 +170,14 @@ def check_speed(device):
     ]:
         rate = moved * bytes_of_x / seconds_of(function) / 1e9
         yield f"{name} {rate:.1f} GB/s, {rate / copy:.0%} of the copy"
-    threads, steps = 1 << 16, 256
+    properties = torch.ocl.get_device_properties(device)
+    cpu = properties.kernel_family == "cpu"
+    # As many as a large GPU holds, for long enough that the launch does not count.
+    threads = max(1 << 16, 2048 * properties.max_compute_units)
+    lanes, steps = (16, 256) if cpu else (2, 1024)
     out = torch.empty(threads, device=device)
-    cpu = torch.ocl.get_device_properties(device).kernel_family == "cpu"
-    lanes = 16 if cpu else 2
     kernel = torch.ocl.compile_kernel(f"#define V float{lanes}\n" + MULTIPLY_ADDS)
-    seconds = seconds_of(lambda: kernel.chains(out, steps, threads=threads, group_size=32))
+    seconds = seconds_of(lambda: kernel.chains(out, steps, threads=threads, group_size=64))
     peak = threads * steps * 8 * lanes * 2 / seconds / 1e9
     yield f"multiply-adds {peak:.0f} GFLOP/s"
     a, b = x[:1024, :1024].contiguous(), y[:1024, :1024].contiguous()
