@@ -73,7 +73,8 @@ def is_used(source, target):
     """Intel's do not take what gemm_gpu.cpp and sdpa.cpp keep from Quirk::kFewRegisters."""
     heads = [number(rf"#define {x} (\d+)", source) for x in ("D", "DV", "RM")]
     if target in INTEL and all(heads):
-        return min(heads[:2]) >= 32 or heads[2] <= 2
+        large = min(heads[:2]) < 32 or "#define DROPOUT" in source
+        return not large or heads[2] <= 2
     names = ("TM", "TN", "TK", "WM", "WN")
     m, n, k, item_m, item_n = (number(rf"#define {x} (\d+)", source) for x in names)
     if target not in INTEL or not m:

@@ -98,8 +98,9 @@ Attention describe(const Tensor& query, const Tensor& key, const Tensor& value,
 int64_t local_bytes(int64_t side, const SdpaTile& tile, int64_t longest) {
   const int64_t depth = std::min<int64_t>(side * side, 16), rows = side * tile.rows,
                 keys = 4 * side;
-  const int64_t product = depth * (rows + 1 + keys + 1), sum = depth * at::round_up(longest, side),
-                weights = rows * (keys + 1), partial = rows * (side + 1);
+  const int64_t a_ld = rows + tile.rows, product = depth * (a_ld + keys + 4),
+                sum = depth * at::round_up(longest, side), weights = keys * a_ld,
+                partial = rows * (side + 1);
   return (std::max(product, sum) + weights + partial) * static_cast<int64_t>(sizeof(float));
 }
 
@@ -154,9 +155,10 @@ void run(const Attention& a, SdpaKernel which, std::initializer_list<Tensor> bef
   if (gpu) {
     // Few enough rows that the sums stay in registers.
     const int64_t sums = std::max(d, dv) * (which == SdpaKernel::kGradKey ? 2 : 1);
-    // Compilers unroll the products of short heads as a whole, which takes more registers.
-    const bool unrolled = device.has(Quirk::kFewRegisters) && std::min(d, dv) < 32;
-    tile.rows = sums <= 128 && !unrolled ? 4 : 2;
+    // Compilers unroll the products of short heads as a whole, which takes more registers, and so
+    // does dropout.
+    const bool large = std::min(d, dv) < 32 || a.dropout > 0;
+    tile.rows = sums <= 128 && !(large && device.has(Quirk::kFewRegisters)) ? 4 : 2;
   } else {
     const auto chosen =
         choose_sdpa_tile(device, which, rows, d, dv, a.query.scalar_type() != ScalarType::Float);

@@ -1,9 +1,10 @@
 // Attention of the GPU family: a work-group of SIDE by SIDE computes SIDE * RM queries (keys, for
 // the gradients of keys and values) and loops over the keys in blocks of SIDE * CM. Work-item
-// (x, y) has the rows y + SIDE * i and the columns x + SIDE * j of every tile. Matrices pass
-// through local memory in chunks of DEPTH.
+// (x, y) has RM adjacent rows and CM adjacent columns of every tile, which it reads from local
+// memory as vectors: one element at a time, reading would take longer than multiplying. Matrices
+// pass through local memory in chunks of DEPTH.
 //   SIDE  a power of two up to 16
-//   RM    rows of a work-item
+//   RM    rows of a work-item, 2 or 4
 // Defines and Problem: sdpa.clh. Grid: (SIDE * blocks of rows, SIDE * heads, batch).
 #define WIDTH 1
 #include "sdpa.clh"
@@ -14,17 +15,31 @@
 #define BLOCK (SIDE * CM)
 #define DEPTH (ITEMS < 16 ? ITEMS : 16)
 #define DM DIVIDE_UP(D_MAX, SIDE)
-// One more element per row, so that adjacent rows begin in different banks.
-#define A_LD (ROWS_OF_GROUP + 1)
-#define B_LD (BLOCK + 1)
+// One more vector per row, so that adjacent rows begin in different banks.
+#define A_LD (ROWS_OF_GROUP + RM)
+#define B_LD (BLOCK + CM)
 #define A_SIDE (SIDE + 1)
+#define ROW_OF(i) (y * RM + (i))
+#define COLUMN_OF(j) (x * CM + (j))
 #define PRODUCT_CHUNK (DEPTH * (A_LD + B_LD))
 #define SUM_CHUNK (DEPTH * SIDE * DM)
 #define CHUNK (PRODUCT_CHUNK > SUM_CHUNK ? PRODUCT_CHUNK : SUM_CHUNK)
 
+#define LOCAL_VECTORS __local __attribute__((aligned(16))) float
 #define KERNEL __kernel __attribute__((reqd_work_group_size(SIDE, SIDE, 1))) void
 #define FOR(i, n) _Pragma("unroll") for (int i = 0; i < n; ++i)
 #define MATRIX_ARGUMENTS(x) __global const MEM(DT) *x, const long x##_stride, const int x##_count
+
+#define ROWS CAT(float, RM)
+ALWAYS_INLINE void read_rows(float rows[RM], const __local float *from) {
+  const ROWS all = *(const __local ROWS *)from;
+  rows[0] = all.s0;
+  rows[1] = all.s1;
+#if RM == 4
+  rows[2] = all.s2;
+  rows[3] = all.s3;
+#endif
+}
 
 // tile = products of the rows of a and b, which have `size` elements.
 ALWAYS_INLINE void multiply(float tile[RM][CM], __local float *chunk, MATRIX_ARGUMENTS(a),
@@ -44,18 +59,17 @@ ALWAYS_INLINE void multiply(float tile[RM][CM], __local float *chunk, MATRIX_ARG
     barrier(CLK_LOCAL_MEM_FENCE);
     // Compilers load the operands of all unrolled steps first; with 16, Intel's GPUs spill.
     _Pragma("unroll 8") for (int k = 0; k < DEPTH; ++k) {
-      float factor[CM];
-      FOR(j, CM) factor[j] = b_chunk[k * B_LD + x + j * SIDE];
-      FOR(i, RM) {
-        const float element = a_chunk[k * A_LD + y + i * SIDE];
-        FOR(j, CM) tile[i][j] = mad(element, factor[j], tile[i][j]);
-      }
+      float row[RM];
+      read_rows(row, a_chunk + k * A_LD + ROW_OF(0));
+      const float4 columns = *(const __local float4 *)(b_chunk + k * B_LD + COLUMN_OF(0));
+      const float column[CM] = {columns.x, columns.y, columns.z, columns.w};
+      FOR(i, RM) FOR(j, CM) tile[i][j] = mad(row[i], column[j], tile[i][j]);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
   }
 }
 
-// sums += the rows of `a`, weighted by the columns of the work-group's weights.
+// sums += the rows of `a`, weighted by the work-group's weights, [BLOCK][A_LD].
 ALWAYS_INLINE void add_weighted(float sums[RM][DM], __local float *chunk,
                                 const __local float *weights, MATRIX_ARGUMENTS(a), const int size) {
   const int x = get_local_id(0), y = get_local_id(1), item = y * SIDE + x;
@@ -67,7 +81,7 @@ ALWAYS_INLINE void add_weighted(float sums[RM][DM], __local float *chunk,
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int k = 0; k < DEPTH; ++k) {
       float factor[RM];
-      FOR(i, RM) factor[i] = weights[(y + i * SIDE) * B_LD + k0 + k];
+      read_rows(factor, weights + (k0 + k) * A_LD + ROW_OF(0));
       FOR(j, DM) {
         const float element = chunk[k * SIDE * DM + x + j * SIDE];
         FOR(i, RM) sums[i][j] = mad(factor[i], element, sums[i][j]);
@@ -80,14 +94,21 @@ ALWAYS_INLINE void add_weighted(float sums[RM][DM], __local float *chunk,
 // Writes the tile to local memory for add_weighted(), whose barrier comes before the reads.
 ALWAYS_INLINE void share(__local float *weights, const float tile[RM][CM]) {
   const int x = get_local_id(0), y = get_local_id(1);
-  FOR(i, RM) FOR(j, CM) weights[(y + i * SIDE) * B_LD + x + j * SIDE] = tile[i][j];
+  FOR(j, CM) {
+    __local ROWS *to = (__local ROWS *)(weights + COLUMN_OF(j) * A_LD + ROW_OF(0));
+#if RM == 4
+    *to = (ROWS)(tile[0][j], tile[1][j], tile[2][j], tile[3][j]);
+#else
+    *to = (ROWS)(tile[0][j], tile[1][j]);
+#endif
+  }
 }
 
 static inline void store_rows(__global MEM(DT) *out, const long stride, const int count,
                               const int size, const float sums[RM][DM], const float factor[RM]) {
   const int x = get_local_id(0), y = get_local_id(1);
   FOR(i, RM) {
-    const int row = y + i * SIDE;
+    const int row = ROW_OF(i);
     if (row >= count) continue;
     FOR(j, DM) {
       const int column = x + j * SIDE;
@@ -128,7 +149,7 @@ static inline float keep_factor(const ulong row_counter, const long key, const u
 KERNEL attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTENSOR(query), CTENSOR(key),
                           CTENSOR(value), BIAS_ARGUMENT CTENSOR(grad), CTENSOR(log_sum),
                           CTENSOR(delta), const Problem problem) {
-  __local float chunk[CHUNK], weights[ROWS_OF_GROUP * B_LD];
+  LOCAL_VECTORS chunk[CHUNK], weights[BLOCK * A_LD];
   const int x = get_local_id(0), y = get_local_id(1);
   const long batch = group_id(2), key_head = group_id(1);
   const long first = group_id(0) * ROWS_OF_GROUP;
@@ -153,12 +174,12 @@ KERNEL attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTENSOR(query), 
       multiply(tile, chunk, keys, ROW(KEY), rows, queries, ROW(QUERY), count, D);
       multiply(slopes, chunk, values, ROW(VALUE), rows, grads, ROW(GRAD), count, DV);
       FOR(j, CM) {
-        const long q = q0 + x + j * SIDE;
+        const long q = q0 + COLUMN_OF(j);
         const bool exists = q < problem.queries;
         const float log_sum_of_row = exists ? CPTR(float, log_sum)[row + q] : INFINITY;
         const float delta_of_row = exists ? CPTR(float, delta)[row + q] : 0;
         FOR(i, RM) {
-          const long k = first + y + i * SIDE;
+          const long k = first + ROW_OF(i);
           const float weight = exp(SCORE(tile[i][j], q, k) - log_sum_of_row);
 #ifdef DROPOUT
           const float kept = KEEP_FACTOR(q, k);
@@ -211,7 +232,7 @@ KERNEL attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTENSOR(query), 
 
 KERNEL attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query), CTENSOR(key), CTENSOR(value),
                          BIAS_ARGUMENT const Problem problem) {
-  __local float chunk[CHUNK], weights[ROWS_OF_GROUP * B_LD];
+  LOCAL_VECTORS chunk[CHUNK], weights[BLOCK * A_LD];
   __local float partial[ROWS_OF_GROUP * A_SIDE];
   QUERY_BLOCK
   float top[RM], total[RM];
@@ -224,18 +245,18 @@ KERNEL attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query), CTENSOR(k
     float tile[RM][CM];
     multiply(tile, chunk, queries, ROW(QUERY), rows, keys, ROW(KEY), count, D);
     FOR(i, RM) {
-      const long q = first + y + i * SIDE;
+      const long q = first + ROW_OF(i);
       float peak = top[i];
       FOR(j, CM) {
-        tile[i][j] = SCORE(tile[i][j], q, k0 + x + j * SIDE);
+        tile[i][j] = SCORE(tile[i][j], q, k0 + COLUMN_OF(j));
         peak = tile[i][j] > peak ? tile[i][j] : peak;  // a NaN gets into the sum, not here
       }
-      partial[(y + i * SIDE) * A_SIDE + x] = peak;
+      partial[ROW_OF(i) * A_SIDE + x] = peak;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     FOR(i, RM) {
       float peak = -INFINITY;
-      for (int n = 0; n < SIDE; ++n) peak = fmax(peak, partial[(y + i * SIDE) * A_SIDE + n]);
+      for (int n = 0; n < SIDE; ++n) peak = fmax(peak, partial[ROW_OF(i) * A_SIDE + n]);
       const float base = peak == -INFINITY ? 0 : peak;
       const float factor = exp(top[i] - base);
       top[i] = peak;
@@ -245,17 +266,17 @@ KERNEL attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query), CTENSOR(k
         tile[i][j] = exp(tile[i][j] - base);
         total[i] += tile[i][j];
 #ifdef DROPOUT
-        tile[i][j] *= KEEP_FACTOR(first + y + i * SIDE, k0 + x + j * SIDE);
+        tile[i][j] *= KEEP_FACTOR(first + ROW_OF(i), k0 + COLUMN_OF(j));
 #endif
       }
     }
     share(weights, tile);
     add_weighted(sums, chunk, weights, values, ROW(VALUE), count, DV);
   }
-  FOR(i, RM) partial[(y + i * SIDE) * A_SIDE + x] = total[i];
+  FOR(i, RM) partial[ROW_OF(i) * A_SIDE + x] = total[i];
   barrier(CLK_LOCAL_MEM_FENCE);
   FOR(i, RM) {
-    const int r = y + i * SIDE;
+    const int r = ROW_OF(i);
     float sum = 0;
     for (int n = 0; n < SIDE; ++n) sum += partial[r * A_SIDE + n];
     // A query with no visible key: its result is zero, and so are its weights in the backward pass.
@@ -269,7 +290,7 @@ KERNEL attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query), CTENSOR(k
 KERNEL attention_grad_query(TENSOR(grad_query), CTENSOR(query), CTENSOR(key), CTENSOR(value),
                             BIAS_ARGUMENT CTENSOR(grad), CTENSOR(log_sum), CTENSOR(delta),
                             const Problem problem) {
-  __local float chunk[CHUNK], weights[ROWS_OF_GROUP * B_LD];
+  LOCAL_VECTORS chunk[CHUNK], weights[BLOCK * A_LD];
   QUERY_BLOCK
   __global const MEM(DT) *grads = MATRIX(GRAD, grad, batch, head) + first * ROW(GRAD);
   float factor[RM];
@@ -279,11 +300,11 @@ KERNEL attention_grad_query(TENSOR(grad_query), CTENSOR(query), CTENSOR(key), CT
     multiply(tile, chunk, queries, ROW(QUERY), rows, keys, ROW(KEY), count, D);
     multiply(slopes, chunk, grads, ROW(GRAD), rows, values, ROW(VALUE), count, DV);
     FOR(i, RM) {
-      const int r = y + i * SIDE;
+      const int r = ROW_OF(i);
       const float log_sum_of_row = r < rows ? CPTR(float, log_sum)[row + r] : INFINITY;
       const float delta_of_row = r < rows ? CPTR(float, delta)[row + r] : 0;
       FOR(j, CM) {
-        const long k = k0 + x + j * SIDE;
+        const long k = k0 + COLUMN_OF(j);
         const float weight = exp(SCORE(tile[i][j], first + r, k) - log_sum_of_row);
 #ifdef DROPOUT
         slopes[i][j] *= KEEP_FACTOR(first + r, k);
