@@ -3,7 +3,8 @@
 // tensor, the index times that tensor's step.
 //   GET      result[i] = indexed[index[i]]; PUT: indexed[index[i]] = value[i]
 //   ONE_ITEM one work-item writes all elements (grid.clh)
-//   ROW_INDEX the indices are the same along a row; ROW_DENSE: and rows are contiguous
+//   ROW_INDEX the indices are the same along a row; ROW_DENSE: and rows are contiguous;
+//   ROW_QUADS: and consist of aligned uint4, which a work-item moves
 // Other defines: index.clh.
 #include "index.clh"
 
@@ -49,6 +50,9 @@ GRID __kernel void KERNEL(TENSOR(a), VALUE_PARAMETER, EACH_INDEX(PARAMETER) cons
       VSTORE_GLOBAL(MEM(DT), VLOAD_GLOBAL(MEM(DT), from, i), to, i);
     }
     for (; i < end; ++i) to[i] = from[i];
+#elif defined(ROW_QUADS)
+    const ulong quads = inner * sizeof(MEM(DT)) / sizeof(uint4);
+    FOR_INNER(i, quads) ((__global uint4 *)to)[i] = ((__global const uint4 *)from)[i];
 #else
     FOR_INNER(i, inner) to[i] = from[i];
 #endif

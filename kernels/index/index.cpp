@@ -24,12 +24,12 @@ KernelKey make_key(const IndexPlan& plan) {
   KernelKey key{&site};
   key.by[0] = reinterpret_cast<uint64_t>(plan.indexing.combine);
   key.by[1] = reinterpret_cast<uint64_t>(plan.indexing.name);
-  key.by[2] = static_cast<uint64_t>(plan.type) << 40 | plan.int_indices << 32 |
-              static_cast<uint64_t>(plan.ndim) << 16 | static_cast<uint64_t>(plan.indices) << 8 |
-              uint64_t{plan.indexing.wrap} << 6 | uint64_t{plan.indexing.skips_outside} << 5 |
-              uint64_t{has_one_writer(plan)} << 4 | uint64_t{plan.get} << 3 |
-              uint64_t{plan.operands.other < 0} << 2 | uint64_t{plan.row_index} << 1 |
-              uint64_t{plan.row_dense};
+  key.by[2] = static_cast<uint64_t>(plan.type) << 41 | uint64_t{plan.row_quads} << 40 |
+              plan.int_indices << 32 | static_cast<uint64_t>(plan.ndim) << 16 |
+              static_cast<uint64_t>(plan.indices) << 8 | uint64_t{plan.indexing.wrap} << 6 |
+              uint64_t{plan.indexing.skips_outside} << 5 | uint64_t{has_one_writer(plan)} << 4 |
+              uint64_t{plan.get} << 3 | uint64_t{plan.operands.other < 0} << 2 |
+              uint64_t{plan.row_index} << 1 | uint64_t{plan.row_dense};
   return key;
 }
 
@@ -64,6 +64,7 @@ KernelSource make_source(const IndexPlan& plan) {
   if (has_one_writer(plan) && !plan.row_index) defines.set("ONE_ITEM", 1);
   if (plan.row_dense) {
     defines.set("ROW_DENSE", 1);
+    if (plan.row_quads) defines.set("ROW_QUADS", 1);
     if (plan.device.family() == KernelFamily::kCpu) {
       defines.set("WIDTH", c10::elementSize(plan.type) == 8 ? 8 : 16);
     }
@@ -200,8 +201,9 @@ class SortedWrites {
   ScalarType key_type_ = ScalarType::Long;
 };
 
-void run(const IndexPlan& plan, at::IntArrayRef sizes, at::IntArrayRef strides,
+void run(IndexPlan plan, at::IntArrayRef sizes, at::IntArrayRef strides,
          const c10::Scalar& number) {
+  plan.row_quads = in_quads(plan, strides);
   if (sorts(plan, sizes)) return SortedWrites(plan, sizes, strides).run(number);
   const Kernel& kernel =
       find_kernel(plan.device, make_key(plan), [&] { return make_source(plan); });
@@ -213,7 +215,8 @@ void run(const IndexPlan& plan, at::IntArrayRef sizes, at::IntArrayRef strides,
 
   const auto inner = static_cast<size_t>(plan.size(0));
   const size_t units = plan.elements() / inner;
-  UnitGrid grid = unit_grid(plan.device, units, inner, plan.row_dense ? 1 : 4);
+  const size_t items = plan.row_quads ? inner * c10::elementSize(plan.type) / kQuadBytes : inner;
+  UnitGrid grid = unit_grid(plan.device, units, items, plan.row_dense ? 1 : 4);
   if (has_one_writer(plan)) {
     grid.global.y = grid.local.y = 1;
     if (!plan.row_index) grid.global.x = grid.local.x = 1;

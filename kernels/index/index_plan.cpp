@@ -2,6 +2,8 @@
 
 #include <ATen/Context.h>
 
+#include <algorithm>
+
 #include "kernels/core/algorithms.h"
 #include "kernels/core/exchanges.h"
 #include "kernels/core/tensors.h"
@@ -79,6 +81,18 @@ IndexPlan make_plan(at::TensorIteratorBase& iter, const Indexing& indexing, Inde
   plan.row_dense = plan.row_index && !plan.computes() && element <= 8 &&
                    plan.stride(0, 0) == element && plan.stride(operands.other, 0) == element;
   return plan;
+}
+
+bool in_quads(const IndexPlan& plan, at::IntArrayRef strides) {
+  if (!plan.row_dense || plan.device.family() != KernelFamily::kGpu) return false;
+  const auto aligned = [](int64_t bytes) { return bytes % kQuadBytes == 0; };
+  const auto operand_is_aligned = [&](int operand) {
+    bool all = aligned(static_cast<int64_t>(resolve(plan.iter.data_ptr(operand)).offset));
+    for (int d = 1; d < plan.ndim; ++d) all = all && aligned(plan.stride(operand, d));
+    return all;
+  };
+  return aligned(plan.size(0) * plan.stride(0, 0)) && std::ranges::all_of(strides, aligned) &&
+         operand_is_aligned(0) && operand_is_aligned(plan.operands.other);
 }
 
 bool has_one_writer(const IndexPlan& plan) {

@@ -8,6 +8,8 @@
 
 namespace ocl {
 
+constexpr int64_t kQuadBytes = 16;  // of uint4
+
 struct IndexPlan {
   at::TensorIteratorBase& iter;
   const Indexing& indexing;
@@ -17,6 +19,7 @@ struct IndexPlan {
   int ndim, indices;
   Device& device;
   bool row_index = true, row_dense = false;
+  bool row_quads = false;    // dense rows of aligned uint4, which a GPU moves at once
   uint64_t int_indices = 0;  // a bit for each index tensor of 32 bits
   // Real and imaginary parts are added separately: dimension 0 is the parts.
   bool in_parts = false;
@@ -40,6 +43,9 @@ struct IndexPlan {
 
 IndexPlan make_plan(at::TensorIteratorBase& iter, const Indexing& indexing, IndexOperands operands,
                     bool get, size_t indices);
+
+// Whether dense rows can be moved in uint4. `strides`: of what is indexed, in bytes.
+bool in_quads(const IndexPlan& plan, at::IntArrayRef strides);
 
 // Whether one work-item writes an element, for several values may go there: in order, or because
 // the device has no atomics for it.

@@ -276,3 +276,23 @@ def test_a_mask_and_a_number_do_not_wait_for_the_device(device):
 def test_masks_of_bytes_take_no_number(device):
     with pytest.raises(RuntimeError, match="boolean masks"):
         torch.zeros(3, device=device)[torch.ones(3, dtype=torch.uint8, device=device)] = 1
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float32, torch.int64])
+@pytest.mark.parametrize("width", [16, 17, 64])
+@pytest.mark.parametrize("shift", [0, 1])
+def test_rows_at_aligned_and_other_addresses(device, dtype, width, shift):
+    """A GPU moves 16 bytes of a row at once where rows begin at multiples of 16 bytes."""
+    storage = torch.arange(40 * width + 1) % 101
+    rows = storage[shift : shift + 40 * width].view(40, width).to(dtype)
+    there = storage.to(device, dtype)[shift : shift + 40 * width].view(40, width)
+    index = torch.tensor([39, 0, 7, 7, -1])
+    assert torch.equal(there[index.to(device)].cpu(), rows[index])
+    index = index.abs()
+    assert torch.equal(there.index_select(0, index.to(device)).cpu(), rows.index_select(0, index))
+    index = torch.tensor([3, 39, 0])
+    values = rows[10:13].clone()
+    rows[index], there[index.to(device)] = values, values.to(device)
+    assert torch.equal(there.cpu(), rows)
+    assert torch.equal(there[:, : width - 1][index.to(device)].cpu(), rows[:, : width - 1][index])
