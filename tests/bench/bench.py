@@ -1,6 +1,7 @@
 """Times operators and networks on an OpenCL device against PyTorch's own device, in one process.
 
     python tests/bench/bench.py [--sweep] [--only REGEX] [--json FILE] [--compare FILE] [--plot PNG]
+                                [--markdown FILE]
 
 The two devices alternate, since machines are shared: trust the ratios rather than the times. A call
 counts until the device has finished. Nothing may run on PyTorch's CPU kernels (OCL_FALLBACK=error).
@@ -113,6 +114,20 @@ def line(name, r, earlier):
     return text
 
 
+def markdown(found):
+    """The table of a page about one device."""
+    limits = found["limits"]
+    yield f"{found['device']} ({found['platform']}) against {found['reference']}, PyTorch "
+    yield f"{found['torch']}. Either reached {limits['bytes'] / 1e9:.0f} GB/s and "
+    yield f"{limits['flops'] / 1e12:.1f} TFLOP/s.\n\n"
+    yield f"| case | {found['reference']} | ocl | ratio | of these limits |\n"
+    yield "| --- | --- | --- | --- | --- |\n"
+    for name, r in found["cases"].items():
+        share = "" if r["share_of_limit"] is None else f"{100 * r['share_of_limit']:.0f} %"
+        times = f"{r['reference_ms']:.3f} ms | {r['ocl_ms']:.3f} ms | {r['ratio']:.2f}"
+        yield f"| {name} | {times} | {share} |\n"
+
+
 def geometric_mean(values):
     return math.exp(statistics.fmean(math.log(value) for value in values))
 
@@ -125,6 +140,7 @@ def main():
     parser.add_argument("--reference", default="cpu", help="cpu, or cuda on the same card")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--compare", type=pathlib.Path, help="an earlier --json")
+    parser.add_argument("--markdown", type=pathlib.Path, help="a table")
     parser.add_argument("--plot", type=pathlib.Path, help="a roofline, as PNG")
     args = parser.parse_args()
     earlier = json.loads(args.compare.read_text())["cases"] if args.compare else {}
@@ -156,6 +172,8 @@ def main():
     }
     if args.json:
         args.json.write_text(json.dumps(found, indent=1) + "\n")
+    if args.markdown:
+        args.markdown.write_text("".join(markdown(found)))
     if args.plot:
         from roofline import plot
 

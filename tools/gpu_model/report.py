@@ -4,7 +4,8 @@ usage: report.py FOLDER [--registers FILE] [--markdown FILE] [--picture FILE]
 
 FOLDER is record.py's; networks that are not recorded there are left out. --registers is the --json
 of gpu_check.py for FOLDER/programs; without it, occupancy is that of 64 registers. Without
---markdown, the tables are printed.
+--markdown, the tables are printed. devices/measured/GPU has the files that measure.py wrote on that
+GPU, whose specification is GPU.toml.
 """
 
 import argparse
@@ -13,12 +14,14 @@ import json
 import pathlib
 
 import validation
-from formula import REGISTERS, estimate, load_devices
+from formula import DEVICES, REGISTERS, estimate, load_devices
 from networks import NETWORKS
 from registers import Registers
 
+MEASURED = DEVICES / "measured"
 TERMS = ["memory", "cache", "requests", "arithmetic", "local", "latency"]
 WORST = 10
+LARGEST = 8  # kernels of a network that are compared with a measurement
 
 
 class Row:
@@ -159,6 +162,57 @@ def validation_table(plugin):
         ]
 
 
+def read_measured(device, network, of="ocl"):
+    """What measure.py wrote, or None."""
+    file = MEASURED / device / f"{network}.{of}.json"
+    return json.loads(file.read_text()) if file.exists() else None
+
+
+def measured_networks(recorded, registers):
+    yield ["GPU", "network", "ocl", "CUDA", "ratio", "in kernels", "model", "model / measured"]
+    for key, device in load_devices(MEASURED).items():
+        for network, launches in recorded.items():
+            own, cuda = (read_measured(key, network, of) for of in ("ocl", "cuda"))
+            if not own:
+                continue
+            inside = sum(seconds for _, seconds in own["kernels"].values())
+            model = sum(estimate(device, x, registers.of(device, x)).time for x in launches)
+            yield [
+                device.name,
+                network,
+                f"{1e3 * own['seconds']:.2f} ms",
+                f"{1e3 * cuda['seconds']:.2f} ms",
+                f"{own['seconds'] / cuda['seconds']:.2f}",
+                f"{1e3 * inside:.2f} ms",
+                f"{1e3 * model:.2f} ms",
+                f"{model / inside:.2f}",
+            ]
+
+
+def measured_kernels(recorded, registers):
+    yield ["network", "kernel", "launches", "measured", "model", "model / measured", "bound by"]
+    for key, device in load_devices(MEASURED).items():
+        for network, launches in recorded.items():
+            own = read_measured(key, network)
+            if not own:
+                continue
+            rows = {row.kernel: row for row in rows_of(launches, {key: device}, registers)}
+            largest = sorted(own["kernels"].items(), key=lambda item: -item[1][1])[:LARGEST]
+            for kernel, (count, seconds) in largest:
+                row = rows.get(kernel)
+                # A choice of kernels that depends on the number of units differs from the record.
+                same = row is not None and row.launches() == count
+                yield [
+                    network,
+                    f"`{kernel}`",
+                    f"{count:.0f}",
+                    f"{1e6 * seconds:.0f} us",
+                    f"{1e6 * row.time(key):.0f} us" if same else "",
+                    f"{row.time(key) / seconds:.2f}" if same else "",
+                    row.bound(key) if same else "not recorded with these launches",
+                ]
+
+
 def markdown(table):
     head, *rows = table
     lines = [head, ["---"] * len(head), *rows]
@@ -214,11 +268,12 @@ def main():
 
     devices = load_devices()
     registers = Registers(arguments.folder / "programs", arguments.registers)
-    networks = {}
+    networks, recorded = {}, {}
     for name in NETWORKS:
         if not (arguments.folder / f"{name}.json").exists():
             continue
         found = json.loads((arguments.folder / f"{name}.json").read_text())
+        recorded[name] = found["launches"]
         networks[name] = (found["title"], rows_of(found["launches"], devices, registers))
 
     parts = {
@@ -226,6 +281,9 @@ def main():
         "networks": f"{markdown(network_table(networks, devices))}\n\n{basis(networks, registers)}",
         "worst": markdown(worst_table(networks, devices)),
         "validation": markdown(validation_table(arguments.folder / "plugin/libgpu_model.so")),
+        "measured": "\n\n".join(
+            markdown(table(recorded, registers)) for table in (measured_networks, measured_kernels)
+        ),
         "kernels": "\n\n".join(
             f"### {title}\n\n{markdown(kernel_table(rows, devices))}"
             for title, rows in networks.values()
