@@ -99,14 +99,23 @@ def fill_gaps(device):
     return [torch.empty(size, dtype=torch.uint8, device=device) for size in sizes]
 
 
+def child_environment(**variables):
+    """The variables of this process and others; those of value None are removed.
+
+    A child with its own OCL_ICD_VENDORS sees those drivers only. Khronos's loader would add what
+    OCL_ICD_FILENAMES names.
+    """
+    if "OCL_ICD_VENDORS" in variables:
+        variables.setdefault("OCL_ICD_FILENAMES", None)
+    merged = {**os.environ, **variables}
+    return {name: value for name, value in merged.items() if value is not None}
+
+
 def run_python(code, **variables):
-    """Runs the code in a process of its own; variables of value None are removed."""
-    environment = {**os.environ, **{k: v for k, v in variables.items() if v is not None}}
-    for name in (name for name, value in variables.items() if value is None):
-        environment.pop(name, None)
+    """Runs the code in a process of its own, with the variables of child_environment()."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
-        env=environment,
+        env=child_environment(**variables),
         capture_output=True,
         text=True,
         timeout=DEADLINE,

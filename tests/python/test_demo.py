@@ -1,6 +1,5 @@
 """torch_ocl.demo, torch_ocl.info and the example of the README, run as users run them."""
 
-import os
 import pathlib
 import re
 import subprocess
@@ -9,12 +8,13 @@ import sys
 import PIL.Image
 import pytest
 import torch
+from support import child_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def run(*arguments, **variables):
-    environment = {**os.environ, "OCL_FALLBACK": "error", **variables}
+    environment = child_environment(**{"OCL_FALLBACK": "error", **variables})
     command = [sys.executable, *map(str, arguments)]
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 

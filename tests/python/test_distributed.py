@@ -18,7 +18,7 @@ import distributed_ranks
 import pytest
 import torch
 from distributed_support import CASES, TIMEOUT
-from stern import changed_profile, stern_output_of
+from stern import changed_profile, skip_without_the_stern_device, stern_output_of
 from support import DEADLINE, output_of, skip_on_the_stern_device
 
 WITH_RUNTIME = pathlib.Path(__file__).parents[2] / "tools" / "with_runtime.py"
@@ -69,9 +69,9 @@ def visible(runtime):
     return (WITH_RUNTIME.parents[1] / ".runtimes" / runtime).is_dir()
 
 
-@pytest.mark.skipif(not visible("stern"), reason="needs PoCL and the stern device")
 def test_on_a_gpu(tmp_path, monkeypatch):
     """Where the host has copies of the device's memory, and commands run late (docs/stern.md)."""
+    skip_without_the_stern_device()
     for name in ("OCL_KERNEL_FAMILY", "OPENCL_LAYERS", "OCL_CACHE_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("STERN_PROFILE", "nvidia_ampere")

@@ -9,9 +9,10 @@ from support import output_of, run_python
 # What OpenCL brings into a process: the loader, a driver, threads.
 STATE = """
     import pathlib, torch
+    DRIVERS = ["pocl", "intelocl", "oclgrind", "RusticlOpenCL", "nvidia-opencl", "amdocl", "igdrcl"]
     def state():
         maps = pathlib.Path("/proc/self/maps").read_text()
-        libraries = [name for name in ("libOpenCL", "pocl", "intelocl") if name in maps]
+        libraries = [name for name in ("libOpenCL", *DRIVERS) if name in maps]
         return libraries, len(list(pathlib.Path("/proc/self/task").iterdir()))
 """
 

@@ -18,6 +18,7 @@ assert (x @ x.T).tolist() == [[5, 14], [14, 50]]
 print(*names, sep=";")
 """
 INTEL = "Intel(R) OpenCL"
+RUNTIMES_OF_THE_USER = ["OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "LD_LIBRARY_PATH"]
 
 
 def link_package(site):
@@ -48,7 +49,7 @@ def site(tmp_path_factory):
 
 def platforms(site, *prefix, **variables):
     """The platforms of the devices in a process that finds torch_ocl in `site`."""
-    hidden = ["OCL_ICD_VENDORS", "LD_LIBRARY_PATH", "OCL_VISIBLE_DEVICES", "OCL_KERNEL_FAMILY"]
+    hidden = [*RUNTIMES_OF_THE_USER, "OCL_VISIBLE_DEVICES", "OCL_KERNEL_FAMILY"]
     hidden.append("OPENCL_LAYERS")  # the stern device
     clean = {k: v for k, v in os.environ.items() if k not in hidden}
     command = [*prefix, sys.executable, "-c", NAMES]
@@ -133,7 +134,7 @@ def test_library_of_others_is_not_loaded(
     lib = site.parents[1]
     shutil.copy(telling_library, lib / "libintelocl.so").chmod(mode_of_file)
     lib.chmod(mode_of_folder)
-    clean = {k: v for k, v in os.environ.items() if k not in ("OCL_ICD_VENDORS", "LD_LIBRARY_PATH")}
+    clean = {k: v for k, v in os.environ.items() if k not in RUNTIMES_OF_THE_USER}
     result = subprocess.run(
         [sys.executable, "-c", "import torch; torch.ocl.get_device_properties(0)"],
         env={**clean, "PYTHONPATH": str(site), "TELL": str(tmp_path / "loaded")},

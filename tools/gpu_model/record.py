@@ -29,8 +29,10 @@ DEVICE = {
 def environment(plugin, log, **sampling):
     """Variables for a Python process whose launches are recorded in the file `log`."""
     subprocess.run([sys.executable, ROOT / "tools/with_runtime.py", "--write"], check=True)
+    inherited = micro.environment(plugin, log, **sampling)
+    inherited.pop("OCL_ICD_FILENAMES", None)  # Khronos's loader would add these drivers
     return {
-        **micro.environment(plugin, log, **sampling),
+        **inherited,
         **DEVICE,
         "OCL_ICD_VENDORS": str(ROOT / ".runtimes/oclgrind"),
         "OCL_KERNEL_FAMILY": "gpu",
