@@ -117,7 +117,7 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
 #pragma unroll
         for (int j = 0; j < NV; ++j) pixel[j] = LOAD_FLOATS(run + j * VW);
         // Part of the next panel: hardware prefetchers miss accesses that are a plane apart.
-        __builtin_prefetch((const void *)(size_t)(run + NR + (tap & 3) * LINE));
+        PREFETCH(run + NR + (tap & 3) * LINE);
 #pragma unroll
         for (int i = 0; i < MR; ++i) {
           const VEC weight = (VEC)(factor[i]);
