@@ -103,11 +103,12 @@ def test_pools_nest_and_end_with_an_error(device):
 
 
 def test_host_memory_stats(device):
-    torch.empty(10_000, device="cpu", pin_memory=True)  # collects what earlier copies have used
+    # Not torch.empty(pin_memory=True), which PyTorch gives to CUDA where that is available.
+    torch.empty(10_000).pin_memory()  # collects what earlier copies have used
     torch.ocl.reset_peak_host_memory_stats()
     torch.ocl.reset_accumulated_host_memory_stats()
     before = torch.ocl.host_memory_stats()
-    pinned = torch.empty(10_000, device="cpu", pin_memory=True)
+    pinned = torch.empty(10_000).pin_memory()
     stats = torch.ocl.host_memory_stats()
     assert stats["active_requests.current"] == before["active_requests.current"] + 1
     assert stats["active_bytes.current"] - before["active_bytes.current"] >= pinned.nbytes

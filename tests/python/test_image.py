@@ -3,6 +3,7 @@
 import math
 
 import numpy
+import PIL
 import pytest
 import torch
 from image_cases import DIFFERENTIABLE, MATRICES, OPERATORS, photograph, to_tensor
@@ -11,6 +12,7 @@ from support import FLOATS, has_fp64
 
 from torch_ocl import image
 
+PILLOW = int(PIL.__version__.split(".")[0])
 SIZES = [(50, 77), (300, 250), (201, 160), (7, 400)]  # of a 201 x 160 photograph
 
 
@@ -82,6 +84,8 @@ def test_flip(picture, place):
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear", "bicubic"])
 def test_resize(picture, place, size, interpolation):
+    if size == (7, 400) and interpolation != "nearest" and PILLOW < 13:
+        pytest.skip("Pillow before 13 rounds differently where the height shrinks far more")
     actual = image.resize(to_tensor(picture, place), size, interpolation)
     assert_as_pillow(actual, picture.resize(size[::-1], resampling(interpolation)))
 

@@ -316,11 +316,18 @@ def test_fraction(device, clean):
 def test_pinned_memory(device):
     x = torch.arange(1000.0).pin_memory()
     assert x.is_pinned() and not torch.ones(3).is_pinned()
-    assert torch.empty(10, pin_memory=True).is_pinned()
     assert x[500:].is_pinned()
     assert torch.equal(x.to(device, non_blocking=True).cpu(), x)
     with pytest.raises(ValueError, match="only CPU tensors can be pinned"):
         torch.empty(3, device=device, pin_memory=True)
+
+
+@pytest.mark.skipif(
+    torch.cuda.is_available(), reason="PyTorch lets CUDA pin these where it is available"
+)
+def test_pinned_memory_of_new_tensors(device):
+    assert torch.empty(10, pin_memory=True).is_pinned()
+    assert torch.ones(10, pin_memory=True).is_pinned()
 
 
 def test_training_reaches_a_steady_state(device, clean):

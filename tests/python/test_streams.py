@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from support import on_the_stern_device
 
 # In one task, so that another stream finds a free core.
 SMALL = 16_000
@@ -17,6 +18,15 @@ def slow_work(x, rounds=100):
 def any_of_ten(attempt):
     """Whether an attempt succeeds: a host that loses its core meanwhile finds the work done."""
     return any(attempt() for _ in range(10))
+
+
+def skip_where_queues_take_turns(device, overlapped):
+    """OpenCL lets a driver run one queue after another. CPU runtimes, which also execute what the
+    stern device gets, run them at once."""
+    if torch.ocl.get_device_properties(device).type == "cpu" or on_the_stern_device():
+        return
+    if not overlapped:
+        pytest.skip("nothing overlapped: this GPU's driver runs one queue after another")
 
 
 def test_default_and_current_stream(device):
@@ -140,7 +150,10 @@ def test_overlap_and_wait(device, wait):
         torch.ocl.synchronize()
         return long_done.elapsed_time(short_done) < 0
 
-    assert any_of_ten(short_ended_first) == (not wait)
+    overlapped = any_of_ten(short_ended_first)
+    if not wait:
+        skip_where_queues_take_turns(device, overlapped)
+    assert overlapped == (not wait)
 
 
 @pytest.mark.parametrize("how", ["wait_event", "wait_stream", "event.wait", "nothing"])
@@ -170,7 +183,10 @@ def test_result_depends_on_the_wait(device, how):
 
     # On a busy machine the reader may come late even without a wait, but not always.
     seen = [read_while_written() for _ in range(10)]
-    assert all(values == [1.0] for values in seen) == (how != "nothing"), seen
+    overlapped = any(values != [1.0] for values in seen)
+    if how == "nothing":
+        skip_where_queues_take_turns(device, overlapped)
+    assert overlapped == (how == "nothing"), seen
 
 
 def test_wait_across_devices(two_devices):
