@@ -21,7 +21,7 @@
 #endif
 
 #define PART                                                                  \
-  const int item = get_local_id(0);                                           \
+  const uint item = get_local_id(0);                                          \
   const ulong u = group_id(0), row = u / parts, from = u % parts * share;     \
   const ulong to = min(from + share, size), first_element = row * size;       \
   __global const MEM(IN) *x = CPTR(MEM(IN), in) + first_element;
@@ -38,7 +38,7 @@ KERNEL scan_row_totals(CTENSOR(in), TENSOR(totals), const ulong size, const ulon
 
 KERNEL scan_rows(CTENSOR(in), TENSOR(out), POSITIONS_ARGUMENT CTENSOR(totals), const ulong size,
                  const ulong parts, const ulong share) {
-  __local State states[ITEMS];
+  __local State partial[ITEMS];
   PART
   __global MEM(OUT) *y = PTR(MEM(OUT), out) + first_element;
   State before_tile = NEUTRAL;
@@ -51,17 +51,10 @@ KERNEL scan_rows(CTENSOR(in), TENSOR(out), POSITIONS_ARGUMENT CTENSOR(totals), c
       if (i + k < to) own = join(own, STATE(LOAD(IN, x, i + k), i + k));
       inside[k] = own;
     }
-    states[item] = own;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int step = 1; step < ITEMS; step *= 2) {  // then states[item] is of all items up to it
-      if (item >= step) own = join(states[item - step], own);
-      barrier(CLK_LOCAL_MEM_FENCE);
-      states[item] = own;
-      barrier(CLK_LOCAL_MEM_FENCE);
-    }
+    GROUP_SCAN(own, join)
     State before = before_tile;
-    if (item > 0) before = join(before, states[item - 1]);
-    before_tile = join(before_tile, states[ITEMS - 1]);
+    if (item > 0) before = join(before, partial[item - 1]);
+    before_tile = join(before_tile, partial[ITEMS - 1]);
     FOR(k) {
       if (i + k < to) {
         const State result = join(before, inside[k]);

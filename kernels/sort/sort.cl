@@ -1,7 +1,7 @@
-// Stable radix sort of rows of `size` elements, 8 bits per pass, the least significant first
-// (Knuth, The Art of Computer Programming 3, 5.2.5). A row is split into chunks. One work-item
-// processes a chunk in order, so equal keys keep their order. A pass, for a row with 2 chunks and
-// 2-bit digits:
+// Stable radix sort of rows of `size` elements in the CPU family (GPUs: sort_gpu.cl), 8 bits per
+// pass, the least significant first (Knuth, The Art of Computer Programming 3, 5.2.5). A row is
+// split into chunks. One work-item processes a chunk in order, so equal keys keep their order. A
+// pass, for a row with 2 chunks and 2-bit digits:
 //
 //   keys          2 0 3 | 0 2 1
 //   sort_count    counts[digit][chunk]    0: 1 1   1: 0 1   2: 1 1   3: 1 0
@@ -37,15 +37,10 @@ __kernel void sort_count(CTENSOR(keys), TENSOR(counts), const ulong rows, const 
                          const ulong chunks, const uint shift) {
   CHUNK_RANGE
   __global uint *count = COUNTS + chunk;
-#ifdef TASKS
   uint own[DIGITS];
   for (int d = 0; d < DIGITS; ++d) own[d] = 0;
   for (ulong i = from; i < to; ++i) ++own[DIGIT(CPTR(BITS, keys)[i])];
   for (int d = 0; d < DIGITS; ++d) count[d * chunks] = own[d];
-#else
-  for (int d = 0; d < DIGITS; ++d) count[d * chunks] = 0;
-  for (ulong i = from; i < to; ++i) ++count[DIGIT(CPTR(BITS, keys)[i]) * chunks];
-#endif
 }
 
 // Replaces the counts by the positions where each chunk's elements of each digit begin.
@@ -73,16 +68,11 @@ __kernel void sort_scatter(CTENSOR(keys), CTENSOR(order), TENSOR(keys_out), TENS
                            const ulong chunks, const uint shift) {
   CHUNK_RANGE
   __global uint *count = COUNTS + chunk;
-#ifdef TASKS
   uint position[DIGITS];
   for (int d = 0; d < DIGITS; ++d) position[d] = count[d * chunks];
-#define NEXT(digit) (position[digit]++)
-#else
-#define NEXT(digit) (count[(digit) * chunks]++)
-#endif
   for (ulong i = from; i < to; ++i) {
     const BITS key = CPTR(BITS, keys)[i];
-    const ulong at = row * size + NEXT(DIGIT(key));
+    const ulong at = row * size + position[DIGIT(key)]++;
     PTR(BITS, keys_out)[at] = key;
     PTR(uint, order_out)[at] = CPTR(uint, order)[i];
   }

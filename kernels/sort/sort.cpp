@@ -1,14 +1,10 @@
-// Sorting by radix (sort.cl), and operators that use it: topk, randperm.
-#include <ATen/ceil_div.h>
-#include <ATen/native/Sorting.h>
-
+// Sorting by radix (sort.cl, sort_gpu.cpp), and operators that use it: topk, randperm.
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sort.h>
 
 #include "backend/error.h"
 #include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
 #include "kernels/core/registration.h"
 #include "kernels/core/tensors.h"
 #include "kernels/sort/sort.h"
@@ -18,31 +14,17 @@ namespace ocl {
 namespace {
 
 constexpr size_t kShortRow = 64;
-constexpr size_t kRows = 64;  // of a work-group, at most
 constexpr size_t kDigits = 256, kBitsPerPass = 8;
-constexpr size_t kCpuChunk = 8192, kGpuChunk = 256;  // elements, at least
-// Chunks of a row, at most. A work-item takes long for a larger share (a launch of seconds ends in
-// a reset of the GPU on desktops), and one group adds up the counts of all chunks.
-constexpr size_t kGpuChunks = 1024, kGpuShare = 32768;
+constexpr size_t kChunk = 8192;                  // elements, at least
 constexpr size_t kMostCounts = size_t{1} << 24;  // numbers at once, if there are several rows
 
-Defines sort_defines(const Device& device, ScalarType type, bool descending, size_t group) {
-  Defines defines = sort_key_defines(type, descending);
-  defines.set("GROUP", static_cast<int64_t>(std::min(group, kDigits)));
-  define_grid(defines, device);
-  return defines;
-}
-
-// Sorts the rows of a contiguous tensor [rows][size] into contiguous values and indices.
+// Sorts as sort_rows_gpu does, in the CPU family.
 class RowSort {
  public:
   RowSort(const at::Tensor& in, size_t rows, size_t size, bool descending)
       : device_(ocl_device(in)), in_(in), rows_(rows), size_(size), descending_(descending) {
-    const DeviceParameters& parameters = device_.parameters();
-    const bool cpu = device_.family() == KernelFamily::kCpu;
-    const size_t most = cpu ? std::max<size_t>(1, parameters.tasks / rows)
-                            : std::max(kGpuChunks, at::ceil_div(size, kGpuShare));
-    chunks_ = std::clamp<size_t>(size / (cpu ? kCpuChunk : kGpuChunk), 1, most);
+    const size_t most = std::max<size_t>(1, device_.parameters().tasks / rows);
+    chunks_ = std::clamp<size_t>(size / kChunk, 1, most);
   }
 
   void run(const at::Tensor& values, const at::Tensor& indices) {
@@ -83,18 +65,10 @@ class RowSort {
     ocl::launch(stream_of(in_), scan, {group, rows_}, {group, 1}, view(counts), uint64_t{chunks_});
   }
 
-  // A work-item for each chunk of each row. On a GPU, items of several rows are in one group, or of
-  // several chunks, where there are few rows.
+  // A work-item for each chunk of each row.
   template <typename... Args>
   void launch(const char* name, size_t chunks, const Args&... args) {
-    const bool cpu = device_.family() == KernelFamily::kCpu;
-    Range local{.may_shrink = true};
-    if (!cpu) {
-      local.y = std::bit_floor(std::min(rows_, kRows));
-      local.x = std::min(std::bit_ceil(chunks), std::max<size_t>(kFewItemsGroup / local.y, 1));
-    }
-    ocl::launch(stream_of(in_), kernel(name),
-                {at::round_up(chunks, local.x), at::round_up(rows_, local.y)}, local, args...);
+    ocl::launch(stream_of(in_), kernel(name), {chunks, rows_}, {1, 1}, args...);
   }
 
   const Kernel& kernel(const char* name) {
@@ -103,8 +77,9 @@ class RowSort {
     key.by = {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(in_.scalar_type()),
               uint64_t{descending_}};
     return find_kernel(device_, key, [&](size_t group) {
-      return KernelSource{"sort.cl", name,
-                          sort_defines(device_, in_.scalar_type(), descending_, group)};
+      Defines defines = sort_key_defines(in_.scalar_type(), descending_);
+      defines.set("GROUP", static_cast<int64_t>(std::min(group, kDigits)));
+      return KernelSource{"sort.cl", name, defines};
     });
   }
 
@@ -118,31 +93,23 @@ class RowSort {
   bool descending_;
 };
 
-void sort(const at::TensorBase& self_base, const at::TensorBase& values_base,
-          const at::TensorBase& indices_base, int64_t dim, bool descending, bool /*stable*/) {
-  const at::Tensor self(self_base), values(values_base), indices(indices_base);
-  if (self.numel() == 0) return;
-  const auto size = static_cast<size_t>(self.size(dim));
-  TORCH_CHECK(size <= UINT32_MAX, "sort: a row of ", size, " elements is beyond the ", UINT32_MAX,
-              " that ocl supports");
-  at::Tensor in = self.movedim(dim, -1).contiguous();
-  if (in.is_alias_of(values)) in = in.clone();  // out= may name the input
-  const DenseOutput out(values.movedim(dim, -1)), positions(indices.movedim(dim, -1));
-  // Short rows need more memory for counts than for themselves.
-  const int64_t rows = in.numel() / self.size(dim);
-  const size_t chunks = std::max<size_t>(1, size / kGpuChunk);
-  const auto most = static_cast<int64_t>(std::max<size_t>(1, kMostCounts / (kDigits * chunks)));
-  const int64_t slice = size <= kShortRow ? rows : std::min(rows, most);
-  for (int64_t from = 0; from < rows; from += slice) {
-    const int64_t count = std::min(slice, rows - from);
-    const auto part = [&](const at::Tensor& all) {
-      return all.view({rows, self.size(dim)}).narrow(0, from, count);
-    };
-    RowSort(part(in), static_cast<size_t>(count), size, descending)
-        .run(part(out.tensor()), part(positions.tensor()));
+void sort_rows(const at::Tensor& in, size_t size, bool descending, const at::Tensor& values,
+               const at::Tensor& indices) {
+  if (ocl_device(in).family() == KernelFamily::kGpu) {
+    return sort_rows_gpu(in, size, descending, values, indices);
   }
-  out.finish();
-  positions.finish();
+  const size_t rows = static_cast<size_t>(in.numel()) / size;
+  // Short rows need more memory for counts than for themselves.
+  const size_t most = std::max<size_t>(1, kMostCounts / std::max(kDigits, size));
+  const size_t slice = size <= kShortRow ? rows : std::min(rows, most);
+  for (size_t from = 0; from < rows; from += slice) {
+    const size_t count = std::min(slice, rows - from);
+    const auto part = [&](const at::Tensor& all) {
+      return all.view({-1, static_cast<int64_t>(size)})
+          .narrow(0, static_cast<int64_t>(from), static_cast<int64_t>(count));
+    };
+    RowSort(part(in), count, size, descending).run(part(values), part(indices));
+  }
 }
 
 }  // namespace
@@ -167,6 +134,27 @@ Defines sort_key_defines(ScalarType type, bool descending) {
 }
 
 namespace native {
+
+// Not PyTorch's own implementation, which copies the elements to `values` first.
+OCL_STRUCTURED("sort.values_stable", sort_stable)
+(const Tensor& self, std::optional<bool> /*stable*/, int64_t dim, bool descending,
+ const Tensor& values, const Tensor& indices) {
+  if (self.dim() == 0) {
+    values.copy_(self);
+    indices.zero_();
+    return;
+  }
+  if (self.numel() == 0) return;
+  const auto size = static_cast<size_t>(self.size(dim));
+  TORCH_CHECK(size <= UINT32_MAX, "sort: a row of ", size, " elements is beyond the ", UINT32_MAX,
+              " that ocl supports");
+  Tensor in = self.movedim(dim, -1).contiguous();
+  if (in.is_alias_of(values) || in.is_alias_of(indices)) in = in.clone();  // out= may name it
+  const DenseOutput out(values.movedim(dim, -1)), positions(indices.movedim(dim, -1));
+  sort_rows(in, size, descending, out.tensor(), positions.tensor());
+  out.finish();
+  positions.finish();
+}
 
 OCL_STRUCTURED("topk.values", topk)
 (const Tensor& self, int64_t k, int64_t dim, bool largest, bool /*sorted*/, const Tensor& values,
@@ -205,9 +193,3 @@ Tensor& randperm_out(int64_t n, std::optional<at::Generator> generator, Tensor& 
 
 }  // namespace native
 }  // namespace ocl
-
-namespace at::native {
-
-OCL_STUB("sort.values_stable", sort_stub, &ocl::sort)
-
-}  // namespace at::native

@@ -9,6 +9,11 @@ namespace ocl {
 // Defines for sort_key.clh.
 Defines sort_key_defines(ScalarType type, bool descending);
 
+// Sorts the rows of a contiguous tensor, each of `size` elements, into contiguous values and
+// indices, in the GPU family.
+void sort_rows_gpu(const at::Tensor& in, size_t size, bool descending, const at::Tensor& values,
+                   const at::Tensor& indices);
+
 // Whether topk_rows finds k of `size` elements faster than a sort.
 bool topk_pays(const at::Tensor& in, size_t size, size_t k);
 

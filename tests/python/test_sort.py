@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support import DTYPES, generator, random_tensor
+from support import DTYPES, generator, output_of, random_tensor
 
 SIZES = [1, 2, 63, 64, 65, 1000, 20_000]
 
@@ -36,6 +36,53 @@ def test_sort_special_values(device, size):
     check_order(extremes, *torch.sort(extremes.to(device), stable=True), 0, False)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.int64])
+@pytest.mark.parametrize("tile", [512, 1024, 2048])
+def test_sort_around_tiles(device, tile, dtype):
+    """A work-group of a GPU sorts a tile. Equal elements keep their order across tiles, too."""
+    for size in (tile - 1, tile, tile + 1, 2 * tile, 3 * tile + 1):
+        few_values = random_tensor((3, size), torch.uint8, seed=size, high=3).to(dtype)
+        check_order(few_values, *torch.sort(few_values.to(device), stable=True), 1, False)
+    falling = torch.arange(3 * tile + 1).flip(0) // 3
+    check_order(falling, *torch.sort(falling.to(device), stable=True), 0, False)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_sort_many_tiles(device, descending):
+    x = random_tensor((140_001,), torch.float32, low=-40, high=40)
+    x[::1000], x[1::1000], x[2::1000] = float("nan"), -0.0, float("-inf")
+    x[-5000:] = 1.0
+    result = torch.sort(x.to(device), descending=descending, stable=True)
+    check_order(x, *result, 0, descending)
+    all_equal = torch.full((140_001,), 7, dtype=torch.uint8)
+    _, indices = torch.sort(all_equal.to(device), descending=descending, stable=True)
+    assert torch.equal(indices.cpu(), torch.arange(140_001))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (4097, 1), (70_001, 3), (1000, 5), (77, 100), (9, 257)])
+def test_sort_many_rows(device, shape):
+    """Several short rows are in one tile."""
+    for dtype in (torch.int8, torch.float32):
+        x = random_tensor(shape, torch.int8, low=-2, high=2).to(dtype)
+        check_order(x, *torch.sort(x.to(device), stable=True), 1, False)
+        x = x.t()  # rows that are not contiguous
+        check_order(x, *torch.sort(x.to(device), dim=0, stable=True), 0, False)
+
+
+@pytest.mark.parametrize("size, launches", [(2, 1), (300, 1), (3000, 12)])
+def test_sort_launches_on_gpus(size, launches):
+    """A short row takes one launch; a long one three for each 8 bits of the elements."""
+    code = f"""
+        import torch
+        import torch_ocl._C as _C
+        x = torch.randn(4, {size}, device="ocl")
+        before = _C.launch_count()
+        x.sort(stable=True)
+        print(_C.launch_count() - before)
+    """
+    assert int(output_of(code, OCL_KERNEL_FAMILY="gpu").split()[-1]) == launches
+
+
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_sort_dimensions_and_outputs(operator_device, dim):
     x = torch.randn(70, 5, 80)
@@ -63,6 +110,12 @@ def test_sort_into_its_argument(device, shape, size):
     assert torch.equal(indices.cpu(), expected.indices)
     actual = x.t().to(device)
     assert torch.equal(torch.msort(actual, out=actual).cpu(), expected.values.t())
+    numbers = (x * 9).long()
+    expected = torch.sort(numbers, stable=True)
+    actual, values = numbers.to(device), torch.empty(0, dtype=torch.int64, device=device)
+    torch.sort(actual, stable=True, out=(values, actual))
+    assert torch.equal(values.cpu(), expected.values)
+    assert torch.equal(actual.cpu(), expected.indices)
 
 
 @pytest.mark.sample
