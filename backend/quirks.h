@@ -22,6 +22,7 @@ enum class Quirk : uint8_t {
   kTableByCopy,         // kernels copy a table out of an argument before they index it
   kFewRegisters,        // tiles keep their sums within 4 KiB of registers
   kLowGroupLimits,      // what the driver says of a kernel's largest group is not believed
+  kSlowClblast,         // matrix products of all sizes take torch-ocl's own kernels
   kNoLargerBuffers,     // buffers beyond CL_DEVICE_MAX_MEM_ALLOC_SIZE are not tried
 };
 

@@ -106,7 +106,7 @@ def test_what_it_does_not_take():
 def test_without_memory(batch):
     """The cache is freed, then torch-ocl's own kernel computes the product."""
     stern_output_of(
-        "nvidia_ampere",
+        "amd_rdna3",
         f"""
         import ctypes, os, torch
         from torch_ocl import _C
@@ -132,7 +132,7 @@ def test_without_memory(batch):
 def test_another_failure():
     """CLBlast fails where a driver does not answer its queries; it is not used from then on."""
     stern_output_of(
-        "nvidia_ampere",
+        "amd_rdna3",
         """
         import ctypes, os, torch, warnings
         from torch_ocl import _C

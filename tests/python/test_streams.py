@@ -232,6 +232,8 @@ def test_record_stream(device):
 
     for recorded in (False, True):
         seen = {is_handed_out_while_in_use(recorded) for _ in range(10)} - {None}
+        if not seen and torch.ocl.get_device_properties(device).type == "gpu":
+            pytest.skip("the GPU is done before the host asks")
         assert seen == {not recorded}
     torch.ocl.synchronize()
     reserved = torch.ocl.memory_reserved()

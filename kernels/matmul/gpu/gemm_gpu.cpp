@@ -48,21 +48,23 @@ int64_t parts_for(const Device& device, const GemmTile& tile, int64_t groups, in
   return std::clamp<int64_t>(std::min(wanted / groups, k / kLeastDepth), 1, kMostParts);
 }
 
-// The estimated time of a choice, in multiply-adds: rounds of work-groups times the sums of a
-// work-item times the depth of a part. 32 is the overhead of a round, as depth.
+// The estimated time of a choice, in multiply-adds of a work-item: those of the unit that has the
+// most work-groups, if it is busy, times the depth of a part. 32 is the overhead of a part, as
+// depth.
 double cost(const Device& device, const GemmTile& tile, int64_t groups, int64_t k, int64_t parts) {
   const int64_t units = device.properties().max_compute_units;
-  const int64_t rounds = at::ceil_div(groups * parts * tile.items(), units * kBusyItems);
-  const double sums = static_cast<double>(tile.item_m * tile.item_n) / tile.rate;
-  return static_cast<double>(rounds) * sums * (static_cast<double>(at::ceil_div(k, parts)) + 32);
+  const int64_t most = at::ceil_div(groups * parts, units);
+  const double busy = static_cast<double>(most * tile.m * tile.n) / kBusyItems;
+  const double sums = std::max(busy, static_cast<double>(tile.item_m * tile.item_n)) / tile.rate;
+  return sums * (static_cast<double>(at::ceil_div(k, parts)) + 32);
 }
 
 BlasMatrix blas_matrix(const GemmOperand& operand) {
   return {view(operand.tensor), operand.transposed, operand.ld, operand.batch};
 }
 
-// Large products go to CLBlast, whose database has tuned parameters for them. It would pad small
-// and narrow ones to its tiles, which our kernels do not.
+// Large products go to CLBlast, whose database has tuned parameters for many GPUs. It would pad
+// small and narrow ones to its tiles, which our kernels do not.
 bool is_large(const GemmProblem& p) { return std::min({p.m, p.n, p.k}) >= 128; }
 
 BlasProduct blas_product(const GemmProblem& p) {
@@ -277,7 +279,10 @@ int64_t choose(const GemmProblem& p, bool has_blas) {
       [&](int64_t index) {
         return index == kClblast ? has_blas : tile_fits(p.device, problem, index);
       },
-      [&] { return has_blas && is_large(p) ? kClblast : model_tile(p.device, problem); });
+      [&] {
+        const bool blas = has_blas && is_large(p) && !p.device.has(Quirk::kSlowClblast);
+        return blas ? kClblast : model_tile(p.device, problem);
+      });
 }
 
 const char* refusal_of_gpu(const GemmProblem& p) {
