@@ -201,7 +201,7 @@ def measured_kernels(recorded, registers):
             for kernel, (count, seconds) in largest:
                 row = rows.get(kernel)
                 # A choice of kernels that depends on the number of units differs from the record.
-                same = row is not None and row.launches() == count
+                same = row is not None and row.launches() == round(count)
                 yield [
                     network,
                     f"`{kernel}`",
