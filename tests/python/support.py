@@ -111,19 +111,6 @@ def child_environment(**variables):
     return {name: value for name, value in merged.items() if value is not None}
 
 
-SPIN = """__kernel void spin(__global float* x, int steps) {
-  float value = x[get_global_id(0)];
-  for (int i = 0; i < steps; ++i) value = sin(value);
-  x[get_global_id(0)] = value;
-}"""
-
-
-def keep_busy(x, steps=20_000):
-    """One launch on the current stream, which takes a GPU about a millisecond: long after the host
-    has gone on, while small operators end before the host asks."""
-    torch.ocl.compile_kernel(SPIN).spin(x, steps, threads=min(x.numel(), 64), group_size=1)
-
-
 def run_python(code, **variables):
     """Runs the code in a process of its own, with the variables of child_environment()."""
     return subprocess.run(

@@ -5,7 +5,6 @@ import struct
 
 import pytest
 import torch
-from support import keep_busy
 
 from torch_ocl import _C
 
@@ -302,6 +301,19 @@ def test_threads_and_groups(device, library):
     no_tensor(1, threads=3)
     with pytest.raises(TypeError, match="no tensor whose elements could be counted: give threads"):
         no_tensor(1)
+
+
+SPIN = """__kernel void spin(__global float* x, int steps) {
+  float value = x[get_global_id(0)];
+  for (int i = 0; i < steps; ++i) value = sin(value);
+  x[get_global_id(0)] = value;
+}"""
+
+
+def keep_busy(x):
+    """One launch on the current stream, which takes a GPU about a millisecond: long after the host
+    has gone on, while small operators end before the host asks."""
+    torch.ocl.compile_kernel(SPIN).spin(x, 20_000, threads=64, group_size=1)
 
 
 def test_streams_and_lifetime(device, library):
