@@ -3,6 +3,7 @@
 Each function yields the name of a part that has passed, or raises.
 """
 
+import functools
 import time
 
 import torch
@@ -121,6 +122,7 @@ def check_training(device):
     yield f"loss from {actual[0]:.3f} to {actual[-1]:.3f}, CPU {expected[-1]:.3f}"
 
 
+LONG_LAUNCH = 1e-3  # seconds
 MULTIPLY_ADDS = """
 #pragma OPENCL FP_CONTRACT ON
 __kernel void chains(__global float* out, int steps) {
@@ -171,13 +173,15 @@ def check_speed(device):
         rate = moved * bytes_of_x / seconds_of(function) / 1e9
         yield f"{name} {rate:.1f} GB/s, {rate / copy:.0%} of the copy"
     properties = torch.ocl.get_device_properties(device)
-    cpu = properties.kernel_family == "cpu"
-    # As many as a large GPU holds, for long enough that the launch does not count.
-    threads = max(1 << 16, 2048 * properties.max_compute_units)
-    lanes, steps = (16, 256) if cpu else (2, 1024)
+    # As many as a large GPU holds, for so long that the launch does not count.
+    threads, steps, seconds = max(1 << 16, 2048 * properties.max_compute_units), 16, 0.0
+    lanes = 16 if properties.kernel_family == "cpu" else 2
     out = torch.empty(threads, device=device)
     kernel = torch.ocl.compile_kernel(f"#define V float{lanes}\n" + MULTIPLY_ADDS)
-    seconds = seconds_of(lambda: kernel.chains(out, steps, threads=threads, group_size=64))
+    while seconds < LONG_LAUNCH:
+        steps *= 4
+        run = functools.partial(kernel.chains, out, steps, threads=threads, group_size=64)
+        seconds = seconds_of(run)
     peak = threads * steps * 8 * lanes * 2 / seconds / 1e9
     yield f"multiply-adds {peak:.0f} GFLOP/s"
     a, b = x[:1024, :1024].contiguous(), y[:1024, :1024].contiguous()
