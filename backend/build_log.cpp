@@ -1,5 +1,7 @@
 #include "backend/build_log.h"
 
+#include <algorithm>
+#include <iomanip>
 #include <sstream>
 #include <string_view>
 #include <vector>
@@ -9,20 +11,21 @@
 namespace ocl {
 namespace {
 
-// What the #line marks call each line of the text: "store.cl:3".
+// What the #line marks call each line of the text: "store.cl:3", and before them "<kernel>:1".
 std::vector<std::string> marked_lines(const std::string& source) {
   constexpr std::string_view kMark = "#line ";
   std::vector<std::string> names;
-  std::string file = "defines";
+  std::string file = "<kernel>";
   int64_t number = 1;
   std::istringstream lines(source);
   for (std::string line; std::getline(lines, line); ++number) {
     names.push_back(str(file, ':', number));
     if (line.compare(0, kMark.size(), kMark) != 0) continue;
     std::istringstream mark(line.substr(kMark.size()));
-    mark >> number >> file;
-    file = file.substr(1, file.size() - 2);
-    --number;
+    int64_t next = 0;
+    if (!(mark >> next)) continue;
+    number = next - 1;
+    if (std::string name; mark >> std::quoted(name)) file = name;
   }
   return names;
 }
@@ -37,7 +40,8 @@ std::string with_marked_lines(const std::string& log, const std::string& source)
   for (size_t at; (at = log.find(kPlace, begin)) != std::string::npos;) {
     const size_t digits = at + kPlace.size();
     const size_t end = std::min(log.find_first_not_of("0123456789", digits), log.size());
-    const size_t line = end == digits || end - digits > 9 ? 0 : std::stoul(log.substr(digits));
+    const size_t line =
+        end == digits || end - digits > 9 ? 0 : std::stoul(log.substr(digits, end - digits));
     text += log.substr(begin, at - begin);
     text += line == 0 || line > names.size() ? log.substr(at, end - at) : names[line - 1];
     begin = end;

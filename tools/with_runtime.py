@@ -74,6 +74,7 @@ def write_folders(found):
 def environment(runtime, found):
     result = {**os.environ, "OCL_ICD_VENDORS": str(RUNTIMES / runtime)}
     result.pop("OCL_ICD_FILENAMES", None)  # Khronos's loader would add these drivers
+    result.setdefault("OCL_AUTOLOAD", "1")  # also beside a GPU of PyTorch's own
     if runtime in ("intel", "both"):
         folders = [str(pathlib.Path(found["intel"]).parent), os.environ.get("LD_LIBRARY_PATH")]
         result["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, folders))

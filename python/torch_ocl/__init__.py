@@ -10,6 +10,7 @@ PyTorch has a GPU of its own, `import torch_ocl` asks for the device, or OCL_AUT
 """
 
 import os
+import pathlib
 import sys
 import warnings
 
@@ -17,7 +18,7 @@ import warnings
 def _autoload() -> None:
     """Entry point of the group torch.backends; the import of this package has done the work."""
     if _waits_to_be_asked:
-        del sys.modules[__name__]  # so that `import torch_ocl` runs this file again
+        sys.modules.pop(__name__, None)  # so that `import torch_ocl` runs this file again
 
 
 def _pytorch_has_a_gpu() -> bool:
@@ -29,9 +30,17 @@ def _pytorch_has_a_gpu() -> bool:
     """
     import torch
 
-    # Unlike is_available(), device_count() leaves CUDA usable in processes that are forked later.
-    cuda = torch.cuda._is_compiled() and torch.cuda.device_count() > 0
-    return cuda or torch.xpu._is_compiled() or torch.backends.mps.is_available()
+    if torch.xpu._is_compiled() or torch.backends.mps.is_available():
+        return True
+    if not torch.cuda._is_compiled():
+        return False
+    # Not device_count(): where the library of management is missing, it starts CUDA, which then
+    # cannot be used in processes that are forked later.
+    hip = bool(torch.version.hip)
+    with warnings.catch_warnings(action="ignore"):
+        count = torch.cuda._device_count_amdsmi() if hip else torch.cuda._device_count_nvml()
+    nodes = ["/dev/kfd"] if hip else ["/dev/nvidiactl", "/dev/nvhost-ctrl", "/dev/dxg"]
+    return count > 0 if count >= 0 else any(pathlib.Path(node).exists() for node in nodes)
 
 
 def _load() -> None:
@@ -78,14 +87,16 @@ def _inside_import_of_torch() -> bool:
 _autoloading = _inside_import_of_torch()
 _waits_to_be_asked = False
 try:
-    _waits_to_be_asked = (
-        _autoloading and os.environ.get("OCL_AUTOLOAD") != "1" and _pytorch_has_a_gpu()
-    )
+    _beside_a_gpu = os.environ.get("OCL_AUTOLOAD") != "1" and _pytorch_has_a_gpu()
+    _waits_to_be_asked = _autoloading and _beside_a_gpu
     if not _waits_to_be_asked:
         _load()
+        if _beside_a_gpu:
+            os.environ["OCL_AUTOLOAD"] = "1"  # children of this process need the device, too
 except Exception as error:
     if not _autoloading:
         raise
-    # A broken plugin must not break `import torch`.
+    # A broken plugin must not break `import torch`; `import torch_ocl` then raises the error.
+    _waits_to_be_asked = True
     message = f"torch_ocl could not be loaded, so there is no device 'ocl': {error}"
     warnings.warn(message, stacklevel=2)

@@ -22,6 +22,8 @@ os.environ["OCL_FALLBACK"] = "error"
 import torch
 from cases import SMALL, TABLE, Case, M, sweep
 
+import torch_ocl  # noqa: F401 (beside CUDA, the device waits to be asked for)
+
 ROUND_SECONDS = 0.05  # a round repeats short calls for about so long
 
 

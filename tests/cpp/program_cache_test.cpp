@@ -184,8 +184,12 @@ TEST(BuildLog, LinesOfTheWholeTextGetTheNamesOfTheirFiles) {
   EXPECT_EQ(with_marked_lines("<kernel>:3:7: error: x\n<kernel>:5:1: note\n<kernel>:7: y", source),
             "a.cl:1:7: error: x\nb.clh:1:1: note\na.cl:3: y");
   EXPECT_EQ(with_marked_lines("<kernel>:1:2 <kernel>:99 <kernel>: <kernel>:99999999999", source),
-            "defines:1:2 <kernel>:99 <kernel>: <kernel>:99999999999");
+            "<kernel>:1:2 <kernel>:99 <kernel>: <kernel>:99999999999");
   EXPECT_EQ(with_marked_lines("store.cl:3: error", source), "store.cl:3: error");
+  // Marks of users need no name, and may be no marks.
+  const std::string marks = "#line 10\nx\n#line 3 \"\"\ny\n#line 7 \"my file.cl\"\nz\n#line x\n";
+  EXPECT_EQ(with_marked_lines("<kernel>:2 <kernel>:4 <kernel>:6 <kernel>:7", marks),
+            "<kernel>:10 :3 my file.cl:7 my file.cl:8");
 }
 
 TEST(BuildProgress, TellsAfterTwoSecondsAndEachDoubling) {

@@ -299,20 +299,21 @@ BESIDE_CUDA = """
     import os
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     import torch
-    torch.cuda._is_compiled, torch.cuda.device_count = lambda: True, lambda: {gpus}
+    torch.cuda._is_compiled, torch.cuda._device_count_nvml = lambda: True, lambda: {gpus}
     torch.__spec__._initializing = True
     torch._import_device_backends()
     torch.__spec__._initializing = False
     print(hasattr(torch, "ocl"))
     import torch_ocl
-    print((torch.ones(2, device="ocl") + 1).tolist())
+    print((torch.ones(2, device="ocl") + 1).tolist(), os.environ.get("OCL_AUTOLOAD"))
 """
 
 
 @pytest.mark.parametrize(
-    ("gpus", "asked", "there"), [(1, None, False), (1, "1", True), (0, None, True)]
+    ("gpus", "asked", "there", "told"),
+    [(1, None, False, "1"), (1, "1", True, "1"), (0, None, True, None)],
 )
-def test_a_gpu_of_pytorch_comes_first(device, gpus, asked, there):
-    """CUDA's backward pass fails once another accelerator is registered."""
+def test_a_gpu_of_pytorch_comes_first(device, gpus, asked, there, told):
+    """CUDA's backward pass fails once another accelerator is registered. Children are told."""
     printed = output_of(BESIDE_CUDA.format(gpus=gpus), OCL_AUTOLOAD=asked)
-    assert printed.splitlines() == [str(there), "[2.0, 2.0]"]
+    assert printed.splitlines() == [str(there), f"[2.0, 2.0] {told}"]

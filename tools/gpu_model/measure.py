@@ -68,6 +68,8 @@ def main():
     parser.add_argument("--device", choices=["ocl", "cuda"], default="ocl")
     parser.add_argument("--steps", type=int, default=10)
     arguments = parser.parse_args()
+    if arguments.device == "ocl":
+        import torch_ocl  # noqa: F401 (beside CUDA, the device waits to be asked for)
     arguments.folder.mkdir(parents=True, exist_ok=True)
     for network in arguments.networks or NETWORKS:
         found = measure(network, arguments.device, arguments.steps)
