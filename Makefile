@@ -35,7 +35,7 @@ PYTHON_FILES := backend distributed generator guard kernels python serialization
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-sample test-stern stern-failures test-intel test-devices test-gpu-family test-matrix gpu-check \
-	gpu-tiles gpu-model test-wheel sdist conformance edges fuzz bench ops build wheel info lint format intel-runtime system clean distclean
+	gpu-tiles gpu-model test-wheel sdist docs conformance edges fuzz bench ops build wheel info lint format intel-runtime system clean distclean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -160,6 +160,13 @@ bench: build intel-runtime  ## speed against PyTorch's CPU path; writes docs/per
 ops: build  ## write docs/ops.md anew
 	$(RUN) $(VENV_PYTHON) -m torch_ocl.coverage --markdown > build/ops.md
 	mv build/ops.md docs/ops.md
+
+docs: $(VENV)/.docs-ready  ## the pages of docs/ as a site, in build/site; a broken link is an error
+	$(VENV)/bin/mkdocs build --strict
+
+$(VENV)/.docs-ready: $(VENV)/.ready
+	$(VENV_PYTHON) tools/make_venv.py $(VENV) --extra docs
+	@touch $@
 
 test-wheel: wheel  ## the wheel works outside of this folder
 	rm -rf build/wheel_test

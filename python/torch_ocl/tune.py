@@ -1,6 +1,6 @@
 """Measures the fastest variant of kernels on a device, and keeps the choices.
 
-python -m torch_ocl.tune [--device ocl:0] [--only REGEX] [--dtypes float32,float16]
+    python -m torch_ocl.tune [--device ocl:0] [--only REGEX] [--dtypes float32,float16]
 
 Matrix products and convolutions have several tiles; the best one depends on the device and the
 sizes. Without a measurement a model of the device chooses. A measured choice holds for all sizes

@@ -1,13 +1,7 @@
 """tools/gpu_check.py, which compiles dumped programs with the compilers of GPUs."""
 
-import pathlib
-import sys
-
+import gpu_check
 from support import output_of
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tools"))
-import gpu_check  # noqa: E402
 
 
 def test_programs_that_intels_gpus_do_not_take(tmp_path):

@@ -4,45 +4,13 @@ import inspect
 
 import pytest
 import torch
+from cuda_names import MISSING, public_names
 from torch.nn.utils.rnn import pack_sequence
-
-# What torch.cuda has and torch.ocl has not, by reason.
-ELSEWHERE = {
-    "NVIDIA's own": [
-        "CUDAGraph CUDAPluggableAllocator CudaError GreenContext PYTORCH_RELEASES_CODE_CC",
-        "DEVICE_REQUIREMENT DeferredCudaCallError caching_allocator_alloc caching_allocator_delete",
-        "caching_allocator_disabled caching_allocator_enable change_current_allocator",
-        "check_error cudaStatus cudart current_blas_handle current_solver_handle",
-        "gds get_arch_list get_gencode_flags green_contexts has_half has_magma jiterator",
-        "nccl nvtx tunable sparse profiler",
-    ],
-}
-
-
-def public_names(module):
-    """Functions and classes, without typed tensors, imported modules and helpers of typing."""
-    skipped = ("Tensor", "Storage")
-    helpers = {"Any", "Callable", "Device", "NewType", "Optional", "cast", "classproperty"}
-    return {
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_")
-        and callable(value)
-        and not name.endswith(skipped)
-        and name not in helpers | {"lru_cache"}
-    }
 
 
 def test_every_function_of_torch_cuda_is_here_or_named():
-    known = {name for lines in ELSEWHERE.values() for line in lines for name in line.split()}
-    assert public_names(torch.cuda) - public_names(torch.ocl) - known == set()
-    assert known & public_names(torch.ocl) == set(), "no longer missing"
-
-
-# Arguments that mean nothing to OpenCL.
-DROPPED = {
-    "set_per_process_memory_fraction": set(),
-}
+    assert public_names(torch.cuda) - public_names(torch.ocl) - MISSING.keys() == set()
+    assert MISSING.keys() & public_names(torch.ocl) == set(), "no longer missing"
 
 
 @pytest.mark.parametrize("name", sorted(public_names(torch.cuda) & public_names(torch.ocl)))
@@ -56,7 +24,7 @@ def test_arguments_as_in_torch_cuda(name):
         pytest.skip("no Python signature")
     offered = inspect.signature(ours).parameters
     free = any(p.kind is p.VAR_KEYWORD for p in offered.values())
-    missing = set(wanted) - set(offered) - DROPPED.get(name, set()) - {"kwargs", "args"}
+    missing = set(wanted) - set(offered) - {"kwargs", "args"}
     assert not missing or free, missing
 
 

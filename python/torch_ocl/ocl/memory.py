@@ -20,7 +20,7 @@ def memory_stats(device=None) -> dict[str, int]:
 
 
 def memory_stats_as_nested_dict(device=None) -> dict:
-    """memory_stats() as dictionaries in dictionaries: ["allocated_bytes"]["all"]["current"]."""
+    """memory_stats() as dictionaries in dictionaries, `["allocated_bytes"]["all"]["current"]`."""
     nested: dict = {}
     for key, value in memory_stats(device).items():
         *path, last = key.split(".")
@@ -42,7 +42,7 @@ def host_memory_stats() -> dict[str, int]:
 
 
 def host_memory_stats_as_nested_dict() -> dict:
-    """host_memory_stats() as dictionaries in a dictionary: ["active_bytes"]["current"]."""
+    """host_memory_stats() as dictionaries in a dictionary, `["active_bytes"]["current"]`."""
     return _C.host_memory_stats() if _C.is_initialized() else {}
 
 
