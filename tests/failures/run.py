@@ -127,7 +127,7 @@ class Campaign:
     def run_first(self, profile, scenario):
         filled = self.folder / "filled"
         shutil.rmtree(filled, ignore_errors=True)
-        kept = scenario == "programs"
+        kept = scenario != "start"  # which builds its programs
         environment = self.environment(profile, OCL_CACHE_DIR=str(filled) if kept else "off")
         for _ in range(2 if kept else 1):
             child, right = self.start(first(scenario), environment)
