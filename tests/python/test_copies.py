@@ -181,6 +181,22 @@ def test_float64_and_complex_keep_every_bit(device):
         assert on_device[5].item() == x[5].item()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=name_of)
+def test_16_bit_floats_keep_every_bit(device, dtype):
+    """Also those of NaNs, quiet or not."""
+    bits = torch.arange(-(2**15), 2**15).to(torch.int16).view(256, 256)
+    x = bits.view(dtype).to(device)
+    target = torch.empty(256, 512, dtype=dtype, device=device)[:, ::2]
+    target.copy_(x)
+    for actual, expected in {
+        x[:, ::2]: bits[:, ::2],
+        target: bits,
+        x.view(16, 16, 256).transpose(0, 1): bits.view(16, 16, 256).transpose(0, 1),
+        torch.cat([x, x[:, :3]], 1): torch.cat([bits, bits[:, :3]], 1),
+    }.items():
+        assert torch.equal(actual.contiguous().view(torch.int16).cpu(), expected)
+
+
 @pytest.mark.sample
 @pytest.mark.parametrize("dtype", COMPLEX, ids=name_of)
 def test_lazy_conjugation_and_negation(device, dtype):
