@@ -92,6 +92,14 @@ class Author:
         types = [(t, w) for t, w in self.types if accept(t)]
         return self.random.choices([t for t, _ in types], [w for _, w in types])[0]
 
+    def keep_few_types(self):
+        """Mostly, the program has four types, or nearly all time would go into the compilation of
+        kernels for pairs of types."""
+        if self.chance(0.1):
+            return
+        kept = (torch.float32, torch.int64, torch.bool, self.dtype())
+        self.types = [(t, w) for t, w in self.types if t in kept]
+
     def shape(self, least=0, most=4, empty=True):
         dims = min(most, max(least, self.choice([0, 1, 1, 2, 2, 2, 3, 3, 4])))
         shape = [self.choice(SIZES) for _ in range(dims)]
@@ -222,7 +230,7 @@ class Author:
             step.results = ()
             self.steps.append(step)
             return True
-        if not all(isinstance(self[n], torch.Tensor) for n in step.results):
+        if not all(has_memory(self[n]) for n in step.results):
             return False
         self.steps.append(step)
         base = max((self.levels[n] for n in (*step.operands, *step.inputs)), default=0)
@@ -268,6 +276,11 @@ class Author:
                 continue
             if step is not None:
                 self.add(step)
+
+
+def has_memory(x):
+    """Gradients may be zeros without memory, which cannot be compared."""
+    return isinstance(x, torch.Tensor) and not x._is_zerotensor()
 
 
 def as_argument(value):

@@ -7,8 +7,10 @@ import argparse
 import collections
 import json
 import pathlib
+import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
 
@@ -21,14 +23,15 @@ from running import check, device_types
 from shrink import shrink
 
 PROGRAMS_OF_A_WORKER = 2000
-# Without a line for so long, a worker hangs.
-SILENCE = 900
+SECONDS_BETWEEN_LINES = 60
+SECONDS_UNTIL_A_WORKER_HANGS = 900
 
 
 def write_program(seed, steps, device, compiled=False):
     """The author of a program that has run on the CPU."""
     rows = [row for row in all_rows() if row.weight]
     author = Author(seed, rows, device_types(device))
+    author.keep_few_types()
     if compiled:
         for _ in range(author.int(2, 4)):
             author.fresh(author.shape(0, 4, empty=author.chance(0.1)), author.dtype())
@@ -74,10 +77,24 @@ def work(args):
         print(json.dumps(try_program(seed, args, known)), flush=True)
 
 
+def lines_in_time(process):
+    """The lines that the process prints; it is killed when it prints none for too long."""
+    while True:
+        watchdog = threading.Timer(SECONDS_UNTIL_A_WORKER_HANGS, process.kill)
+        watchdog.daemon = True
+        watchdog.start()
+        line = process.stdout.readline()
+        watchdog.cancel()
+        if not line:
+            return
+        yield line
+
+
 class Campaign:
     def __init__(self, args):
         self.args = args
-        self.end = time.monotonic() + args.minutes * 60 if args.minutes else float("inf")
+        self.start = self.said = time.monotonic()
+        self.end = self.start + args.minutes * 60 if args.minutes else float("inf")
         self.totals = collections.Counter()
         self.failures = collections.Counter()
 
@@ -99,7 +116,7 @@ class Campaign:
         command += ["--compiled"] * args.compiled
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         begun = seed
-        for line in process.stdout:
+        for line in lines_in_time(process):
             if not line.startswith("{"):
                 continue
             outcome = json.loads(line)
@@ -111,8 +128,11 @@ class Campaign:
             else:
                 self.note(outcome)
                 begun = outcome["seed"] + 1
-        if process.wait() not in (0, -9) or (begun < seed + count and not self.finished()):
-            self.note({"seed": begun, "operators": 0, "kind": "crash", "template": "", "steps": 0})
+        code = process.wait()
+        if begun < seed + count and not self.finished():
+            kind = "hang" if code == -signal.SIGKILL else "crash"
+            message = f"the program of --print {begun} ended its process with {code}"
+            self.note({"seed": begun, "operators": 0, "kind": kind, "template": message})
             begun += 1
         return begun
 
@@ -120,6 +140,9 @@ class Campaign:
         self.totals["programs"] += 1
         self.totals["operators"] += outcome["operators"]
         self.totals["errors"] += outcome.get("errors", 0)
+        if time.monotonic() > self.said + SECONDS_BETWEEN_LINES:
+            self.said = time.monotonic()
+            print(f"seed {outcome['seed']}: {self.sums()}", file=sys.stderr, flush=True)
         if "kind" not in outcome:
             return
         if outcome.get("reason"):
@@ -131,8 +154,13 @@ class Campaign:
             print(f"\n# {outcome['kind']}: {outcome['template']}  (seed {outcome['seed']})")
             print(outcome.get("script") or outcome.get("message", ""), flush=True)
 
+    def sums(self):
+        minutes = (time.monotonic() - self.start) / 60
+        rate = f"{self.totals['operators'] / minutes:.0f} operators a minute"
+        return ", ".join([*(f"{n} {name}" for name, n in self.totals.items()), rate])
+
     def report(self):
-        print("\n" + ", ".join(f"{n} {name}" for name, n in self.totals.items()))
+        print("\n" + self.sums())
         for (kind, template), n in self.failures.most_common():
             print(f"{n:6}  {kind}: {template}")
         return 1 if self.failures else 0

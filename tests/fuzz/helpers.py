@@ -151,7 +151,27 @@ def backward(result, leaf, retain):
     return torch.zeros_like(leaf) if leaf.grad is None else leaf.grad.clone()
 
 
-NAMES = ["on_stream"]
+def optimized(optimizer, values, gradients, count, **options):
+    """The values after some steps of an optimizer with these gradients."""
+    values = [x.detach().clone().requires_grad_() for x in values]
+    steps = optimizer(values, **options)
+    for _ in range(count):
+        for x, g in zip(values, gradients):
+            x.grad = g.clone()
+        steps.step()
+    return [x.detach() for x in values]
+
+
+def clipped(gradients, norm, p, **options):
+    """The norm, and the gradients after they were clipped to a norm."""
+    values = [torch.zeros_like(g, requires_grad=True) for g in gradients]
+    for x, g in zip(values, gradients):
+        x.grad = g.detach().clone()
+    total = torch.nn.utils.clip_grad_norm_(values, norm, p, **options)
+    return [total, *(x.grad for x in values)]
+
+
+NAMES = ["on_stream", "optimized", "clipped"]
 # These use the program's device, the global variable `device` of a script.
 BOUND = ["data", "counted", "distinct", "pressure", "empty_cache", "synchronize", "through_pinned"]
 BOUND += ["replayed", "compiled", "differentiated", "compile", "gradients", "backward"]

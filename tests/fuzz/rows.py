@@ -29,9 +29,12 @@ def all_rows():
     import rows_copies  # noqa: F401
     import rows_functions  # noqa: F401
     import rows_index  # noqa: F401
+    import rows_math  # noqa: F401
     import rows_nn  # noqa: F401
+    import rows_out  # noqa: F401
     import rows_pointwise  # noqa: F401
     import rows_reduce  # noqa: F401
     import rows_views  # noqa: F401
+    import rows_vision  # noqa: F401
 
     return ROWS

@@ -1,7 +1,7 @@
 """Element-wise operators: new results, in place on views, out=, numbers, promotion."""
 
 import torch
-from author import Nothing, largest, overlaps, shares_memory
+from author import Nothing, broadcasts, largest, overlaps, shares_memory
 from program import EXACT, MOVES, ROUGH, SMOOTH
 from rows import row
 
@@ -289,6 +289,11 @@ def out(g):
     if r.dtype in INTEGERS and (x.is_floating_point() or y.is_floating_point()):
         raise Nothing
     if any(shares_memory(r, v) and not same_elements(r, v) for v in (x, y)) or overlaps(r):
+        raise Nothing
+    resized = not broadcasts(x.shape, y.shape) or r.shape != torch.broadcast_shapes(
+        x.shape, y.shape
+    )
+    if resized and (shares_memory(r, x) or shares_memory(r, y)):  # elements are read and written
         raise Nothing
     template = f"torch.{name}({{0}}, {{1}}, out={{2}})"
     return g.step(template, n, m, result, results=0, writes=(result,), kind=kind)

@@ -139,12 +139,13 @@ def sorts(g):
         template = "torch.argsort({0}, dim={d}, descending={down}, stable=True)"
         return g.step(template, n, d=d, down=down)
     if kind == 2:
-        return g.step("torch.sort({0}, {d}, {down})[0]", n, d=d, down=down)
+        # Which of equal numbers gets the gradient is open.
+        return g.step("torch.sort({0}.detach(), {d}, {down})[0]", n, d=d, down=down)
     size = x.shape[d] if x.dim() else 1
     k = g.int(0, size)
     if distinct_rows(g, x, d) and g.chance(0.5):
         return g.step("torch.topk({0}, {k}, {d}, {down})", n, k=k, d=d, down=down, results=2)
-    return g.step("torch.topk({0}, {k}, {d}, {down})[0]", n, k=k, d=d, down=down)
+    return g.step("torch.topk({0}.detach(), {k}, {d}, {down})[0]", n, k=k, d=d, down=down)
 
 
 @row(2, pure=False)
