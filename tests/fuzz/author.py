@@ -44,6 +44,8 @@ COARSE = 100  # the level of numbers that 16 bits have rounded
 ROUGH_UP_TO = 16
 SIZES = [0, 1, 1, 2, 2, 3, 3, 4, 5, 5, 7, 8, 9, 16, 17, 31, 33]
 LARGE = [64, 65, 100, 128, 257, 1000]
+# Several work-groups work on one row of such a size.
+HUGE = [2049, 4096, 10_007, 70_000]
 # What the CPU says where it lacks a kernel for the type; ocl may have one.
 LACKING = ("not implemented for", "not supported", "Unsupported", "unsupported", "does not support")
 LACKING += ("not implemented", "expected scalar type", "Got unsupported", "could not")
@@ -66,6 +68,7 @@ class Author:
         self.levels = {}
         self.next = 0
         self.steps = []
+        self.graphs = []  # of each graph that is kept: the types of its inputs, number of results
         self.stream = 0
         self.in_function = False
 
@@ -101,6 +104,8 @@ class Author:
         self.types = [(t, w) for t, w in self.types if t in kept]
 
     def shape(self, least=0, most=4, empty=True):
+        if most > 0 and self.chance(0.02):
+            return self.choice([(n,) for n in HUGE] + [(3, n) for n in HUGE[:3]])[-most:]
         dims = min(most, max(least, self.choice([0, 1, 1, 2, 2, 2, 3, 3, 4])))
         shape = [self.choice(SIZES) for _ in range(dims)]
         if shape and self.chance(0.08):

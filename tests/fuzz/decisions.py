@@ -12,13 +12,19 @@ DECISIONS = [
         "argument's format, as on CUDA, and as on the CPU with gradients",
     ),
     (
+        r"compile.* torch\.(lstm|gru|rnn_tanh|rnn_relu)\(",
+        "aliases",
+        "",
+        "PyTorch's decomposition returns the last state as a view, also where it compiles for CPUs",
+    ),
+    (
         r"_cell\(",
         "_version",
         "",
         "the CPU's cells change their results in place; ours are one kernel, as on CUDA",
     ),
     (
-        r"replayed\(",
+        r"(replayed|kept_graph)\(",
         "error",
         r"captur",
         "operators that wait for the device are refused in a capture",

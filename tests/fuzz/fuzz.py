@@ -37,7 +37,7 @@ def write_program(seed, steps, device, compiled=False):
             author.fresh(author.shape(0, 4, empty=author.chance(0.1)), author.dtype())
         for _ in range(10):
             try:
-                compiled_function(author, list(author.numbers), author.int(4, steps // 2))
+                compiled_function(author, list(author.numbers), author.int(2, steps // 5))
                 break
             except Exception:
                 continue
@@ -97,6 +97,7 @@ class Campaign:
         self.end = self.start + args.minutes * 60 if args.minutes else float("inf")
         self.totals = collections.Counter()
         self.failures = collections.Counter()
+        self.decided = collections.Counter()
 
     def finished(self):
         return time.monotonic() > self.end
@@ -147,6 +148,7 @@ class Campaign:
             return
         if outcome.get("reason"):
             self.totals["by decision"] += 1
+            self.decided[outcome["reason"]] += 1
             return
         signature = (outcome["kind"], outcome["template"])
         self.failures[signature] += 1
@@ -161,6 +163,8 @@ class Campaign:
 
     def report(self):
         print("\n" + self.sums())
+        for reason, n in self.decided.most_common():
+            print(f"{n:6}  by decision: {reason}")
         for (kind, template), n in self.failures.most_common():
             print(f"{n:6}  {kind}: {template}")
         return 1 if self.failures else 0

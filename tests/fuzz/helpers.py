@@ -3,7 +3,9 @@
 # ruff: noqa: F821  (`device` is the program's variable)
 
 import contextlib
+import copy
 import inspect
+import io
 
 import torch
 
@@ -102,6 +104,62 @@ def replayed(function, inputs):
     return [x.clone() for x in (*results, *static)]
 
 
+def kept_graph(function, inputs):
+    """Captures the function, keeps the graph for replayed_again, and replays it."""
+    inputs = [x.detach() for x in inputs]
+    static = [torch.zeros_like(x) for x in inputs]
+    graph = results = None
+    if device != "cpu":
+        graph = torch.ocl.Graph()
+        with torch.ocl.graph(graph):
+            results = function(*static)
+    GRAPHS.append((function, graph, static, results))
+    return replayed_again(-1, inputs)
+
+
+def replayed_again(k, inputs):
+    """What the graph computes of these inputs, and what becomes of them."""
+    function, graph, static, results = GRAPHS[k]
+    for x, y in zip(static, inputs):
+        x.copy_(y.detach())
+    if graph is None:
+        results = function(*static)
+    else:
+        graph.replay()
+    return [x.clone() for x in (*results, *static)]
+
+
+def tangents(function, inputs):
+    """The function, and its derivative in the direction of small numbers."""
+    inputs = [x.detach().clone() for x in inputs]
+    directions = [
+        (torch.arange(x.numel(), device=x.device) % 3 - 1).reshape(x.shape).to(x.dtype)
+        if x.is_floating_point()
+        else None
+        for x in inputs
+    ]
+    with torch.autograd.forward_ad.dual_level():
+        duals = [
+            x if d is None else torch.autograd.forward_ad.make_dual(x, d)
+            for x, d in zip(inputs, directions)
+        ]
+        pairs = [torch.autograd.forward_ad.unpack_dual(x) for x in function(*duals)]
+    found = [torch.zeros_like(p) if t is None else t.clone() for p, t in pairs]
+    return *(p.clone() for p, _ in pairs), *found
+
+
+def copied(x):
+    return copy.deepcopy(x)
+
+
+def saved(x):
+    """Written to a file in memory and read."""
+    file = io.BytesIO()
+    torch.save(x, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
 def compiled(function, inputs, **options):
     """The function by torch.compile, and its inputs, which it may change."""
     inputs = [x.detach().clone() for x in inputs]
@@ -171,10 +229,19 @@ def clipped(gradients, norm, p, **options):
     return [total, *(x.grad for x in values)]
 
 
-NAMES = ["on_stream", "optimized", "clipped"]
+NAMES = ["on_stream", "optimized", "clipped", "copied", "saved", "tangents"]
 # These use the program's device, the global variable `device` of a script.
 BOUND = ["data", "counted", "distinct", "pressure", "empty_cache", "synchronize", "through_pinned"]
-BOUND += ["replayed", "compiled", "differentiated", "compile", "gradients", "backward"]
+BOUND += [
+    "kept_graph",
+    "replayed_again",
+    "replayed",
+    "compiled",
+    "differentiated",
+    "compile",
+    "gradients",
+    "backward",
+]
 
 
 def bound(name, names):
@@ -190,7 +257,9 @@ def bound(name, names):
 def sources(text):
     """The sources of the functions that the text calls."""
     wanted = [name for name in [*NAMES, *BOUND] if f"{name}(" in text]
-    result = []
+    if "kept_graph" in wanted and "replayed_again" not in wanted:
+        wanted.append("replayed_again")
+    result = ["import copy", "import io", "GRAPHS = []"]
     if "on_stream" in wanted:
         result += ["import contextlib", "STREAMS = {}", inspect.getsource(side_stream)]
     return result + [inspect.getsource(globals()[name]) for name in wanted]

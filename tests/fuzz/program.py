@@ -99,6 +99,7 @@ class Run:
     def __init__(self, device):
         self.device = device
         self.names = {"torch": torch, "F": torch.nn.functional, "device": device}
+        self.names["GRAPHS"] = []
         self.names.update({name: getattr(helpers, name) for name in helpers.NAMES})
         for name in helpers.BOUND:
             self.names[name] = helpers.bound(name, self.names)

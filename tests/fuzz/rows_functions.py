@@ -106,7 +106,7 @@ def compiled_function(g, inputs, count):
     steps, made, inner = function_of(g, inputs, count)
     outputs = chosen_outputs(g, steps, made, 6)
     levels = [inner.levels[n] for n in (*outputs, *inputs)]
-    dynamic = g.choice([False, None, True])
+    dynamic = g.choice([False, False, None, True])
     floats = [n for n in inputs if g[n].is_floating_point()]
     if floats and g.chance(0.3):
         levels = [HIGHEST_LEVEL] * (len(outputs) + len(floats))

@@ -54,7 +54,10 @@ def activations(g):
     if g.chance(0.5):
         n = g.pick(ROUGH, lambda x: x.is_floating_point() and largest(x) <= 8)
         name = g.choice(ACTIVATIONS)
-        return g.step(f"F.{name}({{0}})", n, kind=ROUGH)
+        template = f"F.{name}({{0}})"
+        if name == "logsigmoid":  # other strides than the CPU's (decisions.py)
+            template += ".clone(memory_format=torch.contiguous_format)"
+        return g.step(template, n, kind=ROUGH)
     n = g.pick(SMOOTH, lambda x: x.is_floating_point())
     name = g.choice(EXACT_ACTIVATIONS)
     arguments = {"leaky_relu": ", 0.5", "threshold": ", 1.0, -2.0", "softshrink": ", 0.5"}
