@@ -48,7 +48,7 @@ DECISIONS = [
         "Dynamo has a class of its own for errors of operators",
     ),
     (
-        r"^\{0\}\[\{i\}\] = \{1\}$",
+        r"(^| )\{0\}\[\{i\}\] = \{1\}( |$)",
         "error",
         r"^nothing raised instead of RuntimeError",
         "a number with a gradient into integers: PyTorch fills from the CPU's tensors without "

@@ -15,6 +15,7 @@ import time
 import warnings
 
 import torch
+import torch._inductor.config
 from author import Author
 from program import operators_in, script
 from rows import all_rows
@@ -71,6 +72,8 @@ def work(args):
     """A worker: a line of JSON before and after each program."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
+    if args.compiled:  # each function is new, and the compiler itself is what is tested
+        torch._inductor.config.force_disable_caches = True
     known = collections.Counter()
     for seed in range(args.seed, args.seed + args.programs):
         print(json.dumps({"begin": seed}), flush=True)

@@ -1,7 +1,8 @@
 """Graphs that live on while other steps run, forward-mode derivatives, copies of whole objects."""
 
-from author import HIGHEST_LEVEL, Nothing
-from program import MOVES
+import torch
+from author import HIGHEST_LEVEL, Nothing, largest
+from program import EXACT, MOVES, ROUGH
 from rows import row
 from rows_functions import WAITING, add_function, chosen_outputs, function_of, some_inputs
 
@@ -52,3 +53,17 @@ def whole_copies(g):
     """Copies by copy and pickle."""
     n = g.pick(MOVES, lambda x: not x.requires_grad and not x.is_conj() and not x.is_neg())
     return g.step(g.choice(["copied({0})", "saved({0})"]), n, kind=MOVES)
+
+
+@row(1.5, pure=False)
+def fallbacks(g):
+    """Operators that run on the CPU, between others that are still queued."""
+    if g.chance(0.5):
+        n = g.pick(EXACT, lambda x: not x.is_complex() and largest(x) < 1e6)
+        return g.step("torch.hash_tensor({0}.to(torch.int64)).view(torch.int64)", n)
+    size = g.int(1, 5)
+    n = g.fresh((g.int(1, 2), size, size), torch.float32, -1, 2)
+    template = g.choice(
+        ["torch.linalg.matrix_exp({0})", "torch.linalg.eigvals({0} + {0}.mT).real.sort()[0]"]
+    )
+    return g.step(template, n, kind=ROUGH)
