@@ -16,8 +16,14 @@ import warnings
 
 
 def _autoload() -> None:
-    """Entry point of the group torch.backends; the import of this package has done the work."""
+    """Entry point of the group torch.backends, which PyTorch calls at the end of its import.
+
+    The import of this package has done the work, unless another thread imported it meanwhile.
+    """
+    if _left_to_the_other_thread:
+        _load_at_import(asked=False)
     if _waits_to_be_asked:
+        sys.modules["torch"]._torch_ocl_waits = True
         sys.modules.pop(__name__, None)  # so that `import torch_ocl` runs this file again
 
 
@@ -80,23 +86,49 @@ def _load() -> None:
 
 
 def _inside_import_of_torch() -> bool:
+    """Whether this thread imports this package because it imports torch."""
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "torch" and frame.f_code.co_name == "<module>":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _another_thread_will_load() -> bool:
+    """Whether another thread is importing torch, and will call _autoload().
+
+    It holds the lock of the module torch then, and will want that of torch_ocl, so a thread with
+    the lock of torch_ocl must not wait for torch: the interpreter would break the deadlock by an
+    error in the middle of `import torch`.
+    """
     torch = sys.modules.get("torch")
-    return bool(torch and getattr(torch.__spec__, "_initializing", False))
+    importing = torch and getattr(torch.__spec__, "_initializing", False)
+    autoload = os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") == "1"
+    return bool(importing and autoload and not hasattr(torch, "_torch_ocl_waits"))
 
 
-_autoloading = _inside_import_of_torch()
+def _load_at_import(asked: bool) -> None:
+    """Loads the device; if nobody has asked for it, only where PyTorch has no GPU of its own."""
+    global _waits_to_be_asked
+    try:
+        beside_a_gpu = os.environ.get("OCL_AUTOLOAD") != "1" and _pytorch_has_a_gpu()
+        _waits_to_be_asked = beside_a_gpu and not (asked or _left_to_the_other_thread)
+        if not _waits_to_be_asked:
+            _load()
+            if beside_a_gpu:
+                os.environ["OCL_AUTOLOAD"] = "1"  # children of this process need the device, too
+    except Exception as error:
+        if asked:
+            raise
+        # A broken plugin must not break `import torch`; `import torch_ocl` then raises the error.
+        _waits_to_be_asked = True
+        message = f"torch_ocl could not be loaded, so there is no device 'ocl': {error}"
+        warnings.warn(message, stacklevel=3)
+
+
 _waits_to_be_asked = False
-try:
-    _beside_a_gpu = os.environ.get("OCL_AUTOLOAD") != "1" and _pytorch_has_a_gpu()
-    _waits_to_be_asked = _autoloading and _beside_a_gpu
-    if not _waits_to_be_asked:
-        _load()
-        if _beside_a_gpu:
-            os.environ["OCL_AUTOLOAD"] = "1"  # children of this process need the device, too
-except Exception as error:
-    if not _autoloading:
-        raise
-    # A broken plugin must not break `import torch`; `import torch_ocl` then raises the error.
-    _waits_to_be_asked = True
-    message = f"torch_ocl could not be loaded, so there is no device 'ocl': {error}"
-    warnings.warn(message, stacklevel=2)
+_autoloading = _inside_import_of_torch()
+_left_to_the_other_thread = not _autoloading and _another_thread_will_load()
+if not _left_to_the_other_thread:
+    _load_at_import(asked=not _autoloading)

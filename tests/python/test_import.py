@@ -317,3 +317,30 @@ def test_a_gpu_of_pytorch_comes_first(device, gpus, asked, there, told):
     """CUDA's backward pass fails once another accelerator is registered. Children are told."""
     printed = output_of(BESIDE_CUDA.format(gpus=gpus), OCL_AUTOLOAD=asked)
     assert printed.splitlines() == [str(there), f"[2.0, 2.0] {told}"]
+
+
+TWO_THREADS = """
+    import sys, threading
+    errors, ready = [], threading.Barrier(2)
+    def bring(names):
+        ready.wait()
+        try:
+            for name in names:
+                __import__(name)
+            sys.modules["torch"].ones(2, device="ocl")
+        except BaseException as error:
+            errors.append(repr(error))
+    orders = ["torch"], ["torch_ocl", "torch"]
+    threads = [threading.Thread(target=bring, args=(names,)) for names in orders]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    import torch
+    print(errors, (torch.ones(2, device="ocl") + 1).tolist())
+"""
+
+
+def test_torch_and_torch_ocl_are_imported_by_two_threads():
+    """Each thread has the lock of one module and wants the other."""
+    assert output_of(TWO_THREADS) == "[] [2.0, 2.0]"
