@@ -11,6 +11,8 @@ os.environ.pop("OCL_KERNEL_DIR", None)
 
 import torch
 
+import torch_ocl  # noqa: F401 (the device, also where PyTorch has a GPU of its own)
+
 x = torch.ones(3, device="ocl")
 assert (x + x).sum().item() == 6
 assert torch.compile(lambda x: x + x, fullgraph=True)(x).sum().item() == 6

@@ -19,6 +19,8 @@ from transformers import (
     get_cosine_schedule_with_warmup,
 )
 
+import torch_ocl  # noqa: F401 (the device, also where PyTorch has a GPU of its own)
+
 
 def small_model():
     config = GPT2Config(

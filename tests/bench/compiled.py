@@ -13,6 +13,8 @@ from cases import M, encoder_layer
 from models import resnet18, train_step
 from torch import nn
 
+import torch_ocl  # noqa: F401 (the device, also where PyTorch has a GPU of its own)
+
 
 def chain(x, y):
     z = ((x + y) * 2 - y).relu() * x + 1

@@ -21,6 +21,8 @@ import torch
 from bench import seconds
 from cases import RESNET_STEP, M, small_add
 
+import torch_ocl  # noqa: F401 (the device, also where PyTorch has a GPU of its own)
+
 HERE = pathlib.Path(__file__).parent
 BUILD = HERE.parents[1] / "build"
 FIRST_STEP = """

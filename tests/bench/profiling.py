@@ -17,6 +17,8 @@ import torch
 from cases import RESNET, forward_only
 from torch.profiler import ProfilerActivity, profile
 
+import torch_ocl  # noqa: F401 (the device, also where PyTorch has a GPU of its own)
+
 CHAIN = 2000
 ACTIVITIES = {
     "off": None,

@@ -23,6 +23,8 @@ from rows_functions import compiled_function
 from running import check, device_types
 from shrink import shrink
 
+import torch_ocl  # noqa: F401 (the device, also where PyTorch has a GPU of its own)
+
 PROGRAMS_OF_A_WORKER = 2000
 SECONDS_BETWEEN_LINES = 60
 SECONDS_UNTIL_A_WORKER_HANGS = 900

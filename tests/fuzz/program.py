@@ -75,7 +75,8 @@ class Code:
 def script(steps, device, note=""):
     """The program as a script of its own, which prints what the device and the CPU compute."""
     text = "\n".join(line for step in steps for line in stream_lines(step))
-    lines = ["import torch", "import torch.nn.functional as F", f'device = "{device}"']
+    lines = ["import torch", "import torch.nn.functional as F", "import torch_ocl"]
+    lines.append(f'device = "{device}"')
     lines += [f"# {line}" for line in note.splitlines()]
     return "\n".join([*lines, *helpers.sources(text), text]) + "\n"
 
