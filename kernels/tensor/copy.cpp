@@ -90,8 +90,8 @@ void copy_within_device(const at::Tensor& destination, const at::Tensor& source)
     return copy_by_kernel(destination.view(ScalarType::Int), source.view(ScalarType::Int));
   }
   // A float16 or bfloat16 as a number would pass through float32, which makes NaNs quiet.
-  const bool as_number = has_kernel_type(from) && from != ScalarType::Double &&
-                         !c10::isReducedFloatingType(from);
+  const bool as_number =
+      has_kernel_type(from) && from != ScalarType::Double && !c10::isReducedFloatingType(from);
   if (as_number) return copy_by_kernel(destination, source);
   const ScalarType bits = bits_type(source.element_size());
   copy_by_kernel(destination.view(bits), source.view(bits));

@@ -180,7 +180,7 @@ def check_speed(device):
     kernel = torch.ocl.compile_kernel(f"#define V float{lanes}\n" + MULTIPLY_ADDS)
     while seconds < LONG_LAUNCH:
         steps *= 4
-        run = functools.partial(kernel.chains, out, steps, threads=threads, group_size=64)
+        run = functools.partial(kernel.chains, out, steps, threads=threads)
         seconds = seconds_of(run)
     peak = threads * steps * 8 * lanes * 2 / seconds / 1e9
     yield f"multiply-adds {peak:.0f} GFLOP/s"
