@@ -34,7 +34,7 @@ CXX_FILES = $(shell find backend distributed generator guard include kernels pyt
 PYTHON_FILES := backend distributed generator guard kernels python serialization tests tools
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-sample test-stern stern-failures test-intel test-devices test-gpu-family test-matrix gpu-check \
+.PHONY: help demo test test-all test-sample test-clients test-stern stern-failures test-intel test-devices test-gpu-family test-matrix gpu-check \
 	gpu-tiles gpu-model test-wheel sdist docs conformance edges fuzz bench ops build wheel info lint format intel-runtime system clean distclean
 
 help:  ## this list
@@ -136,6 +136,14 @@ sdist: $(VENV)/.ready  ## the sources as pip installs them, in dist/
 
 conformance: build $(INTEL_READY)  ## PyTorch's databases of operators, modules, optimizers; about an hour
 	$(RUN) $(VENV_PYTHON) tests/conformance/run.py --jobs $(TEST_JOBS) $(CONFORMANCE_ARGS)
+
+# In a folder of its own, since .venv is without these libraries. PyTorch is that of .venv.
+build/clients/.ready: pyproject.toml $(VENV)/.ready
+	$(VENV_PYTHON) tools/install_clients.py build/clients
+	@touch $@
+
+test-clients: build build/clients/.ready $(INTEL_READY)  ## accelerate, lightning and others on ocl (docs/clients.md)
+	PYTHONPATH=build/clients $(PYTEST) tests/python/test_clients.py
 
 edges: build $(INTEL_READY)  ## empty, broadcast, strided, overflowing, mixed inputs against the CPU; some hours
 	OCL_FALLBACK=allow $(RUN) $(VENV_PYTHON) tests/conformance/edges.py --import torch_ocl --huge \

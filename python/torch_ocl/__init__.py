@@ -58,6 +58,7 @@ def _load() -> None:
         distributed,
         image,  # noqa: F401 (torch_ocl.image is part of the interface)
         inductor,
+        integrations,
         ocl,
         vmap,
     )
@@ -83,6 +84,10 @@ def _load() -> None:
     data_parallel.install()
     inductor.register_when_needed()
     distributed.register()
+    if os.environ.get("OCL_INTEGRATIONS") == "1":
+        integrations.enable()
+    else:
+        integrations.watch_unasked()
 
 
 def _inside_import_of_torch() -> bool:

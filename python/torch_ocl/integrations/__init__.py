@@ -1,0 +1,123 @@
+"""Lets libraries choose the device "ocl" that know only the devices of their own lists.
+
+    import torch_ocl.integrations
+    torch_ocl.integrations.enable()
+
+Scripts need no change with `python -m torch_ocl.run script.py`, or OCL_INTEGRATIONS=1. Each file
+of this folder is for one library. It is loaded when the library is imported, and names the
+attributes of the library that it replaces. Nothing is replaced before enable() is called.
+docs/clients.md has a recipe for each library.
+"""
+
+import functools
+import importlib
+import importlib.metadata
+import os
+import sys
+
+import torch
+
+from torch_ocl.inductor.import_hook import after_import
+
+# The modules after whose import a library's file changes what the library chooses.
+LIBRARIES = {
+    "accelerate": {
+        "accelerate.state": "choose_device",
+        "accelerate.accelerator": "allow_float16",
+        "accelerate.utils.modeling": "count_memory",
+    },
+    "transformers": {
+        "transformers.training_args": "allow_bfloat16",
+        "transformers.pipelines.base": "choose_device_of_pipelines",
+        "transformers.cache_utils": "find_default_stream",
+    },
+    "lightning": {
+        "lightning.pytorch.trainer.connectors.accelerator_connector": "register_trainer",
+        "lightning.fabric.connector": "register_fabric",
+    },
+    "pytorch_lightning": {
+        "pytorch_lightning.trainer.connectors.accelerator_connector": "register_trainer",
+        "lightning_fabric.connector": "register_fabric",
+    },
+    "safetensors": {"safetensors.torch": "open_on_ocl"},
+    "torch": {
+        "torch.utils.dlpack": "tell_dlpack_device",
+        "torch.nn.attention.flex_attention": "allow_flex_attention",
+    },
+}
+FILES = {"pytorch_lightning": "lightning", "torch": "pytorch"}
+
+_enabled = set()
+
+
+def enabled() -> bool:
+    """Whether enable() was called, for any library."""
+    return bool(_enabled)
+
+
+def local_rank() -> int:
+    """The number of this process on this machine, as torchrun numbers them."""
+    return int(os.environ.get("LOCAL_RANK", "0"))
+
+
+def local_device() -> torch.device:
+    """The device of this process: the processes of a machine take its devices in turn."""
+    return torch.device("ocl", local_rank() % torch.ocl.device_count())
+
+
+def replace(owner, name: str, make, importers: tuple[str, ...] = ()) -> None:
+    """Sets the attribute to make(original); raises where this release of the library lacks it.
+
+    Modules of the packages `importers` that have already imported the original get the new one.
+    """
+    if not hasattr(owner, name):
+        module = getattr(owner, "__module__", owner.__name__)
+        package = module.split(".")[0]
+        raise RuntimeError(
+            f"torch_ocl.integrations does not know this release of {package}: "
+            f"{owner.__name__}.{name} is missing. Leave {package!r} out of enable(), and see "
+            "docs/clients.md for what works without it"
+        )
+    original = getattr(owner, name)
+    replacement = make(original)
+    functools.update_wrapper(replacement, original)
+    setattr(owner, name, replacement)
+    for module in list(sys.modules.values()):
+        if getattr(module, "__name__", "").split(".")[0] in importers:
+            for other, value in list(vars(module).items()):
+                if value is original:
+                    setattr(module, other, replacement)
+
+
+def _call(library, function, module):
+    file = importlib.import_module(f"{__name__}.{FILES.get(library, library)}")
+    getattr(file, function)(importlib.import_module(module))
+
+
+def enable(*libraries: str) -> None:
+    """Lets the libraries, or all of LIBRARIES, choose ocl where they would choose the CPU.
+
+    Call it before the libraries choose: before `Accelerator()`, `TrainingArguments()`, `Trainer()`.
+    Libraries that are not imported yet are changed when they are. Raises ValueError for an unknown
+    name, and RuntimeError where there is no device or a library has already chosen.
+    """
+    unknown = set(libraries) - LIBRARIES.keys()
+    if unknown:
+        raise ValueError(f"enable() knows {', '.join(LIBRARIES)}, not {', '.join(sorted(unknown))}")
+    if not torch.ocl.is_available():
+        torch.ocl.init()  # raises, and says what is missing
+    for library in libraries or LIBRARIES:
+        if library in _enabled:
+            continue
+        _enabled.add(library)
+        if library == "accelerate":
+            importlib.import_module(f"{__name__}.accelerate").set_environment()
+        for module, function in LIBRARIES[library].items():
+            after_import(module, functools.partial(_call, library, function, module))
+
+
+def watch_unasked() -> None:
+    """Without enable(): tells where accelerate ignores ocl, but changes nothing."""
+    after_import(
+        "accelerate.state", functools.partial(_call, "accelerate", "watch", "accelerate.state")
+    )

@@ -1,0 +1,124 @@
+"""accelerate, and through it transformers' Trainer and device_map="auto"."""
+
+import atexit
+import os
+import warnings
+
+import torch
+
+from . import enabled, local_device, replace
+
+DEVICE = "ACCELERATE_TORCH_DEVICE"  # accelerate reads it; transformers' Trainer, too
+CURE = "call torch_ocl.integrations.enable() first, or start python -m torch_ocl.run script.py"
+
+
+def set_environment() -> None:
+    if os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true", "yes", "on", "y", "t"):
+        raise RuntimeError(
+            "ACCELERATE_USE_CPU asks accelerate for the CPU, so it cannot choose ocl: unset it, "
+            "or leave out --cpu of `accelerate launch`"
+        )
+    os.environ.setdefault(DEVICE, str(local_device()))
+
+
+def _world_size():
+    return int(os.environ.get("WORLD_SIZE", "1")) if "LOCAL_RANK" in os.environ else 1
+
+
+def choose_device(module) -> None:
+    """accelerate.state: processes of torchrun form a group of the backend "occl"."""
+    chosen = module.PartialState._shared_state.get("device")
+    if chosen is not None and chosen.type != "ocl":
+        raise RuntimeError(f"accelerate has already chosen {chosen}: {CURE}")
+
+    def make(original):
+        def _prepare_backend(self, cpu=False, sagemaker_dp=False, backend=None):
+            ours = self.device is not None and self.device.type == "ocl"
+            if cpu or sagemaker_dp or not ours or "LOCAL_RANK" not in os.environ:
+                return original(self, cpu, sagemaker_dp, backend)
+            if backend not in (None, "occl"):
+                raise ValueError(f"processes on ocl communicate through 'occl', not {backend!r}")
+            torch.ocl.set_device(self.device)
+            # accelerate has no type for devices that it does not know. With MULTI_CPU it wraps
+            # models in DistributedDataParallel and asks the device nothing. Only FSDP wants a GPU.
+            kind = module.DistributedType
+            sharded = os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
+            return "occl", kind.MULTI_GPU if sharded else kind.MULTI_CPU
+
+        return _prepare_backend
+
+    replace(module.PartialState, "_prepare_backend", make)
+
+
+def allow_float16(module) -> None:
+    """accelerate.accelerator: mixed_precision="fp16", refused for devices that are not listed."""
+
+    def make(original):
+        def __init__(self, *args, mixed_precision=None, **kwargs):
+            wanted = mixed_precision or os.environ.get("ACCELERATE_MIXED_PRECISION")
+            if str(wanted).lower() != "fp16" or not _would_use_ocl(kwargs):
+                return original(self, *args, mixed_precision=mixed_precision, **kwargs)
+            original(self, *args, mixed_precision="bf16", **kwargs)
+            state = module.AcceleratorState._shared_state
+            state["_mixed_precision"] = "fp16"
+            handler = self.scaler_handler
+            options = handler.to_kwargs() if handler is not None else {}
+            self.scaler = torch.amp.GradScaler("ocl", **options)
+
+        return __init__
+
+    replace(module.Accelerator, "__init__", make)
+
+    def _would_use_ocl(kwargs):
+        if kwargs.get("cpu"):
+            return False
+        chosen = module.PartialState._shared_state.get("device")
+        return torch.device(chosen or os.environ.get(DEVICE, "cpu")).type == "ocl"
+
+
+def count_memory(module) -> None:
+    """accelerate.utils.modeling: device_map="auto" counts the memory of the ocl devices."""
+
+    def make(original):
+        def get_max_memory(max_memory=None):
+            if max_memory is not None:
+                return original({_key(key): value for key, value in max_memory.items()})
+            found = original()
+            if any(key not in ("cpu", "disk") for key in found):
+                return found  # another accelerator
+            devices = range(torch.ocl.device_count())
+            shared = any(torch.ocl.get_device_properties(i).host_unified_memory for i in devices)
+            memory = {i: torch.ocl.mem_get_info(i)[0] for i in devices}
+            # Memory that a device shares with the host would be counted twice.
+            return memory if shared else {**memory, **found}
+
+        return get_max_memory
+
+    replace(module, "get_max_memory", make, ("accelerate", "transformers"))
+
+
+def _key(key):
+    """The number of an ocl device: device maps treat only numbers as accelerators."""
+    if isinstance(key, str) and key.split(":")[0] == "ocl":
+        return torch.device(key).index or 0
+    return key
+
+
+def watch(module) -> None:
+    """Without enable(): an error for processes that would train alone, a warning at the exit."""
+    if _world_size() > 1 and os.environ.get(DEVICE, "").startswith("ocl") and not enabled():
+        raise RuntimeError(
+            f"{DEVICE}={os.environ[DEVICE]} with {_world_size()} processes: accelerate knows no "
+            f"backend for ocl, so that each process would train alone: {CURE}"
+        )
+    atexit.register(_warn_at_exit, module.PartialState)
+
+
+def _warn_at_exit(partial_state) -> None:
+    state = partial_state._shared_state
+    device = state.get("device")
+    unused = device is not None and device.type == "cpu" and not state.get("_cpu")
+    if unused and not enabled() and not torch.ocl.is_initialized() and torch.ocl.is_available():
+        warnings.warn(
+            f'accelerate ran on the CPU, although there is a device "ocl:0": {CURE}', stacklevel=2
+        )

@@ -1,0 +1,37 @@
+"""Functions of PyTorch that have lists of devices of their own."""
+
+import torch
+
+from . import replace
+
+
+def tell_dlpack_device(module) -> None:
+    """torch.utils.dlpack: torch.from_dlpack(x), and x as an argument of other libraries' one."""
+
+    def make(original):
+        def __dlpack_device__(self):
+            if self.device.type == "ocl":
+                return module.DLDeviceType.kDLExtDev, self.device.index
+            return original(self)
+
+        return __dlpack_device__
+
+    replace(torch.Tensor, "__dlpack_device__", make)
+
+
+def allow_flex_attention(module) -> None:
+    """torch.nn.attention.flex_attention: by PyTorch's plain formula, outside of compiled code."""
+
+    def make(original):
+        def _validate_device(query, key, value):
+            if query.device.type != "ocl":
+                return original(query, key, value)
+            if torch.compiler.is_compiling():
+                raise NotImplementedError(
+                    "flex_attention cannot be compiled for ocl: call it outside of torch.compile, "
+                    "or use scaled_dot_product_attention"
+                )
+
+        return _validate_device
+
+    replace(module, "_validate_device", make)

@@ -1,0 +1,32 @@
+"""Runs a script as `python` does, and lets its libraries choose ocl (torch_ocl.integrations).
+
+python -m torch_ocl.run script.py --its arguments
+python -m torch_ocl.run -m package.module --its arguments
+torchrun --nproc-per-node=2 -m torch_ocl.run script.py --its arguments
+"""
+
+import os
+import pathlib
+import runpy
+import sys
+
+
+def main(arguments: list[str]) -> None:
+    if not arguments or arguments[0] in ("-h", "--help") or arguments == ["-m"]:
+        print(__doc__)
+        raise SystemExit(0 if arguments and arguments[0] != "-m" else 2)
+    os.environ["OCL_INTEGRATIONS"] = "1"  # processes that the script starts do the same
+    from torch_ocl import integrations
+
+    integrations.enable()
+    if arguments[0] == "-m":
+        sys.argv = arguments[1:]
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = arguments
+        sys.path[0] = str(pathlib.Path(arguments[0]).resolve().parent)
+        runpy.run_path(arguments[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
