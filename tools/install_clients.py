@@ -23,9 +23,7 @@ def main(folder):
         text=True,
     )
     reported = [item["metadata"] for item in json.loads(resolved.stdout)["install"]]
-    missing = [
-        f"{item['name']}=={item['version']}" for item in reported if item["name"] not in held
-    ]
+    missing = [f"{item['name']}=={item['version']}" for item in reported]
     install = [sys.executable, "-m", "pip", "install", "--no-deps", "--target", folder]
     subprocess.run([*install, *missing], check=True)
 

@@ -55,12 +55,20 @@ def allow_float16(module) -> None:
 
     def make(original):
         def __init__(self, *args, mixed_precision=None, **kwargs):
-            wanted = mixed_precision or os.environ.get("ACCELERATE_MIXED_PRECISION")
+            state = module.AcceleratorState._shared_state
+            asked = mixed_precision or os.environ.get("ACCELERATE_MIXED_PRECISION")
+            wanted = state.get("_mixed_precision", asked)  # that of an Accelerator before this one
             if str(wanted).lower() != "fp16" or not _would_use_ocl(kwargs):
                 return original(self, *args, mixed_precision=mixed_precision, **kwargs)
-            original(self, *args, mixed_precision="bf16", **kwargs)
-            state = module.AcceleratorState._shared_state
-            state["_mixed_precision"] = "fp16"
+            if str(asked or "fp16").lower() != "fp16":
+                return original(self, *args, mixed_precision=mixed_precision, **kwargs)  # raises
+            if "_mixed_precision" in state:
+                state["_mixed_precision"] = "bf16"
+            try:
+                original(self, *args, mixed_precision="bf16", **kwargs)
+            finally:
+                if "_mixed_precision" in state:
+                    state["_mixed_precision"] = "fp16"
             handler = self.scaler_handler
             options = handler.to_kwargs() if handler is not None else {}
             self.scaler = torch.amp.GradScaler("ocl", **options)
