@@ -34,7 +34,7 @@ CXX_FILES = $(shell find backend distributed generator guard include kernels pyt
 PYTHON_FILES := backend distributed generator guard kernels python serialization tests tools
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-sample test-clients test-stern stern-failures test-intel test-devices test-gpu-family test-matrix gpu-check \
+.PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory test-intel test-devices test-gpu-family test-matrix gpu-check \
 	gpu-tiles gpu-model test-wheel sdist docs conformance edges fuzz bench ops build wheel info lint format intel-runtime system clean distclean
 
 help:  ## this list
@@ -63,6 +63,9 @@ test-stern: build  ## all tests on a device that plays a GPU and is strict; PROF
 stern-failures: build  ## let calls of OpenCL fail, one at a time; writes the table of docs/reliability.md
 	$(VENV_PYTHON) tools/with_runtime.py stern $(VENV_PYTHON) tests/failures/run.py \
 		--json build/stern_failures.json --markdown docs/reliability.md $(FAILURES_ARGS)
+
+stern-memory: build  ## let memory run out at every request of a training step (docs/reliability.md)
+	OCL_MEMORY_CACHING=0 $(VENV_PYTHON) tools/with_runtime.py stern $(VENV_PYTHON) tests/failures/out_of_memory.py $(MEMORY_ARGS)
 
 test-intel:  ## all tests with only Intel's CPU runtime visible
 	$(MAKE) test-all RUNTIME=intel

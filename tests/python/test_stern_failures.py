@@ -25,6 +25,17 @@ def test_failing_calls():
     assert " 0 defects" in printed.splitlines()[-1], printed
 
 
+def test_memory_runs_out_in_a_training_step():
+    """Some of the requests of a step: torch.OutOfMemoryError, and the parameters are as before."""
+    printed = on_stern(
+        "nvidia_ampere",
+        str(CAMPAIGN.with_name("out_of_memory.py")),
+        *("--optimizers", "SGD", "--earlier-steps", "0", "--every", "23"),
+        OCL_MEMORY_CACHING="0",
+    )
+    assert "0 defects" in printed.splitlines(), printed
+
+
 def test_a_failed_reference_takes_none():
     """The header opencl.hpp releases an object that it has failed to retain after a query, so that
     others lose it."""
