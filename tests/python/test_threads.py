@@ -132,3 +132,84 @@ def test_no_message_at_exit_without_gradients():
         """
     )
     assert result.returncode == 0 and "Exception ignored" not in result.stderr, result.stderr
+
+
+def everything(seed, device):
+    """Eager operators, a stream, a graph, a user's kernel, training, memory: -> what came out."""
+    generator = torch.Generator().manual_seed(seed)
+    numbers = torch.rand(64, 64, generator=generator)
+    stream, seen = torch.ocl.Stream(device), []
+    stream.wait_stream(torch.ocl.current_stream(device))
+    with torch.ocl.stream(stream):
+        x = numbers.to(device)
+        for size in (1, 50, 3000):
+            room = torch.full((size * 1000,), float(seed), device=device)
+            x = x + room[:64].mean()
+            del room
+        seen.append((x @ x.t()).softmax(1))
+        graph, weights = torch.ocl.Graph(), torch.zeros(64, 64, device=device)
+        with torch.ocl.graph(graph, stream=stream):
+            weights.add_(x.exp().sum(0))
+        for _ in range(3):
+            graph.replay()
+        seen.append(weights)
+        source = f"__kernel void f(__global float* x) {{ x[get_global_id(0)] *= {seed % 2}.5f; }}"
+        twice = x.clone()
+        torch.ocl.compile_kernel(source, device=device).f(twice, threads=twice.numel())
+        seen.append(twice)
+        weight = (x / 64).requires_grad_()
+        optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.9)
+        for _ in range(3):
+            optimizer.zero_grad()
+            ((x @ weight).tanh() ** 2).mean().backward()
+            optimizer.step()
+        seen.append(weight.detach())
+        pinned = torch.empty(64, 64, pin_memory=True).copy_(x, non_blocking=True)
+        stream.synchronize()
+        return [pinned.clone(), *(each.cpu() for each in seen)]
+
+
+def test_many_threads_get_the_numbers_of_one(device):
+    """Bit by bit, whatever other threads do meanwhile. The errors of one of them reach somebody: a
+    capture begins with a wait for the whole device."""
+    count, rounds = 6, 3
+    expected = [everything(seed, device) for seed in range(count)]
+    barrier, wrong, errors = threading.Barrier(count + 1), [], []
+
+    def undisturbed(seed):
+        while True:
+            try:
+                return everything(seed, device)
+            except IndexError as error:
+                errors.append(str(error))
+
+    def work(seed):
+        barrier.wait()
+        for number in range(rounds):
+            seen = undisturbed(seed)
+            wrong.extend(
+                (seed, number, i)
+                for i, (a, b) in enumerate(zip(seen, expected[seed], strict=True))
+                if not torch.equal(a, b)
+            )
+
+    def fail():
+        with torch.ocl.stream(torch.ocl.Stream(device)):
+            x, bad = torch.zeros(3, device=device), torch.full((1,), 7, device=device)
+            torch.ocl.current_stream(device).synchronize()
+            barrier.wait()
+            for _ in range(rounds):
+                x[bad]
+                try:
+                    torch.ocl.current_stream(device).synchronize()
+                except IndexError as error:
+                    errors.append(str(error))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(count)]
+    threads.append(threading.Thread(target=fail))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert len(errors) == rounds, errors
