@@ -17,6 +17,7 @@ _STARTS = """
     _scaled_dot_product _embedding_bag embedding_bag convolution _convolution cumsum cumprod cummax
     cummin logcumsumexp sort topk kthvalue mode searchsorted bucketize histc bincount unique
     scatter_reduce index_reduce _ctc_loss _fused_ im2col col2im _cdist pdist masked_scatter rrelu
+    _weight_int
 """
 _PREFIXES = tuple(_STARTS.split())
 # Values of these types have other bits in kernels than in memory.

@@ -1,0 +1,92 @@
+"""Products with int8 weights and a scale for each result, as one operator that reads the int8.
+
+    mm(x, weight.t().to(x.dtype)) * scale
+
+torchao's Int8WeightOnlyConfig and others write this. Without the operator, a kernel converts the
+weights to memory for each product. PyTorch replaces the same patterns, for its own devices only
+(_register_woq_lowerings() in torch/_inductor/fx_passes/quantization.py).
+
+The operator rounds once, after the scale, where the separate kernels round bfloat16 twice.
+"""
+
+import torch
+from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true, sym_eq
+
+from .eager import aten
+
+_to = torch.ops.prims.convert_element_type.default
+_int8_mm = aten._weight_int8pack_mm.default
+_VIEWS = {aten.view.default, aten.reshape.default, aten._unsafe_view.default}
+_DTYPES = {torch.float32, torch.float16, torch.bfloat16}
+_MOST_ROWS = 32  # kMostRows of packed_linear.cpp; from there on the operator converts, too
+
+
+def join(graph: torch.fx.Graph) -> None:
+    for node in graph.find_nodes(op="call_function", target=aten.mul.Tensor):
+        # A factor may also be a number, or the size of a dimension.
+        if all(isinstance(arg, Node) and _is_tensor(arg) for arg in node.args):
+            first, second = node.args
+            _join(graph, node, first, second) or _join(graph, node, second, first)
+
+
+def _join(graph, mul, product, scale) -> bool:
+    view = product if product.target in _VIEWS else None
+    mm = view.args[0] if view else product
+    if mm.target is not aten.mm.default or any(len(n.users) > 1 for n in (product, mm)):
+        return False
+    x, rows = mm.args[0], _value(mm).shape[0]
+    weight = _int8_weight(mm.args[1])
+    if weight is None or statically_known_true(rows > _MOST_ROWS):
+        return False
+    dtype, count = _value(x).dtype, _value(weight).shape[0]
+    one_scale_each = (
+        statically_known_true(_value(scale).shape[-1:].numel() == count)
+        and statically_known_true(_value(scale).numel() == count)
+        and statically_known_true(_value(product).shape[-1] == count)
+    )
+    same_type = dtype in _DTYPES and dtype == _value(scale).dtype == _value(mul).dtype
+    same_shape = statically_known_true(sym_eq(_value(mul).shape, _value(product).shape))
+    if not (one_scale_each and same_type and same_shape):
+        return False
+    if any(_value(n).device.type != "ocl" for n in (x, weight, scale)):
+        return False
+    with graph.inserting_before(mul):
+        if _value(scale).dim() > 1:
+            scale = _insert(graph, aten.reshape.default, (scale, [count]))
+        result = _insert(graph, _int8_mm, (x, weight, scale))
+        if view:
+            result = _insert(graph, view.target, (result, view.args[1]))
+    mul.replace_all_uses_with(result)
+    for node in (mul, *([view] if view else []), mm):
+        graph.erase_node(node)
+    return True
+
+
+def _value(node):
+    return node.meta["val"]
+
+
+def _is_tensor(node) -> bool:
+    return isinstance(node.meta.get("val"), torch.Tensor)
+
+
+def _int8_weight(node):
+    """The int8 tensor [n][k] of which the node is the transposed, converted; else None."""
+    steps = set()
+    while isinstance(node, Node) and node.target in (_to, aten.permute.default):
+        if node.target in steps:
+            return None
+        steps.add(node.target)
+        if node.target is aten.permute.default and list(node.args[1]) != [1, 0]:
+            return None
+        node = node.args[0]
+    both = len(steps) == 2 and isinstance(node, Node)
+    return node if both and _value(node).dtype == torch.int8 else None
+
+
+def _insert(graph, target, args):
+    node = graph.call_function(target, args)
+    values = torch.fx.node.map_arg(args, _value)
+    node.meta["val"] = target(*values)
+    return node
