@@ -149,6 +149,13 @@ def test_types_without_generated_kernels(device):
     check(device, lambda x: x.float() * 2, randn(9, 21).to(torch.float8_e5m2))
 
 
+def test_bytes_as_float8(device):
+    def function(x):
+        return (x + 1).view(torch.float8_e4m3fn).float() * 2
+
+    check(device, function, torch.arange(9 * 11, dtype=torch.uint8).view(9, 11))
+
+
 @pytest.mark.usefixtures("float64_on_the_cpu")
 def test_doubles_that_only_eager_kernels_change(device, monkeypatch):
     """As on devices without doubles."""

@@ -7,6 +7,7 @@ from torch._inductor.virtualized import V
 from torch.utils import _pytree as pytree
 
 from .device_interface import has_cpu_kernels
+from .types import TYPES
 
 aten = torch.ops.aten
 
@@ -54,7 +55,7 @@ def stays_eager(operator, args=()) -> bool:
     name = operator.name().removeprefix("aten::").removeprefix("prims::")
     name = name.split(".")[0].removesuffix("_")
     if operator is aten.view.dtype and args:
-        return not {_dtype(args[0]), args[1]}.isdisjoint(_NOT_IN_REGISTERS)
+        return not {_dtype(args[0]), args[1]} <= TYPES.keys() - _NOT_IN_REGISTERS
     if name in _PUTS:
         return len(args) > 3 and bool(args[3]) and not adds_atomically(args[0])  # accumulate
     if name in _SUMS:
