@@ -1,0 +1,155 @@
+"""Ways in which models are loaded and their weights kept: offloading, GGUF, quantized weights.
+
+The packages are optional: a test says which one it needs.
+"""
+
+import pytest
+import torch
+
+transformers = pytest.importorskip("transformers")
+
+LAYERS, WIDTH, INNER, WORDS = 2, 128, 256, 96
+TEXT = {"max_new_tokens": 6, "do_sample": False}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A folder with a small Llama, the model on the CPU, a prompt and the text that follows it."""
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        hidden_size=WIDTH,
+        intermediate_size=INNER,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        vocab_size=WORDS,
+        tie_word_embeddings=False,
+        eos_token_id=None,
+    )
+    folder = tmp_path_factory.mktemp("model")
+    model = transformers.LlamaForCausalLM(config).eval()
+    model.save_pretrained(folder)
+    prompt = torch.arange(1, 40)[None]
+    return folder, model, prompt, model.generate(prompt, **TEXT)
+
+
+def load(folder, **options):
+    return transformers.LlamaForCausalLM.from_pretrained(folder, **options).eval()
+
+
+def assert_same_text(model, device, saved, **options):
+    _, _, prompt, text = saved
+    result = model.generate(prompt.to(device), **TEXT, **options)
+    assert result.device == torch.device(device) and torch.equal(result.cpu(), text)
+
+
+def places(model):
+    return {parameter.device.type for parameter in model.parameters()}
+
+
+def test_device_map(device, saved):
+    pytest.importorskip("accelerate")
+    model = load(saved[0], device_map=device)
+    assert places(model) == {"ocl"}
+    assert_same_text(model, device, saved)
+
+
+def test_a_part_stays_on_the_host(device, saved):
+    pytest.importorskip("accelerate")
+    model = load(saved[0], device_map="auto", max_memory={0: 700_000, "cpu": 10**9})
+    assert places(model) == {"ocl", "meta"}
+    assert_same_text(model, device, saved)
+
+
+@pytest.mark.parametrize("where", ["cpu", "disk"])
+def test_layers_are_brought_as_they_run(device, saved, tmp_path, where):
+    accelerate = pytest.importorskip("accelerate")
+    options = {"execution_device": torch.device(device)}
+    if where == "cpu":
+        model = accelerate.cpu_offload(load(saved[0]), **options)
+    else:
+        model = accelerate.disk_offload(load(saved[0]), tmp_path, **options)
+    assert places(model) == {"meta"}
+    assert_same_text(model, device, saved)
+
+
+def test_cache_of_8_bits(device, saved):
+    pytest.importorskip("hqq")
+    config = {"backend": "hqq", "nbits": 8, "axis_key": 1, "axis_value": 1, "residual_length": 16}
+    options = {"cache_implementation": "quantized", "cache_config": config}
+    model = load(saved[0]).to(device)
+    expected = saved[1].generate(saved[2], **TEXT, **options)
+    actual = model.generate(saved[2].to(device), **TEXT, **options)
+    assert torch.equal(actual.cpu(), expected)
+
+
+def write_gguf(gguf, path, kind):
+    numbers = torch.Generator().manual_seed(0)
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_block_count(LAYERS)
+    writer.add_context_length(64)
+    writer.add_embedding_length(WIDTH)
+    writer.add_feed_forward_length(INNER)
+    writer.add_head_count(2)
+    writer.add_head_count_kv(1)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_dimension_count(WIDTH // 2)
+    writer.add_vocab_size(WORDS)
+
+    def add(name, *shape):
+        values = torch.randn(shape, generator=numbers).numpy() * 0.1
+        if len(shape) == 1:
+            writer.add_tensor(name, values + 1)
+        else:
+            writer.add_tensor(name, gguf.quantize(values, kind), raw_dtype=kind)
+
+    add("token_embd.weight", WORDS, WIDTH)
+    add("output_norm.weight", WIDTH)
+    add("output.weight", WORDS, WIDTH)
+    shapes = {"attn_q": (WIDTH, WIDTH), "attn_k": (WIDTH // 2, WIDTH)}
+    shapes |= {"attn_v": (WIDTH // 2, WIDTH), "attn_output": (WIDTH, WIDTH)}
+    shapes |= {"ffn_gate": (INNER, WIDTH), "ffn_up": (INNER, WIDTH), "ffn_down": (WIDTH, INNER)}
+    shapes |= {"attn_norm": (WIDTH,), "ffn_norm": (WIDTH,)}
+    for layer in range(LAYERS):
+        for name, shape in shapes.items():
+            add(f"blk.{layer}.{name}.weight", *shape)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+@pytest.mark.parametrize("kind", ["Q8_0", "Q4_0", "F16"])
+def test_gguf(device, tmp_path, kind):
+    gguf = pytest.importorskip("gguf")
+    pytest.importorskip("accelerate")
+    write_gguf(gguf, tmp_path / "model.gguf", getattr(gguf.GGMLQuantizationType, kind))
+    options = {"gguf_file": "model.gguf", "dtype": torch.float32}
+    expected, model = load(tmp_path, **options), load(tmp_path, **options, device_map=device)
+    assert places(model) == {"ocl"}
+    pairs = zip(model.parameters(), expected.parameters(), strict=True)
+    assert all(torch.equal(actual.cpu(), wanted) for actual, wanted in pairs)
+    prompt = torch.arange(1, 8)[None]
+    text = model.generate(prompt.to(device), **TEXT)
+    assert torch.equal(text.cpu(), expected.generate(prompt, **TEXT))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", ["Int8WeightOnlyConfig", "Float8WeightOnlyConfig"])
+def test_torchao(device, name, dtype):
+    quantization = pytest.importorskip("torchao.quantization")
+    torch.manual_seed(0)
+    reference = torch.nn.Sequential(
+        torch.nn.Linear(64, 96), torch.nn.ReLU(), torch.nn.Linear(96, 32, bias=False)
+    )
+    reference.to(dtype)
+    quantization.quantize_(reference, getattr(quantization, name)())
+    x = torch.randn(3, 64, dtype=dtype)
+    with torch.no_grad():
+        expected = reference(x).double()
+        model = reference.to(device)
+        torch._dynamo.reset()
+        for run in (model, torch.compile(model, fullgraph=True)):
+            actual = run(x.to(device)).double().cpu()
+            near = 1e-5 if dtype == torch.float32 else 2e-2
+            assert (actual - expected).abs().max() <= near * expected.abs().max()
