@@ -106,6 +106,8 @@ gpu-model: build  ## write docs/gpu_model.md: counts of kernels in a simulator, 
 	$(VENV_PYTHON) tools/gpu_model/report.py build/gpu_model \
 		--registers build/gpu_model/registers.json \
 		--markdown docs/gpu_model.md --picture docs/gpu_model.png
+	$(VENV_PYTHON) tools/gpu_model/goals.py build/gpu_model \
+		--registers build/gpu_model/registers.json --markdown docs/gpu_model.md
 
 # `wheel` uses the same folder, and leaves its choice of where libraries are found there.
 build: build/build.ninja  ## the extension, in build/python, which .venv imports from

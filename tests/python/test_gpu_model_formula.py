@@ -11,6 +11,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tools/gpu_model"))
 import formula  # noqa: E402
 from formula import Device, estimate, resident_groups  # noqa: E402
+from goal_cases import CASES, GOALS, Case  # noqa: E402
+from goals import Figures, small_launches  # noqa: E402
 from registers import Registers  # noqa: E402
 
 MEGABYTE = 1 << 20
@@ -178,5 +180,46 @@ def test_peaks_are_the_published_ones(name, teraflops):
 
 def test_the_document_has_the_marks_that_the_command_writes_between():
     text = (ROOT / "docs/gpu_model.md").read_text()
-    for name in ("devices", "networks", "worst", "validation", "kernels"):
+    for name in ("devices", "networks", "worst", "goals", "validation", "kernels"):
         assert text.count(f"<!-- {name} -->") == text.count(f"<!-- end of {name} -->") == 1
+
+
+def copy_of(megabytes, **kwargs):
+    """The record of a copy whose time is that of main memory, or of more where `kwargs` say so."""
+    regions = [[megabytes * MEGABYTE, megabytes * MEGABYTE, 0]] * 2
+    return launch(regions=regions, **kwargs) | {
+        "kernel": "copy",
+        "program": 0,
+        "items": 64000,
+    }
+
+
+def test_a_goal_is_missed_by_what_is_too_much():
+    case = Case("stream", "copy", 64 * MEGABYTE, None)
+    instructions = {"issued": {"int": 1000}, "lanes": {"int": 32000}}
+    good = Figures(case, DEVICE, [copy_of(32, **instructions)], Registers())
+    assert good.share == pytest.approx(formula.SUSTAINED)
+    assert list(good.misses()) == []
+
+    idle = {"issued": {"int": 1000}, "lanes": {"int": 16000}}
+    assert list(Figures(case, DEVICE, [copy_of(32, **idle)], Registers()).misses()) == [
+        "lanes 50 %"
+    ]
+
+    twice = Figures(case, DEVICE, [copy_of(32, **instructions)] * 2, Registers())
+    assert twice.share == pytest.approx(formula.SUSTAINED / 2)
+    assert list(twice.misses()) == ["bandwidth (memory)", "bytes x 2.0"]
+
+
+def test_launches_too_small_for_a_gpu_are_listed():
+    few_groups, small_groups = copy_of(2, groups=63), copy_of(2, items=16)
+    little = copy_of(2, groups=1) | {"regions": [[1000, 1000, 0]]}
+    recorded = {"one": [copy_of(2), few_groups, small_groups, few_groups, little]}
+    _, *rows = small_launches(recorded)
+    assert [row[2:5] for row in rows] == [["63", "64000", "64"], ["1000", "64000", "16"]]
+
+
+def test_cases_have_goals_and_titles_of_their_own():
+    assert {case.goal for case in CASES} == set(GOALS)
+    assert len({case.title for case in CASES}) == len(CASES)
+    assert all(case.needed > 0 for case in CASES)

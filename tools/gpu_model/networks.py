@@ -98,11 +98,15 @@ def recorded():
     return len(log.read_text().splitlines()) if log.exists() else 0
 
 
-def main():
-    torch.manual_seed(0)
+def check_recorder():
     torch.zeros(1, device="ocl").add_(1)
     if not recorded():
         sys.exit("the recorder is not loaded: this would simulate all work-groups")
+
+
+def main():
+    torch.manual_seed(0)
+    check_recorder()
     run = NETWORKS[sys.argv[1]]()
     first = recorded()
     run()

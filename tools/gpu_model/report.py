@@ -17,6 +17,7 @@ import validation
 from formula import DEVICES, REGISTERS, estimate, load_devices
 from networks import NETWORKS
 from registers import Registers
+from tables import markdown, percent, replace
 
 MEASURED = DEVICES / "measured"
 TERMS = ["memory", "cache", "requests", "arithmetic", "local", "latency"]
@@ -71,10 +72,6 @@ def rows_of(launches, devices, registers):
             row.add(key, estimate(device, launch, registers.of(device, launch)))
     first = next(iter(devices))
     return sorted(rows.values(), key=lambda row: -row.time(first))
-
-
-def percent(share):
-    return f"{100 * share:.0f} %"
 
 
 def network_table(networks, devices):
@@ -211,19 +208,6 @@ def measured_kernels(recorded, registers):
                     f"{row.time(key) / seconds:.2f}" if same else "",
                     row.bound(key) if same else "not recorded with these launches",
                 ]
-
-
-def markdown(table):
-    head, *rows = table
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def replace(text, name, part):
-    """Puts the part between the marks of the document."""
-    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-    before, rest = text.split(begin)
-    return f"{before}{begin}\n{part}\n{end}{rest.split(end)[1]}"
 
 
 def draw(networks, devices, path):
