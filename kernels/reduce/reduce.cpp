@@ -3,6 +3,7 @@
 #include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
 
+#include <bit>
 #include <cmath>
 
 #include "backend/error.h"
@@ -16,6 +17,7 @@ namespace {
 constexpr size_t kColumns = 32;         // vectors of adjacent outputs in a task, at most
 constexpr size_t kLeastBlock = 8;       // in smaller blocks, rows are split, too
 constexpr size_t kPartElements = 4096;  // a part has at least this many reduced elements
+constexpr size_t kPerItem = 4;          // elements of a GPU's work-item, where a row is short
 
 struct Plan {
   const Reduction& op;
@@ -34,7 +36,7 @@ struct Plan {
 KernelKey make_key(const Plan& plan) {
   KernelKey key{&plan.op};
   key.by[0] = static_cast<uint64_t>(plan.in) << 16 | static_cast<uint64_t>(plan.out) << 8 |
-              static_cast<uint64_t>(plan.compute);
+              static_cast<uint64_t>(plan.compute) | uint64_t{plan.shape.is_small()} << 24;
   key.by[1] = plan.shape.kept.size() << 16 | plan.shape.reduced.size() << 8 |
               uint64_t{plan.columns} << 3 | uint64_t{plan.contiguous} << 2 |
               uint64_t{plan.partial} << 1 | uint64_t{plan.merging};
@@ -71,6 +73,7 @@ KernelSource make_source(const Plan& plan, size_t group) {
     defines.set("COLUMNS", kColumns);
   } else {
     defines.set("GROUP", static_cast<int64_t>(group));
+    defines.set("INDEX", plan.shape.is_small() ? "uint" : "ulong");
     kernel = plan.columns ? "reduce_item" : "reduce_group";
   }
   return {cpu ? "reduce_cpu.cl" : "reduce_gpu.cl", kernel, defines};
@@ -86,9 +89,11 @@ void run(const Plan& plan, const BufferView& in, const BufferView& out) {
   const size_t outputs = plan.shape.outputs(), parts = plan.shape.parts;
   if (!plan.vectors) {
     const size_t group = kernel.group;
-    const size_t items = plan.columns ? at::round_up(outputs, group) : outputs * group;
-    if (!plan.columns) arguments.add(uint64_t{1});
-    arguments.enqueue({items, parts}, {group});
+    const size_t items_of_row =
+        std::min(group, std::bit_ceil(at::ceil_div(plan.shape.elements() / parts, kPerItem)));
+    const size_t items = plan.columns ? outputs : outputs * items_of_row;
+    if (!plan.columns) arguments.add(static_cast<uint32_t>(std::countr_zero(items_of_row)));
+    arguments.enqueue({at::round_up(items, group), parts}, {group});
     return;
   }
   if (plan.columns) {

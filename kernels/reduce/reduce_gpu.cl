@@ -1,38 +1,69 @@
-// Reduction kernels of the GPU family (reduce.clh). GROUP: the work-group size.
-//   reduce_group: a work-group per output and part. Grid: outputs * GROUP, parts.
+// Reduction kernels of the GPU family (reduce.clh). GROUP: the work-group size. INDEX: an unsigned
+// type for the numbers of outputs and of reduced elements.
+//   reduce_group: 2^row_shift adjacent work-items take an output and part, so a group takes
+//     GROUP >> row_shift outputs. Grid: outputs << row_shift, rounded up to GROUP; parts.
 //   reduce_item: a work-item per output and part; for outputs that are adjacent in memory. Grid:
 //     outputs rounded up to GROUP, parts.
+// A work-item loads UNROLL elements before it adds the first one, so it waits for memory once.
 #include "reduce.clh"
 
+#define UNROLL 4
+#define FOR(k) _Pragma("unroll") for (uint k = 0; k < UNROLL; ++k)
+
+// As reduced_offset(), with INDEX.
+static inline long offset_of(INDEX n, const Shape *s) {
+  long offset = 0;
+  for (int d = 0; d < REDUCED - 1; ++d) {
+    const INDEX next = n / (INDEX)s->reduced_size[d];
+    offset += (long)(n - next * (INDEX)s->reduced_size[d]) * s->reduced_in[d];
+    n = next;
+  }
+  return offset + (long)n * s->reduced_in[REDUCED - 1];
+}
+
 #define ELEMENT(n) \
-  CAT(convert_, T)(LOAD(IN, (__global const MEM(IN) *)(base + reduced_offset(n, &s, 0)), 0))
+  CAT(convert_, T)(LOAD(IN, (__global const MEM(IN) *)(base + offset_of(n, &s)), 0))
+
+// Sets `total` to the sum of the part's elements first, first + step, ...
+#define ADD_PART(output, part, first, step)                                     \
+  __global const char *base = in_base + in_offset + kept_offset(output, &s, 0); \
+  const INDEX share = s.parts > 1 ? DIVIDE_UP((INDEX)s.elements, (INDEX)s.parts) \
+                                  : (INDEX)s.elements;                          \
+  const INDEX from = min((INDEX)(part) * share, (INDEX)s.elements);             \
+  const INDEX to = min(from + share, (INDEX)s.elements);                        \
+  const INDEX series = (INDEX)series_of((to - from) / (step)) * (step);         \
+  T total = INIT;                                                               \
+  for (INDEX n = from + (first); n < to;) {                                     \
+    const INDEX end = to - n > series ? n + series : to;                        \
+    T acc = INIT;                                                               \
+    for (; n < end && end - n > (UNROLL - 1) * (step); n += UNROLL * (step)) {  \
+      T a[UNROLL];                                                              \
+      FOR(k) a[k] = ELEMENT(n + k * (step));                                    \
+      FOR(k) acc = STEP(acc, a[k]);                                             \
+    }                                                                           \
+    for (; n < end; n += (step)) {                                              \
+      const T a = ELEMENT(n);                                                   \
+      acc = STEP(acc, a);                                                       \
+    }                                                                           \
+    total = MERGE(total, acc);                                                  \
+  }
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void reduce_group(
-    CTENSOR(in), TENSOR(out), const Shape s, const ulong per_task) {
+    CTENSOR(in), TENSOR(out), const Shape s, const uint row_shift) {
   __local T partial[GROUP];
-  const ulong output = group_id(0), part = group_id(1);
-  const uint item = get_local_id(0);
-  FIND_PART(output, part)
-  const ulong series = series_of((to - from) / GROUP) * GROUP;
-  T total = INIT;
-  for (ulong n = from + item; n < to;) {
-    const ulong end = min(n + series, to);
-    T acc = INIT;
-    for (; n < end; n += GROUP) {
-      const T a = ELEMENT(n);
-      acc = STEP(acc, a);
-    }
-    total = MERGE(total, acc);
-  }
+  const uint item = get_local_id(0), row_items = 1u << row_shift, in_row = item & (row_items - 1);
+  const ulong found = group_id(0) * (GROUP >> row_shift) + (item >> row_shift);
+  const ulong output = min(found, s.outputs - 1), part = group_id(1);
+  ADD_PART(output, part, in_row, row_items)
   partial[item] = total;
   barrier(CLK_LOCAL_MEM_FENCE);
-  for (uint step = GROUP / 2; step > 0; step /= 2) {
-    if (item < step) partial[item] = MERGE(partial[item], partial[item + step]);
+  for (uint step = row_items / 2; step > 0; step /= 2) {
+    if (in_row < step) partial[item] = MERGE(partial[item], partial[item + step]);
     barrier(CLK_LOCAL_MEM_FENCE);
   }
-  if (item == 0) {
+  if (in_row == 0 && found < s.outputs) {
     const ulong count = s.count;
-    const T result = partial[0];
+    const T result = partial[item];
     STORE_RESULT(output_of(out_base + out_offset, output, part, &s), result);
   }
 }
@@ -40,18 +71,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void reduce_group(
 __kernel void reduce_item(CTENSOR(in), TENSOR(out), const Shape s) {
   const ulong output = get_global_id(0), part = get_global_id(1);
   if (output >= s.outputs) return;
-  FIND_PART(output, part)
-  const ulong series = series_of(to - from);
-  T total = INIT;
-  for (ulong n = from; n < to;) {
-    const ulong end = min(n + series, to);
-    T acc = INIT;
-    for (; n < end; ++n) {
-      const T a = ELEMENT(n);
-      acc = STEP(acc, a);
-    }
-    total = MERGE(total, acc);
-  }
+  ADD_PART(output, part, 0, 1)
   const ulong count = s.count;
   STORE_RESULT(output_of(out_base + out_offset, output, part, &s), total);
 }

@@ -38,6 +38,8 @@ struct ReduceShape {
 
   size_t outputs() const;
   size_t elements() const;
+  // Whether 32 bits suffice for the numbers of elements, with room for steps beyond the last one.
+  bool is_small() const { return elements() <= INT32_MAX; }
   // Adjacent outputs per task, in vectors of `width`, at most `most` vectors; few enough that all
   // tasks have work.
   size_t column_block(const Device& device, size_t width, size_t most) const;
