@@ -41,9 +41,17 @@
 #endif
 // A number in [0, 1) with DIGITS binary digits.
 #define UNIT(w) (CONVERT(T, (w) >> (WORD_BITS - DIGITS)) * SCALE(DIGITS))
+// The upper 64 bits of a product. NVIDIA's drivers 470, the last ones for Kepler, compute mul_hi()
+// of ulong wrongly (https://github.com/vmx/nvidiabugminimal).
+static inline VEC(ulong) upper_product(const VEC(ulong) x, const ulong y) {
+  const ulong lower = 0xFFFFFFFFul, y0 = y & lower, y1 = y >> 32;
+  const VEC(ulong) x0 = x & lower, x1 = x >> 32;
+  const VEC(ulong) middle = x1 * y0 + ((x0 * y0) >> 32);  // cannot overflow
+  return x1 * y1 + (middle >> 32) + ((x0 * y1 + (middle & lower)) >> 32);
+}
 // An integer from 0 to range - 1: BELOW for ranges below 2^32, BELOW_64 for any range.
 #define BELOW(w) CONVERT(long, (UPPER(w) * (VEC(ulong))(range)) >> 32)
-#define BELOW_64(w) AS(long, mul_hi(w, (VEC(ulong))(range)))
+#define BELOW_64(w) AS(long, upper_product(w, range))
 // 1 for range of 2^32 words, else 0.
 #define CHANCE(w) (UPPER(w) < (VEC(ulong))(range) ? (VEC(ulong))(1) : (VEC(ulong))(0))
 

@@ -139,6 +139,16 @@ def test_wide_integers(device):
     assert x.min() < -(2**62) and x.max() > 2**62
 
 
+def test_wide_integers_without_mul_hi():
+    """NVIDIA's drivers 470 compute mul_hi() of ulong wrongly."""
+    code = """
+        import torch
+        x = torch.randint(-(2**40), 2**62, (64,), device="ocl").cpu()
+        print(x.min().item() >= -(2**40) and x.max().item() < 2**62)
+    """
+    assert output_of(code, OCL_BUILD_OPTIONS="-Dmul_hi=max", OCL_KERNEL_FAMILY="cpu") == "True"
+
+
 def test_bernoulli_of_a_tensor(device):
     p = torch.tensor([0.0, 0.25, 1.0]).repeat(30_000)
     x = torch.bernoulli(p.to(device)).cpu().view(-1, 3).mean(0)
