@@ -25,17 +25,43 @@ struct Command {
   size_t bytes;
 };
 
-// Enqueues a command and records it in a trace. `event`: an event that the caller needs, or
-// nullptr.
+// Drivers have moved more than 2 or 4 GiB wrongly: copies to pinned memory end early
+// (https://github.com/ROCm/hip/issues/3716), and fills hang
+// (https://github.com/inducer/pyopencl/issues/395). So one command moves at most this.
+constexpr size_t kMostBytes = size_t{1} << 30;
+
+// Calls body(offset, bytes) for each part.
 template <typename Body>
-void enqueue(Stream& stream, const Command& command, cl::Event* event, Body&& body) {
-  const auto [what, kind, function, bytes] = command;
-  trace::Call call(stream, kind, function);
-  if (call) call->bytes = bytes;
+void in_parts(size_t bytes, Body&& body) {
+  size_t offset = 0;
+  for (; bytes - offset > kMostBytes; offset += kMostBytes) body(offset, kMostBytes);
+  body(offset, bytes - offset);
+}
+
+// Enqueues a command for `part` bytes and records it in a trace. `event`: an event that the caller
+// needs, or nullptr.
+template <typename Body>
+void enqueue_part(Stream& stream, const Command& command, size_t part, cl::Event* event,
+                  Body&& body) {
+  trace::Call call(stream, command.kind, command.function);
+  if (call) call->bytes = part;
   const cl_int code = enqueue_with_memory(stream.device().index(), [&] {
     return stream.enqueue([&](cl_command_queue queue) { return body(queue, call.event(event)); });
   });
-  if (code != CL_SUCCESS) raise(code, describe(what, bytes, stream.device()), function);
+  if (code != CL_SUCCESS) {
+    raise(code, describe(command.what, command.bytes, stream.device()), command.function);
+  }
+}
+
+// Enqueues body(queue, event, offset, bytes) for each part; `event` is of the last one.
+template <typename Body>
+void enqueue(Stream& stream, const Command& command, cl::Event* event, Body&& body) {
+  in_parts(command.bytes, [&](size_t offset, size_t part) {
+    const bool last = offset + part == command.bytes;
+    enqueue_part(
+        stream, command, part, last ? event : nullptr,
+        [&](cl_command_queue queue, cl_event* out) { return body(queue, out, offset, part); });
+  });
 }
 
 // Enqueues a command, or records it in a graph. `body` owns everything that it needs except the
@@ -45,10 +71,14 @@ void enqueue_or_record(Stream& stream, const Command& command,
                        std::initializer_list<cl_mem> buffers, cl::Event* event, Body&& body) {
   if (Capture* capture = stream.capture(); C10_UNLIKELY(capture != nullptr)) {
     for (const cl_mem buffer : buffers) capture->keep(buffer);
-    capture->add({.kind = command.kind,
-                  .function = command.function,
-                  .enqueue = body,
-                  .bytes = command.bytes});
+    in_parts(command.bytes, [&](size_t offset, size_t part) {
+      capture->add({.kind = command.kind,
+                    .function = command.function,
+                    .enqueue = [body, offset, part](
+                                   cl_command_queue queue,
+                                   cl_event* out) { return body(queue, out, offset, part); },
+                    .bytes = part});
+    });
     return;
   }
   enqueue(stream, command, event, body);
@@ -87,10 +117,10 @@ void copy_on_device(Stream& stream, const BufferView& destination, const BufferV
   const cl_mem from = source.buffer(), to = destination.buffer();
   enqueue_or_record(stream, {"copy", trace::Kind::kCopyOnDevice, "clEnqueueCopyBuffer", bytes},
                     {from, to}, nullptr,
-                    [from, to, bytes, at = source.offset, put = destination.offset](
-                        cl_command_queue queue, cl_event* event) {
-                      return clEnqueueCopyBuffer(queue, from, to, at, put, bytes, 0, nullptr,
-                                                 event);
+                    [from, to, first = source.offset, put = destination.offset](
+                        cl_command_queue queue, cl_event* event, size_t at, size_t part) {
+                      return clEnqueueCopyBuffer(queue, from, to, first + at, put + at, part, 0,
+                                                 nullptr, event);
                     });
 }
 
@@ -101,9 +131,11 @@ void copy_to_device(Stream& stream, const BufferView& destination, const void* s
   enqueue_or_record(
       stream, {"copy from the host", trace::Kind::kCopyToDevice, "clEnqueueWriteBuffer", bytes},
       {buffer}, event,
-      [buffer, source, bytes, offset = destination.offset, block = cl_bool{event == nullptr}](
-          cl_command_queue queue, cl_event* out) {
-        return clEnqueueWriteBuffer(queue, buffer, block, offset, bytes, source, 0, nullptr, out);
+      [buffer, from = static_cast<const char*>(source), offset = destination.offset,
+       block = cl_bool{event == nullptr}](cl_command_queue queue, cl_event* out, size_t at,
+                                          size_t part) {
+        return clEnqueueWriteBuffer(queue, buffer, block, offset + at, part, from + at, 0, nullptr,
+                                    out);
       });
   // A blocking write returns when the host memory may change. With Intel's runtime it may run
   // later, and a command of another stream would read what was there before.
@@ -118,9 +150,10 @@ void copy_to_host(Stream& stream, void* destination, const BufferView& source, s
   enqueue_or_record(stream,
                     {"copy to the host", trace::Kind::kCopyToHost, "clEnqueueReadBuffer", bytes},
                     {buffer}, event,
-                    [buffer, destination, bytes, offset = source.offset,
-                     block = cl_bool{event == nullptr}](cl_command_queue queue, cl_event* out) {
-                      return clEnqueueReadBuffer(queue, buffer, block, offset, bytes, destination,
+                    [buffer, to = static_cast<char*>(destination), offset = source.offset,
+                     block = cl_bool{event == nullptr}](cl_command_queue queue, cl_event* out,
+                                                        size_t at, size_t part) {
+                      return clEnqueueReadBuffer(queue, buffer, block, offset + at, part, to + at,
                                                  0, nullptr, out);
                     });
   if (!event) raise_failures(stream, report);
@@ -133,10 +166,10 @@ void fill_on_device(Stream& stream, const BufferView& destination, const void* p
   const cl_mem buffer = destination.buffer();
   enqueue_or_record(stream, {"fill", trace::Kind::kFill, "clEnqueueFillBuffer", bytes}, {buffer},
                     nullptr,
-                    [buffer, copy, pattern_bytes, bytes, offset = destination.offset](
-                        cl_command_queue queue, cl_event* event) {
-                      return clEnqueueFillBuffer(queue, buffer, copy.data(), pattern_bytes, offset,
-                                                 bytes, 0, nullptr, event);
+                    [buffer, copy, pattern_bytes, offset = destination.offset](
+                        cl_command_queue queue, cl_event* event, size_t at, size_t part) {
+                      return clEnqueueFillBuffer(queue, buffer, copy.data(), pattern_bytes,
+                                                 offset + at, part, 0, nullptr, event);
                     });
 }
 
@@ -165,13 +198,13 @@ void Mapping::map(MapAccess access) {
                              : access == MapAccess::kReadWrite ? CL_MAP_READ | CL_MAP_WRITE
                                                                : CL_MAP_WRITE_INVALIDATE_REGION;
   const uint64_t report = stream.faults().report();
-  enqueue(stream, {"map", trace::Kind::kMap, "clEnqueueMapBuffer", bytes_}, nullptr,
-          [&](cl_command_queue queue, cl_event* event) {
-            cl_int code = CL_SUCCESS;
-            data_ = clEnqueueMapBuffer(queue, buffer_(), CL_TRUE, flags, offset_, bytes_, 0,
-                                       nullptr, event, &code);
-            return code;
-          });
+  enqueue_part(stream, {"map", trace::Kind::kMap, "clEnqueueMapBuffer", bytes_}, bytes_, nullptr,
+               [&](cl_command_queue queue, cl_event* event) {
+                 cl_int code = CL_SUCCESS;
+                 data_ = clEnqueueMapBuffer(queue, buffer_(), CL_TRUE, flags, offset_, bytes_, 0,
+                                            nullptr, event, &code);
+                 return code;
+               });
   try {
     raise_failures(stream, report);
   } catch (...) {
@@ -203,9 +236,9 @@ void Mapping::read(MapAccess access) {
   if (access == MapAccess::kDiscardAndWrite) return;
   const uint64_t report = stream_->faults().report();
   enqueue(*stream_, {"copy to the host", trace::Kind::kCopyToHost, "clEnqueueReadBuffer", bytes_},
-          nullptr, [&](cl_command_queue queue, cl_event* event) {
-            return clEnqueueReadBuffer(queue, buffer_(), CL_TRUE, offset_, bytes_, data_, 0,
-                                       nullptr, event);
+          nullptr, [&](cl_command_queue queue, cl_event* event, size_t at, size_t part) {
+            return clEnqueueReadBuffer(queue, buffer_(), CL_TRUE, offset_ + at, part,
+                                       static_cast<char*>(data_) + at, 0, nullptr, event);
           });
   raise_failures(*stream_, report);
 }
@@ -213,9 +246,9 @@ void Mapping::read(MapAccess access) {
 void Mapping::write() {
   enqueue(*stream_,
           {"copy from the host", trace::Kind::kCopyToDevice, "clEnqueueWriteBuffer", bytes_},
-          nullptr, [&](cl_command_queue queue, cl_event* event) {
-            return clEnqueueWriteBuffer(queue, buffer_(), CL_FALSE, offset_, bytes_, data_, 0,
-                                        nullptr, event);
+          nullptr, [&](cl_command_queue queue, cl_event* event, size_t at, size_t part) {
+            return clEnqueueWriteBuffer(queue, buffer_(), CL_FALSE, offset_ + at, part,
+                                        static_cast<const char*>(data_) + at, 0, nullptr, event);
           });
   record_pinned(data_, copy_.get_context(), stream_->unpack());  // before a flush can fail
   stream_->submitted();

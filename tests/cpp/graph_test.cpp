@@ -55,6 +55,25 @@ TEST_P(GraphTest, FillsAndCopiesAreReplayedInOrder) {
   EXPECT_EQ(read(b), 2);
 }
 
+// Drivers move more than 4 GiB wrongly. The graph shows the commands; nothing runs.
+TEST_P(GraphTest, LargeTransfersAreSeveralCommands) {
+  constexpr size_t kGiB = size_t{1} << 30;
+  const c10::DataPtr small = memory();
+  const BufferView view = resolve(small.get());
+  char host = 0;
+  cl::Event event;
+  for (const auto& [bytes, parts] : {std::pair{kGiB, 1u}, {kGiB + 4, 2u}, {5 * kGiB, 5u}}) {
+    Graph graph;
+    graph.capture_begin();
+    copy_to_device(captured(), view, &host, bytes, &event);
+    copy_to_host(captured(), &host, view, bytes, &event);
+    copy_on_device(captured(), view, view, bytes);
+    fill_on_device(captured(), view, &host, 1, bytes);
+    graph.capture_end();
+    EXPECT_EQ(graph.size(), 4 * parts);
+  }
+}
+
 // The runtime's own objects keep buffers alive, not tensors.
 TEST_P(GraphTest, BuffersOutliveTheirBlocks) {
   Graph graph;
