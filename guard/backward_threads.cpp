@@ -4,7 +4,7 @@
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "backend/device.h"
+#include "backend/stream.h"
 
 namespace ocl {
 
@@ -20,6 +20,11 @@ void wait_for_backward_threads() {
     const at::Tensor leaf = at::empty({0}, place).requires_grad_();
     torch::autograd::grad({leaf.view({0})}, {leaf}, {at::empty({0}, place)});
   }
+}
+
+void drain_devices() noexcept {
+  if (!initialized()) return;
+  for (DeviceIndex index = 0; index < device_count(); ++index) drain(index);
 }
 
 }  // namespace ocl

@@ -152,6 +152,7 @@ PYBIND11_MODULE(_C, m) {
     return std::map<std::string, uint64_t>{{"built", stats.built}, {"loaded", stats.loaded}};
   });
   m.def("store_programs", &store_programs, Unlocked());
+  m.def("drain_devices", &drain_devices, Unlocked());
   m.def("wait_for_backward_threads", &wait_for_backward_threads, Unlocked());
 
   py::class_<TunedProblem>(m, "TunedProblem")

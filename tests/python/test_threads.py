@@ -122,6 +122,27 @@ def test_backward_threads_let_go_before_the_end():
     assert output.split() == ["True", "True"]
 
 
+def test_commands_are_over_at_exit():
+    """Drivers may crash where the process ends while their commands run."""
+    output = output_of(
+        """
+        import atexit
+
+        ends = []
+        atexit.register(lambda: print(ends[0].query()))  # runs after what the import registers
+
+        import torch
+
+        x = torch.ones(1 << 22, device="ocl")
+        for _ in range(100):
+            x = x.sin().cos()
+        ends.append(torch.ocl.Event())
+        ends[0].record()
+        """
+    )
+    assert output == "True"
+
+
 def test_no_message_at_exit_without_gradients():
     result = run_python(
         """

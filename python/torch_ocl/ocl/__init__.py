@@ -248,6 +248,9 @@ def _at_start() -> None:
     keep_pocl_private()
     # Programs are stored at a synchronisation; those built after the last one are stored at exit.
     atexit.register(_C.store_programs)
+    # Drivers may crash or hang where a process ends while their commands run
+    # (https://github.com/KhronosGroup/OpenCL-Docs/issues/1238).
+    atexit.register(_C.drain_devices)
     atexit.register(_C.wait_for_backward_threads)
     print_without_float64()
     refuse_to_send()
