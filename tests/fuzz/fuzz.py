@@ -64,7 +64,7 @@ def try_program(seed, args, known):
     signature = (failure.kind, outcome["template"])
     known[signature] += 1
     if outcome["reason"] is None and known[signature] <= args.shrink:
-        smallest = shrink(failure, args.device)
+        smallest = shrink(failure, args.device, 40 if args.compiled else 400)
         note = f"seed {seed}: {smallest.message}"
         outcome["script"] = script(smallest.steps, args.device, note)
     return outcome
