@@ -162,3 +162,16 @@ def test_dilation_of_zero(device, dims):
         for weight in (x[..., :2], x[..., :1]):
             with pytest.raises(RuntimeError, match="dilation"):
                 getattr(F, f"conv{dims}d")(x, weight, dilation=0)
+
+
+@pytest.mark.parametrize("channels", [4, 64])
+def test_a_depth_of_one_between_paddings(device, channels):
+    """The only tap of some outputs is in the padding: found by tests/fuzz."""
+    x = torch.randint(-3, 4, (1, channels, 1, 5, 6)).float()
+    weight = torch.randint(-2, 3, (channels, channels, 3, 3, 3)).float()
+    expected = F.conv_transpose3d(x, weight, None, 3, 1)
+    result = F.conv_transpose3d(x.to(device), weight.to(device), None, 3, 1)
+    assert torch.equal(result.cpu(), expected)
+    flat = weight[:, :, :1].contiguous()
+    expected = F.conv3d(x, flat, None, 3, 1)
+    assert torch.equal(F.conv3d(x.to(device), flat.to(device), None, 3, 1).cpu(), expected)

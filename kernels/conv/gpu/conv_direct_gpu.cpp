@@ -54,7 +54,8 @@ size_t conv_byte_limit() { return byte_limit.load(std::memory_order_relaxed); }
 void set_conv_byte_limit(size_t bytes) { byte_limit = bytes ? bytes : kMostBytes; }
 
 bool has_volume(const ConvPass& pass) {
-  return pass.source[0] > 1 || pass.size[0] > 1 || pass.tap_count[0] > 1;
+  // Where the only tap is not at the only element (first[0] != 0), it reads padding.
+  return pass.source[0] > 1 || pass.size[0] > 1 || pass.tap_count[0] > 1 || pass.first[0] != 0;
 }
 
 bool is_launched(const ConvPass& pass, const ConvCall& call) {
