@@ -387,4 +387,14 @@ void drain(DeviceIndex index) noexcept {
   for_each_stream(index, [](Stream& stream) { stream.drain_quietly(); });
 }
 
+void wait_for_commands_so_far(DeviceIndex index) noexcept {
+  for_each_stream(index, [](Stream& stream) {
+    if (stream.external()) return;
+    try {
+      stream.marker().wait();
+    } catch (const std::exception&) {  // the process ends: nobody is left to be told
+    }
+  });
+}
+
 }  // namespace ocl

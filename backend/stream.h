@@ -136,5 +136,8 @@ c10::Stream exchange_stream(c10::Stream stream);
 void synchronize(DeviceIndex device);
 // Waits for every stream. The next who synchronises a stream raises its failure.
 void drain(DeviceIndex device) noexcept;
+// The same for a process that ends, whose other threads may enqueue commands without end: waits for
+// those that are there, except on users' queues, which may wait for an event that never comes.
+void wait_for_commands_so_far(DeviceIndex device) noexcept;
 
 }  // namespace ocl

@@ -24,7 +24,7 @@ void wait_for_backward_threads() {
 
 void drain_devices() noexcept {
   if (!initialized()) return;
-  for (DeviceIndex index = 0; index < device_count(); ++index) drain(index);
+  for (DeviceIndex index = 0; index < device_count(); ++index) wait_for_commands_so_far(index);
 }
 
 }  // namespace ocl

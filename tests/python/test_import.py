@@ -301,7 +301,7 @@ BESIDE_CUDA = """
     import torch
     torch.cuda._is_compiled, torch.cuda._device_count_nvml = lambda: True, lambda: {gpus}
     torch.__spec__._initializing = True
-    torch._import_device_backends()
+    exec(compile("_import_device_backends()", torch.__file__, "exec"), vars(torch))
     torch.__spec__._initializing = False
     print(hasattr(torch, "ocl"))
     import torch_ocl
