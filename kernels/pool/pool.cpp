@@ -61,7 +61,24 @@ struct PoolKernel {
   bool last;
   bool adaptive = false;
   int hop = 0;  // HOP of pool.clh; 0: the kernel has no vectors
+  bool small = false;
 };
+
+// SMALL of pool.clh, for GPUs.
+bool is_small(const Device& device, const Pool& pool) {
+  if (device.family() != KernelFamily::kGpu) return false;
+  constexpr int64_t kMost = INT32_MAX / 4;
+  const auto below = [&](int64_t a, int64_t b) { return a == 0 || b <= kMost / a; };
+  const int64_t images = pool.planes * pool.channels;
+  const auto fits = [&](int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t pad,
+                        int64_t dilation) {
+    return below(in + 1, out + 1) && below(kernel, dilation) && stride <= kMost && pad <= kMost;
+  };
+  return below(pool.in_h, pool.in_w) && below(images, pool.in_h * pool.in_w) &&
+         below(pool.out_h, pool.out_w) && below(images, pool.out_h * pool.out_w) &&
+         fits(pool.in_h, pool.out_h, pool.kernel_h, pool.stride_h, pool.pad_h, pool.dilation_h) &&
+         fits(pool.in_w, pool.out_w, pool.kernel_w, pool.stride_w, pool.pad_w, pool.dilation_w);
+}
 
 constexpr int kAnyHop = 3;
 // Elements of a row in avg_pool_cpu.cl; four rows fill the least local memory. A row needs kMargin
@@ -87,8 +104,8 @@ const Kernel& find(Device& device, const PoolKernel& kernel, ScalarType type) {
   static Site site;
   KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(kernel.name), static_cast<uint64_t>(type),
-            static_cast<uint64_t>(kernel.hop) << 2 | uint64_t{kernel.last} << 1 |
-                uint64_t{kernel.adaptive}};
+            static_cast<uint64_t>(kernel.hop) << 3 | uint64_t{kernel.small} << 2 |
+                uint64_t{kernel.last} << 1 | uint64_t{kernel.adaptive}};
   return find_kernel(device, key, [&] {
     const ScalarType compute = compute_type(type);
     Defines defines = compute_defines(compute);
@@ -96,6 +113,7 @@ const Kernel& find(Device& device, const PoolKernel& kernel, ScalarType type) {
     defines.set("IN", dtype_name(type));
     if (kernel.last) defines.set("CHANNELS_LAST", 1);
     if (kernel.adaptive) defines.set("ADAPTIVE", 1);
+    if (kernel.small) defines.set("SMALL", 1);
     if (kernel.hop != 0) {
       defines.set("WIDTH", static_cast<int64_t>(device.parameters().vector_width))
           .set("HOP", kernel.hop)
@@ -147,9 +165,10 @@ void max_forward(const at::Tensor& self, Pool pool, const at::Tensor& out_any,
   const bool last = channels_last(self);
   int hop = hop_of(device, self, pool, adaptive);
   if (hop == kAnyHop && !last && !fits_rows(pool)) hop = 0;
-  const Kernel& kernel =
-      find(device, {hop != 0 ? "max_pool_cpu.cl" : "max_pool.cl", "max_pool", last, adaptive, hop},
-           self.scalar_type());
+  const Kernel& kernel = find(device,
+                              {hop != 0 ? "max_pool_cpu.cl" : "max_pool.cl", "max_pool", last,
+                               adaptive, hop, is_small(device, pool)},
+                              self.scalar_type());
   const UnitGrid grid = grid_of(device, pool, pool.out_h, pool.out_w,
                                 static_cast<size_t>(pool.kernel_h * pool.kernel_w));
   Arguments arguments(stream_of(in), kernel);
@@ -175,10 +194,11 @@ void max_backward(const at::Tensor& grad_any, const at::Tensor& self, Pool pool,
   // A gather costs time for each element of the image, a scatter only for each pooled element.
   const bool asks = last && pool.in_h * pool.in_w < 16 * pool.out_h * pool.out_w;
   const int hop = asks ? hop_of(device, self, pool, adaptive) : 0;
-  const Kernel& kernel = find(device,
-                              {hop != 0 ? "max_pool_cpu.cl" : "max_pool.cl",
-                               cpu && hop == 0 ? kScatter : kGather, last, adaptive, hop},
-                              self.scalar_type());
+  const Kernel& kernel =
+      find(device,
+           {hop != 0 ? "max_pool_cpu.cl" : "max_pool.cl", cpu && hop == 0 ? kScatter : kGather,
+            last, adaptive, hop, is_small(device, pool)},
+           self.scalar_type());
   UnitGrid grid = grid_of(device, pool, pool.in_h, pool.in_w, 2);
   if (hop != 0) {
     grid = grid_of_rows(device, pool);
@@ -210,10 +230,11 @@ void average(const at::Tensor& from_any, const at::Tensor& to_any, const at::Ten
   const bool last = channels_last(image);
   int hop = hop_of(device, image, pool, adaptive);
   if (!fits_rows(pool) && (backward || (hop == kAnyHop && !last))) hop = 0;
-  const Kernel& kernel = find(device,
-                              {hop != 0 ? "avg_pool_cpu.cl" : "avg_pool.cl",
-                               backward ? kBackward : kForward, last, adaptive, hop},
-                              image.scalar_type());
+  const Kernel& kernel =
+      find(device,
+           {hop != 0 ? "avg_pool_cpu.cl" : "avg_pool.cl", backward ? kBackward : kForward, last,
+            adaptive, hop, is_small(device, pool)},
+           image.scalar_type());
   const size_t cost = adaptive ? 4 : static_cast<size_t>(pool.kernel_h * pool.kernel_w);
   UnitGrid grid = grid_of(device, pool, backward ? pool.in_h : pool.out_h,
                           backward ? pool.in_w : pool.out_w, cost);
