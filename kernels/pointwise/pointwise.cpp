@@ -92,6 +92,19 @@ void check_type(const Plan& plan) {
   if (!fits) refuse_type(plan.device, plan.compute, plan.op.name);
 }
 
+// Whether a number of an element or an offset in bytes needs more than 32 bits.
+bool is_wide(const at::TensorIteratorBase& iter) {
+  if (iter.numel() > INT32_MAX) return true;
+  for (int i = 0; i < iter.ntensors(); ++i) {
+    int64_t reach = 0;
+    for (int d = 0; d < iter.ndim(); ++d) {
+      reach += (iter.shape()[d] - 1) * std::abs(iter.strides(i)[d]);
+    }
+    if (reach > INT32_MAX) return true;
+  }
+  return false;
+}
+
 Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
                c10::ArrayRef<c10::Scalar> scalars, std::optional<ScalarType> compute) {
   TORCH_INTERNAL_ASSERT(iter.noutputs() == 1 && iter.ntensors() <= kMaxOperands &&
@@ -138,7 +151,7 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
     plan.steps[0] = kBack;
   }
   plan.stream_out = where.family() == KernelFamily::kCpu && streams_out(plan);
-  plan.wide_index = where.family() == KernelFamily::kGpu && iter.numel() > INT32_MAX;
+  plan.wide_index = where.family() == KernelFamily::kGpu && is_wide(iter);
   return plan;
 }
 
@@ -190,7 +203,10 @@ KernelSource make_source(const Plan& plan) {
   if (plan.round_steps) defines.set("ROUNDED(x)", str("ROUNDED_", dtype_name(plan.type), "(x)"));
   if (plan.check_divisor) defines.set("CHECK_DIVISOR", 1);
   if (plan.op.header) defines.set(str("USES_", plan.op.header), 1);
-  if (!cpu) defines.set("INDEX", plan.wide_index ? "ulong" : "uint");
+  if (!cpu) {
+    defines.set("INDEX", plan.wide_index ? "ulong" : "uint");
+    defines.set("OFFSET_TYPE", plan.wide_index ? "long" : "int");
+  }
   return {cpu ? "pointwise_cpu.cl" : "pointwise_gpu.cl", name, defines};
 }
 

@@ -1,17 +1,19 @@
 // Element-wise kernel of the GPU family (pointwise.clh): a work-item computes WIDTH adjacent
-// elements of one contiguous row (NDIM == 1), else one element. INDEX is uint where 32 bits suffice
-// for every element's number. Grid: enough work-items, rounded up to the work-group size.
+// elements of one contiguous row (NDIM == 1), else one element. Where 32 bits suffice for every
+// element's number and offset in bytes, INDEX is uint and OFFSET_TYPE int. Grid: enough work-items,
+// rounded up to the work-group size.
 #include "pointwise.clh"
 
 #define OFFSET(k) element_offset(n, &g, k)
-static inline long element_offset(INDEX n, const Geometry *g, const int operand) {
-  long offset = 0;
+#define STRIDE(operand, d) (OFFSET_TYPE)g->stride[(operand) * NDIM + (d)]
+static inline OFFSET_TYPE element_offset(INDEX n, const Geometry *g, const int operand) {
+  OFFSET_TYPE offset = 0;
   for (int d = 0; d < NDIM - 1; ++d) {
     const INDEX next = n / (INDEX)g->size[d];
-    offset += (long)(n - next * (INDEX)g->size[d]) * g->stride[operand * NDIM + d];
+    offset += (OFFSET_TYPE)(n - next * (INDEX)g->size[d]) * STRIDE(operand, d);
     n = next;
   }
-  return offset + (long)n * g->stride[operand * NDIM + NDIM - 1];
+  return offset + (OFFSET_TYPE)n * STRIDE(operand, NDIM - 1);
 }
 
 #if WIDTH > 1
