@@ -22,6 +22,7 @@ namespace {
 
 constexpr size_t kLanes = 64;  // columns of a task
 constexpr size_t kCpuPart = 8192, kGpuPart = 64;
+constexpr size_t kItemsOfUnit = 512;    // work-items that wait for memory in a GPU's unit
 constexpr int64_t kTotalBytes = 32;     // of any Total in scan.cl, or State in scan.clh
 constexpr size_t kLongGpuPart = 32768;  // a launch of seconds ends in a reset of a desktop's GPU
 
@@ -85,6 +86,11 @@ const Kernel& find_rows(Device& device, const char* name, const Scan& scan, Scal
   });
 }
 
+// Of a launch, as Arguments::enqueue() takes it. An element is loaded and stored.
+double work_of(const Scan& scan, const at::Tensor& in) {
+  return 4.0 * static_cast<double>(scan.cost) * static_cast<double>(in.numel());
+}
+
 // Rows of a contiguous tensor.
 void launch_row_scan(const Scan& scan, const at::Tensor& in, const at::Tensor& out,
                      const at::Tensor& positions, uint64_t rows, uint64_t size) {
@@ -102,14 +108,15 @@ void launch_row_scan(const Scan& scan, const at::Tensor& in, const at::Tensor& o
                        in.options().dtype(ScalarType::Byte));
     const Kernel& reduce = find_rows(device, "scan_row_totals", scan, in.scalar_type(), wanted);
     const size_t reducing = std::min(reduce.group, wanted);
-    launch(stream, reduce, {groups * reducing}, {reducing}, view(in), view(totals), size, parts,
-           share);
+    Arguments of_totals(stream, reduce);
+    of_totals.add(view(in)).add(view(totals)).add(size).add(parts).add(share);
+    of_totals.enqueue({groups * reducing}, {reducing}, work_of(scan, in));
   }
   Arguments arguments(stream, kernel);
   arguments.add(view(in)).add(view(out));
   if (scan.positions) arguments.add(view(positions));
   arguments.add(view(totals)).add(size).add(parts).add(share);
-  arguments.enqueue({groups * items}, {items});
+  arguments.enqueue({groups * items}, {items}, work_of(scan, in));
 }
 
 // All tensors are contiguous. `positions` is defined for scans that return positions.
@@ -130,7 +137,12 @@ void launch_scan(const Scan& scan, const at::Tensor& in, const at::Tensor& out,
     // A part joins the totals of all parts before it, so there are at most as many as elements in
     // one.
     const auto balanced = static_cast<size_t>(std::sqrt(static_cast<double>(extent.size)));
-    parts = std::max<uint64_t>(parts, at::ceil_div(extent.size, std::max(balanced, kLongGpuPart)));
+    const size_t filling = device.properties().max_compute_units * kItemsOfUnit;
+    const size_t wanted = std::min(at::ceil_div(filling, extent.outer * blocks),
+                                   extent.size / std::max(balanced, kGpuPart));
+    parts = std::max<uint64_t>(
+        {parts, wanted, at::ceil_div(extent.size, std::max(balanced, kLongGpuPart))});
+    parts = at::ceil_div(extent.size, at::ceil_div(extent.size, parts));  // none is empty
   }
   const uint64_t units = extent.outer * parts, size = extent.size, inner = extent.inner;
   const UnitGrid grid =
@@ -141,14 +153,15 @@ void launch_scan(const Scan& scan, const at::Tensor& in, const at::Tensor& out,
                                             in.options().dtype(ScalarType::Byte));
   Stream& stream = stream_of(in);
   if (parts > 1) {
-    launch(stream, find(device, kTotals, scan, type, state, lanes), grid.global, grid.local,
-           view(in), view(totals), units, blocks, grid.per_item, size, inner, parts);
+    Arguments of_totals(stream, find(device, kTotals, scan, type, state, lanes));
+    of_totals.add(view(in)).add(view(totals)).add(units).add(blocks).add(grid.per_item);
+    of_totals.add(size).add(inner).add(parts).enqueue(grid.global, grid.local, work_of(scan, in));
   }
   Arguments arguments(stream, find(device, kScan, scan, type, state, lanes));
   arguments.add(view(in)).add(view(out));
   if (scan.positions) arguments.add(view(positions));
   arguments.add(view(totals)).add(units).add(blocks).add(grid.per_item);
-  arguments.add(size).add(inner).add(parts).enqueue(grid.global, grid.local);
+  arguments.add(size).add(inner).add(parts).enqueue(grid.global, grid.local, work_of(scan, in));
 }
 
 void run(const Scan& scan, const at::Tensor& self, const at::Tensor& out,
