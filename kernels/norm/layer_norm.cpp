@@ -9,6 +9,7 @@
 #include "kernels/core/dtype.h"
 #include "kernels/core/grid.h"
 #include "kernels/core/registration.h"
+#include "kernels/core/row_items.h"
 #include "kernels/core/tensors.h"
 #include "kernels/norm/gradient_sums.h"
 #include "native/layer_norm.h"
@@ -22,14 +23,14 @@ struct Types {
   bool column_sums = false;
 };
 
-const Kernel& find(Device& device, const char* kernel, const Types& types) {
+const Kernel& find(Device& device, const char* kernel, const Types& types, size_t keep) {
   static Site site;
   const auto code = [](std::optional<ScalarType> t) { return t ? static_cast<uint64_t>(*t) : 255; };
   KernelKey key{&site};
   key.by = {
       reinterpret_cast<uint64_t>(kernel),
       code(types.in) << 24 | code(types.stat) << 16 | code(types.gamma) << 8 | code(types.beta),
-      uint64_t{types.column_sums}};
+      uint64_t{types.column_sums}, keep};
   return find_kernel(device, key, [&](size_t group) {
     const bool cpu = device.family() == KernelFamily::kCpu;
     const ScalarType compute = compute_type(types.in);
@@ -40,7 +41,16 @@ const Kernel& find(Device& device, const char* kernel, const Types& types) {
     if (std::string_view(kernel).ends_with("backward")) defines.set("BACKWARD", 1);
     if (types.column_sums) defines.set("COLUMN_SUMS", 1);
     define_width_or_group(defines, device, compute, group);
+    if (keep) defines.set("KEEP", static_cast<int64_t>(keep));
     return KernelSource{cpu ? "layer_norm_cpu.cl" : "layer_norm_gpu.cl", kernel, defines};
+  });
+}
+
+const Kernel& find_for(Device& device, const char* kernel, const Types& types, size_t size,
+                       RowItems* shared) {
+  if (device.family() == KernelFamily::kCpu) return find(device, kernel, types, 0);
+  return find_for_rows(device, size, shared, [&](size_t keep) -> const Kernel& {
+    return find(device, kernel, types, keep);
   });
 }
 
@@ -53,10 +63,11 @@ TaskShares shares_of_rows(const Device& device, size_t rows, size_t size) {
 }
 
 // Adds the arguments for the family's grid, and launches over the rows.
-void enqueue(Device& device, Arguments& arguments, size_t rows, size_t size) {
+void enqueue(Device& device, Arguments& arguments, size_t rows, size_t size,
+             const RowItems& shared) {
   if (device.family() == KernelFamily::kGpu) {
-    arguments.enqueue({rows * arguments.group()}, {arguments.group()});
-    return;
+    const size_t group = arguments.group();
+    return arguments.add(shared.shift()).enqueue(shared.global(rows, group), {group});
   }
   const TaskShares shares = shares_of_rows(device, rows, size);
   arguments.add(shares.per_task).enqueue({shares.tasks}, {1});
@@ -70,16 +81,18 @@ void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& bet
   const ScalarType type = x.scalar_type();
   check_device_has(device, type, kName);
   if (rows == 0) return;
+  RowItems shared{};
   Arguments arguments(
       stream_of(x),
-      find(device, kName, {type, mean->scalar_type(), type_of(gamma), type_of(beta)}));
+      find_for(device, kName, {type, mean->scalar_type(), type_of(gamma), type_of(beta)},
+               static_cast<size_t>(size), &shared));
   arguments.add(view(x));
   if (gamma.defined()) arguments.add(view(gamma));
   if (beta.defined()) arguments.add(view(beta));
   arguments.add(view(*y)).add(view(*mean)).add(view(*rstd));
   arguments.add(static_cast<uint64_t>(rows)).add(static_cast<uint64_t>(size));
   add_number(arguments, eps, compute_type(type));
-  enqueue(device, arguments, rows, size);
+  enqueue(device, arguments, rows, size, shared);
 }
 
 struct Gradients {
@@ -101,9 +114,11 @@ Gradients gradients(const at::Tensor& g, const at::Tensor& x, const at::Tensor& 
     result.sums = gradient_sums_of_columns(g, x, mean, rstd, rows, size);
   }
   if (!of_x) return result;
-  Arguments arguments(stream_of(x), find(device, kName,
-                                         {x.scalar_type(), mean.scalar_type(), type_of(gamma),
-                                          std::nullopt, at_once}));
+  RowItems shared{};
+  Arguments arguments(stream_of(x), find_for(device, kName,
+                                             {x.scalar_type(), mean.scalar_type(), type_of(gamma),
+                                              std::nullopt, at_once},
+                                             static_cast<size_t>(size), &shared));
   arguments.add(view(g)).add(view(x));
   if (gamma.defined()) arguments.add(view(gamma));
   arguments.add(view(mean)).add(view(rstd)).add(view(result.dx));
@@ -114,7 +129,7 @@ Gradients gradients(const at::Tensor& g, const at::Tensor& x, const at::Tensor& 
     arguments.add(view(of_tasks));
   }
   arguments.add(static_cast<uint64_t>(rows)).add(static_cast<uint64_t>(size));
-  enqueue(device, arguments, rows, size);
+  enqueue(device, arguments, rows, size, shared);
   if (at_once) result.sums = at::sum(of_tasks, 1);
   return result;
 }

@@ -1,9 +1,9 @@
-// Layer normalisation of rows, in the GPU family: a work-group per row. Defines as in
-// layer_norm_cpu.cl. Grid: rows * GROUP.
+// Layer normalisation of rows, in the GPU family (row_items.clh). Defines as in layer_norm_cpu.cl.
+// Grid: rows << row_shift, rounded up to GROUP.
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"
-#include "group.clh"
+#include "row_items.clh"
 
 #define AT(dt, p, i) CAT(convert_, T)(LOAD(dt, CPTR(MEM(dt), p), i))
 #ifdef GAMMA
@@ -20,58 +20,70 @@
 #define PLUS_BETA(value, i) (value)
 #define BETA_ARGUMENT
 #endif
-#define FOR_ROW for (ulong i = item, at = row * size + item; i < size; i += GROUP, at += GROUP)
+#define X_AT(i) AT(IN, in, row * size + (i))
+#define X(k, i) KEPT(x, X_AT, k, i)
 
 #ifndef BACKWARD
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void layer_norm(
     CTENSOR(in), GAMMA_ARGUMENT BETA_ARGUMENT TENSOR(out), TENSOR(mean), TENSOR(rstd),
-    const ulong rows, const ulong size, const T eps) {
+    const ulong rows, const ulong size, const T eps, const uint row_shift) {
   __local T partial[GROUP];
-  const uint item = get_local_id(0);
-  const ulong row = group_id(0);
+  ROW_OF_ITEM(rows, row_shift)
+  KEPT_ROW(x, X_AT)
   T m = 0;
-  FOR_ROW m += AT(IN, in, at);
-  GROUP_REDUCE(m, ADD)
+  FOR_ROW(k, i) m += X(k, i);
+  ROW_REDUCE(m, ADD)
   m /= (T)size;
   T m2 = 0;
-  FOR_ROW {
-    const T d = AT(IN, in, at) - m;
+  FOR_ROW(k, i) {
+    const T d = X(k, i) - m;
     m2 += d * d;
   }
-  GROUP_REDUCE(m2, ADD)
+  ROW_REDUCE(m2, ADD)
   const T scale = (T)1 / sqrt(m2 / (T)size + eps);
-  if (item == 0) {
+  if (!is_row) return;
+  if (in_row == 0) {
     STORE(STAT, PTR(MEM(STAT), mean), row, m);
     STORE(STAT, PTR(MEM(STAT), rstd), row, scale);
   }
-  FOR_ROW STORE(IN, PTR(MEM(IN), out), at,
-                PLUS_BETA(TIMES_GAMMA((AT(IN, in, at) - m) * scale, i), i));
+#define RESULT(x, i) PLUS_BETA(TIMES_GAMMA(((x) - m) * scale, i), i)
+#ifdef KEEP
+  FOR_KEPT(k) x[k] = RESULT(x[k], SAFE_AT(k));
+#undef RESULT
+#define RESULT(x, i) (x)
+#endif
+  FOR_ROW(k, i) STORE(IN, PTR(MEM(IN), out), row * size + i, RESULT(X(k, i), i));
 }
 
 #else
+
+#define H_AT(i) TIMES_GAMMA(AT(IN, grad, row * size + (i)), i)
+#define H(k, i) KEPT(h, H_AT, k, i)
 
 // With h = g * gamma and xhat = (x - mean) * rstd: dx = rstd * (h - mean(h) - xhat * mean(h *
 // xhat))
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void layer_norm_backward(
     CTENSOR(grad), CTENSOR(in), GAMMA_ARGUMENT CTENSOR(mean), CTENSOR(rstd), TENSOR(out),
-    const ulong rows, const ulong size) {
+    const ulong rows, const ulong size, const uint row_shift) {
   __local T partial[GROUP];
-  const uint item = get_local_id(0);
-  const ulong row = group_id(0);
+  ROW_OF_ITEM(rows, row_shift)
   const T m = AT(STAT, mean, row), scale = AT(STAT, rstd, row);
+  KEPT_ROW(x, X_AT)
+  KEPT_ROW(h, H_AT)
   T sum = 0, dot = 0;
-  FOR_ROW {
-    const T h = TIMES_GAMMA(AT(IN, grad, at), i);
-    sum += h;
-    dot += h * (AT(IN, in, at) - m);
+  FOR_ROW(k, i) {
+    const T value = H(k, i);
+    sum += value;
+    dot += value * (X(k, i) - m);
   }
-  GROUP_REDUCE(sum, ADD)
-  GROUP_REDUCE(dot, ADD)
+  ROW_REDUCE(sum, ADD)
+  ROW_REDUCE(dot, ADD)
   const T shift = sum / (T)size, slope = dot * scale * scale / (T)size;
-  FOR_ROW {
-    const T h = TIMES_GAMMA(AT(IN, grad, at), i);
-    STORE(IN, PTR(MEM(IN), out), at, (h - shift - (AT(IN, in, at) - m) * slope) * scale);
+  if (!is_row) return;
+  FOR_ROW(k, i) {
+    const T value = (H(k, i) - shift - (X(k, i) - m) * slope) * scale;
+    STORE(IN, PTR(MEM(IN), out), row * size + i, value);
   }
 }
 

@@ -8,13 +8,12 @@
 #include "kernels/core/extent.h"
 #include "kernels/core/grid.h"
 #include "kernels/core/registration.h"
+#include "kernels/core/row_items.h"
 #include "kernels/core/tensors.h"
 #include "native/softmax.h"
 
 namespace ocl {
 namespace {
-
-constexpr int64_t kShortRow = 64;  // up to this, a work-item takes a row, else a work-group
 
 struct Variant {
   const char* name;
@@ -22,11 +21,11 @@ struct Variant {
 };
 
 const Kernel& find(Device& device, const Variant& variant, const char* kernel, ScalarType in,
-                   ScalarType out) {
+                   ScalarType out, size_t keep = 0) {
   static Site site;
   KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(&variant), reinterpret_cast<uint64_t>(kernel),
-            static_cast<uint64_t>(in) << 8 | static_cast<uint64_t>(out)};
+            static_cast<uint64_t>(in) << 8 | static_cast<uint64_t>(out), keep};
   return find_kernel(device, key, [&](size_t group) {
     const bool cpu = device.family() == KernelFamily::kCpu;
     const ScalarType compute =
@@ -35,6 +34,7 @@ const Kernel& find(Device& device, const Variant& variant, const char* kernel, S
     defines.set("IN", dtype_name(in)).set("OUT", dtype_name(out));
     define_width_or_group(defines, device, compute, group);
     if (cpu && out == compute) defines.set("STORED", 1);
+    if (keep) defines.set("KEEP", static_cast<int64_t>(keep));
     if (variant.log) defines.set("LOG", 1);
     if (variant.backward) defines.set("BACKWARD", 1);
     return KernelSource{cpu ? "softmax_cpu.cl" : "softmax_gpu.cl", kernel, defines};
@@ -51,17 +51,24 @@ void launch_softmax(const Variant& variant, const at::Tensor& grad, const at::Te
   check_floating(device, out.scalar_type(), variant.name);
   const bool cpu = device.family() == KernelFamily::kCpu;
   const Extent extent = extent_of(in, dim);
-  const bool rows = extent.inner == 1 && (cpu || extent.size > kShortRow);
+  const bool rows = extent.inner == 1;
   const char* name = cpu ? (rows ? kRows : kColumns) : (rows ? kGroup : kItem);
-  const Kernel& kernel = find(device, variant, name, in.scalar_type(), out.scalar_type());
+  const auto find_kept = [&](size_t keep) -> const Kernel& {
+    return find(device, variant, name, in.scalar_type(), out.scalar_type(), keep);
+  };
+  RowItems shared{};
+  const Kernel& kernel =
+      rows && !cpu ? find_for_rows(device, extent.size, &shared, find_kept) : find_kept(0);
   Arguments arguments(stream_of(in), kernel);
   if (variant.backward) arguments.add(view(grad));
   arguments.add(view(in)).add(view(out));
   arguments.add(uint64_t{extent.outer}).add(uint64_t{extent.size}).add(uint64_t{extent.inner});
   if (!cpu) {
-    const size_t group = arguments.group(), items = extent.outer * extent.inner;
-    arguments.enqueue({rows ? extent.outer * group : at::round_up(items, group)}, {group});
-    return;
+    const size_t group = arguments.group();
+    if (rows) {
+      return arguments.add(shared.shift()).enqueue(shared.global(extent.outer, group), {group});
+    }
+    return arguments.enqueue({at::round_up(extent.outer * extent.inner, group)}, {group});
   }
   const size_t width = vector_lanes(device, compute_type(in.scalar_type()));
   const size_t units = rows ? extent.outer : extent.outer * at::ceil_div(extent.inner, width);

@@ -1,12 +1,12 @@
 // Softmax and log-softmax of the GPU family, over `size` elements that are `inner` apart. Defines
 // as in softmax_cpu.cl; GROUP: the work-group size.
-//   softmax_group (inner == 1): a work-group per row. Grid: rows * GROUP.
-//   softmax_item: a work-item per column (or short row). Grid: rows * inner, rounded up to GROUP.
+//   softmax_group (inner == 1): row_items.clh. Grid: rows << row_shift, rounded up to GROUP.
+//   softmax_item: a work-item per column. Grid: rows * inner, rounded up to GROUP.
 // Both may work in place.
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"
-#include "group.clh"
+#include "row_items.clh"
 
 #ifdef BACKWARD
 #define PARAMS CTENSOR(grad), CTENSOR(in), TENSOR(out)
@@ -29,29 +29,34 @@
 #define GRADIENT(g, y, sum) (((g) - (sum)) * (y))
 #endif
 
+#define X_AT(i) X(row * size + (i))
+#define G_AT(i) G(row * size + (i))
+#define X_OF(k, i) KEPT(x, X_AT, k, i)
+#define G_OF(k, i) KEPT(g, G_AT, k, i)
+
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void softmax_group(
-    PARAMS, const ulong rows, const ulong size, const ulong inner) {
+    PARAMS, const ulong rows, const ulong size, const ulong inner, const uint row_shift) {
   __local T partial[GROUP];
-  const uint item = get_local_id(0);
-  const ulong start = group_id(0) * size, end = start + size;
+  ROW_OF_ITEM(rows, row_shift)
+  KEPT_ROW(x, X_AT)
 #ifndef BACKWARD
   T peak = -INFINITY;
-  for (ulong i = start + item; i < end; i += GROUP) {
-    const T x = X(i);
-    peak = GREATER(x, peak);
-  }
-  GROUP_REDUCE(peak, GREATER)
+  FOR_ROW(k, i) peak = GREATER(X_OF(k, i), peak);
+  ROW_REDUCE(peak, GREATER)
   T sum = 0;
-  for (ulong i = start + item; i < end; i += GROUP) sum += exp(X(i) - peak);
-  GROUP_REDUCE(sum, ADD)
+  FOR_ROW(k, i) sum += exp(X_OF(k, i) - peak);
+  ROW_REDUCE(sum, ADD)
   const T factor = FACTOR(sum);
-  for (ulong i = start + item; i < end; i += GROUP) RESULT(i, FORWARD(X(i), peak, factor));
+#define VALUE(k, i) FORWARD(X_OF(k, i), peak, factor)
 #else
+  KEPT_ROW(g, G_AT)
   T sum = 0;
-  for (ulong i = start + item; i < end; i += GROUP) sum += TERM(G(i), X(i));
-  GROUP_REDUCE(sum, ADD)
-  for (ulong i = start + item; i < end; i += GROUP) RESULT(i, GRADIENT(G(i), X(i), sum));
+  FOR_ROW(k, i) sum += TERM(G_OF(k, i), X_OF(k, i));
+  ROW_REDUCE(sum, ADD)
+#define VALUE(k, i) GRADIENT(G_OF(k, i), X_OF(k, i), sum)
 #endif
+  if (!is_row) return;
+  FOR_ROW(k, i) RESULT(row * size + i, VALUE(k, i));
 }
 
 __kernel void softmax_item(PARAMS, const ulong rows, const ulong size, const ulong inner) {

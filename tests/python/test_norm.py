@@ -232,6 +232,13 @@ def test_layer_norm(device, shape, normalized, affine):
     compare(lambda x, w, b: F.layer_norm(x, inner, w, b, 1e-4), [x, weight, bias], device)
 
 
+def test_layer_norm_of_row_lengths(device):
+    """The more work-items of GPUs take a row the longer it is. They keep it in registers or not."""
+    for size in (2, 7, 8, 9, 31, 33, 64, 255, 257, 2048, 2049, 4096, 4097):
+        tensors = [torch.randn(5, size), torch.randn(size), torch.randn(size)]
+        compare(lambda x, w, b, n=size: F.layer_norm(x, (n,), w, b, 1e-2), tensors, device)
+
+
 @pytest.mark.sample
 def test_layer_norm_types(device):
     for dtype in dtypes(device):

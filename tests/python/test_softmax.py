@@ -49,6 +49,14 @@ def test_rows_and_columns(device):
     compare(device, torch.log_softmax, (70, 3), 0, torch.float32)
 
 
+@pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax])
+def test_row_lengths(device, function):
+    """The more work-items of GPUs take a row the longer it is. They keep it in registers or not."""
+    for size in (2, 7, 8, 9, 31, 33, 64, 255, 257, 2048, 2049, 4096, 4097):
+        compare(device, function, (5, size), 1, torch.float32)
+    compare(device, function, (1001, 9), 1, torch.float32)
+
+
 @pytest.mark.parametrize("special", [float("inf"), float("-inf"), float("nan")])
 @pytest.mark.parametrize("dim", [0, 1])
 def test_special_values(device, special, dim):
