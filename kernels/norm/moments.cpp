@@ -10,14 +10,14 @@
 
 #include "kernels/core/grid.h"
 #include "kernels/core/registration.h"
+#include "kernels/core/row_items.h"
 #include "kernels/core/tensors.h"
 
 namespace ocl {
 namespace {
 
-constexpr size_t kColumns = 4;    // vectors of adjacent outputs per task
-constexpr size_t kLeast = 4096;   // elements of a part
-constexpr size_t kShortRow = 32;  // up to this, a work-item takes a row, else a work-group
+constexpr size_t kColumns = 4;   // vectors of adjacent outputs per task
+constexpr size_t kLeast = 4096;  // elements of a part
 // Above this, a work-group of a GPU finishes a row, which it may have to read again: one work-item
 // would take seconds, and systems reset a GPU for that.
 constexpr size_t kLongRow = 16384;
@@ -169,7 +169,7 @@ Moments moments(const at::Tensor& x, const Extent& extent, bool split) {
   check_device_has(device, in, "variance");
   const DeviceParameters& parameters = device.parameters();
   const bool cpu = device.family() == KernelFamily::kCpu;
-  const bool rows = extent.inner == 1 && (cpu || extent.size > kShortRow);
+  const bool rows = extent.inner == 1;
   const size_t block = cpu ? vector_lanes(device, compute) * kColumns : parameters.work_group_size;
   const size_t outputs = extent.outer * extent.inner;
   // The units of work without a split, and the elements of an output that a unit takes in one step.
@@ -187,8 +187,9 @@ Moments moments(const at::Tensor& x, const Extent& extent, bool split) {
   arguments.add(uint64_t{parts});
   if (!cpu) {
     const size_t group = arguments.group();
-    const size_t items = rows ? outputs * group : at::round_up(outputs, group);
-    arguments.enqueue({items, parts}, {group});
+    const size_t items = rows ? row_items(at::ceil_div(extent.size, parts), group).items : 1;
+    if (rows) arguments.add(static_cast<uint32_t>(std::countr_zero(items)));
+    arguments.enqueue({at::round_up(outputs * items, group), parts}, {group});
   } else if (rows) {
     const TaskShares shares = task_shares(device, extent.outer, extent.numel());
     arguments.add(shares.per_task).enqueue({shares.tasks, parts}, {1, 1});

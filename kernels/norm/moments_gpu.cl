@@ -1,7 +1,8 @@
-// Moments (moments.clh) in the GPU family. A work-item adds its elements by Welford's method (Note
-// on a method for calculating corrected sums of squares and products. Technometrics 4, 1962);
-// Chan's formula joins the work-items.
-//   moments_group (inner == 1): a work-group per row and part. Grid: outer * GROUP, parts.
+// Moments (moments.clh) in the GPU family. A work-item finds the moments of four elements, and
+// joins them to those before by Chan's formula. It adds the last ones by Welford's method (Note
+// on a method for calculating corrected sums of squares and products. Technometrics 4, 1962).
+//   moments_group (inner == 1): 2^row_shift adjacent work-items take a row and part. Grid: outer <<
+//     row_shift, rounded up to GROUP; parts.
 //   moments_item: a work-item per output and part. Grid: outputs rounded up to GROUP, parts.
 #include "moments.clh"
 
@@ -14,21 +15,47 @@
     m2 += d * (AT(i) - mean);        \
   }
 
+// The differences to the first element neither overflow nor vanish where elements are alike. Those
+// to the mean are large for the first four elements, whose `count * share` is 0.
+#define TAKE_FOUR(i, step)                                                            \
+  {                                                                                   \
+    const T a = AT(i), b = AT((i) + (step)), c = AT((i) + 2 * (step)),                \
+            d = AT((i) + 3 * (step));                                                 \
+    const T of_four =                                                                 \
+        a + ((T)0.25f * (b - a) + (T)0.25f * (c - a) + (T)0.25f * (d - a));           \
+    const T all = count + 4, delta = of_four - mean, share = 4 / all;                 \
+    m2 += (a - of_four) * (a - of_four) + (b - of_four) * (b - of_four) +             \
+          (c - of_four) * (c - of_four) + (d - of_four) * (d - of_four);              \
+    m2 += delta * (delta * (count * share));                                          \
+    mean += delta * share;                                                            \
+    count = all;                                                                      \
+  }
+
+// The elements begin + n * stride, for n = first, first + step, ... less than `to`.
+#define TAKE_ALL(begin, first, stride, step)                                          \
+  T count = 0, mean = 0, m2 = 0;                                                      \
+  {                                                                                   \
+    ulong n = first;                                                                  \
+    for (; n + 3 * (step) < to; n += 4 * (step))                                      \
+      TAKE_FOUR((begin) + n * (stride), (step) * (stride))                            \
+    for (; n < to; n += (step)) TAKE((begin) + n * (stride))                          \
+  }
+
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void moments_group(
     CTENSOR(in), TENSOR(work), const ulong outer, const ulong size, const ulong inner,
-    const ulong parts) {
+    const ulong parts, const uint row_shift) {
   __local T counts[GROUP], means[GROUP], m2s[GROUP];
-  const ulong row = group_id(0), part = group_id(1);
-  const uint item = get_local_id(0);
+  const uint item = get_local_id(0), row_items = 1u << row_shift, in_row = item & (row_items - 1);
+  const ulong found = group_id(0) * (GROUP >> row_shift) + (item >> row_shift);
+  const ulong row = min(found, outer - 1), part = group_id(1);
   PART_RANGE
-  T count = 0, mean = 0, m2 = 0;
-  for (ulong i = from + item; i < to; i += GROUP) TAKE(row * size + i)
+  TAKE_ALL(row * size, from + in_row, 1, row_items)
   counts[item] = count;
   means[item] = mean;
   m2s[item] = m2;
   barrier(CLK_LOCAL_MEM_FENCE);
-  for (uint step = GROUP / 2; step > 0; step /= 2) {
-    if (item < step && counts[item + step] > 0) {
+  for (uint step = row_items / 2; step > 0; step /= 2) {
+    if (in_row < step && counts[item + step] > 0) {
       JOIN_MOMENTS(T, count, mean, m2, counts[item + step], means[item + step], m2s[item + step])
       counts[item] = count;
       means[item] = mean;
@@ -36,7 +63,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void moments_group(
     }
     barrier(CLK_LOCAL_MEM_FENCE);
   }
-  if (item == 0) {
+  if (in_row == 0 && found < outer) {
     PTR(T, work)[part * outer + row] = mean;
     PTR(T, work)[(parts + part) * outer + row] = m2;
   }
@@ -47,9 +74,7 @@ __kernel void moments_item(CTENSOR(in), TENSOR(work), const ulong outer, const u
   const ulong output = get_global_id(0), part = get_global_id(1), outputs = outer * inner;
   if (output >= outputs) return;
   PART_RANGE
-  const ulong start = output / inner * size * inner + output % inner;
-  T count = 0, mean = 0, m2 = 0;
-  for (ulong i = from; i < to; ++i) TAKE(start + i * inner)
+  TAKE_ALL(output / inner * size * inner + output % inner, from, inner, 1)
   PTR(T, work)[part * outputs + output] = mean;
   PTR(T, work)[(parts + part) * outputs + output] = m2;
 }

@@ -93,6 +93,33 @@ def test_variance_of_long_rows_with_one_number_that_is_none(device, number, scal
         torch.testing.assert_close(actual, expected, rtol=1e-4, atol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("dim", [0, 1])
+def test_variance_of_lengths(device, dim):
+    """Work-items of GPUs share a row, and join four elements at a time; the last ones are left."""
+    for length in [*range(2, 19), 63, 65, 1023, 1030]:
+        x = torch.randn(37, length) + 3
+        tensor = x if dim == 1 else x.t().contiguous()
+        for a, e in zip(torch.var_mean(tensor.to(device), dim), torch.var_mean(tensor, dim)):
+            torch.testing.assert_close(a.cpu(), e, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("number", [1e20, 1e25, 2e38])
+@pytest.mark.parametrize("order", [torch.contiguous_format, CHANNELS_LAST])
+def test_means_of_large_numbers(device, number, order):
+    """Their squares and sums leave float32, but not their means, nor the variance of equal ones."""
+    if torch.ocl.get_device_properties(device).kernel_family != "gpu":
+        pytest.skip("the CPU family adds up the numbers of a chunk")
+    equal = torch.full((4, 3, 7, 5), number)
+    mixed = equal.clone()
+    mixed.view(-1)[::3] = 0
+    for x in equal, mixed:
+        arranged = x.to(device).contiguous(memory_format=order)
+        _, mean, rstd = torch.native_batch_norm(arranged, *[None] * 4, True, 0.1, 1e-4)
+        expected = x.double().mean((0, 2, 3)).float()
+        torch.testing.assert_close(mean.cpu(), expected, rtol=1e-5, atol=0)
+        torch.testing.assert_close(rstd.cpu(), torch.full((3,), 100.0 if x is equal else 0.0))
+
+
 def test_variance_of_types(device):
     for dtype in dtypes(device):
         x = torch.randn(33, 65).to(dtype)
