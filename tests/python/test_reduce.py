@@ -105,3 +105,13 @@ def test_means_of_many_equal_numbers(device, shape, dim):
     """A sum is not so far above its elements that their last digits are lost."""
     mean = torch.full(shape, 0.1, device=device).mean(dim).cpu()
     torch.testing.assert_close(mean, torch.full_like(mean, 0.1), rtol=2e-5, atol=0)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_every_length_around_a_loop_of_four(device, dim):
+    """Work-items of GPUs share a row, and load four elements at a time; the last ones are left."""
+    for length in [*range(1, 19), 63, 65, 1023, 1030]:
+        x = torch.arange(37 * length, dtype=torch.int64).view(37, length)
+        tensor = x if dim == 1 else x.t().contiguous()
+        torch.testing.assert_close(tensor.to(device).sum(dim).cpu(), tensor.sum(dim))
+        torch.testing.assert_close(tensor.to(device).amin(dim).cpu(), tensor.amin(dim))
