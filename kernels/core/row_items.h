@@ -14,6 +14,7 @@ struct RowItems {
   size_t items;  // of a row, a power of two
   size_t keep;   // elements of a row in a work-item's registers; 0: none, the row is read again
 
+  uint64_t key() const { return uint64_t{items} << 32 | keep; }
   uint32_t shift() const { return static_cast<uint32_t>(std::countr_zero(items)); }
   Range global(size_t rows, size_t group) const { return {at::round_up(rows * items, group)}; }
 };
@@ -31,18 +32,10 @@ inline RowItems row_items(size_t size, size_t group) {
   return {items, size == 0 || keep > kMost ? 0 : keep};
 }
 
-// Finds the kernel of a GPU by `find(keep)`, which defines KEEP if it is not 0, and how it shares
-// rows of `size` elements. A kernel may have smaller groups than the device.
-template <typename Find>
-const Kernel& find_for_rows(const Device& device, size_t size, RowItems* shared, Find&& find) {
-  *shared = row_items(size, device.parameters().work_group_size);
-  const Kernel* kernel = &find(shared->keep);
-  if (shared->keep * std::min(shared->items, kernel->group) < size && shared->keep) {
-    shared->keep = 0;
-    kernel = &find(shared->keep);
-  }
-  shared->items = std::min(shared->items, kernel->group);
-  return *kernel;
+// Shares for a kernel with groups of `group` work-items, which keeps a row only where all of
+// `wanted` take it.
+inline RowItems for_group(const RowItems& wanted, size_t group) {
+  return group >= wanted.items ? wanted : RowItems{group, 0};
 }
 
 }  // namespace ocl

@@ -23,14 +23,14 @@ struct Types {
   bool column_sums = false;
 };
 
-const Kernel& find(Device& device, const char* kernel, const Types& types, size_t keep) {
+const Kernel& find(Device& device, const char* kernel, const Types& types, const RowItems& wanted) {
   static Site site;
   const auto code = [](std::optional<ScalarType> t) { return t ? static_cast<uint64_t>(*t) : 255; };
   KernelKey key{&site};
   key.by = {
       reinterpret_cast<uint64_t>(kernel),
       code(types.in) << 24 | code(types.stat) << 16 | code(types.gamma) << 8 | code(types.beta),
-      uint64_t{types.column_sums}, keep};
+      uint64_t{types.column_sums}, wanted.key()};
   return find_kernel(device, key, [&](size_t group) {
     const bool cpu = device.family() == KernelFamily::kCpu;
     const ScalarType compute = compute_type(types.in);
@@ -41,6 +41,7 @@ const Kernel& find(Device& device, const char* kernel, const Types& types, size_
     if (std::string_view(kernel).ends_with("backward")) defines.set("BACKWARD", 1);
     if (types.column_sums) defines.set("COLUMN_SUMS", 1);
     define_width_or_group(defines, device, compute, group);
+    const size_t keep = for_group(wanted, group).keep;
     if (keep) defines.set("KEEP", static_cast<int64_t>(keep));
     return KernelSource{cpu ? "layer_norm_cpu.cl" : "layer_norm_gpu.cl", kernel, defines};
   });
@@ -48,10 +49,11 @@ const Kernel& find(Device& device, const char* kernel, const Types& types, size_
 
 const Kernel& find_for(Device& device, const char* kernel, const Types& types, size_t size,
                        RowItems* shared) {
-  if (device.family() == KernelFamily::kCpu) return find(device, kernel, types, 0);
-  return find_for_rows(device, size, shared, [&](size_t keep) -> const Kernel& {
-    return find(device, kernel, types, keep);
-  });
+  if (device.family() == KernelFamily::kCpu) return find(device, kernel, types, {1, 0});
+  const RowItems wanted = row_items(size, device.parameters().work_group_size);
+  const Kernel& found = find(device, kernel, types, wanted);
+  *shared = for_group(wanted, found.group);
+  return found;
 }
 
 std::optional<ScalarType> type_of(const at::Tensor& tensor) {

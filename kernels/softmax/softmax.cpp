@@ -21,11 +21,11 @@ struct Variant {
 };
 
 const Kernel& find(Device& device, const Variant& variant, const char* kernel, ScalarType in,
-                   ScalarType out, size_t keep = 0) {
+                   ScalarType out, const RowItems& wanted) {
   static Site site;
   KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(&variant), reinterpret_cast<uint64_t>(kernel),
-            static_cast<uint64_t>(in) << 8 | static_cast<uint64_t>(out), keep};
+            static_cast<uint64_t>(in) << 8 | static_cast<uint64_t>(out), wanted.key()};
   return find_kernel(device, key, [&](size_t group) {
     const bool cpu = device.family() == KernelFamily::kCpu;
     const ScalarType compute =
@@ -34,6 +34,7 @@ const Kernel& find(Device& device, const Variant& variant, const char* kernel, S
     defines.set("IN", dtype_name(in)).set("OUT", dtype_name(out));
     define_width_or_group(defines, device, compute, group);
     if (cpu && out == compute) defines.set("STORED", 1);
+    const size_t keep = for_group(wanted, group).keep;
     if (keep) defines.set("KEEP", static_cast<int64_t>(keep));
     if (variant.log) defines.set("LOG", 1);
     if (variant.backward) defines.set("BACKWARD", 1);
@@ -53,12 +54,10 @@ void launch_softmax(const Variant& variant, const at::Tensor& grad, const at::Te
   const Extent extent = extent_of(in, dim);
   const bool rows = extent.inner == 1;
   const char* name = cpu ? (rows ? kRows : kColumns) : (rows ? kGroup : kItem);
-  const auto find_kept = [&](size_t keep) -> const Kernel& {
-    return find(device, variant, name, in.scalar_type(), out.scalar_type(), keep);
-  };
-  RowItems shared{};
-  const Kernel& kernel =
-      rows && !cpu ? find_for_rows(device, extent.size, &shared, find_kept) : find_kept(0);
+  const RowItems wanted =
+      rows && !cpu ? row_items(extent.size, device.parameters().work_group_size) : RowItems{1, 0};
+  const Kernel& kernel = find(device, variant, name, in.scalar_type(), out.scalar_type(), wanted);
+  const RowItems shared = for_group(wanted, kernel.group);
   Arguments arguments(stream_of(in), kernel);
   if (variant.backward) arguments.add(view(grad));
   arguments.add(view(in)).add(view(out));
