@@ -39,7 +39,7 @@ LIBRARIES = {
         "pytorch_lightning.trainer.connectors.accelerator_connector": "register_trainer",
         "lightning_fabric.connector": "register_fabric",
     },
-    "safetensors": {"safetensors.torch": "open_on_ocl"},
+    "safetensors": {"safetensors": "open_on_ocl"},
     "torch": {
         "torch.utils.dlpack": "tell_dlpack_device",
         "torch.nn.attention.flex_attention": "allow_flex_attention",

@@ -5,9 +5,8 @@ import torch
 from . import replace
 
 
-def open_on_ocl(_module) -> None:
-    """safetensors.torch: load_file(..., device="ocl") and safe_open(..., device="ocl")."""
-    import safetensors
+def open_on_ocl(module) -> None:
+    """safetensors: safe_open(..., device="ocl"), which load_file() of safetensors.torch calls."""
 
     def make(original):
         def safe_open(filename, framework, device="cpu", **options):
@@ -19,4 +18,4 @@ def open_on_ocl(_module) -> None:
 
         return safe_open
 
-    replace(safetensors, "safe_open", make, ("safetensors", "transformers", "accelerate", "peft"))
+    replace(module, "safe_open", make, ("safetensors", "transformers", "accelerate", "peft"))
