@@ -135,24 +135,16 @@ simple(
     MATRIX,
     MATRIX,
 )
-simple(
-    "stream",
-    "layer norm of 1024",
-    2 * BYTES,
-    lambda x, w, b: F.layer_norm(x, (1024,), w, b),
-    (COUNT // 1024, 1024),
-    (1024,),
-    (1024,),
-)
-simple(
-    "stream",
-    "layer norm of 64",
-    2 * BYTES,
-    lambda x, w, b: F.layer_norm(x, (64,), w, b),
-    (COUNT // 64, 64),
-    (64,),
-    (64,),
-)
+for row_size in (1024, 64):
+    simple(
+        "stream",
+        f"layer norm of {row_size}",
+        2 * BYTES,
+        lambda x, w, b: F.layer_norm(x, w.shape, w, b),
+        (COUNT // row_size, row_size),
+        (row_size,),
+        (row_size,),
+    )
 
 
 @case("stream", "layer norm of 1024, backward", 3 * BYTES)

@@ -11,7 +11,6 @@ docs/clients.md has a recipe for each library.
 
 import functools
 import importlib
-import importlib.metadata
 import os
 import sys
 
