@@ -141,7 +141,7 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
     plan.width = vector_lanes(where, plan.compute);
   } else {
     const size_t vector = is_disabled(kVectors) ? 1 : where.parameters().vector_width;
-    bool dense = plan.ndim == 1 && iter.numel() % static_cast<int64_t>(vector) == 0;
+    bool dense = plan.size(0) % static_cast<int64_t>(vector) == 0;
     for (int i = 0; i < iter.ntensors(); ++i) dense = dense && plan.steps[i] != kAny;
     plan.width = dense ? vector : 1;
   }
@@ -218,6 +218,11 @@ Geometry make_geometry(const Plan& plan) {
     for (int i = 0; i < operands; ++i) {
       geometry.words[plan.ndim * (1 + i) + d] = plan.stride(i, d);
     }
+  }
+  if (plan.device.family() == KernelFamily::kGpu) {
+    const auto width = static_cast<int64_t>(plan.width);
+    geometry.words[0] /= width;
+    for (int i = 0; i < operands; ++i) geometry.words[plan.ndim * (1 + i)] *= width;
   }
   geometry.bytes = sizeof(int64_t) * plan.ndim * (1 + operands);
   return geometry;

@@ -1,6 +1,6 @@
 // Element-wise kernel of the GPU family (pointwise.clh): a work-item computes WIDTH adjacent
-// elements of one contiguous row (NDIM == 1), else one element. Where 32 bits suffice for every
-// element's number and offset in bytes, INDEX is uint and OFFSET_TYPE int. Grid: enough work-items,
+// elements of a row. The geometry counts vectors of WIDTH elements. Where 32 bits suffice for every
+// vector's number and offset in bytes, INDEX is uint and OFFSET_TYPE int. Grid: enough work-items,
 // rounded up to the work-group size.
 #include "pointwise.clh"
 
@@ -16,12 +16,12 @@ static inline OFFSET_TYPE element_offset(INDEX n, const Geometry *g, const int o
   return offset + (OFFSET_TYPE)n * STRIDE(operand, NDIM - 1);
 }
 
+#define INPUT(k, x) (__global const MEM(IN##k) *)(x##_base + x##_offset + OFFSET(k + 1))
+#define OUTPUT (__global MEM(OUT) *)(out_base + out_offset + OFFSET(0))
 #if WIDTH > 1
-// For contiguous (or single) operands only, and a whole number of vectors.
-#define VECTOR_ONE(k, x) const V x = CONVERT(T, LOADV(IN##k, CPTR(MEM(IN##k), x), n * WIDTH));
-#define VECTOR_ZERO(k, x) const V x = (V)(CAT(convert_, T)(LOAD(IN##k, CPTR(MEM(IN##k), x), 0)));
-#define OPERAND_0(k, x) VECTOR_ZERO(k, x)
-#define OPERAND_1(k, x) VECTOR_ONE(k, x)
+// Contiguous along the row, or one element for it. A row is a whole number of vectors.
+#define OPERAND_0(k, x) const V x = (V)(CAT(convert_, T)(LOAD(IN##k, INPUT(k, x), 0)));
+#define OPERAND_1(k, x) const V x = CONVERT(T, LOADV(IN##k, INPUT(k, x), 0));
 #else
 #define OPERAND_0(k, x) const T x = ELEMENT(IN##k, x##_base + x##_offset + OFFSET(k + 1), 0, 0);
 #define OPERAND_1(k, x) OPERAND_0(k, x)
@@ -36,8 +36,8 @@ __kernel void KERNEL(PARAMS, const Geometry g, const ulong inner FAULT_PARAM) {
   EACH_INPUT(OPERAND_)
   CHECK_INPUTS(WIDTH)
 #if WIDTH > 1
-  STOREV(OUT, PTR(MEM(OUT), out), n * WIDTH, EXPR);
+  STOREV(OUT, OUTPUT, 0, EXPR);
 #else
-  STORE(OUT, (__global MEM(OUT) *)(out_base + out_offset + OFFSET(0)), 0, VALUE(OUT, EXPR));
+  STORE(OUT, OUTPUT, 0, VALUE(OUT, EXPR));
 #endif
 }
