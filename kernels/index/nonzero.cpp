@@ -17,19 +17,20 @@
 namespace ocl {
 namespace {
 
-// One work-item adds up the counts of all, but a larger share takes one of them long (a launch of
-// seconds ends in a reset of the GPU on desktops).
-constexpr size_t kGpuItems = 1024, kGpuShare = 32768;
+// Elements of a GPU's share: more where there are many, because one work-group adds up the counts.
+constexpr size_t kFewest = 1024, kMost = 16 * kFewest, kShares = 4096;
 
 const Kernel& find(Device& device, const char* kernel, ScalarType type, int64_t ndim) {
   static Site site;
   KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
             static_cast<uint64_t>(ndim)};
-  return find_kernel(device, key, [&] {
+  return find_kernel(device, key, [&](size_t group) {
+    const bool cpu = device.family() == KernelFamily::kCpu;
     Defines defines;
     defines.set("IN", dtype_name(type)).set("NDIM", std::max<int64_t>(ndim, 1));
-    return KernelSource{"nonzero.cl", kernel, defines};
+    if (!cpu) defines.set("GROUP", static_cast<int64_t>(group));
+    return KernelSource{cpu ? "nonzero_cpu.cl" : "nonzero_gpu.cl", kernel, defines};
   });
 }
 
@@ -55,33 +56,36 @@ Tensor& nonzero_out(const Tensor& self, Tensor& out) {
   check_device_has(device, self.scalar_type(), "nonzero");
   const Tensor in = self.is_complex() ? self.contiguous().ne(0) : self.contiguous();
   const ScalarType type = in.scalar_type();
-  const size_t most = device.family() == KernelFamily::kCpu
-                          ? device.parameters().tasks
-                          : std::max(kGpuItems, at::ceil_div(numel, kGpuShare));
-  const size_t share = std::max<size_t>(64, at::ceil_div(numel, most));
-  const size_t items = at::ceil_div(numel, share);
+  const bool cpu = device.family() == KernelFamily::kCpu;
+  const size_t share =
+      cpu ? std::max<size_t>(64, at::ceil_div(numel, device.parameters().tasks))
+          : std::clamp(at::round_up(at::ceil_div(numel, kShares), kFewest), kFewest, kMost);
+  const size_t shares = at::ceil_div(numel, share);
   const Tensor counts =
-      at::empty({static_cast<int64_t>(items) + 1}, in.options().dtype(ScalarType::Long));
-  const Range local{.x = device.family() == KernelFamily::kCpu ? 1 : kFewItemsGroup,
-                    .may_shrink = true};
-  const Range global{at::round_up(items, local.x)};
+      at::empty({static_cast<int64_t>(shares) + 1}, in.options().dtype(ScalarType::Long));
   Stream& stream = stream_of(in);
-  launch(stream, find(device, kCount, type, ndim), global, local, view(in), view(counts),
-         uint64_t{numel}, uint64_t{share});
-  launch(stream, find(device, kScan, type, ndim), {1}, {1}, view(counts), uint64_t{items});
+  const auto run = [&](const char* name, size_t count, const auto&... values) {
+    const Kernel& kernel = find(device, name, type, ndim);
+    const size_t group = cpu ? 1 : kernel.group;
+    launch(stream, kernel, {count * group}, {group}, values...);
+  };
+  run(kCount, shares, view(in), view(counts), uint64_t{numel}, uint64_t{share});
+  run(kScan, 1, view(counts), uint64_t{shares});
   int64_t total = 0;
-  copy_to_host(stream, &total, resolve(counts.const_data_ptr<int64_t>() + items), sizeof(total));
+  copy_to_host(stream, &total, resolve(counts.const_data_ptr<int64_t>() + shares), sizeof(total));
   // The result is stored column by column, as on CPU and CUDA.
   if (at::native::resize_output(out, {total, ndim})) {
     out.as_strided_({total, ndim}, {1, total});
   }
   if (out.numel() == 0) return out;
   const Tensor dense = out.t().is_contiguous() ? out : at::empty({ndim, total}, out.options()).t();
-  Arguments arguments(stream, find(device, kWrite, type, ndim));
+  const Kernel& write = find(device, kWrite, type, ndim);
+  const size_t group = cpu ? 1 : write.group;
+  Arguments arguments(stream, write);
   arguments.add(view(in)).add(view(counts)).add(view(dense));
   arguments.add(uint64_t{numel}).add(uint64_t{share}).add(total);
   arguments.add_bytes(in.sizes().data(), static_cast<size_t>(ndim) * sizeof(int64_t));
-  arguments.enqueue(global, local);
+  arguments.enqueue({shares * group}, {group});
   if (!dense.is_same(out)) out.copy_(dense);
   return out;
 }
