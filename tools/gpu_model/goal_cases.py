@@ -7,6 +7,7 @@ usage: goal_cases.py some|whole [REGULAR EXPRESSION]          within goals.py's 
 
 import dataclasses
 import json
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -16,7 +17,8 @@ import torch.nn.functional as F
 from networks import check_recorder, recorded
 
 aten = torch.ops.aten
-SIDE = 2048  # of matrices; with float32, 16 MB
+SIDE = int(os.environ.get("GOALS_SIDE", "2048"))  # of matrices; with float32, 16 MB
+DEVICE = os.environ.get("GOALS_DEVICE", "ocl")
 COUNT = SIDE * SIDE
 BYTES = 4 * COUNT
 SORTED = 1 << 16  # elements where all groups run, which takes long
@@ -61,11 +63,11 @@ def case(goal, title, needed, whole=False):
 
 
 def numbers(*shape):
-    return torch.empty(shape, device="ocl").uniform_(-1, 1)
+    return torch.empty(shape, device=DEVICE).uniform_(-1, 1)
 
 
 def indices(end, *shape):
-    return torch.randint(end, shape).to("ocl")
+    return torch.randint(end, shape).to(DEVICE)
 
 
 def simple(goal, title, needed, function, *shapes, whole=False):
@@ -78,8 +80,8 @@ def simple(goal, title, needed, function, *shapes, whole=False):
 
 
 MATRIX = (SIDE, SIDE)
-IMAGES = (16, 64, 64, 64)  # as many elements
-IMAGE_COUNT = 16 * 64 * 64 * 64
+BATCH = COUNT // 64**3
+IMAGES = (BATCH, 64, 64, 64)  # as many elements
 
 simple("stream", "add", 3 * BYTES, torch.add, MATRIX, MATRIX)
 simple("stream", "gelu", 2 * BYTES, F.gelu, MATRIX)
@@ -170,9 +172,9 @@ simple(
 @case("stream", "group norm, backward", 3 * BYTES)
 def _():
     x, g, w = numbers(*IMAGES), numbers(*IMAGES), numbers(64)
-    _, mean, rstd = aten.native_group_norm(x, w, w, 16, 64, 4096, 32, 1e-5)
+    _, mean, rstd = aten.native_group_norm(x, w, w, BATCH, 64, 4096, 32, 1e-5)
     return lambda: aten.native_group_norm_backward(
-        g, x, mean, rstd, w, 16, 64, 4096, 32, [True, True, True]
+        g, x, mean, rstd, w, BATCH, 64, 4096, 32, [True, True, True]
     )
 
 
@@ -297,7 +299,7 @@ simple(
 
 @case("gather", "max_pool2d 3, stride 2, backward", BYTES * 1.75)
 def _():
-    x, g = numbers(*IMAGES), numbers(16, 64, 32, 32)
+    x, g = numbers(*IMAGES), numbers(BATCH, 64, 32, 32)
     _, at = F.max_pool2d(x, 3, 2, 1, return_indices=True)
     return lambda: aten.max_pool2d_with_indices_backward(
         g, x, [3, 3], [2, 2], [1, 1], [1, 1], False, at
@@ -309,7 +311,7 @@ simple(
     "avg_pool2d 2, backward",
     BYTES * 1.25,
     lambda g, x: aten.avg_pool2d_backward(g, x, [2, 2], [2, 2], [0, 0], False, True, None),
-    (16, 64, 32, 32),
+    (BATCH, 64, 32, 32),
     IMAGES,
 )
 
