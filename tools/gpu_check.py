@@ -82,7 +82,10 @@ def is_used(source, target):
     few_sums, items = item_m * item_n <= 32, m // item_m * (n // item_n)
     convolution = "#define WEIGHT_TILES" in source
     costly = "#define ACTIVATION_IS_COSTLY" in source
-    return max(m, n) * k <= 8 * items and not costly and (few_sums or not convolution)
+    by_element = re.search(r"#define QUADS_[AB] 0", source)
+    adds = by_element and re.search(r"#define HAS_(C|RESIDUAL) 1", source)
+    holds_more = convolution or adds
+    return max(m, n) * k <= 8 * items and not costly and (few_sums or not holds_more)
 
 
 def trips(source):

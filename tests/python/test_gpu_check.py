@@ -1,6 +1,7 @@
 """tools/gpu_check.py, which compiles dumped programs with the compilers of GPUs."""
 
 import gpu_check
+from stern import stern_output_of
 from support import output_of
 
 
@@ -23,3 +24,18 @@ def test_programs_that_intels_gpus_do_not_take(tmp_path):
         assert tiles and all(gpu_check.is_used(source, "gfx1030") for source in tiles)
         used.append(all(gpu_check.is_used(source, "skl") for source in tiles))
     assert used == [True, False]
+
+
+def test_products_that_load_single_elements_and_add(tmp_path):
+    """The largest tile is asked for, but its kernel would spill on Intel's GPUs."""
+    code = """
+        import torch
+        start, a, b = torch.randn(3, 63, 63)
+        for c in (start, start[0]):
+            found = torch.addmm(*(t.to("ocl") for t in (c, a, b)))
+            torch.testing.assert_close(found.cpu(), torch.addmm(c, a, b), rtol=1e-4, atol=1e-4)
+    """
+    variables = {"OCL_DUMP_DIR": str(tmp_path), "OCL_CACHE_DIR": "off", "OCL_CLBLAST": "0"}
+    stern_output_of("intel_gen9", code, OCL_GEMM_TILE="0", **variables)
+    tiles = [source for path in tmp_path.glob("gemm_gpu*.cl") if (source := path.read_text())]
+    assert tiles and all(gpu_check.is_used(source, "skl") for source in tiles)

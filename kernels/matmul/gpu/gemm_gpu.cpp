@@ -25,16 +25,17 @@ constexpr int64_t kLeastDepth = 256;  // of a part
 constexpr int64_t kMostParts = 64;
 constexpr size_t kBlasGroup = 64;  // work-items of the smallest groups of CLBlast
 
-bool fits(const Device& device, const GemmTile& tile, ScalarType compute, TileUse use) {
-  const auto element = static_cast<int64_t>(c10::elementSize(compute));
+bool fits(const Device& device, const GemmTile& tile, const TileProblem& problem) {
+  const auto element = static_cast<int64_t>(c10::elementSize(problem.compute));
   const DeviceProperties& p = device.properties();
   const bool few_registers = device.has(Quirk::kFewRegisters),
-             gathers = use == TileUse::kConvolution;
+             gathers = problem.use == TileUse::kConvolution,
+             holds_more = gathers || problem.adds_by_element;
   const bool few_sums = tile.item_m * tile.item_n <= 32;
   const bool few_loads = std::max(tile.m, tile.n) * tile.k <= 8 * tile.items();
   return tile.items() <= static_cast<int64_t>(p.max_work_group_size) &&
          tile.local_bytes(element) <= static_cast<int64_t>(p.local_memory) &&
-         (few_sums || (element < 8 && !(gathers && few_registers))) &&
+         (few_sums || (element < 8 && !(holds_more && few_registers))) &&
          // Convolutions keep an address in registers for each element that an item loads.
          (few_loads || !(gathers || few_registers));
 }
@@ -112,16 +113,26 @@ bool in_quads(const GemmOperand& operand, int64_t row, int64_t rows) {
          static_cast<int64_t>(view(operand.tensor).offset) % bytes == 0;
 }
 
+struct Quads {
+  bool a, b;
+};
+
+Quads quads_of(const GemmProblem& p) {
+  return {in_quads(p.a, p.a.transposed ? p.m : p.k, p.a.transposed ? p.k : p.m),
+          in_quads(p.b, p.b.transposed ? p.k : p.n, p.b.transposed ? p.n : p.k)};
+}
+
 TileProblem tile_problem(const GemmProblem& p) {
-  return {p.m, p.n, p.k, p.batches, p.compute, TileUse::kProduct};
+  const Quads quads = quads_of(p);
+  const bool adds = p.has_c || p.epilogue.residual.defined();
+  return {p.m, p.n, p.k, p.batches, p.compute, TileUse::kProduct, adds && !(quads.a && quads.b)};
 }
 
 void run_tiles(const GemmProblem& p, int64_t index) {
   const TileProblem problem = tile_problem(p);
   TileChoice choice = with_parts(p.device, problem, index);
   const bool parts = choice.parts > 1;
-  const bool quads_a = in_quads(p.a, p.a.transposed ? p.m : p.k, p.a.transposed ? p.k : p.m);
-  const bool quads_b = in_quads(p.b, p.b.transposed ? p.k : p.n, p.b.transposed ? p.n : p.k);
+  const Quads quads = quads_of(p);
   at::Tensor partial;
   if (parts) {
     partial = at::empty({choice.parts, p.batches, p.m, p.n},
@@ -131,10 +142,10 @@ void run_tiles(const GemmProblem& p, int64_t index) {
   const KernelKey key{&site,
                       {static_cast<uint64_t>(p.type), gemm_flags(p, p.a.transposed, p.b.transposed),
                        static_cast<uint64_t>(choice.index) << 3 | uint64_t{parts} << 2 |
-                           uint64_t{quads_a} << 1 | uint64_t{quads_b}}};
+                           uint64_t{quads.a} << 1 | uint64_t{quads.b}}};
   const Kernel& kernel = find_kernel(p.device, key, [&](size_t group) {
     Defines defines = gemm_defines(p, p.a.transposed, p.b.transposed);
-    defines.set("PARTS", parts).set("QUADS_A", quads_a).set("QUADS_B", quads_b);
+    defines.set("PARTS", parts).set("QUADS_A", quads.a).set("QUADS_B", quads.b);
     set_tile(defines, gemm_gpu_tiles()[tile_within(p.device, problem, choice.index, group)]);
     return KernelSource{"gemm_gpu.cl", "gemm", defines};
   });
@@ -176,12 +187,13 @@ int64_t TileChoice::depth(int64_t k) const {
 }
 
 bool tile_fits(const Device& device, const TileProblem& problem, int64_t index) {
-  return fits(device, kTiles[index], problem.compute, problem.use);
+  return fits(device, kTiles[index], problem);
 }
 
 bool any_tile_fits(const Device& device, ScalarType compute, TileUse use) {
-  return std::ranges::any_of(
-      kTiles, [&](const GemmTile& tile) { return fits(device, tile, compute, use); });
+  const TileProblem problem{1, 1, 1, 1, compute, use};
+  return std::ranges::any_of(kTiles,
+                             [&](const GemmTile& tile) { return fits(device, tile, problem); });
 }
 
 int64_t tile_within(const Device& device, const TileProblem& problem, int64_t index, size_t group) {

@@ -42,6 +42,8 @@ struct TileProblem {
   int64_t m, n, k, batches;
   ScalarType compute;
   TileUse use;
+  // The kernel loads single elements of A or B, and adds C or a residual. This takes registers.
+  bool adds_by_element = false;
 
   // GridLimits::work: tiles at the edges compute as much as others.
   double work(const GemmTile& tile) const {
