@@ -21,7 +21,7 @@
 #define BETA_ARGUMENT
 #endif
 #define X_AT(i) AT(IN, in, row * size + (i))
-#define X(k, i) KEPT(x, X_AT, k, i)
+#define X(k, i) ROW_VALUE(x, X_AT, k, i)
 
 #ifndef BACKWARD
 
@@ -59,7 +59,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void layer_norm(
 #else
 
 #define H_AT(i) TIMES_GAMMA(AT(IN, grad, row * size + (i)), i)
-#define H(k, i) KEPT(h, H_AT, k, i)
+#define H(k, i) ROW_VALUE(h, H_AT, k, i)
 
 // With h = g * gamma and xhat = (x - mean) * rstd: dx = rstd * (h - mean(h) - xhat * mean(h *
 // xhat))

@@ -5,6 +5,7 @@
 //     row_shift, rounded up to GROUP; parts.
 //   moments_item: a work-item per output and part. Grid: outputs rounded up to GROUP, parts.
 #include "moments.clh"
+#include "row_items.clh"
 
 #define AT(i) CAT(convert_, T)(LOAD(IN, CPTR(MEM(IN), in), i))
 #define TAKE(i)                      \
@@ -45,25 +46,20 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void moments_group(
     CTENSOR(in), TENSOR(work), const ulong outer, const ulong size, const ulong inner,
     const ulong parts, const uint row_shift) {
   __local T counts[GROUP], means[GROUP], m2s[GROUP];
-  const uint item = get_local_id(0), row_items = 1u << row_shift, in_row = item & (row_items - 1);
-  const ulong found = group_id(0) * (GROUP >> row_shift) + (item >> row_shift);
-  const ulong row = min(found, outer - 1), part = group_id(1);
+  ROW_OF_ITEM(outer, row_shift)
+  const ulong part = group_id(1);
   PART_RANGE
   TAKE_ALL(row * size, from + in_row, 1, row_items)
   counts[item] = count;
   means[item] = mean;
   m2s[item] = m2;
-  barrier(CLK_LOCAL_MEM_FENCE);
-  for (uint step = row_items / 2; step > 0; step /= 2) {
-    if (in_row < step && counts[item + step] > 0) {
-      JOIN_MOMENTS(T, count, mean, m2, counts[item + step], means[item + step], m2s[item + step])
-      counts[item] = count;
-      means[item] = mean;
-      m2s[item] = m2;
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-  }
-  if (in_row == 0 && found < outer) {
+  JOIN_ROW(if (counts[other] > 0) {
+    JOIN_MOMENTS(T, count, mean, m2, counts[other], means[other], m2s[other])
+    counts[item] = count;
+    means[item] = mean;
+    m2s[item] = m2;
+  })
+  if (in_row == 0 && is_row) {
     PTR(T, work)[part * outer + row] = mean;
     PTR(T, work)[(parts + part) * outer + row] = m2;
   }

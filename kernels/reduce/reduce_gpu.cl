@@ -1,28 +1,17 @@
-// Reduction kernels of the GPU family (reduce.clh). GROUP: the work-group size. INDEX: an unsigned
-// type for the numbers of outputs and of reduced elements.
+// Reduction kernels of the GPU family (reduce.clh, row_items.clh).
 //   reduce_group: 2^row_shift adjacent work-items take an output and part, so a group takes
 //     GROUP >> row_shift outputs. Grid: outputs << row_shift, rounded up to GROUP; parts.
 //   reduce_item: a work-item per output and part; for outputs that are adjacent in memory. Grid:
 //     outputs rounded up to GROUP, parts.
 // A work-item loads UNROLL elements before it adds the first one, so it waits for memory once.
 #include "reduce.clh"
+#include "row_items.clh"
 
 #define UNROLL 4
 #define FOR(k) _Pragma("unroll") for (uint k = 0; k < UNROLL; ++k)
 
-// As reduced_offset(), with INDEX.
-static inline long offset_of(INDEX n, const Shape *s) {
-  long offset = 0;
-  for (int d = 0; d < REDUCED - 1; ++d) {
-    const INDEX next = n / (INDEX)s->reduced_size[d];
-    offset += (long)(n - next * (INDEX)s->reduced_size[d]) * s->reduced_in[d];
-    n = next;
-  }
-  return offset + (long)n * s->reduced_in[REDUCED - 1];
-}
-
 #define ELEMENT(n) \
-  CAT(convert_, T)(LOAD(IN, (__global const MEM(IN) *)(base + offset_of(n, &s)), 0))
+  CAT(convert_, T)(LOAD(IN, (__global const MEM(IN) *)(base + reduced_offset(n, &s, 0)), 0))
 
 // Sets `total` to the sum of the part's elements first, first + step, ...
 #define ADD_PART(output, part, first, step)                                     \
@@ -51,17 +40,12 @@ static inline long offset_of(INDEX n, const Shape *s) {
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void reduce_group(
     CTENSOR(in), TENSOR(out), const Shape s, const uint row_shift) {
   __local T partial[GROUP];
-  const uint item = get_local_id(0), row_items = 1u << row_shift, in_row = item & (row_items - 1);
-  const ulong found = group_id(0) * (GROUP >> row_shift) + (item >> row_shift);
-  const ulong output = min(found, s.outputs - 1), part = group_id(1);
+  ROW_OF_ITEM(s.outputs, row_shift)
+  const ulong output = row, part = group_id(1);
   ADD_PART(output, part, in_row, row_items)
   partial[item] = total;
-  barrier(CLK_LOCAL_MEM_FENCE);
-  for (uint step = row_items / 2; step > 0; step /= 2) {
-    if (in_row < step) partial[item] = MERGE(partial[item], partial[item + step]);
-    barrier(CLK_LOCAL_MEM_FENCE);
-  }
-  if (in_row == 0 && found < s.outputs) {
+  JOIN_ROW(partial[item] = MERGE(partial[item], partial[other]);)
+  if (in_row == 0 && is_row) {
     const ulong count = s.count;
     const T result = partial[item];
     STORE_RESULT(output_of(out_base + out_offset, output, part, &s), result);

@@ -31,8 +31,8 @@
 
 #define X_AT(i) X(row * size + (i))
 #define G_AT(i) G(row * size + (i))
-#define X_OF(k, i) KEPT(x, X_AT, k, i)
-#define G_OF(k, i) KEPT(g, G_AT, k, i)
+#define X_OF(k, i) ROW_VALUE(x, X_AT, k, i)
+#define G_OF(k, i) ROW_VALUE(g, G_AT, k, i)
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void softmax_group(
     PARAMS, const ulong rows, const ulong size, const ulong inner, const uint row_shift) {
