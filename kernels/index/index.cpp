@@ -1,4 +1,4 @@
-// Launches of index.cl and index_sorted.cl.
+// Launches of index.cl, index_join_gpu.cl and index_sorted.cl.
 #include "kernels/index/index.h"
 
 #include <ATen/ceil_div.h>
@@ -201,12 +201,29 @@ class SortedWrites {
   ScalarType key_type_ = ScalarType::Long;
 };
 
+constexpr size_t kJoinGroup = 64;  // as of unit_grid()
+
+// The kernel for a launch that is not sorted.
+const Kernel& find(const IndexPlan& plan) {
+  if (!joins_in_group(plan)) {
+    return find_kernel(plan.device, make_key(plan), [&] { return make_source(plan); });
+  }
+  static Site site;
+  KernelKey key = make_key(plan);
+  key.site = &site;
+  return find_kernel(plan.device, key, [&](size_t group) {
+    KernelSource source = make_source(plan);
+    source.file = "index_join_gpu.cl";
+    source.defines.set("GROUP", static_cast<int64_t>(std::min(group, kJoinGroup)));
+    return source;
+  });
+}
+
 void run(IndexPlan plan, at::IntArrayRef sizes, at::IntArrayRef strides,
          const c10::Scalar& number) {
   plan.row_quads = in_quads(plan, strides);
   if (sorts(plan, sizes)) return SortedWrites(plan, sizes, strides).run(number);
-  const Kernel& kernel =
-      find_kernel(plan.device, make_key(plan), [&] { return make_source(plan); });
+  const Kernel& kernel = find(plan);
   Arguments arguments(current_stream(plan.device.index()), kernel);
   arguments.add(resolve(plan.iter.data_ptr(0)));
   add_value(arguments, plan, number);
@@ -222,10 +239,14 @@ void run(IndexPlan plan, at::IntArrayRef sizes, at::IntArrayRef strides,
     if (!plan.row_index) grid.global.x = grid.local.x = 1;
     grid.per_item = units;
   }
+  const size_t group = std::min(kernel.group, kJoinGroup);
+  const size_t joined = !joins_in_group(plan) ? 1
+                        : plan.row_index      ? std::max<size_t>(1, group / grid.local.x)
+                                              : group;
   arguments.add(uint64_t{units})
       .add(grid.per_item)
       .add(FaultArgument{plan.indexing.fault_site})
-      .enqueue(grid.global, grid.local, work_of(plan));
+      .enqueue(grid.global, grid.local, work_of(plan, joined));
 }
 
 // The dimensions for which a launch's arguments fit. Only many dimensions and indices do not.

@@ -129,10 +129,24 @@ bool sorts(const IndexPlan& plan, at::IntArrayRef sizes) {
                                : is_crowded(plan, sizes));
 }
 
+// A product of values may overflow or vanish, although that with the old element does not. A group
+// has one row where rows are long.
+bool joins_in_group(const IndexPlan& plan) {
+  constexpr int64_t kShortRow = 16;
+  if (!plan.indexing.combine || plan.operands.other < 0 || atomic_function(plan) ||
+      has_one_writer(plan) || plan.device.family() != KernelFamily::kGpu) {
+    return false;
+  }
+  const std::string_view combine = plan.indexing.combine;
+  return (combine == kAddElements || combine == kGreaterElements || combine == kLesserElements) &&
+         (!plan.row_index || plan.size(0) <= kShortRow);
+}
+
 // A launch is short even where all values go to one element.
-double work_of(const IndexPlan& plan) {
+double work_of(const IndexPlan& plan, size_t joined) {
   const auto count = static_cast<double>(moves(plan));
-  const double most = atomic_function(plan) ? kMostAtomics : kMostExchanges;
+  const double most =
+      atomic_function(plan) ? kMostAtomics : kMostExchanges * static_cast<double>(joined);
   if (!plan.indexing.combine || has_one_writer(plan)) return 0;
   return work_of_writes(plan.device, count, most);
 }

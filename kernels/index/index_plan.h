@@ -60,7 +60,12 @@ size_t moves(const IndexPlan& plan);
 // Whether the writes are sorted by their target (index_sorted.cl). `sizes`: of what is indexed.
 bool sorts(const IndexPlan& plan, at::IntArrayRef sizes);
 
-// The work of a launch that is not sorted (Arguments::enqueue).
-double work_of(const IndexPlan& plan);
+// Whether a GPU's group joins its values for one element first (index_join_gpu.cl), in a launch
+// that is not sorted.
+bool joins_in_group(const IndexPlan& plan);
+
+// The work of a launch that is not sorted (Arguments::enqueue). `joined`: the most moves to an
+// element that become one write.
+double work_of(const IndexPlan& plan, size_t joined);
 
 }  // namespace ocl

@@ -69,22 +69,29 @@ CROWD_LAUNCHES = """
     few, many = torch.zeros(n, dtype=torch.int64).to("ocl"), torch.arange(n).to("ocl")
     ones = torch.ones(n).to("ocl")
     int_sums, sums = torch.zeros(n, dtype=torch.int32).to("ocl"), torch.zeros(n).to("ocl")
-    short = torch.zeros(9).to("ocl")
+    short, rows = torch.zeros(9).to("ocl"), torch.zeros(n, 17).to("ocl")
+    products = torch.ones(n).to("ocl")
     print(json.dumps([
         launches(lambda: int_sums.index_add_(0, few, ones.int())),
         launches(lambda: sums.index_add_(0, many, ones)),
+        launches(lambda: sums.index_add_(0, few, ones)),
+        launches(lambda: products.scatter_reduce_(0, many, ones, "prod")),
+        launches(lambda: rows.index_add_(0, many, ones.unsqueeze(1).expand(-1, 17))),
         launches(lambda: short.index_add_(0, few, ones)),
     ]))
-    assert int_sums[0] == n and (sums == 1).all() and short[0] == n
+    assert int_sums[0] == n and sums[0] == n + 1 and (sums[1:] == 1).all() and short[0] == n
+    assert (products == 1).all() and (rows == 1).all()
 """
 
 
 def test_launches_for_an_element(device):
     skip_in_a_simulator()
     printed = output_of(LAUNCHES + CROWD_LAUNCHES, OCL_KERNEL_FAMILY="gpu")
-    integers, floats, crowd = json.loads(printed)
+    integers, floats, few, products, rows, crowd = json.loads(printed)
     assert integers["index_add_i32"] == 1  # the device's own addition
-    assert floats["index_add_f32"] == 3  # at most 65536 exchanges
+    assert floats["index_add_f32"] == few["index_add_f32"] == 1  # a group joins its values first
+    assert products["scatter_reduce_f32"] == 3  # at most 65536 exchanges
+    assert rows["index_add_rows_f32"] == 3
     assert "index_add_f32" not in crowd and crowd["index_blocks"] == 1
 
 
@@ -166,6 +173,45 @@ POOLS = """
         F.adaptive_max_pool3d(volume, 1), F.avg_pool1d(line, 9000),
         F.max_pool2d(image, 3)))))
 """
+
+
+GROUPS = """
+    torch.manual_seed(0)
+    def check(function, *tensors):
+        actual = function(*(t.to("ocl") for t in tensors)).cpu()
+        expected = function(*tensors)
+        torch.testing.assert_close(actual, expected, rtol=0, atol=0, equal_nan=True)
+    kinds = [torch.float32, torch.float16, torch.bfloat16, torch.uint8, torch.int16, torch.bool]
+    for kind in kinds + [torch.complex64] + ([torch.float64] if DOUBLE else []):
+        for shape in [(1,), (63,), (129,), (70, 3), (3, 70), (65, 2, 5)]:
+            for targets in (1, 2, shape[0]):
+                index = torch.randint(min(targets, *shape), shape)
+                row, one = index.flatten()[:shape[0]], index.flatten()[:shape[-1]]
+                x, values = (torch.randint(2, shape).to(kind) for _ in range(2))
+                check(lambda x, v, i: x.scatter_add(0, i, v), x, values, index)
+                check(lambda x, v, i: x.scatter_add(-1, i, v), x, values, index)
+                if x.dim() > 1:
+                    check(lambda x, v, i: x.mT.scatter_add(0, i.mT, v.mT), x, values, index)
+                check(lambda x, v, i: x.index_add(0, i, v), x, values, row)
+                check(lambda x, v, i: x.index_add(-1, i, v), x, values, one)
+                if kind.is_complex or kind == torch.bool:
+                    continue
+                for reduce in ("amax", "amin", "prod"):
+                    check(lambda x, v, i: x.scatter_reduce(0, i, v, reduce), x, values, index)
+    # 0 times values whose own product overflows is 0.
+    index, large = torch.zeros(9, dtype=torch.int64), torch.full((9,), 1e30)
+    check(lambda x, v, i: x.scatter_reduce(0, i, v, "prod"), torch.zeros(2), large, index)
+    large[4] = float("nan")
+    for reduce in ("sum", "amax", "amin"):
+        check(lambda x, v, i: x.scatter_reduce(0, i, v, reduce), torch.zeros(2), large, index)
+    check(lambda x, i: x.scatter_add(0, i, x), torch.zeros(0), torch.zeros(0, dtype=torch.int64))
+"""
+
+
+def test_values_of_a_group_for_an_element(device):
+    """Several work-items of a group meet at an element; others of the group do not."""
+    double = f"    DOUBLE = {has_fp64(device)}\n"
+    output_of("    import torch\n" + double + GROUPS, OCL_KERNEL_FAMILY="gpu")
 
 
 @pytest.mark.parametrize("family", ["cpu", "gpu"])
