@@ -195,6 +195,13 @@ def test_masks(device, dtype):
     same(device, put, x, mask)
 
 
+@pytest.mark.parametrize("share", [0.001, 0.5, 1])
+@pytest.mark.parametrize("count", [1, 1023, 1025, 3 << 10, (4 << 20) + 3])
+def test_nonzero_of_shares(device, count, share):
+    """The shares of work-groups end within the tensor, and are longer in a large one."""
+    same(device, lambda x: x.nonzero(), torch.rand(count) < share)
+
+
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int8, torch.uint8])
 @pytest.mark.parametrize("alpha", [1.5, 2.9])
 def test_index_add_of_whole_numbers_takes_a_whole_alpha(device, dtype, alpha):
