@@ -67,8 +67,9 @@ constexpr uint64_t kGroupRow = 64, kFewColumns = 16, kFewColumnsRows = 4096;
 constexpr size_t kPerItem = 4;      // PER of scan_rows_gpu.cl
 constexpr size_t kTilesOfPart = 4;  // at least
 
-bool takes_groups(const Device& device, const Scan& scan, uint64_t size) {
-  return device.family() == KernelFamily::kGpu && &scan != &kProduct && size >= kGroupRow;
+bool takes_groups(const Device& device, const Scan& scan, ScalarType type, uint64_t size) {
+  return device.family() == KernelFamily::kGpu && size >= kGroupRow &&
+         !(&scan == &kProduct && c10::isComplexType(type));
 }
 
 const Kernel& find_rows(Device& device, const char* name, const Scan& scan, ScalarType type,
@@ -82,6 +83,7 @@ const Kernel& find_rows(Device& device, const char* name, const Scan& scan, Scal
     Defines defines = compute_defines(state);
     defines.set("IN", dtype_name(type)).set("OUT", dtype_name(type)).set(scan.define, 1);
     defines.set("ITEMS", static_cast<int64_t>(std::min(group, wanted)));
+    if (&scan == &kProduct && c10::isFloatingType(state)) defines.set("SCALED", 1);
     return KernelSource{"scan_rows_gpu.cl", name, defines};
   });
 }
@@ -124,7 +126,7 @@ void launch_scan(const Scan& scan, const at::Tensor& in, const at::Tensor& out,
                  const at::Tensor& positions, const Extent& extent) {
   static constexpr const char *kTotals = "scan_totals", *kScan = "scan";
   Device& device = ocl_device(in);
-  if (extent.inner == 1 && takes_groups(device, scan, extent.size)) {
+  if (extent.inner == 1 && takes_groups(device, scan, in.scalar_type(), extent.size)) {
     return launch_row_scan(scan, in, out, positions, extent.outer, extent.size);
   }
   const bool cpu = device.family() == KernelFamily::kCpu;
@@ -175,7 +177,7 @@ void run(const Scan& scan, const at::Tensor& self, const at::Tensor& out,
   dim = at::maybe_wrap_dim(dim, self.dim());
   const Extent extent = extent_of(self, dim);
   if (extent.inner > 1 && extent.inner < kFewColumns && extent.size >= kFewColumnsRows &&
-      takes_groups(ocl_device(self), scan, extent.size)) {
+      takes_groups(ocl_device(self), scan, self.scalar_type(), extent.size)) {
     const auto in_rows = [&](const at::Tensor& t) { return t.defined() ? t.movedim(dim, -1) : t; };
     return run(scan, in_rows(self), in_rows(out), in_rows(positions), -1);
   }

@@ -2,8 +2,11 @@
 // parts, in tiles of ITEMS * PER elements. A work-item joins PER adjacent elements, and the group
 // joins the work-items' states, so that adjacent work-items load adjacent elements. Parts are
 // joined as in scan.cl: scan_row_totals reduces each, and scan_rows begins with the totals before.
-//   ITEMS   work-items of a group, a power of two; other defines: scan.clh, but not PRODUCT:
-//           after a 0 the result is 0, though the product of a later tile overflows
+//   ITEMS   work-items of a group, a power of two; other defines: scan.clh, real products SCALED
+// A product that has left the range of doubles, in which the CPU multiplies, stays infinite or 0,
+// also where the product of all elements is in the range again. So the tile after such an element
+// begins with that element's result, and the first part is scanned for its total. In later parts,
+// the product of all counts.
 // Grid: parts of all rows.
 #include "scan.clh"
 #define GROUP ITEMS
@@ -26,12 +29,88 @@
   const ulong to = min(from + share, size), first_element = row * size;       \
   __global const MEM(IN) *x = CPTR(MEM(IN), in) + first_element;
 
+#ifdef SCALED
+#define IS_OUT(state) ((state).exponent > 1024 || (state).exponent < -1074)
+#define STAY_OUT(state)                                                       \
+  if (IS_OUT(state)) {                                                        \
+    const T r = RESULT(state);                                                \
+    state = scaled(r);                                                        \
+  }
+// Whether the product had left the range before the tile: it does so once.
+#define WAS_OUT(state) ((state).value == 0 || !isfinite((state).value))
+#define TILE_LOCALS __local uint last;
+#define BEGIN_TILE if (item == 0) last = TILE - 1;
+// Finds the last element of the tile: the first one whose result is out of the range.
+#define END_TILE                                                              \
+  if (!WAS_OUT(before_tile)) {                                                \
+    FOR(k) {                                                                  \
+      if (i + k < to && IS_OUT(inside[k])) atomic_min(&last, item * PER + k); \
+    }                                                                         \
+  }                                                                           \
+  barrier(CLK_LOCAL_MEM_FENCE);                                               \
+  const ulong end = tile + last + 1;                                          \
+  const uint whole = (last + 1) / PER;                                        \
+  if (whole > 0) before_tile = join(before_tile, partial[whole - 1]);         \
+  {                                                                           \
+    State rest = NEUTRAL;                                                     \
+    for (ulong j = tile + whole * PER; j < end; ++j)                          \
+      rest = join(rest, STATE(LOAD(IN, x, j), j));                            \
+    before_tile = join(before_tile, rest);                                    \
+  }                                                                           \
+  STAY_OUT(before_tile)
+#else
+#define STAY_OUT(state)
+#define TILE_LOCALS
+#define BEGIN_TILE
+#define END_TILE                                                              \
+  const ulong end = tile + TILE;                                              \
+  before_tile = join(before_tile, partial[ITEMS - 1]);
+#endif
+
+// Joins the elements first .. to - 1 to `before_tile`, and calls each(i, state) with all until i.
+#define SCAN_TILES(first, each)                                               \
+  for (ulong tile = first; tile < to;) {                                      \
+    const ulong i = tile + item * PER;                                        \
+    BEGIN_TILE                                                                \
+    State inside[PER], own = NEUTRAL;                                         \
+    FOR(k) {                                                                  \
+      if (i + k < to) own = join(own, STATE(LOAD(IN, x, i + k), i + k));      \
+      inside[k] = own;                                                        \
+    }                                                                         \
+    GROUP_SCAN(own, join)                                                     \
+    State before = before_tile;                                               \
+    if (item > 0) before = join(before, partial[item - 1]);                   \
+    FOR(k) inside[k] = join(before, inside[k]);                               \
+    END_TILE                                                                  \
+    FOR(k) {                                                                  \
+      if (i + k < min(end, to)) each(i + k, inside[k]);                       \
+    }                                                                         \
+    barrier(CLK_LOCAL_MEM_FENCE);                                             \
+    tile = end;                                                               \
+  }
+#define NOTHING(i, state)
+
 KERNEL scan_row_totals(CTENSOR(in), TENSOR(totals), const ulong size, const ulong parts,
                        const ulong share) {
   __local State partial[ITEMS];
   PART
+#ifdef SCALED
+  TILE_LOCALS
+  State before_tile = NEUTRAL;
+  SCAN_TILES(u % parts == 0 ? from : to, NOTHING)
+  State own = item == 0 ? before_tile : NEUTRAL;
+  ulong i = u % parts == 0 ? to : from + item;
+#else
   State own = NEUTRAL;
-  for (ulong i = from + item; i < to; i += ITEMS) own = join(own, STATE(LOAD(IN, x, i), i));
+  ulong i = from + item;
+#endif
+  // Loads several elements before it joins the first one.
+  for (; i + (PER - 1) * ITEMS < to; i += PER * ITEMS) {
+    State loaded[PER];
+    FOR(k) loaded[k] = STATE(LOAD(IN, x, i + k * ITEMS), i + k * ITEMS);
+    FOR(k) own = join(own, loaded[k]);
+  }
+  for (; i < to; i += ITEMS) own = join(own, STATE(LOAD(IN, x, i), i));
   GROUP_REDUCE(own, JOIN_IN_ANY_ORDER)
   if (item == 0) PTR(State, totals)[u] = own;
 }
@@ -39,28 +118,13 @@ KERNEL scan_row_totals(CTENSOR(in), TENSOR(totals), const ulong size, const ulon
 KERNEL scan_rows(CTENSOR(in), TENSOR(out), POSITIONS_ARGUMENT CTENSOR(totals), const ulong size,
                  const ulong parts, const ulong share) {
   __local State partial[ITEMS];
+  TILE_LOCALS
   PART
   __global MEM(OUT) *y = PTR(MEM(OUT), out) + first_element;
   State before_tile = NEUTRAL;
-  for (ulong before = row * parts; before < u; ++before)
+  for (ulong before = row * parts; before < u; ++before) {
     before_tile = join(before_tile, CPTR(State, totals)[before]);
-  for (ulong tile = from; tile < to; tile += TILE) {
-    const ulong i = tile + item * PER;
-    State inside[PER], own = NEUTRAL;
-    FOR(k) {
-      if (i + k < to) own = join(own, STATE(LOAD(IN, x, i + k), i + k));
-      inside[k] = own;
-    }
-    GROUP_SCAN(own, join)
-    State before = before_tile;
-    if (item > 0) before = join(before, partial[item - 1]);
-    before_tile = join(before_tile, partial[ITEMS - 1]);
-    FOR(k) {
-      if (i + k < to) {
-        const State result = join(before, inside[k]);
-        WRITE(i + k, result);
-      }
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
+    STAY_OUT(before_tile)
   }
+  SCAN_TILES(from, WRITE)
 }
