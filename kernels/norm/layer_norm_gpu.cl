@@ -32,14 +32,13 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void layer_norm(
   ROW_OF_ITEM(rows, row_shift)
   KEPT_ROW(x, X_AT)
   T m = 0;
-  FOR_ROW(k, i) m += X(k, i);
+#define ADD_TO_MEAN(x, i) m += x;
+  ROW_EACH(x, X_AT, ADD_TO_MEAN)
   ROW_REDUCE(m, ADD)
   m /= (T)size;
   T m2 = 0;
-  FOR_ROW(k, i) {
-    const T d = X(k, i) - m;
-    m2 += d * d;
-  }
+#define ADD_SQUARE(x, i) m2 += ((x) - m) * ((x) - m);
+  ROW_EACH(x, X_AT, ADD_SQUARE)
   ROW_REDUCE(m2, ADD)
   const T scale = (T)1 / sqrt(m2 / (T)size + eps);
   if (!is_row) return;
@@ -53,7 +52,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void layer_norm(
 #undef RESULT
 #define RESULT(x, i) (x)
 #endif
-  FOR_ROW(k, i) STORE(IN, PTR(MEM(IN), out), row * size + i, RESULT(X(k, i), i));
+#define WRITE(x, i) STORE(IN, PTR(MEM(IN), out), row * size + (i), RESULT(x, i));
+  ROW_EACH(x, X_AT, WRITE)
 }
 
 #else

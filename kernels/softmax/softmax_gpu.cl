@@ -40,23 +40,26 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void softmax_group(
   ROW_OF_ITEM(rows, row_shift)
   KEPT_ROW(x, X_AT)
 #ifndef BACKWARD
+#define JOIN_PEAK(x, i) peak = GREATER(x, peak);
+#define ADD_EXP(x, i) sum += exp((x) - peak);
+#define WRITE(x, i) RESULT(row * size + (i), FORWARD(x, peak, factor));
   T peak = -INFINITY;
-  FOR_ROW(k, i) peak = GREATER(X_OF(k, i), peak);
+  ROW_EACH(x, X_AT, JOIN_PEAK)
   ROW_REDUCE(peak, GREATER)
   T sum = 0;
-  FOR_ROW(k, i) sum += exp(X_OF(k, i) - peak);
+  ROW_EACH(x, X_AT, ADD_EXP)
   ROW_REDUCE(sum, ADD)
   const T factor = FACTOR(sum);
-#define VALUE(k, i) FORWARD(X_OF(k, i), peak, factor)
+  if (!is_row) return;
+  ROW_EACH(x, X_AT, WRITE)
 #else
   KEPT_ROW(g, G_AT)
   T sum = 0;
   FOR_ROW(k, i) sum += TERM(G_OF(k, i), X_OF(k, i));
   ROW_REDUCE(sum, ADD)
-#define VALUE(k, i) GRADIENT(G_OF(k, i), X_OF(k, i), sum)
-#endif
   if (!is_row) return;
-  FOR_ROW(k, i) RESULT(row * size + i, VALUE(k, i));
+  FOR_ROW(k, i) RESULT(row * size + i, GRADIENT(G_OF(k, i), X_OF(k, i), sum));
+#endif
 }
 
 __kernel void softmax_item(PARAMS, const ulong rows, const ulong size, const ulong inner) {
