@@ -1,5 +1,6 @@
 #include "backend/stream.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <deque>
@@ -180,14 +181,22 @@ void Stream::finish() {
   drain();
   store_programs();
   faults_->raise_reported(report);
+  raise_failures_of_others();
 }
 
 bool Stream::idle() {
-  constexpr std::chrono::milliseconds kMarkerTime{1};
   refuse_capture("query a stream");
+  const cl_int status = last_status();
+  if (status < 0) raise(status, str("a command on ", device_.label(), " failed"), "the device");
+  return status == CL_COMPLETE;
+}
+
+// That of the last command.
+cl_int Stream::last_status() {
+  constexpr std::chrono::milliseconds kMarkerTime{1};
   const uint64_t commands = commands_.load(std::memory_order_relaxed);
   const bool shared = shared_.load(std::memory_order_relaxed);
-  if (!shared && commands == finished_.load(std::memory_order_relaxed)) return true;
+  if (!shared && commands == finished_.load(std::memory_order_relaxed)) return CL_COMPLETE;
   cl::Event last;
   if (!shared) {
     std::lock_guard lock(marker_mutex_);
@@ -204,15 +213,61 @@ bool Stream::idle() {
     const auto end = std::chrono::steady_clock::now() + kMarkerTime;
     while (status > CL_COMPLETE && std::chrono::steady_clock::now() < end) status = read();
   }
-  if (status < 0) raise(status, str("a command on ", device_.label(), " failed"), "the device");
-  return status == CL_COMPLETE;
+  return status;
 }
 
-void Stream::wait_for(const cl::Event& event, const Device& source) {
+void Stream::note_source(Stream& source) {
+  std::vector<Stream*> found{&source};
+  {
+    std::lock_guard lock(source.sources_mutex_);
+    found.insert(found.end(), source.sources_.begin(), source.sources_.end());
+  }
+  std::lock_guard lock(sources_mutex_);
+  for (Stream* each : found) {
+    if (each == this || std::ranges::find(sources_, each) != sources_.end()) continue;
+    sources_.push_back(each);
+  }
+  waited_.store(true, std::memory_order_relaxed);
+}
+
+// OpenCL does not tell by an event whether earlier commands of its queue failed: only clFinish
+// does.
+void Stream::ask_others() {
+  std::vector<Stream*> sources;
+  {
+    std::lock_guard lock(sources_mutex_);
+    sources = sources_;
+  }
+  for (Stream* source : sources) {
+    if (source->capture()) continue;
+    const uint64_t report = source->faults_->report();
+    const uint64_t commands = source->commands();
+    const cl_int status = source->last_status();
+    if (status > CL_COMPLETE) continue;
+    {
+      std::lock_guard lock(sources_mutex_);
+      std::erase(sources_, source);
+      waited_.store(!sources_.empty(), std::memory_order_relaxed);
+    }
+    const bool told = source->has_told(commands);
+    cl_int code = source->wait();
+    if (code == CL_SUCCESS && !told) code = status;  // CL_COMPLETE is CL_SUCCESS
+    if (code != CL_SUCCESS) {
+      raise(code,
+            str("a command of another stream of ", source->device_.label(),
+                " failed, for which this stream had waited"),
+            "clFinish");
+    }
+    source->faults_->raise_reported(report);
+  }
+}
+
+void Stream::wait_for(const cl::Event& event, Stream& source) {
   refuse_capture("wait for commands from before the capture or from a stream outside of it");
-  translated([&] { return str("cannot wait for an event of ", source.label()); },
+  note_source(source);
+  translated([&] { return str("cannot wait for an event of ", source.device_.label()); },
              [&] {
-               if (&source == &device_) {
+               if (&source.device_ == &device_) {
                  check(enqueue([&](cl_command_queue queue) {
                          return clEnqueueBarrierWithWaitList(queue, 1, &event(), nullptr);
                        }),

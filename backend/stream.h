@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <vector>
 
 #include "backend/command_queue.h"
 
@@ -62,6 +63,12 @@ class Stream {
   void finish();
   // Blocks, and raises only when a command failed.
   void drain();
+  // Raises the failures and faults of streams for whose events this one has waited: they may have
+  // spoiled its numbers. To be called once this stream has ended its commands. A stream that works
+  // on later commands is asked the next time.
+  void raise_failures_of_others() {
+    if (C10_UNLIKELY(waited_.load(std::memory_order_relaxed))) ask_others();
+  }
   // Blocks, and leaves a failure for the next drain(): for callers who cannot raise, or whose
   // commands did not fail.
   void drain_quietly() noexcept;
@@ -76,8 +83,8 @@ class Stream {
   // Whether all commands have completed, without blocking.
   bool idle();
 
-  // Makes later commands wait for `event`, which may belong to another stream or device.
-  void wait_for(const cl::Event& event, const Device& source);
+  // Makes later commands wait for `event` of another stream, maybe of another device.
+  void wait_for(const cl::Event& event, Stream& source);
   // An event that completes when all commands that were enqueued so far have. `timed`: its times
   // will be read.
   cl::Event marker(bool timed = false);
@@ -98,7 +105,10 @@ class Stream {
  private:
   [[noreturn]] void raise_captured(std::string_view what) const;
   void enqueue_marker(cl::Event& event, bool timed);
+  cl_int last_status();
   cl_int wait();
+  void note_source(Stream& source);
+  void ask_others();
   bool too_deep(uint64_t commands) const;
   void limit_depth(uint64_t commands);
 
@@ -119,6 +129,9 @@ class Stream {
   std::atomic<uint64_t> depth_at_{0};  // the value of commands_ at the last depth_mark_
   std::mutex depth_mutex_;             // guards the member below
   std::unique_ptr<Event> depth_mark_;
+  std::atomic<bool> waited_{false};  // sources_ has streams
+  std::mutex sources_mutex_;         // guards the member below
+  std::vector<Stream*> sources_;     // for which this one has waited, and for which they had
 };
 
 // Whether a stream of this id has the high priority.

@@ -89,8 +89,9 @@ void enqueue_or_record(Stream& stream, const Command& command,
 void wait_for_other_streams(Stream& stream, const BufferView& view) {
   if (C10_LIKELY(!view.segment->shared_between_streams.load(std::memory_order_relaxed))) return;
   for (const StreamId id : Allocator::instance().other_streams(view, stream.id())) {
-    const c10::Stream other(c10::Stream::UNSAFE, stream.unpack().device(), id);
-    stream.wait_for(ocl::stream(other).marker(), stream.device());
+    const c10::Stream stream_of_id(c10::Stream::UNSAFE, stream.unpack().device(), id);
+    Stream& other = ocl::stream(stream_of_id);
+    stream.wait_for(other.marker(), other);
   }
 }
 
@@ -108,6 +109,7 @@ void prepare(Stream& stream, const BufferView& view, const cl::Event* event, con
 void raise_failures(Stream& stream, uint64_t report) {
   stream.drain();
   stream.faults().raise_reported(report);
+  stream.raise_failures_of_others();
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 import pathlib
 
+import pytest
 from stern import on_stern, stern_output_of
 
 CAMPAIGN = pathlib.Path(__file__).resolve().parents[1] / "failures" / "run.py"
@@ -88,3 +89,52 @@ def test_a_context_of_the_user_that_cannot_be_kept():
     assert len(refused) >= 2, lines
     assert all(line.startswith("the context cannot be used: ") for line in refused[:2]), lines
     assert "3.0" in lines
+
+
+@pytest.mark.parametrize("read", ["y.cpu()", "other.synchronize()", "y.sum().item()"])
+def test_a_stream_tells_of_those_it_waited_for(read):
+    """Also of the streams for which those had waited; once, and not of later commands."""
+    code = f"""
+    one, other = torch.ocl.Stream(), torch.ocl.Stream()
+
+    def run():
+        with torch.ocl.stream(one):
+            x = torch.full((1000,), 3.0, device="ocl") * 2
+        other.wait_stream(one)
+        with torch.ocl.stream(other):
+            y = x + 1
+            x.record_stream(other)
+        torch.ocl.current_stream().wait_stream(other)
+        {read}
+
+    run()
+    torch.ocl.synchronize()
+    layer.fail("execution:1:-5")
+    try:
+        run()
+    except torch.AcceleratorError as error:
+        print("another stream" in str(error) and "CL_OUT_OF_RESOURCES" in str(error))
+    run()
+    torch.ocl.synchronize()
+    print("once")
+    """
+    printed = stern_output_of("nvidia_ampere", LAYER + code)
+    assert printed.split()[:3] == ["True", "once", "done"], printed
+
+
+def test_a_stream_tells_of_errors_that_kernels_of_others_found():
+    code = """
+    one, table = torch.ocl.Stream(), torch.zeros(4, device="ocl")
+    index = torch.tensor([9], device="ocl")
+    torch.ocl.synchronize()
+    with torch.ocl.stream(one):
+        y = table[index]
+    torch.ocl.current_stream().wait_stream(one)
+    for _ in range(2):
+        try:
+            y.cpu()
+            print("fine")
+        except IndexError as error:
+            print("raised")
+    """
+    assert stern_output_of("nvidia_ampere", LAYER + code).split() == ["raised", "fine", "done"]
