@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/allocator.h"
 #include "backend/error.h"
 #include "backend/launch.h"
 #include "backend/runtime_source.h"
@@ -103,8 +104,10 @@ void FaultWord::make_slots() {
 
 void FaultWord::enqueue_take() {
   const size_t one = 1;
-  const cl_int code = stream_.enqueue([&](cl_command_queue queue) {
-    return clEnqueueNDRangeKernel(queue, take_(), 1, nullptr, &one, &one, 0, nullptr, nullptr);
+  const cl_int code = enqueue_with_memory(stream_.device().index(), [&] {
+    return stream_.enqueue([&](cl_command_queue queue) {
+      return clEnqueueNDRangeKernel(queue, take_(), 1, nullptr, &one, &one, 0, nullptr, nullptr);
+    });
   });
   if (code != CL_SUCCESS) throw cl::Error(code, "clEnqueueNDRangeKernel");
 }
@@ -138,9 +141,11 @@ void FaultWord::enqueue_read() {
     free_slots_.pop_back();
     *report.word = {};  // the read may fail
   }
-  const cl_int code = stream_.enqueue([&](cl_command_queue queue) {
-    return clEnqueueReadBuffer(queue, taken_(), CL_FALSE, 0, sizeof(Word), report.word->data(), 0,
-                               nullptr, &report.done());
+  const cl_int code = enqueue_with_memory(stream_.device().index(), [&] {
+    return stream_.enqueue([&](cl_command_queue queue) {
+      return clEnqueueReadBuffer(queue, taken_(), CL_FALSE, 0, sizeof(Word), report.word->data(), 0,
+                                 nullptr, &report.done());
+    });
   });
   if (code != CL_SUCCESS) {
     free_slot(report);
