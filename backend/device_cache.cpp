@@ -5,6 +5,7 @@
 #include "backend/address_space.h"
 #include "backend/environment.h"
 #include "backend/error.h"
+#include "backend/watchdog.h"
 
 namespace ocl {
 
@@ -126,6 +127,7 @@ std::vector<StreamId> DeviceCache::other_streams(const BufferView& view, StreamI
 void DeviceCache::empty() {
   wait_for_pending();
   std::lock_guard lock(mutex_);
+  const watchdog::Uninterrupted uninterrupted;
   collect_pending(/*wait=*/true);
   release_unused();
 }
@@ -225,7 +227,10 @@ void DeviceCache::wait_for_pending() {
     std::lock_guard lock(mutex_);
     for (const auto& [event, block] : pending_) events.push_back(event.handle());
   }
-  for (const cl::Event& event : events) clWaitForEvents(1, &event());
+  for (const cl::Event& event : events) {
+    watchdog::watch(device_, event);
+    clWaitForEvents(1, &event());
+  }
 }
 
 void DeviceCache::collect_pending(bool wait) {

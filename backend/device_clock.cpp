@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "backend/error.h"
+#include "backend/watchdog.h"
 
 namespace ocl {
 namespace {
@@ -42,6 +43,7 @@ void DeviceClock::add_reading() {
                  const int64_t before = c10::getTime();
                  cl::Event event;
                  queue.enqueueFillBuffer(scratch, cl_int{0}, 0, sizeof(cl_int), nullptr, &event);
+                 watchdog::watch(*device_, event);
                  event.wait();
                  const int64_t after = c10::getTime();
                  const auto ended = event.getProfilingInfo<CL_PROFILING_COMMAND_END>();

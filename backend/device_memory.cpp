@@ -6,6 +6,7 @@
 #include "backend/failure_text.h"
 #include "backend/stream.h"
 #include "backend/system.h"
+#include "backend/watchdog.h"
 
 namespace ocl {
 
@@ -47,6 +48,7 @@ DeviceMemory::Result DeviceMemory::commit(const cl::Buffer& buffer, size_t bytes
                              0, nullptr, &enqueued);
   if (code != CL_SUCCESS) return {code, "clEnqueueFillBuffer"};
   const cl::Event event(enqueued);
+  watchdog::watch(device_, event);
   code = clWaitForEvents(1, &event());
   if (code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) {
     cl_int status = CL_SUCCESS;

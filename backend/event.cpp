@@ -6,6 +6,7 @@
 #include "backend/error.h"
 #include "backend/fault.h"
 #include "backend/trace.h"
+#include "backend/watchdog.h"
 
 namespace ocl {
 namespace {
@@ -99,6 +100,7 @@ bool Event::over() const {
 
 void Event::wait() const {
   refuse_fork();
+  watchdog::watch(*stream_, event_);
   trace::Call call(*stream_, trace::Kind::kWait, "clWaitForEvents");
   if (stream_->device().has(Quirk::kWaitRunsCommands) && status() > 0) {
     wait_for_callback(event_);

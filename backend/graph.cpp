@@ -4,6 +4,7 @@
 #include "backend/error.h"
 #include "backend/fault.h"
 #include "backend/launch.h"
+#include "backend/watchdog.h"
 
 namespace ocl {
 namespace {
@@ -231,6 +232,9 @@ void Graph::reset() {
   capture_.reset();
   // Memory of tables and host tensors may be used again, by another stream or the host.
   if (last_stream_ && !recording_.kept.empty()) last_stream_->drain_quietly();
+  if (device_ && watchdog::is_stuck(*device_)) {
+    new Recording(std::move(recording_));  // leaked, because the device may still use it
+  }
   last_stream_ = nullptr;
   recording_ = {};
   instantiated_ = replayed_ = false;

@@ -8,6 +8,7 @@
 
 #include "backend/address_space.h"
 #include "backend/error.h"
+#include "backend/watchdog.h"
 
 namespace ocl {
 namespace {
@@ -25,6 +26,9 @@ void delete_external(void* context) {
   Segment& segment = external->segment;
   // OpenCL keeps a buffer until its commands have completed, but not the memory that it wraps.
   if (external->release) wait_unlocked([&] { drain(segment.device->index()); });
+  if (external->release && watchdog::is_stuck(*segment.device)) {
+    return static_cast<void>(external.release());  // leaked, because the device may still use it
+  }
   AddressSpace::instance().release(segment.address, segment.size);
   { const cl::Buffer released(std::move(segment.buffer)); }  // an assignment would throw a failure
   if (external->release) external->release();

@@ -14,6 +14,7 @@
 #include "backend/synchronize.h"
 #include "backend/system.h"
 #include "backend/trace.h"
+#include "backend/watchdog.h"
 
 namespace ocl {
 namespace {
@@ -102,7 +103,9 @@ Stream::Stream(Device& device, StreamId id)
       queue_(external() ? CommandQueue(device, queue_of_user(device, id))
                         : CommandQueue(device, high_priority(id))),
       shared_(external()),
-      faults_(std::make_unique<FaultWord>(*this)) {}
+      faults_(std::make_unique<FaultWord>(*this)) {
+  watchdog::start();
+}
 
 Stream::~Stream() = default;
 
@@ -162,6 +165,7 @@ cl_int Stream::wait() {
 }
 
 void Stream::drain() {
+  watchdog::watch(*this);
   const cl_int code = wait();
   if (code != CL_SUCCESS) {
     raise(code, str("a command on ", device_.label(), " failed"), "clFinish");
@@ -169,6 +173,7 @@ void Stream::drain() {
 }
 
 void Stream::drain_quietly() noexcept {
+  if (!watchdog::ends(*this)) return;
   const cl_int code = wait();
   if (code != CL_SUCCESS) note_failure(code);
 }
@@ -275,6 +280,7 @@ void Stream::wait_for(const cl::Event& event, Stream& source) {
                  submitted();
                } else {
                  // Each device has its own context, and OpenCL cannot wait across contexts.
+                 watchdog::watch(source, event);
                  event.wait();
                }
              });
@@ -426,10 +432,11 @@ void synchronize(DeviceIndex index) {
   });
   std::exception_ptr first;
   for_each_stream(index, [&](Stream& stream) {
+    if (first && watchdog::is_stuck(stream.device())) return;
     if (first) return stream.drain_quietly();
     try {
       stream.drain();
-    } catch (...) {
+    } catch (const c10::Error&) {  // an interruption ends all of the waits
       first = std::current_exception();
     }
   });
@@ -446,7 +453,9 @@ void wait_for_commands_so_far(DeviceIndex index) noexcept {
   for_each_stream(index, [](Stream& stream) {
     if (stream.external()) return;
     try {
-      stream.marker().wait();
+      const cl::Event mark = stream.marker();
+      watchdog::watch(stream, mark);
+      mark.wait();
     } catch (const std::exception&) {  // the process ends: nobody is left to be told
     }
   });

@@ -51,6 +51,10 @@ std::optional<size_t> available_host_memory() noexcept;
 // Whether a person sees what is printed on the standard error.
 bool errors_are_read_at_a_terminal() noexcept;
 
+// When the process exits and `condition()` is true then, it ends without the handlers and static
+// destructors that were registered before this call. Output is flushed.
+void skip_destructors_if(bool (*condition)());
+
 // Asks for pages of 2 MiB within the range, where the system leaves the choice to programs. A hint.
 void prefer_huge_pages(void* start, size_t size) noexcept;
 

@@ -8,6 +8,7 @@
 #include "backend/device_clock.h"
 #include "backend/error.h"
 #include "backend/system.h"
+#include "backend/watchdog.h"
 
 namespace ocl::trace {
 namespace {
@@ -34,6 +35,7 @@ struct Session {
 struct State {
   std::mutex mutex;
   Session session;
+  bool recording = false;
 };
 
 // Leaked, like the streams.
@@ -90,7 +92,7 @@ bool completed(const cl::Event& event) {
 
 void add(State& state, Entry&& entry) {
   std::lock_guard lock(state.mutex);
-  if (!on.load(std::memory_order_relaxed)) return;  // stopped meanwhile
+  if (!state.recording) return;  // stopped meanwhile, or only the watchdog asks
   Session& now = state.session;
   now.entries.push_back(std::move(entry));
   if (now.entries.size() - now.timed < kKeptEvents) return;
@@ -138,7 +140,8 @@ void start(Recorded what) {
   }
   generation.fetch_add(1, std::memory_order_relaxed);
   device_times.store(what.device_times, std::memory_order_relaxed);
-  on.store(what.calls || what.device_times, std::memory_order_release);
+  state().recording = what.calls || what.device_times;
+  on.store(state().recording || watchdog::on(), std::memory_order_release);
 }
 
 std::vector<Command> stop() {
@@ -147,21 +150,27 @@ std::vector<Command> stop() {
   {
     // Not while this waits for commands: they may wait for a thread that wants to add one.
     std::lock_guard lock(state().mutex);
-    if (!on.exchange(false)) return {};
+    if (!std::exchange(state().recording, false)) return {};
+    on.store(watchdog::on());
+    device_times.store(false, std::memory_order_relaxed);
     now = std::exchange(state().session, {});
   }
   const auto to_unix = now.converter->makeConverter();
   std::vector<Command> commands;
   commands.reserve(now.entries.size());
+  bool ends = true;  // the commands
   for (Entry& entry : now.entries) {
     // A command that failed raises at the next synchronisation, not here.
-    if (entry.end()) clWaitForEvents(1, &entry.end());
-    read_times(entry);
+    if (entry.end() && ends) ends = watchdog::ends(device(entry.command.device), entry.end);
+    if (entry.end() && ends) clWaitForEvents(1, &entry.end());
+    if (ends) read_times(entry);
     entry.command.called = to_unix(entry.called);
     entry.command.returned = to_unix(entry.returned);
   }
-  for (auto& [index, clock] : now.clocks) clock.add_reading();
-  translate_times(now);
+  if (ends) {
+    for (auto& [index, clock] : now.clocks) clock.add_reading();
+    translate_times(now);
+  }
   for (Entry& entry : now.entries) commands.push_back(entry.command);
   return commands;
 }
@@ -179,10 +188,11 @@ void Call::begin(Stream& stream, Kind kind, const char* function) {
   command.function = function;
   command.device = stream.device().index();
   command.stream = stream.id();
-  with_event_ = kind != Kind::kWait && device_times.load(std::memory_order_relaxed) &&
-                stream.device().properties().has_profiling;
+  const bool timed =
+      device_times.load(std::memory_order_relaxed) && stream.device().properties().has_profiling;
+  with_event_ = kind != Kind::kWait && (timed || watchdog::on());
   try {
-    if (with_event_) stream.enable_times();
+    if (with_event_ && timed) stream.enable_times();
   } catch (const std::exception&) {
     with_event_ = false;  // a profile without times, rather than a command that fails
   }
@@ -201,6 +211,10 @@ void Call::end() {
     if (!event()) return;  // the call failed
     try {
       cl::Event end(event), begin(mark_() ? mark_ : event);
+      if (watchdog::on()) {
+        watchdog::note(command_->device, command_->stream,
+                       command_->kernel ? *command_->kernel : command_->function, end);
+      }
       entry.end = std::move(end);
       entry.begin = std::move(begin);
     } catch (const cl::Error&) {

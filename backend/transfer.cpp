@@ -10,6 +10,7 @@
 #include "backend/host_allocator.h"
 #include "backend/sync_debug.h"
 #include "backend/trace.h"
+#include "backend/watchdog.h"
 
 namespace ocl {
 namespace {
@@ -102,6 +103,7 @@ void prepare(Stream& stream, const BufferView& view, const cl::Event* event, con
     note_wait(what);
   }
   if (!stream.capture()) wait_for_other_streams(stream, view);
+  if (!event) watchdog::watch(stream);
 }
 
 // Call after a blocking read. The read succeeds even if an earlier command failed and left other
@@ -200,6 +202,7 @@ void Mapping::map(MapAccess access) {
                              : access == MapAccess::kReadWrite ? CL_MAP_READ | CL_MAP_WRITE
                                                                : CL_MAP_WRITE_INVALIDATE_REGION;
   const uint64_t report = stream.faults().report();
+  watchdog::watch(stream);
   enqueue_part(stream, {"map", trace::Kind::kMap, "clEnqueueMapBuffer", bytes_}, bytes_, nullptr,
                [&](cl_command_queue queue, cl_event* event) {
                  cl_int code = CL_SUCCESS;
@@ -237,6 +240,7 @@ void Mapping::read(MapAccess access) {
   data_ = copy_.get();
   if (access == MapAccess::kDiscardAndWrite) return;
   const uint64_t report = stream_->faults().report();
+  watchdog::watch(*stream_);
   enqueue(*stream_, {"copy to the host", trace::Kind::kCopyToHost, "clEnqueueReadBuffer", bytes_},
           nullptr, [&](cl_command_queue queue, cl_event* event, size_t at, size_t part) {
             return clEnqueueReadBuffer(queue, buffer_(), CL_TRUE, offset_ + at, part,

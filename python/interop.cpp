@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "backend/interop.h"
+#include "backend/watchdog.h"
 #include "kernels/core/tensors.h"
 #include "kernels/user/interop.h"
 #include "kernels/user/user_kernel.h"
@@ -41,6 +42,15 @@ void run_unlocked(const std::function<void()>& wait) {
   if (!Py_IsInitialized() || !PyGILState_Check()) return wait();
   const py::gil_scoped_release unlocked;
   wait();
+}
+
+unsigned long main_thread = 0;
+
+// Raises KeyboardInterrupt, or what another handler of a signal raises. Only the main thread does.
+void check_interruption() {
+  if (!Py_IsInitialized() || PyThread_get_thread_ident() != main_thread) return;
+  const py::gil_scoped_acquire acquire;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
 at::Tensor from_buffer(uintptr_t address, size_t offset, std::vector<int64_t> sizes,
@@ -182,6 +192,9 @@ void bind_interop(py::module_& m) {
   // Starting drivers and making contexts and queues takes long, so Python's lock is released.
   using Unlocked = py::call_guard<py::gil_scoped_release>;
   set_wait_wrapper(&run_unlocked);
+  main_thread =
+      py::module_::import("threading").attr("main_thread")().attr("ident").cast<unsigned long>();
+  watchdog::set_check_interruption(&check_interruption);
   m.def(
       "use_context",
       [](uintptr_t context) {

@@ -13,6 +13,7 @@
 #include "backend/runtime_source.h"
 #include "backend/stream.h"
 #include "backend/transfer.h"
+#include "backend/watchdog.h"
 #include "kernels/user/generated_kernel.h"
 #include "kernels/user/operator_call.h"
 
@@ -82,7 +83,9 @@ const char* allocate(size_t bytes, void** address) {
 // Programs free constants, which calls on any stream may still read.
 const char* release(void* address) {
   return guarded([&] {
-    drain(resolve(address).device().index());
+    Device& device = resolve(address).device();
+    drain(device.index());
+    if (watchdog::is_stuck(device)) return;  // leaked, because the device may still use it
     std::lock_guard lock(blocks().mutex);
     blocks().pointers.erase(address);
   });

@@ -1,5 +1,6 @@
 #include "tests/stern/failure.h"
 
+#include <condition_variable>
 #include <cstdlib>
 #include <optional>
 #include <sstream>
@@ -35,11 +36,13 @@ std::optional<Failures> parse(const std::string& list) {
     std::getline(parts, entry, ':');
     std::getline(parts, n, ':');
     std::getline(parts, code);
+    const bool hangs = entry == "execution" && code == "hang";
     const Failure failure{std::strtoul(n.c_str(), nullptr, 10), n.ends_with('+'),
-                          std::atoi(code.c_str())};
-    if (!counts().contains(entry) || failure.first < 1 || failure.code >= 0) {
+                          hangs ? kHang : std::atoi(code.c_str())};
+    if (!counts().contains(entry) || failure.first < 1 || (failure.code >= 0 && !hangs)) {
       say("STERN_FAIL: \"" + item +
-          "\" is not entry:n:code or entry:n+:code, as in clEnqueueNDRangeKernel:10:-5");
+          "\" is not entry:n:code or entry:n+:code, as in clEnqueueNDRangeKernel:10:-5, or "
+          "execution:n:hang");
       return std::nullopt;
     }
     parsed[entry].push_back(failure);
@@ -47,10 +50,23 @@ std::optional<Failures> parse(const std::string& list) {
   return parsed;
 }
 
+struct Replaced {
+  std::mutex mutex;
+  std::condition_variable changed;
+  unsigned long times = 0;
+};
+Replaced& replaced() {
+  static auto* const instance = new Replaced;
+  return *instance;
+}
+
 bool apply(const std::string& list) {
   std::optional<Failures> parsed = parse(list);
   if (!parsed) return false;
   for (auto& [name, count] : counts()) count.reset(std::move((*parsed)[name]));
+  std::lock_guard lock(replaced().mutex);
+  ++replaced().times;
+  replaced().changed.notify_all();
   return true;
 }
 
@@ -81,6 +97,16 @@ unsigned long CallCount::calls() {
 unsigned long CallCount::failed() {
   std::lock_guard lock(mutex_);
   return failed_;
+}
+
+unsigned long replacements() {
+  std::lock_guard lock(replaced().mutex);
+  return replaced().times;
+}
+
+void hang(unsigned long before) {
+  std::unique_lock lock(replaced().mutex);
+  replaced().changed.wait(lock, [&] { return replaced().times != before; });
 }
 
 CallCount& call_count(const std::string& entry) { return counts().at(entry); }

@@ -1,6 +1,7 @@
 // Failures on demand: STERN_FAIL=entry:n:code[,entry:n:code...] makes the n-th call of an entry
 // point return the code; with n+, every call from the n-th on. "execution" counts the commands that
-// the device begins to run. A program that has loaded the layer can change the failures while it
+// the device begins to run; its code may be "hang": the command does not end before the failures
+// are replaced. A program that has loaded the layer can change the failures while it
 // runs, and ask what was called and what is alive (the functions below, by ctypes for example).
 #pragma once
 
@@ -12,6 +13,8 @@
 #include "tests/stern/stern.h"
 
 namespace stern {
+
+inline constexpr cl_int kHang = 1;
 
 struct Failure {
   unsigned long first = 0;
@@ -39,6 +42,10 @@ CallCount& call_count(const std::string& entry);
 
 // Entry points that were called since the last load_failures(), with the number of calls.
 std::map<std::string, unsigned long> calls();
+
+// How often the failures have been replaced; returns when it is no longer `before`.
+unsigned long replacements();
+void hang(unsigned long before);
 
 // Reads STERN_FAIL, and begins to count anew.
 void load_failures();

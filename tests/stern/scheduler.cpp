@@ -115,7 +115,10 @@ void begin_mapping(Scheduler& s, const Command& command) {
 
 cl_int execute(Scheduler& s, Queue& queue, Command& command) {
   static CallCount& executions = call_count("execution");
-  if (const cl_int code = executions.count()) return code;
+  const unsigned long before = replacements();
+  const cl_int failure = executions.count();
+  if (failure == kHang) hang(before);
+  if (failure < 0) return failure;
   for (const auto& event : command.waits) {
     if (event->status < 0) return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
   }
