@@ -12,11 +12,11 @@ GRID __kernel void avg_pool_backward(CTENSOR(in), TENSOR(out), const Pool p,
   const ulong length = ROW_LENGTH(p.in_w);
   FOR_UNITS(u, ROWS(p.in_h, p.in_w), per_item) FOR_INNER(i, length) {
     LOCATE(u, i, p.in_h, p.in_w, p.out_h, p.out_w)
-    const long bottom = LAST_WINDOW(y, h), right = LAST_WINDOW(x, w), left = FIRST_WINDOW(x, w);
+    const Number bottom = LAST_WINDOW(y, h), right = LAST_WINDOW(x, w), left = FIRST_WINDOW(x, w);
     T sum = 0;
-    for (long h = FIRST_WINDOW(y, h); h <= bottom; ++h) {
+    for (Number h = FIRST_WINDOW(y, h); h <= bottom; ++h) {
       const Window rows = WINDOW(h, h);
-      for (long w = left; w <= right; ++w) {
+      for (Number w = left; w <= right; ++w) {
         const T g = LOAD(IN, CPTR(MEM(IN), in), PIXEL(plane, h, w, p.out_w));
         sum += g / divisor_of(rows, WINDOW(w, w), &p);
       }

@@ -50,12 +50,12 @@ GRID __kernel void max_pool_gather(CTENSOR(grad), CTENSOR(indices), TENSOR(out),
   const ulong length = ROW_LENGTH(p.in_w);
   FOR_UNITS(u, ROWS(p.in_h, p.in_w), per_item) FOR_INNER(i, length) {
     LOCATE(u, i, p.in_h, p.in_w, p.out_h, p.out_w)
-    const long bottom = LAST_WINDOW(y, h), right = LAST_WINDOW(x, w);
-    const long top = FIRST_WINDOW(y, h), left = FIRST_WINDOW(x, w);
+    const Number bottom = LAST_WINDOW(y, h), right = LAST_WINDOW(x, w);
+    const Number top = FIRST_WINDOW(y, h), left = FIRST_WINDOW(x, w);
     T sum = 0;
-    for (long h = top; h <= bottom; ++h) {
-      for (long w = left; w <= right; ++w) {
-        const long n = PIXEL(plane, h, w, p.out_w);
+    for (Number h = top; h <= bottom; ++h) {
+      for (Number w = left; w <= right; ++w) {
+        const Number n = PIXEL(plane, h, w, p.out_w);
         if (CPTR(long, indices)[n] == y * p.in_w + x) sum += LOAD(IN, CPTR(MEM(IN), grad), n);
       }
     }

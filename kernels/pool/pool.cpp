@@ -4,6 +4,10 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
+#include <algorithm>
+#include <array>
+#include <bit>
+
 #include "kernels/core/dtype.h"
 #include "kernels/core/grid.h"
 #include "kernels/core/registration.h"
@@ -14,7 +18,7 @@
 namespace ocl {
 namespace {
 
-// Mirrors Pool of pool.clh.
+// Mirrors Pool of pool.clh, where that is not SMALL.
 struct Pool {
   int64_t planes, channels, in_h, in_w, out_h, out_w;
   int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0,
@@ -74,10 +78,24 @@ bool is_small(const Device& device, const Pool& pool) {
                         int64_t dilation) {
     return below(in + 1, out + 1) && below(kernel, dilation) && stride <= kMost && pad <= kMost;
   };
-  return below(pool.in_h, pool.in_w) && below(images, pool.in_h * pool.in_w) &&
-         below(pool.out_h, pool.out_w) && below(images, pool.out_h * pool.out_w) &&
+  return below(pool.kernel_h, pool.kernel_w) &&
+         pool.divisor == static_cast<int32_t>(pool.divisor) && below(pool.in_h, pool.in_w) &&
+         below(images, pool.in_h * pool.in_w) && below(pool.out_h, pool.out_w) &&
+         below(images, pool.out_h * pool.out_w) &&
          fits(pool.in_h, pool.out_h, pool.kernel_h, pool.stride_h, pool.pad_h, pool.dilation_h) &&
          fits(pool.in_w, pool.out_w, pool.kernel_w, pool.stride_w, pool.pad_w, pool.dilation_w);
+}
+
+void add_pool(Arguments& arguments, const Pool& pool, bool small) {
+  if (!small) {
+    arguments.add(pool);
+    return;
+  }
+  const auto numbers = std::bit_cast<std::array<int64_t, sizeof(Pool) / sizeof(int64_t)>>(pool);
+  std::array<int32_t, numbers.size()> narrow;
+  std::ranges::transform(numbers, narrow.begin(),
+                         [](int64_t n) { return static_cast<int32_t>(n); });
+  arguments.add_bytes(narrow.data(), sizeof narrow);
 }
 
 constexpr int kAnyHop = 3;
@@ -165,15 +183,17 @@ void max_forward(const at::Tensor& self, Pool pool, const at::Tensor& out_any,
   const bool last = channels_last(self);
   int hop = hop_of(device, self, pool, adaptive);
   if (hop == kAnyHop && !last && !fits_rows(pool)) hop = 0;
-  const Kernel& kernel = find(device,
-                              {hop != 0 ? "max_pool_cpu.cl" : "max_pool.cl", "max_pool", last,
-                               adaptive, hop, is_small(device, pool)},
-                              self.scalar_type());
+  const bool small = is_small(device, pool);
+  const Kernel& kernel =
+      find(device,
+           {hop != 0 ? "max_pool_cpu.cl" : "max_pool.cl", "max_pool", last, adaptive, hop, small},
+           self.scalar_type());
   const UnitGrid grid = grid_of(device, pool, pool.out_h, pool.out_w,
                                 static_cast<size_t>(pool.kernel_h * pool.kernel_w));
   Arguments arguments(stream_of(in), kernel);
-  arguments.add(view(in)).add(view(out)).add(view(indices)).add(pool).add(grid.per_item);
-  arguments.enqueue(grid.global, grid.local, work_of(volumes, windows));
+  arguments.add(view(in)).add(view(out)).add(view(indices));
+  add_pool(arguments, pool, small);
+  arguments.add(grid.per_item).enqueue(grid.global, grid.local, work_of(volumes, windows));
   give(out_any, out);
   give(indices_any, indices);
 }
@@ -194,11 +214,11 @@ void max_backward(const at::Tensor& grad_any, const at::Tensor& self, Pool pool,
   // A gather costs time for each element of the image, a scatter only for each pooled element.
   const bool asks = last && pool.in_h * pool.in_w < 16 * pool.out_h * pool.out_w;
   const int hop = asks ? hop_of(device, self, pool, adaptive) : 0;
-  const Kernel& kernel =
-      find(device,
-           {hop != 0 ? "max_pool_cpu.cl" : "max_pool.cl", cpu && hop == 0 ? kScatter : kGather,
-            last, adaptive, hop, is_small(device, pool)},
-           self.scalar_type());
+  const bool small = is_small(device, pool);
+  const Kernel& kernel = find(device,
+                              {hop != 0 ? "max_pool_cpu.cl" : "max_pool.cl",
+                               cpu && hop == 0 ? kScatter : kGather, last, adaptive, hop, small},
+                              self.scalar_type());
   UnitGrid grid = grid_of(device, pool, pool.in_h, pool.in_w, 2);
   if (hop != 0) {
     grid = grid_of_rows(device, pool);
@@ -207,8 +227,10 @@ void max_backward(const at::Tensor& grad_any, const at::Tensor& self, Pool pool,
     grid = unit_grid(device, units, static_cast<size_t>(self.numel()) / units, 2);
     grid.global.x = 1;
   }
-  launch(stream_of(grad), kernel, grid.global, grid.local, view(grad), view(indices), view(out),
-         pool, grid.per_item);
+  Arguments arguments(stream_of(grad), kernel);
+  arguments.add(view(grad)).add(view(indices)).add(view(out));
+  add_pool(arguments, pool, small);
+  arguments.add(grid.per_item).enqueue(grid.global, grid.local);
   give(grad_input, out);
 }
 
@@ -230,18 +252,19 @@ void average(const at::Tensor& from_any, const at::Tensor& to_any, const at::Ten
   const bool last = channels_last(image);
   int hop = hop_of(device, image, pool, adaptive);
   if (!fits_rows(pool) && (backward || (hop == kAnyHop && !last))) hop = 0;
-  const Kernel& kernel =
-      find(device,
-           {hop != 0 ? "avg_pool_cpu.cl" : "avg_pool.cl", backward ? kBackward : kForward, last,
-            adaptive, hop, is_small(device, pool)},
-           image.scalar_type());
+  const bool small = is_small(device, pool);
+  const Kernel& kernel = find(device,
+                              {hop != 0 ? "avg_pool_cpu.cl" : "avg_pool.cl",
+                               backward ? kBackward : kForward, last, adaptive, hop, small},
+                              image.scalar_type());
   const size_t cost = adaptive ? 4 : static_cast<size_t>(pool.kernel_h * pool.kernel_w);
   UnitGrid grid = grid_of(device, pool, backward ? pool.in_h : pool.out_h,
                           backward ? pool.in_w : pool.out_w, cost);
   if (hop != 0 && backward && last) grid = grid_of_rows(device, pool);
   Arguments arguments(stream_of(from), kernel);
-  arguments.add(view(from)).add(view(to)).add(pool).add(grid.per_item);
-  arguments.enqueue(grid.global, grid.local, work_of(volumes, windows));
+  arguments.add(view(from)).add(view(to));
+  add_pool(arguments, pool, small);
+  arguments.add(grid.per_item).enqueue(grid.global, grid.local, work_of(volumes, windows));
   give(to_any, to);
 }
 

@@ -178,3 +178,20 @@ def test_steps_of_max_pool1d_beyond_32_bits(device, options, needs_gradient):
             return str(error)
 
     assert pooled(device) == pooled("cpu")
+
+
+@pytest.mark.parametrize("count_include_pad", [False, True])
+def test_windows_and_divisors_of_more_than_32_bits(device, count_include_pad):
+    """GPUs compute with 32 bits where those suffice."""
+    large, wide = 1 << 20, (1 << 33) + 8
+    for options in (
+        {"kernel_size": large, "padding": large // 2, "count_include_pad": count_include_pad},
+        {"kernel_size": 2, "stride": 1, "divisor_override": wide},
+    ):
+        gradients = []
+        for place in (device, "cpu"):
+            x = torch.arange(1.0, 13.0).view(1, 1, 3, 4).mul(wide).to(place).requires_grad_()
+            y = F.avg_pool2d(x, **options)
+            y.backward(torch.full_like(y, wide))
+            gradients.append((y.detach().cpu(), x.grad.cpu()))
+        torch.testing.assert_close(*gradients, rtol=1e-6, atol=0)
