@@ -252,6 +252,23 @@ TEST_F(LaunchTest, ADeviceOfOpenCL11) {
   EXPECT_EQ(clBuildProgram(program(), 1, &device(), "", nullptr, nullptr), CL_SUCCESS);
 }
 
+TEST_F(LaunchTest, ThePlatformsVersionHasTheEntryPoints) {
+  // Of OpenCL 2.0; the headers are those of 1.2.
+  using Create = cl_command_queue (*)(cl_context, cl_device_id, const cl_ulong*, cl_int*);
+  const auto create_queue =
+      reinterpret_cast<Create>(ocl::opencl_symbol("clCreateCommandQueueWithProperties"));
+  ASSERT_TRUE(create_queue);
+  const auto create = [&](const char* device_version, const char* platform_version) {
+    const Setting other("STERN_PROFILE", changed_profile({{"DEVICE_VERSION", device_version},
+                                                          {"PLATFORM_VERSION", platform_version}}));
+    cl_int code = CL_SUCCESS;
+    const cl::CommandQueue made(create_queue(context(), device(), nullptr, &code));
+    return code;
+  };
+  EXPECT_EQ(create("OpenCL 1.2", "OpenCL 2.1"), CL_SUCCESS);
+  EXPECT_EQ(create("OpenCL 1.2", "OpenCL 1.2"), CL_INVALID_OPERATION);
+}
+
 using ProfileDeathTest = SternTest;
 
 TEST_F(ProfileDeathTest, MistakesInAProfileAreErrors) {

@@ -40,7 +40,8 @@ struct Entry<unique, R(A...)> {
 
   static R CL_API_CALL call(A... args) {
     if (const cl_int code = calls->count()) return fail<R>(code, args...);
-    if (!inner || version > profile().version) return fail<R>(CL_INVALID_OPERATION, args...);
+    if (!inner || version > profile().runtime_version)
+      return fail<R>(CL_INVALID_OPERATION, args...);
     return inner(args...);
   }
 };

@@ -160,10 +160,10 @@ cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void*
 
 cl_mem clCreateBufferWithProperties(cl_context context, const cl_mem_properties* properties,
                                     cl_mem_flags flags, size_t size, void* host, cl_int* code) {
-  if (profile().version >= 300 && (!properties || !*properties)) {
+  if (profile().runtime_version >= 300 && (!properties || !*properties)) {
     return stern::clCreateBuffer(context, flags, size, host, code);
   }
-  if (code) *code = profile().version < 300 ? CL_INVALID_OPERATION : CL_INVALID_PROPERTY;
+  if (code) *code = profile().runtime_version < 300 ? CL_INVALID_OPERATION : CL_INVALID_PROPERTY;
   return nullptr;
 }
 

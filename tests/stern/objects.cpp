@@ -114,7 +114,7 @@ cl_command_queue clCreateCommandQueue(cl_context context, cl_device_id device,
 cl_command_queue clCreateCommandQueueWithProperties(cl_context context, cl_device_id device,
                                                     const cl_queue_properties* list, cl_int* code) {
   cl_command_queue_properties properties = 0;
-  cl_int wrong = profile().version < 200 ? CL_INVALID_OPERATION : CL_SUCCESS;
+  cl_int wrong = profile().runtime_version < 200 ? CL_INVALID_OPERATION : CL_SUCCESS;
   for (; list && *list; list += 2) {
     const bool hint = *list == CL_QUEUE_PRIORITY_KHR && profile().has("cl_khr_priority_hints");
     if (*list == CL_QUEUE_PROPERTIES)
