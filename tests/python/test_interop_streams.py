@@ -5,8 +5,12 @@ import threading
 
 import pytest
 import torch
+from support import on_the_stern_device
 
 cl = pytest.importorskip("pyopencl", reason="pyopencl is not installed (make build installs it)")
+
+if on_the_stern_device():
+    cl.get_platforms()  # pyopencl's loader loads layers at the first call without an object
 
 
 @contextlib.contextmanager
