@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <deque>
+#include <iterator>
 
 #include "backend/capture.h"
 #include "backend/error.h"
@@ -191,14 +192,16 @@ void Stream::finish() {
 
 bool Stream::idle() {
   refuse_capture("query a stream");
-  const cl_int status = last_status();
+  // Also in an idle queue, a new marker takes the driver a moment.
+  constexpr std::chrono::milliseconds kMarkerTime{1};
+  const bool shared = shared_.load(std::memory_order_relaxed);
+  const cl_int status = last_status(shared ? kMarkerTime : std::chrono::milliseconds(0));
   if (status < 0) raise(status, str("a command on ", device_.label(), " failed"), "the device");
   return status == CL_COMPLETE;
 }
 
-// That of the last command.
-cl_int Stream::last_status() {
-  constexpr std::chrono::milliseconds kMarkerTime{1};
+// The status of the last command, as soon as it is complete, else after `patience`.
+cl_int Stream::last_status(std::chrono::milliseconds patience) {
   const uint64_t commands = commands_.load(std::memory_order_relaxed);
   const bool shared = shared_.load(std::memory_order_relaxed);
   if (!shared && commands == finished_.load(std::memory_order_relaxed)) return CL_COMPLETE;
@@ -213,57 +216,70 @@ cl_int Stream::last_status() {
                       [&] { return last.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>(); });
   };
   auto status = read();
-  if (shared) {
-    // Also in an idle queue, a new marker takes the driver a moment.
-    const auto end = std::chrono::steady_clock::now() + kMarkerTime;
-    while (status > CL_COMPLETE && std::chrono::steady_clock::now() < end) status = read();
-  }
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (status > CL_COMPLETE && std::chrono::steady_clock::now() < end) status = read();
   return status;
 }
 
 void Stream::note_source(Stream& source) {
-  std::vector<Stream*> found{&source};
+  std::vector<Source> found{{&source, source.commands()}};
   {
     std::lock_guard lock(source.sources_mutex_);
-    found.insert(found.end(), source.sources_.begin(), source.sources_.end());
+    std::ranges::copy_if(source.sources_, std::back_inserter(found), &Source::pending);
   }
   std::lock_guard lock(sources_mutex_);
-  for (Stream* each : found) {
-    if (each == this || std::ranges::find(sources_, each) != sources_.end()) continue;
-    sources_.push_back(each);
+  for (const Source& each : found) {
+    if (each.stream == this) continue;
+    const auto known = std::ranges::find(sources_, each.stream, &Source::stream);
+    if (known == sources_.end()) {
+      sources_.push_back({each.stream, each.commands});
+    } else {
+      known->commands = each.commands;
+      known->pending = true;
+    }
   }
   waited_.store(true, std::memory_order_relaxed);
 }
 
 // OpenCL does not tell by an event whether earlier commands of its queue failed: only clFinish
-// does.
+// does, which waits for later commands, too.
 void Stream::ask_others() {
-  std::vector<Stream*> sources;
+  constexpr std::chrono::milliseconds kNone{0}, kMarkerTime{20};
+  std::vector<Source> sources;
   {
     std::lock_guard lock(sources_mutex_);
-    sources = sources_;
+    std::ranges::copy_if(sources_, std::back_inserter(sources), &Source::pending);
   }
-  for (Stream* source : sources) {
-    if (source->capture()) continue;
-    const uint64_t report = source->faults_->report();
-    const uint64_t commands = source->commands();
-    const cl_int status = source->last_status();
-    if (status > CL_COMPLETE) continue;
+  for (const Source& source : sources) {
+    Stream& other = *source.stream;
+    if (other.capture()) continue;
+    const uint64_t report = other.faults_->report();
+    const uint64_t commands = other.commands();
+    const cl_int status = other.last_status(source.busy ? kNone : kMarkerTime);
     {
       std::lock_guard lock(sources_mutex_);
-      std::erase(sources_, source);
-      waited_.store(!sources_.empty(), std::memory_order_relaxed);
+      const auto known = std::ranges::find(sources_, &other, &Source::stream);
+      if (status > CL_COMPLETE) {
+        known->busy = true;
+        continue;
+      }
+      known->pending = false;
+      const bool waited = std::ranges::any_of(sources_, &Source::pending);
+      waited_.store(waited, std::memory_order_relaxed);
     }
-    const bool told = source->has_told(commands);
-    cl_int code = source->wait();
+    const bool told = other.has_told(commands);
+    watchdog::watch(other);
+    cl_int code = other.wait();
     if (code == CL_SUCCESS && !told) code = status;  // CL_COMPLETE is CL_SUCCESS
     if (code != CL_SUCCESS) {
+      // A later command may have failed, of which this stream need not know.
+      if (commands != source.commands) other.note_failure(code);
       raise(code,
-            str("a command of another stream of ", source->device_.label(),
+            str("a command of another stream of ", other.device_.label(),
                 " failed, for which this stream had waited"),
             "clFinish");
     }
-    source->faults_->raise_reported(report);
+    other.faults_->raise_reported(report);
   }
 }
 
@@ -451,7 +467,7 @@ void drain(DeviceIndex index) noexcept {
 
 void wait_for_commands_so_far(DeviceIndex index) noexcept {
   for_each_stream(index, [](Stream& stream) {
-    if (stream.external()) return;
+    if (stream.external() || watchdog::is_stuck(stream.device())) return;
     try {
       const cl::Event mark = stream.marker();
       watchdog::watch(stream, mark);

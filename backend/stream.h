@@ -10,6 +10,7 @@
 #include <c10/core/Stream.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -105,8 +106,15 @@ class Stream {
  private:
   [[noreturn]] void raise_captured(std::string_view what) const;
   void enqueue_marker(cl::Event& event, bool timed);
-  cl_int last_status();
+  cl_int last_status(std::chrono::milliseconds patience);
   cl_int wait();
+  // A stream that this one waited for, directly or through others.
+  struct Source {
+    Stream* stream;
+    uint64_t commands;    // of the stream, when this one last waited
+    bool pending = true;  // not asked since
+    bool busy = false;    // worked on later commands when asked: not given time again
+  };
   void note_source(Stream& source);
   void ask_others();
   bool too_deep(uint64_t commands) const;
@@ -129,9 +137,9 @@ class Stream {
   std::atomic<uint64_t> depth_at_{0};  // the value of commands_ at the last depth_mark_
   std::mutex depth_mutex_;             // guards the member below
   std::unique_ptr<Event> depth_mark_;
-  std::atomic<bool> waited_{false};  // sources_ has streams
+  std::atomic<bool> waited_{false};  // a source is pending
   std::mutex sources_mutex_;         // guards the member below
-  std::vector<Stream*> sources_;     // for which this one has waited, and for which they had
+  std::vector<Source> sources_;
 };
 
 // Whether a stream of this id has the high priority.

@@ -122,6 +122,38 @@ def test_a_stream_tells_of_those_it_waited_for(read):
     assert printed.split()[:3] == ["True", "once", "done"], printed
 
 
+def test_a_stream_asks_those_whose_later_commands_have_ended():
+    """Both are told, because the later command may have been the one that failed."""
+    code = """
+    import time
+    one, x = torch.ocl.Stream(), torch.ones(1000, device="ocl")
+    y = torch.zeros(1000, device="ocl")
+
+    def run():
+        with torch.ocl.stream(one):
+            z = x * 2
+        torch.ocl.current_stream().wait_stream(one)
+        with torch.ocl.stream(one):
+            y.add_(1)
+        while not one.query():
+            time.sleep(0.01)
+        return z
+
+    run()  # allocates
+    torch.ocl.synchronize()
+    layer.fail("execution:1:-5")
+    z = run()
+    for read in (z.cpu, one.synchronize):
+        try:
+            read()
+            print("fine")
+        except torch.AcceleratorError as error:
+            print("raised", "another" in str(error))
+    """
+    printed = stern_output_of("nvidia_ampere", LAYER + code)
+    assert printed.split()[:5] == ["raised", "True", "raised", "False", "done"], printed
+
+
 def test_a_stream_tells_of_errors_that_kernels_of_others_found():
     code = """
     one, table = torch.ocl.Stream(), torch.zeros(4, device="ocl")
