@@ -6,7 +6,6 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <thread>
 
 #include "backend/environment.h"
@@ -35,7 +34,8 @@ struct State {
   std::mutex mutex;
   std::map<Key, std::deque<Noted>> commands;  // those that were unfinished when asked
   std::map<DeviceIndex, uint64_t> ended;      // commands that were seen to end
-  std::set<Key> stuck;                        // streams for which a wait was given up
+  // Streams for which a wait was given up, and `ended` at that time.
+  std::map<Key, uint64_t> stuck;
 };
 
 // Leaked, like the streams.
@@ -62,10 +62,10 @@ void flush_queue_of(const cl::Event& event) {
   if (queue) clFlush(queue);
 }
 
-// With the lock.
-void forget_ended(DeviceIndex device, std::deque<Noted>& commands) {
+// With the lock. Moves them to `ended`, because their release may call back.
+void forget_ended(DeviceIndex device, std::deque<Noted>& commands, std::deque<Noted>& ended) {
   while (!commands.empty() && over(commands.front().event)) {
-    const Noted ended = std::move(commands.front());  // a release may fail
+    ended.push_back(std::move(commands.front()));
     commands.pop_front();
     ++state().ended[device];
   }
@@ -74,14 +74,18 @@ void forget_ended(DeviceIndex device, std::deque<Noted>& commands) {
 // The number of commands that have ended on the device.
 uint64_t progress(DeviceIndex device) {
   State& now = state();
+  std::deque<Noted> ended;  // released after the lock
   std::lock_guard lock(now.mutex);
   for (auto& [key, commands] : now.commands) {
-    if (key.first == device) forget_ended(device, commands);
+    if (key.first == device) forget_ended(device, commands, ended);
   }
   return now.ended[device];
 }
 
-size_t seconds() { return environment_number("OCL_TIMEOUT", "a number of seconds").value_or(60); }
+std::chrono::seconds limit() {
+  return std::chrono::seconds(
+      environment_number("OCL_TIMEOUT", "a number of seconds").value_or(60));
+}
 
 std::string describe(const std::deque<Noted>& commands) {
   std::string text;
@@ -101,36 +105,41 @@ std::string unfinished(DeviceIndex device) {
     if (key.first != device || commands.empty()) continue;
     text += str(text.empty() ? "" : "; ", describe(commands), " on stream ", key.second);
   }
-  return text.empty() ? "no command of a tensor" : text;
+  return text.empty() ? "none that torch enqueued" : text;
 }
 
 // Drivers wait for their commands when a process ends.
 bool exit_would_wait() {
+  if (in_bad_fork()) return false;
   State& now = state();
   const std::unique_lock lock(now.mutex, std::try_to_lock);
   return !lock || !now.stuck.empty();
 }
 
-[[noreturn]] void give_up(const Device& device, std::optional<Key> stream) {
+[[noreturn]] void give_up(const Device& device, std::optional<Key> stream, Clock::duration waited) {
   static const bool once = (skip_destructors_if(&exit_would_wait), true);
   static_cast<void>(once);
   if (stream) {
     std::lock_guard lock(state().mutex);
-    state().stuck.insert(*stream);
+    state().stuck[*stream] = state().ended[device.index()];
   }
-  const std::string text = str(
-      "no command of ", device.label(), " has ended for ", seconds(),
-      " seconds while the program waited (OCL_TIMEOUT). Unfinished: ", unfinished(device.index()),
-      ". A kernel does not end, or the driver hangs. If these commands end, the device can be "
-      "used again; else only in a new process");
+  const auto length = std::chrono::duration_cast<std::chrono::seconds>(waited).count();
+  const std::string text =
+      str("no command of ", device.label(), " has ended ",
+          length > 0 ? str("for ", length, " seconds") : "since an earlier wait was given up",
+          " while the program waited (OCL_TIMEOUT). Unfinished: ", unfinished(device.index()),
+          ". A kernel does not end, or the driver hangs. If these commands end, the device can be "
+          "used again; else only in a new process");
   throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, kTimedOut, text);
 }
 
-// Whether an earlier wait for the stream was given up.
+// Whether an earlier wait for the stream was given up, and no command has ended since.
 bool gave_up(std::optional<Key> stream) {
   if (!stream) return false;
+  const uint64_t ended = progress(stream->first);
   std::lock_guard lock(state().mutex);
-  return state().stuck.contains(*stream);
+  const auto found = state().stuck.find(*stream);
+  return found != state().stuck.end() && found->second == ended;
 }
 
 // Sleeps for a while that grows with the time of the wait.
@@ -143,6 +152,7 @@ void pause(Clock::duration waited) {
 void wait_until_over(const Device& device, const cl::Event& event, std::optional<Key> stream,
                      bool interruptible) {
   flush_queue_of(event);
+  const auto most = limit();
   const auto begin = Clock::now();
   auto last_progress = begin, last_check = begin;
   uint64_t ended = progress(device.index());
@@ -161,7 +171,7 @@ void wait_until_over(const Device& device, const cl::Event& event, std::optional
       last_check = now;
       check();
     }
-    if (stuck || now - last_progress >= std::chrono::seconds(seconds())) give_up(device, stream);
+    if (stuck || now - last_progress >= most) give_up(device, stream, now - last_progress);
   }
 }
 
@@ -192,15 +202,16 @@ Uninterrupted::~Uninterrupted() { --uninterrupted; }
 
 void start() {
   if (environment("OCL_TIMEOUT").empty() || on()) return;
-  seconds();
+  limit();
   watching.store(true);
   trace::on.store(true);
 }
 
 void note(DeviceIndex device, StreamId stream, const std::string& name, cl::Event event) {
+  std::deque<Noted> ended;  // released after the lock
   std::lock_guard lock(state().mutex);
   auto& commands = state().commands[{device, stream}];
-  forget_ended(device, commands);
+  forget_ended(device, commands, ended);
   commands.push_back({name, std::move(event)});
 }
 
@@ -232,7 +243,7 @@ bool is_stuck(const Device& device) noexcept {
   if (!on()) return false;
   std::lock_guard lock(state().mutex);
   return std::any_of(state().stuck.begin(), state().stuck.end(),
-                     [&](const Key& key) { return key.first == device.index(); });
+                     [&](const auto& each) { return each.first.first == device.index(); });
 }
 
 void set_check_interruption(void (*check)()) { check_interruption = check; }

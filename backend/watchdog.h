@@ -15,7 +15,7 @@
 
 namespace ocl::watchdog {
 
-// The code of the exceptions; none of OpenCL's.
+// The code of the exceptions, which is not one of OpenCL's.
 inline constexpr cl_int kTimedOut = -9001;
 
 inline std::atomic<bool> watching{false};
@@ -46,7 +46,7 @@ struct Uninterrupted {
 bool ends(Stream& stream) noexcept;
 bool ends(const Device& device, const cl::Event& event) noexcept;
 
-// Whether commands of the device are unfinished for which a wait was given up.
+// Whether a wait for the device was given up, and its commands are still unfinished.
 bool is_stuck(const Device& device) noexcept;
 
 // `check` throws if the user wants to end what runs (Ctrl-C). watch() calls it several times in a

@@ -8,6 +8,7 @@ import sys
 import textwrap
 
 import pytest
+from support import DEADLINE
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROFILES = ROOT / "tests" / "stern" / "profiles"
@@ -58,8 +59,9 @@ def changed_profile(folder, profile, **values):
     return path
 
 
-def on_stern(profile, *arguments, **variables):
-    """What `python ARGUMENTS` prints there; skips the test where this machine cannot have it."""
+def on_stern(profile, *arguments, status=None, **variables):
+    """What `python ARGUMENTS` prints there; skips the test where this machine cannot have it.
+    `status`: that of its end, unless it does not matter."""
     skip_without_the_stern_device()
     environment = {**os.environ, "STERN_PROFILE": str(profile)}
     environment.update({name: str(value) for name, value in variables.items()})
@@ -67,9 +69,15 @@ def on_stern(profile, *arguments, **variables):
         if name not in variables:
             environment.pop(name, None)
     result = subprocess.run(
-        [*WITH_STERN, *arguments], env=environment, capture_output=True, text=True
+        [*WITH_STERN, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
     )
-    return result.stdout + result.stderr
+    printed = result.stdout + result.stderr
+    assert status in (None, result.returncode), f"status {result.returncode}: {printed}"
+    return printed
 
 
 def stern_output_of(profile, code, **variables):

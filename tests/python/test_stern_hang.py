@@ -1,8 +1,10 @@
 """A driver that hangs: OCL_TIMEOUT turns a wait that would not end into an error, and Ctrl-C ends
 it. On the stern device a command hangs until the failures are replaced."""
 
+import textwrap
+
 import pytest
-from stern import stern_output_of
+from stern import on_stern, stern_output_of
 from test_stern_failures import LAYER
 
 BEGIN = (
@@ -125,8 +127,8 @@ def test_ctrl_c(wait):
     code = f"""
     hang(FOREVER)
     x.add_(0)
-    threading.Timer(0.3, lambda: signal.raise_signal(signal.SIGINT)).start()
     try:
+        threading.Timer(0.3, lambda: signal.raise_signal(signal.SIGINT)).start()
         WAITS[{wait!r}]()
         print("no interruption")
     except KeyboardInterrupt:
@@ -174,8 +176,34 @@ def test_exit(state):
     print("done")
     sys.exit(7)
     """
+    printed = on_stern("nvidia_ampere", "-c", textwrap.dedent(BEGIN + code), status=7)
+    assert {"True", "done"} <= set(printed.splitlines()), printed
+
+
+def test_slow_commands_after_a_hang_are_waited_for():
+    """Each wait has its own time where commands have ended since the one that was given up."""
+    code = """
+    hang("1")
+    x.add_(0)
+    try:
+        torch.ocl.synchronize()
+    except torch.AcceleratorError:
+        print("raised")
+    os.environ["OCL_TIMEOUT"] = FOREVER
+    layer.fail()
+    while True:  # until the command that hung has ended
+        try:
+            torch.ocl.synchronize()
+            break
+        except torch.AcceleratorError:
+            pass
+    big = torch.ones(400, 400, device="ocl")
+    for _ in range(5):
+        big = big @ big / 400
+        print(big[0, 0].item())
+    """
     lines = stern_output_of("nvidia_ampere", BEGIN + code).splitlines()
-    assert "True" in lines
+    assert lines.count("raised") == 1 and lines.count("1.0") == 5, lines
 
 
 def test_a_timeout_that_is_no_number():
