@@ -83,7 +83,12 @@ const Kernel& find_rows(Device& device, const char* name, const Scan& scan, Scal
     Defines defines = compute_defines(state);
     defines.set("IN", dtype_name(type)).set("OUT", dtype_name(type)).set(scan.define, 1);
     defines.set("ITEMS", static_cast<int64_t>(std::min(group, wanted)));
-    if (&scan == &kProduct && c10::isFloatingType(state)) defines.set("SCALED", 1);
+    if (&scan == &kProduct && c10::isFloatingType(state)) {
+      // The exponents of what the CPU multiplies in: float for 16 bits, else double.
+      const bool narrow = type == ScalarType::Half || type == ScalarType::BFloat16;
+      defines.set("SCALED", 1);
+      defines.set("MAX_EXPONENT", narrow ? 128 : 1024).set("MIN_EXPONENT", narrow ? -149 : -1074);
+    }
     return KernelSource{"scan_rows_gpu.cl", name, defines};
   });
 }

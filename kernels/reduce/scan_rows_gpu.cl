@@ -3,10 +3,11 @@
 // joins the work-items' states, so that adjacent work-items load adjacent elements. Parts are
 // joined as in scan.cl: scan_row_totals reduces each, and scan_rows begins with the totals before.
 //   ITEMS   work-items of a group, a power of two; other defines: scan.clh, real products SCALED
-// A product that has left the range of doubles, in which the CPU multiplies, stays infinite or 0,
-// also where the product of all elements is in the range again. So the tile after such an element
-// begins with that element's result, and the first part is scanned for its total. In later parts,
-// the product of all counts.
+//   MAX_EXPONENT, MIN_EXPONENT   of the type in which the CPU multiplies: its numbers are below
+//           2^MAX_EXPONENT, and no smaller than 2^MIN_EXPONENT
+// A product that has left this range stays infinite or 0, also where the product of all elements
+// is in the range again. So the tile after such an element begins with that element's result, and
+// the first part is scanned for its total. In later parts, the product of all counts.
 // Grid: parts of all rows.
 #include "scan.clh"
 #define GROUP ITEMS
@@ -30,7 +31,9 @@
   __global const MEM(IN) *x = CPTR(MEM(IN), in) + first_element;
 
 #ifdef SCALED
-#define IS_OUT(state) ((state).exponent > 1024 || (state).exponent < -1074)
+#define IS_OUT(state)                                                         \
+  ((state).exponent > MAX_EXPONENT || (state).exponent < MIN_EXPONENT ||      \
+   ((state).exponent == MIN_EXPONENT && fabs((state).value) == (T)0.5f))
 #define STAY_OUT(state)                                                       \
   if (IS_OUT(state)) {                                                        \
     const T r = RESULT(state);                                                \
@@ -49,14 +52,11 @@
   }                                                                           \
   barrier(CLK_LOCAL_MEM_FENCE);                                               \
   const ulong end = tile + last + 1;                                          \
-  const uint whole = (last + 1) / PER;                                        \
-  if (whole > 0) before_tile = join(before_tile, partial[whole - 1]);         \
-  {                                                                           \
-    State rest = NEUTRAL;                                                     \
-    for (ulong j = tile + whole * PER; j < end; ++j)                          \
-      rest = join(rest, STATE(LOAD(IN, x, j), j));                            \
-    before_tile = join(before_tile, rest);                                    \
+  FOR(k) {                                                                    \
+    if (item * PER + k == last) partial[0] = inside[k];                       \
   }                                                                           \
+  barrier(CLK_LOCAL_MEM_FENCE);                                               \
+  before_tile = partial[0];                                                   \
   STAY_OUT(before_tile)
 #else
 #define STAY_OUT(state)

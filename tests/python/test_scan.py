@@ -204,13 +204,13 @@ def test_sums_of_many_equal_numbers(device, dtype):
     torch.testing.assert_close(columns[:, 1].real.double(), exact[:500_000], rtol=1e-6, atol=0)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_products_that_left_the_range_stay_there(device, dtype):
     """Also in later parts of a row, where the product of all would be in range again. The range is
-    that of doubles."""
+    that of doubles, for bfloat16 that of floats. Also in place."""
     if dtype == torch.float64 and not has_fp64(device):
         pytest.skip("the device has no float64")
-    least = 1e-30 if dtype == torch.float32 else 1e-250
+    least = {torch.float32: 1e-30, torch.float64: 1e-250, torch.bfloat16: 2.0**-100}[dtype]
     for size, at, times in itertools.product((64, 3000, 40_000), (0, 3, 50), (1, 6)):
         x = torch.ones(size, dtype=dtype)
         x[at : at + 2 * times] = least
@@ -218,6 +218,18 @@ def test_products_that_left_the_range_stay_there(device, dtype):
         for numbers in (x, 1 / x):
             products = numbers.to(device).cumprod(0).cpu()
             torch.testing.assert_close(products, numbers.cumprod(0), rtol=1e-5, atol=0)
+            products = numbers.to(device).cumprod_(0).cpu()
+            torch.testing.assert_close(products, numbers.cumprod(0), rtol=1e-5, atol=0)
+
+
+def test_a_product_written_over_its_numbers(device):
+    """The product leaves the range within a tile, whose other work-items go on."""
+    if not has_fp64(device):
+        pytest.skip("the device has no float64")
+    x = torch.ones(2000, dtype=torch.float64)
+    x[0], x[401], x[402] = -1e300, 1e5, 1e5
+    for _ in range(10):
+        assert torch.equal(x.to(device).cumprod_(0).cpu(), x.cumprod(0))
 
 
 def test_products_of_many_numbers_near_one(device):
