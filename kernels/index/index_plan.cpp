@@ -129,8 +129,8 @@ bool sorts(const IndexPlan& plan, at::IntArrayRef sizes) {
                                : is_crowded(plan, sizes));
 }
 
-// A product of values may overflow or vanish, although that with the old element does not. A group
-// has one row where rows are long.
+// A product of values may overflow or vanish, although that with the old element does not. A sum
+// does so only where numbers near the largest one cancel. A group has one row where rows are long.
 bool joins_in_group(const IndexPlan& plan) {
   constexpr int64_t kShortRow = 16;
   if (!plan.indexing.combine || plan.operands.other < 0 || atomic_function(plan) ||
