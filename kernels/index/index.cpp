@@ -203,9 +203,9 @@ class SortedWrites {
 
 constexpr size_t kJoinGroup = 64;  // as of unit_grid()
 
-// The kernel for a launch that is not sorted.
-const Kernel& find(const IndexPlan& plan) {
-  if (!joins_in_group(plan)) {
+// The kernel for a launch that is not sorted. `joins`: joins_in_group().
+const Kernel& find(const IndexPlan& plan, bool joins) {
+  if (!joins) {
     return find_kernel(plan.device, make_key(plan), [&] { return make_source(plan); });
   }
   static Site site;
@@ -223,7 +223,8 @@ void run(IndexPlan plan, at::IntArrayRef sizes, at::IntArrayRef strides,
          const c10::Scalar& number) {
   plan.row_quads = in_quads(plan, strides);
   if (sorts(plan, sizes)) return SortedWrites(plan, sizes, strides).run(number);
-  const Kernel& kernel = find(plan);
+  const bool joins = joins_in_group(plan);
+  const Kernel& kernel = find(plan, joins);
   Arguments arguments(current_stream(plan.device.index()), kernel);
   arguments.add(resolve(plan.iter.data_ptr(0)));
   add_value(arguments, plan, number);
@@ -240,9 +241,9 @@ void run(IndexPlan plan, at::IntArrayRef sizes, at::IntArrayRef strides,
     grid.per_item = units;
   }
   const size_t group = std::min(kernel.group, kJoinGroup);
-  const size_t joined = !joins_in_group(plan) ? 1
-                        : plan.row_index      ? std::max<size_t>(1, group / grid.local.x)
-                                              : group;
+  const size_t joined = !joins           ? 1
+                        : plan.row_index ? std::max<size_t>(1, group / grid.local.x)
+                                         : group;
   arguments.add(uint64_t{units})
       .add(grid.per_item)
       .add(FaultArgument{plan.indexing.fault_site})
