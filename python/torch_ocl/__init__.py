@@ -12,16 +12,17 @@ PyTorch has a GPU of its own, `import torch_ocl` asks for the device, or OCL_AUT
 import os
 import pathlib
 import sys
+import threading
 import warnings
 
 
 def _autoload() -> None:
     """Entry point of the group torch.backends, which PyTorch calls at the end of its import.
 
-    The import of this package has done the work, unless another thread imported it meanwhile.
+    The import of this package has loaded the device, unless that import is still going on, in this
+    thread or in another one. No thread may get torch without the device.
     """
-    if _left_to_the_other_thread:
-        _load_at_import(asked=False)
+    _load_at_import(may_raise=False)
     if _waits_to_be_asked:
         sys.modules["torch"]._torch_ocl_waits = True
         sys.modules.pop(__name__, None)  # so that `import torch_ocl` runs this file again
@@ -113,27 +114,33 @@ def _another_thread_will_load() -> bool:
     return bool(importing and autoload and not hasattr(torch, "_torch_ocl_waits"))
 
 
-def _load_at_import(asked: bool) -> None:
+def _load_at_import(may_raise: bool) -> None:
     """Loads the device; if nobody has asked for it, only where PyTorch has no GPU of its own."""
-    global _waits_to_be_asked
-    try:
-        beside_a_gpu = os.environ.get("OCL_AUTOLOAD") != "1" and _pytorch_has_a_gpu()
-        _waits_to_be_asked = beside_a_gpu and not (asked or _left_to_the_other_thread)
-        if not _waits_to_be_asked:
-            _load()
-            if beside_a_gpu:
-                os.environ["OCL_AUTOLOAD"] = "1"  # children of this process need the device, too
-    except Exception as error:
-        if asked:
-            raise
-        # A broken plugin must not break `import torch`; `import torch_ocl` then raises the error.
-        _waits_to_be_asked = True
-        message = f"torch_ocl could not be loaded, so there is no device 'ocl': {error}"
-        warnings.warn(message, stacklevel=3)
+    global _is_loaded, _waits_to_be_asked
+    import torch  # noqa: F401 (the thread that imports torch will want the lock below)
+
+    with _loading:
+        if _is_loaded:
+            return
+        try:
+            beside_a_gpu = os.environ.get("OCL_AUTOLOAD") != "1" and _pytorch_has_a_gpu()
+            _waits_to_be_asked = beside_a_gpu and not _asked
+            if not _waits_to_be_asked:
+                _load()
+                _is_loaded = True
+                if beside_a_gpu:
+                    os.environ["OCL_AUTOLOAD"] = "1"  # children of this process need it, too
+        except Exception as error:
+            if may_raise:
+                raise
+            # A broken plugin must not break `import torch`; `import torch_ocl` then raises.
+            _waits_to_be_asked = True
+            message = f"torch_ocl could not be loaded, so there is no device 'ocl': {error}"
+            warnings.warn(message, stacklevel=3)
 
 
-_waits_to_be_asked = False
-_autoloading = _inside_import_of_torch()
-_left_to_the_other_thread = not _autoloading and _another_thread_will_load()
-if not _left_to_the_other_thread:
-    _load_at_import(asked=not _autoloading)
+_loading = threading.Lock()
+_is_loaded = _waits_to_be_asked = False
+_asked = not _inside_import_of_torch()
+if not (_asked and _another_thread_will_load()):
+    _load_at_import(may_raise=_asked)

@@ -344,3 +344,19 @@ TWO_THREADS = """
 def test_torch_and_torch_ocl_are_imported_by_two_threads():
     """Each thread has the lock of one module and wants the other."""
     assert output_of(TWO_THREADS) == "[] [2.0, 2.0]"
+
+
+IMPORTED_FIRST = """
+    import sys
+    class Watch:
+        def find_spec(self, name, path=None, target=None):
+            if name == "torch_ocl._C":
+                print(sys.modules["torch"].__spec__._initializing)
+    sys.meta_path.insert(0, Watch())
+    import torch_ocl
+"""
+
+
+def test_no_thread_gets_torch_without_the_device():
+    """The device is there when the import of torch ends, also inside `import torch_ocl`."""
+    assert output_of(IMPORTED_FIRST) == "True"
