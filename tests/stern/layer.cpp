@@ -1,4 +1,6 @@
 // What the loader calls, and the table of entry points. Each entry point first asks STERN_FAIL.
+#include <unistd.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <tuple>
@@ -102,7 +104,9 @@ clInitLayer(cl_uint entries, const cl_icd_dispatch* target, cl_uint* entries_ret
     stern::entry_points = *target;
     stern_configure();
     stern::fill_table();
+    static const pid_t process = getpid();
     std::atexit([] {
+      if (getpid() != process) return;  // a fork has no threads of the scheduler
       stern::stop_scheduler();
       stern::report_at_exit();
     });

@@ -67,11 +67,14 @@ const std::map<std::string, Behaviour>& behaviours() {
 void apply_line(Profile& p, std::set<std::string>& seen, const std::string& line) {
   const size_t equals = line.find('=');
   if (equals == std::string::npos) throw std::invalid_argument("no KEY = VALUE");
-  const std::string key = trimmed(line.substr(0, equals)), text = trimmed(line.substr(equals + 1));
+  const std::string key = trimmed(line.substr(0, equals));
+  std::string text = trimmed(line.substr(equals + 1));
   if (!seen.insert(key).second) throw std::invalid_argument("a second " + key);
   if (const auto found = behaviours().find(key); found != behaviours().end()) {
     found->second(p, text);
   } else if (const Query* query = find_query(key)) {
+    // The standard asks for a blank after the number, also where nothing follows.
+    if (key.ends_with("_VERSION") && text.find(' ') == text.rfind(' ')) text.push_back(' ');
     p.answers[query->number] = encode(*query, text);
   } else {
     throw std::invalid_argument("unknown key " + key);
@@ -128,7 +131,8 @@ void derive(Profile& p) {
   p.language_version = version_in(text_answer(p, "DEVICE_OPENCL_C_VERSION"), p.version);
   const int platform_version = version_in(text_answer(p, "PLATFORM_VERSION"), p.version);
   p.runtime_version = std::max(p.version, platform_version);
-  p.extensions = " " + text_answer(p, "DEVICE_EXTENSIONS") + " ";
+  p.extensions = " ";
+  p.extensions += text_answer(p, "DEVICE_EXTENSIONS") + " ";
   p.global_memory = answer<cl_ulong>(p, "DEVICE_GLOBAL_MEM_SIZE", 1ull << 30);
   p.max_allocation = answer<cl_ulong>(p, "DEVICE_MAX_MEM_ALLOC_SIZE", p.global_memory / 4);
   if (!p.free_memory) p.free_memory = p.global_memory;
