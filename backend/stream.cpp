@@ -221,8 +221,15 @@ cl_int Stream::last_status(std::chrono::milliseconds patience) {
   return status;
 }
 
-void Stream::note_source(Stream& source) {
-  std::vector<Source> found{{&source, source.commands()}};
+void Stream::note_source(Stream& source, const cl::Event& event) {
+  // Read first: a marker that comes between counts as work, for which nobody waits long.
+  const uint64_t marks = source.marks_.load(std::memory_order_relaxed);
+  const uint64_t commands = source.commands();
+  std::vector<Source> found{{&source, commands, marks, false}};
+  {
+    std::lock_guard lock(source.marker_mutex_);
+    found[0].to_the_end = source.last_marker_() == event() && source.marked_commands_ == commands;
+  }
   {
     std::lock_guard lock(source.sources_mutex_);
     std::ranges::copy_if(source.sources_, std::back_inserter(found), &Source::pending);
@@ -232,10 +239,11 @@ void Stream::note_source(Stream& source) {
     if (each.stream == this) continue;
     const auto known = std::ranges::find(sources_, each.stream, &Source::stream);
     if (known == sources_.end()) {
-      sources_.push_back({each.stream, each.commands});
+      sources_.push_back(each);
     } else {
-      known->commands = each.commands;
-      known->pending = true;
+      const bool busy = known->busy;
+      *known = each;
+      known->busy = busy;
     }
   }
   waited_.store(true, std::memory_order_relaxed);
@@ -244,7 +252,7 @@ void Stream::note_source(Stream& source) {
 // OpenCL does not tell by an event whether earlier commands of its queue failed: only clFinish
 // does, which waits for later commands, too.
 void Stream::ask_others() {
-  constexpr std::chrono::milliseconds kNone{0}, kMarkerTime{20};
+  constexpr std::chrono::milliseconds kNone{0}, kMarkerTime{20}, kOnlyMarkers{10'000};
   std::vector<Source> sources;
   {
     std::lock_guard lock(sources_mutex_);
@@ -254,8 +262,13 @@ void Stream::ask_others() {
     Stream& other = *source.stream;
     if (other.capture()) continue;
     const uint64_t report = other.faults_->report();
+    const uint64_t marks = other.marks_.load(std::memory_order_relaxed) - source.marks;
     const uint64_t commands = other.commands();
-    const cl_int status = other.last_status(source.busy ? kNone : kMarkerTime);
+    // The commands that this stream waited for have ended, and markers end by themselves.
+    const bool only_markers = source.to_the_end && commands - source.commands == marks;
+    const cl_int status = other.last_status(only_markers  ? kOnlyMarkers
+                                            : source.busy ? kNone
+                                                          : kMarkerTime);
     {
       std::lock_guard lock(sources_mutex_);
       const auto known = std::ranges::find(sources_, &other, &Source::stream);
@@ -285,7 +298,7 @@ void Stream::ask_others() {
 
 void Stream::wait_for(const cl::Event& event, Stream& source) {
   refuse_capture("wait for commands from before the capture or from a stream outside of it");
-  note_source(source);
+  note_source(source, event);
   translated([&] { return str("cannot wait for an event of ", source.device_.label()); },
              [&] {
                if (&source.device_ == &device_) {
@@ -333,6 +346,7 @@ cl::Event Stream::marker(bool timed) {
                       last_marker_ = std::move(kept);
                       marked_commands_ = before + 1;
                       commands_.fetch_add(1, std::memory_order_relaxed);
+                      marks_.fetch_add(1, std::memory_order_relaxed);
                       flush();
                       return event;
                     });

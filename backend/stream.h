@@ -112,10 +112,12 @@ class Stream {
   struct Source {
     Stream* stream;
     uint64_t commands;    // of the stream, when this one last waited
+    uint64_t marks;       // of these, the markers
+    bool to_the_end;      // waited for all of these, not only for the first ones
     bool pending = true;  // not asked since
     bool busy = false;    // worked on later commands when asked: not given time again
   };
-  void note_source(Stream& source);
+  void note_source(Stream& source, const cl::Event& event);
   void ask_others();
   bool too_deep(uint64_t commands) const;
   void limit_depth(uint64_t commands);
@@ -127,6 +129,7 @@ class Stream {
   std::atomic<Capture*> capture_{nullptr};
   std::unique_ptr<FaultWord> faults_;
   std::atomic<uint64_t> commands_{0};
+  std::atomic<uint64_t> marks_{0};     // of the commands, the markers
   std::atomic<uint64_t> finished_{0};  // the value of commands_ at the last finish()
   std::atomic<uint64_t> told_{0};      // that of commands_ at the last wait that told a failure
   std::atomic<cl_int> failure_{CL_SUCCESS};
