@@ -100,7 +100,7 @@ int64_t local_bytes(int64_t side, const SdpaTile& tile, int64_t longest) {
                 keys = 4 * side;
   const int64_t a_ld = rows + tile.rows, product = depth * (a_ld + keys + 4),
                 sum = depth * at::round_up(longest, side), weights = keys * a_ld,
-                partial = rows * (side + 1);
+                partial = rows * (side + (side < 4 ? 1 : 4));
   return (std::max(product, sum) + weights + partial) * static_cast<int64_t>(sizeof(float));
 }
 

@@ -18,13 +18,32 @@
 // One more vector per row, so that adjacent rows begin in different banks.
 #define A_LD (ROWS_OF_GROUP + RM)
 #define B_LD (BLOCK + CM)
+// Sums of columns: VEC adjacent ones of a work-item are read as a vector.
+#if DM % 4 == 0
+#define VEC 4
+#elif DM % 2 == 0
+#define VEC 2
+#else
+#define VEC 1
+#endif
+#define SUM_COLUMN(j) ((j) / VEC * VEC * SIDE + x * VEC + (j) % VEC)
+#if SIDE < 4
 #define A_SIDE (SIDE + 1)
+#else
+#define A_SIDE (SIDE + 4)
+#endif
 #define ROW_OF(i) (y * RM + (i))
 #define COLUMN_OF(j) (x * CM + (j))
 #define PRODUCT_CHUNK (DEPTH * (A_LD + B_LD))
 #define SUM_CHUNK (DEPTH * SIDE * DM)
 #define CHUNK (PRODUCT_CHUNK > SUM_CHUNK ? PRODUCT_CHUNK : SUM_CHUNK)
 
+// Whether a work-item loads the next chunk into registers while it multiplies one. With more
+// numbers of sums and tiles, compilers of AMD's and NVIDIA's GPUs spill.
+#define LOADS_AHEAD(sums, tiles) (RM * DM * (sums) + RM * CM * (tiles) <= 48)
+#define STEP (ITEMS / DEPTH)
+#define OWN(rows) ((rows) / STEP)  // loads of a work-item for a chunk
+#define OWN_SUMS (SUM_CHUNK / ITEMS)
 #define LOCAL_VECTORS __local __attribute__((aligned(16))) float
 #define KERNEL __kernel __attribute__((reqd_work_group_size(SIDE, SIDE, 1))) void
 #define FOR(i, n) _Pragma("unroll") for (int i = 0; i < n; ++i)
@@ -41,22 +60,45 @@ ALWAYS_INLINE void read_rows(float rows[RM], const __local float *from) {
 #endif
 }
 
+// Brings `count` elements of a work-item to local memory: element(n) to place(n). `next` has them
+// already where they were loaded ahead.
+#define BRING(count, to, place, next, element)                          \
+  if (ahead) {                                                          \
+    FOR(n, count) to[place(n)] = next[n];                               \
+  } else {                                                              \
+    for (int n = 0; n < (count); ++n) to[place(n)] = element(n);        \
+  }
+#define AHEAD(count, next, element) FOR(n, count) next[n] = element(n);
+
 // tile = products of the rows of a and b, which have `size` elements.
 ALWAYS_INLINE void multiply(float tile[RM][CM], __local float *chunk, MATRIX_ARGUMENTS(a),
-                            MATRIX_ARGUMENTS(b), const int size) {
+                            MATRIX_ARGUMENTS(b), const int size, const bool ahead) {
   const int x = get_local_id(0), y = get_local_id(1), item = y * SIDE + x;
+  const int p = item % DEPTH, first = item / DEPTH;
   __local float *a_chunk = chunk, *b_chunk = chunk + DEPTH * A_LD;
+  float next_a[OWN(ROWS_OF_GROUP)], next_b[OWN(BLOCK)];
+#define OWN_ROW(n) (first + (n) * STEP)
+#define ELEMENT(x, row) \
+  (k0 + p < size && row < x##_count ? LOAD(DT, x, row * x##_stride + k0 + p) : 0)
+#define PLACE_A(n) p * A_LD + OWN_ROW(n)
+#define PLACE_B(n) p * B_LD + OWN_ROW(n)
+#define ELEMENT_A(n) ELEMENT(a, OWN_ROW(n))
+#define ELEMENT_B(n) ELEMENT(b, OWN_ROW(n))
   FOR(i, RM) FOR(j, CM) tile[i][j] = 0;
-  for (int k0 = 0; k0 < size; k0 += DEPTH) {
-    const int p = item % DEPTH;
-    const bool exists = k0 + p < size;
-    for (int row = item / DEPTH; row < ROWS_OF_GROUP; row += ITEMS / DEPTH)
-      a_chunk[p * A_LD + row] =
-          exists && row < a_count ? LOAD(DT, a, row * a_stride + k0 + p) : 0;
-    for (int row = item / DEPTH; row < BLOCK; row += ITEMS / DEPTH)
-      b_chunk[p * B_LD + row] =
-          exists && row < b_count ? LOAD(DT, b, row * b_stride + k0 + p) : 0;
+  int k0 = 0;
+  if (ahead) {
+    AHEAD(OWN(ROWS_OF_GROUP), next_a, ELEMENT_A)
+    AHEAD(OWN(BLOCK), next_b, ELEMENT_B)
+  }
+  while (k0 < size) {
+    BRING(OWN(ROWS_OF_GROUP), a_chunk, PLACE_A, next_a, ELEMENT_A)
+    BRING(OWN(BLOCK), b_chunk, PLACE_B, next_b, ELEMENT_B)
     barrier(CLK_LOCAL_MEM_FENCE);
+    k0 += DEPTH;
+    if (ahead && k0 < size) {
+      AHEAD(OWN(ROWS_OF_GROUP), next_a, ELEMENT_A)
+      AHEAD(OWN(BLOCK), next_b, ELEMENT_B)
+    }
     // Compilers load the operands of all unrolled steps first; with 16, Intel's GPUs spill.
     _Pragma("unroll 8") for (int k = 0; k < DEPTH; ++k) {
       float row[RM];
@@ -69,23 +111,55 @@ ALWAYS_INLINE void multiply(float tile[RM][CM], __local float *chunk, MATRIX_ARG
   }
 }
 
+ALWAYS_INLINE void read_columns(float elements[DM], const __local float *row) {
+  const int x = get_local_id(0);
+#if VEC == 4
+  FOR(j, DM / 4) {
+    const float4 four = *(const __local float4 *)(row + SUM_COLUMN(4 * j));
+    elements[4 * j] = four.x;
+    elements[4 * j + 1] = four.y;
+    elements[4 * j + 2] = four.z;
+    elements[4 * j + 3] = four.w;
+  }
+#elif VEC == 2
+  FOR(j, DM / 2) {
+    const float2 two = *(const __local float2 *)(row + SUM_COLUMN(2 * j));
+    elements[2 * j] = two.x;
+    elements[2 * j + 1] = two.y;
+  }
+#else
+  FOR(j, DM) elements[j] = row[SUM_COLUMN(j)];
+#endif
+}
+
 // sums += the rows of `a`, weighted by the work-group's weights, [BLOCK][A_LD].
 ALWAYS_INLINE void add_weighted(float sums[RM][DM], __local float *chunk,
-                                const __local float *weights, MATRIX_ARGUMENTS(a), const int size) {
+                                const __local float *weights, MATRIX_ARGUMENTS(a), const int size,
+                                const bool ahead) {
   const int x = get_local_id(0), y = get_local_id(1), item = y * SIDE + x;
-  for (int k0 = 0; k0 < a_count; k0 += DEPTH) {
-    for (int e = item; e < SUM_CHUNK; e += ITEMS) {
-      const int row = k0 + e / (SIDE * DM), column = e % (SIDE * DM);
-      chunk[e] = row < a_count && column < size ? LOAD(DT, a, row * a_stride + column) : 0;
-    }
+  float next[OWN_SUMS];
+#define PLACE_SUM(n) item + (n) * ITEMS
+#define SUM_ROW(n) (k0 + (PLACE_SUM(n)) / (SIDE * DM))
+#define SUM_AT(n) ((PLACE_SUM(n)) % (SIDE * DM))
+#define ELEMENT_SUM(n) \
+  (SUM_ROW(n) < a_count && SUM_AT(n) < size ? LOAD(DT, a, SUM_ROW(n) * a_stride + SUM_AT(n)) : 0)
+  int k0 = 0;
+  if (ahead) {
+    AHEAD(OWN_SUMS, next, ELEMENT_SUM)
+  }
+  while (k0 < a_count) {
+    BRING(OWN_SUMS, chunk, PLACE_SUM, next, ELEMENT_SUM)
     barrier(CLK_LOCAL_MEM_FENCE);
+    const __local float *factors = weights + k0 * A_LD + ROW_OF(0);
+    k0 += DEPTH;
+    if (ahead && k0 < a_count) {
+      AHEAD(OWN_SUMS, next, ELEMENT_SUM)
+    }
     for (int k = 0; k < DEPTH; ++k) {
-      float factor[RM];
-      read_rows(factor, weights + (k0 + k) * A_LD + ROW_OF(0));
-      FOR(j, DM) {
-        const float element = chunk[k * SIDE * DM + x + j * SIDE];
-        FOR(i, RM) sums[i][j] = mad(factor[i], element, sums[i][j]);
-      }
+      float factor[RM], element[DM];
+      read_rows(factor, factors + k * A_LD);
+      read_columns(element, chunk + k * SIDE * DM);
+      FOR(j, DM) FOR(i, RM) sums[i][j] = mad(factor[i], element[j], sums[i][j]);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
   }
@@ -111,7 +185,7 @@ static inline void store_rows(__global MEM(DT) *out, const long stride, const in
     const int row = ROW_OF(i);
     if (row >= count) continue;
     FOR(j, DM) {
-      const int column = x + j * SIDE;
+      const int column = SUM_COLUMN(j);
       if (column < size) STORE(DT, out, row * stride + column, sums[i][j] * factor[i]);
     }
   }
@@ -151,6 +225,7 @@ KERNEL attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTENSOR(query), 
                           CTENSOR(delta), const Problem problem) {
   LOCAL_VECTORS chunk[CHUNK], weights[BLOCK * A_LD];
   const int x = get_local_id(0), y = get_local_id(1);
+  const bool ahead = LOADS_AHEAD(2, 2);
   const long batch = group_id(2), key_head = group_id(1);
   const long first = group_id(0) * ROWS_OF_GROUP;
   const int rows = (int)min((long)ROWS_OF_GROUP, problem.keys - first);
@@ -171,8 +246,8 @@ KERNEL attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTENSOR(query), 
       __global const MEM(DT) *queries = MATRIX(QUERY, query, batch, head) + q0 * ROW(QUERY);
       __global const MEM(DT) *grads = MATRIX(GRAD, grad, batch, head) + q0 * ROW(GRAD);
       float tile[RM][CM], slopes[RM][CM];
-      multiply(tile, chunk, keys, ROW(KEY), rows, queries, ROW(QUERY), count, D);
-      multiply(slopes, chunk, values, ROW(VALUE), rows, grads, ROW(GRAD), count, DV);
+      multiply(tile, chunk, keys, ROW(KEY), rows, queries, ROW(QUERY), count, D, ahead);
+      multiply(slopes, chunk, values, ROW(VALUE), rows, grads, ROW(GRAD), count, DV, ahead);
       FOR(j, CM) {
         const long q = q0 + COLUMN_OF(j);
         const bool exists = q < problem.queries;
@@ -191,9 +266,9 @@ KERNEL attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTENSOR(query), 
         }
       }
       share(weights, tile);
-      add_weighted(value_sums, chunk, weights, grads, ROW(GRAD), count, DV);
+      add_weighted(value_sums, chunk, weights, grads, ROW(GRAD), count, DV, ahead);
       share(weights, slopes);
-      add_weighted(key_sums, chunk, weights, queries, ROW(QUERY), count, D);
+      add_weighted(key_sums, chunk, weights, queries, ROW(QUERY), count, D, ahead);
     }
   }
   float factor[RM];
@@ -230,11 +305,31 @@ KERNEL attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTENSOR(query), 
   __global const MEM(DT) *keys = MATRIX(KEY, key, batch, key_head) + k0 * ROW(KEY);           \
   __global const MEM(DT) *values = MATRIX(VALUE, value, batch, key_head) + k0 * ROW(VALUE);
 
+// Calls each with the numbers n of a row of `partial`.
+#if SIDE < 4
+#define FOR_PARTIAL(row, each)                                              \
+  for (int column = 0; column < SIDE; ++column) {                           \
+    const float n = partial[(row) * A_SIDE + column];                       \
+    each;                                                                   \
+  }
+#else
+#define FOR_PARTIAL(row, each)                                              \
+  for (int column = 0; column < SIDE; column += 4) {                        \
+    const float4 four = *(const __local float4 *)(partial + (row) * A_SIDE + column); \
+    const float numbers[4] = {four.x, four.y, four.z, four.w};              \
+    FOR(in_four, 4) {                                                       \
+      const float n = numbers[in_four];                                     \
+      each;                                                                 \
+    }                                                                       \
+  }
+#endif
+
 KERNEL attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query), CTENSOR(key), CTENSOR(value),
                          BIAS_ARGUMENT const Problem problem) {
   LOCAL_VECTORS chunk[CHUNK], weights[BLOCK * A_LD];
-  __local float partial[ROWS_OF_GROUP * A_SIDE];
+  LOCAL_VECTORS partial[ROWS_OF_GROUP * A_SIDE];
   QUERY_BLOCK
+  const bool ahead = LOADS_AHEAD(1, 1);
   float top[RM], total[RM];
   FOR(i, RM) {
     top[i] = -INFINITY;
@@ -243,7 +338,7 @@ KERNEL attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query), CTENSOR(k
   for (long k0 = 0; k0 < last; k0 += BLOCK) {
     KEY_BLOCK
     float tile[RM][CM];
-    multiply(tile, chunk, queries, ROW(QUERY), rows, keys, ROW(KEY), count, D);
+    multiply(tile, chunk, queries, ROW(QUERY), rows, keys, ROW(KEY), count, D, ahead);
     FOR(i, RM) {
       const long q = first + ROW_OF(i);
       float peak = top[i];
@@ -256,7 +351,7 @@ KERNEL attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query), CTENSOR(k
     barrier(CLK_LOCAL_MEM_FENCE);
     FOR(i, RM) {
       float peak = -INFINITY;
-      for (int n = 0; n < SIDE; ++n) peak = fmax(peak, partial[ROW_OF(i) * A_SIDE + n]);
+      FOR_PARTIAL(ROW_OF(i), peak = fmax(peak, n))
       const float base = peak == -INFINITY ? 0 : peak;
       const float factor = exp(top[i] - base);
       top[i] = peak;
@@ -271,14 +366,14 @@ KERNEL attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query), CTENSOR(k
       }
     }
     share(weights, tile);
-    add_weighted(sums, chunk, weights, values, ROW(VALUE), count, DV);
+    add_weighted(sums, chunk, weights, values, ROW(VALUE), count, DV, ahead);
   }
   FOR(i, RM) partial[ROW_OF(i) * A_SIDE + x] = total[i];
   barrier(CLK_LOCAL_MEM_FENCE);
   FOR(i, RM) {
     const int r = ROW_OF(i);
     float sum = 0;
-    for (int n = 0; n < SIDE; ++n) sum += partial[r * A_SIDE + n];
+    FOR_PARTIAL(r, sum += n)
     // A query with no visible key: its result is zero, and so are its weights in the backward pass.
     const bool empty = sum == 0;
     total[i] = empty ? 0 : 1 / sum;
@@ -292,13 +387,14 @@ KERNEL attention_grad_query(TENSOR(grad_query), CTENSOR(query), CTENSOR(key), CT
                             const Problem problem) {
   LOCAL_VECTORS chunk[CHUNK], weights[BLOCK * A_LD];
   QUERY_BLOCK
+  const bool ahead = LOADS_AHEAD(1, 2);
   __global const MEM(DT) *grads = MATRIX(GRAD, grad, batch, head) + first * ROW(GRAD);
   float factor[RM];
   for (long k0 = 0; k0 < last; k0 += BLOCK) {
     KEY_BLOCK
     float tile[RM][CM], slopes[RM][CM];
-    multiply(tile, chunk, queries, ROW(QUERY), rows, keys, ROW(KEY), count, D);
-    multiply(slopes, chunk, grads, ROW(GRAD), rows, values, ROW(VALUE), count, DV);
+    multiply(tile, chunk, queries, ROW(QUERY), rows, keys, ROW(KEY), count, D, ahead);
+    multiply(slopes, chunk, grads, ROW(GRAD), rows, values, ROW(VALUE), count, DV, ahead);
     FOR(i, RM) {
       const int r = ROW_OF(i);
       const float log_sum_of_row = r < rows ? CPTR(float, log_sum)[row + r] : INFINITY;
@@ -313,7 +409,7 @@ KERNEL attention_grad_query(TENSOR(grad_query), CTENSOR(query), CTENSOR(key), CT
       }
     }
     share(weights, slopes);
-    add_weighted(sums, chunk, weights, keys, ROW(KEY), count, D);
+    add_weighted(sums, chunk, weights, keys, ROW(KEY), count, D, ahead);
   }
   FOR(i, RM) factor[i] = problem.scale;
   store_rows(OUT_MATRIX(GRAD_QUERY, grad_query, batch, head) + first * ROW(GRAD_QUERY),
