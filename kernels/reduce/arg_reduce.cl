@@ -20,14 +20,11 @@ __kernel void arg_reduce(CTENSOR(in), TENSOR(indices) VALUES_PARAM, const Shape 
 #ifndef PARTIAL
 __kernel void arg_merge(CTENSOR(in), CTENSOR(positions), TENSOR(indices) VALUES_PARAM,
                         const Shape s, const ulong per_item) {
-  __global const T *part_values = CPTR(T, in);
-  __global const long *part_positions = CPTR(long, positions);
   const ulong last = min((get_global_id(0) + 1) * per_item, s.outputs);
   for (ulong n = get_global_id(0) * per_item; n < last; ++n) {
-    Best best = {.value = part_values[n], .position = part_positions[n]};
+    Best best = FOUND(0, n);
     for (ulong part = 1; part < s.parts; ++part) {
-      const ulong i = part * s.outputs + n;
-      const Best next = {.value = part_values[i], .position = part_positions[i]};
+      const Best next = FOUND(part, n);
       if (precedes(next, best)) best = next;
     }
     STORE_BEST(best, n, 0);

@@ -5,6 +5,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
+#include <bit>
+
 #include "kernels/core/dtype.h"
 #include "kernels/core/grid.h"
 #include "kernels/core/registration.h"
@@ -14,10 +16,12 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kColumns = 16;         // vectors of adjacent outputs in a task, at most
-constexpr size_t kPartElements = 4096;  // a part has at least this many reduced elements
+constexpr size_t kColumns = 16;                    // vectors of adjacent outputs in a task, at most
+constexpr size_t kPartElements = 4096;             // a part has at least this many reduced elements
+constexpr size_t kManyParts = 8;                   // are merged by a work-group
+constexpr size_t kMostItems = 256, kPerItem = 16;  // of a group; elements of a work-item, or more
 
-enum class Kind : uint64_t { kItems, kRows, kColumns, kGroup, kMerge };
+enum class Kind : uint64_t { kItems, kRows, kColumns, kGroup, kMerge, kMergeGroup };
 
 struct Plan {
   Device& device;
@@ -26,8 +30,10 @@ struct Plan {
   bool greatest, values;
   Kind kind = Kind::kItems;
   size_t width = 1;
+  size_t group = 0;  // work-items of a group, at most
 
-  bool partial() const { return kind != Kind::kMerge && shape.parts > 1; }
+  bool merges() const { return kind == Kind::kMerge || kind == Kind::kMergeGroup; }
+  bool partial() const { return !merges() && shape.parts > 1; }
 };
 
 struct Results {
@@ -41,6 +47,7 @@ const Kernel& find(const Plan& plan) {
   key.by[0] = static_cast<uint64_t>(plan.type) << 8 | static_cast<uint64_t>(plan.compute);
   key.by[1] = uint64_t{plan.greatest} << 2 | uint64_t{plan.values} << 1 | uint64_t{plan.partial()};
   key.by[2] = plan.shape.kept.size() << 8 | static_cast<uint64_t>(plan.kind);
+  key.by[3] = plan.group;
   return find_kernel(plan.device, key, [&](size_t group) {
     Defines defines = compute_defines(plan.compute);
     defines.set("IN", dtype_name(plan.type))
@@ -50,9 +57,10 @@ const Kernel& find(const Plan& plan) {
         .set("FINISH(x)", "(x)");
     if (plan.values) defines.set("WITH_VALUES", 1);
     if (plan.partial()) defines.set("PARTIAL", 1);
-    if (plan.kind == Kind::kGroup) {
-      define_width_or_group(defines, plan.device, plan.compute, group);
-      return KernelSource{"arg_reduce_gpu.cl", "arg_group", defines};
+    if (plan.kind == Kind::kGroup || plan.kind == Kind::kMergeGroup) {
+      defines.set("GROUP", static_cast<int64_t>(std::min(group, plan.group)));
+      const char* name = plan.kind == Kind::kGroup ? "arg_group" : "arg_merge_group";
+      return KernelSource{"arg_reduce_gpu.cl", name, defines};
     }
     if (plan.kind == Kind::kRows || plan.kind == Kind::kColumns) {
       define_width_or_group(defines, plan.device, plan.compute, group);
@@ -61,8 +69,7 @@ const Kernel& find(const Plan& plan) {
       const char* name = plan.kind == Kind::kRows ? "arg_rows" : "arg_columns";
       return KernelSource{"arg_reduce_cpu.cl", name, defines};
     }
-    return KernelSource{"arg_reduce.cl", plan.kind == Kind::kMerge ? "arg_merge" : "arg_reduce",
-                        defines};
+    return KernelSource{"arg_reduce.cl", plan.merges() ? "arg_merge" : "arg_reduce", defines};
   });
 }
 
@@ -70,6 +77,11 @@ const Kernel& find(const Plan& plan) {
 ScalarType vector_type(ScalarType type) {
   const ScalarType compute = compute_type(type);
   return c10::elementSize(compute) < 4 ? ScalarType::Int : compute;
+}
+
+// The work-items of a group that takes `elements`: in larger ones, few would have anything to do.
+size_t group_for(size_t elements) {
+  return std::clamp(std::bit_floor(elements / kPerItem), kFewItemsGroup, kMostItems);
 }
 
 Plan make_plan(Device& device, ScalarType type, const ReduceShape& shape, bool greatest,
@@ -90,6 +102,7 @@ Plan make_plan(Device& device, ScalarType type, const ReduceShape& shape, bool g
   const size_t least =
       columns ? std::max<size_t>(1, kPartElements / shape.kept[0].size) : kPartElements;
   plan.shape.parts = parts_for(device, independent, shape.elements(), least, columns);
+  plan.group = group_for(at::ceil_div(shape.elements(), plan.shape.parts));
   return plan;
 }
 
@@ -112,7 +125,7 @@ void run(const Plan& plan, const BufferView& in, const Results& results) {
   plan.shape.bind(arguments);
   const size_t outputs = plan.shape.outputs(), parts = plan.shape.parts;
   if (plan.kind == Kind::kGroup) {
-    const size_t group = arguments.group();
+    const size_t group = std::min(arguments.group(), plan.group);
     return arguments.enqueue({outputs * group, parts}, {group});
   }
   if (plan.kind == Kind::kColumns) {
@@ -135,12 +148,16 @@ void arg_reduce(Device& device, ScalarType type, const ReduceShape& shape, bool 
   const at::Tensor positions = at::empty({count}, options.dtype(at::kLong));
   const at::Tensor values = at::empty({count}, options.dtype(plan.compute));
   run(plan, in, {view(positions), view(values)});
-  plan.kind = Kind::kMerge;
+  const bool by_group = device.family() == KernelFamily::kGpu && plan.shape.parts >= kManyParts;
+  plan.kind = by_group ? Kind::kMergeGroup : Kind::kMerge;
+  plan.group = group_for(plan.shape.parts);
   Arguments arguments(current_stream(device.index()), find(plan));
   arguments.add(view(values)).add(view(positions)).add(results.indices);
   if (results.values) arguments.add(*results.values);
   plan.shape.bind(arguments);
-  enqueue_items(plan, arguments, 1);
+  if (!by_group) return enqueue_items(plan, arguments, 1);
+  const size_t group = std::min(arguments.group(), plan.group);
+  arguments.enqueue({plan.shape.outputs() * group}, {group});
 }
 
 at::TensorOptions plain_options(const at::TensorBase& tensor) {

@@ -115,3 +115,21 @@ def test_every_length_around_a_loop_of_four(device, dim):
         tensor = x if dim == 1 else x.t().contiguous()
         torch.testing.assert_close(tensor.to(device).sum(dim).cpu(), tensor.sum(dim))
         torch.testing.assert_close(tensor.to(device).amin(dim).cpu(), tensor.amin(dim))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.float16])
+def test_positions_in_long_rows(device, dtype):
+    """Their parts are joined, by work-groups on GPUs: the first of equal elements, NaN before."""
+    x = (torch.randn(2, 300_001) * 3).to(torch.int8).to(dtype)
+    for row in (x, x.t().contiguous().t()):
+        for name in ("argmax", "argmin"):
+            expected = getattr(row, name)(1)
+            assert torch.equal(getattr(row.to(device), name)(1).cpu(), expected)
+            assert getattr(row.to(device), name)().item() == getattr(row, name)().item()
+    if dtype.is_floating_point:
+        x[1, [200_000, 299_999]] = float("nan")
+        assert x.to(device).argmax(1)[1].item() == x.to(device).argmin(1)[1].item() == 200_000
+    values, positions = x.to(device).max(1)
+    expected = x.max(1)
+    assert torch.equal(positions.cpu(), expected.indices)
+    torch.testing.assert_close(values.cpu(), expected.values, equal_nan=True)
