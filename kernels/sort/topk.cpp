@@ -1,6 +1,8 @@
 // The k greatest or smallest elements of rows, without sorting the rows.
 #include <ATen/ops/empty.h>
 
+#include <bit>
+
 #include "kernels/core/algorithms.h"
 #include "kernels/core/grid.h"
 #include "kernels/core/tensors.h"
@@ -9,13 +11,12 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kChunk = 4096;  // elements, at least
-constexpr size_t kFewest = 8;    // a chunk has at least this many times k elements
+constexpr size_t kFewest = 8;  // a row and a chunk have at least this many times k elements
 
 constexpr const char* kChunks = "topk";
 const OptionalPaths optional({kChunks});
 
-const Kernel& topk_kernel(Device& device, ScalarType type, bool largest, const char* name) {
+const Kernel& chunks_kernel(Device& device, ScalarType type, bool largest, const char* name) {
   static Site site;
   KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(type), uint64_t{largest}};
@@ -24,29 +25,105 @@ const Kernel& topk_kernel(Device& device, ScalarType type, bool largest, const c
   });
 }
 
+struct Rows {
+  at::Tensor in;
+  size_t size, k;
+  bool largest;
+
+  size_t count() const { return static_cast<size_t>(in.numel()) / size; }
+  // [rows * chunks, k]
+  at::Tensor candidates(size_t chunks, const at::TensorOptions& options) const {
+    return at::empty({static_cast<int64_t>(count() * chunks), static_cast<int64_t>(k)}, options);
+  }
+};
+
+// Of the CPU family: topk.cl.
+void by_tasks(const Rows& rows, const at::Tensor& values, const at::Tensor& indices) {
+  constexpr size_t kChunk = 4096;  // elements, at least
+  const at::Tensor& in = rows.in;
+  Device& device = ocl_device(in);
+  const size_t most = std::max<size_t>(1, device.parameters().tasks / rows.count());
+  const size_t chunks = std::clamp<size_t>(rows.size / std::max(kChunk, kFewest * rows.k), 1, most);
+  const at::Tensor keys = rows.candidates(chunks, in.options());
+  const at::Tensor positions = rows.candidates(chunks, in.options().dtype(ScalarType::Int));
+  const auto kernel = [&](const char* name) -> const Kernel& {
+    return chunks_kernel(device, in.scalar_type(), rows.largest, name);
+  };
+  launch(stream_of(in), kernel("topk_chunk"), {chunks, rows.count()}, {1, 1}, view(in), view(keys),
+         view(positions), uint64_t{rows.size}, uint64_t{rows.k});
+  launch(stream_of(in), kernel("topk_finish"), {1, rows.count()}, {1, 1}, view(in), view(keys),
+         view(positions), view(values), view(indices), uint64_t{rows.size}, uint64_t{rows.k},
+         uint64_t{chunks});
+}
+
+// Of the GPU family: topk_gpu.cl.
+constexpr size_t kMostItems = 256, kMostCapacity = 1024, kShortRow = 1024;
+
+// Elements that a group sorts in local memory: a power of two, or 0 where there is no room.
+size_t capacity(const Device& device, size_t element) {
+  constexpr size_t kCounts = (4 * 256 + kMostItems + 64) * sizeof(uint32_t);
+  const size_t local = device.properties().local_memory;
+  return local <= kCounts
+             ? 0
+             : std::min(kMostCapacity,
+                        std::bit_floor((local - kCounts) / (element + sizeof(uint32_t))));
+}
+
+enum class Launch : uint64_t { kWhole, kPartial, kMerge };
+
+// Finds the k best of each chunk, or of the candidates at `from` where it merges chunks.
+void select(const Rows& rows, size_t chunks, Launch kind, const at::Tensor& from,
+            const at::Tensor& values, const at::Tensor& indices) {
+  const at::Tensor& in = rows.in;
+  Device& device = ocl_device(in);
+  const ScalarType type = in.scalar_type();
+  static Site site;
+  const KernelKey key{
+      &site, {static_cast<uint64_t>(kind), static_cast<uint64_t>(type), uint64_t{rows.largest}}};
+  const Kernel& kernel = find_kernel(device, key, [&](size_t group) {
+    Defines defines = sort_key_defines(type, rows.largest);
+    defines.set("GROUP", static_cast<int64_t>(std::min(group, kMostItems)))
+        .set("CAPACITY", static_cast<int64_t>(capacity(device, c10::elementSize(type))));
+    if (kind == Launch::kPartial) defines.set("PARTIAL", 1);
+    if (kind == Launch::kMerge) defines.set("MERGE", 1);
+    return KernelSource{"topk_gpu.cl", "topk_select", defines};
+  });
+  const size_t items = std::min(kernel.group, kMostItems);
+  Arguments arguments(stream_of(in), kernel);
+  arguments.add(view(in));
+  if (kind == Launch::kMerge) arguments.add(view(from));
+  arguments.add(view(values)).add(view(indices)).add(uint64_t{rows.size}).add(uint64_t{chunks});
+  arguments.add(static_cast<uint32_t>(rows.k)).enqueue({rows.count() * chunks * items}, {items});
+}
+
+void by_groups(const Rows& rows, const at::Tensor& values, const at::Tensor& indices) {
+  constexpr size_t kChunk = 16384;  // elements, at least
+  const at::Tensor& in = rows.in;
+  const size_t chunks = std::min(parts_for(ocl_device(in), rows.count(), rows.size, kChunk),
+                                 std::max<size_t>(1, rows.size / (kFewest * rows.k)));
+  if (chunks == 1) return select(rows, 1, Launch::kWhole, {}, values, indices);
+  const at::Tensor best = rows.candidates(chunks, in.options());
+  const at::Tensor positions = rows.candidates(chunks, in.options().dtype(ScalarType::Int));
+  select(rows, chunks, Launch::kPartial, {}, best, positions);
+  select({best, chunks * rows.k, rows.k, rows.largest}, 1, Launch::kMerge, positions, values,
+         indices);
+}
+
 }  // namespace
 
 bool topk_pays(const at::Tensor& in, size_t size, size_t k) {
-  return ocl_device(in).family() == KernelFamily::kCpu && k > 0 && k <= size / kFewest &&
-         size <= UINT32_MAX && !is_disabled(kChunks);
+  const Device& device = ocl_device(in);
+  if (k == 0 || k > size / kFewest || size > UINT32_MAX || is_disabled(kChunks)) return false;
+  if (device.family() == KernelFamily::kCpu) return true;
+  // sort_tile takes several short rows at once.
+  return size > kShortRow && k <= capacity(device, c10::elementSize(in.scalar_type())) / 2;
 }
 
 void topk_rows(const at::Tensor& in, size_t k, bool largest, const at::Tensor& values,
                const at::Tensor& indices) {
-  Device& device = ocl_device(in);
-  const auto size = static_cast<size_t>(in.size(-1));
-  const size_t rows = static_cast<size_t>(in.numel()) / size;
-  const size_t most = std::max<size_t>(1, device.parameters().tasks / rows);
-  const size_t chunks = std::clamp<size_t>(size / std::max(kChunk, kFewest * k), 1, most);
-  const at::DimVector shape{static_cast<int64_t>(rows * chunks), static_cast<int64_t>(k)};
-  const at::Tensor keys = at::empty(shape, in.options());
-  const at::Tensor positions = at::empty(shape, in.options().dtype(ScalarType::Int));
-  const ScalarType type = in.scalar_type();
-  launch(stream_of(in), topk_kernel(device, type, largest, "topk_chunk"), {chunks, rows}, {1, 1},
-         view(in), view(keys), view(positions), uint64_t{size}, uint64_t{k});
-  launch(stream_of(in), topk_kernel(device, type, largest, "topk_finish"), {1, rows}, {1, 1},
-         view(in), view(keys), view(positions), view(values), view(indices), uint64_t{size},
-         uint64_t{k}, uint64_t{chunks});
+  const Rows rows{in, static_cast<size_t>(in.size(-1)), k, largest};
+  const bool groups = ocl_device(in).family() == KernelFamily::kGpu;
+  (groups ? by_groups : by_tasks)(rows, values, indices);
 }
 
 }  // namespace ocl

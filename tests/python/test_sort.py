@@ -136,9 +136,12 @@ def test_topk(device, largest):
     "dtype", [torch.float32, torch.float16, torch.float64, torch.int64, torch.uint8]
 )
 def test_topk_of_many(device, dtype, largest):
-    """Few of many: without sorting, in the CPU family."""
-    for shape, dim, k in [((50_000,), 0, 1), ((3, 30_001), 1, 100), ((2000, 9), 0, 200)]:
-        x = (torch.randn(shape) * 50).to(dtype)
+    """Few of many: without sorting. Long rows have several chunks; the last row has few values."""
+    shapes = [((50_000,), 0, 1), ((3, 30_001), 1, 100), ((2000, 9), 0, 200), ((200_003,), 0, 128)]
+    for shape, dim, k in [*shapes, ((2, 70_000), 1, 513), ((40_000,), 0, 300)]:
+        x = (torch.randn(shape) * (1 if k == 300 else 50)).to(dtype)
+        if k == 300:
+            x = x.to(torch.int8).to(dtype)
         if dtype.is_floating_point:
             x.view(-1)[[7, 11]] = torch.tensor([float("nan"), -float("inf")], dtype=dtype)
         order = torch.sort(x, dim=dim, descending=largest, stable=True)
