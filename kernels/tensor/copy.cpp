@@ -131,8 +131,9 @@ void copy_discrete(const at::Tensor& destination, const at::Tensor& source) {
   if (on_ocl(source)) {
     const bool same = same_layout(destination, source);
     const at::Tensor dense = same ? source : source.contiguous();
-    const bool direct =
+    const bool dense_there =
         same || (destination.is_contiguous() && destination.scalar_type() == source.scalar_type());
+    const bool direct = dense_there && destination.is_cpu();  // not of another device of PyTorch
     const at::Tensor host =
         direct ? destination : at::empty(source.sizes(), source.options().device(at::kCPU));
     copy_to_host(stream_of(dense), host.mutable_data_ptr(), view(dense), dense.nbytes());

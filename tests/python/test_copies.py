@@ -313,3 +313,13 @@ def test_negated_numbers_into_bool(device):
     x = torch.tensor([1 + 2j, 3 + 0j])
     result = torch.empty(2, dtype=torch.bool, device=device)
     assert result.copy_(x.to(device).conj().imag).tolist() == [True, False]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch has no other device here")
+def test_copies_to_other_devices(device):
+    x = torch.randn(30, 7)
+    for mine in (x.to(device), x.to(device).t(), x.to(device).half()):
+        for non_blocking in (False, True):
+            there = mine.to("cuda", non_blocking=non_blocking)
+            assert torch.equal(there.cpu(), mine.cpu())
+            assert torch.equal(there.to(device, non_blocking=non_blocking).cpu(), mine.cpu())

@@ -179,10 +179,18 @@ def check_data_parallel(devices):
         torch.testing.assert_close(gradients(parallel, batch), expected)
 
 
+CUDA_COMES_FIRST = pytest.mark.skipif(
+    torch.cuda.is_available(),
+    reason="torch.nn.DataParallel takes CUDA's devices where there are any",
+)
+
+
+@CUDA_COMES_FIRST
 def test_data_parallel(device):
     check_data_parallel([device])
 
 
+@CUDA_COMES_FIRST
 def test_data_parallel_on_two_devices(two_devices):
     check_data_parallel(list(two_devices))
 
