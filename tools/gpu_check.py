@@ -38,8 +38,11 @@ AMD = {"gfx803": "polaris10", "gfx900": "gfx900", "gfx1030": "gfx1030", "gfx1100
 NVIDIA = ["sm_75", "sm_86", "sm_90"]  # Turing, Ampere, Hopper
 INTEL = ["skl", "dg2"]  # Gen9, Arc
 DEFAULT = ["gfx803", "gfx1030", "gfx1100", *NVIDIA, *INTEL]
-NO_FP64 = {"dg2"}
-FP64 = re.compile(r"^#define (\w+ f64|ELEMENT_f64 1)$", re.M)
+# What some programs need and some targets, or their compilers here, lack: how the compiler says it.
+LACKS = {
+    "float64": (["dg2"], r"cl_khr_fp64|\bdouble\d*\b|convert_double"),
+    "64-bit atomics (in clang's target)": (NVIDIA, r"call to 'atom_\w+' is ambiguous"),
+}
 HOT = re.compile(r"(conv|gemm|gemv|norm|packed_linear|reduce|sdpa|softmax)")
 CLANG = ["clang-19", "-x", "cl", "-cl-std=CL1.2", "-O3", "-nogpulib", "-w"]
 NVIDIA_REGISTERS, NVIDIA_WARPS = 65536, {"sm_75": 32, "sm_86": 48, "sm_90": 64}
@@ -65,8 +68,15 @@ def run(command):
     done = subprocess.run(command, capture_output=True, text=True)
     output = done.stdout + done.stderr
     if done.returncode:
-        raise CompileError(output.strip()[-800:])
+        raise CompileError(output.strip())
     return output
+
+
+def lacked(error, target):
+    """What the target lacks that the program needs; None where the program is at fault."""
+    for name, (targets, pattern) in LACKS.items():
+        if target in targets and re.search(pattern, error):
+            return name
 
 
 def is_used(source, target):
@@ -159,7 +169,7 @@ class Compilers:
     def nvidia(self, source, target, output):
         library = linked(self.library(target))
         machine = ["-target", "nvptx64-nvidia-nvcl", "-Xclang", "-target-cpu", "-Xclang", target]
-        machine.append("-Dget_global_offset(d)=0")  # libclc has none for NVIDIA
+        machine += ["-Dget_global_offset(d)=0", "-Dget_work_dim()=3"]  # libclc has none for NVIDIA
         run([*CLANG, *machine, *library, "-S", str(source), "-o", output])
         binary = f"{output}.cubin"
         log = run([self.ptxas, "-v", "-arch", target, output, "-o", binary])
@@ -191,7 +201,7 @@ class Compilers:
         options = ["-options", "-cl-std=CL1.2", "-out_dir", folder]
         log = run(["ocloc", "compile", "-file", str(source), "-device", target, *options])
         if "Build succeeded" not in log:
-            raise CompileError(log.strip()[-800:])
+            raise CompileError(log.strip())
         # Names are macros in some sources; the binary has them, and warnings tell of spills.
         spills = dict(re.findall(r"kernel (\w+).*?spilled around (\d+)", log))
         kernels = [Kernel(name, int(size)) for name, size in spills.items()]
@@ -285,21 +295,23 @@ def main():
     if not programs or not targets:
         sys.exit(f"gpu check: {len(programs)} programs, {len(targets)} compilers: nothing to check")
 
-    results, errors = collections.defaultdict(dict), []
+    results, errors, lacking = collections.defaultdict(dict), [], collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         jobs = {
             pool.submit(compilers.compile, program, target): (program, target)
             for program in programs
             for target in targets
-            if (target not in NO_FP64 or not FP64.search(program.read_text()))
-            and is_used(program.read_text(), target)
+            if is_used(program.read_text(), target)
         }
         for job in concurrent.futures.as_completed(jobs):
             program, target = jobs[job]
             try:
                 results[target][program] = job.result()
             except CompileError as error:
-                errors.append(f"{program} does not compile for {target}:\n{error}")
+                if missing := lacked(str(error), target):
+                    lacking[target, missing] += 1
+                else:
+                    errors.append(f"{program} does not compile for {target}:\n{str(error)[-800:]}")
 
     print_table(results, targets)
     spilling = collections.defaultdict(list)
@@ -315,6 +327,8 @@ def main():
     print(*errors, sep="\n", end="\n" if errors else "")
     if not compilers.nvdisasm and set(targets) & set(NVIDIA):
         print("no nvdisasm: NVIDIA's shares of multiply-adds are counted in PTX")
+    for (target, missing), count in sorted(lacking.items()):
+        print(f"{target} lacks {missing}: {count} programs not compiled")
     absent = [target for target in wanted if target not in targets]
     if absent:
         print("no compiler here for:", ", ".join(absent))
