@@ -40,7 +40,7 @@ KERNELS_MAY_INCLUDE = {
     "conv/gpu": {"conv/common", "matmul", "matmul/gpu"},
     "conv": {"conv/common", "conv/cpu", "conv/channels_last", "conv/gpu", "matmul"},
     "attention": {"pointwise"},
-    "index": {"pointwise"},
+    "index": {"pointwise", "sort"},
     "sort": {"pointwise"},
     "pool": {"pointwise"},
     "image/cl": set(),

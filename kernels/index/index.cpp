@@ -3,9 +3,10 @@
 
 #include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/sort.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/util/FunctionRef.h>
 
+#include <bit>
 #include <cmath>
 
 #include "backend/error.h"
@@ -13,11 +14,12 @@
 #include "kernels/core/grid.h"
 #include "kernels/core/tensors.h"
 #include "kernels/index/index_plan.h"
+#include "kernels/sort/sort.h"
 
 namespace ocl {
 namespace {
 
-constexpr size_t kLeastBlock = 256;  // sorted writes that a work-item combines
+constexpr size_t kLeastBlock = 32;  // sorted writes that a work-item combines
 
 KernelKey make_key(const IndexPlan& plan) {
   static Site site;
@@ -119,11 +121,18 @@ class SortedWrites {
     for (int d = 0; d < plan.ndim; ++d) farthest += (plan.size(d) - 1) * plan.stride(0, d);
     for (size_t k = 0; k < sizes.size(); ++k) farthest += (sizes[k] - 1) * strides[k];
     if (farthest < INT32_MAX) key_type_ = ScalarType::Int;
+    uint64_t strides_used = 0;
+    for (int d = 0; d < plan.ndim; ++d) strides_used |= static_cast<uint64_t>(plan.stride(0, d));
+    for (const int64_t stride : strides) strides_used |= static_cast<uint64_t>(stride);
+    // The key of a write to nowhere has all bits, and no other one has.
+    const size_t to = std::bit_width(static_cast<uint64_t>(farthest) + 1);
+    bits_ = {std::min<size_t>(std::countr_zero(strides_used), to - 1), to};
   }
 
   void run(const c10::Scalar& number) {
-    const auto [keys, order] =
-        at::sort(targets(), /*stable=*/true, /*dim=*/0, /*descending=*/false);
+    const at::Tensor unsorted = targets(), keys = at::empty_like(unsorted);
+    const at::Tensor order = at::empty({static_cast<int64_t>(count_)}, options().dtype(at::kLong));
+    sort_rows_gpu(unsorted, count_, /*descending=*/false, keys, order, bits_);
     if (!plan_.indexing.combine) {
       Arguments arguments = write("index_last", number, keys, order);
       add_geometry(arguments, geometry_);
@@ -198,6 +207,7 @@ class SortedWrites {
   const IndexPlan& plan_;
   const Geometry geometry_;
   const size_t count_, inner_;
+  KeyBits bits_;
   ScalarType key_type_ = ScalarType::Long;
 };
 

@@ -1,6 +1,8 @@
 // Shared by the host files that launch sorting and selecting kernels.
 #pragma once
 
+#include <optional>
+
 #include "backend/launch.h"
 #include "kernels/core/dtype.h"
 
@@ -9,10 +11,15 @@ namespace ocl {
 // Defines for sort_key.clh.
 Defines sort_key_defines(ScalarType type, bool descending);
 
+// The bits in which elements differ: bits from..to - 1 tell their order.
+struct KeyBits {
+  size_t from, to;
+};
+
 // Sorts the rows of a contiguous tensor, each of `size` elements, into contiguous values and
-// indices, in the GPU family.
+// indices, in the GPU family. Without `bits`, elements may differ in all of theirs.
 void sort_rows_gpu(const at::Tensor& in, size_t size, bool descending, const at::Tensor& values,
-                   const at::Tensor& indices);
+                   const at::Tensor& indices, std::optional<KeyBits> bits = std::nullopt);
 
 // Whether topk_rows finds k of `size` elements faster than a sort.
 bool topk_pays(const at::Tensor& in, size_t size, size_t k);

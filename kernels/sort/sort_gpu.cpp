@@ -23,7 +23,7 @@ size_t local_bytes(size_t items, size_t element) {
 
 class GpuRowSort {
  public:
-  GpuRowSort(const at::Tensor& in, size_t size, bool descending)
+  GpuRowSort(const at::Tensor& in, size_t size, bool descending, std::optional<KeyBits> bits)
       : device_(ocl_device(in)),
         in_(in),
         rows_(static_cast<size_t>(in.numel()) / size),
@@ -31,7 +31,8 @@ class GpuRowSort {
         descending_(descending) {
     const size_t element = c10::elementSize(in.scalar_type());
     while (most_ > 1 && local_bytes(most_, element) > device_.properties().local_memory) most_ /= 2;
-    bits_ = 8 * element;
+    key_bits_ = 8 * element;
+    bits_ = bits.value_or(KeyBits{0, key_bits_});
   }
 
   void run(const at::Tensor& values, const at::Tensor& indices) {
@@ -50,7 +51,7 @@ class GpuRowSort {
                 const at::Tensor& indices) {
     const size_t items = std::min(sort_tile.group, wanted);
     const size_t rows_of_tile = std::min(items * kPerItem / size_, rows_);
-    const size_t sorted_bits = bits_ + std::bit_width(rows_of_tile - 1);
+    const size_t sorted_bits = key_bits_ + std::bit_width(rows_of_tile - 1);
     launch(stream_of(in_), sort_tile, {at::ceil_div(rows_, rows_of_tile) * items}, {items},
            view(in_), view(values), view(indices), uint64_t{rows_}, static_cast<uint32_t>(size_),
            static_cast<uint32_t>(rows_of_tile), static_cast<uint32_t>(sorted_bits));
@@ -63,7 +64,8 @@ class GpuRowSort {
     const Kernel& count = kernel("sort_count", items);
     const size_t count_items = std::min(count.group, items);
     const uint64_t size = size_, tiles = at::ceil_div(size_, items * kPerItem);
-    const size_t groups = rows_ * tiles, passes = bits_ / kBitsPerPass;
+    const size_t groups = rows_ * tiles, first = bits_.from / kBitsPerPass;
+    const size_t passes = std::max<size_t>(1, at::ceil_div(bits_.to, kBitsPerPass) - first);
     const at::Tensor counts =
         at::empty({static_cast<int64_t>(rows_ * kDigits), static_cast<int64_t>(tiles)},
                   in_.options().dtype(ScalarType::Int));
@@ -75,7 +77,7 @@ class GpuRowSort {
     }
     Stream& stream = stream_of(in_);
     for (size_t pass = 0; pass < passes; ++pass) {
-      const auto shift = static_cast<uint32_t>(pass * kBitsPerPass);
+      const auto shift = static_cast<uint32_t>((first + pass) * kBitsPerPass);
       const int32_t begins = pass == 0, ends = pass + 1 == passes;
       launch(stream, count, {groups * count_items}, {count_items}, view(from.elements),
              view(counts), size, tiles, static_cast<uint32_t>(items * kPerItem), shift);
@@ -107,15 +109,16 @@ class GpuRowSort {
 
   Device& device_;
   const at::Tensor in_;
-  size_t rows_, size_, bits_, most_ = kMostItems;  // most_: work-items of a group
+  size_t rows_, size_, key_bits_, most_ = kMostItems;  // most_: work-items of a group
+  KeyBits bits_;
   bool descending_;
 };
 
 }  // namespace
 
 void sort_rows_gpu(const at::Tensor& in, size_t size, bool descending, const at::Tensor& values,
-                   const at::Tensor& indices) {
-  GpuRowSort(in, size, descending).run(values, indices);
+                   const at::Tensor& indices, std::optional<KeyBits> bits) {
+  GpuRowSort(in, size, descending, bits).run(values, indices);
 }
 
 }  // namespace ocl

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from support import DTYPES, FLOATS, output_of, random_tensor, result_of
+from support import DTYPES, FLOATS, has_fp64, output_of, random_tensor, result_of
 
 ADDABLE = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int8]
 
@@ -303,3 +303,33 @@ def test_rows_at_aligned_and_other_addresses(device, dtype, width, shift):
     rows[index], there[index.to(device)] = values, values.to(device)
     assert torch.equal(there.cpu(), rows)
     assert torch.equal(there[:, : width - 1][index.to(device)].cpu(), rows[:, : width - 1][index])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64])
+@pytest.mark.parametrize("rows, size", [(1, 1), (256, 64), (257, 64), (4096, 3), (70_000, 1)])
+def test_sorted_writes(device, dtype, rows, size):
+    """GPUs sort them by the bits in which their targets differ, and add up blocks of them."""
+    if dtype == torch.float64 and not has_fp64(device):
+        pytest.skip("the device has no float64")
+    index = torch.randint(rows, (5000,))
+    index[:3], index[-2:] = rows - 1, 0
+    crowded = torch.where(torch.rand(5000) < 0.5, rows // 2, index)
+    grad = torch.randint(-3, 4, (5000, size)).to(dtype)
+    for chosen in (index, crowded):
+        expected = torch.ops.aten.embedding_dense_backward(grad, chosen, rows, -1, False)
+        arguments = grad.to(device), chosen.to(device), rows, -1, False
+        actual = torch.ops.aten.embedding_dense_backward(*arguments)
+        assert torch.equal(actual.cpu(), expected)
+        x = torch.zeros(rows, size, dtype=dtype, device=device)
+        last = torch.zeros_like(x)
+        torch.use_deterministic_algorithms(True)
+        try:
+            x.index_put_((chosen.to(device),), grad.to(device), accumulate=True)
+            last.index_put_((chosen.to(device),), grad.to(device))
+        finally:
+            torch.use_deterministic_algorithms(False)
+        assert torch.equal(x.cpu(), expected)
+        of_cpu = torch.zeros(rows, size, dtype=dtype)
+        for i, row in zip(chosen.tolist(), grad, strict=True):
+            of_cpu[i] = row
+        assert torch.equal(last.cpu(), of_cpu), "the last one of several writes stays"
