@@ -66,6 +66,7 @@ struct PoolKernel {
   bool adaptive = false;
   int hop = 0;  // HOP of pool.clh; 0: the kernel has no vectors
   bool small = false;
+  int64_t stride = 0;  // STRIDE of pool.clh; 0: not known when the kernel is compiled
 };
 
 // SMALL of pool.clh, for GPUs.
@@ -123,7 +124,8 @@ const Kernel& find(Device& device, const PoolKernel& kernel, ScalarType type) {
   KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(kernel.name), static_cast<uint64_t>(type),
             static_cast<uint64_t>(kernel.hop) << 3 | uint64_t{kernel.small} << 2 |
-                uint64_t{kernel.last} << 1 | uint64_t{kernel.adaptive}};
+                uint64_t{kernel.last} << 1 | uint64_t{kernel.adaptive},
+            static_cast<uint64_t>(kernel.stride)};
   return find_kernel(device, key, [&] {
     const ScalarType compute = compute_type(type);
     Defines defines = compute_defines(compute);
@@ -132,6 +134,7 @@ const Kernel& find(Device& device, const PoolKernel& kernel, ScalarType type) {
     if (kernel.last) defines.set("CHANNELS_LAST", 1);
     if (kernel.adaptive) defines.set("ADAPTIVE", 1);
     if (kernel.small) defines.set("SMALL", 1);
+    if (kernel.stride != 0) defines.set("STRIDE", kernel.stride);
     if (kernel.hop != 0) {
       defines.set("WIDTH", static_cast<int64_t>(device.parameters().vector_width))
           .set("HOP", kernel.hop)
@@ -140,6 +143,14 @@ const Kernel& find(Device& device, const PoolKernel& kernel, ScalarType type) {
     if (std::string(kernel.name) == "max_pool") defines.set("FORWARD", 1);
     return KernelSource{kernel.file, kernel.name, defines};
   });
+}
+
+// STRIDE of pool.clh, for gradients on GPUs: that of nearly all networks.
+int64_t known_stride(const Device& device, const Pool& pool) {
+  constexpr int64_t kMost = 4;
+  const bool known = device.family() == KernelFamily::kGpu && pool.stride_h == pool.stride_w &&
+                     pool.stride_h <= kMost;
+  return known ? pool.stride_h : 0;
 }
 
 UnitGrid grid_of(const Device& device, const Pool& pool, int64_t h, int64_t w, size_t cost) {
@@ -215,10 +226,11 @@ void max_backward(const at::Tensor& grad_any, const at::Tensor& self, Pool pool,
   const bool asks = last && pool.in_h * pool.in_w < 16 * pool.out_h * pool.out_w;
   const int hop = asks ? hop_of(device, self, pool, adaptive) : 0;
   const bool small = is_small(device, pool);
-  const Kernel& kernel = find(device,
-                              {hop != 0 ? "max_pool_cpu.cl" : "max_pool.cl",
-                               cpu && hop == 0 ? kScatter : kGather, last, adaptive, hop, small},
-                              self.scalar_type());
+  const Kernel& kernel =
+      find(device,
+           {hop != 0 ? "max_pool_cpu.cl" : "max_pool.cl", cpu && hop == 0 ? kScatter : kGather,
+            last, adaptive, hop, small, known_stride(device, pool)},
+           self.scalar_type());
   UnitGrid grid = grid_of(device, pool, pool.in_h, pool.in_w, 2);
   if (hop != 0) {
     grid = grid_of_rows(device, pool);
@@ -253,10 +265,11 @@ void average(const at::Tensor& from_any, const at::Tensor& to_any, const at::Ten
   int hop = hop_of(device, image, pool, adaptive);
   if (!fits_rows(pool) && (backward || (hop == kAnyHop && !last))) hop = 0;
   const bool small = is_small(device, pool);
-  const Kernel& kernel = find(device,
-                              {hop != 0 ? "avg_pool_cpu.cl" : "avg_pool.cl",
-                               backward ? kBackward : kForward, last, adaptive, hop, small},
-                              image.scalar_type());
+  const Kernel& kernel =
+      find(device,
+           {hop != 0 ? "avg_pool_cpu.cl" : "avg_pool.cl", backward ? kBackward : kForward, last,
+            adaptive, hop, small, backward ? known_stride(device, pool) : 0},
+           image.scalar_type());
   const size_t cost = adaptive ? 4 : static_cast<size_t>(pool.kernel_h * pool.kernel_w);
   UnitGrid grid = grid_of(device, pool, backward ? pool.in_h : pool.out_h,
                           backward ? pool.in_w : pool.out_w, cost);
