@@ -49,6 +49,7 @@ void Event::record(Stream& stream, bool timed) {
 }
 
 void Event::record_enqueued(Stream& stream, bool timed) {
+  work_ = stream.work();
   event_ = stream.marker(timed);
   capture_ = report_ = 0;
   position_ = stream.commands();
@@ -67,7 +68,7 @@ void Event::refuse_captured(std::string_view what) const {
 void Event::block(Stream& stream) const {
   refuse_fork();
   if (!recorded() || &stream == stream_) return;
-  if (capture_ == 0) return stream.wait_for(event_, *stream_);
+  if (capture_ == 0) return stream.wait_for(event_, *stream_, work_);
   Capture* capture = stream_->capture();
   if (!capture || capture->id() != capture_) refuse_captured("wait for an event");
   capture->join(stream);

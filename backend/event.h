@@ -54,6 +54,7 @@ class Event {
   Stream* stream_ = nullptr;
   uint64_t capture_ = 0;   // the number of the capture that it was recorded in; 0: none
   uint64_t position_ = 0;  // commands of the stream up to the mark
+  uint64_t work_ = 0;      // the stream's work() before the mark
   uint64_t report_ = 0;    // the stream's last fault report before the mark; 0: none
 };
 

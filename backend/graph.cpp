@@ -211,7 +211,7 @@ void Graph::replay() {
   bind_fault_words(stream);
   // Replays share the graph's memory, so each waits for the one before it, as in CUDA.
   if (last_stream_ && last_stream_ != &stream) {
-    stream.wait_for(last_stream_->marker(), *last_stream_);
+    stream.wait_for(*last_stream_);
   }
   last_stream_ = &stream;
   // A destructor, so that it also runs when only some of the commands could be enqueued.

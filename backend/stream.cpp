@@ -5,6 +5,8 @@
 #include <chrono>
 #include <deque>
 #include <iterator>
+#include <span>
+#include <thread>
 
 #include "backend/capture.h"
 #include "backend/error.h"
@@ -215,24 +217,27 @@ cl_int Stream::last_status(std::chrono::milliseconds patience) {
     return translated([&] { return str("cannot query ", device_.label()); },
                       [&] { return last.getInfo<CL_EVENT_COMMAND_EXECUTION_STATUS>(); });
   };
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kAwake{1};
+  constexpr std::chrono::microseconds kSleep{200};
   auto status = read();
-  const auto end = std::chrono::steady_clock::now() + patience;
-  while (status > CL_COMPLETE && std::chrono::steady_clock::now() < end) status = read();
+  for (const auto begin = Clock::now(); status > CL_COMPLETE; status = read()) {
+    const auto waited = Clock::now() - begin;
+    if (waited >= patience) break;
+    if (waited > kAwake) std::this_thread::sleep_for(kSleep);  // a CPU's runtime needs the core
+  }
   return status;
 }
 
-void Stream::note_source(Stream& source, const cl::Event& event) {
-  // Read first: a marker that comes between counts as work, for which nobody waits long.
-  const uint64_t marks = source.marks_.load(std::memory_order_relaxed);
-  const uint64_t commands = source.commands();
-  std::vector<Source> found{{&source, commands, marks, false}};
-  {
-    std::lock_guard lock(source.marker_mutex_);
-    found[0].to_the_end = source.last_marker_() == event() && source.marked_commands_ == commands;
-  }
+void Stream::note_source(Stream& source, uint64_t work) {
+  std::vector<Source> found{{&source, source.commands(), work}};
   {
     std::lock_guard lock(source.sources_mutex_);
     std::ranges::copy_if(source.sources_, std::back_inserter(found), &Source::pending);
+  }
+  // The source may have waited for its own sources after the event.
+  if (source.work() != work) {
+    for (Source& each : std::span(found).subspan(1)) each.work = Source::kUnknown;
   }
   std::lock_guard lock(sources_mutex_);
   for (const Source& each : found) {
@@ -262,10 +267,9 @@ void Stream::ask_others() {
     Stream& other = *source.stream;
     if (other.capture()) continue;
     const uint64_t report = other.faults_->report();
-    const uint64_t marks = other.marks_.load(std::memory_order_relaxed) - source.marks;
     const uint64_t commands = other.commands();
-    // The commands that this stream waited for have ended, and markers end by themselves.
-    const bool only_markers = source.to_the_end && commands - source.commands == marks;
+    // Of the stream's own commands, only markers are left, and these end by themselves.
+    const bool only_markers = !other.shared_ && other.work() == source.work;
     const cl_int status = other.last_status(only_markers  ? kOnlyMarkers
                                             : source.busy ? kNone
                                                           : kMarkerTime);
@@ -296,9 +300,14 @@ void Stream::ask_others() {
   }
 }
 
-void Stream::wait_for(const cl::Event& event, Stream& source) {
+void Stream::wait_for(Stream& source) {
+  const uint64_t work = source.work();
+  wait_for(source.marker(), source, work);
+}
+
+void Stream::wait_for(const cl::Event& event, Stream& source, uint64_t work) {
   refuse_capture("wait for commands from before the capture or from a stream outside of it");
-  note_source(source, event);
+  note_source(source, work);
   translated([&] { return str("cannot wait for an event of ", source.device_.label()); },
              [&] {
                if (&source.device_ == &device_) {
@@ -346,7 +355,7 @@ cl::Event Stream::marker(bool timed) {
                       last_marker_ = std::move(kept);
                       marked_commands_ = before + 1;
                       commands_.fetch_add(1, std::memory_order_relaxed);
-                      marks_.fetch_add(1, std::memory_order_relaxed);
+                      marks_.fetch_add(1, std::memory_order_release);  // see work()
                       flush();
                       return event;
                     });

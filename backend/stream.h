@@ -77,6 +77,11 @@ class Stream {
   void note_failure(cl_int code) { failure_.store(code, std::memory_order_relaxed); }
   // The number of commands so far.
   uint64_t commands() const { return commands_.load(std::memory_order_relaxed); }
+  // The number of commands so far that are no markers.
+  uint64_t work() const {
+    const uint64_t marks = marks_.load(std::memory_order_acquire);
+    return commands() - marks;
+  }
   // Whether a wait for the first `commands` commands has told their failure.
   bool has_told(uint64_t commands) const {
     return commands <= told_.load(std::memory_order_relaxed);
@@ -84,8 +89,11 @@ class Stream {
   // Whether all commands have completed, without blocking.
   bool idle();
 
-  // Makes later commands wait for `event` of another stream, maybe of another device.
-  void wait_for(const cl::Event& event, Stream& source);
+  // Makes later commands wait for `event` of another stream, maybe of another device. `work`: the
+  // other stream's work() just before the event.
+  void wait_for(const cl::Event& event, Stream& source, uint64_t work);
+  // Makes later commands wait for all commands of another stream so far.
+  void wait_for(Stream& source);
   // An event that completes when all commands that were enqueued so far have. `timed`: its times
   // will be read.
   cl::Event marker(bool timed = false);
@@ -110,14 +118,15 @@ class Stream {
   cl_int wait();
   // A stream that this one waited for, directly or through others.
   struct Source {
+    static constexpr uint64_t kUnknown = UINT64_MAX;
+
     Stream* stream;
     uint64_t commands;    // of the stream, when this one last waited
-    uint64_t marks;       // of these, the markers
-    bool to_the_end;      // waited for all of these, not only for the first ones
+    uint64_t work;        // work() of the stream that has ended when the wait has
     bool pending = true;  // not asked since
-    bool busy = false;    // worked on later commands when asked: not given time again
+    bool busy = false;    // worked on later commands when asked: not given time for these again
   };
-  void note_source(Stream& source, const cl::Event& event);
+  void note_source(Stream& source, uint64_t work);
   void ask_others();
   bool too_deep(uint64_t commands) const;
   void limit_depth(uint64_t commands);

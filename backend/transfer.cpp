@@ -92,7 +92,7 @@ void wait_for_other_streams(Stream& stream, const BufferView& view) {
   for (const StreamId id : Allocator::instance().other_streams(view, stream.id())) {
     const c10::Stream stream_of_id(c10::Stream::UNSAFE, stream.unpack().device(), id);
     Stream& other = ocl::stream(stream_of_id);
-    stream.wait_for(other.marker(), other);
+    stream.wait_for(other);
   }
 }
 
