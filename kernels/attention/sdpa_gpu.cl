@@ -38,11 +38,13 @@
 #define SUM_CHUNK (DEPTH * SIDE * DM)
 #define CHUNK (PRODUCT_CHUNK > SUM_CHUNK ? PRODUCT_CHUNK : SUM_CHUNK)
 
-// Whether a work-item loads the next chunk into registers while it multiplies one. With more
-// numbers of sums and tiles, compilers of AMD's and NVIDIA's GPUs spill.
-#define LOADS_AHEAD(sums, tiles) (RM * DM * (sums) + RM * CM * (tiles) <= 48)
+// Whether a work-item loads the next chunk into registers while it multiplies one. Where sums and
+// tiles take more registers than this, compilers of AMD's and NVIDIA's GPUs spill.
+#define MOST_REGISTERS 48
+#define LOADS_AHEAD(sums, tiles) (RM * DM * (sums) + RM * CM * (tiles) <= MOST_REGISTERS)
+// A work-item's loads for a chunk, and the rows between them; SIDE and RM are powers of two.
 #define STEP (ITEMS / DEPTH)
-#define OWN(rows) ((rows) / STEP)  // loads of a work-item for a chunk
+#define OWN(rows) ((rows) / STEP)
 #define OWN_SUMS (SUM_CHUNK / ITEMS)
 #define LOCAL_VECTORS __local __attribute__((aligned(16))) float
 #define KERNEL __kernel __attribute__((reqd_work_group_size(SIDE, SIDE, 1))) void
@@ -80,8 +82,8 @@ ALWAYS_INLINE void multiply(float tile[RM][CM], __local float *chunk, MATRIX_ARG
 #define OWN_ROW(n) (first + (n) * STEP)
 #define ELEMENT(x, row) \
   (k0 + p < size && row < x##_count ? LOAD(DT, x, row * x##_stride + k0 + p) : 0)
-#define PLACE_A(n) p * A_LD + OWN_ROW(n)
-#define PLACE_B(n) p * B_LD + OWN_ROW(n)
+#define PLACE_A(n) (p * A_LD + OWN_ROW(n))
+#define PLACE_B(n) (p * B_LD + OWN_ROW(n))
 #define ELEMENT_A(n) ELEMENT(a, OWN_ROW(n))
 #define ELEMENT_B(n) ELEMENT(b, OWN_ROW(n))
   FOR(i, RM) FOR(j, CM) tile[i][j] = 0;
@@ -138,9 +140,9 @@ ALWAYS_INLINE void add_weighted(float sums[RM][DM], __local float *chunk,
                                 const bool ahead) {
   const int x = get_local_id(0), y = get_local_id(1), item = y * SIDE + x;
   float next[OWN_SUMS];
-#define PLACE_SUM(n) item + (n) * ITEMS
-#define SUM_ROW(n) (k0 + (PLACE_SUM(n)) / (SIDE * DM))
-#define SUM_AT(n) ((PLACE_SUM(n)) % (SIDE * DM))
+#define PLACE_SUM(n) (item + (n) * ITEMS)
+#define SUM_ROW(n) (k0 + PLACE_SUM(n) / (SIDE * DM))
+#define SUM_AT(n) (PLACE_SUM(n) % (SIDE * DM))
 #define ELEMENT_SUM(n) \
   (SUM_ROW(n) < a_count && SUM_AT(n) < size ? LOAD(DT, a, SUM_ROW(n) * a_stride + SUM_AT(n)) : 0)
   int k0 = 0;
@@ -305,7 +307,7 @@ KERNEL attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTENSOR(query), 
   __global const MEM(DT) *keys = MATRIX(KEY, key, batch, key_head) + k0 * ROW(KEY);           \
   __global const MEM(DT) *values = MATRIX(VALUE, value, batch, key_head) + k0 * ROW(VALUE);
 
-// Calls each with the numbers n of a row of `partial`.
+// Executes `each` with every number of a row of `partial` as n.
 #if SIDE < 4
 #define FOR_PARTIAL(row, each)                                              \
   for (int column = 0; column < SIDE; ++column) {                           \

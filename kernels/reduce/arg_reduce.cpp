@@ -16,10 +16,12 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kColumns = 16;                    // vectors of adjacent outputs in a task, at most
-constexpr size_t kPartElements = 4096;             // a part has at least this many reduced elements
-constexpr size_t kManyParts = 8;                   // are merged by a work-group
-constexpr size_t kMostItems = 256, kPerItem = 16;  // of a group; elements of a work-item, or more
+constexpr size_t kColumns = 16;         // vectors of adjacent outputs in a task, at most
+constexpr size_t kPartElements = 4096;  // a part has at least this many reduced elements
+constexpr size_t kManyParts = 8;        // from here on, a work-group merges them
+// Work-items of a group. One of them has at least kPerItem elements where a row is long enough.
+constexpr size_t kLeastItems = 64, kMostItems = 256, kPerItem = 16;
+constexpr size_t kMostOfPart = INT32_MAX;  // elements, which a work-item counts in 32 bits
 
 enum class Kind : uint64_t { kItems, kRows, kColumns, kGroup, kMerge, kMergeGroup };
 
@@ -32,6 +34,7 @@ struct Plan {
   size_t width = 1;
   size_t group = 0;  // work-items of a group, at most
 
+  bool by_group() const { return kind == Kind::kGroup || kind == Kind::kMergeGroup; }
   bool merges() const { return kind == Kind::kMerge || kind == Kind::kMergeGroup; }
   bool partial() const { return !merges() && shape.parts > 1; }
 };
@@ -47,7 +50,7 @@ const Kernel& find(const Plan& plan) {
   key.by[0] = static_cast<uint64_t>(plan.type) << 8 | static_cast<uint64_t>(plan.compute);
   key.by[1] = uint64_t{plan.greatest} << 2 | uint64_t{plan.values} << 1 | uint64_t{plan.partial()};
   key.by[2] = plan.shape.kept.size() << 8 | static_cast<uint64_t>(plan.kind);
-  key.by[3] = plan.group;
+  key.by[3] = plan.by_group() ? plan.group : 0;
   return find_kernel(plan.device, key, [&](size_t group) {
     Defines defines = compute_defines(plan.compute);
     defines.set("IN", dtype_name(plan.type))
@@ -57,7 +60,7 @@ const Kernel& find(const Plan& plan) {
         .set("FINISH(x)", "(x)");
     if (plan.values) defines.set("WITH_VALUES", 1);
     if (plan.partial()) defines.set("PARTIAL", 1);
-    if (plan.kind == Kind::kGroup || plan.kind == Kind::kMergeGroup) {
+    if (plan.by_group()) {
       defines.set("GROUP", static_cast<int64_t>(std::min(group, plan.group)));
       const char* name = plan.kind == Kind::kGroup ? "arg_group" : "arg_merge_group";
       return KernelSource{"arg_reduce_gpu.cl", name, defines};
@@ -81,7 +84,7 @@ ScalarType vector_type(ScalarType type) {
 
 // The work-items of a group that takes `elements`: in larger ones, few would have anything to do.
 size_t group_for(size_t elements) {
-  return std::clamp(std::bit_floor(elements / kPerItem), kFewItemsGroup, kMostItems);
+  return std::clamp(std::bit_floor(elements / kPerItem), kLeastItems, kMostItems);
 }
 
 Plan make_plan(Device& device, ScalarType type, const ReduceShape& shape, bool greatest,
@@ -101,7 +104,8 @@ Plan make_plan(Device& device, ScalarType type, const ReduceShape& shape, bool g
   }
   const size_t least =
       columns ? std::max<size_t>(1, kPartElements / shape.kept[0].size) : kPartElements;
-  plan.shape.parts = parts_for(device, independent, shape.elements(), least, columns);
+  plan.shape.parts = std::max(parts_for(device, independent, shape.elements(), least, columns),
+                              at::ceil_div(shape.elements(), kMostOfPart));
   plan.group = group_for(at::ceil_div(shape.elements(), plan.shape.parts));
   return plan;
 }

@@ -10,7 +10,7 @@
   __local T values[GROUP]; \
   __local long positions[GROUP];
 
-// `best` becomes the best one of the group.
+// `best` becomes the best one of the group. A barrier comes before the next use of the arrays.
 #define GROUP_BEST(best)                                                              \
   values[item] = best.value;                                                          \
   positions[item] = best.position;                                                    \

@@ -1,4 +1,5 @@
 // Sorting by radix (sort.cl, sort_gpu.cpp), and operators that use it: topk, randperm.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sort.h>
@@ -165,6 +166,8 @@ OCL_STRUCTURED("topk.values", topk)
     return;
   }
   if (self.numel() == 0) return;
+  at::assert_no_overlap(values, self);
+  at::assert_no_overlap(indices, self);
   const auto count = static_cast<size_t>(k);
   if (topk_pays(self, static_cast<size_t>(self.size(dim)), count)) {
     const DenseOutput out(values.movedim(dim, -1)), places(indices.movedim(dim, -1));

@@ -17,8 +17,7 @@ typedef struct {
   ulong size;
 } Heap;
 
-#define WORSE(key, at, other_key, other_at) \
-  ((key) > (other_key) || ((key) == (other_key) && (at) > (other_at)))
+#define WORSE(key, at, other_key, other_at) COMES_BEFORE(other_key, other_at, key, at)
 
 // Puts a candidate at position `hole` of the heap, or below.
 static inline void sink(const Heap *heap, ulong hole, const BITS key, const uint at) {

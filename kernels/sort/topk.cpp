@@ -13,10 +13,10 @@ namespace {
 
 constexpr size_t kFewest = 8;  // a row and a chunk have at least this many times k elements
 
-constexpr const char* kChunks = "topk";
-const OptionalPaths optional({kChunks});
+constexpr const char* kSelection = "topk";
+const OptionalPaths optional({kSelection});
 
-const Kernel& chunks_kernel(Device& device, ScalarType type, bool largest, const char* name) {
+const Kernel& task_kernel(Device& device, ScalarType type, bool largest, const char* name) {
   static Site site;
   KernelKey key{&site};
   key.by = {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(type), uint64_t{largest}};
@@ -47,7 +47,7 @@ void by_tasks(const Rows& rows, const at::Tensor& values, const at::Tensor& indi
   const at::Tensor keys = rows.candidates(chunks, in.options());
   const at::Tensor positions = rows.candidates(chunks, in.options().dtype(ScalarType::Int));
   const auto kernel = [&](const char* name) -> const Kernel& {
-    return chunks_kernel(device, in.scalar_type(), rows.largest, name);
+    return task_kernel(device, in.scalar_type(), rows.largest, name);
   };
   launch(stream_of(in), kernel("topk_chunk"), {chunks, rows.count()}, {1, 1}, view(in), view(keys),
          view(positions), uint64_t{rows.size}, uint64_t{rows.k});
@@ -57,11 +57,15 @@ void by_tasks(const Rows& rows, const at::Tensor& values, const at::Tensor& indi
 }
 
 // Of the GPU family: topk_gpu.cl.
-constexpr size_t kMostItems = 256, kMostCapacity = 1024, kShortRow = 1024;
+constexpr size_t kMostItems = 256, kMostCapacity = 1024;
+constexpr size_t kTileRow = 1024;  // sort_tile of sort_gpu.cl takes several rows at once
 
-// Elements that a group sorts in local memory: a power of two, or 0 where there is no room.
+// CAPACITY: elements that a group sorts in local memory; 0 where there is no room. The other local
+// arrays of topk_gpu.cl are four counts of each digit, and a number of each work-item; the compiler
+// may align them.
 size_t capacity(const Device& device, size_t element) {
-  constexpr size_t kCounts = (4 * 256 + kMostItems + 64) * sizeof(uint32_t);
+  constexpr size_t kDigits = 256, kCopies = 4, kAlignment = 64;
+  constexpr size_t kCounts = (kCopies * kDigits + kMostItems + kAlignment) * sizeof(uint32_t);
   const size_t local = device.properties().local_memory;
   return local <= kCounts
              ? 0
@@ -93,7 +97,10 @@ void select(const Rows& rows, size_t chunks, Launch kind, const at::Tensor& from
   arguments.add(view(in));
   if (kind == Launch::kMerge) arguments.add(view(from));
   arguments.add(view(values)).add(view(indices)).add(uint64_t{rows.size}).add(uint64_t{chunks});
-  arguments.add(static_cast<uint32_t>(rows.k)).enqueue({rows.count() * chunks * items}, {items});
+  // Each 8 bits of the keys may take a pass, and then the candidates take one.
+  const double passes = static_cast<double>(c10::elementSize(type)) + 2;
+  arguments.add(static_cast<uint32_t>(rows.k))
+      .enqueue({rows.count() * chunks * items}, {items}, 4 * passes * in.numel());
 }
 
 void by_groups(const Rows& rows, const at::Tensor& values, const at::Tensor& indices) {
@@ -113,10 +120,9 @@ void by_groups(const Rows& rows, const at::Tensor& values, const at::Tensor& ind
 
 bool topk_pays(const at::Tensor& in, size_t size, size_t k) {
   const Device& device = ocl_device(in);
-  if (k == 0 || k > size / kFewest || size > UINT32_MAX || is_disabled(kChunks)) return false;
+  if (k == 0 || k > size / kFewest || size > INT32_MAX || is_disabled(kSelection)) return false;
   if (device.family() == KernelFamily::kCpu) return true;
-  // sort_tile takes several short rows at once.
-  return size > kShortRow && k <= capacity(device, c10::elementSize(in.scalar_type())) / 2;
+  return size > kTileRow && k <= capacity(device, c10::elementSize(in.scalar_type())) / 2;
 }
 
 void topk_rows(const at::Tensor& in, size_t k, bool largest, const at::Tensor& values,

@@ -6,18 +6,19 @@
 // key. Once no more than CAPACITY elements have those bits or lesser ones, it sorts these in local
 // memory. So most rows are read twice:
 //
-//   k = 2, keys of 2 digits   31 12 40 13 11 25
-//   first digits              1: 3, 2: 1, 3: 1, 4: 1      the second key begins with 1
-//   candidates                12 13 11, sorted 11 12 13   the first two
+//   k = 2, keys of two digits   31 12 40 13 11 25
+//   counts of first digits      1: 3, 2: 1, 3: 1, 4: 1    the k-th key begins with 1
+//   candidates                  12 13 11, which begin with 1 or less, in any order
+//   sorted                      11 12 13, of which the first two are the result
 //
 // Where too many keys are equal to the k-th one, the first of them are found in the row's order.
 // Source: T. Alabi, J. Blanchard, B. Gordon, R. Steinbach, Fast k-Selection Algorithms for Graphics
 // Processing Units, ACM Journal of Experimental Algorithmics 17, 2012 (radix select).
 //
 //   GROUP     work-items of a group, a power of two up to 256
-//   CAPACITY  a power of two, at least k
-//   PARTIAL   the row has several chunks: positions are 32 bits
-//   MERGE     the row is what its chunks found, with their `positions`
+//   CAPACITY  a power of two, at least 2 * k
+//   PARTIAL   the results are those of a row's chunks, for MERGE: `indices` have 32 bits
+//   MERGE     the row consists of what its chunks have found, with their `positions`
 // Grid: chunks of all rows.
 #include "sort_key.clh"
 #include "group.clh"
@@ -37,9 +38,6 @@
 #define POSITIONS_ARGUMENT
 #define POSITION(i) (i)
 #endif
-
-#define COMES_BEFORE(key, at, other_key, other_at) \
-  ((key) < (other_key) || ((key) == (other_key) && (at) < (other_at)))
 
 // Calls each(key, i) with the elements of the chunk.
 #define FOR_EACH(each)                                                         \
@@ -117,16 +115,21 @@ __attribute__((reqd_work_group_size(GROUP, 1, 1))) __kernel void topk_select(
   FOR_EACH(COLLECT)
   barrier(CLK_LOCAL_MEM_FENCE);
   uint filled = found;
-  for (uint tile = 0; !all && filled < k; tile += GROUP) {
-    const uint i = tile + item, is_equal = i < count && key_of(x[min(i, count - 1)]) == prefix;
-    uint place = is_equal;
+  if (!all) {  // a work-item looks for equal keys in a share of the chunk
+    const uint share = DIVIDE_UP(count, GROUP), begin = min(item * share, count);
+    const uint end = min(begin + share, count);
+    uint own = 0;
+    for (uint i = begin; i < end; ++i) own += key_of(x[i]) == prefix;
+    uint place = own;
     GROUP_SCAN(place, ADD)
-    place += filled - 1;
-    if (is_equal && place < k) {
+    place += filled - own;
+    for (uint i = begin; i < end && place < k; ++i) {
+      if (key_of(x[i]) != prefix) continue;
       keys[place] = prefix;
       at[place] = i;
+      ++place;
     }
-    filled = min(filled + partial[GROUP - 1], k);
+    filled = k;
     barrier(CLK_LOCAL_MEM_FENCE);
   }
 

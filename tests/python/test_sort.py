@@ -153,6 +153,32 @@ def test_topk_of_many(device, dtype, largest):
     assert torch.topk(rising, 3).indices.tolist() == [99_999, 99_998, 99_997]
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int16, torch.int64])
+def test_topk_of_equal_elements(device, dtype):
+    """More of them than a work-group sorts, at the end of a long row; extremes; both zeros."""
+    x = torch.zeros(3, 60_000, dtype=dtype)
+    x[:, 50_000:] = 1
+    if dtype.is_floating_point:
+        x[1, [3, 59_999]] = torch.tensor([float("inf"), float("nan")], dtype=dtype)
+        x[2, ::2] *= -1
+    else:
+        x[1, [3, 59_999]] = torch.tensor([torch.iinfo(dtype).min, torch.iinfo(dtype).max]).to(dtype)
+    for largest in (True, False):
+        order = torch.sort(x, dim=1, descending=largest, stable=True)
+        values, indices = torch.topk(x.to(device), 300, 1, largest)
+        assert torch.equal(indices.cpu(), order.indices[:, :300])
+        expected = order.values[:, :300]
+        torch.testing.assert_close(values.cpu(), expected, rtol=0, atol=0, equal_nan=True)
+
+
+def test_topk_refuses_results_in_its_input(device):
+    for where in ("cpu", device):
+        x = torch.randn(8000, device=where)
+        indices = torch.empty(300, dtype=torch.int64, device=where)
+        with pytest.raises(RuntimeError, match="refer to a single memory location"):
+            torch.topk(x, 300, out=(x[:300], indices))
+
+
 def test_gradient(device):
     x = torch.randn(5, 90)
     grads = []

@@ -110,7 +110,10 @@ SORTING = Family(
             *t.x(50, 3000).sort(dim=1, stable=True),
             t.i((40000,), 1000).sort().values,
         ],
-        "largest": lambda t: t.x(90, 500).topk(7).values,
+        "largest": lambda t: [
+            *[t.x(*size).topk(7).values for size in ((90, 500), (9, 5000), (200_000,))],
+            t.i((70_000,), 5).topk(900).values,
+        ],
         "middle": lambda t: [t.x(33, 65).median(1).values, t.x(33, 65).kthvalue(9, 1).values],
         "counts": lambda t: [
             torch.bincount(t.i((3000,), 17)),
