@@ -23,7 +23,7 @@ def _autoload() -> None:
     thread or in another one. No thread may get torch without the device.
     """
     _load_at_import(may_raise=False)
-    if _waits_to_be_asked:
+    if _waits_to_be_asked and not (_asked and _importing()):
         sys.modules["torch"]._torch_ocl_waits = True
         sys.modules.pop(__name__, None)  # so that `import torch_ocl` runs this file again
 
@@ -114,15 +114,22 @@ def _another_thread_will_load() -> bool:
     return bool(importing and autoload and not hasattr(torch, "_torch_ocl_waits"))
 
 
+def _importing() -> bool:
+    """Whether the import of this package is still going on, which will raise what went wrong."""
+    return bool(getattr(sys.modules[__name__].__spec__, "_initializing", False))
+
+
 def _load_at_import(may_raise: bool) -> None:
     """Loads the device; if nobody has asked for it, only where PyTorch has no GPU of its own."""
-    global _is_loaded, _waits_to_be_asked
+    global _is_loaded, _waits_to_be_asked, _error
     import torch  # noqa: F401 (the thread that imports torch will want the lock below)
 
     with _loading:
         if _is_loaded:
             return
         try:
+            if _error:
+                raise _error
             beside_a_gpu = os.environ.get("OCL_AUTOLOAD") != "1" and _pytorch_has_a_gpu()
             _waits_to_be_asked = beside_a_gpu and not _asked
             if not _waits_to_be_asked:
@@ -134,13 +141,16 @@ def _load_at_import(may_raise: bool) -> None:
             if may_raise:
                 raise
             # A broken plugin must not break `import torch`; `import torch_ocl` then raises.
-            _waits_to_be_asked = True
+            _error, _waits_to_be_asked = error, True
+            if _asked and _importing():
+                return
             message = f"torch_ocl could not be loaded, so there is no device 'ocl': {error}"
             warnings.warn(message, stacklevel=3)
 
 
 _loading = threading.Lock()
 _is_loaded = _waits_to_be_asked = False
+_error: Exception | None = None  # of the first try
 _asked = not _inside_import_of_torch()
 if not (_asked and _another_thread_will_load()):
     _load_at_import(may_raise=_asked)

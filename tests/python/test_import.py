@@ -360,3 +360,27 @@ IMPORTED_FIRST = """
 def test_no_thread_gets_torch_without_the_device():
     """The device is there when the import of torch ends, also inside `import torch_ocl`."""
     assert output_of(IMPORTED_FIRST) == "True"
+
+
+BROKEN = """
+    import sys, warnings
+    class Broken:
+        tries = 0
+        def find_spec(self, name, path=None, target=None):
+            if name == "torch_ocl.vmap":
+                Broken.tries += 1
+                raise ImportError("vmap is broken")
+    sys.meta_path.insert(0, Broken())
+    warnings.simplefilter("error")
+    try:
+        import torch_ocl
+    except ImportError as error:
+        print(error, Broken.tries, "torch_ocl" in sys.modules)
+    import torch
+    print(hasattr(torch, "ocl"))
+"""
+
+
+def test_a_broken_package_says_so_once():
+    """Its own import raises the error; the import of torch inside of it does not warn of it."""
+    assert output_of(BROKEN).splitlines() == ["vmap is broken 1 False", "False"]
