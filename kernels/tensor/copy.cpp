@@ -129,11 +129,12 @@ bool copy_pinned(const at::Tensor& destination, const at::Tensor& source) {
 // side where the data is dense.
 void copy_discrete(const at::Tensor& destination, const at::Tensor& source) {
   if (on_ocl(source)) {
-    const bool same = same_layout(destination, source);
+    // Memory of another device of PyTorch cannot be written by this one.
+    const bool host_memory = destination.is_cpu();
+    const bool same = host_memory && same_layout(destination, source);
     const at::Tensor dense = same ? source : source.contiguous();
-    const bool dense_there =
-        same || (destination.is_contiguous() && destination.scalar_type() == source.scalar_type());
-    const bool direct = dense_there && destination.is_cpu();  // not of another device of PyTorch
+    const bool direct = same || (host_memory && destination.is_contiguous() &&
+                                 destination.scalar_type() == source.scalar_type());
     const at::Tensor host =
         direct ? destination : at::empty(source.sizes(), source.options().device(at::kCPU));
     copy_to_host(stream_of(dense), host.mutable_data_ptr(), view(dense), dense.nbytes());
