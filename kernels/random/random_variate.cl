@@ -12,19 +12,20 @@
 typedef struct {
   ulong counter, seed;
   uint draw, left;
-  uint words[4];
+  Words words;  // the next one is w3
 } Source;
 
 static inline uint next_word(Source *source) {
   if (source->left == 0) {
-    const Words w = philox_draw(source->counter, ++source->draw, source->seed);
-    source->words[0] = w.w0;
-    source->words[1] = w.w1;
-    source->words[2] = w.w2;
-    source->words[3] = w.w3;
+    source->words = philox_draw(source->counter, ++source->draw, source->seed);
     source->left = 4;
   }
-  return source->words[--source->left];
+  const uint next = source->words.w3;
+  source->words.w3 = source->words.w2;
+  source->words.w2 = source->words.w1;
+  source->words.w1 = source->words.w0;
+  --source->left;
+  return next;
 }
 
 // In (0, 1).

@@ -83,6 +83,8 @@ GRID __kernel void image_blend_planes(CTENSOR(in), CTENSOR(levels), TENSOR(out),
 typedef struct {
   T low, range, mean[4], deviation[4];
 } Scales;
+// Element c of four. With an index, the array would be in a GPU's memory instead of registers.
+#define CHOSEN(four, c) ((c) == 0 ? four[0] : (c) == 1 ? four[1] : (c) == 2 ? four[2] : four[3])
 
 // Computes the channels from `first` on, `channels` of them, 4 at most.
 GRID __kernel void image_normalize_planes(CTENSOR(in), TENSOR(out), const ulong planes,
@@ -93,7 +95,7 @@ GRID __kernel void image_normalize_planes(CTENSOR(in), TENSOR(out), const ulong 
   FOR_UNITS(n, planes, per_item) {
     const int c = (int)(n % channels);
     const ulong plane = n / channels * CHANNELS + first + c;
-    const T mean = s.mean[c], deviation = s.deviation[c];
+    const T mean = CHOSEN(s.mean, c), deviation = CHOSEN(s.deviation, c);
     __global const MEM(IN) *x = CPTR(MEM(IN), in) + plane * pixels;
     __global MEM(OUT) *y = PTR(MEM(OUT), out) + plane * pixels;
     FOR_BLOCKS(i) {
