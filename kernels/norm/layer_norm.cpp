@@ -39,9 +39,9 @@ const Kernel& find(Device& device, const char* kernel, const Types& types, const
     if (types.gamma) defines.set("GAMMA", dtype_name(*types.gamma));
     if (types.beta) defines.set("BETA", dtype_name(*types.beta));
     if (std::string_view(kernel).ends_with("backward")) defines.set("BACKWARD", 1);
-    if (types.column_sums) defines.set("COLUMN_SUMS", 1);
     define_width_or_group(defines, device, compute, group);
     const size_t keep = for_group(wanted, group).keep;
+    if (types.column_sums && (cpu || keep)) defines.set("COLUMN_SUMS", 1);
     if (keep) defines.set("KEEP", static_cast<int64_t>(keep));
     return KernelSource{cpu ? "layer_norm_cpu.cl" : "layer_norm_gpu.cl", kernel, defines};
   });
@@ -102,7 +102,24 @@ struct Gradients {
   at::Tensor sums;  // [2][size], over the rows: of g for beta, of g * (x - mean) * rstd for gamma
 };
 
-// The gradients that the caller asks for. CPU devices read g and x once for both.
+// Groups of a GPU that each take rows in several rounds, and sum up columns meanwhile. Fewer than
+// kLeastRounds rounds would save less than the sums of the groups cost.
+constexpr size_t kGroupsOfUnit = 4, kLeastRounds = 4, kMostKept = 8;
+
+size_t rounds_for(const Device& device, const RowItems& shared, size_t group, size_t rows) {
+  const size_t groups = device.properties().max_compute_units * kGroupsOfUnit;
+  return at::ceil_div(rows, groups * (group / shared.items));
+}
+
+bool sums_columns(const Device& device, size_t rows, size_t size) {
+  if (device.family() == KernelFamily::kCpu) return true;
+  const size_t group = device.parameters().work_group_size;
+  const RowItems wanted = row_items(size, group);
+  return wanted.keep > 0 && wanted.keep <= kMostKept &&
+         rounds_for(device, wanted, group, rows) >= kLeastRounds;
+}
+
+// The gradients that the caller asks for. Mostly, g and x are read once for both.
 Gradients gradients(const at::Tensor& g, const at::Tensor& x, const at::Tensor& mean,
                     const at::Tensor& rstd, const at::Tensor& gamma, int64_t rows, int64_t size,
                     bool of_x, bool of_parameters) {
@@ -111,28 +128,50 @@ Gradients gradients(const at::Tensor& g, const at::Tensor& x, const at::Tensor& 
   if (of_x) result.dx = at::empty_like(x);
   if (x.numel() == 0) return result;
   Device& device = ocl_device(x);
-  const bool at_once = of_x && of_parameters && device.family() == KernelFamily::kCpu;
+  const bool cpu = device.family() == KernelFamily::kCpu;
+  RowItems shared{};
+  const auto find_kernel_of = [&](bool column_sums) {
+    const Types types{x.scalar_type(), mean.scalar_type(), type_of(gamma), std::nullopt,
+                      column_sums};
+    return &find_for(device, kName, types, static_cast<size_t>(size), &shared);
+  };
+  bool at_once = of_x && of_parameters && sums_columns(device, rows, size);
+  const Kernel* kernel = of_x ? find_kernel_of(at_once) : nullptr;
+  if (at_once && !cpu && shared.keep == 0) {  // the driver granted smaller groups than wanted
+    at_once = false;
+    kernel = find_kernel_of(false);
+  }
   if (of_parameters && !at_once) {
     result.sums = gradient_sums_of_columns(g, x, mean, rstd, rows, size);
   }
   if (!of_x) return result;
-  RowItems shared{};
-  Arguments arguments(stream_of(x), find_for(device, kName,
-                                             {x.scalar_type(), mean.scalar_type(), type_of(gamma),
-                                              std::nullopt, at_once},
-                                             static_cast<size_t>(size), &shared));
+  Arguments arguments(stream_of(x), *kernel);
   arguments.add(view(g)).add(view(x));
   if (gamma.defined()) arguments.add(view(gamma));
   arguments.add(view(mean)).add(view(rstd)).add(view(result.dx));
-  at::Tensor of_tasks;
-  if (at_once) {
-    const auto tasks = static_cast<int64_t>(shares_of_rows(device, rows, size).tasks);
-    of_tasks = at::empty({2, tasks, size}, x.options().dtype(compute_type(x.scalar_type())));
-    arguments.add(view(of_tasks));
+  at::Tensor parts;
+  const auto add_parts = [&](size_t count) {
+    parts = at::empty({2, static_cast<int64_t>(count), size},
+                      x.options().dtype(compute_type(x.scalar_type())));
+    arguments.add(view(parts));
+  };
+  const auto add_sizes = [&] {
+    arguments.add(static_cast<uint64_t>(rows)).add(static_cast<uint64_t>(size));
+  };
+  if (at_once && !cpu) {
+    const size_t group = arguments.group();
+    const size_t rounds = rounds_for(device, shared, group, rows);
+    const size_t groups = at::ceil_div<size_t>(rows, rounds * (group / shared.items));
+    add_parts(groups);
+    add_sizes();
+    arguments.add(uint64_t{rounds}).add(uint64_t{groups}).add(shared.shift());
+    arguments.enqueue({groups * group}, {group});
+  } else {
+    if (at_once) add_parts(shares_of_rows(device, rows, size).tasks);
+    add_sizes();
+    enqueue(device, arguments, rows, size, shared);
   }
-  arguments.add(static_cast<uint64_t>(rows)).add(static_cast<uint64_t>(size));
-  enqueue(device, arguments, rows, size, shared);
-  if (at_once) result.sums = at::sum(of_tasks, 1);
+  if (at_once) result.sums = at::sum(parts, 1);
   return result;
 }
 

@@ -266,6 +266,23 @@ def test_layer_norm_of_row_lengths(device):
         compare(lambda x, w, b, n=size: F.layer_norm(x, (n,), w, b, 1e-2), tensors, device)
 
 
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("size, rows", [(9, 9001), (70, 2001), (600, 515), (1500, 333)])
+def test_layer_norm_of_many_rows(device, size, rows, affine):
+    """Work-groups of GPUs take rows in rounds, and sum up the parameters' gradients meanwhile."""
+    x, g = torch.randn(rows, size) + 2, torch.randn(rows, size)
+    weight, bias = (torch.rand(size) + 0.5, torch.randn(size)) if affine else (None, None)
+    found = []
+    for where in ("cpu", device):
+        leaves = [t if t is None else t.clone().to(where) for t in (x, weight, bias)]
+        for leaf in filter(lambda t: t is not None, leaves):
+            leaf.requires_grad_()
+        F.layer_norm(leaves[0], (size,), *leaves[1:]).backward(g.to(where))
+        found.append([leaf.grad.cpu() for leaf in leaves if leaf is not None])
+    for expected, actual in zip(*found, strict=True):
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=2e-4)
+
+
 @pytest.mark.sample
 def test_layer_norm_types(device):
     for dtype in dtypes(device):
