@@ -120,15 +120,18 @@ class SortedWrites {
         count_(moves(plan)),
         inner_(plan.row_index ? static_cast<size_t>(plan.size(0)) : 1) {
     int64_t farthest = 0;
-    for (int d = 0; d < plan.ndim; ++d) farthest += (plan.size(d) - 1) * plan.stride(0, d);
-    for (size_t k = 0; k < sizes.size(); ++k) farthest += (sizes[k] - 1) * strides[k];
-    if (farthest < INT32_MAX) key_type_ = ScalarType::Int;
     uint64_t strides_used = 0;
-    for (int d = 0; d < plan.ndim; ++d) strides_used |= static_cast<uint64_t>(plan.stride(0, d));
-    for (const int64_t stride : strides) strides_used |= static_cast<uint64_t>(stride);
-    // The key of a write to nowhere has all bits, and no other one has.
-    const size_t to = std::bit_width(static_cast<uint64_t>(farthest) + 1);
-    bits_ = {std::min<size_t>(std::countr_zero(strides_used), to - 1), to};
+    const auto use = [&](int64_t size, int64_t stride) {
+      farthest += (size - 1) * stride;
+      strides_used |= static_cast<uint64_t>(stride);
+    };
+    // A row has one key, for its first element.
+    for (int d = plan.row_index ? 1 : 0; d < plan.ndim; ++d) use(plan.size(d), plan.stride(0, d));
+    for (size_t k = 0; k < sizes.size(); ++k) use(sizes[k], strides[k]);
+    if (farthest < INT32_MAX) key_type_ = ScalarType::Int;
+    // The key of a write to nowhere has all of these bits, and no other one has.
+    const size_t from = strides_used == 0 ? 0 : std::countr_zero(strides_used);
+    bits_ = {from, from + std::bit_width((static_cast<uint64_t>(farthest) >> from) + 1)};
   }
 
   void run(const c10::Scalar& number) {

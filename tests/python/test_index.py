@@ -316,10 +316,11 @@ def test_sorted_writes(device, dtype, rows, size):
     crowded = torch.where(torch.rand(5000) < 0.5, rows // 2, index)
     grad = torch.randint(-3, 4, (5000, size)).to(dtype)
     for chosen in (index, crowded):
-        expected = torch.ops.aten.embedding_dense_backward(grad, chosen, rows, -1, False)
-        arguments = grad.to(device), chosen.to(device), rows, -1, False
-        actual = torch.ops.aten.embedding_dense_backward(*arguments)
-        assert torch.equal(actual.cpu(), expected)
+        for padding in (rows // 2, -1):  # whose gradient goes nowhere; none
+            expected = torch.ops.aten.embedding_dense_backward(grad, chosen, rows, padding, False)
+            arguments = grad.to(device), chosen.to(device), rows, padding, False
+            actual = torch.ops.aten.embedding_dense_backward(*arguments)
+            assert torch.equal(actual.cpu(), expected)
         x = torch.zeros(rows, size, dtype=dtype, device=device)
         last = torch.zeros_like(x)
         torch.use_deterministic_algorithms(True)
