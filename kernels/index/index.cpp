@@ -49,9 +49,8 @@ Defines make_defines(const IndexPlan& plan) {
   }
   if (plan.indexing.combine) {
     defines.set("COMBINE(x, y)", str("(", plan.indexing.combine, ")"));
-    const bool adds = std::string_view(plan.indexing.combine) == kAddElements;
-    if (adds && plan.type == ScalarType::Float) defines.set("ADDS_FLOATS", 1);
   }
+  if (plan.indexing.adds() && plan.type == ScalarType::Float) defines.set("ADDS_FLOATS", 1);
   if (has_one_writer(plan)) defines.set("ONE_WRITER", 1);
   if (const char* function = atomic_function(plan)) defines.set("ATOMIC", function);
   if (plan.operands.other < 0) defines.set("FILL", 1);

@@ -3,6 +3,8 @@
 
 #include <ATen/native/TensorIterator.h>
 
+#include <string_view>
+
 #include "kernels/core/dtype.h"
 
 namespace ocl {
@@ -22,6 +24,8 @@ struct Indexing {
   const char* combine = nullptr;
   bool in_order = false;       // the result does not depend on the order in which items run
   bool skips_outside = false;  // indices out of range are skipped and not reported
+
+  bool adds() const { return combine && std::string_view(combine) == kAddElements; }
 };
 
 // Positions of an iterator's operands; the result is operand 0.

@@ -59,8 +59,7 @@ IndexPlan make_plan(at::TensorIteratorBase& iter, const Indexing& indexing, Inde
                  ocl::device(iter.device(0).index())};
   while (plan.ndim > 1 && iter.shape()[plan.ndim - 1] == 1) --plan.ndim;
   int64_t element = iter.element_size(0);
-  if (indexing.combine && std::string_view(indexing.combine) == kAddElements &&
-      operands.other >= 0 && c10::isComplexType(plan.type)) {
+  if (indexing.adds() && operands.other >= 0 && c10::isComplexType(plan.type)) {
     plan.in_parts = true;
     plan.type = c10::toRealValueType(plan.type);
     element /= 2;
