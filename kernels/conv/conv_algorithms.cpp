@@ -21,6 +21,7 @@ constexpr Row kForwardAndDataGrad[] = {
     &kConvBroadcast,
     &kConvPadded,
     &kConvSplit,
+    &kConvWinogradGpu,
     &kConvTiles,
     &kConvDirect,
     &kConvPlain,
@@ -34,6 +35,7 @@ constexpr Row kWeightGrad[] = {
     &kConvBroadcast,
     &kConvPadded,
     &kConvSplit,
+    &kConvWinogradGpu,
     &kConvTiles,
     &kConvPlain,
 };

@@ -53,7 +53,7 @@ struct ConvAlgorithm {
 extern const ConvAlgorithm kConvChannelsLastProduct, kConvChannelsLastDepthwise, kConvChannelsLast;
 extern const ConvAlgorithm kConvChannelsLastWeight;
 extern const ConvAlgorithm kConvDepthwise, kConvWinograd, kConvBroadcast, kConvPadded;  // CPUs
-extern const ConvAlgorithm kConvSplit, kConvTiles, kConvDirect;                         // GPUs
+extern const ConvAlgorithm kConvSplit, kConvWinogradGpu, kConvTiles, kConvDirect;       // GPUs
 extern const ConvAlgorithm kConvPlain;  // every type, geometry and family
 
 // Why an algorithm that takes float32 on CPU devices cannot take a call: shared by these

@@ -3,7 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include "backend/tuning.h"
-#include "kernels/conv/gpu/conv_direct_gpu.h"
+#include "kernels/conv/gpu/conv_gpu.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/tensors.h"
 #include "kernels/matmul/gpu/gemm_gpu.h"
@@ -29,16 +29,23 @@ TileProblem tile_problem(const ConvPass& pass, ScalarType type) {
   return {pass.m, pass.n, pass.k, pass.groups, compute_type(type), TileUse::kConvolution};
 }
 
-TileChoice choose_tile(const Device& device, const ConvPass& pass, ScalarType type,
-                       bool of_weight) {
+int64_t choose(const Device& device, const ConvPass& pass, ScalarType type, bool of_weight,
+               bool can_winograd, bool winograd) {
   const TileProblem problem = tile_problem(pass, type);
   const uint64_t key = pack_sizes({pass.m, pass.n, pass.k, pass.groups}) << 16 |
                        static_cast<uint64_t>(type) << 2 | uint64_t{of_weight};
-  const int64_t index = choose_tuned(
-      device, tunable, key, std::ssize(gemm_gpu_tiles()),
-      [&](int64_t candidate) { return tile_fits(device, problem, candidate); },
-      [&] { return model_tile(device, problem); });
-  return with_parts(device, problem, index);
+  return choose_tuned(
+      device, tunable, key, kConvGpuWinograd + 1,
+      [&](int64_t candidate) {
+        return candidate == kConvGpuWinograd ? can_winograd : tile_fits(device, problem, candidate);
+      },
+      [&] { return winograd ? kConvGpuWinograd : model_tile(device, problem); });
+}
+
+TileChoice choose_tile(const Device& device, const ConvPass& pass, ScalarType type,
+                       bool of_weight) {
+  return with_parts(device, tile_problem(pass, type),
+                    choose(device, pass, type, of_weight, false, false));
 }
 
 // The tensor for the sums: the result itself, or a temporary with a row for each part.
@@ -169,6 +176,14 @@ void run(const ConvCall& call) {
 }
 
 }  // namespace
+
+const int64_t kConvGpuWinograd = std::ssize(gemm_gpu_tiles());
+
+int64_t choose_conv_gpu(const ConvCall& call, bool winograd) {
+  const bool of_weight = call.direction == ConvDirection::kWeightGrad;
+  const ConvPass pass = of_weight ? weight_grad_pass(call.shape) : call.passes().front();
+  return choose(call.device, pass, call.result.scalar_type(), of_weight, true, winograd);
+}
 
 const ConvAlgorithm kConvTiles{"tiles", false, &refusal, &run};
 

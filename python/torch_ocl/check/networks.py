@@ -83,6 +83,9 @@ CONVOLUTIONS = Family(
     {
         **awkward(convolved_rows),
         "3x3": lambda t: convolution(t, (4, 16, 20, 21), (24, 16, 3, 3), padding=1),
+        "3x3, many channels": lambda t: convolution(
+            t, (4, 128, 32, 32), (128, 128, 3, 3), padding=1
+        ),
         "1x1": lambda t: convolution(t, (2, 32, 9, 9), (17, 32, 1, 1)),
         "strided, dilated": lambda t: convolution(
             t, (2, 3, 33, 31), (8, 3, 5, 3), stride=2, dilation=(1, 2)
@@ -112,7 +115,8 @@ CONVOLUTIONS = Family(
     [
         "OCL_DISABLE=tiles",
         "OCL_DISABLE=direct",
-        "OCL_DISABLE=tiles,direct",
+        "OCL_DISABLE=gpu_winograd",
+        "OCL_DISABLE=tiles,direct,gpu_winograd",
         "OCL_CONV_ALGORITHM=plain",
         "OCL_DISABLE=clblast",
     ],

@@ -35,7 +35,7 @@ ALONE = "memory"  # what other sections hold would be missing
 REMEDIES = {
     "training": [
         "OCL_DISABLE=clblast",
-        "OCL_DISABLE=tiles,direct",
+        "OCL_DISABLE=tiles,direct,gpu_winograd",
         "OCL_DISABLE=clblast,gpu_vector,gpu_tiles",
         "OCL_CONV_ALGORITHM=plain",
     ]

@@ -1,0 +1,34 @@
+// Convolutions 3x3 of stride 1 by Winograd's algorithm (winograd.clh): what both families share.
+#pragma once
+
+#include "kernels/conv/common/conv_algorithm.h"
+
+namespace ocl {
+
+inline constexpr int64_t kWinogradTile = 2;     // results of a tile in each dimension
+inline constexpr int64_t kWinogradPlanes = 16;  // products of a tile
+
+struct WinogradProblem {
+  // The structs of these names in the kernels.
+  struct Geometry {
+    int32_t images, rows, channels;
+    int32_t in_height, in_width, height, width;
+    int32_t pad_y, pad_x;
+  };
+  struct Filters {
+    int32_t rows, channels;
+    int32_t flipped;
+    int64_t row_stride, channel_stride;
+  };
+  Geometry geometry;
+  Filters filters;
+
+  int64_t tiles() const;
+};
+
+// Why the algorithm does not apply to a shape; nullptr: it does.
+const char* refusal_of_winograd(const ConvShape& shape);
+// The gradient of the weights has the geometry of the forward convolution.
+WinogradProblem winograd_problem(const ConvCall& call);
+
+}  // namespace ocl

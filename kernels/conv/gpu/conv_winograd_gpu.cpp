@@ -1,0 +1,142 @@
+// Convolutions 3x3 of GPUs by Winograd's algorithm: launches of conv_winograd_gpu.cl.
+#include <ATen/ceil_div.h>
+#include <ATen/ops/empty.h>
+
+#include "kernels/conv/common/winograd.h"
+#include "kernels/conv/gpu/conv_gpu.h"
+#include "kernels/core/dtype.h"
+#include "kernels/core/tensors.h"
+#include "kernels/matmul/gpu/gemm_gpu.h"
+
+namespace ocl {
+namespace {
+
+constexpr int64_t kQuad = 4;  // the products load four tiles at once
+// The most numbers of v and m, or of v and g: more tiles are computed in several rounds.
+constexpr int64_t kMostScratch = int64_t{1} << 25;
+constexpr size_t kShareOfMemory = 32;  // at most one part in 32 of the device's memory
+constexpr int64_t kLeastTiles = 256;   // of a round
+
+// The products that are saved must be worth the bytes that the transforms move. Units of GPUs
+// compute about kSavedPerByte multiply-adds of convolutions in the time of a byte, and
+// kLeastSaved in the time of the further launches.
+constexpr int64_t kSavedPerByte = 8, kLeastSaved = int64_t{1} << 26;
+
+bool is_faster(const WinogradProblem& p) {
+  const WinogradProblem::Geometry& g = p.geometry;
+  const int64_t filters = int64_t{g.rows} * g.channels, tiles = p.tiles();
+  const int64_t results = int64_t{g.images} * g.height * g.width;
+  const int64_t saved = filters * (9 * results - kWinogradPlanes * tiles);
+  // Each plane is written and read; a tile's own pixels and a filter's taps are read or written.
+  const int64_t numbers = tiles * (2 * kWinogradPlanes + 4) * (g.rows + g.channels) +
+                          filters * (2 * kWinogradPlanes + 9);
+  return saved >= kLeastSaved && saved / 4 >= kSavedPerByte * numbers;
+}
+
+int64_t most_tiles(const WinogradProblem& p, const Device& device, ScalarType compute) {
+  const auto share = static_cast<int64_t>(device.properties().total_memory / kShareOfMemory /
+                                          c10::elementSize(compute));
+  const int64_t of_tile = kWinogradPlanes * (p.geometry.rows + p.geometry.channels);
+  return std::min(kMostScratch, share) / of_tile / kQuad * kQuad;
+}
+
+const char* refusal(const ConvCall& call) {
+  if (const char* reason = refusal_of_gpu_kernels(call)) return reason;
+  if (call.source.numel() == 0 || call.factor.numel() == 0) return "an operand is empty";
+  if (const char* reason = refusal_of_winograd(call.shape)) return reason;
+  const ScalarType compute = compute_type(call.result.scalar_type());
+  if (!c10::isFloatingType(compute)) return "for floating-point types";
+  if (!any_tile_fits(call.device, compute, TileUse::kProduct)) return kNoTile;
+  const WinogradProblem problem = winograd_problem(call);
+  if (most_tiles(problem, call.device, compute) < std::min(kLeastTiles, problem.tiles())) {
+    return "the transforms would take too much memory";
+  }
+  return choose_conv_gpu(call, is_faster(problem)) == kConvGpuWinograd
+             ? nullptr
+             : "a tile is estimated or measured to be faster";
+}
+
+class Launches {
+ public:
+  explicit Launches(const ConvCall& call) : call_(call), type_(call.result.scalar_type()) {}
+
+  at::Tensor planes(int64_t rows, int64_t columns) const {
+    return at::empty({kWinogradPlanes, rows, columns},
+                     call_.result.options().dtype(compute_type(type_)).memory_format(std::nullopt));
+  }
+
+  template <typename... Values>
+  void launch(const char* name, int64_t columns, int64_t rows,
+              std::initializer_list<at::Tensor> tensors, const Epilogue& epilogue,
+              const Values&... values) const {
+    const Kernel& kernel = find(name, epilogue);
+    const int64_t group = std::min<int64_t>(64, static_cast<int64_t>(kernel.group));
+    Arguments arguments = bind_tensors(kernel, call_.result, tensors);
+    (arguments.add(values), ...);
+    arguments.enqueue(
+        {static_cast<size_t>(at::round_up(columns, group)), static_cast<size_t>(rows)},
+        {static_cast<size_t>(group)});
+  }
+
+ private:
+  const Kernel& find(const char* name, const Epilogue& epilogue) const {
+    const bool has_bias = call_.bias.defined();
+    static Site site;
+    const KernelKey key{&site,
+                        {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(type_),
+                         epilogue.flags() << 1 | uint64_t{has_bias}}};
+    return find_kernel(call_.device, key, [&] {
+      Defines defines = element_defines(type_);
+      defines.set("HAS_BIAS", has_bias);
+      epilogue.define(defines);
+      return KernelSource{"conv_winograd_gpu.cl", name, defines};
+    });
+  }
+
+  const ConvCall& call_;
+  const ScalarType type_;
+};
+
+constexpr const char *kFilters = "winograd_filters", *kInputs = "winograd_inputs",
+                     *kResults = "winograd_results", *kGrads = "winograd_grads",
+                     *kWeights = "winograd_weights";
+
+void run(const ConvCall& call) {
+  const bool of_weight = call.direction == ConvDirection::kWeightGrad;
+  const WinogradProblem p = winograd_problem(call);
+  const WinogradProblem::Geometry& g = p.geometry;
+  const Launches launches(call);
+  const int64_t tiles = p.tiles();
+  const int64_t most =
+      std::min(at::round_up(tiles, kQuad),
+               most_tiles(p, call.device, compute_type(call.result.scalar_type())));
+  // Of the weight gradient: the gradients. Else: the filters.
+  const at::Tensor left =
+      of_weight ? launches.planes(g.rows, most) : launches.planes(g.rows, g.channels);
+  const at::Tensor v = launches.planes(g.channels, most);
+  const at::Tensor m = launches.planes(g.rows, of_weight ? g.channels : most);
+  if (!of_weight) {
+    launches.launch(kFilters, g.channels, g.rows, {left, call.factor}, {}, p.filters);
+  }
+  for (int64_t first = 0; first < tiles; first += most) {
+    const auto begin = static_cast<int32_t>(first), pitch = static_cast<int32_t>(most);
+    const auto count = static_cast<int32_t>(std::min(most, tiles - first));
+    launches.launch(kInputs, pitch, g.channels, {v, call.source}, {}, g, begin, count, pitch);
+    if (of_weight) {
+      launches.launch(kGrads, pitch, g.rows, {left, call.factor}, {}, g, begin, count, pitch);
+      gemm(m, left, v.mT(), 1, m, first == 0 ? 0 : 1);
+    } else {
+      gemm(m, left, v, 1, {}, 0);
+      launches.launch(kResults, count, g.rows, {call.result, m, call.bias, call.epilogue.residual},
+                      call.epilogue, g, begin, count, pitch);
+    }
+  }
+  if (of_weight) launches.launch(kWeights, g.channels, g.rows, {call.result, m}, {}, g);
+  choose_conv_gpu(call, true);  // the last choice is what the tuner measures
+}
+
+}  // namespace
+
+const ConvAlgorithm kConvWinogradGpu{"gpu_winograd", false, &refusal, &run};
+
+}  // namespace ocl
