@@ -86,8 +86,12 @@ def test_rounds():
     x, weight = torch.ones(1, 16, 100, 99, device="ocl"), torch.ones(16, 16, 3, 3, device="ocl")
     F.conv2d(x, weight, padding=1)
     assert _C.launch_count() - before == 2 + 1 + 3 * 3, _C.launch_count() - before
+    assert _C.last_tuned().choice == WINOGRAD
     check((1, 16, 16, 100, 99, 1), tolerance=3e-5)
     check((5, 16, 16, 31, 44, 0), tolerance=3e-5)
+    # 16 planes of these filters take more than a 32th of the memory.
+    F.conv2d(torch.ones(1, 256, 8, 8, device="ocl"), torch.ones(256, 256, 3, 3, device="ocl"))
+    assert _C.last_kernel() in ("conv_tiles", "gemm_sum")
     """,
         OCL_MEMORY_MB="64",
     )
@@ -127,6 +131,31 @@ def test_the_tuner_measures_it():
     weight = torch.randn(16, 16, 3, 3, device="ocl")
     _, times, _ = tune.tune(lambda: F.conv2d(x, weight, padding=1), 0)
     assert WINOGRAD in times and len(times) > 1, times
+    """)
+
+
+def test_what_is_measured_of_another_stride_does_not_count():
+    run("""
+    x, weight = torch.ones(2, 16, 24, 24, device="ocl"), torch.ones(16, 16, 3, 3, device="ocl")
+    keys = []
+    for images, stride in ((x[:, :, ::2, ::2], 1), (x, 2)):
+        F.conv2d(images, weight, padding=1, stride=stride)
+        keys.append(_C.last_tuned().problem)
+    assert keys[0] != keys[1]
+    """)
+
+
+def test_pixels_that_no_tap_reads():
+    """The only result of a stride beyond the image: an infinity below its taps does not count."""
+    run("""
+    _C.force_tuned("conv_gpu", WINOGRAD)
+    x, grad = torch.randn(2, 8, 4, 4), torch.randn(2, 8, 1, 1)
+    x[:, :, 3] = float("inf")
+    options = None, [5, 5], [0, 0], [1, 1], False, [0, 0], 1, [False, True, False]
+    weight = torch.randn(8, 8, 3, 3)
+    expected = backward(grad, x, weight, *options)[1]
+    actual = backward(*(t.to("ocl") for t in (grad, x, weight)), *options)[1]
+    torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-4)
     """)
 
 

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include "backend/tuning.h"
+#include "kernels/conv/common/winograd.h"
 #include "kernels/conv/gpu/conv_gpu.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/tensors.h"
@@ -29,23 +30,27 @@ TileProblem tile_problem(const ConvPass& pass, ScalarType type) {
   return {pass.m, pass.n, pass.k, pass.groups, compute_type(type), TileUse::kConvolution};
 }
 
-int64_t choose(const Device& device, const ConvPass& pass, ScalarType type, bool of_weight,
-               bool can_winograd, bool winograd) {
+// What Winograd's algorithm can do is a problem of its own: `winograd` says whether it may be
+// chosen, and `faster` whether it is estimated to be faster.
+int64_t choose(const ConvCall& call, const ConvPass& pass, bool winograd, bool faster) {
+  const Device& device = call.device;
+  const ScalarType type = call.result.scalar_type();
   const TileProblem problem = tile_problem(pass, type);
-  const uint64_t key = pack_sizes({pass.m, pass.n, pass.k, pass.groups}) << 16 |
-                       static_cast<uint64_t>(type) << 2 | uint64_t{of_weight};
+  const bool of_weight = call.direction == ConvDirection::kWeightGrad;
+  const uint64_t key =
+      pack_sizes({pass.m, pass.n, pass.k, pass.groups}) << 16 | static_cast<uint64_t>(type) << 2 |
+      uint64_t{refusal_of_winograd(call.shape) == nullptr} << 1 | uint64_t{of_weight};
   return choose_tuned(
       device, tunable, key, kConvGpuWinograd + 1,
       [&](int64_t candidate) {
-        return candidate == kConvGpuWinograd ? can_winograd : tile_fits(device, problem, candidate);
+        return candidate == kConvGpuWinograd ? winograd : tile_fits(device, problem, candidate);
       },
-      [&] { return winograd ? kConvGpuWinograd : model_tile(device, problem); });
+      [&] { return faster ? kConvGpuWinograd : model_tile(device, problem); });
 }
 
-TileChoice choose_tile(const Device& device, const ConvPass& pass, ScalarType type,
-                       bool of_weight) {
-  return with_parts(device, tile_problem(pass, type),
-                    choose(device, pass, type, of_weight, false, false));
+TileChoice choose_tile(const ConvCall& call, const ConvPass& pass) {
+  return with_parts(call.device, tile_problem(pass, call.result.scalar_type()),
+                    choose(call, pass, false, false));
 }
 
 // The tensor for the sums: the result itself, or a temporary with a row for each part.
@@ -91,7 +96,7 @@ void run_tiles(const ConvPass& pass, const ConvCall& call, bool whole) {
   const Epilogue& epilogue = call.epilogue;
   Device& device = call.device;
   const ScalarType type = result.scalar_type();
-  TileChoice choice = choose_tile(device, pass, type, false);
+  TileChoice choice = choose_tile(call, pass);
   if (!whole) choice.parts = 1;
   const bool parts = choice.parts > 1, long_mask = mask_bits(pass) > 31;
   const bool adds_bias = bias.defined() && !parts;
@@ -129,7 +134,7 @@ void run_weight_grad(const ConvCall& call) {
   Device& device = call.device;
   const ConvPass pass = weight_grad_pass(call.shape);
   const ScalarType type = weight.scalar_type();
-  TileChoice choice = choose_tile(device, pass, type, true);
+  TileChoice choice = choose_tile(call, pass);
   const bool parts = choice.parts > 1, volume = has_volume(pass);
   static Site site;
   const KernelKey key{&site,
@@ -179,10 +184,10 @@ void run(const ConvCall& call) {
 
 const int64_t kConvGpuWinograd = std::ssize(gemm_gpu_tiles());
 
-int64_t choose_conv_gpu(const ConvCall& call, bool winograd) {
+int64_t choose_conv_gpu(const ConvCall& call, bool faster) {
   const bool of_weight = call.direction == ConvDirection::kWeightGrad;
-  const ConvPass pass = of_weight ? weight_grad_pass(call.shape) : call.passes().front();
-  return choose(call.device, pass, call.result.scalar_type(), of_weight, true, winograd);
+  return choose(call, of_weight ? weight_grad_pass(call.shape) : call.passes().front(), true,
+                faster);
 }
 
 const ConvAlgorithm kConvTiles{"tiles", false, &refusal, &run};
