@@ -84,7 +84,7 @@ def is_used(source, target):
     heads = [number(rf"#define {x} (\d+)", source) for x in ("D", "DV", "RM")]
     if target in INTEL and all(heads):
         large = min(heads[:2]) < 32 or "#define DROPOUT" in source
-        return not large or heads[2] <= 2
+        return heads[2] <= (2 if large else 4)
     names = ("TM", "TN", "TK", "WM", "WN")
     m, n, k, item_m, item_n = (number(rf"#define {x} (\d+)", source) for x in names)
     if target not in INTEL or not m:

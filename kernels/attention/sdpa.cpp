@@ -94,33 +94,76 @@ Attention describe(const Tensor& query, const Tensor& key, const Tensor& value,
   return a;
 }
 
+// A work-group of the GPU family: side_x by side_y work-items, each with `rows` rows
+// (sdpa_tiles.clh).
+struct SdpaGroup {
+  int64_t side_x, side_y, rows;
+  int64_t group_rows() const { return side_y * rows; }
+};
+
 // Bytes of local memory of a kernel of the GPU family; mirrors sdpa_gpu.cl.
-int64_t local_bytes(int64_t side, const SdpaTile& tile, int64_t longest) {
-  const int64_t depth = std::min<int64_t>(side * side, 16), rows = side * tile.rows,
-                keys = 4 * side;
-  const int64_t a_ld = rows + tile.rows, product = depth * (a_ld + keys + 4),
-                sum = depth * at::round_up(longest, side), weights = keys * a_ld,
-                partial = rows * (side + (side < 4 ? 1 : 4));
+int64_t local_bytes(const SdpaGroup& group, int64_t longest) {
+  const int64_t depth = std::min<int64_t>(group.side_x * group.side_y, 16),
+                rows = group.group_rows(), keys = 4 * group.side_x,
+                a_ld = rows + std::min<int64_t>(group.rows, 4), product = depth * (a_ld + keys + 4),
+                sum = depth * at::round_up(longest, group.side_x), weights = keys * a_ld,
+                partial = rows * (group.side_x + (group.side_x < 4 ? 1 : 4));
   return (std::max(product, sum) + weights + partial) * static_cast<int64_t>(sizeof(float));
 }
 
-// GPUs have groups of side * side work-items.
-int64_t side_of(const Device& device, size_t group, const SdpaTile& tile, int64_t longest) {
+// `most`: work-items of a group. Groups too small for 8 rows of a work-item take 4.
+SdpaGroup group_of(const Device& device, size_t most, const SdpaTile& tile, int64_t longest) {
   const auto local = static_cast<int64_t>(device.properties().local_memory);
-  int64_t side = std::min<int64_t>(16, int64_t{1} << (std::bit_width(group) - 1) / 2);
-  while (side > 1 && local_bytes(side, tile, longest) > local) side /= 2;
-  return side;
+  if (const SdpaGroup tall{16, 8, 8};
+      tile.rows == tall.rows && most >= 128 && local_bytes(tall, longest) <= local) {
+    return tall;
+  }
+  int64_t side = std::min<int64_t>(16, int64_t{1} << (std::bit_width(most) - 1) / 2);
+  const int64_t rows = std::min<int64_t>(tile.rows, 4);
+  while (side > 1 && local_bytes({side, side, rows}, longest) > local) side /= 2;
+  return {side, side, rows};
 }
 
-const Kernel& find(Device& device, const Attention& a, SdpaKernel which, const SdpaTile& tile) {
+// The most rows of a work-item whose sums and products stay in registers.
+int64_t rows_on_gpu(const Device& device, const Attention& a, SdpaKernel which, bool quads) {
+  const int64_t d = a.query.size(3), dv = a.value.size(3), longest = std::max(d, dv),
+                sums = which == SdpaKernel::kGradKey ? 2 : 1,
+                tiles = which == SdpaKernel::kForward ? 1 : 2;
+  if (device.has(Quirk::kFewRegisters) || !quads) {
+    // Compilers unroll the products of short heads as a whole, which takes more registers, and so
+    // does dropout.
+    const bool large = std::min(d, dv) < 32 || a.dropout > 0;
+    return longest * sums <= 128 && !(large && device.has(Quirk::kFewRegisters)) ? 4 : 2;
+  }
+  // Numbers that a row keeps. Those of 8 rows leave no room for random numbers, and little for a
+  // mask.
+  const int64_t of_row = at::ceil_div<int64_t>(longest, 16) * sums + 4 * tiles;
+  int64_t most_for_8 = which == SdpaKernel::kGradKey ? 16 : 12;
+  if (a.bias) most_for_8 = 8;
+  if (a.dropout > 0) most_for_8 = 0;
+  if (of_row <= most_for_8) return 8;
+  return of_row <= 24 ? 4 : 2;
+}
+
+// Whether the kernels can load four elements of a row at once.
+bool in_quads(const Tensor& t) {
+  for (int64_t i = 0; i < 3; ++i) {
+    if (t.size(i) > 1 && t.stride(i) % 4 != 0) return false;
+  }
+  const auto bytes = 4 * static_cast<uint64_t>(t.element_size());
+  return t.size(3) % 4 == 0 && view(t).offset % bytes == 0;
+}
+
+const Kernel& find(Device& device, const Attention& a, SdpaKernel which, const SdpaTile& tile,
+                   bool quads) {
   static Site site;
-  const uint64_t flags =
-      attention_flags(a) | uint64_t{a.dropout > 0} << 2 | static_cast<uint64_t>(which) << 3;
+  const uint64_t flags = attention_flags(a) | uint64_t{a.dropout > 0} << 2 |
+                         static_cast<uint64_t>(which) << 3 | uint64_t{quads} << 5;
   const KernelKey key{
       &site,
       {flags, attention_sizes(a),
        static_cast<uint64_t>(tile.width << 24 | tile.vectors << 16 | tile.block << 8 | tile.rows)}};
-  return find_kernel(device, key, [&](size_t group) {
+  return find_kernel(device, key, [&](size_t most) {
     const bool cpu = device.family() == KernelFamily::kCpu;
     const int64_t longest = std::max(a.query.size(3), a.value.size(3));
     Defines defines = attention_defines(a);
@@ -132,7 +175,9 @@ const Kernel& find(Device& device, const Attention& a, SdpaKernel which, const S
       if (a.query.scalar_type() != ScalarType::Float) defines.set("COPY_ROWS", 1);
       if (which == SdpaKernel::kGradKey) defines.set("KEYS_IN_LANES", 1);
     } else {
-      defines.set("SIDE", side_of(device, group, tile, longest)).set("RM", tile.rows);
+      const SdpaGroup group = group_of(device, most, tile, longest);
+      defines.set("SIDE", group.side_x).set("RM", group.rows).set("QUADS", quads);
+      if (device.has(Quirk::kFewRegisters)) defines.set("FEW_REGISTERS", 1);
       if (which == SdpaKernel::kGradKey) defines.set("KEYS_IN_ROWS", 1);
     }
     if (a.dropout > 0) defines.set("DROPOUT", 1);
@@ -143,7 +188,8 @@ const Kernel& find(Device& device, const Attention& a, SdpaKernel which, const S
   });
 }
 
-// `before` and `after`: the kernel's tensors around query, key, value and bias.
+// `before` and `after`: the kernel's tensors around query, key, value and bias. Of the backward's,
+// `after` begins with the gradient of the output.
 void run(const Attention& a, SdpaKernel which, std::initializer_list<Tensor> before,
          std::initializer_list<Tensor> after) {
   Device& device = ocl_device(a.query);
@@ -151,14 +197,12 @@ void run(const Attention& a, SdpaKernel which, std::initializer_list<Tensor> bef
   const int64_t rows = which == SdpaKernel::kGradKey ? a.problem.keys : a.problem.queries;
   const int64_t heads = which == SdpaKernel::kGradKey ? a.key_heads() : a.heads();
   const bool gpu = device.family() == KernelFamily::kGpu;
+  const bool has_room = !device.has(Quirk::kFewRegisters) || (!a.bias && a.dropout == 0);
+  const bool quads = gpu && has_room && in_quads(a.query) && in_quads(a.key) && in_quads(a.value) &&
+                     (which == SdpaKernel::kForward || in_quads(*after.begin()));
   SdpaTile tile{};
   if (gpu) {
-    // Few enough rows that the sums stay in registers.
-    const int64_t sums = std::max(d, dv) * (which == SdpaKernel::kGradKey ? 2 : 1);
-    // Compilers unroll the products of short heads as a whole, which takes more registers, and so
-    // does dropout.
-    const bool large = std::min(d, dv) < 32 || a.dropout > 0;
-    tile.rows = sums <= 128 && !(large && device.has(Quirk::kFewRegisters)) ? 4 : 2;
+    tile.rows = rows_on_gpu(device, a, which, quads);
   } else {
     const auto chosen =
         choose_sdpa_tile(device, which, rows, d, dv, a.query.scalar_type() != ScalarType::Float);
@@ -166,7 +210,7 @@ void run(const Attention& a, SdpaKernel which, std::initializer_list<Tensor> bef
                 " elements do not fit into the local memory of ", device.label());
     tile = *chosen;
   }
-  const Kernel& kernel = find(device, a, which, tile);
+  const Kernel& kernel = find(device, a, which, tile, quads);
   Arguments arguments(stream_of(a.query), kernel);
   for (const Tensor& each : before) arguments.add(view(each));
   arguments.add(view(a.query)).add(view(a.key)).add(view(a.value));
@@ -174,22 +218,22 @@ void run(const Attention& a, SdpaKernel which, std::initializer_list<Tensor> bef
   for (const Tensor& each : after) arguments.add(view(each));
   add_philox(arguments, {a.problem.seed, a.problem.offset}, &a.problem, sizeof(a.problem),
              offsetof(ProblemArgument, seed), offsetof(ProblemArgument, offset));
-  const int64_t side = gpu ? side_of(device, kernel.group, tile, std::max(d, dv)) : 1;
-  const int64_t per_task = gpu ? side * tile.rows : tile.width * tile.vectors;
+  const SdpaGroup group =
+      gpu ? group_of(device, kernel.group, tile, std::max(d, dv)) : SdpaGroup{1, 1, 1};
+  const int64_t per_task = gpu ? group.group_rows() : tile.width * tile.vectors;
   const auto blocks = static_cast<size_t>(at::ceil_div(rows, per_task));
   const Range units{blocks, static_cast<size_t>(heads), static_cast<size_t>(a.batch())};
   if (gpu) {
-    const auto items = static_cast<size_t>(side);
+    const auto x = static_cast<size_t>(group.side_x), y = static_cast<size_t>(group.side_y);
     // Tiles at the edges compute as much as others.
     const int64_t others = which == SdpaKernel::kGradKey ? a.problem.queries : a.problem.keys;
-    const double scores = static_cast<double>(units.x) * per_task * at::round_up(others, 4 * side) *
-                          a.heads() * a.batch();
+    const double scores = static_cast<double>(units.x) * per_task *
+                          at::round_up(others, 4 * group.side_x) * a.heads() * a.batch();
     // Of one score: q k and w v; then also g v and, for each key, sums for both gradients.
     const int64_t products = which == SdpaKernel::kForward     ? d + dv
                              : which == SdpaKernel::kGradQuery ? 2 * d + dv
                                                                : 2 * (d + dv);
-    arguments.enqueue({units.x * items, units.y * items, units.z}, {items, items, 1},
-                      scores * products);
+    arguments.enqueue({units.x * x, units.y * y, units.z}, {x, y, 1}, scores * products);
   } else {
     arguments.enqueue(units, {1, 1, 1});
   }

@@ -181,6 +181,27 @@ def test_strides(device):
 
 
 @pytest.mark.sample
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_rows_that_begin_anywhere(device, dtype):
+    """Rows of a multiple of four elements, which GPUs read by fours where they are aligned."""
+    bases = tensors([(2, 3, 70, 68), (2, 3, 70, 66)], dtype)
+    bases = [(base, base.to(device)) for base in bases]
+    for first, last in ((0, 64), (1, 65), (2, 66), (4, 24)):
+        for base in bases:
+            host, views = (
+                [t[:, :, n : n + 65, first:last].detach() for n in (0, 1, 5)] for t in base
+            )
+            outs = [attention(*(t.requires_grad_() for t in x)) for x in (host, views)]
+            grads = [
+                torch.autograd.grad(out, x, g[:, :, 2:67, first:last])
+                for out, x, g in zip(outs, (host, views), bases[0], strict=True)
+            ]
+            tolerance = 4 * TOLERANCE[dtype]
+            for e, a in zip((outs[0], *grads[0]), (outs[1], *grads[1]), strict=True):
+                torch.testing.assert_close(a.cpu(), e, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.sample
 def test_order_of_memory(device):
     query = torch.randn(2, 20, 3, 16, device=device).transpose(1, 2)
     key, value = (torch.randn(2, 37, 3, 16, device=device).transpose(1, 2) for _ in range(2))
