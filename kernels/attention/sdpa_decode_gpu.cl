@@ -9,8 +9,11 @@
 #include "sdpa_decode.clh"
 
 #define DEPTH 32
-#define AT_ONCE 8  // values in flight
+#define AT_ONCE 16  // loads in flight
 #define CHUNK_LD (DEPTH + 1)  // adjacent keys begin in different banks
+// Load number n of a work-item for a chunk.
+#define KEY_OF(n) ((item + (n)*ITEMS) / DEPTH)
+#define ELEMENT_OF(n) ((item + (n)*ITEMS) % DEPTH)
 #define COLUMNS DIVIDE_UP(DV, ITEMS)
 #define SLICES (DV < ITEMS ? ITEMS / DV : 1)
 
@@ -29,10 +32,13 @@ __attribute__((reqd_work_group_size(ITEMS, 1, 1))) DECODE_KERNEL {
     float score[QUERIES];
     FOR_QUERIES(q) score[q] = 0;
     for (int e0 = 0; e0 < D; e0 += DEPTH) {
-      for (int i = item; i < ITEMS * DEPTH; i += ITEMS) {
-        const int k = i / DEPTH, e = i % DEPTH;
-        chunk[k * CHUNK_LD + e] =
-            k < count && e0 + e < D ? LOAD(DT, keys, (k0 + k) * ROW(KEY) + e0 + e) : 0;
+      for (int n = 0; n < DEPTH; n += AT_ONCE) {
+        float element[AT_ONCE];
+        FOR(i, AT_ONCE) {
+          const int k = KEY_OF(n + i), e = e0 + ELEMENT_OF(n + i);
+          element[i] = k < count && e < D ? LOAD(DT, keys, (k0 + k) * ROW(KEY) + e) : 0;
+        }
+        FOR(i, AT_ONCE) chunk[KEY_OF(n + i) * CHUNK_LD + ELEMENT_OF(n + i)] = element[i];
       }
       for (int i = item; i < QUERIES * DEPTH; i += ITEMS) {
         const int e = e0 + i % DEPTH;

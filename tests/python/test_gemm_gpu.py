@@ -124,3 +124,31 @@ def test_vectors():
     matrix = torch.randn(9, 30).to("ocl")
     torch.testing.assert_close(matrix @ with_gaps[:, 1], matrix @ with_gaps[:, 1].contiguous())
     """)
+
+
+def test_vectors_in_quads():
+    """Rows of a multiple of four elements are read by fours where they are aligned, else singly."""
+    run("""
+    types = [torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.int64]
+    if torch.ocl.get_device_properties(0).has_fp64:
+        types.append(torch.float64)
+    for dtype in types:
+        for k in (4, 64, 260, 1028, 5000):
+            whole = torch.randint(-2, 3, (9 * k + 8,)).to(dtype)
+            row = torch.randint(-2, 3, (k + 8,)).to(dtype)
+            for first in (0, 1, 2, 4):
+                matrix, x = (
+                    lambda t: t[first : first + 9 * k].view(9, k), lambda t: t[first : first + k])
+                if dtype.is_floating_point:
+                    expected = (matrix(whole).double() @ x(row).double()).to(dtype)
+                else:
+                    expected = matrix(whole) @ x(row)
+                actual = matrix(whole.to("ocl")) @ x(row.to("ocl"))
+                assert _C.last_kernel() == "gemv"
+                assert torch.equal(actual.cpu(), expected), (dtype, k, first)
+    # Rows that are further apart than they are long.
+    wide = torch.randint(-2, 3, (9, 70)).float()
+    x = torch.randint(-2, 3, (64,)).float()
+    for columns in (slice(0, 64), slice(2, 66)):
+        assert torch.equal((wide.to("ocl")[:, columns] @ x.to("ocl")).cpu(), wide[:, columns] @ x)
+    """)

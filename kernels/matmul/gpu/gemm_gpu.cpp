@@ -105,14 +105,6 @@ void run_clblast(const GemmProblem& p) {
   apply_epilogue(p.epilogue, p.out, p.out);
 }
 
-// Whether stored rows can be read four elements at a time: they begin and end at multiples of four.
-bool in_quads(const GemmOperand& operand, int64_t row, int64_t rows) {
-  const auto bytes = 4 * static_cast<int64_t>(operand.tensor.element_size());
-  return row % 4 == 0 && (operand.ld % 4 == 0 || rows == 1) && operand.batch % 4 == 0 &&
-         operand.tensor.numel() > 0 &&
-         static_cast<int64_t>(view(operand.tensor).offset) % bytes == 0;
-}
-
 struct Quads {
   bool a, b;
 };
@@ -175,6 +167,13 @@ void run_tiles(const GemmProblem& p, int64_t index) {
 }
 
 }  // namespace
+
+bool in_quads(const GemmOperand& operand, int64_t row, int64_t rows) {
+  const auto bytes = 4 * static_cast<int64_t>(operand.tensor.element_size());
+  return row % 4 == 0 && (operand.ld % 4 == 0 || rows == 1) && operand.batch % 4 == 0 &&
+         operand.tensor.numel() > 0 &&
+         static_cast<int64_t>(view(operand.tensor).offset) % bytes == 0;
+}
 
 bool has_room_for(const Device& device, const Epilogue& epilogue) {
   return !is_costly(epilogue.activation) || !device.has(Quirk::kFewRegisters);

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "kernels/core/dtype.h"
-#include "kernels/matmul/gemm.h"
+#include "kernels/matmul/gemm_problem.h"
 
 namespace ocl {
 
@@ -68,6 +68,10 @@ void set_tile(Defines& defines, const GemmTile& tile);
 // undefined.
 void gemm_sum_parts(const at::Tensor& out, const at::Tensor& partial, const c10::Scalar& alpha,
                     const at::Tensor& c, const c10::Scalar& beta, const Epilogue& epilogue);
+
+// Whether stored rows can be read four elements at a time: they begin and end at multiples of four.
+// `row`: elements of each of `rows`.
+bool in_quads(const GemmOperand& operand, int64_t row, int64_t rows);
 
 // Whether the kernel of a product or convolution has registers left to fuse the epilogue.
 bool has_room_for(const Device& device, const Epilogue& epilogue);

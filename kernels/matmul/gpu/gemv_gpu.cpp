@@ -3,7 +3,7 @@
 
 #include <bit>
 
-#include "kernels/matmul/gemm_problem.h"
+#include "kernels/matmul/gpu/gemm_gpu.h"
 
 namespace ocl {
 namespace {
@@ -31,14 +31,19 @@ int64_t lanes_of(const GemmProblem& p, const GemvProblem& v) {
 void run(const GemmProblem& p) {
   const GemvProblem v = as_gemv(p);
   const int64_t wanted = lanes_of(p, v);
+  // As a matrix of one row, the vector's `ld` is its length.
+  const GemmOperand x_row{v.vector.tensor, false, p.k, v.vector.batch};
+  const bool quads =
+      !v.transposed && v.x_stride == 1 && in_quads(v.matrix, p.k, v.m) && in_quads(x_row, p.k, 1);
   static Site site;
   const KernelKey key{&site,
                       {static_cast<uint64_t>(p.type), gemm_flags(p, v.transposed, false),
-                       static_cast<uint64_t>(wanted)}};
+                       static_cast<uint64_t>(wanted) << 1 | uint64_t{quads}}};
   const Kernel& kernel = find_kernel(p.device, key, [&](size_t group) {
     const auto items = static_cast<int64_t>(group);
     Defines defines = gemm_defines(p, v.transposed, false);
     defines.set("LANES", std::min(wanted, items)).set("ROWS", items / std::min(wanted, items));
+    defines.set("QUADS", quads);
     return KernelSource{"gemv_gpu.cl", "gemv", defines};
   });
   Arguments arguments(p.stream, kernel);
