@@ -9,7 +9,7 @@
 #include "sdpa_decode.clh"
 
 #define DEPTH 32
-#define AT_ONCE 16  // loads in flight
+#define AT_ONCE (QUERIES <= 2 ? 16 : 8)  // loads in flight; more queries need the registers
 #define CHUNK_LD (DEPTH + 1)  // adjacent keys begin in different banks
 // Load number n of a work-item for a chunk.
 #define KEY_OF(n) ((item + (n)*ITEMS) / DEPTH)
@@ -32,7 +32,8 @@ __attribute__((reqd_work_group_size(ITEMS, 1, 1))) DECODE_KERNEL {
     float score[QUERIES];
     FOR_QUERIES(q) score[q] = 0;
     for (int e0 = 0; e0 < D; e0 += DEPTH) {
-      for (int n = 0; n < DEPTH; n += AT_ONCE) {
+      // Unrolled more, AMD's compiler keeps all addresses, and spills.
+      _Pragma("unroll 1") for (int n = 0; n < DEPTH; n += AT_ONCE) {
         float element[AT_ONCE];
         FOR(i, AT_ONCE) {
           const int k = KEY_OF(n + i), e = e0 + ELEMENT_OF(n + i);

@@ -1,7 +1,11 @@
 // Attention of the GPU family: a work-group computes ROWS_OF_GROUP queries (keys, for the gradients
 // of keys and values) and loops over the keys (queries) in blocks of BLOCK.
-// Defines and Problem: sdpa.clh, sdpa_tiles.clh. Grid: (SIDE * blocks of rows, SIDE_Y * heads,
-// batch).
+// Each program has one of the kernels, because registers suffice for more rows in some than in
+// others.
+//   FORWARD        attention_forward
+//   KEYS_IN_ROWS   attention_grad_key; else attention_grad_query
+// Other defines and Problem: sdpa.clh, sdpa_tiles.clh. Grid: (SIDE * blocks of rows,
+// SIDE_Y * heads, batch).
 #define WIDTH 1
 #include "sdpa.clh"
 #include "sdpa_tiles.clh"
@@ -137,6 +141,8 @@ KERNEL attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTENSOR(query), 
   __global const MEM(DT) *keys = MATRIX(KEY, key, batch, key_head) + k0 * ROW(KEY);           \
   __global const MEM(DT) *values = MATRIX(VALUE, value, batch, key_head) + k0 * ROW(VALUE);
 
+#ifdef FORWARD
+
 // Executes `each` with every number of a row of `partial` as n.
 #if SIDE < 4
 #define FOR_PARTIAL(row, each)                                              \
@@ -215,6 +221,8 @@ KERNEL attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query), CTENSOR(k
   store_rows(OUT_MATRIX(OUT, out, batch, head) + first * ROW(OUT), ROW(OUT), rows, DV, sums, total);
 }
 
+#else
+
 KERNEL attention_grad_query(TENSOR(grad_query), CTENSOR(query), CTENSOR(key), CTENSOR(value),
                             BIAS_ARGUMENT CTENSOR(grad), CTENSOR(log_sum), CTENSOR(delta),
                             const Problem problem) {
@@ -250,4 +258,5 @@ KERNEL attention_grad_query(TENSOR(grad_query), CTENSOR(query), CTENSOR(key), CT
              ROW(GRAD_QUERY), rows, D, sums, factor);
 }
 
+#endif
 #endif
