@@ -1,7 +1,5 @@
 """The operators of the goals (goals.py), and what they have to move or compute.
 
-Convolutions are not here: their figures are those of ResNet-18, which record.py records.
-
 usage: goal_cases.py some|whole [REGULAR EXPRESSION]          within goals.py's environment
 """
 
@@ -325,6 +323,30 @@ simple(
     (1024, 1024),
 )
 
+
+def convolution(channels, side):
+    """A layer of ResNet-18 and its gradients. The operations are those of the definition, which
+    Winograd's algorithm needs fewer of."""
+    work = 2 * 9 * 8 * side**2 * channels**2
+    shape = f"{channels} channels of {side} x {side}"
+
+    def add(title, mask=None):
+        @case("product", f"{title}, {shape}", work)
+        def _():
+            x, g = numbers(8, channels, side, side), numbers(8, channels, side, side)
+            w = numbers(channels, channels, 3, 3)
+            if mask is None:
+                return lambda: F.conv2d(x, w, padding=1)
+            steps = [1, 1], [1, 1], [1, 1], False, [0, 0], 1
+            return lambda: aten.convolution_backward(g, x, w, None, *steps, mask)
+
+    add("convolution 3x3")
+    add("its data gradient", [True, False, False])
+    add("its weight gradient", [False, True, False])
+
+
+for channels, side in ((64, 56), (128, 28), (256, 14), (512, 7)):
+    convolution(channels, side)
 
 for width in (64, 128):
     simple(

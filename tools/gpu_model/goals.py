@@ -15,7 +15,7 @@ import sys
 
 import micro
 from formula import estimate, load_devices, memory_bytes
-from goal_cases import CASES, GOALS, Case
+from goal_cases import CASES, GOALS
 from record import environment
 from registers import Registers
 from tables import markdown, percent, replace
@@ -68,17 +68,6 @@ class Figures:
             yield f"lanes {percent(self.lanes)}"
         if goal.banks and self.banks > goal.banks:
             yield f"banks x {self.banks:.1f}"
-
-
-def convolutions(folder):
-    """Cases of the kernels of ResNet-18's convolutions, and their launches."""
-    file = folder / "resnet18.json"
-    launches = json.loads(file.read_text())["launches"] if file.exists() else []
-    for kernel in ("conv_tiles", "conv_weight_tiles"):
-        own = [launch for launch in launches if launch["kernel"] == kernel]
-        flops = sum(launch["widths"]["32"]["flops"] for launch in own)
-        if own:
-            yield Case("product", "convolutions of ResNet-18", flops, None), own
 
 
 def text_of(goal):
@@ -154,7 +143,6 @@ def main():
     devices = {key: device for key, device in load_devices().items() if key in DEVICES}
     registers = Registers(file.parent / "programs", arguments.registers)
     known = [(case, recorded[case.title]) for case in CASES if case.title in recorded]
-    known += convolutions(file.parent)
     figures = [
         (case, {key: Figures(case, x, launches, registers) for key, x in devices.items()})
         for case, launches in known
