@@ -3,6 +3,7 @@
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/image/passes.h"
@@ -67,6 +68,16 @@ Stored rounded(Sum sum, int shift) {
     return static_cast<uint8_t>(std::clamp<int64_t>(static_cast<int64_t>(sum) >> shift, 0, 255));
   } else {
     return static_cast<Stored>(sum);
+  }
+}
+
+// A result in the image's type. In bytes NaN, as of an infinite factor, is 0.
+template <typename Stored, typename T>
+Stored stored(T value) {
+  if constexpr (std::is_same_v<Stored, uint8_t>) {
+    return value > 0 ? static_cast<uint8_t>(std::min<T>(value, 255)) : 0;
+  } else {
+    return static_cast<Stored>(value);
   }
 }
 
@@ -180,8 +191,7 @@ void affine(const AffinePass& pass) {
         T value = order == 0   ? line[0]
                   : order == 1 ? A::image_linear(line[0], line[1], dy)
                                : A::image_cubic(line[0], line[1], line[2], line[3], dy);
-        if constexpr (std::is_same_v<Stored, uint8_t>) value = std::clamp<T>(value, 0, 255);
-        out[there] = static_cast<Stored>(value);
+        out[there] = stored<Stored>(value);
       }
     }
   };
@@ -221,8 +231,7 @@ void pixels(const PixelPass& pass) {
               A::image_normalize(x, low, high - low, as(pass.mean[c]), as(pass.deviation[c])));
         } else {
           const T base = levels ? level[plane / channels] : low;
-          out[i] =
-              static_cast<Out>(c == colors.alpha ? x : A::image_blend(base, x, factor, low, high));
+          out[i] = stored<Out>(c == colors.alpha ? x : A::image_blend(base, x, factor, low, high));
         }
       }
     });
@@ -252,7 +261,7 @@ void pixels(const PixelPass& pass) {
       } else {
         A::image_turn_hue(&rgb[0], &rgb[1], &rgb[2], factor);
       }
-      for (int k = 0; k < 3; ++k) out[image + places[k] * size + p] = static_cast<Out>(rgb[k]);
+      for (int k = 0; k < 3; ++k) out[image + places[k] * size + p] = stored<Out>(rgb[k]);
       if (colors.alpha >= 0) {
         out[image + colors.alpha * size + p] =
             static_cast<Out>(in[image + colors.alpha * size + p]);

@@ -19,6 +19,12 @@ struct Span {
   int64_t size() const { return to - from; }
 };
 
+// The part of `length` pixels from `at` on; the end of an `at` far outside may be beyond int64.
+Span span_of(int64_t at, int64_t length, int64_t size) {
+  at = std::clamp(at, -length, size);
+  return {at, at + length, size};
+}
+
 Tensor part(const Tensor& img, const Span& x, const Span& y) {
   return img.narrow(-2, y.from, y.size()).narrow(-1, x.from, x.size());
 }
@@ -101,8 +107,8 @@ Tensor paste(const Tensor& im1, const Tensor& im2, at::IntArrayRef coord) {
   const Shape onto = shape_of(im1, "torch_ocl::paste"), from = shape_of(im2, "torch_ocl::paste");
   check_paste(im1, im2, coord);
   check_descriptions(im1, im2);
-  const Span x(coord[0], coord[0] + from.width, onto.width);
-  const Span y(coord[1], coord[1] + from.height, onto.height);
+  const Span x = span_of(coord[0], from.width, onto.width);
+  const Span y = span_of(coord[1], from.height, onto.height);
   Tensor out = im1.clone(at::MemoryFormat::Contiguous);
   if (x.size() > 0 && y.size() > 0) {
     part(out, x, y).copy_(

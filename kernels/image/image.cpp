@@ -83,6 +83,9 @@ void check_box(at::IntArrayRef box) {
 void check_size(at::IntArrayRef size, const char* op) {
   TORCH_CHECK_VALUE(size.size() == 2 && size[0] > 0 && size[1] > 0, op, ": size is ", size,
                     ", but must be (height, width), both above 0");
+  constexpr int64_t kBeyond = int64_t{1} << 31;
+  TORCH_CHECK_VALUE(size[0] < kBeyond && size[1] < kBeyond, op, ": size is ", size,
+                    ", but must be (height, width), both below 2^31");
 }
 
 void check_paste(const Tensor& im1, const Tensor& im2, at::IntArrayRef coord) {

@@ -81,8 +81,11 @@ Tensor rotate(const Tensor& img, double angle, std::string_view interpolation, b
         top = std::min(top, ty), bottom = std::max(bottom, ty);
       }
     }
-    size = {static_cast<int64_t>(std::ceil(bottom) - std::floor(top)),
-            static_cast<int64_t>(std::ceil(right) - std::floor(left))};
+    const double rows = std::ceil(bottom) - std::floor(top);
+    const double columns = std::ceil(right) - std::floor(left);
+    TORCH_CHECK_VALUE(rows >= 0 && rows < 0x1p63 && columns >= 0 && columns < 0x1p63,
+                      "torch_ocl::rotate: center or translate are too far away for expand");
+    size = {static_cast<int64_t>(rows), static_cast<int64_t>(columns)};
     const double x = -(size[1] - width) / 2.0, y = -(size[0] - height) / 2.0;
     m[2] += m[0] * x + m[1] * y;
     m[5] += m[3] * x + m[4] * y;

@@ -135,7 +135,9 @@ void upsample(std::string_view op, MapKind mode, const at::Tensor& from, const a
   const bool fine = type == at::kDouble || type == at::kByte;
   std::vector<DimensionMapPointer> maps;
   auto dim = in.dim() - static_cast<int64_t>(scales.size());
-  for (const Scale& scale : scales) {
+  for (Scale scale : scales) {
+    // Below this, positions would be beyond int64. They are far behind the last input here, too.
+    if (scale > 0.0) scale = std::max(*scale, 0x1p-31);
     const Upsampling u{in.size(dim), out.size(dim), scale, align_corners};
     ++dim;
     const DimensionMapKey key{mode,

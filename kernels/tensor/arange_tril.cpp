@@ -80,9 +80,21 @@ void resize_sequence(Tensor& out, int64_t size) {
 }
 
 int64_t checked_size(double size) {
-  TORCH_CHECK(size >= 0 && size <= static_cast<double>(std::numeric_limits<int64_t>::max()),
-              "invalid size, possible overflow?");
+  // The greatest int64 is below 2^63, which it becomes as a double.
+  TORCH_CHECK(size >= 0 && size < 0x1p63, "invalid size, possible overflow?");
   return static_cast<int64_t>(size);
+}
+
+// How many numbers there are from `first` on, before `last`.
+double count_steps(int64_t first, int64_t last, int64_t by) {
+  // The bounds are in order as doubles, and may differ by little the other way as integers.
+  if (by > 0 ? last < first : last > first)
+    return static_cast<double>((last - first + by - (by > 0 ? 1 : -1)) / by);
+  // Without a sign: the distance may be beyond int64.
+  const auto from = static_cast<uint64_t>(first), to = static_cast<uint64_t>(last);
+  const uint64_t distance = by > 0 ? to - from : from - to;
+  const uint64_t step = by > 0 ? static_cast<uint64_t>(by) : 0 - static_cast<uint64_t>(by);
+  return static_cast<double>(distance / step + (distance % step > 0 ? 1 : 0));
 }
 
 void triangle(const Tensor& self, int64_t diagonal, const Tensor& out, bool upper) {
@@ -122,7 +134,7 @@ Tensor& arange_out(const Scalar& start, const Scalar& end, const Scalar& step, T
   if (out.scalar_type() == ScalarType::Long) {
     const int64_t first = start.to<int64_t>(), last = end.to<int64_t>(), by = step.to<int64_t>();
     TORCH_CHECK_VALUE(by != 0, "step must be nonzero");
-    size = std::ceil(static_cast<double>((last - first + by - (by > 0 ? 1 : -1)) / by));
+    size = count_steps(first, last, by);
   } else {
     size = std::ceil((end.to<double>() - start.to<double>()) / step.to<double>());
   }

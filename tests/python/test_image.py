@@ -132,6 +132,31 @@ def test_rotate(picture, place, interpolation, arguments):
     assert_transformed_as_pillow(actual, expected)
 
 
+def test_paste_far_away(picture, place):
+    x = to_tensor(picture, place)
+    for number in (2**63 - 1, -(2**62)):
+        for coord in ((number, 0), (0, number)):
+            assert torch.equal(image.paste(x, x, coord), x)
+
+
+@pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
+def test_resize_beyond_all_tensors(picture, place, interpolation):
+    with pytest.raises(ValueError, match=r"below 2\^31"):
+        image.resize(to_tensor(picture, place), (2**62, 2), interpolation)
+
+
+def test_rotate_far_away(picture, place):
+    far = {"center": (1e308, 1e308), "translate": (1e308, 1e308)}
+    with pytest.raises(ValueError, match="too far away for expand"):
+        image.rotate(to_tensor(picture, place), 45, expand=True, **far)
+
+
+def test_bytes_of_nan(picture):
+    """Infinity times 0: each byte that comes of it is 0 on the CPU."""
+    black = torch.zeros_like(to_tensor(picture))
+    assert not image.adjust_saturation(black, 1e300).any()
+
+
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear", "bicubic"])
 @pytest.mark.parametrize("matrix", MATRICES)
 @pytest.mark.parametrize("size", [None, (90, 233)])

@@ -178,3 +178,13 @@ def test_numbers_for_empty_tensors(device, dtype, number):
     assert_agrees(lambda x: x.fill_(number), device, x)
     assert_agrees(lambda x: x.masked_fill(x == 0, number), device, x)
     assert_agrees(lambda x: x.index_fill(0, x.long(), number), device, x)
+
+
+def test_arange_over_all_integers(device):
+    """Where the distance is beyond int64, the CPU overflows."""
+    limits = torch.iinfo(torch.int64)
+    for arguments in ((limits.min, limits.max, 2**62), (limits.max, limits.min, -(2**62))):
+        assert torch.arange(*arguments, device=device).tolist() == list(range(*arguments))
+    for arguments in ((limits.min, limits.max), (0, limits.min, -1), (0.0, 2.0**63)):
+        with pytest.raises(RuntimeError, match="invalid size, possible overflow"):
+            torch.arange(*arguments, device=device)

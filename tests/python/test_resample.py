@@ -321,3 +321,16 @@ def test_gradient_of_a_long_padding(device):
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     """
     assert int(output_of(code)) < 200_000  # KiB
+
+
+def test_scale_beyond_all_inputs(device):
+    """Positions that int64 does not hold: such a scale comes from direct calls only."""
+    x = torch.arange(1.0, 5, device=device).reshape(1, 1, 4)
+    nearest = torch.ops.aten.upsample_nearest1d(x, [7], 1e-30)
+    assert nearest.flatten().tolist() == [1, 4, 4, 4, 4, 4, 4]
+    linear = torch.ops.aten.upsample_linear1d(x, [7], False, 1e-30)
+    assert linear.flatten().tolist() == [4] * 7
+    planes = x.reshape(1, 1, 2, 2)
+    for name in ("upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"):
+        result = getattr(torch.ops.aten, name)(planes, [3, 3], False, 1e-320, 1e-320)
+        assert result.isfinite().all()

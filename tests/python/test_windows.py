@@ -44,3 +44,14 @@ def test_gradient_of_tensor_unfold(operator_device, dim, size, step):
 
     expected, mine = on_cpu_and_device(gradient, operator_device, torch.randn(4, 9, 2))
     torch.testing.assert_close(mine, expected)
+
+
+@pytest.mark.parametrize("name", ["dilation", "padding", "stride"])
+def test_numbers_beyond_the_types(device, name):
+    """Sums and products of these overflow on the CPU, which then finds windows."""
+    x = torch.randn(1, 1, 8, 8, device=device)
+    for number in (2**31, 2**62, 2**63 - 1):
+        with pytest.raises(RuntimeError, match=f"{name} is too large"):
+            F.unfold(x, 2, **{name: number})
+        with pytest.raises(RuntimeError, match=f"{name} is too large"):
+            F.fold(F.unfold(x, 2), 8, 2, **{name: number})
