@@ -15,6 +15,8 @@ DEMO_ARGS ?= --output build/demo
 MATRIX ?=
 CONFORMANCE_ARGS ?=
 EDGES_ARGS ?=
+# What `make sanitize` compiles in; with "thread", its Python tests are left out.
+SANITIZERS ?= address,undefined,float-cast-overflow
 FAILURES_ARGS ?=
 SEED ?= 0
 MINUTES ?= 5
@@ -34,7 +36,7 @@ CXX_FILES = $(shell find backend distributed generator guard include kernels pyt
 PYTHON_FILES := backend distributed generator guard kernels python serialization tests tools
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory test-intel test-devices test-gpu-family test-matrix gpu-check \
+.PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory test-intel test-devices test-gpu-family test-matrix sanitize gpu-check \
 	gpu-tiles gpu-model test-wheel sdist docs conformance edges fuzz bench ops build wheel info lint format intel-runtime system clean distclean
 
 help:  ## this list
@@ -79,6 +81,19 @@ test-matrix: build intel-runtime  ## runtimes x kernel families, as a table; MAT
 
 test-gpu-family:  ## the sample with the kernels that GPUs run, on PoCL
 	OCL_KERNEL_FAMILY=gpu $(MAKE) test-sample RUNTIME=pocl
+
+# In a folder of its own. libtorch, Python and OpenCL stay as they are: only this project's code and
+# what it has inline from headers is checked. With --capture=sys, reports of workers are seen.
+sanitize: RUN_SANITIZED = $(VENV_PYTHON) tools/with_runtime.py $(or $(RUNTIME),pocl) \
+	$(VENV_PYTHON) tools/sanitizers/run.py build/sanitize
+sanitize: $(VENV)/.ready $(INTEL_READY)  ## GoogleTest and the sample with checks of memory and of undefined behaviour
+	cmake -S . -B build/sanitize -G Ninja -DPython_EXECUTABLE=$(VENV_PYTHON) -DOCL_BUILD_TESTS=ON \
+		-DOCL_SANITIZE=$(SANITIZERS)
+	cmake --build build/sanitize
+	$(RUN_SANITIZED) build/sanitize/torch_ocl_tests --gtest_brief=1
+	$(RUN_SANITIZED) build/sanitize/stern_tests --gtest_brief=1
+	$(if $(filter thread,$(SANITIZERS)),,$(RUN_SANITIZED) \
+		$(VENV_PYTHON) -m pytest -n $(TEST_JOBS) --capture=sys -m sample $(PYTEST_ARGS))
 
 gpu-check: build  ## compile the sample's kernels with the compilers of AMD, NVIDIA and Intel GPUs
 	VENV_PYTHON=$(VENV_PYTHON) tools/gpu_compilers.sh .runtimes/compilers

@@ -1,0 +1,69 @@
+"""Runs a command whose libraries were built with sanitizers (`make sanitize`).
+
+usage: run.py BUILD COMMAND...       BUILD: a folder configured with -DOCL_SANITIZE=...
+
+A finding ends the process that it is in. Reports on memory and on threads are in BUILD/reports, of
+all processes; they are printed where the command fails. Those on undefined behaviour go to stderr:
+GCC's libubsan ignores its log_path beside libasan.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+# What holds for each sanitizer: the first finding ends the process, also one of undefined
+# behaviour. (-fno-sanitize-recover would do that as well, and would ignore suppressions.)
+COMMON = {"halt_on_error": 1, "print_stacktrace": 1}
+OPTIONS = {
+    # OpenCL runtimes, LLVM and Python keep memory until the end, and are not compiled for reports.
+    "ASAN_OPTIONS": {
+        "detect_leaks": 0,
+        "strict_string_checks": 1,
+        "detect_stack_use_after_return": 1,
+    },
+    "UBSAN_OPTIONS": {},
+    "TSAN_OPTIONS": {"second_deadlock_stack": 1},
+}
+
+
+def library(compiler, name):
+    found = subprocess.check_output([compiler, f"-print-file-name={name}"], text=True)
+    return str(pathlib.Path(found.strip()).resolve())
+
+
+def main():
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    build, command = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2:]
+    cache = (build / "CMakeCache.txt").read_text()
+    compiler = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", cache, re.MULTILINE)[1]
+    reports = build / "reports"
+    shutil.rmtree(reports, ignore_errors=True)
+    reports.mkdir()
+
+    variables = dict(os.environ)
+    for name, options in OPTIONS.items():
+        chosen = {**COMMON, **options, "log_path": reports / name.split("_")[0].lower()}
+        suppressions = HERE / f"{name.split('_')[0].lower()}.supp"
+        if suppressions.exists():
+            chosen["suppressions"] = suppressions
+        own = [f"{key}={value}" for key, value in chosen.items()]
+        variables[name] = ":".join([*own, os.environ.get(name, "")]).rstrip(":")
+    if pathlib.Path(command[0]).name.startswith("python"):
+        # Python is not linked to the sanitizer, which must come before all other libraries. It
+        # looks for C++'s exceptions when it starts.
+        preloaded = [library(compiler, "libasan.so"), library(compiler, "libstdc++.so")]
+        variables["LD_PRELOAD"] = " ".join(preloaded)
+        variables["PYTHONPATH"] = str(build / "python")
+    code = subprocess.call(command, env=variables)
+    if code:
+        for report in sorted(reports.iterdir()):
+            print(f"---- {report}", report.read_text(errors="replace"), sep="\n", file=sys.stderr)
+    sys.exit(code if code >= 0 else 1)
+
+
+main()
