@@ -79,12 +79,22 @@ def lacked(error, target):
             return name
 
 
+def built_for(source, target):
+    """The program as sdpa.cpp builds it for the target: Intel's have Quirk::kFewRegisters."""
+    d, dv, rows = (number(rf"#define {x} (\d+)", source) for x in ("D", "DV", "RM"))
+    if target not in INTEL or not (d and dv and rows):
+        return source
+    dropout, bias = (f"#define {x}" in source for x in ("DROPOUT", "HAS_BIAS"))
+    sums = max(d, dv) * (2 if "#define KEYS_IN_ROWS" in source else 1)
+    rows = 4 if sums <= 128 and min(d, dv) >= 32 and not dropout else 2
+    source = re.sub(r"#define RM \d+", f"#define RM {rows}", source, count=1)
+    if dropout or bias or max(d, dv) > 128:
+        source = source.replace("#define QUADS 1", "#define QUADS 0", 1)
+    return "#define FEW_REGISTERS 1\n" + source
+
+
 def is_used(source, target):
-    """Intel's do not take what gemm_gpu.cpp and sdpa.cpp keep from Quirk::kFewRegisters."""
-    heads = [number(rf"#define {x} (\d+)", source) for x in ("D", "DV", "RM")]
-    if target in INTEL and all(heads):
-        large = min(heads[:2]) < 32 or "#define DROPOUT" in source
-        return heads[2] <= (2 if large else 4)
+    """Intel's do not take what gemm_gpu.cpp keeps from Quirk::kFewRegisters."""
     names = ("TM", "TN", "TK", "WM", "WN")
     m, n, k, item_m, item_n = (number(rf"#define {x} (\d+)", source) for x in names)
     if target not in INTEL or not m:
@@ -136,9 +146,11 @@ class Compilers:
         clang = shutil.which("clang-19") and self.library(target).exists()
         return bool(clang and (target in AMD or self.ptxas))
 
-    def compile(self, source, target):
+    def compile(self, program, target):
         """-> [Kernel]; raises CompileError."""
         with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder, program.name)
+            source.write_text(built_for(program.read_text(), target))
             if target in AMD:
                 return self.amd(source, target, f"{folder}/kernel.s")
             if target in NVIDIA:

@@ -101,7 +101,7 @@ struct SdpaGroup {
   int64_t group_rows() const { return side_y * rows; }
 };
 
-// Bytes of local memory of a kernel of the GPU family; mirrors sdpa_gpu.cl.
+// Bytes of local memory of a kernel of the GPU family; mirrors sdpa_tiles.clh.
 int64_t local_bytes(const SdpaGroup& group, int64_t longest) {
   const int64_t depth = std::min<int64_t>(group.side_x * group.side_y, 16),
                 rows = group.group_rows(), keys = 4 * group.side_x,
@@ -135,8 +135,9 @@ int64_t rows_on_gpu(const Device& device, const Attention& a, SdpaKernel which, 
     const bool large = std::min(d, dv) < 32 || a.dropout > 0;
     return longest * sums <= 128 && !(large && device.has(Quirk::kFewRegisters)) ? 4 : 2;
   }
-  // Numbers that a row keeps. Those of 8 rows leave no room for random numbers, and little for a
-  // mask.
+  // Registers for the sums and tiles of a row. With more than these the compilers of AMD's and
+  // NVIDIA's GPUs spill (tools/gpu_check.py): 8 rows leave no room for random numbers, and little
+  // for a mask.
   const int64_t of_row = at::ceil_div<int64_t>(longest, 16) * sums + 4 * tiles;
   int64_t most_for_8 = which == SdpaKernel::kGradKey ? 16 : 12;
   if (a.bias) most_for_8 = 8;
@@ -198,7 +199,9 @@ void run(const Attention& a, SdpaKernel which, std::initializer_list<Tensor> bef
   const int64_t rows = which == SdpaKernel::kGradKey ? a.problem.keys : a.problem.queries;
   const int64_t heads = which == SdpaKernel::kGradKey ? a.key_heads() : a.heads();
   const bool gpu = device.family() == KernelFamily::kGpu;
-  const bool has_room = !device.has(Quirk::kFewRegisters) || (!a.bias && a.dropout == 0);
+  // Intel's compiler spills where it loads quads of long rows, or next to a mask or random numbers.
+  const bool has_room =
+      !device.has(Quirk::kFewRegisters) || (std::max(d, dv) <= 128 && !a.bias && a.dropout == 0);
   const bool quads = gpu && has_room && in_quads(a.query) && in_quads(a.key) && in_quads(a.value) &&
                      (which == SdpaKernel::kForward || in_quads(*after.begin()));
   SdpaTile tile{};

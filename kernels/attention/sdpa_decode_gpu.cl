@@ -32,7 +32,7 @@ __attribute__((reqd_work_group_size(ITEMS, 1, 1))) DECODE_KERNEL {
     float score[QUERIES];
     FOR_QUERIES(q) score[q] = 0;
     for (int e0 = 0; e0 < D; e0 += DEPTH) {
-      // Unrolled more, AMD's compiler keeps all addresses, and spills.
+      // If it unrolls the loop, AMD's compiler keeps all addresses, and spills.
       _Pragma("unroll 1") for (int n = 0; n < DEPTH; n += AT_ONCE) {
         float element[AT_ONCE];
         FOR(i, AT_ONCE) {

@@ -36,7 +36,7 @@ static inline float keep_factor(const ulong row_counter, const long key, const u
 #else
 #define BIAS_AT(query, key) 0
 #endif
-// How many of `count` keys a query sees, which is number `query` from the first of them on.
+// How many of `count` keys a query sees. `query`: its number minus that of the first key.
 static inline int keys_seen(const int count, const long query) {
 #ifdef CAUSAL
   return (int)min((long)count, query + 1);

@@ -183,22 +183,32 @@ def test_strides(device):
 @pytest.mark.sample
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_rows_that_begin_anywhere(device, dtype):
-    """Rows of a multiple of four elements, which GPUs read by fours where they are aligned."""
-    bases = tensors([(2, 3, 70, 68), (2, 3, 70, 66)], dtype)
-    bases = [(base, base.to(device)) for base in bases]
-    for first, last in ((0, 64), (1, 65), (2, 66), (4, 24)):
-        for base in bases:
-            host, views = (
-                [t[:, :, n : n + 65, first:last].detach() for n in (0, 1, 5)] for t in base
-            )
-            outs = [attention(*(t.requires_grad_() for t in x)) for x in (host, views)]
-            grads = [
-                torch.autograd.grad(out, x, g[:, :, 2:67, first:last])
-                for out, x, g in zip(outs, (host, views), bases[0], strict=True)
-            ]
-            tolerance = 4 * TOLERANCE[dtype]
-            for e, a in zip((outs[0], *grads[0]), (outs[1], *grads[1]), strict=True):
-                torch.testing.assert_close(a.cpu(), e, rtol=tolerance, atol=tolerance)
+    """Of one operand after the other: GPUs read rows by fours where all are aligned."""
+    size = 16
+    bases = tensors([(1, 2, 7, 20)] * 4, dtype)
+    on_device = [base.to(device) for base in bases]
+    odd = tensors([(1, 2, 7, 18)] * 4, dtype)
+    odd_on_device = [base.to(device) for base in odd]
+    # Which one is not aligned (query, key, value, gradient), by its first element or its rows.
+    cases = [(None, 0), *((which, first) for which in range(4) for first in (1, 2, 0))]
+    for which, first in cases:
+        results = []
+        for even, other in ((bases, odd), (on_device, odd_on_device)):
+            x = [t[:, :, 1:6, 4 : 4 + size] for t in even]
+            if which is not None:
+                t = other[which] if first == 0 else even[which]
+                x[which] = t[:, :, :5, first : first + size]
+            leaves = [t.detach().requires_grad_() for t in x[:3]]
+            out = attention(*leaves)
+            results.append([out, *torch.autograd.grad(out, leaves, x[3])])
+        tolerance = 4 * TOLERANCE[dtype]
+        for e, a in zip(*results, strict=True):
+            torch.testing.assert_close(a.cpu(), e, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.sample
+def test_large_heads(device):
+    compare(device, tensors(shapes(1, 1, 20, 20, 128)))
 
 
 @pytest.mark.sample

@@ -57,10 +57,18 @@ def run(code, **environment):
 
 
 @pytest.mark.sample
+def test_sample():
+    run("""
+    _C.force_tuned("conv_gpu", WINOGRAD)
+    for case in CASES[:3]:
+        check(case)
+    """)
+
+
 def test_results():
     run("""
     _C.force_tuned("conv_gpu", WINOGRAD)
-    for case in CASES:
+    for case in CASES[3:]:
         check(case)
     """)
 
@@ -176,7 +184,7 @@ def test_not_finite():
     """)
 
 
-def test_error_is_not_above_that_of_tiles():
+def test_error_is_below_twice_that_of_tiles():
     run("""
     case = 2, 128, 128, 28, 28, 1
     _C.force_tuned("conv_gpu", WINOGRAD)

@@ -136,19 +136,23 @@ def test_vectors_in_quads():
         for k in (4, 64, 260, 1028, 5000):
             whole = torch.randint(-2, 3, (9 * k + 8,)).to(dtype)
             row = torch.randint(-2, 3, (k + 8,)).to(dtype)
-            for first in (0, 1, 2, 4):
+            for first, of_x in ((0, 0), (1, 0), (0, 1), (2, 0), (0, 2), (4, 4)):
                 matrix, x = (
-                    lambda t: t[first : first + 9 * k].view(9, k), lambda t: t[first : first + k])
+                    lambda t: t[first : first + 9 * k].view(9, k), lambda t: t[of_x : of_x + k])
                 if dtype.is_floating_point:
                     expected = (matrix(whole).double() @ x(row).double()).to(dtype)
                 else:
                     expected = matrix(whole) @ x(row)
                 actual = matrix(whole.to("ocl")) @ x(row.to("ocl"))
                 assert _C.last_kernel() == "gemv"
-                assert torch.equal(actual.cpu(), expected), (dtype, k, first)
+                assert torch.equal(actual.cpu(), expected), (dtype, k, first, of_x)
     # Rows that are further apart than they are long.
     wide = torch.randint(-2, 3, (9, 70)).float()
     x = torch.randint(-2, 3, (64,)).float()
     for columns in (slice(0, 64), slice(2, 66)):
         assert torch.equal((wide.to("ocl")[:, columns] @ x.to("ocl")).cpu(), wide[:, columns] @ x)
+    # Vectors of a batch that begin anywhere.
+    matrices, rows = (torch.randint(-2, 3, size).float() for size in ((5, 9, 64), (5, 1, 65)))
+    actual = rows.to("ocl")[..., :64] @ matrices.to("ocl").mT
+    assert torch.equal(actual.cpu(), rows[..., :64] @ matrices.mT)
     """)

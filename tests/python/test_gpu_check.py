@@ -39,3 +39,26 @@ def test_products_that_load_single_elements_and_add(tmp_path):
     stern_output_of("intel_gen9", code, OCL_GEMM_TILE="0", **variables)
     tiles = [source for path in tmp_path.glob("gemm_gpu*.cl") if (source := path.read_text())]
     assert tiles and all(gpu_check.is_used(source, "skl") for source in tiles)
+
+
+def test_attention_is_compiled_as_it_is_built(tmp_path):
+    """Of a device with many registers; for Intel's GPUs as a device with few builds it."""
+    code = """
+        import torch
+        import torch.nn.functional as F
+        for size, dropout in ((64, 0), (128, 0), (64, 0.5)):
+            x = [torch.randn(1, 1, 8, size, device="ocl", requires_grad=True) for _ in range(3)]
+            F.scaled_dot_product_attention(*x, None, dropout).sum().backward()
+    """
+    defines = {}
+    for profile in ("nvidia_ampere", "intel_gen9"):
+        folder = tmp_path / profile
+        stern_output_of(profile, code, OCL_DUMP_DIR=str(folder), OCL_CACHE_DIR="off")
+        programs = [path.read_text() for path in folder.glob("sdpa_gpu*.cl")]
+        names = ("D", "RM", "QUADS", "FEW_REGISTERS", "KEYS_IN_ROWS", "FORWARD", "DROPOUT")
+        defines[profile] = {
+            tuple(gpu_check.number(rf"#define {name} (\d+)", text) for name in names)
+            for text in (gpu_check.built_for(program, "skl") for program in programs)
+        }
+    few = defines["intel_gen9"]
+    assert few and few <= defines["nvidia_ampere"], few - defines["nvidia_ampere"]

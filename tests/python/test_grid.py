@@ -144,6 +144,9 @@ MUCH_WORK = [
             "attention_grad_key": "torch.autograd.grad(F.scaled_dot_product_attention("
             "x(3, 5, 150, 16), k := x(3, 5, 90, 16).requires_grad_(), x(3, 5, 90, 16))"
             ".sin().sum(), k)[0]",
+            "attention_grad_query": "torch.autograd.grad(F.scaled_dot_product_attention("
+            "q := x(3, 5, 150, 16).requires_grad_(), *[x(3, 5, 150, 16)] * 2, is_causal=True)"
+            ".sin().sum(), q)[0]",
         },
     ),
     (
