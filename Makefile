@@ -92,7 +92,7 @@ sanitize: $(VENV)/.ready $(INTEL_READY)  ## GoogleTest and the sample with check
 	cmake --build build/sanitize
 	$(RUN_SANITIZED) build/sanitize/torch_ocl_tests --gtest_brief=1
 	$(RUN_SANITIZED) build/sanitize/stern_tests --gtest_brief=1
-	$(if $(filter thread,$(SANITIZERS)),,$(RUN_SANITIZED) \
+	$(if $(findstring thread,$(SANITIZERS)),,$(RUN_SANITIZED) \
 		$(VENV_PYTHON) -m pytest -n $(TEST_JOBS) --capture=sys -m sample $(PYTEST_ARGS))
 
 gpu-check: build  ## compile the sample's kernels with the compilers of AMD, NVIDIA and Intel GPUs

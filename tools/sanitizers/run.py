@@ -14,10 +14,10 @@ import shutil
 import subprocess
 import sys
 
-HERE = pathlib.Path(__file__).resolve().parent
 # What holds for each sanitizer: the first finding ends the process, also one of undefined
-# behaviour. (-fno-sanitize-recover would do that as well, and would ignore suppressions.)
-COMMON = {"halt_on_error": 1, "print_stacktrace": 1}
+# behaviour.
+# The exit status is one that no test expects.
+COMMON = {"halt_on_error": 1, "print_stacktrace": 1, "exitcode": 99}
 OPTIONS = {
     # OpenCL runtimes, LLVM and Python keep memory until the end, and are not compiled for reports.
     "ASAN_OPTIONS": {
@@ -31,8 +31,12 @@ OPTIONS = {
 
 
 def library(compiler, name):
-    found = subprocess.check_output([compiler, f"-print-file-name={name}"], text=True)
-    return str(pathlib.Path(found.strip()).resolve())
+    found = subprocess.check_output([compiler, f"-print-file-name={name}"], text=True).strip()
+    if not pathlib.Path(found).is_absolute():
+        sys.exit(
+            f"{compiler} has no {name}: build with GCC and its sanitizers (-DCMAKE_CXX_COMPILER)"
+        )
+    return str(pathlib.Path(found).resolve())
 
 
 def main():
@@ -48,17 +52,15 @@ def main():
     variables = dict(os.environ)
     for name, options in OPTIONS.items():
         chosen = {**COMMON, **options, "log_path": reports / name.split("_")[0].lower()}
-        suppressions = HERE / f"{name.split('_')[0].lower()}.supp"
-        if suppressions.exists():
-            chosen["suppressions"] = suppressions
-        own = [f"{key}={value}" for key, value in chosen.items()]
+        own = [f"{key}='{value}'" for key, value in chosen.items()]
         variables[name] = ":".join([*own, os.environ.get(name, "")]).rstrip(":")
     if pathlib.Path(command[0]).name.startswith("python"):
         # Python is not linked to the sanitizer, which must come before all other libraries. It
         # looks for C++'s exceptions when it starts.
         preloaded = [library(compiler, "libasan.so"), library(compiler, "libstdc++.so")]
         variables["LD_PRELOAD"] = " ".join(preloaded)
-        variables["PYTHONPATH"] = str(build / "python")
+        paths = [str(build / "python"), os.environ.get("PYTHONPATH", "")]
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     code = subprocess.call(command, env=variables)
     if code:
         for report in sorted(reports.iterdir()):
