@@ -78,7 +78,7 @@ PHASES = {
                 "__kernel void put(__global int *x) "
                 "{ x[get_global_id(0)] = get_global_id(0) + %d; }" % n)
             x = torch.zeros(8, dtype=torch.int32, device=device)
-            torch.ocl.compile_kernel(source).put(x, global_size=(8,))
+            torch.ocl.compile_kernel(source).put(x)
             assert x.tolist() == list(range(n, n + 8))
         interrupt(step, 3)
         """,
