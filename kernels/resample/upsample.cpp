@@ -136,7 +136,8 @@ void upsample(std::string_view op, MapKind mode, const at::Tensor& from, const a
   std::vector<DimensionMapPointer> maps;
   auto dim = in.dim() - static_cast<int64_t>(scales.size());
   for (Scale scale : scales) {
-    // Below this, positions would be beyond int64. They are far behind the last input here, too.
+    // Smaller scales give positions that int64 does not hold. With this one, too, they are beyond
+    // the last input.
     if (scale > 0.0) scale = std::max(*scale, 0x1p-31);
     const Upsampling u{in.size(dim), out.size(dim), scale, align_corners};
     ++dim;

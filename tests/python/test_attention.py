@@ -208,6 +208,7 @@ def test_rows_that_begin_anywhere(device, dtype):
 
 @pytest.mark.sample
 def test_large_heads(device):
+    """In the sample, whose programs `make gpu-check` compiles: these take most registers."""
     compare(device, tensors(shapes(1, 1, 20, 20, 128)))
 
 

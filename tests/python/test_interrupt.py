@@ -14,7 +14,7 @@ HEAD = """
     torch.manual_seed(0)
 
     def interrupt(step, times=TIMES):
-        # Repeats `step` until an interrupt comes, in a moment that nobody chose.
+        # Repeats `step` until an interrupt comes, at a random moment.
         for _ in range(times):
             timer = threading.Timer(
                 random.uniform(0, 0.05), lambda: os.kill(os.getpid(), signal.SIGINT))

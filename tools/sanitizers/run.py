@@ -4,7 +4,7 @@ usage: run.py BUILD COMMAND...       BUILD: a folder configured with -DOCL_SANIT
 
 A finding ends the process that it is in. Reports on memory and on threads are in BUILD/reports, of
 all processes; they are printed where the command fails. Those on undefined behaviour go to stderr:
-GCC's libubsan ignores its log_path beside libasan.
+GCC's libubsan ignores its log_path where libasan is loaded, too.
 """
 
 import os
