@@ -168,7 +168,7 @@ def more_losses(g):
             "F.soft_margin_loss({0}, {1} * 2 - 1, reduction={how})",
             "F.poisson_nll_loss({0}.clamp(max=3), {1}, reduction={how})",
             "F.hinge_embedding_loss({0}, {1} * 2 - 1, reduction={how})",
-            "F.cosine_similarity({0}, {1} + 1, 0)",
+            "F.cosine_similarity({0} + 20, {1} + 1, 0)",
             "F.multi_margin_loss({0}, {2}, reduction={how})",
             "F.normalize({0} + 20, dim=0)",
             "F.glu(torch.cat([{0}, {1}]), 0)",
