@@ -175,3 +175,19 @@ def test_a_depth_of_one_between_paddings(device, channels):
     flat = weight[:, :, :1].contiguous()
     expected = F.conv3d(x, flat, None, 3, 1)
     assert torch.equal(F.conv3d(x.to(device), flat.to(device), None, 3, 1).cpu(), expected)
+
+
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last], ids=str)
+@pytest.mark.parametrize("width", [2, 64])
+def test_a_single_result_of_a_wider_input(device, width, memory_format):
+    """The stride is beyond the input, so no result uses it: found by tests/fuzz."""
+    x = torch.randint(-4, 5, (2, 8, 1, width)).float()
+    x = x.contiguous(memory_format=memory_format).requires_grad_()
+    weight = torch.randint(-2, 3, (3, 8, 1, 1)).float().requires_grad_()
+    inputs = [x, weight, *(tensor.detach().to(device).requires_grad_() for tensor in (x, weight))]
+    results = [F.conv2d(*pair, stride=width + 1) for pair in (inputs[:2], inputs[2:])]
+    for result in results:
+        result.backward(torch.full(result.shape, 2.0, device=result.device))
+    assert torch.equal(results[1].cpu(), results[0])
+    for expected, actual in zip(inputs[:2], inputs[2:]):
+        assert torch.equal(actual.grad.cpu(), expected.grad)

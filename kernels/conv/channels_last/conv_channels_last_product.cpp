@@ -14,11 +14,8 @@ at::Tensor as_matrix(const at::Tensor& tensor) {
 const char* refusal(const ConvCall& call) {
   if (const char* reason = channels_last::refusal_of_call(call)) return reason;
   const ConvShape& s = call.shape;
-  const ConvShape::Dims ones{1, 1, 1};
   if (s.groups != 1) return "more than one group";
-  if (s.kernel != ones) return "the kernel is not 1";
-  if (s.stride != ones) return "the stride is not 1";
-  return s.pad == ConvShape::Dims{} ? nullptr : "padding";
+  return s.is_pointwise() ? nullptr : "the kernel or the stride is not 1, or there is padding";
 }
 
 void run(const ConvCall& call) {

@@ -17,6 +17,12 @@ struct ConvShape {
   Dims in, out, kernel, stride, pad, dilation;
 
   bool operator==(const ConvShape&) const = default;
+  // Whether each result has the input at its own place as its only tap. A stride that a single
+  // result does not use is 1, too, but there the input has more pixels.
+  bool is_pointwise() const {
+    const Dims ones{1, 1, 1};
+    return kernel == ones && stride == ones && pad == Dims{} && in == out;
+  }
   int64_t taps() const { return int64_t{in_channels} * kernel[0] * kernel[1] * kernel[2]; }
   // Multiply-adds, in each direction.
   double work() const {

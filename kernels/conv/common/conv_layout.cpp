@@ -69,10 +69,6 @@ using Dims = ConvShape::Dims;
 
 int64_t product(const Dims& dims) { return int64_t{dims[0]} * dims[1] * dims[2]; }
 
-bool is_pointwise(const ConvShape& s) {
-  return s.kernel == Dims{1, 1, 1} && s.stride == Dims{1, 1, 1} && s.pad == Dims{0, 0, 0};
-}
-
 // Kernels read the tensor itself if a plane has at least this many panels of pixels.
 constexpr int64_t kPanelsPerPlane = 4;
 
@@ -111,7 +107,7 @@ TapPlan plan_forward(const ConvShape& s, int64_t lanes, int64_t tile_pixels,
   std::vector<int32_t> weight_offsets(s.taps());
   for (size_t i = 0; i < weight_offsets.size(); ++i) weight_offsets[i] = static_cast<int32_t>(i);
   const auto run = static_cast<int32_t>(weight_offsets.size());
-  if (allow_reading_tensor && is_pointwise(s) && product(s.in) >= kPanelsPerPlane * tile_pixels) {
+  if (allow_reading_tensor && s.is_pointwise() && product(s.in) >= kPanelsPerPlane * tile_pixels) {
     return read_tensor(s, s.in_channels, std::move(weight_offsets), run);
   }
   std::vector<Axis> axes;
@@ -191,7 +187,7 @@ std::vector<GradPass> grad_passes(const ConvShape& s,
 
 TapPlan plan_data_grad(const ConvShape& s, int64_t lanes, int64_t tile_pixels) {
   const auto window = static_cast<int32_t>(product(s.kernel));
-  if (is_pointwise(s) && product(s.in) >= kPanelsPerPlane * tile_pixels) {
+  if (s.is_pointwise() && product(s.in) >= kPanelsPerPlane * tile_pixels) {
     std::vector<int32_t> weight_offsets;
     for (int32_t o = 0; o < s.out_channels; ++o) weight_offsets.push_back(o * s.in_channels);
     return read_tensor(s, s.out_channels, std::move(weight_offsets), 1);
