@@ -154,9 +154,16 @@ class Author:
         x = self[number]
         return x.dtype in (torch.float32, torch.float64) and largest(x) <= ROUGH_UP_TO
 
+    def fits(self, number, where):
+        """False too where autograd refuses to look at a view whose base was written."""
+        try:
+            return where(self[number])
+        except RuntimeError:
+            return False
+
     def pick(self, kind=EXACT, where=lambda x: True, fresh=True):
         """The number of a value that is fit for a step of this kind."""
-        numbers = [n for n in self.numbers if self.accepts(n, kind) and where(self[n])]
+        numbers = [n for n in self.numbers if self.accepts(n, kind) and self.fits(n, where)]
         if not numbers:
             raise Nothing
         # Late values are likelier, so that chains become long.

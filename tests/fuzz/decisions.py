@@ -56,10 +56,18 @@ DECISIONS = [
     ),
     (
         r"(^| )\{0\}\[\{i\}\] = \{1\}( |$)",
-        "error",
-        r"^nothing raised instead of RuntimeError",
+        "error|requires_grad",
+        r"^nothing raised instead of RuntimeError|requires_grad False instead of True",
         "a number with a gradient into integers: PyTorch fills from the CPU's tensors without "
-        "dimensions, which raises, and copies others",
+        "dimensions, which raises or, without elements, makes integers with a gradient; it copies "
+        "others",
+    ),
+    (
+        r"fft",
+        "layout",
+        "",
+        "an expanded tensor: PyTorch converts it to complex numbers first, in an order of the "
+        "dimensions that its strides do not give",
     ),
     (
         r"logsigmoid",

@@ -157,7 +157,11 @@ def saved(x):
     file = io.BytesIO()
     torch.save(x, file)
     file.seek(0)
-    return torch.load(file, weights_only=True)
+    result = torch.load(file, weights_only=True)
+    if not result.untyped_storage().resizable():  # the CPU's, which is the file's memory
+        storage = result.untyped_storage().clone()
+        result.set_(storage, result.storage_offset(), result.shape, result.stride())
+    return result
 
 
 def compiled(function, inputs, **options):

@@ -112,6 +112,8 @@ def norms(g):
         template = "F.batch_norm({0}, {1}, {2}, {3}, {4}, True, 0.5)"
         return g.step(template, *operands, kind=ROUGH, writes=(mean, variance))
     elif kind == 2:
+        if g.levels[n]:  # equal numbers have no variance that a rounding could be divided by
+            raise Nothing
         template = "F.group_norm({0}, {groups}, {1}, {2})"
     else:
         last = x.shape[-1]
