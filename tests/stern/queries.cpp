@@ -83,13 +83,16 @@ std::string text_of(cl_platform_id platform, cl_platform_info what) {
   return text;
 }
 
-// PoCL's platform, whatever else the loader has found, or nullptr.
-cl_platform_id pocl() {
+// The platform of PoCL, else of Intel's runtime for CPUs, whatever else the loader has found, or
+// nullptr.
+cl_platform_id runtime() {
   cl_platform_id all[16];
   cl_uint count = 0;
   if (next->clGetPlatformIDs(16, all, &count) != CL_SUCCESS) return nullptr;
-  for (cl_uint i = 0; i < std::min(count, 16u); ++i) {
-    if (text_of(all[i], CL_PLATFORM_NAME) == "Portable Computing Language") return all[i];
+  for (const char* name : {"Portable Computing Language", "Intel(R) OpenCL"}) {
+    for (cl_uint i = 0; i < std::min(count, 16u); ++i) {
+      if (text_of(all[i], CL_PLATFORM_NAME) == name) return all[i];
+    }
   }
   return nullptr;
 }
@@ -175,8 +178,11 @@ cl_device_id real_device(cl_device_id device) {
 
 cl_int clGetPlatformIDs(cl_uint entries, cl_platform_id* platforms, cl_uint* count_ret) {
   constexpr cl_int kPlatformNotFound = -1001;  // cl_khr_icd
-  const cl_platform_id first = pocl();
-  if (!first) return refuse(kPlatformNotFound, "the layer plays a GPU on PoCL, which is not here");
+  const cl_platform_id first = runtime();
+  if (!first) {
+    return refuse(kPlatformNotFound,
+                  "the layer plays a GPU on PoCL or on Intel's runtime for CPUs; neither is here");
+  }
   twin_platform = {*reinterpret_cast<const void**>(first), first};
   const cl_platform_id shown[] = {first, kTwinPlatform};
   const cl_uint count = profile().duplicate_platform ? 2 : 1;
