@@ -37,7 +37,7 @@ PYTHON_FILES := backend distributed generator guard kernels python serialization
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory test-intel test-devices test-gpu-family test-matrix sanitize gpu-check \
-	gpu-tiles gpu-model test-wheel sdist docs conformance edges fuzz bench ops build wheel info lint format intel-runtime system clean distclean
+	gpu-tiles gpu-model test-wheel sdist docs conformance edges fuzz bench ops build wheel info lint tidy format intel-runtime system clean distclean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -211,6 +211,15 @@ lint: $(VENV)/.ready  ## formatting, kernels' lines and reserved words, Python e
 	! grep -rnE '^.{101}' --include='*.cl' --include='*.clh' kernels
 	! grep -rnE '^[^/"]*\b(quad|complex|uniform|pipe)\b' --include='*.cl' --include='*.clh' kernels
 	$(VENV_PYTHON) tools/check_layers.py
+
+# In a folder of its own: clang-tidy cannot read a compiler's precompiled headers.
+TIDY_FILES = $(filter %.cpp,$(filter-out tests/cpp/% tools/%,$(CXX_FILES)))
+tidy: $(VENV)/.ready  ## clang-tidy's checks for likely bugs and for threads (.clang-tidy)
+	cmake -S . -B build/tidy -G Ninja -DPython_EXECUTABLE=$(VENV_PYTHON) \
+		-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON > build/tidy.log
+	cmake --build build/tidy --target generate_registrations >> build/tidy.log
+	printf '%s\n' $(TIDY_FILES) | \
+		xargs -P $(TEST_JOBS) -n 4 $(VENV)/bin/clang-tidy -p build/tidy --quiet
 
 format: $(VENV)/.ready  ## format C++ and Python
 	$(if $(CXX_FILES),$(VENV)/bin/clang-format -i $(CXX_FILES))

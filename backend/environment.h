@@ -13,7 +13,7 @@
 namespace ocl {
 
 inline std::string environment(const char* name, const char* fallback = "") {
-  const char* value = std::getenv(name);
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing here sets any
   return value ? value : fallback;
 }
 

@@ -98,8 +98,10 @@ void enqueue(Stream& stream, const RecordedCommand& command, Gate* gate) {
 Graph::~Graph() {
   if (in_bad_fork()) {
     // Leaked, because a forked process can release nothing.
+    // NOLINTBEGIN(bugprone-unhandled-exception-at-new): without memory the child ends anyway
     new Recording(capture_ ? capture_->take() : Recording());
     new Recording(std::move(recording_));
+    // NOLINTEND(bugprone-unhandled-exception-at-new)
     return;
   }
   try {

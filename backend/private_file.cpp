@@ -63,7 +63,7 @@ bool write_private(const std::filesystem::path& path, std::string_view content,
       return true;
     }
     std::filesystem::remove(temporary);
-  } catch (const std::exception&) {
+  } catch (const std::exception&) {  // what is not kept is made again
   }
   return false;
 }

@@ -1,4 +1,5 @@
 // The LU factorization for PyTorch's linear algebra: solving, inverting, determinants.
+#include <ATen/TensorIterator.h>
 #include <ATen/ceil_div.h>
 #include <ATen/native/BatchLinearAlgebra.h>
 #include <ATen/native/TransposeType.h>

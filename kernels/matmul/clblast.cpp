@@ -141,7 +141,7 @@ std::array<std::atomic<bool>, kMaxDevices> unusable{};
 // that writes to the result.
 int enqueue(Stream& stream, const BlasProduct& p) {
   static const std::string kSingle = "clblast_gemm", kBatched = "clblast_gemm_batched";
-  struct Failed {};
+  struct Failed : std::exception {};
   int status = CL_SUCCESS;
   try {
     launch_library(stream, p.batches == 1 ? kSingle : kBatched, [&] {

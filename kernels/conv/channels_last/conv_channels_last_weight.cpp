@@ -61,7 +61,9 @@ std::optional<Block> choose_block(const ConvShape& s, int64_t lanes, int64_t pan
   }
   const int32_t slices = s.images * s.out[0];
   if (block.lines == s.out[1] && block.columns == s.out[2]) {
-    while (block.slices < slices && (++block.slices, fits())) {
+    while (block.slices < slices) {
+      ++block.slices;
+      if (!fits()) break;
     }
     if (!fits()) --block.slices;
     block.slices = even_share(slices, block.slices);
