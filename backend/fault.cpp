@@ -1,5 +1,7 @@
 #include "backend/fault.h"
 
+#include <c10/util/ScopeExit.h>
+
 #include <algorithm>
 
 #include "backend/allocator.h"
@@ -141,17 +143,18 @@ void FaultWord::enqueue_read() {
     free_slots_.pop_back();
     *report.word = {};  // the read may fail
   }
+  auto forget = c10::make_scope_exit([&] {
+    free_slot(report);
+    reports_.pop_back();
+  });
   const cl_int code = enqueue_with_memory(stream_.device().index(), [&] {
     return stream_.enqueue([&](cl_command_queue queue) {
       return clEnqueueReadBuffer(queue, taken_(), CL_FALSE, 0, sizeof(Word), report.word->data(), 0,
                                  nullptr, &report.done());
     });
   });
-  if (code != CL_SUCCESS) {
-    free_slot(report);
-    reports_.pop_back();
-    throw cl::Error(code, "clEnqueueReadBuffer");
-  }
+  if (code != CL_SUCCESS) throw cl::Error(code, "clEnqueueReadBuffer");
+  forget.release();
   unread_ = false;
 }
 

@@ -158,10 +158,9 @@ def saved(x):
     torch.save(x, file)
     file.seek(0)
     result = torch.load(file, weights_only=True)
-    if not result.untyped_storage().resizable():  # the CPU's, which is the file's memory
-        storage = result.untyped_storage().clone()
-        result.set_(storage, result.storage_offset(), result.shape, result.stride())
-    return result
+    # On the CPU it has the file's memory, which cannot be resized.
+    storage = result.untyped_storage().clone()
+    return result.set_(storage, result.storage_offset(), result.shape, result.stride())
 
 
 def compiled(function, inputs, **options):

@@ -120,7 +120,8 @@ def rough_reductions(g):
     d = g.int(-x.dim(), x.dim() - 1) if x.dim() else 0
     if x.dim() == 0 or x.shape[d] == 0:
         raise Nothing
-    arguments = dict(d=d, keep=g.chance(0.4), k=g.int(0, 1), p=g.choice([0, 1, 2, 3, float("inf")]))
+    powers = [1, 2, 3, float("inf")] if g.levels[n] else [0, 1, 2, 3]  # 0 counts exact zeros
+    arguments = dict(d=d, keep=g.chance(0.4), k=g.int(0, 1), p=g.choice(powers))
     results = 2 if "var_mean" in template else 1
     return g.step(template, n, kind=ROUGH, results=results, **arguments)
 
