@@ -89,14 +89,20 @@ def pools(g):
     return g.step(f"F.lp_pool{min(dims, 2)}d({{0}}.abs() + 1, 2, {{k}})", n, kind=ROUGH, **options)
 
 
+def require_variance(numbers):
+    """Where all numbers of a row are equal, the CPU divides its rounding by the root of epsilon."""
+    if not (numbers.amax(1) > numbers.amin(1)).all():
+        raise Nothing
+
+
 @row(4)
 def norms(g):
     n = image(g, g.int(1, 2), ROUGH)
     x = g[n]
     channels = x.shape[1]
     kind = g.int(0, 3)
-    if x.shape[0] * x[0, 0].numel() < 2:
-        raise Nothing
+    if kind < 2:
+        require_variance(x.transpose(0, 1).reshape(channels, -1))
     weight, bias = g.fresh((channels,), x.dtype), g.fresh((channels,), x.dtype)
     if kind == 0:
         template = "F.batch_norm({0}, None, None, {1}, {2}, True)"
@@ -112,9 +118,10 @@ def norms(g):
         template = "F.batch_norm({0}, {1}, {2}, {3}, {4}, True, 0.5)"
         return g.step(template, *operands, kind=ROUGH, writes=(mean, variance))
     elif kind == 2:
-        if g.levels[n]:  # equal numbers have no variance that a rounding could be divided by
-            raise Nothing
+        groups = g.choice([k for k in range(1, channels + 1) if channels % k == 0])
+        require_variance(x.reshape(x.shape[0] * groups, -1))
         template = "F.group_norm({0}, {groups}, {1}, {2})"
+        return g.step(template, n, weight, bias, groups=groups, kind=ROUGH)
     else:
         last = x.shape[-1]
         if last < 2:
@@ -124,8 +131,7 @@ def norms(g):
             ["F.layer_norm({0}, ({last},), {1}, {2})", "F.rms_norm({0}, ({last},), {1})"]
         )
         return g.step(template, n, weight, bias, last=last, kind=ROUGH)
-    groups = g.choice([k for k in range(1, channels + 1) if channels % k == 0])
-    return g.step(template, n, weight, bias, groups=groups, kind=ROUGH)
+    return g.step(template, n, weight, bias, kind=ROUGH)
 
 
 @row(2)

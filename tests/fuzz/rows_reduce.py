@@ -220,7 +220,8 @@ def more_products(g):
     x = g[n]
     if x.dim() == 1:
         m = g.partner(x, SMOOTH, dtype=x.dtype, same_shape=True)
-        return g.step(g.choice(["torch.dot({0}, {1})", "torch.outer({0}, {1})"]), n, m, kind=SMOOTH)
+        products = ["torch.dot({0}, {1})", *["torch.outer({0}, {1})"] * (x.numel() < 1000)]
+        return g.step(g.choice(products), n, m, kind=SMOOTH)
     if x.dim() == 2 and x.numel() < 200 and g.chance(0.4):
         m = g.fresh((g.int(1, 3), g.int(1, 3)), x.dtype)
         return g.step("torch.kron({0}, {1})", n, m, kind=SMOOTH)

@@ -77,6 +77,8 @@ def compare_all(actual, expected, numbers, levels, versions):
             compare_values(actual[n], expected[n], levels.get(n, 0), versions)
         except Difference as difference:
             raise Difference(difference.kind, f"v{n}: {difference}") from None
+        except (RuntimeError, IndexError) as error:  # of a step before, found when this is read
+            raise Difference("error", f"v{n}: {type(error).__name__}: {error}") from None
     compare_aliases(actual, expected, numbers)
 
 
