@@ -6,7 +6,7 @@ import threading
 import pytest
 import torch
 import torch_ocl._C as backend
-from support import output_of, run_python
+from support import DEADLINE, output_of, run_python
 
 
 def in_thread(function):
@@ -89,6 +89,43 @@ def test_threads_at_the_same_time(device, count):
         for thread in threads:
             thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("enter", [lambda stream: stream, torch.ocl.stream])
+def test_threads_enter_a_stream_at_the_same_time(device, enter):
+    """Each gets its own former stream back, also where the other enters or leaves meanwhile."""
+    shared = torch.ocl.Stream(device)
+    barrier, seen = threading.Barrier(2, timeout=DEADLINE), {}
+
+    def work(name, own):
+        torch.ocl.set_stream(own)
+        for _ in range(name):
+            barrier.wait()
+        with enter(shared):
+            inside = torch.ocl.current_stream(device)
+            for _ in range(2):
+                barrier.wait()
+        for _ in range(1 - name):
+            barrier.wait()
+        seen[name] = inside, torch.ocl.current_stream(device)
+
+    own = [torch.ocl.Stream(device) for _ in range(2)]
+    threads = [threading.Thread(target=work, args=each) for each in enumerate(own)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == {name: (shared, stream) for name, stream in enumerate(own)}
+
+
+def test_streams_of_two_devices_nest(two_devices):
+    first, second = (torch.ocl.Stream(device) for device in two_devices)
+    with first, second, first:
+        assert torch.ocl.current_stream() == first
+        assert torch.ocl.current_stream(two_devices[1]) == second
+    assert torch.ocl.current_device() == 0
+    for device in two_devices:
+        assert torch.ocl.current_stream(device) == torch.ocl.default_stream(device)
 
 
 def test_backward_threads_let_go_before_the_end():

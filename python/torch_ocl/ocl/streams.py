@@ -1,8 +1,10 @@
 """Streams (in-order OpenCL queues) and events."""
 
+import threading
+
 import torch
 
-from .devices import _index
+from .devices import _index, current_device, set_device
 
 
 class _OfDevice(type):
@@ -29,6 +31,14 @@ class Stream(torch.Stream, metaclass=_OfDevice):
         if kwargs:
             return super().__new__(cls, **kwargs)
         return super().__new__(cls, torch.device("ocl", _index(device)), priority=priority)
+
+    # PyTorch's own keep in the object what was current: threads that enter it would mix that up.
+    def __enter__(self):
+        _entered.former.append(_make_current(self))
+        return self
+
+    def __exit__(self, *exc_info):
+        _make_former_current(*_entered.former.pop())
 
     @staticmethod
     def priority_range() -> tuple[int, int]:
@@ -71,6 +81,28 @@ def set_stream(stream: torch.Stream | None) -> None:
         torch.accelerator.set_stream(stream)
 
 
+class _Entered(threading.local):
+    """What was current before the streams that this thread has entered and not left."""
+
+    def __init__(self):
+        self.former = []
+
+
+_entered = _Entered()
+
+
+def _make_current(stream):
+    """Returns what was current: the device, and the stream of the given stream's device."""
+    former = current_device(), current_stream(stream.device)
+    set_stream(stream)
+    return former
+
+
+def _make_former_current(device, stream):
+    set_stream(stream)
+    set_device(device)
+
+
 class StreamContext:
     """Context manager that makes a stream, and its device, current; None does nothing."""
 
@@ -79,12 +111,12 @@ class StreamContext:
 
     def __enter__(self):
         if self.stream is not None:
-            self.stream.__enter__()
+            self._former = _make_current(self.stream)
         return self
 
     def __exit__(self, *exc_info):
         if self.stream is not None:
-            self.stream.__exit__(*exc_info)
+            _make_former_current(*self._former)
         return False
 
 
