@@ -37,7 +37,7 @@ PYTHON_FILES := backend distributed generator guard kernels python serialization
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory test-intel test-devices test-gpu-family test-matrix sanitize gpu-check \
-	gpu-tiles gpu-model test-wheel sdist docs conformance edges fuzz bench ops build wheel info lint tidy format intel-runtime system clean distclean
+	gpu-tiles gpu-model test-wheel sdist docs conformance edges fuzz stress-threads bench ops build wheel info lint tidy format intel-runtime system clean distclean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -172,6 +172,9 @@ edges: build $(INTEL_READY)  ## empty, broadcast, strided, overflowing, mixed in
 fuzz: build $(INTEL_READY)  ## programs at random against the CPU; SEED=0 MINUTES=5 FUZZ_ARGS="--compiled"
 	OCL_FALLBACK=allow $(RUN) $(VENV_PYTHON) tests/fuzz/fuzz.py --seed $(SEED) --minutes $(MINUTES) \
 		$(FUZZ_ARGS)
+
+stress-threads: build $(INTEL_READY)  ## 64 threads against one, and errors; RUNTIME=both SEED=0 MINUTES=5
+	$(RUN) $(VENV_PYTHON) tests/stress/threads.py --seed $(SEED) --minutes $(MINUTES)
 
 bench: build intel-runtime  ## speed against PyTorch's CPU path; writes docs/performance.md anew
 	mkdir -p build/bench

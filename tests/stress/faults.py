@@ -1,0 +1,69 @@
+"""Errors that a thread of threads.py causes, and that nobody but this thread may see.
+
+Each fault gets a device and a number that no other fault has, and raises AssertionError where the
+exception is not the one that it caused.
+"""
+
+import torch
+
+
+def caught(kind, mark, function):
+    """Asserts that the function raises an exception of this class whose text has the mark."""
+    try:
+        function()
+    except kind as error:
+        assert mark in str(error), f"another error than that of {mark}: {error}"
+        return
+    raise AssertionError(f"no {kind.__name__} was raised for {mark}")
+
+
+def index_out_of_range(device, number):
+    stream = torch.ocl.current_stream(device)
+    x, bad = torch.zeros(3, device=device), torch.full((1,), 1000 + number, device=device)
+    x[bad]
+    caught(IndexError, f"index {1000 + number} ", stream.synchronize)
+    stream.synchronize()  # raised once
+
+
+def source_that_does_not_compile(device, number):
+    source = f"__kernel void broken(__global float* x) {{ x[0] = missing_{number}; }}"
+    compile_it = torch.ocl.compile_kernel
+    caught(RuntimeError, f"missing_{number}", lambda: compile_it(source, device=device))
+
+
+def argument_of_another_type(device, number):
+    source = "__kernel void take(__global float* x, int n) { x[0] = n; }"
+    library = torch.ocl.compile_kernel(source, device=device)
+    caught((TypeError, ValueError), "", lambda: library.take(torch.ones(3, device=device), "n"))
+
+
+def memory_beyond_the_device(device, number):
+    size = (1 << 50) + number
+    caught(torch.OutOfMemoryError, "cannot allocate", lambda: torch.empty(size, device=device))
+
+
+class Raises(torch.autograd.Function):
+    """The identity; its gradient raises ValueError."""
+
+    @staticmethod
+    def forward(ctx, x, number):
+        ctx.number = number
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise ValueError(f"gradient {ctx.number}.")
+
+
+def backward_that_raises(device, number):
+    loss = Raises.apply(torch.ones(8, device=device, requires_grad=True), number).sum()
+    caught(ValueError, f"gradient {number}.", loss.backward)
+
+
+FAULTS = (
+    index_out_of_range,
+    source_that_does_not_compile,
+    argument_of_another_type,
+    memory_beyond_the_device,
+    backward_that_raises,
+)
