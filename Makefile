@@ -21,6 +21,8 @@ FAILURES_ARGS ?=
 SEED ?= 0
 MINUTES ?= 5
 FUZZ_ARGS ?=
+# Of `make stress-long`, for example --training 1000 --graphs 0 --compiled 0.
+LONG_ARGS ?=
 BENCH_RUNTIMES ?= pocl intel
 BENCH_ARGS ?=
 
@@ -37,7 +39,7 @@ PYTHON_FILES := backend distributed generator guard kernels python serialization
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory test-intel test-devices test-gpu-family test-matrix sanitize gpu-check \
-	gpu-tiles gpu-model test-wheel sdist docs conformance edges fuzz stress-threads bench ops build wheel info lint tidy format intel-runtime system clean distclean
+	gpu-tiles gpu-model test-wheel sdist docs conformance edges fuzz stress-threads stress-long bench ops build wheel info lint tidy format intel-runtime system clean distclean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -175,6 +177,9 @@ fuzz: build $(INTEL_READY)  ## programs at random against the CPU; SEED=0 MINUTE
 
 stress-threads: build $(INTEL_READY)  ## 64 threads against one, and errors; RUNTIME=both SEED=0 MINUTES=5
 	$(RUN) $(VENV_PYTHON) tests/stress/threads.py --seed $(SEED) --minutes $(MINUTES)
+
+stress-long: build $(INTEL_READY)  ## what grows in 100,000 training steps, 10,000 graphs and compilations
+	$(RUN) $(VENV_PYTHON) tests/stress/long.py --seed $(SEED) $(LONG_ARGS)
 
 bench: build intel-runtime  ## speed against PyTorch's CPU path; writes docs/performance.md anew
 	mkdir -p build/bench

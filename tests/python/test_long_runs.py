@@ -1,11 +1,23 @@
-"""What a process holds does not grow."""
+"""What a process holds does not grow: a short form of `make stress-long`, and what once grew."""
+
+import pathlib
 
 import torch
 import torch._functorch.config
 import torch._inductor.config
+from stern import on_stern
 from torch._inductor.utils import clear_caches
 
 from torch_ocl import _C
+
+LONG = pathlib.Path(__file__).resolve().parents[1] / "stress" / "long.py"
+
+
+def test_training_and_graphs():
+    """Memory, files, threads and objects of OpenCL, which the stern device counts."""
+    counts = "--training", "300", "--graphs", "50", "--compiled", "0", "--samples", "20"
+    printed = on_stern("nvidia_ampere", str(LONG), *counts, status=0)
+    assert "nothing grew" in printed and "buffers" in printed, printed
 
 
 def test_a_function_that_is_compiled_again_has_its_kernels(device, fresh_compiler):
