@@ -18,6 +18,7 @@ EDGES_ARGS ?=
 # What `make sanitize` compiles in; with "thread", its Python tests are left out.
 SANITIZERS ?= address,undefined,float-cast-overflow
 FAILURES_ARGS ?=
+PEERS_ARGS ?=
 SEED ?= 0
 MINUTES ?= 5
 FUZZ_ARGS ?=
@@ -40,6 +41,8 @@ PYTHON_FILES := backend distributed generator guard kernels python serialization
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory test-intel test-devices test-gpu-family test-matrix sanitize gpu-check \
 	gpu-tiles gpu-model test-wheel sdist docs conformance edges fuzz stress-threads stress-long bench ops build wheel info lint tidy format intel-runtime system clean distclean
+.PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory test-peers test-intel test-devices test-gpu-family test-matrix sanitize gpu-check \
+	gpu-tiles gpu-model test-wheel sdist docs conformance edges fuzz bench ops build wheel info lint format intel-runtime system clean distclean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -70,6 +73,10 @@ stern-failures: build  ## let calls of OpenCL fail, one at a time; writes the ta
 
 stern-memory: build  ## let memory run out at every request of a training step (docs/reliability.md)
 	OCL_MEMORY_CACHING=0 $(VENV_PYTHON) tools/with_runtime.py stern $(VENV_PYTHON) tests/failures/out_of_memory.py $(MEMORY_ARGS)
+
+test-peers: build $(INTEL_READY)  ## training whose peers are killed, stopped, slow or lie, on a network that fails (docs/reliability.md)
+	$(RUN) $(VENV_PYTHON) tests/peers/run.py $(PEERS_ARGS)
+	$(RUN) $(VENV_PYTHON) tests/peers/lies.py
 
 test-intel:  ## all tests with only Intel's CPU runtime visible
 	$(MAKE) test-all RUNTIME=intel
