@@ -77,6 +77,7 @@ stern-memory: build  ## let memory run out at every request of a training step (
 test-peers: build $(INTEL_READY)  ## training whose peers are killed, stopped, slow or lie, on a network that fails (docs/reliability.md)
 	$(RUN) $(VENV_PYTHON) tests/peers/run.py $(PEERS_ARGS)
 	$(RUN) $(VENV_PYTHON) tests/peers/lies.py
+	$(RUN) $(VENV_PYTHON) tests/peers/run_restarts.py
 
 test-intel:  ## all tests with only Intel's CPU runtime visible
 	$(MAKE) test-all RUNTIME=intel

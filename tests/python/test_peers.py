@@ -55,6 +55,14 @@ def test_other_shapes_and_types():
     assert lines[-1] == "6 cases, 0 defects", lines
 
 
+@pytest.mark.slow
+def test_killed_while_writing_a_checkpoint():
+    """torchrun starts the workers again, from the last good checkpoint."""
+    moments = ("--moments", "part", "metadata")
+    lines = printed_by("run_restarts.py", "--kinds", "FSDP2", "--seeds", "0", *moments)
+    assert lines[-1] == "1 runs, 0 defects", lines
+
+
 @pytest.fixture
 def network():
     if reason := refusal():
