@@ -25,6 +25,8 @@ FUZZ_ARGS ?=
 # Of `make stress-long`, for example --training 1000 --graphs 0 --compiled 0.
 LONG_ARGS ?=
 BENCH_RUNTIMES ?= pocl intel
+ACCURACY_RUNTIMES ?= pocl intel
+ACCURACY_ARGS ?=
 BENCH_ARGS ?=
 
 VENV := .venv
@@ -43,6 +45,7 @@ PYTHON_FILES := backend distributed generator guard kernels python serialization
 	gpu-tiles gpu-model test-wheel sdist docs conformance edges fuzz stress-threads stress-long bench ops build wheel info lint tidy format intel-runtime system clean distclean
 .PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory test-peers test-intel test-devices test-gpu-family test-matrix sanitize gpu-check \
 	gpu-tiles gpu-model test-wheel sdist docs conformance edges fuzz bench ops build wheel info lint format intel-runtime system clean distclean
+	gpu-tiles gpu-model test-wheel sdist docs conformance edges fuzz accuracy bench ops build wheel info lint format intel-runtime system clean distclean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -189,6 +192,14 @@ stress-threads: build $(INTEL_READY)  ## 64 threads against one, and errors; RUN
 
 stress-long: build $(INTEL_READY)  ## what grows in 100,000 training steps, 10,000 graphs and compilations
 	$(RUN) $(VENV_PYTHON) tests/stress/long.py --seed $(SEED) $(LONG_ARGS)
+accuracy: build intel-runtime  ## distances from exact results, and tests of random numbers; writes docs/accuracy.md's tables
+	mkdir -p build/accuracy
+	for runtime in $(ACCURACY_RUNTIMES); do for family in cpu gpu; do \
+	  OCL_FALLBACK=allow OCL_KERNEL_FAMILY=$$family PYTHONPATH=tests/accuracy:tests/python:kernels/codegen \
+	    $(VENV_PYTHON) tools/with_runtime.py $$runtime $(VENV_PYTHON) tests/accuracy/accuracy.py \
+	    build/accuracy/$${runtime}_$$family.json $(ACCURACY_ARGS) || exit 1; \
+	done; done
+	$(VENV_PYTHON) tests/accuracy/tables.py docs/accuracy.md build/accuracy/*.json
 
 bench: build intel-runtime  ## speed against PyTorch's CPU path; writes docs/performance.md anew
 	mkdir -p build/bench
