@@ -112,7 +112,6 @@ def normalisations():
         "logsumexp": lambda x: x.logsumexp(1),
         "normalize": lambda x: F.normalize(x, dim=1),
         "var": lambda x: x.var(1),
-        "var_mean": lambda x: torch.stack(torch.var_mean(x, 1)),
     }
 
 

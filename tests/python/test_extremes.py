@@ -10,7 +10,7 @@ COUNT = 1_000_000
 @pytest.mark.parametrize("name", reductions.REDUCTIONS)
 def test_many_numbers(device, name):
     """Sums in blocks lose few digits, as the CPU's do."""
-    limit = 2e-4 if name == "prod" else 2e-6
+    limit = 5e-4 if name == "prod" else 2e-6
     for row in reductions.measure_reductions(device, {torch.float32: COUNT}, [name]):
         assert row["ocl"] <= max(limit, 2 * row["cpu"]), row
 
@@ -24,4 +24,4 @@ KINDS = [kind for kind in reductions.EXTREMES if kind not in ("1e38", "all equal
 def test_normalisations(device, kind):
     """No more than a few times the CPU's error, and NaN and infinities where they are there."""
     for row in reductions.measure_normalisations(device, [torch.float32], [kind]):
-        assert row["ocl"] <= max(4, 3 * row["cpu"]), row
+        assert row["ocl"] <= max(8, 3 * row["cpu"]), row
