@@ -3,12 +3,24 @@
 Nothing here is imported before Dynamo or Inductor is; see docs/compile.md.
 """
 
+import pathlib
+import warnings
+
 from .import_hook import after_import
 
 
 def _dynamo_was_imported() -> None:
-    from . import device_interface
-
+    """Optimizers import Dynamo, too: they work where the package was removed in the meantime."""
+    try:
+        from . import device_interface
+    except ImportError as error:
+        if pathlib.Path(__file__).exists():
+            raise
+        warnings.warn(
+            f"torch_ocl was removed while it is used; torch.compile does not work on ocl: {error}",
+            stacklevel=2,
+        )
+        return
     device_interface.register()
 
 
