@@ -19,6 +19,9 @@ EDGES_ARGS ?=
 SANITIZERS ?= address,undefined,float-cast-overflow
 FAILURES_ARGS ?=
 PEERS_ARGS ?=
+RACES_ARGS ?=
+DAMAGE_ARGS ?=
+GROWTH_ARGS ?=
 SEED ?= 0
 MINUTES ?= 5
 FUZZ_ARGS ?=
@@ -44,6 +47,7 @@ PYTHON_FILES := backend distributed generator guard kernels python serialization
 .PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory test-intel test-devices test-gpu-family test-matrix sanitize gpu-check \
 	gpu-tiles gpu-model test-wheel sdist docs conformance edges fuzz stress-threads stress-long bench ops build wheel info lint tidy format intel-runtime system clean distclean
 .PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory test-peers test-intel test-devices test-gpu-family test-matrix sanitize gpu-check \
+.PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory test-intel test-devices test-gpu-family test-matrix test-races damaged-files growth sanitize gpu-check \
 	gpu-tiles gpu-model test-wheel sdist docs conformance edges fuzz bench ops build wheel info lint format intel-runtime system clean distclean
 	gpu-tiles gpu-model test-wheel sdist docs conformance edges fuzz accuracy bench ops build wheel info lint format intel-runtime system clean distclean
 
@@ -182,6 +186,16 @@ test-clients: build build/clients/.ready $(INTEL_READY)  ## accelerate, lightnin
 edges: build $(INTEL_READY)  ## empty, broadcast, strided, overflowing, mixed inputs against the CPU; some hours
 	OCL_FALLBACK=allow $(RUN) $(VENV_PYTHON) tests/conformance/edges.py --import torch_ocl --huge \
 		--jobs $(TEST_JOBS) --json build/edges.json $(EDGES_ARGS)
+
+test-races: build  ## each kernel with three sizes in Oclgrind: bounds, data races; about an hour
+	$(MAKE) system EXTRA_PACKAGES="oclgrind"
+	$(VENV_PYTHON) tests/kernels/run.py $(RACES_ARGS)
+
+damaged-files: build $(INTEL_READY)  ## truncate, change and replace the files that torch-ocl keeps
+	$(RUN) $(VENV_PYTHON) tests/failures/damaged_files.py $(DAMAGE_ARGS)
+
+growth: build $(INTEL_READY)  ## repeat scenarios: neither objects of OpenCL nor the host's memory grow
+	$(RUN) $(VENV_PYTHON) tests/failures/growth.py $(GROWTH_ARGS)
 
 fuzz: build $(INTEL_READY)  ## programs at random against the CPU; SEED=0 MINUTES=5 FUZZ_ARGS="--compiled"
 	OCL_FALLBACK=allow $(RUN) $(VENV_PYTHON) tests/fuzz/fuzz.py --seed $(SEED) --minutes $(MINUTES) \
