@@ -5,9 +5,9 @@ usage: growth.py [--scenarios NAME ...] [--counts N ...]
 Each scenario runs in a process of its own: first to fill caches, then as often as each count says.
 Prints how many objects are more after a series than before it (on the stern device only), and how
 many bytes of malloc() are more for each repetition. Python's objects are among them. Exits with 1
-where the last series has more objects than the one before, or where each of its repetitions takes
-more than BYTES and more than half of what they took in the one before: what a leak takes stays the
-same, and what a cache takes, like those of events and of pinned memory, becomes less.
+where the last series makes more than one object in ten repetitions, or where each of its
+repetitions takes more than BYTES and more than half of what they took in the series before: what a
+leak takes stays the same, and what caches of events and pinned memory take becomes less.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def measure(name, counts):
         more = {kind: n - before[kind] for kind, n in objects.items() if n != before[kind]}
         each = (size - size_before) / count
         print(f"{name}, {count} times: objects {more or 0}, {each:.1f} bytes each", flush=True)
-        grew = any(n > 0 for n in more.values()) or each > max(BYTES, each_before / 2)
+        grew = any(10 * n > count for n in more.values()) or each > max(BYTES, each_before / 2)
     return grew
 
 
