@@ -44,12 +44,10 @@ CXX_FILES = $(shell find backend distributed generator guard include kernels pyt
 PYTHON_FILES := backend distributed generator guard kernels python serialization tests tools
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory test-intel test-devices test-gpu-family test-matrix sanitize gpu-check \
-	gpu-tiles gpu-model test-wheel sdist docs conformance edges fuzz stress-threads stress-long bench ops build wheel info lint tidy format intel-runtime system clean distclean
-.PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory test-peers test-intel test-devices test-gpu-family test-matrix sanitize gpu-check \
-.PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory test-intel test-devices test-gpu-family test-matrix test-races damaged-files growth sanitize gpu-check \
-	gpu-tiles gpu-model test-wheel sdist docs conformance edges fuzz bench ops build wheel info lint format intel-runtime system clean distclean
-	gpu-tiles gpu-model test-wheel sdist docs conformance edges fuzz accuracy bench ops build wheel info lint format intel-runtime system clean distclean
+.PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory test-peers test-intel \
+	test-devices test-gpu-family test-matrix test-races damaged-files growth sanitize gpu-check gpu-tiles gpu-model test-wheel \
+	sdist docs conformance edges fuzz stress-threads stress-long accuracy bench ops build wheel info lint tidy format \
+	intel-runtime system clean distclean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -206,6 +204,7 @@ stress-threads: build $(INTEL_READY)  ## 64 threads against one, and errors; RUN
 
 stress-long: build $(INTEL_READY)  ## what grows in 100,000 training steps, 10,000 graphs and compilations
 	$(RUN) $(VENV_PYTHON) tests/stress/long.py --seed $(SEED) $(LONG_ARGS)
+
 accuracy: build intel-runtime  ## distances from exact results, and tests of random numbers; writes docs/accuracy.md's tables
 	mkdir -p build/accuracy
 	for runtime in $(ACCURACY_RUNTIMES); do for family in cpu gpu; do \

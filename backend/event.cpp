@@ -68,7 +68,7 @@ void Event::refuse_captured(std::string_view what) const {
 void Event::block(Stream& stream) const {
   refuse_fork();
   if (!recorded() || &stream == stream_) return;
-  if (capture_ == 0) return stream.wait_for(event_, *stream_, work_);
+  if (capture_ == 0) return stream.wait_for(event_, *stream_, work_, report_);
   Capture* capture = stream_->capture();
   if (!capture || capture->id() != capture_) refuse_captured("wait for an event");
   capture->join(stream);

@@ -227,13 +227,14 @@ cl_int Stream::last_status(std::chrono::milliseconds patience) {
 }
 
 void Stream::wait_for(Stream& source) {
+  const uint64_t report = source.capture() ? 0 : source.faults().report();
   const uint64_t work = source.work();
-  wait_for(source.marker(), source, work);
+  wait_for(source.marker(), source, work, report);
 }
 
-void Stream::wait_for(const cl::Event& event, Stream& source, uint64_t work) {
+void Stream::wait_for(const cl::Event& event, Stream& source, uint64_t work, uint64_t report) {
   refuse_capture("wait for commands from before the capture or from a stream outside of it");
-  note_source(source, work);
+  note_source(source, work, report);
   translated([&] { return str("cannot wait for an event of ", source.device_.label()); },
              [&] {
                if (&source.device_ == &device_) {

@@ -89,9 +89,9 @@ class Stream {
   // Whether all commands have completed, without blocking.
   bool idle();
 
-  // Makes later commands wait for `event` of another stream, maybe of another device. `work`: the
-  // other stream's work() just before the event.
-  void wait_for(const cl::Event& event, Stream& source, uint64_t work);
+  // Makes later commands wait for `event` of another stream, maybe of another device. `work` and
+  // `report`: the other stream's work() and faults().report() just before the event.
+  void wait_for(const cl::Event& event, Stream& source, uint64_t work, uint64_t report);
   // Makes later commands wait for all commands of another stream so far.
   void wait_for(Stream& source);
   // An event that completes when all commands that were enqueued so far have. `timed`: its times
@@ -123,10 +123,11 @@ class Stream {
     Stream* stream;
     uint64_t commands;    // of the stream, when this one last waited
     uint64_t work;        // work() of the stream that has ended when the wait has
+    uint64_t report;      // of faults before the wait
     bool pending = true;  // not asked since
     bool busy = false;    // worked on later commands when asked: not given time for these again
   };
-  void note_source(Stream& source, uint64_t work);
+  void note_source(Stream& source, uint64_t work, uint64_t report);
   void ask_others();
   bool too_deep(uint64_t commands) const;
   void limit_depth(uint64_t commands);

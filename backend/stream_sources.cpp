@@ -12,8 +12,8 @@
 
 namespace ocl {
 
-void Stream::note_source(Stream& source, uint64_t work) {
-  std::vector<Source> found{{&source, source.commands(), work}};
+void Stream::note_source(Stream& source, uint64_t work, uint64_t report) {
+  std::vector<Source> found{{&source, source.commands(), work, report}};
   {
     std::lock_guard lock(source.sources_mutex_);
     std::ranges::copy_if(source.sources_, std::back_inserter(found), &Source::pending);
@@ -49,7 +49,6 @@ void Stream::ask_others() {
   for (const Source& source : sources) {
     Stream& other = *source.stream;
     if (other.capture()) continue;
-    const uint64_t report = other.faults_->report();
     const uint64_t commands = other.commands();
     // Of the stream's own commands, only markers are left, and these end by themselves.
     const bool only_markers = !other.shared_ && other.work() == source.work;
@@ -79,7 +78,7 @@ void Stream::ask_others() {
                 " failed, for which this stream had waited"),
             "clFinish");
     }
-    other.faults_->raise_reported(report);
+    other.faults_->raise_reported(source.report);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <ATen/core/ivalue.h>
 #include <c10/core/StreamGuard.h>
 
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -36,6 +37,20 @@ void divide(const at::Tensor& tensor, int64_t divisor) {
     tensor.div_(divisor, "trunc");
   } else {
     tensor.div_(divisor);
+  }
+}
+
+// An error of Gloo with the name of the collective, which Gloo's messages lack.
+std::exception_ptr named(const std::exception_ptr& error, c10d::OpType type) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const c10::Error&) {
+    return error;  // says what is wrong, and its class matters
+  } catch (const std::exception& of_gloo) {
+    return std::make_exception_ptr(
+        std::runtime_error("occl: " + c10d::opTypeToString(type) + " failed: " + of_gloo.what()));
+  } catch (...) {
+    return error;
   }
 }
 
@@ -114,6 +129,7 @@ void StagedWork::complete(std::exception_ptr error) noexcept {
   const ProgressThread progress;  // callbacks of the future run here
   const at::NoGradGuard no_gradients;
   const c10::MultiStreamGuard guard(side_streams_);
+  if (error) error = named(error, opType_);
   const auto attempt = [&](const auto& step) {
     if (error) return;
     try {

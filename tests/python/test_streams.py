@@ -284,3 +284,22 @@ def test_tables_of_a_convolution_stay_while_another_stream_may_read_them(device)
         for n in range(50, 650):
             torch.conv1d(row[:, :n], weight)
     assert torch.equal(result.cpu(), expected.cpu())
+
+
+def test_a_later_fault_stays_with_its_stream(device):
+    """A stream raises what another one found before the wait, and not what it found afterwards."""
+    first, second = torch.ocl.Stream(device), torch.ocl.Stream(device)
+    with first:
+        x, outside = torch.zeros(3, device=device), torch.full((1,), 7, device=device)
+        first.synchronize()
+    second.wait_stream(first)
+    with first:
+        x[outside]
+    second.synchronize()
+    with pytest.raises(IndexError, match="index 7 is out of bounds"):
+        first.synchronize()
+    with first:
+        x[outside]
+    second.wait_stream(first)
+    with pytest.raises(IndexError, match="index 7 is out of bounds"):
+        second.synchronize()
