@@ -259,7 +259,7 @@ tidy: $(VENV)/.ready  ## clang-tidy's checks for likely bugs and for threads (.c
 	cmake -S . -B build/tidy -G Ninja -DPython_EXECUTABLE=$(VENV_PYTHON) \
 		-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON > build/tidy.log
 	cmake --build build/tidy --target generate_registrations >> build/tidy.log
-	printf '%s\n' $(TIDY_FILES) | \
+	@printf '%s\n' $(TIDY_FILES) | \
 		xargs -P $(TEST_JOBS) -n 4 $(VENV)/bin/clang-tidy -p build/tidy --quiet
 
 format: $(VENV)/.ready  ## format C++ and Python

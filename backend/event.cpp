@@ -21,7 +21,7 @@ void wait_for_callback(cl::Event event) {
   };
   auto argument = std::make_unique<Promise>(reached);
   event.setCallback(CL_COMPLETE, notify, argument.get());
-  static_cast<void>(argument.release());  // notify deletes it
+  argument.release();
   reached->get_future().wait();
   event.wait();  // raises an error of the commands before
 }

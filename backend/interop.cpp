@@ -160,7 +160,7 @@ ExternalMemory wrap_host(Device& device, void* data, size_t bytes, std::function
       kept.get());
   if (code != CL_SUCCESS)
     raise(code, "cannot register the release of host memory", "clSetMemObjectDestructorCallback");
-  static_cast<void>(kept.release());
+  kept.release();
   return wrap(device, std::move(buffer), bytes, 0, [] {});  // not empty: waits for the device
 }
 
