@@ -254,7 +254,7 @@ lint: $(VENV)/.ready  ## formatting, kernels' lines and reserved words, Python e
 	$(VENV_PYTHON) tools/check_layers.py
 
 # In a folder of its own: clang-tidy cannot read a compiler's precompiled headers.
-TIDY_FILES = $(filter %.cpp,$(filter-out tests/cpp/% tools/%,$(CXX_FILES)))
+TIDY_FILES = $(filter %.cpp,$(filter-out tests/% tools/%,$(CXX_FILES)))
 tidy: $(VENV)/.ready  ## clang-tidy's checks for likely bugs and for threads (.clang-tidy)
 	cmake -S . -B build/tidy -G Ninja -DPython_EXECUTABLE=$(VENV_PYTHON) \
 		-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON > build/tidy.log
