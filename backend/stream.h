@@ -119,6 +119,7 @@ class Stream {
   // A stream that this one waited for, directly or through others.
   struct Source {
     static constexpr uint64_t kUnknown = UINT64_MAX;
+    static uint64_t later_work(uint64_t one, uint64_t other);
 
     Stream* stream;
     uint64_t commands;    // of the stream, when this one last waited

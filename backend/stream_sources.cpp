@@ -12,6 +12,11 @@
 
 namespace ocl {
 
+uint64_t Stream::Source::later_work(uint64_t one, uint64_t other) {
+  if (one == kUnknown) return other;
+  return other == kUnknown ? one : std::max(one, other);
+}
+
 void Stream::note_source(Stream& source, uint64_t work, uint64_t report) {
   std::vector<Source> found{{&source, source.commands(), work, report}};
   {
@@ -29,9 +34,12 @@ void Stream::note_source(Stream& source, uint64_t work, uint64_t report) {
     if (known == sources_.end()) {
       sources_.push_back(each);
     } else {
-      const bool busy = known->busy;
+      // This event may be older than that of an earlier wait.
+      const Source former = *known;
       *known = each;
-      known->busy = busy;
+      known->report = std::max(former.report, each.report);
+      known->work = Source::later_work(former.work, each.work);
+      known->busy = former.busy;
     }
   }
   waited_.store(true, std::memory_order_relaxed);
@@ -62,7 +70,10 @@ void Stream::ask_others() {
         known->busy = true;
         continue;
       }
-      known->pending = false;
+      // Another thread may have made this stream wait anew.
+      if (known->commands == source.commands && known->report == source.report) {
+        known->pending = false;
+      }
       const bool waited = std::ranges::any_of(sources_, &Source::pending);
       waited_.store(waited, std::memory_order_relaxed);
     }

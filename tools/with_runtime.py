@@ -47,7 +47,10 @@ def system_library(name):
 
 
 def stern_uses_intel():
-    return os.environ.get("STERN_RUNTIME") == "intel"
+    chosen = os.environ.get("STERN_RUNTIME", "pocl")
+    if chosen not in ("pocl", "intel"):
+        sys.exit(f"STERN_RUNTIME is {chosen}, and can be pocl or intel")
+    return chosen == "intel"
 
 
 def runtime_of_stern():

@@ -88,13 +88,16 @@ int64_t checked_size(double size) {
 // How many numbers there are from `first` on, before `last`.
 double count_steps(int64_t first, int64_t last, int64_t by) {
   // The bounds are in order as doubles, and may differ by little the other way as integers.
-  if (by > 0 ? last < first : last > first)
-    return static_cast<double>((last - first + by - (by > 0 ? 1 : -1)) / by);
+  if (by > 0 ? last < first : last > first) {
+    const int64_t count = (last - first + by - (by > 0 ? 1 : -1)) / by;
+    return static_cast<double>(count);
+  }
   // Without a sign: the distance may be beyond int64.
   const auto from = static_cast<uint64_t>(first), to = static_cast<uint64_t>(last);
   const uint64_t distance = by > 0 ? to - from : from - to;
   const uint64_t step = by > 0 ? static_cast<uint64_t>(by) : 0 - static_cast<uint64_t>(by);
-  return static_cast<double>(distance / step + (distance % step > 0 ? 1 : 0));
+  const uint64_t count = distance / step + (distance % step > 0 ? 1 : 0);
+  return static_cast<double>(count);
 }
 
 void triangle(const Tensor& self, int64_t diagonal, const Tensor& out, bool upper) {

@@ -63,7 +63,7 @@ DECISIONS = [
         "others",
     ),
     (
-        r"fft",
+        r"^torch\.fft\.",
         "layout",
         "",
         "an expanded tensor: PyTorch converts it to complex numbers first, in an order of the "

@@ -1,6 +1,7 @@
 """A plugin of pytest that writes the launches of each test to the file RECORDED_LAUNCHES.
 
-A line is JSON: [test, kernel, global size, local size, shapes of the operator's inputs].
+A line is JSON: [test, kernel, global size, local size, shapes of the operator's inputs]. The file
+RECORDED_STATUS gets pytest's status.
 """
 
 import json
@@ -33,6 +34,11 @@ def launches(prof):
             launch = [event["name"], given.get("global size"), given.get("local size"), shapes]
             found[json.dumps(launch)] = launch
     return list(found.values())
+
+
+def pytest_sessionfinish(exitstatus):
+    if "RECORDED_STATUS" in os.environ:
+        pathlib.Path(os.environ["RECORDED_STATUS"]).write_text(str(int(exitstatus)))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -36,15 +36,18 @@ KNOWN = dict.fromkeys(
 
 
 def run(family, runtime, arguments):
-    """(pytest's status, launches, messages by kernel)"""
+    """(whether pytest failed, launches, messages by kernel)"""
     with tempfile.TemporaryDirectory() as folder:
         record = pathlib.Path(folder) / "launches"
+        status = pathlib.Path(folder) / "status"
         record.touch()
+        status.touch()
         command = [sys.executable, ROOT / "tools/with_runtime.py", runtime, sys.executable]
         command += ["-m", "pytest", "-q", "-p", "recorder", HERE / "test_cases.py", *arguments]
         variables = {
             "PYTHONPATH": str(HERE),
             "RECORDED_LAUNCHES": str(record),
+            "RECORDED_STATUS": str(status),
             "OCL_KERNEL_FAMILY": family,
             "OCL_FALLBACK": "error",
             "OCL_CLBLAST": "0",
@@ -58,11 +61,11 @@ def run(family, runtime, arguments):
             text=True,
             errors="replace",
         )
+        failed = status.read_text() != "0"
         launches = [json.loads(line)[1:] for line in record.read_text().splitlines()]
     messages = collections.Counter(
         (kernel, kind) for kind, kernel in MESSAGE.findall(done.stderr) if kernel
     )
-    failed = done.returncode != 0 and not messages
     if failed:
         print(done.stderr[-4000:], file=sys.stderr)
     return failed, launches, messages

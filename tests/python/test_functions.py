@@ -121,3 +121,20 @@ def test_gelu_by_tanh_of_negative_numbers(device):
     exact = x.double() * torch.sigmoid(2 * y)  # is the same
     actual = torch.nn.functional.gelu(x.to(device), approximate="tanh").cpu()
     torch.testing.assert_close(actual, exact.float(), rtol=2e-5, atol=0)
+
+
+def test_gradient_of_gelu_by_tanh_of_negative_numbers(device):
+    x = torch.linspace(-7.5, -3, 2000)
+    exact = x.double().requires_grad_()
+    y = math.sqrt(2 / math.pi) * (exact + 0.044715 * exact**3)
+    (exact * torch.sigmoid(2 * y)).sum().backward()
+    actual = x.to(device).requires_grad_()
+    torch.nn.functional.gelu(actual, approximate="tanh").sum().backward()
+    torch.testing.assert_close(actual.grad.cpu(), exact.grad.float(), rtol=5e-5, atol=0)
+
+
+def test_zeta_of_a_large_exponent(device):
+    """The sum from 1 - q on is 0 here, and one of its factors infinite."""
+    x, q = torch.tensor([1e20, 1e20]), torch.tensor([-1.5, -7.25])
+    actual = torch.special.zeta(x.to(device), q.to(device)).cpu()
+    assert torch.equal(actual, torch.special.zeta(x, q))

@@ -1,5 +1,7 @@
 """Streams and events: torch.Stream, torch.Event, torch.ocl.Stream and their context managers."""
 
+import time
+
 import pytest
 import torch
 from support import on_the_stern_device
@@ -295,6 +297,8 @@ def test_a_later_fault_stays_with_its_stream(device):
     second.wait_stream(first)
     with first:
         x[outside]
+    while not first.query():  # a stream that is busy is not asked
+        time.sleep(0.001)
     second.synchronize()
     with pytest.raises(IndexError, match="index 7 is out of bounds"):
         first.synchronize()
@@ -303,3 +307,30 @@ def test_a_later_fault_stays_with_its_stream(device):
     second.wait_stream(first)
     with pytest.raises(IndexError, match="index 7 is out of bounds"):
         second.synchronize()
+
+
+def test_an_old_event_does_not_hide_a_fault(device):
+    """The wait for it comes after a wait for the whole stream, or for one that waited before."""
+    first, second, third = (torch.ocl.Stream(device) for _ in range(3))
+    with first:
+        x, outside = torch.zeros(3, device=device), torch.full((1,), 7, device=device)
+        first.synchronize()
+        old = first.record_event()
+        third.wait_stream(first)
+        for wait in (lambda: second.wait_event(old), lambda: second.wait_stream(third)):
+            x[outside]
+            second.wait_stream(first)
+            wait()
+            with pytest.raises(IndexError, match="index 7 is out of bounds"):
+                second.synchronize()
+
+
+def test_a_context_of_a_stream_can_be_entered_twice(device):
+    with torch.ocl.device(device):
+        former = torch.ocl.current_stream()
+        context = torch.ocl.stream(torch.ocl.Stream(device))
+        with context, context:
+            pass
+        assert torch.ocl.current_stream() == former
+        with pytest.raises(RuntimeError, match="in the thread that entered it"):
+            context.__exit__(None, None, None)

@@ -34,11 +34,11 @@ class Stream(torch.Stream, metaclass=_OfDevice):
 
     # PyTorch's own keep in the object what was current: threads that enter it would mix that up.
     def __enter__(self):
-        _entered.former.append(_make_current(self))
+        _enter(self)
         return self
 
     def __exit__(self, *exc_info):
-        _make_former_current(*_entered.former.pop())
+        _leave()
 
     @staticmethod
     def priority_range() -> tuple[int, int]:
@@ -91,14 +91,15 @@ class _Entered(threading.local):
 _entered = _Entered()
 
 
-def _make_current(stream):
-    """Returns what was current: the device, and the stream of the given stream's device."""
-    former = current_device(), current_stream(stream.device)
+def _enter(stream):
+    _entered.former.append((current_device(), current_stream(stream.device)))
     set_stream(stream)
-    return former
 
 
-def _make_former_current(device, stream):
+def _leave():
+    if not _entered.former:
+        raise RuntimeError("a stream can only be left in the thread that entered it")
+    device, stream = _entered.former.pop()
     set_stream(stream)
     set_device(device)
 
@@ -111,12 +112,12 @@ class StreamContext:
 
     def __enter__(self):
         if self.stream is not None:
-            self._former = _make_current(self.stream)
+            _enter(self.stream)
         return self
 
     def __exit__(self, *exc_info):
         if self.stream is not None:
-            _make_former_current(*self._former)
+            _leave()
         return False
 
 
