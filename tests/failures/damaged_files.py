@@ -136,6 +136,7 @@ def check(path, function, arguments, source):
     for kind, damage in damages(len(content), arguments.every, arguments.flips, source):
         remove(path)
         damage(path, content)
+        assert kind != "of another program" or path.read_bytes() != content, path
         status, number = in_child(function, path.parent)
         found[kind] += 1
         if status != 0 or (function is compute and number != "1"):

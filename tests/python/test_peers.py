@@ -81,9 +81,13 @@ def exchange(network):
     def in_namespace(member, work):
         process = os.fork()
         if not process:
-            network.enter(member)
-            work(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-            os._exit(0)
+            status = 1
+            try:
+                network.enter(member)
+                work(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+                status = 0
+            finally:
+                os._exit(status)
         processes.append(process)
 
     def receive(receiver):

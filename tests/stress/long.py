@@ -123,7 +123,7 @@ def main():
         parser.add_argument(f"--{name}", type=int, default=count, help="steps of this run")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=math.inf, help="of each run, at most")
-    parser.add_argument("--samples", type=int, default=100, help="of each run")
+    parser.add_argument("--samples", type=int, default=100, help="of each run, at least 4")
     args = parser.parse_args()
     torch.set_num_threads(1)
     wrong = []

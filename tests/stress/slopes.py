@@ -98,6 +98,8 @@ class Slopes:
 
     def report(self):
         """Prints a table; returns the names of what grew too much."""
+        if len(self.samples) < 4:
+            raise SystemExit(f"{self.title}: {len(self.samples)} samples make no line; 4 do")
         bounds = BOUNDS | OTHER_BOUNDS.get(self.title, {})
         end = max(self.samples)
         half = {step: each for step, each in self.samples.items() if step > end / 2}
