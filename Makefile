@@ -212,7 +212,7 @@ accuracy: build intel-runtime  ## distances from exact results, and tests of ran
 	    $(VENV_PYTHON) tools/with_runtime.py $$runtime $(VENV_PYTHON) tests/accuracy/accuracy.py \
 	    build/accuracy/$${runtime}_$$family.json $(ACCURACY_ARGS) || exit 1; \
 	done; done
-	$(VENV_PYTHON) tests/accuracy/tables.py docs/accuracy.md build/accuracy/*.json
+	$(VENV_PYTHON) tests/accuracy/accuracy_tables.py docs/accuracy.md build/accuracy/*.json
 
 bench: build intel-runtime  ## speed against PyTorch's CPU path; writes docs/performance.md anew
 	mkdir -p build/bench

@@ -67,4 +67,5 @@ def main():
             print(part, len(found[part]), flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -177,4 +177,5 @@ def main():
     write(page, dict(title(path) for path in sorted(paths, reverse=True)))
 
 
-main()
+if __name__ == "__main__":
+    main()
