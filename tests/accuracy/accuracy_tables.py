@@ -1,6 +1,6 @@
 """Writes the tables of docs/accuracy.md from the files that accuracy.py wrote.
 
-usage: python tests/accuracy/tables.py docs/accuracy.md JSON...
+usage: python tests/accuracy/accuracy_tables.py docs/accuracy.md JSON...
 What stands between `<!-- NAME -->` and `<!-- end -->` is replaced.
 """
 
