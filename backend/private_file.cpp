@@ -187,7 +187,7 @@ bool write_private(const std::filesystem::path& path, std::string_view content,
       return true;
     }
     unlinkat(folder(), temporary.c_str(), 0);
-  } catch (const std::exception&) {
+  } catch (const std::exception&) {  // what is not kept is made again
   }
   return false;
 }

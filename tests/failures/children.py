@@ -1,56 +1,32 @@
-"""The processes of the campaign. They are forked once PyTorch is imported, and before OpenCL is
-used, which is cheap. A child writes lines of JSON: what it is about to do, and what came of it."""
+"""The processes of the campaign. A child writes what it is about to do, and what came of it."""
 
-import faulthandler
 import json
 import os
+import pathlib
 import select
 import signal
 import sys
-import traceback
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 
 import torch
+from forked import Forked
 from judge import Case, attempt, cases_of, clean, difference, judge, judge_repeatable
 from layer import Layer
 from scenarios import FIRST_USE, SCENARIOS
 
 
-class Child:
-    """A process that runs body(say, hear), which write and read lines of JSON."""
+class Child(Forked):
+    def __init__(self, body, environment, output):
+        def with_environment(say, hear):
+            os.environ.update(environment)
+            body(say, hear)
 
-    def __init__(self, body, environment, errors):
-        read, to_parent = os.pipe()
-        from_parent, write = os.pipe()
-        self.errors = errors
-        self.process = os.fork()
-        if not self.process:
-            os.close(read), os.close(write)
-            self._run(body, environment, os.fdopen(to_parent, "w"), os.fdopen(from_parent))
-        os.close(to_parent), os.close(from_parent)
-        self._read, self._write = os.fdopen(read), os.fdopen(write, "w")
+        super().__init__(with_environment, output)
+        self._read = os.fdopen(self._read)
 
-    def _run(self, body, environment, out, into):
-        """In the child; does not return."""
-        output = os.open(self.errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(output, 1), os.dup2(output, 2)
-        faulthandler.enable()
-        os.environ.update(environment)
-
-        def say(**line):
-            out.write(json.dumps(line) + "\n")
-            out.flush()
-
-        try:
-            body(say, lambda: json.loads(into.readline()))
-        except BaseException:
-            traceback.print_exc()
-            sys.stderr.flush()
-            os._exit(1)
+    def _leave(self):
         sys.exit()  # with destructors, which must not crash
-
-    def tell(self, line):
-        self._write.write(json.dumps(line) + "\n")
-        self._write.flush()
 
     def hear(self, limit):
         """The next line; None at the end, TimeoutError where the child hangs."""
@@ -77,9 +53,6 @@ class Child:
             signal.signal(signal.SIGALRM, waiting)
         code = os.waitstatus_to_exitcode(status)
         return f"exit status {code}" if code else ""
-
-    def printed(self):
-        return self.errors.read_text(errors="replace")[-3000:]
 
 
 def _too_late(*_):

@@ -137,7 +137,7 @@ class Run:
         return fault == "stopped"
 
     def outputs(self):
-        return "\n".join(f"rank {n}: {rank.output()}" for n, rank in enumerate(self.ranks))
+        return "\n".join(f"rank {n}: {rank.printed()}" for n, rank in enumerate(self.ranks))
 
     def defects(self, expected):
         """What is wrong; `expected` are the digests of the same ranks without a fault."""

@@ -4,8 +4,8 @@ usage: python lies.py [--collectives all_reduce] [--lies more]
 
 Each is made with ocl tensors and "occl", and with CPU tensors and "gloo", which does not compare
 what the ranks call; with ocl tensors also under TORCH_DISTRIBUTED_DEBUG=DETAIL, where PyTorch
-does. Demanded: DETAIL raises an error on both ranks; otherwise the ranks end, tensors beside those
-of the collective keep their numbers, and the device works. Exits with 1 if there is a defect.
+does. DETAIL must raise an error on both ranks. Otherwise the ranks must end, tensors next to those
+of the collective keep their numbers, and the device work. Exits with 1 if there is a defect.
 """
 
 import argparse
@@ -112,7 +112,7 @@ def run(*case):
         ]
         try:
             ends = [rank.hear(LIMIT) for rank in ranks]
-            printed = [rank.output() for rank in ranks]
+            printed = [rank.printed() for rank in ranks]
         finally:
             for rank in ranks:
                 rank.end()

@@ -1,17 +1,16 @@
-"""Processes of ranks, forked once PyTorch is imported, and before OpenCL is used."""
+"""Processes of ranks."""
 
 import contextlib
 import ctypes
-import faulthandler
 import json
 import os
 import pathlib
 import select
 import shutil
 import signal
-import sys
 import tempfile
-import traceback
+
+from forked import Forked
 
 
 @contextlib.contextmanager
@@ -24,44 +23,15 @@ def temporary_folder():
         shutil.rmtree(folder)
 
 
-class Rank:
-    """A process that runs body(say, hear), which write and read objects as lines of JSON."""
-
-    def __init__(self, body, printed):
-        read, to_parent = os.pipe()
-        from_parent, write = os.pipe()
-        self.printed = printed
+class Rank(Forked):
+    def __init__(self, body, output):
+        super().__init__(body, output)
         self.status = None
-        self.process = os.fork()
-        if not self.process:
-            os.close(read), os.close(write)
-            self._run(body, os.fdopen(to_parent, "w"), os.fdopen(from_parent))
-        os.close(to_parent), os.close(from_parent)
-        self._read, self._write = read, os.fdopen(write, "w")
         self._text = b""  # read, but not heard
 
-    def _run(self, body, out, into):
-        """In the child; does not return."""
-        output = os.open(self.printed, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(output, 1), os.dup2(output, 2)
-        faulthandler.enable()
-
-        def say(**line):
-            out.write(json.dumps(line) + "\n")
-            out.flush()
-
-        try:
-            body(say, lambda: json.loads(into.readline()))
-        except BaseException:
-            traceback.print_exc()
-            sys.stderr.flush()
-            os._exit(1)
+    def _leave(self):
         # With destructors, which must not wait for peers, and without the caller's `finally`.
         ctypes.pythonapi.Py_Exit(0)
-
-    def tell(self, line):
-        self._write.write(json.dumps(line) + "\n")
-        self._write.flush()
 
     def hear(self, limit):
         """The next object; None when the process has ended; TimeoutError after `limit` s."""
@@ -92,6 +62,3 @@ class Rank:
             self.status = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
             os.close(self._read), self._write.close()
         return self.status
-
-    def output(self):
-        return self.printed.read_text(errors="replace")[-4000:]

@@ -39,7 +39,7 @@ def in_oclgrind(*command):
     ],
 )
 def test_what_oclgrind_reports(place, message):
-    """Also where the work-items write the same value, and just behind a tensor."""
+    """Also where the work-items write the same value, and next to the end of a tensor."""
     result = in_oclgrind("-c", STORE.format(place=place))
     assert message in result.stderr, result.stderr
     assert result.returncode == bool(message), result.stderr

@@ -18,8 +18,7 @@ KERNEL = "__kernel void scale(__global float* x) { x[get_global_id(0)] *= %d.25f
 
 @dataclasses.dataclass
 class Place:
-    """A device, a second stream there beside the current one, and a stream of another device where
-    there is one."""
+    """A device, a second stream there, and a stream of another device where there is one."""
 
     device: str
     side: torch.Stream

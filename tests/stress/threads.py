@@ -33,7 +33,7 @@ SECONDS_BETWEEN_LINES = 60
 
 
 class Watchdog:
-    """Ends the process when alive() is not called for so many seconds."""
+    """Ends the process when alive() has not been called for `seconds`."""
 
     def __init__(self, seconds):
         self.seconds, self.lock, self.armed = seconds, threading.Lock(), 0.0
@@ -81,32 +81,25 @@ class GraphsApart:
     device, which raises the errors of all streams (docs/errors.md)."""
 
     def __init__(self):
-        self.changed, self.faults, self.captures = threading.Condition(), 0, 0
+        self.changed, self.counts = threading.Condition(), collections.Counter()
 
-    @contextlib.contextmanager
     def fault(self):
-        with self.changed:
-            self.changed.wait_for(lambda: not self.captures)
-            self.faults += 1
-        try:
-            yield
-        finally:
-            self.leave("faults")
+        return self._one("fault", without="capture")
+
+    def capture(self):
+        return self._one("capture", without="fault")
 
     @contextlib.contextmanager
-    def capture(self):
+    def _one(self, what, without):
         with self.changed:
-            self.changed.wait_for(lambda: not self.faults)
-            self.captures += 1
+            self.changed.wait_for(lambda: not self.counts[without])
+            self.counts[what] += 1
         try:
             yield
         finally:
-            self.leave("captures")
-
-    def leave(self, what):
-        with self.changed:
-            setattr(self, what, getattr(self, what) - 1)
-            self.changed.notify_all()
+            with self.changed:
+                self.counts[what] -= 1
+                self.changed.notify_all()
 
 
 class Streams:
