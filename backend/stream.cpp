@@ -11,6 +11,7 @@
 #include "backend/fault.h"
 #include "backend/interop.h"
 #include "backend/program_cache.h"
+#include "backend/stream_slots.h"
 #include "backend/synchronize.h"
 #include "backend/system.h"
 #include "backend/trace.h"
@@ -25,18 +26,6 @@ constexpr uint64_t kFlushInterval = 8;
 // A stream has up to twice as many unfinished commands. Waiting for thousands costs nothing: the
 // device has work for longer than the host needs to go on.
 constexpr uint64_t kDepthInterval = 2048;
-
-// Slots: the default stream, low priority, high priority, then the queues of users.
-constexpr size_t kFirstExternal = 1 + 2 * kStreamsPerPriority;
-constexpr size_t kExternal = 191;
-constexpr size_t kSlots = kFirstExternal + kExternal;
-
-struct DeviceStreams {
-  std::mutex mutex;
-  std::array<std::atomic<Stream*>, kSlots> slots{};
-  std::array<std::atomic<uint32_t>, 2> next{};
-  std::vector<cl::CommandQueue> external;  // of the slots from kFirstExternal on
-};
 
 using AllStreams = std::array<DeviceStreams, kMaxDevices>;
 
@@ -55,6 +44,8 @@ AllStreams& all_streams() {
   return *all;
 }
 
+}  // namespace
+
 DeviceStreams& streams_of(DeviceIndex device) {
   TORCH_CHECK(device >= 0 && static_cast<size_t>(device) < kMaxDevices,
               "ocl:", static_cast<int>(device), " is beyond the ", kMaxDevices,
@@ -62,7 +53,7 @@ DeviceStreams& streams_of(DeviceIndex device) {
   return all_streams()[device];
 }
 
-Stream& slot(DeviceIndex index, StreamId id) {
+Stream& stream_of_id(DeviceIndex index, StreamId id) {
   TORCH_CHECK_VALUE(id >= 0 && static_cast<size_t>(id) < kSlots, "ocl has no stream with id ", id);
   DeviceStreams& streams = streams_of(index);
   Stream* found = streams.slots[id].load(std::memory_order_acquire);
@@ -79,6 +70,8 @@ Stream& slot(DeviceIndex index, StreamId id) {
   }
   return *found;
 }
+
+namespace {
 
 // The user's queue of an external stream.
 const cl::CommandQueue& queue_of_user(const Device& device, StreamId id) {
@@ -291,13 +284,13 @@ cl::Event Stream::marker(bool timed) {
 Stream& stream(c10::Stream stream) {
   TORCH_CHECK_VALUE(stream.device_type() == c10::DeviceType::PrivateUse1,
                     "expected a stream of ocl, got one of ", stream.device());
-  return slot(stream.device_index(), stream.id());
+  return stream_of_id(stream.device_index(), stream.id());
 }
 
-Stream& default_stream(DeviceIndex device) { return slot(device, 0); }
+Stream& default_stream(DeviceIndex device) { return stream_of_id(device, 0); }
 
 Stream& current_stream(DeviceIndex device) {
-  return slot(device, static_cast<size_t>(device) < kMaxDevices ? current_ids[device] : 0);
+  return stream_of_id(device, static_cast<size_t>(device) < kMaxDevices ? current_ids[device] : 0);
 }
 
 c10::Stream stream_from_pool(DeviceIndex device, bool high_priority) {
@@ -306,64 +299,10 @@ c10::Stream stream_from_pool(DeviceIndex device, bool high_priority) {
   Stream* found = nullptr;
   // Commands of another user would be recorded by a capture.
   for (int tries = 0; tries < kStreamsPerPriority; ++tries) {
-    found = &slot(device, first + next.fetch_add(1) % kStreamsPerPriority);
+    found = &stream_of_id(device, first + next.fetch_add(1) % kStreamsPerPriority);
     if (!found->capture()) break;
   }
   return found->unpack();
-}
-
-namespace {
-
-// The device of the user's queue; raises where the queue cannot be one of its streams.
-Device& device_of_queue(const cl::CommandQueue& queue) {
-  constexpr const char* kQuery = "clGetCommandQueueInfo";
-  const auto handle =
-      borrowed<cl_device_id>(clGetCommandQueueInfo, queue(), CL_QUEUE_DEVICE, kQuery);
-  const auto context =
-      borrowed<cl_context>(clGetCommandQueueInfo, queue(), CL_QUEUE_CONTEXT, kQuery);
-  for (DeviceIndex index = 0; index < device_count(); ++index) {
-    Device& found = device(index);
-    if (found.handle()() != handle) continue;
-    TORCH_CHECK_VALUE(
-        found.has_context() && context == found.context()(), "the queue belongs to another ",
-        "OpenCL context than ", found.label(),
-        ": make it in torch.ocl.context(device), or give yours to torch.ocl.use_context() before "
-        "the device is first used");
-    TORCH_CHECK_VALUE(
-        !(queue.getInfo<CL_QUEUE_PROPERTIES>() & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE),
-        "a stream must run its commands in order, but the queue was made with "
-        "CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE");
-    return found;
-  }
-  TORCH_CHECK_VALUE(false, "the queue is of none of torch's devices; `python -m torch_ocl.info` ",
-                    "shows them");
-}
-
-}  // namespace
-
-c10::Stream external_stream(cl_command_queue handle) {
-  refuse_fork();
-  const auto what = [] { return std::string("the queue cannot be used"); };
-  const auto queue =
-      translated(what, [&] { return cl::CommandQueue(handle, /*retainObject=*/true); });
-  Device& device = *translated(what, [&] { return &device_of_queue(queue); });
-  DeviceStreams& streams = streams_of(device.index());
-  // Queues of our own streams, which torch.ocl.queue() returns.
-  for (const auto& own : streams.slots) {
-    Stream* const found = own.load(std::memory_order_acquire);
-    if (found && found->queue()() == handle) return found->unpack();
-  }
-  size_t position = 0;
-  {
-    std::lock_guard lock(streams.mutex);
-    while (position < streams.external.size() && streams.external[position]() != handle) ++position;
-    TORCH_CHECK(position < kExternal, "ocl:", int{device.index()}, " has ", kExternal,
-                " queues of the user already, which it keeps: make fewer, and reuse them");
-    if (position == streams.external.size()) {
-      translated(what, [&] { streams.external.push_back(queue); });
-    }
-  }
-  return slot(device.index(), static_cast<StreamId>(kFirstExternal + position)).unpack();
 }
 
 c10::Stream exchange_stream(c10::Stream stream) {
