@@ -322,14 +322,18 @@ void for_each_stream(DeviceIndex index, Body&& body) {
 
 std::atomic<void (*)(DeviceIndex)> synchronize_hook{nullptr};
 
+void begin_synchronize(DeviceIndex index) {
+  device(index);  // checks the index
+  current_stream(index).refuse_capture("synchronize the device");
+  if (const auto hook = synchronize_hook.load()) hook(index);
+}
+
 }  // namespace
 
 void before_synchronize(void (*hook)(DeviceIndex)) noexcept { synchronize_hook = hook; }
 
 void synchronize(DeviceIndex index) {
-  device(index);  // checks the index
-  current_stream(index).refuse_capture("synchronize the device");
-  if (const auto hook = synchronize_hook.load()) hook(index);
+  begin_synchronize(index);
   std::vector<std::pair<Stream*, uint64_t>> reports;
   for_each_stream(index, [&](Stream& stream) {
     // A stream that another thread captures has nothing enqueued.
@@ -348,6 +352,11 @@ void synchronize(DeviceIndex index) {
   if (first) std::rethrow_exception(first);
   store_programs();
   for (const auto& [stream, report] : reports) stream->faults().raise_reported(report);
+}
+
+void synchronize_quietly(DeviceIndex index) {
+  begin_synchronize(index);
+  drain(index);
 }
 
 void drain(DeviceIndex index) noexcept {

@@ -169,6 +169,8 @@ c10::Stream exchange_stream(c10::Stream stream);
 // Waits for every stream of the device, then raises the first failure or fault. The next
 // synchronisation raises the next fault.
 void synchronize(DeviceIndex device);
+// The same, but leaves failures and faults to the next synchronisation of who caused them.
+void synchronize_quietly(DeviceIndex device);
 // Waits for every stream. The next who synchronises a stream raises its failure.
 void drain(DeviceIndex device) noexcept;
 // The same for a process that ends, whose other threads may enqueue commands without end: waits for

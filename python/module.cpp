@@ -100,6 +100,7 @@ PYBIND11_MODULE(_C, m) {
       "properties", [](DeviceIndex index) { return device(index).properties(); }, "device"_a,
       Unlocked());
   m.def("synchronize", &synchronize, Unlocked());
+  m.def("synchronize_quietly", &synchronize_quietly, Unlocked());
   m.def("sync_debug_mode", [] { return static_cast<int>(sync_debug.load()); });
   m.def("set_sync_debug_mode", [](int mode) { sync_debug = static_cast<SyncDebug>(mode); });
 

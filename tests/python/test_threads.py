@@ -91,17 +91,24 @@ def test_threads_at_the_same_time(device, count):
     assert not wrong
 
 
-@pytest.mark.parametrize("enter", [lambda stream: stream, torch.ocl.stream])
+def current(stream):
+    """The same stream, as torch.ocl.current_stream() returns it."""
+    with torch.ocl.stream(stream):
+        return torch.ocl.current_stream(stream.device)
+
+
+@pytest.mark.parametrize("enter", [lambda stream: stream, torch.ocl.stream, current])
 def test_threads_enter_a_stream_at_the_same_time(device, enter):
     """Each gets its own former stream back, also where the other enters or leaves meanwhile."""
-    shared = torch.ocl.Stream(device)
+    stream = torch.ocl.Stream(device)
+    shared = enter(stream)
     barrier, seen = threading.Barrier(2, timeout=DEADLINE), {}
 
     def work(name, own):
         torch.ocl.set_stream(own)
         for _ in range(name):
             barrier.wait()
-        with enter(shared):
+        with shared:
             inside = torch.ocl.current_stream(device)
             for _ in range(2):
                 barrier.wait()
@@ -115,7 +122,22 @@ def test_threads_enter_a_stream_at_the_same_time(device, enter):
         thread.start()
     for thread in threads:
         thread.join()
-    assert seen == {name: (shared, stream) for name, stream in enumerate(own)}
+    assert seen == {name: (stream, former) for name, former in enumerate(own)}
+
+
+def test_a_capture_leaves_the_faults_of_other_streams(device):
+    x, index = torch.arange(5, device=device), torch.tensor([99], device=device)
+    other, graph = torch.ocl.Stream(device), torch.ocl.Graph()
+    x + 1  # compiles the kernel
+    torch.ocl.synchronize(device)
+    with other:
+        torch.take(x, index)
+    with torch.ocl.graph(graph):
+        y = x + 1
+    graph.replay()
+    assert y.tolist() == [1, 2, 3, 4, 5]
+    with pytest.raises(IndexError, match="99 is out of bounds"):
+        other.synchronize()
 
 
 def test_streams_of_two_devices_nest(two_devices):

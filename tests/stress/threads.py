@@ -76,32 +76,6 @@ class Results:
             return self.fault_numbers
 
 
-class GraphsApart:
-    """Keeps captures and indices out of range apart: a capture begins with a wait for the whole
-    device, which raises the errors of all streams (docs/errors.md)."""
-
-    def __init__(self):
-        self.changed, self.counts = threading.Condition(), collections.Counter()
-
-    def fault(self):
-        return self._one("fault", without="capture")
-
-    def capture(self):
-        return self._one("capture", without="fault")
-
-    @contextlib.contextmanager
-    def _one(self, what, without):
-        with self.changed:
-            self.changed.wait_for(lambda: not self.counts[without])
-            self.counts[what] += 1
-        try:
-            yield
-        finally:
-            with self.changed:
-                self.counts[what] -= 1
-                self.changed.notify_all()
-
-
 class Streams:
     """Streams of a device: OWN of them go to one thread each, the others to any.
 
@@ -137,7 +111,7 @@ class Worker:
         mine, other = (stress.streams[n % len(stress.streams)] for n in (number, number + 1))
         self.streams, self.stream = mine, mine.own[number // len(stress.streams)]
         side, guest = self.random.choice(mine.shared), self.random.choice(other.shared)
-        self.place = Place(str(self.stream.device), side, guest, stress.apart.capture)
+        self.place = Place(str(self.stream.device), side, guest)
         self.kept, self.steps = collections.deque(), 0
 
     def run(self, wanted):
@@ -170,7 +144,7 @@ class Worker:
         fault = self.random.choice(FAULTS)
         number = self.stress.results.fault_number(fault.__name__)
         if fault is index_out_of_range:  # a kernel finds it
-            with self.stress.apart.fault(), self.streams.for_an_error():
+            with self.streams.for_an_error():
                 return fault(self.place.device, number)
         fault(self.place.device, number)
 
@@ -185,7 +159,6 @@ class Stress:
         count = torch.ocl.device_count()
         self.streams = [Streams(f"ocl:{index}") for index in range(count)]
         self.watchdog, self.results = Watchdog(args.silence), Results()
-        self.apart = GraphsApart()
         threads = min(args.threads, count * Streams.OWN)
         self.workers = [Worker(number, args.seed, self) for number in range(threads)]
         self.end = time.monotonic() + args.minutes * 60

@@ -8,7 +8,6 @@ import torch
 
 from torch_ocl import _C
 
-from .devices import synchronize
 from .memory import empty_cache
 from .streams import Stream
 from .streams import stream as stream_context
@@ -107,7 +106,7 @@ class graph:
         self.stream = stream_context(stream)
 
     def __enter__(self):
-        synchronize()
+        _C.synchronize_quietly(_C.current_device())  # faults of other threads are theirs
         if torch.compiler.config.force_cudagraph_gc:
             gc.collect()
         empty_cache()

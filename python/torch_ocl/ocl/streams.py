@@ -64,15 +64,19 @@ class Event(torch.Event, metaclass=_OfDevice):
         )
 
 
-def current_stream(device=None) -> torch.Stream:
+def current_stream(device=None) -> Stream:
     """The stream on which this thread's operators on the device run."""
-    return torch.accelerator.current_stream(torch.device("ocl", _index(device)))
+    stream = torch.accelerator.current_stream(torch.device("ocl", _index(device)))
+    return _stream(stream.stream_id, stream.device_index)
 
 
-def default_stream(device=None) -> torch.Stream:
+def default_stream(device=None) -> Stream:
     """The stream that is current unless another was set."""
-    index = _index(device)
-    return torch.Stream(stream_id=0, device_index=index, device_type=_DEVICE_TYPE)
+    return _stream(0, _index(device))
+
+
+def _stream(stream_id: int, index: int) -> Stream:
+    return Stream(stream_id=stream_id, device_index=index, device_type=_DEVICE_TYPE)
 
 
 def set_stream(stream: torch.Stream | None) -> None:
