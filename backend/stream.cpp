@@ -367,9 +367,9 @@ void wait_for_commands_so_far(DeviceIndex index) noexcept {
   for_each_stream(index, [](Stream& stream) {
     if (stream.external() || watchdog::is_stuck(stream.device())) return;
     try {
-      const cl::Event mark = stream.marker();
-      watchdog::watch(stream, mark);
-      mark.wait();
+      Event mark;
+      mark.record_enqueued(stream);
+      mark.wait_until_over();          // not clWaitForEvents(): Quirk::kWaitRunsCommands
     } catch (const std::exception&) {  // the process ends: nobody is left to be told
     }
   });
