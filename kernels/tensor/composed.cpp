@@ -80,7 +80,8 @@ at::Tensor median_of_all(const at::Tensor& self, bool skip_nan) {
   if (self.numel() == 0) {
     return at::full({}, std::numeric_limits<float>::quiet_NaN()).to(self.options());
   }
-  return medians(self.reshape({-1}), 0, skip_nan).first.reshape({});
+  // A copy: a view would keep all sorted numbers.
+  return medians(self.reshape({-1}), 0, skip_nan).first.reshape({}).clone();
 }
 
 std::tuple<at::Tensor&, at::Tensor&> median_out(const char* op, const at::Tensor& self, int64_t dim,

@@ -84,6 +84,12 @@ def test_median(device, name, dtype):
     assert torch.equal(x.gather(2, indices.cpu()[..., None])[..., 0], values.cpu())
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_a_median_keeps_its_number_only(device, dtype):
+    median = torch.arange(1000, device=device).to(dtype).median()
+    assert median.untyped_storage().nbytes() == dtype.itemsize
+
+
 @pytest.mark.parametrize("name", ["median", "nanmedian"])
 def test_median_of_not_a_number(device, name):
     x = torch.tensor([[3, NAN, 1, NAN, 2], [NAN] * 5, [5, 4, 3, 2, 1], [NAN, 1, 2, 3, 4]])
