@@ -14,6 +14,7 @@
 #endif
 #include "generator/generator.h"
 #include "guard/backward_threads.h"
+#include "kernels/conv/common/conv.h"
 #include "kernels/conv/conv_algorithms.h"
 #include "kernels/conv/gpu/conv_direct_gpu.h"
 #include "kernels/core/dtype.h"
@@ -136,6 +137,7 @@ PYBIND11_MODULE(_C, m) {
       .def_property_readonly("items", &GemmTile::items);
   m.def("gemm_gpu_tiles",
         [] { return std::vector<GemmTile>(gemm_gpu_tiles().begin(), gemm_gpu_tiles().end()); });
+  m.def("convolution_format", &convolution_format, "input"_a, "weight"_a);
   m.def("prefer_conv_algorithm", &prefer_conv_algorithm, "name"_a);
   m.def("set_conv_byte_limit", &set_conv_byte_limit, "bytes"_a);
   m.def("prefer_gemm_algorithm", &prefer_gemm_algorithm, "name"_a);

@@ -161,15 +161,15 @@ ConvDirection direction_of(bool transposed) {
   return transposed ? ConvDirection::kDataGrad : ConvDirection::kForward;
 }
 
-// The format of all results. As with cuDNN, one channels_last argument makes them channels_last. As
-// on the CPU, convolutions of volumes in float64 are contiguous.
-at::MemoryFormat result_format(const at::Tensor& input, const at::Tensor& weight) {
+}  // namespace
+
+// As with cuDNN, one channels_last argument makes the results channels_last. As on the CPU,
+// convolutions of volumes in float64 are contiguous.
+at::MemoryFormat convolution_format(const at::Tensor& input, const at::Tensor& weight) {
   if (input.dim() == 5 && input.scalar_type() == at::kDouble) return at::MemoryFormat::Contiguous;
   const at::MemoryFormat of_input = input.suggest_memory_format();
   return of_input != at::MemoryFormat::Contiguous ? of_input : weight.suggest_memory_format();
 }
-
-}  // namespace
 
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
                        const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
@@ -202,7 +202,7 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
               " for a result of shape ", sizes);
   const ConvShape shape = make_shape(input.sizes(), weight.sizes(), sizes, p);
   const at::MemoryFormat format =
-      epilogue.is_empty() ? result_format(input, weight) : at::MemoryFormat::Contiguous;
+      epilogue.is_empty() ? convolution_format(input, weight) : at::MemoryFormat::Contiguous;
   return convolve(direction_of(transposed), shape, sizes, format, input, weight,
                   bias && bias->defined() ? bias->contiguous() : at::Tensor(), epilogue);
 }
@@ -243,7 +243,7 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_outpu
     return {narrowed(of_input), narrowed(of_weight), narrowed(of_bias)};
   }
   const ConvShape shape = make_shape(input.sizes(), weight.sizes(), grad_output.sizes(), p);
-  const auto format = result_format(input, weight);
+  const auto format = convolution_format(input, weight);
   const Tensor grad = grad_output.contiguous(format);
   Tensor grad_input, grad_weight, grad_bias;
   if (output_mask[0]) {

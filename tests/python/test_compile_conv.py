@@ -1,7 +1,4 @@
-"""torch.compile of convolutions without gradients, whose tensors are in other orders of memory.
-
-With gradients, the program keeps the arguments' copies, and so their order: test_compile.py.
-"""
+"""torch.compile of convolutions whose tensors are in other orders of memory."""
 
 import pytest
 import torch
@@ -47,6 +44,32 @@ def test_values(device, make, dimensions, x_last, weights_last):
     with torch.no_grad():
         result = torch.compile(function, fullgraph=True)(x)
         torch.testing.assert_close(result, function(x), rtol=1e-4, atol=1e-4)
+
+
+SHAPES = [(2, 4, 9, 9), (2, 1, 9, 9), (2, 4, 5, 6, 7), (2, 4, 9)]
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_results_are_in_the_order_of_eager_mode(device, shape, backend):
+    """Also the gradients'. PyTorch takes them for contiguous on devices that it does not know."""
+    torch.manual_seed(0)
+    name = f"conv{len(shape) - 2}d"
+    x = in_order(torch.randn(shape, device=device), len(shape) > 3)
+    weight = torch.randn(6, shape[1], *[1] * (len(shape) - 2), device=device, requires_grad=True)
+
+    def function(x, weight):
+        y = getattr(F, name)(x * 2, weight)
+        return y, y.flatten(1) + 1, y.relu()
+
+    results = []
+    for run in (function, torch.compile(function, backend=backend, fullgraph=True)):
+        found = run(x.requires_grad_(), weight)
+        results.append(
+            [*found, *torch.autograd.grad(sum(y.sin().sum() for y in found), (x, weight))]
+        )
+    for expected, result in zip(*results):
+        torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4, check_stride=True)
 
 
 @pytest.mark.parametrize("options", [{"mode": "max-autotune-no-cudagraphs"}, {"dynamic": True}])

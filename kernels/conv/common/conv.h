@@ -30,6 +30,9 @@ struct ConvShape {
   }
 };
 
+// The memory format of a convolution's result and of both gradients.
+at::MemoryFormat convolution_format(const at::Tensor& input, const at::Tensor& weight);
+
 // The operator and an epilogue. If the epilogue is not empty, the result is contiguous, and so must
 // be the residual.
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,

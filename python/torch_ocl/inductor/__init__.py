@@ -24,6 +24,12 @@ def _dynamo_was_imported() -> None:
     device_interface.register()
 
 
+def _fake_tensors_were_imported() -> None:
+    from . import fake_convolution
+
+    fake_convolution.register()
+
+
 def _inductor_was_imported() -> None:
     from . import registration
 
@@ -31,5 +37,6 @@ def _inductor_was_imported() -> None:
 
 
 def register_when_needed() -> None:
+    after_import("torch._subclasses.fake_impls", _fake_tensors_were_imported)
     after_import("torch._dynamo.device_interface", _dynamo_was_imported)
     after_import("torch._inductor.compile_fx", _inductor_was_imported)

@@ -30,23 +30,6 @@ def _randint(low, high, size, *, dtype=torch.int64, **options):
     return aten.randint_like.low_dtype(aten.empty(size, dtype=dtype, **options), low, high)
 
 
-# For devices that it does not know, PyTorch expects contiguous results of convolutions. On ocl the
-# results for channels_last tensors are channels_last.
-
-
-def _convolution(x, weight, *args):
-    if x.is_contiguous() and weight.is_contiguous():
-        return NotImplemented
-    return aten.convolution(x.contiguous(), weight.contiguous(), *args)
-
-
-def _convolution_backward(*args):
-    tensors, rest = args[:3], args[3:]
-    if all(tensor.is_contiguous() for tensor in tensors):
-        return NotImplemented
-    return aten.convolution_backward(*(tensor.contiguous() for tensor in tensors), *rest)
-
-
 def _nonzero_static(x, *, size, fill_value=-1):
     """The eager kernel's result has the CPU's order in memory, which PyTorch does not expect."""
     count, new = x.numel(), functools.partial(torch.full, dtype=torch.int64, device=x.device)
@@ -79,8 +62,6 @@ _OWN = {
     aten.randn.generator: _randn,
     aten.randint.low: _randint,
     aten.randint.default: lambda high, size, **options: _randint(0, high, size, **options),
-    aten.convolution.default: _convolution,
-    aten.convolution_backward.default: _convolution_backward,
     aten.nonzero_static.default: _nonzero_static,
     aten.max_unpool2d.default: _max_unpool(aten.max_unpool2d.default),
     aten.max_unpool3d.default: _max_unpool(aten.max_unpool3d.default),
