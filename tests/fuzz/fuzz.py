@@ -26,6 +26,7 @@ from shrink import shrink
 import torch_ocl  # noqa: F401 (the device, also where PyTorch has a GPU of its own)
 
 PROGRAMS_OF_A_WORKER = 2000
+COMPILED_PROGRAMS_OF_A_WORKER = 200  # Dynamo and Inductor keep 10 MB of each
 SECONDS_BETWEEN_LINES = 60
 SECONDS_UNTIL_A_WORKER_HANGS = 900
 
@@ -109,8 +110,9 @@ class Campaign:
 
     def run(self):
         seed, last = self.args.seed, self.args.seed + self.args.programs
+        most = COMPILED_PROGRAMS_OF_A_WORKER if self.args.compiled else PROGRAMS_OF_A_WORKER
         while seed < last and not self.finished():
-            seed = self.worker(seed, min(PROGRAMS_OF_A_WORKER, last - seed))
+            seed = self.worker(seed, min(most, last - seed))
         return self.report()
 
     def worker(self, seed, count):
