@@ -11,6 +11,7 @@
 // eagerConnectSingleDevice does nothing, because Gloo connects when it is made).
 #pragma once
 
+#include <torch/csrc/distributed/c10d/debug.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include <map>
@@ -96,6 +97,9 @@ class OcclBackend final : public c10d::Backend {
   void record_use(const Tensors& tensors);
 
   BackendPointer gloo_;
+  // TORCH_DISTRIBUTED_DEBUG=DETAIL when the group was made: PyTorch compares what the ranks call,
+  // except the sizes and types of all-to-all, which are compared here.
+  const bool compares_ = c10d::debug_level() == c10d::DebugLevel::Detail;
   std::map<c10::DeviceIndex, c10::Stream> side_streams_;
   std::optional<std::vector<WorkPointer>> coalesced_;
   Issuer issuer_;
@@ -107,6 +111,12 @@ BackendPointer make_distributed_backend(const BackendPointer& gloo);
 // Replaces operations that Gloo does not have: a mean is a sum with the returned divisor, and sums
 // and products of bool, which Gloo takes as bytes, are the maximum and minimum.
 int64_t simplify(c10d::ReduceOp& op, const Tensors& tensors, int size);
+
+// Raises on all ranks if one of them expects other bytes than another sends to it, or numbers of
+// another type. `sent` and `received` are bytes for each rank. Blocks until all ranks have called
+// it.
+void compare_exchange(c10d::Backend& gloo, const std::vector<int64_t>& sent,
+                      const std::vector<int64_t>& received, at::ScalarType type);
 
 // Whether all have the same number of elements.
 bool same_sizes(const Tensors& tensors);

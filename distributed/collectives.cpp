@@ -19,6 +19,14 @@ at::Tensor rows_on_host(const Staging& staging, const at::Tensor& tensor) {
   return bytes.view({rows, rows == 0 ? 0 : bytes.numel() / rows});
 }
 
+// The bytes for each rank, of `rows` that are split into parts of `sizes` rows, or into equal
+// parts.
+std::vector<int64_t> bytes_of_parts(const at::Tensor& rows, std::vector<int64_t> sizes, int ranks) {
+  if (sizes.empty()) return std::vector<int64_t>(ranks, rows.numel() / ranks);
+  for (int64_t& size : sizes) size *= rows.size(1);
+  return sizes;
+}
+
 }  // namespace
 
 WorkPointer OcclBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
@@ -135,9 +143,14 @@ WorkPointer OcclBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
   return post({OpType::ALLTOALL_BASE,
                {input},
                {{output}},
-               [gloo = gloo_, output, input, output_sizes, input_sizes,
-                options](const Staging& staging) mutable {
+               [gloo = gloo_, output, input, output_sizes, input_sizes, options,
+                compares = compares_](const Staging& staging) mutable {
                  at::Tensor to = rows_on_host(staging, output), from = rows_on_host(staging, input);
+                 if (compares) {
+                   const int ranks = gloo->getSize();
+                   compare_exchange(*gloo, bytes_of_parts(from, input_sizes, ranks),
+                                    bytes_of_parts(to, output_sizes, ranks), output.scalar_type());
+                 }
                  return gloo->alltoall_base(to, from, output_sizes, input_sizes, options);
                }});
 }

@@ -105,7 +105,10 @@ WorkPointer OcclBackend::alltoall(Tensors& outputs, Tensors& inputs,
                                   const c10d::AllToAllOptions& options) {
   const auto received = std::make_shared<at::Tensor>();
   const auto start = [gloo = gloo_, inputs, received, options, output_sizes = byte_counts(outputs),
-                      input_sizes = byte_counts(inputs)](const Staging& staging) mutable {
+                      input_sizes = byte_counts(inputs), compares = compares_,
+                      type = outputs.empty() ? at::kByte : outputs.front().scalar_type()](
+                         const Staging& staging) mutable {
+    if (compares) compare_exchange(*gloo, input_sizes, output_sizes, type);
     at::Tensor from = joined(staging, inputs);
     const int64_t count = std::accumulate(output_sizes.begin(), output_sizes.end(), int64_t{0});
     *received = at::empty({count}, at::kByte);

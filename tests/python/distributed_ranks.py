@@ -21,6 +21,7 @@ MODULES = [
     "distributed_collectives",
     "distributed_works",
     "distributed_data_parallel",
+    "distributed_debug",
     "distributed_sharded",
 ]
 

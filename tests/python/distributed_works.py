@@ -300,25 +300,6 @@ def monitored_barrier(rank, size):
 
 
 @case
-def debug_mode(rank, size):
-    """TORCH_DISTRIBUTED_DEBUG=DETAIL compares what the ranks call."""
-    dist.set_debug_level(dist.DebugLevel.DETAIL)
-    group = dist.new_group()
-    dist.set_debug_level(dist.DebugLevel.OFF)
-    x = numbers(rank).to("ocl")
-    dist.all_reduce(x, group=group)
-    same(x, sum(numbers(r) for r in range(size)))
-    work = dist.broadcast(x, 1, group=group, async_op=True)
-    work.wait()
-    whole = torch.zeros(3 * size, 5, device="ocl")
-    dist.all_gather_into_tensor(whole, numbers(rank).to("ocl"), group=group)
-    same(whole, torch.cat([numbers(r) for r in range(size)]))
-    dist.barrier(group=group)
-    other = torch.zeros(2 + (rank == 1), device="ocl")
-    fails(lambda: dist.all_reduce(other, group=group), "mismatch")
-
-
-@case
 def sparse_all_reduce(rank, size):
     rows = torch.tensor([[rank, rank + 1, 7]])
     x = torch.sparse_coo_tensor(rows, torch.ones(3, 2), (9, 2))
