@@ -28,6 +28,17 @@ void check(const Operation& operation, const at::Tensor& tensor) {
                    others.front().scalar_type(), " and ", tensor.scalar_type());
 }
 
+// Whether a collective can be started without waiting, and within some microseconds.
+bool starts_at_once(c10d::OpType type, const MemoryRanges& memory,
+                    const std::vector<StagingStream>& streams) {
+  constexpr uintptr_t kMostBytes = 1 << 16;  // which some devices copy to the host
+  uintptr_t bytes = 0;
+  for (const MemoryRange& range : memory) bytes += range.end - range.begin;
+  return type != OpType::_ALLREDUCE_SPARSE && bytes <= kMostBytes &&
+         std::all_of(streams.begin(), streams.end(),
+                     [](const StagingStream& each) { return each.ready.over(); });
+}
+
 }  // namespace
 
 int64_t simplify(c10d::ReduceOp& op, const Tensors& tensors, int size) {
@@ -130,13 +141,14 @@ WorkPointer OcclBackend::post(Operation operation) {
   for (const Tensors& tensors : operation.writes) record_use(tensors);
   const bool message = c10d::isP2POp(operation.type);
   MemoryRanges memory = message ? MemoryRanges{} : staging.memory();
+  const bool at_once = !message && !compares_ && starts_at_once(operation.type, memory, streams);
   auto work = c10::make_intrusive<StagedWork>(rank_, std::move(operation), std::move(staging),
                                               std::move(streams));
   auto start = [work](Issuer::Hold hold) { work->start(std::move(hold)); };
   if (message) {
     issuer_.submit_message(std::move(start));
   } else {
-    issuer_.submit_collective(std::move(memory), std::move(start));
+    issuer_.submit_collective(std::move(memory), std::move(start), at_once);
   }
   if (coalesced_) coalesced_->push_back(work);
   return work;

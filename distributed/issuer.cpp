@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <future>
 
+#include "backend/watchdog.h"
+
 namespace ocl {
 namespace {
 
@@ -33,10 +35,17 @@ Issuer::~Issuer() {
   }
 }
 
-void Issuer::submit_collective(MemoryRanges memory, Task task) {
+void Issuer::submit_collective(MemoryRanges memory, Task task, bool short_task) {
   {
-    std::lock_guard lock(state_->mutex);
+    std::unique_lock lock(state_->mutex);
+    const bool here = short_task && state_->idle();
     state_->collectives.push_back({std::move(memory), std::move(task)});
+    if (here && state_->ready()) {
+      const at::ThreadLocalStateGuard guard(*state_->thread_state);
+      const watchdog::Uninterrupted uninterrupted;  // as on the issuing thread
+      run_first(state_, lock);
+      if (state_->idle()) return;
+    }
   }
   state_->changed.notify_one();
 }
@@ -55,6 +64,8 @@ void Issuer::drain() {
   reached.get_future().wait();
 }
 
+bool Issuer::State::idle() const { return thread_state && !running && !ending && empty(); }
+
 // Whether there is a task to run, or none will come.
 bool Issuer::State::ready() const {
   if (!messages.empty()) return true;
@@ -72,31 +83,40 @@ Issuer::Hold Issuer::hold(const std::shared_ptr<State>& state, MemoryRanges memo
     {
       std::lock_guard lock(state->mutex);
       state->in_use.erase(place);
+      if (state->collectives.empty()) return;
     }
     state->changed.notify_one();
   });
 }
 
+// The first task, without the lock: its end may destroy the issuer.
+void Issuer::run_first(const std::shared_ptr<State>& state, std::unique_lock<std::mutex>& lock) {
+  Task task;
+  Hold held;
+  if (!state->messages.empty()) {
+    task = std::move(state->messages.front());
+    state->messages.pop_front();
+  } else {
+    task = std::move(state->collectives.front().task);
+    held = hold(state, std::move(state->collectives.front().memory));
+    state->collectives.pop_front();
+  }
+  state->running = true;
+  lock.unlock();
+  task(std::move(held));
+  task = nullptr;
+  lock.lock();
+  state->running = false;
+}
+
 void Issuer::run(const std::shared_ptr<State>& state) {
   c10::setThreadName("ocl_occl");
   std::unique_lock lock(state->mutex);
+  state->thread_state.emplace();
   while (true) {
-    state->changed.wait(lock, [&] { return state->ready(); });
-    if (!state->messages.empty()) {
-      const Task task = std::move(state->messages.front());
-      state->messages.pop_front();
-      lock.unlock();
-      task(nullptr);
-    } else if (!state->collectives.empty()) {
-      Collective next = std::move(state->collectives.front());
-      state->collectives.pop_front();
-      Hold held = hold(state, std::move(next.memory));
-      lock.unlock();
-      next.task(std::move(held));
-    } else {
-      return;
-    }
-    lock.lock();
+    state->changed.wait(lock, [&] { return !state->running && state->ready(); });
+    if (state->empty()) return;
+    run_first(state, lock);
   }
 }
 

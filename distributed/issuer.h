@@ -5,7 +5,12 @@
 // writes its memory, or uses what it writes. The others need the same collectives to end, so they
 // do end. Messages start without waiting for collectives or each other, because a peer may need
 // them first, as in Gloo.
+//
+// A collective that waits for nothing starts on the caller's thread: waking another takes as long
+// as a small collective.
 #pragma once
+
+#include <ATen/ThreadLocalState.h>
 
 #include <condition_variable>
 #include <deque>
@@ -13,6 +18,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -38,7 +44,8 @@ class Issuer {
   Issuer(const Issuer&) = delete;
   Issuer& operator=(const Issuer&) = delete;
 
-  void submit_collective(MemoryRanges memory, Task task);
+  // `short_task`: does not block, and may run before the call returns, where no other task is left.
+  void submit_collective(MemoryRanges memory, Task task, bool short_task = false);
   void submit_message(Task task);
   // Blocks until all tasks so far have run. A collective that waits for memory waits for peers.
   void drain();
@@ -50,15 +57,21 @@ class Issuer {
   };
   struct State {
     bool ready() const;
+    bool idle() const;
+    bool empty() const { return messages.empty() && collectives.empty(); }
 
     std::mutex mutex;  // guards the members below
     std::deque<Collective> collectives;
     std::deque<Task> messages;
     std::list<MemoryRanges> in_use;
+    bool running = false;  // a task, on any thread
     bool ending = false;
+    // Of the issuing thread, for tasks on others: no autograd, modes or profiler of the user.
+    std::optional<at::ThreadLocalState> thread_state;
     std::condition_variable changed;
   };
   static Hold hold(const std::shared_ptr<State>& state, MemoryRanges memory);
+  static void run_first(const std::shared_ptr<State>& state, std::unique_lock<std::mutex>& lock);
   static void run(const std::shared_ptr<State>& state);
 
   const std::shared_ptr<State> state_;  // the thread's, and the holds', too

@@ -54,6 +54,14 @@ std::exception_ptr named(const std::exception_ptr& error, c10d::OpType type) {
   }
 }
 
+// Marks the end of the commands that give the results to the device. Where a waiting thread runs
+// the commands, others would come to them some 50 us later, so this one waits; not for arithmetic.
+void settle(StagingStream& staging, int64_t divisor) {
+  Stream& side = stream(staging.stream);
+  if (side.device().has(Quirk::kWaitRunsCommands) && divisor == 1) side.drain();
+  staging.done.record(side);
+}
+
 c10::IValue result_value(const std::vector<Tensors>& results) {
   if (results.size() > 1) return results;
   return results.empty() ? Tensors{} : results.front();
@@ -151,7 +159,7 @@ void StagedWork::complete(std::exception_ptr error) noexcept {
     }
   });
   attempt([&] {
-    for (StagingStream& each : streams_) each.done.record(stream(each.stream));
+    for (StagingStream& each : streams_) settle(each, operation_.divisor);
   });
   hold_.reset();  // the next collective follows on the same streams
   in_flight_.reset();

@@ -23,6 +23,7 @@ MODULES = [
     "distributed_data_parallel",
     "distributed_debug",
     "distributed_sharded",
+    "distributed_threads",
 ]
 
 
