@@ -83,7 +83,7 @@ test-peers: build $(INTEL_READY)  ## training whose peers are killed, stopped, s
 	$(RUN) $(VENV_PYTHON) tests/peers/run.py $(PEERS_ARGS)
 	$(RUN) $(VENV_PYTHON) tests/peers/lies.py
 	$(RUN) $(VENV_PYTHON) tests/peers/run_restarts.py
-	$(RUN) $(VENV_PYTHON) tests/peers/latency.py
+	$(RUN) $(VENV_PYTHON) tests/peers/latency.py --most 2
 
 test-intel:  ## all tests with only Intel's CPU runtime visible
 	$(MAKE) test-all RUNTIME=intel

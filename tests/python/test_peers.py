@@ -63,6 +63,15 @@ def test_killed_while_writing_a_checkpoint():
     assert lines[-1] == "1 runs, 0 defects", lines
 
 
+def test_latency_above_a_bound():
+    command = [sys.executable, str(FOLDER / "latency.py"), "--bytes", "4", "--calls", "20"]
+    done = subprocess.run(
+        [*command, "--most", "0"], capture_output=True, text=True, timeout=DEADLINE
+    )
+    assert done.returncode == 1 and "times gloo's time, more than 0.0" in done.stderr, done.stderr
+    assert done.stdout.count("| 4 |") == 3
+
+
 @pytest.fixture
 def network():
     if reason := refusal():
