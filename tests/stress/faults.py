@@ -8,10 +8,11 @@ import torch
 
 
 def caught(kind, mark, function):
-    """Asserts that the function raises an exception of this class whose text has the mark."""
+    """Asserts that the function raises an exception of just this class whose text has the mark."""
     try:
         function()
-    except kind as error:
+    except Exception as error:
+        assert type(error) is kind, f"{type(error).__name__} for {mark}: {error}"
         assert mark in str(error), f"another error than that of {mark}: {error}"
         return
     raise AssertionError(f"no {kind.__name__} was raised for {mark}")
@@ -26,20 +27,26 @@ def index_out_of_range(device, number):
 
 
 def source_that_does_not_compile(device, number):
-    source = f"__kernel void broken(__global float* x) {{ x[0] = missing_{number}; }}"
+    source = f"__kernel void broken(__global float* x) {{ x[0] = missing_{number}_; }}"
     compile_it = torch.ocl.compile_kernel
-    caught(RuntimeError, f"missing_{number}", lambda: compile_it(source, device=device))
+    caught(RuntimeError, f"missing_{number}_", lambda: compile_it(source, device=device))
 
 
 def argument_of_another_type(device, number):
     source = "__kernel void take(__global float* x, int n) { x[0] = n; }"
     library = torch.ocl.compile_kernel(source, device=device)
-    caught((TypeError, ValueError), "", lambda: library.take(torch.ones(3, device=device), "n"))
+    x = torch.ones(3, device=device)
+    wrong = f"argument 1 (int n) must be an integer, not {number + 0.5:g}"
+    caught(TypeError, wrong, lambda: library.take(x, number + 0.5))
+    wrong = f"argument 1 (int n): {(1 << 40) + number} does not fit int"
+    caught(ValueError, wrong, lambda: library.take(x, (1 << 40) + number))
 
 
 def memory_beyond_the_device(device, number):
-    size = (1 << 50) + number
-    caught(torch.OutOfMemoryError, "cannot allocate", lambda: torch.empty(size, device=device))
+    tebibytes = 4096 + number
+    size = tebibytes << 38  # float32
+    mark = f"cannot allocate {tebibytes}.00 TiB on {device}"
+    caught(torch.OutOfMemoryError, mark, lambda: torch.empty(size, device=device))
 
 
 class Raises(torch.autograd.Function):
