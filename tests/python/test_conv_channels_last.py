@@ -5,6 +5,7 @@ import itertools
 
 import pytest
 import torch
+from stern import stern_output_of
 
 from torch_ocl import _C
 
@@ -265,3 +266,23 @@ def test_format_of_a_single_channel(device, dtype):
     expected = torch.nn.functional.pad(torch.conv2d(x, weight), [0, 3])
     actual = torch.nn.functional.pad(torch.conv2d(x.to(device), weight.to(device)), [0, 3])
     assert actual.stride() == expected.stride()
+
+
+def test_little_local_memory():
+    """The weights' gradient takes less than the 36 KiB that it would use."""
+    stern_output_of(
+        "smallest",
+        """
+        import torch
+        from torch_ocl import _C
+        x, w = torch.randn(2, 16, 9, 11), torch.randn(32, 16, 3, 3)
+        grad = torch.randn(2, 32, 9, 11)
+        options = None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [False, True, False]
+        expected = torch.ops.aten.convolution_backward(grad, x, w, *options)[1]
+        last = [t.to("ocl").to(memory_format=torch.channels_last) for t in (grad, x)]
+        actual = torch.ops.aten.convolution_backward(*last, w.to("ocl"), *options)[1]
+        assert _C.last_kernel() == "unpack_channels_last", _C.last_kernel()
+        torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-3)
+        """,
+        OCL_KERNEL_FAMILY="cpu",
+    )

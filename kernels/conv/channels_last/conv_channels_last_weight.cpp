@@ -10,12 +10,25 @@ namespace {
 
 using namespace channels_last;
 
-// Floats of local memory: they fit the first level cache, with room for the sums.
-constexpr int64_t kGrads = 4096, kPatch = 5120;
 constexpr int32_t kTileRows = 8;
 constexpr int64_t kTasks = 16;
 constexpr int32_t kLeastRows = 8;        // of the output: fewer leave most of a vector empty
 constexpr int32_t kLeastPositions = 16;  // of a block, to be worth the loads and stores of sums
+
+// Floats of local memory.
+struct Room {
+  int64_t grads, patch;
+};
+
+// They fit the first level cache, with room for the sums. Less where the device has less.
+Room room_of(const Device& device) {
+  Room room{4096, 5120};
+  while ((room.grads + room.patch + kTileRows) * static_cast<int64_t>(sizeof(float)) >
+         static_cast<int64_t>(device.properties().local_memory)) {
+    room = {room.grads / 2, room.patch / 2};
+  }
+  return room;
+}
 
 struct Block {  // of conv_channels_last_weight.cl
   int32_t columns, lines, slices;
@@ -35,10 +48,10 @@ int32_t extent(const ConvShape& s, size_t d, int32_t positions) {
   return (positions - 1) * s.stride[d] + (s.kernel[d] - 1) * s.dilation[d] + 1;
 }
 
-std::optional<Block> choose_block(const ConvShape& s, int64_t lanes, int64_t panel) {
+std::optional<Block> choose_block(const ConvShape& s, Room room, int64_t lanes, int64_t panel) {
   Block block{};
   block.chunk = has_few_channels(s) ? s.in_channels : static_cast<int32_t>(lanes);
-  const int64_t positions = kGrads / panel, pixels = kPatch / block.chunk;
+  const int64_t positions = room.grads / panel, pixels = room.patch / block.chunk;
   const auto fits = [&] {
     block.width = extent(s, 2, block.columns);
     block.height = extent(s, 1, block.lines);
@@ -80,7 +93,8 @@ const Kernel& find(Device& device, int64_t vectors) {
   return find_kernel(device, key, [&] {
     Defines defines;
     defines.set("VW", conv_lanes(device)).set("MR", kTileRows).set("NV", vectors);
-    defines.set("GRADS", kGrads).set("PATCH", kPatch);
+    const Room room = room_of(device);
+    defines.set("GRADS", room.grads).set("PATCH", room.patch);
     return KernelSource{"conv_channels_last_weight.cl", "conv_channels_last_weight", defines};
   });
 }
@@ -94,7 +108,8 @@ const char* refusal(const ConvCall& call) {
   if (const char* reason = refusal_of_call(call)) return reason;
   if (call.shape.out_channels < kLeastRows) return "few channels of the output";
   const int64_t lanes = conv_lanes(call.device);
-  const auto block = choose_block(call.shape, lanes, vectors_of(call) * lanes);
+  const auto block =
+      choose_block(call.shape, room_of(call.device), lanes, vectors_of(call) * lanes);
   if (!block) return "too few positions fit local memory";
   call.plan = std::make_shared<const Block>(*block);
   return nullptr;
