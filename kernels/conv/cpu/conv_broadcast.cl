@@ -16,7 +16,7 @@
 //     factor index: group * factor_group + channel * factor_channel + offset[k], below `factors`.
 //     Offsets come in runs of `run`, which divides `depth`: the offsets of a run are consecutive.
 //     out: [rows / plane][groups][channels][plane], where rows of a plane are consecutive.
-//     sums: scratch of (groups * grid x * (grid y * rows_per_task) + VW) * VW * NV floats
+//     sums: scratch of groups * grid x * grid y * rows_per_task * VW * NV floats
 #include "conv_finish.clh"
 
 #define NC (VW * NV)
@@ -115,7 +115,8 @@ TASK __kernel void conv_broadcast(TENSOR(out), TENSOR(sums), CTENSOR(source), CT
       VEC square[VW];
 #pragma unroll
       for (int i = 0; i < VW; ++i)
-        square[i] = LOAD_FLOATS(task_sums + (size_t)(row - first_row + i) * NC + c);
+        square[i] =
+            LOAD_FLOATS(task_sums + (size_t)(row - first_row + min(i, count - 1)) * NC + c);
       transpose(square);
       const int channel = group * p.channels + first_channel + c;
       size_t at = ((size_t)image * groups * p.channels + channel) * p.plane + pixel;

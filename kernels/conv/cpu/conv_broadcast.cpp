@@ -253,8 +253,7 @@ void launch_broadcast(const ConvCall& call, const Factor& f, int64_t source_chan
   const int64_t rows_per_task =
       at::round_up(at::ceil_div(int64_t{plan.rows}, splits), int64_t{tile.rows});
   const int64_t tasks = at::ceil_div(int64_t{plan.rows}, rows_per_task);
-  const at::Tensor sums =
-      conv_scratch((s.groups * panels * tasks * rows_per_task + lanes) * width, result);
+  const at::Tensor sums = conv_scratch(s.groups * panels * tasks * rows_per_task * width, result);
   const at::Tensor read = plan.reads_tensor ? source : conv_pad(plan.layout, source);
   const int64_t channel = plan.reads_tensor
                               ? source.numel() / (int64_t{s.images} * s.groups * source_channels)
