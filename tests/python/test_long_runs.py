@@ -20,6 +20,17 @@ def test_training_and_graphs():
     assert "nothing grew" in printed and "buffers" in printed, printed
 
 
+def test_growth_is_found(device, monkeypatch):
+    monkeypatch.syspath_prepend(LONG.parent)
+    import slopes
+
+    kept, samples = [], slopes.Slopes("leak", count=8, samples=8)
+    for step in range(1, 9):
+        kept.append(torch.empty(30_000, device=device))
+        samples.after(step)
+    assert "leak: allocated (KiB)" in samples.report()
+
+
 def test_a_function_that_is_compiled_again_has_its_kernels(device, fresh_compiler):
     """What a kernel's first launch makes lasts as long as the process."""
     x, counts = torch.ones(4, 16, device=device), []

@@ -30,35 +30,50 @@ FUNCTIONS = 20
 POINTWISE = ("sin", "tanh", "relu", "neg", "abs", "sigmoid", "exp", "square")
 
 
+def is_new(step):
+    """Whether the shape of this step, from 0, may be one never seen."""
+    return step % STEPS_BETWEEN_NEW_SHAPES == STEPS_BETWEEN_NEW_SHAPES - 1
+
+
 def shapes(draw):
     """Sizes of batches of images, without end: cycles of few, and at times one never seen."""
     new = list(itertools.product(range(1, 8), range(8, 40), range(8, 40)))
     draw.shuffle(new)
     for step in itertools.count():
-        if step % STEPS_BETWEEN_NEW_SHAPES == STEPS_BETWEEN_NEW_SHAPES - 1:
+        if is_new(step):
             batch, *sides = new[step // STEPS_BETWEEN_NEW_SHAPES % len(new)]
             yield batch, 2, *sides
         else:
             yield BATCHES[step % len(BATCHES)], 2, 12, 12
 
 
-def training(draw):
-    """Steps of a small network's training."""
-    torch.manual_seed(draw.getrandbits(32))
+def network():
     layers = nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(4)
-    net = nn.Sequential(*layers, nn.Flatten(), nn.Linear(64, 3)).to("ocl")
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(64, 3))
+
+
+def training(draw):
+    """Steps of a small network's training; the losses of new shapes are compared with the CPU's."""
+    torch.manual_seed(draw.getrandbits(32))
+    net, on_cpu = network().to("ocl"), network()
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
 
-    def step(shape):
-        x = torch.rand(shape).pin_memory().to("ocl", non_blocking=True)
-        target = torch.randint(3, shape[:1]).to("ocl")
+    def step(number, shape):
+        images, classes = torch.rand(shape), torch.randint(3, shape[:1])
+        x = images.pin_memory().to("ocl", non_blocking=True)
         optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(net(x), target)
+        loss = nn.functional.cross_entropy(net(x), classes.to("ocl"))
+        if is_new(number):
+            on_cpu.load_state_dict(net.state_dict())
+            expected = nn.functional.cross_entropy(on_cpu(images), classes).detach()
+        else:
+            expected = loss.detach().cpu()
         loss.backward()
         optimizer.step()
-        return torch.isfinite(loss.detach()).item()
+        # Equal only where it is a number.
+        return torch.allclose(loss.detach().cpu(), expected, rtol=1e-3, atol=1e-4)
 
-    yield from map(step, shapes(draw))
+    yield from itertools.starmap(step, enumerate(shapes(draw)))
 
 
 def graphs(draw):
