@@ -185,7 +185,7 @@ edges: build $(INTEL_READY)  ## empty, broadcast, strided, overflowing, mixed in
 	OCL_FALLBACK=allow $(RUN) $(VENV_PYTHON) tests/conformance/edges.py --import torch_ocl --huge \
 		--jobs $(TEST_JOBS) --json build/edges.json $(EDGES_ARGS)
 
-test-races: build  ## each kernel with three sizes in Oclgrind: bounds, data races; about an hour
+test-races: build  ## each kernel with three sizes in Oclgrind: bounds, data races; about ten minutes
 	$(MAKE) system EXTRA_PACKAGES="oclgrind"
 	$(VENV_PYTHON) tests/kernels/run.py $(RACES_ARGS)
 

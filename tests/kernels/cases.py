@@ -9,10 +9,12 @@ def norms(make, n):
     x, rows = make(4, n, 5, grad=True), make(n, 7, grad=True)
     weight, bias = make(n, grad=True), make(n, grad=True)
     batch = F.batch_norm(x, None, None, weight, bias, training=True)
+    flat = F.batch_norm(rows, None, None, make(7), make(7), training=True)
     layer = F.layer_norm(rows, (7,), make(7), make(7))
     long = F.layer_norm(rows.mT, (n,), weight, bias)
     return [
         *with_gradients(batch, x, weight, bias),
+        *with_gradients(flat, rows),
         *with_gradients(layer, rows),
         *with_gradients(long, rows, weight, bias),
         *torch.var_mean(rows.detach(), 1),
@@ -25,13 +27,18 @@ def reductions(make, n):
     flat = make(60 * n)
     found = [x.sum(0), x.sum(1), x.sum(), x.amax(0), x.prod(1), flat.sum(), flat.amax()]
     found += [x.argmax(0), x.argmax(1), x.argmax(), flat.argmin(), *x.max(0), *x.min(1)]
-    return found
+    return [*found, make(3, n, 4).mT[:, ::2].argmax(1), make(3, 4, n)[:, ::2, ::2].argmax(2)]
 
 
 def scans(make, n):
     x = make(n, 9)
     flat = make(20 * n)
     return [x.cumsum(0), x.cumsum(1), x.cumprod(1), flat.cumsum(0), *flat.cummax(0), *x.cummin(0)]
+
+
+def long_rows(make, n):
+    """Of several parts, which other launches join."""
+    return [make(2**15 + n, 2).argmax(0), make(2**13 + 99 * n).cumsum(0)]
 
 
 def softmaxes(make, n):
@@ -60,7 +67,8 @@ def searching(make, n):
     found = [*torch.unique_consecutive(numbers, return_inverse=True, return_counts=True)]
     found += [*make.integers(9, 5 * n).unique(return_counts=True), torch.bincount(numbers)]
     edges = make(n).sort()[0]
-    return [*found, torch.searchsorted(edges, make(3, n)), torch.histc(make(4 * n), 7, -2, 2)]
+    found += [torch.searchsorted(edges, make(3, n)), torch.histc(make(4 * n), 7, -2, 2)]
+    return [*found, torch.mode(make.integers(4, 3, n))[0]]
 
 
 def elements(make, n):
@@ -126,6 +134,23 @@ def last_writes(make, n):
         found = [x.index_put((rows,), ones), x.index_add(0, rows, ones)]
         found += [x.scatter(0, rows[:, None].expand(-1, 6)[:n], ones)]
         return [*found, x.index_put((rows,), ones, accumulate=True)]
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def one_number(make, n):
+    """To repeated places."""
+    x, rows = make(n, 6), make.integers(max(n // 3, 1), n)
+    return [x.scatter(0, rows[:, None].expand(-1, 6), 2), x.index_fill(0, rows, 3)]
+
+
+def many_writes(make, n):
+    """As last_writes(), so many that GPUs sort them."""
+    rows = make.integers(n, 2060 + n)
+    x, ones = make(n, 2), make(len(rows), 2) * 0 + 1
+    torch.use_deterministic_algorithms(True)
+    try:
+        return [x.index_put((rows,), ones), x.index_put((rows,), ones, accumulate=True)]
     finally:
         torch.use_deterministic_algorithms(False)
 
@@ -198,6 +223,9 @@ def random_numbers(make, n):
     draws += [torch.binomial(x * 0 + 9, x / (x + 1)), F.dropout(x, 0.3), torch.randperm(n).to(x)]
     draws += [torch.empty_like(x).exponential_(), torch.multinomial(x, 2).to(x)]
     draws += [torch._sample_dirichlet(x[None] + 0.5), torch.randperm(n, device=x.device)]
+    if x.device.type != "cpu":
+        seed_and_offset = torch.ops.ocl.draw_philox(n, x.device, 0)
+        draws[0] = draws[0] + (seed_and_offset * 0).sum()
     return [draw.isfinite().all() for draw in draws]
 
 

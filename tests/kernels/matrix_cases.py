@@ -1,4 +1,4 @@
-"""Calls that launch the kernels of matrices, convolutions, attention, pooling, images, networks."""
+"""Calls that launch the kernels of matrices, attention, recurrent networks, pooling, images."""
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +14,50 @@ def products(make, n):
     return [*found, make.integers(9, n, 4) @ make.integers(9, 4, 6)]
 
 
+def plain_product(make, n):
+    _C.prefer_gemm_algorithm("plain_product")
+    try:
+        return [make(n, 9) @ make(9, 5), torch.addmm(make(5), make(4, n), make(n, 5))]
+    finally:
+        _C.prefer_gemm_algorithm("")
+
+
+def product_by_tile(tile):
+    """A case of the matrix products of GPUs by this tile."""
+
+    def case(make, n):
+        _C.force_tuned("gemm_gpu", tile)
+        try:
+            rows, columns = min(n, 70), min(n + 8, 70)
+            found = [make(rows, 19) @ make(19, columns)]
+            return [*found, torch.addmm(make(rows, 1), make(rows, 20), make(columns, 20).mT)]
+        finally:
+            _C.force_tuned("gemm_gpu", -1)
+
+    case.__name__ = f"product_by_tile_{tile}"
+    return case
+
+
+def packed_products(make, n):
+    """Weights of eight and of four bits; the CPU computes with what they stand for."""
+    rows, width, group = min(n, 40), 64, 32
+    numbers = make.integers(200, rows, width) - 100
+    scales = make(rows).abs()
+    few, parameters = make(1, width), make(width // group, 8, 2).abs()
+    nibbles = make.integers(16, 8, width)
+    found = []
+    for x in (few, make(5, width)):
+        if x.device.type == "cpu":
+            scale, zero = (parameters[..., i].repeat_interleave(group, 0).mT for i in (0, 1))
+            found += [x @ (numbers * scales[:, None]).mT, x @ ((nibbles - 8) * scale + zero).mT]
+        else:
+            pairs = (nibbles[:, ::2] << 4 | nibbles[:, 1::2]).to(torch.uint8)
+            packed = torch._convert_weight_to_int4pack(pairs, 2)
+            found += [torch._weight_int8pack_mm(x, numbers.to(torch.int8), scales)]
+            found += [torch._weight_int4pack_mm(x, packed, group, parameters)]
+    return found
+
+
 def sparse(make, n):
     dense = make(n, 9) * (make(n, 9) > 0.4)
     right = make(9, 5)
@@ -24,7 +68,7 @@ def sparse(make, n):
 
 
 def factors(make, n):
-    n = {3: 3, 37: 11, 270: 34}[n]  # more than a panel of 32 columns
+    n = {3: 3, 37: 11, 270: 18}[n]
     a = make(2, n, n) + 3 * make.copied(torch.eye(n))
     spd = a @ a.mT + make.copied(torch.eye(n))
     b = make(2, n, 3)
@@ -36,6 +80,23 @@ def factors(make, n):
     return [*found, torch.linalg.ldl_solve(ldl, pivots, b), torch.linalg.matrix_rank(spd)]
 
 
+def factors_by_panels(make, n):
+    """Of more than a panel of 32 columns."""
+    n = {3: 33, 37: 37, 270: 45}[n]
+    a = make(n, n) + 3 * make.copied(torch.eye(n))
+    found = [torch.linalg.cholesky(a @ a.mT), torch.linalg.solve(a, make(n, 3))]
+    found += [*torch.linalg.lu(a), *torch.linalg.qr(make(n + 5, n))]
+    return [*found, torch.linalg.svdvals(a)] if n == 33 else found  # Jacobi's rounds take long
+
+
+def large_factors(make, n):
+    """Of more than 256 rows, for which GPUs have kernels of their own."""
+    if n < 256 or torch.ocl.get_device_properties("ocl").kernel_family != "gpu":
+        return [make(1)]
+    a = make(n, 3)
+    return [*torch.linalg.ldl_factor(a @ a.mT + 3 * make.copied(torch.eye(n)))]
+
+
 def attention(make, n):
     length = min(n, 40)
     found = []
@@ -43,9 +104,14 @@ def attention(make, n):
         query, key, value = (make(1, 2, length, 16, grad=True) for _ in range(3))
         result = F.scaled_dot_product_attention(query, key, value, is_causal=causal)
         found += with_gradients(result, query, key, value)
-    few = make(1, 2, 1, 16)
-    keys = make(1, 2, 4 * n, 16)
-    return [*found, F.scaled_dot_product_attention(few, keys, keys)]
+    return found
+
+
+def decoding(make, n):
+    """Few queries: one part of the keys, and several."""
+    few, keys, many = make(1, 2, 1, 16), make(1, 2, n, 16), make(1, 2, 130 + n, 16)
+    attend = F.scaled_dot_product_attention
+    return [attend(few, keys, keys), attend(few, many, many)]
 
 
 def recurrent(make, n):
@@ -57,6 +123,10 @@ def recurrent(make, n):
         found += with_gradients(layer(x)[0], x)
     return found
 
+
+# With its compiler's optimizations Oclgrind computes wrong results of attention_forward; PoCL and
+# Intel's runtime compute right ones with theirs.
+attention.unoptimized = True
 
 POOLS = [(F.max_pool2d, 2), (F.avg_pool2d, 2), (F.max_pool3d, 3), (F.avg_pool3d, 3)]
 
@@ -79,6 +149,12 @@ def pools(make, n):
     return found
 
 
+def long_windows(make, n):
+    """Windows of more than 4,096 elements, which several work-items of a GPU share."""
+    x = make(1, 1, 5, 31, 27 + min(n, 30))
+    return [F.avg_pool3d(x, x.shape[2:]), F.adaptive_max_pool3d(x, 1)]
+
+
 def resampling(make, n):
     n = min(n, 50)
     x = make(1, 2, 6, n, grad=True)
@@ -86,7 +162,10 @@ def resampling(make, n):
     for mode in ("nearest", "bilinear", "bicubic"):
         found += with_gradients(F.interpolate(x, (9, n + 3), mode=mode), x)
     grid = (make(1, 5, n, 2) * 0.5).requires_grad_()
-    found += with_gradients(F.grid_sample(x, grid, align_corners=False), x, grid)
+    for deterministic in (False, True):
+        torch.use_deterministic_algorithms(deterministic)
+        found += with_gradients(F.grid_sample(x, grid, align_corners=False), x, grid)
+    torch.use_deterministic_algorithms(False)
     columns = make(1, 2 * 4, 5 * (n - 1), grad=True)
     found += with_gradients(F.fold(columns, (6, n), 2), columns)
     return [*found, F.unfold(x, 2)]
@@ -95,6 +174,7 @@ def resampling(make, n):
 def images(make, n):
     x = make(2, 3, 8, min(n, 50)).sigmoid().detach().requires_grad_()
     found = with_gradients(image.resize(x, (5, 9)), x)
+    found.append(image.resize(x.detach(), (5, 9), "nearest"))
     found += with_gradients(image.gaussian_blur(x, (1.3, 0.8)), x)
     found += with_gradients(image.rotate(x, 25, "bicubic", expand=True), x)
     for adjust in (image.adjust_hue, image.adjust_saturation, image.adjust_contrast):
@@ -103,39 +183,6 @@ def images(make, n):
     return found + with_gradients(image.flip(x, True), x)
 
 
-# input, weight, groups, stride
-CONVOLUTIONS = [((1, 4, 9), 6, 1, 1), ((1, 6, 7), 6, 6, 1), ((2, 3, 6), 5, 1, 2)]
-
-
-def convolved(make, n, algorithm, last=False):
-    """The result and the gradients with this algorithm where it applies."""
-    _C.prefer_conv_algorithm(algorithm)
-    found = []
-    try:
-        for (images, channels, height), rows, groups, stride in CONVOLUTIONS:
-            x = make(images, channels, height, min(n, 40))
-            weight = make(rows, channels // groups, 3, 3, grad=True)
-            if last:
-                x = x.to(memory_format=torch.channels_last)
-            x.requires_grad_()
-            result = F.conv2d(x, weight, make(rows), stride, 1, groups=groups)
-            found += with_gradients(result, x, weight)
-    finally:
-        _C.prefer_conv_algorithm("")
-    return found
-
-
-def convolution(algorithm, last=False):
-    def case(make, n):
-        return convolved(make, n, algorithm, last)
-
-    case.__name__ = f"convolution_{algorithm}{'_last' * last}"
-    return case
-
-
-ALGORITHMS = "depthwise winograd broadcast padded split gpu_winograd tiles direct plain"
-CHANNELS_LAST = "channels_last_product channels_last_depthwise channels_last"
-
-CASES = [products, sparse, factors, attention, recurrent, pools, resampling, images]
-CASES += [convolution(name) for name in ALGORITHMS.split()]
-CASES += [convolution(name, last=True) for name in CHANNELS_LAST.split()]
+CASES = [products, plain_product, *map(product_by_tile, range(8)), packed_products, sparse]
+CASES += [factors, factors_by_panels, large_factors, attention, decoding, recurrent, pools]
+CASES += [long_windows, resampling, images]

@@ -1,7 +1,8 @@
 """A plugin of pytest that writes the launches of each test to the file RECORDED_LAUNCHES.
 
 A line is JSON: [test, kernel, global size, local size, shapes of the operator's inputs]. The file
-RECORDED_STATUS gets pytest's status.
+RECORDED_STATUS gets pytest's status. RECORDED_CASES chooses cases: "optimized" those that Oclgrind
+computes with optimized kernels, "unoptimized" the others, which have an attribute of this name.
 """
 
 import json
@@ -34,6 +35,14 @@ def launches(prof):
             launch = [event["name"], given.get("global size"), given.get("local size"), shapes]
             found[json.dumps(launch)] = launch
     return list(found.values())
+
+
+def pytest_collection_modifyitems(config, items):
+    if chosen := os.environ.get("RECORDED_CASES"):
+        plain = [hasattr(item.callspec.params["case"], "unoptimized") for item in items]
+        kept = [i for i, each in zip(items, plain) if each == (chosen == "unoptimized")]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
 
 
 def pytest_sessionfinish(exitstatus):

@@ -1,14 +1,17 @@
 """Each case with three sizes, against the CPU."""
 
 import cases
+import convolution_cases
 import matrix_cases
 import pytest
 import torch
 from case_support import SIZES, Maker
 
+CASES = cases.CASES + matrix_cases.CASES + convolution_cases.CASES
+
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("case", cases.CASES + matrix_cases.CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_case(case, size):
     expected = case(Maker("cpu"), size)
     actual = case(Maker("ocl"), size)

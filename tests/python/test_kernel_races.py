@@ -45,16 +45,24 @@ def test_what_oclgrind_reports(place, message):
     assert result.returncode == bool(message), result.stderr
 
 
-def test_the_tool_counts_launches_and_names_kernels():
+@pytest.mark.parametrize(
+    "family, case, kernel",
+    [
+        ("gpu", "scaler", "amp_unscale"),
+        ("cpu", "convolution_broadcast-3", "conv_broadcast of cpu"),  # it had a race
+    ],
+)
+def test_the_tool_counts_launches_and_names_kernels(family, case, kernel):
     if not OCLGRIND.exists():
         pytest.skip("Oclgrind is not installed")
     tool = ROOT / "tests/kernels/run.py"
     result = subprocess.run(
-        [sys.executable, tool, "--family", "gpu", "--", "-k", "scaler"],
+        [sys.executable, tool, "--family", family, "--", "-k", case],
         env=child_environment(),
         capture_output=True,
         text=True,
         timeout=DEADLINE,
     )
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "gpu: " in result.stdout and "amp_unscale" not in result.stdout.split("never: ")[1]
+    never = result.stdout.split("never: ")[1].strip().split(", ")
+    assert f"{family}: " in result.stdout and "gemm_plain" in never and kernel not in never
