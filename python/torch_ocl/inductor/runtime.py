@@ -4,7 +4,7 @@ import functools
 import os
 from pathlib import Path
 
-from torch._inductor.codecache import write
+from torch._inductor.codecache import write, write_atomic
 
 from torch_ocl import _C
 
@@ -24,7 +24,12 @@ def _kernel(*arguments):
 
 
 def source_file(name: str, source: str) -> str:
-    return write(source.replace("KERNEL_NAME", name), "cl")[1]
+    """The path of a file with the source; write() keeps what is there, also a damaged file."""
+    text = source.replace("KERNEL_NAME", name)
+    path = write(text, "cl")[1]
+    if Path(path).read_bytes().strip() != text.encode().strip():
+        write_atomic(path, text.encode())
+    return path
 
 
 _INCLUDE = Path(__file__).parents[1] / "include"
