@@ -32,7 +32,7 @@ def start(folder, kind, size, seed, moments):
     try:
         done = subprocess.run(
             [*command, folder, kind, str(seed), *moments],
-            env={"OMP_NUM_THREADS": "1", **os.environ},
+            env={"OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1", **os.environ},
             capture_output=True,
             text=True,
             timeout=LIMIT,
