@@ -20,9 +20,9 @@ namespace {
 
 // Expressions of means and sums per group or channel; see backward().
 constexpr PointwiseOp kScale{"group_norm_scale", "a * b"};
-constexpr PointwiseOp kShift{"group_norm_shift", "c - a * b"};
-constexpr PointwiseOp kShiftWithoutBias{"group_norm_shift", "-a * b"};
-constexpr PointwiseOp kApply{"group_norm", "a * b + c"};
+// Not x * scale + shift: the rounded shift would not cancel where x is near the mean.
+constexpr PointwiseOp kApply{"group_norm", "(a - b) * c"};
+constexpr PointwiseOp kApplyBias{"group_norm_b", "(a - b) * c + d"};
 constexpr PointwiseOp kSlope{"group_norm_slope", "-a * b * b * b * s0"};
 constexpr PointwiseOp kOffset{"group_norm_offset", "-a * b * s0 - c * d"};
 constexpr PointwiseOp kGradient{"group_norm_backward", "a * c + b * d + e"};
@@ -69,14 +69,10 @@ void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& bet
     evaluate(kScale, product, {scale, shape.by_channel(weight)}, compute);
     scale = product;
   }
-  const at::Tensor shift = at::empty({n, groups, shape.width(), 1}, options);
-  if (bias.defined()) {
-    evaluate(kShift, shift, {shape.by_group(m), scale, shape.by_channel(bias)}, compute);
-  } else {
-    evaluate(kShiftWithoutBias, shift, {shape.by_group(m), scale}, compute);
-  }
   const DenseOutput out(y);
-  evaluate(kApply, shape.all(out.tensor()), {shape.all(in), scale, shift}, compute);
+  std::vector<at::Tensor> operands{shape.all(in), shape.by_group(m), scale};
+  if (bias.defined()) operands.push_back(shape.by_channel(bias));
+  evaluate(bias.defined() ? kApplyBias : kApply, shape.all(out.tensor()), operands, compute);
   out.finish();
 }
 
