@@ -63,7 +63,8 @@ TASK __kernel void moments_columns(CTENSOR(in), TENSOR(work), const ulong outer,
     CAT(vstore, WIDTH)(mean[c], 0, lane);
     CAT(vstore, WIDTH)(m2[c], 0, deviation);
     for (int l = 0; l < WIDTH && c * WIDTH + l < width; ++l) {
-      const ulong output = first + c * WIDTH + l;
+      const ulong place = c * WIDTH + l, output = first + place;
+      MOMENTS_IF_SUM_OVERFLOWED(i, from, to, lane[l], deviation[l], LOAD(IN, x, i * inner + place))
       PTR(T, work)[part * outputs + output] = lane[l];
       PTR(T, work)[(parts + part) * outputs + output] = deviation[l];
     }

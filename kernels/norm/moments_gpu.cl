@@ -1,6 +1,5 @@
 // Moments (moments.clh) in the GPU family. A work-item finds the moments of four elements, and
-// joins them to those before by Chan's formula. It adds the last ones by Welford's method (Note
-// on a method for calculating corrected sums of squares and products. Technometrics 4, 1962).
+// joins them to those before by Chan's formula. It adds the last ones by Welford's method.
 //   moments_group (inner == 1): 2^row_shift adjacent work-items take a row and part. Grid: outer <<
 //     row_shift, rounded up to GROUP; parts.
 //   moments_item: a work-item per output and part. Grid: outputs rounded up to GROUP, parts.
@@ -8,14 +7,6 @@
 #include "row_items.clh"
 
 #define AT(i) CAT(convert_, T)(LOAD(IN, CPTR(MEM(IN), in), i))
-#define TAKE(i)                      \
-  {                                  \
-    const T d = AT(i) - mean;        \
-    count += 1;                      \
-    mean += d / count;               \
-    m2 += d * (AT(i) - mean);        \
-  }
-
 // The differences to the first element neither overflow nor vanish where elements are alike. Those
 // to the mean are large for the first four elements, whose `count * share` is 0.
 #define TAKE_FOUR(i, step)                                                            \
@@ -39,7 +30,8 @@
     ulong n = first;                                                                  \
     for (; n + 3 * (step) < to; n += 4 * (step))                                      \
       TAKE_FOUR((begin) + n * (stride), (step) * (stride))                            \
-    for (; n < to; n += (step)) TAKE((begin) + n * (stride))                          \
+    for (; n < to; n += (step))                                                       \
+      ADD_ELEMENT(count, mean, m2, AT((begin) + n * (stride)))                        \
   }
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void moments_group(
