@@ -132,3 +132,32 @@ def test_a_real_number_times_infinite_ones(device):
     # One at a time: the CPU's vectors may differ from its remainder loop.
     expected = torch.stack([torch.view_as_real(a * b) for a, b in zip(real, other, strict=True)])
     torch.testing.assert_close(actual, expected, rtol=0, atol=0, equal_nan=True)
+
+
+def test_tangent_beside_its_poles(device, dtype):
+    """Squares of the tangent and the hyperbolic sine overflow together, but not the result."""
+    real = torch.tensor([8, 9.9, 10.1, 14, 19.9, 20.1, 41.96, 340], dtype=dtype.to_real())
+    for imag in (math.pi / 2, -math.pi / 2 + 1e-5, 14.177446365356445):
+        x = torch.complex(real, torch.full_like(real, imag))
+        assert_parts_agree(torch.tanh(x.to(device)), torch.tanh(x), 1e-6)
+        assert_parts_agree(torch.tan((x * 1j).to(device)), torch.tan(x * 1j), 1e-6)
+
+
+def test_roots_and_logarithms_of_the_least_numbers(device, dtype):
+    """Half of them is 0, and their length has few digits."""
+    least = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
+    x = pairs(dtype, [0.0, -0.0, least, -least, 3 * least])
+    for function in (torch.sqrt, torch.log, torch.log10):
+        assert_parts_agree(function(x.to(device)), function(x), 1e-6)
+    near = 1 + x[x.imag != 0]
+    assert torch.asin(near.to(device)).isfinite().all()
+    assert torch.acosh(-near.to(device)).isfinite().all()
+
+
+def test_hyperbolic_functions_where_the_exponential_overflows(device, dtype):
+    limit, eps = math.log(torch.finfo(dtype).max), torch.finfo(dtype).eps
+    x = pairs(dtype, [limit + 0.3, -limit - 0.2, limit - 1.7, 0.7])
+    for function in (torch.sinh, torch.cosh):
+        y = function(x.to(device))
+        error = (y.cpu() - function(x)).abs() / function(x).abs()
+        assert error[x.real.abs() > 1].max() < 6 * eps
