@@ -58,7 +58,7 @@ CHECKED = (1e-30, 1e4)
 FEWER = 500
 STEPS = -100
 ONLY_MPMATH = {f"special_bessel_{kind}" for kind in ("j0", "j1", "y0", "y1")} | {"special_airy_ai"}
-LIMITS = {torch.float16: 16, torch.bfloat16: 16, torch.float32: 64}
+CHECKED_ROWS = {torch.float16: 16, torch.bfloat16: 16, torch.float32: 64}
 
 
 def called(name):
@@ -183,7 +183,7 @@ def measure(name, function, arguments, device):
     exact = exact_result(REFERENCES.get(name, function), arguments)
     for _ in range(2):  # what is far at first may only be far from a wrong float64
         far = [distance(x, exact).nan_to_num(posinf=0.0) for x in (actual, expected)]
-        limit = FEWER if name in ONLY_MPMATH else LIMITS[arguments[0].dtype]
+        limit = FEWER if name in ONLY_MPMATH else CHECKED_ROWS[arguments[0].dtype]
         rows = torch.cat([x.topk(min(limit, x.numel())).indices for x in far]).unique().tolist()
         exact = corrected(name, arguments, exact, rows)
     return {
