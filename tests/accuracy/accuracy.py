@@ -11,6 +11,7 @@ import os
 import pathlib
 
 import torch
+from complex_functions import measure_complex
 from distributions import all_rows, independence, repeated_words
 from functions import measure_binary, measure_unary
 from reductions import measure_normalisations, measure_reductions
@@ -39,6 +40,7 @@ def parts(args, device):
     return {
         "unary": lambda: measure_unary(device, DTYPES, args.count),
         "binary": lambda: measure_binary(device, DTYPES, args.count),
+        "complex": lambda: measure_complex(device, args.count),
         "reductions": lambda: measure_reductions(device, sums),
         "normalisations": lambda: measure_normalisations(device, DTYPES),
         "random": lambda: measure_random(device, args.draws),

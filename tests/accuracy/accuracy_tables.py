@@ -12,7 +12,6 @@ import sys
 from bounds import BOUNDS
 
 HALVES = ("float16", "bfloat16")
-PARTS = ["unary", "binary", "reductions", "normalisations", "random", "repeats"]
 
 
 def number(x):
@@ -36,22 +35,27 @@ def arguments(row):
     return ", ".join(f"{x:.9g}" for x in row["at"])
 
 
-def of_float32(files, part):
-    """Function, each runtime's distance and where, the CPU's, CUDA's and OpenCL's bound."""
+def of_functions(files, part, wanted="float32"):
+    """Function, each runtime's distance and where, the CPU's, CUDA's and OpenCL's bound.
+
+    Complex functions have no bounds.
+    """
     tables = {name: by_key(found[part], "name", "dtype") for name, found in files.items()}
     lines = []
     for name, dtype in dict.fromkeys(key for t in tables.values() for key in t):
-        if dtype != "float32":
+        if dtype != wanted:
             continue
         rows = [t.get((name, dtype)) for t in tables.values()]
         row = next(r for r in rows if r)
         cells = [number(r["ocl"]["ulp"]) if r else "" for r in rows]
         furthest = max((r for r in rows if r), key=lambda r: r["ocl"]["ulp"])
         bounds = [number(bound) for bound in BOUNDS.get(name, (None, None))]
+        bounds = bounds if wanted == "float32" else []
         where = arguments(furthest["ocl"]) if furthest["ocl"]["ulp"] > 0.5 else ""
         lines.append([f"`{name}`", *cells, where, number(row["cpu"]["ulp"]), *bounds])
     lines.sort(key=lambda line: line[0])
-    return table(["function", *files, "at", "CPU", "CUDA", "OpenCL C"], lines)
+    bounds = ["CUDA", "OpenCL C"] if wanted == "float32" else []
+    return table(["function", *files, "at", "CPU", *bounds], lines)
 
 
 def of_halves(files, part):
@@ -61,8 +65,10 @@ def of_halves(files, part):
     for (name, dtype), row in first.items():
         if dtype not in HALVES:
             continue
-        cells = [t[name, dtype]["ocl"]["ulp"] for t in rows.values() if (name, dtype) in t]
-        if max(cells) <= 0.505:
+        cells = [
+            t[name, dtype]["ocl"]["ulp"] if (name, dtype) in t else None for t in rows.values()
+        ]
+        if max(x for x in cells if x is not None) <= 0.505:
             exact += 1
         else:
             numbers = [number(x) for x in cells]
@@ -74,22 +80,21 @@ def of_halves(files, part):
 
 
 def of_kinds(files):
-    """Results of another kind than the CPU's: NaN, an infinity, a zero of the other sign."""
-    lines = []
+    """Results of another kind than the CPU's: NaN, an infinity, a zero of the other sign.
+
+    A runtime whose numbers and first example are those of another one shares its line.
+    """
+    runtimes = {}
     for name, found in files.items():
-        for row in found.get("unary", []) + found.get("binary", []):
+        for row in found.get("unary", []) + found.get("binary", []) + found.get("complex", []):
             if row["kinds"]["count"]:
                 at, actual, expected = row["kinds"]["examples"][0]
                 at = ", ".join(f"{x:.9g}" for x in at)
-                cells = [
-                    row["dtype"],
-                    row["kinds"]["count"],
-                    at,
-                    f"{actual:.6g}",
-                    f"{expected:.6g}",
-                ]
-                lines.append([f"`{row['name']}`", name, *cells])
-    return table(["function", "on", "type", "numbers", "first at", "result", "CPU"], sorted(lines))
+                results = [f"{actual:.6g}", f"{expected:.6g}"]
+                line = (f"`{row['name']}`", row["dtype"], row["kinds"]["count"], at, *results)
+                runtimes.setdefault(line, []).append(name)
+    lines = sorted((name, ", ".join(on), *rest) for (name, *rest), on in runtimes.items())
+    return table(["function", "on", "type", "numbers", "first at", "result", "CPU"], lines)
 
 
 def of_pairs(files, part, *keys):
@@ -142,8 +147,9 @@ def write(page, files):
         return {name: found for name, found in files.items() if part in found}
 
     texts = {
-        "unary": lambda: of_float32(having("unary"), "unary"),
-        "binary": lambda: of_float32(having("binary"), "binary"),
+        "unary": lambda: of_functions(having("unary"), "unary"),
+        "binary": lambda: of_functions(having("binary"), "binary"),
+        "complex": lambda: of_functions(having("complex"), "complex", "complex64"),
         "halves": lambda: of_halves(having("unary"), "unary"),
         "kinds": lambda: of_kinds(having("unary")),
         "reductions": lambda: of_pairs(

@@ -15,6 +15,9 @@ REDUCTIONS = {
     "prod": torch.prod,
     "logsumexp": lambda x: torch.logsumexp(x, 0),
     "cumsum": lambda x: torch.cumsum(x, 0),
+    "amax": torch.amax,
+    "amin": torch.amin,
+    "number at argmax": lambda x: x[x.argmax()],
 }
 
 
@@ -53,14 +56,14 @@ def measure_reductions(device, counts, names=REDUCTIONS):
         function = REDUCTIONS[name]
         for dtype, count in counts.items():
             x = numbers_of(name, count, dtype)
-            exact = function(x.double())
+            exact = function(x.double()).to(dtype).double()
             actual, expected = function(x.to(device)).cpu(), function(x)
             yield {
                 "name": name,
                 "dtype": str(dtype).removeprefix("torch."),
                 "count": count,
-                "ocl": error(actual, exact.to(dtype).double()),
-                "cpu": error(expected, exact.to(dtype).double()),
+                "ocl": error(actual, exact),
+                "cpu": error(expected, exact),
             }
 
 
