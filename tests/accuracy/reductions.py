@@ -39,15 +39,19 @@ def error(actual, exact):
 
 
 def error_to_scale(actual, exact):
-    """The greatest difference in units of the type's eps times the greatest exact number."""
+    """The greatest difference in units of the type's eps times the greatest exact number.
+
+    That is at least 1e-6, because results that should be 0 have no scale of their own.
+    """
     kinds = [(x.isnan(), x == math.inf, x == -math.inf) for x in (actual, exact)]
     if any(not torch.equal(a, e) for a, e in zip(*kinds, strict=True)):
         return math.inf
     rows = exact.isfinite()
     if not rows.any():
         return 0.0
-    difference = (actual.double() - exact)[rows].abs().max() / exact[rows].abs().max().clamp(1e-300)
-    return difference.item() / torch.finfo(actual.dtype).eps
+    difference = (actual.double() - exact)[rows].abs().max()
+    scale = exact[rows].abs().max().clamp(min=1e-6)
+    return (difference / scale).item() / torch.finfo(actual.dtype).eps
 
 
 def measure_reductions(device, counts, names=REDUCTIONS):
@@ -108,7 +112,7 @@ def normalisations():
         "softmax": lambda x: x.softmax(1),
         "log_softmax": lambda x: x.log_softmax(1),
         "layer_norm": lambda x: F.layer_norm(x, [64]),
-        "rms_norm": lambda x: F.rms_norm(x, [64]),
+        "rms_norm": lambda x: F.rms_norm(x, [64], eps=1e-6),
         "batch_norm": images(trained),
         "group_norm": images(lambda x: F.group_norm(x, 4)),
         "instance_norm": images(F.instance_norm),
