@@ -99,6 +99,7 @@ constexpr PointwiseOp kFrexpMantissa{"frexp_mantissa", "frexp_mantissa(a)", kFlo
                                      "number"};
 constexpr PointwiseOp kFrexpExponent{"frexp_exponent", "frexp_exponent(a)", kFloating, nullptr,
                                      "number"};
+constexpr PointwiseOp kLdexp{"ldexp", "scaled(a, b)", kFloating, nullptr, "number"};
 constexpr PointwiseOp kPreluGradSelf{"prelu_grad_self", "a > C(0) ? c : b * c"};
 constexpr PointwiseOp kPreluGradWeight{"prelu_grad_weight", "a > C(0) ? C(0) : a * c"};
 
@@ -173,6 +174,9 @@ void frexp(at::TensorIteratorBase& iter) {
   pointwise_output(iter, 1, kFrexpExponent);
 }
 
+// The exponents are integers. Not x * 2^exponent, whose second factor may be 0 or infinite.
+void ldexp(at::TensorIteratorBase& iter) { pointwise(iter, kLdexp, {}, iter.dtype(0)); }
+
 void prelu_backward(at::TensorIterator& iter) {
   pointwise_output(iter, 0, kPreluGradSelf);
   pointwise_output(iter, 1, kPreluGradWeight);
@@ -227,6 +231,8 @@ OCL_STUB("nan_to_num", nan_to_num_stub, &ocl::nan_to_num)
 OCL_STUB("nextafter", nextafter_stub, &ocl::nextafter)
 OCL_STUB("frexp", frexp_stub, &ocl::frexp)
 OCL_STUB("_prelu_kernel_backward", prelu_backward_stub, &ocl::prelu_backward)
+// PyTorch's ldexp, for all devices, asks whether there is a kernel.
+REGISTER_PRIVATEUSE1_DISPATCH(ldexp_stub, &ocl::ldexp)
 OCL_SHARED("relu,zero_,rsub.Tensor,isnan,hardtanh,mvlgamma");
 OCL_COMPLEX("fill_.Scalar,zero_,where.self,complex,polar,nan_to_num,rsub.Tensor,isnan");
 

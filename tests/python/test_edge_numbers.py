@@ -85,3 +85,17 @@ def test_binary_cross_entropy_refuses_other_probabilities(device):
 def test_trigamma_at_infinity(device):
     x = torch.tensor([math.inf, 3.0])
     torch.testing.assert_close(torch.polygamma(1, x.to(device)).cpu(), torch.polygamma(1, x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("exponent", [torch.int32, torch.int64, torch.uint8])
+def test_ldexp_whose_power_of_two_leaves_the_range(device, dtype, exponent):
+    """Its product with the number does not."""
+    least = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
+    x = torch.tensor([1.5, -3, least, 1e4, math.inf, -math.inf, math.nan, 0, -0.0], dtype=dtype)
+    steps = [0, 3, 22, 130, 220] if exponent == torch.uint8 else [-5000, -1060, -140, -20, 7, 150]
+    n = torch.tensor(steps, dtype=exponent)[:, None]
+    expected = torch.ldexp(x.expand(len(n), -1), n)
+    actual = torch.ldexp(x.expand(len(n), -1).to(device), n.to(device)).cpu()
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(actual.signbit(), expected.signbit())
