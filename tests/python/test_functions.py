@@ -152,3 +152,20 @@ def test_zeta_of_a_large_exponent(device):
     x, q = torch.tensor([1e20, 1e20]), torch.tensor([-1.5, -7.25])
     actual = torch.special.zeta(x.to(device), q.to(device)).cpu()
     assert torch.equal(actual, torch.special.zeta(x, q))
+
+
+def test_upper_incomplete_gamma_of_small_numbers(device):
+    """1 less the lower function would be 0, and the CPU's float64 has few digits."""
+    import mpmath
+
+    a, x = torch.cartesian_prod(
+        torch.tensor([1e-30, 1e-22, 1e-9, 3e-3, 0.2, 0.6, 1.1]),
+        torch.tensor([1e-30, 1e-12, 0.3, 0.49, 0.9, 1.09]),
+    ).unbind(1)
+    with mpmath.workdps(60):
+        exact = [
+            float(mpmath.gammainc(*pair, regularized=True))
+            for pair in zip(a.tolist(), x.tolist(), strict=True)
+        ]
+    actual = torch.special.gammaincc(a.to(device), x.to(device)).cpu()
+    assert distance(actual, torch.tensor(exact, dtype=torch.float64)).max() < 8
