@@ -51,6 +51,8 @@ MPMATH = {
     "silu": lambda m, x: x / (1 + m.exp(-x)),
     "gelu": lambda m, x: x / 2 * m.erfc(-x / m.sqrt(2)),
     "log_sigmoid": lambda m, x: -m.log1p(m.exp(-x)),
+    "igamma": lambda m, a, x: m.gammainc(a, 0, x, regularized=True),
+    "igammac": lambda m, a, x: m.gammainc(a, x, regularized=True),
 }
 # Arguments that mpmath computes within milliseconds.
 CHECKED = (1e-30, 1e4)
@@ -135,10 +137,11 @@ def corrected(name, arguments, exact, rows):
 
     with mpmath.workdps(60):
         for row in rows:
-            x = arguments[0][row].item()
-            if CHECKED[0] < abs(x) < CHECKED[1]:
+            numbers = [x[row].item() for x in arguments]
+            if all(CHECKED[0] < abs(x) < CHECKED[1] for x in numbers):
                 try:
-                    exact[row] = float(mpmath.re(MPMATH[name](mpmath, mpmath.mpf(x))))
+                    result = MPMATH[name](mpmath, *map(mpmath.mpf, numbers))
+                    exact[row] = float(mpmath.re(result))
                 except (ValueError, ZeroDivisionError, mpmath.libmp.NoConvergence):
                     continue
     return exact

@@ -169,3 +169,19 @@ def test_upper_incomplete_gamma_of_small_numbers(device):
         ]
     actual = torch.special.gammaincc(a.to(device), x.to(device)).cpu()
     assert distance(actual, torch.tensor(exact, dtype=torch.float64)).max() < 8
+
+
+def test_incomplete_gamma_of_large_numbers(device):
+    a = torch.tensor([1.5e35, 2e37, 1e8, 1e6, 3e38])
+    x = torch.tensor([1.9e38, 3e38, 3e38, 1e3, 2e5])
+    expected = torch.tensor([1.0, 1, 1, 0, 0])
+    assert torch.equal(torch.special.gammainc(a.to(device), x.to(device)).cpu(), expected)
+    assert torch.equal(torch.special.gammaincc(a.to(device), x.to(device)).cpu(), 1 - expected)
+
+
+def test_zeta_whose_terms_are_infinite(device):
+    """The greatest term has the sign; the others would make NaN of it."""
+    x = torch.tensor([231.0, 231, 711, 711, 710, 232])
+    q = torch.tensor([-0.46, -0.54, -5.72, -5.28, -5.28, -0.54])
+    expected = torch.tensor([-1, 1, 1, -1, 1, 1]) * math.inf
+    assert torch.equal(torch.special.zeta(x.to(device), q.to(device)).cpu(), expected)
