@@ -108,7 +108,7 @@ def of_pairs(files, part, *keys, small=None):
         else:
             lines.append([*key, *map(number, errors)])
     text = table([*keys, *rows, "CPU"], lines)
-    return f"{few} more lines have at most {small} everywhere.\n\n{text}" if few else text
+    return f"Not shown: {few} lines of at most {small} everywhere.\n\n{text}" if few else text
 
 
 def of_random(files):
