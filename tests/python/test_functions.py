@@ -94,6 +94,13 @@ def test_distance():
     assert (distance(wrong[0], wrong[1].double()) == float("inf")).all()
 
 
+def test_kinds_that_differ():
+    exact = torch.tensor([0.0, 0, 1e-46, 1e-45, 1, math.inf, math.nan], dtype=torch.float64)
+    actual = torch.tensor([0.0, -0.0, -0.0, 0, 0, 3e38, math.nan])
+    found = functions.kinds_that_differ(actual, exact.float(), exact, [torch.arange(7.0)])
+    assert [at for (at,), _, _ in found["examples"]] == [1, 4, 5] and found["count"] == 3
+
+
 def test_numbers_are_of_all_exponents():
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
         x = spread(20_000, dtype, 0)
