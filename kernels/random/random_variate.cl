@@ -8,6 +8,7 @@
 #include "types.clh"
 #include "math.clh"
 #include "philox.clh"
+#include "log1p_minus.clh"
 
 typedef struct {
   ulong counter, seed;
@@ -77,6 +78,16 @@ static inline T stirling_rest(const T k) {
   return (L(1.0) / 12 - (L(1.0) / 360 - L(1.0) / 1260 / square) / square) / (k + 1);
 }
 
+// The logarithm of the probability of k >= 0, from its deviation: the terms of k log(rate) - rate -
+// log(k!) are so large that a float of their difference has no digits left (Loader, Fast and
+// accurate computation of binomial probabilities, 2000).
+static inline T log_poisson(const T k, const T rate) {
+  if (k < 10) return k * log(rate) - rate - lgamma(k + 1);
+  const T square = k * k;
+  const T rest = (L(1.0) / 12 - (L(1.0) / 360 - L(1.0) / 1260 / square) / square) / k;
+  return k * log1p_minus((rate - k) / k) - log(L(6.28318530717958648) * k) / 2 - rest;
+}
+
 // Hoermann: The transformed rejection method for generating Poisson random variables. Insurance:
 // Mathematics and Economics 12 (1993), algorithm PTRS.
 static inline T poisson(const T rate, Source *source) {
@@ -87,7 +98,7 @@ static inline T poisson(const T rate, Source *source) {
     for (; product > limit; ++k) product *= fraction(source);
     return k;
   }
-  const T root = sqrt(rate), log_rate = log(rate);
+  const T root = sqrt(rate);
   const T b = L(0.931) + L(2.53) * root, a = L(-0.059) + L(0.02483) * b;
   const T inverse_alpha = L(1.1239) + L(1.1328) / (b - L(3.4));
   const T v_r = L(0.9277) - L(3.6224) / (b - 2);
@@ -97,7 +108,7 @@ static inline T poisson(const T rate, Source *source) {
     if (us >= L(0.07) && v <= v_r) return k;
     if (k < 0 || (us < L(0.013) && v > us)) continue;
     const T accept = log(v) + log(inverse_alpha) - log(a / (us * us) + b);
-    if (accept <= k * log_rate - rate - lgamma(k + 1)) return k;
+    if (accept <= log_poisson(k, rate)) return k;
   }
 }
 

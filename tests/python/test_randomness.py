@@ -85,3 +85,10 @@ def test_wrong_shares_fail():
     x = (good_numbers() * 3).long()
     assert distributions.shares([1 / 3] * 3)(x)["chi-square"] > 1e-6
     assert distributions.shares([0.25, 0.25, 0.5])(x)["chi-square"] < LEAST
+
+
+def test_poisson_of_a_large_rate(device):
+    """The terms of the probability's logarithm are so large that their difference is rounded."""
+    torch.manual_seed(0)
+    (row,) = [row for row in distributions.all_rows() if row.name == "poisson(100000.0)"]
+    assert row.check(row.draw(1_000_000, device).cpu())["chi-square"] > LEAST
