@@ -78,14 +78,18 @@ static inline T stirling_rest(const T k) {
   return (L(1.0) / 12 - (L(1.0) / 360 - L(1.0) / 1260 / square) / square) / (k + 1);
 }
 
+// The error of the formula for k >= 10: log(k!) - (k + 1/2) log(k) + k - log(2 pi) / 2.
+static inline T stirling_less(const T k) {
+  const T square = k * k;
+  return (L(1.0) / 12 - (L(1.0) / 360 - L(1.0) / 1260 / square) / square) / k;
+}
+
 // The logarithm of the probability of k >= 0, from its deviation: the terms of k log(rate) - rate -
 // log(k!) are so large that a float of their difference has no digits left (Loader, Fast and
 // accurate computation of binomial probabilities, 2000).
 static inline T log_poisson(const T k, const T rate) {
   if (k < 10) return k * log(rate) - rate - lgamma(k + 1);
-  const T square = k * k;
-  const T rest = (L(1.0) / 12 - (L(1.0) / 360 - L(1.0) / 1260 / square) / square) / k;
-  return k * log1p_minus((rate - k) / k) - log(L(6.28318530717958648) * k) / 2 - rest;
+  return k * log1p_minus((rate - k) / k) - log(L(6.28318530717958648) * k) / 2 - stirling_less(k);
 }
 
 // Hoermann: The transformed rejection method for generating Poisson random variables. Insurance:
@@ -112,6 +116,15 @@ static inline T poisson(const T rate, Source *source) {
   }
 }
 
+// The logarithm of the probability of k in 1 ... n - 1, but for terms that do not depend on k: from
+// its deviations, as log_poisson().
+static inline T log_binomial(const T k, const T n, const T p) {
+  const T rest = n - k, expected = n * p;
+  return k * log1p_minus((expected - k) / k) +
+         rest * log1p_minus(((n - expected) - rest) / rest) - log(k) / 2 - log(rest) / 2 -
+         stirling_less(k) - stirling_less(rest);
+}
+
 // Hoermann: The generation of binomial random variates. Journal of Statistical Computation and
 // Simulation 46 (1993), algorithm BTRS; or sums of geometric variates if few successes are
 // expected.
@@ -128,16 +141,23 @@ static inline T binomial_to_half(const T n, const T p, Source *source) {
   const T a = L(-0.0873) + L(0.0248) * b + L(0.01) * p, c = n * p + L(0.5);
   const T v_r = L(0.92) - L(4.2) / b, alpha = (L(2.83) + L(5.1) / b) * deviation;
   const T ratio = p / q, m = floor((n + 1) * p);
+  const bool many = m > 1000;
+  const T mode = many ? log_binomial(m, n, p) : 0;
   for (;;) {
     const T u = fraction(source) - L(0.5), v = fraction(source), us = L(0.5) - fabs(u);
     const T k = floor((2 * a / us + b) * u + c);
     if (us >= L(0.07) && v <= v_r) return k;
     if (k < 0 || k > n) continue;
+    const T height = log(v * alpha / (a / (us * us) + b));
+    if (many && k >= 10 && n - k >= 10) {
+      if (height <= log_binomial(k, n, p) - mode) return k;
+      continue;
+    }
     const T bound = (m + L(0.5)) * log((m + 1) / (ratio * (n - m + 1))) +
                     (n + 1) * log((n - m + 1) / (n - k + 1)) +
                     (k + L(0.5)) * log(ratio * (n - k + 1) / (k + 1)) + stirling_rest(m) +
                     stirling_rest(n - m) - stirling_rest(k) - stirling_rest(n - k);
-    if (log(v * alpha / (a / (us * us) + b)) <= bound) return k;
+    if (height <= bound) return k;
   }
 }
 

@@ -87,8 +87,9 @@ def test_wrong_shares_fail():
     assert distributions.shares([0.25, 0.25, 0.5])(x)["chi-square"] < LEAST
 
 
-def test_poisson_of_a_large_rate(device):
-    """The terms of the probability's logarithm are so large that their difference is rounded."""
+@pytest.mark.parametrize("name", ["poisson(100000.0)", "binomial(1000000, 0.5)"])
+def test_large_counts(device, name):
+    """The terms of a probability's logarithm are so large that their difference is rounded."""
     torch.manual_seed(0)
-    (row,) = [row for row in distributions.all_rows() if row.name == "poisson(100000.0)"]
+    (row,) = [row for row in distributions.all_rows() if row.name == name]
     assert row.check(row.draw(1_000_000, device).cpu())["chi-square"] > LEAST
