@@ -124,8 +124,8 @@ def recurrent(make, n):
     return found
 
 
-# With its compiler's optimizations Oclgrind computes wrong results of attention_forward; PoCL computes
-# right ones with its own.
+# With its compiler's optimizations Oclgrind computes wrong results of attention_forward. PoCL
+# computes right ones with its own.
 attention.unoptimized = True
 
 POOLS = [(F.max_pool2d, 2), (F.avg_pool2d, 2), (F.max_pool3d, 3), (F.avg_pool3d, 3)]
