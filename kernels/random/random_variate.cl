@@ -89,7 +89,8 @@ static inline T stirling_less(const T k) {
 // accurate computation of binomial probabilities, 2000).
 static inline T log_poisson(const T k, const T rate) {
   if (k < 10) return k * log(rate) - rate - lgamma(k + 1);
-  return k * log1p_minus((rate - k) / k) - log(L(6.28318530717958648) * k) / 2 - stirling_less(k);
+  const T log_root = log(k) / 2 + L(0.91893853320467274);  // log(2 pi k) / 2
+  return k * log1p_minus((rate - k) / k) - log_root - stirling_less(k);
 }
 
 // Hoermann: The transformed rejection method for generating Poisson random variables. Insurance:
@@ -121,8 +122,8 @@ static inline T poisson(const T rate, Source *source) {
 static inline T log_binomial(const T k, const T n, const T p) {
   const T rest = n - k, expected = n * p;
   return k * log1p_minus((expected - k) / k) +
-         rest * log1p_minus(((n - expected) - rest) / rest) - log(k) / 2 - log(rest) / 2 -
-         stirling_less(k) - stirling_less(rest);
+         rest * log1p_minus((k - expected) / rest) - log(k) / 2 - log(rest) / 2 - stirling_less(k) -
+         stirling_less(rest);
 }
 
 // Hoermann: The generation of binomial random variates. Journal of Statistical Computation and
@@ -154,7 +155,7 @@ static inline T binomial_to_half(const T n, const T p, Source *source) {
       continue;
     }
     const T bound = (m + L(0.5)) * log((m + 1) / (ratio * (n - m + 1))) +
-                    (n + 1) * log((n - m + 1) / (n - k + 1)) +
+                    (n + 1) * log1p((k - m) / (n - k + 1)) +
                     (k + L(0.5)) * log(ratio * (n - k + 1) / (k + 1)) + stirling_rest(m) +
                     stirling_rest(n - m) - stirling_rest(k) - stirling_rest(n - k);
     if (height <= bound) return k;

@@ -87,7 +87,9 @@ def test_wrong_shares_fail():
     assert distributions.shares([0.25, 0.25, 0.5])(x)["chi-square"] < LEAST
 
 
-@pytest.mark.parametrize("name", ["poisson(100000.0)", "binomial(1000000, 0.5)"])
+@pytest.mark.parametrize(
+    "name", ["poisson(100000.0)", "binomial(1000000, 0.5)", "binomial(1000000000, 5e-07)"]
+)
 def test_large_counts(device, name):
     """The terms of a probability's logarithm are so large that their difference is rounded."""
     torch.manual_seed(0)
