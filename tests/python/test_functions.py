@@ -193,3 +193,6 @@ def test_zeta_whose_terms_are_infinite(device):
     expected = torch.tensor([-math.inf] + [math.inf] * 6)
     expected[[3, 6]] = torch.tensor([-math.inf, 0.0])
     assert torch.equal(torch.special.zeta(x.to(device), q.to(device)).cpu(), expected)
+
+    two_cancel = torch.special.zeta(torch.tensor(201.0, device=device), torch.tensor(-0.5))
+    assert two_cancel.item() == pytest.approx(4.0332666e-36, rel=1e-4)
