@@ -23,8 +23,8 @@ struct Room {
 // They fit the first level cache, with room for the sums. Less where the device has less.
 Room room_of(const Device& device) {
   Room room{4096, 5120};
-  while ((room.grads + room.patch + kTileRows) * static_cast<int64_t>(sizeof(float)) >
-         static_cast<int64_t>(device.properties().local_memory)) {
+  const auto most = static_cast<int64_t>(device.properties().local_memory / sizeof(float));
+  while (room.grads > 0 && room.grads + room.patch + kTileRows > most) {
     room = {room.grads / 2, room.patch / 2};
   }
   return room;
