@@ -90,8 +90,10 @@ def pools(g):
 
 
 def require_variance(numbers):
-    """Where all numbers of a row are equal, the CPU divides its rounding by the root of epsilon."""
-    if not (numbers.amax(1) > numbers.amin(1)).all():
+    """Where the numbers of a row are equal, or differ by rounding only, the result is that rounding
+    divided by the root of epsilon."""
+    most, least = numbers.amax(1), numbers.amin(1)
+    if not (most - least > 1e-2 * torch.maximum(most.abs(), least.abs())).all():
         raise Nothing
 
 
@@ -126,6 +128,7 @@ def norms(g):
         last = x.shape[-1]
         if last < 2:
             raise Nothing
+        require_variance(x.reshape(-1, last))
         weight, bias = g.fresh((last,), x.dtype), g.fresh((last,), x.dtype)
         template = g.choice(
             ["F.layer_norm({0}, ({last},), {1}, {2})", "F.rms_norm({0}, ({last},), {1})"]
