@@ -1,6 +1,7 @@
 #include "distributed/in_flight.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <utility>
@@ -26,6 +27,18 @@ struct Operations {
 // Leaked: Gloo's threads may end operations while the process exits.
 Operations& operations() {
   static auto* const all = new Operations;
+  return *all;
+}
+
+struct Releases {
+  std::mutex mutex;  // guards the members below
+  int running = 0;
+  bool kept = false;
+  std::condition_variable ended;
+};
+
+Releases& releases() {
+  static auto* const all = new Releases;
   return *all;
 }
 
@@ -61,6 +74,30 @@ InFlight::~InFlight() {
     all.list.erase(place_);
   }
   all.ended.notify_all();
+}
+
+bool Release::begin() noexcept {
+  Releases& all = releases();
+  std::lock_guard lock(all.mutex);
+  if (!all.kept) ++all.running;
+  return !all.kept;
+}
+
+void Release::end() noexcept {
+  Releases& all = releases();
+  {
+    std::lock_guard lock(all.mutex);
+    --all.running;
+  }
+  all.ended.notify_all();
+}
+
+void keep_released() {
+  constexpr std::chrono::seconds kMost{10};  // another thread may keep Python's lock
+  Releases& all = releases();
+  std::unique_lock lock(all.mutex);
+  all.kept = true;
+  all.ended.wait_for(lock, kMost, [&] { return all.running == 0; });
 }
 
 ProgressThread::ProgressThread() : former_(std::exchange(makes_progress, true)) {}

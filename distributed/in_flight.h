@@ -1,6 +1,8 @@
 // The operations in flight, for which torch.ocl.synchronize() waits as for NCCL's kernels.
 #pragma once
 
+#include <c10/util/intrusive_ptr.h>
+
 #include <list>
 #include <vector>
 
@@ -33,5 +35,23 @@ class ProgressThread {
  private:
   const bool former_;
 };
+
+// Releases what the thread of a collective holds last. A tensor's release takes Python's lock,
+// which ends the thread, and with it the process, while the interpreter ends. So objects are kept
+// from keep_released() on, which waits for releases that have begun.
+class Release {
+ public:
+  template <typename T>
+  static void of(c10::intrusive_ptr<T> object) noexcept {
+    if (!begin()) return static_cast<void>(object.release());
+    object.reset();
+    end();
+  }
+
+ private:
+  static bool begin() noexcept;
+  static void end() noexcept;
+};
+void keep_released();
 
 }  // namespace ocl

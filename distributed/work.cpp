@@ -116,13 +116,14 @@ void StagedWork::begin() {
 
 void StagedWork::when_done(const WorkPointer& inner) {
   if (const auto future = future_of(inner)) {
-    future->addCallback([work = self()](Future& done) {
+    future->addCallback([work = self()](Future& done) mutable {
       work->complete(done.hasError() ? done.exception_ptr() : nullptr);
+      Release::of(std::move(work));
     });
     return;
   }
   // Without a future, a thread must wait. Each message has its own, because they come in any order.
-  std::thread([work = self(), inner] {
+  std::thread([work = self(), inner = inner]() mutable {
     std::exception_ptr error;
     try {
       inner->wait();
@@ -130,6 +131,8 @@ void StagedWork::when_done(const WorkPointer& inner) {
       error = std::current_exception();
     }
     work->complete(error);
+    Release::of(std::move(inner));
+    Release::of(std::move(work));
   }).detach();
 }
 

@@ -171,5 +171,6 @@ PYBIND11_MODULE(_C, m) {
 
 #ifdef OCL_HAS_DISTRIBUTED
   m.def("distributed_backend", &make_distributed_backend, "gloo"_a);
+  m.def("keep_released", &keep_released, Unlocked());
 #endif
 }

@@ -65,6 +65,20 @@ def test_cases(tmp_path, size):
         check(tmp_path, rank, status, CASES)
 
 
+def test_exit_while_a_collective_is_in_flight(tmp_path):
+    """Gloo's thread releases the tensor last, for which PyTorch takes Python's lock."""
+    script = pathlib.Path(distributed_ranks.__file__).with_name("distributed_exit.py")
+    processes = [
+        subprocess.Popen([sys.executable, script, str(rank), tmp_path / "store"])
+        for rank in range(2)
+    ]
+    try:
+        assert [process.wait(DEADLINE) for process in processes] == [0, 0]
+    finally:
+        for process in processes:
+            process.kill()
+
+
 def visible(runtime):
     return (WITH_RUNTIME.parents[1] / ".runtimes" / runtime).is_dir()
 

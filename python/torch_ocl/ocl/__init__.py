@@ -251,6 +251,8 @@ def _at_start() -> None:
     # Drivers may crash or hang where a process ends while their commands run
     # (https://github.com/KhronosGroup/OpenCL-Docs/issues/1238).
     atexit.register(_C.drain_devices)
+    if hasattr(_C, "keep_released"):  # PyTorch has torch.distributed
+        atexit.register(_C.keep_released)
     atexit.register(_C.wait_for_backward_threads)
     print_without_float64()
     refuse_to_send()
