@@ -28,15 +28,29 @@ void check(const Operation& operation, const at::Tensor& tensor) {
                    others.front().scalar_type(), " and ", tensor.scalar_type());
 }
 
+// Not Event::over(), which notes a failure for the stream: the work raises it.
+bool is_complete(const Event& event) {
+  cl_int status = CL_QUEUED;
+  const cl_int code = clGetEventInfo(event.handle()(), CL_EVENT_COMMAND_EXECUTION_STATUS,
+                                     sizeof(status), &status, nullptr);
+  return code == CL_SUCCESS && status == CL_COMPLETE;
+}
+
 // Whether a collective can be started without waiting, and within some microseconds.
-bool starts_at_once(c10d::OpType type, const MemoryRanges& memory,
-                    const std::vector<StagingStream>& streams) {
-  constexpr uintptr_t kMostBytes = 1 << 16;  // which some devices copy to the host
-  uintptr_t bytes = 0;
-  for (const MemoryRange& range : memory) bytes += range.end - range.begin;
-  return type != OpType::_ALLREDUCE_SPARSE && bytes <= kMostBytes &&
+bool starts_at_once(const Operation& operation, const std::vector<StagingStream>& streams) {
+  constexpr size_t kMostBytes = 1 << 16;  // which some devices copy to the host
+  constexpr size_t kMostTensors = 16;     // which are mapped one by one
+  if (operation.type == OpType::_ALLREDUCE_SPARSE) return false;
+  size_t bytes = 0, tensors = 0;
+  const auto count = [&](const Tensors& some) {
+    tensors += some.size();
+    for (const at::Tensor& tensor : some) bytes += tensor.nbytes();
+  };
+  count(operation.reads);
+  for (const Tensors& some : operation.writes) count(some);
+  return bytes <= kMostBytes && tensors <= kMostTensors &&
          std::all_of(streams.begin(), streams.end(),
-                     [](const StagingStream& each) { return each.ready.over(); });
+                     [](const StagingStream& each) { return is_complete(each.ready); });
 }
 
 }  // namespace
@@ -141,10 +155,13 @@ WorkPointer OcclBackend::post(Operation operation) {
   for (const Tensors& tensors : operation.writes) record_use(tensors);
   const bool message = c10d::isP2POp(operation.type);
   MemoryRanges memory = message ? MemoryRanges{} : staging.memory();
-  const bool at_once = !message && !compares_ && starts_at_once(operation.type, memory, streams);
+  const bool at_once = !message && !compares_ && starts_at_once(operation, streams);
   auto work = c10::make_intrusive<StagedWork>(rank_, std::move(operation), std::move(staging),
                                               std::move(streams));
-  auto start = [work](Issuer::Hold hold) { work->start(std::move(hold)); };
+  auto start = [work](Issuer::Hold hold) mutable {
+    work->start(std::move(hold));
+    Release::of(std::move(work));
+  };
   if (message) {
     issuer_.submit_message(std::move(start));
   } else {
@@ -155,6 +172,7 @@ WorkPointer OcclBackend::post(Operation operation) {
 }
 
 c10::Stream OcclBackend::side_stream(DeviceIndex device) {
+  std::lock_guard lock(side_streams_mutex_);
   const auto found = side_streams_.find(device);
   if (found != side_streams_.end()) return found->second;
   return side_streams_.emplace(device, stream_from_pool(device, false)).first->second;

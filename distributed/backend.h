@@ -15,6 +15,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include <map>
+#include <mutex>
 #include <optional>
 
 #include "distributed/issuer.h"
@@ -100,6 +101,7 @@ class OcclBackend final : public c10d::Backend {
   // TORCH_DISTRIBUTED_DEBUG=DETAIL when the group was made: PyTorch compares what the ranks call,
   // except the sizes and types of all-to-all, which are compared here.
   const bool compares_ = c10d::debug_level() == c10d::DebugLevel::Detail;
+  std::mutex side_streams_mutex_;  // guards the member below
   std::map<c10::DeviceIndex, c10::Stream> side_streams_;
   std::optional<std::vector<WorkPointer>> coalesced_;
   Issuer issuer_;

@@ -20,9 +20,11 @@ at::Tensor rows_on_host(const Staging& staging, const at::Tensor& tensor) {
 }
 
 // The bytes for each rank, of `rows` that are split into parts of `sizes` rows, or into equal
-// parts.
+// parts; -1 where there are none.
 std::vector<int64_t> bytes_of_parts(const at::Tensor& rows, std::vector<int64_t> sizes, int ranks) {
-  if (sizes.empty()) return std::vector<int64_t>(ranks, rows.numel() / ranks);
+  if (sizes.empty()) {
+    return std::vector<int64_t>(ranks, rows.size(0) % ranks ? -1 : rows.numel() / ranks);
+  }
   for (int64_t& size : sizes) size *= rows.size(1);
   return sizes;
 }

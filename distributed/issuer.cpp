@@ -41,9 +41,7 @@ void Issuer::submit_collective(MemoryRanges memory, Task task, bool short_task) 
     const bool here = short_task && state_->idle();
     state_->collectives.push_back({std::move(memory), std::move(task)});
     if (here && state_->ready()) {
-      const at::ThreadLocalStateGuard guard(*state_->thread_state);
-      const watchdog::Uninterrupted uninterrupted;  // as on the issuing thread
-      run_first(state_, lock);
+      run_first(state_, lock, /*by_caller=*/true);
       if (state_->idle()) return;
     }
   }
@@ -89,8 +87,10 @@ Issuer::Hold Issuer::hold(const std::shared_ptr<State>& state, MemoryRanges memo
   });
 }
 
-// The first task, without the lock: its end may destroy the issuer.
-void Issuer::run_first(const std::shared_ptr<State>& state, std::unique_lock<std::mutex>& lock) {
+// The first task, without the lock: its end may destroy the issuer, and a guard of thread-local
+// state may take Python's lock. On a caller's thread, as on the issuing one.
+void Issuer::run_first(const std::shared_ptr<State>& state, std::unique_lock<std::mutex>& lock,
+                       bool by_caller) {
   Task task;
   Hold held;
   if (!state->messages.empty()) {
@@ -103,8 +103,16 @@ void Issuer::run_first(const std::shared_ptr<State>& state, std::unique_lock<std
   }
   state->running = true;
   lock.unlock();
-  task(std::move(held));
-  task = nullptr;
+  {
+    std::optional<at::ThreadLocalStateGuard> guard;
+    std::optional<watchdog::Uninterrupted> uninterrupted;
+    if (by_caller) {
+      guard.emplace(*state->thread_state);
+      uninterrupted.emplace();
+    }
+    task(std::move(held));
+    task = nullptr;
+  }
   lock.lock();
   state->running = false;
 }

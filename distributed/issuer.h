@@ -71,7 +71,8 @@ class Issuer {
     std::condition_variable changed;
   };
   static Hold hold(const std::shared_ptr<State>& state, MemoryRanges memory);
-  static void run_first(const std::shared_ptr<State>& state, std::unique_lock<std::mutex>& lock);
+  static void run_first(const std::shared_ptr<State>& state, std::unique_lock<std::mutex>& lock,
+                        bool by_caller = false);
   static void run(const std::shared_ptr<State>& state);
 
   const std::shared_ptr<State> state_;  // the thread's, and the holds', too
