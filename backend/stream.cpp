@@ -356,7 +356,10 @@ void synchronize(DeviceIndex index) {
 
 void synchronize_quietly(DeviceIndex index) {
   begin_synchronize(index);
-  drain(index);
+  for_each_stream(index, [](Stream& stream) {
+    watchdog::watch(stream);
+    stream.drain_quietly();
+  });
 }
 
 void drain(DeviceIndex index) noexcept {
