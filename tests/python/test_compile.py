@@ -267,6 +267,15 @@ def test_compiled_optimizer(device, optimizer):
     torch.testing.assert_close(*weights)
 
 
+def test_the_current_stream_in_a_compiled_function(device):
+    def function(x):
+        stream = torch.ocl.current_stream(device)
+        return x + 1 if stream is not None else x
+
+    x = torch.ones(4, device=device)
+    assert torch.equal(torch.compile(function, fullgraph=True)(x), x + 1)
+
+
 def test_another_current_device(two_devices):
     def function(x):
         y = torch.cat([x, x * 2], 1)

@@ -67,6 +67,8 @@ class Event(torch.Event, metaclass=_OfDevice):
 def current_stream(device=None) -> Stream:
     """The stream on which this thread's operators on the device run."""
     stream = torch.accelerator.current_stream(torch.device("ocl", _index(device)))
+    if torch.compiler.is_compiling():  # Dynamo knows PyTorch's class only
+        return stream
     return _stream(stream.stream_id, stream.device_index)
 
 
