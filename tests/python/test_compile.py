@@ -343,7 +343,8 @@ def test_another_process_uses_the_cache(device, tmp_path):
 def test_nothing_is_imported_or_started_early():
     code = """
         import sys, torch
-        compilers = [name for name in ("torch._dynamo", "torch._inductor") if name in sys.modules]
+        compilers = "torch._dynamo", "torch._inductor", "torch.fx.experimental.symbolic_shapes"
+        compilers = [name for name in compilers if name in sys.modules]
         import torch._inductor.compile_fx
         from torch._dynamo.device_interface import get_interface_for_device
         from torch._inductor.async_compile import caching_device_properties

@@ -93,3 +93,29 @@ def test_gradients_that_are_channels_last(device):
     w = torch.randn(8, 4, 3, 3, device=device)
     result = torch.compile(function, fullgraph=True)(in_order(x, True), w, in_order(grad, True))
     torch.testing.assert_close(result, function(x, w, grad), rtol=1e-4, atol=1e-4)
+
+
+def test_images_of_a_number_that_only_the_device_knows(device):
+    weight = in_order(torch.randn(8, 4, 3, 3, device=device), True)
+    x = in_order(torch.randn(5, 4, 9, 9, device=device), True)
+    chosen = torch.tensor([True, False, True, True, False], device=device)
+
+    def function(x, chosen):
+        return F.conv2d(x[chosen], weight).relu() + 1
+
+    with torch.no_grad(), torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        result = torch.compile(function, fullgraph=True)(x, chosen)
+        torch.testing.assert_close(result, function(x, chosen), rtol=1e-4, atol=1e-4)
+
+
+def test_epilogues_of_frozen_weights(device):
+    """Inductor would make the weights channels_last, which have no kernel with an epilogue."""
+    from torch._inductor.utils import run_and_get_code
+
+    x = torch.randn(2, 4, 9, 9, device=device)
+    model = nn.Sequential(nn.Conv2d(4, 8, 3), nn.ReLU()).eval().to(device)
+    options = {"freezing": True, "max_autotune": True}
+    with torch.no_grad():
+        result, (program,) = run_and_get_code(torch.compile(model, options=options), x)
+        torch.testing.assert_close(result, model(x), rtol=1e-4, atol=1e-4)
+    assert program.count("convolution_epilogue.default(") == 1

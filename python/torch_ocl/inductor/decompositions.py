@@ -3,10 +3,13 @@
 import functools
 
 import torch
+from torch._inductor import config
+from torch._prims_common import is_contiguous_or_false
 from torch.utils import _pytree as pytree
 
 from .dropout import native_dropout
 from .eager import aten, stays_eager
+from .fake_convolution import has_known_shape
 
 
 def _not_decomposed(*args, **kwargs):
@@ -28,6 +31,30 @@ def _randn(size, *, generator=None, **options):
 
 def _randint(low, high, size, *, dtype=torch.int64, **options):
     return aten.randint_like.low_dtype(aten.empty(size, dtype=dtype, **options), low, high)
+
+
+# PyTorch takes results of unknown shapes for contiguous (fake_convolution.py), and the kernels with
+# an epilogue have contiguous ones.
+
+
+def _keeps_format(*tensors) -> bool:
+    if all(map(is_contiguous_or_false, tensors)):
+        return True
+    has_epilogues = config.max_autotune or config.max_autotune_gemm
+    return has_known_shape(*tensors) and not has_epilogues
+
+
+def _convolution(x, weight, *args):
+    if _keeps_format(x, weight):
+        return NotImplemented
+    return aten.convolution(x.contiguous(), weight.contiguous(), *args)
+
+
+def _convolution_backward(*args):
+    tensors, rest = args[:3], args[3:]
+    if _keeps_format(*tensors):
+        return NotImplemented
+    return aten.convolution_backward(*(tensor.contiguous() for tensor in tensors), *rest)
 
 
 def _nonzero_static(x, *, size, fill_value=-1):
@@ -56,6 +83,8 @@ def _max_unpool(operator):
 
 
 _OWN = {
+    aten.convolution.default: _convolution,
+    aten.convolution_backward.default: _convolution_backward,
     aten.rand.default: _rand,
     aten.rand.generator: _rand,
     aten.randn.default: _randn,

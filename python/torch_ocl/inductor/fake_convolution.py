@@ -6,13 +6,12 @@ channels_last.
 
 import torch
 from torch._subclasses import fake_impls
-from torch.fx.experimental.symbolic_shapes import has_guarding_hint
 
 from torch_ocl import _C
 
 aten = torch.ops.aten
 
-# The positions of the input and the weights.
+# The positions of the image and the weights.
 _ARGUMENTS = {
     aten.convolution.default: (0, 1),
     aten._convolution.default: (0, 1),
@@ -24,7 +23,14 @@ _ARGUMENTS = {
 def register() -> None:
     known = fake_impls.op_implementations_dict
     for operator, positions in _ARGUMENTS.items():
-        known[operator] = _with_formats(known[operator], positions)
+        if operator in known:  # PyTorch 2.11 has the first and the last
+            known[operator] = _with_formats(known[operator], positions)
+
+
+def has_known_shape(*tensors) -> bool:
+    """Whether all sizes are numbers, or symbols with an example. Else results are contiguous."""
+    sizes = [size for tensor in tensors for size in tensor.shape]
+    return all(isinstance(size, int) or size.node.has_hint() for size in sizes)
 
 
 def _with_formats(implementation, positions):
@@ -32,7 +38,9 @@ def _with_formats(implementation, positions):
         results = implementation(fake_mode, operator, *args, **kwargs)
         names = [argument.name for argument in operator._schema.arguments]
         x, weight = (args[i] if i < len(args) else kwargs[names[i]] for i in positions)
-        if x.device.type != "ocl" or not _has_known_shape(x, weight):
+        if x.device.type != "ocl" or not has_known_shape(x, weight):
+            return results
+        if 0 in x.shape[:2]:  # PyTorch computes without the kernel
             return results
         with fake_mode:
             if x.dim() == 3:
@@ -44,10 +52,6 @@ def _with_formats(implementation, positions):
             return *(_in_format(each, memory_format) for each in (of_input, of_weight)), of_bias
 
     return fake
-
-
-def _has_known_shape(*tensors):
-    return all(has_guarding_hint(size) for tensor in tensors for size in tensor.shape)
 
 
 def _in_format(result, memory_format):

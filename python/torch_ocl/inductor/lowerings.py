@@ -225,6 +225,17 @@ class GraphPass(CustomGraphModulePass):
         return get_hash_for_files(files, formulas.TEXTS), devices
 
 
+def keep_memory_formats(decide):
+    """Inductor makes the convolutions of other devices channels_last where it expects a gain."""
+
+    def decide_layout_opt(gm, **options):
+        values = (node.meta.get("val") for node in gm.graph.nodes)
+        has_ocl = any(isinstance(v, torch.Tensor) and v.device.type == "ocl" for v in values)
+        return not has_ocl and decide(gm, **options)
+
+    return decide_layout_opt
+
+
 def _convolution(*args):
     """Gives the image and the weights the memory formats that the result's was chosen by."""
     values = [node.meta["val"] for node in V.graph.current_node.args[:2]]

@@ -1,6 +1,6 @@
 """Registers the device with Inductor."""
 
-from torch._inductor import decomposition, lowering
+from torch._inductor import decomposition, graph, lowering
 from torch._inductor.codegen import common, cpp_utils
 
 from . import (
@@ -32,4 +32,6 @@ def register() -> None:
     kept = decompositions.keep_operators(*tables)
     checkpoints.keep_what_is_drawn([*kept, *checkpoints.NEVER_DECOMPOSED, dropout.draw])
     decomposition.fast_random_decomps.cache_clear()
+    keep = lowerings.keep_memory_formats(graph.GraphLowering.decide_layout_opt)
+    graph.GraphLowering.decide_layout_opt = staticmethod(keep)
     lowerings.change(lowering.lowerings, decomposed={**tables[0], **tables[1]})
