@@ -64,11 +64,11 @@ def main():
             lines = [rank.hear(LIMIT) for rank in ranks]
             times = torch.tensor([line["times"] for line in lines]).mean(0)
             columns = [statistics.quantiles(column, n=10) for column in times.T.tolist()]
-            for name, place in ("10th percentile", 0), ("median", 4), ("90th percentile", 8):
-                gloo, occl = (column[place] * 1e6 for column in columns)
+            for name, index in ("10th percentile", 0), ("median", 4), ("90th percentile", 8):
+                gloo, occl = (column[index] * 1e6 for column in columns)
                 ratio = occl / gloo
                 print(f"| {lines[0]['size']} | {name} | {gloo:.0f} | {occl:.0f} | {ratio:.2f} |")
-                if place == 0:
+                if index == 0:
                     ratios.append(ratio)
         for rank in ranks:
             rank.wait(LIMIT)
