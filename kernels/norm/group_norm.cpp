@@ -20,12 +20,16 @@ namespace {
 
 // Expressions of means and sums per group or channel; see backward().
 constexpr PointwiseOp kScale{"group_norm_scale", "a * b"};
+constexpr PointwiseOp kCopy{"group_norm_copy", "a"};
 // Not x * scale + shift: the rounded shift would not cancel where x is near the mean.
 constexpr PointwiseOp kApply{"group_norm", "(a - b) * c"};
 constexpr PointwiseOp kApplyBias{"group_norm_b", "(a - b) * c + d"};
 constexpr PointwiseOp kSlope{"group_norm_slope", "-a * b * b * b * s0"};
 constexpr PointwiseOp kOffset{"group_norm_offset", "-a * b * s0 - c * d"};
 constexpr PointwiseOp kGradient{"group_norm_backward", "a * c + b * d + e"};
+
+// Channels of fewer pixels get numbers of their own: the index of each short row would cost more.
+constexpr int64_t kShortRow = 256;
 
 struct Groups {
   int64_t batch, channels, pixels, groups;
@@ -70,8 +74,21 @@ void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& bet
     scale = product;
   }
   const DenseOutput out(y);
-  std::vector<at::Tensor> operands{shape.all(in), shape.by_group(m), scale};
-  if (bias.defined()) operands.push_back(shape.by_channel(bias));
+  at::Tensor center = shape.by_group(m), offset = bias.defined() ? shape.by_channel(bias) : bias;
+  if (pixels < kShortRow && (weight.defined() || bias.defined())) {
+    const std::vector<int64_t> per_channel{n, groups, shape.width(), 1};
+    const auto spread = [&](at::Tensor& numbers) {
+      if (!numbers.defined()) return;
+      const at::Tensor all = at::empty(per_channel, options);
+      evaluate(kCopy, all, {numbers}, compute);
+      numbers = all;
+    };
+    spread(center);
+    spread(offset);
+    if (!weight.defined()) spread(scale);
+  }
+  std::vector<at::Tensor> operands{shape.all(in), center, scale};
+  if (bias.defined()) operands.push_back(offset);
   evaluate(bias.defined() ? kApplyBias : kApply, shape.all(out.tensor()), operands, compute);
   out.finish();
 }
