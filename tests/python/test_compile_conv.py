@@ -56,7 +56,7 @@ def test_results_are_in_the_order_of_eager_mode(device, shape, backend):
     torch.manual_seed(0)
     name = f"conv{len(shape) - 2}d"
     x = in_order(torch.randn(shape, device=device), len(shape) > 3)
-    weight = torch.randn(6, shape[1], *[1] * (len(shape) - 2), device=device, requires_grad=True)
+    weight = torch.randn(6, shape[1], *[3] * (len(shape) - 2), device=device, requires_grad=True)
 
     def function(x, weight):
         y = getattr(F, name)(x * 2, weight)

@@ -7,6 +7,8 @@ from torch._inductor import config
 from torch._prims_common import is_contiguous_or_false
 from torch.utils import _pytree as pytree
 
+from torch_ocl import _C
+
 from .dropout import native_dropout
 from .eager import aten, stays_eager
 from .fake_convolution import has_known_shape
@@ -33,28 +35,32 @@ def _randint(low, high, size, *, dtype=torch.int64, **options):
     return aten.randint_like.low_dtype(aten.empty(size, dtype=dtype, **options), low, high)
 
 
-# PyTorch takes results of unknown shapes for contiguous (fake_convolution.py), and the kernels with
-# an epilogue have contiguous ones.
-
-
-def _keeps_format(*tensors) -> bool:
-    if all(map(is_contiguous_or_false, tensors)):
-        return True
-    has_epilogues = config.max_autotune or config.max_autotune_gemm
-    return has_known_shape(*tensors) and not has_epilogues
+# The kernels of contiguous convolutions are faster, and those with an epilogue have contiguous
+# results. Generated kernels convert what they load and store anyway.
 
 
 def _convolution(x, weight, *args):
-    if _keeps_format(x, weight):
+    if all(map(is_contiguous_or_false, (x, weight))):
         return NotImplemented
-    return aten.convolution(x.contiguous(), weight.contiguous(), *args)
+    result = aten.convolution(x.contiguous(), weight.contiguous(), *args)
+    return _in_eager_format(x, weight, result)
 
 
 def _convolution_backward(*args):
     tensors, rest = args[:3], args[3:]
-    if _keeps_format(*tensors):
+    if all(map(is_contiguous_or_false, tensors)):
         return NotImplemented
-    return aten.convolution_backward(*(tensor.contiguous() for tensor in tensors), *rest)
+    grads = aten.convolution_backward(*(tensor.contiguous() for tensor in tensors), *rest)
+    _, x, weight = tensors
+    of_x, of_weight = (_in_eager_format(x, weight, grad) for grad in grads[:2])
+    return of_x, of_weight, grads[2]
+
+
+def _in_eager_format(x, weight, result):
+    has_epilogues = config.max_autotune or config.max_autotune_gemm
+    if result is None or has_epilogues or not has_known_shape(x, weight) or x.dim() < 4:
+        return result
+    return result.contiguous(memory_format=_C.convolution_format(x, weight))
 
 
 def _nonzero_static(x, *, size, fill_value=-1):

@@ -11,11 +11,6 @@ from torch._inductor.custom_graph_pass import CustomGraphModulePass, get_hash_fo
 from torch._inductor.lowering import fallback_handler, index_put_fallback, to_device
 from torch._inductor.runtime.hints import DeviceProperties
 from torch._inductor.virtualized import V
-from torch._prims_common import (
-    make_channels_last_strides_for,
-    make_contiguous_strides_for,
-    suggest_memory_format,
-)
 from torch.utils import _pytree as pytree
 
 from torch_ocl import ocl
@@ -236,18 +231,14 @@ def keep_memory_formats(decide):
     return decide_layout_opt
 
 
-def _convolution(*args):
-    """Gives the image and the weights the memory formats that the result's was chosen by."""
-    values = [node.meta["val"] for node in V.graph.current_node.args[:2]]
-    tensors = [_in_format(*each) for each in zip(args, values)]
+def _convolution(x, weight, *args):
+    """The result is contiguous only if x and weight are (decompositions.py).
+
+    A copy that Inductor makes may have the order of its source.
+    """
+    x, weight = (ir.ExternKernel.require_contiguous(tensor) for tensor in (x, weight))
     eager = fallback_handler(aten.convolution.default, add_to_fallback_set=False)
-    return eager(*tensors, *args[2:])
-
-
-def _in_format(tensor, value):
-    last = suggest_memory_format(value) != torch.contiguous_format
-    strides = (make_channels_last_strides_for if last else make_contiguous_strides_for)(value.shape)
-    return ir.ExternKernel.require_exact_strides(tensor, ir.convert_shape_to_inductor(strides))
+    return eager(x, weight, *args)
 
 
 _convolution._inductor_lowering_function = True
