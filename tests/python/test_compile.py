@@ -232,25 +232,6 @@ def test_operators_with_fast_kernels_are_not_taken_apart(device):
     assert names == [attention, "convolution", "max_pool2d_with_indices"]
 
 
-@pytest.mark.parametrize("weights", [torch.contiguous_format, torch.channels_last])
-@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
-def test_memory_format_of_convolutions(device, order, weights):
-    """Wide ones, whose format Inductor changes on devices with kernels of its own."""
-    x = torch.randn(2, 128, 6, 6, device=device).to(memory_format=order)
-    weight = torch.randn(256, 128, 3, 3, device=device).to(memory_format=weights)
-    weight.requires_grad_()
-
-    def function(x, weight):
-        return F.conv2d(x, weight).relu()
-
-    result, (program,) = run(function, x, weight)
-    assert ".copy_(" not in program
-    expected = function(x, weight)
-    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-3)
-    gradients = [torch.autograd.grad(y.sum(), weight)[0] for y in (result, expected)]
-    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-3)
-
-
 @pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
 def test_compiled_optimizer(device, optimizer):
     """Foreach operators in place."""

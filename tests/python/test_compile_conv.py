@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from test_compile import run
 from torch import nn
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
@@ -63,8 +64,8 @@ def test_results_are_in_the_order_of_eager_mode(device, shape, backend):
         return y, y.flatten(1) + 1, y.relu()
 
     results = []
-    for run in (function, torch.compile(function, backend=backend, fullgraph=True)):
-        found = run(x.requires_grad_(), weight)
+    for call in (function, torch.compile(function, backend=backend, fullgraph=True)):
+        found = call(x.requires_grad_(), weight)
         results.append(
             [*found, *torch.autograd.grad(sum(y.sin().sum() for y in found), (x, weight))]
         )
@@ -119,3 +120,22 @@ def test_epilogues_of_frozen_weights(device):
         result, (program,) = run_and_get_code(torch.compile(model, options=options), x)
         torch.testing.assert_close(result, model(x), rtol=1e-4, atol=1e-4)
     assert program.count("convolution_epilogue.default(") == 1
+
+
+@pytest.mark.parametrize("weights", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
+def test_memory_format_of_convolutions(device, order, weights):
+    """Wide ones, whose format Inductor changes on devices with kernels of its own."""
+    x = torch.randn(2, 128, 6, 6, device=device).to(memory_format=order)
+    weight = torch.randn(256, 128, 3, 3, device=device).to(memory_format=weights)
+    weight.requires_grad_()
+
+    def function(x, weight):
+        return F.conv2d(x, weight).relu()
+
+    result, (program,) = run(function, x, weight)
+    assert ".copy_(" not in program
+    expected = function(x, weight)
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-3)
+    gradients = [torch.autograd.grad(y.sum(), weight)[0] for y in (result, expected)]
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-3)
