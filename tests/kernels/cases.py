@@ -145,7 +145,7 @@ def one_number(make, n):
 
 
 def many_writes(make, n):
-    """As last_writes(), so many that GPUs sort them."""
+    """The same as last_writes(), with enough elements that GPUs sort them."""
     rows = make.integers(n, 2060 + n)
     x, ones = make(n, 2), make(len(rows), 2) * 0 + 1
     torch.use_deterministic_algorithms(True)

@@ -35,7 +35,7 @@ class Exchange:
         self.rank, self.single, self.group = rank, single, group
 
     def __call__(self, sent, expected, dtype=torch.float32):
-        """Sends and expects so many rows to and from each rank: -> the received rows."""
+        """Exchanges these numbers of rows with each rank: -> the received rows."""
         rows = numbers(self.rank, (sum(sent), 3), dtype).to("ocl")
         received = torch.zeros(sum(expected), 3, dtype=dtype, device="ocl")
         if self.single:

@@ -43,7 +43,7 @@ def test_normalisations(device, kind):
 
 @pytest.mark.parametrize("number", [3.7, 1000.1, -1e6])
 def test_group_norm_of_equal_numbers(device, number):
-    """No part of the number is left beside the bias."""
+    """The results are exact: zeros, or the bias alone."""
     x, weight, bias = torch.full((2, 4, 8, 8), number), torch.rand(4) * 9, torch.randn(4)
     alone = F.group_norm(x.to(device), 2)
     affine = F.group_norm(x.to(device), 2, weight.to(device), bias.to(device))
