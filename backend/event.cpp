@@ -28,6 +28,13 @@ void wait_for_callback(cl::Event event) {
 
 }  // namespace
 
+std::optional<cl_int> execution_status(const cl::Event& event) noexcept {
+  cl_int status = CL_QUEUED;
+  const cl_int code =
+      clGetEventInfo(event(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, nullptr);
+  return code == CL_SUCCESS ? std::optional(status) : std::nullopt;
+}
+
 Event::~Event() {
   // Leaked in a forked process, where nothing can be released.
   if (event_() && in_bad_fork()) event_() = nullptr;
@@ -91,12 +98,10 @@ bool Event::query() const {
 bool Event::over() const {
   if (!recorded() || capture_ != 0) return true;
   refuse_fork();
-  cl_int found = CL_QUEUED;
-  const cl_int code =
-      clGetEventInfo(event_(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(found), &found, nullptr);
-  if (code != CL_SUCCESS) return false;  // the owner asks again, or waits
-  if (found < 0 && !stream_->has_told(position_)) stream_->note_failure(found);
-  return found <= CL_COMPLETE;
+  const std::optional<cl_int> found = execution_status(event_);
+  if (!found) return false;  // the owner asks again, or waits
+  if (*found < 0 && !stream_->has_told(position_)) stream_->note_failure(*found);
+  return *found <= CL_COMPLETE;
 }
 
 void Event::wait() const {

@@ -1,9 +1,14 @@
 // An event marks a point of a stream. Callers wait for it, query it, or measure times between two.
 #pragma once
 
+#include <optional>
+
 #include "backend/stream.h"
 
 namespace ocl {
+
+// CL_QUEUED to CL_COMPLETE, or the code of its failure; nothing where the driver does not tell.
+std::optional<cl_int> execution_status(const cl::Event& event) noexcept;
 
 class Event {
  public:

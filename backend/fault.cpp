@@ -6,6 +6,7 @@
 
 #include "backend/allocator.h"
 #include "backend/error.h"
+#include "backend/event.h"
 #include "backend/launch.h"
 #include "backend/runtime_source.h"
 
@@ -33,9 +34,7 @@ int64_t join(cl_int low, cl_int high) {
 
 // Whether the command has completed, so that its results can be read. Does not wait.
 bool is_complete(const cl::Event& event) {
-  cl_int status = CL_QUEUED;
-  clGetEventInfo(event(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, nullptr);
-  if (status > CL_COMPLETE) return false;
+  if (execution_status(event).value_or(CL_QUEUED) > CL_COMPLETE) return false;
   clWaitForEvents(1, &event());
   return true;
 }

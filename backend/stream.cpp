@@ -87,7 +87,7 @@ thread_local std::array<StreamId, kMaxDevices> current_ids{};
 }  // namespace
 
 bool high_priority(StreamId id) noexcept {
-  return id > kStreamsPerPriority && static_cast<size_t>(id) < kFirstExternal;
+  return id > kStreamsPerPriority && static_cast<size_t>(id) < kFirstStaging;
 }
 
 Stream::Stream(Device& device, StreamId id)
@@ -303,6 +303,12 @@ c10::Stream stream_from_pool(DeviceIndex device, bool high_priority) {
     if (!found->capture()) break;
   }
   return found->unpack();
+}
+
+c10::Stream staging_stream(DeviceIndex device) {
+  const uint32_t next = streams_of(device).next_staging.fetch_add(1);
+  return stream_of_id(device, static_cast<StreamId>(kFirstStaging + next % kStagingStreams))
+      .unpack();
 }
 
 c10::Stream exchange_stream(c10::Stream stream) {

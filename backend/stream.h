@@ -23,6 +23,7 @@ namespace ocl {
 using c10::StreamId;
 
 inline constexpr int kStreamsPerPriority = 32;
+inline constexpr int kStagingStreams = 8;
 
 // The first error that kernels found (an index out of range, say); see fault.h.
 class FaultWord;
@@ -38,7 +39,7 @@ class Stream {
   Device& device() const { return device_; }
   StreamId id() const { return id_; }
   // Whether its queue is the user's.
-  bool external() const { return id_ > 2 * kStreamsPerPriority; }
+  bool external() const { return id_ > 2 * kStreamsPerPriority + kStagingStreams; }
   c10::Stream unpack() const;
 
   // See command_queue.h.
@@ -163,6 +164,8 @@ Stream& stream(c10::Stream stream);
 Stream& default_stream(DeviceIndex device);
 Stream& current_stream(DeviceIndex device);
 c10::Stream stream_from_pool(DeviceIndex device, bool high_priority);
+// A stream for copies of the backend, in which users' commands never are.
+c10::Stream staging_stream(DeviceIndex device);
 // Makes `stream` current on its device for this thread, and returns the former one.
 c10::Stream exchange_stream(c10::Stream stream);
 

@@ -10,8 +10,9 @@
 
 namespace ocl {
 
-// Slots: the default stream, low priority, high priority, then the queues of users.
-constexpr size_t kFirstExternal = 1 + 2 * kStreamsPerPriority;
+// Slots: the default stream, low priority, high priority, staging, then the queues of users.
+constexpr size_t kFirstStaging = 1 + 2 * kStreamsPerPriority;
+constexpr size_t kFirstExternal = kFirstStaging + kStagingStreams;
 constexpr size_t kExternal = 191;
 constexpr size_t kSlots = kFirstExternal + kExternal;
 
@@ -19,6 +20,7 @@ struct DeviceStreams {
   std::mutex mutex;
   std::array<std::atomic<Stream*>, kSlots> slots{};
   std::array<std::atomic<uint32_t>, 2> next{};
+  std::atomic<uint32_t> next_staging{0};
   std::vector<cl::CommandQueue> external;  // of the slots from kFirstExternal on
 };
 

@@ -10,6 +10,7 @@
 
 #include "backend/environment.h"
 #include "backend/error.h"
+#include "backend/event.h"
 #include "backend/system.h"
 #include "backend/trace.h"
 
@@ -47,13 +48,10 @@ State& state() {
 std::atomic<void (*)()> check_interruption{nullptr};
 thread_local int uninterrupted = 0;
 
-cl_int status_of(const cl::Event& event) {
-  cl_int status = CL_COMPLETE;  // for a driver that does not know: the wait tells its failure
-  clGetEventInfo(event(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, nullptr);
-  return status;
+// Also where the driver does not know: the wait tells its failure.
+bool over(const cl::Event& event) {
+  return execution_status(event).value_or(CL_COMPLETE) <= CL_COMPLETE;
 }
-
-bool over(const cl::Event& event) { return status_of(event) <= CL_COMPLETE; }
 
 // A wait would do so, but a query does not.
 void flush_queue_of(const cl::Event& event) {
@@ -90,7 +88,7 @@ std::chrono::seconds limit() {
 std::string describe(const std::deque<Noted>& commands) {
   std::string text;
   for (size_t i = 0; i < std::min(commands.size(), kListed); ++i) {
-    const bool running = status_of(commands[i].event) == CL_RUNNING;
+    const bool running = execution_status(commands[i].event) == CL_RUNNING;
     text += str(i ? ", " : "", commands[i].name, running ? " (running)" : "");
   }
   if (commands.size() > kListed) text += str(" and ", commands.size() - kListed, " more");

@@ -28,14 +28,6 @@ void check(const Operation& operation, const at::Tensor& tensor) {
                    others.front().scalar_type(), " and ", tensor.scalar_type());
 }
 
-// Not Event::over(), which notes a failure for the stream: the work raises it.
-bool is_complete(const Event& event) {
-  cl_int status = CL_QUEUED;
-  const cl_int code = clGetEventInfo(event.handle()(), CL_EVENT_COMMAND_EXECUTION_STATUS,
-                                     sizeof(status), &status, nullptr);
-  return code == CL_SUCCESS && status == CL_COMPLETE;
-}
-
 // Whether a collective can be started without waiting, and within some microseconds.
 bool starts_at_once(const Operation& operation, const std::vector<StagingStream>& streams) {
   constexpr size_t kMostBytes = 1 << 16;  // which some devices copy to the host
@@ -48,9 +40,11 @@ bool starts_at_once(const Operation& operation, const std::vector<StagingStream>
   };
   count(operation.reads);
   for (const Tensors& some : operation.writes) count(some);
+  // Not Event::over(), which notes a failure for the stream: the work raises it.
   return bytes <= kMostBytes && tensors <= kMostTensors &&
-         std::all_of(streams.begin(), streams.end(),
-                     [](const StagingStream& each) { return is_complete(each.ready); });
+         std::all_of(streams.begin(), streams.end(), [](const StagingStream& each) {
+           return execution_status(each.ready.handle()) == CL_COMPLETE;
+         });
 }
 
 }  // namespace
@@ -175,7 +169,7 @@ c10::Stream OcclBackend::side_stream(DeviceIndex device) {
   std::lock_guard lock(side_streams_mutex_);
   const auto found = side_streams_.find(device);
   if (found != side_streams_.end()) return found->second;
-  return side_streams_.emplace(device, stream_from_pool(device, false)).first->second;
+  return side_streams_.emplace(device, staging_stream(device)).first->second;
 }
 
 // The allocator must not reuse the memory before the staging stream has unmapped it.

@@ -4,6 +4,7 @@
 #include <set>
 #include <thread>
 
+#include "backend/stream_slots.h"
 #include "tests/cpp/failing_calls.h"
 #include "tests/cpp/support.h"
 
@@ -51,6 +52,21 @@ TEST_P(StreamTest, PoolGoesRound) {
   for (const StreamId id : low) EXPECT_FALSE(high_priority(id)) << id;
   for (const StreamId id : high) EXPECT_TRUE(high_priority(id)) << id;
   EXPECT_FALSE(high_priority(default_stream(GetParam()).id()));
+}
+
+// A wait for a staging stream must not run or await commands of users.
+TEST_P(StreamTest, StagingStreamsAreNotOfThePool) {
+  std::set<StreamId> users{default_stream(GetParam()).id()}, staging;
+  for (int i = 0; i < kStreamsPerPriority; ++i) {
+    users.insert({pooled(false).id(), pooled(true).id()});
+  }
+  for (int i = 0; i < kStagingStreams + 1; ++i) staging.insert(staging_stream(GetParam()).id());
+  EXPECT_EQ(staging.size(), size_t{kStagingStreams});
+  for (const StreamId id : staging) {
+    EXPECT_FALSE(users.contains(id)) << id;
+    EXPECT_FALSE(high_priority(id)) << id;
+    EXPECT_FALSE(stream_of_id(GetParam(), id).external()) << id;
+  }
 }
 
 TEST_P(StreamTest, CurrentStreamIsOfTheThread) {
