@@ -89,5 +89,5 @@ def compare_errors(actual, expected, step):
     """Both raise an error of the same class, or neither."""
     a, b = (type(e).__name__ if e is not None else None for e in (actual, expected))
     if a != b:
-        text = str(actual).splitlines()[0][:200] if actual is not None else ""
+        text = " ".join(str(actual).split())[:200] if actual is not None else ""
         raise Difference("error", f"{a or 'nothing'} raised instead of {b or 'nothing'}: {text}")
