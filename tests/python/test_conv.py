@@ -177,6 +177,18 @@ def test_a_depth_of_one_between_paddings(device, channels):
     assert torch.equal(F.conv3d(x.to(device), flat.to(device), None, 3, 1).cpu(), expected)
 
 
+@pytest.mark.parametrize(
+    "memory_format", [torch.contiguous_format, torch.channels_last_3d], ids=str
+)
+def test_a_depth_of_one_between_paddings_of_single_channels(device, memory_format):
+    """All results are of padding, and so are all gradients: found by tests/fuzz."""
+    x = torch.randint(1, 4, (1, 16, 1, 7, 5)).float().contiguous(memory_format=memory_format)
+    x, weight = x.to(device).requires_grad_(), torch.ones(32, 1, 1, 2, 3, device=device)
+    result = F.conv3d(x, weight.requires_grad_(), None, 3, 1, 1, 16)
+    result.sum().backward()
+    assert all(tensor.count_nonzero() == 0 for tensor in (result, x.grad, weight.grad))
+
+
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last], ids=str)
 @pytest.mark.parametrize("width", [2, 64])
 def test_a_single_result_of_a_wider_input(device, width, memory_format):

@@ -52,7 +52,8 @@ const char* refusal_of_sizes(const ConvShape& s, const ConvShape::Dims& in,
                              const ConvShape::Dims& out, const ConvShape::Dims& pad) {
   if (s.in_channels != 1) return "not depthwise";
   if (s.groups < kLeastChannels) return "few groups";
-  if (in[0] != 1 || out[0] != 1 || s.kernel[0] != 1) return "three dimensions";
+  // With padding in depth and a stride, a kernel of depth 1 may meet the padding only.
+  if (in[0] != 1 || out[0] != 1 || s.kernel[0] != 1 || s.pad[0] != 0) return "three dimensions";
   if (s.kernel[1] > kMaxKernel || s.kernel[2] > kMaxKernel) return "the kernel is too large";
   if (pad[1] < 0 || pad[2] < 0) return "the padding is negative";
   if (has_large_step(s)) return "a large stride, dilation or padding";
