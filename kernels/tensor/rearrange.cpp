@@ -21,7 +21,7 @@ void flip(at::TensorIterator& iter, bool /*quantized*/) {
 }
 
 // Fills with `value`, or with the number if `value` is undefined.
-void masked_fill(const at::Tensor& self, const at::Tensor& mask, const at::Tensor& value,
+void masked_fill(at::Tensor self, at::Tensor mask, const at::Tensor& value,
                  const c10::Scalar& number) {
   TORCH_CHECK(mask.scalar_type() == ScalarType::Bool,
               "masked_fill_ only supports boolean masks, but got mask with dtype ",
@@ -31,6 +31,13 @@ void masked_fill(const at::Tensor& self, const at::Tensor& mask, const at::Tenso
         "Use of masked_fill_ on expanded tensors is deprecated. Please clone() the tensor before "
         "performing this operation. This also applies to advanced indexing e.g. tensor[mask] = "
         "scalar");
+    // The kernel writes all elements: each once, filled where the mask has any of its places.
+    mask = mask.expand(self.sizes());
+    for (int64_t d = 0; d < self.dim(); ++d) {
+      if (self.stride(d) != 0 || self.size(d) == 1) continue;
+      self = self.narrow(d, 0, 1);
+      mask = mask.any(d, /*keepdim=*/true);
+    }
   }
   at::assert_no_partial_overlap(self, mask);
   at::TensorIteratorConfig config;
@@ -82,7 +89,10 @@ Tensor& masked_fill_tensor_(Tensor& self, const Tensor& mask, const Tensor& valu
   TORCH_CHECK(value.dim() == 0,
               "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
               value.dim(), " dimension(s).");
-  if (value.is_cpu()) {
+  // A number that may not fit is read, and checked.
+  const bool fits =
+      c10::promoteTypes(value.scalar_type(), self.scalar_type()) == self.scalar_type();
+  if (value.is_cpu() || !fits) {
     masked_fill(self, mask, {}, value.item());
   } else {
     masked_fill(self, mask, value, 0);

@@ -334,3 +334,36 @@ def test_sorted_writes(device, dtype, rows, size):
         for i, row in zip(chosen.tolist(), grad, strict=True):
             of_cpu[i] = row
         assert torch.equal(last.cpu(), of_cpu), "the last one of several writes stays"
+
+
+def test_masked_fill_of_expanded_memory(device):
+    """An element is filled where the mask has any of its places: found by tests/fuzz."""
+    mask = torch.rand(2, 3, 4, generator=torch.Generator().manual_seed(0)) > 0.6
+
+    def fill(x, mask, value):
+        x = x.clone()
+        x.expand(2, 3, 4).masked_fill_(mask, value)
+        return x
+
+    for shape in [(3, 1), (1, 4), (2, 1, 1), (1,)]:
+        for value in (7, torch.tensor(7.0)):
+            same(device, lambda x, m, value=value: fill(x, m, value), torch.zeros(shape), mask)
+
+
+@pytest.mark.parametrize(
+    "dtype, value",
+    [
+        (torch.uint8, 300),
+        (torch.int64, float("nan")),
+        (torch.float16, 1e6),
+        (torch.float32, 3 + 0j),
+    ],
+)
+def test_masked_fill_by_an_element_of_another_type(device, dtype, value):
+    x, value = torch.tensor([1, 2]).to(dtype), torch.tensor(value)
+    mask = torch.tensor([True, False])
+    if value.is_complex():
+        return same(device, lambda x, m: x.masked_fill(m, value.to(x.device)), x, mask)
+    for where in ("cpu", device):
+        with pytest.raises(RuntimeError, match="cannot be converted"):
+            x.to(where).masked_fill(mask.to(where), value.to(where))
