@@ -3,6 +3,9 @@
 #include <ATen/ceil_div.h>
 #include <ATen/native/ForeachUtils.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "backend/error.h"
 #include "kernels/core/grid.h"
 #include "kernels/core/tensors.h"
@@ -156,6 +159,32 @@ bool can_launch_over(c10::ArrayRef<at::TensorList> lists) {
     }
   }
   return at::native::_check_tensors_share_sizes_and_strides(lists);
+}
+
+bool writes_apart(at::TensorList written, c10::ArrayRef<at::TensorList> read) {
+  struct Range {
+    uintptr_t begin, end;
+  };
+  const auto range_of = [](const at::Tensor& tensor) {
+    const auto begin = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
+    return Range{begin, begin + tensor.nbytes()};
+  };
+  std::vector<Range> ranges;
+  for (const at::Tensor& tensor : written) {
+    if (tensor.numel() > 0) ranges.push_back(range_of(tensor));
+  }
+  std::ranges::sort(ranges, {}, &Range::begin);
+  const auto meet = [](const Range& a, const Range& b) { return a.end > b.begin; };
+  if (std::ranges::adjacent_find(ranges, meet) != ranges.end()) return false;
+  for (const at::TensorList& list : read) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      const Range range = range_of(list[i]), own = range_of(written[i]);
+      if (range.begin == range.end || (range.begin == own.begin && range.end == own.end)) continue;
+      const auto next = std::ranges::upper_bound(ranges, range.begin, {}, &Range::end);
+      if (next != ranges.end() && next->begin < range.end) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace ocl

@@ -77,4 +77,8 @@ void for_each_batch(const TensorLists& lists, c10::function_ref<void(const Batch
 // strides, without gaps. Element types may differ between lists.
 bool can_launch_over(c10::ArrayRef<at::TensorList> lists);
 
+// Whether one kernel may write all tensors at once: they do not share memory, and a tensor that is
+// read may be written at its own place only. PyTorch's loop has an order, and refuses overlaps.
+bool writes_apart(at::TensorList written, c10::ArrayRef<at::TensorList> read);
+
 }  // namespace ocl

@@ -23,6 +23,7 @@ namespace expressions {
 #include "kernels/pointwise/pointwise_table.h"
 #undef OCL_POINTWISE
 #undef OCL_SPECIAL
+constexpr char pow_by_number[] = "POWER_OF(a, s0)";
 constexpr char pow_of_number[] = "POW(C(s0), a)";
 constexpr char copy[] = "a";
 constexpr char zero[] = "C(0)";
@@ -54,6 +55,10 @@ Scalar number_for(std::string_view op, bool is_b, const Scalar& number, ScalarTy
   const bool sum = op == "add" || op == "sub", product = op == "mul" || op == "div";
   if (is_b && sum) return converted(number.toDouble(), type);
   if (product) return converted(number.toDouble(), compute_type(type));
+  if (op == "pow_of_number" || (op == "pow" && type == ScalarType::Float)) {
+    return converted(number.toDouble(), type);
+  }
+  if (op == "pow") check_fits(number, type);
   const bool fits =
       sum || op == "clamp_min" || op == "clamp_max" || op == "minimum" || op == "maximum";
   return fits ? as_element(number, type) : number;
@@ -81,9 +86,11 @@ struct Foreach {
     return run({a, b, c}, {.numbers = s0});
   }
   bool operator()(TensorList a, const Scalar& b) const {
-    return run({a}, {.number = b, .is_b = true});
+    return run({a}, {.number = b, .is_b = number_is_b()});
   }
-  bool operator()(TensorList a, Scalars b) const { return run({a}, {.numbers = b, .is_b = true}); }
+  bool operator()(TensorList a, Scalars b) const {
+    return run({a}, {.numbers = b, .is_b = number_is_b()});
+  }
   bool operator()(TensorList a, const Tensor& b, const Scalar& s0 = 1) const {
     const bool single = !a.empty() && b.dim() == 0 && b.is_privateuseone() &&
                         b.device() == a[0].device() && c10::isFloatingType(b.scalar_type()) &&
@@ -91,6 +98,8 @@ struct Foreach {
     return single && run({a}, {.number = s0, .element = &b, .is_b = true});
   }
 
+  // Powers by numbers have an expression of their own, with s0.
+  bool number_is_b() const { return expression != expressions::pow_by_number; }
   bool run(std::initializer_list<TensorList> inputs, const Values& values) const;
   void launch(const TensorLists& lists, size_t inputs, const Values& values) const;
 };
@@ -99,7 +108,8 @@ bool Foreach::run(std::initializer_list<TensorList> inputs, const Values& values
   const TensorList first = *inputs.begin();
   if (!can_launch_over(inputs) || !c10::isFloatingType(first[0].scalar_type()) ||
       (!values.numbers.empty() && values.numbers.size() != first.size()) ||
-      !at::native::can_use_fast_route(inputs, values.all())) {
+      !at::native::can_use_fast_route(inputs, values.all()) ||
+      (!results && !writes_apart(first, inputs))) {
     return false;
   }
   const ScalarType type = first[0].scalar_type();
@@ -211,7 +221,8 @@ void foreach_copy_(TensorList self, TensorList src, bool non_blocking) {
   const auto floating = [&](TensorList list) {
     return c10::isFloatingType(type(list)) && type(list) != ScalarType::Double;
   };
-  if (!can_launch_over({src, self}) || !floating(self) || !floating(src)) {
+  if (!can_launch_over({src, self}) || !floating(self) || !floating(src) ||
+      !writes_apart(self, {src})) {
     return at::compositeexplicitautograd::_foreach_copy_(self, src, non_blocking);
   }
   const TensorLists lists{device(self[0].get_device()), {src, self}, ScalarType::Float};

@@ -1,7 +1,8 @@
 // The _foreach_ operators that have kernels over lists of tensors: operator, overload, arguments,
 // and the DispatchStub whose row of pointwise_table.h has the expression. Arguments: L a list of
 // tensors, N a number, S a number for each tensor, T a tensor of one element. With one list, the
-// number or element is `b` in the expression; with more, it is s0. In-place forms come along.
+// number or element is `b` in the expression; with more, it is s0, and in powers by numbers, whose
+// expression is in foreach_ops.cpp. In-place forms come along.
 
 OCL_FOREACH(add, Scalar, LN, add_stub)
 OCL_FOREACH(add, List, LLN, add_stub)
@@ -30,9 +31,9 @@ OCL_FOREACH(maximum, ScalarList, LS, maximum_stub)
 OCL_FOREACH(minimum, Scalar, LN, minimum_stub)
 OCL_FOREACH(minimum, List, LL, minimum_stub)
 OCL_FOREACH(minimum, ScalarList, LS, minimum_stub)
-OCL_FOREACH(pow, Scalar, LN, pow_tensor_tensor_stub)
+OCL_FOREACH(pow, Scalar, LN, pow_by_number)
 OCL_FOREACH(pow, List, LL, pow_tensor_tensor_stub)
-OCL_FOREACH(pow, ScalarList, LS, pow_tensor_tensor_stub)
+OCL_FOREACH(pow, ScalarList, LS, pow_by_number)
 OCL_FOREACH(addcmul, Scalar, LLLN, addcmul_stub)
 OCL_FOREACH(addcmul, ScalarList, LLLS, addcmul_stub)
 OCL_FOREACH(addcdiv, Scalar, LLLN, addcdiv_stub)
