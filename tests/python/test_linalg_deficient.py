@@ -135,3 +135,17 @@ def test_lstsq_of_broadcast_matrices(device):
         assert_agrees(solve, device, matrices, b, exact=False, rtol=1e-5, atol=1e-5)
     a[1, 2, 2] = 0
     assert_agrees(solve, device, a, b)
+
+
+@pytest.mark.parametrize("dtype, size", [(torch.float32, 1e-39), (torch.float64, 1e-310)])
+def test_matrices_of_subnormal_numbers(operator_device, dtype, size):
+    """The reciprocals of their largest elements are infinite."""
+    x = (torch.eye(3, dtype=dtype) * size).to(operator_device)
+    if x.cpu()[0, 0] == 0 or (x + 0).cpu()[0, 0] == 0:
+        pytest.skip("the device has no subnormal numbers")
+    expected = torch.full((3,), size, dtype=dtype)
+    torch.testing.assert_close(torch.linalg.svdvals(x).cpu(), expected, rtol=1e-3, atol=0)
+    torch.testing.assert_close(torch.linalg.eigvalsh(x).cpu(), expected, rtol=1e-3, atol=0)
+    assert torch.linalg.matrix_rank(x).item() == 3
+    solution = torch.linalg.lstsq(x, x).solution.cpu()
+    torch.testing.assert_close(solution, torch.eye(3, dtype=dtype), rtol=1e-3, atol=1e-3)

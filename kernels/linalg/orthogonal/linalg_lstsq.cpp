@@ -102,10 +102,11 @@ std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> lstsq_out(const Tensor& self, con
   if (self.numel() == 0 || b.numel() == 0) return {solution, residuals, rank, singular_values};
   const auto [u, s, vh] = at::_linalg_svd(self, /*full_matrices=*/false, /*compute_uv=*/true);
   const Tensor counts = s.gt(s.narrow(-1, 0, 1).mul(rcond.value_or(default_rcond(self))));
-  const Tensor inverse = at::where(counts, s.reciprocal(), at::zeros_like(s)).unsqueeze(-1);
   const bool vector = at::native::linalg_solve_is_vector_rhs(self, b);
   const Tensor right = vector ? b.unsqueeze(-1) : b;
-  const Tensor result = at::matmul(vh.mH(), at::matmul(u.mH(), right).mul(inverse));
+  const Tensor parts = at::matmul(u.mH(), right);
+  const Tensor scaled = at::where(counts.unsqueeze(-1), parts.div(s.unsqueeze(-1)), 0);
+  const Tensor result = at::matmul(vh.mH(), scaled);
   solution.copy_(vector ? result.squeeze(-1) : result);
   rank.copy_(counts.sum(-1));
   if (name == "gelsy") return {solution, residuals, rank, singular_values};

@@ -41,6 +41,15 @@ void scale(const Tensor& a, const Tensor& factor) {
   }
 }
 
+// a /= divisor, a real number for each matrix. The reciprocal of a subnormal number is infinite,
+// so matrices of such numbers are made larger first.
+void divide(const Tensor& a, const Tensor& divisor) {
+  const double normal = is_double(a.scalar_type()) ? 0x1p-1022 : 0x1p-126;
+  const Tensor larger = at::where(divisor.lt(normal), 0x1p100, 1.0).to(divisor.scalar_type());
+  scale(a, larger);
+  scale(a, divisor.mul(larger).reciprocal());
+}
+
 // A unitary matrix with the columns of v, which are orthonormal or zero; other columns replace the
 // zeros.
 Tensor complete(const Tensor& v) {
@@ -66,7 +75,7 @@ struct Svd {
 Svd svd_of_tall(const Tensor& given, int64_t u_columns, bool vectors, bool& converged) {
   const int64_t batches = given.size(0), m = given.size(1), n = given.size(2);
   const Tensor unit = largest(given), divisor = at::where(unit.gt(0), unit, at::ones_like(unit));
-  scale(given, divisor.reciprocal());
+  divide(given, divisor);
   // Long columns first: rotations of R^H then converge in few sweeps.
   const Tensor places = std::get<1>(at::sort(column_norms(given), -1, /*descending=*/true));
   const Tensor a = take_columns(given, places, {}, 0);
@@ -148,7 +157,7 @@ void eigh(const Tensor& values, const Tensor& vectors, const Tensor& info, bool 
   const Tensor rows = at::amax(at::sum(magnitude(a), {-1}), {-1});  // [batch]
   const Tensor unit = at::where(rows.gt(0), rows, at::ones_like(rows)).reshape({-1, 1, 1});
   const Tensor shifted = a.clone();
-  scale(shifted, unit.reciprocal());
+  divide(shifted, unit);
   const Tensor shift = norm_bound(shifted).mul(1.25);
   const Tensor diagonal = (shifted.is_complex() ? at::real(shifted) : shifted).diagonal(0, -2, -1);
   Tensor(diagonal).add_(at::where(shift.gt(0), shift, at::ones_like(shift)));
