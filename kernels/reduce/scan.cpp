@@ -93,6 +93,12 @@ const Kernel& find_rows(Device& device, const char* name, const Scan& scan, Scal
   });
 }
 
+// Whether the parts of a row can be scanned at once. The product of a part does not tell whether
+// the running product became zero or infinite inside of it, and stayed so.
+bool may_split(const Scan& scan, ScalarType type) {
+  return &scan != &kProduct || c10::isIntegralType(type, /*includeBool=*/true);
+}
+
 // Of a launch, as Arguments::enqueue() takes it. An element is loaded and stored.
 double work_of(const Scan& scan, const at::Tensor& in) {
   return 4.0 * static_cast<double>(scan.cost) * static_cast<double>(in.numel());
@@ -105,8 +111,9 @@ void launch_row_scan(const Scan& scan, const at::Tensor& in, const at::Tensor& o
   const size_t wanted = std::clamp<size_t>(std::bit_ceil(size / kPerItem), kFewItemsGroup, 256);
   const Kernel& kernel = find_rows(device, "scan_rows", scan, in.scalar_type(), wanted);
   const size_t items = std::min(kernel.group, wanted), tile = items * kPerItem;
-  const uint64_t share = at::round_up<uint64_t>(
-      at::ceil_div<uint64_t>(size, parts_for(device, rows, size, tile * kTilesOfPart)), tile);
+  const uint64_t wanted_parts =
+      may_split(scan, in.scalar_type()) ? parts_for(device, rows, size, tile * kTilesOfPart) : 1;
+  const uint64_t share = at::round_up<uint64_t>(at::ceil_div(size, wanted_parts), tile);
   const uint64_t parts = at::ceil_div(size, share), groups = rows * parts;
   Stream& stream = stream_of(in);
   at::Tensor totals = in;  // not used
@@ -138,9 +145,11 @@ void launch_scan(const Scan& scan, const at::Tensor& in, const at::Tensor& out,
   const ScalarType type = in.scalar_type(), state = state_type(device, scan, type);
   const size_t lanes = cpu && extent.inner > 1 ? kLanes : 1;
   const uint64_t blocks = at::ceil_div(extent.inner, lanes);
-  uint64_t parts =
-      parts_for(device, extent.outer * blocks, extent.size, cpu ? kCpuPart / lanes : kGpuPart);
-  if (!cpu) {
+  const bool splits = may_split(scan, type);
+  uint64_t parts = splits ? parts_for(device, extent.outer * blocks, extent.size,
+                                      cpu ? kCpuPart / lanes : kGpuPart)
+                          : 1;
+  if (!cpu && splits) {
     // A part joins the totals of all parts before it, so there are at most as many as elements in
     // one.
     const auto balanced = static_cast<size_t>(std::sqrt(static_cast<double>(extent.size)));

@@ -261,3 +261,16 @@ def test_positions_of_bytes(device, dtype):
         compare(device, name, x, 0)
     for name in ("max", "min"):
         compare(device, name, x, 0)
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
+def test_products_that_leave_the_range_inside_of_a_long_row(device, dtype, columns):
+    """They stay zero, infinite or NaN, also where the next factors lead back."""
+    up, down = [1e38] * 9, [1e-38] * 9
+    for factors in (up + down, down + up, [*up, 0.0]):
+        x = torch.ones(40_000, columns, dtype=dtype)
+        x[15_000 : 15_000 + len(factors), 0] = torch.tensor(factors).to(dtype)
+        expected = x.cumprod(0)[20_000:]
+        products = x.to(device).cumprod(0).cpu()[20_000:]
+        torch.testing.assert_close(products, expected, equal_nan=True)
