@@ -11,6 +11,7 @@
 #include <ATen/ops/empty.h>
 
 #include "backend/fault.h"
+#include "kernels/core/check_range.h"
 #include "kernels/core/registration.h"
 #include "kernels/index/index.h"
 #include "native/index_ops.h"
@@ -235,6 +236,12 @@ namespace native {
 
 namespace {
 
+// Where there is nothing to read or to write, indices are checked all the same.
+void refuse_outside(const Tensor& index, int64_t size, const Indexing& indexing) {
+  if (index.numel() == 0) return;
+  check_range(index, {0, static_cast<double>(size) - 1, size, indexing.fault_site});
+}
+
 Tensor& select_slices(const Indexing& selecting, const Tensor& self_any, int64_t dim,
                       const Tensor& index, Tensor& out) {
   dim = at::maybe_wrap_dim(dim, self_any.dim());
@@ -253,8 +260,11 @@ Tensor& select_slices(const Indexing& selecting, const Tensor& self_any, int64_t
   at::assert_no_overlap(out, self_any);
   at::assert_no_overlap(out, index);
   at::native::resize_output(out, sizes);
-  if (out.numel() == 0) return out;
   const Tensor self = at_least_1d(self_any), result = at_least_1d(out);
+  if (out.numel() == 0) {
+    refuse_outside(index, self.size(dim), selecting);
+    return out;
+  }
   TORCH_CHECK_INDEX(self.dim() > 1 || self.size(dim) > 0, "index out of range in self");
   TORCH_CHECK(self.size(dim) > 0, "index_select(): self indexing axis dim should be positive");
   at::TensorIterator iter = index_iterator(result, walk(self, result.sizes(), dim),
@@ -341,8 +351,9 @@ OCL_STRUCTURED("index_add.out", index_add)
   static const Indexing adding{"index_add", site_of("aten::index_add_", FaultClass::kIndex), false,
                                kAdd};
   if (!result_any.is_same(self)) result_any.copy_(self);
-  if (index.numel() == 0 || source.numel() == 0 || self.numel() == 0) return;
+  if (index.numel() == 0 || source.numel() == 0) return;
   const Tensor result = at_least_1d(result_any);
+  if (result.numel() == 0) return refuse_outside(index, result.size(dim), adding);
   check_fits(alpha, result.scalar_type());
   const bool logical = source.scalar_type() == ScalarType::Bool;
   if (logical && !alpha.to<bool>()) return;

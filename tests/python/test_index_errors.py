@@ -308,3 +308,15 @@ def test_wrong_maxima_of_pooling_are_ignored(operator_device, memory_format, cha
         torch.ones(2, channels, 2, 2).to(**to), image, 2, 2, 0, 1, False, indices.to(**to)
     )
     assert torch.equal(result.cpu(), expected)
+
+
+def test_wrong_indices_where_there_is_nothing_to_read(operator_device):
+    index = torch.tensor([5], device=operator_device)
+    with pytest.raises(IndexError):
+        torch.zeros(3, 0, device=operator_device).index_select(0, index)
+        torch.ocl.synchronize(operator_device)
+    with pytest.raises(IndexError):
+        source = torch.ones(1, device=operator_device)
+        torch.zeros(0, device=operator_device).index_add_(0, index, source)
+        torch.ocl.synchronize(operator_device)
+    assert_usable(operator_device)
