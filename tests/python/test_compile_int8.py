@@ -95,3 +95,13 @@ def test_scales_of_another_type(device):
     result = compiled(linear)(x, weight, scale.float())
     assert result.dtype == torch.float32
     assert (result - linear(x, weight, scale.float())).abs().max() < 1
+
+
+def test_a_product_that_is_its_own_scale(device):
+    def square(x, weight):
+        product = torch.nn.functional.linear(x, weight.to(x.dtype))
+        return product * product
+
+    args = random_tensor((1, 12), torch.float32), random_tensor((16, 12), torch.int8)
+    result = torch.compile(square, fullgraph=True)(*(x.to(device) for x in args))
+    assert_close(result.cpu(), square(*args))

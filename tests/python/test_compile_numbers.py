@@ -197,3 +197,22 @@ def test_special_functions_of_several_types(device):
     x = randn(21).abs() + 1
     y = x.double() if has_fp64(device) else x
     check(device, function, x, y, torch.arange(21) // 2, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "factor",
+    [
+        lambda n: max(n / 8, 1.75),
+        lambda n: min(n / 8, 1.75),
+        lambda n: abs(n / 8 - 3),
+        lambda n: 2**n,
+        lambda n: round(n / 7, 2),
+    ],
+)
+def test_real_numbers_of_sizes(device, factor):
+    check(device, lambda x: x * factor(x.shape[0]), randn(13, 5), dynamic=True)
+
+
+def test_sign_of_negative_zero(device):
+    check(device, lambda x: 1 / torch.sign(x), torch.tensor([-0.0, 0.0, -3.0, 2.0]))
+    check(device, torch.sign, torch.tensor([math.nan, -math.inf, math.inf]))

@@ -31,6 +31,8 @@ def join(graph: torch.fx.Graph) -> None:
 
 
 def _join(graph, mul, product, scale) -> bool:
+    if product is scale:
+        return False
     view = product if product.target in _VIEWS else None
     mm = view.args[0] if view else product
     if mm.target is not aten.mm.default or any(len(n.users) > 1 for n in (product, mm)):

@@ -154,8 +154,6 @@ class OclOverrides(OpOverrides):
     @staticmethod
     def sign(x):
         dtype = x.dtype
-        if is_float(dtype):
-            return f"sign({x})"
         one, minus, zero = (literal(n, dtype) for n in (1, -1, 0))
         if dtype == torch.bool:
             return str(x)

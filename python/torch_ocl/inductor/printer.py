@@ -55,24 +55,33 @@ class OclPrinter(ExprPrinter):
             return f"({self._factor(x)} % {self._factor(modulus)})"
         return f"FLOOR_MODULUS({self._cast(x)}, {self._cast(modulus)})"
 
-    def _fold(self, function, args) -> str:
-        result = self._cast(args[0])
-        for arg in args[1:]:
-            result = f"{function}({result}, {self._cast(arg)})"
-        return result
+    def _together(self, *args) -> list[str]:
+        """Indices where all arguments are integers, else numbers in floating point."""
+        whole = all(arg.is_integer for arg in args)
+        return [self._cast(arg) if whole else self._float(arg) for arg in args]
+
+    def _fold(self, function, expr) -> str:
+        first, *others = self._together(*expr.args)
+        name = function if expr.is_integer else f"f{function}"
+        for other in others:
+            first = f"{name}({first}, {other})"
+        return first
 
     def _print_Min(self, expr):
-        return self._fold("min", expr.args)
+        return self._fold("min", expr)
 
     def _print_Max(self, expr):
-        return self._fold("max", expr.args)
+        return self._fold("max", expr)
 
     def _print_Abs(self, expr):
+        if not expr.args[0].is_integer:
+            return f"fabs({self._float(expr.args[0])})"
         return self._convert(f"abs({self._cast(expr.args[0])})")
 
     def _print_Where(self, expr):
         condition, yes, no = expr.args
-        return f"(({self._print(condition)}) ? {self._cast(yes)} : {self._cast(no)})"
+        yes, no = self._together(yes, no)
+        return f"(({self._print(condition)}) ? {yes} : {no})"
 
     def _print_And(self, expr):
         return "(" + " & ".join(f"({self._print(arg)})" for arg in expr.args) + ")"
@@ -84,13 +93,15 @@ class OclPrinter(ExprPrinter):
         return f"!({self._print(expr.args[0])})"
 
     def _print_Relational(self, expr):
-        left, right = (self._cast(arg) for arg in expr.args)
+        left, right = self._together(*expr.args)
         return f"({left} {expr.rel_op} {right})"
 
     def _print_PowByNatural(self, expr):
         base, exponent = expr.args
         if not exponent.is_Integer:
-            raise NotImplementedError(f"the index {expr}")
+            if "§" in self.index:
+                raise NotImplementedError(f"the index {expr}")
+            return f"integer_power_of({self._cast(base)}, {self._cast(exponent)})"
         return "(" + " * ".join([self._factor(base)] * int(exponent)) + ")" if exponent else "1"
 
     # Sizes that are computed in floating point.
@@ -128,6 +139,11 @@ class OclPrinter(ExprPrinter):
 
     def _print_RoundToInt(self, expr):
         return self._to_integer("rint", expr)
+
+    def _print_RoundDecimal(self, expr):
+        number, digits = expr.args
+        ten = self._print(sympy.Float(10.0 ** int(digits)))
+        return f"(rint({self._float(number)} * {ten}) / {ten})"
 
     _print_floor = _print_FloorToInt
     _print_ceiling = _print_CeilToInt
