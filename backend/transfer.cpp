@@ -86,16 +86,6 @@ void enqueue_or_record(Stream& stream, const Command& command,
   stream.submitted();
 }
 
-// A block recorded on other streams may still be in use there.
-void wait_for_other_streams(Stream& stream, const BufferView& view) {
-  if (C10_LIKELY(!view.segment->shared_between_streams.load(std::memory_order_relaxed))) return;
-  for (const StreamId id : Allocator::instance().other_streams(view, stream.id())) {
-    const c10::Stream stream_of_id(c10::Stream::UNSAFE, stream.unpack().device(), id);
-    Stream& other = ocl::stream(stream_of_id);
-    stream.wait_for(other);
-  }
-}
-
 // Call before a copy between host and device, which blocks if there is no event.
 void prepare(Stream& stream, const BufferView& view, const cl::Event* event, const char* what) {
   if (!event) {
@@ -115,6 +105,15 @@ void raise_failures(Stream& stream, uint64_t report) {
 }
 
 }  // namespace
+
+void wait_for_other_streams(Stream& stream, const BufferView& view) {
+  if (C10_LIKELY(!view.segment->shared_between_streams.load(std::memory_order_relaxed))) return;
+  for (const StreamId id : Allocator::instance().other_streams(view, stream.id())) {
+    const c10::Stream stream_of_id(c10::Stream::UNSAFE, stream.unpack().device(), id);
+    Stream& other = ocl::stream(stream_of_id);
+    stream.wait_for(other);
+  }
+}
 
 void copy_on_device(Stream& stream, const BufferView& destination, const BufferView& source,
                     size_t bytes) {
@@ -250,13 +249,13 @@ void Mapping::read(MapAccess access) {
 }
 
 void Mapping::write() {
+  record_pinned(data_, copy_.get_context(), stream_->unpack());  // before a part can fail
   enqueue(*stream_,
           {"copy from the host", trace::Kind::kCopyToDevice, "clEnqueueWriteBuffer", bytes_},
           nullptr, [&](cl_command_queue queue, cl_event* event, size_t at, size_t part) {
             return clEnqueueWriteBuffer(queue, buffer_(), CL_FALSE, offset_ + at, part,
                                         static_cast<const char*>(data_) + at, 0, nullptr, event);
           });
-  record_pinned(data_, copy_.get_context(), stream_->unpack());  // before a flush can fail
   stream_->submitted();
 }
 
@@ -271,6 +270,7 @@ Mapping::Mapping(Mapping&& other) noexcept
 
 void Mapping::close() {
   if (!data_) return;
+  refuse_fork();
   if (!is_copy()) {
     unmap();
   } else if (writes_) {
@@ -287,6 +287,10 @@ void Mapping::abandon() {
 }
 
 Mapping::~Mapping() {
+  if (in_bad_fork()) {  // where nothing can be released
+    buffer_() = nullptr;
+    return;
+  }
   try {
     abandon();
   } catch (const std::exception& error) {

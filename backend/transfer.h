@@ -8,6 +8,9 @@
 
 namespace ocl {
 
+// Makes later commands of `stream` wait for those of other streams that use the block at the view.
+void wait_for_other_streams(Stream& stream, const BufferView& view);
+
 // Enqueues a copy between two places of the stream's device.
 void copy_on_device(Stream& stream, const BufferView& destination, const BufferView& source,
                     size_t bytes);

@@ -6,6 +6,7 @@
 
 #include "backend/interop.h"
 #include "backend/watchdog.h"
+#include "kernels/core/lazy_clone.h"
 #include "kernels/core/tensors.h"
 #include "kernels/user/interop.h"
 #include "kernels/user/user_kernel.h"
@@ -65,7 +66,11 @@ at::Tensor from_buffer(uintptr_t address, size_t offset, std::vector<int64_t> si
 
 py::tuple buffer(const at::Tensor& tensor) {
   if (tensor.numel() == 0) return py::make_tuple(0, 0);
-  const BufferView found = view(tensor);
+  const BufferView found = [&] {
+    const py::gil_scoped_release unlocked;
+    own_memory(tensor);
+    return view(tensor);
+  }();
   return py::make_tuple(address_of(found.buffer()), found.offset);
 }
 

@@ -10,6 +10,7 @@
 
 #include "backend/allocator.h"
 #include "backend/stream.h"
+#include "backend/transfer.h"
 
 namespace ocl {
 namespace {
@@ -31,9 +32,17 @@ void materialize(c10::StorageImpl* storage) {
   if (auto* last = std::get_if<cow::COWDeleterContext::LastReference>(&rest)) {
     const c10::DeleterFnPtr deleter = last->get_deleter();
     own = c10::DataPtr(shared.get(), last->release(), deleter, shared.device());
+    // The former owners' copies read the memory on other streams.
+    Stream& stream = current_stream(shared.device().index());
+    if (own.get() && !stream.capture()) wait_for_other_streams(stream, resolve(own.get()));
   } else {
     const c10::DeviceGuard guard(shared.device());
-    own = storage->allocator()->clone(shared.get(), storage->nbytes());
+    try {
+      own = storage->allocator()->clone(shared.get(), storage->nbytes());
+    } catch (...) {  // `rest` keeps the others from writing
+      context->increment_refcount();
+      throw;
+    }
   }
   shared.release_context();  // counted down above
   storage->set_data_ptr_noswap(std::move(own));

@@ -6,6 +6,7 @@
 #include <c10/core/DeviceGuard.h>
 
 #include "backend/error.h"
+#include "kernels/core/lazy_clone.h"
 #include "kernels/core/tensors.h"
 
 namespace ocl {
@@ -96,6 +97,7 @@ HostMap::HostMap(at::Tensor tensor, bool writable)
 
 at::Tensor HostMap::enter() {
   TORCH_CHECK(!views_, "the host view is open already");
+  if (writable_) own_memory(tensor_);
   auto views = std::make_shared<HostViews>();
   views->add(tensor_, writable_ ? MapAccess::kReadWrite : MapAccess::kRead);
   const at::Tensor mapped = views->view(tensor_);
@@ -129,6 +131,7 @@ DLManagedTensor* to_dlpack(const at::Tensor& tensor) {
   exported->strides = tensor.strides().vec();
   DLTensor& dl = exported->managed.dl_tensor;
   if (tensor.numel() > 0) {
+    own_memory(tensor);
     const BufferView memory = view(tensor);
     dl.data = memory.buffer();
     dl.byte_offset = memory.offset;

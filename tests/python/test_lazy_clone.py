@@ -1,5 +1,7 @@
 """Tensor._lazy_clone: memory is shared until one of the tensors is written."""
 
+import gc
+
 import pytest
 import torch
 from fallback_operators import OPS
@@ -102,3 +104,51 @@ def test_types_without_kernels(device):
     clone = x._lazy_clone()
     clone.copy_(torch.zeros(4, device=device).to(torch.uint16))
     assert x.tolist() == [0, 1, 2, 3] and clone.tolist() == [0] * 4
+
+
+def test_memory_runs_out_where_a_clone_gets_its_own(device):
+    """Both tensors keep the memory that they share."""
+    gc.collect()
+    torch.ocl.empty_cache()
+    original = torch.full((1 << 22,), 3.0, device=device)  # a buffer of its own
+    clone = original._lazy_clone()
+    limit = torch.ocl.memory_reserved() / torch.ocl.mem_get_info()[1]
+    torch.ocl.set_per_process_memory_fraction(limit)
+    try:
+        with pytest.raises(torch.OutOfMemoryError):
+            clone.add_(1)
+    finally:
+        torch.ocl.set_per_process_memory_fraction(1.0)
+    assert clone.eq(3).all()
+    del clone
+    other = torch.full((1 << 22,), 9.0, device=device)
+    assert original.eq(3).all() and other.eq(9).all()
+
+
+def through_a_buffer(x):
+    memory = torch.ocl.buffer(x)
+    return torch.ocl.from_buffer(memory, x.shape, x.dtype, offset=memory.offset)
+
+
+EXPORTS = {
+    "buffer": through_a_buffer,
+    "dlpack": lambda x: torch.ocl.from_dlpack(torch.ocl.to_dlpack(x, opencl=True)),
+}
+
+
+@pytest.mark.parametrize("export", EXPORTS)
+def test_writes_through_exported_memory(device, export):
+    original = torch.ones(64, device=device)
+    clone = original._lazy_clone()
+    EXPORTS[export](clone).fill_(9)
+    assert original.eq(1).all() and clone.eq(9).all()
+
+
+def test_writes_through_a_view_of_the_host(device):
+    if not torch.ocl.get_device_properties(device).host_unified_memory:
+        pytest.skip("host_view needs memory that the host shares")
+    original = torch.ones(64, device=device)
+    clone = original._lazy_clone()
+    with torch.ocl.host_view(clone) as view:
+        view.fill_(9)
+    assert original.eq(1).all() and clone.eq(9).all()
