@@ -44,7 +44,7 @@ void set_out_of_memory_observer(OutOfMemoryObserver call) {
 Block* DeviceCache::allocate(size_t bytes, int64_t stream) {
   const Stack stack = MemoryHistory::stack(KeepStacks::kState);
   std::unique_lock lock(mutex_);
-  collect_pending(/*wait=*/false);
+  collect_pending();
   Block* block = caching_ ? cache_.take(bytes, stream) : nullptr;
   if (!block) {
     const size_t segment_bytes = caching_ ? cached_segment_size(bytes) : bytes;
@@ -127,8 +127,7 @@ std::vector<StreamId> DeviceCache::other_streams(const BufferView& view, StreamI
 void DeviceCache::empty() {
   wait_for_pending();
   std::lock_guard lock(mutex_);
-  const watchdog::Uninterrupted uninterrupted;
-  collect_pending(/*wait=*/true);
+  collect_pending();
   release_unused();
 }
 
@@ -233,12 +232,11 @@ void DeviceCache::wait_for_pending() {
   }
 }
 
-void DeviceCache::collect_pending(bool wait) {
+void DeviceCache::collect_pending() {
   while (!pending_.empty()) {
     auto& [event, block] = pending_.front();
     // A failed command does not use the memory any more; the stream raises its error.
-    if (wait) event.wait_until_over();
-    if (!wait && !event.over()) return;
+    if (!event.over()) return;
     if (--block->pending_events == 0) put_back(block);
     pending_.pop_front();
   }

@@ -86,7 +86,7 @@ class DeviceCache {
   Segment* create_segment(size_t bytes, std::string& refusal);
   void release_unused();
   void wait_for_pending();  // without the lock
-  void collect_pending(bool wait);
+  void collect_pending();
   void put_back(Block* block);
   void record(MemoryEvent::Action action, const Block& block, size_t bytes, const Stack& stack);
   [[noreturn]] void fail(size_t bytes, int64_t stream, const Stack& stack,

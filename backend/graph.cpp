@@ -3,6 +3,7 @@
 #include "backend/allocator.h"
 #include "backend/error.h"
 #include "backend/fault.h"
+#include "backend/interop.h"
 #include "backend/launch.h"
 #include "backend/watchdog.h"
 
@@ -233,7 +234,9 @@ void Graph::reset() {
   std::lock_guard lock(mutex_);
   capture_.reset();
   // Memory of tables and host tensors may be used again, by another stream or the host.
-  if (last_stream_ && !recording_.kept.empty()) last_stream_->drain_quietly();
+  if (last_stream_ && !recording_.kept.empty()) {
+    wait_unlocked([&] { last_stream_->drain_quietly(); });
+  }
   if (device_ && watchdog::is_stuck(*device_)) {
     new Recording(std::move(recording_));  // leaked, because the device may still use it
   }

@@ -238,8 +238,10 @@ void Stream::wait_for(const cl::Event& event, Stream& source, uint64_t work, uin
                  submitted();
                } else {
                  // Each device has its own context, and OpenCL cannot wait across contexts.
-                 watchdog::watch(source, event);
-                 event.wait();
+                 wait_unlocked([&] {
+                   watchdog::watch(source, event);
+                   event.wait();
+                 });
                }
              });
 }

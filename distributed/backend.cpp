@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <set>
 
+#include "backend/interop.h"
+
 namespace ocl {
 namespace {
 
@@ -96,17 +98,25 @@ OcclBackend::OcclBackend(BackendPointer gloo)
   init();
 }
 
+OcclBackend::~OcclBackend() {
+  // Both join threads that take Python's lock to release tensors.
+  wait_unlocked([&] {
+    issuer_.reset();
+    gloo_.reset();
+  });
+}
+
 BackendPointer make_distributed_backend(const BackendPointer& gloo) {
   return c10::make_intrusive<OcclBackend>(gloo);
 }
 
 uint64_t OcclBackend::getSequenceNumberForGroup() {
-  issuer_.drain();
+  issuer_->drain();
   return gloo_->getSequenceNumberForGroup();
 }
 
 void OcclBackend::shutdown() {
-  issuer_.drain();
+  issuer_->drain();
   gloo_->shutdown();
 }
 
@@ -157,9 +167,9 @@ WorkPointer OcclBackend::post(Operation operation) {
     Release::of(std::move(work));
   };
   if (message) {
-    issuer_.submit_message(std::move(start));
+    issuer_->submit_message(std::move(start));
   } else {
-    issuer_.submit_collective(std::move(memory), std::move(start), at_once);
+    issuer_->submit_collective(std::move(memory), std::move(start), at_once);
   }
   if (coalesced_) coalesced_->push_back(work);
   return work;

@@ -29,6 +29,7 @@ using TensorLists = std::vector<Tensors>;
 class OcclBackend final : public c10d::Backend {
  public:
   explicit OcclBackend(BackendPointer gloo);
+  ~OcclBackend() override;
 
   const std::string getBackendName() const override { return "occl"; }
   c10::intrusive_ptr<Options> getBackendOptions() override { return gloo_->getBackendOptions(); }
@@ -104,7 +105,7 @@ class OcclBackend final : public c10d::Backend {
   std::mutex side_streams_mutex_;  // guards the member below
   std::map<c10::DeviceIndex, c10::Stream> side_streams_;
   std::optional<std::vector<WorkPointer>> coalesced_;
-  Issuer issuer_;
+  std::optional<Issuer> issuer_{std::in_place};
 };
 
 // `gloo` is the group of the same ranks that moves the bytes.

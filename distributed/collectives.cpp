@@ -190,7 +190,7 @@ WorkPointer OcclBackend::barrier(const c10d::BarrierOptions& options) {
 }
 
 void OcclBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
-  issuer_.drain();
+  issuer_->drain();
   gloo_->monitoredBarrier(options, wait_all_ranks);
 }
 

@@ -4,7 +4,9 @@
 #include <ATen/core/ivalue.h>
 #include <c10/core/StreamGuard.h>
 
+#include <functional>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -123,7 +125,7 @@ void StagedWork::when_done(const WorkPointer& inner) {
     return;
   }
   // Without a future, a thread must wait. Each message has its own, because they come in any order.
-  std::thread([work = self(), inner = inner]() mutable {
+  auto await = [work = self(), inner]() mutable {
     std::exception_ptr error;
     try {
       inner->wait();
@@ -133,7 +135,12 @@ void StagedWork::when_done(const WorkPointer& inner) {
     work->complete(error);
     Release::of(std::move(inner));
     Release::of(std::move(work));
-  }).detach();
+  };
+  try {
+    std::thread(await).detach();
+  } catch (const std::system_error&) {  // too many threads; Gloo uses the memory already
+    std::invoke(std::move(await));
+  }
 }
 
 void StagedWork::complete(std::exception_ptr error) noexcept {
