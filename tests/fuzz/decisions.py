@@ -81,6 +81,12 @@ DECISIONS = [
         "Inductor cannot order bools that it has computed, on CPUs, neither",
     ),
     (
+        r"compile.* torch\.(eq|ne|all|any)\(",
+        "error",
+        r"A Boolean argument can only be used in Eq and Ne",
+        "Inductor cannot compare bools that it has computed, on CPUs, neither",
+    ),
+    (
         r"(^| )\{0\}\[\{i\}\] = \{1\}( |$)",
         "error|requires_grad",
         r"^nothing raised instead of RuntimeError|requires_grad False instead of True",

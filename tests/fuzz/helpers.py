@@ -79,7 +79,7 @@ def synchronize():
 def through_pinned(x):
     """To the CPU and back without waiting, through pinned memory."""
     if x.device.type == "cpu":
-        return x.clone()
+        return x.detach().clone()
     host = torch.empty_like(x, device="cpu", pin_memory=True)
     host.copy_(x.detach(), non_blocking=True)
     result = host.to(device, non_blocking=True)
