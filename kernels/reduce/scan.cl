@@ -7,46 +7,12 @@
 //   scan_totals     6   |  15   |  15
 //   scan          1 3 6 | 10 15 21 | 28 36       begins with 0, 6 and 21
 //
+// A real product that leaves the range stays infinite or 0, which totals do not tell: it has one
+// part.
 //   LANES   columns of a work-item; other defines: scan.clh
 // Grid (grid.clh): parts of all rows, blocks of LANES columns.
 #include "scan.clh"
 #include "grid.clh"
-
-// A part's total. A product that overflows or vanishes may follow one that is 0 or infinite, so it
-// is value * 2^exponent then.
-#if defined(PRODUCT) && (defined(COMPUTE_IS_FLOAT) || defined(COMPUTE_IS_COMPLEX))
-typedef struct {
-  State value;
-  long exponent;
-} Total;
-#ifdef COMPUTE_IS_COMPLEX
-#define MAGNITUDE(z) (fabs((z).x) / 2 + fabs((z).y) / 2)
-#elif defined(COMPENSATED)
-#define MAGNITUDE(z) fabs((z).value)
-#else
-#define MAGNITUDE(z) fabs(z)
-#endif
-#ifdef COMPENSATED
-#define SCALE(z, exponent) ((State){ldexp((z).value, exponent), ldexp((z).lost, exponent)})
-#else
-#define SCALE(z, exponent) ldexp(z, exponent)
-#endif
-#define IS_ORDINARY(z) (isfinite(MAGNITUDE(z)) && MAGNITUDE(z) != 0)
-static inline Total multiply(const Total x, const State y) {
-  const State z = join(x.value, y);
-  if (!IS_ORDINARY(z)) return (Total){z, x.exponent};
-  const int exponent = ilogb(MAGNITUDE(z)) + 2;  // so that the next product does not overflow
-  return (Total){SCALE(z, -exponent), x.exponent + exponent};
-}
-static inline State join_total(const State x, const Total y) {
-  const int exponent = (int)clamp(y.exponent, -9999L, 9999L), half_of_it = exponent / 2;
-  const State z = join(SCALE(x, half_of_it), y.value);
-  return SCALE(z, exponent - half_of_it);
-}
-#else
-typedef State Total;
-#define join_total join
-#endif
 
 #define PART                                                                  \
   const ulong share = DIVIDE_UP(size, parts);                                 \
@@ -84,20 +50,7 @@ GRID __kernel void scan_totals(CTENSOR(in), TENSOR(totals), const ulong units, c
       }
 #endif
       for (; i < to; ++i) FOR_LANES state[l] = join(state[l], STATE(LOAD(IN, x, AT(i, l)), i));
-      FOR_LANES {
-#ifdef IS_ORDINARY
-        Total total = {state[l], 0};
-        // In the first part nothing comes before what has overflowed or vanished.
-        if (!IS_ORDINARY(state[l]) && u % parts > 0) {
-          total.value = NEUTRAL;
-          for (i = from; i < to; ++i)
-            total = multiply(total, STATE(LOAD(IN, x, AT(i, l)), i));
-        }
-#else
-        const Total total = state[l];
-#endif
-        PTR(Total, totals)[u * inner + first + l] = total;
-      }
+      FOR_LANES PTR(State, totals)[u * inner + first + l] = state[l];
     }
   }
 }
@@ -114,7 +67,7 @@ GRID __kernel void scan(CTENSOR(in), TENSOR(out), POSITIONS_ARGUMENT CTENSOR(tot
       State state[LANES];
       FOR_LANES state[l] = NEUTRAL;
       for (ulong before = row * parts; before < u; ++before)
-        FOR_LANES state[l] = join_total(state[l], CPTR(Total, totals)[before * inner + first + l]);
+        FOR_LANES state[l] = join(state[l], CPTR(State, totals)[before * inner + first + l]);
       ulong i = from;
 #ifdef ADD_FOUR
       for (; i + 4 <= to; i += 4) {

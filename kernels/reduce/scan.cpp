@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kLanes = 64;  // columns of a task
 constexpr size_t kCpuPart = 8192, kGpuPart = 64;
 constexpr size_t kItemsOfUnit = 512;    // work-items that wait for memory in a GPU's unit
-constexpr int64_t kTotalBytes = 32;     // of any Total in scan.cl, or State in scan.clh
+constexpr int64_t kTotalBytes = 32;     // of any State in scan.clh
 constexpr size_t kLongGpuPart = 32768;  // a launch of seconds ends in a reset of a desktop's GPU
 
 struct Scan {
@@ -94,7 +94,8 @@ const Kernel& find_rows(Device& device, const char* name, const Scan& scan, Scal
 }
 
 // Whether the parts of a row can be scanned at once. The product of a part does not tell whether
-// the running product became zero or infinite inside of it, and stayed so.
+// the running product became zero or infinite inside of it, and stayed so. A long product of real
+// numbers takes one thread of a CPU; on GPUs one group, or one work-item for each column.
 bool may_split(const Scan& scan, ScalarType type) {
   return &scan != &kProduct || c10::isIntegralType(type, /*includeBool=*/true);
 }

@@ -7,7 +7,7 @@
 //           2^MAX_EXPONENT, and no smaller than 2^MIN_EXPONENT
 // A product that has left this range stays infinite or 0, also where the product of all elements
 // is in the range again. So the tile after such an element begins with that element's result, and
-// the first part is scanned for its total. In later parts, the product of all counts.
+// the row has one part.
 // Grid: parts of all rows.
 #include "scan.clh"
 #define GROUP ITEMS
@@ -34,11 +34,6 @@
 #define IS_OUT(state)                                                         \
   ((state).exponent > MAX_EXPONENT || (state).exponent < MIN_EXPONENT ||      \
    ((state).exponent == MIN_EXPONENT && fabs((state).value) == (T)0.5f))
-#define STAY_OUT(state)                                                       \
-  if (IS_OUT(state)) {                                                        \
-    const T r = RESULT(state);                                                \
-    state = scaled(r);                                                        \
-  }
 // Whether the product had left the range before the tile: it does so once.
 #define WAS_OUT(state) ((state).value == 0 || !isfinite((state).value))
 #define TILE_LOCALS __local uint last;
@@ -57,9 +52,11 @@
   }                                                                           \
   barrier(CLK_LOCAL_MEM_FENCE);                                               \
   before_tile = partial[0];                                                   \
-  STAY_OUT(before_tile)
+  if (IS_OUT(before_tile)) {                                                  \
+    const T r = RESULT(before_tile);                                          \
+    before_tile = scaled(r);                                                  \
+  }
 #else
-#define STAY_OUT(state)
 #define TILE_LOCALS
 #define BEGIN_TILE
 #define END_TILE                                                              \
@@ -67,9 +64,9 @@
   before_tile = join(before_tile, partial[ITEMS - 1]);
 #endif
 
-// Joins the elements first .. to - 1 to `before_tile`, and calls each(i, state) with all until i.
-#define SCAN_TILES(first, each)                                               \
-  for (ulong tile = first; tile < to;) {                                      \
+// Joins the elements from .. to - 1 to `before_tile`, and calls each(i, state) with all until i.
+#define SCAN_TILES(each)                                                      \
+  for (ulong tile = from; tile < to;) {                                       \
     const ulong i = tile + item * PER;                                        \
     BEGIN_TILE                                                                \
     State inside[PER], own = NEUTRAL;                                         \
@@ -88,22 +85,13 @@
     barrier(CLK_LOCAL_MEM_FENCE);                                             \
     tile = end;                                                               \
   }
-#define NOTHING(i, state)
 
 KERNEL scan_row_totals(CTENSOR(in), TENSOR(totals), const ulong size, const ulong parts,
                        const ulong share) {
   __local State partial[ITEMS];
   PART
-#ifdef SCALED
-  TILE_LOCALS
-  State before_tile = NEUTRAL;
-  SCAN_TILES(u % parts == 0 ? from : to, NOTHING)
-  State own = item == 0 ? before_tile : NEUTRAL;
-  ulong i = u % parts == 0 ? to : from + item;
-#else
   State own = NEUTRAL;
   ulong i = from + item;
-#endif
   // Loads several elements before it joins the first one.
   for (; i + (PER - 1) * ITEMS < to; i += PER * ITEMS) {
     State loaded[PER];
@@ -124,7 +112,6 @@ KERNEL scan_rows(CTENSOR(in), TENSOR(out), POSITIONS_ARGUMENT CTENSOR(totals), c
   State before_tile = NEUTRAL;
   for (ulong before = row * parts; before < u; ++before) {
     before_tile = join(before_tile, CPTR(State, totals)[before]);
-    STAY_OUT(before_tile)
   }
-  SCAN_TILES(from, WRITE)
+  SCAN_TILES(WRITE)
 }
