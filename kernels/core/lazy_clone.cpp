@@ -29,12 +29,10 @@ void materialize(c10::StorageImpl* storage) {
   Allocator::instance().recordStream(shared, current_stream(shared.device().index()).unpack());
   c10::DataPtr own;
   auto rest = context->decrement_refcount();
-  if (auto* last = std::get_if<cow::COWDeleterContext::LastReference>(&rest)) {
+  auto* const last = std::get_if<cow::COWDeleterContext::LastReference>(&rest);
+  if (last) {
     const c10::DeleterFnPtr deleter = last->get_deleter();
     own = c10::DataPtr(shared.get(), last->release(), deleter, shared.device());
-    // The former owners' copies read the memory on other streams.
-    Stream& stream = current_stream(shared.device().index());
-    if (own.get() && !stream.capture()) wait_for_other_streams(stream, resolve(own.get()));
   } else {
     const c10::DeviceGuard guard(shared.device());
     try {
@@ -46,6 +44,11 @@ void materialize(c10::StorageImpl* storage) {
   }
   shared.release_context();  // counted down above
   storage->set_data_ptr_noswap(std::move(own));
+  // The copies of former owners read the memory on other streams.
+  Stream& stream = current_stream(storage->device().index());
+  if (last && shared.get() && !stream.capture()) {
+    wait_for_other_streams(stream, resolve(shared.get()));
+  }
 }
 
 at::Tensor lazy_clone(const at::Tensor& self) {
