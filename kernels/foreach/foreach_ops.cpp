@@ -2,7 +2,10 @@
 // without a kernel (integers, gaps, several types or devices) take PyTorch's loop over the tensors.
 #include <ATen/CompositeExplicitAutogradFunctions.h>
 #include <ATen/Functions.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/ForeachUtils.h>
+
+#include <algorithm>
 
 #include "backend/error.h"
 #include "kernels/core/registration.h"
@@ -58,9 +61,8 @@ Scalar number_for(std::string_view op, bool is_b, const Scalar& number, ScalarTy
   if (op == "pow_of_number" || (op == "pow" && type == ScalarType::Float)) {
     return converted(number.toDouble(), type);
   }
-  if (op == "pow") check_fits(number, type);
-  const bool fits =
-      sum || op == "clamp_min" || op == "clamp_max" || op == "minimum" || op == "maximum";
+  const bool fits = sum || op == "pow" || op == "clamp_min" || op == "clamp_max" ||
+                    op == "minimum" || op == "maximum";
   return fits ? as_element(number, type) : number;
 }
 
@@ -104,12 +106,19 @@ struct Foreach {
   void launch(const TensorLists& lists, size_t inputs, const Values& values) const;
 };
 
+// Whether the element, which is read while all tensors are written, is in none of them.
+bool apart_from(TensorList written, const Tensor* element) {
+  return !element || std::ranges::all_of(written, [&](const Tensor& tensor) {
+    return at::get_overlap_status(tensor, *element) == at::MemOverlapStatus::No;
+  });
+}
+
 bool Foreach::run(std::initializer_list<TensorList> inputs, const Values& values) const {
   const TensorList first = *inputs.begin();
   if (!can_launch_over(inputs) || !c10::isFloatingType(first[0].scalar_type()) ||
       (!values.numbers.empty() && values.numbers.size() != first.size()) ||
       !at::native::can_use_fast_route(inputs, values.all()) ||
-      (!results && !writes_apart(first, inputs))) {
+      (!results && (!writes_apart(first, inputs) || !apart_from(first, values.element)))) {
     return false;
   }
   const ScalarType type = first[0].scalar_type();

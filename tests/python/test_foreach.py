@@ -5,13 +5,12 @@ import math
 import pytest
 import torch
 
-SPECIAL = torch.tensor([-math.inf, -0.0, 4.0, -1.0, math.nan])
+SPECIAL = torch.tensor([-math.inf, -0.0, 4.0, 1e30, -1.0, math.nan])
 
 
-@pytest.mark.parametrize("numbers", [0.5, -0.5, 2, 1e300, [0.5], [-1.0], [1e300]], ids=str)
+@pytest.mark.parametrize("numbers", [0.5, -0.5, 0.3, 2, 1e300, [0.5], [-1.0], [1e300]], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_powers_by_numbers(device, numbers, dtype):
-    expected = actual = None
     x = SPECIAL.to(dtype)
     try:
         expected = torch._foreach_pow([x], numbers)[0]
@@ -38,7 +37,9 @@ def test_lists_that_share_memory(device):
         torch._foreach_add_([x, y], [y, x])
         torch._foreach_add_([x, x, x], 1)
         torch._foreach_copy_([x, y], [y, x])
-        return x.cpu(), y.cpu()
+        element = torch.tensor(2.0, device=device)
+        torch._foreach_mul_([element, y], element)
+        return x.cpu(), y.cpu(), element.cpu()
 
     torch.testing.assert_close(add(device), add("cpu"), rtol=0, atol=0)
 
