@@ -334,11 +334,6 @@ Tensor& index_put_impl_(Tensor& self, const c10::List<std::optional<Tensor>>& in
   const bool fits = static_cast<int64_t>(indices.size()) <= self.dim();
   if (!accumulate && values.numel() == 1 && fits) {
     if (const std::optional<Tensor> mask = mask_to_fill(self, indices)) {
-      // A number that may not fit is read and checked, as on the CPU, which waits for the device.
-      const ScalarType type = self.scalar_type();
-      if (c10::promoteTypes(values.scalar_type(), type) != type) {
-        return self.masked_fill_(*mask, values.item());
-      }
       return self.masked_fill_(*mask, values.reshape({}));
     }
   }
@@ -351,7 +346,7 @@ OCL_STRUCTURED("index_add.out", index_add)
   static const Indexing adding{"index_add", site_of("aten::index_add_", FaultClass::kIndex), false,
                                kAdd};
   if (!result_any.is_same(self)) result_any.copy_(self);
-  if (index.numel() == 0 || source.numel() == 0) return;
+  if (index.numel() == 0) return;
   const Tensor result = at_least_1d(result_any);
   if (result.numel() == 0) return refuse_outside(index, result.size(dim), adding);
   check_fits(alpha, result.scalar_type());

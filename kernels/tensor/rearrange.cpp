@@ -34,7 +34,7 @@ void masked_fill(at::Tensor self, at::Tensor mask, const at::Tensor& value,
     // The kernel writes all elements: each once, filled where the mask has any of its places.
     mask = mask.expand(self.sizes());
     for (int64_t d = 0; d < self.dim(); ++d) {
-      if (self.stride(d) != 0 || self.size(d) == 1) continue;
+      if (self.stride(d) != 0 || self.size(d) < 2) continue;
       self = self.narrow(d, 0, 1);
       mask = mask.any(d, /*keepdim=*/true);
     }
@@ -89,7 +89,7 @@ Tensor& masked_fill_tensor_(Tensor& self, const Tensor& mask, const Tensor& valu
   TORCH_CHECK(value.dim() == 0,
               "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
               value.dim(), " dimension(s).");
-  // A number that may not fit is read, and checked.
+  // A number that may not fit is read and checked, which waits for the device.
   const bool fits =
       c10::promoteTypes(value.scalar_type(), self.scalar_type()) == self.scalar_type();
   if (value.is_cpu() || !fits) {

@@ -345,9 +345,10 @@ def test_masked_fill_of_expanded_memory(device):
         x.expand(2, 3, 4).masked_fill_(mask, value)
         return x
 
+    same(device, lambda x, m: x.expand(5, 0).masked_fill_(m, 7), torch.ones(1, 0), mask[:1, 0, :1])
     for shape in [(3, 1), (1, 4), (2, 1, 1), (1,)]:
-        for value in (7, torch.tensor(7.0)):
-            same(device, lambda x, m, value=value: fill(x, m, value), torch.zeros(shape), mask)
+        same(device, lambda x, m: fill(x, m, 7), torch.zeros(shape), mask)
+        same(device, lambda x, m, v: fill(x, m, v), torch.zeros(shape), mask, torch.tensor(7.0))
 
 
 @pytest.mark.parametrize(

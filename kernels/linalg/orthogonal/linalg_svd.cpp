@@ -45,7 +45,7 @@ void scale(const Tensor& a, const Tensor& factor) {
 // so matrices of such numbers are made larger first.
 void divide(const Tensor& a, const Tensor& divisor) {
   const double normal = is_double(a.scalar_type()) ? 0x1p-1022 : 0x1p-126;
-  const Tensor larger = at::where(divisor.lt(normal), 0x1p100, 1.0).to(divisor.scalar_type());
+  const Tensor larger = at::ones_like(divisor).masked_fill_(divisor.lt(normal), 0x1p100);
   scale(a, larger);
   scale(a, divisor.mul(larger).reciprocal());
 }
