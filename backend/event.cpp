@@ -99,7 +99,7 @@ bool Event::over() const {
   if (!recorded() || capture_ != 0) return true;
   refuse_fork();
   const std::optional<cl_int> found = execution_status(event_);
-  if (!found) return false;  // the owner asks again, or waits
+  if (!found) return false;  // the owner asks again
   if (*found < 0 && !stream_->has_told(position_)) stream_->note_failure(*found);
   return *found <= CL_COMPLETE;
 }

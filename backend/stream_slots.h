@@ -16,6 +16,10 @@ constexpr size_t kFirstExternal = kFirstStaging + kStagingStreams;
 constexpr size_t kExternal = 191;
 constexpr size_t kSlots = kFirstExternal + kExternal;
 
+constexpr bool is_staging(StreamId id) {
+  return id >= StreamId{kFirstStaging} && id < StreamId{kFirstExternal};
+}
+
 struct DeviceStreams {
   std::mutex mutex;
   std::array<std::atomic<Stream*>, kSlots> slots{};

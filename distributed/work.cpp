@@ -4,7 +4,6 @@
 #include <ATen/core/ivalue.h>
 #include <c10/core/StreamGuard.h>
 
-#include <functional>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -125,7 +124,7 @@ void StagedWork::when_done(const WorkPointer& inner) {
     return;
   }
   // Without a future, a thread must wait. Each message has its own, because they come in any order.
-  auto await = [work = self(), inner]() mutable {
+  auto await = [work = self(), inner = inner]() mutable {
     std::exception_ptr error;
     try {
       inner->wait();
@@ -138,8 +137,8 @@ void StagedWork::when_done(const WorkPointer& inner) {
   };
   try {
     std::thread(await).detach();
-  } catch (const std::system_error&) {  // too many threads; Gloo uses the memory already
-    std::invoke(std::move(await));
+  } catch (const std::system_error&) {
+    await();  // too many threads; Gloo uses the memory already, so other messages wait
   }
 }
 

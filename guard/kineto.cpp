@@ -11,6 +11,7 @@
 #include <map>
 
 #include "backend/error.h"
+#include "backend/stream_slots.h"
 #include "backend/system.h"
 #include "backend/trace.h"
 
@@ -55,7 +56,8 @@ std::string list(const std::array<size_t, 3>& sizes) {
 }
 
 std::string queue_name(StreamId id) {
-  return id == 0 ? "queue 0 (default)" : str("queue ", id, high_priority(id) ? " (high)" : "");
+  if (id == 0) return "queue 0 (default)";
+  return str("queue ", id, high_priority(id) ? " (high)" : is_staging(id) ? " (staging)" : "");
 }
 
 class Session final : public libkineto::IActivityProfilerSession {

@@ -66,6 +66,7 @@ TEST_P(StreamTest, StagingStreamsAreNotOfThePool) {
     EXPECT_FALSE(users.contains(id)) << id;
     EXPECT_FALSE(high_priority(id)) << id;
     EXPECT_FALSE(stream_of_id(GetParam(), id).external()) << id;
+    EXPECT_TRUE(is_staging(id)) << id;
   }
 }
 
