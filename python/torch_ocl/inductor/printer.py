@@ -58,11 +58,13 @@ class OclPrinter(ExprPrinter):
     def _together(self, *args) -> list[str]:
         """Indices where all arguments are integers, else numbers in floating point."""
         whole = all(arg.is_integer for arg in args)
+        if not whole and "§" in self.index:
+            raise NotImplementedError(f"an index of real numbers: {args}")
         return [self._cast(arg) if whole else self._float(arg) for arg in args]
 
     def _fold(self, function, expr) -> str:
         first, *others = self._together(*expr.args)
-        name = function if expr.is_integer else f"f{function}"
+        name = function if all(arg.is_integer for arg in expr.args) else f"f{function}"
         for other in others:
             first = f"{name}({first}, {other})"
         return first
