@@ -43,9 +43,17 @@ struct Plan {
   bool stream_out = false;
   bool check_divisor = false;
   bool round = false;  // round the result to `type` before its conversion to the output's type
-  bool round_steps = false;  // round each step to `type` where the CPU computes in several steps
+  bool round_inputs = false;  // round inputs of other types to `type` before the operator
+  bool round_steps = false;   // round each step to `type` where the CPU computes in several steps
 
   int inputs() const { return iter.ntensors() - 1; }
+  bool has_exact_divisor() const {
+    return op.has(kExactOperands) && iter.ninputs() > 1 && iter.is_scalar(2);
+  }
+  bool rounds_input(int i) const {
+    return round_inputs && iter.dtype(i + 1) != type && steps[i + 1] != kValue &&
+           !(i == 1 && has_exact_divisor());
+  }
   int64_t size(int dim) const { return iter.ndim() == 0 ? 1 : iter.shape()[dim]; }
   int64_t stride(int operand, int dim) const {
     return iter.ndim() == 0 ? 0 : iter.strides(operand)[dim];
@@ -126,9 +134,9 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
       !compute && out != chosen &&
       (chosen == ScalarType::Bool || (plan.compute != chosen && !c10::isIntegralType(out, true))) &&
       !op.has(kTruth);
+  plan.round_inputs = !compute && plan.compute != chosen;
   // With one divisor for all elements, the CPU computes in float32.
-  plan.round_steps = plan.compute != chosen &&
-                     !(op.has(kExactOperands) && iter.ninputs() > 1 && iter.is_scalar(2));
+  plan.round_steps = plan.compute != chosen && !plan.has_exact_divisor();
   check_device_has(where, plan.compute, op.name);
   for (int i = 0; i < iter.ntensors(); ++i) {
     plan.steps[i] = step_of(iter, i);
@@ -163,7 +171,8 @@ KernelKey make_key(const Plan& plan) {
     key.by[1] = key.by[1] << 3 | plan.steps[i];
   }
   const uint64_t narrow = plan.compute != plan.type ? static_cast<uint64_t>(plan.type) : 0xFF;
-  const uint64_t rounding = narrow << 2 | uint64_t{plan.round_steps} << 1 | uint64_t{plan.round};
+  const uint64_t rounding = narrow << 3 | uint64_t{plan.round_inputs} << 2 |
+                            uint64_t{plan.round_steps} << 1 | uint64_t{plan.round};
   key.by[2] = rounding << 40 | static_cast<uint64_t>(plan.ndim) << 32 | plan.scalars.size() << 16 |
               plan.width << 2 | (plan.stream_out ? 2 : 0) | (plan.wide_index ? 1 : 0);
   key.by[3] = reinterpret_cast<uint64_t>(plan.expression);
@@ -188,6 +197,9 @@ KernelSource make_source(const Plan& plan) {
   for (int i = 0; i < kMaxInputs; ++i) {
     const bool present = i < plan.inputs();
     if (present) defines.set(str("IN", i), dtype_name(plan.iter.dtype(i + 1)));
+    if (present && plan.rounds_input(i)) {
+      defines.set(str("FIT", i, "(x)"), str("ROUNDED_", dtype_name(plan.type), "(x)"));
+    }
     defines.set(str("STEP", i), static_cast<int64_t>(present ? plan.steps[i + 1] : kAbsent));
   }
   std::string scalars;

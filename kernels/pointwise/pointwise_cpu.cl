@@ -9,27 +9,27 @@
   value = VLOAD(lane, 0);
 
 #define FULL_ONE(k, x) \
-  const V x = CONVERT_ALL(IN##k, LOADV(IN##k, (__global const MEM(IN##k) *)x##_row, i));
+  const V x = FIT##k(CONVERT_ALL(IN##k, LOADV(IN##k, (__global const MEM(IN##k) *)x##_row, i)));
 #define PART_ONE(k, x)                                     \
   V x;                                                     \
   {                                                        \
     V value;                                               \
     GATHER(IN##k, x##_row, i, (long)sizeof(MEM(IN##k)), count - i) \
-    x = value;                                             \
+    x = FIT##k(value);                                      \
   }
 #define FULL_ANY(k, x)                                   \
   V x;                                                   \
   {                                                      \
     V value;                                             \
     GATHER(IN##k, x##_row, i, ROW_STRIDE(k + 1), WIDTH)  \
-    x = value;                                           \
+    x = FIT##k(value);                                    \
   }
 #define PART_ANY(k, x)                                      \
   V x;                                                      \
   {                                                         \
     V value;                                                \
     GATHER(IN##k, x##_row, i, ROW_STRIDE(k + 1), count - i) \
-    x = value;                                              \
+    x = FIT##k(value);                                       \
   }
 
 // The lanes of a vector in reverse, for an output that is contiguous backwards.
@@ -44,7 +44,7 @@
       x##_base + x##_offset + ROW_OFFSET(k + 1) + \
       (long)(start) * (STEP##k == STEP_ONE ? (long)sizeof(MEM(IN##k)) : ROW_STRIDE(k + 1));
 #define ROW_ELEMENT(k, x)                                                       \
-  const V x = (V)(ELEMENT(IN##k, x##_base + x##_offset + ROW_OFFSET(k + 1), 0, 0));
+  const V x = FIT##k((V)(ELEMENT(IN##k, x##_base + x##_offset + ROW_OFFSET(k + 1), 0, 0)));
 
 // For each step: the code once per row, for WIDTH elements, and for the tail.
 #define ROW_0(k, x) ROW_ELEMENT(k, x)

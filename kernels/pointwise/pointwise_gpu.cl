@@ -20,10 +20,11 @@ static inline OFFSET_TYPE element_offset(INDEX n, const Geometry *g, const int o
 #define OUTPUT (__global MEM(OUT) *)(out_base + out_offset + OFFSET(0))
 #if WIDTH > 1
 // Contiguous along the row, or one element for it. A row is a whole number of vectors.
-#define OPERAND_0(k, x) const V x = (V)(CAT(convert_, T)(LOAD(IN##k, INPUT(k, x), 0)));
-#define OPERAND_1(k, x) const V x = CONVERT(T, LOADV(IN##k, INPUT(k, x), 0));
+#define OPERAND_0(k, x) const V x = FIT##k((V)(CAT(convert_, T)(LOAD(IN##k, INPUT(k, x), 0))));
+#define OPERAND_1(k, x) const V x = FIT##k(CONVERT(T, LOADV(IN##k, INPUT(k, x), 0)));
 #else
-#define OPERAND_0(k, x) const T x = ELEMENT(IN##k, x##_base + x##_offset + OFFSET(k + 1), 0, 0);
+#define OPERAND_0(k, x) \
+  const T x = FIT##k(ELEMENT(IN##k, x##_base + x##_offset + OFFSET(k + 1), 0, 0));
 #define OPERAND_1(k, x) OPERAND_0(k, x)
 #define OPERAND_2(k, x) OPERAND_0(k, x)
 #endif

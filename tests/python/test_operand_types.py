@@ -259,3 +259,42 @@ def test_places_of_complex_numbers(device):
     x = torch.tensor([1j, 2])
     assert_agrees(torch.bucketize, device, x, x)
     assert_agrees(torch.searchsorted, device, torch.arange(3.0), x)
+
+
+MIXED = {
+    "eq": lambda x, y: x == y,
+    "lt": lambda x, y: x < y,
+    "sub": lambda x, y: x - y,
+    "add_": lambda x, y: x.clone().add_(y),
+    "fmod": lambda x, y: torch.fmod(x, y),
+    "floor_divide": lambda x, y: torch.floor_divide(x, y),
+    "isin": lambda x, y: torch.isin(x, y),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("count", [1, 37])
+def test_operands_are_rounded_to_their_common_type(device, name, dtype, count):
+    """2049 and 257 are no numbers of float16 and bfloat16."""
+    base = 2048 if dtype == torch.float16 else 256
+    x = torch.full((count,), base).to(dtype)
+    for y in (torch.arange(base + 1, base + 1 + count), torch.full((2, count), base + 1).T):
+        assert_agrees(MIXED[name], device, x if y.dim() == 1 else x[:, None], y)
+
+
+@pytest.mark.parametrize("count", [5, 100])
+def test_bools_of_other_bytes_than_0_and_1(device, count):
+    mask = torch.arange(count).mul(85).to(torch.uint8)  # 0, 85, 170, 255, 84, ..
+    for function in (
+        lambda x: x.view(torch.bool).sum(),
+        lambda x: x.view(torch.bool).float(),
+        lambda x: x.view(torch.bool).cumsum(0),
+        lambda x: x.view(torch.bool) ^ x.view(torch.bool).clone(),
+        lambda x: x.view(torch.bool) == (x > 0),
+        lambda x: x.view(torch.bool).sort()[0].int(),
+        lambda x: torch.ones_like(x, dtype=torch.float32) * x.view(torch.bool),
+        lambda x: torch.where(x.view(torch.bool), 1, 2),
+        lambda x: torch.arange(x.numel(), device=x.device)[x.view(torch.bool)],
+    ):
+        assert_agrees(function, device, mask)
