@@ -5,6 +5,9 @@
 #include <ATen/quantized/Quantizer.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "kernels/core/boxed.h"
 #include "kernels/core/tensors.h"
 #include "kernels/dispatch/fallback.h"
@@ -46,14 +49,18 @@ void layout_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
   const size_t count = schema.arguments().size(), begin = stack->size() - count;
   std::optional<c10::Device> device;
-  std::vector<Pair> written;
+  std::vector<Pair> copied, written;
   for (size_t i = 0; i < count; ++i) {
     c10::IValue& value = (*stack)[begin + i];
     const c10::AliasInfo* alias = schema.arguments()[i].alias_info();
     value = replace_tensors(value, [&](const at::Tensor& tensor) {
       if (!on_ocl(tensor)) return tensor;
       device = tensor.device();
-      const at::Tensor copy = on_cpu(tensor);
+      // One tensor that is passed twice is one on the CPU, which some operators look at.
+      const auto known =
+          std::ranges::find_if(copied, [&](const Pair& pair) { return pair.ocl.is_same(tensor); });
+      const at::Tensor copy = known == copied.end() ? on_cpu(tensor) : known->cpu;
+      if (known == copied.end()) copied.push_back({tensor, copy});
       // _sparse_mm_reduce_impl checks this to know what its backward will need.
       if (tensor.requires_grad()) copy.set_requires_grad(true);
       if (alias && alias->isWrite()) written.push_back({tensor, copy});

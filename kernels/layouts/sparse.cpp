@@ -124,8 +124,8 @@ std::pair<Tensor, Tensor> find_entries(const Tensor& sparse, const Tensor& sorte
 
 // The products of the entries that both tensors have. Their dense dimensions may differ.
 void multiply_sparse(const Tensor& left, const Tensor& right, Tensor& out) {
-  const Tensor a = left.coalesce(), b = right.coalesce();
-  const auto type = at::result_type(a, b);
+  const auto type = at::result_type(left, right);
+  const Tensor a = left.to(type).coalesce(), b = right.to(type).coalesce();
   check_castable(type, out, "");
   const auto sizes = at::infer_size(a.sizes(), b.sizes());
   if (a._nnz() == 0 || b._nnz() == 0) {
@@ -134,8 +134,7 @@ void multiply_sparse(const Tensor& left, const Tensor& right, Tensor& out) {
   }
   const auto [place, found] = find_entries(a, b);
   const Tensor in_a = found.nonzero().squeeze(1), in_b = place.index_select(0, in_a);
-  const Tensor values =
-      a._values().index_select(0, in_a).to(type).mul(b._values().index_select(0, in_b).to(type));
+  const Tensor values = a._values().index_select(0, in_a).mul(b._values().index_select(0, in_b));
   const Tensor product =
       at::_sparse_coo_tensor_unsafe(a._indices().index_select(1, in_a), values, sizes);
   // Only now, because the result may be one of the factors.

@@ -326,3 +326,25 @@ def test_many_entries_of_one_bool(device):
     assert on_device.to_dense().tolist() == [True, False, False]
     dense = torch.zeros(3, dtype=torch.bool, device=device)
     assert (dense + on_device).tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("values", [[100, 100], [True, True]])
+def test_products_of_entries_of_other_types(device, values):
+    """The entries of one place are added in the common type."""
+    indices = torch.tensor([[0, 0], [1, 1]])
+    x = torch.sparse_coo_tensor(indices, torch.tensor([1.0, 2.0]), (3, 3))
+    y = torch.tensor(values)
+    y = torch.sparse_coo_tensor(indices, y if y.dtype == torch.bool else y.to(torch.int8), (3, 3))
+    result = (x.to(device) * y.to(device)).to_dense()
+    assert torch.equal(result.cpu(), (x * y).to_dense())
+
+
+@pytest.mark.fallback_allowed
+@pytest.mark.parametrize("layout", ["bsr", "int64 csr", "csr"])
+def test_a_compressed_tensor_and_itself(device, layout):
+    x = torch.eye(4)
+    x = x.to_sparse_bsr((2, 2)) if layout == "bsr" else x.to_sparse_csr()
+    if layout.startswith("int64"):
+        x = torch.sparse_csr_tensor(x.crow_indices(), x.col_indices(), x.values().long(), (4, 4))
+    y = x.to(device)
+    assert torch.equal((y + y).cpu().to_dense(), (x + x).to_dense())
