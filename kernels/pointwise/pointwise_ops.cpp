@@ -170,8 +170,8 @@ void pointwise_output(at::TensorIteratorBase& iter, int output, const PointwiseO
 }
 
 void frexp(at::TensorIteratorBase& iter) {
-  pointwise_output(iter, 0, kFrexpMantissa);
   pointwise_output(iter, 1, kFrexpExponent);
+  pointwise_output(iter, 0, kFrexpMantissa);  // may be the argument
 }
 
 // The exponents are integers. Not x * 2^exponent, whose second factor may be 0 or infinite.

@@ -172,6 +172,8 @@ Tensor& linspace_out(const Scalar& start, const Scalar& end, int64_t steps, Tens
     return out;
   }
   const bool integral = c10::isIntegralType(out.scalar_type(), /*includeBool=*/true);
+  check_fits(start, out.scalar_type());
+  check_fits(end, out.scalar_type());
   const Scalar from = as_element(start, out.scalar_type()), to = as_element(end, out.scalar_type());
   // Beyond 2^24, float32 does not have all integers.
   constexpr double kExact = 1 << 24;

@@ -186,3 +186,19 @@ def test_compared_with_a_complex_number(device, dtype):
     for number in (1 + 0j, 1j, -1 + 1e-3j):
         assert_agrees(lambda x, n=number: torch.eq(x, n), device, x)
         assert_agrees(lambda x, n=number: torch.ne(x, n), device, x)
+
+
+def test_frexp_into_its_argument(device):
+    def function(x):
+        x = x.clone()
+        exponents = torch.empty(3, dtype=torch.int32, device=x.device)
+        torch.frexp(x, out=(x, exponents))
+        return torch.cat([x, exponents.float()])
+
+    assert_agrees(function, device, torch.tensor([8.0, 3.0, 100.0]))
+
+
+def test_linspace_beyond_the_type(device):
+    for where in ("cpu", device):
+        with pytest.raises(RuntimeError, match="without overflow"):
+            torch.linspace(0, 300, 7, dtype=torch.uint8, device=where)
