@@ -15,21 +15,21 @@
   {                                                        \
     V value;                                               \
     GATHER(IN##k, x##_row, i, (long)sizeof(MEM(IN##k)), count - i) \
-    x = FIT##k(value);                                      \
+    x = FIT##k(value);                                     \
   }
 #define FULL_ANY(k, x)                                   \
   V x;                                                   \
   {                                                      \
     V value;                                             \
     GATHER(IN##k, x##_row, i, ROW_STRIDE(k + 1), WIDTH)  \
-    x = FIT##k(value);                                    \
+    x = FIT##k(value);                                   \
   }
 #define PART_ANY(k, x)                                      \
   V x;                                                      \
   {                                                         \
     V value;                                                \
     GATHER(IN##k, x##_row, i, ROW_STRIDE(k + 1), count - i) \
-    x = FIT##k(value);                                       \
+    x = FIT##k(value);                                      \
   }
 
 // The lanes of a vector in reverse, for an output that is contiguous backwards.

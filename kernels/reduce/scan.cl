@@ -7,8 +7,8 @@
 //   scan_totals     6   |  15   |  15
 //   scan          1 3 6 | 10 15 21 | 28 36       begins with 0, 6 and 21
 //
-// A real product that leaves the range stays infinite or 0, which totals do not tell: it has one
-// part.
+// A product of floating-point or complex numbers that leaves the range stays infinite or 0, which
+// totals do not tell: its row has one part.
 //   LANES   columns of a work-item; other defines: scan.clh
 // Grid (grid.clh): parts of all rows, blocks of LANES columns.
 #include "scan.clh"

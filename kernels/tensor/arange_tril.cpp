@@ -165,6 +165,8 @@ Tensor& linspace_out(const Scalar& start, const Scalar& end, int64_t steps, Tens
     out.fill_(start);
     return out;
   }
+  check_fits(start, out.scalar_type());
+  check_fits(end, out.scalar_type());
   if (out.is_complex()) {
     const auto first = start.to<c10::complex<double>>(), last = end.to<c10::complex<double>>();
     fill(out, kBetween, sequence_type(out, true),
@@ -172,8 +174,6 @@ Tensor& linspace_out(const Scalar& start, const Scalar& end, int64_t steps, Tens
     return out;
   }
   const bool integral = c10::isIntegralType(out.scalar_type(), /*includeBool=*/true);
-  check_fits(start, out.scalar_type());
-  check_fits(end, out.scalar_type());
   const Scalar from = as_element(start, out.scalar_type()), to = as_element(end, out.scalar_type());
   // Beyond 2^24, float32 does not have all integers.
   constexpr double kExact = 1 << 24;

@@ -198,7 +198,10 @@ def test_frexp_into_its_argument(device):
     assert_agrees(function, device, torch.tensor([8.0, 3.0, 100.0]))
 
 
-def test_linspace_beyond_the_type(device):
+@pytest.mark.parametrize(
+    "end, dtype", [(300, torch.uint8), (1e6, torch.float16), (1e300, torch.complex64)]
+)
+def test_linspace_beyond_the_type(device, end, dtype):
     for where in ("cpu", device):
         with pytest.raises(RuntimeError, match="without overflow"):
-            torch.linspace(0, 300, 7, dtype=torch.uint8, device=where)
+            torch.linspace(0, end, 7, dtype=dtype, device=where)
