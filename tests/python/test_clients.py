@@ -4,6 +4,7 @@ Each test is a process, because enable() changes the libraries. `make test-clien
 """
 
 import importlib.util
+import pathlib
 import subprocess
 import sys
 import textwrap
@@ -312,6 +313,64 @@ def test_stable_baselines3():
         print(agent.device.type, next(agent.policy.parameters()).device)
     """
     assert output_of(code) == "ocl ocl:0"
+
+
+@needs("transformers", "accelerate", "fastapi", "uvicorn", "openai")
+def test_a_server_of_language_models(tmp_path):
+    """Texts of requests at the same time are those of single ones on the CPU."""
+    serve = pathlib.Path(__file__).resolve().parents[2] / "docs" / "examples" / "serve.py"
+    code = f"""
+        import importlib.util, json, threading, time, urllib.request
+        import torch
+        from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+        from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+        letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+        words = Tokenizer(models.BPE({{x: i for i, x in enumerate(letters)}}, []))
+        words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        words.decoder = decoders.ByteLevel()
+        words = PreTrainedTokenizerFast(tokenizer_object=words)
+        torch.manual_seed(0)
+        model = LlamaForCausalLM(LlamaConfig(
+            vocab_size=256, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+            num_attention_heads=4, num_key_value_heads=2, bos_token_id=None, eos_token_id=None))
+        for part in (words, model):
+            part.save_pretrained({str(tmp_path)!r})
+
+        spec = importlib.util.spec_from_file_location("serve", {str(serve)!r})
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        arguments = [{str(tmp_path)!r}, "--dtype", "float32", "--port", "0"]
+        server = module.main(arguments, non_blocking=True)
+        while not server.server.started:
+            assert server._thread.is_alive()
+            time.sleep(0.05)
+        port = server.server.servers[0].sockets[0].getsockname()[1]
+
+        def ask(prompt):
+            request = dict(model={str(tmp_path)!r}, prompt=prompt, max_tokens=12, temperature=0)
+            answer = urllib.request.urlopen(urllib.request.Request(
+                f"http://localhost:{{port}}/v1/completions", json.dumps(request).encode(),
+                {{"Content-Type": "application/json"}}))
+            texts[prompt] = json.load(answer)["choices"][0]["text"]
+
+        prompts, texts = ["a", "some text", "OpenCL is", "another, longer text"], {{}}
+        threads = [threading.Thread(target=ask, args=[x], daemon=True) for x in prompts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        server.kill_server()
+
+        def alone(prompt):
+            ids = words(prompt, return_tensors="pt").input_ids
+            found = model.generate(ids, max_new_tokens=12, do_sample=False, pad_token_id=0)
+            return words.decode(found[0, ids.shape[1]:])
+
+        print([texts[prompt] == alone(prompt) for prompt in prompts])
+    """
+    expected = "[True, True, True, True]"
+    assert output_of(textwrap.dedent(code), OCL_MEMORY_MB="300").splitlines()[-1] == expected
 
 
 @needs("transformers", "peft")

@@ -29,6 +29,8 @@ LIBRARIES = {
         "transformers.training_args": "allow_bfloat16",
         "transformers.pipelines.base": "choose_device_of_pipelines",
         "transformers.cache_utils": "find_default_stream",
+        "transformers.generation.continuous_batching.cache": "size_paged_cache",
+        "transformers.generation.continuous_batching.initialization": "leave_shared_memory",
     },
     "lightning": {
         "lightning.pytorch.trainer.connectors.accelerator_connector": "register_trainer",

@@ -1,5 +1,7 @@
 """transformers: what does not go through accelerate."""
 
+import contextvars
+
 import torch
 
 from . import replace
@@ -45,3 +47,70 @@ def find_default_stream(module) -> None:
         return default_stream
 
     replace(torch.cuda, "default_stream", make)
+
+
+_device_of_cache = contextvars.ContextVar(
+    "the device of the paged cache that is made", default=None
+)
+
+
+def size_paged_cache(module) -> None:
+    """transformers.generation.continuous_batching.cache: one tensor, which takes what is free."""
+
+    def know_device(original):
+        def __init__(self, config, continuous_batching_config, device, *args, **kwargs):
+            token = _device_of_cache.set(torch.device(device))
+            try:
+                original(self, config, continuous_batching_config, device, *args, **kwargs)
+            finally:
+                _device_of_cache.reset(token)
+
+        return __init__
+
+    def ocl_device():
+        device = _device_of_cache.get()
+        return device if device is not None and device.type == "ocl" else None
+
+    def ask_device(original):
+        def get_available_memory(self):
+            if (device := ocl_device()) is None:
+                return original(self)
+            return int(torch.ocl.mem_get_info(device)[0] * self.cb_config.max_memory_percent)
+
+        return get_available_memory
+
+    def fit_largest_buffer(original):
+        def infer_max_batch_tokens_and_num_sectors(self):
+            tokens, sectors = original(self)
+            if (device := ocl_device()) is None:
+                return tokens, sectors
+            largest = torch.ocl.get_device_properties(device).max_allocation
+            unused = 2  # sectors at the end of the tensor
+            return tokens, min(sectors, largest // self.bytes_per_sector - unused)
+
+        return infer_max_batch_tokens_and_num_sectors
+
+    handler = module.PagedAttentionMemoryHandler
+    replace(module.PagedAttentionCache, "__init__", know_device)
+    replace(handler, "get_available_memory", ask_device)
+    replace(handler, "infer_max_batch_tokens_and_num_sectors", fit_largest_buffer)
+
+
+def leave_shared_memory(module) -> None:
+    """transformers.generation.continuous_batching.initialization: the share of a paged cache."""
+    of_shared_memory = 0.6  # as transformers takes of the host's
+
+    def make(original):
+        def resolve_max_memory_percent(cb_config, has_logit_processors, device=None):
+            shared = (
+                device is not None
+                and device.type == "ocl"
+                and torch.ocl.get_device_properties(device).host_unified_memory
+            )
+            if shared and cb_config.max_memory_percent is None:
+                cb_config.max_memory_percent = of_shared_memory
+            original(cb_config, has_logit_processors, device)
+
+        return resolve_max_memory_percent
+
+    replace(module, "resolve_max_memory_percent", make, ("transformers",))
