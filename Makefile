@@ -27,6 +27,7 @@ MINUTES ?= 5
 FUZZ_ARGS ?=
 # Of `make stress-long`, for example --training 1000 --graphs 0 --compiled 0.
 LONG_ARGS ?=
+SERVE_ARGS ?=
 BENCH_RUNTIMES ?= pocl intel
 ACCURACY_RUNTIMES ?= pocl intel
 ACCURACY_ARGS ?=
@@ -46,7 +47,7 @@ PYTHON_FILES := backend distributed generator guard kernels python serialization
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory test-peers test-intel \
 	test-devices test-gpu-family test-matrix test-races damaged-files growth sanitize gpu-check gpu-tiles gpu-model test-wheel \
-	sdist docs conformance edges fuzz stress-threads stress-long accuracy bench ops build wheel info lint tidy format \
+	sdist docs conformance edges fuzz stress-threads stress-long stress-serve accuracy bench ops build wheel info lint tidy format \
 	intel-runtime system clean distclean
 
 help:  ## this list
@@ -204,6 +205,9 @@ stress-threads: build $(INTEL_READY)  ## 64 threads against one, and errors; RUN
 
 stress-long: build $(INTEL_READY)  ## what grows in 100,000 training steps, 10,000 graphs and compilations
 	$(RUN) $(VENV_PYTHON) tests/stress/long.py --seed $(SEED) $(LONG_ARGS)
+
+stress-serve: build build/clients/.ready $(INTEL_READY)  ## a server of a language model under 16 clients; MINUTES=5
+	PYTHONPATH=build/clients $(RUN) $(VENV_PYTHON) tests/stress/serve.py --seed $(SEED) --minutes $(MINUTES) $(SERVE_ARGS)
 
 accuracy: build intel-runtime  ## distances from exact results, and tests of random numbers; writes docs/accuracy.md's tables
 	mkdir -p build/accuracy
