@@ -346,9 +346,12 @@ OCL_STRUCTURED("index_add.out", index_add)
   static const Indexing adding{"index_add", site_of("aten::index_add_", FaultClass::kIndex), false,
                                kAdd};
   if (!result_any.is_same(self)) result_any.copy_(self);
-  if (index.numel() == 0) return;
+  if (index.numel() == 0 || source.numel() == 0) return;
   const Tensor result = at_least_1d(result_any);
-  if (result.numel() == 0) return refuse_outside(index, result.size(dim), adding);
+  if (result.numel() == 0) {  // the CPU looks at the indices of one dimension only
+    if (result.dim() == 1) refuse_outside(index, 0, adding);
+    return;
+  }
   check_fits(alpha, result.scalar_type());
   const bool logical = source.scalar_type() == ScalarType::Bool;
   if (logical && !alpha.to<bool>()) return;
