@@ -52,8 +52,9 @@ double converted(double number, ScalarType type) {
 }
 
 // The number as the operator on one tensor uses it. `add(tensor, number)` rounds it to the tensor's
-// type, `mul` and `div` to the type of the arithmetic. For add and sub with alpha, clamps, minimum
-// and maximum the number must fit the tensor's type. Others use it as it is.
+// type, `mul` and `div` to the type of the arithmetic. A power's exponent of float32, and the
+// number that is raised to powers, may be beyond the type. For other powers, add and sub with
+// alpha, clamps, minimum and maximum the number must fit the tensor's type. Others use it as it is.
 Scalar number_for(std::string_view op, bool is_b, const Scalar& number, ScalarType type) {
   const bool sum = op == "add" || op == "sub", product = op == "mul" || op == "div";
   if (is_b && sum) return converted(number.toDouble(), type);
