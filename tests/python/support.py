@@ -22,6 +22,12 @@ needs_a_compiler = pytest.mark.skipif(not CXX, reason="no C++ compiler (g++) is 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
 
+needs_lazy_clones = pytest.mark.skipif(
+    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13),
+    reason="storages have no materializers before PyTorch 2.13",
+)
+
+
 def name_of(dtype):
     return str(dtype).removeprefix("torch.")
 

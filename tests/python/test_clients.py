@@ -12,6 +12,8 @@ import textwrap
 import pytest
 from support import DEADLINE, child_environment, output_of, run_python
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+STRESS = ROOT / "tests" / "stress"
 ENABLE = "import torch, torch_ocl.integrations\ntorch_ocl.integrations.enable()\n"
 MODEL = """
 from transformers import GPT2Config, GPT2LMHeadModel
@@ -318,24 +320,15 @@ def test_stable_baselines3():
 @needs("transformers", "accelerate", "fastapi", "uvicorn", "openai")
 def test_a_server_of_language_models(tmp_path):
     """Texts of requests at the same time are those of single ones on the CPU."""
-    serve = pathlib.Path(__file__).resolve().parents[2] / "docs" / "examples" / "serve.py"
+    serve = ROOT / "docs" / "examples" / "serve.py"
     code = f"""
-        import importlib.util, json, threading, time, urllib.request
-        import torch
-        from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-        from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
-        letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-        words = Tokenizer(models.BPE({{x: i for i, x in enumerate(letters)}}, []))
-        words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        words.decoder = decoders.ByteLevel()
-        words = PreTrainedTokenizerFast(tokenizer_object=words)
-        torch.manual_seed(0)
-        model = LlamaForCausalLM(LlamaConfig(
-            vocab_size=256, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
-            num_attention_heads=4, num_key_value_heads=2, bos_token_id=None, eos_token_id=None))
-        for part in (words, model):
-            part.save_pretrained({str(tmp_path)!r})
+        import importlib.util, json, sys, threading, time, urllib.request
+        from transformers import AutoTokenizer, LlamaForCausalLM
+        sys.path.insert(0, {str(STRESS)!r})
+        from serve import save_model
+        save_model({str(tmp_path)!r}, hidden=128, layers=2, seed=0)
+        words = AutoTokenizer.from_pretrained({str(tmp_path)!r})
+        model = LlamaForCausalLM.from_pretrained({str(tmp_path)!r})
 
         spec = importlib.util.spec_from_file_location("serve", {str(serve)!r})
         module = importlib.util.module_from_spec(spec)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 import torch
-from support import on_the_stern_device
+from support import needs_lazy_clones, on_the_stern_device
 
 cl = pytest.importorskip("pyopencl", reason="pyopencl is not installed (make build installs it)")
 
@@ -55,10 +55,9 @@ def test_pinned_memory_does_not_wait_for_a_stream(device):
     assert memory.fill_(3).is_pinned()
 
 
+@needs_lazy_clones
 def test_the_last_owner_of_shared_memory_waits_for_copies_of_it(device):
     """A lazy clone on another stream has not read the memory yet."""
-    if not hasattr(torch, "_lazy_clone") or torch.__version__ < "2.13":
-        pytest.skip("storages have no materializers before PyTorch 2.13")
     side = torch.ocl.Stream()
     original = torch.ones(1000, device=device)
     clone = torch._lazy_clone(original)

@@ -5,11 +5,9 @@ import gc
 import pytest
 import torch
 from fallback_operators import OPS
+from support import needs_lazy_clones
 
-pytestmark = pytest.mark.skipif(
-    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13),
-    reason="storages have no materializers before PyTorch 2.13",
-)
+pytestmark = needs_lazy_clones
 
 
 def sort_into(x):
