@@ -7,7 +7,6 @@
 #include <ATen/ops/linalg_lstsq_native.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/where.h>
-#include <ATen/ops/zeros_like.h>
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/registration.h"

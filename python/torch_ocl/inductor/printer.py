@@ -55,16 +55,20 @@ class OclPrinter(ExprPrinter):
             return f"({self._factor(x)} % {self._factor(modulus)})"
         return f"FLOOR_MODULUS({self._cast(x)}, {self._cast(modulus)})"
 
+    @staticmethod
+    def _are_whole(args) -> bool:
+        return all(arg.is_integer for arg in args)
+
     def _together(self, *args) -> list[str]:
         """Indices where all arguments are integers, else numbers in floating point."""
-        whole = all(arg.is_integer for arg in args)
+        whole = self._are_whole(args)
         if not whole and "§" in self.index:
             raise NotImplementedError(f"an index of real numbers: {args}")
         return [self._cast(arg) if whole else self._float(arg) for arg in args]
 
     def _fold(self, function, expr) -> str:
         first, *others = self._together(*expr.args)
-        name = function if all(arg.is_integer for arg in expr.args) else f"f{function}"
+        name = function if self._are_whole(expr.args) else f"f{function}"
         for other in others:
             first = f"{name}({first}, {other})"
         return first
