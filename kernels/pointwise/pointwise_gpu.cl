@@ -39,6 +39,6 @@ __kernel void KERNEL(PARAMS, const Geometry g, const ulong inner FAULT_PARAM) {
 #if WIDTH > 1
   STOREV(OUT, OUTPUT, 0, EXPR);
 #else
-  STORE(OUT, OUTPUT, 0, VALUE(OUT, EXPR));
+  PUT(OUT, OUTPUT, 0, VALUE(OUT, EXPR));
 #endif
 }

@@ -33,6 +33,7 @@ struct Distribution {
   bool normal = false;
   bool wide = false;      // 64 bits per element, whatever its type
   bool floating = false;  // for floating-point types only
+  bool integers = false;  // the expression is of integers
 };
 
 constexpr Distribution kUniform{
@@ -52,9 +53,12 @@ constexpr Distribution kCauchy{
 constexpr Distribution kGeometric{"geometric", "ceil(log(OPEN(w)) * s0)"};
 constexpr Distribution kBernoulli{"bernoulli", "CHANCE(w)"};
 constexpr Distribution kBernoulliTensor{"bernoulli_tensor", "UNIT(w) < x ? C(1) : C(0)"};
-constexpr Distribution kIntegers{"random", "BELOW(w) + base"};
-constexpr Distribution kWideIntegers{"random_64", "BELOW_64(w) + base", false, true};
-constexpr Distribution kAllBits{"random_bits", "AS(long, w)", false, true};
+constexpr Distribution kIntegers{
+    .name = "random", .expression = "BELOW(w) + base", .integers = true};
+constexpr Distribution kWideIntegers{
+    .name = "random_64", .expression = "BELOW_64(w) + base", .wide = true, .integers = true};
+constexpr Distribution kAllBits{
+    .name = "random_bits", .expression = "AS(long, w)", .wide = true, .integers = true};
 constexpr Distribution kDropout{.name = "dropout", .expression = "", .floating = true};
 
 struct Numbers {
@@ -114,6 +118,7 @@ const Kernel& find(const Plan& plan) {
       defines.set("ROUNDED(x)", str("ROUNDED_", dtype_name(plan.out), "(x)"));
     }
     if (plan.distribution.normal) defines.set("NORMAL", 1);
+    if (plan.distribution.integers) defines.set("STORED_AS_IT_IS", 1);
     if (plan.in != ScalarType::Undefined) defines.set("IN", dtype_name(plan.in));
     if (&plan.distribution == &kDropout) defines.set("DROPOUT", 1);
     return KernelSource{"random.cl", name, defines};

@@ -61,6 +61,27 @@ def test_values_at_the_edges(device):
 
 
 @pytest.mark.sample
+@pytest.mark.parametrize(
+    "target",
+    [torch.int8, torch.uint8, torch.int16, torch.uint16, torch.uint32, torch.uint64],
+    ids=name_of,
+)
+def test_floats_beyond_an_integer(device, target):
+    """They keep their low bits, and what is beyond an int, or 2^64, becomes 0, as on CPU."""
+    values = [-1.0, -2.5, 300.75, -300.0, 40000.0, 70000.0, -70000.0, 2.0**24 + 2]
+    if target in (torch.uint32, torch.uint64):
+        values += [3e9, 2.0**32 - 256]
+    if target == torch.uint64:
+        values += [-5e9, 1e19, 2e19, float("inf")]
+    else:
+        values += [2.0**33]
+    for source in (torch.float32, torch.float64, torch.bfloat16):
+        for count in (1, 7):
+            x = torch.tensor(values).repeat(count).to(source)
+            assert torch.equal(x.to(device).to(target).cpu(), x.to(target)), source
+
+
+@pytest.mark.sample
 @pytest.mark.parametrize("source", LAYOUTS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool], ids=name_of)
 def test_layouts(operator_device, source, dtype):

@@ -131,6 +131,13 @@ def test_integers(device, dtype):
     assert x.min() >= 0 and x.max() <= top and x.mean() == pytest.approx(top / 2, rel=0.02)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint32, torch.uint64])
+def test_low_bits_of_integers(device, dtype):
+    """Numbers beyond 2^24, which are computed in no float."""
+    x = draw(device, "random_", 0, 2**32, dtype=dtype).long()
+    assert x.max() > 2**31 and (x & 255).double().mean() == pytest.approx(127.5, rel=0.05)
+
+
 def test_wide_integers(device):
     x = draw(device, "random_", -(2**62), 2**61, dtype=torch.int64)
     assert x.min() >= -(2**62) and x.max() < 2**61

@@ -44,6 +44,17 @@ TYPES = {
 }
 
 
+# The integers whose low bits a float keeps as a narrower type (kernels/core/cl/low_bits.clh).
+_LOW_BITS_OF = {
+    torch.int8: "int",
+    torch.int16: "int",
+    torch.uint8: "int",
+    torch.uint16: "int",
+    torch.uint32: "uint",
+    torch.uint64: "ulong",
+}
+
+
 def value_type(dtype: torch.dtype) -> str:
     return TYPES[dtype].value + "§"
 
@@ -61,9 +72,10 @@ def convert(text: str, source: torch.dtype, target: torch.dtype) -> str:
         return f"MASK({text} != {literal(0, source)})"
     if source == torch.bool:
         text = f"FLAG({text})"
-    if is_float(source) and not is_float(target) and target.itemsize <= 2:
+    if is_float(source) and target in _LOW_BITS_OF:
         long = source == torch.float64 and target == torch.uint8  # as the eager kernels
-        text = f"LOW_BITS({value_type(source)}, {'long, 63' if long else 'int, 31'}, {text})"
+        integer = "long" if long else _LOW_BITS_OF[target]
+        text = f"{integer}_of_{TYPES[source].value}_lanes({text})"
     return f"convert_{value_type(target)}({text})"
 
 
