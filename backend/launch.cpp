@@ -224,6 +224,15 @@ Arguments& Arguments::add_bytes(const void* data, size_t size) {
   return *this;
 }
 
+void Arguments::refuse(const BufferView& value) const {
+  TORCH_CHECK(false,
+              "Expected all tensors to be on the same device, but found at least two "
+              "devices, ocl:",
+              static_cast<int>(stream_.device().index()),
+              " and ocl:", static_cast<int>(value.device().index()), "! (argument ", index_,
+              " of the kernel ", kernel_.name, ")");
+}
+
 // Work is split along z first, so that the groups of a part are neighbours.
 Range detail::part_of(const GridLimits& limits, const Range& global, const Range& local,
                       double work) {

@@ -118,6 +118,8 @@ class Arguments {
   void enqueue(const Range& global, const Range& local, double work = 0);
 
  private:
+  // Raises for memory of another device than the stream's.
+  [[noreturn]] void refuse(const BufferView& value) const;
   void enqueue_part(const Range& offset, const Range& global, const Range& local, bool flush);
   void record(const Range& offset, const Range& global, const Range& local, bool flush);
   void enqueue_now(const Range& offset, const Range& global, const Range& local);
@@ -187,6 +189,7 @@ inline Arguments& Arguments::add_buffer(cl_mem buffer) {
 template <typename T>
 Arguments& Arguments::add(const T& value) {
   if constexpr (std::is_same_v<T, BufferView>) {
+    if (C10_UNLIKELY(&value.device() != &stream_.device())) refuse(value);
     const cl_ulong offset = value.offset;
     add_buffer(value.buffer());
     return add_bytes(&offset, sizeof(offset));

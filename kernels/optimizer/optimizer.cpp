@@ -33,7 +33,7 @@ struct Step {
   const char* name;
   const char* file;
   c10::SmallVector<TensorList, 6> lists;  // parameters, gradients, state
-  TensorList steps;
+  std::optional<TensorList> steps;
   LearningRate lr;
   MaybeTensor grad_scale, found_inf;
   bool maximize;
@@ -55,6 +55,19 @@ void check(const Step& step) {
     TORCH_CHECK(!given(tensor) || (tensor->device() == step.lists[0][0].device() &&
                                    tensor->scalar_type() == ScalarType::Float),
                 step.name, ": grad_scale and found_inf must be float32 on the parameters' device");
+  }
+  const Tensor& lr = step.lr.element;
+  const at::Device device = step.lists[0][0].device();
+  TORCH_CHECK(!lr.defined() || (lr.device() == device && lr.numel() == 1), step.name,
+              ": lr must be one element on the CPU or on the parameters' device ", device);
+  if (!step.steps) return;
+  TORCH_CHECK(step.steps->size() == step.lists[0].size(), step.name, ": expected ",
+              step.lists[0].size(), " tensors of steps, one for each parameter, but got ",
+              step.steps->size());
+  for (const Tensor& each : *step.steps) {
+    TORCH_CHECK(each.device() == device && each.numel() == 1, step.name,
+                ": the numbers of steps must be single elements on the parameters' device ",
+                device);
   }
 }
 
@@ -92,7 +105,11 @@ void run(const Step& step) {
   for (const TensorList& list : step.lists) {
     lists.compute = c10::promoteTypes(lists.compute, list[0].scalar_type());
   }
-  if (!step.steps.empty()) lists.lists.push_back(step.steps);
+  std::vector<Tensor> steps;  // of one type, as the kernel reads them
+  if (step.steps) {
+    for (const Tensor& each : *step.steps) steps.push_back(each.to(step.steps->front()));
+    lists.lists.push_back(steps);
+  }
   const Kernel& kernel =
       find_kernel(lists.device, key_of(step, lists), [&] { return source_of(step, lists); });
   for_each_batch(lists, [&](const Batch& batch) {

@@ -186,6 +186,30 @@ CUDA_COMES_FIRST = pytest.mark.skipif(
 
 
 @CUDA_COMES_FIRST
+def test_operands_of_two_devices(two_devices):
+    """Also operators that PyTorch does not check."""
+    a, b = (torch.full((3,), 0.5, device=device, requires_grad=True) for device in two_devices)
+    for left, right in ((a, b), (b, a)):
+        with pytest.raises(RuntimeError, match="on the same device"):
+            torch.binomial(left.detach(), right.detach())
+        with pytest.raises(RuntimeError, match="lr must be one element on the CPU or on"):
+            torch._fused_sgd_(
+                [left.detach()], [torch.ones_like(left)], [], weight_decay=0, momentum=0,
+                lr=right.detach()[0], dampening=0, nesterov=False, maximize=False,
+                is_first_step=True,
+            )  # fmt: skip
+        q = torch.ones(1, 1, 4, 8, device=left.device)
+        for position in range(4):
+            inputs = [q, q, q, q]
+            inputs[position] = q.to(right.device)
+            with pytest.raises(RuntimeError, match="on the same device"):
+                torch.ops.aten._scaled_dot_product_fused_attention_overrideable_backward(
+                    *inputs, None, [True, True, True, False], q, q[..., 0], None, None, 4, 4, 0.0,
+                    False, torch.zeros(()), torch.zeros(()),
+                )  # fmt: skip
+    assert (a + 1).tolist() == [1.5] * 3 and (b + 1).tolist() == [1.5] * 3
+
+
 def test_data_parallel(device):
     check_data_parallel([device])
 

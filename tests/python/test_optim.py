@@ -154,6 +154,34 @@ def test_fused_refuses_other_layouts(device):
         torch._fused_adam_(*arguments, lr=0.01, **NUMBERS, **FLAGS)
 
 
+def test_steps_of_several_types(device):
+    results = []
+    for where in ("cpu", device):
+        arguments = adam_arguments(where)
+        arguments[5] = [
+            s.to([torch.float32, torch.float16][k % 2]) for k, s in enumerate(arguments[5])
+        ]
+        torch._fused_adam_(*arguments, lr=0.01, **NUMBERS, **FLAGS)
+        results.append(arguments[0])
+    for actual, expected in zip(*reversed(results), strict=True):
+        torch.testing.assert_close(actual.cpu(), expected)
+
+
+def test_fused_refuses_other_steps(device):
+    steps, rate = 5, {"lr": 0.01, **NUMBERS, **FLAGS}
+    arguments = adam_arguments(device)
+    given = arguments[steps]
+    for wrong in (given[:-1], [], [*given[:-1], torch.ones(2, device=device)]):
+        arguments[steps] = wrong
+        with pytest.raises(RuntimeError, match="steps"):
+            torch._fused_adam_(*arguments, **rate)
+    arguments[steps] = given
+    for count in (0, 2):
+        rate["lr"] = torch.ones(count, device=device)
+        with pytest.raises(RuntimeError, match="lr must be one element"):
+            torch._fused_adam_(*arguments, **rate)
+
+
 @pytest.mark.sample
 def test_fused_step_takes_few_launches(device):
     if not tensors_share_buffers():
