@@ -83,6 +83,10 @@ void pad_backward(std::string_view op, MapKind kind, const at::Tensor& grad,
   if (!at::isFloatingType(type) && !at::isComplexType(type)) {
     refuse_type(ocl_device(result), type, op);
   }
+  if (grad.numel() == 0) {
+    result.zero_();
+    return;
+  }
   // In the transposed map, lines are up to twice as long as the padding, and nearly all zeros.
   const auto greatest = std::max_element(padding.begin(), padding.end());
   if (*greatest <= kMostByMaps) return pad(op, kind, grad, result, padding, /*backward=*/true);
@@ -114,6 +118,7 @@ void restride(const at::Tensor& self, const at::Tensor& out) {
 at::DimVector padded_shape(const at::Tensor& self, at::IntArrayRef padding, bool reflects) {
   const auto dims = static_cast<int64_t>(padding.size()) / 2;
   at::DimVector shape(self.sizes());
+  bool any = false;  // As on the CPU, one dimension that is not empty will do.
   for (int64_t d = 1; d <= dims; ++d) {
     const int64_t before = padding[2 * (d - 1)], after = padding[2 * d - 1], size = self.size(-d);
     TORCH_CHECK(!reflects || (before < size && after < size),
@@ -122,9 +127,12 @@ at::DimVector padded_shape(const at::Tensor& self, at::IntArrayRef padding, bool
                 before, ", ", after, ") at dimension ", self.dim() - d, " of input ", self.sizes());
     int64_t& padded = shape[self.dim() - d];
     padded = size + before + after;
-    TORCH_CHECK(padded >= 1, "input ", self.sizes(), " is too small for padding ", padding,
+    TORCH_CHECK(padded >= 0, "input ", self.sizes(), " is too small for padding ", padding,
                 ": dimension ", self.dim() - d, " would have size ", padded);
+    any = any || padded >= 1;
   }
+  TORCH_CHECK(any, "input ", self.sizes(), " is too small for padding ", padding,
+              ": nothing would be left of it");
   return shape;
 }
 

@@ -101,6 +101,7 @@ Tensor& im2col_out(const Tensor& self, IntArrayRef kernel, IntArrayRef dilation,
       {{"kernel_size", kernel}, {"dilation", dilation}, {"padding", padding}, {"stride", stride}});
   at::native::im2col_shape_check(self, Tensor(), kernel[0], kernel[1], dilation[0], dilation[1],
                                  padding[0], padding[1], stride[0], stride[1]);
+  expect_type(out, self.scalar_type(), "im2col");
   const bool batched = self.dim() == 4;
   const Tensor in = batched ? self : self.unsqueeze(0);
   const Windows w = windows_of(in.sizes().slice(2), kernel, dilation, padding, stride);

@@ -71,3 +71,23 @@ def test_a_sum_over_its_own_summand(device):
     assert refused(product, device, torch.ones(10), a, a)
     whole = torch.ones(3, 3, device=device)
     torch.testing.assert_close(whole.addmm_(a.to(device), a.to(device)).cpu(), a @ a + 1)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+@pytest.mark.parametrize(
+    "shape, padding",
+    [
+        ((1, 1, 4, 1, 5), (0, 0, 0, -1, 0, 0)),
+        ((1, 3, 1, 3), (1, 0, -1, 0)),
+        ((2, 3, 4, 5), (-5, 0, 1, 1)),
+    ],
+    ids=str,
+)
+def test_pads_that_leave_nothing(device, mode, shape, padding):
+    """The CPU accepts them where one dimension is left."""
+    expected = F.pad(torch.ones(shape), padding, mode)
+    x = torch.ones(shape, device=device, requires_grad=True)
+    y = F.pad(x, padding, mode)
+    assert y.shape == expected.shape and y.numel() == 0
+    (gradient,) = torch.autograd.grad(y, x, torch.ones_like(y))
+    assert gradient.shape == x.shape and not gradient.cpu().any()
