@@ -20,8 +20,12 @@ namespace {
 
 using at::Tensor;
 
+// The inverse of a scale, a float32 for float64 as well, as on the CPU.
+#define IN_FLOAT(x) "CONVERT(T, CONVERT(float, " x "))"
+#define INVERSE(scale) IN_FLOAT("QUOTIENT(L(1.0), " scale ")")
+
 // The quantized number of `a`; a NaN becomes the least one, as on the CPU.
-#define STEP "(C(s1) + rint(a * QUOTIENT(L(1.0), C(s0))))"
+#define STEP "(C(s1) + rint(a * " INVERSE("C(s0)") "))"
 #define CLAMPED(step) "FMIN(FMAX(" step ", C(s2)), C(s3))"
 #define INSIDE(step) step " >= C(s2) & " step " <= C(s3)"
 
@@ -31,8 +35,8 @@ constexpr PointwiseOp kFakeQuantize{"fake_quantize", "(" CLAMPED(STEP) " - C(s1)
 constexpr PointwiseOp kInside{"fake_quantize_mask", "FLAG(" INSIDE(STEP) ")", kFloating | kTruth};
 
 // b, c: scale and zero point; s0, s1: least and largest.
-#define T_STEP "(c + rint(a * QUOTIENT(L(1.0), b)))"
-#define T_FLOAT_STEP "rint(c + a * QUOTIENT(L(1.0), b))"
+#define T_STEP "(c + rint(a * " INVERSE("b") "))"
+#define T_FLOAT_STEP "rint(c + a * " INVERSE("b") ")"
 #define T_CLAMPED(step) "FMIN(FMAX(" step ", C(s0)), C(s1))"
 #define T_INSIDE(step) step " >= C(s0) & " step " <= C(s1)"
 constexpr PointwiseOp kPerChannel{"fake_quantize_channel", "(" T_CLAMPED(T_STEP) " - c) * b",
@@ -51,7 +55,7 @@ constexpr PointwiseOp kIfEnabledInside{
 
 // The learnable forms: a the input, b the output's gradient, c scale, d zero point; s0, s1 as
 // above, s2 the factor of the gradients.
-#define G_STEP "(d + rint(a * QUOTIENT(L(1.0), c)))"
+#define G_STEP "(d + rint(a * " INVERSE("c") "))"
 #define G_INSIDE G_STEP " >= C(s0) & " G_STEP " <= C(s1)"
 constexpr PointwiseOp kGradInput{"fake_quantize_grad", G_INSIDE " ? b : C(0)", kFloating};
 constexpr PointwiseOp kGradScale{"fake_quantize_grad_scale",
@@ -165,12 +169,12 @@ std::tuple<Tensor, Tensor> fused_moving_average_fake_quantize(
                  averaging_const);
     move_towards(running_max, high.to(running_max.scalar_type()).view_as(running_max),
                  averaging_const);
-    choose_parameters(running_min, running_max, scale, zero_point, quant_min, quant_max,
-                      symmetric_quant);
   }
   if (fake_quant_on.item<int64_t>() == 0) {
     return {self.clone(), at::ones_like(self, self.options().dtype(ScalarType::Bool))};
   }
+  choose_parameters(running_min, running_max, scale, zero_point, quant_min, quant_max,
+                    symmetric_quant);
   if (per_row_fake_quant) {
     return at::fake_quantize_per_channel_affine_cachemask(self, scale, zero_point, ch_axis,
                                                           quant_min, quant_max);

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from support import has_fp64
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
@@ -116,6 +117,42 @@ def test_observer(device, per_row, symmetric):
         states.append([t.cpu() for t in (out, low, high, scale, zero)])
     for left, right in zip(states[1], states[0], strict=True):
         torch.testing.assert_close(left, right)
+
+
+def test_observer_and_quantization_are_switched_apart(device):
+    """Scale and zero point are chosen where the quantization is on, observed or not."""
+    x = torch.tensor([0.3, 2.2, -0.7])
+    for observes, quantizes in ((0, 1), (1, 0), (0, 0)):
+        states = []
+        for where in ("cpu", device):
+            given = [torch.tensor([v], device=where) for v in (-1.0, 3.0, 1.0)]
+            given.append(torch.zeros(1, dtype=torch.int32, device=where))
+            flags = [torch.tensor([v], device=where) for v in (observes, quantizes)]
+            out = torch.fused_moving_avg_obs_fake_quant(
+                x.to(where), *flags, *given, 0.1, 0, 255, 0, False, False
+            )
+            states.append([t.cpu() for t in (out, *given)])
+        for left, right in zip(states[1], states[0], strict=True):
+            torch.testing.assert_close(left, right)
+
+
+@pytest.mark.parametrize("scale", [3.0, 0.1])
+def test_fake_quantize_of_doubles_between_two_numbers(device, scale):
+    """The inverse of the scale is a float32, so that 1.5 is no tie of the scale 3."""
+    if not has_fp64(device):
+        pytest.skip("the device has no float64")
+    x = torch.arange(-400, 400, dtype=torch.float64) * (scale / 2)
+    scales, zeros = torch.tensor([scale]), torch.zeros(1, dtype=torch.int32)
+    for function in (
+        lambda t: torch.fake_quantize_per_tensor_affine(t, scale, 0, -128, 127),
+        lambda t: torch.fake_quantize_per_tensor_affine(
+            t, scales.to(t.device), zeros.to(t.device), -128, 127
+        ),
+        lambda t: torch.fake_quantize_per_channel_affine(
+            t[None], scales.to(t.device), zeros.to(t.device), 0, -128, 127
+        ),
+    ):
+        compare(device, function, x, rtol=1e-6, atol=0)
 
 
 def test_quantization_aware_module(device):
