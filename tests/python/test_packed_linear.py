@@ -38,6 +38,21 @@ def test_int8(device, dtype, m):
     assert_product(actual, x, weight)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_rows_of_int8_do_not_depend_on_their_number(device, dtype):
+    """A scaled weight is not rounded to the type, however many rows there are."""
+    x = random_tensor((33, 1024), dtype, seed=2, low=-1, high=1)
+    numbers, scales, weight = int8_layer(64, 1024, dtype)
+    exact = x.double() @ weight.t()
+    errors = []
+    for rows in (32, 33):
+        actual = torch._weight_int8pack_mm(
+            x[:rows].to(device), numbers.to(device), scales.to(device)
+        )
+        errors.append((actual.cpu().double() - exact[:rows]).square().mean().sqrt())
+    assert errors[1] < 1.1 * errors[0]
+
+
 @pytest.mark.parametrize("rows, width", [(1, 1), (3, 15), (64, 16), (200, 1031), (5, 0), (0, 16)])
 @pytest.mark.parametrize("m", [1, 2])
 def test_int8_sizes(device, m, rows, width):

@@ -20,7 +20,6 @@ using at::Tensor;
 // each of them for every row.
 constexpr int64_t kMostRows = 32;
 
-constexpr PointwiseOp kFromInt8{"weight_from_int8", "a * b"};
 // Unpacks the upper or lower half of the byte a, with the scale b and the zero c of its group.
 #define UPPER "floor(a * L(0.0625))"
 #define LOWER "(a - floor(a * L(0.0625)) * L(16.0))"
@@ -33,14 +32,16 @@ constexpr PointwiseOp kLowerInteger{"weight_from_uint4_lower", "(" LOWER " - c) 
 #undef UPPER
 #undef LOWER
 
-// The weights as [n][k] in the type of x.
-Tensor unpacked(const Tensor& x, const PackedWeights& w) {
-  const ScalarType compute = compute_type(x.scalar_type());
+// The product with weights that are unpacked first, in the type of x. Weights of 8 bits are scaled
+// after the product, in float32: float16 and bfloat16 hold them exactly, but not scaled.
+Tensor product_unpacked(const Tensor& x, const PackedWeights& w) {
   if (w.zeros_are == PackedZeros::kNone) {
-    const Tensor weight = at::empty({w.rows(), w.width()}, x.options());
-    evaluate(kFromInt8, weight, {w.numbers, w.scales.unsqueeze(1)}, compute);
-    return weight;
+    const Tensor weight = w.numbers.to(x.scalar_type()).t();
+    const bool narrow = compute_type(x.scalar_type()) != x.scalar_type();
+    const Tensor sums = narrow ? at::mm(x, weight, ScalarType::Float) : at::mm(x, weight);
+    return sums.mul_(w.scales).to(x.scalar_type());
   }
+  const ScalarType compute = compute_type(x.scalar_type());
   const bool is_float = w.zeros_are == PackedZeros::kFloat;
   const int64_t groups = w.width() / w.group;
   const Tensor numbers = w.numbers.view({w.rows(), groups, w.group / 2});
@@ -52,7 +53,7 @@ Tensor unpacked(const Tensor& x, const PackedWeights& w) {
   const PointwiseOp& lower = is_float ? kLowerFloat : kLowerInteger;
   evaluate(w.first_upper ? upper : lower, weight.select(3, 0), {numbers, scale, zero}, compute);
   evaluate(w.first_upper ? lower : upper, weight.select(3, 1), {numbers, scale, zero}, compute);
-  return weight.view({w.rows(), w.width()});
+  return at::mm(x, weight.view({w.rows(), w.width()}).t());
 }
 
 Defines packed_defines(const Tensor& x, const PackedWeights& w, int64_t lanes, int64_t x_rows) {
@@ -178,8 +179,7 @@ Tensor packed_linear(const Tensor& x, const PackedWeights& weights) {
   dense.numbers = weights.numbers.contiguous();
   dense.scales = weights.scales.to(x.scalar_type()).contiguous();
   if (weights.zeros.defined()) dense.zeros = weights.zeros.contiguous();
-  if (m > kMostRows || !has_kernel || weights.width() == 0)
-    return at::mm(x, unpacked(x, dense).t());
+  if (m > kMostRows || !has_kernel || weights.width() == 0) return product_unpacked(x, dense);
   Tensor out = at::empty({m, weights.rows()}, x.options().memory_format(std::nullopt));
   if (out.numel() == 0) return out;
   const Tensor rows = x.stride(1) == 1 ? x : x.contiguous();
