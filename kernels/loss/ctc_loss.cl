@@ -28,7 +28,7 @@ typedef struct {
   __global const long *sequence = CPTR(long, table) + 3 * (long)(b);                \
   const long steps = sequence[0], states = 2 * sequence[1] + 1;                     \
   __global const long *target = CPTR(long, targets) + sequence[2];
-// The targets have not been checked, so labels are clamped.
+// ctc_alpha reports targets that are no labels; nothing reads beyond the rows for them.
 #define LABEL(s) ((s) % 2 ? clamp(target[(s) / 2], 0L, c.labels - 1) : c.blank)
 #define LOG_PROB(t, b, label)                                                       \
   LOAD(IN, CPTR(MEM(IN), log_probs), (((t) * c.batch + (long)(b)) * c.labels + (label)))
@@ -40,9 +40,12 @@ static inline T log_sum(const T x, const T y, const T z) {
   return log(exp(x - most) + exp(y - most) + exp(z - most)) + most;
 }
 
-ONE_GROUP __kernel void ctc_alpha(STATES, TENSOR(log_alpha), TENSOR(loss)) {
+ONE_GROUP __kernel void ctc_alpha(STATES, TENSOR(log_alpha), TENSOR(loss), FAULT_ARGUMENT) {
   const long b = group_id(0), item = get_local_id(0);
   FIND_SEQUENCE(b)
+  for (long k = item; k < states / 2; k += GROUP) {
+    if (target[k] < 0 || target[k] >= c.labels) report_fault(FAULT_FORWARD, target[k], c.labels);
+  }
   __global volatile MEM(IN) *alpha = PTR(MEM(IN), log_alpha) + b * c.time * c.width;
   for (long s = item; s < c.width; s += GROUP)
     alpha[s] = s < 2 && s < states && steps > 0 ? LOG_PROB(0, b, LABEL(s)) : -INFINITY;

@@ -131,8 +131,10 @@ std::tuple<Tensor, Tensor> ctc_loss(const Tensor& log_probs, const Tensor& targe
   Arguments arguments(stream_of(log_probs), find(device, "ctc_alpha", log_probs.scalar_type()));
   const size_t group = group_of(arguments);
   sequences.bind(arguments);
+  static const int site = fault_site({"aten::_ctc_loss", FaultClass::kRuntime, "target", "labels"});
   arguments.add(view(log_alpha))
       .add(view(loss))
+      .add(FaultArgument{site})
       .enqueue({static_cast<size_t>(shape.batch) * group}, {group});
   return {loss, log_alpha};
 }

@@ -105,6 +105,7 @@ Tensor& multi_margin_loss_out(const Tensor& self, const Tensor& target, const c1
                               const c10::Scalar& margin, const OptionalTensor& weight,
                               int64_t reduction, Tensor& out) {
   const Rows rows = check_multi(self, target, p, weight);
+  expect_type(out, self.scalar_type(), "multi_margin_loss");
   const bool each = reduction == at::Reduction::None && target.dim() > 0;
   if (each) {
     out.resize_({rows.rows});
@@ -176,6 +177,7 @@ std::tuple<Tensor&, Tensor&> multilabel_margin_loss_forward_out(const Tensor& se
                                                                 int64_t reduction, Tensor& output,
                                                                 Tensor& is_target) {
   const Rows rows = check_multilabel(self, target);
+  expect_type(output, self.scalar_type(), "multilabel_margin_loss");
   if (reduction == at::Reduction::None && target.dim() > 1) {
     output.resize_({rows.rows});
   } else {

@@ -71,6 +71,22 @@ def test_a_target_out_of_range(device):
         ).item()
 
 
+def test_a_negative_target_of_several(device):
+    """-1 ends the list; other negative numbers are no targets."""
+    x = torch.ones(1, 3, device=device)
+    with pytest.raises(RuntimeError, match="target"):
+        F.multilabel_margin_loss(x, torch.tensor([[-7, 0, 0]], device=device)).item()
+
+
+def test_results_of_another_type(device):
+    x, target = torch.ones(2, 3, device=device), torch.zeros(2, dtype=torch.long, device=device)
+    out = torch.empty((), dtype=torch.float16, device=device)
+    with pytest.raises(RuntimeError, match=r"Half|Float"):
+        torch.ops.aten.multi_margin_loss.out(x, target, out=out)
+    with pytest.raises(RuntimeError, match=r"Half|Float"):
+        torch.ops.aten.multilabel_margin_loss.out(x, target[:, None].expand(2, 3), out=out)
+
+
 def ctc(x, targets, inputs, lengths, **options):
     return F.ctc_loss(x.log_softmax(-1), targets.to(x.device), inputs, lengths, **options)
 
