@@ -101,15 +101,15 @@ void UserArguments::check_tensor(size_t position, const at::Tensor& tensor, bool
                     tensors_.empty() ? tensor.device() : tensors_.front().tensor.device());
   TORCH_CHECK_VALUE(!tensor.is_conj() && !tensor.is_neg(), what(position),
                     " is lazily conjugated or negated: pass x.resolve_conj().resolve_neg()");
+  TORCH_CHECK_VALUE(strided || tensor.is_contiguous(), what(position), " is not contiguous (shape ",
+                    tensor.sizes(), ", strides ", tensor.strides(),
+                    "): pass x.contiguous(), or strided=True if the kernel knows the strides");
   const UserType type = user_type(argument.type);
-  if (type.types.empty()) return;  // void* or a struct takes any tensor
+  if (type.types.empty()) return;  // void*, a struct or a typedef takes any tensor
   const auto& types = type.types;
   TORCH_CHECK_TYPE(std::find(types.begin(), types.end(), tensor.scalar_type()) != types.end(),
                    what(position), " must be a tensor of ", names_of(types), ", not ",
                    describe(tensor));
-  TORCH_CHECK_VALUE(strided || tensor.is_contiguous(), what(position), " is not contiguous (shape ",
-                    tensor.sizes(), ", strides ", tensor.strides(),
-                    "): pass x.contiguous(), or strided=True if the kernel knows the strides");
   TORCH_CHECK_VALUE(strided || tensor.nbytes() % type.bytes() == 0, what(position), " of ",
                     tensor.nbytes(), " bytes does not divide into elements of ", type.bytes(),
                     " bytes");

@@ -141,6 +141,9 @@ def test_wrong_sources(x, device):
             torch.ocl.to_dlpack(
                 torch.ones(3, device=device, requires_grad=True), opencl
             ).__dlpack__()
+        imaginary = torch.ones(3, dtype=torch.complex64, device=device).conj().imag
+        with pytest.raises(BufferError, match="negated"):
+            torch.ocl.to_dlpack(imaginary, opencl)
     # The address of another library's device memory.
     capsule = dlpack.to_dlpack(torch.ones(3))
     tensor_in(capsule).device[0] = EXT

@@ -15,7 +15,7 @@ class DLPack:
     def __init__(self, tensor: torch.Tensor, opencl: bool):
         if opencl and tensor.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-        if opencl and (tensor.is_conj() or tensor.is_neg()):
+        if tensor.is_neg() or (opencl and tensor.is_conj()):
             raise BufferError("Can't export lazily conjugated or negated tensors")
         self.tensor = tensor
         self._kind = DLDeviceType.kDLOpenCL if opencl else DLDeviceType.kDLExtDev
