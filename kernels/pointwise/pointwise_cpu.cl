@@ -102,7 +102,7 @@ TASK __kernel void KERNEL(PARAMS, const Geometry g, const ulong inner, const ulo
       VAL(OUT) lane[WIDTH];
       VSTORE(VALUE(OUT, EXPR), lane, 0);
       for (int l = 0; l < WIDTH; ++l)
-        PUT(OUT, (__global MEM(OUT) *)(out_row + (i + l) * out_stride), 0, lane[l]);
+        STORE_VALUE(OUT, (__global MEM(OUT) *)(out_row + (i + l) * out_stride), 0, lane[l]);
 #endif
     }
     if (i < count) {
@@ -111,7 +111,7 @@ TASK __kernel void KERNEL(PARAMS, const Geometry g, const ulong inner, const ulo
       VAL(OUT) lane[WIDTH];
       VSTORE(VALUE(OUT, EXPR), lane, 0);
       for (int l = 0; l < WIDTH && i + l < count; ++l)
-        PUT(OUT, (__global MEM(OUT) *)(out_row + (i + l) * out_stride), 0, lane[l]);
+        STORE_VALUE(OUT, (__global MEM(OUT) *)(out_row + (i + l) * out_stride), 0, lane[l]);
     }
   }
 }

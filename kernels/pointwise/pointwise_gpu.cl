@@ -39,6 +39,6 @@ __kernel void KERNEL(PARAMS, const Geometry g, const ulong inner FAULT_PARAM) {
 #if WIDTH > 1
   STOREV(OUT, OUTPUT, 0, EXPR);
 #else
-  PUT(OUT, OUTPUT, 0, VALUE(OUT, EXPR));
+  STORE_VALUE(OUT, OUTPUT, 0, VALUE(OUT, EXPR));
 #endif
 }

@@ -73,7 +73,7 @@ static inline VEC(ulong) upper_product(const VEC(ulong) x, const ulong y) {
   } else {                                                                   \
     VAL(dt) some[WIDTH];                                                     \
     CAT(vstore, WIDTH)(VALUE(dt, value), 0, some);                           \
-    for (ulong l = 0; l < WIDTH && at + l < count; ++l) PUT(dt, p, at + l, some[l]); \
+    for (ulong l = 0; l < WIDTH && at + l < count; ++l) STORE_VALUE(dt, p, at + l, some[l]); \
   }
 #define LOAD_DRAWN(x, at)                                                    \
   V x;                                                                       \
