@@ -76,7 +76,7 @@ GRID __kernel void multi_margin_backward(CTENSOR(grad), CTENSOR(x), WEIGHTS CTEN
   for (ulong k = 0; k < classes; ++k) {                                          \
     const long label = CPTR(long, target)[n * classes + k];                      \
     if (label == -1) break;                                                      \
-    if (label < 0 || label >= (long)classes) {                                                \
+    if (label < 0 || label >= (long)classes) {                                   \
       report_fault(FAULT_FORWARD, label, (long)classes);                         \
       break;                                                                     \
     }

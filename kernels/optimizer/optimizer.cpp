@@ -107,7 +107,10 @@ void run(const Step& step) {
   }
   std::vector<Tensor> steps;  // of one type, as the kernel reads them
   if (step.steps) {
-    for (const Tensor& each : *step.steps) steps.push_back(each.to(step.steps->front()));
+    const ScalarType type = step.steps->front().scalar_type();
+    for (const Tensor& each : *step.steps) {
+      steps.push_back(each.scalar_type() == type ? each : each.to(type));
+    }
     lists.lists.push_back(steps);
   }
   const Kernel& kernel =

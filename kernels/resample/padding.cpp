@@ -83,10 +83,6 @@ void pad_backward(std::string_view op, MapKind kind, const at::Tensor& grad,
   if (!at::isFloatingType(type) && !at::isComplexType(type)) {
     refuse_type(ocl_device(result), type, op);
   }
-  if (grad.numel() == 0) {
-    result.zero_();
-    return;
-  }
   // In the transposed map, lines are up to twice as long as the padding, and nearly all zeros.
   const auto greatest = std::max_element(padding.begin(), padding.end());
   if (*greatest <= kMostByMaps) return pad(op, kind, grad, result, padding, /*backward=*/true);

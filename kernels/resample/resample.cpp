@@ -238,6 +238,10 @@ DimensionMapPointer find_map(const DimensionMapKey& key, bool transposed,
 void apply_maps(std::string_view op, const at::Tensor& from_any, const at::Tensor& to_any,
                 at::ArrayRef<DimensionMapPointer> maps) {
   if (to_any.numel() == 0) return;
+  if (from_any.numel() == 0) {
+    to_any.zero_();
+    return;
+  }
   check_device_has(ocl_device(to_any), to_any.scalar_type(), op);
   const auto dims = static_cast<int64_t>(maps.size());
   const bool batched = from_any.dim() == dims + 2;

@@ -220,23 +220,6 @@ def test_wrong_arguments(device, library):
     assert x.tolist() == [1.0] * 6
 
 
-def test_views_for_pointers_of_any_type(device):
-    library = torch.ocl.compile_kernel(
-        """
-        typedef struct { float v; } Pair;
-        typedef float real;
-        __kernel void bytes(__global void *x) {}
-        __kernel void structs(__global Pair *x) {}
-        __kernel void named(__global const real *x) {}
-        """
-    )
-    x = torch.ones(2, 3, device=device)
-    for kernel in (library.bytes, library.structs, library.named):
-        with pytest.raises(ValueError, match="is not contiguous"):
-            kernel(x.t(), threads=1)
-        kernel(x, threads=1)
-
-
 def test_tensors_of_two_devices(two_devices):
     library = torch.ocl.compile_kernel(SOURCE)
     a, b = (torch.ones(4, device=device) for device in two_devices)

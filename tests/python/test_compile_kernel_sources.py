@@ -69,3 +69,20 @@ def test_sources_with_includes_are_read_again(device, tmp_path):
         source = '#include "value.h"\n__kernel void put(__global int* x) { *x = VALUE; }'
         torch.ocl.compile_kernel(source, f"-I {tmp_path}").put(x)
         assert x.item() == value
+
+
+def test_views_for_pointers_of_any_type(device):
+    library = torch.ocl.compile_kernel(
+        """
+        typedef struct { float v; } Pair;
+        typedef float real;
+        __kernel void bytes(__global void *x) {}
+        __kernel void structs(__global Pair *x) {}
+        __kernel void named(__global const real *x) {}
+        """
+    )
+    x = torch.ones(2, 3, device=device)
+    for kernel in (library.bytes, library.structs, library.named):
+        with pytest.raises(ValueError, match="is not contiguous"):
+            kernel(x.t(), threads=1)
+        kernel(x, threads=1)
