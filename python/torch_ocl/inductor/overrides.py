@@ -42,7 +42,7 @@ class OclOverrides(OpOverrides):
     def to_dtype(x, dtype, src_dtype=None, use_compute_types=True):
         text = typed(x, dtype)
         if dtype in (torch.float16, torch.bfloat16) and src_dtype != dtype:
-            return f"ROUND_{TYPES[dtype].code}({text})"  # rounded as the eager result
+            return f"ROUNDED_{TYPES[dtype].code}({text})"  # rounded as the eager result
         return text
 
     @staticmethod
