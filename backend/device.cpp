@@ -211,6 +211,12 @@ void refuse_fork() {
               "Start processes with the 'spawn' method instead.");
 }
 
+void refuse_devices(const Device& expected, const Device& found, const std::string& where) {
+  TORCH_CHECK(
+      false, "Expected all tensors to be on the same device, but found at least two devices, ocl:",
+      static_cast<int>(expected.index()), " and ocl:", static_cast<int>(found.index()), "!", where);
+}
+
 DeviceIndex current_device() noexcept { return current_index; }
 
 void set_current_device(DeviceIndex index) {

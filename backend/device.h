@@ -121,6 +121,9 @@ Device& device(DeviceIndex index);
 // Whether this process has listed the devices, and whether it was forked from one that had.
 bool initialized() noexcept;
 bool in_bad_fork() noexcept;
+// Raises an error for tensors on two devices; `where` ends its text.
+[[noreturn]] void refuse_devices(const Device& expected, const Device& found,
+                                 const std::string& where = "");
 // Raises in such a fork, because drivers and their locks do not survive it. Asking for a stream
 // raises there, too. So only code that keeps a stream, or takes a lock of ours, needs to call it.
 void refuse_fork();

@@ -1,10 +1,7 @@
 #include "backend/launch.h"
 
-#include <ATen/ceil_div.h>
-
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <unordered_map>
 
 #include "backend/allocator.h"
@@ -225,38 +222,8 @@ Arguments& Arguments::add_bytes(const void* data, size_t size) {
 }
 
 void Arguments::refuse(const BufferView& value) const {
-  TORCH_CHECK(false,
-              "Expected all tensors to be on the same device, but found at least two "
-              "devices, ocl:",
-              static_cast<int>(stream_.device().index()),
-              " and ocl:", static_cast<int>(value.device().index()), "! (argument ", index_,
-              " of the kernel ", kernel_.name, ")");
-}
-
-// Work is split along z first, so that the groups of a part are neighbours.
-Range detail::part_of(const GridLimits& limits, const Range& global, const Range& local,
-                      double work) {
-  const auto most = [&](size_t items, size_t group) {
-    return std::min(items, std::min(limits.items / group, limits.groups) * group);
-  };
-  Range part{most(global.x, local.x), most(global.y, local.y), most(global.z, local.z)};
-  const auto items = static_cast<double>(part.items());
-  double excess = std::max(work / limits.work * items / static_cast<double>(global.items()),
-                           items / static_cast<double>(limits.items));
-  const auto shorten = [&](size_t& items, size_t group) {
-    if (excess <= 1) return;
-    const size_t groups = at::ceil_div(items, group);
-    const auto pieces = static_cast<size_t>(std::min(std::ceil(excess), double(groups)));
-    size_t share = at::ceil_div(groups, pieces);
-    // Rounded down where the other dimensions cannot be shortened enough.
-    if (share > 1 && static_cast<double>(share) * excess > static_cast<double>(groups)) --share;
-    items = std::min(items, share * group);
-    excess *= static_cast<double>(share) / static_cast<double>(groups);
-  };
-  shorten(part.z, local.z);
-  shorten(part.y, local.y);
-  shorten(part.x, local.x);
-  return part;
+  refuse_devices(stream_.device(), value.device(),
+                 str(" (argument ", index_, " of the kernel ", kernel_.name, ")"));
 }
 
 void Arguments::enqueue(const Range& global, const Range& wanted, double work) {

@@ -73,9 +73,7 @@ Batch::Batch(const TensorLists& lists)
 
 std::optional<uint64_t> Batch::place(const at::Tensor& tensor) {
   const BufferView view = ocl::view(tensor);
-  TORCH_CHECK(&view.device() == &lists_.device,
-              "Expected all tensors to be on the same device, but found at least two devices, ocl:",
-              static_cast<int>(lists_.device.index()), " and ", tensor.device(), "!");
+  if (&view.device() != &lists_.device) refuse_devices(lists_.device, view.device());
   const cl_mem buffer = view.buffer();
   const auto* const end = buffer_.begin() + buffers_;
   const auto* const found = std::find(buffer_.cbegin(), end, buffer);
