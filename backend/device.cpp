@@ -86,6 +86,8 @@ Registry& registry() {
     auto* created = new Registry;
     listed = true;
     after_fork([] { forked = true; });
+    // Intel's driver waits there for the commands of the parent.
+    if (kExitStatusIsKnown) skip_destructors_if(&in_bad_fork);
     return created;
   }();
   return *instance;

@@ -253,19 +253,19 @@ void prefer_huge_pages(void* start, size_t size) noexcept {
 #endif
 
 void skip_destructors_if(bool (*condition)()) {
-  static bool (*asked)() = nullptr;
-  asked = condition;
 #ifdef __GLIBC__
   on_exit(
-      [](int status, void*) {
+      [](int status, void* asked) {
         std::fflush(nullptr);
-        if (asked()) std::_Exit(status);
+        if (reinterpret_cast<bool (*)()>(asked)()) std::_Exit(status);
       },
-      nullptr);
+      reinterpret_cast<void*>(condition));
 #else
+  static bool (*asked)() = nullptr;  // one condition
+  asked = condition;
   std::atexit([] {
     std::fflush(nullptr);
-    if (asked()) std::_Exit(EXIT_FAILURE);  // the status of the process is not known here
+    if (asked()) std::_Exit(EXIT_FAILURE);
   });
 #endif
 }

@@ -51,8 +51,15 @@ std::optional<size_t> available_host_memory() noexcept;
 // Whether a person sees what is printed on the standard error.
 bool errors_are_read_at_a_terminal() noexcept;
 
+// Whether handlers that run at exit are told the status of the process.
+#ifdef __GLIBC__
+constexpr bool kExitStatusIsKnown = true;
+#else
+constexpr bool kExitStatusIsKnown = false;
+#endif
 // When the process exits and `condition()` is true then, it ends without the handlers and static
-// destructors that were registered before this call. Output is flushed.
+// destructors that were registered before this call. Output is flushed. Where the status is not
+// known, it is that of a failure.
 void skip_destructors_if(bool (*condition)());
 
 // Asks for pages of 2 MiB within the range, where the system leaves the choice to programs. A hint.

@@ -251,10 +251,19 @@ def data_loader():
 
 @often
 def child_of_a_fork():
-    keep(busy(numbers()))
+    keep(busy(numbers(1 << 20)))  # which the device is still computing at the fork
     if not (child := os.fork()):
         sys.exit()
     assert os.waitpid(child, 0)[1] == 0
+
+
+@state
+def child_that_raises():
+    keep(busy(numbers(1 << 20)))
+    if not (child := os.fork()):
+        sys.excepthook = lambda *_: None
+        raise RuntimeError
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
 
 
 @often
