@@ -169,6 +169,29 @@ void dump(const std::string& file, const std::string& key, const std::string& so
 // the cache off.
 bool keeps_programs() { return !cache_folder().empty(); }
 
+cl::Program from_binary(Device& device, std::string_view binary, const std::string& options) {
+  const cl::Program::Binaries binaries{{binary.begin(), binary.end()}};
+  cl::Program program(device.context(), {device.handle()}, binaries);
+  program.build({device.handle()}, options.c_str());
+  return program;
+}
+
+// Empty: the driver has none.
+std::string binary_of(const cl::Program& program) {
+  const auto binaries = program.getInfo<CL_PROGRAM_BINARIES>();
+  if (binaries.size() != 1) return {};
+  return {binaries[0].begin(), binaries[0].end()};
+}
+
+// Makes the program anew from its binary, where a compiled one holds its compiler's memory.
+void drop_compiler(Device& device, Entry& entry) {
+  if (!device.has(Quirk::kKeepsCompiler)) return;
+  try {
+    entry.handle = from_binary(device, binary_of(entry.handle), entry.options);
+  } catch (const std::exception&) {  // the compiled program does
+  }
+}
+
 // Leaves the handle empty if there is no binary, or the driver does not accept it any more.
 void load_binary(Device& device, Entry& entry, bool of_user) {
   if (!keeps_programs() || shows_build_logs()) return;
@@ -176,10 +199,7 @@ void load_binary(Device& device, Entry& entry, bool of_user) {
     auto stored = read_binary(binary_path(entry.key), entry.key);
     if (!stored) return;
     if (of_user) entry.kernels = take_signatures(*stored);
-    const cl::Program::Binaries binaries{{stored->begin(), stored->end()}};
-    cl::Program program(device.context(), {device.handle()}, binaries);
-    program.build({device.handle()}, entry.options.c_str());
-    entry.handle = std::move(program);
+    entry.handle = from_binary(device, *stored, entry.options);
   } catch (const std::exception&) {
     entry.kernels.clear();
   }
@@ -287,6 +307,7 @@ const Entry& find_or_make(Device& device, const Request& request) {
     created->handle =
         from_source(device, request.file, request.label, request.options, request.source);
     if (request.of_user) created->kernels = signatures_of(created->handle, device);
+    drop_compiler(device, *created);
     created->dirty = !request.reads_files;
   }
   Cache& all = cache();
@@ -338,12 +359,11 @@ void store_programs() noexcept {
   }
   for (Entry* entry : dirty) {
     try {
-      const auto binaries = entry->handle.getInfo<CL_PROGRAM_BINARIES>();
-      if (binaries.size() != 1 || binaries[0].empty()) continue;
+      const std::string binary = binary_of(entry->handle);
+      if (binary.empty()) continue;
       const std::string signatures =
           entry->kernels.empty() ? std::string() : put_signatures(entry->kernels);
-      write_binary(binary_path(entry->key), entry->key,
-                   signatures + std::string(binaries[0].begin(), binaries[0].end()));
+      write_binary(binary_path(entry->key), entry->key, signatures + binary);
     } catch (const std::exception&) {
       continue;  // a driver without binaries: the program is built in each process
     }

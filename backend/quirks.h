@@ -23,6 +23,7 @@ enum class Quirk : uint8_t {
   kFewRegisters,        // tiles keep their sums within 4 KiB of registers
   kLowGroupLimits,      // what the driver says of a kernel's largest group is not believed
   kSlowClblast,         // matrix products of all sizes take torch-ocl's own kernels
+  kKeepsCompiler,       // programs are made of their binaries once they are compiled
   kNoLargerBuffers,     // buffers beyond CL_DEVICE_MAX_MEM_ALLOC_SIZE are not tried
 };
 

@@ -252,3 +252,27 @@ FORKS = """
 
 def test_forked_process_has_a_folder_of_its_own():
     assert is_temporary(output_of((LIST_HOME + FORKS).format(listed=None), **NO_HOME))
+
+
+@pytest.mark.sample
+def test_programs_do_not_hold_their_compiler():
+    """Intel's driver keeps what its compiler made, at least 1.8 MB, with each compiled program."""
+    growth = output_of(
+        """
+        import pathlib, re, torch
+        def resident():
+            status = pathlib.Path("/proc/self/status").read_text()
+            return int(re.search(r"VmRSS:\\s+(\\d+)", status)[1])
+        def compile(number):
+            source = f"__kernel void add(__global float* x) {{ x[get_global_id(0)] += {number}; }}"
+            library = torch.ocl.compile_kernel(source)
+            assert library.add(torch.zeros(4, device="ocl"), threads=4) is None
+            return library
+        first = [compile(number) for number in range(10)]
+        before = resident()
+        kept = [compile(number) for number in range(10, 50)]
+        print((resident() - before) / len(kept))
+        """,
+        OCL_CACHE_DIR="off",
+    )
+    assert float(growth) < 1000, f"{growth} KiB for each program"
