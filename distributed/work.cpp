@@ -63,6 +63,16 @@ void settle(StagingStream& staging, int64_t divisor) {
   staging.done.record(side);
 }
 
+// Runs the action on a thread of its own. Without one, other work waits for the action.
+template <typename Action>
+void run_aside(Action action) {
+  try {
+    std::thread(action).detach();
+  } catch (const std::system_error&) {
+    action();  // too many threads
+  }
+}
+
 c10::IValue result_value(const std::vector<Tensors>& results) {
   if (results.size() > 1) return results;
   return results.empty() ? Tensors{} : results.front();
@@ -124,7 +134,8 @@ void StagedWork::when_done(const WorkPointer& inner) {
     return;
   }
   // Without a future, a thread must wait. Each message has its own, because they come in any order.
-  auto await = [work = self(), inner = inner]() mutable {
+  // Gloo uses the memory already.
+  run_aside([work = self(), inner = inner]() mutable {
     std::exception_ptr error;
     try {
       inner->wait();
@@ -134,16 +145,11 @@ void StagedWork::when_done(const WorkPointer& inner) {
     work->complete(error);
     Release::of(std::move(inner));
     Release::of(std::move(work));
-  };
-  try {
-    std::thread(await).detach();
-  } catch (const std::system_error&) {
-    await();  // too many threads; Gloo uses the memory already, so other messages wait
-  }
+  });
 }
 
 void StagedWork::complete(std::exception_ptr error) noexcept {
-  const ProgressThread progress;  // callbacks of the future run here
+  const ProgressThread progress;
   const at::NoGradGuard no_gradients;
   const c10::MultiStreamGuard guard(side_streams_);
   if (error) error = named(error, opType_);
@@ -173,9 +179,37 @@ void StagedWork::complete(std::exception_ptr error) noexcept {
   hold_.reset();  // the next collective follows on the same streams
   in_flight_.reset();
   finish(error);  // before the future's callbacks, which may query the work
-  // The future records events on the current streams, for users of the results.
-  attempt([&] { future_->markCompleted(result_value(operation_.writes)); });
+  auto own = Sharing::kOwn;
+  if (sharing_.compare_exchange_strong(own, Sharing::kMarked)) return mark(error);
+  // A callback may wait for another collective. The issuer and Gloo have few threads, which that
+  // one needs.
+  run_aside([work = self(), error]() mutable {
+    work->mark(error);
+    Release::of(std::move(work));
+  });
+}
+
+// Marks the future as completed, which runs its callbacks.
+void StagedWork::mark(std::exception_ptr error) noexcept {
+  const ProgressThread progress;
+  const at::NoGradGuard no_gradients;
+  const c10::MultiStreamGuard guard(side_streams_);
+  try {
+    // The future records events on the current streams, for users of the results.
+    if (!error) future_->markCompleted(result_value(operation_.writes));
+  } catch (...) {
+    error = std::current_exception();
+  }
   if (error) future_->setErrorIfNeeded(error);
+}
+
+c10::intrusive_ptr<Future> StagedWork::getFuture() {
+  auto own = Sharing::kOwn;
+  // A callback that is added now must not run on the thread that marks the future.
+  if (!sharing_.compare_exchange_strong(own, Sharing::kShared) && own == Sharing::kMarked) {
+    future_->wait();
+  }
+  return future_;
 }
 
 bool StagedWork::isCompleted() {

@@ -4,6 +4,7 @@
 
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
+#include <atomic>
 #include <functional>
 
 #include "backend/event.h"
@@ -47,7 +48,7 @@ class StagedWork final : public c10d::Work {
   // wait() blocks the host until the operation has completed; synchronize() makes the current
   // streams wait until the results are unmapped.
   void synchronize() override { future_->wait(); }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   Tensors result() override;
   int sourceRank() const override;
   void abort() override;
@@ -56,6 +57,7 @@ class StagedWork final : public c10d::Work {
   void begin();
   void when_done(const WorkPointer& inner);
   void complete(std::exception_ptr error) noexcept;
+  void mark(std::exception_ptr error) noexcept;
   c10::intrusive_ptr<StagedWork> self();
 
   Operation operation_;
@@ -66,6 +68,9 @@ class StagedWork final : public c10d::Work {
   std::optional<InFlight> in_flight_;
   WorkPointer inner_;  // guarded by mutex_
   c10::intrusive_ptr<c10::ivalue::Future> future_;
+  // Whether users have the future, and may have given it callbacks, or it is marked without any.
+  enum class Sharing : uint8_t { kOwn, kShared, kMarked };
+  std::atomic<Sharing> sharing_{Sharing::kOwn};
 };
 
 // Several works as one, for coalesced operations.

@@ -3,6 +3,7 @@
 import datetime
 import os
 import signal
+import threading
 import time
 
 import torch
@@ -239,6 +240,30 @@ def futures(rank, size):
     for work in reversed(works):
         work.wait()
         same(work.result()[0], torch.full((9,), float(size)))
+
+
+@case
+def callbacks_that_wait(rank, size):
+    """DDP's PowerSGD hook waits for collectives in callbacks of others."""
+    count = 4  # more than Gloo has threads
+    store = dist.distributed_c10d._get_default_store()
+    # Nothing completes before the last rank begins, when the others have added their callbacks.
+    last = rank == size - 1
+    if last:
+        store.wait([f"callbacks_that_wait.{other}" for other in range(size - 1)])
+    works = [dist.all_reduce(torch.ones(3, device="ocl"), async_op=True) for _ in range(count)]
+    all_run = threading.Barrier(count, timeout=TIMEOUT.seconds)
+
+    def again(future):
+        if not last:
+            all_run.wait()
+        return dist.all_reduce(future.value()[0], async_op=True).get_future().wait()[0]
+
+    futures = [work.get_future().then(again) for work in works]
+    if not last:
+        store.set(f"callbacks_that_wait.{rank}", "added")
+    for future in futures:
+        same(future.wait(), torch.full((3,), float(size**2)))
 
 
 @case
