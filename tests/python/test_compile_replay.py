@@ -98,6 +98,47 @@ def test_results_in_use_are_not_overwritten(device, replays):
     torch.testing.assert_close(last, chain(inputs[0], w), rtol=1e-4, atol=1e-4)
 
 
+def test_a_result_that_is_kept_as_its_storage_is_not_overwritten(device, replays):
+    function, x, kept = compiled(lambda x: x * 2 + 1), torch.zeros(8, device=device), []
+    for number in range(6):
+        kept.append(function(x.fill_(number)).untyped_storage())
+    for number, storage in enumerate(kept):
+        assert torch.empty(0, device=device).set_(storage, 0, (8,))[0] == 2 * number + 1
+    launched = len(replays)
+    del kept, storage
+    for _ in range(4):
+        function(x)
+    assert len(replays) == launched + 4
+
+
+def test_a_result_that_users_resize_leaves_its_graph(device):
+    function, x = compiled(lambda x: (x * 2, x + 1)), torch.zeros(4, device=device)
+    for number in range(6):
+        doubled, following = function(x.fill_(number))
+        assert (doubled[0], following[0]) == (2 * number, number + 1)
+        doubled.resize_(5000), following.untyped_storage().resize_(0)
+        del doubled, following
+
+
+def test_what_runs_on_the_cpu_runs_at_each_call(device, replays):
+    function = compiled(lambda x: (x * 2, torch.rand(3), torch.ones(3) + 1))
+    draws = []
+    for _ in range(5):
+        _, drawn, two = function(torch.arange(4.0, device=device))
+        assert torch.equal(two, torch.full((3,), 2.0))
+        draws.append(drawn.clone())
+        two.add_(100)
+    assert len(torch.stack(draws).unique()) == 15 and not replays
+
+
+def test_what_runs_on_another_device_runs_at_each_call(two_devices):
+    function = compiled(lambda x: (x * 2, torch.ones(3, device=two_devices[1]) + 1))
+    for _ in range(5):
+        _, two = function(torch.arange(4.0, device=two_devices[0]))
+        assert torch.equal(two.cpu(), torch.full((3,), 2.0))
+        two.add_(100)
+
+
 def replayed(device, n=64):
     """A program that doubles its input, which moves, and the input of the last call."""
     function = Replayed(lambda args: (args[0] * 2,), ())

@@ -10,6 +10,7 @@ use the memory.
 """
 
 import logging
+import sys
 import threading
 
 import torch
@@ -89,6 +90,7 @@ class _Program:
         if any(a is not None and a != b for a, b in zip(self._addresses, now)):
             self._addresses = [a if a == b else None for a, b in zip(self._addresses, now)]
             self._graphs.clear()
+        self._graphs = [graph for graph in self._graphs if graph.is_intact()]
         graph = next((graph for graph in self._graphs if not graph.in_use()), None)
         if graph is None and len(self._graphs) < _MOST_GRAPHS:
             graph = self._capture(args)
@@ -106,8 +108,10 @@ class _Program:
             self._obstacle = "an input with elements at the same address"
         else:
             try:
-                self._graphs.append(_Recorded(self._call, args, moving))
-                return self._graphs[-1]
+                graph = _Recorded(self._call, args, moving)
+                graph.settle()
+                self._graphs.append(graph)
+                return graph
             except (RuntimeError, NotImplementedError) as error:
                 self._obstacle = str(error)
         log.info("a program runs without a graph, because of %s", self._obstacle)
@@ -140,14 +144,35 @@ class _Recorded:
         own = [result for _, result in self._results if isinstance(result, torch.Tensor)]
         tensors = [value for value in given if isinstance(value, torch.Tensor)]
         memory = {tensor.untyped_storage()._cdata for tensor in tensors}
-        storages = [tensor.untyped_storage() for tensor in own]
-        if any(storage._cdata in memory for storage in storages):
+        self._storages = [tensor.untyped_storage() for tensor in own]
+        if any(storage._cdata in memory for storage in self._storages):
             raise NotImplementedError("a result that is a view of an input")
-        # The use count of each storage while only this object holds the results.
-        self._uses = [(storage, _uses(storage)) for storage in storages]
+
+    def settle(self):
+        """Notes the state of the results' memory while only this object holds it."""
+        self._places, self._unused = self._memory(), self._references()
+
+    def _memory(self):
+        return [(storage.data_ptr(), storage.nbytes()) for storage in self._storages]
+
+    def _references(self):
+        """To each storage, by tensors and by the storage's object in Python."""
+        return [
+            (torch._C._storage_Use_Count(storage._cdata), sys.getrefcount(storage))
+            for storage in self._storages
+        ]
+
+    def is_intact(self):
+        """Whether no user has resized a result, which moves it out of the graph's memory."""
+        return self._memory() == self._places
 
     def in_use(self):
-        return any(_uses(storage) > count for storage, count in self._uses)
+        return any(
+            tensors > unused_tensors or objects > unused_objects
+            for (tensors, objects), (unused_tensors, unused_objects) in zip(
+                self._references(), self._unused
+            )
+        )
 
     def replay(self, args):
         self._follow(ocl.current_stream(self._device))
@@ -172,10 +197,6 @@ class _Recorded:
         if place is not None:
             return args[place]
         return result.detach() if isinstance(result, torch.Tensor) else result
-
-
-def _uses(storage):
-    return torch._C._storage_Use_Count(storage._cdata)
 
 
 def _overlaps(tensor):

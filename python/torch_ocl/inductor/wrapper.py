@@ -30,7 +30,9 @@ class OclOpOverrides(DeviceOpOverrides):
 
 def end_program(result) -> None:
     """Adds the code after the program's function `call`."""
-    if config.triton.cudagraphs:  # mode="reduce-overhead"
+    # A graph has the commands of one device, and nothing that the program does on the CPU.
+    on_one_device = set(V.graph.device_types) == {"ocl"} and len(V.graph.device_idxs) == 1
+    if config.triton.cudagraphs and on_one_device:  # mode="reduce-overhead"
         changed = tuple(sorted(V.graph.mutated_input_idxs))
         # PyTorch keeps the module forever, so each access to `call` gets its own graphs.
         result.writeline("if __name__ != '__main__':")
