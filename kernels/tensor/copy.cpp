@@ -163,6 +163,10 @@ bool is_lazy(const at::Tensor& tensor) { return tensor.is_conj() || tensor.is_ne
 
 // Copies the stored numbers, then conjugates and negates them in the destination.
 void copy_lazy(const at::Tensor& destination, const at::Tensor& source) {
+  if (source.is_neg() && source.scalar_type() != destination.scalar_type()) {
+    destination.copy_(source.resolve_neg());  // the stored number may not fit into the other type
+    return;
+  }
   const at::Tensor target = physical(destination);
   target.copy_(physical(source));
   if (target.is_complex() && source.is_conj() != destination.is_conj()) {

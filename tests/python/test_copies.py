@@ -330,6 +330,17 @@ def test_memory_at_an_odd_address(device, tmp_path):
         assert torch.equal(x.clone(), bytes_[offset : offset + 2**17])
 
 
+@pytest.mark.parametrize(
+    ("number", "dtype"),
+    [(2.0**32 - 256, torch.uint32), (2.0**63 + 2.0**40, torch.uint64), (2.0**31, torch.int32)],
+)
+def test_negated_numbers_are_converted_as_they_read(device, number, dtype):
+    view = torch.complex(torch.zeros(2), torch.full((2,), -number)).to(device).conj().imag
+    assert view.is_neg()
+    expected = view.resolve_neg().to(dtype).cpu()
+    assert torch.equal(torch.zeros(2, dtype=dtype, device=device).copy_(view).cpu(), expected)
+
+
 def test_negated_numbers_into_bool(device):
     x = torch.tensor([1 + 2j, 3 + 0j])
     result = torch.empty(2, dtype=torch.bool, device=device)
