@@ -3,6 +3,9 @@
 #include <c10/core/DeviceCapability.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include <mutex>
+#include <utility>
+
 #include "backend/allocator.h"
 #include "backend/error.h"
 #include "backend/event.h"
@@ -13,8 +16,28 @@ namespace {
 
 constexpr c10::DeviceType kType = c10::DeviceType::PrivateUse1;
 
+// Threads may share an event: one records it anew while others wait for the former mark.
+class SharedEvent {
+ public:
+  void record(Stream& stream, bool timed) {
+    Event marked;
+    marked.record(stream, timed);
+    std::lock_guard lock(mutex_);
+    std::swap(event_, marked);
+  }
+  Event get() {
+    refuse_fork();
+    std::lock_guard lock(mutex_);
+    return event_;
+  }
+
+ private:
+  std::mutex mutex_;
+  Event event_;
+};
+
 // torch keeps events as void*.
-Event* as_event(void* event) { return static_cast<Event*>(event); }
+SharedEvent* as_event(void* event) { return static_cast<SharedEvent*>(event); }
 
 void check_type(c10::Device device) {
   TORCH_CHECK_VALUE(device.type() == kType, "expected an ocl device, got ", device);
@@ -99,18 +122,22 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     TORCH_CHECK_VALUE(device_index == -1 || device_index == stream.device_index(),
                       "an event of ocl:", int{device_index}, " cannot be recorded on a stream of ",
                       stream.device());
-    if (!*event) *event = new Event;
+    {
+      static std::mutex mutex;
+      std::lock_guard lock(mutex);
+      if (!*event) *event = new SharedEvent;
+    }
     as_event(*event)->record(ocl::stream(stream), flag == c10::EventFlag::BACKEND_DEFAULT);
   }
 
   void block(void* event, const c10::Stream& stream) const override {
-    if (event) as_event(event)->block(ocl::stream(stream));
+    if (event) as_event(event)->get().block(ocl::stream(stream));
   }
 
-  bool queryEvent(void* event) const override { return !event || as_event(event)->query(); }
+  bool queryEvent(void* event) const override { return !event || as_event(event)->get().query(); }
 
   void synchronizeEvent(void* event) const override {
-    if (event) as_event(event)->synchronize();
+    if (event) as_event(event)->get().synchronize();
   }
 
   void destroyEvent(void* event, const DeviceIndex) const noexcept override {
@@ -119,7 +146,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
   double elapsedTime(void* start, void* end, const DeviceIndex) const override {
     TORCH_CHECK_VALUE(start && end, "elapsed_time needs both events to be recorded first");
-    return as_event(start)->elapsed_ms(*as_event(end));
+    return as_event(start)->get().elapsed_ms(as_event(end)->get());
   }
 
   void recordDataPtrOnStream(const c10::DataPtr& pointer,

@@ -1,5 +1,6 @@
 """Streams and events: torch.Stream, torch.Event, torch.ocl.Stream and their context managers."""
 
+import threading
 import time
 
 import pytest
@@ -323,6 +324,29 @@ def test_an_old_event_does_not_hide_a_fault(device):
             wait()
             with pytest.raises(IndexError, match="index 7 is out of bounds"):
                 second.synchronize()
+
+
+def test_threads_share_an_event(device):
+    """Each records it while others wait for the former mark."""
+    event, failures = torch.ocl.Event(), []
+
+    def work():
+        try:
+            with torch.ocl.device(device):
+                for _ in range(500):
+                    event.record()
+                    event.synchronize()
+                    event.query()
+                    event.wait()
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
 
 
 def test_a_context_of_a_stream_can_be_entered_twice(device):
