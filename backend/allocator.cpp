@@ -59,6 +59,8 @@ DeviceCache& Allocator::cache(DeviceIndex index) {
 }
 
 c10::DataPtr Allocator::allocate(size_t bytes) {
+  TORCH_CHECK(static_cast<int64_t>(bytes) >= 0,
+              "cannot allocate a negative number of bytes: ", static_cast<int64_t>(bytes));
   const DeviceIndex index = current_device();
   DeviceCache& device_cache = cache(index);
   const c10::Device where(c10::DeviceType::PrivateUse1, index);

@@ -84,6 +84,16 @@ def test_live_tensors_do_not_overlap(device):
         assert all(start % 512 == 0 for start, _ in ranges)
 
 
+@pytest.mark.parametrize("size", [-1, -100, -(2**40)])
+def test_negative_sizes_are_refused(device, size):
+    storage = torch.arange(4.0, device=device).untyped_storage()
+    with pytest.raises(RuntimeError, match="negative"):
+        storage.resize_(size)
+    assert storage.nbytes() == 16
+    with pytest.raises(RuntimeError, match="negative"):
+        torch.UntypedStorage(size, device=device)
+
+
 def test_memory_is_reused(device, clean):
     x = allocate(30 * MIB, device)
     address = x.data_ptr()
