@@ -1,5 +1,6 @@
 """Names of torch.cuda that programs use, as torch.ocl has them."""
 
+import numpy
 import pytest
 import torch
 from support import run_python
@@ -130,10 +131,27 @@ def test_tensor_types(device, name):
     assert (
         kind(2, 3).shape == (2, 3) and kind(torch.Size([4])).shape == (4,) and kind().shape == (0,)
     )
+    assert kind(numpy.int64(3)).shape == (3,)
     assert kind(x).data_ptr() == x.data_ptr()
     assert torch.tensor([1, 0]).type(kind).type() == x.type()
-    with pytest.raises(TypeError):
-        kind(x.cpu())
+    for refused in (x.cpu(), 2.5):
+        with pytest.raises(TypeError):
+            kind(refused)
+
+
+def test_default_generators(device):
+    generators = torch.ocl.default_generators
+    assert generators[-1] is generators[len(generators) - 1]
+    assert generators[:] == tuple(generators)
+    with pytest.raises(IndexError):
+        generators[len(generators)]
+
+
+@pytest.mark.parametrize("function", [torch.ocl.current_stream, torch.ocl.memory_stats])
+def test_numbers_of_devices(device, function):
+    with pytest.raises(RuntimeError, match="ocl:300 does not exist"):
+        function(300)
+    assert function(False) == function(0)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ import torch
 
 from torch_ocl import _C
 
+_LAST = 127  # PyTorch keeps the number in 8 bits
+
 
 def _index(device=None, optional=True) -> int:
     """The device's number. None, "ocl" and -1 mean the current device.
@@ -15,7 +17,9 @@ def _index(device=None, optional=True) -> int:
             raise ValueError("a device is needed, as in 'ocl:0' or 0")
         return current_device()
     if isinstance(device, int):
-        return current_device() if device < 0 else device
+        if device > _LAST:
+            raise RuntimeError(f"ocl:{device} does not exist: the last possible device is {_LAST}")
+        return current_device() if device < 0 else int(device)  # bool is a kind of int
     device = torch.device(device)
     if device.type != "ocl":
         raise ValueError(f"expected an ocl device, got {device}")

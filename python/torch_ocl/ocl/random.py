@@ -16,6 +16,10 @@ class _DefaultGenerators(Sequence):
         return device_count()
 
     def __getitem__(self, index):
+        if isinstance(index, slice):
+            return tuple(self[each] for each in range(*index.indices(len(self))))
+        if index < 0:
+            index += len(self)
         if not 0 <= index < len(self):
             raise IndexError(f"there is no device ocl:{index}")
         return _C.default_generator(index)

@@ -1,5 +1,7 @@
 """torch.ocl.FloatTensor and its like: the older way to name an element type and a device."""
 
+import numbers
+
 import torch
 
 _DTYPES = {
@@ -35,13 +37,15 @@ class _TensorType(type):
         if device.type != "ocl":
             raise RuntimeError(f"legacy constructor expects device type: ocl but got {device.type}")
         options = {"dtype": cls.dtype, "device": device}
-        if len(values) != 1 or isinstance(values[0], (int, torch.Size)):
+        if len(values) != 1 or isinstance(values[0], (numbers.Integral, torch.Size)):
             sizes = values[0] if values and isinstance(values[0], torch.Size) else values
             return torch.empty(sizes or (0,), **options)
         if isinstance(values[0], torch.Tensor):
             if not isinstance(values[0], cls):
                 raise TypeError(f"expected a {cls.__name__}, got a {values[0].type()}")
             return values[0].detach()
+        if isinstance(values[0], numbers.Number):
+            raise TypeError(f"expected sizes or a sequence, got {type(values[0]).__name__}")
         return torch.tensor(values[0], **options)
 
     def __repr__(cls):
