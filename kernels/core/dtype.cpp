@@ -200,6 +200,10 @@ void add_element(Arguments& arguments, const at::TensorBase& element, ScalarType
     return add_number(arguments, c10::Scalar(fetch.operator()<cpp>()), compute);
     OCL_FORALL_TYPES(OCL_CASE)
 #undef OCL_CASE
+    case ScalarType::ComplexHalf: {
+      const auto rounded = fetch.operator()<c10::complex<c10::Half>>();
+      return add_number(arguments, c10::complex<float>(rounded.real(), rounded.imag()), compute);
+    }
     default:
       TORCH_CHECK_NOT_IMPLEMENTED(false, "ocl has no kernels for CPU scalars of type ", type);
   }

@@ -87,6 +87,8 @@ std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& input,
   expect_type(y, input.scalar_type(), "batch_norm");
   const Channels c = channels_of(input);
   const ScalarType compute = compute_type(input.scalar_type());
+  TORCH_CHECK_VALUE(running_mean.defined() == running_var.defined(),
+                    "running_mean and running_var must either both be None or neither be None");
   check_running("running_mean", running_mean, c.channels);
   check_running("running_var", running_var, c.channels);
   TORCH_CHECK(!training || input.numel() > 0,
@@ -96,7 +98,7 @@ std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& input,
     at::native::check_mixed_data_type(input, w, b, running_mean, running_var);
   }
   if (w.defined() && b.defined()) expect_type(b, w.scalar_type(), "batch_norm");
-  if (running_mean.defined() && running_var.defined()) {
+  if (running_mean.defined()) {
     expect_type(running_var, running_mean.scalar_type(), "batch_norm");
   }
   const at::TensorOptions options = input.options().dtype(compute).memory_format(std::nullopt);
@@ -109,12 +111,12 @@ std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& input,
       running = {running_mean.contiguous(), running_var.contiguous(), momentum};
     }
     finish_norm(channel_moments(c), mean, rstd, eps, running);
-    if (running_mean.defined() && !running.mean.is_same(running_mean)) {
-      running_mean.copy_(running.mean);
+    if (running_mean.defined()) {
+      if (!running.mean.is_same(running_mean)) running_mean.copy_(running.mean);
+      if (!running.var.is_same(running_var)) running_var.copy_(running.var);
     }
-    if (running_var.defined() && !running.var.is_same(running_var)) running_var.copy_(running.var);
   } else {
-    TORCH_CHECK(running_mean.defined() && running_var.defined(),
+    TORCH_CHECK(running_mean.defined(),
                 "batch_norm: running_mean and running_var must be given when not training");
     mean = running_mean.contiguous();
     rstd = inverse_deviation(running_var.contiguous(), eps, compute);

@@ -33,6 +33,7 @@ struct Plan {
   const PointwiseOp& op;
   const char* expression;
   c10::ArrayRef<c10::Scalar> scalars;
+  ScalarType number;   // the type that numbers are rounded to
   ScalarType type;     // the operator's common type
   ScalarType compute;  // the type that the kernel computes in
   Device& device;
@@ -120,14 +121,24 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
   ScalarType chosen = compute               ? *compute
                       : iter.ninputs() == 0 ? iter.dtype(0)
                                             : iter.common_dtype();
-  // float16 tensors compared with a complex number have the common type complex32.
+  // float16 tensors compared with a complex number have the common type complex32. Only the number
+  // has to be rounded to it.
+  ScalarType number = chosen;
   if (chosen == ScalarType::ComplexHalf) chosen = ScalarType::ComplexFloat;
+  if (op.has(kExactOperands)) number = compute_type(chosen);
   Device& where = device(iter.device(0).index());
   const bool complex = c10::isComplexType(chosen);
   const char* expression = complex ? op.complex_expression : op.expression;
   TORCH_CHECK_NOT_IMPLEMENTED(expression, op.name, " is not implemented for ocl (", chosen, ")");
-  Plan plan{
-      iter, op, expression, scalars, chosen, compute_type(chosen), where, std::max(iter.ndim(), 1)};
+  Plan plan{iter,
+            op,
+            expression,
+            scalars,
+            number,
+            chosen,
+            compute_type(chosen),
+            where,
+            std::max(iter.ndim(), 1)};
   plan.check_divisor = op.has(kDivides) && c10::isIntegralType(chosen, /*includeBool=*/false);
   const ScalarType out = iter.dtype(0);
   plan.round =
@@ -259,8 +270,7 @@ void pointwise(at::TensorIteratorBase& iter, const PointwiseOp& op,
   Arguments arguments(stream, kernel);
   for (int i = 0; i < iter.ntensors(); ++i) {
     if (plan.steps[i] == kValue) {
-      add_element(arguments, iter.tensor_base(i), op.has(kExactOperands) ? plan.compute : plan.type,
-                  plan.compute);
+      add_element(arguments, iter.tensor_base(i), plan.number, plan.compute);
     } else {
       arguments.add(resolve(iter.data_ptr(i)));
     }

@@ -43,8 +43,9 @@ static inline void make_heap(const Heap *heap) {
 TASK __kernel void topk_chunk(CTENSOR(in), TENSOR(keys), TENSOR(positions), const ulong size,
                               const ulong k) {
   const ulong chunk = get_global_id(0), chunks = get_global_size(0), row = get_global_id(1);
-  const ulong share = DIVIDE_UP(size, chunks);
-  const ulong from = chunk * share, to = min(from + share, size);
+  // The last chunk, too, has at least k elements.
+  const ulong share = size / chunks, rest = size % chunks;
+  const ulong from = chunk * share + min(chunk, rest), to = from + share + (chunk < rest);
   __global const BITS *x = CPTR(BITS, in) + row * size;
   const ulong first = (row * chunks + chunk) * k;
   const Heap heap = {PTR(BITS, keys) + first, PTR(uint, positions) + first, k};

@@ -171,6 +171,13 @@ def test_batch_norm(device, shape, training, affine):
     assert training == (not torch.equal(m1, mean))
 
 
+def test_batch_norm_with_one_running_statistic(device):
+    x, statistic = torch.ones(2, 3, device=device), torch.ones(3, device=device)
+    for running in ((None, statistic), (statistic, None)):
+        with pytest.raises(ValueError, match="must either both be None or neither be None"):
+            F.batch_norm(x, *running, training=True)
+
+
 @pytest.mark.sample
 def test_batch_norm_types_and_orders(device):
     for dtype in dtypes(device):
