@@ -26,7 +26,10 @@ OPTIONS = {
         "detect_stack_use_after_return": 1,
     },
     "UBSAN_OPTIONS": {},
-    "TSAN_OPTIONS": {"second_deadlock_stack": 1},
+    "TSAN_OPTIONS": {
+        "second_deadlock_stack": 1,
+        "suppressions": pathlib.Path(__file__).with_name("threads.suppressions"),
+    },
 }
 
 
