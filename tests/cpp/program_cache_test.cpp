@@ -95,6 +95,8 @@ TEST_P(ProgramCacheTest, TwoProgramsAreBuiltAtTheSameTime) {
 TEST_P(ProgramCacheTest, ThreadsThatWantOneProgramBuildItOnce) {
   std::atomic<int> builds{0};
   test::on_build([&] { ++builds; });
+  program(here(), "store.cl", Defines().set("SERIAL", serial()));
+  const int of_one = builds.exchange(0);  // 2 with Quirk::kKeepsCompiler
   const int64_t number = serial();
   std::vector<std::thread> threads;
   std::array<const Program*, 8> found{};
@@ -104,7 +106,7 @@ TEST_P(ProgramCacheTest, ThreadsThatWantOneProgramBuildItOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   test::on_build({});
-  EXPECT_EQ(builds, 1);
+  EXPECT_EQ(builds, of_one);
   for (const Program* each : found) EXPECT_EQ(each, found[0]);
 }
 
