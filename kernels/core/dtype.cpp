@@ -92,7 +92,7 @@ void check_floating(const Device& device, ScalarType type, std::string_view op) 
 }
 
 ScalarType compute_type(ScalarType type) noexcept {
-  return type == ScalarType::Half || type == ScalarType::BFloat16 ? ScalarType::Float : type;
+  return c10::isReducedFloatingType(type) ? ScalarType::Float : type;
 }
 
 // Consumer GPUs have 1/4 to 1/64 of their float32 rate for float64, and no int64 multiplier.

@@ -6,6 +6,7 @@
 
 #include "backend/error.h"
 #include "kernels/core/algorithms.h"
+#include "kernels/core/float8.h"
 #include "kernels/core/tensors.h"
 
 namespace ocl {
@@ -147,7 +148,7 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
       !op.has(kTruth);
   plan.round_inputs = !compute && plan.compute != chosen;
   // With one divisor for all elements, the CPU computes in float32.
-  plan.round_steps = plan.compute != chosen && !plan.has_exact_divisor();
+  plan.round_steps = plan.compute != chosen && !plan.has_exact_divisor() && !op.has(kConverts);
   check_device_has(where, plan.compute, op.name);
   for (int i = 0; i < iter.ntensors(); ++i) {
     plan.steps[i] = step_of(iter, i);
@@ -195,19 +196,21 @@ KernelSource make_source(const Plan& plan) {
   const bool cpu = plan.device.family() == KernelFamily::kCpu;
   std::string name(plan.op.name);
   if (plan.ndim > 1) name += "_strided";
-  for (int i = plan.iter.ntensors() - 1; i >= 0; --i) {
-    name += str("_", dtype_name(plan.iter.dtype(i)));
-  }
   Defines defines = compute_defines(plan.compute);
+  const auto type_name = plan.op.has(kConverts) ? &converted_name : &dtype_name;
+  for (int i = plan.iter.ntensors() - 1; i >= 0; --i) {
+    name += str("_", type_name(plan.iter.dtype(i)));
+    define_float8(defines, plan.iter.dtype(i));
+  }
   defines.set("KERNEL", name)
       .set("WIDTH", static_cast<int64_t>(plan.width))
       .set("NDIM", plan.ndim)
       .set("INPUTS", plan.inputs())
-      .set("OUT", dtype_name(plan.iter.dtype(0)))
+      .set("OUT", type_name(plan.iter.dtype(0)))
       .set("STEP_OUT", static_cast<int64_t>(plan.steps[0]));
   for (int i = 0; i < kMaxInputs; ++i) {
     const bool present = i < plan.inputs();
-    if (present) defines.set(str("IN", i), dtype_name(plan.iter.dtype(i + 1)));
+    if (present) defines.set(str("IN", i), type_name(plan.iter.dtype(i + 1)));
     if (present && plan.rounds_input(i)) {
       defines.set(str("FIT", i, "(x)"), str("ROUNDED_", dtype_name(plan.type), "(x)"));
     }

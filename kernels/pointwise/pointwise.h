@@ -21,6 +21,7 @@ enum PointwiseTraits : unsigned {
   // For float16 and bfloat16:
   kNumbersFit = 32,     // the scalars are rounded to the type; one beyond its range raises
   kExactOperands = 64,  // a CPU scalar among the operands keeps the precision of float32
+  kConverts = 128,      // takes types that kernels only convert (float8.h), one kind at a time
 };
 
 struct PointwiseOp {

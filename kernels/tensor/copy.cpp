@@ -15,6 +15,7 @@
 #include "backend/error.h"
 #include "backend/host_allocator.h"
 #include "backend/transfer.h"
+#include "kernels/core/float8.h"
 #include "kernels/core/host_view.h"
 #include "kernels/core/lazy_clone.h"
 #include "kernels/core/tensors.h"
@@ -24,10 +25,11 @@
 namespace ocl {
 namespace {
 
-constexpr PointwiseOp kCopy{"copy", "a", kAnyType, "a"};
+constexpr PointwiseOp kCopy{"copy", "a", kConverts, "a"};
 
 bool needs_host(const Device& device, ScalarType type) {
-  return !has_complex_kernel_type(type) || (is_double(type) && !device.properties().has_fp64);
+  const bool has_type = has_complex_kernel_type(type) || is_float8(type);
+  return !has_type || (is_double(type) && !device.properties().has_fp64);
 }
 
 void copy_mapped(const at::Tensor& destination, const at::Tensor& source) {
@@ -77,6 +79,9 @@ void copy_within_device(const at::Tensor& destination, const at::Tensor& source)
     if (source.is_complex() && to == ScalarType::Bool) {
       at::ne_out(const_cast<at::Tensor&>(destination), source, 0);
       return;
+    }
+    if (is_float8(from) && is_float8(to)) {
+      return copy_by_kernel(destination, source.to(ScalarType::Float));
     }
     const bool drops_imaginary = source.is_complex() && !destination.is_complex();
     return copy_by_kernel(destination, drops_imaginary ? at::real(source) : source);
