@@ -71,7 +71,8 @@ Tensor add_to_dense(const Tensor& dense, const Tensor& sparse, const Scalar& alp
   for (int64_t i = sparse_dim; i < sparse.dim(); ++i) shape.push_back(sparse.size(i));
   if (result.numel() == 0) return result;
   if (type == ScalarType::Bool) {
-    return add_to_dense(dense.to(ScalarType::Int), sparse.to(ScalarType::Int), 1)
+    const int64_t truth = alpha.to<bool>();
+    return add_to_dense(dense.to(ScalarType::Int), sparse.to(ScalarType::Int), truth)
         .to(ScalarType::Bool);
   }
   result.view(shape).index_add_(0, flatten(sparse._indices(), sparse.sizes()),
@@ -99,6 +100,7 @@ Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Te
   }
   if (self.is_sparse() && other.is_sparse() && out.is_sparse() &&
       self.sparse_dim() == other.sparse_dim() && self.sizes() == other.sizes()) {
+    if (other._nnz() == 0) return out.copy_(self);
     TORCH_CHECK_NOT_IMPLEMENTED(type != ScalarType::Bool,
                                 "\"cadd_sparse\" not implemented for 'Bool'");
     const Tensor sum = at::_sparse_coo_tensor_unsafe(

@@ -81,6 +81,7 @@ void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& bet
   static constexpr const char* kName = "layer_norm";
   Device& device = ocl_device(x);
   const ScalarType type = x.scalar_type();
+  check_floating(device, type, kName);
   check_device_has(device, type, kName);
   if (rows == 0) return;
   RowItems shared{};
@@ -124,10 +125,11 @@ Gradients gradients(const at::Tensor& g, const at::Tensor& x, const at::Tensor& 
                     const at::Tensor& rstd, const at::Tensor& gamma, int64_t rows, int64_t size,
                     bool of_x, bool of_parameters) {
   static constexpr const char* kName = "layer_norm_backward";
+  Device& device = ocl_device(x);
   Gradients result;
   if (of_x) result.dx = at::empty_like(x);
   if (x.numel() == 0) return result;
-  Device& device = ocl_device(x);
+  check_floating(device, x.scalar_type(), kName);
   const bool cpu = device.family() == KernelFamily::kCpu;
   RowItems shared{};
   const auto find_kernel_of = [&](bool column_sums) {

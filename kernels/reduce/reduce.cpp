@@ -111,7 +111,7 @@ void run(const Plan& plan, const BufferView& in, const BufferView& out) {
 Plan make_plan(at::TensorIterator& iter, const Reduction& op, ScalarType compute, Parts parts) {
   Plan plan{op,      device(iter.device(0).index()), iter.dtype(1), iter.dtype(0),
             compute, ReduceShape::of(iter)};
-  if (parts != Parts::kNone) {
+  if (parts == Parts::kKept) {
     plan.in = c10::toRealValueType(plan.in);
     plan.out = c10::toRealValueType(plan.out);
   }
@@ -120,8 +120,6 @@ Plan make_plan(at::TensorIterator& iter, const Reduction& op, ScalarType compute
   const auto element = static_cast<int64_t>(c10::elementSize(plan.in));
   if (parts == Parts::kKept) {
     plan.shape.keep_parts(element, static_cast<int64_t>(c10::elementSize(plan.out)));
-  } else if (parts == Parts::kReduced) {
-    plan.shape.reduce_parts(element);
   }
   const ReduceShape& shape = plan.shape;
   const bool cpu = plan.device.family() == KernelFamily::kCpu;

@@ -19,8 +19,8 @@ struct Reduction {
 };
 
 // How complex numbers are reduced. kNone: as numbers (or there are none). kKept: real and imaginary
-// parts separately. kReduced: both parts together, to a real number.
-enum class Parts { kNone, kKept, kReduced };
+// parts separately.
+enum class Parts { kNone, kKept };
 
 // `compute` overrides the type of the accumulator; the default is the output's type. With parts it
 // is the type of a part, and so is the expressions' `a`.

@@ -80,7 +80,6 @@ void norm(at::TensorIterator& iter, const c10::Scalar& order) {
   const double p = order.toDouble();
   const ScalarType compute = compute_type(iter.dtype(0));
   if (c10::isComplexType(iter.dtype(1))) {
-    if (p == 2) return reduce(iter, kNormTwo, compute, Parts::kReduced);
     at::TensorIterator lengths = with_input(iter, iter.tensor(1).abs());
     return norm(lengths, order);
   }

@@ -79,15 +79,6 @@ void ReduceShape::keep_parts(int64_t in_element, int64_t out_element) {
   }
 }
 
-void ReduceShape::reduce_parts(int64_t in_element) {
-  Reduced& first = reduced[0];
-  if (first.in == 2 * in_element) {
-    first = {2 * first.size, in_element};
-  } else {
-    reduced.push_back({2, in_element});
-  }
-}
-
 ReduceShape ReduceShape::merging_parts(int64_t element) const {
   ReduceShape second;
   int64_t stride = element;

@@ -28,9 +28,8 @@ struct ReduceShape {
   // The reduction of one dimension of a tensor. `out_element`: bytes of an output's element.
   static ReduceShape of_dimension(const at::TensorBase& in, int64_t dim, int64_t out_element);
 
-  // Adds a dimension of size 2, kept or reduced, for the real and imaginary parts.
+  // Adds a dimension of size 2 that is kept, for the real and imaginary parts.
   void keep_parts(int64_t in_element, int64_t out_element);
-  void reduce_parts(int64_t in_element);
 
   // The shape of a split reduction's second launch, which reads a workspace [parts][outputs] with
   // elements of this many bytes.

@@ -67,6 +67,18 @@ def test_special_values(device, name, dtype):
     assert_parts_agree(function(x.to(device)), function(x), 1e-5, signs)
 
 
+@pytest.mark.parametrize("order", [2, 1, 0, 3, math.inf, -math.inf])
+def test_norms_of_special_values(device, order, dtype):
+    """A number with an infinite and a NaN part is infinite."""
+    x = pairs(dtype)
+    rows = torch.stack([x, torch.full_like(x, 0.5)], 1)
+
+    def function(x):
+        return torch.linalg.vector_norm(x, order, 1)
+
+    assert_agrees(function, device, rows, exact=False)
+
+
 @pytest.mark.parametrize("name", ["log", "log10", "log1p", "asin", "acosh", "asinh", "sinh", "exp"])
 def test_large_numbers(device, name, dtype):
     limits = torch.finfo(dtype)

@@ -39,6 +39,14 @@ REFUSED = {
         ones(1, 1, 1, 3),
         ones(1, 1, 1, 1),
     ),
+    "layer_norm_backward of an integer": (
+        lambda g, x, s: torch.ops.aten.native_layer_norm_backward(
+            g, x, [3], s, s, None, None, [True] * 3
+        ),
+        ones(2, 3),
+        ones(2, 3, dtype=torch.int32),
+        ones(2, 1),
+    ),
     "narrow_copy, dim": (lambda x: torch.narrow_copy(x, 1, 0, 1), ones(3)),
     "narrow_copy, dim below": (lambda x: torch.narrow_copy(x, -2, 0, 1), ones(3)),
     "narrow_copy, number": (lambda x: torch.narrow_copy(x, 0, 0, 1), ones(())),

@@ -97,6 +97,14 @@ def test_gradients(device):
     assert_agreement(device, function, *parameters, *parts)
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.bool], ids=str)
+def test_layer_norm_of_integers(device, dtype):
+    x, ones = make_nested().to(dtype), torch.ones(8)
+    for where in ("cpu", device):
+        with pytest.raises(NotImplementedError, match=r"layer_norm|LayerNorm"):
+            F.layer_norm(x.to(where), (8,), ones.to(where), ones.to(where))
+
+
 @pytest.mark.fallback_allowed
 def test_what_has_no_kernel_goes_through_the_cpu(device):
     x = make_nested()

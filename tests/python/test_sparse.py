@@ -328,6 +328,33 @@ def test_many_entries_of_one_bool(device):
     assert (dense + on_device).tolist() == [True, False, False]
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("alpha", [False, True, 0, 2])
+def test_alpha_of_bool(device, alpha, in_place):
+    dense = torch.tensor([True, False, True, False])
+    sparse = torch.sparse_coo_tensor([[0, 1, 1]], torch.tensor([True, True, False]), (4,))
+
+    def function(dense, sparse):
+        return (
+            dense.clone().add_(sparse, alpha=alpha) if in_place else dense.add(sparse, alpha=alpha)
+        )
+
+    assert (
+        function(dense.to(device), sparse.to(device)).tolist() == function(dense, sparse).tolist()
+    )
+
+
+@pytest.mark.parametrize("alpha", [False, 1, 2])
+@pytest.mark.parametrize("columns", [[], [0, 1, 1]])
+def test_bools_without_entries(device, columns, alpha):
+    values = torch.ones(len(columns), dtype=torch.bool)
+    x = torch.sparse_coo_tensor([columns], values, (4,))
+    none = torch.sparse_coo_tensor([[]], values[:0], (4,))
+    result = torch.add(x.to(device), none.to(device), alpha=alpha)
+    assert result.dtype == torch.bool
+    assert result._indices().tolist() == torch.add(x, none, alpha=alpha)._indices().tolist()
+
+
 @pytest.mark.parametrize("values", [[100, 100], [True, True]])
 def test_products_of_entries_of_other_types(device, values):
     """The entries of one place are added in the common type."""
