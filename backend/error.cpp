@@ -14,6 +14,10 @@ struct Entry {
   const char* hint;
 };
 
+constexpr const char* kReadTheLog =
+    "The log below tells why: mend a kernel of your own, and report one of torch-ocl with this "
+    "text.";
+
 #define OCL_CODE(name, hint) \
   Entry { name, #name, hint }
 constexpr std::array kErrors{
@@ -31,16 +35,14 @@ constexpr std::array kErrors{
     OCL_CODE(CL_MEM_COPY_OVERLAP, ""),
     OCL_CODE(CL_IMAGE_FORMAT_MISMATCH, ""),
     OCL_CODE(CL_IMAGE_FORMAT_NOT_SUPPORTED, ""),
-    OCL_CODE(CL_BUILD_PROGRAM_FAILURE,
-             "The log below tells why: mend a kernel of your own, and report one of torch-ocl with "
-             "this text."),
+    OCL_CODE(CL_BUILD_PROGRAM_FAILURE, kReadTheLog),
     OCL_CODE(CL_MAP_FAILURE,
              "The host ran out of memory or address space: call "
              "torch.accelerator.empty_host_cache(), or close other programs."),
     OCL_CODE(CL_MISALIGNED_SUB_BUFFER_OFFSET, ""),
     OCL_CODE(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
              "An earlier command failed: try OCL_LAUNCH_BLOCKING=1 to find the operator."),
-    OCL_CODE(CL_COMPILE_PROGRAM_FAILURE, ""),
+    OCL_CODE(CL_COMPILE_PROGRAM_FAILURE, kReadTheLog),
     OCL_CODE(CL_LINKER_NOT_AVAILABLE, ""),
     OCL_CODE(CL_LINK_PROGRAM_FAILURE, ""),
     OCL_CODE(CL_DEVICE_PARTITION_FAILED, ""),

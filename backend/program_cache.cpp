@@ -6,22 +6,20 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <sstream>
 #include <system_error>
 #include <unordered_map>
+#include <utility>
 
 #include "backend/binary_file.h"
-#include "backend/build_log.h"
 #include "backend/environment.h"
 #include "backend/error.h"
-#include "backend/failure_text.h"
 #include "backend/printable.h"
 #include "backend/private_file.h"
-#include "backend/runtime_source.h"
+#include "backend/program_build.h"
 #include "backend/system.h"
 #include "backend/user_program.h"
 
@@ -31,6 +29,8 @@ namespace {
 struct Entry : Program {
   std::string key;
   std::string options;
+  BuildSteps steps = BuildSteps::kOne;
+  std::string object;                    // of kCompileAndLink, until it is stored
   std::vector<KernelSignature> kernels;  // of a user's program
   bool dirty = false;                    // launched since it was stored
 };
@@ -56,79 +56,6 @@ Cache& cache() {
   return *instance;
 }
 
-struct RuntimeSources {
-  std::mutex mutex;
-  std::unordered_map<std::string, std::string> texts;
-};
-
-RuntimeSources& runtime_sources() {
-  static auto* const instance = new RuntimeSources;
-  return *instance;
-}
-
-constexpr std::string_view kRuntimeFolder = "runtime/";
-
-std::string runtime_text(const std::string& file) {
-  RuntimeSources& sources = runtime_sources();
-  std::lock_guard lock(sources.mutex);
-  return sources.texts.at(file);
-}
-
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  TORCH_CHECK(file, "cannot read the kernel file ", printable(path.string()));
-  std::ostringstream text;
-  text << file.rdbuf();
-  return std::move(text).str();
-}
-
-// The file of this name in the folder or a folder below it, or where it would be in the folder.
-std::filesystem::path find_below(const std::filesystem::path& folder, const std::string& name) {
-  std::error_code unreadable;  // read_file() reports it
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, unreadable)) {
-    if (entry.path().filename() == name) return entry.path();
-  }
-  return folder / name;
-}
-
-std::string file_text(const std::string& file) {
-  if (std::filesystem::path(file).is_absolute()) return read_file(file);
-  if (file.starts_with(kRuntimeFolder)) return runtime_text(file);
-  if (const std::string folder = environment("OCL_KERNEL_DIR"); !folder.empty()) {
-    return read_file(find_below(folder, file));
-  }
-  const auto found = embedded_sources().find(file);
-  TORCH_CHECK(found != embedded_sources().end(), "there is no kernel file ", file);
-  return std::string(found->second);
-}
-
-// Replaces `#include "x.clh"` by the text of x.clh, with #line marks, so that a driver's messages
-// point at the real files.
-std::string expand(const std::string& file) {
-  std::istringstream lines(file_text(file));
-  std::ostringstream out;
-  const std::string mark = std::filesystem::path(file).filename().string();  // no folder in the key
-  out << "#line 1 \"" << mark << "\"\n";
-  std::string line;
-  for (int number = 1; std::getline(lines, line); ++number) {
-    constexpr std::string_view kInclude = "#include \"";
-    if (line.compare(0, kInclude.size(), kInclude) == 0) {
-      const std::string name =
-          line.substr(kInclude.size(), line.find('"', kInclude.size()) - kInclude.size());
-      out << expand(name) << "#line " << number + 1 << " \"" << mark << "\"\n";
-    } else {
-      out << line << '\n';
-    }
-  }
-  return std::move(out).str();
-}
-
-// Whether compilers' logs are shown, even if the build succeeds.
-bool shows_build_logs() {
-  static const bool shows = environment_flag("OCL_BUILD_LOG");
-  return shows;
-}
-
 // Nobody reads the warnings in the log, but PoCL prints their number on the terminal. Redirecting
 // the standard error would also catch the output of other threads.
 const char* without_warnings() { return shows_build_logs() ? "" : " -w"; }
@@ -144,12 +71,23 @@ std::string build_options(const Device& device) {
   return added.empty() ? options : options + " " + added;
 }
 
+// What binaries of CPU devices depend on besides the device's name and its driver. Intel's runtime
+// compiles for the host, or for the processor that this variable names, and tells neither: two
+// machines that share a folder may have processors of one name.
+const std::string& host_target() {
+  static const std::string target =
+      c10::sha1(host_instruction_sets() + '\n' + environment("CL_CONFIG_CPU_TARGET_ARCH")).str();
+  return target;
+}
+
 std::string make_key(const Device& device, const std::string& options, const std::string& source) {
   const DeviceProperties& p = device.properties();
+  static const std::string none;
+  const std::string& target = p.type == "cpu" ? host_target() : none;
   std::string key;
   // With the lengths, no two lists of parts have the same key, whatever is in the options.
   for (const std::string* part :
-       {&p.platform, &p.name, &p.driver_version, &p.version, &options, &source}) {
+       {&p.platform, &p.name, &p.driver_version, &p.version, &target, &options, &source}) {
     key += str(part->size(), ' ', *part, '\n');
   }
   return key;
@@ -165,29 +103,13 @@ void dump(const std::string& file, const std::string& key, const std::string& so
                   ": OCL_DUMP_DIR must be a folder with room, which only you can write to");
 }
 
-// PoCL compiles again when it is asked for a binary. So users who run many programs only once turn
-// the cache off.
 bool keeps_programs() { return !cache_folder().empty(); }
-
-cl::Program from_binary(Device& device, std::string_view binary, const std::string& options) {
-  const cl::Program::Binaries binaries{{binary.begin(), binary.end()}};
-  cl::Program program(device.context(), {device.handle()}, binaries);
-  program.build({device.handle()}, options.c_str());
-  return program;
-}
-
-// Empty: the driver has none.
-std::string binary_of(const cl::Program& program) {
-  const auto binaries = program.getInfo<CL_PROGRAM_BINARIES>();
-  if (binaries.size() != 1) return {};
-  return {binaries[0].begin(), binaries[0].end()};
-}
 
 // Makes the program anew from its binary, where a compiled one holds its compiler's memory.
 void drop_compiler(Device& device, Entry& entry) {
   if (!device.has(Quirk::kKeepsCompiler)) return;
   try {
-    entry.handle = from_binary(device, binary_of(entry.handle), entry.options);
+    entry.handle = program_of_binary(device, binary_of(entry.handle), entry.options, entry.steps);
   } catch (const std::exception&) {  // the compiled program does
   }
 }
@@ -199,7 +121,7 @@ void load_binary(Device& device, Entry& entry, bool of_user) {
     auto stored = read_binary(binary_path(entry.key), entry.key);
     if (!stored) return;
     if (of_user) entry.kernels = take_signatures(*stored);
-    entry.handle = from_binary(device, *stored, entry.options);
+    entry.handle = program_of_binary(device, *stored, entry.options, entry.steps);
   } catch (const std::exception&) {
     entry.kernels.clear();
   }
@@ -213,31 +135,6 @@ std::string one_line(const std::string& defines) {
     text += (text.empty() ? "" : ", ") + line.substr(kDefine.size());
   }
   return text;
-}
-
-cl::Program from_source(Device& device, const std::string& file, const std::string& label,
-                        const std::string& options, const std::string& source) {
-  cl::Program program =
-      translated([&] { return str("cannot compile ", file, " for ", device.label()); },
-                 [&] { return cl::Program(device.context(), source); });
-  const auto log = [&]() -> std::string {
-    try {
-      return with_marked_lines(program.getBuildInfo<CL_PROGRAM_BUILD_LOG>(device.handle()), source);
-    } catch (const cl::Error& error) {
-      return str("no log: ", failure_text(error.err(), error.what()));
-    }
-  };
-  // Not cl::Program::build(): where the log cannot be read, it raises that in place of the failure.
-  const cl_device_id target = device.handle()();
-  const cl_int code = clBuildProgram(program(), 1, &target, options.c_str(), nullptr, nullptr);
-  TORCH_CHECK(code == CL_SUCCESS, "cannot build ", file, " for ", device.label(), " [", label,
-              "]: ", failure_text(code, "clBuildProgram"), ". ", error_hint(code), "\n",
-              printable(log()));
-  if (shows_build_logs()) {
-    std::fprintf(stderr, "%s [%s] on %s:\n%s\n", file.c_str(), label.c_str(),
-                 device.label().c_str(), log().c_str());
-  }
-  return program;
 }
 
 }  // namespace
@@ -256,20 +153,9 @@ Defines& Defines::append(const Defines& others) {
   return *this;
 }
 
-std::string kernel_source(const std::string& file) { return expand(file); }
-
-std::string add_runtime_source(const std::string& name, std::string text) {
-  std::string file = str(kRuntimeFolder, c10::sha1(text).str(), '/', name, ".cl");
-  RuntimeSources& sources = runtime_sources();
-  std::lock_guard lock(sources.mutex);
-  sources.texts.try_emplace(file, std::move(text));
-  return file;
-}
-
 namespace {
 
-struct Request {
-  std::string file, label, options, source;
+struct Request : ProgramSource {
   bool of_user = false;
   bool reads_files = false;  // #includes files, whose content is not in the key
 };
@@ -289,6 +175,10 @@ const Entry& find_or_make(Device& device, const Request& request) {
   auto created = std::make_unique<Entry>();
   created->key = key;
   created->options = request.options;
+  // A linked program does not tell the signatures of its kernels.
+  if (device.has(Quirk::kBinaryCompiles) && keeps_programs() && !request.of_user) {
+    created->steps = BuildSteps::kCompileAndLink;
+  }
   created->label = str(request.file, " [", request.label, "]");
   dump(request.file, key, request.source);
   if (!request.reads_files) load_binary(device, *created, request.of_user);
@@ -304,8 +194,9 @@ const Entry& find_or_make(Device& device, const Request& request) {
       } catch (const std::system_error&) {  // there is no thread for it
       }
     }
-    created->handle =
-        from_source(device, request.file, request.label, request.options, request.source);
+    BuiltProgram built = build_program(device, request, created->steps);
+    created->handle = std::move(built.handle);
+    created->object = std::move(built.object);
     if (request.of_user) created->kernels = signatures_of(created->handle, device);
     drop_compiler(device, *created);
     created->dirty = !request.reads_files;
@@ -359,7 +250,9 @@ void store_programs() noexcept {
   }
   for (Entry* entry : dirty) {
     try {
-      const std::string binary = binary_of(entry->handle);
+      const std::string binary = entry->steps == BuildSteps::kCompileAndLink
+                                     ? std::exchange(entry->object, {})
+                                     : binary_of(entry->handle);
       if (binary.empty()) continue;
       const std::string signatures =
           entry->kernels.empty() ? std::string() : put_signatures(entry->kernels);
@@ -395,19 +288,6 @@ SlowNotice::~SlowNotice() {
 ProgramCacheStats program_cache_stats() {
   std::lock_guard lock(cache().mutex);
   return cache().stats;
-}
-
-namespace {
-const std::map<std::string, std::string_view>* sources = nullptr;
-}
-
-const std::map<std::string, std::string_view>& embedded_sources() {
-  static const std::map<std::string, std::string_view> none;
-  return sources ? *sources : none;
-}
-
-void set_embedded_sources(const std::map<std::string, std::string_view>* embedded) {
-  sources = embedded;
 }
 
 }  // namespace ocl

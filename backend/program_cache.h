@@ -1,11 +1,13 @@
 // Programs are specialised by a prelude of #defines in front of a kernel file, built once per
 // device, and kept as a binary in a folder of the user.
 //
-// Key: device, driver version, build options, and the complete specialised source.
+// Key: device, driver version, the host's instructions for a CPU device, build options, and the
+// complete specialised source.
 // File: OCL_CACHE_DIR (default ~/.cache/torch_ocl) / <sha1 of the key>.bin; it holds the whole key
 // and a checksum, so a collision, a new driver or a damaged file means building again.
 // Concurrency: files are written under another name and renamed; the last writer wins.
-// A binary is stored after the program's first launches: drivers such as PoCL compile at launch.
+// A binary, or a compiled object (program_build.h), is stored after the program's first launches:
+// drivers may compile at launch.
 #pragma once
 
 #include <chrono>

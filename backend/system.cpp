@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 
 #ifdef _WIN32
@@ -84,6 +85,8 @@ std::optional<size_t> available_host_memory() noexcept {
   if (!GlobalMemoryStatusEx(&status)) return std::nullopt;
   return static_cast<size_t>(status.ullAvailPhys);
 }
+
+std::string host_instruction_sets() { return {}; }
 
 bool errors_are_read_at_a_terminal() noexcept { return _isatty(_fileno(stderr)) != 0; }
 
@@ -237,6 +240,15 @@ std::optional<size_t> available_host_memory() noexcept {
   }
   std::fclose(file);
   return found ? std::optional(kibibytes << 10) : std::nullopt;
+}
+
+// The line of the first processor in /proc/cpuinfo, which only Linux has.
+std::string host_instruction_sets() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("flags") || line.starts_with("Features")) return line;
+  }
+  return {};
 }
 
 bool errors_are_read_at_a_terminal() noexcept { return isatty(STDERR_FILENO) != 0; }

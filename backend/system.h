@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 
 namespace ocl {
 
@@ -47,6 +48,9 @@ void* reserve_zeros(size_t size) noexcept;
 
 // Bytes of the host's memory that programs can still use, where the system tells it.
 std::optional<size_t> available_host_memory() noexcept;
+
+// What the host's processors can execute, as the system names it; empty where it is not known.
+std::string host_instruction_sets();
 
 // Whether a person sees what is printed on the standard error.
 bool errors_are_read_at_a_terminal() noexcept;

@@ -108,6 +108,20 @@ extern "C" cl_int __wrap_clBuildProgram(cl_program program, cl_uint count,
   return __real_clBuildProgram(program, count, devices, options, notify, user_data);
 }
 
+extern "C" decltype(clCompileProgram) __wrap_clCompileProgram, __real_clCompileProgram;
+
+extern "C" cl_int __wrap_clCompileProgram(cl_program program, cl_uint count,
+                                          const cl_device_id* devices, const char* options,
+                                          cl_uint header_count, const cl_program* headers,
+                                          const char** header_names,
+                                          void(CL_CALLBACK* notify)(cl_program, void*),
+                                          void* user_data) {
+  if (const auto& action = ocl::test::build_action()) action();
+  if (ocl::test::take(ocl::test::builds_to_fail)) return CL_COMPILE_PROGRAM_FAILURE;
+  return __real_clCompileProgram(program, count, devices, options, header_count, headers,
+                                 header_names, notify, user_data);
+}
+
 extern "C" decltype(clEnqueueReadBuffer) __wrap_clEnqueueReadBuffer, __real_clEnqueueReadBuffer;
 
 extern "C" cl_int __wrap_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer,

@@ -2,7 +2,6 @@
 are kept in one cache folder per session."""
 
 import os
-import pathlib
 import shutil
 import tempfile
 
@@ -22,10 +21,6 @@ def pytest_configure(config):
     config.addinivalue_line(
         "markers", "fallback_allowed: operators without a kernel may run on the CPU in this test"
     )
-    # PoCL has a cache of its own, and compiles again when it is asked for binaries.
-    vendors = pathlib.Path(os.environ.get("OCL_ICD_VENDORS", "/etc/OpenCL/vendors"))
-    if any("pocl" in driver.name for driver in vendors.glob("*.icd")):
-        os.environ.setdefault(CACHE, "off")
     # Workers of pytest-xdist inherit the folder from the process that starts them.
     if CACHE not in os.environ:
         config.own_cache = os.environ[CACHE] = tempfile.mkdtemp(prefix="torch_ocl_tests_")

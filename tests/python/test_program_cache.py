@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 from support import DEADLINE, output_of, skip_on_the_stern_device
 
 from torch_ocl.ocl.driver_cache import keep_pocl_private
@@ -20,8 +21,8 @@ PROGRAM = """
 """
 
 
-def stats(folder):
-    return json.loads(output_of(PROGRAM, OCL_CACHE_DIR=str(folder)))
+def stats(folder, **variables):
+    return json.loads(output_of(PROGRAM, OCL_CACHE_DIR=str(folder), **variables))
 
 
 def files(folder):
@@ -34,6 +35,15 @@ def test_second_process_builds_nothing(tmp_path):
     assert first["built"] > 0 and first["loaded"] == 0
     assert len(files(tmp_path)) == first["built"]
     assert stats(tmp_path) == {"built": 0, "loaded": first["built"]}
+
+
+def test_pocl_compiles_a_kernel_once(tmp_path, device):
+    """For its group size, at the launch: not for any group size, too, to store it."""
+    if torch.ocl.get_device_properties(device).platform != "Portable Computing Language":
+        pytest.skip("other drivers than PoCL do not show what they compiled")
+    count = stats(tmp_path / "ours", POCL_CACHE_DIR=str(tmp_path / "pocl"))["built"]
+    compiled = [path.parent.parent for path in (tmp_path / "pocl").rglob("*.so")]
+    assert len(compiled) == len(set(compiled)) == count
 
 
 def test_damaged_files_are_built_again(tmp_path):
@@ -56,6 +66,15 @@ def test_another_driver_is_another_key(tmp_path):
         content = path.read_bytes()
         path.write_bytes(content.replace(b"-cl-std=CL1.2", b"-cl-std=CL1.3"))
     assert stats(tmp_path) == {"built": count, "loaded": 0}
+
+
+def test_another_target_is_another_key(tmp_path, device):
+    """Intel's runtime compiles for the processor that this variable names."""
+    count = stats(tmp_path)["built"]
+    is_cpu = torch.ocl.get_device_properties(device).type == "cpu"
+    other = {"built": count, "loaded": 0} if is_cpu else {"built": 0, "loaded": count}
+    assert stats(tmp_path, CL_CONFIG_CPU_TARGET_ARCH="core-avx2") == other
+    assert stats(tmp_path) == {"built": 0, "loaded": count}
 
 
 def test_processes_at_once(tmp_path):
@@ -256,7 +275,10 @@ def test_forked_process_has_a_folder_of_its_own():
 
 @pytest.mark.sample
 def test_programs_do_not_hold_their_compiler():
-    """Intel's driver keeps what its compiler made, at least 1.8 MB, with each compiled program."""
+    """Intel's driver keeps what its compiler made, at least 1.8 MB, with each compiled program.
+
+    Without it, a program of PoCL takes 990 to 1005 KiB, and one of Intel's runtime less.
+    """
     skip_on_the_stern_device("its platform has no quirks of the runtime below it")
     growth = output_of(
         """
@@ -276,4 +298,4 @@ def test_programs_do_not_hold_their_compiler():
         """,
         OCL_CACHE_DIR="off",
     )
-    assert float(growth) < 1000, f"{growth} KiB for each program"
+    assert float(growth) < 1400, f"{growth} KiB for each program"
