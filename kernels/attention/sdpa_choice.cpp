@@ -131,8 +131,9 @@ const char* refusal(const Tensor& query, const Tensor& key, const Tensor& value,
   if (mask && mask->defined()) {
     if (const char* const reason = refusal_of_mask(*mask, query, key, is_causal)) return reason;
   }
-  return fits(device(query.device().index()), query.sym_size(3).expect_int(),
-              value.sym_size(3).expect_int(), type != ScalarType::Float)
+  // A traced program is for these sizes of heads only, as the kernels are.
+  return fits(device(query.device().index()), query.sym_size(3).guard_int(__FILE__, __LINE__),
+              value.sym_size(3).guard_int(__FILE__, __LINE__), type != ScalarType::Float)
              ? nullptr
              : "heads of this size do not fit into the device's local memory";
 }

@@ -7,32 +7,54 @@
 #include "lanes.clh"
 
 #define BLOCK 64
-#define KEYS (QUERIES < 4 ? 4 / QUERIES : 1)  // at a time, for enough independent sums
-#define COLUMNS 16                            // of values at a time: the floats of a cache line
-#define VECTORS (COLUMNS / WIDTH)
+#define QUERY_SLOTS (QUERIES < 3 ? QUERIES : 4)
+#define KEYS (WIDTH / QUERY_SLOTS)  // a vector has their products with all queries
+#define COLUMNS (DV / WIDTH)        // vectors of a row of values
+// Vectors of a row and queries, as many as their sums stay in registers, and keys with sums of
+// their own. Rows are read as a whole where they can be: processors prefetch what is adjacent.
+#define CHUNK (COLUMNS < WIDTH ? COLUMNS : WIDTH)
+#define CHUNK_QUERIES                       \
+  (QUERIES * CHUNK <= WIDTH     ? QUERIES   \
+   : QUERIES * CHUNK <= 2 * WIDTH && QUERIES % 2 == 0 ? QUERIES / 2 : 1)
+#define KEY_SUMS (CHUNK * CHUNK_QUERIES <= 4 ? 2 : 1)
 #define WHOLE(size, of) ((size) / (of) * (of))
+
+// vectors[i]: the sums of pairs of lanes of vectors 2 * i and 2 * i + 1.
+#define ADD_PAIRS(vectors, count)                                                             \
+  FOR(i, count / 2)                                                                           \
+  vectors[i] = (V)(vectors[2 * i].even, vectors[2 * i + 1].even) +                            \
+               (V)(vectors[2 * i].odd, vectors[2 * i + 1].odd);
 
 // scores[query][key] = products of the scaled queries with `count` keys.
 ALWAYS_INLINE void multiply(__local float *scores, const __local float *scaled,
                             __global const MEM(DT) *keys, const long stride, const int count) {
   for (int k = 0; k < count; k += KEYS) {
-    V part[KEYS][QUERIES];
+    V part[WIDTH];  // query q, key k + i: q * KEYS + i
+    FOR(i, WIDTH) part[i] = (V)(0.0f);
     __global const MEM(DT) *key[KEYS];
+    FOR(i, KEYS) key[i] = keys + min(k + i, count - 1) * stride;
     FOR(i, KEYS) {
-      key[i] = keys + min(k + i, count - 1) * stride;
-      FOR_QUERIES(q) part[i][q] = (V)(0.0f);
-    }
-    for (int e = 0; e < WHOLE(D, WIDTH); e += WIDTH) {
-      FOR(i, KEYS) {
+      for (int e = 0; e < WHOLE(D, WIDTH); e += WIDTH) {
         const V elements = LOADV(DT, key[i], e);
         FOR_QUERIES(q) {
-          const V factor = VLOAD_LOCAL(float, scaled, q * D + e);
-          part[i][q] = fma(elements, factor, part[i][q]);
+          const int at = q * KEYS + i;
+          part[at] = fma(elements, VLOAD_LOCAL(float, scaled, q * D + e), part[at]);
         }
       }
     }
+    // Each time, the vectors have the sums of twice as many keys: at last, one vector of all.
+#if WIDTH == 16
+    ADD_PAIRS(part, 16)
+#endif
+#if WIDTH >= 8
+    ADD_PAIRS(part, 8)
+#endif
+    ADD_PAIRS(part, 4)
+    ADD_PAIRS(part, 2)
+    float sums[WIDTH];
+    CAT(vstore, WIDTH)(part[0], 0, sums);
     FOR(i, KEYS) FOR_QUERIES(q) {
-      float sum = sum_of_lanes(part[i][q]);
+      float sum = sums[q * KEYS + i];
       for (int e = WHOLE(D, WIDTH); e < D; ++e)
         sum = fma((float)LOAD(DT, key[i], e), scaled[q * D + e], sum);
       scores[q * BLOCK + k + i] = sum;
@@ -40,15 +62,50 @@ ALWAYS_INLINE void multiply(__local float *scores, const __local float *scaled,
   }
 }
 
+// Adds the biases of query q and the keys from `key` on, of which `number` exist, to `scores`.
+#ifdef HAS_BIAS
+#define ADD_BIAS(scores, q, key, number)                                                      \
+  {                                                                                           \
+    __global const MEM(DT) *biases = bias_matrix + (q) * BIAS_ROW + (key) * BIAS_COLUMN;      \
+    if (BIAS_COLUMN == 1 && (number) >= WIDTH) {                                              \
+      scores += LOADV(DT, biases, 0);                                                         \
+    } else {                                                                                  \
+      float each[WIDTH];                                                                      \
+      for (int l = 0; l < WIDTH; ++l)                                                         \
+        each[l] = LOAD(DT, biases, min(l, (number)-1) * BIAS_COLUMN);                         \
+      scores += CAT(vload, WIDTH)(0, each);                                                   \
+    }                                                                                         \
+  }
+#else
+#define ADD_BIAS(scores, q, key, number)
+#endif
+
 // Adds the weighted values of `number` keys from k on, without those after the last key: zero times
 // infinity is not zero.
-#define ADD_KEYS(number)                                                                      \
+#define ADD_KEYS(number, vectors)                                                             \
   FOR(i, number) {                                                                            \
     __global const MEM(DT) *value = values + (k + i) * stride + column;                       \
-    FOR(v, VECTORS) {                                                                         \
+    FOR(v, vectors) {                                                                         \
       const V elements = LOADV(DT, value, v * WIDTH);                                         \
-      FOR_QUERIES(q)                                                                          \
-        part[i][q][v] = fma((V)(weights[q * BLOCK + k + i]), elements, part[i][q][v]);        \
+      FOR(q, CHUNK_QUERIES) {                                                                 \
+        const V weight = (V)(weights[(query + q) * BLOCK + k + i]);                           \
+        part[i][q][v] = fma(weight, elements, part[i][q][v]);                                 \
+      }                                                                                       \
+    }                                                                                         \
+  }
+
+#define ADD_COLUMNS(vectors)                                                                  \
+  for (int query = 0; query < QUERIES; query += CHUNK_QUERIES) {                              \
+    V part[KEY_SUMS][CHUNK_QUERIES][vectors];                                                 \
+    FOR(i, KEY_SUMS) FOR(q, CHUNK_QUERIES) FOR(v, vectors) part[i][q][v] = (V)(0.0f);         \
+    int k = 0;                                                                                \
+    for (; k + KEY_SUMS <= count; k += KEY_SUMS) ADD_KEYS(KEY_SUMS, vectors)                  \
+    for (; k < count; ++k) ADD_KEYS(1, vectors)                                               \
+    FOR(q, CHUNK_QUERIES) FOR(v, vectors) {                                                   \
+      const int at = (query + q) * DV + column + v * WIDTH;                                   \
+      V sum = VLOAD_LOCAL(float, sums, at) * factor[query + q];                               \
+      FOR(i, KEY_SUMS) sum += part[i][q][v];                                                  \
+      VSTORE_LOCAL(float, sum, sums, at);                                                     \
     }                                                                                         \
   }
 
@@ -57,20 +114,12 @@ ALWAYS_INLINE void multiply(__local float *scores, const __local float *scaled,
 ALWAYS_INLINE void add_weighted(__local float *sums, const float *factor,
                                 const __local float *weights, __global const MEM(DT) *values,
                                 const long stride, const int count) {
-  for (int column = 0; column < WHOLE(DV, COLUMNS); column += COLUMNS) {
-    V part[KEYS][QUERIES][VECTORS];
-    FOR(i, KEYS) FOR_QUERIES(q) FOR(v, VECTORS) part[i][q][v] = (V)(0.0f);
-    int k = 0;
-    for (; k + KEYS <= count; k += KEYS) ADD_KEYS(KEYS)
-    for (; k < count; ++k) ADD_KEYS(1)
-    FOR_QUERIES(q) FOR(v, VECTORS) {
-      const int at = q * DV + column + v * WIDTH;
-      V sum = VLOAD_LOCAL(float, sums, at) * factor[q];
-      FOR(i, KEYS) sum += part[i][q][v];
-      VSTORE_LOCAL(float, sum, sums, at);
-    }
-  }
-  for (int column = WHOLE(DV, COLUMNS); column < DV; ++column) {
+  int column = 0;
+#if DV >= WIDTH
+  for (; column + CHUNK * WIDTH <= DV; column += CHUNK * WIDTH) ADD_COLUMNS(CHUNK)
+  for (; column + WIDTH <= DV; column += WIDTH) ADD_COLUMNS(1)
+#endif
+  for (; column < DV; ++column) {
     FOR_QUERIES(q) {
       float sum = sums[q * DV + column] * factor[q];
       for (int k = 0; k < count; ++k)
@@ -78,6 +127,15 @@ ALWAYS_INLINE void add_weighted(__local float *sums, const float *factor,
       sums[q * DV + column] = sum;
     }
   }
+}
+
+// How many of the keys k0 .. k0 + count - 1 query q sees.
+static inline int seen_keys(const int q, const long k0, const int count) {
+#ifdef CAUSAL
+  return (int)min((long)count, q + 1 - k0);
+#else
+  return count;
+#endif
 }
 
 TASK DECODE_KERNEL {
@@ -96,12 +154,16 @@ TASK DECODE_KERNEL {
     multiply(scores, scaled, keys + k0 * ROW(KEY), ROW(KEY), count);
     for (int q = 0; q < QUERIES; ++q) {
       __local float *score = scores + q * BLOCK;
-      float peak = top[q];
-      for (int k = 0; k < count; ++k) {
-        score[k] = SCORE(score[k], q, k0 + k);
-        peak = score[k] > peak ? score[k] : peak;  // a NaN gets into the sum, not here
+      V peaks = (V)(top[q]);
+      for (int k = 0; k < count; k += WIDTH) {
+        V some = VLOAD_LOCAL(float, score, k);
+        ADD_BIAS(some, q, k0 + k, count - k)
+        const VEC(int) seen = LANE_NUMBERS(int, WIDTH) < seen_keys(q, k0, count) - k;
+        some = select((V)(-INFINITY), some, seen);
+        VSTORE_LOCAL(float, some, score, k);
+        peaks = select(peaks, some, some > peaks);  // a NaN gets into the sum, not here
       }
-      for (int k = count; k < ROUND_UP(count, WIDTH); ++k) score[k] = -INFINITY;
+      const float peak = greatest_lane(peaks);
       const float base = peak == -INFINITY ? 0 : peak;
       V weights = (V)(0.0f);
       for (int k = 0; k < count; k += WIDTH) {

@@ -17,6 +17,20 @@
 #define COLUMNS DIVIDE_UP(DV, ITEMS)
 #define SLICES (DV < ITEMS ? ITEMS / DV : 1)
 
+#ifdef HAS_BIAS
+#define BIAS_OF(query, key) LOAD(DT, bias_matrix, (query) * BIAS_ROW + (key) * BIAS_COLUMN)
+#else
+#define BIAS_OF(query, key) 0
+#endif
+#ifdef CAUSAL
+#define SEEN(query, key) ((key) <= (query))
+#else
+#define SEEN(query, key) true
+#endif
+// `product`: of query and key, scaled.
+#define SCORE(product, query, key) \
+  (SEEN(query, key) ? (product) + BIAS_OF(query, key) : -INFINITY)
+
 __attribute__((reqd_work_group_size(ITEMS, 1, 1))) DECODE_KERNEL {
   __local float chunk[ITEMS * CHUNK_LD], query_chunk[QUERIES * DEPTH], weights[QUERIES * ITEMS];
   const int item = get_local_id(0), slice = item / DV, column = item % DV;

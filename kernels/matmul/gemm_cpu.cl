@@ -11,6 +11,8 @@
 //   gemm only
 //     MR, NV          register tile: MR rows by NV vectors
 //     KC              rows of B that are packed at a time
+//     COPY_A          1: the rows of a tile are converted once, to local memory. A conversion for
+//                     each use would take as long as the products. Only where TRANS_A is 0
 //     PARTIAL_ROWS    0: sums over more than KC products continue in `out`. Where STORE is less
 //                     precise than COMPUTE, they continue in local memory, and this is the largest
 //                     rows_per_task
@@ -59,6 +61,21 @@
 #else
 #define A_ROW sizes.ld_a
 #define A_STEP 1
+#endif
+
+#if COPY_A
+#define COPY_PITCH (KC + VW)  // rows that are a power of two apart would share a set of the cache
+
+// Copies `depth` numbers of MR rows of A. Beyond the last row, the last one is copied again.
+ALWAYS_INLINE void copy_a(__local COMPUTE *restrict to, __global const STORE *restrict a,
+                          const size_t lda, const int rows, const int depth) {
+  for (int i = 0; i < MR; ++i, to += COPY_PITCH) {
+    __global const STORE *restrict from = a + min(i, rows - 1) * lda;
+    int p = 0;
+    for (; p + VW <= depth; p += VW) CAT(vstore, VW)(LOAD_VEC(from + p), 0, to + p);
+    for (; p < depth; ++p) to[p] = LOAD(from, p);
+  }
+}
 #endif
 
 // Copies `depth` rows by `columns` columns of op(B) to a panel of NR columns, padded with zeros.
@@ -165,6 +182,9 @@ TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR
                         const Sizes sizes, const COMPUTE alpha, const COMPUTE beta,
                         const int rows_per_task) {
   __local VEC panel[KC * NV];
+#if COPY_A
+  __local COMPUTE copied[MR * COPY_PITCH];
+#endif
 #if PARTIAL_ROWS
   __local VEC partial[PARTIAL_ROWS * NV];
 #endif
@@ -211,6 +231,17 @@ TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR
 #endif
       __global const STORE *restrict a_tile = a_matrix + row * A_ROW + k0 * A_STEP;
       const __local VEC *restrict b_row = panel;
+#if COPY_A
+      copy_a(copied, a_tile, A_ROW, rows, depth);
+      for (int p = 0; p < depth; ++p, b_row += NV) {
+#pragma unroll
+        for (int i = 0; i < MR; ++i) {
+          const VEC factor = (VEC)(copied[i * COPY_PITCH + p]);
+#pragma unroll
+          for (int j = 0; j < NV; ++j) sum[i][j] = MUL_ADD(factor, b_row[j], sum[i][j]);
+        }
+      }
+#else
       if (rows == MR) {
         for (int p = 0; p < depth; ++p, b_row += NV, a_tile += A_STEP) {
 #pragma unroll
@@ -231,6 +262,7 @@ TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR
           }
         }
       }
+#endif
 
 #pragma unroll
       for (int i = 0; i < MR; ++i) {

@@ -12,6 +12,7 @@ namespace {
 // Register tile and packing of the kernel.
 struct Tile {
   int64_t rows, vectors, lanes, depth, partial_rows;
+  bool copies_a = false;
 };
 
 int64_t vector_lanes(const GemmProblem& p) {
@@ -54,12 +55,21 @@ Tile choose_tile(const GemmProblem& p) {
     while (tile.rows < p.m) tile.rows *= 2;
   }
   if (p.n <= tile.lanes || (p.m <= 8 && p.b.transposed)) tile.vectors = 1;
+  tile.copies_a = p.type != p.compute && !p.a.transposed;
+  const auto local = static_cast<int64_t>(p.device.properties().local_memory);
+  int64_t partial_tiles = 20;
   // Sums of more than `depth` products continue in memory. Where a store to C would round, they
   // continue in local memory.
-  if (p.type != p.compute && p.k > tile.depth) tile.partial_rows = 20 * tile.rows;
-  const auto local = static_cast<int64_t>(p.device.properties().local_memory);
-  const int64_t row = tile.vectors * tile.lanes * static_cast<int64_t>(c10::elementSize(p.compute));
-  while (tile.depth > 32 && (tile.depth + tile.partial_rows) * row > local) tile.depth /= 2;
+  const auto bytes = [&] {
+    const bool continues = p.type != p.compute && p.k > tile.depth;
+    tile.partial_rows = continues ? partial_tiles * tile.rows : 0;
+    const int64_t copy = tile.copies_a ? tile.rows * (tile.depth + tile.lanes) : 0;
+    const int64_t rows = tile.depth + tile.partial_rows;
+    return (rows * tile.vectors * tile.lanes + copy) *
+           static_cast<int64_t>(c10::elementSize(p.compute));
+  };
+  while (bytes() > local && tile.depth > 32) tile.depth /= 2;
+  while (bytes() > local && partial_tiles > 1) partial_tiles /= 2;
   return tile;
 }
 
@@ -115,6 +125,7 @@ void run(const GemmProblem& p) {
         .set("NV", tile.vectors)
         .set("VW", tile.lanes)
         .set("KC", tile.depth)
+        .set("COPY_A", tile.copies_a)
         .set("PARTIAL_ROWS", tile.partial_rows);
     return KernelSource{"gemm_cpu.cl", "gemm", defines};
   });

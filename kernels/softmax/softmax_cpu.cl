@@ -39,14 +39,6 @@
 
 #ifndef BACKWARD
 
-#define GREATER(x, y) ((x) > (y) ? (x) : (y))
-static inline T greatest_lane(const V value) {
-  T lane[WIDTH];
-  CAT(vstore, WIDTH)(value, 0, lane);
-  FOLD_LANES(lane, GREATER)
-  return lane[0];
-}
-
 // The result for v, from the greatest element of the row and the sum of exponentials.
 #ifdef LOG
 #define FACTOR(sum) log(sum)

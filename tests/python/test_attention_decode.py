@@ -60,6 +60,7 @@ def test_heads_that_share_keys_are_computed_together(device, heads, key_heads):
     compare(device, operands)
     compare(device, operands, torch.randn(2, heads, 1, 70))
     compare(device, operands, torch.randn(heads, 1, 1))
+    compare(device, operands, torch.randn(2, heads, 1, 140)[..., ::2])
     compare(device, inputs(2, 70, heads=heads, key_heads=key_heads), torch.randn(2, heads, 2, 70))
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from stern import stern_output_of
 from support import assert_agrees, assert_same, random_tensor
 
 SIZES = [(1, 1, 1), (5, 7, 3), (33, 65, 17), (64, 10, 600), (1, 100, 200), (100, 1, 200), (9, 9, 0)]
@@ -45,6 +46,24 @@ def test_types(device, dtype):
     actual = a.to(device) @ b.to(device)
     expected = a.to(wide) @ b.to(wide)
     torch.testing.assert_close(actual.cpu().to(wide), expected, rtol=tolerance, atol=tolerance)
+
+
+def test_half_types_are_rounded_once_with_little_local_memory():
+    """Sums that continue over several panels wait there, not in the rounded result."""
+    stern_output_of(
+        "smallest",
+        """
+        import torch
+        for m, k in ((24, 200), (24, 400), (24, 512), (300, 700), (5, 400)):
+            for dtype in (torch.float16, torch.bfloat16):
+                a, b = torch.randn(m, k).to(dtype), torch.randn(k, 64).to(dtype)
+                nearest = (a.double() @ b.double()).to(dtype)
+                for left in (a.to("ocl"), a.to("ocl").t().contiguous().t()):
+                    wrong = ((left @ b.to("ocl")).cpu() != nearest).double().mean().item()
+                    assert wrong < 0.02, (m, k, dtype, wrong)
+        """,
+        OCL_KERNEL_FAMILY="cpu",
+    )
 
 
 def test_sum_of_products(device):

@@ -17,7 +17,7 @@ def assert_product(actual, x, weight):
     assert actual.device.type == "ocl" and actual.dtype == x.dtype and actual.is_contiguous()
     assert actual.shape == expected.shape
     if expected.numel():
-        scale = expected.abs().max().clamp_min(1e-9)
+        scale = expected.abs().max().clamp_min(torch.finfo(torch.float32).tiny)
         error = (actual.cpu().double() - expected).abs().max() / scale
         assert error < NEAR[x.dtype], error.item()
 
@@ -102,6 +102,8 @@ def test_int4(device, dtype, m):
         (64, 512, 64, 8),
         (200, 1024, 128, 4),
         (16, 256, 256, 8),
+        (16, 4096, 4096, 8),
+        (40, 2176, 128, 8),
         (24, 8320, 32, 2),  # more groups than scales are kept of
         (0, 64, 32, 2),
     ],
@@ -111,7 +113,7 @@ def test_int4_sizes(device, m, rows, width, group, tiles):
     check_int4(device, torch.float32, m, rows, width, group, tiles)
 
 
-def check_int4(device, dtype, m, rows, width, group, tiles=2):
+def check_int4(device, dtype, m, rows, width, group, tiles=2, scale=1):
     numbers = int4_numbers(rows, width)
     bytes_of_pairs = (numbers[:, ::2] << 4 | numbers[:, 1::2]).to(device)
     packed = torch._convert_weight_to_int4pack(bytes_of_pairs, tiles)
@@ -119,16 +121,18 @@ def check_int4(device, dtype, m, rows, width, group, tiles=2):
     assert packed.shape == (rows // 8, width // (16 * tiles), 32, tiles // 2)
     parameters = torch.rand(width // group, rows, 2, generator=generator(4)).to(dtype)
     x = random_tensor((m, width), dtype, seed=2, low=-1, high=1)
+    x *= scale
     actual = torch._weight_int4pack_mm(x.to(device), packed, group, parameters.to(device))
     scale, zero = (groups_of(parameters[..., i], group) for i in (0, 1))
     assert_product(actual, x, (numbers.double() - 8) * scale + zero)
 
 
+@pytest.mark.parametrize("width", [192, 2304])
 @pytest.mark.parametrize("m", ROWS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_int4_with_integer_zeros(device, dtype, m):
+def test_int4_with_integer_zeros(device, dtype, m, width):
     """XPU's operator: eight weights to an int32, the first in its lowest bits."""
-    rows, width, group = 23, 192, 64
+    rows, group = 23, 64
     numbers = int4_numbers(rows, width)
     packed = (numbers[:, 1::2] << 4 | numbers[:, ::2]).view(torch.int32)
     scales = torch.rand(width // group, rows, generator=generator(4)).to(dtype)
@@ -139,6 +143,30 @@ def test_int4_with_integer_zeros(device, dtype, m):
     )
     weight = (numbers.double() - groups_of(zeros, group)) * groups_of(scales, group)
     assert_product(actual, x, weight)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_int4_of_small_and_large_numbers(device, scale):
+    check_int4(device, torch.float32, 1, 40, 256, 32, scale=scale)
+
+
+def test_int4_of_infinity_is_not_finite(device):
+    packed = torch.zeros(2, 4, 32, 1, dtype=torch.int32, device=device)
+    parameters = torch.ones(4, 16, 2, device=device)
+    x = torch.ones(1, 128, device=device)
+    x[0, 70] = torch.inf
+    assert not torch._weight_int4pack_mm(x, packed, 32, parameters).isfinite().any()
+
+
+@pytest.mark.parametrize("group", range(4))
+def test_int4_of_an_infinite_zero(device, group):
+    """Kernels read the scales of a row in vectors, which may have more lanes than it has groups."""
+    packed = torch.full((2, 4, 32, 1), -0x66666667, dtype=torch.int32, device=device)  # nines
+    parameters = torch.ones(4, 16, 2)
+    parameters[group, 0, 1] = torch.inf
+    x = torch.ones(1, 128, device=device)
+    result = torch._weight_int4pack_mm(x, packed, 32, parameters.to(device))
+    assert result[0].tolist() == [torch.inf] + 15 * [256]
 
 
 def test_few_rows_read_the_packed_weights(device):

@@ -20,6 +20,8 @@ using at::Tensor;
 // each of them for every row.
 constexpr int64_t kMostRows = 32;
 
+constexpr const char* kKernel = "packed_linear";  // of each source
+
 // Unpacks the upper or lower half of the byte a, with the scale b and the zero c of its group.
 #define UPPER "floor(a * L(0.0625))"
 #define LOWER "(a - floor(a * L(0.0625)) * L(16.0))"
@@ -86,33 +88,36 @@ void add_arguments(Arguments& arguments, const Tensor& out, const Tensor& x,
       .add(x.stride(0));
 }
 
-// Blocks of a group for packed_vector_cpu.cl; nullopt where it does not apply.
-std::optional<int64_t> blocks_of_group(const PackedWeights& w, int64_t lanes) {
-  if (w.zeros_are == PackedZeros::kNone) return 0;
-  const int64_t block = 2 * lanes;
-  if (w.group % block != 0 || w.group / block > 16) return std::nullopt;
-  return w.group / block;
+constexpr int64_t kMostWeights = 2048;  // MOST_WEIGHTS of packed_vector4_cpu.cl
+
+// Whether packed_vector4_cpu.cl or packed_vector8_cpu.cl applies.
+bool has_vector_kernel(const Tensor& x, const PackedWeights& w, int64_t lanes) {
+  if (x.size(0) != 1) return false;
+  if (w.bits() == 8) return true;
+  const int64_t weights = 8 * lanes;  // of a vector of words
+  return w.width() % weights == 0 && 4 * w.group >= weights && w.group <= kMostWeights &&
+         view(w.numbers).offset % sizeof(uint32_t) == 0;
 }
 
 void run_cpu(Device& device, const Tensor& out, const Tensor& x, const PackedWeights& w) {
   // With this many rows, the sums stay in registers.
   const int64_t x_rows = x.size(0) == 1 ? 1 : x.size(0) == 2 ? 2 : 4;
-  const int64_t rows = x_rows == 4 ? 2 : 4;
   // A group is a multiple of two vectors of 4-bit weights.
   const auto lanes =
       std::clamp<int64_t>(static_cast<int64_t>(vector_lanes(device, ScalarType::Float)), 4, 16);
-  const auto group_blocks = x_rows == 1 ? blocks_of_group(w, lanes) : std::nullopt;
+  const bool vector = has_vector_kernel(x, w, lanes);
+  const bool groups = vector && w.bits() == 4;  // their size is part of the kernel
+  const int64_t rows = groups ? 32 : x_rows == 4 ? 2 : 4;
   static Site site;
   const KernelKey key{
-      &site, {packed_key(x, w, x_rows), static_cast<uint64_t>(group_blocks.value_or(-1)), 0}};
+      &site, {packed_key(x, w, x_rows), static_cast<uint64_t>(groups ? w.group : vector), 0}};
   const Kernel& kernel = find_kernel(device, key, [&] {
     Defines defines = packed_defines(x, w, lanes, x_rows);
-    if (group_blocks) {
-      defines.set("GROUP_BLOCKS", *group_blocks);
-      return KernelSource{"packed_vector_cpu.cl", "packed_linear", defines};
+    if (groups) {
+      return KernelSource{"packed_vector4_cpu.cl", kKernel, defines.set("GROUP", w.group)};
     }
-    defines.set("NR", rows);
-    return KernelSource{"packed_linear_cpu.cl", "packed_linear", defines};
+    if (vector) return KernelSource{"packed_vector8_cpu.cl", kKernel, defines};
+    return KernelSource{"packed_linear_cpu.cl", kKernel, defines.set("NR", rows)};
   });
   const auto most = static_cast<int64_t>(device.parameters().tasks);
   const int64_t tasks = std::clamp<int64_t>(w.rows() * w.width() / 16384, 1, most);
@@ -157,7 +162,7 @@ void run_gpu(Device& device, const Tensor& out, const Tensor& x, const PackedWei
     Defines defines = packed_defines(x, w, lanes, x_rows);
     defines.set("LANES", sharing).set("ROWS", items / sharing).set("NR", rows_of_item);
     if (aligned) defines.set("ALIGNED", 1);
-    return KernelSource{"packed_linear_gpu.cl", "packed_linear", defines};
+    return KernelSource{"packed_linear_gpu.cl", kKernel, defines};
   });
   const auto items = static_cast<int64_t>(kernel.group);
   const int64_t sharing = std::min(wanted, items), rows = items / sharing;

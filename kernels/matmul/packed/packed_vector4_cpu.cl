@@ -1,0 +1,193 @@
+// out[n] = weights[n][k] * x[k] with weights of 4 bits on CPU devices: packed_linear for one row of
+// x, as in decoding. A task reads its weights as one stream, row after row.
+//   GROUP   weights of a group, a power of two from 32 on
+// Other defines: packed_weights.clh. Grid (ceil(n / rows_per_task)). k is a multiple of the group
+// and of WEIGHTS, the weights of a vector of 32-bit words:
+//   lane l has weights 8 * l .. 8 * l + 7, number i in bits POSITION(i) .. POSITION(i) + 3
+// Masked bits are 2^POSITION times the weight, so x is divided by this power of two. It is at most
+// 2^12, since half of the weights come from the word's upper 16 bits. Numbers of x below 2^-114
+// lose bits.
+//
+// Scales of adjacent rows are adjacent in memory, but a row needs those of all its groups. So the
+// rows are computed in blocks of ROWS, whose scales are transposed first. A processor does not
+// expect accesses that are so far apart: they are asked for while the block before is computed.
+#include "packed_weights.clh"
+#include "lane_sum.clh"
+
+#define ROWS 32
+#define LINE 64  // bytes of a cache line
+#define WEIGHTS (8 * VW)
+#define MOST_WEIGHTS 2048  // of a row at a time, whose x and scales are kept
+#define MOST_GROUPS (MOST_WEIGHTS / GROUP + VW)  // whole vectors
+#define POSITION(i) (4 * ((i) ^ FIRST_UPPER))
+// Times 2^(POSITION(i) % 16), from one half of the words.
+#define WEIGHT(half, i) CAT(convert_float, VW)((half) & (15u << POSITION(i) % 16))
+#define WORDS CAT(uint, VW)
+UNALIGNED(WORDS)
+
+#define VLOAD(p) CAT(vload, VW)(0, p)
+#define VSTORE(value, p) CAT(vstore, VW)(value, 0, p)
+#define FOR(i, n) _Pragma("unroll") for (int i = 0; i < n; ++i)
+
+// Sorts the numbers of `count` vectors: those with even numbers first.
+#define EVEN_FIRST(vectors, count)                                                            \
+  {                                                                                           \
+    VEC sorted[count];                                                                        \
+    FOR(i, count / 2) {                                                                       \
+      sorted[i] = (VEC)(vectors[2 * i].even, vectors[2 * i + 1].even);                        \
+      sorted[i + count / 2] = (VEC)(vectors[2 * i].odd, vectors[2 * i + 1].odd);              \
+    }                                                                                         \
+    FOR(i, count) vectors[i] = sorted[i];                                                     \
+  }
+
+// Puts numbers i, i + 8, .. of x into inputs[i], and returns the sum of each 8 numbers.
+ALWAYS_INLINE VEC take_inputs(__local VEC *inputs, __global const STORE *x) {
+  VEC vectors[8], sum = (VEC)(0);
+  FOR(i, 8) vectors[i] = LOAD_VEC(x + i * VW);
+  EVEN_FIRST(vectors, 8)
+  EVEN_FIRST(vectors, 8)
+  EVEN_FIRST(vectors, 8)
+  FOR(i, 8) {
+    sum += vectors[i];
+    inputs[i] = vectors[i] * (1.0f / (1 << POSITION(i) % 16));
+  }
+  return sum;
+}
+
+// The scales of VW rows in group g. If the group counts, adds the products of their offsets with
+// its sum of x to `offsets`.
+ALWAYS_INLINE VEC scales_of_group(CTENSOR(scales), CTENSOR(zeros), const size_t n, const int row,
+                                  const int rows, const int g, const float input_sum,
+                                  const bool counts, VEC *offsets) {
+  VEC scale, offset;
+  if (rows < VW) {
+    float some_scales[VW], some_offsets[VW];
+    for (int r = 0; r < VW; ++r) {
+      const int this_row = row + min(r, rows - 1);
+      some_scales[r] = GROUP_SCALE(this_row, g);
+      some_offsets[r] = GROUP_OFFSET(this_row, g, some_scales[r]);
+    }
+    scale = VLOAD(some_scales);
+    offset = VLOAD(some_offsets);
+  } else {
+#if ZEROS == 1
+    __global const STORE *pairs = CPTR(STORE, scales) + 2 * (g * n + row);
+    const VEC first = LOAD_VEC(pairs), second = LOAD_VEC(pairs + VW);
+    scale = (VEC)(first.even, second.even);
+    offset = (VEC)(first.odd, second.odd) - 8 * scale;
+#else
+    const size_t at = g * n + row;
+    scale = LOAD_VEC(CPTR(STORE, scales) + at);
+    offset = -scale * CAT(convert_float, VW)(VLOAD(CPTR(char, zeros) + at));
+#endif
+  }
+  if (counts) *offsets = fma(offset, (VEC)(input_sum), *offsets);
+  return scale;
+}
+
+// Asks for the scales of ROWS rows in group g.
+ALWAYS_INLINE void prefetch_scales(CTENSOR(scales), CTENSOR(zeros), const size_t n, const int row,
+                                   const int g) {
+  const size_t at = g * n + row;
+  const int numbers = ZEROS == 1 ? 2 : 1;  // of a row
+  __global const STORE *first = CPTR(STORE, scales) + numbers * at;
+  FOR(i, DIVIDE_UP(numbers * ROWS * (int)sizeof(STORE), LINE))
+    PREFETCH((__global const char *)first + i * LINE);
+#if ZEROS == 2
+  PREFETCH(CPTR(char, zeros) + at);
+#endif
+}
+
+// Lane l has the scale of the group of weights 8 * l of a block.
+ALWAYS_INLINE VEC scales_of_lanes(const __local float *scales, const int block) {
+#if GROUP >= WEIGHTS
+  return (VEC)(scales[block * WEIGHTS / GROUP]);
+#elif 2 * GROUP == WEIGHTS
+  const float2 s = vload2(block, scales);
+#if VW == 16
+  return (VEC)((float8)(s.x), (float8)(s.y));
+#else
+  return (VEC)(s.xxxx, s.yyyy);
+#endif
+#else  // VW is 16
+  const float4 s = vload4(block, scales);
+  return (VEC)(s.xxxx, s.yyyy, s.zzzz, s.wwww);
+#endif
+}
+
+TASK __kernel void packed_linear(TENSOR(out), CTENSOR(x), CTENSOR(weights), CTENSOR(scales),
+                                 CTENSOR(zeros), const int m, const int n, const int k,
+                                 const int group, const long x_stride, const int rows_per_task) {
+  __local VEC inputs[MOST_WEIGHTS / WEIGHTS][8];
+  __local float input_sums[MOST_WEIGHTS / 8];  // of 8 numbers, then of groups
+  __local float row_scales[ROWS][MOST_GROUPS];
+  __local float results[ROWS];
+  const int first_row = get_global_id(0) * rows_per_task;
+  const int last_row = min(n, first_row + rows_per_task);
+  for (int g = 0; g < min(k, MOST_WEIGHTS) / GROUP; ++g)
+    prefetch_scales(scales_base, scales_offset, zeros_base, zeros_offset, n, first_row, g);
+  for (int row = first_row; row < last_row; row += ROWS) {
+    const int rows = min(ROWS, last_row - row), next_row = row + ROWS;
+    for (int r = 0; r < ROWS; ++r) results[r] = 0;
+    for (int k0 = 0; k0 < k; k0 += MOST_WEIGHTS) {
+      const int count = min(MOST_WEIGHTS, k - k0), groups = count / GROUP, first_group = k0 / GROUP;
+      const int blocks = count / WEIGHTS;
+      if (row == first_row || k > MOST_WEIGHTS) {
+        for (int b = 0; b < blocks; ++b) {
+          const VEC sums = take_inputs(inputs[b], CPTR(STORE, x) + k0 + b * WEIGHTS);
+          VSTORE(sums, input_sums + b * VW);
+        }
+        for (int g = 0; g < groups; ++g) {
+          float sum = 0;
+          for (int i = g * (GROUP / 8); i < (g + 1) * (GROUP / 8); ++i) sum += input_sums[i];
+          input_sums[g] = sum;
+        }
+      }
+      for (int r = 0; r < rows; r += VW) {
+        VEC offsets = VLOAD(results + r);
+        for (int g0 = 0; g0 < groups; g0 += VW) {
+          VEC tile[VW];
+          FOR(i, VW) {
+            const int g = min(g0 + i, groups - 1);
+            tile[i] = scales_of_group(scales_base, scales_offset, zeros_base, zeros_offset, n,
+                                      row + r, rows - r, first_group + g, input_sums[g],
+                                      g0 + i < groups, &offsets);
+          }
+          // Even numbers first, log2(VW) times: transposed.
+          EVEN_FIRST(tile, VW)
+          EVEN_FIRST(tile, VW)
+#if VW >= 8
+          EVEN_FIRST(tile, VW)
+#endif
+#if VW >= 16
+          EVEN_FIRST(tile, VW)
+#endif
+          FOR(i, VW) VSTORE(tile[i], row_scales[r + i] + g0);
+        }
+        VSTORE(offsets, results + r);
+      }
+      for (int r = 0; r < rows; ++r) {
+        for (int g = r; next_row < last_row && g < groups; g += ROWS)
+          prefetch_scales(scales_base, scales_offset, zeros_base, zeros_offset, n, next_row,
+                          first_group + g);
+        __global const char *words = CPTR(char, weights) + ((size_t)(row + r) * k + k0) / 2;
+        VEC total = (VEC)(0);
+        for (int b = 0; b < blocks; ++b) {
+          __global const uint *block = (__global const uint *)(words + (size_t)b * 4 * VW);
+          PREFETCH((__global const char *)block + BYTES_AHEAD);
+          const WORDS lower = LOAD_UNALIGNED(WORDS, VW, block), upper = lower >> 16;
+          VEC even = WEIGHT(lower, 0) * inputs[b][0], odd = WEIGHT(lower, 1) * inputs[b][1];
+          even = fma(WEIGHT(lower, 2), inputs[b][2], even);
+          odd = fma(WEIGHT(lower, 3), inputs[b][3], odd);
+          even = fma(WEIGHT(upper, 4), inputs[b][4], even);
+          odd = fma(WEIGHT(upper, 5), inputs[b][5], odd);
+          even = fma(WEIGHT(upper, 6), inputs[b][6], even);
+          odd = fma(WEIGHT(upper, 7), inputs[b][7], odd);
+          total = fma(even + odd, scales_of_lanes(row_scales[r], b), total);
+        }
+        results[r] += sum_of_lanes(total);
+      }
+    }
+    for (int r = 0; r < rows; ++r) STORE_TO(PTR(STORE, out), row + r, results[r]);
+  }
+}

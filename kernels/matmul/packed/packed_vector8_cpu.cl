@@ -1,0 +1,35 @@
+// out[n] = weights[n][k] * x[k] with weights of 8 bits on CPU devices: packed_linear for one row of
+// x, as in decoding, where memory is the limit. A task reads its weights as one stream, row after
+// row, which processors prefetch; several rows at a time are several short streams.
+// Defines: packed_weights.clh. Grid (ceil(n / rows_per_task)).
+#include "packed_weights.clh"
+#include "lane_sum.clh"
+
+#define FOR(i, n) _Pragma("unroll") for (int i = 0; i < n; ++i)
+#define AT_ONCE 4  // independent sums
+
+TASK __kernel void packed_linear(TENSOR(out), CTENSOR(x), CTENSOR(weights), CTENSOR(scales),
+                                 CTENSOR(zeros), const int m, const int n, const int k,
+                                 const int group, const long x_stride, const int rows_per_task) {
+  const int first_row = get_global_id(0) * rows_per_task;
+  const int last_row = min(n, first_row + rows_per_task);
+  __global const STORE *restrict inputs = CPTR(STORE, x);
+  for (int row = first_row; row < last_row; ++row) {
+    __global const char *restrict bytes = CPTR(char, weights) + (size_t)row * k;
+    VEC sum[AT_ONCE];
+    FOR(r, AT_ONCE) sum[r] = (VEC)(0);
+    int p = 0;
+    for (; p + AT_ONCE * BLOCK <= k; p += AT_ONCE * BLOCK) {
+      PREFETCH(bytes + p + BYTES_AHEAD);
+      FOR(r, AT_ONCE) {
+        const int at = p + r * BLOCK;
+        sum[r] = add_products(WEIGHT_BYTES(bytes + at), load_inputs(inputs + at), sum[r]);
+      }
+    }
+    for (; p + BLOCK <= k; p += BLOCK)
+      sum[0] = add_products(WEIGHT_BYTES(bytes + p), load_inputs(inputs + p), sum[0]);
+    float total = sum_of_lanes((sum[0] + sum[1]) + (sum[2] + sum[3]));
+    for (; p < k; ++p) total += LOAD(inputs, p) * bytes[p];
+    STORE_TO(PTR(STORE, out), row, total * GROUP_SCALE(row, 0));
+  }
+}
