@@ -15,6 +15,7 @@ using Row = const ConvAlgorithm*;
 constexpr Row kForwardAndDataGrad[] = {
     &kConvChannelsLastProduct,
     &kConvChannelsLastDepthwise,
+    &kConvChannelsLastWinograd,
     &kConvChannelsLast,
     &kConvDepthwise,
     &kConvWinograd,

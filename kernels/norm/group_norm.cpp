@@ -1,5 +1,6 @@
 // Group normalisation: kernels for PyTorch's stubs, whose inputs are contiguous
-// [n][channels][pixels]; a group is channels / groups adjacent channels.
+// [n][channels][pixels], or channels_last in the forward direction; a group is channels / groups
+// adjacent channels.
 #include <ATen/native/group_norm.h>
 
 #include <ATen/ops/empty.h>
@@ -30,17 +31,40 @@ constexpr PointwiseOp kGradient{"group_norm_backward", "a * c + b * d + e"};
 
 // Channels of fewer pixels get numbers of their own: the index of each short row would cost more.
 constexpr int64_t kShortRow = 256;
+// Parts of a channel where channels are adjacent: enough for the tasks of a few cores.
+constexpr int64_t kMostShares = 16;
 
 struct Groups {
   int64_t batch, channels, pixels, groups;
+  bool last = false;  // channels are adjacent in memory
 
   int64_t width() const { return channels / groups; }
   double count() const { return static_cast<double>(width() * pixels); }
   // Views as [n][group][channel of the group][pixel], with size 1 for missing dimensions.
-  at::Tensor all(const at::Tensor& x) const { return x.view({batch, groups, width(), pixels}); }
+  at::Tensor all(const at::Tensor& x) const {
+    if (!last) return x.view({batch, groups, width(), pixels});
+    return x.as_strided({batch, groups, width(), pixels},
+                        {channels * pixels, width(), 1, channels});
+  }
   at::Tensor by_channel(const at::Tensor& x) const { return x.view({1, groups, width(), 1}); }
   at::Tensor by_group(const at::Tensor& x) const { return x.view({batch, groups, 1, 1}); }
 };
+
+// Of equal shares of the pixels of each channel, which become the parts of a group: the channels of
+// a group are not one row in memory.
+Moments moments_channels_last(const at::Tensor& x, const Groups& s) {
+  int64_t shares = 1;
+  while (shares < kMostShares && s.pixels % (2 * shares) == 0) shares *= 2;
+  const auto share = static_cast<size_t>(s.pixels / shares);
+  const Moments columns =
+      moments(x, {static_cast<size_t>(s.batch * shares), share, static_cast<size_t>(s.channels)},
+              /*split=*/false);
+  const at::Tensor work = columns.work.view({2, s.batch, shares, s.groups, s.width()})
+                              .permute({0, 2, 4, 1, 3})
+                              .contiguous();
+  return {work, static_cast<size_t>(s.batch * s.groups), static_cast<size_t>(shares * s.width()),
+          share, static_cast<size_t>(s.width() * s.pixels)};
+}
 
 void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, int64_t n,
              int64_t c, int64_t pixels, int64_t groups, double eps, at::Tensor& y, at::Tensor& mean,
@@ -53,16 +77,18 @@ void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& bet
     rstd.fill_(NAN);
     return;
   }
-  const Groups shape{n, c, pixels, groups};
+  const Groups shape{n, c, pixels, groups, !x.is_contiguous()};
   const ScalarType compute = compute_type(x.scalar_type());
-  const at::Tensor in = x.contiguous(), weight = dense(gamma), bias = dense(beta);
+  const at::Tensor weight = dense(gamma), bias = dense(beta);
   const auto rows = static_cast<size_t>(n * groups);
   const at::TensorOptions options = rstd.options().dtype(compute);
   // The results are computed from the statistics before these are rounded to a half type.
   const bool rounds = rstd.scalar_type() != compute;
   const at::Tensor m = rounds ? at::empty_like(mean, options) : mean;
   const at::Tensor r = rounds ? at::empty_like(rstd, options) : rstd;
-  finish_norm(moments(in, {rows, static_cast<size_t>(shape.width() * pixels), 1}), m, r, eps);
+  finish_norm(shape.last ? moments_channels_last(x, shape)
+                         : moments(x, {rows, static_cast<size_t>(shape.width() * pixels), 1}),
+              m, r, eps);
   if (rounds) {
     mean.copy_(m);
     rstd.copy_(r);
@@ -73,9 +99,8 @@ void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& bet
     evaluate(kScale, product, {scale, shape.by_channel(weight)}, compute);
     scale = product;
   }
-  const DenseOutput out(y);
   at::Tensor center = shape.by_group(m), offset = bias.defined() ? shape.by_channel(bias) : bias;
-  if (pixels < kShortRow && (weight.defined() || bias.defined())) {
+  if (shape.last || (pixels < kShortRow && (weight.defined() || bias.defined()))) {
     const std::vector<int64_t> per_channel{n, groups, shape.width(), 1};
     const auto spread = [&](at::Tensor& numbers) {
       if (!numbers.defined()) return;
@@ -87,10 +112,9 @@ void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& bet
     spread(offset);
     if (!weight.defined()) spread(scale);
   }
-  std::vector<at::Tensor> operands{shape.all(in), center, scale};
+  std::vector<at::Tensor> operands{shape.all(x), center, scale};
   if (bias.defined()) operands.push_back(offset);
-  evaluate(bias.defined() ? kApplyBias : kApply, shape.all(out.tensor()), operands, compute);
-  out.finish();
+  evaluate(bias.defined() ? kApplyBias : kApply, shape.all(y), operands, compute);
 }
 
 // A group has D elements. sum and dot are the two sums of each channel (gradient_sums.h), h = g *
@@ -168,9 +192,19 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm(const at::Tensor& x,
   const bool both = gamma && gamma->defined() && beta && beta->defined();
   TORCH_CHECK(!both || gamma->scalar_type() == beta->scalar_type(), "expected scalar type ",
               gamma->scalar_type(), " but found ", beta->scalar_type());
-  const auto [y, mean, rstd] =
-      at::native::native_group_norm(x.contiguous(), gamma, beta, n, c, pixels, groups, eps);
-  return {in_format(y, x), mean, rstd};
+  if (x.is_contiguous() || x.numel() == 0 || x.size(0) != n || x.size(1) != c) {
+    const auto [y, mean, rstd] =
+        at::native::native_group_norm(x.contiguous(), gamma, beta, n, c, pixels, groups, eps);
+    return {in_format(y, x), mean, rstd};
+  }
+  // PyTorch's checks, and the type of its statistics, from an empty batch.
+  const at::Tensor none = std::get<1>(at::native::native_group_norm(
+      x.narrow(0, 0, 0).contiguous(), gamma, beta, 0, c, pixels, groups, eps));
+  at::Tensor y = at::empty_like(x), mean = at::empty({n, groups}, none.options()),
+             rstd = at::empty_like(mean);
+  forward(x, gamma.value_or(at::Tensor()), beta.value_or(at::Tensor()), n, c, pixels, groups, eps,
+          y, mean, rstd);
+  return {y, mean, rstd};
 }
 
 OCL_NATIVE("native_group_norm_backward", group_norm_backward);

@@ -20,6 +20,7 @@ MANY_RESULTS = (1, 15, 3, 7, 65, 1, 3, 1)
 MANY_CHANNELS = (1, 65, 3, 7, 3, 1, 3, 1)
 LARGE_PLANE = (1, 1, None, 40, 2, 1, 3, 1)
 FEW_CHANNELS = (1, 3, 6, 40, 9, 1, 3, 1)
+WHOLE_VECTORS = (1, 16, 5, 20, 17, 1, 3, 1)
 MORE_CHANNELS = (1, 9, 5, 20, 17, 1, 3, 1)
 
 BY_ALGORITHM = {
@@ -32,11 +33,15 @@ BY_ALGORITHM = {
     "channels_last_product": [POINTWISE],
     "channels_last_depthwise": [CHANNELWISE, CHANNELWISE_STRIDED],
     "channels_last": [FEW_CHANNELS, MORE_CHANNELS, STRIDED],
+    "channels_last_winograd_tiles": [WHOLE_VECTORS],
+    "channels_last_winograd_rows": [WHOLE_VECTORS],
 }
 # What the tuner would choose: Winograd's algorithm of CPUs in two ways, and that of GPUs.
 TUNED = {
     "winograd_tiles": ("conv_cpu", 1),
     "winograd_rows": ("conv_cpu", 2),
+    "channels_last_winograd_tiles": ("conv_cpu", 1),
+    "channels_last_winograd_rows": ("conv_cpu", 2),
     "gpu_winograd": ("conv_gpu", len(_C.gemm_gpu_tiles())),
 }
 

@@ -11,6 +11,7 @@ from torch_ocl import _C
 KERNELS = {
     "channels_last_product": "gemm",
     "channels_last_depthwise": "depthwise",
+    "channels_last_winograd": "winograd_last_blocks winograd_last_panels",
     "channels_last": "conv_channels_last",
     "depthwise": "conv_depthwise",
     "winograd": "winograd_tiles winograd_rows",

@@ -125,7 +125,9 @@ def gradient_passes(case):
 def cpu_family(device):
     if torch.ocl.get_device_properties(device).kernel_family != "cpu":
         pytest.skip("the GPU family copies channels_last tensors")
-    return device
+    _C.force_tuned("conv_cpu", 0)  # without Winograd's algorithm (test_conv_winograd.py)
+    yield device
+    _C.force_tuned("conv_cpu", -1)
 
 
 LAYOUTS = pytest.mark.parametrize("weight_last", [False, True], ids=["dense", "last"])

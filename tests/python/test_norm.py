@@ -343,6 +343,8 @@ def test_rms_norm(device):
     [
         ((2, 6, 3, 5), torch.channels_last),
         ((2, 6, 1, 1), torch.channels_last),
+        ((2, 6, 16, 10), torch.channels_last),
+        ((1, 96, 16, 8), torch.channels_last),
         ((0, 6, 3, 3), torch.channels_last),
         ((2, 6, 2, 3, 4), torch.channels_last_3d),
     ],
@@ -351,7 +353,7 @@ def test_rms_norm(device):
 @pytest.mark.parametrize("affine", [False, True])
 def test_group_norm_of_channels_last(device, shape, memory_format, affine, dtype):
     x = torch.randn(shape, dtype=dtype).to(memory_format=memory_format)
-    parameters = [torch.rand(6, dtype=dtype) for _ in range(2)] if affine else [None, None]
+    parameters = [torch.rand(shape[1], dtype=dtype) if affine else None for _ in range(2)]
     weights, results = torch.randn(shape, dtype=dtype), []
     for where in ("cpu", device):
         leaf = x.clone().to(where).requires_grad_()

@@ -47,6 +47,18 @@ const Kernel& pack_kernel(Device& device, const char* name, int64_t vectors) {
   });
 }
 
+at::Tensor pack_weights(const ConvPass& pass, int64_t vectors, const at::Tensor& weight) {
+  Device& device = ocl_device(weight);
+  const int64_t panel = vectors * conv_lanes(device);
+  const int64_t zeros = int64_t{pass.channels} * pass.tap_count[2];
+  const at::Tensor packed = conv_scratch(packed_size(pass, panel) + zeros, weight);
+  if (pass.channels > 0) {
+    launch(stream_of(weight), pack_kernel(device, "pack_channels_last", vectors),
+           pack_grid(pass, panel), {}, view(packed), view(weight), pass);
+  }
+  return packed;
+}
+
 bool has_few_channels(const ConvShape& s) {
   return s.in_channels < kFewChannels && s.groups == 1 && s.dilation[2] == 1 && s.pad[2] >= 0;
 }
@@ -96,18 +108,6 @@ const Kernel& find(Device& device, const char* name, Tile tile) {
   });
 }
 
-at::Tensor pack(const ConvPass& pass, Tile tile, const at::Tensor& weight) {
-  Device& device = ocl_device(weight);
-  const int64_t panel = tile.vectors * conv_lanes(device);
-  const int64_t zeros = int64_t{pass.channels} * pass.tap_count[2];
-  const at::Tensor packed = conv_scratch(packed_size(pass, panel) + zeros, weight);
-  if (pass.channels > 0) {
-    launch(stream_of(weight), pack_kernel(device, "pack_channels_last", tile.vectors),
-           pack_grid(pass, panel), {}, view(packed), view(weight), pass);
-  }
-  return packed;
-}
-
 void run_pass(const ConvPass& pass, Tile tile, const at::Tensor& result, const at::Tensor& source,
               int32_t pitch, const at::Tensor& packed, const at::Tensor& bias) {
   Device& device = ocl_device(result);
@@ -155,7 +155,7 @@ void run_forward(const ConvCall& call) {
   take_weights(pass, pass.weight_channel, s.in_channels, call.factor);
   const int32_t pitch = s.groups * s.in_channels;
   const Tile tile = choose_tile(call.device, s.out_channels);
-  const at::Tensor packed = pack(pass, tile, call.factor);
+  const at::Tensor packed = pack_weights(pass, tile.vectors, call.factor);
   at::Tensor source = call.source;
   if (has_few_channels(s)) {
     join_taps_of_rows(pass);
@@ -171,7 +171,8 @@ void run(const ConvCall& call) {
   const Tile tile = choose_tile(call.device, s.in_channels);
   for (ConvPass pass : call.passes()) {
     take_weights(pass, pass.weight_row, s.in_channels, call.factor);
-    run_pass(pass, tile, call.result, call.source, pitch, pack(pass, tile, call.factor), call.bias);
+    run_pass(pass, tile, call.result, call.source, pitch,
+             pack_weights(pass, tile.vectors, call.factor), call.bias);
   }
 }
 

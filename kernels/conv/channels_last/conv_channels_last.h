@@ -18,6 +18,8 @@ void take_weights(ConvPass& pass, int32_t& along, int32_t channels, const at::Te
 int64_t packed_size(const ConvPass& pass, int64_t panel);
 Range pack_grid(const ConvPass& pass, int64_t panel);
 const Kernel& pack_kernel(Device& device, const char* name, int64_t vectors);
+// Packs weights for a pass, with zeros for a row of taps after them.
+at::Tensor pack_weights(const ConvPass& pass, int64_t vectors, const at::Tensor& weight);
 // join_taps_of_rows() makes the taps of a row one tap, whose channels are the adjacent channels of
 // all its pixels. has_few_channels(): whether that is faster, because the input has few channels.
 bool has_few_channels(const ConvShape& shape);

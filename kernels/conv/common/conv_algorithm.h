@@ -51,7 +51,7 @@ struct ConvAlgorithm {
 };
 
 extern const ConvAlgorithm kConvChannelsLastProduct, kConvChannelsLastDepthwise, kConvChannelsLast;
-extern const ConvAlgorithm kConvChannelsLastWeight;
+extern const ConvAlgorithm kConvChannelsLastWinograd, kConvChannelsLastWeight;
 extern const ConvAlgorithm kConvDepthwise, kConvWinograd, kConvBroadcast, kConvPadded;  // CPUs
 extern const ConvAlgorithm kConvSplit, kConvWinogradGpu, kConvTiles, kConvDirect;       // GPUs
 extern const ConvAlgorithm kConvPlain;  // every type, geometry and family

@@ -15,10 +15,6 @@
 // Results are [images][rows][height][width]. The epilogue: conv_finish.clh.
 #include "conv_winograd.clh"
 
-// The part of `count` that a task of dimension d takes.
-#define FIRST(d, count) ((int)((long)(count) * get_global_id(d) / get_global_size(d)))
-#define LAST(d, count) ((int)((long)(count) * (get_global_id(d) + 1) / get_global_size(d)))
-
 TASK __kernel void winograd_filters(TENSOR(u), CTENSOR(weight), const Filters f,
                                     const long u_plane) {
   const int row = get_global_id(0) * VW;

@@ -1,55 +1,19 @@
 // Convolutions 3x3 of CPU devices by Winograd's algorithm: launches of conv_winograd.cl.
 #include <ATen/ceil_div.h>
 
-#include "backend/tuning.h"
-#include "kernels/conv/common/winograd.h"
 #include "kernels/conv/cpu/conv_plans.h"
+#include "kernels/conv/cpu/winograd_order.h"
 #include "kernels/core/dtype.h"
 
 namespace ocl {
 namespace {
 
 constexpr int64_t kBlockVectors = 3;
-constexpr int64_t kMostScratch = int64_t{1} << 26;  // floats
 
-// Another algorithm, or the two of conv_winograd.cl.
-enum Variant : int64_t { kOther, kByTiles, kByRows, kVariants };
-Tunable tunable("conv_cpu");
-
+// Of the hardware's vectors: transposes of VW vectors (conv_lanes() are 16) would not fit 16
+// registers.
 int64_t lanes_of(const Device& device) {
   return std::clamp<int64_t>(device.properties().native_vector_width_float, 4, 16);
-}
-
-// Measured costs in multiply-adds of transforming a tile of one channel (in one lane of a vector),
-// and of transforming a filter.
-constexpr int64_t kTileCost = 80, kFilterCost = 100;
-// kByTiles reads all transformed filters again for each block of tiles; kByRows reads all
-// transformed inputs again for each vector of rows (channels of the result). kByRows is faster with
-// at most kTilesPerRow tiles per row, if there are enough vectors of rows for the tasks.
-constexpr int64_t kTilesPerRow = 4, kLeastRowVectors = 4;
-
-Variant faster_variant(const Device& device, const WinogradProblem& p) {
-  const WinogradProblem::Geometry& g = p.geometry;
-  const int64_t lanes = lanes_of(device), channels = g.channels;
-  const int64_t across = at::ceil_div(int64_t{g.width}, kWinogradTile);
-  const int64_t slots = p.tiles() / across * at::round_up(across, lanes);
-  const int64_t cost = at::round_up(int64_t{g.rows}, lanes / 2) * channels *
-                           (kWinogradPlanes * p.tiles() + kFilterCost) +
-                       (g.rows + channels) * slots * kTileCost;
-  const int64_t direct = channels * g.rows * 9 * g.images * g.height * g.width;
-  if (cost >= direct) return kOther;
-  const bool by_rows = p.tiles() <= kTilesPerRow * g.rows && g.rows >= kLeastRowVectors * lanes &&
-                       kWinogradPlanes * channels * p.tiles() <= kMostScratch;
-  return by_rows ? kByRows : kByTiles;
-}
-
-Variant choose_variant(const Device& device, const WinogradProblem& p) {
-  const WinogradProblem::Geometry& g = p.geometry;
-  const uint64_t key = pack_sizes({g.images, g.rows, g.channels, g.height, g.width}) << 1 |
-                       static_cast<uint64_t>(p.filters.flipped);
-  return static_cast<Variant>(choose_tuned(
-      device, tunable, key, kVariants, [](int64_t) { return true; },
-      [&] { return faster_variant(device, p); }));
 }
 
 const Kernel& kernel_of(Device& device, const char* name, const Epilogue& epilogue = {}) {
@@ -86,8 +50,7 @@ void run_by_tiles(const WinogradProblem& p, const ConvCall& t, const Sizes& size
   const int64_t rows = at::round_up(int64_t{g.rows}, sizes.lanes / 2);
   const int64_t task_size =
       sizes.border() + kWinogradPlanes * (sizes.plane(g.channels) + sizes.plane(rows));
-  const int64_t tasks =
-      std::min({sizes.tasks, sizes.vectors, std::max<int64_t>(kMostScratch / task_size, 1)});
+  const int64_t tasks = winograd_tasks(device, sizes.vectors, task_size);
   const at::Tensor scratch = conv_scratch(tasks * task_size, t.result);
   launch(stream, kernel_of(device, "winograd_tiles", t.epilogue), {static_cast<size_t>(tasks)}, {},
          view(t.result), view(scratch), view(t.source), view(u),
@@ -122,7 +85,12 @@ const char* refusal(const ConvCall& call) {
   if (const char* reason = refusal_of_cpu_kernels(call)) return reason;
   if (call.result.numel() >= INT32_MAX) return "the result has 2^31 elements or more";
   if (const char* reason = refusal_of_winograd(call.shape)) return reason;
-  call.variant = choose_variant(call.device, winograd_problem(call));
+  const WinogradProblem p = winograd_problem(call);
+  const int64_t lanes = lanes_of(call.device),
+                across = at::ceil_div(int64_t{p.geometry.width}, kWinogradTile);
+  call.variant =
+      choose_winograd_order(call, p, lanes, p.tiles() / across * at::round_up(across, lanes),
+                            at::round_up(int64_t{p.geometry.rows}, lanes / 2));
   return call.variant == kOther ? "another algorithm is estimated or measured to be faster"
                                 : nullptr;
 }

@@ -1,0 +1,126 @@
+// Convolutions 3x3 of channels_last tensors by Winograd's algorithm: launches of
+// conv_channels_last_winograd.cl.
+#include <ATen/ceil_div.h>
+
+#include "kernels/conv/channels_last/conv_channels_last.h"
+#include "kernels/conv/cpu/winograd_order.h"
+
+namespace ocl {
+namespace {
+
+using namespace channels_last;
+
+constexpr int64_t kTiles = 48, kChunk = 64;  // TILES and CHUNK of the kernels
+// The sums of a register tile, and a vector of weights for each of its vectors of rows, fit into
+// the registers: 32 of 16 floats, or 16 of 8, where a vector of 16 takes two.
+struct RegisterTile {
+  int64_t tiles, vectors;
+};
+constexpr RegisterTile kForAvx512{12, 2}, kForNarrower{6, 1};
+
+// Sizes that the kernels compute in the same way.
+struct Sizes {
+  explicit Sizes(const ConvCall& call, const ConvPass& pass)
+      : lanes(conv_lanes(call.device)),
+        tile(call.device.properties().native_vector_width_float < 16 ? kForNarrower : kForAvx512),
+        tiles(int64_t{pass.images} * at::ceil_div(pass.size[1], 2) * at::ceil_div(pass.size[2], 2)),
+        channels(pass.channels),
+        rows(at::round_up(int64_t{pass.rows}, panel())) {}
+
+  int64_t lanes;
+  RegisterTile tile;
+  int64_t tiles, channels, rows;
+
+  int64_t panel() const { return tile.vectors * lanes; }
+  int64_t panels() const { return rows / panel(); }
+  int64_t blocks() const { return at::ceil_div(tiles, kTiles); }
+  int64_t u() const { return kWinogradPlanes * channels * panel(); }  // of a panel
+  int64_t v() const {                                                 // of a block
+    return kWinogradPlanes * (at::round_up(channels, kChunk) * kTiles + lanes);
+  }
+  int64_t m() const { return kWinogradPlanes * (kTiles * panel() + lanes); }
+};
+
+const Kernel& find(Device& device, const char* name, const Sizes& sizes) {
+  static Site site;
+  const KernelKey key{&site, {reinterpret_cast<uint64_t>(name)}};
+  return find_kernel(device, key, [&] {
+    Defines defines;
+    defines.set("VW", sizes.lanes).set("MR", sizes.tile.tiles).set("NV", sizes.tile.vectors);
+    defines.set("TILES", kTiles).set("CHUNK", kChunk);
+    return KernelSource{"conv_channels_last_winograd.cl", name, defines};
+  });
+}
+
+// Shares of `count` channels, or vectors of them: enough that `groups` times the shares are at
+// least `tasks`.
+size_t shares_of(int64_t count, int64_t tasks, int64_t groups) {
+  return static_cast<size_t>(std::clamp<int64_t>(at::ceil_div(tasks, groups), 1, count));
+}
+
+void run_by_blocks(const ConvCall& call, const ConvPass& pass, const Sizes& sizes,
+                   const at::Tensor& packed) {
+  Stream& stream = stream_of(call.result);
+  const auto most = static_cast<int64_t>(call.device.parameters().tasks);
+  const at::Tensor u = conv_scratch(sizes.panels() * sizes.u(), packed);
+  launch(stream, find(call.device, "winograd_last_filters", sizes),
+         {static_cast<size_t>(sizes.panels()), shares_of(sizes.channels, most, sizes.panels())}, {},
+         view(u), view(packed), pass);
+
+  const int64_t size = sizes.v() + sizes.m();
+  const int64_t groups = at::ceil_div(sizes.tiles, sizes.tile.tiles);
+  const int64_t tasks = winograd_tasks(call.device, groups, size);
+  const at::Tensor scratch = conv_scratch(tasks * size, packed);
+  launch(stream, find(call.device, "winograd_last_blocks", sizes), {static_cast<size_t>(tasks)}, {},
+         view(call.result), view(scratch), view(call.source), view(packed), view(u),
+         view(call.bias.defined() ? call.bias : packed), static_cast<int32_t>(call.bias.defined()),
+         pass, static_cast<int32_t>(sizes.tiles));
+}
+
+void run_by_panels(const ConvCall& call, const ConvPass& pass, const Sizes& sizes,
+                   const at::Tensor& packed) {
+  Stream& stream = stream_of(call.result);
+  const auto most = static_cast<int64_t>(call.device.parameters().tasks);
+  const at::Tensor v = conv_scratch(sizes.blocks() * sizes.v(), packed);
+  launch(stream, find(call.device, "winograd_last_pixels", sizes),
+         {static_cast<size_t>(sizes.blocks()),
+          shares_of(sizes.channels / sizes.lanes, most, sizes.blocks())},
+         {}, view(v), view(call.source), view(packed), pass, static_cast<int32_t>(sizes.tiles));
+
+  const int64_t size = sizes.u() + sizes.m();
+  const int64_t tasks = winograd_tasks(call.device, sizes.panels(), size);
+  const at::Tensor scratch = conv_scratch(tasks * size, packed);
+  launch(stream, find(call.device, "winograd_last_panels", sizes), {static_cast<size_t>(tasks)}, {},
+         view(call.result), view(scratch), view(v), view(packed),
+         view(call.bias.defined() ? call.bias : packed), static_cast<int32_t>(call.bias.defined()),
+         pass, static_cast<int32_t>(sizes.tiles));
+}
+
+const char* refusal(const ConvCall& call) {
+  if (const char* reason = refusal_of_call(call)) return reason;
+  if (const char* reason = refusal_of_winograd(call.shape)) return reason;
+  const ConvPass& pass = call.passes().front();
+  const Sizes sizes(call, pass);
+  if (sizes.channels % sizes.lanes != 0) return "the channels are not whole vectors";
+  call.variant =
+      choose_winograd_order(call, winograd_problem(call), sizes.lanes, sizes.tiles, sizes.rows);
+  return call.variant == kOther ? "another algorithm is estimated or measured to be faster"
+                                : nullptr;
+}
+
+void run(const ConvCall& call) {
+  ConvPass pass = call.passes().front();
+  const bool forward = call.direction == ConvDirection::kForward;
+  take_weights(pass, forward ? pass.weight_channel : pass.weight_row, call.shape.in_channels,
+               call.factor);
+  const Sizes sizes(call, pass);
+  const at::Tensor packed = pack_weights(pass, sizes.tile.vectors, call.factor);
+  const bool fits = sizes.blocks() * sizes.v() <= kMostWinogradScratch;
+  (call.variant == kByRows && fits ? run_by_panels : run_by_blocks)(call, pass, sizes, packed);
+}
+
+}  // namespace
+
+const ConvAlgorithm kConvChannelsLastWinograd{"channels_last_winograd", true, &refusal, &run};
+
+}  // namespace ocl
