@@ -19,7 +19,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import statically_known_true, sym_eq
 from torch.nn import functional as F
 
-from .eager import aten
+from .nodes import VIEWS, aten, value_of
 from .types import TYPES, is_float
 
 _addmm = torch.ops.ocl.addmm_epilogue.default
@@ -27,7 +27,6 @@ _convolution = torch.ops.ocl.convolution_epilogue.default
 
 _DTYPES = {dtype for dtype in TYPES if is_float(dtype)}
 _MATRIX_PRODUCTS = {aten.mm.default, aten.addmm.default}
-_VIEWS = {aten.view.default, aten.reshape.default, aten._unsafe_view.default}
 
 # Keys are the operators' names of activations.
 ACTIVATIONS = {
@@ -68,34 +67,30 @@ def fuse(graph: torch.fx.Graph) -> None:
     for node in list(graph.nodes):
         if _is_product(node):
             chain = _follow(node)
-            if chain.last is not node and is_contiguous_or_false(_value(chain.last)):
+            if chain.last is not node and is_contiguous_or_false(value_of(chain.last)):
                 _replace(graph, node, chain)
-
-
-def _value(node):
-    return node.meta.get("val")
 
 
 def _is_product(node) -> bool:
     if node.target is aten.convolution.default:
         input, weight, transposed, groups = (node.args[i] for i in (0, 1, 6, 8))
         # Depthwise and transposed convolutions have no kernel with an epilogue.
-        if transposed or (groups != 1 and statically_known_true(_value(weight).shape[1] == 1)):
+        if transposed or (groups != 1 and statically_known_true(value_of(weight).shape[1] == 1)):
             return False
         tensors = (input, weight)
     elif node.target in _MATRIX_PRODUCTS:
         if any(value != 1 for value in node.kwargs.values()):  # alpha, beta
             return False
         tensors = node.args[-2:]
-        if not isinstance(_value(node).shape[1], int):
+        if not isinstance(value_of(node).shape[1], int):
             return False
     else:
         return False
-    value = _value(node)
+    value = value_of(node)
     return (
         value.device.type == "ocl"
         and value.dtype in _DTYPES
-        and all(_value(tensor).dtype == value.dtype for tensor in tensors)
+        and all(value_of(tensor).dtype == value.dtype for tensor in tensors)
     )
 
 
@@ -104,7 +99,7 @@ def _follow(product) -> _Chain:
     is_matrix = product.target in _MATRIX_PRODUCTS
     if product.target is aten.addmm.default:
         added = product.args[0]
-        if statically_known_true(sym_eq(_value(added).shape, _value(product).shape)):
+        if statically_known_true(sym_eq(value_of(added).shape, value_of(product).shape)):
             chain.residual = added  # Inductor makes addmm of any added tensor
         else:
             chain.bias = added
@@ -116,8 +111,8 @@ def _follow(product) -> _Chain:
         user = next(iter(node.users)) if len(node.users) == 1 else None
         if user is None:
             return chain
-        if is_matrix and user.target in _VIEWS and chain.last is product:
-            if not statically_known_true(_value(user).shape[-1] == _value(node).shape[-1]):
+        if is_matrix and user.target in VIEWS and chain.last is product:
+            if not statically_known_true(value_of(user).shape[-1] == value_of(node).shape[-1]):
                 return chain
             chain.view = user
         elif user.target is aten.add.Tensor and not user.kwargs:
@@ -132,12 +127,12 @@ def _follow(product) -> _Chain:
 
 def _takes(chain, add, node, other, is_matrix) -> bool:
     """Records the other addend if it is a bias or a residual."""
-    value = _value(other) if isinstance(other, Node) and other is not node else None
-    if not isinstance(value, torch.Tensor) or value.dtype != _value(node).dtype:
+    value = value_of(other) if isinstance(other, Node) and other is not node else None
+    if not isinstance(value, torch.Tensor) or value.dtype != value_of(node).dtype:
         return False
-    if value.device != _value(node).device:
+    if value.device != value_of(node).device:
         return False
-    shape = _value(node).shape
+    shape = value_of(node).shape
     if chain.residual is None and statically_known_true(sym_eq(value.shape, shape)):
         chain.residual = other
         return True
@@ -149,7 +144,7 @@ def _takes(chain, add, node, other, is_matrix) -> bool:
 
 
 def _replace(graph, product, chain) -> None:
-    value = _value(product)
+    value = value_of(product)
     with graph.inserting_before(chain.last):
         if product.target is aten.convolution.default:
             result = graph.call_function(
@@ -157,9 +152,9 @@ def _replace(graph, product, chain) -> None:
             )
         else:
             residual = chain.residual
-            if residual is not None and _value(residual).dim() != 2:
+            if residual is not None and value_of(residual).dim() != 2:
                 rows = [-1, value.shape[1]]
-                of_residual = _value(residual)
+                of_residual = value_of(residual)
                 residual = graph.call_function(aten.reshape.default, (residual, rows))
                 residual.meta["val"] = of_residual.reshape(rows)
             result = graph.call_function(
@@ -204,7 +199,7 @@ def _formulas(dtype):
 
 def _activation(node):
     """(name, last node) of an activation that contains all uses of the node, or None."""
-    for name, argument, formula in _formulas(_value(node).dtype):
+    for name, argument, formula in _formulas(value_of(node).dtype):
         for last in _ends(node, formula):
             matched = {}
             if not _matches(formula, last, matched) or matched[argument] is not node:

@@ -13,11 +13,10 @@ import torch
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true, sym_eq
 
-from .eager import aten
+from .nodes import VIEWS, aten, insert, value_of
 
 _to = torch.ops.prims.convert_element_type.default
 _int8_mm = aten._weight_int8pack_mm.default
-_VIEWS = {aten.view.default, aten.reshape.default, aten._unsafe_view.default}
 _DTYPES = {torch.float32, torch.float16, torch.bfloat16}
 _MOST_ROWS = 32  # kMostRows of packed_linear.cpp; from there on the operator converts, too
 
@@ -33,44 +32,40 @@ def join(graph: torch.fx.Graph) -> None:
 def _join(graph, mul, product, scale) -> bool:
     if product is scale:
         return False
-    view = product if product.target in _VIEWS else None
+    view = product if product.target in VIEWS else None
     mm = view.args[0] if view else product
     if mm.target is not aten.mm.default or any(len(n.users) > 1 for n in (product, mm)):
         return False
-    x, rows = mm.args[0], _value(mm).shape[0]
+    x, rows = mm.args[0], value_of(mm).shape[0]
     weight = _int8_weight(mm.args[1])
     if weight is None or statically_known_true(rows > _MOST_ROWS):
         return False
-    dtype, count = _value(x).dtype, _value(weight).shape[0]
+    dtype, count = value_of(x).dtype, value_of(weight).shape[0]
     one_scale_each = (
-        statically_known_true(_value(scale).shape[-1:].numel() == count)
-        and statically_known_true(_value(scale).numel() == count)
-        and statically_known_true(_value(product).shape[-1] == count)
+        statically_known_true(value_of(scale).shape[-1:].numel() == count)
+        and statically_known_true(value_of(scale).numel() == count)
+        and statically_known_true(value_of(product).shape[-1] == count)
     )
-    same_type = dtype in _DTYPES and dtype == _value(scale).dtype == _value(mul).dtype
-    same_shape = statically_known_true(sym_eq(_value(mul).shape, _value(product).shape))
+    same_type = dtype in _DTYPES and dtype == value_of(scale).dtype == value_of(mul).dtype
+    same_shape = statically_known_true(sym_eq(value_of(mul).shape, value_of(product).shape))
     if not (one_scale_each and same_type and same_shape):
         return False
-    if any(_value(n).device.type != "ocl" for n in (x, weight, scale)):
+    if any(value_of(n).device.type != "ocl" for n in (x, weight, scale)):
         return False
     with graph.inserting_before(mul):
-        if _value(scale).dim() > 1:
-            scale = _insert(graph, aten.reshape.default, (scale, [count]))
-        result = _insert(graph, _int8_mm, (x, weight, scale))
+        if value_of(scale).dim() > 1:
+            scale = insert(graph, aten.reshape.default, (scale, [count]))
+        result = insert(graph, _int8_mm, (x, weight, scale))
         if view:
-            result = _insert(graph, view.target, (result, view.args[1]))
+            result = insert(graph, view.target, (result, view.args[1]))
     mul.replace_all_uses_with(result)
     for node in (mul, *([view] if view else []), mm):
         graph.erase_node(node)
     return True
 
 
-def _value(node):
-    return node.meta["val"]
-
-
 def _is_tensor(node) -> bool:
-    return isinstance(node.meta.get("val"), torch.Tensor)
+    return isinstance(value_of(node), torch.Tensor)
 
 
 def _int8_weight(node):
@@ -84,11 +79,4 @@ def _int8_weight(node):
             return None
         node = node.args[0]
     both = len(steps) == 2 and isinstance(node, Node)
-    return node if both and _value(node).dtype == torch.int8 else None
-
-
-def _insert(graph, target, args):
-    node = graph.call_function(target, args)
-    values = torch.fx.node.map_arg(args, _value)
-    node.meta["val"] = target(*values)
-    return node
+    return node if both and value_of(node).dtype == torch.int8 else None

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from torch_ocl import ocl
 
-from . import epilogues, formulas, int8_weights
+from . import epilogues, formulas, grouped_queries, int8_weights
 from .device_interface import OclInterface, has_fp64
 from .eager import adds_atomically, aten, computes_tensors, graph_has_ocl, stays_eager
 from .overrides import OF_FLOAT32, SUPPORTED
@@ -198,12 +198,13 @@ def _adding_in_place(lowering):
 
 
 class GraphPass(CustomGraphModulePass):
-    """Joins products with int8 weights and their scales, fuses the epilogues of products under
-    max-autotune, and hides convolutions from Inductor, which would change their memory format, with
-    a copy before and after each."""
+    """Joins products with int8 weights and their scales, removes copies of keys for the queries of
+    a group, fuses the epilogues of products under max-autotune, and hides convolutions from
+    Inductor, which would change their memory format, with a copy before and after each."""
 
     def __call__(self, gm) -> None:
         int8_weights.join(gm.graph)
+        grouped_queries.share_heads(gm.graph)
         epilogues.fuse(gm.graph)
         for node in gm.graph.find_nodes(op="call_function", target=aten.convolution.default):
             node.target = _convolution

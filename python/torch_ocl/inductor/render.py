@@ -102,7 +102,7 @@ class Renderer:
         return text if text.endswith(("}", ";")) else text + ";"
 
     def canonical(self, text, known) -> str:
-        """The text with its variables and marks expanded, to find equal statements."""
+        """The text with its marks expanded, and with `known` variables, to find equal ones."""
 
         def place(found):
             mark = self.kernel.marks[int(found[1])]

@@ -19,7 +19,8 @@ class RowValues:
         self.types = {}  # name -> variable whose type the values have
         if length is None or length > LONGEST:
             return
-        known, earlier = {}, {}
+        # Equal values have equal numbers. (The texts of whole expressions double with each use.)
+        numbers, known, earlier = {}, {}, {}
         for section, statements, _ in renderer.sections:
             if not section.looped:
                 continue
@@ -28,7 +29,7 @@ class RowValues:
                 if statement.target is None:
                     continue
                 text = renderer.canonical(statement.text.split(" = ", 1)[1], known)
-                known[statement.target] = f"<{text}>"
+                known[statement.target] = f"<{numbers.setdefault(text, len(numbers))}>"
                 costly = COSTLY.search(statement.text)
                 if renderer.vector not in statement.symbols or not costly:
                     continue
