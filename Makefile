@@ -47,7 +47,7 @@ PYTHON_FILES := backend distributed generator guard kernels python serialization
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory test-peers test-intel \
 	test-devices test-gpu-family test-matrix test-races damaged-files growth sanitize gpu-check gpu-tiles gpu-model test-wheel \
-	sdist docs conformance edges fuzz stress-threads stress-long stress-serve accuracy bench ops build wheel info lint tidy format \
+	sdist docs conformance edges fuzz stress-threads stress-long stress-serve accuracy bench bench-language ops build wheel info lint tidy format \
 	intel-runtime system clean distclean
 
 help:  ## this list
@@ -229,6 +229,12 @@ bench: build intel-runtime  ## speed against PyTorch's CPU path; writes docs/per
 	done
 	$(VENV_PYTHON) tests/bench/performance.py build/bench > build/performance.md
 	mv build/performance.md docs/performance.md
+
+bench-language: build intel-runtime  ## speed of a language model (docs/models.md); LLAMA_CPP=its sources, built in build/
+	for runtime in $(BENCH_RUNTIMES); do \
+	  $(VENV_PYTHON) tools/with_runtime.py $$runtime $(VENV_PYTHON) tests/bench/language.py \
+	    $(if $(LLAMA_CPP),--llama-cpp $(LLAMA_CPP)) $(BENCH_ARGS) || exit 1; \
+	done
 
 ops: build  ## write docs/ops.md anew
 	$(RUN) $(VENV_PYTHON) -m torch_ocl.coverage --markdown > build/ops.md

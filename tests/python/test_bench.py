@@ -12,6 +12,18 @@ BENCH = pathlib.Path(__file__).parents[1] / "bench"
 
 
 @pytest.mark.slow
+def test_language():
+    pytest.importorskip("transformers", reason="the model is one of the package transformers")
+    command = [sys.executable, BENCH / "language.py", "--size", "small", "--types", "int8,int4"]
+    command += ["--rounds", "1", "--tokens", "4", "--prompt", "16"]
+    result = subprocess.run(command, check=True, capture_output=True, text=True, timeout=DEADLINE)
+    _, _, *rows = result.stdout.splitlines()
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    assert [row[0] for row in cells] == ["int8", "int4"]
+    assert all(float(rate) > 0 for row in cells for way in row[1:4] for rate in way.split(";"))
+
+
+@pytest.mark.slow
 def test_bench(tmp_path):
     found = tmp_path / "found.json"
     command = [sys.executable, BENCH / "bench.py", "--only", "^Adam", "--rounds", "1"]

@@ -73,6 +73,32 @@ def test_layers_are_brought_as_they_run(device, saved, tmp_path, where):
     assert_same_text(model, device, saved)
 
 
+def test_offloaded_layers_are_prefetched(device, saved):
+    """Group offloading of diffusers copies the next layer on a stream while this one computes."""
+    hooks = pytest.importorskip("diffusers.hooks")
+    model = load(saved[0]).to(device)
+    hooks.apply_group_offloading(
+        model.model,
+        onload_device=torch.device(device),
+        offload_type="block_level",
+        num_blocks_per_group=1,
+        use_stream=True,
+        record_stream=True,
+    )
+    assert places(model.model.layers) == {"cpu"}
+    assert_same_text(model, device, saved)
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.PrivateUse1]
+    with torch.no_grad(), torch.profiler.profile(activities=activities) as profile:
+        model(saved[2].to(device))
+        torch.ocl.synchronize()
+    copies, kernels = set(), set()
+    for event in profile.profiler.kineto_results.events():
+        if event.device_type() == torch.autograd.DeviceType.PrivateUse1:
+            streams = copies if event.name() == "Memcpy HtoD" else kernels
+            streams.add(event.device_resource_id())
+    assert len(copies - kernels) == 1 and kernels, (copies, kernels)
+
+
 def test_cache_of_8_bits(device, saved):
     pytest.importorskip("hqq")
     config = {"backend": "hqq", "nbits": 8, "axis_key": 1, "axis_value": 1, "residual_length": 16}
