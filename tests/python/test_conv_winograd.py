@@ -167,6 +167,24 @@ def test_not_finite(device, force, way):
     torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("rows", [32, 40])  # whole panels of filters, and a part of one
+@pytest.mark.parametrize("way", ["channels_last tiles", "channels_last rows"])
+def test_contiguous_weights_of_channels_last_inputs(device, force, way, rows):
+    way = WAY[way]
+
+    def placed(tensor):
+        is_weight = tensor.shape[2:] == (3, 3)
+        return tensor.to(device) if is_weight else way.placed(tensor, device)
+
+    tensors, padding = make((2, 32, rows, 9, 8, 1))
+    expected, grad = results(tensors, None, on_cpu, padding)
+    force(way.order)
+    tensors, grad = [t.float() for t in tensors], grad.float()
+    actual, _ = results(tensors, grad, placed, padding, way.kernels(rows))
+    for e, a in zip(expected, actual):
+        torch.testing.assert_close(a.double(), e, rtol=1e-5, atol=2e-6 * e.abs().max().item())
+
+
 @WAYS
 def test_double_backward(device, force, way):
     force(way.order)

@@ -6,8 +6,6 @@
 // products is MR tiles by NV vectors of rows. Both are padded: the last tile is computed again,
 // and filters after the last row are zeros.
 //
-//     packed[panel][9][channels][NR]           filters, from conv_channels_last_pack.cl, and zeros
-//                                              for the pixels outside of the source
 //     u[panel][16][channels][NR]               transformed filters
 //     v[block][16 * V_PLANE]                   transformed pixels: [channels / CHUNK][TILES][CHUNK]
 //     m[16 * M_PLANE]                          products of a block and a panel: [TILES][NR]
@@ -21,6 +19,8 @@
 //              winograd_last_blocks   grid (tasks). scratch: of each task v of a block, and m
 //   by panels  winograd_last_pixels   grid (blocks, shares of the channels): v
 //              winograd_last_panels   grid (tasks). scratch: of each task u of a panel, and m
+//
+// Weights have the pass's strides. `zeros` are the channels of a pixel outside of the source.
 //
 // Defines: VW, lanes of a vector, which divide the channels; MR, NV; TILES, a multiple of MR;
 // CHUNK, channels whose distances from one tile to the next are constants, a multiple of VW.
@@ -47,30 +47,72 @@ static inline Tile tile_at(const Pass pass, const int number) {
   return (Tile){image, line - image * DOWN, number - line * ACROSS};
 }
 
-// Transforms the filters of a panel in channels first .. last - 1.
+INTERLEAVE(transpose, VW)
+
+// Loads the taps of `filters` filters, one in each lane, in VW channels. Lanes after the last filter
+// are zeros.
+static inline void load_filters(VEC (*taps)[VW], __global const float *restrict weight,
+                                const Pass pass, const int filters) {
+  const int row = pass.weight_row, channel = pass.weight_channel;
+  const bool adjacent_taps = channel == 9 && pass.weight_step[2] == 1;
+  for (int t = 0; t < 9; ++t) {
+    __global const float *restrict tap =
+        weight + t / 3 * pass.weight_step[1] + t % 3 * pass.weight_step[2];
+    if (filters >= VW && row == 1) {
+#pragma unroll
+      for (int i = 0; i < VW; ++i) taps[t][i] = LOAD_FLOATS(tap + (long)i * channel);
+    } else if (filters >= VW && (channel == 1 || adjacent_taps)) {
+      // Column i of a square is channel i of a tap, or number t * VW + i of a filter's numbers.
+      __global const float *restrict from = adjacent_taps ? weight + t * VW : tap;
+      VEC square[VW];
+#pragma unroll
+      for (int l = 0; l < VW; ++l) square[l] = LOAD_FLOATS(from + (long)l * row);
+      transpose(square);
+      for (int i = 0; i < VW; ++i) {
+        const int number = t * VW + i;
+        if (adjacent_taps) taps[number % 9][number / 9] = square[i];
+        else taps[t][i] = square[i];
+      }
+    } else {
+      for (int i = 0; i < VW; ++i) {
+        float lane[VW];
+        for (int l = 0; l < VW; ++l)
+          lane[l] = l < filters ? tap[(long)l * row + (long)i * channel] : 0.0f;
+        taps[t][i] = LOAD_FLOATS(lane);
+      }
+    }
+  }
+}
+
+// Transforms the filters of the panel that begins with filter `row`, in channels first .. last - 1.
 static inline void transform_filters(__global float *restrict u,
-                                     __global const float *restrict packed, const Pass pass,
-                                     const int first, const int last) {
+                                     __global const float *restrict weight, const Pass pass,
+                                     const int row, const int first, const int last) {
   const size_t plane = (size_t)pass.channels * NR;
   const bool flipped = pass.spacing[2] < 0;  // the last tap reads the first pixel
-  for (size_t at = (size_t)first * NR; at < (size_t)last * NR; at += VW) {
-    VEC column[3][4];
+  for (int c = first; c < last; c += VW) {
+    for (int j = 0; j < NV; ++j) {
+      const int panel_row = row + j * VW;
+      VEC taps[9][VW];
+      load_filters(taps, weight + pass.weight_first + (long)panel_row * pass.weight_row +
+                             (long)c * pass.weight_channel,
+                   pass, pass.rows - panel_row);
+      for (int i = 0; i < VW; ++i) {
+        __global float *restrict to = u + (size_t)(c + i) * NR + j * VW;
+        VEC column[3][4];
 #pragma unroll
-    for (int x = 0; x < 3; ++x) {
-      VEC tap[3];
+        for (int x = 0; x < 3; ++x) {
+          const int t = flipped ? 8 - x : x, down = flipped ? -3 : 3;
+          expand(column[x], taps[t][i], taps[t + down][i], taps[t + 2 * down][i]);
+        }
 #pragma unroll
-      for (int y = 0; y < 3; ++y) {
-        const int number = 3 * y + x;
-        tap[y] = LOAD_FLOATS(packed + (flipped ? 8 - number : number) * plane + at);
+        for (int y = 0; y < 4; ++y) {
+          VEC result[4];
+          expand(result, column[0][y], column[1][y], column[2][y]);
+#pragma unroll
+          for (int x = 0; x < 4; ++x) STORE_FLOATS(result[x], to + (4 * y + x) * plane);
+        }
       }
-      expand(column[x], tap[0], tap[1], tap[2]);
-    }
-#pragma unroll
-    for (int y = 0; y < 4; ++y) {
-      VEC result[4];
-      expand(result, column[0][y], column[1][y], column[2][y]);
-#pragma unroll
-      for (int x = 0; x < 4; ++x) STORE_FLOATS(result[x], u + (4 * y + x) * plane + at);
     }
   }
 }
@@ -202,24 +244,22 @@ static inline void transform_results(__global float *restrict result,
   }
 }
 
-TASK __kernel void winograd_last_filters(TENSOR(u), CTENSOR(packed), const Pass pass) {
-  const size_t panel = get_global_id(0);
-  transform_filters(PTR(float, u) + panel * U_SIZE,
-                    CPTR(float, packed) + panel * 9 * pass.channels * NR, pass,
-                    FIRST(1, pass.channels), LAST(1, pass.channels));
+TASK __kernel void winograd_last_filters(TENSOR(u), CTENSOR(weight), const Pass pass) {
+  const int panel = get_global_id(0), vectors = pass.channels / VW;
+  transform_filters(PTR(float, u) + panel * U_SIZE, CPTR(float, weight), pass, panel * NR,
+                    FIRST(1, vectors) * VW, LAST(1, vectors) * VW);
 }
 
 TASK __kernel void winograd_last_blocks(TENSOR(result), TENSOR(scratch), CTENSOR(source),
-                                        CTENSOR(packed), CTENSOR(u), CTENSOR(bias),
+                                        CTENSOR(zeros), CTENSOR(u), CTENSOR(bias),
                                         const int has_bias, const Pass pass, const int tiles) {
   __global float *v = PTR(float, scratch) + get_global_id(0) * 16 * (V_PLANE + M_PLANE);
   __global float *m = v + 16 * V_PLANE;
   const int panels = DIVIDE_UP(pass.rows, NR), groups = DIVIDE_UP(tiles, MR);
-  __global const float *zeros = CPTR(float, packed) + (size_t)panels * 9 * pass.channels * NR;
   const int last = min(tiles, LAST(0, groups) * MR);
   for (int tile = FIRST(0, groups) * MR; tile < last; tile += TILES) {
     const int count = min(TILES, last - tile);
-    transform_pixels(v, CPTR(float, source), zeros, pass, tile, count, 0, pass.channels);
+    transform_pixels(v, CPTR(float, source), CPTR(float, zeros), pass, tile, count, 0, pass.channels);
     for (int panel = 0; panel < panels; ++panel) {
       multiply(m, CPTR(float, u) + panel * U_SIZE, v, pass, count);
       transform_results(PTR(float, result), m, CPTR(float, bias), has_bias, pass, tile, count,
@@ -228,25 +268,22 @@ TASK __kernel void winograd_last_blocks(TENSOR(result), TENSOR(scratch), CTENSOR
   }
 }
 
-TASK __kernel void winograd_last_pixels(TENSOR(v), CTENSOR(source), CTENSOR(packed),
+TASK __kernel void winograd_last_pixels(TENSOR(v), CTENSOR(source), CTENSOR(zeros),
                                         const Pass pass, const int tiles) {
-  __global const float *zeros =
-      CPTR(float, packed) + (size_t)DIVIDE_UP(pass.rows, NR) * 9 * pass.channels * NR;
   const int vectors = pass.channels / VW, tile = get_global_id(0) * TILES;
-  transform_pixels(PTR(float, v) + get_global_id(0) * 16 * V_PLANE, CPTR(float, source), zeros,
-                   pass, tile, min(TILES, tiles - tile), FIRST(1, vectors) * VW,
-                   LAST(1, vectors) * VW);
+  transform_pixels(PTR(float, v) + get_global_id(0) * 16 * V_PLANE, CPTR(float, source),
+                   CPTR(float, zeros), pass, tile, min(TILES, tiles - tile),
+                   FIRST(1, vectors) * VW, LAST(1, vectors) * VW);
 }
 
 TASK __kernel void winograd_last_panels(TENSOR(result), TENSOR(scratch), CTENSOR(v),
-                                        CTENSOR(packed), CTENSOR(bias), const int has_bias,
+                                        CTENSOR(weight), CTENSOR(bias), const int has_bias,
                                         const Pass pass, const int tiles) {
   __global float *u = PTR(float, scratch) + get_global_id(0) * (U_SIZE + 16 * M_PLANE);
   __global float *m = u + U_SIZE;
   const int panels = DIVIDE_UP(pass.rows, NR);
   for (int panel = FIRST(0, panels); panel < LAST(0, panels); ++panel) {
-    transform_filters(u, CPTR(float, packed) + (size_t)panel * 9 * pass.channels * NR, pass, 0,
-                      pass.channels);
+    transform_filters(u, CPTR(float, weight), pass, panel * NR, 0, pass.channels);
     for (int tile = 0; tile < tiles; tile += TILES) {
       const int count = min(TILES, tiles - tile);
       multiply(m, u, CPTR(float, v) + (size_t)(tile / TILES) * 16 * V_PLANE, pass, count);

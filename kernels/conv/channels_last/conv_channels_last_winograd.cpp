@@ -1,6 +1,7 @@
 // Convolutions 3x3 of channels_last tensors by Winograd's algorithm: launches of
 // conv_channels_last_winograd.cl.
 #include <ATen/ceil_div.h>
+#include <ATen/ops/zeros.h>
 
 #include "kernels/conv/channels_last/conv_channels_last.h"
 #include "kernels/conv/cpu/winograd_order.h"
@@ -52,47 +53,48 @@ const Kernel& find(Device& device, const char* name, const Sizes& sizes) {
   });
 }
 
-// Shares of `count` channels, or vectors of them: enough that `groups` times the shares are at
+// Shares of `count` vectors of channels: enough that `groups` times the shares are at
 // least `tasks`.
 size_t shares_of(int64_t count, int64_t tasks, int64_t groups) {
   return static_cast<size_t>(std::clamp<int64_t>(at::ceil_div(tasks, groups), 1, count));
 }
 
 void run_by_blocks(const ConvCall& call, const ConvPass& pass, const Sizes& sizes,
-                   const at::Tensor& packed) {
+                   const at::Tensor& zeros) {
   Stream& stream = stream_of(call.result);
   const auto most = static_cast<int64_t>(call.device.parameters().tasks);
-  const at::Tensor u = conv_scratch(sizes.panels() * sizes.u(), packed);
+  const at::Tensor u = conv_scratch(sizes.panels() * sizes.u(), zeros);
   launch(stream, find(call.device, "winograd_last_filters", sizes),
-         {static_cast<size_t>(sizes.panels()), shares_of(sizes.channels, most, sizes.panels())}, {},
-         view(u), view(packed), pass);
+         {static_cast<size_t>(sizes.panels()),
+          shares_of(sizes.channels / sizes.lanes, most, sizes.panels())},
+         {}, view(u), view(call.factor), pass);
 
   const int64_t size = sizes.v() + sizes.m();
   const int64_t groups = at::ceil_div(sizes.tiles, sizes.tile.tiles);
   const int64_t tasks = winograd_tasks(call.device, groups, size);
-  const at::Tensor scratch = conv_scratch(tasks * size, packed);
+  const at::Tensor scratch = conv_scratch(tasks * size, zeros);
   launch(stream, find(call.device, "winograd_last_blocks", sizes), {static_cast<size_t>(tasks)}, {},
-         view(call.result), view(scratch), view(call.source), view(packed), view(u),
-         view(call.bias.defined() ? call.bias : packed), static_cast<int32_t>(call.bias.defined()),
+         view(call.result), view(scratch), view(call.source), view(zeros), view(u),
+         view(call.bias.defined() ? call.bias : zeros), static_cast<int32_t>(call.bias.defined()),
          pass, static_cast<int32_t>(sizes.tiles));
 }
 
 void run_by_panels(const ConvCall& call, const ConvPass& pass, const Sizes& sizes,
-                   const at::Tensor& packed) {
+                   const at::Tensor& zeros) {
   Stream& stream = stream_of(call.result);
   const auto most = static_cast<int64_t>(call.device.parameters().tasks);
-  const at::Tensor v = conv_scratch(sizes.blocks() * sizes.v(), packed);
+  const at::Tensor v = conv_scratch(sizes.blocks() * sizes.v(), zeros);
   launch(stream, find(call.device, "winograd_last_pixels", sizes),
          {static_cast<size_t>(sizes.blocks()),
           shares_of(sizes.channels / sizes.lanes, most, sizes.blocks())},
-         {}, view(v), view(call.source), view(packed), pass, static_cast<int32_t>(sizes.tiles));
+         {}, view(v), view(call.source), view(zeros), pass, static_cast<int32_t>(sizes.tiles));
 
   const int64_t size = sizes.u() + sizes.m();
   const int64_t tasks = winograd_tasks(call.device, sizes.panels(), size);
-  const at::Tensor scratch = conv_scratch(tasks * size, packed);
+  const at::Tensor scratch = conv_scratch(tasks * size, zeros);
   launch(stream, find(call.device, "winograd_last_panels", sizes), {static_cast<size_t>(tasks)}, {},
-         view(call.result), view(scratch), view(v), view(packed),
-         view(call.bias.defined() ? call.bias : packed), static_cast<int32_t>(call.bias.defined()),
+         view(call.result), view(scratch), view(v), view(call.factor),
+         view(call.bias.defined() ? call.bias : zeros), static_cast<int32_t>(call.bias.defined()),
          pass, static_cast<int32_t>(sizes.tiles));
 }
 
@@ -114,9 +116,9 @@ void run(const ConvCall& call) {
   take_weights(pass, forward ? pass.weight_channel : pass.weight_row, call.shape.in_channels,
                call.factor);
   const Sizes sizes(call, pass);
-  const at::Tensor packed = pack_weights(pass, sizes.tile.vectors, call.factor);
+  const at::Tensor zeros = at::zeros({sizes.channels}, call.source.options().memory_format({}));
   const bool fits = sizes.blocks() * sizes.v() <= kMostWinogradScratch;
-  (call.variant == kByRows && fits ? run_by_panels : run_by_blocks)(call, pass, sizes, packed);
+  (call.variant == kByRows && fits ? run_by_panels : run_by_blocks)(call, pass, sizes, zeros);
 }
 
 }  // namespace
