@@ -16,6 +16,10 @@
 //     PARTIAL_ROWS    0: sums over more than KC products continue in `out`. Where STORE is less
 //                     precise than COMPUTE, they continue in local memory, and this is the largest
 //                     rows_per_task
+//   gemv only
+//     X_SPACE         0: x is read as it is. Else each task converts it once, to local memory for
+//                     this many numbers, at least k. A conversion for each row would take longer
+//                     than the products. Only where TRANS_A is 0
 //
 // Kernels
 //   gemm  grid (ceil(m / rows_per_task), ceil(n / (NV * VW)), batch). A task computes rows_per_task
@@ -303,6 +307,11 @@ TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR
 #define ROWS_AT_ONCE 4
 #else
 #define AT_ONCE 4  // independent sums of a row
+#if X_SPACE
+#define X(vector) x_copy[vector]
+#else
+#define X(vector) LOAD_VEC(x_vector + (vector) * VW)
+#endif
 #endif
 
 TASK __kernel void gemv(TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CTENSOR(residual),
@@ -365,6 +374,10 @@ TASK __kernel void gemv(TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CT
     for (int l = 0; l < count; ++l) FINISH((long)block + l, lanes[l]);
   }
 #else
+#if X_SPACE
+  __local VEC x_copy[X_SPACE / VW];
+  for (int v = 0; (v + 1) * VW <= sizes.k; ++v) x_copy[v] = LOAD_VEC(x_vector + v * VW);
+#endif
   // One row at a time: the matrix is one stream, which processors prefetch.
   for (int row = first_row; row < last_row; ++row) {
     __global const STORE *restrict numbers = rows + row * sizes.ld_a;
@@ -375,10 +388,10 @@ TASK __kernel void gemv(TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CT
     for (; p + AT_ONCE * VW <= sizes.k; p += AT_ONCE * VW) {
 #pragma unroll
       for (int r = 0; r < AT_ONCE; ++r)
-        sum[r] = MUL_ADD(LOAD_VEC(x_vector + p + r * VW), LOAD_VEC(numbers + p + r * VW), sum[r]);
+        sum[r] = MUL_ADD(X(p / VW + r), LOAD_VEC(numbers + p + r * VW), sum[r]);
     }
     for (; p + VW <= sizes.k; p += VW)
-      sum[0] = MUL_ADD(LOAD_VEC(x_vector + p), LOAD_VEC(numbers + p), sum[0]);
+      sum[0] = MUL_ADD(X(p / VW), LOAD_VEC(numbers + p), sum[0]);
     COMPUTE total = sum_of_lanes((sum[0] + sum[1]) + (sum[2] + sum[3]));
     for (; p < sizes.k; ++p) total += LOAD(x_vector, p) * LOAD(numbers, p);
     FINISH((long)row, total);

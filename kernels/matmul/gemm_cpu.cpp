@@ -2,6 +2,7 @@
 #include <ATen/ceil_div.h>
 
 #include "kernels/matmul/gemm_problem.h"
+#include "kernels/matmul/x_space.h"
 
 namespace ocl {
 
@@ -85,12 +86,14 @@ const char* refusal_of_gemv(const GemmProblem& p) {
 
 void run_gemv(const GemmProblem& p) {
   const GemvProblem v = as_gemv(p);
+  const int64_t space = v.transposed ? 0 : space_of_x(p.device, p.type, p.k);
   static Site site;
   const KernelKey key{&site,
-                      {static_cast<uint64_t>(p.type), gemm_flags(p, v.transposed, false), 0}};
+                      {static_cast<uint64_t>(p.type), gemm_flags(p, v.transposed, false),
+                       static_cast<uint64_t>(space)}};
   const Kernel& kernel = find_kernel(p.device, key, [&] {
     Defines defines = gemm_defines(p, v.transposed, false);
-    defines.set("VW", vector_lanes(p));
+    defines.set("VW", vector_lanes(p)).set("X_SPACE", space);
     return KernelSource{"gemm_cpu.cl", "gemv", defines};
   });
   const auto most = static_cast<int64_t>(p.device.parameters().tasks);

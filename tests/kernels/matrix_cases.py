@@ -46,7 +46,7 @@ def packed_products(make, n):
     few, parameters = make(1, width), make(width // group, 8, 2).abs()
     nibbles = make.integers(16, 8, width)
     found = []
-    for x in (few, make(5, width)):
+    for x in (few, make(5, width), make(33, width)):
         if x.device.type == "cpu":
             scale, zero = (parameters[..., i].repeat_interleave(group, 0).mT for i in (0, 1))
             found += [x @ (numbers * scales[:, None]).mT, x @ ((nibbles - 8) * scale + zero).mT]

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from stern import stern_output_of
 from support import assert_agrees, assert_same, random_tensor
 
@@ -106,6 +107,29 @@ def test_wide_results(device, dtype):
         torch.testing.assert_close(actual.cpu(), expected)
     with pytest.raises(RuntimeError, match="out_dtype"):
         torch.mm(a[0].to(device), b[0].to(device), out_dtype=torch.int32)
+
+
+@pytest.mark.parametrize("k", [1, 15, 33, 100, 1024, 5000, 17000])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_matrix_and_vector(device, dtype, k):
+    """Rows at distances and offsets that are odd numbers of elements, and a batch of matrices."""
+    matrices, x = random_tensor((3, 19, k + 1), dtype), random_tensor((k,), dtype, seed=1)
+    moved, x_moved = matrices.to(device), x.to(device)
+    whole = matrices[0, :, :k].contiguous()
+    for expected, actual in (
+        (whole.double() @ x.double(), whole.to(device) @ x_moved),
+        (matrices[0, :, :k].double() @ x.double(), moved[0, :, :k] @ x_moved),
+        (matrices[1, :, 1:].double() @ x.double(), moved[1, :, 1:] @ x_moved),
+        (x.double() @ whole.t().double(), F.linear(x_moved, whole.to(device))),
+        (matrices[..., :k].double() @ x.double(), moved[..., :k] @ x_moved),
+        (
+            whole.t().contiguous().double() @ whole[:, 0].double(),
+            whole.to(device).t() @ whole[:, 0].to(device),
+        ),
+    ):
+        error = (actual.double().cpu() - expected).abs().max()
+        limit = torch.finfo(dtype).eps * max(expected.abs().max().item(), 1)
+        assert actual.dtype == dtype and error <= (8 if dtype == torch.float32 else 1) * limit
 
 
 @pytest.mark.parametrize("use_gelu", [False, True])

@@ -113,6 +113,12 @@ def test_int4_sizes(device, m, rows, width, group, tiles):
     check_int4(device, torch.float32, m, rows, width, group, tiles)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_int4_unpacked_in_parts(device, dtype):
+    """More than kMostUnpacked weights."""
+    check_int4(device, dtype, 33, 2056, 8192, 256)
+
+
 def check_int4(device, dtype, m, rows, width, group, tiles=2, scale=1):
     numbers = int4_numbers(rows, width)
     bytes_of_pairs = (numbers[:, ::2] << 4 | numbers[:, 1::2]).to(device)

@@ -8,8 +8,9 @@
 #include <bit>
 
 #include "kernels/core/dtype.h"
+#include "kernels/core/grid.h"
 #include "kernels/core/tensors.h"
-#include "kernels/pointwise/expression.h"
+#include "kernels/matmul/x_space.h"
 
 namespace ocl {
 namespace {
@@ -22,40 +23,53 @@ constexpr int64_t kMostRows = 32;
 
 constexpr const char* kKernel = "packed_linear";  // of each source
 
-// Unpacks the upper or lower half of the byte a, with the scale b and the zero c of its group.
-#define UPPER "floor(a * L(0.0625))"
-#define LOWER "(a - floor(a * L(0.0625)) * L(16.0))"
-constexpr PointwiseOp kUpperFloat{"weight_from_int4_upper", "(" UPPER " - L(8.0)) * b + c",
-                                  kFloating};
-constexpr PointwiseOp kLowerFloat{"weight_from_int4_lower", "(" LOWER " - L(8.0)) * b + c",
-                                  kFloating};
-constexpr PointwiseOp kUpperInteger{"weight_from_uint4_upper", "(" UPPER " - c) * b", kFloating};
-constexpr PointwiseOp kLowerInteger{"weight_from_uint4_lower", "(" LOWER " - c) * b", kFloating};
-#undef UPPER
-#undef LOWER
+// Unpacked weights of a product. More are unpacked in parts, which bounds their memory.
+constexpr int64_t kMostUnpacked = int64_t{1} << 24;
 
-// The product with weights that are unpacked first, in the type of x. Weights of 8 bits are scaled
-// after the product, in float32: float16 and bfloat16 hold them exactly, but not scaled.
+// Rows first .. first + rows - 1 of the weights as numbers of the type, [rows][k]. The scales of
+// 8-bit weights are left out.
+Tensor unpacked(const PackedWeights& w, int64_t first, int64_t rows, ScalarType type) {
+  const Tensor numbers = w.numbers.narrow(0, first, rows);
+  if (w.bits() == 8) return numbers.to(type);
+  Device& device = ocl_device(numbers);
+  const auto of_rows = [&](const Tensor& t) { return t.narrow(1, first, rows).contiguous(); };
+  const Tensor scales = of_rows(w.scales).to(type);
+  const Tensor zeros = w.zeros.defined() ? of_rows(w.zeros) : scales;
+  static Site site;
+  const KernelKey key{
+      &site,
+      {static_cast<uint64_t>(type), static_cast<uint64_t>(w.zeros_are), uint64_t{w.first_upper}}};
+  const Kernel& kernel = find_kernel(device, key, [&] {
+    Defines defines = element_defines(type);
+    define_grid(defines, device);
+    defines.set("FIRST_UPPER", w.first_upper).set("ZEROS", static_cast<int64_t>(w.zeros_are));
+    return KernelSource{"packed_unpack.cl", "unpack_weights", defines.set("VW", 8)};
+  });
+  const Tensor result = at::empty({rows, w.width()}, numbers.options().dtype(type));
+  const auto words = static_cast<size_t>(w.width() / 8);
+  const UnitGrid grid = unit_grid(device, static_cast<size_t>(rows), words, 8);
+  launch(stream_of(result), kernel, grid.global, grid.local, view(result), view(numbers),
+         view(scales), view(zeros), static_cast<uint64_t>(rows), uint64_t{words},
+         static_cast<uint64_t>(w.group / 8), grid.per_item);
+  return result;
+}
+
+// The product with weights that are unpacked first, in float32 where x is narrower: CPU devices
+// would convert narrower weights again, and weights of 8 bits are scaled after the product, since
+// float16 and bfloat16 do not hold them scaled.
 Tensor product_unpacked(const Tensor& x, const PackedWeights& w) {
-  if (w.zeros_are == PackedZeros::kNone) {
-    const Tensor weight = w.numbers.to(x.scalar_type()).t();
-    const bool narrow = compute_type(x.scalar_type()) != x.scalar_type();
-    const Tensor sums = narrow ? at::mm(x, weight, ScalarType::Float) : at::mm(x, weight);
-    return sums.mul_(w.scales).to(x.scalar_type());
+  const bool wide = ocl_device(x).family() == KernelFamily::kCpu || w.bits() == 8;
+  const ScalarType type = wide ? compute_type(x.scalar_type()) : x.scalar_type();
+  const Tensor rows = x.to(type);
+  Tensor out = at::empty({x.size(0), w.rows()}, x.options().dtype(type));
+  const int64_t most = std::max<int64_t>(kMostUnpacked / std::max<int64_t>(w.width(), 1), 1);
+  for (int64_t first = 0; first < w.rows(); first += most) {
+    const int64_t count = std::min(most, w.rows() - first);
+    Tensor part = out.narrow(1, first, count);
+    at::mm_out(part, rows, unpacked(w, first, count, type).t());
   }
-  const ScalarType compute = compute_type(x.scalar_type());
-  const bool is_float = w.zeros_are == PackedZeros::kFloat;
-  const int64_t groups = w.width() / w.group;
-  const Tensor numbers = w.numbers.view({w.rows(), groups, w.group / 2});
-  const auto of_rows = [](const Tensor& t) { return t.transpose(0, 1).unsqueeze(2); };
-  const Tensor scale = of_rows(is_float ? w.scales.select(2, 0) : w.scales);
-  const Tensor zero = of_rows(is_float ? w.scales.select(2, 1) : w.zeros);
-  const Tensor weight = at::empty({w.rows(), groups, w.group / 2, 2}, x.options());
-  const PointwiseOp& upper = is_float ? kUpperFloat : kUpperInteger;
-  const PointwiseOp& lower = is_float ? kLowerFloat : kLowerInteger;
-  evaluate(w.first_upper ? upper : lower, weight.select(3, 0), {numbers, scale, zero}, compute);
-  evaluate(w.first_upper ? lower : upper, weight.select(3, 1), {numbers, scale, zero}, compute);
-  return at::mm(x, weight.view({w.rows(), w.width()}).t());
+  if (w.bits() == 8) out.mul_(w.scales);
+  return out.to(x.scalar_type());
 }
 
 Defines packed_defines(const Tensor& x, const PackedWeights& w, int64_t lanes, int64_t x_rows) {
@@ -108,15 +122,19 @@ void run_cpu(Device& device, const Tensor& out, const Tensor& x, const PackedWei
   const bool vector = has_vector_kernel(x, w, lanes);
   const bool groups = vector && w.bits() == 4;  // their size is part of the kernel
   const int64_t rows = groups ? 32 : x_rows == 4 ? 2 : 4;
+  const int64_t space = space_of_x(device, x.scalar_type(), w.width());
   static Site site;
-  const KernelKey key{
-      &site, {packed_key(x, w, x_rows), static_cast<uint64_t>(groups ? w.group : vector), 0}};
+  const KernelKey key{&site,
+                      {packed_key(x, w, x_rows), static_cast<uint64_t>(groups ? w.group : vector),
+                       static_cast<uint64_t>(vector && !groups ? space : 0)}};
   const Kernel& kernel = find_kernel(device, key, [&] {
     Defines defines = packed_defines(x, w, lanes, x_rows);
     if (groups) {
       return KernelSource{"packed_vector4_cpu.cl", kKernel, defines.set("GROUP", w.group)};
     }
-    if (vector) return KernelSource{"packed_vector8_cpu.cl", kKernel, defines};
+    if (vector) {
+      return KernelSource{"packed_vector8_cpu.cl", kKernel, defines.set("X_SPACE", space)};
+    }
     return KernelSource{"packed_linear_cpu.cl", kKernel, defines.set("NR", rows)};
   });
   const auto most = static_cast<int64_t>(device.parameters().tasks);

@@ -1,0 +1,23 @@
+// The vector of matrix-vector products in the kernels of CPU devices.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels/core/dtype.h"
+
+namespace ocl {
+
+// X_SPACE of gemm_cpu.cl: the numbers of a vector of k that tasks convert once, to local memory.
+// 0: the vector is read as it is.
+inline int64_t space_of_x(const Device& device, ScalarType type, int64_t k) {
+  constexpr int64_t kLeast = 4096;  // so that most sizes share a kernel
+  constexpr int64_t kMost = 16384;  // fits the second level cache
+  const ScalarType compute = compute_type(type);
+  if (type == compute || k > kMost) return 0;
+  const int64_t space = std::max(kLeast, static_cast<int64_t>(std::bit_ceil(uint64_t(k))));
+  const auto bytes = space * static_cast<int64_t>(c10::elementSize(compute));
+  return bytes <= static_cast<int64_t>(device.properties().local_memory) ? space : 0;
+}
+
+}  // namespace ocl
