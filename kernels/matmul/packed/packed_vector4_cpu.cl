@@ -147,21 +147,15 @@ TASK __kernel void packed_linear(TENSOR(out), CTENSOR(x), CTENSOR(weights), CTEN
         VEC offsets = VLOAD(results + r);
         for (int g0 = 0; g0 < groups; g0 += VW) {
           VEC tile[VW];
-          FOR(i, VW) {
+          for (int i = 0; i < VW; ++i) {
             const int g = min(g0 + i, groups - 1);
             tile[i] = scales_of_group(scales_base, scales_offset, zeros_base, zeros_offset, n,
                                       row + r, rows - r, first_group + g, input_sums[g],
                                       g0 + i < groups, &offsets);
           }
-          // Even numbers first, log2(VW) times: transposed.
-          EVEN_FIRST(tile, VW)
-          EVEN_FIRST(tile, VW)
-#if VW >= 8
-          EVEN_FIRST(tile, VW)
-#endif
-#if VW >= 16
-          EVEN_FIRST(tile, VW)
-#endif
+          // Even numbers first, log2(VW) times: transposed. Unrolled, these loops would take
+          // Intel's compiler half a minute.
+          _Pragma("nounroll") for (int bits = 1; bits < VW; bits *= 2) EVEN_FIRST(tile, VW)
           FOR(i, VW) VSTORE(tile[i], row_scales[r + i] + g0);
         }
         VSTORE(offsets, results + r);
