@@ -47,7 +47,7 @@ PYTHON_FILES := backend distributed generator guard kernels python serialization
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory test-peers test-intel \
 	test-devices test-gpu-family test-matrix test-races damaged-files growth sanitize gpu-check gpu-tiles gpu-model test-wheel \
-	sdist docs conformance edges fuzz stress-threads stress-long stress-serve accuracy bench bench-language ops build wheel info lint tidy format \
+	sdist docs conformance edges fuzz stress-threads stress-long stress-serve accuracy bench bench-language bench-fine-tuning ops build wheel info lint tidy format \
 	intel-runtime system clean distclean
 
 help:  ## this list
@@ -234,6 +234,12 @@ bench-language: build intel-runtime  ## speed of a language model (docs/models.m
 	for runtime in $(BENCH_RUNTIMES); do \
 	  $(VENV_PYTHON) tools/with_runtime.py $$runtime $(VENV_PYTHON) tests/bench/language.py \
 	    $(if $(LLAMA_CPP),--llama-cpp $(LLAMA_CPP)) $(BENCH_ARGS) || exit 1; \
+	done
+
+bench-fine-tuning: build intel-runtime  ## speed and memory of fine-tuning a language model (docs/models.md)
+	for runtime in $(BENCH_RUNTIMES); do \
+	  $(VENV_PYTHON) tools/with_runtime.py $$runtime $(VENV_PYTHON) tests/bench/fine_tuning.py \
+	    $(BENCH_ARGS) || exit 1; \
 	done
 
 ops: build  ## write docs/ops.md anew

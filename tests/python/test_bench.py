@@ -24,6 +24,17 @@ def test_language():
 
 
 @pytest.mark.slow
+def test_fine_tuning():
+    pytest.importorskip("transformers", reason="the model is one of the package transformers")
+    command = [sys.executable, BENCH / "fine_tuning.py", "--size", "small", "--ways", "full"]
+    command += ["--optimizer", "adamw", "--rounds", "1", "--tokens", "16"]
+    result = subprocess.run(command, check=True, capture_output=True, text=True, timeout=DEADLINE)
+    _, _, row = result.stdout.splitlines()
+    way, *numbers = (cell.strip() for cell in row.strip("|").split("|"))
+    assert way == "full" and all(float(number) > 0 for number in numbers)
+
+
+@pytest.mark.slow
 def test_bench(tmp_path):
     found = tmp_path / "found.json"
     command = [sys.executable, BENCH / "bench.py", "--only", "^Adam", "--rounds", "1"]
