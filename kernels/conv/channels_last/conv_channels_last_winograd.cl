@@ -49,7 +49,7 @@ static inline Tile tile_at(const Pass pass, const int number) {
 
 INTERLEAVE(transpose, VW)
 
-// Loads the taps of `filters` filters, one in each lane, in VW channels. Lanes after the last filter
+// Loads the taps of `filters` filters, one in each lane, in VW channels. Lanes after the last one
 // are zeros.
 static inline void load_filters(VEC (*taps)[VW], __global const float *restrict weight,
                                 const Pass pass, const int filters) {
@@ -259,7 +259,8 @@ TASK __kernel void winograd_last_blocks(TENSOR(result), TENSOR(scratch), CTENSOR
   const int last = min(tiles, LAST(0, groups) * MR);
   for (int tile = FIRST(0, groups) * MR; tile < last; tile += TILES) {
     const int count = min(TILES, last - tile);
-    transform_pixels(v, CPTR(float, source), CPTR(float, zeros), pass, tile, count, 0, pass.channels);
+    transform_pixels(v, CPTR(float, source), CPTR(float, zeros), pass, tile, count, 0,
+                     pass.channels);
     for (int panel = 0; panel < panels; ++panel) {
       multiply(m, CPTR(float, u) + panel * U_SIZE, v, pass, count);
       transform_results(PTR(float, result), m, CPTR(float, bias), has_bias, pass, tile, count,
