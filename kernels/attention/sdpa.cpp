@@ -179,9 +179,9 @@ const Kernel& find(Device& device, const Attention& a, SdpaKernel which, const S
       const SdpaGroup group = group_of(device, most, tile, longest);
       defines.set("SIDE", group.side_x).set("RM", group.rows).set("QUADS", quads);
       if (device.has(Quirk::kFewRegisters)) defines.set("FEW_REGISTERS", 1);
-      if (which == SdpaKernel::kForward) defines.set("FORWARD", 1);
       if (which == SdpaKernel::kGradKey) defines.set("KEYS_IN_ROWS", 1);
     }
+    if (which == SdpaKernel::kForward) defines.set("FORWARD", 1);
     if (a.dropout > 0) defines.set("DROPOUT", 1);
     static constexpr std::array kNames{"attention_forward", "attention_grad_query",
                                        "attention_grad_key"};

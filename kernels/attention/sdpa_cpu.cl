@@ -264,6 +264,7 @@ TASK __kernel void attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTEN
 #define DROP(values)
 #endif
 
+#ifdef FORWARD
 TASK __kernel void attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query), CTENSOR(key),
                                      CTENSOR(value), BIAS_ARGUMENT const Problem problem) {
   __local V queries[D * NV], sums[ROUND_UP(DV, MR) * NV], tile[BLOCK * NV];
@@ -325,7 +326,7 @@ TASK __kernel void attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query
   for (int lane = 0; lane < lanes; ++lane)
     PTR(float, log_sum)[row + lane] = ((const float *)logs)[lane];
 }
-
+#else
 TASK __kernel void attention_grad_query(TENSOR(grad_query), CTENSOR(query), CTENSOR(key),
                                         CTENSOR(value), BIAS_ARGUMENT CTENSOR(grad),
                                         CTENSOR(log_sum), CTENSOR(delta), const Problem problem) {
@@ -367,5 +368,6 @@ TASK __kernel void attention_grad_query(TENSOR(grad_query), CTENSOR(query), CTEN
   unpack(OUT_MATRIX(GRAD_QUERY, grad_query, batch, head) + first * ROW(GRAD_QUERY), ROW(GRAD_QUERY),
          lanes, D, sums, ones);
 }
+#endif
 
 #endif

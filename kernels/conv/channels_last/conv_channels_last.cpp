@@ -43,6 +43,7 @@ const Kernel& pack_kernel(Device& device, const char* name, int64_t vectors) {
   return find_kernel(device, key, [&] {
     Defines defines;
     defines.set("VW", conv_lanes(device)).set("NV", vectors);
+    defines.set("UNPACK", name == std::string_view("unpack_channels_last"));
     return KernelSource{"conv_channels_last_pack.cl", name, defines};
   });
 }

@@ -1,7 +1,8 @@
 // Packs weights in the order in which the kernels of channels_last convolutions read them, and
 // unpacks weight gradients.
 //
-// Defines: VW, lanes of a vector; NV, vectors of a panel.
+// Defines: VW, lanes of a vector; NV, vectors of a panel; UNPACK, the second kernel
+// instead of the first.
 //
 // A panel has NR = NV * VW rows (channels of a pass's result), with zeros after the last one:
 //     packed[group][panel][tap][channel][NR], then zeros for a row of taps
@@ -40,6 +41,7 @@ INTERLEAVE(transpose, VW)
 #define TAP_OF_WEIGHTS \
   (z * pass.weight_step[0] + y * pass.weight_step[1] + x * pass.weight_step[2])
 
+#if !UNPACK
 TASK __kernel void pack_channels_last(TENSOR(packed), CTENSOR(weight), const Pass pass) {
   SHARE
   __global float *restrict to = PTR(float, packed) + begin;
@@ -47,8 +49,7 @@ TASK __kernel void pack_channels_last(TENSOR(packed), CTENSOR(weight), const Pas
     __global const float *restrict tap = CPTR(float, weight) + weights + TAP_OF_WEIGHTS;
     int c = first;
     for (; squares && c + VW <= last; c += VW) {
-#pragma unroll
-      for (int j = 0; j < NV; ++j) {
+      for (int j = 0; j < NV; ++j) {  // unrolled, it would compile three times as long
         VEC square[VW];
 #pragma unroll
         for (int r = 0; r < VW; ++r) square[r] = LOAD_FLOATS(tap + (j * VW + r) * row + c);
@@ -74,6 +75,7 @@ TASK __kernel void pack_channels_last(TENSOR(packed), CTENSOR(weight), const Pas
     for (int c = first * wide; c < last * wide; ++c) to[c] = 0.0f;
   }
 }
+#else
 
 TASK __kernel void unpack_channels_last(TENSOR(weight), CTENSOR(packed), const Pass pass,
                                         const int parts, const long part_size) {
@@ -83,8 +85,7 @@ TASK __kernel void unpack_channels_last(TENSOR(weight), CTENSOR(packed), const P
     __global float *restrict tap = PTR(float, weight) + weights + TAP_OF_WEIGHTS;
     int c = first;
     for (; squares && c + VW <= last; c += VW) {
-#pragma unroll
-      for (int j = 0; j < NV; ++j) {
+      for (int j = 0; j < NV; ++j) {  // unrolled, it would compile three times as long
         VEC square[VW];
 #pragma unroll
         for (int i = 0; i < VW; ++i) {
@@ -108,3 +109,4 @@ TASK __kernel void unpack_channels_last(TENSOR(weight), CTENSOR(packed), const P
     from += (size_t)pass.channels * NR;
   }
 }
+#endif

@@ -17,7 +17,7 @@
 // conv_depthwise         grid (ceil(planes / planes_per_task)), planes: images * channels,
 //     planes_per_task a multiple of multiplier. flip: the kernel is rotated by 180 degrees, for the
 //     data gradient of stride 1.
-// conv_depthwise_weight  grid (channels)
+// conv_depthwise_weight  grid (channels). Defines WEIGHT_GRADIENT.
 // conv_depthwise_spread  grid (ceil(planes / planes_per_task)): the data gradient of SX = 2,
 //     multiplier 1. Defines PY, PX: the padding. pad_y, pad_x: zeros before the output's gradient.
 //     A band has `lines` more lines than rows_per_band, so that every tap is inside.
@@ -109,6 +109,7 @@ typedef struct {
   const int first_plane = get_global_id(0) * g.planes_per_task; \
   const int last_plane = min(g.planes, first_plane + g.planes_per_task);
 
+#if !defined(PY) && !defined(WEIGHT_GRADIENT)
 TASK __kernel void conv_depthwise(TENSOR(out), CTENSOR(x), CTENSOR(weight), CTENSOR(bias),
                                   const Planes g) {
   OPEN_PLANES
@@ -141,7 +142,7 @@ TASK __kernel void conv_depthwise(TENSOR(out), CTENSOR(x), CTENSOR(weight), CTEN
   }
 }
 
-#ifdef PY
+#elif defined(PY)
 // A tap of input pixel (SY * v + ry, SX * u + rx) reads output pixel (v + shift_y, u + shift_x), if
 // the shifts GRAD_SHIFT are whole numbers.
 #define GRAD_SHIFT(pad, r, tap, dilation, stride) (((pad) + (r) - (tap) * (dilation)) / (stride))
@@ -207,7 +208,7 @@ TASK __kernel void conv_depthwise_spread(TENSOR(x), CTENSOR(grad), CTENSOR(weigh
     }
   }
 }
-#endif
+#else
 
 // Rows of the kernel whose sums are in registers at a time.
 #if KH * KW <= 25
@@ -277,3 +278,4 @@ TASK __kernel void conv_depthwise_weight(TENSOR(weight), CTENSOR(x), CTENSOR(gra
   __global float *restrict to = PTR(float, weight) + channel * (KH * KW);
   for (int i = 0; i < KH * KW; ++i) to[i] = total[i];
 }
+#endif

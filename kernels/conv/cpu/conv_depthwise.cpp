@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kBand = 8192;  // floats: half of a first-level cache
 constexpr int64_t kMaxKernel = 11, kMaxStep = 1 << 12;
-constexpr char kSpread[] = "conv_depthwise_spread";
+constexpr char kSpread[] = "conv_depthwise_spread", kWeight[] = "conv_depthwise_weight";
 constexpr int64_t kTasks = 64, kLeastChannels = 8;
 
 // The sizes of a depthwise convolution for the kernels, which have two dimensions.
@@ -97,6 +97,7 @@ const Kernel& depthwise_kernel(Device& device, const char* name, const ConvShape
     defines.set("SY", s.stride[1]).set("SX", s.stride[2]);
     defines.set("DY", s.dilation[1]).set("DX", s.dilation[2]);
     if (padding) defines.set("PY", s.pad[1]).set("PX", s.pad[2]);
+    if (name == std::string_view(kWeight)) defines.set("WEIGHT_GRADIENT", 1);
     return KernelSource{"conv_depthwise.cl", name, defines};
   });
 }
@@ -203,7 +204,7 @@ void run_weight_grad(const ConvCall& call) {
   Planes arguments = d.planes();
   arguments.channels = channels;
   arguments.multiplier = s.out_channels;
-  launch(stream_of(call.result), depthwise_kernel(call.device, "conv_depthwise_weight", s),
+  launch(stream_of(call.result), depthwise_kernel(call.device, kWeight, s),
          {static_cast<size_t>(channels)}, {}, view(call.result), view(call.source),
          view(call.factor), arguments);
 }
