@@ -4,6 +4,7 @@ are kept in one cache folder per session."""
 import os
 import shutil
 import tempfile
+import time
 
 import pytest
 import torch
@@ -13,6 +14,8 @@ import torch_ocl  # noqa: F401
 
 os.environ["OCL_AUTOLOAD"] = "1"
 CACHE = "OCL_CACHE_DIR"
+UNTIL = "OCL_TESTS_UNTIL"  # seconds since 1970: tests that would begin later are left out (.ci/run)
+NO_TIME = f"left out: begins after {UNTIL}"
 DOUBLES = (torch.float64, torch.complex128)
 NO_DOUBLES = "which has no cl_khr_fp64"  # kernels/core/dtype.cpp
 
@@ -29,6 +32,18 @@ def pytest_configure(config):
 def pytest_unconfigure(config):
     if hasattr(config, "own_cache"):
         shutil.rmtree(config.own_cache, ignore_errors=True)
+
+
+def pytest_runtest_setup(item):
+    if time.time() > float(os.environ.get(UNTIL, "inf")):
+        pytest.skip(NO_TIME)
+
+
+def pytest_terminal_summary(terminalreporter):
+    skipped = terminalreporter.stats.get("skipped", [])
+    count = sum(NO_TIME in str(report.longrepr) for report in skipped)
+    if count:
+        terminalreporter.write_line(f"{count} tests were left out for lack of time", red=True)
 
 
 def pytest_generate_tests(metafunc):
