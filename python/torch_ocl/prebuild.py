@@ -212,12 +212,14 @@ def run_program(name, dtype, device):
 
 
 def run_in_process(name, dtype, device):
-    """-> compiled, found; raises what the process printed as its last line."""
+    """-> compiled, found; raises the error that the process printed last."""
     command = [sys.executable, "-m", "torch_ocl.prebuild", "--program", name]
     command += ["--dtypes", dtype, "--device", device]
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode != 0:
-        raise RuntimeError((result.stderr.strip() or "no message").splitlines()[-1])
+        lines = result.stderr.strip().splitlines()
+        errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b", line)]
+        raise RuntimeError((errors or lines or ["no message"])[-1])
     return map(int, result.stdout.split()[-2:])
 
 
