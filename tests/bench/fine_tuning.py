@@ -4,7 +4,7 @@
                                       [--rounds 3] [--texts 2] [--tokens 256] [--size large|small]
 
 The Llama of language.py learns random texts under bfloat16 autocast with activation checkpointing:
-all parameters, in float32, or LoRA matrices of rank 16 beside each linear layer, whose weights are
+all parameters, in float32, or LoRA matrices of rank 16 for each linear layer, whose weights are
 bfloat16. The devices alternate. Prints a row for each way:
     trained tokens/s of the device and of the CPU path, and their ratio;
     peak memory of a process that trains for two steps, above that before it makes the model

@@ -11,26 +11,27 @@ from support import DEADLINE
 BENCH = pathlib.Path(__file__).parents[1] / "bench"
 
 
-@pytest.mark.slow
-def test_language():
+def rows_of_table(program, *arguments):
+    """-> the cells of each row below the head of the table that a program prints"""
     pytest.importorskip("transformers", reason="the model is one of the package transformers")
-    command = [sys.executable, BENCH / "language.py", "--size", "small", "--types", "int8,int4"]
-    command += ["--rounds", "1", "--tokens", "4", "--prompt", "16"]
+    command = [sys.executable, BENCH / program, "--size", "small", "--rounds", "1", *arguments]
     result = subprocess.run(command, check=True, capture_output=True, text=True, timeout=DEADLINE)
     _, _, *rows = result.stdout.splitlines()
-    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+@pytest.mark.slow
+def test_language():
+    arguments = "--types", "int8,int4", "--tokens", "64", "--prompt", "16"
+    cells = rows_of_table("language.py", *arguments)
     assert [row[0] for row in cells] == ["int8", "int4"]
     assert all(float(rate) > 0 for row in cells for way in row[1:4] for rate in way.split(";"))
 
 
 @pytest.mark.slow
 def test_fine_tuning():
-    pytest.importorskip("transformers", reason="the model is one of the package transformers")
-    command = [sys.executable, BENCH / "fine_tuning.py", "--size", "small", "--ways", "full"]
-    command += ["--optimizer", "adamw", "--rounds", "1", "--tokens", "16"]
-    result = subprocess.run(command, check=True, capture_output=True, text=True, timeout=DEADLINE)
-    _, _, row = result.stdout.splitlines()
-    way, *numbers = (cell.strip() for cell in row.strip("|").split("|"))
+    arguments = "--ways", "full", "--optimizer", "adamw", "--tokens", "16"
+    [[way, *numbers]] = rows_of_table("fine_tuning.py", *arguments)
     assert way == "full" and all(float(number) > 0 for number in numbers)
 
 

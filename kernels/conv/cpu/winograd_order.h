@@ -20,7 +20,7 @@ inline constexpr int64_t kMostWinogradScratch = int64_t{1} << 26;  // floats
 WinogradOrder choose_winograd_order(const ConvCall& call, const WinogradProblem& problem,
                                     int64_t lanes, int64_t slots, int64_t padded_rows);
 
-// Tasks for at most `parts` parts of the work, each task with so many floats of scratch memory.
+// Tasks for at most `parts` parts of the work; each task has `floats` floats of scratch memory.
 int64_t winograd_tasks(const Device& device, int64_t parts, int64_t floats);
 
 }  // namespace ocl
