@@ -11,14 +11,20 @@
 namespace ocl {
 namespace {
 
+// PoCL's clLinkProgram removes a file of its cache before it writes it anew, and fails where another
+// process that links the same program has just removed it.
+constexpr int kLinkAttempts = 8;
+
 cl::Program linked(Device& device, const cl::Program& object) {
   const cl_device_id target = device.handle()();
   const cl_program part = object();
-  cl_int code = CL_SUCCESS;
-  cl::Program program(
-      clLinkProgram(device.context()(), 1, &target, "", 1, &part, nullptr, nullptr, &code));
-  if (code != CL_SUCCESS) throw cl::Error(code, "clLinkProgram");
-  return program;
+  for (int attempt = 1;; ++attempt) {
+    cl_int code = CL_SUCCESS;
+    cl::Program program(
+        clLinkProgram(device.context()(), 1, &target, "", 1, &part, nullptr, nullptr, &code));
+    if (code == CL_SUCCESS) return program;
+    if (attempt == kLinkAttempts) throw cl::Error(code, "clLinkProgram");
+  }
 }
 
 }  // namespace

@@ -51,9 +51,11 @@ constexpr QuirkRow kRows[] = {
     {Quirk::kBinaryCompiles, "binary compiles", kPocl, "", "cpu",
      "PoCL compiles each kernel for its group size at the launch, and once more for any group size "
      "when it is asked for the binary of a program that can be launched. The specialised kernel "
-     "stays in PoCL's own cache, which an object that is linked again finds by its content.",
+     "stays in PoCL's own cache, which an object that is linked again finds by its content. A link "
+     "writes a file of this cache anew, and fails where another process has just removed the file: "
+     "it is repeated.",
      "pocl_driver_build_poclbinary() in lib/CL/devices/common_driver.c; first use of an operator "
-     "with PoCL 3.1, half the time without"},
+     "with PoCL 3.1, half the time without; pocl_write_file() in lib/CL/pocl_file_util.c"},
     {Quirk::kNoLargerBuffers, "no larger buffers", "", "Intel", "gpu",
      "Kernels that are compiled without a flag of Intel's compute wrong results in buffers of more "
      "than 4 GiB.",

@@ -7,7 +7,8 @@
 namespace ocl::test {
 namespace {
 std::atomic<bool> markers_fail{false}, commands_fail{false};
-std::atomic<int> launches_to_fail{0}, fills_to_fail{0}, builds_to_fail{0};
+std::atomic<int> launches_to_fail{0}, fills_to_fail{0}, builds_to_fail{0},
+    links_to_fail{0};
 
 bool take(std::atomic<int>& count) {
   int left = count.load();
@@ -38,6 +39,7 @@ void on_read(std::function<void(const void*)> action) { read_action() = std::mov
 void fail_launches(int count) { launches_to_fail = count; }
 void fail_fills(int count) { fills_to_fail = count; }
 void fail_builds(int count) { builds_to_fail = count; }
+void fail_links(int count) { links_to_fail = count; }
 
 FailingMarkers::FailingMarkers() { markers_fail = true; }
 FailingMarkers::~FailingMarkers() { markers_fail = false; }
@@ -120,6 +122,21 @@ extern "C" cl_int __wrap_clCompileProgram(cl_program program, cl_uint count,
   if (ocl::test::take(ocl::test::builds_to_fail)) return CL_COMPILE_PROGRAM_FAILURE;
   return __real_clCompileProgram(program, count, devices, options, header_count, headers,
                                  header_names, notify, user_data);
+}
+
+extern "C" decltype(clLinkProgram) __wrap_clLinkProgram, __real_clLinkProgram;
+
+extern "C" cl_program __wrap_clLinkProgram(cl_context context, cl_uint count,
+                                           const cl_device_id* devices, const char* options,
+                                           cl_uint part_count, const cl_program* parts,
+                                           void(CL_CALLBACK* notify)(cl_program, void*),
+                                           void* user_data, cl_int* code) {
+  if (ocl::test::take(ocl::test::links_to_fail)) {
+    if (code) *code = CL_LINK_PROGRAM_FAILURE;
+    return nullptr;
+  }
+  return __real_clLinkProgram(context, count, devices, options, part_count, parts, notify,
+                              user_data, code);
 }
 
 extern "C" decltype(clEnqueueReadBuffer) __wrap_clEnqueueReadBuffer, __real_clEnqueueReadBuffer;

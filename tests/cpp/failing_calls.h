@@ -25,8 +25,9 @@ class FailingCommands {
 // The next launches of kernels, or the next fills, fail because memory ran out.
 void fail_launches(int count);
 void fail_fills(int count);
-// The next builds fail.
+// The next builds, or the next links of compiled objects, fail.
 void fail_builds(int count);
+void fail_links(int count);
 
 // Called at the start of each build, by the thread that builds; an empty function ends that.
 void on_build(std::function<void()> action);

@@ -168,6 +168,22 @@ TEST_P(ProgramCacheTest, BuildFailureTellsAll) {
   EXPECT_THROW(program(here(), "store.cl", Defines().set("SERIAL", 77)), c10::Error) << "again";
 }
 
+TEST_P(ProgramCacheTest, LinksThatAnotherProcessMakesFailAreRepeated) {
+  if (!here().has(Quirk::kBinaryCompiles)) GTEST_SKIP() << "programs are not linked";
+  const auto before = program_cache_stats();
+  const int64_t number = serial();
+  test::fail_links(3);
+  EXPECT_EQ(run(number), 1000 + number);
+  EXPECT_EQ(program_cache_stats().built, before.built + 1);
+  test::fail_links(1000);
+  const std::string text = test::error_text(
+      [&] { program(here(), "store.cl", Defines().set("SERIAL", serial())); });
+  test::fail_links(0);
+  EXPECT_NE(text.find("clLinkProgram failed with CL_LINK_PROGRAM_FAILURE (-17)"),
+            std::string::npos)
+      << text;
+}
+
 TEST_P(ProgramCacheTest, UnknownFileAndKernelAreNamed) {
   EXPECT_NE(test::error_text([&] { program(here(), "nothing.cl", {}); }).find("nothing.cl"),
             std::string::npos);
