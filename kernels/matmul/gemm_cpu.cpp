@@ -1,4 +1,4 @@
-// Launches of gemm_cpu.cl.
+// Launches of gemm_cpu.cl and gemv_cpu.cl.
 #include <ATen/ceil_div.h>
 
 #include "kernels/matmul/gemm_problem.h"
@@ -94,7 +94,7 @@ void run_gemv(const GemmProblem& p) {
   const Kernel& kernel = find_kernel(p.device, key, [&] {
     Defines defines = gemm_defines(p, v.transposed, false);
     defines.set("VW", vector_lanes(p)).set("X_SPACE", space);
-    return KernelSource{"gemm_cpu.cl", "gemv", defines};
+    return KernelSource{"gemv_cpu.cl", "gemv", defines};
   });
   const auto most = static_cast<int64_t>(p.device.parameters().tasks);
   const int64_t tasks = std::clamp<int64_t>(v.m * p.k / 16384, 1, most);

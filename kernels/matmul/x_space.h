@@ -8,7 +8,7 @@
 
 namespace ocl {
 
-// X_SPACE of gemm_cpu.cl: the numbers of a vector of k that tasks convert once, to local memory.
+// X_SPACE of gemv_cpu.cl: the numbers of a vector of k that tasks convert once, to local memory.
 // 0: the vector is read as it is.
 inline int64_t space_of_x(const Device& device, ScalarType type, int64_t k) {
   constexpr int64_t kLeast = 4096;  // so that most sizes share a kernel

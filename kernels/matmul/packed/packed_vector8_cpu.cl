@@ -1,7 +1,7 @@
 // out[n] = weights[n][k] * x[k] with weights of 8 bits on CPU devices: packed_linear for one row of
 // x, as in decoding, where memory is the limit. A task reads its weights as one stream, row after
 // row, which processors prefetch; several rows at a time are several short streams.
-//   X_SPACE   as for gemv in gemm_cpu.cl
+//   X_SPACE   as for gemv_cpu.cl
 // Other defines: packed_weights.clh. Grid (ceil(n / rows_per_task)).
 #include "packed_weights.clh"
 #include "lane_sum.clh"
