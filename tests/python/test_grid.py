@@ -218,6 +218,7 @@ GRAPH = """
 
 
 @pytest.mark.sample
+@pytest.mark.slow  # 160 s; test_no_grid_is_larger_than_the_limit runs the same operators
 def test_operators_with_small_grids():
     skip_in_a_simulator()
     code = f"    CASES = {CASES!r}\n{RUN}"
