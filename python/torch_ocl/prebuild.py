@@ -95,12 +95,16 @@ def reductions(device, dtype):
 
 
 def products(device, dtype):
-    """Matrix products in the layouts of linear layers and of attention, with few and many rows."""
-    for rows in (1, 4, 40, 300):
-        layer = nn.Linear(96, 80, device=device, dtype=dtype)
-        x = random(device, dtype, rows, 96).requires_grad_()
-        layer(x).sum().backward(), F.linear(x, layer.weight).sum().backward()
-        F.gelu(layer(x)).sum().backward()
+    """Matrix products in the layouts of linear layers and of attention, with few and many rows.
+
+    Rows that are a multiple of 4 KiB apart have a kernel of their own.
+    """
+    for rows in (1, 4, 8, 40, 300):
+        for inputs, outputs in ((96, 80), (2048, 2048)):
+            layer = nn.Linear(inputs, outputs, device=device, dtype=dtype)
+            x = random(device, dtype, rows, inputs).requires_grad_()
+            layer(x).sum().backward(), F.linear(x, layer.weight).sum().backward()
+            F.gelu(layer(x)).sum().backward()
     a, b = random(device, dtype, 6, 40, 32), random(device, dtype, 6, 32, 40)
     a @ b, a.mT @ b.mT, torch.baddbmm(a @ b, a, b), a @ a.mT
     layer = nn.Embedding(50, 32, device=device, dtype=dtype)
@@ -132,7 +136,7 @@ def convolutional_networks(device, dtype):
 
     labels = torch.arange(4, device=device)
     for format in (torch.contiguous_format, torch.channels_last):
-        for channels, side in ((64, 64), (256, 32)):
+        for channels, side in ((64, 224), (256, 32)):
             model = network(channels).to(memory_format=format)
             x = random(device, dtype, 4, 3, side, side).to(memory_format=format)
             optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
