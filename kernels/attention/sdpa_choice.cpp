@@ -10,6 +10,7 @@
 #include "kernels/core/algorithms.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/registration.h"
+#include "kernels/core/vector_registers.h"
 #include "native/sdpa_choice.h"
 
 namespace ocl {
@@ -39,10 +40,11 @@ std::optional<SdpaTile> choose_sdpa_tile(const Device& device, SdpaKernel which,
   const auto local = static_cast<int64_t>(device.properties().local_memory);
   const auto widest =
       std::clamp<int64_t>(static_cast<int64_t>(device.parameters().vector_width), 4, 16);
+  const bool wide = has_wide_registers(device);
   for (int64_t width = widest; width >= 4; width /= 2) {
-    for (int64_t vectors = lanes > width ? 2 : 1; vectors >= 1; --vectors) {
+    for (int64_t vectors = wide && lanes > width ? 2 : 1; vectors >= 1; --vectors) {
       for (int64_t block = 64; block >= 16; block /= 2) {
-        const SdpaTile tile{width, vectors, block, width == 16 ? 8 : 4};
+        const SdpaTile tile{width, vectors, block, wide && width == 16 ? 8 : 4};
         if (local_bytes(which, tile, d, dv, copy_rows) <= local) return tile;
       }
     }

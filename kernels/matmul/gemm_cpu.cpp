@@ -1,6 +1,7 @@
 // Launches of gemm_cpu.cl and gemv_cpu.cl.
 #include <ATen/ceil_div.h>
 
+#include "kernels/core/vector_registers.h"
 #include "kernels/matmul/gemm_problem.h"
 #include "kernels/matmul/x_space.h"
 
@@ -39,8 +40,8 @@ bool rows_collide(const GemmProblem& p) {
 
 const Candidate& choose_candidate(const GemmProblem& p) {
   const auto otherwise = [&]() -> int64_t {
-    const bool avx512 = p.device.properties().native_vector_width_float >= 16;
-    return avx512 ? (rows_collide(p) ? kFewerRows : kForAvx512) : kForNarrower;
+    if (!has_wide_registers(p.device)) return kForNarrower;
+    return rows_collide(p) ? kFewerRows : kForAvx512;
   };
   return kCandidates[choose_tuned(
       p.device, gemm_cpu_tiles, gemm_problem_key(p), std::ssize(kCandidates),

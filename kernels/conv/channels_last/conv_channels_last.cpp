@@ -5,6 +5,7 @@
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/tensors.h"
+#include "kernels/core/vector_registers.h"
 
 namespace ocl {
 namespace channels_last {
@@ -88,7 +89,7 @@ struct Tile {
 
 // The sums leave registers for the weights and a pixel. Wider tiles copy fewer pixels per sum.
 Tile choose_tile(const Device& device, int64_t rows) {
-  if (device.properties().native_vector_width_float < 16) return {6, 1};
+  if (!has_wide_registers(device)) return {6, 1};
   const int64_t lanes = conv_lanes(device);
   if (rows <= lanes) return {12, 1};
   const bool fills_wide = at::round_up(rows, 4 * lanes) == at::round_up(rows, 2 * lanes);

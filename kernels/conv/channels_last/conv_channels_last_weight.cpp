@@ -4,13 +4,14 @@
 #include "kernels/conv/channels_last/conv_channels_last.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/tensors.h"
+#include "kernels/core/vector_registers.h"
 
 namespace ocl {
 namespace {
 
 using namespace channels_last;
 
-constexpr int32_t kTileRows = 8;
+constexpr int64_t kMostTileRows = 8;
 constexpr int64_t kTasks = 16;
 constexpr int32_t kLeastRows = 8;        // of the output: fewer leave most of a vector empty
 constexpr int32_t kLeastPositions = 16;  // of a block, to be worth the loads and stores of sums
@@ -24,7 +25,7 @@ struct Room {
 Room room_of(const Device& device) {
   Room room{4096, 5120};
   const auto most = static_cast<int64_t>(device.properties().local_memory / sizeof(float));
-  while (room.grads > 0 && room.grads + room.patch + kTileRows > most) {
+  while (room.grads > 0 && room.grads + room.patch + kMostTileRows > most) {
     room = {room.grads / 2, room.patch / 2};
   }
   return room;
@@ -87,12 +88,16 @@ std::optional<Block> choose_block(const ConvShape& s, Room room, int64_t lanes, 
   return block;
 }
 
+int64_t tile_rows(const Device& device) {
+  return has_wide_registers(device) ? kMostTileRows : kMostTileRows / 2;
+}
+
 const Kernel& find(Device& device, int64_t vectors) {
   static Site site;
   const KernelKey key{&site, {static_cast<uint64_t>(vectors)}};
   return find_kernel(device, key, [&] {
     Defines defines;
-    defines.set("VW", conv_lanes(device)).set("MR", kTileRows).set("NV", vectors);
+    defines.set("VW", conv_lanes(device)).set("MR", tile_rows(device)).set("NV", vectors);
     const Room room = room_of(device);
     defines.set("GRADS", room.grads).set("PATCH", room.patch);
     return KernelSource{"conv_channels_last_weight.cl", "conv_channels_last_weight", defines};
@@ -100,8 +105,8 @@ const Kernel& find(Device& device, int64_t vectors) {
 }
 
 int64_t vectors_of(const ConvCall& call) {
-  const bool narrow = call.device.properties().native_vector_width_float < 16;
-  return call.shape.out_channels <= conv_lanes(call.device) || narrow ? 1 : 2;
+  const bool few = call.shape.out_channels <= conv_lanes(call.device);
+  return few || !has_wide_registers(call.device) ? 1 : 2;
 }
 
 const char* refusal(const ConvCall& call) {

@@ -5,6 +5,7 @@
 
 #include "kernels/conv/channels_last/conv_channels_last.h"
 #include "kernels/conv/cpu/winograd_order.h"
+#include "kernels/core/vector_registers.h"
 
 namespace ocl {
 namespace {
@@ -23,7 +24,7 @@ constexpr RegisterTile kForAvx512{12, 2}, kForNarrower{6, 1};
 struct Sizes {
   explicit Sizes(const ConvCall& call, const ConvPass& pass)
       : lanes(conv_lanes(call.device)),
-        tile(call.device.properties().native_vector_width_float < 16 ? kForNarrower : kForAvx512),
+        tile(has_wide_registers(call.device) ? kForAvx512 : kForNarrower),
         tiles(int64_t{pass.images} * at::ceil_div(pass.size[1], 2) * at::ceil_div(pass.size[2], 2)),
         channels(pass.channels),
         rows(at::round_up(int64_t{pass.rows}, panel())) {}

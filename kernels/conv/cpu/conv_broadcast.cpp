@@ -6,6 +6,7 @@
 #include "kernels/conv/cpu/conv_pack.h"
 #include "kernels/conv/cpu/conv_plans.h"
 #include "kernels/core/dtype.h"
+#include "kernels/core/vector_registers.h"
 
 namespace ocl {
 namespace {
@@ -115,7 +116,7 @@ Places data_grad_places(const ConvShape& s, int64_t lanes) {
 // The sums of a tile stay in registers. They take at most 24 of AVX-512's 32 registers, or 12 of
 // AVX2's 16, where a vector of 16 floats takes two.
 Tile choose_tile(const Device& device, int32_t channels) {
-  if (device.properties().native_vector_width_float < 16) return {6, 1};
+  if (!has_wide_registers(device)) return {6, 1};
   struct Candidate {
     Tile tile;
     int64_t cost;  // of a channel, relative

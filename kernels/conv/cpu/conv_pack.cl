@@ -1,7 +1,8 @@
 // Prepares the operands of conv_padded.cl: copies inputs with zeros around them, and packs weights
 // in the order in which tiles read them. conv_broadcast.cl reads the padded copies, too.
 //
-// Defines: VW, lanes of a vector, 4, 8 or 16; MR, output channels of a tile, for pack_weights.
+// Defines: VW, lanes of a vector, 4, 8 or 16; MR, output channels of a tile, a power of two,
+// for pack_weights.
 //
 // Padded layout, a scratch buffer of floats:
 //     front zeros |

@@ -6,12 +6,12 @@
 #include "kernels/conv/cpu/conv_pack.h"
 #include "kernels/conv/cpu/conv_plans.h"
 #include "kernels/core/dtype.h"
+#include "kernels/core/vector_registers.h"
 
 namespace ocl {
 namespace {
 
-constexpr int32_t kWeightRows = 4, kWeightTaps = 6;  // register tile of the weight gradient
-constexpr int64_t kWeightPartWork = 400000;          // multiply-adds per tile and part
+constexpr int64_t kWeightPartWork = 400000;  // multiply-adds per tile and part
 constexpr char kPack[] = "conv_pack.cl", kTaps[] = "conv_padded.cl";
 constexpr int64_t kManyTasks = 64;
 
@@ -23,10 +23,21 @@ struct DevicePlan {
   bool possible;
 };
 
-ConvTile choose_tile(int32_t channels) {
+// Channels: a power of two, as the packing of weights needs.
+ConvTile choose_tile(const Device& device, int32_t channels) {
   if (channels == 1) return {1, 4};
-  if (channels <= 4) return {4, 4};
-  return {8, 3};
+  if (!has_wide_registers(device)) return {4, 1};
+  return channels <= 4 ? ConvTile{4, 4} : ConvTile{8, 3};
+}
+
+// The register tile of the weight gradient.
+struct WeightTile {
+  int64_t rows, taps, lanes;
+};
+
+WeightTile weight_tile(const Device& device) {
+  return has_wide_registers(device) ? WeightTile{4, 6, conv_lanes(device)}
+                                    : WeightTile{4, 3, std::min<int64_t>(conv_lanes(device), 8)};
 }
 
 PaddedLayout grad_layout(const ConvShape& s, const TapPlan& plan) {
@@ -38,7 +49,8 @@ DevicePlan make_plan(const ConvCall& call) {
   const ConvShape& s = call.shape;
   const int64_t lanes = conv_lanes(call.device);
   const bool data = call.direction == ConvDirection::kDataGrad;
-  DevicePlan made{{}, choose_tile(data ? s.in_channels : s.out_channels), {}, {}, true};
+  DevicePlan made{
+      {}, choose_tile(call.device, data ? s.in_channels : s.out_channels), {}, {}, true};
   const int64_t pixels = made.tile.vectors * lanes;
   made.plan = data ? plan_data_grad(s, lanes, pixels)
                    : plan_forward(s, lanes, pixels, call.direction == ConvDirection::kForward);
@@ -71,12 +83,12 @@ const Kernel& conv_kernel(Device& device, const char* name, ConvTile tile, const
                        static_cast<uint64_t>(tile.channels) << 8 | tile.vectors, epilogue.flags()}};
   return find_kernel(device, key, [&] {
     Defines defines;
-    defines.set("VW", conv_lanes(device));
     epilogue.define(defines);
     if (tile.channels) {
-      defines.set("MR", tile.channels).set("NV", tile.vectors);
+      defines.set("VW", conv_lanes(device)).set("MR", tile.channels).set("NV", tile.vectors);
     } else {
-      defines.set("WEIGHT_ROWS", kWeightRows).set("WEIGHT_TAPS", kWeightTaps);
+      const WeightTile of = weight_tile(device);
+      defines.set("VW", of.lanes).set("WEIGHT_ROWS", of.rows).set("WEIGHT_TAPS", of.taps);
     }
     return KernelSource{file, name, defines};
   });
@@ -187,8 +199,9 @@ void run_weight_grad(const ConvCall& call) {
   const at::Tensor grad = conv_pad(y_layout, call.factor);
 
   const auto taps = static_cast<int32_t>(s.taps());
-  const int64_t tap_tiles = at::ceil_div(taps, kWeightTaps);
-  const int64_t row_tiles = at::ceil_div(s.out_channels, kWeightRows);
+  const WeightTile tile = weight_tile(device);
+  const int64_t tap_tiles = at::ceil_div(int64_t{taps}, tile.taps);
+  const int64_t row_tiles = at::ceil_div(int64_t{s.out_channels}, tile.rows);
   const int64_t pixels = x_layout.pixels(s.out);
   int64_t parts = std::max(at::ceil_div(pixels * 16, kWeightPartWork),
                            at::ceil_div(int64_t{8}, tap_tiles * row_tiles * s.groups));

@@ -1,0 +1,14 @@
+// How many sums a register tile of a kernel of CPU devices may have.
+#pragma once
+
+#include "backend/device.h"
+
+namespace ocl {
+
+// Whether there are 32 registers of 16 floats, as with AVX-512. Else tiles are made for the 16
+// registers of 8 floats of AVX2, where a vector of 16 floats takes two.
+inline bool has_wide_registers(const Device& device) {
+  return device.properties().native_vector_width_float >= 16;
+}
+
+}  // namespace ocl
