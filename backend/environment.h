@@ -17,6 +17,9 @@ inline std::string environment(const char* name, const char* fallback = "") {
   return value ? value : fallback;
 }
 
+// Names the processor that Intel's runtime for CPUs compiles for; unset: the host's.
+constexpr const char* kIntelTarget = "CL_CONFIG_CPU_TARGET_ARCH";
+
 inline bool environment_flag(const char* name) {
   const std::string value = environment(name);
   return !value.empty() && value != "0";

@@ -38,6 +38,13 @@ T optional(const cl::Device& d, cl_device_info what, T otherwise) {
   return code == CL_SUCCESS ? value : otherwise;
 }
 
+// The lanes of float vectors of the processors that Intel's runtime can be told to compile for.
+unsigned width_of_target(std::string_view name) {
+  if (name == "corei7") return 4;
+  if (name == "corei7-avx" || name == "core-avx2") return 8;
+  return 16;
+}
+
 DeviceProperties query(const cl::Platform& platform, const cl::Device& d) {
   DeviceProperties p;
   p.name = d.getInfo<CL_DEVICE_NAME>();
@@ -73,6 +80,10 @@ DeviceProperties query(const cl::Platform& platform, const cl::Device& d) {
   p.correctly_rounded_divide =
       d.getInfo<CL_DEVICE_SINGLE_FP_CONFIG>() & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
   p.quirks = quirks_of(p);
+  if (p.quirks & bit(Quirk::kReportsHostWidth)) {
+    p.native_vector_width_float =
+        std::min(p.native_vector_width_float, width_of_target(environment(kIntelTarget)));
+  }
   p.family = choose_family(p);
   return p;
 }

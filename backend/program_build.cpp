@@ -11,8 +11,8 @@
 namespace ocl {
 namespace {
 
-// PoCL's clLinkProgram removes a file of its cache before it writes it anew, and fails where another
-// process that links the same program has just removed it.
+// PoCL's clLinkProgram removes a file of its cache before it writes it anew, and fails where
+// another process that links the same program has just removed it.
 constexpr int kLinkAttempts = 8;
 
 cl::Program linked(Device& device, const cl::Program& object) {

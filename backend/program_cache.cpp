@@ -76,7 +76,7 @@ std::string build_options(const Device& device) {
 // machines that share a folder may have processors of one name.
 const std::string& host_target() {
   static const std::string target =
-      c10::sha1(host_instruction_sets() + '\n' + environment("CL_CONFIG_CPU_TARGET_ARCH")).str();
+      c10::sha1(host_instruction_sets() + '\n' + environment(kIntelTarget)).str();
   return target;
 }
 

@@ -24,6 +24,7 @@ enum class Quirk : uint8_t {
   kLowGroupLimits,      // what the driver says of a kernel's largest group is not believed
   kSlowClblast,         // matrix products of all sizes take torch-ocl's own kernels
   kKeepsCompiler,       // programs are made of their binaries once they are compiled
+  kReportsHostWidth,    // the variable of the target's name decides the width of vectors
   kBinaryCompiles,      // programs are compiled and linked, and the compiled objects are kept
   kNoLargerBuffers,     // buffers beyond CL_DEVICE_MAX_MEM_ALLOC_SIZE are not tried
 };
