@@ -37,7 +37,7 @@ VENV := .venv
 VENV_PYTHON := $(CURDIR)/$(VENV)/bin/python
 RUN = $(if $(RUNTIME),$(if $(filter stern,$(RUNTIME)),STERN_PROFILE=$(PROFILE)) \
 	$(VENV_PYTHON) tools/with_runtime.py $(RUNTIME))
-INTEL_READY = $(if $(filter intel both,$(RUNTIME)),intel-runtime)
+INTEL_READY = $(if $(filter intel intel-avx2 both,$(RUNTIME)),intel-runtime)
 PYTEST = $(RUN) $(VENV_PYTHON) -m pytest -n $(TEST_JOBS) $(PYTEST_ARGS)
 DEVICE_TESTS := compile_kernel copies devices dlpack errors host_memory interop memory streams stress views
 CXX_FILES = $(shell find backend distributed generator guard include kernels python serialization tests tools \
@@ -52,7 +52,7 @@ PYTHON_FILES := backend distributed generator guard kernels python serialization
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 20
-	@echo "Any of them with RUNTIME=pocl|intel|both|rusticl|oclgrind|stern; see docs/install.md."
+	@echo "Any of them with RUNTIME=pocl|intel|intel-avx2|both|rusticl|oclgrind|stern; see docs/install.md."
 
 demo: build $(INTEL_READY)  ## train a small network on handwritten digits on device "ocl"
 	$(RUN) $(VENV_PYTHON) -m torch_ocl.demo $(DEMO_ARGS)

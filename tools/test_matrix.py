@@ -22,10 +22,11 @@ PROFILES = sorted((HERE.parent / "tests" / "stern" / "profiles").glob("*.profile
 PROFILES = [path for path in PROFILES if "\nDEVICE_VERSION = OpenCL 1.1" not in path.read_text()]
 ROWS = [
     f"{runtime}/{family}"
-    for runtime in ("pocl", "intel", "rusticl", "oclgrind")
+    for runtime in ("pocl", "intel", "intel-avx2", "rusticl", "oclgrind")
     for family in ("cpu", "gpu")
-    # Not with the CPU family: backend/listing.cpp, choose_family.
-    if (runtime, family) != ("rusticl", "cpu")
+    # Not with the CPU family: backend/listing.cpp, choose_family. The processor is nothing to the
+    # kernels of the GPU family.
+    if (runtime, family) not in (("rusticl", "cpu"), ("intel-avx2", "gpu"))
 ] + [f"stern:{path.stem}/gpu" for path in PROFILES]
 WHOLE = {"pocl/cpu", "intel/cpu"}
 SLOWEST = 6

@@ -1,8 +1,9 @@
 """Runs a command with one OpenCL runtime visible, whatever else the system has.
 
-usage: with_runtime.py pocl|intel|both|rusticl|oclgrind|stern COMMAND...
+usage: with_runtime.py pocl|intel|intel-avx2|both|rusticl|oclgrind|stern COMMAND...
        with_runtime.py --write        only writes .runtimes/NAME/*.icd for the runtimes found here
 
+intel-avx2 is Intel's runtime, and PyTorch's CPU path, on a processor without AVX-512.
 stern is PoCL with a layer that plays a GPU: STERN_PROFILE says which (docs/stern.md). With
 STERN_RUNTIME=intel, it is Intel's runtime with the layer, which compiles several times faster.
 Under oclgrind, the command fails when a kernel reads or writes out of bounds or has a data race.
@@ -22,9 +23,18 @@ LIBRARIES = [pathlib.Path(name) for name in ("/usr/lib", "/usr/lib64", "/usr/loc
 INSTALL = {
     "pocl": "apt install pocl-opencl-icd",
     "intel": "make intel-runtime",
+    "intel-avx2": "make intel-runtime",
     "rusticl": "apt install mesa-opencl-icd",
     "oclgrind": "apt install oclgrind",
     "stern": "make build, and apt install pocl-opencl-icd or make intel-runtime",
+}
+
+# For Intel's runtime; PyTorch's own kernels; oneDNN; MKL.
+AVX2 = {
+    "CL_CONFIG_CPU_TARGET_ARCH": "core-avx2",
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
 }
 
 
@@ -63,6 +73,7 @@ def libraries():
     return {
         "pocl": system_library("pocl"),
         "intel": intel_library(),
+        "intel-avx2": intel_library(),
         "rusticl": system_library("rusticl"),
         "oclgrind": str(oclgrind) if oclgrind.exists() else None,
         "stern": runtime_of_stern() if STERN_LAYER.exists() else None,
@@ -89,9 +100,11 @@ def environment(runtime, found):
     result.pop("OCL_ICD_FILENAMES", None)  # Khronos's loader would add these drivers
     result.setdefault("OCL_AUTOLOAD", "1")  # also beside a GPU of PyTorch's own
     # Not for stern: the loader next to Intel's runtime knows no layers.
-    if runtime in ("intel", "both"):
+    if runtime in ("intel", "intel-avx2", "both"):
         folders = [str(pathlib.Path(found["intel"]).parent), os.environ.get("LD_LIBRARY_PATH")]
         result["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, folders))
+    if runtime == "intel-avx2":
+        result.update(AVX2)
     if runtime == "rusticl":
         result["RUSTICL_ENABLE"] = "llvmpipe"
     if runtime == "oclgrind":
