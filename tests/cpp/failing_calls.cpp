@@ -7,8 +7,7 @@
 namespace ocl::test {
 namespace {
 std::atomic<bool> markers_fail{false}, commands_fail{false};
-std::atomic<int> launches_to_fail{0}, fills_to_fail{0}, builds_to_fail{0},
-    links_to_fail{0};
+std::atomic<int> launches_to_fail{0}, fills_to_fail{0}, builds_to_fail{0}, links_to_fail{0};
 
 bool take(std::atomic<int>& count) {
   int left = count.load();

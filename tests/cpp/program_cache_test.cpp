@@ -176,11 +176,10 @@ TEST_P(ProgramCacheTest, LinksThatAnotherProcessMakesFailAreRepeated) {
   EXPECT_EQ(run(number), 1000 + number);
   EXPECT_EQ(program_cache_stats().built, before.built + 1);
   test::fail_links(1000);
-  const std::string text = test::error_text(
-      [&] { program(here(), "store.cl", Defines().set("SERIAL", serial())); });
+  const std::string text =
+      test::error_text([&] { program(here(), "store.cl", Defines().set("SERIAL", serial())); });
   test::fail_links(0);
-  EXPECT_NE(text.find("clLinkProgram failed with CL_LINK_PROGRAM_FAILURE (-17)"),
-            std::string::npos)
+  EXPECT_NE(text.find("clLinkProgram failed with CL_LINK_PROGRAM_FAILURE (-17)"), std::string::npos)
       << text;
 }
 
