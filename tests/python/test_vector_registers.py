@@ -1,4 +1,4 @@
-"""Kernels of CPU devices for processors without AVX-512: their sums fit 16 registers of 8 floats."""
+"""Kernels of CPU devices for processors without AVX-512."""
 
 import re
 
@@ -17,7 +17,8 @@ PROGRAM = """
             found.extend(t.detach().cpu() for t in (out, *torch.autograd.grad(out.sum(), of)))
         for of in (leaves((40, 70), (70, 50)), leaves((40, 1024), (1024, 50))):
             add((of[0] @ of[1]).sin(), of)
-        for groups, rows, size, stride in ((1, 64, 3, 1), (1, 20, 3, 2), (8, 24, 3, 1), (8, 8, 5, 2)):
+        convolutions = (1, 64, 3, 1), (1, 20, 3, 2), (8, 24, 3, 1), (8, 8, 5, 2)
+        for groups, rows, size, stride in convolutions:
             for layout in (torch.contiguous_format, torch.channels_last):
                 of = leaves((2, 16, 30, 31), (rows, 16 // groups, size, size))
                 planes = of[0].contiguous(memory_format=layout)
