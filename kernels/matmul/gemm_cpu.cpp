@@ -23,8 +23,8 @@ int64_t vector_lanes(const GemmProblem& p) {
   return std::clamp<int64_t>(lanes, 4, 16);
 }
 
-// Rows, vectors and depth to choose from. The sums of rows x vectors stay in registers. They take
-// at most 24 of AVX-512's 32 registers, or 12 of AVX2's 16, where a vector of 16 floats takes two.
+// Rows, vectors and depth to choose from. The sums of rows x vectors stay in registers
+// (vector_registers.h): they take at most 24 of AVX-512's 32, or 12 of AVX2's 16.
 struct Candidate {
   int64_t rows, vectors, depth;
 };
@@ -54,9 +54,11 @@ Tile choose_tile(const GemmProblem& p) {
     const Candidate& chosen = choose_candidate(p);
     tile = {chosen.rows, chosen.vectors, tile.lanes, chosen.depth, 0};
   } else {
-    while (tile.rows < p.m) tile.rows *= 2;
+    const bool wide = has_wide_registers(p.device);
+    while (tile.rows < (wide ? p.m : std::min<int64_t>(p.m, 4))) tile.rows *= 2;
+    if (p.b.transposed || (!wide && tile.rows == 4)) tile.vectors = 1;
   }
-  if (p.n <= tile.lanes || (p.m <= 8 && p.b.transposed)) tile.vectors = 1;
+  if (p.n <= tile.lanes) tile.vectors = 1;
   tile.copies_a = p.type != p.compute && !p.a.transposed;
   const auto local = static_cast<int64_t>(p.device.properties().local_memory);
   int64_t partial_tiles = 20;

@@ -15,12 +15,14 @@ PROGRAM = """
             return [torch.randn(shape).to(device).requires_grad_() for shape in shapes]
         def add(out, of):
             found.extend(t.detach().cpu() for t in (out, *torch.autograd.grad(out.sum(), of)))
-        for of in (leaves((40, 70), (70, 50)), leaves((40, 1024), (1024, 50))):
+        for rows, inner in ((40, 70), (40, 1024), (8, 70), (3, 70)):
+            of = leaves((rows, inner), (inner, 50))
             add((of[0] @ of[1]).sin(), of)
-        convolutions = (1, 64, 3, 1), (1, 20, 3, 2), (8, 24, 3, 1), (8, 8, 5, 2)
-        for groups, rows, size, stride in convolutions:
+        convolutions = (1, 16, 64, 3, 1), (1, 16, 20, 3, 2), (8, 16, 24, 3, 1), (8, 16, 8, 5, 2)
+        few = (1, 4, 8, 3, 1), (1, 3, 9, 7, 2)
+        for groups, channels, rows, size, stride in (*convolutions, *few):
             for layout in (torch.contiguous_format, torch.channels_last):
-                of = leaves((2, 16, 30, 31), (rows, 16 // groups, size, size))
+                of = leaves((2, channels, 30, 31), (rows, channels // groups, size, size))
                 planes = of[0].contiguous(memory_format=layout)
                 add(F.conv2d(planes, of[1], None, stride, 1, 1, groups).sin(), of)
         of = leaves(*[(2, 3, 50, 40)] * 3)

@@ -10,8 +10,8 @@
 //
 // grid (panels, groups, parts): parts[part][group][panel][tap][channel][NR], which
 // unpack_channels_last adds up. `pass` is the forward pass, `pitch` the floats of a pixel of the
-// source. A `chunk` that is not a multiple of MR is a whole pixel. Then the taps of a row are
-// joined into one (join_taps_of_rows), whose channels are adjacent in the patch.
+// source. With `joins_taps`, a `chunk` is a whole pixel, and the taps of a row are joined into one
+// (join_taps_of_rows), whose channels are adjacent in the patch.
 #include "conv_pass.clh"
 #include "conv_vector.clh"
 
@@ -20,7 +20,7 @@
 typedef struct {
   int columns, lines, slices;  // positions; slices: of all images
   int width, height;           // of the patch, in pixels
-  int chunk;
+  int chunk, joins_taps;
   int blocks, per_part;
 } Block;
 
@@ -34,7 +34,7 @@ TASK __kernel void conv_channels_last_weight(TENSOR(parts), CTENSOR(source), CTE
   const int across = DIVIDE_UP(pass.size[2], block.columns);
   const int down = DIVIDE_UP(pass.size[1], block.lines);
   const int all_slices = pass.images * pass.size[0];
-  const bool few = block.chunk % MR != 0;
+  const bool few = block.joins_taps;
   const int depth = few ? pass.channels : block.chunk;  // of a patch's pixel
   const size_t panel =
       ((size_t)get_global_id(2) * pass.groups + group) * get_global_size(0) + get_global_id(0);

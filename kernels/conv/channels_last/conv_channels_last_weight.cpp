@@ -34,7 +34,7 @@ Room room_of(const Device& device) {
 struct Block {  // of conv_channels_last_weight.cl
   int32_t columns, lines, slices;
   int32_t width, height;
-  int32_t chunk;
+  int32_t chunk, joins_taps;
   int32_t blocks, per_part;
 };
 
@@ -51,7 +51,8 @@ int32_t extent(const ConvShape& s, size_t d, int32_t positions) {
 
 std::optional<Block> choose_block(const ConvShape& s, Room room, int64_t lanes, int64_t panel) {
   Block block{};
-  block.chunk = has_few_channels(s) ? s.in_channels : static_cast<int32_t>(lanes);
+  block.joins_taps = has_few_channels(s);
+  block.chunk = block.joins_taps ? s.in_channels : static_cast<int32_t>(lanes);
   const int64_t positions = room.grads / panel, pixels = room.patch / block.chunk;
   const auto fits = [&] {
     block.width = extent(s, 2, block.columns);
@@ -129,7 +130,7 @@ void run(const ConvCall& call) {
   ConvPass pass = forward_pass(s);
   take_weights(pass, pass.weight_channel, s.in_channels, weight);
   const ConvPass whole = pass;
-  if (has_few_channels(s)) join_taps_of_rows(pass);
+  if (block.joins_taps) join_taps_of_rows(pass);
   const Range grid = pack_grid(whole, panel);
   int64_t parts = at::ceil_div(kTasks, static_cast<int64_t>(grid.x * grid.y));
   block.per_part = static_cast<int32_t>(at::ceil_div(int64_t{block.blocks}, parts));

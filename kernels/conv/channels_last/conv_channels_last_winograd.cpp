@@ -14,7 +14,7 @@ using namespace channels_last;
 
 constexpr int64_t kTiles = 48, kChunk = 64;  // TILES and CHUNK of the kernels
 // The sums of a register tile, and a vector of weights for each of its vectors of rows, fit into
-// the registers: 32 of 16 floats, or 16 of 8, where a vector of 16 takes two.
+// the registers (vector_registers.h).
 struct RegisterTile {
   int64_t tiles, vectors;
 };

@@ -6,8 +6,8 @@
 // pixels. A register tile of output channels by pixels then needs one vector load and MR
 // multiply-adds per tap and vector.
 //
-// Defines: VW, lanes of a vector, 4, 8 or 16. conv_taps: MR output channels by NV vectors of pixels
-// are a tile.
+// Defines: VW, lanes of a vector, 4, 8 or 16; the VW of conv_pack.cl is a multiple. conv_taps: MR
+// output channels by NV vectors of pixels are a tile.
 // ACTIVATION(x) and HAS_RESIDUAL: the epilogue (conv_finish.clh); the residual is laid out as out.
 // conv_weight_grad: WEIGHT_ROWS output channels by WEIGHT_TAPS taps are a tile.
 //

@@ -11,7 +11,7 @@
 namespace ocl {
 namespace {
 
-constexpr int64_t kWeightPartWork = 400000;  // multiply-adds per tile and part
+constexpr int64_t kWeightPartPixels = 25000;  // that a task of the weight gradient adds up
 constexpr char kPack[] = "conv_pack.cl", kTaps[] = "conv_padded.cl";
 constexpr int64_t kManyTasks = 64;
 
@@ -23,7 +23,7 @@ struct DevicePlan {
   bool possible;
 };
 
-// Channels: a power of two, as the packing of weights needs.
+// Channels: a power of two (conv_pack.cl).
 ConvTile choose_tile(const Device& device, int32_t channels) {
   if (channels == 1) return {1, 4};
   if (!has_wide_registers(device)) return {4, 1};
@@ -203,7 +203,7 @@ void run_weight_grad(const ConvCall& call) {
   const int64_t tap_tiles = at::ceil_div(int64_t{taps}, tile.taps);
   const int64_t row_tiles = at::ceil_div(int64_t{s.out_channels}, tile.rows);
   const int64_t pixels = x_layout.pixels(s.out);
-  int64_t parts = std::max(at::ceil_div(pixels * 16, kWeightPartWork),
+  int64_t parts = std::max(at::ceil_div(pixels, kWeightPartPixels),
                            at::ceil_div(int64_t{8}, tap_tiles * row_tiles * s.groups));
   parts = std::clamp<int64_t>(parts, 1, std::max<int64_t>(1, pixels / 256));
   const int64_t per_part = at::round_up(at::ceil_div(pixels, parts), lanes);
