@@ -6,6 +6,7 @@
 
 #include "backend/environment.h"
 #include "backend/private_file.h"
+#include "backend/system.h"
 
 namespace ocl {
 namespace {
@@ -34,6 +35,12 @@ std::filesystem::path cache_folder() {
   if (cache.is_absolute()) return cache / "torch_ocl";
   const std::filesystem::path home = home_folder();
   return home.empty() ? home : home / ".cache" / "torch_ocl";
+}
+
+const std::string& host_target() {
+  static const std::string target =
+      sha1(host_instruction_sets() + '\n' + environment(kIntelTarget));
+  return target;
 }
 
 std::filesystem::path binary_path(const std::string& key) {

@@ -11,6 +11,11 @@ namespace ocl {
 // kept, because OCL_CACHE_DIR is "off" or the user has no home folder.
 std::filesystem::path cache_folder();
 
+// The host's instruction sets, and the processor that Intel's runtime is told to compile for, as a
+// hash. Binaries and measurements of CPU devices depend on them, and drivers do not tell them:
+// machines that share a folder may have processors of one name.
+const std::string& host_target();
+
 // <folder>/<sha1 of key>.bin; empty without a folder.
 std::filesystem::path binary_path(const std::string& key);
 

@@ -71,15 +71,6 @@ std::string build_options(const Device& device) {
   return added.empty() ? options : options + " " + added;
 }
 
-// What binaries of CPU devices depend on besides the device's name and its driver. Intel's runtime
-// compiles for the host, or for the processor that this variable names, and tells neither: two
-// machines that share a folder may have processors of one name.
-const std::string& host_target() {
-  static const std::string target =
-      c10::sha1(host_instruction_sets() + '\n' + environment(kIntelTarget)).str();
-  return target;
-}
-
 std::string make_key(const Device& device, const std::string& options, const std::string& source) {
   const DeviceProperties& p = device.properties();
   static const std::string none;

@@ -43,8 +43,8 @@ thread_local int64_t last_candidates = 0, last_choice = -1;
 
 std::string file_key(const Device& device) {
   const DeviceProperties& p = device.properties();
-  return str("tuning 2\n", p.platform, '\n', p.name, '\n', p.driver_version, '\n',
-             family_name(p.family));
+  return str("tuning 3\n", p.platform, '\n', p.name, '\n', p.driver_version, '\n',
+             family_name(p.family), '\n', p.type == "cpu" ? host_target() : "");
 }
 
 Tunable& tunable_of(const std::string& name) {

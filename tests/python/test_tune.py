@@ -97,6 +97,10 @@ def test_another_process_finds_what_was_kept(device, problem, tmp_path, monkeypa
     assert run("use", folder=tmp_path).stdout.strip() == other
     assert run("use", folder=tmp_path / "empty").stdout.strip() == str(problem.choice)
     assert "OCL_CACHE_DIR" in run("keep", "gemm_cpu", "1", "1", folder="off").stderr
+    # Measured on another processor, as far as it is known.
+    monkeypatch.setenv("CL_CONFIG_CPU_TARGET_ARCH", "core-avx2")
+    is_cpu = torch.ocl.get_device_properties(device).type == "cpu"
+    assert (run("use", folder=tmp_path).stdout.strip() == other) != is_cpu
 
 
 def test_unknown_names_are_refused():
