@@ -4,8 +4,8 @@
 # already has a release that pyproject.toml names.
 PYTHON ?= python3
 TORCH_VERSION ?= 2.13.0
-# The OpenCL runtime to use: pocl, intel, both, rusticl, oclgrind or stern. Empty: what the system
-# offers.
+# The OpenCL runtime to use: pocl, intel, intel-avx2, both, rusticl, oclgrind or stern. Empty: what
+# the system offers.
 RUNTIME ?=
 # The GPU that RUNTIME=stern plays: a file of tests/stern/profiles.
 PROFILE ?= smallest
@@ -47,7 +47,7 @@ PYTHON_FILES := backend distributed generator guard kernels python serialization
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory test-peers test-intel \
 	test-devices test-gpu-family test-matrix test-races damaged-files growth sanitize gpu-check gpu-tiles gpu-model test-wheel \
-	sdist docs conformance edges fuzz stress-threads stress-long stress-serve accuracy bench bench-language bench-fine-tuning ops build wheel info lint tidy format \
+	sdist docs conformance edges fuzz stress-threads stress-long stress-serve accuracy bench bench-language bench-fine-tuning bench-diffusion ops build wheel info lint tidy format \
 	intel-runtime system clean distclean
 
 help:  ## this list
@@ -240,6 +240,12 @@ bench-fine-tuning: build intel-runtime  ## speed and memory of fine-tuning a lan
 	for runtime in $(BENCH_RUNTIMES); do \
 	  $(VENV_PYTHON) tools/with_runtime.py $$runtime $(VENV_PYTHON) tests/bench/fine_tuning.py \
 	    $(BENCH_ARGS) || exit 1; \
+	done
+
+bench-diffusion: build build/clients/.ready intel-runtime  ## speed of diffusion models (docs/models.md)
+	for runtime in $(BENCH_RUNTIMES); do \
+	  PYTHONPATH=build/clients $(VENV_PYTHON) tools/with_runtime.py $$runtime $(VENV_PYTHON) \
+	    tests/bench/diffusion.py $(BENCH_ARGS) || exit 1; \
 	done
 
 ops: build  ## write docs/ops.md anew
