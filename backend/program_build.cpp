@@ -11,9 +11,7 @@
 namespace ocl {
 namespace {
 
-// PoCL's clLinkProgram removes a file of its cache before it writes it anew, and fails where
-// another process that links the same program has just removed it.
-constexpr int kLinkAttempts = 8;
+constexpr int kLinkAttempts = 8;  // Quirk::kBinaryCompiles tells why a link may fail
 
 cl::Program linked(Device& device, const cl::Program& object) {
   const cl_device_id target = device.handle()();

@@ -49,9 +49,9 @@ constexpr QuirkRow kRows[] = {
      "0.4 MB when it is made of its binary, which takes less than a millisecond.",
      "200 programs of one line with intel-opencl-rt 2026.2"},
     {Quirk::kReportsHostWidth, "reports host width", kIntelCpu, "", "cpu",
-     "CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT is that of the host, also where "
-     "CL_CONFIG_CPU_TARGET_ARCH "
-     "names a processor with shorter vectors.",
+     "CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT is the host's, also where CL_CONFIG_CPU_TARGET_ARCH "
+     "names "
+     "a processor with shorter vectors.",
      "clGetDeviceInfo() with core-avx2 on a host with AVX-512, intel-opencl-rt 2026.2"},
     {Quirk::kBinaryCompiles, "binary compiles", kPocl, "", "cpu",
      "PoCL compiles each kernel for its group size at the launch, and once more for any group size "

@@ -99,7 +99,7 @@ def test_runtime_that_is_not_known_is_refused():
         [sys.executable, script, "cuda", "true"], capture_output=True, text=True
     )
     assert result.returncode != 0
-    assert "pocl|intel|both|rusticl|oclgrind" in result.stderr
+    assert "pocl|intel|intel-avx2|both|rusticl|oclgrind" in result.stderr
 
 
 def test_every_environment_variable_is_documented():
