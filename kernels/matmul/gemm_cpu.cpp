@@ -41,7 +41,11 @@ bool rows_collide(const GemmProblem& p) {
 const Candidate& choose_candidate(const GemmProblem& p) {
   const auto otherwise = [&]() -> int64_t {
     if (!has_wide_registers(p.device)) return kForNarrower;
-    return rows_collide(p) ? kFewerRows : kForAvx512;
+    const auto computed = [&](int64_t choice) {
+      return at::round_up(p.m, kCandidates[choice].rows);
+    };
+    const bool wastes = computed(kForAvx512) > computed(kFewerRows);
+    return rows_collide(p) || wastes ? kFewerRows : kForAvx512;
   };
   return kCandidates[choose_tuned(
       p.device, gemm_cpu_tiles, gemm_problem_key(p), std::ssize(kCandidates),
