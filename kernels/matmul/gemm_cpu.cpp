@@ -24,7 +24,7 @@ int64_t vector_lanes(const GemmProblem& p) {
 }
 
 // Rows, vectors and depth to choose from. The sums of rows x vectors stay in registers
-// (vector_registers.h): they take at most 24 of AVX-512's 32, or 12 of AVX2's 16.
+// (vector_registers.h).
 struct Candidate {
   int64_t rows, vectors, depth;
 };

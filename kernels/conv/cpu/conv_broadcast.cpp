@@ -113,8 +113,7 @@ Places data_grad_places(const ConvShape& s, int64_t lanes) {
   return places;
 }
 
-// The sums of a tile stay in registers (vector_registers.h): they take at most 24 of AVX-512's 32,
-// or 12 of AVX2's 16.
+// The sums of a tile stay in registers (vector_registers.h).
 Tile choose_tile(const Device& device, int32_t channels) {
   if (!has_wide_registers(device)) return {6, 1};
   struct Candidate {
