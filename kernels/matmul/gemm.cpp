@@ -5,6 +5,8 @@
 #include <ATen/ops/empty.h>
 
 #include "backend/error.h"
+#include "kernels/core/algorithms.h"
+#include "kernels/core/dot_bfloat16.h"
 #include "kernels/matmul/gemm_complex.h"
 #include "kernels/matmul/gemm_problem.h"
 
@@ -50,7 +52,7 @@ int64_t batch_stride(const at::Tensor& t) {
 }
 
 uint64_t gemm_problem_key(const GemmProblem& p) {
-  return pack_sizes({p.m, p.n, p.k, p.batches}) << 16 | static_cast<uint64_t>(p.type) << 2 |
+  return pack_sizes({p.m, p.n, p.k, p.batches}) << 16 | static_cast<uint64_t>(p.operands) << 2 |
          uint64_t{p.a.transposed} << 1 | uint64_t{p.b.transposed};
 }
 
@@ -151,9 +153,14 @@ void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const
   check_device_has(device, out.scalar_type(), "matmul");
   check_has_products(device, a.scalar_type(), "matmul");
   expect_type(b, a.scalar_type(), "matmul");
-  TORCH_CHECK(a.scalar_type() == out.scalar_type(), "matmul: the product of ", a.scalar_type(),
-              " matrices cannot be written to a result of ", out.scalar_type(), " (on ",
-              device.label(), ")");
+  const bool widens =
+      out.scalar_type() == ScalarType::Float && multiplies_bfloat16(device, a.scalar_type());
+  TORCH_CHECK(a.scalar_type() == out.scalar_type() || widens, "matmul: the product of ",
+              a.scalar_type(), " matrices cannot be written to a result of ", out.scalar_type(),
+              " (on ", device.label(), ")");
+  if (widens && is_disabled(kGemmCpuPairs.name)) {
+    return gemm(out, a.to(out.scalar_type()), b.to(out.scalar_type()), alpha, c, beta, epilogue);
+  }
   if (is_costly(epilogue.activation)) {
     const auto name = kActivationNames[static_cast<size_t>(epilogue.activation)];
     check_floating(device, out.scalar_type(), name);
@@ -187,6 +194,7 @@ void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const
                             stream_of(out),
                             out.scalar_type(),
                             compute_type(out.scalar_type()),
+                            a.scalar_type(),
                             out.size(-2),
                             out.size(-1),
                             a.size(-1),

@@ -9,13 +9,14 @@ namespace ocl {
 
 // For choose_algorithm().
 static const char* refusal(const GemmAlgorithm& row, const GemmProblem& p) {
+  if (p.operands != p.type && &row != &kGemmCpuPairs) return "the result has another type";
   return row.refusal(p);
 }
 
 static std::string describe(const GemmProblem& p) {
-  return c10::str("matrix product, ", p.type, " on ocl:", int{p.device.index()}, ", ", p.batches,
-                  " of ", p.m, "x", p.k, p.a.transposed ? " (transposed)" : "", " by ", p.k, "x",
-                  p.n, p.b.transposed ? " (transposed)" : "");
+  return c10::str("matrix product, ", p.operands, " on ocl:", int{p.device.index()}, ", ",
+                  p.batches, " of ", p.m, "x", p.k, p.a.transposed ? " (transposed)" : "", " by ",
+                  p.k, "x", p.n, p.b.transposed ? " (transposed)" : "");
 }
 
 namespace {
@@ -24,7 +25,8 @@ using Row = const GemmAlgorithm*;
 
 // The first one that applies is used. CLBlast and the tiles of GPUs are candidates of one model,
 // or of one measurement.
-constexpr Row kTable[] = {&kGemvCpu, &kGemmCpu, &kGemvGpu, &kGemmClblast, &kGemmGpu, &kGemmPlain};
+constexpr Row kTable[] = {&kGemvCpuPairs, &kGemvCpu,     &kGemmCpuPairs, &kGemmCpu,
+                          &kGemvGpu,      &kGemmClblast, &kGemmGpu,      &kGemmPlain};
 
 const OptionalPaths optional(std::span<const Row>(kTable), kGemmPlain);
 

@@ -10,8 +10,11 @@
 //   ACTIVATION(x)     applied to the finished sums (epilogue.clh)
 //   HAS_C             0: C and beta are not used; C is not read
 //   HAS_RESIDUAL      0: the residual is not read
+//   PAIRS             1: A and B are bfloat16, multiplied as pairs of neighbours along k
+//                     (dot_bfloat16_cpu.clh); STORE may be float
 //   COPY_A            1: the rows of a tile are converted once, to local memory. A conversion for
-//                     each use would take as long as the products. Only where TRANS_A is 0
+//                     each use would take as long as the products. Always for PAIRS, else only
+//                     where TRANS_A is 0
 //   PARTIAL_ROWS      0: sums over more than KC products continue in `out`. Where STORE is less
 //                     precise than COMPUTE, they continue in local memory, and this is the largest
 //                     rows_per_task
@@ -54,54 +57,11 @@
 #define A_STEP 1
 #endif
 
-#if COPY_A
-#define COPY_PITCH (KC + VW)  // rows that are a power of two apart would share a set of the cache
-
-// Copies `depth` numbers of MR rows of A. Beyond the last row, the last one is copied again.
-ALWAYS_INLINE void copy_a(__local COMPUTE *restrict to, __global const STORE *restrict a,
-                          const size_t lda, const int rows, const int depth) {
-  for (int i = 0; i < MR; ++i, to += COPY_PITCH) {
-    __global const STORE *restrict from = a + min(i, rows - 1) * lda;
-    int p = 0;
-    for (; p + VW <= depth; p += VW) CAT(vstore, VW)(LOAD_VEC(from + p), 0, to + p);
-    for (; p < depth; ++p) to[p] = LOAD(from, p);
-  }
-}
-#endif
-
-// Copies `depth` rows by `columns` columns of op(B) to a panel of NR columns, padded with zeros.
-ALWAYS_INLINE void pack_b(__local VEC *panel, __global const STORE *b, const size_t ldb,
-                          const int depth, const int columns) {
-  __local COMPUTE *restrict lanes = (__local COMPUTE *)panel;
-#if TRANS_B
-  // VW rows of the panel at a time, so that they stay in the first level cache while they fill.
-  int k = 0;
-  for (; k + VW <= depth; k += VW) {
-    for (int j = 0; j < columns; ++j) {
-      COMPUTE row[VW];
-      CAT(vstore, VW)(LOAD_VEC(b + j * ldb + k), 0, row);
-#pragma unroll
-      for (int l = 0; l < VW; ++l) lanes[(size_t)(k + l) * NR + j] = row[l];
-    }
-  }
-  for (; k < depth; ++k)
-    for (int j = 0; j < columns; ++j) lanes[(size_t)k * NR + j] = LOAD(b, j * ldb + k);
-  for (int j = columns; j < NR; ++j)
-    for (int p = 0; p < depth; ++p) lanes[(size_t)p * NR + j] = 0;
+#if PAIRS
+#include "gemm_pairs_cpu.clh"
 #else
-  if (columns == NR) {
-    for (int k = 0; k < depth; ++k, b += ldb, panel += NV) {
-#pragma unroll
-      for (int j = 0; j < NV; ++j) panel[j] = LOAD_VEC(b + j * VW);
-    }
-  } else {
-    for (int k = 0; k < depth; ++k, b += ldb, lanes += NR) {
-      for (int j = 0; j < columns; ++j) lanes[j] = LOAD(b, j);
-      for (int j = columns; j < NR; ++j) lanes[j] = 0;
-    }
-  }
+#include "gemm_numbers_cpu.clh"
 #endif
-}
 
 #if HAS_C
 #define C_PARAMS , __global const STORE *c, const long c_step, const COMPUTE beta
@@ -172,9 +132,9 @@ static inline void finish_vector(const VEC sum, __global STORE *out, const int l
 TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR(residual),
                         const Sizes sizes, const COMPUTE alpha, const COMPUTE beta,
                         const int rows_per_task) {
-  __local VEC panel[KC * NV];
+  __local PANEL_VEC panel[STEPS(KC) * NV];
 #if COPY_A
-  __local COMPUTE copied[MR * COPY_PITCH];
+  __local A_ITEM copied[COPY_SPACE];
 #endif
 #if PARTIAL_ROWS
   __local VEC partial[PARTIAL_ROWS * NV];
@@ -184,9 +144,9 @@ TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR
   const int first_column = get_global_id(1) * NR;
   const int columns = min(NR, sizes.n - first_column);
   const long batch = get_global_id(2);
-  __global const STORE *restrict a_matrix = CPTR(STORE, a) + batch * sizes.a_batch;
-  __global const STORE *restrict b_panel =
-      CPTR(STORE, b) + batch * sizes.b_batch + first_column * (TRANS_B ? sizes.ld_b : 1);
+  __global const OPERAND *restrict a_matrix = CPTR(OPERAND, a) + batch * sizes.a_batch;
+  __global const OPERAND *restrict b_panel =
+      CPTR(OPERAND, b) + batch * sizes.b_batch + first_column * (TRANS_B ? sizes.ld_b : 1);
   __global STORE *out_panel = PTR(STORE, out) + batch * sizes.out_batch + first_column;
 #if HAS_C
   __global const STORE *c_panel =
@@ -220,16 +180,16 @@ TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR
                               j * sizes.residual_column);
       }
 #endif
-      __global const STORE *restrict a_tile = a_matrix + row * A_ROW + k0 * A_STEP;
-      const __local VEC *restrict b_row = panel;
+      __global const OPERAND *restrict a_tile = a_matrix + row * A_ROW + k0 * A_STEP;
+      const __local PANEL_VEC *restrict b_row = panel;
 #if COPY_A
-      copy_a(copied, a_tile, A_ROW, rows, depth);
-      for (int p = 0; p < depth; ++p, b_row += NV) {
+      copy_a(copied, a_tile, sizes.ld_a, rows, depth, sizes.m - row);
+      for (int p = 0; p < STEPS(depth); ++p, b_row += NV) {
 #pragma unroll
         for (int i = 0; i < MR; ++i) {
-          const VEC factor = (VEC)(copied[i * COPY_PITCH + p]);
+          const PANEL_VEC factor = (PANEL_VEC)(copied[COPIED(i, p)]);
 #pragma unroll
-          for (int j = 0; j < NV; ++j) sum[i][j] = MUL_ADD(factor, b_row[j], sum[i][j]);
+          for (int j = 0; j < NV; ++j) sum[i][j] = MULTIPLY(factor, b_row[j], sum[i][j]);
         }
       }
 #else

@@ -1,6 +1,7 @@
 // Launches of gemm_cpu.cl and gemv_cpu.cl.
 #include <ATen/ceil_div.h>
 
+#include "kernels/core/dot_bfloat16.h"
 #include "kernels/core/vector_registers.h"
 #include "kernels/matmul/gemm_problem.h"
 #include "kernels/matmul/x_space.h"
@@ -14,6 +15,7 @@ namespace {
 // Register tile and packing of the kernel.
 struct Tile {
   int64_t rows, vectors, lanes, depth, partial_rows;
+  int64_t at_once = 1;  // products of a step in k
   bool copies_a = false;
 };
 
@@ -35,7 +37,7 @@ constexpr int64_t kForAvx512 = 0, kFewerRows = 2, kForNarrower = 5;
 // Whether the rows of A are a multiple of 4 KiB apart: then they share one set of the first level
 // cache, which keeps 8 to 12 of them.
 bool rows_collide(const GemmProblem& p) {
-  return !p.a.transposed && p.a.ld * static_cast<int64_t>(c10::elementSize(p.type)) % 4096 == 0;
+  return !p.a.transposed && p.a.ld * static_cast<int64_t>(c10::elementSize(p.operands)) % 4096 == 0;
 }
 
 const Candidate& choose_candidate(const GemmProblem& p) {
@@ -52,7 +54,7 @@ const Candidate& choose_candidate(const GemmProblem& p) {
       [](int64_t) { return true; }, otherwise)];
 }
 
-Tile choose_tile(const GemmProblem& p) {
+Tile choose_tile(const GemmProblem& p, bool pairs) {
   Tile tile{1, 2, vector_lanes(p), 512, 0};
   if (p.m > 8) {
     const Candidate& chosen = choose_candidate(p);
@@ -63,7 +65,11 @@ Tile choose_tile(const GemmProblem& p) {
     if (p.b.transposed || (!wide && tile.rows == 4)) tile.vectors = 1;
   }
   if (p.n <= tile.lanes) tile.vectors = 1;
-  tile.copies_a = p.type != p.compute && !p.a.transposed;
+  if (pairs) {
+    tile.at_once = 2;
+    tile.depth *= 2;
+  }
+  tile.copies_a = pairs || (p.type != p.compute && !p.a.transposed);
   const auto local = static_cast<int64_t>(p.device.properties().local_memory);
   int64_t partial_tiles = 20;
   // Sums of more than `depth` products continue in memory. Where a store to C would round, they
@@ -71,8 +77,9 @@ Tile choose_tile(const GemmProblem& p) {
   const auto bytes = [&] {
     const bool continues = p.type != p.compute && p.k > tile.depth;
     tile.partial_rows = continues ? partial_tiles * tile.rows : 0;
-    const int64_t copy = tile.copies_a ? tile.rows * (tile.depth + tile.lanes) : 0;
-    const int64_t rows = tile.depth + tile.partial_rows;
+    const int64_t steps = tile.depth / tile.at_once;
+    const int64_t copy = tile.copies_a ? tile.rows * (steps + tile.lanes) : 0;
+    const int64_t rows = steps + tile.partial_rows;
     return (rows * tile.vectors * tile.lanes + copy) *
            static_cast<int64_t>(c10::elementSize(p.compute));
   };
@@ -91,16 +98,16 @@ const char* refusal_of_gemv(const GemmProblem& p) {
   return as_gemv(p).x_stride == 1 || p.k <= 1 ? nullptr : "the vector has gaps";
 }
 
-void run_gemv(const GemmProblem& p) {
+void run_gemv(const GemmProblem& p, bool pairs) {
   const GemvProblem v = as_gemv(p);
-  const int64_t space = v.transposed ? 0 : space_of_x(p.device, p.type, p.k);
+  const int64_t space = v.transposed || pairs ? 0 : space_of_x(p.device, p.type, p.k);
   static Site site;
   const KernelKey key{&site,
                       {static_cast<uint64_t>(p.type), gemm_flags(p, v.transposed, false),
-                       static_cast<uint64_t>(space)}};
+                       static_cast<uint64_t>(space) << 1 | uint64_t{pairs}}};
   const Kernel& kernel = find_kernel(p.device, key, [&] {
     Defines defines = gemm_defines(p, v.transposed, false);
-    defines.set("VW", vector_lanes(p)).set("X_SPACE", space);
+    defines.set("VW", vector_lanes(p)).set("X_SPACE", space).set("PAIRS", pairs);
     return KernelSource{"gemv_cpu.cl", "gemv", defines};
   });
   const auto most = static_cast<int64_t>(p.device.parameters().tasks);
@@ -115,13 +122,14 @@ void run_gemv(const GemmProblem& p) {
                {});
 }
 
-void run(const GemmProblem& p) {
-  const Tile tile = choose_tile(p);
+void run_tiles(const GemmProblem& p, bool pairs) {
+  const Tile tile = choose_tile(p, pairs);
   static Site site;
-  const KernelKey key{&site,
-                      {static_cast<uint64_t>(p.type), gemm_flags(p, p.a.transposed, p.b.transposed),
-                       static_cast<uint64_t>(tile.rows << 32 | tile.vectors << 28 |
-                                             (tile.partial_rows > 0) << 24 | tile.depth)}};
+  const KernelKey key{
+      &site,
+      {static_cast<uint64_t>(p.type), gemm_flags(p, p.a.transposed, p.b.transposed),
+       static_cast<uint64_t>(tile.rows << 32 | tile.vectors << 28 | (tile.partial_rows > 0) << 24 |
+                             pairs << 23 | tile.depth)}};
   // Enough tasks for all cores; each task has whole tiles.
   const auto tasks = static_cast<int64_t>(p.device.parameters().tasks);
   const int64_t panel = tile.vectors * tile.lanes;
@@ -135,6 +143,7 @@ void run(const GemmProblem& p) {
         .set("NV", tile.vectors)
         .set("VW", tile.lanes)
         .set("KC", tile.depth)
+        .set("PAIRS", pairs)
         .set("COPY_A", tile.copies_a)
         .set("PARTIAL_ROWS", tile.partial_rows);
     return KernelSource{"gemm_cpu.cl", "gemm", defines};
@@ -148,9 +157,26 @@ void run(const GemmProblem& p) {
                {});
 }
 
+const char* refusal_of_pairs(const GemmProblem& p) {
+  if (const char* reason = refusal(p)) return reason;
+  return p.operands == ScalarType::BFloat16 ? refusal_of_dot_bfloat16(p.device) : "not bfloat16";
+}
+
+const char* refusal_of_gemv_pairs(const GemmProblem& p) {
+  if (const char* reason = refusal_of_gemv(p)) return reason;
+  if (as_gemv(p).transposed) return "the matrix is transposed";
+  return refusal_of_pairs(p);
+}
+
 }  // namespace
 
-const GemmAlgorithm kGemvCpu{"cpu_vector", &refusal_of_gemv, &run_gemv};
-const GemmAlgorithm kGemmCpu{"cpu_tiles", &refusal, &run};
+const GemmAlgorithm kGemvCpuPairs{"cpu_vector_pairs", &refusal_of_gemv_pairs,
+                                  [](const GemmProblem& p) { run_gemv(p, true); }};
+const GemmAlgorithm kGemvCpu{"cpu_vector", &refusal_of_gemv,
+                             [](const GemmProblem& p) { run_gemv(p, false); }};
+const GemmAlgorithm kGemmCpuPairs{"cpu_pairs", &refusal_of_pairs,
+                                  [](const GemmProblem& p) { run_tiles(p, true); }};
+const GemmAlgorithm kGemmCpu{"cpu_tiles", &refusal,
+                             [](const GemmProblem& p) { run_tiles(p, false); }};
 
 }  // namespace ocl

@@ -22,6 +22,7 @@ struct GemmProblem {
   Device& device;
   Stream& stream;
   ScalarType type, compute;
+  ScalarType operands;  // of A and B; `type` for all algorithms but pairs
   int64_t m, n, k, batches;
   bool has_c;
   const GemmOperand &a, &b;
@@ -45,7 +46,7 @@ struct GemmAlgorithm {
   void (*run)(const GemmProblem&);             // after refusal() of the same problem
 };
 
-extern const GemmAlgorithm kGemvCpu, kGemmCpu;
+extern const GemmAlgorithm kGemvCpuPairs, kGemvCpu, kGemmCpuPairs, kGemmCpu;
 extern const GemmAlgorithm kGemvGpu, kGemmClblast, kGemmGpu;
 extern const GemmAlgorithm kGemmPlain;  // every family
 

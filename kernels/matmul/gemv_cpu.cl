@@ -11,6 +11,8 @@
 //   X_SPACE        0: x is read as it is. Else each task converts it once, to local memory for this
 //                  many numbers, at least k. A conversion for each row would take longer than the
 //                  products. Only where TRANS_A is 0
+//   PAIRS          1: bfloat16, multiplied as pairs of neighbours along k (dot_bfloat16_cpu.clh).
+//                  Only where TRANS_A is 0
 //
 // Kernel
 //   gemv  grid (ceil(m / rows_per_task), 1, batch). A task computes rows_per_task numbers.
@@ -30,10 +32,20 @@
 #define ROWS_AT_ONCE 4
 #else
 #define AT_ONCE 4  // independent sums of a row
-#if X_SPACE
-#define X(vector) x_copy[vector]
+// Adds STEP products of a row's numbers from p on.
+#if PAIRS
+#include "dot_bfloat16_cpu.clh"
+#define STEP (2 * VW)
+#define ADD_PRODUCTS(sum, p) \
+  dot_bfloat16(sum, LOAD_PAIRS(x_vector + (p)), LOAD_PAIRS(numbers + (p)))
 #else
-#define X(vector) LOAD_VEC(x_vector + (vector) * VW)
+#define STEP VW
+#define ADD_PRODUCTS(sum, p) MUL_ADD(X(p), LOAD_VEC(numbers + (p)), sum)
+#if X_SPACE
+#define X(p) x_copy[(p) / VW]
+#else
+#define X(p) LOAD_VEC(x_vector + (p))
+#endif
 #endif
 #endif
 
@@ -108,13 +120,11 @@ TASK __kernel void gemv(TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CT
 #pragma unroll
     for (int r = 0; r < AT_ONCE; ++r) sum[r] = (VEC)(0);
     int p = 0;
-    for (; p + AT_ONCE * VW <= sizes.k; p += AT_ONCE * VW) {
+    for (; p + AT_ONCE * STEP <= sizes.k; p += AT_ONCE * STEP) {
 #pragma unroll
-      for (int r = 0; r < AT_ONCE; ++r)
-        sum[r] = MUL_ADD(X(p / VW + r), LOAD_VEC(numbers + p + r * VW), sum[r]);
+      for (int r = 0; r < AT_ONCE; ++r) sum[r] = ADD_PRODUCTS(sum[r], p + r * STEP);
     }
-    for (; p + VW <= sizes.k; p += VW)
-      sum[0] = MUL_ADD(X(p / VW), LOAD_VEC(numbers + p), sum[0]);
+    for (; p + STEP <= sizes.k; p += STEP) sum[0] = ADD_PRODUCTS(sum[0], p);
     COMPUTE total = sum_of_lanes((sum[0] + sum[1]) + (sum[2] + sum[3]));
     for (; p < sizes.k; ++p) total += LOAD(x_vector, p) * LOAD(numbers, p);
     FINISH((long)row, total);
