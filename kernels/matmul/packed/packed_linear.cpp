@@ -3,13 +3,14 @@
 
 #include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/mm.h>
 
 #include <bit>
 
+#include "kernels/core/dot_bfloat16.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/grid.h"
 #include "kernels/core/tensors.h"
+#include "kernels/matmul/gemm.h"
 #include "kernels/matmul/x_space.h"
 
 namespace ocl {
@@ -54,19 +55,22 @@ Tensor unpacked(const PackedWeights& w, int64_t first, int64_t rows, ScalarType 
   return result;
 }
 
-// The product with weights that are unpacked first, in float32 where x is narrower: CPU devices
-// would convert narrower weights again, and weights of 8 bits are scaled after the product, since
-// float16 and bfloat16 do not hold them scaled.
+// The product with weights that are unpacked first. Weights of 8 bits are scaled after the product,
+// before it is rounded, since float16 and bfloat16 do not hold them scaled. Where x is narrower
+// than float32, CPU devices would convert narrower weights again: they take float32, unless they
+// multiply bfloat16 itself.
 Tensor product_unpacked(const Tensor& x, const PackedWeights& w) {
-  const bool wide = ocl_device(x).family() == KernelFamily::kCpu || w.bits() == 8;
-  const ScalarType type = wide ? compute_type(x.scalar_type()) : x.scalar_type();
+  Device& device = ocl_device(x);
+  const ScalarType wide = compute_type(x.scalar_type());
+  const bool pairs = multiplies_bfloat16(device, x.scalar_type());
+  const bool widens = !pairs && (device.family() == KernelFamily::kCpu || w.bits() == 8);
+  const ScalarType type = widens ? wide : x.scalar_type();
   const Tensor rows = x.to(type);
-  Tensor out = at::empty({x.size(0), w.rows()}, x.options().dtype(type));
+  Tensor out = at::empty({x.size(0), w.rows()}, x.options().dtype(w.bits() == 8 ? wide : type));
   const int64_t most = std::max<int64_t>(kMostUnpacked / std::max<int64_t>(w.width(), 1), 1);
   for (int64_t first = 0; first < w.rows(); first += most) {
     const int64_t count = std::min(most, w.rows() - first);
-    Tensor part = out.narrow(1, first, count);
-    at::mm_out(part, rows, unpacked(w, first, count, type).t());
+    gemm(out.narrow(1, first, count), rows, unpacked(w, first, count, type).t(), 1, {}, 0);
   }
   if (w.bits() == 8) out.mul_(w.scales);
   return out.to(x.scalar_type());
@@ -121,16 +125,19 @@ void run_cpu(Device& device, const Tensor& out, const Tensor& x, const PackedWei
       std::clamp<int64_t>(static_cast<int64_t>(vector_lanes(device, ScalarType::Float)), 4, 16);
   const bool vector = has_vector_kernel(x, w, lanes);
   const bool groups = vector && w.bits() == 4;  // their size is part of the kernel
+  const bool pairs = groups && multiplies_bfloat16(device, x.scalar_type());
   const int64_t rows = groups ? 32 : x_rows == 4 ? 2 : 4;
   const int64_t space = space_of_x(device, x.scalar_type(), w.width());
   static Site site;
-  const KernelKey key{&site,
-                      {packed_key(x, w, x_rows), static_cast<uint64_t>(groups ? w.group : vector),
-                       static_cast<uint64_t>(vector && !groups ? space : 0)}};
+  const KernelKey key{
+      &site,
+      {packed_key(x, w, x_rows), static_cast<uint64_t>(groups ? w.group : vector),
+       static_cast<uint64_t>(vector && !groups ? space : 0) << 1 | uint64_t{pairs}}};
   const Kernel& kernel = find_kernel(device, key, [&] {
     Defines defines = packed_defines(x, w, lanes, x_rows);
     if (groups) {
-      return KernelSource{"packed_vector4_cpu.cl", kKernel, defines.set("GROUP", w.group)};
+      defines.set("GROUP", w.group).set("PAIRS", pairs);
+      return KernelSource{"packed_vector4_cpu.cl", kKernel, defines};
     }
     if (vector) {
       return KernelSource{"packed_vector8_cpu.cl", kKernel, defines.set("X_SPACE", space)};

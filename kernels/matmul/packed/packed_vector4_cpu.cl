@@ -1,12 +1,16 @@
 // out[n] = weights[n][k] * x[k] with weights of 4 bits on CPU devices: packed_linear for one row of
 // x, as in decoding. A task reads its weights as one stream, row after row.
 //   GROUP   weights of a group, a power of two from 32 on
+//   PAIRS   1: bfloat16, multiplied as pairs (dot_bfloat16_cpu.clh)
 // Other defines: packed_weights.clh. Grid (ceil(n / rows_per_task)). k is a multiple of the group
 // and of WEIGHTS, the weights of a vector of 32-bit words:
 //   lane l has weights 8 * l .. 8 * l + 7, number i in bits POSITION(i) .. POSITION(i) + 3
-// Masked bits are 2^POSITION times the weight, so x is divided by this power of two. It is at most
-// 2^12, since half of the weights come from the word's upper 16 bits. Numbers of x below 2^-114
-// lose bits.
+// Without PAIRS, masked bits are 2^POSITION times the weight, so x is divided by this power of two.
+// It is at most 2^12, since half of the weights come from the word's upper 16 bits. Numbers of x
+// below 2^-114 lose bits.
+//
+// With PAIRS, the two weights at bits 4 * i and 4 * i + 16 become a pair: over the bits 0x4300 they
+// are the bfloat16 numbers 128 + q. So the offset of a group has 128 * scale * sum(x) less.
 //
 // Scales of adjacent rows are adjacent in memory, but a row needs those of all its groups. So the
 // rows are computed in blocks of ROWS, whose scales are transposed first. A processor does not
@@ -25,6 +29,18 @@
 #define WORDS CAT(uint, VW)
 UNALIGNED(WORDS)
 
+#if PAIRS
+#include "dot_bfloat16_cpu.clh"
+#define INPUTS 4  // pairs of numbers
+#define INPUT uint16
+#define WEIGHT_PAIR(words, i) (((words) >> 4 * (i) & 0x000F000Fu) | 0x43004300u)
+#define OFFSET(offset, scale) ((offset) - 128.0f * (scale))
+#else
+#define INPUTS 8
+#define INPUT VEC
+#define OFFSET(offset, scale) (offset)
+#endif
+
 #define VLOAD(p) CAT(vload, VW)(0, p)
 #define VSTORE(value, p) CAT(vstore, VW)(value, 0, p)
 #define FOR(i, n) _Pragma("unroll") for (int i = 0; i < n; ++i)
@@ -40,17 +56,23 @@ UNALIGNED(WORDS)
     FOR(i, count) vectors[i] = sorted[i];                                                     \
   }
 
-// Puts numbers i, i + 8, .. of x into inputs[i], and returns the sum of each 8 numbers.
-ALWAYS_INLINE VEC take_inputs(__local VEC *inputs, __global const STORE *x) {
+// Puts numbers i, i + 8, .. of x into inputs[i], and returns the sum of each 8 numbers. With PAIRS,
+// inputs[i] has the numbers that meet WEIGHT_PAIR(words, i).
+ALWAYS_INLINE VEC take_inputs(__local INPUT *inputs, __global const STORE *x) {
   VEC vectors[8], sum = (VEC)(0);
   FOR(i, 8) vectors[i] = LOAD_VEC(x + i * VW);
   EVEN_FIRST(vectors, 8)
   EVEN_FIRST(vectors, 8)
   EVEN_FIRST(vectors, 8)
-  FOR(i, 8) {
-    sum += vectors[i];
-    inputs[i] = vectors[i] * (1.0f / (1 << POSITION(i) % 16));
+  FOR(i, 8) sum += vectors[i];
+#if PAIRS
+  FOR(i, 4) {
+    const VEC low = vectors[i ^ FIRST_UPPER], high = vectors[(i ^ FIRST_UPPER) + 4];
+    inputs[i] = as_uint16(low) >> 16 | (as_uint16(high) & 0xFFFF0000u);
   }
+#else
+  FOR(i, 8) inputs[i] = vectors[i] * (1.0f / (1 << POSITION(i) % 16));
+#endif
   return sum;
 }
 
@@ -81,7 +103,7 @@ ALWAYS_INLINE VEC scales_of_group(CTENSOR(scales), CTENSOR(zeros), const size_t 
     offset = -scale * CAT(convert_float, VW)(VLOAD(CPTR(char, zeros) + at));
 #endif
   }
-  if (counts) *offsets = fma(offset, (VEC)(input_sum), *offsets);
+  if (counts) *offsets = fma(OFFSET(offset, scale), (VEC)(input_sum), *offsets);
   return scale;
 }
 
@@ -118,7 +140,7 @@ ALWAYS_INLINE VEC scales_of_lanes(const __local float *scales, const int block) 
 TASK __kernel void packed_linear(TENSOR(out), CTENSOR(x), CTENSOR(weights), CTENSOR(scales),
                                  CTENSOR(zeros), const int m, const int n, const int k,
                                  const int group, const long x_stride, const int rows_per_task) {
-  __local VEC inputs[MOST_WEIGHTS / WEIGHTS][8];
+  __local INPUT inputs[MOST_WEIGHTS / WEIGHTS][INPUTS];
   __local float input_sums[MOST_WEIGHTS / 8];  // of 8 numbers, then of groups
   __local float row_scales[ROWS][MOST_GROUPS];
   __local float results[ROWS];
@@ -169,7 +191,12 @@ TASK __kernel void packed_linear(TENSOR(out), CTENSOR(x), CTENSOR(weights), CTEN
         for (int b = 0; b < blocks; ++b) {
           __global const uint *block = (__global const uint *)(words + (size_t)b * 4 * VW);
           PREFETCH((__global const char *)block + BYTES_AHEAD);
-          const WORDS lower = LOAD_UNALIGNED(WORDS, VW, block), upper = lower >> 16;
+          const WORDS lower = LOAD_UNALIGNED(WORDS, VW, block);
+#if PAIRS
+          VEC sum = (VEC)(0);
+          FOR(i, 4) sum = dot_bfloat16(sum, WEIGHT_PAIR(lower, i), inputs[b][i]);
+#else
+          const WORDS upper = lower >> 16;
           VEC even = WEIGHT(lower, 0) * inputs[b][0], odd = WEIGHT(lower, 1) * inputs[b][1];
           even = fma(WEIGHT(lower, 2), inputs[b][2], even);
           odd = fma(WEIGHT(lower, 3), inputs[b][3], odd);
@@ -177,7 +204,9 @@ TASK __kernel void packed_linear(TENSOR(out), CTENSOR(x), CTENSOR(weights), CTEN
           odd = fma(WEIGHT(upper, 5), inputs[b][5], odd);
           even = fma(WEIGHT(upper, 6), inputs[b][6], even);
           odd = fma(WEIGHT(upper, 7), inputs[b][7], odd);
-          total = fma(even + odd, scales_of_lanes(row_scales[r], b), total);
+          const VEC sum = even + odd;
+#endif
+          total = fma(sum, scales_of_lanes(row_scales[r], b), total);
         }
         results[r] += sum_of_lanes(total);
       }
