@@ -6,6 +6,7 @@
 #include <ATen/ops/sum.h>
 
 #include "kernels/conv/conv_algorithms.h"
+#include "kernels/core/dot_bfloat16.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/registration.h"
 #include "kernels/core/tensors.h"
@@ -97,8 +98,8 @@ std::vector<int64_t> output_size(c10::IntArrayRef input, c10::IntArrayRef weight
   return sizes;
 }
 
-// CPU devices have fast kernels for float32 only, and a conversion is cheap compared to a
-// convolution.
+// CPU devices have fast kernels for float32, and a conversion is cheap compared to a convolution.
+// convolve_pairs() comes first.
 bool better_in_float(const at::Tensor& tensor) {
   return compute_type(tensor.scalar_type()) != tensor.scalar_type() &&
          ocl_device(tensor).family() == KernelFamily::kCpu;
@@ -124,6 +125,51 @@ void check_dilation(c10::IntArrayRef dilation) {
               "dilation should be greater than zero, but got ", dilation);
 }
 
+// Writes the result, which is not empty, by an algorithm for channels_last tensors. Returns false
+// where none takes the call.
+bool convolve_channels_last(ConvDirection direction, const ConvShape& shape,
+                            const at::Tensor& result, const at::Tensor& source,
+                            const at::Tensor& factor, const at::Tensor& bias,
+                            const Epilogue& epilogue) {
+  const bool of_weights = direction == ConvDirection::kWeightGrad;
+  const at::MemoryFormat format =
+      result.dim() == 5 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
+  const at::Tensor read = source.contiguous(format);
+  const at::Tensor by = factor.contiguous(of_weights ? format : factor.suggest_memory_format());
+  return run_convolution(
+      {direction, shape, true, result, read, by, bias, epilogue, ocl_device(source)});
+}
+
+at::Tensor in_format(const at::Tensor& result, at::MemoryFormat format) {
+  const at::Tensor formatted = result.contiguous(format);
+  // One channel or one pixel is contiguous in both formats, but later operators read the strides.
+  formatted.unsafeGetTensorImpl()->empty_tensor_restride(format);
+  return formatted;
+}
+
+// The result of one direction in bfloat16, where the device multiplies it without a conversion
+// (dot_bfloat16.h); else undefined. A conversion to channels_last takes little of the time.
+at::Tensor convolve_pairs(ConvDirection direction, const ConvShape& shape, at::IntArrayRef sizes,
+                          at::MemoryFormat format, const at::Tensor& source,
+                          const at::Tensor& factor, const at::Tensor& bias) {
+  Device& device = ocl_device(source);
+  if (!multiplies_bfloat16(device, source.scalar_type())) return {};
+  if (source.dim() == 3) {
+    const at::Tensor plane = convolve_pairs(direction, shape, {sizes[0], sizes[1], 1, sizes[2]},
+                                            format, source.unsqueeze(2), factor.unsqueeze(2), bias);
+    return plane.defined() ? plane.squeeze(2) : plane;
+  }
+  const at::Tensor result = at::empty(
+      sizes, source.options(),
+      source.dim() == 5 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast);
+  const Epilogue none;
+  const bool done =
+      result.numel() > 0 &&
+      can_run_convolution({direction, shape, true, result, source, factor, bias, none, device}) &&
+      convolve_channels_last(direction, shape, result, source, factor, bias, none);
+  return done ? in_format(result, format) : at::Tensor();
+}
+
 // The result of one direction in the given format. Where no algorithm takes channels_last tensors,
 // they are converted to contiguous ones and back.
 at::Tensor convolve(ConvDirection direction, const ConvShape& shape, at::IntArrayRef sizes,
@@ -135,10 +181,8 @@ at::Tensor convolve(ConvDirection direction, const ConvShape& shape, at::IntArra
   const Epilogue& fused = direction == ConvDirection::kForward ? epilogue : none;
   if (format != at::MemoryFormat::Contiguous) {
     const at::Tensor result = at::empty(sizes, source.options(), format);
-    if (result.numel() == 0) return result;
-    const at::Tensor read = source.contiguous(format);
-    const at::Tensor by = factor.contiguous(of_weights ? format : factor.suggest_memory_format());
-    if (run_convolution({direction, shape, true, result, read, by, bias, fused, device})) {
+    if (result.numel() == 0 ||
+        convolve_channels_last(direction, shape, result, source, factor, bias, fused)) {
       return result;
     }
   }
@@ -150,10 +194,7 @@ at::Tensor convolve(ConvDirection direction, const ConvShape& shape, at::IntArra
     run_convolution({direction, shape, false, result, read, by, bias, fused, device});
   }
   if (direction == ConvDirection::kDataGrad) apply_epilogue(epilogue, result, result);
-  const at::Tensor formatted = result.contiguous(format);
-  // One channel or one pixel is contiguous in both formats, but later operators read the strides.
-  formatted.unsafeGetTensorImpl()->empty_tensor_restride(format);
-  return formatted;
+  return in_format(result, format);
 }
 
 // A transposed convolution is the data gradient of an ordinary one.
@@ -184,7 +225,21 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
   if (bias && bias->defined()) check_types("convolution", input, "bias", *bias);
   if (input.is_complex()) refuse_type(ocl_device(input), input.scalar_type(), "convolution");
   if (epilogue.residual.defined()) check_types("convolution", input, "residual", epilogue.residual);
+  const auto sizes = output_size(input.sizes(), weight.sizes(), p);
+  TORCH_CHECK(!epilogue.residual.defined() || epilogue.residual.sizes() == sizes,
+              "convolution: a residual of shape ", epilogue.residual.sizes(),
+              " for a result of shape ", sizes);
+  const ConvShape shape = make_shape(input.sizes(), weight.sizes(), sizes, p);
+  const at::MemoryFormat format =
+      epilogue.is_empty() ? convolution_format(input, weight) : at::MemoryFormat::Contiguous;
+  const at::Tensor dense_bias = bias && bias->defined() ? bias->contiguous() : at::Tensor();
   if (better_in_float(input)) {
+    const at::Tensor product =
+        convolve_pairs(direction_of(transposed), shape, sizes, format, input, weight, dense_bias);
+    if (product.defined()) {  // rounded before the epilogue, as by operators one by one
+      apply_epilogue(epilogue, product, product);
+      return product;
+    }
     // One kernel adds the residual and converts the sums.
     const bool adds = epilogue.residual.defined();
     const at::Tensor sums = convolution(
@@ -196,15 +251,8 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
     apply_epilogue(epilogue, sums, result);
     return result;
   }
-  const auto sizes = output_size(input.sizes(), weight.sizes(), p);
-  TORCH_CHECK(!epilogue.residual.defined() || epilogue.residual.sizes() == sizes,
-              "convolution: a residual of shape ", epilogue.residual.sizes(),
-              " for a result of shape ", sizes);
-  const ConvShape shape = make_shape(input.sizes(), weight.sizes(), sizes, p);
-  const at::MemoryFormat format =
-      epilogue.is_empty() ? convolution_format(input, weight) : at::MemoryFormat::Contiguous;
-  return convolve(direction_of(transposed), shape, sizes, format, input, weight,
-                  bias && bias->defined() ? bias->contiguous() : at::Tensor(), epilogue);
+  return convolve(direction_of(transposed), shape, sizes, format, input, weight, dense_bias,
+                  epilogue);
 }
 
 namespace native {
@@ -233,17 +281,25 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_outpu
   check_device_has(ocl_device(input), input.scalar_type(), "convolution_backward");
   check_types("convolution_backward", input, "weight", weight);
   check_types("convolution_backward", input, "grad_output", grad_output);
+  const ConvShape shape = make_shape(input.sizes(), weight.sizes(), grad_output.sizes(), p);
+  const auto format = convolution_format(input, weight);
   if (better_in_float(input)) {
+    Tensor product;
+    if (output_mask[0]) {
+      product = convolve_pairs(direction_of(!transposed), shape, input.sizes(), format, grad_output,
+                               weight, {});
+      output_mask[0] = !product.defined();
+    }
+    if (output_mask == std::array{false, false, false}) return {product, Tensor(), Tensor()};
     auto [of_input, of_weight, of_bias] = convolution_backward(
         grad_output.to(at::kFloat), input.to(at::kFloat), weight.to(at::kFloat), stride, padding,
         dilation, transposed, output_padding, groups, output_mask);
     const auto narrowed = [&](const Tensor& grad) {
       return grad.defined() ? grad.to(input.scalar_type()) : grad;
     };
-    return {narrowed(of_input), narrowed(of_weight), narrowed(of_bias)};
+    return {product.defined() ? product : narrowed(of_input), narrowed(of_weight),
+            narrowed(of_bias)};
   }
-  const ConvShape shape = make_shape(input.sizes(), weight.sizes(), grad_output.sizes(), p);
-  const auto format = convolution_format(input, weight);
   const Tensor grad = grad_output.contiguous(format);
   Tensor grad_input, grad_weight, grad_bias;
   if (output_mask[0]) {

@@ -14,6 +14,7 @@ using Row = const ConvAlgorithm*;
 // refuses where another one is estimated or measured to be faster.
 constexpr Row kForwardAndDataGrad[] = {
     &kConvChannelsLastProduct,
+    &kConvChannelsLastPairs,
     &kConvChannelsLastDepthwise,
     &kConvChannelsLastWinograd,
     &kConvChannelsLast,
@@ -66,6 +67,14 @@ PreferredAlgorithm& preferred() {
 }
 
 }  // namespace
+
+bool can_run_convolution(const ConvCall& call) {
+  const char* const wanted = preferred().name();
+  return std::ranges::any_of(table_of(call.direction), [&](Row row) {
+    const bool is_wanted = !wanted || std::string_view(wanted) == row->name;
+    return is_wanted && !is_disabled(row->name) && !refusal(*row, call);
+  });
+}
 
 bool run_convolution(const ConvCall& call) {
   const Row algorithm = choose_algorithm(table_of(call.direction), preferred(), call);

@@ -9,6 +9,9 @@ namespace ocl {
 // Runs the first algorithm that applies. Returns false if none applies, which happens only for
 // channels_last tensors.
 bool run_convolution(const ConvCall& call);
+// Whether an algorithm applies, and no other one is preferred. Reads the tensors' types and sizes
+// only.
+bool can_run_convolution(const ConvCall& call);
 // Prefers an algorithm wherever it applies, as OCL_CONV_ALGORITHM does; an empty name ends that.
 void prefer_conv_algorithm(std::string_view name);
 

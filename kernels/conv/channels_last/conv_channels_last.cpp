@@ -3,6 +3,7 @@
 #include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
 
+#include "kernels/core/dot_bfloat16.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/tensors.h"
 #include "kernels/core/vector_registers.h"
@@ -12,13 +13,22 @@ namespace channels_last {
 
 constexpr int64_t kChannelsAtOnce = 64;  // of conv_channels_last_pack.cl
 constexpr int32_t kFewChannels = 8;
+constexpr int64_t kTasks = 32;
+constexpr int32_t kLeastRows = 8;  // channels of a result: fewer leave most of a vector empty
+constexpr int32_t kMaxTaps = 128;
+constexpr int32_t kDepth = 128;  // items of a tile of pixels, which fits the first level cache
 
-const char* refusal_of_call(const ConvCall& call) {
-  if (const char* reason = refusal_of_cpu_kernels(call)) return reason;
+const char* refusal_of_call(const ConvCall& call, at::ScalarType type) {
+  if (const char* reason = refusal_of_cpu_kernels(call, type)) return reason;
   const int64_t most =
       std::max({call.result.numel(), call.source.numel(),
                 call.direction == ConvDirection::kWeightGrad ? call.factor.numel() : 0});
   return most < INT32_MAX ? nullptr : "a tensor has 2^31 elements or more";
+}
+
+const char* refusal_of_pairs(const ConvCall& call) {
+  if (const char* reason = refusal_of_call(call, at::kBFloat16)) return reason;
+  return refusal_of_dot_bfloat16(call.device);
 }
 
 void take_weights(ConvPass& pass, int32_t& along, int32_t channels, const at::Tensor& weight) {
@@ -71,22 +81,6 @@ void join_taps_of_rows(ConvPass& pass) {
   pass.tap_count[2] = 1;
 }
 
-}  // namespace channels_last
-
-namespace {
-
-using namespace channels_last;
-
-constexpr int64_t kTasks = 32;
-constexpr int32_t kLeastRows = 8;  // channels of a result: fewer leave most of a vector empty
-constexpr int32_t kMaxTaps = 128;
-constexpr int32_t kDepth = 128;  // channels of a tile of pixels, which fits the first level cache
-
-struct Tile {
-  int64_t positions, vectors;
-  bool narrow = false;  // the channels of a pixel are fewer than a vector's lanes
-};
-
 // The sums leave registers for the weights and a pixel. Wider tiles copy fewer pixels per sum.
 Tile choose_tile(const Device& device, int64_t rows) {
   if (!has_wide_registers(device)) return {6, 1};
@@ -96,15 +90,18 @@ Tile choose_tile(const Device& device, int64_t rows) {
   return fills_wide && !device.has(Quirk::kSlowWideTiles) ? Tile{6, 4} : Tile{12, 2};
 }
 
-const Kernel& find(Device& device, const char* name, Tile tile) {
+// `narrow`: as NARROW of the kernel.
+static const Kernel& find(Device& device, const char* name, ScalarType type, Tile tile,
+                          bool narrow = false) {
   static Site site;
-  const KernelKey key{&site,
-                      {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(tile.positions),
-                       static_cast<uint64_t>(tile.vectors), uint64_t{tile.narrow}}};
+  const KernelKey key{
+      &site,
+      {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(tile.positions),
+       static_cast<uint64_t>(tile.vectors), static_cast<uint64_t>(type) << 1 | uint64_t{narrow}}};
   return find_kernel(device, key, [&] {
-    Defines defines;
+    Defines defines = element_defines(type);
     defines.set("VW", conv_lanes(device)).set("MR", tile.positions).set("NV", tile.vectors);
-    defines.set("NARROW", tile.narrow);
+    defines.set("NARROW", narrow).set("PAIRS", type == ScalarType::BFloat16);
     defines.set("MAX_TAPS", kMaxTaps).set("DEPTH", kDepth);
     return KernelSource{"conv_channels_last.cl", name, defines};
   });
@@ -113,25 +110,29 @@ const Kernel& find(Device& device, const char* name, Tile tile) {
 void run_pass(const ConvPass& pass, Tile tile, const at::Tensor& result, const at::Tensor& source,
               int32_t pitch, const at::Tensor& packed, const at::Tensor& bias) {
   Device& device = ocl_device(result);
-  tile.narrow = pass.channels < conv_lanes(device);
+  const ScalarType type = result.scalar_type();
+  const int64_t of_item = type == ScalarType::BFloat16 ? 2 : 1;
+  const int64_t items = at::ceil_div(int64_t{pass.channels}, of_item);
+  const int64_t parts = std::max<int64_t>(at::ceil_div(items, int64_t{kDepth}), 1);
+  const int64_t last_part = items - (parts - 1) * at::ceil_div(items, parts);
+  const bool narrow = pass.channels % of_item || last_part < conv_lanes(device);
   const int64_t panels = at::ceil_div(int64_t{pass.rows}, tile.vectors * conv_lanes(device));
   const int64_t shares = at::ceil_div(kTasks, panels * pass.groups);
   const int64_t per_task = at::round_up(at::ceil_div(int64_t{pass.n}, shares), tile.positions);
-  launch(stream_of(result), find(device, "conv_channels_last", tile),
+  launch(stream_of(result), find(device, "conv_channels_last", type, tile, narrow),
          {static_cast<size_t>(at::ceil_div(int64_t{pass.n}, per_task)), static_cast<size_t>(panels),
           static_cast<size_t>(pass.groups)},
          {}, view(result), view(source), view(packed), view(bias.defined() ? bias : packed),
          static_cast<int32_t>(bias.defined()), pass, pitch, static_cast<int32_t>(per_task));
 }
 
-// Copies the input with zeros at both ends of its rows, and adapts `pass` to the copy.
 at::Tensor pad_rows(const ConvShape& s, ConvPass& pass, const at::Tensor& input) {
   if (s.pad[2] == 0) return input;
   const int32_t padded = s.in[2] + 2 * s.pad[2];
   const int64_t lines = int64_t{s.images} * s.in[0] * s.in[1];
   const at::Tensor copy = conv_scratch(lines * padded * s.in_channels, input);
   const int64_t per_task = at::ceil_div(lines, kTasks);
-  launch(stream_of(input), find(ocl_device(input), "pad_rows", {1, 1}),
+  launch(stream_of(input), find(ocl_device(input), "pad_rows", input.scalar_type(), {1, 1}),
          {static_cast<size_t>(at::ceil_div(lines, per_task))}, {}, view(copy), view(input),
          static_cast<int32_t>(lines), s.in[2] * s.in_channels, padded * s.in_channels,
          s.pad[2] * s.in_channels, static_cast<int32_t>(per_task));
@@ -141,14 +142,22 @@ at::Tensor pad_rows(const ConvShape& s, ConvPass& pass, const at::Tensor& input)
   return copy;
 }
 
-bool few_taps(const ConvShape& s) {
+bool has_few_taps(const ConvShape& s) {
   return int64_t{s.kernel[0]} * s.kernel[1] * s.kernel[2] <= kMaxTaps;
 }
 
+bool has_few_rows(const ConvPass& pass) { return pass.rows < kLeastRows; }
+
+}  // namespace channels_last
+
+namespace {
+
+using namespace channels_last;
+
 const char* refusal(const ConvCall& call) {
   if (const char* reason = refusal_of_call(call)) return reason;
-  if (call.passes().front().rows < kLeastRows) return "few channels of the result";
-  return few_taps(call.shape) ? nullptr : "too many taps";
+  if (has_few_rows(call.passes().front())) return "few channels of the result";
+  return has_few_taps(call.shape) ? nullptr : "too many taps";
 }
 
 void run_forward(const ConvCall& call) {

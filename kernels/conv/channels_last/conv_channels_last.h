@@ -9,7 +9,9 @@ namespace ocl {
 namespace channels_last {
 
 // Why these kernels cannot take a call: shared by the algorithms.
-const char* refusal_of_call(const ConvCall& call);
+const char* refusal_of_call(const ConvCall& call, at::ScalarType type = at::kFloat);
+// The same for those that multiply pairs of bfloat16.
+const char* refusal_of_pairs(const ConvCall& call);
 // The pass has the strides of contiguous weights. This changes them if `weight` is channels_last.
 // `along`: the pass's stride between the `channels` channels of a filter.
 void take_weights(ConvPass& pass, int32_t& along, int32_t channels, const at::Tensor& weight);
@@ -20,6 +22,20 @@ Range pack_grid(const ConvPass& pass, int64_t panel);
 const Kernel& pack_kernel(Device& device, const char* name, int64_t vectors);
 // Packs weights for a pass, with zeros for a row of taps after them.
 at::Tensor pack_weights(const ConvPass& pass, int64_t vectors, const at::Tensor& weight);
+
+// The register tile of conv_channels_last.cl.
+struct Tile {
+  int64_t positions, vectors;
+};
+Tile choose_tile(const Device& device, int64_t rows);
+bool has_few_taps(const ConvShape& shape);
+bool has_few_rows(const ConvPass& pass);
+// A pass with packed weights. `pitch`: channels of a pixel of the source.
+void run_pass(const ConvPass& pass, Tile tile, const at::Tensor& result, const at::Tensor& source,
+              int32_t pitch, const at::Tensor& packed, const at::Tensor& bias);
+// Copies the input with zeros at both ends of its rows, and adapts `pass` to the copy.
+at::Tensor pad_rows(const ConvShape& s, ConvPass& pass, const at::Tensor& input);
+
 // join_taps_of_rows() makes the taps of a row one tap, whose channels are the adjacent channels of
 // all its pixels. has_few_channels(): whether that is faster, because the input has few channels.
 bool has_few_channels(const ConvShape& shape);

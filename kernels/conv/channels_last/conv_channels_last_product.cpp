@@ -12,7 +12,11 @@ at::Tensor as_matrix(const at::Tensor& tensor) {
 }
 
 const char* refusal(const ConvCall& call) {
-  if (const char* reason = channels_last::refusal_of_call(call)) return reason;
+  const bool pairs = call.result.scalar_type() == at::kBFloat16;
+  if (const char* reason =
+          pairs ? channels_last::refusal_of_pairs(call) : channels_last::refusal_of_call(call)) {
+    return reason;
+  }
   const ConvShape& s = call.shape;
   if (s.groups != 1) return "more than one group";
   return s.is_pointwise() ? nullptr : "the kernel or the stride is not 1, or there is padding";

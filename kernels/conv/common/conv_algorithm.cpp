@@ -20,9 +20,11 @@ const std::vector<ConvPass>& ConvCall::passes() const {
   return known_passes;
 }
 
-const char* refusal_of_cpu_kernels(const ConvCall& call) {
+const char* refusal_of_cpu_kernels(const ConvCall& call, at::ScalarType type) {
   if (call.device.family() != KernelFamily::kCpu) return "for CPU devices";
-  if (call.result.scalar_type() != at::kFloat) return "for float32";
+  if (call.result.scalar_type() != type) {
+    return type == at::kFloat ? "for float32" : "for bfloat16";
+  }
   if (call.source.numel() == 0) return "the source is empty";
   return nullptr;
 }

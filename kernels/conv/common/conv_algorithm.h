@@ -51,14 +51,15 @@ struct ConvAlgorithm {
 };
 
 extern const ConvAlgorithm kConvChannelsLastProduct, kConvChannelsLastDepthwise, kConvChannelsLast;
+extern const ConvAlgorithm kConvChannelsLastPairs;  // CPUs with products of bfloat16
 extern const ConvAlgorithm kConvChannelsLastWinograd, kConvChannelsLastWeight;
 extern const ConvAlgorithm kConvDepthwise, kConvWinograd, kConvBroadcast, kConvPadded;  // CPUs
 extern const ConvAlgorithm kConvSplit, kConvWinogradGpu, kConvTiles, kConvDirect;       // GPUs
 extern const ConvAlgorithm kConvPlain;  // every type, geometry and family
 
-// Why an algorithm that takes float32 on CPU devices cannot take a call: shared by these
-// algorithms.
-const char* refusal_of_cpu_kernels(const ConvCall& call);
+// Why an algorithm that takes one type, float32 or bfloat16, on CPU devices cannot take a call:
+// shared by these algorithms.
+const char* refusal_of_cpu_kernels(const ConvCall& call, at::ScalarType type = at::kFloat);
 
 // For choose_algorithm().
 const char* refusal(const ConvAlgorithm& row, const ConvCall& call);
