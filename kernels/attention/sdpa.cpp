@@ -159,7 +159,8 @@ const Kernel& find(Device& device, const Attention& a, SdpaKernel which, const S
                    bool quads) {
   static Site site;
   const uint64_t flags = attention_flags(a) | uint64_t{a.dropout > 0} << 2 |
-                         static_cast<uint64_t>(which) << 3 | uint64_t{quads} << 5;
+                         static_cast<uint64_t>(which) << 3 | uint64_t{quads} << 5 |
+                         static_cast<uint64_t>(tile.reads) << 6;
   const KernelKey key{
       &site,
       {flags, attention_sizes(a),
@@ -173,7 +174,8 @@ const Kernel& find(Device& device, const Attention& a, SdpaKernel which, const S
           .set("NV", tile.vectors)
           .set("MR", tile.rows)
           .set("BLOCK", tile.block);
-      if (a.query.scalar_type() != ScalarType::Float) defines.set("COPY_ROWS", 1);
+      if (tile.reads == SdpaRows::kConverted) defines.set("COPY_ROWS", 1);
+      if (tile.reads == SdpaRows::kPairs) defines.set("PAIRS", 1);
       if (which == SdpaKernel::kGradKey) defines.set("KEYS_IN_LANES", 1);
     } else {
       const SdpaGroup group = group_of(device, most, tile, longest);
@@ -208,8 +210,7 @@ void run(const Attention& a, SdpaKernel which, std::initializer_list<Tensor> bef
   if (gpu) {
     tile.rows = rows_on_gpu(device, a, which, quads);
   } else {
-    const auto chosen =
-        choose_sdpa_tile(device, which, rows, d, dv, a.query.scalar_type() != ScalarType::Float);
+    const auto chosen = choose_sdpa_tile(device, which, rows, d, dv, a.query.scalar_type());
     TORCH_CHECK(chosen, "scaled_dot_product_attention: heads of ", d, " and ", dv,
                 " elements do not fit into the local memory of ", device.label());
     tile = *chosen;

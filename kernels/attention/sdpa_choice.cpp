@@ -8,6 +8,7 @@
 
 #include "backend/error.h"
 #include "kernels/core/algorithms.h"
+#include "kernels/core/dot_bfloat16.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/registration.h"
 #include "kernels/core/vector_registers.h"
@@ -24,28 +25,36 @@ constexpr const char* kFused = "fused_attention";
 const OptionalPaths optional({kFused});
 
 // Bytes of local memory of a kernel of the CPU family.
-int64_t local_bytes(SdpaKernel which, const SdpaTile& tile, int64_t d, int64_t dv, bool copy_rows) {
+int64_t local_bytes(SdpaKernel which, const SdpaTile& tile, int64_t d, int64_t dv) {
   const int64_t sums_d = at::round_up(d, tile.rows), sums_dv = at::round_up(dv, tile.rows);
-  int64_t rows = d + sums_dv + tile.block;
-  if (which == SdpaKernel::kGradQuery) rows = d + dv + sums_d + 2 * tile.block;
-  if (which == SdpaKernel::kGradKey) rows = d + dv + sums_d + sums_dv + 2 * tile.block;
-  const int64_t copies = copy_rows ? tile.block * std::max(d, dv) : 0;
+  const int64_t at_once = tile.reads == SdpaRows::kPairs ? 2 : 1;
+  const auto items = [&](int64_t size) { return at::ceil_div(size, at_once); };
+  int64_t rows = items(d) + sums_dv + tile.block;
+  if (which == SdpaKernel::kGradQuery) rows = items(d) + items(dv) + sums_d + 2 * tile.block;
+  if (which == SdpaKernel::kGradKey) {
+    rows = items(d) + items(dv) + sums_d + sums_dv + 2 * tile.block;
+  }
+  if (tile.reads == SdpaRows::kPairs) rows += items(tile.block);
+  const int64_t copies = tile.reads == SdpaRows::kInPlace ? 0 : items(tile.block) * std::max(d, dv);
   return (rows * tile.vectors * tile.width + copies) * static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace
 
-std::optional<SdpaTile> choose_sdpa_tile(const Device& device, SdpaKernel which, int64_t lanes,
-                                         int64_t d, int64_t dv, bool copy_rows) {
+std::optional<SdpaTile> choose_sdpa_tile(Device& device, SdpaKernel which, int64_t lanes, int64_t d,
+                                         int64_t dv, at::ScalarType type) {
   const auto local = static_cast<int64_t>(device.properties().local_memory);
   const auto widest =
       std::clamp<int64_t>(static_cast<int64_t>(device.parameters().vector_width), 4, 16);
   const bool wide = has_wide_registers(device);
+  const bool pairs = multiplies_bfloat16(device, type);
   for (int64_t width = widest; width >= 4; width /= 2) {
+    SdpaRows reads = type == ScalarType::Float ? SdpaRows::kInPlace : SdpaRows::kConverted;
+    if (pairs && width == 16) reads = SdpaRows::kPairs;
     for (int64_t vectors = wide && lanes > width ? 2 : 1; vectors >= 1; --vectors) {
       for (int64_t block = 64; block >= 16; block /= 2) {
-        const SdpaTile tile{width, vectors, block, wide && width == 16 ? 8 : 4};
-        if (local_bytes(which, tile, d, dv, copy_rows) <= local) return tile;
+        const SdpaTile tile{width, vectors, block, wide && width == 16 ? 8 : 4, reads};
+        if (local_bytes(which, tile, d, dv) <= local) return tile;
       }
     }
   }
@@ -54,9 +63,9 @@ std::optional<SdpaTile> choose_sdpa_tile(const Device& device, SdpaKernel which,
 
 namespace {
 
-bool fits(const Device& device, int64_t d, int64_t dv, bool copy_rows) {
+bool fits(Device& device, int64_t d, int64_t dv, ScalarType type) {
   return device.family() == KernelFamily::kGpu ||
-         choose_sdpa_tile(device, SdpaKernel::kGradKey, 1, d, dv, copy_rows).has_value();
+         choose_sdpa_tile(device, SdpaKernel::kGradKey, 1, d, dv, type).has_value();
 }
 
 bool broadcasts(const Tensor& mask, const Tensor& query, const Tensor& key) {
@@ -135,7 +144,7 @@ const char* refusal(const Tensor& query, const Tensor& key, const Tensor& value,
   }
   // A traced program is for these sizes of heads only, as the kernels are.
   return fits(device(query.device().index()), query.sym_size(3).guard_int(__FILE__, __LINE__),
-              value.sym_size(3).guard_int(__FILE__, __LINE__), type != ScalarType::Float)
+              value.sym_size(3).guard_int(__FILE__, __LINE__), type)
              ? nullptr
              : "heads of this size do not fit into the device's local memory";
 }

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <optional>
 
+#include <c10/core/ScalarType.h>
+
 #include "backend/device.h"
 
 namespace ocl {
@@ -14,13 +16,18 @@ inline constexpr int64_t kLargestHead = 256;  // elements of a row
 // The forward kernel and the two kernels of the gradients.
 enum class SdpaKernel { kForward, kGradQuery, kGradKey };
 
+// How the kernels of the CPU family read rows: in place, after a conversion to float32, or as pairs
+// of bfloat16 (sdpa_pairs_cpu.clh).
+enum class SdpaRows : uint8_t { kInPlace, kConverted, kPairs };
+
 struct SdpaTile {
   int64_t width, vectors, block, rows;
+  SdpaRows reads = SdpaRows::kInPlace;
 };
 
 // The largest tile whose local memory the device has. `lanes`: rows to put into lanes of vectors;
 // d, dv: the size of a head of query and value.
-std::optional<SdpaTile> choose_sdpa_tile(const Device& device, SdpaKernel which, int64_t lanes,
-                                         int64_t d, int64_t dv, bool copy_rows);
+std::optional<SdpaTile> choose_sdpa_tile(Device& device, SdpaKernel which, int64_t lanes, int64_t d,
+                                         int64_t dv, at::ScalarType type);
 
 }  // namespace ocl

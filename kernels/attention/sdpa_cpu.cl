@@ -5,6 +5,7 @@
 //   WIDTH, NV   lanes of a vector, vectors of a task
 //   MR          rows of a register tile; divides BLOCK
 //   BLOCK       rows of a block
+//   PAIRS       the products are those of sdpa_pairs_cpu.clh
 // Defines and Problem: sdpa.clh. Grid: (blocks of lanes, heads, batch).
 #include "sdpa.clh"
 
@@ -16,49 +17,13 @@
 
 #define NUMBERS LANE_NUMBERS(int, WIDTH)
 
-// Rows of floats are used in place; other types are converted to `copy` first.
-#ifdef COPY_ROWS
-#define ROWS const __local float *
-#define ROW_COPY __local float row_copy[BLOCK * D_MAX];
-#define TAKE_ROWS(rows, matrix, stride, count, size)      \
-  copy_rows(row_copy, matrix, stride, count, size);       \
-  rows = row_copy;                                        \
-  rows##_stride = size;
-
-ALWAYS_INLINE void copy_rows(__local float *copy, __global const MEM(DT) *matrix, const long stride,
-                             const int count, const int size) {
-  for (int row = 0; row < count; ++row, matrix += stride, copy += size) {
-    int i = 0;
-    for (; i + WIDTH <= size; i += WIDTH) VSTORE(LOADV(DT, matrix, i), copy, i);
-    for (; i < size; ++i) copy[i] = LOAD(DT, matrix, i);
-  }
-}
+#ifdef PAIRS
+#include "sdpa_pairs_cpu.clh"
 #else
-#define ROWS __global const float *
-#define ROW_COPY
-#define TAKE_ROWS(rows, matrix, stride, count, size) \
-  rows = matrix;                                     \
-  rows##_stride = stride;
+#include "sdpa_floats_cpu.clh"
 #endif
 
-// panel[i][lane] = scale * element i of row number `lane`; 0 in lanes beyond the last row.
-ALWAYS_INLINE void pack(__local V *panel, __global const MEM(DT) *matrix, const long stride,
-                        const int count, const int size, const float scale) {
-  __local float *lanes = (__local float *)panel;
-  for (int lane = 0; lane < count; ++lane, matrix += stride) {
-    int i = 0;
-    for (; i + WIDTH <= size; i += WIDTH) {
-      float some[WIDTH];
-      VSTORE(LOADV(DT, matrix, i) * scale, some, 0);
-      for (int l = 0; l < WIDTH; ++l) lanes[(size_t)(i + l) * LANES + lane] = some[l];
-    }
-    for (; i < size; ++i) lanes[(size_t)i * LANES + lane] = LOAD(DT, matrix, i) * scale;
-  }
-  for (int lane = count; lane < LANES; ++lane)
-    for (int i = 0; i < size; ++i) lanes[(size_t)i * LANES + lane] = 0;
-}
-
-// The reverse of pack(), with each lane multiplied by its factor.
+// Row number `lane` of the matrix = panel[i][lane] * factor[lane].
 ALWAYS_INLINE void unpack(__global MEM(DT) *matrix, const long stride, const int count,
                           const int size, const __local V *panel, const V *factor) {
   const __local float *lanes = (const __local float *)panel;
@@ -77,43 +42,6 @@ ALWAYS_INLINE void unpack(__global MEM(DT) *matrix, const long stride, const int
 
 ALWAYS_INLINE void clear(__local V *panel, const int size) {
   for (int i = 0; i < ROUND_UP(size, MR) * NV; ++i) panel[i] = (V)(0.0f);
-}
-
-// tile[row][lane] = products of the rows with the columns of the panel.
-ALWAYS_INLINE void multiply(__local V *tile, ROWS rows, const long stride, const int count,
-                            const __local V *panel, const int size) {
-  for (int row = 0; row < count; row += MR) {
-    V sum[MR][NV];
-    ROWS start[MR];
-    FOR_ROWS_OF_TILE(i) {
-      start[i] = rows + min(row + i, count - 1) * stride;
-      FOR_VECTORS(j) sum[i][j] = (V)(0.0f);
-    }
-    for (size_t k = 0; k < size; ++k) {
-      FOR_ROWS_OF_TILE(i) {
-        const V factor = (V)(start[i][k]);
-        FOR_VECTORS(j) sum[i][j] = fma(factor, panel[k * NV + j], sum[i][j]);
-      }
-    }
-    FOR_ROWS_OF_TILE(i) FOR_VECTORS(j) tile[(row + i) * NV + j] = sum[i][j];
-  }
-}
-
-// sums[i][lane] = factor[lane] * sums[i][lane] + sum over rows of tile[row][lane] * element i.
-ALWAYS_INLINE void add_weighted(__local V *sums, const V *factor, ROWS rows, const long stride,
-                                const int count, const __local V *tile, const int size) {
-  for (int first = 0; first < size; first += MR) {
-    V sum[MR][NV];
-    FOR_ROWS_OF_TILE(i) FOR_VECTORS(j) sum[i][j] = sums[(first + i) * NV + j] * factor[j];
-    for (size_t row = 0; row < count; ++row) {
-      ROWS start = rows + row * stride;
-      FOR_ROWS_OF_TILE(i) {
-        const V element = (V)(start[size % MR ? min(first + i, size - 1) : first + i]);
-        FOR_VECTORS(j) sum[i][j] = fma(element, tile[row * NV + j], sum[i][j]);
-      }
-    }
-    FOR_ROWS_OF_TILE(i) FOR_VECTORS(j) sums[(first + i) * NV + j] = sum[i][j];
-  }
 }
 
 // Loads `count` numbers that are `step` apart, and `fill` into the other lanes.
@@ -153,17 +81,15 @@ static inline V keep_factor(const WORD word, const ulong threshold, const float 
 TASK __kernel void attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTENSOR(query),
                                       CTENSOR(key), CTENSOR(value), BIAS_ARGUMENT CTENSOR(grad),
                                       CTENSOR(log_sum), CTENSOR(delta), const Problem problem) {
-  __local V keys[D * NV], values[DV * NV];
+  __local PANEL keys[ITEMS(D) * NV], values[ITEMS(DV) * NV];
   __local V key_sums[ROUND_UP(D, MR) * NV], value_sums[ROUND_UP(DV, MR) * NV];
   __local V weights[BLOCK * NV], slopes[BLOCK * NV];
   ROW_COPY
   const long batch = get_global_id(2), key_head = get_global_id(1);
   const long first = get_global_id(0) * LANES;
   const int lanes = (int)min((long)LANES, problem.keys - first);
-  pack(keys, MATRIX(KEY, key, batch, key_head) + first * ROW(KEY), ROW(KEY), lanes, D,
-       problem.scale);
-  pack(values, MATRIX(VALUE, value, batch, key_head) + first * ROW(VALUE), ROW(VALUE), lanes, DV,
-       1.0f);
+  pack(keys, MATRIX(KEY, key, batch, key_head) + first * ROW(KEY), ROW(KEY), lanes, D);
+  pack(values, MATRIX(VALUE, value, batch, key_head) + first * ROW(VALUE), ROW(VALUE), lanes, DV);
   clear(key_sums, D);
   clear(value_sums, DV);
   V ones[NV];
@@ -184,11 +110,12 @@ TASK __kernel void attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTEN
       __global const float *log_sums = CPTR(float, log_sum) + row + q0;
       __global const float *deltas = CPTR(float, delta) + row + q0;
       ROWS rows;
-      long rows_stride;
+      SUMMANDS summands;
+      long rows_stride, summands_stride;
       TAKE_ROWS(rows, grad_rows, ROW(GRAD), count, DV)
-      multiply(slopes, rows, rows_stride, count, values, DV);
+      multiply(slopes, rows, rows_stride, count, values, DV, 1.0f);
       TAKE_ROWS(rows, query_rows, ROW(QUERY), count, D)
-      multiply(weights, rows, rows_stride, count, keys, D);
+      multiply(weights, rows, rows_stride, count, keys, D, problem.scale);
       for (int r = 0; r < count; ++r) {
         FOR_VECTORS(j) {
           const INT number = (INT)((int)first + j * WIDTH) + NUMBERS;
@@ -214,9 +141,10 @@ TASK __kernel void attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTEN
           slopes[r * NV + j] = weight * (slope - deltas[r]);
         }
       }
-      add_weighted(key_sums, ones, rows, rows_stride, count, slopes, D);
-      TAKE_ROWS(rows, grad_rows, ROW(GRAD), count, DV)
-      add_weighted(value_sums, ones, rows, rows_stride, count, weights, DV);
+      TAKE_SAME_SUMMANDS(summands, query_rows, ROW(QUERY), count, D)
+      add_weighted(key_sums, ones, summands, summands_stride, count, slopes, D PAIR_SPACE);
+      TAKE_SUMMANDS(summands, grad_rows, ROW(GRAD), count, DV)
+      add_weighted(value_sums, ones, summands, summands_stride, count, weights, DV PAIR_SPACE);
     }
   }
   unpack(OUT_MATRIX(GRAD_VALUE, grad_value, batch, key_head) + first * ROW(GRAD_VALUE),
@@ -242,8 +170,7 @@ TASK __kernel void attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTEN
   const int lanes = (int)min((long)LANES, problem.queries - first);                          \
   const long row = (batch * problem.heads + head) * problem.queries + first;                 \
   BIAS_MATRIX(batch, head)                                                                   \
-  pack(queries, MATRIX(QUERY, query, batch, head) + first * ROW(QUERY), ROW(QUERY), lanes, D, \
-       problem.scale);
+  pack(queries, MATRIX(QUERY, query, batch, head) + first * ROW(QUERY), ROW(QUERY), lanes, D);
 
 #ifdef DROPOUT
 // Drops and scales a block of numbers for each key and query; a draw gives words for four keys.
@@ -267,7 +194,8 @@ TASK __kernel void attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTEN
 #ifdef FORWARD
 TASK __kernel void attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query), CTENSOR(key),
                                      CTENSOR(value), BIAS_ARGUMENT const Problem problem) {
-  __local V queries[D * NV], sums[ROUND_UP(DV, MR) * NV], tile[BLOCK * NV];
+  __local PANEL queries[ITEMS(D) * NV];
+  __local V sums[ROUND_UP(DV, MR) * NV], tile[BLOCK * NV];
   ROW_COPY
   QUERY_BLOCK
   clear(sums, DV);
@@ -280,9 +208,10 @@ TASK __kernel void attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query
   for (long k0 = 0; k0 < last; k0 += BLOCK) {
     const int count = (int)min((long)BLOCK, last - k0);
     ROWS rows;
-    long rows_stride;
+    SUMMANDS summands;
+    long rows_stride, summands_stride;
     TAKE_ROWS(rows, MATRIX(KEY, key, batch, key_head) + k0 * ROW(KEY), ROW(KEY), count, D)
-    multiply(tile, rows, rows_stride, count, queries, D);
+    multiply(tile, rows, rows_stride, count, queries, D, problem.scale);
     V peak[NV];
     FOR_VECTORS(j) peak[j] = top[j];
     for (int r = 0; r < count; ++r) {
@@ -312,8 +241,9 @@ TASK __kernel void attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query
       }
     }
     DROP(tile)
-    TAKE_ROWS(rows, MATRIX(VALUE, value, batch, key_head) + k0 * ROW(VALUE), ROW(VALUE), count, DV)
-    add_weighted(sums, factor, rows, rows_stride, count, tile, DV);
+    TAKE_SUMMANDS(summands, MATRIX(VALUE, value, batch, key_head) + k0 * ROW(VALUE), ROW(VALUE),
+                  count, DV)
+    add_weighted(sums, factor, summands, summands_stride, count, tile, DV PAIR_SPACE);
   }
   V logs[NV];
   FOR_VECTORS(j) {
@@ -330,11 +260,12 @@ TASK __kernel void attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query
 TASK __kernel void attention_grad_query(TENSOR(grad_query), CTENSOR(query), CTENSOR(key),
                                         CTENSOR(value), BIAS_ARGUMENT CTENSOR(grad),
                                         CTENSOR(log_sum), CTENSOR(delta), const Problem problem) {
-  __local V queries[D * NV], grads[DV * NV], sums[ROUND_UP(D, MR) * NV];
+  __local PANEL queries[ITEMS(D) * NV], grads[ITEMS(DV) * NV];
+  __local V sums[ROUND_UP(D, MR) * NV];
   __local V slopes[BLOCK * NV], tile[BLOCK * NV];
   ROW_COPY
   QUERY_BLOCK
-  pack(grads, MATRIX(GRAD, grad, batch, head) + first * ROW(GRAD), ROW(GRAD), lanes, DV, 1.0f);
+  pack(grads, MATRIX(GRAD, grad, batch, head) + first * ROW(GRAD), ROW(GRAD), lanes, DV);
   clear(sums, D);
   V ones[NV], logs[NV], deltas[NV];
   FOR_VECTORS(j) {
@@ -346,11 +277,13 @@ TASK __kernel void attention_grad_query(TENSOR(grad_query), CTENSOR(query), CTEN
   for (long k0 = 0; k0 < last; k0 += BLOCK) {
     const int count = (int)min((long)BLOCK, last - k0);
     ROWS rows;
-    long rows_stride;
+    SUMMANDS summands;
+    long rows_stride, summands_stride;
+    __global const MEM(DT) *key_rows = MATRIX(KEY, key, batch, key_head) + k0 * ROW(KEY);
     TAKE_ROWS(rows, MATRIX(VALUE, value, batch, key_head) + k0 * ROW(VALUE), ROW(VALUE), count, DV)
-    multiply(slopes, rows, rows_stride, count, grads, DV);
-    TAKE_ROWS(rows, MATRIX(KEY, key, batch, key_head) + k0 * ROW(KEY), ROW(KEY), count, D)
-    multiply(tile, rows, rows_stride, count, queries, D);
+    multiply(slopes, rows, rows_stride, count, grads, DV, 1.0f);
+    TAKE_ROWS(rows, key_rows, ROW(KEY), count, D)
+    multiply(tile, rows, rows_stride, count, queries, D, problem.scale);
     DROP(slopes)
     for (int r = 0; r < count; ++r) {
       const int key = (int)k0 + r;
@@ -362,7 +295,8 @@ TASK __kernel void attention_grad_query(TENSOR(grad_query), CTENSOR(query), CTEN
         tile[r * NV + j] = weight * (slopes[r * NV + j] - deltas[j]);
       }
     }
-    add_weighted(sums, ones, rows, rows_stride, count, tile, D);
+    TAKE_SAME_SUMMANDS(summands, key_rows, ROW(KEY), count, D)
+    add_weighted(sums, ones, summands, summands_stride, count, tile, D PAIR_SPACE);
   }
   FOR_VECTORS(j) ones[j] = (V)(problem.scale);
   unpack(OUT_MATRIX(GRAD_QUERY, grad_query, batch, head) + first * ROW(GRAD_QUERY), ROW(GRAD_QUERY),
