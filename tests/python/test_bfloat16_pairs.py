@@ -39,6 +39,18 @@ def assert_rounds(actual, expected, text=""):
     )
 
 
+def leaves(device, *tensors):
+    """In float32 on the CPU, and as they are on the device; with gradients."""
+    wanted = [x.float().requires_grad_() for x in tensors]
+    return wanted, [x.to(device).requires_grad_() for x in tensors]
+
+
+def go_back(expected, actual, grad):
+    """The backward pass of both, from the same gradient."""
+    expected.backward(grad.float())
+    actual.backward(grad.to(actual.device))
+
+
 @pytest.mark.parametrize("inner", [1, 2, 3, 31, 33, 64, 65, 1025, 2050])
 def test_products(device, inner):
     """All layouts, with numbers around the operands that must not be read."""
@@ -109,17 +121,14 @@ def test_convolutions(device, shape):
         bias = integers(filters)
         options = {"stride": stride, "padding": padding, "dilation": dilation}
 
-        wanted = x.float().requires_grad_(), weight.float().requires_grad_()
+        wanted, found = leaves(device, x, weight)
         expected = function(*wanted, bias.float(), **options)
-        found = x.to(device).requires_grad_(), weight.to(device).requires_grad_()
         actual = function(*found, bias.to(device), **options)
         text = f"transposed {transposed}, {layout}: "
         assert_rounds(actual.detach(), expected.detach(), text)
         of_cpu = function(x, weight, bias, **options)
         assert actual.stride() == of_cpu.stride(), text
-        grad = integers(*expected.shape)
-        expected.backward(grad.float())
-        actual.backward(grad.to(device))
+        go_back(expected, actual, integers(*expected.shape))
         for name, a, e in zip(("input", "weight"), found, wanted, strict=True):
             assert_rounds(a.grad, e.grad, f"{text}gradient of the {name}: ")
 
@@ -168,15 +177,12 @@ def test_attention(device, shape):
     inputs = [torch.randn(2, *each).bfloat16() for each in sizes]
     mask = torch.randn(queries, keys).bfloat16()
     for attn_mask in (None, mask):
-        wanted = [x.float().requires_grad_() for x in inputs]
-        found = [x.to(device).requires_grad_() for x in inputs]
+        wanted, found = leaves(device, *inputs)
         masks = (None, None) if attn_mask is None else (mask.float(), mask.to(device))
         options = {"enable_gqa": heads != key_heads}
         expected = F.scaled_dot_product_attention(*wanted, attn_mask=masks[0], **options)
         actual = F.scaled_dot_product_attention(*found, attn_mask=masks[1], **options)
-        grad = torch.randn(expected.shape).bfloat16()
-        expected.backward(grad.float())
-        actual.backward(grad.to(device))
+        go_back(expected, actual, torch.randn(expected.shape).bfloat16())
         pairs = [
             (actual, expected),
             *((a.grad, e.grad) for a, e in zip(found, wanted, strict=True)),
@@ -187,15 +193,18 @@ def test_attention(device, shape):
             )
 
 
-def has_instruction(device):
+@pytest.fixture
+def instruction(device):
     properties = torch.ocl.get_device_properties(device)
-    return (
+    has_it = (
         properties.kernel_family == "cpu"
         and properties.platform in ("Portable Computing Language", "Intel(R) OpenCL")
         and properties.native_vector_width_float >= 16
         and CPUINFO.exists()
         and "avx512_bf16" in CPUINFO.read_text()
     )
+    if not has_it:
+        pytest.skip("no CPU device with AVX512_BF16")
 
 
 PROGRAM = """
@@ -218,18 +227,14 @@ def choices(**variables):
     return [line for line in lines if "product, BF" in line or "convolution, " in line]
 
 
-def test_instructions_are_used(device):
-    if not has_instruction(device):
-        pytest.skip("no CPU device with AVX512_BF16")
+def test_instructions_are_used(instruction):
     product, vector, convolution = choices()
     assert ": cpu_pairs; refused: " in product
     assert vector.endswith(": cpu_vector_pairs")
     assert ": channels_last_pairs; refused: " in convolution
 
 
-def test_other_algorithms_can_be_asked_for(device):
-    if not has_instruction(device):
-        pytest.skip("no CPU device with AVX512_BF16")
+def test_other_algorithms_can_be_asked_for(instruction):
     lines = choices(OCL_DISABLE="cpu_pairs,cpu_vector_pairs,channels_last_pairs")
     assert all("pairs (OCL_DISABLE)" in line for line in lines)
     lines = choices(OCL_CONV_ALGORITHM="padded", OCL_GEMM_ALGORITHM="cpu_tiles")
@@ -256,10 +261,8 @@ def test_product_that_widens_without_its_algorithm(device):
         pytest.param('"+vr"', '"+rv"', id="other registers"),
     ],
 )
-def test_compilers_that_fail_are_found(device, tmp_path, wanted, found):
+def test_compilers_that_fail_are_found(instruction, tmp_path, wanted, found):
     """A probe tells, and the products are computed without the instructions."""
-    if not has_instruction(device):
-        pytest.skip("no CPU device with AVX512_BF16")
     folder = tmp_path / "kernels"
     shutil.copytree(KERNELS, folder)
     changed = 0
