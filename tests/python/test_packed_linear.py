@@ -133,7 +133,7 @@ def check_int4(device, dtype, m, rows, width, group, tiles=2, scale=1):
     assert_product(actual, x, (numbers.double() - 8) * scale + zero)
 
 
-@pytest.mark.parametrize("width", [192, 2304])
+@pytest.mark.parametrize("width", [192, 4608])
 @pytest.mark.parametrize("m", ROWS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_int4_with_integer_zeros(device, dtype, m, width):

@@ -106,7 +106,7 @@ void add_arguments(Arguments& arguments, const Tensor& out, const Tensor& x,
       .add(x.stride(0));
 }
 
-constexpr int64_t kMostWeights = 2048;  // MOST_WEIGHTS of packed_vector4_cpu.cl
+constexpr int64_t kMostWeights = 4096;  // MOST_WEIGHTS of packed_vector4_cpu.cl
 
 // Whether packed_vector4_cpu.cl or packed_vector8_cpu.cl applies.
 bool has_vector_kernel(const Tensor& x, const PackedWeights& w, int64_t lanes) {

@@ -21,7 +21,7 @@
 #define ROWS 32
 #define LINE 64  // bytes of a cache line
 #define WEIGHTS (8 * VW)
-#define MOST_WEIGHTS 2048  // of a row at a time, whose x and scales are kept
+#define MOST_WEIGHTS 4096  // of a row at a time, whose x and scales are kept
 #define MOST_GROUPS (MOST_WEIGHTS / GROUP + VW)  // whole vectors
 #define POSITION(i) (4 * ((i) ^ FIRST_UPPER))
 // Times 2^(POSITION(i) % 16), from one half of the words.
@@ -154,6 +154,8 @@ TASK __kernel void packed_linear(TENSOR(out), CTENSOR(x), CTENSOR(weights), CTEN
     for (int k0 = 0; k0 < k; k0 += MOST_WEIGHTS) {
       const int count = min(MOST_WEIGHTS, k - k0), groups = count / GROUP, first_group = k0 / GROUP;
       const int blocks = count / WEIGHTS;
+      // The same part of a later row.
+      const size_t ahead = (size_t)DIVIDE_UP(2 * BYTES_AHEAD, count) * (k / 2);
       if (row == first_row || k > MOST_WEIGHTS) {
         for (int b = 0; b < blocks; ++b) {
           const VEC sums = take_inputs(inputs[b], CPTR(STORE, x) + k0 + b * WEIGHTS);
@@ -190,7 +192,7 @@ TASK __kernel void packed_linear(TENSOR(out), CTENSOR(x), CTENSOR(weights), CTEN
         VEC total = (VEC)(0);
         for (int b = 0; b < blocks; ++b) {
           __global const uint *block = (__global const uint *)(words + (size_t)b * 4 * VW);
-          PREFETCH((__global const char *)block + BYTES_AHEAD);
+          PREFETCH_AHEAD((__global const char *)block + ahead);
           const WORDS lower = LOAD_UNALIGNED(WORDS, VW, block);
 #if PAIRS
           VEC sum = (VEC)(0);
