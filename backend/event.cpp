@@ -104,25 +104,30 @@ bool Event::over() const {
   return *found <= CL_COMPLETE;
 }
 
-void Event::wait() const {
+void Event::wait(Waiter waiter) const {
   refuse_fork();
   watchdog::watch(*stream_, event_);
   trace::Call call(*stream_, trace::Kind::kWait, "clWaitForEvents");
-  if (stream_->device().has(Quirk::kWaitRunsCommands) && status() > 0) {
+  const bool would_help = stream_->device().has(Quirk::kWaitRunsCommands);
+  if (would_help && waiter == Waiter::kSleeps && status() > 0) {
     wait_for_callback(event_);
   } else {
     event_.wait();
   }
 }
 
-void Event::wait_until_over() const {
+void Event::wait_until_over(Waiter waiter) const {
   if (over()) return;
   try {
-    wait();
+    wait(waiter);
   } catch (const cl::Error&) {
     if (!over()) stream_->drain_quietly();  // over() notes the failure of a command
   }
 }
+
+void Event::wait_until_over() const { wait_until_over(Waiter::kSleeps); }
+
+void Event::help_until_over() const { wait_until_over(Waiter::kHelps); }
 
 void Event::wait_until_reached() const {
   if (!recorded()) return;

@@ -42,6 +42,9 @@ class Event {
   // as completion; the stream raises it.
   bool over() const;
   void wait_until_over() const;
+  // As wait_until_over(), but the thread may run commands meanwhile, also those after the mark
+  // (Quirk::kWaitRunsCommands). The device is slower without it.
+  void help_until_over() const;
 
   // Milliseconds of device time from this event's mark to `end`'s, which were both recorded with
   // times.
@@ -50,8 +53,11 @@ class Event {
   const cl::Event& handle() const { return event_; }
 
  private:
+  enum class Waiter : uint8_t { kSleeps, kHelps };
+
   cl_int status() const;
-  void wait() const;
+  void wait(Waiter waiter = Waiter::kSleeps) const;
+  void wait_until_over(Waiter waiter) const;
   cl_ulong completed_at() const;
   void refuse_captured(std::string_view what) const;
 

@@ -23,7 +23,10 @@ constexpr QuirkRow kRows[] = {
      "A buffer over host memory shares it at first, but its first kernel works on a copy.",
      "found with Mesa 22.3"},
     {Quirk::kWaitRunsCommands, "waiting runs commands", kIntelCpu, "", "cpu",
-     "A thread in clWaitForEvents() runs the commands of the queue, also those after the event.",
+     "A thread in clWaitForEvents() or clFinish() runs the commands of the queue, also those after "
+     "the event. It is one of the runtime's workers: other waits, blocking copies among them, "
+     "leave "
+     "a processor idle.",
      "found with intel-opencl-rt 2025.1"},
     {Quirk::kSlowWideTiles, "slow wide tiles", kIntelCpu, "", "",
      "The compiler makes slower code of register tiles of 6 x 4 vectors than of 12 x 2.",

@@ -135,7 +135,7 @@ void Stream::limit_depth(uint64_t commands) {
     depth_at_.store(commands, std::memory_order_relaxed);
     std::swap(mark, depth_mark_);
   }
-  if (mark && !mark->over()) wait_unlocked([&] { mark->wait_until_over(); });
+  if (mark && !mark->over()) wait_unlocked([&] { mark->help_until_over(); });
 }
 
 void Stream::flush() {

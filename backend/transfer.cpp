@@ -86,6 +86,12 @@ void enqueue_or_record(Stream& stream, const Command& command,
   stream.submitted();
 }
 
+// Call before a command that blocks.
+void wait_for_commands_before(Stream& stream) {
+  if (stream.device().has(Quirk::kWaitRunsCommands)) return stream.drain();
+  watchdog::watch(stream);
+}
+
 // Call before a copy between host and device, which blocks if there is no event.
 void prepare(Stream& stream, const BufferView& view, const cl::Event* event, const char* what) {
   if (!event) {
@@ -93,7 +99,7 @@ void prepare(Stream& stream, const BufferView& view, const cl::Event* event, con
     note_wait(what);
   }
   if (!stream.capture()) wait_for_other_streams(stream, view);
-  if (!event) watchdog::watch(stream);
+  if (!event) wait_for_commands_before(stream);
 }
 
 // Call after a blocking read. The read succeeds even if an earlier command failed and left other
@@ -201,7 +207,7 @@ void Mapping::map(MapAccess access) {
                              : access == MapAccess::kReadWrite ? CL_MAP_READ | CL_MAP_WRITE
                                                                : CL_MAP_WRITE_INVALIDATE_REGION;
   const uint64_t report = stream.faults().report();
-  watchdog::watch(stream);
+  wait_for_commands_before(stream);
   enqueue_part(stream, {"map", trace::Kind::kMap, "clEnqueueMapBuffer", bytes_}, bytes_, nullptr,
                [&](cl_command_queue queue, cl_event* event) {
                  cl_int code = CL_SUCCESS;
@@ -239,7 +245,7 @@ void Mapping::read(MapAccess access) {
   data_ = copy_.get();
   if (access == MapAccess::kDiscardAndWrite) return;
   const uint64_t report = stream_->faults().report();
-  watchdog::watch(*stream_);
+  wait_for_commands_before(*stream_);
   enqueue(*stream_, {"copy to the host", trace::Kind::kCopyToHost, "clEnqueueReadBuffer", bytes_},
           nullptr, [&](cl_command_queue queue, cl_event* event, size_t at, size_t part) {
             return clEnqueueReadBuffer(queue, buffer_(), CL_TRUE, offset_ + at, part,

@@ -155,12 +155,3 @@ extern "C" cl_int __wrap_clWaitForEvents(cl_uint count, const cl_event* events) 
   if (const auto& action = ocl::test::wait_action()) action();
   return __real_clWaitForEvents(count, events);
 }
-
-extern "C" decltype(clSetEventCallback) __wrap_clSetEventCallback, __real_clSetEventCallback;
-
-extern "C" cl_int __wrap_clSetEventCallback(cl_event event, cl_int status,
-                                            void(CL_CALLBACK* notify)(cl_event, cl_int, void*),
-                                            void* user_data) {
-  if (const auto& action = ocl::test::wait_action()) action();
-  return __real_clSetEventCallback(event, status, notify, user_data);
-}

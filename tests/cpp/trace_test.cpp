@@ -52,10 +52,11 @@ TEST_P(TraceTest, CallsAloneNeedNoEvents) {
   trace::start({.calls = true, .device_times = false});
   const int value = 7;
   copy_to_device(current_stream(GetParam()), resolve(out.get()), &value, sizeof(value));
-  const auto commands = trace::stop();
-  ASSERT_EQ(commands.size(), 2);
+  auto commands = trace::stop();
+  EXPECT_EQ(commands.back().kind, Kind::kWait);
+  std::erase_if(commands, [](const auto& each) { return each.kind == Kind::kWait; });
+  ASSERT_EQ(commands.size(), 1);
   EXPECT_EQ(commands[0].kind, Kind::kCopyToDevice);
-  EXPECT_EQ(commands[1].kind, Kind::kWait);
   EXPECT_EQ(commands[0].bytes, sizeof(value));
   EXPECT_EQ(commands[0].ended, 0);
 }

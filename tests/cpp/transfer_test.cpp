@@ -38,6 +38,20 @@ TEST_P(TransferTest, RoundTripWithOffsets) {
   EXPECT_EQ(back[25], 520);
 }
 
+// A thread that waits in a read of Intel's runtime leaves a processor idle; in clFinish it works.
+TEST_P(TransferTest, ReadsFindNothingToWaitForOnIntelsRuntime) {
+  if (!here().has(Quirk::kWaitRunsCommands)) GTEST_SKIP() << "its reads run commands";
+  const test::SlowKernel slow(here());
+  slow(stream(), at(7), 42);
+  bool idle = false;
+  test::on_read([&](const void*) { idle = stream().idle(); });
+  int back = 0;
+  copy_to_host(stream(), &back, at(7), sizeof(back));
+  test::on_read({});
+  EXPECT_EQ(back, 42);
+  EXPECT_TRUE(idle);
+}
+
 TEST_P(TransferTest, FillTakesPatterns) {
   const int64_t pattern = 0x0000000200000001;
   fill_on_device(stream(), at(2), &pattern, sizeof(pattern), 4 * sizeof(int));
