@@ -76,13 +76,22 @@ def main(arguments=None):
     parser.add_argument("--length", type=int, default=128, help="tokens of a piece of text")
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--bfloat16", action="store_true", help="autocast the forward pass")
+    parser.add_argument("--lora", type=int, metavar="RANK", help="train matrices of this rank only")
     args = parser.parse_args(arguments)
 
     torch.manual_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(args.model) if args.model else None
     model = AutoModelForCausalLM.from_pretrained(args.model) if args.model else small_model()
+    if args.lora:
+        from peft import LoraConfig, get_peft_model
+
+        layers = {"target_modules": "all-linear", "lora_alpha": 2 * args.lora}
+        model = get_peft_model(model, LoraConfig(r=args.lora, task_type="CAUSAL_LM", **layers))
+        model.print_trainable_parameters()
     model.to(args.device)
     losses = train(model, read(args.text, tokenizer), args)
+    if args.lora:
+        model = model.merge_and_unload()  # a model like the one before
     model.save_pretrained(args.output)
     if tokenizer:
         tokenizer.save_pretrained(args.output)
