@@ -3,6 +3,7 @@
 import collections
 import copy
 import io
+import pathlib
 import pickle
 
 import pytest
@@ -12,6 +13,7 @@ from support import run_python
 
 from torch_ocl.image import Description, describe, description
 
+DATA = pathlib.Path(__file__).parents[1] / "data"
 SAID = {"color_space": "sRGB", "channel_order": "BGR", "value_range": (0.1, 255.0)}
 
 
@@ -220,3 +222,27 @@ def test_safetensors(device, tmp_path):
     assert torch.equal(model[0].weight.half(), weights["0.weight"])
     with pytest.raises(Exception, match="device ocl is invalid"):
         load_file(tmp_path / "weights.safetensors", device="ocl")
+
+
+@pytest.mark.parametrize("file", sorted(DATA.glob("checkpoint_*.pt")), ids=lambda file: file.stem)
+def test_checkpoints_of_earlier_versions(device, file):
+    """tests/data/write_checkpoint.py wrote them, on another device."""
+    found = torch.load(file, map_location=device)
+    for name, tensor in found["types"].items():
+        assert tensor.device == torch.device(device) and str(tensor.dtype) == name
+        assert tensor.tolist() == torch.arange(3).to(tensor.dtype).tolist()
+    first, second = found["views"]
+    assert first.tolist() == [2, 3, 4] and second.stride() == (1, 5)
+    assert first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
+    assert description(found["picture"]) == Description(None, "BGR", (0.0, 255.0))
+
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8)).to(device)
+    optimizer = torch.optim.Adam(model.parameters())
+    model.load_state_dict(found["model"])
+    optimizer.load_state_dict(found["optimizer"])
+    assert model[1].num_batches_tracked.item() == 1 and model[0].weight.isfinite().all()
+    assert optimizer.state[model[0].weight]["step"].item() == 1
+    torch.ocl.set_rng_state(found["random"].cpu())
+    drawn = torch.rand(4, device=device)
+    torch.ocl.set_rng_state(found["random"].cpu())
+    assert torch.equal(drawn, torch.rand(4, device=device))
