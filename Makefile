@@ -168,6 +168,15 @@ wheel: build  ## a wheel, in dist/
 	$(VENV_PYTHON) -m pip wheel . --no-deps --wheel-dir dist --no-build-isolation \
 		-C build-dir=build -C cmake.define.OCL_BUILD_TESTS=ON
 
+wheels: $(VENV)/.ready  ## one wheel for all supported releases of PyTorch, checked by auditwheel (docs/release.md)
+	$(VENV_PYTHON) tools/wheels.py build $(WHEEL_ARGS)
+
+test-wheels: $(VENV)/.ready  ## that wheel in a fresh environment of each release: demo, check; WHEEL_ARGS=--sample
+	$(RUN) $(VENV_PYTHON) tools/wheels.py test dist/torch_ocl-*-manylinux*.whl $(WHEEL_ARGS)
+
+release-check: wheels test-wheels test-all docs  ## all that a release needs (docs/release.md)
+	$(VENV_PYTHON) tools/release_check.py dist/torch_ocl-*-manylinux*.whl
+
 sdist: $(VENV)/.ready  ## the sources as pip installs them, in dist/
 	$(VENV_PYTHON) -c "from scikit_build_core.build import build_sdist; build_sdist('dist')"
 

@@ -9,11 +9,12 @@
 namespace ocl {
 namespace {
 
-// <prefix>/lib where this extension is <prefix>/lib/pythonX.Y/site-packages/torch_ocl/_C.*.so.
+// <prefix>/lib where this extension is in <prefix>/lib/pythonX.Y/site-packages/torch_ocl/torchX_Y.
 // Elsewhere it is empty: where a package was unpacked, the folders above it may be everybody's.
 std::filesystem::path prefix_lib() {
   std::error_code ignored;
-  const auto package = std::filesystem::absolute(own_file(), ignored).parent_path();
+  const auto folder = std::filesystem::absolute(own_file(), ignored).parent_path();
+  const auto package = folder.parent_path();
   const auto site = package.parent_path(), python = site.parent_path();
   const std::string site_name = site.filename().string();  // Debian's is dist-packages
   if (package.filename() != "torch_ocl" || !site_name.ends_with("-packages") ||

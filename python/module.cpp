@@ -60,7 +60,6 @@ std::vector<std::pair<std::string, std::string>> describe_skipped_devices() {
 
 PYBIND11_MODULE(_C, m) {
   using namespace ocl;
-  m.attr("built_for_torch") = OCL_BUILT_FOR_TORCH;
   m.attr("max_devices") = kMaxDevices;
   m.def("skipped_devices", &describe_skipped_devices);
 

@@ -50,11 +50,28 @@ def _pytorch_has_a_gpu() -> bool:
     return count > 0 if count >= 0 else any(pathlib.Path(node).exists() for node in nodes)
 
 
+def _find_extension(version: str) -> None:
+    """Makes the extension for this release of PyTorch the module torch_ocl._C.
+
+    A package may have extensions for several releases, each in a folder: torch2_13.
+    """
+    package = pathlib.Path(__path__[0])
+    folder = package / "torch{}_{}".format(*version.split("+")[0].split(".")[:2])
+    if not folder.is_dir():
+        names = [each.name.removeprefix("torch") for each in package.glob("torch[0-9]*_[0-9]*")]
+        releases = [name.replace("_", ".") for name in sorted(names, key=lambda n: (len(n), n))]
+        raise ImportError(
+            f"this torch_ocl is for PyTorch {' or '.join(releases)}, but {version} is installed: "
+            "install another one of the two, or torch-ocl from its sources"
+        )
+    __path__.insert(0, str(folder))
+
+
 def _load() -> None:
     import torch
 
+    _find_extension(torch.__version__)
     from . import (
-        _C,
         data_parallel,
         distributed,
         image,  # noqa: F401 (torch_ocl.image is part of the interface)
@@ -64,12 +81,6 @@ def _load() -> None:
         vmap,
     )
 
-    built, found = _C.built_for_torch, torch.__version__.split("+")[0]
-    if built.split(".")[:2] != found.split(".")[:2]:
-        raise ImportError(
-            f"torch_ocl was built for PyTorch {built}, but {found} is installed: "
-            "install torch-ocl again"
-        )
     torch.utils.rename_privateuse1_backend("ocl")
     torch._register_device_module("ocl", ocl)
     unsupported = [torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4]

@@ -1,11 +1,16 @@
 """`import torch` with and without OpenCL, the autoload entry point, and forks."""
 
 import os
+import pathlib
+import re
 import shutil
 import subprocess
 
 import pytest
+import torch
 from support import output_of, run_python
+
+import torch_ocl
 
 # What OpenCL brings into a process: the loader, a driver, threads.
 STATE = """
@@ -121,9 +126,7 @@ def test_import_of_the_package_first():
 
 def test_a_broken_extension_does_not_break_import_torch(tmp_path):
     """The package with an extension module that cannot be loaded."""
-    import torch_ocl
-
-    source = torch_ocl.__path__[0]
+    source = pathlib.Path(torch_ocl.__file__).parent
     ignore = shutil.ignore_patterns("_C*.so", "__pycache__")
     package = shutil.copytree(source, tmp_path / "torch_ocl", ignore=ignore)
     (package / "_C.py").write_text("raise ImportError('the extension is broken')")
@@ -386,3 +389,29 @@ BROKEN = """
 def test_a_broken_package_says_so_once():
     """Its own import raises the error; the import of torch inside of it does not warn of it."""
     assert output_of(BROKEN).splitlines() == ["vmap is broken 1 False", "False"]
+
+
+def test_a_release_without_an_extension_is_named(tmp_path):
+    """A warning for programs without ocl; one line for those that ask for it."""
+    package = tmp_path / "torch_ocl"
+    package.mkdir()
+    for file in pathlib.Path(torch_ocl.__file__).parent.iterdir():
+        if not re.fullmatch(r"torch\d+_\d+", file.name):
+            (package / file.name).symlink_to(file)
+    for name in ("torch2_9", "torch2_98"):
+        (package / name).mkdir()
+    program = f"""
+        import sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        import torch
+        print((torch.ones(2) + 1).tolist(), flush=True)
+        import torch_ocl
+    """
+    result = run_python(program, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    release = re.escape(torch.__version__)
+    assert result.stdout == "[2.0, 2.0]\n"
+    assert re.fullmatch(
+        f"ImportError: this torch_ocl is for PyTorch 2.9 or 2.98, but {release} is installed: "
+        "install another one of the two, or torch-ocl from its sources",
+        result.stderr.splitlines()[-1],
+    )

@@ -1,0 +1,101 @@
+"""Checks what a release ships: the wheel's content, version, licences, sizes and dependencies.
+
+usage: release_check.py WHEEL
+
+`make release-check` builds and tests the wheel, and the pages, first. Prints a line for each check,
+and fails if one of them fails. Known vulnerabilities of the dependencies come from PyPI by
+pip-audit; where it cannot be asked, the line says so.
+"""
+
+import email
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+
+import wheels
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+MOST_MEGABYTES = 60
+SHIPPED = re.compile(
+    r"torch_ocl/torch\d+_\d+/(_C\.[\w.-]+\.so|count_devices)|torch_ocl/include/[\w/]+\.h"
+    r"|torch_ocl/[\w/]+\.py|torch_ocl-[\d.]+\.dist-info/[\w./-]+"
+)
+
+
+def version_problems(changelog, version):
+    """The changelog's newest heading is this version, with the date of its release."""
+    heading = re.search(r"^## (\S+) \(([^)]*)\)", changelog, re.MULTILINE)
+    if heading[1] != version:
+        yield f"CHANGELOG.md is at {heading[1]}, pyproject.toml at {version}"
+    elif not re.fullmatch(r"\d{4}-\d\d-\d\d", heading[2]):
+        yield f"CHANGELOG.md says of {version}: {heading[2]}"
+
+
+def content_problems(names, releases):
+    """Nothing is shipped by accident, and nothing is missing."""
+    strangers = [name for name in names if not SHIPPED.fullmatch(name)]
+    if strangers:
+        yield f"not expected: {strangers}"
+    for release in releases:
+        folder = f"torch_ocl/{wheels.folder_of(release)}/"
+        if not any(name.startswith(folder + "_C.") for name in names):
+            yield f"no extension for PyTorch {release}"
+    for licence in ("LICENSE", "NOTICE"):
+        if not any(name.endswith(f"/{licence}") for name in names):
+            yield f"{licence} is missing"
+
+
+def size_problems(size):
+    if size > MOST_MEGABYTES * 1e6:
+        yield f"{size / 1e6:.0f} MB, the most is {MOST_MEGABYTES}"
+
+
+def metadata_problems(metadata):
+    """The metadata have the project's dependencies."""
+    wanted = {re.sub(r"\s", "", each) for each in PROJECT["dependencies"]}
+    found = {each for each in metadata.get_all("Requires-Dist") if ";" not in each}
+    found = {re.sub(r"\s", "", each) for each in found}
+    names = [{re.match(r"[\w-]+", each)[0] for each in both} for both in (wanted, found)]
+    if names[0] != names[1]:
+        yield f"the wheel requires {sorted(found)}, the project {sorted(wanted)}"
+
+
+def vulnerabilities():
+    """-> problems, or None where pip-audit could not ask."""
+    if not shutil.which("pip-audit"):
+        return None
+    result = subprocess.run(["pip-audit", "--progress-spinner=off"], capture_output=True, text=True)
+    if result.returncode and "Found" not in result.stderr:
+        return None
+    return [] if result.returncode == 0 else [result.stderr.strip(), result.stdout.strip()]
+
+
+def main():
+    wheel = pathlib.Path(sys.argv[1])
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if not name.endswith("/")]
+        information = next(name for name in names if name.endswith(".dist-info/METADATA"))
+        metadata = email.message_from_bytes(archive.read(information))
+    checks = {
+        "version": version_problems((ROOT / "CHANGELOG.md").read_text(), metadata["Version"]),
+        "content": content_problems(names, wheels.supported()),
+        "dependencies": metadata_problems(metadata),
+        f"size, {wheel.stat().st_size / 1e6:.1f} MB": size_problems(wheel.stat().st_size),
+        "known vulnerabilities": vulnerabilities(),
+    }
+    failed = False
+    for name, problems in checks.items():
+        problems = None if problems is None else list(problems)
+        failed |= bool(problems)
+        result = "NOT ASKED" if problems is None else "; ".join(problems) or "ok"
+        print(f"{name}: {result}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
