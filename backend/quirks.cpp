@@ -24,9 +24,8 @@ constexpr QuirkRow kRows[] = {
      "found with Mesa 22.3"},
     {Quirk::kWaitRunsCommands, "waiting runs commands", kIntelCpu, "", "cpu",
      "A thread in clWaitForEvents() or clFinish() runs the commands of the queue, also those after "
-     "the event. It is one of the runtime's workers: other waits, blocking copies among them, "
-     "leave "
-     "a processor idle.",
+     "the event. It is one of the runtime's workers: other waits, also of blocking copies, leave a "
+     "processor idle.",
      "found with intel-opencl-rt 2025.1"},
     {Quirk::kSlowWideTiles, "slow wide tiles", kIntelCpu, "", "",
      "The compiler makes slower code of register tiles of 6 x 4 vectors than of 12 x 2.",

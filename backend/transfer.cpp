@@ -86,7 +86,7 @@ void enqueue_or_record(Stream& stream, const Command& command,
   stream.submitted();
 }
 
-// Call before a command that blocks.
+// Call before a command that blocks. In clFinish, the thread may run commands meanwhile.
 void wait_for_commands_before(Stream& stream) {
   if (stream.device().has(Quirk::kWaitRunsCommands)) return stream.drain();
   watchdog::watch(stream);

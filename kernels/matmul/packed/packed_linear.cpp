@@ -106,14 +106,18 @@ void add_arguments(Arguments& arguments, const Tensor& out, const Tensor& x,
       .add(x.stride(0));
 }
 
-constexpr int64_t kMostWeights = 4096;  // MOST_WEIGHTS of packed_vector4_cpu.cl
+// Of packed_vector4_cpu.cl: MOST_WEIGHTS, and what its arrays take at most.
+constexpr int64_t kMostWeights = 4096;
+constexpr size_t kLocalMemory = 40 << 10;
 
 // Whether packed_vector4_cpu.cl or packed_vector8_cpu.cl applies.
-bool has_vector_kernel(const Tensor& x, const PackedWeights& w, int64_t lanes) {
+bool has_vector_kernel(const Device& device, const Tensor& x, const PackedWeights& w,
+                       int64_t lanes) {
   if (x.size(0) != 1) return false;
   if (w.bits() == 8) return true;
   const int64_t weights = 8 * lanes;  // of a vector of words
-  return w.width() % weights == 0 && 4 * w.group >= weights && w.group <= kMostWeights &&
+  return device.properties().local_memory >= kLocalMemory && w.width() % weights == 0 &&
+         4 * w.group >= weights && w.group <= kMostWeights &&
          view(w.numbers).offset % sizeof(uint32_t) == 0;
 }
 
@@ -123,7 +127,7 @@ void run_cpu(Device& device, const Tensor& out, const Tensor& x, const PackedWei
   // A group is a multiple of two vectors of 4-bit weights.
   const auto lanes =
       std::clamp<int64_t>(static_cast<int64_t>(vector_lanes(device, ScalarType::Float)), 4, 16);
-  const bool vector = has_vector_kernel(x, w, lanes);
+  const bool vector = has_vector_kernel(device, x, w, lanes);
   const bool groups = vector && w.bits() == 4;  // their size is part of the kernel
   const bool pairs = groups && multiplies_bfloat16(device, x.scalar_type());
   const int64_t rows = groups ? 32 : x_rows == 4 ? 2 : 4;
