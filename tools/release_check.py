@@ -55,14 +55,16 @@ def size_problems(size):
         yield f"{size / 1e6:.0f} MB, the most is {MOST_MEGABYTES}"
 
 
+def names_of(requirements):
+    return sorted(re.match(r"[\w-]+", each)[0] for each in requirements)
+
+
 def metadata_problems(metadata):
     """The metadata have the project's dependencies."""
-    wanted = {re.sub(r"\s", "", each) for each in PROJECT["dependencies"]}
-    found = {each for each in metadata.get_all("Requires-Dist") if ";" not in each}
-    found = {re.sub(r"\s", "", each) for each in found}
-    names = [{re.match(r"[\w-]+", each)[0] for each in both} for both in (wanted, found)]
-    if names[0] != names[1]:
-        yield f"the wheel requires {sorted(found)}, the project {sorted(wanted)}"
+    wanted = names_of(PROJECT["dependencies"])
+    found = names_of(each for each in metadata.get_all("Requires-Dist") if ";" not in each)
+    if found != wanted:
+        yield f"the wheel requires {found}, the project {wanted}"
 
 
 def vulnerabilities():

@@ -40,8 +40,8 @@ def main(epochs=10):
             optimizer.step()
     dist.all_reduce(loss.detach(), op=dist.ReduceOp.AVG)
     if dist.get_rank() == 0:
-        names = torch.ocl.get_device_properties(device).name
-        print(f"{dist.get_world_size()} processes, {names}: loss {loss.item():.2e}")
+        name = torch.ocl.get_device_properties(device).name
+        print(f"{dist.get_world_size()} processes, {name}: loss {loss.item():.2e}")
     dist.destroy_process_group()
 
 

@@ -9,7 +9,6 @@ The package has the model's code and weights: no Python runs in it. Both need a 
 import argparse
 import pathlib
 import subprocess
-import sys
 import sysconfig
 
 import torch
@@ -54,4 +53,4 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main() is None)
+    main()

@@ -40,7 +40,7 @@ TEST_P(TransferTest, RoundTripWithOffsets) {
 
 // A thread that waits in a read of Intel's runtime leaves a processor idle; in clFinish it works.
 TEST_P(TransferTest, ReadsFindNothingToWaitForOnIntelsRuntime) {
-  if (!here().has(Quirk::kWaitRunsCommands)) GTEST_SKIP() << "its reads run commands";
+  if (!here().has(Quirk::kWaitRunsCommands)) GTEST_SKIP() << "not Intel's runtime";
   const test::SlowKernel slow(here());
   slow(stream(), at(7), 42);
   bool idle = false;

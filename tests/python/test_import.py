@@ -2,12 +2,10 @@
 
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 
 import pytest
-import torch
 from support import output_of, run_python
 
 import torch_ocl
@@ -389,29 +387,3 @@ BROKEN = """
 def test_a_broken_package_says_so_once():
     """Its own import raises the error; the import of torch inside of it does not warn of it."""
     assert output_of(BROKEN).splitlines() == ["vmap is broken 1 False", "False"]
-
-
-def test_a_release_without_an_extension_is_named(tmp_path):
-    """A warning for programs without ocl; one line for those that ask for it."""
-    package = tmp_path / "torch_ocl"
-    package.mkdir()
-    for file in pathlib.Path(torch_ocl.__file__).parent.iterdir():
-        if not re.fullmatch(r"torch\d+_\d+", file.name):
-            (package / file.name).symlink_to(file)
-    for name in ("torch2_9", "torch2_98"):
-        (package / name).mkdir()
-    program = f"""
-        import sys
-        sys.path.insert(0, {str(tmp_path)!r})
-        import torch
-        print((torch.ones(2) + 1).tolist(), flush=True)
-        import torch_ocl
-    """
-    result = run_python(program, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
-    release = re.escape(torch.__version__)
-    assert result.stdout == "[2.0, 2.0]\n"
-    assert re.fullmatch(
-        f"ImportError: this torch_ocl is for PyTorch 2.9 or 2.98, but {release} is installed: "
-        "install another one of the two, or torch-ocl from its sources",
-        result.stderr.splitlines()[-1],
-    )
