@@ -285,14 +285,15 @@ lint: $(VENV)/.ready  ## formatting, kernels' lines and reserved words, Python e
 	$(VENV_PYTHON) tools/check_layers.py
 
 # In a folder of its own: clang-tidy cannot read a compiler's precompiled headers.
-TIDY_FILES = $(filter %.cpp,$(filter-out tests/% tools/%,$(CXX_FILES)))
+# Only the library's own sources have an entry in its compile commands.
+TIDY_FILES = $(CXX_FILES)
 tidy: $(VENV)/.ready  ## clang-tidy's checks for likely bugs and for threads (.clang-tidy)
 	mkdir -p build
 	cmake -S . -B build/tidy -G Ninja -DPython_EXECUTABLE=$(VENV_PYTHON) \
 		-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON > build/tidy.log || { cat build/tidy.log; exit 1; }
 	cmake --build build/tidy --target generate_registrations > build/tidy.log || { cat build/tidy.log; exit 1; }
-	@printf '%s\n' $(TIDY_FILES) | \
-		xargs -P $(TEST_JOBS) -n 4 $(VENV)/bin/clang-tidy -p build/tidy --quiet
+	@printf '%s\n' $(filter-out docs/% tests/% tools/%,$(filter %.cpp,$(TIDY_FILES))) | \
+		xargs -r -P $(TEST_JOBS) -n 4 $(VENV)/bin/clang-tidy -p build/tidy --quiet
 
 format: $(VENV)/.ready  ## format C++ and Python
 	$(if $(CXX_FILES),$(VENV)/bin/clang-format -i $(CXX_FILES))
