@@ -87,7 +87,7 @@ Registry& registry() {
     listed = true;
     after_fork([] { forked = true; });
     // Intel's driver waits there for the commands of the parent.
-    if (kExitStatusIsKnown) skip_destructors_if(&in_bad_fork);
+    skip_destructors_if(&in_bad_fork);
     return created;
   }();
   return *instance;
@@ -132,8 +132,7 @@ std::string Device::label() const {
 
 DeviceIndex device_count() noexcept {
   try {
-    if (!kCanFork || (listed && !forked))
-      return static_cast<DeviceIndex>(registry().devices.size());
+    if (listed && !forked) return static_cast<DeviceIndex>(registry().devices.size());
     static const DeviceIndex counted = count_in_helper_process();
     return counted;
   } catch (...) {

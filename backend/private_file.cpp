@@ -14,13 +14,11 @@
 #include "backend/error.h"
 #include "backend/printable.h"
 
-#ifndef _WIN32
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#endif
 
 namespace ocl {
 namespace {
@@ -32,45 +30,6 @@ std::string random_name(const std::string& name) {
   for (int i = 0; i < 16; ++i) text += kDigits[random() % kDigits.size()];
   return text + ".tmp";
 }
-
-}  // namespace
-
-#ifdef _WIN32
-
-// On Windows, other users cannot write to a user's profile.
-std::filesystem::path home_folder() { return environment("USERPROFILE"); }
-
-std::optional<std::string> read_private(const std::filesystem::path& path) {
-  std::error_code missing;
-  const auto size = std::filesystem::file_size(path, missing);
-  std::ifstream file(path, std::ios::binary);
-  if (missing || size > kLargestFile || !file) return std::nullopt;
-  std::ostringstream content;
-  content << file.rdbuf();
-  return std::move(content).str();
-}
-
-bool write_private(const std::filesystem::path& path, std::string_view content,
-                   Refusal /*refusal*/) noexcept {
-  try {
-    std::filesystem::create_directories(path.parent_path());
-    const auto temporary = path.parent_path() / random_name(path.filename().string());
-    std::ofstream file(temporary, std::ios::binary);
-    file << content;
-    file.close();
-    if (file) {
-      std::filesystem::rename(temporary, path);
-      return true;
-    }
-    std::filesystem::remove(temporary);
-  } catch (const std::exception&) {  // what is not kept is made again
-  }
-  return false;
-}
-
-#else
-
-namespace {
 
 class Descriptor {
  public:
@@ -191,7 +150,5 @@ bool write_private(const std::filesystem::path& path, std::string_view content,
   }
   return false;
 }
-
-#endif
 
 }  // namespace ocl

@@ -1,5 +1,5 @@
-// Functions that differ between operating systems. The code for Linux is tested; the code for macOS
-// and Windows follows their manuals and has never run.
+// What is asked of the operating system: Linux with glibc. Another system needs another system.cpp
+// and private_file.cpp.
 #pragma once
 
 #include <cstddef>
@@ -30,12 +30,7 @@ int number_printed_by(const std::filesystem::path& program, int otherwise) noexc
 // For such a program: closes the inherited files, except the standard streams.
 void close_inherited_files() noexcept;
 
-// Whether processes can fork; after_fork() sets an action that each child runs.
-#ifdef _WIN32
-constexpr bool kCanFork = false;
-#else
-constexpr bool kCanFork = true;
-#endif
+// Sets an action that each forked child runs.
 void after_fork(void (*action)());
 
 int process_id() noexcept;
@@ -55,15 +50,8 @@ std::string host_instruction_sets();
 // Whether a person sees what is printed on the standard error.
 bool errors_are_read_at_a_terminal() noexcept;
 
-// Whether handlers that run at exit are told the status of the process.
-#ifdef __GLIBC__
-constexpr bool kExitStatusIsKnown = true;
-#else
-constexpr bool kExitStatusIsKnown = false;
-#endif
 // When the process exits and `condition()` is true then, it ends without the handlers and static
-// destructors that were registered before this call. Output is flushed. Where the status is not
-// known, it is that of a failure.
+// destructors that were registered before this call. Output is flushed.
 void skip_destructors_if(bool (*condition)());
 
 // Asks for pages of 2 MiB within the range, where the system leaves the choice to programs. A hint.

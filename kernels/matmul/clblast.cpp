@@ -43,7 +43,7 @@ const Library& library() {
     Library library;
     if (environment("OCL_CLBLAST") == "0") return library;
     void* handle = nullptr;
-    for (const char* name : {"libclblast.so.1", "libclblast.so", "clblast.dll"}) {
+    for (const char* name : {"libclblast.so.1", "libclblast.so"}) {
       if (!handle) handle = open_library(name);
     }
     if (!handle) return library;

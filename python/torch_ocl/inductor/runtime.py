@@ -38,7 +38,7 @@ HEADERS = tuple(sorted(str(path) for path in _INCLUDE.glob("torch_ocl/*.h")))
 
 def find_headers() -> None:
     """Tells C++ compilers the folder of the headers; Inductor has no option for that."""
-    name = "INCLUDE" if os.name == "nt" else "CPLUS_INCLUDE_PATH"
+    name = "CPLUS_INCLUDE_PATH"
     folders = os.environ.get(name, "").split(os.pathsep)
     if str(_INCLUDE) not in folders:
         os.environ[name] = os.pathsep.join([str(_INCLUDE), *filter(None, folders)])

@@ -94,7 +94,7 @@ def keep_pocl_private() -> None:
     PoCL takes $XDG_CACHE_HOME/pocl/kcache, else ~/.cache/pocl/kcache, else /tmp/pocl/kcache.
     """
     chosen = os.environ.get("POCL_CACHE_DIR")
-    if os.name == "nt" or (chosen and not _is_inherited(chosen)):
+    if chosen and not _is_inherited(chosen):
         return
     os.environ.pop("POCL_CACHE_DIR", None)
     homes = [os.environ.get("HOME", ""), _listed_home()]
