@@ -26,16 +26,22 @@ def numbers(version):
     return tuple(int(part) for part in version.split(".")[:2])
 
 
-def existing_torch(dependencies):
-    """The site-packages folder of a usable torch of this Python, or None."""
+def supported_torch(dependencies):
+    """(2, 11), (2, 14): the oldest supported release of PyTorch, and the first that is too new."""
     wanted = next(each for each in dependencies if each.startswith("torch"))
     least, beyond = re.fullmatch(r"torch>=([\d.]+),<([\d.]+)", wanted).groups()
+    return numbers(least), numbers(beyond)
+
+
+def existing_torch(dependencies):
+    """The site-packages folder of a usable torch of this Python, or None."""
+    least, beyond = supported_torch(dependencies)
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
         return None
-    if not numbers(least) <= numbers(version) < numbers(beyond):
-        print(f"PyTorch {version} is not {wanted}: installing another in the venv")
+    if not least <= numbers(version) < beyond:
+        print(f"PyTorch {version} is not supported: installing another in the venv")
         return None
     return pathlib.Path(importlib.util.find_spec("torch").origin).parents[1]
 
@@ -79,4 +85,5 @@ def main():
         (site / "torch_ocl_build.pth").write_text(f"{args.import_from.resolve()}\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -22,12 +22,13 @@ import argparse
 import filecmp
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import time
 import tomllib
 import venv
+
+import make_venv
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -38,9 +39,8 @@ DEVICES = "import torch; print(torch.ocl.device_count())"
 
 def supported():
     """["2.11", "2.12", "2.13"], as pyproject.toml says."""
-    wanted = next(each for each in PROJECT["dependencies"] if each.startswith("torch"))
-    major, least, beyond = re.fullmatch(r"torch>=(\d+)\.(\d+),<\1\.(\d+)", wanted).groups()
-    return [f"{major}.{minor}" for minor in range(int(least), int(beyond))]
+    (major, least), (_, beyond) = make_venv.supported_torch(PROJECT["dependencies"])
+    return [f"{major}.{minor}" for minor in range(least, beyond)]
 
 
 def folder_of(release):
