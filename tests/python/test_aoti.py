@@ -1,6 +1,7 @@
 """Programs in C++ of torch.compile (cpp_wrapper), and AOTInductor's packages."""
 
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
@@ -14,6 +15,8 @@ from support import CXX, DEADLINE, needs_a_compiler
 from torch import nn
 
 import torch_ocl.image  # its operators, too
+
+DATA = pathlib.Path(__file__).parents[1] / "data"
 
 pytestmark = [pytest.mark.usefixtures("fresh_compiler"), needs_a_compiler]
 
@@ -233,3 +236,21 @@ def test_a_package_of_another_version_is_refused(device, tmp_path, monkeypatch):
         path = package(module, (x,), tmp_path / "m.pt2")
     with pytest.raises(RuntimeError, match=r"another version of torch_ocl .*1234"):
         torch._inductor.aoti_load_package(path)(x)
+
+
+@pytest.mark.parametrize("file", sorted(DATA.glob("program_*.pt2")), ids=lambda file: file.stem)
+def test_packages_of_earlier_versions(device, file, monkeypatch):
+    """tests/data/write_program.py wrote them. A change of the interface increases its version."""
+    if platform.machine() not in file.stem:
+        pytest.skip(f"{file.name} is for another processor than {platform.machine()}")
+    if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13):
+        pytest.skip(f"{file.name} was compiled with PyTorch 2.13")
+    monkeypatch.syspath_prepend(DATA)
+    from write_program import Model, arguments
+
+    model = Model().to(device)
+    loaded = torch._inductor.aoti_load_package(str(file), device_index=torch.device(device).index)
+    for calls, rows in enumerate((3, 1, 7), 1):
+        results = loaded(*arguments(rows, device))
+        torch.testing.assert_close(results, list(model(*arguments(rows, device))))
+        assert results[3].tolist() == [calls] * 3
