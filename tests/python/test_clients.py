@@ -227,11 +227,43 @@ def test_trainer(tmp_path, precision):
 
 @pytest.mark.slow
 @needs("transformers", "accelerate")
-def test_trainer_in_two_processes(tmp_path):
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_trainer_in_two_processes(tmp_path, precision):
     """They train one model: wrapped in DistributedDataParallel, with the same weights."""
-    lines = results_of(run_script(tmp_path, TRAINER, "{'bf16': True}", processes=2))
+    lines = results_of(run_script(tmp_path, TRAINER, f"{{'{precision}': True}}", processes=2))
     assert len(lines) == 2 and lines[0] == lines[1]
     assert lines[0].startswith("RESULT ocl torch.float32 2 DistributedDataParallel")
+
+
+SHARDED = """
+import sys, torch
+from accelerate import Accelerator, FullyShardedDataParallelPlugin
+accelerator = Accelerator(fsdp_plugin=FullyShardedDataParallelPlugin(fsdp_version=2),
+                          mixed_precision=sys.argv[1])
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
+optimizer = torch.optim.AdamW(model.parameters(), 0.01)
+model, optimizer = accelerator.prepare(model, optimizer)
+x = torch.ones(4, 8, device=accelerator.device) + accelerator.process_index
+losses = []
+for _ in range(3):
+    loss = model(x).float().square().mean()
+    accelerator.backward(loss)
+    optimizer.step()
+    optimizer.zero_grad()
+    losses.append(accelerator.reduce(loss.detach(), "mean").item())
+weight = model[0].weight
+print("RESULT", accelerator.device.type, accelerator.num_processes, type(weight).__name__,
+      tuple(weight.to_local().shape), losses[2] < losses[0], flush=True)
+"""
+
+
+@pytest.mark.slow
+@needs("accelerate")
+@pytest.mark.parametrize("precision", ["no", "bf16"])
+def test_accelerate_shards_a_model(tmp_path, precision):
+    lines = results_of(run_script(tmp_path, SHARDED, precision, processes=2))
+    assert lines == ["RESULT ocl 2 DTensor (8, 8) True"] * 2
 
 
 @needs("accelerate")
