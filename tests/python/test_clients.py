@@ -15,6 +15,13 @@ from support import DEADLINE, child_environment, output_of, run_python
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STRESS = ROOT / "tests" / "stress"
 ENABLE = "import torch, torch_ocl.integrations\ntorch_ocl.integrations.enable()\n"
+# In one write, since processes share the output.
+REPORT = """
+import sys
+def report(*values):
+    sys.stdout.write(" ".join(map(str, ("RESULT", *values))) + "\\n")
+    sys.stdout.flush()
+"""
 MODEL = """
 from transformers import GPT2Config, GPT2LMHeadModel
 torch.manual_seed(0)
@@ -40,8 +47,8 @@ arguments = TrainingArguments(
 trainer = Trainer(model=make(), args=arguments, train_dataset=rows)
 trainer.train()
 weight = trainer.model.transformer.wte.weight
-print("RESULT", weight.device.type, weight.dtype, arguments.world_size,
-      type(trainer.model_wrapped).__name__, weight.double().cpu().sum().item(), flush=True)
+report(weight.device.type, weight.dtype, arguments.world_size,
+      type(trainer.model_wrapped).__name__, weight.double().cpu().sum().item())
 """
 )
 
@@ -60,7 +67,7 @@ def enabled(code):
 def run_script(tmp_path, code, *arguments, processes=1, **variables):
     """`python -m torch_ocl.run script.py`, under torchrun for several processes."""
     script = tmp_path / "script.py"
-    script.write_text(code)
+    script.write_text(REPORT + code)
     command = [sys.executable]
     if processes > 1:
         command += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
@@ -110,7 +117,7 @@ def test_an_unknown_release_of_a_library_is_an_error():
 
 def test_run_gives_the_script_its_arguments_and_folder(tmp_path):
     (tmp_path / "neighbour.py").write_text("import os\nvalue = os.environ['OCL_INTEGRATIONS']\n")
-    code = "import sys, neighbour\nprint('RESULT', __name__, sys.argv[1:], neighbour.value)\n"
+    code = "import sys, neighbour\nreport(__name__, sys.argv[1:], neighbour.value)\n"
     lines = results_of(run_script(tmp_path, code, "--lr", "3"))
     assert lines == ["RESULT __main__ ['--lr', '3'] 1"]
 
@@ -253,8 +260,8 @@ for _ in range(3):
     optimizer.zero_grad()
     losses.append(accelerator.reduce(loss.detach(), "mean").item())
 weight = model[0].weight
-print("RESULT", accelerator.device.type, accelerator.num_processes, type(weight).__name__,
-      tuple(weight.to_local().shape), losses[2] < losses[0], flush=True)
+report(accelerator.device.type, accelerator.num_processes, type(weight).__name__,
+      tuple(weight.to_local().shape), losses[2] < losses[0])
 """
 
 
@@ -307,7 +314,7 @@ trainer = pl.Trainer(max_steps=2, logger=False, enable_checkpointing=False,
     enable_progress_bar=False, enable_model_summary=False, **OPTIONS)
 data = torch.utils.data.TensorDataset(torch.ones(8, 8))
 trainer.fit(model, torch.utils.data.DataLoader(data, batch_size=2))
-print("RESULT", *model.seen, trainer.world_size, type(trainer.strategy).__name__, flush=True)
+report(*model.seen, trainer.world_size, type(trainer.strategy).__name__)
 """
 
 
