@@ -148,7 +148,7 @@ def test(args):
         plain = median_seconds(python, "import torch", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
         with_ocl = median_seconds(python, "import torch")
         environment(folder, *PROJECT["optional-dependencies"]["demo"])
-        run(python, "-m", "torch_ocl.demo", "--epochs", "2", "--output", folder / "demo", **empty)
+        run(python, "-m", "torch_ocl.demo", "--output", folder / "demo", **empty)
         run(python, "-m", "torch_ocl.check", **empty)
         if args.sample:
             environment(folder, *PROJECT["optional-dependencies"]["dev"])

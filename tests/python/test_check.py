@@ -1,7 +1,9 @@
 """python -m torch_ocl.check: what passes, what fails, and what it says then."""
 
+import ast
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +18,7 @@ from torch_ocl.check.families import FAMILIES
 from torch_ocl.check.inputs import AWKWARD, Family, Skip, compare
 
 KERNELS = pathlib.Path(__file__).resolve().parents[2] / "kernels"
+GENERATOR = KERNELS / "codegen" / "generate.py"
 # Scripts of the build.
 NO_KERNELS = {pathlib.Path("codegen")}
 
@@ -49,6 +52,20 @@ def test_memory_training_and_speed(tmp_path):
     assert result.returncode == 0, result.stdout + result.stderr
     for text in ("GiB", "loss from", "GB/s", "of the copy", "GFLOP/s", "of the multiply-adds"):
         assert text in result.stdout
+
+
+def test_what_a_release_of_pytorch_refuses_is_no_failure_of_the_device():
+    known = re.search(r"^SINCE = (\{.*?^\})", GENERATOR.read_text(), re.MULTILINE | re.DOTALL)
+    names = ast.literal_eval(known[1])[2, 12]
+    assert {f"aten::{name}" for name in names} == sections.REFUSED_BY_2_11
+    refused = NotImplementedError("aten::var.correction is not implemented for ocl (...)")
+    assert sections.refused_operator(refused, "2.11.0+cu130") == "aten::var.correction"
+    for error, release in [
+        (refused, "2.13.0"),
+        (NotImplementedError("aten::add.Tensor is not implemented for ocl (...)"), "2.11.0"),
+        (RuntimeError("aten::var.correction is wrong"), "2.11.0"),
+    ]:
+        assert sections.refused_operator(error, release) is None
 
 
 @pytest.mark.parametrize("section", FAMILIES)
