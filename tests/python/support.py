@@ -22,9 +22,15 @@ needs_a_compiler = pytest.mark.skipif(not CXX, reason="no C++ compiler (g++) is 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
 
-needs_lazy_clones = pytest.mark.skipif(
-    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13),
-    reason="storages have no materializers before PyTorch 2.13",
+def needs_torch(minor, reason):
+    """Skips a test with releases of PyTorch before 2.minor."""
+    release = tuple(map(int, torch.__version__.split(".")[:2]))
+    return pytest.mark.skipif(release < (2, minor), reason=reason)
+
+
+needs_lazy_clones = needs_torch(13, "storages have no materializers before PyTorch 2.13")
+needs_variance = needs_torch(
+    12, "PyTorch 2.11 refuses std, var, cdist and pdist for devices of other makers"
 )
 
 

@@ -11,7 +11,7 @@ import numpy_operators
 import pytest
 import torch
 import torch.nn.functional as F
-from support import CXX, DEADLINE, needs_a_compiler
+from support import CXX, DEADLINE, needs_a_compiler, needs_torch
 from torch import nn
 
 import torch_ocl.image  # its operators, too
@@ -238,13 +238,12 @@ def test_a_package_of_another_version_is_refused(device, tmp_path, monkeypatch):
         torch._inductor.aoti_load_package(path)(x)
 
 
+@needs_torch(13, "the packages in tests/data were compiled with PyTorch 2.13")
 @pytest.mark.parametrize("file", sorted(DATA.glob("program_*.pt2")), ids=lambda file: file.stem)
 def test_packages_of_earlier_versions(device, file, monkeypatch):
     """tests/data/write_program.py wrote them. A change of the interface increases its version."""
     if platform.machine() not in file.stem:
         pytest.skip(f"{file.name} is for another processor than {platform.machine()}")
-    if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13):
-        pytest.skip(f"{file.name} was compiled with PyTorch 2.13")
     monkeypatch.syspath_prepend(DATA)
     from write_program import Model, arguments
 
