@@ -189,7 +189,7 @@ build/clients/.ready: pyproject.toml $(VENV)/.ready
 	@touch $@
 
 test-clients: build build/clients/.ready $(INTEL_READY)  ## accelerate, lightning and others on ocl (docs/clients.md)
-	PYTHONPATH=build/clients $(PYTEST) tests/python/test_clients.py
+	PYTHONPATH=build/clients $(PYTEST) tests/python/test_clients*.py
 
 edges: build $(INTEL_READY)  ## empty, broadcast, strided, overflowing, mixed inputs against the CPU; some hours
 	OCL_FALLBACK=allow $(RUN) $(VENV_PYTHON) tests/conformance/edges.py --import torch_ocl --huge \
