@@ -4,9 +4,7 @@
 
 #include <array>
 #include <atomic>
-#include <fstream>
 #include <random>
-#include <sstream>
 #include <utility>
 #include <vector>
 

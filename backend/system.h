@@ -1,5 +1,4 @@
-// What is asked of the operating system: Linux with glibc. Another system needs another system.cpp
-// and private_file.cpp.
+// Functions of the operating system, for Linux with glibc.
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,6 @@
 
 import argparse
 import hashlib
-import os
 import re
 
 import torch
@@ -66,7 +65,7 @@ def make_parser(description, kinds, default_kind):
     p.add_argument(
         "--start-method",
         choices=("fork", "spawn"),
-        default="fork" if hasattr(os, "fork") else "spawn",
+        default="fork",
     )
     p.add_argument("--json", default=None, metavar="OUT", help="write every result there")
     p.add_argument(

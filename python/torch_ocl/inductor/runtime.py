@@ -38,7 +38,6 @@ HEADERS = tuple(sorted(str(path) for path in _INCLUDE.glob("torch_ocl/*.h")))
 
 def find_headers() -> None:
     """Tells C++ compilers the folder of the headers; Inductor has no option for that."""
-    name = "CPLUS_INCLUDE_PATH"
-    folders = os.environ.get(name, "").split(os.pathsep)
+    folders = os.environ.get("CPLUS_INCLUDE_PATH", "").split(os.pathsep)
     if str(_INCLUDE) not in folders:
-        os.environ[name] = os.pathsep.join([str(_INCLUDE), *filter(None, folders)])
+        os.environ["CPLUS_INCLUDE_PATH"] = os.pathsep.join([str(_INCLUDE), *filter(None, folders)])
