@@ -40,14 +40,14 @@ RUN = $(if $(RUNTIME),$(if $(filter stern,$(RUNTIME)),STERN_PROFILE=$(PROFILE)) 
 INTEL_READY = $(if $(filter intel intel-avx2 both,$(RUNTIME)),intel-runtime)
 PYTEST = $(RUN) $(VENV_PYTHON) -m pytest -n $(TEST_JOBS) $(PYTEST_ARGS)
 DEVICE_TESTS := compile_kernel copies devices dlpack errors host_memory interop memory streams stress views
-CXX_FILES = $(shell find backend distributed generator guard include kernels python serialization tests tools \
+CXX_FILES = $(shell find backend distributed docs/examples generator guard include kernels python serialization tests tools \
 	-name '*.h' -o -name '*.cpp')
-PYTHON_FILES := backend distributed generator guard kernels python serialization tests tools
+PYTHON_FILES := backend distributed docs/examples generator guard kernels python serialization tests tools
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory test-peers test-intel \
 	test-devices test-gpu-family test-matrix test-races damaged-files growth sanitize gpu-check gpu-tiles gpu-model test-wheel \
-	sdist docs conformance edges fuzz stress-threads stress-long stress-serve accuracy bench bench-language bench-fine-tuning bench-diffusion ops build wheel info lint tidy format \
+	sdist docs wheels test-wheels release-check conformance edges fuzz stress-threads stress-long stress-serve accuracy bench bench-language bench-fine-tuning bench-diffusion ops build wheel info lint tidy format \
 	intel-runtime system clean distclean
 
 help:  ## this list
@@ -165,17 +165,19 @@ $(VENV)/.intel-ready: $(VENV)/.ready
 
 # Packs what `build` has compiled; `pip wheel .` compiles everything in a folder of its own.
 wheel: build  ## a wheel, in dist/
+	rm -f dist/torch_ocl-*-linux_*.whl
 	$(VENV_PYTHON) -m pip wheel . --no-deps --wheel-dir dist --no-build-isolation \
 		-C build-dir=build -C cmake.define.OCL_BUILD_TESTS=ON
 
 wheels: $(VENV)/.ready  ## one wheel for all supported releases of PyTorch, checked by auditwheel (docs/release.md)
-	$(VENV_PYTHON) tools/wheels.py build $(WHEEL_ARGS)
+	rm -f dist/torch_ocl-*-manylinux*.whl
+	$(VENV_PYTHON) tools/wheels.py build
 
-test-wheels: $(VENV)/.ready  ## that wheel in a fresh environment of each release: demo, check; WHEEL_ARGS=--sample
+test-wheels: $(VENV)/.ready $(INTEL_READY) | wheels  ## that wheel in a fresh environment of each release: demo, check; WHEEL_ARGS=--sample
 	$(RUN) $(VENV_PYTHON) tools/wheels.py test dist/torch_ocl-*-manylinux*.whl $(WHEEL_ARGS)
 
-release-check: wheels test-wheels test-all docs  ## all that a release needs (docs/release.md)
-	$(VENV_PYTHON) tools/release_check.py dist/torch_ocl-*-manylinux*.whl
+release-check: wheels test-wheels test-all docs  ## all that a release needs (docs/release.md); RELEASE_ARGS=--offline
+	$(VENV_PYTHON) tools/release_check.py dist/torch_ocl-*-manylinux*.whl $(RELEASE_ARGS)
 
 sdist: $(VENV)/.ready  ## the sources as pip installs them, in dist/
 	$(VENV_PYTHON) -c "from scikit_build_core.build import build_sdist; build_sdist('dist')"
@@ -270,7 +272,7 @@ $(VENV)/.docs-ready: $(VENV)/.ready
 
 test-wheel: wheel  ## the wheel works outside of this folder
 	rm -rf build/wheel_test
-	$(VENV_PYTHON) -m pip install --no-deps --target build/wheel_test dist/torch_ocl-*.whl
+	$(VENV_PYTHON) -m pip install --no-deps --target build/wheel_test dist/torch_ocl-*-linux_*.whl
 	$(RUN) env PYTHONPATH=build/wheel_test $(VENV_PYTHON) tools/check_wheel.py build/wheel_test
 
 info: build $(INTEL_READY)  ## the OpenCL devices that torch-ocl finds
@@ -285,7 +287,7 @@ lint: $(VENV)/.ready  ## formatting, kernels' lines and reserved words, Python e
 	$(VENV_PYTHON) tools/check_layers.py
 
 # In a folder of its own: clang-tidy cannot read a compiler's precompiled headers.
-# Only the library's own sources have an entry in its compile commands.
+# build/tidy has compile commands for the library's own sources only.
 TIDY_FILES = $(CXX_FILES)
 tidy: $(VENV)/.ready  ## clang-tidy's checks for likely bugs and for threads (.clang-tidy)
 	mkdir -p build

@@ -81,17 +81,23 @@ def extensions(wheel):
     return [file.name for file in (wheel / "torch_ocl").glob("torch[0-9]*_[0-9]*")]
 
 
+def common_files(wheel):
+    """The files of an unpacked wheel that are the same for each release."""
+    own = {*extensions(wheel), "RECORD"}
+    files = [file.relative_to(wheel) for file in wheel.rglob("*") if file.is_file()]
+    return {str(file) for file in files if not own & set(file.parts)}
+
+
 def merge(wheels):
     """Adds the extensions of the other unpacked wheels to the first."""
     first, *others = wheels
     for other in others:
         names = extensions(other)
         differing = sorted(
-            str(file.relative_to(other))
-            for file in other.rglob("*")
-            if file.is_file() and file.name != "RECORD" and not set(names) & set(file.parts)
-            if not (first / file.relative_to(other)).exists()
-            or not filecmp.cmp(file, first / file.relative_to(other), shallow=False)
+            file
+            for file in common_files(first) | common_files(other)
+            if not all((wheel / file).exists() for wheel in (first, other))
+            or not filecmp.cmp(first / file, other / file, shallow=False)
         )
         if differing:
             raise SystemExit(f"{other} differs from {first} outside of {names}: {differing}")
@@ -142,12 +148,12 @@ def test(args):
         folder = args.folder / f"test_{folder_of(release)}"
         shutil.rmtree(folder, ignore_errors=True)
         python = environment(folder, f"torch=={release}.*", "numpy")
-        install = run(python, "-m", "pip", "install", "-q", "--no-deps", args.wheel)
+        install = run(python, "-m", "pip", "install", "-q", args.wheel)
         empty = {"cwd": folder}  # not the sources
         run(python, "-c", DEVICES, **empty)
         plain = median_seconds(python, "import torch", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
         with_ocl = median_seconds(python, "import torch")
-        environment(folder, *PROJECT["optional-dependencies"]["demo"])
+        environment(folder, f"{args.wheel}[demo]")
         run(python, "-m", "torch_ocl.demo", "--output", folder / "demo", **empty)
         run(python, "-m", "torch_ocl.check", **empty)
         if args.sample:
