@@ -241,7 +241,10 @@ def test_a_package_of_another_version_is_refused(device, tmp_path, monkeypatch):
 @needs_torch(13, "the packages in tests/data were compiled with PyTorch 2.13")
 @pytest.mark.parametrize("file", sorted(DATA.glob("program_*.pt2")), ids=lambda file: file.stem)
 def test_packages_of_earlier_versions(device, file, monkeypatch):
-    """tests/data/write_program.py wrote them. A change of the interface increases its version."""
+    """tests/data/write_program.py wrote them. A change of the interface increases its version.
+
+    Then, remove the packages of the older interface here.
+    """
     if platform.machine() not in file.stem:
         pytest.skip(f"{file.name} is for another processor than {platform.machine()}")
     monkeypatch.syspath_prepend(DATA)

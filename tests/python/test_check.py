@@ -56,7 +56,8 @@ def test_memory_training_and_speed(tmp_path):
 
 def test_what_a_release_of_pytorch_refuses_is_no_failure_of_the_device():
     known = re.search(r"^SINCE = (\{.*?^\})", GENERATOR.read_text(), re.MULTILINE | re.DOTALL)
-    names = ast.literal_eval(known[1])[2, 12]
+    [(release, names)] = ast.literal_eval(known[1]).items()
+    assert release == (2, 12)
     assert {f"aten::{name}" for name in names} == sections.REFUSED_BY_2_11
     refused = NotImplementedError("aten::var.correction is not implemented for ocl (...)")
     assert sections.refused_operator(refused, "2.11.0+cu130") == "aten::var.correction"
@@ -76,7 +77,8 @@ def test_cases_agree(device, section):
         except Skip as reason:
             assert "no float64" in str(reason) and not has_fp64(device)
         except Exception as error:
-            pytest.fail(f"{name}: {error}")
+            if not sections.refused_operator(error):
+                pytest.fail(f"{name}: {error}")
 
 
 def folders_with_kernels():

@@ -12,15 +12,17 @@ TRAINER = (
     + """
 from transformers import Trainer, TrainingArguments
 rows = [{"input_ids": torch.arange(8) * k % 64, "labels": torch.arange(8) * k % 64}
-        for k in range(8)]
+        for k in range(1, 9)]
 arguments = TrainingArguments(
     output_dir=tempfile.mkdtemp(), max_steps=2, per_device_train_batch_size=2, report_to=[],
     disable_tqdm=True, save_strategy="no", **eval(sys.argv[1]))
 trainer = Trainer(model=make(), args=arguments, train_dataset=rows)
 trainer.train()
 weight = trainer.model.transformer.wte.weight
+torch.manual_seed(0)
 report(weight.device.type, weight.dtype, arguments.world_size,
-      type(trainer.model_wrapped).__name__, weight.double().cpu().sum().item())
+      type(trainer.model_wrapped).__name__,
+      not torch.equal(weight.cpu(), make().transformer.wte.weight), weight.double().sum().item())
 """
 )
 
@@ -48,7 +50,7 @@ def test_accelerate_in_float16():
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_trainer(tmp_path, precision):
     (line,) = results_of(run_script(tmp_path, TRAINER, f"{{'{precision}': True}}"))
-    assert line.startswith("RESULT ocl torch.float32 1 GPT2LMHeadModel")
+    assert line.startswith("RESULT ocl torch.float32 1 GPT2LMHeadModel True")
 
 
 @pytest.mark.slow
@@ -58,7 +60,7 @@ def test_trainer_in_two_processes(tmp_path, precision):
     """They train one model: wrapped in DistributedDataParallel, with the same weights."""
     lines = results_of(run_script(tmp_path, TRAINER, f"{{'{precision}': True}}", processes=2))
     assert len(lines) == 2 and lines[0] == lines[1]
-    assert lines[0].startswith("RESULT ocl torch.float32 2 DistributedDataParallel")
+    assert lines[0].startswith("RESULT ocl torch.float32 2 DistributedDataParallel True")
 
 
 SHARDED = """

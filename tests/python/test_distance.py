@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support import needs_variance
+from support import needs_refused_operators
 
 NORMS = [0, 0.5, 1, 1.5, 2, 3, float("inf")]
 SHAPES = [((5, 7), (6, 7)), ((2, 1, 5, 3), (4, 6, 3)), ((3, 30, 40), (3, 2, 40)), ((4, 1), (3, 1))]
@@ -66,7 +66,7 @@ def test_strided_and_empty(device):
     assert empty.shape == (0, 2)
 
 
-@needs_variance
+@needs_refused_operators
 @pytest.mark.sample
 @pytest.mark.parametrize("p", [1, 2, 3])
 def test_small(device, p):

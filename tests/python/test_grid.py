@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 from stern import changed_profile, stern_output_of
-from support import needs_variance, output_of, skip_in_a_simulator
+from support import needs_refused_operators, output_of, skip_in_a_simulator
 
 KERNELS = pathlib.Path(__file__).resolve().parents[2] / "kernels"
 # In parts of a grid, these tell the size or the number within the part.
@@ -217,7 +217,7 @@ GRAPH = """
 """
 
 
-@needs_variance
+@needs_refused_operators
 @pytest.mark.sample
 @pytest.mark.slow  # 160 s; test_no_grid_is_larger_than_the_limit runs the same operators
 def test_operators_with_small_grids():

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from support import has_fp64, needs_variance
+from support import has_fp64, needs_refused_operators
 
 COUNT = 20000
 
@@ -130,7 +130,7 @@ def test_multinomial_of_many_weights(device):
     assert set(torch.multinomial(ends, COUNT, replacement=True).tolist()) <= {2, 4, 5}
 
 
-@needs_variance
+@needs_refused_operators
 @pytest.mark.sample
 def test_rrelu(device):
     x = torch.randn(COUNT, device=device)

@@ -3,12 +3,12 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from support import needs_variance
+from support import needs_refused_operators
 
 EPS, MOMENTUM = 1e-5, 0.1
 
 
-@needs_variance
+@needs_refused_operators
 @pytest.mark.sample
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_two_processes(device, dtype):
