@@ -168,6 +168,7 @@ wheel: build  ## a wheel, in dist/
 	rm -f dist/torch_ocl-*-linux_*.whl
 	$(VENV_PYTHON) -m pip wheel . --no-deps --wheel-dir dist --no-build-isolation \
 		-C build-dir=build -C cmake.define.OCL_BUILD_TESTS=ON
+	@$(MAKE) build  # what is linked for a wheel finds libtorch only where it is installed
 
 wheels: $(VENV)/.ready  ## one wheel for all supported releases of PyTorch, checked by auditwheel (docs/release.md)
 	rm -f dist/torch_ocl-*-manylinux*.whl
