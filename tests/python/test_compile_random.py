@@ -27,14 +27,14 @@ def in_branches(x):
     return torch.rand(1, device=x.device), drawn, first
 
 
+IN_ORDER = needs_torch(12, "Inductor of PyTorch 2.11 moves random operators (reorder_for_locality)")
 FUNCTIONS = [
-    pytest.param(of_both_kinds, marks=pytest.mark.sample),
+    pytest.param(of_both_kinds, marks=[pytest.mark.sample, IN_ORDER]),
     with_noise,
     in_branches,
 ]
 
 
-@needs_torch(12, "Inductor of PyTorch 2.11 moves random operators (reorder_for_locality)")
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize(
     "mode", ["default", "reduce-overhead", pytest.param("in C++", marks=needs_a_compiler)]
