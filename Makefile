@@ -11,6 +11,8 @@ RUNTIME ?=
 PROFILE ?= smallest
 TEST_JOBS ?= 2
 PYTEST_ARGS ?=
+# The Pythons that `make wheels` makes a wheel for: python3.11,python3.12,...
+WHEEL_PYTHONS ?= $(PYTHON)
 DEMO_ARGS ?= --output build/demo
 MATRIX ?=
 CONFORMANCE_ARGS ?=
@@ -170,12 +172,12 @@ wheel: build  ## a wheel, in dist/
 		-C build-dir=build -C cmake.define.OCL_BUILD_TESTS=ON
 	@$(MAKE) build  # what is linked for a wheel finds libtorch only where it is installed
 
-wheels: $(VENV)/.ready  ## one wheel for all supported releases of PyTorch, checked by auditwheel (docs/release.md)
+wheels: $(VENV)/.ready  ## a wheel for all supported releases of PyTorch, for each of WHEEL_PYTHONS (docs/release.md)
 	rm -f dist/torch_ocl-*-manylinux*.whl
-	$(VENV_PYTHON) tools/wheels.py build
+	$(VENV_PYTHON) tools/wheels.py build --pythons $(WHEEL_PYTHONS)
 
-test-wheels: $(VENV)/.ready $(INTEL_READY) | wheels  ## that wheel in a fresh environment of each release: demo, check; WHEEL_ARGS=--sample
-	$(RUN) $(VENV_PYTHON) tools/wheels.py test dist/torch_ocl-*-manylinux*.whl $(WHEEL_ARGS)
+test-wheels: $(VENV)/.ready $(INTEL_READY) | wheels  ## each wheel in a fresh environment of each release: demo, check; WHEEL_ARGS=--sample
+	$(RUN) $(VENV_PYTHON) tools/wheels.py test dist/torch_ocl-*-manylinux*.whl --pythons $(WHEEL_PYTHONS) $(WHEEL_ARGS)
 
 release-check: wheels test-wheels test-all docs  ## all that a release needs (docs/release.md); RELEASE_ARGS=--offline
 	$(VENV_PYTHON) tools/release_check.py dist/torch_ocl-*-manylinux*.whl $(RELEASE_ARGS)

@@ -1,10 +1,10 @@
 """Checks what a release ships: the wheel's content, version, licences, sizes and dependencies.
 
-usage: release_check.py WHEEL [--offline]
+usage: release_check.py WHEEL.. [--offline]
 
-`make release-check` builds and tests the wheel, and the pages, first. Prints a line for each check,
-and fails if one of them fails. pip-audit asks PyPI for known vulnerabilities of the packages that
-the wheel was tested with, in build/wheels/test_torch2_13. --offline leaves that out.
+`make release-check` builds and tests the wheels, and the pages, first. Prints a line for each
+check, and fails if one of them fails. pip-audit asks PyPI for known vulnerabilities of the packages
+that a wheel was tested with, in an environment of build/wheels. --offline leaves that out.
 """
 
 import argparse
@@ -68,8 +68,8 @@ def metadata_problems(metadata):
 
 
 def vulnerability_problems(folder=ROOT / "build/wheels"):
-    environment = folder / f"test_{wheels.folder_of(wheels.supported()[-1])}"
-    [packages] = environment.glob("lib/python3.*/site-packages")
+    newest = wheels.folder_of(wheels.supported()[-1])
+    packages = max(folder.glob(f"test_*_{newest}/lib/python3.*/site-packages"))
     python = wheels.environment(folder / "tools", "pip-audit")
     command = [python, "-m", "pip_audit", "--progress-spinner=off", "--path", packages]
     result = subprocess.run(command, capture_output=True, text=True)
@@ -77,21 +77,29 @@ def vulnerability_problems(folder=ROOT / "build/wheels"):
         yield (result.stdout.strip() or result.stderr.strip()).splitlines()[-1]
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("wheel", type=pathlib.Path)
-    parser.add_argument("--offline", action="store_true")
-    args = parser.parse_args()
-    wheel = args.wheel
+def wheel_checks(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if not name.endswith("/")]
         information = next(name for name in names if name.endswith(".dist-info/METADATA"))
         metadata = email.message_from_bytes(archive.read(information))
-    checks = {
+    megabytes = wheel.stat().st_size / 1e6
+    return {
         "version": version_problems((ROOT / "CHANGELOG.md").read_text(), metadata["Version"]),
         "content": content_problems(names, wheels.supported()),
         "dependencies": metadata_problems(metadata),
-        f"size, {wheel.stat().st_size / 1e6:.1f} MB": size_problems(wheel.stat().st_size),
+        f"size, {megabytes:.1f} MB": size_problems(wheel.stat().st_size),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("wheels", nargs="+", type=pathlib.Path)
+    parser.add_argument("--offline", action="store_true")
+    args = parser.parse_args()
+    checks = {
+        f"{wheel.name}: {name}": problems
+        for wheel in args.wheels
+        for name, problems in wheel_checks(wheel).items()
     }
     if not args.offline:
         checks["known vulnerabilities"] = vulnerability_problems()

