@@ -11,9 +11,9 @@ each Python, by default for the one that runs this. Another one needs its header
 nearly all of an extension depends on PyTorch alone, and is compiled once.
 
 join: makes one wheel of wheels for several releases, which differ in the folder of their extension
-alone; wheels for several Pythons stay apart. auditwheel checks what the extensions link, and names
-the oldest Linux that has it. They link PyTorch's libraries, which are another package's, and libc,
-libstdc++; libOpenCL is opened at run time.
+alone; wheels for other Pythons or processors stay apart. auditwheel checks what the extensions
+link, and names the oldest Linux that has it. They link PyTorch's libraries, which are another
+package's, and libc, libstdc++; libOpenCL is opened at run time.
 
 test: for each Python that has a wheel and each release, a fresh environment with that PyTorch and
 the wheel; the demo, the check of the device and, with --sample, the tests marked "sample". Prints
@@ -28,6 +28,7 @@ import filecmp
 import itertools
 import os
 import pathlib
+import platform
 import shutil
 import subprocess
 import sys
@@ -122,19 +123,19 @@ def merge(wheels):
     return first
 
 
-def python_tag(wheel):
-    """The Python that a wheel is for: torch_ocl-0.1.0-cp312-cp312-linux_x86_64.whl is for cp312."""
-    return wheel.stem.split("-")[-3]
+def tags(wheel):
+    """What a wheel's name says after the version: ["cp312", "cp312", "linux_x86_64"]."""
+    return wheel.stem.split("-")[2:]
 
 
 def join(args):
     tools = environment(args.folder / "tools", *JOINING)
     path = {**os.environ, "PATH": f"{tools.parent}{os.pathsep}{os.environ['PATH']}"}
     shutil.rmtree(args.folder / "joined", ignore_errors=True)
-    for tag in sorted({python_tag(wheel) for wheel in args.wheels}):
-        joined = args.folder / "joined" / tag
+    for kind in sorted({"-".join(tags(wheel)) for wheel in args.wheels}):
+        joined = args.folder / "joined" / kind
         unpacked = []
-        for number, wheel in enumerate(each for each in args.wheels if python_tag(each) == tag):
+        for number, wheel in enumerate(each for each in args.wheels if each.stem.endswith(kind)):
             run(tools, "-m", "wheel", "unpack", wheel, "--dest", joined / str(number))
             unpacked += (joined / str(number)).iterdir()
         run(tools, "-m", "wheel", "pack", merge(unpacked), "--dest-dir", joined)
@@ -166,7 +167,8 @@ def median_seconds(python, code, **variables):
 
 def test(args):
     pythons = {tag_of(python): python for python in args.pythons}
-    wheels = {python_tag(wheel): wheel for wheel in args.wheels}
+    here = [wheel for wheel in args.wheels if wheel.stem.endswith(platform.machine())]
+    wheels = {tags(wheel)[0]: wheel for wheel in here}
     if missing := pythons.keys() - wheels.keys():
         raise SystemExit(f"no wheel for {', '.join(sorted(missing))} in {args.wheels}")
     rows = []

@@ -2,6 +2,7 @@
 
 import argparse
 import pathlib
+import platform
 import re
 import sys
 import sysconfig
@@ -41,15 +42,17 @@ def test_wheels_of_other_sources_are_refused(tmp_path):
 
 def test_wheels_are_told_apart_by_their_python():
     wheel = pathlib.Path("dist/torch_ocl-0.1.0-cp312-cp312-manylinux_2_27_x86_64.whl")
-    assert wheels.python_tag(wheel) == "cp312"
+    assert wheels.tags(wheel) == ["cp312", "cp312", "manylinux_2_27_x86_64"]
     tag = wheels.tag_of(sys.executable)
     assert sysconfig.get_config_var("SOABI").startswith(tag.replace("cp", "cpython-"))
 
 
 def test_a_python_without_a_wheel_is_named(tmp_path):
-    other = tmp_path / "torch_ocl-0.1.0-cp399-cp399-linux_x86_64.whl"
-    args = argparse.Namespace(pythons=[sys.executable], wheels=[other])
-    with pytest.raises(SystemExit, match=f"no wheel for {wheels.tag_of(sys.executable)}"):
+    tag = wheels.tag_of(sys.executable)
+    names = [f"cp399-cp399-linux_{platform.machine()}", f"{tag}-{tag}-linux_another"]
+    others = [tmp_path / f"torch_ocl-0.1.0-{name}.whl" for name in names]
+    args = argparse.Namespace(pythons=[sys.executable], wheels=others)
+    with pytest.raises(SystemExit, match=f"no wheel for {tag}"):
         wheels.test(args)
 
 
