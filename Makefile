@@ -12,7 +12,7 @@ PROFILE ?= smallest
 TEST_JOBS ?= 2
 PYTEST_ARGS ?=
 # The Pythons that `make wheels` makes a wheel for: python3.11,python3.12,...
-WHEEL_PYTHONS ?= $(PYTHON)
+WHEEL_PYTHONS ?= $(VENV_PYTHON)
 DEMO_ARGS ?= --output build/demo
 MATRIX ?=
 CONFORMANCE_ARGS ?=

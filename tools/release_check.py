@@ -4,7 +4,7 @@ usage: release_check.py WHEEL.. [--offline]
 
 `make release-check` builds and tests the wheels, and the pages, first. Prints a line for each
 check, and fails if one of them fails. pip-audit asks PyPI for known vulnerabilities of the packages
-that a wheel was tested with, in an environment of build/wheels. --offline leaves that out.
+that each wheel was tested with, in build/wheels/test_cp311_torch2_13. --offline leaves that out.
 """
 
 import argparse
@@ -36,15 +36,25 @@ def version_problems(changelog, version):
         yield f"CHANGELOG.md says of {version}: {heading[2]}"
 
 
-def content_problems(names, releases):
+def python_problems(abis):
+    """Each Python that pyproject.toml names has a wheel."""
+    pythons = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
+    missing = [each for each in pythons if "cp" + each.replace(".", "") not in abis]
+    if missing:
+        yield f"no wheel for Python {', '.join(missing)}: WHEEL_PYTHONS names them"
+
+
+def content_problems(names, releases, abi):
     """Nothing is shipped by accident, and nothing is missing."""
     strangers = [name for name in names if not SHIPPED.fullmatch(name)]
     if strangers:
         yield f"not expected: {strangers}"
     for release in releases:
-        folder = f"torch_ocl/{wheels.folder_of(release)}/"
-        if not any(name.startswith(folder + "_C.") for name in names):
-            yield f"no extension for PyTorch {release}"
+        start = f"torch_ocl/{wheels.folder_of(release)}/_C."
+        found = [name for name in names if name.startswith(start)]
+        wanted = f"{start}cpython-{abi.removeprefix('cp')}-"
+        if len(found) != 1 or not found[0].startswith(wanted):
+            yield f"one extension is needed, {wanted}*, not {found}"
     for licence in ("LICENSE", "NOTICE"):
         if not any(name.endswith(f"/{licence}") for name in names):
             yield f"{licence} is missing"
@@ -67,9 +77,9 @@ def metadata_problems(metadata):
         yield f"the wheel requires {found}, the project {wanted}"
 
 
-def vulnerability_problems(folder=ROOT / "build/wheels"):
-    newest = wheels.folder_of(wheels.supported()[-1])
-    packages = max(folder.glob(f"test_*_{newest}/lib/python3.*/site-packages"))
+def vulnerability_problems(abi, folder=ROOT / "build/wheels"):
+    environment = folder / f"test_{abi}_{wheels.folder_of(wheels.supported()[-1])}"
+    [packages] = environment.glob("lib/python3.*/site-packages")
     python = wheels.environment(folder / "tools", "pip-audit")
     command = [python, "-m", "pip_audit", "--progress-spinner=off", "--path", packages]
     result = subprocess.run(command, capture_output=True, text=True)
@@ -77,18 +87,22 @@ def vulnerability_problems(folder=ROOT / "build/wheels"):
         yield (result.stdout.strip() or result.stderr.strip()).splitlines()[-1]
 
 
-def wheel_checks(wheel):
+def checks_of(wheel, offline):
+    """{what is checked: its problems}"""
+    abi = wheels.tags(wheel)[1]
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if not name.endswith("/")]
         information = next(name for name in names if name.endswith(".dist-info/METADATA"))
         metadata = email.message_from_bytes(archive.read(information))
-    megabytes = wheel.stat().st_size / 1e6
-    return {
+    checks = {
         "version": version_problems((ROOT / "CHANGELOG.md").read_text(), metadata["Version"]),
-        "content": content_problems(names, wheels.supported()),
+        "content": content_problems(names, wheels.supported(), abi),
         "dependencies": metadata_problems(metadata),
-        f"size, {megabytes:.1f} MB": size_problems(wheel.stat().st_size),
+        f"size, {wheel.stat().st_size / 1e6:.1f} MB": size_problems(wheel.stat().st_size),
     }
+    if not offline:
+        checks["known vulnerabilities"] = vulnerability_problems(abi)
+    return {f"{abi}, {name}": problems for name, problems in checks.items()}
 
 
 def main():
@@ -96,13 +110,9 @@ def main():
     parser.add_argument("wheels", nargs="+", type=pathlib.Path)
     parser.add_argument("--offline", action="store_true")
     args = parser.parse_args()
-    checks = {
-        f"{wheel.name}: {name}": problems
-        for wheel in args.wheels
-        for name, problems in wheel_checks(wheel).items()
-    }
-    if not args.offline:
-        checks["known vulnerabilities"] = vulnerability_problems()
+    checks = {"Pythons": python_problems({wheels.tags(wheel)[1] for wheel in args.wheels})}
+    for wheel in args.wheels:
+        checks |= checks_of(wheel, args.offline)
     failed = False
     for name, problems in checks.items():
         problems = list(problems)

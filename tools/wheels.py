@@ -7,17 +7,17 @@ usage: wheels.py build [--releases 2.11,2.12,2.13] [--pythons PYTHON,..] [--fold
                       [--folder build/wheels] [--sample]
 
 build: compiles in one environment per release, FOLDER/torch2_13, then joins. There is one wheel for
-each Python, by default for the one that runs this. Another one needs its headers, but no PyTorch:
-nearly all of an extension depends on PyTorch alone, and is compiled once.
+each Python, by default for the one that runs this. Another one needs its headers and the module
+venv, but no PyTorch: nearly all of an extension depends on PyTorch alone, and is compiled once.
 
 join: makes one wheel of wheels for several releases, which differ in the folder of their extension
 alone; wheels for other Pythons or processors stay apart. auditwheel checks what the extensions
 link, and names the oldest Linux that has it. They link PyTorch's libraries, which are another
 package's, and libc, libstdc++; libOpenCL is opened at run time.
 
-test: for each Python that has a wheel and each release, a fresh environment with that PyTorch and
-the wheel; the demo, the check of the device and, with --sample, the tests marked "sample". Prints
-sizes and times.
+test: for each wheel for this processor and each release, a fresh environment with the wheel's
+Python and that PyTorch; the demo, the check of the device and, with --sample, the tests marked
+"sample". Prints sizes and times.
 
 PyPI's PyTorch for Linux brings CUDA, 5 GB for each environment. PIP_EXTRA_INDEX_URL=
 https://download.pytorch.org/whl/cpu has smaller ones.
@@ -64,33 +64,43 @@ def run(*command, **options):
     return time.monotonic() - begin
 
 
-def tag_of(python):
-    """The tag in names of wheels for a Python: "cp312"."""
-    code = "import sys; print('cp%d%d' % sys.version_info[:2])"
-    return subprocess.check_output([python, "-c", code], text=True).strip()
+def by_tag(text):
+    """{"cp312": "python3.12"} for "python3.12": Pythons by the tag in names of wheels."""
+    code = "import sys; print('cp%d%d%s' % (*sys.version_info[:2], sys.abiflags))"
+    pythons = text.split(",")
+    tags = [subprocess.check_output([each, "-c", code], text=True).strip() for each in pythons]
+    return dict(zip(tags, pythons))
 
 
 def environment(folder, *packages, python=sys.executable):
     """The Python of a virtual environment with these packages."""
     inside = folder / "bin/python"
-    if not inside.exists():
+    if not (folder / "bin/pip").exists():
         run(python, "-m", "venv", folder)
     run(inside, "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages)
     return inside
 
 
-def compile_wheels(release, pythons, folder):
-    """The wheels for one release, which a build folder of its own keeps compiled."""
+def compile_wheels(args):
+    """A wheel for each release and Python. Each release has a build folder, which keeps objects."""
     requirements = PYPROJECT["build-system"]["requires"]
-    with_torch = environment(folder / "environment", f"torch=={release}.*", "numpy", *requirements)
-    wheels = folder / "wheel"
-    shutil.rmtree(wheels, ignore_errors=True)
-    options = ["--no-deps", "--no-build-isolation", "-C", f"build-dir={folder / 'build'}"]
-    options += ["-C", f"cmake.define.TORCH_PYTHON={with_torch}", "--wheel-dir", wheels]
-    for python in pythons:
-        tools = environment(folder / f"build_{tag_of(python)}", *requirements, python=python)
-        run(tools, "-m", "pip", "wheel", ROOT, *options)
-    return list(wheels.glob("*.whl"))
+    # For all Pythons: scikit-build-core empties a build folder that another copy of it has used.
+    tools = args.folder / "build_tools"
+    run(sys.executable, "-m", "pip", "install", "-q", "--upgrade", "--target", tools, *requirements)
+    wheels = []
+    for release in args.releases:
+        folder = args.folder / folder_of(release)
+        with_torch = environment(folder / "environment", f"torch=={release}.*", "numpy", "pyyaml")
+        shutil.rmtree(folder / "wheel", ignore_errors=True)
+        options = ["--no-deps", "--no-build-isolation", "--wheel-dir", folder / "wheel"]
+        options += ["-C", f"build-dir={folder / 'build'}"]
+        options += ["-C", f"cmake.define.TORCH_PYTHON={with_torch}"]
+        for tag, python in args.pythons.items():
+            pip = environment(args.folder / f"build_{tag}", "pip>=23.1", python=python)
+            path = {**os.environ, "PYTHONPATH": str(tools)}
+            run(pip, "-m", "pip", "wheel", ROOT, *options, env=path)
+        wheels += (folder / "wheel").glob("*.whl")
+    return wheels
 
 
 def extensions(wheel):
@@ -124,21 +134,35 @@ def merge(wheels):
 
 
 def tags(wheel):
-    """What a wheel's name says after the version: ["cp312", "cp312", "linux_x86_64"]."""
-    return wheel.stem.split("-")[2:]
+    """The end of a wheel's name: Python, its ABI, platform; ["cp312", "cp312", "linux_x86_64"]."""
+    return wheel.stem.split("-")[-3:]
+
+
+def groups(wheels):
+    """{"cp312-cp312-linux_x86_64": [wheel for one release, wheel for another]}"""
+    found = {}
+    for wheel in sorted(wheels):
+        found.setdefault("-".join(tags(wheel)), []).append(wheel)
+    return found
 
 
 def join(args):
     tools = environment(args.folder / "tools", *JOINING)
     path = {**os.environ, "PATH": f"{tools.parent}{os.pathsep}{os.environ['PATH']}"}
     shutil.rmtree(args.folder / "joined", ignore_errors=True)
-    for kind in sorted({"-".join(tags(wheel)) for wheel in args.wheels}):
+    unpacked = {}
+    for kind, wheels in groups(args.wheels).items():
+        for number, wheel in enumerate(wheels):
+            folder = args.folder / "joined" / kind / str(number)
+            run(tools, "-m", "wheel", "unpack", wheel, "--dest", folder)
+            unpacked.setdefault(kind, []).extend(folder.iterdir())
+    merged = {kind: merge(folders) for kind, folders in unpacked.items()}
+    found = {kind: sorted(extensions(folder)) for kind, folder in merged.items()}
+    if len({tuple(names) for names in found.values()}) > 1:
+        raise SystemExit(f"wheels for different releases of PyTorch: {found}")
+    for kind, folder in merged.items():
         joined = args.folder / "joined" / kind
-        unpacked = []
-        for number, wheel in enumerate(each for each in args.wheels if each.stem.endswith(kind)):
-            run(tools, "-m", "wheel", "unpack", wheel, "--dest", joined / str(number))
-            unpacked += (joined / str(number)).iterdir()
-        run(tools, "-m", "wheel", "pack", merge(unpacked), "--dest-dir", joined)
+        run(tools, "-m", "wheel", "pack", folder, "--dest-dir", joined)
         [wheel] = joined.glob("*.whl")
         excluded = [part for name in TORCH_LIBRARIES for part in ("--exclude", name)]
         checked = joined / "checked"
@@ -151,10 +175,18 @@ def join(args):
 
 
 def build(args):
-    args.wheels = []
-    for release in args.releases:
-        args.wheels += compile_wheels(release, args.pythons, args.folder / folder_of(release))
+    args.wheels = compile_wheels(args)
     join(args)
+
+
+def wheels_of(pythons, wheels):
+    """{ABI: its wheel}, of the wheels for this processor: one for each Python."""
+    here = [wheel for wheel in wheels if wheel.stem.endswith(platform.machine())]
+    found = {tags(wheel)[1]: wheel for wheel in here}
+    if len(found) < len(here) or found.keys() != pythons.keys():
+        names = [wheel.name for wheel in here]
+        raise SystemExit(f"one wheel for each of {', '.join(pythons)} is needed, not {names}")
+    return found
 
 
 def median_seconds(python, code, **variables):
@@ -166,17 +198,12 @@ def median_seconds(python, code, **variables):
 
 
 def test(args):
-    pythons = {tag_of(python): python for python in args.pythons}
-    here = [wheel for wheel in args.wheels if wheel.stem.endswith(platform.machine())]
-    wheels = {tags(wheel)[0]: wheel for wheel in here}
-    if missing := pythons.keys() - wheels.keys():
-        raise SystemExit(f"no wheel for {', '.join(sorted(missing))} in {args.wheels}")
+    wheels = wheels_of(args.pythons, args.wheels)
     rows = []
-    for tag, release in itertools.product(pythons, args.releases):
-        wheel = wheels[tag]
+    for (tag, wheel), release in itertools.product(wheels.items(), args.releases):
         folder = args.folder / f"test_{tag}_{folder_of(release)}"
         shutil.rmtree(folder, ignore_errors=True)
-        python = environment(folder, f"torch=={release}.*", "numpy", python=pythons[tag])
+        python = environment(folder, f"torch=={release}.*", "numpy", python=args.pythons[tag])
         install = run(python, "-m", "pip", "install", "-q", wheel)
         empty = {"cwd": folder}  # not the sources
         run(python, "-c", DEVICES, **empty)
@@ -195,21 +222,28 @@ def test(args):
     print("| --- | --- | --- | --- | --- |", *rows, sep="\n")
 
 
+def absolute(text):
+    return pathlib.Path(text).absolute()
+
+
+def comma_separated(text):
+    return text.split(",")
+
+
 def main():
     parser = argparse.ArgumentParser()
     commands = parser.add_subparsers(required=True)
     for action in (build, join, test):
         command = commands.add_parser(action.__name__)
         command.set_defaults(action=action)
-        command.add_argument("--folder", default=ROOT / "build/wheels", type=pathlib.Path)
+        command.add_argument("--folder", default=ROOT / "build/wheels", type=absolute)
         if action is not build:
-            command.add_argument("wheels", nargs="+", type=pathlib.Path)
+            command.add_argument("wheels", nargs="+", type=absolute)
         if action is not join:
-            several = {"type": lambda text: text.split(",")}
-            command.add_argument("--releases", default=supported(), **several)
-            command.add_argument("--pythons", default=[sys.executable], **several)
+            command.add_argument("--releases", default=",".join(supported()), type=comma_separated)
+            command.add_argument("--pythons", default=sys.executable, type=by_tag)
         if action is not test:
-            command.add_argument("--output", default=ROOT / "dist", type=pathlib.Path)
+            command.add_argument("--output", default=ROOT / "dist", type=absolute)
     commands.choices["test"].add_argument("--sample", action="store_true")
     args = parser.parse_args()
     args.action(args)

@@ -19,7 +19,7 @@ GOOD = [
 
 
 def test_a_good_wheel_has_no_problem():
-    assert list(release_check.content_problems(GOOD, ["2.13"])) == []
+    assert list(release_check.content_problems(GOOD, ["2.13"], "cp311")) == []
 
 
 @pytest.mark.parametrize(
@@ -27,13 +27,21 @@ def test_a_good_wheel_has_no_problem():
     [
         ([*GOOD, "torch_ocl.libs/libc10-1.so"], "not expected: .'torch_ocl.libs/libc10-1.so'."),
         ([*GOOD, "torch_ocl/notes.txt"], "not expected"),
-        ([name for name in GOOD if "_C" not in name], "no extension for PyTorch 2.13"),
+        ([name for name in GOOD if "_C" not in name], "one extension is needed, .*, not .."),
+        ([name.replace("311", "312") for name in GOOD], "one .*/_C.cpython-311-., not .*312"),
+        ([*GOOD, GOOD[3].replace("311", "312")], "one extension is needed"),
         (GOOD[:-1], "NOTICE is missing"),
     ],
 )
 def test_contents(names, problem):
-    [found] = release_check.content_problems(names, ["2.13"])
+    [found] = release_check.content_problems(names, ["2.13"], "cp311")
     assert re.match(problem, found)
+
+
+def test_each_python_has_a_wheel():
+    assert list(release_check.python_problems({"cp311", "cp312", "cp313"})) == []
+    [found] = release_check.python_problems({"cp311", "cp313t"})
+    assert found.startswith("no wheel for Python 3.12, 3.13")
 
 
 @pytest.mark.parametrize(

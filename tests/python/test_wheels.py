@@ -1,6 +1,5 @@
 """A package has extensions for several releases of PyTorch, which tools/wheels.py joins."""
 
-import argparse
 import pathlib
 import platform
 import re
@@ -40,20 +39,39 @@ def test_wheels_of_other_sources_are_refused(tmp_path):
         wheels.merge(folders)
 
 
-def test_wheels_are_told_apart_by_their_python():
-    wheel = pathlib.Path("dist/torch_ocl-0.1.0-cp312-cp312-manylinux_2_27_x86_64.whl")
-    assert wheels.tags(wheel) == ["cp312", "cp312", "manylinux_2_27_x86_64"]
-    tag = wheels.tag_of(sys.executable)
-    assert sysconfig.get_config_var("SOABI").startswith(tag.replace("cp", "cpython-"))
+def test_wheels_for_one_python_and_processor_belong_together():
+    names = ["cp311-cp311-linux_x86_64", "cp312-cp312-linux_x86_64", "cp311-cp311-linux_aarch64"]
+    files = [
+        pathlib.Path(release) / f"torch_ocl-0.1.0-{name}.whl"
+        for name in names
+        for release in ("2.12", "2.13")
+    ]
+    assert wheels.groups(files[::-1]) == {
+        name: files[2 * i : 2 * i + 2] for i, name in enumerate(names)
+    }
 
 
-def test_a_python_without_a_wheel_is_named(tmp_path):
-    tag = wheels.tag_of(sys.executable)
-    names = [f"cp399-cp399-linux_{platform.machine()}", f"{tag}-{tag}-linux_another"]
-    others = [tmp_path / f"torch_ocl-0.1.0-{name}.whl" for name in names]
-    args = argparse.Namespace(pythons=[sys.executable], wheels=others)
-    with pytest.raises(SystemExit, match=f"no wheel for {tag}"):
-        wheels.test(args)
+def test_pythons_have_the_tag_of_their_extensions():
+    [(tag, python)] = wheels.by_tag(sys.executable).items()
+    assert python == sys.executable
+    assert tag == "cp" + sysconfig.get_config_var("SOABI").split("-")[1]
+
+
+def test_each_python_needs_one_wheel():
+    here = platform.machine()
+    one, other, again, elsewhere = (
+        pathlib.Path(f"torch_ocl-0.1.0-{name}.whl")
+        for name in (
+            f"cp311-cp311-linux_{here}",
+            f"cp312-cp312-linux_{here}",
+            f"cp311-cp311-manylinux_2_35_{here}",
+            "cp311-cp311-linux_another",
+        )
+    )
+    assert wheels.wheels_of({"cp311": "python3"}, [one, elsewhere]) == {"cp311": one}
+    for found in ([elsewhere], [other], [one, other], [one, again]):
+        with pytest.raises(SystemExit, match="one wheel for each of cp311 is needed"):
+            wheels.wheels_of({"cp311": "python3"}, found)
 
 
 def test_releases_are_those_of_the_project():
