@@ -87,6 +87,11 @@ def compile_wheels(args):
     # For all Pythons: scikit-build-core empties a build folder that another copy of it has used.
     tools = args.folder / "build_tools"
     run(sys.executable, "-m", "pip", "install", "-q", "--upgrade", "--target", tools, *requirements)
+    with_tools = {**os.environ, "PYTHONPATH": str(tools)}
+    builders = [
+        environment(args.folder / f"build_{tag}", "pip>=23.1", python=python)
+        for tag, python in args.pythons.items()
+    ]
     wheels = []
     for release in args.releases:
         folder = args.folder / folder_of(release)
@@ -95,10 +100,8 @@ def compile_wheels(args):
         options = ["--no-deps", "--no-build-isolation", "--wheel-dir", folder / "wheel"]
         options += ["-C", f"build-dir={folder / 'build'}"]
         options += ["-C", f"cmake.define.TORCH_PYTHON={with_torch}"]
-        for tag, python in args.pythons.items():
-            pip = environment(args.folder / f"build_{tag}", "pip>=23.1", python=python)
-            path = {**os.environ, "PYTHONPATH": str(tools)}
-            run(pip, "-m", "pip", "wheel", ROOT, *options, env=path)
+        for python in builders:
+            run(python, "-m", "pip", "wheel", ROOT, *options, env=with_tools)
         wheels += (folder / "wheel").glob("*.whl")
     return wheels
 

@@ -27,8 +27,11 @@ def test_a_good_wheel_has_no_problem():
     [
         ([*GOOD, "torch_ocl.libs/libc10-1.so"], "not expected: .'torch_ocl.libs/libc10-1.so'."),
         ([*GOOD, "torch_ocl/notes.txt"], "not expected"),
-        ([name for name in GOOD if "_C" not in name], "one extension is needed, .*, not .."),
-        ([name.replace("311", "312") for name in GOOD], "one .*/_C.cpython-311-., not .*312"),
+        (
+            [name for name in GOOD if "_C" not in name],
+            r"one extension is needed, .*torch2_13.*, not \[\]$",
+        ),
+        ([name.replace("311", "312") for name in GOOD], r"one .*/_C.cpython-311-\*, not .*312"),
         ([*GOOD, GOOD[3].replace("311", "312")], "one extension is needed"),
         (GOOD[:-1], "NOTICE is missing"),
     ],
