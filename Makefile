@@ -3,7 +3,8 @@
 # The Python that .venv is made from, and the PyTorch that is installed there unless that Python
 # already has a release that pyproject.toml names.
 PYTHON ?= python3
-TORCH_VERSION ?= 2.13.0
+DEFAULT_TORCH := 2.13.0
+TORCH_VERSION ?= $(DEFAULT_TORCH)
 # The OpenCL runtime to use: pocl, intel, intel-avx2, both, rusticl, oclgrind or stern. Empty: what
 # the system offers.
 RUNTIME ?=
@@ -27,6 +28,11 @@ GROWTH_ARGS ?=
 SEED ?= 0
 MINUTES ?= 5
 FUZZ_ARGS ?=
+# Of `make try-torch`: another index of packages, or "nightly".
+INDEX ?=
+TRY_ARGS ?=
+REPORTS_ARGS ?=
+STARTS_ARGS ?=
 # Of `make stress-long`, for example --training 1000 --graphs 0 --compiled 0.
 LONG_ARGS ?=
 SERVE_ARGS ?=
@@ -47,10 +53,12 @@ CXX_FILES = $(shell find backend distributed docs/examples generator guard inclu
 PYTHON_FILES := backend distributed docs/examples generator guard kernels python serialization tests tools
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory test-peers test-intel \
-	test-devices test-gpu-family test-matrix test-races damaged-files growth sanitize gpu-check gpu-tiles gpu-model test-wheel \
-	sdist docs wheels test-wheels release-check conformance edges fuzz stress-threads stress-long stress-serve accuracy bench bench-language bench-fine-tuning bench-diffusion ops build wheel info lint tidy format \
-	intel-runtime system clean distclean
+.PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory \
+	test-peers test-intel test-devices test-gpu-family test-matrix test-races damaged-files growth \
+	sanitize gpu-check gpu-tiles gpu-model test-wheel sdist docs try-torch wheels test-wheels release-check \
+	conformance edges names fuzz stress-threads stress-long stress-serve accuracy bench \
+	bench-language bench-fine-tuning bench-diffusion ops build wheel info lint tidy format reports \
+	stress-starts killed-writers wrong-variables intel-runtime system clean distclean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -119,7 +127,9 @@ gpu-check: build  ## compile the sample's kernels with the compilers of AMD, NVI
 	rm -rf build/gpu_programs
 	OCL_CLBLAST=0 OCL_BUILD_OPTIONS=-cl-opt-disable OCL_DUMP_DIR=$(CURDIR)/build/gpu_programs \
 		$(MAKE) test-gpu-family
-	$(VENV_PYTHON) tools/gpu_check.py build/gpu_programs --compilers .runtimes/compilers \
+	OCL_KERNEL_FAMILY=gpu OCL_MATRIX_UNITS=emulate OCL_BUILD_OPTIONS=-cl-opt-disable \
+		OCL_DUMP_DIR=$(CURDIR)/build/gpu_programs $(RUN) $(VENV_PYTHON) tools/gpu_units.py
+	$(VENV_PYTHON) tools/gpu_check.py build/gpu_programs --compilers .runtimes/compilers --units \
 		$(GPU_CHECK_ARGS)
 
 gpu-tiles: build  ## write docs/gpu_kernels.md's table: the same for the tiles of matrix products
@@ -182,6 +192,11 @@ test-wheels: $(VENV)/.ready $(INTEL_READY) | wheels  ## each wheel in a fresh en
 release-check: wheels test-wheels test-all docs  ## all that a release needs (docs/release.md); RELEASE_ARGS=--offline
 	$(VENV_PYTHON) tools/release_check.py dist/torch_ocl-*-manylinux*.whl $(RELEASE_ARGS)
 
+# .venv keeps its PyTorch, with which the other one is compared.
+try-torch:  ## try another PyTorch: what differs, the build, the sample; TORCH_VERSION=2.16.0 INDEX=nightly
+	@$(MAKE) $(VENV)/.ready TORCH_VERSION=$(DEFAULT_TORCH)
+	$(VENV_PYTHON) tools/try_torch.py $(TORCH_VERSION) $(if $(INDEX),--index $(INDEX)) $(TRY_ARGS)
+
 sdist: $(VENV)/.ready  ## the sources as pip installs them, in dist/
 	$(VENV_PYTHON) -c "from scikit_build_core.build import build_sdist; build_sdist('dist')"
 
@@ -200,12 +215,22 @@ edges: build $(INTEL_READY)  ## empty, broadcast, strided, overflowing, mixed in
 	OCL_FALLBACK=allow $(RUN) $(VENV_PYTHON) tests/conformance/edges.py --import torch_ocl --huge \
 		--jobs $(TEST_JOBS) --json build/edges.json $(EDGES_ARGS)
 
+names: build $(INTEL_READY)  ## every operator and function of PyTorch by its schema against the CPU; an hour or two
+	OCL_FALLBACK=allow $(RUN) $(VENV_PYTHON) tests/conformance/names.py --import torch_ocl \
+		--jobs $(TEST_JOBS) --json build/names.json $(NAMES_ARGS)
+
 test-races: build  ## each kernel with three sizes in Oclgrind: bounds, data races; about ten minutes
 	$(MAKE) system EXTRA_PACKAGES="oclgrind"
 	$(VENV_PYTHON) tests/kernels/run.py $(RACES_ARGS)
 
 damaged-files: build $(INTEL_READY)  ## truncate, change and replace the files that torch-ocl keeps
 	$(RUN) $(VENV_PYTHON) tests/failures/damaged_files.py $(DAMAGE_ARGS)
+
+killed-writers: build $(INTEL_READY)  ## kill processes in the middle of writing a file of a cache
+	$(RUN) $(VENV_PYTHON) tests/failures/killed_writers.py $(KILLS_ARGS)
+
+wrong-variables: build $(INTEL_READY)  ## set each environment variable to wrong values; about 400 processes
+	OCL_FALLBACK=allow $(RUN) $(VENV_PYTHON) tests/failures/variables.py $(VARIABLES_ARGS)
 
 growth: build $(INTEL_READY)  ## repeat scenarios: neither objects of OpenCL nor the host's memory grow
 	$(RUN) $(VENV_PYTHON) tests/failures/growth.py $(GROWTH_ARGS)
@@ -214,11 +239,19 @@ fuzz: build $(INTEL_READY)  ## programs at random against the CPU; SEED=0 MINUTE
 	OCL_FALLBACK=allow $(RUN) $(VENV_PYTHON) tests/fuzz/fuzz.py --seed $(SEED) --minutes $(MINUTES) \
 		$(FUZZ_ARGS)
 
+reports: build $(INTEL_READY)  ## programs of public reports, eager against compiled, both kernel families; REPORTS_ARGS="--only 198101"
+	for family in cpu gpu; do \
+	  OCL_FALLBACK=allow OCL_KERNEL_FAMILY=$$family $(RUN) $(VENV_PYTHON) tests/reports/reports.py $(REPORTS_ARGS) || exit 1; \
+	done
+
 stress-threads: build $(INTEL_READY)  ## 64 threads against one, and errors; RUNTIME=both SEED=0 MINUTES=5
 	$(RUN) $(VENV_PYTHON) tests/stress/threads.py --seed $(SEED) --minutes $(MINUTES)
 
 stress-long: build $(INTEL_READY)  ## what grows in 100,000 training steps, 10,000 graphs and compilations
 	$(RUN) $(VENV_PYTHON) tests/stress/long.py --seed $(SEED) $(LONG_ARGS)
+
+stress-starts: build $(INTEL_READY)  ## processes that start at once with empty folders of kernels
+	$(RUN) $(VENV_PYTHON) tests/stress/cold_starts.py $(STARTS_ARGS)
 
 stress-serve: build build/clients/.ready $(INTEL_READY)  ## a server of a language model under 16 clients; MINUTES=5
 	PYTHONPATH=build/clients $(RUN) $(VENV_PYTHON) tests/stress/serve.py --seed $(SEED) --minutes $(MINUTES) $(SERVE_ARGS)

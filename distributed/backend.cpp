@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "backend/interop.h"
+#include "backend/base/unlocked_wait.h"
 
 namespace ocl {
 namespace {

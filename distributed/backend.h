@@ -18,6 +18,7 @@
 #include <mutex>
 #include <optional>
 
+#include "backend/base/torch_version.h"
 #include "distributed/issuer.h"
 #include "distributed/work.h"
 
@@ -83,6 +84,10 @@ class OcclBackend final : public c10d::Backend {
                                               const c10d::ReduceScatterOptions& options) override;
   WorkPointer alltoall(Tensors& outputs, Tensors& inputs,
                        const c10d::AllToAllOptions& options) override;
+#if OCL_HAS_GATHER_SINGLE
+  WorkPointer gather_single(at::Tensor& output, at::Tensor& input,
+                            const c10d::GatherOptions& options) override;
+#endif
 
  private:
   // Checks the operation, records events on the caller's streams, and submits the rest to the

@@ -99,6 +99,24 @@ WorkPointer OcclBackend::reduce_scatter_tensor_coalesced(
               [&](size_t i) { return _reduce_scatter_base(outputs[i], inputs[i], options); });
 }
 
+#if OCL_HAS_GATHER_SINGLE
+WorkPointer OcclBackend::gather_single(at::Tensor& output, at::Tensor& input,
+                                       const c10d::GatherOptions& options) {
+  TensorLists outputs;
+  if (options.rootRank == rank_) {
+    TORCH_CHECK_VALUE(output.is_contiguous() && output.numel() == size_ * input.numel(),
+                      "occl: gather_single of ", input.numel(), " elements on each of ", size_,
+                      " ranks needs a contiguous output of all, got ", output.numel(),
+                      " elements with strides ", output.strides());
+    std::vector<int64_t> shape = input.sizes().vec();
+    shape.insert(shape.begin(), size_);
+    outputs.push_back(output.view(shape).unbind());
+  }
+  Tensors inputs{input};
+  return gather(outputs, inputs, options);
+}
+#endif
+
 // Gloo's alltoall needs tensors of one shape, but its alltoall_base takes parts of any size from a
 // buffer.
 WorkPointer OcclBackend::alltoall(Tensors& outputs, Tensors& inputs,

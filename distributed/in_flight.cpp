@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-#include "backend/synchronize.h"
+#include "backend/queue/stream.h"
 
 namespace ocl {
 

@@ -6,7 +6,7 @@
 #include <list>
 #include <vector>
 
-#include "backend/device.h"
+#include "backend/device/device.h"
 
 namespace ocl {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <future>
 
-#include "backend/watchdog.h"
+#include "backend/queue/watchdog.h"
 
 namespace ocl {
 namespace {

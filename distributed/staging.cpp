@@ -7,27 +7,20 @@
 #include <algorithm>
 
 namespace ocl {
-namespace {
-
-// Another tensor of the same memory.
-at::Tensor alias(const at::Tensor& tensor) {
-  const c10::TensorImpl* const itself = tensor.unsafeGetTensorImpl();
-  return at::Tensor(itself->shallow_copy_and_detach(itself->version_counter(),
-                                                    /*allow_tensor_metadata_change=*/false));
-}
-
-}  // namespace
 
 void Staging::add(const at::Tensor& tensor, bool reads, bool writes) {
   if (!on_ocl_device(tensor) || tensor.is_sparse()) return;
-  noted_.try_emplace(tensor.unsafeGetTensorImpl(), alias(tensor));
+  noted_.try_emplace(tensor.unsafeGetTensorImpl(),
+                     at::Tensor(alias(*tensor.unsafeGetTensorImpl())));
   if (tensor.numel() == 0) return;
-  // Asking for the mutable address gives a tensor with lazy clones its own memory.
-  const auto begin =
-      reinterpret_cast<uintptr_t>(writes ? tensor.mutable_data_ptr() : tensor.const_data_ptr());
-  const c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
-  ranges_.push_back({storage, storage->data(), static_cast<DeviceIndex>(tensor.get_device()), begin,
-                     begin + tensor.nbytes(), reads, writes});
+  check_memory(*tensor.unsafeGetTensorImpl());
+  // Asking for the mutable address gives a tensor with lazy clones its own memory. Of a tensor that
+  // is only read, a write to a clone would free it.
+  const auto begin = reinterpret_cast<uintptr_t>(tensor.mutable_data_ptr());
+  holds_.push_back(hold_storage(tensor.storage()));
+  ranges_.push_back({tensor.storage().unsafeGetStorageImpl(),
+                     static_cast<DeviceIndex>(tensor.get_device()), begin, begin + tensor.nbytes(),
+                     reads, writes});
 }
 
 void Staging::write(const at::Tensor& tensor) {
@@ -67,16 +60,7 @@ void Staging::merge() {
   ranges_ = std::move(merged);
 }
 
-void Staging::check_memory() const {
-  for (const Range& range : ranges_) {
-    TORCH_CHECK(range.storage->data() == range.memory,
-                "occl: the memory of a tensor was freed or resized while a collective was in "
-                "flight: call wait() first");
-  }
-}
-
 void Staging::map() {
-  check_memory();
   merge();
   mappings_.reserve(ranges_.size());
   for (const Range& range : ranges_) {

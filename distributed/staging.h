@@ -12,7 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "backend/transfer.h"
+#include "backend/memory/storage.h"
+#include "backend/memory/transfer.h"
 #include "distributed/issuer.h"
 
 namespace ocl {
@@ -32,9 +33,6 @@ class Staging {
   // memory, so its own address is among the ranges, too.
   MemoryRanges memory() const;
 
-  // Raises if memory of the tensors was freed since, as by resizing a storage.
-  void check_memory() const;
-
   // Maps on the current streams of the tensors' devices, and waits for the commands there. It does
   // not wait for later commands of the caller's stream, such as the rest of a backward pass.
   void map();
@@ -42,6 +40,8 @@ class Staging {
   void unmap();
   // As unmap(), but copies of the memory are not written back, and failures are logged.
   void abandon() { mappings_.clear(); }
+  // The tensors' storages can be resized again.
+  void release() { holds_.clear(); }
 
   // A tensor of read() or write() as it was then: the user may have given it other memory since, as
   // by `tensor.data = other`. CPU and sparse tensors are returned as they are.
@@ -52,7 +52,6 @@ class Staging {
  private:
   struct Range {
     const c10::StorageImpl* storage;  // of a noted tensor, which keeps it
-    const void* memory;               // of the storage
     DeviceIndex device;
     uintptr_t begin, end;  // addresses as in data_ptr()
     bool reads, writes;
@@ -62,6 +61,7 @@ class Staging {
 
   MemoryRanges sparse_;
   std::unordered_map<const c10::TensorImpl*, at::Tensor> noted_;
+  std::vector<StorageHold> holds_;
   std::vector<Range> ranges_;      // after map() in the order of addresses
   std::vector<Mapping> mappings_;  // one per range
 };

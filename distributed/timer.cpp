@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "backend/event.h"
+#include "backend/queue/event.h"
 
 namespace ocl {
 namespace {

@@ -161,7 +161,6 @@ void StagedWork::complete(std::exception_ptr error) noexcept {
       error = std::current_exception();
     }
   };
-  attempt([&] { staging_.check_memory(); });
   attempt([&] {
     if (operation_.finish) operation_.finish(staging_);
   });
@@ -178,6 +177,7 @@ void StagedWork::complete(std::exception_ptr error) noexcept {
   });
   hold_.reset();  // the next collective follows on the same streams
   in_flight_.reset();
+  staging_.release();
   finish(error);  // before the future's callbacks, which may query the work
   auto own = Sharing::kOwn;
   if (sharing_.compare_exchange_strong(own, Sharing::kMarked)) return mark(error);

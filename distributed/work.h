@@ -7,7 +7,7 @@
 #include <atomic>
 #include <functional>
 
-#include "backend/event.h"
+#include "backend/queue/event.h"
 #include "distributed/in_flight.h"
 #include "distributed/staging.h"
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "backend/error.h"
+#include "backend/base/error.h"
 
 namespace ocl {
 namespace {
@@ -89,8 +89,7 @@ void add_philox(Arguments& arguments, const PhiloxState& state, const void* data
   const cl_kernel kernel = arguments.handle();
   const cl_uint index = arguments.next();
   arguments.add_bytes(argument.bytes.data(), bytes);
-  if (!arguments.capture()) return;
-  arguments.capture()->before_replay([draws, kernel, index, argument, place]() mutable {
+  arguments.sink().before_replay([draws, kernel, index, argument, place]() mutable {
     argument.put(place(*draws));
     const cl_int code = clSetKernelArg(kernel, index, argument.bytes.size(), argument.bytes.data());
     if (code != CL_SUCCESS) raise(code, "cannot set a graph's random numbers", "clSetKernelArg");

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "backend/launch.h"
+#include "backend/launch/launch.h"
 #include "generator/generator.h"
 
 namespace ocl {

@@ -7,7 +7,7 @@
 #include <ATen/core/Generator.h>
 #include <c10/core/GeneratorImpl.h>
 
-#include "backend/device.h"
+#include "backend/device/device.h"
 
 namespace ocl {
 

@@ -4,7 +4,7 @@
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "backend/stream.h"
+#include "backend/queue/stream.h"
 
 namespace ocl {
 

@@ -1,6 +1,6 @@
 // torch.accelerator.Graph, where torch has it.
 #if __has_include(<ATen/core/GraphImplInterface.h>)
-#include "backend/graph.h"
+#include "backend/launch/graph.h"
 
 #include <ATen/core/GraphImplInterface.h>
 

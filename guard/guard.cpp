@@ -6,10 +6,10 @@
 #include <mutex>
 #include <utility>
 
-#include "backend/allocator.h"
-#include "backend/error.h"
-#include "backend/event.h"
-#include "backend/sync_debug.h"
+#include "backend/base/error.h"
+#include "backend/base/sync_debug.h"
+#include "backend/memory/allocator.h"
+#include "backend/queue/event.h"
 
 namespace ocl {
 namespace {
@@ -93,7 +93,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
   // torch 2.11 does not have it either.
   virtual bool isStreamCapturing(const c10::Stream& stream) const {
-    return ocl::stream(stream).capture() != nullptr;
+    return ocl::stream(stream).captured();
   }
 
   DeviceIndex deviceCount() const noexcept override { return device_count(); }

@@ -1,9 +1,9 @@
 // The hooks that PyTorch needs in addition to the guard: generators, pinned memory, initialisation.
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 
-#include "backend/allocator.h"
-#include "backend/error.h"
-#include "backend/host_allocator.h"
+#include "backend/base/error.h"
+#include "backend/memory/allocator.h"
+#include "backend/memory/host_allocator.h"
 #include "generator/generator.h"
 
 namespace ocl {
@@ -42,7 +42,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   at::Allocator* getPinnedMemoryAllocator() const override { return host_allocator(); }
 
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
-    resize_storage(storage, bytes);
+    resize_storage(storage, bytes, NewBytes::kZero);
   }
 };
 

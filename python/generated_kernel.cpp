@@ -5,7 +5,7 @@
 
 #include <structmember.h>
 
-#include "kernels/user/generated_kernel.h"
+#include "kernels/inductor/generated_kernel.h"
 
 namespace ocl {
 namespace {

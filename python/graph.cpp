@@ -1,7 +1,7 @@
 #include "python/graph.h"
 
-#include "backend/allocator.h"
-#include "backend/graph.h"
+#include "backend/launch/graph.h"
+#include "backend/memory/allocator.h"
 
 namespace ocl {
 

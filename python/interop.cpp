@@ -2,14 +2,19 @@
 
 #include <pybind11/stl.h>
 #include <torch/csrc/Dtype.h>
+#include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/autograd/python_variable.h>
 
-#include "backend/interop.h"
-#include "backend/watchdog.h"
-#include "kernels/core/lazy_clone.h"
-#include "kernels/core/tensors.h"
+#include "backend/base/unlocked_wait.h"
+#include "backend/memory/interop.h"
+#include "backend/memory/storage.h"
+#include "backend/queue/watchdog.h"
+#include "kernels/core/operators/operands.h"
+#include "kernels/core/tensors/lazy_clone.h"
+#include "kernels/core/tensors/tensors.h"
 #include "kernels/user/interop.h"
 #include "kernels/user/user_kernel.h"
+#include "python/threads.h"
 
 namespace ocl {
 namespace {
@@ -40,7 +45,7 @@ std::function<void()> release_of(const py::object& owner) {
 
 // Waits without Python's lock, whether the caller holds it or not.
 void run_unlocked(const std::function<void()>& wait) {
-  if (!Py_IsInitialized() || !PyGILState_Check()) return wait();
+  if (!holds_python()) return wait();
   const py::gil_scoped_release unlocked;
   wait();
 }
@@ -64,14 +69,17 @@ at::Tensor from_buffer(uintptr_t address, size_t offset, std::vector<int64_t> si
                           {std::move(sizes), std::move(strides), type}, std::move(release));
 }
 
+// The cl_mem, the offset, and an object that keeps the memory.
 py::tuple buffer(const at::Tensor& tensor) {
-  if (tensor.numel() == 0) return py::make_tuple(0, 0);
-  const BufferView found = [&] {
+  if (tensor.numel() == 0) return py::make_tuple(0, 0, py::none());
+  const auto [found, hold] = [&] {
     const py::gil_scoped_release unlocked;
     own_memory(tensor);
-    return view(tensor);
+    check_operands(tensor);
+    return std::pair(view(tensor), new StorageHold(hold_storage(tensor.storage())));
   }();
-  return py::make_tuple(address_of(found.buffer()), found.offset);
+  py::capsule kept(hold, [](void* kept) { delete static_cast<StorageHold*>(kept); });
+  return py::make_tuple(address_of(found.buffer()), found.offset, std::move(kept));
 }
 
 c10::Stream stream_from(DeviceIndex device, StreamId id) {
@@ -226,6 +234,9 @@ void bind_interop(py::module_& m) {
     return py::make_tuple(int{found.device_index()}, found.id());
   });
   m.def("buffer", &buffer);
+  m.def("check_foreign", &check_foreign, Unlocked());
+  m.def("fix_storage_size",
+        [](const py::object& storage) { fix_storage_size(torch::createStorage(storage.ptr())); });
   m.def("from_buffer", &from_buffer);
   m.def("from_host", &tensor_of_host, Unlocked());
   m.def("dlpack_capsule", &dlpack_capsule);

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 
-#include "backend/allocator.h"
-#include "backend/device_cache.h"
-#include "backend/host_allocator.h"
-#include "backend/memory_history.h"
+#include "backend/memory/allocator.h"
+#include "backend/memory/device_cache.h"
+#include "backend/memory/host_allocator.h"
+#include "backend/memory/memory_history.h"
 
 // Its header needs nlohmann/json, which PyTorch does not install.
 namespace torch {

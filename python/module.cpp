@@ -3,29 +3,31 @@
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include "backend/launch.h"
-#include "backend/listing.h"
-#include "backend/program_cache.h"
-#include "backend/stream.h"
-#include "backend/sync_debug.h"
-#include "backend/tuning.h"
+#include "backend/base/sync_debug.h"
+#include "backend/device/device_counter.h"
+#include "backend/device/listing.h"
+#include "backend/launch/launch.h"
+#include "backend/program/program_cache.h"
+#include "backend/program/tuning.h"
+#include "backend/queue/stream.h"
 #ifdef OCL_HAS_DISTRIBUTED
 #include "distributed/backend.h"
 #endif
 #include "generator/generator.h"
-#include "guard/backward_threads.h"
 #include "kernels/conv/common/conv.h"
 #include "kernels/conv/conv_algorithms.h"
 #include "kernels/conv/gpu/conv_direct_gpu.h"
-#include "kernels/core/dtype.h"
+#include "kernels/core/matrix_units/matrix_unit.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/dispatch/fallback.h"
 #include "kernels/matmul/gemm_problem.h"
-#include "kernels/matmul/gpu/gemm_gpu.h"
+#include "kernels/matmul/gpu/gemm_unit.h"
 #include "kernels/pointwise/pointwise_ops.h"
 #include "python/generated_kernel.h"
 #include "python/graph.h"
 #include "python/interop.h"
 #include "python/memory.h"
+#include "python/threads.h"
 #include "serialization/image_description.h"
 
 namespace py = pybind11;
@@ -56,6 +58,20 @@ std::vector<std::pair<std::string, std::string>> describe_skipped_devices() {
     skipped.emplace_back(each.name, each.reason);
   }
   return skipped;
+}
+
+// As device_count(), and Ctrl-C ends the wait for a driver that hangs.
+int count_devices_or_interrupt() {
+  for (;;) {
+    std::optional<c10::DeviceIndex> counted;
+    {
+      const py::gil_scoped_release unlocked;
+      counted = ocl::initialized() ? ocl::device_count()
+                                   : ocl::count_devices(std::chrono::milliseconds(100));
+    }
+    if (counted) return int{*counted};
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  }
 }
 
 PYBIND11_MODULE(_C, m) {
@@ -92,8 +108,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("init", &initialize, Unlocked());
   m.def("is_initialized", &initialized);
   m.def("is_in_bad_fork", &in_bad_fork);
-  m.def(
-      "device_count", [] { return int{device_count()}; }, Unlocked());
+  m.def("device_count", &count_devices_or_interrupt);
   m.def("current_device", [] { return int{current_device()}; });
   m.def("set_device", &set_current_device, Unlocked());
   m.def(
@@ -108,6 +123,7 @@ PYBIND11_MODULE(_C, m) {
   bind_generated_kernels(m);
   bind_graph(m);
   bind_interop(m);
+  bind_threads(m);
 
   m.def("default_generator", [](DeviceIndex index) { return default_generator(index); });
 
@@ -136,6 +152,16 @@ PYBIND11_MODULE(_C, m) {
       .def_property_readonly("items", &GemmTile::items);
   m.def("gemm_gpu_tiles",
         [] { return std::vector<GemmTile>(gemm_gpu_tiles().begin(), gemm_gpu_tiles().end()); });
+  py::class_<UnitTile>(m, "UnitTile")
+      .def_readonly("m", &UnitTile::m)
+      .def_readonly("n", &UnitTile::n);
+  m.def("gemm_unit_tiles",
+        [] { return std::vector<UnitTile>(gemm_unit_tiles().begin(), gemm_unit_tiles().end()); });
+  m.def("matrix_units", &matrix_unit_names);
+  m.def(
+      "matrix_unit", [](DeviceIndex index) { return describe_matrix_unit(device(index)); },
+      "device"_a, Unlocked());
+  m.def("emulate_matrix_unit", &emulate_matrix_unit, "name"_a);
   m.def("convolution_format", &convolution_format, "input"_a, "weight"_a);
   m.def("prefer_conv_algorithm", &prefer_conv_algorithm, "name"_a);
   m.def("set_conv_byte_limit", &set_conv_byte_limit, "bytes"_a);
@@ -154,8 +180,6 @@ PYBIND11_MODULE(_C, m) {
     return std::map<std::string, uint64_t>{{"built", stats.built}, {"loaded", stats.loaded}};
   });
   m.def("store_programs", &store_programs, Unlocked());
-  m.def("drain_devices", &drain_devices, Unlocked());
-  m.def("wait_for_backward_threads", &wait_for_backward_threads, Unlocked());
 
   py::class_<TunedProblem>(m, "TunedProblem")
       .def_readonly("tunable", &TunedProblem::tunable)

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "backend/printable.h"
+#include "backend/base/printable.h"
 
 namespace ocl {
 namespace {

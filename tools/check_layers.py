@@ -1,9 +1,12 @@
-"""Checks that dependencies between the folders go one way (docs/architecture.md).
+"""Checks that dependencies between the folders go one way (docs/architecture.md), that few rooms
+include each other, and that no folder has too many sources. A room is x.cpp with x.h.
 
 usage: python check_layers.py [ROOT]
-Prints each violation as file:line; exits with 1 if there is one.
+Prints each violation; exits with 1 if there is one.
 """
 
+import ast
+import collections
 import pathlib
 import re
 import sys
@@ -20,10 +23,28 @@ MAY_INCLUDE = {
 }
 MAY_INCLUDE["python"] = set(MAY_INCLUDE)
 MAY_INCLUDE["tests"] = set(MAY_INCLUDE)
-# What each folder of kernels/ may include there, apart from itself and core/.
+# The floors of backend/, from the bottom. Each may include those below.
+FLOORS = ["base", "device", "program", "queue", "memory", "launch"]
+# Rooms that include each other, directly or through others, and why. No more than three.
+CIRCLES = {
+    "backend/device/device listing quirks": "a Device is made of what was listed, with its quirks",
+    "backend/memory/allocator transfer": "storages grow by copies, which wait for users of a block",
+    "backend/program/program_cache user_program": "programs of users are kept with signatures",
+    "backend/queue/fault first_launch stream": "a stream has its faults, whose kernel it launches",
+    "generator/captured_draws generator": "the generator hands its state to the draws of graphs",
+    "kernels/index/index index_plan": "the plan has the types of index.h, and index.cpp makes it",
+    "kernels/matmul/gemm gemm_complex gemm_problem": "complex products are made of real ones",
+    "kernels/user/user_arguments user_kernel": "arguments name their kernel in errors",
+}
+# What each folder of kernels/ may include there, apart from itself and, outside of it, core/.
 KERNELS_MAY_INCLUDE = {
     "core/cl": set(),
-    "core": {"core/cl"},
+    "core/types": set(),
+    "core/grids": set(),
+    "core/tensors": set(),
+    "core/operators": {"core/types", "core/grids", "core/tensors", "core/cl"},
+    "core/algorithms": {"core/grids", "core/cl"},
+    "core/matrix_units": {"core/types", "core/grids", "core/cl"},
     "pointwise/functions": set(),
     "pointwise": {"pointwise/functions"},
     "foreach": {"pointwise"},
@@ -54,11 +75,31 @@ KERNELS_MAY_INCLUDE = {
     "optimizer": {"pointwise", "foreach"},
     "rnn": {"pointwise", "matmul"},
     "dispatch": set(),
-    "layouts": {"pointwise", "dispatch"},
+    "sparse": {"pointwise", "dispatch"},
+    "quantized": {"pointwise"},
+    "nested": set(),
     "user": set(),
-    "user/cl": set(),
+    "inductor": set(),
+    "inductor/cl": set(),
 }
-OPENCL_INCLUDER = "backend/opencl.h"
+# The modules and folders of python/torch_ocl/inductor, from the bottom. Each may import those
+# before it.
+INDUCTOR = "python/torch_ocl/inductor"
+INDUCTOR_FLOORS = [
+    *("versions", "import_hook", "device_interface", "runtime", "replay"),
+    *("codegen", "tuning", "tracing", "passes", "lowering", "programs"),
+    *("upstream", "registration", "__init__"),
+]
+# The most source files of a folder.
+MOST_FILES = 26
+# Folders that have more, and how many.
+LARGE = {
+    "tests/python": 400,  # a file for each capability, all of which pytest collects
+    "tests/conformance": 33,  # modules that import each other by their names alone, as the next
+    "tests/fuzz": 27,
+    "tests/stern": 28,
+}
+OPENCL_INCLUDER = "backend/base/opencl.h"
 # An OpenCL layer of its own, which knows nothing of the project.
 OPENCL_LAYER = "tests/stern/"
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
@@ -89,18 +130,33 @@ def violation(path, layer, included):
     return None
 
 
-def folder_of(path):
-    """The folder of kernels/ that a path from the root is in, or None."""
+def folder_of(path, root="kernels"):
+    """The folder of kernels/ (or of another root) that a path is in, or None."""
     parts = path.split("/")
-    return "/".join(parts[1:-1]) if parts[0] == "kernels" else None
+    return "/".join(parts[1:-1]) if parts[0] == root else None
+
+
+def violation_in_backend(path, included):
+    """As violation(), for an include within backend/."""
+    floor, other = folder_of(path, "backend"), folder_of(included, "backend")
+    if other is None or other == floor:
+        return None
+    if not {floor, other} <= set(FLOORS):
+        return "backend/ has the floors " + ", ".join(FLOORS)
+    if FLOORS.index(other) > FLOORS.index(floor):
+        return f"backend/{floor} is below backend/{other}"
+    return None
+
+
+def is_core(folder):
+    return folder.split("/")[0] == "core"
 
 
 def violation_in_kernels(path, included, places):
     """As violation(), for an include within kernels/. OpenCL sources are included by their names:
     `places` has their paths."""
     folder, other = folder_of(path), folder_of(places.get(included, included))
-    shared = other in ("core", "core/cl") and folder != "core/cl"
-    if other is None or other == folder or shared:
+    if other is None or other == folder or (is_core(other) and not is_core(folder)):
         return None
     if folder not in KERNELS_MAY_INCLUDE:
         return f"tools/check_layers.py does not know kernels/{folder}"
@@ -110,9 +166,84 @@ def violation_in_kernels(path, included, places):
     return None
 
 
+def inductor_imports(folder, text):
+    """[(line, module or folder of inductor)] of the imports in a module. `folder`: its own folder
+    there, as parts of a path."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            parts = [*folder[: len(folder) - node.level + 1], *(node.module or "").split(".")]
+            parts = [part for part in parts if part]
+            found += [(node.lineno, name) for name in parts[:1] or [a.name for a in node.names]]
+    return found
+
+
+def violations_in_inductor(root):
+    for file in sorted((root / INDUCTOR).rglob("*.py")):
+        inside = file.relative_to(root / INDUCTOR).with_suffix("").parts
+        for line, other in inductor_imports(inside[:-1], file.read_text()):
+            place = f"{file.relative_to(root).as_posix()}:{line}"
+            unknown = {inside[0], other} - set(INDUCTOR_FLOORS)
+            if unknown:
+                yield f"{place}: INDUCTOR_FLOORS does not have {' '.join(sorted(unknown))}"
+            elif INDUCTOR_FLOORS.index(other) > INDUCTOR_FLOORS.index(inside[0]):
+                yield f"{place}: {inside[0]} is below {other}"
+
+
+def full_folders(root):
+    counts = collections.Counter(
+        file.parent.relative_to(root).as_posix()
+        for layer in (*MAY_INCLUDE, "tools")
+        for file in (root / layer).rglob("*")
+        if file.suffix in CPP | OPENCL | {".py"}
+    )
+    for folder, count in sorted(counts.items()):
+        most = LARGE.get(folder, MOST_FILES)
+        if count > most:
+            yield f"{folder}: {count} source files; at most {most}: split it by what the files hold"
+
+
+def circles(graph):
+    """The sets of rooms that reach each other in {room: rooms that it includes}."""
+
+    def reached(room):
+        found, new = set(), [room]
+        while new:
+            for other in graph.get(new.pop(), ()):
+                if other not in found:
+                    found.add(other)
+                    new.append(other)
+        return found
+
+    reach = {room: reached(room) for room in graph}
+    found = {
+        frozenset(other for other in reach[room] if room in reach.get(other, ())) for room in graph
+    }
+    return [circle for circle in found if circle]
+
+
+def wrong_circles(graph):
+    """The circles that CIRCLES does not have, and the entries that are no circles, as text."""
+
+    def written(circle):
+        first, *others = sorted(circle)
+        return " ".join([first, *(pathlib.PurePath(other).name for other in others)])
+
+    present = {written(circle): len(circle) for circle in circles(graph)}
+    found = [
+        f"{circle}: {size} rooms include each other"
+        for circle, size in present.items()
+        if size > 3 or circle not in CIRCLES
+    ]
+    for circle in CIRCLES:
+        if circle not in present and circle.split()[0] in graph:
+            found.append(f"{circle}: no circle, but listed")
+    return found
+
+
 def check(root):
     """All violations below the root, as file:line: text."""
-    found = []
+    found, rooms = [], {}
     places = {p.name: p.relative_to(root).as_posix() for p in root.glob("kernels/**/*.cl*")}
     for layer in MAY_INCLUDE:
         for file in sorted((root / layer).rglob("*")):
@@ -124,9 +255,15 @@ def check(root):
                 wrong = include and violation(path, layer, include[1])
                 if include and not wrong and folder_of(path) is not None:
                     wrong = violation_in_kernels(path, include[1], places)
+                if include and not wrong and layer == "backend":
+                    wrong = violation_in_backend(path, include[1])
                 if wrong:
                     found.append(f"{path}:{number}: {line.strip()}: {wrong}")
-    return found
+                if include and layer != "tests" and file.suffix in CPP:
+                    room, other = path.rsplit(".", 1)[0], include[1].removesuffix(".h")
+                    if room != other:
+                        rooms.setdefault(room, set()).add(other)
+    return [*found, *wrong_circles(rooms), *violations_in_inductor(root), *full_folders(root)]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Compiles kernels with the compilers of GPUs that are not here, and prints what they cost there.
 
-usage: gpu_check.py PROGRAMS [--compilers FOLDER] [--targets gfx803,sm_75,skl] [--json FILE]
-                    [--markdown FILE]
+usage: gpu_check.py PROGRAMS [--compilers FOLDER] [--targets gfx803,sm_75,skl] [--units]
+                    [--json FILE] [--markdown FILE]
 
 PROGRAMS is a folder of specialised programs, as OCL_DUMP_DIR writes them; --compilers the folder
 that gpu_compilers.sh has filled. Exits with 1 when a program does not compile, or when a kernel of
@@ -12,6 +12,9 @@ AMD: vector registers, scratch bytes, waves per SIMD. NVIDIA: registers, spill b
 that registers and local memory leave room for. Intel: what the compiler warns of having spilled.
 Where there is a loop with multiply-adds: their share of its instructions (gpu_assembly.py), of
 NVIDIA by nvdisasm, or, where that is missing, from PTX, which ptxas still makes shorter.
+
+A program with a matrix unit, which gpu_units.py makes, is compiled for the targets that have it,
+and must have its instructions.
 
 --json writes all of it; --markdown puts a table of the programs with tiles (the define TM) between
 the marks of a document.
@@ -34,17 +37,24 @@ import tempfile
 from gpu_assembly import fma_share, lanes
 from gpu_tables import write_table
 
-AMD = {"gfx803": "polaris10", "gfx900": "gfx900", "gfx1030": "gfx1030", "gfx1100": "gfx1100"}
+AMD = {"gfx803": "polaris10"}  # target: its name in libclc, where that is another one
+AMD |= {x: x for x in ("gfx900", "gfx1030", "gfx1100", "gfx1200", "gfx90a", "gfx942")}
 NVIDIA = ["sm_75", "sm_86", "sm_90"]  # Turing, Ampere, Hopper
 INTEL = ["skl", "dg2"]  # Gen9, Arc
 DEFAULT = ["gfx803", "gfx1030", "gfx1100", *NVIDIA, *INTEL]
+# The matrix units of targets (docs/matrix_units.md), and their instructions. The targets that are
+# not in DEFAULT have programs of units alone.
+UNITS = {"sm_75": "sm_75", "sm_86": "sm_80", "sm_90": "sm_80", "gfx1100": "gfx11"}
+UNITS |= {"gfx1200": "gfx12", "gfx90a": "gfx90a", "gfx942": "gfx942"}
+OF_UNIT = re.compile(r"\bv_(?:wmma|mfma)_\w+|\bmma\.sync\.\S+")
 # What some programs need and some targets, or their compilers here, lack: how the compiler says it.
 LACKS = {
     "float64": (["dg2"], r"cl_khr_fp64|\bdouble\d*\b|convert_double"),
     "64-bit atomics (in clang's target)": (NVIDIA, r"call to 'atom_\w+' is ambiguous"),
 }
 HOT = re.compile(r"(conv|gemm|gemv|norm|packed_linear|reduce|sdpa|softmax)")
-CLANG = ["clang-19", "-x", "cl", "-cl-std=CL1.2", "-O3", "-nogpulib", "-w"]
+# NVIDIA's compiler takes `asm`; clang needs an option for it.
+CLANG = ["clang-19", "-x", "cl", "-cl-std=CL1.2", "-O3", "-nogpulib", "-w", "-fgnu-keywords"]
 NVIDIA_REGISTERS, NVIDIA_WARPS = 65536, {"sm_75": 32, "sm_86": 48, "sm_90": 64}
 NVIDIA_LOCAL = {"sm_75": 65536, "sm_86": 102400, "sm_90": 233472}
 
@@ -80,7 +90,9 @@ def lacked(error, target):
 
 
 def built_for(source, target):
-    """The program as sdpa.cpp builds it for the target: Intel's have Quirk::kFewRegisters."""
+    """The program with the target's matrix unit in place of its emulation; as sdpa.cpp builds it
+    for the target: Intel's have Quirk::kFewRegisters."""
+    source = source.replace("#define UNIT_EMULATED 1", "#define UNIT_EMULATED 0")
     d, dv, rows = (number(rf"#define {x} (\d+)", source) for x in ("D", "DV", "RM"))
     if target not in INTEL or not (d and dv and rows):
         return source
@@ -93,8 +105,25 @@ def built_for(source, target):
     return "#define FEW_REGISTERS 1\n" + source
 
 
+def unit_of(source):
+    """The matrix unit of the program, or None."""
+    found = re.search(r"#define UNIT_((?:sm|gfx|intel)\w+) 1", source)
+    return found[1] if found else None
+
+
+def check_unit(source, assembly):
+    """Raises CompileError where a program with a matrix unit has none of its instructions."""
+    if unit_of(source) and not OF_UNIT.search(assembly):
+        raise CompileError("there is no instruction of the matrix unit")
+
+
 def is_used(source, target):
-    """Intel's do not take what gemm_gpu.cpp keeps from Quirk::kFewRegisters."""
+    """A program with a matrix unit is for targets that have it. Intel's do not take what
+    gemm_gpu.cpp keeps from Quirk::kFewRegisters."""
+    if unit := unit_of(source):
+        return UNITS.get(target) == unit
+    if target in UNITS and target not in DEFAULT:
+        return False
     names = ("TM", "TN", "TK", "WM", "WN")
     m, n, k, item_m, item_n = (number(rf"#define {x} (\d+)", source) for x in names)
     if target not in INTEL or not m:
@@ -162,6 +191,7 @@ class Compilers:
         machine = ["-target", "amdgcn-mesa-mesa3d", f"-mcpu={target}"]
         run([*CLANG, *machine, *library, "-S", str(source), "-o", output])
         text = pathlib.Path(output).read_text()
+        check_unit(source.read_text(), text)
         kernels = []
         for name in re.findall(r"^\s*\.amdgpu_hsa_kernel (\w+)", text, re.M):
             body = text.split(f"\n{name}:", 1)[1]
@@ -186,6 +216,7 @@ class Compilers:
         binary = f"{output}.cubin"
         log = run([self.ptxas, "-v", "-arch", target, output, "-o", binary])
         ptx = pathlib.Path(output).read_text()
+        check_unit(source.read_text(), ptx)
         sass = run([self.nvdisasm, binary]) if self.nvdisasm else None
         kernels = []
         for part in log.split("Compiling entry function '")[1:]:
@@ -295,6 +326,7 @@ def main():
     parser.add_argument("programs", type=pathlib.Path)
     parser.add_argument("--compilers", type=pathlib.Path, default=pathlib.Path("build/compilers"))
     parser.add_argument("--targets", default=",".join(DEFAULT))
+    parser.add_argument("--units", action="store_true", help="all targets with matrix units, too")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--markdown", type=pathlib.Path)
@@ -302,6 +334,7 @@ def main():
 
     compilers = Compilers(arguments.compilers)
     wanted = arguments.targets.split(",")
+    wanted += [target for target in UNITS if arguments.units and target not in wanted]
     targets = [target for target in wanted if compilers.has(target)]
     programs = distinct(arguments.programs)
     if not programs or not targets:

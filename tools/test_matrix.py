@@ -24,7 +24,7 @@ ROWS = [
     f"{runtime}/{family}"
     for runtime in ("pocl", "intel", "intel-avx2", "rusticl", "oclgrind")
     for family in ("cpu", "gpu")
-    # Not with the CPU family: backend/listing.cpp, choose_family. The kernels of the GPU
+    # Not with the CPU family: backend/device/listing.cpp, choose_family. The kernels of the GPU
     # family do not depend on the processor.
     if (runtime, family) not in (("rusticl", "cpu"), ("intel-avx2", "gpu"))
 ] + [f"stern:{path.stem}/gpu" for path in PROFILES]

@@ -1,9 +1,9 @@
 """Builds a wheel with an extension for each supported release of PyTorch, and tests it.
 
-usage: wheels.py build [--releases 2.11,2.12,2.13] [--pythons PYTHON,..] [--folder build/wheels]
+usage: wheels.py build [--releases 2.11,2.12] [--pythons PYTHON,..] [--folder build/wheels]
                        [--output dist]
        wheels.py join WHEEL.. [--folder build/wheels] [--output dist]
-       wheels.py test WHEEL.. [--releases 2.11,2.12,2.13] [--pythons PYTHON,..]
+       wheels.py test WHEEL.. [--releases 2.11,2.12] [--pythons PYTHON,..]
                       [--folder build/wheels] [--sample]
 
 build: compiles in one environment per release, FOLDER/torch2_13, then joins. There is one wheel for
@@ -46,7 +46,7 @@ DEVICES = "import torch; print(torch.ocl.device_count())"
 
 
 def supported():
-    """["2.11", "2.12", "2.13"], as pyproject.toml says."""
+    """["2.11", "2.12", ..], as pyproject.toml says."""
     (major, least), (_, beyond) = make_venv.supported_torch(PROJECT["dependencies"])
     return [f"{major}.{minor}" for minor in range(least, beyond)]
 

@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "kernels/core/registration.h"
+#include "kernels/core/operators/registration.h"
 #include "kernels/pointwise/expression.h"
 #include "native/multi_head.h"
 
@@ -52,6 +52,8 @@ std::tuple<Tensor, Tensor> multi_head_attention(
     int64_t num_head, const Tensor& qkv_weight, const Tensor& qkv_bias, const Tensor& proj_weight,
     const Tensor& proj_bias, const std::optional<Tensor>& mask, bool need_weights,
     bool average_attn_weights, std::optional<int64_t> mask_type) {
+  TORCH_CHECK(num_head > 0, "_native_multi_head_attention: expected at least one head, got ",
+              num_head);
   return at::native::native_multi_head_attention_cpu(
       query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask,
       need_weights, average_attn_weights, mask_type);
@@ -69,7 +71,7 @@ std::tuple<Tensor, Tensor, Tensor> transform_bias_rescale_qkv(const Tensor& qkv_
   const int64_t batch = qkv.size(0), length = qkv.size(1), width = qkv.size(2) / 3;
   TORCH_CHECK(qkv.size(2) == 3 * width, "_transform_bias_rescale_qkv: the last size of qkv ",
               qkv.sizes(), " is no multiple of 3");
-  TORCH_CHECK(width % num_heads == 0,
+  TORCH_CHECK(num_heads > 0 && width % num_heads == 0,
               "_transform_bias_rescale_qkv: a third of the last size of qkv ", qkv.sizes(),
               " is no multiple of the ", num_heads, " heads");
   const int64_t per_head = width / num_heads;
@@ -92,7 +94,6 @@ std::tuple<Tensor, Tensor, Tensor> transform_bias_rescale_qkv(const Tensor& qkv_
 OCL_NATIVE("_masked_softmax", masked_softmax);
 Tensor masked_softmax(const Tensor& self, const Tensor& mask, std::optional<int64_t> dim,
                       std::optional<int64_t> mask_type) {
-  TORCH_CHECK(mask_type.has_value(), "_masked_softmax: mask_type must be given");
   const Tensor left_out = broadcast_mask(mask, self, mask_type);
   return at::_softmax(self.masked_fill(left_out, -INFINITY), dim.value_or(self.dim() - 1), false);
 }

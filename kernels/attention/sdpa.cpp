@@ -13,8 +13,9 @@
 #include "kernels/attention/sdpa_choice.h"
 #include "kernels/attention/sdpa_decode.h"
 #include "kernels/attention/sdpa_problem.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/operators/relations.h"
+#include "kernels/core/tensors/tensors.h"
 #include "kernels/pointwise/expression.h"
 #include "native/sdpa.h"
 
@@ -61,6 +62,9 @@ Attention describe(const Tensor& query, const Tensor& key, const Tensor& value,
                    const MaybeTensor& bias, bool is_causal, double dropout,
                    std::optional<double> scale) {
   check_shapes(query, key, value);
+  for (const Tensor& each : {key, value}) {
+    expect_type(each, query.scalar_type(), "scaled_dot_product_attention");
+  }
   TORCH_CHECK(query.size(3) <= kLargestHead && value.size(3) <= kLargestHead,
               "scaled_dot_product_attention: the kernels of ocl take heads of up to ", kLargestHead,
               " elements; the query's have ", query.size(3), ", the value's ", value.size(3));
@@ -125,7 +129,7 @@ SdpaGroup group_of(const Device& device, size_t most, const SdpaTile& tile, int6
 }
 
 // The most rows of a work-item whose sums and products stay in registers.
-int64_t rows_on_gpu(const Device& device, const Attention& a, SdpaKernel which, bool quads) {
+int32_t rows_on_gpu(const Device& device, const Attention& a, SdpaKernel which, bool quads) {
   const int64_t d = a.query.size(3), dv = a.value.size(3), longest = std::max(d, dv),
                 sums = which == SdpaKernel::kGradKey ? 2 : 1,
                 tiles = which == SdpaKernel::kForward ? 1 : 2;
@@ -155,20 +159,15 @@ bool in_quads(const Tensor& t) {
   return t.size(3) % 4 == 0 && view(t).offset % bytes == 0;
 }
 
-const Kernel& find(Device& device, const Attention& a, SdpaKernel which, const SdpaTile& tile,
-                   bool quads) {
-  static Site site;
-  const uint64_t flags = attention_flags(a) | uint64_t{a.dropout > 0} << 2 |
-                         static_cast<uint64_t>(which) << 3 | uint64_t{quads} << 5 |
-                         static_cast<uint64_t>(tile.reads) << 6;
-  const KernelKey key{
-      &site,
-      {flags, attention_sizes(a),
-       static_cast<uint64_t>(tile.width << 24 | tile.vectors << 16 | tile.block << 8 | tile.rows)}};
-  return find_kernel(device, key, [&](size_t most) {
+struct TiledAttention {
+  AttentionCode code;
+  SdpaKernel which;
+  SdpaTile tile;
+  bool quads, dropout;
+
+  KernelSource source(Device& device, size_t most) const {
     const bool cpu = device.family() == KernelFamily::kCpu;
-    const int64_t longest = std::max(a.query.size(3), a.value.size(3));
-    Defines defines = attention_defines(a);
+    Defines defines = code.defines();
     if (cpu) {
       defines.set("WIDTH", tile.width)
           .set("NV", tile.vectors)
@@ -178,19 +177,18 @@ const Kernel& find(Device& device, const Attention& a, SdpaKernel which, const S
       if (tile.reads == SdpaRows::kPairs) defines.set("PAIRS", 1);
       if (which == SdpaKernel::kGradKey) defines.set("KEYS_IN_LANES", 1);
     } else {
-      const SdpaGroup group = group_of(device, most, tile, longest);
+      const SdpaGroup group = group_of(device, most, tile, code.longest());
       defines.set("SIDE", group.side_x).set("RM", group.rows).set("QUADS", quads);
       if (device.has(Quirk::kFewRegisters)) defines.set("FEW_REGISTERS", 1);
       if (which == SdpaKernel::kGradKey) defines.set("KEYS_IN_ROWS", 1);
     }
     if (which == SdpaKernel::kForward) defines.set("FORWARD", 1);
-    if (a.dropout > 0) defines.set("DROPOUT", 1);
+    if (dropout) defines.set("DROPOUT", 1);
     static constexpr std::array kNames{"attention_forward", "attention_grad_query",
                                        "attention_grad_key"};
-    return KernelSource{cpu ? "sdpa_cpu.cl" : "sdpa_gpu.cl", kNames[static_cast<size_t>(which)],
-                        defines};
-  });
-}
+    return {cpu ? "sdpa_cpu.cl" : "sdpa_gpu.cl", kNames[static_cast<size_t>(which)], defines};
+  }
+};
 
 // `before` and `after`: the kernel's tensors around query, key, value and bias. Of the backward's,
 // `after` begins with the gradient of the output.
@@ -215,7 +213,8 @@ void run(const Attention& a, SdpaKernel which, std::initializer_list<Tensor> bef
                 " elements do not fit into the local memory of ", device.label());
     tile = *chosen;
   }
-  const Kernel& kernel = find(device, a, which, tile, quads);
+  const Kernel& kernel =
+      find_kernel(device, TiledAttention{attention_code(a), which, tile, quads, a.dropout > 0});
   Arguments arguments(stream_of(a.query), kernel);
   for (const Tensor& each : before) arguments.add(view(each));
   arguments.add(view(a.query)).add(view(a.key)).add(view(a.value));
@@ -367,6 +366,13 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> fused_attention_backward(
     p.seed = static_cast<uint64_t>(philox_seed.item<int64_t>());
     p.offset = static_cast<uint64_t>(philox_offset.item<int64_t>());
   }
+  static constexpr const char* kOp = "scaled_dot_product_attention's backward";
+  const Relations relations(kOp);
+  relations.sizes("out", out, {a.batch(), a.heads(), p.queries, value.size(3)});
+  relations.same("grad_out", grad_out, "out", out);
+  relations.count("logsumexp", logsumexp, {a.batch(), a.heads(), p.queries});
+  for (const Tensor& each : {grad_out, out}) expect_type(each, query.scalar_type(), kOp);
+  expect_type(logsumexp, ScalarType::Float, kOp);
   const Tensor grad = with_dense_rows(grad_out), log_sum = logsumexp.contiguous();
   const Tensor product = at::empty(out.sizes(), out.options().dtype(ScalarType::Float));
   evaluate(kProduct, product, {grad_out, out}, ScalarType::Float);

@@ -6,12 +6,12 @@
 #include <ATen/native/transformers/sdp_utils_cpp.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include "backend/error.h"
-#include "kernels/core/algorithms.h"
-#include "kernels/core/dot_bfloat16.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/vector_registers.h"
+#include "backend/base/error.h"
+#include "kernels/core/algorithms/algorithms.h"
+#include "kernels/core/algorithms/dot_bfloat16.h"
+#include "kernels/core/grids/vector_registers.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/types/dtype.h"
 #include "native/sdpa_choice.h"
 
 namespace ocl {
@@ -26,7 +26,8 @@ const OptionalPaths optional({kFused});
 
 // Bytes of local memory of a kernel of the CPU family.
 int64_t local_bytes(SdpaKernel which, const SdpaTile& tile, int64_t d, int64_t dv) {
-  const int64_t sums_d = at::round_up(d, tile.rows), sums_dv = at::round_up(dv, tile.rows);
+  const int64_t sums_d = at::round_up<int64_t>(d, tile.rows),
+                sums_dv = at::round_up<int64_t>(dv, tile.rows);
   const int64_t at_once = tile.reads == SdpaRows::kPairs ? 2 : 1;
   const auto items = [&](int64_t size) { return at::ceil_div(size, at_once); };
   int64_t rows = items(d) + sums_dv + tile.block;
@@ -44,15 +45,14 @@ int64_t local_bytes(SdpaKernel which, const SdpaTile& tile, int64_t d, int64_t d
 std::optional<SdpaTile> choose_sdpa_tile(Device& device, SdpaKernel which, int64_t lanes, int64_t d,
                                          int64_t dv, at::ScalarType type) {
   const auto local = static_cast<int64_t>(device.properties().local_memory);
-  const auto widest =
-      std::clamp<int64_t>(static_cast<int64_t>(device.parameters().vector_width), 4, 16);
+  const auto widest = std::clamp(static_cast<int32_t>(device.parameters().vector_width), 4, 16);
   const bool wide = has_wide_registers(device);
   const bool pairs = multiplies_bfloat16(device, type);
-  for (int64_t width = widest; width >= 4; width /= 2) {
+  for (int32_t width = widest; width >= 4; width /= 2) {
     SdpaRows reads = type == ScalarType::Float ? SdpaRows::kInPlace : SdpaRows::kConverted;
     if (pairs && width == 16) reads = SdpaRows::kPairs;
-    for (int64_t vectors = wide && lanes > width ? 2 : 1; vectors >= 1; --vectors) {
-      for (int64_t block = 64; block >= 16; block /= 2) {
+    for (int32_t vectors = wide && lanes > width ? 2 : 1; vectors >= 1; --vectors) {
+      for (int32_t block = 64; block >= 16; block /= 2) {
         const SdpaTile tile{width, vectors, block, wide && width == 16 ? 8 : 4, reads};
         if (local_bytes(which, tile, d, dv) <= local) return tile;
       }

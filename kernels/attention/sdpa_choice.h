@@ -7,21 +7,21 @@
 
 #include <c10/core/ScalarType.h>
 
-#include "backend/device.h"
+#include "backend/device/device.h"
 
 namespace ocl {
 
 inline constexpr int64_t kLargestHead = 256;  // elements of a row
 
 // The forward kernel and the two kernels of the gradients.
-enum class SdpaKernel { kForward, kGradQuery, kGradKey };
+enum class SdpaKernel : uint8_t { kForward, kGradQuery, kGradKey };
 
 // How the kernels of the CPU family read rows: in place, after a conversion to float32, or as pairs
 // of bfloat16 (sdpa_pairs_cpu.clh).
 enum class SdpaRows : uint8_t { kInPlace, kConverted, kPairs };
 
 struct SdpaTile {
-  int64_t width, vectors, block, rows;
+  int32_t width, vectors, block, rows;
   SdpaRows reads = SdpaRows::kInPlace;
 };
 

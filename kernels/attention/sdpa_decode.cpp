@@ -3,8 +3,8 @@
 #include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
 
-#include "kernels/core/algorithms.h"
-#include "kernels/core/grid.h"
+#include "kernels/core/algorithms/algorithms.h"
+#include "kernels/core/grids/grid.h"
 
 namespace ocl {
 namespace {
@@ -29,37 +29,41 @@ Parts parts_of(const Device& device, const Attention& a) {
   return {at::ceil_div(keys, each), each};
 }
 
-const Kernel& find(Device& device, const Attention& a, bool split) {
-  static Site site;
-  const KernelKey key{&site,
-                      {attention_flags(a) | uint64_t{split} << 2, attention_sizes(a),
-                       static_cast<uint64_t>(a.problem.queries)}};
-  return find_kernel(device, key, [&](size_t group) {
-    Defines defines = attention_defines(a);
-    defines.set("QUERIES", a.problem.queries);
+struct AttentionDecode {
+  AttentionCode code;
+  bool split;
+  int64_t queries;
+
+  KernelSource source(Device& device, size_t group) const {
+    Defines defines = code.defines();
+    defines.set("QUERIES", queries);
     if (split) defines.set("SPLIT", 1);
     if (device.family() == KernelFamily::kGpu) {
       defines.set("ITEMS", std::min<int64_t>(static_cast<int64_t>(group), kBlock));
-      return KernelSource{"sdpa_decode_gpu.cl", "attention_decode", defines};
+      return {"sdpa_decode_gpu.cl", "attention_decode", defines};
     }
     const size_t width = device.parameters().vector_width;
     defines.set("WIDTH", static_cast<int64_t>(std::clamp<size_t>(width, 4, 16)));
-    return KernelSource{"sdpa_decode_cpu.cl", "attention_decode", defines};
-  });
-}
+    return {"sdpa_decode_cpu.cl", "attention_decode", defines};
+  }
+};
+
+struct AttentionMerge {
+  ScalarType type;
+  int64_t dv;
+
+  KernelSource source(Device& device) const {
+    Defines defines;
+    defines.set("DT", dtype_name(type)).set("DV", dv);
+    define_grid(defines, device);
+    return {"sdpa_merge.cl", "attention_merge", defines};
+  }
+};
 
 void merge(const Attention& a, const at::Tensor& out, const at::Tensor& log_sum,
            const at::Tensor& partial, int64_t parts) {
   Device& device = ocl_device(out);
-  static Site site;
-  const KernelKey key{
-      &site, {static_cast<uint64_t>(out.scalar_type()), static_cast<uint64_t>(out.size(3))}};
-  const Kernel& kernel = find_kernel(device, key, [&] {
-    Defines defines;
-    defines.set("DT", dtype_name(out.scalar_type())).set("DV", out.size(3));
-    define_grid(defines, device);
-    return KernelSource{"sdpa_merge.cl", "attention_merge", defines};
-  });
+  const Kernel& kernel = find_kernel(device, AttentionMerge{out.scalar_type(), out.size(3)});
   const auto units = static_cast<size_t>(log_sum.numel()), inner = static_cast<size_t>(out.size(3));
   const UnitGrid grid = unit_grid(device, units, inner, static_cast<size_t>(parts));
   launch(stream_of(out), kernel, grid.global, grid.local, view(out), view(log_sum), view(partial),
@@ -81,7 +85,8 @@ void decode(const Attention& a, const at::Tensor& out, const at::Tensor& log_sum
   Device& device = ocl_device(a.query);
   const Parts parts = parts_of(device, a);
   const bool split = parts.count > 1;
-  const Kernel& kernel = find(device, a, split);
+  const Kernel& kernel =
+      find_kernel(device, AttentionDecode{attention_code(a), split, a.problem.queries});
   const at::Tensor partial =
       split ? at::empty({log_sum.numel(), parts.count, kPartialSums + a.value.size(3)},
                         log_sum.options())

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "generator/generator.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 
@@ -30,24 +30,24 @@ struct Attention {
   int64_t key_heads() const { return key.size(1); }
 };
 
-// The defines of sdpa.clh except DROPOUT, and what tells them apart in the key of a kernel.
-inline Defines attention_defines(const Attention& a) {
-  const int64_t d = a.query.size(3), dv = a.value.size(3);
-  Defines defines;
-  defines.set("DT", dtype_name(a.query.scalar_type()))
-      .set("D", d)
-      .set("DV", dv)
-      .set("D_MAX", std::max(d, dv));
-  if (a.causal) defines.set("CAUSAL", 1);
-  if (a.bias) defines.set("HAS_BIAS", 1);
-  return defines;
-}
-inline uint64_t attention_sizes(const Attention& a) {
-  return static_cast<uint64_t>(a.query.size(3)) << 32 | static_cast<uint64_t>(a.value.size(3));
-}
-inline uint64_t attention_flags(const Attention& a) {
-  return static_cast<uint64_t>(a.query.scalar_type()) << 8 | uint64_t{a.causal} |
-         uint64_t{a.bias.has_value()} << 1;
+// What the defines of sdpa.clh depend on, except DROPOUT: a field of kernels' structs.
+struct AttentionCode {
+  ScalarType type;
+  bool causal, has_bias;
+  int32_t d, dv;
+
+  int64_t longest() const { return std::max(d, dv); }
+  Defines defines() const {
+    Defines defines;
+    defines.set("DT", dtype_name(type)).set("D", d).set("DV", dv).set("D_MAX", longest());
+    if (causal) defines.set("CAUSAL", 1);
+    if (has_bias) defines.set("HAS_BIAS", 1);
+    return defines;
+  }
+};
+inline AttentionCode attention_code(const Attention& a) {
+  return {a.query.scalar_type(), a.causal, a.bias.has_value(),
+          static_cast<int32_t>(a.query.size(3)), static_cast<int32_t>(a.value.size(3))};
 }
 
 }  // namespace ocl

@@ -1,12 +1,12 @@
 """Writes the dispatcher registrations of ocl from the marks in kernels/ and the installed torch.
 
-usage: generate.py KERNELS_FOLDER OUTPUT_FOLDER SITE_PACKAGES_OF_TORCH SHARDS TORCH_VERSION
+usage: generate.py KERNELS_FOLDER OUTPUT_FOLDER SITE_PACKAGES_OF_TORCH SHARDS TORCH_VERSION [--try]
 
 Reads the OCL_* marks (marks.py has their grammar). torchgen then writes the same wrappers that
 PyTorch's own backends get: register_ocl_*.cpp. SHARDS of these files have the wrappers of dense
 tensors. native/X.h declares our implementations in X.cpp, so that a new mark recompiles one file.
 Everything that depends on torch's version comes from the installed torch, so the same sources build
-with every supported release.
+with every supported release. With --try, marks that name no operator of this torch are left out.
 """
 
 import pathlib
@@ -17,8 +17,12 @@ import sys
 sys.path.append(sys.argv[3])
 
 import marks
+import relations
 import torchgen
 from torchgen import dest
+from torchgen.api import structured
+from torchgen.api.types import kernel_signature
+from torchgen.context import with_native_function_and_index
 from torchgen.gen import get_grouped_native_functions, parse_native_yaml
 from torchgen.model import (
     BackendIndex,
@@ -35,7 +39,7 @@ KEY = DispatchKey.XPU
 
 # For these layouts, each implementation of PyTorch that serves both CPU and CUDA also serves ocl.
 LAYOUTS = ["Sparse", "SparseCsr", "Quantized", "NestedTensor"]
-# The operators that kernels/layouts/quantized.cpp registers itself.
+# The operators that kernels/quantized/quantized.cpp registers itself.
 OWN_QUANTIZED = {"int_repr", "flip"}
 
 # Implementations that refuse devices of other makers before this release: there, the CPU fallback
@@ -53,6 +57,11 @@ SINCE = {
     ],
 }
 
+# Operators that PyTorch has no more from this release on.
+UNTIL = {
+    (2, 14): ["cholesky"],
+}
+
 COPIED = 'm.impl("{name}", torch::CppFunction::makeFromBoxedFunction<&ocl::layout_fallback>());'
 
 
@@ -63,7 +72,7 @@ def mark_files(folder):
 
 
 def read_marks(folder):
-    """-> ({shared operator entry}, {own operator name: (kind, our name, file)}, {complex entry})"""
+    """-> ({shared operator entry}, {own operator name: (marks.Own, file)}, {complex entry})"""
     shared, own, takes_complex = [], {}, []
     for path in mark_files(folder):
         text = path.read_text()
@@ -72,24 +81,39 @@ def read_marks(folder):
                 shared += mark.operators
             if mark.takes_complex:
                 takes_complex += mark.operators
-        for kind, op, name in marks.read_own_marks(text):
-            if op in own:
-                sys.exit(f"{path}: {op} is marked in {own[op][2]}.cpp, too")
-            own[op] = (kind, name, path.stem)
+        for mark in marks.read_own_marks(text):
+            if mark.operator in own:
+                sys.exit(f"{path}: {mark.operator} is marked in {own[mark.operator][1]}.cpp, too")
+            own[mark.operator] = (mark, path.stem)
         if path.name == "foreach_table.h":
-            own |= read_foreach(text, "foreach_ops")
+            own |= read_foreach(marks.read_foreach_marks(text))
     return shared, own, takes_complex
 
 
-def read_foreach(table, stem):
-    """The operators of kernels/foreach/foreach_table.h, each also in place."""
+def read_foreach(table):
+    """The operators of kernels/foreach/foreach_table.h."""
+    return own_foreach((op, f"{op}_{overload}", f".{overload}") for op, overload in table)
+
+
+def own_foreach(rows):
+    """As read_marks()'s own operators, from (operator, our name, overload); each also in place."""
     own = {}
-    for unary, op, overload in marks.read_foreach_marks(table):
-        name = f"foreach_{op}" if unary else f"foreach_{op}_{overload}"
-        suffix = "" if unary else f".{overload}"
-        own[f"_foreach_{op}{suffix}"] = ("NATIVE", name, stem)
-        own[f"_foreach_{op}_{suffix}"] = ("NATIVE", f"{name}_", stem)
+    for op, name, overload in rows:
+        for place in ("", "_"):
+            operator = f"_foreach_{op}{place}{overload}"
+            mark = marks.Own("NATIVE", False, operator, f"foreach_{name}{place}")
+            own[operator] = (mark, "foreach_ops")
     return own
+
+
+def unary_foreach(table, functions):
+    """[(operator, stub)] of the rows of pointwise_table.h that have an operator on one list."""
+    unary = {
+        str(function.func.name)
+        for function in functions
+        if len(function.func.arguments.flat_all) == 1
+    }
+    return [(op, stub) for op, stub in marks.read_stubs(table) if f"_foreach_{op}" in unary]
 
 
 def entry_matches(entry, function):
@@ -112,17 +136,21 @@ def fallback_guard(function, takes_complex, head):
     """The code that sends tensors of types that no kernel knows to the CPU fallback.
 
     Before that, tensors that the operator writes stop sharing memory with lazy clones. Running
-    averages are written, too, though the schemas do not say so. `head`: the wrapper's head.
+    averages are written, too, though the schemas do not say so.
+    `head`: the wrapper's head.
     """
     schema = function.func
     arguments = schema.arguments.flat_all
     tensors = [a.name for a in arguments if a.type.is_tensor_like() and not a.type.is_list_like()]
+    operands = [a.name for a in arguments if a.type.is_tensor_like()]
     written = [
         a.name
         for a in arguments
         if a.name.startswith("running_") or (a.annotation and a.annotation.is_write)
     ]
     owning = "".join(f"  ocl::own_memory({name});\n" for name in written)
+    owning += "  const ocl::OperatorScope in_operator;\n"
+    owning += f"  ocl::check_operands({', '.join(operands)});\n" if operands else ""
     if not tensors:
         return owning
     names = ", ".join(a.name for a in arguments)
@@ -138,7 +166,7 @@ def fallback_guard(function, takes_complex, head):
 
 
 def add_guards(definitions, registrations, item, complex_entries):
-    """Inserts fallback_guard() as the first statement of each wrapper of `item`."""
+    """Inserts checks and fallback_guard() as the first statements of each wrapper of `item`."""
     wrappers = dict(re.findall(r'm\.impl\("([^"]+)",\s*TORCH_FN\((\w+)\)\)', registrations))
     takes_complex = any(entry_matches(e, f) for e in complex_entries for f in functions_of(item))
     for function in functions_of(item):
@@ -147,7 +175,9 @@ def add_guards(definitions, registrations, item, complex_entries):
             continue
         head = re.compile(rf"(\b{wrapper}\([^;]*?\) \{{\n)")
         definitions, count = head.subn(
-            lambda m, f=function: m[1] + fallback_guard(f, takes_complex, m[1]),
+            lambda m, f=function: (
+                m[1] + relations.checks_of(f) + fallback_guard(f, takes_complex, m[1])
+            ),
             definitions,
             count=1,
         )
@@ -155,20 +185,25 @@ def add_guards(definitions, registrations, item, complex_entries):
     return definitions
 
 
-def refused(version):
-    """The operators of SINCE that a release of PyTorch refuses."""
+def left_out(version):
+    """The entries of marks that do not hold for a release of PyTorch."""
     numbers = tuple(int(part) for part in version.split(".")[:2])
-    return {op for release, ops in SINCE.items() if numbers < release for op in ops}
+    too_old = {op for release, ops in SINCE.items() if numbers < release for op in ops}
+    return too_old | {op for release, ops in UNTIL.items() if numbers >= release for op in ops}
 
 
-def main(kernels, output, shards, version):
+def main(kernels, output, shards, version, lenient):
     kernels, output = pathlib.Path(kernels), pathlib.Path(output)
     packaged = pathlib.Path(torchgen.__file__).parent / "packaged/ATen/native"
     parsed = parse_native_yaml(str(packaged / "native_functions.yaml"), str(packaged / "tags.yaml"))
     cpu = parsed.backend_indices[DispatchKey.CPU]
-    cuda = parsed.backend_indices[DispatchKey.CUDA]
+    # PyTorch 2.15 has a zero_ for CUDA alone.
+    gpus = [parsed.backend_indices[key] for key in (DispatchKey.CUDA, DispatchKey.XPU)]
     shared, own, complex_entries = read_marks(kernels)
-    shared = [entry for entry in shared if entry not in refused(version)]
+    table = (kernels / "pointwise/pointwise_table.h").read_text()
+    unary = unary_foreach(table, parsed.native_functions)
+    own |= own_foreach((op, op, "") for op, _ in unary)
+    shared = [entry for entry in shared if entry not in left_out(version)]
 
     index, items, used = {}, [], set()
     # A file without marks gets a header, too, since CMakeLists.txt expects one for each file.
@@ -177,25 +212,27 @@ def main(kernels, output, shards, version):
     def own_mark(item):
         for function in functions_of(item):
             if str(function.func.name) in own:
-                return function, *own[str(function.func.name)]
+                return own[str(function.func.name)]
         return None
 
     def shared_kernel(item):
-        a, b = cpu.get_kernel(item), cuda.get_kernel(item)
+        a, others = cpu.get_kernel(item), [index.get_kernel(item) for index in gpus]
         # add is written as a "ufunc"; its CPU form goes through the stub.
-        shared = a and b and (a.kernel == b.kernel or a.kernel.startswith("ufunc_"))
+        shared = a and any(
+            b and (a.kernel == b.kernel or a.kernel.startswith("ufunc_")) for b in others
+        )
         return a if shared else None
 
     def take(item):
         """Puts the operator into the index if a mark means it."""
-        mark = own_mark(item)
+        found = own_mark(item)
         primary = item.out if isinstance(item, NativeFunctionsGroup) else item
-        if mark:
-            function, kind, name, stem = mark
-            structured = kind == "STRUCTURED"
-            index[primary.func.name] = BackendMetadata(name, structured, "ocl::native")
-            used.add(str(function.func.name))
-            declarations[stem].append(item)
+        if found:
+            mark, stem = found
+            is_structured = mark.kind == "STRUCTURED"
+            index[primary.func.name] = BackendMetadata(mark.name, is_structured, "ocl::native")
+            used.add(mark.operator)
+            declarations[stem].append((item, mark))
             items.append(item)
             return
         hits = [e for e in shared for f in functions_of(item) if entry_matches(e, f)]
@@ -214,7 +251,10 @@ def main(kernels, output, shards, version):
 
     unknown = sorted({*shared, *own} - used)
     if unknown:
-        sys.exit(f"kernels/: no operator of this torch is meant by {', '.join(unknown)}")
+        message = f"kernels/: no operator of this torch is meant by {', '.join(unknown)}"
+        if not lenient:
+            sys.exit(message)
+        print(message)
 
     backend = make_backend(KEY, index)
 
@@ -233,6 +273,8 @@ def main(kernels, output, shards, version):
     for layout in LAYOUTS:
         text = write_layout(layout, parsed)
         write_if_changed(output / f"register_ocl_{layout.lower()}.cpp", text)
+    rows = "".join(f"OCL_FOREACH_UNARY({op}, {stub})\n" for op, stub in unary)
+    write_if_changed(output / "foreach_unary.h", rows)
     (output / "native").mkdir(exist_ok=True)
     for stem, declared in declarations.items():
         write_if_changed(output / f"native/{stem}.h", declare(declared, backend))
@@ -309,6 +351,9 @@ def write_shard(items, generated, helpers, key="PrivateUse1"):
     )
     definitions = "\n".join(definition for definition, _ in generated)
     registrations = "\n".join(registration for _, registration in generated)
+    checks = ""
+    if "ocl::Relations" in definitions:
+        checks = '#include "kernels/core/operators/relations.h"\n'
     text = f"""// Generated by kernels/codegen/generate.py.
 #include <ATen/DeviceGuard.h>
 #include <ATen/core/op_registration/adaption.h>
@@ -320,8 +365,9 @@ def write_shard(items, generated, helpers, key="PrivateUse1"):
 {includes}
 #include "kernels/tensor/factory.h"
 #include "kernels/dispatch/fallback.h"
-#include "kernels/core/lazy_clone.h"
-#include "native_functions.h"
+#include "kernels/core/tensors/lazy_clone.h"
+#include "kernels/core/operators/operands.h"
+{checks}#include "native_functions.h"
 
 namespace at {{
 namespace {{
@@ -344,13 +390,25 @@ TORCH_LIBRARY_IMPL(aten, {key}, m) {{
     return re.sub(r"TORCH_FN\((\w+)\)", r"&\1", text)
 
 
+@with_native_function_and_index
+def head(item, backend):
+    """The head of one of our implementations, without default values."""
+    name = backend.get_kernel(item).kernel
+    if isinstance(item, NativeFunctionsGroup):
+        arguments = ", ".join(argument.decl() for argument in structured.impl_arguments(item))
+        return f"void structured_{name}::impl({arguments})"
+    return kernel_signature(item, backend).defn(name=name)
+
+
 def declare(declarations, backend):
     """Declarations of our own implementations, as torchgen declares PyTorch's."""
     metas, lines = set(), []
-    for item in declarations:
+    for item, mark in declarations:
         if isinstance(item, NativeFunctionsGroup):
             metas.add(item.functional.root_name)
         lines += dest.compute_native_function_declaration(item, backend)
+        if mark.needs_head:
+            lines.append(f"#define OCL_HEAD_{mark.name} {head(item, backend)}")
     lines = [re.sub(r"\bTORCH_(XPU_)?API ", "", line) for line in lines]
     includes = "\n".join(f"#include <ATen/ops/{m}_meta.h>" for m in sorted(metas))
     body = "\n".join(lines)
@@ -369,4 +427,4 @@ using at::IntArrayRef;
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3], int(sys.argv[4]), sys.argv[5])
+    main(*sys.argv[1:3], int(sys.argv[4]), sys.argv[5], "--try" in sys.argv)

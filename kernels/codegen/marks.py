@@ -6,14 +6,22 @@ from typing import NamedTuple
 _MARK = re.compile(r'OCL_(POINTWISE|SPECIAL|REDUCTION|STUB|SHARED|COMPLEX)\(\s*"([^"]+)"')
 # The rest of an OCL_POINTWISE mark up to its second expression, which is for complex numbers.
 _TWO_EXPRESSIONS = re.compile(r'\s*,\s*\w+,[\w\s|]+,\s*(?:"[^"]*"\s*)+,')
-_FOREACH = re.compile(r"OCL_FOREACH(_UNARY)?\((\w+), (\w+)")
-_OWN = re.compile(r'OCL_(STRUCTURED|NATIVE)\(\s*"([^"]+)",\s*(\w+)\)')
+_FOREACH = re.compile(r"OCL_FOREACH\((\w+), (\w+)")
+_STUB = re.compile(r'OCL_POINTWISE\(\s*"(\w+)",\s*(\w+)')
+_OWN = re.compile(r'OCL_(STRUCTURED|NATIVE)(_AS)?\(\s*"([^"]+)",\s*(\w+)[,)]')
 
 
 class Mark(NamedTuple):
     kind: str  # POINTWISE, SPECIAL, REDUCTION, STUB, SHARED, COMPLEX
     operators: list  # "add", "div.Tensor", "clamp.default"
     takes_complex: bool
+
+
+class Own(NamedTuple):
+    kind: str  # STRUCTURED, NATIVE
+    needs_head: bool  # the mark has an expression instead of a function
+    operator: str
+    name: str  # ours
 
 
 def read_marks(text):
@@ -26,12 +34,15 @@ def read_marks(text):
 
 
 def read_own_marks(text):
-    """The marks of our own implementations: [("STRUCTURED" or "NATIVE", operator, our name)]"""
-    return _OWN.findall(text)
+    """The marks of our own implementations: [Own]"""
+    return [Own(kind, bool(is_call), *names) for kind, is_call, *names in _OWN.findall(text)]
 
 
 def read_foreach_marks(text):
-    """The rows of foreach_table.h: [(whether it takes one list, operator, overload)]"""
-    return [
-        (bool(unary), operator, overload) for unary, operator, overload in _FOREACH.findall(text)
-    ]
+    """The rows of foreach_table.h: [(operator, overload)]"""
+    return _FOREACH.findall(text)
+
+
+def read_stubs(text):
+    """The rows of pointwise_table.h that name one operator: [(operator, stub)]"""
+    return _STUB.findall(text)

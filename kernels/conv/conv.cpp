@@ -6,10 +6,11 @@
 #include <ATen/ops/sum.h>
 
 #include "kernels/conv/conv_algorithms.h"
-#include "kernels/core/dot_bfloat16.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/algorithms/dot_bfloat16.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/operators/relations.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/matmul/gemm.h"
 #include "native/conv.h"
 
@@ -120,9 +121,37 @@ void check_weight(const at::Tensor& weight, bool transposed) {
   }
 }
 
-void check_dilation(c10::IntArrayRef dilation) {
-  TORCH_CHECK(std::all_of(dilation.begin(), dilation.end(), [](int64_t d) { return d > 0; }),
-              "dilation should be greater than zero, but got ", dilation);
+void check_list(const char* op, const char* name, c10::IntArrayRef values, int64_t spatial,
+                int64_t least) {
+  TORCH_CHECK(values.size() == 1 || static_cast<int64_t>(values.size()) == spatial, op,
+              ": expected ", name, " to be a single number or ", spatial, " numbers, but got ",
+              values);
+  TORCH_CHECK(std::all_of(values.begin(), values.end(), [&](int64_t n) { return n >= least; }),
+              name, " should be ", least > 0 ? "greater than zero" : "at least zero", ", but got ",
+              values);
+}
+
+// The checks of at::convolution(), which calls the backend's operators. Others may call them, too.
+void check_arguments(const char* op, const at::Tensor& input, const at::Tensor& weight,
+                     const std::optional<at::Tensor>& bias, const Parameters& p) {
+  const int64_t spatial = input.dim() - 2;
+  TORCH_CHECK(
+      spatial >= 1 && spatial <= 3 && input.dim() == weight.dim(), op,
+      ": expected an input and a weight with the same number of 3 to 5 dimensions, but got ",
+      input.sizes(), " and ", weight.sizes());
+  check_list(op, "stride", p.stride, spatial, 1);
+  check_list(op, "padding", p.padding, spatial, 0);
+  check_list(op, "dilation", p.dilation, spatial, 1);
+  if (p.transposed) check_list(op, "output_padding", p.output_padding, spatial, 0);
+  TORCH_CHECK(p.groups > 0, op, ": expected a positive number of groups, but got ", p.groups);
+  const int64_t of_input = input.size(1), inner = weight.size(p.transposed ? 0 : 1);
+  TORCH_CHECK((p.transposed ? of_input == inner
+                            : of_input % p.groups == 0 && of_input / p.groups == inner) &&
+                  weight.size(0) % p.groups == 0,
+              op, ": a weight of shape ", weight.sizes(), " and ", p.groups,
+              " groups do not fit an input of shape ", input.sizes());
+  const int64_t channels = p.transposed ? weight.size(1) * p.groups : weight.size(0);
+  Relations(op).sizes("bias", bias, {channels});
 }
 
 // Writes the result, which is not empty, by an algorithm for channels_last tensors. Returns false
@@ -220,8 +249,8 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
   check_device_has(ocl_device(input), input.scalar_type(), "convolution");
   check_has_products(ocl_device(input), input.scalar_type(), "convolution");
   check_types("convolution", input, "weight", weight);
+  check_arguments("convolution", input, weight, bias, p);
   check_weight(weight, transposed);
-  check_dilation(dilation);
   if (bias && bias->defined()) check_types("convolution", input, "bias", *bias);
   if (input.is_complex()) refuse_type(ocl_device(input), input.scalar_type(), "convolution");
   if (epilogue.residual.defined()) check_types("convolution", input, "residual", epilogue.residual);
@@ -281,6 +310,10 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_outpu
   check_device_has(ocl_device(input), input.scalar_type(), "convolution_backward");
   check_types("convolution_backward", input, "weight", weight);
   check_types("convolution_backward", input, "grad_output", grad_output);
+  check_arguments("convolution_backward", input, weight, std::nullopt, p);
+  const auto sizes = output_size(input.sizes(), weight.sizes(), p);
+  TORCH_CHECK(grad_output.sizes() == sizes, "convolution_backward: grad_output has sizes ",
+              grad_output.sizes(), ", but the convolution's result has ", sizes);
   const ConvShape shape = make_shape(input.sizes(), weight.sizes(), grad_output.sizes(), p);
   const auto format = convolution_format(input, weight);
   if (better_in_float(input)) {

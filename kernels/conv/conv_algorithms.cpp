@@ -2,7 +2,7 @@
 #include "kernels/conv/conv_algorithms.h"
 
 #include <algorithm>
-#include "kernels/core/algorithms.h"
+#include "kernels/core/algorithms/algorithms.h"
 
 namespace ocl {
 namespace {

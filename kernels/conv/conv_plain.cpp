@@ -4,25 +4,29 @@
 #include <bit>
 
 #include "kernels/conv/common/conv_algorithm.h"
-#include "kernels/core/algorithms.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/algorithms/algorithms.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 namespace {
 
 constexpr size_t kGroup = 64;  // work-items, at most; they compute one weight's gradient
 
-const Kernel& find(const ConvCall& call) {
-  const ScalarType type = call.result.scalar_type();
-  static Site site;
-  const KernelKey key{&site, {static_cast<uint64_t>(type), static_cast<uint64_t>(call.direction)}};
-  return find_kernel(call.device, key, [&](size_t group) {
+struct ConvPlain {
+  ScalarType type;
+  ConvDirection direction;
+
+  KernelSource source(Device&, size_t group) const {
     static constexpr const char* kNames[] = {"conv_forward", "conv_data_grad", "conv_weight_grad"};
     Defines defines = element_defines(type);
     defines.set("WG_SIZE", static_cast<int64_t>(std::min(group, kGroup)));
-    return KernelSource{"conv_plain.cl", kNames[static_cast<int>(call.direction)], defines};
-  });
+    return {"conv_plain.cl", kNames[static_cast<int>(direction)], defines};
+  }
+};
+
+const Kernel& kernel_of(const ConvCall& call) {
+  return find_kernel(call.device, ConvPlain{call.result.scalar_type(), call.direction});
 }
 
 size_t product(const ConvShape::Dims& dims) { return size_t{1} * dims[0] * dims[1] * dims[2]; }
@@ -35,7 +39,7 @@ double work_of(const ConvCall& call) {
 void run_pixels(const ConvCall& call, size_t plane) {
   const at::Tensor &result = call.result, &source = call.source;
   const at::Tensor &weight = call.factor, &bias = call.bias;
-  Arguments arguments(stream_of(result), find(call));
+  Arguments arguments(stream_of(result), kernel_of(call));
   arguments.add(view(result))
       .add(view(source.numel() ? source : result))
       .add(view(weight))
@@ -47,7 +51,7 @@ void run_pixels(const ConvCall& call, size_t plane) {
 }
 
 void run_weights(const ConvCall& call) {
-  Arguments arguments(stream_of(call.result), find(call));
+  Arguments arguments(stream_of(call.result), kernel_of(call));
   const size_t group = std::min(arguments.group(), kGroup);
   arguments.add(view(call.result)).add(view(call.source)).add(view(call.factor));
   arguments.add(call.shape);

@@ -4,7 +4,7 @@
 
 #include "kernels/conv/conv_algorithms.h"
 #include "kernels/conv/gpu/conv_direct_gpu.h"
-#include "kernels/core/dtype.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 namespace {

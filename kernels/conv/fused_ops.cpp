@@ -1,5 +1,5 @@
 // Operators of our own for a matrix product or convolution with an epilogue. The compiler puts them
-// in place of the separate operators (python/torch_ocl/inductor/epilogues.py).
+// in place of the separate operators (python/torch_ocl/inductor/passes/epilogues.py).
 #include <ATen/DeviceGuard.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "kernels/conv/common/conv.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/tensors/tensors.h"
 #include "kernels/matmul/gemm.h"
 
 namespace ocl {
@@ -53,27 +53,6 @@ Tensor addmm_epilogue(const Tensor& a, const Tensor& b, const std::optional<Tens
   return out;
 }
 
-// PyTorch's checks of at::convolution(), which it calls before the backend.
-void check_convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
-                       at::IntArrayRef stride, bool transposed, int64_t groups) {
-  TORCH_CHECK(input.dim() >= 3 && input.dim() == weight.dim(),
-              "convolution_epilogue: expected images and weights with the same number of at least "
-              "3 dimensions, but got ",
-              input.sizes(), " and ", weight.sizes());
-  TORCH_CHECK(groups > 0, "convolution_epilogue: expected a positive number of groups, but got ",
-              groups);
-  TORCH_CHECK(std::ranges::all_of(stride, [](int64_t step) { return step > 0; }),
-              "convolution_epilogue: expected positive strides, but got ", stride);
-  const int64_t in = transposed ? weight.size(0) : weight.size(1) * groups;
-  const int64_t out = transposed ? weight.size(1) * groups : weight.size(0);
-  TORCH_CHECK(input.size(1) == in && (transposed ? in : out) % groups == 0,
-              "convolution_epilogue: weights of shape ", weight.sizes(), " and ", groups,
-              " groups do not fit images of shape ", input.sizes());
-  TORCH_CHECK(!bias || !bias->defined() || bias->sizes() == at::IntArrayRef{out},
-              "convolution_epilogue: expected a bias of ", out, " elements, but got shape ",
-              bias ? bias->sizes() : at::IntArrayRef{});
-}
-
 // activation(convolution(input, weight, bias, ...) + residual), contiguous.
 Tensor convolution_epilogue(const Tensor& input, const Tensor& weight,
                             const std::optional<Tensor>& bias, at::IntArrayRef stride,
@@ -83,7 +62,6 @@ Tensor convolution_epilogue(const Tensor& input, const Tensor& weight,
   TORCH_CHECK(at::isFloatingType(input.scalar_type()),
               "convolution_epilogue: expected floating-point images, but got ",
               input.scalar_type());
-  check_convolution(input, weight, bias, stride, transposed, groups);
   const c10::OptionalDeviceGuard guard(input.device());
   Epilogue epilogue{activation_of(activation), {}};
   if (residual && residual->defined()) epilogue.residual = residual->contiguous();

@@ -8,13 +8,14 @@
 #include <mutex>
 #include <set>
 
-#include "backend/environment.h"
-#include "backend/error.h"
-#include "backend/graph.h"
-#include "kernels/core/boxed.h"
-#include "kernels/core/host_view.h"
-#include "kernels/core/lazy_clone.h"
-#include "kernels/core/tensors.h"
+#include "backend/base/environment.h"
+#include "backend/base/error.h"
+#include "backend/launch/graph.h"
+#include "kernels/core/operators/boxed.h"
+#include "kernels/core/operators/operands.h"
+#include "kernels/core/tensors/host_view.h"
+#include "kernels/core/tensors/lazy_clone.h"
+#include "kernels/core/tensors/tensors.h"
 
 namespace ocl {
 namespace {
@@ -61,9 +62,11 @@ void count_and_warn(const c10::FunctionSchema& schema, c10::ArrayRef<c10::IValue
   }
 }
 
-// Operators of PyTorch that take some tensors (lengths, sizes of parts) on the CPU for any device.
+// Operators of PyTorch that take some tensors (lengths, packed weights) on the CPU for any device.
 bool mixes_devices(const c10::OperatorName& op) {
-  constexpr std::string_view kMixing[] = {"aten::_pack_padded_sequence", "aten::_nested"};
+  constexpr std::string_view kMixing[] = {"aten::_pack_padded_sequence", "aten::_nested",
+                                          "aten::fbgemm_linear",
+                                          "aten::_wrapped_quantized_linear_prepacked"};
   const std::string_view name = op.name;
   return !name.starts_with("aten::") ||
          std::any_of(std::begin(kMixing), std::end(kMixing),
@@ -154,6 +157,7 @@ class CpuCall {
                   ": expected all tensors to be on the same device, but found at least two "
                   "devices, ",
                   *device_, " and ", tensor.device());
+      check_operands(tensor);
       views_.add(tensor, access);
     });
     if (argument(i).isDevice() && argument(i).toDevice().is_privateuseone()) {
@@ -276,4 +280,104 @@ void reset_fallback_stats() {
   stats.clear();
 }
 
+namespace {
+
+// ---- PyTorch's composite operators whose code reads tensors on the host. A composite runs for
+// every device, so here it would read an address that is not the host's. A registration for ocl
+// replaces the composite. `make names` finds those that are missing.
+
+constexpr const char* kOnTheCpu[] = {
+    "_rowwise_prune",
+    "_saturate_weight_to_fp16",
+    "_sobol_engine_draw",
+    "_sobol_engine_ff_",
+    "_sobol_engine_initialize_state_",
+    "_sobol_engine_scramble_",
+    "_wrapped_quantized_linear_prepacked",
+    "choose_qparams_optimized",
+    "fbgemm_linear_fp16_weight",
+    "fbgemm_linear_fp16_weight.out",
+    "fbgemm_linear_fp16_weight_fp32_activation",
+    "fbgemm_linear_fp16_weight_fp32_activation.out",
+    "fbgemm_linear_int8_weight",
+    "fbgemm_linear_int8_weight_fp32_activation",
+    "fbgemm_linear_quantize_weight",
+    "range.out_",
+};
+
+// The result holds a pointer to an object of the CPU's library, so it stays there.
+constexpr const char* kPacking[] = {
+    "_wrapped_linear_prepack",
+    "fbgemm_pack_gemm_matrix_fp16",
+    "fbgemm_pack_quantized_matrix",
+    "fbgemm_pack_quantized_matrix.KN",
+};
+
+// These read only the argument `batch_sizes` on the host.
+constexpr const char* kBatchSizes[] = {
+    "_pad_packed_sequence", "gru.data", "lstm.data", "rnn_relu.data", "rnn_tanh.data",
+};
+
+// The key of the CPU has the composite, which then calls other operators of ocl.
+void run_composite(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+}
+
+c10::IValue on_host(const c10::IValue& value) {
+  return replace_tensors(
+      value, [](const at::Tensor& tensor) { return on_ocl(tensor) ? tensor.cpu() : tensor; });
+}
+
+void pack(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  note_fallback(op, *stack);
+  const size_t count = op.schema().arguments().size();
+  for (size_t i = 0; i < count; ++i) {
+    c10::IValue& value = torch::jit::peek(*stack, i, count);
+    value = on_host(value);
+  }
+  run_composite(op, stack);
+}
+
+void with_batch_sizes(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const int index = op.schema().argumentIndexWithName("batch_sizes").value();
+  c10::IValue& value = torch::jit::peek(*stack, index, op.schema().arguments().size());
+  value = on_host(value);
+  run_composite(op, stack);
+}
+
+template <void (*kernel)(const c10::OperatorHandle&, torch::jit::Stack*), size_t count>
+void register_all(torch::Library& m, const char* const (&names)[count]) {
+  for (const char* name : names) {
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<kernel>());
+  }
+}
+
+template <void (*on_the_cpu)(const c10::OperatorHandle&, torch::jit::Stack*)>
+void register_host_operators(torch::Library& m) {
+  register_all<on_the_cpu>(m, kOnTheCpu);
+  register_all<&pack>(m, kPacking);
+  register_all<&with_batch_sizes>(m, kBatchSizes);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { register_host_operators<&fallback>(m); }
+
+// Composites have kernels for each layout, too.
+TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) { register_host_operators<&layout_fallback>(m); }
+TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) { register_host_operators<&layout_fallback>(m); }
+TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) { register_host_operators<&layout_fallback>(m); }
+TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) {
+  register_host_operators<&layout_fallback>(m);
+}
+
+// Without these, autograd would not look into the composite.
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+  register_all<&with_batch_sizes>(m, kBatchSizes);
+}
+
+TORCH_LIBRARY_IMPL(_quantized, PrivateUse1, m) {
+  m.impl("wrapped_fbgemm_pack_gemm_matrix_fp16",
+         torch::CppFunction::makeFromBoxedFunction<&pack>());
+}
+
+}  // namespace
 }  // namespace ocl

@@ -10,7 +10,7 @@
 #include <map>
 #include <string>
 
-#include "kernels/core/dtype.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 

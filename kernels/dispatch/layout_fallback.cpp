@@ -2,14 +2,15 @@
 // are copied instead of mapped.
 #include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_quantized.h>
 #include <ATen/quantized/Quantizer.h>
 #include <torch/library.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "kernels/core/boxed.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/operators/boxed.h"
+#include "kernels/core/tensors/tensors.h"
 #include "kernels/dispatch/fallback.h"
 
 namespace ocl {
@@ -40,6 +41,19 @@ at::Tensor on_cpu(const at::Tensor& tensor) {
   const bool unset = tensor.is_quantized() &&
                      dynamic_cast<at::UnknownQuantizer*>(tensor.quantizer().get()) != nullptr;
   return unset ? at::empty(tensor.sizes(), tensor.options().device(at::kCPU)) : tensor.cpu();
+}
+
+// A copy with the same strides, which to() does not keep of quantized tensors.
+at::Tensor on_device(const at::Tensor& result, c10::Device device) {
+  if (!result.is_quantized() || result.is_contiguous() ||
+      result.qscheme() != at::kPerTensorAffine) {
+    return result.to(device);
+  }
+  const at::Tensor moved =
+      at::empty_quantized(result.sizes(), result, result.options().device(device));
+  moved.as_strided_(result.sizes(), result.strides());
+  moved.copy_(result);
+  return moved;
 }
 
 }  // namespace
@@ -78,7 +92,7 @@ void layout_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
       for (const Pair& pair : written) {
         if (pair.cpu.is_same(result)) return pair.ocl;
       }
-      return result.defined() && device ? result.to(*device) : result;
+      return result.defined() && device ? on_device(result, *device) : result;
     });
   }
 }

@@ -12,11 +12,11 @@
 #include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros.h>
 
-#include "backend/error.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/extent.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/tensors.h"
+#include "backend/base/error.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/tensors/extent.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/fft/fft_plan.h"
 
 namespace ocl {
@@ -48,9 +48,9 @@ void add_real(Arguments& arguments, double value, ScalarType type) {
   add_number(arguments, value, type);
 }
 
-int64_t lanes_of(const Transform& t) {
-  const auto lanes = static_cast<int64_t>(vector_lanes(t.device, t.type)) / 2;
-  return t.device.family() == KernelFamily::kCpu ? std::min<int64_t>(lanes, 8) : 1;
+int64_t lanes_of(const Device& device, ScalarType type) {
+  const auto lanes = static_cast<int64_t>(vector_lanes(device, type)) / 2;
+  return device.family() == KernelFamily::kCpu ? std::min<int64_t>(lanes, 8) : 1;
 }
 
 Defines real_defines(const Device& device, ScalarType type) {
@@ -63,27 +63,31 @@ Defines real_defines(const Device& device, ScalarType type) {
 
 bool is_special(int64_t radix) { return radix <= 5; }
 
+struct FftPass {
+  ScalarType type;
+  int64_t radix;
+
+  KernelSource source(Device& device) const {
+    Defines defines = real_defines(device, type);
+    defines.set("LANES", lanes_of(device, type))
+        .set("RADIX", radix)
+        .set("MAX_RADIX", radix)
+        .set("BUTTERFLY_NAME",
+             is_special(radix) ? str("butterfly_", radix) : std::string("butterfly_n"));
+    return {"fft_pass.cl", "fft_pass", defines};
+  }
+};
+
 // Runs one launch per pass over the whole tensor. Returns the tensor that holds the result.
 Tensor run_passes(const Transform& t, const Tensor& x) {
-  static Site site;
   Tensor from = x, to = at::empty_like(x), spare;
   size_t m = t.extent.size, s = t.extent.inner, step = t.table_step;
   for (size_t i = 0; i < t.radices.size(); ++i) {
     const int64_t radix = t.radices[i];
-    const KernelKey key{&site, {static_cast<uint64_t>(t.type), static_cast<uint64_t>(radix), 0}};
-    const Kernel& kernel = find_kernel(t.device, key, [&] {
-      Defines defines = real_defines(t.device, t.type);
-      defines.set("LANES", lanes_of(t))
-          .set("RADIX", radix)
-          .set("MAX_RADIX", radix)
-          .set("BUTTERFLY_NAME",
-               is_special(radix) ? str("butterfly_", radix) : std::string("butterfly_n"));
-      return KernelSource{"fft_pass.cl", "fft_pass", defines};
-    });
     m /= radix;
     const size_t units = t.extent.outer * m;
     const UnitGrid grid = unit_grid(t.device, units, s, radix * 2);
-    Arguments arguments(stream_of(x), kernel);
+    Arguments arguments(stream_of(x), find_kernel(t.device, FftPass{t.type, radix}));
     arguments.add(view(from)).add(view(to)).add(view(t.table));
     arguments.add(uint64_t{units}).add(uint64_t{s}).add(grid.per_item);
     arguments.add(uint64_t{m}).add(uint64_t{step});
@@ -99,15 +103,31 @@ Tensor run_passes(const Transform& t, const Tensor& x) {
   return from;
 }
 
+struct FftTasks {
+  ScalarType type;
+  bool rows;
+  uint8_t special;  // a bit for each special radix, and bit 6 for others
+  int64_t greatest;
+
+  KernelSource source(Device& device) const {
+    Defines defines = real_defines(device, type);
+    defines.set("LANES", lanes_of(device, type)).set("MAX_RADIX", greatest);
+    for (const int64_t radix : {2, 3, 4, 5}) {
+      if (special >> radix & 1) defines.set(str("RADIX_", radix), 1);
+    }
+    if (special >> 6 & 1) defines.set("RADIX_n", 1);
+    if (rows) defines.set("ROWS", 1);
+    return {"fft_cpu.cl", "fft", defines};
+  }
+};
+
 // One launch of the CPU family, in which tasks compute whole transforms.
 Tensor run_tasks(const Transform& t, const Tensor& x) {
-  static Site site;
   const Extent& extent = t.extent;
   const bool rows = extent.inner == 1;
-  uint64_t special = 0;
-  int64_t greatest = 5;
+  FftTasks wanted{t.type, rows, 0, 5};
   const size_t together = rows ? extent.outer : extent.inner;
-  const size_t block = std::min<size_t>(together, lanes_of(t));
+  const size_t block = std::min<size_t>(together, lanes_of(t.device, t.type));
   TaskPlan plan{.outer = extent.outer,
                 .n = extent.size,
                 .inner = extent.inner,
@@ -115,28 +135,16 @@ Tensor run_tasks(const Transform& t, const Tensor& x) {
                 .table_step = static_cast<uint64_t>(t.table_step)};
   for (const int64_t radix : t.radices) {
     plan.radix[plan.passes++] = static_cast<int32_t>(radix);
-    special |= 1ull << (is_special(radix) ? radix : 6);
-    greatest = std::max(greatest, radix);
+    wanted.special |= 1 << (is_special(radix) ? radix : 6);
+    wanted.greatest = std::max(wanted.greatest, radix);
   }
-  const KernelKey key{
-      &site, {static_cast<uint64_t>(t.type), special << 1 | uint64_t{rows}, uint64_t(greatest)}};
-  const Kernel& kernel = find_kernel(t.device, key, [&] {
-    Defines defines = real_defines(t.device, t.type);
-    defines.set("LANES", lanes_of(t)).set("MAX_RADIX", greatest);
-    for (const int64_t radix : {2, 3, 4, 5}) {
-      if (special >> radix & 1) defines.set(str("RADIX_", radix), 1);
-    }
-    if (special >> 6 & 1) defines.set("RADIX_n", 1);
-    if (rows) defines.set("ROWS", 1);
-    return KernelSource{"fft_cpu.cl", "fft", defines};
-  });
   const size_t units = at::ceil_div(together, block) * (rows ? 1 : extent.outer);
   const size_t cost = 2 * extent.numel() * (t.radices.size() + 1);
   const TaskShares shares = task_shares(t.device, units, cost);
   const Tensor out = at::empty_like(x);
   const Tensor work =
       at::empty({static_cast<int64_t>(shares.tasks * 2 * extent.size * block)}, x.options());
-  Arguments arguments(stream_of(x), kernel);
+  Arguments arguments(stream_of(x), find_kernel(t.device, wanted));
   arguments.add(view(x)).add(view(out)).add(view(t.table)).add(view(work));
   arguments.add(plan).add(uint64_t{units}).add(shares.per_task);
   add_real(arguments, t.sign, t.type);
@@ -182,17 +190,21 @@ Tensor bluestein(const Tensor& x, int64_t dim, bool forward, double scale) {
   return at::mul(convolved.narrow(1, 0, n), factors).contiguous().view(x.sizes());
 }
 
+struct FftReal {
+  const char* name;
+  ScalarType type;
+
+  KernelSource source(Device& device) const {
+    return {"fft_real.cl", name, real_defines(device, type)};
+  }
+};
+
 void launch_real(const char* name, const Tensor& in, const Tensor& out, const Tensor& table,
                  size_t rows, size_t columns, std::optional<uint64_t> half) {
   Device& device = ocl_device(in);
   const ScalarType type = c10::toRealValueType(in.scalar_type());
-  static Site site;
-  const KernelKey key{&site, {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(type)}};
-  const Kernel& kernel = find_kernel(device, key, [&] {
-    return KernelSource{"fft_real.cl", name, real_defines(device, type)};
-  });
   const UnitGrid grid = unit_grid(device, rows, columns, 4);
-  Arguments arguments(stream_of(in), kernel);
+  Arguments arguments(stream_of(in), find_kernel(device, FftReal{name, type}));
   arguments.add(view(in)).add(view(out)).add(view(table));
   arguments.add(uint64_t{rows}).add(uint64_t{columns}).add(grid.per_item);
   if (half) arguments.add(*half);

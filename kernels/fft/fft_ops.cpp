@@ -8,10 +8,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/fft/fft.h"
 #include "native/fft_ops.h"
 
@@ -60,7 +61,7 @@ at::DimVector order_of(const Tensor& self, at::IntArrayRef dims, bool real) {
 }
 
 Tensor in_place_of(const Tensor& result, at::IntArrayRef order) {
-  at::DimVector inverse(order.size());
+  std::vector<int64_t> inverse(order.size());  // GCC 12 warns of a DimVector
   for (size_t i = 0; i < order.size(); ++i) inverse[order[i]] = static_cast<int64_t>(i);
   const Tensor permuted = result.permute(inverse);
   return at::hasMKL() ? permuted : permuted.contiguous();
@@ -107,12 +108,8 @@ Tensor fft_c2c(const Tensor& self, IntArrayRef dim, int64_t normalization, bool 
   return in_place_of(result.is_same(in) ? in.clone() : result, order);
 }
 
-OCL_NATIVE("_fft_c2c.out", fft_c2c_out);
+OCL_NATIVE_AS("_fft_c2c.out", fft_c2c_out, write(fft_c2c(self, dim, normalization, forward), out))
 OCL_COMPLEX("_fft_c2c.out");
-Tensor& fft_c2c_out(const Tensor& self, IntArrayRef dim, int64_t normalization, bool forward,
-                    Tensor& out) {
-  return write(fft_c2c(self, dim, normalization, forward), out);
-}
 
 OCL_NATIVE("_fft_r2c", fft_r2c);
 Tensor fft_r2c(const Tensor& self, IntArrayRef dim, int64_t normalization, bool onesided) {
@@ -130,12 +127,8 @@ Tensor fft_r2c(const Tensor& self, IntArrayRef dim, int64_t normalization, bool 
   return in_place_of(along(rows, self.dim() - 1, dims.size() - 1, true, 1), order);
 }
 
-OCL_NATIVE("_fft_r2c.out", fft_r2c_out);
+OCL_NATIVE_AS("_fft_r2c.out", fft_r2c_out, write(fft_r2c(self, dim, normalization, onesided), out))
 OCL_COMPLEX("_fft_r2c.out");
-Tensor& fft_r2c_out(const Tensor& self, IntArrayRef dim, int64_t normalization, bool onesided,
-                    Tensor& out) {
-  return write(fft_r2c(self, dim, normalization, onesided), out);
-}
 
 OCL_NATIVE("_fft_c2r", fft_c2r);
 OCL_COMPLEX("_fft_c2r.default");
@@ -149,8 +142,8 @@ Tensor fft_c2r(const Tensor& self, IntArrayRef dim, int64_t normalization, int64
   if (self.numel() == 0) {
     return at::empty(sizes, self.options().dtype(c10::toRealValueType(self.scalar_type())));
   }
-  TORCH_CHECK(self.size(last) == last_dim_size / 2 + 1, "_fft_c2r: dimension ", last,
-              " of the input has size ", self.size(last), ", but ", last_dim_size / 2 + 1,
+  TORCH_CHECK(last_dim_size > 0 && self.size(last) == last_dim_size / 2 + 1, "_fft_c2r: dimension ",
+              last, " of the input has size ", self.size(last), ", but ", last_dim_size / 2 + 1,
               " belong to a result of ", last_dim_size);
   const double scale = scale_of(normalization, sizes, dims);
   dims.pop_back();
@@ -164,12 +157,9 @@ Tensor fft_c2r(const Tensor& self, IntArrayRef dim, int64_t normalization, int64
   return in_place_of(fft_to_real_rows(in.permute(rows).contiguous(), last_dim_size, scale), rows);
 }
 
-OCL_NATIVE("_fft_c2r.out", fft_c2r_out);
+OCL_NATIVE_AS("_fft_c2r.out", fft_c2r_out,
+              write(fft_c2r(self, dim, normalization, last_dim_size), out))
 OCL_COMPLEX("_fft_c2r.out");
-Tensor& fft_c2r_out(const Tensor& self, IntArrayRef dim, int64_t normalization,
-                    int64_t last_dim_size, Tensor& out) {
-  return write(fft_c2r(self, dim, normalization, last_dim_size), out);
-}
 
 }  // namespace native
 }  // namespace ocl

@@ -8,10 +8,10 @@
 #include <cmath>
 #include <numbers>
 
-#include "backend/allocator.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/lru_cache.h"
-#include "kernels/core/tensors.h"
+#include "backend/memory/allocator.h"
+#include "kernels/core/algorithms/lru_cache.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 namespace {

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "backend/error.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/tensors.h"
+#include "backend/base/error.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/tensors/tensors.h"
 
 namespace ocl {
 namespace {
@@ -18,51 +18,42 @@ constexpr size_t kOtherArguments = 160;    // bytes of the arguments except buff
 constexpr size_t kChunk = 4096;            // elements; for a work-group, or a part of a task
 constexpr size_t kMaxTensors = 128;
 
-size_t bytes_per_tensor(const TensorLists& lists) {
-  return 8 * lists.lists.size() + 8 + 4 +
-         (lists.numbers.empty() ? 0 : c10::elementSize(lists.compute));
-}
-
 }  // namespace
 
-size_t TensorLists::capacity() const {
+size_t ListTypes::capacity(const Device& device) const {
   // On GPUs each work-group reads the whole table, so it stays small.
   const size_t limit = device.family() == KernelFamily::kGpu
                            ? kLeastParameters
                            : device.properties().max_parameter_size;
   const size_t fixed = Batch::kBuffers * sizeof(cl_mem) + kOtherArguments;
   const size_t bytes = std::min(limit - fixed, Batch::kMaxTableBytes);
-  return std::min(kMaxTensors, bytes / bytes_per_tensor(*this) / 2 * 2);
+  const size_t of_tensor = 8 * count + 8 + 4 + (numbers ? c10::elementSize(compute) : 0);
+  return std::min(kMaxTensors, bytes / of_tensor / 2 * 2);
 }
 
-uint64_t TensorLists::key() const {
-  uint64_t key = numbers.empty() ? 1 : 2;
-  for (const at::TensorList& list : lists) {
-    key = key << 8 | static_cast<uint64_t>(list[0].scalar_type());
-  }
-  return key << 8 | static_cast<uint64_t>(compute);
-}
-
-Defines TensorLists::defines() const {
-  for (const at::TensorList& list : lists) {
-    check_device_has(device, list[0].scalar_type(), "foreach");
-  }
+Defines ListTypes::defines(const Device& device) const {
+  for (size_t i = 0; i < count; ++i) check_device_has(device, lists[i], "foreach");
   Defines defines = compute_defines(compute);
   define_grid(defines, device);
   const size_t width = device.family() == KernelFamily::kGpu ? 1 : vector_lanes(device, compute);
   defines.set("WIDTH", static_cast<int64_t>(width))
-      .set("LISTS", static_cast<int64_t>(lists.size()))
-      .set("TENSORS", static_cast<int64_t>(capacity()));
-  for (size_t i = 0; i < lists.size(); ++i) {
-    defines.set(str("DT", i), dtype_name(lists[i][0].scalar_type()));
-  }
-  if (!numbers.empty()) defines.set("NUMBERS", 1);
+      .set("LISTS", int64_t{count})
+      .set("TENSORS", static_cast<int64_t>(capacity(device)));
+  for (size_t i = 0; i < count; ++i) defines.set(str("DT", i), dtype_name(lists[i]));
+  if (numbers) defines.set("NUMBERS", 1);
   if (device.has(Quirk::kTableByCopy)) defines.set("COPY_TABLE", 1);
   return defines;
 }
 
+ListTypes TensorLists::types() const {
+  ListTypes types{{}, 0, compute, !numbers.empty()};
+  TORCH_INTERNAL_ASSERT(lists.size() <= types.lists.size());
+  for (const at::TensorList& list : lists) types.lists[types.count++] = list[0].scalar_type();
+  return types;
+}
+
 Batch::Batch(const TensorLists& lists)
-    : lists_(lists), capacity_(lists.capacity()), chunk_(kChunk) {
+    : lists_(lists), capacity_(lists.types().capacity(lists.device)), chunk_(kChunk) {
   sizes_at_ = 8 * lists.lists.size() * capacity_;
   numbers_at_ = sizes_at_ + 8 * capacity_;
   ends_at_ =

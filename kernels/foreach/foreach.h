@@ -4,7 +4,7 @@
 // buffer and offset (foreach.clh).
 //
 //   const TensorLists lists{device, {params, grads}, ScalarType::Float};
-//   const Kernel& kernel = find_kernel(device, ..., lists.defines());
+//   const Kernel& kernel = find_kernel(device, Update{lists.types()});
 //   for_each_batch(lists, [&](const Batch& batch) {
 //     Arguments arguments(stream, kernel);
 //     batch.bind(arguments);
@@ -16,9 +16,21 @@
 #include <c10/util/FunctionRef.h>
 #include <c10/util/SmallVector.h>
 
-#include "kernels/core/dtype.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
+
+// What all kernels' sources depend on, as a field of their specialisations.
+struct ListTypes {
+  std::array<ScalarType, 6> lists;  // of the elements
+  uint8_t count;                    // of lists
+  ScalarType compute;
+  bool numbers;  // one for each tensor
+
+  // Tensors that a launch has room for.
+  size_t capacity(const Device& device) const;
+  Defines defines(const Device& device) const;
+};
 
 struct TensorLists {
   Device& device;
@@ -27,11 +39,7 @@ struct TensorLists {
   ScalarType compute;
   c10::ArrayRef<c10::Scalar> numbers = {};  // one for each tensor, or none
 
-  // Tensors that a launch has room for.
-  size_t capacity() const;
-  // Element types and whether there are numbers, for keys of kernels.
-  uint64_t key() const;
-  Defines defines() const;
+  ListTypes types() const;
 };
 
 // The tensors of one launch.
@@ -53,7 +61,7 @@ class Batch {
  private:
   static constexpr size_t kBuffers = 16;
   static constexpr size_t kMaxTableBytes = 4096;
-  friend struct TensorLists;
+  friend struct ListTypes;
 
   size_t per_task() const;
   std::optional<uint64_t> place(const at::Tensor& tensor);

@@ -2,9 +2,9 @@
 #include <ATen/CompositeExplicitAutogradFunctions.h>
 #include <ATen/Functions.h>
 
-#include "backend/error.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "backend/base/error.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
 #include "kernels/foreach/foreach.h"
 #include "native/foreach_norm.h"
 
@@ -32,21 +32,25 @@ const Norm* find_norm(const at::Scalar& order) {
   return found == std::end(kNorms) ? nullptr : found;
 }
 
-const Kernel& norm_kernel(const TensorLists& lists, const Norm& norm, const char* kernel) {
-  return find_kernel(lists.device, {&norm, {lists.key(), reinterpret_cast<uint64_t>(kernel)}},
-                     [&](size_t group) {
-                       Defines defines = lists.defines();
-                       defines.set("STEP(acc, a)", str("(", norm.step, ")"))
-                           .set("MERGE(x, y)", str("(", norm.merge, ")"))
-                           .set("FINISH(x)", str("(", norm.finish, ")"))
-                           .set("GROUP", static_cast<int64_t>(group));
-                       return KernelSource{"foreach_norm.cl", kernel, defines};
-                     });
-}
+struct ForeachNorm {
+  const Norm* norm;
+  const char* kernel;
+  ListTypes types;
+
+  KernelSource source(Device& device, size_t group) const {
+    Defines defines = types.defines(device);
+    defines.set("STEP(acc, a)", str("(", norm->step, ")"))
+        .set("MERGE(x, y)", str("(", norm->merge, ")"))
+        .set("FINISH(x)", str("(", norm->finish, ")"))
+        .set("GROUP", static_cast<int64_t>(group));
+    return {"foreach_norm.cl", kernel, defines};
+  }
+};
 
 void run(const TensorLists& lists, const Norm& norm) {
-  const Kernel& chunks = norm_kernel(lists, norm, "norm_chunks");
-  const Kernel& tensors = norm_kernel(lists, norm, "norm_tensors");
+  const ListTypes types = lists.types();
+  const Kernel& chunks = find_kernel(lists.device, ForeachNorm{&norm, "norm_chunks", types});
+  const Kernel& tensors = find_kernel(lists.device, ForeachNorm{&norm, "norm_tensors", types});
   Stream& stream = current_stream(lists.device.index());
   for_each_batch(lists, [&](const Batch& batch) {
     const at::Tensor partial = at::empty({static_cast<int64_t>(batch.chunks())},

@@ -7,9 +7,9 @@
 
 #include <algorithm>
 
-#include "backend/error.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "backend/base/error.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
 #include "kernels/foreach/foreach.h"
 #include "native/foreach_ops.h"
 
@@ -67,6 +67,26 @@ Scalar number_for(std::string_view op, bool is_b, const Scalar& number, ScalarTy
   return fits ? as_element(number, type) : number;
 }
 
+struct ForeachKernel {
+  const char *name, *expression;
+  ListTypes types;
+  uint8_t inputs, output;  // a number of lists, the index of one
+  bool is_b;
+  ScalarType element;  // may be undefined
+
+  KernelSource source(Device& device) const {
+    const std::string kernel = str("foreach_", name, "_", dtype_name(types.compute));
+    Defines defines = types.defines(device);
+    defines.set("KERNEL", kernel)
+        .set("INPUTS", int64_t{inputs})
+        .set("OUTPUT", int64_t{output})
+        .set("EXPR", str("(", expression, ")"));
+    if (is_b) defines.set("VALUE_IS_B", 1);
+    if (element != ScalarType::Undefined) defines.set("ELEMENT", dtype_name(element));
+    return {"foreach.cl", kernel, defines};
+  }
+};
+
 // A call of an operator. operator() runs it, or returns false where there is no kernel for the
 // arguments.
 struct Foreach {
@@ -104,7 +124,7 @@ struct Foreach {
   // Powers by numbers have an expression of their own, with s0.
   bool number_is_b() const { return expression != expressions::pow_by_number; }
   bool run(std::initializer_list<TensorList> inputs, const Values& values) const;
-  void launch(const TensorLists& lists, size_t inputs, const Values& values) const;
+  void launch(const TensorLists& lists, uint8_t inputs, const Values& values) const;
 };
 
 // Whether the element, which is read while all tensors are written, is in none of them.
@@ -137,33 +157,20 @@ bool Foreach::run(std::initializer_list<TensorList> inputs, const Values& values
     for (const Tensor& tensor : first) results->push_back(at::empty_like(tensor));
     lists.lists.push_back(*results);
   }
-  launch(lists, inputs.size(), fitting);
+  launch(lists, static_cast<uint8_t>(inputs.size()), fitting);
   return true;
 }
 
-void Foreach::launch(const TensorLists& lists, size_t inputs, const Values& values) const {
-  const size_t output = lists.lists.size() > inputs ? inputs : 0;
+void Foreach::launch(const TensorLists& lists, uint8_t inputs, const Values& values) const {
+  const uint8_t output = lists.lists.size() > inputs ? inputs : 0;
   if (!results) {
     // PyTorch bumps the versions where an operator writes into one tensor, but not here.
     for (const Tensor& tensor : lists.lists[output]) tensor.unsafeGetTensorImpl()->bump_version();
   }
-  const uint64_t element =
-      values.element ? static_cast<uint64_t>(values.element->scalar_type()) : 99;
-  static Site site;
-  const KernelKey key{&site,
-                      {reinterpret_cast<uint64_t>(name), reinterpret_cast<uint64_t>(expression),
-                       lists.key(), inputs << 16 | uint64_t{values.is_b} << 8 | element}};
-  const Kernel& kernel = find_kernel(lists.device, key, [&] {
-    const std::string kernel_name = str("foreach_", name, "_", dtype_name(lists.compute));
-    Defines defines = lists.defines();
-    defines.set("KERNEL", kernel_name)
-        .set("INPUTS", static_cast<int64_t>(inputs))
-        .set("OUTPUT", static_cast<int64_t>(output))
-        .set("EXPR", str("(", expression, ")"));
-    if (values.is_b) defines.set("VALUE_IS_B", 1);
-    if (values.element) defines.set("ELEMENT", dtype_name(values.element->scalar_type()));
-    return KernelSource{"foreach.cl", kernel_name, defines};
-  });
+  const ScalarType element = values.element ? values.element->scalar_type() : ScalarType::Undefined;
+  const Kernel& kernel = find_kernel(
+      lists.device,
+      ForeachKernel{name, expression, lists.types(), inputs, output, values.is_b, element});
   for_each_batch(lists, [&](const Batch& batch) {
     Arguments arguments(current_stream(lists.device.index()), kernel);
     batch.bind(arguments);
@@ -205,6 +212,7 @@ namespace native {
 #define OCL_FOREACH(op, overload, signature, stub) \
   OCL_DEFINE(op##_##overload, op, stub, OCL_SIGNATURE_##signature)
 #define OCL_FOREACH_UNARY(op, stub) OCL_DEFINE(op, op, stub, (TensorList a), (a))
+#include "foreach_unary.h"
 #include "kernels/foreach/foreach_table.h"
 #undef OCL_FOREACH
 #undef OCL_FOREACH_UNARY

@@ -1,8 +1,10 @@
-// The _foreach_ operators that have kernels over lists of tensors: operator, overload, arguments,
-// and the DispatchStub whose row of pointwise_table.h has the expression. Arguments: L a list of
-// tensors, N a number, S a number for each tensor, T a tensor of one element. With one list, the
-// number or element is `b` in the expression; with more, it is s0, and in powers by numbers, whose
-// expression is in foreach_ops.cpp. In-place forms come along.
+// The _foreach_ operators of several arguments that have kernels over lists of tensors: operator,
+// overload, arguments, and the DispatchStub whose row of pointwise_table.h has the expression.
+// Arguments: L a list of tensors, N a number, S a number for each tensor, T a tensor of one
+// element. With one list, the number or element is `b` in the expression; with more, it is s0, and
+// in powers by numbers, whose expression is in foreach_ops.cpp. In-place forms come along.
+//
+// Operators of one list have no rows here: the generator takes those of pointwise_table.h.
 
 OCL_FOREACH(add, Scalar, LN, add_stub)
 OCL_FOREACH(add, List, LLN, add_stub)
@@ -41,33 +43,3 @@ OCL_FOREACH(addcdiv, ScalarList, LLLS, addcdiv_stub)
 OCL_FOREACH(lerp, List, LLL, lerp_kernel_tensor_weight)
 OCL_FOREACH(lerp, Scalar, LLN, lerp_kernel_scalar_weight)
 OCL_FOREACH(lerp, ScalarList, LLS, lerp_kernel_scalar_weight)
-
-OCL_FOREACH_UNARY(abs, abs_stub)
-OCL_FOREACH_UNARY(acos, acos_stub)
-OCL_FOREACH_UNARY(asin, asin_stub)
-OCL_FOREACH_UNARY(atan, atan_stub)
-OCL_FOREACH_UNARY(ceil, ceil_stub)
-OCL_FOREACH_UNARY(cos, cos_stub)
-OCL_FOREACH_UNARY(cosh, cosh_stub)
-OCL_FOREACH_UNARY(erf, erf_stub)
-OCL_FOREACH_UNARY(erfc, erfc_stub)
-OCL_FOREACH_UNARY(exp, exp_stub)
-OCL_FOREACH_UNARY(expm1, expm1_stub)
-OCL_FOREACH_UNARY(floor, floor_stub)
-OCL_FOREACH_UNARY(frac, frac_stub)
-OCL_FOREACH_UNARY(log, log_stub)
-OCL_FOREACH_UNARY(log10, log10_stub)
-OCL_FOREACH_UNARY(log1p, log1p_stub)
-OCL_FOREACH_UNARY(log2, log2_stub)
-OCL_FOREACH_UNARY(neg, neg_stub)
-OCL_FOREACH_UNARY(reciprocal, reciprocal_stub)
-OCL_FOREACH_UNARY(round, round_stub)
-OCL_FOREACH_UNARY(rsqrt, rsqrt_stub)
-OCL_FOREACH_UNARY(sigmoid, sigmoid_stub)
-OCL_FOREACH_UNARY(sign, sign_stub)
-OCL_FOREACH_UNARY(sin, sin_stub)
-OCL_FOREACH_UNARY(sinh, sinh_stub)
-OCL_FOREACH_UNARY(sqrt, sqrt_stub)
-OCL_FOREACH_UNARY(tan, tan_stub)
-OCL_FOREACH_UNARY(tanh, tanh_stub)
-OCL_FOREACH_UNARY(trunc, trunc_stub)

@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/core/lru_cache.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/algorithms/lru_cache.h"
+#include "kernels/core/tensors/tensors.h"
 
 namespace ocl::image {
 namespace {
 
 constexpr size_t kKept = 64;
+constexpr int64_t kMostPixels = int64_t{1} << 27;  // of a line; the table takes 100 bytes for each
 constexpr int kResizeShift = 22, kBoxShift = 24;
 
 double triangle(double x) {
@@ -166,12 +167,19 @@ struct Key {
 constexpr int kBox = -1, kPositions = -2;
 
 // Never destroyed: tensors must not outlive their device at the end of the process.
-BandPointer find(const Key& key, c10::function_ref<BandPointer()> make) {
+BandPointer kept_band(const Key& key, c10::function_ref<BandPointer()> make) {
+  check_table(key.in, key.out);
   static auto& kept = *new LruCache<Key, BandPointer>(kKept);
   return kept.get(key, make);
 }
 
 }  // namespace
+
+void check_table(int64_t in, int64_t out) {
+  TORCH_CHECK_NOT_IMPLEMENTED(std::max(in, out) <= kMostPixels,
+                              "ocl pads, resizes and blurs dimensions of at most ", kMostPixels,
+                              " elements, not ", in, " to ", out);
+}
 
 void fill(Band& band, const std::vector<Line>& lines, int64_t multiple) {
   band.taps = 1;
@@ -207,13 +215,13 @@ std::vector<Line> transpose(const std::vector<Line>& lines, int64_t in_size) {
 
 BandPointer resize_band(int64_t in, int64_t out, Interpolation interpolation, bool antialias,
                         bool transposed) {
-  return find({in, out, static_cast<int>(interpolation), 0, 0, antialias, transposed},
-              [&] { return make_resize(in, out, interpolation, antialias, transposed); });
+  return kept_band({in, out, static_cast<int>(interpolation), 0, 0, antialias, transposed},
+                   [&] { return make_resize(in, out, interpolation, antialias, transposed); });
 }
 
 BandPointer box_band(int64_t size, float radius, bool transposed) {
-  return find({size, size, kBox, radius, 0, false, transposed},
-              [&] { return make_box(size, radius, transposed); });
+  return kept_band({size, size, kBox, radius, 0, false, transposed},
+                   [&] { return make_box(size, radius, transposed); });
 }
 
 // Gwosdek et al., Theoretical foundations of Gaussian convolution by extended box filtering, 2011:
@@ -228,7 +236,7 @@ float box_radius(float deviation, int passes) {
 }
 
 BandPointer position_band(int64_t in, int64_t out, double scale, double start, bool transposed) {
-  return find({in, out, kPositions, scale, start, false, transposed}, [&] {
+  return kept_band({in, out, kPositions, scale, start, false, transposed}, [&] {
     std::vector<int32_t> positions = positions_of(in, out, scale, start);
     if (transposed) return make_band(in, out, lines_at(positions), true);
     auto band = std::make_shared<Band>(in, out);

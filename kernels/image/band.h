@@ -46,6 +46,9 @@ struct Band {
   Band(int64_t in, int64_t out) : in_size(in), out_size(out) {}
 };
 
+// Tables are made on the host, and a start has 32 bits.
+void check_table(int64_t in, int64_t out);
+
 using BandPointer = std::shared_ptr<const Band>;
 
 // The inputs of an output, from `start` on, with their weights.

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 
+#include "kernels/core/tensors/tensors.h"
 #include "kernels/image/ops.h"
 #include "kernels/image/passes.h"
 
@@ -75,16 +76,17 @@ Tensor normalize(const Tensor& img, at::ArrayRef<double> mean, at::ArrayRef<doub
 }
 
 Tensor normalize_backward(const Tensor& grad, const Tensor& img, at::ArrayRef<double> std) {
+  static constexpr const char* kOp = "torch_ocl::_normalize_backward";
+  const int64_t channels = check_gradient(grad, kOp).channels;
   const auto [low, high] = range_of(img);
   const Tensor in = grad.contiguous();
   Tensor out = at::empty_like(in);
-  const int64_t channels = grad.size(-3);
   run(PixelPass{.op = PixelOp::kNormalize,
                 .in = in,
                 .out = out,
                 .colors = {.low = 0, .high = high - low},
                 .mean = std::vector<double>(channels),
-                .deviation = per_channel(std, channels, "std", "torch_ocl::normalize")});
+                .deviation = per_channel(std, channels, "std", kOp)});
   return out;
 }
 
@@ -182,13 +184,18 @@ Tensor adjust_gray_backward(const Tensor& grad, const Tensor& img, AdjustOp op,
 
 Tensor adjust_backward(const Tensor& grad, const Tensor& img, int64_t kind, double factor) {
   static constexpr const char* kOp = "torch_ocl::adjust_backward";
+  TORCH_CHECK_VALUE(0 <= kind && kind <= 3, kOp, ": op is ", kind, ", but must be 0 to 3");
   const auto op = static_cast<AdjustOp>(kind);
+  check_gradient(grad, kOp);
+  TORCH_CHECK_VALUE(grad.sizes() == img.sizes(), kOp, ": a gradient of shape ", grad.sizes(),
+                    " for an image of shape ", img.sizes());
   const Colors colors = colors_of(img, kOp, op != AdjustOp::kBrightness);
   if (img.numel() == 0 ||
       (colors.gray && op != AdjustOp::kBrightness && op != AdjustOp::kContrast)) {
     return grad.clone(at::MemoryFormat::Contiguous);
   }
   if (op == AdjustOp::kHue) {
+    expect_type(img, grad.scalar_type(), kOp);
     return adjust(PixelOp::kHueBackward, grad, colors, factor * 6, img.contiguous());
   }
   const ScalarType compute = arithmetic(img);

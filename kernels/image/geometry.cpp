@@ -154,9 +154,13 @@ Tensor affine(const Tensor& img, at::ArrayRef<double> matrix, at::OptionalIntArr
 
 Tensor affine_backward(const Tensor& grad, at::ArrayRef<double> matrix, at::IntArrayRef size,
                        std::string_view interpolation) {
+  static constexpr const char* kOp = "torch_ocl::_affine_backward";
+  const Shape shape = check_gradient(grad, kOp);
+  if (!shape.empty()) check_size(size, kOp);
+  TORCH_CHECK_VALUE(size.size() == 2, kOp, ": size is ", size, ", but must be (height, width)");
   const std::array<double, 6> a = matrix_of(matrix);
   const Interpolation method = interpolation_of(interpolation, "torch_ocl::affine");
-  if (scales(a, method) && grad.numel() > 0 && fits_bands(a, grad, size)) {
+  if (scales(a, method) && !shape.empty() && fits_bands(a, grad, size)) {
     return apply_steps(
         grad, {{position_band(size[1], grad.size(-1), a[0], a[2], true), Along::kRows},
                {position_band(size[0], grad.size(-2), a[4], a[5], true), Along::kColumns}});

@@ -1,7 +1,7 @@
 #include "kernels/image/image.h"
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl::image {
 
@@ -74,6 +74,11 @@ Colors colors_of(const Tensor& img, const char* op, bool needs_colors) {
 void check_box(at::IntArrayRef box) {
   TORCH_CHECK_VALUE(box.size() == 4, "torch_ocl::crop: box has ", box.size(),
                     " numbers, but must have four: (left, upper, right, lower)");
+  constexpr int64_t kBeyond = int64_t{1} << 62;  // so that differences fit
+  for (const int64_t place : box) {
+    TORCH_CHECK_VALUE(-kBeyond < place && place < kBeyond, "torch_ocl::crop: the box is ", box,
+                      ", but must be between -2^62 and 2^62");
+  }
   TORCH_CHECK_VALUE(box[0] <= box[2], "torch_ocl::crop: the box's right, ", box[2],
                     ", is less than its left, ", box[0]);
   TORCH_CHECK_VALUE(box[1] <= box[3], "torch_ocl::crop: the box's lower, ", box[3],
@@ -86,6 +91,14 @@ void check_size(at::IntArrayRef size, const char* op) {
   constexpr int64_t kBeyond = int64_t{1} << 31;
   TORCH_CHECK_VALUE(size[0] < kBeyond && size[1] < kBeyond, op, ": size is ", size,
                     ", but must be (height, width), both below 2^31");
+}
+
+Shape check_gradient(const Tensor& grad, const char* op) {
+  const Shape shape = shape_of(grad, op);
+  TORCH_CHECK_TYPE(grad.is_floating_point(), op, ": the gradient is ", grad.scalar_type(),
+                   ", but must be floating point");
+  check_type(grad, op);
+  return shape;
 }
 
 void check_paste(const Tensor& im1, const Tensor& im2, at::IntArrayRef coord) {

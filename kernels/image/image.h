@@ -52,6 +52,8 @@ std::pair<double, double> range_of(const Tensor& img);
 // device.
 void check_box(at::IntArrayRef box);
 void check_size(at::IntArrayRef size, const char* op);
+// The shape of an operator's gradient, which is a floating-point image.
+Shape check_gradient(const Tensor& grad, const char* op);
 void check_paste(const Tensor& im1, const Tensor& im2, at::IntArrayRef coord);
 
 // One number per channel, from one number for all or one for each.

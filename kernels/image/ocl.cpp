@@ -3,26 +3,24 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/image/passes.h"
 
 namespace ocl::image {
 namespace {
 
-template <typename... Bits>
-KernelKey key_of(const char* name, Bits... bits) {
-  static Site site;
-  return {&site, {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(bits)...}};
-}
+struct Types {
+  ScalarType in, out, compute;
 
-Defines pixel_defines(const Tensor& in, const Tensor& out, ScalarType compute) {
-  Defines defines = compute_defines(compute);
-  defines.set("IN", dtype_name(in.scalar_type())).set("OUT", dtype_name(out.scalar_type()));
-  if (in.scalar_type() == ScalarType::Byte) defines.set("BYTES", 1);
-  return defines;
-}
+  Defines defines() const {
+    Defines defines = compute_defines(compute);
+    defines.set("IN", dtype_name(in)).set("OUT", dtype_name(out));
+    if (in == ScalarType::Byte) defines.set("BYTES", 1);
+    return defines;
+  }
+};
 
 // The fill of each channel in the image's own type, on its device; numbers beyond the type become
 // infinite. Equal fills need no copy from the host, which would wait for the device.
@@ -53,10 +51,66 @@ struct AffineSizes {
   uint64_t in_height, in_width, out_height, out_width;
 };
 
+struct BandSums {
+  ScalarType in, out, compute;
+  bool along_rows, same, unsigned_sums, derivative;
+  int shift;
+  int64_t taps;
+  size_t width;
+
+  KernelSource source(Device& device) const {
+    const bool cpu = device.family() == KernelFamily::kCpu, bytes = in == ScalarType::Byte;
+    const bool wide = compute == ScalarType::Double;
+    const char* name = !cpu ? "band" : along_rows ? "band_rows" : "band_columns";
+    Defines defines;
+    defines.set("IN", dtype_name(in)).set("OUT", dtype_name(out));
+    defines.set("T", bytes ? "int" : wide ? "double" : "float");
+    defines.set("TAPS", taps).set("WIDTH", static_cast<int64_t>(width));
+    if (bytes) defines.set("BYTES", 1).set("SHIFT", int64_t{shift});
+    if (unsigned_sums) defines.set("UNSIGNED", 1);
+    if (along_rows) defines.set("ROWS", 1).set("AT_ONCE", same ? 1 : kRowsAtOnce);
+    if (same) defines.set("SAME", 1);
+    if (wide) defines.set("DOUBLE_SUMS", 1);
+    if (derivative) defines.set("FROM_ZERO", 1);
+    return {cpu ? "image_band_cpu.cl" : "image_band_gpu.cl", name, defines};
+  }
+};
+
+struct Gather {
+  ScalarType bits;
+  bool filled;
+  int64_t channels;
+
+  KernelSource source(Device& device) const {
+    Defines defines;
+    if (filled) defines.set("FILLED", 1);
+    define_grid(defines, device);
+    defines.set("IN", dtype_name(bits)).set("CHANNELS", channels);
+    return {"image_gather.cl", "image_gather", defines};
+  }
+};
+
+struct Affine {
+  Types types;
+  bool backward;
+  Interpolation interpolation;
+  int shift;
+  int64_t channels;
+
+  KernelSource source(Device& device) const {
+    Defines defines = types.defines();
+    define_grid(defines, device);
+    defines.set("CHANNELS", channels);
+    if (shift > 0) defines.set("SHIFT", int64_t{shift});
+    defines.set("INTERPOLATION", static_cast<int64_t>(interpolation));
+    if (backward) defines.set("BACKWARD", 1);
+    return {"image_affine.cl", backward ? "image_affine_backward" : "image_affine", defines};
+  }
+};
+
 }  // namespace
 
 void on_ocl(const BandPass& pass) {
-  static constexpr const char *kRows = "band_rows", *kColumns = "band_columns", *kGpu = "band";
   const auto& [in, out, band, outer, inner] = pass;
   Device& device = ocl_device(in);
   const bool cpu = device.family() == KernelFamily::kCpu, along_rows = inner == 1;
@@ -65,28 +119,10 @@ void on_ocl(const BandPass& pass) {
   const size_t width = !cpu                  ? 1
                        : along_rows && !same ? (band.taps % 4 == 0 ? 4 : 1)
                                              : vector_lanes(device, arithmetic(in));
-  const char* name = !cpu ? kGpu : along_rows ? kRows : kColumns;
-  const uint64_t types =
-      static_cast<uint64_t>(in.scalar_type()) << 8 | static_cast<uint64_t>(out.scalar_type());
-  const Kernel& kernel = find_kernel(
-      device,
-      key_of(name, types,
-             band.taps << 8 | width << 2 | uint64_t{band.derivative} << 1 |
-                 uint64_t{band.unsigned_sums},
-             static_cast<uint64_t>(band.shift) << 2 | uint64_t{along_rows} << 1 | uint64_t{same}),
-      [&] {
-        Defines defines;
-        defines.set("IN", dtype_name(in.scalar_type())).set("OUT", dtype_name(out.scalar_type()));
-        defines.set("T", bytes ? "int" : arithmetic(in) == ScalarType::Double ? "double" : "float");
-        defines.set("TAPS", band.taps).set("WIDTH", static_cast<int64_t>(width));
-        if (bytes) defines.set("BYTES", 1).set("SHIFT", int64_t{band.shift});
-        if (bytes && band.unsigned_sums) defines.set("UNSIGNED", 1);
-        if (along_rows) defines.set("ROWS", 1).set("AT_ONCE", same ? 1 : kRowsAtOnce);
-        if (same) defines.set("SAME", 1);
-        if (arithmetic(in) == ScalarType::Double) defines.set("DOUBLE_SUMS", 1);
-        if (band.derivative) defines.set("FROM_ZERO", 1);
-        return KernelSource{cpu ? "image_band_cpu.cl" : "image_band_gpu.cl", name, defines};
-      });
+  const Kernel& kernel =
+      find_kernel(device, BandSums{in.scalar_type(), out.scalar_type(), arithmetic(in), along_rows,
+                                   same, bytes && band.unsigned_sums, band.derivative,
+                                   bytes ? band.shift : 0, band.taps, width});
   const auto [starts, weights] = band.tables(in, bytes ? ScalarType::Int : arithmetic(in));
   const uint64_t rows = along_rows ? outer : outer * band.out_size;
   Arguments arguments(stream_of(in), kernel);
@@ -109,22 +145,14 @@ void on_ocl(const BandPass& pass) {
 }
 
 void on_ocl(const GatherPass& pass) {
-  static constexpr const char* kName = "image_gather";
   const auto& [in, out, ys, xs, fill] = pass;
   Device& device = ocl_device(in);
-  const int64_t channels = in.size(-3);
   const auto inside = [](const Band& band) {
     return std::all_of(band.starts.begin(), band.starts.end(), [](int32_t i) { return i >= 0; });
   };
   const bool filled = !inside(ys) || !inside(xs);
   const Kernel& kernel =
-      find_kernel(device, key_of(kName, in.scalar_type(), channels, filled), [&] {
-        Defines defines;
-        if (filled) defines.set("FILLED", 1);
-        define_grid(defines, device);
-        defines.set("IN", dtype_name(bits_type(in.element_size()))).set("CHANNELS", channels);
-        return KernelSource{"image_gather.cl", kName, defines};
-      });
+      find_kernel(device, Gather{bits_type(in.element_size()), filled, in.size(-3)});
   const Tensor y = ys.tables(in, ScalarType::Int).first, x = xs.tables(in, ScalarType::Int).first;
   const Tensor fills = filled ? fills_of(in, fill) : in;
   const auto height = static_cast<uint64_t>(out.size(-2)),
@@ -137,27 +165,16 @@ void on_ocl(const GatherPass& pass) {
 }
 
 void on_ocl(const AffinePass& pass) {
-  static constexpr const char *kForward = "image_affine", *kBackward = "image_affine_backward";
   const Tensor &in = pass.in, &out = pass.out;
   Device& device = ocl_device(in);
   const int64_t channels = in.size(-3);
-  const char* name = pass.backward ? kBackward : kForward;
   const bool fp64 = device.properties().has_fp64;
   const int shift = pass.small_steps() ? 16 : fp64 ? 0 : 32;
   const bool bytes = in.scalar_type() == ScalarType::Byte;
   const ScalarType compute = bytes && fp64 ? ScalarType::Double : arithmetic(in);
-  const Kernel& kernel = find_kernel(
-      device,
-      key_of(name, in.scalar_type(), channels, shift << 2 | static_cast<int>(pass.interpolation)),
-      [&] {
-        Defines defines = pixel_defines(in, out, compute);
-        define_grid(defines, device);
-        defines.set("CHANNELS", channels);
-        if (shift > 0) defines.set("SHIFT", int64_t{shift});
-        defines.set("INTERPOLATION", static_cast<int64_t>(pass.interpolation));
-        if (pass.backward) defines.set("BACKWARD", 1);
-        return KernelSource{"image_affine.cl", name, defines};
-      });
+  const Types types{in.scalar_type(), out.scalar_type(), compute};
+  const Kernel& kernel =
+      find_kernel(device, Affine{types, pass.backward, pass.interpolation, shift, channels});
   // A work-item of the launch computes one pixel of `out` in all channels.
   const auto width = static_cast<size_t>(out.size(-1));
   const uint64_t rows = out.numel() / channels / width;
@@ -212,6 +229,24 @@ PixelKernel pixel_kernel(PixelOp op) {
   }
 }
 
+struct Pixels {
+  PixelOp op;
+  Types types;
+  size_t width;
+  int64_t channels;
+  int red, green, blue, alpha;
+
+  KernelSource source(Device& device) const {
+    const PixelKernel info = pixel_kernel(op);
+    Defines defines = types.defines();
+    define_grid(defines, device);
+    defines.set("WIDTH", static_cast<int64_t>(width)).set(info.define, 1);
+    defines.set("CHANNELS", channels).set("ALPHA", alpha);
+    defines.set("RED", red).set("GREEN", green).set("BLUE", blue);
+    return {"image_pixels.cl", info.name, defines};
+  }
+};
+
 }  // namespace
 
 void on_ocl(const PixelPass& pass) {
@@ -226,19 +261,10 @@ void on_ocl(const PixelPass& pass) {
   const ScalarType compute = exact ? ScalarType::Double : arithmetic(in);
   const size_t width =
       device.family() == KernelFamily::kCpu && info.vectors ? vector_lanes(device, compute) : 1;
-  const uint64_t places = static_cast<uint64_t>(colors.red) << 12 | colors.green << 8 |
-                          colors.blue << 4 | (colors.alpha + 1);
-  const uint64_t types =
-      static_cast<uint64_t>(in.scalar_type()) << 8 | static_cast<uint64_t>(out.scalar_type());
-  const Kernel& kernel = find_kernel(device, key_of(info.name, types, places, shape.channels), [&] {
-    Defines defines = pixel_defines(in, out, compute);
-    define_grid(defines, device);
-    defines.set("WIDTH", static_cast<int64_t>(width)).set(info.define, 1);
-    defines.set("CHANNELS", shape.channels).set("ALPHA", int64_t{colors.alpha});
-    defines.set("RED", int64_t{colors.red}).set("GREEN", int64_t{colors.green});
-    defines.set("BLUE", int64_t{colors.blue});
-    return KernelSource{"image_pixels.cl", info.name, defines};
-  });
+  const Types types{in.scalar_type(), out.scalar_type(), compute};
+  const Kernel& kernel =
+      find_kernel(device, Pixels{pass.op, types, width, shape.channels, colors.red, colors.green,
+                                 colors.blue, colors.alpha});
   const auto pixels = static_cast<uint64_t>(shape.pixels());
   const size_t blocks = at::ceil_div(pixels, width);
   // A normalization passes means and deviations of four channels at a time.

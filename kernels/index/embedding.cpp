@@ -2,23 +2,22 @@
 #include <ATen/ceil_div.h>
 #include <ATen/ops/zeros.h>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/index/index.h"
 #include "native/embedding.h"
 
 namespace ocl {
 namespace {
 
-const Kernel& find(Device& device, const char* kernel, ScalarType type, ScalarType index,
-                   bool scaled) {
-  static Site site;
-  KernelKey key{&site};
-  key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
-            static_cast<uint64_t>(index) << 1 | uint64_t{scaled}};
-  return find_kernel(device, key, [&] {
+struct EmbeddingGradient {
+  const char* kernel;
+  ScalarType type, index;
+  bool scaled;
+
+  KernelSource source(Device& device) const {
     const ScalarType compute = compute_type(type);
     Defines defines = compute_defines(compute);
     define_grid(defines, device);
@@ -27,9 +26,9 @@ const Kernel& find(Device& device, const char* kernel, ScalarType type, ScalarTy
     if (device.family() == KernelFamily::kCpu) {
       defines.set("WIDTH", static_cast<int64_t>(vector_lanes(device, compute)));
     }
-    return KernelSource{"embedding.cl", kernel, defines};
-  });
-}
+    return {"embedding.cl", kernel, defines};
+  }
+};
 
 // Adds rows to the rows `index` of `out` by sorting the indices. `counts` may be undefined.
 void add_sorted(const at::Tensor& out, const at::Tensor& rows, const at::Tensor& index,
@@ -86,7 +85,7 @@ Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices
     const size_t items = cpu ? device.parameters().tasks : size_t{4096};
     const size_t per_item = at::ceil_div(count, items);
     const Range local{.x = cpu ? size_t{1} : size_t{64}, .may_shrink = true};
-    launch(stream, find(device, kCount, type, index_type, true),
+    launch(stream, find_kernel(device, EmbeddingGradient{kCount, type, index_type, true}),
            {at::round_up(at::ceil_div(count, per_item), local.x)}, local, view(index), view(counts),
            uint64_t{count}, num_weights, uint64_t{per_item});
   }
@@ -103,8 +102,9 @@ Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices
   } else {
     grid.global.y = grid.local.y = 1;
   }
-  launch(stream, find(device, kBackward, type, index_type, scale_grad_by_freq), grid.global,
-         grid.local, view(grad), view(index), view(out), view(counts), uint64_t{count},
+  launch(stream,
+         find_kernel(device, EmbeddingGradient{kBackward, type, index_type, scale_grad_by_freq}),
+         grid.global, grid.local, view(grad), view(index), view(out), view(counts), uint64_t{count},
          static_cast<uint64_t>(width), num_weights, padding_idx);
   return out;
 }

@@ -8,11 +8,11 @@
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/zeros.h>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/stripes.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/grids/stripes.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "native/embedding_bag.h"
 
 namespace ocl {
@@ -24,14 +24,13 @@ using Bags = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 // PyTorch's numbers of the modes.
 enum Mode : int64_t { kSum = 0, kMean = 1, kMaximum = 2 };
 
-const Kernel& find(Device& device, const char* kernel, ScalarType type, ScalarType index,
-                   int64_t mode, bool weighted, bool last_offset) {
-  static Site site;
-  KernelKey key{&site};
-  key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
-            static_cast<uint64_t>(index),
-            static_cast<uint64_t>(mode) << 2 | uint64_t{last_offset} << 1 | uint64_t{weighted}};
-  return find_kernel(device, key, [&](size_t group) {
+struct EmbeddingBag {
+  const char* kernel;
+  ScalarType type, index;
+  int64_t mode;
+  bool weighted, last_offset;
+
+  KernelSource source(Device& device, size_t group) const {
     Defines defines = compute_defines(compute_type(type));
     define_grid(defines, device);
     define_stripes(defines, device, group);
@@ -39,9 +38,9 @@ const Kernel& find(Device& device, const char* kernel, ScalarType type, ScalarTy
     defines.set(mode == kSum ? "SUM" : mode == kMean ? "MEAN" : "MAXIMUM", 1);
     if (weighted) defines.set("WEIGHTED", 1);
     if (last_offset) defines.set("LAST_OFFSET", 1);
-    return KernelSource{"embedding_bag.cl", kernel, defines};
-  });
-}
+    return {"embedding_bag.cl", kernel, defines};
+  }
+};
 
 // The checks of PyTorch's version, which would read the offsets on the host.
 void check(const Tensor& weight, const Tensor& indices, const Tensor& offsets, int64_t mode,
@@ -110,8 +109,8 @@ Bags forward(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
                                        "offsets that begin at 0, ascend and end at most at"});
   static constexpr const char *kEach = "embedding_bag", *kLong = "embedding_bag_long";
   const auto find_for = [&](const char* name) -> const Kernel& {
-    return find(device, name, weight.scalar_type(), index.scalar_type(), mode, weights.defined(),
-                include_last_offset);
+    return find_kernel(device, EmbeddingBag{name, weight.scalar_type(), index.scalar_type(), mode,
+                                            weights.defined(), include_last_offset});
   };
   const auto run = [&](const Kernel& kernel, const Range& global, const Range& local, auto number) {
     launch(stream_of(out), kernel, global, local, view(rows), view(index), view(starts),
@@ -144,23 +143,13 @@ Tensor rows_of_bags(const Tensor& of_bags, const Tensor& offset2bag) {
 
 namespace native {
 
-OCL_NATIVE("_embedding_bag", embedding_bag);
-Bags embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
-                   bool /*scale_grad_by_freq*/, int64_t mode, bool /*sparse*/,
-                   const std::optional<Tensor>& per_sample_weights, bool include_last_offset,
-                   int64_t padding_idx) {
-  return forward(weight, indices, offsets, mode, per_sample_weights, include_last_offset,
-                 padding_idx);
-}
+OCL_NATIVE_AS("_embedding_bag", embedding_bag,
+              forward(weight, indices, offsets, mode, per_sample_weights, include_last_offset,
+                      padding_idx))
 
-OCL_NATIVE("_embedding_bag_forward_only", embedding_bag_forward_only);
-Bags embedding_bag_forward_only(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
-                                bool /*scale_grad_by_freq*/, int64_t mode, bool /*sparse*/,
-                                const std::optional<Tensor>& per_sample_weights,
-                                bool include_last_offset, int64_t padding_idx) {
-  return forward(weight, indices, offsets, mode, per_sample_weights, include_last_offset,
-                 padding_idx);
-}
+OCL_NATIVE_AS("_embedding_bag_forward_only", embedding_bag_forward_only,
+              forward(weight, indices, offsets, mode, per_sample_weights, include_last_offset,
+                      padding_idx))
 
 // As in an embedding, each index adds its bag's gradient to its row. For maxima, each column has
 // its own index.

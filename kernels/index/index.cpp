@@ -9,10 +9,10 @@
 #include <bit>
 #include <cmath>
 
-#include "backend/error.h"
-#include "kernels/core/algorithms.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/tensors.h"
+#include "backend/base/error.h"
+#include "kernels/core/algorithms/algorithms.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/tensors/tensors.h"
 #include "kernels/index/index_plan.h"
 #include "kernels/sort/sort.h"
 
@@ -21,59 +21,101 @@ namespace {
 
 constexpr size_t kLeastBlock = 32;  // sorted writes that a work-item combines
 
-KernelKey make_key(const IndexPlan& plan) {
-  static Site site;
-  KernelKey key{&site};
-  key.by[0] = reinterpret_cast<uint64_t>(plan.indexing.combine);
-  key.by[1] = reinterpret_cast<uint64_t>(plan.indexing.name);
-  key.by[2] = static_cast<uint64_t>(plan.type) << 41 | uint64_t{plan.row_quads} << 40 |
-              plan.int_indices << 32 | static_cast<uint64_t>(plan.ndim) << 16 |
-              static_cast<uint64_t>(plan.indices) << 8 | uint64_t{plan.indexing.wrap} << 6 |
-              uint64_t{plan.indexing.skips_outside} << 5 | uint64_t{has_one_writer(plan)} << 4 |
-              uint64_t{plan.get} << 3 | uint64_t{plan.operands.other < 0} << 2 |
-              uint64_t{plan.row_index} << 1 | uint64_t{plan.row_dense};
-  return key;
-}
+// What the defines of index.clh depend on.
+struct Elements {
+  const char *combine, *atomic;
+  uint32_t int_indices;
+  ScalarType type;
+  uint8_t ndim, indices;
+  bool wrap, skips_outside, one_writer, fill, row_index;
 
-// The defines of index.clh.
-Defines make_defines(const IndexPlan& plan) {
-  Defines defines = compute_defines(compute_type(plan.type));
-  define_grid(defines, plan.device);
-  defines.set("DT", dtype_name(plan.type))
-      .set("BYTES", static_cast<int64_t>(c10::elementSize(plan.type)))
-      .set("NDIM", plan.ndim)
-      .set("INDICES", plan.indices)
-      .set("WRAP", plan.indexing.wrap ? 1 : 0);
-  for (int k = 0; k < plan.indices; ++k) {
-    defines.set(str("INDEX", k), plan.int_indices >> k & 1 ? "int" : "long");
-  }
-  if (plan.indexing.combine) {
-    defines.set("COMBINE(x, y)", str("(", plan.indexing.combine, ")"));
-  }
-  if (plan.indexing.adds() && plan.type == ScalarType::Float) defines.set("ADDS_FLOATS", 1);
-  if (has_one_writer(plan)) defines.set("ONE_WRITER", 1);
-  if (const char* function = atomic_function(plan)) defines.set("ATOMIC", function);
-  if (plan.operands.other < 0) defines.set("FILL", 1);
-  if (plan.row_index) defines.set("ROW_INDEX", 1);
-  if (plan.indexing.skips_outside) defines.set("SKIP_OUTSIDE", 1);
-  return defines;
-}
-
-KernelSource make_source(const IndexPlan& plan) {
-  Defines defines = make_defines(plan);
-  const std::string name =
-      str(plan.indexing.name, plan.row_index ? "_rows_" : "_", dtype_name(plan.type));
-  defines.set("KERNEL", name).set(plan.get ? "GET" : "PUT", 1);
-  if (has_one_writer(plan) && !plan.row_index) defines.set("ONE_ITEM", 1);
-  if (plan.row_dense) {
-    defines.set("ROW_DENSE", 1);
-    if (plan.row_quads) defines.set("ROW_QUADS", 1);
-    if (plan.device.family() == KernelFamily::kCpu) {
-      defines.set("WIDTH", c10::elementSize(plan.type) == 8 ? 8 : 16);
+  Defines defines(const Device& device) const {
+    Defines defines = compute_defines(compute_type(type));
+    define_grid(defines, device);
+    defines.set("DT", dtype_name(type))
+        .set("BYTES", static_cast<int64_t>(c10::elementSize(type)))
+        .set("NDIM", ndim)
+        .set("INDICES", indices)
+        .set("WRAP", wrap ? 1 : 0);
+    for (int k = 0; k < indices; ++k) {
+      defines.set(str("INDEX", k), int_indices >> k & 1 ? "int" : "long");
     }
+    if (combine) {
+      defines.set("COMBINE(x, y)", str("(", combine, ")"));
+      const bool adds = std::string_view(combine) == kAddElements;
+      if (adds && type == ScalarType::Float) defines.set("ADDS_FLOATS", 1);
+    }
+    if (one_writer) defines.set("ONE_WRITER", 1);
+    if (atomic) defines.set("ATOMIC", atomic);
+    if (fill) defines.set("FILL", 1);
+    if (row_index) defines.set("ROW_INDEX", 1);
+    if (skips_outside) defines.set("SKIP_OUTSIDE", 1);
+    return defines;
   }
-  return {"index.cl", name, defines};
+};
+
+Elements elements_of(const IndexPlan& plan) {
+  const Indexing& indexing = plan.indexing;
+  return {indexing.combine,
+          atomic_function(plan),
+          plan.int_indices,
+          plan.type,
+          static_cast<uint8_t>(plan.ndim),
+          static_cast<uint8_t>(plan.indices),
+          indexing.wrap,
+          indexing.skips_outside,
+          has_one_writer(plan),
+          plan.operands.other < 0,
+          plan.row_index};
 }
+
+struct Move {
+  const char* prefix;  // of the kernel's name
+  Elements elements;
+  bool get, row_dense, row_quads;
+
+  KernelSource source(Device& device) const {
+    Defines defines = elements.defines(device);
+    const std::string name =
+        str(prefix, elements.row_index ? "_rows_" : "_", dtype_name(elements.type));
+    defines.set("KERNEL", name).set(get ? "GET" : "PUT", 1);
+    if (elements.one_writer && !elements.row_index) defines.set("ONE_ITEM", 1);
+    if (row_dense) {
+      defines.set("ROW_DENSE", 1);
+      if (row_quads) defines.set("ROW_QUADS", 1);
+      if (device.family() == KernelFamily::kCpu) {
+        defines.set("WIDTH", c10::elementSize(elements.type) == 8 ? 8 : 16);
+      }
+    }
+    return {"index.cl", name, defines};
+  }
+};
+
+constexpr size_t kJoinGroup = 64;  // as of unit_grid()
+
+struct JoinedMove {
+  Move move;
+
+  KernelSource source(Device& device, size_t group) const {
+    KernelSource source = move.source(device);
+    source.file = "index_join_gpu.cl";
+    source.defines.set("GROUP", static_cast<int64_t>(std::min(group, kJoinGroup)));
+    return source;
+  }
+};
+
+struct SortedMove {
+  const char* kernel;
+  Elements elements;
+  ScalarType key;
+
+  KernelSource source(Device& device) const {
+    Defines defines = elements.defines(device);
+    const bool narrow = key == ScalarType::Int;
+    defines.set("KEY", narrow ? "int" : "long").set("KEY_MAX", narrow ? "INT_MAX" : "LONG_MAX");
+    return {"index_sorted.cl", kernel, defines};
+  }
+};
 
 void add_value(Arguments& arguments, const IndexPlan& plan, const c10::Scalar& number) {
   if (plan.operands.other < 0) {
@@ -193,16 +235,8 @@ class SortedWrites {
   }
 
   Arguments launch(const char* kernel) {
-    static Site site;
-    KernelKey key = make_key(plan_);
-    key.site = &site;
-    key.by[3] = reinterpret_cast<uint64_t>(kernel) << 1 | uint64_t{key_type_ == ScalarType::Int};
-    const Kernel& found = find_kernel(plan_.device, key, [&] {
-      Defines defines = make_defines(plan_);
-      const bool narrow = key_type_ == ScalarType::Int;
-      defines.set("KEY", narrow ? "int" : "long").set("KEY_MAX", narrow ? "INT_MAX" : "LONG_MAX");
-      return KernelSource{"index_sorted.cl", kernel, defines};
-    });
+    const Kernel& found =
+        find_kernel(plan_.device, SortedMove{kernel, elements_of(plan_), key_type_});
     return Arguments(current_stream(plan_.device.index()), found);
   }
 
@@ -215,35 +249,29 @@ class SortedWrites {
   ScalarType key_type_ = ScalarType::Long;
 };
 
-constexpr size_t kJoinGroup = 64;  // as of unit_grid()
+struct IndexCall {
+  const IndexPlan& plan;
+  at::IntArrayRef sizes, strides;  // of what is indexed
+  const c10::Scalar& number;
+};
 
-// The kernel for a launch that is not sorted. `joins`: joins_in_group().
-const Kernel& find(const IndexPlan& plan, bool joins) {
-  if (!joins) {
-    return find_kernel(plan.device, make_key(plan), [&] { return make_source(plan); });
-  }
-  static Site site;
-  KernelKey key = make_key(plan);
-  key.site = &site;
-  return find_kernel(plan.device, key, [&](size_t group) {
-    KernelSource source = make_source(plan);
-    source.file = "index_join_gpu.cl";
-    source.defines.set("GROUP", static_cast<int64_t>(std::min(group, kJoinGroup)));
-    return source;
-  });
+std::string describe(const IndexCall& call) {
+  return str(call.plan.indexing.name, " of ", moves(call.plan), " ",
+             call.plan.row_index ? "rows" : "elements", ", ", call.plan.type);
 }
 
-void run(IndexPlan plan, at::IntArrayRef sizes, at::IntArrayRef strides,
-         const c10::Scalar& number) {
-  plan.row_quads = in_quads(plan, strides);
-  if (sorts(plan, sizes)) return SortedWrites(plan, sizes, strides).run(number);
-  const bool joins = joins_in_group(plan);
-  const Kernel& kernel = find(plan, joins);
+// A launch in which work-items move elements or rows. `joins`: a group joins values for one
+// element.
+void move_each(const IndexCall& call, bool joins) {
+  const IndexPlan& plan = call.plan;
+  const Move move{plan.indexing.name, elements_of(plan), plan.get, plan.row_dense, plan.row_quads};
+  const Kernel& kernel =
+      joins ? find_kernel(plan.device, JoinedMove{move}) : find_kernel(plan.device, move);
   Arguments arguments(current_stream(plan.device.index()), kernel);
   arguments.add(resolve(plan.iter.data_ptr(0)));
-  add_value(arguments, plan, number);
+  add_value(arguments, plan, call.number);
   add_indices(arguments, plan);
-  add_geometry(arguments, make_geometry(plan, sizes, strides));
+  add_geometry(arguments, make_geometry(plan, call.sizes, call.strides));
 
   const auto inner = static_cast<size_t>(plan.size(0));
   const size_t units = plan.elements() / inner;
@@ -264,20 +292,43 @@ void run(IndexPlan plan, at::IntArrayRef sizes, at::IntArrayRef strides,
       .enqueue(grid.global, grid.local, work_of(plan, joined));
 }
 
+constexpr Algorithm<IndexCall> kAlgorithms[] = {
+    {"sorted_writes",
+     [](const IndexCall& call) { return refusal_of_sorting(call.plan, call.sizes); },
+     [](const IndexCall& call) {
+       SortedWrites(call.plan, call.sizes, call.strides).run(call.number);
+     }},
+    {"joined_writes", [](const IndexCall& call) { return refusal_of_joining(call.plan); },
+     [](const IndexCall& call) { move_each(call, /*joins=*/true); }},
+    {"each_move", nullptr, [](const IndexCall& call) { move_each(call, /*joins=*/false); }},
+};
+const OptionalPaths optional({kAlgorithms[0].name});
+
+void run(IndexPlan plan, at::IntArrayRef sizes, at::IntArrayRef strides,
+         const c10::Scalar& number) {
+  plan.row_quads = in_quads(plan, strides);
+  run_first(kAlgorithms, IndexCall{plan, sizes, strides, number});
+}
+
 // The dimensions for which a launch's arguments fit. Only many dimensions and indices do not.
-int most_dims(const Device& device, size_t indices) {
+int most_dims(const at::TensorIteratorBase& iter, const Indexing& indexing, size_t indices) {
+  const Device& device = ocl::device(iter.device(0).index());
   const size_t bytes = std::min<size_t>(device.properties().max_parameter_size, 65536);
   const size_t words = bytes / sizeof(int64_t), others = 4 * indices + 24;  // tensors, bounds, ...
-  // One dimension less, for the parts of complex numbers.
   const size_t dims = words > others ? (words - others) / (3 + indices) : 0;
-  return static_cast<int>(std::max<size_t>(dims, 2)) - 1;
+  const size_t parts = c10::isComplexType(iter.dtype(0)) ? 1 : 0;  // a dimension of their own
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      dims > parts, indexing.name, ": the arguments of ", indices,
+      " index tensors do not fit in the ", bytes,
+      " bytes of the device (CL_DEVICE_MAX_PARAMETER_SIZE); index in two steps");
+  return static_cast<int>(dims - parts);
 }
 
 // Calls `run` for the iterator, or for each place in its outer dimensions.
-void in_slices(at::TensorIteratorBase& iter, size_t indices,
+void in_slices(at::TensorIteratorBase& iter, const Indexing& indexing, size_t indices,
                c10::function_ref<void(at::TensorIteratorBase&)> run) {
   if (iter.numel() == 0) return;
-  const int inner = most_dims(ocl::device(iter.device(0).index()), indices);
+  const int inner = most_dims(iter, indexing, indices);
   if (C10_LIKELY(iter.ndim() <= inner)) return run(iter);
   const at::IntArrayRef sizes = iter.shape().slice(inner);
   at::DimVector place(sizes.size(), 0);
@@ -295,14 +346,14 @@ void in_slices(at::TensorIteratorBase& iter, size_t indices,
 
 void index_get(at::TensorIteratorBase& iter, const Indexing& indexing, at::IntArrayRef sizes,
                at::IntArrayRef strides, IndexOperands operands) {
-  in_slices(iter, sizes.size(), [&](at::TensorIteratorBase& slice) {
+  in_slices(iter, indexing, sizes.size(), [&](at::TensorIteratorBase& slice) {
     run(make_plan(slice, indexing, operands, true, sizes.size()), sizes, strides, 0);
   });
 }
 
 void index_put(at::TensorIteratorBase& iter, const Indexing& indexing, at::IntArrayRef sizes,
                at::IntArrayRef strides, IndexOperands operands, const c10::Scalar& number) {
-  in_slices(iter, sizes.size(), [&](at::TensorIteratorBase& slice) {
+  in_slices(iter, indexing, sizes.size(), [&](at::TensorIteratorBase& slice) {
     run(make_plan(slice, indexing, operands, false, sizes.size()), sizes, strides, number);
   });
 }

@@ -14,10 +14,10 @@
 #include <ATen/ops/sort.h>
 #include <ATen/ops/where.h>
 
-#include "backend/fault.h"
-#include "kernels/core/check_range.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "backend/queue/fault.h"
+#include "kernels/core/operators/check_range.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
 #include "native/index_composed.h"
 
 namespace ocl {
@@ -83,13 +83,15 @@ Tensor& masked_scatter_(Tensor& self, const Tensor& mask, const Tensor& source) 
               mask.scalar_type());
   const auto wide = at::expand_inplace(self, mask, "masked_scatter_");
   if (self.numel() == 0) return self;
-  const Tensor places = wide->reshape({-1}).cumsum(0, at::kLong);
+  const bool narrow = self.numel() <= INT32_MAX;
+  const Tensor places = wide->reshape({-1}).cumsum(0, narrow ? at::kInt : at::kLong);
   const auto wanted = places[-1].item<int64_t>();
   TORCH_CHECK(wanted <= source.numel(), "Number of elements of source < number of ones in mask");
   if (wanted == 0) return self;
   const Tensor values =
-      source.reshape({-1}).index_select(0, places.sub(1).clamp_min(0)).view(self.sizes());
-  return self.copy_(at::where(*wide, values, self));
+      source.reshape({-1}).index_select(0, places.sub_(1).clamp_min_(0)).view(self.sizes());
+  Tensor result = values;
+  return self.copy_(at::where_out(result, *wide, values, self));
 }
 
 OCL_STRUCTURED("index_reduce.out", index_reduce)
@@ -129,17 +131,13 @@ Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::
 
 // PyTorch's kernels for the CPU keep the memory format; its compositions for other devices do not.
 OCL_COMPLEX("channel_shuffle,native_channel_shuffle,pixel_shuffle,pixel_unshuffle");
-OCL_NATIVE("pixel_shuffle", pixel_shuffle);
-Tensor pixel_shuffle(const Tensor& self, int64_t upscale_factor) {
-  return at::native::math_pixel_shuffle(self, upscale_factor)
-      .contiguous(self.suggest_memory_format());
-}
+OCL_NATIVE_AS(
+    "pixel_shuffle", pixel_shuffle,
+    at::native::math_pixel_shuffle(self, upscale_factor).contiguous(self.suggest_memory_format()))
 
-OCL_NATIVE("pixel_unshuffle", pixel_unshuffle);
-Tensor pixel_unshuffle(const Tensor& self, int64_t downscale_factor) {
-  return at::native::math_pixel_unshuffle(self, downscale_factor)
-      .contiguous(self.suggest_memory_format());
-}
+OCL_NATIVE_AS("pixel_unshuffle", pixel_unshuffle,
+              at::native::math_pixel_unshuffle(self, downscale_factor)
+                  .contiguous(self.suggest_memory_format()))
 
 OCL_SHARED("channel_shuffle");
 OCL_NATIVE("native_channel_shuffle", native_channel_shuffle);
@@ -147,6 +145,8 @@ Tensor native_channel_shuffle(const Tensor& self, int64_t groups) {
   TORCH_CHECK(self.dim() > 2,
               "channel_shuffle expects input with > 2 dims, but got input with sizes ",
               self.sizes());
+  TORCH_CHECK(groups > 0,
+              "Number of groups to divide channels in must be positive. Value of groups:", groups);
   if (self.numel() == 0) return at::empty_strided(self.sizes(), self.strides(), self.options());
   const auto format = self.suggest_memory_format();
   return at::native::math_channel_shuffle(self.contiguous(format), groups).contiguous(format);

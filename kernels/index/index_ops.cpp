@@ -10,9 +10,9 @@
 #include <ATen/ops/_index_put_impl_native.h>
 #include <ATen/ops/empty.h>
 
-#include "backend/fault.h"
-#include "kernels/core/check_range.h"
-#include "kernels/core/registration.h"
+#include "backend/queue/fault.h"
+#include "kernels/core/operators/check_range.h"
+#include "kernels/core/operators/registration.h"
 #include "kernels/index/index.h"
 #include "native/index_ops.h"
 

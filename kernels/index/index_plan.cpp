@@ -4,17 +4,14 @@
 
 #include <algorithm>
 
-#include "kernels/core/algorithms.h"
-#include "kernels/core/exchanges.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/grids/exchanges.h"
+#include "kernels/core/tensors/tensors.h"
 
 namespace ocl {
 namespace {
 
 constexpr int kMaxDims = 16;
-constexpr int kMaxIndices = 8;
-constexpr const char* kSorted = "sorted_writes";
-const OptionalPaths optional({kSorted});
+constexpr int kMaxIndices = 32;
 constexpr double kMostAtomics = 1 << 24;  // writes of a launch by the device's own functions
 // From these numbers of moves, and of moves for each element, sorting takes less time than
 // exchanges.
@@ -27,12 +24,8 @@ bool lacks_atomics(const IndexPlan& plan) {
   return plan.indexing.combine && c10::elementSize(plan.type) > most;
 }
 
-// Whether the work-items would mostly wait for each other, as many values go to each element.
+// Whether the work-items would mostly wait for each other.
 bool is_crowded(const IndexPlan& plan, at::IntArrayRef sizes) {
-  if (!plan.indexing.combine || atomic_function(plan) || moves(plan) <= kLeastCrowd ||
-      moves(plan) > kMostSorted) {
-    return false;
-  }
   double targets = 1;
   for (const int64_t size : sizes) targets *= static_cast<double>(size);
   for (int d = 0; d < plan.ndim; ++d) {
@@ -73,7 +66,7 @@ IndexPlan make_plan(at::TensorIteratorBase& iter, const Indexing& indexing, Inde
   for (int k = 0; k < plan.indices; ++k) {
     const int operand = operands.first_index + k;
     plan.row_index = plan.row_index && plan.stride(operand, 0) == 0;
-    if (iter.dtype(operand) == ScalarType::Int) plan.int_indices |= 1ull << k;
+    if (iter.dtype(operand) == ScalarType::Int) plan.int_indices |= uint32_t{1} << k;
   }
   // The elements of a row that all go to one place are moves of their own.
   if (!get && plan.stride(0, 0) == 0) plan.row_index = false;
@@ -121,24 +114,32 @@ size_t moves(const IndexPlan& plan) {
   return plan.row_index ? plan.elements() / static_cast<size_t>(plan.size(0)) : plan.elements();
 }
 
-// A CPU is faster in order.
-bool sorts(const IndexPlan& plan, at::IntArrayRef sizes) {
-  return plan.device.family() == KernelFamily::kGpu && !is_disabled(kSorted) &&
-         (has_one_writer(plan) ? moves(plan) > kMostInOrder && moves(plan) <= UINT32_MAX
-                               : is_crowded(plan, sizes));
+const char* refusal_of_sorting(const IndexPlan& plan, at::IntArrayRef sizes) {
+  if (plan.device.family() == KernelFamily::kCpu) return "a CPU is faster in order";
+  const size_t count = moves(plan);
+  if (has_one_writer(plan)) {
+    if (count <= kMostInOrder) return "one work-item writes so few as fast";
+    return count > UINT32_MAX ? "positions have 32 bits" : nullptr;
+  }
+  if (!plan.indexing.combine) return "the order does not matter";
+  if (atomic_function(plan)) return "the device has an atomic function for it";
+  if (count <= kLeastCrowd) return "few writes";
+  if (count > kMostSorted) return "it would take much memory";
+  return is_crowded(plan, sizes) ? nullptr : "few values go to each element";
 }
 
-// A product of values may overflow or vanish, although that with the old element does not. A sum
-// does so only where numbers near the largest one cancel. A group has one row where rows are long.
-bool joins_in_group(const IndexPlan& plan) {
+const char* refusal_of_joining(const IndexPlan& plan) {
   constexpr int64_t kShortRow = 16;
-  if (!plan.indexing.combine || plan.operands.other < 0 || atomic_function(plan) ||
-      has_one_writer(plan) || plan.device.family() != KernelFamily::kGpu) {
-    return false;
-  }
+  if (plan.device.family() == KernelFamily::kCpu) return "for GPUs";
+  if (!plan.indexing.combine || plan.operands.other < 0) return "no values are combined";
+  if (atomic_function(plan)) return "the device has an atomic function for it";
+  if (has_one_writer(plan)) return "one work-item writes";
+  // A sum does so only where numbers near the largest one cancel.
   const std::string_view combine = plan.indexing.combine;
-  return (combine == kAddElements || combine == kGreaterElements || combine == kLesserElements) &&
-         (!plan.row_index || plan.size(0) <= kShortRow);
+  if (combine != kAddElements && combine != kGreaterElements && combine != kLesserElements) {
+    return "values may overflow or vanish without the old element";
+  }
+  return plan.row_index && plan.size(0) > kShortRow ? "a group has one row" : nullptr;
 }
 
 // A launch is short even where all values go to one element.

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "backend/device.h"
+#include "backend/device/device.h"
 #include "kernels/index/index.h"
 
 namespace ocl {
@@ -20,7 +20,7 @@ struct IndexPlan {
   Device& device;
   bool row_index = true, row_dense = false;
   bool row_quads = false;    // dense rows of aligned uint4, which a GPU moves at once
-  uint64_t int_indices = 0;  // a bit for each index tensor of 32 bits
+  uint32_t int_indices = 0;  // a bit for each index tensor of 32 bits
   // Real and imaginary parts are added separately: dimension 0 is the parts.
   bool in_parts = false;
 
@@ -57,12 +57,12 @@ const char* atomic_function(const IndexPlan& plan);
 // What moves by one index: rows or elements.
 size_t moves(const IndexPlan& plan);
 
-// Whether the writes are sorted by their target (index_sorted.cl). `sizes`: of what is indexed.
-bool sorts(const IndexPlan& plan, at::IntArrayRef sizes);
+// Why the writes are not sorted by their target (index_sorted.cl), or nullptr. `sizes`: of what is
+// indexed.
+const char* refusal_of_sorting(const IndexPlan& plan, at::IntArrayRef sizes);
 
-// Whether a GPU's group joins its values for one element first (index_join_gpu.cl), in a launch
-// that is not sorted.
-bool joins_in_group(const IndexPlan& plan);
+// Why a group does not join its values for one element first (index_join_gpu.cl), or nullptr.
+const char* refusal_of_joining(const IndexPlan& plan);
 
 // The work of a launch that is not sorted (Arguments::enqueue). `joined`: the most moves to an
 // element that become one write.

@@ -7,11 +7,11 @@
 #include <ATen/ops/index.h>
 #include <ATen/ops/ne.h>
 
-#include "backend/transfer.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "backend/memory/transfer.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "native/nonzero.h"
 
 namespace ocl {
@@ -20,19 +20,19 @@ namespace {
 // Elements of a GPU's share: more where there are many, because one work-group adds up the counts.
 constexpr size_t kFewest = 1024, kMost = 16 * kFewest, kShares = 4096;
 
-const Kernel& find(Device& device, const char* kernel, ScalarType type, int64_t ndim) {
-  static Site site;
-  KernelKey key{&site};
-  key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
-            static_cast<uint64_t>(ndim)};
-  return find_kernel(device, key, [&](size_t group) {
+struct Nonzero {
+  const char* kernel;
+  ScalarType type;
+  int64_t ndim;
+
+  KernelSource source(Device& device, size_t group) const {
     const bool cpu = device.family() == KernelFamily::kCpu;
     Defines defines;
     defines.set("IN", dtype_name(type)).set("NDIM", std::max<int64_t>(ndim, 1));
     if (!cpu) defines.set("GROUP", static_cast<int64_t>(group));
-    return KernelSource{cpu ? "nonzero_cpu.cl" : "nonzero_gpu.cl", kernel, defines};
-  });
-}
+    return {cpu ? "nonzero_cpu.cl" : "nonzero_gpu.cl", kernel, defines};
+  }
+};
 
 }  // namespace
 
@@ -65,7 +65,7 @@ Tensor& nonzero_out(const Tensor& self, Tensor& out) {
       at::empty({static_cast<int64_t>(shares) + 1}, in.options().dtype(ScalarType::Long));
   Stream& stream = stream_of(in);
   const auto run = [&](const char* name, size_t count, const auto&... values) {
-    const Kernel& kernel = find(device, name, type, ndim);
+    const Kernel& kernel = find_kernel(device, Nonzero{name, type, ndim});
     const size_t group = cpu ? 1 : kernel.group;
     launch(stream, kernel, {count * group}, {group}, values...);
   };
@@ -79,7 +79,7 @@ Tensor& nonzero_out(const Tensor& self, Tensor& out) {
   }
   if (out.numel() == 0) return out;
   const Tensor dense = out.t().is_contiguous() ? out : at::empty({ndim, total}, out.options()).t();
-  const Kernel& write = find(device, kWrite, type, ndim);
+  const Kernel& write = find_kernel(device, Nonzero{kWrite, type, ndim});
   const size_t group = cpu ? 1 : write.group;
   Arguments arguments(stream, write);
   arguments.add(view(in)).add(view(counts)).add(view(dense));

@@ -5,11 +5,11 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/stripes.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/grids/stripes.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 namespace {
@@ -46,14 +46,13 @@ Tensor offsets_of(const Tensor& lengths) {
 // Whether work-items may share a segment: the product of a part may overflow where the whole is 0.
 bool is_split(ReductionType reduction) { return reduction != ReductionType::PROD; }
 
-const Kernel& find(Device& device, const char* kernel, ScalarType type, ScalarType offset,
-                   ReductionType reduction, const Initial& initial) {
-  static Site site;
-  KernelKey key{&site};
-  key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
-            static_cast<uint64_t>(offset) << 8 | static_cast<uint64_t>(reduction) << 1 |
-                uint64_t{initial.has_value()}};
-  return find_kernel(device, key, [&](size_t group) {
+struct SegmentReduce {
+  const char* kernel;
+  ScalarType type, offset;
+  ReductionType reduction;
+  bool has_initial;
+
+  KernelSource source(Device& device, size_t group) const {
     Defines defines = compute_defines(compute_type(type));
     define_grid(defines, device);
     if (is_split(reduction)) define_stripes(defines, device, group);
@@ -62,10 +61,10 @@ const Kernel& find(Device& device, const char* kernel, ScalarType type, ScalarTy
     if (reduction == ReductionType::PROD) defines.set("PROD", 1);
     if (reduction == ReductionType::MAX) defines.set("MAX_OF", 1);
     if (reduction == ReductionType::MIN) defines.set("MIN_OF", 1);
-    if (initial) defines.set("INITIAL", 1);
-    return KernelSource{"segment_reduce.cl", kernel, defines};
-  });
-}
+    if (has_initial) defines.set("INITIAL", 1);
+    return {"segment_reduce.cl", kernel, defines};
+  }
+};
 
 // The kernel for each segment, and where some may be long, the one for these.
 struct Names {
@@ -77,10 +76,16 @@ constexpr Names kForward{"segment_reduce", "segment_reduce_long"},
 void run(const Names& names, const Segments& s, at::ArrayRef<Tensor> tensors, ScalarType offset,
          ReductionType reduction, const Initial& initial) {
   const Tensor& out = tensors.back();
+  const Tensor& offsets = tensors[tensors.size() - 2];
+  TORCH_CHECK(offsets.numel() == s.outer * (s.segments + 1), "segment_reduce: offsets of shape ",
+              offsets.sizes(), " for data of shape ", tensors[tensors.size() - 3].sizes());
   Device& device = ocl_device(out);
   const ScalarType type = out.scalar_type();
   const auto segments = static_cast<size_t>(s.outer * s.segments),
              columns = static_cast<size_t>(s.inner);
+  const auto find = [&](const char* name) -> const Kernel& {
+    return find_kernel(device, SegmentReduce{name, type, offset, reduction, initial.has_value()});
+  };
   const auto arguments_of = [&](const Kernel& kernel) {
     Arguments arguments(stream_of(out), kernel);
     for (const Tensor& tensor : tensors) arguments.add(view(tensor));
@@ -91,11 +96,9 @@ void run(const Names& names, const Segments& s, at::ArrayRef<Tensor> tensors, Sc
   const UnitGrid grid =
       unit_grid(device, segments, columns,
                 1 + static_cast<size_t>(s.size / std::max<int64_t>(s.segments, 1)));
-  arguments_of(find(device, names.each, type, offset, reduction, initial))
-      .add(grid.per_item)
-      .enqueue(grid.global, grid.local);
+  arguments_of(find(names.each)).add(grid.per_item).enqueue(grid.global, grid.local);
   if (!is_split(reduction) || !may_be_long(device, static_cast<size_t>(s.size))) return;
-  const Kernel& kernel = find(device, names.long_ones, type, offset, reduction, initial);
+  const Kernel& kernel = find(names.long_ones);
   const StripeGrid stripes = stripe_grid(kernel, segments, columns);
   arguments_of(kernel).add(stripes.share).enqueue(stripes.global, stripes.local);
 }
@@ -131,6 +134,11 @@ Tensor backward_offsets(const Tensor& grad, const Tensor& output, const Tensor& 
   check_device_has(device, type, "_segment_reduce_backward");
   for (const Tensor& each : {grad, output}) expect_type(each, type, "_segment_reduce_backward");
   const Segments s = segments_of(data, offsets, offsets.dim() - 1);
+  at::DimVector shape(data.sizes());
+  shape[offsets.dim() - 1] = s.segments;
+  TORCH_CHECK(grad.sizes() == shape && output.sizes() == shape,
+              "_segment_reduce_backward: grad and output have sizes ", grad.sizes(), " and ",
+              output.sizes(), ", but the result has ", at::IntArrayRef(shape));
   const Tensor out = at::zeros_like(data, at::MemoryFormat::Contiguous);
   if (output.numel() == 0) return out;
   run(kBackward, s, {grad, output, data, offsets, out}, offsets.scalar_type(), reduction, initial);

@@ -1,10 +1,11 @@
 // Distances between rows: cdist and pdist, and their gradients.
 #include <ATen/native/Distance.h>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/operators/relations.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 namespace {
@@ -19,19 +20,22 @@ const char* norm_define(double p) {
   return p < 2 ? "BELOW_TWO" : "ABOVE_TWO";
 }
 
-const Kernel& find(Device& device, const char* name, ScalarType type, double p, bool pairs) {
-  const char* norm = norm_define(p);
-  static Site site;
-  KernelKey key{&site};
-  key.by = {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(type),
-            reinterpret_cast<uint64_t>(norm), uint64_t{pairs}};
-  return find_kernel(device, key, [&] {
+struct RowDistance {
+  const char *name, *norm;
+  ScalarType type;
+  bool pairs;
+
+  KernelSource source(Device& device) const {
     Defines defines = compute_defines(compute_type(type));
     define_grid(defines, device);
     defines.set("DT", dtype_name(type)).set(norm, 1);
     if (pairs) defines.set("PAIRS", 1);
-    return KernelSource{"distance.cl", name, defines};
-  });
+    return {"distance.cl", name, defines};
+  }
+};
+
+const Kernel& kernel_of(Device& device, const char* name, ScalarType type, double p, bool pairs) {
+  return find_kernel(device, RowDistance{name, norm_define(p), type, pairs});
 }
 
 size_t cost_of(double p, uint64_t elements) {
@@ -58,9 +62,11 @@ void forward(const at::Tensor& result, const at::Tensor& x_any, const at::Tensor
   const at::Tensor x = x_any.contiguous(), y = y_any.contiguous();
   const DenseOutput out(result);
   const uint64_t size = x.size(-1), x_rows = x.size(-2), y_rows = y.size(-2);
+  const Relations relations(op);
+  if (pairs) relations.sizes("input", x, {x.size(-2), x.size(-1)});
   const uint64_t units = pairs ? x_rows : result.numel() / y_rows;
   const UnitGrid grid = unit_grid(device, units, y_rows, cost_of(p, size));
-  Arguments arguments(stream_of(result), find(device, kName, type, p, pairs));
+  Arguments arguments(stream_of(result), kernel_of(device, kName, type, p, pairs));
   arguments.add(view(x)).add(view(y)).add(view(out.tensor())).add(units).add(y_rows);
   arguments.add(grid.per_item).add(x_rows).add(size);
   add_number(arguments, p, compute_type(type));
@@ -89,8 +95,19 @@ void backward(const at::Tensor& result, const at::Tensor& grad_any, const at::Te
   const DenseOutput out(result);
   const uint64_t size = x.size(-1), x_rows = x.size(-2), y_rows = y.size(-2);
   const uint64_t units = result.numel() / size;
+  const int64_t rows = x.size(-2);
+  const Relations relations(op);
+  if (pairs) {
+    relations.sizes("self", x, {rows, x.size(-1)});
+    relations.count("grad", grad, {rows * (rows - 1) / 2});
+  } else {
+    relations.count("grad", grad, {result.numel() / x.size(-1), y.size(-2)});
+    TORCH_CHECK(x.size(-1) == y.size(-1), op, ": rows of ", x.size(-1), " and of ", y.size(-1),
+                " numbers");
+  }
+  relations.count("distances", distances, {grad.numel()});
   const UnitGrid grid = unit_grid(device, units, size, cost_of(p, y_rows));
-  Arguments arguments(stream_of(result), find(device, kName, type, p, pairs));
+  Arguments arguments(stream_of(result), kernel_of(device, kName, type, p, pairs));
   arguments.add(view(grad)).add(view(x)).add(view(y)).add(view(distances)).add(view(out.tensor()));
   arguments.add(units).add(size).add(grid.per_item).add(x_rows).add(y_rows);
   add_number(arguments, p, compute_type(type));

@@ -3,8 +3,8 @@
 #include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/matmul/gemm.h"
 
 namespace ocl {
@@ -28,16 +28,12 @@ Strides strides_of(const at::Tensor& t) { return {t.stride(1), t.stride(2), t.st
 void solve_leaf(const at::Tensor& a, const at::Tensor& b, Triangle triangle) {
   static constexpr const char* kName = "triangular_solve";
   Device& device = ocl_device(b);
-  const ScalarType type = b.scalar_type();
   const bool cpu = device.family() == KernelFamily::kCpu;
-  const bool conjugate = triangle.conjugate && b.is_complex();
-  const Kernel& kernel =
-      find_team_kernel(device, "triangular.cl", kName, type,
-                       uint64_t{triangle.unit} << 1 | uint64_t{conjugate}, [&](Defines& defines) {
-                         defines.set("LEAF", cpu ? kLeafCpu : kLeafGpu);
-                         if (triangle.unit) defines.set("UNIT", 1);
-                         if (conjugate) defines.set("CONJUGATE", 1);
-                       });
+  const char* const unit = triangle.unit ? "UNIT" : nullptr;
+  const char* const conjugate = triangle.conjugate && b.is_complex() ? "CONJUGATE" : nullptr;
+  const int64_t leaf = cpu ? kLeafCpu : kLeafGpu;
+  const Kernel& kernel = find_kernel(
+      device, TeamKernel{"triangular.cl", kName, b.scalar_type(), {unit, conjugate}, leaf});
   const int64_t n = b.size(1), columns = b.size(2), batches = b.size(0);
   Strides a_by = strides_of(a), b_by = strides_of(b);
   const int64_t size = b.element_size();
@@ -141,14 +137,18 @@ void solve_triangular(const at::Tensor& a, const at::Tensor& b, Triangle triangl
   solve_triangular(block(second, second_size, second, second_size), b_second, triangle);
 }
 
-Defines team_defines(const Device& device, ScalarType type, size_t group) {
+KernelSource TeamKernel::source(Device& device, size_t group) const {
   Defines defines = compute_defines(type);
   if (device.family() == KernelFamily::kGpu) {
     defines.set("GROUP", static_cast<int64_t>(std::min(group, kTeam)));
   } else if (!c10::isComplexType(type)) {
     defines.set("WIDTH", static_cast<int64_t>(vector_lanes(device, type)));
   }
-  return defines;
+  if (leaf) defines.set("LEAF", leaf);
+  for (const char* flag : flags) {
+    if (flag) defines.set(flag, 1);
+  }
+  return {file, name, defines, /*whole_grid=*/true};
 }
 
 size_t team_size(const Kernel& kernel) { return std::min(kernel.group, kTeam); }

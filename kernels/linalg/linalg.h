@@ -5,8 +5,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "backend/launch.h"
-#include "kernels/core/dtype.h"
+#include "backend/launch/launch.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 
@@ -52,9 +52,16 @@ struct Exchanges {
 // b = P b for the row exchanges of an LU factorization: pivots [batch][count].
 void exchange_rows(const at::Tensor& b, const at::Tensor& pivots, Exchanges how);
 
-// Kernels by teams of work-items (matrix.clh): their defines, and the grid with one team per
-// matrix. `group`: the work-items that a work-group can have.
-Defines team_defines(const Device& device, ScalarType type, size_t group);
+// A kernel by teams of work-items (matrix.clh), for find_kernel(), and the grid with one team per
+// matrix.
+struct TeamKernel {
+  const char *file, *name;
+  ScalarType type;
+  std::array<const char*, 2> flags{};  // names to define, or nullptr
+  int64_t leaf = 0;                    // LEAF, if it is not 0
+
+  KernelSource source(Device& device, size_t group) const;
+};
 size_t team_size(const Kernel& kernel);
 // The most teams of a dimension; kernels loop over more matrices.
 size_t most_teams(const Device& device);
@@ -62,19 +69,5 @@ struct TeamGrid {
   Range global, local;
 };
 TeamGrid team_grid(const Device& device, const Kernel& kernel, int64_t matrices);
-
-// The kernel `name` of a file, specialised by type and by defines that `variant` numbers.
-template <typename Define>
-const Kernel& find_team_kernel(Device& device, const char* file, const char* name, ScalarType type,
-                               uint64_t variant, Define&& define) {
-  static Site site;  // each caller has its own type of `define`
-  const KernelKey key{&site,
-                      {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(type), variant}};
-  return find_kernel(device, key, [&](size_t group) {
-    Defines defines = team_defines(device, type, group);
-    define(defines);
-    return KernelSource{file, name, defines, /*whole_grid=*/true};
-  });
-}
 
 }  // namespace ocl

@@ -5,9 +5,9 @@
 #include <ATen/ops/tril.h>
 #include <ATen/ops/zeros.h>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/linalg/linalg.h"
 #include "native/linalg_cholesky.h"
 
@@ -40,8 +40,8 @@ void solve(const Tensor& a_any, const Tensor& b_any, bool left, bool upper, Tran
 void factor_leaf(const Tensor& a, const Tensor& info, int64_t first) {
   static constexpr const char* kName = "cholesky";
   Device& device = ocl_device(a);
-  const Kernel& kernel = find_team_kernel(device, "cholesky.cl", kName, a.scalar_type(), 0,
-                                          [](Defines& defines) { defines.set("LEAF", kLeaf); });
+  const Kernel& kernel =
+      find_kernel(device, TeamKernel{"cholesky.cl", kName, a.scalar_type(), {}, kLeaf});
   const TeamGrid grid = team_grid(device, kernel, a.size(0));
   launch(stream_of(a), kernel, grid.global, grid.local, view(a), view(info),
          static_cast<uint64_t>(a.size(1)), static_cast<uint64_t>(a.size(0)), a.stride(1),

@@ -5,10 +5,10 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
-#include "backend/fault.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "backend/queue/fault.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/linalg/linalg.h"
 
 namespace ocl {
@@ -21,11 +21,9 @@ using at::Tensor;
 constexpr int64_t kMostRows = 256;
 constexpr int64_t kMostSteps = int64_t{1} << 17;
 
-const Kernel& find(Device& device, const char* name, ScalarType type, bool hermitian) {
+const Kernel& kernel_of(Device& device, const char* name, ScalarType type, bool hermitian) {
   const bool conjugate = hermitian && c10::isComplexType(type);
-  return find_team_kernel(device, "ldl.cl", name, type, uint64_t{conjugate}, [&](Defines& defines) {
-    if (conjugate) defines.set("HERMITIAN", 1);
-  });
+  return find_kernel(device, TeamKernel{"ldl.cl", name, type, {conjugate ? "HERMITIAN" : nullptr}});
 }
 
 // PyTorch asks for lower triangles only.
@@ -38,8 +36,8 @@ void factor_by_blocks(const Tensor& a, const Tensor& pivots, const Tensor& info,
   Device& device = ocl_device(a);
   const int64_t batches = a.size(0), n = a.size(1);
   const Tensor blocks = at::full({batches, 2}, -1, info.options());
-  const Kernel &pivot = find(device, "ldl_pivot", a.scalar_type(), hermitian),
-               &update = find(device, "ldl_update", a.scalar_type(), hermitian);
+  const Kernel &pivot = kernel_of(device, "ldl_pivot", a.scalar_type(), hermitian),
+               &update = kernel_of(device, "ldl_update", a.scalar_type(), hermitian);
   const TeamGrid grid = team_grid(device, pivot, batches);
   const size_t team = team_size(update), most = most_teams(device);
   Tensor(info).zero_();
@@ -73,7 +71,7 @@ void ldl_factor(const Tensor& factors, const Tensor& pivots, const Tensor& info,
   if (device.family() == KernelFamily::kGpu && a.size(1) > kMostRows) {
     return factor_by_blocks(a, pivots, info, hermitian);
   }
-  const Kernel& kernel = find(device, kName, a.scalar_type(), hermitian);
+  const Kernel& kernel = kernel_of(device, kName, a.scalar_type(), hermitian);
   const TeamGrid grid = team_grid(device, kernel, a.size(0));
   launch(stream_of(a), kernel, grid.global, grid.local, view(a), view(pivots), view(info),
          static_cast<uint64_t>(a.size(1)), static_cast<uint64_t>(a.size(0)),
@@ -95,7 +93,7 @@ void ldl_solve(const Tensor& factors, const Tensor& pivots, const Tensor& result
   const size_t columns = x.size(2), most = most_teams(device);
   const Tensor rows = at::zeros({x.size(0), x.size(2)}, exchanges.options());
   const auto run = [&](const char* name, int64_t until) {
-    const Kernel& kernel = find(device, name, x.scalar_type(), hermitian);
+    const Kernel& kernel = kernel_of(device, name, x.scalar_type(), hermitian);
     const size_t group = team_size(kernel);
     const size_t groups = std::min(at::ceil_div(columns, group), most);
     Arguments arguments(stream_of(x), kernel);

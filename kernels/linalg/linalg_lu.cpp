@@ -5,11 +5,11 @@
 #include <ATen/native/TransposeType.h>
 #include <ATen/ops/arange.h>
 
-#include "backend/fault.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "backend/queue/fault.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/linalg/linalg.h"
 
 namespace ocl {
@@ -28,10 +28,8 @@ struct Factors {
 void factor_panel(const Tensor& a, const Factors& factors, int64_t first) {
   static constexpr const char* kName = "lu_panel";
   Device& device = ocl_device(a);
-  const Kernel& kernel = find_team_kernel(device, "lu.cl", kName, a.scalar_type(),
-                                          uint64_t{factors.pivoting}, [&](Defines& defines) {
-                                            if (factors.pivoting) defines.set("PIVOT", 1);
-                                          });
+  const char* const pivot = factors.pivoting ? "PIVOT" : nullptr;
+  const Kernel& kernel = find_kernel(device, TeamKernel{"lu.cl", kName, a.scalar_type(), {pivot}});
   const TeamGrid grid = team_grid(device, kernel, a.size(0));
   launch(stream_of(a), kernel, grid.global, grid.local, view(a), view(factors.pivots),
          view(factors.info), static_cast<uint64_t>(a.size(1)), static_cast<uint64_t>(a.size(2)),
@@ -103,8 +101,7 @@ void unpack_pivots(at::TensorIterator& iter, const int64_t count, const int64_t 
               pivots.sizes(), " do not fit ", batches, " matrices with ", count,
               " pivots each. Did you properly pass the result of lu_factor?");
   Device& device = ocl_device(pivots);
-  const Kernel& kernel =
-      find_team_kernel(device, "lu.cl", kName, ScalarType::Float, 0, [](Defines&) {});
+  const Kernel& kernel = find_kernel(device, TeamKernel{"lu.cl", kName, ScalarType::Float});
   const size_t group = device.family() == KernelFamily::kCpu ? 1 : kFewItemsGroup;
   const size_t items = std::min<size_t>(batches, most_teams(device));
   launch(stream_of(pivots), kernel, {at::round_up(items, group)}, {.x = group, .may_shrink = true},
@@ -122,12 +119,10 @@ void exchange_rows(const Tensor& b, const Tensor& pivots, Exchanges how) {
   if (b.numel() == 0 || pivots.numel() == 0) return;
   Device& device = ocl_device(b);
   const bool cpu = device.family() == KernelFamily::kCpu;
+  const char* const backwards = how.backwards ? "BACKWARDS" : nullptr;
+  const char* const checked = how.checked ? "CHECKED" : nullptr;
   const Kernel& kernel =
-      find_team_kernel(device, "lu.cl", kName, b.scalar_type(),
-                       uint64_t{how.checked} << 1 | uint64_t{how.backwards}, [&](Defines& defines) {
-                         if (how.backwards) defines.set("BACKWARDS", 1);
-                         if (how.checked) defines.set("CHECKED", 1);
-                       });
+      find_kernel(device, TeamKernel{"lu.cl", kName, b.scalar_type(), {backwards, checked}});
   const size_t batches = b.size(0), columns = b.size(2), most = most_teams(device);
   const size_t group = team_size(kernel);
   const size_t groups =

@@ -6,10 +6,11 @@
 
 #include <numeric>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/operators/relations.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "native/ctc_loss.h"
 
 namespace ocl {
@@ -61,6 +62,10 @@ void check_lengths(const Tensor& log_probs, const Tensor& targets, IntArrayRef i
                 ", but got value ", input_lengths[b], " (while checking arguments for ", c, ")");
   }
   if (targets.dim() == 1) {
+    for (const int64_t length : target_lengths) {  // so that the sum of all fits
+      TORCH_CHECK(length <= targets.size(0), c, ": a target of ", length, " labels, but all have ",
+                  targets.size(0));
+    }
     at::checkSize(c, targets_arg, 0,
                   std::accumulate(target_lengths.begin(), target_lengths.end(), int64_t{0}));
   } else {
@@ -89,18 +94,18 @@ Sequences sequences_of(const Tensor& log_probs, const Tensor& targets, IntArrayR
            zero_infinity}};
 }
 
-const Kernel& find(Device& device, const char* kernel, ScalarType type) {
-  static Site site;
-  KernelKey key{&site};
-  key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type)};
-  return find_kernel(device, key, [&](size_t group) {
+struct CtcLoss {
+  const char* kernel;
+  ScalarType type;
+
+  KernelSource source(Device& device, size_t group) const {
     Defines defines = compute_defines(compute_type(type));
     define_grid(defines, device);
     defines.set("IN", dtype_name(type));
     defines.set("GROUP", static_cast<int64_t>(std::min(group, kGroup)));
-    return KernelSource{"ctc_loss.cl", kernel, defines};
-  });
-}
+    return {"ctc_loss.cl", kernel, defines};
+  }
+};
 
 size_t group_of(const Arguments& arguments) { return std::min(arguments.group(), kGroup); }
 
@@ -128,7 +133,8 @@ std::tuple<Tensor, Tensor> ctc_loss(const Tensor& log_probs, const Tensor& targe
          loss = at::empty({shape.batch}, log_probs.options());
   if (shape.batch == 0) return {loss, log_alpha};
   Device& device = ocl_device(log_probs);
-  Arguments arguments(stream_of(log_probs), find(device, "ctc_alpha", log_probs.scalar_type()));
+  Arguments arguments(stream_of(log_probs),
+                      find_kernel(device, CtcLoss{"ctc_alpha", log_probs.scalar_type()}));
   const size_t group = group_of(arguments);
   sequences.bind(arguments);
   static const int site = fault_site({"aten::_ctc_loss", FaultClass::kRuntime, "target", "labels"});
@@ -147,9 +153,14 @@ Tensor ctc_loss_backward(const Tensor& grad, const Tensor& log_probs, const Tens
   check_type(log_probs);
   Tensor out = at::empty_like(log_probs, at::MemoryFormat::Contiguous);
   if (out.numel() == 0) return out;
+  check_lengths(log_probs, targets, input_lengths, target_lengths, blank);
   Sequences sequences =
       sequences_of(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity);
   const Ctc& shape = sequences.shape;
+  const Relations relations("_ctc_loss_backward");
+  relations.sizes("log_alpha", log_alpha, {shape.batch, shape.time, shape.width});
+  relations.sizes("neg_log_likelihood", neg_log_likelihood, {shape.batch});
+  if (grad.numel() != 1) relations.sizes("grad", grad, {shape.batch});
   const Tensor alpha = log_alpha.contiguous(), loss = neg_log_likelihood.contiguous(),
                log_beta = at::empty_like(alpha), weights = grad.contiguous();
   Device& device = ocl_device(log_probs);
@@ -158,11 +169,11 @@ Tensor ctc_loss_backward(const Tensor& grad, const Tensor& log_probs, const Tens
   for (const Tensor& each : {grad, neg_log_likelihood, log_alpha}) {
     expect_type(each, type, "_ctc_loss_backward");
   }
-  Arguments beta(stream, find(device, "ctc_beta", type));
+  Arguments beta(stream, find_kernel(device, CtcLoss{"ctc_beta", type}));
   const size_t group = group_of(beta);
   sequences.bind(beta);
   beta.add(view(log_beta)).enqueue({static_cast<size_t>(shape.batch) * group}, {group});
-  Arguments gradient(stream, find(device, "ctc_gradient", type));
+  Arguments gradient(stream, find_kernel(device, CtcLoss{"ctc_gradient", type}));
   sequences.bind(gradient);
   const auto rows = static_cast<size_t>(shape.time * shape.batch);
   const UnitGrid grid =

@@ -4,10 +4,10 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "native/loss.h"
 
 namespace ocl {
@@ -44,22 +44,22 @@ Nll make_nll(const at::Tensor& x, const at::Tensor& target, const at::Tensor& we
   return nll;
 }
 
-const Kernel& find(Device& device, const char* kernel, ScalarType type, const Nll& nll,
-                   bool backward) {
-  static Site site;
-  KernelKey key{&site};
-  key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
-            static_cast<uint64_t>(nll.reduction) << 1 | uint64_t{nll.weight.defined()}};
-  return find_kernel(device, key, [&] {
+struct NllLoss {
+  const char* kernel;
+  ScalarType type;
+  bool backward, weighted;
+  int64_t reduction;
+
+  KernelSource source(Device&) const {
     Defines defines = compute_defines(compute_type(type));
     defines.set("IN", dtype_name(type));
     if (backward) defines.set("BACKWARD", 1);
-    if (nll.weight.defined()) defines.set("WEIGHTED", 1);
-    if (nll.reduction == at::Reduction::None) defines.set("EACH", 1);
-    if (nll.reduction == at::Reduction::Mean) defines.set("MEAN", 1);
-    return KernelSource{"nll_loss.cl", kernel, defines};
-  });
-}
+    if (weighted) defines.set("WEIGHTED", 1);
+    if (reduction == at::Reduction::None) defines.set("EACH", 1);
+    if (reduction == at::Reduction::Mean) defines.set("MEAN", 1);
+    return {"nll_loss.cl", kernel, defines};
+  }
+};
 
 size_t samples_per_item(const Device& device, size_t samples) {
   const size_t items =
@@ -114,15 +114,18 @@ void forward(const at::Tensor& x_any, const Nll& nll, const at::Tensor& out,
                      x.options().dtype(compute_type(type)).memory_format(std::nullopt));
   }
   Stream& stream = stream_of(x);
-  Arguments arguments(stream, find(device, each ? kEach : kPartial, type, nll, false));
+  const auto find = [&](const char* kernel) -> const Kernel& {
+    return find_kernel(device, NllLoss{kernel, type, false, nll.weight.defined(), nll.reduction});
+  };
+  Arguments arguments(stream, find(each ? kEach : kPartial));
   arguments.add(view(x));
   if (nll.weight.defined()) arguments.add(view(nll.weight));
   arguments.add(view(each ? out : sums));
   add_targets(arguments, nll, per_item);
   if (each) return enqueue_items(arguments, nll.samples, per_item);
   enqueue_items(arguments, nll.samples, per_item, kFewItemsGroup);
-  launch(stream, find(device, kFinish, type, nll, false), {1}, {1}, view(sums), view(out),
-         view(total_weight), uint64_t{items});
+  launch(stream, find(kFinish), {1}, {1}, view(sums), view(out), view(total_weight),
+         uint64_t{items});
 }
 
 // Writes a contiguous gradient.
@@ -139,7 +142,8 @@ void backward(const at::Tensor& grad_any, const Nll& nll, const at::Tensor& tota
   const at::Tensor grad = grad_any.contiguous();
   const size_t per_item = samples_per_writer(device, nll.samples);
   Arguments arguments(stream_of(grad_input),
-                      find(device, kBackward, grad_input.scalar_type(), nll, true));
+                      find_kernel(device, NllLoss{kBackward, grad_input.scalar_type(), true,
+                                                  nll.weight.defined(), nll.reduction}));
   arguments.add(view(grad));
   if (nll.weight.defined()) arguments.add(view(nll.weight));
   arguments.add(view(total_weight)).add(view(grad_input));
@@ -236,6 +240,9 @@ Tensor& nll_loss2d_backward_out(const Tensor& grad_output, const Tensor& self, c
     TORCH_CHECK(grad_output.sizes() == target.sizes(),
                 "size mismatch: the gradient of the loss has the shape ", grad_output.sizes(),
                 ", the target ", target.sizes());
+  } else {
+    TORCH_CHECK(grad_output.numel() == 1,
+                "Expected a single element grad_output tensor, but got: ", grad_output.sizes());
   }
   grad_input.resize_as_(self);
   const at::Tensor dense = contiguous_like(grad_input);

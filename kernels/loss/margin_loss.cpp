@@ -3,10 +3,11 @@
 #include <ATen/native/LossMulti.h>
 #include <ATen/ops/empty.h>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/operators/check_range.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "native/margin_loss.h"
 
 namespace ocl {
@@ -20,21 +21,20 @@ struct Rows {
   int64_t p = 1;
 };
 
-const Kernel& find(Device& device, const char* kernel, ScalarType type, bool squared = false,
-                   bool weighted = false) {
-  static Site site;
-  KernelKey key{&site};
-  key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
-            uint64_t{squared} << 1 | uint64_t{weighted}};
-  return find_kernel(device, key, [&] {
+struct MarginLoss {
+  const char* kernel;
+  ScalarType type;
+  bool squared, weighted;
+
+  KernelSource source(Device& device) const {
     Defines defines = compute_defines(compute_type(type));
     define_grid(defines, device);
     defines.set("IN", dtype_name(type));
     if (squared) defines.set("SQUARED", 1);
     if (weighted) defines.set("WEIGHTED", 1);
-    return KernelSource{"margin_loss.cl", kernel, defines};
-  });
-}
+    return {"margin_loss.cl", kernel, defines};
+  }
+};
 
 int target_site() {
   static const int site =
@@ -93,6 +93,10 @@ Rows check_multilabel(const Tensor& self, const Tensor& target) {
   Rows rows;
   at::native::multilabel_margin_loss_shape_check(rows.rows, rows.classes, self.dim(), self, target);
   check_types("multilabel_margin_loss", self, target);
+  // Also after the end of the list, as on the CPU.
+  static const int site =
+      fault_site({"aten::multilabel_margin_loss", FaultClass::kRuntime, "target", "classes"});
+  check_range(target, {-1, static_cast<double>(rows.classes - 1), rows.classes, site});
   return rows;
 }
 
@@ -117,8 +121,9 @@ Tensor& multi_margin_loss_out(const Tensor& self, const Tensor& target, const c1
   const ScalarType type = self.scalar_type();
   const Tensor x = self.contiguous(), labels = target.contiguous(), weights = dense(weight),
                losses = at::empty({rows.rows}, self.options());
-  Arguments arguments(stream_of(x),
-                      find(device, "multi_margin", type, rows.p == 2, weights.defined()));
+  Arguments arguments(
+      stream_of(x),
+      find_kernel(device, MarginLoss{"multi_margin", type, rows.p == 2, weights.defined()}));
   arguments.add(view(x));
   if (weights.defined()) arguments.add(view(weights));
   arguments.add(view(labels)).add(view(losses));
@@ -151,7 +156,8 @@ Tensor& multi_margin_loss_backward_out(const Tensor& grad_output, const Tensor& 
                grad = gradient_of_rows(grad_output, reduction, rows.rows);
   const DenseOutput out(grad_input);
   Arguments arguments(stream_of(x),
-                      find(device, "multi_margin_backward", type, rows.p == 2, weights.defined()));
+                      find_kernel(device, MarginLoss{"multi_margin_backward", type, rows.p == 2,
+                                                     weights.defined()}));
   arguments.add(view(grad)).add(view(x));
   if (weights.defined()) arguments.add(view(weights));
   arguments.add(view(labels)).add(view(out.tensor()));
@@ -189,7 +195,9 @@ std::tuple<Tensor&, Tensor&> multilabel_margin_loss_forward_out(const Tensor& se
   const Tensor x = self.contiguous(), labels = target.contiguous(),
                losses = at::empty({rows.rows}, self.options());
   const DenseOutput marks(is_target);
-  Arguments arguments(stream_of(x), find(device, "multilabel_margin", self.scalar_type()));
+  Arguments arguments(
+      stream_of(x),
+      find_kernel(device, MarginLoss{"multilabel_margin", self.scalar_type(), false, false}));
   arguments.add(view(x)).add(view(labels)).add(view(marks.tensor())).add(view(losses));
   enqueue_rows(arguments, device, rows, rows.classes * rows.classes);
   marks.finish();
@@ -224,7 +232,8 @@ Tensor& multilabel_margin_loss_backward_out(const Tensor& grad_output, const Ten
                grad = gradient_of_rows(grad_output, reduction, rows.rows),
                sums = at::empty({rows.rows, rows.classes}, x.options().dtype(compute_type(type)));
   const DenseOutput out(grad_input);
-  Arguments arguments(stream_of(x), find(device, "multilabel_backward", type));
+  Arguments arguments(stream_of(x),
+                      find_kernel(device, MarginLoss{"multilabel_backward", type, false, false}));
   arguments.add(view(grad)).add(view(x)).add(view(labels)).add(view(marks));
   arguments.add(view(sums)).add(view(out.tensor()));
   enqueue_rows(arguments, device, rows, rows.classes * rows.classes);

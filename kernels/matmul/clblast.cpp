@@ -6,10 +6,10 @@
 #include <array>
 #include <atomic>
 
-#include "backend/allocator.h"
-#include "backend/environment.h"
-#include "backend/error.h"
-#include "backend/system.h"
+#include "backend/base/environment.h"
+#include "backend/base/error.h"
+#include "backend/base/system.h"
+#include "backend/queue/memory_hooks.h"
 
 namespace ocl {
 namespace {

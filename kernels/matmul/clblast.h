@@ -6,9 +6,9 @@
 
 #include <c10/core/Scalar.h>
 
-#include "backend/buffer_view.h"
-#include "backend/stream.h"
-#include "kernels/core/dtype.h"
+#include "backend/device/buffer_view.h"
+#include "backend/queue/stream.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 

@@ -1,6 +1,6 @@
 #include "kernels/matmul/epilogue.h"
 
-#include "kernels/core/tensors.h"
+#include "kernels/core/tensors/tensors.h"
 #include "kernels/pointwise/expression.h"
 
 namespace ocl {
@@ -46,8 +46,8 @@ int64_t Epilogue::residual_stride(int64_t dim) const {
   return residual.defined() ? residual.stride(dim) : 0;
 }
 
-void Epilogue::define(Defines& defines) const {
-  defines.set("HAS_RESIDUAL", residual.defined());
+void EpilogueCode::define(Defines& defines) const {
+  defines.set("HAS_RESIDUAL", has_residual);
   if (activation == Activation::kNone) return;
   defines.set("ACTIVATION(x)", kCode[static_cast<size_t>(activation)].expression);
   if (is_costly(activation)) defines.set("ACTIVATION_IS_COSTLY", 1);

@@ -10,7 +10,7 @@
 
 #include <string_view>
 
-#include "kernels/core/dtype.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 
@@ -25,19 +25,24 @@ inline constexpr std::string_view kActivationNames[] = {
 #undef OCL_ACTIVATION
 };
 
+// What the code of an epilogue depends on: a field of kernels' structs (backend/launch/launch.h).
+struct EpilogueCode {
+  Activation activation;
+  bool has_residual;
+
+  void define(Defines& defines) const;
+};
+
 struct Epilogue {
   Activation activation = Activation::kNone;
   at::Tensor residual;  // undefined, or of the result's shape and type
 
   bool is_empty() const { return activation == Activation::kNone && !residual.defined(); }
-  // For a kernel's key: epilogues with the same bits share a kernel.
-  uint64_t flags() const {
-    return uint64_t{static_cast<uint8_t>(activation)} << 1 | uint64_t{residual.defined()};
-  }
+  EpilogueCode code() const { return {activation, residual.defined()}; }
   // The residual as a kernel argument; without one `other`, which the kernel does not read.
   BufferView residual_or(const at::Tensor& other) const;
   int64_t residual_stride(int64_t dim) const;  // 0 where there is none
-  void define(Defines& defines) const;
+  void define(Defines& defines) const { code().define(defines); }
 };
 
 bool is_costly(Activation activation);

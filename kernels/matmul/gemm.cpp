@@ -4,9 +4,8 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty.h>
 
-#include "backend/error.h"
-#include "kernels/core/algorithms.h"
-#include "kernels/core/dot_bfloat16.h"
+#include "backend/base/error.h"
+#include "kernels/core/matrix_units/matrix_unit.h"
 #include "kernels/matmul/gemm_complex.h"
 #include "kernels/matmul/gemm_problem.h"
 
@@ -36,10 +35,16 @@ BufferView view_or(const at::Tensor& t, const at::Tensor& other) {
   return view(t.defined() && t.numel() > 0 ? t : other);
 }
 
+// Whether products of the type may have such a wider result.
+bool widens(ScalarType operands, ScalarType out) {
+  return (operands == ScalarType::Half || operands == ScalarType::BFloat16 ||
+          operands == ScalarType::Char) &&
+         out == matrix_sum_type(operands);
+}
+
 // Whether the sum is 0 whatever the factors and alpha are. As in BLAS, which computes these types
 // on the CPU, alpha = 0 also hides NaN and infinities.
-bool reads_no_factors(const at::Tensor& a, const c10::Scalar& alpha) {
-  const ScalarType type = a.scalar_type();
+bool reads_no_factors(const at::Tensor& a, ScalarType type, const c10::Scalar& alpha) {
   const bool blas =
       type == ScalarType::Float || type == ScalarType::Double || c10::isComplexType(type);
   return a.size(-1) == 0 || (blas && alpha.equal(0));
@@ -77,16 +82,19 @@ GemvProblem as_gemv(const GemmProblem& p) {
           p.epilogue.residual_stride(along)};
 }
 
-Defines gemm_defines(const GemmProblem& p, bool trans_a, bool trans_b) {
-  Defines defines = element_defines(p.type);
-  defines.set("TRANS_A", trans_a).set("TRANS_B", trans_b).set("HAS_C", p.has_c);
-  p.epilogue.define(defines);
+Defines GemmCode::defines() const {
+  Defines defines = element_defines(type);
+  defines.set("TRANS_A", trans_a).set("TRANS_B", trans_b).set("HAS_C", has_c);
+  epilogue.define(defines);
   return defines;
 }
 
-uint64_t gemm_flags(const GemmProblem& p, bool trans_a, bool trans_b) {
-  return p.epilogue.flags() << 3 | uint64_t{trans_a} << 2 | uint64_t{trans_b} << 1 |
-         uint64_t{p.has_c};
+GemmCode gemm_code(const GemmProblem& p) {
+  return {p.type, p.a.transposed, p.b.transposed, p.has_c, p.epilogue.code()};
+}
+
+GemmCode gemm_code(const GemmProblem& p, const GemvProblem& v) {
+  return {p.type, v.transposed, false, p.has_c, p.epilogue.code()};
 }
 
 void add_gemm_tensors(Arguments& arguments, const GemmProblem& p, const at::Tensor& a,
@@ -153,14 +161,10 @@ void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const
   check_device_has(device, out.scalar_type(), "matmul");
   check_has_products(device, a.scalar_type(), "matmul");
   expect_type(b, a.scalar_type(), "matmul");
-  const bool widens =
-      out.scalar_type() == ScalarType::Float && multiplies_bfloat16(device, a.scalar_type());
-  TORCH_CHECK(a.scalar_type() == out.scalar_type() || widens, "matmul: the product of ",
-              a.scalar_type(), " matrices cannot be written to a result of ", out.scalar_type(),
-              " (on ", device.label(), ")");
-  if (widens && is_disabled(kGemmCpuPairs.name)) {
-    return gemm(out, a.to(out.scalar_type()), b.to(out.scalar_type()), alpha, c, beta, epilogue);
-  }
+  TORCH_CHECK(a.scalar_type() == out.scalar_type() || widens(a.scalar_type(), out.scalar_type()),
+              "matmul: the product of ", a.scalar_type(),
+              " matrices cannot be written to a result of ", out.scalar_type(), " (on ",
+              device.label(), ")");
   if (is_costly(epilogue.activation)) {
     const auto name = kActivationNames[static_cast<size_t>(epilogue.activation)];
     check_floating(device, out.scalar_type(), name);
@@ -168,7 +172,7 @@ void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const
   if (epilogue.residual.defined() && !(c.defined() && !beta.equal(0))) {
     return gemm(out, a, b, alpha, epilogue.residual, 1, {epilogue.activation, {}});
   }
-  if (reads_no_factors(a, alpha) && !(a.size(-1) == 0 && alpha.equal(1))) {
+  if (reads_no_factors(a, out.scalar_type(), alpha) && !(a.size(-1) == 0 && alpha.equal(1))) {
     return gemm(out, a.narrow(-1, 0, 0), b.narrow(-2, 0, 0), 1, c, beta, epilogue);
   }
   const bool has_c = c.defined() && !beta.equal(0);
@@ -207,7 +211,8 @@ void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const
                             alpha,
                             beta,
                             epilogue};
-  choose_gemm(problem).run(problem);
+  if (const GemmAlgorithm* chosen = choose_gemm(problem)) return chosen->run(problem);
+  gemm(out, a.to(out.scalar_type()), b.to(out.scalar_type()), alpha, c, beta, epilogue);
 }
 
 }  // namespace ocl

@@ -1,15 +1,15 @@
 // The table of algorithms of matrix products, and the only choice among them.
 #include <charconv>
 
-#include "backend/environment.h"
-#include "kernels/core/algorithms.h"
+#include "backend/base/environment.h"
+#include "kernels/core/algorithms/algorithms.h"
 #include "kernels/matmul/gemm_problem.h"
 
 namespace ocl {
 
 // For choose_algorithm().
 static const char* refusal(const GemmAlgorithm& row, const GemmProblem& p) {
-  if (p.operands != p.type && &row != &kGemmCpuPairs) return "the result has another type";
+  if (p.operands != p.type && !row.widens) return "the result has another type";
   return row.refusal(p);
 }
 
@@ -23,10 +23,9 @@ namespace {
 
 using Row = const GemmAlgorithm*;
 
-// The first one that applies is used. CLBlast and the tiles of GPUs are candidates of one model,
-// or of one measurement.
-constexpr Row kTable[] = {&kGemvCpuPairs, &kGemvCpu,     &kGemmCpuPairs, &kGemmCpu,
-                          &kGemvGpu,      &kGemmClblast, &kGemmGpu,      &kGemmPlain};
+// The first one that applies is used. For matrices on GPUs, gemm_choice.cpp chooses.
+constexpr Row kTable[] = {&kGemvCpuPairs, &kGemvCpu,     &kGemmCpuPairs, &kGemmCpu,  &kGemvGpu,
+                          &kGemmUnit,     &kGemmClblast, &kGemmGpu,      &kGemmPlain};
 
 const OptionalPaths optional(std::span<const Row>(kTable), kGemmPlain);
 
@@ -55,8 +54,8 @@ PreferredAlgorithm& preferred() {
 
 }  // namespace
 
-const GemmAlgorithm& choose_gemm(const GemmProblem& p) {
-  return *choose_algorithm(std::span<const Row>(kTable), preferred(), p);
+const GemmAlgorithm* choose_gemm(const GemmProblem& p) {
+  return choose_algorithm(std::span<const Row>(kTable), preferred(), p);
 }
 
 void prefer_gemm_algorithm(std::string_view name) { preferred().set(name); }

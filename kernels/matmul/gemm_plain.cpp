@@ -1,23 +1,22 @@
 // Matrix products without tiles, where OCL_DISABLE leaves nothing else: launches of gemm_plain.cl.
 #include <ATen/ceil_div.h>
 
-#include "kernels/core/algorithms.h"
+#include "kernels/core/algorithms/algorithms.h"
 #include "kernels/matmul/gemm_problem.h"
 
 namespace ocl {
 namespace {
 
+struct GemmPlain {
+  GemmCode code;
+
+  KernelSource source(Device&) const { return {"gemm_plain.cl", "gemm_plain", code.defines()}; }
+};
+
 const char* refusal(const GemmProblem&) { return nullptr; }
 
 void run(const GemmProblem& p) {
-  static Site site;
-  const KernelKey key{
-      &site, {static_cast<uint64_t>(p.type), gemm_flags(p, p.a.transposed, p.b.transposed)}};
-  const Kernel& kernel = find_kernel(p.device, key, [&] {
-    return KernelSource{"gemm_plain.cl", "gemm_plain",
-                        gemm_defines(p, p.a.transposed, p.b.transposed)};
-  });
-  Arguments arguments(p.stream, kernel);
+  Arguments arguments(p.stream, find_kernel(p.device, GemmPlain{gemm_code(p)}));
   add_gemm_tensors(arguments, p, p.a.tensor, p.b.tensor);
   add_gemm_sizes(arguments, p, gemm_sizes(p));
   const size_t group = std::min<size_t>(arguments.group(), 64);

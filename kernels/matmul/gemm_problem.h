@@ -3,9 +3,9 @@
 
 #include <string_view>
 
-#include "backend/tuning.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/tensors.h"
+#include "backend/program/tuning.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/matmul/gemm.h"
 
 namespace ocl {
@@ -22,7 +22,7 @@ struct GemmProblem {
   Device& device;
   Stream& stream;
   ScalarType type, compute;
-  ScalarType operands;  // of A and B; `type` for all algorithms but pairs
+  ScalarType operands;  // of A and B; `type`, except for algorithms that widen
   int64_t m, n, k, batches;
   bool has_c;
   const GemmOperand &a, &b;
@@ -44,14 +44,15 @@ struct GemmAlgorithm {
   const char* name;
   const char* (*refusal)(const GemmProblem&);  // nullptr if it applies, else why it does not
   void (*run)(const GemmProblem&);             // after refusal() of the same problem
+  bool widens = false;  // its refusal() also knows results of another type than A and B
 };
 
 extern const GemmAlgorithm kGemvCpuPairs, kGemvCpu, kGemmCpuPairs, kGemmCpu;
-extern const GemmAlgorithm kGemvGpu, kGemmClblast, kGemmGpu;
+extern const GemmAlgorithm kGemvGpu, kGemmUnit, kGemmClblast, kGemmGpu;
 extern const GemmAlgorithm kGemmPlain;  // every family
 
-// The first algorithm that applies.
-const GemmAlgorithm& choose_gemm(const GemmProblem& problem);
+// The first algorithm that applies; nullptr: none gives the result in another type than A and B.
+const GemmAlgorithm* choose_gemm(const GemmProblem& problem);
 
 int64_t batch_stride(const at::Tensor& tensor);
 
@@ -76,9 +77,18 @@ struct GemvProblem {
 GemvProblem as_gemv(const GemmProblem& problem);
 GemmSizes gemm_sizes(const GemmProblem& problem, const GemvProblem& vector);
 
-// Common to the kernels of both families: defines, the bits of the kernel's key, arguments.
-Defines gemm_defines(const GemmProblem& problem, bool trans_a, bool trans_b);
-uint64_t gemm_flags(const GemmProblem& problem, bool trans_a, bool trans_b);
+// What the sources of all kernels depend on: a field of their structs.
+struct GemmCode {
+  ScalarType type;
+  bool trans_a, trans_b, has_c;
+  EpilogueCode epilogue;
+
+  Defines defines() const;
+};
+GemmCode gemm_code(const GemmProblem& problem);
+GemmCode gemm_code(const GemmProblem& problem, const GemvProblem& vector);
+
+// The arguments that are common to the kernels.
 void add_gemm_tensors(Arguments& arguments, const GemmProblem& problem, const at::Tensor& a,
                       const at::Tensor& b);
 // Adds the sizes, alpha and beta.
@@ -86,8 +96,8 @@ void add_gemm_sizes(Arguments& arguments, const GemmProblem& problem, const Gemm
 // Prefers an algorithm wherever it applies, as OCL_GEMM_ALGORITHM does; an empty name ends that.
 void prefer_gemm_algorithm(std::string_view name);
 
-// The measured choices (backend/tuning.h) of the tiles for CPU devices and for GPUs, and their key:
-// sizes, type and layout.
+// The measured choices (backend/program/tuning.h) of the tiles for CPU devices and for GPUs, and
+// their key: sizes, type and layout.
 extern Tunable gemm_cpu_tiles, gemm_gpu_tiles_or_clblast;
 uint64_t gemm_problem_key(const GemmProblem& problem);
 int64_t c_batch_stride(const GemmProblem& problem);

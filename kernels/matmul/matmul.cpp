@@ -2,9 +2,9 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/sum.h>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/matmul/gemm.h"
 #include "native/matmul.h"
 

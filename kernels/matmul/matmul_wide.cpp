@@ -1,18 +1,18 @@
-// Products of 16-bit matrices with a float32 result: the operands are converted to float32.
+// Products of 16-bit matrices with a float32 result.
 #include <ATen/native/Resize.h>
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/baddbmm.h>
-#include <ATen/ops/bmm.h>
-#include <ATen/ops/mm.h>
+#include <ATen/ops/bmm_meta_dispatch.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm_meta_dispatch.h>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/registration.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/types/dtype.h"
+#include "kernels/matmul/gemm.h"
 #include "native/matmul_wide.h"
 
 namespace ocl {
 namespace {
 
-using at::Tensor;
+using at::Scalar, at::Tensor;
 
 void check(const char* op, const Tensor& a, const Tensor& b, ScalarType out) {
   const ScalarType type = a.scalar_type();
@@ -22,6 +22,17 @@ void check(const char* op, const Tensor& a, const Tensor& b, ScalarType out) {
   TORCH_CHECK(out == type || (halves && out == ScalarType::Float), op,
               ": out_dtype must be the inputs' type, or float32 for float16 and bfloat16; got ",
               out, " for ", type);
+}
+
+// alpha * a b + beta * c, for matrices, or a batch of them. `c` may be undefined.
+Tensor product(const char* op, const Tensor& a, const Tensor& b, ScalarType type, bool batched,
+               const Tensor& c, const Scalar& beta, const Scalar& alpha) {
+  check(op, a, b, type);
+  const Tensor shape = batched ? at::meta::bmm(a, b) : at::meta::mm(a, b);
+  const Tensor out = at::empty(shape.sizes(), a.options().dtype(type));
+  const Tensor addend = c.defined() ? c.to(type).expand_as(out) : c;
+  gemm(out, a, b, alpha, addend, beta);
+  return out;
 }
 
 Tensor& put(const Tensor& result, Tensor& out) {
@@ -37,8 +48,7 @@ namespace native {
 
 OCL_NATIVE("mm.dtype", mm_dtype);
 Tensor mm_dtype(const Tensor& self, const Tensor& mat2, ScalarType out_dtype) {
-  check("mm", self, mat2, out_dtype);
-  return at::mm(self.to(out_dtype), mat2.to(out_dtype));
+  return product("mm", self, mat2, out_dtype, false, {}, 0, 1);
 }
 
 OCL_NATIVE("mm.dtype_out", mm_dtype_out);
@@ -48,8 +58,7 @@ Tensor& mm_dtype_out(const Tensor& self, const Tensor& mat2, ScalarType out_dtyp
 
 OCL_NATIVE("bmm.dtype", bmm_dtype);
 Tensor bmm_dtype(const Tensor& self, const Tensor& mat2, ScalarType out_dtype) {
-  check("bmm", self, mat2, out_dtype);
-  return at::bmm(self.to(out_dtype), mat2.to(out_dtype));
+  return product("bmm", self, mat2, out_dtype, true, {}, 0, 1);
 }
 
 OCL_NATIVE("bmm.dtype_out", bmm_dtype_out);
@@ -60,8 +69,7 @@ Tensor& bmm_dtype_out(const Tensor& self, const Tensor& mat2, ScalarType out_dty
 OCL_NATIVE("addmm.dtype", addmm_dtype);
 Tensor addmm_dtype(const Tensor& self, const Tensor& mat1, const Tensor& mat2, ScalarType out_dtype,
                    const Scalar& beta, const Scalar& alpha) {
-  check("addmm", mat1, mat2, out_dtype);
-  return at::addmm(self.to(out_dtype), mat1.to(out_dtype), mat2.to(out_dtype), beta, alpha);
+  return product("addmm", mat1, mat2, out_dtype, false, self, beta, alpha);
 }
 
 OCL_NATIVE("addmm.dtype_out", addmm_dtype_out);
@@ -74,8 +82,7 @@ Tensor& addmm_dtype_out(const Tensor& self, const Tensor& mat1, const Tensor& ma
 OCL_NATIVE("baddbmm.dtype", baddbmm_dtype);
 Tensor baddbmm_dtype(const Tensor& self, const Tensor& batch1, const Tensor& batch2,
                      ScalarType out_dtype, const Scalar& beta, const Scalar& alpha) {
-  check("baddbmm", batch1, batch2, out_dtype);
-  return at::baddbmm(self.to(out_dtype), batch1.to(out_dtype), batch2.to(out_dtype), beta, alpha);
+  return product("baddbmm", batch1, batch2, out_dtype, true, self, beta, alpha);
 }
 
 OCL_NATIVE("baddbmm.dtype_out", baddbmm_dtype_out);

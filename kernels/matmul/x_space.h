@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "kernels/core/dtype.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 

@@ -8,8 +8,8 @@
 #include <ATen/ops/var_mean.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
 #include "kernels/norm/gradient_sums.h"
 #include "kernels/norm/moments.h"
 #include "kernels/pointwise/expression.h"
@@ -111,6 +111,7 @@ std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& input,
       running = {running_mean.contiguous(), running_var.contiguous(), momentum};
     }
     finish_norm(channel_moments(c), mean, rstd, eps, running);
+    if (eps == 0) rstd.masked_fill_(rstd.isinf(), 0);  // equal numbers become 0, as on the CPU
     if (running_mean.defined()) {
       if (!running.mean.is_same(running_mean)) running_mean.copy_(running.mean);
       if (!running.var.is_same(running_var)) running_var.copy_(running.var);
@@ -174,40 +175,19 @@ std::tuple<Tensor&, Tensor&, Tensor&> batch_norm_out(
   return {out, save_mean, save_invstd};
 }
 
-OCL_NATIVE("_native_batch_norm_legit", batch_norm_legit);
-std::tuple<Tensor, Tensor, Tensor> batch_norm_legit(const Tensor& input,
-                                                    const std::optional<Tensor>& weight,
-                                                    const std::optional<Tensor>& bias,
-                                                    Tensor& running_mean, Tensor& running_var,
-                                                    bool training, double momentum, double eps) {
-  return batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
-}
+OCL_NATIVE_AS("_native_batch_norm_legit", batch_norm_legit,
+              batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps))
 
-OCL_NATIVE("_native_batch_norm_legit.out", batch_norm_legit_out);
-std::tuple<Tensor&, Tensor&, Tensor&> batch_norm_legit_out(
-    const Tensor& input, const std::optional<Tensor>& weight, const std::optional<Tensor>& bias,
-    Tensor& running_mean, Tensor& running_var, bool training, double momentum, double eps,
-    Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
-  return batch_norm_out(input, weight, bias, running_mean, running_var, training, momentum, eps,
-                        out, save_mean, save_invstd);
-}
+OCL_NATIVE_AS("_native_batch_norm_legit.out", batch_norm_legit_out,
+              batch_norm_out(input, weight, bias, running_mean, running_var, training, momentum,
+                             eps, out, save_mean, save_invstd))
 
-OCL_NATIVE("_native_batch_norm_legit.no_stats", batch_norm_no_stats);
-std::tuple<Tensor, Tensor, Tensor> batch_norm_no_stats(const Tensor& input,
-                                                       const std::optional<Tensor>& weight,
-                                                       const std::optional<Tensor>& bias,
-                                                       bool training, double momentum, double eps) {
-  return batch_norm(input, weight, bias, Tensor(), Tensor(), training, momentum, eps);
-}
+OCL_NATIVE_AS("_native_batch_norm_legit.no_stats", batch_norm_no_stats,
+              batch_norm(input, weight, bias, Tensor(), Tensor(), training, momentum, eps))
 
-OCL_NATIVE("_native_batch_norm_legit.no_stats_out", batch_norm_no_stats_out);
-std::tuple<Tensor&, Tensor&, Tensor&> batch_norm_no_stats_out(
-    const Tensor& input, const std::optional<Tensor>& weight, const std::optional<Tensor>& bias,
-    bool training, double momentum, double eps, Tensor& out, Tensor& save_mean,
-    Tensor& save_invstd) {
-  return batch_norm_out(input, weight, bias, Tensor(), Tensor(), training, momentum, eps, out,
-                        save_mean, save_invstd);
-}
+OCL_NATIVE_AS("_native_batch_norm_legit.no_stats_out", batch_norm_no_stats_out,
+              batch_norm_out(input, weight, bias, Tensor(), Tensor(), training, momentum, eps, out,
+                             save_mean, save_invstd))
 
 OCL_NATIVE("_batch_norm_with_update", batch_norm_with_update);
 std::tuple<Tensor, Tensor, Tensor, Tensor> batch_norm_with_update(
@@ -269,6 +249,12 @@ std::tuple<Tensor, Tensor, Tensor> batch_norm_backward(
     double eps, std::array<bool, 3> output_mask) {
   expect_type(grad_out, input.scalar_type(), "batch_norm_backward");
   const Channels c = channels_of(input);
+  const auto check_statistic = [&](const char* name, const std::optional<Tensor>& numbers) {
+    TORCH_CHECK(numbers && numbers->defined(), "batch_norm_backward: ", name, " must be given");
+    check_running(name, *numbers, c.channels);
+  };
+  check_statistic(train ? "save_mean" : "running_mean", train ? save_mean : running_mean);
+  check_statistic(train ? "save_invstd" : "running_var", train ? save_invstd : running_var);
   const at::MemoryFormat format = input.suggest_memory_format();
   const Tensor g = grad_out.contiguous(format), w = dense(weight);
   const ScalarType compute = compute_type(input.scalar_type());
@@ -317,15 +303,9 @@ std::tuple<Tensor, Tensor, Tensor> batch_norm_backward(
   return {dx, dw, db};
 }
 
-OCL_NATIVE("batch_norm_backward", batch_norm_backward_with_reserve);
-std::tuple<Tensor, Tensor, Tensor> batch_norm_backward_with_reserve(
-    const Tensor& grad_out, const Tensor& input, const Tensor& weight,
-    const std::optional<Tensor>& running_mean, const std::optional<Tensor>& running_var,
-    const std::optional<Tensor>& save_mean, const std::optional<Tensor>& save_var, bool update,
-    double eps, std::array<bool, 3> output_mask, const Tensor& /*reserve*/) {
-  return batch_norm_backward(grad_out, input, weight, running_mean, running_var, save_mean,
-                             save_var, update, eps, output_mask);
-}
+OCL_NATIVE_AS("batch_norm_backward", batch_norm_backward_with_reserve,
+              batch_norm_backward(grad_out, input, weight, running_mean, running_var, save_mean,
+                                  save_var, update, eps, output_mask))
 
 }  // namespace native
 }  // namespace ocl

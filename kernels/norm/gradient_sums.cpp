@@ -4,9 +4,9 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sum.h>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 namespace {
@@ -14,13 +14,12 @@ namespace {
 constexpr size_t kLeast = 4096;  // elements of a part
 constexpr size_t kColumns = 64;  // vectors of adjacent columns per task
 
-const Kernel& find(Device& device, const char* kernel, ScalarType in, ScalarType stat,
-                   bool by_row) {
-  static Site site;
-  KernelKey key{&site};
-  key.by = {reinterpret_cast<uint64_t>(kernel),
-            static_cast<uint64_t>(in) << 8 | static_cast<uint64_t>(stat), uint64_t{by_row}};
-  return find_kernel(device, key, [&](size_t group) {
+struct GradientSums {
+  const char* kernel;
+  ScalarType in, stat;
+  bool by_row;
+
+  KernelSource source(Device& device, size_t group) const {
     const bool cpu = device.family() == KernelFamily::kCpu;
     const ScalarType compute = compute_type(in);
     Defines defines = compute_defines(compute);
@@ -28,9 +27,9 @@ const Kernel& find(Device& device, const char* kernel, ScalarType in, ScalarType
     if (by_row) defines.set("BY_ROW", 1);
     define_width_or_group(defines, device, compute, group);
     if (cpu) defines.set("COLUMNS", kColumns);
-    return KernelSource{cpu ? "gradient_sums_cpu.cl" : "gradient_sums_gpu.cl", kernel, defines};
-  });
-}
+    return {cpu ? "gradient_sums_cpu.cl" : "gradient_sums_gpu.cl", kernel, defines};
+  }
+};
 
 at::Tensor workspace(const at::Tensor& x, at::IntArrayRef sizes) {
   return at::empty(sizes,
@@ -44,8 +43,8 @@ at::Tensor gradient_sums_of_rows(const at::Tensor& g, const at::Tensor& x, const
   static constexpr const char* kName = "gradient_sums_rows";
   Device& device = ocl_device(x);
   const at::Tensor sums = workspace(x, {2, static_cast<int64_t>(rows)});
-  Arguments arguments(stream_of(x),
-                      find(device, kName, x.scalar_type(), mean.scalar_type(), false));
+  Arguments arguments(stream_of(x), find_kernel(device, GradientSums{kName, x.scalar_type(),
+                                                                     mean.scalar_type(), false}));
   arguments.add(view(g)).add(view(x)).add(view(mean)).add(view(sums));
   arguments.add(uint64_t{rows}).add(uint64_t{size}).add(uint64_t{repeat});
   arguments.add(static_cast<uint64_t>(mean.numel()));
@@ -72,7 +71,8 @@ at::Tensor gradient_sums_of_columns(const at::Tensor& g, const at::Tensor& x,
   const at::Tensor work =
       workspace(x, {2, static_cast<int64_t>(parts), static_cast<int64_t>(columns)});
   Arguments arguments(stream_of(x),
-                      find(device, kName, x.scalar_type(), mean.scalar_type(), rstd.defined()));
+                      find_kernel(device, GradientSums{kName, x.scalar_type(), mean.scalar_type(),
+                                                       rstd.defined()}));
   arguments.add(view(g)).add(view(x)).add(view(mean)).add(view(rstd.defined() ? rstd : mean));
   arguments.add(view(work)).add(uint64_t{size}).add(uint64_t{columns}).add(uint64_t{parts});
   if (cpu) {

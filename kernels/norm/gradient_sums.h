@@ -3,7 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "kernels/core/extent.h"
+#include "kernels/core/tensors/extent.h"
 
 namespace ocl {
 

@@ -9,8 +9,8 @@
 #include <ATen/ops/native_group_norm_native.h>
 #include <ATen/ops/sum.h>
 
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
 #include "kernels/norm/gradient_sums.h"
 #include "kernels/norm/moments.h"
 #include "kernels/pointwise/expression.h"
@@ -86,9 +86,9 @@ void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& bet
   const bool rounds = rstd.scalar_type() != compute;
   const at::Tensor m = rounds ? at::empty_like(mean, options) : mean;
   const at::Tensor r = rounds ? at::empty_like(rstd, options) : rstd;
-  finish_norm(shape.last ? moments_channels_last(x, shape)
-                         : moments(x, {rows, static_cast<size_t>(shape.width() * pixels), 1}),
-              m, r, eps);
+  finish_group_norm(shape.last ? moments_channels_last(x, shape)
+                               : moments(x, {rows, static_cast<size_t>(shape.width() * pixels), 1}),
+                    m, r, eps);
   if (rounds) {
     mean.copy_(m);
     rstd.copy_(r);

@@ -6,58 +6,50 @@
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/row_items.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/grids/row_items.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/norm/gradient_sums.h"
 #include "native/layer_norm.h"
 
 namespace ocl {
 namespace {
 
-struct Types {
-  ScalarType in, stat;
-  std::optional<ScalarType> gamma, beta;
-  bool column_sums = false;
-};
+constexpr const char *kForward = "layer_norm", *kBackward = "layer_norm_backward";
 
-const Kernel& find(Device& device, const char* kernel, const Types& types, const RowItems& wanted) {
-  static Site site;
-  const auto code = [](std::optional<ScalarType> t) { return t ? static_cast<uint64_t>(*t) : 255; };
-  KernelKey key{&site};
-  key.by = {
-      reinterpret_cast<uint64_t>(kernel),
-      code(types.in) << 24 | code(types.stat) << 16 | code(types.gamma) << 8 | code(types.beta),
-      uint64_t{types.column_sums}, wanted.key()};
-  return find_kernel(device, key, [&](size_t group) {
+struct LayerNorm {
+  bool backward;
+  ScalarType in, stat, gamma, beta;  // gamma, beta: may be undefined
+  bool column_sums;
+  RowItems wanted;
+
+  KernelSource source(Device& device, size_t group) const {
     const bool cpu = device.family() == KernelFamily::kCpu;
-    const ScalarType compute = compute_type(types.in);
+    const ScalarType compute = compute_type(in);
     Defines defines = compute_defines(compute);
-    defines.set("IN", dtype_name(types.in)).set("STAT", dtype_name(types.stat));
-    if (types.gamma) defines.set("GAMMA", dtype_name(*types.gamma));
-    if (types.beta) defines.set("BETA", dtype_name(*types.beta));
-    if (std::string_view(kernel).ends_with("backward")) defines.set("BACKWARD", 1);
+    defines.set("IN", dtype_name(in)).set("STAT", dtype_name(stat));
+    if (gamma != ScalarType::Undefined) defines.set("GAMMA", dtype_name(gamma));
+    if (beta != ScalarType::Undefined) defines.set("BETA", dtype_name(beta));
+    if (backward) defines.set("BACKWARD", 1);
     define_width_or_group(defines, device, compute, group);
     const size_t keep = for_group(wanted, group).keep;
-    if (types.column_sums && (cpu || keep)) defines.set("COLUMN_SUMS", 1);
+    if (column_sums && (cpu || keep)) defines.set("COLUMN_SUMS", 1);
     if (keep) defines.set("KEEP", static_cast<int64_t>(keep));
-    return KernelSource{cpu ? "layer_norm_cpu.cl" : "layer_norm_gpu.cl", kernel, defines};
-  });
+    return {cpu ? "layer_norm_cpu.cl" : "layer_norm_gpu.cl", backward ? kBackward : kForward,
+            defines};
+  }
+};
+
+RowItems items_for(const Device& device, size_t size) {
+  return device.family() == KernelFamily::kCpu
+             ? RowItems{1, 0}
+             : row_items(size, device.parameters().work_group_size);
 }
 
-const Kernel& find_for(Device& device, const char* kernel, const Types& types, size_t size,
-                       RowItems* shared) {
-  if (device.family() == KernelFamily::kCpu) return find(device, kernel, types, {1, 0});
-  const RowItems wanted = row_items(size, device.parameters().work_group_size);
-  const Kernel& found = find(device, kernel, types, wanted);
-  *shared = for_group(wanted, found.group);
-  return found;
-}
-
-std::optional<ScalarType> type_of(const at::Tensor& tensor) {
-  return tensor.defined() ? std::optional(tensor.scalar_type()) : std::nullopt;
+ScalarType type_of(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.scalar_type() : ScalarType::Undefined;
 }
 
 TaskShares shares_of_rows(const Device& device, size_t rows, size_t size) {
@@ -78,24 +70,23 @@ void enqueue(Device& device, Arguments& arguments, size_t rows, size_t size,
 // All tensors are contiguous; gamma and beta may be undefined.
 void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, int64_t rows,
              int64_t size, double eps, at::Tensor* y, at::Tensor* mean, at::Tensor* rstd) {
-  static constexpr const char* kName = "layer_norm";
   Device& device = ocl_device(x);
   const ScalarType type = x.scalar_type();
-  check_floating(device, type, kName);
-  check_device_has(device, type, kName);
+  check_floating(device, type, kForward);
+  check_device_has(device, type, kForward);
   if (rows == 0) return;
-  RowItems shared{};
-  Arguments arguments(
-      stream_of(x),
-      find_for(device, kName, {type, mean->scalar_type(), type_of(gamma), type_of(beta)},
-               static_cast<size_t>(size), &shared));
+  const RowItems wanted = items_for(device, static_cast<size_t>(size));
+  const Kernel& kernel = find_kernel(
+      device,
+      LayerNorm{false, type, mean->scalar_type(), type_of(gamma), type_of(beta), false, wanted});
+  Arguments arguments(stream_of(x), kernel);
   arguments.add(view(x));
   if (gamma.defined()) arguments.add(view(gamma));
   if (beta.defined()) arguments.add(view(beta));
   arguments.add(view(*y)).add(view(*mean)).add(view(*rstd));
   arguments.add(static_cast<uint64_t>(rows)).add(static_cast<uint64_t>(size));
   add_number(arguments, eps, compute_type(type));
-  enqueue(device, arguments, rows, size, shared);
+  enqueue(device, arguments, rows, size, for_group(wanted, kernel.group));
 }
 
 struct Gradients {
@@ -124,29 +115,28 @@ bool sums_columns(const Device& device, size_t rows, size_t size) {
 Gradients gradients(const at::Tensor& g, const at::Tensor& x, const at::Tensor& mean,
                     const at::Tensor& rstd, const at::Tensor& gamma, int64_t rows, int64_t size,
                     bool of_x, bool of_parameters) {
-  static constexpr const char* kName = "layer_norm_backward";
   Device& device = ocl_device(x);
   Gradients result;
   if (of_x) result.dx = at::empty_like(x);
   if (x.numel() == 0) return result;
-  check_floating(device, x.scalar_type(), kName);
+  check_floating(device, x.scalar_type(), kBackward);
   const bool cpu = device.family() == KernelFamily::kCpu;
-  RowItems shared{};
-  const auto find_kernel_of = [&](bool column_sums) {
-    const Types types{x.scalar_type(), mean.scalar_type(), type_of(gamma), std::nullopt,
-                      column_sums};
-    return &find_for(device, kName, types, static_cast<size_t>(size), &shared);
+  const RowItems wanted = items_for(device, static_cast<size_t>(size));
+  const auto find = [&](bool column_sums) {
+    return &find_kernel(device, LayerNorm{true, x.scalar_type(), mean.scalar_type(), type_of(gamma),
+                                          ScalarType::Undefined, column_sums, wanted});
   };
   bool at_once = of_x && of_parameters && sums_columns(device, rows, size);
-  const Kernel* kernel = of_x ? find_kernel_of(at_once) : nullptr;
-  if (at_once && !cpu && shared.keep == 0) {  // the driver granted smaller groups than wanted
-    at_once = false;
-    kernel = find_kernel_of(false);
+  const Kernel* kernel = of_x ? find(at_once) : nullptr;
+  if (at_once && !cpu && for_group(wanted, kernel->group).keep == 0) {
+    at_once = false;  // the driver granted smaller groups than wanted
+    kernel = find(false);
   }
   if (of_parameters && !at_once) {
     result.sums = gradient_sums_of_columns(g, x, mean, rstd, rows, size);
   }
   if (!of_x) return result;
+  const RowItems shared = for_group(wanted, kernel->group);
   Arguments arguments(stream_of(x), *kernel);
   arguments.add(view(g)).add(view(x));
   if (gamma.defined()) arguments.add(view(gamma));

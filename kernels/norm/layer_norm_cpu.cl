@@ -36,7 +36,7 @@ TASK __kernel void layer_norm(CTENSOR(in), GAMMA_ARGUMENT BETA_ARGUMENT TENSOR(o
     __global MEM(IN) *y = PTR(MEM(IN), out) + row * size;
     T m, m2;
     row_moments(x, 0, size, &m, &m2);
-    const T scale = (T)1 / sqrt(m2 / (T)size + eps);
+    const T scale = inverse_deviation(m2, (T)size, eps);
     STORE(STAT, PTR(MEM(STAT), mean), row, m);
     STORE(STAT, PTR(MEM(STAT), rstd), row, scale);
     ulong i = 0;

@@ -1,9 +1,7 @@
 // Layer normalisation of rows, in the GPU family (row_items.clh). Defines as in layer_norm_cpu.cl;
 // COLUMN_SUMS needs KEEP.
 // Grid: rows << row_shift, rounded up to GROUP. With COLUMN_SUMS a group takes rows `rounds` times.
-#include "common.clh"
-#include "types.clh"
-#include "math.clh"
+#include "moments.clh"
 #include "row_items.clh"
 
 #define AT(dt, p, i) CAT(convert_, T)(LOAD(dt, CPTR(MEM(dt), p), i))
@@ -41,7 +39,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void layer_norm(
 #define ADD_SQUARE(x, i) m2 += ((x) - m) * ((x) - m);
   ROW_EACH(x, X_AT, ADD_SQUARE)
   ROW_REDUCE(m2, ADD)
-  const T scale = (T)1 / sqrt(m2 / (T)size + eps);
+  const T scale = inverse_deviation(m2, (T)size, eps);
   if (!is_row) return;
   if (in_row == 0) {
     STORE(STAT, PTR(MEM(STAT), mean), row, m);

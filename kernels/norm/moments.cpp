@@ -8,10 +8,10 @@
 #include <ATen/ops/imag.h>
 #include <ATen/ops/real.h>
 
-#include "kernels/core/grid.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/row_items.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/grids/row_items.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
 
 namespace ocl {
 namespace {
@@ -23,42 +23,49 @@ constexpr size_t kLeast = 4096;  // elements of a part
 constexpr size_t kLongRow = 16384;
 constexpr size_t kFinishGroup = 256;
 
-enum class Finish { kNorm, kNormRunning, kVariance, kStd, kVarianceMean, kStdMean };
+enum class Finish : uint8_t {
+  kNorm,
+  kGroupNorm,
+  kNormRunning,
+  kVariance,
+  kStd,
+  kVarianceMean,
+  kStdMean
+};
 
-const Kernel& find(Device& device, const char* kernel, ScalarType in, ScalarType compute) {
-  static Site site;
-  KernelKey key{&site};
-  key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(in)};
-  return find_kernel(device, key, [&](size_t group) {
+struct PartialMoments {
+  const char* kernel;
+  ScalarType in;
+
+  KernelSource source(Device& device, size_t group) const {
     const bool cpu = device.family() == KernelFamily::kCpu;
+    const ScalarType compute = compute_type(in);
     Defines defines = compute_defines(compute);
     defines.set("IN", dtype_name(in));
     define_width_or_group(defines, device, compute, group);
     if (cpu) defines.set("COLUMNS", kColumns);
-    return KernelSource{cpu ? "moments_cpu.cl" : "moments_gpu.cl", kernel, defines};
-  });
-}
+    return {cpu ? "moments_cpu.cl" : "moments_gpu.cl", kernel, defines};
+  }
+};
 
-const Kernel& find_finish(Device& device, Finish finish, ScalarType compute, ScalarType param,
-                          ScalarType running, ScalarType in, bool grouped) {
-  static Site site;
-  KernelKey key{&site};
-  key.by = {static_cast<uint64_t>(finish), static_cast<uint64_t>(compute),
-            static_cast<uint64_t>(in) << 16 | static_cast<uint64_t>(param) << 8 |
-                static_cast<uint64_t>(running),
-            uint64_t{grouped}};
-  return find_kernel(device, key, [&](size_t group) {
+struct FinishMoments {
+  Finish finish;
+  ScalarType compute, param, running, in;
+  bool grouped;
+
+  KernelSource source(Device& device, size_t group) const {
     Defines defines = compute_defines(compute);
     define_grid(defines, device);
     defines.set("PARAM", dtype_name(param));
+    if (finish == Finish::kGroupNorm) defines.set("NAN_IF_INFINITE", 1);
     if (finish == Finish::kNormRunning) defines.set("RUNNING", dtype_name(running));
     if (finish >= Finish::kVariance) defines.set("VARIANCE", 1).set("IN", dtype_name(in));
     if (finish == Finish::kStd || finish == Finish::kStdMean) defines.set("ROOT", 1);
     if (finish >= Finish::kVarianceMean) defines.set("WITH_MEAN", 1);
     if (grouped) defines.set("GROUP", static_cast<int64_t>(std::min(group, kFinishGroup)));
-    return KernelSource{"moments_finish.cl", "moments_finish", defines};
-  });
-}
+    return {"moments_finish.cl", "moments_finish", defines};
+  }
+};
 
 // The dimensions of a reduction as [outer][size][inner] of a dense tensor.
 struct Layout {
@@ -74,9 +81,10 @@ void run_finish(Finish finish, const Moments& m, const at::Tensor& mean, const a
   const bool moving = finish == Finish::kNormRunning, of_input = finish >= Finish::kVariance;
   // These may read the elements again.
   const bool grouped = of_input && device.family() == KernelFamily::kGpu && m.size > kLongRow;
-  const Kernel& kernel = find_finish(device, finish, compute, out.scalar_type(),
-                                     moving ? running.mean.scalar_type() : compute,
-                                     of_input ? layout.x.scalar_type() : compute, grouped);
+  const Kernel& kernel =
+      find_kernel(device, FinishMoments{finish, compute, out.scalar_type(),
+                                        moving ? running.mean.scalar_type() : compute,
+                                        of_input ? layout.x.scalar_type() : compute, grouped});
   Arguments arguments(stream_of(m.work), kernel);
   arguments.add(view(m.work)).add(view(mean)).add(view(out));
   if (of_input) arguments.add(view(layout.x)).add(uint64_t{layout.extent.inner});
@@ -181,7 +189,7 @@ Moments moments(const at::Tensor& x, const Extent& extent, bool split) {
   const at::Tensor work = at::empty({2, static_cast<int64_t>(parts), static_cast<int64_t>(outputs)},
                                     x.options().dtype(compute).memory_format(std::nullopt));
   const char* name = cpu ? (rows ? kRows : kColumnsKernel) : (rows ? kGroup : kItem);
-  Arguments arguments(stream_of(x), find(device, name, in, compute));
+  Arguments arguments(stream_of(x), find_kernel(device, PartialMoments{name, in}));
   arguments.add(view(x)).add(view(work));
   arguments.add(uint64_t{extent.outer}).add(uint64_t{extent.size}).add(uint64_t{extent.inner});
   arguments.add(uint64_t{parts});
@@ -203,6 +211,11 @@ void finish_norm(const Moments& moments, const at::Tensor& mean, const at::Tenso
                  const Running& running) {
   run_finish(running.mean.defined() ? Finish::kNormRunning : Finish::kNorm, moments, mean, rstd,
              eps, running);
+}
+
+void finish_group_norm(const Moments& moments, const at::Tensor& mean, const at::Tensor& rstd,
+                       double eps) {
+  run_finish(Finish::kGroupNorm, moments, mean, rstd, eps, {});
 }
 
 }  // namespace ocl

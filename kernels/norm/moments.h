@@ -4,8 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/extent.h"
+#include "kernels/core/tensors/extent.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 
@@ -28,5 +28,10 @@ struct Running {
 // Computes mean and rstd = 1 / sqrt(variance + eps), both dense and of one type.
 void finish_norm(const Moments& moments, const at::Tensor& mean, const at::Tensor& rstd, double eps,
                  const Running& running = {});
+
+// The same, but where the squares left the range of the type, rstd is NaN instead of 0. So are the
+// CPU's, mostly: group_norm's are NaN, and batch_norm's 0.
+void finish_group_norm(const Moments& moments, const at::Tensor& mean, const at::Tensor& rstd,
+                       double eps);
 
 }  // namespace ocl

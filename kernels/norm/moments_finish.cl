@@ -4,6 +4,7 @@
 //   VARIANCE     out = m2 / max(0, count - number), or with ROOT its square root; WITH_MEAN: writes
 //                the mean, too. The elements of `in` have type IN and are `inner` apart
 //   otherwise    mean, and out = 1 / sqrt(m2 / count + number), for normalisations; with
+//     NAN_IF_INFINITE  out is NaN where m2 is infinite
 //     RUNNING    running_mean and running_var move by `momentum` towards mean and unbiased variance
 //     PARAM      the type of mean and out
 #include "moments.clh"
@@ -140,7 +141,11 @@ OUTPUTS_OF_ITEM void moments_finish(CTENSOR(work), TENSOR(mean), TENSOR(out),
 #endif
 #else
     STORE(PARAM, PTR(MEM(PARAM), mean), n, mean);
+#ifdef NAN_IF_INFINITE
+    STORE(PARAM, PTR(MEM(PARAM), out), n, inverse_deviation(m2, count, number));
+#else
     STORE(PARAM, PTR(MEM(PARAM), out), n, (T)1 / sqrt(m2 / count + number));
+#endif
 #ifdef RUNNING
 #define MOVE(x, value)                                                                        \
   STORE(RUNNING, PTR(MEM(RUNNING), x), n,                                                     \

@@ -6,8 +6,8 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/var_mean.h>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/registration.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/types/dtype.h"
 #include "native/sync_batch_norm.h"
 
 namespace ocl {

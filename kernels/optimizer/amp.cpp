@@ -4,8 +4,8 @@
 
 #include <map>
 
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
 #include "kernels/foreach/foreach.h"
 #include "native/amp.h"
 
@@ -20,14 +20,23 @@ void check_element(const Tensor& tensor, const char* name, ScalarType type = Sca
               tensor.scalar_type());
 }
 
+struct AmpUnscale {
+  ListTypes types;
+
+  KernelSource source(Device& device) const {
+    return {"amp_unscale.cl", "amp_unscale", types.defines(device)};
+  }
+};
+
+struct AmpUpdateScale {
+  KernelSource source(Device&) const { return {"amp_update_scale.cl", "amp_update_scale", {}}; }
+};
+
 // Tensors of one type, without gaps.
 void unscale(TensorList gradients, const Tensor& found_inf, const Tensor& inv_scale) {
-  static Site site;
   const TensorLists lists{
       ocl_device(found_inf), {gradients}, compute_type(gradients[0].scalar_type())};
-  const Kernel& kernel = find_kernel(lists.device, {&site, {lists.key()}}, [&] {
-    return KernelSource{"amp_unscale.cl", "amp_unscale", lists.defines()};
-  });
+  const Kernel& kernel = find_kernel(lists.device, AmpUnscale{lists.types()});
   for_each_batch(lists, [&](const Batch& batch) {
     Arguments arguments(stream_of(found_inf), kernel);
     batch.bind(arguments);
@@ -69,10 +78,7 @@ Tensor& amp_update_scale_(Tensor& self, Tensor& growth_tracker, const Tensor& fo
   check_element(self, "current_scale");
   check_element(growth_tracker, "growth_tracker", ScalarType::Int);
   check_element(found_inf, "found_inf");
-  static Site site;
-  const Kernel& kernel = find_kernel(ocl_device(self), {&site}, [] {
-    return KernelSource{"amp_update_scale.cl", "amp_update_scale", {}};
-  });
+  const Kernel& kernel = find_kernel(ocl_device(self), AmpUpdateScale{});
   launch(stream_of(self), kernel, {1}, {1}, view(self), view(growth_tracker), view(found_inf),
          static_cast<float>(growth), static_cast<float>(backoff), interval);
   return self;

@@ -2,9 +2,9 @@
 // knows: a learning rate tensor, the gradient scaler's factors, the numbers of steps.
 #include <cmath>
 
-#include "backend/error.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "backend/base/error.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
 #include "kernels/foreach/foreach.h"
 #include "native/optimizer.h"
 
@@ -29,15 +29,23 @@ struct LearningRate {
   }
 };
 
+struct Optimizer {
+  const char* file;
+  std::array<const char*, 4> flags;  // defines of the kernel
+};
+constexpr Optimizer kAdam{"optimizer_adam.cl", {"DECOUPLED", "AMSGRAD", "WEIGHT_DECAY"}},
+    kSgd{"optimizer_sgd.cl", {"MOMENTUM", "NESTEROV", "FIRST_STEP", "WEIGHT_DECAY"}},
+    kAdagrad{"optimizer_adagrad.cl", {"WEIGHT_DECAY"}};
+
 struct Step {
   const char* name;
-  const char* file;
+  const Optimizer* optimizer;
   c10::SmallVector<TensorList, 6> lists;  // parameters, gradients, state
   std::optional<TensorList> steps;
   LearningRate lr;
   MaybeTensor grad_scale, found_inf;
   bool maximize;
-  c10::SmallVector<std::pair<const char*, bool>, 4> flags;  // defines of the kernel
+  std::array<bool, 4> flags;  // of the optimizer
   c10::SmallVector<double, 6> numbers;
 };
 
@@ -52,9 +60,10 @@ void check(const Step& step) {
               ": the parameters, gradients and state of one call must be on one device, without "
               "gaps, and of the same sizes and strides");
   for (const MaybeTensor& tensor : {step.grad_scale, step.found_inf}) {
-    TORCH_CHECK(!given(tensor) || (tensor->device() == step.lists[0][0].device() &&
-                                   tensor->scalar_type() == ScalarType::Float),
-                step.name, ": grad_scale and found_inf must be float32 on the parameters' device");
+    TORCH_CHECK(
+        !given(tensor) || (tensor->device() == step.lists[0][0].device() &&
+                           tensor->scalar_type() == ScalarType::Float && tensor->numel() > 0),
+        step.name, ": grad_scale and found_inf must be a float32 number on the parameters' device");
   }
   const Tensor& lr = step.lr.element;
   const at::Device device = step.lists[0][0].device();
@@ -71,32 +80,28 @@ void check(const Step& step) {
   }
 }
 
-KernelKey key_of(const Step& step, const TensorLists& lists) {
-  uint64_t flags = 0;
-  for (const auto& [name, set] : step.flags) flags = flags << 1 | uint64_t{set};
-  flags = flags << 3 | uint64_t{step.maximize} << 2 | uint64_t{given(step.grad_scale)} << 1 |
-          uint64_t{given(step.found_inf)};
-  const uint64_t lr =
-      step.lr.element.defined() ? static_cast<uint64_t>(step.lr.element.scalar_type()) + 1 : 0;
-  static Site site;
-  return {&site, {reinterpret_cast<uint64_t>(step.file), lists.key(), flags, lr}};
-}
+struct Update {
+  const char* name;
+  const Optimizer* optimizer;
+  ListTypes types;
+  std::array<bool, 4> flags;
+  bool maximize, grad_scale, found_inf;
+  ScalarType lr;  // of the element; may be undefined
 
-KernelSource source_of(const Step& step, const TensorLists& lists) {
-  Defines defines = lists.defines();
-  const std::string kernel = str(step.name, "_", dtype_name(lists.lists[0][0].scalar_type()));
-  defines.set("KERNEL", kernel);
-  for (const auto& [name, set] : step.flags) {
-    if (set) defines.set(name, 1);
+  KernelSource source(Device& device) const {
+    Defines defines = types.defines(device);
+    const std::string kernel = str(name, "_", dtype_name(types.lists[0]));
+    defines.set("KERNEL", kernel);
+    for (size_t i = 0; i < flags.size(); ++i) {
+      if (flags[i]) defines.set(optimizer->flags[i], 1);
+    }
+    if (maximize) defines.set("MAXIMIZE", 1);
+    if (grad_scale) defines.set("GRAD_SCALE", 1);
+    if (found_inf) defines.set("FOUND_INF", 1);
+    if (lr != ScalarType::Undefined) defines.set("LR", dtype_name(lr));
+    return {optimizer->file, kernel, defines};
   }
-  if (step.maximize) defines.set("MAXIMIZE", 1);
-  if (given(step.grad_scale)) defines.set("GRAD_SCALE", 1);
-  if (given(step.found_inf)) defines.set("FOUND_INF", 1);
-  if (step.lr.element.defined()) {
-    defines.set("LR", dtype_name(step.lr.element.scalar_type()));
-  }
-  return {step.file, kernel, defines};
-}
+};
 
 void run(const Step& step) {
   if (step.lists[0].empty()) return;
@@ -113,8 +118,11 @@ void run(const Step& step) {
     }
     lists.lists.push_back(steps);
   }
-  const Kernel& kernel =
-      find_kernel(lists.device, key_of(step, lists), [&] { return source_of(step, lists); });
+  const Kernel& kernel = find_kernel(
+      lists.device,
+      Update{step.name, step.optimizer, lists.types(), step.flags, step.maximize,
+             given(step.grad_scale), given(step.found_inf),
+             step.lr.element.defined() ? step.lr.element.scalar_type() : ScalarType::Undefined});
   for_each_batch(lists, [&](const Batch& batch) {
     Arguments arguments(current_stream(lists.device.index()), kernel);
     batch.bind(arguments);
@@ -141,16 +149,14 @@ void adam(const char* name, bool decoupled, TensorList self, TensorList grads, T
           bool amsgrad, bool maximize, const MaybeTensor& grad_scale,
           const MaybeTensor& found_inf) {
   Step step{.name = name,
-            .file = "optimizer_adam.cl",
+            .optimizer = &kAdam,
             .lists = {self, grads, exp_avgs, exp_avg_sqs},
             .steps = state_steps,
             .lr = lr,
             .grad_scale = grad_scale,
             .found_inf = found_inf,
             .maximize = maximize,
-            .flags = {{"DECOUPLED", decoupled},
-                      {"AMSGRAD", amsgrad},
-                      {"WEIGHT_DECAY", weight_decay != 0}},
+            .flags = {decoupled, amsgrad, weight_decay != 0},
             .numbers = {beta2, 1 - beta1, 1 - beta2, weight_decay, eps, std::log(beta1),
                         std::log(beta2)}};
   if (amsgrad) step.lists.push_back(max_exp_avg_sqs);
@@ -163,17 +169,14 @@ void sgd(TensorList self, TensorList grads, TensorList momentum_buffers, double 
   const bool buffers = !momentum_buffers.empty();
   TORCH_CHECK(buffers || momentum == 0, "_fused_sgd_: momentum needs its buffers");
   Step step{.name = "fused_sgd",
-            .file = "optimizer_sgd.cl",
+            .optimizer = &kSgd,
             .lists = {self, grads},
             .steps = {},
             .lr = lr,
             .grad_scale = grad_scale,
             .found_inf = found_inf,
             .maximize = maximize,
-            .flags = {{"MOMENTUM", buffers},
-                      {"NESTEROV", nesterov},
-                      {"FIRST_STEP", is_first_step},
-                      {"WEIGHT_DECAY", weight_decay != 0}},
+            .flags = {buffers, nesterov, is_first_step, weight_decay != 0},
             .numbers = {weight_decay, momentum, dampening}};
   if (buffers) step.lists.push_back(momentum_buffers);
   run(step);
@@ -183,14 +186,14 @@ void adagrad(TensorList self, TensorList grads, TensorList state_sums, TensorLis
              const LearningRate& lr, double lr_decay, double weight_decay, double eps,
              bool maximize, const MaybeTensor& grad_scale, const MaybeTensor& found_inf) {
   run({.name = "fused_adagrad",
-       .file = "optimizer_adagrad.cl",
+       .optimizer = &kAdagrad,
        .lists = {self, grads, state_sums},
        .steps = state_steps,
        .lr = lr,
        .grad_scale = grad_scale,
        .found_inf = found_inf,
        .maximize = maximize,
-       .flags = {{"WEIGHT_DECAY", weight_decay != 0}},
+       .flags = {weight_decay != 0},
        .numbers = {lr_decay, weight_decay, eps}});
 }
 

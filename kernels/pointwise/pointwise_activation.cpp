@@ -8,10 +8,10 @@
 #include <ATen/ops/mean.h>
 #include <ATen/ops/sum.h>
 
-#include "backend/fault.h"
-#include "kernels/core/check_range.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "backend/queue/fault.h"
+#include "kernels/core/operators/check_range.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
 #include "kernels/pointwise/pointwise.h"
 #include "native/pointwise_activation.h"
 

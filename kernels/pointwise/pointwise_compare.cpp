@@ -3,18 +3,25 @@
 #include <ATen/ops/all.h>
 #include <ATen/ops/any.h>
 #include <ATen/ops/eq.h>
-#include <ATen/ops/ne.h>
+#include <ATen/ops/split.h>
 
-#include "kernels/core/registration.h"
+#include "kernels/core/operators/registration.h"
 #include "native/pointwise_compare.h"
 
 namespace ocl {
 namespace {
 
+constexpr int64_t kComparisons = 1 << 22;  // at once; each takes a byte
+
 // Compares each element with each test element; for many, PyTorch sorts instead.
 void isin(const at::Tensor& elements, const at::Tensor& tests, bool invert, const at::Tensor& out) {
-  const at::Tensor rows = elements.unsqueeze(-1), flat = tests.flatten();
-  out.copy_(invert ? rows.ne(flat).all(-1) : rows.eq(flat).any(-1));
+  const at::Tensor rows = elements.unsqueeze(-1);
+  const int64_t part = std::max<int64_t>(kComparisons / std::max<int64_t>(rows.numel(), 1), 1);
+  out.fill_(false);
+  for (const at::Tensor& some : tests.flatten().split(part)) {
+    out.logical_or_(rows.eq(some).any(-1));
+  }
+  if (invert) out.logical_not_();
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 #include <ATen/native/UnaryOps.h>
 #include <ATen/ops/pow.h>
 
-#include "kernels/core/registration.h"
+#include "kernels/core/operators/registration.h"
 #include "kernels/pointwise/expression.h"
 #include "native/pointwise_ops.h"
 

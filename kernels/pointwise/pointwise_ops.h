@@ -1,4 +1,4 @@
-// The rows of pointwise_table.h, for torch.compile (python/torch_ocl/inductor/formulas.py).
+// The rows of pointwise_table.h, for torch.compile (python/torch_ocl/inductor/codegen/formulas.py).
 #pragma once
 
 #include "kernels/pointwise/pointwise.h"

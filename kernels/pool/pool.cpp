@@ -8,10 +8,10 @@
 #include <array>
 #include <bit>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/pool/pool3d.h"
 #include "native/pool.h"
 
@@ -58,16 +58,6 @@ Pool3 as_volumes(const at::Tensor& in, const at::Tensor& pooled, const Pool& poo
 PoolWindows kind_of(bool adaptive) {
   return adaptive ? PoolWindows::kAdaptive : PoolWindows::kFixed;
 }
-
-struct PoolKernel {
-  const char* file;
-  const char* name;
-  bool last;
-  bool adaptive = false;
-  int hop = 0;  // HOP of pool.clh; 0: the kernel has no vectors
-  bool small = false;
-  int64_t stride = 0;  // STRIDE of pool.clh; 0: not known when the kernel is compiled
-};
 
 // SMALL of pool.clh, for GPUs.
 bool is_small(const Device& device, const Pool& pool) {
@@ -119,31 +109,32 @@ int hop_of(const Device& device, const at::Tensor& image, const Pool& pool, bool
                                                                : static_cast<int>(pool.stride_w);
 }
 
-const Kernel& find(Device& device, const PoolKernel& kernel, ScalarType type) {
-  static Site site;
-  KernelKey key{&site};
-  key.by = {reinterpret_cast<uint64_t>(kernel.name), static_cast<uint64_t>(type),
-            static_cast<uint64_t>(kernel.hop) << 3 | uint64_t{kernel.small} << 2 |
-                uint64_t{kernel.last} << 1 | uint64_t{kernel.adaptive},
-            static_cast<uint64_t>(kernel.stride)};
-  return find_kernel(device, key, [&] {
-    const ScalarType compute = compute_type(type);
-    Defines defines = compute_defines(compute);
+struct PoolImages {
+  const char *file, *name;
+  ScalarType type;
+  bool last, adaptive;
+  int hop;  // HOP of pool.clh; 0: the kernel has no vectors
+  bool small;
+  int64_t stride;        // STRIDE of pool.clh; 0: not known when the kernel is compiled
+  bool forward = false;  // FORWARD of max_pool.cl
+
+  KernelSource source(Device& device) const {
+    Defines defines = compute_defines(compute_type(type));
     define_grid(defines, device);
     defines.set("IN", dtype_name(type));
-    if (kernel.last) defines.set("CHANNELS_LAST", 1);
-    if (kernel.adaptive) defines.set("ADAPTIVE", 1);
-    if (kernel.small) defines.set("SMALL", 1);
-    if (kernel.stride != 0) defines.set("STRIDE", kernel.stride);
-    if (kernel.hop != 0) {
+    if (last) defines.set("CHANNELS_LAST", 1);
+    if (adaptive) defines.set("ADAPTIVE", 1);
+    if (small) defines.set("SMALL", 1);
+    if (stride != 0) defines.set("STRIDE", stride);
+    if (hop != 0) {
       defines.set("WIDTH", static_cast<int64_t>(device.parameters().vector_width))
-          .set("HOP", kernel.hop)
+          .set("HOP", hop)
           .set("ROOM", kRoom);
     }
-    if (std::string(kernel.name) == "max_pool") defines.set("FORWARD", 1);
-    return KernelSource{kernel.file, kernel.name, defines};
-  });
-}
+    if (forward) defines.set("FORWARD", 1);
+    return {file, name, defines};
+  }
+};
 
 // STRIDE of pool.clh, for gradients on GPUs: that of nearly all networks.
 int64_t known_stride(const Device& device, const Pool& pool) {
@@ -196,9 +187,9 @@ void max_forward(const at::Tensor& self, Pool pool, const at::Tensor& out_any,
   if (hop == kAnyHop && !last && !fits_rows(pool)) hop = 0;
   const bool small = is_small(device, pool);
   const Kernel& kernel =
-      find(device,
-           {hop != 0 ? "max_pool_cpu.cl" : "max_pool.cl", "max_pool", last, adaptive, hop, small},
-           self.scalar_type());
+      find_kernel(device, PoolImages{hop != 0 ? "max_pool_cpu.cl" : "max_pool.cl", "max_pool",
+                                     self.scalar_type(), last, adaptive, hop, small, /*stride=*/0,
+                                     /*forward=*/true});
   const UnitGrid grid = grid_of(device, pool, pool.out_h, pool.out_w,
                                 static_cast<size_t>(pool.kernel_h * pool.kernel_w));
   Arguments arguments(stream_of(in), kernel);
@@ -227,10 +218,9 @@ void max_backward(const at::Tensor& grad_any, const at::Tensor& self, Pool pool,
   const int hop = asks ? hop_of(device, self, pool, adaptive) : 0;
   const bool small = is_small(device, pool);
   const Kernel& kernel =
-      find(device,
-           {hop != 0 ? "max_pool_cpu.cl" : "max_pool.cl", cpu && hop == 0 ? kScatter : kGather,
-            last, adaptive, hop, small, known_stride(device, pool)},
-           self.scalar_type());
+      find_kernel(device, PoolImages{hop != 0 ? "max_pool_cpu.cl" : "max_pool.cl",
+                                     cpu && hop == 0 ? kScatter : kGather, self.scalar_type(), last,
+                                     adaptive, hop, small, known_stride(device, pool)});
   UnitGrid grid = grid_of(device, pool, pool.in_h, pool.in_w, 2);
   if (hop != 0) {
     grid = grid_of_rows(device, pool);
@@ -265,11 +255,10 @@ void average(const at::Tensor& from_any, const at::Tensor& to_any, const at::Ten
   int hop = hop_of(device, image, pool, adaptive);
   if (!fits_rows(pool) && (backward || (hop == kAnyHop && !last))) hop = 0;
   const bool small = is_small(device, pool);
-  const Kernel& kernel =
-      find(device,
-           {hop != 0 ? "avg_pool_cpu.cl" : "avg_pool.cl", backward ? kBackward : kForward, last,
-            adaptive, hop, small, backward ? known_stride(device, pool) : 0},
-           image.scalar_type());
+  const Kernel& kernel = find_kernel(
+      device, PoolImages{hop != 0 ? "avg_pool_cpu.cl" : "avg_pool.cl",
+                         backward ? kBackward : kForward, image.scalar_type(), last, adaptive, hop,
+                         small, backward ? known_stride(device, pool) : 0});
   const size_t cost = adaptive ? 4 : static_cast<size_t>(pool.kernel_h * pool.kernel_w);
   UnitGrid grid = grid_of(device, pool, backward ? pool.in_h : pool.out_h,
                           backward ? pool.in_w : pool.out_w, cost);
@@ -361,10 +350,9 @@ OCL_STRUCTURED("adaptive_max_pool2d.out", adaptive_max_pool2d)
   max_forward(self, make_pool(self, out), out, indices, true);
 }
 
-OCL_STRUCTURED("adaptive_max_pool2d_backward.grad_input", adaptive_max_pool2d_backward)
-(const Tensor& grad_output, const Tensor& self, const Tensor& indices, const Tensor& grad_input) {
-  max_backward(grad_output, self, make_pool(self, grad_output), indices, grad_input, true);
-}
+OCL_STRUCTURED_AS("adaptive_max_pool2d_backward.grad_input", adaptive_max_pool2d_backward,
+                  max_backward(grad_output, self, make_pool(self, grad_output), indices, grad_input,
+                               true))
 
 OCL_NATIVE("adaptive_avg_pool2d.out", adaptive_avg_pool2d_out);
 Tensor& adaptive_avg_pool2d_out(const Tensor& self, IntArrayRef output_size, Tensor& out) {

@@ -5,11 +5,11 @@
 #include <ATen/native/Pool.h>
 #include <ATen/ops/empty.h>
 
-#include "kernels/core/algorithms.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/algorithms/algorithms.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "native/pool3d.h"
 
 namespace ocl {
@@ -18,20 +18,20 @@ namespace {
 using at::IntArrayRef;
 using at::Tensor;
 
-const Kernel& find(Device& device, const char* kernel, ScalarType type, PoolWindows windows) {
-  static Site site;
-  KernelKey key{&site};
-  key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
-            static_cast<uint64_t>(windows)};
-  return find_kernel(device, key, [&] {
+struct PoolVolumes {
+  const char* kernel;
+  ScalarType type;
+  PoolWindows windows;
+
+  KernelSource source(Device& device) const {
     Defines defines = compute_defines(compute_type(type));
     define_grid(defines, device);
     defines.set("IN", dtype_name(type));
     if (windows == PoolWindows::kAdaptive) defines.set("ADAPTIVE", 1);
     if (windows == PoolWindows::kFractional) defines.set("FRACTIONAL", 1);
-    return KernelSource{"pool3d.cl", kernel, defines};
-  });
-}
+    return {"pool3d.cl", kernel, defines};
+  }
+};
 
 UnitGrid grid_of(const Device& device, const Pool3& pool, const Triple& shape) {
   const auto cost = static_cast<size_t>(pool.kernel[0] * pool.kernel[1] * pool.kernel[2]);
@@ -176,7 +176,7 @@ void avg_pool3(const char* op, const Tensor& from, const Tensor& to, const Pool3
   const Tensor in = from.contiguous();
   const DenseOutput out(to);
   const auto begin = [&](const char* kernel) {
-    return Arguments(stream_of(in), find(device, kernel, type, windows));
+    return Arguments(stream_of(in), find_kernel(device, PoolVolumes{kernel, type, windows}));
   };
   const double work = work_of(pool, windows);
   const size_t parts = backward ? 1 : parts_of(in, pool, windows);
@@ -204,7 +204,7 @@ void max_pool3_forward(const char* op, const Tensor& in_any, const Pool3& pool, 
   const Tensor in = in_any.contiguous(), samples = dense(random);
   const DenseOutput most(out), places(indices);
   const auto begin = [&](const char* kernel) {
-    return Arguments(stream_of(in), find(device, kernel, type, windows));
+    return Arguments(stream_of(in), find_kernel(device, PoolVolumes{kernel, type, windows}));
   };
   const double work = work_of(pool, windows);
   const size_t parts = parts_of(in, pool, windows);
@@ -310,11 +310,8 @@ OCL_STRUCTURED("adaptive_max_pool3d.out", adaptive_max_pool3d)
                     out, indices);
 }
 
-OCL_STRUCTURED("adaptive_max_pool3d_backward.grad_input", adaptive_max_pool3d_backward)
-(const Tensor& grad_output, const Tensor& /*self*/, const Tensor& indices,
- const Tensor& grad_input) {
-  max_pool3_backward(grad_output, indices, grad_input, 3);
-}
+OCL_STRUCTURED_AS("adaptive_max_pool3d_backward.grad_input", adaptive_max_pool3d_backward,
+                  max_pool3_backward(grad_output, indices, grad_input, 3))
 
 OCL_STRUCTURED("avg_pool3d.out", avg_pool3d)
 (const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,

@@ -3,8 +3,8 @@
 #include <ATen/native/FractionalMaxPooling.h>
 #include <ATen/ops/empty.h>
 
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
 #include "kernels/pool/pool3d.h"
 #include "native/pool_random.h"
 
@@ -86,11 +86,8 @@ OCL_STRUCTURED("fractional_max_pool2d.output", fractional_max_pool2d)
                     random_samples);
 }
 
-OCL_STRUCTURED("fractional_max_pool2d_backward.grad_input", fractional_max_pool2d_backward)
-(const Tensor& grad_output, const Tensor& /*self*/, IntArrayRef, IntArrayRef, const Tensor& indices,
- const Tensor& grad_input) {
-  max_pool3_backward(grad_output, indices, grad_input, 2);
-}
+OCL_STRUCTURED_AS("fractional_max_pool2d_backward.grad_input", fractional_max_pool2d_backward,
+                  max_pool3_backward(grad_output, indices, grad_input, 2))
 
 OCL_STRUCTURED("fractional_max_pool3d.output", fractional_max_pool3d)
 (const Tensor& self, int64_t kernel_t, int64_t kernel_h, int64_t kernel_w, int64_t, int64_t,
@@ -129,11 +126,8 @@ Tensor fractional_max_pool3d_backward(const Tensor& grad_output, const Tensor& s
                                             grad_input);
 }
 
-OCL_NATIVE("max_unpool2d.out", max_unpool2d_out);
-Tensor& max_unpool2d_out(const Tensor& self, const Tensor& indices, IntArrayRef output_size,
-                         Tensor& out) {
-  return unpool("max_unpooling2d_forward_out", self, indices, output_size, 2, out);
-}
+OCL_NATIVE_AS("max_unpool2d.out", max_unpool2d_out,
+              unpool("max_unpooling2d_forward_out", self, indices, output_size, 2, out))
 
 OCL_NATIVE("max_unpool2d", max_unpool2d);
 Tensor max_unpool2d(const Tensor& self, const Tensor& indices, IntArrayRef output_size) {

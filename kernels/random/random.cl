@@ -2,7 +2,8 @@
 // a normally distributed z. The assignment of words is fixed, so that a seed gives the same numbers
 // on every device. 16 consecutive counters serve a block of 16 * DRAWS elements: element 16 * k +
 // lane of the block takes draw k of the block's counter `lane`.
-//   WORDS    32-bit words per element, 1 or 2 (then w has 64 bits); DRAWS = 4 / WORDS
+//   WORDS    32-bit words per element, DRAWS = 4 / WORDS: 1, 2 (then w has 64 bits) or 4 (`rest`
+//            has the 64 bits below those of w)
 //   NORMAL   EXPR is of z
 //   OUT, COMPUTE; EXPR also of the numbers s0, s1, s2, range, base
 //   DIGITS   binary digits of the uniform numbers UNIT(w)
@@ -15,13 +16,15 @@
 #include "philox.clh"
 
 #define DRAWS (4 / WORDS)
-#if WORDS == 2
+#if WORDS >= 2
 #define BITS VEC(ulong)
+#define SIGNED long
 #define WORD_BITS 64
 #define UPPER(w) ((w) >> 32)  // 32 bits
 #define JOIN(high, low) ((CONVERT(ulong, high) << 32) | CONVERT(ulong, low))
 #else
 #define BITS WORD
+#define SIGNED int
 #define WORD_BITS 32
 #define UPPER(w) CONVERT(ulong, w)
 #endif
@@ -30,15 +33,17 @@
 #define SCALE(power) CAT3(0x1p-, power, )
 #define PI 3.14159265358979323846
 // A number in (0, 1).
-#define OPEN(w) ((CONVERT(T, (w) >> 12) + 0.5) * 0x1p-52)
-#define OPEN_OR_ONE(w) OPEN(w)
+#define OPEN_OR_ONE(w) ((CONVERT(T, (w) >> 12) + 0.5) * 0x1p-52)
 #else
 #define SCALE(power) CAT3(0x1p-, power, f)
 #define PI 3.14159265f
-#define OPEN(w) ((CONVERT(T, (w) >> 9) + 0.5f) * 0x1p-23f)
 // A number with all 32 bits, for long tails; rounding may give 1.
-#define OPEN_OR_ONE(w) ((CONVERT(T, w) + 0.5f) * 0x1p-32f)
+#define OPEN_OR_ONE(w) FRACTION(w)
 #endif
+// A number in (0, 1] with all bits of w.
+#define FRACTION(w) ((CONVERT(T, w) + L(0.5)) * SCALE(WORD_BITS))
+// The angle of a signed number, of which 2^WORD_BITS are half a turn.
+#define ANGLE(s) (FRACTION(s) * PI)
 // A number in [0, 1) with DIGITS binary digits.
 #define UNIT(w) (CONVERT(T, (w) >> (WORD_BITS - DIGITS)) * SCALE(DIGITS))
 // The upper 64 bits of a product. NVIDIA's drivers 470, the last ones for Kepler, compute mul_hi()
@@ -49,11 +54,39 @@ static inline VEC(ulong) upper_product(const VEC(ulong) x, const ulong y) {
   const VEC(ulong) middle = x1 * y0 + ((x0 * y0) >> 32);  // cannot overflow
   return x1 * y1 + (middle >> 32) + ((x0 * y1 + (middle & lower)) >> 32);
 }
-// An integer from 0 to range - 1: BELOW for ranges below 2^32, BELOW_64 for any range.
+// The same of 128 bits of x: the upper 64 of 192.
+static inline VEC(ulong) upper_product_128(const VEC(ulong) x, const VEC(ulong) rest,
+                                           const ulong y) {
+  const VEC(ulong) middle = x * y, sum = middle + upper_product(rest, y);
+  return upper_product(x, y) + (sum < middle ? (VEC(ulong))(1) : (VEC(ulong))(0));
+}
+// An integer from 0 to range - 1: BELOW of 32 bits, for ranges below 2^32; BELOW_64 and BELOW_128
+// of 64 and 128 bits, for any range.
 #define BELOW(w) CONVERT(long, (UPPER(w) * (VEC(ulong))(range)) >> 32)
 #define BELOW_64(w) AS(long, upper_product(w, range))
-// 1 for range of 2^32 words, else 0.
-#define CHANCE(w) (UPPER(w) < (VEC(ulong))(range) ? (VEC(ulong))(1) : (VEC(ulong))(0))
+#define BELOW_128(w, rest) AS(long, upper_product_128(w, rest, range))
+// 1 for `some` of 2^32 words, else 0.
+#define CHANCE_OF(w, some) (UPPER(w) < (some) ? (VEC(ulong))(1) : (VEC(ulong))(0))
+#define CHANCE(w) CHANCE_OF(w, (VEC(ulong))(range))
+
+#ifndef STORED_AS_IT_IS
+// An exponential variate. Near 0 it comes from the distance of the uniform number to 1, which has
+// more digits than the number.
+static inline V exponential_of(const BITS w) {
+  const V from_1 = log1p(-FRACTION(~w)), from_0 = log(FRACTION(w));
+  return -(AS(SIGNED, w) < 0 ? from_1 : from_0);
+}
+// A Cauchy variate, the tangent of pi times u - 1/2 for a uniform number u. The tails are
+// cotangents of small angles, which have more digits.
+static inline V cauchy_of(const BITS w) {
+  const BITS centred = w ^ (BITS)((BITS)(1) << (WORD_BITS - 1));
+  const VEC(SIGNED) from_0 = AS(SIGNED, w), from_half = AS(SIGNED, centred);
+  const VEC(SIGNED) quarter = (VEC(SIGNED))((SIGNED)1 << (WORD_BITS - 2));
+  const V tail = ANGLE(from_0), middle = ANGLE(from_half);
+  const V tangent = tan(from_0 < quarter && from_0 >= -quarter ? tail : middle);
+  return from_0 < quarter && from_0 >= -quarter ? C(-1) / tangent : tangent;
+}
+#endif
 
 #ifdef IN
 #define INPUT CTENSOR(in),
@@ -159,6 +192,9 @@ __kernel void KERNEL(TENSOR(out), INPUT MASKED const ulong seed, const ulong off
     EMIT_PAIR(2, r.w2, r.w3)
 #elif defined(NORMAL)
     EMIT_PAIR(0, JOIN(r.w1, r.w0), JOIN(r.w3, r.w2))
+#elif WORDS == 4
+    const VEC(ulong) rest = JOIN(r.w3, r.w2);
+    EMIT(0, JOIN(r.w1, r.w0))
 #elif WORDS == 1
     EMIT(0, r.w0)
     EMIT(1, r.w1)

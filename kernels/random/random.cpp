@@ -6,16 +6,17 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 
 #include <cmath>
 
-#include "backend/error.h"
-#include "backend/fault.h"
+#include "backend/base/error.h"
+#include "backend/queue/fault.h"
 #include "generator/captured_draws.h"
-#include "kernels/core/check_range.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/operators/check_range.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
 #include "kernels/pointwise/pointwise.h"
 #include "native/random.h"
 
@@ -31,7 +32,7 @@ struct Distribution {
   const char* name;
   const char* expression;
   bool normal = false;
-  bool wide = false;      // 64 bits per element, whatever its type
+  size_t words = 1;       // of 32 bits for an element, at least
   bool floating = false;  // for floating-point types only
   bool integers = false;  // the expression is of integers
 };
@@ -45,20 +46,22 @@ constexpr Distribution kNormal{
 constexpr Distribution kLogNormal{
     .name = "log_normal", .expression = "exp(z * s1 + s0)", .normal = true, .floating = true};
 constexpr Distribution kExponential{
-    .name = "exponential", .expression = "fmax(-log(OPEN_OR_ONE(w)), s1) * s0", .floating = true};
+    .name = "exponential", .expression = "fmax(exponential_of(w), s1) * s0", .floating = true};
 constexpr Distribution kCauchy{
-    .name = "cauchy",
-    .expression = "tan(L(3.14159265358979324) * (OPEN(w) - L(0.5))) * s1 + s0",
-    .floating = true};
-constexpr Distribution kGeometric{"geometric", "ceil(log(OPEN(w)) * s0)"};
+    .name = "cauchy", .expression = "cauchy_of(w) * s1 + s0", .floating = true};
+constexpr Distribution kGeometric{"geometric", "ceil(exponential_of(w) * s0)"};
 constexpr Distribution kBernoulli{"bernoulli", "CHANCE(w)"};
-constexpr Distribution kBernoulliTensor{"bernoulli_tensor", "UNIT(w) < x ? C(1) : C(0)"};
+constexpr Distribution kBernoulliTensor{"bernoulli_tensor",
+                                        "CHANCE_OF(w, CONVERT(ulong, rint(x * C(4294967296))))"};
+constexpr Distribution kBernoulliDouble{"bernoulli_double", "UNIT(w) < x ? C(1) : C(0)"};
 constexpr Distribution kIntegers{
     .name = "random", .expression = "BELOW(w) + base", .integers = true};
 constexpr Distribution kWideIntegers{
-    .name = "random_64", .expression = "BELOW_64(w) + base", .wide = true, .integers = true};
+    .name = "random_64", .expression = "BELOW_64(w) + base", .words = 2, .integers = true};
+constexpr Distribution kWidestIntegers{
+    .name = "random_128", .expression = "BELOW_128(w, rest) + base", .words = 4, .integers = true};
 constexpr Distribution kAllBits{
-    .name = "random_bits", .expression = "AS(long, w)", .wide = true, .integers = true};
+    .name = "random_bits", .expression = "AS(long, w)", .words = 2, .integers = true};
 constexpr Distribution kDropout{.name = "dropout", .expression = "", .floating = true};
 
 struct Numbers {
@@ -81,71 +84,70 @@ int digits_of(ScalarType type) {
   }
 }
 
-struct Plan {
-  const Distribution& distribution;
-  Device& device;
-  ScalarType out, compute;
-  ScalarType in = ScalarType::Undefined;
-  size_t words = 1;
-  size_t width = 1;
+struct Draw {
+  const Distribution* distribution;
+  ScalarType out, in, compute;  // in: may be undefined
+  uint8_t words;
+  uint16_t width;
+
+  KernelSource source(Device&) const {
+    const std::string name = str(distribution->name, "_", dtype_name(out));
+    Defines defines = compute_defines(compute);
+    defines.set("KERNEL", name)
+        .set("OUT", dtype_name(out))
+        .set("WIDTH", int64_t{width})
+        .set("WORDS", int64_t{words})
+        .set("DIGITS", digits_of(distribution == &kUniform ? out : compute))
+        .set("EXPR", distribution->expression);
+    if (distribution == &kUniform && c10::isReducedFloatingType(out)) {
+      defines.set("ROUNDED(x)", str("ROUNDED_", dtype_name(out), "(x)"));
+    }
+    if (distribution->normal) defines.set("NORMAL", 1);
+    if (distribution->integers) defines.set("STORED_AS_IT_IS", 1);
+    if (in != ScalarType::Undefined) defines.set("IN", dtype_name(in));
+    if (distribution == &kDropout) defines.set("DROPOUT", 1);
+    return {"random.cl", name, defines};
+  }
 };
 
-Plan make_plan(const Distribution& distribution, ScalarType out, Device& device, ScalarType in) {
-  const bool is_double = out == ScalarType::Double || in == ScalarType::Double;
+Draw make_draw(const Distribution& distribution, ScalarType out, Device& device, ScalarType in) {
+  // Geometric integers may have more digits than float.
+  const bool exact_integers =
+      &distribution == &kGeometric && c10::isIntegralType(out, /*includeBool=*/true);
+  const bool is_double = out == ScalarType::Double || in == ScalarType::Double ||
+                         (exact_integers && device.properties().has_fp64);
   check_device_has(device, is_double ? ScalarType::Double : out, distribution.name);
   if (distribution.floating) check_floating(device, out, distribution.name);
-  Plan plan{distribution, device, out, is_double ? ScalarType::Double : ScalarType::Float, in};
-  plan.words = is_double || distribution.wide ? 2 : 1;
-  if (device.family() == KernelFamily::kCpu) {
-    plan.width = device.parameters().vector_width / plan.words;
-  }
-  return plan;
-}
-
-const Kernel& find(const Plan& plan) {
-  KernelKey key{&plan.distribution};
-  key.by[0] = static_cast<uint64_t>(plan.out) << 8 | static_cast<uint64_t>(plan.in);
-  return find_kernel(plan.device, key, [&] {
-    const std::string name = str(plan.distribution.name, "_", dtype_name(plan.out));
-    Defines defines = compute_defines(plan.compute);
-    defines.set("KERNEL", name)
-        .set("OUT", dtype_name(plan.out))
-        .set("WIDTH", static_cast<int64_t>(plan.width))
-        .set("WORDS", static_cast<int64_t>(plan.words))
-        .set("DIGITS", digits_of(&plan.distribution == &kUniform ? plan.out : plan.compute))
-        .set("EXPR", plan.distribution.expression);
-    if (&plan.distribution == &kUniform && c10::isReducedFloatingType(plan.out)) {
-      defines.set("ROUNDED(x)", str("ROUNDED_", dtype_name(plan.out), "(x)"));
-    }
-    if (plan.distribution.normal) defines.set("NORMAL", 1);
-    if (plan.distribution.integers) defines.set("STORED_AS_IT_IS", 1);
-    if (plan.in != ScalarType::Undefined) defines.set("IN", dtype_name(plan.in));
-    if (&plan.distribution == &kDropout) defines.set("DROPOUT", 1);
-    return KernelSource{"random.cl", name, defines};
-  });
+  const size_t words = std::max<size_t>(is_double ? 2 : 1, distribution.words);
+  const size_t width =
+      device.family() == KernelFamily::kCpu ? device.parameters().vector_width / words : 1;
+  const ScalarType compute = is_double ? ScalarType::Double : ScalarType::Float;
+  return {
+      &distribution, out, in, compute, static_cast<uint8_t>(words), static_cast<uint16_t>(width)};
 }
 
 // Tensors are dense, in the same order of memory; `in` and `mask` may be undefined.
 void draw_dense(const Distribution& distribution, const Tensor& out, const Tensor& in,
                 const Tensor& mask, const Numbers& numbers, const MaybeGenerator& maybe_generator) {
-  const Plan plan = make_plan(distribution, out.scalar_type(), ocl_device(out),
+  Device& device = ocl_device(out);
+  const Draw draw = make_draw(distribution, out.scalar_type(), device,
                               in.defined() ? in.scalar_type() : ScalarType::Undefined);
   const auto count = static_cast<size_t>(out.numel());
-  const size_t per_block = 64 / plan.words;
+  const size_t per_block = 64 / draw.words;
   const size_t counters = at::ceil_div(count, per_block) * 16;
   const PhiloxState state = ocl::draw(maybe_generator, out.get_device(), counters);
-  Arguments arguments(stream_of(out), find(plan));
+  Arguments arguments(stream_of(out), find_kernel(device, draw));
   arguments.add(view(out));
   if (in.defined()) arguments.add(view(in));
   if (mask.defined()) arguments.add(view(mask));
   add_philox(arguments, state);
-  add_numbers(arguments, numbers.s, plan.compute);
+  add_numbers(arguments, numbers.s, draw.compute);
   arguments.add(numbers.range).add(numbers.base);
   arguments.add(uint64_t{count});
 
-  const DeviceParameters& parameters = plan.device.parameters();
-  const size_t units = counters / plan.width;
-  if (plan.device.family() == KernelFamily::kGpu) {
+  const DeviceParameters& parameters = device.parameters();
+  const size_t units = counters / draw.width;
+  if (device.family() == KernelFamily::kGpu) {
     const size_t group = arguments.group();
     arguments.add(uint64_t{1}).enqueue({at::round_up(units, group)}, {group});
     return;
@@ -183,18 +185,14 @@ void log_normal(at::TensorIteratorBase& iter, double mean, double std, MaybeGene
   draw(kLogNormal, iter.tensor(0), {{mean, std}}, generator);
 }
 void exponential(at::TensorIteratorBase& iter, double lambda, MaybeGenerator generator) {
-  // Replaces the logarithm of a uniform number that rounded to 1: never 0 in the type.
-  const ScalarType type = iter.tensor(0).scalar_type();
-  const double least = type == ScalarType::Double ? 0
-                       : type == ScalarType::Half ? 0x1p-24
-                                                  : 0x1p-25;
+  const double least = iter.dtype(0) == ScalarType::Half ? 0x1p-24 : 0;  // no 0 by rounding
   draw(kExponential, iter.tensor(0), {{1 / lambda, least}}, generator);
 }
 void cauchy(at::TensorIteratorBase& iter, double median, double sigma, MaybeGenerator generator) {
   draw(kCauchy, iter.tensor(0), {{median, sigma}}, generator);
 }
 void geometric(at::TensorIteratorBase& iter, double p, MaybeGenerator generator) {
-  draw(kGeometric, iter.tensor(0), {{1 / std::log1p(-p)}}, generator);
+  draw(kGeometric, iter.tensor(0), {{-1 / std::log1p(-p)}}, generator);
 }
 void bernoulli_scalar(const TensorBase& self, double p, MaybeGenerator generator) {
   draw(kBernoulli, self, {{}, words_of(p)}, generator);
@@ -206,12 +204,21 @@ void bernoulli_tensor(const TensorBase& self, const TensorBase& p, MaybeGenerato
   check_range(given, {0, 1, 1, site});
   at::assert_no_partial_overlap(self, given);
   const Tensor probability = given.expand(self.sizes()).contiguous();
-  draw(kBernoulliTensor, self, {}, generator, probability);
+  const bool is_double =
+      self.scalar_type() == ScalarType::Double || probability.scalar_type() == ScalarType::Double;
+  draw(is_double ? kBernoulliDouble : kBernoulliTensor, self, {}, generator, probability);
 }
 
 void random_from_to(at::TensorIteratorBase& iter, uint64_t range, int64_t base,
                     MaybeGenerator generator) {
-  draw(range >> 32 ? kWideIntegers : kIntegers, iter.tensor(0), {{}, range, base}, generator);
+  // Random words do not divide equally among a range that is no power of two. With 12 bits more
+  // than the range has, no number is more frequent than another by more than 2^-12.
+  const bool equal = (range & (range - 1)) == 0;
+  const auto fits = [&](int bits) { return range >> (equal ? bits : bits - 12) == 0; };
+  const Distribution& distribution = fits(32)            ? kIntegers
+                                     : equal || fits(64) ? kWideIntegers
+                                                         : kWidestIntegers;
+  draw(distribution, iter.tensor(0), {{}, range, base}, generator);
 }
 void random_all_bits(at::TensorIteratorBase& iter, MaybeGenerator generator) {
   draw(kAllBits, iter.tensor(0), {}, generator);
@@ -232,17 +239,17 @@ void random(at::TensorIteratorBase& iter, MaybeGenerator generator) {
   random_from_to(iter, range, 0, generator);
 }
 
+struct PhiloxStateKernel {
+  KernelSource source(Device&) const { return {"philox_state.cl", "philox_state", {}}; }
+};
+
 // Seed and offset for the draws of generated kernels, in a tensor of two numbers. The argument
 // `place`, a position in a program, only makes calls distinct.
 Tensor draw_philox(int64_t counters, at::Device device, int64_t /*place*/) {
   TORCH_CHECK(device.is_privateuseone(), "draw_philox(): expected an ocl device, but got ", device);
   TORCH_CHECK_VALUE(counters >= 0, "draw_philox(): cannot draw ", counters, " times");
   const Tensor state = at::empty({2}, at::TensorOptions(device).dtype(ScalarType::Long));
-  static Site site;
-  const Kernel& kernel = find_kernel(ocl_device(state), {&site}, [] {
-    return KernelSource{"philox_state.cl", "philox_state", Defines()};
-  });
-  Arguments arguments(stream_of(state), kernel);
+  Arguments arguments(stream_of(state), find_kernel(ocl_device(state), PhiloxStateKernel{}));
   arguments.add(view(state));
   add_philox(arguments,
              ocl::draw(std::nullopt, state.get_device(), static_cast<uint64_t>(counters)));
@@ -254,7 +261,12 @@ Tensor draw_philox(int64_t counters, at::Device device, int64_t /*place*/) {
 // it.
 std::tuple<Tensor, Tensor> philox_dropout(const Tensor& x, double p, const Tensor& state) {
   TORCH_CHECK_VALUE(p > 0 && p < 1, "philox_dropout(): expected a p between 0 and 1, got ", p);
-  const Tensor host = state.cpu();
+  TORCH_CHECK(state.scalar_type() == ScalarType::Long && state.numel() == 2,
+              "philox_dropout(): expected the two numbers of ocl::draw_philox, got ",
+              state.scalar_type(), " of shape ", state.sizes());
+  TORCH_CHECK(x.is_floating_point(), "philox_dropout(): expected a floating-point tensor, got ",
+              x.scalar_type());
+  const Tensor host = state.cpu().contiguous();
   const auto* const words = host.const_data_ptr<int64_t>();
   at::Generator generator = make_generator(x.get_device());
   generator.set_current_seed(static_cast<uint64_t>(words[0]));
@@ -275,13 +287,19 @@ OCL_NATIVE("native_dropout", native_dropout);
 std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p,
                                           std::optional<bool> train) {
   const auto mask_options = input.options().dtype(ScalarType::Bool);
-  if (input.numel() == 0 || p == 0 || (train.has_value() && !*train)) {
+  const bool training = train.value_or(true);
+  TORCH_CHECK(!training || !c10::isIntegralType(input.scalar_type(), /*includeBool=*/true),
+              "result type Float can't be cast to the desired output type ", input.scalar_type());
+  if (input.numel() == 0 || p == 0 || !training) {
     return {input.clone(), at::ones_like(input, mask_options)};
   }
   TORCH_CHECK(0 <= 1 - p && 1 - p <= 1, "bernoulli_ expects p to be in [0, 1], but got p=", 1 - p);
+  if (p == 1) {  // as at::dropout, which draws nothing then
+    return {input.mul(0), at::zeros_like(input, mask_options)};
+  }
   const Tensor in = input.is_non_overlapping_and_dense() ? input : input.clone();
   const Tensor out = at::empty_like(in), mask = at::empty_like(in, mask_options);
-  draw_dense(kDropout, out, in, mask, {{p == 1 ? 0 : 1 / (1 - p)}, words_of(1 - p)}, std::nullopt);
+  draw_dense(kDropout, out, in, mask, {{1 / (1 - p)}, words_of(1 - p)}, std::nullopt);
   return {out, mask};
 }
 

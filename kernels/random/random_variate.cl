@@ -39,6 +39,19 @@ static inline T fraction(Source *source) {
 #endif
 }
 
+// Of rate 1. Near 0 it comes from the distance of the uniform number to 1, so it has more digits.
+static inline T exponential(Source *source) {
+#ifdef COMPUTE_IS_DOUBLE
+  const ulong high = next_word(source), word = high << 32 | next_word(source);
+  const T scale = 0x1p-64;
+#else
+  const uint word = next_word(source);
+  const T scale = 0x1p-32f;
+#endif
+  const T near_0 = ((T)word + L(0.5)) * scale, near_1 = ((T)~word + L(0.5)) * scale;
+  return near_0 < L(0.5) ? -log(near_0) : -log1p(-near_1);
+}
+
 static inline T normal(Source *source) {
   const T radius = sqrt(L(-2.0) * log(fraction(source)));
   return radius * cos(L(6.28318530717958648) * fraction(source));
@@ -61,13 +74,13 @@ static inline T large_gamma(const T alpha, Source *source) {
 
 static inline T standard_gamma(const T alpha, Source *source) {
   if (alpha == 0) return 0;
-  const T scale = alpha < 1 ? pow(fraction(source), 1 / alpha) : (T)1;
+  const T scale = alpha < 1 ? exp(-exponential(source) / alpha) : (T)1;
   return fmax(scale * large_gamma(alpha < 1 ? alpha + 1 : alpha, source), (T)TINY);
 }
 
 // Its logarithm, for an alpha so small that the number itself would be 0.
 static inline T log_gamma(const T alpha, Source *source) {
-  const T log_scale = alpha < 1 ? log(fraction(source)) / alpha : (T)0;
+  const T log_scale = alpha < 1 ? -exponential(source) / alpha : (T)0;
   return log_scale + log(large_gamma(alpha < 1 ? alpha + 1 : alpha, source));
 }
 
@@ -98,9 +111,8 @@ static inline T log_poisson(const T k, const T rate) {
 static inline T poisson(const T rate, Source *source) {
   if (!(rate > 0)) return rate == 0 ? (T)0 : (T)NAN;
   if (rate < 10) {
-    const T limit = exp(-rate);
-    T product = fraction(source), k = 0;
-    for (; product > limit; ++k) product *= fraction(source);
+    T sum = exponential(source), k = 0;
+    for (; sum < rate; ++k) sum += exponential(source);
     return k;
   }
   const T root = sqrt(rate);
@@ -134,7 +146,7 @@ static inline T binomial_to_half(const T n, const T p, Source *source) {
     const T log_q = log1p(-p);
     T sum = 0, k = 0;
     for (;; ++k) {
-      sum += ceil(log(fraction(source)) / log_q);
+      sum += ceil(exponential(source) / -log_q);
       if (!(sum <= n)) return k;
     }
   }

@@ -12,14 +12,14 @@
 
 #include <limits>
 
-#include "backend/error.h"
-#include "backend/fault.h"
+#include "backend/base/error.h"
+#include "backend/queue/fault.h"
 #include "generator/captured_draws.h"
-#include "kernels/core/check_range.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/operators/check_range.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "native/random_variates.h"
 
 namespace ocl {
@@ -57,18 +57,19 @@ ScalarType widest(const Tensor& tensor) {
                                                   : compute_type(tensor.scalar_type());
 }
 
-const Kernel& find(Device& device, const Variate& variate, ScalarType type, ScalarType y) {
-  KernelKey key{&variate};
-  key.by = {static_cast<uint64_t>(type), static_cast<uint64_t>(y)};
-  return find_kernel(device, key, [&] {
+struct RandomVariate {
+  const char* draw;
+  ScalarType type, y;
+
+  KernelSource source(Device&) const {
     Defines defines = compute_defines(compute_type(type));
     defines.set("OUT", dtype_name(type)).set("X", dtype_name(type));
     if (y != ScalarType::Undefined) defines.set("Y", dtype_name(y));
     defines.set("TINY", str("L(", std::hexfloat, least_normal(type), ")"));
-    defines.set("DRAW", variate.draw);
-    return KernelSource{"random_variate.cl", "random_variate", defines};
-  });
-}
+    defines.set("DRAW", draw);
+    return {"random_variate.cl", "random_variate", defines};
+  }
+};
 
 // x and y have the same sizes; y may be undefined.
 Tensor draw(const Variate& variate, const Tensor& x, const Tensor& y,
@@ -83,7 +84,8 @@ Tensor draw(const Variate& variate, const Tensor& x, const Tensor& y,
   if (count == 0) return out;
   const PhiloxState state = ocl::draw(generator, out.get_device(), count);
   const ScalarType y_type = y.defined() ? y.scalar_type() : ScalarType::Undefined;
-  Arguments arguments(stream_of(out), find(device, variate, type, y_type));
+  Arguments arguments(stream_of(out),
+                      find_kernel(device, RandomVariate{variate.draw, type, y_type}));
   arguments.add(view(out)).add(view(xs));
   if (y.defined()) arguments.add(view(ys));
   add_philox(arguments, state);
@@ -121,10 +123,7 @@ void multinomial_with_replacement(Tensor& result, const Tensor& self, int64_t sa
 
 namespace native {
 
-OCL_NATIVE("_standard_gamma", standard_gamma);
-Tensor standard_gamma(const Tensor& self, std::optional<at::Generator> generator) {
-  return draw(kGamma, self, {}, generator);
-}
+OCL_NATIVE_AS("_standard_gamma", standard_gamma, draw(kGamma, self, {}, generator))
 
 OCL_NATIVE("poisson", poisson);
 Tensor poisson(const Tensor& self, std::optional<at::Generator> generator) {
@@ -171,15 +170,12 @@ Tensor& rrelu_with_noise_out(const Tensor& self, Tensor& noise, const Scalar& lo
 OCL_NATIVE("rrelu_with_noise", rrelu_with_noise);
 Tensor rrelu_with_noise(const Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper,
                         bool training, std::optional<at::Generator> generator) {
-  Tensor out = at::empty_like(self);
+  Tensor out = at::empty_like(self, at::MemoryFormat::Contiguous);
   return rrelu_with_noise_out(self, noise, lower, upper, training, generator, out);
 }
 
-OCL_NATIVE("rrelu_with_noise_", rrelu_with_noise_);
-Tensor& rrelu_with_noise_(Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper,
-                          bool training, std::optional<at::Generator> generator) {
-  return rrelu_with_noise_out(self, noise, lower, upper, training, generator, self);
-}
+OCL_NATIVE_AS("rrelu_with_noise_", rrelu_with_noise_,
+              rrelu_with_noise_out(self, noise, lower, upper, training, generator, self))
 
 }  // namespace native
 }  // namespace ocl

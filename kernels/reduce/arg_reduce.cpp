@@ -7,10 +7,10 @@
 
 #include <bit>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/reduce/reduce_shape.h"
 
 namespace ocl {
@@ -23,7 +23,10 @@ constexpr size_t kManyParts = 8;        // from here on, a work-group merges the
 constexpr size_t kLeastItems = 64, kMostItems = 256, kPerItem = 16;
 constexpr size_t kMostOfPart = INT32_MAX;  // elements, which a work-item counts in 32 bits
 
-enum class Kind : uint64_t { kItems, kRows, kColumns, kGroup, kMerge, kMergeGroup };
+enum class Kind : uint8_t { kItems, kRows, kColumns, kGroup, kMerge, kMergeGroup };
+
+bool by_group(Kind kind) { return kind == Kind::kGroup || kind == Kind::kMergeGroup; }
+bool merges(Kind kind) { return kind == Kind::kMerge || kind == Kind::kMergeGroup; }
 
 struct Plan {
   Device& device;
@@ -34,9 +37,7 @@ struct Plan {
   size_t width = 1;
   size_t group = 0;  // work-items of a group, at most
 
-  bool by_group() const { return kind == Kind::kGroup || kind == Kind::kMergeGroup; }
-  bool merges() const { return kind == Kind::kMerge || kind == Kind::kMergeGroup; }
-  bool partial() const { return !merges() && shape.parts > 1; }
+  bool partial() const { return !merges(kind) && shape.parts > 1; }
 };
 
 struct Results {
@@ -44,36 +45,43 @@ struct Results {
   std::optional<BufferView> values;
 };
 
-const Kernel& find(const Plan& plan) {
-  static Site site;
-  KernelKey key{&site};
-  key.by[0] = static_cast<uint64_t>(plan.type) << 8 | static_cast<uint64_t>(plan.compute);
-  key.by[1] = uint64_t{plan.greatest} << 2 | uint64_t{plan.values} << 1 | uint64_t{plan.partial()};
-  key.by[2] = plan.shape.kept.size() << 8 | static_cast<uint64_t>(plan.kind);
-  key.by[3] = plan.by_group() ? plan.group : 0;
-  return find_kernel(plan.device, key, [&](size_t group) {
-    Defines defines = compute_defines(plan.compute);
-    defines.set("IN", dtype_name(plan.type))
-        .set("KEPT", static_cast<int64_t>(plan.shape.kept.size()))
+struct ArgReduce {
+  ScalarType type, compute;
+  uint8_t kept;  // dimensions
+  bool greatest, values, partial;
+  Kind kind;
+  size_t most;  // work-items of a group; 0 if not by_group()
+
+  KernelSource source(Device& device, size_t group) const {
+    Defines defines = compute_defines(compute);
+    defines.set("IN", dtype_name(type))
+        .set("KEPT", int64_t{kept})
         .set("REDUCED", 1)
-        .set("BETTER(x, y)", plan.greatest ? "((x) > (y))" : "((x) < (y))")
+        .set("BETTER(x, y)", greatest ? "((x) > (y))" : "((x) < (y))")
         .set("FINISH(x)", "(x)");
-    if (plan.values) defines.set("WITH_VALUES", 1);
-    if (plan.partial()) defines.set("PARTIAL", 1);
-    if (plan.by_group()) {
-      defines.set("GROUP", static_cast<int64_t>(std::min(group, plan.group)));
-      const char* name = plan.kind == Kind::kGroup ? "arg_group" : "arg_merge_group";
-      return KernelSource{"arg_reduce_gpu.cl", name, defines};
+    if (values) defines.set("WITH_VALUES", 1);
+    if (partial) defines.set("PARTIAL", 1);
+    if (by_group(kind)) {
+      defines.set("GROUP", static_cast<int64_t>(std::min(group, most)));
+      const char* name = kind == Kind::kGroup ? "arg_group" : "arg_merge_group";
+      return {"arg_reduce_gpu.cl", name, defines};
     }
-    if (plan.kind == Kind::kRows || plan.kind == Kind::kColumns) {
-      define_width_or_group(defines, plan.device, plan.compute, group);
+    if (kind == Kind::kRows || kind == Kind::kColumns) {
+      define_width_or_group(defines, device, compute, group);
       defines.set("COLUMNS", kColumns)
-          .set("POSITION", c10::elementSize(plan.compute) == 8 ? "long" : "int");
-      const char* name = plan.kind == Kind::kRows ? "arg_rows" : "arg_columns";
-      return KernelSource{"arg_reduce_cpu.cl", name, defines};
+          .set("POSITION", c10::elementSize(compute) == 8 ? "long" : "int");
+      const char* name = kind == Kind::kRows ? "arg_rows" : "arg_columns";
+      return {"arg_reduce_cpu.cl", name, defines};
     }
-    return KernelSource{"arg_reduce.cl", plan.merges() ? "arg_merge" : "arg_reduce", defines};
-  });
+    return {"arg_reduce.cl", merges(kind) ? "arg_merge" : "arg_reduce", defines};
+  }
+};
+
+const Kernel& kernel_of(const Plan& plan) {
+  return find_kernel(
+      plan.device, ArgReduce{plan.type, plan.compute, static_cast<uint8_t>(plan.shape.kept.size()),
+                             plan.greatest, plan.values, plan.partial(), plan.kind,
+                             by_group(plan.kind) ? plan.group : 0});
 }
 
 // The type for vectors of the CPU family, which need positions as wide as the elements.
@@ -123,7 +131,7 @@ void enqueue_items(const Plan& plan, Arguments& arguments, size_t parts) {
 }
 
 void run(const Plan& plan, const BufferView& in, const Results& results) {
-  Arguments arguments(current_stream(plan.device.index()), find(plan));
+  Arguments arguments(current_stream(plan.device.index()), kernel_of(plan));
   arguments.add(in).add(results.indices);
   if (results.values) arguments.add(*results.values);
   plan.shape.bind(arguments);
@@ -155,7 +163,7 @@ void arg_reduce(Device& device, ScalarType type, const ReduceShape& shape, bool 
   const bool by_group = device.family() == KernelFamily::kGpu && plan.shape.parts >= kManyParts;
   plan.kind = by_group ? Kind::kMergeGroup : Kind::kMerge;
   plan.group = group_for(plan.shape.parts);
-  Arguments arguments(current_stream(device.index()), find(plan));
+  Arguments arguments(current_stream(device.index()), kernel_of(plan));
   arguments.add(view(values)).add(view(positions)).add(results.indices);
   if (results.values) arguments.add(*results.values);
   plan.shape.bind(arguments);

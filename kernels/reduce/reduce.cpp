@@ -6,9 +6,9 @@
 #include <bit>
 #include <cmath>
 
-#include "backend/error.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/tensors.h"
+#include "backend/base/error.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/tensors/tensors.h"
 #include "kernels/reduce/reduce_shape.h"
 
 namespace ocl {
@@ -33,18 +33,6 @@ struct Plan {
   size_t group = 1;
 };
 
-KernelKey make_key(const Plan& plan) {
-  KernelKey key{&plan.op};
-  key.by[0] = static_cast<uint64_t>(plan.in) << 16 | static_cast<uint64_t>(plan.out) << 8 |
-              static_cast<uint64_t>(plan.compute) | uint64_t{plan.shape.is_small()} << 24;
-  key.by[1] = plan.shape.kept.size() << 16 | plan.shape.reduced.size() << 8 |
-              uint64_t{plan.columns} << 3 | uint64_t{plan.contiguous} << 2 |
-              uint64_t{plan.partial} << 1 | uint64_t{plan.merging};
-  key.by[2] = reinterpret_cast<uint64_t>(plan.op.step);
-  key.by[3] = reinterpret_cast<uint64_t>(plan.op.finish);
-  return key;
-}
-
 // The neutral element in OpenCL C.
 const char* neutral(const Plan& plan) {
   const double number = plan.op.neutral;
@@ -54,34 +42,50 @@ const char* neutral(const Plan& plan) {
   return c10::isComplexType(plan.compute) ? "COMPLEX(1, 0)" : "1";
 }
 
-KernelSource make_source(const Plan& plan, size_t group) {
-  const bool cpu = plan.vectors;
-  Defines defines = compute_defines(plan.compute);
-  defines.set("WIDTH", static_cast<int64_t>(plan.width))
-      .set("IN", dtype_name(plan.in))
-      .set("OUT", dtype_name(plan.out))
-      .set("KEPT", static_cast<int64_t>(plan.shape.kept.size()))
-      .set("REDUCED", static_cast<int64_t>(plan.shape.reduced.size()))
-      .set("INIT", str("((T)(", neutral(plan), "))"))
-      .set("STEP(acc, a)", str("(", plan.merging ? "MERGE(acc, a)" : plan.op.step, ")"))
-      .set("MERGE(x, y)", str("(", plan.op.merge, ")"))
-      .set("FINISH(acc)", str("(", plan.op.finish, ")"));
-  if (plan.partial) defines.set("PARTIAL", 1);
-  if (plan.contiguous) defines.set("IN_ONE", 1);
-  std::string kernel = plan.columns ? "reduce_columns" : "reduce_rows";
-  if (cpu) {
-    defines.set("COLUMNS", kColumns);
-  } else {
+struct Types {
+  ScalarType in, out, compute;
+};
+
+struct Reduce {
+  const char *neutral, *step, *merge, *finish;  // literals, or texts that are kept
+  Types types;
+  uint8_t kept, reduced;  // dimensions
+  bool vectors, columns, contiguous, partial;
+  bool small;  // false with vectors
+
+  KernelSource source(Device& device, size_t group) const {
+    const size_t width = vectors ? vector_lanes(device, types.compute) : 1;
+    Defines defines = compute_defines(types.compute);
+    defines.set("WIDTH", static_cast<int64_t>(width))
+        .set("IN", dtype_name(types.in))
+        .set("OUT", dtype_name(types.out))
+        .set("KEPT", int64_t{kept})
+        .set("REDUCED", int64_t{reduced})
+        .set("INIT", str("((T)(", neutral, "))"))
+        .set("STEP(acc, a)", str("(", step, ")"))
+        .set("MERGE(x, y)", str("(", merge, ")"))
+        .set("FINISH(acc)", str("(", finish, ")"));
+    if (partial) defines.set("PARTIAL", 1);
+    if (contiguous) defines.set("IN_ONE", 1);
+    if (vectors) {
+      defines.set("COLUMNS", kColumns);
+      return {"reduce_cpu.cl", columns ? "reduce_columns" : "reduce_rows", defines};
+    }
     defines.set("GROUP", static_cast<int64_t>(group));
-    defines.set("INDEX", plan.shape.is_small() ? "uint" : "ulong");
-    kernel = plan.columns ? "reduce_item" : "reduce_group";
+    defines.set("INDEX", small ? "uint" : "ulong");
+    return {"reduce_gpu.cl", columns ? "reduce_item" : "reduce_group", defines};
   }
-  return {cpu ? "reduce_cpu.cl" : "reduce_gpu.cl", kernel, defines};
-}
+};
 
 void run(const Plan& plan, const BufferView& in, const BufferView& out) {
-  const Kernel& kernel = find_kernel(plan.device, make_key(plan),
-                                     [&](size_t group) { return make_source(plan, group); });
+  const char* step = plan.merging ? "MERGE(acc, a)" : plan.op.step;
+  const Types types{plan.in, plan.out, plan.compute};
+  const auto kept = static_cast<uint8_t>(plan.shape.kept.size());
+  const auto reduced = static_cast<uint8_t>(plan.shape.reduced.size());
+  const Kernel& kernel =
+      find_kernel(plan.device, Reduce{neutral(plan), step, plan.op.merge, plan.op.finish, types,
+                                      kept, reduced, plan.vectors, plan.columns, plan.contiguous,
+                                      plan.partial, !plan.vectors && plan.shape.is_small()});
   Stream& stream = current_stream(plan.device.index());
   Arguments arguments(stream, kernel);
   arguments.add(in).add(out);

@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "kernels/core/dtype.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 

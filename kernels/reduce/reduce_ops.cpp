@@ -1,18 +1,21 @@
 // The rows of reduce_table.h, and reductions that need more than a row: norms, and max of a tensor.
 #include <ATen/native/ReduceAllOps.h>
 #include <ATen/native/ReduceOps.h>
+#include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/amax.h>
 #include <ATen/ops/amin.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/ne.h>
 
 #include <cmath>
 #include <map>
 #include <mutex>
 
-#include "backend/error.h"
-#include "kernels/core/registration.h"
+#include "backend/base/error.h"
+#include "kernels/core/operators/registration.h"
 #include "kernels/reduce/reduce.h"
+#include "native/reduce_ops.h"
 
 namespace ocl {
 namespace {
@@ -123,7 +126,55 @@ void min_all(at::Tensor& result, const at::Tensor& self) {
   }
 }
 
+// Whether the kernel converts the elements to the type of the sum. A copy would take eight bytes
+// for each element of one.
+bool widens(ScalarType from, ScalarType to) {
+  const auto is_integral = [](ScalarType type) {
+    return c10::isIntegralType(type, /*includeBool=*/true);
+  };
+  const auto is_float = [](ScalarType type) {
+    return c10::isReducedFloatingType(type) || type == ScalarType::Float ||
+           type == ScalarType::Double;
+  };
+  return ((is_integral(from) && is_integral(to) && to != ScalarType::Bool) ||
+          (is_float(from) && is_float(to))) &&
+         c10::elementSize(from) < c10::elementSize(to);
+}
+
+constexpr Reduction kCount{"count_nonzero", 0, "acc + TRUTH(a)", "x + y", "acc"};
+
 }  // namespace
+
+namespace native {
+
+OCL_STRUCTURED("sum.IntList_out", sum)
+(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, std::optional<ScalarType>,
+ const Tensor& result) {
+  const ScalarType in = self.scalar_type(), out = result.scalar_type();
+  at::TensorIterator iter =
+      at::meta::make_reduction(self, result, dim, keepdim, widens(in, out) ? in : out);
+  if (iter.numel() == 0) {
+    result.zero_();
+  } else {
+    run_row<k_sum_stub>(iter);
+  }
+}
+
+OCL_NATIVE("count_nonzero.dim_IntList", count_nonzero);
+OCL_COMPLEX("count_nonzero.dim_IntList");
+Tensor count_nonzero(const Tensor& self, IntArrayRef dim) {
+  if (!c10::isIntegralType(self.scalar_type(), /*includeBool=*/true) || self.numel() == 0) {
+    return self.ne(0).sum(dim);
+  }
+  Tensor result = at::empty(at::meta::get_reduction_shape(self, dim, /*keepdim=*/false),
+                            self.options().dtype(ScalarType::Long));
+  at::TensorIterator iter =
+      at::meta::make_reduction(self, result, dim, /*keepdim=*/false, self.scalar_type());
+  reduce(iter, kCount);
+  return result;
+}
+
+}  // namespace native
 }  // namespace ocl
 
 namespace at::native {

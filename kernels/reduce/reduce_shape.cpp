@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "backend/error.h"
+#include "backend/base/error.h"
 
 namespace ocl {
 namespace {
@@ -110,7 +110,8 @@ size_t ReduceShape::column_block(const Device& device, size_t width, size_t most
 }
 
 void ReduceShape::bind(Arguments& arguments) const {
-  std::array<int64_t, 5 * kMaxDims + 4> words;
+  // keep_parts() adds a dimension.
+  std::array<int64_t, 3 * (kMaxDims + 1) + 2 * kMaxDims + 4> words;
   size_t n = 0;
   for (const Kept& dim : kept) words[n++] = static_cast<int64_t>(dim.size);
   for (const Kept& dim : kept) words[n++] = dim.in;

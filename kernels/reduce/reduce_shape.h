@@ -4,7 +4,7 @@
 
 #include <ATen/native/TensorIterator.h>
 
-#include "backend/launch.h"
+#include "backend/launch/launch.h"
 
 namespace ocl {
 

@@ -10,11 +10,12 @@
 #include <bit>
 #include <cmath>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/extent.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/operators/relations.h"
+#include "kernels/core/tensors/extent.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "native/scan.h"
 
 namespace ocl {
@@ -46,20 +47,20 @@ ScalarType state_type(const Device& device, const Scan& scan, ScalarType type) {
   return compute == ScalarType::ComplexFloat ? ScalarType::ComplexDouble : compute;
 }
 
-const Kernel& find(Device& device, const char* name, const Scan& scan, ScalarType type,
-                   ScalarType state, size_t lanes) {
-  static Site site;
-  KernelKey key{&site};
-  key.by = {reinterpret_cast<uint64_t>(name), reinterpret_cast<uint64_t>(&scan),
-            static_cast<uint64_t>(type) << 8 | static_cast<uint64_t>(state), lanes};
-  return find_kernel(device, key, [&] {
-    Defines defines = compute_defines(state);
+struct ScanColumns {
+  const char* kernel;
+  const Scan* scan;
+  ScalarType type;
+  size_t lanes;
+
+  KernelSource source(Device& device) const {
+    Defines defines = compute_defines(state_type(device, *scan, type));
     define_grid(defines, device);
-    defines.set("IN", dtype_name(type)).set("OUT", dtype_name(type)).set(scan.define, 1);
+    defines.set("IN", dtype_name(type)).set("OUT", dtype_name(type)).set(scan->define, 1);
     defines.set("LANES", static_cast<int64_t>(lanes));
-    return KernelSource{"scan.cl", name, defines};
-  });
-}
+    return {"scan.cl", kernel, defines};
+  }
+};
 
 // Rows of at least kGroupRow elements are scanned by work-groups of GPUs; fewer than kFewColumns
 // columns of at least kFewColumnsRows elements become rows first.
@@ -72,26 +73,26 @@ bool takes_groups(const Device& device, const Scan& scan, ScalarType type, uint6
          !(&scan == &kProduct && c10::isComplexType(type));
 }
 
-const Kernel& find_rows(Device& device, const char* name, const Scan& scan, ScalarType type,
-                        size_t wanted) {
-  static Site site;
-  const ScalarType state = state_type(device, scan, type);
-  const KernelKey key{&site,
-                      {reinterpret_cast<uint64_t>(name), reinterpret_cast<uint64_t>(&scan),
-                       static_cast<uint64_t>(type), wanted}};
-  return find_kernel(device, key, [&](size_t group) {
+struct ScanRows {
+  const char* kernel;
+  const Scan* scan;
+  ScalarType type;
+  size_t wanted;  // work-items of a group, at most
+
+  KernelSource source(Device& device, size_t group) const {
+    const ScalarType state = state_type(device, *scan, type);
     Defines defines = compute_defines(state);
-    defines.set("IN", dtype_name(type)).set("OUT", dtype_name(type)).set(scan.define, 1);
+    defines.set("IN", dtype_name(type)).set("OUT", dtype_name(type)).set(scan->define, 1);
     defines.set("ITEMS", static_cast<int64_t>(std::min(group, wanted)));
-    if (&scan == &kProduct && c10::isFloatingType(state)) {
+    if (scan == &kProduct && c10::isFloatingType(state)) {
       // The exponents of what the CPU multiplies in: float for 16 bits, else double.
       const bool narrow = type == ScalarType::Half || type == ScalarType::BFloat16;
       defines.set("SCALED", 1);
       defines.set("MAX_EXPONENT", narrow ? 128 : 1024).set("MIN_EXPONENT", narrow ? -149 : -1074);
     }
-    return KernelSource{"scan_rows_gpu.cl", name, defines};
-  });
-}
+    return {"scan_rows_gpu.cl", kernel, defines};
+  }
+};
 
 // Whether the parts of a row can be scanned at once. The product of a part does not tell whether
 // the running product became zero or infinite inside of it, and stayed so. A long product of real
@@ -110,7 +111,8 @@ void launch_row_scan(const Scan& scan, const at::Tensor& in, const at::Tensor& o
                      const at::Tensor& positions, uint64_t rows, uint64_t size) {
   Device& device = ocl_device(in);
   const size_t wanted = std::clamp<size_t>(std::bit_ceil(size / kPerItem), kFewItemsGroup, 256);
-  const Kernel& kernel = find_rows(device, "scan_rows", scan, in.scalar_type(), wanted);
+  const Kernel& kernel =
+      find_kernel(device, ScanRows{"scan_rows", &scan, in.scalar_type(), wanted});
   const size_t items = std::min(kernel.group, wanted), tile = items * kPerItem;
   const uint64_t wanted_parts =
       may_split(scan, in.scalar_type()) ? parts_for(device, rows, size, tile * kTilesOfPart) : 1;
@@ -121,7 +123,8 @@ void launch_row_scan(const Scan& scan, const at::Tensor& in, const at::Tensor& o
   if (parts > 1) {
     totals = at::empty({static_cast<int64_t>(groups) * kTotalBytes},
                        in.options().dtype(ScalarType::Byte));
-    const Kernel& reduce = find_rows(device, "scan_row_totals", scan, in.scalar_type(), wanted);
+    const Kernel& reduce =
+        find_kernel(device, ScanRows{"scan_row_totals", &scan, in.scalar_type(), wanted});
     const size_t reducing = std::min(reduce.group, wanted);
     Arguments of_totals(stream, reduce);
     of_totals.add(view(in)).add(view(totals)).add(size).add(parts).add(share);
@@ -143,7 +146,7 @@ void launch_scan(const Scan& scan, const at::Tensor& in, const at::Tensor& out,
     return launch_row_scan(scan, in, out, positions, extent.outer, extent.size);
   }
   const bool cpu = device.family() == KernelFamily::kCpu;
-  const ScalarType type = in.scalar_type(), state = state_type(device, scan, type);
+  const ScalarType type = in.scalar_type();
   const size_t lanes = cpu && extent.inner > 1 ? kLanes : 1;
   const uint64_t blocks = at::ceil_div(extent.inner, lanes);
   const bool splits = may_split(scan, type);
@@ -170,11 +173,11 @@ void launch_scan(const Scan& scan, const at::Tensor& in, const at::Tensor& out,
                                             in.options().dtype(ScalarType::Byte));
   Stream& stream = stream_of(in);
   if (parts > 1) {
-    Arguments of_totals(stream, find(device, kTotals, scan, type, state, lanes));
+    Arguments of_totals(stream, find_kernel(device, ScanColumns{kTotals, &scan, type, lanes}));
     of_totals.add(view(in)).add(view(totals)).add(units).add(blocks).add(grid.per_item);
     of_totals.add(size).add(inner).add(parts).enqueue(grid.global, grid.local, work_of(scan, in));
   }
-  Arguments arguments(stream, find(device, kScan, scan, type, state, lanes));
+  Arguments arguments(stream, find_kernel(device, ScanColumns{kScan, &scan, type, lanes}));
   arguments.add(view(in)).add(view(out));
   if (scan.positions) arguments.add(view(positions));
   arguments.add(view(totals)).add(units).add(blocks).add(grid.per_item);
@@ -185,6 +188,14 @@ void run(const Scan& scan, const at::Tensor& self, const at::Tensor& out,
          const at::Tensor& positions, int64_t dim) {
   if (self.numel() == 0) return;
   check_device_has(ocl_device(self), self.scalar_type(), scan.name);
+  // _cummax_helper, _cummin_helper and _logcumsumexp.out take what they are given.
+  const Relations relations(scan.name);
+  relations.same("the result", out, "the input", self);
+  expect_type(out, self.scalar_type(), scan.name);
+  if (scan.positions) {
+    relations.same("the indices", positions, "the input", self);
+    expect_type(positions, ScalarType::Long, scan.name);
+  }
   if (!scan.positions) {  // the check of PyTorch's iterators on the CPU
     at::assert_no_internal_overlap(out);
     at::assert_no_partial_overlap(out, self);
@@ -219,15 +230,9 @@ void cumprod(const at::Tensor& result, const at::Tensor& self, int64_t dim) {
 
 namespace native {
 
-OCL_NATIVE("_cummax_helper", cummax_helper);
-void cummax_helper(const Tensor& self, Tensor& values, Tensor& indices, int64_t dim) {
-  run(kMaximum, self, values, indices, dim);
-}
+OCL_NATIVE_AS("_cummax_helper", cummax_helper, run(kMaximum, self, values, indices, dim))
 
-OCL_NATIVE("_cummin_helper", cummin_helper);
-void cummin_helper(const Tensor& self, Tensor& values, Tensor& indices, int64_t dim) {
-  run(kMinimum, self, values, indices, dim);
-}
+OCL_NATIVE_AS("_cummin_helper", cummin_helper, run(kMinimum, self, values, indices, dim))
 
 OCL_COMPLEX("_logcumsumexp.out,_logcumsumexp.default");
 OCL_NATIVE("_logcumsumexp.out", logcumsumexp_out);

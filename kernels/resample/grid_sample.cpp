@@ -8,11 +8,11 @@
 
 #include <cmath>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/exchanges.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/grids/exchanges.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "native/grid_sample.h"
 
 namespace ocl {
@@ -57,29 +57,28 @@ Sampling sampling_of(const Tensor& input, const Tensor& grid) {
   return s;
 }
 
-constexpr const char *kAtomic = "grid_sample_input_atomic", *kInOrder = "grid_sample_input";
 // Points that a work-item of a GPU adds in one launch, one after another. A desktop's GPU is reset
 // if a launch takes seconds.
 constexpr int64_t kMostInOrder = 4096;
 
-const Kernel& find(Device& device, const char* kernel, ScalarType type, int64_t dims,
-                   const Mode& mode) {
-  static Site site;
-  KernelKey key{&site};
-  key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
-            static_cast<uint64_t>(dims) << 16 | static_cast<uint64_t>(mode.taps()) << 8 |
-                static_cast<uint64_t>(mode.padding) << 1 | uint64_t{mode.align_corners}};
-  return find_kernel(device, key, [&] {
+struct GridSample {
+  const char* kernel;
+  ScalarType type;
+  int64_t dims;
+  Mode mode;
+  bool atomic = false;
+
+  KernelSource source(Device& device) const {
     Defines defines = compute_defines(compute_type(type));
     define_grid(defines, device);
     defines.set("IN", dtype_name(type)).set("DIMS", dims).set("TAPS", mode.taps());
     if (mode.padding == GridSamplerPadding::Border) defines.set("BORDER", 1);
     if (mode.padding == GridSamplerPadding::Reflection) defines.set("REFLECTION", 1);
     if (mode.align_corners) defines.set("ALIGN", 1);
-    if (kernel == kAtomic) defines.set("ATOMIC", 1);
-    return KernelSource{"grid_sample.cl", kernel, defines};
-  });
-}
+    if (atomic) defines.set("ATOMIC", 1);
+    return {"grid_sample.cl", kernel, defines};
+  }
+};
 
 void check(const Tensor& input, const Tensor& grid, int64_t interpolation) {
   at::native::check_grid_sampler_common(input, grid);
@@ -94,12 +93,16 @@ void check(const Tensor& input, const Tensor& grid, int64_t interpolation) {
   expect_type(grid, input.scalar_type(), "grid_sampler");
 }
 
+at::DimVector result_sizes(const Tensor& input, const Tensor& grid) {
+  at::DimVector sizes{input.size(0), input.size(1)};
+  for (int64_t d = 1; d < grid.dim() - 1; ++d) sizes.push_back(grid.size(d));
+  return sizes;
+}
+
 Tensor forward(const Tensor& input, const Tensor& grid, int64_t interpolation, int64_t padding,
                bool align_corners) {
   check(input, grid, interpolation);
-  at::DimVector sizes{input.size(0), input.size(1)};
-  for (int64_t d = 1; d < grid.dim() - 1; ++d) sizes.push_back(grid.size(d));
-  Tensor out = at::empty(sizes, input.options());
+  Tensor out = at::empty(result_sizes(input, grid), input.options());
   if (out.numel() > 0) {
     Device& device = ocl_device(input);
     const Tensor in = input.contiguous(), points = grid.contiguous();
@@ -107,9 +110,10 @@ Tensor forward(const Tensor& input, const Tensor& grid, int64_t interpolation, i
     const auto units = static_cast<uint64_t>(s.batch * s.points / s.row);
     const UnitGrid shape =
         unit_grid(device, units, static_cast<size_t>(s.row), static_cast<size_t>(8 * s.channels));
-    const Mode mode = mode_of(interpolation, padding, align_corners);
-    launch(stream_of(in), find(device, "grid_sample", in.scalar_type(), in.dim() - 2, mode),
-           shape.global, shape.local, view(in), view(points), view(out), s, units, shape.per_item);
+    const GridSample sample{"grid_sample", in.scalar_type(), in.dim() - 2,
+                            mode_of(interpolation, padding, align_corners)};
+    launch(stream_of(in), find_kernel(device, sample), shape.global, shape.local, view(in),
+           view(points), view(out), s, units, shape.per_item);
   }
   return out;
 }
@@ -131,16 +135,18 @@ Tensor gradient_of_input(const Tensor& grad, const Tensor& input, const Tensor& 
     const UnitGrid shape = unit_grid(device, rows, static_cast<size_t>(s.row));
     const double additions = static_cast<double>(s.batch * s.points) *
                              std::pow(mode.taps(), static_cast<double>(input.dim() - 2));
-    Arguments arguments(stream_of(out), find(device, kAtomic, type, input.dim() - 2, mode));
+    const GridSample add{"grid_sample_input_atomic", type, input.dim() - 2, mode, true};
+    Arguments arguments(stream_of(out), find_kernel(device, add));
     arguments.add(view(grad)).add(view(grid)).add(view(out)).add(s).add(rows).add(shape.per_item);
     arguments.enqueue(shape.global, shape.local, work_of_writes(device, additions));
     return out.to(type);
   }
   const UnitGrid shape = unit_grid(device, planes, 1, static_cast<size_t>(8 * s.points));
   const int64_t most = device.family() == KernelFamily::kGpu ? kMostInOrder : s.points;
+  const GridSample add{"grid_sample_input", type, input.dim() - 2, mode};
   for (int64_t first = 0; first < s.points; first += most) {
-    launch(stream_of(out), find(device, kInOrder, type, input.dim() - 2, mode), shape.global,
-           shape.local, view(grad), view(grid), view(out), s, planes, shape.per_item, first,
+    launch(stream_of(out), find_kernel(device, add), shape.global, shape.local, view(grad),
+           view(grid), view(out), s, planes, shape.per_item, first,
            std::min(first + most, s.points));
   }
   return out.to(type);
@@ -157,9 +163,9 @@ Tensor gradient_of_grid(const Tensor& grad, const Tensor& input, const Tensor& g
   const auto units = static_cast<uint64_t>(s.batch * s.points / s.row);
   const UnitGrid shape =
       unit_grid(device, units, static_cast<size_t>(s.row), static_cast<size_t>(8 * s.channels));
-  launch(stream_of(out),
-         find(device, "grid_sample_grid", input.scalar_type(), input.dim() - 2, mode), shape.global,
-         shape.local, view(grad), view(input), view(grid), view(out), s, units, shape.per_item);
+  const GridSample of_grid{"grid_sample_grid", input.scalar_type(), input.dim() - 2, mode};
+  launch(stream_of(out), find_kernel(device, of_grid), shape.global, shape.local, view(grad),
+         view(input), view(grid), view(out), s, units, shape.per_item);
   return out;
 }
 
@@ -167,6 +173,9 @@ std::tuple<Tensor, Tensor> backward(const Tensor& grad_any, const Tensor& input,
                                     const Mode& mode, std::array<bool, 2> mask) {
   check(input, grid, static_cast<int64_t>(mode.interpolation));
   expect_type(grad_any, input.scalar_type(), "grid_sampler_backward");
+  TORCH_CHECK(grad_any.sizes() == result_sizes(input, grid),
+              "grid_sampler_backward: grad_output has sizes ", grad_any.sizes(),
+              ", but the result has ", result_sizes(input, grid));
   const Tensor grad = grad_any.contiguous(), in = input.contiguous(), points = grid.contiguous();
   return {mask[0] ? gradient_of_input(grad, in, points, mode) : Tensor(),
           mask[1] ? gradient_of_grid(grad, in, points, mode) : Tensor()};
@@ -176,43 +185,23 @@ std::tuple<Tensor, Tensor> backward(const Tensor& grad_any, const Tensor& input,
 
 namespace native {
 
-OCL_NATIVE("grid_sampler_2d", grid_sampler_2d);
-Tensor grid_sampler_2d(const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
-                       int64_t padding_mode, bool align_corners) {
-  return forward(input, grid, interpolation_mode, padding_mode, align_corners);
-}
+OCL_NATIVE_AS("grid_sampler_2d", grid_sampler_2d,
+              forward(input, grid, interpolation_mode, padding_mode, align_corners))
 
 // PyTorch's own version reads the tensors on the host, whatever the device.
-OCL_NATIVE("_grid_sampler_2d_cpu_fallback", grid_sampler_2d_cpu_fallback);
-Tensor grid_sampler_2d_cpu_fallback(const Tensor& input, const Tensor& grid,
-                                    int64_t interpolation_mode, int64_t padding_mode,
-                                    bool align_corners) {
-  return forward(input, grid, interpolation_mode, padding_mode, align_corners);
-}
+OCL_NATIVE_AS("_grid_sampler_2d_cpu_fallback", grid_sampler_2d_cpu_fallback,
+              forward(input, grid, interpolation_mode, padding_mode, align_corners))
 
-OCL_NATIVE("grid_sampler_3d", grid_sampler_3d);
-Tensor grid_sampler_3d(const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
-                       int64_t padding_mode, bool align_corners) {
-  return forward(input, grid, interpolation_mode, padding_mode, align_corners);
-}
+OCL_NATIVE_AS("grid_sampler_3d", grid_sampler_3d,
+              forward(input, grid, interpolation_mode, padding_mode, align_corners))
 
-OCL_NATIVE("grid_sampler_2d_backward", grid_sampler_2d_backward);
-std::tuple<Tensor, Tensor> grid_sampler_2d_backward(const Tensor& grad_output, const Tensor& input,
-                                                    const Tensor& grid, int64_t interpolation_mode,
-                                                    int64_t padding_mode, bool align_corners,
-                                                    std::array<bool, 2> output_mask) {
-  return backward(grad_output, input, grid,
-                  mode_of(interpolation_mode, padding_mode, align_corners), output_mask);
-}
+OCL_NATIVE_AS("grid_sampler_2d_backward", grid_sampler_2d_backward,
+              backward(grad_output, input, grid,
+                       mode_of(interpolation_mode, padding_mode, align_corners), output_mask))
 
-OCL_NATIVE("grid_sampler_3d_backward", grid_sampler_3d_backward);
-std::tuple<Tensor, Tensor> grid_sampler_3d_backward(const Tensor& grad_output, const Tensor& input,
-                                                    const Tensor& grid, int64_t interpolation_mode,
-                                                    int64_t padding_mode, bool align_corners,
-                                                    std::array<bool, 2> output_mask) {
-  return backward(grad_output, input, grid,
-                  mode_of(interpolation_mode, padding_mode, align_corners), output_mask);
-}
+OCL_NATIVE_AS("grid_sampler_3d_backward", grid_sampler_3d_backward,
+              backward(grad_output, input, grid,
+                       mode_of(interpolation_mode, padding_mode, align_corners), output_mask))
 
 }  // namespace native
 }  // namespace ocl

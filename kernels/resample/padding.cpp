@@ -6,9 +6,10 @@
 
 #include <algorithm>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "backend/base/torch_version.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/resample/resample.h"
 #include "native/padding.h"
 
@@ -73,9 +74,52 @@ void unpad(MapKind kind, const at::Tensor& from, const at::Tensor& to, int64_t d
   add(out - right, right, in - 1 - after, in - 1);
 }
 
+// Gives an output from a meta function the memory format of the input, as PyTorch's kernels do.
+void restride(const at::Tensor& self, const at::Tensor& out) {
+  if (self.dim() < 4 || self.suggest_memory_format() == at::MemoryFormat::Contiguous) return;
+  if (out.is_contiguous()) {
+    out.unsafeGetTensorImpl()->empty_tensor_restride(self.suggest_memory_format());
+  }
+}
+
+// Checks the arguments and returns the padded shape; PyTorch has no meta function for these
+// operators.
+at::DimVector padded_shape(const at::Tensor& self, at::IntArrayRef padding, bool reflects) {
+  const auto dims = static_cast<int64_t>(padding.size()) / 2;
+  at::DimVector shape(self.sizes());
+  bool any = false;  // As on the CPU, one dimension that is not empty will do.
+  for (int64_t d = 1; d <= dims; ++d) {
+    const int64_t before = padding[2 * (d - 1)], after = padding[2 * d - 1], size = self.size(-d);
+    TORCH_CHECK(!reflects || (before < size && after < size),
+                "Padding size should be less than the corresponding input dimension, but got: "
+                "padding (",
+                before, ", ", after, ") at dimension ", self.dim() - d, " of input ", self.sizes());
+    int64_t& padded = shape[self.dim() - d];
+    constexpr int64_t kBeyond = int64_t{1} << 61;  // so that sums fit
+    TORCH_CHECK(-kBeyond < std::min(before, after) && std::max(before, after) < kBeyond, "padding ",
+                padding, " is too large");
+    padded = size + before + after;
+    TORCH_CHECK(padded >= 0, "input ", self.sizes(), " is too small for padding ", padding,
+                ": dimension ", self.dim() - d, " would have size ", padded);
+    any = any || padded >= 1;
+  }
+  TORCH_CHECK(any, "input ", self.sizes(), " is too small for padding ", padding,
+              ": nothing would be left of it");
+  return shape;
+}
+
+// Of the meta functions, some compare the last dimension only.
+void check_gradient(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef padding,
+                    bool reflects) {
+  const at::DimVector shape = padded_shape(self, padding, reflects);
+  TORCH_CHECK(grad_output.sizes() == shape, "grad_output has sizes ", grad_output.sizes(),
+              ", but the padded input has ", shape);
+}
+
 // From the gradient of a padded tensor to the tensor's gradient.
 void pad_backward(std::string_view op, MapKind kind, const at::Tensor& grad,
                   const at::Tensor& result, at::IntArrayRef padding) {
+  check_gradient(grad, result, padding, kind == MapKind::kReflection);
   if (result.numel() == 0) return;
   const ScalarType type = result.scalar_type();
   check_device_has(ocl_device(result), type, op);
@@ -101,48 +145,9 @@ void pad_backward(std::string_view op, MapKind kind, const at::Tensor& grad,
   if (!from.is_same(result)) result.copy_(from);
 }
 
-// Gives an output from a meta function the memory format of the input, as PyTorch's kernels do.
-void restride(const at::Tensor& self, const at::Tensor& out) {
-  if (self.dim() < 4 || self.suggest_memory_format() == at::MemoryFormat::Contiguous) return;
-  if (out.is_contiguous()) {
-    out.unsafeGetTensorImpl()->empty_tensor_restride(self.suggest_memory_format());
-  }
-}
-
-// Checks the arguments and returns the padded shape; PyTorch has no meta function for these
-// operators.
-at::DimVector padded_shape(const at::Tensor& self, at::IntArrayRef padding, bool reflects) {
-  const auto dims = static_cast<int64_t>(padding.size()) / 2;
-  at::DimVector shape(self.sizes());
-  bool any = false;  // As on the CPU, one dimension that is not empty will do.
-  for (int64_t d = 1; d <= dims; ++d) {
-    const int64_t before = padding[2 * (d - 1)], after = padding[2 * d - 1], size = self.size(-d);
-    TORCH_CHECK(!reflects || (before < size && after < size),
-                "Padding size should be less than the corresponding input dimension, but got: "
-                "padding (",
-                before, ", ", after, ") at dimension ", self.dim() - d, " of input ", self.sizes());
-    int64_t& padded = shape[self.dim() - d];
-    padded = size + before + after;
-    TORCH_CHECK(padded >= 0, "input ", self.sizes(), " is too small for padding ", padding,
-                ": dimension ", self.dim() - d, " would have size ", padded);
-    any = any || padded >= 1;
-  }
-  TORCH_CHECK(any, "input ", self.sizes(), " is too small for padding ", padding,
-              ": nothing would be left of it");
-  return shape;
-}
-
-void check_gradient(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef padding,
-                    bool reflects) {
-  const at::DimVector shape = padded_shape(self, padding, reflects);
-  TORCH_CHECK(grad_output.sizes() == shape, "grad_output has sizes ", grad_output.sizes(),
-              ", but the padded input has ", shape);
-}
-
 // For the operators without a meta function.
 void backward_out(std::string_view op, MapKind kind, const at::Tensor& grad_output,
                   const at::Tensor& self, at::IntArrayRef padding, at::Tensor& grad_input) {
-  check_gradient(grad_output, self, padding, kind == MapKind::kReflection);
   grad_input.resize_(self.sizes(), self.suggest_memory_format());
   pad_backward(op, kind, grad_output, grad_input, padding);
 }
@@ -161,7 +166,11 @@ namespace native {
 OCL_NATIVE("reflection_pad2d.out", reflection_pad2d_out);
 OCL_COMPLEX("reflection_pad2d.out");
 Tensor& reflection_pad2d_out(const Tensor& self, IntArrayRef padding, Tensor& out) {
+#if OCL_CHECKS_PADDING_BY_DIMENSIONS
+  at::native::padding::check_valid_input(self, padding, 2);
+#else
   at::native::padding::check_valid_input<2>(self, padding);
+#endif
   out.resize_(padded_shape(self, padding, true), self.suggest_memory_format());
   pad("reflection_pad2d", MapKind::kReflection, self, out, padding);
   return out;
@@ -174,29 +183,22 @@ Tensor reflection_pad2d(const Tensor& self, IntArrayRef padding) {
   return reflection_pad2d_out(self, padding, out);
 }
 
-OCL_STRUCTURED("reflection_pad1d.out", reflection_pad1d)
-(const Tensor& self, IntArrayRef padding, const Tensor& out) {
-  pad("reflection_pad1d", MapKind::kReflection, self, out, padding);
-}
+OCL_STRUCTURED_AS("reflection_pad1d.out", reflection_pad1d,
+                  pad("reflection_pad1d", MapKind::kReflection, self, out, padding))
 OCL_COMPLEX("reflection_pad1d.out");
 
-OCL_STRUCTURED("reflection_pad1d_backward.grad_input", reflection_pad1d_backward)
-(const Tensor& grad_output, const Tensor&, IntArrayRef padding, const Tensor& grad_input) {
-  pad_backward("reflection_pad1d_backward", MapKind::kReflection, grad_output, grad_input, padding);
-}
+OCL_STRUCTURED_AS("reflection_pad1d_backward.grad_input", reflection_pad1d_backward,
+                  pad_backward("reflection_pad1d_backward", MapKind::kReflection, grad_output,
+                               grad_input, padding))
 OCL_COMPLEX("reflection_pad1d_backward.grad_input");
 
-OCL_STRUCTURED("replication_pad1d.out", replication_pad1d)
-(const Tensor& self, IntArrayRef padding, const Tensor& out) {
-  pad("replication_pad1d", MapKind::kReplication, self, out, padding);
-}
+OCL_STRUCTURED_AS("replication_pad1d.out", replication_pad1d,
+                  pad("replication_pad1d", MapKind::kReplication, self, out, padding))
 OCL_COMPLEX("replication_pad1d.out");
 
-OCL_STRUCTURED("replication_pad1d_backward.grad_input", replication_pad1d_backward)
-(const Tensor& grad_output, const Tensor&, IntArrayRef padding, const Tensor& grad_input) {
-  pad_backward("replication_pad1d_backward", MapKind::kReplication, grad_output, grad_input,
-               padding);
-}
+OCL_STRUCTURED_AS("replication_pad1d_backward.grad_input", replication_pad1d_backward,
+                  pad_backward("replication_pad1d_backward", MapKind::kReplication, grad_output,
+                               grad_input, padding))
 OCL_COMPLEX("replication_pad1d_backward.grad_input");
 
 OCL_NATIVE("reflection_pad2d_backward.grad_input", reflection_pad2d_backward_out);
@@ -208,12 +210,10 @@ Tensor& reflection_pad2d_backward_out(const Tensor& grad_output, const Tensor& s
   return grad_input;
 }
 
-OCL_NATIVE("reflection_pad2d_backward", reflection_pad2d_backward);
+OCL_NATIVE_AS("reflection_pad2d_backward", reflection_pad2d_backward,
+              backward("reflection_pad2d_backward", MapKind::kReflection, grad_output, self,
+                       padding))
 OCL_COMPLEX("reflection_pad2d_backward.default");
-Tensor reflection_pad2d_backward(const Tensor& grad_output, const Tensor& self,
-                                 IntArrayRef padding) {
-  return backward("reflection_pad2d_backward", MapKind::kReflection, grad_output, self, padding);
-}
 
 OCL_STRUCTURED("replication_pad2d.out", replication_pad2d)
 (const Tensor& self, IntArrayRef padding, const Tensor& out) {
@@ -231,12 +231,10 @@ Tensor& replication_pad2d_backward_out(const Tensor& grad_output, const Tensor& 
   return grad_input;
 }
 
-OCL_NATIVE("replication_pad2d_backward", replication_pad2d_backward);
+OCL_NATIVE_AS("replication_pad2d_backward", replication_pad2d_backward,
+              backward("replication_pad2d_backward", MapKind::kReplication, grad_output, self,
+                       padding))
 OCL_COMPLEX("replication_pad2d_backward.default");
-Tensor replication_pad2d_backward(const Tensor& grad_output, const Tensor& self,
-                                  IntArrayRef padding) {
-  return backward("replication_pad2d_backward", MapKind::kReplication, grad_output, self, padding);
-}
 
 OCL_STRUCTURED("reflection_pad3d.out", reflection_pad3d)
 (const Tensor& self, IntArrayRef padding, const Tensor& out) {
@@ -245,10 +243,9 @@ OCL_STRUCTURED("reflection_pad3d.out", reflection_pad3d)
 }
 OCL_COMPLEX("reflection_pad3d.out");
 
-OCL_STRUCTURED("reflection_pad3d_backward.grad_input", reflection_pad3d_backward)
-(const Tensor& grad_output, const Tensor&, IntArrayRef padding, const Tensor& grad_input) {
-  pad_backward("reflection_pad3d_backward", MapKind::kReflection, grad_output, grad_input, padding);
-}
+OCL_STRUCTURED_AS("reflection_pad3d_backward.grad_input", reflection_pad3d_backward,
+                  pad_backward("reflection_pad3d_backward", MapKind::kReflection, grad_output,
+                               grad_input, padding))
 OCL_COMPLEX("reflection_pad3d_backward.grad_input");
 
 OCL_STRUCTURED("replication_pad3d.out", replication_pad3d)
@@ -267,12 +264,10 @@ Tensor& replication_pad3d_backward_out(const Tensor& grad_output, const Tensor& 
   return grad_input;
 }
 
-OCL_NATIVE("replication_pad3d_backward", replication_pad3d_backward);
+OCL_NATIVE_AS("replication_pad3d_backward", replication_pad3d_backward,
+              backward("replication_pad3d_backward", MapKind::kReplication, grad_output, self,
+                       padding))
 OCL_COMPLEX("replication_pad3d_backward.default");
-Tensor replication_pad3d_backward(const Tensor& grad_output, const Tensor& self,
-                                  IntArrayRef padding) {
-  return backward("replication_pad3d_backward", MapKind::kReplication, grad_output, self, padding);
-}
 
 }  // namespace native
 }  // namespace ocl

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/lru_cache.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/algorithms/lru_cache.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/image/passes.h"
 
 namespace ocl {
@@ -94,20 +94,23 @@ struct Volume {
   int64_t numel() const { return before(sizes.size()) * inner; }
 };
 
-void select(const Volume& from, const Volume& to, at::ArrayRef<DimensionMapPointer> maps) {
-  static constexpr const char* kName = "resample_gather";
-  Device& device = ocl_device(from.tensor);
-  const ScalarType bits = bits_type(from.tensor.element_size());
-  const bool pixels = from.inner > 1;
-  static Site site;
-  const KernelKey key{&site, {static_cast<uint64_t>(bits), uint64_t{pixels}}};
-  const Kernel& kernel = find_kernel(device, key, [&] {
+struct Select {
+  ScalarType bits;
+  bool pixels;
+
+  KernelSource source(Device& device) const {
     Defines defines;
     define_grid(defines, device);
     defines.set("IN", dtype_name(bits));
     if (pixels) defines.set("PIXELS", 1);
-    return KernelSource{"resample_gather.cl", kName, defines};
-  });
+    return {"resample_gather.cl", "resample_gather", defines};
+  }
+};
+
+void select(const Volume& from, const Volume& to, at::ArrayRef<DimensionMapPointer> maps) {
+  Device& device = ocl_device(from.tensor);
+  const bool pixels = from.inner > 1;
+  const Kernel& kernel = find_kernel(device, Select{bits_type(from.tensor.element_size()), pixels});
   Sizes sizes{{1, 1, 1}, {1, 1, 1}};
   std::array<at::Tensor, 3> starts;
   const size_t missing = 3 - maps.size();
@@ -148,29 +151,32 @@ bool sums_planes(const Volume& from, at::ArrayRef<DimensionMapPointer> maps) {
   return taps <= 4 || (taps <= 16 && shrinks);
 }
 
-void sum_planes(const Volume& from, const Volume& to, const image::Band& rows,
-                const DimensionMap& map) {
-  const image::Band& columns = map.tight;
-  static constexpr const char* kName = "resample_sum";
-  Device& device = ocl_device(from.tensor);
-  const ScalarType type = from.tensor.scalar_type();
-  const bool pixels = from.inner > 1;
-  static Site site;
-  const KernelKey key{&site,
-                      {static_cast<uint64_t>(type) << 4 | uint64_t{columns.derivative} << 3 |
-                           static_cast<uint64_t>(map.hop) << 1 | uint64_t{pixels},
-                       static_cast<uint64_t>(rows.taps), static_cast<uint64_t>(columns.taps)}};
-  const Kernel& kernel = find_kernel(device, key, [&] {
+struct SumPlanes {
+  ScalarType type;
+  bool pixels, derivative;
+  int64_t row_taps, column_taps, hop;  // hop: HOP of resample_sum.cl; 0: undefined
+
+  KernelSource source(Device& device) const {
     Defines defines = compute_defines(ScalarType::Float);
     define_grid(defines, device);
     defines.set("IN", dtype_name(type)).set("ROOM", kRoom);
     defines.set("WIDTH", static_cast<int64_t>(device.parameters().vector_width));
-    defines.set("ROW_TAPS", rows.taps).set("COLUMN_TAPS", columns.taps);
+    defines.set("ROW_TAPS", row_taps).set("COLUMN_TAPS", column_taps);
     if (pixels) defines.set("PIXELS", 1);
-    if (columns.derivative) defines.set("FROM_ZERO", 1);
-    if (!pixels && map.hop != 0) defines.set("HOP", map.hop);
-    return KernelSource{"resample_sum.cl", kName, defines};
-  });
+    if (derivative) defines.set("FROM_ZERO", 1);
+    if (hop != 0) defines.set("HOP", hop);
+    return {"resample_sum.cl", "resample_sum", defines};
+  }
+};
+
+void sum_planes(const Volume& from, const Volume& to, const image::Band& rows,
+                const DimensionMap& map) {
+  const image::Band& columns = map.tight;
+  Device& device = ocl_device(from.tensor);
+  const bool pixels = from.inner > 1;
+  const Kernel& kernel =
+      find_kernel(device, SumPlanes{from.tensor.scalar_type(), pixels, columns.derivative,
+                                    rows.taps, columns.taps, pixels ? 0 : map.hop});
   const auto [row_starts, row_weights] = rows.tables(from.tensor, ScalarType::Float);
   const auto [column_starts, column_weights] = columns.tables(from.tensor, ScalarType::Float);
   const Planes planes{from.outer,    rows.in_size,     columns.in_size,
@@ -227,6 +233,7 @@ void sum_up(Volume from, const Volume& to, at::ArrayRef<DimensionMapPointer> map
 // Never destroyed: tensors must not outlive their device at the end of the process.
 DimensionMapPointer find_map(const DimensionMapKey& key, bool transposed,
                              c10::function_ref<std::vector<Line>()> lines) {
+  image::check_table(key.in, key.out);
   using Key = std::pair<DimensionMapKey, bool>;
   static auto& kept = *new LruCache<Key, DimensionMapPointer>(kKept);
   return kept.get({key, transposed}, [&] {

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cmath>
 
-#include "kernels/core/registration.h"
+#include "kernels/core/operators/registration.h"
 #include "kernels/resample/resample.h"
 #include "native/upsample.h"
 
@@ -157,160 +157,81 @@ void upsample(std::string_view op, MapKind mode, const at::Tensor& from, const a
 
 namespace native {
 
-OCL_STRUCTURED("upsample_nearest1d.out", upsample_nearest1d)
-(const Tensor& self, IntArrayRef, Scale scale, const Tensor& out) {
-  upsample("upsample_nearest1d", MapKind::kNearest, self, out, false, {scale}, false);
-}
-
-OCL_STRUCTURED("upsample_nearest1d_backward.grad_input", upsample_nearest1d_backward)
-(const Tensor& grad_output, IntArrayRef, IntArrayRef, Scale scale, const Tensor& grad_input) {
-  upsample("upsample_nearest1d_backward", MapKind::kNearest, grad_output, grad_input, false,
-           {scale}, true);
-}
-
-OCL_STRUCTURED("_upsample_nearest_exact1d.out", upsample_nearest_exact1d)
-(const Tensor& self, IntArrayRef, Scale scale, const Tensor& out) {
-  upsample("_upsample_nearest_exact1d", MapKind::kNearestExact, self, out, false, {scale}, false);
-}
-
-OCL_STRUCTURED("_upsample_nearest_exact1d_backward.grad_input", upsample_nearest_exact1d_backward)
-(const Tensor& grad_output, IntArrayRef, IntArrayRef, Scale scale, const Tensor& grad_input) {
-  upsample("_upsample_nearest_exact1d_backward", MapKind::kNearestExact, grad_output, grad_input,
-           false, {scale}, true);
-}
-
-OCL_STRUCTURED("upsample_nearest2d.out", upsample_nearest2d)
-(const Tensor& self, IntArrayRef, Scale scale_h, Scale scale_w, const Tensor& out) {
-  upsample("upsample_nearest2d", MapKind::kNearest, self, out, false, {scale_h, scale_w}, false);
-}
-
-OCL_STRUCTURED("upsample_nearest2d_backward.grad_input", upsample_nearest2d_backward)
-(const Tensor& grad_output, IntArrayRef, IntArrayRef, Scale scale_h, Scale scale_w,
- const Tensor& grad_input) {
-  upsample("upsample_nearest2d_backward", MapKind::kNearest, grad_output, grad_input, false,
-           {scale_h, scale_w}, true);
-}
-
-OCL_STRUCTURED("_upsample_nearest_exact2d.out", upsample_nearest_exact2d)
-(const Tensor& self, IntArrayRef, Scale scale_h, Scale scale_w, const Tensor& out) {
-  upsample("_upsample_nearest_exact2d", MapKind::kNearestExact, self, out, false,
-           {scale_h, scale_w}, false);
-}
-
-OCL_STRUCTURED("_upsample_nearest_exact2d_backward.grad_input", upsample_nearest_exact2d_backward)
-(const Tensor& grad_output, IntArrayRef, IntArrayRef, Scale scale_h, Scale scale_w,
- const Tensor& grad_input) {
-  upsample("_upsample_nearest_exact2d_backward", MapKind::kNearestExact, grad_output, grad_input,
-           false, {scale_h, scale_w}, true);
-}
-
-OCL_STRUCTURED("upsample_nearest3d.out", upsample_nearest3d)
-(const Tensor& self, IntArrayRef, Scale scale_d, Scale scale_h, Scale scale_w, const Tensor& out) {
-  upsample("upsample_nearest3d", MapKind::kNearest, self, out, false, {scale_d, scale_h, scale_w},
-           false);
-}
-
-OCL_STRUCTURED("upsample_nearest3d_backward.grad_input", upsample_nearest3d_backward)
-(const Tensor& grad_output, IntArrayRef, IntArrayRef, Scale scale_d, Scale scale_h, Scale scale_w,
- const Tensor& grad_input) {
-  upsample("upsample_nearest3d_backward", MapKind::kNearest, grad_output, grad_input, false,
-           {scale_d, scale_h, scale_w}, true);
-}
-
-OCL_STRUCTURED("_upsample_nearest_exact3d.out", upsample_nearest_exact3d)
-(const Tensor& self, IntArrayRef, Scale scale_d, Scale scale_h, Scale scale_w, const Tensor& out) {
-  upsample("_upsample_nearest_exact3d", MapKind::kNearestExact, self, out, false,
-           {scale_d, scale_h, scale_w}, false);
-}
-
-OCL_STRUCTURED("_upsample_nearest_exact3d_backward.grad_input", upsample_nearest_exact3d_backward)
-(const Tensor& grad_output, IntArrayRef, IntArrayRef, Scale scale_d, Scale scale_h, Scale scale_w,
- const Tensor& grad_input) {
-  upsample("_upsample_nearest_exact3d_backward", MapKind::kNearestExact, grad_output, grad_input,
-           false, {scale_d, scale_h, scale_w}, true);
-}
-
-OCL_STRUCTURED("upsample_linear1d.out", upsample_linear1d)
-(const Tensor& self, IntArrayRef, bool align_corners, Scale scale, const Tensor& out) {
-  upsample("upsample_linear1d", MapKind::kLinear, self, out, align_corners, {scale}, false);
-}
-
-OCL_STRUCTURED("upsample_linear1d_backward.grad_input", upsample_linear1d_backward)
-(const Tensor& grad_output, IntArrayRef, IntArrayRef, bool align_corners, Scale scale,
- const Tensor& grad_input) {
-  upsample("upsample_linear1d_backward", MapKind::kLinear, grad_output, grad_input, align_corners,
-           {scale}, true);
-}
-
-OCL_STRUCTURED("upsample_bilinear2d.out", upsample_bilinear2d)
-(const Tensor& self, IntArrayRef, bool align_corners, Scale scale_h, Scale scale_w,
- const Tensor& out) {
-  upsample("upsample_bilinear2d", MapKind::kLinear, self, out, align_corners, {scale_h, scale_w},
-           false);
-}
-
-OCL_STRUCTURED("upsample_bilinear2d_backward.grad_input", upsample_bilinear2d_backward)
-(const Tensor& grad_output, IntArrayRef, IntArrayRef, bool align_corners, Scale scale_h,
- Scale scale_w, const Tensor& grad_input) {
-  upsample("upsample_bilinear2d_backward", MapKind::kLinear, grad_output, grad_input, align_corners,
-           {scale_h, scale_w}, true);
-}
-
-OCL_STRUCTURED("upsample_trilinear3d.out", upsample_trilinear3d)
-(const Tensor& self, IntArrayRef, bool align_corners, Scale scale_d, Scale scale_h, Scale scale_w,
- const Tensor& out) {
-  upsample("upsample_trilinear3d", MapKind::kLinear, self, out, align_corners,
-           {scale_d, scale_h, scale_w}, false);
-}
-
-OCL_STRUCTURED("upsample_trilinear3d_backward.grad_input", upsample_trilinear3d_backward)
-(const Tensor& grad_output, IntArrayRef, IntArrayRef, bool align_corners, Scale scale_d,
- Scale scale_h, Scale scale_w, const Tensor& grad_input) {
-  upsample("upsample_trilinear3d_backward", MapKind::kLinear, grad_output, grad_input,
-           align_corners, {scale_d, scale_h, scale_w}, true);
-}
-
-OCL_STRUCTURED("upsample_bicubic2d.out", upsample_bicubic2d)
-(const Tensor& self, IntArrayRef, bool align_corners, Scale scale_h, Scale scale_w,
- const Tensor& out) {
-  upsample("upsample_bicubic2d", MapKind::kCubic, self, out, align_corners, {scale_h, scale_w},
-           false);
-}
-
-OCL_STRUCTURED("upsample_bicubic2d_backward.grad_input", upsample_bicubic2d_backward)
-(const Tensor& grad_output, IntArrayRef, IntArrayRef, bool align_corners, Scale scale_h,
- Scale scale_w, const Tensor& grad_input) {
-  upsample("upsample_bicubic2d_backward", MapKind::kCubic, grad_output, grad_input, align_corners,
-           {scale_h, scale_w}, true);
-}
-
-OCL_STRUCTURED("_upsample_bilinear2d_aa.out", upsample_bilinear2d_aa)
-(const Tensor& self, IntArrayRef, bool align_corners, Scale scale_h, Scale scale_w,
- const Tensor& out) {
-  upsample("_upsample_bilinear2d_aa", MapKind::kLinearAntialiased, self, out, align_corners,
-           {scale_h, scale_w}, false);
-}
-
-OCL_STRUCTURED("_upsample_bilinear2d_aa_backward.grad_input", upsample_bilinear2d_aa_backward)
-(const Tensor& grad_output, IntArrayRef, IntArrayRef, bool align_corners, Scale scale_h,
- Scale scale_w, const Tensor& grad_input) {
-  upsample("_upsample_bilinear2d_aa_backward", MapKind::kLinearAntialiased, grad_output, grad_input,
-           align_corners, {scale_h, scale_w}, true);
-}
-
-OCL_STRUCTURED("_upsample_bicubic2d_aa.out", upsample_bicubic2d_aa)
-(const Tensor& self, IntArrayRef, bool align_corners, Scale scale_h, Scale scale_w,
- const Tensor& out) {
-  upsample("_upsample_bicubic2d_aa", MapKind::kCubicAntialiased, self, out, align_corners,
-           {scale_h, scale_w}, false);
-}
-
-OCL_STRUCTURED("_upsample_bicubic2d_aa_backward.grad_input", upsample_bicubic2d_aa_backward)
-(const Tensor& grad_output, IntArrayRef, IntArrayRef, bool align_corners, Scale scale_h,
- Scale scale_w, const Tensor& grad_input) {
-  upsample("_upsample_bicubic2d_aa_backward", MapKind::kCubicAntialiased, grad_output, grad_input,
-           align_corners, {scale_h, scale_w}, true);
-}
+OCL_STRUCTURED_AS("upsample_nearest1d.out", upsample_nearest1d,
+                  upsample("upsample_nearest1d", MapKind::kNearest, self, out, false, {scales},
+                           false))
+OCL_STRUCTURED_AS("upsample_nearest1d_backward.grad_input", upsample_nearest1d_backward,
+                  upsample("upsample_nearest1d_backward", MapKind::kNearest, grad_output,
+                           grad_input, false, {scales}, true))
+OCL_STRUCTURED_AS("_upsample_nearest_exact1d.out", upsample_nearest_exact1d,
+                  upsample("_upsample_nearest_exact1d", MapKind::kNearestExact, self, out, false,
+                           {scales}, false))
+OCL_STRUCTURED_AS("_upsample_nearest_exact1d_backward.grad_input",
+                  upsample_nearest_exact1d_backward,
+                  upsample("_upsample_nearest_exact1d_backward", MapKind::kNearestExact,
+                           grad_output, grad_input, false, {scales}, true))
+OCL_STRUCTURED_AS("upsample_nearest2d.out", upsample_nearest2d,
+                  upsample("upsample_nearest2d", MapKind::kNearest, self, out, false,
+                           {scales_h, scales_w}, false))
+OCL_STRUCTURED_AS("upsample_nearest2d_backward.grad_input", upsample_nearest2d_backward,
+                  upsample("upsample_nearest2d_backward", MapKind::kNearest, grad_output,
+                           grad_input, false, {scales_h, scales_w}, true))
+OCL_STRUCTURED_AS("_upsample_nearest_exact2d.out", upsample_nearest_exact2d,
+                  upsample("_upsample_nearest_exact2d", MapKind::kNearestExact, self, out, false,
+                           {scales_h, scales_w}, false))
+OCL_STRUCTURED_AS("_upsample_nearest_exact2d_backward.grad_input",
+                  upsample_nearest_exact2d_backward,
+                  upsample("_upsample_nearest_exact2d_backward", MapKind::kNearestExact,
+                           grad_output, grad_input, false, {scales_h, scales_w}, true))
+OCL_STRUCTURED_AS("upsample_nearest3d.out", upsample_nearest3d,
+                  upsample("upsample_nearest3d", MapKind::kNearest, self, out, false,
+                           {scales_d, scales_h, scales_w}, false))
+OCL_STRUCTURED_AS("upsample_nearest3d_backward.grad_input", upsample_nearest3d_backward,
+                  upsample("upsample_nearest3d_backward", MapKind::kNearest, grad_output,
+                           grad_input, false, {scales_d, scales_h, scales_w}, true))
+OCL_STRUCTURED_AS("_upsample_nearest_exact3d.out", upsample_nearest_exact3d,
+                  upsample("_upsample_nearest_exact3d", MapKind::kNearestExact, self, out, false,
+                           {scales_d, scales_h, scales_w}, false))
+OCL_STRUCTURED_AS("_upsample_nearest_exact3d_backward.grad_input",
+                  upsample_nearest_exact3d_backward,
+                  upsample("_upsample_nearest_exact3d_backward", MapKind::kNearestExact,
+                           grad_output, grad_input, false, {scales_d, scales_h, scales_w}, true))
+OCL_STRUCTURED_AS("upsample_linear1d.out", upsample_linear1d,
+                  upsample("upsample_linear1d", MapKind::kLinear, self, out, align_corners,
+                           {scales}, false))
+OCL_STRUCTURED_AS("upsample_linear1d_backward.grad_input", upsample_linear1d_backward,
+                  upsample("upsample_linear1d_backward", MapKind::kLinear, grad_output, grad_input,
+                           align_corners, {scales}, true))
+OCL_STRUCTURED_AS("upsample_bilinear2d.out", upsample_bilinear2d,
+                  upsample("upsample_bilinear2d", MapKind::kLinear, self, out, align_corners,
+                           {scales_h, scales_w}, false))
+OCL_STRUCTURED_AS("upsample_bilinear2d_backward.grad_input", upsample_bilinear2d_backward,
+                  upsample("upsample_bilinear2d_backward", MapKind::kLinear, grad_output,
+                           grad_input, align_corners, {scales_h, scales_w}, true))
+OCL_STRUCTURED_AS("upsample_trilinear3d.out", upsample_trilinear3d,
+                  upsample("upsample_trilinear3d", MapKind::kLinear, self, out, align_corners,
+                           {scales_d, scales_h, scales_w}, false))
+OCL_STRUCTURED_AS("upsample_trilinear3d_backward.grad_input", upsample_trilinear3d_backward,
+                  upsample("upsample_trilinear3d_backward", MapKind::kLinear, grad_output,
+                           grad_input, align_corners, {scales_d, scales_h, scales_w}, true))
+OCL_STRUCTURED_AS("upsample_bicubic2d.out", upsample_bicubic2d,
+                  upsample("upsample_bicubic2d", MapKind::kCubic, self, out, align_corners,
+                           {scales_h, scales_w}, false))
+OCL_STRUCTURED_AS("upsample_bicubic2d_backward.grad_input", upsample_bicubic2d_backward,
+                  upsample("upsample_bicubic2d_backward", MapKind::kCubic, grad_output, grad_input,
+                           align_corners, {scales_h, scales_w}, true))
+OCL_STRUCTURED_AS("_upsample_bilinear2d_aa.out", upsample_bilinear2d_aa,
+                  upsample("_upsample_bilinear2d_aa", MapKind::kLinearAntialiased, self, out,
+                           align_corners, {scales_h, scales_w}, false))
+OCL_STRUCTURED_AS("_upsample_bilinear2d_aa_backward.grad_input", upsample_bilinear2d_aa_backward,
+                  upsample("_upsample_bilinear2d_aa_backward", MapKind::kLinearAntialiased,
+                           grad_output, grad_input, align_corners, {scales_h, scales_w}, true))
+OCL_STRUCTURED_AS("_upsample_bicubic2d_aa.out", upsample_bicubic2d_aa,
+                  upsample("_upsample_bicubic2d_aa", MapKind::kCubicAntialiased, self, out,
+                           align_corners, {scales_h, scales_w}, false))
+OCL_STRUCTURED_AS("_upsample_bicubic2d_aa_backward.grad_input", upsample_bicubic2d_aa_backward,
+                  upsample("_upsample_bicubic2d_aa_backward", MapKind::kCubicAntialiased,
+                           grad_output, grad_input, align_corners, {scales_h, scales_w}, true))
 
 }  // namespace native
 }  // namespace ocl

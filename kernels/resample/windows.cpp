@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <array>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "native/windows.h"
 
 namespace ocl {
@@ -47,9 +47,19 @@ void check_pairs(std::initializer_list<std::pair<const char*, at::IntArrayRef>> 
   }
 }
 
+struct SumWindows {
+  ScalarType type;
+
+  KernelSource source(Device& device) const {
+    Defines defines = compute_defines(compute_type(type));
+    define_grid(defines, device);
+    defines.set("IN", dtype_name(type));
+    return {"col2im.cl", "col2im", defines};
+  }
+};
+
 // columns: [planes, kernel, windows]; out: [planes, out]; both contiguous.
 void sum_windows(const at::Tensor& columns, const at::Tensor& out, const Windows& windows) {
-  static Site site;
   if (out.numel() == 0) return;
   Device& device = ocl_device(out);
   const ScalarType type = out.scalar_type();
@@ -57,14 +67,8 @@ void sum_windows(const at::Tensor& columns, const at::Tensor& out, const Windows
   const auto inner = static_cast<size_t>(windows.out[1]);
   const size_t units = out.numel() / inner;
   const UnitGrid grid = unit_grid(device, units, inner, 8 * windows.taps[0] * windows.taps[1]);
-  const Kernel& kernel = find_kernel(device, {&site, {static_cast<uint64_t>(type)}}, [&] {
-    Defines defines = compute_defines(compute_type(type));
-    define_grid(defines, device);
-    defines.set("IN", dtype_name(type));
-    return KernelSource{"col2im.cl", "col2im", defines};
-  });
-  launch(stream_of(out), kernel, grid.global, grid.local, view(columns), view(out), uint64_t{units},
-         uint64_t{inner}, grid.per_item, windows);
+  launch(stream_of(out), find_kernel(device, SumWindows{type}), grid.global, grid.local,
+         view(columns), view(out), uint64_t{units}, uint64_t{inner}, grid.per_item, windows);
 }
 
 // The gradient of Tensor.unfold(), whose windows begin `step` elements apart.
@@ -75,6 +79,14 @@ void unfold_backward(at::Tensor& grad_in, const at::Tensor& grad, int64_t dim, i
     return;
   }
   dim = at::maybe_wrap_dim(dim, grad_in.dim());
+  const int64_t in = grad_in.size(dim);
+  TORCH_CHECK(0 <= size && size <= in && step > 0, "unfold_backward: windows of size ", size,
+              " with step ", step, " of a dimension of size ", in);
+  at::DimVector shape(grad_in.sizes());
+  shape[dim] = (in - size) / step + 1;
+  shape.push_back(size);
+  TORCH_CHECK(grad.sizes() == shape, "unfold_backward: grad has sizes ", grad.sizes(),
+              ", but the windows have ", at::IntArrayRef(shape));
   // grad: [..., windows (at dim), ..., size].
   const at::Tensor columns = grad.movedim(dim, -1).contiguous();
   const at::Tensor last = grad_in.movedim(dim, -1);

@@ -7,10 +7,10 @@
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "native/rnn.h"
 
 namespace ocl {
@@ -21,10 +21,32 @@ using MaybeTensor = std::optional<Tensor>;
 
 constexpr size_t kCostOfState = 32;  // in additions
 
+size_t width_on(const Device& device, ScalarType compute) {
+  return device.family() == KernelFamily::kCpu ? vector_lanes(device, compute) : 1;
+}
+
 // A tensor argument of a kernel. An optional tensor sets a define if it is present.
 struct Operand {
   Tensor tensor;
   const char* flag = nullptr;
+};
+
+struct RnnCell {
+  const char *file, *name;
+  ScalarType type;
+  std::array<const char*, 2> flags;  // or nullptr
+
+  KernelSource source(Device& device) const {
+    const ScalarType compute = compute_type(type);
+    Defines defines = compute_defines(compute);
+    define_grid(defines, device);
+    defines.set("DT", dtype_name(type))
+        .set("WIDTH", static_cast<int64_t>(width_on(device, compute)));
+    for (const char* flag : flags) {
+      if (flag) defines.set(flag, 1);
+    }
+    return {file, name, defines};
+  }
 };
 
 // `states`: a tensor of [rows][size]. All operands have its type.
@@ -32,33 +54,21 @@ void run(const char* file, const char* name, const Tensor& states,
          std::initializer_list<Operand> operands) {
   if (states.numel() == 0) return;
   Device& device = ocl_device(states);
-  const ScalarType type = states.scalar_type(), compute = compute_type(type);
+  const ScalarType type = states.scalar_type();
   check_device_has(device, type, name);
-  uint64_t present = 0;
+  RnnCell cell{file, name, type, {}};
+  size_t present = 0;
   for (const Operand& operand : operands) {
-    present = present << 1 | uint64_t{operand.tensor.defined()};
+    if (operand.flag && operand.tensor.defined()) cell.flags.at(present++) = operand.flag;
     TORCH_CHECK(!operand.tensor.defined() || operand.tensor.scalar_type() == type, name,
                 ": all tensors must be of one type, not ", type, " and ",
                 operand.tensor.scalar_type());
   }
-  const size_t width = device.family() == KernelFamily::kCpu ? vector_lanes(device, compute) : 1;
-  static Site site;
-  const KernelKey key{&site,
-                      {reinterpret_cast<uint64_t>(name), reinterpret_cast<uint64_t>(file),
-                       static_cast<uint64_t>(type), present}};
-  const Kernel& kernel = find_kernel(device, key, [&] {
-    Defines defines = compute_defines(compute);
-    define_grid(defines, device);
-    defines.set("DT", dtype_name(type)).set("WIDTH", static_cast<int64_t>(width));
-    for (const Operand& operand : operands) {
-      if (operand.flag && operand.tensor.defined()) defines.set(operand.flag, 1);
-    }
-    return KernelSource{file, name, defines};
-  });
+  const size_t width = width_on(device, compute_type(type));
   const auto rows = static_cast<uint64_t>(states.size(0)),
              size = static_cast<uint64_t>(states.size(1));
   const UnitGrid grid = unit_grid(device, rows, at::ceil_div(size, width), kCostOfState);
-  Arguments arguments(stream_of(states), kernel);
+  Arguments arguments(stream_of(states), find_kernel(device, cell));
   for (const Operand& operand : operands) {
     if (operand.tensor.defined()) arguments.add(view(operand.tensor));
   }

@@ -4,12 +4,12 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/movedim.h>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/extent.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/row_items.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/grids/row_items.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/extent.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "native/softmax.h"
 
 namespace ocl {
@@ -20,13 +20,13 @@ struct Variant {
   bool log, backward;
 };
 
-const Kernel& find(Device& device, const Variant& variant, const char* kernel, ScalarType in,
-                   ScalarType out, const RowItems& wanted) {
-  static Site site;
-  KernelKey key{&site};
-  key.by = {reinterpret_cast<uint64_t>(&variant), reinterpret_cast<uint64_t>(kernel),
-            static_cast<uint64_t>(in) << 8 | static_cast<uint64_t>(out), wanted.key()};
-  return find_kernel(device, key, [&](size_t group) {
+struct Softmax {
+  const char* kernel;
+  bool log, backward;
+  ScalarType in, out;
+  RowItems wanted;
+
+  KernelSource source(Device& device, size_t group) const {
     const bool cpu = device.family() == KernelFamily::kCpu;
     const ScalarType compute =
         compute_type(in) == ScalarType::Double ? ScalarType::Double : ScalarType::Float;
@@ -36,11 +36,11 @@ const Kernel& find(Device& device, const Variant& variant, const char* kernel, S
     if (cpu && out == compute) defines.set("STORED", 1);
     const size_t keep = for_group(wanted, group).keep;
     if (keep) defines.set("KEEP", static_cast<int64_t>(keep));
-    if (variant.log) defines.set("LOG", 1);
-    if (variant.backward) defines.set("BACKWARD", 1);
-    return KernelSource{cpu ? "softmax_cpu.cl" : "softmax_gpu.cl", kernel, defines};
-  });
-}
+    if (log) defines.set("LOG", 1);
+    if (backward) defines.set("BACKWARD", 1);
+    return {cpu ? "softmax_cpu.cl" : "softmax_gpu.cl", kernel, defines};
+  }
+};
 
 // `grad` is undefined for the forward pass. All tensors are contiguous and not empty.
 void launch_softmax(const Variant& variant, const at::Tensor& grad, const at::Tensor& in,
@@ -56,7 +56,8 @@ void launch_softmax(const Variant& variant, const at::Tensor& grad, const at::Te
   const char* name = cpu ? (rows ? kRows : kColumns) : (rows ? kGroup : kItem);
   const RowItems wanted =
       rows && !cpu ? row_items(extent.size, device.parameters().work_group_size) : RowItems{1, 0};
-  const Kernel& kernel = find(device, variant, name, in.scalar_type(), out.scalar_type(), wanted);
+  const Kernel& kernel = find_kernel(device, Softmax{name, variant.log, variant.backward,
+                                                     in.scalar_type(), out.scalar_type(), wanted});
   const RowItems shared = for_group(wanted, kernel.group);
   Arguments arguments(stream_of(in), kernel);
   if (variant.backward) arguments.add(view(grad));
@@ -116,27 +117,15 @@ constexpr Variant kLogSoftmaxBackward{"log_softmax_backward", true, true};
 
 namespace native {
 
-OCL_STRUCTURED("_softmax.out", softmax)
-(const Tensor& self, int64_t dim, bool /*half_to_float*/, const Tensor& out) {
-  run(kSoftmax, {}, self, out, dim);
-}
+OCL_STRUCTURED_AS("_softmax.out", softmax, run(kSoftmax, {}, self, out, dim))
 
-OCL_STRUCTURED("_log_softmax.out", log_softmax)
-(const Tensor& self, int64_t dim, bool /*half_to_float*/, const Tensor& out) {
-  run(kLogSoftmax, {}, self, out, dim);
-}
+OCL_STRUCTURED_AS("_log_softmax.out", log_softmax, run(kLogSoftmax, {}, self, out, dim))
 
-OCL_STRUCTURED("_softmax_backward_data.out", softmax_backward)
-(const Tensor& grad_output, const Tensor& output, int64_t dim, at::ScalarType /*input_dtype*/,
- const Tensor& grad_input) {
-  run(kSoftmaxBackward, grad_output, output, grad_input, dim);
-}
+OCL_STRUCTURED_AS("_softmax_backward_data.out", softmax_backward,
+                  run(kSoftmaxBackward, grad_output, output, grad_input, dim))
 
-OCL_STRUCTURED("_log_softmax_backward_data.out", log_softmax_backward)
-(const Tensor& grad_output, const Tensor& output, int64_t dim, at::ScalarType /*input_dtype*/,
- const Tensor& grad_input) {
-  run(kLogSoftmaxBackward, grad_output, output, grad_input, dim);
-}
+OCL_STRUCTURED_AS("_log_softmax_backward_data.out", log_softmax_backward,
+                  run(kLogSoftmaxBackward, grad_output, output, out, dim))
 
 }  // namespace native
 }  // namespace ocl

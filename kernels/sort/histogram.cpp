@@ -13,8 +13,8 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
 #include "kernels/pointwise/expression.h"
 #include "native/histogram.h"
 
@@ -23,8 +23,12 @@ namespace {
 
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
-using Limits = std::optional<at::ArrayRef<double>>;
 
+// The bin is exact, so equal to the CPU's: a - b, its product with the number of bins, and c - b
+// are each rounded once, in this order, as on the CPU, and nothing can be contracted to an fma,
+// which adds to a product. QUOTIENT rounds their quotient to nearest on every device, also where
+// the device's division does not (math.clh). For zeros in 10 bins of [-3, 3]: 3 * 10 and 6 are
+// exact, and so is 30 / 6 = 5. A division that is off by a unit would give 4.9999995, and bin 4.
 constexpr PointwiseOp kBin{"histogram_bin", "QUOTIENT((a - b) * C(s0), c - b)"};
 
 // The bins of the elements x. `inside` becomes false for elements that are in no bin.
@@ -112,60 +116,30 @@ void outer_edges(const Tensor& input, const int64_t dimensions, std::vector<doub
 
 namespace native {
 
-OCL_NATIVE("histc", histc);
-Tensor histc(const Tensor& self, int64_t bins, const c10::Scalar& min, const c10::Scalar& max) {
-  return at::native::histogram_histc(self, bins, min, max);
-}
+OCL_NATIVE_AS("histc", histc, at::native::histogram_histc(self, bins, min, max))
 
-OCL_NATIVE("histc.out", histc_out);
-Tensor& histc_out(const Tensor& self, int64_t bins, const c10::Scalar& min, const c10::Scalar& max,
-                  Tensor& out) {
-  return at::native::histogram_histc_out(self, bins, min, max, out);
-}
+OCL_NATIVE_AS("histc.out", histc_out, at::native::histogram_histc_out(self, bins, min, max, out))
 
-OCL_NATIVE("histogram.bins_tensor", histogram_bins_tensor);
-std::tuple<Tensor, Tensor> histogram_bins_tensor(const Tensor& self, const Tensor& bins,
-                                                 const OptionalTensor& weight, bool density) {
-  return at::native::histogram(self, bins, weight, density);
-}
+OCL_NATIVE_AS("histogram.bins_tensor", histogram_bins_tensor,
+              at::native::histogram(self, bins, weight, density))
 
-OCL_NATIVE("histogram.bins_tensor_out", histogram_bins_tensor_out);
-std::tuple<Tensor&, Tensor&> histogram_bins_tensor_out(const Tensor& self, const Tensor& bins,
-                                                       const OptionalTensor& weight, bool density,
-                                                       Tensor& hist, Tensor& bin_edges) {
-  return at::native::histogram_out(self, bins, weight, density, hist, bin_edges);
-}
+OCL_NATIVE_AS("histogram.bins_tensor_out", histogram_bins_tensor_out,
+              at::native::histogram_out(self, bins, weight, density, hist, bin_edges))
 
-OCL_NATIVE("histogram.bin_ct", histogram_bin_ct);
-std::tuple<Tensor, Tensor> histogram_bin_ct(const Tensor& self, int64_t bins, Limits range,
-                                            const OptionalTensor& weight, bool density) {
-  return at::native::histogram(self, bins, range, weight, density);
-}
+OCL_NATIVE_AS("histogram.bin_ct", histogram_bin_ct,
+              at::native::histogram(self, bins, range, weight, density))
 
-OCL_NATIVE("histogram.bin_ct_out", histogram_bin_ct_out);
-std::tuple<Tensor&, Tensor&> histogram_bin_ct_out(const Tensor& self, int64_t bins, Limits range,
-                                                  const OptionalTensor& weight, bool density,
-                                                  Tensor& hist, Tensor& bin_edges) {
-  return at::native::histogram_out(self, bins, range, weight, density, hist, bin_edges);
-}
+OCL_NATIVE_AS("histogram.bin_ct_out", histogram_bin_ct_out,
+              at::native::histogram_out(self, bins, range, weight, density, hist, bin_edges))
 
-OCL_NATIVE("_histogramdd_bin_edges", histogramdd_bin_edges);
-std::vector<Tensor> histogramdd_bin_edges(const Tensor& self, IntArrayRef bins, Limits range,
-                                          const OptionalTensor& weight, bool density) {
-  return at::native::histogramdd_bin_edges(self, bins, range, weight, density);
-}
+OCL_NATIVE_AS("_histogramdd_bin_edges", histogramdd_bin_edges,
+              at::native::histogramdd_bin_edges(self, bins, range, weight, density))
 
-OCL_NATIVE("_histogramdd_from_bin_cts", histogramdd_from_bin_cts);
-Tensor histogramdd_from_bin_cts(const Tensor& self, IntArrayRef bins, Limits range,
-                                const OptionalTensor& weight, bool density) {
-  return at::native::_histogramdd(self, bins, range, weight, density);
-}
+OCL_NATIVE_AS("_histogramdd_from_bin_cts", histogramdd_from_bin_cts,
+              at::native::_histogramdd(self, bins, range, weight, density))
 
-OCL_NATIVE("_histogramdd_from_bin_tensors", histogramdd_from_bin_tensors);
-Tensor histogramdd_from_bin_tensors(const Tensor& self, at::TensorList bins,
-                                    const OptionalTensor& weight, bool density) {
-  return at::native::_histogramdd(self, bins, weight, density);
-}
+OCL_NATIVE_AS("_histogramdd_from_bin_tensors", histogramdd_from_bin_tensors,
+              at::native::_histogramdd(self, bins, weight, density))
 
 OCL_NATIVE("bincount", bincount);
 Tensor bincount(const Tensor& self, const OptionalTensor& weights, int64_t minlength) {
@@ -183,7 +157,9 @@ Tensor bincount(const Tensor& self, const OptionalTensor& weights, int64_t minle
   const bool weighted = weights && weights->defined();
   TORCH_CHECK(!weighted || (weights->dim() == 1 && weights->size(0) == self.size(0)),
               "weights should be 1-d and have the same length as input");
-  const int64_t bins = std::max(most.item<int64_t>() + 1, minlength);
+  const int64_t largest = most.item<int64_t>();
+  TORCH_CHECK(largest < INT64_MAX, "bincount: the number ", largest, " needs too many bins");
+  const int64_t bins = std::max(largest + 1, minlength);
   const Tensor bin = self.to(at::kLong);
   if (weighted) {
     const auto type = weights->scalar_type() == at::kFloat ? at::kFloat : at::kDouble;

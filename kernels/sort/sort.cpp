@@ -4,10 +4,10 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sort.h>
 
-#include "backend/error.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "backend/base/error.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/sort/sort.h"
 #include "native/sort.h"
 
@@ -18,6 +18,18 @@ constexpr size_t kShortRow = 64;
 constexpr size_t kDigits = 256, kBitsPerPass = 8;
 constexpr size_t kChunk = 8192;                  // elements, at least
 constexpr size_t kMostCounts = size_t{1} << 24;  // numbers at once, if there are several rows
+
+struct SortTasks {
+  const char* kernel;
+  ScalarType type;
+  bool descending;
+
+  KernelSource source(Device&, size_t group) const {
+    Defines defines = sort_key_defines(type, descending);
+    defines.set("GROUP", static_cast<int64_t>(std::min(group, kDigits)));
+    return {"sort.cl", kernel, defines};
+  }
+};
 
 // Sorts as sort_rows_gpu does, in the CPU family.
 class RowSort {
@@ -73,15 +85,7 @@ class RowSort {
   }
 
   const Kernel& kernel(const char* name) {
-    static Site site;
-    KernelKey key{&site};
-    key.by = {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(in_.scalar_type()),
-              uint64_t{descending_}};
-    return find_kernel(device_, key, [&](size_t group) {
-      Defines defines = sort_key_defines(in_.scalar_type(), descending_);
-      defines.set("GROUP", static_cast<int64_t>(std::min(group, kDigits)));
-      return KernelSource{"sort.cl", name, defines};
-    });
+    return find_kernel(device_, SortTasks{name, in_.scalar_type(), descending_});
   }
 
   at::Tensor workspace(ScalarType type) const {
@@ -168,17 +172,7 @@ OCL_STRUCTURED("topk.values", topk)
   if (self.numel() == 0) return;
   at::assert_no_overlap(values, self);
   at::assert_no_overlap(indices, self);
-  const auto count = static_cast<size_t>(k);
-  if (topk_pays(self, static_cast<size_t>(self.size(dim)), count)) {
-    const DenseOutput out(values.movedim(dim, -1)), places(indices.movedim(dim, -1));
-    topk_rows(self.movedim(dim, -1).contiguous(), count, largest, out.tensor(), places.tensor());
-    out.finish();
-    places.finish();
-    return;
-  }
-  const auto [all, positions] = at::sort(self, /*stable=*/true, dim, /*descending=*/largest);
-  values.copy_(all.narrow(dim, 0, k));
-  indices.copy_(positions.narrow(dim, 0, k));
+  run_topk({self, k, dim, largest, values, indices});
 }
 
 // The order of n random 64-bit numbers: the same on every device.

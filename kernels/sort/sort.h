@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "backend/launch.h"
-#include "kernels/core/dtype.h"
+#include "backend/launch/launch.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 
@@ -21,11 +21,13 @@ struct KeyBits {
 void sort_rows_gpu(const at::Tensor& in, size_t size, bool descending, const at::Tensor& values,
                    const at::Tensor& indices, std::optional<KeyBits> bits = std::nullopt);
 
-// Whether topk_rows finds k of `size` elements faster than a sort.
-bool topk_pays(const at::Tensor& in, size_t size, size_t k);
-
-// The k greatest, or smallest, elements of a contiguous tensor's rows, in order.
-void topk_rows(const at::Tensor& in, size_t k, bool largest, const at::Tensor& values,
-               const at::Tensor& indices);
+// The k greatest, or smallest, elements along a dimension, in order.
+struct TopK {
+  const at::Tensor& self;
+  int64_t k, dim;
+  bool largest;
+  const at::Tensor &values, &indices;
+};
+void run_topk(const TopK& call);
 
 }  // namespace ocl

@@ -6,7 +6,7 @@
 
 #include <bit>
 
-#include "kernels/core/tensors.h"
+#include "kernels/core/tensors/tensors.h"
 #include "kernels/sort/sort.h"
 
 namespace ocl {
@@ -20,6 +20,19 @@ size_t local_bytes(size_t items, size_t element) {
   const size_t tile = items * kPerItem, padded = tile + tile / 32 + 1;
   return padded * (element + sizeof(uint32_t)) + (items + kDigits) * sizeof(uint32_t);
 }
+
+struct SortTiles {
+  const char* kernel;
+  ScalarType type;
+  bool descending;
+  size_t wanted;  // work-items of a group, at most
+
+  KernelSource source(Device&, size_t group) const {
+    Defines defines = sort_key_defines(type, descending);
+    defines.set("GROUP", static_cast<int64_t>(std::min(group, wanted)));
+    return {"sort_gpu.cl", kernel, defines};
+  }
+};
 
 class GpuRowSort {
  public:
@@ -91,15 +104,7 @@ class GpuRowSort {
   }
 
   const Kernel& kernel(const char* name, size_t wanted) {
-    static Site site;
-    KernelKey key{&site};
-    key.by = {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(in_.scalar_type()),
-              uint64_t{descending_}, wanted};
-    return find_kernel(device_, key, [&](size_t group) {
-      Defines defines = sort_key_defines(in_.scalar_type(), descending_);
-      defines.set("GROUP", static_cast<int64_t>(std::min(group, wanted)));
-      return KernelSource{"sort_gpu.cl", name, defines};
-    });
+    return find_kernel(device_, SortTiles{name, in_.scalar_type(), descending_, wanted});
   }
 
   // Elements in a partial order, and their positions in the row.

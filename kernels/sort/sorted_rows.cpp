@@ -11,12 +11,12 @@
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/sort.h>
 
-#include "backend/fault.h"
-#include "kernels/core/check_range.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "backend/queue/fault.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/operators/check_range.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "native/sorted_rows.h"
 
 namespace ocl {
@@ -25,21 +25,20 @@ namespace {
 using at::Tensor;
 using Side = std::optional<std::string_view>;
 
-const Kernel& find(Device& device, const char* kernel, ScalarType type, bool int32 = false,
-                   bool right = false, bool sorter = false) {
-  static Site site;
-  KernelKey key{&site};
-  key.by = {reinterpret_cast<uint64_t>(kernel), static_cast<uint64_t>(type),
-            uint64_t{int32} << 2 | uint64_t{right} << 1 | uint64_t{sorter}};
-  return find_kernel(device, key, [&] {
+struct SortedRows {
+  const char* kernel;
+  ScalarType type;
+  bool int32, right, sorter;
+
+  KernelSource source(Device& device) const {
     Defines defines = compute_defines(compute_type(type));
     define_grid(defines, device);
     defines.set("IN", dtype_name(type)).set("INDEX", int32 ? "int" : "long");
     if (right) defines.set("RIGHT", 1);
     if (sorter) defines.set("SORTER", 1);
-    return KernelSource{"sorted_rows.cl", kernel, defines};
-  });
-}
+    return {"sorted_rows.cl", kernel, defines};
+  }
+};
 
 // On the device of `sorted`, and in float64 only where that device has it.
 Tensor number_to_search(const c10::Scalar& number, const Tensor& sorted) {
@@ -64,7 +63,8 @@ void search(const Tensor& sorted, const Tensor& sorter, const Tensor& values, co
   const UnitGrid grid = unit_grid(device, rows, count, 64);
   Arguments arguments(
       stream_of(sorted),
-      find(device, "search_sorted", type, out.scalar_type() == at::kInt, right, sorter.defined()));
+      find_kernel(device, SortedRows{"search_sorted", type, out.scalar_type() == at::kInt, right,
+                                     sorter.defined()}));
   arguments.add(view(sorted));
   if (sorter.defined()) arguments.add(view(sorter));
   arguments.add(view(values)).add(view(out)).add(rows).add(count).add(length);
@@ -84,8 +84,10 @@ std::pair<Tensor, Tensor> most_frequent(const Tensor& self) {
       at::empty(self.sizes(), self.options().dtype(int32 ? at::kInt : at::kLong));
   static constexpr const char* kName = "run_lengths";
   const UnitGrid grid = unit_grid(device, rows, length, 4);
-  launch(stream_of(self), find(device, kName, self.scalar_type(), int32), grid.global, grid.local,
-         view(sorted), view(lengths), rows, length, grid.per_item);
+  const Kernel& kernel =
+      find_kernel(device, SortedRows{kName, self.scalar_type(), int32, false, false});
+  launch(stream_of(self), kernel, grid.global, grid.local, view(sorted), view(lengths), rows,
+         length, grid.per_item);
   const Tensor best = at::argmax(lengths, -1, /*keepdim=*/true);  // the first of several
   return {sorted.gather(-1, best).squeeze(-1), order.gather(-1, best).squeeze(-1)};
 }
@@ -158,11 +160,8 @@ Tensor bucketize(const Tensor& self, const Tensor& boundaries, bool out_int32, b
   return native::searchsorted(boundaries, self, out_int32, right, std::nullopt, std::nullopt);
 }
 
-OCL_NATIVE("bucketize.Scalar", bucketize_scalar);
-Tensor bucketize_scalar(const c10::Scalar& self, const Tensor& boundaries, bool out_int32,
-                        bool right) {
-  return native::bucketize(number_to_search(self, boundaries), boundaries, out_int32, right);
-}
+OCL_NATIVE_AS("bucketize.Scalar", bucketize_scalar,
+              native::bucketize(number_to_search(self, boundaries), boundaries, out_int32, right))
 
 OCL_NATIVE("repeat_interleave.Tensor", repeat_interleave);
 Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_size) {

@@ -1,29 +1,33 @@
-// The k greatest or smallest elements of rows, without sorting the rows.
+// The k greatest or smallest elements of rows: where it pays, without sorting the rows.
 #include <ATen/ops/empty.h>
+#include <ATen/ops/sort.h>
 
 #include <bit>
 
-#include "kernels/core/algorithms.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/algorithms/algorithms.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/tensors/tensors.h"
 #include "kernels/sort/sort.h"
 
 namespace ocl {
+
+static std::string describe(const TopK& call) {
+  return str("topk of ", call.k, " in ", call.self.sizes(), " along dimension ", call.dim);
+}
+
 namespace {
 
 constexpr size_t kFewest = 8;  // a row and a chunk have at least this many times k elements
 
-constexpr const char* kSelection = "topk";
-const OptionalPaths optional({kSelection});
+struct TopKTasks {
+  const char* kernel;
+  ScalarType type;
+  bool largest;
 
-const Kernel& task_kernel(Device& device, ScalarType type, bool largest, const char* name) {
-  static Site site;
-  KernelKey key{&site};
-  key.by = {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(type), uint64_t{largest}};
-  return find_kernel(device, key, [&] {
-    return KernelSource{"topk.cl", name, sort_key_defines(type, largest)};
-  });
-}
+  KernelSource source(Device&) const {
+    return {"topk.cl", kernel, sort_key_defines(type, largest)};
+  }
+};
 
 struct Rows {
   at::Tensor in;
@@ -47,7 +51,7 @@ void by_tasks(const Rows& rows, const at::Tensor& values, const at::Tensor& indi
   const at::Tensor keys = rows.candidates(chunks, in.options());
   const at::Tensor positions = rows.candidates(chunks, in.options().dtype(ScalarType::Int));
   const auto kernel = [&](const char* name) -> const Kernel& {
-    return task_kernel(device, in.scalar_type(), rows.largest, name);
+    return find_kernel(device, TopKTasks{name, in.scalar_type(), rows.largest});
   };
   launch(stream_of(in), kernel("topk_chunk"), {chunks, rows.count()}, {1, 1}, view(in), view(keys),
          view(positions), uint64_t{rows.size}, uint64_t{rows.k});
@@ -73,7 +77,22 @@ size_t capacity(const Device& device, size_t element) {
                         std::bit_floor((local - kCounts) / (element + sizeof(uint32_t))));
 }
 
-enum class Launch : uint64_t { kWhole, kPartial, kMerge };
+enum class Launch { kWhole, kPartial, kMerge };
+
+struct TopKSelect {
+  Launch kind;
+  ScalarType type;
+  bool largest;
+
+  KernelSource source(Device& device, size_t group) const {
+    Defines defines = sort_key_defines(type, largest);
+    defines.set("GROUP", static_cast<int64_t>(std::min(group, kMostItems)))
+        .set("CAPACITY", static_cast<int64_t>(capacity(device, c10::elementSize(type))));
+    if (kind == Launch::kPartial) defines.set("PARTIAL", 1);
+    if (kind == Launch::kMerge) defines.set("MERGE", 1);
+    return {"topk_gpu.cl", "topk_select", defines};
+  }
+};
 
 // Finds the k best of each chunk, or of the candidates at `from` where it merges chunks.
 void select(const Rows& rows, size_t chunks, Launch kind, const at::Tensor& from,
@@ -81,17 +100,7 @@ void select(const Rows& rows, size_t chunks, Launch kind, const at::Tensor& from
   const at::Tensor& in = rows.in;
   Device& device = ocl_device(in);
   const ScalarType type = in.scalar_type();
-  static Site site;
-  const KernelKey key{
-      &site, {static_cast<uint64_t>(kind), static_cast<uint64_t>(type), uint64_t{rows.largest}}};
-  const Kernel& kernel = find_kernel(device, key, [&](size_t group) {
-    Defines defines = sort_key_defines(type, rows.largest);
-    defines.set("GROUP", static_cast<int64_t>(std::min(group, kMostItems)))
-        .set("CAPACITY", static_cast<int64_t>(capacity(device, c10::elementSize(type))));
-    if (kind == Launch::kPartial) defines.set("PARTIAL", 1);
-    if (kind == Launch::kMerge) defines.set("MERGE", 1);
-    return KernelSource{"topk_gpu.cl", "topk_select", defines};
-  });
+  const Kernel& kernel = find_kernel(device, TopKSelect{kind, type, rows.largest});
   const size_t items = std::min(kernel.group, kMostItems);
   Arguments arguments(stream_of(in), kernel);
   arguments.add(view(in));
@@ -116,20 +125,44 @@ void by_groups(const Rows& rows, const at::Tensor& values, const at::Tensor& ind
          indices);
 }
 
+const char* refusal_of_selection(const TopK& call) {
+  const auto size = static_cast<size_t>(call.self.size(call.dim)), k = static_cast<size_t>(call.k);
+  const Device& device = ocl_device(call.self);
+  if (k == 0) return "nothing to find";
+  if (k > size / kFewest) return "a sort finds so many faster";
+  if (size > INT32_MAX) return "positions have 32 bits";
+  if (device.family() == KernelFamily::kCpu) return nullptr;
+  if (size <= kTileRow) return "a group sorts such rows at once";
+  const size_t most = capacity(device, c10::elementSize(call.self.scalar_type())) / 2;
+  return k <= most ? nullptr : "a group's local memory does not hold so many";
+}
+
+void run_selection(const TopK& call) {
+  const at::Tensor in = call.self.movedim(call.dim, -1).contiguous();
+  const Rows rows{in, static_cast<size_t>(in.size(-1)), static_cast<size_t>(call.k), call.largest};
+  const DenseOutput values(call.values.movedim(call.dim, -1)),
+      indices(call.indices.movedim(call.dim, -1));
+  const bool groups = ocl_device(in).family() == KernelFamily::kGpu;
+  (groups ? by_groups : by_tasks)(rows, values.tensor(), indices.tensor());
+  values.finish();
+  indices.finish();
+}
+
+void run_sort(const TopK& call) {
+  const auto [all, positions] =
+      at::sort(call.self, /*stable=*/true, call.dim, /*descending=*/call.largest);
+  call.values.copy_(all.narrow(call.dim, 0, call.k));
+  call.indices.copy_(positions.narrow(call.dim, 0, call.k));
+}
+
+constexpr Algorithm<TopK> kAlgorithms[] = {
+    {"topk", refusal_of_selection, run_selection},
+    {"sort", nullptr, run_sort},
+};
+const OptionalPaths optional({kAlgorithms[0].name});
+
 }  // namespace
 
-bool topk_pays(const at::Tensor& in, size_t size, size_t k) {
-  const Device& device = ocl_device(in);
-  if (k == 0 || k > size / kFewest || size > INT32_MAX || is_disabled(kSelection)) return false;
-  if (device.family() == KernelFamily::kCpu) return true;
-  return size > kTileRow && k <= capacity(device, c10::elementSize(in.scalar_type())) / 2;
-}
-
-void topk_rows(const at::Tensor& in, size_t k, bool largest, const at::Tensor& values,
-               const at::Tensor& indices) {
-  const Rows rows{in, static_cast<size_t>(in.size(-1)), k, largest};
-  const bool groups = ocl_device(in).family() == KernelFamily::kGpu;
-  (groups ? by_groups : by_tasks)(rows, values, indices);
-}
+void run_topk(const TopK& call) { run_first(kAlgorithms, call); }
 
 }  // namespace ocl

@@ -9,8 +9,8 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/sort.h>
 
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
 #include "native/unique.h"
 
 namespace ocl {
@@ -109,10 +109,7 @@ std::tuple<Tensor, Tensor> unique(const Tensor& self, bool /*sorted*/, bool retu
   return {values, inverse};
 }
 
-OCL_NATIVE("_unique2", unique2);
-Unique unique2(const Tensor& self, bool /*sorted*/, bool return_inverse, bool return_counts) {
-  return unique_sorted(self, return_inverse, return_counts);
-}
+OCL_NATIVE_AS("_unique2", unique2, unique_sorted(self, return_inverse, return_counts))
 
 OCL_NATIVE("unique_consecutive", unique_consecutive);
 Unique unique_consecutive(const Tensor& self, bool return_inverse, bool return_counts,
@@ -127,17 +124,11 @@ Unique unique_consecutive(const Tensor& self, bool return_inverse, bool return_c
           return_inverse ? runs.number.view(self.sizes()) : runs.number, runs.counts};
 }
 
-OCL_NATIVE("unique_dim", unique_dim);
-Unique unique_dim(const Tensor& self, int64_t dim, bool /*sorted*/, bool return_inverse,
-                  bool return_counts) {
-  return unique_slices(self, dim, false, return_inverse, return_counts);
-}
+OCL_NATIVE_AS("unique_dim", unique_dim,
+              unique_slices(self, dim, false, return_inverse, return_counts))
 
-OCL_NATIVE("unique_dim_consecutive", unique_dim_consecutive);
-Unique unique_dim_consecutive(const Tensor& self, int64_t dim, bool return_inverse,
-                              bool return_counts) {
-  return unique_slices(self, dim, true, return_inverse, return_counts);
-}
+OCL_NATIVE_AS("unique_dim_consecutive", unique_dim_consecutive,
+              unique_slices(self, dim, true, return_inverse, return_counts))
 
 }  // namespace native
 }  // namespace ocl

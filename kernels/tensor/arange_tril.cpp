@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "native/arange_tril.h"
 
 namespace ocl {
@@ -29,6 +29,18 @@ constexpr Sequence kSteps{"arange", "(s0 + i * s1)"};
 constexpr Sequence kBetween{"linspace",
                             "(element < n / 2 ? s0 + s1 * i : s2 - s1 * (T)(n - 1 - element))"};
 
+struct SequenceFill {
+  const char* expression;
+  ScalarType type, compute;
+
+  KernelSource source(Device& device) const {
+    Defines defines = compute_defines(compute);
+    define_grid(defines, device);
+    defines.set("OUT", dtype_name(type)).set("EXPR", expression);
+    return {"arange_tril.cl", "sequence", defines};
+  }
+};
+
 at::Tensor dense_target(const Tensor& tensor) {
   return tensor.is_contiguous() ? tensor : at::empty_like(tensor, at::MemoryFormat::Contiguous);
 }
@@ -40,14 +52,7 @@ void fill(const Tensor& out, const Sequence& sequence, ScalarType compute,
   const ScalarType type = out.scalar_type();
   check_device_has(device, type, sequence.name);
   const Tensor dense = dense_target(out);
-  KernelKey key{&sequence};
-  key.by = {static_cast<uint64_t>(type), static_cast<uint64_t>(compute)};
-  const Kernel& kernel = find_kernel(device, key, [&] {
-    Defines defines = compute_defines(compute);
-    define_grid(defines, device);
-    defines.set("OUT", dtype_name(type)).set("EXPR", sequence.expression);
-    return KernelSource{"arange_tril.cl", "sequence", defines};
-  });
+  const Kernel& kernel = find_kernel(device, SequenceFill{sequence.expression, type, compute});
   const auto count = static_cast<size_t>(out.numel());
   UnitGrid grid = unit_grid(device, 1, count);
   grid.global.y = grid.local.y = 1;
@@ -100,6 +105,20 @@ double count_steps(int64_t first, int64_t last, int64_t by) {
   return static_cast<double>(count);
 }
 
+struct Triangle {
+  ScalarType bits;
+  bool upper;
+  uint64_t words;
+
+  KernelSource source(Device& device) const {
+    Defines defines = compute_defines(bits);
+    define_grid(defines, device);
+    defines.set("OUT", dtype_name(bits)).set("WORDS", static_cast<int64_t>(words));
+    if (upper) defines.set("UPPER", 1);
+    return {"arange_tril.cl", "triangle", defines};
+  }
+};
+
 void triangle(const Tensor& self, int64_t diagonal, const Tensor& out, bool upper) {
   if (out.numel() == 0) return;
   Device& device = ocl_device(out);
@@ -107,16 +126,7 @@ void triangle(const Tensor& self, int64_t diagonal, const Tensor& out, bool uppe
   const auto bytes = static_cast<size_t>(out.element_size());
   const ScalarType bits = bits_type(bytes);
   const uint64_t words = bytes / c10::elementSize(bits);
-  static Site site;
-  KernelKey key{&site};
-  key.by = {static_cast<uint64_t>(bits), uint64_t{upper}, words};
-  const Kernel& kernel = find_kernel(device, key, [&] {
-    Defines defines = compute_defines(bits);
-    define_grid(defines, device);
-    defines.set("OUT", dtype_name(bits)).set("WORDS", static_cast<int64_t>(words));
-    if (upper) defines.set("UPPER", 1);
-    return KernelSource{"arange_tril.cl", "triangle", defines};
-  });
+  const Kernel& kernel = find_kernel(device, Triangle{bits, upper, words});
   const auto columns = static_cast<uint64_t>(in.size(-1)) * words,
              rows = static_cast<uint64_t>(in.size(-2)),
              units = static_cast<uint64_t>(in.numel()) * words / columns;
@@ -188,11 +198,9 @@ Tensor& linspace_out(const Scalar& start, const Scalar& end, int64_t steps, Tens
 }
 
 OCL_COMPLEX("tril.out,triu.out");
-OCL_STRUCTURED("tril.out", tril)
-(const Tensor& self, int64_t diagonal, const Tensor& out) { triangle(self, diagonal, out, false); }
+OCL_STRUCTURED_AS("tril.out", tril, triangle(self, diagonal, out, false))
 
-OCL_STRUCTURED("triu.out", triu)
-(const Tensor& self, int64_t diagonal, const Tensor& out) { triangle(self, diagonal, out, true); }
+OCL_STRUCTURED_AS("triu.out", triu, triangle(self, diagonal, out, true))
 
 }  // namespace native
 }  // namespace ocl

@@ -17,16 +17,19 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/is_nonzero_native.h>
 #include <ATen/ops/isnan.h>
+#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/logspace.h>
 #include <ATen/ops/norm_except_dim.h>
 #include <ATen/ops/pow.h>
 #include <ATen/ops/roll_native.h>
 #include <ATen/ops/sort.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
+#include <torch/library.h>
 
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
 #include "kernels/pointwise/expression.h"
 #include "native/composed.h"
 
@@ -58,8 +61,10 @@ void aminmax(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& min,
 }
 
 void aminmax_allreduce(const at::Tensor& self, at::Tensor& min, at::Tensor& max) {
-  at::amin_out(min, self, {}, false);
-  at::amax_out(max, self, {}, false);
+  // `min` and `max` have their shape; with keepdim it has all dimensions.
+  const bool keepdim = min.dim() > 0;
+  at::amin_out(min, self, {}, keepdim);
+  at::amax_out(max, self, {}, keepdim);
 }
 
 // Medians and their indices along a dimension, which is kept with size 1. `skip_nan` ignores NaN.
@@ -113,11 +118,8 @@ std::tuple<at::Tensor&, at::Tensor&> median_out(const char* op, const at::Tensor
 namespace native {
 
 // PyTorch's implementation for the CPU, which consists of views and cat.
-OCL_NATIVE("roll", roll);
+OCL_NATIVE_AS("roll", roll, at::native::roll(self, shifts, dims))
 OCL_COMPLEX("roll");
-Tensor roll(const Tensor& self, IntArrayRef shifts, IntArrayRef dims) {
-  return at::native::roll(self, shifts, dims);
-}
 
 OCL_NATIVE("eye.m_out", eye_m_out);
 OCL_COMPLEX("eye.m_out");
@@ -130,27 +132,18 @@ Tensor& eye_m_out(int64_t n, int64_t m, Tensor& out) {
   return out;
 }
 
-OCL_NATIVE("eye.out", eye_out);
+OCL_NATIVE_AS("eye.out", eye_out, eye_m_out(n, n, out))
 OCL_COMPLEX("eye.out");
-Tensor& eye_out(int64_t n, Tensor& out) { return eye_m_out(n, n, out); }
 
-OCL_NATIVE("median", median);
-Tensor median(const Tensor& self) { return median_of_all(self, false); }
+OCL_NATIVE_AS("median", median, median_of_all(self, false))
 
-OCL_NATIVE("nanmedian", nanmedian);
-Tensor nanmedian(const Tensor& self) { return median_of_all(self, true); }
+OCL_NATIVE_AS("nanmedian", nanmedian, median_of_all(self, true))
 
-OCL_NATIVE("median.dim_values", median_dim_out);
-std::tuple<Tensor&, Tensor&> median_dim_out(const Tensor& self, int64_t dim, bool keepdim,
-                                            Tensor& values, Tensor& indices) {
-  return median_out("median()", self, dim, keepdim, values, indices, false);
-}
+OCL_NATIVE_AS("median.dim_values", median_dim_out,
+              median_out("median()", self, dim, keepdim, values, indices, false))
 
-OCL_NATIVE("nanmedian.dim_values", nanmedian_dim_out);
-std::tuple<Tensor&, Tensor&> nanmedian_dim_out(const Tensor& self, int64_t dim, bool keepdim,
-                                               Tensor& values, Tensor& indices) {
-  return median_out("nanmedian()", self, dim, keepdim, values, indices, true);
-}
+OCL_NATIVE_AS("nanmedian.dim_values", nanmedian_dim_out,
+              median_out("nanmedian()", self, dim, keepdim, values, indices, true))
 
 OCL_NATIVE("trace", trace);
 OCL_COMPLEX("trace");
@@ -159,13 +152,13 @@ Tensor trace(const Tensor& self) {
   return self.diagonal().sum();
 }
 
-OCL_NATIVE("count_nonzero.dim_IntList", count_nonzero);
-OCL_COMPLEX("count_nonzero.dim_IntList");
-Tensor count_nonzero(const Tensor& self, IntArrayRef dim) { return self.ne(0).sum(dim); }
+static void check_static_size(int64_t size) {
+  TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
+}
 
 OCL_NATIVE("nonzero_static.out", nonzero_static_out);
 Tensor& nonzero_static_out(const Tensor& self, int64_t size, int64_t fill_value, Tensor& out) {
-  TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
+  check_static_size(size);
   const Tensor found = self.nonzero();
   const int64_t count = std::min(size, found.size(0));
   at::native::resize_output(out, {size, self.dim()});
@@ -176,7 +169,9 @@ Tensor& nonzero_static_out(const Tensor& self, int64_t size, int64_t fill_value,
 
 OCL_NATIVE("nonzero_static", nonzero_static);
 Tensor nonzero_static(const Tensor& self, int64_t size, int64_t fill_value) {
-  Tensor out = at::empty({0}, self.options().dtype(ScalarType::Long));
+  check_static_size(size);
+  // With the strides that PyTorch's meta function says, as on CUDA.
+  Tensor out = at::empty({self.dim(), size}, self.options().dtype(ScalarType::Long)).t();
   return nonzero_static_out(self, size, fill_value, out);
 }
 
@@ -219,10 +214,8 @@ Tensor& narrow_copy_out(const Tensor& self, int64_t dim, int64_t start, int64_t 
   return out.copy_(part);
 }
 
-OCL_NATIVE("narrow_copy", narrow_copy);
-Tensor narrow_copy(const Tensor& self, int64_t dim, int64_t start, int64_t length) {
-  return part_of(self, dim, start, length).clone(at::MemoryFormat::Contiguous);
-}
+OCL_NATIVE_AS("narrow_copy", narrow_copy,
+              part_of(self, dim, start, length).clone(at::MemoryFormat::Contiguous))
 
 OCL_NATIVE("embedding_renorm_", embedding_renorm_);
 Tensor& embedding_renorm_(Tensor& self, const Tensor& indices, double max_norm, double norm_type) {
@@ -230,8 +223,12 @@ Tensor& embedding_renorm_(Tensor& self, const Tensor& indices, double max_norm, 
   at::checkScalarTypes("embedding_renorm_", {indices, "indices", 2}, {at::kLong, at::kInt});
   const Tensor index = indices.reshape({-1}).to(at::kLong);  // as index_copy_ wants it
   if (index.numel() == 0) return self;
+  const Tensor rows = self.index_select(0, index);
   // An index that occurs twice writes the same row twice, which is harmless.
-  return self.index_copy_(0, index, self.index_select(0, index).renorm(norm_type, 0, max_norm));
+  if (norm_type > 0) return self.index_copy_(0, index, rows.renorm(norm_type, 0, max_norm));
+  const Tensor norms = at::linalg_vector_norm(rows, norm_type, 1, /*keepdim=*/true);
+  const Tensor scaled = rows * (max_norm / (norms + 1e-7));  // as renorm(), which refuses this norm
+  return self.index_copy_(0, index, at::where(norms > max_norm, scaled, rows));
 }
 
 OCL_NATIVE("_weight_norm_interface", weight_norm);
@@ -283,6 +280,21 @@ OCL_SHARED("remainder.Scalar_Tensor");
 OCL_SHARED("glu_backward_jvp");
 
 }  // namespace native
+
+namespace {
+
+at::Tensor stack(at::TensorList tensors, int64_t dim) { return at::stack(tensors, dim); }
+at::Tensor& stack_out(at::TensorList tensors, int64_t dim, at::Tensor& out) {
+  return at::stack_out(out, tensors, dim);
+}
+
+// Composite operators, so that there is no mark for them. PyTorch's own concatenate.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_stack", &stack);
+  m.impl("_stack.out", &stack_out);
+}
+
+}  // namespace
 }  // namespace ocl
 
 namespace at::native {

@@ -11,14 +11,16 @@
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
-#include "backend/capture.h"
-#include "backend/error.h"
-#include "backend/host_allocator.h"
-#include "backend/transfer.h"
-#include "kernels/core/float8.h"
-#include "kernels/core/host_view.h"
-#include "kernels/core/lazy_clone.h"
-#include "kernels/core/tensors.h"
+#include "backend/base/error.h"
+#include "backend/memory/host_allocator.h"
+#include "backend/memory/storage.h"
+#include "backend/memory/transfer.h"
+#include "backend/queue/capture.h"
+#include "kernels/core/operators/operands.h"
+#include "kernels/core/tensors/host_view.h"
+#include "kernels/core/tensors/lazy_clone.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/float8.h"
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/tensor/transpose.h"
 
@@ -26,6 +28,11 @@ namespace ocl {
 namespace {
 
 constexpr PointwiseOp kCopy{"copy", "a", kConverts, "a"};
+// Each byte of a word that is not 0 becomes 1.
+constexpr PointwiseOp kCopyBools{
+    "copy_bools",
+    "AS(int, ((((AS(uint, a) & 0x7f7f7f7fu) + 0x7f7f7f7fu) | AS(uint, a)) >> 7) & 0x01010101u)",
+    kIntegral};
 
 bool needs_host(const Device& device, ScalarType type) {
   const bool has_type = has_complex_kernel_type(type) || is_float8(type);
@@ -45,7 +52,8 @@ void copy_mapped(const at::Tensor& destination, const at::Tensor& source) {
   views.write_back();
 }
 
-void copy_by_kernel(const at::Tensor& destination, const at::Tensor& source) {
+void copy_by_kernel(const at::Tensor& destination, const at::Tensor& source,
+                    const PointwiseOp& op = kCopy) {
   auto iter = at::TensorIteratorConfig()
                   .add_output(destination)
                   .add_const_input(source)
@@ -53,7 +61,10 @@ void copy_by_kernel(const at::Tensor& destination, const at::Tensor& source) {
                   .check_all_same_dtype(false)
                   .check_all_same_device(true)
                   .build();
-  if (!copy_transposed(iter)) pointwise(iter, kCopy, {}, source.scalar_type());
+  // A bool may be a view of another byte than 0 and 1, which a copy must not keep.
+  const bool keeps_bits = source.scalar_type() != ScalarType::Bool && op.name == kCopy.name;
+  if (keeps_bits && copy_transposed(iter)) return;
+  pointwise(iter, op, {}, source.scalar_type());
 }
 
 constexpr int64_t kManyElements = 65536;  // from here on, two more views cost less than they save
@@ -92,7 +103,8 @@ void copy_within_device(const at::Tensor& destination, const at::Tensor& source)
                           at::view_as_real(source).view(ScalarType::Long));
   }
   if (from == to && in_words(destination) && in_words(source)) {
-    return copy_by_kernel(destination.view(ScalarType::Int), source.view(ScalarType::Int));
+    const PointwiseOp& op = from == ScalarType::Bool ? kCopyBools : kCopy;
+    return copy_by_kernel(destination.view(ScalarType::Int), source.view(ScalarType::Int), op);
   }
   // A float16 or bfloat16 as a number would pass through float32, which makes NaNs quiet.
   const bool as_number =
@@ -107,6 +119,17 @@ bool same_layout(const at::Tensor& a, const at::Tensor& b) {
          a.is_non_overlapping_and_dense() && b.is_non_overlapping_and_dense();
 }
 
+// Keeps host memory for a copy that the stream enqueues or records next. Returns false if the
+// allocator of pinned memory does not know it.
+bool hold_pinned(Stream& stream, const at::Tensor& host) {
+  if (stream.captured()) {
+    keep_in_graph(stream, hold_storage(host.storage()));
+    return true;
+  }
+  return record_pinned(host.const_data_ptr(), host.storage().data_ptr().get_context(),
+                       stream.unpack());
+}
+
 // Copies to or from pinned memory without blocking. Returns false if the host memory is not pinned
 // by the allocator, or the layouts differ.
 bool copy_pinned(const at::Tensor& destination, const at::Tensor& source) {
@@ -115,18 +138,13 @@ bool copy_pinned(const at::Tensor& destination, const at::Tensor& source) {
   const at::Tensor& tensor = on_ocl(source) ? source : destination;
   Stream& stream = stream_of(tensor);
   // First, as the copy may raise when it is enqueued already.
-  if (!stream.capture() &&
-      !record_pinned(host.const_data_ptr(), host.storage().data_ptr().get_context(),
-                     stream.unpack())) {
-    return false;
-  }
+  if (!hold_pinned(stream, host)) return false;
   cl::Event event;
   if (on_ocl(source)) {
     copy_to_host(stream, host.mutable_data_ptr(), view(tensor), tensor.nbytes(), &event);
   } else {
     copy_to_device(stream, view(tensor), host.const_data_ptr(), tensor.nbytes(), &event);
   }
-  if (stream.capture()) keep_in_graph(stream, host.storage());
   return true;
 }
 
@@ -184,6 +202,7 @@ at::Tensor copy_from(const at::Tensor& source_any, const at::Tensor& destination
                      bool non_blocking) {
   const at::Tensor source = source_any.expand_as(destination);
   if (destination.numel() == 0 || source.is_same(destination)) return destination;
+  check_operands(destination, source);
   own_memory(destination);
   if (is_lazy(source) || is_lazy(destination)) {
     copy_lazy(destination, source);
@@ -214,6 +233,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& dest
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
   TORCH_CHECK(self.numel() > 0, "_local_scalar_dense: Empty tensor not supported");
+  check_operands(self);
   const at::Tensor host = at::empty({}, self.options().device(at::kCPU));
   copy_to_host(stream_of(self), host.mutable_data_ptr(), view(self), self.element_size());
   return at::_local_scalar_dense(host);

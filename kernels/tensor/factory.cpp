@@ -16,9 +16,11 @@
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
-#include "backend/allocator.h"
-#include "backend/transfer.h"
-#include "kernels/core/tensors.h"
+#include <algorithm>
+
+#include "backend/memory/allocator.h"
+#include "backend/memory/storage.h"
+#include "kernels/core/tensors/tensors.h"
 
 namespace ocl {
 namespace {
@@ -71,21 +73,22 @@ at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride,
   return result;
 }
 
-void grow_storage(const at::Tensor& self, size_t bytes) {
-  if (self.numel() > 0 && bytes > self.storage().nbytes()) resize_storage(self.storage(), bytes);
-}
-
-// As at::native::resize_ does for CPU: grows the storage, keeps its bytes.
+// As at::native::resize_ does for CPU: grows the storage, keeps its bytes. Where it cannot grow,
+// the tensor stays as it is.
 const at::Tensor& resize_(const at::Tensor& self, c10::SymIntArrayRef sym_size,
                           std::optional<at::MemoryFormat> format) {
   const c10::IntArrayRef size = C10_AS_INTARRAYREF_SLOW(sym_size);
   at::TensorImpl* impl = self.unsafeGetTensorImpl();
   const auto old_bytes = static_cast<int64_t>(self.storage().nbytes());
   if (self.sizes() != size) {
-    impl->set_sizes_contiguous(size);
+    at::detail::check_size_nonnegative(size);
     const size_t bytes = at::detail::computeStorageNbytesContiguous(
         size, self.dtype().itemsize(), static_cast<size_t>(self.storage_offset()));
-    grow_storage(self, bytes);
+    const bool empty = std::find(size.begin(), size.end(), 0) != size.end();
+    if (!empty && bytes > self.storage().nbytes()) {
+      resize_storage(self.storage(), bytes, NewBytes::kAny);
+    }
+    impl->set_sizes_contiguous(size);
   }
   if (format) {
     TORCH_CHECK(*format != at::MemoryFormat::Preserve, "Unsupported memory format", *format);
@@ -102,12 +105,22 @@ at::Tensor& set_source(at::Tensor& self, at::Storage source) {
 
 at::Tensor& set_source_sizes(at::Tensor& self, at::Storage source, int64_t offset,
                              c10::IntArrayRef size, c10::IntArrayRef stride) {
-  at::native::checkSetStorage(self, std::move(source), offset, size, stride);
-  self.unsafeGetTensorImpl()->set_storage_offset(offset);
+  // Checked on another tensor: where the storage cannot grow, this one stays as it is.
+  at::Tensor trial(alias(*self.unsafeGetTensorImpl()));
+  at::TensorImpl& found = *trial.unsafeGetTensorImpl();
+  at::native::checkSetStorage(trial, std::move(source), offset, size, stride);
+  found.set_storage_offset(offset);
   const auto strides = stride.data() ? std::optional<c10::IntArrayRef>(stride) : std::nullopt;
-  at::native::resize_impl_cpu_(self.unsafeGetTensorImpl(), size, strides, /*resize_storage=*/false);
-  grow_storage(self, at::detail::computeStorageNbytes(size, self.strides(), self.itemsize(),
-                                                      static_cast<size_t>(offset)));
+  at::native::resize_impl_cpu_(&found, size, strides, /*resize_storage=*/false);
+  const size_t bytes = at::detail::computeStorageNbytes(size, trial.strides(), trial.itemsize(),
+                                                        static_cast<size_t>(offset));
+  if (trial.numel() > 0 && bytes > trial.storage().nbytes()) {
+    resize_storage(trial.storage(), bytes, NewBytes::kZero);
+  }
+  at::TensorImpl& impl = *self.unsafeGetTensorImpl();
+  impl.set_storage_keep_dtype(trial.storage());
+  impl.set_storage_offset(offset);
+  impl.set_sizes_and_strides(trial.sizes(), trial.strides());
   return self;
 }
 

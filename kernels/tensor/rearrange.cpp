@@ -3,7 +3,7 @@
 #include <ATen/core/IListRef.h>
 #include <ATen/native/IndexKernel.h>
 
-#include "kernels/core/registration.h"
+#include "kernels/core/operators/registration.h"
 #include "kernels/pointwise/pointwise.h"
 #include "native/rearrange.h"
 

@@ -2,10 +2,10 @@
 
 #include <ATen/ceil_div.h>
 
-#include "kernels/core/algorithms.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/algorithms/algorithms.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 namespace {
@@ -47,16 +47,17 @@ const OptionalPaths optional({kTiles});
 // Of a tile on GPUs, for groups of (side, side / 4), which have at least kLeastGroup items.
 size_t side_of(size_t group) { return std::min<size_t>(32, 2 << (std::bit_width(group) - 1) / 2); }
 
-const Kernel& find(Device& device, size_t size) {
-  static Site site;
-  return find_kernel(device, {&site, {size}}, [&](size_t group) {
+struct Transpose {
+  ScalarType bits;
+
+  KernelSource source(Device& device, size_t group) const {
     Defines defines;
     defines.set("SIDE", static_cast<int64_t>(side_of(group)));
     define_grid(defines, device);
-    defines.set("DT", dtype_name(bits_type(size)));
-    return KernelSource{"transpose.cl", "transpose", defines};
-  });
-}
+    defines.set("DT", dtype_name(bits));
+    return {"transpose.cl", "transpose", defines};
+  }
+};
 
 }  // namespace
 
@@ -64,7 +65,7 @@ bool copy_transposed(at::TensorIteratorBase& iter) {
   const std::optional<Shape> shape = find_shape(iter);
   if (!shape || iter.element_size(0) > 8 || is_disabled(kTiles)) return false;
   Device& device = ocl::device(iter.device(0).index());
-  const Kernel& kernel = find(device, iter.element_size(0));
+  const Kernel& kernel = find_kernel(device, Transpose{bits_type(iter.element_size(0))});
   if (device.family() == KernelFamily::kGpu && kernel.group < kLeastGroup) return false;
   Arguments arguments(current_stream(device.index()), kernel);
   arguments.add(resolve(iter.data_ptr(0))).add(resolve(iter.data_ptr(1))).add(*shape);

@@ -4,10 +4,14 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/util/safe_numerics.h>
 
-#include "backend/error.h"
-#include "kernels/core/lazy_clone.h"
-#include "kernels/core/tensors.h"
+#include "backend/base/error.h"
+#include "backend/memory/allocator.h"
+#include "backend/memory/storage.h"
+#include "kernels/core/operators/operands.h"
+#include "kernels/core/tensors/lazy_clone.h"
+#include "kernels/core/tensors/tensors.h"
 
 namespace ocl {
 namespace {
@@ -30,7 +34,11 @@ size_t reach(const Layout& layout) {
                           !__builtin_mul_overflow(dense, std::max<int64_t>(size, 1), &dense),
                       "the sizes ", layout.sizes, " are too large");
   }
-  return empty ? 0 : (static_cast<size_t>(last) + 1) * c10::elementSize(layout.type);
+  uint64_t bytes = 0;
+  TORCH_CHECK_VALUE(empty || !c10::mul_overflows(static_cast<uint64_t>(last) + 1,
+                                                 c10::elementSize(layout.type), &bytes),
+                    "the sizes ", layout.sizes, " of ", layout.type, " are too large");
+  return bytes;
 }
 
 at::Tensor make_tensor(ExternalMemory memory, const Layout& layout) {
@@ -74,13 +82,16 @@ at::Tensor tensor_of_host(const at::Tensor& host, DeviceIndex index) {
     const c10::Device where(c10::DeviceType::PrivateUse1, index);
     return at::empty(host.sizes(), host.options().device(where));
   }
-  return make_tensor(wrap_host(device(index), host.data_ptr(), host.nbytes(),
-                               [kept = host]() mutable { kept.reset(); }),
+  c10::Storage storage = host.storage();
+  storage.unsafeGetStorageImpl()->set_resizable(false);
+  void* const data = host.data_ptr();
+  return make_tensor(wrap_host(device(index), data, host.nbytes(),
+                               [kept = std::move(storage)]() mutable { kept = {}; }),
                      layout);
 }
 
-HostMap::HostMap(at::Tensor tensor, bool writable)
-    : tensor_(std::move(tensor)), writable_(writable) {
+HostMap::HostMap(const at::Tensor& tensor, bool writable)
+    : tensor_(alias(*tensor.unsafeGetTensorImpl())), writable_(writable) {
   TORCH_CHECK_VALUE(on_ocl(tensor_) && tensor_.layout() == at::kStrided && !tensor_.is_quantized(),
                     "host_view needs a dense tensor on ocl, got one of layout ", tensor_.layout(),
                     " on ", tensor_.device());
@@ -90,7 +101,7 @@ HostMap::HostMap(at::Tensor tensor, bool writable)
   TORCH_CHECK_VALUE(!tensor_.is_conj() && !tensor_.is_neg(),
                     "host_view: the tensor is lazily conjugated or negated: pass "
                     "x.resolve_conj().resolve_neg()");
-  TORCH_CHECK_VALUE(!writable || !tensor_.requires_grad(),
+  TORCH_CHECK_VALUE(!writable || !tensor.requires_grad(),
                     "host_view: writing to a tensor that requires grad is not seen by autograd: "
                     "pass x.detach(), or writable=False");
 }
@@ -102,21 +113,23 @@ at::Tensor HostMap::enter() {
   views->add(tensor_, writable_ ? MapAccess::kReadWrite : MapAccess::kRead);
   const at::Tensor mapped = views->view(tensor_);
   views_ = views;
+  hold_ = hold_storage(tensor_.storage());
   if (writable_ && !tensor_.is_inference()) tensor_.unsafeGetTensorImpl()->bump_version();
   return at::from_blob(
       mapped.data_ptr(), mapped.sizes(), mapped.strides(),
       // The array may outlive this view: then it shows the tensor's memory, or the copy.
-      [tensor = tensor_, views](void*) {}, mapped.options());
+      [hold = hold_, views](void*) {}, mapped.options());
 }
 
 void HostMap::exit() {
+  const StorageHold hold = std::move(hold_);
   if (const auto views = std::move(views_)) views->write_back();
 }
 
 namespace {
 
 struct Exported {
-  at::Tensor tensor;
+  StorageHold memory;
   std::vector<int64_t> sizes, strides;
   DLManagedTensor managed{};
 };
@@ -126,12 +139,13 @@ struct Exported {
 DLManagedTensor* to_dlpack(const at::Tensor& tensor) {
   TORCH_CHECK_VALUE(on_ocl(tensor), "expected a tensor on ocl, got one on ", tensor.device());
   auto exported = std::make_unique<Exported>();
-  exported->tensor = tensor;
   exported->sizes = tensor.sizes().vec();
   exported->strides = tensor.strides().vec();
   DLTensor& dl = exported->managed.dl_tensor;
   if (tensor.numel() > 0) {
     own_memory(tensor);
+    check_operands(tensor);
+    exported->memory = hold_storage(tensor.storage());
     const BufferView memory = view(tensor);
     dl.data = memory.buffer();
     dl.byte_offset = memory.offset;
@@ -149,6 +163,13 @@ DLManagedTensor* to_dlpack(const at::Tensor& tensor) {
   return &exported.release()->managed;
 }
 
+void check_foreign(const at::Tensor& tensor) {
+  if (tensor.numel() == 0) return;
+  const size_t needed = extent_bytes(tensor), has = Allocator::instance().bytes_from(view(tensor));
+  TORCH_CHECK_VALUE(needed <= has, "a tensor of sizes ", tensor.sizes(), " and ",
+                    tensor.scalar_type(), " needs ", needed, " bytes, but the memory has ", has);
+}
+
 at::Tensor from_dlpack(DLManagedTensor* managed, std::optional<DeviceIndex> device) {
   std::shared_ptr<DLManagedTensor> owner(managed, [](DLManagedTensor* taken) {
     if (taken->deleter) taken->deleter(taken);
@@ -157,6 +178,8 @@ at::Tensor from_dlpack(DLManagedTensor* managed, std::optional<DeviceIndex> devi
   TORCH_CHECK_VALUE(dl.device.device_type == kDLOpenCL,
                     "expected a DLPack tensor of OpenCL (4), got device type ",
                     int{dl.device.device_type});
+  TORCH_CHECK_VALUE(dl.ndim == 0 || (dl.ndim > 0 && dl.shape), "the DLPack tensor has ", dl.ndim,
+                    " dimensions and ", dl.shape ? "a" : "no", " shape");
   Layout layout{{dl.shape, dl.shape + dl.ndim}, std::nullopt, at::toScalarType(dl.dtype)};
   if (dl.strides) layout.strides.emplace(dl.strides, dl.strides + dl.ndim);
   if (!dl.data || reach(layout) == 0) {

@@ -7,8 +7,9 @@
 #include <functional>
 #include <memory>
 
-#include "backend/interop.h"
-#include "kernels/core/host_view.h"
+#include "backend/memory/interop.h"
+#include "backend/memory/storage.h"
+#include "kernels/core/tensors/host_view.h"
 
 namespace ocl {
 
@@ -22,26 +23,31 @@ struct Layout {
 // A tensor over the memory of a buffer; ValueError when it would reach beyond the memory.
 at::Tensor tensor_of_buffer(std::optional<DeviceIndex> device, cl_mem buffer, size_t offset,
                             const Layout& layout, std::function<void()> release);
-// A tensor over the memory of a dense CPU tensor, which it keeps alive.
+// A tensor over the memory of a dense CPU tensor, which cannot be resized any more, as after
+// numpy().
 at::Tensor tensor_of_host(const at::Tensor& host, DeviceIndex device);
 
 // The memory of a tensor on a device that shares the host's, as a CPU tensor that is valid from
 // enter() to exit(). Afterwards it still keeps the memory.
 class HostMap {
  public:
-  HostMap(at::Tensor tensor, bool writable);
+  HostMap(const at::Tensor& tensor, bool writable);
   at::Tensor enter();
   void exit();
 
  private:
-  const at::Tensor tensor_;
+  const at::Tensor tensor_;  // not the caller's, which may get other memory
   const bool writable_;
+  StorageHold hold_;  // while open
   std::shared_ptr<HostViews> views_;
 };
 
 // As DLPack's standard says for OpenCL, the data pointer is the cl_mem, with an offset in bytes.
 // The consumer has a queue of its own, so this waits for the commands that write the tensor.
 DLManagedTensor* to_dlpack(const at::Tensor& tensor);
+// Raises where a tensor that another library made over an address of ours reaches beyond the memory
+// that was allocated there.
+void check_foreign(const at::Tensor& tensor);
 // Takes ownership of `managed`.
 at::Tensor from_dlpack(DLManagedTensor* managed, std::optional<DeviceIndex> device);
 

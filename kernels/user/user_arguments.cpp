@@ -4,11 +4,12 @@
 
 #include <algorithm>
 
-#include "backend/allocator.h"
-#include "backend/error.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/lazy_clone.h"
-#include "kernels/core/tensors.h"
+#include "backend/base/error.h"
+#include "backend/memory/allocator.h"
+#include "kernels/core/operators/operands.h"
+#include "kernels/core/tensors/lazy_clone.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/user/user_types.h"
 
 namespace ocl {
@@ -104,6 +105,7 @@ void UserArguments::check_tensor(size_t position, const at::Tensor& tensor, bool
   TORCH_CHECK_VALUE(strided || tensor.is_contiguous(), what(position), " is not contiguous (shape ",
                     tensor.sizes(), ", strides ", tensor.strides(),
                     "): pass x.contiguous(), or strided=True if the kernel knows the strides");
+  check_operands(tensor);
   const UserType type = user_type(argument.type);
   if (type.types.empty()) return;  // void*, a struct or a typedef takes any tensor
   const auto& types = type.types;

@@ -2,10 +2,11 @@
 
 #include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/util/safe_numerics.h>
 
 #include <algorithm>
 
-#include "backend/error.h"
+#include "backend/base/error.h"
 #include "kernels/user/user_arguments.h"
 
 namespace ocl {
@@ -20,6 +21,9 @@ Range range_of(const std::vector<int64_t>& sizes, const std::string& kernel, con
                       " has a negative size");
     range[i] = static_cast<size_t>(sizes[i]);
   }
+  uint64_t product = 0;
+  TORCH_CHECK_VALUE(!c10::safe_multiplies_u64(range, &product), kernel, "(): ", name, "=",
+                    c10::IntArrayRef(sizes), " is more than 2^64 work-items in all");
   return {range[0], range[1], range[2]};
 }
 

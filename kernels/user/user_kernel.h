@@ -12,8 +12,8 @@
 #include <variant>
 #include <vector>
 
-#include "backend/launch.h"
-#include "backend/user_program.h"
+#include "backend/launch/launch.h"
+#include "backend/program/user_program.h"
 
 namespace ocl {
 

@@ -9,7 +9,7 @@
 #include <cctype>
 #include <cstring>
 
-#include "backend/error.h"
+#include "backend/base/error.h"
 
 namespace ocl {
 namespace {

@@ -50,8 +50,8 @@ def _pytorch_has_a_gpu() -> bool:
     return count > 0 if count >= 0 else any(pathlib.Path(node).exists() for node in nodes)
 
 
-def _find_extension(version: str) -> None:
-    """Makes the extension for this release of PyTorch the module torch_ocl._C.
+def _load_extension(version: str) -> None:
+    """Loads the extension for this release of PyTorch as the module torch_ocl._C.
 
     A package may have extensions for several releases, each in a folder: torch2_13.
     """
@@ -65,22 +65,38 @@ def _find_extension(version: str) -> None:
             "install another one of the two, or torch-ocl from its sources"
         )
     __path__.insert(0, str(folder))
+    try:
+        from . import _C  # noqa: F401 (loads it)
+    except ImportError as error:
+        raise ImportError(
+            f"the extension in {folder} does not fit PyTorch {version}: {error}. "
+            "Install torch-ocl again"
+        ) from error
 
 
 def _load() -> None:
     import torch
 
-    _find_extension(torch.__version__)
+    _load_extension(torch.__version__)
     from . import (
+        as_cuda,  # noqa: F401 (which _enable_what_is_asked() uses)
+        averaging,
         data_parallel,
         distributed,
         image,  # noqa: F401 (torch_ocl.image is part of the interface)
         inductor,
-        integrations,
+        integrations,  # noqa: F401 (which _enable_what_is_asked() uses)
         ocl,
         vmap,
     )
 
+    # The name of the device cannot be taken back, so it comes after what may fail.
+    ocl._at_start()
+    vmap.register()
+    data_parallel.install()
+    averaging.install()
+    distributed.register()
+    inductor.register_when_needed()
     torch.utils.rename_privateuse1_backend("ocl")
     torch._register_device_module("ocl", ocl)
     unsupported = [torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4]
@@ -91,15 +107,18 @@ def _load() -> None:
         for_storage=True,
         unsupported_dtype=unsupported,
     )
-    ocl._at_start()
-    vmap.register()
-    data_parallel.install()
-    inductor.register_when_needed()
-    distributed.register()
-    if os.environ.get("OCL_INTEGRATIONS") == "1":
+
+
+def _enable_what_is_asked() -> None:
+    from . import as_cuda, integrations
+
+    as_cuda.install_if_wanted()
+    if os.environ.get("OCL_INTEGRATIONS") != "1":
+        return integrations.watch_unasked()
+    try:
         integrations.enable()
-    else:
-        integrations.watch_unasked()
+    except Exception as error:  # the device is loaded all the same
+        warnings.warn(f"OCL_INTEGRATIONS=1 has no effect: {error}", stacklevel=2)
 
 
 def _inside_import_of_torch() -> bool:
@@ -132,27 +151,38 @@ def _importing() -> bool:
 
 def _load_at_import(may_raise: bool) -> None:
     """Loads the device; if nobody has asked for it, only where PyTorch has no GPU of its own."""
-    global _is_loaded, _waits_to_be_asked, _error
-    import torch  # noqa: F401 (the thread that imports torch will want the lock below)
+    global _is_loaded, _waits_to_be_asked
+    import torch  # the thread that imports torch will want the lock below
 
     with _loading:
         if _is_loaded:
             return
+        # Of the first try, which may have loaded parts that cannot be loaded twice.
+        error = getattr(torch, "_torch_ocl_error", None)
+        if error and may_raise:
+            raise error
+        if error:
+            _waits_to_be_asked = True
+            return
         try:
-            if _error:
-                raise _error
             beside_a_gpu = os.environ.get("OCL_AUTOLOAD") != "1" and _pytorch_has_a_gpu()
             _waits_to_be_asked = beside_a_gpu and not _asked
-            if not _waits_to_be_asked:
+            if _waits_to_be_asked:
+                from . import as_cuda
+
+                as_cuda.install_if_wanted()  # says that it has no effect
+            else:
                 _load()
                 _is_loaded = True
                 if beside_a_gpu:
                     os.environ["OCL_AUTOLOAD"] = "1"  # children of this process need it, too
+                _enable_what_is_asked()
         except Exception as error:
+            torch._torch_ocl_error = error
             if may_raise:
                 raise
             # A broken plugin must not break `import torch`; `import torch_ocl` then raises.
-            _error, _waits_to_be_asked = error, True
+            _waits_to_be_asked = True
             if _asked and _importing():
                 return
             message = f"torch_ocl could not be loaded, so there is no device 'ocl': {error}"
@@ -161,7 +191,6 @@ def _load_at_import(may_raise: bool) -> None:
 
 _loading = threading.Lock()
 _is_loaded = _waits_to_be_asked = False
-_error: Exception | None = None  # of the first try
 _asked = not _inside_import_of_torch()
 if not (_asked and _another_thread_will_load()):
     _load_at_import(may_raise=_asked)

@@ -12,36 +12,6 @@ import sys
 
 import torch
 
-VARIABLES = [
-    "OCL_VISIBLE_DEVICES",
-    "OCL_ALL_DEVICES",
-    "OCL_MEMORY_MB",
-    "OCL_MAX_BUFFER_MB",
-    "OCL_MEMORY_CACHING",
-    "OCL_GRID_LIMIT",
-    "OCL_LAUNCH_WORK",
-    "OCL_KERNEL_FAMILY",
-    "OCL_CLBLAST",
-    "OCL_FALLBACK",
-    "OCL_LAUNCH_BLOCKING",
-    "OCL_TIMEOUT",
-    "OCL_PROFILING",
-    "OCL_CACHE_DIR",
-    "OCL_BUILD_LOG",
-    "OCL_BUILD_OPTIONS",
-    "OCL_KERNEL_DIR",
-    "OCL_DUMP_DIR",
-    "OCL_CONV_ALGORITHM",
-    "OCL_GEMM_ALGORITHM",
-    "OCL_GEMM_TILE",
-    "OCL_DISABLE",
-    "OCL_LOG_ALGORITHMS",
-    "OCL_ICD_VENDORS",
-    "OCL_ICD_FILENAMES",
-    "OCL_AUTOLOAD",
-    "OCL_INTEGRATIONS",
-    "TORCH_DEVICE_BACKEND_AUTOLOAD",
-]
 NO_DEVICE = """\
 No OpenCL device found.
   {loader}
@@ -69,13 +39,13 @@ def no_device_help():
 
 
 def wrong_setting():
-    """The error in an environment variable that hides all devices; None for other reasons."""
+    """The error in an environment variable, or the driver, that hides all devices; else None."""
     try:
         torch.ocl.init()
     except ValueError as error:
         return str(error)
-    except (AttributeError, RuntimeError):
-        return None
+    except (AttributeError, RuntimeError) as error:
+        return str(error) if "OCL_LISTING_TIMEOUT" in str(error) else None
 
 
 def size(count):
@@ -83,6 +53,8 @@ def size(count):
 
 
 def describe(index):
+    from torch_ocl import _C
+
     p = torch.ocl.get_device_properties(index)
     flags = ["fp64", "fp16", "int64_atomics", "subgroups"]
     has = [name.replace("_", " ") for name in flags if getattr(p, f"has_{name}")]
@@ -97,6 +69,7 @@ def describe(index):
         "has": ", ".join(has) or "OpenCL 1.2 and fp32 only",
         "lacks": ", ".join(lacks) or "nothing",
         "kernels": f"{p.kernel_family} family",
+        "matrix unit": _C.matrix_unit(index),
     }
     print(f'\nocl:{index} "{p.name}"')
     for key, value in rows.items():
@@ -121,9 +94,11 @@ def versions():
 
 
 def print_variables():
-    for name in VARIABLES:
-        if name in os.environ:
-            print(f"{name}={os.environ[name]}")
+    """All of torch-ocl and of the OpenCL loader, also names that docs/environment.md does not have:
+    they may be misspelt."""
+    for name, value in sorted(os.environ.items()):
+        if name.startswith("OCL_") or name == "TORCH_DEVICE_BACKEND_AUTOLOAD":
+            print(f"{name}={value}")
 
 
 def main():

@@ -3,6 +3,11 @@
 python -m torch_ocl.run script.py --its arguments
 python -m torch_ocl.run -m package.module --its arguments
 torchrun --nproc-per-node=2 -m torch_ocl.run script.py --its arguments
+
+With --cuda before the script, the word "cuda" means ocl instead (docs/as_cuda.md): for scripts that
+know only CUDA.
+
+python -m torch_ocl.run --cuda script.py --its arguments
 """
 
 import os
@@ -11,14 +16,28 @@ import runpy
 import sys
 
 
+def _prepare(as_cuda: bool) -> None:
+    """Changes this process, and by the environment those that the script starts."""
+    if as_cuda:
+        from torch_ocl import as_cuda
+
+        try:
+            return as_cuda.install()
+        except RuntimeError as error:
+            sys.exit(f"torch_ocl.run --cuda: {error}")
+    os.environ["OCL_INTEGRATIONS"] = "1"
+    from torch_ocl import integrations
+
+    return integrations.enable()
+
+
 def main(arguments: list[str]) -> None:
+    as_cuda = arguments[:1] == ["--cuda"]
+    arguments = arguments[as_cuda:]
     if not arguments or arguments[0] in ("-h", "--help") or arguments == ["-m"]:
         print(__doc__)
         raise SystemExit(0 if arguments and arguments[0] != "-m" else 2)
-    os.environ["OCL_INTEGRATIONS"] = "1"  # processes that the script starts do the same
-    from torch_ocl import integrations
-
-    integrations.enable()
+    _prepare(as_cuda)
     if arguments[0] == "-m":
         sys.argv = arguments[1:]
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)

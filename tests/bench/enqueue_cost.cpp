@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "backend/device.h"
+#include "backend/device/device.h"
 
 namespace {
 

@@ -7,6 +7,7 @@ import math
 
 import torch
 from edge_leaves import Leaves, View, mark_overlap
+from edge_options import pairs
 from edge_values import HALVES, NUMBERS, SPECIALS, special_tensor
 from harness import pytree, tensors_of
 
@@ -348,6 +349,16 @@ def sums(subject, sample, dtype, reference):
         yield Case("all long", leaves.mapped(longer), loose=True)
 
 
+def options(subject, sample, dtype, reference):
+    """Optional arguments that the sample leaves out, alone and in pairs."""
+    if not hasattr(subject, "info") or not hasattr(subject.info, "op"):
+        return
+    args, kwargs = sample.parts
+    for extra in pairs(subject.base, subject.info.op, args, kwargs):
+        label = ", ".join(f"{name}={value}" for name, value in extra.items())
+        yield Case(label, (args, {**kwargs, **extra}))
+
+
 EDGES = {
     "empty": empty,
     "scalar": scalar,
@@ -360,6 +371,7 @@ EDGES = {
     "special": special,
     "promotion": promotion,
     "sums": sums,
+    "options": options,
 }
 
 
@@ -368,6 +380,10 @@ def derive(edge, subject, sample, dtype, reference):
     plain = pytree.tree_leaves(sample.parts)
     for case in EDGES[edge](subject, sample, dtype, reference):
         mine = pytree.tree_leaves(case.parts)
-        if case.mode != "forward" or any(a is not b for a, b in zip(mine, plain)):
+        if (
+            case.mode != "forward"
+            or len(mine) != len(plain)
+            or any(a is not b for a, b in zip(mine, plain))
+        ):
             case.may_grow = edge in ("numbers", "sums")
             yield case

@@ -3,8 +3,9 @@ of the task run in a new one."""
 
 import time
 
+import edge_report
 from cases import P_CPU, P_SAMPLES, P_START
-from pool import Pool
+from pool import Pool, StartFailed
 
 MOST_LOST = 12  # cases of one task that may crash or hang before the rest is given up
 
@@ -55,3 +56,18 @@ class EdgePool(Pool):
         else:
             self.queue.appendleft(task)
             self.total += 1
+
+
+def run_tasks(args, run_task, tasks):
+    """Runs the tasks of a sweep, and saves and shows the results; -> the exit code."""
+    if not tasks:
+        print("nothing to run: nothing matches")
+        return 2
+    pool = EdgePool(args, run_task, tasks)
+    try:
+        results = pool.run(lambda results: edge_report.save(args, pool, results))
+    except StartFailed as e:
+        print(f"cannot measure: {e}")
+        return 2
+    edge_report.save(args, pool, results)
+    return edge_report.show(args, pool, results, tasks)

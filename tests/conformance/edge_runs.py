@@ -50,7 +50,17 @@ def perform(case, subject, call, parts, out):
             return {"result": result, "out": h.tensors_of(out)}
         if case.mode == "inplace":
             return {"result": subject.inplace(*args, **kwargs), "input": args[0]}
+        if case.mode == "grad":
+            return differentiated(call, args, kwargs)
         return {"result": call(*args, **kwargs)}
+
+
+@torch.enable_grad()
+def differentiated(call, args, kwargs):
+    result = call(*args, **kwargs)
+    tracked = [t for t in h.tensors_of(result) if t.requires_grad]
+    torch.autograd.backward([t.sum() for t in tracked])
+    return {"result": result, "grads": [t.grad for t in h.tensors_of((args, kwargs))]}
 
 
 def elements_of_result(case, subject, sample):

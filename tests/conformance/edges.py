@@ -9,20 +9,19 @@ both; value, sign of zero, dtype, shape, strides and class of error must agree. 
 decision is in edge_decisions.py, with the reasons.
 """
 
-import hashlib
 import sys
 
 import edge_huge
-import edge_report
+import edge_memory
 import harness as h
 import torch
 from edge_cases import EDGES, derive
-from edge_decisions import corrupts_the_cpu, reason
-from edge_pool import EdgePool
+from edge_decisions import corrupts_the_cpu
+from edge_outcome import Outcome
+from edge_pool import run_tasks
 from edge_runs import Difference, Left, run_case
 from edge_subjects import small, subjects
 from harness import P_CPU, P_DEVICE, P_SAMPLES
-from pool import StartFailed
 
 DTYPES = "float32,int64,float16,bfloat16,uint8,bool,complex64"
 SUBJECTS = subjects()
@@ -38,16 +37,10 @@ def parse(argv=None):
     p.set_defaults(split="all", dtypes=DTYPES, max_samples=2, timeout_per_op=60.0)
     args = h.parse_args(p, ("edges",), argv)
     args.edges = args.edges.split(",")
-    unknown = set(args.edges) - set(EDGES)
+    unknown = set(args.edges) - set(EDGES) - {"memory"}
     if unknown:
-        p.error(f"unknown edges {', '.join(sorted(unknown))}; known: {', '.join(EDGES)}")
+        p.error(f"unknown edges {', '.join(sorted(unknown))}; known: {', '.join(EDGES)}, memory")
     return args
-
-
-def share(seed, *key):
-    """A number from 0 to 1 that depends on the key only."""
-    digest = hashlib.sha256(repr((seed, *key)).encode()).digest()
-    return int.from_bytes(digest[:8], "big") / 2**64
 
 
 def make_tasks(args):
@@ -64,39 +57,8 @@ def make_tasks(args):
         for dtype in args.dtype_list
         if s.supports(dtype)
         for edge in args.edges
-        if share(args.seed, s.name, h.dtype_name(dtype), edge) < args.fraction
+        if h.share(args.seed, s.name, h.dtype_name(dtype), edge) < args.fraction
     ]
-
-
-class Outcome:
-    """What the cases of a task gave."""
-
-    def __init__(self, task):
-        self.task = task
-        self.result = {k: task[k] for k in ("name", "base", "dtype", "kind")}
-        self.result |= {"category": "pass", "message": "", "seconds": 0.0, "agree": 0}
-        self.result |= {"decided": {}, "left": {}, "differences": list(task.get("lost", []))}
-
-    def differs(self, label, kind, message):
-        why = reason(self.task["name"], self.task["kind"], label, self.task["dtype"], message)
-        if why:
-            self.count("decided", why)
-            return
-        self.result["differences"].append({"case": label, "kind": kind, "message": message})
-        self.result["category"] = "wrong"
-
-    def name_lost(self, number, label):
-        """Names a case that ended its process. If it was the CPU's part, the case is left out."""
-        for lost in list(self.result["differences"]):
-            if lost["case"] != f"number {number}":
-                continue
-            lost["case"] = label
-            if lost["kind"].endswith("of the CPU"):
-                self.result["differences"].remove(lost)
-                self.count("left", lost["kind"])
-
-    def count(self, what, why):
-        self.result[what][why] = self.result[what].get(why, 0) + 1
 
 
 def chosen(samples, limit):
@@ -127,7 +89,7 @@ def cases_of(task, args):
             case.label = f"sample {index}, {case.label}"
             found.append((len(found), sample, case))
     if args.cases and len(found) > args.cases:
-        picked = sorted(found, key=lambda f: share(args.seed, task["name"], task["kind"], f[0]))
+        picked = sorted(found, key=lambda f: h.share(args.seed, task["name"], task["kind"], f[0]))
         found = sorted(picked[: args.cases], key=lambda f: f[0])
     return found
 
@@ -159,6 +121,11 @@ def run_task(task, context):
         return run_huge(task, context)
     subject, dtype = SUBJECTS[task["index"]], getattr(torch, task["dtype"])
     outcome = Outcome(task)
+    if task["kind"] == "memory":
+        context.shared[0] = 0
+        if not task.get("passed_over"):
+            edge_memory.run(subject, dtype, context, outcome)
+        return outcome.result
     context.mark(P_SAMPLES, -1)
     context.mark(P_CPU)
     for number, sample, case in cases_of(task, context.args):
@@ -181,18 +148,7 @@ def run_task(task, context):
 
 def main():
     args = parse()
-    tasks = make_tasks(args)
-    if not tasks:
-        print("nothing to run: no entry matches")
-        return 2
-    pool = EdgePool(args, run_task, tasks)
-    try:
-        results = pool.run(lambda results: edge_report.save(args, pool, results))
-    except StartFailed as e:
-        print(f"cannot measure: {e}")
-        return 2
-    edge_report.save(args, pool, results)
-    return edge_report.show(args, pool, results, tasks)
+    return run_tasks(args, run_task, make_tasks(args))
 
 
 if __name__ == "__main__":

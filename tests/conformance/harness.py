@@ -38,7 +38,7 @@ from comparing import (
     declared_tolerance,
     same_choice_among_ties,
 )
-from options import dtype_name, make_parser, parse_args, selected, spread
+from options import dtype_name, make_parser, parse_args, selected, share, spread
 from report import run_script
 from samples import (
     SEED,
@@ -88,6 +88,7 @@ __all__ = [
     "same_choice_among_ties",
     "seed_everything",
     "selected",
+    "share",
     "spread",
     "tensors_of",
     "unfreeze_seeded_wrappers",

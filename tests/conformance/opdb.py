@@ -44,11 +44,12 @@ UNINITIALIZED = {
 }
 
 # Operators whose strides depend on the library that computes them (LAPACK order, FFT plans), not on
-# a promise.
+# a promise; and nonzero_static, whose CPU kernel has others than PyTorch's meta function says.
 FREE_STRIDES = re.compile(
     r"^(linalg|fft)\.|^(svd|svd_lowrank|pca_lowrank|qr|geqrf|ormqr|lu|lu_solve|lu_unpack|"
     r"cholesky|cholesky_solve|cholesky_inverse|triangular_solve|eig|symeig|inverse|pinverse|"
-    r"matrix_exp|logdet|stft|istft|logdet|nn\.functional\.grid_sample)$"
+    r"matrix_exp|logdet|stft|istft|logdet|nonzero_static|"
+    r"nn\.functional\.grid_sample)$"
 )
 
 # Operators that insist on an argument on the CPU, whatever device the input is on.

@@ -119,6 +119,12 @@ def is_heldout(base_name):
     return int(hashlib.sha256(base_name.encode()).hexdigest(), 16) % 4 == 0
 
 
+def share(seed, *key):
+    """A number from 0 to 1 that depends on the key only."""
+    digest = hashlib.sha256(repr((seed, *key)).encode()).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64
+
+
 def selected(args, base_name, full_name):
     if args.split == "open" and is_heldout(base_name):
         return False

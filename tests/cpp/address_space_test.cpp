@@ -1,8 +1,8 @@
-#include "backend/address_space.h"
+#include "backend/device/address_space.h"
 
 #include <gtest/gtest.h>
 
-#include "backend/buffer_view.h"
+#include "backend/device/buffer_view.h"
 
 namespace ocl {
 namespace {

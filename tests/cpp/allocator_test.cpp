@@ -1,8 +1,8 @@
-#include "backend/allocator.h"
+#include "backend/memory/allocator.h"
 
 #include <thread>
 
-#include "backend/device_memory.h"
+#include "backend/memory/device_memory.h"
 #include "tests/cpp/failing_calls.h"
 #include "tests/cpp/support.h"
 

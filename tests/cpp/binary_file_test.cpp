@@ -1,4 +1,4 @@
-#include "backend/binary_file.h"
+#include "backend/base/binary_file.h"
 
 #include <thread>
 

@@ -1,11 +1,11 @@
-#include "backend/buffer_cache.h"
+#include "backend/memory/buffer_cache.h"
 
 #include <c10/core/AllocatorConfig.h>
 #include <gtest/gtest.h>
 
 #include <deque>
 
-#include "backend/buffer_view.h"
+#include "backend/device/buffer_view.h"
 
 namespace ocl {
 namespace {

@@ -1,4 +1,4 @@
-#include "backend/device.h"
+#include "backend/device/device.h"
 
 #include <thread>
 

@@ -1,5 +1,5 @@
-#include "backend/error.h"
-#include "backend/failure_text.h"
+#include "backend/base/error.h"
+#include "backend/base/failure_text.h"
 
 #include "tests/cpp/support.h"
 

@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "backend/opencl.h"
+#include "backend/base/opencl.h"
 
 namespace ocl::test {
 namespace {

@@ -1,5 +1,5 @@
 // Captures and replays of the runtime, without operators.
-#include "backend/graph.h"
+#include "backend/launch/graph.h"
 
 #include "tests/cpp/failing_calls.h"
 #include "tests/cpp/support.h"

@@ -1,6 +1,6 @@
-#include "backend/listing.h"
+#include "backend/device/listing.h"
 
-#include "backend/printable.h"
+#include "backend/base/printable.h"
 #include "tests/cpp/support.h"
 
 namespace ocl {

@@ -1,15 +1,12 @@
-#include "backend/private_file.h"
+#include "backend/base/private_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
 
-#include "backend/binary_file.h"
-#include "backend/system.h"
+#include "backend/base/binary_file.h"
+#include "backend/base/system.h"
 #include "tests/cpp/support.h"
 
 namespace ocl {
@@ -113,50 +110,6 @@ TEST(HomeFolder, NothingIsKeptWhenOff) {
   EXPECT_TRUE(binary_path("key").empty());
   EXPECT_FALSE(write_binary(binary_path("key"), "key", "binary"));
   EXPECT_EQ(read_binary(binary_path("key"), "key"), std::nullopt);
-}
-
-struct ProgramTest : testing::Test {
-  test::TemporaryFolder folder;
-  std::filesystem::path script(const std::string& text) {
-    const auto path = folder.path() / "it's a \"$(name)\"; exit 1";
-    std::ofstream(path) << "#!/bin/sh\n" << text << '\n';
-    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
-    return path;
-  }
-};
-
-TEST_F(ProgramTest, AnyNameRuns) {
-  EXPECT_EQ(number_printed_by(script("echo 17"), -1), 17);
-  EXPECT_EQ(number_printed_by(script("echo 17; exit 3"), -1), 17);
-  EXPECT_EQ(number_printed_by(script("echo nothing"), -1), -1);
-  EXPECT_EQ(number_printed_by(script("exit 0"), -1), -1);
-  EXPECT_EQ(number_printed_by(folder.path() / "missing", -1), -1);
-}
-
-TEST_F(ProgramTest, LeavesNoProcessBehind) {
-  EXPECT_EQ(number_printed_by(script("echo $$"), -1) > 0, true);
-  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
-  EXPECT_EQ(errno, ECHILD);
-}
-
-TEST_F(ProgramTest, GetsEmptyInput) {
-  EXPECT_EQ(number_printed_by(script("cat | wc -c; echo 1 >&2"), -1), 0);
-}
-
-TEST(InheritedFiles, AreClosedButTheStandardStreams) {
-  int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    close_inherited_files();
-    const bool closed = fcntl(ends[0], F_GETFD) < 0 && fcntl(ends[1], F_GETFD) < 0;
-    _exit(closed && fcntl(STDERR_FILENO, F_GETFD) >= 0 ? 0 : 1);
-  }
-  int status = -1;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
-  close(ends[0]);
-  close(ends[1]);
 }
 
 }  // namespace

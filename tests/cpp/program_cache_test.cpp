@@ -1,5 +1,5 @@
-#include "backend/program_cache.h"
-#include "backend/build_log.h"
+#include "backend/program/program_cache.h"
+#include "backend/program/build_log.h"
 
 #include <array>
 #include <atomic>
@@ -7,7 +7,7 @@
 #include <latch>
 #include <thread>
 
-#include "backend/user_program.h"
+#include "backend/program/user_program.h"
 #include "tests/cpp/failing_calls.h"
 #include "tests/cpp/support.h"
 
@@ -186,12 +186,14 @@ TEST_P(ProgramCacheTest, LinksThatAnotherProcessMakesFailAreRepeated) {
 TEST_P(ProgramCacheTest, UnknownFileAndKernelAreNamed) {
   EXPECT_NE(test::error_text([&] { program(here(), "nothing.cl", {}); }).find("nothing.cl"),
             std::string::npos);
-  const std::string text = test::error_text([&] {
-    static Site site;
-    find_kernel(here(), {&site}, [] {
-      return KernelSource{"store.cl", "stohr", Defines().set("SERIAL", 78)};
-    });
-  });
+  struct Unknown {
+    int serial;
+
+    KernelSource source(Device&) const {
+      return {"store.cl", "stohr", Defines().set("SERIAL", serial)};
+    }
+  };
+  const std::string text = test::error_text([&] { find_kernel(here(), Unknown{78}); });
   EXPECT_NE(text.find("cannot create the kernel stohr of store.cl [SERIAL 78]"), std::string::npos)
       << text;
   EXPECT_NE(text.find("CL_INVALID_KERNEL_NAME"), std::string::npos) << text;

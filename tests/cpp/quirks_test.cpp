@@ -1,8 +1,8 @@
-#include "backend/quirks.h"
+#include "backend/device/quirks.h"
 
 #include <set>
 
-#include "backend/device.h"
+#include "backend/device/device.h"
 #include "tests/cpp/support.h"
 
 namespace ocl {

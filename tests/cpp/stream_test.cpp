@@ -1,10 +1,10 @@
 // Streams and events.
-#include "backend/stream.h"
+#include "backend/queue/stream.h"
 
 #include <set>
 #include <thread>
 
-#include "backend/stream_slots.h"
+#include "backend/queue/stream_slots.h"
 #include "tests/cpp/failing_calls.h"
 #include "tests/cpp/support.h"
 

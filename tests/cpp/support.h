@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "backend/allocator.h"
-#include "backend/error.h"
-#include "backend/event.h"
-#include "backend/launch.h"
-#include "backend/transfer.h"
+#include "backend/base/error.h"
+#include "backend/launch/launch.h"
+#include "backend/memory/allocator.h"
+#include "backend/memory/transfer.h"
+#include "backend/queue/event.h"
 
 namespace ocl::test {
 

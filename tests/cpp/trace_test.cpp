@@ -1,9 +1,9 @@
 // The recorder of torch.profiler's commands, and the clocks.
-#include "backend/trace.h"
+#include "backend/queue/trace.h"
 
 #include <thread>
 
-#include "backend/device_clock.h"
+#include "backend/queue/device_clock.h"
 #include "tests/cpp/support.h"
 
 namespace ocl {

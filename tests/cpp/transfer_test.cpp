@@ -1,9 +1,9 @@
 // Transfers, maps and pinned memory.
-#include "backend/transfer.h"
+#include "backend/memory/transfer.h"
 
 #include <numeric>
 
-#include "backend/host_allocator.h"
+#include "backend/memory/host_allocator.h"
 #include "tests/cpp/failing_calls.h"
 #include "tests/cpp/support.h"
 

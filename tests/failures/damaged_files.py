@@ -3,7 +3,8 @@
 usage: damaged_files.py [--every BYTES] [--flips N] [--seed N]
 
 The files are a compiled program, and the choices that the tuner measured. Each is truncated at
-every 64th byte, has single bits flipped, and is replaced by what is no file. A child, forked before
+every 64th byte, has every 64th byte changed and single bits flipped, and is replaced by what is no
+file. A child, forked before
 the device is used, then computes with the folder: its result must be right, and it may use the
 contents of an undamaged file only. Exits with 1 otherwise.
 """
@@ -84,6 +85,13 @@ def flip(bit):
     return damage
 
 
+def change(at):
+    def damage(path, content):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 255]) + content[at + 1 :])
+
+    return damage
+
+
 def sparse(path, content):
     """The file, and then nothing until 4 GiB."""
     path.write_bytes(content)
@@ -91,7 +99,7 @@ def sparse(path, content):
 
 
 def another_key(path, content):
-    """A whole file, as backend/binary_file.cpp writes it: magic, sizes, checksum, key, content."""
+    """A file of backend/base/binary_file.cpp: magic, sizes, checksum, key, content."""
     *head, _, body = content.split(b"\n", 4)
     body = bytes([body[0] ^ 1]) + body[1:]
     path.write_bytes(b"\n".join((*head, hashlib.sha1(body).hexdigest().encode(), body)))
@@ -126,6 +134,7 @@ REPLACEMENTS = {
 def damages(size, every, flips, source):
     """(kind, function of a path and its content) of a file of `size` bytes."""
     yield from (("truncated", cut(length)) for length in range(0, size, every))
+    yield from (("byte changed", change(at)) for at in range(0, size, every))
     yield from (("bit flipped", flip(source.randrange(8 * size))) for _ in range(flips))
     yield from REPLACEMENTS.items()
 

@@ -62,7 +62,7 @@ DECISIONS = [
         "Dynamo has a class of its own for errors of operators",
     ),
     (
-        r"compile.* \{0\}\.unfold\(.*_\(",
+        r"compile.* \{0\}\.unfold\(.*(_\(|out=)",
         "numbers",
         "",
         "a write to a view by unfold() that leaves elements out: PyTorch's compiler sets these to "

@@ -1,6 +1,7 @@
 """Random programs on the CPU and the device.
 
 usage: fuzz.py [--seed S] [--minutes M | --programs N] [--steps K] [--compiled] [--replay SEED]
+       fuzz.py --mutate [--match REGEX] [--errors] ...: mutate.py
 """
 
 import argparse
@@ -10,10 +11,10 @@ import pathlib
 import signal
 import subprocess
 import sys
-import threading
 import time
 import warnings
 
+import mutate
 import torch
 import torch._inductor.config
 from author import Author
@@ -83,19 +84,6 @@ def work(args):
         print(json.dumps(try_program(seed, args, known)), flush=True)
 
 
-def lines_in_time(process):
-    """The lines that the process prints; it is killed when it prints none for too long."""
-    while True:
-        watchdog = threading.Timer(SECONDS_UNTIL_A_WORKER_HANGS, process.kill)
-        watchdog.daemon = True
-        watchdog.start()
-        line = process.stdout.readline()
-        watchdog.cancel()
-        if not line:
-            return
-        yield line
-
-
 class Campaign:
     def __init__(self, args):
         self.args = args
@@ -124,7 +112,7 @@ class Campaign:
         command += ["--compiled"] * args.compiled
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         begun = seed
-        for line in lines_in_time(process):
+        for line in mutate.lines_in_time(process, SECONDS_UNTIL_A_WORKER_HANGS):
             if not line.startswith("{"):
                 continue
             outcome = json.loads(line)
@@ -177,7 +165,7 @@ class Campaign:
         return 1 if self.failures else 0
 
 
-def main():
+def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0, help="of the first program")
     parser.add_argument("--minutes", type=float, default=0, help="stop after this time")
@@ -187,12 +175,22 @@ def main():
     parser.add_argument("--compiled", action="store_true", help="functions for torch.compile only")
     parser.add_argument("--shrink", type=int, default=2, help="scripts for each kind of failure")
     parser.add_argument("--print", type=int, metavar="SEED", help="print this program, and end")
+    parser.add_argument("--mutate", action="store_true", help="operators with a wrong argument")
+    parser.add_argument("--match", default="", help="--mutate: only operators that match this")
+    parser.add_argument("--errors", action="store_true", help="--mutate: compare errors, too")
+    parser.add_argument("--calls", default=mutate.CALLS, help="--mutate: recorded calls")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+def main():
+    args = parse()
     if args.print is not None:
         author = write_program(args.print, args.steps, args.device, args.compiled)
         print(script(author.steps, args.device))
         return 0
+    if args.mutate:
+        return mutate.work(args) if args.worker else mutate.MutationCampaign(args).run()
     return work(args) if args.worker else Campaign(args).run()
 
 

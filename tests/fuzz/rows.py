@@ -28,6 +28,7 @@ def all_rows():
     import rows_autograd  # noqa: F401
     import rows_copies  # noqa: F401
     import rows_functions  # noqa: F401
+    import rows_fused  # noqa: F401
     import rows_graphs  # noqa: F401
     import rows_index  # noqa: F401
     import rows_math  # noqa: F401

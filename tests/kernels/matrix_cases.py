@@ -38,6 +38,13 @@ def product_by_tile(tile):
     return case
 
 
+def unit_products(make, n):
+    """By a matrix unit, where run.py lets the family emulate one."""
+    a, b, c = (x.half() for x in (make(min(n, 40), 24), make(24, 18), make(18)))
+    found = [torch.addmm(c, a, b), a.mT.contiguous().mT @ b.mT.contiguous().mT]
+    return [x.float() for x in found]
+
+
 def packed_products(make, n):
     """Weights of eight and of four bits; the CPU computes with what they stand for."""
     rows, width, group = min(n, 40), 64, 32
@@ -183,6 +190,7 @@ def images(make, n):
     return found + with_gradients(image.flip(x, True), x)
 
 
-CASES = [products, plain_product, *map(product_by_tile, range(8)), packed_products, sparse]
+CASES = [products, plain_product, *map(product_by_tile, range(8)), unit_products]
+CASES += [packed_products, sparse]
 CASES += [factors, factors_by_panels, large_factors, attention, decoding, recurrent, pools]
 CASES += [long_windows, resampling, images]

@@ -61,6 +61,7 @@ def run(family, runtime, cases, arguments):
             "OCL_KERNEL_FAMILY": family,
             "OCL_FALLBACK": "error",
             "OCL_CLBLAST": "0",
+            "OCL_MATRIX_UNITS": "emulate",
             "OCLGRIND_UNIFORM_WRITES": "1",
             "OCLGRIND_MAX_ERRORS": "1000000",
         }

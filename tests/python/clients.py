@@ -41,14 +41,14 @@ def enabled(code):
     return output_of(ENABLE + textwrap.dedent(code))
 
 
-def run_script(tmp_path, code, *arguments, processes=1, **variables):
-    """`python -m torch_ocl.run script.py`, under torchrun for several processes."""
+def run_script(tmp_path, code, *arguments, processes=1, options=(), **variables):
+    """`python -m torch_ocl.run OPTIONS script.py`, under torchrun for several processes."""
     script = tmp_path / "script.py"
     script.write_text(REPORT + code)
     command = [sys.executable]
     if processes > 1:
         command += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    command += ["-m", "torch_ocl.run", str(script), *arguments]
+    command += ["-m", "torch_ocl.run", *options, str(script), *arguments]
     return subprocess.run(
         command,
         env=child_environment(**variables),

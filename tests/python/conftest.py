@@ -17,7 +17,7 @@ CACHE = "OCL_CACHE_DIR"
 UNTIL = "OCL_TESTS_UNTIL"  # seconds since 1970: tests that would begin later are left out (.ci/run)
 NO_TIME = f"left out: begins after {UNTIL}"
 DOUBLES = (torch.float64, torch.complex128)
-NO_DOUBLES = "which has no cl_khr_fp64"  # kernels/core/dtype.cpp
+NO_DOUBLES = "which has no cl_khr_fp64"  # kernels/core/types/dtype.cpp
 
 
 def pytest_configure(config):

@@ -211,6 +211,11 @@ def gather_and_scatter(rank, size):
         dist.gather(numbers(rank).to("ocl"), parts, dst=root)
         for other, part in enumerate(parts or []):
             same(part, numbers(other))
+        if hasattr(dist, "gather_single"):  # PyTorch 2.14
+            whole = torch.zeros(3 * size, 5, device="ocl") if rank == root else None
+            dist.gather_single(numbers(rank).to("ocl"), whole, dst=root)
+            if rank == root:
+                same(whole, torch.cat([numbers(other) for other in range(size)]))
         x = torch.zeros(3, 5, device="ocl")
         dist.scatter(x, parts, src=root)
         same(x, numbers(rank))

@@ -152,20 +152,24 @@ def other_memory(rank, size):
 
 
 @case
-def freed_memory(rank, size):
-    """The memory of a tensor is freed before a collective has begun: it fails."""
-    group = dist.new_group()  # broken afterwards
-    x, y = torch.zeros(1 << 12, device="ocl"), torch.ones(1 << 12, device="ocl")
+def resized_memory(rank, size):
+    """Memory in flight cannot be resized, also that of a collective that has not begun."""
+    group = dist.new_group()
+    x, y = (torch.full((1 << 12,), float(rank), device="ocl") for _ in range(2))
     if rank:
         dist.barrier()
     works = [dist.all_reduce(x, group=group, async_op=True)]
+    works.append(dist.all_to_all_single(y, x, group=group, async_op=True))  # after the first
     if not rank:
-        works.append(dist.all_to_all_single(x, y, group=group, async_op=True))  # after the first
-        y.untyped_storage().resize_(0)
+        for tensor in (x, y):
+            fails(lambda t=tensor: t.untyped_storage().resize_(0), "not resizable")
+            fails(lambda t=tensor: t.resize_(1 << 20), "not resizable")
         dist.barrier()
-    works[0].wait()
-    if not rank:
-        fails(works[1].wait, "was freed or resized")
+    for work in works:
+        work.wait()
+    same(y, torch.full((1 << 12,), float(sum(range(size)))))
+    for tensor in (x, y):
+        tensor.untyped_storage().resize_(0)
 
 
 @case

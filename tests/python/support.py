@@ -1,6 +1,7 @@
 """Helpers of the tests."""
 
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,8 @@ import textwrap
 
 import pytest
 import torch
+
+import torch_ocl
 
 FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 INTEGERS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
@@ -42,10 +45,10 @@ def has_fp64(device):
     return torch.ocl.get_device_properties(device).has_fp64
 
 
-def skip_in_a_simulator(device=0):
+def skip_in_a_simulator(device=0, reason="takes minutes"):
     """For a test that takes minutes in oclgrind, which executes one instruction after another."""
     if torch.ocl.get_device_properties(device).platform == "Oclgrind":
-        pytest.skip("takes minutes in a simulator")
+        pytest.skip(f"{reason} in a simulator")
 
 
 def skip_without_buffers_of(size, device=0):
@@ -139,6 +142,16 @@ def output_of(code, **variables):
     result = run_python(code, **variables)
     assert result.returncode == 0, result.stderr
     return result.stdout.strip()
+
+
+def copy_package(folder, *without):
+    """(a copy of torch_ocl, variables for a process that imports it)"""
+    source = pathlib.Path(torch_ocl.__file__).parent
+    ignore = shutil.ignore_patterns("__pycache__", *without)
+    package = shutil.copytree(source, folder / "torch_ocl", ignore=ignore)
+    # What was on the path before has the entry point, if no site-packages has it.
+    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    return package, {"PYTHONPATH": path}
 
 
 def on_cpu_and_device(function, device, *tensors):

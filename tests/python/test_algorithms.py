@@ -101,6 +101,25 @@ def test_log(device):
     assert f"winograd ({reason})" in refused
 
 
+TABLES = """
+    import torch
+    x = torch.rand(4, 5000, device="ocl")
+    for k in (3, 4000):
+        x.topk(k, dim=1)
+    x.index_add(0, torch.tensor([0, 3], device="ocl"), x[:2])
+"""
+
+
+def test_log_of_other_tables(device):
+    ended = run_python(TABLES, OCL_LOG_ALGORITHMS="1")
+    assert ended.returncode == 0, ended.stderr
+    few, many = (f"torch_ocl: topk of {k} in [4, 5000] along dimension 1: " for k in (3, 4000))
+    lines = ended.stderr.splitlines()
+    assert f"{few}topk" in lines, lines
+    assert f"{many}sort; refused: topk (a sort finds so many faster)" in lines, lines
+    assert any("index_add" in line and "refused: sorted_writes (" in line for line in lines), lines
+
+
 def test_nothing_is_printed_without_being_asked(device):
     ended = run_python(LOG, OCL_LOG_ALGORITHMS=None)
     assert "torch_ocl: " not in ended.stderr

@@ -381,3 +381,13 @@ def test_errors_name_the_sizes_that_differ(device, query, key, value, message):
     operands = [torch.ones(size, device=device) for size in (query, key, value)]
     with pytest.raises(RuntimeError, match=message):
         torch.ops.aten._scaled_dot_product_fused_attention_overrideable(*operands)
+
+
+def test_masked_softmax_without_a_type(device):
+    x, mask = torch.randn(2, 3), torch.tensor([[True, False, False], [False, False, True]])
+    expected = torch._masked_softmax(x, mask, 1)
+    torch.testing.assert_close(
+        torch._masked_softmax(x.to(device), mask.to(device), 1).cpu(), expected
+    )
+    with pytest.raises(RuntimeError):
+        torch._masked_softmax(torch.zeros(2, 3, 4, 4, device=device), mask.to(device))

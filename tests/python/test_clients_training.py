@@ -112,6 +112,24 @@ def test_accelerate_on_the_cpu_is_told_at_the_exit():
 
 
 @needs("accelerate")
+@pytest.mark.parametrize("options, chosen", [("cpu=True", "cpu"), ("", "ocl:0")])
+def test_accelerate_is_told_to_use_the_cpu(options, chosen):
+    code = f"import accelerate\nprint(accelerate.Accelerator({options}).device)"
+    assert enabled(code) == chosen
+
+
+@needs("accelerate", "transformers")
+def test_trainer_is_told_to_use_the_cpu():
+    code = """
+from transformers import TrainingArguments
+for options in ({"use_cpu": True}, {}, {"use_cpu": True}):
+    arguments = TrainingArguments("unused", report_to=[], **options)
+    print(arguments.device, arguments.n_gpu)
+"""
+    assert enabled(code).splitlines() == ["cpu 0", "ocl:0 0", "cpu 0"]
+
+
+@needs("accelerate")
 def test_enable_after_the_choice_is_an_error():
     code = "import torch, accelerate, torch_ocl.integrations as i\naccelerate.Accelerator()\n"
     assert "accelerate has already chosen cpu" in run_python(code + "i.enable()").stderr

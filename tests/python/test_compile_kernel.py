@@ -292,6 +292,9 @@ def test_threads_and_groups(device, library):
         ({"threads": -1}, "has a negative size"),
         ({"group_size": 0}, "has a size of 0"),
         ({"threads": 2**20, "group_size": 2**20}, "is larger than the .* work-items"),
+        ({"threads": (2**32, 2**32)}, r"is more than 2\^64 work-items in all"),
+        ({"threads": (2**32, 2**31, 2**3)}, r"is more than 2\^64 work-items in all"),
+        ({"group_size": (2**32, 2**32)}, r"is more than 2\^64 work-items in all"),
     ]:
         with pytest.raises(ValueError, match=text):
             library.sizes(out, **options)

@@ -174,6 +174,24 @@ def test_an_index_outside_is_reported(device):
         torch.ocl.synchronize()
 
 
+CONSTANT_INDICES = {
+    "full": lambda x: x[torch.full((3,), 33, device=x.device)] * 2,
+    "negative": lambda x: x[torch.full((3,), -34, device=x.device)] * 2,
+    "arange": lambda x: x[torch.arange(34, device=x.device)] * 2,
+    "put": lambda x: x.index_put((torch.full((1,), 40, device=x.device),), x[0]) * 2,
+}
+
+
+@pytest.mark.parametrize("name", CONSTANT_INDICES)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_constant_index_outside_is_reported(device, name, dynamic):
+    x = randn(33, 50, device=device)
+    compiled = torch.compile(CONSTANT_INDICES[name], dynamic=dynamic)
+    with pytest.raises(IndexError, match="is out of bounds for dimension of size 33"):
+        compiled(x)
+        torch.ocl.synchronize()
+
+
 def test_inputs_are_updated(device):
     def update(x, y):
         x.mul_(2).add_(y)

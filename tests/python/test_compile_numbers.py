@@ -33,6 +33,15 @@ def test_numbers_computed_from_sizes(device):
     check(device, function, randn(21), dynamic=True)
 
 
+def test_a_clamp_on_the_cpu_in_a_program_of_the_device(device):
+    here = torch.randn(4)
+    compiled = torch.compile(lambda x: (x.clamp(min=0), here.clamp(min=0, max=1)))
+    x = randn(5)
+    actual, on_cpu = compiled(x.to(device))
+    assert torch.equal(actual.cpu(), x.clamp(min=0))
+    assert torch.equal(on_cpu, here.clamp(min=0, max=1))
+
+
 @pytest.mark.usefixtures("float64_on_the_cpu")
 def test_numbers_read_from_tensors(device):
     def function(x):
@@ -161,7 +170,7 @@ def test_doubles_that_only_eager_kernels_change(device, monkeypatch):
     """As on devices without doubles."""
     from torch._inductor.utils import run_and_get_code
 
-    from torch_ocl.inductor import lowerings
+    from torch_ocl.inductor.lowering import lowerings
 
     monkeypatch.setattr(lowerings, "has_fp64", lambda device: False)
 
@@ -216,3 +225,114 @@ def test_real_numbers_of_sizes(device, factor):
 def test_sign_of_negative_zero(device):
     check(device, lambda x: 1 / torch.sign(x), torch.tensor([-0.0, 0.0, -3.0, 2.0]))
     check(device, torch.sign, torch.tensor([math.nan, -math.inf, math.inf]))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_repeated_reductions(device, dynamic):
+    """Inductor may not write repeat()'s result through an inverted index: half would be missing."""
+
+    def function(x):
+        return x.sum(1).repeat(2), x.argmin(1).tile(3)
+
+    x = torch.arange(31 * 65.0).sin().view(31, 65).to(device)
+    actual = torch.compile(function, dynamic=dynamic, fullgraph=True)(x)
+    torch.testing.assert_close(actual, function(x))
+
+
+ZEROS = torch.tensor([-0.0, 0.0, 1.0, -1.0, math.nan, math.inf])
+DIVIDENDS = torch.tensor([1.0, 0.5, 6.0, math.inf, -math.inf, -1.0, -0.0, 7.5])
+DIVISORS = torch.tensor([0.1, 0.1, 0.2, 2.0, 2.0, 0.1, 3.0, -2.5])
+AS_EAGER = {
+    "//": (lambda x, y: x // y, DIVIDENDS, DIVISORS),
+    "// whole numbers": (lambda x, y: x.long() // y, DIVISORS * 7, DIVISORS),
+    "// number": (lambda x: x // 0.1, DIVIDENDS),
+    "// half": (lambda x, y: x // y, DIVIDENDS.half(), DIVISORS.half()),
+    "/ number": (lambda x: x / 3.0, torch.arange(99.0)),
+    "clamp": (
+        lambda x: (x.clamp(min=0), x.clamp(0, 5), x.clamp(max=0), x.half().clamp(0, 5)),
+        ZEROS,
+    ),
+    "clamp by -0.0": (lambda x: (x.clamp(-0.0, 3), x.clamp(-3, -0.0), x.clamp(max=-0.0)), ZEROS),
+    "hardtanh": (lambda x: torch.nn.functional.hardtanh(x, 0.0, 6.0), ZEROS),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", AS_EAGER)
+def test_as_eager(device, name, dynamic):
+    """Every bit, also the signs of zeros."""
+    function, *args = AS_EAGER[name]
+    args = [arg.to(device) for arg in args]
+    results = torch.compile(function, fullgraph=True, dynamic=dynamic)(*args), function(*args)
+    actual, expected = (torch.utils._pytree.tree_leaves(result) for result in results)
+    for one, other in zip(actual, expected):
+        torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
+        assert torch.equal(one.signbit() & ~one.isnan(), other.signbit() & ~other.isnan())
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.nn.functional.pad(x.half(), (1, 1), value=1e9),
+        lambda x: torch.nn.functional.pad(x.char(), (0, 1), value=300),
+        lambda x: x.half().fill_(1e9),
+    ],
+)
+def test_number_that_the_type_does_not_have(device, function):
+    with pytest.raises(RuntimeError, match="cannot be converted to type") as error:
+        torch.compile(function, fullgraph=True)(torch.ones(3, device=device))
+    assert error.type is RuntimeError
+
+
+def counted(*dtypes, end=300):
+    """torch.arange(end) * 3 - 150, converted to each of these types."""
+
+    def function(x):
+        value = torch.arange(end, device=x.device) * 3 - 150
+        for dtype in dtypes:
+            value = value.to(dtype)
+        return value + x.to(dtypes[-1])
+
+    return function
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    "function",
+    [
+        counted(torch.int8, torch.int64),
+        counted(torch.uint8, torch.float32),
+        counted(torch.bool, torch.int64),
+        counted(torch.float16, torch.int64, end=5000),
+        counted(torch.bfloat16, torch.float32),
+        lambda x: (torch.arange(99, dtype=torch.uint8, device=x.device) * 3).long() + x.long(),
+        lambda x: (torch.arange(9, dtype=torch.int32, device=x.device) * 10**9).long() + x.long(),
+        lambda x: (-torch.arange(9, dtype=torch.uint8, device=x.device)).int() + x.int(),
+        lambda x: (torch.arange(9, device=x.device) + (1 << 24)).float().long() + x.long(),
+        lambda x: (torch.arange(x.shape[0] * 40, device=x.device) * 9).to(torch.int8).int(),
+    ],
+)
+def test_counted_numbers_wrap_and_round_as_their_types(device, function, dynamic):
+    x = torch.ones(7, 1, device=device)
+    actual = torch.compile(function, fullgraph=True, dynamic=dynamic)(x)
+    torch.testing.assert_close(actual, function(x), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.as_strided(x.repeat(3, 2)[:, ::2], (3, 2), (4, 1)),
+        lambda x: torch.as_strided((x.t() * 2)[1:], (3,), (1,)) + 1,
+        lambda x: torch.as_strided((x + 1)[1:, 1].view(torch.int32), (2,), (1,)),
+        lambda x: torch.as_strided(x.sort(0)[0][1:], (2,), (1,), 1) * 2,
+    ],
+)
+def test_as_strided_of_a_view(device, function):
+    x = torch.arange(6.0).view(3, 2).to(device)
+    assert torch.equal(torch.compile(function, fullgraph=True)(x), function(x))
+
+
+def test_size_that_a_guard_says_is_one(device):
+    """Inductor read other elements of an intermediate result that is broadcast."""
+    x, y = randn(3, 60, 8), randn(3, 4, 8)
+    check(device, lambda x, y: x * (1 + y.chunk(4, 1)[1]), x, y, dynamic=True)

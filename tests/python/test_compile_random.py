@@ -52,3 +52,62 @@ def test_draws(device, function, mode):
             torch.manual_seed(3)
             numbers.append([run(torch.ones(8, 8, device=device)).tolist() for _ in range(4)])
     torch.testing.assert_close(*numbers, rtol=1e-5, atol=1e-5)
+
+
+def unused(x):
+    torch.rand(4, device=x.device)
+    F.dropout(x, 0.5)
+    x.new_empty(7).uniform_()
+    torch.bernoulli(x.sigmoid())
+    return torch.randn_like(x)
+
+
+def test_a_backward_pass_draws_nothing_again(device):
+    """PyTorch copies to the backward program what it could compute there."""
+
+    def step(x):
+        noise = torch.randn(64, device=x.device)
+        torch.rand(3, device=x.device)
+        return (x + noise).sin().sum()
+
+    numbers = []
+    for run in (torch.compile(step, fullgraph=True), step):
+        x = torch.ones(64, device=device, requires_grad=True)
+        torch.manual_seed(3)
+        for _ in range(2):
+            run(x).backward()
+        numbers.append([x.grad.tolist(), torch.rand(4, device=device).tolist()])
+    torch.testing.assert_close(*numbers, rtol=1e-5, atol=1e-5)
+
+
+DRAWS = {
+    "unused": unused,
+    "binomial": lambda x: torch.binomial(torch.full_like(x, 9.0), x.sigmoid()),
+    "dirichlet": lambda x: torch._sample_dirichlet(x + 1),
+    "dropout(1)": lambda x: F.dropout(x, 1.0),
+    "native_dropout(1)": lambda x: torch.native_dropout(x, 1.0, True)[0],
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_numbers_of_the_first_call(device, name):
+    """Tracing draws nothing, and all that draws in eager mode does."""
+    function, x = DRAWS[name], torch.ones(4, 5, device=device)
+    numbers = []
+    for run in (torch.compile(function, fullgraph=True), function):
+        torch.manual_seed(3)
+        numbers.append((run(x), torch.rand(2, device=device)))
+    torch.testing.assert_close(*numbers)
+
+
+def test_random_operators_have_fake_results():
+    """PyTorch calls the kernels of other operators while it traces."""
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    known = torch._subclasses.fake_impls.op_implementations_dict
+
+    for name in torch._C._dispatch_get_all_op_names():
+        if name.startswith("aten::") and has(name, "PrivateUse1"):
+            packet, _, overload = name.removeprefix("aten::").partition(".")
+            operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
+            if torch.Tag.nondeterministic_seeded in operator.tags:
+                assert has(name, "Meta") or operator in known or operator._can_decompose(), name

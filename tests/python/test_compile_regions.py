@@ -194,3 +194,20 @@ def test_streams(device, mode):
             torch.compiler.reset()
             with pytest.raises(RuntimeError, match=r"C\+\+ programs cannot switch streams"):
                 torch.compile(on_two_streams)(x)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_map(device, dynamic):
+    from torch._higher_order_ops.map import map as over_rows
+
+    def function(x, y):
+        return over_rows(lambda row, y: (row * y).sin(), x, y)
+
+    x, y = torch.randn(3, 4, device=device), torch.randn(4, device=device)
+    torch.testing.assert_close(torch.compile(function, dynamic=dynamic)(x, y), (x * y).sin())
+
+
+def test_lstm_cell_without_biases(device):
+    cell, x = nn.LSTMCell(4, 5, bias=False).to(device), torch.ones(2, 4, device=device)
+    torch.testing.assert_close(torch.compile(cell, fullgraph=True)(x), cell(x))
+    torch.testing.assert_close(torch.export.export(cell, (x,)).module()(x), cell(x))

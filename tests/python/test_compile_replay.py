@@ -253,6 +253,22 @@ def test_gradients_that_are_added_up(device, replays):
     assert replays
 
 
+def test_gradients_that_are_kept(device, replays):
+    model = nn.Sequential(nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 4)).to(device)
+    forward, parameters = compiled(model), tuple(model.parameters())
+    kept = []
+    for number in range(5):
+        x = torch.full((6, 16), float(number), device=device, requires_grad=True)
+        loss = forward(x).square().sum()
+        first = torch.autograd.grad(loss, (x, *parameters), retain_graph=True)
+        kept.append((x, first, torch.autograd.grad(loss, (x, *parameters))))
+    for x, *found in kept:
+        expected = torch.autograd.grad(model(x).square().sum(), (x, *parameters))
+        for gradients in found:
+            torch.testing.assert_close(gradients, expected, rtol=1e-4, atol=1e-5)
+    assert replays
+
+
 def test_inputs_are_changed(device, replays):
     def function(x, y):
         x.add_(y)

@@ -4,8 +4,8 @@ import functools
 import re
 import types
 
-from torch_ocl.inductor.render import Renderer, Statement
-from torch_ocl.inductor.reuse import RowValues
+from torch_ocl.inductor.codegen.render import Renderer, Statement
+from torch_ocl.inductor.codegen.reuse import RowValues
 
 
 def test_values_are_found_again_in_linear_time():

@@ -146,3 +146,15 @@ def test_created(device):
             expected.view(torch.int32),
         )
     assert numbers().to(device)[0, 0].item() == numbers()[0, 0].item()
+
+
+def test_halves_compared_with_a_complex_element(device):
+    """The common type is complex32, to which the element is rounded."""
+    x = torch.tensor([2048.0, 2049.0, 1.0], dtype=torch.float16)
+    for number in (2049 + 0j, 2048 + 1e-9j, 1 + 0j, 1 + 1j):
+        for dtype in (torch.complex64, torch.complex128):
+            y = torch.tensor(number, dtype=dtype)
+            for compare in (torch.eq, torch.ne):
+                expected = compare(x, y)
+                assert torch.equal(compare(x.to(device), y.to(device)).cpu(), expected)
+                assert torch.equal(compare(y.to(device), x.to(device)).cpu(), compare(y, x))

@@ -2,10 +2,11 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import pytest
 import torch
-from support import COMPLEX, assert_agrees, name_of, random_tensor
+from support import COMPLEX, assert_agrees, has_fp64, name_of, random_tensor
 
 PARTS = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 60.0, -60.0]
 FUNCTIONS = [
@@ -173,3 +174,34 @@ def test_hyperbolic_functions_where_the_exponential_overflows(device, dtype):
         y = function(x.to(device))
         error = (y.cpu() - function(x)).abs() / function(x).abs()
         assert error[x.real.abs() > 1].max() < 6 * eps
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_division_at_the_ends_of_the_range(device, dtype):
+    """In the top octave the sum of two parts overflows, and reciprocals of small numbers do."""
+    if dtype == torch.complex128 and not has_fp64(device):
+        pytest.skip("the device has no float64")
+    limits = torch.finfo(dtype)
+    parts = torch.tensor(
+        [limits.max, -limits.max * 0.75, limits.max / 3, limits.tiny, -limits.tiny * 3, 1.0, 0.0],
+        dtype=torch.float64,
+    )
+    real, imaginary = torch.cartesian_prod(parts, parts).unbind(1)
+    numbers = torch.complex(real, imaginary).to(dtype)
+    numbers = numbers[numbers != 0]
+    x, y = torch.cartesian_prod(numbers, numbers).unbind(1)
+    # Python's integers do not overflow.
+    exact = [exact_quotient(a, b) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    actual = (x.to(device) / y.to(device)).cpu()
+    for z, w, quotient, got in zip(x.tolist(), y.tolist(), exact, actual.tolist(), strict=True):
+        size = max(abs(part) for part in quotient)
+        if size > limits.max or size < limits.tiny:
+            continue
+        for part, mine in zip(quotient, (got.real, got.imag), strict=True):
+            assert abs(Fraction(mine) - part) <= 8 * Fraction(limits.eps) * size, (z, w, got)
+
+
+def exact_quotient(z, w):
+    a, b, c, d = (Fraction(part) for part in (z.real, z.imag, w.real, w.imag))
+    length = c * c + d * d
+    return (a * c + b * d) / length, (b * c - a * d) / length

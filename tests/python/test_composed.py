@@ -132,8 +132,9 @@ def test_counts_and_traces(device):
     for dtype in (torch.float32, torch.int32):
         compare(device, lambda x: x.trace(), x.to(dtype))
         compare(device, lambda x: x.count_nonzero(1), x.to(dtype))
-    compare(device, lambda x: torch.nonzero_static(x, size=30, fill_value=-3), x)
-    compare(device, lambda x: torch.nonzero_static(x, size=2), x)
+    compare(device, lambda x: torch.nonzero_static(x, size=30, fill_value=-3).contiguous(), x)
+    compare(device, lambda x: torch.nonzero_static(x, size=2).contiguous(), x)
+    assert torch.nonzero_static(x.to(device), size=7).stride() == (1, 7)  # as PyTorch traces it
     with pytest.raises(RuntimeError, match="expected a matrix"):
         torch.ones(3, device=device).trace()
 
@@ -226,3 +227,22 @@ def test_operands_without_elements(device):
     point = torch.ones(1, 3, device=device, requires_grad=True)
     torch.nn.functional.pdist(point).sum().backward()
     assert torch.equal(point.grad.cpu(), torch.zeros(1, 3))
+
+
+MOST_BYTES = {  # of temporary memory for an element: function, its limit
+    "isin": (lambda x: torch.isin(x, x[:40:2]), 6),
+    "isin, inverted": (lambda x: torch.isin(x, x[:40:2], invert=True), 6),
+    "masked_scatter_": (lambda x: x.masked_scatter_(x % 3 == 0, x + 1), 20),
+}
+
+
+@pytest.mark.parametrize("name", MOST_BYTES)
+def test_memory_of_compositions(device, name):
+    function, limit = MOST_BYTES[name]
+    x = torch.arange(2**22, dtype=torch.int32)
+    y = x.to(device)
+    before = torch.ocl.memory_allocated(device)
+    torch.ocl.reset_peak_memory_stats(device)
+    actual = function(y)
+    assert torch.ocl.max_memory_allocated(device) - before <= limit * x.numel()
+    assert torch.equal(actual.cpu(), function(x))

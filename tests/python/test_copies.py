@@ -355,3 +355,20 @@ def test_copies_to_other_devices(device):
             there = mine.to("cuda", non_blocking=non_blocking)
             assert torch.equal(there.cpu(), mine.cpu())
             assert torch.equal(there.to(device, non_blocking=non_blocking).cpu(), mine.cpu())
+
+
+@pytest.mark.parametrize("count", [1, 5, 33, 70_000, 65_536 * 4])
+def test_copies_of_bools_are_0_or_1(device, count):
+    """Also of a view of other bytes."""
+    x = torch.arange(count).to(torch.uint8)
+    expected = (x != 0).to(torch.uint8)
+    bools = x.to(device).view(torch.bool)
+    copies = [bools.clone(), torch.empty_like(bools).copy_(bools)]
+    if count % 64 == 0:
+        matrix = bools.view(-1, 64)
+        copies += [matrix.t().contiguous().t(), matrix[:, :36].clone(), matrix.t().clone()]
+    for copy in copies:
+        bits = copy.view(torch.uint8) if copy.is_contiguous() else copy.t().view(torch.uint8).t()
+        wanted = expected.view(-1, 64)[:, : bits.shape[-1]] if bits.dim() == 2 else expected
+        wanted = wanted if bits.shape == wanted.shape else expected.view(-1, 64).t()
+        assert torch.equal(bits.cpu(), wanted)

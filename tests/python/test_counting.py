@@ -67,6 +67,24 @@ def test_histc(device, dtype):
     compare(device, lambda x: torch.histc(x, 4), torch.ones(3, dtype=dtype))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_histc_at_edges(device, dtype):
+    """The quotient jumps there: each edge, and the numbers next to it."""
+    if dtype == torch.float64 and not has_fp64(device):
+        pytest.skip("the device has no float64")
+    for bins in (3, 7, 10, 49, 100):
+        for low, high in ((-3, 3), (0, 1), (-0.1, 0.7), (1e-3, 3e7), (-1e-30, 2e-30)):
+            edges = torch.linspace(low, high, bins + 1, dtype=dtype)
+            infinity = torch.full_like(edges, torch.inf)
+            x = torch.cat([edges, edges.nextafter(infinity), edges.nextafter(-infinity)])
+            places = lambda x, b=bins, r=(low, high): torch.histc(x, b, *r)  # noqa: E731
+            compare(device, places, x)
+            compare(device, places, x[:, None].expand(-1, 17).contiguous())
+            for at in range(0, len(x), max(1, len(x) // 7)):
+                compare(device, places, x[at].repeat(5))
+    assert torch.histc(torch.zeros(5, dtype=dtype, device=device), 10, -3, 3)[5].item() == 5
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
 def test_histc_of_integers(device, dtype):
     """The formula of CUDA, in int64; the CPU has no histogram of integers."""

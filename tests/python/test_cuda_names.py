@@ -197,3 +197,16 @@ def test_memory_fraction_of_nothing(device):
 def test_errors_of_the_driver_have_a_class():
     assert torch.ocl.AcceleratorError is torch.AcceleratorError
     assert issubclass(torch.ocl.AcceleratorError, RuntimeError)
+
+
+@pytest.mark.parametrize("t", ["torch.ocl.DoubleTensor", torch.ocl.HalfTensor])
+def test_default_tensor_type(device, t):
+    try:
+        torch.set_default_tensor_type(t)
+        assert torch.zeros(2).type() == str(t).removeprefix("<class '").removesuffix("'>")
+        assert torch.tensor([1]).device.type == "ocl"
+        with pytest.raises(TypeError, match="floating-point"):
+            torch.set_default_tensor_type("torch.ocl.LongTensor")
+    finally:
+        torch.set_default_tensor_type("torch.FloatTensor")
+    assert torch.zeros(2).type() == "torch.FloatTensor"

@@ -1,4 +1,4 @@
-"""A short form of tests/failures/damaged_files.py, and sources in the cache of torch.compile."""
+"""Short forms of sweeps in tests/failures, and sources in the cache of torch.compile."""
 
 import pathlib
 import subprocess
@@ -7,13 +7,19 @@ import sys
 import pytest
 from support import DEADLINE, child_environment
 
-TOOL = pathlib.Path(__file__).resolve().parents[1] / "failures" / "damaged_files.py"
+FAILURES = pathlib.Path(__file__).resolve().parents[1] / "failures"
+SWEEPS = {
+    "damaged_files.py": ["--every", "60000", "--flips", "1"],
+    "mutated_files.py": ["--sample", "3"],
+    "variables.py": ["--variables", "OCL_TIMEOUT", "OCL_MEMORY_MB", "--values", "7", "8"],
+}
 
 
-def test_damaged_files_are_not_used(device):
+@pytest.mark.parametrize("sweep", SWEEPS)
+def test_sample_of_a_sweep(device, sweep):
     result = subprocess.run(
-        [sys.executable, TOOL, "--every", "60000", "--flips", "1"],
-        env=child_environment(),
+        [sys.executable, FAILURES / sweep, *SWEEPS[sweep]],
+        env=child_environment() | {"OCL_FALLBACK": "allow"},
         capture_output=True,
         text=True,
         timeout=DEADLINE,

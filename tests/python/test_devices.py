@@ -240,3 +240,24 @@ def test_copies_between_devices(two_devices):
     assert all(
         torch.equal(each.cpu(), x[:2]) for each in comm.broadcast(x[:2].to(first), out=[out[0]])
     )
+
+
+def test_current_device_lists_the_devices(device):
+    """As torch.cuda's: afterwards, statistics have their keys."""
+    code = """
+    import torch
+    print(torch.ocl.is_initialized(), torch.ocl.current_device(), torch.ocl.is_initialized())
+    print(torch.ocl.memory_stats()["allocated_bytes.all.current"])
+    """
+    assert output_of(code).split() == ["False", "0", "True", "0"]
+
+
+def test_current_device_where_there_is_none(tmp_path):
+    code = """
+    import torch
+    try:
+        torch.ocl.current_device()
+    except RuntimeError as error:
+        print("No OpenCL device" in str(error))
+    """
+    assert output_of(code, OCL_ICD_VENDORS=str(tmp_path)) == "True"

@@ -89,7 +89,7 @@ def test_on_a_gpu(tmp_path, monkeypatch):
     for name in ("OCL_KERNEL_FAMILY", "OPENCL_LAYERS", "OCL_CACHE_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("STERN_PROFILE", "nvidia_ampere")
-    names = ["refused_by_gloo", "same_memory", "other_memory", "freed_memory", "synchronized"]
+    names = ["refused_by_gloo", "same_memory", "other_memory", "resized_memory", "synchronized"]
     names += ["polled", "messages_do_not_wait"]
     prefix = [sys.executable, str(WITH_RUNTIME), "stern"]
     with ranks(tmp_path, 2, *names, prefix=prefix) as process:

@@ -99,3 +99,15 @@ def test_ldexp_whose_power_of_two_leaves_the_range(device, dtype, exponent):
     actual = torch.ldexp(x.expand(len(n), -1).to(device), n.to(device)).cpu()
     torch.testing.assert_close(actual, expected, rtol=0, atol=0, equal_nan=True)
     assert torch.equal(actual.signbit(), expected.signbit())
+
+
+def test_batch_norm_of_equal_numbers_without_eps(device):
+    """1 / 0 is taken for 0, as on the CPU."""
+    x = torch.tensor([[2.0, 1], [2, 3]], requires_grad=True)
+    y = x.detach().to(device).requires_grad_()
+    results = []
+    for leaf in (x, y):
+        result = torch.native_batch_norm(leaf, None, None, None, None, True, 0.1, eps=0)[0]
+        result.square().sum().backward()
+        results.append([result.detach().cpu(), leaf.grad.cpu()])
+    torch.testing.assert_close(results[1], results[0])

@@ -89,6 +89,13 @@ def test_bincount_refuses_numbers_that_are_not_integers(device):
         assert_agrees(torch.bincount, device, torch.ones(3, dtype=dtype))
 
 
+def test_bincount_of_the_greatest_number(device):
+    """One more than it is no number of bins."""
+    for x in (torch.tensor([1, 2**63 - 1]), torch.tensor([2**62])):
+        with pytest.raises(RuntimeError, match=r"too many bins|overflowed"):
+            torch.bincount(x.to(device))
+
+
 @pytest.mark.parametrize("name", ["lengths", "offsets"])
 def test_segments_are_given_in_integers(device, name):
     for dtype in (torch.int32, torch.float32, torch.int16, torch.bool):

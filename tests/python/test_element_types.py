@@ -1,4 +1,4 @@
-"""Lists of element types that need their own text agree with the one in kernels/core/dtype.cpp."""
+"""Lists of element types that need their own text agree with kernels/core/types/dtype.cpp."""
 
 import pathlib
 import re
@@ -9,7 +9,7 @@ from edge_cases import TYPES as EDGE_TYPES
 from support import COMPLEX, DTYPES, HALVES
 
 from torch_ocl import _C
-from torch_ocl.inductor.types import TYPES
+from torch_ocl.inductor.codegen.types import TYPES
 
 KERNELS = pathlib.Path(__file__).resolve().parents[2] / "kernels/core/cl"
 TYPES_CLH = (KERNELS / "types.clh").read_text()

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from support import HALVES
 
-from torch_ocl.inductor import epilogues
+from torch_ocl.inductor.passes import epilogues
 
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "kernels/matmul/epilogue_table.h"
 ACTIVATIONS = {"none": lambda x: x, **epilogues.ACTIVATIONS}

@@ -247,6 +247,21 @@ def test_variable_that_is_not_utf8(variable):
     assert text.startswith(f"ValueError {variable}") and r"\xff" in text
 
 
+@pytest.mark.parametrize("seconds", [9_300_000_000, 2**43 - 1])
+def test_a_time_limit_of_centuries(seconds):
+    """It does not fit the clock's 64 bits of nanoseconds."""
+    program = """
+        import torch
+        spin = torch.ocl.compile_kernel('''__kernel void spin(__global float* x, int steps) {
+            for (int i = 0; i < steps; ++i) x[0] = sin(x[0]);
+        }''')
+        x = torch.ones(1, device="ocl")
+        spin.spin(x, 2_000_000, threads=1)
+        print(x.item() < 1)
+    """
+    assert output_of(program, OCL_TIMEOUT=str(seconds)) == "True"
+
+
 def test_build_option_that_is_not_utf8():
     program = """
         import torch

@@ -201,6 +201,8 @@ def test_other_streams_run_during_a_capture(device):
     graph = torch.ocl.Graph()
     with torch.ocl.graph(graph):
         x.add_(1)
+        if other == torch.ocl.current_stream(device):  # the pool gives its streams out again
+            other = torch.ocl.Stream()
         with torch.ocl.stream(other):
             assert y.add_(1).sum().item() == 4
     graph.replay()

@@ -321,3 +321,14 @@ def test_paste_under_compile_takes_part_in_a_graph(device):
     actual = torch.autograd.grad(torch.compile(mix, fullgraph=True)(a, b), (a, b))
     for one, other in zip(actual, expected, strict=True):
         assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATORS if name in DIFFERENTIABLE])
+def test_transforms_of_functions(device, name):
+    """vmap takes the samples one by one; derivatives of C++ are an error, for every device."""
+    x, function = torch.rand(2, 3, 8, 8, device=device), OPERATORS[name]
+    torch.testing.assert_close(torch.vmap(function)(x), torch.stack([function(t) for t in x]))
+    if name == "rotate_quarter":  # is composed of PyTorch's operators
+        return
+    with pytest.raises(RuntimeError, match="functorch transforms"):
+        torch.func.grad(lambda t: function(t).sum())(x)

@@ -1,14 +1,10 @@
 """`import torch` with and without OpenCL, the autoload entry point, and forks."""
 
-import os
-import pathlib
 import shutil
 import subprocess
 
 import pytest
-from support import output_of, run_python
-
-import torch_ocl
+from support import copy_package, output_of, run_python
 
 # What OpenCL brings into a process: the loader, a driver, threads.
 STATE = """
@@ -124,16 +120,52 @@ def test_import_of_the_package_first():
 
 def test_a_broken_extension_does_not_break_import_torch(tmp_path):
     """The package with an extension module that cannot be loaded."""
-    source = pathlib.Path(torch_ocl.__file__).parent
-    ignore = shutil.ignore_patterns("_C*.so", "__pycache__")
-    package = shutil.copytree(source, tmp_path / "torch_ocl", ignore=ignore)
+    package, variables = copy_package(tmp_path, "_C*.so")
     (package / "_C.py").write_text("raise ImportError('the extension is broken')")
-    # What was on the path before has the entry point, if no site-packages has it.
-    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
-    result = run_python("import torch; print(torch.ones(1).item())", PYTHONPATH=path)
+    result = run_python("import torch; print(torch.ones(1).item())", **variables)
     assert result.stdout.strip() == "1.0", result.stderr
     assert "torch_ocl could not be loaded" in result.stderr
     assert "the extension is broken" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "file, function",
+    [
+        ("ocl/__init__.py", "_at_start"),
+        ("vmap.py", "register"),
+        ("inductor/__init__.py", "register_when_needed"),
+    ],
+)
+def test_loading_is_all_or_nothing(tmp_path, file, function):
+    """A part that fails: no device, and the same error whenever somebody asks for it."""
+    package, variables = copy_package(tmp_path)
+    with (package / file).open("a") as opened:
+        opened.write(f"\n\ndef {function}():\n    raise OSError('there is no room')\n")
+    code = """
+    import torch
+    print(hasattr(torch, "ocl"), hasattr(torch.Tensor, "ocl"))
+    for _ in range(2):
+        try:
+            torch.ones(1, device="ocl")
+        except RuntimeError as error:
+            print("at start of device string: ocl" in str(error))
+        try:
+            import torch_ocl
+        except OSError as error:
+            print(error)
+    """
+    result = run_python(code, **variables)
+    assert result.stdout.splitlines() == ["False False", *["True", "there is no room"] * 2]
+    told = "torch_ocl could not be loaded, so there is no device 'ocl': there is no room"
+    assert result.stderr.count(told) == 1
+
+
+def test_integrations_that_fail_leave_the_device(tmp_path):
+    """OCL_INTEGRATIONS=1 where there is no device to choose."""
+    code = "import torch, torch_ocl; print(torch.ocl.is_available())"
+    result = run_python(code, OCL_INTEGRATIONS="1", OCL_ICD_VENDORS=str(tmp_path))
+    assert result.stdout == "False\n", result.stderr
+    assert result.stderr.count("OCL_INTEGRATIONS=1 has no effect: No OpenCL device") == 1
 
 
 FORK = """

@@ -368,3 +368,27 @@ def test_masked_fill_by_an_element_of_another_type(device, dtype, value):
     for where in ("cpu", device):
         with pytest.raises(RuntimeError, match="cannot be converted"):
             x.to(where).masked_fill(mask.to(where), value.to(where))
+
+
+@pytest.mark.parametrize("count", [9, 13, 20])
+def test_many_index_tensors(device, count):
+    """Index tensors of 32 and 64 bits, for most of the dimensions and for all."""
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, *[1] * (count - 4), 2, 3)
+    indices = [torch.randint(-n, n, (5,)) for n in x.shape]
+    indices[1], indices[-1] = indices[1].int(), indices[-1].int()
+    same(device, lambda x, *i: x[i], x, *indices)
+    same(device, lambda x, *i: x[i[:-1]], x, *indices)
+
+    def put(x, values, *i):
+        x = x.clone().index_put_(i, values, accumulate=True)
+        x[i[:-1]] = 3
+        return x
+
+    same(device, put, x, torch.arange(5.0), *indices)
+
+
+def test_too_many_index_tensors(device):
+    x, i = torch.zeros([1] * 40, device=device), torch.zeros(1, dtype=torch.int64, device=device)
+    with pytest.raises(NotImplementedError, match="index tensors"):
+        x[(i,) * 40]

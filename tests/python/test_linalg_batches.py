@@ -80,6 +80,18 @@ def test_pivots_out_of_range(operator_device, pivot):
 
 
 @pytest.mark.parametrize("driver", ["gelsy", "gelsd", "gelss"])
+def test_lstsq_into_another_type(device, driver):
+    a, b = torch.randn(5, 3), torch.randn(5, 2)
+    results = []
+    for where in ("cpu", device):
+        out = [torch.empty(0, device=where) for _ in range(4)]
+        torch.linalg.lstsq(a.to(where), b.to(where), driver=driver, out=out)
+        results.append([t.cpu() for t in out])
+    for expected, actual in zip(*results, strict=True):
+        torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("driver", ["gelsy", "gelsd", "gelss"])
 @pytest.mark.parametrize("shape", [(2, 3, 0, 0), (2, 3, 3, 0), (0, 5, 3), (0, 3, 5)], ids=str)
 def test_lstsq_of_empty(device, driver, shape):
     a, b = torch.ones(shape), torch.ones(*shape[:-1], 2)

@@ -119,3 +119,16 @@ def test_ctc_of_nan(device, where, zero_infinity):
         results.append((loss.detach().cpu(), leaf.grad.cpu()))
     assert results[0][0].isnan().any()
     torch.testing.assert_close(*results[::-1], equal_nan=True)
+
+
+@pytest.mark.parametrize("bad", [7, -2])
+def test_multilabel_targets_after_the_end(device, bad):
+    """All targets are checked, also those after the first -1, which ends the list."""
+    x = torch.zeros(1, 4, device=device)
+    target = torch.tensor([[1, -1, bad, 0]], device=device)
+    with pytest.raises(RuntimeError, match="target"):
+        F.multilabel_margin_loss(x, target)
+        torch.ocl.synchronize()
+    good = torch.tensor([[1, -1, 3, 0]])
+    expected = F.multilabel_margin_loss(x.cpu(), good)
+    torch.testing.assert_close(F.multilabel_margin_loss(x, good.to(device)).cpu(), expected)

@@ -183,8 +183,8 @@ def test_integers_by_less_exact_division(tmp_path, error):
                 (a / b).trunc().double() if d == "cpu" else with_double(a.to(d), b.to(d))
                 for a, b in pairs],
             "compiled": lambda d: [
-                part for a, b in pairs for part in (  # Inductor rounds the quotient
-                    [(a / b).trunc(), (a / b).floor()] if d == "cpu"
+                part for a, b in pairs for part in (  # Inductor truncates the quotient
+                    [(a / b).trunc(), torch.div(a, b, rounding_mode="floor")] if d == "cpu"
                     else compiled(a.to(d), b.to(d)))],
             "truncated": lambda d: [
                 torch.div(a.to(d), b.to(d), rounding_mode="trunc") for a, b in divided],
@@ -378,3 +378,17 @@ def test_addcmul_takes_a_cpu_scalar_last(device):
     for tensors, name in (((a, scalar, b), "tensor1"), ((scalar, a, b), "self")):
         with pytest.raises(RuntimeError, match=f"CPU Scalar support for {name} argument"):
             torch.addcmul(*tensors, value=0.5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_remainders_of_equal_numbers(device, dtype):
+    if dtype == torch.float64 and not has_fp64(device):
+        pytest.skip("the device has no float64")
+    tiny = torch.finfo(dtype).smallest_normal
+    steps = torch.arange(1, 4000, dtype=dtype) * (tiny * torch.finfo(dtype).eps)
+    x = torch.cat([steps, steps * 1001, torch.tensor([tiny, 1.0], dtype=dtype)])
+    x = torch.cat([x, -x])
+    for y in (x, -x):
+        for function in (torch.fmod, torch.remainder):
+            r = function(x.to(device), y.to(device)).cpu()
+            assert torch.equal(r.abs(), torch.zeros_like(r))

@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 import torch
-from marks import read_foreach_marks
+from marks import read_stubs
 from support import generator, has_fp64, tensors_share_buffers
 
 from torch_ocl import _C
@@ -200,8 +200,15 @@ def test_fused_step_takes_few_launches(device):
 
 
 SHAPES = [(3, 5), (4099,), (1,), (0,), (20, 500), (64,)] + [(17,)] * 40
-TABLE = pathlib.Path(__file__).parents[2] / "kernels/foreach/foreach_table.h"
-UNARY = [operator for unary, operator, _ in read_foreach_marks(TABLE.read_text()) if unary]
+TABLE = pathlib.Path(__file__).parents[2] / "kernels/pointwise/pointwise_table.h"
+
+
+def takes_one_list(operator):
+    overloads = getattr(torch.ops.aten, f"_foreach_{operator}", None)
+    return overloads is not None and overloads.overloads() == ["default", "out"]
+
+
+UNARY = [operator for operator, _ in read_stubs(TABLE.read_text()) if takes_one_list(operator)]
 BINARY = ["add", "sub", "mul", "div", "clamp_max", "clamp_min", "maximum", "minimum", "pow"]
 
 
@@ -230,7 +237,7 @@ def test_foreach_unary(device):
     lists = make(SHAPES, seed=1, low=0.1)
     for operator in UNARY:
         assert both(operator, [lists], device) <= 4
-    assert _C.last_kernel() == "foreach_trunc_f32"
+    assert _C.last_kernel() == f"foreach_{UNARY[-1]}_f32"
 
 
 def test_foreach_binary(device):
@@ -387,3 +394,17 @@ def test_any_number_of_infinite_devices_skips_the_step(device):
         found_inf=torch.tensor(2.0, device=device),
     )  # fmt: skip
     assert parameters.tolist() == [1] * 3
+
+
+def test_averages_of_integer_buffers(device):
+    """A BatchNorm counts its batches in int64, which PyTorch's functions for lists refuse."""
+    averages = []
+    for where in ("cpu", device):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4)).to(where)
+        average = torch.optim.swa_utils.AveragedModel(model, use_buffers=True)
+        for step in range(5):
+            model(torch.randn(6, 3).to(where) + step)
+            average.update_parameters(model)
+        averages.append([t.detach().cpu() for t in average.module.state_dict().values()])
+    torch.testing.assert_close(averages[1], averages[0])

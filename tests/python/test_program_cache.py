@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import torch
-from support import DEADLINE, output_of, skip_on_the_stern_device
+from support import DEADLINE, output_of, run_python, skip_on_the_stern_device
 
 from torch_ocl.ocl.driver_cache import keep_pocl_private
 
@@ -234,6 +234,33 @@ def test_shared_cache_folder_is_not_for_pocl(tmp_path, mode):
 
 def test_home_that_cannot_exist():
     assert is_temporary(pocl_folder(None, HOME="/proc/torch_ocl")[0])
+
+
+NO_FOLDER = """
+    import multiprocessing.reduction, tempfile
+    tempfile.tempdir = "/nowhere/at/all"
+    import torch
+    import torch_ocl
+    print(torch.UntypedStorage in multiprocessing.reduction.ForkingPickler._extra_reducers)
+    print(hasattr(torch.Tensor, "ocl"), os.environ["POCL_CACHE_DIR"])
+"""
+
+
+def test_no_folder_for_pocl():
+    """Neither a home nor a temporary one, as where all files are read-only: all of torch-ocl is
+    loaded, with a warning."""
+    code = LIST_HOME.replace("    import torch\n", "").format(listed=None) + NO_FOLDER
+    result = run_python(code, **NO_HOME)
+    assert result.stdout.split() == ["True", "True", "/dev/null/pocl"], result.stderr
+    assert result.stderr.count("PoCL has no folder for its kernels") == 1
+
+
+def test_children_look_for_a_folder_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", home_in(tmp_path))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("POCL_CACHE_DIR", "/dev/null/pocl")
+    keep_pocl_private()
+    assert "POCL_CACHE_DIR" not in os.environ
 
 
 def test_temporary_folder_is_not_inherited(tmp_path, monkeypatch):

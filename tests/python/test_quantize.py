@@ -1,5 +1,7 @@
 """Fake quantization, quantized tensors, and products with weights of few bits, against the CPU."""
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -28,6 +30,16 @@ def compare(device, function, *tensors, grad=True, **tolerance):
     expected, actual = both(device, function, *tensors, grad=grad)
     for left, right in zip(actual, expected, strict=True):
         torch.testing.assert_close(left, right, **tolerance)
+
+
+def test_fake_quantize_of_one_number(device):
+    """The switch that PyTorch passes along has one dimension, the input none."""
+
+    def fake_quantize(t):
+        scale, zero_point = (torch.tensor(n, device=t.device) for n in (0.25, 3))
+        return torch.fake_quantize_per_tensor_affine(t, scale, zero_point, 0, 100)
+
+    compare(device, fake_quantize, torch.tensor(0.6))
 
 
 @pytest.mark.sample
@@ -136,6 +148,22 @@ def test_observer_and_quantization_are_switched_apart(device):
             torch.testing.assert_close(left, right)
 
 
+@pytest.mark.parametrize("limits", [(-1.0, math.nan), (math.nan, 3.0), (1.0, 0.0), (2.0, 3.0)])
+@pytest.mark.parametrize("x", [[0.3, 2.2], [0.3, math.nan]], ids=str)
+@pytest.mark.parametrize("observes", [0, 1])
+def test_observed_range_that_is_none(device, limits, x, observes):
+    states = []
+    for where in ("cpu", device):
+        given = [torch.tensor([v], device=where) for v in (*limits, 1.0)]
+        given.append(torch.zeros(1, dtype=torch.int32, device=where))
+        flags = [torch.tensor([v], device=where) for v in (observes, 1)]
+        numbers = torch.tensor(x, device=where)
+        out = torch.fused_moving_avg_obs_fake_quant(numbers, *flags, *given, 0.1, 0, 255, 0)
+        states.append([t.cpu() for t in (out, *given)])
+    for left, right in zip(states[1], states[0], strict=True):
+        torch.testing.assert_close(left, right, equal_nan=True)
+
+
 @pytest.mark.parametrize("scale", [3.0, 0.1])
 def test_fake_quantize_of_doubles_between_two_numbers(device, scale):
     """The inverse of the scale is a float32, so that 1.5 is no tie of the scale 3."""
@@ -239,13 +267,33 @@ def test_other_operators_of_quantized_tensors(device):
     assert torch.equal(actual.int_repr().cpu(), torch.relu(x).int_repr())
 
 
+@pytest.mark.fallback_allowed
+def test_strides_of_quantized_results(device):
+    """The CPU's convolutions give channels_last."""
+    x = torch.quantize_per_tensor(torch.randn(2, 3, 5, 5), 0.1, 3, torch.quint8)
+    weight = torch.quantize_per_tensor(torch.randn(4, 3, 3, 3), 0.1, 0, torch.qint8)
+    ones, zeros = [1, 1], [0, 0]
+    packed = torch.ops.quantized.conv2d_prepack(weight, torch.zeros(4), ones, zeros, ones, 1)
+    expected, actual = (
+        torch.ops.quantized.conv2d.new(t, packed, 0.2, 3) for t in (x, x.to(device))
+    )
+    assert actual.device.type == "ocl"
+    assert actual.stride() == expected.stride() != actual.contiguous().stride()
+    assert torch.equal(actual.int_repr().cpu(), expected.int_repr())
+
+
 @pytest.mark.sample
 def test_int_mm(device):
     a, b = (torch.randint(-128, 128, (20, 30), dtype=torch.int8) for _ in range(2))
     actual = torch._int_mm(a.to(device), b.t().to(device))
     assert torch.equal(actual.cpu(), a.int() @ b.int().t())
-    with pytest.raises(RuntimeError, match="int8"):
-        torch._int_mm(a.int().to(device), b.t().to(device))
+    # Not compared with the CPU: without VNNI its sums of uint8 with int8 saturate at 16 bits.
+    unsigned = a.view(torch.uint8)
+    actual = torch._int_mm(unsigned.to(device), b.t().to(device))
+    assert torch.equal(actual.cpu(), unsigned.int() @ b.int().t())
+    for x, y in ((a.int(), b), (a > 0, b), (a, b.view(torch.uint8)), (unsigned, b.int())):
+        with pytest.raises(RuntimeError, match="int8"):
+            torch._int_mm(x.to(device), y.t().to(device))
 
 
 def quantized(shape=(2, 3), dtype=torch.quint8):

@@ -146,6 +146,66 @@ def test_wide_integers(device):
     assert x.min() < -(2**62) and x.max() > 2**62
 
 
+RANGES = [3 << 20, 3 << 26, 3 << 28, 3 << 29, 3 << 30, 3 << 52, 3 << 58, 3 << 60, 3 << 61]
+
+
+def check_share(hits, share):
+    deviation = (share * (1 - share) / hits.numel()) ** 0.5
+    assert abs(hits.double().mean().item() - share) < 5.5 * deviation
+
+
+@pytest.mark.parametrize("high", RANGES, ids=lambda n: f"{n >> 20}Mi")
+def test_residues_of_integers(device, high):
+    """Random words that are scaled to a range give some residues more often than others, if they
+    have few bits more than the range."""
+    torch.manual_seed(0)
+    count = 200_000
+    drawn = [torch.randint(0, high, (count,), device=device)]
+    drawn.append(torch.randint(-high // 2, high // 2, (count,), device=device) + high // 2)
+    if high <= 3 << 29:
+        drawn.append(torch.empty(count, dtype=torch.int32, device=device).random_(0, high))
+    if high <= 1 << 52 and has_fp64(device):
+        drawn.append(torch.empty(count, dtype=torch.float64, device=device).random_(0, high))
+    for x in drawn:
+        x = x.cpu().long()
+        for residue in range(3):
+            check_share(x % 3 == residue, 1 / 3)
+        check_share(x % 2 == 1, 1 / 2)
+        check_share(x < high // 3, 1 / 3)
+        check_share(x < high // 2, 1 / 2)
+
+
+def test_exponentials_next_to_zero(device):
+    """A uniform number next to 1 has too few digits for them."""
+    torch.manual_seed(0)
+    x = torch.empty(4_000_000, device=device).exponential_().cpu().double()
+    small = x[x < 1e-5] * 2**24
+    assert small.numel() == pytest.approx(40, abs=35)
+    assert ((small - small.round()).abs() > 0.01).double().mean() > 0.9
+    assert small.unique().numel() == small.numel()
+
+
+def test_tails_of_cauchy(device):
+    torch.manual_seed(0)
+    x = torch.empty(4_000_000, device=device).cauchy_().cpu().double().abs()
+    check_share(x > 1e5, 2 * math.atan(1e-5) / math.pi)
+    large = x[x > 1e5]
+    assert large.unique().numel() == large.numel()
+    check_share(x < 1e-3, 2 * math.atan(1e-3) / math.pi)
+
+
+def test_digits_of_geometric_integers(device):
+    """Numbers beyond 2^24, from a probability below 2^-24."""
+    if not has_fp64(device):
+        pytest.skip("integers come from float32 there")
+    torch.manual_seed(0)
+    for dtype in (torch.int64, torch.int32):
+        x = torch.empty(100_000, dtype=dtype, device=device).geometric_(1e-8).cpu().long()
+        for residue in range(8):
+            check_share(x % 8 == residue, 1 / 8)
+        check_share(x < 10**7, -math.expm1(-0.1))
+
+
 def test_wide_integers_without_mul_hi():
     """NVIDIA's drivers 470 compute mul_hi() of ulong wrongly."""
     code = """
@@ -239,7 +299,7 @@ NUMBERS = """
 """
 FIRST_NORMALS = [0.452911, -0.474136, 0.981448, 0.255077]
 EXPECTED = (
-    "c2cacb43 01e56f4b d2773cad 79bc44ef 42e61b7a 5a984af1 2ff1c32e c33b58ee ed019872 "
+    "c2cacb43 01e56f4b d2773cad 79bc44ef 42e61b7a d16141fa 2ff1c32e c33b58ee ed019872 "
     "291ae11c a1a4a5b4"
 )
 
@@ -289,3 +349,12 @@ def test_probabilities_out_of_range(device, p):
         with pytest.raises(RuntimeError):
             call()
             torch.ocl.synchronize()
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5, 1.0])
+def test_dropout_of_integers(device, p):
+    x = torch.arange(4)
+    for where in ("cpu", device):
+        with pytest.raises(RuntimeError, match="can't be cast"):
+            torch.native_dropout(x.to(where), p, True)
+        assert torch.native_dropout(x.to(where), p, False)[0].tolist() == [0, 1, 2, 3]

@@ -142,3 +142,14 @@ def test_rrelu(device):
     leaf = x.clone().requires_grad_()
     F.rrelu(leaf, 0.1, 0.3, training=True).sum().backward()
     assert (leaf.grad[x > 0] == 1).all()
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_strides_of_rrelu(device, training):
+    for x in [
+        torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
+        torch.randn(2, 3, 4).mT,
+        torch.randn(3, 8)[:, ::2],
+    ]:
+        expected = F.rrelu(x, training=training)
+        assert F.rrelu(x.to(device), training=training).stride() == expected.stride()

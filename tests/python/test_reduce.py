@@ -133,3 +133,43 @@ def test_positions_in_long_rows(device, dtype):
     expected = x.max(1)
     assert torch.equal(positions.cpu(), expected.indices)
     torch.testing.assert_close(values.cpu(), expected.values, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32])
+def test_sums_of_small_integers(device, dtype):
+    x = random_tensor((3, 700, 70), dtype, low=-100, high=100)
+    for tensor in (x, x.mT, x[:, ::3], x[:0], x[0, 0, 0]):
+        for arguments in [(), (0,), (-1,), ((0, -1), True)]:
+            if tensor.dim() == 0 and arguments:
+                continue
+            expected = tensor.sum(*arguments)
+            actual = tensor.to(device).sum(*arguments)
+            assert actual.dtype == expected.dtype and torch.equal(actual.cpu(), expected)
+            if len(arguments) < 2:
+                expected = tensor.count_nonzero(*arguments)
+                actual = tensor.to(device).count_nonzero(*arguments)
+                assert actual.dtype == expected.dtype and torch.equal(actual.cpu(), expected)
+    for other in (torch.int8, torch.int32, torch.float32, torch.bool):
+        expected = x.sum(0, dtype=other)
+        assert torch.equal(x.to(device).sum(0, dtype=other).cpu(), expected)
+
+
+@pytest.mark.parametrize("function", [torch.sum, torch.count_nonzero])
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8])
+def test_memory_of_sums_of_small_integers(device, function, dtype):
+    """Without a copy of eight bytes for each element."""
+    x = torch.ones(1 << 20, dtype=dtype, device=device)
+    function(x)
+    before = torch.ocl.memory_allocated(device)
+    torch.ocl.reset_peak_memory_stats(device)
+    assert function(x).item() == 1 << 20
+    assert torch.ocl.max_memory_allocated(device) - before < 1 << 18
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (4,), (), (2, 1, 3)])
+def test_aminmax_of_all_keeps_dimensions(device, shape):
+    x = torch.randn(shape)
+    for keepdim in (False, True):
+        expected, actual = (torch.aminmax(t, keepdim=keepdim) for t in (x, x.to(device)))
+        for a, e in zip(actual, expected):
+            assert a.shape == e.shape and torch.equal(a.cpu(), e)

@@ -8,7 +8,7 @@ import release_check
 
 GOOD = [
     "torch_ocl/__init__.py",
-    "torch_ocl/inductor/kernel.py",
+    "torch_ocl/inductor/codegen/kernel.py",
     "torch_ocl/include/torch_ocl/program.h",
     "torch_ocl/torch2_13/_C.cpython-311-x86_64-linux-gnu.so",
     "torch_ocl/torch2_13/count_devices",

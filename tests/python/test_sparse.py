@@ -375,3 +375,19 @@ def test_a_compressed_tensor_and_itself(device, layout):
         x = torch.sparse_csr_tensor(x.crow_indices(), x.col_indices(), x.values().long(), (4, 4))
     y = x.to(device)
     assert torch.equal((y + y).cpu().to_dense(), (x + x).to_dense())
+
+
+def test_product_of_types_with_nothing_stored(device):
+    """The types matter only where there is an entry, as on the CPU."""
+    place, none = torch.tensor([[1]]), torch.zeros(1, 0, dtype=torch.int64)
+    make = torch.sparse_coo_tensor
+    full = {t: make(place, torch.ones(1, dtype=t), (4,)) for t in (torch.int64, torch.float32)}
+    empty = {t: make(none, torch.ones(0, dtype=t), (4,)) for t in full}
+    for a in (full[torch.int64], empty[torch.int64]):
+        for b in (full[torch.float32], empty[torch.float32]):
+            if a._nnz() and b._nnz():
+                with pytest.raises(RuntimeError, match="in mul operation"):
+                    a.to(device).mul_(b.to(device))
+                continue
+            expected, actual = a.clone().mul_(b), a.to(device).mul_(b.to(device))
+            assert actual.dtype == expected.dtype and actual._nnz() == expected._nnz() == 0

@@ -26,34 +26,6 @@ def in_thread(function):
         raise raised[0]
 
 
-def test_faults_are_raised_once_whoever_synchronises(device):
-    """As many exceptions as bad indices, in the thread that made them or the one that waits."""
-    faults = 3000
-    x, bad = torch.zeros(3, device=device), torch.full((1,), 7, device=device)
-    raised, done = [], threading.Event()
-
-    def synchronize():
-        try:
-            torch.ocl.synchronize(device)
-        except IndexError as error:
-            raised.append(str(error))
-
-    def keep_synchronizing():
-        while not done.is_set():
-            synchronize()
-
-    other = threading.Thread(target=keep_synchronizing)
-    other.start()
-    for _ in range(faults):
-        x[bad]
-        synchronize()
-    done.set()
-    other.join()
-    synchronize()
-    assert len(raised) == faults
-    assert all("index 7 is out of bounds for dimension of size 3" in text for text in raised)
-
-
 def test_threads_leave_their_kernels_to_the_next(device):
     """Kernel objects belong to threads: a new thread takes the objects of one that has ended."""
     x = torch.arange(12.0, device=device).view(3, 4)

@@ -2,16 +2,11 @@
 
 import pathlib
 import platform
-import re
 import sys
 import sysconfig
 
 import pytest
-import torch
 import wheels
-from support import run_python
-
-import torch_ocl
 
 
 def unpacked(folder, release, text="same"):
@@ -76,29 +71,3 @@ def test_each_python_needs_one_wheel():
 
 def test_releases_are_those_of_the_project():
     assert wheels.supported() == ["2.11", "2.12", "2.13"]
-
-
-def test_a_release_without_an_extension_is_named(tmp_path):
-    """A warning for programs without ocl; one line for those that ask for it."""
-    package = tmp_path / "torch_ocl"
-    package.mkdir()
-    for file in pathlib.Path(torch_ocl.__file__).parent.iterdir():
-        if not re.fullmatch(r"torch\d+_\d+", file.name):
-            (package / file.name).symlink_to(file)
-    for name in ("torch2_9", "torch2_98"):
-        (package / name).mkdir()
-    program = f"""
-        import sys
-        sys.path.insert(0, {str(tmp_path)!r})
-        import torch
-        print((torch.ones(2) + 1).tolist(), flush=True)
-        import torch_ocl
-    """
-    result = run_python(program, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
-    release = re.escape(torch.__version__)
-    assert result.stdout == "[2.0, 2.0]\n"
-    assert re.fullmatch(
-        f"ImportError: this torch_ocl is for PyTorch 2.9 or 2.98, but {release} is installed: "
-        "install another one of the two, or torch-ocl from its sources",
-        result.stderr.splitlines()[-1],
-    )

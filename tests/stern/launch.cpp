@@ -25,7 +25,7 @@ struct Launch {
 // run: 16 to 43 words for a work-item of most kernels, 49 to 255 for each eighth.
 size_t limit_of_groups(const std::string& name, const size_t* required) {
   const Profile& p = profile();
-  const bool fits = p.required_groups_fit && required[0] * required[1] * required[2];
+  const bool fits = p.required_groups_fit && required[0] * required[1] * required[2] != 0;
   if (!p.register_words || fits) return p.group_size;
   uint64_t hash = 0xCBF29CE484222325ull;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;

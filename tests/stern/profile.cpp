@@ -131,8 +131,9 @@ void derive(Profile& p) {
   p.language_version = version_in(text_answer(p, "DEVICE_OPENCL_C_VERSION"), p.version);
   const int platform_version = version_in(text_answer(p, "PLATFORM_VERSION"), p.version);
   p.runtime_version = std::max(p.version, platform_version);
-  p.extensions = " ";
-  p.extensions += text_answer(p, "DEVICE_EXTENSIONS") + " ";
+  p.extensions = text_answer(p, "DEVICE_EXTENSIONS");
+  p.extensions.insert(p.extensions.begin(), ' ');
+  p.extensions.push_back(' ');
   p.global_memory = answer<cl_ulong>(p, "DEVICE_GLOBAL_MEM_SIZE", 1ull << 30);
   p.max_allocation = answer<cl_ulong>(p, "DEVICE_MAX_MEM_ALLOC_SIZE", p.global_memory / 4);
   if (!p.free_memory) p.free_memory = p.global_memory;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/opencl.h"
+#include "backend/base/opencl.h"
 
 namespace stern_test {
 

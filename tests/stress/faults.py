@@ -62,6 +62,26 @@ class Raises(torch.autograd.Function):
         raise ValueError(f"gradient {ctx.number}.")
 
 
+class LooksUp(torch.autograd.Function):
+    """The identity; its gradient has an index out of range."""
+
+    @staticmethod
+    def forward(ctx, x, number):
+        ctx.number = number
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient[torch.full_like(gradient, 1000 + ctx.number).long()], None
+
+
+def index_in_a_gradient(device, number):
+    """Found by a kernel that PyTorch's thread of backward passes launches."""
+    x = torch.ones(1, device=device, requires_grad=True)
+    LooksUp.apply(x, number).backward()
+    caught(IndexError, f"index {1000 + number} ", x.grad.cpu)
+
+
 def backward_that_raises(device, number):
     loss = Raises.apply(torch.ones(8, device=device, requires_grad=True), number).sum()
     caught(ValueError, f"gradient {number}.", loss.backward)
@@ -69,6 +89,7 @@ def backward_that_raises(device, number):
 
 FAULTS = (
     index_out_of_range,
+    index_in_a_gradient,
     source_that_does_not_compile,
     argument_of_another_type,
     memory_beyond_the_device,

@@ -11,9 +11,7 @@ threads are printed, and the process ends with status 1.
 
 import argparse
 import collections
-import contextlib
 import faulthandler
-import queue
 import random
 import sys
 import threading
@@ -21,7 +19,7 @@ import time
 import traceback
 
 import torch
-from faults import FAULTS, index_out_of_range
+from faults import FAULTS
 from jobs import HELPERS, JOBS, Place
 
 import torch_ocl  # noqa: F401 (the device, also where PyTorch has a GPU of its own)
@@ -77,29 +75,14 @@ class Results:
 
 
 class Streams:
-    """Streams of a device: OWN of them go to one thread each, the others to any.
+    """Streams of a device: OWN of them go to one thread each, the others to any."""
 
-    Those for errors found by kernels go to one thread at a time, and no stream waits for them: a
-    stream raises the errors of those that it has waited for.
-    """
-
-    OWN, SHARED, ALL = 48, 8, 64
+    OWN, ALL = 48, 64
 
     def __init__(self, device):
         streams = [torch.ocl.Stream(device, priority=-(i // 32)) for i in range(self.ALL)]
-        self.own, self.shared = streams[: self.OWN], streams[self.OWN :][: self.SHARED]
-        self.for_errors = queue.SimpleQueue()
-        for stream in streams[self.OWN + self.SHARED :]:
-            self.for_errors.put(stream)
-
-    @contextlib.contextmanager
-    def for_an_error(self):
-        stream = self.for_errors.get()
-        try:
-            with stream:
-                yield
-        finally:
-            self.for_errors.put(stream)
+        self.own, self.shared = streams[: self.OWN], streams[self.OWN :]
+        self.default = torch.ocl.default_stream(device)
 
 
 class Worker:
@@ -143,10 +126,9 @@ class Worker:
     def fault(self):
         fault = self.random.choice(FAULTS)
         number = self.stress.results.fault_number(fault.__name__)
-        if fault is index_out_of_range:  # a kernel finds it
-            with self.streams.for_an_error():
-                return fault(self.place.device, number)
-        fault(self.place.device, number)
+        shared = self.place.side, self.streams.default
+        with self.random.choice((self.stream, *shared)):
+            fault(self.place.device, number)
 
 
 def run_job(key, place):

@@ -3,10 +3,10 @@
 #include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
 
-#include "kernels/core/dot_bfloat16.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/tensors.h"
-#include "kernels/core/vector_registers.h"
+#include "kernels/core/algorithms/dot_bfloat16.h"
+#include "kernels/core/grids/vector_registers.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 namespace channels_last {
@@ -48,15 +48,39 @@ Range pack_grid(const ConvPass& pass, int64_t panel) {
           static_cast<size_t>(at::ceil_div(int64_t{pass.channels}, kChannelsAtOnce))};
 }
 
-const Kernel& pack_kernel(Device& device, const char* name, int64_t vectors) {
-  static Site site;
-  const KernelKey key{&site, {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(vectors)}};
-  return find_kernel(device, key, [&] {
+namespace {
+
+struct Pack {
+  bool unpack;
+  int64_t vectors;
+
+  KernelSource source(Device& device) const {
     Defines defines;
-    defines.set("VW", conv_lanes(device)).set("NV", vectors);
-    defines.set("UNPACK", name == std::string_view("unpack_channels_last"));
-    return KernelSource{"conv_channels_last_pack.cl", name, defines};
-  });
+    defines.set("VW", conv_lanes(device)).set("NV", vectors).set("UNPACK", unpack);
+    return {"conv_channels_last_pack.cl", unpack ? "unpack_channels_last" : "pack_channels_last",
+            defines};
+  }
+};
+
+struct ChannelsLast {
+  const char* name;
+  ScalarType type;
+  Tile tile;
+  bool narrow = false;  // NARROW of the kernel
+
+  KernelSource source(Device& device) const {
+    Defines defines = element_defines(type);
+    defines.set("VW", conv_lanes(device)).set("MR", tile.positions).set("NV", tile.vectors);
+    defines.set("NARROW", narrow).set("PAIRS", type == ScalarType::BFloat16);
+    defines.set("MAX_TAPS", kMaxTaps).set("DEPTH", kDepth);
+    return {"conv_channels_last.cl", name, defines};
+  }
+};
+
+}  // namespace
+
+const Kernel& pack_kernel(Device& device, bool unpack, int64_t vectors) {
+  return find_kernel(device, Pack{unpack, vectors});
 }
 
 at::Tensor pack_weights(const ConvPass& pass, int64_t vectors, const at::Tensor& weight) {
@@ -65,7 +89,7 @@ at::Tensor pack_weights(const ConvPass& pass, int64_t vectors, const at::Tensor&
   const int64_t zeros = int64_t{pass.channels} * pass.tap_count[2];
   const at::Tensor packed = conv_scratch(packed_size(pass, panel) + zeros, weight);
   if (pass.channels > 0) {
-    launch(stream_of(weight), pack_kernel(device, "pack_channels_last", vectors),
+    launch(stream_of(weight), pack_kernel(device, /*unpack=*/false, vectors),
            pack_grid(pass, panel), {}, view(packed), view(weight), pass);
   }
   return packed;
@@ -90,23 +114,6 @@ Tile choose_tile(const Device& device, int64_t rows) {
   return fills_wide && !device.has(Quirk::kSlowWideTiles) ? Tile{6, 4} : Tile{12, 2};
 }
 
-// `narrow`: as NARROW of the kernel.
-static const Kernel& find(Device& device, const char* name, ScalarType type, Tile tile,
-                          bool narrow = false) {
-  static Site site;
-  const KernelKey key{
-      &site,
-      {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(tile.positions),
-       static_cast<uint64_t>(tile.vectors), static_cast<uint64_t>(type) << 1 | uint64_t{narrow}}};
-  return find_kernel(device, key, [&] {
-    Defines defines = element_defines(type);
-    defines.set("VW", conv_lanes(device)).set("MR", tile.positions).set("NV", tile.vectors);
-    defines.set("NARROW", narrow).set("PAIRS", type == ScalarType::BFloat16);
-    defines.set("MAX_TAPS", kMaxTaps).set("DEPTH", kDepth);
-    return KernelSource{"conv_channels_last.cl", name, defines};
-  });
-}
-
 void run_pass(const ConvPass& pass, Tile tile, const at::Tensor& result, const at::Tensor& source,
               int32_t pitch, const at::Tensor& packed, const at::Tensor& bias) {
   Device& device = ocl_device(result);
@@ -119,7 +126,8 @@ void run_pass(const ConvPass& pass, Tile tile, const at::Tensor& result, const a
   const int64_t panels = at::ceil_div(int64_t{pass.rows}, tile.vectors * conv_lanes(device));
   const int64_t shares = at::ceil_div(kTasks, panels * pass.groups);
   const int64_t per_task = at::round_up(at::ceil_div(int64_t{pass.n}, shares), tile.positions);
-  launch(stream_of(result), find(device, "conv_channels_last", type, tile, narrow),
+  const ChannelsLast conv{"conv_channels_last", type, tile, narrow};
+  launch(stream_of(result), find_kernel(device, conv),
          {static_cast<size_t>(at::ceil_div(int64_t{pass.n}, per_task)), static_cast<size_t>(panels),
           static_cast<size_t>(pass.groups)},
          {}, view(result), view(source), view(packed), view(bias.defined() ? bias : packed),
@@ -132,7 +140,8 @@ at::Tensor pad_rows(const ConvShape& s, ConvPass& pass, const at::Tensor& input)
   const int64_t lines = int64_t{s.images} * s.in[0] * s.in[1];
   const at::Tensor copy = conv_scratch(lines * padded * s.in_channels, input);
   const int64_t per_task = at::ceil_div(lines, kTasks);
-  launch(stream_of(input), find(ocl_device(input), "pad_rows", input.scalar_type(), {1, 1}),
+  const ChannelsLast pad{"pad_rows", input.scalar_type(), {1, 1}};
+  launch(stream_of(input), find_kernel(ocl_device(input), pad),
          {static_cast<size_t>(at::ceil_div(lines, per_task))}, {}, view(copy), view(input),
          static_cast<int32_t>(lines), s.in[2] * s.in_channels, padded * s.in_channels,
          s.pad[2] * s.in_channels, static_cast<int32_t>(per_task));

@@ -15,11 +15,11 @@ const char* refusal_of_pairs(const ConvCall& call);
 // The pass has the strides of contiguous weights. This changes them if `weight` is channels_last.
 // `along`: the pass's stride between the `channels` channels of a filter.
 void take_weights(ConvPass& pass, int32_t& along, int32_t channels, const at::Tensor& weight);
-// Floats of packed weights, and the launch of conv_channels_last_pack.cl. `panel`: rows of a panel,
-// which are `vectors` vectors.
+// Floats of packed weights, and the launch of conv_channels_last_pack.cl, which packs or unpacks.
+// `panel`: rows of a panel, which are `vectors` vectors.
 int64_t packed_size(const ConvPass& pass, int64_t panel);
 Range pack_grid(const ConvPass& pass, int64_t panel);
-const Kernel& pack_kernel(Device& device, const char* name, int64_t vectors);
+const Kernel& pack_kernel(Device& device, bool unpack, int64_t vectors);
 // Packs weights for a pass, with zeros for a row of taps after them.
 at::Tensor pack_weights(const ConvPass& pass, int64_t vectors, const at::Tensor& weight);
 

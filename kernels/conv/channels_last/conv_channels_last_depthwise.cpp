@@ -2,8 +2,8 @@
 #include <ATen/ceil_div.h>
 
 #include "kernels/conv/channels_last/conv_channels_last.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 namespace {
@@ -14,15 +14,16 @@ constexpr int64_t kTasks = 32;
 constexpr int32_t kMaxTaps = 11;  // of a row: the weight gradient keeps a sum of each in a register
 constexpr int32_t kMaxRows = 32;
 
-const Kernel& find(Device& device, const char* name, int32_t taps) {
-  static Site site;
-  const KernelKey key{&site, {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(taps)}};
-  return find_kernel(device, key, [&] {
+struct Depthwise {
+  const char* name;
+  int32_t taps;  // of a row
+
+  KernelSource source(Device& device) const {
     Defines defines;
     defines.set("VW", conv_lanes(device)).set("TAPS_X", taps).set("MAX_ROWS", kMaxRows);
-    return KernelSource{"conv_channels_last_depthwise.cl", name, defines};
-  });
-}
+    return {"conv_channels_last_depthwise.cl", name, defines};
+  }
+};
 
 const char* refusal_of_pass(const ConvPass& pass, const Device& device) {
   if (pass.channels != 1 || pass.rows != 1) return "not depthwise";
@@ -56,12 +57,12 @@ void run_planes(const ConvCall& call) {
   for (const ConvPass& pass : call.passes()) {
     const int32_t taps = pass.tap_count[2];
     const at::Tensor packed = conv_scratch(int64_t{pass.taps} * pass.groups, call.factor);
-    launch(stream, find(call.device, "pack_depthwise", taps), {}, {}, view(packed),
-           view(call.factor), pass);
+    launch(stream, find_kernel(call.device, Depthwise{"pack_depthwise", taps}), {}, {},
+           view(packed), view(call.factor), pass);
     const Share share = share_lines(pass);
-    launch(stream, find(call.device, "depthwise", taps), {static_cast<size_t>(share.tasks())}, {},
-           view(call.result), view(call.source), view(packed),
-           view(call.bias.defined() ? call.bias : packed),
+    launch(stream, find_kernel(call.device, Depthwise{"depthwise", taps}),
+           {static_cast<size_t>(share.tasks())}, {}, view(call.result), view(call.source),
+           view(packed), view(call.bias.defined() ? call.bias : packed),
            static_cast<int32_t>(call.bias.defined()), pass, share.lines, share.per_task);
   }
 }
@@ -73,10 +74,11 @@ void run_weight_grad(const ConvCall& call) {
   const int32_t taps = pass.tap_count[2];
   const Share share = share_lines(pass);
   const at::Tensor parts = conv_scratch(share.tasks() * pass.taps * pass.groups, weight);
-  launch(stream, find(call.device, "depthwise_weight", taps), {static_cast<size_t>(share.tasks())},
-         {}, view(parts), view(call.source), view(call.factor), pass, share.lines, share.per_task);
-  launch(stream, find(call.device, "unpack_depthwise", taps), {}, {}, view(weight), view(parts),
-         pass, static_cast<int32_t>(share.tasks()));
+  launch(stream, find_kernel(call.device, Depthwise{"depthwise_weight", taps}),
+         {static_cast<size_t>(share.tasks())}, {}, view(parts), view(call.source),
+         view(call.factor), pass, share.lines, share.per_task);
+  launch(stream, find_kernel(call.device, Depthwise{"unpack_depthwise", taps}), {}, {},
+         view(weight), view(parts), pass, static_cast<int32_t>(share.tasks()));
 }
 
 void run(const ConvCall& call) {

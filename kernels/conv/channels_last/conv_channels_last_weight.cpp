@@ -2,9 +2,9 @@
 #include <ATen/ceil_div.h>
 
 #include "kernels/conv/channels_last/conv_channels_last.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/tensors.h"
-#include "kernels/core/vector_registers.h"
+#include "kernels/core/grids/vector_registers.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 namespace {
@@ -93,17 +93,17 @@ int64_t tile_rows(const Device& device) {
   return has_wide_registers(device) ? kMostTileRows : kMostTileRows / 2;
 }
 
-const Kernel& find(Device& device, int64_t vectors) {
-  static Site site;
-  const KernelKey key{&site, {static_cast<uint64_t>(vectors)}};
-  return find_kernel(device, key, [&] {
+struct WeightGrad {
+  int64_t vectors;
+
+  KernelSource source(Device& device) const {
     Defines defines;
     defines.set("VW", conv_lanes(device)).set("MR", tile_rows(device)).set("NV", vectors);
     const Room room = room_of(device);
     defines.set("GRADS", room.grads).set("PATCH", room.patch);
-    return KernelSource{"conv_channels_last_weight.cl", "conv_channels_last_weight", defines};
-  });
-}
+    return {"conv_channels_last_weight.cl", "conv_channels_last_weight", defines};
+  }
+};
 
 int64_t vectors_of(const ConvCall& call) {
   const bool few = call.shape.out_channels <= conv_lanes(call.device);
@@ -137,10 +137,11 @@ void run(const ConvCall& call) {
   parts = at::ceil_div(int64_t{block.blocks}, int64_t{block.per_part});
   const int64_t size = packed_size(whole, panel);
   const at::Tensor sums = conv_scratch(parts * size, weight);
-  launch(stream_of(weight), find(device, vectors), {grid.x, grid.y, static_cast<size_t>(parts)}, {},
-         view(sums), view(call.source), view(call.factor), pass, s.groups * s.in_channels, block);
-  launch(stream_of(weight), pack_kernel(device, "unpack_channels_last", vectors), grid, {},
-         view(weight), view(sums), whole, static_cast<int32_t>(parts), size);
+  launch(stream_of(weight), find_kernel(device, WeightGrad{vectors}),
+         {grid.x, grid.y, static_cast<size_t>(parts)}, {}, view(sums), view(call.source),
+         view(call.factor), pass, s.groups * s.in_channels, block);
+  launch(stream_of(weight), pack_kernel(device, /*unpack=*/true, vectors), grid, {}, view(weight),
+         view(sums), whole, static_cast<int32_t>(parts), size);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include "kernels/conv/channels_last/conv_channels_last.h"
 #include "kernels/conv/cpu/winograd_order.h"
-#include "kernels/core/vector_registers.h"
+#include "kernels/core/grids/vector_registers.h"
 
 namespace ocl {
 namespace {
@@ -18,13 +18,15 @@ constexpr int64_t kTiles = 48, kChunk = 64;  // TILES and CHUNK of the kernels
 struct RegisterTile {
   int64_t tiles, vectors;
 };
-constexpr RegisterTile kForAvx512{12, 2}, kForNarrower{6, 1};
+RegisterTile register_tile(const Device& device) {
+  return has_wide_registers(device) ? RegisterTile{12, 2} : RegisterTile{6, 1};
+}
 
 // Sizes that the kernels compute in the same way.
 struct Sizes {
   explicit Sizes(const ConvCall& call, const ConvPass& pass)
       : lanes(conv_lanes(call.device)),
-        tile(has_wide_registers(call.device) ? kForAvx512 : kForNarrower),
+        tile(register_tile(call.device)),
         tiles(int64_t{pass.images} * at::ceil_div(pass.size[1], 2) * at::ceil_div(pass.size[2], 2)),
         channels(pass.channels),
         rows(at::round_up(int64_t{pass.rows}, panel())) {}
@@ -43,16 +45,17 @@ struct Sizes {
   int64_t m() const { return kWinogradPlanes * (kTiles * panel() + lanes); }
 };
 
-const Kernel& find(Device& device, const char* name, const Sizes& sizes) {
-  static Site site;
-  const KernelKey key{&site, {reinterpret_cast<uint64_t>(name)}};
-  return find_kernel(device, key, [&] {
+struct Winograd {
+  const char* name;
+
+  KernelSource source(Device& device) const {
+    const RegisterTile tile = register_tile(device);
     Defines defines;
-    defines.set("VW", sizes.lanes).set("MR", sizes.tile.tiles).set("NV", sizes.tile.vectors);
+    defines.set("VW", conv_lanes(device)).set("MR", tile.tiles).set("NV", tile.vectors);
     defines.set("TILES", kTiles).set("CHUNK", kChunk);
-    return KernelSource{"conv_channels_last_winograd.cl", name, defines};
-  });
-}
+    return {"conv_channels_last_winograd.cl", name, defines};
+  }
+};
 
 // Shares of `count` vectors of channels: enough that `groups` times the shares are at
 // least `tasks`.
@@ -65,7 +68,7 @@ void run_by_blocks(const ConvCall& call, const ConvPass& pass, const Sizes& size
   Stream& stream = stream_of(call.result);
   const auto most = static_cast<int64_t>(call.device.parameters().tasks);
   const at::Tensor u = conv_scratch(sizes.panels() * sizes.u(), zeros);
-  launch(stream, find(call.device, "winograd_last_filters", sizes),
+  launch(stream, find_kernel(call.device, Winograd{"winograd_last_filters"}),
          {static_cast<size_t>(sizes.panels()),
           shares_of(sizes.channels / sizes.lanes, most, sizes.panels())},
          {}, view(u), view(call.factor), pass);
@@ -74,10 +77,10 @@ void run_by_blocks(const ConvCall& call, const ConvPass& pass, const Sizes& size
   const int64_t groups = at::ceil_div(sizes.tiles, sizes.tile.tiles);
   const int64_t tasks = winograd_tasks(call.device, groups, size);
   const at::Tensor scratch = conv_scratch(tasks * size, zeros);
-  launch(stream, find(call.device, "winograd_last_blocks", sizes), {static_cast<size_t>(tasks)}, {},
-         view(call.result), view(scratch), view(call.source), view(zeros), view(u),
-         view(call.bias.defined() ? call.bias : zeros), static_cast<int32_t>(call.bias.defined()),
-         pass, static_cast<int32_t>(sizes.tiles));
+  launch(stream, find_kernel(call.device, Winograd{"winograd_last_blocks"}),
+         {static_cast<size_t>(tasks)}, {}, view(call.result), view(scratch), view(call.source),
+         view(zeros), view(u), view(call.bias.defined() ? call.bias : zeros),
+         static_cast<int32_t>(call.bias.defined()), pass, static_cast<int32_t>(sizes.tiles));
 }
 
 void run_by_panels(const ConvCall& call, const ConvPass& pass, const Sizes& sizes,
@@ -85,7 +88,7 @@ void run_by_panels(const ConvCall& call, const ConvPass& pass, const Sizes& size
   Stream& stream = stream_of(call.result);
   const auto most = static_cast<int64_t>(call.device.parameters().tasks);
   const at::Tensor v = conv_scratch(sizes.blocks() * sizes.v(), zeros);
-  launch(stream, find(call.device, "winograd_last_pixels", sizes),
+  launch(stream, find_kernel(call.device, Winograd{"winograd_last_pixels"}),
          {static_cast<size_t>(sizes.blocks()),
           shares_of(sizes.channels / sizes.lanes, most, sizes.blocks())},
          {}, view(v), view(call.source), view(zeros), pass, static_cast<int32_t>(sizes.tiles));
@@ -93,10 +96,10 @@ void run_by_panels(const ConvCall& call, const ConvPass& pass, const Sizes& size
   const int64_t size = sizes.u() + sizes.m();
   const int64_t tasks = winograd_tasks(call.device, sizes.panels(), size);
   const at::Tensor scratch = conv_scratch(tasks * size, zeros);
-  launch(stream, find(call.device, "winograd_last_panels", sizes), {static_cast<size_t>(tasks)}, {},
-         view(call.result), view(scratch), view(v), view(call.factor),
-         view(call.bias.defined() ? call.bias : zeros), static_cast<int32_t>(call.bias.defined()),
-         pass, static_cast<int32_t>(sizes.tiles));
+  launch(stream, find_kernel(call.device, Winograd{"winograd_last_panels"}),
+         {static_cast<size_t>(tasks)}, {}, view(call.result), view(scratch), view(v),
+         view(call.factor), view(call.bias.defined() ? call.bias : zeros),
+         static_cast<int32_t>(call.bias.defined()), pass, static_cast<int32_t>(sizes.tiles));
 }
 
 const char* refusal(const ConvCall& call) {

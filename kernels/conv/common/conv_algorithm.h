@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/device.h"
+#include "backend/device/device.h"
 #include "kernels/conv/common/conv.h"
 #include "kernels/conv/common/conv_pass.h"
 

@@ -5,8 +5,8 @@
 #include "kernels/conv/common/conv_layout.h"
 #include "kernels/conv/cpu/conv_pack.h"
 #include "kernels/conv/cpu/conv_plans.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/vector_registers.h"
+#include "kernels/core/grids/vector_registers.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 namespace {
@@ -204,19 +204,19 @@ BroadcastPlan make_plan(const ConvCall& call) {
 
 constexpr int64_t kDepth = 256;  // taps or pixels that are packed at a time
 
-const Kernel& kernel_of(Device& device, Tile tile, int64_t depth, const Epilogue& epilogue) {
-  static Site site;
-  const KernelKey key{&site,
-                      {static_cast<uint64_t>(tile.rows << 8 | tile.vectors),
-                       static_cast<uint64_t>(depth), epilogue.flags()}};
-  return find_kernel(device, key, [&] {
+struct Broadcast {
+  Tile tile;
+  int64_t depth;
+  EpilogueCode epilogue;
+
+  KernelSource source(Device& device) const {
     Defines defines;
     defines.set("VW", conv_lanes(device)).set("KC", depth);
     defines.set("MR", tile.rows).set("NV", tile.vectors);
     epilogue.define(defines);
-    return KernelSource{"conv_broadcast.cl", "conv_broadcast", defines};
-  });
-}
+    return {"conv_broadcast.cl", "conv_broadcast", defines};
+  }
+};
 
 // The operand that the kernel packs, and the result's shape.
 struct Factor {
@@ -271,7 +271,7 @@ void launch_broadcast(const ConvCall& call, const Factor& f, int64_t source_chan
       .plane = f.plane,
       .rows_per_task = static_cast<int32_t>(rows_per_task),
   };
-  launch(stream_of(result), kernel_of(device, tile, depth, epilogue),
+  launch(stream_of(result), find_kernel(device, Broadcast{tile, depth, epilogue.code()}),
          {static_cast<size_t>(panels), static_cast<size_t>(tasks), static_cast<size_t>(s.groups)},
          {}, view(result), view(sums), view(read), view(plan.start), view(plan.step),
          view(f.tensor), view(plan.offset), view(bias.defined() ? bias : f.tensor),

@@ -2,14 +2,13 @@
 #include <ATen/ceil_div.h>
 
 #include "kernels/conv/cpu/conv_plans.h"
-#include "kernels/core/dtype.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 namespace {
 
 constexpr int64_t kBand = 8192;  // floats: half of a first-level cache
 constexpr int64_t kMaxKernel = 11, kMaxStep = 1 << 12;
-constexpr char kSpread[] = "conv_depthwise_spread", kWeight[] = "conv_depthwise_weight";
 constexpr int64_t kTasks = 64, kLeastChannels = 8;
 
 // The sizes of a depthwise convolution for the kernels, which have two dimensions.
@@ -46,7 +45,7 @@ bool has_large_step(const ConvShape& s) {
 }
 
 // Rows of output at a time; more would leave the compiler too few registers for the weights.
-int64_t rows_at_once(const ConvShape& s) { return s.kernel[1] * s.kernel[2] > 9 ? 2 : 4; }
+int64_t rows_at_once(int32_t height, int32_t width) { return height * width > 9 ? 2 : 4; }
 
 const char* refusal_of_sizes(const ConvShape& s, const ConvShape::Dims& in,
                              const ConvShape::Dims& out, const ConvShape::Dims& pad) {
@@ -71,35 +70,40 @@ std::optional<Depthwise> fit(const Device& device, const ConvShape& s, const Con
       std::max(at::ceil_div(int64_t{pad[2]} + in[2], int64_t{s.stride[2]}), grad_pitch + reach);
   const int64_t lines = (kBand - lanes) / (s.stride[2] * pitch);
   const int64_t rows = (lines - 1 - int64_t{s.kernel[1] - 1} * s.dilation[1]) / s.stride[1] + 1;
-  const int64_t at_once = rows_at_once(s);
+  const int64_t at_once = rows_at_once(s.kernel[1], s.kernel[2]);
   const int64_t whole = std::min(rows, kBand / grad_pitch) / at_once * at_once;
   if (lines < 1 || whole < at_once) return std::nullopt;
   return Depthwise{s, in[1], in[2], out[1], out[2], pad[1], pad[2], pitch, whole};
 }
 
-const Kernel& depthwise_kernel(Device& device, const char* name, const ConvShape& s) {
-  uint64_t code[2] = {};
-  for (const auto* dims : {&s.kernel, &s.stride}) {
-    code[0] = code[0] << 32 | static_cast<uint64_t>((*dims)[1]) << 16 | (*dims)[2];
-  }
-  for (const auto* dims : {&s.dilation, &s.pad}) {
-    code[1] = code[1] << 32 | static_cast<uint64_t>((*dims)[1]) << 16 | (*dims)[2];
-  }
-  // Only conv_depthwise_spread is specialised by the padding.
-  const bool padding = name == std::string_view(kSpread);
-  static Site site;
-  const KernelKey key{
-      &site, {reinterpret_cast<uint64_t>(name), code[0], padding ? code[1] : code[1] >> 32}};
-  return find_kernel(device, key, [&] {
+enum class DepthwiseOp : uint8_t { kPlanes, kSpread, kWeight };
+
+struct DepthwiseKernel {
+  DepthwiseOp op;
+  int32_t height, width, stride_y, stride_x, dilation_y, dilation_x;
+  int32_t pad_y, pad_x;  // 0 except for kSpread
+
+  KernelSource source(Device& device) const {
+    static constexpr const char* kNames[] = {"conv_depthwise", "conv_depthwise_spread",
+                                             "conv_depthwise_weight"};
     Defines defines;
-    defines.set("VW", conv_lanes(device)).set("BAND", kBand).set("ROWS", rows_at_once(s));
-    defines.set("KH", s.kernel[1]).set("KW", s.kernel[2]);
-    defines.set("SY", s.stride[1]).set("SX", s.stride[2]);
-    defines.set("DY", s.dilation[1]).set("DX", s.dilation[2]);
-    if (padding) defines.set("PY", s.pad[1]).set("PX", s.pad[2]);
-    if (name == std::string_view(kWeight)) defines.set("WEIGHT_GRADIENT", 1);
-    return KernelSource{"conv_depthwise.cl", name, defines};
-  });
+    defines.set("VW", conv_lanes(device))
+        .set("BAND", kBand)
+        .set("ROWS", rows_at_once(height, width));
+    defines.set("KH", height).set("KW", width);
+    defines.set("SY", stride_y).set("SX", stride_x);
+    defines.set("DY", dilation_y).set("DX", dilation_x);
+    if (op == DepthwiseOp::kSpread) defines.set("PY", pad_y).set("PX", pad_x);
+    if (op == DepthwiseOp::kWeight) defines.set("WEIGHT_GRADIENT", 1);
+    return {"conv_depthwise.cl", kNames[static_cast<int>(op)], defines};
+  }
+};
+
+const Kernel& depthwise_kernel(Device& device, DepthwiseOp op, const ConvShape& s) {
+  const bool pads = op == DepthwiseOp::kSpread;
+  return find_kernel(
+      device, DepthwiseKernel{op, s.kernel[1], s.kernel[2], s.stride[1], s.stride[2], s.dilation[1],
+                              s.dilation[2], pads ? s.pad[1] : 0, pads ? s.pad[2] : 0});
 }
 
 void run_planes(const ConvCall& call, const Depthwise& d, int64_t multiplier, bool flip) {
@@ -114,7 +118,7 @@ void run_planes(const ConvCall& call, const Depthwise& d, int64_t multiplier, bo
   arguments.has_bias = bias.defined();
   arguments.flip = flip;
   arguments.planes_per_task = static_cast<int32_t>(per_task);
-  launch(stream_of(call.result), depthwise_kernel(call.device, "conv_depthwise", d.shape),
+  launch(stream_of(call.result), depthwise_kernel(call.device, DepthwiseOp::kPlanes, d.shape),
          {static_cast<size_t>(at::ceil_div(planes, per_task))}, {}, view(call.result),
          view(call.source), view(weight), view(bias.defined() ? bias : weight), arguments);
 }
@@ -191,7 +195,7 @@ void run_spread(const ConvCall& call) {
                          .rows_per_band = static_cast<int32_t>(spread.rows),
                          .lines = spread.lines,
                          .planes_per_task = static_cast<int32_t>(per_task)};
-  launch(stream_of(call.result), depthwise_kernel(call.device, kSpread, s),
+  launch(stream_of(call.result), depthwise_kernel(call.device, DepthwiseOp::kSpread, s),
          {static_cast<size_t>(at::ceil_div(planes, per_task))}, {}, view(call.result),
          view(call.source), view(call.factor), view(bias.defined() ? bias : call.factor),
          arguments);
@@ -204,7 +208,7 @@ void run_weight_grad(const ConvCall& call) {
   Planes arguments = d.planes();
   arguments.channels = channels;
   arguments.multiplier = s.out_channels;
-  launch(stream_of(call.result), depthwise_kernel(call.device, kWeight, s),
+  launch(stream_of(call.result), depthwise_kernel(call.device, DepthwiseOp::kWeight, s),
          {static_cast<size_t>(channels)}, {}, view(call.result), view(call.source),
          view(call.factor), arguments);
 }

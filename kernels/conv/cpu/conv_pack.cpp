@@ -3,7 +3,7 @@
 #include <ATen/ceil_div.h>
 
 #include "kernels/conv/cpu/conv_plans.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/tensors/tensors.h"
 
 namespace ocl {
 
@@ -19,17 +19,19 @@ struct Phases {
   int32_t lines_per_task;
 };
 
+struct PadPhases {
+  KernelSource source(Device& device) const {
+    Defines defines;
+    defines.set("VW", conv_lanes(device));
+    return {"conv_pack.cl", "pad_phases", defines};
+  }
+};
+
 }  // namespace
 
 at::Tensor conv_pad(const PaddedLayout& layout, const at::Tensor& tensor) {
   Device& device = ocl_device(tensor);
   const int64_t lanes = conv_lanes(device);
-  static Site site;
-  const Kernel& kernel = find_kernel(device, {&site}, [&] {
-    Defines defines;
-    defines.set("VW", lanes);
-    return KernelSource{"conv_pack.cl", "pad_phases", defines};
-  });
   const at::Tensor padded = conv_scratch(layout.floats(lanes), tensor);
   const int64_t lines = layout.lines();
   const int64_t per_task = at::ceil_div(lines, at::ceil_div(kConvTasks, int64_t{layout.channels}));
@@ -44,7 +46,7 @@ at::Tensor conv_pad(const PaddedLayout& layout, const at::Tensor& tensor) {
                       layout.phases,
                       layout.padded,
                       static_cast<int32_t>(per_task)};
-  launch(stream_of(tensor), kernel,
+  launch(stream_of(tensor), find_kernel(device, PadPhases{}),
          {static_cast<size_t>(layout.channels), static_cast<size_t>(at::ceil_div(lines, per_task))},
          {}, view(padded), view(tensor), phases);
   return padded;

@@ -5,8 +5,8 @@
 #include "kernels/conv/common/conv_layout.h"
 #include "kernels/conv/cpu/conv_pack.h"
 #include "kernels/conv/cpu/conv_plans.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/vector_registers.h"
+#include "kernels/core/grids/vector_registers.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 namespace {
@@ -75,13 +75,12 @@ const char* refusal(const ConvCall& call) {
   return plan->possible ? nullptr : "the padded copy has 2^31 elements or more";
 }
 
-const Kernel& conv_kernel(Device& device, const char* name, ConvTile tile, const char* file = kTaps,
-                          const Epilogue& epilogue = {}) {
-  static Site site;
-  const KernelKey key{&site,
-                      {reinterpret_cast<uint64_t>(name), reinterpret_cast<uint64_t>(file),
-                       static_cast<uint64_t>(tile.channels) << 8 | tile.vectors, epilogue.flags()}};
-  return find_kernel(device, key, [&] {
+struct ConvPadded {
+  const char *file, *name;
+  ConvTile tile{};  // empty for the weight gradient
+  EpilogueCode epilogue{};
+
+  KernelSource source(Device& device) const {
     Defines defines;
     epilogue.define(defines);
     if (tile.channels) {
@@ -90,9 +89,9 @@ const Kernel& conv_kernel(Device& device, const char* name, ConvTile tile, const
       const WeightTile of = weight_tile(device);
       defines.set("VW", of.lanes).set("WEIGHT_ROWS", of.rows).set("WEIGHT_TAPS", of.taps);
     }
-    return KernelSource{file, name, defines};
-  });
-}
+    return {file, name, defines};
+  }
+};
 
 // The struct of conv_padded.cl.
 struct Taps {
@@ -126,7 +125,7 @@ void run_pass(const ConvShape& s, const DevicePlan& plan, size_t index, const Ta
   const int64_t tiles = at::ceil_div(t.channels, plan.tile.channels);
   const at::Tensor packed = conv_scratch(s.groups * tiles * taps * plan.tile.channels, result);
   if (taps > 0) {
-    launch(stream, conv_kernel(device, "pack_weights", plan.tile, kPack),
+    launch(stream, find_kernel(device, ConvPadded{kPack, "pack_weights", plan.tile}),
            {static_cast<size_t>(tiles), static_cast<size_t>(s.groups)}, {}, view(packed),
            view(weight), view(plan.weight_offsets[index]), t.channels, taps, pass.run,
            t.channel_stride, t.group_stride, weight.numel());
@@ -171,7 +170,8 @@ void run_pass(const ConvShape& s, const DevicePlan& plan, size_t index, const Ta
       .panels_per_task = static_cast<int32_t>(panels_per_task),
       .tiles_per_task = static_cast<int32_t>(tiles_per_task),
   };
-  launch(stream, conv_kernel(device, "conv_taps", plan.tile, kTaps, t.epilogue),
+  const ConvPadded kernel{kTaps, "conv_taps", plan.tile, t.epilogue.code()};
+  launch(stream, find_kernel(device, kernel),
          {static_cast<size_t>(columns), static_cast<size_t>(at::ceil_div(tiles, tiles_per_task)),
           static_cast<size_t>(z)},
          {}, out, view(source), view(packed), view(plan.tap_offsets[index]),
@@ -211,7 +211,7 @@ void run_weight_grad(const ConvCall& call) {
 
   const int64_t count = weight.numel();
   const at::Tensor sums = parts == 1 ? weight : conv_scratch(parts * count, weight);
-  launch(stream, conv_kernel(device, "conv_weight_grad", {0, 0}),
+  launch(stream, find_kernel(device, ConvPadded{kTaps, "conv_weight_grad"}),
          {static_cast<size_t>(tap_tiles), static_cast<size_t>(s.groups * row_tiles),
           static_cast<size_t>(parts)},
          {}, view(sums), view(x), view(grad), view(plan.tap_offsets[0]), s.groups, s.out_channels,
@@ -219,7 +219,7 @@ void run_weight_grad(const ConvCall& call) {
          y_layout.channel(lanes), static_cast<int32_t>(per_part));
   if (parts > 1) {
     const int64_t per_task = at::ceil_div(count, int64_t{8});
-    launch(stream, conv_kernel(device, "sum_parts", {0, 0}),
+    launch(stream, find_kernel(device, ConvPadded{kTaps, "sum_parts"}),
            {static_cast<size_t>(at::ceil_div(count, per_task))}, {}, view(weight), view(sums),
            static_cast<int32_t>(parts), count, per_task);
   }

@@ -2,7 +2,7 @@
 
 #include <ATen/ops/empty.h>
 
-#include "backend/transfer.h"
+#include "backend/memory/transfer.h"
 
 namespace ocl {
 

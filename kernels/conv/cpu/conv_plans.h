@@ -5,9 +5,9 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "backend/launch.h"
+#include "backend/launch/launch.h"
 #include "kernels/conv/common/conv_algorithm.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/tensors/tensors.h"
 
 namespace ocl {
 
@@ -26,8 +26,8 @@ struct ConvPlanHash {
 };
 
 // A cache of plans. A large model has hundreds of shapes, so plans are found by a hash, unlike the
-// values of kernels/core/lru_cache.h. Sizes may change from batch to batch: the cache is emptied
-// when it is full.
+// values of kernels/core/algorithms/lru_cache.h. Sizes may change from batch to batch: the cache is
+// emptied when it is full.
 template <typename Plan>
 class ConvPlans {
  public:

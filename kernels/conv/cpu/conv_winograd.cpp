@@ -3,7 +3,7 @@
 
 #include "kernels/conv/cpu/conv_plans.h"
 #include "kernels/conv/cpu/winograd_order.h"
-#include "kernels/core/dtype.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 namespace {
@@ -16,16 +16,17 @@ int64_t lanes_of(const Device& device) {
   return std::clamp<int64_t>(device.properties().native_vector_width_float, 4, 16);
 }
 
-const Kernel& kernel_of(Device& device, const char* name, const Epilogue& epilogue = {}) {
-  static Site site;
-  const KernelKey key{&site, {reinterpret_cast<uint64_t>(name), epilogue.flags()}};
-  return find_kernel(device, key, [&] {
+struct Winograd {
+  const char* name;
+  EpilogueCode epilogue{};
+
+  KernelSource source(Device& device) const {
     Defines defines;
     defines.set("VW", lanes_of(device)).set("MR", lanes_of(device) / 2);
     epilogue.define(defines);
-    return KernelSource{"conv_winograd.cl", name, defines};
-  });
-}
+    return {"conv_winograd.cl", name, defines};
+  }
+};
 
 // Sizes that the kernels compute in the same way (PLANE, BORDER).
 struct Sizes {
@@ -43,7 +44,7 @@ void run_by_tiles(const WinogradProblem& p, const ConvCall& t, const Sizes& size
   const int64_t u_plane = groups * sizes.lanes * g.channels + sizes.lanes;
   const at::Tensor u = conv_scratch(kWinogradPlanes * u_plane, t.result);
   const int64_t parts = std::min(at::ceil_div(sizes.tasks, groups), int64_t{g.channels});
-  launch(stream, kernel_of(device, "winograd_filters"),
+  launch(stream, find_kernel(device, Winograd{"winograd_filters"}),
          {static_cast<size_t>(groups), static_cast<size_t>(parts)}, {}, view(u), view(t.factor),
          p.filters, u_plane);
 
@@ -52,8 +53,8 @@ void run_by_tiles(const WinogradProblem& p, const ConvCall& t, const Sizes& size
       sizes.border() + kWinogradPlanes * (sizes.plane(g.channels) + sizes.plane(rows));
   const int64_t tasks = winograd_tasks(device, sizes.vectors, task_size);
   const at::Tensor scratch = conv_scratch(tasks * task_size, t.result);
-  launch(stream, kernel_of(device, "winograd_tiles", t.epilogue), {static_cast<size_t>(tasks)}, {},
-         view(t.result), view(scratch), view(t.source), view(u),
+  launch(stream, find_kernel(device, Winograd{"winograd_tiles", t.epilogue.code()}),
+         {static_cast<size_t>(tasks)}, {}, view(t.result), view(scratch), view(t.source), view(u),
          view(t.bias.defined() ? t.bias : u), t.epilogue.residual_or(t.result),
          static_cast<int32_t>(t.bias.defined()), g, u_plane, static_cast<int32_t>(sizes.tiles));
 }
@@ -67,7 +68,7 @@ void run_by_rows(const WinogradProblem& p, const ConvCall& t, const Sizes& sizes
   const at::Tensor v = conv_scratch(blocks * kWinogradPlanes * sizes.plane(g.channels), t.result);
   const at::Tensor scratch_of_inputs =
       conv_scratch(blocks * parts * (sizes.border() + kWinogradPlanes * sizes.plane(1)), t.result);
-  launch(stream, kernel_of(device, "winograd_inputs"),
+  launch(stream, find_kernel(device, Winograd{"winograd_inputs"}),
          {static_cast<size_t>(blocks), static_cast<size_t>(parts)}, {}, view(v),
          view(scratch_of_inputs), view(t.source), g, static_cast<int32_t>(sizes.tiles));
 
@@ -75,8 +76,8 @@ void run_by_rows(const WinogradProblem& p, const ConvCall& t, const Sizes& sizes
   const int64_t task_size =
       kWinogradPlanes * (sizes.lanes * g.channels + sizes.lanes + sizes.plane(sizes.lanes));
   const at::Tensor scratch = conv_scratch(tasks * task_size, t.result);
-  launch(stream, kernel_of(device, "winograd_rows", t.epilogue), {static_cast<size_t>(tasks)}, {},
-         view(t.result), view(scratch), view(v), view(t.factor),
+  launch(stream, find_kernel(device, Winograd{"winograd_rows", t.epilogue.code()}),
+         {static_cast<size_t>(tasks)}, {}, view(t.result), view(scratch), view(v), view(t.factor),
          view(t.bias.defined() ? t.bias : t.factor), t.epilogue.residual_or(t.result),
          static_cast<int32_t>(t.bias.defined()), g, p.filters, static_cast<int32_t>(sizes.tiles));
 }

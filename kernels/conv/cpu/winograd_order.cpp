@@ -1,13 +1,18 @@
 #include "kernels/conv/cpu/winograd_order.h"
 
 #include <algorithm>
+#include <array>
 
-#include "backend/tuning.h"
+#include "backend/program/tuning.h"
 
 namespace ocl {
 namespace {
 
-Tunable tunable("conv_cpu");
+std::string name_of_order(int64_t order) {
+  constexpr std::array<const char*, kOrders> kNames{"other", "by_tiles", "by_rows"};
+  return order < kOrders ? kNames[order] : "";
+}
+Tunable tunable("conv_cpu", &name_of_order);
 
 // Measured costs in multiply-adds of transforming a tile of one channel (in one lane of a vector),
 // and of transforming a filter.
@@ -39,7 +44,7 @@ WinogradOrder choose_winograd_order(const ConvCall& call, const WinogradProblem&
                        static_cast<uint64_t>(p.filters.flipped) |
                        uint64_t{call.channels_last} << 32;
   return static_cast<WinogradOrder>(choose_tuned(
-      call.device, tunable, key, kOrders, [](int64_t) { return true; }, estimate));
+      call.device, tunable, key, [](int64_t) { return true; }, estimate));
 }
 
 int64_t winograd_tasks(const Device& device, int64_t parts, int64_t floats) {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <atomic>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 namespace {
@@ -37,6 +37,23 @@ void run(const ConvCall& call) {
   }
   apply_epilogue(call.epilogue, call.result, call.result);
 }
+
+struct ConvDirect {
+  ScalarType type;
+  bool has_bias;
+  int32_t lines, tap_lines, tap_columns, step, spacing;
+
+  KernelSource source(Device&) const {
+    Defines defines = element_defines(type);
+    defines.set("LINES", lines)
+        .set("TAP_LINES", tap_lines)
+        .set("TAP_COLUMNS", tap_columns)
+        .set("STEP", step)
+        .set("SPACING", spacing)
+        .set("HAS_BIAS", has_bias);
+    return {"conv_direct_gpu.cl", "conv_direct", defines};
+  }
+};
 
 }  // namespace
 
@@ -90,24 +107,9 @@ Arguments bind_tensors(const Kernel& kernel, const at::Tensor& on,
 
 void run_direct(const ConvPass& pass, const ConvCall& call) {
   const at::Tensor &result = call.result, &bias = call.bias;
-  Device& device = call.device;
-  const auto byte = [](int32_t value) { return static_cast<uint64_t>(value & 0xFFFF); };
-  static Site site;
-  const KernelKey key{
-      &site,
-      {static_cast<uint64_t>(result.scalar_type()) << 1 | uint64_t{bias.defined()},
-       byte(pass.tap_count[1]) << 32 | byte(pass.tap_count[2]) << 16 | byte(lines(pass)),
-       byte(pass.step[1]) << 16 | byte(pass.spacing[1])}};
-  const Kernel& kernel = find_kernel(device, key, [&] {
-    Defines defines = element_defines(result.scalar_type());
-    defines.set("LINES", lines(pass))
-        .set("TAP_LINES", pass.tap_count[1])
-        .set("TAP_COLUMNS", pass.tap_count[2])
-        .set("STEP", pass.step[1])
-        .set("SPACING", pass.spacing[1])
-        .set("HAS_BIAS", bias.defined());
-    return KernelSource{"conv_direct_gpu.cl", "conv_direct", defines};
-  });
+  const Kernel& kernel = find_kernel(
+      call.device, ConvDirect{result.scalar_type(), bias.defined(), lines(pass), pass.tap_count[1],
+                              pass.tap_count[2], pass.step[1], pass.spacing[1]});
   const int64_t group = std::min<int64_t>(64, static_cast<int64_t>(kernel.group));
   bind_tensors(kernel, result, {result, call.source, call.factor, bias})
       .add(pass)

@@ -2,17 +2,24 @@
 #include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
 
-#include "backend/tuning.h"
+#include "backend/program/tuning.h"
 #include "kernels/conv/common/winograd.h"
 #include "kernels/conv/gpu/conv_gpu.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/matmul/gpu/gemm_gpu.h"
 
 namespace ocl {
+
+const int64_t kConvGpuWinograd = std::ssize(gemm_gpu_tiles());
+
 namespace {
 
-Tunable tunable("conv_gpu");
+std::string name_of_candidate(int64_t candidate) {
+  if (candidate > kConvGpuWinograd) return "";
+  return candidate == kConvGpuWinograd ? "winograd" : gemm_gpu_tiles()[candidate].name();
+}
+Tunable tunable("conv_gpu", &name_of_candidate);
 
 constexpr int32_t kLeastRows = 8;       // fewer leave most of a tile empty
 constexpr int64_t kLeastWeights = 256;  // of a group
@@ -41,7 +48,7 @@ int64_t choose(const ConvCall& call, const ConvPass& pass, bool winograd, bool f
       pack_sizes({pass.m, pass.n, pass.k, pass.groups}) << 16 | static_cast<uint64_t>(type) << 2 |
       uint64_t{refusal_of_winograd(call.shape) == nullptr} << 1 | uint64_t{of_weight};
   return choose_tuned(
-      device, tunable, key, kConvGpuWinograd + 1,
+      device, tunable, key,
       [&](int64_t candidate) {
         return candidate == kConvGpuWinograd ? winograd : tile_fits(device, problem, candidate);
       },
@@ -72,23 +79,49 @@ void enqueue_tiles(Arguments& arguments, ConvPass pass, ScalarType type, const T
       {static_cast<size_t>(tile.items())}, tile_problem(pass, type).work(tile));
 }
 
-// The kernel for a choice of a tile. Where its groups are too large, another tile becomes the
-// choice.
-template <typename Define>
-const Kernel& find_tiles(Device& device, const KernelKey& key, const char* name,
-                         const ConvPass& pass, ScalarType type, TileChoice& choice,
-                         const Define& define) {
-  const TileProblem problem = tile_problem(pass, type);
-  const Kernel& kernel = find_kernel(device, key, [&](size_t group) {
+// What the sources of both kernels depend on.
+struct Tiled {
+  ScalarType type;
+  bool parts;
+  int64_t index;  // of the tile
+
+  // Or of another tile, where the device's groups are too small for it.
+  int64_t within(const Device& device, size_t group) const {
+    return tile_within(device, tile_problem({}, type), index, group);
+  }
+  Defines defines(const Device& device, size_t group) const {
     Defines defines = element_defines(type);
-    set_tile(defines, gemm_gpu_tiles()[tile_within(device, problem, choice.index, group)]);
-    defines.set("PARTS", choice.parts > 1);
-    define(defines);
-    return KernelSource{"conv_gpu.cl", name, defines};
-  });
-  choice.index = tile_within(device, problem, choice.index, kernel.group);
-  return kernel;
-}
+    set_tile(defines, gemm_gpu_tiles()[within(device, group)]);
+    return defines.set("PARTS", parts);
+  }
+};
+
+struct ConvTiles {
+  Tiled tiled;
+  bool long_mask, has_bias, in_order;
+  EpilogueCode epilogue;
+
+  KernelSource source(Device& device, size_t group) const {
+    Defines defines = tiled.defines(device, group);
+    defines.set("WEIGHT_TILES", 0)
+        .set("MASK", long_mask ? "ulong" : "uint")
+        .set("HAS_BIAS", has_bias)
+        .set("IN_ORDER", in_order);
+    epilogue.define(defines);
+    return {"conv_gpu.cl", "conv_tiles", defines};
+  }
+};
+
+struct ConvWeightTiles {
+  Tiled tiled;
+  bool volume;
+
+  KernelSource source(Device& device, size_t group) const {
+    Defines defines = tiled.defines(device, group);
+    defines.set("WEIGHT_TILES", 1).set("VOLUME", volume);
+    return {"conv_gpu.cl", "conv_weight_tiles", defines};
+  }
+};
 
 // `whole`: the pass computes the whole result.
 void run_tiles(const ConvPass& pass, const ConvCall& call, bool whole) {
@@ -102,19 +135,10 @@ void run_tiles(const ConvPass& pass, const ConvCall& call, bool whole) {
   const bool adds_bias = bias.defined() && !parts;
   const bool finishes = !parts && has_room_for(device, epilogue);
   const Epilogue own = finishes ? epilogue : Epilogue{};
-  static Site site;
-  const KernelKey key{&site,
-                      {static_cast<uint64_t>(type), static_cast<uint64_t>(choice.index),
-                       own.flags() << 4 | uint64_t{parts} << 3 | uint64_t{long_mask} << 2 |
-                           uint64_t{adds_bias} << 1 | uint64_t{pass.in_order()}}};
+  const Tiled tiled{type, parts, choice.index};
   const Kernel& kernel =
-      find_tiles(device, key, "conv_tiles", pass, type, choice, [&](Defines& defines) {
-        defines.set("WEIGHT_TILES", 0)
-            .set("MASK", long_mask ? "ulong" : "uint")
-            .set("HAS_BIAS", adds_bias)
-            .set("IN_ORDER", pass.in_order());
-        own.define(defines);
-      });
+      find_kernel(device, ConvTiles{tiled, long_mask, adds_bias, pass.in_order(), own.code()});
+  choice.index = tiled.within(device, kernel.group);
   const at::Tensor sums = sums_of(choice, result);
   Arguments arguments =
       bind_tensors(kernel, result, {sums, call.source, call.factor, bias, own.residual});
@@ -136,13 +160,9 @@ void run_weight_grad(const ConvCall& call) {
   const ScalarType type = weight.scalar_type();
   TileChoice choice = choose_tile(call, pass);
   const bool parts = choice.parts > 1, volume = has_volume(pass);
-  static Site site;
-  const KernelKey key{&site,
-                      {static_cast<uint64_t>(type), static_cast<uint64_t>(choice.index),
-                       uint64_t{parts} << 1 | uint64_t{volume}}};
-  const Kernel& kernel =
-      find_tiles(device, key, "conv_weight_tiles", pass, type, choice,
-                 [&](Defines& defines) { defines.set("WEIGHT_TILES", 1).set("VOLUME", volume); });
+  const Tiled tiled{type, parts, choice.index};
+  const Kernel& kernel = find_kernel(device, ConvWeightTiles{tiled, volume});
+  choice.index = tiled.within(device, kernel.group);
   const at::Tensor sums = sums_of(choice, weight);
   Arguments arguments = bind_tensors(kernel, weight, {sums, call.source, call.factor});
   enqueue_tiles(arguments, pass, type, choice);
@@ -181,8 +201,6 @@ void run(const ConvCall& call) {
 }
 
 }  // namespace
-
-const int64_t kConvGpuWinograd = std::ssize(gemm_gpu_tiles());
 
 int64_t choose_conv_gpu(const ConvCall& call, bool faster) {
   const bool of_weight = call.direction == ConvDirection::kWeightGrad;

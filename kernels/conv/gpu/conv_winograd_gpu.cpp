@@ -4,8 +4,8 @@
 
 #include "kernels/conv/common/winograd.h"
 #include "kernels/conv/gpu/conv_gpu.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/matmul/gpu/gemm_gpu.h"
 
 namespace ocl {
@@ -63,9 +63,19 @@ const char* refusal(const ConvCall& call) {
              : "a tile is estimated or measured to be faster";
 }
 
-constexpr const char *kFilters = "winograd_filters", *kInputs = "winograd_inputs",
-                     *kResults = "winograd_results", *kGrads = "winograd_grads",
-                     *kWeights = "winograd_weights";
+struct Transform {
+  const char* name;
+  ScalarType type;
+  bool has_bias = false;
+  EpilogueCode epilogue{};
+
+  KernelSource source(Device&) const {
+    Defines defines = element_defines(type);
+    defines.set("HAS_BIAS", has_bias);
+    epilogue.define(defines);
+    return {"conv_winograd_gpu.cl", name, defines};
+  }
+};
 
 class Launches {
  public:
@@ -77,10 +87,9 @@ class Launches {
   }
 
   template <typename... Values>
-  void launch(const char* name, int64_t columns, int64_t rows,
-              std::initializer_list<at::Tensor> tensors, const Epilogue& epilogue,
-              const Values&... values) const {
-    const Kernel& kernel = find(name, epilogue);
+  void launch(const Transform& transform, int64_t columns, int64_t rows,
+              std::initializer_list<at::Tensor> tensors, const Values&... values) const {
+    const Kernel& kernel = find_kernel(call_.device, transform);
     const int64_t group = std::min<int64_t>(64, static_cast<int64_t>(kernel.group));
     Arguments arguments = bind_tensors(kernel, call_.result, tensors);
     (arguments.add(values), ...);
@@ -90,20 +99,6 @@ class Launches {
   }
 
  private:
-  const Kernel& find(const char* name, const Epilogue& epilogue) const {
-    const bool has_bias = name == kResults && call_.bias.defined();
-    static Site site;
-    const KernelKey key{&site,
-                        {reinterpret_cast<uint64_t>(name), static_cast<uint64_t>(type_),
-                         epilogue.flags() << 1 | uint64_t{has_bias}}};
-    return find_kernel(call_.device, key, [&] {
-      Defines defines = element_defines(type_);
-      defines.set("HAS_BIAS", has_bias);
-      epilogue.define(defines);
-      return KernelSource{"conv_winograd_gpu.cl", name, defines};
-    });
-  }
-
   const ConvCall& call_;
   const ScalarType type_;
 };
@@ -113,9 +108,9 @@ void run(const ConvCall& call) {
   const WinogradProblem p = winograd_problem(call);
   const WinogradProblem::Geometry& g = p.geometry;
   const Launches launches(call);
+  const ScalarType type = call.result.scalar_type();
   const int64_t tiles = p.tiles();
-  const int64_t rounds =
-      at::ceil_div(tiles, most_tiles(p, call.device, compute_type(call.result.scalar_type())));
+  const int64_t rounds = at::ceil_div(tiles, most_tiles(p, call.device, compute_type(type)));
   const int64_t most = at::round_up(at::ceil_div(tiles, rounds), kQuad);
   // Of the weight gradient: the gradients. Else: the filters.
   const at::Tensor left =
@@ -123,22 +118,27 @@ void run(const ConvCall& call) {
   const at::Tensor v = launches.planes(g.channels, most);
   const at::Tensor m = launches.planes(g.rows, of_weight ? g.channels : most);
   if (!of_weight) {
-    launches.launch(kFilters, g.channels, g.rows, {left, call.factor}, {}, p.filters);
+    launches.launch({"winograd_filters", type}, g.channels, g.rows, {left, call.factor}, p.filters);
   }
   for (int64_t first = 0; first < tiles; first += most) {
     const auto begin = static_cast<int32_t>(first), pitch = static_cast<int32_t>(most);
     const auto count = static_cast<int32_t>(std::min(most, tiles - first));
-    launches.launch(kInputs, pitch, g.channels, {v, call.source}, {}, g, begin, count, pitch);
+    launches.launch({"winograd_inputs", type}, pitch, g.channels, {v, call.source}, g, begin, count,
+                    pitch);
     if (of_weight) {
-      launches.launch(kGrads, pitch, g.rows, {left, call.factor}, {}, g, begin, count, pitch);
+      launches.launch({"winograd_grads", type}, pitch, g.rows, {left, call.factor}, g, begin, count,
+                      pitch);
       gemm(m, left, v.mT(), 1, m, first == 0 ? 0 : 1);
     } else {
       gemm(m, left, v, 1, {}, 0);
-      launches.launch(kResults, count, g.rows, {call.result, m, call.bias, call.epilogue.residual},
-                      call.epilogue, g, begin, count, pitch);
+      launches.launch({"winograd_results", type, call.bias.defined(), call.epilogue.code()}, count,
+                      g.rows, {call.result, m, call.bias, call.epilogue.residual}, g, begin, count,
+                      pitch);
     }
   }
-  if (of_weight) launches.launch(kWeights, g.channels, g.rows, {call.result, m}, {}, g);
+  if (of_weight) {
+    launches.launch({"winograd_weights", type}, g.channels, g.rows, {call.result, m}, g);
+  }
   choose_conv_gpu(call, true);  // the last choice is what the tuner measures
 }
 

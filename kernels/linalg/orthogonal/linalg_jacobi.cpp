@@ -4,8 +4,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 namespace {
@@ -20,12 +20,9 @@ uint64_t u(int64_t number) { return static_cast<uint64_t>(number); }
 
 ScalarType real_type(const Tensor& t) { return c10::toRealValueType(t.scalar_type()); }
 
-const Kernel& find(Device& device, const char* name, ScalarType type,
-                   const char* define = nullptr) {
-  return find_team_kernel(device, "jacobi.cl", name, type, define != nullptr,
-                          [&](Defines& defines) {
-                            if (define) defines.set(define, 1);
-                          });
+const Kernel& kernel_of(Device& device, const char* name, ScalarType type,
+                        const char* define = nullptr) {
+  return find_kernel(device, TeamKernel{"jacobi.cl", name, type, {define}});
 }
 
 double epsilon(ScalarType type) {
@@ -56,7 +53,7 @@ bool orthogonalize(const Tensor& x, const Tensor& rotated) {
   const int64_t rotated_size = rotates ? rotated.size(1) : 0;
   const Tensor left = at::zeros({batches}, x.options().dtype(at::kInt));
   if (!by_rounds(device, batches, columns)) {
-    const Kernel& kernel = find(device, kAll, type);
+    const Kernel& kernel = kernel_of(device, kAll, type);
     const TeamGrid grid = team_grid(device, kernel, batches);
     Arguments arguments(stream, kernel);
     arguments.add(view(x)).add(other).add(view(left)).add(u(columns)).add(u(size));
@@ -65,7 +62,7 @@ bool orthogonalize(const Tensor& x, const Tensor& rotated) {
     arguments.enqueue(grid.global, grid.local);
     return !left.any().item<bool>();
   }
-  const Kernel& kernel = find(device, kRound, type);
+  const Kernel& kernel = kernel_of(device, kRound, type);
   const int64_t rounds = columns + columns % 2 - 1;
   const TeamGrid grid = team_grid(device, kernel, (rounds + 1) / 2);
   const auto most_batches = std::min<size_t>(batches, device.parameters().grid.groups);
@@ -88,7 +85,7 @@ Tensor column_norms(const Tensor& x) {
   Device& device = ocl_device(x);
   const int64_t count = x.size(0) * x.size(2);
   const Tensor norms = at::empty({x.size(0), x.size(2)}, x.options().dtype(real_type(x)));
-  const Kernel& kernel = find(device, kName, x.scalar_type());
+  const Kernel& kernel = kernel_of(device, kName, x.scalar_type());
   const TeamGrid grid = team_grid(device, kernel, count);
   launch(stream_of(x), kernel, grid.global, grid.local, view(x), view(norms), u(x.size(1)),
          u(count));
@@ -101,7 +98,8 @@ Tensor take_columns(const Tensor& x, const Tensor& order, const Tensor& norms, d
   const int64_t count = x.size(0) * x.size(2);
   const Tensor out = empty_matrices(x.size(0), x.size(1), x.size(2), x.options());
   const bool normalize = norms.defined();
-  const Kernel& kernel = find(device, kName, x.scalar_type(), normalize ? "NORMALIZE" : nullptr);
+  const Kernel& kernel =
+      kernel_of(device, kName, x.scalar_type(), normalize ? "NORMALIZE" : nullptr);
   const TeamGrid grid = team_grid(device, kernel, count);
   Arguments arguments(stream_of(x), kernel);
   arguments.add(view(x)).add(view(order)).add(view(normalize ? norms : x)).add(view(out));
@@ -115,7 +113,7 @@ Tensor hermitian(const Tensor& a, bool upper) {
   static constexpr const char* kName = "hermitian";
   Device& device = ocl_device(a);
   const Tensor out = empty_matrices(a.size(0), a.size(1), a.size(2), a.options());
-  const Kernel& kernel = find(device, kName, a.scalar_type(), upper ? "UPPER" : nullptr);
+  const Kernel& kernel = kernel_of(device, kName, a.scalar_type(), upper ? "UPPER" : nullptr);
   const TeamGrid grid = team_grid(device, kernel, a.size(0));
   launch(stream_of(a), kernel, grid.global, grid.local, view(a), view(out), u(a.size(1)),
          u(a.size(0)), u(a.stride(2)), u(a.stride(0)));

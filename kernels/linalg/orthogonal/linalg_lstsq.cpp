@@ -4,13 +4,14 @@
 #include <ATen/native/LinearAlgebraUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_linalg_svd.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/linalg_lstsq_native.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/where.h>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/linalg/orthogonal/linalg_qr.h"
 #include "native/linalg_lstsq.h"
 
@@ -85,8 +86,18 @@ std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> lstsq_out(const Tensor& self, con
   TORCH_CHECK(
       name == "gels" || name == "gelsy" || name == "gelsd" || name == "gelss",
       "torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)");
+  static constexpr const char* kName = "torch.linalg.lstsq";
+  const ScalarType real = c10::toRealValueType(self.scalar_type());
+  at::native::checkLinalgCompatibleDtype(kName, rank.scalar_type(), at::kLong, "rank");
+  at::native::checkLinalgCompatibleDtype(kName, singular_values.scalar_type(), real,
+                                         "singular_values");
+  // Of their own types: those that are given may be converted to others.
+  Tensor no_rank = at::empty({0}, self.options().dtype(at::kLong)),
+         no_values = at::empty({0}, self.options().dtype(real));
   at::native::linalg_lstsq_out(self, b, name == "gels" ? std::nullopt : std::optional(kAnyRank),
-                               "gels", solution, residuals, rank, singular_values);
+                               "gels", solution, residuals, no_rank, no_values);
+  at::native::resize_output(rank, {0});
+  at::native::resize_output(singular_values, {0});
   if (name == "gels") return {solution, residuals, rank, singular_values};
   const auto batch = self.sizes().slice(0, self.dim() - 2);
   at::native::resize_output(rank, batch);

@@ -7,9 +7,9 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 
 namespace ocl {
 namespace {
@@ -18,8 +18,8 @@ using at::Tensor;
 
 constexpr int64_t kPanel = 32;  // reflectors that are applied together
 
-const Kernel& find(Device& device, const char* name, ScalarType type) {
-  return find_team_kernel(device, "householder.cl", name, type, 0, [](Defines&) {});
+const Kernel& kernel_of(Device& device, const char* name, ScalarType type) {
+  return find_kernel(device, TeamKernel{"householder.cl", name, type});
 }
 
 uint64_t u(int64_t number) { return static_cast<uint64_t>(number); }
@@ -27,7 +27,7 @@ uint64_t u(int64_t number) { return static_cast<uint64_t>(number); }
 void factor_panel(const Tensor& a, const Tensor& tau) {
   static constexpr const char* kName = "qr_panel";
   Device& device = ocl_device(a);
-  const Kernel& kernel = find(device, kName, a.scalar_type());
+  const Kernel& kernel = kernel_of(device, kName, a.scalar_type());
   const TeamGrid grid = team_grid(device, kernel, a.size(0));
   launch(stream_of(a), kernel, grid.global, grid.local, view(a), view(tau), u(a.size(1)),
          u(a.size(2)), u(a.size(0)), u(a.stride(2)), u(a.stride(0)), u(tau.stride(0)));
@@ -43,7 +43,8 @@ BlockReflector block_reflector(const Tensor& a, const Tensor& tau) {
   Device& device = ocl_device(a);
   const ScalarType type = a.scalar_type();
   const int64_t batches = a.size(0), rows = a.size(1), size = tau.size(1);
-  const Kernel &vectors = find(device, kVectors, type), &factor = find(device, kTriangle, type);
+  const Kernel &vectors = kernel_of(device, kVectors, type),
+               &factor = kernel_of(device, kTriangle, type);
   const TeamGrid grid = team_grid(device, vectors, batches),
                  factor_grid = team_grid(device, factor, batches);
   const Tensor v = empty_matrices(batches, rows, size, a.options()),

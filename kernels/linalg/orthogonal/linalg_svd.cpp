@@ -15,9 +15,9 @@
 #include <ATen/ops/triu.h>
 #include <ATen/ops/where.h>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/registration.h"
-#include "kernels/core/tensors.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/linalg/orthogonal/linalg_jacobi.h"
 #include "kernels/linalg/orthogonal/linalg_qr.h"
 

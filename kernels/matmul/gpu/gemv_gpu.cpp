@@ -8,6 +8,20 @@
 namespace ocl {
 namespace {
 
+struct GemvGpu {
+  GemmCode code;
+  bool quads;
+  int64_t lanes;  // at most: a group may have fewer work-items
+
+  KernelSource source(Device&, size_t group) const {
+    const auto items = static_cast<int64_t>(group);
+    Defines defines = code.defines();
+    defines.set("LANES", std::min(lanes, items)).set("ROWS", items / std::min(lanes, items));
+    defines.set("QUADS", quads);
+    return {"gemv_gpu.cl", "gemv", defines};
+  }
+};
+
 const char* refusal(const GemmProblem& p) {
   if (p.device.family() != KernelFamily::kGpu) return "for GPUs";
   return p.is_vector() ? nullptr : "no vector";
@@ -35,17 +49,7 @@ void run(const GemmProblem& p) {
   const GemmOperand x_row{v.vector.tensor, false, p.k, v.vector.batch};
   const bool quads =
       !v.transposed && v.x_stride == 1 && in_quads(v.matrix, p.k, v.m) && in_quads(x_row, p.k, 1);
-  static Site site;
-  const KernelKey key{&site,
-                      {static_cast<uint64_t>(p.type), gemm_flags(p, v.transposed, false),
-                       static_cast<uint64_t>(wanted) << 1 | uint64_t{quads}}};
-  const Kernel& kernel = find_kernel(p.device, key, [&](size_t group) {
-    const auto items = static_cast<int64_t>(group);
-    Defines defines = gemm_defines(p, v.transposed, false);
-    defines.set("LANES", std::min(wanted, items)).set("ROWS", items / std::min(wanted, items));
-    defines.set("QUADS", quads);
-    return KernelSource{"gemv_gpu.cl", "gemv", defines};
-  });
+  const Kernel& kernel = find_kernel(p.device, GemvGpu{gemm_code(p, v), quads, wanted});
   Arguments arguments(p.stream, kernel);
   add_gemm_tensors(arguments, p, v.matrix.tensor, v.vector.tensor);
   add_gemm_sizes(arguments, p, gemm_sizes(p, v));

@@ -1,9 +1,9 @@
 // Matrix products with weights of 8 and 4 bits.
 #include <ATen/ops/empty.h>
-#include <ATen/ops/mm.h>
 
-#include "kernels/core/dtype.h"
-#include "kernels/core/registration.h"
+#include "kernels/core/operators/registration.h"
+#include "kernels/core/types/dtype.h"
+#include "kernels/matmul/gemm.h"
 #include "kernels/matmul/packed/packed_linear.h"
 #include "native/matmul_packed.h"
 
@@ -29,14 +29,17 @@ Tensor& int_mm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
   TORCH_CHECK(mat2.dim() == 2, "Expected mat2 to be of dimension 2 but got ", mat2.dim());
   TORCH_CHECK(self.size(1) == mat2.size(0), "self.size(1) needs to match mat2.size(0) but got ",
               self.size(1), " and ", mat2.size(0));
-  TORCH_CHECK(self.scalar_type() == ScalarType::Char,
-              "Expected self dtype to be of type int8 but got ", self.scalar_type());
+  TORCH_CHECK(self.scalar_type() == ScalarType::Char || self.scalar_type() == ScalarType::Byte,
+              "Expected self dtype to be int8 or uint8 but got ", self.scalar_type());
   TORCH_CHECK(mat2.scalar_type() == ScalarType::Char,
               "Expected mat2 dtype to be of type int8 but got ", mat2.scalar_type());
   TORCH_CHECK(out.scalar_type() == ScalarType::Int,
               "Expected result dtype to be of type kInt but got ", out.scalar_type());
   out.resize_({self.size(0), mat2.size(1)});
-  return at::mm_out(out, self.to(ScalarType::Int), mat2.to(ScalarType::Int));
+  const bool wide = self.scalar_type() == ScalarType::Byte;  // of two types
+  const ScalarType type = wide ? ScalarType::Int : ScalarType::Char;
+  gemm(out, self.to(type), mat2.to(type), 1, {}, 0);
+  return out;
 }
 
 OCL_NATIVE("_int_mm", int_mm);

@@ -6,10 +6,12 @@
 
 #include <bit>
 
-#include "kernels/core/dot_bfloat16.h"
-#include "kernels/core/dtype.h"
-#include "kernels/core/grid.h"
-#include "kernels/core/tensors.h"
+#include "backend/base/error.h"
+#include "kernels/core/algorithms/algorithms.h"
+#include "kernels/core/algorithms/dot_bfloat16.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
 #include "kernels/matmul/gemm.h"
 #include "kernels/matmul/x_space.h"
 
@@ -27,6 +29,19 @@ constexpr const char* kKernel = "packed_linear";  // of each source
 // Unpacked weights of a product. More are unpacked in parts, which bounds their memory.
 constexpr int64_t kMostUnpacked = int64_t{1} << 24;
 
+struct UnpackWeights {
+  ScalarType type;
+  bool first_upper;
+  PackedZeros zeros_are;
+
+  KernelSource source(Device& device) const {
+    Defines defines = element_defines(type);
+    define_grid(defines, device);
+    defines.set("FIRST_UPPER", first_upper).set("ZEROS", static_cast<int64_t>(zeros_are));
+    return {"packed_unpack.cl", "unpack_weights", defines.set("VW", 8)};
+  }
+};
+
 // Rows first .. first + rows - 1 of the weights as numbers of the type, [rows][k]. The scales of
 // 8-bit weights are left out.
 Tensor unpacked(const PackedWeights& w, int64_t first, int64_t rows, ScalarType type) {
@@ -36,16 +51,7 @@ Tensor unpacked(const PackedWeights& w, int64_t first, int64_t rows, ScalarType 
   const auto of_rows = [&](const Tensor& t) { return t.narrow(1, first, rows).contiguous(); };
   const Tensor scales = of_rows(w.scales).to(type);
   const Tensor zeros = w.zeros.defined() ? of_rows(w.zeros) : scales;
-  static Site site;
-  const KernelKey key{
-      &site,
-      {static_cast<uint64_t>(type), static_cast<uint64_t>(w.zeros_are), uint64_t{w.first_upper}}};
-  const Kernel& kernel = find_kernel(device, key, [&] {
-    Defines defines = element_defines(type);
-    define_grid(defines, device);
-    defines.set("FIRST_UPPER", w.first_upper).set("ZEROS", static_cast<int64_t>(w.zeros_are));
-    return KernelSource{"packed_unpack.cl", "unpack_weights", defines.set("VW", 8)};
-  });
+  const Kernel& kernel = find_kernel(device, UnpackWeights{type, w.first_upper, w.zeros_are});
   const Tensor result = at::empty({rows, w.width()}, numbers.options().dtype(type));
   const auto words = static_cast<size_t>(w.width() / 8);
   const UnitGrid grid = unit_grid(device, static_cast<size_t>(rows), words, 8);
@@ -55,12 +61,34 @@ Tensor unpacked(const PackedWeights& w, int64_t first, int64_t rows, ScalarType 
   return result;
 }
 
+struct PackedCall {
+  Device& device;
+  const Tensor& x;
+  const PackedWeights& w;  // contiguous
+  Tensor& out;             // which a row of the table makes
+
+  int64_t m() const { return x.size(0); }
+};
+
+std::string describe(const PackedCall& call) {
+  return str("product with weights of ", call.w.bits(), " bits, ", call.x.scalar_type(), ", ",
+             call.m(), "x", call.w.width(), " by ", call.w.width(), "x", call.w.rows());
+}
+
+const char* refusal_of_packed(const PackedCall& call) {
+  const PackedWeights& w = call.w;
+  if (call.m() > kMostRows) return "each weight would be unpacked for many rows";
+  if (compute_type(call.x.scalar_type()) != ScalarType::Float) return "no kernel for the type";
+  if (w.width() == 0) return "nothing to add";
+  return w.rows() > INT32_MAX || w.width() > INT32_MAX ? "sizes have 32 bits" : nullptr;
+}
+
 // The product with weights that are unpacked first. Weights of 8 bits are scaled after the product,
 // before it is rounded, since float16 and bfloat16 do not hold them scaled. Where x is narrower
 // than float32, CPU devices would convert narrower weights again: they take float32, unless they
 // multiply bfloat16 itself.
-Tensor product_unpacked(const Tensor& x, const PackedWeights& w) {
-  Device& device = ocl_device(x);
+void run_unpacked(const PackedCall& call) {
+  const auto& [device, x, w, result] = call;
   const ScalarType wide = compute_type(x.scalar_type());
   const bool pairs = multiplies_bfloat16(device, x.scalar_type());
   const bool widens = !pairs && (device.family() == KernelFamily::kCpu || w.bits() == 8);
@@ -73,28 +101,41 @@ Tensor product_unpacked(const Tensor& x, const PackedWeights& w) {
     gemm(out.narrow(1, first, count), rows, unpacked(w, first, count, type).t(), 1, {}, 0);
   }
   if (w.bits() == 8) out.mul_(w.scales);
-  return out.to(x.scalar_type());
+  result = out.to(x.scalar_type());
 }
 
-Defines packed_defines(const Tensor& x, const PackedWeights& w, int64_t lanes, int64_t x_rows) {
-  Defines defines = element_defines(x.scalar_type());
-  defines.set("BITS", w.bits())
-      .set("FIRST_UPPER", w.first_upper)
-      .set("ZEROS", static_cast<int64_t>(w.zeros_are))
-      .set("VW", lanes)
-      .set("MR", x_rows);
-  return defines;
+// What the sources of packed_linear in both families depend on.
+struct PackedCode {
+  ScalarType type;
+  uint8_t bits;
+  bool first_upper;
+  PackedZeros zeros_are;
+  int32_t lanes, x_rows;
+
+  Defines defines() const {
+    return element_defines(type)
+        .set("BITS", bits)
+        .set("FIRST_UPPER", first_upper)
+        .set("ZEROS", static_cast<int64_t>(zeros_are))
+        .set("VW", lanes)
+        .set("MR", x_rows);
+  }
+};
+
+PackedCode packed_code(const Tensor& x, const PackedWeights& w, int32_t lanes, int32_t x_rows) {
+  const auto bits = static_cast<uint8_t>(w.bits());
+  return {x.scalar_type(), bits, w.first_upper, w.zeros_are, lanes, x_rows};
 }
 
-uint64_t packed_key(const Tensor& x, const PackedWeights& w, int64_t x_rows) {
-  return static_cast<uint64_t>(x.scalar_type()) << 16 | static_cast<uint64_t>(x_rows) << 8 |
-         static_cast<uint64_t>(w.bits()) << 4 | static_cast<uint64_t>(w.zeros_are) << 1 |
-         uint64_t{w.first_upper};
-}
+Tensor with_dense_rows(const Tensor& x) { return x.stride(1) == 1 ? x : x.contiguous(); }
 
-void add_arguments(Arguments& arguments, const Tensor& out, const Tensor& x,
-                   const PackedWeights& w) {
-  arguments.add(view(out))
+// Makes the result, and binds the arguments that all kernels have. `x`: the call's, with dense
+// rows.
+Arguments begin_launch(const PackedCall& call, const Tensor& x, const Kernel& kernel) {
+  const PackedWeights& w = call.w;
+  call.out = at::empty({call.m(), w.rows()}, x.options().memory_format(std::nullopt));
+  Arguments arguments(stream_of(x), kernel);
+  arguments.add(view(call.out))
       .add(view(x))
       .add(view(w.numbers))
       .add(view(w.scales))
@@ -104,55 +145,76 @@ void add_arguments(Arguments& arguments, const Tensor& out, const Tensor& x,
       .add(static_cast<int32_t>(w.width()))
       .add(static_cast<int32_t>(w.group))
       .add(x.stride(0));
+  return arguments;
 }
 
 // Of packed_vector4_cpu.cl: MOST_WEIGHTS, and what its arrays take at most.
 constexpr int64_t kMostWeights = 4096;
 constexpr size_t kLocalMemory = 40 << 10;
 
-// Whether packed_vector4_cpu.cl or packed_vector8_cpu.cl applies.
-bool has_vector_kernel(const Device& device, const Tensor& x, const PackedWeights& w,
-                       int64_t lanes) {
-  if (x.size(0) != 1) return false;
-  if (w.bits() == 8) return true;
-  const int64_t weights = 8 * lanes;  // of a vector of words
-  return device.properties().local_memory >= kLocalMemory && w.width() % weights == 0 &&
-         4 * w.group >= weights && w.group <= kMostWeights &&
-         view(w.numbers).offset % sizeof(uint32_t) == 0;
+// A group is a multiple of two vectors of 4-bit weights.
+int64_t cpu_lanes(const Device& device) {
+  return std::clamp<int64_t>(static_cast<int64_t>(vector_lanes(device, ScalarType::Float)), 4, 16);
 }
 
-void run_cpu(Device& device, const Tensor& out, const Tensor& x, const PackedWeights& w) {
+const char* refusal_of_rows(const PackedCall& call) {
+  if (call.device.family() != KernelFamily::kCpu) return "for CPU devices";
+  return refusal_of_packed(call);
+}
+
+const char* refusal_of_vector(const PackedCall& call, int64_t bits) {
+  if (const char* const reason = refusal_of_rows(call)) return reason;
+  if (call.m() != 1) return "for one row of x";
+  return call.w.bits() == bits ? nullptr : "for weights of another width";
+}
+
+const char* refusal_of_vector8(const PackedCall& call) { return refusal_of_vector(call, 8); }
+
+const char* refusal_of_vector4(const PackedCall& call) {
+  if (const char* const reason = refusal_of_vector(call, 4)) return reason;
+  const PackedWeights& w = call.w;
+  const int64_t weights = 8 * cpu_lanes(call.device);  // of a vector of words
+  if (call.device.properties().local_memory < kLocalMemory) return "too little local memory";
+  if (w.width() % weights != 0) return "the width is no multiple of a vector";
+  if (4 * w.group < weights) return "groups are shorter than a vector";
+  if (w.group > kMostWeights) return "groups are too long";
+  return view(w.numbers).offset % sizeof(uint32_t) == 0 ? nullptr : "weights are not aligned";
+}
+
+struct PackedCpu {
+  PackedCode code;
+  bool vector, pairs;
+  int64_t group, x_space;  // of vectors of 4 and of 8 bits, else 0
+  int64_t rows;
+
+  KernelSource source(Device&) const {
+    Defines defines = code.defines();
+    if (group) {
+      defines.set("GROUP", group).set("PAIRS", pairs);
+      return {"packed_vector4_cpu.cl", kKernel, defines};
+    }
+    if (vector) return {"packed_vector8_cpu.cl", kKernel, defines.set("X_SPACE", x_space)};
+    return {"packed_linear_cpu.cl", kKernel, defines.set("NR", rows)};
+  }
+};
+
+// `vector`: for one row of x.
+void run_cpu(const PackedCall& call, bool vector) {
+  const auto& [device, x, w, result] = call;
   // With this many rows, the sums stay in registers.
   const int64_t x_rows = x.size(0) == 1 ? 1 : x.size(0) == 2 ? 2 : 4;
-  // A group is a multiple of two vectors of 4-bit weights.
-  const auto lanes =
-      std::clamp<int64_t>(static_cast<int64_t>(vector_lanes(device, ScalarType::Float)), 4, 16);
-  const bool vector = has_vector_kernel(device, x, w, lanes);
+  const int64_t lanes = cpu_lanes(device);
   const bool groups = vector && w.bits() == 4;  // their size is part of the kernel
   const bool pairs = groups && multiplies_bfloat16(device, x.scalar_type());
   const int64_t rows = groups ? 32 : x_rows == 4 ? 2 : 4;
-  const int64_t space = space_of_x(device, x.scalar_type(), w.width());
-  static Site site;
-  const KernelKey key{
-      &site,
-      {packed_key(x, w, x_rows), static_cast<uint64_t>(groups ? w.group : vector),
-       static_cast<uint64_t>(vector && !groups ? space : 0) << 1 | uint64_t{pairs}}};
-  const Kernel& kernel = find_kernel(device, key, [&] {
-    Defines defines = packed_defines(x, w, lanes, x_rows);
-    if (groups) {
-      defines.set("GROUP", w.group).set("PAIRS", pairs);
-      return KernelSource{"packed_vector4_cpu.cl", kKernel, defines};
-    }
-    if (vector) {
-      return KernelSource{"packed_vector8_cpu.cl", kKernel, defines.set("X_SPACE", space)};
-    }
-    return KernelSource{"packed_linear_cpu.cl", kKernel, defines.set("NR", rows)};
-  });
+  const int64_t space = vector && !groups ? space_of_x(device, x.scalar_type(), w.width()) : 0;
+  const Kernel& kernel = find_kernel(device, PackedCpu{packed_code(x, w, lanes, x_rows), vector,
+                                                       pairs, groups ? w.group : 0, space, rows});
   const auto most = static_cast<int64_t>(device.parameters().tasks);
   const int64_t tasks = std::clamp<int64_t>(w.rows() * w.width() / 16384, 1, most);
   const int64_t rows_per_task = at::round_up(at::ceil_div(w.rows(), tasks), rows);
-  Arguments arguments(stream_of(out), kernel);
-  add_arguments(arguments, out, x, w);
+  const Tensor dense = with_dense_rows(x);
+  Arguments arguments = begin_launch(call, dense, kernel);
   arguments.add(static_cast<int32_t>(rows_per_task))
       .enqueue({static_cast<size_t>(at::ceil_div(w.rows(), rows_per_task)),
                 static_cast<size_t>(at::ceil_div(x.size(0), x_rows))},
@@ -166,7 +228,28 @@ int64_t gpu_lanes(const PackedWeights& w) {
   return whole % 8 == 0 ? 8 : 4;
 }
 
-void run_gpu(Device& device, const Tensor& out, const Tensor& x, const PackedWeights& w) {
+const char* refusal_of_gpu(const PackedCall& call) {
+  if (call.device.family() != KernelFamily::kGpu) return "for GPUs";
+  return refusal_of_packed(call);
+}
+
+struct PackedGpu {
+  PackedCode code;
+  bool aligned;
+  int64_t sharing;  // work-items of a row, at most: a group may have fewer
+  int64_t rows;     // of a work-item
+
+  KernelSource source(Device&, size_t group) const {
+    const auto items = static_cast<int64_t>(group), across = std::min(sharing, items);
+    Defines defines = code.defines();
+    defines.set("LANES", across).set("ROWS", items / across).set("NR", rows);
+    if (aligned) defines.set("ALIGNED", 1);
+    return {"packed_linear_gpu.cl", kKernel, defines};
+  }
+};
+
+void run_gpu(const PackedCall& call) {
+  const auto& [device, x, w, result] = call;
   const int64_t x_rows = x.size(0) == 1 ? 1 : 4, lanes = gpu_lanes(w);
   const int64_t blocks = w.width() * w.bits() / 8 / lanes;
   // Work-items that share a row.
@@ -180,49 +263,38 @@ void run_gpu(Device& device, const Tensor& out, const Tensor& x, const PackedWei
   const int64_t items_of_rows = w.rows() * wanted * at::ceil_div(x.size(0), x_rows);
   const auto rows_of_item = static_cast<int64_t>(std::clamp<uint64_t>(
       std::bit_floor(static_cast<uint64_t>(items_of_rows / enough)), 1, x_rows == 1 ? 4 : 2));
-  static Site site;
-  const KernelKey key{
-      &site,
-      {packed_key(x, w, x_rows),
-       static_cast<uint64_t>(wanted << 16 | lanes << 8 | rows_of_item << 1) | uint64_t{aligned},
-       0}};
-  const Kernel& kernel = find_kernel(device, key, [&](size_t group) {
-    const auto items = static_cast<int64_t>(group), sharing = std::min(wanted, items);
-    Defines defines = packed_defines(x, w, lanes, x_rows);
-    defines.set("LANES", sharing).set("ROWS", items / sharing).set("NR", rows_of_item);
-    if (aligned) defines.set("ALIGNED", 1);
-    return KernelSource{"packed_linear_gpu.cl", kKernel, defines};
-  });
+  const Kernel& kernel = find_kernel(
+      device, PackedGpu{packed_code(x, w, lanes, x_rows), aligned, wanted, rows_of_item});
   const auto items = static_cast<int64_t>(kernel.group);
   const int64_t sharing = std::min(wanted, items), rows = items / sharing;
-  Arguments arguments(stream_of(out), kernel);
-  add_arguments(arguments, out, x, w);
+  const Tensor dense = with_dense_rows(x);
+  Arguments arguments = begin_launch(call, dense, kernel);
   const auto across = static_cast<size_t>(sharing), along = static_cast<size_t>(rows);
   const auto groups = static_cast<size_t>(at::ceil_div(w.rows(), rows * rows_of_item));
   arguments.enqueue({across, along * groups, static_cast<size_t>(at::ceil_div(x.size(0), x_rows))},
                     {across, along, 1}, static_cast<double>(x.size(0)) * w.rows() * w.width());
 }
 
+constexpr Algorithm<PackedCall> kAlgorithms[] = {
+    {"packed_vector4", refusal_of_vector4, [](const PackedCall& call) { run_cpu(call, true); }},
+    {"packed_vector8", refusal_of_vector8, [](const PackedCall& call) { run_cpu(call, true); }},
+    {"packed_rows", refusal_of_rows, [](const PackedCall& call) { run_cpu(call, false); }},
+    {"packed_gpu", refusal_of_gpu, run_gpu},
+    {"unpacked", nullptr, run_unpacked},
+};
+
 }  // namespace
 
 Tensor packed_linear(const Tensor& x, const PackedWeights& weights) {
-  const int64_t m = x.size(0);
-  const bool has_kernel = compute_type(x.scalar_type()) == ScalarType::Float &&
-                          weights.rows() <= INT32_MAX && weights.width() <= INT32_MAX;
   PackedWeights dense = weights;
   dense.numbers = weights.numbers.contiguous();
   dense.scales = weights.scales.to(x.scalar_type()).contiguous();
   if (weights.zeros.defined()) dense.zeros = weights.zeros.contiguous();
-  if (m > kMostRows || !has_kernel || weights.width() == 0) return product_unpacked(x, dense);
-  Tensor out = at::empty({m, weights.rows()}, x.options().memory_format(std::nullopt));
-  if (out.numel() == 0) return out;
-  const Tensor rows = x.stride(1) == 1 ? x : x.contiguous();
-  Device& device = ocl_device(x);
-  if (device.family() == KernelFamily::kGpu) {
-    run_gpu(device, out, rows, dense);
-  } else {
-    run_cpu(device, out, rows, dense);
+  if (x.size(0) == 0 || weights.rows() == 0) {
+    return at::empty({x.size(0), weights.rows()}, x.options().memory_format(std::nullopt));
   }
+  Tensor out;
+  run_first(kAlgorithms, PackedCall{ocl_device(x), x, dense, out});
   return out;
 }
 

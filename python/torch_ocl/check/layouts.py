@@ -29,7 +29,7 @@ def merged(t):
     return [x.indices(), x.values()]
 
 
-SPARSE = Family(("layouts",), {**awkward(sparse), "entries that occur twice": merged})
+SPARSE = Family(("sparse",), {**awkward(sparse), "entries that occur twice": merged})
 
 
 def quantized(t, x):
@@ -52,7 +52,7 @@ def by_channel(t):
     ]
 
 
-QUANTIZED = Family(("layouts",), {**awkward(quantized), "a scale for each channel": by_channel})
+QUANTIZED = Family(("quantized",), {**awkward(quantized), "a scale for each channel": by_channel})
 
 
 def nested(t, x):
@@ -68,7 +68,7 @@ def nested(t, x):
     ]
 
 
-NESTED = Family(("layouts",), awkward(nested))
+NESTED = Family(("nested",), awkward(nested))
 
 SCALE = """
 __kernel void scale(__global const float* x, __global float* out, float by, long count) {
@@ -112,7 +112,7 @@ def compiled(function):
 
 KERNELS_OF_USERS = Family(("user",), awkward(own_kernel))
 COMPILED = Family(
-    ("user",),
+    ("inductor",),
     {
         **awkward(compiled(fused)),
         "linear layer": lambda t: compiled(lambda x, w, b: (F.gelu(F.linear(x, w, b)),))(

@@ -25,9 +25,24 @@ def _dynamo_was_imported() -> None:
 
 
 def _fake_tensors_were_imported() -> None:
-    from . import fake_convolution
+    from .tracing import fake_convolution, random_operators
 
     fake_convolution.register()
+    random_operators.register()
+
+
+def _fake_modes_were_imported() -> None:
+    from .tracing import outputs
+
+    outputs.register()
+
+
+def _partitioners_were_imported() -> None:
+    from torch._functorch import partitioners
+
+    from .tracing import random_operators
+
+    random_operators.draw_once(partitioners)
 
 
 def _inductor_was_imported() -> None:
@@ -38,5 +53,7 @@ def _inductor_was_imported() -> None:
 
 def register_when_needed() -> None:
     after_import("torch._subclasses.fake_impls", _fake_tensors_were_imported)
+    after_import("torch._subclasses.fake_tensor", _fake_modes_were_imported)
     after_import("torch._dynamo.device_interface", _dynamo_was_imported)
+    after_import("torch._functorch.partitioners", _partitioners_were_imported)
     after_import("torch._inductor.compile_fx", _inductor_was_imported)

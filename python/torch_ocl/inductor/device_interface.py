@@ -6,7 +6,7 @@ import torch
 from torch._dynamo import device_interface
 from torch._dynamo.device_interface import DeviceInterface
 
-from torch_ocl import ocl
+from torch_ocl import _C, ocl
 
 # Filled in the main process; forked compile workers, where OpenCL must not be used, read it.
 _properties = device_interface.caching_worker_device_properties
@@ -34,7 +34,7 @@ def most_argument_bytes(device: torch.device) -> int:
 
 
 def _exchange_device(index: int) -> int:
-    previous = ocl.current_device()
+    previous = _C.current_device()
     if index >= 0:
         ocl.set_device(index)
     return previous
@@ -52,7 +52,7 @@ class OclInterface(DeviceInterface):
 
         @staticmethod
         def current_device() -> int:
-            return _current["ocl"] if "ocl" in _current else ocl.current_device()
+            return _current["ocl"] if "ocl" in _current else _C.current_device()
 
         @staticmethod
         def get_device_properties(device=None):
@@ -67,7 +67,7 @@ class OclInterface(DeviceInterface):
                 _properties["ocl"] = [_plain(index) for index in range(ocl.device_count())]
             return _properties["ocl"][_index(device)]
 
-    current_device = staticmethod(ocl.current_device)
+    current_device = staticmethod(_C.current_device)  # starts no driver
     set_device = staticmethod(ocl.set_device)
     exchange_device = staticmethod(_exchange_device)
     maybe_exchange_device = staticmethod(_exchange_device)
@@ -96,7 +96,7 @@ class OclInterface(DeviceInterface):
 
     @classmethod
     def get_device_properties(cls, device=None):
-        index = ocl.current_device() if device is None else _index(device)
+        index = _C.current_device() if device is None else _index(device)
         return cls.Worker.get_device_properties(index)
 
     @classmethod

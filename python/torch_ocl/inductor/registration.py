@@ -3,16 +3,12 @@
 from torch._inductor import decomposition, graph, lowering
 from torch._inductor.codegen import common, cpp_utils
 
-from . import (
-    checkpoints,
-    cpp_wrapper,
-    decompositions,
-    dropout,
-    epilogues,
-    lowerings,
-    scheduling,
-    wrapper,
-)
+from . import upstream
+from .lowering import constant_indices, decompositions, dropout, lowerings, triton_only
+from .passes import epilogues
+from .programs import cpp_wrapper, scheduling, wrapper
+from .tracing import checkpoints
+from .versions import IS_BEFORE_2_15
 
 
 def register() -> None:
@@ -23,8 +19,10 @@ def register() -> None:
         cpp_wrapper.OclCppWrapper,
         device_custom_pass=lowerings.GraphPass(),
     )
-    common.register_device_op_overrides("ocl", wrapper.OclOpOverrides())
-    cpp_utils.DEVICE_TO_ATEN["ocl"] = "at::kPrivateUse1"
+    overrides = wrapper.OclOpOverrides()
+    common.register_device_op_overrides("ocl", overrides)
+    if IS_BEFORE_2_15:
+        cpp_utils.DEVICE_TO_ATEN["ocl"] = overrides.aten_device_type()
     cpp_wrapper.quieten()
     dropout.register()
     epilogues.register()
@@ -34,4 +32,7 @@ def register() -> None:
     decomposition.fast_random_decomps.cache_clear()
     keep = lowerings.keep_memory_formats(graph.GraphLowering.decide_layout_opt)
     graph.GraphLowering.decide_layout_opt = staticmethod(keep)
+    triton_only.turn_off()
+    upstream.apply()
+    constant_indices.register()
     lowerings.change(lowering.lowerings, decomposed={**tables[0], **tables[1]})

@@ -14,8 +14,8 @@ from torch._inductor.codecache import write_atomic
 
 from torch_ocl import ocl
 
+from .codegen.shape import Shape
 from .runtime import generated_kernel, source_file
-from .shape import Shape
 
 log = logging.getLogger("torch._inductor.ocl")
 

@@ -2,13 +2,20 @@
 
 import functools
 
+import torch
 from torch._inductor import config
+
+RELEASE = torch.torch_version.TorchVersion(torch.__version__)
+IS_BEFORE_2_13 = RELEASE < "2.13"
+IS_BEFORE_2_15 = RELEASE < "2.15"
 
 
 @functools.cache
 def known(*names: str) -> tuple[str, ...]:
-    """The settings whose names this version of Inductor has."""
-    return tuple(name for name in names if name in config._config)
+    """The settings whose names this version of Inductor has, without old names."""
+    entries = config._config
+    found = (name for name in names if name in entries)
+    return tuple(name for name in found if not getattr(entries[name], "deprecated", False))
 
 
 def patch(**values):

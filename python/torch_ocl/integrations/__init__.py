@@ -26,7 +26,7 @@ LIBRARIES = {
         "accelerate.utils.modeling": "count_memory",
     },
     "transformers": {
-        "transformers.training_args": "allow_bfloat16",
+        "transformers.training_args": "adapt_training_arguments",
         "transformers.pipelines.base": "choose_device_of_pipelines",
         "transformers.cache_utils": "find_default_stream",
         "transformers.generation.continuous_batching.cache": "size_paged_cache",
@@ -108,13 +108,18 @@ def enable(*libraries: str) -> None:
     if not torch.ocl.is_available():
         torch.ocl.init()  # raises, and says what is missing
     for library in libraries or LIBRARIES:
-        if library in _enabled:
-            continue
-        _enabled.add(library)
-        if library == "accelerate":
-            importlib.import_module(f"{__name__}.accelerate").set_environment()
-        for module, function in LIBRARIES[library].items():
-            after_import(module, functools.partial(_call, library, function, module))
+        apply(library)
+
+
+def apply(library: str) -> None:
+    """enable() of one library; does not look for devices."""
+    if library in _enabled:
+        return
+    _enabled.add(library)
+    if library == "accelerate":
+        importlib.import_module(f"{__name__}.accelerate").refuse_cpu()
+    for module, function in LIBRARIES[library].items():
+        after_import(module, functools.partial(_call, library, function, module))
 
 
 def watch_unasked() -> None:

@@ -8,17 +8,17 @@ import torch
 
 from . import enabled, local_device, replace
 
-DEVICE = "ACCELERATE_TORCH_DEVICE"  # accelerate reads it; transformers' Trainer, too
+DEVICE = "ACCELERATE_TORCH_DEVICE"  # accelerate prefers it to cpu=True, so enable() leaves it alone
 CURE = "call torch_ocl.integrations.enable() first, or start python -m torch_ocl.run script.py"
 
 
-def set_environment() -> None:
+def refuse_cpu() -> None:
+    """Raises where enable() would have no effect."""
     if os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true", "yes", "on", "y", "t"):
         raise RuntimeError(
             "ACCELERATE_USE_CPU asks accelerate for the CPU, so it cannot choose ocl: unset it, "
             "or leave out --cpu of `accelerate launch`"
         )
-    os.environ.setdefault(DEVICE, str(local_device()))
 
 
 def _world_size():
@@ -33,6 +33,8 @@ def choose_device(module) -> None:
 
     def make(original):
         def _prepare_backend(self, cpu=False, sagemaker_dp=False, backend=None):
+            if self.device is None and not cpu and self.default_device.type == "cpu":
+                self.device = local_device()
             ours = self.device is not None and self.device.type == "ocl"
             if cpu or sagemaker_dp or not ours or "LOCAL_RANK" not in os.environ:
                 return original(self, cpu, sagemaker_dp, backend)
@@ -80,8 +82,25 @@ def allow_float16(module) -> None:
     def _would_use_ocl(kwargs):
         if kwargs.get("cpu"):
             return False
-        chosen = module.PartialState._shared_state.get("device")
-        return torch.device(chosen or os.environ.get(DEVICE, "cpu")).type == "ocl"
+        chosen = module.PartialState._shared_state.get("device") or os.environ.get(DEVICE)
+        return torch.device(chosen or local_device()).type == "ocl"
+
+
+def choose_device_of_trainer(module) -> None:
+    """transformers.training_args: the device of the arguments is that of accelerate's state."""
+
+    def make(original):  # a functools.cached_property
+        setup = original.func
+
+        def _setup_devices(self):
+            device, state = setup(self), self.distributed_state
+            ours = state is not None and state.device is not None and state.device.type == "ocl"
+            return state.device if ours and device.type == "cpu" else device
+
+        original.func = _setup_devices
+        return original
+
+    replace(module.TrainingArguments, "_setup_devices", make)
 
 
 def count_memory(module) -> None:

@@ -5,6 +5,13 @@ import contextvars
 import torch
 
 from . import replace
+from .accelerate import choose_device_of_trainer
+
+
+def adapt_training_arguments(module) -> None:
+    """transformers.training_args"""
+    allow_bfloat16(module)
+    choose_device_of_trainer(module)
 
 
 def allow_bfloat16(module) -> None:

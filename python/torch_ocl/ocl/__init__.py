@@ -1,13 +1,19 @@
-"""torch.ocl: the functions of torch.cuda for OpenCL devices."""
+"""torch.ocl: the functions of torch.cuda for OpenCL devices.
+
+Every name that this module imports is one of torch.ocl's; modules are imported whole.
+"""
+
+# ruff: noqa: F401
 
 import atexit
+from inspect import ismodule as _is_module
 
 from torch import AcceleratorError, OutOfMemoryError
 
 from torch_ocl import _C
 from torch_ocl._C import LocalMemory
 
-from . import amp, tensor_types
+from . import amp, driver_cache, files, multiprocessing, printing, storages, tensor_types
 from .amp import (
     get_amp_supported_dtype,
     get_autocast_dtype,
@@ -35,7 +41,6 @@ from .devices import (
     synchronize,
 )
 from .dlpack import from_dlpack, to_dlpack
-from .driver_cache import keep_pocl_private
 from .fallback import fallback_stats, reset_fallback_stats
 from .graphed_callables import make_graphed_callables
 from .graphs import Graph, graph, graph_pool_handle, is_current_stream_capturing
@@ -92,9 +97,7 @@ from .monitoring import (
     temperature,
     utilization,
 )
-from .multiprocessing import refuse_to_send
 from .pools import MemPool, use_mem_pool
-from .printing import print_without_float64
 from .random import (
     default_generators,
     get_rng_state,
@@ -120,110 +123,8 @@ from .sync_debug import get_sync_debug_mode, set_sync_debug_mode
 from .tensor_types import *  # noqa: F403
 
 __all__ = [
-    *tensor_types.__all__,
-    "AcceleratorError",
-    "Buffer",
-    "Event",
-    "ExternalStream",
-    "Graph",
-    "KernelLibrary",
-    "LocalMemory",
-    "MemPool",
-    "OutOfMemoryError",
-    "Stream",
-    "StreamContext",
-    "UserKernel",
     "amp",
-    "attach_out_of_memory_observer",
-    "buffer",
-    "can_device_access_peer",
-    "clock_rate",
-    "compile_kernel",
-    "context",
-    "current_device",
-    "current_stream",
-    "default_generators",
-    "default_stream",
-    "device",
-    "device_count",
-    "device_id",
-    "device_memory_used",
-    "device_of",
-    "dump_memory_snapshot",
-    "empty_cache",
-    "fallback_stats",
-    "from_buffer",
-    "from_dlpack",
-    "from_host",
-    "get_allocator_backend",
-    "get_amp_supported_dtype",
-    "get_autocast_dtype",
-    "get_device_capability",
-    "get_device_name",
-    "get_device_properties",
-    "get_per_process_memory_fraction",
-    "get_rng_state",
-    "get_rng_state_all",
-    "get_stream_from_external",
-    "get_sync_debug_mode",
-    "graph",
-    "graph_pool_handle",
-    "host_memory_stats",
-    "host_memory_stats_as_nested_dict",
-    "host_view",
-    "init",
-    "initial_seed",
-    "ipc_collect",
-    "is_autocast_enabled",
-    "is_available",
-    "is_bf16_supported",
-    "is_current_stream_capturing",
-    "is_initialized",
-    "is_tf32_supported",
-    "list_gpu_processes",
-    "make_graphed_callables",
-    "manual_seed",
-    "manual_seed_all",
-    "max_memory_allocated",
-    "max_memory_cached",
-    "max_memory_reserved",
-    "mem_get_info",
-    "memory_allocated",
-    "memory_cached",
-    "memory_reserved",
-    "memory_snapshot",
-    "memory_stats",
-    "memory_stats_as_nested_dict",
-    "memory_summary",
-    "memory_usage",
-    "power_draw",
-    "queue",
-    "record_memory_history",
-    "reset_accumulated_host_memory_stats",
-    "reset_accumulated_memory_stats",
-    "reset_fallback_stats",
-    "reset_max_memory_allocated",
-    "reset_max_memory_cached",
-    "reset_max_memory_reserved",
-    "reset_peak_host_memory_stats",
-    "reset_peak_memory_stats",
-    "seed",
-    "seed_all",
-    "set_autocast_dtype",
-    "set_autocast_enabled",
-    "set_device",
-    "set_per_process_memory_fraction",
-    "set_rng_state",
-    "set_rng_state_all",
-    "set_stream",
-    "set_sync_debug_mode",
-    "stream",
-    "synchronize",
-    "temperature",
-    "to_dlpack",
-    "use_context",
-    "use_mem_pool",
-    "utilization",
+    *(name for name, value in globals().items() if name[0] != "_" and not _is_module(value)),
 ]
 
 
@@ -245,7 +146,7 @@ def __getattr__(name: str):
 
 
 def _at_start() -> None:
-    keep_pocl_private()
+    driver_cache.keep_pocl_private()
     # Programs are stored at a synchronisation; those built after the last one are stored at exit.
     atexit.register(_C.store_programs)
     # Drivers may crash or hang where a process ends while their commands run
@@ -254,5 +155,8 @@ def _at_start() -> None:
     if hasattr(_C, "keep_released"):  # PyTorch has torch.distributed
         atexit.register(_C.keep_released)
     atexit.register(_C.wait_for_backward_threads)
-    print_without_float64()
-    refuse_to_send()
+    printing.print_without_float64()
+    tensor_types.take_as_default()
+    multiprocessing.refuse_to_send()
+    storages.swap_bytes_of_ocl_storages()
+    files.fix_storages_of_files()

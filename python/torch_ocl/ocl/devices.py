@@ -15,15 +15,15 @@ def _index(device=None, optional=True) -> int:
     if device is None:
         if not optional:
             raise ValueError("a device is needed, as in 'ocl:0' or 0")
-        return current_device()
+        return _C.current_device()
     if isinstance(device, int):
         if device > _LAST:
             raise RuntimeError(f"ocl:{device} does not exist: the last possible device is {_LAST}")
-        return current_device() if device < 0 else int(device)  # bool is a kind of int
+        return _C.current_device() if device < 0 else int(device)  # bool is a kind of int
     device = torch.device(device)
     if device.type != "ocl":
         raise ValueError(f"expected an ocl device, got {device}")
-    return current_device() if device.index is None else device.index
+    return _C.current_device() if device.index is None else device.index
 
 
 def is_available() -> bool:
@@ -50,7 +50,11 @@ def init() -> None:
 
 
 def current_device() -> int:
-    """Number of the device that new tensors on "ocl" go to in this thread."""
+    """Number of the device that new tensors on "ocl" go to in this thread.
+
+    Lists the OpenCL devices, as torch.cuda's does, and raises what init() raises.
+    """
+    init()
     return _C.current_device()
 
 
@@ -71,7 +75,7 @@ class device:
 
     def __enter__(self):
         if not self._leave_alone:
-            self.prev_idx = current_device()
+            self.prev_idx = _C.current_device()
             _C.set_device(self.idx)
         return self
 

@@ -10,14 +10,14 @@ from .interop import _tensor, from_host
 
 
 class DLPack:
-    """A tensor for other libraries, with __dlpack__ and __dlpack_device__; it keeps the tensor."""
+    """A tensor for other libraries, with __dlpack__ and __dlpack_device__; it keeps the memory."""
 
     def __init__(self, tensor: torch.Tensor, opencl: bool):
-        if opencl and tensor.requires_grad:
+        if tensor.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         if tensor.is_neg() or (opencl and tensor.is_conj()):
             raise BufferError("Can't export lazily conjugated or negated tensors")
-        self.tensor = tensor
+        self.tensor = tensor.detach()  # `tensor.data = other` leaves it as it is
         self._kind = DLDeviceType.kDLOpenCL if opencl else DLDeviceType.kDLExtDev
 
     def __dlpack_device__(self):
@@ -71,7 +71,7 @@ def from_dlpack(source, *, device=None, copy: bool | None = None) -> torch.Tenso
 
 def _placed(tensor, device, copy):
     if tensor.device.type == "ocl":
-        _C.buffer(tensor)  # raises when the address is of another library's device
+        _C.check_foreign(tensor)  # raises when the address is of another library's device, too
         target = tensor.device if device is None else torch.device("ocl", _index(device))
         if copy or target != tensor.device:
             if copy is False:

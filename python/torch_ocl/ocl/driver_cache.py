@@ -7,11 +7,14 @@ import re
 import shutil
 import stat
 import tempfile
+import warnings
 from multiprocessing import util
 
 # The name has the process that made the folder, and deletes it.
 _TEMPORARY = "torch_ocl_pocl_{}_"
 _temporary_folders = {}  # by process
+# No folder can be there. PoCL would take /tmp/pocl, also one that another user has made.
+_NOWHERE = "/dev/null/pocl"
 
 
 def _listed_home() -> str:
@@ -68,7 +71,17 @@ def _is_inherited(folder: str) -> bool:
 
 def _make_temporary_folder() -> None:
     """For this process: no other user can write there, and it is deleted at the end."""
-    folder = tempfile.mkdtemp(prefix=_TEMPORARY.format(os.getpid()))
+    try:
+        folder = tempfile.mkdtemp(prefix=_TEMPORARY.format(os.getpid()))
+    except OSError as error:
+        os.environ["POCL_CACHE_DIR"] = _NOWHERE
+        warnings.warn(
+            f"PoCL has no folder for its kernels, and will show no devices: {error.strerror}. Set "
+            "POCL_CACHE_DIR, HOME or TMPDIR to a folder that this user can write to. Other OpenCL "
+            "drivers need none",
+            stacklevel=2,
+        )
+        return
     _temporary_folders[os.getpid()] = os.environ["POCL_CACHE_DIR"] = folder
     atexit.register(_delete_temporary_folder)
 
@@ -94,7 +107,7 @@ def keep_pocl_private() -> None:
     PoCL takes $XDG_CACHE_HOME/pocl/kcache, else ~/.cache/pocl/kcache, else /tmp/pocl/kcache.
     """
     chosen = os.environ.get("POCL_CACHE_DIR")
-    if chosen and not _is_inherited(chosen):
+    if chosen and chosen != _NOWHERE and not _is_inherited(chosen):
         return
     os.environ.pop("POCL_CACHE_DIR", None)
     homes = [os.environ.get("HOME", ""), _listed_home()]

@@ -91,23 +91,23 @@ def get_stream_from_external(data_ptr, device=None) -> ExternalStream:
 class Buffer:
     """The place of a tensor's memory: `size` bytes from `offset` on in the cl_mem `int_ptr`.
 
-    The object keeps the tensor's memory alive; the address alone does not.
+    The object keeps the tensor's memory alive, which cannot be resized meanwhile; the address alone
+    does not.
     """
 
     def __init__(self, tensor: torch.Tensor):
-        self.tensor = tensor
-        self.int_ptr, self.offset = _C.buffer(tensor)
+        self.int_ptr, self.offset, self._memory = _C.buffer(tensor)
         reach = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
         self.size = (reach + 1) * tensor.element_size() if tensor.numel() else 0
 
     def pyopencl(self):
-        """The pyopencl.Buffer with the tensor's memory from self.offset on; keeps the tensor."""
+        """The pyopencl.Buffer with the tensor's memory from self.offset on; keeps the memory."""
         import pyopencl
 
         if not self.int_ptr:
             raise ValueError("a tensor without elements has no buffer")
         found = pyopencl.Buffer.from_int_ptr(self.int_ptr)
-        found.tensor = self.tensor
+        found.memory = self._memory
         return found
 
     def __repr__(self):
@@ -154,7 +154,7 @@ def from_host(array, device=None) -> torch.Tensor:
 
     Only for CPU devices, which use host memory in place; else ValueError. Both sides
     see each other's changes: call torch.ocl.synchronize() before the host reads the memory, and do
-    not touch the memory while the device works on it.
+    not touch the memory while the device works on it. The CPU tensor cannot be resized any more.
     """
     if isinstance(array, np.ndarray):
         if not array.flags.writeable:

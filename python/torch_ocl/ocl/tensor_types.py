@@ -1,5 +1,6 @@
 """torch.ocl.FloatTensor and its like: the older way to name an element type and a device."""
 
+import functools
 import numbers
 
 import torch
@@ -55,6 +56,33 @@ class _TensorType(type):
 def _make(name: str, dtype: torch.dtype) -> _TensorType:
     # Tensor.type() finds a class by its name.
     return _TensorType(f"torch.ocl.{name}", (), {"dtype": dtype})
+
+
+def take_as_default() -> None:
+    """Lets torch.set_default_tensor_type() take these types: it sets the type and the device."""
+    original = torch.set_default_tensor_type
+    is_set = False
+
+    @functools.wraps(original)
+    def set_default_tensor_type(t, /):
+        nonlocal is_set
+        name = t.removeprefix("torch.ocl.") if isinstance(t, str) else ""
+        kind = globals()[name] if name in _DTYPES and name != t else t
+        if isinstance(kind, _TensorType):
+            if not kind.dtype.is_floating_point:
+                raise TypeError(
+                    "only floating-point types are supported as the default type, not "
+                    f"{kind.__name__}"
+                )
+            torch.set_default_dtype(kind.dtype)
+            torch.set_default_device("ocl")
+        else:
+            original(t)
+            if is_set:
+                torch.set_default_device(None)
+        is_set = isinstance(kind, _TensorType)
+
+    torch.set_default_tensor_type = set_default_tensor_type
 
 
 globals().update({name: _make(name, dtype) for name, dtype in _DTYPES.items()})

@@ -1,0 +1,191 @@
+// Kernels and their launch. A struct has all that a kernel's source depends on, and makes the
+// source. A table of the thread maps the fields of such structs to kernel objects, so a launch
+// takes no lock and makes no allocation or string:
+//
+//   struct Scale {
+//     ScalarType type;
+//     bool inverse;
+//
+//     KernelSource source(Device&) const {
+//       Defines defines;
+//       defines.set("DT", dtype_name(type));
+//       if (inverse) defines.set("INVERSE", 1);
+//       return {"scale.cl", "scale", defines};
+//     }
+//   };
+//   const Kernel& kernel = find_kernel(device, Scale{type, inverse});
+//   launch(stream, kernel, {tasks}, {1}, BufferView, BufferView, float{2}, int64_t{n});
+#pragma once
+
+#include <c10/util/FunctionRef.h>
+
+#include <array>
+#include <type_traits>
+
+#include "backend/device/buffer_view.h"
+#include "backend/launch/specialisation.h"
+#include "backend/program/program_cache.h"
+#include "backend/queue/command_sink.h"
+
+namespace ocl {
+
+struct KernelSource {
+  std::string file;
+  std::string kernel;
+  Defines defines;
+  // Whether the kernel uses the size of its grid, get_global_size() or get_num_groups(). Such a
+  // launch is not split: its caller keeps to the limits of the device.
+  bool whole_grid = false;
+};
+
+struct Kernel {
+  cl_kernel handle = nullptr;
+  const Program* program = nullptr;
+  std::string name;
+  size_t group = 1;  // the most work-items of a work-group, a power of two
+  bool whole_grid = false;
+  mutable bool launched = false;
+  // Whether any thread's object has been launched; nullptr: this is the only object.
+  std::atomic<bool>* launched_by_any = nullptr;
+};
+
+struct Range {
+  size_t x = 1, y = 1, z = 1;
+  // Of a local size: the kernel does not depend on it, so it is halved until the kernel can have
+  // it.
+  bool may_shrink = false;
+
+  size_t items() const { return x * y * z; }
+};
+
+// Whether a device can run the grid in one launch.
+inline bool fits(const GridLimits& limits, const Range& global, const Range& local, double work) {
+  if (work > limits.work || global.items() > limits.items) return false;
+  const auto fits = [&](size_t items, size_t group) {
+    return items <= limits.groups || items / group <= limits.groups;
+  };
+  return fits(global.x, local.x) && fits(global.y, local.y) && fits(global.z, local.z);
+}
+
+// Returns the kernel of this thread for the specialisation: a struct of numbers, enumerators,
+// pointers to what never moves, and structs of these, of at most 48 bytes. It is in a function or
+// an anonymous namespace. Its method source(device) is asked at the first call, and may depend on
+// the fields and the device alone. A source that depends on the size of the work-group is asked as
+// source(device, group), with smaller and smaller groups until the kernel can have them.
+// Kernel::group is the last one.
+template <typename Specialisation>
+const Kernel& find_kernel(Device& device, const Specialisation& specialisation);
+
+// Binds the arguments of a launch one by one, for launches whose number of arguments varies.
+class Arguments {
+ public:
+  Arguments(Stream& stream, const Kernel& kernel)
+      : sink_(stream),
+        kernel_(kernel),
+        handle_(sink_.kernel(kernel.handle, *kernel.program, kernel.name)) {}
+
+  // BufferView: two kernel arguments (buffer and byte offset). FaultArgument: two (word and site).
+  // Numbers and plain structs by value.
+  template <typename T>
+  Arguments& add(const T& value);
+  Arguments& add_bytes(const void* data, size_t size);
+  Arguments& add_buffer(cl_mem buffer);
+
+  // For arguments that change from replay to replay: before_replay(), the kernel object, and the
+  // number of the next argument.
+  const CommandSink& sink() const { return sink_; }
+  cl_kernel handle() const { return handle_; }
+  cl_uint next() const { return index_; }
+  size_t group() const { return kernel_.group; }
+
+  // A grid beyond the device's limits becomes several launches with offsets. So a kernel uses
+  // group_id() instead of get_group_id(), or says that it needs the whole grid (KernelSource).
+  // `work`: the float32 multiply-adds of all work-items, or what takes as long; for kernels that
+  // may take long.
+  void enqueue(const Range& global, const Range& local, double work = 0);
+
+ private:
+  // Raises for memory of another device than the stream's.
+  [[noreturn]] void refuse(const BufferView& value) const;
+  bool submit_part(const Range& offset, const Range& global, const Range& local, bool flush);
+
+  const CommandSink sink_;
+  const Kernel& kernel_;
+  const cl_kernel handle_;
+  cl_uint index_ = 0;
+  bool reports_faults_ = false;
+};
+
+// Enqueues the kernel with these arguments, in the kernel's order.
+template <typename... Args>
+void launch(Stream& stream, const Kernel& kernel, const Range& global, const Range& local,
+            const Args&... args) {
+  Arguments arguments(stream, kernel);
+  (arguments.add(args), ...);
+  arguments.enqueue(global, local);
+}
+
+// Runs a library's routine that enqueues its own kernels on the stream. Counts as one launch;
+// `name` must not move.
+void launch_library(Stream& stream, const std::string& name, c10::function_ref<void()> enqueue);
+
+// The name of this thread's last kernel, and the number of its launches; for tests that assert
+// which kernel ran.
+const std::string& last_kernel();
+uint64_t launch_count();
+// The number of kernel objects that find_kernel() has made, in all threads. A thread that ends
+// leaves its objects to the next new thread.
+uint64_t kernel_objects();
+// Counts kernels that were not enqueued by Arguments; `last` must not move.
+void count_launches(Stream& stream, const std::string& last, uint64_t count);
+
+// ---- implementation ----
+
+namespace detail {
+Kernel* lookup(const Device& device, const KernelKey& key);
+// `grouped`: the source depends on the size of the work-group.
+const Kernel& insert(Device& device, const KernelKey& key, bool grouped,
+                     c10::function_ref<KernelSource(size_t group)> source);
+// The largest part of the grid for one launch.
+Range part_of(const GridLimits& limits, const Range& global, const Range& local, double work);
+}  // namespace detail
+
+template <typename Specialisation>
+const Kernel& find_kernel(Device& device, const Specialisation& specialisation) {
+  const KernelKey key = detail::key_of(specialisation);
+  if (const Kernel* found = detail::lookup(device, key)) return *found;
+  if constexpr (requires { specialisation.source(device, size_t{1}); }) {
+    return detail::insert(device, key, true,
+                          [&](size_t group) { return specialisation.source(device, group); });
+  } else {
+    return detail::insert(device, key, false,
+                          [&](size_t) { return specialisation.source(device); });
+  }
+}
+
+inline Arguments& Arguments::add_buffer(cl_mem buffer) {
+  sink_.use(buffer);
+  return add_bytes(&buffer, sizeof(buffer));
+}
+
+template <typename T>
+Arguments& Arguments::add(const T& value) {
+  if constexpr (std::is_same_v<T, BufferView>) {
+    if (C10_UNLIKELY(&value.device() != &sink_.stream().device())) refuse(value);
+    const cl_ulong offset = value.offset;
+    add_buffer(value.buffer());
+    return add_bytes(&offset, sizeof(offset));
+  } else if constexpr (std::is_same_v<T, FaultArgument>) {
+    const cl_mem word = sink_.stream().faults().word();
+    const cl_int site = sink_.fault_site(handle_, index_, value.site);
+    reports_faults_ = true;
+    add_bytes(&word, sizeof(word));
+    return add_bytes(&site, sizeof(site));
+  } else {
+    static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
+                  !std::is_same_v<T, bool>);
+    return add_bytes(&value, sizeof(T));
+  }
+}
+
+}  // namespace ocl

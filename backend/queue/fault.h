@@ -1,0 +1,149 @@
+// Errors that only a kernel can see, such as an index out of range. The kernel writes the site and
+// the offending numbers into a word and goes on with a harmless value. The next synchronisation of
+// the thread that launched it raises the exception that the CPU raises.
+//
+//   static const int site = ocl::fault_site({"aten::gather", FaultClass::kRuntime, "index"});
+//   launch(stream, kernel, grid, ..., FaultArgument{site});
+//
+// A stream has a word for each thread (fault_thread.h). A synchronisation first enqueues a report:
+// a kernel that moves the words' contents to another buffer and clears them, and a read of that
+// buffer. One kernel does both, so that no other thread's kernel comes in between. A word holds the
+// first fault since the previous report.
+//
+// Who raises a fault, once, of the reports that the caller has waited for:
+//   - the thread that launched the kernel, or for which another one did (in a backward pass, say);
+//   - who waits for an event that this thread recorded;
+//   - anybody, once this thread has ended.
+// Who reads memory that this thread allocated for the kernel's results or later, or has computed
+// with such memory, raises it, too. Others leave it. A thread that raises a fault forgets its later
+// ones that it has waited for, too.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/base/fault_thread.h"
+#include "backend/device/buffer_view.h"
+
+namespace ocl {
+
+class Stream;
+
+enum class FaultClass { kRuntime, kIndex };
+
+// The error's text is "<op>: <what> <value>". With a bound_name, " is out of bounds for
+// <bound_name> <bound>" follows. Without `what` it is "<op>".
+struct FaultSite {
+  std::string op;
+  FaultClass error;
+  std::string what;
+  std::string bound_name;
+};
+
+// Registers a site for the life of the process; call once per site (a function-local static).
+int fault_site(FaultSite site);
+
+// Passed to launch(): binds the thread's word and the site's number as two kernel arguments.
+struct FaultArgument {
+  int site;
+};
+
+// The reports of a stream up to `number` (0: none), as `thread` (FaultThread::id()) found them.
+struct FaultReport {
+  uint64_t number = 0;
+  uint64_t thread = 0;
+
+  bool operator==(const FaultReport&) const = default;
+};
+
+// The faults of a stream.
+class Faults {
+ public:
+  explicit Faults(Stream& stream) : stream_(stream) {}
+
+  // The buffer of this thread's word, and the site's number with what is_for() needs to know of the
+  // launch, to bind to a kernel.
+  cl_mem word();
+  static cl_int tagged(int site);
+  // To be called after such a kernel was enqueued.
+  void enqueued();
+
+  // Enqueues a report if kernels were enqueued since the last one. The first has number 1. A stream
+  // under capture has none: nothing is enqueued.
+  FaultReport report();
+  // Raises the first fault of the reports up to this one that is for the caller, who has waited for
+  // them. `read`: the memory that the caller has read. Costs nothing when there is no new report.
+  void raise_reported(const FaultReport& report, const BufferView* read = nullptr);
+
+ private:
+  using Word =
+      std::array<cl_int, 8>;  // tagged site, unused, value (2 x 32 bits), bound (2 x 32 bits)
+  struct alignas(64) Place {  // of a thread: fault_thread.h
+    std::atomic<cl_mem> word{nullptr};  // of `part`
+    std::atomic<uint64_t> launched{0};  // kernels that may report
+    uint64_t taken = 0;                 // kernels that the reports cover
+    uint64_t settled = 0;               // kernels of which the host has the faults
+    cl::Buffer part;
+  };
+  // A range of places whose words are moved, and those of them with new kernels.
+  struct Taken {
+    int first = 0, end = 0;
+    std::vector<std::pair<int, uint64_t>> kernels;  // place, Place::launched
+  };
+  struct Report {
+    uint64_t number = 0;
+    cl::Event done;
+    Taken taken;
+    Word* words = nullptr;  // a slot, or those of `pageable`
+    std::vector<Word> pageable;
+  };
+  struct Found {
+    uint64_t report;
+    std::shared_ptr<FaultThread> thread;
+    uint64_t first_result;  // of the kernel (FaultThread); 0: not known
+    Word word;
+    bool told = false;  // another thread has raised it
+  };
+
+  void create();
+  cl_mem make_word(int place);
+  void make_slots();
+  void free_slot(const Report& report);
+  void settle_first_report();
+  bool enqueue_report();
+  Taken next_taken() const;
+  void enqueue_take(int first, int end);
+  void enqueue_read();
+  static bool is_for(const Found& found, const FaultReport& report, const BufferView* read);
+  Found* find_for_caller(const FaultReport& report, const BufferView* read,
+                         std::unique_lock<std::mutex>& lock);
+  [[noreturn]] void raise_fault(const Word& word) const;
+
+  Stream& stream_;
+  std::array<Place, kFaultPlaces> places_;
+  std::atomic<int> places_end_{0};     // after the last place with a word
+  std::atomic<uint64_t> enqueued_{0};  // kernels that may report
+  std::atomic<uint64_t> reported_{0};  // kernels that the reports cover
+  std::atomic<uint64_t> last_{0};      // the number of the last report
+  std::atomic<uint64_t> settled_{0};   // reports up to this one are in found_
+  std::atomic<bool> any_found_{false};
+  std::mutex mutex_;  // guards the members below
+  std::vector<Found> found_;
+  cl::Buffer words_, taken_;
+  size_t stride_ = 0;  // bytes between two words
+  cl::Kernel take_;
+  Taken unread_;  // of taken_; empty: no fault may be there
+  // Pinned memory for the words of reports; none on devices that use the host's memory.
+  cl::Buffer slots_;
+  std::vector<Word*> free_slots_;
+  std::deque<Report> reports_;  // a deque, because reads are enqueued into its elements
+};
+
+}  // namespace ocl

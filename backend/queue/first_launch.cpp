@@ -1,0 +1,39 @@
+#include "backend/queue/first_launch.h"
+
+#include <mutex>
+
+#include "backend/queue/stream.h"
+
+namespace ocl {
+namespace {
+
+// A lock for the first launch of a kernel, where Quirk::kFirstLaunchAlone applies; else empty.
+std::unique_lock<std::mutex> lock_alone(const Device& device) {
+  static auto* const mutex = new std::mutex;
+  if (!device.has(Quirk::kFirstLaunchAlone)) return {};
+  return std::unique_lock(*mutex);
+}
+
+}  // namespace
+
+void launch_first(const Device& device, const Program& program, std::atomic<bool>* launched,
+                  c10::function_ref<void()> enqueue) {
+  const auto done = [&] { return launched && launched->load(std::memory_order_acquire); };
+  if (done()) return enqueue();
+  const auto alone = lock_alone(device);
+  if (done()) return enqueue();
+  if (alone) drain(device.index());
+  enqueue();
+  if (alone) drain(device.index());
+  store_later(program);
+  if (launched) launched->store(true, std::memory_order_release);
+}
+
+void launch_alone(const Device& device, c10::function_ref<void()> enqueue) {
+  const auto alone = lock_alone(device);
+  if (alone) drain(device.index());
+  enqueue();
+  if (alone) drain(device.index());
+}
+
+}  // namespace ocl

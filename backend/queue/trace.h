@@ -1,0 +1,108 @@
+// While a trace is on, records each enqueued command: its kind and size, the operator and thread
+// that called it, its queue, and when the device ran it. Off, a command costs one load of
+// `trace::on`.
+//
+//   trace::Call call(
+//       stream, {.kind = trace::Kind::kFill, .function = "clEnqueueFillBuffer", .bytes = bytes});
+//   clEnqueueFillBuffer(..., call.event());
+//
+// The command is recorded at the end of the scope, unless it was not enqueued.
+#pragma once
+
+#include <c10/util/ApproximateClock.h>
+
+#include <array>
+#include <atomic>
+#include <optional>
+#include <vector>
+
+#include "backend/queue/stream.h"
+
+namespace ocl::trace {
+
+enum class Kind : uint8_t {
+  kKernel,
+  kCopyToDevice,
+  kCopyToHost,
+  kCopyOnDevice,
+  kFill,
+  kMap,
+  kUnmap,
+  kWait,  // the host waits; no command for the device
+};
+
+// What the caller of a command knows.
+struct CommandInfo {
+  Kind kind{};
+  const char* function = "";            // the name of the function of OpenCL or a library
+  const std::string* kernel = nullptr;  // its name, which must not move
+  size_t bytes = 0;
+  std::array<size_t, 3> global{}, local{};
+};
+
+struct Command : CommandInfo {
+  DeviceIndex device = 0;
+  StreamId stream = 0;
+  int32_t thread = 0;       // the system's number of the thread
+  uint64_t op = 0;          // PyTorch's number of the operator that called; 0: none
+  uint64_t annotation = 0;  // the number of the innermost record_function() around the call
+  // Times of the host's call, in nanoseconds since 1970 once the trace has stopped.
+  int64_t called = 0, returned = 0;
+  // Times of the device, on the host's clock; both 0 where the device gave none.
+  int64_t started = 0, ended = 0;
+};
+
+// The parts of a trace. Device times cost an event for each command.
+struct Recorded {
+  bool calls = false;
+  bool device_times = false;
+};
+void start(Recorded what);
+// Waits for the recorded commands, and returns them in the order of their calls. None after a
+// second stop.
+std::vector<Command> stop();
+
+// The operators and annotations that the thread is in. Numbers that were pushed during an earlier
+// trace are ignored.
+enum class Scope : uint8_t { kOp, kAnnotation };
+void push(Scope scope, uint64_t number);
+void pop(Scope scope);
+
+inline std::atomic<bool> on{false};
+
+// One call of an OpenCL function.
+class Call {
+ public:
+  Call(Stream& stream, const CommandInfo& info) {
+    if (C10_UNLIKELY(on.load(std::memory_order_relaxed))) begin(stream, info);
+  }
+  ~Call() {
+    if (C10_UNLIKELY(command_.has_value())) end();
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  // The event argument for the call: nullptr when no event is needed. `wanted` is an event that the
+  // caller needs itself.
+  cl_event* event(cl::Event* wanted = nullptr) {
+    if (wanted) wanted_ = wanted;
+    return wanted ? &(*wanted)() : with_event_ ? &own_() : nullptr;
+  }
+
+  // Instead of event(), where other code enqueues the commands: the device time is the time between
+  // two timed markers, before and after them.
+  void mark_begin(Stream& stream);
+  void mark_end(Stream& stream);
+
+ private:
+  void begin(Stream& stream, const CommandInfo& info);
+  void end();
+  void mark(Stream& stream, cl::Event& event);
+
+  std::optional<Command> command_;
+  bool with_event_ = false;
+  cl::Event own_, mark_;
+  cl::Event* wanted_ = nullptr;
+};
+
+}  // namespace ocl::trace

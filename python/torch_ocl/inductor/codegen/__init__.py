@@ -1,0 +1,1 @@
+"""OpenCL C for the kernels that Inductor plans."""

@@ -1,0 +1,66 @@
+"""Operations whose text depends only on their arguments; overrides.py has the others.
+
+Most are rows of kernels/pointwise/pointwise_table.h. Not all can be: the helpers in math.clh serve
+the type COMPUTE, but a generated kernel has values of several types. So rows with such helpers are
+shared only where all their operands are floats (MATH, SPECIAL).
+"""
+
+import re
+
+from torch._inductor.ops_handler import OP_NAMES
+
+from torch_ocl import _C
+
+# The rows by the name of Inductor's operation.
+ROWS = {row.name.removeprefix("special_"): row for row in _C.pointwise_rows()}
+# Part of the key of Inductor's caches.
+TEXTS = repr([(row.name, row.expression, row.header) for row in ROWS.values()])
+
+
+def _text(name: str) -> str:
+    """A row's expression with {0} and {1} for its inputs."""
+    numbers = re.sub(r"\bC\((\d+)\)", r"\1", ROWS[name].expression)
+    return re.sub(r"\b[ab]\b", lambda found: "{0}" if found[0] == "a" else "{1}", numbers)
+
+
+def _serves_all_types(row) -> bool:
+    """Whether the text has no helper of math.clh, and no further arguments of the stub."""
+    return not row.header and not re.search(r"\b(?!C\b)[A-Z][A-Z_]*\b|\bs\d\b", row.expression)
+
+
+# The text of operations. Their arguments are converted to the result's type first.
+FORMULAS = {
+    name: _text(name) for name, row in ROWS.items() if name in OP_NAMES and _serves_all_types(row)
+} | {
+    "lgamma": _text("lgamma"),  # its helper is for floats, as all of its arguments
+    # Python's operators on operations.
+    "and_": _text("bitwise_and"),
+    "or_": _text("bitwise_or"),
+    "xor": _text("bitwise_xor"),
+    # The table's rows shift by any number, with a test that these need not have.
+    "lshift": "{0} << {1}",
+    "rshift": "{0} >> {1}",
+    # The table's rows have a factor, alpha.
+    "add": "{0} + {1}",
+    "sub": "{0} - {1}",
+    # PyTorch has no stubs for these.
+    "mul_rn": "PRODUCT({0}, {1})",
+    "fma": "fma({0}, {1}, {2})",
+    "square": "{0} * {0}",
+}
+
+# The table has them as numbers, FLAG(a == b); generated kernels as masks.
+COMPARISONS = {
+    name: _text(name).replace("FLAG", "MASK") for name in ("eq", "ne", "lt", "gt", "le", "ge")
+}
+# Arguments are masks already, where the table's rows compare numbers with 0.
+LOGICAL = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
+
+# Macros of kernels/core/cl/math.clh.
+MATH = {name: ROWS[name].expression.partition("(")[0] for name in ("erf", "sin", "cos", "tan")}
+
+# Functions of single numbers in kernels/pointwise/functions, by the table's row.
+SPECIAL = {name: row for name, row in ROWS.items() if row.header and name in OP_NAMES} | {
+    "gammainc": ROWS["igamma"],
+    "gammaincc": ROWS["igammac"],
+}

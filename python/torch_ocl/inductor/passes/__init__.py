@@ -1,0 +1,1 @@
+"""Passes over traced graphs, which replace their nodes."""

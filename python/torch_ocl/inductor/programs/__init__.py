@@ -1,0 +1,1 @@
+"""The programs around the calls of kernels, in Python and C++."""

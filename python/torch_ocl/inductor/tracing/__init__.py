@@ -1,0 +1,1 @@
+"""What tracing by Dynamo and AOTAutograd needs: random numbers, memory formats."""

@@ -1,0 +1,211 @@
+"""Fixes from PyTorch's main branch, or proposed for it, that our releases of PyTorch lack.
+
+Each changes graphs with ocl tensors only. FIXES has their numbers in pytorch/pytorch.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import sympy
+import torch
+from torch._decomp import decompositions
+from torch._inductor import graph, ir, pattern_matcher
+from torch._inductor.fx_passes import fuse_attention, post_grad
+from torch._inductor.virtualized import V
+from torch.fx.experimental.symbolic_shapes import guard_or_false, sym_or
+
+from .lowering.eager import graph_has_ocl
+from .tracing.random_operators import is_on_ocl
+from .versions import RELEASE
+
+
+@dataclasses.dataclass(frozen=True)
+class Fix:
+    numbers: tuple[int, ...]  # of issues and pull requests in pytorch/pytorch, if there are any
+    until: str | None  # the release from which it is not needed; None: no release has it
+    apply: Callable[[], None]
+
+
+def _read_aliases_before_writes() -> None:
+    """Computes readers of memory before it is written, also those of other buffers in it."""
+    mark = graph.GraphLowering.mark_buffer_mutated
+
+    def mark_buffer_mutated(self, name):
+        if graph_has_ocl():
+            for alias in _aliases(self, name) - {name}:
+                for user in self.name_to_users.get(alias, ()):
+                    user.realize()
+        return mark(self, name)
+
+    graph.GraphLowering.mark_buffer_mutated = mark_buffer_mutated
+
+
+def _aliases(lowering, name) -> set:
+    """All buffers in the memory of this one, such as bits read as another type."""
+    neighbours = {}
+    for buffer in lowering.buffers:
+        for other in buffer.get_inputs_that_alias_output():
+            neighbours.setdefault(buffer.get_name(), set()).add(other)
+            neighbours.setdefault(other, set()).add(buffer.get_name())
+    found, pending = {name}, [name]
+    while pending:
+        new = neighbours.get(pending.pop(), set()) - found
+        found |= new
+        pending += new
+    return found
+
+
+def _loop_over_map() -> None:
+    """Lets the loop that map and scan become read its counter, which is on the CPU."""
+
+    def with_scalars(decompose):
+        def decompose_to_while_loop(gm):
+            if not any(map(is_on_ocl, gm.graph.nodes)):
+                return decompose(gm)
+            mode = V.fake_mode
+            allowed, mode.allow_scalar_outputs = mode.allow_scalar_outputs, True
+            try:
+                return decompose(gm)
+            finally:
+                mode.allow_scalar_outputs = allowed
+
+        return decompose_to_while_loop
+
+    for name in ("decompose_map_to_while_loop", "decompose_scan_to_while_loop"):
+        setattr(post_grad, name, with_scalars(getattr(post_grad, name)))
+
+
+def _keep_nearest_pixels() -> None:
+    """interpolate(mode="nearest") reads along a dimension whose size does not change, or doubles,
+    without the scale, as the kernels do."""
+    indices_of = decompositions._compute_upsample_nearest_indices
+
+    def indices(x, output_size, scales, exact=False):
+        if x.device.type == "ocl" and not exact:
+            sizes = x.shape[-len(output_size) :]
+            scales = [
+                None if guard_or_false(sym_or(new == old, new == 2 * old)) else scale
+                for new, old, scale in zip(output_size, sizes, scales, strict=True)
+            ]
+        return indices_of(x, output_size, scales, exact)
+
+    decompositions._compute_upsample_nearest_indices = indices
+
+
+def _keep_sums_of_constants() -> None:
+    """cumsum(full(...)) is not replaced by a product, which lost the type that cumsum() was given
+    and failed without dimensions."""
+    for entries in post_grad.pass_patterns[1].patterns.values():
+        for entry in entries:
+            handler = getattr(entry, "handler", None)
+            if getattr(handler, "__name__", "") == "pointless_cumsum_replacement":
+                entry.extra_check = _elsewhere(entry.extra_check)
+
+
+def _elsewhere(check):
+    return lambda match: match.kwargs["device"].type != "ocl" and check(match)
+
+
+def _match_attention_only() -> None:
+    """Inductor takes any order of the dimensions for key.transpose(-2, -1), operands with other
+    numbers of dimensions, and scales that are tensors."""
+    check = fuse_attention._sfdp_params_check
+
+    def check_more(match):
+        query = match.kwargs["query"].meta["val"]
+        return (query.device.type != "ocl" or _is_attention(match, query.dim())) and check(match)
+
+    fuse_attention._sfdp_params_check = check_more
+
+
+def _is_attention(match, dims) -> bool:
+    swapped = [0, 1, 3, 2] if dims == 4 else [0, 2, 1]
+    orders = [list(n.args[1]) for n in match.nodes if n.target is torch.ops.aten.permute.default]
+    scales = [value for name, value in match.kwargs.items() if "scale" in name]
+    return (
+        dims in (3, 4)
+        and swapped in orders
+        and all(order in (swapped, [0, 2, 1, 3]) for order in orders)
+        and not any(isinstance(scale, torch.fx.Node) for scale in scales)
+    )
+
+
+def _expand_sizes_that_are_one() -> None:
+    """Of an intermediate result with the size (n + 3) // 4, which a guard says is 1, Inductor reads
+    other elements, also past the end."""
+    make = ir.ExpandView.make_reindexer
+
+    def make_reindexer(self):
+        if not graph_has_ocl():
+            return make(self)
+        known = V.graph.sizevars.is_size_one_or_false
+        is_one = [known(size) for size in self.data.get_size()]
+        skip = len(self.get_size()) - len(is_one)
+        return lambda index: [
+            sympy.S.Zero if one else i for i, one in zip(index[skip:], is_one, strict=True)
+        ]
+
+    ir.ExpandView.make_reindexer = make_reindexer
+
+
+def _interpolate_floats() -> None:
+    """Decompositions interpolate integers, which kernels refuse, except for bytes."""
+
+    def of(kernel):
+        def interpolate(x, *args, **kwargs):
+            known = x.is_floating_point() or x.dtype == torch.uint8 or x.device.type != "ocl"
+            torch._check_not_implemented(known, lambda: f"interpolate() is not for {x.dtype}")
+            return kernel(x, *args, **kwargs)
+
+        return interpolate
+
+    for kind in ("linear1d", "bilinear2d", "trilinear3d", "bicubic2d"):
+        operators = getattr(torch.ops.aten, f"upsample_{kind}")
+        _change_python_kernels(operators.default, of)
+        _change_python_kernels(operators.vec, of)
+
+
+def _change_python_kernels(operator, change) -> None:
+    """Decompositions that come before those of Inductor's table."""
+    for key in (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd):
+        if key in operator.py_kernels:
+            operator.py_kernels[key] = change(operator.py_kernels[key])
+    operator._dispatch_cache.clear()
+
+
+def _return_what_is_not_dropped() -> None:
+    """dropout(x, p, train=False) is x itself, which may be written, not a copy."""
+
+    def of(kernel):
+        def dropout(x, p, train):
+            nothing = not train or p == 0
+            return x if nothing and x.device.type == "ocl" else kernel(x, p, train)
+
+        return dropout
+
+    _change_python_kernels(torch.ops.aten.dropout.default, of)
+
+
+def _match_bools_without_gradients() -> None:
+    """Patterns are not traced with integers that require gradients, but were with bools."""
+    is_integer = pattern_matcher.is_integer_dtype
+    pattern_matcher.is_integer_dtype = lambda dtype: dtype == torch.bool or is_integer(dtype)
+
+
+FIXES = [
+    Fix((198104,), None, _read_aliases_before_writes),
+    Fix((158480,), None, _loop_over_map),
+    Fix((198201, 175154), None, _keep_nearest_pixels),
+    Fix((189518, 193265, 193876), None, _keep_sums_of_constants),
+    Fix((193061,), "2.15", _expand_sizes_that_are_one),
+    Fix((193811,), None, _interpolate_floats),
+    Fix((195422,), "2.14", _return_what_is_not_dropped),
+    Fix((195320, 195589, 191203), None, _match_attention_only),
+    Fix((), None, _match_bools_without_gradients),
+]
+
+
+def apply() -> None:
+    for fix in FIXES:
+        if fix.until is None or fix.until > RELEASE:
+            fix.apply()

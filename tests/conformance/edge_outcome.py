@@ -1,0 +1,34 @@
+"""What the cases of a task of a sweep gave."""
+
+from edge_decisions import reason
+
+
+class Outcome:
+    """What the cases of a task gave."""
+
+    def __init__(self, task):
+        self.task = task
+        self.result = {k: task[k] for k in ("name", "base", "dtype", "kind")}
+        self.result |= {"category": "pass", "message": "", "seconds": 0.0, "agree": 0}
+        self.result |= {"decided": {}, "left": {}, "differences": list(task.get("lost", []))}
+
+    def differs(self, label, kind, message):
+        why = reason(self.task["name"], self.task["kind"], label, self.task["dtype"], message)
+        if why:
+            self.count("decided", why)
+            return
+        self.result["differences"].append({"case": label, "kind": kind, "message": message})
+        self.result["category"] = "wrong"
+
+    def name_lost(self, number, label):
+        """Names a case that ended its process. If it was the CPU's part, the case is left out."""
+        for lost in list(self.result["differences"]):
+            if lost["case"] != f"number {number}":
+                continue
+            lost["case"] = label
+            if lost["kind"].endswith("of the CPU"):
+                self.result["differences"].remove(lost)
+                self.count("left", lost["kind"])
+
+    def count(self, what, why):
+        self.result[what][why] = self.result[what].get(why, 0) + 1

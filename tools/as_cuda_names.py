@@ -1,0 +1,49 @@
+"""Writes the tables of docs/as_cuda.md: who answers each name of torch.cuda.
+
+usage: python tools/as_cuda_names.py docs/as_cuda.md
+"""
+
+import pathlib
+import sys
+
+from torch_ocl.as_cuda import answers, names
+
+BEGIN, END = "<!-- tables -->\n", "<!-- end of tables -->"
+
+
+def _list(text: str) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(text.split()))
+
+
+def _first_line(name: str) -> str:
+    """What the answer's docstring says first."""
+    text = getattr(answers, name.rsplit(".", 1)[-1]).__doc__ or ""
+    return text.split("\n")[0].rstrip(".")
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def tables() -> str:
+    """In Markdown."""
+    renamed = [f"`{ours}` for `{name}`" for name, ours in names.RENAMED.items()]
+    rows = [_row("names of torch.cuda", "answer"), _row("---", "---")]
+    rows.append(_row(_list(names.OCL), "`torch.ocl`'s function or class of the same name"))
+    rows.append(_row(_list(" ".join(names.RENAMED)), f"`torch.ocl`'s {', '.join(renamed)}"))
+    rows += [_row(f"`{name}`", _first_line(name)) for name in names.OWN.split()]
+    rows += [_row(_list(group), f"PyTorch's own: {why}") for group, why in names.KEPT.items()]
+    rows += [
+        _row(_list(group), f"refused: ocl is a device {w}") for group, w in names.REFUSED.items()
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def main():
+    page = pathlib.Path(sys.argv[1])
+    head, rest = page.read_text().split(BEGIN)
+    page.write_text(head + BEGIN + tables() + END + rest.split(END)[1])
+
+
+if __name__ == "__main__":
+    main()

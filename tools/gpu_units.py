@@ -1,0 +1,30 @@
+"""Multiplies by each matrix unit once, for OCL_DUMP_DIR to have their programs.
+
+usage: OCL_KERNEL_FAMILY=gpu OCL_MATRIX_UNITS=emulate OCL_DUMP_DIR=FOLDER gpu_units.py
+"""
+
+import torch
+
+from torch_ocl import _C
+
+TYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "i8": torch.int8}
+
+
+def main():
+    first = len(_C.gemm_gpu_tiles()) + 1
+    square = [i for i, tile in enumerate(_C.gemm_unit_tiles()) if tile.m == tile.n >= 64]
+    for name in _C.matrix_units():
+        _C.emulate_matrix_unit(name)
+        _, types = _C.matrix_unit(0).split(": ")
+        for dtype in (TYPES[each] for each in types.split(", ")):
+            a, b = (torch.ones(16, 32, dtype=dtype, device="ocl") for _ in range(2))
+            multiply = torch._int_mm if dtype == torch.int8 else torch.mm
+            # In place of a tile that the unit has no registers for, the model chooses.
+            for index in square:
+                _C.force_tuned("gemm_gpu", first + index)
+                multiply(a, b.t())
+    torch.ocl.synchronize()
+
+
+if __name__ == "__main__":
+    main()
