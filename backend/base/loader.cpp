@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 
 #include "backend/base/environment.h"
@@ -26,32 +27,52 @@ std::filesystem::path prefix_lib() {
   return named ? lib : std::filesystem::path();
 }
 
+// A library that is opened at the first use. Threads that do so at a time get one handle. There is
+// no lock, which a fork meanwhile would leave locked in the child.
+class Library {
+ public:
+  explicit Library(void* (*open)()) : open_(open) {}
+
+  void* handle() {
+    if (!opened_.load(std::memory_order_acquire)) {
+      handle_.store(open_(), std::memory_order_relaxed);
+      opened_.store(true, std::memory_order_release);
+    }
+    return handle_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  void* (*const open_)();
+  std::atomic<void*> handle_{nullptr};
+  std::atomic<bool> opened_{false};
+};
+
 // The runtime of `pip install torch-ocl[runtime]`, libintelocl.so; nullptr where there is none.
 void* packaged_runtime() {
-  static void* const handle = []() -> void* {
+  static Library runtime([]() -> void* {
     const auto lib = prefix_lib();
-    const auto runtime = lib / "libintelocl.so";
+    const auto file = lib / "libintelocl.so";
     std::error_code ignored;
-    if (lib.empty() || !std::filesystem::exists(runtime, ignored)) return nullptr;
-    if (others_could_write(runtime)) {
-      TORCH_WARN("ocl: ", printable(runtime.string()),
+    if (lib.empty() || !std::filesystem::exists(file, ignored)) return nullptr;
+    if (others_could_write(file)) {
+      TORCH_WARN("ocl: ", printable(file.string()),
                  " is not used: other users can write to it or to its folder");
       return nullptr;
     }
-    return open_library(runtime.string().c_str());
-  }();
-  return handle;
+    return open_library(file.string().c_str());
+  });
+  return runtime.handle();
 }
 
 // The system's loader, or else the packaged runtime, which has all entry points itself.
 void* library() {
-  static void* const handle = [] {
+  static Library loader([] {
     for (auto name = opencl_library_names(); *name; ++name) {
       if (void* opened = open_library(*name)) return opened;
     }
     return packaged_runtime();
-  }();
-  return handle;
+  });
+  return loader.handle();
 }
 
 bool is_among(const std::vector<cl::Platform>& platforms, const std::string& name) {

@@ -88,11 +88,16 @@ Registry& registry() {
     TORCH_CHECK(hung.empty(), "No OpenCL device: ", hung,
                 ", and would hang this process, too. Remove it, choose other drivers with "
                 "OCL_ICD_VENDORS, or give it more seconds; see docs/environment.md");
+    // Before drivers are loaded: a fork meanwhile leaves their locks, and that of `instance`,
+    // locked. Intel's driver waits in its destructors for the commands of the parent, which are
+    // skipped: the handler for that must be set after the driver's.
+    after_fork([] {
+      forked = true;
+      if (!listed) skip_destructors_if(&in_bad_fork);
+    });
     auto* created = new Registry;
-    listed = true;
-    after_fork([] { forked = true; });
-    // Intel's driver waits there for the commands of the parent.
     skip_destructors_if(&in_bad_fork);
+    listed = true;
     return created;
   }();
   return *instance;

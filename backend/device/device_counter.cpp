@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <mutex>
+#include <utility>
 
 #include "backend/base/environment.h"
 #include "backend/base/error.h"
@@ -79,27 +80,33 @@ struct Counter {
   }
 };
 
-Counter& counter() {
-  static auto* const instance = new Counter;
-  return *instance;
-}
+// A forked process has a counter of its own, which takes over what is known. The helper process is
+// the parent's, which reads the answer, and a thread that counted there has left the lock locked.
+// Made when the library is loaded, so that a fork finds no lock here.
+Counter* counter = [] {
+  after_fork([] {
+    Counter* const parents = std::exchange(counter, new Counter);
+    if (!parents->mutex.try_lock()) return;
+    counter->counted = parents->counted;
+    counter->hung = parents->hung;
+  });
+  return new Counter;
+}();
 
 }  // namespace
 
 std::optional<c10::DeviceIndex> count_devices(std::chrono::milliseconds patience) noexcept {
   try {
-    Counter& all = counter();
-    std::lock_guard lock(all.mutex);
-    return all.count(patience);
+    std::lock_guard lock(counter->mutex);
+    return counter->count(patience);
   } catch (...) {
     return c10::DeviceIndex{0};
   }
 }
 
 std::string driver_that_hangs() {
-  Counter& all = counter();
-  std::lock_guard lock(all.mutex);
-  return all.hung;
+  std::lock_guard lock(counter->mutex);
+  return counter->hung;
 }
 
 }  // namespace ocl

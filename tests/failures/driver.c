@@ -1,5 +1,7 @@
 // A driver for the OpenCL loader that misbehaves as HOW says: cc -shared -fPIC -DHOW=HANGS_AT_LOAD.
 // It has no devices. tests/python/test_drivers.py builds it.
+#define _GNU_SOURCE
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +19,16 @@
 #define LEAVES_A_DAEMON 9
 #define CLOSES_STREAMS 10
 #define IGNORES_SIGNALS 11
+#define WAITS 12  // in programs of this name, for a file: DRIVER_WAITS_IN, DRIVER_GOES_ON
 
 static void hang(void) {
   for (;;) pause();
+}
+
+static void wait_for_file(void) {
+  if (strncmp(program_invocation_short_name, getenv("DRIVER_WAITS_IN"), 6) != 0) return;
+  fclose(fopen(getenv("DRIVER_WAITS"), "w"));
+  while (access(getenv("DRIVER_GOES_ON"), F_OK) != 0) usleep(1000);
 }
 
 __attribute__((constructor)) static void load(void) {
@@ -38,6 +47,7 @@ __attribute__((constructor)) static void load(void) {
   if (HOW == CLOSES_STREAMS) {
     for (int stream = 0; stream < 3; ++stream) close(stream);
   }
+  if (HOW == WAITS) wait_for_file();
   if (HOW == IGNORES_SIGNALS) {
     signal(SIGINT, SIG_IGN);
     signal(SIGCHLD, SIG_IGN);

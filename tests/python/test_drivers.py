@@ -94,6 +94,55 @@ def test_a_driver_next_to_others(device, vendors, how):
             os.kill(int(number), signal.SIGKILL)
 
 
+FORK_MEANWHILE = """
+    import os, pathlib, signal, sys, threading, time, torch
+    first = {first}
+    thread = threading.Thread(target=first)
+    thread.start()
+    while not os.path.exists(os.environ["DRIVER_WAITS"]):
+        time.sleep(0.001)
+    if (child := os.fork()) == 0:
+        signal.alarm(60)
+        pathlib.Path(os.environ["DRIVER_GOES_ON"]).touch()
+        try:
+            print(torch.ocl.device_count(), torch.ocl._is_in_bad_fork(), flush=True)
+            torch.ones(1, device="ocl")
+        except RuntimeError as error:
+            print(str(error).splitlines()[0], flush=True)
+        sys.exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    thread.join()
+    print(torch.ocl.device_count())
+"""
+NO_DEVICE = "No OpenCL device"
+IN_A_FORK = "ocl cannot be used again in a forked process"
+
+
+@pytest.mark.parametrize(
+    "first, program, is_loader, told",
+    [
+        ("torch.ocl.device_count", "count_devices", False, NO_DEVICE),
+        ("torch.ocl.init", "python", False, IN_A_FORK),
+        ("torch.ocl.device_count", "python", True, NO_DEVICE),
+    ],
+    ids=["counts", "lists", "loads"],
+)
+def test_a_fork_while_another_thread_waits_for_a_driver(
+    vendors, tmp_path, first, program, is_loader, told
+):
+    """The locks that it holds are locked in the child for ever."""
+    variables = {"OCL_ICD_VENDORS": str(vendors("WAITS")), "DRIVER_WAITS_IN": program}
+    if is_loader:
+        (tmp_path / "libwaits.so").rename(tmp_path / "libOpenCL.so.1")
+        variables["LD_LIBRARY_PATH"] = str(tmp_path)
+    variables |= {"DRIVER_WAITS": f"{tmp_path}/waits", "DRIVER_GOES_ON": f"{tmp_path}/goes_on"}
+    code = FORK_MEANWHILE.format(first=first)
+    result = run_python(code, **variables)
+    lines = result.stdout.splitlines()
+    assert lines[0] == f"0 {told == IN_A_FORK}" and lines[1].startswith(told), result
+    assert lines[2:] == ["0", "0"] and "Warning" not in result.stderr, result
+
+
 def test_ctrl_c_while_a_driver_hangs(vendors):
     code = """
     import signal, torch
