@@ -1,5 +1,6 @@
 #include "backend/base/fault_thread.h"
 
+#include <c10/util/Exception.h>
 #include <c10/util/thread_name.h>
 
 #include <algorithm>
@@ -106,16 +107,17 @@ bool FaultThread::leaves_its_place() const {
 int FaultThread::take_place() {
   Places& all = places();
   std::lock_guard lock(all.mutex);
-  int place = place_.load(std::memory_order_relaxed);
-  if (place >= 0) return place;  // another thread that works for it was faster
+  const int known = place_.load(std::memory_order_relaxed);
+  if (known >= 0) return known;  // another thread that works for it was faster
   const auto free = std::find_if(all.threads.begin() + 1, all.threads.end(), [](const auto& last) {
     return !last || last->leaves_its_place();
   });
-  place = 0;
-  if (free != all.threads.end()) {
-    *free = shared_from_this();
-    place = static_cast<int>(free - all.threads.begin());
-  }
+  TORCH_CHECK(
+      free != all.threads.end(), "more than ", kFaultPlaces - 1,
+      " threads at a time launch kernels on ocl that find errors, such as an index out of "
+      "range: let some end and wait for their kernels, or give their work to fewer threads");
+  *free = shared_from_this();
+  const auto place = static_cast<int>(free - all.threads.begin());
   place_.store(place, std::memory_order_release);
   return place;
 }

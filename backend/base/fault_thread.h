@@ -11,9 +11,9 @@
 
 namespace ocl {
 
-// The words of a stream: a place for each living thread. Place 0 is anybody's: of threads that
-// found no place, and of PyTorch's own threads where they work for nobody known.
-inline constexpr int kFaultPlaces = 256;
+// The words of a stream: a place for each living thread. Place 0 is anybody's: of PyTorch's own
+// threads where they work for nobody known.
+inline constexpr int kFaultPlaces = 1024;
 
 class FaultThread final : public c10::DebugInfoBase,
                           public std::enable_shared_from_this<FaultThread> {

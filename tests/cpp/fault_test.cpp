@@ -1,7 +1,9 @@
 #include "backend/queue/fault.h"
 
 #include <future>
+#include <set>
 #include <thread>
+#include <vector>
 
 #include "tests/cpp/failing_calls.h"
 #include "tests/cpp/support.h"
@@ -105,6 +107,25 @@ TEST_P(FaultTest, ThreadsThatShareAStreamGetTheirOwn) {
   done = true;
   other.join();
   EXPECT_NO_THROW(stream.finish());
+}
+
+TEST(FaultThread, MoreThanThereArePlacesRaise) {
+  std::vector<std::shared_ptr<FaultThread>> threads(kFaultPlaces);
+  std::set<int> places;
+  const std::string text = test::error_text([&] {
+    for (auto& thread : threads) {
+      thread = std::make_shared<FaultThread>(/*waits=*/true);
+      EXPECT_TRUE(places.insert(thread->place()).second);
+    }
+  });
+  EXPECT_NE(text.find(str("more than ", kFaultPlaces - 1, " threads at a time")), std::string::npos)
+      << text;
+  EXPECT_FALSE(places.contains(0));
+  threads.front()->end();
+  EXPECT_EQ(std::make_shared<FaultThread>(true)->place(), threads.front()->place());
+  for (auto& thread : threads) {
+    if (thread) thread->end();
+  }
 }
 
 TEST_P(FaultTest, AnybodyRaisesThoseOfAThreadThatHasEnded) {

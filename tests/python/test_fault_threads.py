@@ -1,6 +1,7 @@
 """Errors that kernels find, of threads that share streams: each reaches its own thread."""
 
 import concurrent.futures
+import contextlib
 import threading
 
 import pytest
@@ -285,26 +286,39 @@ def test_a_stream_that_waits_for_two_threads(device):
     assert_none_left(device)
 
 
-def test_more_threads_than_words(device):
-    """Threads that end leave their words; of more at once, some share one."""
-    indices = Indices(device, 1)
-    first, errors = threading.Barrier(301, timeout=DEADLINE), []
-
-    def work():
-        error = raised(indices.x[indices.bad[0]].cpu)
-        errors.append(error)
-        first.wait()
-
-    threads = [threading.Thread(target=work) for _ in range(300)]
-    for thread in threads:
-        thread.start()
-    first.wait()
-    for thread in threads:
-        thread.join()
-    for _ in range(300):  # in the places of those that have ended
+def test_hundreds_of_threads_at_a_time(device):
+    """Each has a word. Threads that end leave their words to others."""
+    indices = Indices(device, 300)
+    errors = together(300, lambda number: raised(indices.x[indices.bad[number]].cpu))
+    for number, error in enumerate(errors):
+        indices.assert_own(error, number)
+    for _ in range(300):
         together(1, lambda _: indices.assert_own(raised(indices.x[indices.bad[0]].cpu), 0))
-    assert len([error for error in errors if error]) >= 255
-    raised(lambda: torch.ocl.synchronize(device))
+    assert_none_left(device)
+
+
+def test_a_chain_of_threads(device):
+    """One's result feeds another's stream, which feeds a third one's wait: each gets its own."""
+    indices, events = Indices(device, 3), []
+
+    def launch(number):
+        with torch.ocl.stream(torch.ocl.Stream(device)) as stream:
+            for event in events[-1:]:
+                stream.wait_event(event)
+            indices.x[indices.bad[number]]
+            events.append(stream.record_event())
+
+    def wait_for_all(number):
+        indices.assert_own(raised(lambda: torch.ocl.synchronize(device)), number)
+
+    with contextlib.ExitStack() as stack:
+        pools = [stack.enter_context(concurrent.futures.ThreadPoolExecutor(1)) for _ in range(3)]
+        for number, one in enumerate(pools):
+            one.submit(launch, number).result()
+        for _ in range(3):
+            raised(events[-1].synchronize)  # this thread waits for all
+        for number, one in reversed(list(enumerate(pools))):
+            one.submit(wait_for_all, number).result()
     assert_none_left(device)
 
 
