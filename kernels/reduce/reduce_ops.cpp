@@ -50,17 +50,29 @@ void mean_of_complex(at::TensorIterator& iter) {
   sums.div_(iter.numel() / sums.numel());
 }
 
+// Of numbers near 1, the roundings of products do not cancel: float32's numbers above 1 are twice
+// as far apart as those below, so that many products are in the middle of two, and a little more or
+// less. Partial products begin with 1, again and again.
+ScalarType product_type(const at::TensorIterator& iter) {
+  const ScalarType type = compute_type(iter.dtype(0));
+  if (!device(iter.device(0).index()).properties().has_fp64) return type;
+  if (type == ScalarType::Float) return ScalarType::Double;
+  return type == ScalarType::ComplexFloat ? ScalarType::ComplexDouble : type;
+}
+
 template <int row>
 void run_row(at::TensorIterator& iter) {
   if (c10::isComplexType(iter.dtype(1))) {
     if (row == k_mean_stub) return mean_of_complex(iter);
-    if (row == k_prod_stub) return reduce(iter, kComplexProduct);
+    if (row == k_prod_stub) return reduce(iter, kComplexProduct, product_type(iter));
     if (!compares_input(row)) return reduce(iter, kRows[row], std::nullopt, Parts::kKept);
     at::TensorIterator truths = with_input(iter, iter.tensor(1).ne(0));
     return reduce(truths, kRows[row], ScalarType::Bool);
   }
-  reduce(iter, kRows[row],
-         compares_input(row) ? std::optional(compute_type(iter.dtype(1))) : std::nullopt);
+  std::optional<ScalarType> compute;
+  if (compares_input(row)) compute = compute_type(iter.dtype(1));
+  if (row == k_prod_stub) compute = product_type(iter);
+  reduce(iter, kRows[row], compute);
 }
 
 constexpr Reduction kNormZero{"norm_0", 0, "acc + TRUTH(a)", "x + y", "acc"};

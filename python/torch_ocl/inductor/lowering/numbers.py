@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from .eager import aten
 
 _BOUNDS = {aten.clamp_min.default, aten.clamp_max.default}
+_PRODUCTS = {aten.prod.default, aten.prod.dim_int}
 _DIVISIONS = {aten.div.Tensor_mode, aten.div.Scalar_mode}
 # Besides element-wise operators: those that check numbers and types in C++, which decompositions
 # and lowerings do not, and that take tensors of any size.
@@ -24,7 +25,7 @@ _NAMES = """
 """
 _CHECKED = set(_NAMES.split())
 # Whose types are checked: Inductor decomposes products of vectors, also of types without a product.
-_PRODUCTS = {"mm", "bmm", "mv", "dot", "vdot"}
+_MATRIX_PRODUCTS = {"mm", "bmm", "mv", "dot", "vdot"}
 _MOST_DIMENSIONS = 8
 
 
@@ -36,6 +37,8 @@ def eager_only(operator, args, kwargs) -> str | None:
         reals = {_real_type(arg) for arg in args} - {None}
         if reals - {torch.float32} or (reals and not hasattr(lowering, "_div_rn")):
             return "a floor division of real numbers"
+    if operator in _PRODUCTS and _real_type(args[0]):
+        return "a product of real numbers, which is computed in double precision"
     if operator in _BOUNDS and str(args[1]) == "-0.0":  # compilers compare with 0.0, and return it
         return "a bound of -0.0"
     return "arguments that it refuses" if is_refused(operator, args, kwargs) else None
@@ -91,7 +94,7 @@ def has_checks(operator) -> bool:
     kinds = {str(a.type).removeprefix("Optional[").removesuffix("]") for a in arguments}
     name = operator._schema.name.removeprefix("aten::")
     checked = torch.Tag.pointwise in operator.tags or name in _CHECKED
-    return name in _PRODUCTS or (checked and bool(kinds & {"number", "float"}))
+    return name in _MATRIX_PRODUCTS or (checked and bool(kinds & {"number", "float"}))
 
 
 def _small(value, in_list=False):
