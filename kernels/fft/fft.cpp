@@ -219,6 +219,36 @@ std::vector<int64_t> with_last(const Tensor& x, int64_t size) {
 
 bool in_halves(int64_t n) { return n % 2 == 0 && has_passes(n / 2); }
 
+// Of all rows at once: `out` is contiguous.
+void real_rows_at_once(const Tensor& x_any, const Tensor& out, double scale) {
+  static constexpr const char* kEnd = "fft_real_end";
+  const int64_t n = x_any.size(-1), last = x_any.dim() - 1, columns = out.size(-1), h = n / 2;
+  Tensor x = x_any.contiguous();
+  if (!in_halves(n)) {
+    out.copy_(fft_along(x.to(out.scalar_type()), last, true, scale).narrow(-1, 0, columns));
+    return;
+  }
+  // Pairs of real numbers are read as complex numbers, which must begin at even elements.
+  if (x.storage_offset() % 2 != 0) x = x.clone();
+  std::vector<int64_t> pairs = with_last(x, h);
+  pairs.push_back(2);
+  const Tensor table = roots_of_unity(n, out.options());
+  const Tensor halves = transform(at::view_as_complex(x.view(pairs)), last, true, scale, table);
+  launch_real(kEnd, halves, out, table, x.numel() / n, columns, h);
+}
+
+// In parts along the first dimension with several: others would be copied, and transformed twice.
+void real_rows(const Tensor& x, const Tensor& out, double scale) {
+  constexpr int64_t kElements = int64_t{1} << 21;  // of a part
+  if (x.dim() == 1 || x.numel() <= kElements) return real_rows_at_once(x, out, scale);
+  if (x.size(0) == 1) return real_rows(x[0], out[0], scale);
+  const int64_t share = std::max<int64_t>(kElements / (x.numel() / x.size(0)), 1);
+  for (int64_t first = 0; first < x.size(0); first += share) {
+    const int64_t count = std::min(share, x.size(0) - first);
+    real_rows(x.narrow(0, first, count), out.narrow(0, first, count), scale);
+  }
+}
+
 }  // namespace
 
 Tensor fft_along(const Tensor& x, int64_t dim, bool forward, double scale) {
@@ -226,23 +256,11 @@ Tensor fft_along(const Tensor& x, int64_t dim, bool forward, double scale) {
                                  : bluestein(x, dim, forward, scale);
 }
 
-Tensor fft_of_real_rows(const Tensor& x_any, bool onesided, double scale) {
-  // Pairs of real numbers are read as complex numbers, which must begin at even elements.
-  const Tensor x = x_any.storage_offset() % 2 == 0 ? x_any : x_any.clone();
-  static constexpr const char* kEnd = "fft_real_end";
-  const int64_t n = x.size(-1), last = x.dim() - 1, columns = onesided ? n / 2 + 1 : n;
-  const auto options = x.options().dtype(c10::toComplexType(x.scalar_type()));
-  if (!in_halves(n)) {
-    const Tensor all = fft_along(x.to(options.dtype()), last, true, scale);
-    return all.narrow(-1, 0, columns).contiguous();
-  }
-  const int64_t h = n / 2;
-  std::vector<int64_t> pairs = with_last(x, h);
-  pairs.push_back(2);
-  const Tensor table = roots_of_unity(n, options);
-  const Tensor halves = transform(at::view_as_complex(x.view(pairs)), last, true, scale, table);
-  const Tensor out = at::empty(with_last(x, columns), options);
-  launch_real(kEnd, halves, out, table, x.numel() / n, columns, h);
+Tensor fft_of_real_rows(const Tensor& x, bool onesided, double scale) {
+  const int64_t n = x.size(-1);
+  const Tensor out = at::empty(with_last(x, onesided ? n / 2 + 1 : n),
+                               x.options().dtype(c10::toComplexType(x.scalar_type())));
+  real_rows(x, out, scale);
   return out;
 }
 

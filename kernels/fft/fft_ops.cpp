@@ -123,7 +123,7 @@ Tensor fft_r2c(const Tensor& self, IntArrayRef dim, int64_t normalization, bool 
   }
   const double scale = scale_of(normalization, self.sizes(), dims);
   const at::DimVector order = order_of(self, dims, /*real=*/true);
-  const Tensor rows = fft_of_real_rows(self.permute(order).contiguous(), onesided, scale);
+  const Tensor rows = fft_of_real_rows(self.permute(order), onesided, scale);
   return in_place_of(along(rows, self.dim() - 1, dims.size() - 1, true, 1), order);
 }
 

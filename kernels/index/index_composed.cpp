@@ -1,4 +1,4 @@
-// Operators that call other operators of ours: kthvalue, masked_scatter, index_reduce, the indices
+// Operators that call other operators of ours: masked_scatter, index_reduce, the indices
 // of triangles, and shuffles of pixels and channels.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
@@ -11,7 +11,6 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/pixel_shuffle_native.h>
 #include <ATen/ops/pixel_unshuffle_native.h>
-#include <ATen/ops/sort.h>
 #include <ATen/ops/where.h>
 
 #include "backend/queue/fault.h"
@@ -40,36 +39,6 @@ Tensor triangle_indices(int64_t row, int64_t col, std::optional<at::ScalarType> 
 }  // namespace
 
 namespace native {
-
-OCL_NATIVE("kthvalue.values", kthvalue_out);
-std::tuple<Tensor&, Tensor&> kthvalue_out(const Tensor& self, int64_t k, int64_t dim_any,
-                                          bool keepdim, Tensor& values, Tensor& indices) {
-  const int64_t dim = at::maybe_wrap_dim(dim_any, self.dim(), /*wrap_scalar=*/true);
-  const int64_t size = self.dim() > 0 ? self.size(dim) : 1;
-  if (self.dim() > 0) at::native::zero_numel_check_dims(self, dim, "kthvalue()");
-  TORCH_CHECK(k >= 1 && k <= size, "kthvalue(): selected number k out of range for dimension ",
-              dim);
-  at::assert_no_overlap(self, values);
-  TORCH_CHECK(values.scalar_type() == self.scalar_type(), "output values must be of scalar type ",
-              self.scalar_type(), ", but got ", values.scalar_type());
-  TORCH_CHECK(indices.scalar_type() == at::kLong, "output indices must be of scalar type Long");
-  const at::DimVector shape = at::meta::get_reduction_shape(self, dim, keepdim);
-  values.resize_(shape);
-  indices.resize_(shape);
-  if (self.dim() == 0) {
-    values.copy_(self);
-    indices.zero_();
-    return {values, indices};
-  }
-  if (self.numel() == 0) return {values, indices};
-  const auto [sorted, order] = at::sort(self, /*stable=*/true, dim, /*descending=*/false);
-  const auto kth = [&](const Tensor& all) {
-    return keepdim ? all.narrow(dim, k - 1, 1) : all.select(dim, k - 1);
-  };
-  values.copy_(kth(sorted));
-  indices.copy_(kth(order));
-  return {values, indices};
-}
 
 OCL_NATIVE("masked_scatter_", masked_scatter_);
 OCL_COMPLEX("masked_scatter_");

@@ -18,6 +18,8 @@ using at::Tensor;
 using at::native::TransposeType;
 
 constexpr int64_t kLeaf = 32;  // rows that one kernel factors
+// Elements of the factors that are copied at a time, where these are several.
+constexpr int64_t kInverses = int64_t{1} << 21;
 
 void solve(const Tensor& a_any, const Tensor& b_any, bool left, bool upper, TransposeType transpose,
            bool unit) {
@@ -89,9 +91,13 @@ Tensor& cholesky_inverse(Tensor& result, Tensor& infos, bool upper) {
   // The first zero on the diagonal, as LAPACK's potri reports it.
   const Tensor zeros = result.diagonal(0, -2, -1).eq(0).to(at::kInt);
   infos.copy_(zeros.argmax(-1).add(1).mul(zeros.amax(-1)).view(infos.sizes()));
-  const Tensor factor = result.clone(), inverse = matrices(result);
-  fill_identity(inverse);
-  solve_factored(matrices(factor), inverse, upper);
+  const Tensor all = matrices(result);
+  const int64_t share = std::max<int64_t>(kInverses / (all.size(1) * all.size(2)), 1);
+  for (const Tensor& inverses : all.split(share)) {
+    const Tensor factors = inverses.clone();
+    fill_identity(inverses);
+    solve_factored(factors, inverses, upper);
+  }
   return result;
 }
 

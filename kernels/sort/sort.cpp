@@ -42,34 +42,40 @@ class RowSort {
 
   void run(const at::Tensor& values, const at::Tensor& indices) {
     const uint64_t rows = rows_, size = size_;
-    at::Tensor keys = workspace(in_.scalar_type()), order = workspace(ScalarType::Int);
+    const at::Tensor order = workspace(ScalarType::Int);
     if (size_ <= kShortRow) {
-      launch("sort_short", 1, view(in_), view(keys), view(order), rows, size);
+      launch("sort_short", 1, view(in_), view(values), view(order), rows, size);
     } else {
-      order = by_radix(keys, order);
+      by_radix({workspace(in_.scalar_type()), order}, {values, indices});
     }
     launch("sort_gather", chunks_, view(in_), view(order), view(values), view(indices), rows, size,
            uint64_t{chunks_});
   }
 
  private:
-  at::Tensor by_radix(at::Tensor keys, at::Tensor order) {
+  // Elements in a partial order, and their positions in the row.
+  struct Order {
+    at::Tensor keys, positions;
+  };
+
+  // The passes write `last` and the results' memory in turns, and the last pass `last`.
+  void by_radix(Order last, Order results) {
     const uint64_t rows = rows_, size = size_, chunks = chunks_;
-    at::Tensor other_keys = workspace(in_.scalar_type()), other_order = workspace(ScalarType::Int);
     const at::Tensor counts = at::empty({static_cast<int64_t>(rows_ * kDigits * chunks_)},
                                         in_.options().dtype(ScalarType::Int));
-    launch("sort_keys", chunks_, view(in_), view(keys), view(order), rows, size, chunks);
     const size_t bits = 8 * c10::elementSize(in_.scalar_type());
+    const bool even = bits / kBitsPerPass % 2 == 0;
+    Order from = even ? last : results, to = even ? results : last;
+    launch("sort_keys", chunks_, view(in_), view(from.keys), view(from.positions), rows, size,
+           chunks);
     for (size_t shift = 0; shift < bits; shift += kBitsPerPass) {
       const auto digit = static_cast<uint32_t>(shift);
-      launch("sort_count", chunks_, view(keys), view(counts), rows, size, chunks, digit);
+      launch("sort_count", chunks_, view(from.keys), view(counts), rows, size, chunks, digit);
       scan(counts);
-      launch("sort_scatter", chunks_, view(keys), view(order), view(other_keys), view(other_order),
-             view(counts), rows, size, chunks, digit);
-      std::swap(keys, other_keys);
-      std::swap(order, other_order);
+      launch("sort_scatter", chunks_, view(from.keys), view(from.positions), view(to.keys),
+             view(to.positions), view(counts), rows, size, chunks, digit);
+      std::swap(from, to);
     }
-    return order;
   }
 
   void scan(const at::Tensor& counts) {
@@ -138,6 +144,20 @@ Defines sort_key_defines(ScalarType type, bool descending) {
   return defines;
 }
 
+at::Tensor rows_of(const at::Tensor& self, int64_t dim) {
+  return self.movedim(dim, -1).contiguous().view({-1, self.size(dim)});
+}
+
+void in_parts(const at::Tensor& rows,
+              c10::function_ref<void(int64_t first, const at::Tensor& part)> use) {
+  constexpr int64_t kElements = int64_t{1} << 20;  // of a part, if it has several rows
+  int64_t first = 0;
+  for (const at::Tensor& part : rows.split(std::max<int64_t>(kElements / rows.size(1), 1))) {
+    use(first, part);
+    first += part.size(0);
+  }
+}
+
 namespace native {
 
 // Not PyTorch's own implementation, which copies the elements to `values` first.
@@ -169,7 +189,7 @@ OCL_STRUCTURED("topk.values", topk)
     indices.zero_();
     return;
   }
-  if (self.numel() == 0) return;
+  if (values.numel() == 0) return;
   at::assert_no_overlap(values, self);
   at::assert_no_overlap(indices, self);
   run_topk({self, k, dim, largest, values, indices});

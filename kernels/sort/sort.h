@@ -21,6 +21,14 @@ struct KeyBits {
 void sort_rows_gpu(const at::Tensor& in, size_t size, bool descending, const at::Tensor& values,
                    const at::Tensor& indices, std::optional<KeyBits> bits = std::nullopt);
 
+// A tensor's rows along a dimension as a contiguous matrix.
+at::Tensor rows_of(const at::Tensor& self, int64_t dim);
+
+// Calls `use` with the number of the first row and the rows of parts of a matrix, whose sorts would
+// need several times its memory.
+void in_parts(const at::Tensor& rows,
+              c10::function_ref<void(int64_t first, const at::Tensor& part)> use);
+
 // The k greatest, or smallest, elements along a dimension, in order.
 struct TopK {
   const at::Tensor& self;

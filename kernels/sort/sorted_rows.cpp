@@ -17,6 +17,7 @@
 #include "kernels/core/operators/registration.h"
 #include "kernels/core/tensors/tensors.h"
 #include "kernels/core/types/dtype.h"
+#include "kernels/sort/sort.h"
 #include "native/sorted_rows.h"
 
 namespace ocl {
@@ -72,7 +73,7 @@ void search(const Tensor& sorted, const Tensor& sorter, const Tensor& values, co
   arguments.enqueue(grid.global, grid.local);
 }
 
-// The most frequent value and its index along the last dimension of a contiguous tensor.
+// The most frequent value of each row of a contiguous matrix, and its index.
 std::pair<Tensor, Tensor> most_frequent(const Tensor& self) {
   Device& device = ocl_device(self);
   check_device_has(device, self.scalar_type(), "mode");
@@ -88,8 +89,8 @@ std::pair<Tensor, Tensor> most_frequent(const Tensor& self) {
       find_kernel(device, SortedRows{kName, self.scalar_type(), int32, false, false});
   launch(stream_of(self), kernel, grid.global, grid.local, view(sorted), view(lengths), rows,
          length, grid.per_item);
-  const Tensor best = at::argmax(lengths, -1, /*keepdim=*/true);  // the first of several
-  return {sorted.gather(-1, best).squeeze(-1), order.gather(-1, best).squeeze(-1)};
+  const Tensor best = at::argmax(lengths, 1, /*keepdim=*/true);  // the first of several
+  return {sorted.gather(1, best).squeeze(1), order.gather(1, best).squeeze(1)};
 }
 
 }  // namespace
@@ -207,9 +208,14 @@ std::tuple<Tensor&, Tensor&> mode_out(const Tensor& self, int64_t dim_any, bool 
   values.resize_(shape);
   indices.resize_(shape);
   if (values.numel() == 0) return {values, indices};
-  const auto [most, places] = most_frequent(self.movedim(dim, -1).contiguous());
-  values.copy_(most.view(shape));
-  indices.copy_(places.view(shape));
+  const DenseOutput out(values), positions(indices);
+  in_parts(rows_of(self, dim), [&](int64_t first, const Tensor& part) {
+    const auto [most, places] = most_frequent(part);
+    out.tensor().view({-1}).narrow(0, first, part.size(0)).copy_(most);
+    positions.tensor().view({-1}).narrow(0, first, part.size(0)).copy_(places);
+  });
+  out.finish();
+  positions.finish();
   return {values, indices};
 }
 

@@ -128,7 +128,6 @@ void by_groups(const Rows& rows, const at::Tensor& values, const at::Tensor& ind
 const char* refusal_of_selection(const TopK& call) {
   const auto size = static_cast<size_t>(call.self.size(call.dim)), k = static_cast<size_t>(call.k);
   const Device& device = ocl_device(call.self);
-  if (k == 0) return "nothing to find";
   if (k > size / kFewest) return "a sort finds so many faster";
   if (size > INT32_MAX) return "positions have 32 bits";
   if (device.family() == KernelFamily::kCpu) return nullptr;
@@ -149,10 +148,18 @@ void run_selection(const TopK& call) {
 }
 
 void run_sort(const TopK& call) {
-  const auto [all, positions] =
-      at::sort(call.self, /*stable=*/true, call.dim, /*descending=*/call.largest);
-  call.values.copy_(all.narrow(call.dim, 0, call.k));
-  call.indices.copy_(positions.narrow(call.dim, 0, call.k));
+  const DenseOutput values(call.values.movedim(call.dim, -1)),
+      indices(call.indices.movedim(call.dim, -1));
+  in_parts(rows_of(call.self, call.dim), [&](int64_t first, const at::Tensor& part) {
+    const auto [sorted, order] = at::sort(part, /*stable=*/true, 1, /*descending=*/call.largest);
+    const auto put = [&](const DenseOutput& to, const at::Tensor& from) {
+      to.tensor().view({-1, call.k}).narrow(0, first, part.size(0)).copy_(from.narrow(1, 0, call.k));
+    };
+    put(values, sorted);
+    put(indices, order);
+  });
+  values.finish();
+  indices.finish();
 }
 
 constexpr Algorithm<TopK> kAlgorithms[] = {

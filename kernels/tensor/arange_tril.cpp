@@ -121,6 +121,10 @@ struct Triangle {
 
 void triangle(const Tensor& self, int64_t diagonal, const Tensor& out, bool upper) {
   if (out.numel() == 0) return;
+  if (!out.is_contiguous() && out.mT().is_contiguous()) {  // such as factors: nothing is copied
+    const int64_t kept = std::clamp(diagonal, -out.size(-2), out.size(-1));
+    return triangle(self.mT(), -kept, out.mT(), !upper);
+  }
   Device& device = ocl_device(out);
   const Tensor in = self.contiguous(), dense = dense_target(out);
   const auto bytes = static_cast<size_t>(out.element_size());

@@ -16,14 +16,12 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/is_nonzero_native.h>
-#include <ATen/ops/isnan.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/logspace.h>
 #include <ATen/ops/norm_except_dim.h>
 #include <ATen/ops/pow.h>
 #include <ATen/ops/roll_native.h>
-#include <ATen/ops/sort.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 #include <torch/library.h>
@@ -67,52 +65,6 @@ void aminmax_allreduce(const at::Tensor& self, at::Tensor& min, at::Tensor& max)
   at::amax_out(max, self, {}, keepdim);
 }
 
-// Medians and their indices along a dimension, which is kept with size 1. `skip_nan` ignores NaN.
-// Otherwise the first NaN is the result, if there is one: a stable sort puts it after the numbers.
-std::pair<at::Tensor, at::Tensor> medians(const at::Tensor& self, int64_t dim, bool skip_nan) {
-  const auto [sorted, order] = at::sort(self, /*stable=*/true, dim, /*descending=*/false);
-  const int64_t size = self.size(dim);
-  if (!self.is_floating_point()) {
-    return {sorted.narrow(dim, (size - 1) / 2, 1), order.narrow(dim, (size - 1) / 2, 1)};
-  }
-  const at::Tensor numbers = at::isnan(self).sum(dim, /*keepdim=*/true).neg().add(size);
-  at::Tensor position = numbers.sub(1).clamp_min(0).floor_divide(2);
-  if (!skip_nan) position = at::where(numbers.eq(size), position, numbers);
-  return {sorted.gather(dim, position), order.gather(dim, position)};
-}
-
-at::Tensor median_of_all(const at::Tensor& self, bool skip_nan) {
-  if (self.numel() == 0) {
-    return at::full({}, std::numeric_limits<float>::quiet_NaN()).to(self.options());
-  }
-  // A copy: a view would keep all sorted numbers.
-  return medians(self.reshape({-1}), 0, skip_nan).first.reshape({}).clone();
-}
-
-std::tuple<at::Tensor&, at::Tensor&> median_out(const char* op, const at::Tensor& self, int64_t dim,
-                                                bool keepdim, at::Tensor& values,
-                                                at::Tensor& indices, bool skip_nan) {
-  dim = at::maybe_wrap_dim(dim, self.dim());
-  if (self.dim() > 0) at::native::zero_numel_check_dims(self, dim, op);
-  TORCH_CHECK(values.scalar_type() == self.scalar_type(), op, ": expected values of type ",
-              self.scalar_type(), " but got ", values.scalar_type());
-  TORCH_CHECK(indices.scalar_type() == ScalarType::Long, op,
-              ": expected indices of type Long but got ", indices.scalar_type());
-  const at::DimVector shape = at::meta::get_reduction_shape(self, dim, keepdim);
-  values.resize_(shape);
-  indices.resize_(shape);
-  if (values.numel() == 0) return {values, indices};
-  if (self.dim() == 0) {
-    values.copy_(self);
-    indices.zero_();
-    return {values, indices};
-  }
-  const auto [all_values, all_indices] = medians(self, dim, skip_nan);
-  values.copy_(keepdim ? all_values : all_values.squeeze(dim));
-  indices.copy_(keepdim ? all_indices : all_indices.squeeze(dim));
-  return {values, indices};
-}
-
 }  // namespace
 
 namespace native {
@@ -134,16 +86,6 @@ Tensor& eye_m_out(int64_t n, int64_t m, Tensor& out) {
 
 OCL_NATIVE_AS("eye.out", eye_out, eye_m_out(n, n, out))
 OCL_COMPLEX("eye.out");
-
-OCL_NATIVE_AS("median", median, median_of_all(self, false))
-
-OCL_NATIVE_AS("nanmedian", nanmedian, median_of_all(self, true))
-
-OCL_NATIVE_AS("median.dim_values", median_dim_out,
-              median_out("median()", self, dim, keepdim, values, indices, false))
-
-OCL_NATIVE_AS("nanmedian.dim_values", nanmedian_dim_out,
-              median_out("nanmedian()", self, dim, keepdim, values, indices, true))
 
 OCL_NATIVE("trace", trace);
 OCL_COMPLEX("trace");

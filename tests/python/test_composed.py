@@ -229,6 +229,19 @@ def test_operands_without_elements(device):
     assert torch.equal(point.grad.cpu(), torch.zeros(1, 3))
 
 
+@pytest.mark.parametrize("shape", [(5, 7), (3, 6, 4), (2, 3, 1, 5)])
+def test_triangles_of_transposed_matrices(device, shape):
+    x = torch.randn(shape).mT
+    y, limit = x.mT.contiguous().to(device).mT, 2**63
+    for diagonal in (-limit, -6, -2, 0, 1, 6, limit - 1):
+        for function in (torch.tril, torch.triu):
+            assert torch.equal(function(y, diagonal).cpu(), function(x, diagonal))
+            z = y.clone()
+            assert not z.is_contiguous() or 1 in shape
+            getattr(z, f"{function.__name__}_")(diagonal)
+            assert torch.equal(z.cpu(), function(x, diagonal))
+
+
 MOST_BYTES = {  # of temporary memory for an element: function, its limit
     "isin": (lambda x: torch.isin(x, x[:40:2]), 6),
     "isin, inverted": (lambda x: torch.isin(x, x[:40:2], invert=True), 6),

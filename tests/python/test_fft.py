@@ -235,6 +235,16 @@ def test_gradients(device, function):
         check(tensors[1].grad, x, tensors[0].grad)
 
 
+@pytest.mark.parametrize("n", [10, 14, 37, 9])
+def test_many_real_rows(device, n):
+    """They are transformed in parts, and overlap."""
+    x = numbers((2, 600000), torch.float32)
+    for rows in (x.unfold(1, n, 3), x.unfold(1, n, 3)[:1], x.unfold(1, n, 3)[:, 1:]):
+        expected = torch.fft.rfft(rows)
+        place = rows.shape, rows.stride(), rows.storage_offset()
+        check(torch.fft.rfft(x.to(device).as_strided(*place)), rows, expected)
+
+
 @pytest.mark.parametrize("onesided", [True, False])
 @pytest.mark.parametrize("normalized", [True, False])
 def test_stft(device, onesided, normalized):

@@ -57,6 +57,50 @@ def test_kthvalue(device, dtype):
             same(x.gather(-1, actual.indices.cpu()), expected.values)
 
 
+WHOLE = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *WHOLE], ids=str)
+@pytest.mark.parametrize("size", [4096, 30001, 100000])
+def test_long_rows(device, dtype, size):
+    """The place is that of a stable sort."""
+    generator = torch.Generator().manual_seed(size)
+    bits = torch.randint(-(2**63), 2**63 - 1, (3, size), generator=generator)
+    x = bits.view(torch.uint8).flatten().view(dtype)[: 3 * size].view(3, size).clone()
+    x[1] = x[1, 0]
+    x[1, ::2] = x[1, 1:2] * 0
+    sorted_x, places = torch.sort(x, dim=1, stable=True)
+    if dtype.is_floating_point:
+        assert x.isnan().any()
+    for k in (1, size // 3, size):
+        for actual in (
+            torch.kthvalue(x.to(device), k, dim=1),
+            torch.kthvalue(x.T.contiguous().to(device), k, dim=0),
+        ):
+            same(actual.values, sorted_x[:, k - 1])
+            same(actual.indices, places[:, k - 1])
+    for function in (torch.median, torch.nanmedian):
+        same(function(x.to(device), 1).values, function(x, 1).values)
+        same(function(x.to(device)), function(x))
+
+
+def test_many_rows(device):
+    """They are sorted in parts."""
+    x = torch.randint(0, 3, (5, 300000, 7), generator=torch.Generator().manual_seed(0))
+    for dim in (0, 2):
+        y, on_device = x.float().movedim(dim, -1), x.float().to(device).movedim(dim, -1)
+        expected, places = torch.sort(y, stable=True)
+        actual = torch.kthvalue(on_device, 3)
+        same(actual.values, expected[..., 2])
+        same(actual.indices, places[..., 2])
+        for actual, part in zip(
+            torch.topk(on_device, 4, largest=False), (expected, places), strict=True
+        ):
+            same(actual, part[..., :4])
+        same(torch.mode(on_device).values, torch.mode(y).values)
+        same(torch.median(on_device, -1).values, torch.median(y, -1).values)
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_mode(device, dtype):
     """The CPU sorts by an order that NaN breaks; a NaN is no other's equal and so is rare."""
