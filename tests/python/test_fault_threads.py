@@ -298,27 +298,30 @@ def test_hundreds_of_threads_at_a_time(device):
 
 
 def test_a_chain_of_threads(device):
-    """One's result feeds another's stream, which feeds a third one's wait: each gets its own."""
+    """Each stream waits for the one before. Who waits for the last event takes the fault of the
+    thread that recorded it, and leaves the others' to them."""
     indices, events = Indices(device, 3), []
 
     def launch(number):
-        with torch.ocl.stream(torch.ocl.Stream(device)) as stream:
+        stream = torch.ocl.Stream(device)
+        with torch.ocl.stream(stream):
             for event in events[-1:]:
                 stream.wait_event(event)
             indices.x[indices.bad[number]]
             events.append(stream.record_event())
 
-    def wait_for_all(number):
-        indices.assert_own(raised(lambda: torch.ocl.synchronize(device)), number)
-
     with contextlib.ExitStack() as stack:
         pools = [stack.enter_context(concurrent.futures.ThreadPoolExecutor(1)) for _ in range(3)]
         for number, one in enumerate(pools):
             one.submit(launch, number).result()
-        for _ in range(3):
-            raised(events[-1].synchronize)  # this thread waits for all
-        for number, one in reversed(list(enumerate(pools))):
-            one.submit(wait_for_all, number).result()
+        indices.assert_own(raised(events[-1].synchronize), 2)
+        assert [raised(event.synchronize) for event in events[-1:] * 2] == [None, None]
+        errors = [
+            one.submit(raised, lambda: torch.ocl.synchronize(device)).result() for one in pools
+        ]
+        for number in range(2):
+            indices.assert_own(errors[number], number)
+        assert errors[2] is None
     assert_none_left(device)
 
 
