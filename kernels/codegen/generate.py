@@ -42,7 +42,7 @@ LAYOUTS = ["Sparse", "SparseCsr", "Quantized", "NestedTensor"]
 # The operators that kernels/quantized/quantized.cpp registers itself.
 OWN_QUANTIZED = {"int_repr", "flip"}
 
-# Implementations that refuse devices of other makers before this release: there, the CPU fallback
+# Implementations that refuse out-of-tree devices before this release: there, the CPU fallback
 # runs these operators.
 SINCE = {
     (2, 12): [

@@ -161,7 +161,7 @@ class Run:
             elif breaking and not re.search(
                 r"occl: [A-Z_]+ failed: .*(onnection|imed? ?out)", end["text"]
             ):
-                yield f"rank {rank} does not tell what broke: {end['text']}"
+                yield f"rank {rank} does not say what broke: {end['text']}"
 
     def outcome(self):
         """In words, for a table."""

@@ -33,7 +33,7 @@ def needs_torch(minor, reason):
 
 needs_lazy_clones = needs_torch(13, "storages have no materializers before PyTorch 2.13")
 needs_refused_operators = needs_torch(
-    12, "PyTorch 2.11 refuses std, var, cdist and pdist for devices of other makers"
+    12, "PyTorch 2.11 refuses std, var, cdist and pdist for out-of-tree devices"
 )
 
 

@@ -167,7 +167,7 @@ def test_numbers_of_devices(device, function):
     ],
 )
 def test_what_opencl_does_not_tell(name):
-    with pytest.raises(NotImplementedError, match="OpenCL does not tell"):
+    with pytest.raises(NotImplementedError, match="OpenCL does not report"):
         getattr(torch.ocl, name)()
 
 

@@ -40,7 +40,7 @@ REMEDIES = {
         "OCL_CONV_ALGORITHM=plain",
     ]
 }
-# PyTorch 2.11 refuses them for devices of other makers (SINCE in kernels/codegen/generate.py).
+# PyTorch 2.11 refuses them for out-of-tree devices (SINCE in kernels/codegen/generate.py).
 REFUSED_BY_2_11 = {
     "aten::std.correction",
     "aten::var.correction",

@@ -3,7 +3,7 @@
 
 def _unknown(what: str):
     raise NotImplementedError(
-        f"OpenCL does not tell {what}: ask the tool of the device's vendor (nvidia-smi, rocm-smi, "
+        f"OpenCL does not report {what}: ask the tool of the device's vendor (nvidia-smi, rocm-smi, "
         "xpu-smi, intel_gpu_top)"
     )
 

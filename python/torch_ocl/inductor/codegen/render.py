@@ -62,7 +62,7 @@ class Renderer:
             for section in kernel.sections
         ]
 
-    # Statements and what they depend on.
+    # Each statement, with the statements whose results it needs.
 
     def _statement(self, line):
         target = None
@@ -306,7 +306,7 @@ class Renderer:
             if hasattr(kind, "buffer"):
                 memory = TYPES[kind.dtype].memory
                 constant = "const " if name.startswith("in_ptr") else ""
-                # Memory that is read by one name, and replaced by another.
+                # Two names of one buffer: one is read, the other written.
                 macro = "BUFFER" if calls.count(call) == 1 else "SHARED_BUFFER"
                 parameters.append(f"{macro}({constant}char, {name})")
                 variables.append(f"  ELEMENTS({constant}{memory}, {name});")
