@@ -1,8 +1,10 @@
 #include "backend/device/processor.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
+#include "backend/base/system.h"
 #include "backend/device/query.h"
 
 namespace ocl {
@@ -36,7 +38,17 @@ Processor processor_of(const Device& device) {
     p.sub_group_size = smallest_of(handle, kIntelSubGroupSizes);
     p.has_intel_matrices = device.has_extension("cl_intel_subgroup_matrix_multiply_accumulate");
   }
+  if (device.family() == KernelFamily::kCpu && device.uses_host_memory()) {
+    p.has_amx = has_amx(host_instruction_sets());
+  }
   return p;
+}
+
+bool has_amx(std::string_view flags) {
+  const std::string line = c10::str(" ", flags, " ");
+  return std::ranges::all_of(
+      std::array{" amx_tile ", " amx_bf16 ", " amx_int8 ", " avx512bw ", " avx512_bf16 "},
+      [&](const char* flag) { return line.find(flag) != std::string::npos; });
 }
 
 }  // namespace ocl

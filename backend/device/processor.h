@@ -1,7 +1,9 @@
-// The processor of a GPU, as far as its driver tells: what matrix units are known by.
+// The processor of a device, as far as its driver or the system tells: what matrix units are known
+// by.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "backend/device/device.h"
 
@@ -16,8 +18,14 @@ struct Processor {
   size_t sub_group_size = 0;
   // Whether it has cl_intel_subgroup_matrix_multiply_accumulate.
   bool has_intel_matrices = false;
+  // Of this machine's processor, where kernels of the CPU family run on it: whether it has AMX for
+  // bfloat16 and int8, and AVX-512 with bfloat16.
+  bool has_amx = false;
 };
 
 Processor processor_of(const Device& device);
+
+// Whether a line of flags as Linux reports them has all that Processor::has_amx says.
+bool has_amx(std::string_view flags);
 
 }  // namespace ocl

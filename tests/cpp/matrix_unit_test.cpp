@@ -1,5 +1,6 @@
 #include "kernels/core/matrix_units/matrix_unit.h"
 
+#include "backend/base/system.h"
 #include "tests/cpp/support.h"
 
 namespace ocl {
@@ -48,6 +49,7 @@ TEST(MatrixUnit, IsOfTheProcessor) {
       {intel(8, false), "none"},      // Gen9
       {intel(32, true), "none"},
       {{}, "none"},  // a CPU
+      {{.has_amx = true}, "amx"},
   };
   for (const auto& [processor, name] : expected) {
     EXPECT_EQ(unit_of(processor), name) << processor.compute_capability << ' ' << processor.gfx_name
@@ -70,16 +72,25 @@ TEST(MatrixUnit, HasWholeFragments) {
   }
 }
 
+TEST(MatrixUnit, AmxIsKnownByAllItsFlags) {
+  const std::string flags = "flags : avx512f avx512bw avx512_bf16 amx_bf16 avx512_fp16 amx_tile";
+  EXPECT_FALSE(has_amx(""));
+  EXPECT_FALSE(has_amx(flags));
+  EXPECT_TRUE(has_amx(flags + " amx_int8"));
+  EXPECT_TRUE(has_amx(flags + " amx_int8 flush_l1d"));
+  EXPECT_FALSE(has_amx(flags + " amx_int8x"));
+  EXPECT_FALSE(has_amx("flags : amx_tile amx_bf16 amx_int8"));  // AVX-512 is hidden
+}
+
 using DeviceMatrixUnit = test::DeviceTest;
 
 TEST_P(DeviceMatrixUnit, IsKnownByTheProcessorAlone) {
   const Processor processor = processor_of(here());
   if (here().properties().type == "cpu") {
-    EXPECT_EQ(unit_of(processor), "none");
+    const bool is_amx = here().family() == KernelFamily::kCpu && has_amx(host_instruction_sets());
+    EXPECT_EQ(unit_of(processor), is_amx ? "amx" : "none");
   }
-  if (here().family() == KernelFamily::kCpu) {
-    EXPECT_EQ(matrix_unit(here()), nullptr);
-  }
+  EXPECT_EQ(matrix_unit(here()), matrix_unit_of(processor));
   EXPECT_NE(refusal_of_matrix_unit(here(), ScalarType::Float), nullptr);
 }
 

@@ -1,5 +1,6 @@
 #include "kernels/core/matrix_units/matrix_unit.h"
 
+#include <ATen/cpu/Utils.h>
 #include <c10/core/DeviceGuard.h>
 
 #include "backend/base/binary_file.h"
@@ -30,7 +31,21 @@ Use use() {
   return chosen;
 }
 
-std::atomic<const MatrixUnit*> emulated{kMatrixUnits};
+std::atomic<const MatrixUnit*> emulated{kMatrixUnits};  // of GPUs
+
+const MatrixUnit* emulated_unit(KernelFamily family) {
+  if (family == KernelFamily::kGpu) return emulated.load(std::memory_order_relaxed);
+  return std::ranges::find(kMatrixUnits, family, &MatrixUnit::family);
+}
+
+// Linux lets a process use AMX once it has asked. Without that, an instruction ends the process. So
+// it is asked before anything runs, also where the probe's answer was kept. It is asked at the
+// first use, not before: with the permission, threads need larger stacks for signals.
+bool is_permitted(const MatrixUnit& unit) {
+  if (unit.family == KernelFamily::kGpu || emulates_matrix_units()) return true;
+  static const bool amx = at::cpu::init_amx();
+  return amx;
+}
 
 enum class Answer : uint8_t { kUnknown, kRight, kWrong, kNotCompiled };
 
@@ -41,8 +56,19 @@ struct Probe {
   KernelSource source(Device&) const {
     Defines defines;
     define_matrix_unit(defines, *unit, type);
-    return {"matrix_unit_probe_gpu.cl", "probe_matrix_unit", defines};
+    return {unit->family == KernelFamily::kGpu ? "matrix_unit_probe_gpu.cl"
+                                               : "matrix_unit_probe_cpu.cl",
+            "probe_matrix_unit", defines};
   }
+
+  // Work-items, the sums that each compares, and words of memory after their counts.
+  int64_t items() const { return unit->family == KernelFamily::kGpu ? 2 * unit->lanes : 1; }
+  int64_t sums() const {
+    const UnitShape& shape = *unit->shape(type);
+    const int64_t matrix = shape.m * shape.n;
+    return unit->family == KernelFamily::kGpu ? matrix / unit->lanes : 4 * matrix;  // four tiles
+  }
+  int64_t space() const { return unit->family == KernelFamily::kGpu ? 0 : 4112; }
 };
 
 // Of the kept answer: the device, its driver, and the probe.
@@ -73,15 +99,13 @@ Answer run_probe(Device& device, Stream& stream, const Probe& probe) {
   if (!kernel) return Answer::kNotCompiled;
   // Not a tensor: in a traced program, at::empty() gives one without memory.
   const c10::DeviceGuard guard({c10::kPrivateUse1, device.index()});
-  const UnitShape& shape = *probe.unit->shape(probe.type);
-  const auto items = static_cast<size_t>(2 * probe.unit->lanes);
+  const auto items = static_cast<size_t>(probe.items()), space = static_cast<size_t>(probe.space());
   std::vector<int32_t> right(items);
-  const c10::DataPtr memory = Allocator::instance().allocate(items * sizeof(int32_t));
+  const c10::DataPtr memory = Allocator::instance().allocate((items + space) * sizeof(int32_t));
   const BufferView place = resolve(memory.get());
   launch(stream, *kernel, {items}, {items}, place);
   copy_to_host(stream, right.data(), place, items * sizeof(int32_t));
-  const int64_t sums = shape.m * shape.n / probe.unit->lanes;
-  const bool all = std::ranges::all_of(right, [&](int32_t count) { return count == sums; });
+  const bool all = std::ranges::all_of(right, [&](int32_t count) { return count == probe.sums(); });
   return all ? Answer::kRight : Answer::kWrong;
 }
 
@@ -132,8 +156,7 @@ const MatrixUnit* matrix_unit_of(const Processor& processor) {
 }
 
 const MatrixUnit* matrix_unit(const Device& device) {
-  if (device.family() != KernelFamily::kGpu) return nullptr;
-  if (emulates_matrix_units()) return emulated.load(std::memory_order_relaxed);
+  if (emulates_matrix_units()) return emulated_unit(device.family());
   static std::array<std::atomic<const MatrixUnit*>, kMaxDevices> units{};
   static std::array<std::atomic<bool>, kMaxDevices> asked{};
   const auto index = static_cast<size_t>(device.index());
@@ -149,6 +172,7 @@ const char* refusal_of_matrix_unit(Device& device, ScalarType type) {
   const MatrixUnit* const unit = matrix_unit(device);
   if (!unit) return "no matrix unit of the device is known";
   if (!unit->shape(type)) return "the matrix unit lacks the type";
+  if (!is_permitted(*unit)) return "the system does not permit the matrix unit";
   std::atomic<Answer>& known = known_answer(device, *unit, type);
   Answer answer = known.load(std::memory_order_relaxed);
   if (answer == Answer::kUnknown) {
@@ -188,15 +212,17 @@ std::string describe_matrix_unit(const Device& device) {
 
 std::vector<std::string_view> matrix_unit_names() {
   std::vector<std::string_view> names;
-  for (const MatrixUnit& unit : kMatrixUnits) names.emplace_back(unit.name);
+  for (const MatrixUnit& unit : kMatrixUnits) {
+    if (unit.family == KernelFamily::kGpu) names.emplace_back(unit.name);
+  }
   return names;
 }
 
 void emulate_matrix_unit(std::string_view name) {
   const auto* found = std::ranges::find(kMatrixUnits, name, &MatrixUnit::name);
-  TORCH_CHECK_VALUE(found != std::end(kMatrixUnits), "there is no matrix unit '",
-                    printable(std::string(name)), "'; there are ",
-                    c10::Join(", ", matrix_unit_names()));
+  const bool is_known = found != std::end(kMatrixUnits) && found->family == KernelFamily::kGpu;
+  TORCH_CHECK_VALUE(is_known, "there is no matrix unit '", printable(std::string(name)),
+                    "'; there are ", c10::Join(", ", matrix_unit_names()));
   emulated.store(found, std::memory_order_relaxed);
 }
 

@@ -27,6 +27,8 @@ inline constexpr MatrixUnit kMatrixUnits[] = {
      8, 32, {8, 8, 16, 8}, {8, 8, 16, 8}, {8, 8, 32, 16}},
     {"intel_16", [](const Processor& p) { return p.has_intel_matrices && p.sub_group_size == 16; },
      16, 32, {8, 16, 16, 8}, {8, 16, 16, 8}, {8, 16, 32, 16}},
+    {"amx", [](const Processor& p) { return p.has_amx; }, 1, 1024,
+     {}, {16, 16, 32, 8}, {16, 16, 64, 16}, KernelFamily::kCpu},
 };
 // clang-format on
 
