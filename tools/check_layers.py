@@ -53,6 +53,7 @@ KERNELS_MAY_INCLUDE = {
     "softmax": {"pointwise", "reduce"},
     "norm": {"pointwise", "reduce"},
     "matmul": {"pointwise"},
+    "matmul/cpu": {"matmul"},
     "matmul/gpu": {"matmul"},
     "matmul/packed": {"pointwise", "matmul"},
     "conv/common": {"matmul"},

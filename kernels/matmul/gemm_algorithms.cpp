@@ -7,12 +7,6 @@
 
 namespace ocl {
 
-// For choose_algorithm().
-static const char* refusal(const GemmAlgorithm& row, const GemmProblem& p) {
-  if (p.operands != p.type && !row.widens) return "the result has another type";
-  return row.refusal(p);
-}
-
 static std::string describe(const GemmProblem& p) {
   return c10::str("matrix product, ", p.operands, " on ocl:", int{p.device.index()}, ", ",
                   p.batches, " of ", p.m, "x", p.k, p.a.transposed ? " (transposed)" : "", " by ",
@@ -24,8 +18,8 @@ namespace {
 using Row = const GemmAlgorithm*;
 
 // The first one that applies is used. For matrices on GPUs, gemm_choice.cpp chooses.
-constexpr Row kTable[] = {&kGemvCpuPairs, &kGemvCpu,     &kGemmCpuPairs, &kGemmCpu,  &kGemvGpu,
-                          &kGemmUnit,     &kGemmClblast, &kGemmGpu,      &kGemmPlain};
+constexpr Row kTable[] = {&kGemvCpuPairs, &kGemvCpu,  &kGemmUnitCpu, &kGemmCpuPairs, &kGemmCpu,
+                          &kGemvGpu,      &kGemmUnit, &kGemmClblast, &kGemmGpu,      &kGemmPlain};
 
 const OptionalPaths optional(std::span<const Row>(kTable), kGemmPlain);
 
@@ -53,6 +47,15 @@ PreferredAlgorithm& preferred() {
 }
 
 }  // namespace
+
+// For choose_algorithm().
+static const char* refusal(const GemmAlgorithm& row, const GemmProblem& p) {
+  if (p.operands != p.type && !row.widens) return "the result has another type";
+  if (const char* reason = row.refusal(p)) return reason;
+  const char* const name = preferred().name();
+  const bool asks = row.disadvantage && !(name && std::string_view(name) == row.name);
+  return asks ? row.disadvantage(p) : nullptr;
+}
 
 const GemmAlgorithm* choose_gemm(const GemmProblem& p) {
   return choose_algorithm(std::span<const Row>(kTable), preferred(), p);

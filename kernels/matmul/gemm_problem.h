@@ -45,9 +45,11 @@ struct GemmAlgorithm {
   const char* (*refusal)(const GemmProblem&);  // nullptr if it applies, else why it does not
   void (*run)(const GemmProblem&);             // after refusal() of the same problem
   bool widens = false;  // its refusal() also knows results of another type than A and B
+  // Where it applies: why another algorithm is faster, or nullptr. Not asked where it is preferred.
+  const char* (*disadvantage)(const GemmProblem&) = nullptr;
 };
 
-extern const GemmAlgorithm kGemvCpuPairs, kGemvCpu, kGemmCpuPairs, kGemmCpu;
+extern const GemmAlgorithm kGemvCpuPairs, kGemvCpu, kGemmUnitCpu, kGemmCpuPairs, kGemmCpu;
 extern const GemmAlgorithm kGemvGpu, kGemmUnit, kGemmClblast, kGemmGpu;
 extern const GemmAlgorithm kGemmPlain;  // every family
 

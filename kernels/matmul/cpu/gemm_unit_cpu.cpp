@@ -1,0 +1,127 @@
+// Launches of gemm_unit_cpu.cl.
+#include <ATen/ceil_div.h>
+#include <ATen/ops/empty.h>
+
+#include "kernels/core/matrix_units/matrix_unit.h"
+#include "kernels/matmul/gemm_problem.h"
+
+namespace ocl {
+namespace {
+
+// Of matrix_unit_amx.clh.
+constexpr int64_t kBlock = 32, kStepBytes = 64, kSpareWords = 1024;
+
+constexpr int64_t kAtOnce = 8;            // steps: AT_ONCE
+constexpr int64_t kPanelSteps = 32;       // along the depth
+constexpr int64_t kPanelBytes = 1 << 20;  // half of the second level cache
+constexpr int64_t kMostRows = 2048;       // whose sums continue in memory
+
+// As in gemm_unit_cpu.cl.
+struct Blocks {
+  int64_t task_words = 0;
+  int32_t rows = 0, columns = 0, depth = 0;
+  int32_t row_parts = 0, panels = 0, items = 0, tasks = 0;
+  int32_t unused = 0;
+};
+
+struct GemmUnitCpu {
+  GemmCode code;
+  ScalarType operands;
+  bool exchanged;
+  const MatrixUnit* unit;
+
+  KernelSource source(Device&) const {
+    Defines defines = code.defines();
+    define_matrix_unit(defines, *unit, operands);
+    defines.set("EXCHANGED", exchanged).set("AT_ONCE", kAtOnce);
+    return {"gemm_unit_cpu.cl", "gemm_unit_cpu", defines};
+  }
+};
+
+// The left operand is read in place where it lies along the depth; the right one is packed. Of two
+// that lie along the depth, the larger one is the left one.
+bool is_exchanged(const GemmProblem& p) { return p.b.transposed && (p.a.transposed || p.n > p.m); }
+
+int64_t scratch_words(const Blocks& blocks, int64_t step, bool continues) {
+  const int64_t steps = at::ceil_div<int64_t>(blocks.depth, step);
+  const int64_t panel = steps * blocks.columns * kStepBytes / 4;
+  const int64_t copy = kAtOnce * kBlock * kStepBytes / 4;
+  const int64_t sums = (continues ? blocks.rows : kBlock) * blocks.columns;
+  return panel + copy + kSpareWords + kBlock * kBlock + sums;
+}
+
+Blocks choose_blocks(const GemmProblem& p, const UnitShape& shape, bool exchanged) {
+  const int64_t m = exchanged ? p.n : p.m, n = exchanged ? p.m : p.n;
+  const int64_t tasks = std::max<int64_t>(1, static_cast<int64_t>(p.device.parameters().tasks) / 2);
+  const int64_t parts = at::ceil_div(p.k, kPanelSteps * shape.k);
+  const int64_t depth = at::round_up(at::ceil_div(p.k, parts), shape.k);
+  const int64_t most_columns = kPanelBytes / (depth / shape.k * kStepBytes) / kBlock * kBlock;
+  int64_t panels = at::ceil_div(n, std::min(most_columns, at::round_up(n, kBlock)));
+  // As many panels for each task. Where there are too few columns, the tasks share the rows, and
+  // each of them packs the panel.
+  if (n * p.batches >= kBlock * tasks) {
+    while (panels * p.batches % tasks && panels * kBlock < n && panels * p.batches < 4 * tasks) {
+      ++panels;
+    }
+  }
+  const int64_t columns = at::round_up(at::ceil_div(n, panels), kBlock);
+  panels = at::ceil_div(n, columns);
+  const int64_t row_parts = std::max<int64_t>(1, tasks / (panels * p.batches));
+  int64_t rows = at::round_up(at::ceil_div(m, row_parts), kBlock);
+  if (parts > 1) rows = std::min(rows, kMostRows);
+  Blocks blocks{.rows = static_cast<int32_t>(std::min<int64_t>(rows, INT32_MAX / kBlock * kBlock)),
+                .columns = static_cast<int32_t>(columns),
+                .depth = static_cast<int32_t>(depth)};
+  blocks.row_parts = static_cast<int32_t>(at::ceil_div(m, int64_t{blocks.rows}));
+  blocks.panels = static_cast<int32_t>(panels);
+  const int64_t items = panels * p.batches * blocks.row_parts;
+  TORCH_CHECK(items <= INT32_MAX, "matmul: a batch of ", p.batches,
+              " matrices is too large for one product on ", p.device.label());
+  blocks.items = static_cast<int32_t>(items);
+  blocks.tasks = static_cast<int32_t>(std::min(tasks, items));
+  blocks.task_words = scratch_words(blocks, shape.k, parts > 1);
+  return blocks;
+}
+
+void run(const GemmProblem& p) {
+  const MatrixUnit& unit = *matrix_unit(p.device);
+  const UnitShape& shape = *unit.shape(p.operands);
+  const bool exchanged = is_exchanged(p);
+  const Blocks blocks = choose_blocks(p, shape, exchanged);
+  const at::Tensor scratch =
+      at::empty({blocks.tasks * blocks.task_words},
+                p.out.options().dtype(ScalarType::Int).memory_format(std::nullopt));
+  Arguments arguments(
+      p.stream, find_kernel(p.device, GemmUnitCpu{gemm_code(p), p.operands, exchanged, &unit}));
+  add_gemm_tensors(arguments, p, p.a.tensor, p.b.tensor);
+  add_gemm_sizes(arguments, p, gemm_sizes(p));
+  arguments.add(view(scratch)).add(blocks).enqueue({static_cast<size_t>(blocks.tasks)}, {});
+}
+
+const char* refusal(const GemmProblem& p) {
+  if (p.device.family() != KernelFamily::kCpu) return "for CPU devices";
+  const bool by_unit = p.operands == ScalarType::BFloat16 || p.operands == ScalarType::Char;
+  if (!by_unit) return "for bfloat16 and int8";
+  const bool rounds = p.type == p.operands && c10::isFloatingType(p.type);
+  if (p.type != matrix_sum_type(p.operands) && !rounds) return "the result has another type";
+  if (p.k == 0) return "nothing to add";
+  return refusal_of_matrix_unit(p.device, p.operands);
+}
+
+// Measured against the kernels for pairs of bfloat16. The other ones of int8 convert it to int32.
+const char* disadvantage(const GemmProblem& p) {
+  constexpr double kLeastProducts = 1 << 16;
+  constexpr int64_t kLeastDepth = 4;
+  if (p.operands == ScalarType::Char) return nullptr;
+  const double products = static_cast<double>(p.m) * p.n * p.k * p.batches;
+  if (products < kLeastProducts || p.k < kLeastDepth) return "small matrices";
+  // Few rows are not worth packing the other operand.
+  const bool packs = p.n > p.m ? !p.b.transposed : p.a.transposed;
+  return std::min(p.m, p.n) < (packs ? 4 : 2) ? "few rows or columns" : nullptr;
+}
+
+}  // namespace
+
+const GemmAlgorithm kGemmUnitCpu{"cpu_unit", &refusal, &run, true, &disadvantage};
+
+}  // namespace ocl
