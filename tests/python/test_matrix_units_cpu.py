@@ -54,6 +54,8 @@ HEAD = """
             return
         bound = (a.shape[-1] + 8) * 2.0**-24 * size
         bound = bound + torch.finfo(actual.dtype).eps * exact.abs() + 2.0**-24
+        if actual.dtype == torch.float16:
+            bound = bound + 2.0**-18 * size  # without products of low pieces
         worst = ((actual.cpu().double() - exact).abs() / bound).max().item()
         assert worst <= 1, (worst, a.shape, b.shape)
 
@@ -65,16 +67,19 @@ needs_amx = pytest.mark.skipif(not has_amx, reason="the processor has no AMX")
 both = pytest.mark.parametrize("mode", ["emulate", pytest.param("1", marks=needs_amx)])
 
 
-def program(code):
-    return textwrap.dedent(HEAD) + textwrap.dedent(code)
+floats = pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 
 
-def run(code, mode, **variables):
-    return output_of(program(code), OCL_MATRIX_UNITS=mode, **variables)
+def program(code, dtype="bfloat16"):
+    return textwrap.dedent(HEAD).replace("torch.bfloat16", f"torch.{dtype}") + textwrap.dedent(code)
+
+
+def run(code, mode, dtype="bfloat16"):
+    return output_of(program(code, dtype), OCL_MATRIX_UNITS=mode)
 
 
 @both
-@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8"])
 def test_tails(mode, dtype):
     """Sizes around those of tiles in all orientations; what surrounds the operands is not read."""
     code = """
@@ -92,7 +97,8 @@ def test_tails(mode, dtype):
 
 
 @both
-def test_long_sums_and_large_matrices(mode):
+@floats
+def test_long_sums_and_large_matrices(mode, dtype):
     """Sums that continue from panel to panel; more panels than tasks, and more rows than a part."""
     run(
         """
@@ -111,11 +117,13 @@ def test_long_sums_and_large_matrices(mode):
         check(multiply(a, b), a, b)
     """,
         mode,
+        dtype,
     )
 
 
 @both
-def test_batches_and_epilogues(mode):
+@floats
+def test_batches_and_epilogues(mode, dtype):
     run(
         """
     a, b, c = make(3, 40, 47), make(3, 47, 37), make(3, 1, 37)
@@ -144,10 +152,10 @@ def test_batches_and_epilogues(mode):
     in_place = move(residual)
     in_place.addmm_(move(x), move(y))
     check(in_place, x, y, residual)
-    columns = torch.empty(37, 40, dtype=torch.bfloat16, device="ocl").t()
+    columns = torch.empty(37, 40, dtype=a.dtype, device="ocl").t()
     torch.mm(move(x), move(y), out=columns)
     check(columns, x, y)
-    whole = torch.full((44, 50), 7.0, dtype=torch.bfloat16, device="ocl")
+    whole = torch.full((44, 50), 7.0, dtype=a.dtype, device="ocl")
     part = whole[2:42, 5:42]
     torch.mm(move(x), move(y), out=part)
     check(part, x, y)
@@ -155,11 +163,13 @@ def test_batches_and_epilogues(mode):
     assert whole.eq(7).all()
     """,
         mode,
+        dtype,
     )
 
 
 @both
-def test_wide_results_and_empty_matrices(mode):
+@floats
+def test_wide_results_and_empty_matrices(mode, dtype):
     """float32 results of bfloat16 factors are not rounded before; int32 ones of int8 are exact."""
     run(
         """
@@ -180,11 +190,13 @@ def test_wide_results_and_empty_matrices(mode):
     assert multiply(lowest, lowest.t().contiguous()).eq(2112 * 128 * 128).all()
     """,
         mode,
+        dtype,
     )
 
 
 @both
-def test_special_numbers(mode):
+@floats
+def test_special_numbers(mode, dtype):
     """Infinities and NaN stay in their rows and columns."""
     run(
         """
@@ -193,7 +205,9 @@ def test_special_numbers(mode):
     a[33, 2] = float("inf")
     b[2, 49] = 0  # times infinity
     a[:, 7], b[7, :] = 0, 0
-    a[5, 7], b[7, 8] = 3e38, 3e38  # the product is too large
+    a[5, 7], b[7, 8] = torch.finfo(a.dtype).max, torch.finfo(a.dtype).max
+    a[6], a[6, 9] = 0, 2.0**-24  # subnormal in float16
+    b[9, 9:12] = torch.tensor([3 * 2.0**-24, 2.0**-15, 0.999])
     for of_a, of_b in itertools.product((False, True), repeat=2):
         x = a.mT.contiguous().mT if of_a else a
         y = b.mT.contiguous().mT if of_b else b
@@ -201,11 +215,15 @@ def test_special_numbers(mode):
         assert _C.last_kernel() == "gemm_unit_cpu"
         expected = a.float() @ b.float()
         torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5, equal_nan=True)
-        assert actual[5, 8].isinf() and actual[33, 49].isnan()
+        assert actual[6].nan_to_num().equal(expected[6].nan_to_num())
+        assert actual[5, 8].isinf().item() == (a.dtype == torch.bfloat16)
+        assert actual[33, 49].isnan()
         rounded = (move(x) @ move(y)).cpu().float()
+        expected = expected.to(a.dtype).float()
         torch.testing.assert_close(rounded, expected, rtol=5e-3, atol=1e-5, equal_nan=True)
     """,
         mode,
+        dtype,
     )
 
 
@@ -241,7 +259,7 @@ def test_the_log_says_what_is_used():
     assert "1 of 40x48 by 48x56: cpu_unit" in text
     assert "cpu_unit (small matrices)" in text
     assert "cpu_unit (few rows or columns)" in text
-    assert "cpu_unit (for bfloat16 and int8)" in text
+    assert "cpu_unit (for bfloat16, float16 and int8)" in text
     if not has_amx:
         text = log(product(), OCL_MATRIX_UNITS=None)
         assert "cpu_unit (no matrix unit of the device is known)" in text

@@ -68,7 +68,7 @@ struct Probe {
     const int64_t matrix = shape.m * shape.n;
     return unit->family == KernelFamily::kGpu ? matrix / unit->lanes : 4 * matrix;  // four tiles
   }
-  int64_t space() const { return unit->family == KernelFamily::kGpu ? 0 : 4112; }
+  int64_t space() const { return unit->family == KernelFamily::kGpu ? 0 : 5136; }
 };
 
 // Of the kept answer: the device, its driver, and the probe.

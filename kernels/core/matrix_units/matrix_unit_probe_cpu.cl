@@ -3,6 +3,7 @@
 // number of right ones of the sums of a block. Memory for the operands follows (Probe::space()).
 #include "common.clh"
 #include "matrix_unit_amx.clh"
+#define SPLITS 0
 #include "matrix_unit_amx_pack.clh"
 
 // Elements of -125 to 125. Neighbours differ.

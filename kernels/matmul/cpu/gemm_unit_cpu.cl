@@ -6,6 +6,8 @@
 //   TRANS_A, TRANS_B, HAS_C, HAS_RESIDUAL   as for gemm_cpu.cl
 //   EXCHANGED   0: the left operand of the tiles is op(A), the right one op(B). 1: they are the
 //               transposes of op(B) and op(A), and a block of sums is stored transposed
+//   SPLITS      1: A and B are float16 (matrix_unit_amx_pack.clh). Each number is the sum of two of
+//               bfloat16, high + low, and a product is that of the pieces
 //   AT_ONCE     steps along the depth for which 32 rows of the left operand stay in the first level
 //               cache
 //
@@ -130,7 +132,7 @@ ALWAYS_INLINE void pack_panel(__global uint *panel, const __global UNIT_ELEMENT 
     const int step = RIGHT_ALONG ? i % steps : i / blocks;
     const int block = RIGHT_ALONG ? i / steps : i % blocks;
     const int k = step * UNIT_K, j = block * BLOCK;
-    pack_right(panel + ((long)block * steps + step) * STEP_WORDS,
+    pack_right(panel + ((long)block * steps + step) * PIECES * STEP_WORDS,
                right + (RIGHT_ALONG ? j * ld + k : k * ld + j), ld, min(UNIT_K, depth - k),
                min(BLOCK, columns - j), RIGHT_ALONG, spare);
   }
@@ -176,32 +178,55 @@ ALWAYS_INLINE Rows rows_of(const Item *item, const Part *part, const long row,
   r.from = item->left + row * (LEFT_ALONG ? ld : 1) + (part->k0 + k) * k_step;
   // Whole tiles are read in place. Rows a multiple of 2 KiB apart share so few sets of the first
   // level cache that it cannot keep 32 of them.
-  const bool copies = !LEFT_ALONG || r.rows < BLOCK || part->depth % UNIT_K ||
+  const bool copies = SPLITS || !LEFT_ALONG || r.rows < BLOCK || part->depth % UNIT_K ||
                       ld * sizeof(UNIT_ELEMENT) % 2048 == 0;
   for (int s = 0; copies && s < r.steps; ++s)
-    pack_left(item->copy + s * STEP_WORDS, r.from + s * UNIT_K * k_step, ld,
+    pack_left(item->copy + s * PIECES * STEP_WORDS, r.from + s * UNIT_K * k_step, ld,
               min(UNIT_K, part->depth - k - s * UNIT_K), r.rows, LEFT_ALONG, item->spare);
   r.start = copies ? (const __global uchar *)item->copy : (const __global uchar *)r.from;
   r.pitch = copies ? 64 : ld * sizeof(UNIT_ELEMENT);
-  r.along = copies ? STEP_WORDS * sizeof(uint) : 64;
+  r.along = copies ? PIECES * STEP_WORDS * sizeof(uint) : 64;
   const bool fetches = row + 2 * BLOCK <= item->last_row;
   r.fetched = fetches ? STEP_LINES / min(STEP_LINES, DIVIDE_UP(item->columns, BLOCK)) : 0;
   return r;
 }
 
-// The products of the rows with the 32 columns of number `column`.
+// The products of a piece of the rows with a piece of the 32 columns of number `column`.
 ALWAYS_INLINE void multiply(Tiles *tiles, const Item *item, const Rows *r, const Part *part,
-                            const long column) {
-  const __global uint *right = item->panel + (column * part->steps + r->first_step) * STEP_WORDS;
-  const __global uchar *left = r->start;
+                            const long column, const int left_piece, const int right_piece) {
+  const long step = column * part->steps + r->first_step;
+  const __global uint *right = item->panel + (step * PIECES + right_piece) * STEP_WORDS;
+  const __global uchar *left = r->start + left_piece * STEP_WORDS * sizeof(uint);
+  const int fetched = left_piece || right_piece ? 0 : r->fetched;
   const long ld = item->ld_left, line = min((long)STEP_LINES - 1, column * r->fetched);
   const __global UNIT_ELEMENT *next = r->from + line * ld + BLOCK * (LEFT_ALONG ? ld : 1);
-  for (int s = 0; s < r->steps; ++s, left += r->along, right += STEP_WORDS) {
+  for (int s = 0; s < r->steps; ++s, left += r->along, right += PIECES * STEP_WORDS) {
     tiles_multiply(tiles, left, r->pitch, right);
-    for (int i = 0; i < r->fetched; ++i) PREFETCH_TO_L2(next + i * ld);
+    for (int i = 0; i < fetched; ++i) PREFETCH_TO_L2(next + i * ld);
     next += UNIT_K * (LEFT_ALONG ? 1 : ld);
   }
 }
+
+// The sums of a block begin, or continue with what is in memory.
+ALWAYS_INLINE void begin_sums(Tiles *tiles, const bool begins, const __global uint *sums) {
+  if (begins) {
+    tiles_zero(tiles);
+  } else {
+    tiles_load(tiles, sums);
+  }
+}
+
+#if SPLITS
+// block = high + low: sums of products of high pieces, and of the others. The latter are NaN where
+// an infinity meets a low piece that is 0, so infinities and NaN are those of the high pieces.
+ALWAYS_INLINE void add_pieces(__global uint *block) {
+  for (int i = 0; i < BLOCK_WORDS; i += 16) {
+    const float16 high = as_float16(LOAD_LINE(block + i));
+    const float16 low = as_float16(LOAD_LINE(block + BLOCK_WORDS + i));
+    STORE_LINE(as_uint16(select(high, high + low, isfinite(high))), block + i);
+  }
+}
+#endif
 
 // All columns of the panel.
 ALWAYS_INLINE void multiply_rows(Tiles *tiles, const Result *result, const Item *item,
@@ -209,18 +234,25 @@ ALWAYS_INLINE void multiply_rows(Tiles *tiles, const Result *result, const Item 
   const bool begins = part->k0 == 0 && r->first_step == 0;
   const bool ends = part->is_last && r->first_step + r->steps == part->steps;
   const long row_of_sums = item->continues ? (r->row - item->first_row) / BLOCK : 0;
-  __global uint *sums = item->sums + row_of_sums * (item->panel_columns / BLOCK) * BLOCK_WORDS;
-  for (int j = 0; j < item->columns; j += BLOCK, sums += BLOCK_WORDS) {
+  __global uint *sums =
+      item->sums + row_of_sums * (item->panel_columns / BLOCK) * PIECES * BLOCK_WORDS;
+  for (int j = 0; j < item->columns; j += BLOCK, sums += PIECES * BLOCK_WORDS) {
     const long column = item->first_column + j;
     const int columns = min(BLOCK, item->columns - j);
-    if (begins) {
-      tiles_zero(tiles);
-    } else {
-      tiles_load(tiles, sums);
-    }
+    __global uint *to = ends ? item->block : sums;
     if (ends) prefetch_block(result, r->row, column, r->rows, columns);
-    multiply(tiles, item, r, part, j / BLOCK);
-    tiles_store(tiles, ends ? item->block : sums);
+    begin_sums(tiles, begins, sums);
+    multiply(tiles, item, r, part, j / BLOCK, 0, 0);
+    tiles_store(tiles, to);
+#if SPLITS
+    begin_sums(tiles, begins, sums + BLOCK_WORDS);
+    multiply(tiles, item, r, part, j / BLOCK, 0, 1);
+    multiply(tiles, item, r, part, j / BLOCK, 1, 0);
+    // A product of low pieces is below 2^-18 of the whole one: less than float16 shows.
+    if (sizeof(STORE) > 2) multiply(tiles, item, r, part, j / BLOCK, 1, 1);
+    tiles_store(tiles, to + BLOCK_WORDS);
+    if (ends) add_pieces(to);
+#endif
     if (ends)
       finish_block(result, item->block, r->row, column, r->rows, columns, item->spare);
   }
@@ -236,10 +268,10 @@ TASK __kernel void gemm_unit_cpu(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c)
   item.continues = sizes.k > blocks.depth;
   item.panel_columns = blocks.columns;
   item.panel = PTR(uint, scratch) + get_global_id(0) * blocks.task_words;
-  item.copy = item.panel + (long)DIVIDE_UP(blocks.depth, UNIT_K) * blocks.columns * 16;
-  item.spare = item.copy + AT_ONCE * STEP_WORDS;
+  item.copy = item.panel + (long)DIVIDE_UP(blocks.depth, UNIT_K) * blocks.columns * PIECES * 16;
+  item.spare = item.copy + AT_ONCE * PIECES * STEP_WORDS;
   item.block = item.spare + SPARE_WORDS;
-  item.sums = item.block + BLOCK_WORDS;
+  item.sums = item.block + PIECES * BLOCK_WORDS;
 
   Tiles tiles;
   tiles_take(&tiles);

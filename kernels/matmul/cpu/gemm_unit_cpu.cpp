@@ -9,7 +9,7 @@ namespace ocl {
 namespace {
 
 // Of matrix_unit_amx.clh.
-constexpr int64_t kBlock = 32, kStepBytes = 64, kSpareWords = 1024;
+constexpr int64_t kBlock = 32, kStepBytes = 64, kSpareWords = 2048;
 
 constexpr int64_t kAtOnce = 8;            // steps: AT_ONCE
 constexpr int64_t kPanelSteps = 32;       // along the depth
@@ -24,6 +24,12 @@ struct Blocks {
   int32_t unused = 0;
 };
 
+// float16 is multiplied as two pieces of bfloat16.
+bool splits(ScalarType operands) { return operands == ScalarType::Half; }
+ScalarType unit_type(ScalarType operands) {
+  return splits(operands) ? ScalarType::BFloat16 : operands;
+}
+
 struct GemmUnitCpu {
   GemmCode code;
   ScalarType operands;
@@ -32,8 +38,8 @@ struct GemmUnitCpu {
 
   KernelSource source(Device&) const {
     Defines defines = code.defines();
-    define_matrix_unit(defines, *unit, operands);
-    defines.set("EXCHANGED", exchanged).set("AT_ONCE", kAtOnce);
+    define_matrix_unit(defines, *unit, unit_type(operands));
+    defines.set("EXCHANGED", exchanged).set("AT_ONCE", kAtOnce).set("SPLITS", splits(operands));
     return {"gemm_unit_cpu.cl", "gemm_unit_cpu", defines};
   }
 };
@@ -42,20 +48,22 @@ struct GemmUnitCpu {
 // that lie along the depth, the larger one is the left one.
 bool is_exchanged(const GemmProblem& p) { return p.b.transposed && (p.a.transposed || p.n > p.m); }
 
-int64_t scratch_words(const Blocks& blocks, int64_t step, bool continues) {
+int64_t scratch_words(const Blocks& blocks, int64_t step, int64_t pieces, bool continues) {
   const int64_t steps = at::ceil_div<int64_t>(blocks.depth, step);
   const int64_t panel = steps * blocks.columns * kStepBytes / 4;
   const int64_t copy = kAtOnce * kBlock * kStepBytes / 4;
   const int64_t sums = (continues ? blocks.rows : kBlock) * blocks.columns;
-  return panel + copy + kSpareWords + kBlock * kBlock + sums;
+  return pieces * (panel + copy + kBlock * kBlock + sums) + kSpareWords;
 }
 
 Blocks choose_blocks(const GemmProblem& p, const UnitShape& shape, bool exchanged) {
   const int64_t m = exchanged ? p.n : p.m, n = exchanged ? p.m : p.n;
   const int64_t tasks = std::max<int64_t>(1, static_cast<int64_t>(p.device.parameters().tasks) / 2);
-  const int64_t parts = at::ceil_div(p.k, kPanelSteps * shape.k);
+  const int64_t pieces = splits(p.operands) ? 2 : 1;
+  const int64_t parts = at::ceil_div(p.k, kPanelSteps / pieces * shape.k);
   const int64_t depth = at::round_up(at::ceil_div(p.k, parts), shape.k);
-  const int64_t most_columns = kPanelBytes / (depth / shape.k * kStepBytes) / kBlock * kBlock;
+  const int64_t most_columns =
+      kPanelBytes / (depth / shape.k * kStepBytes * pieces) / kBlock * kBlock;
   int64_t panels = at::ceil_div(n, std::min(most_columns, at::round_up(n, kBlock)));
   // As many panels for each task. Where there are too few columns, the tasks share the rows, and
   // each of them packs the panel.
@@ -79,13 +87,13 @@ Blocks choose_blocks(const GemmProblem& p, const UnitShape& shape, bool exchange
               " matrices is too large for one product on ", p.device.label());
   blocks.items = static_cast<int32_t>(items);
   blocks.tasks = static_cast<int32_t>(std::min(tasks, items));
-  blocks.task_words = scratch_words(blocks, shape.k, parts > 1);
+  blocks.task_words = scratch_words(blocks, shape.k, pieces, parts > 1);
   return blocks;
 }
 
 void run(const GemmProblem& p) {
   const MatrixUnit& unit = *matrix_unit(p.device);
-  const UnitShape& shape = *unit.shape(p.operands);
+  const UnitShape& shape = *unit.shape(unit_type(p.operands));
   const bool exchanged = is_exchanged(p);
   const Blocks blocks = choose_blocks(p, shape, exchanged);
   const at::Tensor scratch =
@@ -100,24 +108,33 @@ void run(const GemmProblem& p) {
 
 const char* refusal(const GemmProblem& p) {
   if (p.device.family() != KernelFamily::kCpu) return "for CPU devices";
-  const bool by_unit = p.operands == ScalarType::BFloat16 || p.operands == ScalarType::Char;
-  if (!by_unit) return "for bfloat16 and int8";
+  const bool by_unit = p.operands == ScalarType::BFloat16 || p.operands == ScalarType::Half ||
+                       p.operands == ScalarType::Char;
+  if (!by_unit) return "for bfloat16, float16 and int8";
   const bool rounds = p.type == p.operands && c10::isFloatingType(p.type);
   if (p.type != matrix_sum_type(p.operands) && !rounds) return "the result has another type";
   if (p.k == 0) return "nothing to add";
-  return refusal_of_matrix_unit(p.device, p.operands);
+  return refusal_of_matrix_unit(p.device, unit_type(p.operands));
 }
 
-// Measured against the kernels for pairs of bfloat16. The other ones of int8 convert it to int32.
+// What makes the unit faster than other kernels, as measured. int8 has no other ones: it would be
+// converted to int32.
+struct Least {
+  double products;
+  int64_t depth;
+  int64_t side,
+      side_if_packed;  // rows or columns; where the larger operand must be packed for them
+};
+constexpr Least kOfPairs{1 << 16, 4, 2, 4}, kOfSplits{1 << 20, 32, 8, 32};
+
 const char* disadvantage(const GemmProblem& p) {
-  constexpr double kLeastProducts = 1 << 16;
-  constexpr int64_t kLeastDepth = 4;
   if (p.operands == ScalarType::Char) return nullptr;
+  const Least& least = splits(p.operands) ? kOfSplits : kOfPairs;
   const double products = static_cast<double>(p.m) * p.n * p.k * p.batches;
-  if (products < kLeastProducts || p.k < kLeastDepth) return "small matrices";
-  // Few rows are not worth packing the other operand.
+  if (products < least.products || p.k < least.depth) return "small matrices";
   const bool packs = p.n > p.m ? !p.b.transposed : p.a.transposed;
-  return std::min(p.m, p.n) < (packs ? 4 : 2) ? "few rows or columns" : nullptr;
+  const int64_t side = packs ? least.side_if_packed : least.side;
+  return std::min(p.m, p.n) < side ? "few rows or columns" : nullptr;
 }
 
 }  // namespace
