@@ -287,6 +287,30 @@ def test_a_refused_permission(tmp_path):
     assert "cpu_unit (the system does not permit the matrix unit)" in ended.stderr
 
 
+@both
+def test_a_captured_product(mode, tmp_path):
+    """Nothing is probed in a capture. A later process finds the answer that was kept."""
+    code = """
+    a, b = make(40, 300), make(300, 56)
+    x, y = a.to("ocl"), b.to("ocl")
+    graph = torch.ocl.Graph()
+    with torch.ocl.graph(graph):
+        z = x @ y
+    for _ in range(3):
+        a = make(40, 300)
+        x.copy_(a)
+        graph.replay()
+        exact = a.double() @ b.double()
+        size = a.double().abs() @ b.double().abs()
+        assert ((z.cpu().double() - exact).abs() <= 0.005 * size).all()
+    x @ y
+    """
+    variables = {"OCL_MATRIX_UNITS": mode, "OCL_CACHE_DIR": str(tmp_path)}
+    text = log(code, **variables)
+    assert "cpu_unit (the matrix unit was not probed before the capture)" in text
+    assert "not probed" not in log(code, **variables)
+
+
 @needs_amx
 def test_threads_and_forks():
     """All threads may use the unit, those of the runtime before the permission, too."""

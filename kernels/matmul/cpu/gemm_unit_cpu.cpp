@@ -83,8 +83,6 @@ Blocks choose_blocks(const GemmProblem& p, const UnitShape& shape, bool exchange
   blocks.row_parts = static_cast<int32_t>(at::ceil_div(m, int64_t{blocks.rows}));
   blocks.panels = static_cast<int32_t>(panels);
   const int64_t items = panels * p.batches * blocks.row_parts;
-  TORCH_CHECK(items <= INT32_MAX, "matmul: a batch of ", p.batches,
-              " matrices is too large for one product on ", p.device.label());
   blocks.items = static_cast<int32_t>(items);
   blocks.tasks = static_cast<int32_t>(std::min(tasks, items));
   blocks.task_words = scratch_words(blocks, shape.k, pieces, parts > 1);
@@ -114,6 +112,9 @@ const char* refusal(const GemmProblem& p) {
   const bool rounds = p.type == p.operands && c10::isFloatingType(p.type);
   if (p.type != matrix_sum_type(p.operands) && !rounds) return "the result has another type";
   if (p.k == 0) return "nothing to add";
+  if (at::ceil_div(p.m, kBlock) * at::ceil_div(p.n, kBlock) > INT32_MAX / p.batches) {
+    return "too many blocks";
+  }
   return refusal_of_matrix_unit(p.device, unit_type(p.operands));
 }
 
