@@ -3,8 +3,8 @@
 
 def _unknown(what: str):
     raise NotImplementedError(
-        f"OpenCL does not report {what}: ask the tool of the device's vendor (nvidia-smi, rocm-smi, "
-        "xpu-smi, intel_gpu_top)"
+        f"OpenCL does not report {what}: ask the tool of the device's vendor (nvidia-smi, "
+        "rocm-smi, xpu-smi, intel_gpu_top)"
     )
 
 
