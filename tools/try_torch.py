@@ -7,7 +7,8 @@ Makes an environment, builds, and runs the tests marked "sample". Everything goe
 page.txt is also printed. The page says what differs from the PyTorch of the Python that runs this,
 or from the facts.json of an earlier run: operators, implementations, the private functions that
 torch_ocl uses. It has marks that name no operator, the build's warnings and errors, and the
-sample's failures. `--index nightly` takes nightly builds for CPUs; other indexes are URLs.
+sample's failures. Fails where the build or a test does. `--index nightly` takes nightly builds for
+CPUs; other indexes are URLs.
 """
 
 import argparse
@@ -118,14 +119,16 @@ def main():
     titles |= private
     built, made = build(python, folder)
     titles |= built
-    end = "the sample did not run"
+    end, is_right = "the sample did not run", made
     if made and not args.no_tests:
         failures, end = sample(python, folder)
         titles |= failures
+        is_right = not any(failures.values())
     text = page({f"PyTorch {old['version']} -> {new['version']}": []} | titles, end)
     (folder / "page.txt").write_text(text)
     print(text)
+    return 0 if is_right else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
