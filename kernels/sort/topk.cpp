@@ -153,7 +153,10 @@ void run_sort(const TopK& call) {
   in_parts(rows_of(call.self, call.dim), [&](int64_t first, const at::Tensor& part) {
     const auto [sorted, order] = at::sort(part, /*stable=*/true, 1, /*descending=*/call.largest);
     const auto put = [&](const DenseOutput& to, const at::Tensor& from) {
-      to.tensor().view({-1, call.k}).narrow(0, first, part.size(0)).copy_(from.narrow(1, 0, call.k));
+      to.tensor()
+          .view({-1, call.k})
+          .narrow(0, first, part.size(0))
+          .copy_(from.narrow(1, 0, call.k));
     };
     put(values, sorted);
     put(indices, order);
