@@ -1,10 +1,9 @@
 # Every target does the set-up that it needs; a second run starts within seconds.
 
 # The Python that .venv is made from, and the PyTorch that is installed there unless that Python
-# already has a release that pyproject.toml names.
+# already has a release that pyproject.toml allows. "newest": of those that it allows.
 PYTHON ?= python3
-DEFAULT_TORCH := 2.13.0
-TORCH_VERSION ?= $(DEFAULT_TORCH)
+TORCH_VERSION ?= newest
 # The OpenCL runtime to use: pocl, intel, intel-avx2, both, rusticl, oclgrind or stern. Empty: what
 # the system offers.
 RUNTIME ?=
@@ -194,7 +193,7 @@ release-check: wheels test-wheels test-all docs  ## all that a release needs (do
 
 # .venv keeps its PyTorch, with which the other one is compared.
 try-torch:  ## try another PyTorch: what differs, the build, the sample; TORCH_VERSION=2.16.0 INDEX=nightly
-	@$(MAKE) $(VENV)/.ready TORCH_VERSION=$(DEFAULT_TORCH)
+	@$(MAKE) $(VENV)/.ready TORCH_VERSION=newest
 	$(VENV_PYTHON) tools/try_torch.py $(TORCH_VERSION) $(if $(INDEX),--index $(INDEX)) $(TRY_ARGS)
 
 sdist: $(VENV)/.ready  ## the sources as pip installs them, in dist/

@@ -1,10 +1,10 @@
 """Makes the virtual environment that torch-ocl is built and tested in.
 
-usage: python make_venv.py VENV [--torch VERSION] [--import-from FOLDER] [--extra NAME]...
+usage: python make_venv.py VENV [--torch VERSION|newest] [--import-from FOLDER] [--extra NAME]...
 
 PyTorch comes from the Python that runs this script if that has a release that pyproject.toml
-allows, otherwise from PyPI. Everything else is what pyproject.toml lists under the extras (default:
-demo and dev).
+allows, otherwise from PyPI: the VERSION, or the newest that pyproject.toml allows. Everything else
+is what pyproject.toml lists under the extras (default: demo and dev).
 """
 
 import argparse
@@ -73,7 +73,8 @@ def main():
         # pip must not see that folder's packages: their commands are not in this venv.
         torch_link.unlink(missing_ok=True)
         if torch_site is None:
-            packages = [f"torch=={args.torch}", *wanted["dependencies"][1:], *packages]
+            torch = [f"torch=={args.torch}"] if args.torch != "newest" else []
+            packages = [*torch, *wanted["dependencies"], *packages]
     environment = {**os.environ, "PYTHONPATH": ""}
     pip = [python, "-m", "pip", "install", "--disable-pip-version-check"]
     subprocess.run([*pip, *packages], check=True, env=environment)

@@ -62,7 +62,7 @@ def test_versions(heading, problem):
 
 def test_dependencies():
     text = (
-        "Requires-Dist: numpy\nRequires-Dist: torch<2.14,>=2.11\nRequires-Dist: x; extra == 'a'\n"
+        "Requires-Dist: numpy\nRequires-Dist: torch<2.16,>=2.11\nRequires-Dist: x; extra == 'a'\n"
     )
     assert list(release_check.metadata_problems(email.message_from_string(text))) == []
     text += "Requires-Dist: scipy\n"

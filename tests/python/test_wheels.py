@@ -70,4 +70,4 @@ def test_each_python_needs_one_wheel():
 
 
 def test_releases_are_those_of_the_project():
-    assert wheels.supported() == ["2.11", "2.12", "2.13"]
+    assert wheels.supported() == ["2.11", "2.12", "2.13", "2.14", "2.15"]
