@@ -12,6 +12,7 @@ import torch
 
 import torch_ocl
 
+KERNELS = pathlib.Path(__file__).resolve().parents[2] / "kernels"
 FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 INTEGERS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
 HALVES = [torch.float16, torch.bfloat16]
@@ -142,6 +143,18 @@ def output_of(code, **variables):
     result = run_python(code, **variables)
     assert result.returncode == 0, result.stderr
     return result.stdout.strip()
+
+
+def altered_kernels(folder, files, wanted, found):
+    """A copy of the kernels, for OCL_KERNEL_DIR, in which one of the files differs."""
+    copy = shutil.copytree(KERNELS, folder / "kernels")
+    changed = 0
+    for path in copy.rglob(files):
+        text = path.read_text()
+        changed += wanted in text
+        path.write_text(text.replace(wanted, found))
+    assert changed == 1, changed
+    return str(copy)
 
 
 def copy_package(folder, *without):

@@ -6,14 +6,12 @@ the order of the sums.
 
 import itertools
 import pathlib
-import shutil
 
 import pytest
 import torch
 import torch.nn.functional as F
-from support import output_of, run_python
+from support import altered_kernels, output_of, run_python
 
-KERNELS = pathlib.Path(__file__).resolve().parents[2] / "kernels"
 CPUINFO = pathlib.Path("/proc/cpuinfo")
 
 
@@ -263,15 +261,8 @@ def test_product_that_widens_without_its_algorithm(device):
 )
 def test_compilers_that_fail_are_found(instruction, tmp_path, wanted, found):
     """A probe tells, and the products are computed without the instructions."""
-    folder = tmp_path / "kernels"
-    shutil.copytree(KERNELS, folder)
-    changed = 0
-    for path in (folder / "core").rglob("dot_bfloat16*.cl*"):
-        text = path.read_text()
-        changed += wanted in text
-        path.write_text(text.replace(wanted, found))
-    assert changed == 1
-    lines = choices(OCL_KERNEL_DIR=str(folder))
+    kernels = altered_kernels(tmp_path, "dot_bfloat16*.cl*", wanted, found)
+    lines = choices(OCL_KERNEL_DIR=kernels)
     assert "cpu_pairs (the probe of AVX512_BF16 failed)" in lines[0], lines
     assert ": cpu_vector; refused: cpu_vector_pairs (the probe" in lines[1], lines
 

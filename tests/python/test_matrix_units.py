@@ -1,15 +1,12 @@
 """Matrix units of GPUs: products by each unit's kernels, in plain OpenCL C on the device here."""
 
-import pathlib
-import shutil
 import textwrap
 
 import pytest
-from support import output_of, run_python
+from support import altered_kernels, output_of, run_python
 
 from torch_ocl import _C
 
-KERNELS = pathlib.Path(__file__).resolve().parents[2] / "kernels"
 EMULATED = {"OCL_KERNEL_FAMILY": "gpu", "OCL_CLBLAST": "0", "OCL_MATRIX_UNITS": "emulate"}
 HEAD = """
     import itertools, torch, torch.nn.functional as F
@@ -263,15 +260,10 @@ def test_unknown_values():
 )
 def test_units_that_fail_are_not_used(tmp_path, file, wanted, found, reason):
     """The products are right all the same; a warning tells of wrong sums, once."""
-    folder = tmp_path / "kernels"
-    shutil.copytree(KERNELS, folder)
-    (path,) = folder.rglob(file)
-    text = path.read_text()
-    assert wanted in text
-    path.write_text(text.replace(wanted, found))
+    kernels = altered_kernels(tmp_path, file, wanted, found)
     code = product() + "actual = move(a) @ move(b)\n"
     for _ in range(2):  # the second time by the answer that was kept
-        text = log(code, OCL_KERNEL_DIR=str(folder), OCL_CACHE_DIR=str(tmp_path / "cache"))
+        text = log(code, OCL_KERNEL_DIR=kernels, OCL_CACHE_DIR=str(tmp_path / "cache"))
         assert f"gpu_unit ({reason})" in text, text
         warnings = text.count("the matrix unit sm_80 of ocl:0")
         assert warnings == (1 if "wrong" in reason else 0), text

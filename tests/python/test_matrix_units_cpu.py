@@ -1,16 +1,13 @@
 """The matrix unit of CPUs: products by AMX where the machine has it, and in plain OpenCL C."""
 
-import pathlib
-import shutil
 import textwrap
 
 import pytest
 import torch
-from support import output_of, run_python
+from support import altered_kernels, output_of, run_python
 
 from torch_ocl import _C
 
-KERNELS = pathlib.Path(__file__).resolve().parents[2] / "kernels"
 pytestmark = pytest.mark.skipif(
     torch.ocl.get_device_properties(0).kernel_family != "cpu",
     reason="for devices of the CPU family",
@@ -363,14 +360,9 @@ def test_threads_and_forks():
 )
 def test_a_unit_that_fails_is_not_used(tmp_path, file, wanted, found, reason):
     """The products are right all the same; a warning tells of wrong sums, once."""
-    folder = tmp_path / "kernels"
-    shutil.copytree(KERNELS, folder)
-    (path,) = folder.rglob(file)
-    text = path.read_text()
-    assert wanted in text
-    path.write_text(text.replace(wanted, found))
+    kernels = altered_kernels(tmp_path, file, wanted, found)
     code = product() + "actual = move(a) @ move(b)\n"
-    variables = {"OCL_KERNEL_DIR": str(folder), "OCL_CACHE_DIR": str(tmp_path / "cache")}
+    variables = {"OCL_KERNEL_DIR": kernels, "OCL_CACHE_DIR": str(tmp_path / "cache")}
     for _ in range(2):  # the second time by the answer that was kept
         text = log(code, OCL_MATRIX_UNITS="emulate", **variables)
         assert f"cpu_unit ({reason})" in text, text

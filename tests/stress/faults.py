@@ -49,26 +49,23 @@ def memory_beyond_the_device(device, number):
     caught(torch.OutOfMemoryError, mark, lambda: torch.empty(size, device=device))
 
 
-class Raises(torch.autograd.Function):
-    """The identity; its gradient raises ValueError."""
-
+class Identity(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, number):
         ctx.number = number
         return x * 1
+
+
+class Raises(Identity):
+    """Its gradient raises ValueError."""
 
     @staticmethod
     def backward(ctx, gradient):
         raise ValueError(f"gradient {ctx.number}.")
 
 
-class LooksUp(torch.autograd.Function):
-    """The identity; its gradient has an index out of range."""
-
-    @staticmethod
-    def forward(ctx, x, number):
-        ctx.number = number
-        return x * 1
+class LooksUp(Identity):
+    """Its gradient has an index out of range."""
 
     @staticmethod
     def backward(ctx, gradient):
