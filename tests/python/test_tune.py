@@ -30,9 +30,28 @@ def problem(device):
     _C.set_tuned(0, found.tunable, found.problem, -1)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32], ids=str)
-def test_every_candidate(device, dtype):
+@pytest.fixture
+def prefer():
+    """Prefers an algorithm of products where it applies."""
+    yield _C.prefer_gemm_algorithm
+    _C.prefer_gemm_algorithm("")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "algorithm"),
+    [
+        (torch.float32, ""),
+        (torch.bfloat16, "cpu_pairs"),
+        (torch.bfloat16, "cpu_tiles"),
+        (torch.int32, ""),
+    ],
+    ids=str,
+)
+def test_every_candidate(device, prefer, dtype, algorithm):
+    """A matrix unit would be chosen before others, and has no candidates."""
     run, expected = product(device, dtype)
+    prefer(algorithm)
+    _C.forget_tuned()
     run()
     problem = _C.last_tuned()
     assert problem.candidates > 1
