@@ -6,7 +6,6 @@
 #include <ATen/ops/sum.h>
 
 #include "kernels/conv/conv_algorithms.h"
-#include "kernels/core/algorithms/dot_bfloat16.h"
 #include "kernels/core/operators/registration.h"
 #include "kernels/core/operators/relations.h"
 #include "kernels/core/tensors/tensors.h"
@@ -100,7 +99,7 @@ std::vector<int64_t> output_size(c10::IntArrayRef input, c10::IntArrayRef weight
 }
 
 // CPU devices have fast kernels for float32, and a conversion is cheap compared to a convolution.
-// convolve_pairs() comes first.
+// convolve_as_channels_last() comes first.
 bool better_in_float(const at::Tensor& tensor) {
   return compute_type(tensor.scalar_type()) != tensor.scalar_type() &&
          ocl_device(tensor).family() == KernelFamily::kCpu;
@@ -176,16 +175,18 @@ at::Tensor in_format(const at::Tensor& result, at::MemoryFormat format) {
   return formatted;
 }
 
-// The result of one direction in bfloat16, where the device multiplies it without a conversion
-// (dot_bfloat16.h); else undefined. A conversion to channels_last takes little of the time.
-at::Tensor convolve_pairs(ConvDirection direction, const ConvShape& shape, at::IntArrayRef sizes,
-                          at::MemoryFormat format, const at::Tensor& source,
-                          const at::Tensor& factor, const at::Tensor& bias) {
+// The result of one direction in a type of 16 bits, where an algorithm for channels_last tensors
+// multiplies it without a conversion to float32; else undefined. A conversion to channels_last
+// takes little of the time.
+at::Tensor convolve_as_channels_last(ConvDirection direction, const ConvShape& shape,
+                                     at::IntArrayRef sizes, at::MemoryFormat format,
+                                     const at::Tensor& source, const at::Tensor& factor,
+                                     const at::Tensor& bias) {
   Device& device = ocl_device(source);
-  if (!multiplies_bfloat16(device, source.scalar_type())) return {};
   if (source.dim() == 3) {
-    const at::Tensor plane = convolve_pairs(direction, shape, {sizes[0], sizes[1], 1, sizes[2]},
-                                            format, source.unsqueeze(2), factor.unsqueeze(2), bias);
+    const at::Tensor plane =
+        convolve_as_channels_last(direction, shape, {sizes[0], sizes[1], 1, sizes[2]}, format,
+                                  source.unsqueeze(2), factor.unsqueeze(2), bias);
     return plane.defined() ? plane.squeeze(2) : plane;
   }
   const at::Tensor result = at::empty(
@@ -226,6 +227,13 @@ at::Tensor convolve(ConvDirection direction, const ConvShape& shape, at::IntArra
   return in_format(result, format);
 }
 
+// The gradient of the bias.
+at::Tensor sum_of_channels(const at::Tensor& grad) {
+  std::vector<int64_t> dims{0};
+  for (int64_t d = 2; d < grad.dim(); ++d) dims.push_back(d);
+  return at::sum(grad, dims);
+}
+
 // A transposed convolution is the data gradient of an ordinary one.
 ConvDirection direction_of(bool transposed) {
   return transposed ? ConvDirection::kDataGrad : ConvDirection::kForward;
@@ -263,8 +271,8 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
       epilogue.is_empty() ? convolution_format(input, weight) : at::MemoryFormat::Contiguous;
   const at::Tensor dense_bias = bias && bias->defined() ? bias->contiguous() : at::Tensor();
   if (better_in_float(input)) {
-    const at::Tensor product =
-        convolve_pairs(direction_of(transposed), shape, sizes, format, input, weight, dense_bias);
+    const at::Tensor product = convolve_as_channels_last(direction_of(transposed), shape, sizes,
+                                                         format, input, weight, dense_bias);
     if (product.defined()) {  // rounded before the epilogue, as by operators one by one
       apply_epilogue(epilogue, product, product);
       return product;
@@ -317,21 +325,27 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_outpu
   const ConvShape shape = make_shape(input.sizes(), weight.sizes(), grad_output.sizes(), p);
   const auto format = convolution_format(input, weight);
   if (better_in_float(input)) {
-    Tensor product;
+    Tensor of_input, of_weight, of_bias;
     if (output_mask[0]) {
-      product = convolve_pairs(direction_of(!transposed), shape, input.sizes(), format, grad_output,
-                               weight, {});
-      output_mask[0] = !product.defined();
+      of_input = convolve_as_channels_last(direction_of(!transposed), shape, input.sizes(), format,
+                                           grad_output, weight, {});
     }
-    if (output_mask == std::array{false, false, false}) return {product, Tensor(), Tensor()};
-    auto [of_input, of_weight, of_bias] = convolution_backward(
-        grad_output.to(at::kFloat), input.to(at::kFloat), weight.to(at::kFloat), stride, padding,
-        dilation, transposed, output_padding, groups, output_mask);
-    const auto narrowed = [&](const Tensor& grad) {
-      return grad.defined() ? grad.to(input.scalar_type()) : grad;
-    };
-    return {product.defined() ? product : narrowed(of_input), narrowed(of_weight),
-            narrowed(of_bias)};
+    if (output_mask[1]) {
+      of_weight = convolve_as_channels_last(ConvDirection::kWeightGrad, shape, weight.sizes(),
+                                            format, transposed ? grad_output : input,
+                                            transposed ? input : grad_output, {});
+    }
+    if (output_mask[2]) of_bias = sum_of_channels(grad_output);
+    const std::array<bool, 3> rest{output_mask[0] && !of_input.defined(),
+                                   output_mask[1] && !of_weight.defined(), false};
+    if (rest[0] || rest[1]) {
+      const auto [input_sums, weight_sums, none] = convolution_backward(
+          grad_output.to(at::kFloat), input.to(at::kFloat), weight.to(at::kFloat), stride, padding,
+          dilation, transposed, output_padding, groups, rest);
+      if (rest[0]) of_input = input_sums.to(input.scalar_type());
+      if (rest[1]) of_weight = weight_sums.to(input.scalar_type());
+    }
+    return {of_input, of_weight, of_bias};
   }
   const Tensor grad = grad_output.contiguous(format);
   Tensor grad_input, grad_weight, grad_bias;
@@ -343,11 +357,7 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_outpu
     grad_weight = convolve(ConvDirection::kWeightGrad, shape, weight.sizes(), format,
                            transposed ? grad : input, transposed ? input : grad, {}, {});
   }
-  if (output_mask[2]) {
-    std::vector<int64_t> dims{0};
-    for (int64_t d = 2; d < grad.dim(); ++d) dims.push_back(d);
-    grad_bias = at::sum(grad, dims);
-  }
+  if (output_mask[2]) grad_bias = sum_of_channels(grad);
   return {grad_input, grad_weight, grad_bias};
 }
 

@@ -14,6 +14,7 @@ using Row = const ConvAlgorithm*;
 // refuses where another one is estimated or measured to be faster.
 constexpr Row kForwardAndDataGrad[] = {
     &kConvChannelsLastProduct,
+    &kConvChannelsLastUnit,
     &kConvChannelsLastPairs,
     &kConvChannelsLastDepthwise,
     &kConvChannelsLastWinograd,
@@ -31,6 +32,7 @@ constexpr Row kForwardAndDataGrad[] = {
 
 constexpr Row kWeightGrad[] = {
     &kConvChannelsLastProduct,
+    &kConvChannelsLastUnit,
     &kConvChannelsLastDepthwise,
     &kConvChannelsLastWeight,
     &kConvDepthwise,
@@ -70,10 +72,13 @@ PreferredAlgorithm& preferred() {
 
 bool can_run_convolution(const ConvCall& call) {
   const char* const wanted = preferred().name();
-  return std::ranges::any_of(table_of(call.direction), [&](Row row) {
+  const bool can = std::ranges::any_of(table_of(call.direction), [&](Row row) {
     const bool is_wanted = !wanted || std::string_view(wanted) == row->name;
     return is_wanted && !is_disabled(row->name) && !refusal(*row, call);
   });
+  // For the log.
+  if (!can && !wanted) choose_algorithm(table_of(call.direction), preferred(), call);
+  return can;
 }
 
 bool run_convolution(const ConvCall& call) {

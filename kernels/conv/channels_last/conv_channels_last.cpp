@@ -66,12 +66,12 @@ struct ChannelsLast {
   const char* name;
   ScalarType type;
   Tile tile;
-  bool narrow = false;  // NARROW of the kernel
+  bool narrow = false, pairs = false;  // NARROW and PAIRS of the kernel
 
   KernelSource source(Device& device) const {
     Defines defines = element_defines(type);
     defines.set("VW", conv_lanes(device)).set("MR", tile.positions).set("NV", tile.vectors);
-    defines.set("NARROW", narrow).set("PAIRS", type == ScalarType::BFloat16);
+    defines.set("NARROW", narrow).set("PAIRS", pairs);
     defines.set("MAX_TAPS", kMaxTaps).set("DEPTH", kDepth);
     return {"conv_channels_last.cl", name, defines};
   }
@@ -118,7 +118,8 @@ void run_pass(const ConvPass& pass, Tile tile, const at::Tensor& result, const a
               int32_t pitch, const at::Tensor& packed, const at::Tensor& bias) {
   Device& device = ocl_device(result);
   const ScalarType type = result.scalar_type();
-  const int64_t of_item = type == ScalarType::BFloat16 ? 2 : 1;
+  const bool pairs = type == ScalarType::BFloat16;
+  const int64_t of_item = pairs ? 2 : 1;
   const int64_t items = at::ceil_div(int64_t{pass.channels}, of_item);
   const int64_t parts = std::max<int64_t>(at::ceil_div(items, int64_t{kDepth}), 1);
   const int64_t last_part = items - (parts - 1) * at::ceil_div(items, parts);
@@ -126,7 +127,7 @@ void run_pass(const ConvPass& pass, Tile tile, const at::Tensor& result, const a
   const int64_t panels = at::ceil_div(int64_t{pass.rows}, tile.vectors * conv_lanes(device));
   const int64_t shares = at::ceil_div(kTasks, panels * pass.groups);
   const int64_t per_task = at::round_up(at::ceil_div(int64_t{pass.n}, shares), tile.positions);
-  const ChannelsLast conv{"conv_channels_last", type, tile, narrow};
+  const ChannelsLast conv{"conv_channels_last", type, tile, narrow, pairs};
   launch(stream_of(result), find_kernel(device, conv),
          {static_cast<size_t>(at::ceil_div(int64_t{pass.n}, per_task)), static_cast<size_t>(panels),
           static_cast<size_t>(pass.groups)},

@@ -51,6 +51,7 @@ struct ConvAlgorithm {
 };
 
 extern const ConvAlgorithm kConvChannelsLastProduct, kConvChannelsLastDepthwise, kConvChannelsLast;
+extern const ConvAlgorithm kConvChannelsLastUnit;   // CPUs with a matrix unit
 extern const ConvAlgorithm kConvChannelsLastPairs;  // CPUs with products of bfloat16
 extern const ConvAlgorithm kConvChannelsLastWinograd, kConvChannelsLastWeight;
 extern const ConvAlgorithm kConvDepthwise, kConvWinograd, kConvBroadcast, kConvPadded;  // CPUs

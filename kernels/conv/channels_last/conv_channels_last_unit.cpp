@@ -1,0 +1,192 @@
+// Convolutions of channels_last tensors in bfloat16 by the matrix unit of a CPU: launches of
+// conv_channels_last_unit.cl.
+#include <ATen/ceil_div.h>
+#include <ATen/ops/empty.h>
+
+#include "kernels/conv/channels_last/conv_channels_last.h"
+#include "kernels/core/matrix_units/matrix_unit.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
+
+namespace ocl {
+namespace {
+
+using namespace channels_last;
+
+// Of matrix_unit_amx.clh: rows and columns of a block, and words.
+constexpr int64_t kBlock = 32, kBlockWords = kBlock * kBlock, kStepWords = 512, kSpareWords = 2048;
+
+constexpr int64_t kAtOnce = 12;                 // steps: AT_ONCE
+constexpr int64_t kPanelWords = (1 << 20) / 4;  // half of the second level cache
+constexpr int64_t kDepth = 32;                  // steps of a panel of the weight gradient
+constexpr int64_t kItemsPerTask = 4;            // balance tasks that other processes disturb
+constexpr int32_t kLeastChannels = 8;           // of a group: fewer leave most of a tile empty
+constexpr double kLeastWork = 1 << 20;          // multiply-adds that are worth the launches
+
+// As in conv_channels_last_unit.cl.
+struct Blocks {
+  int64_t task_words = kSpareWords;
+  int32_t columns = 0, positions = 0, depth = 0;
+  int32_t panels = 0, parts = 0, items = 0, tasks = 0;
+  int32_t unused = 0;
+};
+
+struct UnitKernel {
+  const char* name;
+  const MatrixUnit* unit;
+
+  KernelSource source(Device&) const {
+    Defines defines = element_defines(ScalarType::BFloat16);
+    define_matrix_unit(defines, *unit, ScalarType::BFloat16);
+    defines.set("AT_ONCE", kAtOnce);
+    return {"conv_channels_last_unit.cl", name, defines};
+  }
+};
+
+at::Tensor words(int64_t count, const at::Tensor& like) {
+  return at::empty({std::max<int64_t>(count, 1)},
+                   like.options().dtype(at::kInt).memory_format(std::nullopt));
+}
+
+int64_t tasks_of(const Device& device) {
+  return std::max<int64_t>(1, static_cast<int64_t>(device.parameters().tasks) / 2);
+}
+
+// A launch with a task for each item, at most as many as the device has, and their scratch memory.
+class Launch {
+ public:
+  Launch(const char* name, const at::Tensor& result)
+      : result_(result), device_(ocl_device(result)), name_(name) {}
+
+  template <typename... Arguments>
+  void run(Blocks blocks, int64_t items, const Arguments&... arguments) const {
+    blocks.items = c10::checked_convert<int32_t>(items, "int32");
+    blocks.tasks = static_cast<int32_t>(std::min(tasks_of(device_), items));
+    const at::Tensor scratch = words(blocks.tasks * blocks.task_words, result_);
+    launch(stream_of(result_), find_kernel(device_, UnitKernel{name_, matrix_unit(device_)}),
+           {static_cast<size_t>(blocks.tasks)}, {}, view(result_), arguments..., view(scratch),
+           blocks);
+  }
+
+ private:
+  const at::Tensor& result_;
+  Device& device_;
+  const char* name_;
+};
+
+int64_t blocks_of(int64_t count) { return at::ceil_div(count, kBlock); }
+
+// Splits `all` into parts of about `size`, so that each task has several items.
+int32_t part_size(int64_t all, int64_t others, int64_t tasks, int64_t least) {
+  const int64_t parts = std::max<int64_t>(1, kItemsPerTask * tasks / others);
+  return static_cast<int32_t>(std::max(at::ceil_div(all, parts), std::min(all, least)));
+}
+
+// A pass of the forward direction or of the data gradient. `weight` has the strides of the pass.
+void run_pass(const ConvPass& pass, const ConvCall& call, const at::Tensor& source, int32_t pitch,
+              const at::Tensor& weight) {
+  const int64_t steps = blocks_of(pass.channels) * pass.taps, row_blocks = blocks_of(pass.rows);
+  const at::Tensor packed = words(pass.groups * row_blocks * steps * kStepWords, weight);
+  if (steps > 0) {
+    Launch("pack_unit_weights", packed)
+        .run({}, int64_t{pass.groups} * row_blocks * pass.taps, view(weight), pass);
+  }
+  const int64_t most = std::max<int64_t>(1, kPanelWords / std::max<int64_t>(1, steps * kStepWords));
+  const int64_t panels = at::ceil_div(row_blocks, std::min(most, row_blocks));
+  Blocks blocks{.columns = static_cast<int32_t>(at::ceil_div(row_blocks, panels) * kBlock)};
+  blocks.panels = static_cast<int32_t>(at::ceil_div(int64_t{pass.rows}, int64_t{blocks.columns}));
+  const int64_t others = int64_t{blocks.panels} * pass.groups;
+  blocks.positions =
+      static_cast<int32_t>(kBlock * part_size(blocks_of(pass.n), others, tasks_of(call.device), 1));
+  blocks.parts = static_cast<int32_t>(at::ceil_div(pass.n, blocks.positions));
+  blocks.task_words = kAtOnce * kStepWords + blocks.columns * kBlock;
+  Launch("conv_unit", call.result)
+      .run(blocks, others * blocks.parts, view(source), view(packed),
+           view(call.bias.defined() ? call.bias : packed),
+           static_cast<int32_t>(call.bias.defined()), pass, pitch, source.numel());
+}
+
+const char* refusal(const ConvCall& call) {
+  const ConvShape& s = call.shape;
+  if (const char* reason = refusal_of_call(call, at::kBFloat16)) return reason;
+  if (s.out_channels < kLeastChannels || (s.in_channels < kLeastChannels && s.groups > 1)) {
+    return "few channels of a group";
+  }
+  if (s.work() < kLeastWork) return "small tensors";
+  return refusal_of_matrix_unit(call.device, ScalarType::BFloat16);
+}
+
+// The pass of the forward direction, in which few channels are joined, and the pixels it reads.
+std::pair<ConvPass, at::Tensor> joined_pass(const ConvCall& call, const at::Tensor& weight) {
+  const ConvShape& s = call.shape;
+  ConvPass pass = forward_pass(s);
+  take_weights(pass, pass.weight_channel, s.in_channels, weight);
+  if (!has_few_channels(s)) return {pass, call.source};
+  join_taps_of_rows(pass);
+  pass.weight_channel = 1;
+  const at::Tensor source = pad_rows(s, pass, call.source);
+  return {pass, source};
+}
+
+at::Tensor channels_last_weight(const at::Tensor& weight) {
+  return weight.contiguous(weight.dim() == 5 ? at::MemoryFormat::ChannelsLast3d
+                                             : at::MemoryFormat::ChannelsLast);
+}
+
+void run(const ConvCall& call) {
+  const ConvShape& s = call.shape;
+  const at::Tensor weight = channels_last_weight(call.factor);
+  if (call.direction == ConvDirection::kForward) {
+    const auto [pass, source] = joined_pass(call, weight);
+    return run_pass(pass, call, source, s.groups * s.in_channels, weight);
+  }
+  for (ConvPass pass : call.passes()) {
+    take_weights(pass, pass.weight_row, s.in_channels, weight);
+    run_pass(pass, call, call.source, s.groups * s.out_channels, weight);
+  }
+}
+
+void run_weight(const ConvCall& call) {
+  const ConvShape& s = call.shape;
+  const at::Tensor& weight = call.result;
+  const auto [pass, source] = joined_pass(call, weight);
+  const int64_t steps = blocks_of(pass.n), row_blocks = blocks_of(pass.rows);
+  const int64_t tasks = tasks_of(call.device);
+  const at::Tensor grads = words(pass.groups * row_blocks * steps * kStepWords, weight);
+  Blocks pack;
+  pack.depth = part_size(steps, pass.groups * row_blocks, tasks, 1);
+  Launch("pack_unit_grads", grads)
+      .run(pack, pass.groups * row_blocks * at::ceil_div(steps, int64_t{pack.depth}),
+           view(call.factor), pass);
+
+  const int64_t all_blocks = blocks_of(pass.channels) * pass.taps;
+  Blocks blocks{.depth = static_cast<int32_t>(std::min(steps, kDepth))};
+  const int64_t most = std::max<int64_t>(1, kPanelWords / (blocks.depth * kStepWords));
+  int64_t panels = at::ceil_div(all_blocks, most);
+  panels = std::min(all_blocks, at::round_up(panels * pass.groups, tasks) / pass.groups);
+  blocks.columns = static_cast<int32_t>(at::ceil_div(all_blocks, std::max<int64_t>(1, panels)));
+  blocks.panels = static_cast<int32_t>(at::ceil_div(all_blocks, int64_t{blocks.columns}));
+  const int64_t others = int64_t{blocks.panels} * pass.groups;
+  const int64_t parts = std::max<int64_t>(1, tasks / others);
+  blocks.positions = static_cast<int32_t>(at::round_up(at::ceil_div(steps, parts), kDepth));
+  blocks.parts = static_cast<int32_t>(at::ceil_div(steps, int64_t{blocks.positions}));
+  blocks.task_words = int64_t{blocks.columns} * blocks.depth * kStepWords + kSpareWords;
+  const at::Tensor sums =
+      words(blocks.parts * pass.groups * row_blocks * all_blocks * kBlockWords, weight);
+  Launch("conv_unit_weight", sums)
+      .run(blocks, others * blocks.parts, view(source), view(grads), pass, s.groups * s.in_channels,
+           source.numel());
+  launch(stream_of(weight),
+         find_kernel(call.device, UnitKernel{"unpack_unit_weights", matrix_unit(call.device)}),
+         {static_cast<size_t>(pass.groups * pass.rows)}, {}, view(weight), view(sums), pass,
+         blocks.parts);
+}
+
+}  // namespace
+
+const ConvAlgorithm kConvChannelsLastUnit{
+    "channels_last_unit", true, &refusal, [](const ConvCall& call) {
+      return call.direction == ConvDirection::kWeightGrad ? run_weight(call) : run(call);
+    }};
+
+}  // namespace ocl
