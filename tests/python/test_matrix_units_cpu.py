@@ -308,6 +308,26 @@ def test_a_captured_product(mode, tmp_path):
     assert "not probed" not in log(code, **variables)
 
 
+def test_many_launches():
+    """More than there are counters of items at a time, in streams that take turns."""
+    run(
+        """
+    a, b = torch.randint(-8, 9, (2, 80, 80)).bfloat16()
+    expected = (a.float() @ b.float()).bfloat16()
+    x, y = a.to("ocl"), b.to("ocl")
+    streams = torch.ocl.Stream(), torch.ocl.Stream(), torch.ocl.current_stream()
+    torch.ocl.synchronize()
+    results = []
+    for i in range(900):
+        with torch.ocl.stream(streams[i // 7 % 3]):
+            results.append(x @ y)
+    torch.ocl.synchronize()
+    assert all(z.cpu().equal(expected) for z in results)
+    """,
+        "emulate",
+    )
+
+
 @needs_amx
 def test_threads_and_forks():
     """All threads may use the unit, those of the runtime before the permission, too."""

@@ -9,7 +9,7 @@
 // Defines, besides those of matrix_unit_amx.clh, and of element.clh for bfloat16
 //   AT_ONCE  steps whose copies stay in the first level cache
 //
-// Kernels. A task takes every `tasks`-th item. Operands of several tiles are in the order of steps.
+// Kernels. Tasks take one item after another. Operands of several tiles are in the order of steps.
 //   pack_unit_weights   grid (tasks). [group][32 rows][tap][step]: right operands
 //   conv_unit           grid (tasks). An item is a part of the positions and a panel of a group,
 //                       `columns` rows of the pass, which are columns of the tiles
@@ -24,6 +24,7 @@
 #include "element.clh"
 #include "matrix_unit_amx.clh"
 #include "matrix_unit_amx_pack.clh"
+#include "task_items.clh"
 
 #define BLOCK_WORDS (BLOCK * BLOCK)
 #define IS_PIXEL(d, at) ((uint)(at) < (uint)pass->source[d])
@@ -31,8 +32,7 @@
 typedef struct {
   long task_words;  // of the scratch memory
   int columns, positions, depth;
-  int panels, parts, items, tasks;
-  int unused;  // no padding at the end
+  int panels, parts, items;
 } Blocks;
 
 typedef struct {
@@ -128,11 +128,11 @@ static void copy_pixels(__global uint *to, const Run *runs, const int count, con
 }
 
 TASK __kernel void pack_unit_weights(TENSOR(packed), CTENSOR(weight), const Pass pass,
-                                     TENSOR(scratch), const Blocks blocks) {
+                                     TENSOR(counter), TENSOR(scratch), const Blocks blocks) {
   const int steps = DIVIDE_UP(pass.channels, UNIT_K), row_blocks = DIVIDE_UP(pass.rows, BLOCK);
   const bool along = pass.weight_channel == 1;
   __global uint *spare = PTR(uint, scratch) + get_global_id(0) * blocks.task_words;
-  for (int i = get_global_id(0); i < blocks.items; i += blocks.tasks) {
+  FOR_ITEMS(i, blocks.items) {
     const int tap = i % pass.taps, block = i / pass.taps % row_blocks;
     const int group = i / pass.taps / row_blocks, first_row = block * BLOCK;
     const int row_of_taps = tap / pass.tap_count[2], x = tap % pass.tap_count[2];
@@ -173,14 +173,15 @@ ALWAYS_INLINE float16 bias_of(const __global ushort *bias, const int count) {
 
 TASK __kernel void conv_unit(TENSOR(result), CTENSOR(source), CTENSOR(packed), CTENSOR(bias),
                              const int has_bias, const Pass pass, const int pitch,
-                             const long source_size, TENSOR(scratch), const Blocks blocks) {
+                             const long source_size, TENSOR(counter), TENSOR(scratch),
+                             const Blocks blocks) {
   const int steps_of_tap = DIVIDE_UP(pass.channels, UNIT_K), steps = steps_of_tap * pass.taps;
   const int row_blocks = DIVIDE_UP(pass.rows, BLOCK), result_pitch = pass.groups * pass.rows;
   __global uint *copy = PTR(uint, scratch) + get_global_id(0) * blocks.task_words;
   __global uint *sums = copy + AT_ONCE * STEP_WORDS;
   Tiles tiles;
   tiles_take(&tiles);
-  for (int i = get_global_id(0); i < blocks.items; i += blocks.tasks) {
+  FOR_ITEMS(i, blocks.items) {
     const int part = i % blocks.parts, panel = i / blocks.parts % blocks.panels;
     const int group = i / blocks.parts / blocks.panels, first_row = panel * blocks.columns;
     const int columns = min(blocks.columns, pass.rows - first_row);
@@ -225,11 +226,11 @@ TASK __kernel void conv_unit(TENSOR(result), CTENSOR(source), CTENSOR(packed), C
 }
 
 TASK __kernel void pack_unit_grads(TENSOR(packed), CTENSOR(grads), const Pass pass,
-                                   TENSOR(scratch), const Blocks blocks) {
+                                   TENSOR(counter), TENSOR(scratch), const Blocks blocks) {
   const int steps = DIVIDE_UP(pass.n, UNIT_K), row_blocks = DIVIDE_UP(pass.rows, BLOCK);
   const int pitch = pass.groups * pass.rows;
   __global uint *spare = PTR(uint, scratch) + get_global_id(0) * blocks.task_words;
-  for (int i = get_global_id(0); i < blocks.items; i += blocks.tasks) {
+  FOR_ITEMS(i, blocks.items) {
     const int block = i % row_blocks, group = i / row_blocks % pass.groups;
     const int part = i / row_blocks / pass.groups, first_row = block * BLOCK;
     const int last = min(steps, (part + 1) * blocks.depth);
@@ -245,7 +246,7 @@ TASK __kernel void pack_unit_grads(TENSOR(packed), CTENSOR(grads), const Pass pa
 
 TASK __kernel void conv_unit_weight(TENSOR(sums), CTENSOR(source), CTENSOR(packed),
                                     const Pass pass, const int pitch, const long source_size,
-                                    TENSOR(scratch), const Blocks blocks) {
+                                    TENSOR(counter), TENSOR(scratch), const Blocks blocks) {
   const int steps = DIVIDE_UP(pass.n, UNIT_K), row_blocks = DIVIDE_UP(pass.rows, BLOCK);
   const int blocks_of_tap = DIVIDE_UP(pass.channels, BLOCK);
   const int all_blocks = blocks_of_tap * pass.taps;
@@ -253,7 +254,7 @@ TASK __kernel void conv_unit_weight(TENSOR(sums), CTENSOR(source), CTENSOR(packe
   __global uint *spare = panel + (long)blocks.columns * blocks.depth * STEP_WORDS;
   Tiles tiles;
   tiles_take(&tiles);
-  for (int i = get_global_id(0); i < blocks.items; i += blocks.tasks) {
+  FOR_ITEMS(i, blocks.items) {
     const int part = i % blocks.parts, number = i / blocks.parts % blocks.panels;
     const int group = i / blocks.parts / blocks.panels, first_block = number * blocks.columns;
     const int columns = min(blocks.columns, all_blocks - first_block);

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 
 #include "kernels/conv/channels_last/conv_channels_last.h"
+#include "kernels/core/grids/task_items.h"
 #include "kernels/core/matrix_units/matrix_unit.h"
 #include "kernels/core/tensors/tensors.h"
 #include "kernels/core/types/dtype.h"
@@ -27,8 +28,7 @@ constexpr double kLeastWork = 1 << 20;          // multiply-adds that are worth 
 struct Blocks {
   int64_t task_words = kSpareWords;
   int32_t columns = 0, positions = 0, depth = 0;
-  int32_t panels = 0, parts = 0, items = 0, tasks = 0;
-  int32_t unused = 0;
+  int32_t panels = 0, parts = 0, items = 0;
 };
 
 struct UnitKernel {
@@ -48,10 +48,6 @@ at::Tensor words(int64_t count, const at::Tensor& like) {
                    like.options().dtype(at::kInt).memory_format(std::nullopt));
 }
 
-int64_t tasks_of(const Device& device) {
-  return std::max<int64_t>(1, static_cast<int64_t>(device.parameters().tasks) / 2);
-}
-
 // A launch with a task for each item, at most as many as the device has, and their scratch memory.
 class Launch {
  public:
@@ -61,11 +57,12 @@ class Launch {
   template <typename... Arguments>
   void run(Blocks blocks, int64_t items, const Arguments&... arguments) const {
     blocks.items = c10::checked_convert<int32_t>(items, "int32");
-    blocks.tasks = static_cast<int32_t>(std::min(tasks_of(device_), items));
-    const at::Tensor scratch = words(blocks.tasks * blocks.task_words, result_);
+    const int64_t tasks = std::min(few_tasks(device_), items);
+    const at::Tensor counter = item_counter(stream_of(result_), result_);
+    const at::Tensor scratch = words(tasks * blocks.task_words, result_);
     launch(stream_of(result_), find_kernel(device_, UnitKernel{name_, matrix_unit(device_)}),
-           {static_cast<size_t>(blocks.tasks)}, {}, view(result_), arguments..., view(scratch),
-           blocks);
+           {static_cast<size_t>(tasks)}, {}, view(result_), arguments..., view(counter),
+           view(scratch), blocks);
   }
 
  private:
@@ -96,8 +93,8 @@ void run_pass(const ConvPass& pass, const ConvCall& call, const at::Tensor& sour
   Blocks blocks{.columns = static_cast<int32_t>(at::ceil_div(row_blocks, panels) * kBlock)};
   blocks.panels = static_cast<int32_t>(at::ceil_div(int64_t{pass.rows}, int64_t{blocks.columns}));
   const int64_t others = int64_t{blocks.panels} * pass.groups;
-  blocks.positions =
-      static_cast<int32_t>(kBlock * part_size(blocks_of(pass.n), others, tasks_of(call.device), 1));
+  blocks.positions = static_cast<int32_t>(
+      kBlock * part_size(blocks_of(pass.n), others, few_tasks(call.device), 1));
   blocks.parts = static_cast<int32_t>(at::ceil_div(pass.n, blocks.positions));
   blocks.task_words = kAtOnce * kStepWords + blocks.columns * kBlock;
   Launch("conv_unit", call.result)
@@ -151,7 +148,7 @@ void run_weight(const ConvCall& call) {
   const at::Tensor& weight = call.result;
   const auto [pass, source] = joined_pass(call, weight);
   const int64_t steps = blocks_of(pass.n), row_blocks = blocks_of(pass.rows);
-  const int64_t tasks = tasks_of(call.device);
+  const int64_t tasks = few_tasks(call.device);
   const at::Tensor grads = words(pass.groups * row_blocks * steps * kStepWords, weight);
   Blocks pack;
   pack.depth = part_size(steps, pass.groups * row_blocks, tasks, 1);

@@ -13,8 +13,8 @@
 //
 // Kernel
 //   gemm_unit_cpu  grid (tasks). An item is a panel, `columns` columns of the right operand, by
-//                  `rows` rows of the left one, of a matrix of the batch. A task takes every
-//                  `tasks`-th item. Any m, n, k >= 1.
+//                  `rows` rows of the left one, of a matrix of the batch. Tasks take one
+//                  item after another (task_items.clh). Any m, n, k >= 1.
 //
 // C may be `out` itself; other overlaps are not allowed.
 //
@@ -26,6 +26,7 @@
 #include "gemm_sizes.clh"
 #include "matrix_unit_amx.clh"
 #include "matrix_unit_amx_pack.clh"
+#include "task_items.clh"
 
 #define VEC CAT(COMPUTE, 16)
 #define V VEC
@@ -48,8 +49,7 @@
 typedef struct {
   long task_words;
   int rows, columns, depth;
-  int row_parts, panels, items, tasks;  // row_parts * panels items for each matrix
-  int unused;                           // no padding at the end, as in gemm_sizes.clh
+  int row_parts, panels, items;  // row_parts * panels items for each matrix
 } Blocks;
 
 typedef struct {
@@ -260,7 +260,8 @@ ALWAYS_INLINE void multiply_rows(Tiles *tiles, const Result *result, const Item 
 
 TASK __kernel void gemm_unit_cpu(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c),
                                  CTENSOR(residual), const Sizes sizes, const COMPUTE alpha,
-                                 const COMPUTE beta, TENSOR(scratch), const Blocks blocks) {
+                                 const COMPUTE beta, TENSOR(counter), TENSOR(scratch),
+                                 const Blocks blocks) {
   const long m = EXCHANGED ? sizes.n : sizes.m, n = EXCHANGED ? sizes.m : sizes.n;
   Item item;
   item.ld_left = EXCHANGED ? sizes.ld_b : sizes.ld_a;
@@ -275,7 +276,7 @@ TASK __kernel void gemm_unit_cpu(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c)
 
   Tiles tiles;
   tiles_take(&tiles);
-  for (int i = get_global_id(0); i < blocks.items; i += blocks.tasks) {
+  FOR_ITEMS(i, blocks.items) {
     const int row_part = i % blocks.row_parts, panel = i / blocks.row_parts;
     const long batch = panel / blocks.panels;
     const __global UNIT_ELEMENT *of_a = CPTR(UNIT_ELEMENT, a) + batch * sizes.a_batch;

@@ -2,6 +2,7 @@
 #include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
 
+#include "kernels/core/grids/task_items.h"
 #include "kernels/core/matrix_units/matrix_unit.h"
 #include "kernels/matmul/gemm_problem.h"
 
@@ -20,8 +21,7 @@ constexpr int64_t kMostRows = 2048;       // whose sums continue in memory
 struct Blocks {
   int64_t task_words = 0;
   int32_t rows = 0, columns = 0, depth = 0;
-  int32_t row_parts = 0, panels = 0, items = 0, tasks = 0;
-  int32_t unused = 0;
+  int32_t row_parts = 0, panels = 0, items = 0;
 };
 
 // float16 is multiplied as two pieces of bfloat16.
@@ -58,7 +58,7 @@ int64_t scratch_words(const Blocks& blocks, int64_t step, int64_t pieces, bool c
 
 Blocks choose_blocks(const GemmProblem& p, const UnitShape& shape, bool exchanged) {
   const int64_t m = exchanged ? p.n : p.m, n = exchanged ? p.m : p.n;
-  const int64_t tasks = std::max<int64_t>(1, static_cast<int64_t>(p.device.parameters().tasks) / 2);
+  const int64_t tasks = few_tasks(p.device);
   const int64_t pieces = splits(p.operands) ? 2 : 1;
   const int64_t parts = at::ceil_div(p.k, kPanelSteps / pieces * shape.k);
   const int64_t depth = at::round_up(at::ceil_div(p.k, parts), shape.k);
@@ -82,9 +82,7 @@ Blocks choose_blocks(const GemmProblem& p, const UnitShape& shape, bool exchange
                 .depth = static_cast<int32_t>(depth)};
   blocks.row_parts = static_cast<int32_t>(at::ceil_div(m, int64_t{blocks.rows}));
   blocks.panels = static_cast<int32_t>(panels);
-  const int64_t items = panels * p.batches * blocks.row_parts;
-  blocks.items = static_cast<int32_t>(items);
-  blocks.tasks = static_cast<int32_t>(std::min(tasks, items));
+  blocks.items = static_cast<int32_t>(panels * p.batches * blocks.row_parts);
   blocks.task_words = scratch_words(blocks, shape.k, pieces, parts > 1);
   return blocks;
 }
@@ -94,14 +92,18 @@ void run(const GemmProblem& p) {
   const UnitShape& shape = *unit.shape(unit_type(p.operands));
   const bool exchanged = is_exchanged(p);
   const Blocks blocks = choose_blocks(p, shape, exchanged);
+  const int64_t tasks = std::min<int64_t>(few_tasks(p.device), blocks.items);
+  const at::Tensor counter = item_counter(p.stream, p.out);
   const at::Tensor scratch =
-      at::empty({blocks.tasks * blocks.task_words},
-                p.out.options().dtype(ScalarType::Int).memory_format(std::nullopt));
+      at::empty({tasks * blocks.task_words}, counter.options().memory_format(std::nullopt));
   Arguments arguments(
       p.stream, find_kernel(p.device, GemmUnitCpu{gemm_code(p), p.operands, exchanged, &unit}));
   add_gemm_tensors(arguments, p, p.a.tensor, p.b.tensor);
   add_gemm_sizes(arguments, p, gemm_sizes(p));
-  arguments.add(view(scratch)).add(blocks).enqueue({static_cast<size_t>(blocks.tasks)}, {});
+  arguments.add(view(counter))
+      .add(view(scratch))
+      .add(blocks)
+      .enqueue({static_cast<size_t>(tasks)}, {});
 }
 
 const char* refusal(const GemmProblem& p) {
