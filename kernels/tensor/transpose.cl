@@ -1,5 +1,6 @@
 // Copies of matrices from columns to rows: out[plane][row][column] = in[plane][column][row], where
 // the innermost index is contiguous on both sides. DT: unsigned, of the elements' size.
+// NARROW: 1 for elements of one or two bytes.
 //
 // A tile is copied twice, so that reads and writes of global memory are both contiguous:
 //
@@ -9,7 +10,8 @@
 //                                                     c g
 //                                                     d h
 //
-// The tile is in private memory on CPU devices, and in local memory on GPUs.
+// The tile is in private memory on CPU devices, and in local memory on GPUs. On CPU devices narrow
+// elements are exchanged in registers instead, 16 x 16 at a time: compilers move them one by one.
 #include "common.clh"
 #include "types.clh"
 
@@ -27,8 +29,33 @@ typedef struct {
 // in another page, so a tile is high enough to read several lines of a page.
 #define ROWS 64
 #define COLUMNS 16
+#define LEAST_ROWS (NARROW ? COLUMNS : ROWS)  // of a tile that is not copied one by one
 
-UNALIGNED(CAT(E, 16))
+#define V CAT(E, 16)
+UNALIGNED(V)
+
+#if NARROW
+// Each round interleaves the first half of the vectors with the second one, which rotates the bits
+// of an element's index. Four rounds exchange its row and its column.
+ALWAYS_INLINE void transpose_block(__global E *to, const long to_step, __global const E *from,
+                                   const long from_step) {
+  V v[16], t[16];
+#pragma unroll
+  for (int i = 0; i < 16; ++i) v[i] = LOAD_UNALIGNED(V, 16, from + i * from_step);
+#pragma unroll
+  for (int round = 0; round < 4; ++round) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      t[2 * i] = ((V)(v[i].lo, v[i + 8].lo)).s08192a3b4c5d6e7f;
+      t[2 * i + 1] = ((V)(v[i].hi, v[i + 8].hi)).s08192a3b4c5d6e7f;
+    }
+#pragma unroll
+    for (int i = 0; i < 16; ++i) v[i] = t[i];
+  }
+#pragma unroll
+  for (int i = 0; i < 16; ++i) STORE_UNALIGNED(V, 16, v[i], to + i * to_step);
+}
+#endif
 
 TASK __kernel void transpose(TENSOR(out), CTENSOR(in), const Shape s, const ulong per_task) {
   const ulong across = TILES(s.columns, COLUMNS), down = TILES(s.rows, ROWS);
@@ -42,7 +69,7 @@ TASK __kernel void transpose(TENSOR(out), CTENSOR(in), const Shape s, const ulon
     __global E *to = PTR(E, out) + (long)plane * s.out_plane + (long)row * s.out_row + column;
     const ulong rows = min((ulong)ROWS, s.rows - row);
     const ulong columns = min((ulong)COLUMNS, s.columns - column);
-    if (rows < ROWS || columns < COLUMNS) {
+    if (rows < LEAST_ROWS || columns < COLUMNS) {
       for (ulong r = 0; r < rows; ++r) {
         for (ulong c = 0; c < columns; ++c) {
           to[(long)r * s.out_row + c] = from[(long)c * s.in_column + r];
@@ -50,6 +77,12 @@ TASK __kernel void transpose(TENSOR(out), CTENSOR(in), const Shape s, const ulon
       }
       continue;
     }
+#if NARROW
+    for (ulong r = 0; r < rows; r += 16) {
+      const ulong at = min(r, rows - 16);  // the last block may overlap the one before
+      transpose_block(to + (long)at * s.out_row, s.out_row, from + at, s.in_column);
+    }
+#else
     E tile[COLUMNS * ROWS];
     for (int c = 0; c < COLUMNS; ++c) {
       for (int r = 0; r < ROWS; r += 16) {
@@ -59,8 +92,9 @@ TASK __kernel void transpose(TENSOR(out), CTENSOR(in), const Shape s, const ulon
     for (int r = 0; r < ROWS; ++r) {
       E line[COLUMNS];
       for (int c = 0; c < COLUMNS; ++c) line[c] = tile[c * ROWS + r];
-      STORE_UNALIGNED(CAT(E, 16), 16, vload16(0, line), to + r * s.out_row);
+      STORE_UNALIGNED(V, 16, vload16(0, line), to + r * s.out_row);
     }
+#endif
   }
 }
 #else

@@ -54,7 +54,7 @@ struct Transpose {
     Defines defines;
     defines.set("SIDE", static_cast<int64_t>(side_of(group)));
     define_grid(defines, device);
-    defines.set("DT", dtype_name(bits));
+    defines.set("DT", dtype_name(bits)).set("NARROW", c10::elementSize(bits) <= 2);
     return {"transpose.cl", "transpose", defines};
   }
 };
