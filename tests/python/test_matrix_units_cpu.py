@@ -17,6 +17,7 @@ HEAD = """
     from torch_ocl import _C
 
     _C.prefer_gemm_algorithm("cpu_unit")
+    torch.set_float32_matmul_precision("high")
     torch.manual_seed(0)
 
     def make(*shape, dtype=torch.bfloat16, transposed=False, room=0):
@@ -41,6 +42,7 @@ HEAD = """
     def check(actual, a, b, c=None, alpha=1, beta=1, after=lambda x: x, kernel="gemm_unit_cpu"):
         '''Rounded once, with sums in float32.'''
         assert _C.last_kernel() == kernel, (_C.last_kernel(), a.shape, b.shape)
+        splits = a.dtype == torch.float32
         a, b = a.double(), b.double()
         exact, size = alpha * (a @ b), abs(alpha) * (a.abs() @ b.abs())
         if c is not None:
@@ -53,6 +55,8 @@ HEAD = """
         bound = bound + torch.finfo(actual.dtype).eps * exact.abs() + 2.0**-24
         if actual.dtype == torch.float16:
             bound = bound + 2.0**-18 * size  # without products of low pieces
+        if splits:
+            bound = bound + 3 * 2.0**-16 * size  # two pieces of bfloat16 for each number
         worst = ((actual.cpu().double() - exact).abs() / bound).max().item()
         assert worst <= 1, (worst, a.shape, b.shape)
 
@@ -65,6 +69,7 @@ both = pytest.mark.parametrize("mode", ["emulate", pytest.param("1", marks=needs
 
 
 floats = pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+all_floats = pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
 
 
 def program(code, dtype="bfloat16"):
@@ -76,7 +81,7 @@ def run(code, mode, dtype="bfloat16"):
 
 
 @both
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "int8"])
 def test_tails(mode, dtype):
     """Sizes around those of tiles in all orientations; what surrounds the operands is not read."""
     code = """
@@ -94,7 +99,7 @@ def test_tails(mode, dtype):
 
 
 @both
-@floats
+@all_floats
 def test_long_sums_and_large_matrices(mode, dtype):
     """Sums that continue from panel to panel; more panels than tasks, and more rows than a part."""
     run(
@@ -119,7 +124,7 @@ def test_long_sums_and_large_matrices(mode, dtype):
 
 
 @both
-@floats
+@all_floats
 def test_batches_and_epilogues(mode, dtype):
     run(
         """
@@ -224,6 +229,28 @@ def test_special_numbers(mode, dtype):
     )
 
 
+@both
+def test_special_float32_numbers(mode):
+    """Nothing becomes infinite that is not. Without being asked, float32 products stay exact."""
+    run(
+        """
+    greatest = torch.finfo(torch.float32).max
+    a, b = torch.eye(64, 70), torch.randn(70, 64)
+    b[0, 0], b[1, 1], b[2, 2], b[4, 4] = greatest, -greatest, torch.inf, 1e-37
+    b[3, 3] = torch.tensor(0x7F800001, dtype=torch.int32).view(torch.float32)  # NaN in its last bit
+    a[5, 5] = torch.inf
+    actual = torch.mm(a.to("ocl"), b.to("ocl")).cpu()
+    assert _C.last_kernel() == "gemm_unit_cpu"
+    expected = (a.double() @ b.double()).float()
+    torch.testing.assert_close(actual, expected, rtol=2.0**-16, atol=1e-36, equal_nan=True)
+    torch.set_float32_matmul_precision("highest")
+    torch.mm(a.to("ocl"), b.to("ocl"))
+    assert _C.last_kernel() != "gemm_unit_cpu"
+    """,
+        mode,
+    )
+
+
 def log(code, **variables):
     ended = run_python(program(code), **{"OCL_LOG_ALGORITHMS": "1", **variables})
     assert ended.returncode == 0, ended.stderr
@@ -246,6 +273,7 @@ def test_the_log_says_what_is_used():
     text = log(
         """
     _C.prefer_gemm_algorithm("")
+    torch.set_float32_matmul_precision("highest")
     for m, n, dtype in (40, 56, "bfloat16"), (20, 56, "bfloat16"), (2, 700, "bfloat16"), (
         40, 56, "float32"):
         x = torch.ones(m, 48, dtype=getattr(torch, dtype), device="ocl")
@@ -256,7 +284,7 @@ def test_the_log_says_what_is_used():
     assert "1 of 40x48 by 48x56: cpu_unit" in text
     assert "cpu_unit (small matrices)" in text
     assert "cpu_unit (few rows or columns)" in text
-    assert "cpu_unit (for bfloat16, float16 and int8)" in text
+    assert 'cpu_unit (torch.set_float32_matmul_precision() is "highest")' in text
     if not has_amx:
         text = log(product(), OCL_MATRIX_UNITS=None)
         assert "cpu_unit (no matrix unit of the device is known)" in text

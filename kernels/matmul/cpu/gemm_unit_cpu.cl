@@ -6,8 +6,8 @@
 //   TRANS_A, TRANS_B, HAS_C, HAS_RESIDUAL   as for gemm_cpu.cl
 //   EXCHANGED   0: the left operand of the tiles is op(A), the right one op(B). 1: they are the
 //               transposes of op(B) and op(A), and a block of sums is stored transposed
-//   SPLITS      1: A and B are float16 (matrix_unit_amx_pack.clh). Each number is the sum of two of
-//               bfloat16, high + low, and a product is that of the pieces
+//   SPLITS      1: A and B are float16, 2: float32 (matrix_unit_amx_pack.clh). Each number is the
+//               sum of two of bfloat16, high + low, and a product is that of the pieces
 //   AT_ONCE     steps along the depth for which 32 rows of the left operand stay in the first level
 //               cache
 //
@@ -124,7 +124,7 @@ ALWAYS_INLINE void prefetch_block(const Result *r, const long row, const long co
 
 // Packs `depth` rows by `columns` columns of the right operand: blocks of 32 columns, each with its
 // steps. The operand is read along its rows.
-ALWAYS_INLINE void pack_panel(__global uint *panel, const __global UNIT_ELEMENT *right,
+ALWAYS_INLINE void pack_panel(__global uint *panel, const __global SOURCE *right,
                               const long ld, const int depth, const int columns,
                               __global uint *spare) {
   const int steps = DIVIDE_UP(depth, UNIT_K), blocks = DIVIDE_UP(columns, BLOCK);
@@ -140,7 +140,7 @@ ALWAYS_INLINE void pack_panel(__global uint *panel, const __global UNIT_ELEMENT 
 
 // The item of a task, and the task's memory.
 typedef struct {
-  const __global UNIT_ELEMENT *left, *right;  // the batch's matrix, and its columns of the panel
+  const __global SOURCE *left, *right;  // the batch's matrix, and its columns of the panel
   long ld_left, ld_right;
   long first_row, last_row, first_column;
   int columns;
@@ -159,7 +159,7 @@ typedef struct {
 // 32 rows of the left operand for AT_ONCE steps.
 typedef struct {
   const __global uchar *start;
-  const __global UNIT_ELEMENT *from;
+  const __global SOURCE *from;
   long pitch, along;  // bytes from row to row, and from step to step
   long row;
   int rows, first_step, steps;
@@ -179,7 +179,7 @@ ALWAYS_INLINE Rows rows_of(const Item *item, const Part *part, const long row,
   // Whole tiles are read in place. Rows a multiple of 2 KiB apart share so few sets of the first
   // level cache that it cannot keep 32 of them.
   const bool copies = SPLITS || !LEFT_ALONG || r.rows < BLOCK || part->depth % UNIT_K ||
-                      ld * sizeof(UNIT_ELEMENT) % 2048 == 0;
+                      ld * sizeof(SOURCE) % 2048 == 0;
   for (int s = 0; copies && s < r.steps; ++s)
     pack_left(item->copy + s * PIECES * STEP_WORDS, r.from + s * UNIT_K * k_step, ld,
               min(UNIT_K, part->depth - k - s * UNIT_K), r.rows, LEFT_ALONG, item->spare);
@@ -199,7 +199,7 @@ ALWAYS_INLINE void multiply(Tiles *tiles, const Item *item, const Rows *r, const
   const __global uchar *left = r->start + left_piece * STEP_WORDS * sizeof(uint);
   const int fetched = left_piece || right_piece ? 0 : r->fetched;
   const long ld = item->ld_left, line = min((long)STEP_LINES - 1, column * r->fetched);
-  const __global UNIT_ELEMENT *next = r->from + line * ld + BLOCK * (LEFT_ALONG ? ld : 1);
+  const __global SOURCE *next = r->from + line * ld + BLOCK * (LEFT_ALONG ? ld : 1);
   for (int s = 0; s < r->steps; ++s, left += r->along, right += PIECES * STEP_WORDS) {
     tiles_multiply(tiles, left, r->pitch, right);
     for (int i = 0; i < fetched; ++i) PREFETCH_TO_L2(next + i * ld);
@@ -248,8 +248,9 @@ ALWAYS_INLINE void multiply_rows(Tiles *tiles, const Result *result, const Item 
     begin_sums(tiles, begins, sums + BLOCK_WORDS);
     multiply(tiles, item, r, part, j / BLOCK, 0, 1);
     multiply(tiles, item, r, part, j / BLOCK, 1, 0);
-    // A product of low pieces is below 2^-18 of the whole one: less than float16 shows.
-    if (sizeof(STORE) > 2) multiply(tiles, item, r, part, j / BLOCK, 1, 1);
+    // A product of low pieces is below 2^-18 of the whole one, or 2^-16 for float32: less than
+    // float16 shows, or what float32_matmul_precision allows.
+    if (SPLITS == 1 && sizeof(STORE) > 2) multiply(tiles, item, r, part, j / BLOCK, 1, 1);
     tiles_store(tiles, to + BLOCK_WORDS);
     if (ends) add_pieces(to);
 #endif
@@ -279,8 +280,8 @@ TASK __kernel void gemm_unit_cpu(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c)
   FOR_ITEMS(i, blocks.items) {
     const int row_part = i % blocks.row_parts, panel = i / blocks.row_parts;
     const long batch = panel / blocks.panels;
-    const __global UNIT_ELEMENT *of_a = CPTR(UNIT_ELEMENT, a) + batch * sizes.a_batch;
-    const __global UNIT_ELEMENT *of_b = CPTR(UNIT_ELEMENT, b) + batch * sizes.b_batch;
+    const __global SOURCE *of_a = CPTR(SOURCE, a) + batch * sizes.a_batch;
+    const __global SOURCE *of_b = CPTR(SOURCE, b) + batch * sizes.b_batch;
     item.first_row = (long)row_part * blocks.rows;
     item.last_row = min(m, item.first_row + blocks.rows);
     item.first_column = (long)(panel % blocks.panels) * blocks.columns;

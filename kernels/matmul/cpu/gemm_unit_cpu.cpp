@@ -10,7 +10,7 @@ namespace ocl {
 namespace {
 
 // Of matrix_unit_amx.clh.
-constexpr int64_t kBlock = 32, kStepBytes = 64, kSpareWords = 2048;
+constexpr int64_t kBlock = 32, kStepBytes = 64, kSpareWords = 2560;
 
 constexpr int64_t kAtOnce = 8;            // steps: AT_ONCE
 constexpr int64_t kPanelSteps = 32;       // along the depth
@@ -24,10 +24,16 @@ struct Blocks {
   int32_t row_parts = 0, panels = 0, items = 0;
 };
 
-// float16 is multiplied as two pieces of bfloat16.
-bool splits(ScalarType operands) { return operands == ScalarType::Half; }
+// SPLITS of the kernel: the numbers are multiplied as two pieces of bfloat16.
+int64_t splits(ScalarType operands) {
+  return operands == ScalarType::Half ? 1 : operands == ScalarType::Float ? 2 : 0;
+}
 ScalarType unit_type(ScalarType operands) {
   return splits(operands) ? ScalarType::BFloat16 : operands;
+}
+bool is_exact_float(ScalarType operands) {
+  return operands == ScalarType::Float &&
+         at::globalContext().float32MatmulPrecision() == at::Float32MatmulPrecision::HIGHEST;
 }
 
 struct GemmUnitCpu {
@@ -108,9 +114,10 @@ void run(const GemmProblem& p) {
 
 const char* refusal(const GemmProblem& p) {
   if (p.device.family() != KernelFamily::kCpu) return "for CPU devices";
-  const bool by_unit = p.operands == ScalarType::BFloat16 || p.operands == ScalarType::Half ||
-                       p.operands == ScalarType::Char;
-  if (!by_unit) return "for bfloat16, float16 and int8";
+  if (is_exact_float(p.operands)) return "torch.set_float32_matmul_precision() is \"highest\"";
+  const bool by_unit =
+      p.operands == ScalarType::BFloat16 || p.operands == ScalarType::Char || splits(p.operands);
+  if (!by_unit) return "for bfloat16, float16, float32 and int8";
   const bool rounds = p.type == p.operands && c10::isFloatingType(p.type);
   if (p.type != matrix_sum_type(p.operands) && !rounds) return "the result has another type";
   if (p.k == 0) return "nothing to add";
@@ -128,11 +135,14 @@ struct Least {
   int64_t side,
       side_if_packed;  // rows or columns; where the larger operand must be packed for them
 };
-constexpr Least kOfPairs{1 << 16, 4, 2, 4}, kOfSplits{1 << 20, 32, 8, 32};
+constexpr Least kOfPairs{1 << 16, 4, 2, 4}, kOfHalves{1 << 20, 32, 8, 32},
+    kOfFloats{1 << 25, 32, 32, 32};
 
 const char* disadvantage(const GemmProblem& p) {
   if (p.operands == ScalarType::Char) return nullptr;
-  const Least& least = splits(p.operands) ? kOfSplits : kOfPairs;
+  const Least& least = p.operands == ScalarType::Half    ? kOfHalves
+                       : p.operands == ScalarType::Float ? kOfFloats
+                                                         : kOfPairs;
   const double products = static_cast<double>(p.m) * p.n * p.k * p.batches;
   if (products < least.products || p.k < least.depth) return "small matrices";
   const bool packs = p.n > p.m ? !p.b.transposed : p.a.transposed;
