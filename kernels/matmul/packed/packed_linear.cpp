@@ -10,6 +10,7 @@
 #include "kernels/core/algorithms/algorithms.h"
 #include "kernels/core/algorithms/dot_bfloat16.h"
 #include "kernels/core/grids/grid.h"
+#include "kernels/core/matrix_units/matrix_unit.h"
 #include "kernels/core/tensors/tensors.h"
 #include "kernels/core/types/dtype.h"
 #include "kernels/matmul/gemm.h"
@@ -20,9 +21,10 @@ namespace {
 
 using at::Tensor;
 
-// With more rows of x, it is faster to unpack all weights to floats first, since the product uses
-// each of them for every row.
-constexpr int64_t kMostRows = 32;
+// With more rows of x, it is faster to unpack all weights first, since the product uses each of
+// them for every row. On CPUs with a matrix unit, as measured, the product takes less than
+// unpacking.
+constexpr int64_t kMostRows = 32, kMostRowsBesideUnit = 12;
 
 constexpr const char* kKernel = "packed_linear";  // of each source
 
@@ -77,7 +79,12 @@ std::string describe(const PackedCall& call) {
 
 const char* refusal_of_packed(const PackedCall& call) {
   const PackedWeights& w = call.w;
-  if (call.m() > kMostRows) return "each weight would be unpacked for many rows";
+  const bool by_unit = call.device.family() == KernelFamily::kCpu &&
+                       call.x.scalar_type() == ScalarType::BFloat16 &&
+                       !refusal_of_matrix_unit(call.device, ScalarType::BFloat16);
+  if (call.m() > (by_unit ? kMostRowsBesideUnit : kMostRows)) {
+    return "each weight would be unpacked for many rows";
+  }
   if (compute_type(call.x.scalar_type()) != ScalarType::Float) return "no kernel for the type";
   if (w.width() == 0) return "nothing to add";
   return w.rows() > INT32_MAX || w.width() > INT32_MAX ? "sizes have 32 bits" : nullptr;
