@@ -8,14 +8,9 @@
 //   PAIRS       the products are those of sdpa_pairs_cpu.clh
 // Defines and Problem: sdpa.clh. Grid: (blocks of lanes, heads, batch).
 #include "sdpa.clh"
+#include "sdpa_lanes_cpu.clh"
 
-#define V VEC(float)
-#define INT VEC(int)
-#define LANES (NV * WIDTH)
-#define FOR_VECTORS(j) _Pragma("unroll") for (int j = 0; j < NV; ++j)
 #define FOR_ROWS_OF_TILE(i) _Pragma("unroll") for (int i = 0; i < MR; ++i)
-
-#define NUMBERS LANE_NUMBERS(int, WIDTH)
 
 #ifdef PAIRS
 #include "sdpa_pairs_cpu.clh"
@@ -43,38 +38,6 @@ ALWAYS_INLINE void unpack(__global MEM(DT) *matrix, const long stride, const int
 ALWAYS_INLINE void clear(__local V *panel, const int size) {
   for (int i = 0; i < ROUND_UP(size, MR) * NV; ++i) panel[i] = (V)(0.0f);
 }
-
-// Loads `count` numbers that are `step` apart, and `fill` into the other lanes.
-#define LOAD_LANES(dt, value, p, step, count, fill)                               \
-  {                                                                               \
-    float some[WIDTH];                                                            \
-    for (int l = 0; l < WIDTH; ++l)                                               \
-      some[l] = l < (int)(count) ? LOAD(dt, p, l * (step)) : (fill);              \
-    value = VLOAD(some, 0);                                                       \
-  }
-
-#ifdef HAS_BIAS
-static inline V bias_of(__global const MEM(DT) *p, const long step, const int count) {
-  V value;
-  if (count <= 0) return (V)(0.0f);
-  if (step == 0) return (V)(LOAD(DT, p, 0));
-  if (step == 1 && count >= WIDTH) return LOADV(DT, p, 0);
-  LOAD_LANES(DT, value, p, step, count, 0.0f)
-  return value;
-}
-#define ADD_BIAS(score, query, key, step, count) \
-  score += bias_of(bias_matrix + (query) * BIAS_ROW + (key) * BIAS_COLUMN, step, count);
-#else
-#define ADD_BIAS(score, query, key, step, count)
-#endif
-
-#ifdef DROPOUT
-static inline V keep_factor(const WORD word, const ulong threshold, const float scale) {
-  // A threshold of 2^32 keeps all.
-  if (threshold >> 32) return (V)(scale);
-  return word < (WORD)((uint)threshold) ? (V)(scale) : (V)(0.0f);
-}
-#endif
 
 #ifdef KEYS_IN_LANES
 
