@@ -13,6 +13,8 @@
 #include "kernels/attention/sdpa_choice.h"
 #include "kernels/attention/sdpa_decode.h"
 #include "kernels/attention/sdpa_problem.h"
+#include "kernels/attention/sdpa_unit.h"
+#include "kernels/core/algorithms/algorithms.h"
 #include "kernels/core/operators/registration.h"
 #include "kernels/core/operators/relations.h"
 #include "kernels/core/tensors/tensors.h"
@@ -20,6 +22,15 @@
 #include "native/sdpa.h"
 
 namespace ocl {
+
+static std::string describe(const AttentionCall& call) {
+  static constexpr std::array kKinds{"attention", "gradient of attention's query",
+                                     "gradients of attention's key and value"};
+  const Attention& a = call.attention;
+  return str(a.query.scalar_type(), ' ', kKinds[static_cast<size_t>(call.which)], " of ",
+             a.query.sizes(), " and ", a.key.sizes());
+}
+
 namespace {
 
 using at::Tensor;
@@ -190,10 +201,9 @@ struct TiledAttention {
   }
 };
 
-// `before` and `after`: the kernel's tensors around query, key, value and bias. Of the backward's,
-// `after` begins with the gradient of the output.
-void run(const Attention& a, SdpaKernel which, std::initializer_list<Tensor> before,
-         std::initializer_list<Tensor> after) {
+void run_tiles(const AttentionCall& call) {
+  const Attention& a = call.attention;
+  const SdpaKernel which = call.which;
   Device& device = ocl_device(a.query);
   const int64_t d = a.query.size(3), dv = a.value.size(3);
   const int64_t rows = which == SdpaKernel::kGradKey ? a.problem.keys : a.problem.queries;
@@ -203,7 +213,7 @@ void run(const Attention& a, SdpaKernel which, std::initializer_list<Tensor> bef
   const bool has_room =
       !device.has(Quirk::kFewRegisters) || (std::max(d, dv) <= 128 && !a.bias && a.dropout == 0);
   const bool quads = gpu && has_room && in_quads(a.query) && in_quads(a.key) && in_quads(a.value) &&
-                     (which == SdpaKernel::kForward || in_quads(*after.begin()));
+                     (which == SdpaKernel::kForward || in_quads(*call.after.begin()));
   SdpaTile tile{};
   if (gpu) {
     tile.rows = rows_on_gpu(device, a, which, quads);
@@ -216,12 +226,7 @@ void run(const Attention& a, SdpaKernel which, std::initializer_list<Tensor> bef
   const Kernel& kernel =
       find_kernel(device, TiledAttention{attention_code(a), which, tile, quads, a.dropout > 0});
   Arguments arguments(stream_of(a.query), kernel);
-  for (const Tensor& each : before) arguments.add(view(each));
-  arguments.add(view(a.query)).add(view(a.key)).add(view(a.value));
-  if (a.bias) arguments.add(view(*a.bias));
-  for (const Tensor& each : after) arguments.add(view(each));
-  add_philox(arguments, {a.problem.seed, a.problem.offset}, &a.problem, sizeof(a.problem),
-             offsetof(ProblemArgument, seed), offsetof(ProblemArgument, offset));
+  add_attention(arguments, call);
   const SdpaGroup group =
       gpu ? group_of(device, kernel.group, tile, std::max(d, dv)) : SdpaGroup{1, 1, 1};
   const int64_t per_task = gpu ? group.group_rows() : tile.width * tile.vectors;
@@ -241,6 +246,16 @@ void run(const Attention& a, SdpaKernel which, std::initializer_list<Tensor> bef
   } else {
     arguments.enqueue(units, {1, 1, 1});
   }
+}
+
+const Algorithm<AttentionCall> kAlgorithms[] = {{"decode_attention", &refusal_of_decoding, &decode},
+                                                {"unit_attention", &refusal_of_unit, &run_unit},
+                                                {"tile_attention", nullptr, &run_tiles}};
+const OptionalPaths optional({kAlgorithms[0].name, kAlgorithms[1].name});
+
+void run(const Attention& a, SdpaKernel which, std::initializer_list<Tensor> before,
+         std::initializer_list<Tensor> after) {
+  run_first(kAlgorithms, AttentionCall{a, which, before, after});
 }
 
 // Single queries of heads that share keys become the queries of one head, so that the keys are read
@@ -291,6 +306,16 @@ constexpr PointwiseOp kProduct{"attention_delta", "a * b"};
 
 }  // namespace
 
+void add_attention(Arguments& arguments, const AttentionCall& call) {
+  const Attention& a = call.attention;
+  for (const Tensor& each : call.before) arguments.add(view(each));
+  arguments.add(view(a.query)).add(view(a.key)).add(view(a.value));
+  if (a.bias) arguments.add(view(*a.bias));
+  for (const Tensor& each : call.after) arguments.add(view(each));
+  add_philox(arguments, {a.problem.seed, a.problem.offset}, &a.problem, sizeof(a.problem),
+             offsetof(ProblemArgument, seed), offsetof(ProblemArgument, offset));
+}
+
 namespace native {
 
 // A float32 mask with 16-bit operands: many masks hold numbers too large for 16 bits.
@@ -325,11 +350,7 @@ fused_attention(const Tensor& query, const Tensor& key, const Tensor& value,
   if (out.numel() > 0) {
     const Tensor result = group_queries(a, written);
     set_strides(p, kOut, result);
-    if (refusal_of_decoding(a)) {
-      run(a, SdpaKernel::kForward, {result, log_sum}, {});
-    } else {
-      decode(a, result, log_sum);
-    }
+    run(a, SdpaKernel::kForward, {result, log_sum}, {});
   }
   if (!written.is_same(out)) out.copy_(written);
   // On the host: the backward passes them to its kernels as numbers.

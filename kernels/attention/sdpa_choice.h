@@ -7,14 +7,11 @@
 
 #include <c10/core/ScalarType.h>
 
-#include "backend/device/device.h"
+#include "kernels/attention/sdpa_problem.h"
 
 namespace ocl {
 
 inline constexpr int64_t kLargestHead = 256;  // elements of a row
-
-// The forward kernel and the two kernels of the gradients.
-enum class SdpaKernel : uint8_t { kForward, kGradQuery, kGradKey };
 
 // How the kernels of the CPU family read rows: in place, after a conversion to float32, or as pairs
 // of bfloat16 (sdpa_pairs_cpu.clh).

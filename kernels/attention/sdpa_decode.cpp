@@ -9,9 +9,6 @@
 namespace ocl {
 namespace {
 
-constexpr const char* kDecode = "decode_attention";
-const OptionalPaths optional({kDecode});
-
 // Keys of a block, of which a part is a multiple.
 constexpr int64_t kBlock = 64;
 
@@ -72,8 +69,9 @@ void merge(const Attention& a, const at::Tensor& out, const at::Tensor& log_sum,
 
 }  // namespace
 
-const char* refusal_of_decoding(const Attention& a) {
-  if (is_disabled(kDecode)) return "OCL_DISABLE";
+const char* refusal_of_decoding(const AttentionCall& call) {
+  const Attention& a = call.attention;
+  if (call.which != SdpaKernel::kForward) return "a gradient";
   if (a.dropout > 0) return "dropout";
   if (a.problem.keys == 0) return "no keys";
   // More queries fill the tiles of the other kernels.
@@ -81,7 +79,9 @@ const char* refusal_of_decoding(const Attention& a) {
   return a.problem.queries <= most ? nullptr : "many queries";
 }
 
-void decode(const Attention& a, const at::Tensor& out, const at::Tensor& log_sum) {
+void decode(const AttentionCall& call) {
+  const Attention& a = call.attention;
+  const at::Tensor &out = *call.before.begin(), &log_sum = *(call.before.begin() + 1);
   Device& device = ocl_device(a.query);
   const Parts parts = parts_of(device, a);
   const bool split = parts.count > 1;

@@ -5,9 +5,8 @@
 
 namespace ocl {
 
-// Why the kernels of sdpa.cpp compute it instead; nullptr: these do.
-const char* refusal_of_decoding(const Attention& a);
-// out: as Attention's strides say; log_sum [batch][heads][queries] in float32.
-void decode(const Attention& a, const at::Tensor& out, const at::Tensor& log_sum);
+// A row of the table of sdpa.cpp.
+const char* refusal_of_decoding(const AttentionCall& call);
+void decode(const AttentionCall& call);
 
 }  // namespace ocl

@@ -1,6 +1,7 @@
 // Attention as the operators of sdpa.cpp hand it to the kernels.
 #pragma once
 
+#include "backend/launch/launch.h"
 #include "generator/generator.h"
 #include "kernels/core/tensors/tensors.h"
 #include "kernels/core/types/dtype.h"
@@ -29,6 +30,21 @@ struct Attention {
   int64_t heads() const { return query.size(1); }
   int64_t key_heads() const { return key.size(1); }
 };
+
+// The forward kernel and the two kernels of the gradients.
+enum class SdpaKernel : uint8_t { kForward, kGradQuery, kGradKey };
+
+// One of the kernels. `before` and `after`: its tensors around query, key, value and bias. Of the
+// forward's, `before` are the output and log_sum [batch][heads][queries] in float32. Of the
+// backward's, `after` begins with the gradient of the output.
+struct AttentionCall {
+  const Attention& attention;
+  SdpaKernel which;
+  std::initializer_list<at::Tensor> before, after;
+};
+
+// The tensors and the problem, as arguments of its kernel.
+void add_attention(Arguments& arguments, const AttentionCall& call);
 
 // What the defines of sdpa.clh depend on, except DROPOUT: a field of kernels' structs.
 struct AttentionCode {
