@@ -7,6 +7,7 @@ usage: fuzz.py [--seed S] [--minutes M | --programs N] [--steps K] [--compiled] 
 import argparse
 import collections
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -28,6 +29,8 @@ import torch_ocl  # noqa: F401 (the device, also where PyTorch has a GPU of its 
 
 PROGRAMS_OF_A_WORKER = 2000
 COMPILED_PROGRAMS_OF_A_WORKER = 200  # Dynamo and Inductor keep 10 MB of each
+# Inductor simplifies indices with SymPy, whose cache of 1,000 entries is too small for it.
+CACHES = {"SYMPY_CACHE_SIZE": "200000"}
 SECONDS_BETWEEN_LINES = 60
 SECONDS_UNTIL_A_WORKER_HANGS = 900
 
@@ -78,6 +81,7 @@ def work(args):
     torch.set_num_threads(1)
     if args.compiled:  # each function is new, and the compiler itself is what is tested
         torch._inductor.config.force_disable_caches = True
+        torch._inductor.config.compile_threads = 1
     known = collections.Counter()
     for seed in range(args.seed, args.seed + args.programs):
         print(json.dumps({"begin": seed}), flush=True)
@@ -110,7 +114,8 @@ class Campaign:
         command += ["--programs", str(count), "--steps", str(args.steps)]
         command += ["--device", args.device, "--shrink", str(args.shrink)]
         command += ["--compiled"] * args.compiled
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        variables = CACHES | os.environ
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=variables)
         begun = seed
         for line in mutate.lines_in_time(process, SECONDS_UNTIL_A_WORKER_HANGS):
             if not line.startswith("{"):

@@ -172,6 +172,26 @@ def compiled(function, inputs, **options):
     return *function(*inputs), *inputs
 
 
+def compiled_twice(function, inputs):
+    """The function by torch.compile for all sizes, and its inputs; then with other sizes."""
+    inputs = [x.detach().clone() for x in inputs]
+    longer = doubled(inputs)
+    if device != "cpu":
+        torch._dynamo.reset()
+        function = torch.compile(function, dynamic=True)
+    return *function(*inputs), *inputs, *function(*longer), *longer
+
+
+def doubled(inputs):
+    """The values twice along the dimensions whose size is that of the first one."""
+    size = next((n for x in inputs for n in x.shape if n > 1), None)
+    for k, x in enumerate(inputs):
+        for d in range(x.dim()):
+            if x.shape[d] == size:
+                inputs = [*inputs[:k], torch.cat([inputs[k], inputs[k]], d), *inputs[k + 1 :]]
+    return [x.clone() for x in inputs]
+
+
 def differentiated(function, inputs):
     """The function, and the gradients of the sum of its results."""
     inputs = [x.detach().clone() for x in inputs]
@@ -240,6 +260,8 @@ BOUND += [
     "replayed_again",
     "replayed",
     "compiled",
+    "compiled_twice",
+    "doubled",
     "differentiated",
     "compile",
     "gradients",
@@ -262,6 +284,8 @@ def sources(text):
     wanted = [name for name in [*NAMES, *BOUND] if f"{name}(" in text]
     if "kept_graph" in wanted and "replayed_again" not in wanted:
         wanted.append("replayed_again")
+    if "compiled_twice" in wanted:
+        wanted.append("doubled")
     result = ["import copy", "import io", "GRAPHS = []"]
     if "on_stream" in wanted:
         result += ["import contextlib", "STREAMS = {}", inspect.getsource(side_stream)]

@@ -113,4 +113,11 @@ def compiled_function(g, inputs, count):
         template = "differentiated(compile({d})(function), [INPUTS])"
     else:
         template = "compiled(function, [INPUTS], dynamic={d})"
+        before = len(g.steps)
+        if dynamic:
+            twice = "compiled_twice(function, [INPUTS])"
+            add_function(g, twice, inputs, steps, outputs, levels * 2)
+            if len(g.steps) > before and g.steps[-1].error is None:
+                return
+            del g.steps[before:]  # the function refuses other sizes
     add_function(g, template, inputs, steps, outputs, levels, d=dynamic)
