@@ -62,6 +62,44 @@ def test_value_before_the_write(device, function, dynamic):
     torch.testing.assert_close((actual, actual_inputs), (expected, expected_inputs), rtol=0, atol=0)
 
 
+def nothing_changes(x, y):
+    return x * torch.ones_like(x), y - torch.zeros_like(y), x / 1, y * torch.ones_like(y)
+
+
+def copies_of_copies(x, y):
+    first = x.exp().clone()
+    return first, first.clone(), torch.cat([x.exp()]), y.repeat(1, 1).clone()
+
+
+def copy_after_the_write(x, y):
+    x[torch.tensor([1], device=x.device)] = 5
+    y.copy_(x * 2)
+    return x.clone(), y.clone(), y
+
+
+def views_of_copies(x, y):
+    base = x.exp()
+    copy, other = base.clone(), base.clone()
+    return base, copy, copy.t(), other[1:], other
+
+
+@pytest.mark.parametrize("differentiate", [False, True])
+@pytest.mark.parametrize(
+    "function",
+    [nothing_changes, copies_of_copies, copy_after_the_write, views_of_copies],
+    ids=lambda function: function.__name__,
+)
+def test_results_share_memory_as_in_eager_mode(device, function, differentiate):
+    def shared(function):
+        leaves = [torch.rand(4, 5).to(device).requires_grad_(differentiate) for _ in range(2)]
+        inputs = [leaf.clone() for leaf in leaves]
+        tensors = [*function(*inputs), *inputs]
+        places = [tensor.untyped_storage().data_ptr() for tensor in tensors]
+        return [places.index(place) for place in places]
+
+    assert shared(torch.compile(function, fullgraph=True)) == shared(function)
+
+
 @pytest.mark.parametrize("seed", [12, 26, 3])
 def test_random_program(device, seed):
     assert writing_programs.difference(seed, device) is None

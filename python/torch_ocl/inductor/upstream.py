@@ -4,17 +4,19 @@ Each changes graphs with ocl tensors only. FIXES has their numbers in pytorch/py
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import sympy
 import torch
 from torch._decomp import decompositions
 from torch._inductor import graph, ir, pattern_matcher
-from torch._inductor.fx_passes import fuse_attention, post_grad
+from torch._inductor.fx_passes import fuse_attention, joint_graph, post_grad
 from torch._inductor.virtualized import V
 from torch.fx.experimental.symbolic_shapes import guard_or_false, sym_or
 
 from .lowering.eager import graph_has_ocl
+from .passes.results import keep_apart
 from .tracing.random_operators import is_on_ocl
 from .versions import RELEASE
 
@@ -192,6 +194,23 @@ def _match_bools_without_gradients() -> None:
     pattern_matcher.is_integer_dtype = lambda dtype: dtype == torch.bool or is_integer(dtype)
 
 
+def _keep_results_apart() -> None:
+    """Copies that are removed leave no results in the memory of others, or of inputs."""
+
+    def around(remove, graph_of):
+        @functools.wraps(remove)
+        def remove_and_keep_apart(graph, *args):
+            if any(map(is_on_ocl, graph_of(graph).nodes)):
+                keep_apart(graph_of(graph), lambda: remove(graph, *args))
+            else:
+                remove(graph, *args)
+
+        return remove_and_keep_apart
+
+    post_grad.remove_noop_ops = around(post_grad.remove_noop_ops, lambda graph: graph)
+    joint_graph.remove_no_ops = around(joint_graph.remove_no_ops, lambda module: module.graph)
+
+
 FIXES = [
     Fix((198104,), None, _read_aliases_before_writes),
     Fix((158480,), None, _loop_over_map),
@@ -202,6 +221,7 @@ FIXES = [
     Fix((195422,), "2.14", _return_what_is_not_dropped),
     Fix((195320, 195589, 191203), None, _match_attention_only),
     Fix((), None, _match_bools_without_gradients),
+    Fix((197893,), None, _keep_results_apart),
 ]
 
 
