@@ -253,6 +253,17 @@ AS_EAGER = {
         ZEROS,
     ),
     "clamp by -0.0": (lambda x: (x.clamp(-0.0, 3), x.clamp(-3, -0.0), x.clamp(max=-0.0)), ZEROS),
+    "plus zeros": (lambda x: (x + torch.zeros_like(x), torch.zeros_like(x) + x.half()), ZEROS),
+    "any of bytes": (lambda x: (x.any() * 200 + 100, x.any(0), x.all()), ZEROS.nan_to_num().byte()),
+    "ldexp": (
+        lambda x, n: (torch.ldexp(x, n), torch.ldexp(x.half(), n), torch.ldexp(x, n.half())),
+        torch.arange(8) * 3,
+        DIVISORS,
+    ),
+    "softmax of nan": (
+        lambda x: torch.full((2, 2), math.nan, device=x.device).softmax(1) + x[:2],
+        ZEROS,
+    ),
     "hardtanh": (lambda x: torch.nn.functional.hardtanh(x, 0.0, 6.0), ZEROS),
 }
 

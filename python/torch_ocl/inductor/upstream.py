@@ -15,7 +15,7 @@ from torch._inductor.fx_passes import fuse_attention, joint_graph, post_grad
 from torch._inductor.virtualized import V
 from torch.fx.experimental.symbolic_shapes import guard_or_false, sym_or
 
-from .lowering.eager import graph_has_ocl
+from .lowering.eager import aten, graph_has_ocl
 from .passes.results import keep_apart
 from .tracing.random_operators import is_on_ocl
 from .versions import RELEASE
@@ -211,6 +211,21 @@ def _keep_results_apart() -> None:
     joint_graph.remove_no_ops = around(joint_graph.remove_no_ops, lambda module: module.graph)
 
 
+def _keep_signs_of_zeros() -> None:
+    """x + 0 is not replaced by x, since -0.0 + 0 is 0.0."""
+    remove = joint_graph.remove_no_ops
+
+    def remove_no_ops(module, zeros, *args):
+        return remove(module, type(zeros)(n for n in zeros if not _is_added_to_floats(n)), *args)
+
+    joint_graph.remove_no_ops = functools.wraps(remove)(remove_no_ops)
+
+
+def _is_added_to_floats(zeros) -> bool:
+    sums = (user.meta["val"] for user in zeros.users if user.target is aten.add.Tensor)
+    return any(x.device.type == "ocl" and (x.is_floating_point() or x.is_complex()) for x in sums)
+
+
 FIXES = [
     Fix((198104,), None, _read_aliases_before_writes),
     Fix((158480,), None, _loop_over_map),
@@ -222,6 +237,7 @@ FIXES = [
     Fix((195320, 195589, 191203), None, _match_attention_only),
     Fix((), None, _match_bools_without_gradients),
     Fix((197893,), None, _keep_results_apart),
+    Fix((189799,), None, _keep_signs_of_zeros),
 ]
 
 

@@ -1,7 +1,7 @@
 """Values and indices that are known while a program is compiled, such as those of torch.arange().
 
 Inductor computes with them as with numbers without a type. Here a value that its type may not hold
-is computed by the kernel, which wraps or rounds it.
+is computed by the kernel, which wraps or rounds it. So is what SymPy refuses to compute.
 
 Inductor puts indices into the address, and leaves it to the device to check them. Here those that
 are not proved to be inside are read like indices of a tensor: the kernel reports one that is
@@ -34,7 +34,12 @@ def register() -> None:
         return fold(self, index, size, check, wrap_neg)
 
     def propagate_sympy(self, name, args, kwargs):
-        result = propagate(self, name, args, kwargs)
+        try:
+            result = propagate(self, name, args, kwargs)
+        except ValueError:  # SymPy has no order for nan
+            if not graph_has_ocl():
+                raise
+            return self.fallback(name, args, kwargs)
         if graph_has_ocl() and result.is_symbolic and not _is_held(self, result.value):
             return self.fallback(name, args, kwargs)
         return result

@@ -118,6 +118,16 @@ def _type_in_place(operator, tensors, device) -> str | None:
     return None
 
 
+def _other_type(operator, results) -> str | None:
+    """The type of the current node's result, if Inductor has computed another one."""
+    node = V.graph.current_node
+    known = node.target is operator and isinstance(results, ir.TensorBox)
+    value = node.meta.get("val") if known else None
+    if isinstance(value, torch.Tensor) and value.dtype != results.get_dtype():
+        return f"a result of type {value.dtype}"
+    return None
+
+
 class OclChoices(InductorChoices):
     @staticmethod
     def reduction_split_factor(device, reduction_numel_hint, numel_hint, inner_reduction):
@@ -183,7 +193,7 @@ def _in_ocl_graphs(operator, lowering):
         obstacle = obstacle or numbers.eager_only(operator, args, kwargs)
         if not obstacle:
             results = generated(*moved_args, **moved_kwargs)
-            obstacle = _obstacle(results)
+            obstacle = _obstacle(results) or _other_type(operator, results)
         if obstacle:
             log.info("%s calls its eager kernel, because of %s", operator, obstacle)
             return _call_eager(eager, operator, args, kwargs)

@@ -37,6 +37,8 @@ def eager_only(operator, args, kwargs) -> str | None:
         reals = {_real_type(arg) for arg in args} - {None}
         if reals - {torch.float32} or (reals and not hasattr(lowering, "_div_rn")):
             return "a floor division of real numbers"
+    if operator is aten.ldexp.Tensor and _real_type(args[1]):
+        return "a power of two that has the type of the exponent"
     if operator in _PRODUCTS and _real_type(args[0]):
         return "a product of real numbers, which is computed in double precision"
     if operator in _BOUNDS and str(args[1]) == "-0.0":  # compilers compare with 0.0, and return it
