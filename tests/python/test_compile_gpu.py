@@ -178,6 +178,29 @@ def test_sums_into_a_tensor_are_fused_on_gpus(device, family, counts):
     assert output_of(SUMS, OCL_KERNEL_FAMILY=family) == counts
 
 
+NEGATIVE = """
+    import torch
+
+    def add(x, rows, v):
+        return x.index_add(0, rows, v)
+
+    x, v = torch.zeros(5, 3, device="ocl"), torch.ones(2, 3, device="ocl")
+    sums = torch.compile(add)(x[:, 0], torch.tensor([3, 3]).to("ocl"), v[0, :2])
+    assert sums.tolist() == [0, 0, 0, 2, 0]
+    for rows in (torch.tensor([4, -1]), torch.tensor([-5, 0]).int(), torch.tensor([5, 0])):
+        for function in (add, torch.compile(add)):
+            try:
+                function(x, rows.to("ocl"), v).cpu()
+            except IndexError:
+                print("refused", end=" ")
+"""
+
+
+def test_indices_of_sums_are_checked_on_gpus(device):
+    """PyTorch decomposes index_add into index_put, which takes negative indices."""
+    assert output_of(NEGATIVE, OCL_KERNEL_FAMILY="gpu") == " ".join(["refused"] * 6)
+
+
 CACHED = """
     import torch
     from torch._dynamo.utils import counters

@@ -73,7 +73,19 @@ def _max_unpool(operator):
     return decompose
 
 
+_add_to_rows = torch._decomp.decomposition_table[aten.index_add.default]
+
+
+def _index_add(x, dim, index, *args, **kwargs):
+    """Negative indices are outside, as they are for the eager kernel."""
+    if stays_eager(aten.index_add.default, (x,)):
+        return NotImplemented
+    size = x.size(dim) if x.dim() else 1
+    return _add_to_rows(x, dim, torch.where(index < 0, index - size, index), *args, **kwargs)
+
+
 _OWN = {
+    aten.index_add.default: _index_add,
     aten.convolution.default: _convolution,
     aten.convolution_backward.default: _convolution_backward,
     aten.rand.default: _rand,
