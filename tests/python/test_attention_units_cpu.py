@@ -306,6 +306,17 @@ def test_a_captured_call(mode):
     )
 
 
+def test_other_kernels_hand_over_the_same():
+    """log_sum and the results are those of the unit's kernels, so one can follow the other."""
+    code = """
+    for causal, (queries, keys) in itertools.product((False, True), ((65, 129), (130, 70))):
+        check(*operands(2, 4, queries, keys, key_heads=2), is_causal=causal)
+    check(*operands(1, 1, 40, 40, 256))
+    """
+    program = textwrap.dedent(HEAD).replace("attention_unit_", "attention_")
+    output_of(program + textwrap.dedent(code), OCL_DISABLE="unit_attention")
+
+
 def log(code, **variables):
     program = textwrap.dedent(HEAD) + textwrap.dedent(code)
     ended = run_python(program, **{"OCL_LOG_ALGORITHMS": "1", **variables})
