@@ -112,6 +112,7 @@ void fill_identity(const at::Tensor& matrices) {
 void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, int alpha, int beta,
               Conjugate conjugate) {
   if (out.numel() == 0) return;
+  const at::NoTF32Guard exact;  // float32_matmul_precision is not for factorizations
   gemm(out, conjugate.a ? a.conj() : a, conjugate.b ? b.conj() : b, alpha,
        beta == 0 ? at::Tensor() : out, beta);
 }

@@ -237,15 +237,31 @@ def test_special_float32_numbers(mode):
     greatest = torch.finfo(torch.float32).max
     a, b = torch.eye(64, 70), torch.randn(70, 64)
     b[0, 0], b[1, 1], b[2, 2], b[4, 4] = greatest, -greatest, torch.inf, 1e-37
-    b[3, 3] = torch.tensor(0x7F800001, dtype=torch.int32).view(torch.float32)  # NaN in its last bit
+    # NaN of all bits, and of the last one.
+    for i, bits in enumerate((0x7F800001, 0x7FFFFFFF, -1)):
+        b[30 + i, 30 + i] = torch.tensor(bits, dtype=torch.int32).view(torch.float32)
     a[5, 5] = torch.inf
     actual = torch.mm(a.to("ocl"), b.to("ocl")).cpu()
     assert _C.last_kernel() == "gemm_unit_cpu"
     expected = (a.double() @ b.double()).float()
     torch.testing.assert_close(actual, expected, rtol=2.0**-16, atol=1e-36, equal_nan=True)
-    torch.set_float32_matmul_precision("highest")
-    torch.mm(a.to("ocl"), b.to("ocl"))
-    assert _C.last_kernel() != "gemm_unit_cpu"
+    x = torch.randn(400, 400, device="ocl")
+    definite = x @ x.mT + 400 * torch.eye(400, device="ocl")
+    for ask, uses_unit in (
+        (lambda: torch.set_float32_matmul_precision("medium"), True),
+        (lambda: torch.set_float32_matmul_precision("highest"), False),
+        (lambda: setattr(torch.backends.cuda.matmul, "fp32_precision", "tf32"), True),
+        (lambda: setattr(torch.backends.cuda.matmul, "fp32_precision", "ieee"), False),
+        (lambda: setattr(torch.backends, "fp32_precision", "tf32"), False),
+        (lambda: setattr(torch.backends.mkldnn.matmul, "fp32_precision", "bf16"), False),
+    ):
+        ask()
+        torch.mm(a.to("ocl"), b.to("ocl"))
+        assert (_C.last_kernel() == "gemm_unit_cpu") == uses_unit
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
+    lower = torch.linalg.cholesky(definite).cpu().double()  # exact all the same
+    exact = torch.linalg.cholesky(definite.cpu().double())
+    assert (lower - exact).abs().max() < 1e-5 * exact.abs().max()
     """,
         mode,
     )

@@ -96,7 +96,10 @@ at::Tensor pack_weights(const ConvPass& pass, int64_t vectors, const at::Tensor&
 }
 
 bool has_few_channels(const ConvShape& s) {
-  return s.in_channels < kFewChannels && s.groups == 1 && s.dilation[2] == 1 && s.pad[2] >= 0;
+  const int64_t line = s.in[2] + 2 * int64_t{s.pad[2]};  // of the padded copy
+  const double padded = static_cast<double>(line) * s.in_channels * s.in[1] * s.in[0] * s.images;
+  return s.in_channels < kFewChannels && s.groups == 1 && s.dilation[2] == 1 && s.pad[2] >= 0 &&
+         padded < INT32_MAX;
 }
 
 void join_taps_of_rows(ConvPass& pass) {

@@ -23,6 +23,7 @@ const char* refusal(const ConvCall& call) {
 }
 
 void run(const ConvCall& call) {
+  const at::NoTF32Guard exact;  // float32_matmul_precision is not for convolutions
   const at::Tensor result = as_matrix(call.result), source = as_matrix(call.source);
   const at::Tensor factor = as_matrix(call.factor);
   const int beta = call.bias.defined() ? 1 : 0;

@@ -191,9 +191,9 @@ TASK __kernel void conv_unit(TENSOR(result), CTENSOR(source), CTENSOR(packed), C
         CPTR(uint, packed) + ((long)group * row_blocks + first_row / BLOCK) * steps * STEP_WORDS;
     const int row = group * pass.rows + first_row;
     const int last = min((long)pass.n, (part + 1L) * blocks.positions);
-    for (int q = part * blocks.positions; q < last; q += BLOCK) {
+    for (long q = (long)part * blocks.positions; q < last; q += BLOCK) {
       Run runs[BLOCK];
-      const int run_count = find_runs(runs, &pass, &pixels, q, min(BLOCK, last - q));
+      const int run_count = find_runs(runs, &pass, &pixels, q, min((long)BLOCK, last - q));
       int first = 0;
       do {
         const int end = min(steps, first + AT_ONCE);

@@ -118,9 +118,9 @@ std::pair<ConvPass, at::Tensor> joined_pass(const ConvCall& call, const at::Tens
   const ConvShape& s = call.shape;
   ConvPass pass = forward_pass(s);
   take_weights(pass, pass.weight_channel, s.in_channels, weight);
+  pass.weight_channel = 1;  // of one channel, the strides of weights do not tell the format
   if (!has_few_channels(s)) return {pass, call.source};
   join_taps_of_rows(pass);
-  pass.weight_channel = 1;
   const at::Tensor source = pad_rows(s, pass, call.source);
   return {pass, source};
 }

@@ -1,28 +1,33 @@
 #include "kernels/core/grids/task_items.h"
 
 #include <ATen/ops/zeros.h>
+#include <c10/util/ScopeExit.h>
 
 #include <map>
 #include <mutex>
+
+#include "backend/memory/allocator.h"
 
 namespace ocl {
 namespace {
 
 // Words that are 0, each in a cache line of its own. Zeros for each launch alone would be another
 // launch, which takes as long as a small matrix product.
+constexpr int64_t kCount = 256, kWordsApart = 16;
+
 struct Counters {
-  static constexpr int64_t kCount = 256, kWordsApart = 16;
   at::Tensor words;
   int64_t next = kCount;
 
-  at::Tensor take(const at::TensorOptions& options) {
-    if (next == kCount) {
-      words = at::zeros({kCount * kWordsApart}, options);
-      next = 0;
-    }
-    return words.narrow(0, kWordsApart * next++, 1);
-  }
+  at::Tensor take() { return words.narrow(0, kWordsApart * next++, 1); }
 };
+
+// The counters stay for later launches, so they do not come from a pool of the user's.
+at::Tensor new_words(DeviceIndex device, const at::TensorOptions& options) {
+  const uint64_t pool = Allocator::exchange_thread_pool(0, device);
+  const auto restore = c10::make_scope_exit([&] { Allocator::exchange_thread_pool(pool, device); });
+  return at::zeros({kCount * kWordsApart}, options);
+}
 
 }  // namespace
 
@@ -33,8 +38,17 @@ at::Tensor item_counter(Stream& stream, const at::Tensor& like) {
   if (stream.captured()) return at::zeros({1}, options);
   static auto& mutex = *new std::mutex;
   static auto& counters = *new std::map<std::pair<DeviceIndex, StreamId>, Counters>;
+  const std::pair<DeviceIndex, StreamId> key(like.device().index(), stream.id());
+  {
+    std::lock_guard lock(mutex);
+    Counters& known = counters[key];
+    if (known.next < kCount) return known.take();
+  }
+  Counters made{new_words(key.first, options), 0};  // may wait, so without the lock
+  const at::Tensor counter = made.take();
   std::lock_guard lock(mutex);
-  return counters[{like.device().index(), stream.id()}].take(options);
+  counters[key] = made;
+  return counter;
 }
 
 }  // namespace ocl

@@ -16,6 +16,7 @@ constexpr int64_t kAtOnce = 8;            // steps: AT_ONCE
 constexpr int64_t kPanelSteps = 32;       // along the depth
 constexpr int64_t kPanelBytes = 1 << 20;  // half of the second level cache
 constexpr int64_t kMostRows = 2048;       // whose sums continue in memory
+constexpr int64_t kMostItems = int64_t{1} << 30;
 
 // As in gemm_unit_cpu.cl.
 struct Blocks {
@@ -31,9 +32,13 @@ int64_t splits(ScalarType operands) {
 ScalarType unit_type(ScalarType operands) {
   return splits(operands) ? ScalarType::BFloat16 : operands;
 }
+// torch.set_float32_matmul_precision() sets this, and so does
+// torch.backends.cuda.matmul.fp32_precision.
 bool is_exact_float(ScalarType operands) {
   return operands == ScalarType::Float &&
-         at::globalContext().float32MatmulPrecision() == at::Float32MatmulPrecision::HIGHEST;
+         (at::NoTF32Guard::should_disable_tf32() ||
+          at::globalContext().float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL) !=
+              at::Float32Precision::TF32);
 }
 
 struct GemmUnitCpu {
@@ -121,7 +126,7 @@ const char* refusal(const GemmProblem& p) {
   const bool rounds = p.type == p.operands && c10::isFloatingType(p.type);
   if (p.type != matrix_sum_type(p.operands) && !rounds) return "the result has another type";
   if (p.k == 0) return "nothing to add";
-  if (at::ceil_div(p.m, kBlock) * at::ceil_div(p.n, kBlock) > INT32_MAX / p.batches) {
+  if (at::ceil_div(p.m, kBlock) * at::ceil_div(p.n, kBlock) > kMostItems / p.batches) {
     return "too many blocks";
   }
   return refusal_of_matrix_unit(p.device, unit_type(p.operands));

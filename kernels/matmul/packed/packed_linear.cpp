@@ -80,7 +80,7 @@ std::string describe(const PackedCall& call) {
 const char* refusal_of_packed(const PackedCall& call) {
   const PackedWeights& w = call.w;
   const bool by_unit = call.device.family() == KernelFamily::kCpu &&
-                       call.x.scalar_type() == ScalarType::BFloat16 &&
+                       multiplies_bfloat16(call.device, call.x.scalar_type()) &&
                        !refusal_of_matrix_unit(call.device, ScalarType::BFloat16);
   if (call.m() > (by_unit ? kMostRowsBesideUnit : kMostRows)) {
     return "each weight would be unpacked for many rows";
