@@ -44,7 +44,7 @@ def assert_close(actual, expected):
 
 
 @pytest.mark.sample
-@pytest.mark.parametrize("function, rows", [(linear, (1,)), (linear, (2, 3)), (matrix, (32,))])
+@pytest.mark.parametrize("function, rows", [(linear, (1,)), (linear, (2, 3)), (matrix, (12,))])
 @pytest.mark.parametrize("dtype", NEAR)
 def test_one_launch(device, function, rows, dtype):
     args = layer(device, rows, dtype)
