@@ -222,8 +222,8 @@ def _keep_signs_of_zeros() -> None:
 
 
 def _is_added_to_floats(zeros) -> bool:
-    sums = (user.meta["val"] for user in zeros.users if user.target is aten.add.Tensor)
-    return any(x.device.type == "ocl" and (x.is_floating_point() or x.is_complex()) for x in sums)
+    users = (user for user in zeros.users if user.target is aten.add.Tensor and is_on_ocl(user))
+    return any(u.meta["val"].is_floating_point() or u.meta["val"].is_complex() for u in users)
 
 
 FIXES = [
