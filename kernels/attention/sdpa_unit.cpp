@@ -3,13 +3,14 @@
 #include <ATen/ceil_div.h>
 #include <ATen/ops/empty.h>
 
+#include "kernels/core/grids/task_items.h"
 #include "kernels/core/matrix_units/matrix_unit.h"
+#include "kernels/core/matrix_units/matrix_unit_amx.h"
 
 namespace ocl {
 namespace {
 
-// Of matrix_unit_amx.clh.
-constexpr int64_t kBlock = 32, kStepWords = 512, kSpareWords = 2048;
+using namespace amx;
 
 constexpr int64_t kPanelBytes = 1 << 20;  // half of the second level cache
 constexpr int64_t kMostKept = 32;         // blocks of an item whose sums are kept
@@ -17,7 +18,8 @@ constexpr int64_t kMostKept = 32;         // blocks of an item whose sums are ke
 // As in sdpa_unit_cpu.cl.
 struct Shares {
   int64_t task_words = 0;
-  int32_t panel_rows = 0, parts = 0, items = 0, tasks = 0;
+  int32_t panel_rows = 0, parts = 0, items = 0;
+  int32_t unused = 0;
 };
 
 // CHUNK: rows whose weights are computed at once. Sums of long heads are loaded less often.
@@ -64,7 +66,7 @@ int64_t scratch_words(SdpaKernel which, int64_t chunk, int64_t panel_rows, int64
   const int64_t scores = (forward ? 1 : 2) * 2 * chunk * kBlock;
   const int64_t pairs = (sums.d + sums.dv) * chunk * kBlock;
   const int64_t numbers = forward ? 0 : 2 * panel_rows;
-  const int64_t state = (sums.d * d_steps + sums.dv * dv_steps) * kBlock * kBlock + 2 * kBlock;
+  const int64_t state = (sums.d * d_steps + sums.dv * dv_steps) * kBlockWords + 2 * kBlock;
   return panel_rows / kBlock * of_rows + lanes + scores + pairs + numbers + kSpareWords +
          kept * state;
 }
@@ -88,15 +90,13 @@ Shares choose_shares(const AttentionCall& call) {
   const bool keeps = at::ceil_div(rows, panel_rows) * row_heads > 1;
 
   const int64_t heads = a.batch() * a.key_heads();
-  const int64_t tasks =
-      std::max<int64_t>(1, static_cast<int64_t>(ocl_device(a.query).parameters().tasks) / 2);
+  const int64_t tasks = few_tasks(ocl_device(a.query));
   int64_t parts = keeps ? at::ceil_div(blocks, kMostKept) : 1;
   while (heads * parts % tasks && parts < blocks && heads * parts < 4 * tasks) ++parts;
-  const int64_t items = heads * parts, used = std::min(tasks, items);
   const int64_t kept = keeps ? at::ceil_div(blocks, parts) : 1;
   return {scratch_words(call.which, chunk, panel_rows, kept, d_steps, dv_steps),
           static_cast<int32_t>(panel_rows), static_cast<int32_t>(parts),
-          static_cast<int32_t>(items), static_cast<int32_t>(used)};
+          static_cast<int32_t>(heads * parts)};
 }
 
 }  // namespace
@@ -121,14 +121,16 @@ void run_unit(const AttentionCall& call) {
   const Attention& a = call.attention;
   Device& device = ocl_device(a.query);
   const Shares shares = choose_shares(call);
-  const at::Tensor scratch =
-      at::empty({shares.tasks * shares.task_words},
-                a.query.options().dtype(ScalarType::Int).memory_format(std::nullopt));
-  Arguments arguments(stream_of(a.query),
-                      find_kernel(device, UnitAttention{attention_code(a), call.which,
-                                                        a.dropout > 0, matrix_unit(device)}));
+  Stream& stream = stream_of(a.query);
+  const int64_t tasks = std::min<int64_t>(few_tasks(device), shares.items);
+  const at::Tensor counter = item_counter(stream, a.query);
+  const at::Tensor scratch = at::empty({tasks * shares.task_words}, counter.options());
+  Arguments arguments(
+      stream, find_kernel(device, UnitAttention{attention_code(a), call.which, a.dropout > 0,
+                                                matrix_unit(device)}));
   add_attention(arguments, call);
-  arguments.add(view(scratch)).add(shares).enqueue({static_cast<size_t>(shares.tasks)}, {1, 1, 1});
+  arguments.add(view(counter)).add(view(scratch)).add(shares);
+  arguments.enqueue({static_cast<size_t>(tasks)}, {1, 1, 1});
 }
 
 }  // namespace ocl

@@ -19,9 +19,9 @@
 #include "matrix_unit_amx.clh"
 #include "matrix_unit_amx_pack.clh"
 #include "sdpa_lanes_cpu.clh"
+#include "task_items.clh"
 
 #define STEPS(size) DIVIDE_UP(size, BLOCK)  // UNIT_K is 32, too
-#define BLOCK_WORDS (BLOCK * BLOCK)
 #define PANEL_WORDS(size) (STEPS(size) * STEP_WORDS)  // of 32 rows
 #define LOAD_FLOATS(from) as_float16(LOAD_LINE(from))
 #define STORE_FLOATS(value, to) STORE_LINE(as_uint16(value), to)
@@ -40,12 +40,14 @@
 #endif
 #endif
 
-// Items are shared by `tasks` tasks. `parts` items share the blocks of a head of keys: block b is
-// part b % parts. Where the rows need several panels, the sums of all blocks of an item are kept.
+// Tasks take one item after another (task_items.clh). `parts` items share the blocks of a head of
+// keys: block b is part b % parts. Where the rows need several panels, the sums of all blocks of an
+// item are kept.
 typedef struct {
   long task_words;
   int panel_rows;  // a multiple of CHUNK
-  int parts, items, tasks;
+  int parts, items;
+  int unused;  // no padding at the end
 } Shares;
 
 // A task's memory. Panels of rows; a block's lanes; two chunks of scores and of weights.
@@ -124,8 +126,8 @@ ALWAYS_INLINE Memory memory_of(__global uint *next, const int panel_rows) {
 #endif
 
 TASK __kernel void KERNEL(RESULTS, CTENSOR(query), CTENSOR(key), CTENSOR(value),
-                          BIAS_ARGUMENT GRADIENTS const Problem problem, TENSOR(scratch),
-                          const Shares shares) {
+                          BIAS_ARGUMENT GRADIENTS const Problem problem, TENSOR(counter),
+                          TENSOR(scratch), const Shares shares) {
   const Memory m = memory_of(PTR(uint, scratch) + get_global_id(0) * shares.task_words,
                              shares.panel_rows);
   const long next = shares.panel_rows / UNIT_K * STEP_WORDS;  // in a panel across
@@ -135,7 +137,7 @@ TASK __kernel void KERNEL(RESULTS, CTENSOR(query), CTENSOR(key), CTENSOR(value),
   const long panels = panels_of_head * ROW_HEADS;
   Tiles tiles;
   tiles_take(&tiles);
-  for (long item = get_global_id(0); item < shares.items; item += shares.tasks) {
+  FOR_ITEMS(item, shares.items) {
     const long batch = item / shares.parts / key_heads, key_head = item / shares.parts % key_heads;
     for (long panel = 0; panel < panels; ++panel) {
       const long row0 = panel % panels_of_head * shares.panel_rows;

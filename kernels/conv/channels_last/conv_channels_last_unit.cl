@@ -26,7 +26,6 @@
 #include "matrix_unit_amx_pack.clh"
 #include "task_items.clh"
 
-#define BLOCK_WORDS (BLOCK * BLOCK)
 #define IS_PIXEL(d, at) ((uint)(at) < (uint)pass->source[d])
 
 typedef struct {

@@ -6,16 +6,15 @@
 #include "kernels/conv/channels_last/conv_channels_last.h"
 #include "kernels/core/grids/task_items.h"
 #include "kernels/core/matrix_units/matrix_unit.h"
+#include "kernels/core/matrix_units/matrix_unit_amx.h"
 #include "kernels/core/tensors/tensors.h"
 #include "kernels/core/types/dtype.h"
 
 namespace ocl {
 namespace {
 
+using namespace amx;
 using namespace channels_last;
-
-// Of matrix_unit_amx.clh: rows and columns of a block, and words.
-constexpr int64_t kBlock = 32, kBlockWords = kBlock * kBlock, kStepWords = 512, kSpareWords = 2048;
 
 constexpr int64_t kAtOnce = 12;                 // steps: AT_ONCE
 constexpr int64_t kPanelWords = (1 << 20) / 4;  // half of the second level cache

@@ -40,7 +40,6 @@
 #define LEFT_ALONG (!TRANS_A)
 #define RIGHT_ALONG TRANS_B
 #endif
-#define BLOCK_WORDS (BLOCK * BLOCK)
 #define STEP_LINES (LEFT_ALONG ? BLOCK : UNIT_K)  // in memory, of a step of the left operand
 #define PREFETCH_TO_WRITE(p) __builtin_prefetch((const void *)(size_t)(p), 1)
 #define PREFETCH_TO_L2(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)

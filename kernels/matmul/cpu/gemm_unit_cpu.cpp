@@ -4,14 +4,15 @@
 
 #include "kernels/core/grids/task_items.h"
 #include "kernels/core/matrix_units/matrix_unit.h"
+#include "kernels/core/matrix_units/matrix_unit_amx.h"
 #include "kernels/matmul/gemm_problem.h"
 
 namespace ocl {
 namespace {
 
-// Of matrix_unit_amx.clh.
-constexpr int64_t kBlock = 32, kStepBytes = 64, kSpareWords = 2560;
+using namespace amx;
 
+constexpr int64_t kStepBytes = 64;        // of a row or column
 constexpr int64_t kAtOnce = 8;            // steps: AT_ONCE
 constexpr int64_t kPanelSteps = 32;       // along the depth
 constexpr int64_t kPanelBytes = 1 << 20;  // half of the second level cache
@@ -105,8 +106,7 @@ void run(const GemmProblem& p) {
   const Blocks blocks = choose_blocks(p, shape, exchanged);
   const int64_t tasks = std::min<int64_t>(few_tasks(p.device), blocks.items);
   const at::Tensor counter = item_counter(p.stream, p.out);
-  const at::Tensor scratch =
-      at::empty({tasks * blocks.task_words}, counter.options().memory_format(std::nullopt));
+  const at::Tensor scratch = at::empty({tasks * blocks.task_words}, counter.options());
   Arguments arguments(
       p.stream, find_kernel(p.device, GemmUnitCpu{gemm_code(p), p.operands, exchanged, &unit}));
   add_gemm_tensors(arguments, p, p.a.tensor, p.b.tensor);
