@@ -2,16 +2,10 @@
 
 import textwrap
 
-import pytest
-import torch
 from support import output_of, run_python
+from unit_modes import both, for_cpu_family, has_amx
 
-from torch_ocl import _C
-
-pytestmark = pytest.mark.skipif(
-    torch.ocl.get_device_properties(0).kernel_family != "cpu",
-    reason="for devices of the CPU family",
-)
+pytestmark = for_cpu_family
 HEAD = """
     import itertools, math, torch
     from torch.nn.functional import scaled_dot_product_attention as attention
@@ -88,9 +82,6 @@ HEAD = """
             worst = ((a.double() - e).abs() / bound).max().item()
             assert worst <= 1, (name, worst, q.shape, k.shape, v.shape, options)
 """
-has_amx = _C.matrix_unit(0).startswith("amx")
-needs_amx = pytest.mark.skipif(not has_amx, reason="the processor has no AMX")
-both = pytest.mark.parametrize("mode", ["emulate", pytest.param("1", marks=needs_amx)])
 
 
 def run(code, mode):

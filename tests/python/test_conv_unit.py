@@ -3,19 +3,10 @@
 import textwrap
 
 import pytest
-import torch
 from support import output_of, run_python
+from unit_modes import both, for_cpu_family
 
-from torch_ocl import _C
-
-pytestmark = pytest.mark.skipif(
-    torch.ocl.get_device_properties(0).kernel_family != "cpu",
-    reason="for devices of the CPU family",
-)
-needs_amx = pytest.mark.skipif(
-    not _C.matrix_unit(0).startswith("amx"), reason="the processor has no AMX"
-)
-both = pytest.mark.parametrize("mode", ["emulate", pytest.param("1", marks=needs_amx)])
+pytestmark = for_cpu_family
 
 HEAD = """
     import torch

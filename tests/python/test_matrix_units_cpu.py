@@ -3,15 +3,10 @@
 import textwrap
 
 import pytest
-import torch
 from support import altered_kernels, output_of, run_python
+from unit_modes import both, for_cpu_family, has_amx, needs_amx
 
-from torch_ocl import _C
-
-pytestmark = pytest.mark.skipif(
-    torch.ocl.get_device_properties(0).kernel_family != "cpu",
-    reason="for devices of the CPU family",
-)
+pytestmark = for_cpu_family
 HEAD = """
     import itertools, torch, torch.nn.functional as F
     from torch_ocl import _C
@@ -63,9 +58,6 @@ HEAD = """
     def multiply(a, b):
         return (torch._int_mm if a.dtype == torch.int8 else torch.matmul)(move(a), move(b))
 """
-has_amx = _C.matrix_unit(0).startswith("amx")
-needs_amx = pytest.mark.skipif(not has_amx, reason="the processor has no AMX")
-both = pytest.mark.parametrize("mode", ["emulate", pytest.param("1", marks=needs_amx)])
 
 
 floats = pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
