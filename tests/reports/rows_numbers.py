@@ -9,6 +9,11 @@ f16, bf16, f32, f64 = torch.float16, torch.bfloat16, torch.float32, torch.float6
 u8, i8, i16, i32, i64 = torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64
 SPECIAL = values(-inf, -1e30, -3.5, -1.0, -0.0, 0.0, 0.25, 1.0, 7.0, 1e30, inf, nan)
 
+
+def flags(x):
+    return torch.arange(len(x), device=x.device).bool()
+
+
 # Integers.
 report(143566, values(1000, -3, 7, dtype=i64), values(64, 70, 3, dtype=i64))(
     torch.bitwise_left_shift
@@ -96,6 +101,12 @@ report(185610, values(-0.0, 0.0, nan, 1.0), values(0.0, -0.0, 1.0, nan), signs=F
     lambda x, y: (torch.minimum(x, y), torch.maximum(x, y), torch.fmin(x, y), torch.fmax(x, y))
 )
 report(194347, values(-0.0, -0.0, 2.0, dtype=f64), values(0.0, -0.0, 3.0, dtype=f64))(torch.minimum)
+report(188231, normal(4))(
+    lambda x: (flags(x) == flags(x), flags(x) != flags(x), flags(x) == flags(x).logical_not())
+)
+report(188230, normal(4))(
+    lambda x: (torch.minimum(flags(x), flags(x)), torch.maximum(flags(x), flags(x).logical_not()))
+)
 report(187935, values(-0.0, 0.0, -1.0, 2.5, -nan, dtype=f64))(torch.signbit)
 report(172067, normal(5))(
     lambda x: (torch.clamp(x, None, nan), torch.clamp(x, nan), x.clamp(0, nan))

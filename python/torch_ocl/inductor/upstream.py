@@ -10,10 +10,11 @@ from collections.abc import Callable
 import sympy
 import torch
 from torch._decomp import decompositions
-from torch._inductor import graph, ir, pattern_matcher
+from torch._inductor import graph, index_propagation, ir, pattern_matcher
 from torch._inductor.fx_passes import fuse_attention, joint_graph, post_grad
 from torch._inductor.virtualized import V
 from torch.fx.experimental.symbolic_shapes import guard_or_false, sym_or
+from torch.utils._sympy import value_ranges
 
 from .lowering.eager import aten, graph_has_ocl
 from .passes.results import keep_apart
@@ -226,6 +227,35 @@ def _is_added_to_floats(zeros) -> bool:
     return any(u.meta["val"].is_floating_point() or u.meta["val"].is_complex() for u in users)
 
 
+def _compare_bools() -> None:
+    """Bounds of expressions were compared by <, which SymPy refuses for bools, on every device."""
+    ranges, operators = value_ranges.SymPyValueRangeAnalysis, index_propagation.SymPyOps
+    equal = ranges.eq
+
+    def eq(a, b):
+        wrapped = (value_ranges.ValueRanges.wrap(x) for x in (a, b))
+        return equal(*(ranges._bool_to_int(x) if x.is_bool else x for x in wrapped))
+
+    def of_bounds(of_numbers, of_bools):
+        def bounds(a, b):
+            is_bool = any(value_ranges.ValueRanges.wrap(x).is_bool for x in (a, b))
+            return (of_bools if is_bool else of_numbers)(a, b)
+
+        return bounds
+
+    def of_expressions(of_numbers):
+        def expression(a, b):
+            is_bool = torch.bool in (a.dtype, b.dtype)
+            return NotImplemented if is_bool else of_numbers(a, b)
+
+        return expression
+
+    ranges.eq = staticmethod(eq)
+    for name, of_bools in (("minimum", ranges.and_), ("maximum", ranges.or_)):
+        setattr(ranges, name, staticmethod(of_bounds(getattr(ranges, name), of_bools)))
+        setattr(operators, name, staticmethod(of_expressions(getattr(operators, name))))
+
+
 FIXES = [
     Fix((198104,), None, _read_aliases_before_writes),
     Fix((158480,), None, _loop_over_map),
@@ -238,6 +268,7 @@ FIXES = [
     Fix((), None, _match_bools_without_gradients),
     Fix((197893,), None, _keep_results_apart),
     Fix((189799,), None, _keep_signs_of_zeros),
+    Fix((188231, 188230), None, _compare_bools),
 ]
 
 
