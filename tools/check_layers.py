@@ -55,6 +55,7 @@ KERNELS_MAY_INCLUDE = {
     "matmul": {"pointwise"},
     "matmul/cpu": {"matmul"},
     "matmul/gpu": {"matmul"},
+    "matmul/blocks": {"matmul"},
     "matmul/packed": {"pointwise", "matmul"},
     "conv/common": {"matmul"},
     "conv/cpu": {"conv/common", "matmul"},

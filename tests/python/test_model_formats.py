@@ -5,6 +5,7 @@ The packages are optional: a test says which one it needs.
 
 import pytest
 import torch
+from gguf_files import write_gguf
 
 transformers = pytest.importorskip("transformers")
 
@@ -109,47 +110,11 @@ def test_cache_of_8_bits(device, saved):
     assert torch.equal(actual.cpu(), expected)
 
 
-def write_gguf(gguf, path, kind):
-    numbers = torch.Generator().manual_seed(0)
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.add_block_count(LAYERS)
-    writer.add_context_length(64)
-    writer.add_embedding_length(WIDTH)
-    writer.add_feed_forward_length(INNER)
-    writer.add_head_count(2)
-    writer.add_head_count_kv(1)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_dimension_count(WIDTH // 2)
-    writer.add_vocab_size(WORDS)
-
-    def add(name, *shape):
-        values = torch.randn(shape, generator=numbers).numpy() * 0.1
-        if len(shape) == 1:
-            writer.add_tensor(name, values + 1)
-        else:
-            writer.add_tensor(name, gguf.quantize(values, kind), raw_dtype=kind)
-
-    add("token_embd.weight", WORDS, WIDTH)
-    add("output_norm.weight", WIDTH)
-    add("output.weight", WORDS, WIDTH)
-    shapes = {"attn_q": (WIDTH, WIDTH), "attn_k": (WIDTH // 2, WIDTH)}
-    shapes |= {"attn_v": (WIDTH // 2, WIDTH), "attn_output": (WIDTH, WIDTH)}
-    shapes |= {"ffn_gate": (INNER, WIDTH), "ffn_up": (INNER, WIDTH), "ffn_down": (WIDTH, INNER)}
-    shapes |= {"attn_norm": (WIDTH,), "ffn_norm": (WIDTH,)}
-    for layer in range(LAYERS):
-        for name, shape in shapes.items():
-            add(f"blk.{layer}.{name}.weight", *shape)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-
 @pytest.mark.parametrize("kind", ["Q8_0", "Q4_0", "F16"])
 def test_gguf(device, tmp_path, kind):
-    gguf = pytest.importorskip("gguf")
+    pytest.importorskip("gguf")
     pytest.importorskip("accelerate")
-    write_gguf(gguf, tmp_path / "model.gguf", getattr(gguf.GGMLQuantizationType, kind))
+    write_gguf(tmp_path / "model.gguf", kind)
     options = {"gguf_file": "model.gguf", "dtype": torch.float32}
     expected, model = load(tmp_path, **options), load(tmp_path, **options, device_map=device)
     assert places(model) == {"ocl"}
