@@ -111,9 +111,13 @@ def _load() -> None:
 
 def _enable_what_is_asked() -> None:
     from . import as_cuda, integrations
+    from .integrations import unused
 
     as_cuda.install_if_wanted()
-    if os.environ.get("OCL_INTEGRATIONS") != "1":
+    asked = os.environ.get("OCL_INTEGRATIONS") == "1"
+    if asked or as_cuda.wanted():
+        unused.warn_at_exit()
+    if not asked:
         return integrations.watch_unasked()
     try:
         integrations.enable()

@@ -16,19 +16,20 @@ import runpy
 import sys
 
 
-def _prepare(as_cuda: bool) -> None:
+def _prepare(word_is_cuda: bool) -> None:
     """Changes this process, and by the environment those that the script starts."""
-    if as_cuda:
-        from torch_ocl import as_cuda
+    from torch_ocl import as_cuda, integrations
+    from torch_ocl.integrations import unused
 
+    if word_is_cuda:
         try:
-            return as_cuda.install()
+            as_cuda.install()
         except RuntimeError as error:
             sys.exit(f"torch_ocl.run --cuda: {error}")
-    os.environ["OCL_INTEGRATIONS"] = "1"
-    from torch_ocl import integrations
-
-    return integrations.enable()
+    else:
+        os.environ["OCL_INTEGRATIONS"] = "1"
+        integrations.enable()
+    unused.warn_at_exit()
 
 
 def main(arguments: list[str]) -> None:

@@ -7,7 +7,9 @@ test_clients_training.py has the libraries that train.
 import pathlib
 import textwrap
 
+import pytest
 from clients import ENABLE, MODEL, enabled, needs, results_of, run_script
+from gguf_files import write_gguf
 from support import output_of, run_python
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -181,3 +183,32 @@ def test_a_server_of_language_models(tmp_path):
     """
     expected = "[True, True, True, True]"
     assert output_of(textwrap.dedent(code), OCL_MEMORY_MB="300").splitlines()[-1] == expected
+
+
+@needs("gguf", "transformers", "accelerate")
+@pytest.mark.parametrize("name", ["Q4_0", "Q4_K", "Q6_K", "Q8_0"])
+def test_gguf_keeps_its_blocks(tmp_path, name):
+    """The logits of the unpacked model, with the memory of the file; and unpacked where asked."""
+    write_gguf(tmp_path / "model.gguf", name, width=256, inner=512)
+    code = f"""
+        from transformers import AutoModelForCausalLM, GgufConfig
+        folder, options = {str(tmp_path)!r}, {{"gguf_file": "model.gguf", "dtype": torch.float32}}
+        load = AutoModelForCausalLM.from_pretrained
+        own, cpu = load(folder, **options), load(folder, device_map="cpu", **options)
+        unpacked = load(folder, device_map="ocl", quantization_config=GgufConfig(dequantize=True),
+                        **options)
+        def size(model):
+            return sum(p.numel() * p.element_size() for p in model.parameters())
+        for rows in (3, 20):
+            ids = torch.arange(1, 1 + rows)[None]
+            expected = cpu(ids).logits
+            for model in (own, unpacked):
+                apart = (model(ids.to("ocl")).logits.cpu() - expected).abs().max()
+                assert apart <= 1e-5 * expected.abs().max(), apart
+        decode = torch.compile(own, fullgraph=True)
+        ids = torch.arange(1, 4)[None].to("ocl")
+        apart = (decode(ids).logits - own(ids).logits).abs().max() / own(ids).logits.abs().max()
+        print(own.device, cpu.device, size(own) < 1.1 * {(tmp_path / "model.gguf").stat().st_size},
+              size(unpacked) == size(cpu), bool(apart < 1e-5))
+    """
+    assert enabled(code).splitlines()[-1] == "ocl:0 cpu True True True"

@@ -1,4 +1,6 @@
-"""Functions of PyTorch that have lists of devices of their own."""
+"""Functions of PyTorch that have lists of devices of their own, or "cuda" as their default."""
+
+import inspect
 
 import torch
 
@@ -35,3 +37,29 @@ def allow_flex_attention(module) -> None:
         return _validate_device
 
     replace(module, "_validate_device", make)
+
+
+def scale_losses(module) -> None:
+    """torch.amp.grad_scaler: a scaler for CUDA scales for ocl, instead of nothing, without CUDA."""
+    _read_cuda_as_ocl(module.GradScaler, "device")
+
+
+def cast_automatically(module) -> None:
+    """torch.amp.autocast_mode: autocast("cuda") is for ocl, instead of nothing, without CUDA."""
+    _read_cuda_as_ocl(module.autocast, "device_type")
+
+
+def _read_cuda_as_ocl(owner, argument) -> None:
+    def make(original):
+        def __init__(self, *args, **kwargs):
+            if not torch.cuda.is_available():
+                call = inspect.signature(original).bind(self, *args, **kwargs)
+                call.apply_defaults()
+                if call.arguments[argument] == "cuda":
+                    call.arguments[argument] = "ocl"
+                return original(*call.args, **call.kwargs)
+            return original(self, *args, **kwargs)
+
+        return __init__
+
+    replace(owner, "__init__", make)

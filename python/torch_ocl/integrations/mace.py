@@ -1,0 +1,18 @@
+"""mace: device="ocl" of its calculators and commands."""
+
+import torch
+
+from . import replace
+
+
+def know_device(module) -> None:
+    """mace.tools.torch_tools takes the CPU for a device whose name it does not know."""
+
+    def make(original):
+        def init_device(device_str):
+            ours = str(device_str).split(":")[0] == "ocl"
+            return torch.device(device_str) if ours else original(device_str)
+
+        return init_device
+
+    replace(module, "init_device", make, ("mace",))
