@@ -3,8 +3,11 @@
 Each test is a process that uses the library as its documentation does, with a small random model.
 """
 
+import textwrap
+
 import pytest
 from clients import MODEL, enabled, needs, run_script
+from support import output_of
 
 UNUSED = "this process made no tensor on ocl"
 
@@ -163,6 +166,40 @@ def test_keras():
         print(model.weights[0].value.device, model.predict(x, verbose=0).shape, there)
     """
     assert enabled(code).splitlines()[-1] == "ocl:0 (4, 1) ocl:0"
+
+
+@needs("bitsandbytes")
+def test_bitsandbytes():
+    """Without enable(): as on the CPU, and no operator runs there.
+
+    Numbers in the middle of two of 8 bits may become either of them.
+    """
+    code = """
+        import torch
+        import bitsandbytes as bnb
+        from bitsandbytes.functional import dequantize_4bit, quantize_4bit
+        numbers, near = torch.Generator().manual_seed(0), []
+        def difference(compute, *shapes):
+            inputs = [torch.randn(shape, generator=numbers) for shape in shapes]
+            expected, actual = compute(*inputs), compute(*(x.to("ocl") for x in inputs))
+            same = (actual.cpu() - expected).abs() < 1e-6
+            near.append(same.float().mean().item() > 0.9)
+        for kind in ("nf4", "fp4"):
+            difference(lambda w: dequantize_4bit(*quantize_4bit(w, quant_type=kind)), (96, 128))
+            difference(lambda w, x: bnb.matmul_4bit(x, *quantize_4bit(w, quant_type=kind)),
+                       (96, 128), (4, 96))
+        def train(optimizer, options, weight, *grads):
+            weight = torch.nn.Parameter(weight.clone())
+            optimizer = optimizer([weight], lr=1e-2, min_8bit_size=0, **options)
+            for weight.grad in grads:
+                optimizer.step()
+            return weight.detach()
+        for name, options in (("AdamW8bit", {}), ("Lion8bit", {}), ("SGD8bit", {"momentum": 0.9})):
+            optimizer = getattr(bnb.optim, name)
+            difference(lambda *x: train(optimizer, options, *x), *[(128, 96)] * 4)
+        print(near, torch.ocl.fallback_stats())
+    """
+    assert output_of(textwrap.dedent(code)).splitlines()[-1] == f"{[True] * 7} {{}}"
 
 
 @needs("mmengine")

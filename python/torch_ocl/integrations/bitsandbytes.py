@@ -1,0 +1,17 @@
+"""bitsandbytes: its entry point, which it calls when it is imported, without enable()."""
+
+import torch
+
+
+def register() -> None:
+    """Optimizers of 8 bits run on ocl: bitsandbytes' formula for CPUs consists of tensor operators.
+
+    Everything else has a formula of its own for every device.
+    """
+    from bitsandbytes.backends.cpu import ops
+
+    update = getattr(ops, "_optimizer_update_8bit_blockwise_cpu", None)
+    if update is not None:  # in releases from 0.49 on
+        torch.library.register_kernel(
+            "bitsandbytes::optimizer_update_8bit_blockwise", "ocl", update
+        )
