@@ -89,7 +89,7 @@ KERNELS_MAY_INCLUDE = {
 INDUCTOR = "python/torch_ocl/inductor"
 INDUCTOR_FLOORS = [
     *("versions", "import_hook", "device_interface", "runtime", "replay"),
-    *("codegen", "tuning", "tracing", "passes", "lowering", "programs"),
+    *("codegen", "tuning", "tracing", "passes", "lowering", "flex", "programs"),
     *("upstream", "registration", "__init__"),
 ]
 # The most source files of a folder.

@@ -51,9 +51,16 @@ def _inductor_was_imported() -> None:
     registration.register()
 
 
+def _flex_attention_was_imported() -> None:
+    from .flex import devices
+
+    devices.allow()
+
+
 def register_when_needed() -> None:
     after_import("torch._subclasses.fake_impls", _fake_tensors_were_imported)
     after_import("torch._subclasses.fake_tensor", _fake_modes_were_imported)
     after_import("torch._dynamo.device_interface", _dynamo_was_imported)
     after_import("torch._functorch.partitioners", _partitioners_were_imported)
     after_import("torch._inductor.compile_fx", _inductor_was_imported)
+    after_import("torch.nn.attention.flex_attention", _flex_attention_was_imported)

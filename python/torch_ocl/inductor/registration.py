@@ -4,6 +4,7 @@ from torch._inductor import decomposition, graph, lowering
 from torch._inductor.codegen import common, cpp_utils
 
 from . import upstream
+from .flex import lowerings as flex
 from .lowering import constant_indices, decompositions, dropout, lowerings, triton_only
 from .passes import epilogues
 from .programs import cpp_wrapper, scheduling, wrapper
@@ -35,4 +36,5 @@ def register() -> None:
     triton_only.turn_off()
     upstream.apply()
     constant_indices.register()
+    flex.register()
     lowerings.change(lowering.lowerings, decomposed={**tables[0], **tables[1]})

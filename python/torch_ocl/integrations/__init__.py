@@ -64,7 +64,6 @@ LIBRARIES = {
         "torch.amp.grad_scaler": "scale_losses",
         "torch.amp.autocast_mode": "cast_automatically",
         "torch.utils.dlpack": "tell_dlpack_device",
-        "torch.nn.attention.flex_attention": "allow_flex_attention",
     },
 }
 FILES = {"pytorch_lightning": "lightning", "torch": "pytorch"}

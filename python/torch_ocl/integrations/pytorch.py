@@ -21,24 +21,6 @@ def tell_dlpack_device(module) -> None:
     replace(torch.Tensor, "__dlpack_device__", make)
 
 
-def allow_flex_attention(module) -> None:
-    """torch.nn.attention.flex_attention: by PyTorch's plain formula, outside of compiled code."""
-
-    def make(original):
-        def _validate_device(query, key, value):
-            if query.device.type != "ocl":
-                return original(query, key, value)
-            if torch.compiler.is_compiling():
-                raise NotImplementedError(
-                    "flex_attention cannot be compiled for ocl: call it outside of torch.compile, "
-                    "or use scaled_dot_product_attention"
-                )
-
-        return _validate_device
-
-    replace(module, "_validate_device", make)
-
-
 def scale_losses(module) -> None:
     """torch.amp.grad_scaler: a scaler for CUDA scales for ocl, instead of nothing, without CUDA."""
     _read_cuda_as_ocl(module.GradScaler, "device")

@@ -1,0 +1,1 @@
+"""flex_attention and its gradients as kernels with the generated functions of the scores inside."""

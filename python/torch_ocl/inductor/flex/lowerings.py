@@ -1,0 +1,178 @@
+"""Lowers the operators of flex_attention to calls of kernels."""
+
+import math
+
+import sympy
+import torch
+from torch._inductor import lowering
+from torch._inductor.ir import ExternKernel
+from torch._inductor.kernel.flex import flex_attention as upstream
+from torch._inductor.kernel.flex.common import (
+    build_subgraph_buffer,
+    create_placeholder,
+    freeze_irnodes,
+    infer_dense_strides,
+    maybe_realize,
+)
+from torch._inductor.virtualized import V
+
+from .functions import INDICES
+from .program import FORWARD, GRAD_KEY, GRAD_QUERY, Attention, FlexCall
+
+aten = torch.ops.aten
+# The places of a block mask's tensors in the operators' argument.
+_OF_KEYS, _OF_QUERIES = slice(2, 6), slice(6, 10)
+_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def _placeholders(query, *names):
+    device = query.get_device()
+    types = dict.fromkeys(INDICES, torch.int32)
+    return [create_placeholder(n, types.get(n, query.get_dtype()), device) for n in names]
+
+
+def _subgraph(placeholders, captured, graph):
+    known = V.graph.name_to_buffer
+    names = {box.get_name(): box.data for box in placeholders}
+    known.update(names)  # lowerings ask for the types of what they read
+    try:
+        buffers = build_subgraph_buffer([*placeholders, *captured], graph)
+    finally:
+        for name in names:
+            del known[name]
+    freeze_irnodes(buffers)
+    return buffers
+
+
+def _attention(query, key, value, score_mod, block_mask, scale, captured, parts) -> Attention:
+    query, key, value = maybe_realize([query, key, value])
+    known = V.graph.sizevars.guard_int
+    for tensor in (query, key, value):
+        known(tensor.get_size()[1])
+        known(tensor.get_size()[3])
+        if tensor.get_dtype() not in _TYPES:
+            raise NotImplementedError(
+                f"flex_attention on ocl is not compiled for {tensor.get_dtype()}: use one of "
+                f"{', '.join(str(dtype) for dtype in _TYPES)}"
+            )
+    batch, key_batch = query.get_size()[0], key.get_size()[0]
+    V.graph.sizevars.check(sympy.Eq(batch, key_batch) | sympy.Eq(key_batch, 1))
+    of_score, of_mask = (maybe_realize(list(buffers)) for buffers in captured)
+    freeze_irnodes([of_score, of_mask])
+    score_inputs = _placeholders(query, "score", *INDICES)
+    mask = {name: tuple(maybe_realize(list(block_mask[part]))) for name, part in parts.items()}
+    return Attention(
+        query,
+        key,
+        value,
+        mask,
+        (known(block_mask[-3]), known(block_mask[-2])),
+        scale,
+        _subgraph(score_inputs, of_score, score_mod),
+        _subgraph(score_inputs[1:], of_mask, block_mask[-1]),
+        [*of_score, *of_mask],
+    )
+
+
+def _empty(query, size, like=None, dtype=None):
+    """A result whose dimensions are in memory in the order of `like`."""
+    strides = None if like is None else infer_dense_strides(size, like.get_stride())
+    dtype = dtype or query.get_dtype()
+    return lowering.empty_strided(size, strides, dtype=dtype, device=query.get_device())
+
+
+def _forward(
+    query, key, value, score_mod, block_mask, scale, kernel_options, of_score=(), of_mask=()
+):
+    parts = {"key": _OF_KEYS}
+    call = query, key, value, score_mod, block_mask, scale, (of_score, of_mask), parts
+    attention = _attention(*call)
+    query = attention.query
+    batch, heads, queries, _, _, _, value_depth = attention.sizes
+    rows = [batch, heads, queries]
+    results = {
+        "OUT": _empty(query, [*rows, value_depth], query),
+        "LOG_SUM": _empty(query, rows, dtype=torch.float32),
+        "GREATEST": _empty(query, rows, dtype=torch.float32),
+    }
+    functions = {"mask_mod": [attention.mask_mod], "score_mod": [attention.score_mod]}
+    FlexCall(FORWARD, attention, {}, results, functions)
+    return tuple(results.values())
+
+
+def _backward(
+    query,
+    key,
+    value,
+    out,
+    log_sum,
+    grad_out,
+    grad_log_sum,
+    score_mod,
+    joint_graph,
+    block_mask,
+    scale,
+    kernel_options,
+    of_score=(),
+    of_mask=(),
+):
+    joint_graph.graph_module.graph.eliminate_dead_code()
+    upstream.validate_joint_graph(joint_graph.graph_module.graph)
+    parts = {"key": _OF_KEYS, "query": _OF_QUERIES}
+    call = query, key, value, score_mod, block_mask, scale, (of_score, of_mask), parts
+    attention = _attention(*call)
+    query = attention.query
+    batch, heads, queries, keys, key_heads, depth, value_depth = attention.sizes
+
+    inputs = _placeholders(query, "score", *INDICES, "grad_score_mod")
+    captured = attention.captured[: len(of_score)]
+    joint = upstream.process_joint_outputs(_subgraph(inputs, captured, joint_graph), len(inputs))
+
+    lowered = lowering.lowerings
+    delta = lowered[aten.sum](lowered[aten.mul](out, grad_out), axis=-1)
+    delta = lowered[torch.ops.prims.convert_element_type](delta, attention.real)
+    if grad_log_sum is not None:
+        delta = lowered[aten.sub](delta, lowered[aten.mul](grad_log_sum, 1 / math.log(2)))
+    log_sum, grad_out, delta = (ExternKernel.realize_input(x) for x in (log_sum, grad_out, delta))
+    operands = {"LOG_SUM": log_sum, "GRAD": grad_out, "DELTA": delta}
+
+    grad_query = _empty(query, [batch, heads, queries, depth], query)
+    grad_key = _empty(query, [batch, key_heads, keys, depth], attention.key)
+    grad_value = _empty(query, [batch, key_heads, keys, value_depth], attention.value)
+    functions = {
+        "mask_mod": [attention.mask_mod],
+        "score_mod": [attention.score_mod],
+        "score_grad": [joint.grad_input],
+    }
+    by_query = functions | {"add_captured_grads": joint.captured_grads_compute}
+    written = {f"captured{n}": grad for n, grad in enumerate(joint.mutated_grads)}
+    results = {"GRAD_QUERY": grad_query} | written
+    FlexCall(GRAD_QUERY, attention, operands, results, by_query)
+    results = {"GRAD_KEY": grad_key, "GRAD_VALUE": grad_value}
+    FlexCall(GRAD_KEY, attention, operands, results, functions)
+
+    if not V.graph.sizevars.evaluate_expr(sympy.Eq(batch, attention.key.get_size()[0])):
+        grad_key, grad_value = (
+            lowered[aten.sum](x, axis=0, keepdims=True) for x in (grad_key, grad_value)
+        )
+    captured_grads = tuple(
+        lowering.to_dtype(grad, tensor.get_dtype()) if grad is not None else None
+        for grad, tensor in zip(joint.captured_grads, captured)
+    )
+    return grad_query, grad_key, grad_value, captured_grads
+
+
+def register() -> None:
+    operators = torch.ops.higher_order
+    _register(operators.flex_attention, _forward)
+    _register(operators.flex_attention_backward, _backward)
+
+
+def _register(operator, lower) -> None:
+    original = lowering.lowerings[operator]
+
+    def lower_on_ocl(query, *args, **kwargs):
+        on_ocl = query.get_device().type == "ocl"
+        return (lower if on_ocl else original)(query, *args, **kwargs)
+
+    lowering.lowerings[operator] = lower_on_ocl
