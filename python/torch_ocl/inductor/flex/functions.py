@@ -32,7 +32,7 @@ class _Space:
 class FunctionRenderer(Renderer):
     """Renders marks where they are made: each value is a single number."""
 
-    width, vector, copy = 1, sympy.Symbol("no_vector"), ""
+    width, vector, copy, index_type = 1, sympy.Symbol("no_vector"), "", "long"
 
     def __init__(self, kernel, shape):
         self.kernel, self.shape, self.space = kernel, shape, _Space()

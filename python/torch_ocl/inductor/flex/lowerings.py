@@ -1,11 +1,12 @@
 """Lowers the operators of flex_attention to calls of kernels."""
 
 import math
+import warnings
 
 import sympy
 import torch
 from torch._inductor import lowering
-from torch._inductor.ir import ExternKernel
+from torch._inductor.ir import ExternKernel, TensorBox
 from torch._inductor.kernel.flex import flex_attention as upstream
 from torch._inductor.kernel.flex.common import (
     build_subgraph_buffer,
@@ -22,6 +23,7 @@ from .program import FORWARD, GRAD_KEY, GRAD_QUERY, Attention, FlexCall
 aten = torch.ops.aten
 # The places of a block mask's tensors in the operators' argument.
 _OF_KEYS, _OF_QUERIES = slice(2, 6), slice(6, 10)
+_copy = lowering.fallback_handler(aten._to_copy.default, add_to_fallback_set=False)
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -31,7 +33,31 @@ def _placeholders(query, *names):
     return [create_placeholder(n, types.get(n, query.get_dtype()), device) for n in names]
 
 
+def _captured(buffers, device, real):
+    """What the functions read, in memory that kernels can read."""
+
+    def moved(x):
+        if not isinstance(x, TensorBox) or x.get_device().type != "cpu":
+            return x
+        if x.get_size():
+            raise RuntimeError(
+                f"score_mod or mask_mod reads a tensor of shape {list(x.get_size())} on the CPU, "
+                f"but queries are on {device}: move it with to()"
+            )
+        # Python's numbers are float64, in which scores are not computed.
+        dtype = real if x.get_dtype() == torch.float64 else x.get_dtype()
+        return _copy(x, dtype=dtype, device=device)
+
+    buffers = maybe_realize([moved(x) for x in buffers])
+    freeze_irnodes(buffers)
+    return buffers
+
+
 def _subgraph(placeholders, captured, graph):
+    nodes = graph.graph_module.graph
+    for node in nodes.find_nodes(op="call_function", target=aten._local_scalar_dense.default):
+        node.replace_all_uses_with(node.args[0])  # a number that differs from call to call
+        nodes.erase_node(node)
     known = V.graph.name_to_buffer
     names = {box.get_name(): box.data for box in placeholders}
     known.update(names)  # lowerings ask for the types of what they read
@@ -44,7 +70,11 @@ def _subgraph(placeholders, captured, graph):
     return buffers
 
 
-def _attention(query, key, value, score_mod, block_mask, scale, captured, parts) -> Attention:
+def _attention(
+    query, key, value, score_mod, block_mask, scale, kernel_options, captured, parts
+) -> Attention:
+    if kernel_options.get("BACKEND") == "FLASH":  # whose statistics have another base
+        raise RuntimeError("flex_attention has no BACKEND='FLASH' on ocl: leave the option out")
     query, key, value = maybe_realize([query, key, value])
     known = V.graph.sizevars.guard_int
     for tensor in (query, key, value):
@@ -57,8 +87,10 @@ def _attention(query, key, value, score_mod, block_mask, scale, captured, parts)
             )
     batch, key_batch = query.get_size()[0], key.get_size()[0]
     V.graph.sizevars.check(sympy.Eq(batch, key_batch) | sympy.Eq(key_batch, 1))
-    of_score, of_mask = (maybe_realize(list(buffers)) for buffers in captured)
-    freeze_irnodes([of_score, of_mask])
+    if not V.graph.sizevars.evaluate_expr(sympy.Gt(key.get_size()[2], 0)):
+        raise IndexError("flex_attention needs at least one key")
+    real = torch.float64 if query.get_dtype() == torch.float64 else torch.float32
+    of_score, of_mask = (_captured(buffers, query.get_device(), real) for buffers in captured)
     score_inputs = _placeholders(query, "score", *INDICES)
     mask = {name: tuple(maybe_realize(list(block_mask[part]))) for name, part in parts.items()}
     return Attention(
@@ -85,7 +117,8 @@ def _forward(
     query, key, value, score_mod, block_mask, scale, kernel_options, of_score=(), of_mask=()
 ):
     parts = {"key": _OF_KEYS}
-    call = query, key, value, score_mod, block_mask, scale, (of_score, of_mask), parts
+    buffers = of_score, of_mask
+    call = query, key, value, score_mod, block_mask, scale, kernel_options, buffers, parts
     attention = _attention(*call)
     query = attention.query
     batch, heads, queries, _, _, _, value_depth = attention.sizes
@@ -119,14 +152,21 @@ def _backward(
     joint_graph.graph_module.graph.eliminate_dead_code()
     upstream.validate_joint_graph(joint_graph.graph_module.graph)
     parts = {"key": _OF_KEYS, "query": _OF_QUERIES}
-    call = query, key, value, score_mod, block_mask, scale, (of_score, of_mask), parts
+    buffers = of_score, of_mask
+    call = query, key, value, score_mod, block_mask, scale, kernel_options, buffers, parts
     attention = _attention(*call)
     query = attention.query
     batch, heads, queries, keys, key_heads, depth, value_depth = attention.sizes
 
     inputs = _placeholders(query, "score", *INDICES, "grad_score_mod")
     captured = attention.captured[: len(of_score)]
-    joint = upstream.process_joint_outputs(_subgraph(inputs, captured, joint_graph), len(inputs))
+    joint = _subgraph(inputs, captured, joint_graph)
+    if any(grad is not None and grad.name is None for grad in joint[len(inputs) - 1 :]):
+        raise NotImplementedError(
+            "a tensor without dimensions that score_mod reads cannot get a gradient from "
+            "flex_attention: give it one dimension, x[None], and read x[0]"
+        )
+    joint = upstream.process_joint_outputs(joint, len(inputs))
 
     lowered = lowering.lowerings
     delta = lowered[aten.sum](lowered[aten.mul](out, grad_out), axis=-1)
@@ -144,6 +184,8 @@ def _backward(
         "score_mod": [attention.score_mod],
         "score_grad": [joint.grad_input],
     }
+    if joint.mutated_grads:
+        _alert_not_deterministic()
     by_query = functions | {"add_captured_grads": joint.captured_grads_compute}
     written = {f"captured{n}": grad for n, grad in enumerate(joint.mutated_grads)}
     results = {"GRAD_QUERY": grad_query} | written
@@ -160,6 +202,19 @@ def _backward(
         for grad, tensor in zip(joint.captured_grads, captured)
     )
     return grad_query, grad_key, grad_value, captured_grads
+
+
+def _alert_not_deterministic() -> None:
+    """As at::globalContext().alertNotDeterministic() does."""
+    if not torch.are_deterministic_algorithms_enabled():
+        return
+    text = (
+        "the gradients of tensors that score_mod reads are sums in any order on ocl, but you set "
+        "torch.use_deterministic_algorithms(True)"
+    )
+    if not torch.is_deterministic_algorithms_warn_only_enabled():
+        raise RuntimeError(f"{text}: detach() the tensors, or allow warnings with warn_only=True")
+    warnings.warn(text, stacklevel=2)
 
 
 def register() -> None:

@@ -10,6 +10,7 @@ from torch._inductor.utils import ceildiv, sympy_product
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from torch_ocl import ocl
 
@@ -39,8 +40,10 @@ FORWARD = Template("flex_forward", 1, 1, 1)
 GRAD_QUERY = Template("flex_grad_query", 2, 1, 2)
 GRAD_KEY = Template("flex_grad_key", 2, 2, 2, by_keys=True)
 
-# Rows and columns of tiles, from the best one where local memory suffices.
-_CPU_TILE = 16, 64
+# Rows and columns of tiles, from the best one where memory suffices: the local memory of GPUs, a
+# part of the cache of a core.
+_CPU_TILES = (64, 64), (32, 64), (16, 64), (16, 32)
+_CACHE = 1 << 17
 _GPU_TILES = (32, 32), (16, 32), (16, 16), (8, 16), (8, 8), (4, 8), (4, 4), (2, 4), (1, 4)
 
 
@@ -76,7 +79,7 @@ class Attention:
     value: ir.IRNode
     mask: dict[str, tuple]  # "key", "query": counts and indices, then those of full blocks or None
     block: tuple[int, int]  # sizes of the mask's blocks: queries, keys
-    scale: float
+    scale: float | sympy.Expr
     score_mod: ir.IRNode
     mask_mod: ir.IRNode
     captured: list  # what the functions read
@@ -103,7 +106,7 @@ class Attention:
         depths = [-(-size // span) * span for size in (depth, value_depth)]
         block = self.block[template.by_keys]
         length, heads = (keys, key_heads) if template.by_keys else (queries, heads)
-        rows, columns = _CPU_TILE if cpu else self._that_fits(template, depths)
+        rows, columns = self._that_fits(template, depths, cpu)
         rows = math.gcd(rows, block)
         while rows > 1 and rows // 2 >= hint(length):
             rows //= 2
@@ -111,12 +114,15 @@ class Attention:
         cost = sympy_product([batch, self.sizes[1], queries, keys, depth])
         return Tile(cpu, rows, columns, span, (units, cost))
 
-    def _that_fits(self, template, depths) -> tuple[int, int]:
-        memory = ocl.get_device_properties(self.device.index or 0).local_memory
-        for tile in _GPU_TILES:
+    def _that_fits(self, template, depths, cpu) -> tuple[int, int]:
+        local = ocl.get_device_properties(self.device.index or 0).local_memory
+        tiles, memory = (_CPU_TILES, _CACHE) if cpu else (_GPU_TILES, local)
+        for tile in tiles:
             needed = template.numbers(*tile, *depths) * self.real.itemsize
             if needed <= memory:
                 return tile
+        if cpu:
+            return tile
         raise NotImplementedError(
             f"flex_attention on {self.device} needs {needed} bytes of local memory for heads of "
             f"{self.sizes[5]} and {self.sizes[6]} elements, but the device has {memory}: call it "
@@ -134,7 +140,7 @@ class FlexCall(ir.ExternKernel):
         tensors += [x for part in attention.mask.values() for x in part if x is not None]
         tensors += [x for x in attention.captured if isinstance(x, ir.IRNode)]
         tensors += results.values()
-        numbers = [x for x in attention.captured if isinstance(x, sympy.Expr)]
+        numbers = [x for x in (*attention.captured, attention.scale) if isinstance(x, sympy.Expr)]
         sizes = [size for x in tensors for size in (*x.get_size(), *x.get_stride())]
         super().__init__(
             None,
@@ -177,7 +183,8 @@ class FlexCall(ir.ExternKernel):
         tile = attention.tile(self.template)
         kernel = FunctionKernel(tile)
         kernel.defines = _sizes(kernel, attention, tile)
-        for name, node in (attention_operands(attention) | self.operands).items():
+        of_all = {"QUERY": attention.query, "KEY": attention.key, "VALUE": attention.value}
+        for name, node in (of_all | self.operands).items():
             kernel.defines[_macro(name, node)] = _load(kernel, attention, name, node)
         for of, blocks in attention.mask.items():
             for part, names in enumerate(("COUNT(full, b, h, i)", "INDEX(full, b, h, i, j)")):
@@ -199,10 +206,6 @@ class FlexCall(ir.ExternKernel):
             adds = name == "add_captured_grads"
             kernel.add_function(name, buffers, inputs, None if adds else result)
         return kernel
-
-
-def attention_operands(attention) -> dict:
-    return {"QUERY": attention.query, "KEY": attention.key, "VALUE": attention.value}
 
 
 _PARAMETERS = "b", "h", "i", "d"
@@ -273,7 +276,11 @@ def _sizes(kernel, attention, tile) -> dict[str, str]:
         "Q_LENGTH": queries,
         "KEY_LENGTH": keys,
     }
-    scale = scalar_literal(float(attention.scale), attention.real)
+    scale = sympy.sympify(attention.scale)
+    if scale.is_number:
+        scale = scalar_literal(float(scale), attention.real)
+    else:
+        scale = f"(REAL)({kernel.print(scale)})"
     texts = {"REAL": kind, "SCALE": scale} | ({"ONE_ITEM": ""} if tile.cpu else {})
     return texts | {name: kernel.print(number) for name, number in numbers.items()}
 
@@ -282,15 +289,16 @@ def _source(template, kernel) -> str:
     rendered = kernel.rendered
     signature = list(rendered._signature())
     pointers, names = [], []
-    definitions, _, kinds, _ = kernel.args.python_argdefs()
-    for definition, kind in zip(definitions, kinds):
+    definitions, calls, kinds, _ = kernel.args.python_argdefs()
+    for definition, call, kind in zip(definitions, calls, kinds):
         name = definition.name
         names.append(name)
         if hasattr(kind, "buffer"):
             constant = "const " if name.startswith("in_ptr") else ""
             pointers.append(f"__global {constant}{TYPES[kind.dtype].memory} *{name}")
         else:
-            pointers.append(f"const long {name}")
+            real = symbol_is_type(call, (SymT.FLOAT, SymT.UNBACKED_FLOAT))
+            pointers.append(f"const {TYPES[kernel.real_type].value if real else 'long'} {name}")
     for used, argument in ((kernel.checks_indices, "FAULT"), (kernel.checks_divisors, "ZERO")):
         if used or (argument == "FAULT" and kernel.checks_divisors):
             pointers.append(f"{argument}_ARGUMENT")
