@@ -162,6 +162,16 @@ def test_control_flow(device, function, in_cpp):
             torch.testing.assert_close(compiled(x), function(x), rtol=1e-4, atol=1e-5)
 
 
+def test_control_flow_under_autocast(device):
+    def function(x):
+        return torch.cond(x.sum() > 0, lambda x: x @ x, lambda x: (x - 1) @ x, (x,))
+
+    x = torch.rand(6, 6, device=device)
+    with torch.autocast("ocl", torch.bfloat16):
+        expected, actual = x @ x, torch.compile(function, fullgraph=True)(x)
+        assert torch.equal(function(x), expected) and torch.equal(actual, expected)
+
+
 def test_gradients_of_branches(device):
     x = torch.rand(6, 6, device=device).requires_grad_()
     gradients = [

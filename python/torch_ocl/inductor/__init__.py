@@ -1,12 +1,13 @@
 """torch.compile on "ocl": the device's part of Dynamo and Inductor.
 
-Nothing here is imported before Dynamo or Inductor is; see docs/compile.md.
+Little here is imported before Dynamo or Inductor is; see docs/compile.md.
 """
 
 import pathlib
 import warnings
 
 from .import_hook import after_import
+from .tracing import higher_order
 
 
 def _dynamo_was_imported() -> None:
@@ -58,6 +59,7 @@ def _flex_attention_was_imported() -> None:
 
 
 def register_when_needed() -> None:
+    higher_order.register()  # they are also called outside of compiled code
     after_import("torch._subclasses.fake_impls", _fake_tensors_were_imported)
     after_import("torch._subclasses.fake_tensor", _fake_modes_were_imported)
     after_import("torch._dynamo.device_interface", _dynamo_was_imported)
