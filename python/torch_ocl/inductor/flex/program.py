@@ -104,12 +104,13 @@ class Attention:
         cpu = has_cpu_kernels(self.device)
         span = (64 if cpu else 16) // self.real.itemsize
         depths = [-(-size // span) * span for size in (depth, value_depth)]
-        block = self.block[template.by_keys]
-        length, heads = (keys, key_heads) if template.by_keys else (queries, heads)
+        lengths, blocks = [queries, keys], list(self.block)
+        if template.by_keys:
+            lengths, blocks, heads = lengths[::-1], blocks[::-1], key_heads
+        length, columns_length = lengths
         rows, columns = self._that_fits(template, depths, cpu)
-        rows = math.gcd(rows, block)
-        while rows > 1 and rows // 2 >= hint(length):
-            rows //= 2
+        rows = _halved(math.gcd(rows, blocks[0]), hint(length), 1)
+        columns = _halved(columns, min(blocks[1], hint(columns_length)), span)
         units = sympy_product([batch, heads, ceildiv(length, rows)])
         cost = sympy_product([batch, self.sizes[1], queries, keys, depth])
         return Tile(cpu, rows, columns, span, (units, cost))
@@ -128,6 +129,13 @@ class Attention:
             f"{self.sizes[5]} and {self.sizes[6]} elements, but the device has {memory}: call it "
             "outside of torch.compile"
         )
+
+
+def _halved(count: int, needed: int, least: int) -> int:
+    """Of a tile's rows or columns, no more than twice of what is needed."""
+    while count > least and count // 2 >= needed:
+        count //= 2
+    return count
 
 
 class FlexCall(ir.ExternKernel):
@@ -303,13 +311,14 @@ def _source(template, kernel) -> str:
         if used or (argument == "FAULT" and kernel.checks_divisors):
             pointers.append(f"{argument}_ARGUMENT")
             names.append(f"{argument}_FORWARD")
-    captured = {"CAPTURED": ", ".join(pointers) + ",", "PASS_CAPTURED": ", ".join(names) + ","}
-    defines = captured | kernel.defines
     lines = [
         *rendered._prelude(),
         *rendered._lane_functions(),
-        *(f"#define {name} {text}".rstrip() for name, text in defines.items()),
+        f"#define CAPTURED {', '.join(pointers)},",
+        f"#define PASS_CAPTURED {', '.join(names)},",
         *kernel.functions,
+        # After the functions, whose helpers may have the same names.
+        *(f"#define {name} {text}".rstrip() for name, text in kernel.defines.items()),
         '#include "flex.clh"',
         *signature,
         f'#include "{template.name}.clh"',
