@@ -124,13 +124,18 @@ def test_doubles(device):
     check(device, operands(dtype=torch.float64), alibi, causal, 1e-6)
 
 
-def test_autocast(device):
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float16, 1e-2), (torch.bfloat16, 6e-2)])
+def test_autocast(device, dtype, tolerance):
     tensors = operands()
-    expected, _ = formula(*exact(tensors), soft_capped)
-    with torch.autocast("ocl", torch.bfloat16):
-        actual = compiled()(*on(device, tensors), score_mod=soft_capped)
-    assert actual.dtype == torch.bfloat16
-    assert_close([actual], [expected], 6e-2)
+    theirs, ours = exact(tensors, grad=True), on(device, tensors, grad=True)
+    expected, _ = formula(*theirs, soft_capped)
+    with torch.autocast("ocl", dtype):
+        actual = compiled()(*ours, score_mod=soft_capped)
+    assert actual.dtype == dtype
+    assert_close([actual], [expected], tolerance)
+    expected.sum().backward()
+    actual.float().sum().backward()
+    assert_close([x.grad for x in ours], [x.grad for x in theirs], tolerance)
 
 
 def test_statistics_and_their_gradients(device):
@@ -151,11 +156,31 @@ def test_statistics_and_their_gradients(device):
     assert_close([aux.max_scores], [scores.amax(-1)])
 
 
+def test_gradients_of_statistics_alone(device):
+    tensors = operands((1, 2, 70, 16))
+    theirs, ours = exact(tensors, grad=True), on(device, tensors, grad=True)
+
+    def sums(*tensors):
+        return flex_attention(*tensors, score_mod=alibi, return_aux=AuxRequest(lse=True))[1].lse
+
+    torch._dynamo.reset()
+    actual, expected = torch.compile(sums, fullgraph=True)(*ours), formula(*theirs, alibi)[1]
+    assert_close([actual], [expected])
+    grads = torch.autograd.grad(actual.square().sum(), ours)
+    expected = torch.autograd.grad(expected.square().sum(), theirs[:2])
+    assert_close(grads, [*expected, torch.zeros_like(theirs[2])], 1e-4)
+
+
 def test_empty_operands(device):
     for shape, keys in (((2, 2, 0, 16), 5), ((0, 2, 4, 16), 4)):
-        tensors = operands(shape, keys=keys)
-        assert compiled()(*on(device, tensors)).shape == tensors[0].shape
+        tensors = on(device, operands(shape, keys=keys), grad=True)
+        result = compiled()(*tensors)
+        assert result.shape == tensors[0].shape
+        for tensor, grad in zip(tensors, torch.autograd.grad(result.sum(), tensors)):
+            assert torch.equal(grad, torch.zeros_like(tensor))
     tensors = operands((1, 2, 4, 16))
+    with pytest.raises(Exception, match="not compiled for heads without elements"):
+        compiled()(*on(device, (*tensors[:2], tensors[2][..., :0])))
     without_keys = tensors[0], tensors[1][:, :, :0], tensors[2][:, :, :0]
     with pytest.raises(Exception, match="needs at least one key"):
         compiled()(*on(device, without_keys))

@@ -103,5 +103,9 @@ def _value(buffer):
         return data.make_loader()(())
     if isinstance(data, ir.Scatter):
         stride = buffer.get_stride()
-        return data.store_output(buffer.name, lambda at: sum(i * s for i, s in zip(at, stride)), [])
+
+        def place(at):
+            return sum((i * step for i, step in zip(at, stride)), sympy.S.Zero)
+
+        return data.store_output(buffer.name, place, [])
     return data.inner_fn(())

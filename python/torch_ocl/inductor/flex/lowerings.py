@@ -36,9 +36,11 @@ def _placeholders(query, *names):
 def _captured(buffers, device, real):
     """What the functions read, in memory that kernels can read."""
 
-    def moved(x):
-        if not isinstance(x, TensorBox) or x.get_device().type != "cpu":
-            return x
+    def realized(x):
+        if not isinstance(x, TensorBox):
+            return x  # a number, which is an argument of kernels
+        if x.get_device().type != "cpu":
+            return maybe_realize([x])[0]
         if x.get_size():
             raise RuntimeError(
                 f"score_mod or mask_mod reads a tensor of shape {list(x.get_size())} on the CPU, "
@@ -46,9 +48,9 @@ def _captured(buffers, device, real):
             )
         # Python's numbers are float64, in which scores are not computed.
         dtype = real if x.get_dtype() == torch.float64 else x.get_dtype()
-        return _copy(x, dtype=dtype, device=device)
+        return maybe_realize([_copy(x, dtype=dtype, device=device)])[0]
 
-    buffers = maybe_realize([moved(x) for x in buffers])
+    buffers = [realized(x) for x in buffers]
     freeze_irnodes(buffers)
     return buffers
 
@@ -89,6 +91,11 @@ def _attention(
     V.graph.sizevars.check(sympy.Eq(batch, key_batch) | sympy.Eq(key_batch, 1))
     if not V.graph.sizevars.evaluate_expr(sympy.Gt(key.get_size()[2], 0)):
         raise IndexError("flex_attention needs at least one key")
+    if 0 in (known(query.get_size()[3]), known(value.get_size()[3])):
+        raise NotImplementedError(
+            "flex_attention on ocl is not compiled for heads without elements: "
+            f"queries are {query.get_size()}, values {value.get_size()}"
+        )
     real = torch.float64 if query.get_dtype() == torch.float64 else torch.float32
     of_score, of_mask = (_captured(buffers, query.get_device(), real) for buffers in captured)
     score_inputs = _placeholders(query, "score", *INDICES)
@@ -169,8 +176,10 @@ def _backward(
     joint = upstream.process_joint_outputs(joint, len(inputs))
 
     lowered = lowering.lowerings
-    delta = lowered[aten.sum](lowered[aten.mul](out, grad_out), axis=-1)
-    delta = lowered[torch.ops.prims.convert_element_type](delta, attention.real)
+    if grad_out is None:  # only the logarithms of sums have gradients
+        grad_out = lowering.zeros_like(out)
+    of_rows = (lowering.to_dtype(x, attention.real) for x in (out, grad_out))
+    delta = lowered[aten.sum](lowered[aten.mul](*of_rows), axis=-1)
     if grad_log_sum is not None:
         delta = lowered[aten.sub](delta, lowered[aten.mul](grad_log_sum, 1 / math.log(2)))
     log_sum, grad_out, delta = (ExternKernel.realize_input(x) for x in (log_sum, grad_out, delta))
@@ -188,10 +197,14 @@ def _backward(
         _alert_not_deterministic()
     by_query = functions | {"add_captured_grads": joint.captured_grads_compute}
     written = {f"captured{n}": grad for n, grad in enumerate(joint.mutated_grads)}
-    results = {"GRAD_QUERY": grad_query} | written
-    FlexCall(GRAD_QUERY, attention, operands, results, by_query)
-    results = {"GRAD_KEY": grad_key, "GRAD_VALUE": grad_value}
-    FlexCall(GRAD_KEY, attention, operands, results, functions)
+    if V.graph.sizevars.statically_known_equals(queries, 0):
+        # Kernels cannot be given the tensors of queries, which have no memory.
+        grad_key, grad_value = (lowering.zeros_like(x) for x in (grad_key, grad_value))
+    else:
+        results = {"GRAD_QUERY": grad_query} | written
+        FlexCall(GRAD_QUERY, attention, operands, results, by_query)
+        results = {"GRAD_KEY": grad_key, "GRAD_VALUE": grad_value}
+        FlexCall(GRAD_KEY, attention, operands, results, functions)
 
     if not V.graph.sizevars.evaluate_expr(sympy.Eq(batch, attention.key.get_size()[0])):
         grad_key, grad_value = (
