@@ -35,6 +35,9 @@ STARTS_ARGS ?=
 # Of `make stress-long`, for example --training 1000 --graphs 0 --compiled 0.
 LONG_ARGS ?=
 SERVE_ARGS ?=
+# What `make isa-check` records, and what it executes of it, such as --minutes 2 --targets sm_80.
+ISA_TESTS ?=
+ISA_ARGS ?=
 BENCH_RUNTIMES ?= pocl intel
 ACCURACY_RUNTIMES ?= pocl intel
 ACCURACY_ARGS ?=
@@ -54,7 +57,7 @@ PYTHON_FILES := backend distributed docs/examples generator guard kernels python
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory \
 	test-peers test-intel test-devices test-gpu-family test-matrix test-races damaged-files growth \
-	sanitize gpu-check gpu-tiles gpu-model test-wheel sdist docs try-torch wheels test-wheels release-check \
+	sanitize gpu-check isa-check gpu-tiles gpu-model test-wheel sdist docs try-torch wheels test-wheels release-check \
 	conformance edges names fuzz stress-threads stress-long stress-serve accuracy bench \
 	bench-language bench-fine-tuning bench-diffusion ops build wheel info lint tidy format reports \
 	stress-starts killed-writers wrong-variables intel-runtime system clean distclean
@@ -130,6 +133,19 @@ gpu-check: build  ## compile the sample's kernels with the compilers of AMD, NVI
 		OCL_DUMP_DIR=$(CURDIR)/build/gpu_programs $(RUN) $(VENV_PYTHON) tools/gpu_units.py
 	$(VENV_PYTHON) tools/gpu_check.py build/gpu_programs --compilers .runtimes/compilers --units \
 		$(GPU_CHECK_ARGS)
+
+# With a buffer for each tensor, and from source: a cache would hold binaries.
+isa-check: ISA_RECORD = OPENCL_LAYERS=$(CURDIR)/build/libisa_recorder.so OCL_CACHE_DIR=off OCL_CLBLAST=0 \
+	ISA_RECORD=$(CURDIR)/build/isa_check/launches OCL_MEMORY_CACHING=0 OCL_BUILD_OPTIONS=-cl-opt-disable
+isa-check: build  ## execute the sample's kernels as NVIDIA's GPUs would, in an interpreter of PTX
+	PTX=1 tools/gpu_compilers.sh .runtimes/compilers
+	$(VENV_PYTHON) tools/with_runtime.py pocl $(VENV_PYTHON) -m pytest -q tests/python/test_isa_check.py
+	rm -rf build/isa_check/launches
+	mkdir -p build/isa_check/launches
+	$(ISA_RECORD) ISA_RECORD_MOST=2 OCL_KERNEL_FAMILY=gpu OCL_MATRIX_UNITS=emulate \
+		$(VENV_PYTHON) tools/with_runtime.py pocl $(VENV_PYTHON) tools/isa_check/unit_products.py
+	$(ISA_RECORD) $(MAKE) test-gpu-family PYTEST_ARGS="$(ISA_TESTS)"
+	$(VENV_PYTHON) tools/isa_check/isa_check.py build/isa_check/launches $(ISA_ARGS)
 
 gpu-tiles: build  ## write docs/gpu_kernels.md's table: the same for the tiles of matrix products
 	VENV_PYTHON=$(VENV_PYTHON) SASS=1 tools/gpu_compilers.sh .runtimes/compilers

@@ -47,14 +47,14 @@ DEFAULT = ["gfx803", "gfx1030", "gfx1100", *NVIDIA, *INTEL]
 UNITS = {"sm_75": "sm_75", "sm_86": "sm_80", "sm_90": "sm_80", "gfx1100": "gfx11"}
 UNITS |= {"gfx1200": "gfx12", "gfx90a": "gfx90a", "gfx942": "gfx942"}
 OF_UNIT = re.compile(r"\bv_(?:wmma|mfma)_\w+|\bmma\.sync\.\S+")
-# What some programs need and some targets, or their compilers here, lack: how the compiler says it.
+# What some programs need and some targets lack: how the compiler says it.
 LACKS = {
     "float64": (["dg2"], r"cl_khr_fp64|\bdouble\d*\b|convert_double"),
-    "64-bit atomics (in clang's target)": (NVIDIA, r"call to 'atom_\w+' is ambiguous"),
 }
 HOT = re.compile(r"(conv|gemm|gemv|norm|packed_linear|reduce|sdpa|softmax)")
 # NVIDIA's compiler takes `asm`; clang needs an option for it.
 CLANG = ["clang-19", "-x", "cl", "-cl-std=CL1.2", "-O3", "-nogpulib", "-w", "-fgnu-keywords"]
+NVIDIA_ATOMICS = pathlib.Path(__file__).parent / "nvidia_atomics.clh"
 NVIDIA_REGISTERS, NVIDIA_WARPS = 65536, {"sm_75": 32, "sm_86": 48, "sm_90": 64}
 NVIDIA_LOCAL = {"sm_75": 65536, "sm_86": 102400, "sm_90": 233472}
 
@@ -169,6 +169,9 @@ class Compilers:
             f"{AMD[target]}-amdgcn-mesa-mesa3d.bc" if target in AMD else "nvptx64--nvidiacl.bc"
         )
 
+    def makes_ptx(self):
+        return bool(shutil.which("clang-19") and self.library("sm_80").exists())
+
     def has(self, target):
         if target in INTEL:
             return shutil.which("ocloc") is not None
@@ -208,11 +211,18 @@ class Compilers:
             )
         return kernels
 
-    def nvidia(self, source, target, output):
+    def make_ptx(self, source, target, output, options=()):
         library = linked(self.library(target))
         machine = ["-target", "nvptx64-nvidia-nvcl", "-Xclang", "-target-cpu", "-Xclang", target]
-        machine += ["-Dget_global_offset(d)=0", "-Dget_work_dim()=3"]  # libclc has none for NVIDIA
-        run([*CLANG, *machine, *library, "-S", str(source), "-o", output])
+        # libclc has none of these for NVIDIA.
+        machine += ["-Dget_global_offset(d)=0", "-Dget_work_dim()=3"]
+        machine += ["-include", str(NVIDIA_ATOMICS)]
+        atomics = "+cl_khr_int64_base_atomics,+cl_khr_int64_extended_atomics"
+        machine += ["-Xclang", f"-cl-ext={atomics}"]
+        run([*CLANG, *options, *machine, *library, "-S", str(source), "-o", str(output)])
+
+    def nvidia(self, source, target, output):
+        self.make_ptx(source, target, output)
         binary = f"{output}.cubin"
         log = run([self.ptxas, "-v", "-arch", target, output, "-o", binary])
         ptx = pathlib.Path(output).read_text()

@@ -1,12 +1,14 @@
 #!/bin/sh
 # Gets the compilers of GPUs that need not be here, for gpu_check.py: AMD and NVIDIA (clang-19 with
 # libclc-19; ptxas), Intel (ocloc). What is no system package goes into the folder.
-# usage: [VENV_PYTHON=python3] [SASS=1] gpu_compilers.sh FOLDER
+# usage: [VENV_PYTHON=python3] [SASS=1] [PTX=1] gpu_compilers.sh FOLDER
 #   SASS=1   with nvdisasm, which Triton's package holds (300 MB to fetch)
+#   PTX=1    only what makes PTX: clang-19 and libclc-19
 set -eu
 
 folder=$1
-"$(dirname "$0")/system_packages.sh" clang-19 intel-opencl-icd
+system="$(dirname "$0")/system_packages.sh"
+if [ "${PTX:-0}" = 1 ]; then "$system" clang-19; else "$system" clang-19 intel-opencl-icd; fi
 mkdir -p "$folder"
 cd "$folder"
 # Unpacked, not installed: it would take Mesa's OpenCL, which needs an older one, off the system.
@@ -15,6 +17,7 @@ if [ ! -d usr/lib/clc ]; then
   dpkg -x libclc-19_*.deb .
   rm libclc-19_*.deb
 fi
+if [ "${PTX:-0}" = 1 ]; then exit 0; fi
 if ! command -v ptxas >/dev/null && [ ! -d ptxas ]; then
   "${VENV_PYTHON:-python3}" -m pip install --quiet --no-deps --target ptxas nvidia-cuda-nvcc-cu12 ||
     echo "Without ptxas: NVIDIA's targets are left out." >&2
