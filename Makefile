@@ -35,8 +35,9 @@ STARTS_ARGS ?=
 # Of `make stress-long`, for example --training 1000 --graphs 0 --compiled 0.
 LONG_ARGS ?=
 SERVE_ARGS ?=
-# What `make isa-check` records, and what it executes of it, such as --minutes 2 --targets sm_80.
+# What `make isa-check` records, and what it executes of it, such as --first 100 --targets sm_80.
 ISA_TESTS ?=
+ISA_PRODUCTS ?=
 ISA_ARGS ?=
 BENCH_RUNTIMES ?= pocl intel
 ACCURACY_RUNTIMES ?= pocl intel
@@ -143,9 +144,9 @@ isa-check: build  ## execute the sample's kernels as NVIDIA's GPUs would, in an 
 	rm -rf build/isa_check/launches
 	mkdir -p build/isa_check/launches
 	$(ISA_RECORD) ISA_RECORD_MOST=2 OCL_KERNEL_FAMILY=gpu OCL_MATRIX_UNITS=emulate \
-		$(VENV_PYTHON) tools/with_runtime.py pocl $(VENV_PYTHON) tools/isa_check/unit_products.py
+		$(VENV_PYTHON) tools/with_runtime.py pocl $(VENV_PYTHON) tools/isa_check/unit_products.py $(ISA_PRODUCTS)
 	$(ISA_RECORD) $(MAKE) test-gpu-family PYTEST_ARGS="$(ISA_TESTS)"
-	$(VENV_PYTHON) tools/isa_check/isa_check.py build/isa_check/launches $(ISA_ARGS)
+	$(VENV_PYTHON) tools/isa_check/isa_check.py build/isa_check/launches --jobs $(TEST_JOBS) $(ISA_ARGS)
 
 gpu-tiles: build  ## write docs/gpu_kernels.md's table: the same for the tiles of matrix products
 	VENV_PYTHON=$(VENV_PYTHON) SASS=1 tools/gpu_compilers.sh .runtimes/compilers

@@ -15,8 +15,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tools/isa_check"))
 from costs import Costs  # noqa: E402
 from differences import difference  # noqa: E402
-from isa_check import check  # noqa: E402
+from isa_check import check, chosen  # noqa: E402
 from launches import Argument, Launch, execute  # noqa: E402
+from machine import TooLong  # noqa: E402
 from memory import KINDS, Fault  # noqa: E402
 from programs import Programs  # noqa: E402
 from ptx import Module  # noqa: E402
@@ -172,6 +173,27 @@ def test_types_decide_how_results_are_compared(run):
     assert "u16" in found("f2", source="#define T short")
 
 
+def test_a_launch_that_takes_too_long(run):
+    out = np.zeros(4, np.float32)
+    run("sums", 256, 64, out, NUMBERS, most=1000)
+    with pytest.raises(TooLong, match="more than 50 instructions"):
+        run("sums", 256, 64, out, NUMBERS, most=50)
+
+
+def test_each_kernel_comes_before_the_second_launch_of_one(tmp_path):
+    names = ["a1_add_0", "a1_add_1", "b2_add_0", "c3_add_sums_0", "d4_mul_0", "d4_mul_1"]
+    for name in names:
+        (tmp_path / f"{name}.launch").touch()
+
+    def found(match, count):
+        return [path.stem for path in chosen(tmp_path, match, count)]
+
+    assert found("", 3) == ["a1_add_0", "c3_add_sums_0", "d4_mul_0"]
+    assert found("", 5) == ["a1_add_0", "a1_add_1", "c3_add_sums_0", "d4_mul_0", "d4_mul_1"]
+    assert found("", None) == names
+    assert found("mul", None) == ["d4_mul_0", "d4_mul_1"]
+
+
 def test_costs(run):
     counted = {}
     for stride in (1, 2, 32):
@@ -200,18 +222,34 @@ PTX = """
 """
 
 
-def test_a_register_that_nobody_wrote():
-    def run(count):
-        kernel = Module(PTX.replace("COUNT", str(count))).kernels["copies"]
-        sizes = [(32, 32, 0), (1, 1, 0), (1, 1, 0)]
-        argument = Argument("buffer", buffer=0)
-        launch = types.SimpleNamespace(sizes=sizes, arguments=[argument])
-        launch.before = [np.zeros(128, np.uint8)]
-        return execute(launch, kernel)[0][0].bytes().view(np.int32)
+def run_ptx(text):
+    kernel = Module(text).kernels["copies"]
+    sizes = [(32, 32, 0), (1, 1, 0), (1, 1, 0)]
+    launch = types.SimpleNamespace(sizes=sizes, arguments=[Argument("buffer", buffer=0)])
+    launch.before = [np.zeros(128, np.uint8)]
+    return execute(launch, kernel)[0][0].bytes().view(np.int32)
 
-    assert (run(32) == 7).all()
+
+def test_a_register_that_nobody_wrote():
+    assert (run_ptx(PTX.replace("COUNT", "32")) == 7).all()
     with pytest.raises(Fault, match=r"uninitialised value .* by work-item 20 of group 0"):
-        run(20)
+        run_ptx(PTX.replace("COUNT", "20"))
+
+
+def test_a_half_of_a_register_that_nobody_wrote():
+    """clang packs such a half with another one, and unpacks that one only."""
+
+    def run(part):
+        text = PTX.replace("COUNT", "32").replace(
+            "st.global",
+            "mov.b32 {%h1, %h3}, %r2; mov.b32 %r3, {%h1, %h2}; mov.b32 {%h4, %h5}, %r3; "
+            f"cvt.u32.u16 %r2, {part}; st.global",
+        )
+        return run_ptx(text.replace(".reg .b64", ".reg .b16 %h<6>; .reg .b64"))
+
+    assert (run("%h4") == 7).all()
+    with pytest.raises(Fault, match="uninitialised value"):
+        run("%h5")
 
 
 @pytest.fixture(scope="module")

@@ -136,7 +136,10 @@ class Compute(Operands):
             for i, part in enumerate(parts):
                 by = self.constant(TYPES[kind](i * width))
                 text = f"({self.read(source, kind)} >> {by}).astype(np.uint{width})"
-                self.write(part, text, f"b{width}", taken)
+                self.write(part, text, f"b{width}")
+                if part != "_" and taken:
+                    places = f"{self.code.numbers[part]}, {taken[0]}, {i}, {len(parts)}"
+                    self.put(f"if T: s.follow_unpacking({places}, {self.mask})")
         elif source.startswith("{"):
             parts = members(source)
             width, whole = int(kind[1:]) // len(parts), TYPES[kind]
@@ -145,7 +148,9 @@ class Compute(Operands):
                 f" << {self.constant(whole(i * width))})"
                 for i, part in enumerate(parts)
             )
-            self.write(target, text, kind, taken)
+            self.write(target, text, kind)
+            numbers = tuple(self.number_of(part) for part in parts)
+            self.put(f"if T: s.follow_packing({self.code.numbers[target]}, {numbers}, {self.mask})")
         else:
             self.write(target, self.read(source, kind), kind, taken)
 

@@ -32,14 +32,13 @@ class Costs:
                 self.counts["sectors"] += len(np.unique(sectors))
                 self.counts["needed"] += len(np.unique(waves << 36 | offset // size)) * size
             elif block.space == "shared":
-                self.count_banks(waves, offset, size)
+                self.count_banks(waves, team.item[lanes] % WAVE, offset, size)
 
-    def count_banks(self, waves, offset, size):
+    def count_banks(self, waves, lanes, offset, size):
         """Wide accesses are made in parts of a wave that read 128 bytes."""
         words = max(size // WORD, 1)
         if words > 1:
-            rank = np.arange(len(waves)) % WAVE // (WAVE // words)
-            waves = waves * words + rank
+            waves = waves * words + lanes // (WAVE // words)
         found = np.unique(np.concatenate([waves << 36 | offset // WORD + i for i in range(words)]))
         part, word = found >> 36, found & (1 << 36) - 1
         _, index = np.unique(part, return_inverse=True)

@@ -8,7 +8,7 @@ from arithmetic import bfloat
 from memory import KINDS
 
 # Relative to the number, plus as much of a thousandth of the buffer's largest one.
-TOLERANCES = {"f32": 1e-4, "f64": 1e-11, "f16": 2e-3, "bf16": 1.6e-2}
+TOLERANCES = {"f32": 1e-4, "f64": 1e-12, "f16": 1e-3, "bf16": 8e-3}
 READ = {
     "f32": lambda data: data.view(np.float32).astype(np.float64),
     "f64": lambda data: data.view(np.float64),

@@ -6,8 +6,6 @@ With `order="random"`, waves of 32 work-items go alone from barrier to barrier, 
 Work-groups are always taken in random order. The seed decides.
 """
 
-import time
-
 import numpy as np
 from analysis import Code
 from memory import Block, Fault
@@ -17,7 +15,7 @@ MOST_LANES = 4096
 
 
 class TooLong(Exception):
-    """The launch did not end in time."""
+    """The launch did not end within the instructions that it may take."""
 
 
 class Team:
@@ -60,14 +58,12 @@ class Team:
 
 
 class Machine:
-    def __init__(self, kernel, memory, order="together", seed=0, seconds=None, costs=None):
+    def __init__(self, kernel, memory, order="together", seed=0, most=None, costs=None):
         self.kernel, self.memory, self.order = kernel, memory, order
         self.random = np.random.default_rng(seed)
         self.code = Code(kernel)
-        self.until = time.monotonic() + seconds if seconds else None
-        self.instructions = 0
+        self.instructions, self.most = 0, most
         self.costs = memory.costs = costs
-        self.seconds = seconds
 
     def run(self, global_size, local_size, arguments, local_sizes):
         """`arguments`: bytes of all parameters; `local_sizes`: {parameter: bytes}."""
@@ -156,6 +152,7 @@ class Machine:
     # ---- control flow
     def run_team(self, registers):
         self.registers, self.copies, self.later = registers, [], []
+        self.packed = {}  # of undefined registers: the lanes in which each part is
         self.undefined = {
             index: np.ones(self.team.lanes, bool) for index in self.code.maybe_undefined
         }
@@ -180,7 +177,6 @@ class Machine:
     def run_fronts(self, fronts, arrived):
         blocks, costs = self.kernel.blocks, self.costs
         waiting = {}  # for others of their wave
-        steps = 0
         while fronts or waiting:
             if not fronts:
                 self.fault_of_waiting(waiting)
@@ -193,10 +189,9 @@ class Machine:
                 mask = self.whole_waves(number, mask, waiting)
                 if mask is False:
                     continue
-            steps += 1
-            if steps % 64 == 0 and self.until and time.monotonic() > self.until:
-                raise TooLong(f"longer than {self.seconds} s")
             self.instructions += len(block.instructions)
+            if self.most and self.instructions > self.most:
+                raise TooLong(f"more than {self.most} instructions of work-groups")
             if costs:
                 costs.block(self.team, block, mask)
             taken = self.code.function(number, mask is not None)(self, mask)
@@ -269,8 +264,26 @@ class Machine:
                 found = lanes if found is None else found | lanes
         self.set_undefined(target, found, mask)
 
+    def follow_packing(self, target, parts, mask):
+        """mov of {parts} to a register: which of them is undefined stays known."""
+        none = np.zeros(self.team.lanes, bool)
+        old = self.packed.get(target) or [self.undefined.get(target, none)] * len(parts)
+        found = [self.undefined.get(part, none) for part in parts]
+        if mask is not None:
+            found = [np.where(mask, new, each) for new, each in zip(found, old, strict=True)]
+        self.set_undefined(target, np.logical_or.reduce(found), None)
+        if target in self.undefined:
+            self.packed[target] = found
+
+    def follow_unpacking(self, target, source, place, count, mask):
+        """mov of a register to {count parts}: the one at a place."""
+        parts = self.packed.get(source, ())
+        whole = self.undefined.get(source)
+        self.set_undefined(target, parts[place] if len(parts) == count else whole, mask)
+
     def set_undefined(self, target, lanes, mask):
         old = self.undefined.get(target)
+        self.packed.pop(target, None)
         if lanes is None and old is None:
             return
         if mask is not None:

@@ -1,6 +1,7 @@
 """Compiles programs to PTX by clang, with libclc; the results are kept in a folder."""
 
 import hashlib
+import os
 import pathlib
 import re
 import shlex
@@ -14,6 +15,10 @@ from ptx import Module, Unsupported
 INLINE = ["-Dinline=inline __attribute__((always_inline))", "-mllvm", "-inline-threshold=100000"]
 # Units whose code a target has; the others are for other vendors' GPUs.
 UNITS = {"sm_75": {"sm_75"}, "sm_80": {"sm_75", "sm_80"}}
+
+
+class OtherUnit(Exception):
+    """The program is for a matrix unit that the target does not have."""
 
 
 class Programs:
@@ -33,7 +38,7 @@ class Programs:
         source = source.replace("#define UNIT_EMULATED 1", "#define UNIT_EMULATED 0")
         unit = gpu_check.unit_of(source)
         if unit and unit not in UNITS[target]:
-            raise Unsupported(f"the matrix unit {unit} is not {target}'s")
+            raise OtherUnit
         kept = [
             o
             for o in shlex.split(options)
@@ -42,14 +47,16 @@ class Programs:
         key = hashlib.sha1("\0".join([source, target, *kept, *self.fixed]).encode()).hexdigest()
         path = self.cache / f"{key}.{target}.ptx"
         if not path.exists():
-            program = self.cache / f"{key}.cl"
+            program = self.cache / f"{key}.{target}.{os.getpid()}.cl"
             program.write_text(source)
-            unfinished = path.with_suffix(".new")
+            unfinished = path.with_suffix(f".{os.getpid()}")
             try:
                 self.compilers.make_ptx(program, target, unfinished, [*kept, *INLINE])
             except gpu_check.CompileError as error:
                 text = re.search(r"error: .*", str(error))
                 raise Unsupported(f"does not compile: {text[0] if text else error}") from error
+            finally:
+                program.unlink()
             unfinished.rename(path)
         return path.read_text()
 

@@ -1,10 +1,11 @@
 """Products by NVIDIA's matrix units in small sizes: all types, layouts and tiles, with tails, and
 what is added to a product. The launches are recorded in emulation, for isa_check.py.
 
-usage: OCL_KERNEL_FAMILY=gpu OCL_MATRIX_UNITS=emulate unit_products.py
+usage: OCL_KERNEL_FAMILY=gpu OCL_MATRIX_UNITS=emulate unit_products.py [--few]
 """
 
 import itertools
+import sys
 
 import torch
 
@@ -28,15 +29,16 @@ def multiply(a, b):
     return (torch._int_mm if a.dtype == torch.int8 else torch.mm)(a, b)
 
 
-def products(dtype):
+def products(dtype, few):
     first = len(_C.gemm_gpu_tiles()) + 1  # of units among the candidates
     tiles = list(enumerate(_C.gemm_unit_tiles()))
     smallest = min(tiles, key=lambda each: each[1].m * each[1].n)[0]
-    for index, tile in tiles:
+    for index, tile in tiles[: 1 if few else None]:
         _C.force_tuned("gemm_gpu", first + index)
         multiply(operand(tile.m + 3, 70, dtype, False), operand(70, tile.n + 5, dtype, True))
     _C.force_tuned("gemm_gpu", first + smallest)
-    for of_a, of_b in itertools.product((False, True), repeat=2):
+    layouts = [(False, True)] if few else itertools.product((False, True), repeat=2)
+    for of_a, of_b in layouts:
         for m, n, k in ((37, 43, 75), (32, 48, 64), (1, 5, 9), (20, 12, 0)):
             multiply(operand(m, k, dtype, of_a), operand(k, n, dtype, of_b))
     multiply(operand(15, 2100, dtype, False), operand(2100, 14, dtype, False))  # cut along k
@@ -53,7 +55,7 @@ def main():
     for name in UNITS:
         _C.emulate_matrix_unit(name)
         for dtype in _C.matrix_unit(0).split(": ")[1].split(", "):
-            products(TYPES[dtype])
+            products(TYPES[dtype], few="--few" in sys.argv)
             assert _C.last_kernel() in ("gemm_unit", "gemm_sum"), _C.last_kernel()
     torch.ocl.synchronize()
 
