@@ -86,12 +86,13 @@ std::string make_key(const Device& device, const std::string& options, const std
   return key;
 }
 
-void dump(const std::string& file, const std::string& key, const std::string& source) {
+void dump(const std::string& file, const std::string& key, const char* ending,
+          const std::string& text) {
   const std::string folder = environment("OCL_DUMP_DIR");
   if (folder.empty()) return;
   const std::string stem = std::filesystem::path(file).stem();
-  const auto path = std::filesystem::path(folder) / (stem + "_" + c10::sha1(key).str() + ".cl");
-  if (write_private(path, source, Refusal::kSilent)) return;
+  const auto path = std::filesystem::path(folder) / (stem + "_" + c10::sha1(key).str() + ending);
+  if (write_private(path, text, Refusal::kSilent)) return;
   TORCH_WARN_ONCE("ocl: cannot write ", printable(path.string()),
                   ": OCL_DUMP_DIR must be a folder with room, which only you can write to");
 }
@@ -160,6 +161,15 @@ Slot& find_slot(const Device& device, const Request& request, const std::string&
   return all.programs[str(int{device.index()}, '\n', key, again)];
 }
 
+BuiltProgram build(Device& device, const Request& request, const Entry& entry) {
+  try {
+    return build_program(device, request, entry.steps);
+  } catch (const c10::Error& error) {
+    dump(request.file, entry.key, ".log", error.what_without_backtrace());
+    throw;
+  }
+}
+
 const Entry& find_or_make(Device& device, const Request& request) {
   const std::string key = make_key(device, request.options, request.source);
   Slot& slot = find_slot(device, request, key);
@@ -174,7 +184,7 @@ const Entry& find_or_make(Device& device, const Request& request) {
     created->steps = BuildSteps::kCompileAndLink;
   }
   created->label = str(request.file, " [", request.label, "]");
-  dump(request.file, key, request.source);
+  dump(request.file, key, ".cl", request.source);
   const BuildLock among_processes(device, key);
   if (!request.reads_files) load_binary(device, *created, request.of_user);
   const bool loaded = created->handle() != nullptr;
@@ -189,7 +199,7 @@ const Entry& find_or_make(Device& device, const Request& request) {
       } catch (const std::system_error&) {  // there is no thread for it
       }
     }
-    BuiltProgram built = build_program(device, request, created->steps);
+    BuiltProgram built = build(device, request, *created);
     created->handle = std::move(built.handle);
     created->object = std::move(built.object);
     if (request.of_user) created->kernels = signatures_of(created->handle, device);

@@ -14,8 +14,7 @@ import torch
 
 NO_DEVICE = """\
 No OpenCL device found.
-  {loader}
-  {drivers}
+  {here}
 To get one:
   a GPU           install the vendor's driver package, for example nvidia-opencl-icd,
                   intel-opencl-icd or mesa-opencl-icd on Debian and Ubuntu
@@ -25,8 +24,8 @@ Inside a container, GPUs must be handed in (--device /dev/dri, or --gpus all).\
 """
 
 
-def no_device_help():
-    """A text about the OpenCL on this machine, and about packages to install."""
+def opencl_here():
+    """Lines about the loader and the drivers on this machine."""
     try:
         ctypes.CDLL("libOpenCL.so.1")
         loader = "OpenCL loader (libOpenCL.so.1): found"
@@ -34,8 +33,12 @@ def no_device_help():
         loader = "OpenCL loader (libOpenCL.so.1): missing; apt install ocl-icd-libopencl1"
     vendors = pathlib.Path(os.environ.get("OCL_ICD_VENDORS", "/etc/OpenCL/vendors"))
     names = sorted(file.name for file in vendors.glob("*.icd"))
-    drivers = f"drivers in {vendors}: {', '.join(names) or 'none'}"
-    return NO_DEVICE.format(loader=loader, drivers=drivers)
+    return [loader, f"drivers in {vendors}: {', '.join(names) or 'none'}"]
+
+
+def no_device_help():
+    """A text about the OpenCL on this machine, and about packages to install."""
+    return NO_DEVICE.format(here="\n  ".join(opencl_here()))
 
 
 def wrong_setting():

@@ -13,7 +13,7 @@ import torch
 from stern import on_stern
 from support import has_fp64, skip_in_a_simulator
 
-from torch_ocl.check import sections
+from torch_ocl.check import report, sections
 from torch_ocl.check.families import FAMILIES
 from torch_ocl.check.inputs import AWKWARD, Family, Skip, compare
 
@@ -24,7 +24,7 @@ NO_KERNELS = {pathlib.Path("codegen")}
 
 
 def run(output, *sections, **variables):
-    command = [sys.executable, "-m", "torch_ocl.check", "--output", str(output)]
+    command = [sys.executable, "-m", "torch_ocl.check", "--report", str(output)]
     command += ["--only", *sections]
     environment = {**os.environ, **variables}
     return subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -39,18 +39,46 @@ def test_sections_pass(tmp_path):
     written = (tmp_path / "report").read_text()
     assert written in result.stdout
     assert 'ocl:0 "' in written and "attention" in written and "pinned memory" in written
+    assert "processor: " in written and "display adapters: " in written and "driver" in written
 
 
 def test_report_that_cannot_be_written_is_told_first(tmp_path):
     result = run(tmp_path / "missing" / "report", "copies")
-    assert result.returncode == 2 and "name another file with --output" in result.stderr
+    assert result.returncode == 2 and "name another file with --report" in result.stderr
     assert not result.stdout
+
+
+def test_personal_names_are_replaced(monkeypatch, tmp_path):
+    for name, folder in {"HOME": "/home/ada", "LOGNAME": "ada_l"}.items():
+        monkeypatch.setenv(name, folder)
+    monkeypatch.setattr(report.platform, "node", lambda: "difference-engine")
+    monkeypatch.chdir(tmp_path)
+    for text, expected in {
+        "/home/ada/x.cl, /home/ada": "~/x.cl, ~",
+        "/home/adam/x.cl, /srv/home/ada/x": "/home/adam/x.cl, /srv/home/ada/x",
+        f"{tmp_path}/a {tmp_path}": "WORKING_FOLDER/a WORKING_FOLDER",
+        "/data/ada_l/x of ada_l on difference-engine": "/data/USER/x of USER on HOST",
+        "ada_lovelace": "ada_lovelace",
+    }.items():
+        assert report.anonymous(text) == expected
+    for name in ("root", "al"):
+        monkeypatch.setenv("LOGNAME", name)
+        text = f"{name} /home/{name}/x"
+        assert report.anonymous(text) == f"{name} /home/USER/x"
+
+
+def test_a_report_without_a_device(tmp_path):
+    result = run(tmp_path / "report", "copies", OCL_ICD_VENDORS=str(tmp_path / "none"))
+    assert result.returncode == 1
+    written = (tmp_path / "report").read_text()
+    assert "No OpenCL device" in written and "processor: " in written
+    assert written in result.stdout
 
 
 def test_memory_training_and_speed(tmp_path):
     result = run(tmp_path / "report", "memory", "training", "speed", OCL_MEMORY_MB="384")
     assert result.returncode == 0, result.stdout + result.stderr
-    for text in ("GiB", "loss from", "GB/s", "of the copy", "GFLOP/s", "of the multiply-adds"):
+    for text in ("GiB", "loss from", "GB/s", "of the copy", "attention", "GFLOP/s", "of the mul"):
         assert text in result.stdout
 
 
@@ -120,12 +148,24 @@ def test_wrong_numbers_are_found(tmp_path):
 
 
 def test_a_setting_that_helps_is_found(tmp_path):
-    folder = tmp_path / "kernels"
+    """And the report has the compiler's log, but no personal names."""
+    home = tmp_path / "people" / "ada_lovelace"
+    folder = home / "kernels"
     shutil.copytree(KERNELS, folder)
     for path in [*folder.glob("conv/cpu/*.cl"), *folder.glob("conv/gpu/*.cl")]:
-        path.write_text("#error no\n")
-    result = run(tmp_path / "report", "convolutions", OCL_KERNEL_DIR=str(folder))
+        path.write_text(f"#error not in {home}\n")
+    cache = os.environ.get("XDG_CACHE_HOME", str(pathlib.Path.home() / ".cache"))
+    variables = {"HOME": str(home), "LOGNAME": "ada_lovelace", "OCL_KERNEL_DIR": str(folder)}
+    variables["XDG_CACHE_HOME"] = cache  # what is compiled there
+    result = run(tmp_path / "report", "convolutions", **variables)
     assert result.returncode == 1
+    written = (tmp_path / "report").read_text()
+    assert "builds failed; the file has their logs" in result.stdout
+    log = re.search(r"^---- conv_\w+\ncannot build (conv_.*\n(?:.+\n)+)", written, re.M)
+    assert log and "not in ~" in log[1], written
+    assert "OCL_KERNEL_DIR=~/kernels\n" in written
+    for each in (written, result.stdout.replace(str(tmp_path / "report"), "")):
+        assert "lovelace" not in each
     family = torch.ocl.get_device_properties(0).kernel_family
     setting = "OCL_CONV_ALGORITHM=plain" if family == "cpu" else "OCL_DISABLE=tiles,direct"
     assert f"convolutions: set {setting}, with which it passes" in result.stdout
@@ -225,7 +265,7 @@ def test_a_case_that_the_device_cannot_have(monkeypatch, capsys):
 
 
 def test_a_device_without_float64(tmp_path):
-    options = ["--output", str(tmp_path / "report"), "--only", "element-wise"]
+    options = ["--report", str(tmp_path / "report"), "--only", "element-wise"]
     printed = on_stern("nvidia_ampere", "-m", "torch_ocl.check", *options)
     assert "passed   element-wise" in printed and "float64: skipped" not in printed
     printed = on_stern("smallest", "-m", "torch_ocl.check", *options)
@@ -235,7 +275,7 @@ def test_a_device_without_float64(tmp_path):
 
 def test_memory_that_the_driver_does_not_have(tmp_path):
     """This GPU says that it has 512 MiB, and grants 384."""
-    options = ["--output", str(tmp_path / "report"), "--only", "memory"]
+    options = ["--report", str(tmp_path / "report"), "--only", "memory"]
     printed = on_stern("smallest", "-m", "torch_ocl.check", *options)
     assert "the driver grants 384 MiB of 512" in printed
     assert "memory: set OCL_MEMORY_MB=384, with which it passes" in printed

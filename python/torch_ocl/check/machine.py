@@ -189,12 +189,20 @@ def check_speed(device):
         torch.randn(8, 64, 56, 56, device=device),
         torch.randn(64, 64, 3, 3, device=device),
     )
+    half_a, half_b = a.half(), b.half()
+    queries = torch.randn(1, 8, 1024, 64, device=device)
     for name, work, function in [
         ("matrix product", 2 * 1024**3, lambda: a @ b),
+        ("matrix product in float16", 2 * 1024**3, lambda: half_a @ half_b),
         (
             "convolution",
             2 * images.numel() * 64 * 9,
             lambda: torch.nn.functional.conv2d(images, weight, padding=1),
+        ),
+        (
+            "attention",
+            4 * queries.numel() * 1024,
+            lambda: torch.nn.functional.scaled_dot_product_attention(queries, queries, queries),
         ),
     ]:
         rate = work / seconds_of(function) / 1e9

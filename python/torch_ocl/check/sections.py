@@ -166,9 +166,9 @@ class Process:
 
 
 @contextlib.contextmanager
-def started(sections, device, setting):
-    """A Process, with a setting of OCL_* added. It ends with the context."""
-    variables = {"OCL_FALLBACK": "error", **os.environ}
+def started(sections, device, setting, given):
+    """A Process, with variables and a setting of OCL_* added. It ends with the context."""
+    variables = {"OCL_FALLBACK": "error", **os.environ, **given}
     if setting:
         name, value = setting.split("=", 1)
         adds = "OPTIONS" in name or "DISABLE" in name
@@ -192,12 +192,12 @@ def share_of(waiting):
     return waiting[: waiting.index(ALONE)] if ALONE in waiting else list(waiting)
 
 
-def outcomes(sections, device, setting=None):
+def outcomes(sections, device, setting=None, **variables):
     """The Outcome of each section, in turn."""
     waiting = list(sections)
     while waiting:
         share = share_of(waiting)
-        with started(share, device, setting) as process:
+        with started(share, device, setting, variables) as process:
             for section in share:
                 outcome = process.outcome(section)
                 waiting.remove(section)
