@@ -81,6 +81,8 @@ KERNELS_MAY_INCLUDE = {
     "quantized": {"pointwise"},
     "nested": set(),
     "user": set(),
+    "vision/cl": set(),
+    "vision": {"vision/cl"},
     "inductor": set(),
     "inductor/cl": set(),
 }

@@ -60,6 +60,7 @@ LIBRARIES = {
         "mmengine.optim.optimizer.amp_optimizer_wrapper": "allow_mixed_precision",
     },
     "ultralytics": {"ultralytics.utils.torch_utils": "choose_device"},
+    "torchvision": {"torchvision.ops.boxes": "suppress_all_classes_at_once"},
     "torch": {
         "torch.amp.grad_scaler": "scale_losses",
         "torch.amp.autocast_mode": "cast_automatically",

@@ -1,0 +1,299 @@
+// Pooling of regions of interest: roi_align, roi_pool, and their position-sensitive forms.
+#include <ATen/Context.h>
+#include <ATen/ceil_div.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <array>
+
+#include "backend/queue/fault.h"
+#include "kernels/core/grids/exchanges.h"
+#include "kernels/core/grids/grid.h"
+#include "kernels/core/tensors/tensors.h"
+#include "kernels/core/types/dtype.h"
+#include "kernels/vision/vision.h"
+
+namespace ocl::vision {
+namespace {
+
+// Mirrors Roi of roi.clh.
+struct Roi {
+  int64_t images, channels, height, width;
+  int64_t boxes, channels_out, bins_y, bins_x;
+  int64_t chunks = 0, samples = 0;
+
+  at::DimVector result() const { return {boxes, channels_out, bins_y, bins_x}; }
+  uint64_t rows() const { return static_cast<uint64_t>(boxes * chunks * bins_y); }
+};
+
+// What distinguishes the four operators.
+struct Pooling {
+  bool align;      // samples between pixels, else whole pixels
+  bool position;   // each bin reads a channel of its own
+  bool corrected;  // of roi_align: boxes are moved by half a pixel
+
+  const char* file() const { return align ? "roi_align.cl" : "roi_pool.cl"; }
+  // Whether a bin keeps the place of its maximum.
+  bool has_places() const { return !align && !position; }
+  // The pixels that a bin reads, about.
+  int64_t reads(const Roi& roi) const {
+    if (!align) return 16;
+    return 4 * (roi.samples > 0 ? std::min<int64_t>(roi.samples * roi.samples, 64) : 4);
+  }
+};
+
+enum class Step { kForward, kInOrder, kAtomic };
+
+struct RoiKernel {
+  ScalarType type;
+  Pooling pooling;
+  Step step;
+  int64_t chunk;
+
+  KernelSource source(Device& device) const {
+    Defines defines = compute_defines(compute_type(type));
+    define_grid(defines, device);
+    defines.set("IN", dtype_name(type)).set("CHUNK", chunk);
+    if (pooling.position) defines.set("POSITION", 1);
+    if (pooling.corrected) defines.set("ALIGNED", 1);
+    if (step == Step::kAtomic) defines.set("ATOMIC", 1);
+    constexpr const char* kNames[2][3] = {
+        {"roi_pool", "roi_pool_input", "roi_pool_input_atomic"},
+        {"roi_align", "roi_align_input", "roi_align_input_atomic"}};
+    return {pooling.file(), kNames[pooling.align][static_cast<int>(step)], defines};
+  }
+};
+
+// Channels that share the places of samples. Tasks of CPUs are few, work-items of GPUs are not.
+int64_t chunk_of(const Device& device, const Pooling& pooling) {
+  if (!pooling.align || pooling.position) return 1;
+  return device.family() == KernelFamily::kCpu ? 8 : 4;
+}
+
+// A box whose image does not exist.
+FaultArgument image_fault() {
+  static const int site = fault_site({"torchvision::roi", FaultClass::kRuntime,
+                                      "index of an image in rois", "images in the batch"});
+  return FaultArgument{site};
+}
+
+// Sums that one work-item of a GPU adds in a launch, one after another. A desktop's GPU is reset if
+// a launch takes seconds.
+constexpr int64_t kMostInOrder = 4096;
+
+void check_types(const char* op, const char* name, const Tensor& tensor, const Tensor& rois) {
+  TORCH_CHECK(rois.dim() == 2 && rois.size(1) == 5, op,
+              ": rois must have shape as Tensor[K, 5], but has sizes ", rois.sizes());
+  TORCH_CHECK(tensor.dim() == 4, op, ": ", name, " must have 4 dimensions, but has sizes ",
+              tensor.sizes());
+  TORCH_CHECK(tensor.scalar_type() == rois.scalar_type(), op, ": ", name,
+              " should have the same type as rois, but they have ", tensor.scalar_type(), " and ",
+              rois.scalar_type());
+  const Device& device = ocl_device(tensor);
+  check_floating(device, compute_type(tensor.scalar_type()), op);
+  check_device_has(device, tensor.scalar_type(), op);
+}
+
+Roi make_roi(const char* op, at::IntArrayRef images, const Tensor& rois, int64_t bins_y,
+             int64_t bins_x, int64_t samples, const Pooling& pooling) {
+  TORCH_CHECK(bins_y >= 0 && bins_x >= 0, op, ": the pooled size ", bins_y, " x ", bins_x,
+              " must not be negative");
+  Roi roi{images[0], images[1], images[2], images[3], rois.size(0), images[1], bins_y, bins_x};
+  roi.samples = std::max<int64_t>(samples, 0);
+  if (pooling.position) {
+    const int64_t bins = bins_y * bins_x;
+    TORCH_CHECK(bins > 0 && images[1] % bins == 0, op, ": input channels (", images[1],
+                ") must be a multiple of pooling height * pooling width (", bins_y, " * ", bins_x,
+                ")");
+    roi.channels_out /= bins;
+  }
+  TORCH_CHECK(pooling.align || images[2] * images[3] <= INT32_MAX, op, ": an image of ", images[2],
+              " x ", images[3], " pixels is too large: places of pixels are int32");
+  roi.chunks = at::ceil_div(roi.channels_out, chunk_of(ocl_device(rois), pooling));
+  return roi;
+}
+
+// `places` is defined where the pooling has them.
+void pool(const Tensor& in, const Tensor& rois, const Tensor& out, const Tensor& places,
+          const Roi& roi, const Pooling& pooling, double scale) {
+  if (out.numel() == 0) return;
+  Device& device = ocl_device(in);
+  const ScalarType type = in.scalar_type();
+  const int64_t chunk = chunk_of(device, pooling);
+  const Tensor images = in.contiguous(), boxes = rois.contiguous();
+  const UnitGrid grid = unit_grid(device, roi.rows(), static_cast<size_t>(roi.bins_x),
+                                  static_cast<size_t>(chunk * pooling.reads(roi)));
+  const RoiKernel kernel{type, pooling, Step::kForward, chunk};
+  Arguments arguments(stream_of(in), find_kernel(device, kernel));
+  arguments.add(view(images)).add(view(boxes)).add(view(out));
+  if (pooling.has_places()) arguments.add(view(places));
+  arguments.add(roi);
+  add_number(arguments, scale, compute_type(type));
+  arguments.add(roi.rows()).add(grid.per_item).add(image_fault());
+  arguments.enqueue(grid.global, grid.local);
+}
+
+// The gradient of the images. Sums are float32 where these have 16 bits: many small numbers are
+// added to one element.
+Tensor pool_backward(const Tensor& grad_any, const Tensor& rois, const Tensor& places,
+                     const Roi& roi, const Pooling& pooling, double scale) {
+  Device& device = ocl_device(grad_any);
+  const ScalarType type = grad_any.scalar_type(), compute = compute_type(type);
+  const std::array<int64_t, 4> sizes{roi.images, roi.channels, roi.height, roi.width};
+  const Tensor out = at::zeros(sizes, grad_any.options().dtype(compute));
+  if (grad_any.numel() == 0 || out.numel() == 0) return out.to(type);
+  const Tensor grad = grad_any.contiguous(), boxes = rois.contiguous();
+  const bool gpu = device.family() == KernelFamily::kGpu;
+  const bool atomic = gpu &&
+                      (type != ScalarType::Double || device.properties().has_int64_atomics) &&
+                      !at::globalContext().deterministicAlgorithms();
+  const int64_t chunk = chunk_of(device, pooling), reads = pooling.reads(roi);
+  const int64_t bins = roi.bins_y * roi.bins_x;
+  const uint64_t planes =
+      static_cast<uint64_t>(roi.images * (pooling.position ? roi.channels : roi.chunks));
+  const uint64_t units = atomic ? roi.rows() : planes;
+  const RoiKernel kernel{type, pooling, atomic ? Step::kAtomic : Step::kInOrder, chunk};
+  const auto run = [&](const UnitGrid& grid, double work, const auto&... range) {
+    Arguments arguments(stream_of(out), find_kernel(device, kernel));
+    arguments.add(view(grad)).add(view(boxes));
+    if (pooling.has_places()) arguments.add(view(places.contiguous()));
+    arguments.add(view(out)).add(roi);
+    add_number(arguments, scale, compute);
+    arguments.add(units).add(grid.per_item).add(image_fault());
+    (arguments.add(range), ...);
+    arguments.enqueue(grid.global, grid.local, work);
+  };
+  if (atomic) {
+    const double additions = static_cast<double>(grad.numel()) * static_cast<double>(reads);
+    run(unit_grid(device, units, static_cast<size_t>(roi.bins_x)),
+        work_of_writes(device, additions));
+    return out.to(type);
+  }
+  const int64_t of_box = (pooling.position ? 1 : bins) * reads;
+  const UnitGrid grid =
+      unit_grid(device, units, 1, static_cast<size_t>(chunk * of_box * roi.boxes / roi.images + 1));
+  const int64_t most = gpu ? std::max<int64_t>(kMostInOrder / of_box, 1) : roi.boxes;
+  for (int64_t first = 0; first < roi.boxes; first += most) {
+    run(grid, 0, first, std::min(first + most, roi.boxes));
+  }
+  return out.to(type);
+}
+
+// The channel of the input that each element of a position-sensitive result reads.
+Tensor channel_mapping(const Roi& roi, const Tensor& input) {
+  const at::DimVector sizes = roi.result();
+  return at::arange(roi.channels, input.options().dtype(ScalarType::Int))
+      .view({1, sizes[1], sizes[2], sizes[3]})
+      .expand(sizes)
+      .contiguous();
+}
+
+// The second result: the places of maxima, or the channel mapping, or undefined.
+std::tuple<Tensor, Tensor> forward(const char* op, const Tensor& input, const Tensor& rois,
+                                   double scale, int64_t bins_y, int64_t bins_x, int64_t samples,
+                                   const Pooling& pooling) {
+  check_operands(op, {{"input", input}, {"rois", rois}});
+  check_types(op, "input", input, rois);
+  const Roi roi = make_roi(op, input.sizes(), rois, bins_y, bins_x, samples, pooling);
+  const Tensor out = at::empty(roi.result(), input.options());
+  Tensor places;
+  if (pooling.has_places()) {
+    places = at::empty(roi.result(), input.options().dtype(ScalarType::Int));
+  } else if (pooling.position) {
+    places = channel_mapping(roi, input);
+  }
+  pool(input, rois, out, places, roi, pooling, scale);
+  return {out, places};
+}
+
+Tensor backward(const char* op, const Tensor& grad, const Tensor& rois, const Tensor& places,
+                double scale, int64_t bins_y, int64_t bins_x, int64_t samples,
+                at::IntArrayRef images, const Pooling& pooling) {
+  check_operands(op, {{"grad", grad}, {"rois", rois}});
+  check_types(op, "grad", grad, rois);
+  for (const int64_t size : images) {
+    TORCH_CHECK(size >= 0, op, ": the sizes of the input ", images, " must not be negative");
+  }
+  const Roi roi = make_roi(op, images, rois, bins_y, bins_x, samples, pooling);
+  TORCH_CHECK(grad.sizes() == at::IntArrayRef(roi.result()), op, ": grad has sizes ", grad.sizes(),
+              ", but the result has ", at::IntArrayRef(roi.result()));
+  if (pooling.has_places()) {
+    TORCH_CHECK(places.sizes() == grad.sizes() && places.scalar_type() == ScalarType::Int, op,
+                ": argmax has sizes ", places.sizes(), " and type ", places.scalar_type(),
+                ", but must be int32 with the sizes of grad, ", grad.sizes());
+    check_operands(op, {{"grad", grad}, {"argmax", places}});
+  }
+  return pool_backward(grad, rois, places, roi, pooling, scale);
+}
+
+constexpr Pooling kPool{false, false, false}, kPositionPool{false, true, false},
+    kPositionAlign{true, true, true};
+
+Pooling align(bool aligned) { return {true, false, aligned}; }
+
+}  // namespace
+
+Tensor roi_align(const Tensor& input, const Tensor& rois, double spatial_scale,
+                 int64_t pooled_height, int64_t pooled_width, int64_t sampling_ratio,
+                 bool aligned) {
+  return std::get<0>(forward("torchvision::roi_align", input, rois, spatial_scale, pooled_height,
+                             pooled_width, sampling_ratio, align(aligned)));
+}
+
+Tensor roi_align_backward(const Tensor& grad, const Tensor& rois, double spatial_scale,
+                          int64_t pooled_height, int64_t pooled_width, int64_t batch_size,
+                          int64_t channels, int64_t height, int64_t width, int64_t sampling_ratio,
+                          bool aligned) {
+  return backward("torchvision::_roi_align_backward", grad, rois, {}, spatial_scale, pooled_height,
+                  pooled_width, sampling_ratio, {batch_size, channels, height, width},
+                  align(aligned));
+}
+
+std::tuple<Tensor, Tensor> ps_roi_align(const Tensor& input, const Tensor& rois,
+                                        double spatial_scale, int64_t pooled_height,
+                                        int64_t pooled_width, int64_t sampling_ratio) {
+  return forward("torchvision::ps_roi_align", input, rois, spatial_scale, pooled_height,
+                 pooled_width, sampling_ratio, kPositionAlign);
+}
+
+// The channel mapping follows from the sizes, so it is not read.
+Tensor ps_roi_align_backward(const Tensor& grad, const Tensor& rois,
+                             const Tensor& /*channel_mapping*/, double spatial_scale,
+                             int64_t pooled_height, int64_t pooled_width, int64_t sampling_ratio,
+                             int64_t batch_size, int64_t channels, int64_t height, int64_t width) {
+  return backward("torchvision::_ps_roi_align_backward", grad, rois, {}, spatial_scale,
+                  pooled_height, pooled_width, sampling_ratio,
+                  {batch_size, channels, height, width}, kPositionAlign);
+}
+
+std::tuple<Tensor, Tensor> roi_pool(const Tensor& input, const Tensor& rois, double spatial_scale,
+                                    int64_t pooled_height, int64_t pooled_width) {
+  return forward("torchvision::roi_pool", input, rois, spatial_scale, pooled_height, pooled_width,
+                 0, kPool);
+}
+
+Tensor roi_pool_backward(const Tensor& grad, const Tensor& rois, const Tensor& argmax,
+                         double spatial_scale, int64_t pooled_height, int64_t pooled_width,
+                         int64_t batch_size, int64_t channels, int64_t height, int64_t width) {
+  return backward("torchvision::_roi_pool_backward", grad, rois, argmax, spatial_scale,
+                  pooled_height, pooled_width, 0, {batch_size, channels, height, width}, kPool);
+}
+
+std::tuple<Tensor, Tensor> ps_roi_pool(const Tensor& input, const Tensor& rois,
+                                       double spatial_scale, int64_t pooled_height,
+                                       int64_t pooled_width) {
+  return forward("torchvision::ps_roi_pool", input, rois, spatial_scale, pooled_height,
+                 pooled_width, 0, kPositionPool);
+}
+
+Tensor ps_roi_pool_backward(const Tensor& grad, const Tensor& rois,
+                            const Tensor& /*channel_mapping*/, double spatial_scale,
+                            int64_t pooled_height, int64_t pooled_width, int64_t batch_size,
+                            int64_t channels, int64_t height, int64_t width) {
+  return backward("torchvision::_ps_roi_pool_backward", grad, rois, {}, spatial_scale,
+                  pooled_height, pooled_width, 0, {batch_size, channels, height, width},
+                  kPositionPool);
+}
+
+}  // namespace ocl::vision
