@@ -67,6 +67,12 @@ def test_refused_gradients_of_captured_tensors(device):
         torch.use_deterministic_algorithms(False)
 
 
+def test_gradients_need_the_score(device):
+    tensors = on(device, operands((1, 1, 40, 16)), grad=True)
+    with pytest.raises(Exception, match=r"depends? on (the )?score"):
+        compiled()(*tensors, score_mod=lambda score, b, h, m, n: (m - n) * 0.1).sum().backward()
+
+
 def test_an_index_outside_of_a_captured_tensor(device):
     bias = BIAS[:, :100].to(device)
     function = compiled()

@@ -168,6 +168,11 @@ def _backward(
     inputs = _placeholders(query, "score", *INDICES, "grad_score_mod")
     captured = attention.captured[: len(of_score)]
     joint = _subgraph(inputs, captured, joint_graph)
+    if joint[0] is None:
+        raise NotImplementedError(
+            "flex_attention has gradients only where the result of score_mod depends on the "
+            "score: add 0 * score to it, or detach() queries, keys and values"
+        )
     if any(grad is not None and grad.name is None for grad in joint[len(inputs) - 1 :]):
         raise NotImplementedError(
             "a tensor without dimensions that score_mod reads cannot get a gradient from "
