@@ -22,7 +22,7 @@ def keep_blocks(module) -> None:
             if device_map is None and not self.quantization_config.dequantize:
                 return {"": local_device()}
             places = getattr(device_map, "values", lambda: [device_map])()
-            if all(str(place) == "cpu" for place in places):
+            if all(str(place).split(":")[0] == "cpu" for place in places):
                 self.quantization_config.dequantize = True
             return device_map
 
