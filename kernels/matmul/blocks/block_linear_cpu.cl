@@ -15,7 +15,10 @@ TASK __kernel void block_linear(BLOCK_LINEAR_ARGUMENTS, const int rows_per_task)
         CPTR(uchar, blocks) + ((size_t)max(expert, 0) * n + row) * ROW_BYTES(parts);
     VEC sums[MR][2];
     FOR(i, MR) sums[i][0] = sums[i][1] = (VEC)(0);
-    for (int p = 0; p < parts; ++p) add_part(bytes, p, inputs, sums);
+    // Unrolled, the numbers of a block are read once, and places of bits are constants.
+    for (int p = 0; p < parts; p += PARTS, bytes += BLOCK_BYTES) {
+      FOR(part, PARTS) add_part(bytes, part, p + part, inputs, sums);
+    }
     FOR(i, MR) {
       if (first_x + i >= m) break;
       const float sum = sum_of_lanes(sums[i][0] + sums[i][1]);

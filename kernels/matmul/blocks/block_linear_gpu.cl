@@ -21,7 +21,9 @@ __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1))) void block_linear
     inputs[i] = CPTR(STORE, x) + ROW_OF_X(min(first_x + i, m - 1)) * x_stride;
     sums[i][0] = sums[i][1] = (VEC)(0);
   }
-  for (int p = lane; p < parts; p += LANES) add_part(bytes, p, inputs, sums);
+  for (int p = lane; p < parts; p += LANES) {
+    add_part(bytes + (size_t)(p / PARTS) * BLOCK_BYTES, p % PARTS, p, inputs, sums);
+  }
   FOR(i, MR) shared[i * ITEMS + item] = sum_of_lanes(sums[i][0] + sums[i][1]);
   for (int half_size = LANES / 2; half_size > 0; half_size /= 2) {
     barrier(CLK_LOCAL_MEM_FENCE);

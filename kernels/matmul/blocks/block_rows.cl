@@ -9,7 +9,8 @@ GRID __kernel void block_rows(TENSOR(out), CTENSOR(blocks), const ulong rows, co
   FOR_UNITS(row, rows, per_item) FOR_INNER(part, parts) {
     __global const uchar *bytes = CPTR(uchar, blocks) + row * ROW_BYTES(parts);
     __global STORE *to = PTR(STORE, out) + 32 * (row * parts + part);
-    STORE_VEC(WEIGHTS(bytes, part, 0), to);
-    STORE_VEC(WEIGHTS(bytes, part, 1), to + 16);
+    __global const uchar *block = bytes + part / PARTS * BLOCK_BYTES;
+    STORE_VEC(weights_of(block, (int)(part % PARTS), 0), to);
+    STORE_VEC(weights_of(block, (int)(part % PARTS), 1), to + 16);
   }
 }
