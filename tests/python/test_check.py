@@ -103,7 +103,8 @@ def test_cases_agree(device, section):
         try:
             compare(function, device)
         except Skip as reason:
-            assert "no float64" in str(reason) and not has_fp64(device)
+            lacks_fp64 = "no float64" in str(reason) and not has_fp64(device)
+            assert lacks_fp64 or "torchvision cannot be imported" in str(reason)
         except Exception as error:
             if not sections.refused_operator(error):
                 pytest.fail(f"{name}: {error}")

@@ -1,6 +1,6 @@
 """The families of kernels that `python -m torch_ocl.check` compares with the CPU."""
 
-from . import data, layouts, networks, numeric
+from . import data, layouts, networks, numeric, vision
 
 FAMILIES = {
     "element-wise": numeric.ELEMENT_WISE,
@@ -26,6 +26,7 @@ FAMILIES = {
     "pooling": data.POOLING,
     "resampling": data.RESAMPLING,
     "images": data.IMAGES,
+    "boxes": vision.VISION,
     "sparse tensors": layouts.SPARSE,
     "quantized tensors": layouts.QUANTIZED,
     "nested tensors": layouts.NESTED,

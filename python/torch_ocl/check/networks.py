@@ -56,13 +56,25 @@ def int4_product(t, rows, columns, depth, group):
     return torch._weight_int4pack_mm(x, packed, group, parameters)
 
 
+def block_product(t, rows):
+    """Weights in blocks of 32 numbers with a scale, as in GGUF files: Q8_0."""
+    x, scales = t.x(rows, 256), t.x(40, 8, 1, dtype=torch.half)
+    numbers = (t.i((40, 8, 32), 256) - 128).to(torch.int8)
+    if t.on_cpu:
+        return x @ (scales.float() * numbers).flatten(1).t()
+    bytes_of = (scales.view(torch.uint8), numbers.view(torch.uint8))
+    return torch.ops.ocl.gguf_linear(x, torch.cat(bytes_of, 2).flatten(1), 8)
+
+
 PACKED_WEIGHTS = Family(
-    ("matmul/packed",),
+    ("matmul/packed", "matmul/blocks"),
     {
         **awkward(int8_product),
         "one row, 8 bits": lambda t: int8_product(t, t.x(1, 1031), 70),
         "one row, 4 bits": lambda t: int4_product(t, 1, 40, 128, 32),
         "few rows, 4 bits": lambda t: int4_product(t, 7, 64, 512, 64),
+        "one row, blocks": lambda t: block_product(t, 1),
+        "few rows, blocks": lambda t: block_product(t, 7),
         "many rows, 4 bits": lambda t: int4_product(t, 70, 40, 128, 32),
     },
 )
