@@ -23,7 +23,7 @@ WHOLE_GRID = {
     "triangular.cl",
 }
 # Kernels of the CPU family, whose grids have no limits.
-CPU_FAMILY = {"layer_norm_cpu.cl", "topk.cl", "winograd_cpu.clh"}
+CPU_FAMILY = {"flex.clh", "layer_norm_cpu.cl", "topk.cl", "winograd_cpu.clh"}
 
 
 def test_kernels_do_not_depend_on_the_part_of_a_grid():
