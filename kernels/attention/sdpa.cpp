@@ -36,10 +36,6 @@ namespace {
 using at::Tensor;
 using MaybeTensor = std::optional<Tensor>;
 
-Tensor with_dense_rows(const Tensor& t) {
-  return t.stride(-1) == 1 || t.size(-1) == 1 ? t : t.contiguous();
-}
-
 void set_strides(ProblemArgument& problem, Matrix which, const Tensor& t) {
   for (int64_t i = 0; i < 3; ++i) problem.strides[which][i] = t.stride(i);
 }

@@ -1,5 +1,4 @@
 // grid_sample: images and volumes at the points of a grid, and the gradients of both.
-#include <ATen/Context.h>
 #include <ATen/native/GridSampler.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -56,10 +55,6 @@ Sampling sampling_of(const Tensor& input, const Tensor& grid) {
   for (int64_t d = 0; d < input.dim() - 2; ++d) s.size[d] = input.size(-1 - d);
   return s;
 }
-
-// Points that a work-item of a GPU adds in one launch, one after another. A desktop's GPU is reset
-// if a launch takes seconds.
-constexpr int64_t kMostInOrder = 4096;
 
 struct GridSample {
   const char* kernel;
@@ -123,15 +118,12 @@ Tensor gradient_of_input(const Tensor& grad, const Tensor& input, const Tensor& 
                          const Mode& mode) {
   Device& device = ocl_device(input);
   const ScalarType type = input.scalar_type();
-  const bool atomic = device.family() == KernelFamily::kGpu &&
-                      (type != ScalarType::Double || device.properties().has_int64_atomics) &&
-                      !at::globalContext().deterministicAlgorithms();
   const Tensor out = at::zeros(input.sizes(), input.options().dtype(compute_type(type)));
   if (grad.numel() == 0) return out.to(type);
   const Sampling s = sampling_of(input, grid);
   const auto planes = static_cast<uint64_t>(s.batch * s.channels),
              rows = static_cast<uint64_t>(s.batch * s.points / s.row);
-  if (atomic) {
+  if (adds_atomically(device, type)) {
     const UnitGrid shape = unit_grid(device, rows, static_cast<size_t>(s.row));
     const double additions = static_cast<double>(s.batch * s.points) *
                              std::pow(mode.taps(), static_cast<double>(input.dim() - 2));
@@ -142,7 +134,7 @@ Tensor gradient_of_input(const Tensor& grad, const Tensor& input, const Tensor& 
     return out.to(type);
   }
   const UnitGrid shape = unit_grid(device, planes, 1, static_cast<size_t>(8 * s.points));
-  const int64_t most = device.family() == KernelFamily::kGpu ? kMostInOrder : s.points;
+  const int64_t most = device.family() == KernelFamily::kGpu ? kMostSumsInOrder : s.points;
   const GridSample add{"grid_sample_input", type, input.dim() - 2, mode};
   for (int64_t first = 0; first < s.points; first += most) {
     launch(stream_of(out), find_kernel(device, add), shape.global, shape.local, view(grad),

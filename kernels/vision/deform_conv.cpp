@@ -1,7 +1,6 @@
 // Deformable convolution: matrix products of the weight and of columns, which are read from the
 // images at places that offsets move. A block of images is computed at a time, so that the columns
 // stay small.
-#include <ATen/Context.h>
 #include <ATen/ceil_div.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/bmm.h>
@@ -22,9 +21,6 @@ namespace {
 // Images of a block at most, as in torchvision, and elements of its columns unless one image has
 // more.
 constexpr int64_t kMostImages = 32, kMostElements = int64_t{1} << 26;
-// Sums that a work-item of a GPU adds in one launch, one after another. A desktop's GPU is reset if
-// a launch takes seconds.
-constexpr int64_t kMostInOrder = 4096;
 
 struct Pair {
   int64_t y, x;
@@ -125,8 +121,7 @@ Deform check(const char* op, const Tensor& input, const Tensor& weight, const Te
               " is too small");
   Deform deform{images,   channels, input.size(2), input.size(3), out.y,           out.x, taps,
                 kernel.x, g.stride, g.pad,         g.dilation,    g.offset_groups, 1};
-  const int64_t chunk = device.family() == KernelFamily::kCpu ? 8 : 4;
-  deform.chunks = at::ceil_div(channels / g.offset_groups, chunk);
+  deform.chunks = at::ceil_div(channels / g.offset_groups, channels_at_once(device));
   return deform;
 }
 
@@ -165,8 +160,7 @@ void for_blocks(const Block& all, Body&& body) {
 
 DeformKernel kernel_of(const Device& device, const char* name, const Block& block,
                        bool atomic = false) {
-  const int64_t chunk = device.family() == KernelFamily::kCpu ? 8 : 4;
-  return {name, block.input.scalar_type(), chunk, block.masked, atomic};
+  return {name, block.input.scalar_type(), channels_at_once(device), block.masked, atomic};
 }
 
 // [groups][channels of a group * taps][images * places]
@@ -201,10 +195,7 @@ void add_offset_gradients(const Block& block, const Tensor& columns, const Tenso
 void add_input_gradients(const Block& block, const Tensor& columns, const Tensor& grad_input) {
   const Deform& s = block.deform;
   Device& device = ocl_device(block.input);
-  const bool gpu = device.family() == KernelFamily::kGpu;
-  const bool atomic =
-      gpu && !at::globalContext().deterministicAlgorithms() &&
-      (columns.scalar_type() != ScalarType::Double || device.properties().has_int64_atomics);
+  const bool atomic = adds_atomically(device, columns.scalar_type());
   const auto planes = static_cast<uint64_t>(s.groups * s.chunks * s.images);
   const int64_t points = s.taps * s.places();
   const auto run = [&](const char* name, uint64_t units, const UnitGrid& grid, double work,
@@ -223,7 +214,7 @@ void add_input_gradients(const Block& block, const Tensor& columns, const Tensor
     return;
   }
   const UnitGrid grid = unit_grid(device, planes, 1, static_cast<size_t>(32 * points));
-  const int64_t most = gpu ? kMostInOrder : points;
+  const int64_t most = device.family() == KernelFamily::kGpu ? kMostSumsInOrder : points;
   for (int64_t first = 0; first < points; first += most) {
     run("deform_input", planes, grid, 0, first, std::min(first + most, points));
   }

@@ -1,5 +1,4 @@
 // Pooling of regions of interest: roi_align, roi_pool, and their position-sensitive forms.
-#include <ATen/Context.h>
 #include <ATen/ceil_div.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -65,10 +64,8 @@ struct RoiKernel {
   }
 };
 
-// Channels that share the places of samples. Tasks of CPUs are few, work-items of GPUs are not.
 int64_t chunk_of(const Device& device, const Pooling& pooling) {
-  if (!pooling.align || pooling.position) return 1;
-  return device.family() == KernelFamily::kCpu ? 8 : 4;
+  return !pooling.align || pooling.position ? 1 : channels_at_once(device);
 }
 
 // A box whose image does not exist.
@@ -77,10 +74,6 @@ FaultArgument image_fault() {
                                       "index of an image in rois", "images in the batch"});
   return FaultArgument{site};
 }
-
-// Sums that one work-item of a GPU adds in a launch, one after another. A desktop's GPU is reset if
-// a launch takes seconds.
-constexpr int64_t kMostInOrder = 4096;
 
 void check_types(const char* op, const char* name, const Tensor& tensor, const Tensor& rois) {
   TORCH_CHECK(rois.dim() == 2 && rois.size(1) == 5, op,
@@ -144,10 +137,7 @@ Tensor pool_backward(const Tensor& grad_any, const Tensor& rois, const Tensor& p
   const Tensor out = at::zeros(sizes, grad_any.options().dtype(compute));
   if (grad_any.numel() == 0 || out.numel() == 0) return out.to(type);
   const Tensor grad = grad_any.contiguous(), boxes = rois.contiguous();
-  const bool gpu = device.family() == KernelFamily::kGpu;
-  const bool atomic = gpu &&
-                      (type != ScalarType::Double || device.properties().has_int64_atomics) &&
-                      !at::globalContext().deterministicAlgorithms();
+  const bool atomic = adds_atomically(device, type);
   const int64_t chunk = chunk_of(device, pooling), reads = pooling.reads(roi);
   const int64_t bins = roi.bins_y * roi.bins_x;
   const uint64_t planes =
@@ -173,7 +163,9 @@ Tensor pool_backward(const Tensor& grad_any, const Tensor& rois, const Tensor& p
   const int64_t of_box = (pooling.position ? 1 : bins) * reads;
   const UnitGrid grid =
       unit_grid(device, units, 1, static_cast<size_t>(chunk * of_box * roi.boxes / roi.images + 1));
-  const int64_t most = gpu ? std::max<int64_t>(kMostInOrder / of_box, 1) : roi.boxes;
+  const int64_t most = device.family() == KernelFamily::kGpu
+                           ? std::max<int64_t>(kMostSumsInOrder / of_box, 1)
+                           : roi.boxes;
   for (int64_t first = 0; first < roi.boxes; first += most) {
     run(grid, 0, first, std::min(first + most, roi.boxes));
   }

@@ -8,6 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include "backend/device/device.h"
+
 namespace ocl::vision {
 
 using at::Tensor;
@@ -16,6 +18,12 @@ using at::Tensor;
 // within its storage.
 void check_operands(const char* op,
                     std::initializer_list<std::pair<const char*, const Tensor&>> tensors);
+
+// Channels of a work-item, which share the places of samples. Tasks of CPUs are few, work-items of
+// GPUs are not.
+inline int64_t channels_at_once(const Device& device) {
+  return device.family() == KernelFamily::kCpu ? 8 : 4;
+}
 
 Tensor nms(const Tensor& dets, const Tensor& scores, double iou_threshold);
 // Boxes suppress only others of their class. It is for torchvision.ops.batched_nms.

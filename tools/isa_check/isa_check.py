@@ -58,7 +58,7 @@ def program_of(path):
 
 def chosen(folder, match, count):
     """The first `count` launches: one of each kernel, then a second one of each, and so on. Names
-    begin with a hash, so that which ones come first says nothing about them."""
+    begin with a hash, so their order is as good as random."""
     paths = sorted(path for path in folder.glob("*.launch") if match in path.name)
     before = collections.Counter()
     turns = {}

@@ -36,6 +36,11 @@ inline at::Tensor dense(const std::optional<at::Tensor>& tensor) {
   return tensor && tensor->defined() ? tensor->contiguous() : at::Tensor();
 }
 
+// The tensor, contiguous unless its rows are dense.
+inline at::Tensor with_dense_rows(const at::Tensor& tensor) {
+  return tensor.stride(-1) == 1 || tensor.size(-1) == 1 ? tensor : tensor.contiguous();
+}
+
 // A contiguous tensor for a kernel to write. It is the output itself if that is contiguous, else a
 // temporary that finish() copies to the output.
 class DenseOutput {

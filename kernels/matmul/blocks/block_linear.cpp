@@ -169,8 +169,6 @@ void multiply(const Tensor& out, const Tensor& x, const Blocks& blocks, const Ch
   }
 }
 
-Tensor with_dense_rows(const Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); }
-
 void check_width(const char* op, const Tensor& x, const Blocks& blocks) {
   TORCH_CHECK(x.dim() == 2 && x.size(1) == blocks.width(), op, ": expected a matrix with rows of ",
               blocks.width(), " numbers, as many as weights, but got shape ", x.sizes());

@@ -134,8 +134,6 @@ PackedCode packed_code(const Tensor& x, const PackedWeights& w, int32_t lanes, i
   return {x.scalar_type(), bits, w.first_upper, w.zeros_are, lanes, x_rows};
 }
 
-Tensor with_dense_rows(const Tensor& x) { return x.stride(1) == 1 ? x : x.contiguous(); }
-
 // Makes the result, and binds the arguments that all kernels have. `x`: the call's, with dense
 // rows.
 Arguments begin_launch(const PackedCall& call, const Tensor& x, const Kernel& kernel) {
