@@ -12,11 +12,6 @@ import torch
 GEMV_TYPES = frozenset({2, 3, 8, 12, 13, 14})
 
 
-def supports(ggml_type: int) -> bool:
-    """Whether kernels read the blocks of the type."""
-    return ggml_type in GEMV_TYPES
-
-
 def mul_mat_vec(
     blocks: torch.Tensor, x: torch.Tensor, ggml_type: int, out_features: int
 ) -> torch.Tensor:

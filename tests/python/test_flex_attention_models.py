@@ -22,7 +22,7 @@ def test_training(device, name):
     reference, model = models(name, device)
     inputs = CASES[name].inputs()
     seen = inputs["attention_mask"].bool()
-    inputs["labels"][:, 1:].masked_fill_(~seen[:, :-1], -100)  # each row tells the next token
+    inputs["labels"][:, 1:].masked_fill_(~seen[:, :-1], -100)  # each row predicts the next token
     expected, actual = reference(**inputs), model(**moved(inputs, device))
     assert_near(actual.logits.cpu()[seen], expected.logits[seen], 2e-5)
     assert_near(actual.loss, expected.loss, 2e-5)
@@ -32,7 +32,7 @@ def test_training(device, name):
 
 
 def test_texts_packed_in_one_row(device):
-    """Each text's places begin at 0, which tells transformers where texts begin."""
+    """Each text's positions begin at 0: transformers finds the texts by them."""
     reference, model = models("llama", device)
     lengths = [4, 1, 7, 3]
     ids = CASES["llama"].inputs()["input_ids"].flatten()[: sum(lengths)]

@@ -111,6 +111,24 @@ def replace(owner, name: str, make, importers: tuple[str, ...] = ()) -> None:
                     setattr(module, other, replacement)
 
 
+def choose_instead_of_cpu(owner, name, importers=(), wanted=lambda *args, **kwargs: True) -> None:
+    """replace() of a function that returns a device or its name: that of ocl in place of the CPU's.
+
+    Calls with arguments that are not wanted() remain as they are.
+    """
+
+    def make(original):
+        def choose(*args, **kwargs):
+            found = original(*args, **kwargs)
+            if str(found).split(":")[0] != "cpu" or not wanted(*args, **kwargs):
+                return found
+            return str(local_device()) if isinstance(found, str) else local_device()
+
+        return choose
+
+    replace(owner, name, make, importers)
+
+
 def _call(library, function, module):
     file = importlib.import_module(f"{__name__}.{FILES.get(library, library)}")
     getattr(file, function)(importlib.import_module(module))

@@ -1,17 +1,12 @@
 """fastai: the device of DataLoaders and Learner; defaults.use_cuda=False remains the CPU."""
 
-from . import local_device, replace
+from . import choose_instead_of_cpu
 
 
 def choose_device(module) -> None:
     """fastai.torch_core"""
 
-    def make(original):
-        def default_device(use=-1):
-            device = original(use)
-            wanted = module.defaults.use_cuda is not False
-            return local_device() if wanted and device.type == "cpu" else device
+    def may_be_gpu(use=-1):
+        return module.defaults.use_cuda is not False
 
-        return default_device
-
-    replace(module, "default_device", make, ("fastai",))
+    choose_instead_of_cpu(module, "default_device", ("fastai",), may_be_gpu)

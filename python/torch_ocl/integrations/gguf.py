@@ -58,8 +58,10 @@ def _read_as_it_is(file, model, dtype):
     """
     from gguf import GGUFReader, dequantize
     from transformers import modeling_gguf_pytorch_utils as loader
+    from transformers.integrations.gguf.kernels import get_gguf_kernel
     from transformers.integrations.gguf.utils import replace_with_gguf_modules
 
+    kernel = get_gguf_kernel()
     reader = GGUFReader(file)
     architecture = loader.read_field(reader, "general.architecture")[0]
     keeps_columns = {
@@ -76,7 +78,7 @@ def _read_as_it_is(file, model, dtype):
     tensors, kept = {}, {}
     for tensor in reader.tensors:
         name, kind = names.get(tensor.name), int(tensor.tensor_type)
-        keeps = kind in gguf.GEMV_TYPES and _has_blocks(model, name)
+        keeps = kernel.supports(kind) and _has_blocks(model, name)
         weights = tensor.data if keeps else dequantize(tensor.data, tensor.tensor_type)
         result = processor.process(weights=weights, name=tensor.name, tensor_key_mapping=names)
         if result.name not in names:
@@ -85,7 +87,7 @@ def _read_as_it_is(file, model, dtype):
         tensors[names[result.name]] = found if keeps else found.to(dtype)
         if keeps:
             kept[name] = kind
-    replace_with_gguf_modules(model, kept, gguf, dtype)
+    replace_with_gguf_modules(model, kept, kernel, dtype)
     return tensors
 
 

@@ -1,16 +1,8 @@
 """gluonts: the predictor's device "auto"."""
 
-from . import local_device, replace
+from . import choose_instead_of_cpu
 
 
 def choose_device(module) -> None:
     """gluonts.torch.util"""
-
-    def make(original):
-        def resolve_device(device):
-            found = original(device)
-            return str(local_device()) if device == "auto" and found == "cpu" else found
-
-        return resolve_device
-
-    replace(module, "resolve_device", make, ("gluonts",))
+    choose_instead_of_cpu(module, "resolve_device", ("gluonts",), lambda device: device == "auto")

@@ -1,16 +1,8 @@
 """ignite: idist.device(), idist.auto_model() and the trainers' defaults in one process."""
 
-from . import local_device, replace
+from . import choose_instead_of_cpu
 
 
 def choose_device(module) -> None:
     """ignite.distributed.comp_models.base: processes of a group have the device of its backend."""
-
-    def make(original):
-        def device(self):
-            found = original(self)
-            return local_device() if found.type == "cpu" else found
-
-        return device
-
-    replace(module._SerialModel, "device", make)
+    choose_instead_of_cpu(module._SerialModel, "device")

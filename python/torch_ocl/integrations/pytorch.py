@@ -33,14 +33,14 @@ def cast_automatically(module) -> None:
 
 def _read_cuda_as_ocl(owner, argument) -> None:
     def make(original):
+        signature = inspect.signature(original)
+
         def __init__(self, *args, **kwargs):
-            if not torch.cuda.is_available():
-                call = inspect.signature(original).bind(self, *args, **kwargs)
-                call.apply_defaults()
-                if call.arguments[argument] == "cuda":
-                    call.arguments[argument] = "ocl"
-                return original(*call.args, **call.kwargs)
-            return original(self, *args, **kwargs)
+            call = signature.bind(self, *args, **kwargs)
+            call.apply_defaults()
+            if call.arguments[argument] == "cuda" and not torch.cuda.is_available():
+                call.arguments[argument] = "ocl"
+            original(*call.args, **call.kwargs)
 
         return __init__
 
