@@ -22,6 +22,7 @@
 // 32 rows of the left operand at a time by them. Sums over more than `depth` products continue in
 // the task's part of `scratch`: `task_words` words (scratch_words() in gemm_unit_cpu.cpp).
 #define VW 16
+#define RIGHT_STREAMS
 #include "element.clh"
 #include "gemm_sizes.clh"
 #include "matrix_unit_amx.clh"
@@ -41,8 +42,6 @@
 #define RIGHT_ALONG TRANS_B
 #endif
 #define STEP_LINES (LEFT_ALONG ? BLOCK : UNIT_K)  // in memory, of a step of the left operand
-#define PREFETCH_TO_WRITE(p) __builtin_prefetch((const void *)(size_t)(p), 1)
-#define PREFETCH_TO_L2(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
 
 // Multiples: of 32 rows and columns, and of UNIT_K for the depth, unless one has all of k.
 typedef struct {

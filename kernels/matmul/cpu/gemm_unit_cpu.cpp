@@ -13,7 +13,7 @@ namespace {
 using namespace amx;
 
 constexpr int64_t kStepBytes = 64;        // of a row or column
-constexpr int64_t kAtOnce = 8;            // steps: AT_ONCE
+constexpr int64_t kAtOnce = 16;           // steps: AT_ONCE
 constexpr int64_t kPanelSteps = 32;       // along the depth
 constexpr int64_t kPanelBytes = 1 << 20;  // half of the second level cache
 constexpr int64_t kMostRows = 2048;       // whose sums continue in memory
@@ -30,6 +30,7 @@ struct Blocks {
 int64_t splits(ScalarType operands) {
   return operands == ScalarType::Half ? 1 : operands == ScalarType::Float ? 2 : 0;
 }
+int64_t pieces_of(ScalarType operands) { return splits(operands) ? 2 : 1; }
 ScalarType unit_type(ScalarType operands) {
   return splits(operands) ? ScalarType::BFloat16 : operands;
 }
@@ -51,7 +52,9 @@ struct GemmUnitCpu {
   KernelSource source(Device&) const {
     Defines defines = code.defines();
     define_matrix_unit(defines, *unit, unit_type(operands));
-    defines.set("EXCHANGED", exchanged).set("AT_ONCE", kAtOnce).set("SPLITS", splits(operands));
+    defines.set("EXCHANGED", exchanged)
+        .set("AT_ONCE", kAtOnce / pieces_of(operands))
+        .set("SPLITS", splits(operands));
     return {"gemm_unit_cpu.cl", "gemm_unit_cpu", defines};
   }
 };
@@ -65,13 +68,13 @@ int64_t scratch_words(const Blocks& blocks, int64_t step, int64_t pieces, bool c
   const int64_t panel = steps * blocks.columns * kStepBytes / 4;
   const int64_t copy = kAtOnce * kBlock * kStepBytes / 4;
   const int64_t sums = (continues ? blocks.rows : kBlock) * blocks.columns;
-  return pieces * (panel + copy + kBlock * kBlock + sums) + kSpareWords;
+  return pieces * (panel + kBlock * kBlock + sums) + copy + kSpareWords;
 }
 
 Blocks choose_blocks(const GemmProblem& p, const UnitShape& shape, bool exchanged) {
   const int64_t m = exchanged ? p.n : p.m, n = exchanged ? p.m : p.n;
   const int64_t tasks = few_tasks(p.device);
-  const int64_t pieces = splits(p.operands) ? 2 : 1;
+  const int64_t pieces = pieces_of(p.operands);
   const int64_t parts = at::ceil_div(p.k, kPanelSteps / pieces * shape.k);
   const int64_t depth = at::round_up(at::ceil_div(p.k, parts), shape.k);
   const int64_t most_columns =

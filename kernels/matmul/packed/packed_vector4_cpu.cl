@@ -192,7 +192,7 @@ TASK __kernel void packed_linear(TENSOR(out), CTENSOR(x), CTENSOR(weights), CTEN
         VEC total = (VEC)(0);
         for (int b = 0; b < blocks; ++b) {
           __global const uint *block = (__global const uint *)(words + (size_t)b * 4 * VW);
-          PREFETCH_AHEAD((__global const char *)block + ahead);
+          PREFETCH_TO_L2((__global const char *)block + ahead);
           const WORDS lower = LOAD_UNALIGNED(WORDS, VW, block);
 #if PAIRS
           VEC sum = (VEC)(0);

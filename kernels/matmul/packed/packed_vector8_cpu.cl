@@ -29,7 +29,7 @@ TASK __kernel void packed_linear(TENSOR(out), CTENSOR(x), CTENSOR(weights), CTEN
     FOR(r, AT_ONCE) sum[r] = (VEC)(0);
     int p = 0;
     for (; p + AT_ONCE * BLOCK <= k; p += AT_ONCE * BLOCK) {
-      PREFETCH_AHEAD(bytes + p + BYTES_AHEAD);
+      PREFETCH_TO_L2(bytes + p + BYTES_AHEAD);
       FOR(r, AT_ONCE) {
         const int at = p + r * BLOCK;
         sum[r] = fma(WEIGHTS(at), X(at), sum[r]);
