@@ -138,20 +138,24 @@ void run_pass(const ConvPass& pass, Tile tile, const at::Tensor& result, const a
          static_cast<int32_t>(bias.defined()), pass, pitch, static_cast<int32_t>(per_task));
 }
 
-at::Tensor pad_rows(const ConvShape& s, ConvPass& pass, const at::Tensor& input) {
-  if (s.pad[2] == 0) return input;
-  const int32_t padded = s.in[2] + 2 * s.pad[2];
-  const int64_t lines = int64_t{s.images} * s.in[0] * s.in[1];
-  const at::Tensor copy = conv_scratch(lines * padded * s.in_channels, input);
-  const int64_t per_task = at::ceil_div(lines, kTasks);
-  const ChannelsLast pad{"pad_rows", input.scalar_type(), {1, 1}};
-  launch(stream_of(input), find_kernel(ocl_device(input), pad),
-         {static_cast<size_t>(at::ceil_div(lines, per_task))}, {}, view(copy), view(input),
-         static_cast<int32_t>(lines), s.in[2] * s.in_channels, padded * s.in_channels,
-         s.pad[2] * s.in_channels, static_cast<int32_t>(per_task));
-  pass.source_plane = s.in[0] * s.in[1] * padded;
-  pass.source[2] = padded;
-  pass.first[2] = 0;
+at::Tensor pad_rows(ConvPass& pass, const at::Tensor& source, int32_t pitch) {
+  const int64_t reach = int64_t{pass.tap_count[2] - 1} * pass.spacing[2];
+  const int64_t first = pass.first[2], last = first + int64_t{pass.size[2] - 1} * pass.step[2];
+  const int64_t before = std::max<int64_t>(0, -(first + std::min<int64_t>(reach, 0)));
+  const int64_t after =
+      std::max<int64_t>(0, last + std::max<int64_t>(reach, 0) - (pass.source[2] - 1));
+  const int64_t size = int64_t{pass.source[2]} * pitch, padded = size + (before + after) * pitch;
+  if (padded == size) return source;
+  const int64_t lines = source.numel() / size, per_task = at::ceil_div(lines, kTasks);
+  const at::Tensor copy = conv_scratch(lines * padded, source);
+  const ChannelsLast pad{"pad_rows", source.scalar_type(), {1, 1}};
+  launch(stream_of(source), find_kernel(ocl_device(source), pad),
+         {static_cast<size_t>(at::ceil_div(lines, per_task))}, {}, view(copy), view(source),
+         static_cast<int32_t>(lines), static_cast<int32_t>(size), static_cast<int32_t>(padded),
+         static_cast<int32_t>(before * pitch), static_cast<int32_t>(per_task));
+  pass.source[2] += static_cast<int32_t>(before + after);
+  pass.source_plane = pass.source[0] * pass.source[1] * pass.source[2];
+  pass.first[2] += static_cast<int32_t>(before);
   return copy;
 }
 
@@ -182,8 +186,8 @@ void run_forward(const ConvCall& call) {
   const at::Tensor packed = pack_weights(pass, tile.vectors, call.factor);
   at::Tensor source = call.source;
   if (has_few_channels(s)) {
+    source = pad_rows(pass, call.source, pitch);
     join_taps_of_rows(pass);
-    source = pad_rows(s, pass, call.source);
   }
   run_pass(pass, tile, call.result, source, pitch, packed, call.bias);
 }

@@ -33,8 +33,8 @@ bool has_few_rows(const ConvPass& pass);
 // A pass with packed weights. `pitch`: channels of a pixel of the source.
 void run_pass(const ConvPass& pass, Tile tile, const at::Tensor& result, const at::Tensor& source,
               int32_t pitch, const at::Tensor& packed, const at::Tensor& bias);
-// Copies the input with zeros at both ends of its rows, and adapts `pass` to the copy.
-at::Tensor pad_rows(const ConvShape& s, ConvPass& pass, const at::Tensor& input);
+// Copies the source with the zeros that taps read at both ends of its rows, and adapts `pass`.
+at::Tensor pad_rows(ConvPass& pass, const at::Tensor& source, int32_t pitch);
 
 // join_taps_of_rows() makes the taps of a row one tap, whose channels are the adjacent channels of
 // all its pixels. has_few_channels(): whether that is faster, because the input has few channels.

@@ -45,8 +45,8 @@ void run_forward(const ConvCall& call) {
   int32_t joined = 1;
   if (has_few_channels(s)) {
     joined = s.kernel[2];
+    source = pad_rows(pass, source, s.in_channels);
     join_taps_of_rows(pass);
-    source = pad_rows(s, pass, source);
   }
   const at::Tensor weight = weight_pairs(call.factor, 1, pass.channels);
   run_pass(pass, tile, call.result, source, s.in_channels,

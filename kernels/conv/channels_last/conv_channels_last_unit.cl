@@ -1,16 +1,13 @@
 // Convolutions of channels_last bfloat16 by the matrix unit of a CPU (matrix_unit_amx.clh): a pass
 // as conv_pass.clh defines it, and the weight gradient.
 //
-// Rows of tiles are pixels. For each tap, the pixels of 32 positions are copied to a step of the
-// left operand, with zeros outside of the source. So strides, dilations, borders and the ends of
-// lines cost a copy, which all blocks of 32 columns of the result share. A step has up to UNIT_K
-// channels of one tap.
+// Rows of tiles are pixels (conv_unit_pieces.clh), columns are channels of the result.
 //
 // Defines, besides those of matrix_unit_amx.clh, and of element.clh for bfloat16
-//   AT_ONCE  steps whose copies stay in the first level cache
+//   AT_ONCE  steps at most between loads of the sums
 //
 // Kernels. Tasks take one item after another. Operands of several tiles are in the order of steps.
-//   pack_unit_weights   grid (tasks). [group][32 rows][tap][step]: right operands
+//   pack_unit_weights   grid (tasks). [group][32 rows][step][tap]: right operands
 //   conv_unit           grid (tasks). An item is a part of the positions and a panel of a group,
 //                       `columns` rows of the pass, which are columns of the tiles
 //   pack_unit_grads     grid (tasks). [group][32 rows][32 positions]: left operands, the gradients
@@ -19,67 +16,21 @@
 //                       blocks of 32 channels of a tap. Sums: [part][group][32 rows][block]
 //   unpack_unit_weights grid (rows of all groups): adds the parts
 #define VW 16
+#define RIGHT_STREAMS
 #define SPLITS 0
 #include "conv_pass.clh"
 #include "element.clh"
 #include "matrix_unit_amx.clh"
 #include "matrix_unit_amx_pack.clh"
+#include "conv_unit_pieces.clh"
 #include "task_items.clh"
-
-#define IS_PIXEL(d, at) ((uint)(at) < (uint)pass->source[d])
 
 typedef struct {
   long task_words;  // of the scratch memory
   int columns, positions, depth;
   int panels, parts, items;
+  int line, pieces, at_once;  // of conv_unit: positions of a line, its pieces, steps
 } Blocks;
-
-typedef struct {
-  const __global ushort *images, *end;  // the group's channels; where the memory ends
-  long pitch;                           // of a pixel, in elements
-} Source;
-
-// Adjacent positions in a line of the result.
-typedef struct {
-  const __global ushort *pixel;  // that the first tap reads at the first position
-  int at[3];                     // its place in the source
-  int count;
-  long to;  // the first position's pixel in the result
-} Run;
-
-// Splits `count` positions from q on into runs. Returns their number.
-ALWAYS_INLINE int find_runs(Run *runs, const Pass *pass, const Source *source, const int q,
-                            const int count) {
-  int line = q / pass->size[2], x = q % pass->size[2], runs_found = 0;
-  for (int done = 0; done < count; ++line, x = 0) {
-    Run *run = runs + runs_found++;
-    const int slice = line / pass->size[1], y = line % pass->size[1];
-    const int image = slice / pass->size[0], z = slice % pass->size[0];
-    run->at[0] = z * pass->step[0] + pass->first[0];
-    run->at[1] = y * pass->step[1] + pass->first[1];
-    run->at[2] = x * pass->step[2] + pass->first[2];
-    run->count = min(count - done, pass->size[2] - x);
-    run->pixel =
-        source->images +
-        ((long)image * pass->source_plane +
-         ((long)run->at[0] * pass->source[1] + run->at[1]) * pass->source[2] + run->at[2]) *
-            source->pitch;
-    run->to = (long)image * pass->result_plane + pass->result_first +
-              (long)z * pass->result_step[0] + (long)y * pass->result_step[1] +
-              (long)x * pass->result_step[2];
-    done += run->count;
-  }
-  return runs_found;
-}
-
-// Up to UNIT_K channels of a pixel, and zeros.
-ALWAYS_INLINE uint16 load_channels(const __global ushort *from, const int count,
-                                   const uint16 mask, const __global ushort *end) {
-  if (from + UNIT_K <= end) return LOAD_LINE(from) & mask;
-  uint words[16] = {0};
-  for (int c = 0; c < count; ++c) words[c / 2] |= (uint)from[c] << c % 2 * 16;
-  return vload16(0, words);
-}
 
 // The first `count` elements of a line.
 ALWAYS_INLINE void store_elements(const uint16 line, __global ushort *to, const int count) {
@@ -90,40 +41,6 @@ ALWAYS_INLINE void store_elements(const uint16 line, __global ushort *to, const 
   uint words[16];
   vstore16(line, 0, words);
   for (int i = 0; i < count; ++i) to[i] = words[i / 2] >> i % 2 * 16;
-}
-
-// The step of a tap and its channels from `channel` on: 32 lines.
-static void copy_pixels(__global uint *to, const Run *runs, const int count, const Pass *pass,
-                        const Source *source, const int tap, const int channel) {
-  const int row = tap / pass->tap_count[2], x = tap % pass->tap_count[2] * pass->spacing[2];
-  const int y = row % pass->tap_count[1] * pass->spacing[1];
-  const int z = row / pass->tap_count[1] * pass->spacing[0];
-  const long pitch = source->pitch, step = pass->step[2] * pitch;
-  const long away = (((long)z * pass->source[1] + y) * pass->source[2] + x) * pitch + channel;
-  const int channels = min(UNIT_K, pass->channels - channel);
-  const int16 lane = 2 * LANE_NUMBERS(int, 16);
-  const uint16 mask = (as_uint16(lane < channels) & 0xFFFFu) |
-                      (as_uint16(lane + 1 < channels) & 0xFFFF0000u);
-  const __global uint *last_line = to + STEP_WORDS;
-  for (int r = 0; r < count; ++r) {
-    const Run *run = runs + r;
-    const bool in_lines = IS_PIXEL(0, run->at[0] + z) && IS_PIXEL(1, run->at[1] + y);
-    int first = 0, last = in_lines ? run->count : 0;
-    const int left = run->at[2] + x;
-    while (first < last && left + first * pass->step[2] < 0) ++first;
-    while (first < last && left + (last - 1) * pass->step[2] >= pass->source[2]) --last;
-    const __global ushort *from = run->pixel + away + first * step;
-    int i = 0;
-    for (; i < first; ++i, to += 16) STORE_LINE((uint16)(0), to);
-    if (channels == UNIT_K) {
-      for (; i < last; ++i, from += step, to += 16) STORE_LINE(LOAD_LINE(from), to);
-    } else {
-      for (; i < last; ++i, from += step, to += 16)
-        STORE_LINE(load_channels(from, channels, mask, source->end), to);
-    }
-    for (; i < run->count; ++i, to += 16) STORE_LINE((uint16)(0), to);
-  }
-  for (; to < last_line; to += 16) STORE_LINE((uint16)(0), to);
 }
 
 TASK __kernel void pack_unit_weights(TENSOR(packed), CTENSOR(weight), const Pass pass,
@@ -140,8 +57,9 @@ TASK __kernel void pack_unit_weights(TENSOR(packed), CTENSOR(weight), const Pass
                                   (long)first_row * pass.weight_row + pass.weight_first +
                                   z * pass.weight_step[0] + y * pass.weight_step[1] +
                                   x * pass.weight_step[2];
-    __global uint *to = PTR(uint, packed) + (long)i * steps * STEP_WORDS;
-    for (int s = 0; s < steps; ++s, to += STEP_WORDS)
+    __global uint *to =
+        PTR(uint, packed) + ((long)i / pass.taps * steps * pass.taps + tap) * STEP_WORDS;
+    for (int s = 0; s < steps; ++s, to += pass.taps * STEP_WORDS)
       pack_right(to, from + (long)s * UNIT_K * pass.weight_channel,
                  along ? pass.weight_row : pass.weight_channel,
                  min(UNIT_K, pass.channels - s * UNIT_K), min(BLOCK, pass.rows - first_row), along,
@@ -149,16 +67,17 @@ TASK __kernel void pack_unit_weights(TENSOR(packed), CTENSOR(weight), const Pass
   }
 }
 
-// Adds the bias to the sums of a block, and stores them. `columns`: of the block, at most 32.
-ALWAYS_INLINE void finish_block(__global ushort *result, const long pitch, const Pass *pass,
-                                const Run *runs, const int run_count, const __global uint *block,
+// Adds the bias to the sums of a piece, and stores them. `columns`: of the block, at most 32.
+ALWAYS_INLINE void finish_piece(__global ushort *result, const long pitch, const Pass *pass,
+                                const Piece *piece, const __global uint *sums,
                                 const float16 low_bias, const float16 high_bias,
                                 const int columns) {
-  for (int r = 0; r < run_count; ++r) {
-    __global ushort *out = result + runs[r].to * pitch;
-    for (int i = 0; i < runs[r].count; ++i, block += BLOCK, out += pass->result_step[2] * pitch) {
-      const uint16 line = bfloat16_line(as_float16(LOAD_LINE(block)) + low_bias,
-                                        as_float16(LOAD_LINE(block + 16)) + high_bias);
+  for (int r = 0; r < piece->count; ++r) {
+    const Run *run = piece->runs + r;
+    __global ushort *out = result + run->to * pitch;
+    for (int i = 0; i < run->count; ++i, sums += BLOCK, out += pass->result_step[2] * pitch) {
+      const uint16 line = bfloat16_line(as_float16(LOAD_LINE(sums)) + low_bias,
+                                        as_float16(LOAD_LINE(sums + 16)) + high_bias);
       store_elements(line, out, columns);
     }
   }
@@ -170,14 +89,49 @@ ALWAYS_INLINE float16 bias_of(const __global ushort *bias, const int count) {
   return vload16(0, lane);
 }
 
+// The pieces p and p + 1 of a pass, without those from `last` on.
+ALWAYS_INLINE void find_pieces(Piece *pieces, const Pass *pass, const Source *source,
+                               const Blocks *blocks, const long p, const long last) {
+  const int of_piece = DIVIDE_UP(blocks->line, blocks->pieces);
+  for (int h = 0; h < 2; ++h) {
+    const int at = (p + h) % blocks->pieces * of_piece;
+    const long q = (p + h) / blocks->pieces * blocks->line + at;
+    find_runs(pieces + h, pass, source, q,
+              p + h < last ? min((long)min(of_piece, blocks->line - at), pass->n - q) : 0);
+  }
+}
+
+// The lines of the result are in the cache when its sums are finished.
+ALWAYS_INLINE void prefetch_piece(const __global ushort *result, const long pitch,
+                                  const Pass *pass, const Piece *piece) {
+  for (int r = 0; r < piece->count; ++r)
+    for (int i = 0; i < piece->runs[r].count; ++i)
+      PREFETCH_TO_WRITE(result + (piece->runs[r].to + i * pass->result_step[2]) * pitch);
+}
+
+// `rows` by `right`: `steps` steps. Meanwhile, what the next pieces read is fetched.
+ALWAYS_INLINE void multiply(Tiles *tiles, const Rows *rows, const __global uint *right,
+                            const int steps, const Span *next) {
+  const int lines = next ? DIVIDE_UP(max(next[0].size, next[1].size), 64 * max(steps, 1)) : 0;
+  int at = 0;
+  for (int s = 0; s < steps; ++s, rows += 2, right += STEP_WORDS) {
+    tiles_multiply_rows(tiles, rows[0].first, rows[0].pitch, rows[1].first, rows[1].pitch, right);
+    for (int i = 0; i < lines; ++i, at += 64) {
+      PREFETCH_TO_L2(next[0].first + at);
+      PREFETCH_TO_L2(next[1].first + at);
+    }
+  }
+}
+
 TASK __kernel void conv_unit(TENSOR(result), CTENSOR(source), CTENSOR(packed), CTENSOR(bias),
                              const int has_bias, const Pass pass, const int pitch,
                              const long source_size, TENSOR(counter), TENSOR(scratch),
                              const Blocks blocks) {
-  const int steps_of_tap = DIVIDE_UP(pass.channels, UNIT_K), steps = steps_of_tap * pass.taps;
+  const int steps = DIVIDE_UP(pass.channels, UNIT_K) * pass.taps;
   const int row_blocks = DIVIDE_UP(pass.rows, BLOCK), result_pitch = pass.groups * pass.rows;
+  const long all_pieces = DIVIDE_UP(pass.n, blocks.line) * blocks.pieces;
   __global uint *copy = PTR(uint, scratch) + get_global_id(0) * blocks.task_words;
-  __global uint *sums = copy + AT_ONCE * STEP_WORDS;
+  __global uint *sums = copy + blocks.at_once * STEP_WORDS;
   Tiles tiles;
   tiles_take(&tiles);
   FOR_ITEMS(i, blocks.items) {
@@ -189,35 +143,51 @@ TASK __kernel void conv_unit(TENSOR(result), CTENSOR(source), CTENSOR(packed), C
     const __global uint *right =
         CPTR(uint, packed) + ((long)group * row_blocks + first_row / BLOCK) * steps * STEP_WORDS;
     const int row = group * pass.rows + first_row;
-    const int last = min((long)pass.n, (part + 1L) * blocks.positions);
-    for (long q = (long)part * blocks.positions; q < last; q += BLOCK) {
-      Run runs[BLOCK];
-      const int run_count = find_runs(runs, &pass, &pixels, q, min((long)BLOCK, last - q));
-      int first = 0;
+    const long p0 = (long)part * blocks.positions;
+    const long last = min(all_pieces, p0 + blocks.positions);
+    Piece pieces[2][2];
+    find_pieces(pieces[0], &pass, &pixels, &blocks, p0, last);
+    for (long p = p0; p < last; p += 2) {
+      const Piece *now = pieces[(p - p0) / 2 % 2];
+      Piece *next = pieces[(p - p0) / 2 % 2 ^ 1];
+      find_pieces(next, &pass, &pixels, &blocks, p + 2, last);
+      const Span spans[2] = {last_line(next, &pass, &pixels), last_line(next + 1, &pass, &pixels)};
+      int first = 0, tap = 0, channel = 0;
       do {
-        const int end = min(steps, first + AT_ONCE);
-        for (int s = first; s < end; ++s)
-          copy_pixels(copy + (s - first) * STEP_WORDS, runs, run_count, &pass, &pixels,
-                      s / steps_of_tap, s % steps_of_tap * UNIT_K);
+        const int count = min(steps - first, blocks.at_once);
+        const bool begins = first == 0, ends = first + count == steps;
+        Rows rows[2 * AT_ONCE];
+        for (int s = 0; s < count; ++s) {
+          const Step step = step_of(&pass, &pixels, tap, channel);
+          for (int h = 0; h < 2; ++h)
+            rows[2 * s + h] =
+                rows_of(copy + (2 * s + h) * TILE_WORDS, now + h, &pass, &pixels, &step);
+          if (++tap < pass.taps) continue;
+          tap = 0;
+          channel += UNIT_K;
+        }
         for (int j = 0; j < columns; j += BLOCK) {
           __global uint *block = sums + j * BLOCK;
-          if (first == 0) {
+          __global ushort *to = PTR(ushort, result) + row + j;
+          for (int h = 0; ends && h < 2; ++h) prefetch_piece(to, result_pitch, &pass, now + h);
+          if (begins) {
             tiles_zero(&tiles);
           } else {
             tiles_load(&tiles, block);
           }
-          const __global uint *factor = right + ((long)j / BLOCK * steps + first) * STEP_WORDS;
-          const __global uchar *left = (const __global uchar *)copy;
-          for (int s = first; s < end; ++s, factor += STEP_WORDS, left += STEP_WORDS * 4)
-            tiles_multiply(&tiles, left, 64, factor);
+          multiply(&tiles, rows, right + ((long)j / BLOCK * steps + first) * STEP_WORDS, count,
+                   begins && j == 0 ? spans : 0);
           tiles_store(&tiles, block);
-          if (end < steps) continue;
+          if (!ends) continue;
           const __global ushort *of_rows = CPTR(ushort, bias) + row + j;
-          const int count = has_bias ? columns - j : 0;
-          finish_block(PTR(ushort, result) + row + j, result_pitch, &pass, runs, run_count, block,
-                       bias_of(of_rows, count), bias_of(of_rows + 16, count - 16), columns - j);
+          const int biased = has_bias ? columns - j : 0;
+          const float16 low_bias = bias_of(of_rows, biased);
+          const float16 high_bias = bias_of(of_rows + 16, biased - 16);
+          for (int h = 0; h < 2; ++h)
+            finish_piece(to, result_pitch, &pass, now + h, block + h * 16 * BLOCK, low_bias,
+                         high_bias, columns - j);
         }
-        first = end;
+        first += count;
       } while (first < steps);
     }
   }
@@ -268,13 +238,16 @@ TASK __kernel void conv_unit_weight(TENSOR(sums), CTENSOR(source), CTENSOR(packe
     for (int first = start; first < last; first += blocks.depth) {
       const int depth = min(blocks.depth, last - first);
       for (int s = 0; s < depth; ++s) {
-        Run runs[BLOCK];
-        const int q = (first + s) * UNIT_K;
-        const int run_count = find_runs(runs, &pass, &pixels, q, min(UNIT_K, pass.n - q));
+        Piece piece[2];
+        for (int h = 0; h < 2; ++h) {
+          const int q = (first + s) * UNIT_K + h * 16;
+          find_runs(piece + h, &pass, &pixels, q, clamp(pass.n - q, 0, 16));
+        }
         for (int j = 0; j < columns; ++j) {
-          const int tap = (first_block + j) / blocks_of_tap;
-          copy_pixels(spare, runs, run_count, &pass, &pixels, tap,
-                      (first_block + j) % blocks_of_tap * BLOCK);
+          const Step step = step_of(&pass, &pixels, (first_block + j) / blocks_of_tap,
+                                    (first_block + j) % blocks_of_tap * BLOCK);
+          for (int h = 0; h < 2; ++h)
+            copy_pixels(spare + h * TILE_WORDS, piece + h, &pass, &pixels, &step);
           pack_across(panel + ((long)j * depth + s) * STEP_WORDS,
                       (const __global ushort *)spare, BLOCK);
         }

@@ -16,18 +16,22 @@ namespace {
 using namespace amx;
 using namespace channels_last;
 
-constexpr int64_t kAtOnce = 12;                 // steps: AT_ONCE
-constexpr int64_t kPanelWords = (1 << 20) / 4;  // half of the second level cache
-constexpr int64_t kDepth = 32;                  // steps of a panel of the weight gradient
-constexpr int64_t kItemsPerTask = 4;            // balance tasks that other processes disturb
-constexpr int32_t kLeastChannels = 8;           // of a group: fewer leave most of a tile empty
-constexpr double kLeastWork = 1 << 20;          // multiply-adds that are worth the launches
+constexpr int64_t kMostAtOnce = 36;              // steps: AT_ONCE
+constexpr int64_t kCopiesAtOnce = 12;            // steps whose copies stay in the first level cache
+constexpr int64_t kPiece = 16;                   // positions
+constexpr int64_t kPackedWords = (3 << 19) / 4;  // of weights, in 2 MiB of the second level cache
+constexpr int64_t kPanelWords = (1 << 20) / 4;   // of the weight gradient
+constexpr int64_t kDepth = 32;                   // steps of a panel of the weight gradient
+constexpr int64_t kItemsPerTask = 4;             // balance tasks that other processes disturb
+constexpr int32_t kLeastChannels = 8;            // of a group: fewer leave most of a tile empty
+constexpr double kLeastWork = 1 << 20;           // multiply-adds that are worth the launches
 
 // As in conv_channels_last_unit.cl.
 struct Blocks {
   int64_t task_words = kSpareWords;
   int32_t columns = 0, positions = 0, depth = 0;
   int32_t panels = 0, parts = 0, items = 0;
+  int32_t line = 1, pieces = 1, at_once = 0;
 };
 
 struct UnitKernel {
@@ -37,7 +41,7 @@ struct UnitKernel {
   KernelSource source(Device&) const {
     Defines defines = element_defines(ScalarType::BFloat16);
     define_matrix_unit(defines, *unit, ScalarType::BFloat16);
-    defines.set("AT_ONCE", kAtOnce);
+    defines.set("AT_ONCE", kMostAtOnce);
     return {"conv_channels_last_unit.cl", name, defines};
   }
 };
@@ -78,24 +82,44 @@ int32_t part_size(int64_t all, int64_t others, int64_t tasks, int64_t least) {
   return static_cast<int32_t>(std::max(at::ceil_div(all, parts), std::min(all, least)));
 }
 
+// Whether pieces lie in one line each. Else they follow each other, which makes many fewer.
+bool in_lines(const ConvPass& pass) {
+  return pass.size[2] * 4 >= at::round_up<int64_t>(pass.size[2], kPiece) * 3;
+}
+
+// Of short lines, most pieces would be copied for the taps left and right of them.
+bool has_short_lines(const ConvPass& pass, const at::Tensor& source) {
+  const int64_t reach = std::abs((int64_t{pass.tap_count[2]} - 1) * pass.spacing[2]);
+  return in_lines(pass) && pass.size[2] <= kPiece && reach > 0 && reach <= pass.source[2] &&
+         source.numel() < INT32_MAX / 4;
+}
+
 // A pass of the forward direction or of the data gradient. `weight` has the strides of the pass.
-void run_pass(const ConvPass& pass, const ConvCall& call, const at::Tensor& source, int32_t pitch,
+void run_pass(ConvPass pass, const ConvCall& call, const at::Tensor& unpadded, int32_t pitch,
               const at::Tensor& weight) {
+  const at::Tensor source =
+      has_short_lines(pass, unpadded) ? pad_rows(pass, unpadded, pitch) : unpadded;
   const int64_t steps = blocks_of(pass.channels) * pass.taps, row_blocks = blocks_of(pass.rows);
   const at::Tensor packed = words(pass.groups * row_blocks * steps * kStepWords, weight);
   if (steps > 0) {
     Launch("pack_unit_weights", packed)
         .run({}, int64_t{pass.groups} * row_blocks * pass.taps, view(weight), pass);
   }
-  const int64_t most = std::max<int64_t>(1, kPanelWords / std::max<int64_t>(1, steps * kStepWords));
+  const int64_t most =
+      std::max<int64_t>(1, kPackedWords / std::max<int64_t>(1, steps * kStepWords));
   const int64_t panels = at::ceil_div(row_blocks, std::min(most, row_blocks));
   Blocks blocks{.columns = static_cast<int32_t>(at::ceil_div(row_blocks, panels) * kBlock)};
   blocks.panels = static_cast<int32_t>(at::ceil_div(int64_t{pass.rows}, int64_t{blocks.columns}));
   const int64_t others = int64_t{blocks.panels} * pass.groups;
+  blocks.line = in_lines(pass) ? pass.size[2] : pass.n;
+  blocks.pieces = static_cast<int32_t>(at::ceil_div(int64_t{blocks.line}, kPiece));
+  blocks.at_once =
+      static_cast<int32_t>(std::min(steps, in_lines(pass) ? kMostAtOnce : kCopiesAtOnce));
+  const int64_t pieces = int64_t{pass.n} / std::max(blocks.line, 1) * blocks.pieces;
   blocks.positions = static_cast<int32_t>(
-      kBlock * part_size(blocks_of(pass.n), others, few_tasks(call.device), 1));
-  blocks.parts = static_cast<int32_t>(at::ceil_div(pass.n, blocks.positions));
-  blocks.task_words = kAtOnce * kStepWords + blocks.columns * kBlock;
+      2 * part_size(at::ceil_div(pieces, int64_t{2}), others, few_tasks(call.device), 1));
+  blocks.parts = static_cast<int32_t>(at::ceil_div(pieces, int64_t{blocks.positions}));
+  blocks.task_words = int64_t{blocks.at_once} * kStepWords + blocks.columns * kBlock;
   Launch("conv_unit", call.result)
       .run(blocks, others * blocks.parts, view(source), view(packed),
            view(call.bias.defined() ? call.bias : packed),
@@ -119,8 +143,8 @@ std::pair<ConvPass, at::Tensor> joined_pass(const ConvCall& call, const at::Tens
   take_weights(pass, pass.weight_channel, s.in_channels, weight);
   pass.weight_channel = 1;  // of one channel, the strides of weights do not tell the format
   if (!has_few_channels(s)) return {pass, call.source};
+  const at::Tensor source = pad_rows(pass, call.source, s.in_channels);
   join_taps_of_rows(pass);
-  const at::Tensor source = pad_rows(s, pass, call.source);
   return {pass, source};
 }
 
