@@ -72,22 +72,27 @@ def mark_files(folder):
 
 
 def read_marks(folder):
-    """-> ({shared operator entry}, {own operator name: (marks.Own, file)}, {complex entry})"""
-    shared, own, takes_complex = [], {}, []
+    """-> ({shared operator entry}, {own operator name: (marks.Own, file)}, {type: entries})
+
+    The types are those that few kernels know: "complex" and "float8".
+    """
+    shared, own, types = [], {}, {"complex": [], "float8": []}
     for path in mark_files(folder):
         text = path.read_text()
         for mark in marks.read_marks(text):
-            if mark.kind != "COMPLEX":
+            if mark.kind == "FLOAT8":
+                types["float8"] += mark.operators
+            elif mark.kind != "COMPLEX":
                 shared += mark.operators
             if mark.takes_complex:
-                takes_complex += mark.operators
+                types["complex"] += mark.operators
         for mark in marks.read_own_marks(text):
             if mark.operator in own:
                 sys.exit(f"{path}: {mark.operator} is marked in {own[mark.operator][1]}.cpp, too")
             own[mark.operator] = (mark, path.stem)
         if path.name == "foreach_table.h":
             own |= read_foreach(marks.read_foreach_marks(text))
-    return shared, own, takes_complex
+    return shared, own, types
 
 
 def read_foreach(table):
@@ -132,12 +137,12 @@ def functions_of(item):
     return list(item.functions()) if isinstance(item, NativeFunctionsGroup) else [item]
 
 
-def fallback_guard(function, takes_complex, head):
+def fallback_guard(function, types, head):
     """The code that sends tensors of types that no kernel knows to the CPU fallback.
 
     Before that, tensors that the operator writes stop sharing memory with lazy clones. Running
     averages are written, too, though the schemas do not say so.
-    `head`: the wrapper's head.
+    `types`: "complex_" or "float8_", where kernels know these, too. `head`: the wrapper's head.
     """
     schema = function.func
     arguments = schema.arguments.flat_all
@@ -157,27 +162,28 @@ def fallback_guard(function, takes_complex, head):
     op = f"at::_ops::{schema.name.unambiguous_name()}"
     # Wrappers of structured operators take plain numbers where the schema has symbolic ones.
     call = "call_fallback_fn_symint" if "SymInt" in head else "call_fallback_fn"
-    check = "complex_needs_fallback" if takes_complex else "needs_fallback"
     return owning + (
-        f"  if (C10_UNLIKELY(ocl::{check}({', '.join(tensors)}))) {{\n"
+        f"  if (C10_UNLIKELY(ocl::{types}needs_fallback({', '.join(tensors)}))) {{\n"
         f"    return at::native::{call}<&ocl::fallback, {op}>::call({names});\n"
         "  }\n"
     )
 
 
-def add_guards(definitions, registrations, item, complex_entries):
+def add_guards(definitions, registrations, item, entries):
     """Inserts checks and fallback_guard() as the first statements of each wrapper of `item`."""
     wrappers = dict(re.findall(r'm\.impl\("([^"]+)",\s*TORCH_FN\((\w+)\)\)', registrations))
-    takes_complex = any(entry_matches(e, f) for e in complex_entries for f in functions_of(item))
+    types = "".join(
+        f"{name}_"
+        for name, marked in entries.items()
+        if any(entry_matches(e, f) for e in marked for f in functions_of(item))
+    )
     for function in functions_of(item):
         wrapper = wrappers.get(str(function.func.name))
         if wrapper is None:
             continue
         head = re.compile(rf"(\b{wrapper}\([^;]*?\) \{{\n)")
         definitions, count = head.subn(
-            lambda m, f=function: (
-                m[1] + relations.checks_of(f) + fallback_guard(f, takes_complex, m[1])
-            ),
+            lambda m, f=function: m[1] + relations.checks_of(f) + fallback_guard(f, types, m[1]),
             definitions,
             count=1,
         )
@@ -199,7 +205,7 @@ def main(kernels, output, shards, version, lenient):
     cpu = parsed.backend_indices[DispatchKey.CPU]
     # PyTorch 2.15 has a zero_ for CUDA alone.
     gpus = [parsed.backend_indices[key] for key in (DispatchKey.CUDA, DispatchKey.XPU)]
-    shared, own, complex_entries = read_marks(kernels)
+    shared, own, type_entries = read_marks(kernels)
     table = (kernels / "pointwise/pointwise_table.h").read_text()
     unary = unary_foreach(table, parsed.native_functions)
     own |= own_foreach((op, op, "") for op, _ in unary)
@@ -261,7 +267,7 @@ def main(kernels, output, shards, version, lenient):
     def generate_item(item):
         registrations = generate(backend, Target.REGISTRATION, item)
         text = generate(backend, Target.ANONYMOUS_DEFINITION, item)
-        return add_guards(text, registrations, item, complex_entries), registrations
+        return add_guards(text, registrations, item, type_entries), registrations
 
     helpers = "\n".join(dest.gen_registration_helpers(backend))
     # Operators with equal arguments share a boxed wrapper, so they go to one file.

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-_MARK = re.compile(r'OCL_(POINTWISE|SPECIAL|REDUCTION|STUB|SHARED|COMPLEX)\(\s*"([^"]+)"')
+_MARK = re.compile(r'OCL_(POINTWISE|SPECIAL|REDUCTION|STUB|SHARED|COMPLEX|FLOAT8)\(\s*"([^"]+)"')
 # The rest of an OCL_POINTWISE mark up to its second expression, which is for complex numbers.
 _TWO_EXPRESSIONS = re.compile(r'\s*,\s*\w+,[\w\s|]+,\s*(?:"[^"]*"\s*)+,')
 _FOREACH = re.compile(r"OCL_FOREACH\((\w+), (\w+)")
@@ -12,7 +12,7 @@ _OWN = re.compile(r'OCL_(STRUCTURED|NATIVE)(_AS)?\(\s*"([^"]+)",\s*(\w+)[,)]')
 
 
 class Mark(NamedTuple):
-    kind: str  # POINTWISE, SPECIAL, REDUCTION, STUB, SHARED, COMPLEX
+    kind: str  # POINTWISE, SPECIAL, REDUCTION, STUB, SHARED, COMPLEX, FLOAT8
     operators: list  # "add", "div.Tensor", "clamp.default"
     takes_complex: bool
 

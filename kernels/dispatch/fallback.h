@@ -11,6 +11,7 @@
 #include <string>
 
 #include "kernels/core/types/dtype.h"
+#include "kernels/core/types/float8.h"
 
 namespace ocl {
 
@@ -32,6 +33,9 @@ bool device_lacks_type(const at::Tensor& tensor);
 inline bool lacks(HasType has_type, const at::Tensor& tensor) {
   return tensor.defined() && (!has_type(tensor.scalar_type()) || device_lacks_type(tensor));
 }
+inline bool has_float8_kernel_type(ScalarType type) noexcept {
+  return has_kernel_type(type) || is_float8(type);
+}
 inline bool lacks(HasType has_type, const std::optional<at::Tensor>& tensor) {
   return tensor && lacks(has_type, *tensor);
 }
@@ -50,6 +54,12 @@ bool promote_to_complex_half(std::initializer_list<at::Tensor> tensors);
 template <typename... Tensors>
 bool needs_fallback(const Tensors&... tensors) {
   return (detail::lacks(&has_kernel_type, tensors) || ...);
+}
+
+// The same for an operator whose kernels know float8 (OCL_FLOAT8).
+template <typename... Tensors>
+bool float8_needs_fallback(const Tensors&... tensors) {
+  return (detail::lacks(&detail::has_float8_kernel_type, tensors) || ...);
 }
 
 // The same for an operator whose kernels know complex64 and complex128 (OCL_COMPLEX). They do not

@@ -17,7 +17,8 @@
 //     As these two, for an implementation that is one expression of the schema's arguments. The
 //     generated header has the head of the function.
 //   OCL_COMPLEX("where.self")
-//     In addition to one of these: complex tensors do not go to the fallback.
+//   OCL_FLOAT8("_scaled_mm")
+//     In addition to one of these: complex tensors, or those of float8, do not go to the fallback.
 #pragma once
 
 #include <ATen/native/DispatchStub.h>
@@ -43,3 +44,4 @@ constexpr std::string_view name_of_stub(std::string_view stub) {
 #define OCL_STRUCTURED_AS(op, name, ...) \
   OCL_HEAD_##name { __VA_ARGS__; }
 #define OCL_COMPLEX(ops) static_assert(true, ops)
+#define OCL_FLOAT8(ops) static_assert(true, ops)

@@ -1,5 +1,7 @@
 // Matrix products with weights of 8 and 4 bits.
+#include <ATen/ops/bitwise_xor.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/sum.h>
 
 #include "kernels/core/operators/registration.h"
 #include "kernels/core/types/dtype.h"
@@ -36,9 +38,12 @@ Tensor& int_mm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
   TORCH_CHECK(out.scalar_type() == ScalarType::Int,
               "Expected result dtype to be of type kInt but got ", out.scalar_type());
   out.resize_({self.size(0), mat2.size(1)});
-  const bool wide = self.scalar_type() == ScalarType::Byte;  // of two types
-  const ScalarType type = wide ? ScalarType::Int : ScalarType::Char;
-  gemm(out, self.to(type), mat2.to(type), 1, {}, 0);
+  if (self.scalar_type() == ScalarType::Char) {
+    gemm(out, self, mat2, 1, {}, 0);
+  } else {  // of two types: x b = (x - 128) b + 128 * (sums of columns of b)
+    const Tensor less = at::bitwise_xor(self, 128).view(ScalarType::Char);
+    gemm(out, less, mat2, 1, at::sum(mat2, 0, /*keepdim=*/false, ScalarType::Int), 128);
+  }
   return out;
 }
 

@@ -1,5 +1,5 @@
-// Products of float8 matrices with scales. bfloat16 holds each number of float8 exactly, and the sums
-// are float32.
+// Products of float8 matrices with scales. bfloat16 holds each number of float8 exactly, and the
+// sums are float32.
 #include <ATen/BlasBackend.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
@@ -34,14 +34,15 @@ bool are_scales(const Tensor& scale, int64_t rows, int64_t columns) {
 
 // One scale for each matrix, or one for each row of `a` and each column of `b`.
 void check_scales(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b) {
-  const bool by_rows =
-      are_scales(scale_a, a.size(0), 1) && are_scales(scale_b, 1, b.size(1));
+  const bool by_rows = are_scales(scale_a, a.size(0), 1) && are_scales(scale_b, 1, b.size(1));
   TORCH_CHECK_VALUE(
-      is_float8(a.scalar_type()) && is_float8(b.scalar_type()) && (by_rows || (is_one_scale(scale_a) && is_one_scale(scale_b))),
+      is_float8(a.scalar_type()) && is_float8(b.scalar_type()) &&
+          (by_rows || (is_one_scale(scale_a) && is_one_scale(scale_b))),
       "Invalid scaling configuration: expected float8 matrices, and float32 scales that have one "
-      "element each or the shapes [", a.size(0), ", 1] and [1, ", b.size(1), "], contiguous. Got ",
-      a.scalar_type(), " and ", b.scalar_type(), ", scales of type ", scale_a.scalar_type(), " ",
-      scale_a.sizes(), " and ", scale_b.scalar_type(), " ", scale_b.sizes());
+      "element each or the shapes [",
+      a.size(0), ", 1] and [1, ", b.size(1), "], contiguous. Got ", a.scalar_type(), " and ",
+      b.scalar_type(), ", scales of type ", scale_a.scalar_type(), " ", scale_a.sizes(), " and ",
+      scale_b.scalar_type(), " ", scale_b.sizes());
 }
 
 void check_recipes(at::TensorList scales, at::IntArrayRef recipes, at::IntArrayRef swizzles) {
