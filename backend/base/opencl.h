@@ -1,11 +1,11 @@
-// The only includer of <CL/opencl.hpp>. Everything is written against OpenCL 1.2; a newer entry
-// point is looked up by name after a check of the device's version (see stream.cpp).
+// The only file that includes <CL/opencl.hpp>. Everything is written against OpenCL 1.2; a newer
+// entry point is looked up by name after a check of the device's version (see stream.cpp).
 #pragma once
 
 #define CL_HPP_ENABLE_EXCEPTIONS
 #define CL_HPP_TARGET_OPENCL_VERSION 120
 #define CL_HPP_MINIMUM_OPENCL_VERSION 120
-#ifndef CL_TARGET_OPENCL_VERSION  // tests of the stern device know later functions
+#ifndef CL_TARGET_OPENCL_VERSION  // the tests of the stern device call later functions
 #define CL_TARGET_OPENCL_VERSION 120
 #endif
 #include <CL/opencl.hpp>
@@ -25,8 +25,9 @@ bool opencl_loader_present();
 // extension (unless OCL_ICD_VENDORS is set).
 std::vector<cl::Platform> opencl_platforms();
 
-// The handle that a query answers, which the queried object keeps alive. getInfo() of opencl.hpp
-// retains it instead, and where that fails, releases it all the same: others then lose the object.
+// Returns the handle that a query gives, without retaining it: the queried object keeps it alive.
+// getInfo() of opencl.hpp retains it, and releases it even where the retain failed, so that other
+// owners lose the object.
 //
 //   borrowed<cl_context>(clGetCommandQueueInfo, queue(), CL_QUEUE_CONTEXT, "clGetCommandQueueInfo")
 template <typename Handle, typename Query, typename Object>
@@ -37,12 +38,18 @@ Handle borrowed(Query query, Object object, cl_uint name, const char* function) 
   return handle;
 }
 
-// CL_QUEUED to CL_COMPLETE, or the code of its failure; nothing where the driver does not tell.
+// The status of an event: CL_QUEUED to CL_COMPLETE, or an error code; nullopt where the query
+// fails.
 inline std::optional<cl_int> execution_status(const cl::Event& event) noexcept {
   cl_int status = CL_QUEUED;
   const cl_int code =
       clGetEventInfo(event(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, nullptr);
   return code == CL_SUCCESS ? std::optional(status) : std::nullopt;
+}
+// Whether the command has completed or failed; also true where the query fails, because a wait for
+// the event then reports that.
+inline bool is_over(const cl::Event& event) noexcept {
+  return execution_status(event).value_or(CL_COMPLETE) <= CL_COMPLETE;
 }
 
 }  // namespace ocl

@@ -22,7 +22,7 @@ void wait_for_callback(cl::Event event) {
   event.setCallback(CL_COMPLETE, notify, argument.get());
   argument.release();
   reached->get_future().wait();
-  event.wait();  // raises an error of the commands before
+  event.wait();  // reports errors of earlier commands
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ void Event::record(Stream& stream, bool timed) {
   report_ = report;
 }
 
-// The capture that it was recorded in; nullptr: none, or one that has ended.
+// The capture in which the event was recorded; nullptr: none, or it has ended.
 Capture* Event::capture() const {
   Capture* now = stream_->capture();
   return now && now->id() == capture_ ? now : nullptr;
@@ -61,7 +61,7 @@ void Event::record_enqueued(Stream& stream, bool timed) {
   stream_ = &stream;
 }
 
-// Refuses events of a capture, which mark no moment of the device's time.
+// Raises for events of a capture, which mark no time on the device.
 void Event::refuse_captured(std::string_view what) const {
   if (C10_LIKELY(capture_ == 0)) return;
   if (Capture* now = capture()) now->refuse(what);
@@ -96,7 +96,7 @@ bool Event::over() const {
   if (!recorded() || capture_ != 0) return true;
   refuse_fork();
   const std::optional<cl_int> found = execution_status(event_);
-  if (!found) return false;  // the owner asks again
+  if (!found) return false;  // the caller asks again
   if (*found < 0 && !stream_->has_told(position_)) stream_->note_failure(*found);
   return *found <= CL_COMPLETE;
 }
@@ -121,10 +121,6 @@ void Event::wait_until_over(Waiter waiter) const {
     if (!over()) stream_->drain_quietly();  // over() notes the failure of a command
   }
 }
-
-void Event::wait_until_over() const { wait_until_over(Waiter::kSleeps); }
-
-void Event::help_until_over() const { wait_until_over(Waiter::kHelps); }
 
 void Event::wait_until_reached() const {
   if (!recorded()) return;

@@ -14,8 +14,8 @@ class Event {
   Event(const Event&) = default;
   Event& operator=(const Event&) = default;
 
-  // Marks the present end of `stream`; may be called again. In a captured stream the mark is part
-  // of the capture only. `timed`: for elapsed_ms().
+  // Marks the current end of `stream`; may be called again. If the stream is captured, the mark is
+  // in the capture only. `timed`: for elapsed_ms().
   void record(Stream& stream, bool timed = false);
   // Marks the end of the enqueued commands, even while the stream is captured.
   void record_enqueued(Stream& stream, bool timed = false);
@@ -33,33 +33,29 @@ class Event {
 
   // As synchronize(), but leaves the faults of kernels for another caller to raise.
   void wait_until_reached() const;
-  // For owners of memory, who must go on when a command before the mark failed. Both treat failure
-  // as completion; the stream raises it.
+  // For code that frees memory: these count a failed command as completed, and the stream raises
+  // the error later.
   bool over() const;
-  void wait_until_over() const;
-  // As wait_until_over(), but the thread may run commands meanwhile, also those after the mark
-  // (Quirk::kWaitRunsCommands). The device is slower without it.
-  void help_until_over() const;
+  // kHelps: the thread may run commands meanwhile, also those after the mark
+  // (Quirk::kWaitRunsCommands). The device is slower if the thread only sleeps.
+  enum class Waiter : uint8_t { kSleeps, kHelps };
+  void wait_until_over(Waiter waiter = Waiter::kSleeps) const;
 
-  // Milliseconds of device time from this event's mark to `end`'s, which were both recorded with
-  // times.
+  // Milliseconds of device time from this event's mark to `end`'s. Both must be `timed`.
   double elapsed_ms(const Event& end) const;
 
   const cl::Event& handle() const { return event_; }
 
  private:
-  enum class Waiter : uint8_t { kSleeps, kHelps };
-
   cl_int status() const;
   void wait(Waiter waiter = Waiter::kSleeps) const;
-  void wait_until_over(Waiter waiter) const;
   cl_ulong completed_at() const;
   Capture* capture() const;
   void refuse_captured(std::string_view what) const;
 
   cl::Event event_;
   Stream* stream_ = nullptr;
-  uint64_t capture_ = 0;   // the number of the capture that it was recorded in; 0: none
+  uint64_t capture_ = 0;   // the id of the capture in which it was recorded; 0: none
   uint64_t position_ = 0;  // commands of the stream up to the mark
   uint64_t work_ = 0;      // the stream's work() before the mark
   FaultReport report_;     // the stream's last fault report before the mark

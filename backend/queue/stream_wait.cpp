@@ -16,15 +16,15 @@ void Stream::limit_depth(uint64_t commands) {
   auto mark = std::make_unique<Event>();
   {
     std::lock_guard lock(depth_mutex_);
-    if (!too_deep(commands)) return;  // another thread was faster
+    if (!too_deep(commands)) return;  // another thread has done it
     mark->record_enqueued(*this);
     depth_at_.store(commands, std::memory_order_relaxed);
     std::swap(mark, depth_mark_);
   }
-  if (mark && !mark->over()) wait_unlocked([&] { mark->help_until_over(); });
+  if (mark && !mark->over()) wait_unlocked([&] { mark->wait_until_over(Event::Waiter::kHelps); });
 }
 
-// The code of a failure, which is told once.
+// Waits; returns the code of a failure, but each failure only once.
 cl_int Stream::wait() {
   const uint64_t commands = commands_.load(std::memory_order_relaxed);
   cl_int code;
@@ -63,7 +63,7 @@ void Stream::finish() {
 
 bool Stream::idle() {
   refuse_capture("query a stream");
-  // Also in an idle queue, a new marker takes the driver a moment.
+  // Even in an idle queue, the driver needs a moment for a new marker.
   constexpr std::chrono::milliseconds kMarkerTime{1};
   const bool shared = shared_.load(std::memory_order_relaxed);
   const cl_int status = last_status(shared ? kMarkerTime : std::chrono::milliseconds(0));
@@ -71,7 +71,7 @@ bool Stream::idle() {
   return status == CL_COMPLETE;
 }
 
-// The status of the last command, as soon as it is complete, else after `patience`.
+// The status of the last command: returns once it has completed, at the latest after `patience`.
 cl_int Stream::last_status(std::chrono::milliseconds patience) {
   const uint64_t commands = commands_.load(std::memory_order_relaxed);
   const bool shared = shared_.load(std::memory_order_relaxed);

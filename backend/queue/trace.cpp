@@ -17,7 +17,7 @@ namespace {
 struct Entry {
   Command command;
   c10::approx_time_t called, returned;
-  cl::Event begin, end;  // the same event, except for marks
+  cl::Event begin, end;  // the same event, unless they are markers
   cl_ulong started = 0, ended = 0;
 };
 
@@ -80,25 +80,19 @@ void read_times(Entry& entry) {
       !read(entry.end, CL_PROFILING_COMMAND_END, entry.ended)) {
     entry.started = entry.ended = 0;
   }
-  // Not by assignments, which throw where a release fails.
+  // Not assigned, because an assignment throws if a release fails.
   const cl::Event begin(std::move(entry.begin)), end(std::move(entry.end));
-}
-
-bool completed(const cl::Event& event) {
-  cl_int status = CL_COMPLETE;
-  clGetEventInfo(event(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, nullptr);
-  return status <= CL_COMPLETE;
 }
 
 void add(State& state, Entry&& entry) {
   std::lock_guard lock(state.mutex);
-  if (!state.recording) return;  // stopped meanwhile, or only the watchdog asks
+  if (!state.recording) return;  // the trace has stopped, or only the watchdog needs the command
   Session& now = state.session;
   now.entries.push_back(std::move(entry));
   if (now.entries.size() - now.timed < kKeptEvents) return;
   for (; now.timed < now.entries.size(); ++now.timed) {
     Entry& oldest = now.entries[now.timed];
-    if (oldest.end() && !completed(oldest.end)) return;
+    if (oldest.end() && !is_over(oldest.end)) return;
     read_times(oldest);
   }
 }
@@ -148,7 +142,8 @@ std::vector<Command> stop() {
   if (in_bad_fork()) return {};
   Session now;
   {
-    // Not while this waits for commands: they may wait for a thread that wants to add one.
+    // Released before the waits below: a command may wait for a thread that needs the lock to add a
+    // command.
     std::lock_guard lock(state().mutex);
     if (!std::exchange(state().recording, false)) return {};
     on.store(watchdog::on());
@@ -192,7 +187,7 @@ void Call::begin(Stream& stream, const CommandInfo& info) {
   try {
     if (with_event_ && timed) stream.enable_times();
   } catch (const std::exception&) {
-    with_event_ = false;  // a profile without times, rather than a command that fails
+    with_event_ = false;  // the profile lacks this time; the command must not fail for that
   }
   static_assert(sizeof(c10::approx_time_t) == sizeof(command.called));
   command.called = static_cast<int64_t>(c10::getApproximateTime());
@@ -216,7 +211,7 @@ void Call::end() {
       entry.end = std::move(end);
       entry.begin = std::move(begin);
     } catch (const cl::Error&) {
-      return;  // a destructor called
+      return;  // a destructor calls end(), so it must not throw
     }
   }
   entry.command.thread = thread_number;
@@ -225,7 +220,8 @@ void Call::end() {
   add(state(), std::move(entry));
 }
 
-// A timed marker takes a few bytes of the device. Without them the call has no times.
+// Ignored: a timed marker needs a few bytes of device memory, and without them the call has no
+// times.
 void Call::mark(Stream& stream, cl::Event& event) {
   if (!with_event_) return;
   try {

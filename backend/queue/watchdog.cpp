@@ -31,9 +31,9 @@ using Key = std::pair<DeviceIndex, StreamId>;
 
 struct State {
   std::mutex mutex;
-  std::map<Key, std::deque<Noted>> commands;  // those that were unfinished when asked
-  std::map<DeviceIndex, uint64_t> ended;      // commands that were seen to end
-  // Streams for which a wait was given up, and `ended` at that time.
+  std::map<Key, std::deque<Noted>> commands;  // commands that had not ended at the last check
+  std::map<DeviceIndex, uint64_t> ended;      // the number of commands that have ended
+  // Streams whose wait timed out, and the value of `ended` then.
   std::map<Key, uint64_t> stuck;
 };
 
@@ -46,21 +46,17 @@ State& state() {
 std::atomic<void (*)()> check_interruption{nullptr};
 thread_local int uninterrupted = 0;
 
-// Also where the driver does not know: the wait tells its failure.
-bool over(const cl::Event& event) {
-  return execution_status(event).value_or(CL_COMPLETE) <= CL_COMPLETE;
-}
-
-// A wait would do so, but a query does not.
+// A wait flushes the queue, but a query does not.
 void flush_queue_of(const cl::Event& event) {
   cl_command_queue queue = nullptr;
   clGetEventInfo(event(), CL_EVENT_COMMAND_QUEUE, sizeof(queue), &queue, nullptr);
   if (queue) clFlush(queue);
 }
 
-// With the lock. Moves them to `ended`, because their release may call back.
+// Call with the lock. Moves commands that are over to `ended`, because releasing their events may
+// call back.
 void forget_ended(DeviceIndex device, std::deque<Noted>& commands, std::deque<Noted>& ended) {
-  while (!commands.empty() && over(commands.front().event)) {
+  while (!commands.empty() && is_over(commands.front().event)) {
     ended.push_back(std::move(commands.front()));
     commands.pop_front();
     ++state().ended[device];
@@ -131,7 +127,7 @@ bool exit_would_wait() {
   throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, kTimedOut, text);
 }
 
-// Whether an earlier wait for the stream was given up, and no command has ended since.
+// Whether an earlier wait for the stream timed out, and no command has ended since.
 bool gave_up(std::optional<Key> stream) {
   if (!stream) return false;
   const uint64_t ended = progress(stream->first);
@@ -140,7 +136,7 @@ bool gave_up(std::optional<Key> stream) {
   return found != state().stuck.end() && found->second == ended;
 }
 
-// Sleeps for a while that grows with the time of the wait.
+// Sleeps; the longer the wait has lasted, the longer.
 void pause(Clock::duration waited) {
   const auto length = std::chrono::duration_cast<microseconds>(waited / 16);
   if (length < kShortest) return std::this_thread::yield();
@@ -155,7 +151,7 @@ void wait_until_over(const Device& device, const cl::Event& event, std::optional
   auto last_progress = begin, last_check = begin;
   uint64_t ended = progress(device.index());
   bool stuck = gave_up(stream);
-  while (!over(event)) {
+  while (!is_over(event)) {
     const auto now = Clock::now();
     pause(now - begin);
     if (now - begin < milliseconds(1)) continue;
@@ -175,7 +171,7 @@ void wait_until_over(const Device& device, const cl::Event& event, std::optional
 
 void poll(const Device& device, const cl::Event& event, std::optional<Key> stream,
           bool interruptible) {
-  if (!over(event)) wait_until_over(device, event, stream, interruptible);
+  if (!is_over(event)) wait_until_over(device, event, stream, interruptible);
   if (!stream) return;
   std::lock_guard lock(state().mutex);
   state().stuck.erase(*stream);
@@ -229,7 +225,7 @@ void watch(const Stream& stream, const cl::Event& event) {
 bool ends(Stream& stream) noexcept {
   if (!on()) return true;
   cl::Event marker;
-  // Without a marker the wait itself tells the failure.
+  // Without a marker the wait itself reports the failure.
   if (!succeeds([&] { marker = stream.marker(); })) return true;
   return succeeds([&] { poll(stream.device(), marker, key_of(stream), false); });
 }
