@@ -30,10 +30,10 @@ void check(const Operation& operation, const at::Tensor& tensor) {
                    others.front().scalar_type(), " and ", tensor.scalar_type());
 }
 
-// Whether a collective can be started without waiting, and within some microseconds.
+// Whether a collective can start without waiting; starting it then takes some microseconds.
 bool starts_at_once(const Operation& operation, const std::vector<StagingStream>& streams) {
-  constexpr size_t kMostBytes = 1 << 16;  // which some devices copy to the host
-  constexpr size_t kMostTensors = 16;     // which are mapped one by one
+  constexpr size_t kMostBytes = 1 << 16;  // some devices copy them to the host
+  constexpr size_t kMostTensors = 16;     // each is mapped by a call
   if (operation.type == OpType::_ALLREDUCE_SPARSE) return false;
   size_t bytes = 0, tensors = 0;
   const auto count = [&](const Tensors& some) {
@@ -42,7 +42,7 @@ bool starts_at_once(const Operation& operation, const std::vector<StagingStream>
   };
   count(operation.reads);
   for (const Tensors& some : operation.writes) count(some);
-  // Not Event::over(), which notes a failure for the stream: the work raises it.
+  // Not Event::over(), which would leave a failure to the stream: the work itself raises it.
   return bytes <= kMostBytes && tensors <= kMostTensors &&
          std::all_of(streams.begin(), streams.end(), [](const StagingStream& each) {
            return execution_status(each.ready.handle()) == CL_COMPLETE;
@@ -99,7 +99,7 @@ OcclBackend::OcclBackend(BackendPointer gloo)
 }
 
 OcclBackend::~OcclBackend() {
-  // Both join threads that take Python's lock to release tensors.
+  // Without Python's lock: both join threads that take it to release tensors.
   wait_unlocked([&] {
     issuer_.reset();
     gloo_.reset();
@@ -121,7 +121,7 @@ void OcclBackend::shutdown() {
 }
 
 void OcclBackend::startCoalescing() {
-  coalesced_.emplace();  // a new list, also if an error prevented the end of the last one
+  coalesced_.emplace();  // drops a list that an error left unfinished
 }
 
 WorkPointer OcclBackend::endCoalescing() {

@@ -3,10 +3,10 @@
 // Python makes Gloo's group (torch_ocl/distributed.py), because PyTorch's packages do not contain
 // Gloo's headers. The caller's thread checks a collective and records an event on its stream. The
 // issuing thread waits for the event, maps the memory and starts Gloo's collective; at its end the
-// memory is unmapped (work.h). Meanwhile the caller continues to enqueue kernels.
+// memory is unmapped (work.h). The caller continues to enqueue kernels meanwhile.
 //
-// Virtuals of c10d::Backend that are not overridden: split and merge, which torch.distributed calls
-// only through NCCL's interface, and those that only NCCL has (shrink, completion hooks,
+// These virtuals of c10d::Backend are not overridden: split and merge, which torch.distributed
+// calls only through NCCL's interface, and those that only NCCL has (shrink, completion hooks,
 // waitForPendingWorks, getMemAllocator, allocateTensor, suspend, resume, getMemoryStats, getError;
 // eagerConnectSingleDevice does nothing, because Gloo connects when it is made).
 #pragma once
@@ -71,7 +71,7 @@ class OcclBackend final : public c10d::Backend {
   // Sparse tensors (sparse.cpp).
   WorkPointer allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
 
-  // Collectives that are composed of others (composed.cpp).
+  // Collectives that are made of other collectives (composed.cpp).
   WorkPointer allreduce_coalesced(Tensors& tensors,
                                   const c10d::AllreduceCoalescedOptions& options) override;
   WorkPointer allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
@@ -104,8 +104,8 @@ class OcclBackend final : public c10d::Backend {
   void record_use(const Tensors& tensors);
 
   BackendPointer gloo_;
-  // TORCH_DISTRIBUTED_DEBUG=DETAIL when the group was made: PyTorch compares what the ranks call,
-  // except the sizes and types of all-to-all, which are compared here.
+  // Whether TORCH_DISTRIBUTED_DEBUG was DETAIL when the group was made. PyTorch then compares the
+  // calls of the ranks, but not the sizes and types of all-to-all: compare_exchange() does.
   const bool compares_ = c10d::debug_level() == c10d::DebugLevel::Detail;
   std::mutex side_streams_mutex_;  // guards the member below
   std::map<c10::DeviceIndex, c10::Stream> side_streams_;
@@ -113,25 +113,26 @@ class OcclBackend final : public c10d::Backend {
   std::optional<Issuer> issuer_{std::in_place};
 };
 
-// `gloo` is the group of the same ranks that moves the bytes.
+// `gloo`: Gloo's group of the same ranks, which moves the bytes.
 BackendPointer make_distributed_backend(const BackendPointer& gloo);
 
-// Replaces operations that Gloo does not have: a mean is a sum with the returned divisor, and sums
-// and products of bool, which Gloo takes as bytes, are the maximum and minimum.
+// Replaces operations that Gloo does not have. A mean becomes a sum; the result is its divisor
+// (else 1). Gloo takes bool as bytes, so sums and products of bool become the maximum and minimum.
 int64_t simplify(c10d::ReduceOp& op, const Tensors& tensors, int size);
 
-// Raises on all ranks if one of them expects other bytes than another sends to it, or numbers of
-// another type. `sent` and `received` are bytes for each rank. Blocks until all ranks have called
+// Raises on all ranks if one of them expects another number of bytes, or another type, than a rank
+// sends to it. `sent` and `received` are bytes for each rank. Blocks until all ranks have called
 // it.
 void compare_exchange(c10d::Backend& gloo, const std::vector<int64_t>& sent,
                       const std::vector<int64_t>& received, at::ScalarType type);
 
-// Whether all have the same number of elements.
+// Whether all tensors have the same number of elements.
 bool same_sizes(const Tensors& tensors);
 
 // The CPU tensors over the mapped memory of `tensors`.
 Tensors on_host(const Staging& staging, const Tensors& tensors);
-// Their bytes, for operations that only move data, because Gloo does not know all types.
+// The same as tensors of bytes, for operations that only move data, because Gloo does not know all
+// types.
 at::Tensor bytes_on_host(const Staging& staging, const at::Tensor& tensor);
 Tensors bytes_on_host(const Staging& staging, const Tensors& tensors);
 TensorLists bytes_on_host(const Staging& staging, const TensorLists& lists);

@@ -1,4 +1,4 @@
-// Collectives that call Gloo's, on mapped memory.
+// The collectives that Gloo has: each calls Gloo's on mapped memory.
 #include "distributed/backend.h"
 
 namespace ocl {
@@ -19,8 +19,8 @@ at::Tensor rows_on_host(const Staging& staging, const at::Tensor& tensor) {
   return bytes.view({rows, rows == 0 ? 0 : bytes.numel() / rows});
 }
 
-// The bytes for each rank, of `rows` that are split into parts of `sizes` rows, or into equal
-// parts; -1 where there are none.
+// The bytes for each rank if `rows` rows are split into parts of `sizes` rows; into equal parts if
+// `sizes` is empty, -1 where that is impossible.
 std::vector<int64_t> bytes_of_parts(const at::Tensor& rows, std::vector<int64_t> sizes, int ranks) {
   if (sizes.empty()) {
     return std::vector<int64_t>(ranks, rows.size(0) % ranks ? -1 : rows.numel() / ranks);
@@ -90,7 +90,7 @@ WorkPointer OcclBackend::post_lists(
 WorkPointer OcclBackend::allgather(TensorLists& outputs, Tensors& inputs,
                                    const c10d::AllgatherOptions& options) {
   if (outputs.size() == 1 && inputs.size() == 1 && !same_sizes(outputs[0])) {
-    // Gloo needs equal parts, but its all-to-all does not.
+    // Gloo's own collective needs equal parts, but its all-to-all does not.
     TORCH_CHECK_VALUE(static_cast<int>(outputs[0].size()) == size_ &&
                           outputs[0][rank_].numel() == inputs[0].numel(),
                       "occl: all_gather of ", inputs[0].numel(), " elements into ",

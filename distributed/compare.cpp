@@ -1,4 +1,4 @@
-// What the ranks give to an all-to-all, compared before it begins.
+// Compares the arguments of all ranks before an all-to-all.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 
@@ -11,7 +11,7 @@ namespace ocl {
 void compare_exchange(c10d::Backend& gloo, const std::vector<int64_t>& sent,
                       const std::vector<int64_t>& received, at::ScalarType type) {
   const int64_t ranks = gloo.getSize(), columns = 2 * ranks + 1;
-  // Rows of one length, whatever the caller gave. No rank sends or expects -1 bytes.
+  // All rows have the same length, whatever the caller gave. -1 marks a missing count.
   at::Tensor mine = at::full({columns}, -1, at::kLong);
   int64_t* row = mine.mutable_data_ptr<int64_t>();
   if (static_cast<int64_t>(sent.size()) == ranks) std::copy(sent.begin(), sent.end(), row);

@@ -1,4 +1,4 @@
-// Collectives that Gloo does not have, or composes of others in a slower way.
+// Collectives that Gloo does not have, or has in a slower way, made of other collectives.
 #include <ATen/ops/amax.h>
 #include <ATen/ops/amin.h>
 #include <ATen/ops/cat.h>
@@ -16,7 +16,7 @@ namespace {
 using c10d::OpType;
 using c10d::ReduceOp;
 
-// Copies of the bytes of all, except of a single tensor.
+// The bytes of all tensors in one: a copy, unless there is only one tensor.
 at::Tensor joined(const Staging& staging, const Tensors& tensors) {
   const Tensors parts = bytes_on_host(staging, tensors);
   return parts.size() == 1 ? parts.front() : at::cat(parts);
@@ -52,7 +52,7 @@ void reduce_rows(at::Tensor& result, const at::Tensor& rows, ReduceOp::RedOpType
   }
 }
 
-// Posts one work for each index, and returns them as one.
+// Starts a work for each index, and returns all as one work.
 template <typename Post>
 WorkPointer each(int rank, size_t count, const Post& post_one) {
   std::vector<WorkPointer> works;
@@ -62,7 +62,7 @@ WorkPointer each(int rank, size_t count, const Post& post_one) {
 
 }  // namespace
 
-// One collective per tensor: Gloo's coalesced one copies all tensors into a buffer.
+// One collective per tensor: Gloo's coalesced collective copies all tensors into a buffer.
 WorkPointer OcclBackend::allreduce_coalesced(Tensors& tensors,
                                              const c10d::AllreduceCoalescedOptions& options) {
   return each(rank_, tensors.size(), [&](size_t i) {
@@ -143,8 +143,8 @@ WorkPointer OcclBackend::alltoall(Tensors& outputs, Tensors& inputs,
   return post({OpType::ALLTOALL, inputs, {outputs}, start, 1, finish});
 }
 
-// Gloo's reduce_scatter is an all-reduce, which moves twice the bytes. Here each rank gets its part
-// from all others, and reduces them.
+// Gloo's reduce_scatter is an all-reduce, which moves twice the bytes. Here each rank receives its
+// part from all others, and reduces the parts.
 WorkPointer OcclBackend::reduce_parts(OpType type, const at::Tensor& output, const Tensors& inputs,
                                       c10d::ReduceScatterOptions options) {
   TORCH_CHECK_NOT_IMPLEMENTED(options.reduceOp.op_ < ReduceOp::PREMUL_SUM,

@@ -44,7 +44,7 @@ Releases& releases() {
 
 thread_local bool makes_progress = false;
 
-// Later operations are not waited for, so a thread that keeps starting some holds nobody up.
+// Does not wait for later operations, so it ends even if a thread keeps starting new ones.
 void wait_for_operations(DeviceIndex device) {
   if (makes_progress) return;
   Operations& all = operations();
@@ -93,7 +93,8 @@ void Release::end() noexcept {
 }
 
 void keep_released() {
-  constexpr std::chrono::seconds kMost{10};  // another thread may keep Python's lock
+  constexpr std::chrono::seconds kMost{
+      10};  // a limit, because a thread may never release Python's lock
   Releases& all = releases();
   std::unique_lock lock(all.mutex);
   all.kept = true;

@@ -1,4 +1,5 @@
-// The operations in flight, for which torch.ocl.synchronize() waits as for NCCL's kernels.
+// The operations in flight. torch.ocl.synchronize() waits for them, as CUDA's does for NCCL's
+// kernels.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -24,7 +25,8 @@ class InFlight {
   const std::list<OperationInFlight>::iterator place_;
 };
 
-// On a thread that operations need to make progress, synchronize() does not wait for them.
+// While one lives, synchronize() on this thread does not wait for operations, because they need
+// this thread to make progress.
 class ProgressThread {
  public:
   ProgressThread();
@@ -36,9 +38,9 @@ class ProgressThread {
   const bool former_;
 };
 
-// Releases what the thread of a collective holds last. A tensor's release takes Python's lock,
-// which ends the thread, and with it the process, while the interpreter ends. So objects are kept
-// from keep_released() on, which waits for releases that have begun.
+// Releases an object on a thread that runs collectives. The release of a tensor takes Python's
+// lock. While the interpreter ends, that ends the thread, and with it the process. So after
+// keep_released() objects are leaked instead; it also waits for releases that have begun.
 class Release {
  public:
   template <typename T>

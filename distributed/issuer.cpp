@@ -58,13 +58,13 @@ void Issuer::submit_message(Task task) {
 
 void Issuer::drain() {
   std::promise<void> reached;
-  submit_collective({}, [&](const Hold&) { reached.set_value(); });  // messages go first
+  submit_collective({}, [&](const Hold&) { reached.set_value(); });  // messages first
   reached.get_future().wait();
 }
 
 bool Issuer::State::idle() const { return thread_state && !running && !ending && empty(); }
 
-// Whether there is a task to run, or none will come.
+// Whether there is a task to run, or the issuer ends.
 bool Issuer::State::ready() const {
   if (!messages.empty()) return true;
   if (collectives.empty()) return ending;
@@ -73,7 +73,7 @@ bool Issuer::State::ready() const {
                       [&](const MemoryRanges& other) { return conflict(memory, other); });
 }
 
-// With the state's mutex.
+// Call with the state's mutex locked.
 Issuer::Hold Issuer::hold(const std::shared_ptr<State>& state, MemoryRanges memory) {
   if (memory.empty()) return nullptr;
   const auto place = state->in_use.insert(state->in_use.end(), std::move(memory));
@@ -87,8 +87,9 @@ Issuer::Hold Issuer::hold(const std::shared_ptr<State>& state, MemoryRanges memo
   });
 }
 
-// The first task, without the lock: its end may destroy the issuer, and a guard of thread-local
-// state may take Python's lock. On a caller's thread, as on the issuing one.
+// Runs the first task without the lock: its end may destroy the issuer, and a guard of thread-local
+// state may take Python's lock. On a caller's thread the task gets the thread-local state of the
+// issuing thread.
 void Issuer::run_first(const std::shared_ptr<State>& state, std::unique_lock<std::mutex>& lock,
                        bool by_caller) {
   Task task;

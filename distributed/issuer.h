@@ -1,13 +1,14 @@
-// A thread that starts collectives and messages: that waits for the device, so the caller does not.
+// A thread that starts collectives and messages. Starting one waits for the device; so the caller
+// need not wait.
 //
-// All ranks must start the collectives of a group in the same order, the order of submission. Each
-// sees the results of those before it, as on one stream: it starts once no collective in flight
-// writes its memory, or uses what it writes. The others need the same collectives to end, so they
-// do end. Messages start without waiting for collectives or each other, because a peer may need
-// them first, as in Gloo.
+// All ranks must start the collectives of a group in the same order, the order of submission. A
+// collective sees the results of those before it, as on a stream: it starts once no collective in
+// flight writes memory that it uses, or uses memory that it writes. This cannot deadlock, because
+// the other ranks wait for the same collectives. Messages start without waiting for collectives or
+// each other, because a peer may need them first, as in Gloo.
 //
-// A collective that waits for nothing starts on the caller's thread: waking another takes as long
-// as a small collective.
+// A collective that waits for nothing starts on the caller's thread: waking another thread takes as
+// long as a small collective.
 #pragma once
 
 #include <ATen/ThreadLocalState.h>
@@ -25,29 +26,29 @@
 namespace ocl {
 
 struct MemoryRange {
-  uintptr_t begin, end;  // addresses as in data_ptr(), or of a tensor itself
+  uintptr_t begin, end;  // addresses as in data_ptr(), or of the TensorImpl
   bool writes;
 };
 using MemoryRanges = std::vector<MemoryRange>;
 
 class Issuer {
  public:
-  // The end of a collective that uses memory releases this.
+  // Marks the memory of a collective as in use until it is released.
   using Hold = std::shared_ptr<void>;
-  // Must not throw.
+  // A task must not throw.
   using Task = std::function<void(Hold)>;
 
   Issuer();
-  // Waits until the remaining tasks have run, except when a task itself destroys the issuer: a task
-  // that failed may hold the last reference to its group.
+  // Waits until the remaining tasks have run, unless a task itself destroys the issuer: a failed
+  // task may hold the last reference to its group.
   ~Issuer();
   Issuer(const Issuer&) = delete;
   Issuer& operator=(const Issuer&) = delete;
 
-  // `short_task`: does not block, and may run before the call returns, where no other task is left.
+  // `short_task`: the task does not block, so the call may run it if no other task is left.
   void submit_collective(MemoryRanges memory, Task task, bool short_task = false);
   void submit_message(Task task);
-  // Blocks until all tasks so far have run. A collective that waits for memory waits for peers.
+  // Blocks until all tasks so far have run. This may include waiting for peers.
   void drain();
 
  private:
@@ -64,9 +65,10 @@ class Issuer {
     std::deque<Collective> collectives;
     std::deque<Task> messages;
     std::list<MemoryRanges> in_use;
-    bool running = false;  // a task, on any thread
+    bool running = false;  // any thread runs a task
     bool ending = false;
-    // Of the issuing thread, for tasks on others: no autograd, modes or profiler of the user.
+    // The issuing thread's, for tasks on other threads: without the user's autograd, modes or
+    // profiler.
     std::optional<at::ThreadLocalState> thread_state;
     std::condition_variable changed;
   };
@@ -75,7 +77,7 @@ class Issuer {
                         bool by_caller = false);
   static void run(const std::shared_ptr<State>& state);
 
-  const std::shared_ptr<State> state_;  // the thread's, and the holds', too
+  const std::shared_ptr<State> state_;  // shared with the thread and the holds
   std::thread thread_;
 };
 

@@ -14,8 +14,8 @@ void Staging::add(const at::Tensor& tensor, bool reads, bool writes) {
                      at::Tensor(alias(*tensor.unsafeGetTensorImpl())));
   if (tensor.numel() == 0) return;
   check_memory(*tensor.unsafeGetTensorImpl());
-  // Asking for the mutable address gives a tensor with lazy clones its own memory. Of a tensor that
-  // is only read, a write to a clone would free it.
+  // Asking for the mutable address gives a tensor with lazy clones memory of its own. Otherwise a
+  // write to a clone would free the memory of a tensor that is only read.
   const auto begin = reinterpret_cast<uintptr_t>(tensor.mutable_data_ptr());
   holds_.push_back(hold_storage(tensor.storage()));
   ranges_.push_back({tensor.storage().unsafeGetStorageImpl(),
@@ -53,7 +53,7 @@ void Staging::merge() {
     }
     const bool same = range.begin == last->begin && range.end == last->end;
     last->end = std::max(last->end, range.end);
-    // If a part of a written range is read, the old content of the range must be kept.
+    // If a part of a written range is also read, the map must keep the old content.
     last->reads = last->reads || range.reads || (!same && !alike);
     last->writes = last->writes || range.writes;
   }
@@ -64,7 +64,8 @@ void Staging::map() {
   merge();
   mappings_.reserve(ranges_.size());
   for (const Range& range : ranges_) {
-    // Pinned memory is of the current device, which on the issuing thread would be the first.
+    // Pinned memory belongs to the current device, which would be the first device on the issuing
+    // thread.
     const c10::DeviceGuard guard(c10::Device(c10::kPrivateUse1, range.device));
     const MapAccess access = !range.writes  ? MapAccess::kRead
                              : !range.reads ? MapAccess::kDiscardAndWrite
@@ -76,7 +77,7 @@ void Staging::map() {
 }
 
 void Staging::unmap() {
-  std::vector<Mapping> ending = std::move(mappings_);  // those after a failure are abandoned
+  std::vector<Mapping> ending = std::move(mappings_);  // after a failure, the rest is abandoned
   mappings_.clear();
   for (Mapping& mapping : ending) mapping.close();
 }

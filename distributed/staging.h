@@ -30,7 +30,7 @@ class Staging {
   void write(const at::Tensor& tensor);
 
   // The memory of the tensors, and whether it will be written. A written sparse tensor will get new
-  // memory, so its own address is among the ranges, too.
+  // memory, so the address of its TensorImpl is among the ranges, too.
   MemoryRanges memory() const;
 
   // Maps on the current streams of the tensors' devices, and waits for the commands there. It does
@@ -43,15 +43,15 @@ class Staging {
   // The tensors' storages can be resized again.
   void release() { holds_.clear(); }
 
-  // A tensor of read() or write() as it was then: the user may have given it other memory since, as
-  // by `tensor.data = other`. CPU and sparse tensors are returned as they are.
+  // The tensor as it was at read() or write(): the user may have given it other memory since, as by
+  // `tensor.data = other`. CPU and sparse tensors are returned as they are.
   const at::Tensor& noted(const at::Tensor& tensor) const;
-  // The CPU tensor for it.
+  // The CPU tensor for a noted tensor.
   at::Tensor host(const at::Tensor& tensor) const;
 
  private:
   struct Range {
-    const c10::StorageImpl* storage;  // of a noted tensor, which keeps it
+    const c10::StorageImpl* storage;  // a noted tensor keeps it alive
     DeviceIndex device;
     uintptr_t begin, end;  // addresses as in data_ptr()
     bool reads, writes;
@@ -62,7 +62,7 @@ class Staging {
   MemoryRanges sparse_;
   std::unordered_map<const c10::TensorImpl*, at::Tensor> noted_;
   std::vector<StorageHold> holds_;
-  std::vector<Range> ranges_;      // after map() in the order of addresses
+  std::vector<Range> ranges_;      // in order of addresses after map()
   std::vector<Mapping> mappings_;  // one per range
 };
 

@@ -20,13 +20,13 @@ class OclTimer final : public c10d::Timer {
 
   std::optional<int64_t> measureDifference(Event start, Event end) override {
     if (!mark(start).recorded() || !mark(end).recorded()) return std::nullopt;
-    // No statistics for streams without times, which GPUs have unless OCL_PROFILING=1: they are not
-    // worth a slower queue.
+    // No statistics for streams without times (GPUs, unless OCL_PROFILING=1): they are not worth a
+    // slower queue.
     if (!mark(start).timed() || !mark(end).timed()) return std::nullopt;
     mark(start).synchronize();
     mark(end).synchronize();
     const auto nanoseconds = static_cast<int64_t>(mark(start).elapsed_ms(mark(end)) * 1e6);
-    if (nanoseconds < 0) return std::nullopt;  // one event is of another iteration
+    if (nanoseconds < 0) return std::nullopt;  // the events come from different iterations
     return nanoseconds;
   }
 

@@ -32,7 +32,7 @@ c10::intrusive_ptr<Future> make_future(const Operation& operation,
   return c10::make_intrusive<Future>(nested ? c10::ListType::create(list) : list, devices);
 }
 
-// Of integers towards zero, as NCCL.
+// Rounds integers towards zero, as NCCL does.
 void divide(const at::Tensor& tensor, int64_t divisor) {
   if (at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false)) {
     tensor.div_(divisor, "trunc");
@@ -46,7 +46,7 @@ std::exception_ptr named(const std::exception_ptr& error, c10d::OpType type) {
   try {
     std::rethrow_exception(error);
   } catch (const c10::Error&) {
-    return error;  // says what is wrong, and its class matters
+    return error;  // its text is clear, and callers need its class
   } catch (const std::exception& of_gloo) {
     return std::make_exception_ptr(
         std::runtime_error("occl: " + c10d::opTypeToString(type) + " failed: " + of_gloo.what()));
@@ -55,15 +55,16 @@ std::exception_ptr named(const std::exception_ptr& error, c10d::OpType type) {
   }
 }
 
-// Marks the end of the commands that give the results to the device. Where a waiting thread runs
-// the commands, others would come to them some 50 us later, so this one waits; not for arithmetic.
+// Marks the end of the commands that move the results to the device. With Quirk::kWaitRunsCommands,
+// driver threads would start these commands some 50 us later, so this thread waits and runs them;
+// not if a division follows, which takes longer.
 void settle(StagingStream& staging, int64_t divisor) {
   Stream& side = stream(staging.stream);
   if (side.device().has(Quirk::kWaitRunsCommands) && divisor == 1) side.drain();
   staging.done.record(side);
 }
 
-// Runs the action on a thread of its own. Without one, other work waits for the action.
+// Runs the action on a thread of its own. If no thread can be started, the caller runs it.
 template <typename Action>
 void run_aside(Action action) {
   try {
@@ -92,7 +93,7 @@ StagedWork::StagedWork(int rank, Operation operation, Staging staging,
     side_streams_.push_back(stream.stream);
     devices.push_back(stream.stream.device_index());
   }
-  // A peer may never send to a receiver of any source, which NCCL does not have.
+  // A receive from any source may wait forever, so it does not count as in flight.
   if (opType_ != c10d::OpType::RECVANYSOURCE) in_flight_.emplace(std::move(devices));
 }
 
@@ -178,11 +179,11 @@ void StagedWork::complete(std::exception_ptr error) noexcept {
   hold_.reset();  // the next collective follows on the same streams
   in_flight_.reset();
   staging_.release();
-  finish(error);  // before the future's callbacks, which may query the work
+  finish(error);  // before the future's callbacks, which may query this work
   auto own = Sharing::kOwn;
   if (sharing_.compare_exchange_strong(own, Sharing::kMarked)) return mark(error);
-  // A callback may wait for another collective. The issuer and Gloo have few threads, which that
-  // one needs.
+  // Callbacks run on another thread: one may wait for another collective, which needs the few
+  // threads of the issuer and Gloo.
   run_aside([work = self(), error]() mutable {
     work->mark(error);
     Release::of(std::move(work));
@@ -195,7 +196,7 @@ void StagedWork::mark(std::exception_ptr error) noexcept {
   const at::NoGradGuard no_gradients;
   const c10::MultiStreamGuard guard(side_streams_);
   try {
-    // The future records events on the current streams, for users of the results.
+    // The future records events on the current streams, which users of the results wait for.
     if (!error) future_->markCompleted(result_value(operation_.writes));
   } catch (...) {
     error = std::current_exception();

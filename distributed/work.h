@@ -16,14 +16,14 @@ namespace ocl {
 using Tensors = std::vector<at::Tensor>;
 using WorkPointer = c10::intrusive_ptr<c10d::Work>;
 
-// The operation of a work. Results are lists of tensors as in Gloo's works.
+// The operation of a work. Results are lists of tensors, as in Gloo's works.
 struct Operation {
   c10d::OpType type;
   Tensors reads;
   std::vector<Tensors> writes;
   // Starts the operation on the CPU tensors that the staging gives.
   std::function<WorkPointer(const Staging&)> start;
-  int64_t divisor = 1;  // of the results, for means, which Gloo does not have
+  int64_t divisor = 1;  // divides the results: for means, which Gloo does not have
   // Copies results from host buffers, if the operation uses some, before the memory is unmapped.
   std::function<void(const Staging&)> finish = {};
 };
@@ -32,18 +32,18 @@ struct Operation {
 struct StagingStream {
   c10::Stream stream;
   Event ready;
-  Event done = {};  // recorded when the results are enqueued there
+  Event done = {};  // recorded after the commands that move the results
 };
 
 class StagedWork final : public c10d::Work {
  public:
-  // `staging` has noted the operation's tensors.
+  // `staging` must have noted the operation's tensors.
   StagedWork(int rank, Operation operation, Staging staging, std::vector<StagingStream> streams);
 
-  // On the issuing thread; a failure completes the work. The end releases `hold`.
+  // Runs on the issuing thread. A failure completes the work. The end of the work releases `hold`.
   void start(Issuer::Hold hold) noexcept;
 
-  // True once the results are in the device's memory, for pollers on any stream.
+  // True once the results are in the device's memory, so that any stream may use them.
   bool isCompleted() override;
   // wait() blocks the host until the operation has completed; synchronize() makes the current
   // streams wait until the results are unmapped.
@@ -68,12 +68,13 @@ class StagedWork final : public c10d::Work {
   std::optional<InFlight> in_flight_;
   WorkPointer inner_;  // guarded by mutex_
   c10::intrusive_ptr<c10::ivalue::Future> future_;
-  // Whether users have the future, and may have given it callbacks, or it is marked without any.
+  // kOwn: users do not have the future. kShared: they do, and may have added callbacks. kMarked: it
+  // was completed before users had it.
   enum class Sharing : uint8_t { kOwn, kShared, kMarked };
   std::atomic<Sharing> sharing_{Sharing::kOwn};
 };
 
-// Several works as one, for coalesced operations.
+// Several works that count as one, for coalesced operations.
 class CoalescedWork final : public c10d::Work {
  public:
   CoalescedWork(int rank, std::vector<WorkPointer> works);

@@ -9,13 +9,13 @@
 namespace ocl {
 namespace {
 
-// The draws of one graph from one generator.
+// The random numbers that one graph draws from one generator.
 struct Draws {
-  uint64_t token;  // takes the place of a seed; random, so that no seed is equal to it
+  uint64_t token;  // used in place of a seed; random, so that it equals no seed
   uint64_t capture;
   c10::intrusive_ptr<GeneratorImpl> generator;
   uint64_t counters = 0;  // per replay
-  PhiloxState start{};    // of the last replay
+  PhiloxState start{};    // at the last replay
 };
 
 std::mutex mutex;
@@ -23,7 +23,7 @@ std::vector<std::weak_ptr<Draws>>& all() {
   static auto* const draws = new std::vector<std::weak_ptr<Draws>>;
   return *draws;
 }
-// The size of all(): without draws in graphs, other kernels skip the search.
+// The size of all(): if it is 0, other kernels skip the search.
 std::atomic<size_t> count{0};
 
 template <typename Predicate>

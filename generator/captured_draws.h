@@ -10,18 +10,18 @@
 
 namespace ocl {
 
-// draw() during a capture. The result's seed is a token of the graph's draws, and its offset is
-// relative to the start of a replay.
+// draw() during a capture. In the result, the seed is a token for the graph's draws, and the offset
+// counts from the start of a replay.
 PhiloxState draw_captured(Capture& capture, GeneratorImpl& generator, uint64_t counters);
 
 // Adds an argument of `bytes` bytes with the seed and the offset of `state` at the given positions
-// (kNotThere: without it). For a state from a capture, a captured launch gets the numbers of each
-// replay. Any other launch gets the numbers of the last replay.
+// (kNotThere: not in the argument). For a state from a capture, a captured launch gets the numbers
+// of each replay. Any other launch gets the numbers of the last replay.
 inline constexpr size_t kNotThere = static_cast<size_t>(-1);
 void add_philox(Arguments& arguments, const PhiloxState& state, const void* data, size_t bytes,
                 size_t seed_at, size_t offset_at);
 
-// Adds the two numbers as arguments.
+// Adds seed and offset as two arguments.
 void add_philox(Arguments& arguments, const PhiloxState& state);
 
 }  // namespace ocl

@@ -71,7 +71,8 @@ at::Generator make_generator(DeviceIndex device) {
 }
 
 const at::Generator& default_generator(DeviceIndex device) {
-  // Leaked like the devices. Made one by one, for any device index, so that OpenCL is not started.
+  // Leaked, like the devices. A generator is made at its first use, for any device index, so that
+  // OpenCL is not started.
   static auto* const generators = new std::array<at::Generator, 64>;
   static std::mutex mutex;
   const auto index = device_or_current(device).index();

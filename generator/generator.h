@@ -32,7 +32,7 @@ class GeneratorImpl final : public c10::GeneratorImpl {
   void set_state(const c10::TensorImpl& state) override;
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override;
 
-  // Takes `counters` counters from the sequence for one launch. The caller holds mutex_.
+  // Takes `counters` counters from the sequence for a launch. The caller must hold mutex_.
   PhiloxState advance(uint64_t counters);
 
  private:

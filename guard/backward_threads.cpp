@@ -8,8 +8,8 @@
 
 namespace ocl {
 
-// A device's thread frees one backward pass before it takes the next. So this runs a pass without
-// elements, which Python does not know of.
+// A device's thread frees a backward pass before it takes the next. So this runs an empty pass,
+// without Python objects.
 void wait_for_backward_threads() {
   if (!initialized()) return;
   const c10::InferenceMode records(false);

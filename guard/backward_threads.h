@@ -6,7 +6,7 @@ namespace ocl {
 // that. If such a thread drops the last reference to a Python object while the interpreter ends, it
 // aborts the process.
 void wait_for_backward_threads();
-// Waits for the commands of all devices, at the end of the process. Failures are not told.
+// Waits for the commands of all devices at the end of the process. Ignores failures.
 void drain_devices() noexcept;
 
 }  // namespace ocl

@@ -13,7 +13,8 @@ namespace {
 struct GraphImpl final : at::GraphImplInterface {
   explicit GraphImpl(const at::GraphImplArgs& args) : graph_(args.keep_graph) {}
 
-  // The mode restricts other threads' calls of the driver; no call of OpenCL is unsafe.
+  // CUDA's mode restricts calls of the driver in other threads. All calls of OpenCL are safe, so it
+  // is ignored.
   void capture_begin(at::MempoolId_t pool, at::GraphCaptureMode) override {
     graph_.capture_begin(std::max(pool.first, pool.second));
   }

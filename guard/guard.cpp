@@ -16,7 +16,7 @@ namespace {
 
 constexpr c10::DeviceType kType = c10::DeviceType::PrivateUse1;
 
-// Threads may share an event: one records it anew while others wait for the former mark.
+// Threads may share an event: one may record it again while others wait for the previous mark.
 class SharedEvent {
  public:
   void record(Stream& stream, bool timed) {
@@ -86,12 +86,12 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
   c10::Stream exchangeStream(c10::Stream stream) const override { return exchange_stream(stream); }
 
-  // torch 2.11 does not have it, hence no `override`.
+  // No `override`, because torch 2.11 does not have it.
   virtual void* getStreamNativeHandle(const c10::Stream stream) const {
     return ocl::stream(stream).lasting_queue()();
   }
 
-  // torch 2.11 does not have it either.
+  // No `override`, for the same reason.
   virtual bool isStreamCapturing(const c10::Stream& stream) const {
     return ocl::stream(stream).captured();
   }

@@ -51,7 +51,7 @@ std::vector<std::tuple<std::string_view, std::string_view, std::string_view>> de
   return found;
 }
 
-// (name, reason) of each device that is there and not used.
+// (name, reason) of each device that was found but is not used.
 std::vector<std::pair<std::string, std::string>> describe_skipped_devices() {
   std::vector<std::pair<std::string, std::string>> skipped;
   for (const ocl::SkippedDevice& each : ocl::skipped_devices()) {
@@ -60,7 +60,7 @@ std::vector<std::pair<std::string, std::string>> describe_skipped_devices() {
   return skipped;
 }
 
-// As device_count(), and Ctrl-C ends the wait for a driver that hangs.
+// Like device_count(), but Ctrl-C ends the wait for a driver that hangs.
 int count_devices_or_interrupt() {
   for (;;) {
     std::optional<c10::DeviceIndex> counted;

@@ -25,21 +25,21 @@ const Meta* meta_of(const at::TensorBase& tensor) {
   return dynamic_cast<const Meta*>(tensor.unsafeGetTensorImpl()->get_backend_meta());
 }
 
-// The map that torch saves holds only flags, so the values are in the keys.
+// torch saves a map from texts to flags, so the keys hold the values.
 using Saved = std::unordered_map<std::string, bool>;
 constexpr std::string_view kColorSpace = "torch_ocl.image.color_space=",
                            kChannelOrder = "torch_ocl.image.channel_order=",
                            kLow = "torch_ocl.image.low=", kHigh = "torch_ocl.image.high=";
 
 std::string text(double number) {
-  std::array<char, 32> digits;  // the shortest text that reads back as the same number
+  std::array<char, 32> digits;  // the shortest text that parses to the same number
   const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), number);
   return {digits.data(), end};
 }
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-// kNone where the text is no number.
+// kNone if the text is not a number.
 double number(std::string_view text) {
   double value = kNone;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -73,7 +73,7 @@ void check(const at::TensorBase& tensor, const ImageDescription& said) {
                     "value_range is (", low, ", ", high, "), but uint8 holds 0 to 255");
 }
 
-// Whether a property from a file is right. The others are as if the file did not have them.
+// Whether a property from a file is valid. Invalid ones are ignored.
 bool is_right(const at::TensorBase& tensor, const ImageDescription& property) {
   try {
     check(tensor, property);

@@ -12,15 +12,15 @@
 namespace ocl {
 
 struct ImageDescription {
-  std::string color_space;                               // of color_spaces(); empty: unknown
-  std::string channel_order;                             // of channel_orders(); empty: unknown
-  std::optional<std::pair<double, double>> value_range;  // of black and white
+  std::string color_space;                               // one of color_spaces(); empty: unknown
+  std::string channel_order;                             // one of channel_orders(); empty: unknown
+  std::optional<std::pair<double, double>> value_range;  // (black, white)
 
   bool empty() const { return color_space.empty() && channel_order.empty() && !value_range; }
   bool operator==(const ImageDescription&) const = default;
 };
 
-// The known names.
+// All known names.
 std::span<const char* const> color_spaces();
 std::span<const char* const> channel_orders();
 
@@ -32,7 +32,7 @@ ImageDescription description_of(const at::TensorBase& tensor);
 // numbers outside of uint8.
 void describe(const at::TensorBase& tensor, ImageDescription description);
 
-// Gives `to` the description of `from`, where `from` has one and both are ocl tensors.
+// Copies the description of `from` to `to`, if `from` has one and both are ocl tensors.
 void pass_description(const at::TensorBase& from, const at::TensorBase& to);
 
 }  // namespace ocl

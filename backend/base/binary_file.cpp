@@ -53,8 +53,8 @@ std::optional<std::string> read_binary(const std::filesystem::path& path, const 
   const auto content = read_private(path);
   if (!content) return std::nullopt;
   const std::string& text = *content;
-  // Skips the four lines of the header, and checks that they are the header of the rest of the
-  // file.
+  // Skips the four lines of the header, and compares them with the header that this key and binary
+  // must have.
   size_t position = 0;
   for (int line = 0; line < 4; ++line) {
     position = text.find('\n', position);

@@ -7,16 +7,16 @@
 
 namespace ocl {
 
-// The folder of the program cache: OCL_CACHE_DIR, or the user's cache folder. Empty when nothing is
-// kept, because OCL_CACHE_DIR is "off" or the user has no home folder.
+// The folder of the program cache: OCL_CACHE_DIR, or the user's cache folder. Empty when the cache
+// is off, because OCL_CACHE_DIR is "off" or the user has no home folder.
 std::filesystem::path cache_folder();
 
-// The host's instruction sets, and the processor that Intel's runtime is told to compile for, as a
-// hash. Binaries and measurements of CPU devices depend on them, and drivers do not tell them:
-// machines that share a folder may have processors of one name.
+// A hash of the host's instruction sets and of the processor that Intel's runtime is told to
+// compile for. Binaries and measurements of CPU devices depend on both, and drivers report neither:
+// two machines that share a cache folder may give different processors the same name.
 const std::string& host_target();
 
-// <folder>/<sha1 of key>.bin; empty without a folder.
+// The path <folder>/<sha1 of key>.bin; empty when the cache is off.
 std::filesystem::path binary_path(const std::string& key);
 
 // The binary; nullopt when the file is missing or damaged, has another key, or could have been

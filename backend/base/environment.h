@@ -17,7 +17,7 @@ inline std::string environment(const char* name, const char* fallback = "") {
   return value ? value : fallback;
 }
 
-// Names the processor that Intel's runtime for CPUs compiles for; unset: the host's.
+// This variable names the processor that Intel's CPU runtime compiles for; unset: the host's.
 constexpr const char* kIntelTarget = "CL_CONFIG_CPU_TARGET_ARCH";
 
 inline bool environment_flag(const char* name) {

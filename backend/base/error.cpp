@@ -86,14 +86,14 @@ constexpr std::array kErrors{
 };
 #undef OCL_CODE
 
-// Functions to which opencl.hpp gives another name.
+// OpenCL functions that opencl.hpp calls by another name in its errors.
 constexpr std::pair<std::string_view, const char*> kFunctions[] = {
     {"clGetEventProfileInfo", "clGetEventProfilingInfo"},
     {"Retain Object", "clRetain* (another reference to an object)"},
     {"Release Object", "clRelease* (the end of a reference to an object)"},
 };
 
-// For codes without a hint.
+// The hint for codes that have none of their own.
 constexpr const char* kReport =
     "If your arguments are right, please report it with the output of `python -m torch_ocl.info`.";
 

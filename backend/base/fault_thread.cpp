@@ -13,7 +13,7 @@
 namespace ocl {
 namespace {
 
-// Before PyTorch 2.13, kinds are a list of numbers, of which this one is free.
+// Before PyTorch 2.13, kinds are numbers; PyTorch does not use this one.
 template <typename Kind>
 Kind kind_of_info() {
   if constexpr (std::is_enum_v<Kind>) {
@@ -51,7 +51,8 @@ bool is_of_autograd() { return c10::getThreadName().starts_with("pt_autograd"); 
 
 thread_local FaultThread* mine = nullptr;
 
-// The last blocks of other threads with which this one has computed: thread, and its last block.
+// Pairs (thread, block): this thread has computed with blocks of other threads. For each of those
+// threads the pair has the last such block.
 thread_local std::array<std::pair<uint64_t, uint64_t>, 64> uses{};
 thread_local size_t next_use = 0;
 
@@ -65,7 +66,7 @@ struct Own {
 };
 
 C10_NOINLINE FaultThread& own_thread() {
-  if (mine && mine->ended()) mine = &anybody();  // Python's state of this thread was a passing one
+  if (mine && mine->ended()) mine = &anybody();  // Python made a temporary state for this thread
   if (!mine) {
     if (is_of_autograd()) {
       mine = &anybody();
@@ -73,7 +74,7 @@ C10_NOINLINE FaultThread& own_thread() {
       thread_local const Own own;
     }
   }
-  // Not above the info of a profiler, which must be the last one when it ends.
+  // Not on top of a profiler's info: a profiler expects its own on top when it ends.
   if (!mine->ended() && !c10::ThreadLocalDebugInfo::current()) {
     c10::ThreadLocalDebugInfo::_push(kKind, mine->shared_from_this());
   }
@@ -108,7 +109,7 @@ int FaultThread::take_place() {
   Places& all = places();
   std::lock_guard lock(all.mutex);
   const int known = place_.load(std::memory_order_relaxed);
-  if (known >= 0) return known;  // another thread that works for it was faster
+  if (known >= 0) return known;  // another thread took the place meanwhile
   const auto free = std::find_if(all.threads.begin() + 1, all.threads.end(), [](const auto& last) {
     return !last || last->leaves_its_place();
   });

@@ -1,6 +1,6 @@
-// Whom a kernel's fault (fault.h) belongs to: the thread that launched the kernel. A thread that
-// works for another one counts as that one: PyTorch hands ThreadLocalDebugInfo on to its threads
-// of backward passes, of torch.jit.fork and of callbacks, and the FaultThread is part of it.
+// A kernel's fault (fault.h) belongs to the thread that launched the kernel. Where PyTorch's
+// threads work for another thread (backward passes, torch.jit.fork, callbacks), it belongs to that
+// other thread: PyTorch passes ThreadLocalDebugInfo on to them, and the FaultThread is part of it.
 #pragma once
 
 #include <c10/util/ThreadLocalDebugInfo.h>
@@ -11,8 +11,8 @@
 
 namespace ocl {
 
-// The words of a stream: a place for each living thread. Place 0 is anybody's: of PyTorch's own
-// threads where they work for nobody known.
+// A stream has this many words for faults. Each living thread has a place, the index of its word.
+// Threads of PyTorch that work for no known thread share place 0; any thread raises its faults.
 inline constexpr int kFaultPlaces = 1024;
 
 class FaultThread final : public c10::DebugInfoBase,
@@ -21,26 +21,26 @@ class FaultThread final : public c10::DebugInfoBase,
   explicit FaultThread(bool waits);
 
   uint64_t id() const { return id_; }
-  // Whether it will synchronise no more, so that its faults are anybody's.
+  // Whether the thread will not synchronise again. Then any thread raises its faults.
   bool ended() const { return ended_.load(std::memory_order_acquire); }
   void end() { ended_.store(true, std::memory_order_release); }
-  // The same, after a look whether Python's thread has ended.
+  // The same, after asking Python whether the thread has ended.
   bool ask_ended();
 
-  // Its place, which it keeps. The first call takes a lock.
+  // The thread's place, which never changes. The first call takes a lock.
   int place() {
     const int place = place_.load(std::memory_order_acquire);
     return C10_LIKELY(place >= 0) ? place : take_place();
   }
 
-  // Counts its kernels that may find a fault, and those of which the host knows whether they did.
-  // When the two are equal and the thread has ended, another thread gets the place.
+  // Two counts: the thread's kernels that may find a fault, and those whose faults the host has
+  // read. When they are equal and the thread has ended, another thread may take its place.
   void count_kernel() { kernels_.fetch_add(1, std::memory_order_relaxed); }
   void settled(uint64_t kernels) { settled_.fetch_add(kernels, std::memory_order_release); }
 
-  // Its blocks of memory are counted, to tell which of them may hold results of a kernel: those
-  // that it allocated since the operator began (operator_scope.h), or else since the command before
-  // the kernel.
+  // The thread counts the blocks of memory that it allocates. A kernel's results may be in the
+  // blocks since the operator began (operator_scope.h), or outside of operators, since the previous
+  // command.
   uint64_t allocations() const { return allocations_.load(std::memory_order_relaxed); }
   uint64_t count_allocation() { return allocations_.fetch_add(1, std::memory_order_relaxed) + 1; }
   void command_enqueued() { before_.store(allocations(), std::memory_order_relaxed); }
@@ -58,21 +58,21 @@ class FaultThread final : public c10::DebugInfoBase,
   std::atomic<uint64_t> allocations_{0}, before_{0};
 };
 
-// This thread computes with a block that another one (its id()) allocated as its n-th.
+// Notes that this thread computes with block number `allocation` of the thread with id() `thread`.
 void note_fault_use(uint64_t thread, uint64_t allocation) noexcept;
-// Whether it has, with this or a later block.
+// Whether this thread has computed with this block of that thread, or with a later one.
 bool has_used(uint64_t thread, uint64_t allocation) noexcept;
 
-// Asks Python, whose threads end a little before their destructors run: a number for this thread,
-// or 0, and whether the thread of a number has ended. Python's lock must not be waited for by who
-// holds locks that its holders wait for.
+// What Python knows of threads, which end for Python before their C++ destructors run: the number
+// of the current thread (0: none), and whether a thread has ended. has_ended() takes Python's lock:
+// the caller must hold no lock that an owner of Python's lock may wait for.
 struct PythonThreads {
   uint64_t (*current)();
   bool (*has_ended)(uint64_t number);
 };
 void set_python_threads(PythonThreads threads) noexcept;
 
-// The thread for which this one launches and waits, mostly itself.
+// The thread for which this one launches and waits: usually itself.
 FaultThread& fault_thread();
 
 // The last thread that has had the place.

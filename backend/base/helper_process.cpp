@@ -22,10 +22,10 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-constexpr int kPipe = STDERR_FILENO + 1;  // where the program finds it
-constexpr auto kGrace = 1s;               // for the program to name the driver that hangs
+constexpr int kPipe = STDERR_FILENO + 1;  // the program writes to this descriptor
+constexpr auto kGrace = 1s;               // so that the program can name a driver that hangs
 
-// -1 and errno where it cannot be started.
+// Returns -1 and sets errno where the program cannot be started.
 pid_t start(const std::string& program, const std::string& limit, int output) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
@@ -86,7 +86,8 @@ std::optional<HelperAnswer> HelperProcess::wait(milliseconds patience) {
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return finish(HelperAnswer::Kind::kEnded, "");
     received_.append(part, static_cast<size_t>(count));
-    // Not the end of the file: a process that a driver has started may keep the pipe open.
+    // One line, not up to the end of the file: a process that a driver has started may keep the
+    // pipe open.
     const size_t line = received_.find('\n');
     if (line != std::string::npos) {
       return finish(HelperAnswer::Kind::kLine, received_.substr(0, line));
@@ -101,7 +102,7 @@ HelperAnswer HelperProcess::finish(HelperAnswer::Kind kind, std::string text) no
   if (process_ <= 0) return *answer_;
   if (kind == HelperAnswer::Kind::kTimedOut) kill(-process_, SIGKILL);
   kill(process_, SIGKILL);
-  // A process that hangs in a system call of a driver does not end: it is not waited for.
+  // Does not wait: a process that hangs in a driver's system call does not end.
   for (int attempt = 0; attempt < 100; ++attempt) {
     if (waitpid(process_, nullptr, WNOHANG) != 0 && errno != EINTR) break;
     usleep(10000);
@@ -170,7 +171,7 @@ void name_driver_that_fails(const char* hung, const char* crashed, int seconds) 
   of_hung = hung;
   of_crashed = crashed;
   void* call;
-  backtrace(&call, 1);  // loads what it needs: in the handler, the lock for that may be held
+  backtrace(&call, 1);  // loads its library now: the handler must not take the loader's lock
   sigset_t none;
   sigemptyset(&none);
   pthread_sigmask(SIG_SETMASK, &none, nullptr);  // the caller's threads may block signals

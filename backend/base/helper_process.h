@@ -1,5 +1,5 @@
-// A program of ours that asks drivers in a process of its own, and answers with one line: drivers
-// start threads, print on the standard streams, crash, and hang.
+// Runs one of our programs in a process of its own. It asks drivers something and answers with one
+// line. The process isolates us from drivers, which start threads, print, crash and hang.
 //
 //   HelperProcess helper(folder / "count_devices", std::chrono::seconds(10));
 //   std::optional<HelperAnswer> answer;
@@ -18,10 +18,10 @@ namespace ocl {
 
 struct HelperAnswer {
   enum class Kind {
-    kLine,        // the program has answered
-    kEnded,       // without an answer
-    kTimedOut,    // and was ended
-    kNotStarted,  // why
+    kLine,        // text: the program's answer
+    kEnded,       // the program has ended without an answer
+    kTimedOut,    // the program was killed after its limit
+    kNotStarted,  // text: why
   };
   Kind kind = Kind::kNotStarted;
   std::string text;
@@ -30,7 +30,7 @@ struct HelperAnswer {
 class HelperProcess {
  public:
   // The program gets the limit in seconds as its argument. It should answer in time even if a
-  // driver hangs; a second later it is ended.
+  // driver hangs; a second later it is killed.
   HelperProcess(const std::filesystem::path& program, std::chrono::seconds limit) noexcept;
   ~HelperProcess();
   HelperProcess(const HelperProcess&) = delete;
@@ -48,11 +48,11 @@ class HelperProcess {
   std::optional<HelperAnswer> answer_;
 };
 
-// For such a program.
+// For the program in that process.
 namespace helper {
 
-// Closes inherited files but the standard streams and the pipe, which the program's children do not
-// get.
+// Closes inherited files except the standard streams and the pipe. Children do not inherit the
+// pipe.
 void begin() noexcept;
 
 // Writes the answer and ends the process, without the destructors of drivers. May be called in a
@@ -60,8 +60,8 @@ void begin() noexcept;
 [[noreturn]] void answer(const char* line) noexcept;
 
 // If the process still runs after the limit, or a driver crashes, the answer is `hung` or `crashed`
-// and the file of the driver: the first library that is no part of the system or of OpenCL's loader
-// in the calls of the main thread.
+// and the driver's file: the first library in the main thread's backtrace that belongs neither to
+// the system nor to OpenCL's loader.
 void name_driver_that_fails(const char* hung, const char* crashed, int seconds) noexcept;
 
 }  // namespace helper

@@ -11,7 +11,7 @@ namespace ocl {
 namespace {
 
 // <prefix>/lib where this extension is in <prefix>/lib/pythonX.Y/site-packages/torch_ocl/torchX_Y.
-// Elsewhere it is empty: where a package was unpacked, the folders above it may be everybody's.
+// Otherwise empty: the folders above an unpacked package may be writable for everybody.
 std::filesystem::path prefix_lib() {
   std::error_code ignored;
   const auto folder = std::filesystem::absolute(own_file(), ignored).parent_path();
@@ -27,8 +27,8 @@ std::filesystem::path prefix_lib() {
   return named ? lib : std::filesystem::path();
 }
 
-// A library that is opened at the first use. Threads that do so at a time get one handle. There is
-// no lock, which a fork meanwhile would leave locked in the child.
+// A library that is opened at the first use. Threads that open it at the same time get one handle.
+// There is no lock, because a fork meanwhile would leave it locked in the child.
 class Library {
  public:
   explicit Library(void* (*open)()) : open_(open) {}

@@ -4,7 +4,7 @@
 
 namespace ocl {
 
-// Generated wrappers of operators have one. Within another one it does nothing.
+// Generated wrappers of operators open one. Inside another one it does nothing.
 class OperatorScope {
  public:
   OperatorScope();

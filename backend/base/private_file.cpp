@@ -125,7 +125,7 @@ std::optional<std::string> read_private(const std::filesystem::path& path) {
     if (count < 0) return std::nullopt;
     if (count == 0) return content;
     content.append(part.data(), static_cast<size_t>(count));
-    if (content.size() > kLargestFile) return std::nullopt;  // it grew
+    if (content.size() > kLargestFile) return std::nullopt;  // it grew while it was read
   }
 }
 
@@ -144,7 +144,7 @@ bool write_private(const std::filesystem::path& path, std::string_view content,
       return true;
     }
     unlinkat(folder(), temporary.c_str(), 0);
-  } catch (const std::exception&) {  // what is not kept is made again
+  } catch (const std::exception&) {  // the caller makes it again another time
   }
   return false;
 }

@@ -1,5 +1,5 @@
-// Files that only this user can have written. Their content is run (programs) or trusted (measured
-// choices), so files that another user could have written are not read, with one warning.
+// Files that only this user can have written. We run their content (programs) or trust it (measured
+// choices), so a file that another user could have written is not read; one warning says so.
 #pragma once
 
 #include <filesystem>
@@ -17,9 +17,9 @@ std::filesystem::path home_folder();
 constexpr size_t kLargestFile = size_t{1} << 30;
 std::optional<std::string> read_private(const std::filesystem::path& path);
 
-// Replaces the file in one step, and makes the folder for this user alone; false where it cannot.
-// Where others can write to the folder, one warning tells how to choose another one; not with
-// kSilent.
+// Replaces the file in one step; creates its folder, accessible to this user only. Returns false on
+// failure. Where others can write to the folder, one warning says how to choose another one, unless
+// kSilent is given.
 enum class Refusal { kWarns, kSilent };
 bool write_private(const std::filesystem::path& path, std::string_view content,
                    Refusal refusal = Refusal::kWarns) noexcept;

@@ -43,7 +43,7 @@ bool others_could_write(const std::filesystem::path& file) {
     return user == 0 || user == geteuid() || (owned && user == own.st_uid);
   };
   std::error_code missing;
-  const auto target = std::filesystem::canonical(file, missing);  // where a link leads
+  const auto target = std::filesystem::canonical(file, missing);  // the link's target
   return missing || !is_ours(target) || !is_ours(target.parent_path()) ||
          !is_ours(file.parent_path());
 }

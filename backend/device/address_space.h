@@ -16,7 +16,8 @@ struct Segment;
 
 class AddressSpace {
  public:
-  // Segments take whole granules, so that find() is one access to a table indexed by granule.
+  // A segment begins at a granule's first byte, so find() is one access to a table indexed by
+  // granule.
   static constexpr size_t kGranule = size_t{2} << 20;
 
   static AddressSpace& instance();

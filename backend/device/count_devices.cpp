@@ -1,5 +1,5 @@
-// Answers with the number of OpenCL devices that torch-ocl can use on this machine, or with what a
-// driver did (device_counter.h). This is a separate process, because listing devices starts driver
+// Prints the number of OpenCL devices that torch-ocl can use on this machine, or that a driver hung
+// or crashed (device_counter.h). It is a separate process, because listing devices starts driver
 // threads, which a later fork of the caller would lose.
 #include <cstdlib>
 #include <string>
@@ -16,6 +16,6 @@ int main(int, char** arguments) {
     ocl::initialize();
     ocl::helper::answer(std::to_string(int{ocl::device_count()}).c_str());
   } catch (const std::exception&) {
-    ocl::helper::answer("0");  // the first use of a device says why
+    ocl::helper::answer("0");  // the error at the first use of a device says why
   }
 }

@@ -22,7 +22,7 @@ constexpr const char* kInstallHint =
     "`apt install pocl-opencl-icd` or `pip install torch-ocl[runtime]`. "
     "`python -m torch_ocl.info` shows what is found; see docs/install.md.";
 
-// What the strictest drivers of GPUs allow: 65,535 groups in y and z on NVIDIA (SC-SGS/PLSSVM#64,
+// The limits of the strictest GPU drivers: 65,535 groups in y and z on NVIDIA (SC-SGS/PLSSVM#64,
 // m4rs-mt/ILGPU#619), in x with drivers over Vulkan, and 2^31 work-items (cogciprocate/ocl#226).
 // ROCm has 2^32, in all dimensions together (ROCm/hip#2687, pytorch/FBGEMM#6016). A GPU that also
 // draws the screen is reset if a launch takes about two seconds. A compute unit has at least 8
@@ -59,7 +59,7 @@ struct Registry {
   }
 };
 
-// Contexts from users (use_context()) for devices that had none yet.
+// Contexts from use_context() for devices that have not made one yet.
 struct UserContexts {
   std::mutex mutex;
   std::map<const Device*, cl::Context> contexts;
@@ -88,9 +88,10 @@ Registry& registry() {
     TORCH_CHECK(hung.empty(), "No OpenCL device: ", hung,
                 ", and would hang this process, too. Remove it, choose other drivers with "
                 "OCL_ICD_VENDORS, or give it more seconds; see docs/environment.md");
-    // Before drivers are loaded: a fork meanwhile leaves their locks, and that of `instance`,
-    // locked. Intel's driver waits in its destructors for the commands of the parent, which are
-    // skipped: the handler for that must be set after the driver's.
+    // Set before drivers are loaded: a fork while they load leaves their locks, and that of
+    // `instance`, locked in the child. The destructors of Intel's driver would wait for the
+    // parent's commands, so a child skips them: for that the handler must be registered after the
+    // driver's.
     after_fork([] {
       forked = true;
       if (!listed) skip_destructors_if(&in_bad_fork);

@@ -18,7 +18,7 @@ namespace ocl {
 
 using c10::DeviceIndex;
 
-inline constexpr size_t kMaxDevices = 64;  // that one process can use
+inline constexpr size_t kMaxDevices = 64;  // per process
 
 // Which of the two sets of kernels a device runs (docs/architecture.md): kCpu has one work-item per
 // chunk with explicit vectors, kGpu one work-item per element and work-group reductions.
@@ -49,16 +49,16 @@ struct DeviceProperties {
   bool has_subgroups = false;
   bool host_unified_memory = false;
   bool correctly_rounded_divide = false;
-  bool has_profiling = true;  // queues that measure times
+  bool has_profiling = true;  // its queues can measure times
   KernelFamily family = KernelFamily::kGpu;
   uint32_t quirks = 0;  // a bit for each Quirk
 };
 
 // The largest grid of one launch. OpenCL has no query for it.
 struct GridLimits {
-  size_t items;   // in all
-  size_t groups;  // of each dimension
-  double work;    // float32 multiply-adds
+  size_t items;   // work-items in all
+  size_t groups;  // work-groups in each dimension
+  double work;    // float32 multiply-adds in all
 
   // Whether a launch of this much work is flushed alone: drivers pass the commands between two
   // flushes to the device as one piece.
@@ -71,7 +71,7 @@ struct DeviceParameters {
   size_t tasks;            // work-items of a CPU-family launch, at most
   size_t grain;            // elements below which a CPU-family launch uses one work-item
   size_t vector_width;     // lanes of a 32-bit element in element-wise kernels
-  size_t work_group_size;  // of GPU-family kernels, a power of two
+  size_t work_group_size;  // work-items per group of GPU-family kernels; a power of two
   GridLimits grid;
 };
 
@@ -121,11 +121,11 @@ Device& device(DeviceIndex index);
 // Whether this process has listed the devices, and whether it was forked from one that had.
 bool initialized() noexcept;
 bool in_bad_fork() noexcept;
-// Raises an error for tensors on two devices; `where` ends its text.
+// Raises the error for tensors on different devices; `where` is the end of its text.
 [[noreturn]] void refuse_devices(const Device& expected, const Device& found,
                                  const std::string& where = "");
-// Raises in such a fork, because drivers and their locks do not survive it. Asking for a stream
-// raises there, too. So only code that keeps a stream, or takes a lock of ours, needs to call it.
+// Raises in such a fork, because drivers and their locks do not survive it. stream() and its like
+// raise there, too, so only code that keeps a stream or takes a lock of ours needs to call this.
 void refuse_fork();
 
 // Makes all devices of the user's context use it instead of one of their own, and returns the first
@@ -138,6 +138,6 @@ void initialize();
 // The current device of this thread.
 DeviceIndex current_device() noexcept;
 void set_current_device(DeviceIndex index);                     // checked
-void set_current_device_unchecked(DeviceIndex index) noexcept;  // for destructors
+void set_current_device_unchecked(DeviceIndex index) noexcept;  // does not check; for destructors
 
 }  // namespace ocl

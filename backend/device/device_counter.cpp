@@ -80,9 +80,9 @@ struct Counter {
   }
 };
 
-// A forked process has a counter of its own, which takes over what is known. The helper process is
-// the parent's, which reads the answer, and a thread that counted there has left the lock locked.
-// Made when the library is loaded, so that a fork finds no lock here.
+// A forked process makes a new counter and copies the number if it is known. It cannot use the old
+// one: the helper process answers to the parent, and a thread of the parent may have held the lock.
+// The counter is made when the library is loaded, so that its creation needs no lock.
 Counter* counter = [] {
   after_fork([] {
     Counter* const parents = std::exchange(counter, new Counter);

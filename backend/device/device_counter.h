@@ -12,13 +12,13 @@
 
 namespace ocl {
 
-// How the answer of the helper process begins, if the rest is the file of a driver.
+// The helper process begins its answer with this if the rest of the answer is a driver's file.
 inline constexpr const char *kDriverHung = "hung ", *kDriverCrashed = "crashed ";
 
 // The number; nullopt if it is not known after this time. Never throws.
 std::optional<c10::DeviceIndex> count_devices(std::chrono::milliseconds patience) noexcept;
 
-// What the driver did that kept count_devices() waiting for too long; empty: none did.
+// Names the driver that hung when count_devices() asked it; empty: none did.
 std::string driver_that_hangs();
 
 }  // namespace ocl

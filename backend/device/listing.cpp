@@ -25,13 +25,13 @@ KernelFamily choose_family(const DeviceProperties& p) {
   return forced == "cpu" ? KernelFamily::kCpu : KernelFamily::kGpu;
 }
 
-// Bytes: as an environment variable says in MiB, or as the driver says.
+// Bytes: the value of an environment variable in MiB if it is set, else the driver's value.
 size_t mebibytes(const char* variable, cl_ulong of_driver) {
   const std::optional<size_t> value = environment_number(variable, "a number of MiB");
   return value ? *value << 20 : of_driver;
 }
 
-// The answer to a query that a driver need not know, or else `otherwise`.
+// The answer to a query that a driver may not know; then `otherwise`.
 template <typename T>
 T optional(const cl::Device& d, cl_device_info what, T otherwise) {
   T value{};
@@ -39,7 +39,8 @@ T optional(const cl::Device& d, cl_device_info what, T otherwise) {
   return code == CL_SUCCESS ? value : otherwise;
 }
 
-// The lanes of float vectors of the processors that Intel's runtime can be told to compile for.
+// The number of floats in a vector, for the processors that Intel's runtime can be told to compile
+// for.
 unsigned width_of_target(std::string_view name) {
   if (name == "corei7") return 4;
   if (name == "corei7-avx" || name == "core-avx2") return 8;
@@ -73,7 +74,7 @@ DeviceProperties query(const cl::Platform& platform, const cl::Device& d) {
   p.has_int64_atomics = has("cl_khr_int64_base_atomics");
   p.has_subgroups = has("cl_khr_subgroups") || has("cl_intel_subgroups");
   p.host_unified_memory = optional<cl_bool>(d, CL_DEVICE_HOST_UNIFIED_MEMORY, CL_FALSE);
-  // Mesa's driver of the VideoCore VII has none
+  // Mesa's driver for the VideoCore VII has no profiling
   // (https://github.com/krrishnarraj/clpeak/issues/142).
   p.has_profiling = optional<cl_command_queue_properties>(d, CL_DEVICE_QUEUE_PROPERTIES,
                                                           CL_QUEUE_PROFILING_ENABLE) &
@@ -100,7 +101,7 @@ std::string text_of(cl_device_id d, cl_device_info what) {
   return {bytes.begin(), std::find(bytes.begin(), bytes.end(), '\0')};
 }
 
-// Why a device of this version is not used, or nothing.
+// The reason why a device of this version is not used; empty if it is.
 std::string too_old(const std::string& version) {
   int major = 0, minor = 0;
   const bool known = std::sscanf(version.c_str(), "OpenCL %d.%d", &major, &minor) == 2;
@@ -124,7 +125,8 @@ std::optional<PciAddress> pci_address(const cl::Device& d) {
   return PciAddress{number_of(d(), kNvDomain), *bus, *slot >> 3, *slot & 7};
 }
 
-// Whether two drivers offer the same GPU. A driver that knows no address is compared by name.
+// Whether two drivers offer the same GPU: by PCI address, or by name if a driver does not report
+// one.
 bool is_same_gpu(const ListedDevice& a, const ListedDevice& b) {
   const DeviceProperties &p = a.properties, &q = b.properties;
   if (p.type != "gpu" || q.type != "gpu" || a.platform() == b.platform()) return false;
@@ -163,7 +165,7 @@ class Lister {
     return p.type == "gpu" ? 0 : p.type == "cpu" ? 2 : 1;
   }
 
-  // A failing query ends `body`, which sets the name of what it is about.
+  // Runs `body`; if a query fails in it, the device or platform is skipped. `body` sets its name.
   template <typename Body>
   void guarded(std::string name, Body&& body) {
     try {
@@ -226,7 +228,7 @@ std::string reason_to_skip(const DeviceProperties& p, const DeviceStatus& status
   if (!status.available) return "its driver says that it is not available";
   if (!status.has_compiler) return "its driver has no compiler";
   if (const std::string reason = too_old(p.version); !reason.empty()) return reason;
-  constexpr size_t kArguments = 1024;  // what OpenCL asks of devices with the full profile
+  constexpr size_t kArguments = 1024;  // the full profile promises these
   if (p.max_parameter_size < kArguments) {
     return str("its kernels take ", p.max_parameter_size, " bytes of arguments, but ", kArguments,
                " are needed");
@@ -246,7 +248,7 @@ bool may_be_same(const PciAddress& a, const PciAddress& b) {
 
 DriverRank driver_rank(const DeviceProperties& p, const std::string& platform_vendor) {
   DriverRank rank{p.vendor == platform_vendor, {p.version_major, p.version_minor}, {}};
-  // "3212.0 (HSA1.1,LC)" has 3212 and 0.
+  // The numbers at the start of a version: "3212.0 (HSA1.1,LC)" has 3212 and 0.
   const std::string& text = p.driver_version;
   for (size_t at = 0; at < text.size();) {
     uint64_t number = 0;

@@ -1,4 +1,4 @@
-// Queries that only some drivers know.
+// Queries that not all drivers know.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace ocl {
 
-// The bytes of the answer; empty: the driver does not know the query.
+// The bytes of the answer; empty where the driver does not know the query.
 inline std::vector<unsigned char> bytes_of(cl_device_id device, cl_device_info what) {
   size_t size = 0;
   if (clGetDeviceInfo(device, what, 0, nullptr, &size) != CL_SUCCESS) return {};

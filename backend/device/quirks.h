@@ -21,10 +21,10 @@ enum class Quirk : uint8_t {
   kSlowWideTiles,       // kernels take narrower register tiles
   kTableByCopy,         // kernels copy a table out of an argument before they index it
   kFewRegisters,        // tiles keep their sums within 4 KiB of registers
-  kLowGroupLimits,      // what the driver says of a kernel's largest group is not believed
+  kLowGroupLimits,      // the driver's figure for a kernel's largest group is ignored
   kSlowClblast,         // matrix products of all sizes take torch-ocl's own kernels
-  kKeepsCompiler,       // programs are made of their binaries once they are compiled
-  kReportsHostWidth,    // the variable of the target's name decides the width of vectors
+  kKeepsCompiler,       // a compiled program is made again from its binary
+  kReportsHostWidth,    // the variable that names the target processor decides the width of vectors
   kBinaryCompiles,      // programs are compiled and linked, and the compiled objects are kept
   kNoLargerBuffers,     // buffers beyond CL_DEVICE_MAX_MEM_ALLOC_SIZE are not tried
 };
@@ -32,18 +32,18 @@ enum class Quirk : uint8_t {
 struct QuirkRow {
   Quirk quirk;
   std::string_view name;
-  // Who has it: the platform's name, a part of the vendor's name, the type of the device ("cpu",
-  // "gpu"). Empty: any.
+  // The devices with the quirk: the platform's name, a part of the vendor's name, the device's type
+  // ("cpu", "gpu"). Empty: any.
   std::string_view platform, vendor, type;
   std::string_view reason;
-  std::string_view source;  // where to read more: a public report or page, or how it was found
+  std::string_view source;  // a public report or page, or how the quirk was found
 };
 
 constexpr uint32_t bit(Quirk quirk) { return 1u << static_cast<uint32_t>(quirk); }
 
 c10::ArrayRef<QuirkRow> quirk_rows();
 
-// Whether the row is about a device with these properties.
+// Whether a device with these properties has the row's quirk.
 bool applies(const QuirkRow& row, const DeviceProperties& properties);
 
 // A bit for each Quirk that a device with these properties has.

@@ -12,7 +12,7 @@ namespace {
 
 // The most commands per gate, so that a device does not wait long for its first command.
 constexpr size_t kGateInterval = 256;
-// With fewer commands, a gate costs more than it saves.
+// With fewer commands than this, a gate costs more than it saves.
 constexpr size_t kLeastGated = 8;
 
 // Holds back commands that are enqueued while it lives; they start when it is destroyed. On CPU
@@ -40,9 +40,9 @@ class Gate {
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
 
-  // To be called before a wait for the stream, which would not end.
+  // Must be called before a wait for the stream, which would not end otherwise.
   void open() {
-    const cl::Event opened(std::move(event_));  // an assignment throws where a release fails
+    const cl::Event opened(std::move(event_));  // assigning throws if a release fails
     if (!opened()) return;
     if (clSetUserEventStatus(opened(), CL_COMPLETE) != CL_SUCCESS) {
       clSetUserEventStatus(opened(), CL_COMPLETE);  // else the stream waits forever
@@ -145,7 +145,7 @@ void Graph::bind_fault_words(Stream& stream) {
   if (recording_.faults.empty()) return;
   const cl_mem word = stream.faults().word();
   if (word == fault_word_) return;
-  fault_word_ = nullptr;  // if binding throws, some kernels have the old word
+  fault_word_ = nullptr;  // if binding throws, the next replay binds all words again
   for (const auto& [kernel, index] : recording_.faults) {
     const cl_int code = clSetKernelArg(kernel, index, sizeof(word), &word);
     if (code != CL_SUCCESS)
@@ -204,7 +204,8 @@ void Graph::replay() {
     stream.wait_for(*last_stream_);
   }
   last_stream_ = &stream;
-  // A destructor, so that it also runs when only some of the commands could be enqueued.
+  // A destructor marks the end, so that this also happens when only some commands could be
+  // enqueued.
   const FaultsAfter faults(stream, !recording_.faults.empty());
   replayed_ ? enqueue_all(stream) : enqueue_alone(stream);
   replayed_ = true;
@@ -220,7 +221,7 @@ void Graph::reset() {
   refuse_fork();
   std::lock_guard lock(mutex_);
   capture_.reset();
-  // Memory of tables and host tensors may be used again, by another stream or the host.
+  // Other streams or the host may use the memory of tables and host tensors again after this.
   if (last_stream_ && !recording_.kept.empty()) {
     wait_unlocked([&] { last_stream_->drain_quietly(); });
   }

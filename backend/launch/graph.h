@@ -32,7 +32,7 @@ class Graph {
   void instantiate();
   // On the current stream of the graph's device.
   void replay();
-  // Ends a capture, forgets the recording, and leaves the pool.
+  // Ends a capture, deletes the recording, and gives up the memory pool.
   void reset();
 
   // The memory pool of the capture or recording.
@@ -49,19 +49,20 @@ class Graph {
   void enqueue_alone(Stream& stream);
 
   const bool keep_;
-  std::mutex mutex_;  // held by a replay
+  std::mutex mutex_;  // a replay holds it
   std::optional<Capture> capture_;
   Recording recording_;
   Device* device_ = nullptr;
   uint64_t pool_ = 0;
   bool instantiated_ = false, replayed_ = false;
-  Stream* last_stream_ = nullptr;      // of the last replay, which has waited for those before it
+  Stream* last_stream_ = nullptr;      // of the last replay, which waits for earlier ones
   uint64_t kernels_ = 0;               // the number of kernels among the commands
   const std::string* last_ = nullptr;  // the name of the last kernel
-  cl_mem fault_word_ = nullptr;        // the word that is bound to the kernels now
+  cl_mem fault_word_ = nullptr;        // the word that the kernels are bound to
 };
 
-// Whether the current stream of the current device is captured; false before OpenCL was started.
+// Whether the current stream of the current device is being captured; false before the first use of
+// OpenCL.
 bool capturing();
 
 }  // namespace ocl

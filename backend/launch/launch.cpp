@@ -57,7 +57,7 @@ C10_NOINLINE Table& take_table() {
 
 Table& table() { return C10_LIKELY(mine != nullptr) ? *mine : take_table(); }
 
-// Shared by the objects of a kernel in different threads.
+// All objects of one kernel, in different threads, share this.
 struct Prototype {
   const Program* program = nullptr;
   std::string name;
@@ -125,8 +125,8 @@ struct Built {
   bool whole_grid;
 };
 
-// The largest half, quarter and so on of `group` for which the source differs; 0: there is none. A
-// kernel may use smaller groups than the device allows.
+// Halves `group` until the source differs, and returns that size; 0: the source never differs. (A
+// kernel may use smaller groups than the device allows, so the next half may be the same source.)
 size_t smaller_group(size_t group, const KernelSource& refused,
                      c10::function_ref<KernelSource(size_t)> source) {
   while (group /= 2) {
@@ -137,7 +137,7 @@ size_t smaller_group(size_t group, const KernelSource& refused,
 
 Built build(Device& device, bool grouped, c10::function_ref<KernelSource(size_t)> source) {
   const bool any = device.family() == KernelFamily::kCpu || device.has(Quirk::kLowGroupLimits);
-  std::exception_ptr failure;  // of the first build that failed
+  std::exception_ptr failure;  // the error of the first build that failed
   for (size_t group = device.parameters().work_group_size;;) {
     KernelSource wanted;
     const Program* built = nullptr;
@@ -157,7 +157,7 @@ Built build(Device& device, bool grouped, c10::function_ref<KernelSource(size_t)
     if (!grouped || group <= most) {
       return {built, wanted.kernel, std::min(group, most), wanted.whole_grid};
     }
-    store_later(*built);  // nothing launches it, but the next process asks it for its limit
+    store_later(*built);  // it is never launched, but the next process asks for its limit
     group = most;
   }
 }
@@ -181,7 +181,7 @@ const Kernel& insert(Device& device, const KernelKey& key, bool grouped,
     Built built = build(device, grouped, source);
     std::lock_guard lock(all.mutex);
     prototype = &all.known[{key, device.index()}];
-    if (!prototype->program) {  // no other thread was faster
+    if (!prototype->program) {  // no other thread has made it meanwhile
       prototype->name = std::move(built.name);
       prototype->group = built.group;
       prototype->whole_grid = built.whole_grid;
@@ -244,7 +244,7 @@ void Arguments::enqueue(const Range& global, const Range& wanted, double work) {
   if (C10_LIKELY(enqueued)) count_launches(sink_.stream(), kernel_.name, 1);
 }
 
-// Returns whether it was enqueued, not recorded.
+// Returns true if the launch was enqueued, false if a graph recorded it.
 bool Arguments::submit_part(const Range& offset, const Range& global, const Range& local,
                             bool flush) {
   Command command{{.kind = trace::Kind::kKernel,

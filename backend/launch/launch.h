@@ -1,6 +1,6 @@
-// Kernels and their launch. A struct has all that a kernel's source depends on, and makes the
-// source. A table of the thread maps the fields of such structs to kernel objects, so a launch
-// takes no lock and makes no allocation or string:
+// Kernels and their launch. A struct has all parameters of a kernel's source, and makes the source.
+// A table of each thread maps the fields of such structs to kernel objects, so a launch takes no
+// lock and makes no allocation or string:
 //
 //   struct Scale {
 //     ScalarType type;
@@ -34,7 +34,7 @@ struct KernelSource {
   std::string kernel;
   Defines defines;
   // Whether the kernel uses the size of its grid, get_global_size() or get_num_groups(). Such a
-  // launch is not split: its caller keeps to the limits of the device.
+  // launch is not split, so its caller must respect the device's limits.
   bool whole_grid = false;
 };
 
@@ -45,14 +45,13 @@ struct Kernel {
   size_t group = 1;  // the most work-items of a work-group, a power of two
   bool whole_grid = false;
   mutable bool launched = false;
-  // Whether any thread's object has been launched; nullptr: this is the only object.
+  // Whether any thread has launched the kernel; nullptr: this is its only object.
   std::atomic<bool>* launched_by_any = nullptr;
 };
 
 struct Range {
   size_t x = 1, y = 1, z = 1;
-  // Of a local size: the kernel does not depend on it, so it is halved until the kernel can have
-  // it.
+  // For a local size that the source does not depend on: it is halved until the kernel can have it.
   bool may_shrink = false;
 
   size_t items() const { return x * y * z; }
@@ -68,11 +67,11 @@ inline bool fits(const GridLimits& limits, const Range& global, const Range& loc
 }
 
 // Returns the kernel of this thread for the specialisation: a struct of numbers, enumerators,
-// pointers to what never moves, and structs of these, of at most 48 bytes. It is in a function or
-// an anonymous namespace. Its method source(device) is asked at the first call, and may depend on
-// the fields and the device alone. A source that depends on the size of the work-group is asked as
-// source(device, group), with smaller and smaller groups until the kernel can have them.
-// Kernel::group is the last one.
+// pointers to what never moves, and structs of these, of at most 48 bytes. The struct is local to a
+// function or an anonymous namespace. The first call calls its method source(device), which may
+// depend on the fields and the device alone. A source that depends on the size of the work-group is
+// source(device, group) instead: it is called with smaller and smaller groups until the kernel can
+// have them. Kernel::group is the last one.
 template <typename Specialisation>
 const Kernel& find_kernel(Device& device, const Specialisation& specialisation);
 
@@ -91,21 +90,20 @@ class Arguments {
   Arguments& add_bytes(const void* data, size_t size);
   Arguments& add_buffer(cl_mem buffer);
 
-  // For arguments that change from replay to replay: before_replay(), the kernel object, and the
-  // number of the next argument.
+  // For arguments that change from replay to replay: before_replay() sets them, given the kernel
+  // object and the index of the argument.
   const CommandSink& sink() const { return sink_; }
   cl_kernel handle() const { return handle_; }
   cl_uint next() const { return index_; }
   size_t group() const { return kernel_.group; }
 
   // A grid beyond the device's limits becomes several launches with offsets. So a kernel uses
-  // group_id() instead of get_group_id(), or says that it needs the whole grid (KernelSource).
-  // `work`: the float32 multiply-adds of all work-items, or what takes as long; for kernels that
-  // may take long.
+  // group_id() instead of get_group_id(), or sets KernelSource::whole_grid. `work`: the number of
+  // float32 multiply-adds of all work-items, or an equivalent; for kernels that may take long.
   void enqueue(const Range& global, const Range& local, double work = 0);
 
  private:
-  // Raises for memory of another device than the stream's.
+  // Raises if the memory is not on the stream's device.
   [[noreturn]] void refuse(const BufferView& value) const;
   bool submit_part(const Range& offset, const Range& global, const Range& local, bool flush);
 
@@ -125,8 +123,8 @@ void launch(Stream& stream, const Kernel& kernel, const Range& global, const Ran
   arguments.enqueue(global, local);
 }
 
-// Runs a library's routine that enqueues its own kernels on the stream. Counts as one launch;
-// `name` must not move.
+// Runs a library's routine that enqueues its own kernels on the stream. Counts as one launch; the
+// text of `name` must stay where it is.
 void launch_library(Stream& stream, const std::string& name, c10::function_ref<void()> enqueue);
 
 // The name of this thread's last kernel, and the number of its launches; for tests that assert
@@ -136,7 +134,7 @@ uint64_t launch_count();
 // The number of kernel objects that find_kernel() has made, in all threads. A thread that ends
 // leaves its objects to the next new thread.
 uint64_t kernel_objects();
-// Counts kernels that were not enqueued by Arguments; `last` must not move.
+// Counts kernels that other code than Arguments enqueued; the text of `last` must stay where it is.
 void count_launches(Stream& stream, const std::string& last, uint64_t count);
 
 // ---- implementation ----

@@ -26,7 +26,7 @@ Range detail::part_of(const GridLimits& limits, const Range& global, const Range
     const size_t groups = at::ceil_div(items, group);
     const auto pieces = static_cast<size_t>(std::min(std::ceil(excess), double(groups)));
     size_t share = at::ceil_div(groups, pieces);
-    // Rounded down where the other dimensions cannot be shortened enough.
+    // May round down to 0, where shorter parts in other dimensions are needed as well.
     if (share > 1 && static_cast<double>(share) * excess > static_cast<double>(groups)) --share;
     items = std::min(items, share * group);
     excess *= static_cast<double>(share) / static_cast<double>(groups);

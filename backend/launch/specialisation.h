@@ -22,7 +22,7 @@ struct KernelKey {
 
 namespace detail {
 
-// Becomes any field.
+// Converts to any type, so it can initialise any field.
 struct AnyField {
   template <typename T>
   operator T() const;
@@ -87,7 +87,8 @@ constexpr void each_field(const T& value, Visit&& visit) {
   }
 }
 
-// The address of a byte for each struct. The byte is no constant: linkers merge equal constants.
+// A byte for each struct, whose address identifies the struct. It is not const: linkers merge equal
+// constants.
 template <typename Specialisation>
 inline char type_of_specialisation = 0;
 
@@ -100,7 +101,7 @@ KernelKey key_of(const Specialisation& specialisation) {
     std::memcpy(bytes + end, &field, sizeof(field));
     end += sizeof(field);
   });
-  // The fields have no more bytes than the struct.
+  // Enough, because the fields have no more bytes than the struct.
   static_assert(sizeof(Specialisation) <= sizeof(key.fields),
                 "a specialisation has at most 48 bytes: use smaller types for its fields");
   key.hash = reinterpret_cast<uintptr_t>(key.type) * 0x9E3779B97F4A7C15ull;

@@ -19,13 +19,13 @@ std::array<std::atomic<DeviceCache*>, kMaxDevices> caches{};
 std::mutex caches_mutex;
 thread_local std::array<uint64_t, kMaxDevices> thread_pools{};
 
-// A number that pool_stream() has room for.
+// pool_stream() has 31 bits for the number of a pool.
 void check_pool(uint64_t pool) {
   TORCH_CHECK_VALUE(pool < uint64_t{1} << 31, "there is no memory pool ", pool,
                     ": torch.ocl.graph_pool_handle() makes one");
 }
 
-// Reports to torch.profiler (profile_memory=True), with the bytes that blocks really take.
+// Reports the bytes of blocks, with their padding, to torch.profiler (profile_memory=True).
 void report(DeviceCache& cache, void* address, int64_t bytes) {
   if (C10_LIKELY(!c10::memoryProfilingEnabled())) return;
   const auto [allocated, reserved] = cache.locked([](BufferCache& cache) {
@@ -83,7 +83,7 @@ c10::DataPtr Allocator::allocate(size_t bytes) {
   return {address, block, &delete_block, where};
 }
 
-// Only for allocators whose context is the data pointer; ours is another object.
+// raw_allocate() is for allocators whose context is the data pointer; ours is another object.
 c10::DeleterFnPtr Allocator::raw_deleter() const { return nullptr; }
 
 #if OCL_HAS_LAZY_CLONES
@@ -110,7 +110,7 @@ void Allocator::empty_now(DeviceIndex device) { cache(device).empty_now(); }
 void Allocator::recordStream(const c10::DataPtr& pointer, c10::Stream stream) {
   const bool lazy_clone = c10::impl::cow::is_cow_data_ptr(pointer);
   if (!pointer.get() || (pointer.get_deleter() != &delete_block && !lazy_clone)) {
-    return;  // memory from elsewhere
+    return;  // another allocator made it
   }
   Device& owner = device(pointer.device().index());
   TORCH_CHECK_VALUE(owner.index() == stream.device_index(), "record_stream: the tensor is on ",
@@ -127,7 +127,7 @@ void Allocator::recordStream(const c10::DataPtr& pointer, c10::Stream stream) {
 c10::CachingDeviceAllocator::DeviceStats Allocator::getDeviceStats(DeviceIndex device) {
   refuse_fork();
   auto stats = cache(device).locked([](BufferCache& cache) { return cache.stats(); });
-  // As in CUDA's statistics, -1 means no limit.
+  // As in CUDA's statistics: -1 for no limit.
   stats.max_split_size =
       static_cast<int64_t>(c10::CachingAllocator::AcceleratorAllocatorConfig::max_split_size());
   return stats;
@@ -228,7 +228,8 @@ void resize_storage(const c10::Storage& storage, size_t bytes, NewBytes rest) {
     fill_on_device(stream, resolve(static_cast<char*>(resized.mutable_get()) + old_bytes), &kZero,
                    sizeof(kZero), bytes - old_bytes);
   }
-  // The copy reads the old memory on the current stream, which may not be its own.
+  // The copy reads the old memory on the current stream, which may be another stream than the
+  // memory's.
   Allocator::instance().recordStream(impl->data_ptr(), stream.unpack());
   impl->set_data_ptr(std::move(resized));
   impl->set_nbytes(bytes);

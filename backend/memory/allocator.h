@@ -26,7 +26,7 @@ class Allocator final : public c10::DeviceAllocator {
 #if OCL_HAS_LAZY_CLONES
   bool is_simple_data_ptr(const c10::DataPtr& pointer) const override;
 #endif
-  // Enqueues a device copy; both addresses are on the device of `destination`.
+  // Enqueues a copy on the device that has both addresses.
   void copy_data(void* destination, const void* source, size_t bytes) const override;
 
   bool initialized() override { return ocl::initialized(); }
@@ -37,8 +37,8 @@ class Allocator final : public c10::DeviceAllocator {
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(DeviceIndex device) override;
   void resetAccumulatedStats(DeviceIndex device) override;
   void resetPeakStats(DeviceIndex device) override;
-  // Free and total bytes. OpenCL does not tell what other processes use, so "free" means not
-  // reserved by this one.
+  // Free and total bytes. OpenCL has no query for the memory that other processes use, so "free"
+  // means not reserved by this process.
   std::pair<size_t, size_t> getMemoryInfo(DeviceIndex device);
 
   // Limits what this process reserves to a fraction (0 to 1) of the device's memory.
@@ -52,18 +52,20 @@ class Allocator final : public c10::DeviceAllocator {
   // pool. Returns the former one.
   static uint64_t exchange_thread_pool(uint64_t pool, DeviceIndex device);
 
-  // A number for a new pool of memory that graphs share. Its memory stays while it has users.
+  // A number for a new memory pool, which graphs can share. The memory is kept while the pool has
+  // users.
   static uint64_t new_pool();
   void add_pool_user(uint64_t pool, DeviceIndex device);
   void remove_pool_user(uint64_t pool, DeviceIndex device);
 
   // Streams other than `current` on which the block at `address` was recorded.
   std::vector<StreamId> other_streams(const BufferView& view, StreamId current);
-  // Bytes from there to the end of what was allocated; of memory of others, to its buffer's end.
+  // Bytes from the address to the end of its allocation, or for memory from other code, to the end
+  // of the buffer.
   size_t bytes_from(const BufferView& view);
   // Searches all segments.
   FaultOrigin fault_origin(const BufferView& view);
-  // This thread computes with the memory.
+  // Notes that this thread computes with the memory (fault_thread.h).
   static void note_use(const c10::DataPtr& pointer, uint64_t thread) noexcept;
 
  private:
@@ -71,7 +73,8 @@ class Allocator final : public c10::DeviceAllocator {
 };
 
 // Gives the storage new memory of this many bytes, and copies as many of the old bytes as fit. The
-// others are zero, or what the memory holds. They must be zero where the size may be a stranger's.
+// rest is zeroed, or left as it is. It must be zeroed where the size comes from an untrusted file:
+// old contents may be somebody's data.
 enum class NewBytes { kZero, kAny };
 void resize_storage(const c10::Storage& storage, size_t bytes, NewBytes rest);
 

@@ -15,8 +15,8 @@ using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
 
 namespace {
 
-// Whether max_split_size_mb keeps the block whole. It does not apply to small blocks, whose check
-// is faster.
+// Whether max_split_size_mb forbids splitting the block. It does not apply to small blocks, which
+// are tested first because that is faster.
 bool is_oversize(const Block* block) {
   return !block->small && block->size >= Config::max_split_size();
 }
@@ -31,11 +31,11 @@ BufferCache::~BufferCache() {
 
 size_t BufferCache::round_size(size_t bytes) {
   if (bytes <= kMinBlock) return kMinBlock;
-  if (bytes <= 2 * kMinBlock) return 2 * kMinBlock;  // whatever roundup_power2_divisions is
+  if (bytes <= 2 * kMinBlock) return 2 * kMinBlock;  // for any roundup_power2_divisions
   const size_t divisions = Config::roundup_power2_divisions(bytes);
   if (divisions > 1 && bytes > kMinBlock * divisions) {
     const size_t power = size_t{1} << c10::llvm::Log2_64(bytes);
-    // Not where a division would be smaller than a block.
+    // Unless a division would be smaller than the smallest block.
     if (power / divisions >= kMinBlock) return at::round_up(bytes, power / divisions);
   }
   return at::round_up(bytes, kMinBlock);
@@ -65,7 +65,7 @@ void BufferCache::count_inactive(const Block* block, int sign) {
   count(stats_.inactive_split_bytes, block->small, sign * static_cast<int64_t>(block->size));
 }
 
-// Whether a request may take this block. The block is large enough.
+// Whether a request may take this block, which is large enough.
 bool BufferCache::fits(const Block* block, size_t rounded) const {
   // A request large enough for its own segment must not split a much larger block.
   if (rounded >= kMinLarge && block->size >= 2 * rounded + kMediumSegment) return false;

@@ -24,10 +24,10 @@ namespace ocl {
 struct Segment;
 
 inline constexpr size_t kMinBlock = 512;                    // blocks are multiples of this
-inline constexpr size_t kSmallSize = size_t{1} << 20;       // up to this, from the small pool
-inline constexpr size_t kSmallSegment = size_t{2} << 20;    // segment of the small pool
+inline constexpr size_t kSmallSize = size_t{1} << 20;       // larger requests: large pool
+inline constexpr size_t kSmallSegment = size_t{2} << 20;    // size of the small pool's segments
 inline constexpr size_t kMediumSegment = size_t{32} << 20;  // serves requests of up to 16 MiB
-inline constexpr size_t kMinLarge = size_t{16} << 20;       // from this size on, an own segment
+inline constexpr size_t kMinLarge = size_t{16} << 20;       // larger requests get a segment each,
 inline constexpr size_t kRoundLarge = size_t{2} << 20;      // whose size is a multiple of this
 
 // One number for a stream (0 to 2^32 - 1) and a pool; pool 0 means no pool.
@@ -39,7 +39,7 @@ constexpr int64_t plain_stream(int64_t pool_stream) { return pool_stream & 0xFFF
 
 struct Block {
   Segment* segment = nullptr;
-  uint64_t segment_number = 0;  // segments are counted as they are added
+  uint64_t segment_number = 0;  // in the order in which segments were added
   size_t offset = 0;            // bytes from the start of the segment
   size_t size = 0;              // bytes
   size_t requested = 0;         // bytes that the caller asked for
@@ -49,9 +49,9 @@ struct Block {
   Block* previous = nullptr;  // adjacent blocks of the segment
   Block* next = nullptr;
   std::vector<int64_t> other_streams;           // record_stream()
-  int pending_events = 0;                       // of other streams, after the block was freed
-  std::shared_ptr<c10::GatheredContext> stack;  // of its allocation, while the history is recorded
-  uint64_t thread = 0, allocation = 0;          // FaultThread's id() and allocations() then
+  int pending_events = 0;                       // that the freed block waits for
+  std::shared_ptr<c10::GatheredContext> stack;  // its allocation, for the memory history
+  uint64_t thread = 0, allocation = 0;          // FaultThread's id(), allocations()
 };
 
 class BufferCache {
@@ -71,13 +71,14 @@ class BufferCache {
   // Adds a new segment, and takes the request from it.
   Block* add_segment(Segment* segment, size_t segment_bytes, size_t requested, int64_t stream);
 
-  // The user has freed the block. It stays active until put_back(), after other streams' events.
+  // Call when the user frees the block. It stays active until put_back(), which follows when the
+  // events of other streams are over.
   void mark_freed(Block* block);
   // Makes the block available, merged with adjacent free blocks.
   void put_back(Block* block);
 
-  // Forgets the segments without allocated blocks, and returns them for release. Segments of pools
-  // for which `kept` returns true stay.
+  // Removes the segments without allocated blocks, and returns them for release. It leaves segments
+  // of pools for which `kept` returns true.
   std::vector<Segment*> take_unused_segments(c10::function_ref<bool(uint64_t pool)> kept =
                                                  [](uint64_t) { return false; });
 
@@ -92,7 +93,7 @@ class BufferCache {
   std::vector<const Block*> segments() const;
 
  private:
-  // The key of a search: sorts before every block of its stream and size.
+  // The key of a search, which sorts before every block of its stream and size.
   struct Request {
     int64_t stream;
     size_t size;
@@ -106,7 +107,7 @@ class BufferCache {
     bool operator()(const Block* a, const Block* b) const {
       if (a->stream != b->stream) return a->stream < b->stream;
       if (a->size != b->size) return a->size < b->size;
-      // Not by the record's address: the choice of a block must not depend on the host's heap.
+      // Not ordered by the address of the Block: the choice must not depend on the host's heap.
       if (a->segment_number != b->segment_number) return a->segment_number < b->segment_number;
       return a->offset < b->offset;
     }

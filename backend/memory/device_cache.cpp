@@ -13,7 +13,7 @@ namespace {
 
 std::mutex observer_mutex;
 
-// Never destroyed: it may hold Python objects.
+// Leaked, because it may hold Python objects.
 OutOfMemoryObserver& observer() {
   static auto* const stored = new OutOfMemoryObserver;
   return *stored;
@@ -26,9 +26,9 @@ void notify_observer(DeviceIndex device, size_t requested, size_t total, size_t 
   if (call) call(device, requested, total, free);
 }
 
-// Whether the driver is asked for buffers beyond what it says is its limit, which most drivers of
-// GPUs do not enforce (https://github.com/ProjectPhysX/FluidX3D/issues/132). The user's limit
-// holds.
+// Whether to ask the driver for buffers beyond the limit that it reports. Most GPU drivers do not
+// enforce that limit (https://github.com/ProjectPhysX/FluidX3D/issues/132). A limit that the user
+// sets is respected.
 bool tries_larger_buffers(const Device& device) {
   return device.properties().type == "gpu" && !device.has(Quirk::kNoLargerBuffers) &&
          environment("OCL_MAX_BUFFER_MB").empty();
@@ -235,7 +235,7 @@ void DeviceCache::wait_for_pending() {
 void DeviceCache::collect_pending() {
   while (!pending_.empty()) {
     auto& [event, block] = pending_.front();
-    // A failed command does not use the memory any more; the stream raises its error.
+    // A failed command no longer uses the memory; the stream raises its error.
     if (!event.over()) return;
     if (--block->pending_events == 0) put_back(block);
     pending_.pop_front();

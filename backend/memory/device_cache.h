@@ -21,7 +21,7 @@ namespace ocl {
 struct BlockSnapshot {
   uintptr_t address;
   size_t size, requested;
-  bool allocated, awaiting_free;  // neither: cached
+  bool allocated, awaiting_free;  // both false: cached
   Stack stack;
 };
 
@@ -30,7 +30,7 @@ struct SegmentSnapshot {
   uintptr_t address;
   size_t size;
   StreamId stream;
-  uint64_t pool;  // of graphs; 0: none
+  uint64_t pool;  // the pool of graphs; 0: none
   bool small;
   Stack stack;
   std::vector<BlockSnapshot> blocks;
@@ -38,8 +38,8 @@ struct SegmentSnapshot {
 
 inline uintptr_t address_of(const Block& block) { return block.segment->address + block.offset; }
 
-// Called before an OutOfMemoryError is raised, without locks held. In bytes: `requested` by the
-// caller, `total` that the process may use, and the free part of `total`.
+// Called before an OutOfMemoryError is raised, without locks held. Bytes: `requested` by the
+// caller, `total` that the process may use, `free` of these.
 using OutOfMemoryObserver =
     std::function<void(DeviceIndex device, size_t requested, size_t total, size_t free)>;
 void set_out_of_memory_observer(OutOfMemoryObserver observer);
@@ -61,9 +61,9 @@ class DeviceCache {
   // Streams other than `current` that use the block at the view.
   std::vector<StreamId> other_streams(const BufferView& view, StreamId current);
   void empty();
-  // Gives back what is cached, after all commands have ended, so that the driver frees it at once.
+  // Releases cached memory after all commands have ended, so that the driver frees it at once.
   void empty_now();
-  // Memory of a pool stays while it has users.
+  // The memory of a pool is kept while the pool has users.
   void add_pool_user(uint64_t pool);
   void remove_pool_user(uint64_t pool);
   // Adds this device's segments.
@@ -82,10 +82,11 @@ class DeviceCache {
 
  private:
   size_t cached_segment_size(size_t bytes) const;
-  // nullptr when memory ran out: `refusal` says how, if the driver refused. Other failures throw.
+  // Returns nullptr when memory ran out; if the driver refused, `refusal` has its error. Other
+  // failures throw.
   Segment* create_segment(size_t bytes, std::string& refusal);
   void release_unused();
-  void wait_for_pending();  // without the lock
+  void wait_for_pending();  // call without the lock
   void collect_pending();
   void put_back(Block* block);
   void record(MemoryEvent::Action action, const Block& block, size_t bytes, const Stack& stack);
@@ -96,7 +97,7 @@ class DeviceCache {
   std::mutex mutex_;
   DeviceMemory memory_;
   BufferCache cache_;
-  const bool caching_;  // else each block is a buffer of exactly its bytes
+  const bool caching_;  // false: each block is a buffer of exactly its size
   size_t limit_;
   std::deque<std::pair<Event, Block*>> pending_;
   std::unordered_map<const Segment*, Stack> segment_stacks_;

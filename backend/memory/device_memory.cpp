@@ -11,7 +11,7 @@
 namespace ocl {
 
 cl::Buffer DeviceMemory::create(size_t bytes) {
-  // ALLOC_HOST_PTR makes maps free of copies. Nothing maps the memory of GPUs.
+  // With ALLOC_HOST_PTR, maps copy nothing. The memory of GPUs is never mapped.
   const cl_mem_flags flags =
       CL_MEM_READ_WRITE | (device_.uses_host_memory() ? CL_MEM_ALLOC_HOST_PTR : cl_mem_flags{0});
   Result result{CL_SUCCESS, "clCreateBuffer"};
@@ -33,8 +33,8 @@ cl::Buffer DeviceMemory::create(size_t bytes) {
 
 // Drivers of GPUs allocate the memory of a buffer at its first use, and fail there if it ran out
 // (https://github.com/darktable-org/darktable/pull/21707,
-// https://github.com/arrayfire/arrayfire/issues/2650). This is a first use. It has a queue of its
-// own, so that it does not wait for the streams.
+// https://github.com/arrayfire/arrayfire/issues/2650). So use it now, on a queue of its own, which
+// does not wait for the streams.
 DeviceMemory::Result DeviceMemory::commit(const cl::Buffer& buffer, size_t bytes) {
   cl_int code = CL_SUCCESS;
   if (!queue_()) {
@@ -59,8 +59,9 @@ DeviceMemory::Result DeviceMemory::commit(const cl::Buffer& buffer, size_t bytes
 }
 
 std::optional<size_t> DeviceMemory::free_bytes() const {
-  // First, because a GPU that shares the host's memory may have a part of it for itself.
-  size_t kibibytes[2] = {};  // in all, and in the largest block
+  // AMD's extension comes first, because a GPU that shares the host's memory may have a part of it
+  // for itself.
+  size_t kibibytes[2] = {};  // total, largest block
   if (device_.has_extension("cl_amd_device_attribute_query") &&
       clGetDeviceInfo(device_.handle()(), CL_DEVICE_GLOBAL_FREE_MEMORY_AMD, sizeof kibibytes,
                       kibibytes, nullptr) == CL_SUCCESS) {
@@ -70,15 +71,15 @@ std::optional<size_t> DeviceMemory::free_bytes() const {
   return std::nullopt;
 }
 
-// The memory of CPU devices is the process's own, so it can ask for huge pages, where the system
-// leaves the choice to programs. Kernels then have a page fault and an address translation per 2
-// MiB instead of 4 KiB.
+// A CPU device's memory is the process's own, so the process can ask for huge pages, where the
+// system leaves the choice to programs. Kernels then have one page fault and one address
+// translation per 2 MiB instead of 4 KiB.
 void DeviceMemory::advise_huge_pages(const cl::Buffer& buffer, size_t bytes) {
   constexpr size_t kSmallest = size_t{4} << 20;
   if (!device_.uses_host_memory() || bytes < kSmallest) return;
   const cl_command_queue queue = current_stream(device_.index()).queue()();
   cl_int code = CL_SUCCESS;
-  // Only the address is needed, so nothing waits for the map.
+  // Only the address is needed, so do not wait for the map.
   void* const start = clEnqueueMapBuffer(queue, buffer(), CL_FALSE, CL_MAP_READ, 0, bytes, 0,
                                          nullptr, nullptr, &code);
   if (code != CL_SUCCESS) return;

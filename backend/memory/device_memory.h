@@ -12,18 +12,19 @@ class DeviceMemory {
  public:
   explicit DeviceMemory(Device& device) : device_(device) {}
 
-  // A buffer that has its memory, or an empty one where memory ran out: refusal() says how. Other
-  // failures throw. Not safe to call from several threads at once.
+  // Returns a buffer whose memory is allocated. If memory ran out, the handle is empty and
+  // refusal() has the error; other failures throw. Not thread-safe.
   cl::Buffer create(size_t bytes);
   struct Result {
     cl_int code;
-    const char* function;  // that returned the code
+    const char* function;  // the function that returned it
   };
   // Makes the driver allocate the memory of a buffer.
   Result commit(const cl::Buffer& buffer, size_t bytes);
   // "clCreateBuffer failed with CL_OUT_OF_RESOURCES (-5)" after create() has returned no buffer.
   const std::string& refusal() const { return refusal_; }
-  // Free memory of the device, other processes considered, where the driver tells it.
+  // Free memory of the device, as other processes leave it; nullopt where the driver does not
+  // report it.
   std::optional<size_t> free_bytes() const;
 
  private:
@@ -31,7 +32,7 @@ class DeviceMemory {
 
   Device& device_;
   std::string refusal_;
-  cl::CommandQueue queue_;  // of commit()
+  cl::CommandQueue queue_;  // for commit()
 };
 
 }  // namespace ocl

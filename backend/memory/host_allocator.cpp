@@ -46,11 +46,11 @@ class PinnedMemory {
     if (found == buffers_.end()) return;
     clEnqueueUnmapMemObject(found->second.queue(), found->second.buffer(), address, 0, nullptr,
                             nullptr);
-    clFlush(found->second.queue());  // nothing else will; the driver gives the memory back then
+    clFlush(found->second.queue());  // the driver releases the memory then, and nobody else flushes
     buffers_.erase(found);
   }
 
-  // The start of the buffer that the address is in; nullptr: it is in none.
+  // The start of the pinned buffer that contains the address, or nullptr.
   void* start_of(const void* pointer) {
     const auto address = reinterpret_cast<uintptr_t>(pointer);
     std::shared_lock lock(mutex_);
@@ -79,7 +79,7 @@ PinnedMemory& pinned_memory() {
   return *memory;
 }
 
-// torch's settings, which older versions do not have.
+// The limit in torch's settings; older versions have none.
 template <typename Config = c10::CachingAllocator::AcceleratorAllocatorConfig>
 size_t configured_limit() {
   if constexpr (requires { Config::pinned_max_cached_size(); }) {
@@ -88,8 +88,8 @@ size_t configured_limit() {
   return std::numeric_limits<size_t>::max();
 }
 
-// torch rounds the sizes of blocks up to powers of two. This is the largest that every device
-// grants.
+// torch rounds sizes of blocks up to powers of two. The largest power of two that every device can
+// allocate.
 size_t largest_rounded() {
   static const size_t bytes = [] {
     size_t most = configured_limit();
@@ -101,7 +101,7 @@ size_t largest_rounded() {
   return bytes;
 }
 
-// The set of virtual functions differs between torch versions, hence no `override` on the newer.
+// No `override` on functions that are virtual only in newer versions of torch.
 struct HostAllocatorImpl final : at::CachingHostAllocatorImpl<c10::Stream, Event> {
   void allocate_host_memory(size_t size, void** pointer) override {
     *pointer = pinned_memory().create(size);
@@ -112,12 +112,12 @@ struct HostAllocatorImpl final : at::CachingHostAllocatorImpl<c10::Stream, Event
   }
 
   void record_stream(std::optional<std::vector<Event>>& events, c10::Stream stream) override {
-    // Destructors of tensors come here, so nothing may be thrown.
+    // Destructors of tensors call this, so it must not throw.
     Event event;
     try {
       event.record_enqueued(ocl::stream(stream));
     } catch (const std::exception&) {
-      event = Event();  // is over
+      event = Event();  // an empty event counts as over
       ocl::stream(stream).drain_quietly();
     }
     events->push_back(std::move(event));

@@ -12,7 +12,7 @@ at::HostAllocator* host_allocator();
 bool is_pinned(const void* pointer);
 
 // Defers the reuse of pinned memory until the stream's commands so far have completed. Returns
-// false for memory that is not this allocator's.
+// false for memory of another allocator.
 bool record_pinned(const void* pointer, void* context, c10::Stream stream);
 
 }  // namespace ocl

@@ -24,13 +24,14 @@ void delete_external(void* context) {
   if (in_bad_fork()) return;
   std::unique_ptr<External> external(static_cast<External*>(context));
   Segment& segment = external->segment;
-  // OpenCL keeps a buffer until its commands have completed, but not the memory that it wraps.
+  // OpenCL keeps a buffer alive until its commands have completed, but not host memory that it
+  // wraps.
   if (external->release) wait_unlocked([&] { drain(segment.device->index()); });
   if (external->release && watchdog::is_stuck(*segment.device)) {
     return static_cast<void>(external.release());  // leaked, because the device may still use it
   }
   AddressSpace::instance().release(segment.address, segment.size);
-  { const cl::Buffer released(std::move(segment.buffer)); }  // an assignment would throw a failure
+  { const cl::Buffer released(std::move(segment.buffer)); }  // assigning throws if it fails
   if (external->release) external->release();
 }
 
@@ -165,7 +166,7 @@ size_t host_alignment(Device& device) {
   const auto known = found->find(device.index());
   if (known != found->end()) return known->second;
   size_t alignment = 0;
-  // A trial proves nothing for a GPU: its driver may let fills through and give kernels a copy
+  // On a GPU a trial would prove nothing: its driver may let fills through and give kernels a copy
   // (https://github.com/ProjectPhysX/FluidX3D/issues/351).
   if (device.uses_host_memory() && !device.has(Quirk::kCopiesHostMemory)) {
     for (const size_t tried : {size_t{16}, size_t{64}, size_t{4096}}) {

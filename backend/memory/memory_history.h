@@ -20,8 +20,8 @@ namespace ocl {
 
 using Stack = std::shared_ptr<c10::GatheredContext>;
 
-// The stacks that are kept. kState: of memory in use; kAlloc: of past allocations, too; kAll: of
-// releases, too.
+// Which stacks are kept. kState: the stacks of memory in use; kAlloc: those of past allocations,
+// too; kAll: those of releases, too.
 enum class KeepStacks { kNever, kState, kAlloc, kAll };
 
 struct MemoryEvent {
@@ -35,14 +35,14 @@ struct MemoryEvent {
     kOutOfMemory,
     kActions
   };
-  // The names in PyTorch's memory viewer.
+  // The names that PyTorch's memory viewer knows.
   static constexpr const char* kNames[kActions] = {
       "alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "snapshot",
       "oom"};
 
   Action action;
   c10::DeviceIndex device;
-  uintptr_t address;  // of kOutOfMemory: the bytes that are free
+  uintptr_t address;  // for kOutOfMemory: the number of free bytes
   size_t bytes;
   int64_t stream;
   Stack stack;
@@ -61,7 +61,7 @@ class MemoryHistory {
   static MemoryHistory& instance();
 
   void start(const Settings& settings, bool forget_events);
-  // Forgets the events, too.
+  // Also deletes the events.
   void stop();
 
   static bool enabled() { return enabled_.load(std::memory_order_relaxed); }

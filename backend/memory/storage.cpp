@@ -12,7 +12,7 @@ namespace {
 
 struct Held {
   size_t holds = 0;
-  bool resizable = false;  // afterwards
+  bool resizable = false;  // to restore at the end
 };
 
 struct Holds {

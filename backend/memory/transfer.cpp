@@ -23,7 +23,7 @@ struct Transfer {
   const char* function;
   size_t bytes;
 
-  // Of a command for a part of the bytes.
+  // The arguments of a command for a part of the bytes.
   trace::CommandInfo info(size_t part) const {
     return {.kind = kind, .function = function, .bytes = part};
   }
@@ -31,7 +31,7 @@ struct Transfer {
 
 // Drivers have moved more than 2 or 4 GiB wrongly: copies to pinned memory end early
 // (https://github.com/ROCm/hip/issues/3716), and fills hang
-// (https://github.com/inducer/pyopencl/issues/395). So one command moves at most this.
+// (https://github.com/inducer/pyopencl/issues/395). So one command moves at most 1 GiB.
 constexpr size_t kMostBytes = size_t{1} << 30;
 
 // Calls body(offset, bytes) for each part.
@@ -72,7 +72,8 @@ void submit(Stream& stream, const Transfer& transfer, std::initializer_list<cl_m
   });
 }
 
-// Call before a command that blocks. In clFinish, the thread may run commands meanwhile.
+// Call before a command that blocks. Some drivers let a thread in clFinish() run commands
+// meanwhile.
 void wait_for_commands_before(Stream& stream) {
   if (stream.device().has(Quirk::kWaitRunsCommands)) return stream.drain();
   watchdog::watch(stream);
@@ -88,8 +89,8 @@ void prepare(Stream& stream, const BufferView& view, const cl::Event* event, con
   if (!event) wait_for_commands_before(stream);
 }
 
-// Call after a blocking read. The read succeeds even if an earlier command failed and left other
-// bytes there; only clFinish tells of that.
+// Call after a blocking read. The read succeeds even if an earlier command failed and left wrong
+// bytes there; only clFinish() reports that.
 void raise_failures(Stream& stream, const FaultReport& report, const BufferView& read) {
   stream.drain();
   stream.faults().raise_reported(report, &read);
@@ -100,7 +101,7 @@ void raise_failures(Stream& stream, const FaultReport& report, const BufferView&
 
 void wait_for_other_streams(Stream& stream, const BufferView& view) {
   if (C10_LIKELY(!view.segment->shared_between_streams.load(std::memory_order_relaxed))) return;
-  if (stream.captured()) return;  // the memory of a graph is its own
+  if (stream.captured()) return;  // a graph's memory belongs to it alone
   for (const StreamId id : Allocator::instance().other_streams(view, stream.id())) {
     const c10::Stream stream_of_id(c10::Stream::UNSAFE, stream.unpack().device(), id);
     Stream& other = ocl::stream(stream_of_id);
@@ -241,7 +242,7 @@ void Mapping::read(const BufferView& view, MapAccess access) {
 }
 
 void Mapping::write() {
-  record_pinned(data_, copy_.get_context(), stream_->unpack());  // before a part can fail
+  record_pinned(data_, copy_.get_context(), stream_->unpack());  // before a part may fail
   enqueue(*stream_,
           {"copy from the host", trace::Kind::kCopyToDevice, "clEnqueueWriteBuffer", bytes_},
           [&](cl_command_queue queue, cl_event* event, size_t at, size_t part) {

@@ -15,9 +15,9 @@ void wait_for_other_streams(Stream& stream, const BufferView& view);
 void copy_on_device(Stream& stream, const BufferView& destination, const BufferView& source,
                     size_t bytes);
 
-// Blocks unless `event` is given. After a copy that blocks, other streams may use the bytes, too.
-// With an event the copy is only enqueued: the host memory must stay alive and unchanged until the
-// event completes. A captured stream allows copies with an event only: the copy becomes part of the
+// Blocks unless `event` is given. After a blocking copy, other streams may use the bytes, too. With
+// an event the copy is only enqueued: the host memory must stay alive and unchanged until the event
+// completes. A captured stream allows copies with an event only: the copy becomes part of the
 // graph, and `event` stays empty.
 void copy_to_device(Stream& stream, const BufferView& destination, const void* source, size_t bytes,
                     cl::Event* event = nullptr);
@@ -30,26 +30,26 @@ void fill_on_device(Stream& stream, const BufferView& destination, const void* p
 
 enum class MapAccess { kRead, kReadWrite, kDiscardAndWrite };
 
-// Other streams that the memory was recorded on (record_stream).
+// The other streams on which the memory was recorded (record_stream).
 enum class OtherStreams { kWait, kIgnore };
 
-// Device memory for the host to use while the object lives. The constructor waits for the commands
-// that use the memory. The memory of CPU devices is mapped, and no byte is copied. Other devices
-// copy it to pinned memory and back, because kernels may not use a buffer while a part of it is
-// mapped, and one buffer holds many tensors.
+// Gives the host access to device memory while the object lives. The constructor waits for the
+// commands that use the memory. The memory of CPU devices is mapped, and no byte is copied. Other
+// devices copy it to pinned memory and back, because kernels may not use a buffer while a part of
+// it is mapped, and one buffer holds many tensors.
 class Mapping {
  public:
   Mapping(Stream& stream, const BufferView& view, size_t bytes, MapAccess access,
           OtherStreams others = OtherStreams::kWait);
-  // Without close(), as after an error, a copy is not written back: it may hold bytes that nobody
-  // wrote. Logs a failure.
+  // Without close(), as after an error, a copy is not written back, because a part of it may be
+  // unwritten. Logs failures.
   ~Mapping();
   Mapping(Mapping&& other) noexcept;
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
   Mapping& operator=(Mapping&&) = delete;
 
-  // Gives the memory back to the device, with what was written. Raises where that fails.
+  // Gives the memory back to the device, with the host's changes. Raises where that fails.
   void close();
 
   void* data() const { return data_; }

@@ -12,7 +12,7 @@
 namespace ocl {
 namespace {
 
-// In the folder that PoCL takes, so that processes with the same folder have the same locks.
+// In PoCL's own cache folder, so that processes that share the folder share the locks.
 std::filesystem::path lock_file() {
   std::filesystem::path folder = environment("POCL_CACHE_DIR");
   if (folder.empty()) {
@@ -38,7 +38,7 @@ std::mutex& mutex_of(int64_t position) {
   return (*mutexes)[position];
 }
 
-// Never closed: that would let go of the locks of all threads.
+// Never closed: closing would release the locks of all threads.
 int file() {
   static const int opened = open_lock_file(lock_file());
   return opened;

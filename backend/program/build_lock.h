@@ -8,9 +8,9 @@
 //
 //   const BuildLock lock(device, key);
 //
-// The system lets go of the locks of a process that ends. A process that is stopped, or whose
-// compiler hangs, holds others up for kPatience; then they go on without the lock. Other drivers,
-// and a folder where no file can be made, have no lock.
+// The system releases the locks of a process that ends. Others wait for a process that is stopped,
+// or whose compiler hangs, for kPatience, and then go on without the lock. There is no lock for
+// other drivers, nor in a folder where no file can be made.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@ class BuildLock {
  public:
   static constexpr std::chrono::milliseconds kPatience{30'000};
 
-  // Programs of other keys are not locked.
+  // Programs with other keys are not locked.
   BuildLock(const Device& device, const std::string& key,
             std::chrono::milliseconds patience = kPatience);
   ~BuildLock();
@@ -37,7 +37,7 @@ class BuildLock {
 
  private:
   std::unique_lock<std::mutex> among_threads_;
-  int64_t position_ = -1;  // in the file, while it is locked
+  int64_t position_ = -1;  // of the locked byte in the file
 };
 
 }  // namespace ocl

@@ -11,7 +11,8 @@
 namespace ocl {
 namespace {
 
-// What the #line marks call each line of the text: "store.cl:3", and before them "<kernel>:1".
+// The name of each line of the text by its #line marks: "store.cl:3"; before the first mark,
+// "<kernel>:1".
 std::vector<std::string> marked_lines(const std::string& source) {
   constexpr std::string_view kMark = "#line ";
   std::vector<std::string> names;

@@ -1,4 +1,4 @@
-// The sources of kernels: embedded in the library, in a folder, or added at run time.
+// Finds the sources of kernels: embedded in the library, in a folder, or added at run time.
 #include <c10/util/hash.h>
 
 #include <filesystem>
@@ -43,7 +43,8 @@ std::string read_file(const std::filesystem::path& path) {
   return std::move(text).str();
 }
 
-// The file of this name in the folder or a folder below it, or where it would be in the folder.
+// The path of the file with this name in the folder or below it; if there is none, the path
+// directly in the folder.
 std::filesystem::path find_below(const std::filesystem::path& folder, const std::string& name) {
   std::error_code unreadable;  // read_file() reports it
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, unreadable)) {

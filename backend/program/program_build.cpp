@@ -11,7 +11,7 @@
 namespace ocl {
 namespace {
 
-constexpr int kLinkAttempts = 8;  // Quirk::kBinaryCompiles tells why a link may fail
+constexpr int kLinkAttempts = 8;  // the row of Quirk::kBinaryCompiles says why a link may fail
 
 cl::Program linked(Device& device, const cl::Program& object) {
   const cl_device_id target = device.handle()();
@@ -44,8 +44,8 @@ BuiltProgram build_program(Device& device, const ProgramSource& text, BuildSteps
       return str("no log: ", failure_text(error.err(), error.what()));
     }
   };
-  // Not the methods of cl::Program: where the log cannot be read, they raise that in place of the
-  // failure.
+  // Not the methods of cl::Program: if they cannot read the log, they raise that error instead of
+  // the build's.
   const bool links = steps == BuildSteps::kCompileAndLink;
   const cl_device_id target = device.handle()();
   const cl_int code =

@@ -1,8 +1,8 @@
-// Programs made of source, or of what an earlier process kept of them.
+// Makes programs from source, or from the binaries that an earlier process stored.
 //
 // A program is built in one step, or compiled and then linked: a driver with Quirk::kBinaryCompiles
-// has the compiled object for nothing, and the binary of a whole program at the price of compiling
-// it again.
+// gives the binary of a compiled object at once, but compiles a linked program again for its
+// binary.
 #pragma once
 
 #include <cstdint>
@@ -22,21 +22,21 @@ struct ProgramSource {
 
 struct BuiltProgram {
   cl::Program handle;
-  std::string object;  // of kCompileAndLink
+  std::string object;  // only for kCompileAndLink
 };
 
-// Whether compilers' logs are shown, even if the build succeeds (OCL_BUILD_LOG).
+// Whether to show compilers' logs even if the build succeeds (OCL_BUILD_LOG).
 bool shows_build_logs();
 
 // RuntimeError with the compiler's log when the source cannot be built.
 BuiltProgram build_program(Device& device, const ProgramSource& text, BuildSteps steps);
 
-// `binary` is that of a program built in the same steps: for kCompileAndLink, the object. Throws
-// cl::Error when the driver does not accept it.
+// `binary` must come from a program built in the same steps; for kCompileAndLink it is the
+// object's. Throws cl::Error when the driver does not accept it.
 cl::Program program_of_binary(Device& device, std::string_view binary, const std::string& options,
                               BuildSteps steps);
 
-// Empty: the driver has none.
+// The binary to store; empty if the driver has none.
 std::string binary_of(const cl::Program& program);
 
 }  // namespace ocl

@@ -32,13 +32,13 @@ struct Entry : Program {
   std::string key;
   std::string options;
   BuildSteps steps = BuildSteps::kOne;
-  std::string object;                    // of kCompileAndLink, until it is stored
-  std::vector<KernelSignature> kernels;  // of a user's program
+  std::string object;                    // for kCompileAndLink, until it is stored
+  std::vector<KernelSignature> kernels;  // only for users' programs
   bool dirty = false;                    // launched since it was stored
 };
 
-// A program that is built by the first thread that wants it, while others wait for this thread
-// only.
+// A program, which the first thread that needs it builds. Other threads wait only if they need the
+// same program.
 struct Slot {
   std::mutex building;
   std::unique_ptr<Entry> entry;
@@ -99,12 +99,12 @@ void dump(const std::string& file, const std::string& key, const char* ending,
 
 bool keeps_programs() { return !cache_folder().empty(); }
 
-// Makes the program anew from its binary, where a compiled one holds its compiler's memory.
+// Makes the program again from its binary, because a compiled program keeps its compiler's memory.
 void drop_compiler(Device& device, Entry& entry) {
   if (!device.has(Quirk::kKeepsCompiler)) return;
   try {
     entry.handle = program_of_binary(device, binary_of(entry.handle), entry.options, entry.steps);
-  } catch (const std::exception&) {  // the compiled program does
+  } catch (const std::exception&) {  // the compiled program works, too
   }
 }
 
@@ -196,7 +196,7 @@ const Entry& find_or_make(Device& device, const Request& request) {
         notice.emplace(std::chrono::seconds(2),
                        [text = str("torch_ocl: compiling ", request.file, " for ", device.label(),
                                    "\n")] { std::fputs(text.c_str(), stderr); });
-      } catch (const std::system_error&) {  // there is no thread for it
+      } catch (const std::system_error&) {  // no thread could be started
       }
     }
     BuiltProgram built = build(device, request, *created);
@@ -265,7 +265,7 @@ void store_programs() noexcept {
           entry->kernels.empty() ? std::string() : put_signatures(entry->kernels);
       write_binary(binary_path(entry->key), entry->key, signatures + binary);
     } catch (const std::exception&) {
-      continue;  // a driver without binaries: the program is built in each process
+      continue;  // the driver has no binaries, so each process builds the program
     }
   }
 }

@@ -2,12 +2,11 @@
 // device, and kept as a binary in a folder of the user.
 //
 // Key: device, driver version, the host's instructions for a CPU device, build options, and the
-// complete specialised source.
-// File: OCL_CACHE_DIR (default ~/.cache/torch_ocl) / <sha1 of the key>.bin; it holds the whole key
-// and a checksum, so a collision, a new driver or a damaged file means building again.
-// Concurrency: files are written under another name and renamed; the last writer wins.
-// A binary, or a compiled object (program_build.h), is stored after the program's first launches:
-// drivers may compile at launch.
+// complete specialised source. File: OCL_CACHE_DIR (default ~/.cache/torch_ocl) / <sha1 of the
+// key>.bin; it holds the whole key and a checksum, so a collision, a new driver or a damaged file
+// means building again. Concurrency: files are written under another name and renamed; the last
+// writer wins. A binary, or a compiled object (program_build.h), is stored after the program's
+// first launches: drivers may compile at launch.
 #pragma once
 
 #include <chrono>
@@ -41,22 +40,21 @@ struct Program {
   std::string label;  // file and defines, for messages
 };
 
-// The program of `file` (its name, without the folder of kernels/) under these defines; built or
-// loaded once.
+// The program of `file` (a name without a folder) with these defines; built or loaded once.
 const Program& program(Device& device, const std::string& file, const Defines& defines);
 
-// Call after the first launch of a kernel of the program, or when it is clear that there is none.
+// Call after the first launch of a kernel of the program, or if no kernel of it will be launched.
 void store_later(const Program& program);
 // Writes the binaries of the programs since the last call; called at synchronisation.
 void store_programs() noexcept;
 
 struct ProgramCacheStats {
-  uint64_t built = 0;   // from source
-  uint64_t loaded = 0;  // from a stored binary
+  uint64_t built = 0;   // programs built from source
+  uint64_t loaded = 0;  // programs made from a stored binary
 };
 ProgramCacheStats program_cache_stats();
 
-// Tells users at a terminal why they wait.
+// Says to users at a terminal why they wait.
 class BuildProgress {
  public:
   // Call after each build. A line to print when all builds together have taken 2 s, 4 s, 8 s and so
@@ -68,7 +66,7 @@ class BuildProgress {
   uint64_t programs_ = 0;
 };
 
-// Calls a function in another thread, if the object lives longer than `patience`.
+// Calls a function in another thread if the object lives longer than `patience`.
 class SlowNotice {
  public:
   SlowNotice(std::chrono::milliseconds patience, std::function<void()> say);

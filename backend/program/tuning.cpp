@@ -15,12 +15,12 @@
 namespace ocl {
 namespace {
 
-Tunable* first = nullptr;  // of the list of all objects
+Tunable* first = nullptr;  // the first of the list of all objects
 
 using Key = std::pair<const Tunable*, uint64_t>;  // tunable, problem
 using Table = std::map<Key, int64_t>;
 
-// Read without a lock: a table never changes, and is kept when another replaces it.
+// Threads read it without a lock: a table never changes, and is not freed when another replaces it.
 struct Tables {
   std::array<std::atomic<const Table*>, 64> current{};
   std::mutex mutex;

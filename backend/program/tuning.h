@@ -1,6 +1,6 @@
 // Choices among the variants of a kernel, as measured on a device (python -m torch_ocl.tune). They
 // are kept in the folder of the program cache, one file per device and driver version. Without a
-// measurement, the caller's own choice holds. The callers own the names: each defines a Tunable.
+// measurement, the caller chooses by itself. Each caller defines a Tunable, which has the names.
 #pragma once
 
 #include <c10/util/FunctionRef.h>
@@ -18,7 +18,8 @@ namespace ocl {
 // variants' are stored in files, so variants may be added, moved and removed. Names have no spaces.
 class Tunable {
  public:
-  // `variant`: the name of a candidate, which depends on constants alone; empty after the last one.
+  // `variant`: returns a candidate's name, which must depend on constants alone; empty after the
+  // last candidate.
   Tunable(const char* name, std::string (*variant)(int64_t candidate));
   Tunable(const Tunable&) = delete;
   Tunable& operator=(const Tunable&) = delete;
@@ -29,7 +30,7 @@ class Tunable {
   // The candidate of this name, or -1.
   int64_t candidate_of(std::string_view variant) const;
 
-  // Every problem gets this candidate where it fits; -1 ends that.
+  // Makes every problem take this candidate where it fits; -1: no longer.
   void force(int64_t candidate) { forced_.store(candidate, std::memory_order_relaxed); }
   int64_t forced() const { return forced_.load(std::memory_order_relaxed); }
 
@@ -40,7 +41,7 @@ class Tunable {
   const char* const name_;
   std::string (*const variant_)(int64_t);
   int64_t candidates_ = 0;
-  Tunable* const next_;  // in the list of all objects
+  Tunable* const next_;  // the next in the list of all objects
   std::atomic<int64_t> forced_ = -1;
 };
 
@@ -49,7 +50,7 @@ struct TunedProblem {
   std::string tunable;
   uint64_t problem = 0;  // sizes and types, packed by the caller
   int64_t candidates = 0;
-  int64_t choice = -1;  // below 0: there was none
+  int64_t choice = -1;  // below 0: none was measured
 };
 
 // The measured candidate (0 .. candidates - 1) if it `fits`, else the result of `otherwise`. Takes

@@ -23,7 +23,7 @@ KernelArgument::Space space_of(cl_kernel_arg_address_qualifier qualifier) {
   }
 }
 
-// Removes the zero at the end, which some drivers include in the text.
+// Removes the final zero, which some drivers count as part of the text.
 std::string trimmed(std::string text) { return text.substr(0, text.find('\0')); }
 
 KernelSignature signature_of(const cl::Kernel& kernel, const Device& device) {
@@ -157,7 +157,7 @@ std::vector<KernelSignature> take_signatures(std::string& stored) {
                 "the stored program has no signatures of kernels");
     return value;
   };
-  // The limit for the counts: there are no more kernels or arguments than characters.
+  // A sanity check of counts: there cannot be more kernels or arguments than characters.
   std::vector<KernelSignature> kernels(number(stored.size()));
   for (KernelSignature& kernel : kernels) {
     kernel.name = text();

@@ -22,7 +22,7 @@ struct KernelArgument {
 
 struct KernelSignature {
   std::string name;
-  std::array<size_t, 3> group_size{};  // reqd_work_group_size; zeros: none
+  std::array<size_t, 3> group_size{};  // reqd_work_group_size; zeros: the kernel has none
   std::vector<KernelArgument> arguments;
 };
 
@@ -34,8 +34,8 @@ struct UserProgram {
 // Whether the source has #include lines outside of comments and strings.
 bool includes_files(const std::string& source);
 
-// Built or loaded once for each source and options; RuntimeError with the driver's log when it
-// cannot be built.
+// Builds or loads the program, once for each source and options; RuntimeError with the driver's log
+// when it cannot be built.
 UserProgram user_program(Device& device, const std::string& source, const std::string& options);
 
 // The signatures of the kernels of a program built with -cl-kernel-arg-info.

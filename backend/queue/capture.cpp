@@ -50,7 +50,7 @@ void Capture::bind_fault_word(cl_kernel kernel, cl_uint index) {
 void Capture::keep(cl_mem buffer) {
   std::lock_guard lock(mutex_);
   auto& buffers = recording_.buffers;
-  // Launches use the same few buffers repeatedly, so a buffer is kept once.
+  // Launches use the same few buffers again and again, so each buffer is kept once.
   const auto same = [&](const cl::Buffer& each) { return each() == buffer; };
   if (std::find_if(buffers.rbegin(), buffers.rend(), same) != buffers.rend()) return;
   translated([] { return std::string("cannot keep a buffer for a graph"); },
@@ -73,7 +73,7 @@ void Capture::join(Stream& stream) {
               stream.device().label(), " already");
   TORCH_CHECK(&stream.device() == &origin_.device(), "a graph of ", origin_.device().label(),
               " cannot contain work of ", stream.device().label());
-  // Other threads use the default stream, and do not know of the capture.
+  // Other threads also use the default stream, and do not know of the capture.
   if (stream.id() == 0) {
     if (!streams_.empty()) refuse("make the default stream wait for a captured one");
     TORCH_CHECK(false, "a graph cannot be captured on the default stream: capture it under ",

@@ -19,7 +19,7 @@ struct Command : trace::CommandInfo {
   // Only for kernels.
   const Program* program = nullptr;
   std::atomic<bool>* launched = nullptr;  // Kernel::launched_by_any
-  bool first = false;                     // the thread has not launched the kernel before
+  bool first = false;                     // the thread's first launch of the kernel
   bool flush = false;                     // it may take long
   bool reports_faults = false;            // it has a FaultArgument
 };
@@ -36,7 +36,7 @@ struct Recording {
     cl_kernel kernel;
     cl_uint index;
   };
-  std::vector<FaultSlot> faults;  // arguments for the fault word of the stream of the replay
+  std::vector<FaultSlot> faults;  // the arguments to set to the fault word of the replay's stream
   std::vector<cl::Kernel> kernels;
   std::vector<cl::Buffer> buffers;
   std::vector<std::shared_ptr<const void>> kept;
@@ -44,7 +44,7 @@ struct Recording {
 
 class Capture {
  public:
-  // Captures `origin`; tensors get memory of the pool (allocator.h).
+  // Captures `origin`; tensors get memory from the pool (allocator.h).
   Capture(Stream& origin, uint64_t pool);
   ~Capture();  // the streams enqueue again
   Capture(const Capture&) = delete;
@@ -57,9 +57,9 @@ class Capture {
   void add(RecordedCommand command);
   // A kernel object that lives as long as the graph.
   cl_kernel make_kernel(const Program& program, const std::string& name);
-  // Binds the fault word of the stream of each replay.
+  // Makes each replay bind its stream's fault word to the argument.
   void bind_fault_word(cl_kernel kernel, cl_uint index);
-  // Keeps something alive as long as the graph.
+  // Keep the argument alive as long as the graph.
   void keep(cl_mem buffer);
   void keep(std::shared_ptr<const void> object);
   // `hook` is called before each replay, by one thread at a time.
@@ -84,8 +84,8 @@ class Capture {
   std::string refused_;
 };
 
-// While it lives, the commands of a captured stream are enqueued, not recorded. For data that is
-// made once and kept, such as a table on the device.
+// While a CapturePause lives, the commands of a captured stream are enqueued, not recorded: for
+// data that is made once and kept, such as a table on the device.
 class CapturePause {
  public:
   explicit CapturePause(Stream& stream) : stream_(stream), capture_(stream.capture()) {
@@ -102,7 +102,7 @@ class CapturePause {
   Capture* capture_;
 };
 
-// A copy of `value` lives as long as the graph that the stream is captured for, if any.
+// If the stream is captured, keeps a copy of `value` as long as the graph.
 template <typename Value>
 void keep_in_graph(const Stream& stream, const Value& value) {
   if (Capture* capture = stream.capture()) capture->keep(std::make_shared<const Value>(value));

@@ -18,8 +18,8 @@ bool always_timed(const Device& device) {
   return chosen == "1";
 }
 
-// Priorities need an entry point of OpenCL 2.0 and an extension; without them the queue has no
-// priority, as in CUDA on devices without priorities.
+// Priorities need an entry point of OpenCL 2.0 and an extension. Without them the priority is
+// ignored, as in CUDA on devices without priorities.
 cl::CommandQueue make_queue(Device& device, bool high_priority, bool timed) {
   const cl_command_queue_properties profiling = timed ? CL_QUEUE_PROFILING_ENABLE : 0;
   constexpr cl_ulong kQueueProperties = 0x1093, kQueuePriority = 0x1096, kPriorityHigh = 1;
@@ -60,7 +60,7 @@ CommandQueue::CommandQueue(Device& device, bool high_priority)
 CommandQueue::CommandQueue(Device& device, cl::CommandQueue of_user)
     : device_(device), high_priority_(false), settled_(true), first_(std::move(of_user)) {}
 
-// A thread reads `now_` without a lock, so it may enqueue a command on the first queue after the
+// Threads read `now_` without a lock, so one may enqueue a command on the first queue after the
 // change. It sees the change after its call: the driver's lock of that queue orders the call after
 // the marker, and the marker comes after the first store below. It then makes the new queue wait
 // for its command, too. Until the new queue waits for the marker, other threads wait.
@@ -92,7 +92,8 @@ void CommandQueue::order_after_first() {
   try {
     chain(first_, timed_, device_);
   } catch (const std::exception&) {
-    // The command is enqueued, so there is no error to raise: the host waits in the queue's place.
+    // The host waits instead of the queue. Nothing is raised, because the command itself was
+    // enqueued.
     const cl_int code = finish(first_);
     if (code != CL_SUCCESS) failure_.store(code);
   }
@@ -106,7 +107,7 @@ cl_int CommandQueue::finish(const cl::CommandQueue& queue) const {
 }
 
 cl_int CommandQueue::finish() {
-  // A failure of the first queue is not told by the other.
+  // The new queue does not report failures of the first one.
   const cl_int code = first_busy_.exchange(false) ? finish(first_) : CL_SUCCESS;
   const cl_int later = finish(now());
   const cl_int former = failure_.exchange(CL_SUCCESS);

@@ -19,7 +19,7 @@ class CommandQueue {
   CommandQueue(const CommandQueue&) = delete;
   CommandQueue& operator=(const CommandQueue&) = delete;
 
-  // The queue of this moment.
+  // The queue that the stream uses now.
   const cl::CommandQueue& now() const {
     const cl::CommandQueue* now = now_.load(std::memory_order_acquire);
     return C10_LIKELY(now != nullptr) ? *now : after_change();
@@ -35,8 +35,8 @@ class CommandQueue {
     return code;
   }
 
-  // From here on, the events of commands tell times, unless the user's queue was made without, or
-  // the device has no times.
+  // From here on, events of commands have times, unless a user's queue was made without profiling,
+  // or the device does not support it.
   void enable_times() {
     if (C10_UNLIKELY(!settled_.load(std::memory_order_acquire))) change();
   }
@@ -53,12 +53,12 @@ class CommandQueue {
   Device& device_;
   const bool high_priority_;
   std::atomic<bool> settled_;                // the queue will not change
-  std::atomic<bool> first_busy_{false};      // after a change: `first_` may have commands
-  std::atomic<cl_int> failure_{CL_SUCCESS};  // of a command of `first_`, for the next finish()
+  std::atomic<bool> first_busy_{false};      // `first_` may have commands since the change
+  std::atomic<cl_int> failure_{CL_SUCCESS};  // an error of `first_`, for the next finish()
   const cl::CommandQueue first_;
-  cl::CommandQueue timed_;                             // after a change
-  std::atomic<const cl::CommandQueue*> now_{&first_};  // nullptr: it is being changed
-  mutable std::mutex mutex_;                           // held by a change
+  cl::CommandQueue timed_;                             // set by the change
+  std::atomic<const cl::CommandQueue*> now_{&first_};  // nullptr during the change
+  mutable std::mutex mutex_;                           // held during the change
 };
 
 }  // namespace ocl

@@ -38,7 +38,8 @@ class CommandSink {
 
   Stream& stream() const { return stream_; }
 
-  // The object that a launch binds its arguments to: `own`, or a new one that the graph keeps.
+  // The kernel object that a launch sets its arguments on: `own`, or a new one that the graph
+  // keeps.
   cl_kernel kernel(cl_kernel own, const Program& program, const std::string& name) const {
     return C10_LIKELY(!capture_) ? own : capture_->make_kernel(program, name);
   }
@@ -46,8 +47,8 @@ class CommandSink {
   void use(cl_mem buffer) const {
     if (C10_UNLIKELY(capture_ != nullptr)) capture_->keep(buffer);
   }
-  // The number of a fault's site for the argument `index + 1` of the kernel. The argument `index`
-  // is the word, which each replay binds.
+  // Returns the site's number, to be set as the argument `index + 1` of the kernel. The argument
+  // `index` is the word; each replay binds its own.
   cl_int fault_site(cl_kernel kernel, cl_uint index, int site) const {
     if (C10_LIKELY(!capture_)) return Faults::tagged(site);
     capture_->bind_fault_word(kernel, index);

@@ -12,10 +12,10 @@ namespace ocl {
 namespace {
 
 constexpr int kTries = 4;
-// Nanoseconds; more than the error of a reading.
+// In nanoseconds; more than the error of a reading.
 constexpr int64_t kLargestCorrection = 1'000'000;
 
-// The device's clock now, by a function of OpenCL 2.1 that not all drivers have.
+// Reads the device's clock, with a function of OpenCL 2.1 that not all drivers have.
 std::optional<uint64_t> read_timer(Device& device) {
   const DeviceProperties& properties = device.properties();
   if (std::pair(properties.version_major, properties.version_minor) < std::pair(2, 1)) return {};
@@ -30,7 +30,7 @@ std::optional<uint64_t> read_timer(Device& device) {
 
 void DeviceClock::add_reading() {
   // Small commands bound the offset between the clocks: a command ends after the host's clock was
-  // read before its enqueuing, and before the clock is read after the wait. Some drivers tell no
+  // read before its enqueuing, and before the clock is read after the wait. Some drivers report no
   // times of markers (backend/queue/stream.cpp).
   int64_t low = std::numeric_limits<int64_t>::min(), high = std::numeric_limits<int64_t>::max();
   Reading last{};
@@ -52,7 +52,7 @@ void DeviceClock::add_reading() {
                  last = {after, ended};
                }
              });
-  // For a clock that stops or jumps, the bounds contradict each other: use the last command alone.
+  // If the clock stops or jumps, the bounds contradict each other: use the last command alone.
   if (low > high) low = high = last.host - static_cast<int64_t>(last.device);
   int64_t offset = low + (high - low) / 2, narrowest = std::numeric_limits<int64_t>::max();
   for (int i = 0; i < kTries; ++i) {
@@ -61,7 +61,8 @@ void DeviceClock::add_reading() {
     const int64_t after = c10::getTime();
     if (!now || after - before >= narrowest) continue;
     narrowest = after - before;
-    // The clamp ignores a timer whose origin is not the origin of the events' time stamps.
+    // The clamp ignores the reading if this timer and the events' time stamps have different
+    // origins.
     offset = std::clamp(before + narrowest / 2 - static_cast<int64_t>(*now), low, high);
   }
   const Reading reading{static_cast<int64_t>(last.device) + offset, last.device};

@@ -19,7 +19,8 @@ class DeviceClock {
   bool runs() const;
 
   // Reports a command that the host called at `called` (nanoseconds since 1970) and the device
-  // started at `device_time`. Translations are corrected so that none starts before its call.
+  // started at `device_time`. Later translations are corrected, so that no command starts before
+  // its call.
   void started_after(uint64_t device_time, int64_t called);
   // Nanoseconds since 1970.
   int64_t to_host(uint64_t device_time) const;
@@ -32,7 +33,7 @@ class DeviceClock {
   int64_t translate(uint64_t device_time) const;
 
   Device* device_;
-  std::vector<Reading> readings_;  // one or two
+  std::vector<Reading> readings_;  // one or two readings
   int64_t correction_ = 0;
 };
 

@@ -14,11 +14,11 @@
 namespace ocl {
 namespace {
 
-// A tagged site is the site's number and the low bits of FaultThread::first_result(). The tag 0 is
-// that of a captured kernel, of which every replay has other memory.
+// A tagged site has the site's number and, as a tag, the low bits of FaultThread::first_result().
+// Captured kernels have the tag 0, because each replay has other memory.
 constexpr uint32_t kSites = 1 << 18, kTags = 1 << 14;
 
-constexpr size_t kSlots = 16;  // reports that wait at a time; more use pageable memory
+constexpr size_t kSlots = 16;  // reports in flight at a time; more use pageable memory
 
 constexpr const char* kTakeFault = R"(
 __kernel void take_faults(__global int *words, __global int *taken, const uint stride) {
@@ -39,7 +39,7 @@ int64_t join(cl_int low, cl_int high) {
   return static_cast<int64_t>(static_cast<uint32_t>(low)) | static_cast<int64_t>(high) << 32;
 }
 
-// Blocks of memory may have been allocated since: the number is the last one with this tag.
+// The thread may have allocated more blocks since: returns the highest number with this tag.
 uint64_t first_result(const FaultThread& thread, cl_int tagged_site) {
   const uint32_t tag = static_cast<uint32_t>(tagged_site) / kSites;
   const uint64_t last = thread.allocations() + 1;
@@ -125,7 +125,7 @@ void Faults::create() {
         take_.setArg(0, words);
         take_.setArg(1, taken_);
         take_.setArg(2, static_cast<cl_uint>(stride_ / sizeof(cl_int)));
-        // The first launch may wait for the device, which a report must not do.
+        // The first launch may wait for the device, but a report must not.
         launch_first(device, built, &launched[device.index()], [&] { enqueue_take(0, 1); });
         if (!device.uses_host_memory()) make_slots();
         words_ = std::move(words);
@@ -141,7 +141,7 @@ void Faults::make_slots() {
   cl_int code = CL_SUCCESS;
   cl::Buffer memory(clCreateBuffer(device.context()(), CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR,
                                    kBytes, nullptr, &code));
-  if (code != CL_SUCCESS) return;  // pageable memory is right, too
+  if (code != CL_SUCCESS) return;  // pageable memory works, too
   // In the stream's queue, the map would wait for the stream's commands.
   const cl::CommandQueue queue(
       clCreateCommandQueue(device.context()(), device.handle()(), 0, &code));
@@ -155,7 +155,7 @@ void Faults::make_slots() {
   }
 }
 
-// The places with kernels that no report covers.
+// The places that have kernels which no report covers.
 Faults::Taken Faults::next_taken() const {
   Taken next;
   const int end = places_end_;
@@ -179,9 +179,9 @@ void Faults::enqueue_take(int first, int end) {
   if (code != CL_SUCCESS) throw cl::Error(code, "clEnqueueNDRangeKernel");
 }
 
-// Whether there was something to report.
+// Returns whether there was something to report.
 bool Faults::enqueue_report() {
-  // Nobody may ask for them.
+  // So that reports do not pile up if nobody asks for them.
   while (!reports_.empty() && is_complete(reports_.front().done)) settle_first_report();
   // The read of an earlier report could not be enqueued.
   const bool unread = !unread_.kernels.empty();
@@ -199,10 +199,11 @@ void Faults::free_slot(const Report& report) {
   if (report.pageable.empty()) free_slots_.push_back(report.words);
 }
 
-// Moves the faults of a report that has been waited for to found_.
+// Moves the faults of the first report, which has completed, to found_.
 void Faults::settle_first_report() {
   const Report& report = reports_.front();
-  // The caller has waited for a command after the report, but the report's status may come later.
+  // The caller has waited for a command after the report, but the driver may update the report's
+  // status later.
   clWaitForEvents(1, &report.done());
   for (int place = report.taken.first; place < report.taken.end; ++place) {
     const Word& word = report.words[place - report.taken.first];
@@ -274,7 +275,7 @@ bool Faults::is_for(const Found& found, const FaultReport& report, const BufferV
   return origin.thread == thread && origin.allocation >= found.first_result;
 }
 
-// The caller's own fault, else one that is for it, too.
+// A fault of the calling thread, or else one of another thread that is_for() it.
 Faults::Found* Faults::find_for_caller(const FaultReport& report, const BufferView* read,
                                        std::unique_lock<std::mutex>& lock) {
   const FaultThread* const own = &fault_thread();
@@ -285,7 +286,7 @@ Faults::Found* Faults::find_for_caller(const FaultReport& report, const BufferVi
     if (!each.thread->ended()) others.push_back(each.thread);
   }
   if (!others.empty()) {
-    lock.unlock();  // Python's lock may be asked for
+    lock.unlock();  // is_for() may take Python's lock
     for (const auto& thread : others) thread->ask_ended();
     lock.lock();
   }
@@ -307,7 +308,7 @@ void Faults::raise_reported(const FaultReport& report, const BufferView* read) {
   const Found raised = *found;
   const uint64_t thread = raised.thread->id(), caller = fault_thread().id();
   const bool takes = thread == caller || thread == report.thread || raised.thread->ended();
-  // One is kept for the thread itself, which may read other results that are wrong.
+  // It is kept for the thread that launched the kernel, which may read other wrong results.
   if (!takes) found->told = true;
   std::erase_if(found_, [&](const Found& each) {
     return each.thread == raised.thread && each.report <= report.number && (takes || !each.told);

@@ -1,6 +1,6 @@
-// Errors that only a kernel can see, such as an index out of range. The kernel writes the site and
-// the offending numbers into a word and goes on with a harmless value. The next synchronisation of
-// the thread that launched it raises the exception that the CPU raises.
+// Errors that only a kernel can see, such as an index out of range. The kernel writes its site and
+// the wrong numbers into a word of memory, and goes on with a harmless value. The next
+// synchronisation of the thread that launched it raises the exception that the CPU raises.
 //
 //   static const int site = ocl::fault_site({"aten::gather", FaultClass::kRuntime, "index"});
 //   launch(stream, kernel, grid, ..., FaultArgument{site});
@@ -10,13 +10,13 @@
 // buffer. One kernel does both, so that no other thread's kernel comes in between. A word holds the
 // first fault since the previous report.
 //
-// Who raises a fault, once, of the reports that the caller has waited for:
-//   - the thread that launched the kernel, or for which another one did (in a backward pass, say);
-//   - who waits for an event that this thread recorded;
-//   - anybody, once this thread has ended.
-// Who reads memory that this thread allocated for the kernel's results or later, or has computed
-// with such memory, raises it, too. Others leave it. A thread that raises a fault forgets its later
-// ones that it has waited for, too.
+// A fault is raised once, at a wait that covers its report, in
+// - the thread that launched the kernel, or for which another thread did (as in a backward pass);
+// - a thread that waits for an event that this thread recorded;
+// - any thread, once this thread has ended. A thread that reads memory which this thread allocated
+// for the kernel's results or later, or that has computed with such memory, raises it as well.
+// Other threads leave it. A thread that raises a fault drops its later faults that the same wait
+// covers.
 #pragma once
 
 #include <array>
@@ -55,7 +55,8 @@ struct FaultArgument {
   int site;
 };
 
-// The reports of a stream up to `number` (0: none), as `thread` (FaultThread::id()) found them.
+// Stands for the reports of a stream up to `number` (0: none) at the time when `thread`
+// (FaultThread::id()) asked.
 struct FaultReport {
   uint64_t number = 0;
   uint64_t thread = 0;
@@ -68,31 +69,32 @@ class Faults {
  public:
   explicit Faults(Stream& stream) : stream_(stream) {}
 
-  // The buffer of this thread's word, and the site's number with what is_for() needs to know of the
-  // launch, to bind to a kernel.
+  // The two arguments to bind to a kernel: the buffer of this thread's word, and the site's number
+  // with a tag of the launch for is_for().
   cl_mem word();
   static cl_int tagged(int site);
-  // To be called after such a kernel was enqueued.
+  // Call after such a kernel was enqueued.
   void enqueued();
 
-  // Enqueues a report if kernels were enqueued since the last one. The first has number 1. A stream
-  // under capture has none: nothing is enqueued.
+  // Enqueues a report if kernels were enqueued since the last one. Numbers begin with 1. For a
+  // captured stream nothing is enqueued, and the number is 0.
   FaultReport report();
-  // Raises the first fault of the reports up to this one that is for the caller, who has waited for
-  // them. `read`: the memory that the caller has read. Costs nothing when there is no new report.
+  // Raises the first fault that the caller must raise, of the reports up to this one. The caller
+  // has waited for them. `read`: the memory that the caller has read. Costs nothing when there is
+  // no new report.
   void raise_reported(const FaultReport& report, const BufferView* read = nullptr);
 
  private:
   using Word =
       std::array<cl_int, 8>;  // tagged site, unused, value (2 x 32 bits), bound (2 x 32 bits)
-  struct alignas(64) Place {  // of a thread: fault_thread.h
-    std::atomic<cl_mem> word{nullptr};  // of `part`
+  struct alignas(64) Place {  // see fault_thread.h
+    std::atomic<cl_mem> word{nullptr};  // the handle of `part`
     std::atomic<uint64_t> launched{0};  // kernels that may report
     uint64_t taken = 0;                 // kernels that the reports cover
-    uint64_t settled = 0;               // kernels of which the host has the faults
+    uint64_t settled = 0;               // kernels whose faults the host has read
     cl::Buffer part;
   };
-  // A range of places whose words are moved, and those of them with new kernels.
+  // The range of places whose words a report moves, and the places in it that have new kernels.
   struct Taken {
     int first = 0, end = 0;
     std::vector<std::pair<int, uint64_t>> kernels;  // place, Place::launched
@@ -101,13 +103,13 @@ class Faults {
     uint64_t number = 0;
     cl::Event done;
     Taken taken;
-    Word* words = nullptr;  // a slot, or those of `pageable`
+    Word* words = nullptr;  // in a slot, or in `pageable`
     std::vector<Word> pageable;
   };
   struct Found {
     uint64_t report;
     std::shared_ptr<FaultThread> thread;
-    uint64_t first_result;  // of the kernel (FaultThread); 0: not known
+    uint64_t first_result;  // see FaultThread; 0: unknown
     Word word;
     bool told = false;  // another thread has raised it
   };
@@ -139,7 +141,7 @@ class Faults {
   cl::Buffer words_, taken_;
   size_t stride_ = 0;  // bytes between two words
   cl::Kernel take_;
-  Taken unread_;  // of taken_; empty: no fault may be there
+  Taken unread_;  // the part of taken_ that may have faults
   // Pinned memory for the words of reports; none on devices that use the host's memory.
   cl::Buffer slots_;
   std::vector<Word*> free_slots_;

@@ -7,7 +7,8 @@
 namespace ocl {
 namespace {
 
-// A lock for the first launch of a kernel, where Quirk::kFirstLaunchAlone applies; else empty.
+// Locks the first launches of kernels, where Quirk::kFirstLaunchAlone applies; else returns an
+// empty lock.
 std::unique_lock<std::mutex> lock_alone(const Device& device) {
   static auto* const mutex = new std::mutex;
   if (!device.has(Quirk::kFirstLaunchAlone)) return {};

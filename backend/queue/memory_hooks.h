@@ -1,4 +1,5 @@
-// What queues need of the allocator, which knows them.
+// Functions of the allocator that queues call. They are hooks, because the allocator depends on
+// queues.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +8,16 @@
 
 namespace ocl {
 
-// Who allocated a block of memory, whose kernels may have computed what it holds (fault.h).
+// The thread that allocated a block of memory. Its kernels may have computed the contents
+// (fault.h).
 struct FaultOrigin {
   uint64_t thread = 0;      // FaultThread::id(); 0: nobody
-  uint64_t allocation = 0;  // the number of the thread's blocks then
+  uint64_t allocation = 0;  // the thread's count of blocks at the allocation
 };
 
 // Set once, by allocator.cpp, while the library is loaded.
 struct MemoryHooks {
-  // Gives cached memory back to the driver, after all commands of the device have ended.
+  // Returns cached memory to the driver, after all commands of the device have ended.
   void (*free_cached)(DeviceIndex device) = nullptr;
   // Searches all segments.
   FaultOrigin (*origin)(const BufferView& view) = nullptr;

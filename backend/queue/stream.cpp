@@ -6,7 +6,7 @@
 namespace ocl {
 namespace {
 
-// Commands between two flushes: a flush costs a system call on some drivers and nothing on others.
+// A flush after this many commands: it costs a system call on some drivers and nothing on others.
 constexpr uint64_t kFlushInterval = 8;
 
 // A stream has up to twice as many unfinished commands. Waiting for thousands costs nothing: the
@@ -49,9 +49,9 @@ void Stream::flush() {
   if (code != CL_SUCCESS) raise(code, str("cannot flush a queue of ", device_.label()), "clFlush");
 }
 
-// Drivers tell no times of markers, or wrong ones
+// Some drivers report no times of markers, or wrong ones
 // (https://github.com/CHIP-SPV/chipStar/issues/1549, https://github.com/fixstars/clpy/issues/216).
-// So a timed one is a small fill.
+// So a timed marker is a small fill.
 void Stream::enqueue_marker(cl::Event& event, bool timed) {
   if (!timed) {
     return check(enqueue([&](cl_command_queue queue) {

@@ -37,7 +37,7 @@ class Stream {
 
   Device& device() const { return device_; }
   StreamId id() const { return id_; }
-  // Whether its queue is the user's.
+  // Whether the queue is a user's.
   bool external() const { return id_ > 2 * kStreamsPerPriority + kStagingStreams; }
   c10::Stream unpack() const;
 
@@ -48,7 +48,7 @@ class Stream {
     return queue_.enqueue(std::forward<Body>(body));
   }
   void enable_times() { queue_.enable_times(); }
-  // The queue for code that keeps it: it will be the stream's queue until the process ends.
+  // The queue for code that keeps the handle: from now on, the stream does not change its queue.
   const cl::CommandQueue& lasting_queue() {
     enable_times();
     shared_.store(true, std::memory_order_relaxed);
@@ -64,25 +64,25 @@ class Stream {
   void finish();
   // Blocks, and raises only when a command failed.
   void drain();
-  // Raises the failures and faults of streams for whose events this one has waited: they may have
-  // spoiled its numbers. To be called once this stream has ended its commands. A stream that works
-  // on later commands is asked the next time.
+  // Raises the failures and faults of streams for whose events this one has waited, because its
+  // results may depend on theirs. Call after this stream's commands have completed. A stream that
+  // still has later commands to run is checked at the next call.
   void raise_failures_of_others() {
     if (C10_UNLIKELY(waited_.load(std::memory_order_relaxed))) ask_others();
   }
-  // Blocks, and leaves a failure for the next drain(): for callers who cannot raise, or whose
-  // commands did not fail.
+  // Blocks, and leaves failures for the next drain(): for callers that cannot raise, or are not
+  // concerned.
   void drain_quietly() noexcept;
   // An event has shown that a command failed; the next drain() raises `code`.
   void note_failure(cl_int code) { failure_.store(code, std::memory_order_relaxed); }
   // The number of commands so far.
   uint64_t commands() const { return commands_.load(std::memory_order_relaxed); }
-  // The number of commands so far that are no markers.
+  // The number of commands so far, without markers.
   uint64_t work() const {
     const uint64_t marks = marks_.load(std::memory_order_acquire);
     return commands() - marks;
   }
-  // Whether a wait for the first `commands` commands has told their failure.
+  // Whether a wait has already reported the failures of the first `commands` commands.
   bool has_told(uint64_t commands) const {
     return commands <= told_.load(std::memory_order_relaxed);
   }
@@ -90,7 +90,7 @@ class Stream {
   bool idle();
 
   // Makes later commands wait for `event` of another stream, maybe of another device. `work` and
-  // `report`: the other stream's work() and faults().report() just before the event.
+  // `report`: work() and faults().report() of the other stream just before the event.
   void wait_for(const cl::Event& event, Stream& source, uint64_t work, const FaultReport& report);
   // Makes later commands wait for all commands of another stream so far.
   void wait_for(Stream& source);
@@ -104,7 +104,7 @@ class Stream {
   Faults& faults() { return faults_; }
   const Faults& faults() const { return faults_; }
 
-  // nullptr: commands are enqueued, not recorded.
+  // The capture that records the commands; nullptr: they are enqueued.
   Capture* capture() const { return capture_.load(std::memory_order_relaxed); }
   bool captured() const { return capture() != nullptr; }
   void set_capture(Capture* capture) { capture_.store(capture, std::memory_order_relaxed); }
@@ -124,11 +124,11 @@ class Stream {
     static uint64_t later_work(uint64_t one, uint64_t other);
 
     Stream* stream;
-    uint64_t commands;                 // of the stream, when this one last waited
-    uint64_t work;                     // work() of the stream that has ended when the wait has
-    std::vector<FaultReport> reports;  // of faults before the waits: one of each thread
-    bool pending = true;               // not asked since
-    bool busy = false;  // worked on later commands when asked: not given time for these again
+    uint64_t commands;                 // commands() of `stream` at the last wait for it
+    uint64_t work;                     // the part of its work() that the wait covered
+    std::vector<FaultReport> reports;  // the last report before the waits, for each thread
+    bool pending = true;               // not checked since
+    bool busy = false;  // had later commands at the last check: do not wait for them again
 
     void add(const FaultReport& report);
   };
@@ -144,14 +144,14 @@ class Stream {
   std::atomic<Capture*> capture_{nullptr};
   Faults faults_;
   std::atomic<uint64_t> commands_{0};
-  std::atomic<uint64_t> marks_{0};     // of the commands, the markers
+  std::atomic<uint64_t> marks_{0};     // the markers among the commands
   std::atomic<uint64_t> finished_{0};  // the value of commands_ at the last finish()
-  std::atomic<uint64_t> told_{0};      // that of commands_ at the last wait that told a failure
+  std::atomic<uint64_t> told_{0};      // the same at the last wait that reported a failure
   std::atomic<cl_int> failure_{CL_SUCCESS};
   std::mutex marker_mutex_;  // guards the three members below
   uint64_t marked_commands_ = 0;
   cl::Event last_marker_;
-  cl::Buffer scratch_;                 // that timed markers write to
+  cl::Buffer scratch_;                 // timed markers write to it
   std::atomic<uint64_t> depth_at_{0};  // the value of commands_ at the last depth_mark_
   std::mutex depth_mutex_;             // guards the member below
   std::unique_ptr<Event> depth_mark_;
@@ -160,33 +160,34 @@ class Stream {
   std::vector<Source> sources_;
 };
 
-// Whether a stream of this id has the high priority.
+// Whether streams with this id have high priority.
 bool high_priority(StreamId id) noexcept;
 
 Stream& stream(c10::Stream stream);
 Stream& default_stream(DeviceIndex device);
 Stream& current_stream(DeviceIndex device);
 c10::Stream stream_from_pool(DeviceIndex device, bool high_priority);
-// The stream of the user's queue, which must be in order and of the device's context. The same
-// queue gives the same stream; a stream stays until the process ends.
+// The stream over a user's queue, which must be in order and in the device's context. The same
+// queue gives the same stream, which lives until the process ends.
 c10::Stream external_stream(cl_command_queue queue);
-// A stream for copies of the backend, in which users' commands never are.
+// A stream for the backend's own copies; users cannot reach it.
 c10::Stream staging_stream(DeviceIndex device);
-// Makes `stream` current on its device for this thread, and returns the former one.
+// Makes `stream` this thread's current stream of its device, and returns the previous one.
 c10::Stream exchange_stream(c10::Stream stream);
 
-// `hook` is called at the start of each synchronize(), for work that other threads will enqueue on
-// the device. There is one hook.
+// Sets the hook that each synchronize() calls first. It waits for threads that still have work to
+// enqueue.
 void before_synchronize(void (*hook)(DeviceIndex)) noexcept;
 // Waits for every stream of the device, then raises the first failure or fault. The next
 // synchronisation raises the next fault.
 void synchronize(DeviceIndex device);
-// The same, but leaves failures and faults to the next synchronisation of who caused them.
+// The same, but leaves failures and faults to the next synchronisation of the thread that caused
+// them.
 void synchronize_quietly(DeviceIndex device);
-// Waits for every stream. The next who synchronises a stream raises its failure.
+// Waits for every stream. The next synchronisation of a stream raises its failure.
 void drain(DeviceIndex device) noexcept;
-// The same for a process that ends, whose other threads may enqueue commands without end: waits for
-// those that are there, except on users' queues, which may wait for an event that never comes.
+// For the end of the process. Waits for the commands that are enqueued now, since other threads may
+// go on to enqueue. Leaves out users' queues, which may wait for an event that never comes.
 void wait_for_commands_so_far(DeviceIndex device) noexcept;
 
 }  // namespace ocl

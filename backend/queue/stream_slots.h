@@ -25,12 +25,12 @@ struct DeviceStreams {
   std::array<std::atomic<Stream*>, kSlots> slots{};
   std::array<std::atomic<uint32_t>, 2> next{};
   std::atomic<uint32_t> next_staging{0};
-  std::vector<cl::CommandQueue> external;  // of the slots from kFirstExternal on
+  std::vector<cl::CommandQueue> external;  // for the slots from kFirstExternal on
 };
 
 DeviceStreams& streams_of(DeviceIndex device);
 
-// The stream, which is made at the first call. ValueError where the device has no such id.
+// The stream, which the first call creates. ValueError where the device has no such id.
 Stream& stream_of_id(DeviceIndex device, StreamId id);
 
 }  // namespace ocl

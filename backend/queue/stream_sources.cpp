@@ -1,4 +1,5 @@
-// Streams that wait for others, and what they know of them: they may have failed before.
+// When a stream waits for an event of another stream, it must later raise that stream's failures:
+// Source notes what to check.
 #include <c10/util/ScopeExit.h>
 
 #include <algorithm>
@@ -83,8 +84,8 @@ void Stream::wait_for(const cl::Event& event, Stream& source, uint64_t work,
              });
 }
 
-// OpenCL does not tell by an event whether earlier commands of its queue failed: only clFinish
-// does, which waits for later commands, too.
+// An OpenCL event does not show whether earlier commands of its queue failed. Only clFinish() does,
+// but it also waits for later commands.
 void Stream::ask_others() {
   constexpr std::chrono::milliseconds kNone{0}, kMarkerTime{20}, kOnlyMarkers{10'000};
   std::vector<Source> sources;
@@ -96,7 +97,7 @@ void Stream::ask_others() {
     Stream& other = *source.stream;
     if (other.captured()) continue;
     const uint64_t commands = other.commands();
-    // Of the stream's own commands, only markers are left, and these end by themselves.
+    // Only markers of this stream are left, and they complete by themselves.
     const bool only_markers = !other.shared_ && other.work() == source.work;
     const cl_int status = other.last_status(only_markers  ? kOnlyMarkers
                                             : source.busy ? kNone
@@ -121,14 +122,14 @@ void Stream::ask_others() {
     cl_int code = other.wait();
     if (code == CL_SUCCESS && !told) code = status;  // CL_COMPLETE is CL_SUCCESS
     if (code != CL_SUCCESS) {
-      // A later command may have failed, of which this stream need not know.
+      // A later command may be the one that failed, so the other stream must raise it, too.
       if (commands != source.commands) other.note_failure(code);
       raise(code,
             str("a command of another stream of ", other.device_.label(),
                 " failed, for which this stream had waited"),
             "clFinish");
     }
-    // The next wait raises what is left after the first fault.
+    // The next wait raises the remaining faults.
     const auto keep_rest = c10::make_scope_exit([&] {
       if (source.reports.empty()) return;
       std::lock_guard lock(sources_mutex_);

@@ -58,7 +58,7 @@ Stream& stream_of_id(DeviceIndex index, StreamId id) {
 
 namespace {
 
-// The user's queue of an external stream.
+// The user's queue under an external stream.
 const cl::CommandQueue& queue_of_user(const Device& device, StreamId id) {
   return streams_of(device.index()).external[id - kFirstExternal];
 }
@@ -151,7 +151,7 @@ void synchronize(DeviceIndex index) {
     if (first) return stream.drain_quietly();
     try {
       stream.drain();
-    } catch (const c10::Error&) {  // an interruption ends all of the waits
+    } catch (const c10::Error&) {  // an interruption ends all waits
       first = std::current_exception();
     }
   });
@@ -179,7 +179,7 @@ void wait_for_commands_so_far(DeviceIndex index) noexcept {
       Event mark;
       mark.record_enqueued(stream);
       mark.wait_until_over();          // not clWaitForEvents(): Quirk::kWaitRunsCommands
-    } catch (const std::exception&) {  // the process ends: nobody is left to be told
+    } catch (const std::exception&) {  // the process ends: there is nobody to report it to
     }
   });
 }

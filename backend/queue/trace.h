@@ -1,6 +1,6 @@
-// While a trace is on, records each enqueued command: its kind and size, the operator and thread
-// that called it, its queue, and when the device ran it. Off, a command costs one load of
-// `trace::on`.
+// While a trace is on, it records each enqueued command: its kind and size, the operator and thread
+// that called it, its queue, and when the device ran it. While it is off, a command costs one load
+// of `trace::on`.
 //
 //   trace::Call call(
 //       stream, {.kind = trace::Kind::kFill, .function = "clEnqueueFillBuffer", .bytes = bytes});
@@ -28,14 +28,14 @@ enum class Kind : uint8_t {
   kFill,
   kMap,
   kUnmap,
-  kWait,  // the host waits; no command for the device
+  kWait,  // a wait of the host, not a command
 };
 
-// What the caller of a command knows.
+// The part of a record that the caller of the command gives.
 struct CommandInfo {
   Kind kind{};
-  const char* function = "";            // the name of the function of OpenCL or a library
-  const std::string* kernel = nullptr;  // its name, which must not move
+  const char* function = "";            // the name of the OpenCL or library function
+  const std::string* kernel = nullptr;  // the kernel's name; must stay at its address
   size_t bytes = 0;
   std::array<size_t, 3> global{}, local{};
 };
@@ -43,8 +43,8 @@ struct CommandInfo {
 struct Command : CommandInfo {
   DeviceIndex device = 0;
   StreamId stream = 0;
-  int32_t thread = 0;       // the system's number of the thread
-  uint64_t op = 0;          // PyTorch's number of the operator that called; 0: none
+  int32_t thread = 0;       // the system's id of the thread
+  uint64_t op = 0;          // PyTorch's number for the calling operator; 0: none
   uint64_t annotation = 0;  // the number of the innermost record_function() around the call
   // Times of the host's call, in nanoseconds since 1970 once the trace has stopped.
   int64_t called = 0, returned = 0;
@@ -52,18 +52,18 @@ struct Command : CommandInfo {
   int64_t started = 0, ended = 0;
 };
 
-// The parts of a trace. Device times cost an event for each command.
+// Which parts a trace records. Device times cost an event for each command.
 struct Recorded {
   bool calls = false;
   bool device_times = false;
 };
 void start(Recorded what);
-// Waits for the recorded commands, and returns them in the order of their calls. None after a
-// second stop.
+// Waits for the recorded commands, and returns them in the order of their calls. A second stop
+// returns none.
 std::vector<Command> stop();
 
-// The operators and annotations that the thread is in. Numbers that were pushed during an earlier
-// trace are ignored.
+// A stack of the operators and annotations that the thread is in. Ignores numbers of an earlier
+// trace.
 enum class Scope : uint8_t { kOp, kAnnotation };
 void push(Scope scope, uint64_t number);
 void pop(Scope scope);
@@ -82,8 +82,8 @@ class Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  // The event argument for the call: nullptr when no event is needed. `wanted` is an event that the
-  // caller needs itself.
+  // The event argument for the call: nullptr when no event is needed. `wanted`: where the caller
+  // wants the event, or nullptr.
   cl_event* event(cl::Event* wanted = nullptr) {
     if (wanted) wanted_ = wanted;
     return wanted ? &(*wanted)() : with_event_ ? &own_() : nullptr;

@@ -1,6 +1,6 @@
-// OCL_TIMEOUT=seconds: a wait in which no command of the device ends for so long raises an
-// exception that names the unfinished commands, in place of a program that waits forever. OpenCL
-// waits without a limit, so the host first asks for the status of an event until it is over.
+// OCL_TIMEOUT=seconds: if no command of the device ends for so long during a wait, the wait raises
+// an exception that names the unfinished commands. OpenCL's waits have no limit, so the host first
+// polls the status of an event until it is over.
 //
 //   watchdog::watch(stream);              // before a call of OpenCL that waits for the stream
 //   watchdog::watch(device, event);       // before one that waits for an event
@@ -22,35 +22,34 @@ inline std::atomic<bool> watching{false};
 
 inline bool on() { return C10_UNLIKELY(watching.load(std::memory_order_relaxed)); }
 
-// Reads OCL_TIMEOUT; throws ValueError where it is no number. Whether it is set: then calls of
-// OpenCL must be recorded (trace.h), which notes the commands.
+// Reads OCL_TIMEOUT; throws ValueError where it is not a number. Returns whether it is set: then
+// trace.h must record OpenCL calls, and it passes the commands to note().
 bool start();
 
-// A command that was enqueued.
+// Notes an enqueued command.
 void note(DeviceIndex device, StreamId stream, const std::string& name, cl::Event event);
 
-// Returns when the commands so far, or the event, are over. Else raises AcceleratorError, or for a
-// stream what check_interruption() throws.
+// Returns when the commands so far, or the event, are over. Raises AcceleratorError after the
+// limit; watch(stream) passes on what check_interruption() throws.
 void watch(Stream& stream);
 void watch(const Stream& stream, const cl::Event& event);
 void watch(const Device& device, const cl::Event& event);
 
-// Waits of this thread are not interrupted: it holds a lock, and check_interruption() takes
-// Python's, whose owner may wait for that lock.
+// While it lives, Ctrl-C does not interrupt this thread's waits. For threads that hold a lock:
+// check_interruption() takes Python's lock, whose owner may wait for theirs.
 struct Uninterrupted {
   Uninterrupted();
   ~Uninterrupted();
 };
 
-// For callers who cannot raise. False: a wait would not end.
+// watch() for callers that cannot raise. Returns false if a wait would not end.
 bool ends(Stream& stream) noexcept;
 bool ends(const Device& device, const cl::Event& event) noexcept;
 
-// Whether a wait for the device was given up, and its commands are still unfinished.
+// Whether a wait for the device timed out, and its commands are still unfinished.
 bool is_stuck(const Device& device) noexcept;
 
-// `check` throws if the user wants to end what runs (Ctrl-C). watch() calls it several times in a
-// second.
+// `check` throws if the user has pressed Ctrl-C. watch() calls it several times a second.
 void set_check_interruption(void (*check)());
 
 }  // namespace ocl::watchdog

@@ -1,5 +1,5 @@
-// The device's part of torch.profiler. Kineto, which is compiled into PyTorch, gets from a session
-// the commands that backend/queue/trace recorded.
+// The device's part of torch.profiler. A session gives Kineto, which is part of PyTorch, the
+// commands that backend/queue/trace recorded.
 #ifdef USE_KINETO
 
 #include <libkineto.h>
@@ -93,8 +93,8 @@ class Session final : public libkineto::IActivityProfilerSession {
 
   void processTrace(libkineto::ActivityLogger& logger, libkineto::getLinkedActivityCallback linked,
                     int64_t, int64_t) override {
-    // The id of a call and its command. Ids continue after the ids of earlier traces in the same
-    // file.
+    // A call and its command have the same id. Ids continue after those of earlier traces in the
+    // same file.
     for (const trace::Command& command : commands_) {
       const int32_t id = next_id();
       add_call(command, id, linked, logger);
@@ -213,7 +213,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     } else if (command.bytes) {
       activity.addMetadata("bytes", command.bytes);
     }
-    // A map may move no bytes.
+    // A map may move 0 bytes.
     if (command.bytes && command.kind != Kind::kMap) {
       const auto elapsed = static_cast<double>(std::max<int64_t>(1, activity.duration()));
       activity.addMetadata("memory bandwidth (GB/s)", static_cast<double>(command.bytes) / elapsed);

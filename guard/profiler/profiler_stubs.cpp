@@ -1,4 +1,4 @@
-// torch.autograd.profiler without Kineto: an event of the device before and after each operator.
+// For torch.autograd.profiler without Kineto: records an event before and after each operator.
 #include <c10/util/ApproximateClock.h>
 #include <torch/csrc/profiler/stubs/base.h>
 
@@ -28,7 +28,7 @@ struct Stubs final : ProfilerStubs {
     *event = std::move(recorded);
   }
 
-  // In microseconds.
+  // Returns microseconds.
   float elapsed(const ProfilerVoidEventStub* start,
                 const ProfilerVoidEventStub* end) const override {
     as_event(*start).synchronize();
@@ -36,7 +36,7 @@ struct Stubs final : ProfilerStubs {
     return static_cast<float>(as_event(*start).elapsed_ms(as_event(*end)) * 1e3);
   }
 
-  // OpenCL has no ranges. VTune, which shows OpenCL, shows ITT's ranges.
+  // OpenCL has no ranges, so these are ITT's, which VTune shows next to OpenCL commands.
   void mark(const char* name) const override {
     if (ittStubs()->enabled()) ittStubs()->mark(name);
   }

@@ -71,7 +71,8 @@ inline AOTITorchError status(const char* error) {
   return AOTI_TORCH_FAILURE;
 }
 
-// A number that is not an integer. An argument must say so: as a size, it would be truncated.
+// A floating-point argument. It has a type of its own, because an integer argument would truncate
+// it.
 struct Real {
   double value;
 };
@@ -102,7 +103,8 @@ class Kernel {
          const char* source)
       : description_{name, source, signature, shape, local_size} {}
 
-  // The arguments of the signature, then the number of units and their cost in elements.
+  // The values: the arguments of the signature, then the number of units and their cost in
+  // elements.
   template <typename... Arguments>
   void operator()(const Arguments&... values) const {
     const OclArgument arguments[] = {argument(values)...};
@@ -179,7 +181,7 @@ class Operator {
     check(interface().find_operator(name, overload, &found_));
   }
 
-  // nullptr in place of a result that is not used.
+  // nullptr for a result that is not used.
   void operator()(std::initializer_list<OclValue> arguments,
                   std::initializer_list<torch::aot_inductor::RAIIAtenTensorHandle*> places) const {
     std::vector<void*> results(places.size());

@@ -10,7 +10,7 @@
 
 inline constexpr int64_t kOclInterfaceVersion = 2;
 
-// The kernel's signature tells which member is used.
+// The kernel's signature says which member is used.
 union OclArgument {
   void* address;
   int64_t integer;
@@ -31,7 +31,7 @@ struct OclValue {
   Kind kind;
   union {
     const void* tensor;  // AtenTensorHandle
-    int64_t integer;     // also of a boolean, and a device's type
+    int64_t integer;     // also for a boolean, and for a device's type
     double real;
     const char* text;
     const OclValue* items;
@@ -39,8 +39,8 @@ struct OclValue {
   int64_t count;  // the number of items, or a device's index
 };
 
-// Functions that return a text return nullptr, or an error. The text is valid until the thread's
-// next call.
+// Functions with the type `const char*` return nullptr or an error message, which is valid until
+// the thread's next call.
 struct OclProgramInterface {
   int64_t version;
   // The kernel lives as long as the process; the same description gives the same kernel.
