@@ -1,7 +1,7 @@
 // One of PyTorch's _foreach_ operators: for each tensor of the lists a, b, c, out = EXPR, as in the
 // table of element-wise operators.
 //   INPUTS       number of input lists, 1 to 3; OUTPUT: the list that is written
-//   s0, or b with VALUE_IS_B, is a number: the argument `number`, the tensor's number in the table
+//   s0 (b with VALUE_IS_B) is a number: the argument `number`, the tensor's number in the table
 //   (NUMBERS), or an element in device memory (ELEMENT is its type)
 #include "foreach.clh"
 

@@ -13,9 +13,9 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kLeastParameters = 1024;  // bytes that every device has for arguments
-constexpr size_t kOtherArguments = 160;    // bytes of the arguments except buffers and table
-constexpr size_t kChunk = 4096;            // elements; for a work-group, or a part of a task
+constexpr size_t kLeastParameters = 1024;  // bytes of arguments that every device allows
+constexpr size_t kOtherArguments = 160;    // bytes of the arguments other than buffers and table
+constexpr size_t kChunk = 4096;            // elements of a chunk
 constexpr size_t kMaxTensors = 128;
 
 }  // namespace

@@ -20,21 +20,21 @@
 
 namespace ocl {
 
-// What all kernels' sources depend on, as a field of their specialisations.
+// Parameters that all kernels over lists have, as a field of their specialisations.
 struct ListTypes {
-  std::array<ScalarType, 6> lists;  // of the elements
-  uint8_t count;                    // of lists
+  std::array<ScalarType, 6> lists;  // element types of the lists
+  uint8_t count;                    // number of lists
   ScalarType compute;
   bool numbers;  // one for each tensor
 
-  // Tensors that a launch has room for.
+  // The most tensors of one launch.
   size_t capacity(const Device& device) const;
   Defines defines(const Device& device) const;
 };
 
 struct TensorLists {
   Device& device;
-  // Tensors of the same index have the same sizes and strides, or only one element is read.
+  // Tensors with the same index have the same sizes and strides, or only one element is read.
   c10::SmallVector<at::TensorList, 6> lists;
   ScalarType compute;
   c10::ArrayRef<c10::Scalar> numbers = {};  // one for each tensor, or none
@@ -47,15 +47,15 @@ class Batch {
  public:
   explicit Batch(const TensorLists& lists);
 
-  // Takes the tensors of this index unless there is no room.
+  // Adds the tensors with this index; false if there is no room.
   bool add(size_t index);
   void clear();
 
   size_t tensors() const { return tensors_; }
   size_t chunks() const { return chunks_; }
-  // Adds the buffers, the table and the chunks.
+  // Adds the buffers, the table and the chunks as arguments.
   void bind(Arguments& arguments) const;
-  // Over the chunks.
+  // Enqueues the launch with a grid over the chunks.
   void enqueue(Arguments& arguments) const;
 
  private:
@@ -78,15 +78,16 @@ class Batch {
   alignas(8) std::array<std::byte, kMaxTableBytes> table_;
 };
 
-// Splits the tensors that have elements into batches, and calls `launch` for each.
+// Splits the tensors into batches, without empty tensors, and calls `launch` for each batch.
 void for_each_batch(const TensorLists& lists, c10::function_ref<void(const Batch&)> launch);
 
-// Whether all tensors are on one ocl device, and tensors of the same index have the same sizes and
-// strides, without gaps. Element types may differ between lists.
+// Whether all tensors are on one ocl device, and tensors with the same index have the same sizes
+// and strides, without gaps. Element types may differ between lists.
 bool can_launch_over(c10::ArrayRef<at::TensorList> lists);
 
-// Whether one kernel may write all tensors at once: they do not share memory, and a tensor that is
-// read may be written at its own place only. PyTorch's loop has an order, and refuses overlaps.
+// Whether one kernel may write all tensors at once: written tensors do not share memory, and a
+// tensor that is read is written only in place. (PyTorch's loop runs in order, and refuses
+// overlaps.)
 bool writes_apart(at::TensorList written, c10::ArrayRef<at::TensorList> read);
 
 }  // namespace ocl

@@ -1,5 +1,5 @@
 // Norms of the tensors of a list, in two launches.
-//   STEP(acc, a), MERGE(x, y), FINISH(x): the norm as a reduction that begins with 0
+//   STEP(acc, a), MERGE(x, y), FINISH(x): the norm as a reduction whose initial value is 0
 //   GROUP: work-items of a group
 // norm_chunks: a partial result for each chunk. Grid: foreach.clh.
 // norm_tensors: the tensors' results, into list 1. Grid: a work-group for each tensor.
@@ -18,7 +18,7 @@ static inline T all_lanes(const V value) {
 #define IS_FIRST 1
 #else
 #define SCRATCH __local T scratch[GROUP];
-// Merges the values of the group's work-items. A kernel can call it once only: there is no barrier
+// Merges the values of the group's work-items. A kernel may call it only once: there is no barrier
 // after it.
 ALWAYS_INLINE T all_items(const T value, __local T *scratch) {
   const uint item = get_local_id(0);

@@ -32,7 +32,7 @@ constexpr char copy[] = "a";
 constexpr char zero[] = "C(0)";
 }  // namespace expressions
 
-// The arguments besides the lists: numbers, or an element in device memory.
+// The arguments other than lists: numbers, or an element in device memory.
 struct Values {
   Scalar number = 1;
   Scalars numbers = {};
@@ -42,7 +42,7 @@ struct Values {
   Scalars all() const { return numbers.empty() ? Scalars(number) : numbers; }
 };
 
-// The number rounded to an element of the floating-point type, as C++ does.
+// Rounds the number to the floating-point type as C++ does.
 double converted(double number, ScalarType type) {
   if (type == ScalarType::Double) return number;
   const auto single = static_cast<float>(number);
@@ -51,10 +51,11 @@ double converted(double number, ScalarType type) {
   return single;
 }
 
-// The number as the operator on one tensor uses it. `add(tensor, number)` rounds it to the tensor's
-// type, `mul` and `div` to the type of the arithmetic. A power's exponent of float32, and the
-// number that is raised to powers, may be beyond the type. For other powers, add and sub with
-// alpha, clamps, minimum and maximum the number must fit the tensor's type. Others use it as it is.
+// Converts the number as the operator on one tensor does. `add(tensor, number)` rounds it to the
+// tensor's type, `mul` and `div` to the type of the arithmetic. Exponents for float32, and bases
+// that are numbers, may be out of the type's range. For other powers, add and sub with alpha,
+// clamps, minimum and maximum, the number must fit the tensor's type. Other operators use it
+// unchanged.
 Scalar number_for(std::string_view op, bool is_b, const Scalar& number, ScalarType type) {
   const bool sum = op == "add" || op == "sub", product = op == "mul" || op == "div";
   if (is_b && sum) return converted(number.toDouble(), type);
@@ -70,7 +71,7 @@ Scalar number_for(std::string_view op, bool is_b, const Scalar& number, ScalarTy
 struct ForeachKernel {
   const char *name, *expression;
   ListTypes types;
-  uint8_t inputs, output;  // a number of lists, the index of one
+  uint8_t inputs, output;  // the number of input lists; the index of the output
   bool is_b;
   ScalarType element;  // may be undefined
 
@@ -87,8 +88,7 @@ struct ForeachKernel {
   }
 };
 
-// A call of an operator. operator() runs it, or returns false where there is no kernel for the
-// arguments.
+// Calls an operator: operator() returns false if there is no kernel for the arguments.
 struct Foreach {
   const char* name;
   const char* expression;
@@ -121,13 +121,13 @@ struct Foreach {
     return single && run({a}, {.number = s0, .element = &b, .is_b = true});
   }
 
-  // Powers by numbers have an expression of their own, with s0.
+  // The number is s0 only in the expression of powers by numbers.
   bool number_is_b() const { return expression != expressions::pow_by_number; }
   bool run(std::initializer_list<TensorList> inputs, const Values& values) const;
   void launch(const TensorLists& lists, uint8_t inputs, const Values& values) const;
 };
 
-// Whether the element, which is read while all tensors are written, is in none of them.
+// Whether the element lies in none of the tensors that are written while it is read.
 bool apart_from(TensorList written, const Tensor* element) {
   return !element || std::ranges::all_of(written, [&](const Tensor& tensor) {
     return at::get_overlap_status(tensor, *element) == at::MemOverlapStatus::No;
@@ -164,7 +164,7 @@ bool Foreach::run(std::initializer_list<TensorList> inputs, const Values& values
 void Foreach::launch(const TensorLists& lists, uint8_t inputs, const Values& values) const {
   const uint8_t output = lists.lists.size() > inputs ? inputs : 0;
   if (!results) {
-    // PyTorch bumps the versions where an operator writes into one tensor, but not here.
+    // PyTorch increases the version counter of a single output tensor, but not of lists.
     for (const Tensor& tensor : lists.lists[output]) tensor.unsafeGetTensorImpl()->bump_version();
   }
   const ScalarType element = values.element ? values.element->scalar_type() : ScalarType::Undefined;

@@ -1,8 +1,9 @@
 // The _foreach_ operators of several arguments that have kernels over lists of tensors: operator,
 // overload, arguments, and the DispatchStub whose row of pointwise_table.h has the expression.
 // Arguments: L a list of tensors, N a number, S a number for each tensor, T a tensor of one
-// element. With one list, the number or element is `b` in the expression; with more, it is s0, and
-// in powers by numbers, whose expression is in foreach_ops.cpp. In-place forms come along.
+// element. With one list, the number or element is `b` in the expression. With more lists it is s0,
+// and also in powers by numbers, whose expression is in foreach_ops.cpp. A row also makes the
+// in-place form.
 //
 // Operators of one list have no rows here: the generator takes those of pointwise_table.h.
 

@@ -14,12 +14,12 @@
 namespace ocl {
 namespace {
 
-constexpr const char* kVectors = "vectors";  // of GPUs
+constexpr const char* kVectors = "vectors";  // only on GPUs
 const OptionalPaths optional({kVectors});
 
 constexpr int kMaxInputs = 5;
 constexpr int kMaxOperands = kMaxInputs + 1;
-constexpr int kMaxDims = 16;  // after adjacent dimensions were joined, as on CUDA
+constexpr int kMaxDims = 16;  // after merging adjacent dimensions, as on CUDA
 constexpr int kMaxScalars = 4;
 
 // Numbered as in pointwise.clh.
@@ -31,13 +31,13 @@ struct Geometry {
   size_t bytes;
 };
 
-// All that a kernel's source depends on, besides the device.
+// All parameters of a kernel's source except the device.
 struct Pointwise {
   struct Choices {
     bool wide_index = false;
     bool stream_out = false;
     bool check_divisor = false;
-    bool exact_divisor = false;  // one divisor for all elements, which is not rounded
+    bool exact_divisor = false;  // the divisor is one number, which is not rounded
     bool round = false;  // round the result to `type` before its conversion to the output's type
     bool round_inputs = false;  // round inputs of other types to `type` before the operator
     bool round_steps = false;   // round each step to `type` where the CPU computes in several steps
@@ -47,7 +47,7 @@ struct Pointwise {
   const char* expression;
   ScalarType type;     // the operator's common type
   ScalarType compute;  // the type that the kernel computes in
-  uint8_t operands;    // with the output, which is the first
+  uint8_t operands;    // number of operands; the output is the first
   uint8_t scalars;
   uint8_t ndim;
   uint8_t width;
@@ -83,17 +83,17 @@ Step step_of(const at::TensorIteratorBase& iter, int operand) {
   return stride == 0 && operand > 0 ? kZero : kAny;
 }
 
-// Whether kernels use no vectors: for complex numbers, and for functions of single numbers.
+// Whether the kernel uses no vectors, because of complex numbers or functions of single numbers.
 bool one_at_a_time(const Pointwise& kernel) {
   bool result = kernel.op->header || c10::isComplexType(kernel.compute);
   for (int i = 0; i < kernel.operands; ++i) result = result || c10::isComplexType(kernel.types[i]);
   return result;
 }
 
-// Whether stores of the output bypass the caches, which it would fill. It must be contiguous,
-// aligned, large, and not in the caches already as an input.
+// Whether stores bypass the caches, so that a large output does not evict everything. The output
+// must be contiguous, aligned, large, and not in the caches already as an input.
 bool streams_out(const Plan& plan) {
-  constexpr int64_t kLarge = int64_t{32} << 20;  // bytes; no last-level cache keeps more of it
+  constexpr int64_t kLarge = int64_t{32} << 20;  // bytes, more than last-level caches hold
   const at::TensorIteratorBase& iter = plan.iter;
   if (iter.numel() * iter.element_size(0) < kLarge) return false;
   for (int i = 1; i < iter.ntensors(); ++i) {
@@ -106,7 +106,7 @@ bool streams_out(const Plan& plan) {
          reinterpret_cast<uintptr_t>(iter.data_ptr(0)) % vector == 0;
 }
 
-// Checks before the program is built, which would fail with a less helpful message.
+// Checked here, because the build of the program would fail with a less helpful message.
 void check_type(const Device& device, const PointwiseOp& op, ScalarType compute) {
   if (c10::isComplexType(compute)) return;
   const bool fits = !op.has(c10::isFloatingType(compute) ? kIntegral : kFloating) &&
@@ -114,7 +114,7 @@ void check_type(const Device& device, const PointwiseOp& op, ScalarType compute)
   if (!fits) refuse_type(device, compute, op.name);
 }
 
-// Whether a number of an element or an offset in bytes needs more than 32 bits.
+// Whether an element's index or byte offset needs more than 32 bits.
 bool is_wide(const at::TensorIteratorBase& iter) {
   if (iter.numel() > INT32_MAX) return true;
   for (int i = 0; i < iter.ntensors(); ++i) {
@@ -150,7 +150,7 @@ Pointwise::Choices roundings(const at::TensorIteratorBase& iter, const Pointwise
   choices.round = !given && out != type && (type == ScalarType::Bool || (converts && !integral)) &&
                   !op.has(kTruth);
   choices.round_inputs = !given && converts;
-  // With one divisor for all elements, the CPU computes in float32.
+  // If the divisor is a single number, the CPU computes in float32.
   choices.round_steps = converts && !choices.exact_divisor && !op.has(kConverts);
   return choices;
 }
@@ -162,8 +162,8 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
   ScalarType chosen = compute               ? *compute
                       : iter.ninputs() == 0 ? iter.dtype(0)
                                             : iter.common_dtype();
-  // float16 tensors compared with a complex number have the common type complex32. Only the number
-  // has to be rounded to it.
+  // float16 tensors compared with a complex number have the common type complex32, to which only
+  // the number is rounded.
   ScalarType number = chosen;
   if (chosen == ScalarType::ComplexHalf) chosen = ScalarType::ComplexFloat;
   if (op.has(kExactOperands)) number = compute_type(chosen);
@@ -194,7 +194,7 @@ Plan make_plan(at::TensorIteratorBase& iter, const PointwiseOp& op,
   Plan plan{iter, scalars, number, where, kernel};
   plan.kernel.width = static_cast<uint8_t>(width_of(plan));
   const bool cpu = where.family() == KernelFamily::kCpu;
-  // flip() walks its output backwards.
+  // flip() writes its output backwards.
   if (cpu && plan.kernel.width > 1 && iter.ndim() > 0 &&
       iter.strides(0)[0] == -static_cast<int64_t>(iter.element_size(0))) {
     plan.kernel.steps[0] = kBack;
@@ -231,7 +231,7 @@ KernelSource Pointwise::source(Device& device) const {
   }
   std::string numbers;
   for (size_t i = 0; i < scalars; ++i) numbers += str(", const T s", i);
-  // A single number of 8 or 16 bits is promoted to int; a vector wraps in its own type.
+  // OpenCL C promotes a single number of 8 or 16 bits to int; a vector wraps in its own type.
   const bool wraps = width == 1 && c10::isIntegralType(compute, /*includeBool=*/false);
   const std::string rounding = choices.round ? str("ROUNDED_", dtype_name(type))
                                : wraps       ? "(T)"
@@ -302,7 +302,7 @@ void pointwise(at::TensorIteratorBase& iter, const PointwiseOp& op,
     arguments.enqueue({at::round_up(items, group)}, {group});
     return;
   }
-  // Long rows are split into segments; of short rows, a task gets several.
+  // Long rows are split into segments; a task gets several short rows.
   const size_t inner = static_cast<size_t>(plan.size(0)), rows = numel / inner;
   const size_t tasks = std::clamp<size_t>(numel / parameters.grain, 1, parameters.tasks);
   const size_t per_row = std::max<size_t>(1, tasks / rows);

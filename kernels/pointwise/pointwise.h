@@ -1,5 +1,5 @@
-// Element-wise kernels over a TensorIterator. PyTorch has done promotion, broadcasting and memory
-// order; here the iteration becomes one launch of a specialised kernel (pointwise.clh).
+// Element-wise kernels over a TensorIterator. PyTorch does promotion, broadcasting and memory
+// order; this makes the iteration one launch of a specialised kernel (pointwise.clh).
 #pragma once
 
 #include <ATen/native/TensorIterator.h>
@@ -25,11 +25,11 @@ enum PointwiseTraits : unsigned {
 };
 
 struct PointwiseOp {
-  std::string_view name;                     // of the kernel, for profiles and messages
-  const char* expression;                    // in a, b, c, ... and s0, s1, ...
-  unsigned traits = kAnyType;                // of PointwiseTraits
-  const char* complex_expression = nullptr;  // the same for complex numbers, where there is one
-  const char* header = nullptr;              // of functions/, whose functions take single numbers
+  std::string_view name;                     // the kernel's name in profiles and messages
+  const char* expression;                    // uses a, b, c, ... and s0, s1, ...
+  unsigned traits = kAnyType;                // PointwiseTraits
+  const char* complex_expression = nullptr;  // for complex numbers; nullptr: none
+  const char* header = nullptr;              // a file of functions/
 
   bool has(PointwiseTraits trait) const { return (traits & trait) != 0; }
 };

@@ -86,7 +86,7 @@ Tensor glu_backward(const Tensor& grad, const Tensor& self, int64_t dim) {
   return glu_backward_out(grad, self, dim, grad_input);
 }
 
-// Only the CPU's backward pass uses the buffer; as on CUDA, it stays empty.
+// The buffer stays empty, as on CUDA: only the CPU's backward pass uses it.
 OCL_NATIVE("log_sigmoid_forward.output", log_sigmoid_forward_out);
 std::tuple<Tensor&, Tensor&> log_sigmoid_forward_out(const Tensor& self, Tensor& output,
                                                      Tensor& buffer) {

@@ -1,4 +1,4 @@
-// Comparisons whose result is reduced: equal, isin.
+// Comparisons that are followed by a reduction: equal, isin.
 #include <ATen/native/TensorCompare.h>
 #include <ATen/ops/all.h>
 #include <ATen/ops/any.h>
@@ -11,9 +11,9 @@
 namespace ocl {
 namespace {
 
-constexpr int64_t kComparisons = 1 << 22;  // at once; each takes a byte
+constexpr int64_t kComparisons = 1 << 22;  // comparisons at once; each takes a byte
 
-// Compares each element with each test element; for many, PyTorch sorts instead.
+// Compares each element with each test element; if there are many, PyTorch sorts instead.
 void isin(const at::Tensor& elements, const at::Tensor& tests, bool invert, const at::Tensor& out) {
   const at::Tensor rows = elements.unsqueeze(-1);
   const int64_t part = std::max<int64_t>(kComparisons / std::max<int64_t>(rows.numel(), 1), 1);

@@ -2,7 +2,7 @@
 // most `segment` elements of a row, WIDTH elements at a time. Grid: tasks.
 #include "pointwise.clh"
 
-// Loads WIDTH elements of an input from element i of the row on; only `count` of them exist.
+// Loads up to WIDTH elements of an input from element i of the row on; only `count` of them exist.
 #define GATHER(dt, p, i, stride, count)                                               \
   T lane[WIDTH];                                                                      \
   for (int l = 0; l < WIDTH; ++l) lane[l] = l < (count) ? ELEMENT(dt, p, (i) + l, stride) : (T)0; \
@@ -38,7 +38,7 @@
 #define BACK_8 s76543210
 #define BACK_16 sfedcba9876543210
 
-// The beginning of an input's row, and the element of an input that has one for the whole row.
+// The start of an input's row, and the element of an input that has one element for the whole row.
 #define ROW_POINTER(k, x, start)                 \
   __global const char *x##_row =                 \
       x##_base + x##_offset + ROW_OFFSET(k + 1) + \
@@ -46,7 +46,7 @@
 #define ROW_ELEMENT(k, x)                                                       \
   const V x = FIT##k((V)(ELEMENT(IN##k, x##_base + x##_offset + ROW_OFFSET(k + 1), 0, 0)));
 
-// For each step: the code once per row, for WIDTH elements, and for the tail.
+// For each kind of step: the code once per row, for WIDTH elements, and for the tail.
 #define ROW_0(k, x) ROW_ELEMENT(k, x)
 #define ROW_1(k, x) ROW_POINTER(k, x, start)
 #define ROW_2(k, x) ROW_POINTER(k, x, start)

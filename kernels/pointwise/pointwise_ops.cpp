@@ -43,8 +43,8 @@ constexpr PointwiseOp kRows[] = {
 #undef OCL_SPECIAL
 };
 
-// Numbers that the stub takes as a double are converted as in C++ (too large ones become infinite),
-// and so are exponents of float32 and complex64. Others must fit the type.
+// Numbers that the stub takes as double, and exponents for float32 and complex64, are converted as
+// in C++: numbers that are too large become infinite. Other numbers must fit the type.
 template <int row, typename Number>
 c10::Scalar number_of(at::TensorIteratorBase& iter, const Number& number) {
   const ScalarType type = iter.common_dtype();
@@ -57,7 +57,7 @@ c10::Scalar number_of(at::TensorIteratorBase& iter, const Number& number) {
   return c10::Scalar(number);
 }
 
-// As on CUDA: only the last tensor may be a CPU scalar.
+// Only the last tensor may be a CPU scalar, as on CUDA.
 void check_addcmul(const at::TensorIteratorBase& iter) {
   TORCH_CHECK(
       !iter.is_cpu_scalar(2),
@@ -69,7 +69,7 @@ void check_addcmul(const at::TensorIteratorBase& iter) {
               "tensors.");
 }
 
-// A kernel of the stub's own signature: the iterator, then numbers that become s0, s1, ...
+// A function with the stub's signature: the iterator, then numbers, which become s0, s1, ...
 template <typename Function, int row>
 struct Adapter;
 
@@ -103,7 +103,8 @@ constexpr PointwiseOp kLdexp{"ldexp", "scaled(a, b)", kFloating, nullptr, "numbe
 constexpr PointwiseOp kPreluGradSelf{"prelu_grad_self", "a > C(0) ? c : b * c"};
 constexpr PointwiseOp kPreluGradWeight{"prelu_grad_weight", "a > C(0) ? C(0) : a * c"};
 
-// For a single element of float16 or bfloat16, the CPU lets a number become infinite.
+// If there is a single element of float16 or bfloat16, the CPU lets a too large number become
+// infinite.
 void fill(at::TensorIterator& iter, const c10::Scalar& value) {
   const ScalarType type = iter.dtype(0);
   if (iter.numel() == 0) return check_fits(value, type);
@@ -117,7 +118,7 @@ void fill(at::TensorIterator& iter, const c10::Scalar& value) {
 // The condition's type takes no part in the promotion.
 void where(at::TensorIterator& iter) { pointwise(iter, kWhere, {}, iter.dtype(0)); }
 
-// A complex tensor from two real ones.
+// Make a complex tensor from two real ones.
 void complex(at::TensorIterator& iter) { pointwise(iter, kComplex, {}, iter.dtype(0)); }
 void polar(at::TensorIterator& iter) { pointwise(iter, kPolar, {}, iter.dtype(0)); }
 
@@ -188,7 +189,8 @@ c10::ArrayRef<PointwiseOp> pointwise_rows() { return kRows; }
 
 namespace native {
 
-// Converts the number as a copy on the CPU does: it wraps, or becomes infinite.
+// Converts the number as a copy on the CPU does: integers wrap, floating-point numbers become
+// infinite.
 OCL_NATIVE("fill_.Tensor", fill_);
 OCL_COMPLEX("fill_.Tensor");
 Tensor& fill_(Tensor& self, const Tensor& value) {
@@ -198,7 +200,7 @@ Tensor& fill_(Tensor& self, const Tensor& value) {
   return self.fill_(value.to(self.scalar_type()).item());
 }
 
-// PyTorch's own makes a float64 tensor of the base on the device, which may have no float64.
+// PyTorch's implementation makes a float64 tensor of the base, but the device may lack float64.
 OCL_STRUCTURED("pow.Scalar_out", pow_scalar)
 (const c10::Scalar& base, const Tensor& exponent, const Tensor& out) {
   Tensor result = out;
@@ -231,7 +233,7 @@ OCL_STUB("nan_to_num", nan_to_num_stub, &ocl::nan_to_num)
 OCL_STUB("nextafter", nextafter_stub, &ocl::nextafter)
 OCL_STUB("frexp", frexp_stub, &ocl::frexp)
 OCL_STUB("_prelu_kernel_backward", prelu_backward_stub, &ocl::prelu_backward)
-// PyTorch's ldexp, for all devices, asks whether there is a kernel.
+// PyTorch's ldexp, which serves all devices, asks whether there is a kernel.
 REGISTER_PRIVATEUSE1_DISPATCH(ldexp_stub, &ocl::ldexp)
 OCL_SHARED("relu,zero_,rsub.Tensor,isnan,hardtanh,mvlgamma");
 OCL_COMPLEX("fill_.Scalar,zero_,where.self,complex,polar,nan_to_num,rsub.Tensor,isnan");

@@ -203,7 +203,7 @@ OCL_SPECIAL("special_bessel_j0", special_bessel_j0_stub, kFloating, "bessel", "b
 OCL_SPECIAL("special_bessel_j1", special_bessel_j1_stub, kFloating, "bessel", "bessel_j1(a)")
 OCL_SPECIAL("special_bessel_y0", special_bessel_y0_stub, kFloating, "bessel", "bessel_y0(a)")
 OCL_SPECIAL("special_bessel_y1", special_bessel_y1_stub, kFloating, "bessel", "bessel_y1(a)")
-// Of a composite operator, which only needs the kernel. s0: the window's length, s1: beta.
+// A composite operator, which only needs this kernel. s0: the window's length, s1: beta.
 OCL_SPECIAL("", kaiser_window_stub, kFloating, "bessel", "kaiser_window(a, C(s0), C(s1))")
 OCL_SPECIAL("special_modified_bessel_i0", special_modified_bessel_i0_stub, kFloating, "bessel",
             "i0(a)")

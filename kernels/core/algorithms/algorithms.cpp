@@ -33,7 +33,7 @@ namespace {
 
 constexpr const char* kDisable = "OCL_DISABLE";
 
-// Filled before main() by the static objects.
+// Static objects fill it before main().
 std::set<std::string_view>& optional_names() {
   static auto* const names = new std::set<std::string_view>;
   return *names;

@@ -17,7 +17,7 @@ namespace ocl {
 // load two numbers from memory for each multiply-add, and reach a few percent of the peak.
 constexpr double kPlainCost = 16;
 
-// The name of the algorithm to use wherever it applies.
+// The algorithm that the user prefers: it is chosen wherever it applies.
 class PreferredAlgorithm {
  public:
   // Reads the environment variable. `names`: all algorithms, with static storage.
@@ -32,12 +32,12 @@ class PreferredAlgorithm {
   std::atomic<const char*> name_{nullptr};
 };
 
-// Names that OCL_DISABLE may list: rows of a table, or a fast path that something slower can
-// replace. A static object in the file that chooses.
+// Registers names that OCL_DISABLE may list: rows of a table, or a fast path that has a slower
+// replacement. Make it a static object of the file that chooses.
 class OptionalPaths {
  public:
   explicit OptionalPaths(std::initializer_list<const char*> names);
-  // The rows of a table, except the last resort.
+  // Registers all rows of a table except the last resort.
   template <typename Row>
   OptionalPaths(std::span<const Row* const> rows, const Row& last_resort) {
     for (const Row* row : rows) {
@@ -49,12 +49,12 @@ class OptionalPaths {
   static void add(const char* name);
 };
 
-// Whether OCL_DISABLE lists the name. A name there that is unknown is a ValueError.
+// Whether OCL_DISABLE lists the name. Raises ValueError if it lists an unknown name.
 bool is_disabled(std::string_view name);
 
 bool logs_algorithms();
 
-// The line that is printed for a choice. The same line is printed once.
+// Collects and prints the line for a choice. Each different line is printed once.
 class AlgorithmLog {
  public:
   void refuse(const char* name, const char* reason);
@@ -64,9 +64,9 @@ class AlgorithmLog {
   std::string refusals_;
 };
 
-// The preferred row if it applies, else the first row that does, else nullptr. A Row has a name.
-// Two functions for a Call are found by its namespace: refusal(row, call) is nullptr where the row
-// applies, and else says why not; describe(call) names the problem in the log.
+// Returns the preferred row if it applies, else the first row that does, else nullptr. A Row has a
+// name. The namespace of Call has two functions: refusal(row, call) says why the row does not
+// apply, or is nullptr; describe(call) names the problem in the log.
 template <typename Row, typename Call>
 const Row* choose_algorithm(std::span<const Row* const> rows, const PreferredAlgorithm& preferred,
                             const Call& call) {
@@ -95,10 +95,10 @@ const Row* choose_algorithm(std::span<const Row* const> rows, const PreferredAlg
 template <typename Call>
 struct Algorithm {
   const char* name;
-  // Says why the row does not apply; nullptr where it does. The last row of a table has no such
-  // function: it applies always.
+  // Says why the row does not apply; nullptr where it does. The last row has no such function: it
+  // always applies.
   const char* (*refusal)(const Call&);
-  void (*run)(const Call&);  // after refusal() of the same call
+  void (*run)(const Call&);  // called after refusal() of the same call
 };
 
 // Runs the first row that applies. describe(call) names the problem in the log.

@@ -32,11 +32,12 @@ const Kernel* find_probe(Device& device) {
   }
 }
 
-// A compiler may take no assembly, not know the instructions, or take the constraints otherwise.
+// A compiler may reject assembly, not know the instructions, or understand the constraints
+// differently.
 Answer probe(Device& device, Stream& stream) {
   const Kernel* kernel = find_probe(device);
   if (!kernel) return Answer::kNo;
-  // Not a tensor: in a traced program, at::empty() gives one without memory.
+  // Not a tensor: while a program is traced, at::empty() gives a tensor without memory.
   const c10::DeviceGuard guard({c10::kPrivateUse1, device.index()});
   int32_t matches = 0;
   const c10::DataPtr memory = Allocator::instance().allocate(sizeof matches);

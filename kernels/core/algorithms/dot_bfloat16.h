@@ -8,11 +8,11 @@
 
 namespace ocl {
 
-// nullptr if kernels may use dot_bfloat16_cpu.clh on the device, else why not. The first call
-// compiles and runs a probe, except in a captured stream, where it says no.
+// Says why kernels may not use dot_bfloat16_cpu.clh on the device; nullptr if they may. The first
+// call compiles and runs a probe; in a captured stream it refuses instead.
 const char* refusal_of_dot_bfloat16(Device& device);
 
-// Whether kernels multiply numbers of the type in these instructions.
+// Whether kernels multiply numbers of the type with these instructions.
 inline bool multiplies_bfloat16(Device& device, c10::ScalarType type) {
   return type == c10::ScalarType::BFloat16 && !refusal_of_dot_bfloat16(device);
 }

@@ -1,8 +1,8 @@
-// Whether dot_bfloat16_cpu.clh computes what it should: matches[0] is 1 or 0.
+// Sets matches[0] to 1 if dot_bfloat16_cpu.clh computes correctly, else to 0.
 #include "common.clh"
 #include "dot_bfloat16_cpu.clh"
 
-// bfloat16 of the numbers 0 to 255, which are exact.
+// The numbers 0 to 255 as bfloat16, which is exact.
 static inline uint16 bits_of(const float16 x) { return as_uint16(x) >> 16; }
 
 TASK __kernel void probe_dot_bfloat16(TENSOR(matches)) {
@@ -11,6 +11,6 @@ TASK __kernel void probe_dot_bfloat16(TENSOR(matches)) {
   const uint16 b = bits_of((float16)(3.0f)) | bits_of(lane + 4.0f) << 16;
   const float16 sum = dot_bfloat16(lane * 1000.0f, a, b);
   const float16 expected = lane * 1000.0f + lane * 3.0f + 2.0f * (lane + 4.0f);
-  const uint16 rounded = bfloat16_bits(lane - 0.001f);  // less than half of a last digit away
+  const uint16 rounded = bfloat16_bits(lane - 0.001f);  // rounds back to `lane`
   PTR(int, matches)[0] = all(sum == expected) && all(rounded == bits_of(lane));
 }

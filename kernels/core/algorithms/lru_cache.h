@@ -20,7 +20,7 @@ class LruCache {
   explicit LruCache(size_t kept) : kept_(kept) {}
 
   Value get(const Key& key, c10::function_ref<Value()> make) {
-    // The CPU image operators call this, too, and must not start OpenCL.
+    // Image operators for CPU tensors call this, too, and must not start OpenCL.
     Stream* const stream = initialized() ? &current_stream(current_device()) : nullptr;
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(values_.begin(), values_.end(),
@@ -40,7 +40,7 @@ class LruCache {
  private:
   const size_t kept_;
   std::mutex mutex_;
-  std::list<std::pair<Key, Value>> values_;  // the most recently used first
+  std::list<std::pair<Key, Value>> values_;  // the most recently used one first
 };
 
 }  // namespace ocl

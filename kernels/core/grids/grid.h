@@ -11,16 +11,16 @@
 
 namespace ocl {
 
-// Work-items of a GPU's group where there are only about a thousand items: larger groups would
-// leave processors idle.
+// The size of a GPU's work-groups if there are only about a thousand work-items: larger groups
+// would leave processors idle.
 constexpr size_t kFewItemsGroup = 32;
 
 struct UnitGrid {
   Range global, local;
-  uint64_t per_item;  // units of a work-item
+  uint64_t per_item;  // units per work-item
 };
 
-// `units` units of `inner` elements each; `cost`: of an element, in additions.
+// A grid for `units` units of `inner` elements each. `cost`: additions per element.
 inline UnitGrid unit_grid(const Device& device, size_t units, size_t inner, size_t cost = 1) {
   const DeviceParameters& parameters = device.parameters();
   if (device.family() == KernelFamily::kGpu) {
@@ -36,13 +36,13 @@ inline UnitGrid unit_grid(const Device& device, size_t units, size_t inner, size
   return {{std::clamp<size_t>(tasks / rows, 1, inner), rows}, {1, 1}, per_item};
 }
 
-// The shares of the tasks in a CPU-family launch over rows, or other units that are not split.
+// How a CPU-family launch distributes rows, or other units that are not split, among its tasks.
 struct TaskShares {
   size_t tasks;
   uint64_t per_task;
 };
 
-// `cost`: of all units together, in additions.
+// `cost`: additions for all units together.
 inline TaskShares task_shares(const Device& device, size_t units, size_t cost) {
   const DeviceParameters& parameters = device.parameters();
   const size_t tasks = std::clamp<size_t>(cost / parameters.grain, 1, parameters.tasks);
@@ -68,7 +68,7 @@ inline size_t parts_for(const Device& device, size_t independent, size_t size, s
   return at::ceil_div(size, share);
 }
 
-// Tells grid.clh the family.
+// Defines TASKS for grid.clh on CPU-family devices.
 inline void define_grid(Defines& defines, const Device& device) {
   if (device.family() == KernelFamily::kCpu) defines.set("TASKS", 1);
 }

@@ -11,15 +11,15 @@
 namespace ocl {
 
 struct RowItems {
-  size_t items;  // of a row, a power of two
-  size_t keep;   // elements of a row in a work-item's registers; 0: none, the row is read again
+  size_t items;  // work-items per row, a power of two
+  size_t keep;   // elements that a work-item keeps in registers; 0: each pass reads the row again
 
   uint32_t shift() const { return static_cast<uint32_t>(std::countr_zero(items)); }
   Range global(size_t rows, size_t group) const { return {at::round_up(rows * items, group)}; }
 };
 
-// Few work-items, since they wait for each other at each step of a sum, but enough to load whole
-// lines at once. `group`: the most work-items, a power of two.
+// Chooses few work-items per row, because they wait for each other at each step of a sum, but
+// enough to load whole cache lines. `group`: the most work-items, a power of two.
 inline RowItems row_items(size_t size, size_t group) {
   constexpr size_t kLine = 32, kFewest = 4, kEach = 8, kMost = 16;
   const auto for_each = [&](size_t elements) {
@@ -31,8 +31,8 @@ inline RowItems row_items(size_t size, size_t group) {
   return {items, size == 0 || keep > kMost ? 0 : keep};
 }
 
-// Shares for a kernel with groups of `group` work-items, which keeps a row only where all of
-// `wanted` take it.
+// Adapts `wanted` to a kernel with groups of `group` work-items. If those are too few for `wanted`,
+// no elements are kept.
 inline RowItems for_group(const RowItems& wanted, size_t group) {
   return group >= wanted.items ? wanted : RowItems{group, 0};
 }

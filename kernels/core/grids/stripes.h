@@ -1,4 +1,4 @@
-// Grids of the kernels whose work-groups share a long sequence (stripes.clh), for GPUs: a
+// Grids for GPU kernels in which a work-group works on one long sequence (stripes.clh). A single
 // work-item that reads millions of elements takes seconds, and then systems reset the GPU.
 #pragma once
 
@@ -11,16 +11,16 @@
 
 namespace ocl {
 
-constexpr size_t kLongSequence = 512;   // rows; a work-item reads up to that
-constexpr size_t kStripeGroup = 256;    // work-items, at most
-constexpr size_t kStripeGroups = 1024;  // in y, at most; each examines its share of the sequences
+constexpr size_t kLongSequence = 512;   // rows; one work-item reads shorter sequences
+constexpr size_t kStripeGroup = 256;    // the most work-items of a group
+constexpr size_t kStripeGroups = 1024;  // the most groups in y; each examines its share
 
 // Whether a sequence among `rows` rows may be long for the device.
 inline bool may_be_long(const Device& device, size_t rows) {
   return device.family() == KernelFamily::kGpu && rows > kLongSequence;
 }
 
-// `group`: the work-items that a work-group can have.
+// `group`: the most work-items of a work-group.
 inline void define_stripes(Defines& defines, const Device& device, size_t group) {
   if (device.family() == KernelFamily::kCpu) return;
   defines.set("MOST", static_cast<int64_t>(kLongSequence))
@@ -36,7 +36,8 @@ struct StripeGrid {
   StripeShare share;
 };
 
-// Each group has a share of `sequences` and a block of columns. Few columns make many stripes.
+// Each group has a share of `sequences` and a block of columns. The fewer columns, the more
+// stripes.
 inline StripeGrid stripe_grid(const Kernel& kernel, size_t sequences, size_t columns) {
   const size_t group = std::min(kernel.group, kStripeGroup);
   const size_t lanes = std::min({std::bit_ceil(columns), size_t{16}, group});

@@ -1,4 +1,5 @@
-// Tasks of a launch on a CPU device that take items of work one after another (task_items.clh).
+// For launches on CPU devices whose tasks take items of work from a shared counter
+// (task_items.clh).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,12 +9,12 @@
 
 namespace ocl {
 
-// Tasks of a launch that have much memory each: two for each core.
+// The number of tasks for kernels whose tasks need much memory: two per core.
 inline int64_t few_tasks(const Device& device) {
   return std::max<int64_t>(1, static_cast<int64_t>(device.parameters().tasks) / 2);
 }
 
-// A word that is 0 when the next launch in the stream begins, which no other launch may use.
+// A counter that is 0 when the stream's next launch begins. Only that launch may use it.
 at::Tensor item_counter(Stream& stream, const at::Tensor& like);
 
 }  // namespace ocl

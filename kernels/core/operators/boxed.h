@@ -6,8 +6,8 @@
 
 namespace ocl {
 
-// Returns the value with each tensor replaced by body(tensor). The value may be a tensor, a list of
-// tensors or a list of optional tensors; any other is returned as it is.
+// Returns the value with each tensor replaced by body(tensor). Handles tensors, lists of tensors
+// and lists of optional tensors; returns other values unchanged.
 template <typename Body>
 c10::IValue replace_tensors(const c10::IValue& value, Body&& body) {
   if (value.isTensor()) return body(value.toTensor());

@@ -1,5 +1,5 @@
-// Reports elements of type IN that are not from `low` to `high`: their positions, or with INTEGERS
-// their values. Both families.
+// Reports elements of type IN that are outside of `low` to `high`: their positions, or with
+// INTEGERS their values. Both families.
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"

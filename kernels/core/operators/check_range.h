@@ -5,9 +5,9 @@
 
 namespace ocl {
 
-// The allowed values, low to high, and the fault (backend/queue/fault.h) for an element outside of
-// them or NaN. The fault's text names `bound`. Its value is the element if that is an integer, else
-// the element's position.
+// The allowed values are low to high; other values and NaN raise a fault (backend/queue/fault.h).
+// Its text names `bound`. Its value is the element if that is an integer, else the element's
+// position.
 struct AllowedRange {
   double low, high;
   int64_t bound;
@@ -16,7 +16,7 @@ struct AllowedRange {
 
 void check_range(const at::Tensor& numbers, const AllowedRange& allowed);
 
-// The site of the fault of integers that are divided by zero.
+// The site of the fault for integer division by zero.
 int zero_division_site();
 
 }  // namespace ocl

@@ -1,6 +1,7 @@
-// Before an operator computes with tensors, each is checked to lie within its storage. The thread's
-// use of its memory is noted: faults of another thread that has computed it are for this one, too
-// (backend/queue/fault.h). Generated wrappers call check_operands() (codegen/generate.py).
+// Called before an operator computes with tensors. Checks that each lies within its storage. Notes
+// that this thread uses its memory, because this thread must then also raise faults of the thread
+// that computed it (backend/queue/fault.h). Generated wrappers call check_operands()
+// (codegen/generate.py).
 #pragma once
 
 #include <ATen/core/IListRef.h>

@@ -7,18 +7,18 @@
 //     ("add") means all overloads whose implementation CPU and CUDA share; "clamp.default" is the
 //     overload without a name. In-place and out= forms come along.
 //   OCL_SHARED("relu")
-//     PyTorch's implementation, which calls other operators of ours.
+//     PyTorch's implementation, which calls other operators that we have.
 //   OCL_STRUCTURED("mm.out", mm)(const Tensor& self, const Tensor& mat2, const Tensor& out) {...}
 //     PyTorch's meta function, our implementation (structured operators).
 //   OCL_NATIVE("convolution_overrideable", convolution)
 //     Our implementation ocl::native::convolution, declared by the generated header.
 //   OCL_NATIVE_AS("histc", histc, at::native::histogram_histc(self, bins, min, max))
 //   OCL_STRUCTURED_AS("tril.out", tril, triangle(self, diagonal, out, false))
-//     As these two, for an implementation that is one expression of the schema's arguments. The
-//     generated header has the head of the function.
+//     Like OCL_NATIVE and OCL_STRUCTURED, for an implementation that is one expression of the
+//     schema's arguments. The generated header has the function's declaration.
 //   OCL_COMPLEX("where.self")
 //   OCL_FLOAT8("_scaled_mm")
-//     In addition to one of these: complex tensors, or those of float8, do not go to the fallback.
+//     In addition to another mark: complex tensors, or float8 tensors, do not go to the fallback.
 #pragma once
 
 #include <ATen/native/DispatchStub.h>

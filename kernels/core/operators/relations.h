@@ -1,5 +1,5 @@
-// Relations between the sizes of an operator's arguments, which its kernels trust. Generated
-// wrappers check them before anything else; kernels/codegen/relations.py has the table.
+// Checks of relations between the sizes of an operator's arguments, which its kernels rely on.
+// Generated wrappers check them before anything else; kernels/codegen/relations.py has the table.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,18 +9,18 @@
 
 namespace ocl {
 
-// A size as the schema has it.
+// A size, as an integer or as a SymInt, depending on the schema.
 struct Length {
   Length(int64_t number) : number(number) {}
   Length(const c10::SymInt& number) : number(number.guard_int(__FILE__, __LINE__)) {}
   int64_t number;
 };
 
-// The product of numbers from outside. An error names `what`, if they are negative or their product
-// does not fit.
+// The product of untrusted numbers. Raises an error that names `what` if a number is negative or
+// the product overflows.
 int64_t checked_product(const char* what, at::IntArrayRef numbers);
 
-// The product of all sizes but the last `trailing` ones.
+// The product of all sizes except the last `trailing` ones.
 inline int64_t leading(const at::Tensor& tensor, size_t trailing) {
   const size_t dims = tensor.sizes().size();
   return c10::multiply_integers(tensor.sizes().slice(0, dims - std::min(dims, trailing)));
@@ -32,8 +32,8 @@ class Relations {
  public:
   explicit Relations(const char* op) : op_(op) {}
 
-  // `a` and `b` have equal sizes, except for the last `free` dimensions, of which both have as
-  // many.
+  // `a` and `b` have the same number of dimensions and equal sizes, except in the last `free`
+  // dimensions.
   template <typename A, typename B>
   void same(const char* a_name, const A& a, const char* b_name, const B& b, size_t free = 0) const {
     const at::Tensor *left = given(a_name, a), *right = given(b_name, b);
@@ -55,7 +55,7 @@ class Relations {
     if (C10_UNLIKELY(!equal)) refuse(name, sizes, expected, "sizes");
   }
 
-  // `a` has as many elements as the product of these numbers.
+  // `a` has as many elements as the product of the factors.
   template <typename A>
   void count(const char* name, const A& a, std::initializer_list<Length> factors) const {
     const at::Tensor* tensor = given(name, a);
@@ -65,7 +65,7 @@ class Relations {
     }
   }
 
-  // A list has as many numbers.
+  // A list has `expected` numbers.
   void length(const char* name, size_t length, size_t expected) const {
     TORCH_CHECK(length == expected, op_, ": ", name, " has ", length, " numbers, but must have ",
                 expected);

@@ -1,4 +1,4 @@
-// A dense tensor seen as [outer][size][inner], for kernels that work along one dimension.
+// Views a dense tensor as [outer][size][inner], for kernels that work along one dimension.
 #pragma once
 
 #include <ATen/core/TensorBase.h>

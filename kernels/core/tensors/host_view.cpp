@@ -53,8 +53,8 @@ at::Tensor HostViews::view(const at::Tensor& tensor) {
   if (Region* region = find(tensor); region && tensor.numel() > 0) {
     if (!region->mapping) {
       Stream& stream = current_stream(region->device);
-      // A copy must not go back over bytes that were not written: another stream may write them
-      // meanwhile.
+      // A copy must not be written back over bytes that the operator did not write: another stream
+      // may write them meanwhile.
       region->copies_written = !stream.device().uses_host_memory() &&
                                region->access != MapAccess::kRead && region->has_unwritten_bytes();
       region->mapping.emplace(stream, resolve(reinterpret_cast<void*>(region->begin)),
@@ -64,8 +64,7 @@ at::Tensor HostViews::view(const at::Tensor& tensor) {
     data = static_cast<char*>(region->mapping->data()) + (begin_of(tensor) - region->begin);
     bytes = extent_bytes(tensor);
   }
-  // The storage does not own the mapped memory. A resize replaces it by memory of the CPU
-  // allocator.
+  // The storage does not own the mapped memory; a resize gives it memory of the CPU allocator.
   const c10::Storage storage(c10::Storage::use_byte_size_t(), bytes,
                              c10::DataPtr(
                                  data, data, [](void*) {}, c10::Device(at::kCPU)),

@@ -16,11 +16,11 @@ class HostViews {
   // Notes a tensor that will be viewed; call for all tensors before the first view().
   void add(const at::Tensor& tensor, MapAccess access);
 
-  // A CPU tensor over the mapped memory. Its storage can be resized: then it owns its memory.
+  // A CPU tensor over the mapped memory. If its storage is resized, the storage owns new memory.
   at::Tensor view(const at::Tensor& tensor);
 
-  // Makes the device see what was written, and closes the views. The destructor closes them, too,
-  // but does not write copies back. Views that are copies stay readable until the destructor.
+  // Writes the host's changes back to the device, and closes the views. The destructor closes them,
+  // too, but does not write copies back. Views that are copies stay readable until the destructor.
   void write_back();
 
  private:
@@ -31,7 +31,7 @@ class HostViews {
     MapAccess access;
     DeviceIndex device;
     std::vector<at::Tensor> written;
-    bool copies_written = false;  // write_back() copies each of them
+    bool copies_written = false;  // write_back() copies each tensor of `written`
     std::optional<Mapping> mapping;
 
     bool has_unwritten_bytes() const;
@@ -39,7 +39,7 @@ class HostViews {
   Region* find(const at::Tensor& tensor);
 
   std::list<Region> regions_;
-  std::list<Mapping> closed_;  // may own copies that somebody still reads
+  std::list<Mapping> closed_;  // may own copies that are still read
 };
 
 }  // namespace ocl

@@ -18,7 +18,7 @@ namespace {
 
 namespace cow = c10::impl::cow;
 
-// Replaces PyTorch's materialize_cow(), which requires that the memory's context is its address,
+// Replaces PyTorch's materialize_cow(), which assumes that the context of the memory is its address
 // and that the storage's device is current.
 void materialize(c10::StorageImpl* storage) {
   TORCH_CHECK(!c10::ParallelGuard::is_enabled(),
@@ -26,7 +26,7 @@ void materialize(c10::StorageImpl* storage) {
   c10::DataPtr& shared = storage->_mutable_data_ptr_no_checks();
   auto* const context = shared.cast_context<cow::COWDeleterContext>(cow::cow_deleter);
   TORCH_INTERNAL_ASSERT(context != nullptr);
-  // A copy reads the memory on the current stream, which may not be its own.
+  // The copy reads the memory on the current stream, which may not be the memory's own stream.
   Allocator::instance().recordStream(shared, current_stream(shared.device().index()).unpack());
   c10::DataPtr own;
   auto rest = context->decrement_refcount();
@@ -38,21 +38,22 @@ void materialize(c10::StorageImpl* storage) {
     const c10::DeviceGuard guard(shared.device());
     try {
       own = storage->allocator()->clone(shared.get(), storage->nbytes());
-    } catch (...) {  // `rest` keeps the others from writing
+    } catch (...) {  // `rest` locks out other owners
       context->increment_refcount();
       throw;
     }
   }
-  shared.release_context();  // counted down above
+  shared.release_context();  // its reference was removed above
   storage->set_data_ptr_noswap(std::move(own));
-  // The copies of former owners read the memory on other streams.
+  // Former owners may still copy the memory on other streams.
   if (last && shared.get()) {
     wait_for_other_streams(current_stream(storage->device().index()), resolve(shared.get()));
   }
 }
 
 at::Tensor lazy_clone(const at::Tensor& self) {
-  // Others may have the address of the memory, which a write to a lazy clone would replace.
+  // Other code has the address of the memory, but a write after a lazy clone would give the tensor
+  // other memory.
   if (!self.storage().resizable()) return self.clone();
   const at::Tensor clone = at::native::_lazy_clone(self);
   for (const at::Tensor& each : {self, clone}) {

@@ -1,5 +1,5 @@
-// Tensor._lazy_clone: tensors that share memory until one of them is written. Before PyTorch 2.13
-// it raises.
+// Tensor._lazy_clone: tensors share memory until one of them is written. Before PyTorch 2.13 it
+// raises.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,9 +10,9 @@
 
 namespace ocl {
 
-// Call before a write: a tensor that shares memory with lazy clones gets memory of its own. The
+// Call before a write: gives a tensor that shares memory with lazy clones memory of its own. The
 // wrappers of operators call this (codegen/generate.py), because kernels use const_data_ptr(),
-// which does not do it.
+// which does not.
 inline void own_memory([[maybe_unused]] const at::TensorBase& tensor) {
 #if OCL_HAS_LAZY_CLONES
   if (!tensor.defined() || !tensor.has_storage()) return;

@@ -1,4 +1,4 @@
-// From a tensor to its device, stream and memory, for launches.
+// Finds a tensor's device, stream and memory for launches.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,16 +27,16 @@ inline Stream& stream_of(const at::TensorBase& tensor) {
   return current_stream(tensor.get_device());
 }
 
-// Refuses a tensor of another type. Kernels have one type for all operands, and PyTorch leaves this
-// check to them.
+// Raises for a tensor of another type. These kernels have one type for all operands, and PyTorch
+// does not check.
 void expect_type(const at::Tensor& tensor, at::ScalarType type, std::string_view op);
 
-// Contiguous, for kernels that take no strides; undefined where there is none.
+// A contiguous tensor, for kernels without strides; undefined if the optional tensor is absent.
 inline at::Tensor dense(const std::optional<at::Tensor>& tensor) {
   return tensor && tensor->defined() ? tensor->contiguous() : at::Tensor();
 }
 
-// The tensor, contiguous unless its rows are dense.
+// The tensor itself if its rows are dense, else a contiguous copy.
 inline at::Tensor with_dense_rows(const at::Tensor& tensor) {
   return tensor.stride(-1) == 1 || tensor.size(-1) == 1 ? tensor : tensor.contiguous();
 }

@@ -7,8 +7,8 @@
 namespace ocl {
 namespace {
 
-// Every type that kernels take: PyTorch's name, the type in C++, the name in kernels. types.clh has
-// its types in OpenCL C.
+// Every element type of kernels: PyTorch's name, the type in C++, the name in kernels. types.clh
+// has the types in OpenCL C.
 #define OCL_FORALL_TYPES(_)                   \
   _(Float, float, "f32")                      \
   _(Double, double, "f64")                    \
@@ -95,7 +95,7 @@ ScalarType compute_type(ScalarType type) noexcept {
   return c10::isReducedFloatingType(type) ? ScalarType::Float : type;
 }
 
-// Consumer GPUs have 1/4 to 1/64 of their float32 rate for float64, and no int64 multiplier.
+// Consumer GPUs compute float64 at 1/4 to 1/64 of their float32 rate, and have no int64 multiplier.
 double multiply_cost(ScalarType type) noexcept {
   return c10::elementSize(compute_type(type)) >= 8 ? 16 : 1;
 }

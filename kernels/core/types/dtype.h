@@ -21,19 +21,19 @@ using c10::ScalarType;
 // "f32", "bf16", "c64", "b8" ...; an error for types without kernels (quantized, float8).
 const char* dtype_name(ScalarType type);
 
-// All types with these names.
+// All types that have kernels, by name.
 std::map<std::string, ScalarType> element_types();
 
-// Whether some device has kernels for the type. Complex types count only for the second function.
+// Whether there are kernels for the type. has_kernel_type() is false for complex types.
 bool has_kernel_type(ScalarType type) noexcept;
 bool has_complex_kernel_type(ScalarType type) noexcept;
 
-// float64 or complex128, which only devices with cl_khr_fp64 have.
+// Whether the type is float64 or complex128, which need cl_khr_fp64.
 bool is_double(ScalarType type) noexcept;
 
 // Raises an error that names the missing extension when the device lacks the type.
 void check_device_has(const Device& device, ScalarType type, std::string_view op);
-// For operators that PyTorch defines for some types only.
+// Raise the error for a type that PyTorch's operator does not have.
 [[noreturn]] void refuse_type(const Device& device, ScalarType type, std::string_view op);
 void check_floating(const Device& device, ScalarType type, std::string_view op);
 
@@ -43,13 +43,13 @@ ScalarType compute_type(ScalarType type) noexcept;
 // The time of a multiply-add of the type relative to one of float32, on GPUs that are slow at it.
 double multiply_cost(ScalarType type) noexcept;
 
-// Unsigned type of this many bytes (1, 2, 4 or 8), for kernels that move bits.
+// The unsigned type with this many bytes (1, 2, 4 or 8), for kernels that move bits.
 ScalarType bits_type(size_t element_size);
 
 // Defines COMPUTE and its properties for math.clh.
 Defines compute_defines(ScalarType compute);
 
-// Lanes of a vector of this type in kernels of the CPU family.
+// The vector width for this type in kernels of the CPU family.
 size_t vector_lanes(const Device& device, ScalarType compute);
 
 // For a kernel with one source per family. Defines WIDTH, the lanes of a vector, for the CPU family
@@ -60,8 +60,8 @@ void define_width_or_group(Defines& defines, const Device& device, ScalarType co
 // Defines the single element type of a kernel for element.clh.
 Defines element_defines(ScalarType type);
 
-// The number rounded to float where kernels of the type compute in float, else the number itself.
-// Too large a number becomes infinite, as in C++.
+// Rounds the number to float if kernels of the type compute in float. Numbers that are too large
+// become infinite, as in C++.
 double converted(double number, ScalarType type) noexcept;
 
 // Adds a number as a kernel argument of the given compute type. A Scalar that does not fit is an
@@ -86,10 +86,10 @@ void add_numbers(Arguments& arguments, const std::array<double, kCount>& numbers
   arguments.add(single);
 }
 
-// The number rounded to a floating-point type or complex64; one beyond its range is an error.
-// For other types the number itself, unchecked.
+// Rounds the number to a floating-point type or complex64, and raises if it is out of range. For
+// other types, returns the number unchecked.
 c10::Scalar as_element(const c10::Scalar& value, ScalarType type);
-// Raises where the number is beyond the range of the type, or of a signed integer type or uint8.
+// Raises if the number does not fit the type, as Scalar::to() does.
 void check_fits(const c10::Scalar& value, ScalarType type);
 
 // Adds the element of a CPU tensor as a kernel argument of the compute type, after converting it to

@@ -9,8 +9,8 @@ namespace {
 struct Format {
   ScalarType type;
   int64_t mantissa, bias;
-  uint8_t largest, infinity;  // bits; 0: there is no infinity
-  uint8_t overflow;  // bits that PyTorch gives to larger numbers, which its releases differ in
+  uint8_t largest, infinity;  // its bits; 0: the format has no infinity
+  uint8_t overflow;  // the bits that PyTorch gives to larger numbers, depending on its release
   bool unsigned_zero;
 };
 
