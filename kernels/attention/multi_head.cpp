@@ -1,5 +1,5 @@
-// The "fast path" of nn.MultiheadAttention and nn.TransformerEncoderLayer, which they take without
-// gradients, and masked softmax.
+// Masked softmax, and the "fast path" that nn.MultiheadAttention and nn.TransformerEncoderLayer
+// take without gradients.
 #include <ATen/ops/_native_multi_head_attention_native.h>
 #include <ATen/ops/_softmax.h>
 #include <ATen/ops/_softmax_backward_data.h>
@@ -44,8 +44,8 @@ namespace native {
 
 OCL_SHARED("_transformer_encoder_layer_fwd");
 
-// PyTorch's CPU version, which consists of calls of operators; its CUDA version needs CUDA's
-// attention kernels.
+// Uses PyTorch's CPU version, which only calls operators; its CUDA version needs CUDA's attention
+// kernels.
 OCL_NATIVE("_native_multi_head_attention", multi_head_attention);
 std::tuple<Tensor, Tensor> multi_head_attention(
     const Tensor& query, const Tensor& key, const Tensor& value, int64_t embed_dim,

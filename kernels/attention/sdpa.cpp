@@ -40,7 +40,7 @@ void set_strides(ProblemArgument& problem, Matrix which, const Tensor& t) {
   for (int64_t i = 0; i < 3; ++i) problem.strides[which][i] = t.stride(i);
 }
 
-// Where a dimension has size 1 the stride becomes 0: kernels then load a number once.
+// The stride of a dimension of size 1 becomes 0, so that kernels load a number once.
 void set_bias_strides(ProblemArgument& problem, const Tensor& bias) {
   for (int64_t i = 0; i < 4; ++i) problem.bias_strides[i] = bias.size(i) > 1 ? bias.stride(i) : 0;
 }
@@ -112,7 +112,7 @@ struct SdpaGroup {
   int64_t group_rows() const { return side_y * rows; }
 };
 
-// Bytes of local memory of a kernel of the GPU family; mirrors sdpa_tiles.clh.
+// The bytes of local memory that a GPU-family kernel needs; must agree with sdpa_tiles.clh.
 int64_t local_bytes(const SdpaGroup& group, int64_t longest) {
   const int64_t depth = std::min<int64_t>(group.side_x * group.side_y, 16),
                 rows = group.group_rows(), keys = 4 * group.side_x,
@@ -122,7 +122,7 @@ int64_t local_bytes(const SdpaGroup& group, int64_t longest) {
   return (std::max(product, sum) + weights + partial) * static_cast<int64_t>(sizeof(float));
 }
 
-// `most`: work-items of a group. Groups too small for 8 rows of a work-item take 4.
+// `most`: the most work-items of a group. Work-items of small groups have 4 rows instead of 8.
 SdpaGroup group_of(const Device& device, size_t most, const SdpaTile& tile, int64_t longest) {
   const auto local = static_cast<int64_t>(device.properties().local_memory);
   if (const SdpaGroup tall{16, 8, 8};
@@ -135,18 +135,18 @@ SdpaGroup group_of(const Device& device, size_t most, const SdpaTile& tile, int6
   return {side, side, rows};
 }
 
-// The most rows of a work-item whose sums and products stay in registers.
+// The most rows per work-item whose sums and products stay in registers.
 int32_t rows_on_gpu(const Device& device, const Attention& a, SdpaKernel which, bool quads) {
   const int64_t d = a.query.size(3), dv = a.value.size(3), longest = std::max(d, dv),
                 sums = which == SdpaKernel::kGradKey ? 2 : 1,
                 tiles = which == SdpaKernel::kForward ? 1 : 2;
   if (device.has(Quirk::kFewRegisters) || !quads) {
-    // Compilers unroll the products of short heads as a whole, which takes more registers, and so
+    // Compilers unroll the products of short heads completely. That takes more registers, and so
     // does dropout.
     const bool large = std::min(d, dv) < 32 || a.dropout > 0;
     return longest * sums <= 128 && !(large && device.has(Quirk::kFewRegisters)) ? 4 : 2;
   }
-  // Registers for the sums and tiles of a row. With more than these the compilers of AMD's and
+  // Registers for the sums and tiles of a row. Above the limits below, the compilers of AMD's and
   // NVIDIA's GPUs spill (tools/gpu_check.py): 8 rows leave no room for random numbers, and little
   // for a mask.
   const int64_t of_row = at::ceil_div<int64_t>(longest, 16) * sums + 4 * tiles;
@@ -230,11 +230,12 @@ void run_tiles(const AttentionCall& call) {
   const Range units{blocks, static_cast<size_t>(heads), static_cast<size_t>(a.batch())};
   if (gpu) {
     const auto x = static_cast<size_t>(group.side_x), y = static_cast<size_t>(group.side_y);
-    // Tiles at the edges compute as much as others.
+    // Tiles at the edges compute as much as other tiles.
     const int64_t others = which == SdpaKernel::kGradKey ? a.problem.queries : a.problem.keys;
     const double scores = static_cast<double>(units.x) * per_task *
                           at::round_up(others, 4 * group.side_x) * a.heads() * a.batch();
-    // Of one score: q k and w v; then also g v and, for each key, sums for both gradients.
+    // The products per score: q k and w v; backward also g v and, for the keys, sums for both
+    // gradients.
     const int64_t products = which == SdpaKernel::kForward     ? d + dv
                              : which == SdpaKernel::kGradQuery ? 2 * d + dv
                                                                : 2 * (d + dv);
@@ -254,9 +255,9 @@ void run(const Attention& a, SdpaKernel which, std::initializer_list<Tensor> bef
   run_first(kAlgorithms, AttentionCall{a, which, before, after});
 }
 
-// Single queries of heads that share keys become the queries of one head, so that the keys are read
-// once. Returns `out` in that form. Nothing is copied, and results and random numbers keep their
-// order.
+// If each head has one query and heads share keys, makes those queries the queries of one head, so
+// that the keys are read once. Returns a view of `out` in that form. Nothing is copied, and results
+// and random numbers keep their order.
 Tensor group_queries(Attention& a, const Tensor& out) {
   ProblemArgument& p = a.problem;
   if (p.queries != 1 || p.group == 1 || a.causal) return out;
@@ -275,7 +276,7 @@ Tensor group_queries(Attention& a, const Tensor& out) {
   return result;
 }
 
-// The order of dimensions in memory is the query's, as in PyTorch's meta function.
+// The output has the query's order of dimensions in memory, as in PyTorch's meta function.
 Tensor empty_output(const Tensor& query, int64_t width) {
   if (query.size(3) == width) return at::empty_like(query);
   std::array<int64_t, 4> order{0, 1, 2, 3},
@@ -290,7 +291,7 @@ Tensor empty_output(const Tensor& query, int64_t width) {
   return at::empty_strided(sizes, strides, query.options());
 }
 
-// A tensor like `like` whose rows have no gaps; the kernels write into it.
+// An empty tensor like `like` for the kernels to write. Its rows have no gaps.
 Tensor empty_gradient(const Tensor& like) {
   const Tensor result = at::empty_like(like);
   return result.stride(-1) == 1 || result.size(-1) == 1
@@ -314,7 +315,8 @@ void add_attention(Arguments& arguments, const AttentionCall& call) {
 
 namespace native {
 
-// A float32 mask with 16-bit operands: many masks hold numbers too large for 16 bits.
+// A mask is float32 even if the operands have 16 bits, because many masks have numbers that are too
+// large for 16 bits.
 static bool is_wider(const MaybeTensor& mask, const Tensor& query) {
   return mask && mask->defined() && mask->scalar_type() == ScalarType::Float &&
          query.scalar_type() != ScalarType::Float;
@@ -349,7 +351,7 @@ fused_attention(const Tensor& query, const Tensor& key, const Tensor& value,
     run(a, SdpaKernel::kForward, {result, log_sum}, {});
   }
   if (!written.is_same(out)) out.copy_(written);
-  // On the host: the backward passes them to its kernels as numbers.
+  // On the host, because the backward pass gives them to its kernels as numbers.
   const auto number = [](uint64_t value) {
     return at::scalar_tensor(static_cast<int64_t>(value), at::TensorOptions(ScalarType::Long));
   };

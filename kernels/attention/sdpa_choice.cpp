@@ -24,7 +24,7 @@ using MaybeTensor = std::optional<Tensor>;
 constexpr const char* kFused = "fused_attention";
 const OptionalPaths optional({kFused});
 
-// Bytes of local memory of a kernel of the CPU family.
+// The bytes of local memory that a CPU-family kernel needs.
 int64_t local_bytes(SdpaKernel which, const SdpaTile& tile, int64_t d, int64_t dv) {
   const int64_t sums_d = at::round_up<int64_t>(d, tile.rows),
                 sums_dv = at::round_up<int64_t>(dv, tile.rows);
@@ -85,13 +85,14 @@ bool may_require_grad(const Tensor& t) {
   return t.requires_grad() || t.key_set().has_any(wrapped);
 }
 
-// Whether one is vmap, DynamicLayer.h would tell; PyTorch ships it without a header that it needs.
+// Only DynamicLayer.h says whether a transform is vmap, but it includes a header that PyTorch does
+// not ship.
 bool is_inside_transform() {
   return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerBackMode);
 }
 
-// Each refusal_of_*() says why the kernels do not support an argument; nullptr: they do. While a
-// program is traced, the tensors have no memory.
+// Each refusal_of_*() says why the kernels do not support an argument; nullptr: they do. The
+// tensors have no memory while a program is traced.
 const char* refusal_of_operand(const Tensor& each, const Tensor& query) {
   if (each.is_nested()) return "query, key or value is a nested tensor";
   if (each.dim() != 4) return "query, key and value need 4 dimensions";
@@ -142,7 +143,7 @@ const char* refusal(const Tensor& query, const Tensor& key, const Tensor& value,
   if (mask && mask->defined()) {
     if (const char* const reason = refusal_of_mask(*mask, query, key, is_causal)) return reason;
   }
-  // A traced program is for these sizes of heads only, as the kernels are.
+  // This fixes the sizes of heads in a traced program; the kernels are specialised for them, too.
   return fits(device(query.device().index()), query.sym_size(3).guard_int(__FILE__, __LINE__),
               value.sym_size(3).guard_int(__FILE__, __LINE__), type)
              ? nullptr
@@ -158,7 +159,7 @@ int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, cons
                                  : refusal(query, key, value, mask, dropout, is_causal, enable_gqa);
     if (!reason) return static_cast<int64_t>(SDPBackend::overrideable);
   }
-  // The CPU's fused kernel asks masks for their rows first, which raises.
+  // Raises the CPU's error: its fused kernel first asks a mask for the size of its rows.
   if (mask && mask->defined() && mask->dim() < 2 && query.dim() == 4 && key.dim() == 4 &&
       dropout == 0 && !broadcasts(*mask, query, key)) {
     mask->sym_size(-2);

@@ -1,5 +1,5 @@
-// The choice between the kernels of sdpa.cpp and PyTorch's own composition of operators, and the
-// tiles of the CPU family.
+// Chooses between the kernels of sdpa.cpp and PyTorch's composition of operators; chooses the tiles
+// of the CPU family.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace ocl {
 
-inline constexpr int64_t kLargestHead = 256;  // elements of a row
+inline constexpr int64_t kLargestHead = 256;  // elements of a row of Q, K or V
 
-// How the kernels of the CPU family read rows: in place, after a conversion to float32, or as pairs
-// of bfloat16 (sdpa_pairs_cpu.clh).
+// How CPU-family kernels read rows: in place, after a conversion to float32, or as pairs of
+// bfloat16 (sdpa_pairs_cpu.clh).
 enum class SdpaRows : uint8_t { kInPlace, kConverted, kPairs };
 
 struct SdpaTile {
@@ -22,8 +22,8 @@ struct SdpaTile {
   SdpaRows reads = SdpaRows::kInPlace;
 };
 
-// The largest tile whose local memory the device has. `lanes`: rows to put into lanes of vectors;
-// d, dv: the size of a head of query and value.
+// The largest tile that fits into the device's local memory. `lanes`: the number of rows that go
+// into lanes of vectors; d, dv: the size of a head of query and value.
 std::optional<SdpaTile> choose_sdpa_tile(Device& device, SdpaKernel which, int64_t lanes, int64_t d,
                                          int64_t dv, at::ScalarType type);
 

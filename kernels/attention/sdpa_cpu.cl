@@ -1,7 +1,7 @@
 // Attention of the CPU family: a task computes NV vectors of queries (of keys, for the gradients of
-// keys and values), one query per lane, and loops over the keys in blocks of BLOCK rows. So the
-// step of both products of a block is a number times a vector, as in gemm_cpu.cl, and the softmax
-// needs no sums over lanes.
+// keys and values), one query per lane, and loops over the keys in blocks of BLOCK rows. So both
+// products of a block multiply numbers by vectors, as in gemm_cpu.cl, and the softmax needs no sums
+// over lanes.
 //   WIDTH, NV   lanes of a vector, vectors of a task
 //   MR          rows of a register tile; divides BLOCK
 //   BLOCK       rows of a block
@@ -18,7 +18,7 @@
 #include "sdpa_floats_cpu.clh"
 #endif
 
-// Row number `lane` of the matrix = panel[i][lane] * factor[lane].
+// Stores panel[i][lane] * factor[lane] into row number `lane` of the matrix.
 ALWAYS_INLINE void unpack(__global MEM(DT) *matrix, const long stride, const int count,
                           const int size, const __local V *panel, const V *factor) {
   const __local float *lanes = (const __local float *)panel;
@@ -136,7 +136,8 @@ TASK __kernel void attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTEN
   pack(queries, MATRIX(QUERY, query, batch, head) + first * ROW(QUERY), ROW(QUERY), lanes, D);
 
 #ifdef DROPOUT
-// Drops and scales a block of numbers for each key and query; a draw gives words for four keys.
+// Dropout for a block of weights: drops some and scales the others. A draw gives words for four
+// keys.
 #define DROP(values)                                                                           \
   for (int r = 0; r < count; r += 4) {                                                         \
     FOR_VECTORS(j) {                                                                           \
@@ -186,7 +187,7 @@ TASK __kernel void attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query
 #if defined(HAS_BIAS) || defined(CAUSAL)
         tile[r * NV + j] = score;
 #endif
-        peak[j] = score > peak[j] ? score : peak[j];  // a NaN gets into the sum, not here
+        peak[j] = score > peak[j] ? score : peak[j];  // NaN appears in the sum instead
       }
     }
     V base[NV];
@@ -210,7 +211,7 @@ TASK __kernel void attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query
   }
   V logs[NV];
   FOR_VECTORS(j) {
-    // A query with no visible key: its result is zero, and so are its weights in the backward pass.
+    // If a query sees no key, its result is 0, and so are its weights in the backward pass.
     const INT empty = total[j] == (V)(0.0f);
     logs[j] = empty ? (V)(INFINITY) : top[j] + log(total[j]);
     factor[j] = empty ? (V)(0.0f) : 1.0f / total[j];

@@ -9,10 +9,10 @@
 namespace ocl {
 namespace {
 
-// Keys of a block, of which a part is a multiple.
+// The keys of a block. A part has a multiple of this.
 constexpr int64_t kBlock = 64;
 
-constexpr int64_t kPartialSums = 2;  // before the sums of values: PARTIAL_SIZE in sdpa.clh
+constexpr int64_t kPartialSums = 2;  // numbers before the sums of values (PARTIAL_SIZE in sdpa.clh)
 
 struct Parts {
   int64_t count, keys;
@@ -74,7 +74,7 @@ const char* refusal_of_decoding(const AttentionCall& call) {
   if (call.which != SdpaKernel::kForward) return "a gradient";
   if (a.dropout > 0) return "dropout";
   if (a.problem.keys == 0) return "no keys";
-  // More queries fill the tiles of the other kernels.
+  // More queries than this fill the tiles of the other kernels.
   const int64_t most = ocl_device(a.query).family() == KernelFamily::kCpu ? 4 : 8;
   return a.problem.queries <= most ? nullptr : "many queries";
 }
@@ -90,7 +90,7 @@ void decode(const AttentionCall& call) {
   const at::Tensor partial =
       split ? at::empty({log_sum.numel(), parts.count, kPartialSums + a.value.size(3)},
                         log_sum.options())
-            : log_sum;  // not used
+            : log_sum;  // any tensor: it is not used
   Arguments arguments(stream_of(a.query), kernel);
   arguments.add(view(out)).add(view(log_sum));
   arguments.add(view(a.query)).add(view(a.key)).add(view(a.value));

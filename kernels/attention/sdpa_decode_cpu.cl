@@ -8,10 +8,11 @@
 
 #define BLOCK 64
 #define QUERY_SLOTS (QUERIES < 3 ? QUERIES : 4)
-#define KEYS (WIDTH / QUERY_SLOTS)  // a vector has their products with all queries
-#define COLUMNS (DV / WIDTH)        // vectors of a row of values
-// Vectors of a row and queries, as many as their sums stay in registers, and keys with sums of
-// their own. Rows are read as a whole where they can be: processors prefetch what is adjacent.
+#define KEYS (WIDTH / QUERY_SLOTS)  // a vector holds the products of KEYS keys with all queries
+#define COLUMNS (DV / WIDTH)        // vectors in a row of values
+// At a time: vectors of a row and queries, as many as have their sums in registers, and keys, which
+// have separate sums. Whole rows are read where possible, because processors prefetch adjacent
+// memory.
 #define CHUNK (COLUMNS < WIDTH ? COLUMNS : WIDTH)
 #define CHUNK_QUERIES                       \
   (QUERIES * CHUNK <= WIDTH     ? QUERIES   \
@@ -42,7 +43,7 @@ ALWAYS_INLINE void multiply(__local float *scores, const __local float *scaled,
         }
       }
     }
-    // Each time, the vectors have the sums of twice as many keys: at last, one vector of all.
+    // Each iteration doubles the number of keys per vector, until one vector has the sums of all.
 #if WIDTH == 16
     ADD_PAIRS(part, 16)
 #endif
@@ -62,7 +63,7 @@ ALWAYS_INLINE void multiply(__local float *scores, const __local float *scaled,
   }
 }
 
-// Adds the biases of query q and the keys from `key` on, of which `number` exist, to `scores`.
+// Adds to `scores` the biases of query q and of the `number` keys from `key` on.
 #ifdef HAS_BIAS
 #define ADD_BIAS(scores, q, key, number)                                                      \
   {                                                                                           \
@@ -80,8 +81,8 @@ ALWAYS_INLINE void multiply(__local float *scores, const __local float *scaled,
 #define ADD_BIAS(scores, q, key, number)
 #endif
 
-// Adds the weighted values of `number` keys from k on, without those after the last key: zero times
-// infinity is not zero.
+// Adds the weighted values of `number` keys from k on. Skips those after the last key, because zero
+// times infinity is not zero.
 #define ADD_KEYS(number, vectors)                                                             \
   FOR(i, number) {                                                                            \
     __global const MEM(DT) *value = values + (k + i) * stride + column;                       \
@@ -161,7 +162,7 @@ TASK DECODE_KERNEL {
         const VEC(int) seen = LANE_NUMBERS(int, WIDTH) < seen_keys(q, k0, count) - k;
         some = select((V)(-INFINITY), some, seen);
         VSTORE_LOCAL(float, some, score, k);
-        peaks = select(peaks, some, some > peaks);  // a NaN gets into the sum, not here
+        peaks = select(peaks, some, some > peaks);  // NaN appears in the sum instead
       }
       const float peak = greatest_lane(peaks);
       const float base = peak == -INFINITY ? 0 : peak;

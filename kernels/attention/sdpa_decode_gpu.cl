@@ -1,16 +1,16 @@
 // Attention of few queries on GPUs: a work-group of ITEMS takes a part of the keys, in blocks of
-// ITEMS. For the scores a work-item has one key; keys pass through local memory in chunks of DEPTH
-// elements, so that adjacent work-items load adjacent elements. For the weighted sums a work-item
-// has every ITEMS-th column of the values; where there are fewer columns, SLICES work-items share
-// a column, and take every SLICES-th key.
+// ITEMS. A work-item computes the scores of one key. Keys pass through local memory in chunks of
+// DEPTH elements, so that adjacent work-items load adjacent elements. Then a work-item sums every
+// ITEMS-th column of the weighted values. If there are fewer columns, SLICES work-items share a
+// column, and each takes every SLICES-th key.
 //   ITEMS   work-items of a group, a power of two
 // Defines: sdpa.clh, sdpa_decode.clh.
 #define WIDTH 1
 #include "sdpa_decode.clh"
 
 #define DEPTH 32
-#define AT_ONCE (QUERIES <= 2 ? 16 : 8)  // loads in flight; more queries need the registers
-#define CHUNK_LD (DEPTH + 1)  // adjacent keys begin in different banks
+#define AT_ONCE (QUERIES <= 2 ? 16 : 8)  // loads in flight; many queries need the registers
+#define CHUNK_LD (DEPTH + 1)  // so that adjacent keys begin in different banks
 // Load number n of a work-item for a chunk.
 #define KEY_OF(n) ((item + (n)*ITEMS) / DEPTH)
 #define ELEMENT_OF(n) ((item + (n)*ITEMS) % DEPTH)
@@ -27,7 +27,7 @@
 #else
 #define SEEN(query, key) true
 #endif
-// `product`: of query and key, scaled.
+// `product`: the scaled product of query and key.
 #define SCORE(product, query, key) \
   (SEEN(query, key) ? (product) + BIAS_OF(query, key) : -INFINITY)
 
@@ -46,7 +46,7 @@ __attribute__((reqd_work_group_size(ITEMS, 1, 1))) DECODE_KERNEL {
     float score[QUERIES];
     FOR_QUERIES(q) score[q] = 0;
     for (int e0 = 0; e0 < D; e0 += DEPTH) {
-      // If it unrolls the loop, AMD's compiler keeps all addresses, and spills.
+      // Not unrolled: AMD's compiler would keep all addresses in registers, and spill.
       _Pragma("unroll 1") for (int n = 0; n < DEPTH; n += AT_ONCE) {
         float element[AT_ONCE];
         FOR(i, AT_ONCE) {
@@ -68,7 +68,7 @@ __attribute__((reqd_work_group_size(ITEMS, 1, 1))) DECODE_KERNEL {
     }
     FOR_QUERIES(q) {
       score[q] = item < count ? SCORE(score[q], q, k0 + item) : -INFINITY;
-      // A NaN gets into the sum, not here.
+      // NaN appears in the sum instead.
       weights[q * ITEMS + item] = score[q] > -INFINITY ? score[q] : -INFINITY;
     }
     barrier(CLK_LOCAL_MEM_FENCE);

@@ -1,7 +1,7 @@
 // Attention of the GPU family: a work-group computes ROWS_OF_GROUP queries (keys, for the gradients
 // of keys and values) and loops over the keys (queries) in blocks of BLOCK.
-// Each program has one of the kernels, because registers suffice for more rows in some than in
-// others.
+// Each program has one kernel, because the number of rows for which registers suffice differs among
+// the kernels.
 //   FORWARD        attention_forward
 //   KEYS_IN_ROWS   attention_grad_key; else attention_grad_query
 // Other defines and Problem: sdpa.clh, sdpa_tiles.clh. Grid: (SIDE * blocks of rows,
@@ -44,7 +44,7 @@ static inline int keys_seen(const int count, const long query) {
   return count;
 #endif
 }
-// A score, of a key that the query does not see -inf.
+// A score; -inf if the query does not see the key.
 #define SCORE(seen, product, query, key) \
   ((seen) ? (product) * problem.scale + BIAS_AT(query, key) : -INFINITY)
 
@@ -113,7 +113,7 @@ KERNEL attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTENSOR(query), 
 
 #else
 
-// Late queries see many keys, so the groups that begin first compute those.
+// Later queries see more keys, so the groups that begin first compute them.
 #ifdef CAUSAL
 #define ROW_BLOCK (DIVIDE_UP(problem.queries, ROWS_OF_GROUP) - 1 - (long)group_id(0))
 #define LAST_KEY min(problem.keys, first + ROWS_OF_GROUP)
@@ -121,7 +121,7 @@ KERNEL attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTENSOR(query), 
 #define ROW_BLOCK ((long)group_id(0))
 #define LAST_KEY problem.keys
 #endif
-// How many keys of the block from k0 on the query of row r sees.
+// How many keys of the block that begins at k0 are visible to the query of row r.
 #define KEYS_SEEN(r) ((r) < rows ? keys_seen(count, first + (r) - k0) : 0)
 
 #define QUERY_BLOCK                                                                           \
@@ -143,7 +143,7 @@ KERNEL attention_grad_key(TENSOR(grad_key), TENSOR(grad_value), CTENSOR(query), 
 
 #ifdef FORWARD
 
-// Executes `each` with every number of a row of `partial` as n.
+// Runs `each` for every number n of a row of `partial`.
 #if SIDE < 4
 #define FOR_PARTIAL(row, each)                                              \
   for (int column = 0; column < SIDE; ++column) {                           \
@@ -183,7 +183,7 @@ KERNEL attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query), CTENSOR(k
       float peak = top[i];
       FOR(j, CM) {
         tile[i][j] = SCORE(COLUMN_OF(j) < seen, tile[i][j], q, k0 + COLUMN_OF(j));
-        peak = tile[i][j] > peak ? tile[i][j] : peak;  // a NaN gets into the sum, not here
+        peak = tile[i][j] > peak ? tile[i][j] : peak;  // NaN appears in the sum instead
       }
       partial[ROW_OF(i) * A_SIDE + x] = peak;
     }
@@ -213,7 +213,7 @@ KERNEL attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query), CTENSOR(k
     const int r = ROW_OF(i);
     float sum = 0;
     FOR_PARTIAL(r, sum += n)
-    // A query with no visible key: its result is zero, and so are its weights in the backward pass.
+    // If a query sees no key, its result is 0, and so are its weights in the backward pass.
     const bool empty = sum == 0;
     total[i] = empty ? 0 : 1 / sum;
     if (x == 0 && r < rows) PTR(float, log_sum)[row + r] = empty ? INFINITY : top[i] + log(sum);

@@ -1,4 +1,4 @@
-// Attention as the operators of sdpa.cpp hand it to the kernels.
+// The description of an attention problem that the operators of sdpa.cpp give to the kernels.
 #pragma once
 
 #include "backend/launch/launch.h"
@@ -34,19 +34,19 @@ struct Attention {
 // The forward kernel and the two kernels of the gradients.
 enum class SdpaKernel : uint8_t { kForward, kGradQuery, kGradKey };
 
-// One of the kernels. `before` and `after`: its tensors around query, key, value and bias. Of the
-// forward's, `before` are the output and log_sum [batch][heads][queries] in float32. Of the
-// backward's, `after` begins with the gradient of the output.
+// A call of one of the kernels. `before` and `after`: the arguments before and after query, key,
+// value and bias. In the forward pass, `before` is the output and log_sum [batch][heads][queries]
+// in float32. In the backward pass, `after` begins with the gradient of the output.
 struct AttentionCall {
   const Attention& attention;
   SdpaKernel which;
   std::initializer_list<at::Tensor> before, after;
 };
 
-// The tensors and the problem, as arguments of its kernel.
+// Adds the tensors and the problem as arguments of the kernel.
 void add_attention(Arguments& arguments, const AttentionCall& call);
 
-// What the defines of sdpa.clh depend on, except DROPOUT: a field of kernels' structs.
+// The parameters for the defines of sdpa.clh, except DROPOUT: a field of kernels' structs.
 struct AttentionCode {
   ScalarType type;
   bool causal, has_bias;

@@ -13,7 +13,7 @@ namespace {
 using namespace amx;
 
 constexpr int64_t kPanelBytes = 1 << 20;  // half of the second level cache
-constexpr int64_t kMostKept = 32;         // blocks of an item whose sums are kept
+constexpr int64_t kMostKept = 32;         // the most blocks per item whose sums are kept
 
 // As in sdpa_unit_cpu.cl.
 struct Shares {
@@ -22,7 +22,8 @@ struct Shares {
   int32_t unused = 0;
 };
 
-// CHUNK: rows whose weights are computed at once. Sums of long heads are loaded less often.
+// CHUNK: the rows whose weights are computed at once. Larger for long heads, so that their sums are
+// loaded less often.
 int64_t chunk_of(int64_t longest) { return longest > 64 ? 256 : 128; }
 
 struct UnitAttention {
@@ -44,7 +45,8 @@ struct UnitAttention {
   }
 };
 
-// How many copies of a kind of rows a kernel has: of Q or K, and of V or G; and its sums.
+// How many panels of rows of Q or K (d), and of V or G (dv), a kernel has; or how many sums of
+// these.
 struct Counts {
   int64_t d, dv;
 };
@@ -56,7 +58,7 @@ Counts sums_of(SdpaKernel which) {
   return {which == SdpaKernel::kForward ? 0 : 1, which == SdpaKernel::kGradQuery ? 0 : 1};
 }
 
-// memory_of() in sdpa_unit_cpu.cl, for `kept` blocks.
+// The size of a task's memory; must agree with memory_of() in sdpa_unit_cpu.cl for `kept` blocks.
 int64_t scratch_words(SdpaKernel which, int64_t chunk, int64_t panel_rows, int64_t kept,
                       int64_t d_steps, int64_t dv_steps) {
   const Counts panels = panels_of(which), sums = sums_of(which);
@@ -108,9 +110,9 @@ const char* refusal_of_unit(const AttentionCall& call) {
   if (device.family() != KernelFamily::kCpu) return "for CPU devices";
   if (a.query.scalar_type() != ScalarType::BFloat16) return "for bfloat16";
   if (std::max(p.keys, p.queries) > INT32_MAX / 2) return "too many queries or keys";
-  // The kernel looks for the greatest score before it has scaled the scores.
+  // Because the kernel finds the greatest score before it scales the scores.
   if (!(p.scale >= std::numeric_limits<float>::min())) return "a scale that is not positive";
-  // Where the other kernels are faster, as measured. A block of the unit has 32 x 32 scores.
+  // Measured: the other kernels are faster here. A block of the unit has 32 x 32 scores.
   if (p.queries * p.keys < kBlock * kBlock) return "few queries and keys";
   const bool is_short = std::max(a.query.size(3), a.value.size(3)) < kBlock;
   if (is_short && std::min(p.queries, p.keys) < kBlock) return "few queries or keys of short heads";

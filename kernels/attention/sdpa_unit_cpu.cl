@@ -1,13 +1,12 @@
 // Attention of the CPU family by the matrix unit (matrix_unit_amx.clh). As in sdpa_cpu.cl, queries
-// are in lanes, or keys for the gradients of keys and values, and the rows of the other side follow
-// one another. A block has 32 lanes. With the rows r, of Q and G or of K and V, and the lanes l:
+// are in lanes (keys, for the gradients of keys and values), and the kernel loops over the rows of
+// the other side. A block has 32 lanes. With the rows r, of Q and G or of K and V, and the lanes l:
 //     scores[r][l] = row r of Q (K) * lane l of K (Q)      slopes[r][l]: of G (V) and V (G)
 //     sums[i][l] += element i of row r * weight[r][l]
-// The rows are the left operands of all products: as they are for the first two, and transposed for
+// The rows are the left operands of all products: unchanged for the first two, and transposed for
 // the last. A task packs both forms of its rows once, into a panel, for all its blocks. It writes
-// the weights as right operands.
-// While the processor computes the weights of a chunk of rows, the unit multiplies: the scores of
-// the next chunk, and the sums of the chunk before.
+// the weights as right operands. While the processor computes the weights of a chunk of rows, the
+// unit multiplies: the scores of the next chunk, and the sums of the chunk before.
 //   FORWARD       the result; else gradients
 //   KEYS_IN_LANES the gradients of keys and values; else that of the queries
 //   CHUNK         rows of a chunk, a multiple of 32
@@ -22,11 +21,11 @@
 #include "task_items.clh"
 
 #define STEPS(size) DIVIDE_UP(size, BLOCK)  // UNIT_K is 32, too
-#define PANEL_WORDS(size) (STEPS(size) * STEP_WORDS)  // of 32 rows
+#define PANEL_WORDS(size) (STEPS(size) * STEP_WORDS)  // of a block of 32 rows
 #define LOAD_FLOATS(from) as_float16(LOAD_LINE(from))
 #define STORE_FLOATS(value, to) STORE_LINE(as_uint16(value), to)
 #define SEPARATE static __attribute__((noinline))
-#define ROWS_AT_ONCE 4  // of which a random draw has the words, for lanes of queries
+#define ROWS_AT_ONCE 4  // if queries are in lanes: a draw has random words for 4 rows
 
 #ifdef FORWARD
 #define HAS_D_SUMS 0
@@ -41,8 +40,8 @@
 #endif
 
 // Tasks take one item after another (task_items.clh). `parts` items share the blocks of a head of
-// keys: block b is part b % parts. Where the rows need several panels, the sums of all blocks of an
-// item are kept.
+// keys: block b belongs to part b % parts. If the rows need several panels, the sums of all blocks
+// of an item are kept.
 typedef struct {
   long task_words;
   int panel_rows;  // a multiple of CHUNK
@@ -50,7 +49,7 @@ typedef struct {
   int unused;  // no padding at the end
 } Shares;
 
-// A task's memory. Panels of rows; a block's lanes; two chunks of scores and of weights.
+// A task's memory: panels of rows, the lanes of a block, two chunks of scores and two of weights.
 typedef struct {
   __global uint *d_rows, *d_across, *d_lanes;
   __global uint *dv_rows, *dv_across, *dv_lanes;
@@ -68,7 +67,7 @@ ALWAYS_INLINE __global uint *take(__global uint **next, const long words) {
   return taken;
 }
 
-// sdpa_unit.cpp has the sum of these sizes.
+// scratch_words() in sdpa_unit.cpp is the sum of these sizes.
 ALWAYS_INLINE Memory memory_of(__global uint *next, const int panel_rows) {
   const int blocks = panel_rows / BLOCK;
   Memory m;
@@ -94,7 +93,7 @@ ALWAYS_INLINE Memory memory_of(__global uint *next, const int panel_rows) {
 #include "sdpa_unit_products.clh"
 #include "sdpa_unit_weights.clh"
 
-// What rows and lanes are, and how many heads of them share a head of keys.
+// The matrices that rows and lanes come from, and how many of their heads share a head of keys.
 #ifdef KEYS_IN_LANES
 #define LANE_COUNT problem.keys
 #define ROW_COUNT problem.queries
@@ -130,7 +129,7 @@ TASK __kernel void KERNEL(RESULTS, CTENSOR(query), CTENSOR(key), CTENSOR(value),
                           TENSOR(scratch), const Shares shares) {
   const Memory m = memory_of(PTR(uint, scratch) + get_global_id(0) * shares.task_words,
                              shares.panel_rows);
-  const long next = shares.panel_rows / UNIT_K * STEP_WORDS;  // in a panel across
+  const long next = shares.panel_rows / UNIT_K * STEP_WORDS;  // in a transposed panel
   const long key_heads = problem.heads / problem.group;
   const long blocks_of_head = DIVIDE_UP(LANE_COUNT, LANES), blocks = blocks_of_head * LANE_HEADS;
   const long panels_of_head = DIVIDE_UP(ROW_COUNT, shares.panel_rows);
@@ -219,7 +218,8 @@ TASK __kernel void KERNEL(RESULTS, CTENSOR(query), CTENSOR(key), CTENSOR(value),
         }
 #endif
 #endif
-        // In iteration r: the weights of the chunk at row r, and the products of its neighbours.
+        // Iteration r computes the weights of the chunk at row r, and the products of the chunks
+        // before and after it.
         for (int r = start - CHUNK; r - CHUNK < end; r += CHUNK) {
           const int buffer = (r - start) / CHUNK & 1;
           Queue q;
@@ -254,8 +254,7 @@ TASK __kernel void KERNEL(RESULTS, CTENSOR(query), CTENSOR(key), CTENSOR(value),
 #ifdef FORWARD
           V logs[NV];
           FOR_VECTORS(j) {
-            // A query with no visible key: its result is zero, and so are its weights in the
-            // backward pass.
+            // If a query sees no key, its result is 0, and so are its weights in the backward pass.
             const V total = LOAD_FLOATS(state + LANES + j * WIDTH);
             const INT empty = total == (V)(0.0f);
             const V top = LOAD_FLOATS(state + j * WIDTH) * SCORE_SCALE;

@@ -18,7 +18,7 @@ constexpr Code kCode[] = {
 #undef X
 #undef OCL_ACTIVATION
 };
-// As a kernel of its own.
+// The epilogue as a kernel of its own.
 constexpr PointwiseOp kFinish[] = {
 #define X "a"
 #define OCL_ACTIVATION(id, name, costly, expression) \

@@ -25,7 +25,7 @@ inline constexpr std::string_view kActivationNames[] = {
 #undef OCL_ACTIVATION
 };
 
-// What the code of an epilogue depends on: a field of kernels' structs (backend/launch/launch.h).
+// The parameters of an epilogue's code: a field of kernels' structs (backend/launch/launch.h).
 struct EpilogueCode {
   Activation activation;
   bool has_residual;
@@ -35,13 +35,13 @@ struct EpilogueCode {
 
 struct Epilogue {
   Activation activation = Activation::kNone;
-  at::Tensor residual;  // undefined, or of the result's shape and type
+  at::Tensor residual;  // undefined, or has the result's shape and type
 
   bool is_empty() const { return activation == Activation::kNone && !residual.defined(); }
   EpilogueCode code() const { return {activation, residual.defined()}; }
-  // The residual as a kernel argument; without one `other`, which the kernel does not read.
+  // The residual as a kernel argument; without a residual `other`, which the kernel does not read.
   BufferView residual_or(const at::Tensor& other) const;
-  int64_t residual_stride(int64_t dim) const;  // 0 where there is none
+  int64_t residual_stride(int64_t dim) const;  // 0 without a residual
   void define(Defines& defines) const { code().define(defines); }
 };
 

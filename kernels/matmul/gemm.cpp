@@ -1,4 +1,4 @@
-// Matrix products: conversion of operands for the kernels.
+// Matrix products: prepares the operands for the kernels.
 #include "kernels/matmul/gemm.h"
 
 #include <ATen/MemoryOverlap.h>
@@ -15,7 +15,7 @@ namespace {
 GemmOperand as_operand(const at::Tensor& t) {
   const int64_t rows = t.size(-2), columns = t.size(-1);
   const int64_t row_stride = t.stride(-2), column_stride = t.stride(-1);
-  // Contiguous whatever its strides are.
+  // An empty tensor counts as contiguous, whatever its strides are.
   if (t.numel() == 0) return {t, false, std::max<int64_t>(columns, 1), 0};
   if ((column_stride == 1 || columns == 1) && (row_stride >= 1 || rows == 1)) {
     return {t, false, rows == 1 ? std::max<int64_t>(columns, 1) : row_stride, batch_stride(t)};
@@ -35,15 +35,15 @@ BufferView view_or(const at::Tensor& t, const at::Tensor& other) {
   return view(t.defined() && t.numel() > 0 ? t : other);
 }
 
-// Whether products of the type may have such a wider result.
+// Whether products of operands of this type may have the wider type `out`.
 bool widens(ScalarType operands, ScalarType out) {
   return (operands == ScalarType::Half || operands == ScalarType::BFloat16 ||
           operands == ScalarType::Char) &&
          out == matrix_sum_type(operands);
 }
 
-// Whether the sum is 0 whatever the factors and alpha are. As in BLAS, which computes these types
-// on the CPU, alpha = 0 also hides NaN and infinities.
+// Whether the product is 0 for any factors. alpha = 0 hides NaN and infinities, as in BLAS, which
+// computes these types on the CPU.
 bool reads_no_factors(const at::Tensor& a, ScalarType type, const c10::Scalar& alpha) {
   const bool blas =
       type == ScalarType::Float || type == ScalarType::Double || c10::isComplexType(type);
@@ -70,8 +70,8 @@ GemvProblem as_gemv(const GemmProblem& p) {
   const GemmOperand& vector = row ? p.a : p.b;
   const GemmOperand& matrix = row ? p.b : p.a;
   const int64_t m = row ? p.n : p.m, along = row ? -1 : -2;
-  // The vector is stored as [1][k] or [k][1]: without gaps if not transposed as [1][k], and the
-  // reverse.
+  // The vector is stored as [1][k] or [k][1]. It has no gaps if it is [1][k] and not transposed, or
+  // [k][1] and transposed.
   return {matrix,
           vector,
           row ? !matrix.transposed : matrix.transposed,
@@ -181,7 +181,7 @@ void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const
   if (out.is_complex()) return gemm_complex(out, a, b, alpha, expanded, beta);
   if (!row_major(out)) {
     if (row_major(out.mT())) {
-      // The transposed product writes the same memory row by row.
+      // The transposed product, which writes the same memory row by row.
       const at::Tensor& residual = epilogue.residual;
       return gemm(out.mT(), b.mT(), a.mT(), alpha, has_c ? expanded.mT() : c, beta,
                   {epilogue.activation, residual.defined() ? residual.mT() : residual});

@@ -1,4 +1,4 @@
-// The table of algorithms of matrix products, and the only choice among them.
+// The table of algorithms for matrix products, and the choice among them.
 #include <charconv>
 
 #include "backend/base/environment.h"
@@ -17,13 +17,14 @@ namespace {
 
 using Row = const GemmAlgorithm*;
 
-// The first one that applies is used. For matrices on GPUs, gemm_choice.cpp chooses.
+// The first row that applies is used. The refusals of the GPU rows for matrices are in
+// gemm_choice.cpp.
 constexpr Row kTable[] = {&kGemvCpuPairs, &kGemvCpu,  &kGemmUnitCpu, &kGemmCpuPairs, &kGemmCpu,
                           &kGemvGpu,      &kGemmUnit, &kGemmClblast, &kGemmGpu,      &kGemmPlain};
 
 const OptionalPaths optional(std::span<const Row>(kTable), kGemmPlain);
 
-// The position of a tile in the tables of candidates (docs/tuning.md) from the environment.
+// Reads the index of a tile in the tables of candidates (docs/tuning.md) from the environment.
 void read_tile() {
   constexpr const char* kVariable = "OCL_GEMM_TILE";
   const std::string text = environment(kVariable);
@@ -48,7 +49,7 @@ PreferredAlgorithm& preferred() {
 
 }  // namespace
 
-// For choose_algorithm().
+// choose_algorithm() calls these.
 static const char* refusal(const GemmAlgorithm& row, const GemmProblem& p) {
   if (p.operands != p.type && !row.widens) return "the result has another type";
   if (const char* reason = row.refusal(p)) return reason;

@@ -13,7 +13,7 @@ constexpr PointwiseOp kTimes{"times", nullptr, kAnyType, "c_mul(a, s0)"};
 constexpr PointwiseOp kTimesI{"times_i", nullptr, kAnyType, "i_times(c_mul(a, s0))"};
 constexpr PointwiseOp kI{"i", nullptr, kAnyType, "i_times(a)"};
 
-// As in BLAS, a factor of 1 does not multiply: an infinity times 1 + 0i has a NaN.
+// A factor of 1 is not multiplied, as in BLAS, because infinity times 1 + 0i has a NaN.
 void scale(const at::Tensor& out, const at::Tensor& matrix, const c10::Scalar& factor) {
   if (factor.equal(1)) {
     out.copy_(matrix);

@@ -5,7 +5,7 @@
 
 namespace ocl {
 
-// As gemm().
+// Same as gemm(), for complex types.
 void gemm_complex(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
                   const c10::Scalar& alpha, const at::Tensor& c, const c10::Scalar& beta);
 

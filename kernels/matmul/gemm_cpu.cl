@@ -89,8 +89,8 @@ static inline VEC load_steps(__global const STORE *from, const long step) {
   return CAT(vload, VW)(0, lane);
 }
 
-// Scales and writes a vector of sums, or its first `lanes`. `continues`: adds it to earlier
-// products. `is_last`: no products will follow.
+// Scales and writes a vector of sums, or its first `lanes`. `continues`: adds to the sums of
+// earlier products. `is_last`: no products follow.
 static inline void finish_vector(const VEC sum, __global STORE *out, const int lanes,
                                  const COMPUTE alpha, const bool continues,
                                  const bool is_last C_PARAMS RESIDUAL_PARAMS) {
@@ -158,7 +158,7 @@ TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR
 #endif
 
   int k0 = 0;
-  do {  // Once even for k = 0, which leaves beta * C.
+  do {  // Runs once even for k = 0, which stores beta * C.
     const int depth = min(KC, sizes.k - k0);
     const bool is_first = k0 == 0;
     const bool is_last = k0 + depth >= sizes.k;
@@ -203,7 +203,7 @@ TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR
           }
         }
       } else {
-        // Beyond the last row, the last one is computed again and not stored.
+        // Beyond the last row, computes the last row again without storing it.
         for (int p = 0; p < depth; ++p, b_row += NV, a_tile += A_STEP) {
 #pragma unroll
           for (int i = 0; i < MR; ++i) {

@@ -69,8 +69,8 @@ std::string name_of_candidate(int64_t candidate) {
   return str(rows, "x", vectors, "x", depth);
 }
 
-// Whether the rows of A are a multiple of 4 KiB apart: then they share one set of the first level
-// cache, which keeps 8 to 12 of them.
+// Whether the rows of A are a multiple of 4 KiB apart. Then they share one set of the first level
+// cache, which keeps only 8 to 12 rows.
 bool rows_collide(const GemmProblem& p) {
   return !p.a.transposed && p.a.ld * static_cast<int64_t>(c10::elementSize(p.operands)) % 4096 == 0;
 }
@@ -110,8 +110,8 @@ Tile choose_tile(const GemmProblem& p, bool pairs) {
   tile.copies_a = pairs || (p.type != p.compute && !p.a.transposed);
   const auto local = static_cast<int64_t>(p.device.properties().local_memory);
   int32_t partial_tiles = 20;
-  // Sums of more than `depth` products continue in memory. Where a store to C would round, they
-  // continue in local memory.
+  // Sums of more than `depth` products continue in memory; in local memory if storing to C would
+  // round.
   const auto bytes = [&] {
     const bool continues = p.type != p.compute && p.k > tile.depth;
     tile.partial_rows = continues ? partial_tiles * tile.rows : 0;
@@ -155,7 +155,7 @@ void run_gemv(const GemmProblem& p, bool pairs) {
 
 void run_tiles(const GemmProblem& p, bool pairs) {
   const Tile tile = choose_tile(p, pairs);
-  // Enough tasks for all cores; each task has whole tiles.
+  // Makes enough tasks for all cores. Each task has whole tiles.
   const auto tasks = static_cast<int64_t>(p.device.parameters().tasks);
   const int64_t panel = tile.vectors * tile.lanes;
   const int64_t panels = at::ceil_div(p.n, panel) * p.batches;

@@ -1,6 +1,6 @@
 // Matrix products, one work-item for each result: out = activation(alpha * op(A) op(B) + beta * C +
-// residual). It needs no local memory, no groups and few registers. Defines: gemm_gpu.cl, without
-// those of tiles. Global size (at least n, m, batches).
+// residual). Needs no local memory, no groups and few registers. Defines: those of gemm_gpu.cl that
+// do not concern tiles. Global size (at least n, m, batches).
 #include "element.clh"
 #include "gemm_result.clh"
 

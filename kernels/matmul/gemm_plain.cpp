@@ -1,4 +1,4 @@
-// Matrix products without tiles, where OCL_DISABLE leaves nothing else: launches of gemm_plain.cl.
+// Launches gemm_plain.cl: matrix products without tiles, if OCL_DISABLE leaves nothing else.
 #include <ATen/ceil_div.h>
 
 #include "kernels/core/algorithms/algorithms.h"

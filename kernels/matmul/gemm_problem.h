@@ -1,4 +1,4 @@
-// A matrix product as gemm() hands it to the launches of a kernel family.
+// The description of a matrix product that gemm() gives to the algorithms.
 #pragma once
 
 #include <string_view>
@@ -10,27 +10,27 @@
 
 namespace ocl {
 
-// A matrix as kernels take it: row-major, or the transpose of a row-major one.
+// A matrix for kernels: row-major, or the transpose of a row-major matrix.
 struct GemmOperand {
   at::Tensor tensor;  // keeps a copy alive
   bool transposed;
   int64_t ld;
-  int64_t batch;  // elements from one matrix to the next, 0 where there is one
+  int64_t batch;  // elements from one matrix to the next; 0: all the same
 };
 
 struct GemmProblem {
   Device& device;
   Stream& stream;
   ScalarType type, compute;
-  ScalarType operands;  // of A and B; `type`, except for algorithms that widen
+  ScalarType operands;  // the type of A and B: `type`, unless the algorithm widens
   int64_t m, n, k, batches;
   bool has_c;
   const GemmOperand &a, &b;
   const at::Tensor &out, &c;  // out is row-major, c has its shape
   const c10::Scalar &alpha, &beta;
-  Epilogue epilogue;  // the residual with out's dimensions
+  Epilogue epilogue;  // the residual has out's dimensions
 
-  // The tile that a refusal() has chosen, for run(); below 0: not yet.
+  // A refusal() may store its choice of a tile here for run(); below 0: none yet.
   mutable int64_t tile = -1;
 
   bool is_vector() const { return m == 1 || n == 1; }
@@ -42,18 +42,19 @@ struct GemmProblem {
 // One way to compute a product. gemm_algorithms.cpp orders them.
 struct GemmAlgorithm {
   const char* name;
-  const char* (*refusal)(const GemmProblem&);  // nullptr if it applies, else why it does not
+  const char* (*refusal)(const GemmProblem&);  // nullptr if it applies, else the reason
   void (*run)(const GemmProblem&);             // after refusal() of the same problem
-  bool widens = false;  // its refusal() also knows results of another type than A and B
-  // Where it applies: why another algorithm is faster, or nullptr. Not asked where it is preferred.
+  bool widens = false;                         // accepts results whose type is not that of A and B
+  // If it applies: why another algorithm is faster, or nullptr. Ignored if the user prefers it.
   const char* (*disadvantage)(const GemmProblem&) = nullptr;
 };
 
 extern const GemmAlgorithm kGemvCpuPairs, kGemvCpu, kGemmUnitCpu, kGemmCpuPairs, kGemmCpu;
 extern const GemmAlgorithm kGemvGpu, kGemmUnit, kGemmClblast, kGemmGpu;
-extern const GemmAlgorithm kGemmPlain;  // every family
+extern const GemmAlgorithm kGemmPlain;  // for every family
 
-// The first algorithm that applies; nullptr: none gives the result in another type than A and B.
+// The first algorithm that applies; nullptr if none can give a result whose type is not that of A
+// and B.
 const GemmAlgorithm* choose_gemm(const GemmProblem& problem);
 
 int64_t batch_stride(const at::Tensor& tensor);
@@ -68,8 +69,8 @@ struct GemmSizes {
 };
 GemmSizes gemm_sizes(const GemmProblem& problem);
 
-// A product with a vector (m or n is 1) as the product of a matrix, perhaps transposed, and a
-// column. The strides are from element to element of the vectors.
+// A product with a vector (m or n is 1), written as a matrix, perhaps transposed, times a column.
+// The strides are those between elements of the vectors.
 struct GemvProblem {
   const GemmOperand &matrix, &vector;
   bool transposed;
@@ -79,7 +80,7 @@ struct GemvProblem {
 GemvProblem as_gemv(const GemmProblem& problem);
 GemmSizes gemm_sizes(const GemmProblem& problem, const GemvProblem& vector);
 
-// What the sources of all kernels depend on: a field of their structs.
+// Parameters that the sources of all kernels have: a field of their structs.
 struct GemmCode {
   ScalarType type;
   bool trans_a, trans_b, has_c;
@@ -90,16 +91,17 @@ struct GemmCode {
 GemmCode gemm_code(const GemmProblem& problem);
 GemmCode gemm_code(const GemmProblem& problem, const GemvProblem& vector);
 
-// The arguments that are common to the kernels.
+// Adds the arguments that all kernels have.
 void add_gemm_tensors(Arguments& arguments, const GemmProblem& problem, const at::Tensor& a,
                       const at::Tensor& b);
 // Adds the sizes, alpha and beta.
 void add_gemm_sizes(Arguments& arguments, const GemmProblem& problem, const GemmSizes& sizes);
-// Prefers an algorithm wherever it applies, as OCL_GEMM_ALGORITHM does; an empty name ends that.
+// Prefers an algorithm wherever it applies, as OCL_GEMM_ALGORITHM does; an empty name ends the
+// preference.
 void prefer_gemm_algorithm(std::string_view name);
 
-// The measured choices (backend/program/tuning.h) of the tiles for CPU devices and for GPUs, and
-// their key: sizes, type and layout.
+// Measured choices (backend/program/tuning.h) of tiles for CPU devices and for GPUs. Their key is
+// sizes, type and layout.
 extern Tunable gemm_cpu_tiles, gemm_gpu_tiles_or_clblast;
 uint64_t gemm_problem_key(const GemmProblem& problem);
 int64_t c_batch_stride(const GemmProblem& problem);

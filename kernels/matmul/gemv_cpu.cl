@@ -8,9 +8,9 @@
 //   ACTIVATION(x)  applied to the finished sums (epilogue.clh)
 //   HAS_C          0: c and beta are not used; c is not read
 //   HAS_RESIDUAL   0: the residual is not read
-//   X_SPACE        0: x is read as it is. Else each task converts it once, to local memory for this
-//                  many numbers, at least k. A conversion for each row would take longer than the
-//                  products. Only where TRANS_A is 0
+//   X_SPACE        0: x is read in place. Else each task converts x once to local memory, which has
+//                  room for this many numbers (at least k). Converting for each row would take
+//                  longer than the products. Only if TRANS_A is 0
 //   PAIRS          1: bfloat16, multiplied as pairs of neighbours along k (dot_bfloat16_cpu.clh).
 //                  Only where TRANS_A is 0
 //
@@ -28,11 +28,11 @@
 #include "lane_sum.clh"
 
 #if TRANS_A
-#define BLOCK 64  // vectors of sums that stay in the first level cache
+#define BLOCK 64  // vectors of sums at a time, which stay in the first level cache
 #define ROWS_AT_ONCE 4
 #else
-#define AT_ONCE 4  // independent sums of a row
-// Adds STEP products of a row's numbers from p on.
+#define AT_ONCE 4  // independent sums per row
+// Adds the products of STEP numbers of a row from p on.
 #if PAIRS
 #include "dot_bfloat16_cpu.clh"
 #define STEP (2 * VW)
@@ -113,7 +113,7 @@ TASK __kernel void gemv(TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CT
   __local VEC x_copy[X_SPACE / VW];
   for (int v = 0; (v + 1) * VW <= sizes.k; ++v) x_copy[v] = LOAD_VEC(x_vector + v * VW);
 #endif
-  // One row at a time: the matrix is one stream, which processors prefetch.
+  // One row at a time, so that the matrix is one stream, which processors prefetch.
   for (int row = first_row; row < last_row; ++row) {
     __global const STORE *restrict numbers = rows + row * sizes.ld_a;
     VEC sum[AT_ONCE];

@@ -27,8 +27,8 @@ OCL_STRUCTURED("bmm.out", bmm)(const Tensor& self, const Tensor& mat2, const Ten
   gemm(out, self, mat2, 1, {}, 0);
 }
 
-// PyTorch leaves the check of self's shape to the kernels, and gemm() checks it only if it adds
-// self.
+// PyTorch leaves the check of self's shape to the kernels, but gemm() checks it only if beta is not
+// 0.
 static void check_expands(const Tensor& self, const Scalar& beta, const Tensor& out) {
   if (out.numel() == 0 || beta.equal(0)) self.expand_as(out);
 }
@@ -57,13 +57,13 @@ OCL_STRUCTURED("addmv.out", addmv)
 (const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta, const Scalar& alpha,
  const Tensor& out) {
   if (out.numel() == 0) return;
-  // Unlike addmm's, these numbers must fit the type.
+  // These numbers must fit the type, unlike addmm's.
   const c10::Scalar a = as_element(alpha, out.scalar_type());
   const c10::Scalar b = as_element(beta, out.scalar_type());
   gemm(out.unsqueeze(1), mat, vec.unsqueeze(1), a, self.expand_as(out).unsqueeze(1), b);
 }
 
-// PyTorch's composition of operators, which keeps the products in the type of the arithmetic.
+// PyTorch's composition of operators, which keeps the products in the compute type.
 OCL_SHARED("addbmm");
 
 OCL_NATIVE("dot", dot);

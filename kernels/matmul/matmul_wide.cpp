@@ -24,7 +24,7 @@ void check(const char* op, const Tensor& a, const Tensor& b, ScalarType out) {
               out, " for ", type);
 }
 
-// alpha * a b + beta * c, for matrices, or a batch of them. `c` may be undefined.
+// alpha * a b + beta * c, for a matrix or a batch of matrices. `c` may be undefined.
 Tensor product(const char* op, const Tensor& a, const Tensor& b, ScalarType type, bool batched,
                const Tensor& c, const Scalar& beta, const Scalar& alpha) {
   check(op, a, b, type);

@@ -1,4 +1,4 @@
-// The vector of matrix-vector products in the kernels of CPU devices.
+// Where CPU-family kernels keep the vector of a matrix-vector product.
 #pragma once
 
 #include <algorithm>
@@ -8,10 +8,10 @@
 
 namespace ocl {
 
-// X_SPACE of gemv_cpu.cl: the numbers of a vector of k that tasks convert once, to local memory.
-// 0: the vector is read as it is.
+// X_SPACE of gemv_cpu.cl for a vector of k numbers: the size of the converted copy in local memory;
+// 0: the vector is read in place.
 inline int64_t space_of_x(const Device& device, ScalarType type, int64_t k) {
-  constexpr int64_t kLeast = 4096;  // so that most sizes share a kernel
+  constexpr int64_t kLeast = 4096;  // rounded, so that most sizes share a kernel
   constexpr int64_t kMost = 16384;  // fits the second level cache
   const ScalarType compute = compute_type(type);
   if (type == compute || k > kMost) return 0;

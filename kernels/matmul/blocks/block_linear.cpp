@@ -17,13 +17,13 @@ namespace {
 
 using at::Tensor;
 
-constexpr int64_t kPart = 32;  // weights
+constexpr int64_t kPart = 32;  // weights of a part
 
-// A layout of ggml, by its number there.
+// A layout of ggml, with ggml's number for it.
 struct BlockLayout {
   int64_t number;
   const char* name;
-  int64_t parts, bytes;  // as PARTS and BLOCK_BYTES of weight_blocks.clh
+  int64_t parts, bytes;  // PARTS and BLOCK_BYTES of weight_blocks.clh
 };
 
 constexpr BlockLayout kLayouts[] = {{2, "Q4_0", 1, 18},   {3, "Q4_1", 1, 20},
@@ -37,7 +37,7 @@ const BlockLayout& layout_of(const char* op, int64_t number) {
   return *found;
 }
 
-// Weights [..][n][bytes of a row].
+// Checks weights [..][n][bytes of a row].
 struct Blocks {
   const BlockLayout& layout;
   Tensor bytes;
@@ -47,7 +47,7 @@ struct Blocks {
   int64_t rows() const { return bytes.size(-2); }
 };
 
-// Scales are numbers of two bytes, which must be aligned.
+// Scales are two-byte numbers, which must be aligned.
 Blocks blocks_of(const char* op, const Tensor& bytes, int64_t dims, int64_t type) {
   const BlockLayout& layout = layout_of(op, type);
   TORCH_CHECK(bytes.dim() == dims && bytes.scalar_type() == ScalarType::Byte &&
@@ -92,7 +92,7 @@ Tensor gguf_rows(const Tensor& bytes, int64_t type, ScalarType dtype) {
   return out;
 }
 
-// Work-items of a GPU that share a row of weights.
+// The number of a GPU's work-items that share a row of weights.
 int64_t lanes_of(int64_t parts) {
   return static_cast<int64_t>(
       std::clamp<uint64_t>(std::bit_ceil(static_cast<uint64_t>(parts)), 4, 64));
@@ -116,7 +116,7 @@ struct BlockLinear {
   }
 };
 
-// Experts that rows choose: ids [rows of x][choices].
+// The experts that each row chooses: ids [rows of x][choices].
 struct Choice {
   const Tensor& ids;
   int64_t experts;

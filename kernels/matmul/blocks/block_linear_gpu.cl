@@ -1,4 +1,4 @@
-// block_linear.clh on GPUs: work-items next to each other have parts next to each other.
+// block_linear.clh on GPUs. Adjacent work-items have adjacent parts.
 //   LANES, ROWS   work-items that share a row of weights, a power of two, and such rows of a
 //                 work-group
 // Grid (LANES, ceil(n / ROWS) * ROWS, ceil(m / MR)), groups of LANES x ROWS.
@@ -12,7 +12,7 @@ __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1))) void block_linear
   const int lane = get_local_id(0), item = get_local_id(1) * LANES + lane;
   const int row = get_global_id(1), first_x = get_global_id(2) * MR;
   const int expert = EXPERT(first_x);
-  // Beyond the last row, the last one is computed again and not stored.
+  // Beyond the last row, computes the last row again without storing it.
   __global const uchar *bytes =
       CPTR(uchar, blocks) + ((size_t)max(expert, 0) * n + min(row, n - 1)) * ROW_BYTES(parts);
   __global const STORE *inputs[MR];

@@ -35,7 +35,7 @@
 #include "epilogue.clh"
 
 #if EXCHANGED
-#define LEFT_ALONG TRANS_B  // whether the operand is stored along the depth
+#define LEFT_ALONG TRANS_B  // 1: the operand is contiguous along the depth
 #define RIGHT_ALONG (!TRANS_A)
 #else
 #define LEFT_ALONG (!TRANS_A)
@@ -43,7 +43,7 @@
 #endif
 #define STEP_LINES (LEFT_ALONG ? BLOCK : UNIT_K)  // in memory, of a step of the left operand
 
-// Multiples: of 32 rows and columns, and of UNIT_K for the depth, unless one has all of k.
+// `rows` and `columns` are multiples of 32, and `depth` of UNIT_K unless it is all of k.
 typedef struct {
   long task_words;
   int rows, columns, depth;
@@ -51,7 +51,7 @@ typedef struct {
 } Blocks;
 
 typedef struct {
-  __global STORE *out;  // of the batch's matrix, as the next two
+  __global STORE *out;  // matrix of the batch; the next two, too
   __global const STORE *c, *residual;
   const Sizes *sizes;
   COMPUTE alpha, beta;
@@ -65,7 +65,7 @@ static inline VEC load_some(__global const STORE *from, const long step, const i
   return vload16(0, lane);
 }
 
-// Completes and stores up to 16 sums of a row.
+// Applies the epilogue to up to 16 sums of a row, and stores them.
 static inline void finish_line(const Result *r, const uint16 bits, const long row,
                                const long column, const int count) {
   const Sizes *s = r->sizes;
@@ -88,7 +88,7 @@ static inline void finish_line(const Result *r, const uint16 bits, const long ro
   }
 }
 
-// `row` and `column` are those of the operands: exchanged, they are a column and a row of the
+// `row` and `column` count in the operands: if exchanged, they are a column and a row of the
 // result.
 ALWAYS_INLINE void finish_block(const Result *r, __global uint *block, const long row,
                                 const long column, const int rows, const int columns,
@@ -107,7 +107,7 @@ ALWAYS_INLINE void finish_block(const Result *r, __global uint *block, const lon
 #endif
 }
 
-// The lines of a block of the result are in the cache when it is finished.
+// Prefetches the lines of a block of the result, for when it is finished.
 ALWAYS_INLINE void prefetch_block(const Result *r, const long row, const long column,
                                   const int rows, const int columns) {
   const long first = EXCHANGED ? column : row, along = EXCHANGED ? row : column;
@@ -120,8 +120,8 @@ ALWAYS_INLINE void prefetch_block(const Result *r, const long row, const long co
   }
 }
 
-// Packs `depth` rows by `columns` columns of the right operand: blocks of 32 columns, each with its
-// steps. The operand is read along its rows.
+// Packs `depth` rows by `columns` columns of the right operand into blocks of 32 columns; a block
+// has its steps in order. Reads the operand along its rows.
 ALWAYS_INLINE void pack_panel(__global uint *panel, const __global SOURCE *right,
                               const long ld, const int depth, const int columns,
                               __global uint *spare) {
@@ -138,30 +138,30 @@ ALWAYS_INLINE void pack_panel(__global uint *panel, const __global SOURCE *right
 
 // The item of a task, and the task's memory.
 typedef struct {
-  const __global SOURCE *left, *right;  // the batch's matrix, and its columns of the panel
+  const __global SOURCE *left, *right;  // the matrix of the batch, and the panel's columns in it
   long ld_left, ld_right;
   long first_row, last_row, first_column;
   int columns;
-  int panel_columns;  // of the memory
+  int panel_columns;  // part of the task's memory
   bool continues;     // sums of all rows are kept
   __global uint *panel, *copy, *spare, *block, *sums;
 } Item;
 
-// `depth` rows of the panel, from k0 on. `is_last`: no products follow.
+// Multiplies by `depth` rows of the panel, from k0 on. `is_last`: no products follow.
 typedef struct {
   long k0;
   int depth, steps;
   bool is_last;
 } Part;
 
-// 32 rows of the left operand for AT_ONCE steps.
+// A piece of the left operand: 32 rows for AT_ONCE steps.
 typedef struct {
   const __global uchar *start;
   const __global SOURCE *from;
   long pitch, along;  // bytes from row to row, and from step to step
   long row;
   int rows, first_step, steps;
-  int fetched;  // lines of the next rows to fetch to the second level cache at each column
+  int fetched;  // lines of the next rows to prefetch into the second level cache for each column
 } Rows;
 
 ALWAYS_INLINE Rows rows_of(const Item *item, const Part *part, const long row,
@@ -174,8 +174,8 @@ ALWAYS_INLINE Rows rows_of(const Item *item, const Part *part, const long row,
   r.first_step = first_step;
   r.steps = min(AT_ONCE, part->steps - first_step);
   r.from = item->left + row * (LEFT_ALONG ? ld : 1) + (part->k0 + k) * k_step;
-  // Whole tiles are read in place. Rows a multiple of 2 KiB apart share so few sets of the first
-  // level cache that it cannot keep 32 of them.
+  // Reads whole tiles in place, unless rows are a multiple of 2 KiB apart: such rows share so few
+  // sets of the first level cache that it cannot keep 32 of them.
   const bool copies = SPLITS || !LEFT_ALONG || r.rows < BLOCK || part->depth % UNIT_K ||
                       ld * sizeof(SOURCE) % 2048 == 0;
   for (int s = 0; copies && s < r.steps; ++s)
@@ -189,7 +189,7 @@ ALWAYS_INLINE Rows rows_of(const Item *item, const Part *part, const long row,
   return r;
 }
 
-// The products of a piece of the rows with a piece of the 32 columns of number `column`.
+// Multiplies a piece of the rows with a piece of block number `column` of 32 columns.
 ALWAYS_INLINE void multiply(Tiles *tiles, const Item *item, const Rows *r, const Part *part,
                             const long column, const int left_piece, const int right_piece) {
   const long step = column * part->steps + r->first_step;
@@ -205,7 +205,7 @@ ALWAYS_INLINE void multiply(Tiles *tiles, const Item *item, const Rows *r, const
   }
 }
 
-// The sums of a block begin, or continue with what is in memory.
+// Begins the sums of a block with 0, or continues with the sums in memory.
 ALWAYS_INLINE void begin_sums(Tiles *tiles, const bool begins, const __global uint *sums) {
   if (begins) {
     tiles_zero(tiles);
@@ -216,7 +216,8 @@ ALWAYS_INLINE void begin_sums(Tiles *tiles, const bool begins, const __global ui
 
 #if SPLITS
 // block = high + low: sums of products of high pieces, and of the others. The latter are NaN where
-// an infinity meets a low piece that is 0, so infinities and NaN are those of the high pieces.
+// an infinity meets a low piece that is 0, so infinities and NaN are taken from the high pieces
+// alone.
 ALWAYS_INLINE void add_pieces(__global uint *block) {
   for (int i = 0; i < BLOCK_WORDS; i += 16) {
     const float16 high = as_float16(LOAD_LINE(block + i));
@@ -226,7 +227,7 @@ ALWAYS_INLINE void add_pieces(__global uint *block) {
 }
 #endif
 
-// All columns of the panel.
+// Computes all columns of the panel.
 ALWAYS_INLINE void multiply_rows(Tiles *tiles, const Result *result, const Item *item,
                                  const Rows *r, const Part *part) {
   const bool begins = part->k0 == 0 && r->first_step == 0;
@@ -246,8 +247,8 @@ ALWAYS_INLINE void multiply_rows(Tiles *tiles, const Result *result, const Item 
     begin_sums(tiles, begins, sums + BLOCK_WORDS);
     multiply(tiles, item, r, part, j / BLOCK, 0, 1);
     multiply(tiles, item, r, part, j / BLOCK, 1, 0);
-    // A product of low pieces is below 2^-18 of the whole one, or 2^-16 for float32: less than
-    // float16 shows, or what float32_matmul_precision allows.
+    // Products of two low pieces are left out: they are below 2^-18 of the whole product (2^-16 for
+    // float32). That is less than float16 can show, and float32_matmul_precision allows it.
     if (SPLITS == 1 && sizeof(STORE) > 2) multiply(tiles, item, r, part, j / BLOCK, 1, 1);
     tiles_store(tiles, to + BLOCK_WORDS);
     if (ends) add_pieces(to);

@@ -12,11 +12,11 @@ namespace {
 
 using namespace amx;
 
-constexpr int64_t kStepBytes = 64;        // of a row or column
-constexpr int64_t kAtOnce = 16;           // steps: AT_ONCE
+constexpr int64_t kStepBytes = 64;        // bytes of a step in a row or column
+constexpr int64_t kAtOnce = 16;           // steps of all pieces: AT_ONCE
 constexpr int64_t kPanelSteps = 32;       // along the depth
 constexpr int64_t kPanelBytes = 1 << 20;  // half of the second level cache
-constexpr int64_t kMostRows = 2048;       // whose sums continue in memory
+constexpr int64_t kMostRows = 2048;       // the most rows whose sums continue in memory
 constexpr int64_t kMostItems = int64_t{1} << 30;
 
 // As in gemm_unit_cpu.cl.
@@ -26,7 +26,7 @@ struct Blocks {
   int32_t row_parts = 0, panels = 0, items = 0;
 };
 
-// SPLITS of the kernel: the numbers are multiplied as two pieces of bfloat16.
+// SPLITS of the kernel, for types whose numbers are multiplied as two pieces of bfloat16; else 0.
 int64_t splits(ScalarType operands) {
   return operands == ScalarType::Half ? 1 : operands == ScalarType::Float ? 2 : 0;
 }
@@ -34,7 +34,7 @@ int64_t pieces_of(ScalarType operands) { return splits(operands) ? 2 : 1; }
 ScalarType unit_type(ScalarType operands) {
   return splits(operands) ? ScalarType::BFloat16 : operands;
 }
-// torch.set_float32_matmul_precision() sets this, and so does
+// Users choose with torch.set_float32_matmul_precision() or
 // torch.backends.cuda.matmul.fp32_precision.
 bool is_exact_float(ScalarType operands) {
   return operands == ScalarType::Float &&
@@ -59,8 +59,8 @@ struct GemmUnitCpu {
   }
 };
 
-// The left operand is read in place where it lies along the depth; the right one is packed. Of two
-// that lie along the depth, the larger one is the left one.
+// The left operand is read in place if it is contiguous along the depth; the right one is packed.
+// If both are contiguous along the depth, the larger one becomes the left one.
 bool is_exchanged(const GemmProblem& p) { return p.b.transposed && (p.a.transposed || p.n > p.m); }
 
 int64_t scratch_words(const Blocks& blocks, int64_t step, int64_t pieces, bool continues) {
@@ -80,8 +80,8 @@ Blocks choose_blocks(const GemmProblem& p, const UnitShape& shape, bool exchange
   const int64_t most_columns =
       kPanelBytes / (depth / shape.k * kStepBytes * pieces) / kBlock * kBlock;
   int64_t panels = at::ceil_div(n, std::min(most_columns, at::round_up(n, kBlock)));
-  // As many panels for each task. Where there are too few columns, the tasks share the rows, and
-  // each of them packs the panel.
+  // Each task gets the same number of panels. If there are too few columns, the tasks share the
+  // rows, and each task packs the panel.
   if (n * p.batches >= kBlock * tasks) {
     while (panels * p.batches % tasks && panels * kBlock < n && panels * p.batches < 4 * tasks) {
       ++panels;
@@ -135,13 +135,13 @@ const char* refusal(const GemmProblem& p) {
   return refusal_of_matrix_unit(p.device, unit_type(p.operands));
 }
 
-// What makes the unit faster than other kernels, as measured. int8 has no other ones: it would be
-// converted to int32.
+// The smallest problems for which the unit is faster than other kernels, as measured. For int8
+// there are no other kernels: it would be converted to int32.
 struct Least {
   double products;
   int64_t depth;
   int64_t side,
-      side_if_packed;  // rows or columns; where the larger operand must be packed for them
+      side_if_packed;  // rows or columns; the same if the larger operand must be packed
 };
 constexpr Least kOfPairs{1 << 16, 4, 2, 4}, kOfHalves{1 << 20, 32, 8, 32},
     kOfFloats{1 << 25, 32, 32, 32};

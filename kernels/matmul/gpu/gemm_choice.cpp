@@ -1,5 +1,5 @@
-// The choice for matrix products on GPUs: tiles by a matrix unit, CLBlast, tiles in float32. They
-// are candidates of one model, and of one measurement.
+// The choice for matrix products on GPUs among tiles by a matrix unit, CLBlast and tiles in
+// float32. One model estimates them all, and one measurement compares them.
 #include "kernels/core/algorithms/algorithms.h"
 #include "kernels/matmul/clblast.h"
 #include "kernels/matmul/gpu/gemm_unit.h"
@@ -70,12 +70,12 @@ Tunable gemm_gpu_tiles_or_clblast("gemm_gpu", &name_of_candidate);
 
 namespace {
 
-// What a product may be computed by.
+// The kinds of candidates that may compute a product.
 struct Candidates {
   bool tiles, clblast, units;
 };
 
-// The tile of the unit that the model estimates to be fastest, or a tile in float32 that is faster.
+// The tile that the model estimates to be fastest, of the unit's tiles and those in float32.
 int64_t model(const GemmProblem& p, const TileProblem& problem, const Candidates& may) {
   if (!may.units) return model_tile(p.device, problem);
   int64_t best = -1;
@@ -144,7 +144,7 @@ const char* refusal(const GemmProblem& p) {
   return nullptr;
 }
 
-// Runs the tile, and the epilogue after it where its kernel has no room for it.
+// Runs the tile, and then the epilogue if the kernel has no registers left to fuse it.
 void run_tile(const GemmProblem& p, void (*run)(const GemmProblem&, int64_t), int64_t tile) {
   if (has_room_for(p.device, p.epilogue)) return run(p, tile);
   GemmProblem product = p;

@@ -32,8 +32,8 @@
 #define B_INDEX(p, column) ((p)*sizes.ld_b + (column))
 #endif
 
-// The element of a load, or the first of four: its index along the contiguous dimension, and along
-// the other.
+// The element that a load begins with: its index along the contiguous dimension, and along the
+// other.
 #define LOAD_ALONG(i, along, width) ((item + (i)*ITEMS) % ((along) / (width)) * (width))
 #define LOAD_ACROSS(i, along, width) ((item + (i)*ITEMS) / ((along) / (width)))
 
@@ -73,8 +73,8 @@
 #define B_DEPTH(i) LOAD_ACROSS(i, B_ALONG, B_WIDTH)
 #endif
 
-// The element of a load for first depth 0. Beyond the last row or column, the last one is loaded
-// again and its sums are not stored.
+// The address that a load begins with, for first depth 0. Beyond the last row or column, the last
+// one is loaded again; its sums are not stored.
 #define A_FROM(i)                                                               \
   (a_matrix + A_INDEX((long)min(first_row + A_ROW(i), sizes.m - (TRANS_A ? A_WIDTH : 1)), \
                       (long)A_DEPTH(i)))

@@ -9,7 +9,7 @@
 namespace ocl {
 namespace {
 
-// Each rate is estimated from compilers' output; see docs/gpu_kernels.md.
+// The rates are estimates from compilers' output; see docs/gpu_kernels.md.
 constexpr GemmTile kTiles[] = {
     {128, 128, 8, 8, 8, 4, 1.0}, {128, 64, 8, 8, 8, 4, 0.95}, {64, 128, 8, 8, 8, 4, 0.95},
     {64, 64, 8, 8, 4, 4, 0.8},   {128, 32, 8, 8, 8, 4, 0.8},  {32, 128, 8, 8, 8, 4, 0.8},
@@ -52,7 +52,7 @@ struct GemmTiles {
   GemmCode code;
   bool parts, adds_by_element;
   Quads quads;
-  int64_t tile;  // or the next one that fits into a group
+  int64_t tile;  // or the next tile that fits into a group
 
   KernelSource source(Device& device, size_t group) const {
     const TileProblem any{1, 1, 1, 1, compute_type(code.type), TileUse::kProduct, adds_by_element};
@@ -83,11 +83,11 @@ int64_t parts_of(const Device& device, const TileShape& tile, const TileProblem&
   const int64_t groups = groups_of(tile, p);
   const int64_t parts =
       std::clamp<int64_t>(std::min(wanted / groups, p.k / kLeastDepth), 1, kMostParts);
-  return parts == 1 ? 1 : at::ceil_div(p.k, part_depth(p.k, parts, tile.k));  // none is empty
+  return parts == 1 ? 1 : at::ceil_div(p.k, part_depth(p.k, parts, tile.k));  // without empty parts
 }
 
-// The multiply-adds of the unit that has the most work-groups, if it is busy, times the depth of a
-// part. 32 is the overhead of a part, as depth.
+// The multiply-adds of the compute unit with the most work-groups: its work per depth times the
+// depth of a part. The overhead of a part counts as a depth of 32.
 double estimated_time(const Device& device, const TileShape& tile, const TileProblem& p) {
   const int64_t units = device.properties().max_compute_units, parts = parts_of(device, tile, p);
   const int64_t most = at::ceil_div(groups_of(tile, p) * parts, units), sums = tile.m * tile.n;

@@ -16,7 +16,7 @@
 
 namespace ocl {
 
-// What the model knows of a tile, whichever kernel computes it.
+// The properties of a tile that the model needs, for all kernels.
 struct TileShape {
   int64_t m, n, k;  // as GemmTile's
   int64_t items;    // of a work-group
@@ -35,10 +35,10 @@ struct GemmTile {
   TileShape shape() const { return {m, n, k, items(), rate}; }
 };
 
-// The candidates, the best for large products first.
+// The candidates; the best one for large products comes first.
 std::span<const GemmTile> gemm_gpu_tiles();
 
-// The depth of each of `parts` of k: all of k, or a multiple of the tile's depth.
+// The depth of a part if k is split into `parts`: all of k, or a multiple of the tile's depth.
 inline int64_t part_depth(int64_t k, int64_t parts, int64_t tile_k) {
   return parts == 1 ? k : at::round_up(at::ceil_div(k, parts), tile_k);
 }
@@ -58,10 +58,11 @@ struct TileProblem {
   int64_t m, n, k, batches;
   ScalarType compute;
   TileUse use;
-  // The kernel loads single elements of A or B, and adds C or a residual. This takes registers.
+  // Whether the kernel loads single elements of A or B, and adds C or a residual, which takes
+  // registers.
   bool adds_by_element = false;
 
-  // GridLimits::work: tiles at the edges compute as much as others.
+  // For GridLimits::work. Tiles at the edges compute as much as other tiles.
   double work(int64_t tile_m, int64_t tile_n) const {
     return static_cast<double>(at::round_up(m, tile_m)) * at::round_up(n, tile_n) * k * batches *
            multiply_cost(compute);
@@ -70,24 +71,24 @@ struct TileProblem {
 };
 // The number of parts that k is split into, so that all compute units have work.
 int64_t parts_of(const Device& device, const TileShape& tile, const TileProblem& problem);
-// In multiply-adds of a work-item.
+// In units of a work-item's multiply-adds.
 double estimated_time(const Device& device, const TileShape& tile, const TileProblem& problem);
-// Launches a kernel of tiles with the arguments of gemm_gpu.cl, and gemm_sum.cl where k is split.
-// `work`: GridLimits::work.
+// Launches a kernel that has the arguments of gemm_gpu.cl, and gemm_sum.cl if k is split. `work`:
+// see GridLimits::work.
 void launch_tiles(const GemmProblem& problem, const Kernel& kernel, const TileShape& tile,
                   int64_t parts, double work);
 
 bool tile_fits(const Device& device, const TileProblem& problem, int64_t index);
 bool any_tile_fits(const Device& device, ScalarType compute, TileUse use);
 inline constexpr const char* kNoTile = "the device's groups or local memory are too small";
-// The tile, or the next one whose work-items fit into a group of this size: the registers of a
-// device may limit the groups of a kernel. An error if there is none.
+// The index of this tile, or of the next tile whose work-items fit into a group of this size,
+// because registers may limit a kernel's groups. Raises if there is none.
 int64_t tile_within(const Device& device, const TileProblem& problem, int64_t index, size_t group);
 // The index of the tile that a model of the device estimates to be fastest.
 int64_t model_tile(const Device& device, const TileProblem& problem);
 TileChoice with_parts(const Device& device, const TileProblem& problem, int64_t index);
 void set_tile(Defines& defines, const GemmTile& tile);
-// The problem that tiles see, and the product by this tile.
+// The description of the problem for tiles; computes the product with this tile.
 TileProblem tile_problem(const GemmProblem& problem);
 void run_gpu_tile(const GemmProblem& problem, int64_t index);
 

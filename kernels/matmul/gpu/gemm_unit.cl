@@ -1,6 +1,6 @@
 // Matrix products by a matrix unit (matrix_unit.clh): out = activation(alpha * op(A) op(B) + beta *
 // C + residual), for a batch of matrices. A and B have elements of 16 or 8 bits. `out`, C and the
-// residual have the same ones, or the type of the unit's sums.
+// residual have the same type, or the type of the unit's sums.
 //
 // Defines (in addition to those of matrix_unit.clh, epilogue.clh, and element.clh for the result)
 //   TRANS_A, TRANS_B, HAS_C, HAS_RESIDUAL, PARTS   as for gemm_gpu.cl
@@ -17,7 +17,7 @@
 
 // Both tiles are in local memory with the depth as the contiguous dimension. 16 bytes more for each
 // row spread a column over the banks.
-#define WORDS 16  // of a row, between two barriers
+#define WORDS 16  // depth between two barriers
 #define TK (WORDS * UNIT_PER_WORD)
 #define PITCH (WORDS + 4)
 #define SUB_GROUPS_N (TN / SUB_N)
@@ -28,8 +28,8 @@
 // Compilers take long for many copies of an emulation.
 #define UNIT_UNROLL (UNIT_EMULATED ? 1 : 16)
 
-// A work-item loads four words at once. Of an operand that is stored along the depth they are
-// neighbours in a row. Else they are one word of each of four rows, which are neighbours in memory.
+// A work-item loads four words at once. If the operand is contiguous along the depth, they are
+// adjacent in a row. Otherwise they are one word of each of four rows that are adjacent in memory.
 #define A_QUADS (TM * WORDS / 4)
 #define B_QUADS (TN * WORDS / 4)
 #define A_LOADS DIVIDE_UP(A_QUADS, ITEMS)
@@ -64,8 +64,8 @@ ALWAYS_INLINE uint4 load_along(__global const UNIT_ELEMENT *row, const long dept
   return (uint4)(words[0], words[1], words[2], words[3]);
 }
 
-// The word at `depth` of the rows `row` to row + 3. Beyond the last row it is the last one's again,
-// whose sums are not stored.
+// The word at `depth` of the rows `row` to row + 3. Beyond the last row, loads the last row again;
+// its sums are not stored.
 ALWAYS_INLINE uint4 load_across(__global const UNIT_ELEMENT *matrix, const long pitch,
                                 const int row, const int rows, const long depth, const long end,
                                 const bool wide) {
@@ -100,8 +100,8 @@ ALWAYS_INLINE void put_across(__local uint *tile, const int row, const int word,
   to[3 * PITCH] = words.w;
 }
 
-// The load `number` of a tile of `rows` rows from `first` on, of `count` in all, for the depth
-// `next`; and its way to local memory. Columns of B are rows here.
+// Load number `number` of a tile of `rows` rows, for the depth `next`, and its store to local
+// memory. The tile begins at row `first` of `count`. Columns of B count as rows here.
 #define ALONG_ROW(number, first, count) min((first) + (number) / (WORDS / 4), (count) - 1)
 #define LOAD_ALONG(matrix, ld, first, count, rows, number, wide)                                  \
   load_along((matrix) + (long)ALONG_ROW(number, first, count) * (ld),                             \
@@ -126,7 +126,7 @@ ALWAYS_INLINE void put_across(__local uint *tile, const int row, const int word,
 #define LOAD_B LOAD_ACROSS
 #define PUT_B PUT_ACROSS
 #endif
-// The last quads are not for all work-items.
+// There may be fewer last quads than work-items.
 #define QUAD(i) (item + (i) * ITEMS)
 #define HAS_A_QUAD(i) (A_QUADS % ITEMS == 0 || QUAD(i) < A_QUADS)
 #define HAS_B_QUAD(i) (B_QUADS % ITEMS == 0 || QUAD(i) < B_QUADS)
@@ -161,7 +161,7 @@ UNIT_KERNEL __attribute__((reqd_work_group_size(ITEMS, 1, 1))) __kernel void gem
 #pragma unroll
       for (int p = 0; p < UNIT_C_PARTS; ++p) sums[i][j][p] = 0;
 
-  // While a tile is multiplied, the loads of the next one are in flight to registers.
+  // While a tile is multiplied, the loads of the next tile are in flight to registers.
   for (long here = first_depth - TK; here < last_depth; here += TK) {
     const long next = here + TK;
     uint4 a_next[A_LOADS], b_next[B_LOADS];

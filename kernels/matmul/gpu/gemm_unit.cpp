@@ -6,8 +6,8 @@
 namespace ocl {
 namespace {
 
-// Rates are estimated by the loads from local memory for each multiply-add: no GPU has measured
-// them. `python -m torch_ocl.tune` does.
+// The rates are estimates from the number of loads from local memory per multiply-add. They were
+// not measured on a GPU; `python -m torch_ocl.tune` measures.
 constexpr UnitTile kTiles[] = {
     {128, 64, 16, 16, 0.45}, {128, 64, 16, 32, 0.65}, {64, 64, 16, 16, 0.42},
     {128, 128, 64, 32, 1},   {128, 64, 32, 32, 0.85}, {64, 128, 32, 32, 0.85},
@@ -24,7 +24,7 @@ int64_t local_bytes(const UnitTile& tile, const UnitShape& shape) {
   return kWordBytes * ((tile.m + tile.n) * kPitch + tile.sub_groups() * scratch);
 }
 
-// The tile, or the next one whose work-items fit into a group of this size.
+// This tile, or the next tile whose work-items fit into a group of this size.
 int64_t tile_within(const Device& device, const MatrixUnit& unit, ScalarType operands,
                     int64_t index, size_t group) {
   for (int64_t i = index; i < std::ssize(kTiles); ++i) {
@@ -41,7 +41,7 @@ struct GemmUnit {
   ScalarType operands;
   bool parts, wide_a, wide_b;
   const MatrixUnit* unit;
-  int64_t tile;  // or the next one that fits into a group
+  int64_t tile;  // or the next tile that fits into a group
 
   KernelSource source(Device& device, size_t group) const {
     const UnitTile& chosen = kTiles[tile_within(device, *unit, operands, tile, group)];
@@ -54,7 +54,7 @@ struct GemmUnit {
   }
 };
 
-// WIDE_A and WIDE_B. `along`: the operand is stored along the depth.
+// WIDE_A and WIDE_B. `along`: the operand is contiguous along the depth.
 bool is_wide(const GemmOperand& operand, bool along, int64_t row, int64_t rows) {
   return in_vectors(operand, row, rows, along ? 16 / operand.tensor.element_size() : 4);
 }

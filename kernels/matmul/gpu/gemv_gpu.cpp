@@ -11,7 +11,7 @@ namespace {
 struct GemvGpu {
   GemmCode code;
   bool quads;
-  int64_t lanes;  // at most: a group may have fewer work-items
+  int64_t lanes;  // the most work-items of a group
 
   KernelSource source(Device&, size_t group) const {
     const auto items = static_cast<int64_t>(group);
@@ -27,8 +27,8 @@ const char* refusal(const GemmProblem& p) {
   return p.is_vector() ? nullptr : "no vector";
 }
 
-// Work-items of a group along the matrix's contiguous dimension. The rest of them is along the
-// other.
+// The size of a group along the matrix's contiguous dimension. The rest of the work-items is along
+// the other.
 int64_t lanes_of(const GemmProblem& p, const GemvProblem& v) {
   const auto items = static_cast<int64_t>(p.device.parameters().work_group_size);
   const int64_t units = p.device.properties().max_compute_units;
@@ -45,7 +45,7 @@ int64_t lanes_of(const GemmProblem& p, const GemvProblem& v) {
 void run(const GemmProblem& p) {
   const GemvProblem v = as_gemv(p);
   const int64_t wanted = lanes_of(p, v);
-  // As a matrix of one row, the vector's `ld` is its length.
+  // `ld` of a vector is its length, as for a matrix of one row.
   const GemmOperand x_row{v.vector.tensor, false, p.k, v.vector.batch};
   const bool quads =
       !v.transposed && v.x_stride == 1 && in_quads(v.matrix, p.k, v.m) && in_quads(x_row, p.k, 1);

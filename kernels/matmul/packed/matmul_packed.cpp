@@ -66,8 +66,8 @@ Tensor weight_int8pack_mm(const Tensor& self, const Tensor& mat2, const Tensor& 
   return packed_linear(self, {.numbers = mat2, .group = mat2.size(1), .scales = scales});
 }
 
-// The result has CUDA's shape, but keeps the order of rows: two weights per byte, the first in the
-// upper half.
+// The result has CUDA's shape, but rows stay in order: two weights per byte, the first in the upper
+// half.
 OCL_NATIVE("_convert_weight_to_int4pack", convert_weight_to_int4pack);
 Tensor convert_weight_to_int4pack(const Tensor& self, int64_t innerKTiles) {
   TORCH_CHECK(self.dim() == 2 && self.scalar_type() == ScalarType::Byte,
@@ -109,7 +109,7 @@ Tensor weight_int4pack_mm(const Tensor& self, const Tensor& mat2, int64_t qGroup
                               .scales = qScaleAndZeros});
 }
 
-// XPU's layout: the first of eight weights is in the lowest bits.
+// XPU's layout, in which the first of eight weights is in the lowest bits.
 OCL_NATIVE("_weight_int4pack_mm_with_scales_and_zeros", weight_int4pack_mm_with_scales_and_zeros);
 Tensor weight_int4pack_mm_with_scales_and_zeros(const Tensor& self, const Tensor& mat2,
                                                 int64_t qGroupSize, const Tensor& qScale,

@@ -21,14 +21,13 @@ namespace {
 
 using at::Tensor;
 
-// With more rows of x, it is faster to unpack all weights first, since the product uses each of
-// them for every row. On CPUs with a matrix unit, as measured, the product takes less than
-// unpacking.
+// With more rows of x than this, it is faster to unpack all weights first, because the product uses
+// each weight for every row. With a matrix unit the limit is lower (measured).
 constexpr int64_t kMostRows = 32, kMostRowsBesideUnit = 12;
 
-constexpr const char* kKernel = "packed_linear";  // of each source
+constexpr const char* kKernel = "packed_linear";  // the kernel's name in each source
 
-// Unpacked weights of a product. More are unpacked in parts, which bounds their memory.
+// The most weights that are unpacked at once, which bounds their memory.
 constexpr int64_t kMostUnpacked = int64_t{1} << 24;
 
 struct UnpackWeights {
@@ -44,8 +43,8 @@ struct UnpackWeights {
   }
 };
 
-// Rows first .. first + rows - 1 of the weights as numbers of the type, [rows][k]. The scales of
-// 8-bit weights are left out.
+// Unpacks rows first .. first + rows - 1 of the weights to the type, [rows][k]. Does not apply the
+// scales of 8-bit weights.
 Tensor unpacked(const PackedWeights& w, int64_t first, int64_t rows, ScalarType type) {
   const Tensor numbers = w.numbers.narrow(0, first, rows);
   if (w.bits() == 8) return numbers.to(type);
@@ -67,7 +66,7 @@ struct PackedCall {
   Device& device;
   const Tensor& x;
   const PackedWeights& w;  // contiguous
-  Tensor& out;             // which a row of the table makes
+  Tensor& out;             // an algorithm sets it
 
   int64_t m() const { return x.size(0); }
 };
@@ -90,10 +89,10 @@ const char* refusal_of_packed(const PackedCall& call) {
   return w.rows() > INT32_MAX || w.width() > INT32_MAX ? "sizes have 32 bits" : nullptr;
 }
 
-// The product with weights that are unpacked first. Weights of 8 bits are scaled after the product,
-// before it is rounded, since float16 and bfloat16 do not hold them scaled. Where x is narrower
-// than float32, CPU devices would convert narrower weights again: they take float32, unless they
-// multiply bfloat16 itself.
+// Unpacks the weights, then multiplies. For weights of 8 bits, the scales are applied to the
+// product before it is rounded, because float16 and bfloat16 cannot hold scaled weights. CPU
+// devices use float32 even if x is narrower, because they would convert narrower weights again,
+// unless they multiply bfloat16 itself.
 void run_unpacked(const PackedCall& call) {
   const auto& [device, x, w, result] = call;
   const ScalarType wide = compute_type(x.scalar_type());
@@ -111,7 +110,7 @@ void run_unpacked(const PackedCall& call) {
   result = out.to(x.scalar_type());
 }
 
-// What the sources of packed_linear in both families depend on.
+// Parameters that the sources of packed_linear have in both families.
 struct PackedCode {
   ScalarType type;
   uint8_t bits;
@@ -134,7 +133,7 @@ PackedCode packed_code(const Tensor& x, const PackedWeights& w, int32_t lanes, i
   return {x.scalar_type(), bits, w.first_upper, w.zeros_are, lanes, x_rows};
 }
 
-// Makes the result, and binds the arguments that all kernels have. `x`: the call's, with dense
+// Makes the result, and adds the arguments that all kernels have. `x`: the call's x with dense
 // rows.
 Arguments begin_launch(const PackedCall& call, const Tensor& x, const Kernel& kernel) {
   const PackedWeights& w = call.w;
@@ -153,7 +152,7 @@ Arguments begin_launch(const PackedCall& call, const Tensor& x, const Kernel& ke
   return arguments;
 }
 
-// Of packed_vector4_cpu.cl: MOST_WEIGHTS, and what its arrays take at most.
+// For packed_vector4_cpu.cl: MOST_WEIGHTS, and the most bytes that its arrays take.
 constexpr int64_t kMostWeights = 4096;
 constexpr size_t kLocalMemory = 40 << 10;
 
@@ -178,7 +177,7 @@ const char* refusal_of_vector8(const PackedCall& call) { return refusal_of_vecto
 const char* refusal_of_vector4(const PackedCall& call) {
   if (const char* const reason = refusal_of_vector(call, 4)) return reason;
   const PackedWeights& w = call.w;
-  const int64_t weights = 8 * cpu_lanes(call.device);  // of a vector of words
+  const int64_t weights = 8 * cpu_lanes(call.device);  // weights in a vector of words
   if (call.device.properties().local_memory < kLocalMemory) return "too little local memory";
   if (w.width() % weights != 0) return "the width is no multiple of a vector";
   if (4 * w.group < weights) return "groups are shorter than a vector";
@@ -189,7 +188,7 @@ const char* refusal_of_vector4(const PackedCall& call) {
 struct PackedCpu {
   PackedCode code;
   bool vector, pairs;
-  int64_t group, x_space;  // of vectors of 4 and of 8 bits, else 0
+  int64_t group, x_space;  // for one row with weights of 4 and of 8 bits; else 0
   int64_t rows;
 
   KernelSource source(Device&) const {
@@ -203,10 +202,10 @@ struct PackedCpu {
   }
 };
 
-// `vector`: for one row of x.
+// `vector`: there is one row of x.
 void run_cpu(const PackedCall& call, bool vector) {
   const auto& [device, x, w, result] = call;
-  // With this many rows, the sums stay in registers.
+  // The most rows whose sums stay in registers.
   const int64_t x_rows = x.size(0) == 1 ? 1 : x.size(0) == 2 ? 2 : 4;
   const int64_t lanes = cpu_lanes(device);
   const bool groups = vector && w.bits() == 4;  // their size is part of the kernel
@@ -226,8 +225,8 @@ void run_cpu(const PackedCall& call, bool vector) {
                {});
 }
 
-// Weights of a vector: 8 bytes at a time, where rows and groups have whole vectors. With 16, the
-// floats that they become do not fit into the registers of GPUs.
+// The weights of a vector: 8 bytes, if rows and groups consist of whole vectors. With 16 bytes, the
+// unpacked floats would not fit into a GPU's registers.
 int64_t gpu_lanes(const PackedWeights& w) {
   const int64_t whole = w.zeros_are == PackedZeros::kNone ? w.width() : w.group / 2;
   return whole % 8 == 0 ? 8 : 4;
@@ -241,7 +240,7 @@ const char* refusal_of_gpu(const PackedCall& call) {
 struct PackedGpu {
   PackedCode code;
   bool aligned;
-  int64_t sharing;  // work-items of a row, at most: a group may have fewer
+  int64_t sharing;  // the most work-items for a row
   int64_t rows;     // of a work-item
 
   KernelSource source(Device&, size_t group) const {
@@ -257,12 +256,12 @@ void run_gpu(const PackedCall& call) {
   const auto& [device, x, w, result] = call;
   const int64_t x_rows = x.size(0) == 1 ? 1 : 4, lanes = gpu_lanes(w);
   const int64_t blocks = w.width() * w.bits() / 8 / lanes;
-  // Work-items that share a row.
+  // The number of work-items that share a row.
   const auto wanted = static_cast<int64_t>(
       std::clamp<uint64_t>(std::bit_floor(static_cast<uint64_t>(blocks)), 4, 64));
   const BufferView weights = view(w.numbers);
   const bool aligned = weights.offset % lanes == 0 && w.width() * w.bits() / 8 % lanes == 0;
-  // Rows of a work-item, as long as there are four groups for each unit.
+  // Rows per work-item: as many as leave four groups for each compute unit.
   const auto enough = static_cast<int64_t>(4 * device.properties().max_compute_units *
                                            device.parameters().work_group_size);
   const int64_t items_of_rows = w.rows() * wanted * at::ceil_div(x.size(0), x_rows);

@@ -19,7 +19,7 @@ TASK __kernel void packed_linear(TENSOR(out), CTENSOR(x), CTENSOR(weights), CTEN
   const int groups = k / group;
   const size_t row_bytes = (size_t)k * BITS / 8;
 
-  // Beyond the last row, the last one is computed again and not stored.
+  // Beyond the last row, computes the last row again without storing it.
   __global const STORE *restrict inputs[MR];
 #pragma unroll
   for (int i = 0; i < MR; ++i) inputs[i] = CPTR(STORE, x) + min(first_x + i, m - 1) * x_stride;

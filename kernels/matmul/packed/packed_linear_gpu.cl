@@ -24,7 +24,7 @@ __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1))) void packed_linea
   float total[MR][NR];
   FOR(i, MR) FOR(r, NR) total[i][r] = 0;
 
-  // Beyond the last row, the last one is computed again and not stored.
+  // Beyond the last row, computes the last row again without storing it.
   __global const char *bytes[NR];
   FOR(r, NR) bytes[r] = CPTR(char, weights) + (size_t)min(first_row + r, n - 1) * k * BITS / 8;
   for (int p = lane * BLOCK; p + BLOCK <= k; p += LANES * BLOCK) {

@@ -1,4 +1,4 @@
-// Weights of 4 bits [n][k] as numbers of the type STORE, for products that use each of them in many
+// Unpacks weights of 4 bits [n][k] to the type STORE, for products that use each weight in many
 // rows. A unit is a row; an element is a word of eight weights, for both families (grid.clh).
 // Defines: FIRST_UPPER and ZEROS of packed_weights.clh; VW is 8.
 #include "element.clh"

@@ -10,21 +10,23 @@
 // below 2^-114 lose bits.
 //
 // With PAIRS, the two weights at bits 4 * i and 4 * i + 16 become a pair: over the bits 0x4300 they
-// are the bfloat16 numbers 128 + q. So the offset of a group has 128 * scale * sum(x) less.
+// are the bfloat16 numbers 128 + q. So 128 * scale * sum(x) is subtracted from the offset of a
+// group.
 //
-// Scales of adjacent rows are adjacent in memory, but a row needs those of all its groups. So the
-// rows are computed in blocks of ROWS, whose scales are transposed first. A processor does not
-// expect accesses that are so far apart: they are asked for while the block before is computed.
+// Scales of adjacent rows are adjacent in memory, but a row needs the scales of all its groups. So
+// the kernel computes blocks of ROWS rows, and transposes the scales of a block first. These are
+// too far apart for hardware prefetchers, so the kernel prefetches them while it computes the block
+// before.
 #include "packed_weights.clh"
 #include "lane_sum.clh"
 
 #define ROWS 32
 #define LINE 64  // bytes of a cache line
 #define WEIGHTS (8 * VW)
-#define MOST_WEIGHTS 4096  // of a row at a time, whose x and scales are kept
+#define MOST_WEIGHTS 4096  // weights of a row at a time, whose x and scales are kept
 #define MOST_GROUPS (MOST_WEIGHTS / GROUP + VW)  // whole vectors
 #define POSITION(i) (4 * ((i) ^ FIRST_UPPER))
-// Times 2^(POSITION(i) % 16), from one half of the words.
+// Weight times 2^(POSITION(i) % 16), from one half of the words.
 #define WEIGHT(half, i) CAT(convert_float, VW)((half) & (15u << POSITION(i) % 16))
 #define WORDS CAT(uint, VW)
 UNALIGNED(WORDS)
@@ -45,7 +47,7 @@ UNALIGNED(WORDS)
 #define VSTORE(value, p) CAT(vstore, VW)(value, 0, p)
 #define FOR(i, n) _Pragma("unroll") for (int i = 0; i < n; ++i)
 
-// Sorts the numbers of `count` vectors: those with even numbers first.
+// Sorts the numbers of `count` vectors so that those at even positions come first.
 #define EVEN_FIRST(vectors, count)                                                            \
   {                                                                                           \
     VEC sorted[count];                                                                        \
@@ -76,8 +78,8 @@ ALWAYS_INLINE VEC take_inputs(__local INPUT *inputs, __global const STORE *x) {
   return sum;
 }
 
-// The scales of VW rows in group g. If the group counts, adds the products of their offsets with
-// its sum of x to `offsets`.
+// The scales of VW rows in group g. If `counts`, adds the products of their offsets with the
+// group's sum of x to `offsets`.
 ALWAYS_INLINE VEC scales_of_group(CTENSOR(scales), CTENSOR(zeros), const size_t n, const int row,
                                   const int rows, const int g, const float input_sum,
                                   const bool counts, VEC *offsets) {
@@ -107,7 +109,7 @@ ALWAYS_INLINE VEC scales_of_group(CTENSOR(scales), CTENSOR(zeros), const size_t 
   return scale;
 }
 
-// Asks for the scales of ROWS rows in group g.
+// Prefetches the scales of ROWS rows in group g.
 ALWAYS_INLINE void prefetch_scales(CTENSOR(scales), CTENSOR(zeros), const size_t n, const int row,
                                    const int g) {
   const size_t at = g * n + row;
@@ -141,7 +143,7 @@ TASK __kernel void packed_linear(TENSOR(out), CTENSOR(x), CTENSOR(weights), CTEN
                                  CTENSOR(zeros), const int m, const int n, const int k,
                                  const int group, const long x_stride, const int rows_per_task) {
   __local INPUT inputs[MOST_WEIGHTS / WEIGHTS][INPUTS];
-  __local float input_sums[MOST_WEIGHTS / 8];  // of 8 numbers, then of groups
+  __local float input_sums[MOST_WEIGHTS / 8];  // sums of 8 numbers, later of groups
   __local float row_scales[ROWS][MOST_GROUPS];
   __local float results[ROWS];
   const int first_row = get_global_id(0) * rows_per_task;
@@ -177,8 +179,8 @@ TASK __kernel void packed_linear(TENSOR(out), CTENSOR(x), CTENSOR(weights), CTEN
                                       row + r, rows - r, first_group + g, input_sums[g],
                                       g0 + i < groups, &offsets);
           }
-          // Even numbers first, log2(VW) times: transposed. Unrolled, these loops would take
-          // Intel's compiler half a minute.
+          // Sorting even positions first, log2(VW) times, transposes. Not unrolled, because Intel's
+          // compiler would take half a minute.
           _Pragma("nounroll") for (int bits = 1; bits < VW; bits *= 2) EVEN_FIRST(tile, VW)
           FOR(i, VW) VSTORE(tile[i], row_scales[r + i] + g0);
         }

@@ -1,6 +1,6 @@
 // out[n] = weights[n][k] * x[k] with weights of 8 bits on CPU devices: packed_linear for one row of
-// x, as in decoding, where memory is the limit. A task reads its weights as one stream, row after
-// row, which processors prefetch; several rows at a time are several short streams.
+// x, as in decoding, where memory is the bottleneck. A task reads its weights as one stream, row
+// after row, which processors prefetch; several rows at a time would be several short streams.
 //   X_SPACE   as for gemv_cpu.cl
 // Other defines: packed_weights.clh. Grid (ceil(n / rows_per_task)).
 #include "packed_weights.clh"
