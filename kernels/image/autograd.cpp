@@ -1,5 +1,5 @@
 // Derivatives of the image operators. crop and paste are each other's derivatives. The derivatives
-// of the others are operators, too, so that torch.compile sees one node.
+// of the other operators are operators themselves, so that torch.compile sees one node.
 #include <ATen/ops/alias.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -59,8 +59,8 @@ void save(AutogradContext* ctx, const char* key, SymIntArrayRef values) {
 void save(AutogradContext* ctx, const char* key, at::ArrayRef<double> values) {
   ctx->saved_data[key] = values.vec();
 }
-// The description is saved, too: hooks on saved tensors, as those of save_on_cpu(), lose it. While
-// a compiler traces, both are empty; then the tensor's own counts.
+// Also saves the description, because hooks on saved tensors, such as save_on_cpu(), lose it. While
+// a compiler traces, the saved description is empty; then the tensor's own is used.
 void save_image(AutogradContext* ctx, const Tensor& img) {
   const ImageDescription said = description_of(img);
   ctx->save_for_backward({img});
@@ -185,7 +185,7 @@ struct Normalize : Function<Normalize> {
   static Tensor forward(AutogradContext* ctx, const Tensor& img, at::ArrayRef<double> mean,
                         at::ArrayRef<double> std) {
     at::AutoDispatchBelowADInplaceOrView guard;
-    save_image(ctx, img);  // its description has the range that was mapped to 0 to 1
+    save_image(ctx, img);  // the result's description has the range that was mapped to 0 to 1
     save(ctx, "std", std);
     return call_normalize(img, mean, std);
   }

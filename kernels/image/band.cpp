@@ -13,7 +13,7 @@ namespace ocl::image {
 namespace {
 
 constexpr size_t kKept = 64;
-constexpr int64_t kMostPixels = int64_t{1} << 27;  // of a line; the table takes 100 bytes for each
+constexpr int64_t kMostPixels = int64_t{1} << 27;  // per line; each takes 100 bytes
 constexpr int kResizeShift = 22, kBoxShift = 24;
 
 double triangle(double x) {
@@ -74,7 +74,7 @@ std::vector<int32_t> positions_of(int64_t in, int64_t out, double scale, double 
   return positions;
 }
 
-// The lines that take one input; without weights outside.
+// Lines with a single weight, or with none if the input position is outside.
 std::vector<Line> lines_at(const std::vector<int32_t>& positions) {
   std::vector<Line> lines;
   for (const int32_t i : positions) {
@@ -83,7 +83,7 @@ std::vector<Line> lines_at(const std::vector<int32_t>& positions) {
   return lines;
 }
 
-// Makes the band for the lines, or for their derivative.
+// Makes the band for the lines, or for the transposed lines.
 std::shared_ptr<Band> make_band(int64_t in, int64_t out, const std::vector<Line>& lines,
                                 bool transposed, int64_t multiple = kLanes) {
   auto band = transposed ? std::make_shared<Band>(out, in) : std::make_shared<Band>(in, out);
@@ -114,14 +114,14 @@ std::shared_ptr<Band> make_resize(int64_t in, int64_t out, Interpolation interpo
 }
 
 // The lines of a box blur: `whole` pixels to both sides have the weight `inner`, and one more pixel
-// at each end has the weight `outer`. Outside of the line, its first or last pixel is repeated.
+// at each end has the weight `outer`. The first and last pixel of the line are repeated outside.
 std::vector<Line> box_lines(int64_t size, int64_t whole, double inner, double outer) {
   std::vector<Line> lines;
   for (int64_t o = 0; o < size; ++o) {
     const int64_t first = std::max<int64_t>(o - whole - 1, 0);
     const int64_t last = std::min(o + whole + 1, size - 1);
     Line line{first, std::vector<double>(last - first + 1)};
-    // Pixels outside are counted without a loop, because the radius may be huge.
+    // Computes the number of pixels outside without a loop, because the radius may be huge.
     const int64_t before = std::max<int64_t>(0, whole - o);
     const int64_t after = std::max<int64_t>(0, o + whole - last);
     for (int64_t i = std::max(first, o - whole); i <= std::min(last, o + whole); ++i) {
@@ -166,7 +166,7 @@ struct Key {
 
 constexpr int kBox = -1, kPositions = -2;
 
-// Never destroyed: tensors must not outlive their device at the end of the process.
+// Leaked: its tensors must not be destroyed after their device at the end of the process.
 BandPointer kept_band(const Key& key, c10::function_ref<BandPointer()> make) {
   check_table(key.in, key.out);
   static auto& kept = *new LruCache<Key, BandPointer>(kKept);
@@ -252,7 +252,7 @@ std::pair<at::Tensor, at::Tensor> Band::tables(const at::Tensor& img, at::Scalar
   for (const OnDevice& each : on_devices_) {
     if (each.stream == stream && each.weight == weight) return {each.starts, each.weights};
   }
-  const CapturePause pause(current);  // graphs keep the band
+  const CapturePause pause(current);  // a graph keeps the band
   const auto from = [&](const void* data, int64_t size, at::ScalarType type) {
     return at::from_blob(const_cast<void*>(data), {size}, at::TensorOptions().dtype(type));
   };

@@ -18,10 +18,10 @@ namespace ocl::image {
 
 struct Band {
   int64_t in_size, out_size;
-  int64_t taps = 0;             // weights per output; all their inputs exist
+  int64_t taps = 0;             // weights per output; all are within the input
   std::vector<int32_t> starts;  // the first input of each output
   std::vector<double> weights;  // [out_size][taps]
-  bool derivative = false;      // sums begin with 0., not with -0.
+  bool derivative = false;      // sums begin with 0., so they are never -0.
   // The outputs from same_from up to same_to have the same weights, and each starts one input after
   // the one before.
   int64_t same_from = 0, same_to = 0;
@@ -57,23 +57,23 @@ struct Line {
   std::vector<double> weights;
 };
 
-// Fills the band's table. All lines get the same length: a multiple of `multiple`, if the input is
-// that long. Shorter lines get weights of zero, and lines are moved to stay within the input.
+// Fills the band's table. All lines get the same length, a multiple of `multiple` if the input is
+// that long: shorter lines are padded with zero weights, and moved to stay within the input.
 constexpr int64_t kLanes = 4;  // weights that the kernels read at once
 void fill(Band& band, const std::vector<Line>& lines, int64_t multiple = kLanes);
 
 // The lines of the transposed matrix, one for each of `in_size` inputs.
 std::vector<Line> transpose(const std::vector<Line>& lines, int64_t in_size);
 
-// Resampling as in Pillow (Resample.c) with antialiasing, and without it as in
-// torch.nn.functional.interpolate(align_corners=False). From an LRU cache.
+// Resampling: with antialiasing as in Pillow (Resample.c), without it as in
+// torch.nn.functional.interpolate(align_corners=False). Comes from an LRU cache.
 BandPointer resize_band(int64_t in, int64_t out, Interpolation interpolation, bool antialias,
                         bool transposed);
 
 // One of the box blurs that make Pillow's Gaussian blur (BoxBlur.c); `radius` may be fractional.
 BandPointer box_band(int64_t size, float radius, bool transposed);
 
-// The radius of a box whose blur, applied `passes` times, is about a Gaussian blur with that
+// The radius of the box blur that, applied `passes` times, approximates a Gaussian blur with this
 // standard deviation.
 float box_radius(float deviation, int passes);
 

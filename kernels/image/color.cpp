@@ -31,7 +31,7 @@ Shape check(const Tensor& img, const char* op) {
   return shape;
 }
 
-// The mean luminance of each image, in the type of the arithmetic. For bytes it is rounded as in
+// The mean luminance of each image, in the type of the arithmetic. Rounded for bytes, as in
 // PIL.ImageEnhance.Contrast.
 Tensor mean_luma(const Tensor& img, const Shape& shape) {
   const Tensor gray = luma(img).reshape({shape.images, shape.pixels()});
@@ -40,7 +40,7 @@ Tensor mean_luma(const Tensor& img, const Shape& shape) {
   return (sum * 2 + shape.pixels()).floor_divide(shape.pixels() * 2).to(arithmetic(img));
 }
 
-// The rotation of the hue: 6 is the whole circle. For bytes it is in 256 steps, rounded as in
+// The rotation of the hue; 6 is the whole circle. For bytes, 256 is the whole circle, rounded as in
 // torchvision.
 double turn_of(const Tensor& img, double factor) {
   TORCH_CHECK_VALUE(-0.5 <= factor && factor <= 0.5, "torch_ocl::adjust_hue: factor is ", factor,
@@ -141,7 +141,7 @@ Tensor inside(const Tensor& grad, const Tensor& img, const Tensor& base, const C
   return grad * kept;
 }
 
-// Adds the gradient of a luminance to the gradients of the colours that it was computed from.
+// Adds the gradient of a luminance to the gradients of its colours.
 void add_luma(Tensor& result, const Tensor& of_luma, const Colors& colors) {
   const std::array<int, 3> places{colors.red, colors.green, colors.blue};
   for (size_t i = 0; i < (colors.gray ? 1 : 3); ++i) {

@@ -48,7 +48,7 @@ using ArithmeticOf =
     std::conditional_t<std::is_same_v<Stored, uint8_t>, Bytes,
                        std::conditional_t<std::is_same_v<Stored, double>, Double, Single>>;
 
-constexpr int64_t kGrain = 16384;  // the least pixels of a thread
+constexpr int64_t kGrain = 16384;  // the fewest pixels per thread
 
 // Calls body(first, last) in parallel for shares of `units`; a unit costs as much as `cost` pixels.
 template <typename Body>
@@ -71,7 +71,7 @@ Stored rounded(Sum sum, int shift) {
   }
 }
 
-// A result in the image's type. In bytes NaN, as of an infinite factor, is 0.
+// Converts a result to the image's type. NaN, which an infinite factor causes, becomes 0 in bytes.
 template <typename Stored, typename T>
 Stored stored(T value) {
   if constexpr (std::is_same_v<Stored, uint8_t>) {
@@ -126,7 +126,7 @@ struct Centres {
     return m[row] * (static_cast<double>(x) + 0.5) + m[row + 1] * (static_cast<double>(y) + 0.5) +
            m[row + 2];
   }
-  // Positions beyond all images stay in the range of the integers.
+  // Clamps far positions, so that they stay in the range of the integers.
   static int64_t whole(double p) { return static_cast<int64_t>(std::floor(std::min(p, 1e18))); }
   static double part(double p) { return p - std::floor(p); }
   const std::array<double, 6> m;
@@ -139,7 +139,7 @@ void affine(const AffinePass& pass) {
   using T = typename A::T_;
   const Positions positions(pass);
   const int64_t channels = pass.in.size(-3);
-  // The derivative adds to the inputs that each output depends on.
+  // The derivative adds each output's gradient to the inputs that it depends on.
   const Tensor& seen = pass.backward ? pass.out : pass.in;
   const Tensor& made = pass.backward ? pass.in : pass.out;
   const int64_t height = seen.size(-2), width = seen.size(-1);
@@ -195,7 +195,7 @@ void affine(const AffinePass& pass) {
       }
     }
   };
-  // In the derivative outputs overlap, so images are processed in parallel, but not their rows.
+  // In the derivative, rows add to the same inputs, so only images are processed in parallel.
   const int64_t rows = pass.backward ? out_height : 1;
   in_parallel(images * out_height / rows, rows * out_width, [&](int64_t first, int64_t last) {
     for (int64_t row = first * rows; row < last * rows; ++row) {
@@ -328,7 +328,7 @@ void on_cpu(const PixelPass& pass) {
     if (pass.in.scalar_type() == pass.out.scalar_type()) {
       pixels<In, In>(pass);
     } else {
-      pixels<In, float>(pass);  // normalized uint8, and intermediate results
+      pixels<In, float>(pass);  // for normalized uint8 and intermediate results
     }
   });
 }

@@ -19,7 +19,7 @@ struct Span {
   int64_t size() const { return to - from; }
 };
 
-// The part of `length` pixels from `at` on; the end of an `at` far outside may be beyond int64.
+// The part of `length` pixels from `at` on. If `at` is far outside, its end may overflow int64.
 Span span_of(int64_t at, int64_t length, int64_t size) {
   at = std::clamp(at, -length, size);
   return {at, at + length, size};
@@ -40,8 +40,8 @@ std::vector<double> fills(std::optional<at::ArrayRef<double>> fill, const Tensor
   return per_channel(*fill, channels, "fill", op);
 }
 
-// Whether the tables of transposed bands are small. They have a number for each pixel and each of
-// the most outputs of one.
+// Whether the tables of the transposed bands are small. They have a weight for each input pixel,
+// times the most outputs that a pixel has.
 bool fits_bands(const std::array<double, 6>& a, const Tensor& grad, at::IntArrayRef size) {
   constexpr double kMostOutputs = 64;
   constexpr int64_t kSmallTable = int64_t{1} << 22;
@@ -165,7 +165,7 @@ Tensor affine_backward(const Tensor& grad, at::ArrayRef<double> matrix, at::IntA
         grad, {{position_band(size[1], grad.size(-1), a[0], a[2], true), Along::kRows},
                {position_band(size[0], grad.size(-2), a[4], a[5], true), Along::kColumns}});
   }
-  // On the CPU the sums are added in the gradient itself.
+  // On the CPU, sums are accumulated in the gradient itself.
   const bool widen = grad.is_cpu() && grad.scalar_type() != ScalarType::Double;
   const Tensor in = (widen ? grad.to(ScalarType::Float) : grad).contiguous();
   const Tensor out = at::empty(resized(grad, size[0], size[1]), in.options());

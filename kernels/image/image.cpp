@@ -63,7 +63,8 @@ Colors colors_of(const Tensor& img, const char* op, bool needs_colors) {
   if (rgb) colors.red = place('R'), colors.green = place('G'), colors.blue = place('B');
   colors.alpha = place('A');
   std::tie(colors.low, colors.high) = range_of(img);
-  // For linear light ITU-R BT.709; for sRGB values ITU-R 601-2, as in Pillow. In units of 2^-16.
+  // The weights of the luminance in units of 2^-16: ITU-R BT.709 for linear light; ITU-R 601-2 for
+  // sRGB values, as in Pillow.
   colors.luma = said.color_space == "linear" ? std::array<double, 3>{13933, 46871, 4732}
                                              : std::array<double, 3>{19595, 38470, 7471};
   for (double& weight : colors.luma) weight /= 65536;
@@ -74,7 +75,7 @@ Colors colors_of(const Tensor& img, const char* op, bool needs_colors) {
 void check_box(at::IntArrayRef box) {
   TORCH_CHECK_VALUE(box.size() == 4, "torch_ocl::crop: box has ", box.size(),
                     " numbers, but must have four: (left, upper, right, lower)");
-  constexpr int64_t kBeyond = int64_t{1} << 62;  // so that differences fit
+  constexpr int64_t kBeyond = int64_t{1} << 62;  // so that differences of positions fit
   for (const int64_t place : box) {
     TORCH_CHECK_VALUE(-kBeyond < place && place < kBeyond, "torch_ocl::crop: the box is ", box,
                       ", but must be between -2^62 and 2^62");

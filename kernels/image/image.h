@@ -1,5 +1,5 @@
-// Shared by the image operators: checks, shapes and colours. Images are tensors [..., channels,
-// height, width].
+// Checks, shapes and colours for all image operators. Images are tensors [..., channels, height,
+// width].
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,8 +32,8 @@ void check_type(const Tensor& img, const char* op);
 enum class Interpolation { kNearest, kBilinear, kBicubic };
 Interpolation interpolation_of(std::string_view name, const char* op);
 
-// The channels of the colours, and the values `low` and `high` of black and white. They come from
-// the image's description, or else from the number of channels and the type.
+// The indices of the colours' channels, and the values of black (`low`) and white (`high`). They
+// come from the image's description, or else from the number of channels and the type.
 struct Colors {
   int red = 0, green = 0, blue = 0;  // all 0 for gray
   int alpha = -1;                    // -1: there is none
@@ -42,7 +42,7 @@ struct Colors {
   std::array<double, 3> luma{};  // weights of red, green and blue
 };
 
-// Raises an error where the operator needs colours that the image does not have.
+// Raises an error if the image lacks colours that the operator needs.
 Colors colors_of(const Tensor& img, const char* op, bool needs_colors = true);
 
 // The range of values in the description; without one (0, 255) for uint8, else (0, 1).
@@ -56,7 +56,7 @@ void check_size(at::IntArrayRef size, const char* op);
 Shape check_gradient(const Tensor& grad, const char* op);
 void check_paste(const Tensor& im1, const Tensor& im2, at::IntArrayRef coord);
 
-// One number per channel, from one number for all or one for each.
+// Expands one number for all channels to one per channel.
 std::vector<double> per_channel(at::ArrayRef<double> values, int64_t channels, const char* what,
                                 const char* op);
 

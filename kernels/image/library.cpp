@@ -1,5 +1,5 @@
-// The operators torch.ops.torch_ocl.*: schemas, kernels on ocl and the CPU, and rotate, which is
-// composed of the others.
+// The operators torch.ops.torch_ocl.*: schemas, kernels on ocl and the CPU, and rotate, which calls
+// the others.
 #include <ATen/ops/rot90.h>
 #include <torch/library.h>
 
@@ -61,7 +61,7 @@ Tensor rotate(const Tensor& img, double angle, std::string_view interpolation, b
   angle = std::fmod(angle, 360.0);
   if (angle < 0) angle += 360;
   if (!center && !translate) {
-    // Quarter turns are exact, whatever the interpolation.
+    // Quarter turns are exact for any interpolation.
     const int64_t quarters = static_cast<int64_t>(angle / 90);
     if (quarters * 90.0 == angle && (quarters % 2 == 0 || expand || width == height)) {
       Tensor turned = at::rot90(img, quarters, {-2, -1}).clone(at::MemoryFormat::Contiguous);
@@ -113,7 +113,7 @@ TORCH_LIBRARY(torch_ocl, m) {
   m.def("adjust_contrast(Tensor img, float factor) -> Tensor");
   m.def("adjust_saturation(Tensor img, float factor) -> Tensor");
   m.def("adjust_hue(Tensor img, float factor) -> Tensor");
-  // Derivatives with their own schemas, which are not public operators.
+  // Derivatives, which are not public operators.
   m.def(
       "_resize_backward(Tensor grad, SymInt[] size, str interpolation, bool antialias) -> Tensor");
   m.def(

@@ -1,4 +1,4 @@
-// Shapes and types of the image operators' results, for tracing; sizes may be symbols.
+// Shapes and types of the image operators' results, for tracing. Sizes may be symbolic.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>

@@ -22,8 +22,8 @@ struct Types {
   }
 };
 
-// The fill of each channel in the image's own type, on its device; numbers beyond the type become
-// infinite. Equal fills need no copy from the host, which would wait for the device.
+// The fill of each channel in the image's type, on its device. Numbers out of the type's range
+// become infinite. Equal fills need no copy from the host, which would wait for the device.
 Tensor fills_of(const Tensor& img, const std::vector<double>& fill) {
   const auto channels = static_cast<int64_t>(fill.size());
   const Tensor converted =
@@ -175,7 +175,7 @@ void on_ocl(const AffinePass& pass) {
   const Types types{in.scalar_type(), out.scalar_type(), compute};
   const Kernel& kernel =
       find_kernel(device, Affine{types, pass.backward, pass.interpolation, shift, channels});
-  // A work-item of the launch computes one pixel of `out` in all channels.
+  // A work-item computes one pixel of `out` in all channels.
   const auto width = static_cast<size_t>(out.size(-1));
   const uint64_t rows = out.numel() / channels / width;
   const size_t cost = channels * (pass.interpolation == Interpolation::kNearest ? 2 : 16);
@@ -255,7 +255,7 @@ void on_ocl(const PixelPass& pass) {
   const PixelKernel info = pixel_kernel(pass.op);
   Device& device = ocl_device(in);
   const Shape shape = shape_of(in, info.name);
-  // Pillow's HSV of bytes is exact only in double precision.
+  // Only double precision gives exactly Pillow's HSV of bytes.
   const bool exact = pass.op == PixelOp::kHue && in.scalar_type() == ScalarType::Byte &&
                      device.properties().has_fp64;
   const ScalarType compute = exact ? ScalarType::Double : arithmetic(in);
@@ -267,7 +267,7 @@ void on_ocl(const PixelPass& pass) {
                                  colors.blue, colors.alpha});
   const auto pixels = static_cast<uint64_t>(shape.pixels());
   const size_t blocks = at::ceil_div(pixels, width);
-  // A normalization passes means and deviations of four channels at a time.
+  // A launch normalizes four channels, whose means and deviations are its arguments.
   const int64_t at_a_time = pass.op == PixelOp::kNormalize ? 4 : shape.channels;
   for (int64_t first = 0; first < shape.channels; first += at_a_time) {
     const int64_t channels = std::min(at_a_time, shape.channels - first);

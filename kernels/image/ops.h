@@ -1,4 +1,5 @@
-// The image operators below autograd: the same code for ocl and the CPU, built from passes.h.
+// The image operators below autograd. ocl and the CPU share this code, which calls the passes of
+// passes.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// The passes that the image operators consist of: kernels on ocl (ocl.cpp), loops on the CPU
+// The passes that image operators are made of: kernels on ocl (ocl.cpp), loops on the CPU
 // (cpu.cpp). All tensors are contiguous; the caller allocates outputs.
 #pragma once
 
@@ -13,7 +13,8 @@ inline ScalarType arithmetic(const Tensor& img) {
   return img.scalar_type() == ScalarType::Double ? ScalarType::Double : ScalarType::Float;
 }
 
-// Applies the matrix along the middle of [outer][size][inner]. Both uint8, or both floating point.
+// Applies the matrix along the middle of [outer][size][inner]. Input and output are both uint8, or
+// both floating point.
 struct BandPass {
   const Tensor &in, &out;
   const Band& band;
@@ -22,7 +23,7 @@ struct BandPass {
 void on_ocl(const BandPass& pass);
 void on_cpu(const BandPass& pass);
 
-// Band matrices along rows or columns, one after the other (resample.cpp).
+// Applies band matrices along rows and columns, one after the other (resize.cpp).
 enum class Along { kRows, kColumns };
 struct Step {
   BandPointer band;
@@ -40,7 +41,7 @@ void on_ocl(const GatherPass& pass);
 void on_cpu(const GatherPass& pass);
 
 // Samples `in` at the position that the matrix gives for each output pixel. `backward`: the
-// derivative, from `in`, the gradient of the output, to `out`, the input's gradient.
+// derivative; `in` is the gradient of the output, and `out` becomes the input's gradient.
 struct AffinePass {
   const Tensor &in, &out;
   std::array<double, 6> matrix;
@@ -50,7 +51,7 @@ struct AffinePass {
 
   // Whether Pillow would step through the image in units of 2^-16 instead of double precision.
   bool small_steps() const;
-  // The matrix for whole pixel numbers, in units of 2^-shift.
+  // The matrix for integer pixel positions, in units of 2^-shift.
   std::array<int64_t, 6> fixed(int shift) const;
   // The inverse matrix, from positions in the input to output pixels, if there is one.
   std::optional<std::array<double, 6>> inverse() const;
@@ -66,7 +67,7 @@ struct PixelPass {
   Colors colors;
   double factor = 1;  // or the rotation of the hue, in sixths of the circle (256ths for uint8)
   Tensor other = {};  // kBlend: the level of each image, if any; kHueBackward: the input
-  std::vector<double> mean = {}, deviation = {};  // kNormalize: of each channel
+  std::vector<double> mean = {}, deviation = {};  // kNormalize: one for each channel
 };
 void on_ocl(const PixelPass& pass);
 void on_cpu(const PixelPass& pass);

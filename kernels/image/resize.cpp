@@ -11,7 +11,7 @@ namespace {
 constexpr int kBoxes = 3;  // box blurs per Gaussian blur
 constexpr double kGreatestRadius = 1e9;
 
-// The type of the result between two passes: bytes, or the type of the arithmetic.
+// The type of the intermediate result: bytes, or the type of the arithmetic.
 ScalarType between(const Tensor& img) {
   return img.scalar_type() == ScalarType::Byte ? ScalarType::Byte : arithmetic(img);
 }
@@ -42,7 +42,7 @@ Tensor resize_to(const Tensor& img, int64_t height, int64_t width, std::string_v
   const Interpolation method = interpolation_of(interpolation, kOp);
   std::vector<Step> steps;
   const auto add = [&](int64_t from, int64_t to, Along along) {
-    if (from == to) return;  // the identity
+    if (from == to) return;  // nothing to resize
     steps.push_back({backward ? resize_band(to, from, method, antialias, true)
                               : resize_band(from, to, method, antialias, false),
                      along});

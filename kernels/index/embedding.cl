@@ -1,7 +1,7 @@
 // Gradient of an embedding, both families: rows of `grad` are added to the rows `index` of a zeroed
-// result. A work-item owns columns and loops over all indices, so no addition is atomic and the
-// order of additions is the CPU's. Indices out of range and `padding` are skipped.
-//   IN: element type; INDEX: C type of the indices; SCALED: divided by the count of the index
+// result. A work-item owns columns and loops over all indices, so additions need not be atomic, and
+// have the CPU's order. Indices out of range and `padding` are skipped.
+//   IN: element type; INDEX: C type of the indices; SCALED: divides by the index's count
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"

@@ -30,7 +30,8 @@ struct EmbeddingGradient {
   }
 };
 
-// Adds rows to the rows `index` of `out` by sorting the indices. `counts` may be undefined.
+// Sorts the indices and adds the rows of `grad` to the rows `index` of `out`. `counts` may be
+// undefined.
 void add_sorted(const at::Tensor& out, const at::Tensor& rows, const at::Tensor& index,
                 const at::Tensor& counts, int64_t padding) {
   static const Indexing adding{.name = "embedding_add",
@@ -42,7 +43,7 @@ void add_sorted(const at::Tensor& out, const at::Tensor& rows, const at::Tensor&
   at::Tensor values = rows;
   if (counts.defined()) {
     const ScalarType compute = compute_type(rows.scalar_type());
-    if (compute != rows.scalar_type()) {  // 16 bits would round each small value
+    if (compute != rows.scalar_type()) {  // sums in 16 bits would round away small values
       const at::Tensor sums = at::zeros(out.sizes(), out.options().dtype(compute));
       add_sorted(sums, rows.to(compute), index, counts, padding);
       out.copy_(sums);
@@ -97,7 +98,7 @@ Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices
   }
   UnitGrid grid = unit_grid(device, 1, static_cast<size_t>(width), count);
   if (device.family() == KernelFamily::kCpu) {
-    // Whole cache lines per task.
+    // Each task has whole cache lines.
     grid.global.x = std::min(grid.global.x, static_cast<size_t>((width + 15) / 16));
   } else {
     grid.global.y = grid.local.y = 1;

@@ -28,7 +28,7 @@
   const ulong first = (ulong)CPTR(INDEX, offsets)[bag];              \
   const ulong last = bag + 1 < units ? (ulong)CPTR(INDEX, offsets)[bag + 1] : indices;
 #endif
-// The row of index n, with `continue` where it is none.
+// Declares the row of index n; does `continue` if the index has no row.
 #define FIND_ROW                                     \
   const long row = CPTR(INDEX, index)[n];            \
   if (row < 0 || row >= row_count) {                 \
@@ -87,13 +87,14 @@ GRID __kernel void embedding_bag(BAGS, const ulong per_item, INDICES) {
 }
 
 #ifdef MOST
-// Of equal maxima, the first. A NaN is the maximum where it is the first element, and else skipped.
+// Takes the first of equal maxima. A NaN is the maximum if it is the first element, else it is
+// skipped.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void embedding_bag_long(
     BAGS, const StripeShare share, INDICES) {
   __local T values[GROUP];
   __local long counts_of[GROUP];
 #ifdef MAXIMUM
-  __local T heads[GROUP];  // the first elements
+  __local T heads[GROUP];  // the first elements of each column
   __local ulong places[GROUP], head_places[GROUP];
 #endif
   STRIPES

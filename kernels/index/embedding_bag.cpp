@@ -21,7 +21,7 @@ namespace {
 using at::Tensor;
 using Bags = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
-// PyTorch's numbers of the modes.
+// PyTorch's numbers for the modes.
 enum Mode : int64_t { kSum = 0, kMean = 1, kMaximum = 2 };
 
 struct EmbeddingBag {
@@ -42,7 +42,7 @@ struct EmbeddingBag {
   }
 };
 
-// The checks of PyTorch's version, which would read the offsets on the host.
+// The checks of PyTorch's implementation, without reading the offsets on the host.
 void check(const Tensor& weight, const Tensor& indices, const Tensor& offsets, int64_t mode,
            const std::optional<Tensor>& weights) {
   static constexpr const char* kOp = "embedding_bag";
@@ -61,7 +61,7 @@ void check(const Tensor& weight, const Tensor& indices, const Tensor& offsets, i
               " for indices of shape ", indices.sizes());
 }
 
-// Both converted to their common type.
+// Converts indices and offsets to their common type.
 std::pair<Tensor, Tensor> promoted(const Tensor& indices, const Tensor& offsets) {
   const auto type = c10::promoteTypes(indices.scalar_type(), offsets.scalar_type());
   return {indices.to(type).contiguous(), offsets.to(type).contiguous()};
@@ -131,7 +131,7 @@ Bags forward(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
   return {out, bags, sizes, positions};
 }
 
-// For each index, the row of its bag, or zeros if it is in no bag.
+// For each index, the row of its bag; zeros if the index is in no bag.
 Tensor rows_of_bags(const Tensor& of_bags, const Tensor& offset2bag) {
   const int64_t count = of_bags.size(0);
   if (count == 0) return at::zeros({offset2bag.size(0), of_bags.size(1)}, of_bags.options());
@@ -151,7 +151,7 @@ OCL_NATIVE_AS("_embedding_bag_forward_only", embedding_bag_forward_only,
               forward(weight, indices, offsets, mode, per_sample_weights, include_last_offset,
                       padding_idx))
 
-// As in an embedding, each index adds its bag's gradient to its row. For maxima, each column has
+// Each index adds its bag's gradient to its row, as in an embedding. For maxima, each column has
 // its own index.
 OCL_NATIVE("_embedding_bag_dense_backward", embedding_bag_dense_backward);
 Tensor embedding_bag_dense_backward(const Tensor& grad, const Tensor& indices,

@@ -1,6 +1,6 @@
-// Elements found by index tensors, both families. Iteration i moves one element between operand 0
-// (the result) and operand 1. One of them is `indexed`: to its offset are added, for each index
-// tensor, the index times that tensor's step.
+// Reads or writes elements that index tensors select; both families. Iteration i moves one element
+// between operand 0 (the result) and operand 1. One of them is `indexed`: each index tensor adds
+// its index times its step to the offset.
 //   GET      result[i] = indexed[index[i]]; PUT: indexed[index[i]] = value[i]
 //   ONE_ITEM one work-item writes all elements (grid.clh)
 //   ROW_INDEX the indices are the same along a row; ROW_DENSE: and rows are contiguous;

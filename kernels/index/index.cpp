@@ -19,9 +19,9 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kLeastBlock = 32;  // sorted writes that a work-item combines
+constexpr size_t kLeastBlock = 32;  // the fewest sorted writes that a work-item combines
 
-// What the defines of index.clh depend on.
+// The parameters of the defines of index.clh.
 struct Elements {
   const char *combine, *atomic;
   uint32_t int_indices;
@@ -70,7 +70,7 @@ Elements elements_of(const IndexPlan& plan) {
 }
 
 struct Move {
-  const char* prefix;  // of the kernel's name
+  const char* prefix;  // a part of the kernel's name
   Elements elements;
   bool get, row_dense, row_quads;
 
@@ -91,7 +91,7 @@ struct Move {
   }
 };
 
-constexpr size_t kJoinGroup = 64;  // as of unit_grid()
+constexpr size_t kJoinGroup = 64;  // see unit_grid()
 
 struct JoinedMove {
   Move move;
@@ -170,7 +170,7 @@ class SortedWrites {
     for (int d = plan.row_index ? 1 : 0; d < plan.ndim; ++d) use(plan.size(d), plan.stride(0, d));
     for (size_t k = 0; k < sizes.size(); ++k) use(sizes[k], strides[k]);
     if (farthest < INT32_MAX) key_type_ = ScalarType::Int;
-    // The key of a write to nowhere has all of these bits, and no other one has.
+    // The key of a write that is skipped. No other key has all of these bits.
     const size_t from = strides_used == 0 ? 0 : std::countr_zero(strides_used);
     bits_ = {from, from + std::bit_width((static_cast<uint64_t>(farthest) >> from) + 1)};
   }
@@ -251,7 +251,7 @@ class SortedWrites {
 
 struct IndexCall {
   const IndexPlan& plan;
-  at::IntArrayRef sizes, strides;  // of what is indexed
+  at::IntArrayRef sizes, strides;  // strides of the indexed tensor
   const c10::Scalar& number;
 };
 
@@ -260,8 +260,8 @@ std::string describe(const IndexCall& call) {
              call.plan.row_index ? "rows" : "elements", ", ", call.plan.type);
 }
 
-// A launch in which work-items move elements or rows. `joins`: a group joins values for one
-// element.
+// Launches the kernel whose work-items move elements or rows. `joins`: a group first joins its
+// values for one element.
 void move_each(const IndexCall& call, bool joins) {
   const IndexPlan& plan = call.plan;
   const Move move{plan.indexing.name, elements_of(plan), plan.get, plan.row_dense, plan.row_quads};
@@ -310,7 +310,8 @@ void run(IndexPlan plan, at::IntArrayRef sizes, at::IntArrayRef strides,
   run_first(kAlgorithms, IndexCall{plan, sizes, strides, number});
 }
 
-// The dimensions for which a launch's arguments fit. Only many dimensions and indices do not.
+// The most dimensions whose arguments fit into a launch. Only many dimensions with many indices do
+// not.
 int most_dims(const at::TensorIteratorBase& iter, const Indexing& indexing, size_t indices) {
   const Device& device = ocl::device(iter.device(0).index());
   const size_t bytes = std::min<size_t>(device.properties().max_parameter_size, 65536);
@@ -324,7 +325,7 @@ int most_dims(const at::TensorIteratorBase& iter, const Indexing& indexing, size
   return static_cast<int>(dims - parts);
 }
 
-// Calls `run` for the iterator, or for each place in its outer dimensions.
+// Calls `run` for the iterator, or for each position in its outer dimensions.
 void in_slices(at::TensorIteratorBase& iter, const Indexing& indexing, size_t indices,
                c10::function_ref<void(at::TensorIteratorBase&)> run) {
   if (iter.numel() == 0) return;

@@ -1,4 +1,5 @@
-// Elements found by index tensors: indexing, gather, scatter and their like.
+// Reads and writes of elements that index tensors select: indexing, gather, scatter and similar
+// operators.
 #pragma once
 
 #include <ATen/native/TensorIterator.h>
@@ -11,26 +12,26 @@ namespace ocl {
 
 constexpr const char *kAddElements = "x + y", *kGreaterElements = "MAX(x, y)",
                      *kLesserElements = "MIN(x, y)";
-// The most additions that one work-item of a GPU makes one after another. A desktop's GPU is reset
-// if a launch takes seconds.
+// Up to this many writes in order, one work-item of a GPU takes little time; more writes are
+// sorted.
 constexpr size_t kMostInOrder = 2048;
 
-// How a family of operators indexes.
+// How an operator indexes.
 struct Indexing {
-  const char* name;  // of the kernel
+  const char* name;  // the kernel's name
   int fault_site;
   bool wrap;  // whether negative indices count from the end
   // The expression in x (old element) and y (new value) to store; nullptr stores the new value.
   const char* combine = nullptr;
-  bool in_order = false;       // the result does not depend on the order in which items run
-  bool skips_outside = false;  // indices out of range are skipped and not reported
+  bool in_order = false;       // the result does not depend on the order of the writes
+  bool skips_outside = false;  // skips indices out of range without reporting them
 
   bool adds() const { return combine && std::string_view(combine) == kAddElements; }
 };
 
 // Positions of an iterator's operands; the result is operand 0.
 struct IndexOperands {
-  int other;  // the indexed tensor of index_get, the values of index_put; -1: one number
+  int other;  // index_get(): the indexed tensor; index_put(): the values; -1: a number
   int first_index;
 };
 

@@ -1,5 +1,5 @@
-// Operators that call other operators of ours: masked_scatter, index_reduce, the indices
-// of triangles, and shuffles of pixels and channels.
+// Operators made of other operators: masked_scatter, index_reduce, the indices of triangles, and
+// shuffles of pixels and channels.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>

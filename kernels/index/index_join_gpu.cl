@@ -1,12 +1,13 @@
-// Values combined with indexed elements by exchanges, on GPUs: first each group joins its values
-// for one element. So an element meets a work-item of each group, where all values may go to it,
-// instead of each work-item, which would retry until all others are done.
+// Combines values with indexed elements by atomic exchanges, on GPUs. Each group first joins its
+// values for the same element. So if all values go to one element, only one work-item of each group
+// writes it. Otherwise every work-item would write it, and retry until all others are done.
 //
 //   targets of a group   5 8 5 5 9
 //   exchanges            5: a + c + d, 8: b, 9: e
 //
-// Work-items with the same slot, a hash of their target, form a list: `head` is the last one that
-// came, `next` leads to those before. The first of a list with a target joins the others.
+// Work-items whose targets have the same hash (slot) form a list: `head` is the last work-item, and
+// `next` leads to earlier ones. The first work-item in a list with a target joins the values of the
+// others.
 //   GROUP     work-items of the group, in both dimensions; a power of two
 // Other defines: index.clh. Grid (grid.clh): a work-item for each value.
 #include "index.clh"

@@ -1,4 +1,4 @@
-// Operators that find elements by index tensors.
+// Operators that select elements by index tensors.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/IndexKernel.h>
@@ -31,7 +31,7 @@ int site_of(const char* op, FaultClass error) {
 
 // ---- index and index_put_: PyTorch prepares the iterators
 
-// The CPU does not support calls without an index either.
+// Calls without an index are an error on the CPU, too.
 void check_any(bool any) { TORCH_CHECK(any, "index and index_put_ need at least one index"); }
 
 void index(at::TensorIteratorBase& iter, IntArrayRef sizes, IntArrayRef strides) {
@@ -236,7 +236,7 @@ namespace native {
 
 namespace {
 
-// Where there is nothing to read or to write, indices are checked all the same.
+// Indices are checked even if there is nothing to read or write.
 void refuse_outside(const Tensor& index, int64_t size, const Indexing& indexing) {
   if (index.numel() == 0) return;
   check_range(index, {0, static_cast<double>(size) - 1, size, indexing.fault_site});
@@ -289,7 +289,7 @@ Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index) {
   return out;
 }
 
-// PyTorch's own version calls index_select, whose name would be in the error.
+// PyTorch's implementation calls index_select, whose name would then be in the error.
 OCL_NATIVE("embedding", embedding);
 Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t /*padding_idx*/,
                  bool /*scale_grad_by_freq*/, bool /*sparse*/) {
@@ -305,9 +305,8 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t /*padding_
   return select_slices(looking_up, weight, 0, indices.reshape(-1), out).view(sizes);
 }
 
-// The mask of index_put_ with one number, which PyTorch fills without a search for positions.
-// PyTorch asks for a number on the CPU, because it reads the number; the kernel reads it on the
-// device.
+// index_put_ with a mask and one number: a fill, without a search for positions. PyTorch does this
+// only for a number on the CPU, because it reads it; our kernel reads the number on the device.
 std::optional<Tensor> mask_to_fill(const Tensor& self,
                                    const c10::List<std::optional<Tensor>>& indices) {
   static const Tensor number = at::empty({}, at::kFloat);
@@ -348,7 +347,7 @@ OCL_STRUCTURED("index_add.out", index_add)
   if (!result_any.is_same(self)) result_any.copy_(self);
   if (index.numel() == 0 || source.numel() == 0) return;
   const Tensor result = at_least_1d(result_any);
-  if (result.numel() == 0) {  // the CPU looks at the indices of one dimension only
+  if (result.numel() == 0) {  // the CPU only checks the indices of one dimension
     if (result.dim() == 1) refuse_outside(index, 0, adding);
     return;
   }

@@ -12,11 +12,10 @@ namespace {
 
 constexpr int kMaxDims = 16;
 constexpr int kMaxIndices = 32;
-constexpr double kMostAtomics = 1 << 24;  // writes of a launch by the device's own functions
-// From these numbers of moves, and of moves for each element, sorting takes less time than
-// exchanges.
+constexpr double kMostAtomics = 1 << 24;  // writes of a launch with atomic functions
+// From this many moves, and this many moves per target, sorting is faster than exchanges.
 constexpr size_t kLeastCrowd = 100'000, kLeastForEach = 64;
-constexpr size_t kMostSorted = size_t{1} << 24;  // where atomics are the other way; memory
+constexpr size_t kMostSorted = size_t{1} << 24;  // if atomics are possible, too: limits memory
 
 // Whether the device cannot exchange elements of the type. No device exchanges 16 bytes at once.
 bool lacks_atomics(const IndexPlan& plan) {
@@ -24,7 +23,7 @@ bool lacks_atomics(const IndexPlan& plan) {
   return plan.indexing.combine && c10::elementSize(plan.type) > most;
 }
 
-// Whether the work-items would mostly wait for each other.
+// Whether work-items would mostly wait for each other.
 bool is_crowded(const IndexPlan& plan, at::IntArrayRef sizes) {
   double targets = 1;
   for (const int64_t size : sizes) targets *= static_cast<double>(size);
@@ -68,7 +67,7 @@ IndexPlan make_plan(at::TensorIteratorBase& iter, const Indexing& indexing, Inde
     plan.row_index = plan.row_index && plan.stride(operand, 0) == 0;
     if (iter.dtype(operand) == ScalarType::Int) plan.int_indices |= uint32_t{1} << k;
   }
-  // The elements of a row that all go to one place are moves of their own.
+  // If all elements of a row go to one place, each element is a move.
   if (!get && plan.stride(0, 0) == 0) plan.row_index = false;
   plan.row_dense = plan.row_index && !plan.computes() && element <= 8 &&
                    plan.stride(0, 0) == element && plan.stride(operands.other, 0) == element;
@@ -134,7 +133,8 @@ const char* refusal_of_joining(const IndexPlan& plan) {
   if (!plan.indexing.combine || plan.operands.other < 0) return "no values are combined";
   if (atomic_function(plan)) return "the device has an atomic function for it";
   if (has_one_writer(plan)) return "one work-item writes";
-  // A sum does so only where numbers near the largest one cancel.
+  // Joining values first is safe for sums (unless numbers near the largest one cancel), maxima and
+  // minima.
   const std::string_view combine = plan.indexing.combine;
   if (combine != kAddElements && combine != kGreaterElements && combine != kLesserElements) {
     return "values may overflow or vanish without the old element";
@@ -142,7 +142,7 @@ const char* refusal_of_joining(const IndexPlan& plan) {
   return plan.row_index && plan.size(0) > kShortRow ? "a group has one row" : nullptr;
 }
 
-// A launch is short even where all values go to one element.
+// Keeps a launch short even if all values go to one element.
 double work_of(const IndexPlan& plan, size_t joined) {
   const auto count = static_cast<double>(moves(plan));
   const double most =

@@ -1,4 +1,4 @@
-// A call of index_get() or index_put(), and the choice of how it writes.
+// The plan of a call of index_get() or index_put(), which includes how it writes.
 #pragma once
 
 #include <string_view>
@@ -8,14 +8,14 @@
 
 namespace ocl {
 
-constexpr int64_t kQuadBytes = 16;  // of uint4
+constexpr int64_t kQuadBytes = 16;  // bytes of a uint4
 
 struct IndexPlan {
   at::TensorIteratorBase& iter;
   const Indexing& indexing;
   IndexOperands operands;
   bool get;
-  ScalarType type;  // of the elements in the kernel: an unsigned type where it only moves bits
+  ScalarType type;  // element type in the kernel: an unsigned type if it only moves bits
   int ndim, indices;
   Device& device;
   bool row_index = true, row_dense = false;
@@ -44,28 +44,28 @@ struct IndexPlan {
 IndexPlan make_plan(at::TensorIteratorBase& iter, const Indexing& indexing, IndexOperands operands,
                     bool get, size_t indices);
 
-// Whether dense rows can be moved in uint4. `strides`: of what is indexed, in bytes.
+// Whether dense rows can be moved as uint4. `strides`: those of the indexed tensor, in bytes.
 bool in_quads(const IndexPlan& plan, at::IntArrayRef strides);
 
-// Whether one work-item writes an element, for several values may go there: in order, or because
-// the device has no atomics for it.
+// Whether a single work-item must write all values: several may go to one element, and they need an
+// order, or the device has no atomics for them.
 bool has_one_writer(const IndexPlan& plan);
 
-// The device's atomic function for the combination; nullptr where it has none.
+// The device's atomic function for the combination, or nullptr.
 const char* atomic_function(const IndexPlan& plan);
 
-// What moves by one index: rows or elements.
+// The number of moves. An index moves a row or an element.
 size_t moves(const IndexPlan& plan);
 
-// Why the writes are not sorted by their target (index_sorted.cl), or nullptr. `sizes`: of what is
-// indexed.
+// Why the writes are not sorted by their target (index_sorted.cl), or nullptr. `sizes`: those of
+// the indexed tensor.
 const char* refusal_of_sorting(const IndexPlan& plan, at::IntArrayRef sizes);
 
 // Why a group does not join its values for one element first (index_join_gpu.cl), or nullptr.
 const char* refusal_of_joining(const IndexPlan& plan);
 
-// The work of a launch that is not sorted (Arguments::enqueue). `joined`: the most moves to an
-// element that become one write.
+// The work of a launch without sorting (Arguments::enqueue). `joined`: the most moves to an element
+// that become one write.
 double work_of(const IndexPlan& plan, size_t joined);
 
 }  // namespace ocl

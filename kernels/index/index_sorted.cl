@@ -1,12 +1,12 @@
-// Writes to indexed elements in a fixed order, for GPUs. One work-item would write for seconds, so
-// the writes are sorted by their target, and equal targets are combined in blocks of `length`
+// Writes to indexed elements in a fixed order, for GPUs. A single work-item would write for
+// seconds. So the writes are sorted by target, and equal targets are combined in blocks of `length`
 // writes. For blocks of 3 writes of values a, b, ... to the targets 5 and 8:
 //
 //   targets, sorted   5 5 5 | 5 5 8 | 8
 //   index_blocks      5: old + a + b + c | partial: d + e, 8: old + f | partial: g
 //   index_join        5: + (d + e), 8: + g
 //
-//   KEY       the type of targets, which are offsets in bytes; KEY_MAX: of a write to nowhere
+//   KEY       the type of targets, which are byte offsets; KEY_MAX: the write is skipped
 //   ROW_INDEX a write is a row of `inner` elements; else it is one element, and `inner` is 1
 // Other defines: index.clh.
 #include "index.clh"
@@ -19,7 +19,7 @@
     PTR(KEY, keys)[write] = exists ? (KEY)offset : KEY_MAX; \
   }
 
-// The target of each write, before they are sorted.
+// Computes the target of each write, to be sorted.
 __kernel void index_keys(EACH_INDEX(PARAMETER) TENSOR(keys), const Geometry g, const ulong units,
                          const ulong per_item, FAULT_ARGUMENT) {
   FOR_UNITS(u, units, per_item) {
@@ -41,7 +41,7 @@ __kernel void index_keys(EACH_INDEX(PARAMETER) TENSOR(keys), const Geometry g, c
   ((__global MEM(DT) *)(a_base + a_offset + (key) + (long)i * g.stride[0]))
 
 #ifndef FILL
-// The value that a write has for element i of its row.
+// The value of a write for element i of its row.
 static inline __global const MEM(DT) *value_of(__global const char *b, const Geometry *g,
                                                const ulong write, const ulong i) {
 #ifdef ROW_INDEX
@@ -87,7 +87,8 @@ __kernel void index_blocks(TENSOR(a), VALUE_PARAMETER, SORTED, TENSOR(partial), 
   }
 }
 
-// Adds the partial sums of the next blocks to the last target of a block, where that begins in it.
+// Adds the partial sums of the next blocks to a block's last target, if the target begins in this
+// block.
 __kernel void index_join(TENSOR(a), CTENSOR(keys), CTENSOR(partial), const Geometry g,
                          const ulong count, const ulong length, const ulong units,
                          const ulong inner, const ulong per_item) {
@@ -107,7 +108,7 @@ __kernel void index_join(TENSOR(a), CTENSOR(keys), CTENSOR(partial), const Geome
   }
 }
 #else
-// The last of the writes to each target.
+// Stores the last of the writes to each target.
 __kernel void index_last(TENSOR(a), VALUE_PARAMETER, SORTED, const Geometry g, const ulong units,
                          const ulong inner, const ulong per_item) {
   FOR_UNITS(j, units, per_item) FOR_INNER(i, inner) {

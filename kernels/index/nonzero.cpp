@@ -17,7 +17,8 @@
 namespace ocl {
 namespace {
 
-// Elements of a GPU's share: more where there are many, because one work-group adds up the counts.
+// The elements of a GPU's share. Larger for many elements, because one work-group adds up all
+// counts.
 constexpr size_t kFewest = 1024, kMost = 16 * kFewest, kShares = 4096;
 
 struct Nonzero {

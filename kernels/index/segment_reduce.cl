@@ -28,8 +28,8 @@ typedef struct {
 #define STEP(x, y) ((x) + (y))
 #endif
 
-// Finds the elements of a segment: `length` elements from `first` on, `inner` apart. Offsets that
-// the caller calls safe (`unsafe=True`) may still leave the data.
+// Finds the elements of a segment: `length` elements from `first` on, `inner` apart. Checks the
+// offsets even if the caller says that they are safe (`unsafe=True`).
 #define FIND_SEGMENT                                                                      \
   const long block = (long)u / s.segments;                                                \
   __global const OFFSET *range = CPTR(OFFSET, offsets) + (long)u + block;                 \
@@ -61,7 +61,7 @@ typedef struct {
 #else
 #define SHARE(g) (g)
 #endif
-// As in PyTorch, elements that equal the result share a positive gradient.
+// Elements that equal the result share a positive gradient, as in PyTorch.
 #define IS_RESULT(a) ((a) == y || isnan(a))
 #define SHARE_OF_EQUALS(g, equal) ((equal) > 1 && (g) > 0 ? (g) / (T)(equal) : (g))
 

@@ -66,7 +66,7 @@ struct SegmentReduce {
   }
 };
 
-// The kernel for each segment, and where some may be long, the one for these.
+// Launches the kernel for all segments, and if some may be long, the one for long segments.
 struct Names {
   const char *each, *long_ones;
 };

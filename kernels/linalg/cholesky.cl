@@ -7,7 +7,7 @@
 TEAM __kernel void cholesky(TENSOR(a), TENSOR(info), const ulong n, const ulong batches,
                             const long row_stride, const long column_stride,
                             const long batch_stride, const int first) {
-  SHARED T block[LEAF][LEAF];  // by columns
+  SHARED T block[LEAF][LEAF];  // column-major
   FOR_MATRICES(b, batches) {
     __global T *matrix = PTR(T, a) + (long)b * batch_stride;
     __global int *failed = PTR(int, info) + b;

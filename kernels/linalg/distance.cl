@@ -52,7 +52,7 @@ GRID __kernel void row_distance(CTENSOR(x), CTENSOR(y), TENSOR(out), const ulong
   }
 }
 
-// The derivative of `norm`, the norm of a vector with the element d, by d, times grad.
+// grad times the derivative of `norm` by d; `norm` is the norm of a vector that has the element d.
 static inline T derivative(const T d, const T grad, const T norm, const T p) {
 #if defined(ZERO)
   return 0;

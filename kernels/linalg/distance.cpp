@@ -10,7 +10,7 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kPowerCost = 16;  // of an element, in additions
+constexpr size_t kPowerCost = 16;  // cost of an element, in additions
 
 const char* norm_define(double p) {
   if (p == 0) return "ZERO";
@@ -43,12 +43,13 @@ size_t cost_of(double p, uint64_t elements) {
   return elements * (simple ? 1 : kPowerCost);
 }
 
-// Of a launch, in multiply-adds.
+// The work of a launch, in multiply-adds.
 double work_of(int64_t results, double p, uint64_t elements) {
   return static_cast<double>(results) * static_cast<double>(cost_of(p, elements));
 }
 
-// x and y are matrices of rows in batches. With `pairs` they are the same rows, in one batch.
+// x and y are batches of matrices, whose rows are compared. With `pairs` both are the same single
+// matrix.
 void forward(const at::Tensor& result, const at::Tensor& x_any, const at::Tensor& y_any,
              double order, bool pairs) {
   static constexpr const char* kName = "row_distance";
@@ -78,7 +79,7 @@ void backward(const at::Tensor& result, const at::Tensor& grad_any, const at::Te
               const at::Tensor& y_any, double order, const at::Tensor& distances_any, bool pairs) {
   static constexpr const char* kName = "row_distance_backward";
   if (result.numel() == 0) return;
-  if (distances_any.numel() == 0) {  // no pairs, because there is one row, say
+  if (distances_any.numel() == 0) {  // no pairs: there is only one row, say
     result.zero_();
     return;
   }

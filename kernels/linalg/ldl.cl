@@ -1,8 +1,9 @@
 // A = L D L^T (HERMITIAN: L D L^H), in lower triangles. L has ones on its diagonal; D has blocks of
 // one or two rows on its diagonal. Bunch, Kaufman: Some stable methods for calculating inertia and
 // solving symmetric linear systems. Mathematics of Computation 31 (1977).
-// Pivots are as in LAPACK's sytrf and hetrf: the row, counted from 1, that was exchanged with this
-// one. For a block of D of two rows both pivots are negative, and the second row was exchanged.
+// Pivots are as in LAPACK's sytrf and hetrf: pivot k is the row, counted from 1, that was exchanged
+// with row k. For a block of D with two rows, both pivots are negative, and the second row was
+// exchanged.
 #include "matrix.clh"
 
 #ifdef HERMITIAN
@@ -23,7 +24,7 @@
   }
 #define ALPHA L(0.64038820320220757)  // (1 + sqrt(17)) / 8
 
-// Decides whether k and k + 1 form a block, and which row is exchanged with the last of them.
+// Decides whether k and k + 1 form a block, and which row is exchanged with the block's last row.
 ALWAYS_INLINE int choose_pivot(__global const T *matrix, const ulong ld, const ulong n,
                                const ulong k, ulong *row, SCRATCH_ARGUMENT(R, sizes),
                                SCRATCH_ARGUMENT(int, places)) {
@@ -95,7 +96,7 @@ ALWAYS_INLINE ulong pivot_column(__global T *matrix, __global int *pivot, const 
   TEAM_BARRIER;
   return last;
 }
-// A column whose pivot is 0 stays as it is.
+// A column whose pivot is 0 is not changed.
 #define HAS_PIVOT(k, last) ((last) > (k) || !IS_ZERO(AT(k, k)))
 
 // Subtracts the block of D from column j, rows from `first` on, every `step`.
@@ -153,9 +154,9 @@ TEAM __kernel void ldl_factor(TENSOR(a), TENSOR(pivots), TENSOR(info), const ulo
   }
 }
 
-// The same for large matrices of a GPU, in two launches for each block of D. `blocks` has its first
-// and last column for each matrix, (-1, -1) before the first, (n, n) after the last.
-// Grid: a team per matrix.
+// The same for large matrices on GPUs, in two launches for each block of D. `blocks` has its first
+// and last column for each matrix, (-1, -1) before the first, (n, n) after the last. Grid: a team
+// per matrix.
 TEAM __kernel void ldl_pivot(TENSOR(a), TENSOR(pivots), TENSOR(info), TENSOR(blocks), const ulong n,
                              const ulong batches, const ulong ld, const ulong batch_stride) {
   TEAM_SCRATCH(R, sizes);
@@ -194,10 +195,9 @@ TEAM __kernel void ldl_update(TENSOR(a), CTENSOR(blocks), const ulong n, const u
   }
 }
 
-// x = A^-1 x from these factors. Rows that do not exist are reported and not exchanged. A launch
-// takes the blocks of D that begin before row `until`, or backwards those that end after it. `rows`
-// has the next row of each column of x.
-// Grid: columns of x, and matrices of the batch.
+// x = A^-1 x from these factors. Pivots that are not rows are reported and skipped. A launch
+// handles the blocks of D that begin before row `until`, or going backwards those that end after
+// it. `rows` has the next row of each column of x. Grid: columns of x, and matrices of the batch.
 #define SOLVE_ARGUMENTS                                                                   \
   CTENSOR(a), CTENSOR(pivots), TENSOR(x), TENSOR(rows), const ulong until, const ulong n, \
       const ulong columns, const ulong batches, const ulong ld, const ulong batch_stride, \

@@ -16,8 +16,8 @@ int64_t product_of(at::IntArrayRef sizes) {
   return product;
 }
 
-constexpr int64_t kLeafCpu = 32, kLeafGpu = 16;  // equations that one launch solves
-constexpr size_t kTeam = 64;                     // work-items, at most
+constexpr int64_t kLeafCpu = 32, kLeafGpu = 16;  // the most equations that one launch solves
+constexpr size_t kTeam = 64;                     // the most work-items of a team
 
 struct Strides {
   int64_t row, column, batch;
@@ -60,7 +60,7 @@ void solve_leaf(const at::Tensor& a, const at::Tensor& b, Triangle triangle) {
 }  // namespace
 
 at::Tensor matrices(const at::Tensor& tensor) {
-  // The kernels know only these types, and would read others as float32.
+  // The kernels have only these types, and would read others as float32.
   const ScalarType type = c10::toRealValueType(tensor.scalar_type());
   if (type != ScalarType::Float && type != ScalarType::Double) {
     refuse_type(ocl_device(tensor), tensor.scalar_type(), "linear algebra");
@@ -69,7 +69,7 @@ at::Tensor matrices(const at::Tensor& tensor) {
   if (plain.dim() == 3) return plain;
   const int64_t rows = plain.size(-2), columns = plain.size(-1);
   const int64_t batches = product_of(plain.sizes().slice(0, plain.dim() - 2));
-  // Merges the batch dimensions by rows or by columns, whichever a view allows.
+  // Merges the batch dimensions; keeps the order of rows or of columns, whichever needs no copy.
   if (plain.mT().is_contiguous()) return plain.mT().view({batches, columns, rows}).mT();
   return plain.view({batches, rows, columns});
 }
@@ -112,7 +112,7 @@ void fill_identity(const at::Tensor& matrices) {
 void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, int alpha, int beta,
               Conjugate conjugate) {
   if (out.numel() == 0) return;
-  const at::NoTF32Guard exact;  // float32_matmul_precision is not for factorizations
+  const at::NoTF32Guard exact;  // float32_matmul_precision must not affect factorizations
   gemm(out, conjugate.a ? a.conj() : a, conjugate.b ? b.conj() : b, alpha,
        beta == 0 ? at::Tensor() : out, beta);
 }

@@ -10,18 +10,18 @@
 
 namespace ocl {
 
-// A view of three dimensions, with one for the batch. Lazy conjugation is dropped: the view shows
-// the stored numbers, as LAPACK sees them.
+// A view with three dimensions, the batch first. Ignores lazy conjugation: the view shows the
+// stored numbers, as LAPACK sees them.
 at::Tensor matrices(const at::Tensor& tensor);
 // The same for vectors in batches (pivots, tau), which must be contiguous.
 at::Tensor vectors(const at::Tensor& tensor);
 
-// The same with the batch broadcast to `batch`; without a copy where one matrix is repeated.
+// The same with the batch broadcast to `batch`, without a copy if a single matrix is repeated.
 // Columns stay contiguous.
 at::Tensor matrices(const at::Tensor& tensor, at::IntArrayRef batch);
 at::Tensor vectors(const at::Tensor& tensor, at::IntArrayRef batch);
 
-// An uninitialised matrix with contiguous columns for each of a batch.
+// A batch of uninitialised matrices with contiguous columns.
 at::Tensor empty_matrices(int64_t batches, int64_t rows, int64_t columns,
                           const at::TensorOptions& options);
 void fill_identity(const at::Tensor& matrices);
@@ -41,19 +41,20 @@ struct Triangle {
 // b = a^-1 b. Systems with a on the right, and transposed ones, are views of these.
 void solve_triangular(const at::Tensor& a, const at::Tensor& b, Triangle triangle);
 
-// L of a = L L^H, zeros above; a is overwritten. Only the lower triangle is read.
+// Returns L of a = L L^H, with zeros above the diagonal. Reads only the lower triangle of a, and
+// overwrites a.
 at::Tensor factor_cholesky(const at::Tensor& a);
 
 struct Exchanges {
   int64_t offset = 0;      // the first row of b is number `offset` + 1
   bool backwards = false;  // P^T b
-  bool checked = false;    // pivots of a caller, which may name rows that do not exist
+  bool checked = false;    // pivots come from the user, and may be invalid
 };
 // b = P b for the row exchanges of an LU factorization: pivots [batch][count].
 void exchange_rows(const at::Tensor& b, const at::Tensor& pivots, Exchanges how);
 
-// A kernel by teams of work-items (matrix.clh), for find_kernel(), and the grid with one team per
-// matrix.
+// A kernel whose teams of work-items work on a matrix each (matrix.clh), for find_kernel(); and its
+// grid.
 struct TeamKernel {
   const char *file, *name;
   ScalarType type;
@@ -63,7 +64,7 @@ struct TeamKernel {
   KernelSource source(Device& device, size_t group) const;
 };
 size_t team_size(const Kernel& kernel);
-// The most teams of a dimension; kernels loop over more matrices.
+// The most teams along a dimension; kernels loop over further matrices.
 size_t most_teams(const Device& device);
 struct TeamGrid {
   Range global, local;

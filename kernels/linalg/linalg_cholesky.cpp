@@ -18,7 +18,7 @@ using at::Tensor;
 using at::native::TransposeType;
 
 constexpr int64_t kLeaf = 32;  // rows that one kernel factors
-// Elements of the factors that are copied at a time, where these are several.
+// How many elements of the factors are copied at a time, if there are several factors.
 constexpr int64_t kInverses = int64_t{1} << 21;
 
 void solve(const Tensor& a_any, const Tensor& b_any, bool left, bool upper, TransposeType transpose,
@@ -88,7 +88,7 @@ void solve_factored(const Tensor& factor, const Tensor& b, bool upper) {
 
 Tensor& cholesky_inverse(Tensor& result, Tensor& infos, bool upper) {
   if (result.numel() == 0) return result;
-  // The first zero on the diagonal, as LAPACK's potri reports it.
+  // Finds the first zero on the diagonal, as LAPACK's potri reports it.
   const Tensor zeros = result.diagonal(0, -2, -1).eq(0).to(at::kInt);
   infos.copy_(zeros.argmax(-1).add(1).mul(zeros.amax(-1)).view(infos.sizes()));
   const Tensor all = matrices(result);

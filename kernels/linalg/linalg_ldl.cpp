@@ -16,8 +16,8 @@ namespace {
 
 using at::Tensor;
 
-// A GPU that works on a launch for seconds is reset. So a launch for whole matrices is for small
-// ones, and a work-item of a launch that solves makes at most kMostSteps steps.
+// A GPU is reset if a launch takes seconds. So only small matrices are factored by one launch, and
+// a work-item of a launch that solves makes at most kMostSteps steps.
 constexpr int64_t kMostRows = 256;
 constexpr int64_t kMostSteps = int64_t{1} << 17;
 
@@ -31,7 +31,7 @@ void check_lower(bool upper) {
   TORCH_CHECK_NOT_IMPLEMENTED(!upper, "ldl_factor: upper triangles are not implemented for ocl");
 }
 
-// Two launches for each block of D: its pivot, and the update of the rest by many teams.
+// Two launches for each block of D: one finds its pivot, and in one many teams update the rest.
 void factor_by_blocks(const Tensor& a, const Tensor& pivots, const Tensor& info, bool hermitian) {
   Device& device = ocl_device(a);
   const int64_t batches = a.size(0), n = a.size(1);
@@ -47,7 +47,7 @@ void factor_by_blocks(const Tensor& a, const Tensor& pivots, const Tensor& info,
         .add(static_cast<uint64_t>(a.stride(2)))
         .add(static_cast<uint64_t>(a.stride(0)));
   };
-  for (int64_t block = 0; block < n; ++block) {  // at most: some have two rows
+  for (int64_t block = 0; block < n; ++block) {  // the most blocks: some have two rows
     Arguments choose(stream_of(a), pivot);
     choose.add(view(a)).add(view(pivots)).add(view(info)).add(view(blocks));
     sizes(choose).enqueue(grid.global, grid.local);

@@ -18,7 +18,7 @@ namespace {
 using at::Tensor;
 using at::native::TransposeType;
 
-constexpr int64_t kPanel = 16;  // columns that one launch factors
+constexpr int64_t kPanel = 16;  // the most columns that one launch factors
 
 struct Factors {
   Tensor pivots, info;  // [batch][min(rows, columns)] and [batch]
@@ -38,8 +38,8 @@ void factor_panel(const Tensor& a, const Factors& factors, int64_t first) {
          static_cast<int32_t>(first));
 }
 
-// Factors columns from the diagonal down. `first` is the number of the first row; `factors` belong
-// to these columns.
+// Factors columns from the diagonal down. `first`: the index of the first row. `factors`: the
+// pivots and info of these columns.
 void factor(const Tensor& a, const Factors& factors, int64_t first) {
   const int64_t rows = a.size(1), columns = a.size(2), count = std::min(rows, columns);
   if (columns <= kPanel) return factor_panel(a, factors, first);
@@ -95,7 +95,7 @@ void unpack_pivots(at::TensorIterator& iter, const int64_t count, const int64_t 
   const Tensor permutation = iter.tensor(0), pivots = iter.tensor(1);
   const int64_t batches = count == 0 ? 0 : permutation.numel() / size;
   if (batches == 0) return;
-  // With other shapes the CPU's kernel reads outside of the pivots.
+  // Checked, because the CPU's kernel would read outside of the pivots.
   const int64_t length = pivots.dim() == 0 ? 1 : pivots.size(-1);
   TORCH_CHECK(length >= count && pivots.numel() == batches * length, "lu_unpack: pivots of shape ",
               pivots.sizes(), " do not fit ", batches, " matrices with ", count,
@@ -151,7 +151,7 @@ OCL_STUB("linalg_lu_solve.out", lu_solve_stub, &ocl::lu_solve)
 OCL_STUB("lu_unpack.out", unpack_pivots_stub, &ocl::unpack_pivots)
 OCL_COMPLEX("linalg_lu_factor_ex.out,linalg_lu_solve.out,lu_unpack.out");
 
-// Operators that PyTorch composes of these.
+// PyTorch's implementations, which call the operators above.
 OCL_SHARED("linalg_lu.out,_linalg_det.result,_linalg_slogdet.sign,linalg_inv_ex.inverse");
 OCL_SHARED("_linalg_solve_ex.result");
 OCL_COMPLEX("linalg_lu.out,_linalg_det.result,_linalg_slogdet.sign,linalg_inv_ex.inverse");

@@ -10,9 +10,9 @@
 #endif
 
 // Factors `columns` columns of `rows` elements. Rows are exchanged only within the panel. PIVOT:
-// the largest element of a column becomes its pivot. pivots: the row, counted from 1 plus `first`,
-// that each of the first rows is exchanged with. info: the first column, counted likewise, with
-// pivot 0. Grid: a team per matrix.
+// the largest element of a column becomes its pivot. pivots: for each row, the row that it is
+// exchanged with, counted from 1 + `first`. info: the first column with pivot 0, counted likewise.
+// Grid: a team per matrix.
 TEAM __kernel void lu_panel(TENSOR(a), TENSOR(pivots), TENSOR(info), const ulong rows,
                             const ulong columns, const ulong batches, const ulong ld,
                             const ulong batch_stride, const ulong pivot_stride, const int first) {
@@ -29,7 +29,7 @@ TEAM __kernel void lu_panel(TENSOR(a), TENSOR(pivots), TENSOR(info), const ulong
       R best = -1;
       FOR_TEAM(i, j, rows) {
         const R size = ABS1(column[i]);
-        if (size > best || (i == j && isnan(size))) {  // as in BLAS, only a leading NaN is a pivot
+        if (size > best || (i == j && isnan(size))) {  // as in BLAS: a NaN only if first
           best = isnan(size) ? INFINITY : size;
           pivot = i;
         }
@@ -62,9 +62,9 @@ TEAM __kernel void lu_panel(TENSOR(a), TENSOR(pivots), TENSOR(info), const ulong
   }
 }
 
-// Exchanges rows by `count` pivots, from the first to the last, or BACKWARDS. The pivots number the
-// first row `offset` + 1. CHECKED: pivots outside of the `count` rows are reported and skipped.
-// Grid: columns, and matrices of the batch.
+// Exchanges rows by `count` pivots, from the first to the last, or BACKWARDS. In the pivots, the
+// first row has the number `offset` + 1. CHECKED: pivots outside of the `count` rows are reported
+// and skipped. Grid: columns, and matrices of the batch.
 __kernel void exchange_rows(TENSOR(a), CTENSOR(pivots), const ulong count, const ulong columns,
                             const ulong batches, const long row_stride, const long column_stride,
                             const long batch_stride, const ulong pivot_stride,

@@ -1,7 +1,7 @@
-// Solves triangular systems of at most LEAF equations: a x = b, where a is lower triangular, for
-// each column of b, in place. Strides, in elements, may be negative: an upper triangle read
-// backwards is a lower one. Row i of x is b[i] - sum over k < i of a[i][k] x[k], divided by
-// a[i][i]. Larger systems are solved by halves (solve_triangular in linalg.cpp).
+// Solves triangular systems of at most LEAF equations in place: a x = b for each column of b, where
+// a is lower triangular. Strides, in elements, may be negative: an upper triangle read backwards is
+// a lower one. Row i of x is b[i] - sum over k < i of a[i][k] x[k], divided by a[i][i]. Larger
+// systems are solved by halves (solve_triangular in linalg.cpp).
 //   LEAF; UNIT: the diagonal is ones; CONJUGATE: with conj(a) in place of a
 // Grid: columns (work-items on GPUs, in vectors on CPUs) and matrices of the batch.
 #include "matrix.clh"

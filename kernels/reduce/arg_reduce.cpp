@@ -16,12 +16,12 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kColumns = 16;         // vectors of adjacent outputs in a task, at most
+constexpr size_t kColumns = 16;         // the most vectors of adjacent outputs in a task
 constexpr size_t kPartElements = 4096;  // a part has at least this many reduced elements
 constexpr size_t kManyParts = 8;        // from here on, a work-group merges them
-// Work-items of a group. One of them has at least kPerItem elements where a row is long enough.
+// The size of a group. A work-item has at least kPerItem elements if the row is long enough.
 constexpr size_t kLeastItems = 64, kMostItems = 256, kPerItem = 16;
-constexpr size_t kMostOfPart = INT32_MAX;  // elements, which a work-item counts in 32 bits
+constexpr size_t kMostOfPart = INT32_MAX;  // the most elements, which a work-item counts in 32 bits
 
 enum class Kind : uint8_t { kItems, kRows, kColumns, kGroup, kMerge, kMergeGroup };
 
@@ -35,7 +35,7 @@ struct Plan {
   bool greatest, values;
   Kind kind = Kind::kItems;
   size_t width = 1;
-  size_t group = 0;  // work-items of a group, at most
+  size_t group = 0;  // the most work-items of a group
 
   bool partial() const { return !merges(kind) && shape.parts > 1; }
 };
@@ -84,13 +84,13 @@ const Kernel& kernel_of(const Plan& plan) {
                              by_group(plan.kind) ? plan.group : 0});
 }
 
-// The type for vectors of the CPU family, which need positions as wide as the elements.
+// The type of positions in vectors of the CPU family, which must be as wide as the elements.
 ScalarType vector_type(ScalarType type) {
   const ScalarType compute = compute_type(type);
   return c10::elementSize(compute) < 4 ? ScalarType::Int : compute;
 }
 
-// The work-items of a group that takes `elements`: in larger ones, few would have anything to do.
+// The size of a group for `elements`. In larger groups, few work-items would have work.
 size_t group_for(size_t elements) {
   return std::clamp(std::bit_floor(elements / kPerItem), kLeastItems, kMostItems);
 }
@@ -118,7 +118,7 @@ Plan make_plan(Device& device, ScalarType type, const ReduceShape& shape, bool g
   return plan;
 }
 
-// Launches work-items that each take a share of the outputs: one output on GPUs.
+// Launches work-items that each compute a share of the outputs; on GPUs one output.
 void enqueue_items(const Plan& plan, Arguments& arguments, size_t parts) {
   const size_t outputs = plan.shape.outputs();
   if (plan.device.family() == KernelFamily::kGpu) {
@@ -149,7 +149,7 @@ void run(const Plan& plan, const BufferView& in, const Results& results) {
   enqueue_items(plan, arguments, parts);
 }
 
-// Computes positions, and values where they are defined. Both have the shape's output strides, in
+// Computes positions, and values if `values` is defined. Both have the shape's output strides, in
 // elements.
 void arg_reduce(Device& device, ScalarType type, const ReduceShape& shape, bool greatest,
                 const at::TensorOptions& options, const BufferView& in, const Results& results) {

@@ -8,7 +8,7 @@
 #define P VEC(POSITION)
 #define UNROLL 2
 
-// Updates the best of each lane. Among equals the first stays, and so does a NaN.
+// Updates the best element of each lane. Keeps the first of equal elements, and a NaN.
 #define UPDATE(best, at, a, now)                                              \
   {                                                                           \
     const P take = (BETTER(a, best) | IS_NAN(a)) & ((best) == (best));        \
@@ -78,7 +78,7 @@ TASK __kernel void arg_rows(CTENSOR(in), TENSOR(indices) VALUES_PARAM, const Sha
 TASK __kernel void arg_columns(CTENSOR(in), TENSOR(indices) VALUES_PARAM, const Shape s,
                                const ulong block) {
   const ulong columns = s.kept_size[0], column = get_global_id(0) * block, part = get_global_id(2);
-  const ulong first = get_global_id(1) * columns + column;  // number of the first output
+  const ulong first = get_global_id(1) * columns + column;  // index of the first output
   const ulong width = min(block, columns - column);
   const ulong vectors = width / WIDTH;
   __global const char *base = in_base + in_offset + kept_offset(first, &s, 0);

@@ -10,7 +10,8 @@
   __local T values[GROUP]; \
   __local long positions[GROUP];
 
-// `best` becomes the best one of the group. A barrier comes before the next use of the arrays.
+// Sets `best` to the best of the group. The caller needs a barrier before the next use of the
+// arrays.
 #define GROUP_BEST(best)                                                              \
   values[item] = best.value;                                                          \
   positions[item] = best.position;                                                    \
@@ -34,8 +35,8 @@ KERNEL arg_group(CTENSOR(in), TENSOR(indices) VALUES_PARAM, const Shape s) {
   const ulong n = group_id(0), part = group_id(1);
   const uint item = get_local_id(0);
   FIND_PART(n, part)
-  // A work-item takes each GROUP-th element, and counts its own in 32 bits. Where the part has
-  // fewer elements than the group, some take the last one.
+  // A work-item takes every GROUP-th element, and counts its elements in 32 bits. If the part has
+  // fewer elements than the group, some work-items take the last one.
   const ulong first = min((ulong)item, to - from - 1);
   const uint count = (uint)((to - from - 1 - first) / GROUP) + 1;
   const long step = GROUP * s.reduced_in[0];
@@ -48,7 +49,7 @@ KERNEL arg_group(CTENSOR(in), TENSOR(indices) VALUES_PARAM, const Shape s) {
     at = number;                                                              \
   }
   for (p += step; i + UNROLL <= count; i += UNROLL, p += UNROLL * step) {
-    T next[UNROLL];  // all are loaded before one is used
+    T next[UNROLL];  // loads all before it uses one
     FOR(k) next[k] = ELEMENT_AT(p + k * step);
     FOR(k) TAKE(next[k], i + k)
   }

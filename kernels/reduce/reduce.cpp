@@ -14,19 +14,19 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kColumns = 32;         // vectors of adjacent outputs in a task, at most
-constexpr size_t kLeastBlock = 8;       // in smaller blocks, rows are split, too
+constexpr size_t kColumns = 32;         // the most vectors of adjacent outputs in a task
+constexpr size_t kLeastBlock = 8;       // if blocks are smaller, rows are split, too
 constexpr size_t kPartElements = 4096;  // a part has at least this many reduced elements
-constexpr size_t kPerItem = 4;          // elements of a GPU's work-item, where a row is short
+constexpr size_t kPerItem = 4;          // elements of a GPU's work-item, if rows are short
 
 struct Plan {
   const Reduction& op;
   Device& device;
   ScalarType in, out, compute;
   ReduceShape shape;
-  bool vectors = false;     // kernels of the CPU family; complex numbers are reduced one by one
+  bool vectors = false;     // uses the CPU family's vector kernels; complex numbers use none
   bool columns = false;     // vectors hold adjacent outputs, else adjacent reduced elements
-  bool contiguous = false;  // along reduced dimension 0
+  bool contiguous = false;  // the input is contiguous along reduced dimension 0
   bool partial = false;     // first of two launches
   bool merging = false;     // second of two launches
   size_t width = 1;
@@ -47,9 +47,9 @@ struct Types {
 };
 
 struct Reduce {
-  const char *neutral, *step, *merge, *finish;  // literals, or texts that are kept
+  const char *neutral, *step, *merge, *finish;  // texts with static storage
   Types types;
-  uint8_t kept, reduced;  // dimensions
+  uint8_t kept, reduced;  // numbers of dimensions
   bool vectors, columns, contiguous, partial;
   bool small;  // false with vectors
 
@@ -141,7 +141,7 @@ Plan make_plan(at::TensorIterator& iter, const Reduction& op, ScalarType compute
                                        at::ceil_div(shape.kept[0].size, kLeastBlock * plan.width)
                              : plan.columns ? at::ceil_div(shape.outputs(), plan.group)
                                             : shape.outputs();
-  // Adjacent columns are reduced together, so a part needs fewer rows.
+  // Adjacent columns are reduced together, so fewer rows per part suffice.
   const size_t least =
       plan.columns ? std::max<size_t>(1, kPartElements / shape.kept[0].size) : kPartElements;
   plan.shape.parts = parts_for(plan.device, independent, shape.elements(), least, plan.columns);

@@ -18,8 +18,8 @@ struct Reduction {
   const char* finish;
 };
 
-// How complex numbers are reduced. kNone: as numbers (or there are none). kKept: real and imaginary
-// parts separately.
+// How complex numbers are reduced. kNone: as complex numbers. kKept: real and imaginary parts
+// separately.
 enum class Parts { kNone, kKept };
 
 // `compute` overrides the type of the accumulator; the default is the output's type. With parts it

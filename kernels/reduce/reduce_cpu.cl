@@ -64,7 +64,7 @@ TASK __kernel void reduce_rows(CTENSOR(in), TENSOR(out), const Shape s, const ul
     V acc[UNROLL], total = (V)(INIT);
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) acc[u] = (V)(INIT);
-    ulong taken = 0;  // vectors, by an accumulator
+    ulong taken = 0;  // vectors that an accumulator takes
     for (ulong row = rows > 1 ? from : 0; row < (rows > 1 ? to : 1); ++row) {
       const ulong start = rows > 1 ? 0 : from;
       const long size = (long)((rows > 1 ? row_size : to) - start);
@@ -78,7 +78,7 @@ TASK __kernel void reduce_rows(CTENSOR(in), TENSOR(out), const Shape s, const ul
         const long end = min(size, i + (long)(series - taken) * UNROLL * WIDTH);
         taken += (end - i) / (UNROLL * WIDTH) + 1;
         for (; i + UNROLL * WIDTH <= end; i += UNROLL * WIDTH) {
-#pragma unroll  // PoCL would keep them in memory
+#pragma unroll  // unrolled: else PoCL keeps the array in memory
           for (int u = 0; u < UNROLL; ++u) {
             const V a = LOAD_VECTOR(p, i + u * WIDTH);
             acc[u] = STEP(acc[u], a);
@@ -92,7 +92,7 @@ TASK __kernel void reduce_rows(CTENSOR(in), TENSOR(out), const Shape s, const ul
       }
       if (i < size) {
 #ifdef IN_ONE
-        if (size >= WIDTH) {  // the last vector overlaps the one before; those lanes are masked
+        if (size >= WIDTH) {  // the last vector overlaps the one before: mask those lanes
           const V a = LOAD_VECTOR(p, size - WIDTH);
           const V next = STEP(acc[1], a);
           acc[1] = lanes < C(i - (size - WIDTH)) ? acc[1] : next;
@@ -119,14 +119,14 @@ TASK __kernel void reduce_columns(CTENSOR(in), TENSOR(out), const Shape s, const
   const ulong width = min(block, columns - column);
   const size_t vectors = width / WIDTH;
   const int tail = (int)(width - vectors * WIDTH);
-  const ulong first = kept_row * columns + column;  // number of the first output
+  const ulong first = kept_row * columns + column;  // index of the first output
   __global const char *base = in_base + in_offset + kept_offset(first, &s, 0);
   const long stride = s.reduced_in[0];
-  // They stay in the first level cache; several rows are added at a time.
+  // The accumulators stay in the first level cache. Several rows are added at a time.
   V acc[COLUMNS], total[COLUMNS];
   for (size_t c = 0; c <= vectors && c < COLUMNS; ++c) acc[c] = total[c] = (V)(INIT);
   const ulong series = series_of(to - from);
-  ulong taken = 0;  // rows, by the accumulators
+  ulong taken = 0;  // rows that the accumulators take
   for (ulong n = from; n < to;) {
     if (taken >= series) {
       for (size_t c = 0; c * WIDTH < width; ++c) {
@@ -135,7 +135,7 @@ TASK __kernel void reduce_columns(CTENSOR(in), TENSOR(out), const Shape s, const
       }
       taken = 0;
     }
-    // Along reduced dimension 0 to its end.
+    // Goes along reduced dimension 0 to its end.
     const ulong at = n % s.reduced_size[0];
     const ulong run = min(min(s.reduced_size[0] - at, to - n), series - taken);
     taken += run;

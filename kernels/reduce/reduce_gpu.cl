@@ -3,7 +3,7 @@
 //     GROUP >> row_shift outputs. Grid: outputs << row_shift, rounded up to GROUP; parts.
 //   reduce_item: a work-item per output and part; for outputs that are adjacent in memory. Grid:
 //     outputs rounded up to GROUP, parts.
-// A work-item loads UNROLL elements before it adds the first one, so it waits for memory once.
+// A work-item loads UNROLL elements before it adds the first, so it waits for memory only once.
 #include "reduce.clh"
 #include "row_items.clh"
 

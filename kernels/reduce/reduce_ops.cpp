@@ -38,21 +38,21 @@ constexpr bool compares_input(int row) { return row == k_and_stub || row == k_or
 
 constexpr Reduction kComplexProduct{"prod", 1, "c_mul(acc, a)", "c_mul(x, y)", "acc"};
 
-// The same iteration with another input of the same shape.
+// The same iteration with another input that has the same shape.
 at::TensorIterator with_input(const at::TensorIterator& iter, const at::Tensor& input) {
   return at::TensorIterator::reduce_op(const_cast<at::Tensor&>(iter.tensor(0)), input);
 }
 
-// A division by a complex number, as PyTorch's on the CPU: it spreads infinities to both parts.
+// Divides by a complex number, as PyTorch does on the CPU: infinities spread to both parts.
 void mean_of_complex(at::TensorIterator& iter) {
   reduce(iter, kRows[k_sum_stub], std::nullopt, Parts::kKept);
   const at::Tensor& sums = iter.tensor(0);
   sums.div_(iter.numel() / sums.numel());
 }
 
-// Of numbers near 1, the roundings of products do not cancel: float32's numbers above 1 are twice
-// as far apart as those below, so that many products are in the middle of two, and a little more or
-// less. Partial products begin with 1, again and again.
+// Rounding errors of products near 1 do not cancel. float32's numbers above 1 are twice as far
+// apart as those below 1, so many products lie near the middle between two numbers. Each partial
+// product begins with 1 again. So products use double precision where the device has it.
 ScalarType product_type(const at::TensorIterator& iter) {
   const ScalarType type = compute_type(iter.dtype(0));
   if (!device(iter.device(0).index()).properties().has_fp64) return type;
@@ -104,7 +104,7 @@ void norm(at::TensorIterator& iter, const c10::Scalar& order) {
   if (p == INFINITY) return reduce(iter, kNormMax, compute);
   if (std::isnan(p)) return reduce(iter, kNormNan, compute);
   if (p == -INFINITY) return reduce(iter, kNormMin, compute);
-  // For any other order, the number becomes part of the program; a model has few such orders.
+  // Any other order becomes a constant of the program; a model has few such orders.
   const std::string number = text_of(compute == ScalarType::Double ? p : static_cast<float>(p));
   static std::mutex mutex;
   static std::map<std::string, std::pair<std::string, std::string>> texts;
@@ -121,7 +121,7 @@ void norm(at::TensorIterator& iter, const c10::Scalar& order) {
   reduce(iter, {"norm", 0, text->first.c_str(), "x + y", text->second.c_str()}, compute);
 }
 
-// Unlike amax's, the result may have another type than the input.
+// The result may have another type than the input, unlike amax's.
 void max_all(at::Tensor& result, const at::Tensor& self) {
   if (result.scalar_type() == self.scalar_type()) {
     at::amax_out(result, self);
@@ -138,8 +138,8 @@ void min_all(at::Tensor& result, const at::Tensor& self) {
   }
 }
 
-// Whether the kernel converts the elements to the type of the sum. A copy would take eight bytes
-// for each element of one.
+// Whether the kernel converts elements to the type of the sum. A converted copy could take eight
+// bytes for each one-byte element.
 bool widens(ScalarType from, ScalarType to) {
   const auto is_integral = [](ScalarType type) {
     return c10::isIntegralType(type, /*includeBool=*/true);

@@ -9,7 +9,7 @@
 namespace ocl {
 namespace {
 
-// Kernels take the dimensions in one argument, whose size is limited.
+// Limited, because kernels take the dimensions in one argument.
 constexpr size_t kMaxDims = 16;
 
 void check_dimensions(const ReduceShape& shape) {
@@ -54,7 +54,7 @@ ReduceShape ReduceShape::of_dimension(const at::TensorBase& in, int64_t dim, int
     out *= in.size(d);
     Kept* inner = shape.kept.empty() ? nullptr : &shape.kept.back();
     if (inner && here.in == inner->in * static_cast<int64_t>(inner->size)) {
-      inner->size *= here.size;  // the two are one dimension; the output's strides always fit
+      inner->size *= here.size;  // merges two dimensions; the output's strides always fit
     } else {
       shape.kept.push_back(here);
     }

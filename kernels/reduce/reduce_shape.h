@@ -1,5 +1,4 @@
-// Which dimensions of an iteration a reduction keeps and which it reduces, as reduce.clh takes
-// them.
+// The shape of a reduction for reduce.clh: which dimensions it keeps and which it reduces.
 #pragma once
 
 #include <ATen/native/TensorIterator.h>
@@ -21,14 +20,15 @@ struct ReduceShape {
   std::vector<Kept> kept;
   std::vector<Reduced> reduced;
   size_t parts = 1;
-  size_t count = 0;  // elements per output; when merging parts, of all parts together
+  size_t count = 0;  // elements per output; when merging parts, in all parts together
 
-  // The shape of an iteration. Its output comes first, with stride 0 in reduced dimensions.
+  // Makes the shape from an iteration. The output comes first, with stride 0 in reduced dimensions.
   static ReduceShape of(const at::TensorIteratorBase& iter);
-  // The reduction of one dimension of a tensor. `out_element`: bytes of an output's element.
+  // Makes the shape for reducing one dimension of a tensor. `out_element`: bytes of an output's
+  // element.
   static ReduceShape of_dimension(const at::TensorBase& in, int64_t dim, int64_t out_element);
 
-  // Adds a dimension of size 2 that is kept, for the real and imaginary parts.
+  // Adds a kept dimension of size 2 for the real and imaginary parts.
   void keep_parts(int64_t in_element, int64_t out_element);
 
   // The shape of a split reduction's second launch, which reads a workspace [parts][outputs] with
@@ -37,12 +37,12 @@ struct ReduceShape {
 
   size_t outputs() const;
   size_t elements() const;
-  // Whether 32 bits suffice for the numbers of elements, with room for steps beyond the last one.
+  // Whether 32 bits suffice for the indices of elements, with room for steps beyond the last one.
   bool is_small() const { return elements() <= INT32_MAX; }
-  // Adjacent outputs per task, in vectors of `width`, at most `most` vectors; few enough that all
+  // The adjacent outputs of a task: at most `most` vectors of `width`, and few enough that all
   // tasks have work.
   size_t column_block(const Device& device, size_t width, size_t most) const;
-  // Adds the kernel's Shape argument.
+  // Adds the shape as the kernel's argument Shape.
   void bind(Arguments& arguments) const;
 };
 

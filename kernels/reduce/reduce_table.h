@@ -1,8 +1,8 @@
-// The reductions: operators, DispatchStub, neutral element (infinite: the largest or least number
-// of the type), step (adds the element `a` to `acc`), join of two partial results x and y, and the
-// final result (of `count` elements). The expressions are OpenCL C; helpers are in math.clh. They
-// must be valid for vectors and for single numbers, so they cannot use C(). A row without operators
-// has them in reduce_ops.cpp.
+// The table of reductions. A row has: operators, DispatchStub, neutral element (infinite: the
+// largest or least number of the type), step (adds the element `a` to `acc`), merge of two partial
+// results x and y, final result (of `count` elements). The expressions are OpenCL C; helpers are in
+// math.clh. They must be valid for vectors and for single numbers, so they cannot use C(). A row
+// without operators has them in reduce_ops.cpp.
 
 OCL_REDUCTION("", sum_stub, 0, "acc + a", "x + y", "acc")
 OCL_REDUCTION("nansum", nansum_stub, 0, "IS_NAN(a) ? acc : acc + a", "x + y", "acc")

@@ -7,8 +7,8 @@
 //   scan_totals     6   |  15   |  15
 //   scan          1 3 6 | 10 15 21 | 28 36       begins with 0, 6 and 21
 //
-// A product of floating-point or complex numbers that leaves the range stays infinite or 0, which
-// totals do not tell: its row has one part.
+// If a product of floating-point or complex numbers leaves the range, it stays infinite or 0.
+// Totals do not show that, so such rows have one part.
 //   LANES   columns of a work-item; other defines: scan.clh
 // Grid (grid.clh): parts of all rows, blocks of LANES columns.
 #include "scan.clh"
@@ -23,10 +23,9 @@
   const ulong first = block * LANES;                                          \
   const int lanes = (int)min((ulong)LANES, inner - first);
 #define AT(i, l) ((i) * inner + first + (l))
-// Adds four elements first, so that only one operation of four waits for the running sum; their
-// roundings are lost. (Mesa's
-// compiler makes wrong code of this where they are structs. A product of four may overflow after
-// a 0.)
+// Adds four elements to each other first, so that only one of four operations waits for the running
+// sum; their rounding errors are lost. (Mesa's compiler makes wrong code of this where they are
+// structs. A product of four may overflow after a 0.)
 #if LANES == 1 && defined(SUM)
 #define ADD_FOUR
 #endif

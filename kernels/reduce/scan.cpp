@@ -21,23 +21,23 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kLanes = 64;  // columns of a task
+constexpr size_t kLanes = 64;  // the most columns of a task
 constexpr size_t kCpuPart = 8192, kGpuPart = 64;
-constexpr size_t kItemsOfUnit = 512;    // work-items that wait for memory in a GPU's unit
-constexpr int64_t kTotalBytes = 32;     // of any State in scan.clh
-constexpr size_t kLongGpuPart = 32768;  // a launch of seconds ends in a reset of a desktop's GPU
+constexpr size_t kItemsOfUnit = 512;    // work-items that keep a GPU's compute unit busy
+constexpr int64_t kTotalBytes = 32;     // the largest State of scan.clh
+constexpr size_t kLongGpuPart = 32768;  // a desktop's GPU is reset if a launch takes seconds
 
 struct Scan {
   const char *name, *define;
   bool positions = false;
-  size_t cost = 1;  // of an element, in additions
+  size_t cost = 1;  // cost of an element, in additions
 };
 constexpr Scan kSum{"cumsum", "SUM"}, kProduct{"cumprod", "PRODUCT"},
     kLogSum{"logcumsumexp", "LOG_SUM", false, 16}, kMaximum{"cummax", "MAXIMUM", true, 2},
     kMinimum{"cummin", "MINIMUM", true, 2};
 
-// The type of the running result. As on the CPU, floating-point numbers are added in double
-// precision, if that is cheap on the device.
+// The type of the running result. Floating-point numbers are added in double precision as on the
+// CPU, if that is cheap on the device.
 ScalarType state_type(const Device& device, const Scan& scan, ScalarType type) {
   const ScalarType compute = compute_type(type);
   if (scan.positions || device.family() != KernelFamily::kCpu || !device.properties().has_fp64) {
@@ -62,8 +62,8 @@ struct ScanColumns {
   }
 };
 
-// Rows of at least kGroupRow elements are scanned by work-groups of GPUs; fewer than kFewColumns
-// columns of at least kFewColumnsRows elements become rows first.
+// On GPUs, work-groups scan rows of at least kGroupRow elements. Fewer than kFewColumns columns of
+// at least kFewColumnsRows elements are transposed to rows first.
 constexpr uint64_t kGroupRow = 64, kFewColumns = 16, kFewColumnsRows = 4096;
 constexpr size_t kPerItem = 4;      // PER of scan_rows_gpu.cl
 constexpr size_t kTilesOfPart = 4;  // at least
@@ -77,7 +77,7 @@ struct ScanRows {
   const char* kernel;
   const Scan* scan;
   ScalarType type;
-  size_t wanted;  // work-items of a group, at most
+  size_t wanted;  // the most work-items of a group
 
   KernelSource source(Device& device, size_t group) const {
     const ScalarType state = state_type(device, *scan, type);
@@ -85,7 +85,8 @@ struct ScanRows {
     defines.set("IN", dtype_name(type)).set("OUT", dtype_name(type)).set(scan->define, 1);
     defines.set("ITEMS", static_cast<int64_t>(std::min(group, wanted)));
     if (scan == &kProduct && c10::isFloatingType(state)) {
-      // The exponents of what the CPU multiplies in: float for 16 bits, else double.
+      // The range of exponents of the type in which the CPU multiplies: float for 16 bits, else
+      // double.
       const bool narrow = type == ScalarType::Half || type == ScalarType::BFloat16;
       defines.set("SCALED", 1);
       defines.set("MAX_EXPONENT", narrow ? 128 : 1024).set("MIN_EXPONENT", narrow ? -149 : -1074);
@@ -94,19 +95,20 @@ struct ScanRows {
   }
 };
 
-// Whether the parts of a row can be scanned at once. The product of a part does not tell whether
-// the running product became zero or infinite inside of it, and stayed so. A long product of real
-// numbers takes one thread of a CPU; on GPUs one group, or one work-item for each column.
+// Whether the parts of a row can be scanned in parallel. A part's product does not show whether the
+// running product became zero or infinite inside of the part, and stayed so. So one thread of a CPU
+// computes a long product of real numbers; on GPUs one group does, or one work-item for each
+// column.
 bool may_split(const Scan& scan, ScalarType type) {
   return &scan != &kProduct || c10::isIntegralType(type, /*includeBool=*/true);
 }
 
-// Of a launch, as Arguments::enqueue() takes it. An element is loaded and stored.
+// The work of a launch for Arguments::enqueue(). Each element is loaded and stored.
 double work_of(const Scan& scan, const at::Tensor& in) {
   return 4.0 * static_cast<double>(scan.cost) * static_cast<double>(in.numel());
 }
 
-// Rows of a contiguous tensor.
+// The scan along rows of a contiguous tensor.
 void launch_row_scan(const Scan& scan, const at::Tensor& in, const at::Tensor& out,
                      const at::Tensor& positions, uint64_t rows, uint64_t size) {
   Device& device = ocl_device(in);
@@ -154,15 +156,15 @@ void launch_scan(const Scan& scan, const at::Tensor& in, const at::Tensor& out,
                                       cpu ? kCpuPart / lanes : kGpuPart)
                           : 1;
   if (!cpu && splits) {
-    // A part joins the totals of all parts before it, so there are at most as many as elements in
-    // one.
+    // A part joins the totals of all parts before it, so the number of parts is at most the
+    // elements of a part.
     const auto balanced = static_cast<size_t>(std::sqrt(static_cast<double>(extent.size)));
     const size_t filling = device.properties().max_compute_units * kItemsOfUnit;
     const size_t wanted = std::min(at::ceil_div(filling, extent.outer * blocks),
                                    extent.size / std::max(balanced, kGpuPart));
     parts = std::max<uint64_t>(
         {parts, wanted, at::ceil_div(extent.size, std::max(balanced, kLongGpuPart))});
-    parts = at::ceil_div(extent.size, at::ceil_div(extent.size, parts));  // none is empty
+    parts = at::ceil_div(extent.size, at::ceil_div(extent.size, parts));  // without empty parts
   }
   const uint64_t units = extent.outer * parts, size = extent.size, inner = extent.inner;
   const UnitGrid grid =
@@ -188,7 +190,7 @@ void run(const Scan& scan, const at::Tensor& self, const at::Tensor& out,
          const at::Tensor& positions, int64_t dim) {
   if (self.numel() == 0) return;
   check_device_has(ocl_device(self), self.scalar_type(), scan.name);
-  // _cummax_helper, _cummin_helper and _logcumsumexp.out take what they are given.
+  // _cummax_helper, _cummin_helper and _logcumsumexp.out do not check their arguments.
   const Relations relations(scan.name);
   relations.same("the result", out, "the input", self);
   expect_type(out, self.scalar_type(), scan.name);

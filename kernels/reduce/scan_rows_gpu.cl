@@ -1,7 +1,8 @@
 // Cumulative operators along rows [rows][size], on GPUs: a work-group takes a row, or one of its
 // parts, in tiles of ITEMS * PER elements. A work-item joins PER adjacent elements, and the group
 // joins the work-items' states, so that adjacent work-items load adjacent elements. Parts are
-// joined as in scan.cl: scan_row_totals reduces each, and scan_rows begins with the totals before.
+// joined as in scan.cl: scan_row_totals reduces each part, and scan_rows begins a part with the
+// totals of the parts before it.
 //   ITEMS   work-items of a group, a power of two; other defines: scan.clh, real products SCALED
 //   MAX_EXPONENT, MIN_EXPONENT   of the type in which the CPU multiplies: its numbers are below
 //           2^MAX_EXPONENT, and no smaller than 2^MIN_EXPONENT
@@ -34,7 +35,7 @@
 #define IS_OUT(state)                                                         \
   ((state).exponent > MAX_EXPONENT || (state).exponent < MIN_EXPONENT ||      \
    ((state).exponent == MIN_EXPONENT && fabs((state).value) == (T)0.5f))
-// Whether the product had left the range before the tile: it does so once.
+// Whether the product has left the range before this tile: that happens at most once.
 #define WAS_OUT(state) ((state).value == 0 || !isfinite((state).value))
 #define TILE_LOCALS __local uint last;
 #define BEGIN_TILE if (item == 0) last = TILE - 1;
@@ -64,7 +65,7 @@
   before_tile = join(before_tile, partial[ITEMS - 1]);
 #endif
 
-// Joins the elements from .. to - 1 to `before_tile`, and calls each(i, state) with all until i.
+// Joins the elements from .. to - 1 to `before_tile`; calls each(i, state) with the state up to i.
 #define SCAN_TILES(each)                                                      \
   for (ulong tile = from; tile < to;) {                                       \
     const ulong i = tile + item * PER;                                        \
@@ -92,7 +93,7 @@ KERNEL scan_row_totals(CTENSOR(in), TENSOR(totals), const ulong size, const ulon
   PART
   State own = NEUTRAL;
   ulong i = from + item;
-  // Loads several elements before it joins the first one.
+  // Loads several elements before it joins the first.
   for (; i + (PER - 1) * ITEMS < to; i += PER * ITEMS) {
     State loaded[PER];
     FOR(k) loaded[k] = STATE(LOAD(IN, x, i + k * ITEMS), i + k * ITEMS);

@@ -28,7 +28,7 @@
 #define HALF 0.5
 #define WHOLE(p) whole_of(p)
 #define PART(p) ((T)((p) - whole_of(p)))
-// floor() inline; compilers call a function for it.
+// An inline floor(), because compilers call a function for floor().
 static inline int whole_of(const double p) {
   const int towards_zero = (int)p;
   return towards_zero - ((double)towards_zero > p);

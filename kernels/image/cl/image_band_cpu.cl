@@ -25,7 +25,7 @@ static inline SUM one_sum(__global const MEM(IN) *x, __global const T *w) {
 }
 
 #ifdef ROWS
-// Computes a row of the output without the elements of zero weights.
+// Computes a row of the output, skipping elements with zero weights.
 static void sum_again(__global const MEM(IN) *x, __global MEM(OUT) *y,
                       __global const int *start, __global const T *weight, const ulong out_size) {
   for (ulong o = 0; o < out_size; ++o) {
@@ -68,7 +68,7 @@ TASK __kernel void band_rows(CTENSOR(in), TENSOR(out), CTENSOR(starts), CTENSOR(
     for (; o < out_size; ++o) ONE_SUM(o)
     if (NOT_FINITE) sum_again(x, y, start, weight, out_size);
 #else
-    // The weights are read once for AT_ONCE rows; beyond the last row, that row is repeated.
+    // Reads the weights once for AT_ONCE rows. Beyond the last row, computes the last row again.
     ulong offset[AT_ONCE];
     for (int r = 0; r < AT_ONCE; ++r) offset[r] = min((ulong)r, last - 1 - row);
     for (ulong o = 0; o < out_size; ++o) {

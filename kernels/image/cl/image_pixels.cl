@@ -83,7 +83,8 @@ GRID __kernel void image_blend_planes(CTENSOR(in), CTENSOR(levels), TENSOR(out),
 typedef struct {
   T low, range, mean[4], deviation[4];
 } Scales;
-// Element c of four. With an index, the array would be in a GPU's memory instead of registers.
+// Element c of four. Not an index, because a GPU would keep the array in memory instead of
+// registers.
 #define CHOSEN(four, c) ((c) == 0 ? four[0] : (c) == 1 ? four[1] : (c) == 2 ? four[2] : four[3])
 
 // Computes the channels from `first` on, `channels` of them, 4 at most.
@@ -124,7 +125,7 @@ GRID __kernel void image_luma_planes(CTENSOR(in), TENSOR(out), const ulong image
 #endif
 
 #ifdef SATURATE
-// The weights of the luminance, and how the colours are blended with it.
+// The weights of the luminance, and the factors for blending the colours with it.
 typedef struct {
   T red, green, blue, factor, low, high;
 } Saturation;

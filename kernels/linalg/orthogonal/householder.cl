@@ -10,7 +10,7 @@
 // Schreiber, Van Loan: A storage-efficient WY representation. SIAM J. Sci. Stat. Comput. 10 (1989).
 #include "matrix.clh"
 
-// QR factorization of a panel; tau as LAPACK's.
+// QR factorization of a panel; tau as in LAPACK.
 TEAM __kernel void qr_panel(TENSOR(a), TENSOR(tau), const ulong rows, const ulong columns,
                             const ulong batches, const ulong ld, const ulong batch_stride,
                             const ulong tau_stride) {
@@ -35,7 +35,8 @@ TEAM __kernel void qr_panel(TENSOR(a), TENSOR(tau), const ulong rows, const ulon
       const bool reflects = rest != 0;
 #endif
       if (reflects) {
-        // The rounding errors of dependent columns may be too small to divide by.
+        // Columns may be dependent; what remains are rounding errors, which may be too small to
+        // divide by.
         const R raise = hypot(ABS(alpha), rest) < 1 / R_RAISE ? R_RAISE : 1;
         if (raise > 1) {
           TEAM_BARRIER;

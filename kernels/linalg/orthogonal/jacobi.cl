@@ -5,7 +5,7 @@
 // rotated[batch][column][row] `rotated_size`. A team per matrix, or per pair of columns.
 //
 // A sweep rotates each pair of columns once. jacobi_round rotates disjoint pairs at the same time,
-// as players meet in a tournament: of 6 columns, column 5 stays, and the others move on by one.
+// as in a round-robin tournament. With 6 columns, column 5 stays, and the others move on by one.
 //   round 0: 5-0 1-4 2-3    round 1: 5-1 2-0 3-4    round 2: 5-2 3-1 4-0    ...
 #include "matrix.clh"
 
@@ -120,8 +120,8 @@ TEAM __kernel void column_norms(CTENSOR(x), TENSOR(norms), const ulong size, con
   }
 }
 
-// out[batch][c] = x[batch][order[batch][c]]. NORMALIZE: divided by norms[batch][c], or zeros where
-// the norm is at most `least`. Grid: a team per column.
+// out[batch][c] = x[batch][order[batch][c]]. NORMALIZE: divides by norms[batch][c]; the result is
+// zeros if the norm is at most `least`. Grid: a team per column.
 TEAM __kernel void take_columns(CTENSOR(x), CTENSOR(order), CTENSOR(norms), TENSOR(out),
                                 const ulong columns, const ulong size, const ulong count,
                                 const R least) {

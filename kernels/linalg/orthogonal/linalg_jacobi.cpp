@@ -30,9 +30,8 @@ double epsilon(ScalarType type) {
                          : std::numeric_limits<float>::epsilon();
 }
 
-// Whether each round of a sweep gets its own launch: for few matrices with many columns. On GPUs
-// also for many matrices, where one work-group would be busy with all sweeps of a matrix for
-// seconds.
+// Whether each round of a sweep gets its own launch: for few matrices with many columns, and on
+// GPUs also for many matrices if all sweeps of a matrix would take a work-group seconds.
 bool by_rounds(const Device& device, int64_t batches, int64_t columns) {
   if (device.family() == KernelFamily::kCpu) return batches < 16 && columns >= 96;
   return columns >= (batches < 16 ? 32 : 128);

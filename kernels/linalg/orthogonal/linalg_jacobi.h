@@ -6,16 +6,16 @@
 
 namespace ocl {
 
-// Rotates pairs of columns of x until all are orthogonal, and applies the rotations to the columns
-// of `rotated`, too, where it is defined. Both are dense with contiguous columns. x is scaled to
-// numbers of about 1, because the threshold for noise is absolute. Returns whether it converged.
+// Rotates pairs of columns of x until all are orthogonal. If `rotated` is defined, applies the same
+// rotations to its columns. Both are dense with contiguous columns. x is scaled to numbers of about
+// 1, because the threshold for noise is absolute. Returns whether it converged.
 bool orthogonalize(const at::Tensor& x, const at::Tensor& rotated);
 
 // The lengths of columns: [batch][column], real.
 at::Tensor column_norms(const at::Tensor& x);
 
-// The columns of x in the order of `order`, int64 [batch][column]. Where `norms` is defined (in the
-// new order), each column is divided by its norm; columns with norms up to `least` become zeros.
+// The columns of x in the order `order`, int64 [batch][column]. If `norms` is defined (in the new
+// order), divides each column by its norm; columns with norms up to `least` become zeros.
 at::Tensor take_columns(const at::Tensor& x, const at::Tensor& order, const at::Tensor& norms,
                         double least);
 

@@ -20,7 +20,7 @@ namespace {
 
 using at::Tensor;
 
-// As `rcond`: matrices of lower rank are no error. The driver gels does not read rcond.
+// Given in `rcond`, which the driver gels does not use: matrices of lower rank are not an error.
 constexpr double kAnyRank = -1;
 
 // Replaces b by the least squares (or least norm) solution for matrices of full rank. If a has more
@@ -55,7 +55,7 @@ void lstsq(const Tensor& a_any, Tensor& b_any, Tensor& /*rank*/, Tensor& /*singu
   b.masked_fill_(nothing.view({-1, 1, 1}), 0);
   const Tensor missing = zeros.logical_and(nothing.logical_not().unsqueeze(-1)).to(at::kInt);
   Tensor numbers = missing.argmax(-1).add(1).mul(missing.amax(-1));
-  // Of each matrix, of which b may have more.
+  // The rows of each matrix; b may have more.
   numbers = numbers.view(b_any.sizes().slice(0, b_any.dim() - 2));
   while (numbers.dim() > a_any.dim() - 2) numbers = numbers.select(0, 0);
   for (int64_t d = 0; d < numbers.dim(); ++d) numbers = numbers.narrow(d, 0, a_any.size(d));
@@ -73,8 +73,8 @@ double default_rcond(const Tensor& a) {
 namespace native {
 
 // PyTorch supports drivers other than gels only for CPU tensors. They accept matrices of any rank.
-// For them PyTorch's implementation checks the arguments and computes the residuals; the solution
-// comes from singular values.
+// PyTorch's implementation checks the arguments and computes the residuals; the solution comes from
+// singular values.
 OCL_NATIVE("linalg_lstsq.out", lstsq_out);
 OCL_COMPLEX("linalg_lstsq.out");
 std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> lstsq_out(const Tensor& self, const Tensor& b,
@@ -91,7 +91,7 @@ std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> lstsq_out(const Tensor& self, con
   at::native::checkLinalgCompatibleDtype(kName, rank.scalar_type(), at::kLong, "rank");
   at::native::checkLinalgCompatibleDtype(kName, singular_values.scalar_type(), real,
                                          "singular_values");
-  // Of their own types: those that are given may be converted to others.
+  // Temporary results have their own types, because the given outputs may have others.
   Tensor no_rank = at::empty({0}, self.options().dtype(at::kLong)),
          no_values = at::empty({0}, self.options().dtype(real));
   at::native::linalg_lstsq_out(self, b, name == "gels" ? std::nullopt : std::optional(kAnyRank),

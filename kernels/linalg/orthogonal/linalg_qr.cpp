@@ -16,7 +16,7 @@ namespace {
 
 using at::Tensor;
 
-constexpr int64_t kPanel = 32;  // reflectors that are applied together
+constexpr int64_t kPanel = 32;  // the number of reflectors that are applied together
 
 const Kernel& kernel_of(Device& device, const char* name, ScalarType type) {
   return find_kernel(device, TeamKernel{"householder.cl", name, type});
@@ -58,7 +58,7 @@ BlockReflector block_reflector(const Tensor& a, const Tensor& tau) {
   return {v, triangle};
 }
 
-// c -= V T V^H c, or with T^H in place of T.
+// c -= V T V^H c, or with T^H instead of T.
 void apply(const BlockReflector& block, const Tensor& c, bool adjoint, bool conjugate) {
   const Tensor &v = block.vectors, &triangle = block.triangle;
   const Tensor products = empty_matrices(c.size(0), v.size(2), c.size(2), c.options()),

@@ -9,8 +9,8 @@ namespace ocl {
 // contiguous. tau: [batch][min(rows, columns)].
 void factor_qr(const at::Tensor& a, const at::Tensor& tau);
 
-// c = Q c, or Q^H c with `adjoint`; `conjugate` uses conj(Q) for Q. Q is the product of as many
-// reflectors as tau has elements; their vectors are the first columns of a.
+// c = Q c, or Q^H c with `adjoint`; `conjugate` uses conj(Q) instead of Q. Q is the product of the
+// reflectors; tau has one element for each, and their vectors are the first columns of a.
 void apply_q(const at::Tensor& a, const at::Tensor& tau, const at::Tensor& c, bool adjoint,
              bool conjugate = false);
 

@@ -27,7 +27,7 @@ namespace {
 
 using at::Tensor;
 
-// |x|, elementwise, and the largest of each matrix: [batch][1][1].
+// The largest |x| of each matrix: [batch][1][1].
 Tensor magnitude(const Tensor& a) { return a.is_complex() ? at::abs(a) : a.abs(); }
 Tensor largest(const Tensor& a) { return at::amax(magnitude(a), {-2, -1}, /*keepdim=*/true); }
 
@@ -41,8 +41,8 @@ void scale(const Tensor& a, const Tensor& factor) {
   }
 }
 
-// a /= divisor, a real number for each matrix. The reciprocal of a subnormal number is infinite,
-// so matrices of such numbers are made larger first.
+// a /= divisor, a real number for each matrix. Scales matrices of subnormal numbers up first,
+// because the reciprocal of a subnormal number is infinite.
 void divide(const Tensor& a, const Tensor& divisor) {
   const double normal = is_double(a.scalar_type()) ? 0x1p-1022 : 0x1p-126;
   const Tensor larger = at::ones_like(divisor).masked_fill_(divisor.lt(normal), 0x1p100);
@@ -50,8 +50,8 @@ void divide(const Tensor& a, const Tensor& divisor) {
   scale(a, divisor.mul(larger).reciprocal());
 }
 
-// A unitary matrix with the columns of v, which are orthonormal or zero; other columns replace the
-// zeros.
+// Completes the columns of v, which are orthonormal or zero, to a unitary matrix: other columns
+// replace the zeros.
 Tensor complete(const Tensor& v) {
   const Tensor factors = v.clone(), tau = at::empty({v.size(0), v.size(2)}, v.options());
   factor_qr(factors, tau);
@@ -106,8 +106,8 @@ Svd svd_of_tall(const Tensor& given, int64_t u_columns, bool vectors, bool& conv
   return {u, s, v};
 }
 
-// Sets LAPACK's codes: `not_finite` for a matrix with NaN or infinities, plus 1 without
-// convergence.
+// Sets LAPACK's codes: `not_finite` for a matrix with NaN or infinities, and 1 more if it did not
+// converge.
 void set_info(const Tensor& info, const Tensor& a, int not_finite, bool converged) {
   const Tensor finite = at::isfinite(at::sum(largest(a), {-2, -1}));
   Tensor code = finite.logical_not().to(at::kInt).mul_(not_finite);
