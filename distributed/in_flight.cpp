@@ -93,8 +93,7 @@ void Release::end() noexcept {
 }
 
 void keep_released() {
-  constexpr std::chrono::seconds kMost{
-      10};  // a limit, because a thread may never release Python's lock
+  constexpr std::chrono::seconds kMost{10};  // a thread may never release Python's lock
   Releases& all = releases();
   std::unique_lock lock(all.mutex);
   all.kept = true;

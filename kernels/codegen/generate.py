@@ -13,7 +13,7 @@ import pathlib
 import re
 import sys
 
-# Appended, not put in front: an isolated build has its own versions of other packages.
+# Appended, not prepended: an isolated build has its own versions of other packages.
 sys.path.append(sys.argv[3])
 
 import marks
@@ -39,10 +39,10 @@ KEY = DispatchKey.XPU
 
 # For these layouts, each implementation of PyTorch that serves both CPU and CUDA also serves ocl.
 LAYOUTS = ["Sparse", "SparseCsr", "Quantized", "NestedTensor"]
-# The operators that kernels/quantized/quantized.cpp registers itself.
+# Operators that kernels/quantized/quantized.cpp registers itself.
 OWN_QUANTIZED = {"int_repr", "flip"}
 
-# Implementations that refuse out-of-tree devices before this release: there, the CPU fallback
+# Before this release, PyTorch's implementations refuse out-of-tree devices, and the CPU fallback
 # runs these operators.
 SINCE = {
     (2, 12): [
@@ -57,7 +57,7 @@ SINCE = {
     ],
 }
 
-# Operators that PyTorch has no more from this release on.
+# Operators that PyTorch has removed in this release.
 UNTIL = {
     (2, 14): ["cholesky"],
 }
@@ -101,7 +101,8 @@ def read_foreach(table):
 
 
 def own_foreach(rows):
-    """As read_marks()'s own operators, from (operator, our name, overload); each also in place."""
+    """Own operators in the form of read_marks(), from (operator, our name, overload); each also in
+    place."""
     own = {}
     for op, name, overload in rows:
         for place in ("", "_"):
@@ -112,7 +113,8 @@ def own_foreach(rows):
 
 
 def unary_foreach(table, functions):
-    """[(operator, stub)] of the rows of pointwise_table.h that have an operator on one list."""
+    """[(operator, stub)] for the rows of pointwise_table.h that have a _foreach_ operator on one
+    list."""
     unary = {
         str(function.func.name)
         for function in functions
@@ -192,7 +194,7 @@ def add_guards(definitions, registrations, item, entries):
 
 
 def left_out(version):
-    """The entries of marks that do not hold for a release of PyTorch."""
+    """The entries of marks that do not exist in a release of PyTorch."""
     numbers = tuple(int(part) for part in version.split(".")[:2])
     too_old = {op for release, ops in SINCE.items() if numbers < release for op in ops}
     return too_old | {op for release, ops in UNTIL.items() if numbers >= release for op in ops}
@@ -311,7 +313,7 @@ def generate(backend, target, item):
 
 
 def write_layout(layout, parsed):
-    """The wrappers of a layout for ocl, for the implementations that CPU and CUDA share.
+    """The wrappers for a layout on ocl, for the implementations that CPU and CUDA share.
 
     A quantized operator whose CPU implementation CUDA does not share gets layout_fallback().
     """
@@ -338,14 +340,14 @@ def write_layout(layout, parsed):
         )
         for item in items
     ]
-    # Without an entry, PyTorch would compose the operator of others, though CPU has a kernel.
+    # Without an entry, PyTorch would use a composition of operators, although the CPU has a kernel.
     generated.append(("", "\n".join(COPIED.format(name=name) for name in copied)))
     helpers = "\n".join(dest.gen_registration_helpers(backend))
     return write_shard(items, generated, helpers, key.name)
 
 
 def write_if_changed(path, text):
-    """Keeps the time of a file that does not change, so that nothing is compiled again."""
+    """Does not write a file that does not change, so that nothing is compiled again."""
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
 

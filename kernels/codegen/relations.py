@@ -1,4 +1,4 @@
-"""What operators' kernels trust about the sizes of arguments. Generated wrappers check it.
+"""Relations between the sizes of arguments, which kernels rely on. Generated wrappers check them.
 
 Most of these operators are derivatives. Autograd calls them with what the forward operator gave,
 but anyone may call them. Relations are separated by ";", and skipped where an optional tensor is

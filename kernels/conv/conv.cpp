@@ -32,8 +32,8 @@ struct Parameters {
   int64_t groups;
 };
 
-// Drops parameters that change nothing and may be too large for the kernels: a stride with only one
-// output, a dilation with only one tap, and padding of one output beyond its kernel.
+// Drops parameters that have no effect but may be too large for the kernels: the stride if there is
+// one output, the dilation if there is one tap, and padding beyond the kernel of a single output.
 void drop_unused_steps(size_t spatial, const Parameters& p, std::vector<int64_t>& stride,
                        std::vector<int64_t>& padding, std::vector<int64_t>& dilation,
                        const ConvShape& shape) {
@@ -112,7 +112,7 @@ void check_types(const char* op, const at::Tensor& input, const char* name,
               other.scalar_type(), " (on ", ocl_device(input).label(), ")");
 }
 
-// Refuses empty weights, whose sums would have no terms.
+// Raises for empty weights, because sums would have no terms.
 void check_weight(const at::Tensor& weight, bool transposed) {
   for (int64_t d = transposed ? 1 : 2; d < weight.dim(); ++d) {
     TORCH_CHECK(weight.size(d) > 0, d > 1 ? "kernel size" : "number of output channels",
@@ -130,7 +130,8 @@ void check_list(const char* op, const char* name, c10::IntArrayRef values, int64
               values);
 }
 
-// The checks of at::convolution(), which calls the backend's operators. Others may call them, too.
+// The checks of at::convolution(). They are needed because other code than at::convolution() may
+// call these operators.
 void check_arguments(const char* op, const at::Tensor& input, const at::Tensor& weight,
                      const std::optional<at::Tensor>& bias, const Parameters& p) {
   const int64_t spatial = input.dim() - 2;
@@ -153,8 +154,8 @@ void check_arguments(const char* op, const at::Tensor& input, const at::Tensor& 
   Relations(op).sizes("bias", bias, {channels});
 }
 
-// Writes the result, which is not empty, by an algorithm for channels_last tensors. Returns false
-// where none takes the call.
+// Writes the result, which is not empty, with an algorithm for channels_last tensors. Returns false
+// if none applies.
 bool convolve_channels_last(ConvDirection direction, const ConvShape& shape,
                             const at::Tensor& result, const at::Tensor& source,
                             const at::Tensor& factor, const at::Tensor& bias,
@@ -170,14 +171,15 @@ bool convolve_channels_last(ConvDirection direction, const ConvShape& shape,
 
 at::Tensor in_format(const at::Tensor& result, at::MemoryFormat format) {
   const at::Tensor formatted = result.contiguous(format);
-  // One channel or one pixel is contiguous in both formats, but later operators read the strides.
+  // Sets the strides of the format. With one channel or one pixel the data is the same in both
+  // formats, but later operators read the strides.
   formatted.unsafeGetTensorImpl()->empty_tensor_restride(format);
   return formatted;
 }
 
-// The result of one direction in a type of 16 bits, where an algorithm for channels_last tensors
-// multiplies it without a conversion to float32; else undefined. A conversion to channels_last
-// takes little of the time.
+// Computes one direction in a 16-bit type if an algorithm for channels_last tensors multiplies that
+// type without a conversion to float32; else returns an undefined tensor. Converting to
+// channels_last takes little time.
 at::Tensor convolve_as_channels_last(ConvDirection direction, const ConvShape& shape,
                                      at::IntArrayRef sizes, at::MemoryFormat format,
                                      const at::Tensor& source, const at::Tensor& factor,
@@ -200,8 +202,8 @@ at::Tensor convolve_as_channels_last(ConvDirection direction, const ConvShape& s
   return done ? in_format(result, format) : at::Tensor();
 }
 
-// The result of one direction in the given format. Where no algorithm takes channels_last tensors,
-// they are converted to contiguous ones and back.
+// Computes one direction in the given format. If no algorithm takes the channels_last tensors,
+// converts them to contiguous ones and back.
 at::Tensor convolve(ConvDirection direction, const ConvShape& shape, at::IntArrayRef sizes,
                     at::MemoryFormat format, const at::Tensor& source, const at::Tensor& factor,
                     const at::Tensor& bias, const Epilogue& epilogue) {
@@ -241,8 +243,8 @@ ConvDirection direction_of(bool transposed) {
 
 }  // namespace
 
-// As with cuDNN, one channels_last argument makes the results channels_last. As on the CPU,
-// convolutions of volumes in float64 are contiguous.
+// If one argument is channels_last, the results are, too, as with cuDNN. Convolutions of volumes in
+// float64 have contiguous results, as on the CPU.
 at::MemoryFormat convolution_format(const at::Tensor& input, const at::Tensor& weight) {
   if (input.dim() == 5 && input.scalar_type() == at::kDouble) return at::MemoryFormat::Contiguous;
   const at::MemoryFormat of_input = input.suggest_memory_format();
@@ -273,7 +275,7 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
   if (better_in_float(input)) {
     const at::Tensor product = convolve_as_channels_last(direction_of(transposed), shape, sizes,
                                                          format, input, weight, dense_bias);
-    if (product.defined()) {  // rounded before the epilogue, as by operators one by one
+    if (product.defined()) {  // rounds before the epilogue, as separate operators do
       apply_epilogue(epilogue, product, product);
       return product;
     }
@@ -294,8 +296,8 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
 
 namespace native {
 
-// PyTorch splits complex convolutions into real ones before they get here; a call with only one
-// complex operand gets here and is refused.
+// PyTorch splits complex convolutions into real ones. Only calls with a single complex operand get
+// here; they are an error.
 OCL_COMPLEX("convolution_overrideable");
 OCL_NATIVE("convolution_overrideable", convolution);
 

@@ -1,4 +1,4 @@
-// The tables of algorithms, and the only choice among them.
+// The tables of algorithms, and the choice among them.
 #include "kernels/conv/conv_algorithms.h"
 
 #include <algorithm>
@@ -9,9 +9,9 @@ namespace {
 
 using Row = const ConvAlgorithm*;
 
-// The first one that applies is used. Those that are fast for a special shape come before the
-// general ones. The order is the ranking by cost; an algorithm whose cost depends on the sizes
-// refuses where another one is estimated or measured to be faster.
+// The first row that applies is used. Algorithms for special shapes come before general ones, and
+// faster ones before slower ones. An algorithm whose cost depends on the sizes refuses if another
+// one is estimated or measured to be faster.
 constexpr Row kForwardAndDataGrad[] = {
     &kConvChannelsLastProduct,
     &kConvChannelsLastUnit,
@@ -76,7 +76,7 @@ bool can_run_convolution(const ConvCall& call) {
     const bool is_wanted = !wanted || std::string_view(wanted) == row->name;
     return is_wanted && !is_disabled(row->name) && !refusal(*row, call);
   });
-  // For the log.
+  // Describes a call in the log.
   if (!can && !wanted) choose_algorithm(table_of(call.direction), preferred(), call);
   return can;
 }

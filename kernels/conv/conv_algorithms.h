@@ -9,10 +9,11 @@ namespace ocl {
 // Runs the first algorithm that applies. Returns false if none applies, which happens only for
 // channels_last tensors.
 bool run_convolution(const ConvCall& call);
-// Whether an algorithm applies, and no other one is preferred. Reads the tensors' types and sizes
-// only.
+// Whether an algorithm applies and the user prefers no other one. Reads only types and sizes of the
+// tensors.
 bool can_run_convolution(const ConvCall& call);
-// Prefers an algorithm wherever it applies, as OCL_CONV_ALGORITHM does; an empty name ends that.
+// Prefers an algorithm wherever it applies, as OCL_CONV_ALGORITHM does; an empty name ends the
+// preference.
 void prefer_conv_algorithm(std::string_view name);
 
 }  // namespace ocl

@@ -1,6 +1,6 @@
 // Direct convolution in up to three spatial dimensions (size 1 where there are fewer), on
-// contiguous tensors. It serves both families wherever no faster kernel takes the type or geometry,
-// and it is the reference of the tests.
+// contiguous tensors. Both families use it if no faster kernel takes the type or geometry, and
+// tests use it as reference.
 //
 // Defines: as for element.clh, and WG_SIZE, the work-group size of conv_weight_grad, a power of
 // two.
@@ -29,7 +29,7 @@ typedef struct {
   int pad_d, pad_h, pad_w, dilation_d, dilation_h, dilation_w;
 } Shape;
 
-// The position that a work-item computes, in an array of results with `name` channels and sizes.
+// The position that a work-item computes; `name` is the prefix of the array's channels and sizes.
 #define FIND_RESULT(name)                                              \
   const size_t out_plane = (size_t)s.out_d * s.out_h * s.out_w;        \
   const size_t in_plane = (size_t)s.in_d * s.in_h * s.in_w;            \
@@ -103,7 +103,7 @@ __kernel void conv_data_grad(TENSOR(input), CTENSOR(output), CTENSOR(weight), CT
   STORE_TO(PTR(STORE, input), plane * in_plane + position, sum);
 }
 
-// The output positions of all images are dealt to the work-items, whose sums are added in a tree.
+// The work-items share the output positions of all images, and then add their sums in a tree.
 __kernel __attribute__((reqd_work_group_size(WG_SIZE, 1, 1))) void conv_weight_grad(
     TENSOR(weight), CTENSOR(input), CTENSOR(output), const Shape s) {
   __local COMPUTE sums[WG_SIZE];

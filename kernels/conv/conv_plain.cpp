@@ -11,7 +11,7 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kGroup = 64;  // work-items, at most; they compute one weight's gradient
+constexpr size_t kGroup = 64;  // the most work-items that compute one weight's gradient
 
 struct ConvPlain {
   ScalarType type;

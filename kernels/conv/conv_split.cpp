@@ -11,7 +11,7 @@ namespace {
 
 bool of_weights(const ConvCall& call) { return call.direction == ConvDirection::kWeightGrad; }
 
-// The images whose tensors of this type are small enough; the weights have none.
+// The number of images whose tensors are small enough.
 int64_t images_of(const ConvCall& call, ScalarType type) {
   const auto images = static_cast<size_t>(call.shape.images);
   const auto bytes = [&](const at::Tensor& t) {
@@ -24,8 +24,8 @@ int64_t images_of(const ConvCall& call, ScalarType type) {
   return static_cast<int64_t>(conv_byte_limit() / std::max<size_t>(image, 1));
 }
 
-// The type of the parts. Gradients of weights are added, so those of 16-bit types are not rounded
-// if float32 fits.
+// The type of the parts. The parts of weight gradients are added, so 16-bit types use float32 if it
+// fits.
 ScalarType part_type(const ConvCall& call) {
   const ScalarType type = call.result.scalar_type(), compute = compute_type(type);
   return of_weights(call) && images_of(call, compute) > 0 ? compute : type;

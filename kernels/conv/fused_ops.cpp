@@ -1,5 +1,5 @@
-// Operators of our own for a matrix product or convolution with an epilogue. The compiler puts them
-// in place of the separate operators (python/torch_ocl/inductor/passes/epilogues.py).
+// Our own operators for a matrix product or convolution with an epilogue. torch.compile replaces
+// separate operators by them (python/torch_ocl/inductor/passes/epilogues.py).
 #include <ATen/DeviceGuard.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>

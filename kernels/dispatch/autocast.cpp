@@ -10,16 +10,16 @@ namespace {
 
 using at::ScalarType, at::Tensor;
 
-// torch.autocast turns itself off for types that torch.ocl.get_amp_supported_dtype() does not name.
-// torch.set_autocast_dtype() accepts any type, so it is checked here.
+// torch.autocast turns itself off for types that torch.ocl.get_amp_supported_dtype() does not list.
+// torch.set_autocast_dtype() accepts any type, so the type is checked here.
 void check_autocast_dtype() {
   const ScalarType dtype = at::autocast::get_autocast_dtype(at::kPrivateUse1);
   TORCH_CHECK_VALUE(dtype == at::kHalf || dtype == at::kBFloat16, "autocast on ocl: the dtype is ",
                     dtype, ", but only torch.float16 and torch.bfloat16 are supported");
 }
 
-// Stands in for the library in PyTorch's registration macros: its kernels check the type before
-// they cast.
+// Takes the place of the library in PyTorch's registration macros, so that kernels check the type
+// before they cast.
 struct CheckedLibrary {
   torch::Library& library;
 
@@ -49,7 +49,7 @@ TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::m
 #define OCL_PROMOTE(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, promote)
 
 TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, library) {
-  using namespace at;  // the lists name types without it
+  using namespace at;  // the lists have types without it
   CheckedLibrary m{library};
   AT_FORALL_LOWER_PRECISION_FP(OCL_LOWER_PRECISION)
   AT_FORALL_FP32(OCL_FP32)

@@ -62,7 +62,8 @@ void count_and_warn(const c10::FunctionSchema& schema, c10::ArrayRef<c10::IValue
   }
 }
 
-// Operators of PyTorch that take some tensors (lengths, packed weights) on the CPU for any device.
+// Operators of PyTorch that need some arguments (lengths, packed weights) on the CPU, for any
+// device.
 bool mixes_devices(const c10::OperatorName& op) {
   constexpr std::string_view kMixing[] = {"aten::_pack_padded_sequence", "aten::_nested",
                                           "aten::fbgemm_linear",
@@ -109,7 +110,7 @@ class CpuCall {
     }
     take_resized();
     const at::AutoDispatchBelowADInplaceOrView not_recorded;  // the copies back
-    views_.write_back();                                      // before resizing frees that memory
+    views_.write_back();                                      // before a resize frees that memory
     for (const Pair& pair : pairs_) {
       if (pair.resized) write_back(pair);
     }
@@ -121,7 +122,8 @@ class CpuCall {
     bool written, resized = false;
   };
 
-  // As on the CPU, where an operator has failed halfway. What fails here too is only logged.
+  // If the operator failed halfway, writes back what it has written, as on the CPU. A second
+  // failure is only logged.
   void keep_what_was_written() {
     try {
       const at::AutoDispatchBelowADInplaceOrView not_recorded;
@@ -165,7 +167,7 @@ class CpuCall {
     }
   }
 
-  // Numbers may be on the CPU, and so may indices, which are optional tensors of a list.
+  // Numbers may be on the CPU, and so may indices, which are in lists of optional tensors.
   void check_devices() {
     if (!device_ || mixes_devices(schema_.operator_name())) return;
     for (size_t i = 0; i < argument_count(); ++i) {
@@ -193,12 +195,11 @@ class CpuCall {
     if (value.isDevice() && value.toDevice().is_privateuseone()) {
       value = c10::Device(at::kCPU);
     } else if (value.isGenerator() && value.toGenerator().device().is_privateuseone()) {
-      value = c10::IValue();  // the CPU's generator, which torch.manual_seed seeds, too
+      value = c10::IValue();  // then uses the CPU's generator, which torch.manual_seed also seeds
     }
   }
 
-  // The call may have resized the CPU tensor of a written argument, within the views or into other
-  // memory.
+  // The call may have resized the CPU tensor of a written argument, in place or into other memory.
   void take_resized() {
     for (Pair& pair : pairs_) {
       pair.resized = pair.written && pair.cpu.sizes() != pair.ocl.sizes();
@@ -210,7 +211,8 @@ class CpuCall {
   }
 
   static void write_back(const Pair& pair) {
-    // Its strides may have gaps: a solution that is part of a factorization's workspace, say.
+    // Its strides may have gaps, for example if a solution is a part of a factorization's
+    // workspace.
     const auto reach = extent_bytes(pair.cpu) / pair.cpu.element_size();
     pair.ocl.resize_({static_cast<int64_t>(reach)});
     pair.ocl.as_strided_(pair.cpu.sizes(), pair.cpu.strides());
@@ -222,7 +224,7 @@ class CpuCall {
     for (const Pair& pair : pairs_) {
       if (pair.written && pair.cpu.is_same(result)) return pair.ocl;
     }
-    // The result keeps the strides, but a tensor with expanded dimensions cannot be written.
+    // Keeps the strides, unless dimensions are expanded, because such a tensor cannot be written.
     at::Tensor moved = at::empty_like(
         result, result.options().device(
                     device_.value_or(c10::Device(c10::DeviceType::PrivateUse1, current_device()))));
@@ -283,7 +285,7 @@ void reset_fallback_stats() {
 namespace {
 
 // ---- PyTorch's composite operators whose code reads tensors on the host. A composite runs for
-// every device, so here it would read an address that is not the host's. A registration for ocl
+// every device, so for ocl it would read an address that is not the host's. A registration for ocl
 // replaces the composite. `make names` finds those that are missing.
 
 constexpr const char* kOnTheCpu[] = {
@@ -305,7 +307,7 @@ constexpr const char* kOnTheCpu[] = {
     "range.out_",
 };
 
-// The result holds a pointer to an object of the CPU's library, so it stays there.
+// The result has a pointer to an object of the CPU's library, so it stays on the CPU.
 constexpr const char* kPacking[] = {
     "_wrapped_linear_prepack",
     "fbgemm_pack_gemm_matrix_fp16",
@@ -318,7 +320,7 @@ constexpr const char* kBatchSizes[] = {
     "_pad_packed_sequence", "gru.data", "lstm.data", "rnn_relu.data", "rnn_tanh.data",
 };
 
-// The key of the CPU has the composite, which then calls other operators of ocl.
+// The CPU's key has the composite, which then calls ocl's operators.
 void run_composite(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
 }
@@ -361,7 +363,7 @@ void register_host_operators(torch::Library& m) {
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { register_host_operators<&fallback>(m); }
 
-// Composites have kernels for each layout, too.
+// There are composites for each layout, too.
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) { register_host_operators<&layout_fallback>(m); }
 TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) { register_host_operators<&layout_fallback>(m); }
 TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) { register_host_operators<&layout_fallback>(m); }
@@ -369,7 +371,7 @@ TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) {
   register_host_operators<&layout_fallback>(m);
 }
 
-// Without these, autograd would not look into the composite.
+// Without these, autograd would not see the operators in the composite.
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
   register_all<&with_batch_sizes>(m, kBatchSizes);
 }

@@ -1,4 +1,4 @@
-// The fallback for sparse, quantized and nested tensors. They consist of several tensors, so they
+// The fallback for sparse, quantized and nested tensors, which are made of several tensors, and so
 // are copied instead of mapped.
 #include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/ops/empty.h>
@@ -30,20 +30,20 @@ void write_back(const Pair& pair) {
       pair.ocl.sizes() != pair.cpu.sizes()) {
     pair.ocl.resize_(pair.cpu.sizes());
   }
-  if (at::sparse_csr::is_sparse_compressed(pair.ocl)) {  // of another number of entries, perhaps
+  if (at::sparse_csr::is_sparse_compressed(pair.ocl)) {  // its number of entries may have changed
     pair.ocl.resize_as_sparse_(pair.cpu.to(pair.ocl.device()));
   }
   pair.ocl.copy_(pair.cpu);
 }
 
-// A result that no quantizer was chosen for yet has no elements to copy.
+// A result without a quantizer has no elements yet.
 at::Tensor on_cpu(const at::Tensor& tensor) {
   const bool unset = tensor.is_quantized() &&
                      dynamic_cast<at::UnknownQuantizer*>(tensor.quantizer().get()) != nullptr;
   return unset ? at::empty(tensor.sizes(), tensor.options().device(at::kCPU)) : tensor.cpu();
 }
 
-// A copy with the same strides, which to() does not keep of quantized tensors.
+// Copies with the same strides, which to() does not keep for quantized tensors.
 at::Tensor on_device(const at::Tensor& result, c10::Device device) {
   if (!result.is_quantized() || result.is_contiguous() ||
       result.qscheme() != at::kPerTensorAffine) {
@@ -70,12 +70,12 @@ void layout_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     value = replace_tensors(value, [&](const at::Tensor& tensor) {
       if (!on_ocl(tensor)) return tensor;
       device = tensor.device();
-      // One tensor that is passed twice is one on the CPU, which some operators look at.
+      // A tensor that is passed twice becomes one CPU tensor, because some operators check this.
       const auto known =
           std::ranges::find_if(copied, [&](const Pair& pair) { return pair.ocl.is_same(tensor); });
       const at::Tensor copy = known == copied.end() ? on_cpu(tensor) : known->cpu;
       if (known == copied.end()) copied.push_back({tensor, copy});
-      // _sparse_mm_reduce_impl checks this to know what its backward will need.
+      // _sparse_mm_reduce_impl checks this to know what its backward pass needs.
       if (tensor.requires_grad()) copy.set_requires_grad(true);
       if (alias && alias->isWrite()) written.push_back({tensor, copy});
       return copy;

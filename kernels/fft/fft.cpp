@@ -24,7 +24,7 @@ namespace {
 
 using at::Tensor;
 
-constexpr int64_t kTaskLength = 8192;  // longest transform that one task of the CPU family does
+constexpr int64_t kTaskLength = 8192;  // longest transform of a CPU-family task
 
 // Mirrors Plan of fft_cpu.cl.
 struct TaskPlan {
@@ -36,7 +36,7 @@ struct TaskPlan {
 
 struct Transform {
   Device& device;
-  ScalarType type;  // of real and imaginary parts
+  ScalarType type;  // type of real and imaginary parts
   Extent extent;
   std::vector<int64_t> radices;
   Tensor table;
@@ -219,7 +219,7 @@ std::vector<int64_t> with_last(const Tensor& x, int64_t size) {
 
 bool in_halves(int64_t n) { return n % 2 == 0 && has_passes(n / 2); }
 
-// Of all rows at once: `out` is contiguous.
+// Transforms all rows at once; `out` is contiguous.
 void real_rows_at_once(const Tensor& x_any, const Tensor& out, double scale) {
   static constexpr const char* kEnd = "fft_real_end";
   const int64_t n = x_any.size(-1), last = x_any.dim() - 1, columns = out.size(-1), h = n / 2;
@@ -237,9 +237,9 @@ void real_rows_at_once(const Tensor& x_any, const Tensor& out, double scale) {
   launch_real(kEnd, halves, out, table, x.numel() / n, columns, h);
 }
 
-// In parts along the first dimension with several: others would be copied, and transformed twice.
+// Splits along the first dimension with several elements, so that a part needs no copy.
 void real_rows(const Tensor& x, const Tensor& out, double scale) {
-  constexpr int64_t kElements = int64_t{1} << 21;  // of a part
+  constexpr int64_t kElements = int64_t{1} << 21;  // rows of a part
   if (x.dim() == 1 || x.numel() <= kElements) return real_rows_at_once(x, out, scale);
   if (x.size(0) == 1) return real_rows(x[0], out[0], scale);
   const int64_t share = std::max<int64_t>(kElements / (x.numel() / x.size(0)), 1);

@@ -67,8 +67,7 @@ void set(const at::Tensor& host, int64_t i, const Complex& value) {
   }
 }
 
-// Other streams than the one that made it may use a kept table: its memory is not reused before
-// they have.
+// Records the current stream as a user of a kept table, which another stream may have made.
 at::Tensor shared(at::Tensor table) {
   Allocator::instance().recordStream(table.storage().data_ptr(), stream_of(table).unpack());
   return table;
@@ -103,7 +102,7 @@ Chirp chirp_of(int64_t n, bool forward, const at::TensorOptions& options,
   const Chirp chirp = kept.get(key_of(n, options, forward), [&] {
     const auto m = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * n - 1)));
     const Device& device = ocl::device(options.device().index());
-    // The spectrum is computed in double precision where the device has it.
+    // Computes the spectrum in double precision if the device has it.
     const at::TensorOptions precise =
         device.properties().has_fp64 ? options.dtype(ScalarType::ComplexDouble) : options;
     const at::Tensor factors = on_host(n, options), wrapped = on_host(m, precise);
@@ -118,7 +117,7 @@ Chirp chirp_of(int64_t n, bool forward, const at::TensorOptions& options,
       square = (square + 2 * k + 1) % (2 * n);
     }
     const at::Tensor spectrum = transform(wrapped.to(options.device()));
-    // Copied through the host, which waits: other streams may use the result at once.
+    // A copy through the host waits, so that other streams may use the result at once.
     const at::Tensor finished = spectrum.cpu().to(options.dtype()).to(options.device());
     return Chirp{m, factors.to(options.device()), finished};
   });

@@ -8,7 +8,7 @@ namespace ocl {
 
 constexpr int64_t kMaxRadix = 31;
 
-// The radices of the passes, or nothing where a prime factor is greater than kMaxRadix.
+// The radices of the passes; empty if a prime factor is greater than kMaxRadix.
 std::vector<int64_t> radices_of(int64_t n);
 
 // exp(2 pi i k / n) for k < n, on the tensor's device and of its (complex) type.

@@ -24,11 +24,11 @@ class GeneratedKernel {
   const std::string& signature() const { return signature_; }
   size_t arguments() const { return arguments_; }  // of a call
 
-  // On the device of the first argument, which must be an address. `cost`: in elements.
+  // Launches on the device of the first argument, which must be an address. `cost`: in elements.
   void launch(const OclArgument* arguments, int64_t units, int64_t cost) const;
 
  private:
-  // Its address identifies the kernel, so it is never freed: no later one gets the same address.
+  // Never freed: its address identifies the kernel, and no later one may get the same address.
   const KernelSource* source_;
   std::string signature_;
   size_t arguments_;

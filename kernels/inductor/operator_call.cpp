@@ -28,7 +28,7 @@ IValue of_value(const OclValue& value, const c10::TypePtr& type, std::optional<i
 
 IValue of_list(const OclValue* items, int64_t count, const c10::Type& list, bool repeat) {
   c10::TypePtr type = list.containedType(0);
-  // At run time all sizes are known, so a list of integers serves as a list of SymInt.
+  // At run time all sizes are known, so a list of SymInt is passed as a list of integers.
   if (type->kind() == TypeKind::SymIntType) type = c10::IntType::get();
   c10::impl::GenericList made(type);
   made.reserve(count);
@@ -46,7 +46,7 @@ IValue of_value(const OclValue& value, const c10::TypePtr& declared,
   const bool optional = declared->kind() == TypeKind::OptionalType;
   const c10::TypePtr type = optional ? declared->containedType(0) : declared;
   const bool listed = type->kind() == TypeKind::ListType;
-  if (listed && value.kind != OclValue::kList) {  // int[2] takes one number for both elements
+  if (listed && value.kind != OclValue::kList) {  // int[2] accepts one number for both elements
     return of_list(&value, length.value_or(1), *type, true);
   }
   switch (value.kind) {

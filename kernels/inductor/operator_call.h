@@ -1,4 +1,4 @@
-// Calls of operators by compiled C++ programs, which pass plain values as arguments.
+// Calls operators for compiled C++ programs, which pass plain values as arguments.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -7,7 +7,7 @@
 
 namespace ocl {
 
-// As OclProgramInterface::call describes it.
+// OclProgramInterface::call describes it.
 void call_operator(const c10::OperatorHandle& called, const OclValue* arguments, int64_t count,
                    void** results, int64_t result_count);
 

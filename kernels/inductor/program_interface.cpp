@@ -80,7 +80,7 @@ const char* allocate(size_t bytes, void** address) {
   });
 }
 
-// Programs free constants, which calls on any stream may still read.
+// Waits, because a program may free constants that calls on any stream still read.
 const char* release(void* address) {
   return guarded([&] {
     Device& device = resolve(address).device();
@@ -147,7 +147,7 @@ std::unique_ptr<AOTIModelContainerRunner> load(const std::string& library, size_
   const at::Device device(device_name);
   const c10::DeviceGuard guard(device.has_index() ? device
                                                   : at::Device(device.type(), current_device()));
-  // torch_ocl/program.h shows the device to AOTInductor's headers under this name.
+  // torch_ocl/program.h gives AOTInductor's headers this name for the device.
   const std::string name = c10::str("mps:", static_cast<int>(guard.current_device().index()));
   return std::make_unique<Runner>(library, models, name, binaries, single_threaded);
 }

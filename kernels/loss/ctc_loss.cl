@@ -28,7 +28,8 @@ typedef struct {
   __global const long *sequence = CPTR(long, table) + 3 * (long)(b);                \
   const long steps = sequence[0], states = 2 * sequence[1] + 1;                     \
   __global const long *target = CPTR(long, targets) + sequence[2];
-// ctc_alpha reports targets that are no labels; nothing reads beyond the rows for them.
+// Clamps targets that are not labels, so that nothing reads beyond the rows; ctc_alpha reports
+// them.
 #define LABEL(s) ((s) % 2 ? clamp(target[(s) / 2], 0L, c.labels - 1) : c.blank)
 #define LOG_PROB(t, b, label)                                                       \
   LOAD(IN, CPTR(MEM(IN), log_probs), (((t) * c.batch + (long)(b)) * c.labels + (label)))

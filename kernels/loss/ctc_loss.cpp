@@ -26,7 +26,7 @@ struct Ctc {
   int64_t time, batch, labels, width, blank, zero_infinity;
 };
 
-// The arguments in the form that the kernels take.
+// Converts the arguments to the kernels' form.
 struct Sequences {
   Tensor log_probs, targets, table;
   Ctc shape;
@@ -62,7 +62,7 @@ void check_lengths(const Tensor& log_probs, const Tensor& targets, IntArrayRef i
                 ", but got value ", input_lengths[b], " (while checking arguments for ", c, ")");
   }
   if (targets.dim() == 1) {
-    for (const int64_t length : target_lengths) {  // so that the sum of all fits
+    for (const int64_t length : target_lengths) {  // so that the sum of all lengths fits
       TORCH_CHECK(length <= targets.size(0), c, ": a target of ", length, " labels, but all have ",
                   targets.size(0));
     }

@@ -13,10 +13,10 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kSamplesPerItem = 256;  // at least, in a partial sum
-constexpr size_t kGpuItems = 1024;       // partial sums at most; one work-item joins them
+constexpr size_t kSamplesPerItem = 256;  // the fewest samples of a partial sum
+constexpr size_t kGpuItems = 1024;       // the most partial sums; one work-item joins them
 
-// The loss in the form that the kernels take: x is [batch][classes][inner], all contiguous.
+// Converts the arguments to the kernels' form: x is [batch][classes][inner], all are contiguous.
 struct Nll {
   at::Tensor target, weight;
   int64_t reduction;
@@ -67,7 +67,7 @@ size_t samples_per_item(const Device& device, size_t samples) {
   return std::max(kSamplesPerItem, at::ceil_div(samples, items));
 }
 
-// Of a work-item that does not add them up. Adjacent items of a GPU read adjacent samples.
+// Samples of a work-item that does not sum them. Adjacent items of a GPU read adjacent samples.
 size_t samples_per_writer(const Device& device, size_t samples) {
   return device.family() == KernelFamily::kGpu ? 1 : samples_per_item(device, samples);
 }
@@ -88,7 +88,7 @@ void add_targets(Arguments& arguments, const Nll& nll, size_t per_item) {
       .add(FaultArgument{site});
 }
 
-// Both results contiguous.
+// Both results are contiguous.
 void forward(const at::Tensor& x_any, const Nll& nll, const at::Tensor& out,
              const at::Tensor& total_weight) {
   static constexpr const char *kEach = "nll_each", *kPartial = "nll_partial",

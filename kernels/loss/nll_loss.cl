@@ -21,7 +21,7 @@
 #define TARGETS CTENSOR(target), const ulong samples, const long classes, const ulong inner, \
                 const long ignore, const ulong per_item, FAULT_ARGUMENT
 
-// Loops over the samples of the work-item whose `label` is a class that exists.
+// Loops over the work-item's samples whose `label` is a valid class.
 #define FOR_SAMPLES                                                                    \
   const ulong last = min((get_global_id(0) + 1) * per_item, samples);                  \
   for (ulong n = get_global_id(0) * per_item; n < last; ++n) {                         \
@@ -44,7 +44,7 @@ __kernel void nll_each(CTENSOR(x), WEIGHTS TENSOR(out), TARGETS) {
   }
 }
 
-// Kahan's summation, so that a float counts and adds millions of samples exactly. (Infinity minus
+// Kahan's summation, so that floats sum millions of samples without losing digits. (Infinity minus
 // infinity would be NaN.)
 #define ADD_EXACTLY(sum, lost, value)                     \
   {                                                       \

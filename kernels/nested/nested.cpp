@@ -24,7 +24,7 @@ OCL_SHARED("_nested_tensor_from_mask_left_aligned");
 OCL_NATIVE("_nested_view_from_buffer", nested_view_from_buffer);
 Tensor nested_view_from_buffer(const Tensor& buffer, const Tensor& sizes, const Tensor& strides,
                                const Tensor& offsets) {
-  // PyTorch only asserts this, in a constructor; a file may have anything.
+  // PyTorch only asserts this in a constructor, but a file may contain anything.
   TORCH_CHECK(sizes.is_contiguous() && strides.is_contiguous() && offsets.dim() == 1 &&
                   sizes.sizes() == strides.sizes() && (sizes.dim() == 2 || sizes.dim() == 0) &&
                   offsets.size(0) == (sizes.dim() == 2 ? sizes.size(0) : 0),

@@ -18,7 +18,7 @@
 namespace ocl {
 namespace {
 
-// Inputs: x, mean, 1 / deviation, then weight and bias where they exist.
+// Inputs: x, mean, 1 / deviation, then weight and bias if they exist.
 constexpr PointwiseOp kNormalise{"batch_norm", "(a - b) * c"};
 constexpr PointwiseOp kNormaliseWeight{"batch_norm_w", "(a - b) * c * d"};
 constexpr PointwiseOp kNormaliseBias{"batch_norm_b", "(a - b) * c + d"};
@@ -37,7 +37,7 @@ struct Channels {
   int64_t batch, channels, pixels;
 
   int64_t count() const { return batch * pixels; }
-  // Numbers per channel, in a shape that broadcasts to x.
+  // Reshapes numbers per channel so that they broadcast to x.
   at::Tensor spread(const at::Tensor& per_channel) const {
     std::vector<int64_t> shape(x.dim(), 1);
     shape[1] = channels;
@@ -58,7 +58,7 @@ Moments channel_moments(const Channels& c) {
   const auto batch = static_cast<size_t>(c.batch), channels = static_cast<size_t>(c.channels),
              pixels = static_cast<size_t>(c.pixels);
   if (c.last) return moments(c.x, {1, batch * pixels, channels});
-  // Each plane has its own result; the planes of a channel are the parts of its result.
+  // Each plane has a partial result; the partial results of a channel's planes are merged.
   const Moments planes = moments(c.x, {batch * channels, pixels, 1}, false);
   return {planes.work, channels, batch, pixels, batch * pixels};
 }
@@ -69,7 +69,7 @@ at::Tensor inverse_deviation(const at::Tensor& variance, double eps, ScalarType 
   return result;
 }
 
-// Checks that there is a number for each channel, which the kernels read.
+// Checks that there is a number for each channel, because the kernels read one for each.
 void check_running(const char* name, const at::Tensor& running, int64_t channels) {
   TORCH_CHECK(!running.defined() || (running.dim() == 1 && running.numel() == channels), name,
               " should contain ", channels, " elements in one dimension, not ", running.sizes());
@@ -111,7 +111,7 @@ std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& input,
       running = {running_mean.contiguous(), running_var.contiguous(), momentum};
     }
     finish_norm(channel_moments(c), mean, rstd, eps, running);
-    if (eps == 0) rstd.masked_fill_(rstd.isinf(), 0);  // equal numbers become 0, as on the CPU
+    if (eps == 0) rstd.masked_fill_(rstd.isinf(), 0);  // 0 if all numbers are equal, as on the CPU
     if (running_mean.defined()) {
       if (!running.mean.is_same(running_mean)) running_mean.copy_(running.mean);
       if (!running.var.is_same(running_var)) running_var.copy_(running.var);
@@ -198,7 +198,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> batch_norm_with_update(
   return {y, mean, rstd, at::empty({0}, input.options().dtype(ScalarType::Byte))};
 }
 
-// PyTorch's own version for all devices calls the CPU's kernel.
+// PyTorch's implementation for all devices would call the CPU's kernel.
 OCL_NATIVE("_batch_norm_no_update", batch_norm_no_update);
 std::tuple<Tensor, Tensor, Tensor, Tensor> batch_norm_no_update(
     const Tensor& input, const std::optional<Tensor>& weight, const std::optional<Tensor>& bias,

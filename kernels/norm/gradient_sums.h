@@ -1,4 +1,4 @@
-// The two sums in the gradients of normalisations, over the gradient g of the output.
+// The two sums that the gradients of normalisations need; g is the gradient of the output.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,14 +7,14 @@
 
 namespace ocl {
 
-// Sum of g and of g * (x - mean) along each row of two dense tensors [rows][size]; the mean of row
-// r is number r / repeat % mean.numel(). Returns [2][rows] in the compute type.
+// The sums of g and of g * (x - mean) along each row of two dense tensors [rows][size]. The mean of
+// row r is mean[r / repeat % mean.numel()]. Returns [2][rows] in the compute type.
 at::Tensor gradient_sums_of_rows(const at::Tensor& g, const at::Tensor& x, const at::Tensor& mean,
                                  size_t rows, size_t size, size_t repeat);
 
-// Along each column of [size][columns]: sum of g, and of g * (x - mean) with a mean for each
-// column, or, with rstd defined, of g * (x - mean) * rstd with both for each row. Returns
-// [2][columns].
+// Sums along each column of [size][columns]: of g, and of g * (x - mean) with a mean for each
+// column. If rstd is defined, the second sum is of g * (x - mean) * rstd, with mean and rstd for
+// each row. Returns [2][columns].
 at::Tensor gradient_sums_of_columns(const at::Tensor& g, const at::Tensor& x,
                                     const at::Tensor& mean, const at::Tensor& rstd, size_t size,
                                     size_t columns);

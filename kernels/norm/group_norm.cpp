@@ -19,7 +19,7 @@
 namespace ocl {
 namespace {
 
-// Expressions of means and sums per group or channel; see backward().
+// Expressions for means and sums per group or channel; see backward().
 constexpr PointwiseOp kScale{"group_norm_scale", "a * b"};
 constexpr PointwiseOp kCopy{"group_norm_copy", "a"};
 // Not x * scale + shift: the rounded shift would not cancel where x is near the mean.
@@ -29,9 +29,10 @@ constexpr PointwiseOp kSlope{"group_norm_slope", "-a * b * b * b * s0"};
 constexpr PointwiseOp kOffset{"group_norm_offset", "-a * b * s0 - c * d"};
 constexpr PointwiseOp kGradient{"group_norm_backward", "a * c + b * d + e"};
 
-// Channels of fewer pixels get numbers of their own: the index of each short row would cost more.
+// For channels with fewer pixels than this, means are expanded: to compute an index for each short
+// row would cost more.
 constexpr int64_t kShortRow = 256;
-// Parts of a channel where channels are adjacent: enough for the tasks of a few cores.
+// The parts of a channel if channels are adjacent: enough for the tasks of a few cores.
 constexpr int64_t kMostShares = 16;
 
 struct Groups {
@@ -50,8 +51,8 @@ struct Groups {
   at::Tensor by_group(const at::Tensor& x) const { return x.view({batch, groups, 1, 1}); }
 };
 
-// Of equal shares of the pixels of each channel, which become the parts of a group: the channels of
-// a group are not one row in memory.
+// Moments of equal shares of each channel's pixels, which are then merged for a group, because the
+// channels of a group are not adjacent in memory.
 Moments moments_channels_last(const at::Tensor& x, const Groups& s) {
   int64_t shares = 1;
   while (shares < kMostShares && s.pixels % (2 * shares) == 0) shares *= 2;
@@ -82,7 +83,7 @@ void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& bet
   const at::Tensor weight = dense(gamma), bias = dense(beta);
   const auto rows = static_cast<size_t>(n * groups);
   const at::TensorOptions options = rstd.options().dtype(compute);
-  // The results are computed from the statistics before these are rounded to a half type.
+  // Computes the results from the statistics before it rounds these to a half type.
   const bool rounds = rstd.scalar_type() != compute;
   const at::Tensor m = rounds ? at::empty_like(mean, options) : mean;
   const at::Tensor r = rounds ? at::empty_like(rstd, options) : rstd;
@@ -127,7 +128,7 @@ void backward(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& mea
               const at::Tensor& rstd, const at::Tensor& gamma, int64_t n, int64_t c, int64_t pixels,
               int64_t groups, at::Tensor& dx, at::Tensor& dgamma, at::Tensor& dbeta) {
   if (x.numel() == 0) {
-    if (dgamma.defined()) {  // NaN where a group has no elements
+    if (dgamma.defined()) {  // NaN if a group has no elements
       const at::Tensor none = rstd.mul(0).sum(0).view({groups, 1});
       dgamma.copy_(none.expand({groups, c / groups}).reshape({c}));
     }
@@ -197,7 +198,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm(const at::Tensor& x,
         at::native::native_group_norm(x.contiguous(), gamma, beta, n, c, pixels, groups, eps);
     return {in_format(y, x), mean, rstd};
   }
-  // PyTorch's checks, and the type of its statistics, from an empty batch.
+  // Calls PyTorch with an empty batch for its checks and the type of its statistics.
   const at::Tensor none = std::get<1>(at::native::native_group_norm(
       x.narrow(0, 0, 0).contiguous(), gamma, beta, 0, c, pixels, groups, eps));
   at::Tensor y = at::empty_like(x), mean = at::empty({n, groups}, none.options()),

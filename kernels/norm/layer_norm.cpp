@@ -91,11 +91,11 @@ void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& bet
 
 struct Gradients {
   at::Tensor dx;
-  at::Tensor sums;  // [2][size], over the rows: of g for beta, of g * (x - mean) * rstd for gamma
+  at::Tensor sums;  // [2][size]: the gradients of beta and gamma
 };
 
-// Groups of a GPU that each take rows in several rounds, and sum up columns meanwhile. Fewer than
-// kLeastRounds rounds would save less than the sums of the groups cost.
+// The number of a GPU's groups that take rows in several rounds, and sum up columns meanwhile.
+// Fewer than kLeastRounds rounds would save less than joining the groups' sums costs.
 constexpr size_t kGroupsOfUnit = 4, kLeastRounds = 4, kMostKept = 8;
 
 size_t rounds_for(const Device& device, const RowItems& shared, size_t group, size_t rows) {
@@ -111,7 +111,7 @@ bool sums_columns(const Device& device, size_t rows, size_t size) {
          rounds_for(device, wanted, group, rows) >= kLeastRounds;
 }
 
-// The gradients that the caller asks for. Mostly, g and x are read once for both.
+// Computes the gradients that the caller asks for. Usually, g and x are read once for both.
 Gradients gradients(const at::Tensor& g, const at::Tensor& x, const at::Tensor& mean,
                     const at::Tensor& rstd, const at::Tensor& gamma, int64_t rows, int64_t size,
                     bool of_x, bool of_parameters) {
@@ -129,7 +129,7 @@ Gradients gradients(const at::Tensor& g, const at::Tensor& x, const at::Tensor& 
   bool at_once = of_x && of_parameters && sums_columns(device, rows, size);
   const Kernel* kernel = of_x ? find(at_once) : nullptr;
   if (at_once && !cpu && for_group(wanted, kernel->group).keep == 0) {
-    at_once = false;  // the driver granted smaller groups than wanted
+    at_once = false;  // the kernel can only have smaller groups
     kernel = find(false);
   }
   if (of_parameters && !at_once) {
@@ -167,7 +167,7 @@ Gradients gradients(const at::Tensor& g, const at::Tensor& x, const at::Tensor& 
   return result;
 }
 
-// Nested tensors also get here, through the stubs.
+// Nested tensors also call this, through the stubs.
 void backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& mean,
               const at::Tensor& rstd, const at::Tensor& gamma, int64_t rows, int64_t size,
               at::Tensor* dx, at::Tensor* dgamma, at::Tensor* dbeta) {

@@ -18,8 +18,8 @@ namespace {
 
 constexpr size_t kColumns = 4;   // vectors of adjacent outputs per task
 constexpr size_t kLeast = 4096;  // elements of a part
-// Above this, a work-group of a GPU finishes a row, which it may have to read again: one work-item
-// would take seconds, and systems reset a GPU for that.
+// Above this, a work-group of a GPU finishes a row, which may have to be read again. A single
+// work-item would take seconds, and systems would reset the GPU.
 constexpr size_t kLongRow = 16384;
 constexpr size_t kFinishGroup = 256;
 
@@ -71,7 +71,7 @@ struct FinishMoments {
 struct Layout {
   at::Tensor x;
   Extent extent;
-  std::vector<int64_t> kept, out_strides;  // sizes, and the iteration's strides of the output
+  std::vector<int64_t> kept, out_strides;  // sizes, and the output's strides in the iteration
 };
 
 void run_finish(Finish finish, const Moments& m, const at::Tensor& mean, const at::Tensor& out,
@@ -79,7 +79,7 @@ void run_finish(Finish finish, const Moments& m, const at::Tensor& mean, const a
   Device& device = ocl_device(m.work);
   const ScalarType compute = m.work.scalar_type();
   const bool moving = finish == Finish::kNormRunning, of_input = finish >= Finish::kVariance;
-  // These may read the elements again.
+  // These results may read the elements again.
   const bool grouped = of_input && device.family() == KernelFamily::kGpu && m.size > kLongRow;
   const Kernel& kernel =
       find_kernel(device, FinishMoments{finish, compute, out.scalar_type(),
@@ -122,7 +122,7 @@ Layout layout_of(const at::TensorIteratorBase& iter, int input) {
     for (size_t i = 1; i < dims.size(); ++i) count += dims[i].reduced() && !dims[i - 1].reduced();
     return count + (!dims.empty() && dims[0].reduced());
   };
-  if (changes() > 1) {  // the reduced dimensions are not adjacent: a copy makes them so
+  if (changes() > 1) {  // a copy makes the reduced dimensions adjacent
     std::stable_partition(dims.begin(), dims.end(), [](auto& dim) { return !dim.reduced(); });
   }
   Layout layout;
@@ -148,7 +148,7 @@ void variance(at::TensorIterator& iter, double correction, bool root) {
   if (iter.numel() == 0) return;
   const bool with_mean = iter.noutputs() == 2;
   Layout layout = layout_of(iter, iter.noutputs());
-  // The iterator has converted real numbers to the type of a complex `out`.
+  // If `out` is complex, the iterator has converted real inputs to its type.
   if (layout.x.is_complex()) layout.x = at::real(layout.x).contiguous();
   const auto place = [&](int output) {
     at::Tensor result = at::as_strided(iter.tensor(output), layout.kept, layout.out_strides);
@@ -180,7 +180,8 @@ Moments moments(const at::Tensor& x, const Extent& extent, bool split) {
   const bool rows = extent.inner == 1;
   const size_t block = cpu ? vector_lanes(device, compute) * kColumns : parameters.work_group_size;
   const size_t outputs = extent.outer * extent.inner;
-  // The units of work without a split, and the elements of an output that a unit takes in one step.
+  // Without a split: the number of units of work, and the elements of an output that a unit takes
+  // in one step.
   const size_t units = rows  ? extent.outer
                        : cpu ? extent.outer * at::ceil_div(extent.inner, block)
                              : at::ceil_div(outputs, block);

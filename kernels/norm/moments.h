@@ -1,5 +1,5 @@
-// Means and variances along the middle of [outer][size][inner], in two launches: partial results,
-// then a kernel that joins the parts and computes the results that the caller asks for.
+// Means and variances along the middle of [outer][size][inner], in two launches: the first computes
+// partial results, the second joins them and computes the results that the caller asks for.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,7 +16,7 @@ struct Moments {
   size_t outputs, parts, share, size;
 };
 
-// `x` is dense. `split`: split the reductions into parts where they are few and long.
+// `x` is dense. `split`: split the reductions into parts if they are few and long.
 Moments moments(const at::Tensor& x, const Extent& extent, bool split = true);
 
 // Running statistics, updated at the end of a batch normalisation; undefined tensors: none.
@@ -29,8 +29,8 @@ struct Running {
 void finish_norm(const Moments& moments, const at::Tensor& mean, const at::Tensor& rstd, double eps,
                  const Running& running = {});
 
-// The same, but where the squares left the range of the type, rstd is NaN instead of 0. So are the
-// CPU's, mostly: group_norm's are NaN, and batch_norm's 0.
+// The same, but if the squares left the range of the type, rstd is NaN instead of 0. On the CPU
+// most normalisations give NaN: group_norm does, but batch_norm gives 0.
 void finish_group_norm(const Moments& moments, const at::Tensor& mean, const at::Tensor& rstd,
                        double eps);
 

@@ -51,8 +51,8 @@ ALWAYS_INLINE bool all_finite(__global const MEM(IN) *x, const ulong from, const
   return wrong == 0;
 }
 
-// Computes the moments of the elements, which are finite, divided by 2^result. That is chosen so
-// that all stay in range.
+// Computes the moments of the elements divided by 2^result. The elements are finite, and the result
+// is chosen so that all numbers stay in range.
 ALWAYS_INLINE int scaled_moments(__global const MEM(IN) *x, const ulong size, const ulong stride,
                                  T *mean, T *m2 SCRATCH_ARGUMENT) {
   T most = 0;
@@ -113,8 +113,8 @@ OUTPUTS_OF_ITEM void moments_finish(CTENSOR(work), TENSOR(mean), TENSOR(out),
     int exponent = 0;
     if (out_of_range(mean, m2)) {
       __global const MEM(IN) *x = CPTR(MEM(IN), in) + n / inner * size * inner + n % inner;
-      // Looks for infinities and NaN only in parts that may have some, because these are frequent,
-      // and a row may be long.
+      // Looks for infinities and NaN, but only in parts that may have them, because a row may be
+      // long.
       bool finite = true;
       for (ulong p = 0; p < parts && finite; ++p) {
         if (isfinite(part_mean[p * outputs]) && isfinite(part_m2[p * outputs])) continue;

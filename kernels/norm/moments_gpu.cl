@@ -1,5 +1,5 @@
-// Moments (moments.clh) in the GPU family. A work-item finds the moments of four elements, and
-// joins them to those before by Chan's formula. It adds the last ones by Welford's method.
+// Moments (moments.clh) in the GPU family. A work-item computes the moments of four elements, and
+// joins them to the earlier ones by Chan's formula. It adds the last elements by Welford's method.
 //   moments_group (inner == 1): 2^row_shift adjacent work-items take a row and part. Grid: outer <<
 //     row_shift, rounded up to GROUP; parts.
 //   moments_item: a work-item per output and part. Grid: outputs rounded up to GROUP, parts.
@@ -7,8 +7,8 @@
 #include "row_items.clh"
 
 #define AT(i) CAT(convert_, T)(LOAD(IN, CPTR(MEM(IN), in), i))
-// The differences to the first element neither overflow nor vanish where elements are alike. Those
-// to the mean are large for the first four elements, whose `count * share` is 0.
+// Uses differences to the first element, which neither overflow nor vanish if elements are similar.
+// Differences to the mean would be large for the first four elements, whose `count * share` is 0.
 #define TAKE_FOUR(i, step)                                                            \
   {                                                                                   \
     const T a = AT(i), b = AT((i) + (step)), c = AT((i) + 2 * (step)),                \

@@ -23,7 +23,7 @@ at::DimVector all_but_channels(const Tensor& input) {
   return dims;
 }
 
-// Numbers per channel, in a shape that broadcasts to `input`.
+// Reshapes numbers per channel so that they broadcast to `input`.
 Tensor per_channel(const Tensor& numbers, const Tensor& input) {
   at::DimVector sizes(input.dim(), 1);
   sizes[1] = input.size(1);

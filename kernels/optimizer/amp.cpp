@@ -32,7 +32,7 @@ struct AmpUpdateScale {
   KernelSource source(Device&) const { return {"amp_update_scale.cl", "amp_update_scale", {}}; }
 };
 
-// Tensors of one type, without gaps.
+// Tensors must have one type and no gaps.
 void unscale(TensorList gradients, const Tensor& found_inf, const Tensor& inv_scale) {
   const TensorLists lists{
       ocl_device(found_inf), {gradients}, compute_type(gradients[0].scalar_type())};

@@ -45,7 +45,7 @@ struct Step {
   LearningRate lr;
   MaybeTensor grad_scale, found_inf;
   bool maximize;
-  std::array<bool, 4> flags;  // of the optimizer
+  std::array<bool, 4> flags;  // the optimizer's options
   c10::SmallVector<double, 6> numbers;
 };
 
@@ -86,7 +86,7 @@ struct Update {
   ListTypes types;
   std::array<bool, 4> flags;
   bool maximize, grad_scale, found_inf;
-  ScalarType lr;  // of the element; may be undefined
+  ScalarType lr;  // type of the element; may be undefined
 
   KernelSource source(Device& device) const {
     Defines defines = types.defines(device);
@@ -110,7 +110,7 @@ void run(const Step& step) {
   for (const TensorList& list : step.lists) {
     lists.compute = c10::promoteTypes(lists.compute, list[0].scalar_type());
   }
-  std::vector<Tensor> steps;  // of one type, as the kernel reads them
+  std::vector<Tensor> steps;  // the kernel reads elements of one type
   if (step.steps) {
     const ScalarType type = step.steps->front().scalar_type();
     for (const Tensor& each : *step.steps) {

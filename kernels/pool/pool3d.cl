@@ -126,7 +126,7 @@ GRID __kernel void max_pool3d_parts(CTENSOR(in), SAMPLE_ARGUMENT TENSOR(out), TE
     LOCATE_OUTPUT(o)
     FIND_WINDOWS
     __global const MEM(IN) *source = CPTR(MEM(IN), in) + plane * VOLUME(p.in);
-    // Where nothing is above the lowest number, the window's first element is the maximum.
+    // If nothing is above the lowest number, the window's first element is the maximum.
     long best = part == 0 ? PLACE(p.in, zs.start, ys.start, xs.start) : LONG_MAX;
     T most = LOWEST;
     FOR_PART(at, part)
@@ -151,7 +151,7 @@ GRID __kernel void max_pool3d_join(CTENSOR(values), CTENSOR(places), TENSOR(out)
     for (ulong part = 1; part < parts; ++part) {
       const T a = value[part];
       const long at = place[part];
-      // The last NaN, else the first maximum.
+      // Finds the last NaN, else the first maximum.
       const int wins = IS_NAN(a) ? !IS_NAN(most) || at > best
                                  : a > most || (a == most && at < best);
       if (wins) {

@@ -41,7 +41,7 @@ UnitGrid grid_of(const Device& device, const Pool3& pool, const Triple& shape) {
 
 constexpr size_t kLongWindow = 4096, kLeastPart = 256;
 
-// The elements of the largest window.
+// The number of elements in the largest window.
 size_t window_size(const Pool3& pool, PoolWindows windows) {
   size_t size = 1;
   for (size_t d = 0; d < 3; ++d) {
@@ -56,7 +56,7 @@ size_t outputs_of(const Pool3& pool) {
   return static_cast<size_t>(pool.planes * pool.out[0] * pool.out[1] * pool.out[2]);
 }
 
-// The parts of a window; 1: one work-item walks through it.
+// The number of parts of a window; 1: one work-item reads the whole window.
 size_t parts_of(const Tensor& in, const Pool3& pool, PoolWindows windows) {
   if (!has_long_windows(in, pool, windows)) return 1;
   return parts_for(ocl_device(in), outputs_of(pool), window_size(pool, windows), kLeastPart,

@@ -20,24 +20,25 @@ struct Pool3 {
 
 enum class PoolWindows { kFixed, kAdaptive, kFractional };
 
-// The pooling from the last `dims` dimensions of `in` to the last `dims` dimensions of `pooled`.
+// Describes the pooling of the last `dims` dimensions of `in` to the last `dims` dimensions of
+// `pooled`.
 Pool3 make_pool3(const at::Tensor& in, const at::Tensor& pooled, int64_t dims);
 
 // Three numbers from a list of one or three; `other` for an empty list.
 Triple triple(at::IntArrayRef values, Triple other);
 
-// Whether a window has more elements than one work-item of a GPU should walk through. A desktop's
-// GPU is reset if a launch takes seconds.
+// Whether a window has too many elements for one work-item of a GPU. A desktop's GPU is reset if a
+// launch takes seconds.
 bool has_long_windows(const at::Tensor& in, const Pool3& pool, PoolWindows windows);
 
-// The loads of a pooling, for Arguments::enqueue.
+// The number of loads, as the work for Arguments::enqueue().
 double work_of(const Pool3& pool, PoolWindows windows);
 
-// The forward pass, or the volume's gradient from the pooled volume's gradient.
+// Runs the forward pass, or computes the volume's gradient from the pooled volume's gradient.
 void avg_pool3(const char* op, const at::Tensor& from, const at::Tensor& to, const Pool3& pool,
                PoolWindows windows, bool backward);
 
-// `random`: [planes][samples], with fractional windows only.
+// `random`: [planes][samples], only for fractional windows.
 void max_pool3_forward(const char* op, const at::Tensor& in, const Pool3& pool, PoolWindows windows,
                        const at::Tensor& out, const at::Tensor& indices,
                        const at::Tensor& random = {});

@@ -1,4 +1,4 @@
-// Fake quantization: numbers rounded to the values of a quantized type, and its gradients.
+// Fake quantization, which rounds numbers to the values of a quantized type; and its gradients.
 #include <ATen/native/quantized/FakeQuantAffine.h>
 #include <ATen/native/quantized/cpu/QuantUtils.h>
 #include <ATen/ops/_fake_quantize_per_tensor_affine_cachemask_tensor_qparams.h>
@@ -20,11 +20,11 @@ namespace {
 
 using at::Tensor;
 
-// The inverse of a scale, a float32 for float64 as well, as on the CPU.
+// The inverse of a scale: float32 even for float64, as on the CPU.
 #define IN_FLOAT(x) "CONVERT(T, CONVERT(float, " x "))"
 #define INVERSE(scale) IN_FLOAT("QUOTIENT(L(1.0), " scale ")")
 
-// The quantized number of `a`; a NaN becomes the least one, as on the CPU.
+// The quantized number for `a`; NaN becomes the least number, as on the CPU.
 #define STEP "(C(s1) + rint(a * " INVERSE("C(s0)") "))"
 #define CLAMPED(step) "FMIN(FMAX(" step ", C(s2)), C(s3))"
 #define INSIDE(step) step " >= C(s2) & " step " <= C(s3)"
@@ -47,7 +47,7 @@ constexpr PointwiseOp kFloatZero{"fake_quantize_float_zero",
                                  "(" T_CLAMPED(T_FLOAT_STEP) " - c) * b", kFloating};
 constexpr PointwiseOp kFloatZeroInside{"fake_quantize_float_zero_mask",
                                        "FLAG(" T_INSIDE(T_FLOAT_STEP) ")", kFloating | kTruth};
-// The same where d is not 0, else the input itself.
+// The same if d is not 0, else the input itself.
 constexpr PointwiseOp kIfEnabled{"fake_quantize_if",
                                  "d != C(0) ? (" T_CLAMPED(T_STEP) " - c) * b : a", kFloating};
 constexpr PointwiseOp kIfEnabledInside{
@@ -79,7 +79,7 @@ void per_tensor_parameters(Tensor& output, Tensor& mask, const Tensor& input, co
                            int64_t largest) {
   const ScalarType compute = compute_type(input.scalar_type());
   const std::array<c10::Scalar, 2> numbers{least, largest};
-  // Of one dimension, they would not fit an input of none.
+  // Results with one dimension would not fit an input without dimensions.
   const auto point = [](const Tensor& one) { return one.numel() == 1 ? one.reshape({}) : one; };
   const std::array<Tensor, 4> inputs{input, point(scale), point(zero_point), point(enabled)};
   evaluate(kIfEnabled, output, inputs, compute, numbers);
@@ -123,7 +123,8 @@ void move_towards(const Tensor& running, const Tensor& now, double rate) {
   running.copy_(at::where(running.isinf(), now, running + (now - running) * rate));
 }
 
-// Scale and zero point from a range, number by number on the host: in double, as on CPU.
+// Computes scale and zero point from a range, number by number on the host, in double as on the
+// CPU.
 void choose_parameters(const Tensor& low, const Tensor& high, Tensor& scale, Tensor& zero_point,
                        int64_t least, int64_t largest, bool symmetric) {
   const Tensor lows = low.to(at::kCPU, ScalarType::Float).contiguous(),
@@ -131,7 +132,7 @@ void choose_parameters(const Tensor& low, const Tensor& high, Tensor& scale, Ten
   std::vector<float> scales;
   std::vector<int64_t> zero_points;
   for (int64_t i = 0; i < lows.numel(); ++i) {
-    // A range has 0. Like the CPU, this refuses neither NaN nor a range without numbers.
+    // Extends the range to include 0. Accepts NaN and empty ranges, as the CPU does.
     const float from = std::min(lows.const_data_ptr<float>()[i], 0.0f),
                 to = std::max(highs.const_data_ptr<float>()[i], 0.0f);
     if (std::isnan(from) || std::isnan(to)) {

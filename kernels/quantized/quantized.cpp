@@ -1,5 +1,5 @@
-// Quantized tensors: integers with a quantizer. The quantizers are PyTorch's; here are the
-// conversions that they call, and operators that PyTorch has only for its own backends.
+// Quantized tensors: integers with a quantizer. The quantizers are PyTorch's. This file has the
+// conversions that they call, and operators that PyTorch implements only for its own backends.
 #include <ATen/native/quantized/AffineQuantizer.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_quantized.h>
@@ -38,16 +38,16 @@ Tensor integers(const Tensor& quantized) {
   return result;
 }
 
-// Numbers per channel, in a shape that broadcasts to the tensor.
+// Reshapes numbers per channel so that they broadcast to the tensor.
 Tensor along(const Tensor& numbers, const Tensor& tensor, int64_t axis, ScalarType type) {
   at::DimVector shape(tensor.dim(), 1);
   shape[axis] = numbers.numel();
   return numbers.to(tensor.device(), type).view(shape);
 }
 
-// The zero point is added before the rounding, as on the CPU. Its kernels for a scale of the whole
-// tensor and 8 bits round product and sum at once, all others one by one, in float. An fma() that
-// adds 0 keeps compilers from doing both at once.
+// Adds the zero point before rounding, as on the CPU. The CPU's kernels for 8 bits and a single
+// scale round product and sum once (fma); all others round each in float. An fma() that adds 0
+// keeps compilers from contracting those.
 #define IN_FLOAT(x) "CONVERT(T, CONVERT(float, " x "))"
 #define STEP(inverse, zero) "rint(" IN_FLOAT(IN_FLOAT("fma(a, " inverse ", C(0))") " + " zero) ")"
 constexpr PointwiseOp kQuantize{"quantize", "FMIN(FMAX(rint(fma(a, C(s0), C(s1))), C(s2)), C(s3))",
@@ -55,7 +55,7 @@ constexpr PointwiseOp kQuantize{"quantize", "FMIN(FMAX(rint(fma(a, C(s0), C(s1))
 constexpr PointwiseOp kQuantizeInt{
     "quantize_int", "FMIN(FMAX(" STEP("C(s0)", IN_FLOAT("C(s1)")) ", C(s2)), C(s3))", kFloating};
 constexpr PointwiseOp kDequantize{"dequantize", "(a - C(s1)) * C(s0)"};
-// b: scale, c: zero point of the element's channel.
+// b: scale, c: zero point; both of the element's channel.
 constexpr PointwiseOp kQuantizeChannel{
     "quantize_channel", "FMIN(FMAX(" STEP(IN_FLOAT("QUOTIENT(L(1.0), b)"), "c") ", C(s0)), C(s1))",
     kFloating};
@@ -69,7 +69,7 @@ std::pair<double, double> limits(ScalarType integers) {
   return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
 }
 
-// Double for integers of 32 bits, which float cannot represent.
+// Double for integers of 32 bits, because float cannot represent them all.
 ScalarType compute_for(const Tensor& whole) {
   return whole.scalar_type() == ScalarType::Int && ocl_device(whole).properties().has_fp64
              ? ScalarType::Double

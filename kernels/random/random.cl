@@ -8,7 +8,7 @@
 //   OUT, COMPUTE; EXPR also of the numbers s0, s1, s2, range, base
 //   DIGITS   binary digits of the uniform numbers UNIT(w)
 //   IN       EXPR also uses x, the element of an input of that type
-//   DROPOUT  EXPR also uses `kept`, 1 or 0, which is stored in the 8-bit `mask`
+//   DROPOUT  EXPR also uses `kept`, 1 or 0, which is stored in `mask` (8 bits per element)
 // A work-item takes `per_item` times WIDTH counters. Grid: work-items.
 #include "common.clh"
 #include "types.clh"
@@ -42,7 +42,7 @@
 #endif
 // A number in (0, 1] with all bits of w.
 #define FRACTION(w) ((CONVERT(T, w) + L(0.5)) * SCALE(WORD_BITS))
-// The angle of a signed number, of which 2^WORD_BITS are half a turn.
+// The angle of a signed number; 2^WORD_BITS is half a turn.
 #define ANGLE(s) (FRACTION(s) * PI)
 // A number in [0, 1) with DIGITS binary digits.
 #define UNIT(w) (CONVERT(T, (w) >> (WORD_BITS - DIGITS)) * SCALE(DIGITS))
@@ -54,7 +54,7 @@ static inline VEC(ulong) upper_product(const VEC(ulong) x, const ulong y) {
   const VEC(ulong) middle = x1 * y0 + ((x0 * y0) >> 32);  // cannot overflow
   return x1 * y1 + (middle >> 32) + ((x0 * y1 + (middle & lower)) >> 32);
 }
-// The same of 128 bits of x: the upper 64 of 192.
+// The same for 128 bits of x: the upper 64 bits of 192.
 static inline VEC(ulong) upper_product_128(const VEC(ulong) x, const VEC(ulong) rest,
                                            const ulong y) {
   const VEC(ulong) middle = x * y, sum = middle + upper_product(rest, y);
@@ -168,7 +168,7 @@ static inline V cauchy_of(const BITS w) {
   }
 #endif
 
-// What EXPR takes as s0, s1, s2.
+// The types of s0, s1, s2 in EXPR.
 typedef struct {
   T s[3];
 } Numbers;

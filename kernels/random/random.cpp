@@ -27,14 +27,14 @@ using at::Tensor;
 using at::TensorBase;
 using MaybeGenerator = std::optional<at::Generator>;
 
-// Expressions are explained in random.cl.
+// random.cl explains the expressions.
 struct Distribution {
   const char* name;
   const char* expression;
   bool normal = false;
-  size_t words = 1;       // of 32 bits for an element, at least
+  size_t words = 1;       // the fewest 32-bit words per element
   bool floating = false;  // for floating-point types only
-  bool integers = false;  // the expression is of integers
+  bool integers = false;  // the expression uses integers
 };
 
 constexpr Distribution kUniform{
@@ -70,7 +70,8 @@ struct Numbers {
   int64_t base = 0;
 };
 
-// Binary digits of uniform numbers, so few that rounding to the type or to float changes nothing.
+// Binary digits of uniform numbers: few enough that rounding to the type or to float changes
+// nothing.
 int digits_of(ScalarType type) {
   switch (type) {
     case ScalarType::Double:
@@ -86,7 +87,7 @@ int digits_of(ScalarType type) {
 
 struct Draw {
   const Distribution* distribution;
-  ScalarType out, in, compute;  // in: may be undefined
+  ScalarType out, in, compute;  // `in` may be undefined
   uint8_t words;
   uint16_t width;
 
@@ -167,13 +168,13 @@ void draw(const Distribution& distribution, const TensorBase& out_base, const Nu
   out.copy_(dense);
 }
 
-// The probability in units of 2^-32: random words below this number have it.
+// The probability in units of 2^-32: it is the share of random words below this number.
 uint64_t words_of(double probability) {
   return static_cast<uint64_t>(std::llround(std::ldexp(probability, 32)));
 }
 
 void uniform(at::TensorIteratorBase& iter, double from, double to, MaybeGenerator generator) {
-  // The limits are rounded to the type first, as on the CPU.
+  // Rounds the limits to the type first, as on the CPU.
   from = as_element(from, iter.dtype(0)).to<double>();
   to = as_element(to, iter.dtype(0)).to<double>();
   draw(kUniform, iter.tensor(0), {{from, to - from, to}}, generator);
@@ -185,7 +186,7 @@ void log_normal(at::TensorIteratorBase& iter, double mean, double std, MaybeGene
   draw(kLogNormal, iter.tensor(0), {{mean, std}}, generator);
 }
 void exponential(at::TensorIteratorBase& iter, double lambda, MaybeGenerator generator) {
-  const double least = iter.dtype(0) == ScalarType::Half ? 0x1p-24 : 0;  // no 0 by rounding
+  const double least = iter.dtype(0) == ScalarType::Half ? 0x1p-24 : 0;  // rounding must not give 0
   draw(kExponential, iter.tensor(0), {{1 / lambda, least}}, generator);
 }
 void cauchy(at::TensorIteratorBase& iter, double median, double sigma, MaybeGenerator generator) {
@@ -211,8 +212,8 @@ void bernoulli_tensor(const TensorBase& self, const TensorBase& p, MaybeGenerato
 
 void random_from_to(at::TensorIteratorBase& iter, uint64_t range, int64_t base,
                     MaybeGenerator generator) {
-  // Random words do not divide equally among a range that is no power of two. With 12 bits more
-  // than the range has, no number is more frequent than another by more than 2^-12.
+  // If the range is not a power of two, random words cannot be divided equally. With 12 more bits
+  // than the range has, frequencies differ by at most a factor 1 + 2^-12.
   const bool equal = (range & (range - 1)) == 0;
   const auto fits = [&](int bits) { return range >> (equal ? bits : bits - 12) == 0; };
   const Distribution& distribution = fits(32)            ? kIntegers
@@ -227,7 +228,7 @@ void random_all_bits(at::TensorIteratorBase& iter, MaybeGenerator generator) {
 // floating-point type represents all.
 void random(at::TensorIteratorBase& iter, MaybeGenerator generator) {
   const ScalarType type = iter.dtype(0);
-  uint64_t range = 2;  // for bool
+  uint64_t range = 2;  // the range for bool
   if (c10::isFloatingType(type)) {
     range = (uint64_t{1} << digits_of(type)) + 1;
   } else if (type != ScalarType::Bool) {
@@ -307,7 +308,7 @@ OCL_NATIVE("native_dropout_backward", native_dropout_backward);
 Tensor native_dropout_backward(const Tensor& grad, const Tensor& mask, double scale) {
   if (!grad.is_floating_point() || mask.scalar_type() != ScalarType::Bool ||
       !std::isfinite(static_cast<float>(scale))) {
-    return grad.mul(mask).mul(scale);  // each product promotes
+    return grad.mul(mask).mul(scale);  // each product promotes types
   }
   Tensor result;
   at::TensorIterator iter = at::TensorIteratorConfig()
@@ -328,7 +329,7 @@ namespace at::native {
 
 OCL_STUB("uniform_", uniform_stub, &ocl::uniform)
 OCL_STUB("normal", normal_stub, &ocl::normal)
-OCL_COMPLEX("uniform_,normal_");  // both parts are random
+OCL_COMPLEX("uniform_,normal_");  // both parts of a complex number are random
 OCL_STUB("log_normal_", log_normal_stub, &ocl::log_normal)
 OCL_STUB("exponential_", exponential_stub, &ocl::exponential)
 OCL_STUB("cauchy_", cauchy_stub, &ocl::cauchy)

@@ -13,7 +13,7 @@
 typedef struct {
   ulong counter, seed;
   uint draw, left;
-  Words words;  // the next one is w3
+  Words words;  // words are used from w3 on
 } Source;
 
 static inline uint next_word(Source *source) {
@@ -29,7 +29,7 @@ static inline uint next_word(Source *source) {
   return next;
 }
 
-// In (0, 1).
+// A uniform number in (0, 1).
 static inline T fraction(Source *source) {
 #ifdef COMPUTE_IS_DOUBLE
   const ulong high = next_word(source);
@@ -39,7 +39,8 @@ static inline T fraction(Source *source) {
 #endif
 }
 
-// Of rate 1. Near 0 it comes from the distance of the uniform number to 1, so it has more digits.
+// An exponential variate of rate 1. Near 0 it comes from the distance of the uniform number to 1,
+// so it has more digits.
 static inline T exponential(Source *source) {
 #ifdef COMPUTE_IS_DOUBLE
   const ulong high = next_word(source), word = high << 32 | next_word(source);
@@ -57,15 +58,15 @@ static inline T normal(Source *source) {
   return radius * cos(L(6.28318530717958648) * fraction(source));
 }
 
-// For alpha from 1 on. Marsaglia, Tsang: A simple method for generating gamma variables. ACM TOMS
-// 26 (2000).
+// A gamma variate for alpha >= 1. Marsaglia, Tsang: A simple method for generating gamma variables.
+// ACM TOMS 26 (2000).
 static inline T large_gamma(const T alpha, Source *source) {
   const T d = alpha - L(1.0) / 3, c = 1 / sqrt(9 * d);
   T v = 0;
   for (int rejected = 1; rejected;) {
     const T x = normal(source), u = fraction(source), root = 1 + c * x, xx = x * x;
     v = root * root * root;
-    // With a NaN alpha this is false, so that the loop ends.
+    // False if alpha is NaN, so that the loop ends.
     rejected = root <= 0 || (u >= 1 - L(0.0331) * xx * xx &&
                              log(u) >= xx / 2 + d * (1 - v + log(v)));
   }
@@ -78,7 +79,7 @@ static inline T standard_gamma(const T alpha, Source *source) {
   return fmax(scale * large_gamma(alpha < 1 ? alpha + 1 : alpha, source), (T)TINY);
 }
 
-// Its logarithm, for an alpha so small that the number itself would be 0.
+// The logarithm of a gamma variate, for an alpha so small that the variate itself would be 0.
 static inline T log_gamma(const T alpha, Source *source) {
   const T log_scale = alpha < 1 ? -exponential(source) / alpha : (T)0;
   return log_scale + log(large_gamma(alpha < 1 ? alpha + 1 : alpha, source));
@@ -129,8 +130,8 @@ static inline T poisson(const T rate, Source *source) {
   }
 }
 
-// The logarithm of the probability of k in 1 ... n - 1, but for terms that do not depend on k: from
-// its deviations, as log_poisson().
+// The logarithm of the probability of k in 1 ... n - 1, without terms that do not depend on k; from
+// the deviations, as in log_poisson().
 static inline T log_binomial(const T k, const T n, const T p) {
   const T rest = n - k, expected = n * p;
   return k * log1p_minus((expected - k) / k) +

@@ -1,4 +1,4 @@
-// Random variates that need an unknown number of uniform numbers, and operators composed of other
+// Random variates that need an unknown number of uniform numbers, and operators that call other
 // random operators.
 #include <ATen/ExpandUtils.h>
 #include <ATen/ceil_div.h>
@@ -30,7 +30,7 @@ using MaybeGenerator = std::optional<at::Generator>;
 
 struct Variate {
   const char *name, *draw;  // an expression of x, y and the source (random_variate.cl)
-  size_t cost;              // of an element, in additions
+  size_t cost;              // cost of an element, in additions
 };
 constexpr Variate kGamma{"_standard_gamma", "standard_gamma(x, &source)", 128};
 constexpr Variate kLogGamma{"_sample_dirichlet", "log_gamma(x, &source)", 128};
@@ -51,7 +51,7 @@ double below_one(ScalarType type) {
                                         : 1 - 0x1p-24;
 }
 
-// The type of sums and samples whose rounding would show.
+// The type in which sums and samples are computed, so that rounding does not show.
 ScalarType widest(const Tensor& tensor) {
   return ocl_device(tensor).properties().has_fp64 ? ScalarType::Double
                                                   : compute_type(tensor.scalar_type());

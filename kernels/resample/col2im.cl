@@ -1,4 +1,4 @@
-// Sums of overlapping windows, both families: element (y, x) of a plane of `out` gathers its values
+// Sums overlapping windows, both families: element (y, x) of a plane of `out` gathers its values
 // from all windows. columns[plane][i][j][window row][window column], all contiguous.
 //   windows of 3, stride 1:   a b c        out: a   b + d   c + e   f
 //                               d e f
@@ -18,7 +18,7 @@ typedef struct {
   long out[2], windows[2], taps[2], dilation[2], padding[2], stride[2];
 } Windows;
 
-// The window whose tap `tap` is at position `at`; -1 if there is none.
+// The window whose tap number `tap` is at position `at`; -1 if there is none.
 static inline long window_at(const Windows *w, const int dim, const long at, const long tap) {
   const long start = at + w->padding[dim] - tap * w->dilation[dim];
   if (start < 0 || start % w->stride[dim] != 0) return -1;

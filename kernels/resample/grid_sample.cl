@@ -18,7 +18,7 @@
 #include "atomic_add.clh"
 #endif
 
-// Sizes from the last dimension to the first, as the coordinates in the grid are.
+// Sizes from the last dimension to the first, like the coordinates in the grid.
 typedef struct {
   long batch, channels, points;
   long row;  // of points
@@ -28,14 +28,14 @@ typedef struct {
 typedef struct {
   long place[3][TAPS];  // -1: outside
   T weight[3][TAPS], slope[3][TAPS];
-  T nothing;  // the result without taps: 0, or as on the CPU NaN for a coordinate that is NaN
+  T nothing;  // the result without taps: 0; NaN for a NaN coordinate, as on the CPU
 } Taps;
 
 #if DIMS == 2 && (TAPS == 4 || (TAPS == 2 && !defined(BORDER) && !defined(REFLECTION)))
 #define KEEPS_NAN 1
 #endif
 
-// As on the CPU, a coordinate that is NaN is the first pixel of an image and the last of a volume.
+// A NaN coordinate means the first pixel of an image and the last of a volume, as on the CPU.
 static inline T clip(const T x, const long size, T *slope) {
   const T last = (T)(size - 1);
   if (isnan(x)) {
@@ -74,7 +74,7 @@ static inline T inside(T x, const long size, T *slope) {
   return x;
 }
 
-// An element's position for a coordinate; coordinates far outside of any image are clamped.
+// Converts a coordinate to a position in elements; clamps coordinates far outside of any image.
 static inline long place_of(const T x, const long size) {
   return x >= 0 && x < (T)size ? (long)x : -1;
 }
@@ -121,7 +121,7 @@ static inline void find_taps(const T coordinate, const long size, const int d, T
 #endif
 }
 
-// Not a loop: Mesa's compiler crashes where an index into a kernel argument is a variable.
+// Not a loop, because Mesa's compiler crashes if an index into a kernel argument is a variable.
 #define FIND_TAPS_OF(point, d) \
   find_taps(LOAD(IN, CPTR(MEM(IN), grid), (point) * DIMS + d), s.size[d], d, &t);
 #if DIMS == 3
@@ -145,7 +145,7 @@ static inline void find_taps(const T coordinate, const long size, const int d, T
 #define PLACE_DEPTH 0
 #define DEPTH(of) 1
 #endif
-// For each tap that is inside, with `at` its position in a plane.
+// Loops over the taps that are inside; `at` is the tap's position in a plane.
 #define FOR_TAPS                                                                             \
   FOR_DEPTH for (int b = 0; b < TAPS; ++b) for (int a = 0; a < TAPS; ++a) {                  \
     const long z = PLACE_DEPTH, y = t.place[1][b], x = t.place[0][a];                        \

@@ -1,4 +1,4 @@
-// grid_sample: images and volumes at the points of a grid, and the gradients of both.
+// grid_sample: samples images and volumes at the points of a grid; the gradients of both.
 #include <ATen/native/GridSampler.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -113,7 +113,7 @@ Tensor forward(const Tensor& input, const Tensor& grid, int64_t interpolation, i
   return out;
 }
 
-// Sums in float32 where the image has 16 bits: many small numbers are added to one element.
+// Sums in float32 if the image has 16 bits, because many small numbers are added to one element.
 Tensor gradient_of_input(const Tensor& grad, const Tensor& input, const Tensor& grid,
                          const Mode& mode) {
   Device& device = ocl_device(input);
@@ -180,7 +180,7 @@ namespace native {
 OCL_NATIVE_AS("grid_sampler_2d", grid_sampler_2d,
               forward(input, grid, interpolation_mode, padding_mode, align_corners))
 
-// PyTorch's own version reads the tensors on the host, whatever the device.
+// PyTorch's implementation would read the tensors on the host.
 OCL_NATIVE_AS("_grid_sampler_2d_cpu_fallback", grid_sampler_2d_cpu_fallback,
               forward(input, grid, interpolation_mode, padding_mode, align_corners))
 

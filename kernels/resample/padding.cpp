@@ -1,4 +1,4 @@
-// Padding by reflection and by repeating the edge, as maps of the dimensions.
+// Padding by reflection and by repeating the edge, as maps (resample.h).
 #include <ATen/native/Padding.h>
 
 #include <ATen/ops/empty.h>
@@ -16,7 +16,7 @@
 namespace ocl {
 namespace {
 
-constexpr int64_t kMostByMaps = 8;  // elements on a side, in the backward
+constexpr int64_t kMostByMaps = 8;  // padded elements on a side, in the backward pass
 
 std::vector<Line> lines_of(MapKind kind, int64_t in, int64_t out, int64_t before) {
   std::vector<Line> lines;
@@ -33,7 +33,7 @@ std::vector<Line> lines_of(MapKind kind, int64_t in, int64_t out, int64_t before
   return lines;
 }
 
-// Pads `from` into `to`; with `backward`, from the output's gradient to the input's gradient.
+// Pads `from` into `to`; with `backward`, computes the input's gradient from the output's.
 void pad(std::string_view op, MapKind kind, const at::Tensor& from, const at::Tensor& to,
          at::IntArrayRef padding, bool backward = false) {
   if (to.numel() == 0) return;
@@ -50,8 +50,7 @@ void pad(std::string_view op, MapKind kind, const at::Tensor& from, const at::Te
   apply_maps(op, from, to, maps);
 }
 
-// Along a dimension, writes the sums of those elements of `from` that are copies of the same
-// element of `to`.
+// Along a dimension, each element of `to` becomes the sum of its copies in `from`.
 void unpad(MapKind kind, const at::Tensor& from, const at::Tensor& to, int64_t dim, int64_t before,
            int64_t after) {
   const int64_t in = to.size(dim), out = from.size(dim);
@@ -74,7 +73,7 @@ void unpad(MapKind kind, const at::Tensor& from, const at::Tensor& to, int64_t d
   add(out - right, right, in - 1 - after, in - 1);
 }
 
-// Gives an output from a meta function the memory format of the input, as PyTorch's kernels do.
+// Gives a meta function's output the memory format of the input, as PyTorch's kernels do.
 void restride(const at::Tensor& self, const at::Tensor& out) {
   if (self.dim() < 4 || self.suggest_memory_format() == at::MemoryFormat::Contiguous) return;
   if (out.is_contiguous()) {
@@ -87,7 +86,7 @@ void restride(const at::Tensor& self, const at::Tensor& out) {
 at::DimVector padded_shape(const at::Tensor& self, at::IntArrayRef padding, bool reflects) {
   const auto dims = static_cast<int64_t>(padding.size()) / 2;
   at::DimVector shape(self.sizes());
-  bool any = false;  // As on the CPU, one dimension that is not empty will do.
+  bool any = false;  // One dimension that is not empty is enough, as on the CPU.
   for (int64_t d = 1; d <= dims; ++d) {
     const int64_t before = padding[2 * (d - 1)], after = padding[2 * d - 1], size = self.size(-d);
     TORCH_CHECK(!reflects || (before < size && after < size),
@@ -108,7 +107,7 @@ at::DimVector padded_shape(const at::Tensor& self, at::IntArrayRef padding, bool
   return shape;
 }
 
-// Of the meta functions, some compare the last dimension only.
+// Checked here, because some meta functions compare only the last dimension.
 void check_gradient(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef padding,
                     bool reflects) {
   const at::DimVector shape = padded_shape(self, padding, reflects);
@@ -116,7 +115,7 @@ void check_gradient(const at::Tensor& grad_output, const at::Tensor& self, at::I
               ", but the padded input has ", shape);
 }
 
-// From the gradient of a padded tensor to the tensor's gradient.
+// Computes a tensor's gradient from the padded tensor's gradient.
 void pad_backward(std::string_view op, MapKind kind, const at::Tensor& grad,
                   const at::Tensor& result, at::IntArrayRef padding) {
   check_gradient(grad, result, padding, kind == MapKind::kReflection);
@@ -127,10 +126,11 @@ void pad_backward(std::string_view op, MapKind kind, const at::Tensor& grad,
   if (!at::isFloatingType(type) && !at::isComplexType(type)) {
     refuse_type(ocl_device(result), type, op);
   }
-  // In the transposed map, lines are up to twice as long as the padding, and nearly all zeros.
+  // A transposed map is slow for large padding: its lines are up to twice as long as the padding,
+  // and nearly all zeros.
   const auto greatest = std::max_element(padding.begin(), padding.end());
   if (*greatest <= kMostByMaps) return pad(op, kind, grad, result, padding, /*backward=*/true);
-  // 16-bit numbers are rounded once, at the end.
+  // Rounds 16-bit numbers only once, at the end.
   at::Tensor from = grad.to(compute_type(type));
   for (auto d = static_cast<int64_t>(padding.size()) / 2; d > 0; --d) {
     at::DimVector sizes(from.sizes());
@@ -145,7 +145,7 @@ void pad_backward(std::string_view op, MapKind kind, const at::Tensor& grad,
   if (!from.is_same(result)) result.copy_(from);
 }
 
-// For the operators without a meta function.
+// Only for the operators without a meta function.
 void backward_out(std::string_view op, MapKind kind, const at::Tensor& grad_output,
                   const at::Tensor& self, at::IntArrayRef padding, at::Tensor& grad_input) {
   grad_input.resize_(self.sizes(), self.suggest_memory_format());

@@ -17,7 +17,7 @@ namespace ocl {
 namespace {
 
 constexpr size_t kKept = 64;
-constexpr int kShift = 22;  // of the weights for uint8
+constexpr int kShift = 22;  // bits of the weights for uint8
 
 // Fixed-point weights for uint8, rounded as in PyTorch: to 16 bits, with as many fraction bits as
 // the greatest weight allows.
@@ -41,7 +41,7 @@ Line trimmed(const Line& line) {
   return {line.start + (first - line.weights.begin()), {first, last}};
 }
 
-// Looks for outputs around the middle one that have the same weights.
+// Finds the range of outputs around the middle one that have the same weights.
 void find_same(DimensionMap& map) {
   const auto& starts = map.tight.starts;
   const auto& weights = map.tight.weights;
@@ -134,9 +134,10 @@ void select(const Volume& from, const Volume& to, at::ArrayRef<DimensionMapPoint
 struct Planes {
   int64_t outer, in_h, in_w, out_h, out_w, channels;
 };
-constexpr int64_t kRoom = 8192;  // elements of a row; it fills the least local memory
+constexpr int64_t kRoom = 8192;  // the most elements of a row: it fills the smallest local memory
 
-// Whether one kernel sums height and width together: on CPU devices, if a pixel has few weights.
+// Whether one kernel sums along height and width together: on CPU devices, if a pixel has few
+// weights.
 bool sums_planes(const Volume& from, at::ArrayRef<DimensionMapPointer> maps) {
   const Device& device = ocl_device(from.tensor);
   if (device.family() != KernelFamily::kCpu || device.parameters().vector_width == 1 ||
@@ -203,8 +204,9 @@ std::vector<size_t> order_of(at::ArrayRef<DimensionMapPointer> maps, ScalarType 
   return shrinking;
 }
 
-// The table to use: `band`, padded with zeros, where a kernel reads several weights at once and for
-// uint8. Otherwise `tight`: a padding zero may be multiplied by an element that is not finite.
+// The table to use: `band`, padded with zeros, if a kernel reads several weights at once, and for
+// uint8. Otherwise `tight`, because a padding zero may be multiplied by an element that is not
+// finite.
 const image::Band& table_of(const DimensionMap& map, const Volume& from, size_t dim) {
   const bool lanes = from.after(dim) == 1 && map.tight.taps > image::kLanes &&
                      ocl_device(from.tensor).family() == KernelFamily::kCpu;
@@ -230,7 +232,7 @@ void sum_up(Volume from, const Volume& to, at::ArrayRef<DimensionMapPointer> map
 
 }  // namespace
 
-// Never destroyed: tensors must not outlive their device at the end of the process.
+// Leaked: its tensors must not be destroyed after their device at the end of the process.
 DimensionMapPointer find_map(const DimensionMapKey& key, bool transposed,
                              c10::function_ref<std::vector<Line>()> lines) {
   image::check_table(key.in, key.out);

@@ -14,7 +14,7 @@ using image::Line;
 struct DimensionMap {
   DimensionMap(int64_t in, int64_t out) : band(in, out), tight(in, out) {}
   image::Band band;
-  image::Band tight;  // as many weights per output as the longest line has, not rounded up
+  image::Band tight;  // the weights per output are those of the longest line, not rounded up
   // The outputs of `tight` from same_from up to same_to have the same weights, and each starts
   // `hop` (1 or 2) inputs after the one before. hop 0: there is no such range.
   int64_t hop = 0, same_from = 0, same_to = 0;
@@ -37,7 +37,7 @@ enum class MapKind {
 struct DimensionMapKey {
   MapKind kind;
   int64_t in, out;
-  std::array<uint64_t, 2> parameters{};  // everything else that the lines depend on
+  std::array<uint64_t, 2> parameters{};  // all other parameters of the lines
   bool operator==(const DimensionMapKey&) const = default;
 };
 

@@ -48,7 +48,7 @@ typedef struct {
 #define LOAD_COLUMNS(source) VLOAD_LOCAL(float, source, 0)
 #endif
 
-// Computes a row of `out` without the elements of zero weights.
+// Computes a row of `out`, skipping elements with zero weights.
 static void sum_again(__global const MEM(IN) * rows, __global MEM(IN) * results,
                       __global const T *row_weight, __global const int *column_starts,
                       __global const T *column_weights, const Planes p) {
@@ -127,7 +127,7 @@ TASK __kernel void resample_sum(CTENSOR(in), TENSOR(out), CTENSOR(row_starts),
 #endif
     for (; x < last; ++x) SUM_COLUMNS(x)
 #endif
-    // Reads the results back to check them: a check between the sums would cost more.
+    // Reads the results back to check them, because a check between the sums would cost more.
     const long end = (long)INNER_LAST((ulong)p.out_w) * p.channels;
     long n = (long)INNER_FIRST((ulong)p.out_w) * p.channels;
     for (; n + WIDTH <= end; n += WIDTH) SEEV(LOADV(IN, results, n))

@@ -1,5 +1,4 @@
-// Upsampling: computes the positions of outputs between inputs by PyTorch's rules, as maps of the
-// dimensions (resample.h).
+// Upsampling: maps (resample.h) with the positions of outputs between inputs by PyTorch's rules.
 #include <ATen/native/UpSample.h>
 
 #include <bit>
@@ -30,8 +29,8 @@ std::vector<Line> nearest_lines(const Upsampling& u, bool exact) {
   return lines;
 }
 
-// Positions and weights are computed in the type of the CPU's kernels. The position is rounded
-// once, as compilers do in these kernels: with 1000 pixels, a second rounding changes weights by
+// Computes positions and weights in the type that the CPU's kernels use. Rounds the position once,
+// as compilers do in these kernels: with 1000 pixels, a second rounding would change weights by
 // 1e-4.
 template <typename T>
 T position_of(const Upsampling& u, T scale, int64_t o) {
@@ -126,7 +125,7 @@ std::vector<Line> lines_of(const Upsampling& u, MapKind mode, bool backward) {
   }
 }
 
-// Upsamples `from` into `to`; with `backward`, from the output's gradient to the input's gradient.
+// Upsamples `from` into `to`; with `backward`, computes the input's gradient from the output's.
 void upsample(std::string_view op, MapKind mode, const at::Tensor& from, const at::Tensor& to,
               bool align_corners, std::initializer_list<Scale> scales, bool backward) {
   if (to.numel() == 0) return;
@@ -136,7 +135,7 @@ void upsample(std::string_view op, MapKind mode, const at::Tensor& from, const a
   std::vector<DimensionMapPointer> maps;
   auto dim = in.dim() - static_cast<int64_t>(scales.size());
   for (Scale scale : scales) {
-    // Smaller scales give positions that int64 does not hold. With this one, too, they are beyond
+    // With smaller scales, positions would overflow int64. With this one they are already beyond
     // the last input.
     if (scale > 0.0) scale = std::max(*scale, 0x1p-31);
     const Upsampling u{in.size(dim), out.size(dim), scale, align_corners};

@@ -1,5 +1,5 @@
-// Forward-mode derivatives of the fused cells. PyTorch has none; for other devices it makes the
-// cells of operators that have them, and so do these kernels where an argument has a tangent.
+// Forward-mode derivatives of the fused cells, for which PyTorch has none. If an argument has a
+// tangent, the cell is computed by separate operators, as PyTorch does on other devices.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/cat.h>
@@ -53,8 +53,8 @@ void differentiate(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stac
     for (c10::IValue& result : results) stack->push_back(std::move(result));
     return;
   }
-  // PyTorch's kernel, which is the same for all devices. Asked once: PyTorch keeps a record of each
-  // answer, without a lock.
+  // PyTorch's kernel, which is the same for all devices. Looked up only once, because PyTorch
+  // records each look-up without a lock.
   static const c10::SafeKernelFunction kernel =
       op.getComputedKernelForDispatchKey(c10::DispatchKey::AutogradCPU);
   kernel.callBoxed(op, keys, stack);

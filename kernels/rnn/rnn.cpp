@@ -19,7 +19,7 @@ namespace {
 using at::Tensor;
 using MaybeTensor = std::optional<Tensor>;
 
-constexpr size_t kCostOfState = 32;  // in additions
+constexpr size_t kCostOfState = 32;  // cost of a state, in additions
 
 size_t width_on(const Device& device, ScalarType compute) {
   return device.family() == KernelFamily::kCpu ? vector_lanes(device, compute) : 1;
@@ -88,8 +88,8 @@ void check_cell(const char* name, int64_t parts, const Tensor& input_gates,
   }
 }
 
-// The biases of a cell: both or none, as PyTorch's derivatives assume. They ask whether the bias of
-// the input is there, so without it the other could get no gradient.
+// Checks that a cell has both biases or none, as PyTorch's derivatives assume: they only test
+// whether the input's bias exists, so the other one alone would get no gradient.
 std::pair<Tensor, Tensor> biases(const char* name, const MaybeTensor& of_input,
                                  const MaybeTensor& of_hidden) {
   Tensor input = dense(of_input), hidden = dense(of_hidden);

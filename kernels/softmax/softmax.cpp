@@ -77,8 +77,8 @@ void launch_softmax(const Variant& variant, const at::Tensor& grad, const at::Te
   arguments.add(shares.per_task).enqueue({shares.tasks}, {1});
 }
 
-// Whether columns become rows first. A work-item of a GPU takes a column and waits for each
-// element: too long where there are few columns, or where they are very long.
+// Whether to transpose columns to rows first. A work-item of a GPU takes a column and waits for
+// each element, which is too slow if there are few columns or very long ones.
 bool moves_columns(const Device& device, const Extent& extent) {
   constexpr uint64_t kLong = 1024, kVeryLong = 65536, kItemsOfUnit = 256;
   if (device.family() == KernelFamily::kCpu || extent.inner == 1) return false;

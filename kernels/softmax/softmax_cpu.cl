@@ -1,6 +1,6 @@
 // Softmax and log-softmax of the CPU family, over `size` elements that are `inner` apart.
 //   IN, OUT, COMPUTE; forward: LOG selects log-softmax; STORED: OUT has the compute type's
-//   precision, so exponentials are kept in the output until their sum is known
+//   precision, so the output holds the exponentials until their sum is known
 //   BACKWARD: IN is the type of `y`, the forward's result, and of its gradient `g`
 // softmax_rows (inner == 1): a task computes `per_task` of the rows.
 // softmax_columns: a task computes `per_task` blocks of WIDTH adjacent columns.
@@ -59,7 +59,7 @@ TASK __kernel void softmax_rows(CTENSOR(in), TENSOR(out), const ulong rows, cons
     V top = tail;
     for (ulong i = 0; i < whole; i += WIDTH) {
       const V v = AT(IN, x, i);
-      top = v > top ? v : top;  // a NaN gets into the sum, not here
+      top = v > top ? v : top;  // NaN appears in the sum instead
     }
     const V peak = (V)(greatest_lane(top));
     V sum = (V)((T)0);

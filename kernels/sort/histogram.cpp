@@ -24,21 +24,21 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-// The bin is exact, so equal to the CPU's: a - b, its product with the number of bins, and c - b
-// are each rounded once, in this order, as on the CPU, and nothing can be contracted to an fma,
-// which adds to a product. QUOTIENT rounds their quotient to nearest on every device, also where
-// the device's division does not (math.clh). For zeros in 10 bins of [-3, 3]: 3 * 10 and 6 are
-// exact, and so is 30 / 6 = 5. A division that is off by a unit would give 4.9999995, and bin 4.
+// The bin equals the CPU's. a - b, its product with the number of bins, and c - b are each rounded
+// once, in the CPU's order, and none of them can be contracted to an fma. QUOTIENT rounds their
+// quotient to nearest on every device, even if the device's division does not (math.clh). For zeros
+// in 10 bins of [-3, 3]: 3 * 10 and 6 are exact, and so is 30 / 6 = 5. A division that is off by a
+// unit would give 4.9999995, and bin 4.
 constexpr PointwiseOp kBin{"histogram_bin", "QUOTIENT((a - b) * C(s0), c - b)"};
 
-// The bins of the elements x. `inside` becomes false for elements that are in no bin.
+// The bins of the elements x. Sets `inside` to false for elements that are in no bin.
 Tensor bins_of(const Tensor& x, const Tensor& edges, bool by_formula, Tensor& inside) {
   const int64_t bins = edges.numel() - 1;
   const Tensor first = edges[0], last = edges[-1];
   inside = x.ge(first).logical_and_(x.le(last));
   Tensor bin;
   if (by_formula) {
-    // Integers as int64, in which the product does not overflow.
+    // Converts integers to int64, so that the product does not overflow.
     const bool integers = at::isIntegralType(x.scalar_type(), /*includeBool=*/true);
     const at::ScalarType type = integers ? at::kLong : compute_type(x.scalar_type());
     const Tensor place = at::empty(x.sizes(), x.options().dtype(type));
@@ -57,7 +57,7 @@ at::ScalarType type_of_counts(int64_t elements) {
   return elements <= INT32_MAX ? at::kInt : at::kLong;
 }
 
-// The points, whose coordinates are the last dimension, as a matrix.
+// The points as a matrix; the last dimension has their coordinates.
 Tensor points_of(const Tensor& self) { return self.reshape({-1, self.size(-1)}); }
 
 void count(const Tensor& self_any, const OptionalTensor& weight, bool density, const Tensor& hist,
@@ -76,7 +76,7 @@ void count(const Tensor& self_any, const OptionalTensor& weight, bool density, c
     bin.mul_(edges[d].numel() - 1).add_(here);
     inside.logical_and_(inside_here);
   }
-  // One more count, for elements that are in no bin.
+  // One more bin counts the elements that are in no bin.
   const Tensor counts = at::zeros({hist.numel() + 1}, options);
   bin.masked_fill_(inside.logical_not(), hist.numel());
   const Tensor weights =

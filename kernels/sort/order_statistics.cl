@@ -1,6 +1,6 @@
-// The element of a rank in each row of `size` elements, in the CPU family: that place in the sorted
-// row, found without sorting it. A pass finds 8 bits of its key, the most significant ones first,
-// among the elements that agree with the bits before. A row is split into chunks.
+// Finds the element with a given rank (position in the sorted row) in each row of `size` elements,
+// without sorting; CPU family. A pass finds 8 bits of its key, the most significant bits first,
+// among the elements that agree in the earlier bits. A row is split into chunks.
 //   select_count  counts[row][digit][chunk] of the digits at bit `shift`. Grid: chunks, rows
 //   select_digit  adds the digit that the rank falls into to the key; in the last pass also finds
 //                 the chunk. Grid: rows

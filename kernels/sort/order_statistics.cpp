@@ -21,8 +21,8 @@ namespace {
 
 using at::Tensor;
 
-constexpr size_t kChunk = 8192;     // elements, at least
-constexpr int64_t kLongRow = 4096;  // whose digits are worth counting
+constexpr size_t kChunk = 8192;     // the fewest elements per chunk
+constexpr int64_t kLongRow = 4096;  // the fewest elements for which counting digits pays
 
 struct Selection {
   const char* kernel;
@@ -38,7 +38,7 @@ struct Picked {
   Tensor values, indices;
 };
 
-// `ranks`: the place of the element in the sorted row, for each row.
+// `ranks`: for each row, the element's position in the sorted row.
 void select(const Tensor& rows, const Tensor& ranks, const Picked& out) {
   Device& device = ocl_device(rows);
   const ScalarType type = rows.scalar_type();
@@ -62,7 +62,7 @@ void select(const Tensor& rows, const Tensor& ranks, const Picked& out) {
       uint64_t{size}, uint64_t{chunks});
 }
 
-// The elements of the ranks that `ranks` gives for the rows of a matrix, which may be a part.
+// The elements with the given ranks, for the rows of a matrix or of a part of it.
 Picked pick(const Tensor& self, int64_t dim, c10::function_ref<Tensor(const Tensor&)> ranks) {
   const Tensor rows = rows_of(self, dim);
   const Picked all{at::empty({rows.size(0)}, rows.options()),

@@ -5,7 +5,7 @@
 //
 //   keys          2 0 3 | 0 2 1
 //   sort_count    counts[digit][chunk]    0: 1 1   1: 0 1   2: 1 1   3: 1 0
-//   sort_scan     sums of all before      0: 0 1   1: 2 2   2: 3 4   3: 5 6
+//   sort_scan     sums of earlier counts      0: 0 1   1: 2 2   2: 3 4   3: 5 6
 //   sort_scatter  0 0 1 2 2 3             each chunk writes from its positions on
 //
 //   GROUP   work-items that add up the counts of a row

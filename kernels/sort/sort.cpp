@@ -16,8 +16,8 @@ namespace {
 
 constexpr size_t kShortRow = 64;
 constexpr size_t kDigits = 256, kBitsPerPass = 8;
-constexpr size_t kChunk = 8192;                  // elements, at least
-constexpr size_t kMostCounts = size_t{1} << 24;  // numbers at once, if there are several rows
+constexpr size_t kChunk = 8192;                  // the fewest elements per chunk
+constexpr size_t kMostCounts = size_t{1} << 24;  // at once, if there are several rows
 
 struct SortTasks {
   const char* kernel;
@@ -31,7 +31,7 @@ struct SortTasks {
   }
 };
 
-// Sorts as sort_rows_gpu does, in the CPU family.
+// The CPU family's counterpart of sort_rows_gpu().
 class RowSort {
  public:
   RowSort(const at::Tensor& in, size_t rows, size_t size, bool descending)
@@ -58,7 +58,7 @@ class RowSort {
     at::Tensor keys, positions;
   };
 
-  // The passes write `last` and the results' memory in turns, and the last pass `last`.
+  // The passes alternate between `last` and the results' memory, and the last pass writes `last`.
   void by_radix(Order last, Order results) {
     const uint64_t rows = rows_, size = size_, chunks = chunks_;
     const at::Tensor counts = at::empty({static_cast<int64_t>(rows_ * kDigits * chunks_)},
@@ -80,7 +80,7 @@ class RowSort {
 
   void scan(const at::Tensor& counts) {
     const Kernel& scan = kernel("sort_scan");
-    const size_t group = std::min(scan.group, kDigits);  // which add up the counts of a row
+    const size_t group = std::min(scan.group, kDigits);  // adds up the counts of a row
     ocl::launch(stream_of(in_), scan, {group, rows_}, {group, 1}, view(counts), uint64_t{chunks_});
   }
 
@@ -110,7 +110,7 @@ void sort_rows(const at::Tensor& in, size_t size, bool descending, const at::Ten
     return sort_rows_gpu(in, size, descending, values, indices);
   }
   const size_t rows = static_cast<size_t>(in.numel()) / size;
-  // Short rows need more memory for counts than for themselves.
+  // For short rows, the counts need more memory than the rows.
   const size_t most = std::max<size_t>(1, kMostCounts / std::max(kDigits, size));
   const size_t slice = size <= kShortRow ? rows : std::min(rows, most);
   for (size_t from = 0; from < rows; from += slice) {
@@ -150,7 +150,7 @@ at::Tensor rows_of(const at::Tensor& self, int64_t dim) {
 
 void in_parts(const at::Tensor& rows,
               c10::function_ref<void(int64_t first, const at::Tensor& part)> use) {
-  constexpr int64_t kElements = int64_t{1} << 20;  // of a part, if it has several rows
+  constexpr int64_t kElements = int64_t{1} << 20;  // elements of a part, if it has several rows
   int64_t first = 0;
   for (const at::Tensor& part : rows.split(std::max<int64_t>(kElements / rows.size(1), 1))) {
     use(first, part);
@@ -160,7 +160,7 @@ void in_parts(const at::Tensor& rows,
 
 namespace native {
 
-// Not PyTorch's own implementation, which copies the elements to `values` first.
+// Replaces PyTorch's implementation, which first copies the elements to `values`.
 OCL_STRUCTURED("sort.values_stable", sort_stable)
 (const Tensor& self, std::optional<bool> /*stable*/, int64_t dim, bool descending,
  const Tensor& values, const Tensor& indices) {
@@ -174,7 +174,7 @@ OCL_STRUCTURED("sort.values_stable", sort_stable)
   TORCH_CHECK(size <= UINT32_MAX, "sort: a row of ", size, " elements is beyond the ", UINT32_MAX,
               " that ocl supports");
   Tensor in = self.movedim(dim, -1).contiguous();
-  if (in.is_alias_of(values) || in.is_alias_of(indices)) in = in.clone();  // out= may name it
+  if (in.is_alias_of(values) || in.is_alias_of(indices)) in = in.clone();  // out= may be `self`
   const DenseOutput out(values.movedim(dim, -1)), positions(indices.movedim(dim, -1));
   sort_rows(in, size, descending, out.tensor(), positions.tensor());
   out.finish();
@@ -195,7 +195,7 @@ OCL_STRUCTURED("topk.values", topk)
   run_topk({self, k, dim, largest, values, indices});
 }
 
-// The order of n random 64-bit numbers: the same on every device.
+// The order of n random 64-bit numbers, so that it is the same on every device.
 OCL_NATIVE("randperm.generator_out", randperm_out);
 Tensor& randperm_out(int64_t n, std::optional<at::Generator> generator, Tensor& out) {
   TORCH_CHECK(n >= 0, "n must be non-negative, got ", n);

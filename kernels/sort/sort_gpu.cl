@@ -11,9 +11,9 @@
 // GPUs, IPDPS 2009. The packed counters of a tile: D. Merrill, A. Grimshaw, High Performance and
 // Scalable Radix Sorting, Parallel Processing Letters 21 (2), 2011.
 //
-// Elements are stored as they are; a key (sort_key.clh) is computed where a digit is needed.
-// sort_tile sorts rows that fit in a tile, by all bits, in one launch. A tile may have several
-// rows: it is sorted by the keys, and then by the number of the row.
+// Elements are stored unchanged; keys (sort_key.clh) are computed when a digit is needed. sort_tile
+// sorts rows that fit in a tile, by all bits, in one launch. A tile may have several rows: it is
+// sorted by the keys, and then by the index of the row.
 //
 //   GROUP   work-items of a group, a power of two up to 256
 // Grid: a group for each tile. `tiles`: of a row, each of sort_scatter's TILE elements.
@@ -24,21 +24,21 @@
 #define TILE (GROUP * PER)
 #define DIGITS 256
 #define NIBBLES 16
-#define WORDS 8  // with the counts of a work-item: NIBBLES / 2, at most PER
+#define WORDS 8  // words with the counts of a work-item: NIBBLES / 2, at most PER
 #define UNROLLED(k, n) _Pragma("unroll") for (uint k = 0; k < n; ++k)
 #define FOR(k) UNROLLED(k, PER)
 #define KERNEL __attribute__((reqd_work_group_size(GROUP, 1, 1))) __kernel void
 
-// The place of element i in a local array. Adjacent work-items read elements that are PER apart. A
+// The index of element i in a local array. Adjacent work-items read elements that are PER apart; a
 // gap after each 32 elements spreads these over the banks of local memory.
 #define AT(i) ((i) + (i) / 32)
 #define LOCAL_TILE (TILE + TILE / 32 + 1)
 
 #define DIGIT(bits) ((uint)(key_of(bits) >> shift) & (DIGITS - 1))
-#define NO_ELEMENT UINT_MAX  // in place of a position, after the last element of a row
+#define NO_ELEMENT UINT_MAX  // marks places after the last element of a row
 
-// The 4 bits that a tile is sorted by: those from bit `shift` on of the key and, above it, of the
-// number of the row in the tile. The places without an element come last.
+// The 4 bits that a tile is sorted by, from bit `shift` on. Above the bits of the key are those of
+// the row's index in the tile. Places without an element come last.
 static inline uint nibble_of(const BITS bits, const uint position, const uint shift,
                              const uint size) {
   if (position == NO_ELEMENT) return NIBBLES - 1;
@@ -46,11 +46,12 @@ static inline uint nibble_of(const BITS bits, const uint position, const uint sh
   return position / size >> (shift - KEY_BITS) & (NIBBLES - 1);
 }
 
-// Sorts the tile by 4 bits. A work-item takes PER adjacent elements, and counts its own of each
-// value in 4 bits of a register. Then a word of local memory has two counts of a work-item: of
-// value v, and of v + 8 in the upper half. These words are in the order of v, then of work-items.
-// Their exclusive sums, plus in the upper halves the sum of all lower ones, are the positions of
-// the elements. The words lie in the memory of `position`, whose numbers are in registers then.
+// Sorts the tile by 4 bits. A work-item takes PER adjacent elements, and counts how many have each
+// value, in 4 bits of a register per value. Then a word of local memory has two counts of a
+// work-item: of value v, and of v + 8 in the upper half. The words are ordered by v, then by
+// work-item. Their exclusive sums are the positions of the elements (the upper halves also add the
+// sum of all lower halves). The words use the memory of `position`, whose numbers are in registers
+// then.
 ALWAYS_INLINE void sort_by_nibble(__local BITS *bits, __local uint *position,
                                   __local uint *partial, const uint shift, const uint size) {
   const uint item = get_local_id(0);
@@ -112,8 +113,8 @@ KERNEL sort_count(CTENSOR(in), TENSOR(counts), const ulong size, const ulong til
   for (uint d = item; d < DIGITS; d += GROUP) count[d * tiles + tile] = here[d];
 }
 
-// In the first pass (`begins`) an element's position in the row is its place, and `order` is not
-// read. The last pass (`ends`) writes the positions as indices of 64 bits.
+// In the first pass (`begins`), an element's position is where it lies in the row, and `order` is
+// not read. The last pass (`ends`) writes the positions as 64-bit indices.
 KERNEL sort_scatter(CTENSOR(in), CTENSOR(order), TENSOR(counts), TENSOR(out), TENSOR(order_out),
                     const ulong size, const ulong tiles, const uint shift, const int begins,
                     const int ends) {
@@ -131,7 +132,7 @@ KERNEL sort_scatter(CTENSOR(in), CTENSOR(order), TENSOR(counts), TENSOR(out), TE
     bits[AT(i)] = x;
     position[AT(i)] = at;
   }
-  // Where this tile's elements of each digit begin in the row.
+  // The positions in the row at which this tile's elements of each digit begin.
 #define OF_DIGIT(d) count[(d) * tiles + tiles - 1]
   const uint first_digit = item * (DIGITS / GROUP);
   uint total = 0;
@@ -166,7 +167,7 @@ KERNEL sort_scatter(CTENSOR(in), CTENSOR(order), TENSOR(counts), TENSOR(out), TE
   }
 }
 
-// `sorted_bits`: the bits of a key, and of the number of a row in the tile.
+// `sorted_bits`: the number of bits of a key and of a row's index in the tile.
 KERNEL sort_tile(CTENSOR(in), TENSOR(values), TENSOR(indices), const ulong rows, const uint size,
                  const uint rows_of_tile, const uint sorted_bits) {
   __local BITS bits[LOCAL_TILE];

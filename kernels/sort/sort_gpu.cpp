@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kDigits = 256, kBitsPerPass = 8;                    // as in sort_gpu.cl
 constexpr size_t kPerItem = 8, kFewestItems = 64, kMostItems = 256;  // of a group
 
-// Bytes of local memory of a group's tile; at least those of the kernels of sort_gpu.cl.
+// The bytes of local memory for a group's tile; must cover what the kernels of sort_gpu.cl use.
 size_t local_bytes(size_t items, size_t element) {
   const size_t tile = items * kPerItem, padded = tile + tile / 32 + 1;
   return padded * (element + sizeof(uint32_t)) + (items + kDigits) * sizeof(uint32_t);
@@ -25,7 +25,7 @@ struct SortTiles {
   const char* kernel;
   ScalarType type;
   bool descending;
-  size_t wanted;  // work-items of a group, at most
+  size_t wanted;  // the most work-items of a group
 
   KernelSource source(Device&, size_t group) const {
     Defines defines = sort_key_defines(type, descending);
@@ -70,7 +70,8 @@ class GpuRowSort {
            static_cast<uint32_t>(rows_of_tile), static_cast<uint32_t>(sorted_bits));
   }
 
-  // The passes write workspace and the results' memory in turns, and the last one the results.
+  // The passes alternate between the workspace and the results' memory, and the last pass writes
+  // the results.
   void by_passes(const at::Tensor& values, const at::Tensor& indices) {
     const Kernel& scatter = kernel("sort_scatter", most_);
     const size_t items = std::min(scatter.group, most_);
@@ -114,7 +115,7 @@ class GpuRowSort {
 
   Device& device_;
   const at::Tensor in_;
-  size_t rows_, size_, key_bits_, most_ = kMostItems;  // most_: work-items of a group
+  size_t rows_, size_, key_bits_, most_ = kMostItems;  // most_: the most work-items of a group
   KeyBits bits_;
   bool descending_;
 };

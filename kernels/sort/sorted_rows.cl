@@ -3,8 +3,8 @@
 //   search_sorted: the position in a sorted row before which each value belongs; with RIGHT, after
 //     equal elements. Values are [rows][count]; there is one sorted row of `length` for all, or one
 //     for each. SORTER: the order in which a row is sorted. NaN is greater than all numbers.
-//   run_lengths: the number of equal elements for the last of them in a sorted row, 0 for all
-//     others. A NaN equals nothing.
+//   run_lengths: in a sorted row, the last of several equal elements gets their number, all others
+//     0. A NaN equals nothing.
 #include "common.clh"
 #include "types.clh"
 #include "math.clh"

@@ -41,7 +41,7 @@ struct SortedRows {
   }
 };
 
-// On the device of `sorted`, and in float64 only where that device has it.
+// On the device of `sorted`, and in float64 only if the device has it.
 Tensor number_to_search(const c10::Scalar& number, const Tensor& sorted) {
   if (!number.isFloatingPoint() || ocl_device(sorted).properties().has_fp64)
     return at::native::searchsorted_scalar_tensor(number, sorted.device());
@@ -50,7 +50,7 @@ Tensor number_to_search(const c10::Scalar& number, const Tensor& sorted) {
   return value;
 }
 
-// All contiguous and of one type.
+// All tensors are contiguous and of one type.
 void search(const Tensor& sorted, const Tensor& sorter, const Tensor& values, const Tensor& out,
             bool right) {
   Device& device = ocl_device(sorted);
@@ -89,7 +89,7 @@ std::pair<Tensor, Tensor> most_frequent(const Tensor& self) {
       find_kernel(device, SortedRows{kName, self.scalar_type(), int32, false, false});
   launch(stream_of(self), kernel, grid.global, grid.local, view(sorted), view(lengths), rows,
          length, grid.per_item);
-  const Tensor best = at::argmax(lengths, 1, /*keepdim=*/true);  // the first of several
+  const Tensor best = at::argmax(lengths, 1, /*keepdim=*/true);  // the first of equal ones
   return {sorted.gather(1, best).squeeze(1), order.gather(1, best).squeeze(1)};
 }
 
@@ -105,7 +105,7 @@ Tensor& searchsorted_out(const Tensor& sorted_sequence, const Tensor& self, bool
   at::native::searchsorted_pre_check(sorted_sequence, self, out, out_int32, right, side, sorter);
   at::native::resize_output(out, self.sizes());
   if (self.numel() == 0) return out;
-  // Contiguous copies of one type; undefined where the argument needs no copy.
+  // Contiguous copies in one type; undefined if the argument needs no copy.
   Tensor values, sequence, order;
   at::native::searchsorted_maybe_trim_input_tensors(values, sequence, order, self, sorted_sequence,
                                                     sorter);

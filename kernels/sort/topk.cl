@@ -5,7 +5,7 @@
 // the row.
 //
 // A task keeps its k candidates in a heap with the worst one on top. Most elements are not better
-// than the worst candidate. So a block of elements is skipped when its best one is not better.
+// than the worst candidate, so a block of elements is skipped if its best one is not.
 #include "sort_key.clh"
 
 #define BLOCK 64  // elements whose best is compared with the worst candidate

@@ -1,4 +1,4 @@
-// The k greatest or smallest elements of rows: where it pays, without sorting the rows.
+// The k greatest or smallest elements of rows; without sorting the rows if that is faster.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sort.h>
 
@@ -17,7 +17,7 @@ static std::string describe(const TopK& call) {
 
 namespace {
 
-constexpr size_t kFewest = 8;  // a row and a chunk have at least this many times k elements
+constexpr size_t kFewest = 8;  // rows and chunks have at least this many times k elements
 
 struct TopKTasks {
   const char* kernel;
@@ -41,7 +41,7 @@ struct Rows {
   }
 };
 
-// Of the CPU family: topk.cl.
+// Parameters of the CPU family's kernels (topk.cl).
 void by_tasks(const Rows& rows, const at::Tensor& values, const at::Tensor& indices) {
   constexpr size_t kChunk = 4096;  // elements, at least
   const at::Tensor& in = rows.in;
@@ -60,13 +60,13 @@ void by_tasks(const Rows& rows, const at::Tensor& values, const at::Tensor& indi
          uint64_t{chunks});
 }
 
-// Of the GPU family: topk_gpu.cl.
+// Parameters of the GPU family's kernel (topk_gpu.cl).
 constexpr size_t kMostItems = 256, kMostCapacity = 1024;
-constexpr size_t kTileRow = 1024;  // sort_tile of sort_gpu.cl takes several rows at once
+constexpr size_t kTileRow = 1024;  // shorter rows: sort_tile of sort_gpu.cl sorts several at once
 
-// CAPACITY: elements that a group sorts in local memory; 0 where there is no room. The other local
-// arrays of topk_gpu.cl are four counts of each digit, and a number of each work-item; the compiler
-// may align them.
+// CAPACITY: the elements that a group can sort in local memory; 0 if there is no room. The other
+// local arrays of topk_gpu.cl are four counts per digit and a number per work-item; the compiler
+// may add padding.
 size_t capacity(const Device& device, size_t element) {
   constexpr size_t kDigits = 256, kCopies = 4, kAlignment = 64;
   constexpr size_t kCounts = (kCopies * kDigits + kMostItems + kAlignment) * sizeof(uint32_t);
@@ -94,7 +94,7 @@ struct TopKSelect {
   }
 };
 
-// Finds the k best of each chunk, or of the candidates at `from` where it merges chunks.
+// Finds the k best of each chunk, or if it merges chunks, of the candidates at `from`.
 void select(const Rows& rows, size_t chunks, Launch kind, const at::Tensor& from,
             const at::Tensor& values, const at::Tensor& indices) {
   const at::Tensor& in = rows.in;
@@ -106,7 +106,7 @@ void select(const Rows& rows, size_t chunks, Launch kind, const at::Tensor& from
   arguments.add(view(in));
   if (kind == Launch::kMerge) arguments.add(view(from));
   arguments.add(view(values)).add(view(indices)).add(uint64_t{rows.size}).add(uint64_t{chunks});
-  // Each 8 bits of the keys may take a pass, and then the candidates take one.
+  // There may be a pass for each 8 bits of the keys, and one for the candidates.
   const double passes = static_cast<double>(c10::elementSize(type)) + 2;
   arguments.add(static_cast<uint32_t>(rows.k))
       .enqueue({rows.count() * chunks * items}, {items}, 4 * passes * in.numel());

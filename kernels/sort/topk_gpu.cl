@@ -2,29 +2,29 @@
 // rows' size, on GPUs. Among equal keys the first elements win. A work-group takes a chunk of a
 // row.
 //
-// It counts the keys by 8 bits, the most significant ones first, which tells the bits of the k-th
-// key. Once no more than CAPACITY elements have those bits or lesser ones, it sorts these in local
-// memory. So most rows are read twice:
+// It counts the keys by 8 bits, the most significant bits first, and so finds these bits of the
+// k-th key. Once at most CAPACITY elements have those or lesser bits, it sorts these elements in
+// local memory. So most rows are read twice:
 //
 //   k = 2, keys of two digits   31 12 40 13 11 25
 //   counts of first digits      1: 3, 2: 1, 3: 1, 4: 1    the k-th key begins with 1
 //   candidates                  12 13 11, which begin with 1 or less, in any order
 //   sorted                      11 12 13, of which the first two are the result
 //
-// Where too many keys are equal to the k-th one, the first of them are found in the row's order.
-// Source: T. Alabi, J. Blanchard, B. Gordon, R. Steinbach, Fast k-Selection Algorithms for Graphics
-// Processing Units, ACM Journal of Experimental Algorithmics 17, 2012 (radix select).
+// If too many keys equal the k-th one, it takes the first of them in the row's order. Source: T.
+// Alabi, J. Blanchard, B. Gordon, R. Steinbach, Fast k-Selection Algorithms for Graphics Processing
+// Units, ACM Journal of Experimental Algorithmics 17, 2012 (radix select).
 //
 //   GROUP     work-items of a group, a power of two up to 256
 //   CAPACITY  a power of two, at least 2 * k
-//   PARTIAL   the results are those of a row's chunks, for MERGE: `indices` have 32 bits
-//   MERGE     the row consists of what its chunks have found, with their `positions`
+//   PARTIAL   the results are for a row's chunks, to be merged: `indices` have 32 bits
+//   MERGE     the row consists of its chunks' results, with their `positions`
 // Grid: chunks of all rows.
 #include "sort_key.clh"
 #include "group.clh"
 
 #define DIGITS 256
-#define COPIES 4  // of a count, so that fewer work-items wait for each other
+#define COPIES 4  // copies of each count, so that fewer work-items wait for each other
 #define PER 4     // elements that are loaded before one is used
 #ifdef PARTIAL
 #define INDEX uint
@@ -39,7 +39,7 @@
 #define POSITION(i) (i)
 #endif
 
-// Calls each(key, i) with the elements of the chunk.
+// Calls each(key, i) for the elements of the chunk.
 #define FOR_EACH(each)                                                         \
   for (uint first = item; first < count; first += PER * GROUP) {               \
     BITS loaded[PER];                                                          \
@@ -51,7 +51,7 @@
     }                                                                          \
   }
 
-// The bits of a key above `shift`.
+// The bits of a key above bit `shift`.
 static inline BITS above(const BITS key, const uint shift) {
   return shift < KEY_BITS ? key >> shift : 0;
 }
@@ -68,7 +68,7 @@ __attribute__((reqd_work_group_size(GROUP, 1, 1))) __kernel void topk_select(
   const uint count = (uint)(to - from);
   __global const BITS *x = CPTR(BITS, in) + row * size + from;
 
-  // `before` elements have lesser bits above `shift` than the k-th key, whose bits are `prefix`.
+  // The k-th key has the bits `prefix` above `shift`; `before` elements have lesser bits there.
   BITS prefix = 0;
   uint before = 0, candidates = count, shift = KEY_BITS;
   while (candidates > CAPACITY && shift > 0) {
@@ -115,7 +115,7 @@ __attribute__((reqd_work_group_size(GROUP, 1, 1))) __kernel void topk_select(
   FOR_EACH(COLLECT)
   barrier(CLK_LOCAL_MEM_FENCE);
   uint filled = found;
-  if (!all) {  // a work-item looks for equal keys in a share of the chunk
+  if (!all) {  // each work-item looks for equal keys in its share of the chunk
     const uint share = DIVIDE_UP(count, GROUP), begin = min(item * share, count);
     const uint end = min(begin + share, count);
     uint own = 0;

@@ -19,9 +19,9 @@ namespace {
 using at::Tensor;
 using Unique = std::tuple<Tensor, Tensor, Tensor>;
 
-// Runs of equal adjacent elements; `begins` is true where a run begins. `first`: positions where
-// runs begin. `number`: the run of each element, `counts`: the lengths of runs; both empty unless
-// wanted.
+// Runs of equal adjacent elements. `begins` is true where a run begins. `first`: positions where
+// runs begin. `number`: the index of each element's run; `counts`: the lengths of runs; both are
+// empty unless wanted.
 struct Runs {
   Tensor first, number, counts;
 
@@ -43,7 +43,7 @@ Tensor begins_of(const Tensor& elements) {
   return at::cat({at::ones({1}, differs.options()), differs});
 }
 
-// Undoes a sort: the numbers in the order before `order` was applied.
+// Undoes a sort: returns the numbers in the order before `order` was applied.
 Tensor unsorted(const Tensor& number, const Tensor& order) {
   return at::empty_like(number).scatter_(0, order, number);
 }

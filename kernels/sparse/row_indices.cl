@@ -32,7 +32,7 @@ GRID __kernel void row_numbers(CTENSOR(offsets), TENSOR(numbers), const ulong un
   }
 }
 #else
-// A search for each result: a gap or a row may be as long as the matrix.
+// Searches for each result, because a gap or a row may be as long as the matrix.
 __kernel void row_offsets(CTENSOR(numbers), TENSOR(offsets), const ulong count, const ulong inner,
                           const ulong per_item, const ulong rows) {
   FOR_UNITS(row, rows + 1, per_item) {

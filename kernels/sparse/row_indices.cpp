@@ -14,7 +14,7 @@ using at::Tensor;
 
 const char* index_type(ScalarType type) { return type == ScalarType::Int ? "int" : "long"; }
 
-// In a type that the kernels read. The CPU takes integers of all widths.
+// Converts to a type that the kernels read. The CPU accepts integers of all widths.
 Tensor readable(const Tensor& indices) {
   if (indices.scalar_type() == ScalarType::Int) return indices.contiguous();
   if (!c10::isIntegralType(indices.scalar_type(), /*includeBool=*/false)) {
@@ -23,7 +23,7 @@ Tensor readable(const Tensor& indices) {
   return indices.to(ScalarType::Long).contiguous();
 }
 
-// Work-items of a GPU find one result each; a CPU's fill a gap or a row.
+// A work-item of a GPU finds one result; a work-item of a CPU fills a gap or a row.
 bool is_gpu(const Device& device) { return device.family() == KernelFamily::kGpu; }
 
 struct RowIndices {

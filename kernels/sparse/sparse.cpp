@@ -26,7 +26,7 @@ namespace {
 using at::Scalar;
 using at::Tensor;
 
-// One number for each column of indices, in the same order.
+// Maps each column of indices to one number, keeping the order.
 Tensor flatten(const Tensor& indices, c10::IntArrayRef sizes) {
   Tensor flat = at::zeros({indices.size(1)}, indices.options());
   for (int64_t i = 0; i < indices.size(0); ++i) flat = flat.mul(sizes[i]).add(indices[i]);
@@ -106,7 +106,7 @@ Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Te
     const Tensor sum = at::_sparse_coo_tensor_unsafe(
         at::cat({self._indices(), other._indices()}, 1),
         at::cat({self._values().to(type), other._values().to(type).mul(alpha)}, 0), self.sizes());
-    // As on the CPU, the sum of coalesced tensors is coalesced.
+    // The sum of coalesced tensors is coalesced, as on the CPU.
     return out.copy_(self.is_coalesced() && other.is_coalesced() ? sum.coalesce() : sum);
   }
   return at::native::call_fallback_fn<&layout_fallback, at::_ops::add_out>::call(self, other, alpha,
@@ -139,7 +139,7 @@ void multiply_sparse(const Tensor& left, const Tensor& right, Tensor& out) {
   const Tensor values = a._values().index_select(0, in_a).mul(b._values().index_select(0, in_b));
   const Tensor product =
       at::_sparse_coo_tensor_unsafe(a._indices().index_select(1, in_a), values, sizes);
-  // Only now, because the result may be one of the factors.
+  // Last, because the result may be one of the factors.
   out.sparse_resize_and_clear_(sizes, a.sparse_dim(), a.dense_dim());
   out.copy_(product._coalesced_(true));
 }
@@ -153,7 +153,7 @@ void keep_found(const Tensor& values, const Tensor& found, const Tensor& like, T
       like._indices(), values.masked_fill(found.logical_not().view(shape), 0), like.sizes()));
 }
 
-// The caller marks `entries` as coalesced even where some occur twice.
+// The caller marks `entries` as coalesced even if some occur twice.
 Tensor merged(const Tensor& entries, const Tensor& values) {
   return coalesce(at::_sparse_coo_tensor_unsafe(entries._indices(), values, entries.sizes()));
 }
@@ -186,7 +186,7 @@ Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
     multiply_sparse(self, other, out);
     return out;
   }
-  return at::native::mul_out_sparse_cpu(self, other, out);  // operators on entries only
+  return at::native::mul_out_sparse_cpu(self, other, out);  // operators that change only the values
 }
 
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {

@@ -3,10 +3,10 @@
 //   IN     element type
 //   INDEX  C type of offsets and columns
 //   WIDTH  columns that a work-item computes at a time
-// An entry whose column is none of the `depth` rows of `dense` is reported and skipped. So are
-// entries of rows whose offsets do not ascend from 0 to `entries` at most (`offset_site`).
-// GPUs leave rows of more than MOST entries to sparse_mm_long, where a work-group shares a
-// row (stripes.clh).
+// An entry is reported and skipped if its column is not one of the `depth` rows of `dense`. The
+// same holds for entries of rows whose offsets do not ascend from 0 to at most `entries`
+// (`offset_site`). GPUs leave rows of more than MOST entries to sparse_mm_long, where a work-group
+// shares a row (stripes.clh).
 #include "common.clh"
 #include "types.clh"
 #include "grid.clh"
@@ -25,7 +25,7 @@
     report_fault(fault_word, offset_site, begins ? end : begin, entries);                     \
   }                                                                                           \
   const ulong first = ascends ? (ulong)begin : 0, last = ascends ? (ulong)end : 0;
-// The row of `dense` for entry n, with `continue` where there is none.
+// Declares the row of `dense` for entry n; does `continue` if there is none.
 #define FIND_DENSE_ROW                                                                        \
   const long dense_row = CPTR(INDEX, columns)[n];                                              \
   if ((ulong)dense_row >= (ulong)depth) {                                                     \

@@ -38,8 +38,8 @@ struct SparseMm {
   }
 };
 
-// Tensors from files may have any indices: torch.load does not check them. The classes are those of
-// the CPU's addmm.
+// Sites for wrong indices: torch.load does not check the indices in files. The error classes are
+// those of the CPU's addmm.
 int fault_of(const char* what, const char* bound) {
   return fault_site({"addmm", FaultClass::kRuntime, what, bound});
 }

@@ -25,7 +25,7 @@ struct Sequence {
 };
 
 constexpr Sequence kSteps{"arange", "(s0 + i * s1)"};
-// Computed from both ends, so that the last element is exactly the end.
+// Computes from both ends, so that the last element is exactly the end.
 constexpr Sequence kBetween{"linspace",
                             "(element < n / 2 ? s0 + s1 * i : s2 - s1 * (T)(n - 1 - element))"};
 
@@ -71,7 +71,7 @@ ScalarType sequence_type(const Tensor& out, bool from_double) {
   return has_fp64 ? ScalarType::Double : ScalarType::Float;
 }
 
-// Resizes a result that has another number of elements, with the CPU's warning.
+// Resizes a result whose number of elements is wrong, with the CPU's warning.
 void resize_sequence(Tensor& out, int64_t size) {
   if (out.numel() == size) return;
   if (out.numel() > 0) {
@@ -85,19 +85,19 @@ void resize_sequence(Tensor& out, int64_t size) {
 }
 
 int64_t checked_size(double size) {
-  // The greatest int64 is below 2^63, which it becomes as a double.
+  // As a double, the greatest int64 becomes 2^63, which is out of range.
   TORCH_CHECK(size >= 0 && size < 0x1p63, "invalid size, possible overflow?");
   return static_cast<int64_t>(size);
 }
 
-// How many numbers there are from `first` on, before `last`.
+// The number of elements from `first` up to but not including `last`.
 double count_steps(int64_t first, int64_t last, int64_t by) {
-  // The bounds are in order as doubles, and may differ by little the other way as integers.
+  // The bounds are in order as doubles, but as integers they may be in the other order by a little.
   if (by > 0 ? last < first : last > first) {
     const int64_t count = (last - first + by - (by > 0 ? 1 : -1)) / by;
     return static_cast<double>(count);
   }
-  // Without a sign: the distance may be beyond int64.
+  // Unsigned, because the distance may overflow int64.
   const auto from = static_cast<uint64_t>(first), to = static_cast<uint64_t>(last);
   const uint64_t distance = by > 0 ? to - from : from - to;
   const uint64_t step = by > 0 ? static_cast<uint64_t>(by) : 0 - static_cast<uint64_t>(by);
@@ -121,7 +121,7 @@ struct Triangle {
 
 void triangle(const Tensor& self, int64_t diagonal, const Tensor& out, bool upper) {
   if (out.numel() == 0) return;
-  if (!out.is_contiguous() && out.mT().is_contiguous()) {  // such as factors: nothing is copied
+  if (!out.is_contiguous() && out.mT().is_contiguous()) {  // avoids a copy
     const int64_t kept = std::clamp(diagonal, -out.size(-2), out.size(-1));
     return triangle(self.mT(), -kept, out.mT(), !upper);
   }

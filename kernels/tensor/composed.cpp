@@ -1,4 +1,4 @@
-// Operators that call other operators of ours.
+// Operators that only call other operators.
 #include <ATen/AccumulateType.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/TensorOperators.h>
@@ -69,7 +69,7 @@ void aminmax_allreduce(const at::Tensor& self, at::Tensor& min, at::Tensor& max)
 
 namespace native {
 
-// PyTorch's implementation for the CPU, which consists of views and cat.
+// PyTorch's implementation for the CPU, which calls views and cat.
 OCL_NATIVE_AS("roll", roll, at::native::roll(self, shifts, dims))
 OCL_COMPLEX("roll");
 
@@ -112,7 +112,7 @@ Tensor& nonzero_static_out(const Tensor& self, int64_t size, int64_t fill_value,
 OCL_NATIVE("nonzero_static", nonzero_static);
 Tensor nonzero_static(const Tensor& self, int64_t size, int64_t fill_value) {
   check_static_size(size);
-  // With the strides that PyTorch's meta function says, as on CUDA.
+  // The strides are those of PyTorch's meta function, as on CUDA.
   Tensor out = at::empty({self.dim(), size}, self.options().dtype(ScalarType::Long)).t();
   return nonzero_static_out(self, size, fill_value, out);
 }
@@ -122,7 +122,8 @@ Tensor& logspace_out(const Scalar& start, const Scalar& end, int64_t steps, doub
                      Tensor& out) {
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
   if (c10::isIntegralType(out.scalar_type(), /*includeBool=*/true)) {
-    // Conversion to integers truncates, and a device's powers may be just below an integer.
+    // Rounds first, because conversion to integers truncates, and a device's powers may be just
+    // below an integer.
     if (out.numel() != steps) out.resize_({steps});
     const auto host = at::TensorOptions(at::kCPU).dtype(out.scalar_type());
     return out.copy_(at::logspace(start, end, steps, base, host).reshape(out.sizes()));
@@ -133,12 +134,12 @@ Tensor& logspace_out(const Scalar& start, const Scalar& end, int64_t steps, doub
                                                                                : ScalarType::Float;
   const Tensor exponents = at::linspace(start, end, steps, out.options().dtype(type));
   if (out.numel() != steps) out.resize_({steps});
-  // A plain number would be a float64 tensor on the device.
+  // Not a plain number, which would become a float64 tensor on the device.
   const Tensor power = at::pow(at::full({}, base, exponents.options()), exponents);
   return out.copy_(power.reshape(out.sizes()));
 }
 
-// Of the dimensions that do not exist, only negative ones are an IndexError on the CPU.
+// On the CPU, only a negative dimension that does not exist is an IndexError.
 static Tensor part_of(const Tensor& self, int64_t dim, int64_t start, int64_t length) {
   TORCH_CHECK(self.dim() > 0, "narrow() cannot be applied to a 0-dim tensor.");
   TORCH_CHECK(dim < self.dim(), "narrow_copy: expected dim in [", -self.dim(), ", ", self.dim() - 1,
@@ -163,13 +164,13 @@ OCL_NATIVE("embedding_renorm_", embedding_renorm_);
 Tensor& embedding_renorm_(Tensor& self, const Tensor& indices, double max_norm, double norm_type) {
   TORCH_CHECK(self.dim() == 2, "'weight' must be 2-D, but got ", self.dim(), "-D");
   at::checkScalarTypes("embedding_renorm_", {indices, "indices", 2}, {at::kLong, at::kInt});
-  const Tensor index = indices.reshape({-1}).to(at::kLong);  // as index_copy_ wants it
+  const Tensor index = indices.reshape({-1}).to(at::kLong);  // index_copy_ needs this type
   if (index.numel() == 0) return self;
   const Tensor rows = self.index_select(0, index);
-  // An index that occurs twice writes the same row twice, which is harmless.
+  // If an index occurs twice, the same row is written twice, which is harmless.
   if (norm_type > 0) return self.index_copy_(0, index, rows.renorm(norm_type, 0, max_norm));
   const Tensor norms = at::linalg_vector_norm(rows, norm_type, 1, /*keepdim=*/true);
-  const Tensor scaled = rows * (max_norm / (norms + 1e-7));  // as renorm(), which refuses this norm
+  const Tensor scaled = rows * (max_norm / (norms + 1e-7));  // renorm() refuses this norm, too
   return self.index_copy_(0, index, at::where(norms > max_norm, scaled, rows));
 }
 
@@ -204,7 +205,7 @@ OCL_NATIVE("set_", set_);
 OCL_COMPLEX("set_");
 Tensor& set_(Tensor& self) { return self.set_(at::empty({0}, self.options())); }
 
-// A tensor of zeros without memory, for derivatives in forward mode.
+// A tensor of zeros without memory, for forward-mode derivatives.
 OCL_NATIVE("_efficientzerotensor", efficientzerotensor);
 Tensor efficientzerotensor(IntArrayRef size, std::optional<ScalarType> dtype,
                            std::optional<at::Layout> /*layout*/, std::optional<at::Device> device,
@@ -230,7 +231,7 @@ at::Tensor& stack_out(at::TensorList tensors, int64_t dim, at::Tensor& out) {
   return at::stack_out(out, tensors, dim);
 }
 
-// Composite operators, so that there is no mark for them. PyTorch's own concatenate.
+// Registered here, because there is no mark for composite operators. PyTorch's concatenate.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_stack", &stack);
   m.impl("_stack.out", &stack_out);

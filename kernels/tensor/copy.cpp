@@ -28,7 +28,7 @@ namespace ocl {
 namespace {
 
 constexpr PointwiseOp kCopy{"copy", "a", kConverts, "a"};
-// Each byte of a word that is not 0 becomes 1.
+// Sets each byte of a word that is not 0 to 1.
 constexpr PointwiseOp kCopyBools{
     "copy_bools",
     "AS(int, ((((AS(uint, a) & 0x7f7f7f7fu) + 0x7f7f7f7fu) | AS(uint, a)) >> 7) & 0x01010101u)",
@@ -61,16 +61,16 @@ void copy_by_kernel(const at::Tensor& destination, const at::Tensor& source,
                   .check_all_same_dtype(false)
                   .check_all_same_device(true)
                   .build();
-  // A bool may be a view of another byte than 0 and 1, which a copy must not keep.
+  // A bool may be a view of a byte other than 0 and 1; a copy must not keep it.
   const bool keeps_bits = source.scalar_type() != ScalarType::Bool && op.name == kCopy.name;
   if (keeps_bits && copy_transposed(iter)) return;
   pointwise(iter, op, {}, source.scalar_type());
 }
 
-constexpr int64_t kManyElements = 65536;  // from here on, two more views cost less than they save
+constexpr int64_t kManyElements = 65536;  // for this many bytes, two more views pay
 
-// Whether rows of small elements can be moved as rows of four-byte words. Memory of others may
-// begin at any address.
+// Whether rows of small elements can be moved as four-byte words. Memory from other code may be
+// unaligned.
 bool in_words(const at::Tensor& tensor) {
   const auto size = static_cast<int64_t>(tensor.element_size());
   if (size > 2 || tensor.numel() < kManyElements || tensor.stride(-1) != 1) return false;
@@ -106,7 +106,7 @@ void copy_within_device(const at::Tensor& destination, const at::Tensor& source)
     const PointwiseOp& op = from == ScalarType::Bool ? kCopyBools : kCopy;
     return copy_by_kernel(destination.view(ScalarType::Int), source.view(ScalarType::Int), op);
   }
-  // A float16 or bfloat16 as a number would pass through float32, which makes NaNs quiet.
+  // Moves float16 and bfloat16 as bits: a conversion through float32 would make NaNs quiet.
   const bool as_number =
       has_kernel_type(from) && from != ScalarType::Double && !c10::isReducedFloatingType(from);
   if (as_number) return copy_by_kernel(destination, source);
@@ -119,8 +119,8 @@ bool same_layout(const at::Tensor& a, const at::Tensor& b) {
          a.is_non_overlapping_and_dense() && b.is_non_overlapping_and_dense();
 }
 
-// Keeps host memory for a copy that the stream enqueues or records next. Returns false if the
-// allocator of pinned memory does not know it.
+// Keeps host memory alive for the copy that the stream enqueues or records next. Returns false if
+// the memory is not from the allocator of pinned memory.
 bool hold_pinned(Stream& stream, const at::Tensor& host) {
   if (stream.captured()) {
     keep_in_graph(stream, hold_storage(host.storage()));
@@ -137,7 +137,7 @@ bool copy_pinned(const at::Tensor& destination, const at::Tensor& source) {
   if (!same_layout(destination, source) || !is_pinned(host.const_data_ptr())) return false;
   const at::Tensor& tensor = on_ocl(source) ? source : destination;
   Stream& stream = stream_of(tensor);
-  // First, as the copy may raise when it is enqueued already.
+  // Before the copy, which may raise after it was enqueued.
   if (!hold_pinned(stream, host)) return false;
   cl::Event event;
   if (on_ocl(source)) {
@@ -148,11 +148,11 @@ bool copy_pinned(const at::Tensor& destination, const at::Tensor& source) {
   return true;
 }
 
-// For devices with their own memory: one transfer of dense bytes. The layout and type change on the
-// side where the data is dense.
+// For devices with their own memory: one transfer of dense bytes. Layout and type are converted on
+// the side whose data is dense.
 void copy_discrete(const at::Tensor& destination, const at::Tensor& source) {
   if (on_ocl(source)) {
-    // Memory of another device of PyTorch cannot be written by this one.
+    // This device cannot write memory of PyTorch's other devices.
     const bool host_memory = destination.is_cpu();
     const bool same = host_memory && same_layout(destination, source);
     const at::Tensor dense = same ? source : source.contiguous();
@@ -173,10 +173,10 @@ void copy_discrete(const at::Tensor& destination, const at::Tensor& source) {
   copy_to_device(stream, view(dense), host.const_data_ptr(), host.nbytes());
   if (direct) return;
   copy_within_device(destination, dense);
-  stream.drain();  // other streams may read the result without an event, as after copy_to_device()
+  stream.drain();  // so that other streams may read the result, too
 }
 
-// A tensor over the same memory without the bits of lazy conjugation and negation.
+// The same tensor without the bits for lazy conjugation and negation.
 at::Tensor physical(const at::Tensor& tensor) {
   const at::Tensor plain = tensor.is_conj() ? at::_conj(tensor) : tensor;
   return plain.is_neg() ? at::_neg_view(plain) : plain;
@@ -184,7 +184,7 @@ at::Tensor physical(const at::Tensor& tensor) {
 
 bool is_lazy(const at::Tensor& tensor) { return tensor.is_conj() || tensor.is_neg(); }
 
-// Copies the stored numbers, then conjugates and negates them in the destination.
+// Copies the stored numbers, then conjugates or negates them in the destination.
 void copy_lazy(const at::Tensor& destination, const at::Tensor& source) {
   if (source.is_neg() && source.scalar_type() != destination.scalar_type()) {
     destination.copy_(source.resolve_neg());  // the stored number may not fit into the other type
@@ -245,7 +245,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_local_scalar_dense", &local_scalar_dense);
 }
 
-// PyTorch's own handling of lazy tensors clones them, which calls _copy_from again.
+// Replaces PyTorch's handling of lazy tensors, which clones them and so calls _copy_from again.
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
   m.impl("_copy_from", torch::CppFunction::makeFallthrough());
 }

@@ -1,5 +1,5 @@
-// The operators that keep a tensor's description (serialization/): they call PyTorch's own, then
-// copy the description to the result. detach() and aliases keep it by themselves.
+// Operators that keep a tensor's description (serialization/): they call PyTorch's implementation,
+// then copy the description to the result. detach() and aliases keep it anyway.
 #include <ATen/ops/_to_copy_native.h>
 #include <ATen/ops/clone_native.h>
 #include <ATen/ops/new_empty_native.h>

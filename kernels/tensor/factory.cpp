@@ -51,7 +51,7 @@ at::TensorBase make_empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride
                                            c10::dtype_or_default(dtype));
 }
 
-// Whether new memory gets known contents (torch.utils.deterministic.fill_uninitialized_memory).
+// Whether to fill new memory (torch.utils.deterministic.fill_uninitialized_memory).
 bool fills_memory() {
   const at::Context& context = at::globalContext();
   return context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory();
@@ -73,8 +73,8 @@ at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride,
   return result;
 }
 
-// As at::native::resize_ does for CPU: grows the storage, keeps its bytes. Where it cannot grow,
-// the tensor stays as it is.
+// Grows the storage and keeps its bytes, as at::native::resize_ does on the CPU. If it cannot grow,
+// the tensor is not changed.
 const at::Tensor& resize_(const at::Tensor& self, c10::SymIntArrayRef sym_size,
                           std::optional<at::MemoryFormat> format) {
   const c10::IntArrayRef size = C10_AS_INTARRAYREF_SLOW(sym_size);
@@ -105,7 +105,7 @@ at::Tensor& set_source(at::Tensor& self, at::Storage source) {
 
 at::Tensor& set_source_sizes(at::Tensor& self, at::Storage source, int64_t offset,
                              c10::IntArrayRef size, c10::IntArrayRef stride) {
-  // Checked on another tensor: where the storage cannot grow, this one stays as it is.
+  // Tries on another tensor first, so that this one is not changed if the storage cannot grow.
   at::Tensor trial(alias(*self.unsafeGetTensorImpl()));
   at::TensorImpl& found = *trial.unsafeGetTensorImpl();
   at::native::checkSetStorage(trial, std::move(source), offset, size, stride);

@@ -1,4 +1,4 @@
-// Making ocl tensors.
+// Creates ocl tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -31,7 +31,7 @@ void masked_fill(at::Tensor self, at::Tensor mask, const at::Tensor& value,
         "Use of masked_fill_ on expanded tensors is deprecated. Please clone() the tensor before "
         "performing this operation. This also applies to advanced indexing e.g. tensor[mask] = "
         "scalar");
-    // The kernel writes all elements: each once, filled where the mask has any of its places.
+    // The kernel writes each element once; it is filled if the mask is set at any of its positions.
     mask = mask.expand(self.sizes());
     for (int64_t d = 0; d < self.dim(); ++d) {
       if (self.stride(d) != 0 || self.size(d) < 2) continue;
@@ -69,7 +69,7 @@ OCL_STRUCTURED("cat.out", cat)
   if (out.numel() == 0) return;
   int64_t start = 0;
   for (const Tensor& tensor : tensors.materialize()) {
-    // cat accepts an empty tensor of one dimension with any shape.
+    // cat accepts an empty 1-d tensor among tensors of any shape.
     if (tensor.dim() == 1 && tensor.size(0) == 0) continue;
     const int64_t size = tensor.size(dim);
     if (tensor.numel() > 0) out.narrow(dim, start, size).copy_(tensor);
@@ -89,7 +89,7 @@ Tensor& masked_fill_tensor_(Tensor& self, const Tensor& mask, const Tensor& valu
   TORCH_CHECK(value.dim() == 0,
               "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
               value.dim(), " dimension(s).");
-  // A number that may not fit is read and checked, which waits for the device.
+  // Reads and checks a number that may not fit, which waits for the device.
   const bool fits =
       c10::promoteTypes(value.scalar_type(), self.scalar_type()) == self.scalar_type();
   if (value.is_cpu() || !fits) {

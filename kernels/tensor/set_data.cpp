@@ -1,12 +1,12 @@
-// Which tensors `tensor.data = other` takes, also of another device. Modules that move ask the
-// same, and then give their parameters new data rather than make new parameters.
+// Decides whether `tensor.data = other` is allowed, also across devices. Module.to() asks the same,
+// and if it is allowed, gives parameters new data instead of creating new parameters.
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
 namespace ocl {
 namespace {
 
-// Strided tensors of these devices have the same members.
+// Strided tensors of these devices are the same C++ class.
 bool is_dense(c10::DispatchKeySet keys) {
   using c10::BackendComponent;
   constexpr c10::DispatchKeySet devices({BackendComponent::CPUBit, BackendComponent::CUDABit,
@@ -16,7 +16,7 @@ bool is_dense(c10::DispatchKeySet keys) {
 }
 
 bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& from) {
-  // PyTorch's own rule does not know this device.
+  // PyTorch's rule leaves this device out.
   return (is_dense(self.key_set()) && is_dense(from.key_set())) ||
          self.unsafeGetTensorImpl()->has_compatible_shallow_copy_type(from.key_set());
 }
@@ -25,7 +25,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_has_compatible_shallow_copy_type", &has_compatible_shallow_copy_type);
 }
 
-// Before subclasses in Python see the call: PyTorch's operator, which is composite, asks none.
+// Registered so that it runs before Python subclasses see the call, because PyTorch's operator is
+// composite and does not call them.
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
   m.impl("_has_compatible_shallow_copy_type", &has_compatible_shallow_copy_type);
 }

@@ -25,18 +25,18 @@ typedef struct {
 #define TILES(size, tile) (((size) + (tile)-1) / (tile))
 
 #ifdef TASKS
-// A tile's rows are whole cache lines of the input. In a matrix of 4096 x 4096 floats each line is
-// in another page, so a tile is high enough to read several lines of a page.
+// The rows of a tile are whole cache lines of the input. In a matrix of 4096 x 4096 floats each
+// line is in another page, so tiles are high enough to read several lines of a page.
 #define ROWS 64
 #define COLUMNS 16
-#define LEAST_ROWS (NARROW ? COLUMNS : ROWS)  // of a tile that is not copied one by one
+#define LEAST_ROWS (NARROW ? COLUMNS : ROWS)  // of a tile whose elements are not copied one by one
 
 #define V CAT(E, 16)
 UNALIGNED(V)
 
 #if NARROW
-// Each round interleaves the first half of the vectors with the second one, which rotates the bits
-// of an element's index. Four rounds exchange its row and its column.
+// Each round interleaves the first half of the vectors with the second half, which rotates the bits
+// of an element's index. Four rounds exchange row and column.
 ALWAYS_INLINE void transpose_block(__global E *to, const long to_step, __global const E *from,
                                    const long from_step) {
   V v[16], t[16];
@@ -98,8 +98,8 @@ TASK __kernel void transpose(TENSOR(out), CTENSOR(in), const Shape s, const ulon
   }
 }
 #else
-// Tiles of SIDE by SIDE elements, work-groups of (SIDE, SIDE / 4). One more column keeps the tile's
-// columns in different banks.
+// Tiles of SIDE by SIDE elements, work-groups of (SIDE, SIDE / 4). An additional column puts the
+// rows of a column into different banks.
 
 __kernel void transpose(TENSOR(out), CTENSOR(in), const Shape s) {
   __local E tile[SIDE][SIDE + 1];

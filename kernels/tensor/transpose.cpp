@@ -10,7 +10,7 @@
 namespace ocl {
 namespace {
 
-constexpr int64_t kLeastSide = 8;  // of a matrix; smaller ones leave most of a tile empty
+constexpr int64_t kLeastSide = 8;                      // of a matrix; else most of a tile is empty
 constexpr size_t kRowsOnCpu = 64, kColumnsOnCpu = 16;  // of transpose.cl
 
 struct Shape {  // of transpose.cl
@@ -44,7 +44,7 @@ constexpr size_t kLeastGroup = 4;
 constexpr const char* kTiles = "transpose_tiles";
 const OptionalPaths optional({kTiles});
 
-// Of a tile on GPUs, for groups of (side, side / 4), which have at least kLeastGroup items.
+// The side of a tile on GPUs; groups are (side, side / 4), with at least kLeastGroup items.
 size_t side_of(size_t group) { return std::min<size_t>(32, 2 << (std::bit_width(group) - 1) / 2); }
 
 struct Transpose {

@@ -117,7 +117,7 @@ at::Tensor HostMap::enter() {
   if (writable_ && !tensor_.is_inference()) tensor_.unsafeGetTensorImpl()->bump_version();
   return at::from_blob(
       mapped.data_ptr(), mapped.sizes(), mapped.strides(),
-      // The array may outlive this view: then it shows the tensor's memory, or the copy.
+      // The array may outlive this view; then it still shows the tensor's memory, or the copy.
       [hold = hold_, views](void*) {}, mapped.options());
 }
 

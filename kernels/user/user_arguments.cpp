@@ -107,7 +107,7 @@ void UserArguments::check_tensor(size_t position, const at::Tensor& tensor, bool
                     "): pass x.contiguous(), or strided=True if the kernel knows the strides");
   check_operands(tensor);
   const UserType type = user_type(argument.type);
-  if (type.types.empty()) return;  // void*, a struct or a typedef takes any tensor
+  if (type.types.empty()) return;  // void* and pointers to structs or typedefs take any tensor
   const auto& types = type.types;
   TORCH_CHECK_TYPE(std::find(types.begin(), types.end(), tensor.scalar_type()) != types.end(),
                    what(position), " must be a tensor of ", names_of(types), ", not ",
@@ -127,7 +127,7 @@ std::optional<int64_t> UserArguments::first_numel() const {
   return tensors_.front().tensor.numel();
 }
 
-// Whether both are the same memory, so that one copy serves both.
+// Whether both tensors have the same memory, so that one copy serves both.
 bool UserArguments::same_memory(const TensorArgument& a, const TensorArgument& b) const {
   const auto bytes = [&](const TensorArgument& each) {
     return user_type(kernel_.arguments[each.position].type).bytes();
@@ -153,9 +153,9 @@ void UserArguments::check_overlap(const TensorArgument& copied) const {
   }
 }
 
-// OpenCL passes buffers, not addresses: a tensor is passed as a sub-buffer of its segment, which
-// must begin at a multiple of the device's alignment. Blocks of the allocator do; for other views a
-// copy is passed.
+// OpenCL passes buffers, not addresses, so a tensor is passed as a sub-buffer of its segment. A
+// sub-buffer must begin at a multiple of the device's alignment. Blocks of the allocator do; for
+// other views a copy is passed.
 cl::Buffer UserArguments::buffer_of(Stream& stream, TensorArgument& argument) {
   if (argument.tensor.numel() == 0) return {};
   const UserType type = user_type(kernel_.arguments[argument.position].type);
@@ -164,7 +164,7 @@ cl::Buffer UserArguments::buffer_of(Stream& stream, TensorArgument& argument) {
   const auto in_place = [&] {
     if (view.offset % alignment) return false;
     if (type.lanes == 1) return true;
-    // The kernel expects vectors aligned to their size, and host memory may begin anywhere.
+    // The kernel expects vectors to be aligned to their size, but host memory may begin anywhere.
     const auto start = reinterpret_cast<uintptr_t>(view.segment->buffer.getInfo<CL_MEM_HOST_PTR>());
     return (start + view.offset) % type.bytes() == 0;
   };
@@ -221,7 +221,7 @@ void UserArguments::launched(Stream& stream) {
     if (!each.passed.is_same(each.tensor)) {
       each.tensor.copy_(each.passed.view(each.tensor.scalar_type()).view_as(each.tensor));
     } else if (!each.tensor.is_inference()) {
-      each.tensor.unsafeGetTensorImpl()->bump_version();  // as an in-place operator does
+      each.tensor.unsafeGetTensorImpl()->bump_version();  // as in-place operators do
     }
   }
 }

@@ -20,16 +20,17 @@ class UserArguments {
   // "scale(): argument 1 (__global float* y)", for messages.
   std::string what(size_t position) const;
 
-  // Sets the kernel's arguments, on a stream of their device.
+  // Sets the kernel's arguments for a launch on a stream of their device.
   void bind(Stream& stream, Arguments& arguments);
-  // After the launch: records the use on the stream, and copies back what was passed as a copy.
+  // Call after the launch: records the use on the stream, and copies back tensors that were passed
+  // as copies.
   void launched(Stream& stream);
 
  private:
   struct TensorArgument {
     size_t position;
     at::Tensor tensor;
-    at::Tensor passed;  // a copy where the device takes no sub-buffer that starts there
+    at::Tensor passed;  // a copy if the device cannot make a sub-buffer that begins there
     bool writable;
   };
   void check_tensor(size_t position, const at::Tensor& tensor, bool strided) const;
@@ -40,7 +41,7 @@ class UserArguments {
   const KernelSignature& kernel_;
   const std::vector<KernelValue>& values_;
   std::list<TensorArgument> tensors_;
-  std::list<cl::Buffer> buffers_;  // until the launch: a kernel does not keep its arguments
+  std::list<cl::Buffer> buffers_;  // kept until the launch: kernels retain nothing
 };
 
 }  // namespace ocl

@@ -27,7 +27,7 @@ Range range_of(const std::vector<int64_t>& sizes, const std::string& kernel, con
   return {range[0], range[1], range[2]};
 }
 
-// The largest work-group that divides the threads, up to a size that suits the device.
+// The largest work-group that divides the number of threads, up to a suitable size for the device.
 Range default_group(const Device& device, const Range& threads, size_t max_size) {
   const size_t wanted = device.properties().type == "cpu" ? 64 : 256;
   size_t size = std::min({wanted, max_size, threads.x});
@@ -100,7 +100,7 @@ size_t UserLibrary::size_of(Device& device, const std::string& type) {
     const auto found = sizes_.find({device.index(), type});
     if (found != sizes_.end()) return found->second;
   }
-  // Only the compiler knows the size, so a program is built that returns it.
+  // Only the compiler knows the size, so this builds a program that returns it.
   UserLibrary asking(source_ +
                          "\n__kernel void torch_ocl_size_of(__global long* size) { *size = "
                          "sizeof(" +

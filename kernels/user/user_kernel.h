@@ -28,12 +28,12 @@ using KernelValue =
 // Sizes of 1 to 3 dimensions.
 struct KernelRange {
   std::optional<std::vector<int64_t>> threads, group_size;
-  bool strided = false;  // pass tensors that are not contiguous, too: the kernel knows the strides
+  bool strided = false;  // accepts tensors with gaps: the kernel knows the strides
 };
 
 class UserArguments;
 
-// A source; it is built for each device at the first use there.
+// A library of kernels from a source, which is built for each device at its first use there.
 class UserLibrary {
  public:
   UserLibrary(std::string source, std::string options)
@@ -41,13 +41,13 @@ class UserLibrary {
 
   const std::vector<KernelSignature>& kernels(Device& device) { return *program(device).kernels; }
 
-  // Enqueues the kernel on the current stream of the tensors' device, without tensors the current
-  // device. TypeError and ValueError where the values do not fit.
+  // Enqueues the kernel on the current stream of the tensors' device; without tensors, of the
+  // current device. TypeError or ValueError if the values do not fit.
   void call(const std::string& kernel, const std::vector<KernelValue>& values,
             const KernelRange& range);
 
  private:
-  // Bytes of a type of the source.
+  // The size in bytes of a type that the source declares.
   size_t size_of(Device& device, const std::string& type);
   void check_structs(Device& device, const UserArguments& arguments,
                      const KernelSignature& signature, const std::vector<KernelValue>& values);

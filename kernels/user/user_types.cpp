@@ -61,7 +61,7 @@ Parsed parse(std::string name) {
   return {};
 }
 
-// The bytes of the value as a number of this size and kind.
+// Converts the value to the bytes of a number of this size and kind.
 std::string bytes_of(const c10::Scalar& number, const Row& row, const std::string& type,
                      c10::function_ref<std::string()> what) {
   std::string bytes(row.bytes, '\0');
@@ -76,7 +76,7 @@ std::string bytes_of(const c10::Scalar& number, const Row& row, const std::strin
   }
   TORCH_CHECK_TYPE(!number.isFloatingPoint(), what(), " must be an integer, not ", number);
   const unsigned bits = 8 * static_cast<unsigned>(row.bytes);
-  const bool huge = number.type() == ScalarType::UInt64;  // beyond int64
+  const bool huge = number.type() == ScalarType::UInt64;  // the value overflows int64
   const int64_t value = huge ? 0 : number.toLong();
   bool fits;
   if (row.kind == Kind::kSigned) {
@@ -103,7 +103,7 @@ UserType user_type(const std::string& name) {
   return {parsed.row->bytes, parsed.lanes, parsed.row->types, true};
 }
 
-// PyTorch's own text fails for numbers above int64.
+// PyTorch's own conversion to text fails for numbers above int64.
 std::string number_text(const c10::Scalar& number) {
   if (number.type() == ScalarType::UInt64) return std::to_string(number.to<uint64_t>());
   return str(number);

@@ -1,4 +1,4 @@
-// The types of OpenCL C that users' kernels take, and torch's types for them.
+// The types of OpenCL C that arguments of users' kernels may have, and torch's types for them.
 #pragma once
 
 #include <c10/core/Scalar.h>
@@ -13,7 +13,7 @@ namespace ocl {
 
 struct UserType {
   size_t lane_bytes = 1, lanes = 1;
-  c10::ArrayRef<c10::ScalarType> types;  // of tensors; none: any
+  c10::ArrayRef<c10::ScalarType> types;  // torch's types; empty: any
   bool known = false;
   // A vector of three lanes has the size of four.
   size_t bytes() const { return lane_bytes * (lanes == 3 ? 4 : lanes); }
@@ -22,11 +22,11 @@ struct UserType {
 // The type of "float*", "uint4" and so on; `known` is false for names that OpenCL C does not have.
 UserType user_type(const std::string& name);
 
-// For messages.
+// The type's name in messages.
 std::string number_text(const c10::Scalar& number);
 
-// The bytes of the numbers as an argument by value. TypeError, ValueError or OverflowError, with
-// texts that begin with `what()`, where they do not fit the type.
+// Converts numbers to the bytes of an argument by value. If they do not fit the type: TypeError,
+// ValueError or OverflowError, with a text that begins with `what()`.
 std::string pack_numbers(const std::vector<c10::Scalar>& numbers, const std::string& type,
                          c10::function_ref<std::string()> what);
 

@@ -1,6 +1,6 @@
-// Deformable convolution: matrix products of the weight and of columns, which are read from the
-// images at places that offsets move. A block of images is computed at a time, so that the columns
-// stay small.
+// Deformable convolution: multiplies the weight by columns that are read from the images at
+// positions moved by offsets. A block of images is computed at a time, so that the columns stay
+// small.
 #include <ATen/ceil_div.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/bmm.h>
@@ -18,15 +18,15 @@
 namespace ocl::vision {
 namespace {
 
-// Images of a block at most, as in torchvision, and elements of its columns unless one image has
-// more.
+// The most images of a block, as in torchvision, and the most elements of its columns, unless one
+// image has more.
 constexpr int64_t kMostImages = 32, kMostElements = int64_t{1} << 26;
 
 struct Pair {
   int64_t y, x;
 };
 
-// The numbers of a call.
+// The sizes of a call.
 struct Geometry {
   Pair stride, pad, dilation;
   int64_t groups, offset_groups;
@@ -65,7 +65,7 @@ int64_t out_size(int64_t size, int64_t kernel, int64_t stride, int64_t pad, int6
   return (size + 2 * pad - (dilation * (kernel - 1) + 1)) / stride + 1;
 }
 
-// torchvision's checks, and those of what its kernels trust.
+// torchvision's checks, and checks of sizes that its kernels rely on.
 Deform check(const char* op, const Tensor& input, const Tensor& weight, const Tensor& offset,
              const Tensor& mask, const Tensor& bias, const Geometry& g) {
   check_operands(
@@ -125,7 +125,7 @@ Deform check(const char* op, const Tensor& input, const Tensor& weight, const Te
   return deform;
 }
 
-// Operands of a block of images, contiguous; `mask` is any tensor where none is used.
+// Contiguous operands for a block of images. `mask` is any tensor if there is no mask.
 struct Block {
   Deform deform;
   Tensor input, offset, mask;
@@ -220,7 +220,7 @@ void add_input_gradients(const Block& block, const Tensor& columns, const Tensor
   }
 }
 
-// [groups][channels of a group][images * places], as the columns are.
+// [groups][channels of a group][images * places], like the columns.
 Tensor by_groups(const Tensor& grad, int64_t groups) {
   return grad.transpose(0, 1).reshape(
       {groups, grad.size(1) / groups, grad.size(0) * grad.size(2) * grad.size(3)});

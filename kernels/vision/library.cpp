@@ -1,5 +1,5 @@
-// The registrations of torchvision's operators, and their rules under autocast. torch keeps them
-// until torchvision defines the schemas; in a process without torchvision nothing happens.
+// Registers torchvision's operators and their autocast rules. torch keeps the registrations until
+// torchvision defines the schemas; without torchvision they have no effect.
 #include <ATen/DeviceGuard.h>
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
@@ -23,7 +23,7 @@ void check_operands(const char* op,
 
 namespace {
 
-// The kernel with the first argument's device as the current one, as generated wrappers have it.
+// Runs the kernel with the first argument's device as the current one, as generated wrappers do.
 template <auto kernel>
 struct Guarded;
 template <typename Result, typename... Rest, Result (*kernel)(const Tensor&, Rest...)>
@@ -53,7 +53,7 @@ TORCH_LIBRARY_IMPL(torchvision, PrivateUse1, m) {
   m.impl("_deform_conv2d_backward", &Guarded<&deform_conv2d_backward>::call);
 }
 
-// As torchvision's rules on CUDA: tensors are cast to float32, and results to the type of the first
+// Like torchvision's rules on CUDA: casts tensors to float32, and results to the type of the first
 // argument. Indices stay integers.
 void in_float32(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastPrivateUse1);

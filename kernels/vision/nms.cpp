@@ -1,4 +1,4 @@
-// Non-maximum suppression. All steps are on the device; only the number of results is read.
+// Non-maximum suppression. All steps run on the device; the host reads only the number of results.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/index_select.h>
@@ -16,7 +16,7 @@
 namespace ocl::vision {
 namespace {
 
-constexpr size_t kBlock = 64;  // boxes that are decided at once: the bits of a word
+constexpr size_t kBlock = 64;  // boxes that are decided at once, a bit of a word for each
 
 struct NmsBlock {
   ScalarType compute;
@@ -34,8 +34,8 @@ struct NmsBlock {
   }
 };
 
-// The largest number of the compute type that is not above the threshold: it divides the numbers of
-// that type as the threshold does.
+// The largest number of the compute type that is not above the threshold. Comparing numbers of that
+// type with it gives the same results as with the threshold.
 double limit_of(double threshold, ScalarType compute) {
   if (compute == ScalarType::Double) return threshold;
   const auto rounded = static_cast<float>(converted(threshold, compute));
@@ -60,8 +60,8 @@ void check_boxes(const char* op, const Tensor& boxes, const Tensor& scores) {
   check_device_has(device, compute, op);
 }
 
-// Which of the boxes stay, of more than none, where the earlier ones suppress. `classes` is
-// undefined, or has a class for each box, in ascending order.
+// Whether each box stays; earlier boxes suppress later ones. There is at least one box. `classes`
+// is undefined, or has a class for each box, in ascending order.
 Tensor find_kept(const Tensor& boxes_any, const Tensor& classes, double iou_threshold) {
   Device& device = ocl_device(boxes_any);
   const ScalarType compute = compute_type(boxes_any.scalar_type());

@@ -26,16 +26,16 @@ struct Roi {
   uint64_t rows() const { return static_cast<uint64_t>(boxes * chunks * bins_y); }
 };
 
-// What distinguishes the four operators.
+// The differences between the four operators.
 struct Pooling {
   bool align;      // samples between pixels, else whole pixels
   bool position;   // each bin reads a channel of its own
-  bool corrected;  // of roi_align: boxes are moved by half a pixel
+  bool corrected;  // roi_align: boxes are moved by half a pixel
 
   const char* file() const { return align ? "roi_align.cl" : "roi_pool.cl"; }
-  // Whether a bin keeps the place of its maximum.
+  // Whether the position of a bin's maximum is a result.
   bool has_places() const { return !align && !position; }
-  // The pixels that a bin reads, about.
+  // An estimate of the pixels that a bin reads.
   int64_t reads(const Roi& roi) const {
     if (!align) return 16;
     return 4 * (roi.samples > 0 ? std::min<int64_t>(roi.samples * roi.samples, 64) : 4);
@@ -68,7 +68,7 @@ int64_t chunk_of(const Device& device, const Pooling& pooling) {
   return !pooling.align || pooling.position ? 1 : channels_at_once(device);
 }
 
-// A box whose image does not exist.
+// The site for a box whose image does not exist.
 FaultArgument image_fault() {
   static const int site = fault_site({"torchvision::roi", FaultClass::kRuntime,
                                       "index of an image in rois", "images in the batch"});
@@ -107,7 +107,7 @@ Roi make_roi(const char* op, at::IntArrayRef images, const Tensor& rois, int64_t
   return roi;
 }
 
-// `places` is defined where the pooling has them.
+// `places` is defined if the pooling returns positions of maxima.
 void pool(const Tensor& in, const Tensor& rois, const Tensor& out, const Tensor& places,
           const Roi& roi, const Pooling& pooling, double scale) {
   if (out.numel() == 0) return;
@@ -127,8 +127,8 @@ void pool(const Tensor& in, const Tensor& rois, const Tensor& out, const Tensor&
   arguments.enqueue(grid.global, grid.local);
 }
 
-// The gradient of the images. Sums are float32 where these have 16 bits: many small numbers are
-// added to one element.
+// The gradient of the images. Sums in float32 if the images have 16 bits, because many small
+// numbers are added to one element.
 Tensor pool_backward(const Tensor& grad_any, const Tensor& rois, const Tensor& places,
                      const Roi& roi, const Pooling& pooling, double scale) {
   Device& device = ocl_device(grad_any);
@@ -172,7 +172,8 @@ Tensor pool_backward(const Tensor& grad_any, const Tensor& rois, const Tensor& p
   return out.to(type);
 }
 
-// The channel of the input that each element of a position-sensitive result reads.
+// The channel mapping: for each element of a position-sensitive result, the channel of the input
+// that it reads.
 Tensor channel_mapping(const Roi& roi, const Tensor& input) {
   const at::DimVector sizes = roi.result();
   return at::arange(roi.channels, input.options().dtype(ScalarType::Int))
@@ -181,7 +182,7 @@ Tensor channel_mapping(const Roi& roi, const Tensor& input) {
       .contiguous();
 }
 
-// The second result: the places of maxima, or the channel mapping, or undefined.
+// The second result: the positions of maxima, the channel mapping, or undefined.
 std::tuple<Tensor, Tensor> forward(const char* op, const Tensor& input, const Tensor& rois,
                                    double scale, int64_t bins_y, int64_t bins_x, int64_t samples,
                                    const Pooling& pooling) {
@@ -249,7 +250,7 @@ std::tuple<Tensor, Tensor> ps_roi_align(const Tensor& input, const Tensor& rois,
                  pooled_width, sampling_ratio, kPositionAlign);
 }
 
-// The channel mapping follows from the sizes, so it is not read.
+// Does not read the channel mapping, because the sizes determine it.
 Tensor ps_roi_align_backward(const Tensor& grad, const Tensor& rois,
                              const Tensor& /*channel_mapping*/, double spatial_scale,
                              int64_t pooled_height, int64_t pooled_width, int64_t sampling_ratio,

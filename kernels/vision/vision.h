@@ -1,5 +1,5 @@
-// The operators of torchvision on ocl. torchvision defines their schemas when it is imported; they
-// are registered before that, so nothing of it is needed here (library.cpp).
+// The operators of torchvision on ocl. They are registered before torchvision is imported, which
+// defines their schemas, so nothing of torchvision is needed here (library.cpp).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,19 +14,19 @@ namespace ocl::vision {
 
 using at::Tensor;
 
-// Checks that each of these tensors, by its name, is on the device of the first one, and lies
-// within its storage.
+// Checks that each of these named tensors is on the device of the first, and lies within its
+// storage.
 void check_operands(const char* op,
                     std::initializer_list<std::pair<const char*, const Tensor&>> tensors);
 
-// Channels of a work-item, which share the places of samples. Tasks of CPUs are few, work-items of
-// GPUs are not.
+// The channels that a work-item computes, so that they share the positions of samples: more on
+// CPUs, which have few tasks, than on GPUs.
 inline int64_t channels_at_once(const Device& device) {
   return device.family() == KernelFamily::kCpu ? 8 : 4;
 }
 
 Tensor nms(const Tensor& dets, const Tensor& scores, double iou_threshold);
-// Boxes suppress only others of their class. It is for torchvision.ops.batched_nms.
+// Boxes suppress only others of their class; for torchvision.ops.batched_nms.
 Tensor batched_nms(const Tensor& boxes, const Tensor& scores, const Tensor& idxs,
                    double iou_threshold);
 

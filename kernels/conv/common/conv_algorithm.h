@@ -1,5 +1,5 @@
-// The algorithms of convolutions. Each has a .cpp with the row that says whether it applies and
-// runs it, and kernels of the same name. kernels/conv/conv_algorithms.cpp orders the rows.
+// The algorithms of convolutions. Each has a .cpp, with a row that says whether it applies and runs
+// it, and kernels of the same name. kernels/conv/conv_algorithms.cpp orders the rows.
 #pragma once
 
 #include <memory>
@@ -25,10 +25,10 @@ struct ConvCall {
   // gradient of the output. The result is never empty.
   const at::Tensor &result, &source, &factor;
   const at::Tensor& bias;    // may be undefined
-  const Epilogue& epilogue;  // after the bias; of the forward direction only
+  const Epilogue& epilogue;  // applied after the bias; forward direction only
   Device& device;
 
-  // Results of refusal() that run() needs.
+  // What refusal() has computed for run().
   mutable std::shared_ptr<const void> plan = nullptr;
   mutable int64_t variant = 0;
   mutable std::vector<ConvPass> known_passes = {};
@@ -43,26 +43,25 @@ struct ConvCall {
 
 struct ConvAlgorithm {
   const char* name;
-  bool channels_last;  // the format of the tensors that it takes
-  // nullptr if the algorithm applies, else why it does not, or why it would be slow. The estimates
-  // of time are here: the tables have no costs but their order.
+  bool channels_last;  // the memory format of its tensors
+  // nullptr if the algorithm applies, else why it does not, or why it would be slow. Refusals
+  // contain all estimates of time; a table has only its order.
   const char* (*refusal)(const ConvCall&);
   void (*run)(const ConvCall&);  // after refusal() of the same call
 };
 
 extern const ConvAlgorithm kConvChannelsLastProduct, kConvChannelsLastDepthwise, kConvChannelsLast;
-extern const ConvAlgorithm kConvChannelsLastUnit;   // CPUs with a matrix unit
-extern const ConvAlgorithm kConvChannelsLastPairs;  // CPUs with products of bfloat16
+extern const ConvAlgorithm kConvChannelsLastUnit;   // for CPUs with a matrix unit
+extern const ConvAlgorithm kConvChannelsLastPairs;  // for CPUs with products of bfloat16
 extern const ConvAlgorithm kConvChannelsLastWinograd, kConvChannelsLastWeight;
 extern const ConvAlgorithm kConvDepthwise, kConvWinograd, kConvBroadcast, kConvPadded;  // CPUs
 extern const ConvAlgorithm kConvSplit, kConvWinogradGpu, kConvTiles, kConvDirect;       // GPUs
-extern const ConvAlgorithm kConvPlain;  // every type, geometry and family
+extern const ConvAlgorithm kConvPlain;  // for every type, geometry and family
 
-// Why an algorithm that takes one type, float32 or bfloat16, on CPU devices cannot take a call:
-// shared by these algorithms.
+// The refusal that algorithms of CPU devices for one type (float32 or bfloat16) share.
 const char* refusal_of_cpu_kernels(const ConvCall& call, at::ScalarType type = at::kFloat);
 
-// For choose_algorithm().
+// choose_algorithm() calls this.
 const char* refusal(const ConvAlgorithm& row, const ConvCall& call);
 std::string describe(const ConvCall& call);
 

@@ -7,7 +7,7 @@
 namespace ocl {
 namespace {
 
-// Exact for negative numbers too.
+// Rounds down, also for negative numbers.
 int32_t ceil_div(int32_t a, int32_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 int32_t floor_div(int32_t a, int32_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
@@ -86,7 +86,7 @@ TapPlan read_tensor(const ConvShape& s, int32_t channels, std::vector<int32_t> w
 }  // namespace
 
 int32_t PaddedLayout::images_per_line() const {
-  // With wider lines, the rows that a window reads in all channels would leave the cache.
+  // Lines are not wider, so that the rows which a window reads in all channels stay in the cache.
   constexpr int32_t kWidest = 128;
   int32_t count = std::clamp(kWidest / padded[2], 1, std::max(1, images));
   while (images % count) --count;

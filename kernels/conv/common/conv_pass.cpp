@@ -27,7 +27,7 @@ void set_divisors(ConvPass& pass) {
   }
 }
 
-// Sets the fields that follow from the sizes, tap counts and channels.
+// Sets the fields that depend on the sizes, tap counts and channels.
 ConvPass finished(ConvPass pass) {
   pass.positions = product(pass.size);
   pass.taps = product(pass.tap_count);
@@ -39,8 +39,8 @@ ConvPass finished(ConvPass pass) {
 }
 
 // One dimension of a data gradient's pass. The inputs at + q * stride, q = 0, 1, ..., all depend on
-// the same taps: `tap`, tap + period, tap + 2 * period, ... Input q reads the output at q + first
-// for the first of them.
+// the same taps: `tap`, tap + period, tap + 2 * period, ... For the first of these taps, input q
+// reads the output at q + first.
 struct Phase {
   int32_t size, first, tap, taps, period;
 };
@@ -83,7 +83,7 @@ ConvPass data_grad_pass(const ConvShape& s, const std::array<Phase, 3>& phases, 
     pass.weight_first += phases[d].tap * weight_steps[d];
     pass.result_step[d] = s.stride[d] * result_steps[d];
     pass.result_first += at[d] * result_steps[d];
-    if (phases[d].taps == 0) pass.channels = 0;  // only the bias
+    if (phases[d].taps == 0) pass.channels = 0;  // there is only the bias
   }
   return finished(pass);
 }

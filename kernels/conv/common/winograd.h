@@ -1,15 +1,16 @@
-// Convolutions 3x3 of stride 1 by Winograd's algorithm (winograd.clh): what both families share.
+// The part of Winograd's algorithm (winograd.clh) that both families share: 3x3 convolutions of
+// stride 1.
 #pragma once
 
 #include "kernels/conv/common/conv_algorithm.h"
 
 namespace ocl {
 
-inline constexpr int64_t kWinogradTile = 2;     // results of a tile in each dimension
+inline constexpr int64_t kWinogradTile = 2;     // results of a tile along each dimension
 inline constexpr int64_t kWinogradPlanes = 16;  // products of a tile
 
 struct WinogradProblem {
-  // The structs of these names in the kernels.
+  // The kernels have structs with the same names.
   struct Geometry {
     int32_t images, rows, channels;
     int32_t in_height, in_width, height, width;
@@ -26,9 +27,9 @@ struct WinogradProblem {
   int64_t tiles() const;
 };
 
-// Why the algorithm does not apply to a shape; nullptr: it does.
+// Why the algorithm does not apply to a shape; nullptr if it does.
 const char* refusal_of_winograd(const ConvShape& shape);
-// The gradient of the weights has the geometry of the forward convolution.
+// For the gradient of the weights, give the geometry of the forward convolution.
 WinogradProblem winograd_problem(const ConvCall& call);
 
 }  // namespace ocl

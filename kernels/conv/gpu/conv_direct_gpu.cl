@@ -18,8 +18,8 @@
 #define MUL_ADD(a, b, c) mad(a, b, c)
 #endif
 
-// Lines of the source that a work-item reads; ABOVE of them are above the first position's first
-// tap.
+// The number of source lines that a work-item reads. ABOVE lines are above the first position's
+// first tap.
 #define REACH (SPACING < 0 ? -(SPACING) : (SPACING))
 #define ABOVE (SPACING < 0 ? (TAP_LINES - 1) * REACH : 0)
 #define READ_LINES ((LINES - 1) * STEP + (TAP_LINES - 1) * REACH + 1)

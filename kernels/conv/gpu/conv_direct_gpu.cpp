@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMostBytes = INT32_MAX;
 std::atomic<size_t> byte_limit{kMostBytes};
-constexpr int32_t kMostReadLines = 32, kMostTaps = 64;  // registers and code
+constexpr int32_t kMostReadLines = 32, kMostTaps = 64;  // limits registers and code size
 
 int32_t lines(const ConvPass& pass) { return std::min(pass.size[1], 4); }
 
@@ -71,7 +71,7 @@ size_t conv_byte_limit() { return byte_limit.load(std::memory_order_relaxed); }
 void set_conv_byte_limit(size_t bytes) { byte_limit = bytes ? bytes : kMostBytes; }
 
 bool has_volume(const ConvPass& pass) {
-  // Where the only tap is not at the only element (first[0] != 0), it reads padding.
+  // If first[0] != 0, the only tap is not at the only element, and reads padding.
   return pass.source[0] > 1 || pass.size[0] > 1 || pass.tap_count[0] > 1 || pass.first[0] != 0;
 }
 

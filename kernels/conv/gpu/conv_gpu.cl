@@ -23,7 +23,7 @@
 #include "tile_gpu.clh"
 #include "conv_pass.clh"
 
-// In a step, a work-item loads elements of one depth of each operand.
+// In a step, a work-item loads elements of each operand at one depth.
 #define APART (ITEMS / TK)
 #define A_TYPE COMPUTE
 #define B_TYPE COMPUTE
@@ -55,14 +55,14 @@ static inline COMPUTE fetch_at(__global const STORE *base, const bool valid, con
 #define PART_OFFSET(size) 0
 #endif
 
-// The work-item's place in its tile, and the tile's in the product.
+// The position of the work-item in its tile, and of the tile in the product.
 #define FIND_TILE                                                                         \
   const int item = get_local_id(0), x = item % SIDE_X, y = item / SIDE_X;                 \
   const int first_row = group_id(1) * TM, first_column = group_id(0) * TN;        \
   const int group = GROUP, first_depth = FIRST_DEPTH, last_depth = LAST_DEPTH;
 
-// Positions beyond any source, whose rows have less than 2^30 elements; their sum is beyond, too.
-// Sums of positions are unsigned.
+// A position outside of any source, because rows have less than 2^30 elements. Sums of two such
+// positions are outside, too. Sums of positions are unsigned.
 #define FAR ((int)(1u << 31))
 #define FAR_TAP (3 << 29)
 
@@ -84,8 +84,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void conv_tiles(
 #pragma unroll
   for (int i = 0; i < A_LOADS; ++i)
     row_start[i] = min(first_row + a_first + i * APART, pass.m - 1) * pass.weight_row;
-  // For each column: the element that its first tap reads, and a mask of the taps inside the
-  // source.
+  // For each column: the element that its first tap reads, and a mask of the taps that are inside
+  // of the source.
   int start[B_LOADS], from_x[B_LOADS], from_y[B_LOADS], from_z[B_LOADS];
   MASK mask[B_LOADS];
 #pragma unroll
@@ -115,8 +115,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void conv_tiles(
   MARK(from_y, 1, row_bit)
   MARK(from_z, 0, plane_bit)
 
-// `wanted`: the tap's bits, which all must be set in a column's mask. Beyond the last depth it is
-// all ones, which no mask has.
+// `wanted`: the bits of the tap; a column reads the tap only if its mask has all of them. Beyond
+// the last depth, `wanted` has all bits set, which no mask has.
 #define SPLIT(name, depth)                                           \
   const int name##_channel = DIVIDE(depth, BY_TAPS);                    \
   const int name##_tap = depth - name##_channel * pass.taps;         \

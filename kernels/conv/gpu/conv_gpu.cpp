@@ -21,7 +21,7 @@ std::string name_of_candidate(int64_t candidate) {
 }
 Tunable tunable("conv_gpu", &name_of_candidate);
 
-constexpr int32_t kLeastRows = 8;       // fewer leave most of a tile empty
+constexpr int32_t kLeastRows = 8;       // with fewer rows, most of a tile is empty
 constexpr int64_t kLeastWeights = 256;  // of a group
 constexpr int32_t kMostMaskBits = 63;
 
@@ -37,8 +37,8 @@ TileProblem tile_problem(const ConvPass& pass, ScalarType type) {
   return {pass.m, pass.n, pass.k, pass.groups, compute_type(type), TileUse::kConvolution};
 }
 
-// What Winograd's algorithm can do is a problem of its own: `winograd` says whether it may be
-// chosen, and `faster` whether it is estimated to be faster.
+// Chooses among tiles and Winograd's algorithm. `winograd`: whether Winograd's algorithm can
+// compute the call; `faster`: whether it is estimated to be faster.
 int64_t choose(const ConvCall& call, const ConvPass& pass, bool winograd, bool faster) {
   const Device& device = call.device;
   const ScalarType type = call.result.scalar_type();
@@ -79,13 +79,13 @@ void enqueue_tiles(Arguments& arguments, ConvPass pass, ScalarType type, const T
       {static_cast<size_t>(tile.items())}, tile_problem(pass, type).work(tile));
 }
 
-// What the sources of both kernels depend on.
+// The parameters that the sources of both kernels have.
 struct Tiled {
   ScalarType type;
   bool parts;
   int64_t index;  // of the tile
 
-  // Or of another tile, where the device's groups are too small for it.
+  // Uses another tile if the device's groups are too small for the chosen one.
   int64_t within(const Device& device, size_t group) const {
     return tile_within(device, tile_problem({}, type), index, group);
   }
@@ -169,7 +169,7 @@ void run_weight_grad(const ConvCall& call) {
   if (parts) gemm_sum_parts(weight.view({1, 1, -1}), sums, 1, {}, 0, {});
 }
 
-// A pass of a data gradient with too many taps for tiles is direct.
+// A pass of a data gradient that has too many taps for tiles uses the direct kernel.
 const char* refusal(const ConvCall& call) {
   if (const char* reason = refusal_of_gpu_kernels(call)) return reason;
   const ScalarType compute = compute_type(call.result.scalar_type());

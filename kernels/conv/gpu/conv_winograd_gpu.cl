@@ -32,7 +32,7 @@ static inline Tile tile_at(const int number, const Geometry *g) {
   return (Tile){image, 2 * (line - image * down), 2 * (number - line * across)};
 }
 
-// Elements top .. top + size - 1 by left .. left + size - 1 of a plane, zero outside of it.
+// Loads elements top .. top + size - 1 by left .. left + size - 1 of a plane; zeros outside of it.
 #define LOAD_SQUARE(square, size, plane, top, left, height, width)                             \
   FOR(i, size) FOR(j, size) {                                                                  \
     const int y = (top) + i, x = (left) + j;                                                   \
@@ -40,7 +40,7 @@ static inline Tile tile_at(const int number, const Geometry *g) {
     square[i][j] = inside ? LOAD(plane, y * (width) + x) : (COMPUTE)0;                         \
   }
 
-// Number `at` of each plane of `size` numbers.
+// Number `at` of each plane; a plane has `size` numbers.
 static inline void store_planes(__global COMPUTE *to, const COMPUTE square[4][4], const long size,
                                 const long at) {
   FOR(i, 4) FOR(j, 4) to[(4 * i + j) * size + at] = square[i][j];

@@ -12,16 +12,16 @@ namespace ocl {
 namespace {
 
 constexpr int64_t kQuad = 4;  // the products load four tiles at once
-// The most numbers of the filters, and of v and m together (of v and g): more tiles are computed in
-// several rounds.
+// The most numbers in the filters, and in v and m together (v and g). If there are more tiles, they
+// are computed in several rounds.
 constexpr int64_t kMostScratch = int64_t{1} << 25;
-constexpr size_t kShareOfMemory = 32;  // nor more than one part in 32 of the device's memory
-constexpr int64_t kLeastTiles = 256;   // of a round
+constexpr size_t kShareOfMemory = 32;  // at most 1/32 of the device's memory
+constexpr int64_t kLeastTiles = 256;   // tiles of a round
 
-// The products that are saved must be worth the bytes that the transforms move. In the time of a
-// byte, GPUs compute 3 (H200) to 10 multiply-adds of convolutions by tiles. kSavedPerByte is by the
-// GPU model: 512 channels of 7 x 7, with 6.3, gain on all its devices, 64 of 56 x 56, with 4.4, on
-// one. kLeastSaved takes the time of the further launches.
+// The algorithm pays if it saves enough products for the bytes that the transforms move. While a
+// GPU moves a byte, its tiles compute 3 (H200) to 10 multiply-adds. kSavedPerByte comes from the
+// GPU model: 512 channels of 7 x 7 save 6.3 and gain on all its devices; 64 channels of 56 x 56
+// save 4.4 and gain on one. kLeastSaved covers the time of the additional launches.
 constexpr int64_t kSavedPerByte = 6, kLeastSaved = int64_t{1} << 26;
 
 bool is_faster(const WinogradProblem& p) {
@@ -29,7 +29,8 @@ bool is_faster(const WinogradProblem& p) {
   const int64_t filters = int64_t{g.rows} * g.channels, tiles = p.tiles();
   const int64_t results = int64_t{g.images} * g.height * g.width;
   const int64_t saved = filters * (9 * results - kWinogradPlanes * tiles);
-  // Each plane is written and read; a tile's own pixels and a filter's taps are read or written.
+  // The bytes moved: each plane is written and read; a tile's own pixels and a filter's taps are
+  // read or written.
   const int64_t numbers = tiles * (2 * kWinogradPlanes + 4) * (g.rows + g.channels) +
                           filters * (2 * kWinogradPlanes + 9);
   return saved >= kLeastSaved && saved / 4 >= kSavedPerByte * numbers;
@@ -112,7 +113,7 @@ void run(const ConvCall& call) {
   const int64_t tiles = p.tiles();
   const int64_t rounds = at::ceil_div(tiles, most_tiles(p, call.device, compute_type(type)));
   const int64_t most = at::round_up(at::ceil_div(tiles, rounds), kQuad);
-  // Of the weight gradient: the gradients. Else: the filters.
+  // For the weight gradient: the gradients; else the filters.
   const at::Tensor left =
       of_weight ? launches.planes(g.rows, most) : launches.planes(g.rows, g.channels);
   const at::Tensor v = launches.planes(g.channels, most);
@@ -139,7 +140,7 @@ void run(const ConvCall& call) {
   if (of_weight) {
     launches.launch({"winograd_weights", type}, g.channels, g.rows, {call.result, m}, g);
   }
-  choose_conv_gpu(call, true);  // the last choice is what the tuner measures
+  choose_conv_gpu(call, true);  // made last, because the tuner measures the last choice
 }
 
 }  // namespace

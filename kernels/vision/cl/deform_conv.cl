@@ -1,7 +1,7 @@
-// The parts of torchvision's deform_conv2d around its matrix products, for a block of images. A
-// tap of the kernel reads the image at a place that is moved by an offset, between four pixels,
-// and multiplies the number by a mask. `columns` has a row for each channel and tap, and a column
-// for each place of the result: [channels][taps][images][out_h][out_w].
+// The parts of torchvision's deform_conv2d around its matrix products, for a block of images. A tap
+// of the kernel reads the image at a position that an offset moves, interpolates between four
+// pixels, and multiplies by a mask. `columns` has a row for each channel and tap, and a column for
+// each position of the result: [channels][taps][images][out_h][out_w].
 //   IN     type of all tensors, except for the image's gradient, which has COMPUTE
 //   CHUNK  channels that a work-item takes for one tap; HAS_MASK: there is a mask
 //   deform_columns:  makes the columns; a unit is a row of the result for one tap and chunk
@@ -22,7 +22,7 @@ typedef struct {
   long images, channels, height, width;
   long out_height, out_width, taps, taps_x;
   long stride_y, stride_x, pad_y, pad_x, dilation_y, dilation_x;
-  long groups, chunks;  // of offsets; of the channels of a group
+  long groups, chunks;  // groups of offsets; channels of a group
 } Deform;
 
 #define PLANE (s.height * s.width)
@@ -33,7 +33,8 @@ typedef struct {
 #define OFFSET_AT(direction) \
   ((((image * s.groups + group) * s.taps + tap) * 2 + direction) * PLACES + place)
 
-// For each place and tap of the work-item: `image`, `group`, channels from `first`.
+// Loops over the work-item's positions and taps; declares `image`, `group`, and the first channel
+// `first`.
 #define FOR_PLACES(chunks, chunk)                                                            \
   FOR_UNITS(u, units, per_item) FOR_INNER(out_x, (ulong)s.out_width) {                       \
     const long out_y = (long)u % s.out_height, row = (long)u / s.out_height;                 \
@@ -44,13 +45,13 @@ typedef struct {
     const long channels = min((long)(chunk), GROUP_CHANNELS - in_group);                     \
     const long place = out_y * s.out_width + (long)out_x;
 
-// Four pixels around a place, with weights of 0 for those outside of the image.
+// The four pixels around a position; those outside of the image have the weight 0.
 typedef struct {
   long at[4];
   bool inside[4];
   T ly, lx;  // distances from the upper left pixel
-  T nothing; // 0, or NaN for an offset that is NaN, as on the GPUs that torchvision knows
-  bool any;  // whether the place is less than a pixel outside
+  T nothing; // 0; NaN if an offset is NaN, as in torchvision's kernels for GPUs
+  bool any;  // whether the position is less than a pixel outside
 } Corners;
 
 static inline Corners find_corners(const T y, const T x, const Deform s) {
@@ -82,7 +83,7 @@ static inline Corners find_corners(const T y, const T x, const Deform s) {
 #else
 #define TAP_MASK 1
 #endif
-// The corners `k` that the tap reads at this place, and its mask.
+// The corners `k` that the tap reads at this position, and its mask.
 #define FIND_TAP                                                                             \
   const Corners k = find_corners(                                                            \
       (T)(out_y * s.stride_y - s.pad_y + tap / s.taps_x * s.dilation_y) +                    \
@@ -104,7 +105,8 @@ GRID __kernel void deform_columns(CTENSOR(in), CTENSOR(offset), CTENSOR(mask), T
   }
 }
 
-// The derivative by a coordinate is taken at the place itself, so it is not 0 one pixel outside.
+// The derivative by a coordinate is that at the exact position, so it is not 0 up to one pixel
+// outside.
 GRID __kernel void deform_offset(CTENSOR(columns), CTENSOR(in), CTENSOR(offset), CTENSOR(mask),
                                  TENSOR(grad_offset), TENSOR(grad_mask), const Deform s,
                                  const ulong units, const ulong per_item) {

@@ -1,6 +1,6 @@
 // Non-maximum suppression of boxes in the order of their scores, with the CPU's formula. Boxes are
-// taken in blocks of BLOCK, one launch after another. Each work-group decides anew which boxes of
-// the block stay, by their overlaps as bits, since no group can wait for another one. Then its
+// taken in blocks of BLOCK, one launch after another. Each work-group decides by itself which boxes
+// of the block stay (their overlaps are bits), because groups cannot wait for each other. Then its
 // work-items remove the later boxes that overlap one of them: no more than BLOCK bits for each box
 // are ever stored.
 //   boxes    [count][4] of COMPUTE: x1, y1, x2, y2
@@ -39,7 +39,7 @@ static inline Box load_box(__global const T *p) {
   return box;
 }
 
-// `a` comes first: of a NaN and a number, the CPU takes the first one.
+// The order of operands matters: of NaN and a number, the CPU takes the first.
 static inline bool overlap(const Box a, const Box b, const T limit) {
   const T x1 = a.x1 < b.x1 ? b.x1 : a.x1, y1 = a.y1 < b.y1 ? b.y1 : a.y1;
   const T x2 = b.x2 < a.x2 ? b.x2 : a.x2, y2 = b.y2 < a.y2 ? b.y2 : a.y2;
@@ -52,7 +52,7 @@ GROUP_KERNEL void nms_block(CTENSOR(boxes), CLASS_ARGUMENT TENSOR(removed), TENS
                             const ulong count, const ulong first, const ulong per_item,
                             const T limit) {
   __local Box block[BLOCK];
-  __local ulong hits[BLOCK];  // the later boxes of the block that each one overlaps
+  __local ulong hits[BLOCK];  // for each box, the later boxes of the block that it overlaps
   const uint item = get_local_id(0), size = (uint)min((ulong)BLOCK, count - first);
   __global const T *box = CPTR(T, boxes);
   __global uchar *is_removed = PTR(uchar, removed);
@@ -84,7 +84,7 @@ GROUP_KERNEL void nms_block(CTENSOR(boxes), CLASS_ARGUMENT TENSOR(removed), TENS
     }
   }
 
-  // Boxes of the last one's class may overlap later boxes, up to the end of that class.
+  // Only boxes up to the end of the last box's class can be overlapped.
   const ulong last = first + size - 1;
   for (uint i = 0; i < size && !SAME_CLASS(first + i, last); ++i) stays &= ~((ulong)1 << i);
   const ulong begin = last + 1 + (ulong)get_global_id(0) * per_item;

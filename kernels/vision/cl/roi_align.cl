@@ -6,13 +6,13 @@
 
 typedef struct {
   long image;
-  T y, x;          // the upper left corner
+  T y, x;          // upper left corner of the box
   T bin_y, bin_x;  // the sizes of a bin
   long samples_y, samples_x;
   T count;  // what sums are divided by
 } Box;
 
-// The number of samples along a side of a bin; below 0 for a box that is turned round.
+// The number of samples along a side of a bin; negative for a box whose corners are exchanged.
 static inline long samples_of(const T bin, const long samples) {
   if (samples > 0) return samples;
   const T count = ceil(bin);
@@ -47,14 +47,14 @@ static inline Box find_box(CTENSOR(boxes), const long n, const Roi s, const T sc
   return box;
 }
 
-// The samples from *first to *last of a bin that starts at `low` may be in an image of this size.
-// All of them, where their number is given: those outside are left out one by one.
+// Finds the samples *first to *last of a bin, starting at `low`, that may be inside of an image of
+// this size. If their number is given, these are all samples: those outside are skipped one by one.
 static inline void clip_samples(const T low, const T bin, const long samples, const long given,
                                 const long size, long *first, long *last) {
   *first = 0;
   *last = samples;
   if (given > 0 || samples <= 0) return;
-  // Samples are at most one pixel apart. Coordinates are rounded, the more the larger they are.
+  // Samples are at most one pixel apart. The margin covers the rounding of large coordinates.
   const T step = bin / (T)samples, margin = 2 + fabs(low) / (1 << 20);
   const T begin = (-1 - low) / step - margin, end = ((T)size - low) / step + margin;
   *first = begin > 0 ? (long)fmin(begin, (T)samples) : 0;
@@ -67,7 +67,7 @@ typedef struct {
   T weight[4];
 } Corners;
 
-// Two neighbours of a coordinate, and the weight of the second one.
+// The two pixels around a coordinate, and the weight of the second one.
 static inline T neighbours(T x, const long size, long *low, long *high) {
   x = x <= 0 ? 0 : x;
   *low = (long)x;
@@ -99,7 +99,7 @@ static inline bool find_corners(const T y, const T x, const Roi s, Corners *corn
 
 #define SAMPLE_AT(low, bin, i, samples) \
   (low + QUOTIENT(((T)(i) + L(0.5)) * bin, (T)(samples)))
-// For each sample inside of the image, with its corners k.
+// Loops over the samples inside of the image, and their corners k.
 #define FOR_SAMPLES                                                                          \
   const T low_y = box.y + (T)py * box.bin_y, low_x = box.x + (T)px * box.bin_x;              \
   long first_y, last_y, first_x, last_x;                                                     \

@@ -1,6 +1,6 @@
 // torchvision's roi_pool and ps_roi_pool: the maximum or the mean of the pixels in each bin of a
 // box, and the gradient of the images. The formulas are those of its CPU kernels. roi.clh has the
-// defines and grids; with POSITION it is the mean, else the maximum and its place in `argmax`.
+// defines and grids; POSITION: the mean, else the maximum and its position (`argmax`).
 #include "roi.clh"
 
 #ifdef POSITION
@@ -9,10 +9,10 @@
 #define PLACES(tensor) tensor,
 #endif
 
-// A number as the CPU's conversion to int gives it, where that is defined; NaN is far outside.
+// Converts to int as the CPU does, where that is defined; NaN becomes a position far outside.
 static inline long whole(const T x) { return isnan(x) ? INT_MIN : (long)convert_int_sat(x); }
 
-// The pixels from *first to *last of bin p, along a side of an image of this size.
+// Finds the pixels *first to *last of bin p, along a side of an image of this size.
 static inline void find_span(const T low, const T high, const T scale, const long bins,
                              const long p, const long size, long *first, long *last) {
   const long start = whole(round(low * scale)), end = whole(round(high * scale));
@@ -44,7 +44,8 @@ GRID __kernel void roi_pool(CTENSOR(in), CTENSOR(boxes), TENSOR(out),
     __global const MEM(IN) *plane =
         CPTR(MEM(IN), in) + (max(image, 0L) * s.channels + CHANNEL_IN(first)) * PLANE;
 #ifdef POSITION
-    // As on the CPU, a mean leaves out the last row and column of the image; its gradient does not.
+    // A mean leaves out the last row and column of the image, but its gradient does not, as on the
+    // CPU.
     FIND_WINDOW(s.height - 1, s.width - 1)
     T result = 0;
     if (image >= 0 && !is_empty) {
