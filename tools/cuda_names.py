@@ -13,6 +13,7 @@ BEGIN, END = "<!-- table -->\n", "<!-- end of table -->"
 _ERRORS = "no counterpart: calls of OpenCL that fail raise by themselves"
 _COMPILED = "no counterpart: the driver compiles each kernel for its own device"
 _PARTS = "no counterpart: OpenCL's sub-devices are not used"
+_UNKNOWN = "the tool of the device's vendor: OpenCL does not report it"
 # What torch.cuda has and torch.ocl has not: what to use instead, or the reason.
 MISSING = {
     "CUDAGraph": "`torch.ocl.Graph`",
@@ -28,10 +29,12 @@ MISSING = {
     "caching_allocator_enable": "`OCL_MEMORY_CACHING=0`",
     "change_current_allocator": "no counterpart: `torch.ocl.from_buffer` takes memory of others",
     "check_error": _ERRORS,
+    "clock_rate": _UNKNOWN,
     "cudaStatus": _ERRORS,
     "cudart": _ERRORS,
     "current_blas_handle": "no counterpart: there is no library with a handle",
     "current_solver_handle": "no counterpart: there is no library with a handle",
+    "device_memory_used": _UNKNOWN,
     "gds": "no counterpart: OpenCL reads no files",
     "get_arch_list": _COMPILED,
     "get_gencode_flags": _COMPILED,
@@ -39,11 +42,16 @@ MISSING = {
     "has_half": "float16 works on every device",
     "has_magma": "`torch.linalg` works without it",
     "jiterator": "`torch.ocl.compile_kernel`",
+    "list_gpu_processes": _UNKNOWN,
+    "memory_usage": _UNKNOWN,
     "nccl": '`torch.distributed` with the backend `"occl"`',
     "nvtx": "`torch.profiler.record_function`",
+    "power_draw": _UNKNOWN,
     "profiler": "`torch.profiler`",
     "sparse": "sparse tensors work without it",
+    "temperature": _UNKNOWN,
     "tunable": "`python -m torch_ocl.tune`",
+    "utilization": _UNKNOWN,
 }
 
 

@@ -154,23 +154,6 @@ def test_numbers_of_devices(device, function):
     assert function(False) == function(0)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "clock_rate",
-        "device_memory_used",
-        "list_gpu_processes",
-        "memory_usage",
-        "power_draw",
-        "temperature",
-        "utilization",
-    ],
-)
-def test_what_opencl_does_not_tell(name):
-    with pytest.raises(NotImplementedError, match="OpenCL does not report"):
-        getattr(torch.ocl, name)()
-
-
 def test_memory_fraction_of_nothing(device):
     result = run_python("""
         import torch

@@ -1,29 +1,26 @@
-"""The public names of torch.cuda and its modules, and who answers each of them.
+"""The public names of torch.cuda and its modules, and what each of them becomes.
 
-OCL: torch.ocl's, of the same name or of another. OWN: the function of answers.py. KEPT: PyTorch's
-own, which works as it is. REFUSED: an error with the reason. A name of a module, such as
-"nvtx.mark", is written with it; those that torch.cuda has from memory, random, streams and graphs,
-without it. docs/as_cuda.md has the lists.
+OCL: torch.ocl's object with the same name, or RENAMED. OWN: the function of answers.py. KEPT:
+PyTorch's own, which works unchanged. REFUSED: an error with the reason. Names of modules are
+written with the module ("nvtx.mark"), but those that torch.cuda imports from memory, random,
+streams and graphs without it. docs/as_cuda.md has the lists.
 """
 
 OCL = """
     BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor
-    LongTensor ShortTensor
-    Event MemPool Stream StreamContext
-    can_device_access_peer clock_rate current_device current_stream default_generators
-    default_stream
-    device device_memory_used device_of empty_cache get_allocator_backend
-    get_device_name get_per_process_memory_fraction get_rng_state get_rng_state_all
-    get_sync_debug_mode graph_pool_handle host_memory_stats host_memory_stats_as_nested_dict init
-    initial_seed ipc_collect is_bf16_supported is_current_stream_capturing is_initialized
-    is_tf32_supported list_gpu_processes make_graphed_callables manual_seed manual_seed_all
-    max_memory_allocated max_memory_cached max_memory_reserved mem_get_info memory_allocated
-    memory_cached memory_reserved memory_snapshot memory_stats memory_stats_as_nested_dict
-    memory_summary memory_usage power_draw reset_accumulated_host_memory_stats
+    LongTensor ShortTensor Event MemPool Stream StreamContext can_device_access_peer current_device
+    current_stream default_generators default_stream device device_of empty_cache
+    get_allocator_backend get_device_name get_per_process_memory_fraction get_rng_state
+    get_rng_state_all get_sync_debug_mode graph_pool_handle host_memory_stats
+    host_memory_stats_as_nested_dict init initial_seed ipc_collect is_bf16_supported
+    is_current_stream_capturing is_initialized is_tf32_supported make_graphed_callables manual_seed
+    manual_seed_all max_memory_allocated max_memory_cached max_memory_reserved mem_get_info
+    memory_allocated memory_cached memory_reserved memory_snapshot memory_stats
+    memory_stats_as_nested_dict memory_summary reset_accumulated_host_memory_stats
     reset_accumulated_memory_stats reset_max_memory_allocated reset_max_memory_cached
     reset_peak_host_memory_stats reset_peak_memory_stats seed seed_all set_device
     set_per_process_memory_fraction set_rng_state set_rng_state_all set_stream set_sync_debug_mode
-    stream synchronize temperature use_mem_pool utilization"""
+    stream synchronize use_mem_pool"""
 
 RENAMED = {"CUDAGraph": "Graph"}
 
@@ -69,6 +66,11 @@ REFUSED = {
     ),
     "current_blas_handle current_solver_handle": (
         "which has no cuBLAS or cuSOLVER: use torch.mm and torch.linalg"
+    ),
+    """clock_rate device_memory_used list_gpu_processes memory_usage power_draw temperature
+    utilization""": (
+        "for which OpenCL does not report this: ask the tool of the device's vendor (nvidia-smi, "
+        "rocm-smi, xpu-smi, intel_gpu_top)"
     ),
     "ExternalStream get_stream_from_external": (
         "whose streams are OpenCL's queues: use torch.ocl.get_stream_from_external"

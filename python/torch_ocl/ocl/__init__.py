@@ -88,15 +88,6 @@ from .memory_history import (
     memory_snapshot,
     record_memory_history,
 )
-from .monitoring import (
-    clock_rate,
-    device_memory_used,
-    list_gpu_processes,
-    memory_usage,
-    power_draw,
-    temperature,
-    utilization,
-)
 from .pools import MemPool, use_mem_pool
 from .random import (
     default_generators,
@@ -129,7 +120,7 @@ __all__ = [
 
 
 def _lazy_init() -> None:
-    """Nothing: the first use lists the devices. Without this function, torch.accelerator's
+    """Does nothing: the first use lists the devices. Without this function, torch.accelerator's
     synchronize() does not wait in PyTorch 2.11."""
 
 
@@ -147,12 +138,12 @@ def __getattr__(name: str):
 
 def _at_start() -> None:
     driver_cache.keep_pocl_private()
-    # Programs are stored at a synchronisation; those built after the last one are stored at exit.
+    # A synchronisation stores programs; this stores those built after the last one.
     atexit.register(_C.store_programs)
-    # Drivers may crash or hang where a process ends while their commands run
+    # Drivers may crash or hang if a process ends while commands run
     # (https://github.com/KhronosGroup/OpenCL-Docs/issues/1238).
     atexit.register(_C.drain_devices)
-    if hasattr(_C, "keep_released"):  # PyTorch has torch.distributed
+    if hasattr(_C, "keep_released"):  # PyTorch was built with torch.distributed
         atexit.register(_C.keep_released)
     atexit.register(_C.wait_for_backward_threads)
     printing.print_without_float64()

@@ -31,7 +31,7 @@ def get_autocast_dtype() -> torch.dtype:
 def set_autocast_dtype(dtype: torch.dtype) -> None:
     """Sets the type of get_autocast_dtype() in this thread.
 
-    Raises ValueError for a type that get_amp_supported_dtype() does not name.
+    Raises ValueError for a type that get_amp_supported_dtype() does not list.
     """
     torch.set_autocast_dtype("ocl", _supported(dtype))
 

@@ -4,7 +4,7 @@ import torch
 
 from torch_ocl import _C
 
-_LAST = 127  # PyTorch keeps the number in 8 bits
+_LAST = 127  # PyTorch stores the number in 8 bits
 
 
 def _index(device=None, optional=True) -> int:

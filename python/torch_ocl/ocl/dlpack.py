@@ -1,4 +1,5 @@
-"""DLPack, by an own object: PyTorch's Tensor.__dlpack_device__ does not know renamed devices."""
+"""DLPack through an object of our own, because PyTorch's Tensor.__dlpack_device__ does not know
+renamed devices."""
 
 import torch
 from torch.utils.dlpack import DLDeviceType
@@ -17,7 +18,7 @@ class DLPack:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         if tensor.is_neg() or (opencl and tensor.is_conj()):
             raise BufferError("Can't export lazily conjugated or negated tensors")
-        self.tensor = tensor.detach()  # `tensor.data = other` leaves it as it is
+        self.tensor = tensor.detach()  # an alias, which `tensor.data = other` does not change
         self._kind = DLDeviceType.kDLOpenCL if opencl else DLDeviceType.kDLExtDev
 
     def __dlpack_device__(self):
@@ -71,7 +72,7 @@ def from_dlpack(source, *, device=None, copy: bool | None = None) -> torch.Tenso
 
 def _placed(tensor, device, copy):
     if tensor.device.type == "ocl":
-        _C.check_foreign(tensor)  # raises when the address is of another library's device, too
+        _C.check_foreign(tensor)  # also raises if the address belongs to another library's device
         target = tensor.device if device is None else torch.device("ocl", _index(device))
         if copy or target != tensor.device:
             if copy is False:

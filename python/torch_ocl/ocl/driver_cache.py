@@ -10,10 +10,11 @@ import tempfile
 import warnings
 from multiprocessing import util
 
-# The name has the process that made the folder, and deletes it.
+# The name contains the process that made the folder, and that deletes it.
 _TEMPORARY = "torch_ocl_pocl_{}_"
-_temporary_folders = {}  # by process
-# No folder can be there. PoCL would take /tmp/pocl, also one that another user has made.
+_temporary_folders = {}  # keyed by process
+# A path where no folder can be made. Otherwise PoCL would use /tmp/pocl, even if another user has
+# made it.
 _NOWHERE = "/dev/null/pocl"
 
 
@@ -30,12 +31,13 @@ def _listed_home() -> str:
 def _others_can_change(folder: pathlib.Path, may_sticky: bool) -> bool:
     """Whether other users than root can change what is in the folder.
 
-    Not counted are this user's main group, which many systems let write to new folders; and, where
-    allowed, folders like /tmp, in which users can only replace files of their own.
+    This user's main group does not count, because many systems let it write to new folders. If
+    `sticky` is allowed, neither do folders like /tmp, in which users can only replace their own
+    files.
     """
     found = folder.stat()
     writers = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    # Where a container does not know root, its files belong to a user of another number.
+    # If a container does not know root, root's files have another owner's number.
     root = pathlib.Path("/").stat().st_uid
     if found.st_uid not in (0, root, os.geteuid()):
         return True
@@ -49,7 +51,7 @@ def _others_can_change(folder: pathlib.Path, may_sticky: bool) -> bool:
 def _is_private(cache: pathlib.Path) -> bool:
     """Whether PoCL can keep kernels in `cache`, and no other user can change them.
 
-    Makes the folder, since in a folder like /tmp anybody else could.
+    Creates the folder, because in a folder like /tmp anybody else could create it.
     """
     try:
         cache.mkdir(mode=0o700, exist_ok=True)

@@ -10,7 +10,7 @@ from torch_ocl import _C
 
 
 def fix_storages_of_files() -> None:
-    """Also of storages that a function moves: torch.load(..., map_location=function)."""
+    """Also for storages that a function moves: torch.load(..., map_location=function)."""
     original = torch.serialization._get_restore_location
 
     def _get_restore_location(map_location):

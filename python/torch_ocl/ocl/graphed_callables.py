@@ -1,8 +1,8 @@
 """make_graphed_callables: parts of a network as graphs inside of ordinary autograd.
 
 The next replay overwrites the memory of the graphs. So a call returns copies of results and
-gradients, which the caller may keep. Where a replay would overwrite what a later backward pass
-reads, or would compute something else than the function, the function itself runs.
+gradients, which the caller may keep. The function itself runs if a replay would overwrite values
+that a later backward pass reads, or would compute something else.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from .streams import Stream, current_stream, stream
 class _Part:
     """A callable, and its memory and graphs."""
 
-    function: object  # of a module, its own forward()
+    function: object  # for a module, its own forward()
     spec: object  # of the arguments
     inputs: tuple  # the memory for the tensors in them, then the parameters
     user_inputs: int
@@ -36,7 +36,7 @@ class _Part:
     state: object = None
     output_spec: object = None
     outputs: tuple = ()
-    kept: tuple = ()  # what the backward pass reads
+    kept: tuple = ()  # values that the backward pass reads
     grad_outputs: tuple = ()  # None where an output needs no gradient
     grad_inputs: tuple = ()
     call: object = lambda: None  # weak: the call whose backward pass may still come
@@ -63,7 +63,7 @@ class _Part:
         )
 
     def state_now(self):
-        """What the graphs depend on besides the arguments."""
+        """The state, in addition to the arguments, that the graphs depend on."""
         tables = [t for m in self.modules for t in (m._parameters, m._buffers) if t]
         tensors = [each for table in tables for each in table.values() if each is not None]
         return (
@@ -74,7 +74,7 @@ class _Part:
         )
 
     def accepts(self, given, spec):
-        """Whether a replay computes what the function would compute of these arguments."""
+        """Whether a replay computes the same as the function with these arguments."""
         return (
             spec == self.spec
             and all(map(_alike, self.inputs, given))
@@ -121,8 +121,8 @@ class _Shared:
             yield
 
     def awaits_backward(self, part):
-        """Whether a backward pass is still to come that reads what part's forward pass overwrites:
-        its own values, and those of parts that were captured after it."""
+        """Whether a backward pass is still to come that reads values which the forward pass of
+        `part` overwrites: its own, and those of parts captured after it."""
         return any(each.call() for each in self._parts[self._parts.index(part) :])
 
 
@@ -236,7 +236,7 @@ def _capture_backward(part, pool, allow_unused):
     part.grad_inputs = tuple(
         next(found) if each.requires_grad and outputs else None for each in part.inputs
     )
-    # Without autograd's graph, whose nodes for parameters are of the capture's stream.
+    # Detached from autograd's graph, whose nodes for parameters belong to the capture's stream.
     part.outputs = tuple(o.detach() for o in part.outputs)
 
 
@@ -267,13 +267,13 @@ def _alike(static, given):
 
 
 def _entangled(given, written):
-    """Whether a copy cannot stand for an argument that is changed."""
+    """Whether a copy cannot replace an argument that is changed."""
     memory = {each.untyped_storage()._cdata for each in given}
     return len(memory) < len(given) or any(given[k].requires_grad for k in written)
 
 
 def _copies(tensors):
-    """In memory of their own, by one kernel."""
+    """Copies to new memory, by one kernel."""
     copies = [None if each is None else torch.empty_like(each) for each in tensors]
     if any(each is not None for each in tensors):
         torch._foreach_copy_(
@@ -313,7 +313,7 @@ def _operator(part, shared):
 
 
 class _Graphed:
-    """Stands for the function, or for the module's forward()."""
+    """Replaces the function, or the module's forward()."""
 
     def __init__(self, part, shared):
         self._part, self._shared = part, shared
@@ -328,7 +328,7 @@ class _Graphed:
         return pytree.tree_unflatten(outputs, part.output_spec)
 
     def __deepcopy__(self, memo):
-        """The graphs are of this module's parameters; a copy of the module is without."""
+        """The graphs use this module's parameters, so a copy of the module has no graphs."""
         return copy.deepcopy(self._part.function, memo)
 
 

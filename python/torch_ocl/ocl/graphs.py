@@ -21,7 +21,7 @@ def is_current_stream_capturing() -> bool:
 
 
 def graph_pool_handle() -> tuple[int, int]:
-    """A new pool of memory, for the argument `pool` of graphs that are to share it."""
+    """A new memory pool, for the argument `pool` of graphs that should share it."""
     return (0, _C.new_pool())
 
 
@@ -63,7 +63,7 @@ class Graph:
         self._graph.reset()
 
     def pool(self) -> tuple[int, int]:
-        """The pool of memory, for graphs that are to share it."""
+        """The memory pool, for graphs that should share it."""
         return (0, self._graph.pool())
 
     def enable_debug_mode(self) -> None:
@@ -106,7 +106,7 @@ class graph:
         self.stream = stream_context(stream)
 
     def __enter__(self):
-        _C.synchronize_quietly(_C.current_device())  # faults of other threads are theirs
+        _C.synchronize_quietly(_C.current_device())  # leaves the faults of other threads to them
         if torch.compiler.config.force_cudagraph_gc:
             gc.collect()
         empty_cache()
@@ -122,6 +122,6 @@ class graph:
             if kind is None:
                 self.graph.capture_end()
             else:
-                self.graph.reset()  # a part of the work is useless
+                self.graph.reset()  # captures only a part of the work
         finally:
             self.stream.__exit__(kind, *rest)

@@ -31,7 +31,7 @@ def _tensor(tensor, function: str) -> torch.Tensor:
 
 
 def use_context(context) -> torch.device:
-    """Makes torch use an OpenCL context of yours, so that buffers and queues of it can be shared.
+    """Makes torch use your OpenCL context, so that its buffers and queues can be shared.
 
     Args:
         context: a pyopencl.Context, or the address of a cl_context.
@@ -89,10 +89,9 @@ def get_stream_from_external(data_ptr, device=None) -> ExternalStream:
 
 
 class Buffer:
-    """The place of a tensor's memory: `size` bytes from `offset` on in the cl_mem `int_ptr`.
+    """A tensor's memory: `size` bytes from `offset` on in the cl_mem `int_ptr`.
 
-    The object keeps the tensor's memory alive, which cannot be resized meanwhile; the address alone
-    does not.
+    The object keeps the tensor's memory alive and prevents a resize; the address alone does not.
     """
 
     def __init__(self, tensor: torch.Tensor):
@@ -117,7 +116,7 @@ class Buffer:
 
 
 def buffer(tensor: torch.Tensor) -> Buffer:
-    """The OpenCL buffer with the tensor's memory, and its place there, for other OpenCL code.
+    """The OpenCL buffer that contains the tensor's memory, for other OpenCL code.
 
     torch's commands run on torch.ocl.queue(): use that queue, or synchronize first.
     """

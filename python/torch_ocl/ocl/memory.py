@@ -119,17 +119,17 @@ def get_allocator_backend() -> str:
 
 
 def mem_get_info(device=None) -> tuple[int, int]:
-    """(free, total) bytes. Free means not reserved by this process: OpenCL tells no more."""
+    """(free, total) bytes. Free means not reserved by this process: OpenCL reports no more."""
     return _C.memory_info(_index(device))
 
 
 def empty_cache() -> None:
-    """Gives cached memory that no tensor uses back to the driver, on all devices."""
+    """Releases cached memory that no tensor uses to the driver, on all devices."""
     _C.empty_cache()
 
 
 def set_per_process_memory_fraction(fraction: float, device=None) -> None:
-    """Limits what this process reserves to a fraction, from 0 to 1, of the device's memory.
+    """Limits this process to a fraction, from 0 to 1, of the device's memory.
 
     Raises ValueError for a fraction outside of that; beyond the limit, allocations raise
     torch.OutOfMemoryError.

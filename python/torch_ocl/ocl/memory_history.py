@@ -1,4 +1,4 @@
-"""The use of device memory, with stacks of the allocations, for PyTorch's memory viewer.
+"""Records the use of device memory, with stacks of the allocations, for PyTorch's memory viewer.
 
 `torch.ocl.memory` has the same names with an underscore as `torch.cuda.memory`.
 """
@@ -22,7 +22,7 @@ def record_memory_history(
     clear_history: bool = False,
     skip_actions: list[str] | None = None,
 ) -> None:
-    """Records stacks of allocations on all devices; None ends the recording and forgets them.
+    """Records stacks of allocations on all devices; None ends the recording and deletes them.
 
     enabled: "state" keeps the stacks of memory in use, "all" also each event of the allocator.
     context: the stacks to record: "state" for memory in use, "alloc" also for allocations in the

@@ -1,4 +1,4 @@
-"""Sending ocl tensors to other processes is an error that says what to do."""
+"""Raises an error, with advice, if ocl tensors are sent to other processes."""
 
 from multiprocessing.reduction import ForkingPickler
 

@@ -12,7 +12,7 @@ from .memory_history import memory_snapshot
 class MemPool:
     """A pool of the caching allocator, for torch.ocl.use_mem_pool(); as torch.cuda.MemPool.
 
-    Its unused memory stays while the object lives; torch.ocl.empty_cache() frees it afterwards.
+    While the object lives, its unused memory is kept; later torch.ocl.empty_cache() frees it.
 
     Args:
         allocator: None; OpenCL's memory comes from the driver.

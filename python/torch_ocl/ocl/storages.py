@@ -1,4 +1,4 @@
-"""A method of storages that PyTorch writes for the host's memory only."""
+"""A method of storages that PyTorch implements only for the host's memory."""
 
 import torch
 
@@ -14,5 +14,6 @@ def _byteswap(storage, element_size):
 
 
 def swap_bytes_of_ocl_storages() -> None:
-    """Lets `storage.byteswap(dtype)` take storages of ocl, which it would read as the host's."""
+    """Lets `storage.byteswap(dtype)` accept storages on ocl, which it would access as host
+    memory."""
     torch.UntypedStorage._byteswap = _byteswap

@@ -32,7 +32,8 @@ class Stream(torch.Stream, metaclass=_OfDevice):
             return super().__new__(cls, **kwargs)
         return super().__new__(cls, torch.device("ocl", _index(device)), priority=priority)
 
-    # PyTorch's own keep in the object what was current: threads that enter it would mix that up.
+    # PyTorch's own classes keep the previous stream in the object, which several threads would mix
+    # up.
     def __enter__(self):
         _enter(self)
         return self
@@ -88,7 +89,7 @@ def set_stream(stream: torch.Stream | None) -> None:
 
 
 class _Entered(threading.local):
-    """What was current before the streams that this thread has entered and not left."""
+    """The previous streams of the `with` blocks that this thread is in."""
 
     def __init__(self):
         self.former = []

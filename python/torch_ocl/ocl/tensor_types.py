@@ -1,4 +1,4 @@
-"""torch.ocl.FloatTensor and its like: the older way to name an element type and a device."""
+"""torch.ocl.FloatTensor and similar types: the older way to name an element type and a device."""
 
 import functools
 import numbers
