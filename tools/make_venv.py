@@ -16,7 +16,6 @@ import re
 import subprocess
 import sys
 import tomllib
-import venv
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -46,6 +45,27 @@ def existing_torch(dependencies):
     return pathlib.Path(importlib.util.find_spec("torch").origin).parents[1]
 
 
+def make(folder, python=sys.executable):
+    """The Python of a virtual environment, which is made if it does not exist."""
+    if not (folder / "bin/pip").exists():
+        print(f"Making {folder}", flush=True)
+        subprocess.run([python, "-m", "venv", folder], check=True)
+    return folder / "bin/python"
+
+
+def environment(folder, *packages, python=sys.executable, pip=()):
+    """The Python of a virtual environment with these packages; `pip`: further options of pip."""
+    inside = make(folder, python)
+    install = [inside, "-m", "pip", "install", "--disable-pip-version-check", *pip, *packages]
+    subprocess.run(install, check=True, env={**os.environ, "PYTHONPATH": ""})
+    return inside
+
+
+def link(folder, name):
+    """The .pth file by which an environment imports from another folder, too."""
+    return next((folder / "lib").glob("python*")) / f"site-packages/{name}.pth"
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("venv", type=pathlib.Path)
@@ -55,35 +75,27 @@ def main():
     args = parser.parse_args()
 
     folder = args.venv.resolve()
-    python = folder / "bin" / "python"
-    if not python.exists():
-        print(f"Making {folder}")
-        venv.create(folder, with_pip=True, symlinks=True)
-    site = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
-
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     packages = []
     for extra in args.extra or ["demo", "dev"]:
         packages += wanted["optional-dependencies"][extra]
     torch_site = None
     if args.torch:
-        torch_link = site / "existing_torch.pth"
+        make(folder)
         inside = pathlib.Path(sys.prefix).resolve() == folder
         torch_site = None if inside else existing_torch(wanted["dependencies"])
         # pip must not see that folder's packages: their commands are not in this venv.
-        torch_link.unlink(missing_ok=True)
+        link(folder, "existing_torch").unlink(missing_ok=True)
         if torch_site is None:
             torch = [f"torch=={args.torch}"] if args.torch != "newest" else []
             packages = [*torch, *wanted["dependencies"], *packages]
-    environment = {**os.environ, "PYTHONPATH": ""}
-    pip = [python, "-m", "pip", "install", "--disable-pip-version-check"]
-    subprocess.run([*pip, *packages], check=True, env=environment)
+    environment(folder, *packages)
 
     if torch_site is not None:
         print(f"Using PyTorch from {torch_site}")
-        torch_link.write_text(f"{torch_site}\n")
+        link(folder, "existing_torch").write_text(f"{torch_site}\n")
     if args.import_from:
-        (site / "torch_ocl_build.pth").write_text(f"{args.import_from.resolve()}\n")
+        link(folder, "torch_ocl_build").write_text(f"{args.import_from.resolve()}\n")
 
 
 if __name__ == "__main__":

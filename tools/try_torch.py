@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tomllib
 
+import make_venv
 import torch_facts
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -29,19 +30,15 @@ MOST_LINES = 40  # of each part of the page
 
 def make_environment(folder, version, index):
     """The Python of an environment with this PyTorch, and with what tests need."""
-    python = folder / "venv/bin/python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    options = ["-q"]
     if index:
-        pip += ["--pre", "--extra-index-url", NIGHTLY if index == "nightly" else index]
-    environment = {**os.environ, "PYTHONPATH": ""}
-    subprocess.run([*pip, f"torch=={version}", "numpy"], check=True, env=environment)
-    subprocess.run([*pip, *extras["dev"], *extras["demo"]], check=True, env=environment)
-    site = next((folder / "venv/lib").glob("python*")) / "site-packages"
-    (site / "torch_ocl_build.pth").write_text(f"{folder / 'build/python'}\n")
+        options += ["--pre", "--extra-index-url", NIGHTLY if index == "nightly" else index]
+    venv = folder / "venv"
+    make_venv.environment(venv, f"torch=={version}", "numpy", pip=options)
+    python = make_venv.environment(venv, *extras["dev"], *extras["demo"], pip=options)
+    make_venv.link(venv, "torch_ocl_build").write_text(f"{folder / 'build/python'}\n")
     return python
 
 

