@@ -19,8 +19,8 @@ import warnings
 def _autoload() -> None:
     """Entry point of the group torch.backends, which PyTorch calls at the end of its import.
 
-    The import of this package has loaded the device, unless that import is still going on, in this
-    thread or in another one. No thread may get torch without the device.
+    The import of this package loads the device. If that import is still running in this or another
+    thread, this waits, so that no thread gets torch without the device.
     """
     _load_at_import(may_raise=False)
     if _waits_to_be_asked and not (_asked and _importing()):
@@ -31,9 +31,10 @@ def _autoload() -> None:
 def _pytorch_has_a_gpu() -> bool:
     """Whether this PyTorch was built for an accelerator that this machine has.
 
-    There, a second one must not appear unasked. PyTorch's torch.accelerator would become ocl, and
-    the backward pass of the first would stop at "opt_ready_stream && opt_parent_stream INTERNAL
-    ASSERT FAILED", since autograd knows one accelerator (Node::stream() in PyTorch's node.h).
+    There, a second device must not appear unless the user asks for it. PyTorch's torch.accelerator
+    would become ocl, and the backward pass of the first would stop at "opt_ready_stream &&
+    opt_parent_stream INTERNAL ASSERT FAILED", since autograd knows one accelerator (Node::stream()
+    in PyTorch's node.h).
     """
     import torch
 
@@ -41,7 +42,7 @@ def _pytorch_has_a_gpu() -> bool:
         return True
     if not torch.cuda._is_compiled():
         return False
-    # Not device_count(): where the library of management is missing, it starts CUDA, which then
+    # Not device_count(): if NVIDIA's management library is missing, it starts CUDA, which then
     # cannot be used in processes that are forked later.
     hip = bool(torch.version.hip)
     with warnings.catch_warnings(action="ignore"):
@@ -90,7 +91,7 @@ def _load() -> None:
         vmap,
     )
 
-    # The name of the device cannot be taken back, so it comes after what may fail.
+    # Renaming the device cannot be undone, so it comes after everything that may fail.
     ocl._at_start()
     vmap.register()
     data_parallel.install()
@@ -121,12 +122,12 @@ def _enable_what_is_asked() -> None:
         return integrations.watch_unasked()
     try:
         integrations.enable()
-    except Exception as error:  # the device is loaded all the same
+    except Exception as error:  # the device is loaded anyway
         warnings.warn(f"OCL_INTEGRATIONS=1 has no effect: {error}", stacklevel=2)
 
 
 def _inside_import_of_torch() -> bool:
-    """Whether this thread imports this package because it imports torch."""
+    """Whether `import torch` in this thread has caused the import of this package."""
     frame = sys._getframe()
     while frame is not None:
         if frame.f_globals.get("__name__") == "torch" and frame.f_code.co_name == "<module>":
@@ -138,9 +139,9 @@ def _inside_import_of_torch() -> bool:
 def _another_thread_will_load() -> bool:
     """Whether another thread is importing torch, and will call _autoload().
 
-    It holds the lock of the module torch then, and will want that of torch_ocl, so a thread with
-    the lock of torch_ocl must not wait for torch: the interpreter would break the deadlock by an
-    error in the middle of `import torch`.
+    That thread holds the import lock of torch and will need that of torch_ocl. So a thread with the
+    lock of torch_ocl must not wait for torch: the interpreter would break the deadlock by an error
+    in the middle of `import torch`.
     """
     torch = sys.modules.get("torch")
     importing = torch and getattr(torch.__spec__, "_initializing", False)
@@ -149,19 +150,19 @@ def _another_thread_will_load() -> bool:
 
 
 def _importing() -> bool:
-    """Whether the import of this package is still going on, which will raise what went wrong."""
+    """Whether the import of this package is still running, and will raise the error itself."""
     return bool(getattr(sys.modules[__name__].__spec__, "_initializing", False))
 
 
 def _load_at_import(may_raise: bool) -> None:
-    """Loads the device; if nobody has asked for it, only where PyTorch has no GPU of its own."""
+    """Loads the device. Unless `asked`, only if PyTorch has no GPU of its own."""
     global _is_loaded, _waits_to_be_asked
-    import torch  # the thread that imports torch will want the lock below
+    import torch  # the thread that imports torch needs the lock below
 
     with _loading:
         if _is_loaded:
             return
-        # Of the first try, which may have loaded parts that cannot be loaded twice.
+        # The error of the first try, which may have loaded parts that cannot be loaded twice.
         error = getattr(torch, "_torch_ocl_error", None)
         if error and may_raise:
             raise error

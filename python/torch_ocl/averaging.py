@@ -1,9 +1,8 @@
 """Averages of integer buffers for torch.optim.swa_utils.
 
-PyTorch lists ocl among the devices whose parameters it averages as lists
-(`_get_foreach_kernels_supported_devices`). For integers, such as the count of batches of a
-BatchNorm, its function divides by `_foreach_addcdiv_`, which refuses integers on every device. They
-are averaged one by one, as on the CPU.
+On ocl, PyTorch averages parameters as lists (`_get_foreach_kernels_supported_devices`). For
+integers, such as a BatchNorm's count of batches, it then calls `_foreach_addcdiv_`, which refuses
+integers on every device. So integers are averaged one by one, as on the CPU.
 """
 
 import functools

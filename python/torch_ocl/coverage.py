@@ -67,7 +67,7 @@ def operators():
 
 
 def state(name, backends):
-    """Which of STATES the operator is in."""
+    """The state (of STATES) of the operator."""
     if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "PrivateUse1"):
         return "native"
     return "fallback" if "cpu" in backends else "missing"

@@ -21,7 +21,7 @@ def _copy_to(tensor, device):
 
 
 def broadcast(tensor, devices):
-    """The tensor on each device; where it already is, itself."""
+    """The tensor on each device; on its own device the tensor itself."""
     return [_copy_to(tensor, _device(index)) for index in devices]
 
 
@@ -38,7 +38,8 @@ def broadcast_coalesced(tensors, devices, buffer_size):
 
 
 def scatter(tensor, devices, chunk_sizes, dim, streams):
-    """A part of the tensor along `dim` on each device: of `chunk_sizes`, or of equal sizes."""
+    """A part of the tensor along `dim` on each device; the parts have `chunk_sizes`, or equal
+    sizes."""
     if chunk_sizes is None:
         parts = tensor.chunk(len(devices), dim)
     else:

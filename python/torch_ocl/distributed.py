@@ -11,11 +11,11 @@ import uuid
 
 import torch.distributed
 
-_meeting = None  # the name of the default group's run, if torchrun's agent keeps the store
+_meeting = None  # the name of this run, if torchrun's agent owns the store
 
 
 def _meet(store, rank, size, timeout):
-    """A name that these processes agree on, and that no earlier processes used.
+    """A name that these processes share, and that no earlier processes used.
 
     The store of torchrun's agent outlives restarts of the workers. Without a new name, Gloo would
     find the addresses of dead workers there, and wait for five time-outs.

@@ -1,4 +1,4 @@
-"""Linear layers whose weights stay in the blocks of a GGUF file, as llama.cpp reads them.
+"""Linear layers whose weights keep the block layout of a GGUF file (llama.cpp's format).
 
 The functions are those that transformers' GgufLinear, GgufEmbedding and GgufExperts call
 (transformers.integrations.gguf.kernels). `blocks` are uint8, [n][bytes of a row of k weights];
@@ -27,7 +27,7 @@ def mul_mat_vec(
 def dequantize(
     blocks: torch.Tensor, ggml_type: int, rows: int, cols: int, dtype: torch.dtype
 ) -> torch.Tensor:
-    """The weights [rows][cols] as numbers of the type, which is a floating-point type."""
+    """Converts the weights [rows][cols] to a floating-point type."""
     if blocks.device.type != "ocl":
         from transformers.integrations.gguf.dequant import dequantize as unpack
 
@@ -59,7 +59,7 @@ def mul_mat_id(
 
 
 def _widths(ggml_type: int) -> tuple[int, int]:
-    """Weights and bytes of a block."""
+    """The number of weights in a block, and its bytes."""
     from transformers.integrations.gguf.dequant import GGML_BLOCK
 
     return GGML_BLOCK[ggml_type]

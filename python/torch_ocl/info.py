@@ -37,7 +37,7 @@ def opencl_here():
 
 
 def no_device_help():
-    """A text about the OpenCL on this machine, and about packages to install."""
+    """Describes the OpenCL installation of this machine, and packages to install."""
     return NO_DEVICE.format(here="\n  ".join(opencl_here()))
 
 
@@ -97,8 +97,8 @@ def versions():
 
 
 def print_variables():
-    """All of torch-ocl and of the OpenCL loader, also names that docs/environment.md does not have:
-    they may be misspelt."""
+    """All variables of torch-ocl and of the OpenCL loader, even names that docs/environment.md
+    lacks: they may be misspelt."""
     for name, value in sorted(os.environ.items()):
         if name.startswith("OCL_") or name == "TORCH_DEVICE_BACKEND_AUTOLOAD":
             print(f"{name}={value}")

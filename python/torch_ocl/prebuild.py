@@ -80,7 +80,7 @@ def copies(device, dtype):
 
 
 def reductions(device, dtype):
-    """Of rows, of columns and of all elements; sorting and searching."""
+    """Reductions of rows, of columns and of all elements; sorting and searching."""
     for shape in ((64, 65), (4, 50000)):
         x = random(device, dtype, *shape)
         for dims in ((), (0,), (1,)):
@@ -166,7 +166,7 @@ def transformers(device, dtype):
 
 
 def optimizers(device, dtype):
-    """A step with each."""
+    """A step with each optimizer."""
     optim = torch.optim
     for make in (optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop, optim.Adagrad):
         parameters = [random(device, dtype, 30, 20).requires_grad_() for _ in range(3)]
@@ -208,7 +208,7 @@ PROGRAMS = {
 
 
 def run_program(name, dtype, device):
-    """In this process. Prints how many kernels it compiled, and how many others had."""
+    """Runs in this process. Prints how many kernels it compiled, and how many it found compiled."""
     torch.ocl.set_device(device)
     PROGRAMS[name](torch.device(device), getattr(torch, dtype))
     torch.ocl.synchronize()

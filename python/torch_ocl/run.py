@@ -1,4 +1,4 @@
-"""Runs a script as `python` does, and lets its libraries choose ocl (torch_ocl.integrations).
+"""Runs a script as `python` does, and makes its libraries choose ocl (torch_ocl.integrations).
 
 python -m torch_ocl.run script.py --its arguments
 python -m torch_ocl.run -m package.module --its arguments
@@ -17,7 +17,7 @@ import sys
 
 
 def _prepare(word_is_cuda: bool) -> None:
-    """Changes this process, and by the environment those that the script starts."""
+    """Changes this process, and through the environment those that the script starts."""
     from torch_ocl import as_cuda, integrations
     from torch_ocl.integrations import unused
 

@@ -22,7 +22,8 @@ from torch_ocl import _C
 
 ROUND_SECONDS, ROUNDS = 0.01, 7
 SQUARES = [64, 128, 256, 512, 1024, 2048]
-# Rows, columns, products: of linear layers with few and many rows, of attention, of gradients.
+# Rows, columns, depth of matrix products: linear layers with few and many rows, attention,
+# gradients.
 OBLONG = [
     (16, 1024, 1024),
     (128, 3072, 768),
@@ -112,8 +113,8 @@ def tune(run, index, done=()):
     """Measures all candidates of the choice that `run` makes last, and keeps the fastest in this
     process.
 
-    -> (the problem, {candidate: seconds}, the one kept), or None when nothing is chosen, or what is
-    chosen is in `done`.
+    -> (the problem, {candidate: seconds}, the one kept), or None if there is no choice, or it is in
+    `done`.
     """
     _C.forget_tuned()
     run()

@@ -1,6 +1,6 @@
-"""torch.vmap of the fused attention: one call whose batch is the samples times their batch.
+"""torch.vmap of the fused attention: one call, whose batch is the samples times their batch.
 
-PyTorch's loop over the samples takes only operators that return nothing but tensors; these return
+PyTorch's loop over the samples supports only operators that return tensors alone; these return
 numbers, too.
 """
 
@@ -75,7 +75,8 @@ def _backward(info, in_dims, *operands, scale=None):
         return getattr(torch.ops.aten, f"{_NAME}_backward")(*arguments, scale=scale)[:3]
 
     if others[4] > 0:
-        # The joined call would drop other elements than the forward pass outside of vmap did.
+        # The joined call would drop other elements than the forward pass did, if that ran outside
+        # of vmap.
         tensors = [
             t if t is None else _in_front(t, dim, samples)
             for t, dim in zip(tensors, dims, strict=True)

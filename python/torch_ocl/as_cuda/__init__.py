@@ -2,18 +2,18 @@
 
     python -m torch_ocl.run --cuda script.py
 
-OCL_AS_CUDA=1 does the same for each Python process that imports torch. docs/as_cuda.md has what is
-answered and what is refused.
+OCL_AS_CUDA=1 does the same for each Python process that imports torch. docs/as_cuda.md lists which
+names work and which are refused.
 
 PyTorch itself keeps its own words: its modules see devices of type "ocl", and a torch.cuda that is
-not available. All other modules are programs, which see "cuda". words.py decides who asks.
+not available. All other modules count as programs, and see "cuda". words.py finds out who asks.
 """
 
 import importlib
 import os
 import warnings
 
-# Each has a function install(), and is one concern.
+# Each module handles one concern, and has a function install().
 FILES = (
     "devices",
     "functions",
@@ -38,7 +38,7 @@ def enabled() -> bool:
 
 
 def wanted() -> bool:
-    """Whether the environment asks for it."""
+    """Whether OCL_AS_CUDA asks for it."""
     return os.environ.get(VARIABLE) == "1"
 
 
@@ -55,7 +55,8 @@ def refusal() -> str | None:
 
 
 def install_if_wanted() -> None:
-    """At the import of torch: a warning where it is refused, since that must not end the import."""
+    """Called when torch is imported. Only warns if it is impossible, because the import must not
+    fail."""
     if not wanted():
         return
     try:

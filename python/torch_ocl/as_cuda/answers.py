@@ -1,4 +1,4 @@
-"""Functions of torch.cuda that torch.ocl has not, or with another meaning."""
+"""Functions of torch.cuda that torch.ocl lacks, or has with another meaning."""
 
 import functools
 import warnings
@@ -8,8 +8,8 @@ import torch
 from . import visible
 from .words import asked_by_program
 
-# The lowest that has bfloat16, which ocl computes in. Below 8.9, from which programs choose float8
-# products, and 9.0, from which they choose kernels that are written for one model of GPU.
+# The lowest compute capability with bfloat16, which ocl has. From 8.9 on, programs choose float8
+# products, and from 9.0 on, kernels that are written for one model of GPU.
 CAPABILITY = (8, 0)
 
 
@@ -23,7 +23,7 @@ def _warn_of_nothing() -> None:
 
 
 def is_available() -> bool:
-    """For a program, whether there is an OpenCL device, with a warning where there is none.
+    """For programs: whether there is an OpenCL device; warns if there is none.
 
     PyTorch's own code asks for CUDA itself, so that Inductor does not choose Triton.
     """
@@ -90,7 +90,7 @@ class DeviceProperties:
 
 
 def get_device_properties(device=None) -> DeviceProperties:
-    """torch.ocl's, with the names of CUDA's."""
+    """The same attributes as torch.ocl's, with CUDA's names."""
     return DeviceProperties(torch.ocl.get_device_properties(device))
 
 
@@ -112,7 +112,7 @@ def caching_allocator_enable(value: bool = True) -> None:
 
 
 def caching_allocator_disabled():
-    """An error, as caching_allocator_enable(False)."""
+    """Raises the same error as caching_allocator_enable(False)."""
     caching_allocator_enable(False)
 
 
@@ -126,14 +126,14 @@ _depth = 0
 
 
 def range_push(msg, *args, **kwargs) -> int:
-    """The depth of the range that begins; marks nothing."""
+    """Returns the depth of the range that begins; marks nothing."""
     global _depth
     _depth += 1
     return _depth - 1
 
 
 def range_pop() -> int:
-    """The depth of the range that ends."""
+    """Returns the depth of the range that ends."""
     global _depth
     _depth = max(0, _depth - 1)
     return _depth
@@ -162,12 +162,12 @@ def stop() -> None:
 
 
 def _lazy_init() -> None:
-    """Nothing: the first use lists the devices. PyTorch calls it for tensors on "cuda"."""
+    """Does nothing: the first use lists the devices. PyTorch calls it for tensors on "cuda"."""
     visible.apply()
 
 
 def _lazy_call(callable, **kwargs) -> None:
-    """Calls it now: nothing waits for CUDA to start."""
+    """Calls the function at once: there is no CUDA whose start it could wait for."""
     callable()
 
 
@@ -202,9 +202,9 @@ def _exchange_device(device: int) -> int:
 
 
 def _maybe_exchange_device(device: int) -> int:
-    """As _exchange_device(); Dynamo wants another function."""
+    """The same as _exchange_device(); Dynamo needs two different functions."""
     return _exchange_device(device)
 
 
 def _set_allocator_settings(env: str) -> None:
-    """Does nothing: they are of CUDA's allocator."""
+    """Does nothing: the settings are those of CUDA's allocator."""

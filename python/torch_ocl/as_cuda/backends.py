@@ -1,4 +1,4 @@
-"""torch.backends.cuda and cudnn: switches keep what is set; the others are answered."""
+"""torch.backends.cuda and cudnn: switches only keep their values; functions get answers."""
 
 from torch.backends import cuda
 
@@ -7,12 +7,12 @@ from .words import asked_by_program
 
 
 def _is_built() -> bool:
-    """True for a program: PyTorch has kernels for its "cuda", which are ocl's."""
+    """True for programs: PyTorch has kernels for their "cuda", which is ocl."""
     return asked_by_program()
 
 
 class _PlanCache:
-    """The cache of cuFFT's plans, which ocl has not: always empty."""
+    """The cache of cuFFT's plans: always empty, because ocl has no cuFFT."""
 
     def __init__(self):
         self.size, self.max_size = 0, 0

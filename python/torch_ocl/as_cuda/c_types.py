@@ -1,7 +1,7 @@
 """Changes of PyTorch's classes that are written in C, in place.
 
-Only in place, torch.device stays one class: for isinstance(), pickles, TorchScript and Dynamo.
-Python forbids it by a flag of such classes, which is cleared for the moment.
+torch.device must stay one class for isinstance(), pickles, TorchScript and Dynamo, so it is changed
+in place. Python forbids that by a flag of such classes, which is cleared for the moment.
 """
 
 import ctypes
@@ -44,9 +44,9 @@ def set_attribute(cls: type, name: str, value) -> None:
 
 
 def replace_new(cls: type, change: Callable) -> None:
-    """Lets change(args, kwargs) change what the constructor of `cls` is given.
+    """Lets change(args, kwargs) change the arguments of the constructor of `cls`.
 
-    cls.__new__ of before would refuse: it calls what the class has now.
+    The old cls.__new__ cannot be called, because it calls the class's current one.
     """
     signature = ctypes.PYFUNCTYPE(*[ctypes.py_object] * 4)
     original = signature(_object_of(cls).new)

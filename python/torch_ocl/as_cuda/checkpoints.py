@@ -1,7 +1,7 @@
 """torch.save and torch.load: files name the devices as CUDA does.
 
-A program with CUDA loads them, and one without by its map_location. Files of torch.save outside of
-this mode, which name ocl, load as well.
+Programs with CUDA load such files, and programs without CUDA load them with map_location. Files
+that name ocl, written outside of this mode, load as well.
 """
 
 import torch

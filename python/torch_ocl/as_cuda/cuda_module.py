@@ -1,4 +1,4 @@
-"""torch.cuda and its modules, with the names of names.py answered."""
+"""Replaces the names in torch.cuda and its modules that names.py lists."""
 
 import functools
 import importlib
@@ -15,7 +15,7 @@ def _ocl(path: str):
 
 
 def answer_of(name: str):
-    """What is in the place of torch.cuda.`name`, or None where PyTorch's own is kept."""
+    """The replacement for torch.cuda.`name`; None if PyTorch's own is kept."""
     if name in names.OCL.split():
         return _ocl(name)
     renamed = names.RENAMED.get(name) or names.PRIVATE_OCL.get(name)
@@ -45,7 +45,7 @@ def all_names() -> list[str]:
 
 
 def _replace(name: str) -> None:
-    """In the module of the name, and in those of torch.cuda that have imported it."""
+    """Replaces the name in its module, and in modules of torch.cuda that have imported it."""
     original, answer = _own(name), answer_of(name)
     module, _, last = name.rpartition(".")
     modules = [importlib.import_module(f"torch.cuda.{module}" if module else "torch.cuda")]

@@ -23,7 +23,7 @@ def _change_first(names):
 
 
 def _type(self):
-    """The type of the device: a program reads "cuda" for ocl."""
+    """The type of the device; programs see "cuda" for ocl."""
     kind = type_of(self)
     return "cuda" if kind == "ocl" and asked_by_program() else kind
 
@@ -39,7 +39,7 @@ def _repr(self):
 
 
 def _reduce(self):
-    """Pickles say "cuda", so that they load where the program runs with CUDA."""
+    """Pickles contain "cuda", so that they load where the program runs with CUDA."""
     name = to_cuda(type_of(self))
     return torch.device, (name,) if self.index is None else (name, self.index)
 

@@ -7,14 +7,14 @@ import torch
 
 from .words import asked_by_program, to_ocl
 
-# Functions with a backend, or a device, among their arguments.
+# Functions that have a backend or a device as an argument.
 FUNCTIONS = """
     init_process_group new_group new_subgroups new_subgroups_by_enumeration split_group
     is_backend_available init_device_mesh"""
 
 
 def _backend(name: str) -> str:
-    """ "nccl" as occl, also of one device: "cpu:gloo,cuda:nccl"."""
+    """Replaces "nccl" by occl, also for a single device: "cpu:gloo,cuda:nccl"."""
     parts = [part.split(":") for part in name.split(",")]
     if not any("nccl" in part or "cuda" in part for part in parts):
         return name
@@ -54,7 +54,7 @@ def _get_backend(original):
 
 
 def _replace_everywhere(name: str, change) -> None:
-    """In torch.distributed, and in its modules that have imported the function."""
+    """Replaces the function in torch.distributed, and in its modules that have imported it."""
     original = getattr(torch.distributed, name, None)
     if original is None:
         return  # of another release of PyTorch

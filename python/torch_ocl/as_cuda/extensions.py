@@ -1,4 +1,4 @@
-"""Kernels in CUDA C++ and Triton, which only NVIDIA's compilers build: errors that say so."""
+"""Raises errors for kernels in CUDA C++ and Triton, which need NVIDIA's compilers."""
 
 import functools
 

@@ -1,7 +1,8 @@
 """Functions of PyTorch in C that take a device by its name.
 
 Each is replaced by an object that translates the device and calls it. A TorchFunctionMode would do
-so for all functions at once, but makes every call slower, is of one thread, and ends compiled code.
+this for all functions, but it slows down every call, works for one thread only, and breaks compiled
+code.
 """
 
 import functools
@@ -24,7 +25,7 @@ FACTORIES = {
     torch.fft: "fftfreq rfftfreq",
     torch._C._nested: "nested_tensor",
 }
-# Functions of PyTorch's own code, which takes the device by position from a program.
+# Functions of PyTorch that programs may give the device by position.
 POSITIONAL = {torch: "_nested_tensor_from_tensor_list"}
 # Methods of tensors; `to`, `pin_memory` and `is_pinned` take a device by position, too.
 METHODS = """
@@ -32,10 +33,10 @@ METHODS = """
 
 
 class Function:
-    """The function, with "cuda" for ocl in `device`, or in any argument.
+    """Wraps the function: "cuda" in `device`, or in any argument, means ocl.
 
-    Equal to the original: PyTorch gives the original to __torch_function__, where programs and
-    PyTorch compare it with torch.zeros, or look it up in a dictionary.
+    The wrapper equals the original, because PyTorch gives the original to __torch_function__, where
+    code compares it with torch.zeros or looks it up in a dictionary.
     """
 
     def __init__(self, original, module: str, positional: bool = False):
@@ -74,7 +75,7 @@ class Function:
 
 
 def _parse_to(original):
-    """Reads the arguments of Module.to()."""
+    """Parses the arguments of Module.to()."""
 
     def parse_to(*args, **kwargs):
         if "device" in kwargs:

@@ -1,6 +1,6 @@
-"""Kernels in Python that programs register for CUDA, which serve ocl then.
+"""Python kernels that programs register for CUDA are registered for ocl.
 
-Only those of programs: PyTorch registers kernels of its own for CUDA, which are Triton's or CuTe's.
+PyTorch's own kernels for CUDA are left alone, because they are written in Triton or CuTe.
 """
 
 import functools
@@ -22,14 +22,15 @@ KEYS = {
 
 
 def _names(types):
-    """A device type, a key or a sequence of them; all else as it is."""
+    """Translates a device type, a dispatch key, or a sequence of them; leaves other values."""
     if isinstance(types, str):
         return KEYS.get(types) or to_ocl(types)
     return [_names(each) for each in types] if isinstance(types, (list, tuple)) else types
 
 
 def _of_types(original):
-    """A function or method with device types, or a key, anywhere in its arguments but the first."""
+    """Wraps a function or method that has device types, or a key, in any argument except the
+    first."""
 
     def call(first, *args, **kwargs):
         if asked_by_program():
@@ -55,7 +56,7 @@ FUNCTIONS = (
 
 
 def _place_on_ocl(operator, *args, **kwargs):
-    """An operator that makes a tensor on CUDA, as calls from C++ and TorchScript do: on ocl."""
+    """Operators that make a tensor on CUDA make it on ocl; C++ and TorchScript call them."""
     args, changed = [_device(each) for each in args], dict(kwargs)
     for name, each in kwargs.items():
         changed[name] = _device(each)

@@ -1,10 +1,10 @@
-"""What cannot be: an error says so, and what to do."""
+"""Functions and classes that only raise an error, which says why and what to do."""
 
 from collections.abc import Callable
 
 
 def refuse(name: str, reason: str) -> Callable:
-    """A function in the place of `name`, which raises NotImplementedError with the reason."""
+    """A function to replace `name`, which raises NotImplementedError with the reason."""
 
     def refused(*args, **kwargs):
         raise NotImplementedError(f'{name}: here "cuda" means ocl, {reason} (docs/as_cuda.md)')
@@ -14,5 +14,5 @@ def refuse(name: str, reason: str) -> Callable:
 
 
 def refuse_class(name: str, reason: str) -> type:
-    """A class in the place of `name`, for isinstance(); its constructor raises the reason."""
+    """A class to replace `name`, for isinstance(); its constructor raises the error."""
     return type(name.rsplit(".", 1)[-1], (), {"__new__": staticmethod(refuse(name, reason))})

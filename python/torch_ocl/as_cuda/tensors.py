@@ -1,4 +1,4 @@
-"""What tensors, storages and modules say of cuda: is_cuda, cuda(), type()."""
+"""Attributes of tensors, storages and modules that mention cuda: is_cuda, cuda(), type()."""
 
 import functools
 
@@ -8,7 +8,7 @@ from .words import asked_by_program, to_ocl
 
 
 def _is_cuda(on_ocl) -> property:
-    """is_cuda, for a program; PyTorch's own code is told the truth, that it is not."""
+    """is_cuda is True for programs, but False for PyTorch's own code."""
     return property(lambda self: on_ocl(self) and asked_by_program())
 
 

@@ -1,8 +1,8 @@
 """CUDA_VISIBLE_DEVICES: numbers among the devices that OCL_VISIBLE_DEVICES shows.
 
-The backend reads OCL_VISIBLE_DEVICES from the C environment. Only that is changed: os.environ and
-its copies keep what the user has set, and a child that is started with a copy starts from there. A
-driver that obeys CUDA_VISIBLE_DEVICES, too, must not apply it again, so it is removed there.
+The backend reads OCL_VISIBLE_DEVICES from the C environment. Only that is changed: os.environ keeps
+the user's values, so a child process that gets a copy of it starts from them. CUDA_VISIBLE_DEVICES
+is removed from the C environment, because a driver might apply it a second time.
 """
 
 import os
@@ -10,7 +10,7 @@ import os
 import torch
 
 _CUDA, _OCL = "CUDA_VISIBLE_DEVICES", "OCL_VISIBLE_DEVICES"
-_NONE = f"none, because {_CUDA} shows none"  # an error says so
+_NONE = f"none, because {_CUDA} shows none"  # an error reports it
 
 _applied = None  # the value that the C environment has
 
@@ -22,7 +22,7 @@ def hides_all() -> bool:
 
 
 def _numbers(value: str) -> list[int]:
-    """As CUDA reads it: the numbers before the first that is negative."""
+    """Parses it as CUDA does: the numbers before the first negative one."""
     numbers = []
     for part in filter(None, (part.strip() for part in value.split(","))):
         if not part.lstrip("-").isdigit():
@@ -37,7 +37,7 @@ def _numbers(value: str) -> list[int]:
 
 
 def apply() -> None:
-    """Takes the variable's value, which programs may change until the devices are used."""
+    """Applies the variable's value, which programs may change until devices are used."""
     global _applied
     value = os.environ.get(_CUDA)
     if value == _applied or torch.ocl.is_initialized():

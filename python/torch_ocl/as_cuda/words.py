@@ -1,4 +1,4 @@
-"""The word "cuda": what it means, and who asks."""
+"""Translates the word "cuda", and finds out whether a program or PyTorch asks."""
 
 import sys
 
@@ -6,17 +6,18 @@ import torch
 
 from . import visible
 
-# Of torch.device as PyTorch made it, before devices.py lets it speak of cuda.
+# torch.device's own attribute, from before devices.py changes it.
 type_of = torch.device.type.__get__
 
 _OWN = ("torch.", "torch_ocl.")
-# Where torch.compile evaluates what the program asks: modules, and names of functions there.
+# Functions, by module, in which torch.compile evaluates the program's questions.
 _TRACER = "torch._dynamo.variables."
 _TRACED = {"const_getattr", "var_getattr", "method_attr_is_cuda", "call_function"}
 
 
 def to_ocl(device):
-    """The ocl device that a cuda device (a string or torch.device) means; all else as it is."""
+    """Translates a cuda device (string or torch.device) to the ocl device; returns other values
+    unchanged."""
     if isinstance(device, str):
         if device.startswith("cuda") and device[4:5] in ("", ":"):
             visible.apply()
@@ -27,14 +28,15 @@ def to_ocl(device):
 
 
 def to_cuda(name: str) -> str:
-    """The name of an ocl device, as programs know it; all else as it is."""
+    """Translates the name of an ocl device to the one that programs know; returns other values
+    unchanged."""
     return "cuda" + name[3:] if name[:3] == "ocl" and name[3:4] in ("", ":") else name
 
 
 def asked_by_program(depth: int = 1) -> bool:
-    """Whether a program asks, not PyTorch or torch_ocl, `depth` frames above the caller.
+    """Whether the code `depth` frames above the caller is a program, not PyTorch or torch_ocl.
 
-    torch.compile asks for the program that it traces.
+    torch.compile counts as the program that it traces.
     """
     frame = sys._getframe(depth + 1)
     module = frame.f_globals.get("__name__") or ""

@@ -1,4 +1,4 @@
-"""What the cases of `python -m torch_ocl.check` are made of.
+"""Inputs and comparisons for the cases of `python -m torch_ocl.check`.
 
 A case is a function of Inputs. It runs on the CPU and on the device, and both results must agree.
 A case without results makes its own assertions, on either.
@@ -11,7 +11,7 @@ import torch
 
 
 class Skip(Exception):
-    """The device cannot have a case, for the reason given."""
+    """The device cannot run a case; the text has the reason."""
 
 
 @dataclass
@@ -40,11 +40,11 @@ class Inputs:
         return torch.randint(most, shape, generator=self.numbers).to(self.device)
 
     def weight(self, *shape):
-        """A leaf of moderate size that needs a gradient."""
+        """A leaf with numbers of moderate size that needs a gradient."""
         return (self.x(*shape) / max(shape[-1], 1) ** 0.5).requires_grad_()
 
     def double(self, *shape):
-        """Normally distributed float64 numbers; skips the case where the device has none."""
+        """Normally distributed float64 numbers; skips the case if the device lacks float64."""
         if not self.on_cpu and not torch.ocl.get_device_properties(self.device).has_fp64:
             raise Skip("the device has no float64")
         return self.x(*shape, dtype=torch.float64)
@@ -67,7 +67,8 @@ def halves(function):
     return lambda t: [function(t.x(33, 17, dtype=d)) for d in (torch.half, torch.bfloat16)]
 
 
-# Every family has cases of these names: awkward() makes them from a function, or a family its own.
+# Every family has cases with these names: awkward() makes them from a function, or the family
+# defines them.
 AWKWARD = ("empty", "one element", "odd sizes", "not contiguous", "many rows")
 
 
@@ -82,8 +83,8 @@ def awkward(function):
     }
 
 
-# Of an element, and of the largest one where that is below 1; a hundredth of it where all of a
-# result may be sums that cancel. Other types: torch.testing's.
+# Tolerances relative to an element, and to the largest element if that is below 1; a hundredth if
+# all of a result may be sums that cancel. Other types have torch.testing's.
 TOLERANCE = {torch.float32: 2e-4, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
 

@@ -1,4 +1,4 @@
-"""Cases of sparse, quantized and nested tensors, and of kernels of programs and torch.compile."""
+"""Cases of sparse, quantized and nested tensors, of users' kernels and of torch.compile."""
 
 import torch
 from torch.nn import functional as F
@@ -96,7 +96,7 @@ def fused(x):
 
 
 def compiled(function):
-    """A case of torch.compile: the CPU runs the function itself."""
+    """A case of torch.compile; the CPU runs the function without it."""
 
     def run(t, *tensors):
         if t.on_cpu:

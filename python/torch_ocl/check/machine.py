@@ -1,6 +1,6 @@
-"""What `python -m torch_ocl.check` does besides the families of kernels.
+"""The checks of `python -m torch_ocl.check` that are not families of kernels.
 
-Each function yields the name of a part that has passed, or raises.
+Each function yields the names of parts that have passed, or raises.
 """
 
 import functools
@@ -63,7 +63,7 @@ def check_streams(device):
 
 
 def check_memory(device):
-    """Most of the memory that is free, each byte of it written and read."""
+    """Writes and reads each byte of most of the free memory."""
     properties = torch.ocl.get_device_properties(device)
     free, _ = torch.ocl.mem_get_info(device)
     wanted = int(free * 0.9)
@@ -152,7 +152,7 @@ def seconds_of(function, repeats=5):
 
 
 def check_speed(device):
-    """Speeds beside what the device reaches at best: in a copy, and in multiply-adds alone."""
+    """Speeds, next to the best that the device reaches: in a copy, and in pure multiply-adds."""
     x, y = torch.randn(4096, 4096, device=device), torch.randn(4096, 4096, device=device)
     small, bytes_of_x = torch.zeros(1, device=device), x.numel() * 4
     host, pinned = torch.empty(4096, 4096), torch.empty(4096, 4096).pin_memory()
@@ -173,7 +173,7 @@ def check_speed(device):
         rate = moved * bytes_of_x / seconds_of(function) / 1e9
         yield f"{name} {rate:.1f} GB/s, {rate / copy:.0%} of the copy"
     properties = torch.ocl.get_device_properties(device)
-    # As many as a large GPU holds, for so long that the launch does not count.
+    # As many work-items as a large GPU holds, running so long that the launch does not matter.
     threads, steps, seconds = max(1 << 16, 2048 * properties.max_compute_units), 16, 0.0
     lanes = 16 if properties.kernel_family == "cpu" else 2
     out = torch.empty(threads, device=device)

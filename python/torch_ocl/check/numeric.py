@@ -78,7 +78,7 @@ OPTIMIZERS = Family(
 
 
 def unscaled(t, x, bad=None):
-    """Gradients divided by the loss scale, whether one is not finite, and the next scale."""
+    """The operators of a loss scaler: divides gradients, finds infinities, updates the scale."""
     grads = [x.clone(), x[:1].clone(), t.x(4099), t.x(70, 13, dtype=torch.half)]
     if bad is not None:
         grads[2][4097] = bad
@@ -191,7 +191,7 @@ LOSSES = Family(
 
 
 def repeatable(t, draw):
-    """Draws with one seed; the same numbers must come again, and other ones after them."""
+    """Draws with one seed: the same numbers must come again, and then different ones."""
     torch.manual_seed(7)
     first, second = draw(), draw()
     torch.manual_seed(7)

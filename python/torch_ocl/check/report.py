@@ -1,4 +1,4 @@
-"""The report of the check: what is printed, and the file for others, which also has the logs of
+"""The report of the check: the printed text, and a file for bug reports, which also has the logs of
 failed builds. Names of the user, of the host and of personal folders are replaced."""
 
 import contextlib
@@ -22,7 +22,7 @@ MOST_OF_A_LOG = 20_000  # characters
 
 
 def personal_folders():
-    """{folder: what it is called in a report}, the longest first."""
+    """{folder: its name in a report}, the longest first."""
     found = {str(pathlib.Path.cwd()): "WORKING_FOLDER", str(pathlib.Path.home()): "~"}
     if sys.prefix != sys.base_prefix:
         found[sys.prefix] = "VENV"
@@ -42,7 +42,7 @@ def anonymous(text):
     for folder, name in personal_folders().items():
         text = re.sub(rf"(?<![\w./-]){re.escape(folder)}(?![\w-])", name, text)
     for name, word in personal_names().items():
-        # "root" and short names are words, too: only as folders.
+        # replaced only in paths: "root" and short names are also words
         ends = (r"(?<=/)", r"(?=/)") if name == "root" or len(name) < 4 else (r"\b", r"\b")
         text = re.sub(ends[0] + re.escape(name) + ends[1], word, text)
     return text
@@ -69,7 +69,7 @@ class Report:
 
 
 def line_of(path, start):
-    """The rest of the first line of a file that starts so."""
+    """The rest of the first line in a file that starts with this text."""
     try:
         lines = pathlib.Path(path).read_text(errors="replace").splitlines()
     except OSError:
@@ -89,7 +89,7 @@ def adapters():
 
 
 def system():
-    """The operating system, the processor, and what there is of OpenCL."""
+    """The operating system, the processor, and the OpenCL packages."""
     try:
         name = platform.freedesktop_os_release()["PRETTY_NAME"]
     except (OSError, KeyError):
@@ -118,8 +118,8 @@ def describe():
 
 
 def say_failed_builds(report, folder):
-    """Of OCL_DUMP_DIR: also of programs that are not needed, such as those that use a unit which
-    the driver does not know."""
+    """The logs in OCL_DUMP_DIR. They include programs that are not needed, such as those for a unit
+    that the driver does not know."""
     logs = sorted(pathlib.Path(folder).glob("*.log"))
     if not logs:
         return

@@ -1,7 +1,7 @@
 """Runs the sections of the check in a process of its own, and finds settings that help.
 
-A driver may crash or hang. So the sections share a process only until one fails; the next one
-begins with a new process. So does the one that takes most of the memory.
+A driver may crash or hang. So sections share a process only until one fails; then the next section
+gets a new process. The section that takes most of the memory also gets a new one.
 """
 
 import collections
@@ -31,7 +31,7 @@ MACHINE = {
     "speed": machine.check_speed,
 }
 SECTIONS = [*FAMILIES, *MACHINE]
-ALONE = "memory"  # what other sections hold would be missing
+ALONE = "memory"  # other sections in the process would hold memory
 REMEDIES = {
     "training": [
         "OCL_DISABLE=clblast",
@@ -52,8 +52,8 @@ REFUSED_BY_2_11 = {
     "aten::_pdist_backward",
 }
 PASSED, FAILED, SKIPPED = "passed", "FAILED", "skipped"
-MARK = "result: "  # of lines that are not a driver's
-Result = collections.namedtuple("Result", "name state text")  # of a case
+MARK = "result: "  # marks lines that do not come from a driver
+Result = collections.namedtuple("Result", "name state text")  # result of a case
 
 
 class Outcome:
@@ -84,7 +84,7 @@ def text_of(error):
 
 
 def refused_operator(error, release=torch.__version__):
-    """The operator of an error that this release of PyTorch is the reason for, or None."""
+    """The operator, if this release of PyTorch is the reason for the error, else None."""
     operator = str(error).split(" ", 1)[0]
     old = isinstance(error, NotImplementedError) and release.startswith("2.11.")
     return operator if old and operator in REFUSED_BY_2_11 else None
@@ -143,7 +143,7 @@ class Process:
         self.lines.put(None)
 
     def outcome(self, section):
-        """What the next section gives."""
+        """The results of the next section."""
         results = []
         while True:
             try:
@@ -167,7 +167,7 @@ class Process:
 
 @contextlib.contextmanager
 def started(sections, device, setting, given):
-    """A Process, with variables and a setting of OCL_* added. It ends with the context."""
+    """A Process with additional variables and a setting of OCL_*. It ends with the context."""
     variables = {"OCL_FALLBACK": "error", **os.environ, **given}
     if setting:
         name, value = setting.split("=", 1)

@@ -11,7 +11,7 @@ def boxes_of(x):
 
 
 def kept_boxes(t, x):
-    """Those of two classes that no box of a higher score covers by a half."""
+    """Keeps the boxes, of two classes, that no box of a higher score covers by half."""
     boxes, scores = boxes_of(x), x[:, x.shape[1] // 2]
     classes = (scores < 0.3).long()
     if not t.on_cpu:

@@ -11,7 +11,7 @@ from .tracing import higher_order
 
 
 def _dynamo_was_imported() -> None:
-    """Optimizers import Dynamo, too: they work where the package was removed in the meantime."""
+    """Optimizers import Dynamo, too, and must work even if the package was removed meanwhile."""
     try:
         from . import device_interface
     except ImportError as error:
@@ -59,7 +59,7 @@ def _flex_attention_was_imported() -> None:
 
 
 def register_when_needed() -> None:
-    higher_order.register()  # they are also called outside of compiled code
+    higher_order.register()  # these are also called outside of compiled code
     after_import("torch._subclasses.fake_impls", _fake_tensors_were_imported)
     after_import("torch._subclasses.fake_tensor", _fake_modes_were_imported)
     after_import("torch._dynamo.device_interface", _dynamo_was_imported)

@@ -8,7 +8,7 @@ from torch._dynamo.device_interface import DeviceInterface
 
 from torch_ocl import _C, ocl
 
-# Filled in the main process; forked compile workers, where OpenCL must not be used, read it.
+# The main process fills it; forked compile workers, which must not use OpenCL, read it.
 _properties = device_interface.caching_worker_device_properties
 _current = device_interface.caching_worker_current_devices
 
@@ -56,10 +56,10 @@ class OclInterface(DeviceInterface):
 
         @staticmethod
         def get_device_properties(device=None):
-            """A copy in plain Python: the compute units, the largest work-group, the name.
+            """A plain Python copy of the properties: compute units, largest work-group, name.
 
-            None if `device` is None and the process has not used OpenCL: Inductor asks so before it
-            forks, and that must not start drivers.
+            None if `device` is None and the process has not used OpenCL: Inductor calls this before
+            it forks, and then no driver may be started.
             """
             if "ocl" not in _properties:
                 if device is None and not ocl.is_initialized():
@@ -110,7 +110,7 @@ def _plain(index: int):
     properties = ocl.get_device_properties(index)
     return SimpleNamespace(
         name=properties.name,
-        family=properties.kernel_family,  # of generated kernels
+        family=properties.kernel_family,  # for generated kernels
         version=f"{properties.version_major}.{properties.version_minor}",
         multi_processor_count=properties.max_compute_units,
         max_threads_per_block=properties.max_work_group_size,
@@ -119,7 +119,8 @@ def _plain(index: int):
 
 
 def register() -> None:
-    # Also the names with an index, as for Dynamo's own devices. Counting devices starts no driver.
+    # Registers names with an index, too, as for Dynamo's own devices. Counting devices starts no
+    # driver.
     for name in ["ocl", *(f"ocl:{index}" for index in range(ocl.device_count()))]:
         device_interface.register_interface_for_device(name, OclInterface)
 

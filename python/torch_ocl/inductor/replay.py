@@ -61,15 +61,15 @@ class Replayed:
 
 
 class _Program:
-    """A program for one set of sizes."""
+    """A compiled program for one set of sizes."""
 
     def __init__(self, call, changed):
         self._call, self._changed = call, changed
-        self._addresses = None  # of the inputs; None for changing addresses and for sizes
+        self._addresses = None  # addresses of the inputs; None if they change, and for sizes
         self._graphs: list[_Recorded] = []
         self._captures = 0
         self._obstacle = None
-        # Held until a replay's results exist, which tell other threads that its graph is in use.
+        # Held until a replay's results exist, by which other threads see that its graph is in use.
         self._lock = threading.Lock()
 
     def run(self, args):
@@ -149,14 +149,14 @@ class _Recorded:
             raise NotImplementedError("a result that is a view of an input")
 
     def settle(self):
-        """Notes the state of the results' memory while only this object holds it."""
+        """Records the reference counts of the results' memory while only this object holds it."""
         self._places, self._unused = self._memory(), self._references()
 
     def _memory(self):
         return [(storage.data_ptr(), storage.nbytes()) for storage in self._storages]
 
     def _references(self):
-        """To each storage, by tensors and by the storage's object in Python."""
+        """The references to each storage, from tensors and from the storage's Python object."""
         return [
             (torch._C._storage_Use_Count(storage._cdata), sys.getrefcount(storage))
             for storage in self._storages

@@ -18,13 +18,14 @@ def generated_kernel(name: str, signature: str, shape: str, local_size: int, sou
     return _kernel(name, source_file(name, source), signature, shape, local_size)
 
 
-@functools.cache  # what a kernel's first launch makes is never freed
+@functools.cache  # the first launch makes objects that are never freed
 def _kernel(*arguments):
     return _C.generated_kernel(*arguments)
 
 
 def source_file(name: str, source: str) -> str:
-    """The path of a file with the source; write() keeps what is there, also a damaged file."""
+    """The path of a file with the source. (Inductor's write() would keep an existing file, even a
+    damaged one.)"""
     text = source.replace("KERNEL_NAME", name)
     path = write(text, "cl")[1]
     if Path(path).read_bytes().strip() != text.encode().strip():

@@ -1,7 +1,7 @@
 """mode="max-autotune": measures the best work-group size of a generated kernel, on GPUs.
 
-On CPU devices there is nothing to measure. Their work-groups have one work-item, and the most lanes
-were always fastest: they took 0.2 to 0.6 of the time with a half or a quarter of the lanes.
+On CPU devices there is nothing to measure: work-groups have one work-item, and the most lanes were
+always fastest (0.2 to 0.6 of the time with a half or a quarter of the lanes).
 """
 
 import contextlib

@@ -1,6 +1,6 @@
-"""Fixes from PyTorch's main branch, or proposed for it, that our releases of PyTorch lack.
+"""Fixes from PyTorch's main branch, or proposed for it, that supported releases lack.
 
-Each changes graphs with ocl tensors only. FIXES has their numbers in pytorch/pytorch.
+Each affects only graphs with ocl tensors. FIXES has their numbers in pytorch/pytorch.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ class Fix:
 
 
 def _read_aliases_before_writes() -> None:
-    """Computes readers of memory before it is written, also those of other buffers in it."""
+    """Runs all readers of memory before it is written, including readers of other buffers in it."""
     mark = graph.GraphLowering.mark_buffer_mutated
 
     def mark_buffer_mutated(self, name):
@@ -44,7 +44,7 @@ def _read_aliases_before_writes() -> None:
 
 
 def _aliases(lowering, name) -> set:
-    """All buffers in the memory of this one, such as bits read as another type."""
+    """All buffers that share this one's memory, such as views as another type."""
     neighbours = {}
     for buffer in lowering.buffers:
         for other in buffer.get_inputs_that_alias_output():
@@ -59,7 +59,7 @@ def _aliases(lowering, name) -> set:
 
 
 def _loop_over_map() -> None:
-    """Lets the loop that map and scan become read its counter, which is on the CPU."""
+    """map and scan become loops, whose counter is on the CPU: lets the loop read it."""
 
     def with_scalars(decompose):
         def decompose_to_while_loop(gm):
@@ -79,8 +79,8 @@ def _loop_over_map() -> None:
 
 
 def _keep_nearest_pixels() -> None:
-    """interpolate(mode="nearest") reads along a dimension whose size does not change, or doubles,
-    without the scale, as the kernels do."""
+    """interpolate(mode="nearest") ignores the scale along a dimension whose size does not change,
+    or doubles, as the kernels do."""
     indices_of = decompositions._compute_upsample_nearest_indices
 
     def indices(x, output_size, scales, exact=False):
@@ -110,8 +110,8 @@ def _elsewhere(check):
 
 
 def _match_attention_only() -> None:
-    """Inductor takes any order of the dimensions for key.transpose(-2, -1), operands with other
-    numbers of dimensions, and scales that are tensors."""
+    """Inductor's patterns accepted any order of dimensions as key.transpose(-2, -1), operands with
+    other numbers of dimensions, and tensors as scales."""
     check = fuse_attention._sfdp_params_check
 
     def check_more(match):
@@ -134,8 +134,8 @@ def _is_attention(match, dims) -> bool:
 
 
 def _expand_sizes_that_are_one() -> None:
-    """Of an intermediate result with the size (n + 3) // 4, which a guard says is 1, Inductor reads
-    other elements, also past the end."""
+    """If a guard says that the size (n + 3) // 4 of an intermediate result is 1, Inductor read
+    wrong elements, even past the end."""
     make = ir.ExpandView.make_reindexer
 
     def make_reindexer(self):
@@ -152,7 +152,7 @@ def _expand_sizes_that_are_one() -> None:
 
 
 def _interpolate_floats() -> None:
-    """Decompositions interpolate integers, which kernels refuse, except for bytes."""
+    """Decompositions would interpolate integers, which kernels refuse, except bytes."""
 
     def of(kernel):
         def interpolate(x, *args, **kwargs):
@@ -196,7 +196,7 @@ def _match_bools_without_gradients() -> None:
 
 
 def _keep_results_apart() -> None:
-    """Copies that are removed leave no results in the memory of others, or of inputs."""
+    """Removing copies must not leave results in the memory of other results or inputs."""
 
     def around(remove, graph_of):
         @functools.wraps(remove)
@@ -228,7 +228,8 @@ def _is_added_to_floats(zeros) -> bool:
 
 
 def _compare_bools() -> None:
-    """Bounds of expressions were compared by <, which SymPy refuses for bools, on every device."""
+    """Bounds of expressions were compared with <, which SymPy refuses for bools, on every
+    device."""
     ranges, operators = value_ranges.SymPyValueRangeAnalysis, index_propagation.SymPyOps
     equal = ranges.eq
 

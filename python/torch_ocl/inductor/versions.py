@@ -19,6 +19,6 @@ def known(*names: str) -> tuple[str, ...]:
 
 
 def patch(**values):
-    """Changes Inductor's configuration in a with statement; __ in a name is a dot."""
+    """Changes Inductor's configuration in a with statement; __ in a name means a dot."""
     names = {name.replace("__", "."): value for name, value in values.items()}
     return config.patch({name: names[name] for name in known(*names)})

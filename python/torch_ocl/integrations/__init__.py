@@ -1,12 +1,12 @@
-"""Lets libraries choose the device "ocl" that know only the devices of their own lists.
+"""Makes libraries choose the device "ocl", although they have fixed lists of devices.
 
     import torch_ocl.integrations
     torch_ocl.integrations.enable()
 
 Scripts need no change with `python -m torch_ocl.run script.py`, or OCL_INTEGRATIONS=1. Each file
-of this folder is for one library. It is loaded when the library is imported, and names the
-attributes of the library that it replaces. Nothing is replaced before enable() is called.
-docs/clients.md has a recipe for each library.
+of this folder is for one library. It is loaded when the library is imported, and replaces
+attributes of the library. Nothing is replaced before enable() is called. docs/clients.md has a
+recipe for each library.
 """
 
 import functools
@@ -18,7 +18,7 @@ import torch
 
 from torch_ocl.inductor.import_hook import after_import
 
-# The modules after whose import a library's file changes what the library chooses.
+# The modules of libraries whose import triggers a change.
 LIBRARIES = {
     "accelerate": {
         "accelerate.state": "choose_device",
@@ -78,7 +78,7 @@ def enabled() -> bool:
 
 
 def local_rank() -> int:
-    """The number of this process on this machine, as torchrun numbers them."""
+    """The number of this process on this machine, as given by torchrun."""
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 
@@ -112,7 +112,7 @@ def replace(owner, name: str, make, importers: tuple[str, ...] = ()) -> None:
 
 
 def choose_instead_of_cpu(owner, name, importers=(), wanted=lambda *args, **kwargs: True) -> None:
-    """replace() of a function that returns a device or its name: that of ocl in place of the CPU's.
+    """replace() for a function that returns a device or its name: ocl replaces the CPU.
 
     Calls with arguments that are not wanted() remain as they are.
     """
@@ -162,7 +162,7 @@ def apply(library: str) -> None:
 
 
 def watch_unasked() -> None:
-    """Without enable(): tells where accelerate ignores ocl, but changes nothing."""
+    """Used without enable(): reports where accelerate ignores ocl, but changes nothing."""
     after_import(
         "accelerate.state", functools.partial(_call, "accelerate", "watch", "accelerate.state")
     )

@@ -41,8 +41,8 @@ def choose_device(module) -> None:
             if backend not in (None, "occl"):
                 raise ValueError(f"processes on ocl communicate through 'occl', not {backend!r}")
             torch.ocl.set_device(self.device)
-            # accelerate has no type for devices that it does not know. With MULTI_CPU it wraps
-            # models in DistributedDataParallel and asks the device nothing. Only FSDP wants a GPU.
+            # accelerate has no type for unknown devices. With MULTI_CPU it wraps models in
+            # DistributedDataParallel and asks nothing of the device. Only FSDP needs a GPU.
             kind = module.DistributedType
             sharded = os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
             return "occl", kind.MULTI_GPU if sharded else kind.MULTI_CPU
@@ -59,7 +59,7 @@ def allow_float16(module) -> None:
         def __init__(self, *args, mixed_precision=None, **kwargs):
             state = module.AcceleratorState._shared_state
             asked = mixed_precision or os.environ.get("ACCELERATE_MIXED_PRECISION")
-            wanted = state.get("_mixed_precision", asked)  # that of an Accelerator before this one
+            wanted = state.get("_mixed_precision", asked)  # an earlier Accelerator has set it
             if str(wanted).lower() != "fp16" or not _would_use_ocl(kwargs):
                 return original(self, *args, mixed_precision=mixed_precision, **kwargs)
             if str(asked or "fp16").lower() != "fp16":
@@ -125,14 +125,16 @@ def count_memory(module) -> None:
 
 
 def _key(key):
-    """The number of an ocl device: device maps treat only numbers as accelerators."""
+    """Converts an ocl device to its number, because device maps treat only numbers as
+    accelerators."""
     if isinstance(key, str) and key.split(":")[0] == "ocl":
         return torch.device(key).index or 0
     return key
 
 
 def watch(module) -> None:
-    """Without enable(): an error for processes that would train alone, a warning at the exit."""
+    """Used without enable(): an error if processes would train without each other, and a warning at
+    exit."""
     if _world_size() > 1 and os.environ.get(DEVICE, "").startswith("ocl") and not enabled():
         raise RuntimeError(
             f"{DEVICE}={os.environ[DEVICE]} with {_world_size()} processes: accelerate knows no "

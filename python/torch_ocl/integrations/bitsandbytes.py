@@ -1,12 +1,12 @@
-"""bitsandbytes: its entry point, which it calls when it is imported, without enable()."""
+"""bitsandbytes: the entry point that it calls when it is imported, also without enable()."""
 
 import torch
 
 
 def register() -> None:
-    """Optimizers of 8 bits run on ocl: bitsandbytes' formula for CPUs consists of tensor operators.
+    """Optimizers of 8 bits run on ocl:bitsandbytes' formula for CPUs consists of tensor operators.
 
-    Everything else has a formula of its own for every device.
+    Its other functions have a formula for every device.
     """
     from bitsandbytes.backends.cpu import ops
 

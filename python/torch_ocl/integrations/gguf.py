@@ -12,8 +12,8 @@ def read_blocks(module) -> None:
 
 
 def keep_blocks(module) -> None:
-    """transformers.quantizers.quantizer_gguf: as on Apple's GPUs, models are on the device whose
-    kernels read the blocks. Those that are to be on the CPU are unpacked, as without kernels.
+    """transformers.quantizers.quantizer_gguf: models are put on the device whose kernels read the
+    blocks, as on Apple's GPUs. Models for the CPU are unpacked, as without kernels.
     """
 
     def make_placed(original):
@@ -52,9 +52,9 @@ def keep_blocks(module) -> None:
 
 
 def _read_as_it_is(file, model, dtype):
-    """The state dict by the names of transformers' older loader, which unpacks all matrices.
+    """The state dict with the names of transformers' older loader, which unpacks all matrices.
 
-    None where that loader changes more than the order of a matrix's rows.
+    None if that loader changes more than the order of a matrix's rows.
     """
     from gguf import GGUFReader, dequantize
     from transformers import modeling_gguf_pytorch_utils as loader
@@ -92,7 +92,7 @@ def _read_as_it_is(file, model, dtype):
 
 
 def _has_blocks(model, name) -> bool:
-    """Whether transformers has a module with blocks in place of the parameter's."""
+    """Whether transformers has replaced the parameter's module by one with blocks."""
     owner, _, parameter = (name or "").rpartition(".")
     is_weight = bool(owner) and parameter == "weight"
     return is_weight and type(model.get_submodule(owner)) in (torch.nn.Linear, torch.nn.Embedding)

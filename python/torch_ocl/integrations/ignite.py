@@ -4,5 +4,6 @@ from . import choose_instead_of_cpu
 
 
 def choose_device(module) -> None:
-    """ignite.distributed.comp_models.base: processes of a group have the device of its backend."""
+    """ignite.distributed.comp_models.base: the processes of a group use the device of its
+    backend."""
     choose_instead_of_cpu(module._SerialModel, "device")

@@ -22,7 +22,7 @@ def _accelerator_class(base, error):
 
         @staticmethod
         def parse_devices(devices):
-            """Numbers of devices: of a list, of "0,1", or the first n; -1 are all."""
+            """Numbers of devices, from a list, from "0,1", or the first n; -1 means all."""
             count = torch.ocl.device_count()
             if isinstance(devices, str):
                 numbers = [int(part) for part in devices.split(",") if part.strip()]

@@ -6,7 +6,7 @@ from . import local_device, replace
 
 
 def choose_device(module) -> None:
-    """lm_eval.models.huggingface takes the CPU for a device whose name it does not know."""
+    """lm_eval.models.huggingface replaces devices that it does not know by the CPU."""
 
     def make(original):
         def __init__(self, pretrained, *args, device="cuda", **kwargs):

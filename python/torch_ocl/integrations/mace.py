@@ -6,7 +6,7 @@ from . import replace
 
 
 def know_device(module) -> None:
-    """mace.tools.torch_tools takes the CPU for a device whose name it does not know."""
+    """mace.tools.torch_tools replaces devices that it does not know by the CPU."""
 
     def make(original):
         def init_device(device_str):

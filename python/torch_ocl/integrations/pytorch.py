@@ -1,4 +1,4 @@
-"""Functions of PyTorch that have lists of devices of their own, or "cuda" as their default."""
+"""Functions of PyTorch that have their own lists of devices, or "cuda" as default."""
 
 import inspect
 
@@ -8,7 +8,7 @@ from . import replace
 
 
 def tell_dlpack_device(module) -> None:
-    """torch.utils.dlpack: torch.from_dlpack(x), and x as an argument of other libraries' one."""
+    """torch.utils.dlpack: torch.from_dlpack(x), and from_dlpack(x) of other libraries."""
 
     def make(original):
         def __dlpack_device__(self):

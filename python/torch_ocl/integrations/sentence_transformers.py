@@ -1,4 +1,4 @@
-"""sentence-transformers: the device of models that are given none."""
+"""sentence-transformers: the default device of models."""
 
 from . import choose_instead_of_cpu
 

@@ -1,4 +1,4 @@
-"""transformers: what does not go through accelerate."""
+"""transformers: the choices of a device that do not go through accelerate."""
 
 import contextvars
 
@@ -62,7 +62,7 @@ _device_of_cache = contextvars.ContextVar(
 
 
 def size_paged_cache(module) -> None:
-    """transformers.generation.continuous_batching.cache: one tensor, which takes what is free."""
+    """transformers.generation.continuous_batching.cache: one tensor that takes the free memory."""
 
     def know_device(original):
         def __init__(self, config, continuous_batching_config, device, *args, **kwargs):
@@ -105,7 +105,7 @@ def size_paged_cache(module) -> None:
 
 def leave_shared_memory(module) -> None:
     """transformers.generation.continuous_batching.initialization: the share of a paged cache."""
-    of_shared_memory = 0.6  # as transformers takes of the host's
+    of_shared_memory = 0.6  # the same share as transformers takes of the host's memory
 
     def make(original):
         def resolve_max_memory_percent(cb_config, has_logit_processors, device=None):

@@ -1,4 +1,4 @@
-"""A warning at the end of a process that was to use ocl, and made no tensor on it."""
+"""Warns at the end of a process that should have used ocl, but made no tensor on it."""
 
 import atexit
 import functools
@@ -34,7 +34,7 @@ def _is_used() -> bool:
 
 
 def _is_of_pytorch() -> bool:
-    """Whether this is a process of PyTorch that runs no program, such as that of torchrun."""
+    """Whether this is a helper process of PyTorch, such as torchrun's."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     name = spec.name if spec else pathlib.Path(sys.argv[0]).name
     return name == "torchrun" or name.startswith("torch.")

@@ -36,9 +36,9 @@ def _shape(kernel, space, cpu):
 
 
 def _leaves_idle(space):
-    """Whether a work-item for each column is too little for a GPU: few items read long columns.
+    """Whether there are too few columns for a GPU's work-item each.
 
-    A launch of seconds ends in a reset of the GPU on desktops.
+    A work-item would read a long column, and desktops reset a GPU if a launch takes seconds.
     """
     return hint(space.outer[0].tree.numel) <= 64 and hint(space.inner[0].tree.numel) >= 4096
 

@@ -5,10 +5,10 @@ from .types import value_type
 
 
 class Columns(Shape):
-    """The reduction's loops run for each vector; or, in one pass over memory, for a block of rows.
+    """Runs the reduction's loops for each vector, or passes over memory once for a block of them.
 
-    In the second form a row's part of the block is read contiguously, and the accumulators of the
-    block are in an array that stays in the first level cache.
+    In the second form a row's part of the block is read contiguously, and the block's accumulators
+    are in an array that stays in the first level cache.
     """
 
     def __init__(self, space, vector, cpu, swept):

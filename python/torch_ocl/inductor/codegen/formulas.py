@@ -1,8 +1,8 @@
-"""Operations whose text depends only on their arguments; overrides.py has the others.
+"""Operations whose code depends only on their arguments; overrides.py has the others.
 
-Most are rows of kernels/pointwise/pointwise_table.h. Not all can be: the helpers in math.clh serve
-the type COMPUTE, but a generated kernel has values of several types. So rows with such helpers are
-shared only where all their operands are floats (MATH, SPECIAL).
+Most come from rows of kernels/pointwise/pointwise_table.h. Rows with helpers of math.clh are used
+only if all operands are floats (MATH, SPECIAL), because the helpers work for the type COMPUTE, but
+a generated kernel has values of several types.
 """
 
 import re
@@ -24,7 +24,7 @@ def _text(name: str) -> str:
 
 
 def _serves_all_types(row) -> bool:
-    """Whether the text has no helper of math.clh, and no further arguments of the stub."""
+    """Whether the text uses no helper of math.clh and no further arguments of the stub."""
     return not row.header and not re.search(r"\b(?!C\b)[A-Z][A-Z_]*\b|\bs\d\b", row.expression)
 
 
@@ -32,15 +32,15 @@ def _serves_all_types(row) -> bool:
 FORMULAS = {
     name: _text(name) for name, row in ROWS.items() if name in OP_NAMES and _serves_all_types(row)
 } | {
-    "lgamma": _text("lgamma"),  # its helper is for floats, as all of its arguments
+    "lgamma": _text("lgamma"),  # its helper is for floats, and all of its arguments are floats
     # Python's operators on operations.
     "and_": _text("bitwise_and"),
     "or_": _text("bitwise_or"),
     "xor": _text("bitwise_xor"),
-    # The table's rows shift by any number, with a test that these need not have.
+    # The table's rows also handle shifts by any number, which is not needed here.
     "lshift": "{0} << {1}",
     "rshift": "{0} >> {1}",
-    # The table's rows have a factor, alpha.
+    # The table's rows have a factor alpha, which is not needed here.
     "add": "{0} + {1}",
     "sub": "{0} - {1}",
     # PyTorch has no stubs for these.
@@ -49,11 +49,11 @@ FORMULAS = {
     "square": "{0} * {0}",
 }
 
-# The table has them as numbers, FLAG(a == b); generated kernels as masks.
+# The table's rows give numbers, FLAG(a == b); generated kernels need masks.
 COMPARISONS = {
     name: _text(name).replace("FLAG", "MASK") for name in ("eq", "ne", "lt", "gt", "le", "ge")
 }
-# Arguments are masks already, where the table's rows compare numbers with 0.
+# Arguments are masks already; the table's rows would compare numbers with 0.
 LOGICAL = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
 
 # Macros of kernels/core/cl/math.clh.

@@ -1,7 +1,7 @@
 """Collects the loads, computations and stores of a generated kernel from Inductor's nodes.
 
-Lines have marks (@3@) in place of loads, stores and indices: the loops, and the choice of the
-vectorised one, are only known after all nodes were collected (loops.py, render.py).
+Lines have marks (@3@) instead of loads, stores and indices, because the loops, and which of them is
+vectorised, are known only after all nodes were collected (loops.py, render.py).
 """
 
 import contextlib
@@ -38,7 +38,8 @@ class Mark:
 
 @dataclasses.dataclass
 class Section:
-    """Lines inside the reduction's loops (or of a kernel without), and those after them."""
+    """Lines inside of the reduction's loops (or all lines, if there is none), and lines after
+    them."""
 
     looped: bool
     lines: IndentedBuffer
@@ -122,7 +123,7 @@ class OclKernel(SIMDKernel):
 
     @functools.cached_property
     def real_type(self) -> torch.dtype:
-        """Of numbers that are computed from sizes."""
+        """Numbers that are computed from sizes."""
         device = V.graph.get_current_device_or_throw()
         return torch.float64 if has_fp64(device) else torch.float32
 
@@ -135,7 +136,8 @@ class OclKernel(SIMDKernel):
         return text
 
     def indirect_indexing(self, variable, size, check):
-        """The symbol of an index that was read; an index out of bounds is reported as a fault."""
+        """The symbol for an index that the kernel reads. An index out of bounds is reported as a
+        fault."""
         bounds = variable.bounds
         inside = bounds.lower >= 0 and isinstance(size, sympy.Number) and bounds.upper < size
         if check and not inside:
@@ -147,10 +149,10 @@ class OclKernel(SIMDKernel):
         return sympy.Symbol(str(variable), integer=True, nonnegative=True)
 
     def divisor(self, value, dtype) -> str:
-        """The divisor of integers, but 1 for 0, and for -1, by which the smallest integer must not
-        be divided: the result is undefined, and some CPUs would stop the process.
+        """The divisor of integers, replaced by 1 if it is 0 or -1.
 
-        A zero is reported as a fault, as by the eager kernels.
+        To divide by 0, or the smallest integer by -1, is undefined, and some CPUs would stop the
+        process. A zero is reported as a fault, as the eager kernels do.
         """
         text = typed(value, dtype)
         is_zero = f"({text} == {literal(0, dtype)})"
@@ -165,7 +167,7 @@ class OclKernel(SIMDKernel):
         return f"({is_zero} ? {literal(1, dtype)} : {text})"
 
     def check_bounds(self, expr, size, lower, upper):
-        pass  # indirect_indexing() does it; constant_indices.py leaves it no others
+        pass  # indirect_indexing() checks all indices that constant_indices.py leaves
 
     def device_assert_async(self, cond, msg):
         pass
@@ -173,7 +175,7 @@ class OclKernel(SIMDKernel):
     # Functions.
 
     def math(self, macro, dtype, *args) -> str:
-        """A macro of math.clh, which serves one type, or OpenCL's function (doubles)."""
+        """A macro of math.clh, which works for one type, or OpenCL's function (for doubles)."""
         if dtype == torch.float32:
             return f"{macro}({', '.join(args)})"
         function = macro.lower()
@@ -194,7 +196,7 @@ class OclKernel(SIMDKernel):
 
     def random_words(self, seed, place, base) -> str:
         known = (expr for text, expr in self._indices.items() if self.cse.try_get(text) is place)
-        index = next(known, sympy.S.Zero)  # the place of a single element is a constant
+        index = next(known, sympy.S.Zero)  # a single element has a constant index
         self.draws.append(f"drawn{len(self.draws)}")
         return self.mark(Mark("draw", index, self.draws[-1], value=f"{seed}, {base}"))
 
@@ -211,7 +213,7 @@ class OclKernel(SIMDKernel):
         values = value if isinstance(value, tuple) else (value,)
         number = len(self._reductions) + sum(len(s.reductions) for s in self.sections)
         reduction = reductions.make(number, reduction_type, src_dtype, values)
-        self.inside_reduction = False  # the results are known outside of the loops
+        self.inside_reduction = False  # the results are used outside of the loops
         try:
             reduction.results = [self.cse.newvar(dtype=dtype) for dtype in reduction.result_types]
         finally:
@@ -247,7 +249,7 @@ class OclKernel(SIMDKernel):
         self.rendered = Renderer(self)
         return self.rendered.source()
 
-    # The call.
+    # The code of the kernel's call.
 
     def call_kernel(self, name, node=None, deallocate_ws=True):
         wrapper = V.graph.wrapper_code

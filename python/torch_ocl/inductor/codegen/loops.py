@@ -13,7 +13,7 @@ from torch._inductor.utils import sympy_subs
 from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
-SHORT = 16  # with fewer iterations of the innermost loop, vectors are not filled
+SHORT = 16  # fewer iterations of the innermost loop would not fill a vector
 
 
 @dataclasses.dataclass
@@ -45,7 +45,7 @@ class Nest:
         self.flat = sum(loop.symbol * loop.divisor for loop in self.loops)
 
     def _divisors(self, splits) -> list:
-        """The splits to make loops of: each divides the next."""
+        """The splits that become loops: each divides the next."""
         sizevars = V.graph.sizevars
         numel = self.tree.numel
         bounds = {sizevars.simplify(split) for split in splits}
@@ -61,7 +61,7 @@ class Nest:
         return chain
 
     def value_of(self, node) -> sympy.Expr:
-        """One of Inductor's index symbols in terms of the loops' variables."""
+        """One of Inductor's index symbols, expressed by the loops' variables."""
         sizevars = V.graph.sizevars
         inside, covered = [], sympy.S.One
         for loop in self.loops:
@@ -79,7 +79,7 @@ class Nest:
 
 
 class Space:
-    """All loops of a kernel, and indices in terms of their variables."""
+    """All loops of a kernel; expresses indices by their variables."""
 
     def __init__(self, kernel, flat: bool):
         trees = kernel.range_trees
@@ -123,7 +123,7 @@ def _splits(kernel) -> dict[str, set]:
 
 
 def stride(index, symbol):
-    """By how much the index grows with the variable; None if that differs."""
+    """How much the index grows with the variable; None if it is not constant."""
     if symbol not in index.free_symbols:
         return sympy.S.Zero
     step = sympy.expand(index.subs(symbol, symbol + 1) - index)

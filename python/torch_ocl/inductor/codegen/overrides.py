@@ -11,7 +11,7 @@ from .types import TYPES, condition, convert, is_float, literal, value_type
 
 
 def typed(x, dtype: torch.dtype) -> str:
-    """An argument of an operation in this type."""
+    """Converts an argument of an operation to this type."""
     if isinstance(x, OpsValue):
         x = x.value
     if isinstance(x, CSEVariable):
@@ -36,13 +36,13 @@ def common_type(*args) -> torch.dtype:
 
 
 class OclOverrides(OpOverrides):
-    """Each method gives the text of an expression; see formulas.py for most."""
+    """Each method returns the text of an expression; formulas.py has most operations."""
 
     @staticmethod
     def to_dtype(x, dtype, src_dtype=None, use_compute_types=True):
         text = typed(x, dtype)
         if dtype in (torch.float16, torch.bfloat16) and src_dtype != dtype:
-            return f"ROUNDED_{TYPES[dtype].code}({text})"  # rounded as the eager result
+            return f"ROUNDED_{TYPES[dtype].code}({text})"  # rounds as the eager kernel does
         return text
 
     @staticmethod
@@ -60,8 +60,8 @@ class OclOverrides(OpOverrides):
     def randint64(seed, place, base, end):
         """The 32 random bits of an element (dropout.py), from counter `base` on.
 
-        Inductor has this operation for its own random numbers. On ocl these are drawn by eager
-        kernels, so the operation is free for dropout.
+        Inductor uses this operation for its own random numbers. On ocl, eager kernels draw these,
+        so the operation is free for dropout.
         """
         return V.kernel.random_words(typed(seed, torch.int64), place, typed(base, torch.int64))
 
@@ -139,7 +139,7 @@ class OclOverrides(OpOverrides):
 
     @staticmethod
     def div_rn(a, b):
-        """The quotient that is rounded down next: as that of the eager kernels (numbers.py)."""
+        """A quotient that is rounded down next must be that of the eager kernels (numbers.py)."""
         dtype = result_type("div_rn", a, b)
         return V.kernel.math("DIV_FLOOR", dtype, typed(a, dtype), typed(b, dtype))
 
@@ -216,12 +216,12 @@ class OclOverrides(OpOverrides):
 
 
 def _quotient(a, b, dtype) -> str:
-    """Correctly rounded, also where the device's division is not: results may jump."""
+    """Correctly rounded even if the device's division is not, because results may jump."""
     return f"QUOTIENT({a}, {b})" if dtype == torch.float32 else f"{a} / {b}"
 
 
 def _of_integers(quotient, a, b, dtype) -> str:
-    """The quotient by any divisor, where the given one has 1 in place of -1."""
+    """The quotient by the original divisor; the given one has 1 instead of -1."""
     if not dtype.is_signed:
         return quotient
     return f"{b} == {literal(-1, dtype)} ? NEGATIVE({TYPES[dtype].value}, {a}) : {quotient}"
@@ -318,7 +318,7 @@ _BY_THE_KERNEL = {
 _DECOMPOSED = {"identity", "remainder"} | {
     f"{kind}_to_int" for kind in ("trunc", "ceil", "floor", "round")
 }
-# The compute type of their functions is that of the whole kernel, float32.
+# Their functions use the compute type of the whole kernel, float32.
 OF_FLOAT32 = {*SPECIAL, "frexp"}
 # The operations that kernels can be generated for.
 SUPPORTED = (

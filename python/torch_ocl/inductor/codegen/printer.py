@@ -60,7 +60,7 @@ class OclPrinter(ExprPrinter):
         return all(arg.is_integer for arg in args)
 
     def _together(self, *args) -> list[str]:
-        """Indices where all arguments are integers, else numbers in floating point."""
+        """Indices if all arguments are integers, else floating-point numbers."""
         whole = self._are_whole(args)
         if not whole and "§" in self.index:
             raise NotImplementedError(f"an index of real numbers: {args}")
@@ -110,7 +110,7 @@ class OclPrinter(ExprPrinter):
             return f"integer_power_of({self._cast(base)}, {self._cast(exponent)})"
         return "(" + " * ".join([self._factor(base)] * int(exponent)) + ")" if exponent else "1"
 
-    # Sizes that are computed in floating point.
+    # Sizes that need floating-point arithmetic.
 
     def _float(self, expr) -> str:
         if expr.is_integer:
@@ -155,7 +155,7 @@ class OclPrinter(ExprPrinter):
     _print_ceiling = _print_CeilToInt
 
     def _print_Float(self, expr):
-        if expr == int(expr) and abs(expr) < 2**31:  # else a product of integers may overflow
+        if expr == int(expr) and abs(expr) < 2**31:  # because a product of integers may overflow
             return str(int(expr))
         suffix = "f" if self.real.startswith("float") else ""
         return str(sympy.Float(expr, dps=17)) + suffix

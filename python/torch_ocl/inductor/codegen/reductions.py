@@ -1,4 +1,4 @@
-"""The code of reductions: the step of each lane, and the join of lanes or work-items."""
+"""The code of reductions: the step of a lane, and the join of lanes or work-items."""
 
 import dataclasses
 from collections.abc import Callable
@@ -15,7 +15,7 @@ class Reduction:
     """The accumulators are acc<number>_0, acc<number>_1, ...; § is the number of lanes."""
 
     number: int
-    types: list[torch.dtype]  # of the accumulators
+    types: list[torch.dtype]  # types of the accumulators
     start: list[str]
     # The statement that adds a value in the lanes of a mask (None: all), at the given index.
     step: Callable[[list[str], str | None, str], str]
@@ -89,7 +89,7 @@ _SIMPLE = {
 
 
 def _argument(number, kind, dtype, values):
-    """The index of the first greatest or smallest; of the first NaN, if there is one."""
+    """The index of the first greatest or smallest element, or of the first NaN."""
     comparison = ">" if kind == "argmax" else "<"
     if dtype == torch.bool:
         dtype = torch.int32

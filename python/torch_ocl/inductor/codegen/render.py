@@ -1,4 +1,4 @@
-"""OpenCL C of a kernel whose lines were collected (kernel.py).
+"""Writes the OpenCL C of a kernel from its collected lines (kernel.py).
 
 Kernels of the CPU family have few work-items, each with a loop over blocks or rows; a statement
 works on a vector of WIDTH lanes. Kernels of the GPU family have a work-item for each element, or a
@@ -32,7 +32,7 @@ class Statement:
 
 
 class Code(list):
-    """Lines with indentation."""
+    """Collects lines with indentation."""
 
     depth = 0
 
@@ -51,7 +51,7 @@ class Renderer:
         self.width = self.shape.width
         self.vector = self.shape.vector.symbol
         self.depends: dict[str, set] = {}
-        self.copy = ""  # the suffix of the set of accumulators that a step is for
+        self.copy = ""  # the suffix of the accumulators that a step uses
         self.aliases = dict(kernel.args.aliases())
         self.sections = [
             (
@@ -102,7 +102,7 @@ class Renderer:
         return text if text.endswith(("}", ";")) else text + ";"
 
     def canonical(self, text, known) -> str:
-        """The text with its marks expanded, and with `known` variables, to find equal ones."""
+        """The text with marks expanded and `known` variables replaced, to find equal statements."""
 
         def place(found):
             mark = self.kernel.marks[int(found[1])]
@@ -124,13 +124,13 @@ class Renderer:
         arguments = (self.aliases.get(mark.argument, mark.argument) for mark in marks)
         return {self._calls[name] for name in arguments if name in self._calls}
 
-    # Places in statements.
+    # Marks in statements.
 
     def _mark(self, mark, tail, live):
         return getattr(self, f"_{mark.kind}")(mark, tail, live)
 
     def print(self, expr, vector=False, value=False) -> str:
-        """OpenCL C of an index into memory, or of a value, which may exceed INDEX."""
+        """The OpenCL C of an index into memory, or of a value, which may exceed INDEX."""
         expr = self.kernel.rename_indexing(expr)
         vector = vector and self.width > 1
         wide = value and self.index_type == "int" and not self._fits_int(expr)
@@ -151,7 +151,7 @@ class Renderer:
         return printer.doprint(expr.xreplace(replaced))
 
     def _fits_int(self, expr) -> bool:
-        """Whether each part is known to fit, where the loops' variables do."""
+        """Whether each part is known to fit, given that the loops' variables do."""
         limit = 2**31 - 1
         ranges = {
             symbol: ValueRanges(0, size if size.is_number else limit)
@@ -247,7 +247,8 @@ class Renderer:
         return f"checked_divisor(ZERO_FORWARD, {' & '.join(masks)})"
 
     def _masked(self, index, mark, tail) -> str:
-        """The index, or 0 in lanes without one, or with one that the vector before changed."""
+        """The index; 0 in lanes that have none, or whose element the previous vector has
+        changed."""
         masks = [mark.mask] if mark.mask else []
         if tail == "shifted":
             masks.append("live")
@@ -258,7 +259,7 @@ class Renderer:
         index = self._index(mark) if reduction.needs_index else ""
         return reduction.step(reduction.accumulators(self.copy), live, index)
 
-    # The kernel.
+    # The kernel's code.
 
     def source(self) -> str:
         body = Code()
@@ -273,7 +274,7 @@ class Renderer:
         yield f"#define WIDTH {self.width}"
         yield "#define COMPUTE f32"
         yield "#define COMPUTE_IS_FLOAT"
-        # int where it can index all buffers; Inductor's guards compile again when it cannot.
+        # int if it can index all buffers; if sizes grow, Inductor's guards compile again.
         yield f"#define INDEX {self.index_type}"
         if self.shape.letter == "g":
             yield f"#define LOCAL_SIZE {self.local}"  # tuning.py tries other sizes
@@ -306,7 +307,7 @@ class Renderer:
             if hasattr(kind, "buffer"):
                 memory = TYPES[kind.dtype].memory
                 constant = "const " if name.startswith("in_ptr") else ""
-                # Two names of one buffer: one is read, the other written.
+                # Pairs of names for the same buffer: one is read, the other written.
                 macro = "BUFFER" if calls.count(call) == 1 else "SHARED_BUFFER"
                 parameters.append(f"{macro}({constant}char, {name})")
                 variables.append(f"  ELEMENTS({constant}{memory}, {name});")
@@ -350,7 +351,7 @@ class Renderer:
 
     @property
     def launch(self):
-        """The number of units, once for the kernel and once for the launch, and their cost."""
+        """The number of units, for the kernel and for the launch, and their cost."""
         units, cost = self.shape.units(), self.shape.cost()
         return [units, units, cost]
 

@@ -11,7 +11,8 @@ LONGEST = 4096  # elements of a row
 
 
 class RowValues:
-    """The statements of looped sections that store their values for the row, and their users."""
+    """Finds statements in loops whose values should be kept for the row, and the statements that
+    use them."""
 
     def __init__(self, renderer, length: int | None):
         self._kept = {}  # a statement's identity -> name of the array with the row's values

@@ -11,7 +11,7 @@ from .types import value_type
 
 EXPONENTIAL = re.compile(r"tmp\d+ = exp\(")
 DIVISION = re.compile(r"tmp\d+ = QUOTIENT\((tmp\d+), (tmp\d+)\);")
-SUMS = 4  # sets of accumulators: an addition has a latency of about 4 cycles
+SUMS = 4  # sets of accumulators, because an addition has a latency of about 4 cycles
 
 
 class Rows(Shape):
@@ -80,9 +80,9 @@ class Rows(Shape):
         code.add(*["}"] * len(loops))
 
     def _without_division(self, statement, code):
-        """Divides by a sum of exponentials (softmax) with a product, as the eager kernels do.
+        """Replaces a division by a sum of exponentials (softmax) by a product.
 
-        But not by a sum whose inverse would lose digits or be infinite.
+        The eager kernels do the same. Not if the sum's inverse would lose digits or be infinite.
         """
         found = DIVISION.fullmatch(statement.text)
         if not found or found[2] not in self.sums:
@@ -184,7 +184,8 @@ class GroupRows(Rows):
         stores = [s for s in statements if s.target is None]
         super()._once(renderer, code, [s for s in statements if s.target])
         if stores:
-            # Others may not have read yet what is replaced, and read the new values later.
+            # Barriers before and after: other work-items may still read the old values, and read
+            # the new ones later.
             replaces = self.touched & set().union(*map(renderer.memory, stores))
             barrier = ["barrier(CLK_GLOBAL_MEM_FENCE);"] if replaces else []
             lines = (renderer.render(s, False, None) for s in stores)
@@ -204,7 +205,7 @@ class GroupRows(Rows):
         # Reductions use the same arrays: local memory is small.
         names = [f"shared_{scalar}_{scalars[:n].count(scalar)}" for n, scalar in enumerate(scalars)]
         if self.shared & set(names):
-            code.add("barrier(CLK_LOCAL_MEM_FENCE);")  # all have read the result before
+            code.add("barrier(CLK_LOCAL_MEM_FENCE);")  # all have read the last result
         for name, scalar in zip(names, scalars):
             if name not in self.shared:
                 code.add(f"__local {scalar} {name}[LOCAL_SIZE];")

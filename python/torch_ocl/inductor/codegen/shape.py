@@ -8,7 +8,8 @@ from .types import value_type
 
 MOST_LANES = 16
 LARGE = 1 << 23  # elements
-# Drivers unroll a short row completely and reorder its loads, so that prefetchers miss the pattern.
+# Drivers unroll shorter rows completely and reorder the loads, so that prefetchers miss the
+# pattern.
 IN_ORDER = "#pragma unroll 1"
 
 
@@ -113,9 +114,9 @@ class Shape:
     def _rest(self, code, end, body):
         """The tail after the last whole vector: a vector that ends with the last element.
 
-        Its first lanes overlap the vector before; they are computed again, but neither stored nor
-        reduced. If there are fewer elements than lanes, which is only known at run time, the last
-        element is repeated.
+        Its first lanes overlap the vector before: they are computed again, but neither stored nor
+        reduced. If there are fewer elements than lanes (known only at run time), it repeats the
+        last element.
         """
         name = self.vector.symbol
         code.add(f"if ({name} < {end}) {{", f"const int count = {end} - {name};")

@@ -64,7 +64,7 @@ def is_float(dtype: torch.dtype) -> bool:
 
 
 def convert(text: str, source: torch.dtype, target: torch.dtype) -> str:
-    """The value in another type."""
+    """Converts the value to another type."""
     source, target = upcast_compute_type(source), upcast_compute_type(target)
     if source == target:
         return text
@@ -80,7 +80,7 @@ def convert(text: str, source: torch.dtype, target: torch.dtype) -> str:
 
 
 def condition(mask: str, dtype: torch.dtype) -> str:
-    """A mask with lanes as wide as the lanes of a type, which ?: needs."""
+    """Converts a mask so that its lanes are as wide as those of the type, which ?: needs."""
     size = 4 if dtype == torch.bool else upcast_compute_type(dtype).itemsize
     lanes = {1: "char", 2: "short", 4: "int", 8: "long"}[size]
     return mask if lanes == "int" else f"convert_{lanes}§({mask})"
@@ -105,7 +105,7 @@ def scalar_literal(value, dtype: torch.dtype) -> str:
             rounded = torch.tensor(value, dtype=torch.float32).item()
         if math.isinf(rounded):
             return "INFINITY" if rounded > 0 else "-INFINITY"
-        # Inductor refuses equal texts for different numbers, even if they round to the same.
+        # Inductor raises if different numbers have equal texts, even if they round to the same.
         origin = f" /* {value!r} */" if value != rounded else ""
         return repr(rounded) + ("f" if dtype == torch.float32 else "") + origin
     value = int(value)

@@ -1,4 +1,4 @@
-"""Lets torch.nn.attention.flex_attention take ocl tensors: it has lists of devices of its own."""
+"""Lets torch.nn.attention.flex_attention accept ocl tensors: it has its own lists of devices."""
 
 import functools
 
@@ -22,7 +22,7 @@ def allow() -> None:
     @operator.py_impl(DispatchKey.AutocastPrivateUse1)
     def in_autocast_type(query, key, value, *args, **kwargs):
         dtype = torch.get_autocast_dtype("ocl")
-        kept = torch.float64, dtype  # as autocast treats the arguments of other operators
+        kept = torch.float64, dtype  # casts as autocast does for other operators
         operands = (x if x.dtype in kept else x.to(dtype) for x in (query, key, value))
         with _ExcludeDispatchKeyGuard(DispatchKeySet(DispatchKey.AutocastPrivateUse1)):
             return operator(*operands, *args, **kwargs)

@@ -30,7 +30,7 @@ class _Space:
 
 
 class FunctionRenderer(Renderer):
-    """Renders marks where they are made: each value is a single number."""
+    """Expands marks at once, because each value is a single number."""
 
     width, vector, copy, index_type = 1, sympy.Symbol("no_vector"), "", "long"
 
@@ -54,9 +54,10 @@ class FunctionKernel(OclKernel):
         return self.rendered.print(sympy.sympify(expr))
 
     def add_function(self, name, buffers, inputs: dict[str, torch.dtype], result) -> None:
-        """A function of the inputs, which returns the value of the only buffer in type `result`.
+        """Makes a function of the inputs.
 
-        Without a result, it adds to the gradients that the buffers are scattered to.
+        It returns the value of the only buffer in the type `result`; without a result, it adds to
+        the gradients that the buffers are scattered to.
         """
         self.compute = IndentedBuffer()
         self.cse = CSE(self.newvar_prefix, self.suffix, name_prefix="tmp")

@@ -21,7 +21,7 @@ from .functions import INDICES
 from .program import FORWARD, GRAD_KEY, GRAD_QUERY, Attention, FlexCall
 
 aten = torch.ops.aten
-# The places of a block mask's tensors in the operators' argument.
+# The positions of a block mask's tensors in the operators' argument.
 _OF_KEYS, _OF_QUERIES = slice(2, 6), slice(6, 10)
 _copy = lowering.fallback_handler(aten._to_copy.default, add_to_fallback_set=False)
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -34,7 +34,7 @@ def _placeholders(query, *names):
 
 
 def _captured(buffers, device, real):
-    """What the functions read, in memory that kernels can read."""
+    """Puts everything that the functions read into memory that kernels can read."""
 
     def realized(x):
         if not isinstance(x, TensorBox):
@@ -46,7 +46,7 @@ def _captured(buffers, device, real):
                 f"score_mod or mask_mod reads a tensor of shape {list(x.get_size())} on the CPU, "
                 f"but queries are on {device}: move it with to()"
             )
-        # Python's numbers are float64, in which scores are not computed.
+        # Converts Python's numbers from float64, in which scores are not computed.
         dtype = real if x.get_dtype() == torch.float64 else x.get_dtype()
         return maybe_realize([_copy(x, dtype=dtype, device=device)])[0]
 
@@ -62,7 +62,7 @@ def _subgraph(placeholders, captured, graph):
         nodes.erase_node(node)
     known = V.graph.name_to_buffer
     names = {box.get_name(): box.data for box in placeholders}
-    known.update(names)  # lowerings ask for the types of what they read
+    known.update(names)  # lowerings ask for the types of their inputs
     try:
         buffers = build_subgraph_buffer([*placeholders, *captured], graph)
     finally:
@@ -75,7 +75,7 @@ def _subgraph(placeholders, captured, graph):
 def _attention(
     query, key, value, score_mod, block_mask, scale, kernel_options, captured, parts
 ) -> Attention:
-    if kernel_options.get("BACKEND") == "FLASH":  # whose statistics have another base
+    if kernel_options.get("BACKEND") == "FLASH":  # its statistics have another base
         raise RuntimeError("flex_attention has no BACKEND='FLASH' on ocl: leave the option out")
     query, key, value = maybe_realize([query, key, value])
     known = V.graph.sizevars.guard_int
@@ -114,7 +114,7 @@ def _attention(
 
 
 def _empty(query, size, like=None, dtype=None):
-    """A result whose dimensions are in memory in the order of `like`."""
+    """A result whose order of dimensions in memory is that of `like`."""
     strides = None if like is None else infer_dense_strides(size, like.get_stride())
     dtype = dtype or query.get_dtype()
     return lowering.empty_strided(size, strides, dtype=dtype, device=query.get_device())
@@ -203,7 +203,7 @@ def _backward(
     by_query = functions | {"add_captured_grads": joint.captured_grads_compute}
     written = {f"captured{n}": grad for n, grad in enumerate(joint.mutated_grads)}
     if V.graph.sizevars.statically_known_equals(queries, 0):
-        # Kernels cannot be given the tensors of queries, which have no memory.
+        # Kernels cannot take the tensors of queries, which have no memory.
         grad_key, grad_value = (lowering.zeros_like(x) for x in (grad_key, grad_value))
     else:
         results = {"GRAD_QUERY": grad_query} | written
@@ -223,7 +223,7 @@ def _backward(
 
 
 def _alert_not_deterministic() -> None:
-    """As at::globalContext().alertNotDeterministic() does."""
+    """Raises or warns, as at::globalContext().alertNotDeterministic() does."""
     if not torch.are_deterministic_algorithms_enabled():
         return
     text = (

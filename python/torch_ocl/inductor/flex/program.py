@@ -1,4 +1,4 @@
-"""The kernels of flex_attention: what their templates (kernels/inductor/cl/flex*.clh) need."""
+"""The kernels of flex_attention: fills in their templates (kernels/inductor/cl/flex*.clh)."""
 
 import dataclasses
 import math
@@ -28,7 +28,7 @@ class Template:
     rows_of_query: int  # matrices with ROWS rows as long as a query, and as a value
     rows_of_value: int
     scores: int  # tiles of scores
-    by_keys: bool = False  # its rows are keys
+    by_keys: bool = False  # whether rows are keys
 
     def numbers(self, rows: int, columns: int, depth: int, value_depth: int) -> int:
         of_row = self.rows_of_query * depth + self.rows_of_value * value_depth + 3
@@ -40,8 +40,8 @@ FORWARD = Template("flex_forward", 1, 1, 1)
 GRAD_QUERY = Template("flex_grad_query", 2, 1, 2)
 GRAD_KEY = Template("flex_grad_key", 2, 2, 2, by_keys=True)
 
-# Rows and columns of tiles, from the best one where memory suffices: the local memory of GPUs, a
-# part of the cache of a core.
+# Sizes of tiles, the best first. The first that fits is used: into a GPU's local memory, or into a
+# part of a core's cache.
 _CPU_TILES = (64, 64), (32, 64), (16, 64), (16, 32)
 _CACHE = 1 << 17
 _GPU_TILES = (32, 32), (16, 32), (16, 16), (8, 16), (8, 8), (4, 8), (4, 4), (2, 4), (1, 4)
@@ -49,13 +49,13 @@ _GPU_TILES = (32, 32), (16, 32), (16, 16), (8, 16), (8, 8), (4, 8), (4, 4), (2, 
 
 @dataclasses.dataclass
 class Tile:
-    """The part of the kernel that a work-group, or a task's step, computes; the launch's shape."""
+    """The part that a work-group, or a step of a task, computes; the shape of the launch."""
 
     cpu: bool
     rows: int
     columns: int
     span: int
-    counts: tuple  # of units, and their cost
+    counts: tuple  # number of units, and their cost
 
     local = 64
 
@@ -82,7 +82,7 @@ class Attention:
     scale: float | sympy.Expr
     score_mod: ir.IRNode
     mask_mod: ir.IRNode
-    captured: list  # what the functions read
+    captured: list  # the tensors that the functions read
 
     @property
     def device(self) -> torch.device:
@@ -132,7 +132,7 @@ class Attention:
 
 
 def _halved(count: int, needed: int, least: int) -> int:
-    """Of a tile's rows or columns, no more than twice of what is needed."""
+    """Limits a tile's rows or columns to twice the number that is needed."""
     while count > least and count // 2 >= needed:
         count //= 2
     return count
@@ -317,7 +317,7 @@ def _source(template, kernel) -> str:
         f"#define CAPTURED {', '.join(pointers)},",
         f"#define PASS_CAPTURED {', '.join(names)},",
         *kernel.functions,
-        # After the functions, whose helpers may have the same names.
+        # After the functions, because their helpers may have the same names.
         *(f"#define {name} {text}".rstrip() for name, text in kernel.defines.items()),
         '#include "flex.clh"',
         *signature,

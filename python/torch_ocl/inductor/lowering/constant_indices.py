@@ -36,7 +36,7 @@ def register() -> None:
     def propagate_sympy(self, name, args, kwargs):
         try:
             result = propagate(self, name, args, kwargs)
-        except ValueError:  # SymPy has no order for nan
+        except ValueError:  # SymPy cannot compare nan
             if not graph_has_ocl():
                 raise
             return self.fallback(name, args, kwargs)
@@ -64,7 +64,7 @@ def _is_held(propagation, value) -> bool:
 
 @functools.cache
 def _whole_numbers(dtype) -> tuple[int, int]:
-    """The range in which the type has all whole numbers."""
+    """The range in which the type represents all integers."""
     if dtype == torch.bool:
         return 0, -1
     if not dtype.is_floating_point:

@@ -1,4 +1,4 @@
-"""Operators that Inductor decomposes, but that are faster as one eager kernel on ocl."""
+"""Operators that Inductor decomposes, but that on ocl are faster as one eager kernel."""
 
 import torch
 from torch._inductor import config
@@ -34,8 +34,8 @@ def _randint(low, high, size, *, dtype=torch.int64, **options):
     return aten.randint_like.low_dtype(aten.empty(size, dtype=dtype, **options), low, high)
 
 
-# The kernels of contiguous convolutions are faster, and those with an epilogue have contiguous
-# results. Generated kernels convert what they load and store anyway.
+# The kernels for contiguous convolutions are faster, and those with an epilogue have contiguous
+# results. Generated kernels convert anyway when they load and store.
 
 
 def _convolution(x, weight, *args):
@@ -63,7 +63,7 @@ def _in_eager_format(x, weight, result):
 
 
 def _max_unpool(operator):
-    """The eager kernel's result has the argument's format, which PyTorch does not expect."""
+    """The eager kernel's result keeps the argument's format, but PyTorch expects another."""
     contiguous = torch._decomp.decomposition_table[operator]
 
     def decompose(x, *args):

@@ -24,17 +24,17 @@ def register() -> None:
 
 
 def native_dropout(x, p, train):
-    """aten.native_dropout in two steps; only the first one draws (see checkpoints.py).
+    """aten.native_dropout in two steps; only the first step draws (see checkpoints.py).
 
     NotImplemented for tensors that are not contiguous, or where nothing is drawn.
     """
     if p == 1 and train is not False:
-        return x * 0, torch.zeros_like(x, dtype=torch.bool)  # as in eager mode, nothing is drawn
+        return x * 0, torch.zeros_like(x, dtype=torch.bool)  # draws nothing, as in eager mode
     floats = torch.float32, torch.float16, torch.bfloat16
     if train is False or not 0 < p < 1 or x.dtype not in floats or not x.is_contiguous():
         return NotImplemented
-    # Makes calls distinct. PyTorch would merge two calls with equal arguments: the operator is not
-    # in its list of random ones.
+    # A number that makes calls different. PyTorch would merge two calls with equal arguments,
+    # because the operator is not in its list of random operators.
     place = len(get_proxy_mode().tracer.graph.nodes)
     state = draw((x.numel() + _BLOCK - 1) // _BLOCK * _COUNTERS, x.device, place)
     return _dropout(x, p, state)

@@ -1,4 +1,4 @@
-"""The operators that remain calls of eager kernels, and the check for graphs with ocl tensors."""
+"""The list of operators that stay calls of eager kernels; the check for graphs with ocl tensors."""
 
 import weakref
 
@@ -21,7 +21,7 @@ _STARTS = """
     _weight_int
 """
 _PREFIXES = tuple(_STARTS.split())
-# Values of these types have other bits in kernels than in memory.
+# In kernels, values of these types have other bits than in memory.
 _NOT_IN_REGISTERS = {torch.float16, torch.bfloat16, torch.bool}
 _PUTS = ("index_put", "_unsafe_index_put", "_index_put_impl")
 _SUMS = (

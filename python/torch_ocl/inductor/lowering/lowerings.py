@@ -110,7 +110,7 @@ def _obstacle(results) -> str | None:
 
 
 def _type_in_place(operator, tensors, device) -> str | None:
-    """What _obstacle() cannot tell of an operator in place, whose result is its argument."""
+    """The part of _obstacle() for in-place operators, whose result is their argument."""
     if operator._schema.is_mutable:
         for tensor in pytree.tree_leaves(tensors):
             if isinstance(tensor, ir.TensorBox) and not _computes(tensor.get_dtype(), device):
@@ -119,7 +119,7 @@ def _type_in_place(operator, tensors, device) -> str | None:
 
 
 def _other_type(operator, results) -> str | None:
-    """The type of the current node's result, if Inductor has computed another one."""
+    """The correct type of the current node's result, if Inductor computed another type."""
     node = V.graph.current_node
     known = node.target is operator and isinstance(results, ir.TensorBox)
     value = node.meta.get("val") if known else None
@@ -131,7 +131,8 @@ def _other_type(operator, results) -> str | None:
 class OclChoices(InductorChoices):
     @staticmethod
     def reduction_split_factor(device, reduction_numel_hint, numel_hint, inner_reduction):
-        """The number of parts of each reduction, if there are too few to keep the device busy."""
+        """The number of parts to split each reduction into, if there are too few reductions to keep
+        the device busy."""
         workers = 4 * DeviceProperties.create(device).multi_processor_count
         units = numel_hint if inner_reduction else numel_hint // 128 or 1
         if units >= workers or reduction_numel_hint * numel_hint < 65536:
@@ -158,7 +159,7 @@ def _bound_first(lowering):
     return lambda x, bound: lowering(bound, x)
 
 
-# What is changed about Inductor's way where a kernel is generated.
+# Changes to Inductor's lowerings for which a kernel is generated.
 _GENERATED = {
     aten.var.correction: _of_variance,
     aten.var_mean.correction: _of_variance,
@@ -209,7 +210,8 @@ def _elements_share_memory() -> bool:
 
 
 def _adding_in_place(lowering):
-    """Inductor uses index_put_() if index_put() may change its argument, also an expanded one."""
+    """If index_put() may overwrite its argument, Inductor uses index_put_(), even for expanded
+    arguments."""
 
     def lower(x, indices, values, accumulate=False):
         if graph_has_ocl() and _elements_share_memory():
@@ -249,7 +251,7 @@ class GraphPass(CustomGraphModulePass):
 
 
 def keep_memory_formats(decide):
-    """Inductor makes the convolutions of other devices channels_last where it expects a gain."""
+    """On other devices, Inductor makes convolutions channels_last if it expects a gain."""
 
     def decide_layout_opt(gm, **options):
         values = (node.meta.get("val") for node in gm.graph.nodes)

@@ -1,5 +1,5 @@
-"""Operators that call eager kernels because generated ones would compute other numbers, or some
-where the eager ones refuse the arguments."""
+"""Operators that call eager kernels, because generated kernels would compute other numbers, or
+would accept arguments that the eager kernels refuse."""
 
 import dataclasses
 import functools
@@ -15,8 +15,8 @@ from .eager import aten
 _BOUNDS = {aten.clamp_min.default, aten.clamp_max.default}
 _PRODUCTS = {aten.prod.default, aten.prod.dim_int}
 _DIVISIONS = {aten.div.Tensor_mode, aten.div.Scalar_mode}
-# Besides element-wise operators: those that check numbers and types in C++, which decompositions
-# and lowerings do not, and that take tensors of any size.
+# In addition to element-wise operators: operators that check numbers and types in C++
+# (decompositions and lowerings do not), and that accept tensors of any size.
 _NAMES = """
     addbmm addmm addmv addr baddbmm smooth_l1_loss smooth_l1_loss_backward huber_loss
     huber_loss_backward constant_pad_nd fill fill_ full full_like new_full scalar_tensor
@@ -24,7 +24,8 @@ _NAMES = """
     index_fill masked_fill scatter where dist linalg_vector_norm norm renorm
 """
 _CHECKED = set(_NAMES.split())
-# Whose types are checked: Inductor decomposes products of vectors, also of types without a product.
+# Their types are checked, because Inductor decomposes products of vectors even for types without
+# products.
 _MATRIX_PRODUCTS = {"mm", "bmm", "mv", "dot", "vdot"}
 _MOST_DIMENSIONS = 8
 
@@ -32,8 +33,8 @@ _MOST_DIMENSIONS = 8
 def eager_only(operator, args, kwargs) -> str | None:
     """The reason why the eager kernel is called, or None."""
     if operator in _DIVISIONS and kwargs.get("rounding_mode") == "floor":
-        # Some releases round the quotient: 1.0 // 0.1 would be 10, and an infinity divided itself.
-        # Others have an operation for it (overrides.py), which serves one type.
+        # Some releases round the quotient: 1.0 // 0.1 would be 10. Others have an operation for it
+        # (overrides.py), which works for one type.
         reals = {_real_type(arg) for arg in args} - {None}
         if reals - {torch.float32} or (reals and not hasattr(lowering, "_div_rn")):
             return "a floor division of real numbers"
@@ -41,7 +42,7 @@ def eager_only(operator, args, kwargs) -> str | None:
         return "a power of two that has the type of the exponent"
     if operator in _PRODUCTS and _real_type(args[0]):
         return "a product of real numbers, which is computed in double precision"
-    if operator in _BOUNDS and str(args[1]) == "-0.0":  # compilers compare with 0.0, and return it
+    if operator in _BOUNDS and str(args[1]) == "-0.0":  # compilers return 0.0
         return "a bound of -0.0"
     return "arguments that it refuses" if is_refused(operator, args, kwargs) else None
 

@@ -11,7 +11,7 @@ from torch._inductor import lowering, scheduler
 from ..versions import IS_BEFORE_2_13, patch
 from .eager import graph_has_ocl
 
-# While operators are lowered. max-autotune is for templates in Triton; epilogues.py has ours.
+# Options during lowering. max-autotune is for templates in Triton; epilogues.py has ours.
 LOWERING = {
     "triton__mix_order_reduction": False,
     "triton__cooperative_reductions": False,
@@ -19,8 +19,8 @@ LOWERING = {
     "max_autotune": False,
     "max_autotune_gemm": False,
 }
-# While kernels are fused. Index inversion takes i % n to be invertible, also where i exceeds n, so
-# that repeat() writes half of its result (190401 in pytorch/pytorch).
+# Options during fusion. Index inversion treats i % n as invertible even if i exceeds n, so that
+# repeat() writes half of its result (190401 in pytorch/pytorch).
 _SCHEDULING = {
     "loop_index_inversion_in_fusion": False,
     "triton__nested_reduction": False,

@@ -28,7 +28,7 @@ _convolution = torch.ops.ocl.convolution_epilogue.default
 _DTYPES = {dtype for dtype in TYPES if is_float(dtype)}
 _MATRIX_PRODUCTS = {aten.mm.default, aten.addmm.default}
 
-# Keys are the operators' names of activations.
+# The keys are the names of activations in the operators.
 ACTIVATIONS = {
     "relu": F.relu,
     "gelu": F.gelu,
@@ -52,13 +52,13 @@ def register() -> None:
 
 @dataclass
 class _Chain:
-    """The operations after a product that one operator can include."""
+    """The operations after a product that the fused operator can include."""
 
     last: Node
     bias: object = None
     residual: object = None
     activation: str = "none"
-    view: Node | None = None  # a view between the product and `last`, which has the shape
+    view: Node | None = None  # a view between the product and `last`; it has the final shape
 
 
 def fuse(graph: torch.fx.Graph) -> None:

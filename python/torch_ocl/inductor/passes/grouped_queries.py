@@ -39,7 +39,7 @@ def _before_repeat(node) -> Node | None:
     if value_of(node).dim() != 4 or steps[-1].args[1] not in (2, -3):
         return None
     expanded = value_of(steps[2]).shape
-    if len(expanded) != 5:  # more dimensions in front would be another order of the heads
+    if len(expanded) != 5:  # with more leading dimensions, the heads would have another order
         return None
     batch, heads, rows, columns = value_of(node).shape
     repeats = expanded[2]

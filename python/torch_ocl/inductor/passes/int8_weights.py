@@ -18,7 +18,7 @@ from .nodes import VIEWS, aten, insert, value_of
 _to = torch.ops.prims.convert_element_type.default
 _int8_mm = aten._weight_int8pack_mm.default
 _DTYPES = {torch.float32, torch.float16, torch.bfloat16}
-_MOST_ROWS = 32  # kMostRows of packed_linear.cpp; from there on the operator converts, too
+_MOST_ROWS = 32  # kMostRows of packed_linear.cpp; for more rows, the operator converts, too
 
 
 def join(graph: torch.fx.Graph) -> None:
@@ -69,7 +69,7 @@ def _is_tensor(node) -> bool:
 
 
 def _int8_weight(node):
-    """The int8 tensor [n][k] of which the node is the transposed, converted; else None."""
+    """The int8 tensor [n][k], if the node is its converted transpose; else None."""
     steps = set()
     while isinstance(node, Node) and node.target in (_to, aten.permute.default):
         if node.target in steps:

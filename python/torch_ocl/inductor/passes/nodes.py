@@ -11,7 +11,7 @@ VIEWS = {aten.view.default, aten.reshape.default, aten._unsafe_view.default}
 
 
 def value_of(node):
-    """The fake tensor or the number that the node computes; None where it is not known."""
+    """The node's fake tensor or number; None if it is not known."""
     return node.meta.get("val")
 
 

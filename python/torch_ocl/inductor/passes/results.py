@@ -1,4 +1,4 @@
-"""Results that lie in memory of their own, also where Inductor removes copies.
+"""Gives results memory of their own, even if Inductor removes copies.
 
 Inductor replaces an operation that changes nothing, such as clone() or x * 1, by its argument. So
 two results, or a result and an input, can become one tensor, and a write to one changes the other.
@@ -13,9 +13,9 @@ from .nodes import aten
 
 
 def keep_apart(graph: torch.fx.Graph, remove) -> None:
-    """Calls remove(), and copies results that it has put into the memory of others."""
+    """Calls remove(), then copies results that remove() has put into other tensors' memory."""
     storages = {node: get_node_storage(node) for node in graph.nodes}
-    copies = graph.find_nodes(op="call_function", target=aten.copy_.default)  # to inputs
+    copies = graph.find_nodes(op="call_function", target=aten.copy_.default)  # writes to inputs
     output = graph.output_node()
     results, spec = pytree.tree_flatten(output.args)
     written = [storages.get(copy.args[1]) for copy in copies]

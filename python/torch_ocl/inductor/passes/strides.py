@@ -1,4 +1,4 @@
-"""as_strided() of a view reads the memory of the tensor of which it is a view.
+"""Makes as_strided() of a view read the memory of the viewed tensor.
 
 Inductor computes a view of an intermediate result without the elements that the view leaves out
 (197431 in pytorch/pytorch). Here as_strided() gets the whole result, whose strides Inductor keeps.

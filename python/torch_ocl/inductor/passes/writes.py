@@ -1,10 +1,10 @@
-"""Graphs that write tensors: copies of values that are read after their memory is overwritten.
+"""For graphs that write tensors: copies values that are read after their memory is overwritten.
 
-In a traced graph each operator has a result of its own, and the inputs that the program changes are
-written last, by copy_(). Before Inductor works in place where it can (fx_passes/reinplace.py), it
-drops copies that change nothing. Then a value may lie in the memory of an input, or in the one of
-the argument that its operator replaces, and Inductor does not see all that read it later. Here such
-values get a copy, on which Inductor may work in place again.
+In a traced graph, each operator has a new result, and copy_() at the end writes the inputs that the
+program changes. Inductor first drops copies that change nothing, then works in place where it can
+(fx_passes/reinplace.py). So a value may lie in the memory of an input, or of an argument that its
+operator overwrites, and Inductor does not see all later reads of it. Here such values get a copy,
+on which Inductor may work in place again.
 """
 
 import collections
@@ -55,7 +55,7 @@ def keep_values(graph: torch.fx.Graph) -> None:
 
 
 def _changed(node) -> dict:
-    """The arguments in whose place Inductor may put the node's results, by number or name."""
+    """The arguments, by index or name, whose memory Inductor may use for the node's results."""
     if node.target in (_higher.auto_functionalized, _higher.auto_functionalized_v2):
         if "_all_bases" in node.kwargs:
             return {"_all_bases": node.kwargs["_all_bases"]}
@@ -91,7 +91,7 @@ def _clone(graph, node, before) -> Node:
 
 
 def _copy_other_readers(graph, node, changed) -> None:
-    """Copies arguments that are only read, but lie in the memory of one that is changed."""
+    """Copies arguments that are only read, but share memory with an argument that is changed."""
     written = _nodes(changed)
     if not written:
         return
@@ -106,7 +106,7 @@ def _copy_other_readers(graph, node, changed) -> None:
 
 
 def _read_before_copies(graph, copies) -> None:
-    """Copies the old values of inputs that are read after, or while, these are written."""
+    """Copies the old values of inputs if they are read during or after the write."""
     clones = {}
     written = set()
     for copy in copies:

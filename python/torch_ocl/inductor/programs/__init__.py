@@ -1,1 +1,1 @@
-"""The programs around the calls of kernels, in Python and C++."""
+"""The generated programs that call the kernels, in Python and C++."""

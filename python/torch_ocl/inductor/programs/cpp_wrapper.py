@@ -1,4 +1,4 @@
-"""Programs in C++ around the calls of kernels: cpp_wrapper=True, and AOTInductor's packages.
+"""Generated C++ programs that call the kernels: cpp_wrapper=True, and AOTInductor's packages.
 
 They include torch_ocl/program.h, which finds this library when they run. PyTorch's C functions for
 operators (aoti_torch_<device>_mm) and its proxy executor support only its own devices. So programs
@@ -21,7 +21,8 @@ from .wrapper import CallsKernels, end_program
 
 
 def quieten() -> None:
-    """Silences Inductor's warning about operators without a C function: here that is every one."""
+    """Silences Inductor's warning about operators without a C function: no operator has one
+    here."""
 
     def wanted(record):
         return not ("c-shim implementation" in str(record.msg) and graph_has_ocl())
@@ -30,14 +31,14 @@ def quieten() -> None:
 
 
 def name_of_result(output) -> str | None:
-    """The name; None for results that are no tensors, and for arguments that are changed."""
+    """The name; None for results that are not tensors, and for arguments that are changed."""
     # Since PyTorch 2.14, a call with one result is the result.
     kinds = ir.MultiOutput, ir.FallbackKernel
     return output.get_name() if isinstance(output, kinds) else None
 
 
 def _literal(text: str) -> str:
-    """A string literal of C++, whatever is in the text."""
+    """The text as a string literal of C++."""
     plain = {byte for byte in range(32, 127)} - set(b'"\\?')
     return '"' + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in text.encode()) + '"'
 

@@ -1,7 +1,7 @@
 """Keeps random operators in the order of the program.
 
-Inductor moves operators that do not depend on each other. Random ones would then draw other
-numbers from the generator than in eager mode.
+Inductor reorders operators that do not depend on each other. Random operators would then draw other
+numbers than in eager mode.
 """
 
 import torch

@@ -15,7 +15,7 @@ from ..device_interface import most_argument_bytes
 
 
 def _with_joined_loops(schedule: list) -> list:
-    """Joins a loop that computes only inputs of the next loop, element by element, to that loop.
+    """Merges a loop into the next one if it only computes that loop's inputs, element by element.
 
     Inductor makes a separate loop for nodes that read nothing of the loop before, such as the mask
     of a dropout. Their results would be stored in memory and loaded again.
@@ -48,7 +48,8 @@ _SIZES = SymT.SIZE, SymT.PRECOMPUTED_SIZE, SymT.UNBACKED_INT, SymT.FLOAT, SymT.U
 
 
 def _argument_bytes(scheduler, nodes) -> int:
-    """Of a kernel of these nodes. Buffers that only they use become variables."""
+    """The number of arguments of a kernel with these nodes. Buffers that only they use become
+    variables."""
     names = {name for node in nodes for name in node.get_operation_names()}
     written = {dep.name for node in nodes for dep in node.read_writes.writes}
     dependencies = [dep for node in nodes for dep in node.read_writes.reads_and_writes()]
@@ -70,7 +71,8 @@ class OclScheduling(SIMDScheduling):
     kernel_type = OclKernel
 
     def can_fuse(self, node1, node2):
-        """As Inductor decides, within the arguments that kernels of the device may have."""
+        """Decides as Inductor does, within the number of arguments that the device's kernels may
+        have."""
         nodes = [*node1.get_nodes(), *node2.get_nodes()]
         most = most_argument_bytes(node1.get_device())
         if _argument_bytes(self.scheduler, nodes) > most:
@@ -98,7 +100,8 @@ class OclScheduling(SIMDScheduling):
         name = f"ocl_{fused}_{wrapper.next_kernel_suffix()}"
         wrapper.src_to_kernel[src_code] = name
         origins, detailed = get_kernel_metadata(node_schedule, wrapper)
-        # Texts that operators are called with are in it. One with several lines ends the comment.
+        # The comment contains text arguments of operators. One with several lines would end the
+        # comment.
         lines = f"{origins}\n{detailed}".splitlines()
         mark = wrapper.comment
         comments = "\n".join(line if line.startswith(mark) else f"{mark} {line}" for line in lines)

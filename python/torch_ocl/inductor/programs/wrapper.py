@@ -1,4 +1,4 @@
-"""The parts of Inductor's program around the calls of kernels."""
+"""Inductor's generated Python program that calls the kernels."""
 
 from torch._inductor import config
 from torch._inductor.codegen.common import DeviceOpOverrides
@@ -33,7 +33,7 @@ class OclOpOverrides(DeviceOpOverrides):
 
 def end_program(result) -> None:
     """Adds the code after the program's function `call`."""
-    # A graph has the commands of one device, and nothing that the program does on the CPU.
+    # A graph has the commands of one device only, and no work of the CPU.
     on_one_device = set(V.graph.device_types) == {"ocl"} and len(V.graph.device_idxs) == 1
     if config.triton.cudagraphs and on_one_device:  # mode="reduce-overhead"
         changed = tuple(sorted(V.graph.mutated_input_idxs))
@@ -60,7 +60,7 @@ class CallsKernels:
 
 
 class WritesPython(CallsKernels):
-    """What a program in Python and the functions of its subgraphs have in common."""
+    """The common part of Python programs and the functions of their subgraphs."""
 
     def define_ocl_kernel(self, name, fused, rendered, source, comments):
         """Defines the kernel where all functions of the program find it."""
@@ -81,7 +81,7 @@ class WritesPython(CallsKernels):
             program.header.writeline(line)
 
     def val_to_arg_str(self, s, type_=None):
-        if isinstance(s, complex):  # its repr() has no sign for a zero
+        if isinstance(s, complex):  # its repr() has no sign for -0.0
             return f"complex({s.real}, {s.imag})"
         return super().val_to_arg_str(s, type_)
 

@@ -1,1 +1,1 @@
-"""What tracing by Dynamo and AOTAutograd needs: random numbers, memory formats."""
+"""Changes to tracing by Dynamo and AOTAutograd: random numbers, memory formats, types of out=."""

@@ -1,6 +1,6 @@
 """Memory formats of fake tensors' convolutions.
 
-PyTorch takes the results for contiguous on devices that it does not know. Those of ocl may be
+PyTorch assumes contiguous results on devices that it does not know. Those of ocl may be
 channels_last.
 """
 
@@ -57,6 +57,6 @@ def _with_formats(implementation, positions):
 def _in_format(result, memory_format):
     if result is None:
         return None
-    if result.dim() == 3:  # a convolution of signals is one of images with a height of 1
+    if result.dim() == 3:  # a 1-d convolution is a 2-d one with a height of 1
         return _in_format(result.unsqueeze(2), memory_format).squeeze(2)
     return torch.empty_like(result, memory_format=memory_format)

@@ -1,6 +1,6 @@
 """Lets higher-order operators, such as torch.cond, run under autocast.
 
-PyTorch's list of the devices whose autocast they pass over lacks ours.
+PyTorch has a list of devices whose autocast these operators skip; ours is missing there.
 """
 
 import torch

@@ -1,7 +1,7 @@
-"""Refuses the types of out= tensors that eager kernels refuse, while a call is traced.
+"""While a call is traced, raises for types of out= tensors that eager kernels refuse.
 
-Traced calls write a converted result: pytorch/pytorch issue 137213. Imported with PyTorch's fake
-tensors.
+Without this, traced calls would convert the result (pytorch/pytorch issue 137213). Imported with
+PyTorch's fake tensors.
 """
 
 import contextlib
@@ -97,7 +97,7 @@ def _raised(func, names, spec, small):
         results = pytree.tree_leaves(func.overloadpacket(*args, **kwargs))
         outputs = [x.new_empty(x.shape, dtype=t) for x, t in zip(results, small[-count:])]
     except Exception:
-        return None  # of the arguments, which the call itself refuses, or for which 2 is too few
+        return None  # the error comes from the arguments, not from the outputs
     try:
         func(*args, **kwargs, **dict(zip(names, outputs)))
     except NotImplementedError:  # ocl has kernels for types that the CPU's do not know

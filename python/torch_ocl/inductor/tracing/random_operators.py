@@ -1,4 +1,4 @@
-"""Tracing by Dynamo and AOTAutograd: random operators do not draw, and none is dropped.
+"""While Dynamo and AOTAutograd trace, random operators draw nothing, and none is dropped.
 
 Imported with PyTorch's fake tensors.
 """
@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 aten = torch.ops.aten
 
-# PyTorch runs operators that have no fake implementation on zeros, so these would draw.
+# PyTorch runs operators without a fake implementation on zeros, so these would draw.
 _DRAWN = (aten.binomial.default, aten._sample_dirichlet.default)
 _is_impure = Node.is_impure
 
