@@ -1,4 +1,4 @@
-"""Writes the tables of docs/as_cuda.md: who answers each name of torch.cuda.
+"""Writes the tables of docs/as_cuda.md: what each name of torch.cuda becomes.
 
 usage: python tools/as_cuda_names.py docs/as_cuda.md
 """
@@ -16,7 +16,7 @@ def _list(text: str) -> str:
 
 
 def _first_line(name: str) -> str:
-    """What the answer's docstring says first."""
+    """The first line of the answer's docstring."""
     text = getattr(answers, name.rsplit(".", 1)[-1]).__doc__ or ""
     return text.split("\n")[0].rstrip(".")
 
@@ -26,7 +26,7 @@ def _row(*cells: str) -> str:
 
 
 def tables() -> str:
-    """In Markdown."""
+    """The tables in Markdown."""
     renamed = [f"`{ours}` for `{name}`" for name, ours in names.RENAMED.items()]
     rows = [_row("names of torch.cuda", "answer"), _row("---", "---")]
     rows.append(_row(_list(names.OCL), "`torch.ocl`'s function or class of the same name"))

@@ -1,5 +1,5 @@
-"""Checks that dependencies between the folders go one way (docs/architecture.md), that few rooms
-include each other, and that no folder has too many sources. A room is x.cpp with x.h.
+"""Checks that dependencies between folders go one way (docs/architecture.md), that few rooms
+include each other, and that no folder has too many source files. A room is x.cpp with x.h.
 
 usage: python check_layers.py [ROOT]
 Prints each violation; exits with 1 if there is one.
@@ -11,7 +11,7 @@ import pathlib
 import re
 import sys
 
-# What each folder may include, apart from itself.
+# The folders that each folder may include, in addition to itself.
 MAY_INCLUDE = {
     "include": set(),
     "backend": set(),
@@ -23,7 +23,7 @@ MAY_INCLUDE = {
 }
 MAY_INCLUDE["python"] = set(MAY_INCLUDE)
 MAY_INCLUDE["tests"] = set(MAY_INCLUDE)
-# The floors of backend/, from the bottom. Each may include those below.
+# The floors of backend/, from the bottom. A floor may include the floors below it.
 FLOORS = ["base", "device", "program", "queue", "memory", "launch"]
 # Rooms that include each other, directly or through others, and why. No more than three.
 CIRCLES = {
@@ -36,7 +36,7 @@ CIRCLES = {
     "kernels/matmul/gemm gemm_complex gemm_problem": "complex products are made of real ones",
     "kernels/user/user_arguments user_kernel": "arguments name their kernel in errors",
 }
-# What each folder of kernels/ may include there, apart from itself and, outside of it, core/.
+# The folders of kernels/ that each folder there may include, in addition to itself and core/.
 KERNELS_MAY_INCLUDE = {
     "core/cl": set(),
     "core/types": set(),
@@ -86,7 +86,7 @@ KERNELS_MAY_INCLUDE = {
     "inductor": set(),
     "inductor/cl": set(),
 }
-# The modules and folders of python/torch_ocl/inductor, from the bottom. Each may import those
+# The modules and folders of python/torch_ocl/inductor, from the bottom. A module may import those
 # before it.
 INDUCTOR = "python/torch_ocl/inductor"
 INDUCTOR_FLOORS = [
@@ -96,10 +96,10 @@ INDUCTOR_FLOORS = [
 ]
 # The most source files of a folder.
 MOST_FILES = 26
-# Folders that have more, and how many.
+# Folders that have more source files, and how many.
 LARGE = {
     "tests/python": 400,  # a file for each capability, all of which pytest collects
-    "tests/conformance": 33,  # modules that import each other by their names alone, as the next
+    "tests/conformance": 33,  # modules that import each other by name alone, like the next folder
     "tests/fuzz": 27,
     "tests/stern": 28,
 }
@@ -112,7 +112,7 @@ OPENCL = {".cl", ".clh"}
 
 
 def violation(path, layer, included):
-    """What is wrong with this include, or None."""
+    """Why this include is not allowed, or None."""
     folder = included.split("/")[0]
     if folder == "torch_ocl":
         folder = "include"
@@ -141,7 +141,7 @@ def folder_of(path, root="kernels"):
 
 
 def violation_in_backend(path, included):
-    """As violation(), for an include within backend/."""
+    """violation() for an include within backend/."""
     floor, other = folder_of(path, "backend"), folder_of(included, "backend")
     if other is None or other == floor:
         return None
@@ -157,8 +157,8 @@ def is_core(folder):
 
 
 def violation_in_kernels(path, included, places):
-    """As violation(), for an include within kernels/. OpenCL sources are included by their names:
-    `places` has their paths."""
+    """violation() for an include within kernels/. OpenCL sources are included by name: `places` has
+    their paths."""
     folder, other = folder_of(path), folder_of(places.get(included, included))
     if other is None or other == folder or (is_core(other) and not is_core(folder)):
         return None
@@ -171,8 +171,8 @@ def violation_in_kernels(path, included, places):
 
 
 def inductor_imports(folder, text):
-    """[(line, module or folder of inductor)] of the imports in a module. `folder`: its own folder
-    there, as parts of a path."""
+    """[(line, module or folder of inductor)] for the imports of a module. `folder`: the module's
+    folder there, as parts of a path."""
     found = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -208,7 +208,8 @@ def full_folders(root):
 
 
 def circles(graph):
-    """The sets of rooms that reach each other in {room: rooms that it includes}."""
+    """The sets of rooms that include each other, directly or not, in {room: rooms that it
+    includes}."""
 
     def reached(room):
         found, new = set(), [room]
@@ -227,7 +228,7 @@ def circles(graph):
 
 
 def wrong_circles(graph):
-    """The circles that CIRCLES does not have, and the entries that are no circles, as text."""
+    """Describes circles that CIRCLES lacks, and its entries that are not circles."""
 
     def written(circle):
         first, *others = sorted(circle)

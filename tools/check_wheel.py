@@ -11,7 +11,7 @@ os.environ.pop("OCL_KERNEL_DIR", None)
 
 import torch
 
-import torch_ocl  # noqa: F401 (the device, also where PyTorch has a GPU of its own)
+import torch_ocl  # noqa: F401 (needed where PyTorch has a GPU of its own)
 
 x = torch.ones(3, device="ocl")
 assert (x + x).sum().item() == 6

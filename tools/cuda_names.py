@@ -14,7 +14,7 @@ _ERRORS = "no counterpart: calls of OpenCL that fail raise by themselves"
 _COMPILED = "no counterpart: the driver compiles each kernel for its own device"
 _PARTS = "no counterpart: OpenCL's sub-devices are not used"
 _UNKNOWN = "the tool of the device's vendor: OpenCL does not report it"
-# What torch.cuda has and torch.ocl has not: what to use instead, or the reason.
+# Names of torch.cuda that torch.ocl lacks: what to use instead, or the reason.
 MISSING = {
     "CUDAGraph": "`torch.ocl.Graph`",
     "CUDAPluggableAllocator": "no counterpart: `torch.ocl.from_buffer` takes memory of others",
@@ -70,7 +70,7 @@ def public_names(module):
 
 
 def table():
-    """In Markdown."""
+    """The table in Markdown."""
     ours = public_names(torch.ocl)
     rows = [
         f"| `torch.cuda.{name}` | "

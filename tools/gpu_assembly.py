@@ -1,5 +1,6 @@
-"""What the loop of a kernel consists of that most multiply-adds are in, from disassemblies of AMD's
-(clang -S), NVIDIA's (nvdisasm, or PTX where that is missing) and Intel's (ocloc disasm)."""
+"""Counts the instructions of a kernel's hottest loop, the one with most multiply-adds. Reads
+disassemblies for AMD (clang -S), NVIDIA (nvdisasm, or PTX if that is missing) and Intel (ocloc
+disasm)."""
 
 import dataclasses
 import re
@@ -67,8 +68,8 @@ def loops(text, kind):
 
 
 def fma_share(text, kind, trips=1):
-    """The share of multiply-adds among the instructions that the hottest loop executes. None where
-    there is no loop. `trips`: of the loop inside of it, if the compiler has kept one."""
+    """The share of multiply-adds among the instructions that the hottest loop executes; None if
+    there is no loop. `trips`: iterations of a loop inside of it, if the compiler has kept one."""
     found = list(loops(text, kind))
     most = max((loop.fma for loop in found), default=0)
     if not most:
@@ -83,6 +84,6 @@ def fma_share(text, kind, trips=1):
 
 
 def lanes(text):
-    """Work-items that an instruction of Intel's computes for."""
+    """The number of work-items that an Intel instruction computes."""
     found = re.findall(r"\bmad \((\d+)\|", text)
     return max(map(int, found), default=None)

@@ -1,4 +1,4 @@
-"""Compiles kernels with the compilers of GPUs that are not here, and prints what they cost there.
+"""Compiles kernels with GPU compilers, without the GPUs, and prints their costs: registers, spills.
 
 usage: gpu_check.py PROGRAMS [--compilers FOLDER] [--targets gfx803,sm_75,skl] [--units]
                     [--json FILE] [--markdown FILE]
@@ -37,22 +37,22 @@ import tempfile
 from gpu_assembly import fma_share, lanes
 from gpu_tables import write_table
 
-AMD = {"gfx803": "polaris10"}  # target: its name in libclc, where that is another one
+AMD = {"gfx803": "polaris10"}  # target: its name in libclc, if that differs
 AMD |= {x: x for x in ("gfx900", "gfx1030", "gfx1100", "gfx1200", "gfx90a", "gfx942")}
 NVIDIA = ["sm_75", "sm_86", "sm_90"]  # Turing, Ampere, Hopper
 INTEL = ["skl", "dg2"]  # Gen9, Arc
 DEFAULT = ["gfx803", "gfx1030", "gfx1100", *NVIDIA, *INTEL]
-# The matrix units of targets (docs/matrix_units.md), and their instructions. The targets that are
-# not in DEFAULT have programs of units alone.
+# The matrix units of targets (docs/matrix_units.md), and their instructions. Only programs with
+# units are compiled for targets that are not in DEFAULT.
 UNITS = {"sm_75": "sm_75", "sm_86": "sm_80", "sm_90": "sm_80", "gfx1100": "gfx11"}
 UNITS |= {"gfx1200": "gfx12", "gfx90a": "gfx90a", "gfx942": "gfx942"}
 OF_UNIT = re.compile(r"\bv_(?:wmma|mfma)_\w+|\bmma\.sync\.\S+")
-# What some programs need and some targets lack: how the compiler says it.
+# Features that some programs need and some targets lack: the compiler's message for each.
 LACKS = {
     "float64": (["dg2"], r"cl_khr_fp64|\bdouble\d*\b|convert_double"),
 }
 HOT = re.compile(r"(conv|gemm|gemv|norm|packed_linear|reduce|sdpa|softmax)")
-# NVIDIA's compiler takes `asm`; clang needs an option for it.
+# NVIDIA's compiler accepts `asm`; clang needs an option for it.
 CLANG = ["clang-19", "-x", "cl", "-cl-std=CL1.2", "-O3", "-nogpulib", "-w", "-fgnu-keywords"]
 NVIDIA_ATOMICS = pathlib.Path(__file__).parent / "nvidia_atomics.clh"
 NVIDIA_REGISTERS, NVIDIA_WARPS = 65536, {"sm_75": 32, "sm_86": 48, "sm_90": 64}
@@ -66,7 +66,7 @@ class Kernel:
     registers: int | None = None
     occupancy: int | None = None  # waves of a SIMD, warps of a multiprocessor
     local: int | None = None  # bytes
-    fma: float | None = None  # share of the hottest loop
+    fma: float | None = None  # share of multiply-adds in the hottest loop
     lanes: int | None = None  # work-items of an instruction, where the compiler chooses
 
 
@@ -83,15 +83,16 @@ def run(command):
 
 
 def lacked(error, target):
-    """What the target lacks that the program needs; None where the program is at fault."""
+    """The feature that the program needs and the target lacks; None if the program itself is
+    wrong."""
     for name, (targets, pattern) in LACKS.items():
         if target in targets and re.search(pattern, error):
             return name
 
 
 def built_for(source, target):
-    """The program with the target's matrix unit in place of its emulation; as sdpa.cpp builds it
-    for the target: Intel's have Quirk::kFewRegisters."""
+    """The program for the target: with the matrix unit instead of its emulation, and with the
+    defines of sdpa.cpp for Quirk::kFewRegisters, which Intel's GPUs have."""
     source = source.replace("#define UNIT_EMULATED 1", "#define UNIT_EMULATED 0")
     d, dv, rows = (number(rf"#define {x} (\d+)", source) for x in ("D", "DV", "RM"))
     if target not in INTEL or not (d and dv and rows):
@@ -112,14 +113,14 @@ def unit_of(source):
 
 
 def check_unit(source, assembly):
-    """Raises CompileError where a program with a matrix unit has none of its instructions."""
+    """Raises CompileError if a program with a matrix unit has none of its instructions."""
     if unit_of(source) and not OF_UNIT.search(assembly):
         raise CompileError("there is no instruction of the matrix unit")
 
 
 def is_used(source, target):
-    """A program with a matrix unit is for targets that have it. Intel's do not take what
-    gemm_gpu.cpp keeps from Quirk::kFewRegisters."""
+    """Whether the program is for the target. Programs with a matrix unit are for targets that have
+    it. Intel's GPUs do not get the tiles that gemm_gpu.cpp excludes by Quirk::kFewRegisters."""
     if unit := unit_of(source):
         return UNITS.get(target) == unit
     if target in UNITS and target not in DEFAULT:
@@ -138,7 +139,7 @@ def is_used(source, target):
 
 
 def trips(source):
-    """Turns of a tile's innermost loop."""
+    """Iterations of a tile's innermost loop."""
     depth, unroll = (number(rf"#define {name} (\d+)", source) for name in ("TK", "UNROLL"))
     return depth // unroll if depth and unroll else 1
 
@@ -255,7 +256,8 @@ class Compilers:
         log = run(["ocloc", "compile", "-file", str(source), "-device", target, *options])
         if "Build succeeded" not in log:
             raise CompileError(log.strip())
-        # Names are macros in some sources; the binary has them, and warnings tell of spills.
+        # Reads names from the binary, because they are macros in some sources; finds spills in
+        # warnings.
         spills = dict(re.findall(r"kernel (\w+).*?spilled around (\d+)", log))
         kernels = [Kernel(name, int(size)) for name, size in spills.items()]
         return kernels + [
@@ -278,7 +280,7 @@ class Compilers:
 
 
 def nvidia_warps(target, registers, local, ptx):
-    """Warps that a multiprocessor has room for; whole work-groups where their size is fixed."""
+    """The warps that fit on a multiprocessor; whole work-groups if their size is fixed."""
     granted = max(8, (registers + 7) // 8 * 8)
     warps = min(NVIDIA_WARPS[target], NVIDIA_REGISTERS // (granted * 32))
     size = re.match(r"[^{]*\.reqntid (\d+)(?:, (\d+))?", ptx)
@@ -290,7 +292,7 @@ def nvidia_warps(target, registers, local, ptx):
 
 
 def distinct(folder):
-    """Programs, without those that differ in nothing but line numbers and kernel names."""
+    """Programs, without duplicates that differ only in line numbers and kernel names."""
     programs = {}
     for path in sorted(folder.glob("*.cl")):
         text = re.sub(r"^#(line .*|define KERNEL .*)$", "", path.read_text(), flags=re.M)

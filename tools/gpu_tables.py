@@ -1,4 +1,4 @@
-"""The table of docs/gpu_kernels.md, from what gpu_check.py has found."""
+"""The table of docs/gpu_kernels.md, from the results of gpu_check.py."""
 
 import re
 
@@ -24,7 +24,7 @@ def title(source, kernel):
 
 
 def bytes_per_flop(source):
-    """Of global memory: each tile reads its rows and columns once."""
+    """Bytes of global memory: each tile reads its rows and columns once."""
     m, n = int(define(source, "TM")), int(define(source, "TN"))
     size = SIZES.get(re.search(r"#define ELEMENT_(\w+)", source)[1], 4)
     return (m + n) * size / (2 * m * n)
@@ -59,7 +59,7 @@ def table(results, targets):
 
 
 def write_table(path, results, targets):
-    """Replaces what is between the marks of the document."""
+    """Replaces the part between the marks in the document."""
     lines = "\n".join("| " + " | ".join(row) + " |" for row in table(results, targets))
     before, rest = path.read_text().split(BEGIN)
     after = rest.split(END)[1]

@@ -1,4 +1,4 @@
-"""Runs each tile of matrix products and convolutions once, for OCL_DUMP_DIR to have their programs.
+"""Runs each tile of matrix products and convolutions once, so that OCL_DUMP_DIR gets the programs.
 
 usage: OCL_KERNEL_FAMILY=gpu OCL_CLBLAST=0 OCL_DUMP_DIR=FOLDER gpu_tiles.py
 """
@@ -7,7 +7,7 @@ import torch
 
 from torch_ocl import _C
 
-CONVOLUTION_LOADS = 8  # more for each work-item are left to matrix products
+CONVOLUTION_LOADS = 8  # with more sums per work-item, only matrix products
 
 
 def multiply(dtype=torch.float32, size=64):

@@ -1,4 +1,4 @@
-"""Multiplies by each matrix unit once, for OCL_DUMP_DIR to have their programs.
+"""Multiplies by each matrix unit once, so that OCL_DUMP_DIR gets the programs.
 
 usage: OCL_KERNEL_FAMILY=gpu OCL_MATRIX_UNITS=emulate OCL_DUMP_DIR=FOLDER gpu_units.py
 """
@@ -19,7 +19,7 @@ def main():
         for dtype in (TYPES[each] for each in types.split(", ")):
             a, b = (torch.ones(16, 32, dtype=dtype, device="ocl") for _ in range(2))
             multiply = torch._int_mm if dtype == torch.int8 else torch.mm
-            # In place of a tile that the unit has no registers for, the model chooses.
+            # If the unit lacks registers for a tile, the model chooses another.
             for index in square:
                 _C.force_tuned("gemm_gpu", first + index)
                 multiply(a, b.t())

@@ -1,4 +1,4 @@
-"""Lists what torch_ocl uses of PyTorch's private Python, and its sources in the installed PyTorch.
+"""Lists the private Python names of PyTorch that torch_ocl uses, with their sources.
 
 usage: private_names.py
 
@@ -13,7 +13,7 @@ import inspect
 import pathlib
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "python/torch_ocl"
-USES = ["read", "overridden", "replaced"]  # the last that a name has counts
+USES = ["read", "overridden", "replaced"]  # the last use of a name counts
 # Attributes of values that exist while a program is compiled, and of our own.
 AT_RUN_TIME = ("torch._inductor.virtualized.V.", "torch._torch_ocl_error", "torch.__")
 

@@ -37,7 +37,7 @@ def version_problems(changelog, version):
 
 
 def python_problems(abis):
-    """Each Python that pyproject.toml names has a wheel."""
+    """There is a wheel for each Python in pyproject.toml."""
     pythons = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
     missing = [each for each in pythons if "cp" + each.replace(".", "") not in abis]
     if missing:
@@ -70,7 +70,7 @@ def names_of(requirements):
 
 
 def metadata_problems(metadata):
-    """The metadata have the project's dependencies."""
+    """The wheels' metadata have the project's dependencies."""
     wanted = names_of(PROJECT["dependencies"])
     found = names_of(each for each in metadata.get_all("Requires-Dist") if ";" not in each)
     if found != wanted:

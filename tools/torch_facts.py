@@ -1,4 +1,5 @@
-"""What torch-ocl needs of an installed PyTorch, and what differs between two of them.
+"""Facts of an installed PyTorch that torch-ocl depends on, and the differences between two
+releases.
 
 usage: torch_facts.py FILE.json
 
@@ -26,7 +27,7 @@ def schemas():
 
 
 def native_functions():
-    """{operator: what decides whether its kernels serve ocl}, of native_functions.yaml."""
+    """{operator: the fields of native_functions.yaml that decide whether its kernels serve ocl}."""
     import torchgen
     from torchgen.gen import parse_native_yaml
     from torchgen.model import DispatchKey
@@ -60,7 +61,7 @@ def collect():
 
 
 def schema_differences(old, new):
-    """{title: lines}; an added operator is named with where it has a kernel."""
+    """{title: lines}; added operators are listed with the keys that have a kernel."""
     before, after = old["schemas"], new["schemas"]
 
     def kernel_of(name):

@@ -6,8 +6,8 @@ usage: try_torch.py VERSION [--index URL|nightly] [--folder build/try_VERSION] [
 Makes an environment, builds, and runs the tests marked "sample". Everything goes into FOLDER; its
 page.txt is also printed. The page says what differs from the PyTorch of the Python that runs this,
 or from the facts.json of an earlier run: operators, implementations, the private functions that
-torch_ocl uses. It has marks that name no operator, the build's warnings and errors, and the
-sample's failures. Fails where the build or a test does. `--index nightly` takes nightly builds for
+torch_ocl uses. It also lists marks that name no operator, the build's warnings and errors, and the
+sample's failures. Fails if the build or a test fails. `--index nightly` takes nightly builds for
 CPUs; other indexes are URLs.
 """
 
@@ -29,7 +29,7 @@ MOST_LINES = 40  # of each part of the page
 
 
 def make_environment(folder, version, index):
-    """The Python of an environment with this PyTorch, and with what tests need."""
+    """The Python of an environment with this PyTorch and the packages that tests need."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     options = ["-q"]

@@ -7,13 +7,13 @@ usage: wheels.py build [--releases 2.11,2.12] [--pythons PYTHON,..] [--folder bu
                       [--folder build/wheels] [--sample]
 
 build: compiles in one environment per release, FOLDER/torch2_13, then joins. There is one wheel for
-each Python, by default for the one that runs this. Another one needs its headers and the module
-venv, but no PyTorch: nearly all of an extension depends on PyTorch alone, and is compiled once.
+each Python, by default for the one that runs this. Other Pythons need their headers and the module
+venv, but no PyTorch: nearly all of an extension depends only on PyTorch, and is compiled once.
 
-join: makes one wheel of wheels for several releases, which differ in the folder of their extension
-alone; wheels for other Pythons or processors stay apart. auditwheel checks what the extensions
-link, and names the oldest Linux that has it. They link PyTorch's libraries, which are another
-package's, and libc, libstdc++; libOpenCL is opened at run time.
+join: merges wheels for several releases, which differ only in the folder of their extension, into
+one; there is a wheel for each Python and processor. auditwheel checks the libraries that the
+extensions link, and names the oldest Linux that has them: PyTorch's libraries, which belong to
+another package, libc and libstdc++. libOpenCL is opened at run time.
 
 test: for each wheel for this processor and each release, a fresh environment with the wheel's
 Python and that PyTorch; the demo, the check of the device and, with --sample, the tests marked
@@ -78,7 +78,8 @@ def by_tag(text):
 def compile_wheels(args):
     """A wheel for each release and Python. Each release has a build folder, which keeps objects."""
     requirements = PYPROJECT["build-system"]["requires"]
-    # For all Pythons: scikit-build-core empties a build folder that another copy of it has used.
+    # One copy for all Pythons, because scikit-build-core empties a build folder that another copy
+    # has used.
     tools = args.folder / "build_tools"
     run(sys.executable, "-m", "pip", "install", "-q", "--upgrade", "--target", tools, *requirements)
     with_tools = {**os.environ, "PYTHONPATH": str(tools)}

@@ -4,9 +4,9 @@ usage: with_runtime.py pocl|intel|intel-avx2|both|rusticl|oclgrind|stern COMMAND
        with_runtime.py --write        only writes .runtimes/NAME/*.icd for the runtimes found here
 
 intel-avx2 is Intel's runtime, and PyTorch's CPU path, on a processor without AVX-512.
-stern is PoCL with a layer that plays a GPU: STERN_PROFILE says which (docs/stern.md). With
-STERN_RUNTIME=intel, it is Intel's runtime with the layer, which compiles several times faster.
-Under oclgrind, the command fails when a kernel reads or writes out of bounds or has a data race.
+stern is PoCL with a layer that behaves as a GPU; STERN_PROFILE says which (docs/stern.md). With
+STERN_RUNTIME=intel it is Intel's runtime with the layer, which compiles several times faster. Under
+oclgrind, the command fails when a kernel reads or writes out of bounds or has a data race.
 """
 
 import importlib.metadata
@@ -29,7 +29,7 @@ INSTALL = {
     "stern": "make build, and apt install pocl-opencl-icd or make intel-runtime",
 }
 
-# For Intel's runtime; PyTorch's own kernels; oneDNN; MKL.
+# The variables for: Intel's runtime, PyTorch's kernels, oneDNN, MKL.
 AVX2 = {
     "CL_CONFIG_CPU_TARGET_ARCH": "core-avx2",
     "ATEN_CPU_CAPABILITY": "avx2",
@@ -98,8 +98,8 @@ def environment(runtime, found):
     visible = "intel" if runtime == "stern" and stern_uses_intel() else runtime
     result = {**os.environ, "OCL_ICD_VENDORS": str(RUNTIMES / visible)}
     result.pop("OCL_ICD_FILENAMES", None)  # Khronos's loader would add these drivers
-    result.setdefault("OCL_AUTOLOAD", "1")  # also beside a GPU of PyTorch's own
-    # Not for stern: the loader next to Intel's runtime knows no layers.
+    result.setdefault("OCL_AUTOLOAD", "1")  # even if PyTorch has a GPU of its own
+    # Not for stern, because the loader next to Intel's runtime does not support layers.
     if runtime in ("intel", "intel-avx2", "both"):
         folders = [str(pathlib.Path(found["intel"]).parent), os.environ.get("LD_LIBRARY_PATH")]
         result["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, folders))
@@ -108,24 +108,24 @@ def environment(runtime, found):
     if runtime == "rusticl":
         result["RUSTICL_ENABLE"] = "llvmpipe"
     if runtime == "oclgrind":
-        # It checks the bounds of buffers, so each tensor has a buffer of its own.
+        # Oclgrind checks the bounds of buffers, so each tensor gets its own buffer.
         result.setdefault("OCL_MEMORY_CACHING", "0")
     if runtime == "stern":
         result["OPENCL_LAYERS"] = str(STERN_LAYER)
-        # What was compiled for one profile is not right for another.
+        # Each profile has its own cache, because programs for one profile are wrong for another.
         profile = pathlib.Path(result.setdefault("STERN_PROFILE", "smallest")).stem
         order = result.get("STERN_ORDER", "forward")
         order += result.get("STERN_SEED", "0") if order == "random" else ""
         name = f"{profile}_{order}" + ("_intel" if stern_uses_intel() else "")
         cache = RUNTIMES / "stern_cache" / name
         result.setdefault("OCL_CACHE_DIR", str(cache))
-        # PoCL's compiler takes half the time. The rows of other runtimes test optimized code.
+        # PoCL's compiler then takes half the time. Other runtimes test optimized code.
         result.setdefault("OCL_BUILD_OPTIONS", "-cl-opt-disable")
     return result
 
 
 def run_oclgrind(command, variables):
-    """Every process that the command starts reports into one pipe, which it opens in /proc."""
+    """All processes of the command report into one pipe, which they open in /proc."""
     read_end, write_end = os.pipe()
     variables["OCLGRIND_DATA_RACES"] = "1"
     variables["OCLGRIND_LOG"] = f"/proc/{os.getpid()}/fd/{write_end}"

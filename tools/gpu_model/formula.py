@@ -15,10 +15,10 @@ latency      a wavefront waits for memory once for each run of code without bran
              and for each barrier. Wavefronts that are resident together wait together.
 
 Units work in rounds: the busiest one has ceil(groups / units) groups. With fewer wavefronts on a
-unit than its device file tells (`fill`), arithmetic is slower in proportion.
+unit than its device file says (`fill`), arithmetic is slower in proportion.
 
-Assumptions, the same for all devices: the constants below, and 64 registers where no compiler has
-told. Instructions are those of LLVM after its optimizations: a GPU's compiler merges some, and
+Assumptions, the same for all devices: the constants below, and 64 registers if no compiler's figure
+is known. Instructions are those of LLVM after its optimizations: a GPU's compiler merges some, and
 needs more for others. Clocks are the highest of the specification.
 """
 
@@ -123,7 +123,7 @@ class Estimate:
 
 
 def resident_groups(device, launch, registers=None):
-    """How many groups a unit has room for at once."""
+    """How many groups fit on a unit at once."""
     items = math.prod(launch["local"])
     waves = math.ceil(items / device.width)
     room = [device.groups, device.waves // waves]
@@ -151,7 +151,7 @@ def estimate(device, launch, registers=None):
     counts = launch["widths"][str(device.width)]
     groups, waves = launch["groups"], max(counts["waves"], 1)
     busiest = math.ceil(groups / device.units)
-    share = busiest / groups  # of all work, that the busiest unit has
+    share = busiest / groups  # share of all work that the busiest unit has
     resident = min(resident_groups(device, launch, registers), busiest)
     rounds = math.ceil(busiest / resident)
 

@@ -1,4 +1,4 @@
-"""The operators of the goals (goals.py), and what they have to move or compute.
+"""The operators of the goals (goals.py), and the bytes or operations that they need.
 
 usage: goal_cases.py some|whole [REGULAR EXPRESSION]          within goals.py's environment
 """
@@ -15,16 +15,16 @@ import torch.nn.functional as F
 from networks import check_recorder, recorded
 
 aten = torch.ops.aten
-SIDE = int(os.environ.get("GOALS_SIDE", "2048"))  # of matrices; with float32, 16 MB
+SIDE = int(os.environ.get("GOALS_SIDE", "2048"))  # side of matrices; 16 MB in float32
 DEVICE = os.environ.get("GOALS_DEVICE", "ocl")
 COUNT = SIDE * SIDE
 BYTES = 4 * COUNT
-SORTED = 1 << 16  # elements where all groups run, which takes long
+SORTED = 1 << 16  # elements, if all groups run, which takes long
 
 
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """What a class of kernels should reach, and whether that is a share of FMA or of bandwidth."""
+    """The goal for a class of kernels, as a share of FMA or of bandwidth."""
 
     share: float
     of: str = "bandwidth"
@@ -208,7 +208,7 @@ def _():
 
 
 def optimizer(title, tensors, make):
-    """`tensors`: how many of a parameter's size are read and written."""
+    """`tensors`: how many tensors of a parameter's size are read and written."""
 
     @case("stream", title, tensors * BYTES)
     def prepare():
@@ -325,8 +325,8 @@ simple(
 
 
 def convolution(channels, side):
-    """A layer of ResNet-18 and its gradients. The operations are those of the definition, which
-    Winograd's algorithm needs fewer of."""
+    """A layer of ResNet-18 and its gradients. Operations are counted by the definition; Winograd's
+    algorithm needs fewer."""
     work = 2 * 9 * 8 * side**2 * channels**2
     shape = f"{channels} channels of {side} x {side}"
 

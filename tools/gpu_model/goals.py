@@ -1,4 +1,4 @@
-"""Shows which goals of speed the kernels meet by the model, operator by operator.
+"""Shows which goals of speed the kernels meet according to the model, operator by operator.
 
 usage: goals.py FOLDER [--only REGULAR_EXPRESSION] [--registers FILE] [--markdown FILE] [--again]
 
@@ -20,7 +20,7 @@ from record import environment
 from registers import Registers
 from tables import markdown, percent, replace
 
-# Of the mid-range: GCN and RDNA, Xe-HPG, Ampere.
+# Mid-range GPUs: GCN and RDNA, Xe-HPG, Ampere.
 DEVICES = ("amd_rx580", "amd_rx7600", "intel_a750", "nvidia_rtx3060")
 LARGE = 1 << 20  # bytes of a launch that has to fill a GPU
 GROUPS, ITEMS, LOCAL = 64, 4096, 32
@@ -43,7 +43,7 @@ def record(folder, sample, only=""):
 
 
 class Figures:
-    """What the launches of a case reach on a device."""
+    """The results of a case's launches on a device."""
 
     def __init__(self, case, device, launches, registers):
         self.goal = GOALS[case.goal]
@@ -58,7 +58,7 @@ class Figures:
         self.banks = sum(e.kernel / max(e.banks, 1e-9) for e in found) / self.seconds
 
     def misses(self):
-        """What of the goal is missed."""
+        """The parts of the goal that are missed."""
         goal = self.goal
         if self.share < goal.share:
             yield f"{goal.of} ({self.bound})"
@@ -87,7 +87,7 @@ def summary_table(figures, devices):
 
 
 def case_table(figures, devices):
-    """Within a goal, the worst first."""
+    """Sorted by goal, the worst first."""
     head = [device.name for device in devices.values()]
     yield ["operator", "kernel", *head, "met?", "missed"]
     for name in GOALS:

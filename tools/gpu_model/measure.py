@@ -4,9 +4,9 @@ usage: measure.py FOLDER [NETWORK ...] [--device cuda] [--steps 10]
        measure.py FOLDER --operators REGULAR_EXPRESSION [--side 8192] [--device cuda]
 
 Writes FOLDER/NETWORK.DEVICE.json: seconds of a step, and the launches and seconds of each kernel in
-a step, as the device's profile tells. With --operators, writes the same of the operators of
+a step, from the device's profile. With --operators, writes the same of the operators of
 goal_cases.py to FOLDER/operators.DEVICE.json: they have matrices of `side` rows and columns, which
-should not fit the caches. CUDA takes a process of its own, with TORCH_DEVICE_BACKEND_AUTOLOAD=0.
+should not fit the caches. CUDA needs a process of its own, with TORCH_DEVICE_BACKEND_AUTOLOAD=0.
 """
 
 import argparse
@@ -26,7 +26,7 @@ ROUNDS = 7
 
 
 def seconds(run, device, steps):
-    """Of a step, on average over `steps`, with the wait for the device."""
+    """Seconds of a step, averaged over `steps`, including the wait for the device."""
     wait = torch.get_device_module(device).synchronize
     wait()
     begin = time.perf_counter()
@@ -97,7 +97,7 @@ def main():
     parser.add_argument("--side", type=int, default=8192)
     arguments = parser.parse_args()
     if arguments.device == "ocl":
-        import torch_ocl  # noqa: F401 (beside CUDA, the device waits to be asked for)
+        import torch_ocl  # noqa: F401 (needed if PyTorch has CUDA)
     arguments.folder.mkdir(parents=True, exist_ok=True)
     if arguments.operators is not None:
         found = measure_operators(

@@ -14,7 +14,7 @@ HEADER = pathlib.Path("/usr/include/oclgrind/Plugin.h")
 
 
 def missing():
-    """What has to be installed before the recorder can be built, or None."""
+    """The packages that must be installed to build the recorder, or None."""
     if not shutil.which("oclgrind-kernel"):
         return "Oclgrind is not installed: apt install oclgrind"
     if not HEADER.exists():
@@ -42,7 +42,7 @@ def environment(plugin, log, groups=None, budget=None, whole=None):
     return {
         **inherited,
         "OCLGRIND_PLUGINS": str(plugin),
-        # As GPUs' compilers do; Oclgrind itself makes small code.
+        # Optimizes as GPUs' compilers do; Oclgrind's default is small code.
         "OCLGRIND_BUILD_OPTIONS": "-O3",
         "GPU_MODEL_LOG": str(log),
         **{f"GPU_MODEL_{name}": str(value) for name, value in chosen.items() if value is not None},
@@ -50,7 +50,7 @@ def environment(plugin, log, groups=None, budget=None, whole=None):
 
 
 def read_log(path):
-    """The launches of a log; those that did the same as an earlier one have its counts."""
+    """The launches of a log. Launches that did the same as an earlier one get its counts."""
     launches = []
     for line in pathlib.Path(path).read_text().splitlines():
         launch = json.loads(line)

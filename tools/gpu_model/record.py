@@ -16,8 +16,8 @@ import micro
 from networks import NETWORKS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# What decides which kernels and tiles are taken. All five devices have 64 KiB of local memory and
-# groups of 256 or more; their numbers of units differ.
+# The properties by which kernels and tiles are chosen. All five devices have 64 KiB of local memory
+# and groups of 256 or more; their numbers of units differ.
 DEVICE = {
     "OCLGRIND_COMPUTE_UNITS": "32",
     "OCLGRIND_LOCAL_MEM_SIZE": "65536",
@@ -37,7 +37,7 @@ def environment(plugin, log, **sampling):
         "OCL_ICD_VENDORS": str(ROOT / ".runtimes/oclgrind"),
         "OCL_KERNEL_FAMILY": "gpu",
         "OCL_CLBLAST": "0",
-        "OCL_CACHE_DIR": "off",  # the recorder wants sources, and a cache has binaries
+        "OCL_CACHE_DIR": "off",  # the recorder needs sources, but a cache has binaries
     }
 
 

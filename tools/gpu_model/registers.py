@@ -1,4 +1,4 @@
-"""What compilers of GPUs say of kernels' registers, from gpu_check.py's --json."""
+"""The registers of kernels by GPU compilers, from gpu_check.py's --json."""
 
 import json
 import pathlib
@@ -6,7 +6,8 @@ import zlib
 
 
 class Registers:
-    """Of a launch, by the sum of its program's source. Nothing is known without the files."""
+    """Registers of a launch, found by the checksum of its program's source. Empty without the
+    files."""
 
     def __init__(self, programs=None, found=None):
         """`programs`: the folder of sources; `found`: the file of gpu_check.py."""

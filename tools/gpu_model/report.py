@@ -90,7 +90,7 @@ def network_table(networks, devices):
 
 
 def basis(networks, registers):
-    """What the figures are made of."""
+    """How the figures are computed."""
     absent = [function.__doc__ for name, function in NETWORKS.items() if name not in networks]
     known = sorted({target for target, _, _ in registers.kernels})
     text = f"Registers are known for {', '.join(known)}." if known else ""
@@ -160,7 +160,7 @@ def validation_table(plugin):
 
 
 def read_measured(device, network, of="ocl"):
-    """What measure.py wrote, or None."""
+    """The file that measure.py wrote, or None."""
     file = MEASURED / device / f"{network}.{of}.json"
     return json.loads(file.read_text()) if file.exists() else None
 
@@ -211,7 +211,7 @@ def measured_kernels(recorded, registers):
 
 
 def draw(networks, devices, path):
-    """Of each network and device, the shares of time by what bounds the kernels."""
+    """For each network and device, the shares of time by what limits the kernels."""
     from matplotlib import pyplot
 
     names = [*TERMS, "launch"]

@@ -12,7 +12,7 @@ def markdown(table):
 
 
 def replace(text, name, part):
-    """Puts the part between the marks of the document."""
+    """Replaces the part between the marks in the document."""
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
     before, rest = text.split(begin)
     return f"{before}{begin}\n{part}\n{end}{rest.split(end)[1]}"

@@ -5,15 +5,15 @@ import dataclasses
 from formula import DEVICES, estimate, load_devices
 from micro import buffer, local_memory, run_kernel
 
-SIDE = 4096  # of the matrices
-NUMBERS = 1 << 25  # that the reductions add
+SIDE = 4096  # side of the matrices
+NUMBERS = 1 << 25  # numbers that the reductions add
 
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
     kernel: str
     device: str
-    gigabytes: float  # of the device in a second, as published
+    gigabytes: float  # published bytes per second of the device
 
 
 TRANSPOSES = "https://fridayswithfaraday.com/posts/cuda-kernel-eng-matrix-transpose-optimization"
@@ -46,7 +46,7 @@ def launch(plugin, kernel):
 
 
 def compare(plugin):
-    """Rows of: kernel, device, published GB/s, estimated GB/s, what the model is bound by."""
+    """Rows of: kernel, device, published GB/s, estimated GB/s, the model's bottleneck."""
     devices = load_devices(DEVICES / "validation")
     for source, measurements in PUBLISHED.items():
         for measured in measurements:

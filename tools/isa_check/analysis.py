@@ -1,4 +1,4 @@
-"""What is known of a kernel's registers before it runs, and the Python functions of its blocks."""
+"""Analyses a kernel's registers before it runs, and makes the Python functions of its blocks."""
 
 import numpy as np
 from ptx import TYPES
@@ -48,7 +48,7 @@ class Code:
         return width.bit_length() - 1
 
     def registers_of_one_block(self):
-        """Written before they are read there: lanes outside of it need not keep them."""
+        """Registers that are written before they are read: lanes outside need not keep them."""
         places = {}
         for index, block in enumerate(self.kernel.blocks):
             seen = set()

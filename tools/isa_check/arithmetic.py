@@ -1,5 +1,5 @@
-"""What instructions compute that numpy has no operator for. The arguments are arrays, or scalars of
-numpy, of one type; the results have the type that the instruction says."""
+"""Instructions for which numpy has no operator. The arguments are arrays, or scalars of numpy, of
+one type; the results have the type that the instruction says."""
 
 import numpy as np
 
@@ -166,10 +166,10 @@ def in_float64(function, a):
 
 
 def to_integer(a, kind, rounding):
-    """Beyond the range: the nearest number of it; NaN: 0."""
+    """Numbers out of range become the nearest number of the type; NaN becomes 0."""
     a = rounding(a)
     limits = np.iinfo(kind)
-    # The largest 64-bit number has no float64; the one above has.
+    # float64 cannot represent the largest 64-bit integer, but the next one.
     above = a >= np.float64(2.0 ** (limits.bits - (kind().dtype.kind == "i")))
     inside = np.where(np.isnan(a) | above | (a <= limits.min), a.dtype.type(0), a)
     low = np.where(a <= limits.min, kind(limits.min), inside.astype(kind))

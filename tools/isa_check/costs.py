@@ -1,5 +1,5 @@
-"""What a kernel costs by the instructions that ran: instructions of waves, sectors of 32 bytes of
-global memory, and how often a wave's access to local memory takes its turns because of banks."""
+"""Counts the costs of the executed instructions: instructions of waves, sectors of 32 bytes of
+global memory, and extra cycles of local memory because of bank conflicts."""
 
 import numpy as np
 

@@ -30,8 +30,8 @@ def error_of(found, expected):
 
 
 def readings(kind, source):
-    """The types of floating-point numbers that bytes may hold which were stored as `kind`: kernels
-    compute bfloat16 in integers, and PTX stores float16 as 16 bits."""
+    """The floating-point types that bytes stored as `kind` may have: kernels compute bfloat16 in
+    integers, and PTX stores float16 as 16 bits."""
     if kind in ("f32", "f64"):
         return [kind]
     if kind == "u16":

@@ -3,8 +3,8 @@ with what the recording device computed.
 
 usage: isa_check.py LAUNCHES [--targets sm_80,sm_75] [--match TEXT] [--first N] [--order random]
 
-LAUNCHES is a folder that recorder.cpp has filled. Exits with 1 where a launch does what is wrong on
-a GPU (a fault, a race) or computes something else.
+LAUNCHES is a folder that recorder.cpp has filled. Exits with 1 if a launch does something that is
+wrong on a GPU (a fault, a race) or computes other results.
 """
 
 import argparse
@@ -33,7 +33,7 @@ Result = collections.namedtuple("Result", "path target kernel state text seconds
 
 
 def check(launch, programs, target, source=None, **options):
-    """-> (state, explanation). `source`: another program."""
+    """-> (state, explanation). `source`: a program to use instead."""
     try:
         source = source or launch.source.read_text()
         kernel = programs.kernel(source, launch.options, target, launch.kernel)

@@ -1,6 +1,6 @@
-"""Executes a kernel. A register is an array of the work-items of some work-groups, a team, which go
-through the code together. Where a branch divides them, those with the lowest place in the code go
-first, so that they meet again. A barrier is where all of a group must arrive.
+"""Executes a kernel. Some work-groups form a team, which executes the code together; a register is
+an array over the team's work-items. If a branch divides them, those with the lowest position in the
+code go first, so that they meet again. All work-items of a group must arrive at a barrier.
 
 With `order="random"`, waves of 32 work-items go alone from barrier to barrier, in random order.
 Work-groups are always taken in random order. The seed decides.
@@ -15,11 +15,11 @@ MOST_LANES = 4096
 
 
 class TooLong(Exception):
-    """The launch did not end within the instructions that it may take."""
+    """The launch did not end within the limit of instructions."""
 
 
 class Team:
-    """Some work-groups, and who their lanes are."""
+    """Some work-groups, and the ids of their lanes."""
 
     def __init__(self, groups, size, total, interval):
         self.groups, self.size = groups, size
@@ -88,7 +88,7 @@ class Machine:
                 self.memory.remove_from(before)
         return self.instructions
 
-    # ---- what registers hold at the start
+    # ---- initial values of registers
     def addresses_of_constants(self):
         found = {}
         for variable in self.kernel.variables:
@@ -152,7 +152,7 @@ class Machine:
     # ---- control flow
     def run_team(self, registers):
         self.registers, self.copies, self.later = registers, [], []
-        self.packed = {}  # of undefined registers: the lanes in which each part is
+        self.packed = {}  # for each part of a register: the lanes in which it is undefined
         self.undefined = {
             index: np.ones(self.team.lanes, bool) for index in self.code.maybe_undefined
         }
@@ -176,7 +176,7 @@ class Machine:
 
     def run_fronts(self, fronts, arrived):
         blocks, costs = self.kernel.blocks, self.costs
-        waiting = {}  # for others of their wave
+        waiting = {}  # for other lanes of their wave
         while fronts or waiting:
             if not fronts:
                 self.fault_of_waiting(waiting)
@@ -253,7 +253,7 @@ class Machine:
 
     # ---- undefined values
     def follow(self, target, sources, mask, absorbing=None):
-        """After an instruction: the lanes in which the register depends on what nobody wrote."""
+        """After an instruction: the lanes in which the register depends on undefined values."""
         undefined, found = self.undefined, None
         for source in sources:
             if source in undefined:
@@ -312,7 +312,7 @@ class Machine:
 
 
 def add(fronts, block, mask):
-    """Those who come to the block meet those who are there."""
+    """Joins arriving lanes with those that wait at the block."""
     if block in fronts:
         there = fronts[block]
         mask = None if mask is None or there is None else mask | there

@@ -10,7 +10,7 @@ INSIDE = np.uint64((1 << 36) - 1)
 
 
 class Fault(Exception):
-    """The kernel does what a GPU may answer with anything."""
+    """The kernel does something whose result on a GPU is undefined."""
 
 
 class Block:
@@ -43,14 +43,14 @@ class Block:
         return self.data[: self.size]
 
 
-# What stores of a type leave in Block.kinds.
+# The mark in Block.kinds for stores of a type.
 KINDS = {kind: i for i, kind in enumerate(("", "u8", "u16", "u32", "u64", "f32", "f64"))}
 
 
 class Memory:
     def __init__(self, watch_races=True):
         self.blocks, self.watch_races, self.costs = [], watch_races, None
-        self.team = None  # of machine.py: who accesses
+        self.team = None  # machine.py's: the lanes that access memory
 
     def add(self, block):
         self.blocks.append(block)

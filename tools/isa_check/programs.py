@@ -11,9 +11,9 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 import gpu_check
 from ptx import Module, Unsupported
 
-# Functions are not called: the interpreter knows kernels only.
+# Inlines all functions, because the interpreter only has kernels.
 INLINE = ["-Dinline=inline __attribute__((always_inline))", "-mllvm", "-inline-threshold=100000"]
-# Units whose code a target has; the others are for other vendors' GPUs.
+# The matrix units of a target; other units belong to other vendors' GPUs.
 UNITS = {"sm_75": {"sm_75"}, "sm_80": {"sm_75", "sm_80"}}
 
 
@@ -29,7 +29,7 @@ class Programs:
         cache.mkdir(parents=True, exist_ok=True)
 
     def missing(self):
-        """Why nothing can be compiled, or None."""
+        """The reason why nothing can be compiled, or None."""
         if not self.compilers.makes_ptx():
             return "clang-19 or libclc-19 is missing: tools/gpu_compilers.sh gets them"
 

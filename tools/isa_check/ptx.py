@@ -28,7 +28,7 @@ NUMBER = re.compile(r"0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|-?0x[0-9a-fA-F]+|
 
 
 class Unsupported(Exception):
-    """The text has what is not known here."""
+    """The text has something that this parser does not know."""
 
 
 def split(text):
@@ -96,7 +96,7 @@ class Block:
 
     instructions: list
     target: int | None = None  # where its branch goes
-    next: int | None = None  # where it goes else
+    next: int | None = None  # where it goes otherwise
 
     @property
     def is_convergent(self):

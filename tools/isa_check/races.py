@@ -1,15 +1,15 @@
 """Data races: two work-items access the same bytes, one of them writes, and no barrier is between
-them. Two that write the same value are let pass, and so are atomic accesses among each other."""
+them. Two writes of the same value are no race, and neither are two atomic accesses."""
 
 import numpy as np
 
 
 class Race(Exception):
-    """Two work-items whose order nothing decides."""
+    """Two accesses without an order."""
 
 
 class Tracker:
-    """Who accessed each granule last, as a tag of machine.Team. 0: nobody."""
+    """The last work-item that accessed each granule, as a tag of machine.Team. 0: none."""
 
     def __init__(self, count):
         self.writes = np.zeros(count, np.int64)
@@ -17,7 +17,7 @@ class Tracker:
         self.atomics = None
 
     def conflicts(self, old, tags, team, block):
-        """Where the access `old` has no order to one of the lanes with the tags."""
+        """The lanes, by their tags, whose access has no order relative to the access `old`."""
         now = (old >= team.interval_start) & (old != tags)
         if block.space == "shared":  # each group has its own, and a new team a new interval
             return now

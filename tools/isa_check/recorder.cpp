@@ -7,7 +7,7 @@
 //   ISA_RECORD_BYTES   launches with more bytes of buffers are left out (1 MiB)
 //   ISA_RECORD_ITEMS   launches with more work-items are left out (65536)
 //
-// Only what runs from source is recorded: OCL_CACHE_DIR=off lets every process compile.
+// Records only programs made from source: OCL_CACHE_DIR=off makes every process compile.
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl_layer.h>
 
@@ -30,7 +30,7 @@ cl_icd_dispatch entry_points;
 
 struct Program {
   std::string source, options;
-  bool built = false;  // by clBuildProgram: the handle may be another program's by now
+  bool built = false;  // set by clBuildProgram, because another program may have got the handle
 };
 struct Argument {
   size_t size = 0;
@@ -47,7 +47,7 @@ struct Buffer {
   size_t size = 0;
 };
 
-std::mutex mutex;  // of what follows; a recorded launch holds it until it has ended
+std::mutex mutex;  // guards the members below; a recorded launch holds it until it has ended
 std::map<cl_program, Program> programs;
 std::map<cl_kernel, Kernel> kernels;
 std::map<cl_mem, bool> buffers;
@@ -73,7 +73,7 @@ std::string hex(const std::string& bytes) {
   return text;
 }
 
-// The file appears under its name when it is complete. False: it is there already.
+// The file gets its name when it is complete. Returns false if it exists already.
 bool write_file(const std::string& name, const std::string& bytes) {
   const std::string path = folder() + "/" + name;
   if (std::filesystem::exists(path)) return false;
@@ -98,7 +98,8 @@ T info(cl_mem memory, cl_mem_info what) {
   return value;
 }
 
-// The buffer of an argument, or nullptr. A number may look like one: the kernel's parameters tell.
+// The buffer of an argument, or nullptr. The kernel's parameters say whether it is one, because a
+// number may look like a handle.
 cl_mem buffer_of(const Argument& argument) {
   cl_mem memory = nullptr;
   if (argument.value.size() == sizeof memory) {

@@ -137,7 +137,7 @@ class Writer(Compute):
             count = self.read(each.operands[3], "u32") if len(each.operands) > 3 else size
             self.put(f"copy_later(s, {to}, {source}, {size}, {count}, {self.mask})")
 
-    # ---- what a wave does together
+    # ---- instructions of whole waves
     def emit_mma(self, each):
         words = [[self.read(x, "b32") for x in members(operand)] for operand in each.operands[1:]]
         numbers = self.registers_in(each.operands[1:])

@@ -30,7 +30,7 @@ def multiply(a, b):
 
 
 def products(dtype, few):
-    first = len(_C.gemm_gpu_tiles()) + 1  # of units among the candidates
+    first = len(_C.gemm_gpu_tiles()) + 1  # the unit's tiles among the candidates
     tiles = list(enumerate(_C.gemm_unit_tiles()))
     smallest = min(tiles, key=lambda each: each[1].m * each[1].n)[0]
     for index, tile in tiles[: 1 if few else None]:
@@ -41,7 +41,7 @@ def products(dtype, few):
     for of_a, of_b in layouts:
         for m, n, k in ((37, 43, 75), (32, 48, 64), (1, 5, 9), (20, 12, 0)):
             multiply(operand(m, k, dtype, of_a), operand(k, n, dtype, of_b))
-    multiply(operand(15, 2100, dtype, False), operand(2100, 14, dtype, False))  # cut along k
+    multiply(operand(15, 2100, dtype, False), operand(2100, 14, dtype, False))  # split along k
     if dtype != torch.int8:
         a, b = operand(20, 40, dtype, False), operand(40, 17, dtype, False)
         torch.addmm(operand(20, 17, dtype, False), a, b, beta=3, alpha=2)

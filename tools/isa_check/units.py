@@ -1,5 +1,5 @@
-"""What work-items of a wave do together, and what takes its time: mma.sync, ldmatrix, shfl.sync,
-atomic instructions, cp.async. Places of elements: PTX ISA, "Matrix Fragments for mma"."""
+"""Instructions of whole waves, and asynchronous ones: mma.sync, ldmatrix, shfl.sync, atomic
+instructions, cp.async. Positions of elements: PTX ISA, "Matrix Fragments for mma"."""
 
 import re
 
@@ -154,14 +154,14 @@ def copy_later(machine, to, source, size, count, mask):
         if read.any():
             at = np.broadcast_to(source, lanes) + np.uint64(4 * i)
             values[:, i] = machine.memory.load("global", at, read, np.uint32)[0][0]
-    # The place counts as undefined until then.
+    # The destination counts as undefined until then.
     ones = [np.uint32(0xAAAAAAAA)] * words
     machine.memory.store("shared", to, mask, np.uint32, ones, mask)
     machine.copies.append((to, values, mask))
 
 
 def commit(machine, mask):
-    """The copies of these lanes since the last time are a group."""
+    """Makes a group of the copies of these lanes since the last commit."""
     mask = np.ones(machine.team.lanes, bool) if mask is None else mask
     group = [copy for copy in machine.copies if (copy[2] & mask).any()]
     machine.copies = [copy for copy in machine.copies if not (copy[2] & mask).any()]
@@ -169,7 +169,7 @@ def commit(machine, mask):
 
 
 def wait(machine, keep, everything, mask):
-    """All groups of these lanes but the last ones arrive."""
+    """Completes all groups of these lanes except the last `count`."""
     if everything:
         commit(machine, mask)
     mine = [each for each in machine.later if mask is None or (each[0] & mask).any()]

@@ -2,9 +2,9 @@
 
 usage: run.py BUILD COMMAND...       BUILD: a folder configured with -DOCL_SANITIZE=...
 
-A finding ends the process that it is in. Reports on memory and on threads are in BUILD/reports, of
-all processes; they are printed where the command fails. Those on undefined behaviour go to stderr:
-GCC's libubsan ignores its log_path where libasan is loaded, too.
+A finding ends the process that it is in. BUILD/reports has the reports on memory and threads, of
+all processes; they are printed if the command fails. Reports on undefined behaviour go to stderr,
+because GCC's libubsan ignores log_path if libasan is loaded, too.
 """
 
 import os
@@ -14,9 +14,8 @@ import shutil
 import subprocess
 import sys
 
-# What holds for each sanitizer: the first finding ends the process, also one of undefined
-# behaviour.
-# The exit status is one that no test expects.
+# Options of all sanitizers: the first finding ends the process, even for undefined behaviour, with
+# an exit status that no test expects.
 COMMON = {"halt_on_error": 1, "print_stacktrace": 1, "exitcode": 99}
 OPTIONS = {
     # OpenCL runtimes, LLVM and Python keep memory until the end, and are not compiled for reports.

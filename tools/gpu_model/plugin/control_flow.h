@@ -1,5 +1,5 @@
-// What the recorder knows of a program before it runs: its instructions by class, and an order of
-// its code in which diverged lanes meet again as early as possible.
+// Analyses a program before it runs: the classes of its instructions, and an order of its code in
+// which diverged lanes meet again as early as possible.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ enum class Op : uint8_t {
   kLongMultiply,
   kLongDivide,
   kAddress,  // base and variable index
-  kControl,  // a branch that has a choice
+  kControl,  // a conditional branch
   kBarrier,
   kGlobal,
   kLocal,

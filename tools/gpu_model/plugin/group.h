@@ -5,11 +5,11 @@
 
 namespace gpu_model {
 
-// What one group, or several, did: counts for each width of wavefronts.
+// The counts of one group, or several, for each width of wavefronts.
 struct GroupCounts {
   std::array<Counts, kWidths.size()> widths;
   uint64_t groups = 0, items = 0, barriers = 0;
-  // What the recorder did not understand: code that it lost track of, asynchronous copies.
+  // Things that the recorder cannot handle: code that it lost track of, asynchronous copies.
   uint64_t broken = 0;
   // For regions of memory: the instruction, and the range of addresses that it touched.
   std::map<const void*, std::pair<uint64_t, uint64_t>> ranges;
