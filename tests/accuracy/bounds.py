@@ -1,4 +1,5 @@
-"""What CUDA publishes and what OpenCL C requires of float32 functions, in units of the last place.
+"""The errors of float32 functions that CUDA publishes and that OpenCL C allows, in units of the
+last place.
 
 CUDA C++ Programming Guide, section "Mathematical Functions", table of single precision (of CUDA
 12.8 or later, which has quad precision, too): distances from the correctly rounded result, so those

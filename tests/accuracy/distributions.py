@@ -76,7 +76,8 @@ def discrete(distribution):
 
 
 def uniform(x):
-    """Of [0, 1): classes of equal width, the digits of a type are whole ones of a class."""
+    """Divides [0, 1) into classes of equal width, which contain whole numbers of a type's
+    values."""
     u = x.double()
     counts = torch.bincount((u * 64).long(), minlength=64)
     found = {"classes": chi_square(counts, [x.numel() / 64] * 64)}
@@ -140,7 +141,7 @@ def permutations(count, device):
 
 
 def places_of_long_permutations(count, device):
-    """Which 64th of a permutation the number at each place belongs to, at places of one 64th."""
+    """For places in one 64th of a permutation: which 64th the number at each place belongs to."""
     size = 64 * 64
     rows = [torch.randperm(size, device=device)[:64] // 64 for _ in range(max(count // 20_000, 50))]
     return torch.cat(rows)

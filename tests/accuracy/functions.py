@@ -14,7 +14,7 @@ EXACT = {"logical_not", "isposinf", "isneginf", "signbit", "conj_physical", "bit
 BINARY = """add sub mul div.Tensor floor_divide div.Tensor_mode remainder.Tensor fmod.Tensor
     pow.Tensor_Tensor maximum minimum fmax fmin atan2 hypot copysign.Tensor xlogy special_xlog1py
     logaddexp logaddexp2 heaviside special_zeta igamma igammac""".split()  # noqa: SIM905
-# mpmath's functions, which tell the exact result where float64's may be wrong.
+# mpmath's functions, which give the exact result where float64's may be wrong.
 MPMATH = {
     "special_bessel_j0": lambda m, x: m.besselj(0, x),
     "special_bessel_j1": lambda m, x: m.besselj(1, x),
@@ -114,7 +114,7 @@ def of_scipy(function):
     return lambda *arguments: torch.from_numpy(function(*(x.numpy() for x in arguments)))
 
 
-# Where PyTorch's own formula loses digits in float64, too.
+# Arguments for which PyTorch's own formula loses digits in float64, too.
 REFERENCES = {
     "gelu tanh": gelu_by_tanh,
     "igamma": of_scipy(special.gammainc),

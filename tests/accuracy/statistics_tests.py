@@ -18,7 +18,7 @@ def two_sided(z):
 
 
 def chi_square(counts, expected):
-    """Of counts; neighbouring classes with few expected ones are joined."""
+    """The chi-squared test of counts. Joins adjacent classes with few expected counts."""
     joined = [[0.0, 0.0]]
     for count, mean in zip(counts, expected, strict=True):
         joined[-1][0] += float(count)

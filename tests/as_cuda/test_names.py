@@ -10,7 +10,7 @@ from torch_ocl.as_cuda import answers, cuda_module, names
 
 MODULES = """amp comm gds graphs green_contexts jiterator memory nccl nvtx profiler random sparse
 streams tunable"""
-# What modules of PyTorch import for themselves.
+# Names that PyTorch's modules import for their own use.
 HELPERS = """
     Any Callable Device Literal NewType Optional ParamSpec Self Sequence Storage TYPE_CHECKING
     Tensor TypeAlias TypeVar Union Iterable annotations cast classproperty contextmanager

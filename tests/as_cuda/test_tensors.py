@@ -9,7 +9,7 @@ from torch_ocl.as_cuda import functions
 
 
 def test_all_functions_with_a_device_are_known():
-    """Of PyTorch's schemas; those that begin with an underscore are not for programs."""
+    """Factory functions in PyTorch's schemas, without names that begin with an underscore."""
     with_device = set()
     for name in dir(torch._C._VariableFunctions):
         packet = getattr(torch.ops.aten, name, None)

@@ -22,7 +22,7 @@ os.environ["OCL_FALLBACK"] = "error"
 import torch
 from cases import SMALL, TABLE, Case, M, sweep
 
-import torch_ocl  # noqa: F401 (beside CUDA, the device waits to be asked for)
+import torch_ocl  # noqa: F401 (needed if PyTorch has CUDA)
 
 ROUND_SECONDS = 0.05  # a round repeats short calls for about so long
 
@@ -33,7 +33,7 @@ def synchronize(device):
 
 
 def seconds(run, device, count):
-    """Of one call, on average over `count`."""
+    """The time of one call, averaged over `count`."""
     synchronize(device)
     begin = time.perf_counter()
     for _ in range(count):

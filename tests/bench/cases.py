@@ -1,4 +1,4 @@
-"""What is measured: the operators and networks of docs/performance.md, float32 unless named."""
+"""The measured operators and networks of docs/performance.md, float32 unless named."""
 
 import dataclasses
 import pathlib

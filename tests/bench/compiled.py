@@ -1,4 +1,4 @@
-"""What torch.compile gains on a device: against its eager mode, and against Inductor on the CPU.
+"""Compares torch.compile on a device with its eager mode, and with Inductor on the CPU.
 
 python tests/bench/compiled.py [--device ocl] [--cpu] [names...]
 """

@@ -99,7 +99,7 @@ def make_model(kind, device, size):
 
 
 def weight_bytes(model):
-    """Of the matrices that a token reads."""
+    """Bytes of the matrices that a token reads."""
     tensors = [*model.parameters(), *model.buffers()]
     return sum(t.nbytes for t in tensors) - model.model.embed_tokens.weight.nbytes
 
@@ -113,7 +113,7 @@ def options_of(way):
 
 
 def seconds(model, prompt, count, options):
-    """Of generating `count` tokens."""
+    """The time to generate `count` tokens."""
     begin = time.perf_counter()
     with torch.no_grad():
         model.generate(

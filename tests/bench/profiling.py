@@ -1,4 +1,4 @@
-"""What torch.profiler costs: a network and a chain of small operators, inside of a profile.
+"""Measures the cost of torch.profiler for a network and a chain of small operators.
 
     python tests/bench/profiling.py [--rounds N]
 

@@ -1,4 +1,4 @@
-"""What a case reports."""
+"""The result of a case."""
 
 import time
 
@@ -14,7 +14,7 @@ SEVERITY = {
         ("skip", "pass", "strides", "unsupported", "error", "wrong", "timeout", "crash")
     )
 }
-# What a worker is doing at the moment; the parent reads it when the worker dies or hangs.
+# The current work of a worker; the parent reads it if the worker dies or hangs.
 PHASES = (
     "starting",
     "making samples",
@@ -95,7 +95,7 @@ class Tally:
 
 
 class Context:
-    """What a worker's task function gets."""
+    """The arguments of a worker's task function."""
 
     def __init__(self, args, device, meter, shared):
         self.args, self.device, self.meter, self.shared = args, device, meter, shared

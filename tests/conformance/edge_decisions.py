@@ -1,5 +1,5 @@
-"""What differs from the CPU by decision, and why: (operator, case, message, reason), regular
-expressions that are searched in the name, in "dtype edge: case", and in the difference."""
+"""Differences from the CPU by decision: (operator, case, message, reason), regular expressions that
+are searched in the name, in "dtype edge: case", and in the difference."""
 
 import re
 

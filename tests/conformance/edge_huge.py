@@ -80,7 +80,8 @@ def memory_lacks():
 
 
 def difference(actual, expected):
-    """What differs, in words, or None. Compared in pieces: a copy of all has no room."""
+    """Describes the difference, or None. Compares in pieces, because there is no room for a
+    copy."""
     if actual.dtype != expected.dtype or actual.shape != expected.shape:
         return f"{actual.dtype}, {actual.shape} instead of {expected.dtype}, {expected.shape}"
     if actual.stride() != expected.stride():

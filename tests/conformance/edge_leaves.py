@@ -1,4 +1,4 @@
-"""The arguments of a sample as a list, of which some can be replaced; and tensors that are made
+"""The arguments of a sample as a list, in which some can be replaced; and tensors that are made
 where the call runs: views with a lazy sign or conjugation, and views of one storage."""
 
 import torch

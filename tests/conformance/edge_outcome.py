@@ -1,10 +1,10 @@
-"""What the cases of a task of a sweep gave."""
+"""The outcome of the cases in a task of a sweep."""
 
 from edge_decisions import reason
 
 
 class Outcome:
-    """What the cases of a task gave."""
+    """The outcome of a task's cases."""
 
     def __init__(self, task):
         self.task = task

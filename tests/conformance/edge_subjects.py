@@ -1,5 +1,5 @@
-"""What the sweep takes its samples from: entries of op_db, modules of module_db, and the functions
-of torch.nn.functional that have no entry."""
+"""The sources of the sweep's samples: entries of op_db, modules of module_db, and the functions of
+torch.nn.functional that have no entry."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""What the measuring scripts (opdb.py, modules.py, optimizers.py) share, under one name.
+"""Everything that the measuring scripts (opdb.py, modules.py, optimizers.py) share.
 
 A "case" is one (name, dtype, kind): all samples of one database entry. Its category is the gravest
 thing that happened to any of its samples (mildest first):

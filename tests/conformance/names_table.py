@@ -5,7 +5,7 @@ import re
 import names_quantized
 import torch
 
-# Of PyTorch's state, of its interpreter for scripts, which no device can replace
+# Names that concern PyTorch's state, its interpreter for scripts, which no device can replace
 # (_tensor_to_list ends the process with a tensor of any device but the CPU), or of other processes.
 SKIPPED = re.compile(
     r"^(?!aten|prims|quantized|_quantized|quantization|sparse|mkldnn|onednn|mkl|torch)\w+::|"
@@ -36,7 +36,7 @@ def reason(name, message):
 UNSPECIFIED = re.compile(
     r"empty|resize|_alloc|^aten::set_|new_like|pack_(gemm|quantized)|_reshape_alias|as_strided"
 )
-# What differs from the CPU by decision: (name, difference, reason).
+# Differences from the CPU by decision: (name, difference, reason).
 DECISIONS = [
     (
         r"^aten::cpu$|_to_cpu$|_shape_as_tensor|_pad_packed_sequence|pack_(gemm|quantized)|_prepack",

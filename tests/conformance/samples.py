@@ -41,7 +41,7 @@ def check_alive(device):
 
 
 class FallbackMeter:
-    """Which operators went through the CPU fallback between start() and stop().
+    """Lists the operators that used the CPU fallback between start() and stop().
 
     Best source: torch.<device>.fallback_stats() -> {operator: count} with
     torch.<device>.reset_fallback_stats(). Else: warnings of the usual form "The operator 'aten::x'

@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What the body returns in a forked process.
+// Returns the result of the body in a forked process.
 template <typename Body>
 bool in_fork(Body&& body) {
   const pid_t child = fork();

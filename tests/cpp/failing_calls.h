@@ -14,7 +14,7 @@ class FailingMarkers {
   FailingMarkers(const FailingMarkers&) = delete;
 };
 
-// While it lives, all events tell that their commands failed.
+// While it lives, all events report that their commands failed.
 class FailingCommands {
  public:
   FailingCommands();

@@ -31,7 +31,8 @@ struct ProgramCacheTest : test::DeviceTest {
     sources.write("value.clh", header + "\n");
   }
 
-  // What the kernel stores under these defines; then the program is in the cache on disk.
+  // Runs the kernel with these defines and returns its result; then the program is in the cache on
+  // disk.
   int run(int64_t serial) {
     const Program& built = program(here(), "store.cl", Defines().set("SERIAL", serial));
     Kernel kernel{clCreateKernel(built.handle(), "store", nullptr), &built, "store"};

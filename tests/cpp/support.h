@@ -1,4 +1,4 @@
-// What the tests of the runtime share.
+// Helpers for the tests of the runtime.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -13,7 +13,8 @@ TYPES = [torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.bool, 
 
 
 def content(device):
-    """What a training run saves: weights, an optimizer, random state, tensors of several types."""
+    """The contents of a training checkpoint: weights, an optimizer, random state, tensors of
+    several types."""
     torch.manual_seed(1)
     model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8))
     model.to(device)

@@ -125,7 +125,7 @@ def judge(case, layer, body, expected, leaks):
 
 
 def difference(after, before):
-    """What is alive beyond `before`."""
+    """Objects that are alive now but not in `before`."""
     more = {name: after[name] - before[name] for name in after if after[name] > before[name]}
     return " ".join(f"{name} +{count}" for name, count in more.items())
 

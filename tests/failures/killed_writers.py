@@ -69,7 +69,7 @@ def forget_programs(folder):
 
 
 def check_after(folder):
-    """What is wrong with what two processes compute in the folder; empty: nothing."""
+    """The errors in the results of two processes that use the folder; empty: none."""
     os.environ["POCL_CACHE_DIR"] = str(folder)
     first, second = (in_child(compute, folder) for _ in range(2))
     if first[0] or second[0] or second[1] != "0":

@@ -27,7 +27,7 @@ from scenarios import FIRST_USE, SCENARIOS
 
 GROUP = ("profile", "mode", "scenario")  # the fields of a case that one process runs
 PROFILES = ["nvidia_ampere", "intel_gen9"]
-# What is called when a process ends, or while objects go.
+# Functions that are called when a process ends, or when objects are destroyed.
 AT_EXIT = [
     entry
     for entry in CODES
@@ -197,7 +197,7 @@ class Campaign:
                 )
 
     def all_results(self):
-        """Those of this run, and the earlier ones of other scenarios."""
+        """The results of this run, and earlier results of other scenarios."""
         whole = self.args.entries is None and self.args.sample is None
         keys = GROUP if whole else [field.name for field in dataclasses.fields(Case)]
 

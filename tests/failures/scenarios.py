@@ -1,4 +1,5 @@
-"""What the campaign runs. A scenario gives each result to `see` as soon as a program has it."""
+"""The scenarios of the campaign. A scenario calls `see` with each result as soon as a program has
+it."""
 
 import contextlib
 import functools

@@ -46,7 +46,7 @@ SIZES = [0, 1, 1, 2, 2, 3, 3, 4, 5, 5, 7, 8, 9, 16, 17, 31, 33]
 LARGE = [64, 65, 100, 128, 257, 1000]
 # Several work-groups work on one row of such a size.
 HUGE = [2049, 4096, 10_007, 70_000]
-# What the CPU says where it lacks a kernel for the type; ocl may have one.
+# The CPU's error if it lacks a kernel for the type; ocl may have one.
 LACKING = ("not implemented for", "not supported", "Unsupported", "unsupported", "does not support")
 LACKING += ("not implemented", "expected scalar type", "Got unsupported", "could not")
 
@@ -262,7 +262,7 @@ class Author:
         return COARSE if level and x.dtype in (torch.float16, torch.bfloat16) else level
 
     def raise_levels(self, number, level):
-        """Those that share memory with the written value get its level."""
+        """Values that share memory with the written value get its level."""
         written = self[number].untyped_storage().data_ptr()
         for n in self.numbers:
             if self[n].untyped_storage().data_ptr() == written:

@@ -15,7 +15,7 @@ TOLERANCE = {
 
 
 class Difference(Exception):
-    """What differs: a kind, and a sentence."""
+    """The difference: a kind, and a sentence."""
 
     def __init__(self, kind, message):
         super().__init__(message)
@@ -68,7 +68,7 @@ def compare_numbers(actual, expected, level):
 
 
 def aliases(run, numbers):
-    """Which values share memory: for each the first value of the same storage."""
+    """Finds values that share memory: for each value, the first one with the same storage."""
     first, result = {}, {}
     for n in numbers:
         if run[n].numel():

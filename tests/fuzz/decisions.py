@@ -1,5 +1,5 @@
-"""What may differ from the CPU, and why: (template, kind, message, reason), regular expressions.
-tests/conformance/edge_decisions.py has what concerns single operators at the edges of types."""
+"""Allowed differences from the CPU: (template, kind, message, reason), regular expressions.
+tests/conformance/edge_decisions.py has those of single operators at the edges of types."""
 
 import re
 

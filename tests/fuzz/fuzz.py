@@ -55,7 +55,7 @@ def write_program(seed, steps, device, compiled=False):
 
 
 def try_program(seed, args, known):
-    """What came of the program with this seed, as a dictionary."""
+    """The outcome of the program with this seed, as a dictionary."""
     torch.manual_seed(0)
     author = write_program(seed, args.steps, args.device, args.compiled)
     outcome = {"seed": seed, "operators": operators_in(author.steps), "steps": len(author.steps)}

@@ -118,7 +118,7 @@ def kept_graph(function, inputs):
 
 
 def replayed_again(k, inputs):
-    """What the graph computes of these inputs, and what becomes of them."""
+    """The graph's results for these inputs, and the inputs afterwards."""
     function, graph, static, results = GRAPHS[k]
     for x, y in zip(static, inputs):
         x.copy_(y.detach())
@@ -183,7 +183,7 @@ def compiled_twice(function, inputs):
 
 
 def doubled(inputs):
-    """The values twice along the dimensions whose size is that of the first one."""
+    """Repeats the values along the dimensions whose size is that of the first value."""
     size = next((n for x in inputs for n in x.shape if n > 1), None)
     for k, x in enumerate(inputs):
         for d in range(x.dim()):
@@ -227,7 +227,7 @@ def gradients(results, wanted, retain, create=False):
 
 
 def backward(result, leaf, retain):
-    """What the parameter's gradient is after backward() of the result."""
+    """The parameter's gradient after backward() of the result."""
     result.backward(torch.ones_like(result), retain_graph=retain)
     return torch.zeros_like(leaf) if leaf.grad is None else leaf.grad.clone()
 

@@ -93,7 +93,7 @@ def resizes(g):
 
 @row(2, pure=False)
 def machine(g):
-    """What changes no number: streams, the allocator, waiting."""
+    """Calls that change no number: streams, the allocator, waiting."""
     kind = g.int(0, 5)
     if kind <= 2:
         g.stream = g.choice([0, 0, 1, 2, 3])

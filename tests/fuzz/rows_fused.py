@@ -1,4 +1,4 @@
-"""What a compiler fuses or moves: results of reductions read twice, writes after reads."""
+"""Code that a compiler fuses or moves: results of reductions read twice, writes after reads."""
 
 from author import Nothing
 from program import EXACT, MOVES, SMOOTH

@@ -52,7 +52,7 @@ def two_integers(g):
 
 @row(3)
 def repaired(g):
-    """What treats NaN, infinity and closeness."""
+    """Operators for NaN, infinity and closeness."""
     n = g.pick(EXACT, is_float)
     m = g.partner(g[n], EXACT, dtype=g[n].dtype)
     template = g.choice(
@@ -283,7 +283,7 @@ def masked_sums(g):
 
 @row(2, pure=False)
 def numbers_for_the_host(g):
-    """What the host reads of a whole tensor."""
+    """Numbers of a whole tensor that the host reads."""
     n = g.pick(EXACT, real)
     m = g.partner(g[n], EXACT, dtype=g[n].dtype, same_shape=True)
     template = g.choice(

@@ -90,7 +90,7 @@ def pools(g):
 
 
 def require_variance(numbers):
-    """Where the numbers of a row are equal, or differ by rounding only, the result is that rounding
+    """If the numbers of a row are equal except for rounding, the result is the rounding error
     divided by the root of epsilon."""
     most, least = numbers.amax(1), numbers.amin(1)
     if not (most - least > 1e-2 * torch.maximum(most.abs(), least.abs())).all():

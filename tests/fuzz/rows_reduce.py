@@ -140,7 +140,7 @@ def sorts(g):
         template = "torch.argsort({0}, dim={d}, descending={down}, stable=True)"
         return g.step(template, n, d=d, down=down)
     if kind == 2:
-        # Which of equal numbers gets the gradient is open.
+        # Any of several equal numbers may get the gradient.
         return g.step("torch.sort({0}.detach(), {d}, {down})[0]", n, d=d, down=down)
     size = x.shape[d] if x.dim() else 1
     k = g.int(0, size)

@@ -1,4 +1,4 @@
-"""What the tables of cases share.
+"""Helpers for the tables of cases.
 
 A case is a function of a maker of tensors and a size. It returns tensors, which are compared
 between the CPU and the device.

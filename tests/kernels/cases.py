@@ -37,7 +37,7 @@ def scans(make, n):
 
 
 def long_rows(make, n):
-    """Of several parts, which other launches join."""
+    """Reductions in several parts, which further launches join."""
     return [make(2**15 + n, 2).argmax(0), make(2**13 + 99 * n).cumsum(0)]
 
 
@@ -126,7 +126,7 @@ def indexing(make, n):
 
 
 def last_writes(make, n):
-    """Where several writes meet, any may win: all write the same."""
+    """Several writes to one element write the same value, so any may win."""
     rows = make.integers(max(n // 3, 1), 2 * n)
     x, ones = make(n, 6), make(2 * n, 6) * 0 + 1
     torch.use_deterministic_algorithms(True)

@@ -1,4 +1,4 @@
-"""Convolutions by each algorithm: small ones, of which each algorithm takes some."""
+"""Small convolutions, some for each algorithm."""
 
 import contextlib
 
@@ -36,7 +36,7 @@ BY_ALGORITHM = {
     "channels_last_winograd_tiles": [WHOLE_VECTORS],
     "channels_last_winograd_rows": [WHOLE_VECTORS],
 }
-# What the tuner would choose: Winograd's algorithm of CPUs in two ways, and that of GPUs.
+# Algorithms that the tuner would choose: both orders of Winograd's on CPUs, and Winograd's on GPUs.
 TUNED = {
     "winograd_tiles": ("conv_cpu", 1),
     "winograd_rows": ("conv_cpu", 2),

@@ -21,9 +21,9 @@ def families_of(path):
 
 
 def declared():
-    """{(kernel, "gpu", "cpu" or "any": where it must run)}; not those whose name is the macro
-    KERNEL, of which each operator makes one. A kernel of any family, of which one family has its
-    own, must run in the other one."""
+    """{(kernel, "gpu", "cpu" or "any": where it must run)}; without those whose name is the macro
+    KERNEL, which each operator defines. If one family has its own form of a kernel for any family,
+    the kernel must run in the other family."""
     texts = {path.relative_to(KERNELS): path.read_text() for path in KERNELS.rglob("*.cl*")}
     macros = {name for text in texts.values() for name in MACRO.findall(text)}
     pattern = KERNEL.format(macros="|".join(sorted(macros))) + r"([a-z]\w*)\s*\("

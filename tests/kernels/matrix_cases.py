@@ -88,7 +88,7 @@ def factors(make, n):
 
 
 def factors_by_panels(make, n):
-    """Of more than a panel of 32 columns."""
+    """With more columns than a panel of 32."""
     n = {3: 33, 37: 37, 270: 45}[n]
     a = make(n, n) + 3 * make.copied(torch.eye(n))
     found = [torch.linalg.cholesky(a @ a.mT), torch.linalg.solve(a, make(n, 3))]
@@ -97,7 +97,7 @@ def factors_by_panels(make, n):
 
 
 def large_factors(make, n):
-    """Of more than 256 rows, for which GPUs have kernels of their own."""
+    """With more than 256 rows, for which GPUs have separate kernels."""
     if n < 256 or torch.ocl.get_device_properties("ocl").kernel_family != "gpu":
         return [make(1)]
     a = make(n, 3)

@@ -35,7 +35,7 @@ class Case:
 
 
 def in_backward(case, step, say, hear):
-    """What the victim does in the middle of a backward pass."""
+    """The fault of the victim in the middle of a backward pass."""
     if case.fault == "slow":
         time.sleep(0.2)
     elif case.fault not in RULES and case.fault != "none" and step == training.FAULT_AT:
@@ -44,7 +44,8 @@ def in_backward(case, step, say, hear):
             hear()  # the network is cut
         else:
             how = signal.SIGKILL if case.fault == "killed" else signal.SIGSTOP
-            # Of this thread, which goes no further. One of the process may reach it later.
+            # A signal for this thread, which goes no further. A signal for the process may arrive
+            # later.
             signal.pthread_kill(threading.get_ident(), how)
 
 
@@ -140,7 +141,7 @@ class Run:
         return "\n".join(f"rank {n}: {rank.printed()}" for n, rank in enumerate(self.ranks))
 
     def defects(self, expected):
-        """What is wrong; `expected` are the digests of the same ranks without a fault."""
+        """Describes what is wrong; `expected`: the digests of the same ranks without a fault."""
         for rank, end in enumerate(self.ends):
             killed = self.case.fault == "killed" and rank == self.case.victim
             if killed or end is None:

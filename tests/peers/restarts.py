@@ -1,4 +1,4 @@
-"""Training under torchrun, of which a process is killed again and again; run by run_restarts.py.
+"""Training under torchrun while its processes are killed repeatedly; run by run_restarts.py.
 
 usage: torchrun --nproc-per-node=2 --max-restarts=N restarts.py FOLDER KIND SEED MOMENT...
 

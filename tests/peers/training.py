@@ -1,4 +1,4 @@
-"""What a rank does: it trains, and says what it sees while a peer or the network fails."""
+"""The program of a rank: trains, and reports what it sees while a peer or the network fails."""
 
 import datetime
 import hashlib

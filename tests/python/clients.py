@@ -1,4 +1,4 @@
-"""What the tests of other libraries share: scripts, and processes that run them."""
+"""Helpers for the tests of other libraries: scripts, and processes that run them."""
 
 import importlib.util
 import subprocess

@@ -1,5 +1,5 @@
-"""What all tests share: no operator may fall back to the CPU unless a test says so, and programs
-are kept in one cache folder per session."""
+"""Settings of all tests: no operator may fall back to the CPU unless a test allows it, and a
+session keeps programs in one cache folder."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ import time
 import pytest
 import torch
 
-# Where PyTorch has a GPU of its own, the device waits to be asked for: here, and in children.
+# If PyTorch has a GPU of its own, the device must be asked for: here, and in child processes.
 import torch_ocl  # noqa: F401
 
 os.environ["OCL_AUTOLOAD"] = "1"
@@ -119,7 +119,7 @@ def seed():
 
 @pytest.fixture
 def float64_on_the_cpu(device, monkeypatch):
-    """Where the device has no float64, what PyTorch itself computes in float64 runs on the CPU: the
+    """If the device has no float64, PyTorch's own float64 computations run on the CPU: the
     reciprocal of a GradScaler's scale, and the tolerances of ranks."""
     if not torch.ocl.get_device_properties(device).has_fp64:
         monkeypatch.setenv("OCL_FALLBACK", "allow")

@@ -1,4 +1,4 @@
-"""Training that torchrun starts, and starts again once a worker has been killed.
+"""Training under torchrun, which restarts it after a worker was killed.
 
 usage: torchrun --nproc-per-node=2 --max-restarts=1 distributed_elastic.py FOLDER
 Leaves FOLDER/passed.RANK where the result equals that of training without a restart.

@@ -127,7 +127,7 @@ def tensor_parallel(rank, size):
 
 @case
 def checkpoint_with_resharding(rank, size):
-    """What was saved in rows can be loaded in columns."""
+    """Tensors that were saved in rows can be loaded in columns."""
     folder = [tempfile.mkdtemp(dir=sys.argv[1]) if rank == 0 else None]
     dist.broadcast_object_list(folder)
     mesh = init_device_mesh("ocl", (size,))

@@ -1,4 +1,4 @@
-"""What the cases of test_distributed.py share."""
+"""Helpers for the cases of test_distributed.py."""
 
 import datetime
 
@@ -22,7 +22,7 @@ def last_case(function):
 
 
 def numbers(rank, shape=(3, 5), dtype=torch.float32):
-    """What a rank contributes, on the CPU: known to all. Sums are exact in every type."""
+    """A rank's contribution, on the CPU; all ranks know it. Sums are exact in every type."""
     generator = torch.Generator().manual_seed(rank + 1)
     return torch.randint(1, 9, shape, generator=generator).to(dtype)
 

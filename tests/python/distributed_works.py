@@ -153,7 +153,7 @@ def other_memory(rank, size):
 
 @case
 def resized_memory(rank, size):
-    """Memory in flight cannot be resized, also that of a collective that has not begun."""
+    """Memory in flight cannot be resized, even if its collective has not begun."""
     group = dist.new_group()
     x, y = (torch.full((1 << 12,), float(rank), device="ocl") for _ in range(2))
     if rank:
@@ -223,7 +223,7 @@ def messages_do_not_wait(rank, size):
     for work in works:
         work.wait()
     same(y, torch.full((9,), float(rank if rank != 1 else 0)))
-    # Of the same memory: what arrives is not defined, but all of them end.
+    # Collectives on the same memory: the result is undefined, but all of them end.
     works = [dist.irecv(x, former), dist.irecv(x, former), dist.isend(x, following)]
     dist.all_reduce(x)
     works += [dist.isend(x, following)]

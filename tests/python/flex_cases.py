@@ -1,4 +1,4 @@
-"""What the tests of flex_attention share: functions of scores, masks, and PyTorch's formula."""
+"""Helpers for the tests of flex_attention: score functions, masks, and PyTorch's formula."""
 
 import math
 

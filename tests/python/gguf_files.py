@@ -2,7 +2,7 @@
 
 import torch
 
-# Where the blocks of a layout have scales of float16.
+# The positions of float16 scales in the blocks of each layout.
 SCALES = {"Q4_0": [0], "Q4_1": [0, 2], "Q8_0": [0], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208]}
 
 

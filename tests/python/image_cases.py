@@ -1,4 +1,4 @@
-"""What the tests of the image operators share."""
+"""Helpers for the tests of the image operators."""
 
 import numpy
 import torch

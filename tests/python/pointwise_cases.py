@@ -47,12 +47,12 @@ def operators():
 
 
 def special_operators():
-    """Those of OCL_SPECIAL rows."""
+    """The operators of OCL_SPECIAL rows."""
     return [name for mark in MARKS if mark.kind == "SPECIAL" for name in mark.operators]
 
 
 def complex_operators():
-    """Those of operators() that have an expression for complex numbers."""
+    """The operators() that have an expression for complex numbers."""
     names = {name for mark in MARKS if mark.takes_complex for name in mark.operators}
     return [name for name in operators() if name in names]
 

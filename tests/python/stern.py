@@ -60,8 +60,8 @@ def changed_profile(folder, profile, **values):
 
 
 def on_stern(profile, *arguments, status=None, **variables):
-    """What `python ARGUMENTS` prints there; skips the test where this machine cannot have it.
-    `status`: that of its end, unless it does not matter."""
+    """The output of `python ARGUMENTS` on the stern device; skips the test if this machine cannot
+    have it. `status`: the expected exit status; None: any."""
     skip_without_the_stern_device()
     environment = {**os.environ, "STERN_PROFILE": str(profile)}
     environment.update({name: str(value) for name, value in variables.items()})
@@ -81,7 +81,7 @@ def on_stern(profile, *arguments, status=None, **variables):
 
 
 def stern_output_of(profile, code, **variables):
-    """What the code prints there; a failure when it does not reach its end."""
+    """The output of the code on the stern device; fails if it does not reach its end."""
     printed = on_stern(profile, "-c", textwrap.dedent(code) + "\nprint('done')", **variables)
     assert "done" in printed.splitlines(), printed
     return printed

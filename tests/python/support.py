@@ -139,7 +139,7 @@ def run_python(code, **variables):
 
 
 def output_of(code, **variables):
-    """What the code prints; a failure when it does not end well."""
+    """The output of the code; fails if the process does."""
     result = run_python(code, **variables)
     assert result.returncode == 0, result.stderr
     return result.stdout.strip()
@@ -162,13 +162,13 @@ def copy_package(folder, *without):
     source = pathlib.Path(torch_ocl.__file__).parent
     ignore = shutil.ignore_patterns("__pycache__", *without)
     package = shutil.copytree(source, folder / "torch_ocl", ignore=ignore)
-    # What was on the path before has the entry point, if no site-packages has it.
+    # If no site-packages has the entry point, a folder that is already on the path has it.
     path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
     return package, {"PYTHONPATH": path}
 
 
 def on_cpu_and_device(function, device, *tensors):
-    """What the function of CPU tensors gives there, and on the device, copied back."""
+    """The function's results on the CPU, and on the device, copied back."""
     return function(*tensors), function(*(x.to(device) for x in tensors)).cpu()
 
 

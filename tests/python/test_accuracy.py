@@ -49,7 +49,7 @@ def test_distance(device, function):
 @pytest.mark.sample
 @pytest.mark.parametrize("function", [torch.sin, torch.cos, torch.erf], ids=lambda f: f.__name__)
 def test_distance_of_neighbours(device, function):
-    """Of vectors of numbers that are alike, which kernels may treat in another way."""
+    """Arguments in vectors of similar numbers, which kernels may treat in another way."""
     x = torch.cat([spread_over(1e-6, 1e4, True), torch.tensor([0.0, -0.0])]).sort().values
     actual = function(x.to(device)).cpu()
     assert distance(actual, function(x.double())) <= GREATEST_DISTANCE

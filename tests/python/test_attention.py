@@ -183,13 +183,14 @@ def test_strides(device):
 @pytest.mark.sample
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_rows_that_begin_anywhere(device, dtype):
-    """Of one operand after the other: GPUs read rows by fours where all are aligned."""
+    """Misaligns one operand at a time: GPUs read rows by fours if all operands are aligned."""
     size = 16
     bases = tensors([(1, 2, 7, 20)] * 4, dtype)
     on_device = [base.to(device) for base in bases]
     odd = tensors([(1, 2, 7, 18)] * 4, dtype)
     odd_on_device = [base.to(device) for base in odd]
-    # Which one is not aligned (query, key, value, gradient), by its first element or its rows.
+    # The operand that is not aligned (query, key, value, gradient), by its first element or its
+    # rows.
     cases = [(None, 0), *((which, first) for which in range(4) for first in (1, 2, 0))]
     for which, first in cases:
         results = []

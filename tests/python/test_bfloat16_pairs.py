@@ -145,7 +145,7 @@ def test_convolutions_of_volumes_and_lines(device):
 
 @pytest.mark.parametrize("channels", [1821, 3641, 14479, 28958])
 def test_convolutions_of_many_channels(device, channels):
-    """Channels are copied in parts, of which the last one may be short."""
+    """Channels are copied in parts; the last part may be short."""
     for dtype in (torch.bfloat16, torch.float32):
         x, weight = integers(1, channels, 3, 3), integers(8, channels, 3, 3)
         expected = F.conv2d(x.double(), weight.double()).to(dtype)

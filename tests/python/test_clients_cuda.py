@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 
 def run(tmp_path, code, *arguments, **options):
-    """What the program reports."""
+    """The program's report."""
     code = f"import os, torch\nos.chdir({str(tmp_path)!r})\n" + textwrap.dedent(code)
     done = run_script(tmp_path, code, *arguments, options=("--cuda",), **options)
     return [line.removeprefix("RESULT ") for line in results_of(done)]

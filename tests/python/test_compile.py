@@ -11,7 +11,7 @@ pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 BACKENDS = ["eager", "aot_eager", "inductor"]
 
-# What Inductor would write into its programs for kernels in C++ and Triton.
+# Text that Inductor writes into programs with kernels in C++ and Triton.
 OWN_KERNELS = ["cpp_fused", "async_compile.cpp", "async_compile.triton"]
 
 

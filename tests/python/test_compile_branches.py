@@ -14,7 +14,7 @@ TABLE = pathlib.Path(__file__).parents[1] / "conformance" / "inductor_branches.t
 
 
 def branches(folder: pathlib.Path) -> set[str]:
-    """Of Inductor's sources in this folder: "file function: line"."""
+    """Lines of Inductor's sources that ask for the device: "file function: line"."""
     paths = [folder / name for name in FILES]
     paths += sorted(folder.glob("fx_passes/**/*.py")) + sorted(folder.glob("codegen/simd*.py"))
     return set().union(*(_branches(path, folder) for path in paths))

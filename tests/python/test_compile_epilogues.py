@@ -122,7 +122,8 @@ def test_order_of_summands(first, device):
 
 
 def test_other_users(device):
-    """What is used elsewhere, too, must be there: nothing, or only what follows it, is fused."""
+    """A result that is also used elsewhere must exist, so at most the operations after it are
+    fused."""
     layer, x = linear(24, 40, device), torch.randn(6, 24, device=device)
     residual = torch.randn(6, 40, device=device)
     image = nn.Conv2d(3, 10, 3).to(device).requires_grad_(False)

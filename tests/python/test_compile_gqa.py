@@ -28,7 +28,7 @@ def repeated_rows(x, count):
 
 
 def in_front(x, count):
-    """A repeat in a dimension in front of the heads: their order is that of other_order()."""
+    """Repeats in a dimension in front of the heads, which gives the order of other_order()."""
     batch, heads, rows, columns = x.shape
     repeated = x.unsqueeze(2).expand(count, batch, heads, 1, rows, columns)
     return repeated.reshape(batch, count * heads, rows, columns)

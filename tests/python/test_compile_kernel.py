@@ -332,7 +332,7 @@ def test_streams_and_lifetime(device, library):
     del x, ones
 
     def is_reused_while_in_use():
-        """None if the other stream was done too soon to tell."""
+        """None if the other stream ended too soon to decide."""
         x = torch.zeros(1 << 20, device=device)
         address = x.data_ptr()
         torch.ocl.synchronize(device)

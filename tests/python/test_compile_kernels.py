@@ -218,7 +218,7 @@ def test_dynamic_shapes_use_one_kernel(device):
 
 
 def test_operators_whose_eager_kernels_give_other_strides(device):
-    """Than PyTorch's meta functions tell, which programs assert."""
+    """Strides other than those of PyTorch's meta functions, which programs assert."""
 
     def function(x, pooled, places):
         found = [torch.nonzero_static(x > 0.5, size=n, fill_value=-3) for n in (0, 7, 200)]

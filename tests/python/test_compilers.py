@@ -1,4 +1,4 @@
-"""What compilers read besides a source, and what they say."""
+"""The options that compilers get in addition to a source, and their messages."""
 
 import ctypes
 

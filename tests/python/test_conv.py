@@ -78,8 +78,8 @@ def test_convolution_sample(device, transposed):
     test_convolution(device, CASES[1], torch.float32, transposed)
 
 
-# A plane that is small beside a vector, a strided one, a pointwise one without a copy; then planes
-# that conv_taps and conv_weight_grad take.
+# A plane that is small compared to a vector, a strided one, a pointwise one without a copy; then
+# planes for conv_taps and conv_weight_grad.
 CHOICE = """
     import torch
     from torch_ocl import _C

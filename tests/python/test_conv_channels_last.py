@@ -198,7 +198,7 @@ def test_others_take_the_contiguous_way(device, case):
 
 @pytest.mark.parametrize("x_last", [False, True])
 def test_gradient_of_another_layout(device, x_last):
-    """Where the incoming gradient's layout is not the input's, it is the input's that counts."""
+    """If the incoming gradient has another layout than the input, the input's layout decides."""
     x, w, grad = (
         torch.randn(s, device=device) for s in ((2, 16, 6, 7), (24, 16, 3, 3), (2, 24, 4, 5))
     )

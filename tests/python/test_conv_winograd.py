@@ -22,7 +22,7 @@ class Way(NamedTuple):
         return -(-channels // VECTOR) * VECTOR if self.last else channels
 
     def kernels(self, rows):
-        """Of the forward direction and of the data gradient; None: another algorithm's."""
+        """The orders of the forward direction and the data gradient; None: another algorithm."""
         return [self.kernel, self.kernel if rows == self.whole(rows) else None]
 
     def placed(self, tensor, device):

@@ -35,7 +35,7 @@ def accumulate(kind, target, index, source):
 @pytest.mark.parametrize("columns", [1, 4])
 @pytest.mark.parametrize("kind", ["index_add", "scatter_add", "index_put", "put"])
 def test_sums_are_in_order(device, deterministic, kind, columns):
-    """Of numbers whose sum depends on the order: that of the CPU."""
+    """Adds numbers whose sum depends on the order: the order must be the CPU's."""
     index = torch.randint(0, 3, (COUNT,))
     source = (
         torch.randn(COUNT, columns) * torch.logspace(-6, 6, COUNT)[torch.randperm(COUNT)][:, None]
@@ -205,7 +205,7 @@ def reduced(reduce):
     return make
 
 
-# What PyTorch's documentation lists as raising on CUDA. On the CPU none of these raises.
+# Calls that raise on CUDA according to PyTorch's documentation. None of them raises on the CPU.
 IN_ORDER = {
     "grid_sampler_2d": partial(grid_sample, 2),
     "grid_sampler_3d": partial(grid_sample, 3),

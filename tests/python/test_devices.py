@@ -220,7 +220,7 @@ def test_data_parallel_on_two_devices(two_devices):
 
 
 def test_copies_between_devices(two_devices):
-    """What torch.nn.parallel calls."""
+    """Functions that torch.nn.parallel calls."""
     from torch.nn.parallel import comm
 
     first, second = (torch.device(each) for each in two_devices)

@@ -50,7 +50,7 @@ def test_pdist(operator_device, shape, p, dtype):
 
 @pytest.mark.parametrize("p", NORMS)
 def test_equal_rows(device, p):
-    """Where the norm has no derivative, it is 0 as on the CPU."""
+    """Where the norm has no derivative, the gradient is 0, as on the CPU."""
     x = torch.randn(3, 4).repeat(2, 1)
     compare(device, lambda x: torch.pdist(x, p=p), x, tolerance=1e-4)
     mode = "donot_use_mm_for_euclid_dist"

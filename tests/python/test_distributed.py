@@ -84,7 +84,8 @@ def visible(runtime):
 
 
 def test_on_a_gpu(tmp_path, monkeypatch):
-    """Where the host has copies of the device's memory, and commands run late (docs/stern.md)."""
+    """On a device where the host has copies of the memory, and commands run late
+    (docs/stern.md)."""
     skip_without_the_stern_device()
     for name in ("OCL_KERNEL_FAMILY", "OPENCL_LAYERS", "OCL_CACHE_DIR"):
         monkeypatch.delenv(name, raising=False)

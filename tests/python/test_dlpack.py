@@ -11,7 +11,7 @@ EXT, OPENCL, CPU = 12, 4, 1
 
 
 class Foreign:
-    """What another library would give."""
+    """An object such as another library would give."""
 
     def __init__(self, capsule, device):
         self.capsule, self.device = capsule, device

@@ -18,7 +18,7 @@ from support import DEADLINE
 ROOT = pathlib.Path(__file__).parents[2]
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-# What the program of a page prints.
+# The output of a page's program.
 PRINTS = {
     "README.md": lambda printed: float(printed.split()[0]) < 0.3,
     "image.md": lambda printed: printed == "torch.Size([3, 128, 170]) torch.float32\n3600.0\n",
@@ -60,7 +60,7 @@ def test_example(code, page, tmp_path):
     file.write_text(code)
     if source := re.search(r"\[\"(\w+\.cpp)\"\]", code):  # the page's first C++
         (tmp_path / source[1]).write_text(blocks(page.read_text(), "cpp")[0])
-    # What torchrun gives to the only process of a job.
+    # The variables that torchrun sets for the only process of a job.
     job = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
     job |= {"MASTER_ADDR": "localhost", "MASTER_PORT": "0"}
     result = subprocess.run(

@@ -79,7 +79,7 @@ def test_a_driver_that_ends_the_process(vendors, how, what):
     ids=str.lower,
 )
 def test_a_driver_next_to_others(device, vendors, how):
-    """What it does to its process changes nothing for the devices of other drivers."""
+    """A driver's damage to its process does not affect the devices of other drivers."""
     own = os.environ.get("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")
     folder = vendors(how)
     for icd in pathlib.Path(own).glob("*.icd"):

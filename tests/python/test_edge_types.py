@@ -1,4 +1,4 @@
-"""What the types of the arguments decide: promotion, numbers beyond a type, classes of errors."""
+"""Effects of the arguments' types: promotion, numbers out of range, classes of errors."""
 
 import pytest
 import torch

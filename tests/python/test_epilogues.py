@@ -87,7 +87,7 @@ def test_product_of_halves(dtype, sizes, device):
 
 
 def test_product_of_views(device):
-    """Of transposed matrices, and residuals with gaps or by columns."""
+    """Products of transposed matrices, and residuals with gaps or in column-major order."""
     a, b, bias, residual = matrices(13, 24, 20)
     a, b = a.t().contiguous().t(), b.t().contiguous().t()
     check_product((a, b, bias, residual.t().contiguous().t()), "relu", device)

@@ -1,4 +1,4 @@
-"""What the CPU refuses is refused with the same class of error."""
+"""Calls that raise on the CPU raise the same class of error."""
 
 import pytest
 import torch

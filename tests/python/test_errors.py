@@ -1,5 +1,5 @@
-"""What users see when something is wrong: the exception's class, what failed, on what, and what to
-do. No platform and no loader: test_import.py. Out of memory: test_memory.py."""
+"""Error messages: the exception's class, what failed, on which device, and what to do. No platform
+and no loader: test_import.py. Out of memory: test_memory.py."""
 
 import os
 import shutil
@@ -97,7 +97,7 @@ def test_type_that_the_device_lacks_in_lists_of_tensors(device):
     ],
 )
 def test_mixed_types(device, function):
-    """What kernels would read as numbers of another type."""
+    """Operands that kernels would read as numbers of another type."""
     x, y = torch.ones(3, 4), torch.ones(3, 4, dtype=torch.float16)
     for first, second, names in ((x, y, "float|Float"), (y, x, "half|Half")):
         with pytest.raises(RuntimeError):
@@ -123,7 +123,7 @@ def test_mixed_types(device, function):
     ],
 )
 def test_type_that_the_operator_lacks(device, function, dtype):
-    """The exception's class is that of CPU, and no program is built."""
+    """The exception has the CPU's class, and no program is built."""
     x = torch.ones(3).to(dtype)
     with pytest.raises(NotImplementedError):
         function(x)

@@ -124,7 +124,8 @@ def test_first_of_several_faults_of_a_thread(device):
 
 
 def test_a_replay_belongs_to_its_thread(device):
-    """Who replays raises, not who captured; a graph may be replayed by one thread after another."""
+    """The thread that replays raises, not the one that captured. Different threads may replay a
+    graph."""
     threads, indices = 4, Indices(device, 4)
     stream, index = torch.ocl.Stream(device), torch.full((1,), 2, device=device)
     graph, lock = torch.ocl.Graph(), threading.Lock()
@@ -197,7 +198,8 @@ def test_backward_passes_under_a_profile(device):
 
 
 def test_an_embedding_of_a_thread_that_has_ended(device):
-    """Who synchronises next raises what nobody can raise any more, once for each thread."""
+    """The next synchronisation raises faults that no other thread can raise any more, once for each
+    thread."""
     weight, bad = torch.zeros(3, 2, device=device), torch.full((2,), 5, device=device)
     torch.ocl.synchronize(device)
     together(3, lambda number: F.embedding(bad + number, weight))
@@ -214,7 +216,7 @@ def pool():
 
 
 def test_a_result_of_a_thread_that_lives_on(device, pool):
-    """Who reads it raises, once, and so does the thread that computed it."""
+    """The thread that reads the result raises once, and so does the thread that computed it."""
     indices = Indices(device, 1)
 
     def read_good():
@@ -265,7 +267,7 @@ def test_an_event_of_a_thread_that_lives_on(device, pool):
 
 
 def test_a_stream_that_waits_for_two_threads(device):
-    """Of events on one stream, each of which another thread recorded."""
+    """Events on one stream, each recorded by another thread."""
     indices, other = Indices(device, 2), torch.ocl.Stream(device)
     ready = threading.Barrier(3, timeout=DEADLINE)
 

@@ -8,8 +8,9 @@ import torch
 from bounds import BOUNDS
 from ulps import distance, every_number, spread
 
-# Where float32's functions and formulas lose digits, on the CPU too: near zeros of the function,
-# at its poles, and where a step of the formula overflows. docs/accuracy.md has their distances.
+# Arguments for which float32's functions and formulas lose digits, on the CPU too: near zeros of
+# the function, at its poles, and where a step of the formula overflows. docs/accuracy.md has their
+# distances.
 LOSE_DIGITS = ("sinc", "logit", "sigmoid", "silu", "mish", "softplus", "log_sigmoid", "gelu")
 LOSE_DIGITS += ("lgamma", "digamma", "polygamma", "hardswish", "i0", "special_i", "special_airy")
 LOSE_DIGITS += ("special_erfcx", "special_log_ndtr", "special_ndtr", "special_bessel")
@@ -129,7 +130,7 @@ def test_polygamma_between_poles(device, order):
 
 
 def test_polygamma_far_above_zero(device):
-    """Where x^-3 is less than the least number, but the result is not."""
+    """For arguments whose x^-3 underflows, but not the result."""
     x = torch.tensor([1e10, 1e13, 1e16])
     actual = torch.polygamma(2, x.to(device)).cpu()
     torch.testing.assert_close(actual, -1 / x.double().pow(2).float(), rtol=1e-5, atol=0)

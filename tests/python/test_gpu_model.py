@@ -148,7 +148,8 @@ def test_local_memory_serves_64_lanes_in_two_passes(record):
     assert local(launch, 64) == {"requests": 512, "passes": 1024, "cycles": 512 + 512 * 32}
 
 
-# Of a group of 256: a store, eight rounds of two loads and a store, a load. In wavefronts of 32:
+# Local memory for a group of 256: a store, eight rounds of two loads and a store, a load. In
+# wavefronts of 32:
 #            lanes that add      wavefronts       cycles of each request
 #   round    1 2 3 4 5 6 7 8     1 2 3 4 5 6 7 8  1 2 3 4 5 6 7 8
 REDUCTIONS = {

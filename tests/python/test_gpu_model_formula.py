@@ -63,7 +63,7 @@ def test_memory_that_fits_into_half_of_the_cache_is_loaded_once():
 
 
 def test_a_copy_takes_its_bytes():
-    """Of 64 MB: 2^19 requests of one line each way."""
+    """A copy of 64 MB: 2^19 requests of one line each way."""
     size = 64 * MEGABYTE
     traffic = [size // 128, size, size // 32, size // 64, size // 128]
     copy = launch(
@@ -185,7 +185,7 @@ def test_the_document_has_the_marks_that_the_command_writes_between():
 
 
 def copy_of(megabytes, **kwargs):
-    """The record of a copy whose time is that of main memory, or of more where `kwargs` say so."""
+    """The record of a copy whose time is that of main memory, unless `kwargs` add more."""
     regions = [[megabytes * MEGABYTE, megabytes * MEGABYTE, 0]] * 2
     return launch(regions=regions, **kwargs) | {
         "kernel": "copy",

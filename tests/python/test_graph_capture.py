@@ -28,7 +28,7 @@ def test_a_graph_frees_its_memory(device):
     x = torch.ones(4 << 20, device=device)
     graph, y = capture(lambda: x * 2 + 1)
     torch.ocl.empty_cache()
-    # The sum's memory; that of the product, too, though no tensor has it.
+    # The memory of the sum, and of the product, although no tensor has it.
     assert torch.ocl.memory_reserved() - before >= 2 * x.nbytes
     graph.replay()
     assert y.eq(3).all()

@@ -12,7 +12,7 @@ from stern import changed_profile, stern_output_of
 from support import needs_refused_operators, output_of, skip_in_a_simulator
 
 KERNELS = pathlib.Path(__file__).resolve().parents[2] / "kernels"
-# In parts of a grid, these tell the size or the number within the part.
+# In a part of a grid, these functions give the size or the index within the part.
 IN_PART = re.compile(r"\bget_(global_size|num_groups|group_id|global_linear_id)\b")
 # Kernels that need the whole grid: their callers keep to the limits (KernelSource::whole_grid).
 WHOLE_GRID = {
@@ -180,7 +180,7 @@ COUNT = """
         assert counts[kernel] > 1, (kernel, counts)
     print("split")
 """
-# Of a product, and of a replay of it: as many flushes as launches.
+# A product, and a replay of it, have as many flushes as launches.
 FLUSHES = """
     import ctypes, os, torch
     layer = ctypes.CDLL(os.environ["OPENCL_LAYERS"])

@@ -158,7 +158,7 @@ def test_host_view_with_numpy(unified):
 
 
 def test_host_view_keeps_the_memory(unified):
-    """What escapes shows old numbers at worst."""
+    """A view that escapes shows old numbers at worst."""
     with torch.ocl.host_view(torch.full((1 << 20,), 3.0, device=unified)) as host:
         escaped = host.numpy()[1:]
     del host

@@ -25,8 +25,8 @@ def assert_as_pillow(actual, picture):
 
 
 def assert_transformed_as_pillow(actual, picture):
-    """The same bytes where there is float64; else, what lies on the border between two values may
-    be one off, and what lies on that of the image may be fill."""
+    """The same bytes if there is float64. Otherwise numbers on the border between two values may be
+    one off, and pixels on the image's border may be fill."""
     if actual.device.type == "cpu" or has_fp64(actual.device):
         return assert_as_pillow(actual, picture)
     difference = (actual.cpu().int() - to_tensor(picture).int()).abs()

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from support import copy_package, output_of, run_python
 
-# What OpenCL brings into a process: the loader, a driver, threads.
+# Signs of OpenCL in a process: the loader, a driver, threads.
 STATE = """
     import pathlib, torch
     DRIVERS = ["pocl", "intelocl", "oclgrind", "RusticlOpenCL", "nvidia-opencl", "amdocl", "igdrcl"]
@@ -209,7 +209,7 @@ def test_a_fork_after_use_says_so(device):
         assert "'spawn'" in line
 
 
-# What a child may try with what its parent made.
+# Calls in a forked child on objects of its parent.
 PARENTS_OBJECTS = """
     import signal
     x, index = torch.ones(3).to("ocl"), torch.tensor([0]).to("ocl")
@@ -327,7 +327,7 @@ def test_a_fork_after_use_can_work_on_the_cpu(device):
     assert output_of(FORK + code).splitlines() == ["0", "0 [2.0, 2.0, 2.0]"]
 
 
-# What `import torch` does last, in a PyTorch that is said to be built for CUDA.
+# The last step of `import torch`, in a PyTorch that pretends to be built for CUDA.
 BESIDE_CUDA = """
     import os
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"

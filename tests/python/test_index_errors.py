@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 
 def along(i):
-    """Of x[3, 4]: one index per column."""
+    """Indices of x[3, 4]: one index per column."""
     return i[:, None].expand(-1, 4)
 
 

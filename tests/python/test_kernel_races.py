@@ -1,4 +1,4 @@
-"""What finds data races of kernels: Oclgrind, and the tool that runs each kernel there."""
+"""The search for data races of kernels: Oclgrind, and the tool that runs each kernel there."""
 
 import pathlib
 import subprocess

@@ -1,5 +1,5 @@
-"""QR and singular values of matrices with dependent columns, of which rounding leaves numbers so
-small that their squares are none."""
+"""QR and singular values of matrices with dependent columns, from which rounding leaves numbers so
+small that their squares underflow."""
 
 import math
 

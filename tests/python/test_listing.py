@@ -1,4 +1,4 @@
-"""Which devices are listed; shown on a device that plays the drivers of GPUs (docs/stern.md)."""
+"""The listing of devices, tested with a device that behaves as GPU drivers do (docs/stern.md)."""
 
 import pytest
 from stern import changed_profile, on_stern

@@ -1,4 +1,4 @@
-"""What a process holds does not grow: a short form of `make stress-long`, and what once grew."""
+"""The resources of a process do not grow: a short form of `make stress-long`, and known leaks."""
 
 import pathlib
 
@@ -32,7 +32,7 @@ def test_growth_is_found(device, monkeypatch):
 
 
 def test_a_function_that_is_compiled_again_has_its_kernels(device, fresh_compiler):
-    """What a kernel's first launch makes lasts as long as the process."""
+    """Objects of a kernel's first launch live as long as the process."""
     x, counts = torch.ones(4, 16, device=device), []
     no_caches = {"force_disable_caches": False, "fx_graph_cache": False}
     with (

@@ -415,7 +415,7 @@ def test_threads_and_forks():
     ],
 )
 def test_a_unit_that_fails_is_not_used(tmp_path, file, wanted, found, reason):
-    """The products are right all the same; a warning tells of wrong sums, once."""
+    """The products are right nevertheless; one warning reports the wrong sums."""
     kernels = altered_kernels(tmp_path, file, wanted, found)
     code = product() + "actual = move(a) @ move(b)\n"
     variables = {"OCL_KERNEL_DIR": kernels, "OCL_CACHE_DIR": str(tmp_path / "cache")}

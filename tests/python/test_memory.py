@@ -141,8 +141,8 @@ def test_memory_of_torch_accelerator(device, clean):
 
 
 def test_statistics_have_the_keys_of_cuda(device):
-    """Those that the documentation of torch.cuda.memory_stats names; "allocated" is a slip there,
-    the key is "allocation"."""
+    """The keys in the documentation of torch.cuda.memory_stats; "allocated" is a slip there, the
+    key is "allocation"."""
     text = torch.cuda.memory_stats.__doc__
     keys = set()
     for name in re.findall(r'- ``"([^"]+)"``', text):

@@ -14,7 +14,7 @@ MOST_PROGRAMS = {"cpu": 36, "gpu": 48}
 
 
 def relative_errors(model, reference):
-    """Of each gradient, compared with its largest element."""
+    """The error of each gradient, relative to its largest element."""
     for (name, p), q in zip(model.named_parameters(), reference.parameters(), strict=True):
         scale = q.grad.abs().max().clamp_min(1e-12)
         yield ((p.grad.cpu().double() - q.grad.double()).abs().max() / scale).item(), name

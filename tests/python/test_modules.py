@@ -66,7 +66,7 @@ def test_frozen_parameter_and_recurrent_layers(device):
 
 
 class Marked(torch.nn.Parameter):
-    """A parameter that a library tells from others by its class."""
+    """A parameter that a library distinguishes from others by its class."""
 
 
 def test_class_of_a_parameter(device):
@@ -140,7 +140,7 @@ def test_overwriting_is_up_to_the_program(device):
 
 
 def test_failing_move(device):
-    """What was moved before the failure is kept, too."""
+    """Parameters that were moved before the failure are kept, too."""
     model = torch.nn.Linear(3, 3)
     weight, bias = model.weight, model.bias
 

@@ -181,7 +181,7 @@ def test_numbers_for_empty_tensors(device, dtype, number):
 
 
 def test_arange_over_all_integers(device):
-    """Where the distance is beyond int64, the CPU overflows."""
+    """If the distance overflows int64, so does the CPU."""
     limits = torch.iinfo(torch.int64)
     for arguments in ((limits.min, limits.max, 2**62), (limits.max, limits.min, -(2**62))):
         assert torch.arange(*arguments, device=device).tolist() == list(range(*arguments))

@@ -286,7 +286,7 @@ def test_foreach_alpha_power_zero_copy(device):
 
 
 def test_foreach_other_tensors(device):
-    """What has no kernel over lists goes tensor by tensor."""
+    """Optimizers without a kernel over lists update one tensor after another."""
     cases = [
         [torch.arange(5), torch.arange(3)],
         [torch.rand(3), torch.rand(3, dtype=torch.float16)],

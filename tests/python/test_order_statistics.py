@@ -32,7 +32,7 @@ def same(a, b):
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_median(device, dtype):
-    """Of rows that are all NaN, nanmedian may give the place of any."""
+    """For rows that are all NaN, nanmedian may give any position."""
     for x in rows_of(dtype):
         for dim in (0, -1):
             expected, actual = torch.median(x, dim), torch.median(x.to(device), dim)
@@ -63,7 +63,7 @@ WHOLE = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 @pytest.mark.parametrize("dtype", [*FLOATS, *WHOLE], ids=str)
 @pytest.mark.parametrize("size", [4096, 30001, 100000])
 def test_long_rows(device, dtype, size):
-    """The place is that of a stable sort."""
+    """The position is that of a stable sort."""
     generator = torch.Generator().manual_seed(size)
     bits = torch.randint(-(2**63), 2**63 - 1, (3, size), generator=generator)
     x = bits.view(torch.uint8).flatten().view(dtype)[: 3 * size].view(3, size).clone()

@@ -50,7 +50,8 @@ def test_an_extension_that_this_pytorch_cannot_load(tmp_path):
 
 
 def test_environments_that_share_a_cache(device, tmp_path):
-    """What another torch-ocl compiled is not used. PyTorch's key has its own sources."""
+    """Programs that another torch-ocl compiled are not used. PyTorch's key covers only its own
+    sources."""
     package, variables = copy_package(tmp_path / "other")
     with (package / "inductor/kernel.py").open("a") as opened:
         opened.write("# another release\n")

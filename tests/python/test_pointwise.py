@@ -25,7 +25,7 @@ SPECIAL.append(float("nan"))
 # CPU's vector and scalar code differ at NaN.
 NAN_IS_OPEN = ["elu_backward", "hardswish_backward"]
 
-# Its CPU result for integers is not that of its formula.
+# Operators whose CPU result for integers is not that of their formula.
 FLOATS_ONLY = ["smooth_l1_loss_backward"]
 
 every_operator = pytest.mark.parametrize("name", operators())
@@ -139,7 +139,8 @@ def test_layouts(operator_device, name):
 
 @pytest.mark.parametrize("begin", [0, 1], ids=["aligned", "unaligned"])
 def test_results_beyond_the_caches(operator_device, begin):
-    """Of more than 32 MB, which kernels of CPU devices store past the caches where aligned."""
+    """Results of more than 32 MB: kernels of CPU devices store them past the caches if they are
+    aligned."""
     size = (8 << 20) + 37
     x, y = torch.randn(size), torch.randn(size)
     out = torch.zeros(size + begin, device=operator_device)[begin:]

@@ -132,7 +132,7 @@ def outcome(function, *arguments):
 
 @pytest.mark.parametrize("dims", [2, 3])
 def test_empty_adaptive_averages(device, dims):
-    """Those that are errors on the CPU are the same errors here."""
+    """Calls that raise on the CPU raise the same errors here."""
     name = f"_adaptive_avg_pool{dims}d"
     forward, backward = getattr(torch.ops.aten, name), getattr(torch.ops.aten, name + "_backward")
     image, pooled, none = [6] * dims, [4] * dims, [0] * dims

@@ -25,7 +25,7 @@ def run(folder, device, *arguments):
 
 
 def counts(line):
-    """Of "optimizers  float32  4 compiled,  22 found"."""
+    """The numbers of "optimizers float32 4 compiled, 22 found"."""
     words = line.replace(",", "").split()
     return int(words[words.index("compiled") - 1]), int(words[words.index("found") - 1])
 

@@ -208,7 +208,7 @@ def test_annotations(device, tmp_path):
     assert inner["ts"] <= cos["ts"] + 0.01
     assert inner["ts"] + inner["dur"] >= tan["ts"] + tan["dur"] - 0.01
     assert inner["ts"] > sin["ts"] or not has_clock(device)
-    # On the host its time is that of its operators.
+    # On the host, a range lasts as long as its operators.
     total = sum(e["dur"] for e in (sin, cos, tan))
     (row,) = (e for e in prof.events() if e.name == "outer" and e.device_type == DeviceType.CPU)
     assert row.device_time_total == pytest.approx(total, abs=0.1)

@@ -112,7 +112,7 @@ def test_uniform_stays_below_the_end(device, dtype, low, high):
 
 
 def test_least_exponentials(device):
-    # One uniform number of this block is nearer to 1 than the digits of float32 tell.
+    # One uniform number of this block is nearer to 1 than float32 can represent.
     generator = torch.Generator(device=device)
     for dtype in FLOATS if has_fp64(device) else [torch.float32, *HALVES]:
         generator.manual_seed(5).set_offset(16 * 125574)

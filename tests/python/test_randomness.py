@@ -9,7 +9,7 @@ import distributions
 import statistics_tests as tests
 
 COUNT = 100_000
-# Of a test; about a thousand are made.
+# The significance of a test; there are about a thousand tests.
 LEAST = 1e-9
 
 

@@ -206,8 +206,8 @@ def test_sums_of_many_equal_numbers(device, dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_products_that_left_the_range_stay_there(device, dtype):
-    """Also in later parts of a row, where the product of all would be in range again. The range is
-    that of doubles, for bfloat16 that of floats. Also in place."""
+    """Also in later parts of a row, even if the product of all would be in range again. The range
+    is that of double (for bfloat16, of float). Also in place."""
     if dtype == torch.float64 and not has_fp64(device):
         pytest.skip("the device has no float64")
     family = torch.ocl.get_device_properties(device).kernel_family

@@ -73,7 +73,7 @@ def test_help_lists_targets():
 
 
 def test_system_packages_names_what_is_missing(tmp_path):
-    """Without root and sudo: nothing is installed, the message tells what to install."""
+    """Without root and sudo, nothing is installed, and the message says what to install."""
     for name in ("sh", "ldconfig", "grep"):
         found = shutil.which(name, path="/bin:/usr/bin:/sbin:/usr/sbin")
         (tmp_path / name).symlink_to(found)
@@ -138,7 +138,8 @@ def test_helper_functions_of_kernels_are_static():
 
 
 def test_helper_functions_with_local_memory_are_always_inlined():
-    """Where they are not, PoCL 3.1 may share one array among all work-groups (ALWAYS_INLINE)."""
+    """If they are not inlined, PoCL 3.1 may share one array among all work-groups
+    (ALWAYS_INLINE)."""
     function = re.compile(r"^ *(?:static )?inline\b[^;{}]*\)[\s\\]*\{", re.MULTILINE)
     for path in sorted((ROOT / "kernels").rglob("*.cl*")):
         for found in function.findall(path.read_text()):

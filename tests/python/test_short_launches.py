@@ -227,7 +227,7 @@ def test_long_windows(device, family):
 
 
 def test_transposes_in_groups_of_two(tmp_path):
-    """Where no tile is possible, elements are copied one by one."""
+    """If no tile is possible, elements are copied one by one."""
     sizes = {"DEVICE_MAX_WORK_GROUP_SIZE": 2, "DEVICE_MAX_WORK_ITEM_SIZES": "2 2 2"}
     profile = changed_profile(tmp_path, "smallest", **sizes)
     code = """

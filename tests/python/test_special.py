@@ -8,8 +8,8 @@ from pointwise_cases import Case, special_operators
 from support import assert_same, generator, has_fp64
 
 EVERYWHERE = (-30, 30)
-# Where the function has values, and where it is not so large or so near a pole that an error of the
-# argument counts.
+# Arguments in the function's domain, for which it is neither so large nor so near a pole that the
+# argument's rounding matters.
 DOMAINS = {
     "erfinv": (-1, 1),
     "special_ndtri": (0, 1),
@@ -24,7 +24,8 @@ DOMAINS = {
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 1e-6, 60.0, math.inf, -math.inf, math.nan]
 DEGREES = "_polynomial_"
 NOT_FINITE = [math.inf, -math.inf]
-# Where PyTorch's CPU results are accidents of its approximations: NaN at infinity, numbers at NaN.
+# Arguments for which PyTorch's CPU results are accidents of its approximations: NaN at infinity,
+# numbers at NaN.
 UNDEFINED = {
     "i0": NOT_FINITE,
     "special_i1": NOT_FINITE,

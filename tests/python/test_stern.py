@@ -1,4 +1,4 @@
-"""What only GPUs refuse, on a device that plays some of them."""
+"""Errors that only GPUs have, on a device that behaves as some GPUs do."""
 
 import pytest
 from stern import changed_profile, stern_output_of

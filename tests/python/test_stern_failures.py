@@ -1,4 +1,4 @@
-"""What a program sees when calls of OpenCL fail: a sample of `make stern-failures`."""
+"""Failing OpenCL calls, as a program sees them: a sample of `make stern-failures`."""
 
 import pathlib
 

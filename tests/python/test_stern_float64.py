@@ -1,4 +1,4 @@
-"""What devices without float64 compute all the same, on one that the stern device plays."""
+"""Computations that work on devices without float64, on a profile of the stern device."""
 
 from stern import stern_output_of
 

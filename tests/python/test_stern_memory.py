@@ -4,7 +4,7 @@ import pytest
 from stern import changed_profile, stern_output_of
 
 MIB = 1 << 20
-# Of the tests' GPUs, which is split into buffers of a quarter of it.
+# The memory of the tests' GPUs; a buffer may have a quarter of it.
 SMALL = {
     "DEVICE_GLOBAL_MEM_SIZE": 256 * MIB,
     "DEVICE_MAX_MEM_ALLOC_SIZE": 64 * MIB,
@@ -13,7 +13,7 @@ SMALL = {
 
 
 def test_a_gpu_that_shares_the_hosts_memory_says_what_is_free_of_its_own(tmp_path):
-    """Of an APU, the system may have reserved a part for the GPU."""
+    """On an APU, the system may have reserved a part of memory for the GPU."""
     stern_output_of(
         changed_profile(tmp_path, "amd_rdna3", DEVICE_HOST_UNIFIED_MEMORY=1, **SMALL),
         """

@@ -220,7 +220,7 @@ def test_record_stream(device):
     other = torch.ocl.Stream()
 
     def is_handed_out_while_in_use(recorded):
-        """None if the other stream was done too soon to tell."""
+        """None if the other stream ended too soon to decide."""
         torch.ocl.synchronize()
         x = torch.ones(SMALL).to(device)
         address = x.data_ptr()

@@ -30,7 +30,7 @@ def test_arguments_as_in_torch_cuda(name):
 
 @pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
 def test_renamed_methods(device):
-    """What torch.utils.generate_methods_for_privateuse1_backend gives."""
+    """The methods that torch.utils.generate_methods_for_privateuse1_backend makes."""
     index = torch.device(device).index
     x = torch.arange(6.0)
     assert x.ocl(index).device == torch.device(device) and x.ocl(index).is_ocl and not x.is_ocl

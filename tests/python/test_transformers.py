@@ -7,7 +7,8 @@ import pytest
 import torch
 from transformers_cases import CASES, WRITERS
 
-# Of the largest number of a tensor; float16 and bfloat16 round at other places than on the CPU.
+# Tolerances relative to a tensor's largest number; float16 and bfloat16 round in other places than
+# on the CPU.
 NEAR = {torch.float32: 2e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}
 ATTENTION = ["sdpa", "eager"]
 TRAINED = [
@@ -34,7 +35,8 @@ def assert_near(actual, expected, near, scale=None, what=""):
 
 
 def assert_same_gradients(model, reference, near):
-    """Those that are zero but for rounding, as of a bias of keys, are compared with the others."""
+    """Gradients that are zero except for rounding, such as those of a bias of keys, are compared
+    with the scale of the others."""
     wanted = {n: p.grad for n, p in reference.named_parameters() if p.grad is not None}
     largest = max(g.abs().max().item() for g in wanted.values())
     found = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
@@ -164,7 +166,7 @@ def test_gradient_checkpointing(device, name, reentrant):
 
 
 def start_of(name):
-    """What a text goes on from; the second of two begins with padding."""
+    """The prompts; the second of two begins with padding."""
     return {k: v for k, v in CASES[name].inputs().items() if k != "labels"}
 
 

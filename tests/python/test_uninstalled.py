@@ -15,7 +15,8 @@ PROGRAM = """
     x = torch.arange(100.0, device="ocl")
     assert (x * 2).sum().item() == 9900
     shutil.rmtree({folder!r})
-    # What was loaded works: kernels that are built only now, copies, files, training.
+    # Everything that was loaded still works: kernels that are built only now, copies, files,
+    # training.
     assert x.cumsum(0)[-1].item() == 4950 and (x[None] @ x[:, None]).item() == 328350
     file = io.BytesIO()
     torch.save(x, file)
@@ -27,7 +28,7 @@ PROGRAM = """
     layer(x).sum().backward()
     optimizer.step()
     assert layer.weight.isfinite().all().item()
-    # What was not loaded says what is missing.
+    # Parts that were not loaded raise an error that says what is missing.
     for use in (
         lambda: importlib.import_module("torch_ocl.tune"),
         lambda: torch.compile(lambda x: x.sin() + 1)(x),

@@ -58,7 +58,7 @@ def test_refused_nms(device):
 @pytest.mark.parametrize("classes", [1, 3, 200])
 @pytest.mark.parametrize("idxs_type", [torch.int64, torch.uint8])
 def test_nms_of_classes(device, classes, idxs_type):
-    """Of 300 boxes, and of equal scores."""
+    """Sets of 300 boxes, and boxes with equal scores."""
     boxes, scores = random_boxes(300, 50).float(), random(300).float().round(decimals=1)
     idxs = torch.randint(classes, (300,), generator=formulas.generator(2)).to(idxs_type)
     kept = torch.zeros(300, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""What torch.profiler exports, for tests."""
+"""Reads the files that torch.profiler exports, for tests."""
 
 import collections
 import json
@@ -11,7 +11,7 @@ ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 
 
 class Trace:
-    """What a profile exports, by category."""
+    """The exported events of a profile, by category."""
 
     def __init__(self, prof, folder):
         path = folder / "trace.json"

@@ -101,7 +101,7 @@ def roi_align(x, rois, scale, rows, columns, ratio, aligned):
 
 
 def own_channels(result):
-    """Of [boxes, channels * rows * columns, rows, columns]: each bin reads a channel of its own."""
+    """Reduces [boxes, channels * rows * columns, rows, columns]: each bin reads its own channel."""
     rows, columns = result.shape[2:]
     result = result.unflatten(1, (-1, rows, columns))
     return result.diagonal(0, 2, 4).diagonal(0, 2, 3)

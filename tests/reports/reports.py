@@ -129,7 +129,7 @@ def first_line(error):
 
 
 def check(row, device, modes=tuple(MODES)):
-    """What differs: a line for each mode."""
+    """The differences: a line for each mode."""
     expected, found = run(row, device), []
     for mode in modes:
         with torch._inductor.config.patch(row.config), torch._dynamo.config.patch(row.dynamo):

@@ -21,8 +21,8 @@ struct Launch {
   size_t group() const { return local[0] * local[1] * local[2]; }
 };
 
-// PoCL does not tell how many registers a kernel needs, so its name decides, the same in every
-// run: 16 to 43 words for a work-item of most kernels, 49 to 255 for each eighth.
+// PoCL does not report how many registers a kernel needs, so the kernel's name decides, the same in
+// every run: 16 to 43 words for a work-item of most kernels, 49 to 255 for each eighth.
 size_t limit_of_groups(const std::string& name, const size_t* required) {
   const Profile& p = profile();
   const bool fits = p.required_groups_fit && required[0] * required[1] * required[2] != 0;

@@ -253,7 +253,7 @@ TEST_F(LaunchTest, ADeviceOfOpenCL11) {
 }
 
 TEST_F(LaunchTest, ThePlatformsVersionHasTheEntryPoints) {
-  // Of OpenCL 2.0; the headers are those of 1.2.
+  // A function of OpenCL 2.0; the headers are those of 1.2.
   using Create = cl_command_queue (*)(cl_context, cl_device_id, const cl_ulong*, cl_int*);
   const auto create_queue =
       reinterpret_cast<Create>(ocl::opencl_symbol("clCreateCommandQueueWithProperties"));

@@ -1,4 +1,5 @@
-// What the loader calls, and the table of entry points. Each entry point first asks STERN_FAIL.
+// The functions that the loader calls, and the table of entry points. Each entry point first asks
+// STERN_FAIL.
 #include <unistd.h>
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// What the layer knows about OpenCL's objects. Handles are PoCL's own, but those of events, which
-// are the layer's. A command holds its objects, so memory comes back when its last command ends.
+// The layer's records of OpenCL objects. Handles are PoCL's own, except those of events, which are
+// the layer's. A command retains its objects, so memory is freed when its last command ends.
 #pragma once
 
 #include <atomic>
@@ -117,7 +117,7 @@ struct Mapping {
   const cl_map_flags flags;
   const Stack stack = Stack::here();
   char* pointer = nullptr;      // what the program gets
-  void* user_memory = nullptr;  // that of CL_MEM_USE_HOST_PTR, instead
+  void* user_memory = nullptr;  // the memory of CL_MEM_USE_HOST_PTR, used instead
   bool ending = false;          // its unmap is enqueued
   bool active = false;          // its map has run, its unmap has not
 

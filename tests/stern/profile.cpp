@@ -105,8 +105,8 @@ int version_in(const std::string& text, int otherwise) {
   return major * 100 + minor * 10;
 }
 
-// What this machine can serve: a quarter of its memory, or STERN_MEMORY bytes. The sizes of a
-// larger card shrink in proportion.
+// The memory that this machine can give: a quarter of its own, or STERN_MEMORY bytes. The sizes of
+// a larger card shrink in proportion.
 void cap_memory(Profile& p) {
   const std::string chosen = environment("STERN_MEMORY");
   const uint64_t cap = chosen.empty()
@@ -125,7 +125,7 @@ void cap_memory(Profile& p) {
   put("DEVICE_MAX_MEM_ALLOC_SIZE", p.max_allocation);
 }
 
-// The limits that queries tell, too.
+// Limits that queries report, too.
 void derive(Profile& p) {
   p.version = version_in(text_answer(p, "DEVICE_VERSION"), 120);
   p.language_version = version_in(text_answer(p, "DEVICE_OPENCL_C_VERSION"), p.version);

@@ -19,7 +19,7 @@ struct Profile {
   std::string extensions;      // with a blank before and behind each
   int version = 120;           // 120 is OpenCL 1.2
   int language_version = 120;  // OpenCL C
-  int runtime_version = 120;   // the platform's: that of the entry points
+  int runtime_version = 120;   // the platform's version, which decides the entry points
   // Limits that are enforced.
   uint64_t global_memory = 0, max_allocation = 0, free_memory = 0, local_memory = 0;
   size_t group_size = 0, item_sizes[3] = {}, argument_bytes = 0, base_alignment = 0;
@@ -43,7 +43,7 @@ struct Profile {
   }
 };
 
-// That of this process.
+// The profile of this process.
 const Profile& profile();
 
 // Reads the file that STERN_PROFILE names; a mistake in it ends the process.

@@ -43,7 +43,7 @@ std::string renumbering() {
          std::to_string(first) + ") % (n)))" + kRenumbered;
 }
 
-// What precedes each source, so that what the device does not have is not there.
+// Text in front of each source, which hides features that the device lacks.
 std::string preamble() {
   const Profile& p = profile();
   std::string text;

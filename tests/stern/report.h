@@ -1,5 +1,5 @@
-// What is printed at exit: STERN_REPORT=1, objects that are alive; STERN_COUNT=1,
-// the calls of each entry point; STERN_LINT=1, kernels whose launches would be slow on a GPU.
+// The report at exit: STERN_REPORT=1, objects that are alive; STERN_COUNT=1, the calls of each
+// entry point; STERN_LINT=1, kernels whose launches would be slow on a GPU.
 #pragma once
 
 #include <cstddef>

@@ -62,7 +62,7 @@ struct Queue : Object<cl_command_queue, &cl_icd_dispatch::clReleaseCommandQueue>
   cl_int failure = CL_SUCCESS;  // that the next clFinish returns
 };
 
-// What all clEnqueue* functions do with a command: checks, allocates, enqueues, and waits where
+// The common part of all clEnqueue* functions: checks, allocates, enqueues, and waits if
 // `blocking`.
 cl_int enqueue(cl_command_queue queue, Command command, cl_uint wait_count, const cl_event* waits,
                cl_event* event, bool blocking = false);

@@ -19,7 +19,7 @@ namespace stern {
 // PoCL's entry points.
 inline const cl_icd_dispatch* next = nullptr;
 
-// Where a command was enqueued, or a map began.
+// The place where a command was enqueued, or a map began.
 struct Stack {
   static constexpr int kDepth = 24;
   void* frames[kDepth];

@@ -1,4 +1,4 @@
-// What the tests of the stern device share. They use it as programs do, through the loader.
+// Helpers for the tests of the stern device, which use it as programs do, through the loader.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-"""What the threads of threads.py do: each job uses a device in its own way, and returns tensors.
+"""The jobs of the threads in threads.py: each uses a device in its own way, and returns tensors.
 
 A job gets a Place and a random.Random, from which all of its numbers come. So the tensors that it
 returns are a function of its name, its seed and the device, whatever other threads do meanwhile.

@@ -119,7 +119,7 @@ RUNS = {"training": training, "graphs": graphs, "compiled": compiled}
 
 
 def run(name, count, args):
-    """What was wrong or grew, as texts."""
+    """Describes what was wrong or grew."""
     slopes, wrong = Slopes(name, count, args.samples), []
     results = RUNS[name](random.Random(args.seed))
     end = time.monotonic() + args.minutes * 60

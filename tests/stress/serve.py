@@ -1,4 +1,4 @@
-"""A server of a language model under the requests of many clients.
+"""A language model's server with the requests of many clients.
 
 usage: serve.py [--clients N] [--minutes M] [--tokens N] [--hidden N] [--layers N] [--seed S]
 

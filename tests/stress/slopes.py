@@ -1,4 +1,4 @@
-"""What a process holds, sampled while it works, and the lines through the samples."""
+"""Samples the resources of a process while it works, and fits lines to the samples."""
 
 import ctypes
 import gc
@@ -32,7 +32,7 @@ BOUNDS = {
     "events": 4,
     "maps": 0.5,
 }
-# Of single runs: on CPUs, too, Dynamo keeps about 50 KiB of each compilation (PyTorch 2.13).
+# Growth in single runs: on CPUs, too, Dynamo keeps about 50 KiB of each compilation (PyTorch 2.13).
 OTHER_BOUNDS = {"compiled": {"resident (MiB)": None}}
 
 

@@ -3,10 +3,10 @@ the thread that caused it.
 
 usage: threads.py [--seed S] [--threads N] [--minutes M | --steps K] [--silence SECONDS]
 
-What a thread does is a function of the seed and its number. The threads begin with empty caches, so
-that they build kernels at the same time. Results of a job are compared with the first ones, and
-those at the end with those of a single thread. When no step ends for SECONDS, the stacks of all
-threads are printed, and the process ends with status 1.
+A thread's work depends only on the seed and the thread's number. The threads begin with empty
+caches, so that they build kernels at the same time. Results of a job are compared with the first
+ones, and those at the end with those of a single thread. When no step ends for SECONDS, the stacks
+of all threads are printed, and the process ends with status 1.
 """
 
 import argparse
