@@ -6,7 +6,7 @@ usage: python tools/as_cuda_names.py docs/as_cuda.md
 import pathlib
 import sys
 
-from torch_ocl.as_cuda import answers, names
+from torch_ocl.as_cuda import answers, cuda_module, names
 
 BEGIN, END = "<!-- tables -->\n", "<!-- end of tables -->"
 
@@ -29,7 +29,12 @@ def tables() -> str:
     """The tables in Markdown."""
     renamed = [f"`{ours}` for `{name}`" for name, ours in names.RENAMED.items()]
     rows = [_row("names of torch.cuda", "answer"), _row("---", "---")]
-    rows.append(_row(_list(names.OCL), "`torch.ocl`'s function or class of the same name"))
+    rows.append(
+        _row(
+            _list(" ".join(cuda_module.shared())),
+            "`torch.ocl`'s function or class of the same name",
+        )
+    )
     rows.append(_row(_list(" ".join(names.RENAMED)), f"`torch.ocl`'s {', '.join(renamed)}"))
     rows += [_row(f"`{name}`", _first_line(name)) for name in names.OWN.split()]
     rows += [_row(_list(group), f"PyTorch's own: {why}") for group, why in names.KEPT.items()]

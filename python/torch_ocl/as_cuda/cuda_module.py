@@ -14,9 +14,17 @@ def _ocl(path: str):
     return functools.reduce(getattr, path.split("."), torch.ocl)
 
 
+@functools.cache
+def shared() -> list[str]:
+    """The names that torch.cuda and torch.ocl share, without those of the tables of names.py."""
+    tables = [names.OWN, *names.RENAMED, *names.KEPT, *names.REFUSED]
+    others = {name for table in tables for name in table.split()}
+    return sorted({*vars(torch.cuda)} & {*torch.ocl.__all__} - others)
+
+
 def answer_of(name: str):
     """The replacement for torch.cuda.`name`; None if PyTorch's own is kept."""
-    if name in names.OCL.split():
+    if name in shared():
         return _ocl(name)
     renamed = names.RENAMED.get(name) or names.PRIVATE_OCL.get(name)
     if renamed:
@@ -40,8 +48,8 @@ def _own(name: str):
 def all_names() -> list[str]:
     tables = [*names.REFUSED, *names.PRIVATE_REFUSED]
     refused = [name for group in tables for name in group.split()]
-    answered = f"{names.OCL} {names.OWN} {names.PRIVATE_OWN}".split()
-    return [*answered, *names.RENAMED, *names.PRIVATE_OCL, *refused]
+    answered = f"{names.OWN} {names.PRIVATE_OWN}".split()
+    return [*shared(), *answered, *names.RENAMED, *names.PRIVATE_OCL, *refused]
 
 
 def _replace(name: str) -> None:

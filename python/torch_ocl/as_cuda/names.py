@@ -1,26 +1,11 @@
 """The public names of torch.cuda and its modules, and what each of them becomes.
 
-OCL: torch.ocl's object with the same name, or RENAMED. OWN: the function of answers.py. KEPT:
+Names of torch.cuda that torch.ocl has, too, become torch.ocl's, unless a table here says
+otherwise. RENAMED: torch.ocl's with another name. OWN: the function of answers.py. KEPT:
 PyTorch's own, which works unchanged. REFUSED: an error with the reason. Names of modules are
 written with the module ("nvtx.mark"), but those that torch.cuda imports from memory, random,
 streams and graphs without it. docs/as_cuda.md has the lists.
 """
-
-OCL = """
-    BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor
-    LongTensor ShortTensor Event MemPool Stream StreamContext can_device_access_peer current_device
-    current_stream default_generators default_stream device device_of empty_cache
-    get_allocator_backend get_device_name get_per_process_memory_fraction get_rng_state
-    get_rng_state_all get_sync_debug_mode graph_pool_handle host_memory_stats
-    host_memory_stats_as_nested_dict init initial_seed ipc_collect is_bf16_supported
-    is_current_stream_capturing is_initialized is_tf32_supported make_graphed_callables manual_seed
-    manual_seed_all max_memory_allocated max_memory_cached max_memory_reserved mem_get_info
-    memory_allocated memory_cached memory_reserved memory_snapshot memory_stats
-    memory_stats_as_nested_dict memory_summary reset_accumulated_host_memory_stats
-    reset_accumulated_memory_stats reset_max_memory_allocated reset_max_memory_cached
-    reset_peak_host_memory_stats reset_peak_memory_stats seed seed_all set_device
-    set_per_process_memory_fraction set_rng_state set_rng_state_all set_stream set_sync_debug_mode
-    stream synchronize use_mem_pool"""
 
 RENAMED = {"CUDAGraph": "Graph"}
 

@@ -1,11 +1,9 @@
-"""torch.ocl: the functions of torch.cuda for OpenCL devices.
-
-Every name that this module imports is one of torch.ocl's; modules are imported whole.
-"""
+"""torch.ocl: the functions of torch.cuda for OpenCL devices."""
 
 # ruff: noqa: F401
 
 import atexit
+import importlib
 from inspect import ismodule as _is_module
 
 from torch import AcceleratorError, OutOfMemoryError
@@ -13,7 +11,7 @@ from torch import AcceleratorError, OutOfMemoryError
 from torch_ocl import _C
 from torch_ocl._C import LocalMemory
 
-from . import amp, driver_cache, files, multiprocessing, printing, storages, tensor_types
+from . import amp, devices, driver_cache, files, multiprocessing, printing, storages, tensor_types
 from .amp import (
     get_amp_supported_dtype,
     get_autocast_dtype,
@@ -21,97 +19,16 @@ from .amp import (
     set_autocast_dtype,
     set_autocast_enabled,
 )
-from .compile_kernel import KernelLibrary, UserKernel, compile_kernel
-from .devices import (
-    can_device_access_peer,
-    current_device,
-    device,
-    device_count,
-    device_of,
-    get_device_capability,
-    get_device_name,
-    get_device_properties,
-    init,
-    ipc_collect,
-    is_available,
-    is_bf16_supported,
-    is_initialized,
-    is_tf32_supported,
-    set_device,
-    synchronize,
-)
-from .dlpack import from_dlpack, to_dlpack
-from .fallback import fallback_stats, reset_fallback_stats
-from .graphed_callables import make_graphed_callables
-from .graphs import Graph, graph, graph_pool_handle, is_current_stream_capturing
-from .interop import (
-    Buffer,
-    ExternalStream,
-    buffer,
-    context,
-    device_id,
-    from_buffer,
-    from_host,
-    get_stream_from_external,
-    host_view,
-    queue,
-    use_context,
-)
-from .memory import (
-    empty_cache,
-    get_allocator_backend,
-    get_per_process_memory_fraction,
-    host_memory_stats,
-    host_memory_stats_as_nested_dict,
-    max_memory_allocated,
-    max_memory_cached,
-    max_memory_reserved,
-    mem_get_info,
-    memory_allocated,
-    memory_cached,
-    memory_reserved,
-    memory_stats,
-    memory_stats_as_nested_dict,
-    memory_summary,
-    reset_accumulated_host_memory_stats,
-    reset_accumulated_memory_stats,
-    reset_max_memory_allocated,
-    reset_max_memory_cached,
-    reset_max_memory_reserved,
-    reset_peak_host_memory_stats,
-    reset_peak_memory_stats,
-    set_per_process_memory_fraction,
-)
-from .memory_history import (
-    attach_out_of_memory_observer,
-    dump_memory_snapshot,
-    memory_snapshot,
-    record_memory_history,
-)
-from .pools import MemPool, use_mem_pool
-from .random import (
-    default_generators,
-    get_rng_state,
-    get_rng_state_all,
-    initial_seed,
-    manual_seed,
-    manual_seed_all,
-    seed,
-    seed_all,
-    set_rng_state,
-    set_rng_state_all,
-)
-from .streams import (
-    Event,
-    Stream,
-    StreamContext,
-    current_stream,
-    default_stream,
-    set_stream,
-    stream,
-)
-from .sync_debug import get_sync_debug_mode, set_sync_debug_mode
 from .tensor_types import *  # noqa: F403
+
+# All public functions and classes of these modules are torch.ocl's.
+_MODULES = """compile_kernel devices dlpack fallback graphed_callables graphs interop memory
+    memory_history pools random streams sync_debug"""
+for _name in _MODULES.split():
+    _module = importlib.import_module(f"{__name__}.{_name}")
+    for _name, _value in list(vars(_module).items()):
+        if _name[0] != "_" and getattr(_value, "__module__", None) == _module.__name__:
+            globals()[_name] = _value
 
 __all__ = [
     "amp",
@@ -132,7 +49,7 @@ def _is_in_bad_fork() -> bool:
 def __getattr__(name: str):
     # torch.utils.checkpoint reads this, and saves the generators' states only if it is true.
     if name == "_initialized":
-        return is_initialized()
+        return devices.is_initialized()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -10,7 +10,7 @@ from .devices import _index
 from .interop import _tensor, from_host
 
 
-class DLPack:
+class _DLPack:
     """A tensor for other libraries, with __dlpack__ and __dlpack_device__; it keeps the memory."""
 
     def __init__(self, tensor: torch.Tensor, opencl: bool):
@@ -35,7 +35,7 @@ class DLPack:
         return _C.dlpack_capsule(tensor.clone() if copy else tensor)
 
 
-def to_dlpack(tensor: torch.Tensor, opencl: bool = False) -> DLPack:
+def to_dlpack(tensor: torch.Tensor, opencl: bool = False) -> _DLPack:
     """An object for other libraries' `from_dlpack`, which shares the tensor's memory.
 
     Args:
@@ -43,7 +43,7 @@ def to_dlpack(tensor: torch.Tensor, opencl: bool = False) -> DLPack:
             True, for other OpenCL code: kDLOpenCL, whose data pointer is the cl_mem; waits for the
             current stream.
     """
-    return DLPack(_tensor(tensor, "torch.ocl.to_dlpack"), opencl)
+    return _DLPack(_tensor(tensor, "torch.ocl.to_dlpack"), opencl)
 
 
 def from_dlpack(source, *, device=None, copy: bool | None = None) -> torch.Tensor:
@@ -56,7 +56,7 @@ def from_dlpack(source, *, device=None, copy: bool | None = None) -> torch.Tenso
             copies: it uses host memory in place as torch.ocl.from_host() does, or raises.
     """
     if isinstance(source, torch.Tensor) and source.device.type == "ocl":
-        source = DLPack(source, opencl=False)
+        source = _DLPack(source, opencl=False)
     if hasattr(source, "__dlpack_device__"):
         kind = source.__dlpack_device__()[0]
     elif type(source).__name__ == "PyCapsule":
