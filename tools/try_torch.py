@@ -25,7 +25,7 @@ import torch_facts
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 NIGHTLY = "https://download.pytorch.org/whl/nightly/cpu"
-MOST_LINES = 40  # of each part of the page
+MOST_LINES = 40  # per part of the page
 
 
 def make_environment(folder, version, index):

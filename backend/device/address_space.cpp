@@ -8,7 +8,7 @@
 namespace ocl {
 namespace {
 
-constexpr size_t kLargest = size_t{4} << 40;    // of a 47-bit address space
+constexpr size_t kLargest = size_t{4} << 40;    // a small part of a 47-bit address space
 constexpr size_t kSmallest = size_t{16} << 30;  // under a limit (ulimit -v)
 
 size_t in_granules(size_t size) { return at::round_up(size, AddressSpace::kGranule); }

@@ -28,7 +28,7 @@ inline constexpr size_t kSmallSize = size_t{1} << 20;       // larger requests: 
 inline constexpr size_t kSmallSegment = size_t{2} << 20;    // size of the small pool's segments
 inline constexpr size_t kMediumSegment = size_t{32} << 20;  // serves requests of up to 16 MiB
 inline constexpr size_t kMinLarge = size_t{16} << 20;       // larger requests get a segment each,
-inline constexpr size_t kRoundLarge = size_t{2} << 20;      // whose size is a multiple of this
+inline constexpr size_t kRoundLarge = size_t{2} << 20;      // sizes of these are rounded up to this
 
 // One number for a stream (0 to 2^32 - 1) and a pool; pool 0 means no pool.
 constexpr int64_t pool_stream(uint64_t pool, int64_t stream) {
@@ -49,7 +49,7 @@ struct Block {
   Block* previous = nullptr;  // adjacent blocks of the segment
   Block* next = nullptr;
   std::vector<int64_t> other_streams;           // record_stream()
-  int pending_events = 0;                       // that the freed block waits for
+  int pending_events = 0;                       // events that the freed block waits for
   std::shared_ptr<c10::GatheredContext> stack;  // its allocation, for the memory history
   uint64_t thread = 0, allocation = 0;          // FaultThread's id(), allocations()
 };

@@ -280,7 +280,7 @@ void Mapping::abandon() {
 }
 
 Mapping::~Mapping() {
-  if (in_bad_fork()) {  // where nothing can be released
+  if (in_bad_fork()) {  // a forked process can release nothing
     buffer_() = nullptr;
     return;
   }

@@ -37,7 +37,7 @@ class BuildLock {
 
  private:
   std::unique_lock<std::mutex> among_threads_;
-  int64_t position_ = -1;  // of the locked byte in the file
+  int64_t position_ = -1;  // the locked byte in the file
 };
 
 }  // namespace ocl

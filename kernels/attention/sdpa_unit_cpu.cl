@@ -21,7 +21,7 @@
 #include "task_items.clh"
 
 #define STEPS(size) DIVIDE_UP(size, BLOCK)  // UNIT_K is 32, too
-#define PANEL_WORDS(size) (STEPS(size) * STEP_WORDS)  // of a block of 32 rows
+#define PANEL_WORDS(size) (STEPS(size) * STEP_WORDS)  // a block of 32 rows
 #define LOAD_FLOATS(from) as_float16(LOAD_LINE(from))
 #define STORE_FLOATS(value, to) STORE_LINE(as_uint16(value), to)
 #define SEPARATE static __attribute__((noinline))

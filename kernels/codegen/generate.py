@@ -288,7 +288,7 @@ def main(kernels, output, shards, version, lenient):
         write_if_changed(output / f"native/{stem}.h", declare(declared, backend))
     for path in (output / "native").iterdir():
         if path.stem not in declarations:
-            path.unlink()  # of a file that was renamed or removed
+            path.unlink()  # its source was renamed or removed
     all_headers = "".join(f'#include "native/{stem}.h"\n' for stem in sorted(declarations))
     write_if_changed(output / "native_functions.h", f"#pragma once\n{all_headers}")
 

@@ -35,7 +35,7 @@ Key key_of(int64_t n, const at::TensorOptions& options, bool forward) {
 // exp(2 pi i k / n) for 0 <= k < n. The angle is reduced to an eighth of the circle, so that only
 // the result is rounded.
 Complex root_of_unity(int64_t k, int64_t n) {
-  const auto near_zero = [n](int64_t eighths) {  // of angle 2 pi eighths / (8 n)
+  const auto near_zero = [n](int64_t eighths) {  // exp(i angle) for 2 pi eighths / (8 n)
     const double angle = std::numbers::pi * static_cast<double>(eighths) / (4.0 * n);
     return Complex(std::cos(angle), std::sin(angle));
   };

@@ -22,7 +22,7 @@ class GeneratedKernel {
 
   const std::string& name() const { return source_->kernel; }
   const std::string& signature() const { return signature_; }
-  size_t arguments() const { return arguments_; }  // of a call
+  size_t arguments() const { return arguments_; }  // arguments per call
 
   // Launches on the device of the first argument, which must be an address. `cost`: in elements.
   void launch(const OclArgument* arguments, int64_t units, int64_t cost) const;

@@ -9,7 +9,7 @@ namespace {
 // Indexed by activation.
 struct Code {
   bool costly;
-  const char* expression;  // of x
+  const char* expression;  // an expression in x
 };
 constexpr Code kCode[] = {
 #define X "x"

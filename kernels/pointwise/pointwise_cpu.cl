@@ -77,7 +77,7 @@
 
 TASK __kernel void KERNEL(PARAMS, const Geometry g, const ulong inner, const ulong rows,
                           const ulong segment, const ulong per_task FAULT_PARAM) {
-  const ulong segments = DIVIDE_UP(inner, segment);  // of a row
+  const ulong segments = DIVIDE_UP(inner, segment);  // segments per row
   const ulong first = (ulong)get_global_id(0) * per_task;
   const ulong last = min(first + per_task, rows * segments);
   for (ulong s = first; s < last; ++s) {

@@ -295,7 +295,7 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p,
     return {input.clone(), at::ones_like(input, mask_options)};
   }
   TORCH_CHECK(0 <= 1 - p && 1 - p <= 1, "bernoulli_ expects p to be in [0, 1], but got p=", 1 - p);
-  if (p == 1) {  // as at::dropout, which draws nothing then
+  if (p == 1) {  // draws nothing, like at::dropout
     return {input.mul(0), at::zeros_like(input, mask_options)};
   }
   const Tensor in = input.is_non_overlapping_and_dense() ? input : input.clone();

@@ -21,7 +21,7 @@
 // Sizes from the last dimension to the first, like the coordinates in the grid.
 typedef struct {
   long batch, channels, points;
-  long row;  // of points
+  long row;  // points per row
   long size[3];
 } Sampling;
 

@@ -20,7 +20,7 @@ namespace {
 
 using Pair = std::array<int64_t, 2>;
 
-struct Windows {  // of col2im.cl
+struct Windows {  // the struct in col2im.cl
   Pair out, windows, taps, dilation, padding, stride;
 };
 

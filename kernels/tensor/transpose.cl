@@ -29,7 +29,7 @@ typedef struct {
 // line is in another page, so tiles are high enough to read several lines of a page.
 #define ROWS 64
 #define COLUMNS 16
-#define LEAST_ROWS (NARROW ? COLUMNS : ROWS)  // of a tile whose elements are not copied one by one
+#define LEAST_ROWS (NARROW ? COLUMNS : ROWS)  // smaller tiles are copied by elements
 
 #define V CAT(E, 16)
 UNALIGNED(V)

@@ -11,9 +11,9 @@ namespace ocl {
 namespace {
 
 constexpr int64_t kLeastSide = 8;                      // of a matrix; else most of a tile is empty
-constexpr size_t kRowsOnCpu = 64, kColumnsOnCpu = 16;  // of transpose.cl
+constexpr size_t kRowsOnCpu = 64, kColumnsOnCpu = 16;  // the tile of transpose.cl
 
-struct Shape {  // of transpose.cl
+struct Shape {  // the struct in transpose.cl
   uint64_t planes, rows, columns;
   int64_t out_plane, out_row, in_plane, in_column;
 };

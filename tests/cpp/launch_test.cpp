@@ -151,7 +151,7 @@ TEST_P(LaunchTest, TheDeviceIsDrainedForAKernelsFirstLaunchOnly) {
 TEST_P(LaunchTest, ALaunchWithoutMemoryIsTriedOnceMore) {
   Allocator& allocator = Allocator::instance();
   run(5, 3);
-  allocator.allocate(1 << 24);  // and cached
+  allocator.allocate(1 << 24);  // freed at once, so it is cached
   const auto reserved = [&] {
     return allocator.getDeviceStats(GetParam()).reserved_bytes[0].current;
   };

@@ -100,7 +100,7 @@ def overlap(rank, size):
     assert len(seen) == 8, seen
     model(x)
     times = model._get_ddp_logging_data()
-    if not on_the_stern_device():  # which draws what overlaps
+    if not on_the_stern_device():  # the stern device prints overlaps
         overlap = times["avg_backward_compute_comm_overlap_time"]
         assert 0 < overlap <= times["avg_backward_compute_time"]
 

@@ -251,7 +251,7 @@ def data_loader():
 
 @often
 def child_of_a_fork():
-    keep(busy(numbers(1 << 20)))  # which the device is still computing at the fork
+    keep(busy(numbers(1 << 20)))  # the device still computes it at the fork
     if not (child := os.fork()):
         sys.exit()
     assert os.waitpid(child, 0)[1] == 0

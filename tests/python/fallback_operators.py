@@ -4,7 +4,7 @@ have no kernel: OPS.double_it(x) and others."""
 import torch
 
 LIBRARY = torch.library.Library("ocl_test", "DEF")
-SEEN = {}  # what the CPU implementations were given
+SEEN = {}  # the arguments of the CPU implementations
 
 
 def operator(schema):

@@ -294,7 +294,7 @@ def test_a_captured_call(mode):
     sums = []
     for _ in range(3):
         graph.replay()
-        total = out.double().sum().item()  # of the weights, as is the gradient
+        total = out.double().sum().item()  # a sum of the weights, as is the gradient
         torch.testing.assert_close(grad.double().sum().item(), total, rtol=1e-3, atol=0)
         sums.append(total)
     assert len(set(sums)) == 3

@@ -157,7 +157,7 @@ def test_a_setting_that_helps_is_found(tmp_path):
         path.write_text(f"#error not in {home}\n")
     cache = os.environ.get("XDG_CACHE_HOME", str(pathlib.Path.home() / ".cache"))
     variables = {"HOME": str(home), "LOGNAME": "ada_lovelace", "OCL_KERNEL_DIR": str(folder)}
-    variables["XDG_CACHE_HOME"] = cache  # what is compiled there
+    variables["XDG_CACHE_HOME"] = cache  # programs are kept there
     result = run(tmp_path / "report", "convolutions", **variables)
     assert result.returncode == 1
     written = (tmp_path / "report").read_text()

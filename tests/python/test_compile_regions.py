@@ -112,7 +112,7 @@ def test_what_a_checkpoint_has_drawn_is_not_drawn_again(device, block, states, s
         gradients = torch.autograd.grad(result.square().sum(), inputs)
         results.append((result, *gradients, torch.rand(4, device=device)))
     torch.testing.assert_close(*results, rtol=1e-4, atol=1e-4)
-    assert (kept[(2,)], kept[(8, 16)]) == (3 * states, 3 * sized)  # of the compiled run
+    assert (kept[(2,)], kept[(8, 16)]) == (3 * states, 3 * sized)  # graphs of the compiled run
 
 
 def test_the_neighbours_of_an_operator_of_a_user_are_fused(device):

@@ -73,7 +73,7 @@ def test_inputs_that_move_are_copied(device, replays):
         result = function(kept[-1], w)
         torch.testing.assert_close(result, chain(kept[-1], w), rtol=1e-4, atol=1e-4)
     assert len(replays) == 4
-    moved = w.clone()  # where the address had not changed before
+    moved = w.clone()  # an address that has not changed before
     for _ in range(2):
         torch.testing.assert_close(
             function(kept[0], moved), chain(kept[0], moved), rtol=1e-4, atol=1e-4
@@ -234,7 +234,7 @@ def test_training_with_dropout(device, replays):
             losses.append(loss.detach().clone())
         states.append([*losses, *model.state_dict().values()])
     torch.testing.assert_close(*states, rtol=1e-4, atol=1e-5)
-    assert len(replays) == 10  # of each five forward and backward passes
+    assert len(replays) == 10  # five forward and five backward passes
 
 
 def test_gradients_that_are_added_up(device, replays):

@@ -134,7 +134,7 @@ def test_counts_and_traces(device):
         compare(device, lambda x: x.count_nonzero(1), x.to(dtype))
     compare(device, lambda x: torch.nonzero_static(x, size=30, fill_value=-3).contiguous(), x)
     compare(device, lambda x: torch.nonzero_static(x, size=2).contiguous(), x)
-    assert torch.nonzero_static(x.to(device), size=7).stride() == (1, 7)  # as PyTorch traces it
+    assert torch.nonzero_static(x.to(device), size=7).stride() == (1, 7)  # as traced
     with pytest.raises(RuntimeError, match="expected a matrix"):
         torch.ones(3, device=device).trace()
 
@@ -242,7 +242,7 @@ def test_triangles_of_transposed_matrices(device, shape):
             assert torch.equal(z.cpu(), function(x, diagonal))
 
 
-MOST_BYTES = {  # of temporary memory for an element: function, its limit
+MOST_BYTES = {  # bytes of temporary memory per element, by function
     "isin": (lambda x: torch.isin(x, x[:40:2]), 6),
     "isin, inverted": (lambda x: torch.isin(x, x[:40:2], invert=True), 6),
     "masked_scatter_": (lambda x: x.masked_scatter_(x % 3 == 0, x + 1), 20),

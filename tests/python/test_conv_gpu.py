@@ -202,7 +202,7 @@ def test_tensors_beyond_the_limit_are_split_by_images():
     ones = torch.ones(8, 12, 20, 12).half().to("ocl")
     weight = torch.nn.grad.conv2d_weight(large.to("ocl"), (12, 8, 1, 1), ones)
     assert (weight == 0.25).all()
-    _C.set_conv_byte_limit(5000)  # of which an image has more
+    _C.set_conv_byte_limit(5000)  # an image has more
     assert gradients(case, torch.float32, False)[2][0] == "conv_forward"
     """)
 

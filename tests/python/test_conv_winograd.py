@@ -14,7 +14,7 @@ VECTOR = 16  # the algorithm for channels_last takes inputs whose channels are a
 
 
 class Way(NamedTuple):
-    order: int  # of the tunable conv_cpu
+    order: int  # an index of the tunable conv_cpu
     kernel: str
     last: bool = False  # channels_last
 

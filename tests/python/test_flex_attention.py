@@ -107,7 +107,7 @@ def test_tensors_with_other_strides(device):
     expected, _ = attend(theirs, formula)
     torch._dynamo.reset()
     actual = torch.compile(attend, fullgraph=True)(ours, flex_attention)
-    assert actual.transpose(1, 2).is_contiguous()  # as the query
+    assert actual.transpose(1, 2).is_contiguous()  # like the query
     expected.square().sum().backward()
     actual.square().sum().backward()
     assert_close([actual, ours.grad], [expected, theirs.grad])

@@ -20,7 +20,7 @@ LOSING_DIGITS = [n for n in functions.unary_functions() if n.startswith(LOSE_DIG
 # The CPU computes polygamma in float64, which matters near its roots.
 LIMITS = {"polygamma 2": 300}
 BINARY = ["mul", "div.Tensor", "fmod.Tensor", "atan2", "hypot", "pow.Tensor_Tensor"]
-OTHERWISE = 4  # where OpenCL C has no bound
+OTHERWISE = 4  # used where OpenCL C has no bound
 
 
 def bound(name):

@@ -31,7 +31,7 @@ def test_kernels_do_not_depend_on_the_part_of_a_grid():
     for path in KERNELS.rglob("*.cl*"):
         text = path.read_text()
         if path.name == "grid.clh":
-            text = text.replace("DIVIDE_UP(inner, get_global_size(0))", "")  # of the CPU family
+            text = text.replace("DIVIDE_UP(inner, get_global_size(0))", "")  # CPU family
         if path.name == "common.clh" or path.parts[-2:-1] in (("cpu",), ("channels_last",)):
             continue
         if IN_PART.search(text):

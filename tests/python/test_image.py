@@ -13,7 +13,7 @@ from support import FLOATS, has_fp64
 from torch_ocl import image
 
 PILLOW = int(PIL.__version__.split(".")[0])
-SIZES = [(50, 77), (300, 250), (201, 160), (7, 400)]  # of a 201 x 160 photograph
+SIZES = [(50, 77), (300, 250), (201, 160), (7, 400)]  # new sizes of a 201 x 160 photograph
 
 
 def assert_as_pillow(actual, picture):

@@ -316,7 +316,7 @@ def test_sorted_writes(device, dtype, rows, size):
     crowded = torch.where(torch.rand(5000) < 0.5, rows // 2, index)
     grad = torch.randint(-3, 4, (5000, size)).to(dtype)
     for chosen in (index, crowded):
-        for padding in (rows // 2, -1):  # whose gradient goes nowhere; none
+        for padding in (rows // 2, -1):  # an index without a gradient, or none
             expected = torch.ops.aten.embedding_dense_backward(grad, chosen, rows, padding, False)
             arguments = grad.to(device), chosen.to(device), rows, padding, False
             actual = torch.ops.aten.embedding_dense_backward(*arguments)

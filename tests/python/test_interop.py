@@ -206,7 +206,7 @@ def test_no_tensor_of_a_wrong_buffer(device, queue):
     other = cl.Context(queue.context.devices)
     with pytest.raises(ValueError, match=r"another OpenCL context .*torch.ocl.use_context"):
         torch.ocl.from_buffer(cl.Buffer(other, flags.READ_WRITE, 64), 4)
-    if queue.device.image_support and not on_the_stern_device():  # whose layer makes no images
+    if queue.device.image_support and not on_the_stern_device():  # the stern device has no images
         rgba = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.UNORM_INT8)
         image = cl.Image(queue.context, flags.READ_WRITE, rgba, shape=(4, 4))
         with pytest.raises(ValueError, match="of a buffer, not of an image"):

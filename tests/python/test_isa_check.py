@@ -255,7 +255,7 @@ def test_a_half_of_a_register_that_nobody_wrote():
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
     """A product by sm_80's unit, recorded in emulation."""
-    skip_without_the_stern_device()  # whose layer needs the same loader
+    skip_without_the_stern_device()  # both layers need the same loader
     folder = tmp_path_factory.mktemp("launches")
     code = """
         import torch

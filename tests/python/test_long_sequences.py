@@ -26,7 +26,7 @@ SEGMENTS = """
     signs[5, 0] = signs[900, 0] = signs[901, 0] = signs[1900, 1] = 0  # one zero, and two
     signs[2100, 2] = -0.0
     zeros = torch.full((2514, 19), 2.0)
-    zeros[0] = zeros[3] = zeros[704] = zeros[705] = 0  # what follows overflows
+    zeros[0] = zeros[3] = zeros[704] = zeros[705] = 0  # the products after these overflow
     nans = signs.clone()
     nans[7, 3] = nans[1000, 0] = nans[2200, 4] = nans[2201, 4] = float("nan")
     for data, columns, reduce, initial in itertools.product(

@@ -80,7 +80,7 @@ def test_ctc_labels_out_of_range(device, label):
     probabilities = torch.randn(5, 1, 3, device=device).log_softmax(2)
     lengths = torch.tensor([5]), torch.tensor([2])
     targets = torch.tensor([[1, 2, label]], device=device)
-    loss = F.ctc_loss(probabilities, targets, *lengths)  # of the first two
+    loss = F.ctc_loss(probabilities, targets, *lengths)  # the loss of the first two
     assert loss == F.ctc_loss(probabilities, targets[:, :2], *lengths)
     with pytest.raises(RuntimeError, match=f"_ctc_loss.* target.* {label}"):
         F.ctc_loss(probabilities, targets[:, 1:], *lengths).item()

@@ -185,7 +185,7 @@ def test_errors_of_mixed_types(device, name):
         with pytest.raises(RuntimeError) as error:
             MIXED[name](where)
         messages.append(str(error.value))
-    assert messages[1].startswith(messages[0])  # and names the device
+    assert messages[1].startswith(messages[0])  # followed by the device's name
 
 
 def test_bmm_of_mixed_types_over_nothing(device):

@@ -16,7 +16,7 @@ MODES = {
     "bicubic-antialias": (2,),
 }
 CASES = [(mode, dims) for mode, all_dims in MODES.items() for dims in all_dims]
-SIZES = [(6, 4, 5), (9, 13, 14), (12, 10, 9), (3, 7, 4), (1, 1, 1)]  # of depth, height, width
+SIZES = [(6, 4, 5), (9, 13, 14), (12, 10, 9), (3, 7, 4), (1, 1, 1)]  # depth, height, width
 INPUT = (6, 5, 7)
 CHANNELS_LAST = {2: torch.channels_last, 3: torch.channels_last_3d}
 

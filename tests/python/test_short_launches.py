@@ -243,7 +243,7 @@ ROWS = """
     batch = torch.zeros(3, 9, 11)
     batch.view(3, -1)[:, [0, 1, 40, 41, 98]] = torch.rand(3, 5)
     for kind in (torch.int32, torch.int64):
-        rows = 300_000  # of which a few have entries
+        rows = 300_000  # a few rows have entries
         for numbers in ([5, 5, 5, 270_000], [0, rows - 1], [rows - 1] * 9, [17]):
             numbers = torch.tensor(numbers, dtype=kind)
             for narrow in (False, True):

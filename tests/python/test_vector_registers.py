@@ -53,7 +53,7 @@ def test_tiles_fit_the_registers_of_avx2(tmp_path, device):
         rows = sizes.get("MR") or sizes.get("WEIGHT_ROWS", 0)
         vectors = sizes.get("WEIGHT_TAPS") if "WEIGHT_ROWS" in sizes else sizes.get("NV", 1)
         kernel = path.name.rpartition("_")[0]
-        if rows and "winograd" not in kernel:  # which defines its own tile
+        if rows and "winograd" not in kernel:  # that kernel defines its own tile
             tiled.add(kernel)
             assert rows * vectors * lanes <= 12 * 8, (kernel, sizes)
     assert {"gemm_cpu", "conv_padded", "conv_channels_last", "sdpa_cpu"} <= tiled, tiled

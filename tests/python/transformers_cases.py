@@ -101,7 +101,7 @@ def images():
 
 def captions():
     ids = tokens(2, 9).clamp_max(VOCABULARY - 2)
-    ids[0, 8] = ids[1, 5] = VOCABULARY - 1  # where the text ends
+    ids[0, 8] = ids[1, 5] = VOCABULARY - 1  # the end of a text
     return {"input_ids": ids, "pixel_values": noise(2, 3, 32, 32), "return_loss": True}
 
 

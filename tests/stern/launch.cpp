@@ -137,7 +137,7 @@ cl_int check_arguments(const Kernel& kernel, const std::vector<KernelArgument>& 
   cl_context context = nullptr;
   next->clGetKernelInfo(kernel.handle, CL_KERNEL_CONTEXT, sizeof context, &context, nullptr);
   next->clGetContextInfo(context, CL_CONTEXT_DEVICES, sizeof device, &device, nullptr);
-  cl_ulong local = 0;  // of the kernel itself and of its arguments
+  cl_ulong local = 0;  // bytes for the kernel itself and for its arguments
   next->clGetKernelWorkGroupInfo(kernel.handle, device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local,
                                  &local, nullptr);
   if (local > profile().local_memory) {

@@ -28,7 +28,7 @@ struct Kernel : OfProgram, Object<cl_kernel, &cl_icd_dispatch::clReleaseKernel> 
   std::string name;
   size_t required_group[3] = {};  // reqd_work_group_size, or zeros
   size_t group_limit = 0;         // CL_KERNEL_WORK_GROUP_SIZE
-  std::mutex mutex;               // of the arguments
+  std::mutex mutex;               // guards the arguments
   std::vector<KernelArgument> arguments;
 };
 

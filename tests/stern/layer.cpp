@@ -39,7 +39,7 @@ template <auto unique, class R, class... A>
 struct Entry<unique, R(A...)> {
   static inline R (*inner)(A...) = nullptr;  // nullptr: refused
   static inline CallCount* calls = nullptr;
-  static inline int version = 100;  // of OpenCL, that introduced it
+  static inline int version = 100;  // the version of OpenCL that introduced it
 
   static R CL_API_CALL call(A... args) {
     if (const cl_int code = calls->count()) return fail<R>(code, args...);

@@ -116,7 +116,7 @@ struct Mapping {
   const size_t offset, size;
   const cl_map_flags flags;
   const Stack stack = Stack::here();
-  char* pointer = nullptr;      // what the program gets
+  char* pointer = nullptr;      // the pointer that the program gets
   void* user_memory = nullptr;  // the memory of CL_MEM_USE_HOST_PTR, used instead
   bool ending = false;          // its unmap is enqueued
   bool active = false;          // its map has run, its unmap has not
@@ -136,11 +136,11 @@ struct Buffer : Object<cl_mem, &cl_icd_dispatch::clReleaseMemObject> {
 
   cl_context context = nullptr;
   Keep<Context> kept;
-  std::shared_ptr<Buffer> parent;  // of a sub-buffer
+  std::shared_ptr<Buffer> parent;  // set for sub-buffers
   size_t origin = 0, size = 0;
   cl_mem_flags flags = 0;
-  void* host_pointer = nullptr;  // of CL_MEM_USE_HOST_PTR
-  std::mutex mutex;              // guards what follows, in the root
+  void* host_pointer = nullptr;  // the memory of CL_MEM_USE_HOST_PTR
+  std::mutex mutex;              // guards the members below; only used in the root
   bool resident = false;
   std::list<std::shared_ptr<Mapping>> mappings;  // with their offsets in the root
 };

@@ -26,7 +26,7 @@ struct Profile {
   size_t group_multiple = 1;
   size_t grid[3] = {};              // work-groups
   uint64_t global_limit_x = 0;      // work-items
-  uint64_t register_words = 0;      // of a compute unit; 0: every kernel runs in full groups
+  uint64_t register_words = 0;      // per compute unit; 0: every kernel runs in full groups
   bool required_groups_fit = true;  // kernels with reqd_work_group_size run in full groups
   bool lazy_allocation = true;
   bool beyond_max_allocation = false;  // the driver grants buffers beyond MAX_MEM_ALLOC_SIZE

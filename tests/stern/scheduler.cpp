@@ -24,7 +24,7 @@ struct Scheduler {
   std::deque<std::function<void()>> callbacks;
   std::mt19937 random{0};
   std::shared_ptr<Queue> favourite;
-  std::vector<const Command*> running;  // that use their buffers
+  std::vector<const Command*> running;  // running commands that use the buffers
   uint64_t steps = 0;                   // commands that ended
   bool stopped = false;
   bool together = true;  // commands of several queues may run at once

@@ -14,7 +14,7 @@ namespace stern {
 struct Event {
   Event(cl_context context, cl_command_type type);
 
-  const void* dispatch;  // what the loader expects in front of an object
+  const void* dispatch;  // the loader expects it at the start of an object
   const cl_context context;
   const cl_command_type type;
   const Stack stack = Stack::here();
@@ -45,7 +45,7 @@ struct Command {
   std::string what;                             // for messages
   std::vector<std::shared_ptr<Event>> waits;
   std::shared_ptr<Event> event;
-  std::shared_ptr<Mapping> mapping = nullptr;  // that it begins
+  std::shared_ptr<Mapping> mapping = nullptr;  // the mapping that it begins
 };
 
 struct Queue : Object<cl_command_queue, &cl_icd_dispatch::clReleaseCommandQueue> {
@@ -59,7 +59,7 @@ struct Queue : Object<cl_command_queue, &cl_icd_dispatch::clReleaseCommandQueue>
   size_t submitted = 0;  // how many in front were flushed
   bool running = false;
   uint64_t enqueued = 0, ended = 0;
-  cl_int failure = CL_SUCCESS;  // that the next clFinish returns
+  cl_int failure = CL_SUCCESS;  // returned by the next clFinish
 };
 
 // The common part of all clEnqueue* functions: checks, allocates, enqueues, and waits if

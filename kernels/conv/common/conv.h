@@ -13,7 +13,7 @@ struct ConvShape {
   using Dims = std::array<int32_t, 3>;  // depth, height, width; missing ones are 1
 
   int32_t images, groups;
-  int32_t in_channels, out_channels;  // of one group
+  int32_t in_channels, out_channels;  // channels of one group
   Dims in, out, kernel, stride, pad, dilation;
 
   bool operator==(const ConvShape&) const = default;

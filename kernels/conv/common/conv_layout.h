@@ -18,7 +18,7 @@ struct PaddedLayout {
   using Dims = ConvShape::Dims;
 
   int32_t images, channels;
-  Dims size;            // of a channel of the tensor
+  Dims size;            // size of the tensor's channels
   Dims stride, phases;  // the stride, and the number of its phases that taps read
   Dims padded;          // slices, rows and pitch of a phase
   int64_t front, back;
@@ -40,7 +40,7 @@ struct TapPass {
   std::vector<int32_t> weight_offsets;
   int32_t run;  // weight_offsets consist of runs of this length, of consecutive numbers
   std::vector<int64_t> tap_offsets;
-  ConvShape::Dims extent;  // of the pass's output
+  ConvShape::Dims extent;  // size of the pass's output
   int64_t out_first;       // its first element in the result
   int64_t out_slice, out_row, out_column;
 };

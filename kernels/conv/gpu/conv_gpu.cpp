@@ -22,7 +22,7 @@ std::string name_of_candidate(int64_t candidate) {
 Tunable tunable("conv_gpu", &name_of_candidate);
 
 constexpr int32_t kLeastRows = 8;       // with fewer rows, most of a tile is empty
-constexpr int64_t kLeastWeights = 256;  // of a group
+constexpr int64_t kLeastWeights = 256;  // weights of a group
 constexpr int32_t kMostMaskBits = 63;
 
 int32_t mask_bits(const ConvPass& pass) {
@@ -83,7 +83,7 @@ void enqueue_tiles(Arguments& arguments, ConvPass pass, ScalarType type, const T
 struct Tiled {
   ScalarType type;
   bool parts;
-  int64_t index;  // of the tile
+  int64_t index;  // index of the tile
 
   // Uses another tile if the device's groups are too small for the chosen one.
   int64_t within(const Device& device, size_t group) const {

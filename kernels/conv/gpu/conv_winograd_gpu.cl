@@ -23,7 +23,7 @@
 #define HALF ((COMPUTE)0.5f)
 
 typedef struct {
-  int image, y, x;  // of the first result
+  int image, y, x;  // position of the first result
 } Tile;
 
 static inline Tile tile_at(const int number, const Geometry *g) {

@@ -17,7 +17,7 @@ constexpr GemmTile kTiles[] = {
 };
 
 constexpr int64_t kBusyItems = 256;   // work-items that keep a compute unit busy
-constexpr int64_t kLeastDepth = 256;  // of a part
+constexpr int64_t kLeastDepth = 256;  // the least depth of a part
 constexpr int64_t kMostParts = 64;
 
 bool fits(const Device& device, const GemmTile& tile, const TileProblem& problem) {

@@ -19,7 +19,7 @@ namespace ocl {
 // The properties of a tile that the model needs, for all kernels.
 struct TileShape {
   int64_t m, n, k;  // as GemmTile's
-  int64_t items;    // of a work-group
+  int64_t items;    // work-items of a work-group
   double rate;      // as GemmTile's
 };
 

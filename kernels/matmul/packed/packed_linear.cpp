@@ -241,7 +241,7 @@ struct PackedGpu {
   PackedCode code;
   bool aligned;
   int64_t sharing;  // the most work-items for a row
-  int64_t rows;     // of a work-item
+  int64_t rows;     // rows of a work-item
 
   KernelSource source(Device&, size_t group) const {
     const auto items = static_cast<int64_t>(group), across = std::min(sharing, items);

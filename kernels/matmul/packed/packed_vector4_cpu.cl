@@ -113,7 +113,7 @@ ALWAYS_INLINE VEC scales_of_group(CTENSOR(scales), CTENSOR(zeros), const size_t 
 ALWAYS_INLINE void prefetch_scales(CTENSOR(scales), CTENSOR(zeros), const size_t n, const int row,
                                    const int g) {
   const size_t at = g * n + row;
-  const int numbers = ZEROS == 1 ? 2 : 1;  // of a row
+  const int numbers = ZEROS == 1 ? 2 : 1;  // scales per row
   __global const STORE *first = CPTR(STORE, scales) + numbers * at;
   FOR(i, DIVIDE_UP(numbers * ROWS * (int)sizeof(STORE), LINE))
     PREFETCH((__global const char *)first + i * LINE);

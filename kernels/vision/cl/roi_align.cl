@@ -9,7 +9,7 @@ typedef struct {
   T y, x;          // upper left corner of the box
   T bin_y, bin_x;  // the sizes of a bin
   long samples_y, samples_x;
-  T count;  // what sums are divided by
+  T count;  // the divisor of sums
 } Box;
 
 // The number of samples along a side of a bin; negative for a box whose corners are exchanged.

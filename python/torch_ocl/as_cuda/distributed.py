@@ -57,7 +57,7 @@ def _replace_everywhere(name: str, change) -> None:
     """Replaces the function in torch.distributed, and in its modules that have imported it."""
     original = getattr(torch.distributed, name, None)
     if original is None:
-        return  # of another release of PyTorch
+        return  # another release of PyTorch has it
     replacement = change(original)
     for module in list(sys.modules.values()):
         if getattr(module, "__name__", "").startswith("torch.distributed"):

@@ -19,9 +19,9 @@ from torch_ocl import ocl
 
 log = logging.getLogger("torch._inductor.ocl")
 
-_MOST_SIZES = 8  # of a program with dynamic shapes
-_MOST_GRAPHS = 2  # of one set of sizes
-_MOST_CAPTURES = 6  # of one set of sizes, if addresses of inputs change
+_MOST_SIZES = 8  # per program with dynamic shapes
+_MOST_GRAPHS = 2  # per set of sizes
+_MOST_CAPTURES = 6  # per set of sizes, if addresses of inputs change
 
 
 def replayed_attribute(call, changed):

@@ -24,7 +24,7 @@ from .versions import RELEASE
 
 @dataclasses.dataclass(frozen=True)
 class Fix:
-    numbers: tuple[int, ...]  # of issues and pull requests in pytorch/pytorch, if there are any
+    numbers: tuple[int, ...]  # issues and pull requests in pytorch/pytorch, if any
     until: str | None  # the release from which it is not needed; None: no release has it
     apply: Callable[[], None]
 

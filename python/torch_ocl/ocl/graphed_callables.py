@@ -24,7 +24,7 @@ class _Part:
     """A callable, and its memory and graphs."""
 
     function: object  # for a module, its own forward()
-    spec: object  # of the arguments
+    spec: object  # the structure of the arguments
     inputs: tuple  # the memory for the tensors in them, then the parameters
     user_inputs: int
     modules: tuple

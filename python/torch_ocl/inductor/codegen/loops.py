@@ -20,7 +20,7 @@ SHORT = 16  # fewer iterations of the innermost loop would not fill a vector
 class Loop:
     symbol: sympy.Symbol
     size: sympy.Expr
-    divisor: sympy.Expr  # of the flat index
+    divisor: sympy.Expr  # divides the flat index
 
 
 def hint(expr) -> int:

@@ -73,7 +73,7 @@ def convert(text: str, source: torch.dtype, target: torch.dtype) -> str:
     if source == torch.bool:
         text = f"FLAG({text})"
     if is_float(source) and target in _LOW_BITS_OF:
-        long = source == torch.float64 and target == torch.uint8  # as the eager kernels
+        long = source == torch.float64 and target == torch.uint8  # the eager kernels do the same
         integer = "long" if long else _LOW_BITS_OF[target]
         text = f"{integer}_of_{TYPES[source].value}_lanes({text})"
     return f"convert_{value_type(target)}({text})"

@@ -20,7 +20,7 @@ def _with_joined_loops(schedule: list) -> list:
     Inductor makes a separate loop for nodes that read nothing of the loop before, such as the mask
     of a dropout. Their results would be stored in memory and loaded again.
     """
-    loops = [[]]  # of nodes, between ends of loops
+    loops = [[]]  # lists of nodes, one for each loop
     for entry in schedule:
         if entry in (DisableReduction, EnableReduction):
             loops += [[entry], []]

@@ -44,7 +44,7 @@ def _check(func, names, args, kwargs) -> None:
         raise error
 
 
-_SIZE = 3  # of each dimension of small tensors
+_SIZE = 3  # the dimensions of small tensors
 
 
 class _Tensor(tuple):
