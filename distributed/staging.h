@@ -38,7 +38,7 @@ class Staging {
   void map();
   // Enqueues the unmaps on the streams that were current at map(), and raises the first failure.
   void unmap();
-  // As unmap(), but copies of the memory are not written back, and failures are logged.
+  // Like unmap(), but copies of the memory are not written back, and failures are logged.
   void abandon() { mappings_.clear(); }
   // The tensors' storages can be resized again.
   void release() { holds_.clear(); }

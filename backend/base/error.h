@@ -19,7 +19,7 @@ using c10::str;
 // "CL_OUT_OF_RESOURCES" for -5; "unknown OpenCL error" for a code that is in no header.
 const char* error_name(cl_int code) noexcept;
 
-// What a user can do about `code`.
+// Advice for users about `code`.
 const char* error_hint(cl_int code) noexcept;
 
 // Whether `code` means that memory ran out (of the device or of the host).

@@ -31,7 +31,7 @@ class Allocator final : public c10::DeviceAllocator {
 
   bool initialized() override { return ocl::initialized(); }
   void emptyCache(c10::MempoolId_t mempool_id = {0, 0}) override;
-  // As emptyCache(), for one device, after all its commands have ended.
+  // emptyCache() for one device, after all its commands have ended.
   void empty_now(DeviceIndex device);
   void recordStream(const c10::DataPtr& pointer, c10::Stream stream) override;
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(DeviceIndex device) override;

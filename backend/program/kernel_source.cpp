@@ -69,7 +69,8 @@ std::string file_text(const std::string& file) {
 std::string expand(const std::string& file) {
   std::istringstream lines(file_text(file));
   std::ostringstream out;
-  const std::string mark = std::filesystem::path(file).filename().string();  // no folder in the key
+  const std::string mark =
+      std::filesystem::path(file).filename().string();  // keeps folders out of the key
   out << "#line 1 \"" << mark << "\"\n";
   std::string line;
   for (int number = 1; std::getline(lines, line); ++number) {

@@ -31,7 +31,7 @@ class Event {
   // reported.
   void synchronize() const;
 
-  // As synchronize(), but leaves the faults of kernels for another caller to raise.
+  // Like synchronize(), but leaves the faults of kernels for another caller to raise.
   void wait_until_reached() const;
   // For code that frees memory: these count a failed command as completed, and the stream raises
   // the error later.

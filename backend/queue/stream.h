@@ -98,7 +98,7 @@ class Stream {
   // will be read.
   cl::Event marker(bool timed = false);
 
-  // As submitted(), after several commands.
+  // submitted() for several commands.
   void submitted(uint64_t commands);
 
   Faults& faults() { return faults_; }

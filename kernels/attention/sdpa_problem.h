@@ -8,7 +8,7 @@
 
 namespace ocl {
 
-// As in sdpa.clh.
+// The struct Problem of sdpa.clh.
 enum Matrix { kQuery, kKey, kValue, kOut, kGrad, kGradQuery, kGradKey, kGradValue, kMatrices };
 struct ProblemArgument {
   int64_t strides[kMatrices][3];

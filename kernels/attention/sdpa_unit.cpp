@@ -15,7 +15,7 @@ using namespace amx;
 constexpr int64_t kPanelBytes = 1 << 20;  // half of the second level cache
 constexpr int64_t kMostKept = 32;         // the most blocks per item whose sums are kept
 
-// As in sdpa_unit_cpu.cl.
+// The struct of sdpa_unit_cpu.cl.
 struct Shares {
   int64_t task_words = 0;
   int32_t panel_rows = 0, parts = 0, items = 0;

@@ -18,7 +18,7 @@ struct BufferCacheTest : testing::Test {
   BufferCache cache;
   std::deque<Segment> segments;
 
-  // As the allocator does it.
+  // Allocates as the allocator does.
   Block* allocate(size_t bytes, int64_t stream = 0) {
     if (Block* block = cache.take(bytes, stream)) return block;
     const size_t size = BufferCache::segment_size(BufferCache::round_size(bytes));

@@ -57,7 +57,7 @@ struct CustomSelu : torch::autograd::Function<CustomSelu> {
 Tensor selu_autograd(const Tensor& x) { return CustomSelu::apply(x); }
 
 struct CustomAutograd : test::DeviceTest {
-  // As `import torch_ocl` does; the autograd engine asks for the accelerator.
+  // `import torch_ocl` does the same; the autograd engine asks for the accelerator.
   static void SetUpTestSuite() { c10::register_privateuse1_backend("ocl"); }
 
   CustomAutograd() {

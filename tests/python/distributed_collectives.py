@@ -33,7 +33,7 @@ def all_reduce(rank, size):
 
 @case
 def bool_and_means_of_integers(rank, size):
-    """As NCCL: the sum of bool is "or", and means of integers are rounded towards zero."""
+    """As with NCCL, the sum of bool is "or", and means of integers are rounded towards zero."""
     R, everyone = dist.ReduceOp, range(size)
 
     def flags(r):
@@ -127,7 +127,7 @@ def types_that_only_move(rank, size):
 
 @case
 def parts_of_different_sizes(rank, size):
-    """As NCCL, which makes these of broadcasts and reduces."""
+    """NCCL makes these collectives of broadcasts and reduces."""
     everyone = [numbers(r, (3 * r + 1, 2)) for r in range(size)]
     for turn in range(2):
         parts = [torch.zeros(3 * r + 1, 2, device="ocl") for r in range(size)]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def to_pil(image):
-    """As torchvision's: floating-point numbers become bytes."""
+    """Like torchvision's function: floating-point numbers become bytes."""
     return Image.fromarray(image.mul(255).byte().permute(1, 2, 0).numpy())
 
 

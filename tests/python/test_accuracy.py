@@ -5,7 +5,7 @@ import torch
 
 COUNT = 1 << 16
 GREATEST_DISTANCE = 2
-# As OpenCL allows. Intel's runtime (2026.2) is off by 4 on CPUs without AVX-512.
+# The errors that OpenCL allows. Intel's runtime (2026.2) is off by 4 on CPUs without AVX-512.
 GREATEST_DISTANCE_OF_TANH = 5
 # Function: (least, greatest) magnitude of the arguments, and whether they have both signs.
 RANGES = {

@@ -105,7 +105,7 @@ def test_binary_cross_entropy_is_refused(device):
 
 
 def test_default_is_float16():
-    """Also in a process that has not used OpenCL, and does not start it."""
+    """The default is known in a process that has not used OpenCL, without starting it."""
     code = """
         import torch
         assert torch.get_autocast_dtype("ocl") == torch.ocl.get_autocast_dtype() == torch.float16

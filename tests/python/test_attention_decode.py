@@ -87,7 +87,7 @@ def test_masks(device, shape):
 
 
 def test_order_in_memory(device):
-    """As in a cache of tokens by heads, and in one with room for more tokens."""
+    """Keys and values lie in a cache of tokens by heads, and in one with room for more tokens."""
     by_token = [torch.randn(2, t.size(2), 3, 16).transpose(1, 2) for t in inputs(1, 70)]
     compare(device, by_token)
     query, key, value = inputs(1, 200)

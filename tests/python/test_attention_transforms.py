@@ -27,7 +27,7 @@ def compare(function, device, *tensors):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("in_dims", [(0, 0, 0), (0, None, None), (None, 0, 0), (2, 0, 0)], ids=str)
 def test_gradients_per_sample(device, in_dims, causal):
-    """As in training with differential privacy."""
+    """Training with differential privacy needs a gradient for each sample."""
     tensors = [
         t[0] if dim is None else t.movedim(0, dim)
         for t, dim in zip(operands(), in_dims, strict=True)

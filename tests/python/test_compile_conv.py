@@ -53,7 +53,7 @@ SHAPES = [(2, 4, 9, 9), (2, 1, 9, 9), (2, 4, 5, 6, 7), (2, 4, 9)]
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_results_are_in_the_order_of_eager_mode(device, shape, backend):
-    """Also the gradients'. PyTorch takes them for contiguous on devices that it does not know."""
+    """So are gradients. PyTorch assumes contiguous ones on devices that it does not know."""
     torch.manual_seed(0)
     name = f"conv{len(shape) - 2}d"
     x = in_order(torch.randn(shape, device=device), len(shape) > 3)

@@ -8,7 +8,7 @@ F = torch.nn.functional
 
 
 def repeat_kv(x, count):
-    """As in transformers."""
+    """The function of transformers."""
     batch, heads, rows, columns = x.shape
     repeated = x[:, :, None].expand(batch, heads, count, rows, columns)
     return repeated.reshape(batch, heads * count, rows, columns)

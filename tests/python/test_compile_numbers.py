@@ -167,7 +167,7 @@ def test_bytes_as_float8(device):
 
 @pytest.mark.usefixtures("float64_on_the_cpu")
 def test_doubles_that_only_eager_kernels_change(device, monkeypatch):
-    """As on devices without doubles."""
+    """Tests what happens on devices without float64."""
     from torch._inductor.utils import run_and_get_code
 
     from torch_ocl.inductor.lowering import lowerings

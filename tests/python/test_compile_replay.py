@@ -46,7 +46,7 @@ def test_calls_are_replayed(device, replays):
 
 
 def test_the_memory_goes_with_the_function(device):
-    """As with torch.cuda: the module of the program stays, its graphs do not."""
+    """As with torch.cuda, the program's module stays, but its graphs do not."""
 
     def pools():
         gc.collect()

@@ -13,7 +13,7 @@ from support import (
 )
 from traces import profiled
 
-# As views of a tensor of shape (4, 6, 5, 3).
+# Views of a tensor of shape (4, 6, 5, 3).
 LAYOUTS = {
     "dense": lambda x: x,
     "transposed": lambda x: x.transpose(1, 3),
@@ -186,7 +186,7 @@ def test_overlapping_copy_is_like_cpu(device, shift):
 
 @pytest.mark.sample
 def test_float64_and_complex_keep_every_bit(device):
-    """Also on a device that cannot compute in float64."""
+    """This holds even on a device that cannot compute in float64."""
     bits = torch.randint(-(2**62), 2**62, (64,), generator=torch.Generator().manual_seed(3))
     doubles = bits.view(torch.float64)
     for x in (doubles, torch.complex(doubles[:32], doubles[32:])):
@@ -204,7 +204,7 @@ def test_float64_and_complex_keep_every_bit(device):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=name_of)
 def test_16_bit_floats_keep_every_bit(device, dtype):
-    """Also those of NaNs, quiet or not."""
+    """NaNs keep their bits, too, quiet or not."""
     bits = torch.arange(-(2**15), 2**15).to(torch.int16).view(256, 256)
     x = bits.view(dtype).to(device)
     target = torch.empty(256, 512, dtype=dtype, device=device)[:, ::2]
@@ -359,7 +359,7 @@ def test_copies_to_other_devices(device):
 
 @pytest.mark.parametrize("count", [1, 5, 33, 70_000, 65_536 * 4])
 def test_copies_of_bools_are_0_or_1(device, count):
-    """Also of a view of other bytes."""
+    """A view of other bytes as bool gives 0 or 1, too."""
     x = torch.arange(count).to(torch.uint8)
     expected = (x != 0).to(torch.uint8)
     bools = x.to(device).view(torch.bool)

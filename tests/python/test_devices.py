@@ -243,7 +243,7 @@ def test_copies_between_devices(two_devices):
 
 
 def test_current_device_lists_the_devices(device):
-    """As torch.cuda's: afterwards, statistics have their keys."""
+    """As with torch.cuda, statistics have their keys afterwards."""
     code = """
     import torch
     print(torch.ocl.is_initialized(), torch.ocl.current_device(), torch.ocl.is_initialized())

@@ -107,7 +107,7 @@ def test_host_memory_stays(cpu_device, change):
 
 @pytest.mark.parametrize("change", REFUSED)
 def test_host_memory_cannot_be_resized(cpu_device, change):
-    """As after Tensor.numpy()."""
+    """A tensor whose memory another owner has is fixed, as after Tensor.numpy()."""
     x = torch.ones(COUNT)
     y = torch.ocl.from_host(x, cpu_device)
     with pytest.raises(RuntimeError, match="not resizable"):

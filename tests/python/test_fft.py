@@ -141,7 +141,8 @@ def test_dimensions(device, dims):
 
 
 def test_strides(device):
-    """As PyTorch's meta functions promise them to torch.compile: as on the CPU with MKL."""
+    """Strides are those that PyTorch's meta functions promise to torch.compile: the CPU's with
+    MKL."""
     x, y = numbers((3, 4, 5, 6)), numbers((3, 4, 5, 6), torch.float32)
     functions = [lambda t, d: torch.fft.fftn(t, dim=d), lambda t, d: torch.fft.irfftn(t, dim=d)]
     for dims in ((0,), (2,), (3, 1), (0, 2, 1)):

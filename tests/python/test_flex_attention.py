@@ -96,7 +96,7 @@ def test_keys_shared_by_the_batch(device):
 
 
 def test_tensors_with_other_strides(device):
-    """As views of one product, with the heads next to each other."""
+    """Query, key and value are views of one product, with adjacent heads."""
     packed = random_tensor((2, 60, 3, 4, 16), torch.float32, low=-1, high=1)
     theirs = packed.double().requires_grad_()
     ours = packed.to(device).requires_grad_()

@@ -223,7 +223,7 @@ def test_state_and_switched_off(device):
 
 
 def test_float16_gradients_are_refused(device):
-    """As on CUDA: parameters stay float32 under autocast."""
+    """Parameters stay float32 under autocast, as on CUDA."""
     model = make_model(device).half()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scaler = torch.amp.GradScaler("ocl", init_scale=4.0)

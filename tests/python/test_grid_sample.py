@@ -125,7 +125,7 @@ def test_places_that_are_no_numbers(device, dims, mode, padding, align):
 
 
 def test_results_are_contiguous(device):
-    """As on the CPU, whatever the image's memory format."""
+    """Results are contiguous for any memory format of the image, as on the CPU."""
     grid = torch.rand(2, 4, 5, 2)
     for format in (torch.contiguous_format, torch.channels_last):
         image = torch.rand(2, 3, 6, 7).to(memory_format=format)

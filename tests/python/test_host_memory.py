@@ -332,7 +332,7 @@ def add_one(rank, shared, name):
 
 
 def test_processes_share_memory_through_the_host(unified):
-    """As docs/interop.md says instead."""
+    """The way that docs/interop.md recommends instead of sending ocl tensors."""
     shared = torch.zeros(1024).share_memory_()
     here = torch.ocl.from_host(shared, unified)
     multiprocessing.spawn(add_one, args=(shared, unified), nprocs=1)

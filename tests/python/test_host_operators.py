@@ -129,7 +129,7 @@ def test_stack_of_tensors(operator_device):
 
 @pytest.mark.parametrize("norm", [0.0, -1.0, 2.0])
 def test_renormalised_embeddings(operator_device, norm):
-    """Also for a norm that torch.renorm refuses, and torch.embedding_renorm_ does not."""
+    """One norm is refused by torch.renorm, but not by torch.embedding_renorm_."""
     x, indices = torch.tensor([[1.0, 2, 3], [0, 0, 1], [4, 5, 6]]), torch.tensor([2, 0, 2])
     expected = torch.embedding_renorm_(x.clone(), indices, 1.5, norm)
     actual = torch.embedding_renorm_(x.to(operator_device), indices.to(operator_device), 1.5, norm)

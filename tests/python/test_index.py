@@ -225,7 +225,7 @@ MASKS = {
 @pytest.mark.parametrize("name", MASKS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_mask_takes_a_number_of_any_type(device, dtype, name):
-    """As on the CPU, which fills instead of putting elements."""
+    """A call with a mask and a number is a fill, as on the CPU."""
 
     def fill(x, mask, number):
         x[MASKS[name](mask)] = number

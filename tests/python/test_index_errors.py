@@ -228,7 +228,7 @@ def test_too_many_indices(device, accumulate):
 
 
 def loaded(tensor, device):
-    """As from a file: torch.load checks no indices."""
+    """Loads the tensor from a file: torch.load checks no indices."""
     stream = io.BytesIO()
     torch.save(tensor, stream)
     stream.seek(0)

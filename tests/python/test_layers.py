@@ -92,7 +92,7 @@ def test_full_folder(tmp_path):
 
 
 def test_circles_of_rooms(tmp_path):
-    """Also through the .cpp file of a room."""
+    """A circle may go through the .cpp file of a room."""
     for path, included in {
         "guard/a.h": "guard/b.h",
         "guard/b.cpp": "guard/c.h",

@@ -112,7 +112,7 @@ def test_wide_results(device, dtype):
 @pytest.mark.parametrize("k", [1, 15, 33, 100, 1024, 5000, 17000])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_matrix_and_vector(device, dtype, k):
-    """Rows at distances and offsets that are odd numbers of elements, and a batch of matrices."""
+    """Odd strides and offsets of rows, and a batch of matrices."""
     matrices, x = random_tensor((3, 19, k + 1), dtype), random_tensor((k,), dtype, seed=1)
     moved, x_moved = matrices.to(device), x.to(device)
     whole = matrices[0, :, :k].contiguous()

@@ -84,7 +84,7 @@ def test_variance_does_not_cancel(device):
 @pytest.mark.parametrize("number", [math.nan, math.inf])
 @pytest.mark.parametrize("scale", [1.0, 1e25, 1e-25])
 def test_variance_of_long_rows_with_one_number_that_is_none(device, number, scale):
-    """Whose squares leave float32 or not; the last part of the first row has the number."""
+    """The squares leave float32's range or not; the number is in the last part of the first row."""
     x = torch.randn(2, 70000) * scale
     x[0, -1] = number
     for rows, dim in (x, 1), (x.t().contiguous(), 0):

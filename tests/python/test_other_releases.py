@@ -38,7 +38,8 @@ def test_pytorch_was_changed_under_an_installed_package(tmp_path):
 
 
 def test_an_extension_that_this_pytorch_cannot_load(tmp_path):
-    """As after another build of the same release: the linker names a symbol, we name both sides."""
+    """Simulates another build of the same release: the linker names a symbol, we name both
+    sides."""
     _, extension, variables = without_extensions(tmp_path)
     extension.mkdir()
     (extension / "_C.py").write_text("raise ImportError('undefined symbol: _ZN3c10')")

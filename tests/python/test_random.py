@@ -105,7 +105,7 @@ def test_distributions(device, dtype):
 @pytest.mark.parametrize("low, high", [(1.0, 2.0), (-2.0, -1.0), (-1.0, 0.0), (0.0, 0.3)])
 @pytest.mark.parametrize("dtype", HALVES)
 def test_uniform_stays_below_the_end(device, dtype, low, high):
-    """Also where rounding to the type would reach it."""
+    """The end is not reached even where rounding to the type would give it."""
     x = torch.empty(1 << 16, dtype=dtype, device=device).uniform_(low, high).cpu()
     assert x.max() < torch.tensor(high, dtype=dtype) and x.min() >= low
     assert x.double().mean() == pytest.approx((low + high) / 2, abs=0.01 * (high - low))

@@ -59,7 +59,7 @@ def test_special_parameters(device):
 
 
 def test_distribution_of_poisson(device):
-    """Not only its moments: the share of each number."""
+    """Compares the share of each number, not only moments."""
     counts = torch.bincount(torch.poisson(full(3.0, device)).cpu().long(), minlength=8)[:8]
     share = torch.distributions.Poisson(3.0).log_prob(torch.arange(8.0)).exp()
     assert ((counts / COUNT - share).abs() < 5 * (share / COUNT).sqrt()).all()

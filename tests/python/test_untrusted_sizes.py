@@ -131,7 +131,7 @@ def test_mapped_file_that_ends_early(device, freed, tmp_path):
 
 @pytest.mark.parametrize("load", [torch.load, lambda f, **_: pickle.load(f)])
 def test_storages_of_files_keep_their_size(device, load):
-    """As on the CPU."""
+    """Storages from files cannot be resized, as on the CPU."""
     x = torch.arange(16.0, device=device)
     content = pickle.dumps(x) if load is not torch.load else saved(x)
     y = load(io.BytesIO(content), map_location=device)

@@ -143,7 +143,8 @@ def test_numpy(device):
 
 
 def test_set_beyond_the_storage_grows_it(device):
-    """As on the CPU; else the tensor would lie over memory of others."""
+    """The storage grows, as on the CPU; otherwise the tensor would lie over other tensors'
+    memory."""
     x, other = torch.arange(4.0, device=device), torch.ones(4, device=device)
     storage = x.untyped_storage()
     longer = torch.empty(0, device=device).set_(storage, 2, (1000,))

@@ -234,7 +234,7 @@ TEST_F(LaunchTest, FailingQueriesAndTwoPlatforms) {
   EXPECT_EQ(launch(kernel("kernel void f() {}"), {8}, {8}), CL_SUCCESS);
 }
 
-// Not through cl::Device, which calls what such a device does not have.
+// Not through cl::Device, which calls functions that such a device lacks.
 TEST_F(LaunchTest, ADeviceOfOpenCL11) {
   const Setting old("STERN_PROFILE", "amd_polaris_clover");
   cl_bool linker = CL_FALSE;

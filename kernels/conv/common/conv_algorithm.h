@@ -28,7 +28,7 @@ struct ConvCall {
   const Epilogue& epilogue;  // applied after the bias; forward direction only
   Device& device;
 
-  // What refusal() has computed for run().
+  // Results that refusal() has computed for run().
   mutable std::shared_ptr<const void> plan = nullptr;
   mutable int64_t variant = 0;
   mutable std::vector<ConvPass> known_passes = {};

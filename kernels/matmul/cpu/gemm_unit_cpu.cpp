@@ -19,7 +19,7 @@ constexpr int64_t kPanelBytes = 1 << 20;  // half of the second level cache
 constexpr int64_t kMostRows = 2048;       // the most rows whose sums continue in memory
 constexpr int64_t kMostItems = int64_t{1} << 30;
 
-// As in gemm_unit_cpu.cl.
+// The struct of gemm_unit_cpu.cl.
 struct Blocks {
   int64_t task_words = 0;
   int32_t rows = 0, columns = 0, depth = 0;

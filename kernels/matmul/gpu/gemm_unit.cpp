@@ -16,7 +16,7 @@ constexpr UnitTile kTiles[] = {
     {16, 16, 16, 16, 0.2},
 };
 
-// As in gemm_unit.cl.
+// These must agree with gemm_unit.cl.
 constexpr int64_t kWords = 16, kPitch = kWords + 4, kWordBytes = 4;
 
 int64_t local_bytes(const UnitTile& tile, const UnitShape& shape) {

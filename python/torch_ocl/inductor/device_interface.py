@@ -29,7 +29,7 @@ def has_fp64(device: torch.device) -> bool:
 
 
 def most_argument_bytes(device: torch.device) -> int:
-    """Of a kernel."""
+    """The bytes that a kernel's arguments may have."""
     return ocl.get_device_properties(device.index or 0).max_parameter_size
 
 
