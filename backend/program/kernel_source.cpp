@@ -69,8 +69,8 @@ std::string file_text(const std::string& file) {
 std::string expand(const std::string& file) {
   std::istringstream lines(file_text(file));
   std::ostringstream out;
-  const std::string mark =
-      std::filesystem::path(file).filename().string();  // keeps folders out of the key
+  // Without the folder, which the key must not contain.
+  const std::string mark = std::filesystem::path(file).filename().string();
   out << "#line 1 \"" << mark << "\"\n";
   std::string line;
   for (int number = 1; std::getline(lines, line); ++number) {

@@ -78,7 +78,7 @@ Rows check_multi(const Tensor& self, const Tensor& target, const c10::Scalar& p,
   return rows;
 }
 
-// `cost`: of a row, in additions.
+// `cost`: additions per row.
 void enqueue_rows(Arguments& arguments, const Device& device, const Rows& rows, int64_t cost) {
   const auto count = static_cast<size_t>(rows.rows);
   const UnitGrid grid = unit_grid(device, count, 1, static_cast<size_t>(cost));

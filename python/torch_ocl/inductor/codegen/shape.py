@@ -14,7 +14,7 @@ IN_ORDER = "#pragma unroll 1"
 
 
 class Shape:
-    letter = "t"  # python/generated_kernel.cpp
+    letter = "t"  # shapes of generated_kernel.h
     local = 128  # work-items of a group on a GPU
     block = 4096  # iterations of the vectorised loop that a task takes at a time
 
