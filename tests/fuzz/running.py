@@ -1,6 +1,5 @@
 """Runs programs on the CPU and the device, and finds the first step that differs."""
 
-import copy
 import dataclasses
 
 import torch
@@ -95,10 +94,6 @@ def diagnose(steps, levels, device):
         except Difference as difference:
             return Failure(steps, levels, position, difference.kind, str(difference))
     return None
-
-
-def fresh_copy(steps):
-    return copy.deepcopy(steps)
 
 
 def device_types(device):
