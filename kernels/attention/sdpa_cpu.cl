@@ -187,7 +187,7 @@ TASK __kernel void attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query
 #if defined(HAS_BIAS) || defined(CAUSAL)
         tile[r * NV + j] = score;
 #endif
-        peak[j] = score > peak[j] ? score : peak[j];  // NaN appears in the sum instead
+        peak[j] = score > peak[j] ? score : peak[j];  // ignores NaN, but the sum gets it
       }
     }
     V base[NV];

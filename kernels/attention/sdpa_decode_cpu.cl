@@ -162,7 +162,7 @@ TASK DECODE_KERNEL {
         const VEC(int) seen = LANE_NUMBERS(int, WIDTH) < seen_keys(q, k0, count) - k;
         some = select((V)(-INFINITY), some, seen);
         VSTORE_LOCAL(float, some, score, k);
-        peaks = select(peaks, some, some > peaks);  // NaN appears in the sum instead
+        peaks = select(peaks, some, some > peaks);  // ignores NaN, but the sum gets it
       }
       const float peak = greatest_lane(peaks);
       const float base = peak == -INFINITY ? 0 : peak;

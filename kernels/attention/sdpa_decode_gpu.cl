@@ -68,7 +68,7 @@ __attribute__((reqd_work_group_size(ITEMS, 1, 1))) DECODE_KERNEL {
     }
     FOR_QUERIES(q) {
       score[q] = item < count ? SCORE(score[q], q, k0 + item) : -INFINITY;
-      // NaN appears in the sum instead.
+      // Ignores NaN, but the sum gets it.
       weights[q * ITEMS + item] = score[q] > -INFINITY ? score[q] : -INFINITY;
     }
     barrier(CLK_LOCAL_MEM_FENCE);

@@ -183,7 +183,7 @@ KERNEL attention_forward(TENSOR(out), TENSOR(log_sum), CTENSOR(query), CTENSOR(k
       float peak = top[i];
       FOR(j, CM) {
         tile[i][j] = SCORE(COLUMN_OF(j) < seen, tile[i][j], q, k0 + COLUMN_OF(j));
-        peak = tile[i][j] > peak ? tile[i][j] : peak;  // NaN appears in the sum instead
+        peak = tile[i][j] > peak ? tile[i][j] : peak;  // ignores NaN, but the sum gets it
       }
       partial[ROW_OF(i) * A_SIDE + x] = peak;
     }

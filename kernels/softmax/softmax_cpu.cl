@@ -59,7 +59,7 @@ TASK __kernel void softmax_rows(CTENSOR(in), TENSOR(out), const ulong rows, cons
     V top = tail;
     for (ulong i = 0; i < whole; i += WIDTH) {
       const V v = AT(IN, x, i);
-      top = v > top ? v : top;  // NaN appears in the sum instead
+      top = v > top ? v : top;  // ignores NaN, but the sum gets it
     }
     const V peak = (V)(greatest_lane(top));
     V sum = (V)((T)0);

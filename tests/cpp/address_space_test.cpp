@@ -34,7 +34,7 @@ TEST_F(AddressSpaceTest, ReleasedNeighboursMerge) {
   const uintptr_t first = space.reserve(kGranule, &a);
   const uintptr_t second = space.reserve(kGranule, &a);
   const uintptr_t third = space.reserve(kGranule, &a);
-  const uintptr_t last = space.reserve(kGranule, &b);  // so that what follows is not free
+  const uintptr_t last = space.reserve(kGranule, &b);  // keeps the addresses after it in use
   ASSERT_EQ(second, first + kGranule);
   ASSERT_EQ(third, second + kGranule);
   space.release(first, kGranule);

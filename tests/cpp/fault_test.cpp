@@ -27,7 +27,7 @@ struct FaultTest : test::DeviceTest {
     kernel.program = &built;
     kernel.name = "check";
     kernel.handle = clCreateKernel(built.handle(), "check", nullptr);
-    kernel.launched = true;  // not to be stored
+    kernel.launched = true;  // keeps the program out of the cache
   }
   void TearDown() override {
     clReleaseKernel(kernel.handle);

@@ -116,7 +116,7 @@ class SlowKernel {
     kernel_.program = &built;
     kernel_.name = "slow";
     kernel_.handle = clCreateKernel(built.handle(), "slow", nullptr);
-    kernel_.launched = true;  // not to be stored
+    kernel_.launched = true;  // keeps the program out of the cache
   }
   ~SlowKernel() { clReleaseKernel(kernel_.handle); }
 

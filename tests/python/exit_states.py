@@ -15,7 +15,7 @@ import weakref
 
 import torch
 
-SECONDS = 300  # after which a child hangs
+SECONDS = 300  # a child that takes longer counts as hung
 STATES, OFTEN = {}, []
 
 

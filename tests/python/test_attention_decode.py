@@ -42,7 +42,7 @@ def test_many_keys_are_split(device):
     operands = [t[:1, :1] for t in inputs(1, 5000, 64)]
     compare(device, operands, kernels=["attention_merge"])
     seen = torch.zeros(1, 5000, dtype=torch.bool)
-    seen[0, 4000:4010] = True  # most parts see none
+    seen[0, 4000:4010] = True  # most parts of the keys are masked
     compare(device, operands, seen, kernels=["attention_merge"])
     compare(device, operands, torch.zeros_like(seen), kernels=["attention_merge"])
 

@@ -19,7 +19,7 @@ WIDE = """
     def function(x):
         return x + 1
 
-    for extra in (-1, 0):  # beyond what an int counts; nothing is run
+    for extra in (-1, 0):  # more than an int can count; nothing runs
         x = torch.empty(2**31 + extra, dtype=torch.uint8, device="ocl")
         lines = "".join(get_code(torch.compile(function, dynamic=False), x)).splitlines()
         print(*{line.split()[2] for line in lines if "#define INDEX" in line})

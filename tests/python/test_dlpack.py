@@ -104,7 +104,7 @@ def test_lifetime(device):
     assert torch.ocl.memory_allocated(device) == memory + (4 << 20)
     shared = torch.ocl.from_dlpack(capsules.pop())
     assert shared.sum().item() == 1 << 20
-    capsules.clear()  # one that nobody took
+    capsules.clear()  # an export that nobody imports
     assert torch.ocl.memory_allocated(device) == memory + (4 << 20)
     with pytest.raises(ValueError, match="was not used yet"):
         capsule = torch.ocl.to_dlpack(shared, opencl=True).__dlpack__()

@@ -103,7 +103,7 @@ def test_tables_on_streams(device):
     other = torch.ocl.Stream(device)
     with torch.ocl.stream(other):
         results = [torch.fft.fft(x) for _ in range(4)]
-    for length in range(40, 80):  # more than are kept
+    for length in range(40, 80):  # more than the cache keeps
         torch.fft.fft(torch.ones(length, dtype=x.dtype, device=device))
     fillers = [torch.full((n,), 7.0, dtype=x.dtype, device=device) for _ in range(4)]
     torch.ocl.synchronize()

@@ -328,7 +328,7 @@ def test_transforms_of_functions(device, name):
     """vmap takes the samples one by one; derivatives of C++ are an error, for every device."""
     x, function = torch.rand(2, 3, 8, 8, device=device), OPERATORS[name]
     torch.testing.assert_close(torch.vmap(function)(x), torch.stack([function(t) for t in x]))
-    if name == "rotate_quarter":  # is composed of PyTorch's operators
+    if name == "rotate_quarter":  # a composition of PyTorch's operators
         return
     with pytest.raises(RuntimeError, match="functorch transforms"):
         torch.func.grad(lambda t: function(t).sum())(x)

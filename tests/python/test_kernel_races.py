@@ -49,7 +49,7 @@ def test_what_oclgrind_reports(place, message):
     "family, case, kernel",
     [
         ("gpu", "scaler", "amp_unscale"),
-        ("cpu", "convolution_broadcast-3", "conv_broadcast of cpu"),  # it had a race
+        ("cpu", "convolution_broadcast-3", "conv_broadcast of cpu"),  # this kernel once had a race
     ],
 )
 def test_the_tool_counts_launches_and_names_kernels(family, case, kernel):

@@ -262,7 +262,7 @@ def test_units_that_fail_are_not_used(tmp_path, file, wanted, found, reason):
     """The products are right all the same; a warning tells of wrong sums, once."""
     kernels = altered_kernels(tmp_path, file, wanted, found)
     code = product() + "actual = move(a) @ move(b)\n"
-    for _ in range(2):  # the second time by the answer that was kept
+    for _ in range(2):  # the second call uses the kept answer
         text = log(code, OCL_KERNEL_DIR=kernels, OCL_CACHE_DIR=str(tmp_path / "cache"))
         assert f"gpu_unit ({reason})" in text, text
         warnings = text.count("the matrix unit sm_80 of ocl:0")

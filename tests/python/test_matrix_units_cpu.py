@@ -251,7 +251,7 @@ def test_special_float32_numbers(mode):
         torch.mm(a.to("ocl"), b.to("ocl"))
         assert (_C.last_kernel() == "gemm_unit_cpu") == uses_unit
     torch.backends.cuda.matmul.fp32_precision = "tf32"
-    lower = torch.linalg.cholesky(definite).cpu().double()  # exact all the same
+    lower = torch.linalg.cholesky(definite).cpu().double()  # exact nevertheless
     exact = torch.linalg.cholesky(definite.cpu().double())
     assert (lower - exact).abs().max() < 1e-5 * exact.abs().max()
     """,
@@ -419,7 +419,7 @@ def test_a_unit_that_fails_is_not_used(tmp_path, file, wanted, found, reason):
     kernels = altered_kernels(tmp_path, file, wanted, found)
     code = product() + "actual = move(a) @ move(b)\n"
     variables = {"OCL_KERNEL_DIR": kernels, "OCL_CACHE_DIR": str(tmp_path / "cache")}
-    for _ in range(2):  # the second time by the answer that was kept
+    for _ in range(2):  # the second call uses the kept answer
         text = log(code, OCL_MATRIX_UNITS="emulate", **variables)
         assert f"cpu_unit ({reason})" in text, text
         assert text.count("the matrix unit amx of ocl:0") == (1 if "wrong" in reason else 0), text

@@ -127,7 +127,7 @@ def test_memory_of_torch_accelerator(device, clean):
     assert torch.accelerator.memory_allocated() == torch.ocl.memory_allocated() >= x.numel()
     free, total = torch.ocl.mem_get_info()
     assert 0 < free < total == torch.ocl.get_device_properties(device).total_memory
-    assert torch.accelerator.get_memory_info()[1] == total  # others change what is free
+    assert torch.accelerator.get_memory_info()[1] == total  # other processes change it
     assert torch.accelerator.memory_stats() == torch.ocl.memory_stats()
     assert torch.accelerator.memory_reserved() == torch.ocl.memory_reserved()
     del x

@@ -104,7 +104,7 @@ def test_int4(device, dtype, m):
         (16, 256, 256, 8),
         (16, 4096, 4096, 8),
         (40, 2176, 128, 8),
-        (24, 8320, 32, 2),  # more groups than scales are kept of
+        (24, 8320, 32, 2),  # more groups than the kernel keeps scales for
         (0, 64, 32, 2),
     ],
 )

@@ -35,7 +35,7 @@ def peak(function, device):
 def test_operators(device, name):
     shape, function, most = PEAKS[name]
     x = torch.rand(COUNT, device=device).view(shape)
-    function(x)  # makes what is kept
+    function(x)  # makes objects that are kept
     assert peak(lambda: function(x), device) <= most * x.nbytes
 
 

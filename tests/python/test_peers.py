@@ -13,7 +13,7 @@ import torch
 from network import Network, refusal
 from support import DEADLINE
 
-MOST_LATE = 0.2  # seconds, of packets here
+MOST_LATE = 0.2  # seconds of delay for packets
 TEXTS = [str(number) for number in range(100)]
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / "peers"
 pytestmark = pytest.mark.skipif(

@@ -36,7 +36,7 @@ def test_repeated_sessions(device, tmp_path):
         trace = profiled(lambda: operator(x), tmp_path)  # noqa: B023 (called at once)
         (kernel,) = trace.of["kernel"]
         assert trace.operator_of(kernel) == f"aten::{operator.__name__}"
-        x.exp()  # between sessions: in none
+        x.exp()  # between two sessions: none records it
 
 
 def test_start_and_stop_while_kernels_are_in_flight(device, tmp_path):

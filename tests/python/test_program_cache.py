@@ -181,7 +181,7 @@ def pocl_folder(listed, **variables):
 
 def is_temporary(folder):
     assert pathlib.Path(folder).name.startswith("torch_ocl_pocl_")
-    return not pathlib.Path(folder).exists()  # it goes with the process
+    return not pathlib.Path(folder).exists()  # deleted when the process ends
 
 
 def home_in(folder, mode=0o755):

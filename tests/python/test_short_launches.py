@@ -24,7 +24,7 @@ LAUNCHES = """
 # The float32 numbers are whole, so that their sums do not depend on the order.
 CROWD = """
     torch.manual_seed(0)
-    n = 110_000  # more than is exchanged with a few elements
+    n = 110_000  # more writes than are exchanged on a few elements
     index = torch.where(torch.rand(n) < 0.98, 3, torch.randint(7, (n,)))
     signs = torch.randint(2, (n,)) * 2 - 1
     nans = signs.float()

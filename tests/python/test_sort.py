@@ -207,7 +207,7 @@ def test_randperm(device):
 
 def test_randperm_is_uniform(device):
     counts = torch.stack([torch.randperm(4, device=device) for _ in range(400)]).cpu()
-    for position in range(4):  # every element is everywhere about equally often
+    for position in range(4):  # each element is at each position about equally often
         assert 60 < (counts[:, position] == 2).sum() < 140
 
 

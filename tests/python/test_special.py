@@ -141,7 +141,7 @@ def test_polygamma_at_its_poles_and_far_away(device, dtype):
         actual = torch.polygamma(order, x.to(device)).cpu()
         torch.testing.assert_close(actual, expected, rtol=1e-4, atol=0, equal_nan=True)
     poles = torch.polygamma(1, torch.tensor([-1.0, -2.0], dtype=dtype).to(device))
-    assert (poles > 1e13).all()  # infinite but for the rounding of pi
+    assert (poles > 1e13).all()  # infinite, except for the rounding of pi
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

@@ -12,7 +12,7 @@ def test_kernels_of_users_in_a_graph_keep_their_buffers():
 
         library = torch.ocl.compile_kernel(
             "kernel void inc(global float *x) { x[get_global_id(0)] += 1; }")
-        x = torch.zeros(4096, device="ocl")[1024:2048]  # not at the begin of its buffer
+        x = torch.zeros(4096, device="ocl")[1024:2048]  # not at the start of its buffer
         library.inc(x)
         graph = torch.ocl.Graph()
         with torch.ocl.graph(graph):

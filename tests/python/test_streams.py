@@ -298,7 +298,7 @@ def test_a_later_fault_stays_with_its_stream(device):
     second.wait_stream(first)
     with first:
         x[outside]
-    while not first.query():  # a stream that is busy is not asked
+    while not first.query():  # a busy stream is not checked
         time.sleep(0.001)
     second.synchronize()
     with pytest.raises(IndexError, match="index 7 is out of bounds"):

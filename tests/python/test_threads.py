@@ -137,7 +137,7 @@ def test_backward_threads_let_go_before_the_end():
         import torch
         from torch_ocl import _C
 
-        sys.setswitchinterval(1000)  # threads get Python's lock from waits alone
+        sys.setswitchinterval(1000)  # only waits release Python's lock
 
         def gradient():
             x = torch.ones(3, device="ocl", requires_grad=True)

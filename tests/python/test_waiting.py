@@ -26,7 +26,7 @@ GATE = """
         cl.enqueue_barrier(queue, wait_for=[gate])
         return gate
 
-    sys.setswitchinterval(1000)  # the lock is given up by waits alone
+    sys.setswitchinterval(1000)  # only waits release the lock
 
     def behind_gate(wait, prepare=lambda: None):
         gate = closed_gate()
