@@ -51,7 +51,7 @@ struct ProgramCacheTest : test::DeviceTest {
     }
     return found;
   }
-  // A number that no other test and device uses.
+  // Returns a number that no other test, on no other device, uses.
   static int64_t serial() {
     static int64_t last = 0;
     return ++last;

@@ -82,7 +82,8 @@ def test_class_out_of_range(device, loss, reduction):
 
 
 def test_negative_indices(device):
-    """They count from the end for indexing, and are out of range for the others, as on CPU."""
+    """Negative indices count from the end in indexing; other operators report them, as on the
+    CPU."""
     x, index = torch.zeros(3, 4, device=device), torch.tensor([-1], device=device)
     assert x[index].shape == (1, 4)
     for function in (lambda: x.index_select(0, index), lambda: F.embedding(index, x)):

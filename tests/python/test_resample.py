@@ -243,7 +243,8 @@ def test_scale_of_a_size_that_stays(device, operator):
 
 
 def touched(mode, dims, size, position, **options):
-    """The outputs that an input has part in: where a huge number changes the result in float64."""
+    """Finds the outputs that depend on an input: a huge number there changes the result in
+    float64."""
     x = torch.ones(shape_of(dims), dtype=torch.float64)
     ones = interpolate(mode, size=size, **options)(x)
     x[(0, 1, *position)] = 1e30
