@@ -5,7 +5,7 @@ REFUSALS = [
     (
         r"max_pool1d|MaxPool1d",
         r" numbers: ",
-        r"^RuntimeError: integer out of range",
+        r"^RuntimeError: value cannot be converted to type int without overflow",
         "steps of more than 32 bits: a call is a max_pool2d, on the CPU only with gradients",
     ),
     (
