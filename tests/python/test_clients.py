@@ -103,6 +103,23 @@ def test_offloaded_caches():
 
 
 @needs("transformers")
+def test_generation_with_a_static_cache_is_compiled():
+    code = """
+        from torch._dynamo.utils import counters
+        model = make()
+        expected = text(model)
+        model.to("ocl")
+        config = CompileConfig(mode="default")
+        for options in ({"disable_compile": True}, {}):
+            found = text(model, cache_implementation="static", compile_config=config, **options)
+            print(found == expected, counters["stats"]["unique_graphs"] > 0, end="; ")
+    """
+    header = "from transformers.generation.configuration_utils import CompileConfig\n"
+    found = output_of(ENABLE + MODEL + header + textwrap.dedent(code))
+    assert found == "True False; True True;"
+
+
+@needs("transformers")
 def test_pipelines_choose_the_device():
     code = """
         from transformers import PreTrainedTokenizerFast, pipeline

@@ -29,6 +29,7 @@ LIBRARIES = {
         "transformers.training_args": "adapt_training_arguments",
         "transformers.pipelines.base": "choose_device_of_pipelines",
         "transformers.cache_utils": "find_default_stream",
+        "transformers.generation.utils": "compile_generation",
         "transformers.generation.continuous_batching.cache": "size_paged_cache",
         "transformers.generation.continuous_batching.initialization": "leave_shared_memory",
     },

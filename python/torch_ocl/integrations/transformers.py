@@ -56,6 +56,31 @@ def find_default_stream(module) -> None:
     replace(torch.cuda, "default_stream", make)
 
 
+class _AsOnXpu:
+    """A model, for code that compares the model's device with a list of those it knows."""
+
+    device = torch.device("xpu")
+
+    def __init__(self, model):
+        self._model = model
+
+    def __getattr__(self, name):
+        return getattr(self._model, name)
+
+
+def compile_generation(module) -> None:
+    """transformers.generation.utils: generate() with a static cache compiles the model's steps."""
+
+    def make(original):
+        def _valid_auto_compile_criteria(self, *args, **kwargs):
+            model = _AsOnXpu(self) if self.device.type == "ocl" else self
+            return original(model, *args, **kwargs)
+
+        return _valid_auto_compile_criteria
+
+    replace(module.GenerationMixin, "_valid_auto_compile_criteria", make)
+
+
 _device_of_cache = contextvars.ContextVar(
     "the device of the paged cache that is made", default=None
 )
