@@ -144,7 +144,7 @@ def fallback_guard(function, types, head):
 
     Before that, tensors that the operator writes stop sharing memory with lazy clones. Running
     averages are written, too, though the schemas do not say so.
-    `types`: "complex_" or "float8_", where kernels know these, too. `head`: the wrapper's head.
+    `types`: "complex_" or "float8_" if kernels know these, too. `head`: the wrapper's head.
     """
     schema = function.func
     arguments = schema.arguments.flat_all
@@ -251,13 +251,17 @@ def main(kernels, output, shards, version, lenient):
             items.append(item)
 
     for item in get_grouped_native_functions(parsed.native_functions):
-        if isinstance(item, NativeFunctionsGroup) and item.structured:
+        mark = (own_mark(item) or [None])[0]
+        by_meta = isinstance(item, NativeFunctionsGroup) and item.structured
+        if by_meta and not (mark and mark.kind == "NATIVE"):
             take(item)
         else:
             for function in functions_of(item):
                 take(function)
 
-    unknown = sorted({*shared, *own} - used)
+    typed = {entry for entries in type_entries.values() for entry in entries}
+    named = {e for e in typed for f in parsed.native_functions if entry_matches(e, f)}
+    unknown = sorted(({*shared, *own} - used) | (typed - named - left_out(version)))
     if unknown:
         message = f"kernels/: no operator of this torch is meant by {', '.join(unknown)}"
         if not lenient:

@@ -111,6 +111,38 @@ def test_errors_are_those_of_the_cpu(device, case):
         torch._scaled_mm(*(t.to(device) for t in arguments), out_dtype=torch.bfloat16)
 
 
+def test_a_result_may_be_a_factor(device):
+    a = torch.randn(16, 16).to(E4M3)
+    b, one = torch.randn(32, 16).to(E4M3).t(), torch.tensor(1.0)
+    expected = torch._scaled_mm(a, b, one, one).float()
+    ours, one = a.to(device), one.to(device)
+    with pytest.warns(UserWarning, match="resized"):
+        torch._scaled_mm(ours, b.to(device), one, one, out=ours)
+    torch.testing.assert_close(ours.cpu().float(), expected, atol=2e-2, rtol=0.13)
+
+
+def test_scales_of_one_element_have_any_shape(device):
+    a, b = factors()
+    scale = torch.full((1, 1, 1), 2.0)
+    expected = exact(a, b, *[torch.tensor(2.0)] * 2).float()
+    a, b, scale = (t.to(device) for t in (a, b, scale))
+    actual = torch._scaled_mm(a, b, scale, scale, out_dtype=torch.float32)
+    torch.testing.assert_close(actual.cpu(), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_recipes_fit_the_scales(device):
+    a, b = (t.to(device) for t in factors())
+    whole, rows = ScalingType.TensorWise, ScalingType.RowWise
+    one, of_a, of_b = (torch.ones(*s, device=device) for s in ((1, 1), (M, 1), (1, N)))
+    for scale_a, recipe_a, scale_b, recipe_b in (
+        (of_a, whole, of_b, whole),
+        (one, rows, one, rows),
+        (one, whole, of_b, rows),
+    ):
+        with pytest.raises(ValueError, match="Invalid scaling configuration"):
+            scaled_mm(a, b, scale_a, recipe_a, scale_b, recipe_b)
+
+
 def test_other_recipes_are_refused(device):
     a, b = (t.to(device) for t in factors())
     scale = torch.ones((), device=device)
