@@ -138,24 +138,28 @@ void run_pass(const ConvPass& pass, Tile tile, const at::Tensor& result, const a
          static_cast<int32_t>(bias.defined()), pass, pitch, static_cast<int32_t>(per_task));
 }
 
-at::Tensor pad_rows(ConvPass& pass, const at::Tensor& source, int32_t pitch) {
+Ends ends_of_rows(const ConvPass& pass) {
   const int64_t reach = int64_t{pass.tap_count[2] - 1} * pass.spacing[2];
   const int64_t first = pass.first[2], last = first + int64_t{pass.size[2] - 1} * pass.step[2];
-  const int64_t before = std::max<int64_t>(0, -(first + std::min<int64_t>(reach, 0)));
-  const int64_t after =
-      std::max<int64_t>(0, last + std::max<int64_t>(reach, 0) - (pass.source[2] - 1));
-  const int64_t size = int64_t{pass.source[2]} * pitch, padded = size + (before + after) * pitch;
-  if (padded == size) return source;
+  return {std::max<int64_t>(0, -(first + std::min<int64_t>(reach, 0))),
+          std::max<int64_t>(0, last + std::max<int64_t>(reach, 0) - (pass.source[2] - 1))};
+}
+
+at::Tensor pad_rows(ConvPass& pass, const at::Tensor& source, int32_t pitch) {
+  const Ends ends = ends_of_rows(pass);
+  if (ends.before + ends.after == 0) return source;
+  const int64_t size = int64_t{pass.source[2]} * pitch;
+  const int64_t padded = size + (ends.before + ends.after) * pitch;
   const int64_t lines = source.numel() / size, per_task = at::ceil_div(lines, kTasks);
   const at::Tensor copy = conv_scratch(lines * padded, source);
   const ChannelsLast pad{"pad_rows", source.scalar_type(), {1, 1}};
   launch(stream_of(source), find_kernel(ocl_device(source), pad),
          {static_cast<size_t>(at::ceil_div(lines, per_task))}, {}, view(copy), view(source),
          static_cast<int32_t>(lines), static_cast<int32_t>(size), static_cast<int32_t>(padded),
-         static_cast<int32_t>(before * pitch), static_cast<int32_t>(per_task));
-  pass.source[2] += static_cast<int32_t>(before + after);
+         static_cast<int32_t>(ends.before * pitch), static_cast<int32_t>(per_task));
+  pass.source[2] += static_cast<int32_t>(ends.before + ends.after);
   pass.source_plane = pass.source[0] * pass.source[1] * pass.source[2];
-  pass.first[2] += static_cast<int32_t>(before);
+  pass.first[2] += static_cast<int32_t>(ends.before);
   return copy;
 }
 

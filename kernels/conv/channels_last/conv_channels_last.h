@@ -33,7 +33,12 @@ bool has_few_rows(const ConvPass& pass);
 // A pass with packed weights. `pitch`: channels of a pixel of the source.
 void run_pass(const ConvPass& pass, Tile tile, const at::Tensor& result, const at::Tensor& source,
               int32_t pitch, const at::Tensor& packed, const at::Tensor& bias);
-// Copies the source with the zeros that taps read at both ends of its rows, and adapts `pass`.
+// Zeros that taps read before and after each row of the source.
+struct Ends {
+  int64_t before, after;
+};
+Ends ends_of_rows(const ConvPass& pass);
+// Copies the source with these zeros, and adapts `pass`.
 at::Tensor pad_rows(ConvPass& pass, const at::Tensor& source, int32_t pitch);
 
 // join_taps_of_rows() makes the taps of a row one tap, whose channels are the adjacent channels of

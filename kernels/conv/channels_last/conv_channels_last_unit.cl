@@ -7,7 +7,7 @@
 //   AT_ONCE  steps at most between loads of the sums
 //
 // Kernels. Tasks take one item after another. Operands of several tiles are in the order of steps.
-//   pack_unit_weights   grid (tasks). [group][32 rows][step][tap]: right operands
+//   pack_unit_weights   grid (tasks). [group][32 rows][UNIT_K channels][tap]: right operands
 //   conv_unit           grid (tasks). An item is a part of the positions and a panel of a group,
 //                       `columns` rows of the pass, which are columns of the tiles
 //   pack_unit_grads     grid (tasks). [group][32 rows][32 positions]: left operands, the gradients
@@ -29,7 +29,9 @@ typedef struct {
   long task_words;  // of the scratch memory
   int columns, positions, depth;
   int panels, parts, items;
-  int line, pieces, at_once;  // of conv_unit: positions of a line, its pieces, steps
+  int line;     // positions that end with a piece: a line of the result, or all of them
+  int pieces;   // of `line`
+  int at_once;  // steps between loads of the sums
 } Blocks;
 
 // The first `count` elements of a line.
@@ -92,7 +94,7 @@ ALWAYS_INLINE float16 bias_of(const __global ushort *bias, const int count) {
 // The pieces p and p + 1 of a pass, without those from `last` on.
 ALWAYS_INLINE void find_pieces(Piece *pieces, const Pass *pass, const Source *source,
                                const Blocks *blocks, const long p, const long last) {
-  const int of_piece = DIVIDE_UP(blocks->line, blocks->pieces);
+  const int of_piece = (blocks->line - 1) / blocks->pieces + 1;
   for (int h = 0; h < 2; ++h) {
     const int at = (p + h) % blocks->pieces * of_piece;
     const long q = (p + h) / blocks->pieces * blocks->line + at;
@@ -109,16 +111,19 @@ ALWAYS_INLINE void prefetch_piece(const __global ushort *result, const long pitc
       PREFETCH_TO_WRITE(result + (piece->runs[r].to + i * pass->result_step[2]) * pitch);
 }
 
-// `rows` by `right`: `steps` steps. Meanwhile, what the next pieces read is fetched.
+#define MOST_FETCHED 8  // lines of each span in a step
+
+// `rows` by `right`: `steps` steps. Meanwhile, the spans that the next pieces read are fetched.
 ALWAYS_INLINE void multiply(Tiles *tiles, const Rows *rows, const __global uint *right,
                             const int steps, const Span *next) {
-  const int lines = next ? DIVIDE_UP(max(next[0].size, next[1].size), 64 * max(steps, 1)) : 0;
-  int at = 0;
+  const long lines = next ? max(next[0].size, next[1].size) / 64 / max(steps, 1) + 1 : 0;
+  const int fetched = min(lines, (long)MOST_FETCHED);
+  long at = 0;
   for (int s = 0; s < steps; ++s, rows += 2, right += STEP_WORDS) {
     tiles_multiply_rows(tiles, rows[0].first, rows[0].pitch, rows[1].first, rows[1].pitch, right);
-    for (int i = 0; i < lines; ++i, at += 64) {
-      PREFETCH_TO_L2(next[0].first + at);
-      PREFETCH_TO_L2(next[1].first + at);
+    for (int i = 0; i < fetched; ++i, at += 64) {
+      if (at < next[0].size) PREFETCH_TO_L2(next[0].first + at);
+      if (at < next[1].size) PREFETCH_TO_L2(next[1].first + at);
     }
   }
 }
@@ -129,7 +134,7 @@ TASK __kernel void conv_unit(TENSOR(result), CTENSOR(source), CTENSOR(packed), C
                              const Blocks blocks) {
   const int steps = DIVIDE_UP(pass.channels, UNIT_K) * pass.taps;
   const int row_blocks = DIVIDE_UP(pass.rows, BLOCK), result_pitch = pass.groups * pass.rows;
-  const long all_pieces = DIVIDE_UP(pass.n, blocks.line) * blocks.pieces;
+  const long all_pieces = (long)(pass.n / blocks.line) * blocks.pieces;
   __global uint *copy = PTR(uint, scratch) + get_global_id(0) * blocks.task_words;
   __global uint *sums = copy + blocks.at_once * STEP_WORDS;
   Tiles tiles;

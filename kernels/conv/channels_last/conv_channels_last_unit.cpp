@@ -89,9 +89,9 @@ bool in_lines(const ConvPass& pass) {
 
 // Of short lines, most pieces would be copied for the taps left and right of them.
 bool has_short_lines(const ConvPass& pass, const at::Tensor& source) {
-  const int64_t reach = std::abs((int64_t{pass.tap_count[2]} - 1) * pass.spacing[2]);
-  return in_lines(pass) && pass.size[2] <= kPiece && reach > 0 && reach <= pass.source[2] &&
-         source.numel() < INT32_MAX / 4;
+  const Ends ends = ends_of_rows(pass);
+  return in_lines(pass) && pass.size[2] <= kPiece && pass.channels > 0 && pass.tap_count[2] > 1 &&
+         ends.before + ends.after <= pass.source[2] && source.numel() < INT32_MAX / 2;
 }
 
 // A pass of the forward direction or of the data gradient. `weight` has the strides of the pass.
@@ -115,7 +115,7 @@ void run_pass(ConvPass pass, const ConvCall& call, const at::Tensor& unpadded, i
   blocks.pieces = static_cast<int32_t>(at::ceil_div(int64_t{blocks.line}, kPiece));
   blocks.at_once =
       static_cast<int32_t>(std::min(steps, in_lines(pass) ? kMostAtOnce : kCopiesAtOnce));
-  const int64_t pieces = int64_t{pass.n} / std::max(blocks.line, 1) * blocks.pieces;
+  const int64_t pieces = int64_t{pass.n / blocks.line} * blocks.pieces;
   blocks.positions = static_cast<int32_t>(
       2 * part_size(at::ceil_div(pieces, int64_t{2}), others, few_tasks(call.device), 1));
   blocks.parts = static_cast<int32_t>(at::ceil_div(pieces, int64_t{blocks.positions}));
