@@ -35,8 +35,8 @@ PROGRAM = """
     ):
         try:
             use()
-        except Exception as error:
-            print(type(error).__name__, error)
+        except ImportError as error:
+            print(error)
 """
 
 
@@ -45,5 +45,5 @@ def test_files_deleted_while_loaded(device, tmp_path):
     shutil.copytree(pathlib.Path(torch_ocl.__file__).parent, folder / "torch_ocl")
     text = output_of(PROGRAM.format(folder=str(folder)), OCL_AUTOLOAD="0")
     tuner, compiling = text.splitlines()
-    assert tuner == "ModuleNotFoundError No module named 'torch_ocl.tune'"
-    assert compiling.startswith("ImportError") and "torch_ocl.inductor" in compiling
+    assert tuner == "No module named 'torch_ocl.tune'"
+    assert "torch_ocl.inductor" in compiling
