@@ -53,8 +53,8 @@ def wrong_tensors(x):
                 yield f"all {number}", torch.full_like(x, number)
         yield "one more", x + 1
     if x.is_floating_point():
-        for number in (float("nan"), -1.0, 1e30):
-            yield f"all {number}", torch.full_like(x, number)
+        for number in (float("nan"), -1.0, 1e30):  # 1e30 is infinite in float16
+            yield f"all {number}", torch.full_like(x, number, dtype=torch.float64).to(x.dtype)
     yield "None", None
 
 

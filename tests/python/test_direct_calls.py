@@ -7,10 +7,12 @@ import sys
 
 import fuzz
 import mutate
+import mutations
 import pytest
 import relations
 import torch
 from calls_by_hand import calls_by_hand
+from support import DTYPES
 
 ops, image = torch.ops.aten, torch.ops.torch_ocl
 ALL = [True] * 3
@@ -236,6 +238,13 @@ def test_mutated_calls_find_nothing(tmp_path, capfd):
     arguments = fuzz.parse(["--mutate", "--calls", str(tmp_path / "calls")])
     assert mutate.MutationCampaign(arguments).run() == 0
     assert re.search(r"\d+ calls, \d+ calls that raise, 2 operators", capfd.readouterr().out)
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.float8_e4m3fn], ids=str)
+def test_tensors_of_every_type_are_mutated(dtype):
+    call = ("aten::add.Tensor", (torch.ones(2, 3).to(dtype),), {})
+    found = list(mutations.mutated(call))
+    assert found[-1][0] == "argument 0: None" and len(found) > 20
 
 
 def test_an_ended_process_is_a_finding():
