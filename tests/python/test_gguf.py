@@ -93,13 +93,15 @@ def test_products_of_experts(device, kind):
     torch.testing.assert_close(on_cpu, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("expert", [-1, 3])
+@pytest.mark.parametrize("expert", [-1, 3, 2**32, -(2**32) + 1])
 def test_an_unknown_expert_is_an_error(device, expert):
     kind = dequant.GGML_Q8_0
     blocks, x = blocks_of(kind, 3, 8, 32).to(device), torch.randn(1, 32, device=device)
     ids = torch.tensor([[expert]], device=device)
     with pytest.raises(RuntimeError, match=f"expert {expert} is out of bounds for experts 3"):
         gguf.mul_mat_id(blocks, x, ids, kind, 8).cpu()
+    with pytest.raises(TypeError, match="expected integers as experts"):
+        gguf.mul_mat_id(blocks, x, ids.float(), kind, 8)
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ struct BlockLinear {
   }
 };
 
-// The experts that each row chooses: ids [rows of x][choices].
+// The experts that each row chooses: ids [rows of x][choices], of int64.
 struct Choice {
   const Tensor& ids;
   int64_t experts;
@@ -196,7 +196,9 @@ Tensor gguf_linear_of_experts(const Tensor& x, const Tensor& bytes, const Tensor
   TORCH_CHECK(ids.dim() == 2 && ids.size(0) == x.size(0) && ids.device() == x.device(), kOp,
               ": expected experts for each of ", x.size(0), " rows on ", x.device(),
               ", but got shape ", ids.sizes(), " on ", ids.device());
-  const Tensor chosen = ids.to(ScalarType::Int).contiguous();
+  TORCH_CHECK_TYPE(at::isIntegralType(ids.scalar_type(), /*includeBool=*/false), kOp,
+                   ": expected integers as experts, but got ", ids.scalar_type());
+  const Tensor chosen = ids.to(ScalarType::Long).contiguous();
   const Choice choice{chosen, bytes.size(0)};
   Tensor out = at::empty({ids.numel(), blocks.rows()}, x.options());
   multiply(out, with_dense_rows(x), blocks, &choice);
