@@ -38,7 +38,8 @@ VALUES = [
     "\N{PILE OF POO}".encode(),
 ]
 PROBE = """
-import sys, warnings
+import faulthandler, sys, warnings
+faulthandler.dump_traceback_later(float(sys.argv[2]))  # shows where a hang is
 warnings.simplefilter("ignore")
 import torch
 assert torch.ones(3).sum() == 3
@@ -77,7 +78,7 @@ SECONDS = 300
 def run_at_import(name, value):
     """(status, what was printed) of a new process."""
     done = subprocess.run(
-        [sys.executable, "-c", PROBE, name],
+        [sys.executable, "-c", PROBE, name, str(SECONDS - 5)],
         env={**os.environb, name.encode(): value},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -95,7 +96,7 @@ def run_forked(name, value):
             os.dup2(printed.fileno(), 1)
             os.dup2(printed.fileno(), 2)
             os.environb[name.encode()] = value
-            sys.argv = ["probe", name]
+            sys.argv = ["probe", name, str(SECONDS - 5)]
             status = 0
             try:
                 exec(PROBE, {})
@@ -116,8 +117,8 @@ def run(name, value):
     """(outcome, what was printed)"""
     try:
         status, printed = (run_at_import if name in AT_IMPORT else run_forked)(name, value)
-    except subprocess.TimeoutExpired:
-        return "hang", ""
+    except subprocess.TimeoutExpired as error:
+        return "hang", (error.output or b"").decode(errors="replace")
     printed = printed.decode(errors="replace")
     if status == 4 and HELP in printed:
         return "no device", printed
