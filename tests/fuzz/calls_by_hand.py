@@ -147,10 +147,48 @@ def others():
         yield "torch_ocl::_adjust_backward", (image, image, op, 0.3)
 
 
+def vision():
+    """Images of 8 = 2 * 2 * 2 channels, for boxes of 2 x 2 parts."""
+    boxes = torch.tensor([[0.0, 0.0, 4.0, 4.0], [1.0, 1.0, 5.0, 5.0], [0.0, 3.0, 2.0, 6.0]])
+    yield "torchvision::nms", (boxes, numbers(3), 0.3)
+    yield "ocl::batched_nms", (boxes, numbers(3), torch.tensor([0, 1, 0]), 0.3)
+    image, sizes = numbers(2, 8, 6, 7), (2, 8, 6, 7)
+    rois = torch.cat([torch.tensor([[0.0], [1.0], [1.0]]), boxes], 1)
+    parts, grad, of_parts = (0.5, 2, 2), numbers(3, 8, 2, 2), numbers(3, 2, 2, 2)
+    greatest, channels = (torch.ones(x.shape, dtype=torch.int32) for x in (grad, of_parts))
+    yield "torchvision::roi_align", (image, rois, *parts, 2, False)
+    yield "torchvision::_roi_align_backward", (grad, rois, *parts, *sizes, 0, True)
+    yield "torchvision::ps_roi_align", (image, rois, *parts, 2)
+    yield (
+        "torchvision::_ps_roi_align_backward",
+        (of_parts, rois, channels, *parts, 2, *sizes),
+    )
+    yield "torchvision::roi_pool", (image, rois, *parts)
+    yield "torchvision::_roi_pool_backward", (grad, rois, greatest, *parts, *sizes)
+    yield "torchvision::ps_roi_pool", (image, rois, *parts)
+    yield "torchvision::_ps_roi_pool_backward", (of_parts, rois, channels, *parts, *sizes)
+    operands = (numbers(4, 4, 3, 2), numbers(2, 24, 6, 7), numbers(2, 12, 6, 7), numbers(4))
+    steps = (1, 1, 1, 1, 1, 2, 2, 2, True)
+    yield "torchvision::deform_conv2d", (image, *operands, *steps)
+    yield "torchvision::_deform_conv2d_backward", (numbers(2, 4, 6, 7), image, *operands, *steps)
+
+
+def weights_in_blocks():
+    for kind, width, size in ((8, 64, 68), (14, 256, 210)):  # Q8_0 and Q6_K of GGUF files
+        blocks = (torch.arange(2 * 4 * size) % 120).to(torch.uint8).reshape(2, 4, size)
+        x, ids = numbers(3, width), torch.tensor([[0, 1], [1, 1], [0, 0]])
+        yield "ocl::gguf_rows", (blocks[0], kind, torch.float32)
+        yield "ocl::gguf_linear", (x, blocks[0], kind)
+        yield "ocl::gguf_linear_of_experts", (x, blocks, ids, kind)
+
+
+SOURCES = (convolutions, attention, cells, norms, losses, others, vision, weights_in_blocks)
+
+
 def calls_by_hand():
     """[(operator, positional arguments, named arguments)]"""
     found = []
-    for source in (convolutions, attention, cells, norms, losses, others):
+    for source in SOURCES:
         for name, args, *kwargs in source():
             found.append((name, args, kwargs[0] if kwargs else {}))
     return found
