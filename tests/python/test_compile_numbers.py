@@ -254,6 +254,7 @@ AS_EAGER = {
     ),
     "clamp by -0.0": (lambda x: (x.clamp(-0.0, 3), x.clamp(-3, -0.0), x.clamp(max=-0.0)), ZEROS),
     "plus zeros": (lambda x: (x + torch.zeros_like(x), torch.zeros_like(x) + x.half()), ZEROS),
+    "plus 0": (lambda x: (x + 0, 0.0 + x.half(), x - 0, x * 1), ZEROS),
     "any of bytes": (lambda x: (x.any() * 200 + 100, x.any(0), x.all()), ZEROS.nan_to_num().byte()),
     "ldexp": (
         lambda x, n: (torch.ldexp(x, n), torch.ldexp(x.half(), n), torch.ldexp(x, n.half())),

@@ -213,18 +213,24 @@ def _keep_results_apart() -> None:
 
 
 def _keep_signs_of_zeros() -> None:
-    """x + 0 is not replaced by x, since -0.0 + 0 is 0.0."""
+    """x + 0 is not replaced by x, since -0.0 + 0 is 0.0. PyTorch 2.14 also does it for numbers."""
     remove = joint_graph.remove_no_ops
 
-    def remove_no_ops(module, zeros, *args):
-        return remove(module, type(zeros)(n for n in zeros if not _is_added_to_floats(n)), *args)
+    def remove_no_ops(module, *constants):
+        sums = module.graph.find_nodes(op="call_function", target=aten.add.Tensor)
+        sums = [node for node in sums if _is_floating_on_ocl(node)]
+        for node in sums:
+            node.target = aten.add.Scalar  # which is not looked for
+        remove(module, *constants)
+        for node in sums:
+            node.target = aten.add.Tensor
 
     joint_graph.remove_no_ops = functools.wraps(remove)(remove_no_ops)
 
 
-def _is_added_to_floats(zeros) -> bool:
-    users = (user for user in zeros.users if user.target is aten.add.Tensor and is_on_ocl(user))
-    return any(u.meta["val"].is_floating_point() or u.meta["val"].is_complex() for u in users)
+def _is_floating_on_ocl(node) -> bool:
+    value = node.meta.get("val")
+    return is_on_ocl(node) and (value.is_floating_point() or value.is_complex())
 
 
 def _compare_bools() -> None:
@@ -269,7 +275,7 @@ FIXES = [
     Fix((), None, _match_bools_without_gradients),
     Fix((197893,), None, _keep_results_apart),
     Fix((189799,), None, _keep_signs_of_zeros),
-    Fix((188231, 188230), None, _compare_bools),
+    Fix((188231, 188230), "2.14", _compare_bools),
 ]
 
 
