@@ -17,6 +17,7 @@ from flex_cases import (
     relative_bias,
     wrapped_bias,
 )
+from support import needs_torch
 from torch.nn.attention.flex_attention import flex_attention
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
@@ -52,12 +53,33 @@ def test_two_reads_of_a_tensor_with_gradients_are_refused(device):
         compiled()(*on(device, operands(), grad=True), score_mod=twice).sum().backward()
 
 
-def test_refused_gradients_of_captured_tensors(device):
+def scaled_by(factor):
+    return lambda score, b, h, m, n: score * factor
+
+
+@needs_torch(14, "before PyTorch 2.14, they are refused")
+def test_gradients_of_tensors_without_dimensions(device):
+    tensors = operands()
+    factor = torch.tensor(0.75, dtype=torch.float64, requires_grad=True)
+    ours = factor.detach().to(device, torch.float32).requires_grad_()
+    expected, _ = formula(*exact(tensors), scaled_by(factor))
+    actual = compiled()(*on(device, tensors, grad=True), score_mod=scaled_by(ours))
+    expected.square().sum().backward()
+    actual.square().sum().backward()
+    assert_close([ours.grad], [factor.grad], 1e-4)
+
+
+@pytest.mark.skipif(torch.__version__ >= "2.14", reason="PyTorch 2.14 computes them")
+def test_refused_gradients_of_tensors_without_dimensions(device):
     tensors = on(device, operands((1, 1, 40, 16)), grad=True)
     factor = torch.ones((), device=device, requires_grad=True)
     with pytest.raises(Exception, match="give it one dimension"):
-        compiled()(*tensors, score_mod=lambda score, b, h, m, n: score * factor).sum().backward()
-    factors = factor.detach()[None].requires_grad_()
+        compiled()(*tensors, score_mod=scaled_by(factor)).sum().backward()
+
+
+def test_refused_gradients_of_captured_tensors(device):
+    tensors = on(device, operands((1, 1, 40, 16)), grad=True)
+    factors = torch.ones(1, device=device, requires_grad=True)
     torch.use_deterministic_algorithms(True)
     try:
         with pytest.raises(Exception, match="sums in any order on ocl"):
@@ -81,7 +103,14 @@ def test_an_index_outside_of_a_captured_tensor(device):
         torch.ocl.synchronize()
 
 
-@pytest.mark.parametrize("numbers", [(2, 3, 5), (0.5, 0.25, 3.0)])
+refused_since_2_15 = pytest.mark.skipif(
+    torch.__version__ >= "2.15", reason="Dynamo of PyTorch 2.15 refuses floats, on every device"
+)
+
+
+@pytest.mark.parametrize(
+    "numbers", [(2, 3, 5), pytest.param((0.5, 0.25, 3.0), marks=refused_since_2_15)]
+)
 def test_captured_numbers(device, numbers):
     """From the second one on, they are not part of the program. Dynamo refuses float ones where
     gradients are needed."""
