@@ -111,10 +111,10 @@ void run_pass(ConvPass pass, const ConvCall& call, const at::Tensor& unpadded, i
   Blocks blocks{.columns = static_cast<int32_t>(at::ceil_div(row_blocks, panels) * kBlock)};
   blocks.panels = static_cast<int32_t>(at::ceil_div(int64_t{pass.rows}, int64_t{blocks.columns}));
   const int64_t others = int64_t{blocks.panels} * pass.groups;
-  blocks.line = in_lines(pass) ? pass.size[2] : pass.n;
+  const bool by_lines = in_lines(pass);
+  blocks.line = by_lines ? pass.size[2] : pass.n;
   blocks.pieces = static_cast<int32_t>(at::ceil_div(int64_t{blocks.line}, kPiece));
-  blocks.at_once =
-      static_cast<int32_t>(std::min(steps, in_lines(pass) ? kMostAtOnce : kCopiesAtOnce));
+  blocks.at_once = static_cast<int32_t>(std::min(steps, by_lines ? kMostAtOnce : kCopiesAtOnce));
   const int64_t pieces = int64_t{pass.n / blocks.line} * blocks.pieces;
   blocks.positions = static_cast<int32_t>(
       2 * part_size(at::ceil_div(pieces, int64_t{2}), others, few_tasks(call.device), 1));
