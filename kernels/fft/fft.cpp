@@ -239,7 +239,7 @@ void real_rows_at_once(const Tensor& x_any, const Tensor& out, double scale) {
 
 // Splits along the first dimension with several elements, so that a part needs no copy.
 void real_rows(const Tensor& x, const Tensor& out, double scale) {
-  constexpr int64_t kElements = int64_t{1} << 21;  // rows of a part
+  constexpr int64_t kElements = int64_t{1} << 21;  // elements of a part
   if (x.dim() == 1 || x.numel() <= kElements) return real_rows_at_once(x, out, scale);
   if (x.size(0) == 1) return real_rows(x[0], out[0], scale);
   const int64_t share = std::max<int64_t>(kElements / (x.numel() / x.size(0)), 1);

@@ -251,7 +251,7 @@ class SortedWrites {
 
 struct IndexCall {
   const IndexPlan& plan;
-  at::IntArrayRef sizes, strides;  // strides of the indexed tensor
+  at::IntArrayRef sizes, strides;  // sizes and strides of what is indexed
   const c10::Scalar& number;
 };
 

@@ -4,7 +4,7 @@
 //     Grid: column blocks, outer, parts.
 #include "row_moments.clh"
 
-#define CHUNK_ROWS 16  // vectors of columns per task
+#define CHUNK_ROWS 16  // elements of a column that are added up together
 #define AT(p, i) CONVERT(T, LOADV(IN, p, i))
 
 TASK __kernel void moments_rows(CTENSOR(in), TENSOR(work), const ulong outer, const ulong size,

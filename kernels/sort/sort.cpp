@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kShortRow = 64;
 constexpr size_t kDigits = 256, kBitsPerPass = 8;
 constexpr size_t kChunk = 8192;                  // the fewest elements per chunk
-constexpr size_t kMostCounts = size_t{1} << 24;  // at once, if there are several rows
+constexpr size_t kMostCounts = size_t{1} << 24;  // counts at once, if there are several rows
 
 struct SortTasks {
   const char* kernel;

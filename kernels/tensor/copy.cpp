@@ -67,7 +67,7 @@ void copy_by_kernel(const at::Tensor& destination, const at::Tensor& source,
   pointwise(iter, op, {}, source.scalar_type());
 }
 
-constexpr int64_t kManyElements = 65536;  // for this many bytes, two more views pay
+constexpr int64_t kManyElements = 65536;  // from here on, two more views cost less than they save
 
 // Whether rows of small elements can be moved as four-byte words. Memory from other code may be
 // unaligned.

@@ -142,7 +142,7 @@ typedef struct {
   long ld_left, ld_right;
   long first_row, last_row, first_column;
   int columns;
-  int panel_columns;  // part of the task's memory
+  int panel_columns;  // columns for which the panel has memory
   bool continues;     // sums of all rows are kept
   __global uint *panel, *copy, *spare, *block, *sums;
 } Item;

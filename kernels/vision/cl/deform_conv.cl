@@ -22,7 +22,7 @@ typedef struct {
   long images, channels, height, width;
   long out_height, out_width, taps, taps_x;
   long stride_y, stride_x, pad_y, pad_x, dilation_y, dilation_x;
-  long groups, chunks;  // groups of offsets; channels of a group
+  long groups, chunks;  // groups of offsets; chunks of the channels of a group
 } Deform;
 
 #define PLANE (s.height * s.width)
