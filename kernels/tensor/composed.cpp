@@ -170,7 +170,7 @@ Tensor& embedding_renorm_(Tensor& self, const Tensor& indices, double max_norm, 
   // If an index occurs twice, the same row is written twice, which is harmless.
   if (norm_type > 0) return self.index_copy_(0, index, rows.renorm(norm_type, 0, max_norm));
   const Tensor norms = at::linalg_vector_norm(rows, norm_type, 1, /*keepdim=*/true);
-  const Tensor scaled = rows * (max_norm / (norms + 1e-7));  // renorm() refuses this norm, too
+  const Tensor scaled = rows * (max_norm / (norms + 1e-7));  // renorm() refuses it
   return self.index_copy_(0, index, at::where(norms > max_norm, scaled, rows));
 }
 
