@@ -36,12 +36,12 @@ namespace {
 using at::Tensor;
 using MaybeTensor = std::optional<Tensor>;
 
-void set_strides(ProblemArgument& problem, Matrix which, const Tensor& t) {
-  for (int64_t i = 0; i < 3; ++i) problem.strides[which][i] = t.stride(i);
+void set_strides(sdpa::Problem& problem, sdpa::Matrix which, const Tensor& t) {
+  for (int64_t i = 0; i < 3; ++i) problem.strides[which * 3 + i] = t.stride(i);
 }
 
 // The stride of a dimension of size 1 becomes 0, so that kernels load a number once.
-void set_bias_strides(ProblemArgument& problem, const Tensor& bias) {
+void set_bias_strides(sdpa::Problem& problem, const Tensor& bias) {
   for (int64_t i = 0; i < 4; ++i) problem.bias_strides[i] = bias.size(i) > 1 ? bias.stride(i) : 0;
 }
 
@@ -84,7 +84,7 @@ Attention describe(const Tensor& query, const Tensor& key, const Tensor& value,
               is_causal,
               dropout,
               {}};
-  ProblemArgument& p = a.problem;
+  sdpa::Problem& p = a.problem;
   p.heads = a.heads();
   p.group = a.heads() / a.key_heads();
   p.queries = query.size(2);
@@ -99,9 +99,9 @@ Attention describe(const Tensor& query, const Tensor& key, const Tensor& value,
     a.bias = bias->expand({a.batch(), a.heads(), p.queries, p.keys});
     set_bias_strides(p, *a.bias);
   }
-  set_strides(p, kQuery, a.query);
-  set_strides(p, kKey, a.key);
-  set_strides(p, kValue, a.value);
+  set_strides(p, sdpa::QUERY, a.query);
+  set_strides(p, sdpa::KEY, a.key);
+  set_strides(p, sdpa::VALUE, a.value);
   return a;
 }
 
@@ -259,13 +259,13 @@ void run(const Attention& a, SdpaKernel which, std::initializer_list<Tensor> bef
 // that the keys are read once. Returns a view of `out` in that form. Nothing is copied, and results
 // and random numbers keep their order.
 Tensor group_queries(Attention& a, const Tensor& out) {
-  ProblemArgument& p = a.problem;
+  sdpa::Problem& p = a.problem;
   if (p.queries != 1 || p.group == 1 || a.causal) return out;
   const auto grouped = [&](const Tensor& t) {
     return t.select(2, 0).unflatten(1, {p.heads / p.group, p.group});
   };
   a.query = grouped(a.query);
-  set_strides(p, kQuery, a.query);
+  set_strides(p, sdpa::QUERY, a.query);
   if (a.bias) {
     a.bias = grouped(*a.bias);
     set_bias_strides(p, *a.bias);
@@ -310,7 +310,7 @@ void add_attention(Arguments& arguments, const AttentionCall& call) {
   if (a.bias) arguments.add(view(*a.bias));
   for (const Tensor& each : call.after) arguments.add(view(each));
   add_philox(arguments, {a.problem.seed, a.problem.offset}, &a.problem, sizeof(a.problem),
-             offsetof(ProblemArgument, seed), offsetof(ProblemArgument, offset));
+             offsetof(sdpa::Problem, seed), offsetof(sdpa::Problem, offset));
 }
 
 namespace native {
@@ -334,7 +334,7 @@ fused_attention(const Tensor& query, const Tensor& key, const Tensor& value,
     return results;
   }
   Attention a = describe(query, key, value, attn_bias, is_causal, dropout_p, scale);
-  ProblemArgument& p = a.problem;
+  sdpa::Problem& p = a.problem;
   if (dropout_p > 0) {
     const int64_t counters = a.batch() * p.heads * p.queries * ((p.keys + 3) / 4);
     a.random = draw(std::nullopt, query.get_device(), static_cast<uint64_t>(counters));
@@ -347,7 +347,7 @@ fused_attention(const Tensor& query, const Tensor& key, const Tensor& value,
       at::empty({a.batch(), p.heads, p.queries}, query.options().dtype(ScalarType::Float));
   if (out.numel() > 0) {
     const Tensor result = group_queries(a, written);
-    set_strides(p, kOut, result);
+    set_strides(p, sdpa::OUT, result);
     run(a, SdpaKernel::kForward, {result, log_sum}, {});
   }
   if (!written.is_same(out)) out.copy_(written);
@@ -380,7 +380,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> fused_attention_backward(
     return {narrow(of_query), narrow(of_key), narrow(of_value), none};
   }
   Attention a = describe(query, key, value, attn_bias, is_causal, dropout_p, scale);
-  ProblemArgument& p = a.problem;
+  sdpa::Problem& p = a.problem;
   if (dropout_p > 0) {
     p.seed = static_cast<uint64_t>(philox_seed.item<int64_t>());
     p.offset = static_cast<uint64_t>(philox_offset.item<int64_t>());
@@ -396,18 +396,18 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> fused_attention_backward(
   const Tensor product = at::empty(out.sizes(), out.options().dtype(ScalarType::Float));
   evaluate(kProduct, product, {grad_out, out}, ScalarType::Float);
   const Tensor delta = at::sum(product, at::IntArrayRef{-1});
-  set_strides(p, kGrad, grad);
+  set_strides(p, sdpa::GRAD, grad);
   Tensor grad_query, grad_key, grad_value;
   if (grad_input_mask[0]) {
     grad_query = empty_gradient(query);
-    set_strides(p, kGradQuery, grad_query);
+    set_strides(p, sdpa::GRAD_QUERY, grad_query);
     run(a, SdpaKernel::kGradQuery, {grad_query}, {grad, log_sum, delta});
   }
   if (grad_input_mask[1] || grad_input_mask[2]) {
     grad_key = empty_gradient(key);
     grad_value = empty_gradient(value);
-    set_strides(p, kGradKey, grad_key);
-    set_strides(p, kGradValue, grad_value);
+    set_strides(p, sdpa::GRAD_KEY, grad_key);
+    set_strides(p, sdpa::GRAD_VALUE, grad_value);
     run(a, SdpaKernel::kGradKey, {grad_key, grad_value}, {grad, log_sum, delta});
   }
   return {grad_query, grad_key, grad_value, {}};

@@ -5,18 +5,13 @@
 #include "generator/generator.h"
 #include "kernels/core/tensors/tensors.h"
 #include "kernels/core/types/dtype.h"
+#include "kernels/core/types/parameters.h"
 
 namespace ocl {
 
-// The struct Problem of sdpa.clh.
-enum Matrix { kQuery, kKey, kValue, kOut, kGrad, kGradQuery, kGradKey, kGradValue, kMatrices };
-struct ProblemArgument {
-  int64_t strides[kMatrices][3];
-  int64_t bias_strides[4];
-  int64_t heads, group, queries, keys;
-  uint64_t seed, offset, threshold;
-  float scale, keep_scale;
-};
+namespace sdpa {
+#include "kernels/attention/sdpa_parameters.clh"
+}
 
 struct Attention {
   at::Tensor query, key, value;    // rows without gaps
@@ -24,7 +19,7 @@ struct Attention {
   bool causal;
   double dropout;
   PhiloxState random;
-  ProblemArgument problem{};
+  sdpa::Problem problem{};
 
   int64_t batch() const { return query.size(0); }
   int64_t heads() const { return query.size(1); }

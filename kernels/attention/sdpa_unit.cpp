@@ -75,7 +75,7 @@ int64_t scratch_words(SdpaKernel which, int64_t chunk, int64_t panel_rows, int64
 
 Shares choose_shares(const AttentionCall& call) {
   const Attention& a = call.attention;
-  const ProblemArgument& p = a.problem;
+  const sdpa::Problem& p = a.problem;
   const bool keys_in_lanes = call.which == SdpaKernel::kGradKey;
   const int64_t rows = keys_in_lanes ? p.queries : p.keys,
                 lanes = keys_in_lanes ? p.keys : p.queries,
@@ -105,7 +105,7 @@ Shares choose_shares(const AttentionCall& call) {
 
 const char* refusal_of_unit(const AttentionCall& call) {
   const Attention& a = call.attention;
-  const ProblemArgument& p = a.problem;
+  const sdpa::Problem& p = a.problem;
   Device& device = ocl_device(a.query);
   if (device.family() != KernelFamily::kCpu) return "for CPU devices";
   if (a.query.scalar_type() != ScalarType::BFloat16) return "for bfloat16";

@@ -26,13 +26,7 @@ using at::Tensor;
 
 constexpr int64_t kTaskLength = 8192;  // longest transform of a CPU-family task
 
-// Mirrors Plan of fft_cpu.cl.
-struct TaskPlan {
-  uint64_t outer, n, inner, block;
-  uint64_t table_step;
-  int32_t passes = 0;
-  std::array<int32_t, 31> radix{};
-};
+#include "kernels/fft/fft_cpu_parameters.clh"
 
 struct Transform {
   Device& device;
@@ -128,11 +122,10 @@ Tensor run_tasks(const Transform& t, const Tensor& x) {
   FftTasks wanted{t.type, rows, 0, 5};
   const size_t together = rows ? extent.outer : extent.inner;
   const size_t block = std::min<size_t>(together, lanes_of(t.device, t.type));
-  TaskPlan plan{.outer = extent.outer,
-                .n = extent.size,
-                .inner = extent.inner,
-                .block = block,
-                .table_step = static_cast<uint64_t>(t.table_step)};
+  Plan plan{};
+  plan.outer = extent.outer, plan.n = extent.size, plan.inner = extent.inner;
+  plan.block = block;
+  plan.table_step = static_cast<uint64_t>(t.table_step);
   for (const int64_t radix : t.radices) {
     plan.radix[plan.passes++] = static_cast<int32_t>(radix);
     wanted.special |= 1 << (is_special(radix) ? radix : 6);

@@ -4,13 +4,7 @@
 // tasks of `per_task` units.
 //   rows a0 a1 a2 | b0 b1 b2    interleaved a0 b0 a1 b1 a2 b2: a pass works on vectors of a and b
 #include "fft.clh"
-
-typedef struct {
-  ulong outer, n, inner, block;
-  ulong table_step;  // entries of the table / n
-  int passes;
-  int radix[31];
-} Plan;
+#include "fft_cpu_parameters.clh"
 
 #define DEFINE_PASS(name)                                                              \
   static inline void CAT(pass_, name)(                                                 \

@@ -46,10 +46,7 @@ std::array<double, 10> scales_of(const PixelPass& pass, size_t first) {
   return scales;
 }
 
-// Mirrors Sizes of image_affine.cl.
-struct AffineSizes {
-  uint64_t in_height, in_width, out_height, out_width;
-};
+#include "kernels/image/cl/image_affine_parameters.clh"
 
 struct BandSums {
   ScalarType in, out, compute;
@@ -186,7 +183,7 @@ void on_ocl(const AffinePass& pass) {
   const auto size = [](const Tensor& tensor, int64_t dim) {
     return static_cast<uint64_t>(tensor.size(dim));
   };
-  arguments.add(AffineSizes{size(image, -2), size(image, -1), size(result, -2), size(result, -1)});
+  arguments.add(Sizes{size(image, -2), size(image, -1), size(result, -2), size(result, -1)});
   if (shift > 0) {
     arguments.add(pass.fixed(shift));
   } else {

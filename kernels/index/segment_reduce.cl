@@ -9,10 +9,7 @@
 #include "math.clh"
 #include "grid.clh"
 #include "stripes.clh"
-
-typedef struct {
-  long outer, size, inner, segments;
-} Segments;
+#include "segment_reduce_parameters.clh"
 
 #ifdef MAX_OF
 #define NEUTRAL LOWEST

@@ -18,10 +18,7 @@ using at::Tensor;
 using at::native::ReductionType;
 using Initial = std::optional<c10::Scalar>;
 
-// Mirrors Segments of segment_reduce.cl.
-struct Segments {
-  int64_t outer, size, inner, segments;
-};
+#include "kernels/index/segment_reduce_parameters.clh"
 
 Segments segments_of(const Tensor& data, const Tensor& offsets, int64_t axis) {
   Segments s{1, data.size(axis), 1, offsets.size(axis) - 1};

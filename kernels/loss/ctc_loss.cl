@@ -17,10 +17,7 @@
 #include "types.clh"
 #include "math.clh"
 #include "grid.clh"
-
-typedef struct {
-  long time, batch, labels, width, blank, zero_infinity;
-} Ctc;
+#include "ctc_loss_parameters.clh"
 
 #define STATES CTENSOR(log_probs), CTENSOR(targets), CTENSOR(table), const Ctc c
 #define ONE_GROUP __attribute__((reqd_work_group_size(GROUP, 1, 1)))

@@ -21,10 +21,7 @@ using at::Tensor;
 
 constexpr size_t kGroup = 64;
 
-// Mirrors Ctc of ctc_loss.cl.
-struct Ctc {
-  int64_t time, batch, labels, width, blank, zero_infinity;
-};
+#include "kernels/loss/ctc_loss_parameters.clh"
 
 // Converts the arguments to the kernels' form.
 struct Sequences {

@@ -113,19 +113,18 @@ void add_gemm_sizes(Arguments& arguments, const GemmProblem& p, const GemmSizes&
 }
 
 GemmSizes gemm_sizes(const GemmProblem& p) {
-  GemmSizes sizes{
-      .ld_a = p.a.ld,
-      .ld_b = p.b.ld,
-      .ld_out = p.out.size(-2) == 1 ? p.n : p.out.stride(-2),
-      .residual_row = p.epilogue.residual_stride(-2),
-      .residual_column = p.epilogue.residual_stride(-1),
-      .a_batch = p.a.batch,
-      .b_batch = p.b.batch,
-      .c_batch = c_batch_stride(p),
-      .m = static_cast<int32_t>(p.m),
-      .n = static_cast<int32_t>(p.n),
-      .k = static_cast<int32_t>(p.k),
-  };
+  GemmSizes sizes{};
+  sizes.ld_a = p.a.ld;
+  sizes.ld_b = p.b.ld;
+  sizes.ld_out = p.out.size(-2) == 1 ? p.n : p.out.stride(-2);
+  sizes.residual_row = p.epilogue.residual_stride(-2);
+  sizes.residual_column = p.epilogue.residual_stride(-1);
+  sizes.a_batch = p.a.batch;
+  sizes.b_batch = p.b.batch;
+  sizes.c_batch = c_batch_stride(p);
+  sizes.m = static_cast<int32_t>(p.m);
+  sizes.n = static_cast<int32_t>(p.n);
+  sizes.k = static_cast<int32_t>(p.k);
   if (p.has_c) {
     sizes.c_row = p.c.stride(-2);
     sizes.c_column = p.c.stride(-1);

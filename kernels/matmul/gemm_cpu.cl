@@ -130,7 +130,7 @@ static inline void finish_vector(const VEC sum, __global STORE *out, const int l
 }
 
 TASK __kernel void gemm(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR(residual),
-                        const Sizes sizes, const COMPUTE alpha, const COMPUTE beta,
+                        const GemmSizes sizes, const COMPUTE alpha, const COMPUTE beta,
                         const int rows_per_task) {
   __local PANEL_VEC panel[STEPS(KC) * NV];
 #if COPY_A

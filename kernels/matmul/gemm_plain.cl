@@ -5,7 +5,7 @@
 #include "gemm_result.clh"
 
 __kernel void gemm_plain(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR(residual),
-                         const Sizes sizes, const COMPUTE alpha, const COMPUTE beta) {
+                         const GemmSizes sizes, const COMPUTE alpha, const COMPUTE beta) {
   const long column = get_global_id(0), row = get_global_id(1), batch = get_global_id(2);
   if (column >= sizes.n) return;
   __global const STORE *a_matrix = CPTR(STORE, a) + batch * sizes.a_batch;

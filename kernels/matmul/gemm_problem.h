@@ -59,14 +59,8 @@ const GemmAlgorithm* choose_gemm(const GemmProblem& problem);
 
 int64_t batch_stride(const at::Tensor& tensor);
 
-// The struct of gemm_sizes.clh.
-struct GemmSizes {
-  int64_t ld_a = 0, ld_b = 0, ld_out = 0;
-  int64_t c_row = 0, c_column = 0, residual_row = 0, residual_column = 0;
-  int64_t a_batch = 0, b_batch = 0, c_batch = 0, residual_batch = 0, out_batch = 0;
-  int32_t m = 0, n = 0, k = 0;
-  int32_t unused = 0;
-};
+#include "kernels/matmul/gemm_sizes.clh"
+
 GemmSizes gemm_sizes(const GemmProblem& problem);
 
 // A product with a vector (m or n is 1), written as a matrix, perhaps transposed, times a column.

@@ -50,7 +50,7 @@
 #endif
 
 TASK __kernel void gemv(TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CTENSOR(residual),
-                        const Sizes sizes, const COMPUTE alpha, const COMPUTE beta,
+                        const GemmSizes sizes, const COMPUTE alpha, const COMPUTE beta,
                         const int rows_per_task) {
   const int first_row = get_global_id(0) * rows_per_task;
   const int last_row = min(sizes.m, first_row + rows_per_task);

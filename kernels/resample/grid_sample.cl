@@ -18,12 +18,7 @@
 #include "atomic_add.clh"
 #endif
 
-// Sizes from the last dimension to the first, like the coordinates in the grid.
-typedef struct {
-  long batch, channels, points;
-  long row;  // points per row
-  long size[3];
-} Sampling;
+#include "grid_sample_parameters.clh"
 
 typedef struct {
   long place[3][TAPS];  // -1: outside

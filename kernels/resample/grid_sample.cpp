@@ -43,11 +43,7 @@ Mode mode_of(int64_t interpolation, int64_t padding, bool align_corners) {
           static_cast<GridSamplerPadding>(padding), align_corners};
 }
 
-// Mirrors Sampling of grid_sample.cl.
-struct Sampling {
-  int64_t batch, channels, points, row;
-  int64_t size[3];
-};
+#include "kernels/resample/grid_sample_parameters.clh"
 
 Sampling sampling_of(const Tensor& input, const Tensor& grid) {
   Sampling s{input.size(0), input.size(1), 1, grid.size(-2), {1, 1, 1}};

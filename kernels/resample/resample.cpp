@@ -130,10 +130,7 @@ void select(const Volume& from, const Volume& to, at::ArrayRef<DimensionMapPoint
          grid.per_item, static_cast<uint64_t>(missing), sizes);
 }
 
-// Mirrors Planes of resample_sum.cl.
-struct Planes {
-  int64_t outer, in_h, in_w, out_h, out_w, channels;
-};
+#include "kernels/resample/resample_sum_parameters.clh"
 constexpr int64_t kRoom = 8192;  // the most elements of a row: it fills the smallest local memory
 
 // Whether one kernel sums along height and width together: on CPU devices, if a pixel has few

@@ -12,10 +12,7 @@
 #include "grid.clh"
 #include "lanes.clh"
 #include "weighted_sum.clh"
-
-typedef struct {
-  long outer, in_h, in_w, out_h, out_w, channels;
-} Planes;
+#include "resample_sum_parameters.clh"
 
 #define SUM_PIXELS_(TYPE, LOAD_, STORE_, c, count, step)                                 \
   {                                                                                      \

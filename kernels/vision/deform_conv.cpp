@@ -33,16 +33,11 @@ struct Geometry {
   bool use_mask;
 };
 
-// Mirrors Deform of deform_conv.cl.
-struct Deform {
-  int64_t images, channels, height, width;
-  int64_t out_height, out_width, taps, taps_x;
-  Pair stride, pad, dilation;
-  int64_t groups, chunks;
+#include "kernels/vision/cl/deform_conv_parameters.clh"
 
-  int64_t places() const { return out_height * out_width; }
-  int64_t columns_of_image() const { return channels * taps * places(); }
-};
+int64_t places_of(const Deform& s) { return s.out_height * s.out_width; }
+
+int64_t columns_of_image(const Deform& s) { return s.channels * s.taps * places_of(s); }
 
 struct DeformKernel {
   const char* name;
@@ -119,8 +114,10 @@ Deform check(const char* op, const Tensor& input, const Tensor& weight, const Te
               ", but must have ", weight.size(0), " numbers");
   TORCH_CHECK(out.y > 0 && out.x > 0, op, ": the calculated output size ", out.y, " x ", out.x,
               " is too small");
-  Deform deform{images,   channels, input.size(2), input.size(3), out.y,           out.x, taps,
-                kernel.x, g.stride, g.pad,         g.dilation,    g.offset_groups, 1};
+  Deform deform{images,  channels, input.size(2), input.size(3), out.y,
+                out.x,   taps,     kernel.x,      g.stride.y,    g.stride.x,
+                g.pad.y, g.pad.x,  g.dilation.y,  g.dilation.x,  g.offset_groups,
+                1};
   deform.chunks = at::ceil_div(channels / g.offset_groups, channels_at_once(device));
   return deform;
 }
@@ -150,7 +147,7 @@ Block make_block(const Deform& deform, const Tensor& input, const Tensor& offset
 template <typename Body>
 void for_blocks(const Block& all, Body&& body) {
   const int64_t images = all.deform.images;
-  const int64_t fitting = kMostElements / std::max<int64_t>(all.deform.columns_of_image(), 1);
+  const int64_t fitting = kMostElements / std::max<int64_t>(columns_of_image(all.deform), 1);
   const int64_t most = std::clamp<int64_t>(fitting, 1, kMostImages);
   for (int64_t first = 0; first < images; first += most) {
     const int64_t count = std::min(most, images - first);
@@ -167,7 +164,7 @@ DeformKernel kernel_of(const Device& device, const char* name, const Block& bloc
 Tensor make_columns(const Block& block, int64_t groups) {
   const Deform& s = block.deform;
   Device& device = ocl_device(block.input);
-  const Tensor columns = at::empty({groups, s.channels / groups * s.taps, s.images * s.places()},
+  const Tensor columns = at::empty({groups, s.channels / groups * s.taps, s.images * places_of(s)},
                                    block.input.options());
   if (columns.numel() == 0) return columns;
   const DeformKernel kernel = kernel_of(device, "deform_columns", block);
@@ -197,7 +194,7 @@ void add_input_gradients(const Block& block, const Tensor& columns, const Tensor
   Device& device = ocl_device(block.input);
   const bool atomic = adds_atomically(device, columns.scalar_type());
   const auto planes = static_cast<uint64_t>(s.groups * s.chunks * s.images);
-  const int64_t points = s.taps * s.places();
+  const int64_t points = s.taps * places_of(s);
   const auto run = [&](const char* name, uint64_t units, const UnitGrid& grid, double work,
                        const auto&... range) {
     Arguments arguments(stream_of(columns),

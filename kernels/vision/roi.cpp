@@ -16,15 +16,15 @@
 namespace ocl::vision {
 namespace {
 
-// Mirrors Roi of roi.clh.
-struct Roi {
-  int64_t images, channels, height, width;
-  int64_t boxes, channels_out, bins_y, bins_x;
-  int64_t chunks = 0, samples = 0;
+#include "kernels/vision/cl/roi_parameters.clh"
 
-  at::DimVector result() const { return {boxes, channels_out, bins_y, bins_x}; }
-  uint64_t rows() const { return static_cast<uint64_t>(boxes * chunks * bins_y); }
-};
+at::DimVector sizes_of_result(const Roi& roi) {
+  return {roi.boxes, roi.channels_out, roi.bins_y, roi.bins_x};
+}
+
+uint64_t rows_of_bins(const Roi& roi) {
+  return static_cast<uint64_t>(roi.boxes * roi.chunks * roi.bins_y);
+}
 
 // The differences between the four operators.
 struct Pooling {
@@ -92,7 +92,8 @@ Roi make_roi(const char* op, at::IntArrayRef images, const Tensor& rois, int64_t
              int64_t bins_x, int64_t samples, const Pooling& pooling) {
   TORCH_CHECK(bins_y >= 0 && bins_x >= 0, op, ": the pooled size ", bins_y, " x ", bins_x,
               " must not be negative");
-  Roi roi{images[0], images[1], images[2], images[3], rois.size(0), images[1], bins_y, bins_x};
+  Roi roi{images[0], images[1], images[2], images[3], rois.size(0),
+          images[1], bins_y,    bins_x,    0,         0};
   roi.samples = std::max<int64_t>(samples, 0);
   if (pooling.position) {
     const int64_t bins = bins_y * bins_x;
@@ -115,7 +116,7 @@ void pool(const Tensor& in, const Tensor& rois, const Tensor& out, const Tensor&
   const ScalarType type = in.scalar_type();
   const int64_t chunk = chunk_of(device, pooling);
   const Tensor images = in.contiguous(), boxes = rois.contiguous();
-  const UnitGrid grid = unit_grid(device, roi.rows(), static_cast<size_t>(roi.bins_x),
+  const UnitGrid grid = unit_grid(device, rows_of_bins(roi), static_cast<size_t>(roi.bins_x),
                                   static_cast<size_t>(chunk * pooling.reads(roi)));
   const RoiKernel kernel{type, pooling, Step::kForward, chunk};
   Arguments arguments(stream_of(in), find_kernel(device, kernel));
@@ -123,7 +124,7 @@ void pool(const Tensor& in, const Tensor& rois, const Tensor& out, const Tensor&
   if (pooling.has_places()) arguments.add(view(places));
   arguments.add(roi);
   add_number(arguments, scale, compute_type(type));
-  arguments.add(roi.rows()).add(grid.per_item).add(image_fault());
+  arguments.add(rows_of_bins(roi)).add(grid.per_item).add(image_fault());
   arguments.enqueue(grid.global, grid.local);
 }
 
@@ -142,7 +143,7 @@ Tensor pool_backward(const Tensor& grad_any, const Tensor& rois, const Tensor& p
   const int64_t bins = roi.bins_y * roi.bins_x;
   const uint64_t planes =
       static_cast<uint64_t>(roi.images * (pooling.position ? roi.channels : roi.chunks));
-  const uint64_t units = atomic ? roi.rows() : planes;
+  const uint64_t units = atomic ? rows_of_bins(roi) : planes;
   const RoiKernel kernel{type, pooling, atomic ? Step::kAtomic : Step::kInOrder, chunk};
   const auto run = [&](const UnitGrid& grid, double work, const auto&... range) {
     Arguments arguments(stream_of(out), find_kernel(device, kernel));
@@ -175,7 +176,7 @@ Tensor pool_backward(const Tensor& grad_any, const Tensor& rois, const Tensor& p
 // The channel mapping: for each element of a position-sensitive result, the channel of the input
 // that it reads.
 Tensor channel_mapping(const Roi& roi, const Tensor& input) {
-  const at::DimVector sizes = roi.result();
+  const at::DimVector sizes = sizes_of_result(roi);
   return at::arange(roi.channels, input.options().dtype(ScalarType::Int))
       .view({1, sizes[1], sizes[2], sizes[3]})
       .expand(sizes)
@@ -189,10 +190,10 @@ std::tuple<Tensor, Tensor> forward(const char* op, const Tensor& input, const Te
   check_operands(op, {{"input", input}, {"rois", rois}});
   check_types(op, "input", input, rois);
   const Roi roi = make_roi(op, input.sizes(), rois, bins_y, bins_x, samples, pooling);
-  const Tensor out = at::empty(roi.result(), input.options());
+  const Tensor out = at::empty(sizes_of_result(roi), input.options());
   Tensor places;
   if (pooling.has_places()) {
-    places = at::empty(roi.result(), input.options().dtype(ScalarType::Int));
+    places = at::empty(sizes_of_result(roi), input.options().dtype(ScalarType::Int));
   } else if (pooling.position) {
     places = channel_mapping(roi, input);
   }
@@ -209,8 +210,8 @@ Tensor backward(const char* op, const Tensor& grad, const Tensor& rois, const Te
     TORCH_CHECK(size >= 0, op, ": the sizes of the input ", images, " must not be negative");
   }
   const Roi roi = make_roi(op, images, rois, bins_y, bins_x, samples, pooling);
-  TORCH_CHECK(grad.sizes() == at::IntArrayRef(roi.result()), op, ": grad has sizes ", grad.sizes(),
-              ", but the result has ", at::IntArrayRef(roi.result()));
+  TORCH_CHECK(grad.sizes() == at::IntArrayRef(sizes_of_result(roi)), op, ": grad has sizes ",
+              grad.sizes(), ", but the result has ", at::IntArrayRef(sizes_of_result(roi)));
   if (pooling.has_places()) {
     TORCH_CHECK(places.sizes() == grad.sizes() && places.scalar_type() == ScalarType::Int, op,
                 ": argmax has sizes ", places.sizes(), " and type ", places.scalar_type(),

@@ -21,8 +21,8 @@
 //     packed by conv_channels_last_pack.cl, and with PAIRS each float there is a pair.
 // pad_rows            grid (ceil(lines / per_task)): to[line][padded] = from[line][size] with
 //     `before` zeros before it and zeros after it. `size`, `padded`, `before`: in elements.
-#include "conv_pass.clh"
 #include "element.clh"
+#include "conv_pass.clh"
 
 #define VEC CAT(float, VW)
 

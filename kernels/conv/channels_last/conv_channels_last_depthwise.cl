@@ -11,8 +11,8 @@
 // depthwise         grid (ceil(lines / per_task)), lines: of positions, of all images
 // depthwise_weight  the same grid: parts[task][tap][channel], the sums of a task's lines
 // unpack_depthwise  grid (1): stores the sum of the parts as weights
-#include "conv_pass.clh"
 #include "conv_vector.clh"
+#include "conv_pass.clh"
 
 #define AT_ONCE 4  // adjacent positions that share the loads of weights
 

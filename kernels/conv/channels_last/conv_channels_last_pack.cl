@@ -13,8 +13,8 @@
 // pack_channels_last    grid (panels, groups, ceil(channels / CHANNELS))
 // unpack_channels_last  the same grid: adds up `parts` packed arrays, `part_size` floats apart and
 //                       without the zeros at the end, and stores the sums as weights
-#include "conv_pass.clh"
 #include "conv_vector.clh"
+#include "conv_pass.clh"
 
 #define NR (VW * NV)
 #define CHANNELS 64  // of a task, so that a cache line of weights serves all their taps

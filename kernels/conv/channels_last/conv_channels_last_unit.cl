@@ -18,8 +18,8 @@
 #define VW 16
 #define RIGHT_STREAMS
 #define SPLITS 0
-#include "conv_pass.clh"
 #include "element.clh"
+#include "conv_pass.clh"
 #include "matrix_unit_amx.clh"
 #include "matrix_unit_amx_pack.clh"
 #include "conv_unit_pieces.clh"

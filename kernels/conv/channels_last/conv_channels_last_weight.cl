@@ -12,8 +12,8 @@
 // unpack_channels_last adds up. `pass` is the forward pass, `pitch` the floats of a pixel of the
 // source. With `joins_taps`, a `chunk` is a whole pixel, and the taps of a row are joined into one
 // (join_taps_of_rows), whose channels are adjacent in the patch.
-#include "conv_pass.clh"
 #include "conv_vector.clh"
+#include "conv_pass.clh"
 
 #define NR (VW * NV)
 

@@ -24,8 +24,8 @@
 //
 // Defines: VW, lanes of a vector, which divide the channels; MR, NV; TILES, a multiple of MR;
 // CHUNK, channels whose distances from one tile to the next are constants, a multiple of VW.
-#include "conv_pass.clh"
 #include "conv_vector.clh"
+#include "conv_pass.clh"
 #include "winograd_cpu.clh"
 
 #define NR (VW * NV)

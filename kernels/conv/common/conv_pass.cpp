@@ -62,17 +62,18 @@ Phase make_phase(const ConvShape& s, size_t d, int32_t at) {
 
 ConvPass data_grad_pass(const ConvShape& s, const std::array<Phase, 3>& phases, const Dims& at) {
   const int32_t taps = product(s.kernel);
-  ConvPass pass{.images = s.images,
-                .groups = s.groups,
-                .channels = s.out_channels,
-                .rows = s.in_channels,
-                .source_plane = product(s.out),
-                .result_plane = product(s.in),
-                .weight_group = s.out_channels * s.in_channels * taps,
-                .weight_row = taps,
-                .weight_channel = s.in_channels * taps,
-                .source = s.out,
-                .step = {1, 1, 1}};
+  ConvPass pass;
+  pass.images = s.images;
+  pass.groups = s.groups;
+  pass.channels = s.out_channels;
+  pass.rows = s.in_channels;
+  pass.source_plane = product(s.out);
+  pass.result_plane = product(s.in);
+  pass.weight_group = s.out_channels * s.in_channels * taps;
+  pass.weight_row = taps;
+  pass.weight_channel = s.in_channels * taps;
+  pass.source = s.out;
+  pass.step = {1, 1, 1};
   const Dims weight_steps = steps(s.kernel), result_steps = steps(s.in);
   for (size_t d = 0; d < 3; ++d) {
     pass.size[d] = phases[d].size;
@@ -92,23 +93,25 @@ ConvPass data_grad_pass(const ConvShape& s, const std::array<Phase, 3>& phases, 
 
 ConvPass forward_pass(const ConvShape& s) {
   const int32_t taps = product(s.kernel);
-  return finished({.images = s.images,
-                   .groups = s.groups,
-                   .channels = s.in_channels,
-                   .rows = s.out_channels,
-                   .source_plane = product(s.in),
-                   .result_plane = product(s.out),
-                   .weight_group = s.out_channels * s.in_channels * taps,
-                   .weight_row = s.in_channels * taps,
-                   .weight_channel = taps,
-                   .source = s.in,
-                   .size = s.out,
-                   .step = s.stride,
-                   .first = {-s.pad[0], -s.pad[1], -s.pad[2]},
-                   .spacing = s.dilation,
-                   .tap_count = s.kernel,
-                   .weight_step = steps(s.kernel),
-                   .result_step = steps(s.out)});
+  ConvPass pass;
+  pass.images = s.images;
+  pass.groups = s.groups;
+  pass.channels = s.in_channels;
+  pass.rows = s.out_channels;
+  pass.source_plane = product(s.in);
+  pass.result_plane = product(s.out);
+  pass.weight_group = s.out_channels * s.in_channels * taps;
+  pass.weight_row = s.in_channels * taps;
+  pass.weight_channel = taps;
+  pass.source = s.in;
+  pass.size = s.out;
+  pass.step = s.stride;
+  pass.first = {-s.pad[0], -s.pad[1], -s.pad[2]};
+  pass.spacing = s.dilation;
+  pass.tap_count = s.kernel;
+  pass.weight_step = steps(s.kernel);
+  pass.result_step = steps(s.out);
+  return finished(pass);
 }
 
 std::vector<ConvPass> data_grad_passes(const ConvShape& s) {

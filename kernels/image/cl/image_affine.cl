@@ -35,10 +35,8 @@ static inline int whole_of(const double p) {
 }
 #endif
 #define INSIDE(px, py) ((px) >= 0 && (py) >= 0 && (px) < SIZE(in_width) && (py) < SIZE(in_height))
+#include "image_affine_parameters.clh"
 
-typedef struct {
-  ulong in_height, in_width, out_height, out_width;
-} Sizes;
 typedef struct {
   P m[6];
 } Matrix;

@@ -53,7 +53,7 @@ typedef struct {
 typedef struct {
   __global STORE *out;  // matrix of the batch; the next two, too
   __global const STORE *c, *residual;
-  const Sizes *sizes;
+  const GemmSizes *sizes;
   COMPUTE alpha, beta;
 } Result;
 
@@ -68,7 +68,7 @@ static inline VEC load_some(__global const STORE *from, const long step, const i
 // Applies the epilogue to up to 16 sums of a row, and stores them.
 static inline void finish_line(const Result *r, const uint16 bits, const long row,
                                const long column, const int count) {
-  const Sizes *s = r->sizes;
+  const GemmSizes *s = r->sizes;
   VEC value = r->alpha * CAT3(as_, COMPUTE, 16)(bits);
 #if HAS_C
   value += r->beta * load_some(r->c + row * s->c_row + column * s->c_column, s->c_column, count);
@@ -259,7 +259,7 @@ ALWAYS_INLINE void multiply_rows(Tiles *tiles, const Result *result, const Item 
 }
 
 TASK __kernel void gemm_unit_cpu(TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c),
-                                 CTENSOR(residual), const Sizes sizes, const COMPUTE alpha,
+                                 CTENSOR(residual), const GemmSizes sizes, const COMPUTE alpha,
                                  const COMPUTE beta, TENSOR(counter), TENSOR(scratch),
                                  const Blocks blocks) {
   const long m = EXCHANGED ? sizes.n : sizes.m, n = EXCHANGED ? sizes.m : sizes.n;

@@ -126,7 +126,7 @@ ALWAYS_INLINE void put_column(__local COMPUTE *to, const int pitch, const QUAD v
 #endif
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm(
-    TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR(residual), const Sizes sizes,
+    TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR(residual), const GemmSizes sizes,
     const COMPUTE alpha, const COMPUTE beta, const int parts, const int part_depth,
     const long batches) {
   const int item = get_local_id(0);

@@ -212,17 +212,15 @@ void gemm_sum_parts(const at::Tensor& out, const at::Tensor& partial, const c10:
   const ScalarType type = out.scalar_type(), compute = compute_type(type);
   const bool has_c = c.defined();
   const Kernel& kernel = find_kernel(device, GemmSum{type, has_c, epilogue.code()});
-  const GemmSizes sizes{
-      .ld_out = out.stride(1),
-      .c_row = has_c ? c.stride(1) : 0,
-      .c_column = has_c ? c.stride(2) : 0,
-      .residual_row = epilogue.residual_stride(1),
-      .residual_column = epilogue.residual_stride(2),
-      .c_batch = has_c ? c.stride(0) : 0,
-      .residual_batch = epilogue.residual_stride(0),
-      .out_batch = out.stride(0),
-      .n = static_cast<int32_t>(out.size(2)),
-  };
+  GemmSizes sizes{};
+  sizes.n = static_cast<int32_t>(out.size(2));
+  sizes.ld_out = out.stride(1), sizes.out_batch = out.stride(0);
+  if (has_c) {
+    sizes.c_row = c.stride(1), sizes.c_column = c.stride(2), sizes.c_batch = c.stride(0);
+  }
+  sizes.residual_row = epilogue.residual_stride(1);
+  sizes.residual_column = epilogue.residual_stride(2);
+  sizes.residual_batch = epilogue.residual_stride(0);
   Arguments arguments(stream_of(out), kernel);
   arguments.add(view(out)).add(view(partial)).add(view(has_c ? c : out));
   arguments.add(epilogue.residual_or(out)).add(sizes);

@@ -5,7 +5,7 @@
 #include "gemm_result.clh"
 
 __kernel void gemm_sum(TENSOR(out), CTENSOR(partial), CTENSOR(c), CTENSOR(residual),
-                       const Sizes sizes, const COMPUTE alpha, const COMPUTE beta,
+                       const GemmSizes sizes, const COMPUTE alpha, const COMPUTE beta,
                        const int parts, const long rows, const long batches) {
   const long column = get_global_id(0);
   const long row = get_global_id(1);

@@ -132,7 +132,7 @@ ALWAYS_INLINE void put_across(__local uint *tile, const int row, const int word,
 #define HAS_B_QUAD(i) (B_QUADS % ITEMS == 0 || QUAD(i) < B_QUADS)
 
 UNIT_KERNEL __attribute__((reqd_work_group_size(ITEMS, 1, 1))) __kernel void gemm_unit(
-    TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR(residual), const Sizes sizes,
+    TENSOR(out), CTENSOR(a), CTENSOR(b), CTENSOR(c), CTENSOR(residual), const GemmSizes sizes,
     const COMPUTE alpha, const COMPUTE beta, const int parts, const int part_depth,
     const long batches) {
   __local uint4 a_tiles[TM * PITCH / 4], b_tiles[TN * PITCH / 4];

@@ -28,7 +28,7 @@
 #endif
 
 __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1))) void gemv(
-    TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CTENSOR(residual), const Sizes sizes,
+    TENSOR(out), CTENSOR(matrix), CTENSOR(x), CTENSOR(c), CTENSOR(residual), const GemmSizes sizes,
     const COMPUTE alpha, const COMPUTE beta) {
   __local COMPUTE sums[LANES * ROWS];
 #if TRANS_A

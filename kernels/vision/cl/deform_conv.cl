@@ -17,13 +17,7 @@
 #ifdef ATOMIC
 #include "atomic_add.clh"
 #endif
-
-typedef struct {
-  long images, channels, height, width;
-  long out_height, out_width, taps, taps_x;
-  long stride_y, stride_x, pad_y, pad_x, dilation_y, dilation_x;
-  long groups, chunks;  // groups of offsets; chunks of the channels of a group
-} Deform;
+#include "deform_conv_parameters.clh"
 
 #define PLANE (s.height * s.width)
 #define PLACES (s.out_height * s.out_width)
