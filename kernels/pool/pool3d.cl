@@ -12,13 +12,7 @@
 #include "types.clh"
 #include "math.clh"
 #include "grid.clh"
-
-typedef struct {
-  long planes, in[3], out[3], extent[3], stride[3], pad[3], dilation[3];
-  long divisor;        // for average pooling; 0: the number of elements
-  long count_padding;  // whether the number of elements includes padding
-  long samples, sample[3];
-} Pool3;
+#include "pool3d_parameters.clh"
 
 // The window of an output along one dimension: elements start, start + step, ... below end; `all`:
 // their number with padding.

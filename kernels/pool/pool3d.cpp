@@ -34,7 +34,7 @@ struct PoolVolumes {
 };
 
 UnitGrid grid_of(const Device& device, const Pool3& pool, const Triple& shape) {
-  const auto cost = static_cast<size_t>(pool.kernel[0] * pool.kernel[1] * pool.kernel[2]);
+  const auto cost = static_cast<size_t>(pool.extent[0] * pool.extent[1] * pool.extent[2]);
   return unit_grid(device, static_cast<size_t>(pool.planes * shape[0] * shape[1]),
                    static_cast<size_t>(shape[2]), std::max<size_t>(cost, 4));
 }
@@ -47,7 +47,7 @@ size_t window_size(const Pool3& pool, PoolWindows windows) {
   for (size_t d = 0; d < 3; ++d) {
     size *= static_cast<size_t>(windows == PoolWindows::kAdaptive
                                     ? std::min(pool.in[d] / pool.out[d] + 1, pool.in[d])
-                                    : std::min(pool.kernel[d], pool.in[d]));
+                                    : std::min(pool.extent[d], pool.in[d]));
   }
   return size;
 }
@@ -79,8 +79,8 @@ void enqueue_parts(Arguments& arguments, const Device& device, const Pool3& pool
 Pool3 make_windows(const Tensor& in, const Tensor& pooled, IntArrayRef kernel, IntArrayRef stride,
                    IntArrayRef padding, IntArrayRef dilation = {}) {
   Pool3 pool = make_pool3(in, pooled, 3);
-  pool.kernel = triple(kernel, {1, 1, 1});
-  pool.stride = triple(stride, pool.kernel);
+  pool.extent = triple(kernel, {1, 1, 1});
+  pool.stride = triple(stride, pool.extent);
   pool.pad = triple(padding, {0, 0, 0});
   pool.dilation = triple(dilation, {1, 1, 1});
   return pool;
@@ -142,7 +142,9 @@ void check_adaptive(const Tensor& image) {
 }  // namespace
 
 Pool3 make_pool3(const Tensor& in, const Tensor& pooled, int64_t dims) {
-  Pool3 pool{1, {1, 1, 1}, {1, 1, 1}};
+  Pool3 pool{};
+  pool.planes = 1;
+  pool.in = pool.out = pool.extent = pool.stride = pool.dilation = {1, 1, 1};
   for (int64_t d = 0; d < in.dim() - dims; ++d) pool.planes *= in.size(d);
   for (int64_t d = 1; d <= dims; ++d) {
     pool.in[3 - d] = in.size(-d);

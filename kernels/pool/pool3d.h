@@ -3,20 +3,13 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
+#include "kernels/core/types/parameters.h"
 
 namespace ocl {
 
 using Triple = std::array<int64_t, 3>;
 
-// Mirrors Pool3 of pool3d.cl.
-struct Pool3 {
-  int64_t planes;
-  Triple in, out, kernel = {1, 1, 1}, stride = {1, 1, 1}, pad = {0, 0, 0}, dilation = {1, 1, 1};
-  int64_t divisor = 0, count_padding = 0;
-  int64_t samples = 0;
-  Triple sample = {0, 0, 0};
-};
+#include "kernels/pool/pool3d_parameters.clh"
 
 enum class PoolWindows { kFixed, kAdaptive, kFractional };
 

@@ -64,8 +64,8 @@ void check_steps(IntArrayRef stride, IntArrayRef padding) {
 void check_windows(std::string_view op, const Pool3& pool) {
   if (pool.out[0] * pool.out[1] * pool.out[2] == 0) return;
   for (size_t d = 0; d < 3; ++d) {
-    TORCH_CHECK(pool.kernel[d] > 0 && pool.kernel[d] <= pool.in[d], op, "(): windows of size ",
-                pool.kernel[d], " for an input of size ", pool.in[d]);
+    TORCH_CHECK(pool.extent[d] > 0 && pool.extent[d] <= pool.in[d], op, "(): windows of size ",
+                pool.extent[d], " for an input of size ", pool.in[d]);
   }
 }
 
@@ -78,7 +78,7 @@ OCL_STRUCTURED("fractional_max_pool2d.output", fractional_max_pool2d)
  const Tensor& random_samples, const Tensor& output, const Tensor& indices) {
   at::native::fractional_max_pool_check_shape<2>(self, random_samples);
   Pool3 pool = make_pool3(self, output, 2);
-  pool.kernel = {1, kernel_size[0], kernel_size[1]};
+  pool.extent = {1, kernel_size[0], kernel_size[1]};
   pool.samples = 2;
   pool.sample = {0, 1, 0};
   check_windows("fractional_max_pool2d", pool);
@@ -95,7 +95,7 @@ OCL_STRUCTURED("fractional_max_pool3d.output", fractional_max_pool3d)
  const Tensor& output, const Tensor& indices) {
   at::native::fractional_max_pool_check_shape<3>(self, random_samples);
   Pool3 pool = make_pool3(self, output, 3);
-  pool.kernel = {kernel_t, kernel_h, kernel_w};
+  pool.extent = {kernel_t, kernel_h, kernel_w};
   pool.samples = 3;
   pool.sample = {0, 1, 2};
   check_windows("fractional_max_pool3d", pool);
