@@ -103,7 +103,7 @@ test-intel:  ## all tests with only Intel's CPU runtime visible
 	$(MAKE) test-all RUNTIME=intel
 
 test-devices:  ## what needs two devices in one process: PoCL and Intel's runtime
-	$(MAKE) test-all RUNTIME=both PYTEST_ARGS="$(DEVICE_TESTS:%=tests/python/test_%.py)"
+	$(MAKE) test-all RUNTIME=both PYTEST_ARGS="$(foreach name,$(DEVICE_TESTS),$(wildcard tests/python/*/test_$(name).py))"
 
 test-matrix: build intel-runtime  ## runtimes x kernel families, as a table; MATRIX="--sample pocl/gpu"
 	$(MAKE) system EXTRA_PACKAGES="oclgrind mesa-opencl-icd"
@@ -140,7 +140,7 @@ isa-check: ISA_RECORD = OPENCL_LAYERS=$(CURDIR)/build/libisa_recorder.so OCL_CAC
 	ISA_RECORD=$(CURDIR)/build/isa_check/launches OCL_MEMORY_CACHING=0 OCL_BUILD_OPTIONS=-cl-opt-disable
 isa-check: build  ## execute the sample's kernels as NVIDIA's GPUs would, in an interpreter of PTX
 	PTX=1 tools/gpu_compilers.sh .runtimes/compilers
-	$(VENV_PYTHON) tools/with_runtime.py pocl $(VENV_PYTHON) -m pytest -q tests/python/test_isa_check.py
+	$(VENV_PYTHON) tools/with_runtime.py pocl $(VENV_PYTHON) -m pytest -q tests/python/tools/test_isa_check.py
 	rm -rf build/isa_check/launches
 	mkdir -p build/isa_check/launches
 	$(ISA_RECORD) ISA_RECORD_MOST=2 OCL_KERNEL_FAMILY=gpu OCL_MATRIX_UNITS=emulate \
@@ -225,7 +225,7 @@ build/clients/.ready: pyproject.toml $(VENV)/.ready
 	@touch $@
 
 test-clients: build build/clients/.ready $(INTEL_READY)  ## accelerate, lightning and others on ocl (docs/clients.md)
-	PYTHONPATH=build/clients $(PYTEST) tests/python/test_clients*.py
+	PYTHONPATH=build/clients $(PYTEST) tests/python/clients/test_clients*.py
 
 edges: build $(INTEL_READY)  ## empty, broadcast, strided, overflowing, mixed inputs against the CPU; some hours
 	OCL_FALLBACK=allow $(RUN) $(VENV_PYTHON) tests/conformance/edges.py --import torch_ocl --huge \
@@ -275,7 +275,7 @@ stress-serve: build build/clients/.ready $(INTEL_READY)  ## a server of a langua
 accuracy: build intel-runtime  ## distances from exact results, and tests of random numbers; writes docs/accuracy.md's tables
 	mkdir -p build/accuracy
 	for runtime in $(ACCURACY_RUNTIMES); do for family in cpu gpu; do \
-	  OCL_FALLBACK=allow OCL_KERNEL_FAMILY=$$family PYTHONPATH=tests/accuracy:tests/python:kernels/codegen \
+	  OCL_FALLBACK=allow OCL_KERNEL_FAMILY=$$family PYTHONPATH=tests/accuracy:tests/python/common:kernels/codegen \
 	    $(VENV_PYTHON) tools/with_runtime.py $$runtime $(VENV_PYTHON) tests/accuracy/accuracy.py \
 	    build/accuracy/$${runtime}_$$family.json $(ACCURACY_ARGS) || exit 1; \
 	done; done

@@ -98,7 +98,6 @@ INDUCTOR_FLOORS = [
 MOST_FILES = 26
 # Folders that have more source files, and how many.
 LARGE = {
-    "tests/python": 400,  # a file for each capability, all of which pytest collects
     "tests/conformance": 33,  # modules that import each other by name alone, like the next folder
     "tests/fuzz": 27,
     "tests/stern": 28,

@@ -12,7 +12,7 @@ constexpr QuirkRow kRows[] = {
     {Quirk::kFirstLaunchAlone, "first launch alone", kPocl, "", "",
      "PoCL compiles a kernel at its first launch, and aborts the process when two queues do so at "
      "once (pocl_release_dlhandle_cache: Assertion `found->ref_count > 0').",
-     "tests/python/test_threads.py on PoCL 3.1"},
+     "tests/python/runtime/test_threads.py on PoCL 3.1"},
     {Quirk::kFinishNeedsCommand, "clFinish needs a command", kRusticl, "", "",
      "clFinish() waits only if there are commands that were not flushed yet.",
      "found with Mesa 22.3; clvk had the same defect: https://github.com/kpet/clvk/issues/241"},

@@ -1,5 +1,5 @@
 // A driver for the OpenCL loader that misbehaves as HOW says: cc -shared -fPIC -DHOW=HANGS_AT_LOAD.
-// It has no devices. tests/python/test_drivers.py builds it.
+// It has no devices. tests/python/package/test_drivers.py builds it.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>

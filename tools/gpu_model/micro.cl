@@ -1,4 +1,4 @@
-// Small kernels whose counts can be computed by hand. tests/python/test_gpu_model.py does so.
+// Small kernels whose counts can be computed by hand. tests/python/tools/test_gpu_model.py does so.
 
 kernel void copy(global const float *in, global float *out) {
   out[get_global_id(0)] = in[get_global_id(0)];

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-sys.path.append(str(pathlib.Path(__file__).parents[2] / "tests/python"))
+sys.path.append(str(pathlib.Path(__file__).parents[2] / "tests/python/common"))
 from models import resnet18, train_step
 
 
