@@ -19,6 +19,8 @@ RELATIONS = {
     # Norms
     "native_layer_norm_backward": "grad_out ~ input;"
     "mean {ocl::leading(input, normalized_shape.size())}; rstd ~ mean",
+    "_fused_rms_norm_backward": "grad_out ~ input;"
+    "rstd {ocl::leading(input, normalized_shape.size())}",
     "native_group_norm_backward": "C % group; input {N, C, HxW}; grad_out ~ input;"
     "mean {N, group}; rstd {N, group}; weight {C}",
     "native_batch_norm_backward,batch_norm_backward": "grad_out ~ input;weight [input.size(1)]",

@@ -1,4 +1,4 @@
-// Layer normalisation and its gradient.
+// Layer normalisation, normalisation by the root mean square (RMS), and their gradients.
 #include <ATen/native/layer_norm.h>
 
 #include <ATen/ops/empty.h>
@@ -19,8 +19,14 @@ namespace {
 
 constexpr const char *kForward = "layer_norm", *kBackward = "layer_norm_backward";
 
+// The operator's name in errors. RMS: `mean` is undefined.
+const char* name_of(const at::Tensor& mean, bool backward = false) {
+  if (mean.defined()) return backward ? kBackward : kForward;
+  return backward ? "rms_norm_backward" : "rms_norm";
+}
+
 struct LayerNorm {
-  bool backward;
+  bool backward, rms;
   ScalarType in, stat, gamma, beta;  // gamma, beta: may be undefined
   bool column_sums;
   RowItems wanted;
@@ -33,6 +39,7 @@ struct LayerNorm {
     if (gamma != ScalarType::Undefined) defines.set("GAMMA", dtype_name(gamma));
     if (beta != ScalarType::Undefined) defines.set("BETA", dtype_name(beta));
     if (backward) defines.set("BACKWARD", 1);
+    if (rms) defines.set("RMS", 1);
     define_width_or_group(defines, device, compute, group);
     const size_t keep = for_group(wanted, group).keep;
     if (column_sums && (cpu || keep)) defines.set("COLUMN_SUMS", 1);
@@ -67,23 +74,25 @@ void enqueue(Device& device, Arguments& arguments, size_t rows, size_t size,
   arguments.add(shares.per_task).enqueue({shares.tasks}, {1});
 }
 
-// All tensors are contiguous; gamma and beta may be undefined.
+// All tensors are contiguous; gamma and beta may be undefined. RMS: `mean` is undefined.
 void forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, int64_t rows,
              int64_t size, double eps, at::Tensor* y, at::Tensor* mean, at::Tensor* rstd) {
   Device& device = ocl_device(x);
   const ScalarType type = x.scalar_type();
-  check_floating(device, type, kForward);
-  check_device_has(device, type, kForward);
+  check_floating(device, type, name_of(*mean));
+  check_device_has(device, type, name_of(*mean));
   if (rows == 0) return;
   const RowItems wanted = items_for(device, static_cast<size_t>(size));
-  const Kernel& kernel = find_kernel(
-      device,
-      LayerNorm{false, type, mean->scalar_type(), type_of(gamma), type_of(beta), false, wanted});
+  const Kernel& kernel =
+      find_kernel(device, LayerNorm{false, !mean->defined(), type, rstd->scalar_type(),
+                                    type_of(gamma), type_of(beta), false, wanted});
   Arguments arguments(stream_of(x), kernel);
   arguments.add(view(x));
   if (gamma.defined()) arguments.add(view(gamma));
   if (beta.defined()) arguments.add(view(beta));
-  arguments.add(view(*y)).add(view(*mean)).add(view(*rstd));
+  arguments.add(view(*y));
+  if (mean->defined()) arguments.add(view(*mean));
+  arguments.add(view(*rstd));
   arguments.add(static_cast<uint64_t>(rows)).add(static_cast<uint64_t>(size));
   add_number(arguments, eps, compute_type(type));
   enqueue(device, arguments, rows, size, for_group(wanted, kernel.group));
@@ -111,7 +120,8 @@ bool sums_columns(const Device& device, size_t rows, size_t size) {
          rounds_for(device, wanted, group, rows) >= kLeastRounds;
 }
 
-// Computes the gradients that the caller asks for. Usually, g and x are read once for both.
+// Computes the gradients that the caller asks for. Usually, g and x are read once for both. RMS:
+// `mean` is undefined.
 Gradients gradients(const at::Tensor& g, const at::Tensor& x, const at::Tensor& mean,
                     const at::Tensor& rstd, const at::Tensor& gamma, int64_t rows, int64_t size,
                     bool of_x, bool of_parameters) {
@@ -119,12 +129,13 @@ Gradients gradients(const at::Tensor& g, const at::Tensor& x, const at::Tensor& 
   Gradients result;
   if (of_x) result.dx = at::empty_like(x);
   if (x.numel() == 0) return result;
-  check_floating(device, x.scalar_type(), kBackward);
+  check_floating(device, x.scalar_type(), name_of(mean, true));
   const bool cpu = device.family() == KernelFamily::kCpu;
   const RowItems wanted = items_for(device, static_cast<size_t>(size));
   const auto find = [&](bool column_sums) {
-    return &find_kernel(device, LayerNorm{true, x.scalar_type(), mean.scalar_type(), type_of(gamma),
-                                          ScalarType::Undefined, column_sums, wanted});
+    return &find_kernel(device,
+                        LayerNorm{true, !mean.defined(), x.scalar_type(), rstd.scalar_type(),
+                                  type_of(gamma), ScalarType::Undefined, column_sums, wanted});
   };
   bool at_once = of_x && of_parameters && sums_columns(device, rows, size);
   const Kernel* kernel = of_x ? find(at_once) : nullptr;
@@ -133,14 +144,16 @@ Gradients gradients(const at::Tensor& g, const at::Tensor& x, const at::Tensor& 
     kernel = find(false);
   }
   if (of_parameters && !at_once) {
-    result.sums = gradient_sums_of_columns(g, x, mean, rstd, rows, size);
+    const at::Tensor center = mean.defined() ? mean : at::zeros_like(rstd);
+    result.sums = gradient_sums_of_columns(g, x, center, rstd, rows, size);
   }
   if (!of_x) return result;
   const RowItems shared = for_group(wanted, kernel->group);
   Arguments arguments(stream_of(x), *kernel);
   arguments.add(view(g)).add(view(x));
   if (gamma.defined()) arguments.add(view(gamma));
-  arguments.add(view(mean)).add(view(rstd)).add(view(result.dx));
+  if (mean.defined()) arguments.add(view(mean));
+  arguments.add(view(rstd)).add(view(result.dx));
   at::Tensor parts;
   const auto add_parts = [&](size_t count) {
     parts = at::empty({2, static_cast<int64_t>(count), size},
@@ -183,6 +196,38 @@ void backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& mean,
   fill(*dbeta, 0);
 }
 
+at::DimVector shape_of_statistics(const at::Tensor& input, at::IntArrayRef normalized_shape) {
+  at::DimVector shape(input.sizes());
+  std::fill(shape.end() - static_cast<int64_t>(normalized_shape.size()), shape.end(), 1);
+  return shape;
+}
+
+// The gradients of input, gamma and beta. RMS: `mean` is undefined.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_backward(
+    const at::Tensor& grad_out, const at::Tensor& input, at::IntArrayRef normalized_shape,
+    const at::Tensor& mean, const at::Tensor& rstd, const at::Tensor& gamma, const at::Tensor& beta,
+    std::array<bool, 3> output_mask) {
+  const auto [rows, size] =
+      at::native::_check_layer_norm_inputs(input, normalized_shape, gamma, beta);
+  const at::Tensor x = input.contiguous(), g = grad_out.contiguous();
+  const ScalarType compute = compute_type(x.scalar_type());
+  const auto dense_statistics = [&](const at::Tensor& t) {
+    return t.defined() ? t.contiguous().to(compute) : t;
+  };
+  check_device_has(ocl_device(input), x.scalar_type(), name_of(mean, true));
+  expect_type(grad_out, x.scalar_type(), name_of(mean, true));
+  const bool of_gamma = output_mask[1] && gamma.defined();
+  const bool of_beta = output_mask[2] && beta.defined();
+  const Gradients found = gradients(g, x, dense_statistics(mean), dense_statistics(rstd), gamma,
+                                    rows, size, output_mask[0], of_gamma || of_beta);
+  const auto result = [&](const at::Tensor& parameter, int64_t which) {
+    if (!found.sums.defined()) return at::zeros_like(parameter);
+    return found.sums.select(0, which).view(parameter.sizes()).to(parameter.scalar_type());
+  };
+  return {found.dx, of_gamma ? result(gamma, 1) : at::Tensor(),
+          of_beta ? result(beta, 0) : at::Tensor()};
+}
+
 }  // namespace
 
 namespace native {
@@ -196,9 +241,8 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm(const Tensor& input, IntArrayRef n
   const auto [rows, size] =
       at::native::_check_layer_norm_inputs(input, normalized_shape, gamma, beta);
   Tensor y = at::empty_like(x);
-  std::vector<int64_t> stat_shape = input.sizes().vec();
-  std::fill(stat_shape.end() - static_cast<int64_t>(normalized_shape.size()), stat_shape.end(), 1);
-  Tensor mean = at::empty(stat_shape, x.options().dtype(compute_type(x.scalar_type())));
+  Tensor mean = at::empty(shape_of_statistics(input, normalized_shape),
+                          x.options().dtype(compute_type(x.scalar_type())));
   Tensor rstd = at::empty_like(mean);
   forward(x, gamma, beta, rows, size, eps, &y, &mean, &rstd);
   return {y, mean, rstd};
@@ -211,24 +255,36 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad_out, c
                                                        const std::optional<Tensor>& weight,
                                                        const std::optional<Tensor>& bias,
                                                        std::array<bool, 3> output_mask) {
-  const Tensor gamma = dense(weight), beta = dense(bias);
+  return norm_backward(grad_out, input, normalized_shape, mean, rstd, dense(weight), dense(bias),
+                       output_mask);
+}
+
+// F.rms_norm() calls these for all types but complex ones.
+OCL_NATIVE("_fused_rms_norm", fused_rms_norm);
+std::tuple<Tensor, Tensor> fused_rms_norm(const Tensor& input, IntArrayRef normalized_shape,
+                                          const std::optional<Tensor>& weight,
+                                          std::optional<double> eps) {
+  const Tensor gamma = dense(weight), x = input.contiguous();
   const auto [rows, size] =
-      at::native::_check_layer_norm_inputs(input, normalized_shape, gamma, beta);
-  const Tensor x = input.contiguous(), g = grad_out.contiguous();
+      at::native::_check_layer_norm_inputs(input, normalized_shape, gamma, /*bias=*/{});
   const ScalarType compute = compute_type(x.scalar_type());
-  const Tensor dense_mean = mean.contiguous().to(compute),
-               dense_rstd = rstd.contiguous().to(compute);
-  check_device_has(ocl_device(input), x.scalar_type(), "layer_norm_backward");
-  expect_type(grad_out, x.scalar_type(), "layer_norm_backward");
-  const bool of_gamma = output_mask[1] && gamma.defined();
-  const bool of_beta = output_mask[2] && beta.defined();
-  const Gradients found = gradients(g, x, dense_mean, dense_rstd, gamma, rows, size, output_mask[0],
-                                    of_gamma || of_beta);
-  const auto result = [&](const Tensor& parameter, int64_t which) {
-    if (!found.sums.defined()) return at::zeros_like(parameter);
-    return found.sums.select(0, which).view(parameter.sizes()).to(parameter.scalar_type());
-  };
-  return {found.dx, of_gamma ? result(gamma, 1) : Tensor(), of_beta ? result(beta, 0) : Tensor()};
+  const double default_eps = compute == ScalarType::Double ? std::numeric_limits<double>::epsilon()
+                                                           : std::numeric_limits<float>::epsilon();
+  Tensor y = at::empty_like(x), mean;
+  Tensor rstd = at::empty(shape_of_statistics(input, normalized_shape), x.options().dtype(compute));
+  forward(x, gamma, {}, rows, size, eps.value_or(default_eps), &y, &mean, &rstd);
+  return {y, rstd};
+}
+
+OCL_NATIVE("_fused_rms_norm_backward", fused_rms_norm_backward);
+std::tuple<Tensor, Tensor> fused_rms_norm_backward(const Tensor& grad_out, const Tensor& input,
+                                                   IntArrayRef normalized_shape, const Tensor& rstd,
+                                                   const std::optional<Tensor>& weight,
+                                                   std::array<bool, 2> output_mask) {
+  const auto [dx, of_gamma, of_beta] =
+      norm_backward(grad_out, input, normalized_shape, /*mean=*/{}, rstd, dense(weight),
+                    /*beta=*/{}, {output_mask[0], output_mask[1], false});
+  return {dx, of_gamma};
 }
 
 }  // namespace native

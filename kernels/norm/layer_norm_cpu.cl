@@ -2,7 +2,9 @@
 //   COLUMN_SUMS: the gradient also writes sums over each task's rows, [2][tasks][size], of g and of
 //     g * (x - mean) * rstd
 //   IN, COMPUTE; STAT: type of mean and rstd; GAMMA, BETA: types of the parameters, if they exist
+//   RMS: the mean counts as 0, and is no argument
 #include "row_moments.clh"
+#include "row_mean.clh"
 
 #define AT(dt, p, i) CONVERT(T, LOADV(dt, p, i))
 #define ONE(dt, p, i) CAT(convert_, T)(LOAD(dt, p, i))
@@ -28,16 +30,21 @@
 #ifndef BACKWARD
 
 TASK __kernel void layer_norm(CTENSOR(in), GAMMA_ARGUMENT BETA_ARGUMENT TENSOR(out),
-                              TENSOR(mean), TENSOR(rstd), const ulong rows, const ulong size,
+                              MEAN_ARGUMENT(TENSOR(mean)) TENSOR(rstd), const ulong rows,
+                              const ulong size,
                               const T eps, const ulong per_task) {
   const ulong last = min((get_global_id(0) + 1) * per_task, rows);
   for (ulong row = get_global_id(0) * per_task; row < last; ++row) {
     __global const MEM(IN) *x = CPTR(MEM(IN), in) + row * size;
     __global MEM(IN) *y = PTR(MEM(IN), out) + row * size;
+#ifdef RMS
+    const T m = 0, scale = inverse_norm(row_squares(x, size), (T)size, eps);
+#else
     T m, m2;
     row_moments(x, 0, size, &m, &m2);
     const T scale = inverse_deviation(m2, (T)size, eps);
     STORE(STAT, PTR(MEM(STAT), mean), row, m);
+#endif
     STORE(STAT, PTR(MEM(STAT), rstd), row, scale);
     ulong i = 0;
     for (; i + WIDTH <= size; i += WIDTH)
@@ -56,10 +63,11 @@ TASK __kernel void layer_norm(CTENSOR(in), GAMMA_ARGUMENT BETA_ARGUMENT TENSOR(o
 #endif
 
 // With h = g * gamma and xhat = (x - mean) * rstd: dx = rstd * (h - mean(h) - xhat * mean(h *
-// xhat))
-TASK __kernel void layer_norm_backward(CTENSOR(grad), CTENSOR(in), GAMMA_ARGUMENT CTENSOR(mean),
-                                       CTENSOR(rstd), TENSOR(out), SUMS_ARGUMENT
-                                       const ulong rows, const ulong size, const ulong per_task) {
+// xhat)), with RMS without mean(h).
+TASK __kernel void layer_norm_backward(CTENSOR(grad), CTENSOR(in), GAMMA_ARGUMENT
+                                       MEAN_ARGUMENT(CTENSOR(mean)) CTENSOR(rstd), TENSOR(out),
+                                       SUMS_ARGUMENT const ulong rows, const ulong size,
+                                       const ulong per_task) {
 #ifdef COLUMN_SUMS
   __global T *g_sums = PTR(T, sums) + get_global_id(0) * size;
   __global T *dot_sums = g_sums + get_global_size(0) * size;
@@ -70,7 +78,7 @@ TASK __kernel void layer_norm_backward(CTENSOR(grad), CTENSOR(in), GAMMA_ARGUMEN
     __global const MEM(IN) *g = CPTR(MEM(IN), grad) + row * size;
     __global const MEM(IN) *x = CPTR(MEM(IN), in) + row * size;
     __global MEM(IN) *d = PTR(MEM(IN), out) + row * size;
-    const T m = ONE(STAT, CPTR(MEM(STAT), mean), row);
+    const T m = MEAN_OF_ROW(row);
     const T scale = ONE(STAT, CPTR(MEM(STAT), rstd), row);
     V sum = (V)((T)0), dot = sum;
     ulong i = 0;
@@ -95,7 +103,7 @@ TASK __kernel void layer_norm_backward(CTENSOR(grad), CTENSOR(in), GAMMA_ARGUMEN
       dot_sums[i] += v * centred * scale;
 #endif
     }
-    const T shift = sum1 / (T)size, slope = dot1 * scale * scale / (T)size;
+    const T shift = MEAN(sum1, size), slope = dot1 * scale * scale / (T)size;
     for (i = 0; i + WIDTH <= size; i += WIDTH) {
       const V h = TIMES_GAMMA(AT(IN, g, i), i);
       STOREV(IN, d, i, (h - (V)(shift) - (AT(IN, x, i) - (V)(m)) * (V)(slope)) * (V)(scale));

@@ -3,6 +3,7 @@
 // Grid: rows << row_shift, rounded up to GROUP. With COLUMN_SUMS a group takes rows `rounds` times.
 #include "moments.clh"
 #include "row_items.clh"
+#include "row_mean.clh"
 
 #define AT(dt, p, i) CAT(convert_, T)(LOAD(dt, CPTR(MEM(dt), p), i))
 #ifdef GAMMA
@@ -25,24 +26,32 @@
 #ifndef BACKWARD
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void layer_norm(
-    CTENSOR(in), GAMMA_ARGUMENT BETA_ARGUMENT TENSOR(out), TENSOR(mean), TENSOR(rstd),
-    const ulong rows, const ulong size, const T eps, const uint row_shift) {
+    CTENSOR(in), GAMMA_ARGUMENT BETA_ARGUMENT TENSOR(out), MEAN_ARGUMENT(TENSOR(mean))
+    TENSOR(rstd), const ulong rows, const ulong size, const T eps, const uint row_shift) {
   __local T partial[GROUP];
   ROW_OF_ITEM(rows, row_shift)
   KEPT_ROW(x, X_AT)
   T m = 0;
+#ifndef RMS
 #define ADD_TO_MEAN(x, i) m += x;
   ROW_EACH(x, X_AT, ADD_TO_MEAN)
   ROW_REDUCE(m, ADD)
   m /= (T)size;
+#endif
   T m2 = 0;
 #define ADD_SQUARE(x, i) m2 += ((x) - m) * ((x) - m);
   ROW_EACH(x, X_AT, ADD_SQUARE)
   ROW_REDUCE(m2, ADD)
+#ifdef RMS
+  const T scale = inverse_norm(m2, (T)size, eps);
+#else
   const T scale = inverse_deviation(m2, (T)size, eps);
+#endif
   if (!is_row) return;
   if (in_row == 0) {
+#ifndef RMS
     STORE(STAT, PTR(MEM(STAT), mean), row, m);
+#endif
     STORE(STAT, PTR(MEM(STAT), rstd), row, scale);
   }
 #define RESULT(x, i) PLUS_BETA(TIMES_GAMMA(((x) - m) * scale, i), i)
@@ -62,7 +71,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void layer_norm(
 #define H(k, i) ROW_VALUE(h, H_AT, k, i)
 
 // With h = g * gamma and xhat = (x - mean) * rstd: dx = rstd * (h - mean(h) - xhat * mean(h *
-// xhat))
+// xhat)), with RMS without mean(h).
 #define GRADIENT_OF_ROW                                                       \
   T sum = 0, dot = 0;                                                         \
   FOR_ROW(k, i) {                                                             \
@@ -72,7 +81,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void layer_norm(
   }                                                                           \
   ROW_REDUCE(sum, ADD)                                                        \
   ROW_REDUCE(dot, ADD)                                                        \
-  const T shift = sum / (T)size, slope = dot * scale * scale / (T)size;       \
+  const T shift = MEAN(sum, size), slope = dot * scale * scale / (T)size;       \
   if (is_row) {                                                               \
     FOR_ROW(k, i) {                                                           \
       const T value = (H(k, i) - shift - (X(k, i) - m) * slope) * scale;      \
@@ -84,15 +93,15 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void layer_norm(
 
 // Also sums over the rows of a group, for each column: work[0] of g, work[1] of g * xhat.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void layer_norm_backward(
-    CTENSOR(grad), CTENSOR(in), GAMMA_ARGUMENT CTENSOR(mean), CTENSOR(rstd), TENSOR(out),
-    TENSOR(work), const ulong rows, const ulong size, const ulong rounds, const ulong groups,
-    const uint row_shift) {
+    CTENSOR(grad), CTENSOR(in), GAMMA_ARGUMENT MEAN_ARGUMENT(CTENSOR(mean)) CTENSOR(rstd),
+    TENSOR(out), TENSOR(work), const ulong rows, const ulong size, const ulong rounds,
+    const ulong groups, const uint row_shift) {
   __local T partial[GROUP];
   T of_beta[KEEP], of_gamma[KEEP];
   FOR_KEPT(k) of_beta[k] = of_gamma[k] = 0;
   for (ulong round = 0; round < rounds; ++round) {
     ROW_OF_ROUND(rows, row_shift, group_id(0) * rounds + round)
-    const T m = AT(STAT, mean, row), scale = AT(STAT, rstd, row);
+    const T m = MEAN_OF_ROW(row), scale = AT(STAT, rstd, row);
     KEPT_ROW(x, X_AT)
     KEPT_ROW(g, G_AT)
     T h[KEEP];
@@ -125,11 +134,11 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void layer_norm_back
 #else
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void layer_norm_backward(
-    CTENSOR(grad), CTENSOR(in), GAMMA_ARGUMENT CTENSOR(mean), CTENSOR(rstd), TENSOR(out),
-    const ulong rows, const ulong size, const uint row_shift) {
+    CTENSOR(grad), CTENSOR(in), GAMMA_ARGUMENT MEAN_ARGUMENT(CTENSOR(mean)) CTENSOR(rstd),
+    TENSOR(out), const ulong rows, const ulong size, const uint row_shift) {
   __local T partial[GROUP];
   ROW_OF_ITEM(rows, row_shift)
-  const T m = AT(STAT, mean, row), scale = AT(STAT, rstd, row);
+  const T m = MEAN_OF_ROW(row), scale = AT(STAT, rstd, row);
   KEPT_ROW(x, X_AT)
   KEPT_ROW(h, H_AT)
   GRADIENT_OF_ROW

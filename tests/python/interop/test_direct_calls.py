@@ -61,6 +61,9 @@ CALLS = {
     ),
     "log_softmax": lambda: ops._log_softmax_backward_data(t(2, 3), t(0, 3), 1, torch.float32),
     "softmax": lambda: ops._softmax_backward_data(t(2, 3), t(2, 4), 1, torch.float32),
+    "rms_norm: rstd": lambda: ops._fused_rms_norm_backward(
+        t(2, 3), t(2, 3), [3], t(1, 1), None, [True, True]
+    ),
     "group_norm: no channels": lambda: GROUP(
         t(2, 6, 3), t(2, 6, 3), t(2, 3), t(2, 3), None, 2, 0, 3, 3, ALL
     ),

@@ -6,6 +6,7 @@ import pytest
 import torch
 from support import assert_same, has_fp64
 from torch.nn import functional as F
+from traces import profiled
 
 CHANNELS_LAST = torch.channels_last
 TOLERANCE = {
@@ -332,9 +333,28 @@ def test_group_norm_rounds_once(device):
     assert bool(((y.double() - exact).abs() <= half_step).all())
 
 
-def test_rms_norm(device):
-    x, w = torch.randn(5, 40), torch.rand(40)
-    compare(lambda x, w: F.rms_norm(x, (40,), w), [x, w], device)
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize(
+    "shape", [(5, 40), (4, 1), (3, 5000), (5000, 48), (2, 3, 8), (0, 8), (3, 0)], ids=str
+)
+def test_rms_norm(device, shape, weighted):
+    """Many short rows: GPUs sum up the gradient of the weight while they read the rows."""
+    x, w = torch.randn(shape), torch.rand(shape[-1:]) + 0.5 if weighted else None
+    for dtype in dtypes(device):
+        compare(lambda x, w: F.rms_norm(x, shape[-1:], w, 1e-5), [x, w], device, dtype)
+
+
+def test_rms_norm_is_one_kernel(device, tmp_path):
+    x, w = torch.randn(6, 40, device=device), torch.rand(40, device=device)
+    assert profiled(lambda: F.rms_norm(x, (40,), w), tmp_path).names() == ["layer_norm"]
+
+
+def test_rms_norm_of_extremes(device):
+    inf, nan = float("inf"), float("nan")
+    x = torch.tensor([[1e30, 1.0, -1e30], [inf, 1, 2], [nan, 1, 2], [0, 0, 0], [1e-30, 0, 0]])
+    for eps in (None, 1e-6, 0.0):
+        expected = F.rms_norm(x, (3,), None, eps)
+        assert_same(F.rms_norm(x.to(device), (3,), None, eps), expected, exact=False)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
