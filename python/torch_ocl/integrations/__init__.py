@@ -30,6 +30,7 @@ LIBRARIES = {
         "transformers.pipelines.base": "choose_device_of_pipelines",
         "transformers.cache_utils": "find_default_stream",
         "transformers.generation.utils": "compile_generation",
+        "transformers.modeling_utils": "fuse_layers",
         "transformers.generation.continuous_batching.cache": "size_paged_cache",
         "transformers.generation.continuous_batching.initialization": "leave_shared_memory",
     },

@@ -6,6 +6,7 @@ import torch
 
 from . import replace
 from .accelerate import choose_device_of_trainer
+from .transformers_layers import fuse_layers as fuse_layers
 
 
 def adapt_training_arguments(module) -> None:
