@@ -1,6 +1,5 @@
-// Operators that are element-wise copies between views: cat, flip, masked_fill.
+// Operators that are element-wise copies between views: flip, masked_fill.
 #include <ATen/MemoryOverlap.h>
-#include <ATen/core/IListRef.h>
 #include <ATen/native/IndexKernel.h>
 
 #include "kernels/core/operators/registration.h"
@@ -60,22 +59,6 @@ void masked_fill(at::Tensor self, at::Tensor mask, const at::Tensor& value,
 }  // namespace
 
 namespace native {
-
-OCL_COMPLEX("cat.out");
-OCL_STRUCTURED("cat.out", cat)
-(const at::ITensorListRef& tensors, int64_t dim, int64_t /*valid*/, bool /*all_contiguous*/,
- bool /*all_same_dtype*/, bool /*all_same_sizes_and_stride*/, at::MemoryFormat /*memory_format*/,
- const Tensor& out) {
-  if (out.numel() == 0) return;
-  int64_t start = 0;
-  for (const Tensor& tensor : tensors.materialize()) {
-    // cat accepts an empty 1-d tensor among tensors of any shape.
-    if (tensor.dim() == 1 && tensor.size(0) == 0) continue;
-    const int64_t size = tensor.size(dim);
-    if (tensor.numel() > 0) out.narrow(dim, start, size).copy_(tensor);
-    start += size;
-  }
-}
 
 OCL_NATIVE("masked_fill_.Scalar", masked_fill_scalar_);
 OCL_COMPLEX("masked_fill_.Scalar,masked_fill_.Tensor");

@@ -1,9 +1,12 @@
 """Indexing, gathering and scattering against the CPU; sequences, triangles, cat, flip."""
 
+import itertools
+
 import pytest
 import torch
 import torch.nn.functional as F
 from support import DTYPES, FLOATS, has_fp64, output_of, random_tensor, result_of
+from traces import profiled
 
 ADDABLE = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int8]
 
@@ -157,6 +160,41 @@ def test_cat_flip_and_triangles(device, dtype):
         same(device, lambda x, d=diagonal: x.tril(d), x)
         same(device, lambda x, d=diagonal: x.transpose(0, 2).triu(d), x)
         same(device, lambda x, d=diagonal: x.clone().transpose(1, 2).tril_(d), x)
+
+
+CAT_TYPES = [torch.uint8, torch.float16, torch.float32, torch.int64, torch.complex64]
+CAT_TYPES.append(torch.complex128)
+
+
+@pytest.mark.parametrize("dtype", CAT_TYPES, ids=str)
+def test_cat_of_many(device, dtype):
+    """Contiguous inputs share launches, eight each. Sizes and offsets allow words of several bytes;
+    inputs that are not contiguous, of another type or empty come between."""
+    x = random_tensor((3, 24, 4), dtype)
+    cuts = [0, 8, 8, 9, 12, 13, 14, 15, 16, 17, 18, 24]
+    parts = [x[:, a:b].contiguous() for a, b in itertools.pairwise(cuts)]
+    there = [part.to(device) for part in parts]
+    memory = torch.cat([t.flatten() for t in there])
+    at = 0
+    for i, part in enumerate(parts):  # views that begin anywhere in one buffer
+        there[i] = memory[at : at + part.numel()].view(part.shape)
+        at += part.numel()
+    assert torch.equal(torch.cat(there, 1).cpu(), x)
+    there[4] = there[4].mT.contiguous().mT
+    there.insert(2, torch.empty(0, device=device, dtype=dtype))
+    assert torch.equal(torch.cat(there, 1).cpu(), x)
+    rows = list(x.to(device).flatten(0, 1))
+    assert torch.equal(torch.stack(rows).cpu(), x.flatten(0, 1))
+    if dtype.is_complex:
+        assert torch.equal(torch.cat([t.conj() for t in there], 1).cpu(), x.conj().resolve_conj())
+    else:
+        assert torch.cat([*there, x[:, :1].to(device, torch.float64)], 1).dtype == torch.float64
+
+
+def test_launches_of_cat(device, tmp_path):
+    tensors = [torch.ones(5, device=device) for _ in range(17)]
+    events = profiled(lambda: torch.cat(tensors), tmp_path).on_device
+    assert len(events) == 3 and [e["name"] for e in events[:2]] == ["join_rows", "join_rows"]
 
 
 @pytest.mark.sample
