@@ -195,9 +195,10 @@ TEAM __kernel void ldl_update(TENSOR(a), CTENSOR(blocks), const ulong n, const u
   }
 }
 
-// x = A^-1 x from these factors. Pivots that are not rows are reported and skipped. A launch
-// handles the blocks of D that begin before row `until`, or going backwards those that end after
-// it. `rows` has the next row of each column of x. Grid: columns of x, and matrices of the batch.
+// x = A^-1 x from these factors. Pivots have 64 bits here; those that are not rows are reported and
+// skipped. A launch handles the blocks of D that begin before row `until`, or going backwards those
+// that end after it. `rows` has the next row of each column of x. Grid: columns of x, and matrices
+// of the batch.
 #define SOLVE_ARGUMENTS                                                                   \
   CTENSOR(a), CTENSOR(pivots), TENSOR(x), TENSOR(rows), const ulong until, const ulong n, \
       const ulong columns, const ulong batches, const ulong ld, const ulong batch_stride, \
@@ -207,7 +208,7 @@ TEAM __kernel void ldl_update(TENSOR(a), CTENSOR(blocks), const ulong n, const u
     for (ulong c = get_global_id(0); c < columns; c += get_global_size(0))
 #define FIND_COLUMN                                                            \
   __global const T *matrix = CPTR(T, a) + b * batch_stride;                    \
-  __global const int *pivot = CPTR(int, pivots) + b * pivot_batch;             \
+  __global const long *pivot = CPTR(long, pivots) + b * pivot_batch;           \
   __global T *column = PTR(T, x) + b * x_batch + c * x_ld;                     \
   __global int *next = PTR(int, rows) + b * columns + c;
 
@@ -217,7 +218,7 @@ __kernel void ldl_forward(SOLVE_ARGUMENTS, FAULT_ARGUMENT) {
     ulong k = (ulong)*next;
     while (k < until) {
       const int two = pivot[k] < 0 && k + 1 < n;
-      const ulong last = k + two, row = (ulong)abs(pivot[k]) - 1;
+      const ulong last = k + two, row = abs(pivot[k]) - 1;
       if (row >= n) {
         report_fault(FAULT_FORWARD, pivot[k], (long)n);
       } else if (row != last) {
@@ -253,7 +254,7 @@ __kernel void ldl_backward(SOLVE_ARGUMENTS) {
         column[last] -= MUL(OTHER(AT(i, last)), column[i]);
         if (k != last) column[k] -= MUL(OTHER(AT(i, k)), column[i]);
       }
-      const ulong row = (ulong)abs(pivot[last]) - 1;
+      const ulong row = abs(pivot[last]) - 1;
       if (row < n && row != last) SWAP(column[last], column[row]);
       end = k;
     }

@@ -86,12 +86,15 @@ void ldl_solve(const Tensor& factors, const Tensor& pivots, const Tensor& result
   if (result.numel() == 0) return;
   check_lower(upper);
   Device& device = ocl_device(result);
+  if (const ScalarType type = pivots.scalar_type(); c10::isBarebonesUnsignedType(type)) {
+    refuse_type(device, type, "linalg_ldl_solve");
+  }
   const auto batch = result.sizes().slice(0, result.dim() - 2);
   const Tensor x = matrices(result), a = matrices(factors, batch),
-               exchanges = vectors(pivots.to(at::kInt), batch);
+               exchanges = vectors(pivots.to(at::kLong), batch);
   const int64_t n = x.size(1);
   const size_t columns = x.size(2), most = most_teams(device);
-  const Tensor rows = at::zeros({x.size(0), x.size(2)}, exchanges.options());
+  const Tensor rows = at::zeros({x.size(0), x.size(2)}, exchanges.options().dtype(at::kInt));
   const auto run = [&](const char* name, int64_t until) {
     const Kernel& kernel = kernel_of(device, name, x.scalar_type(), hermitian);
     const size_t group = team_size(kernel);

@@ -79,6 +79,18 @@ def test_pivots_out_of_range(operator_device, pivot):
             torch.ocl.synchronize()
 
 
+@pytest.mark.parametrize("pivot", [2**32 + 1, -(2**32) - 1, -(2**63)])
+def test_pivots_of_more_than_32_bits(operator_device, pivot):
+    factors, pivots = torch.linalg.ldl_factor(torch.eye(3))
+    pivots = pivots.long()
+    pivots[0] = pivot
+    factors, pivots, b = (x.to(operator_device) for x in (factors, pivots, torch.ones(3, 1)))
+    with pytest.raises(RuntimeError, match=f"pivot {pivot} is out of bounds"):
+        torch.linalg.ldl_solve(factors, pivots, b).cpu()
+    with pytest.raises(NotImplementedError, match="UInt64"):
+        torch.linalg.ldl_solve(factors, pivots.to(torch.uint64), b)
+
+
 @pytest.mark.parametrize("driver", ["gelsy", "gelsd", "gelss"])
 def test_lstsq_into_another_type(device, driver):
     a, b = torch.randn(5, 3), torch.randn(5, 2)
