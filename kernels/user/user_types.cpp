@@ -49,11 +49,21 @@ struct Parsed {
   size_t lanes = 1;
 };
 
+// The lanes of a vector type, by what follows its base; 0: OpenCL has no such vector.
+size_t lanes_of(const std::string& digits) {
+  if (digits.empty()) return 1;
+  for (const size_t lanes : {2, 3, 4, 8, 16}) {
+    if (digits == std::to_string(lanes)) return lanes;
+  }
+  return 0;
+}
+
 Parsed parse(std::string name) {
   while (!name.empty() && (name.back() == '*' || name.back() == ' ')) name.pop_back();
   size_t end = name.size();
   while (end > 0 && std::isdigit(static_cast<unsigned char>(name[end - 1]))) --end;
-  const size_t lanes = end < name.size() ? std::stoul(name.substr(end)) : 1;
+  const size_t lanes = lanes_of(name.substr(end));
+  if (lanes == 0) return {};  // a type of the user
   const std::string base = name.substr(0, end);
   for (const Row& row : table()) {
     if (base == row.name || base == row.also) return {&row, lanes};

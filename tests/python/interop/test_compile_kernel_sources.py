@@ -1,5 +1,7 @@
 """torch.ocl.compile_kernel: how its sources are compiled, and when a compiled one is used again."""
 
+import struct
+
 import pytest
 import torch
 from support import output_of
@@ -69,6 +71,26 @@ def test_sources_with_includes_are_read_again(device, tmp_path):
         source = '#include "value.h"\n__kernel void put(__global int* x) { *x = VALUE; }'
         torch.ocl.compile_kernel(source, f"-I {tmp_path}").put(x)
         assert x.item() == value
+
+
+def test_types_of_users_that_end_in_digits(device):
+    library = torch.ocl.compile_kernel(
+        """
+        typedef struct { int a, b; } int5;
+        typedef int long99999999999999999999;
+        __kernel void pointer(__global int5 *x) { x[get_global_id(0)].b = 1; }
+        __kernel void value(__global int *x, int5 y) { x[get_global_id(0)] = y.a + y.b; }
+        __kernel void number(__global int *x, long99999999999999999999 y) {}
+        """
+    )
+    x = torch.zeros(4, dtype=torch.int32, device=device)
+    library.pointer(x, threads=2)
+    assert x.tolist() == [0, 1, 0, 1]
+    library.value(x, struct.pack("ii", 1, 2))
+    assert x.tolist() == [3] * 4
+    for kernel, number in ((library.value, (1, 2, 3, 4, 5)), (library.number, 3)):
+        with pytest.raises(TypeError, match="is no number: give its bytes"):
+            kernel(x, number)
 
 
 def test_views_for_pointers_of_any_type(device):
