@@ -9,6 +9,8 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <algorithm>
+
 #include "kernels/core/grids/exchanges.h"
 #include "kernels/core/grids/grid.h"
 #include "kernels/core/tensors/tensors.h"
@@ -83,15 +85,16 @@ Deform check(const char* op, const Tensor& input, const Tensor& weight, const Te
     four("mask", mask);
     expect_type(mask, input.scalar_type(), op);
   }
-  const auto positive = [&](const char* name, const Pair& pair, int64_t least) {
-    TORCH_CHECK(pair.y >= least && pair.x >= least, op, ": ", name, " is ", pair.y, " x ", pair.x,
-                ", but must be at least ", least);
+  const auto bounded = [&](const char* name, const Pair& pair, int64_t least) {
+    TORCH_CHECK(std::min(pair.y, pair.x) >= least && std::max(pair.y, pair.x) <= INT32_MAX, op,
+                ": ", name, " is ", pair.y, " x ", pair.x, ", but must be at least ", least,
+                " and below 2^31");
   };
   const Pair kernel{weight.size(2), weight.size(3)};
-  positive("the kernel's size", kernel, 1);
-  positive("stride", g.stride, 1);
-  positive("pad", g.pad, 0);
-  positive("dilation", g.dilation, 1);
+  bounded("the kernel's size", kernel, 1);
+  bounded("stride", g.stride, 1);
+  bounded("pad", g.pad, 0);
+  bounded("dilation", g.dilation, 1);
   const int64_t channels = input.size(1), taps = kernel.y * kernel.x;
   TORCH_CHECK(
       g.groups > 0 && weight.size(1) * g.groups == channels && weight.size(0) % g.groups == 0, op,

@@ -307,6 +307,13 @@ def test_refused_deform_conv2d(device):
             call(place, tensor, **numbers)
 
 
+def test_dilation_of_deform_conv2d_beyond_the_types(device):
+    """Four of it overflow to 4, so that the sizes fit."""
+    operands = [x.float().to(device) for x in deform_operands("mask", kernel=(5, 2))]
+    with pytest.raises(RuntimeError, match="dilation is 4611686018427387905 x 1, but must be"):
+        OPS.deform_conv2d(*operands, 1, 1, 1, 1, 2**62 + 1, 1, 1, 1, True)
+
+
 @pytest.mark.parametrize("dtype", HALVES)
 def test_autocast(device, dtype):
     """Operands of two types, as a network gives them, are computed in float32."""
