@@ -146,10 +146,9 @@ def remove(path):
         path.unlink(missing_ok=True)
 
 
-def check(path, function, arguments, source):
-    """{kind: children}; prints what is wrong, and counts it as "wrong"."""
+def check(path, function, arguments, source, found):
+    """Counts children by kind in `found`; prints what is wrong, and counts it as "wrong"."""
     content = path.read_bytes()
-    found = collections.Counter()
     for kind, damage in damages(len(content), arguments.every, arguments.flips, source):
         remove(path)
         damage(path, content)
@@ -159,7 +158,6 @@ def check(path, function, arguments, source):
             found["wrong"] += 1
             print(f"{path.name}, {kind}: status {status}, {number} programs built", flush=True)
     remove(path)
-    return found
 
 
 def one_file(function, folder):
@@ -180,12 +178,13 @@ def main():
     wrong = 0
     for name, write, use in (("program", compute, compute), ("choices", keep_choices, tune)):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="torch_ocl_damaged_"))
+        found = collections.Counter()
         try:
-            found = check(one_file(write, folder), use, arguments, source)
+            check(one_file(write, folder), use, arguments, source, found)
         finally:
             shutil.rmtree(folder)
+            print(name, dict(found), flush=True)  # if it is interrupted, too
         wrong += found["wrong"]
-        print(name, dict(found), flush=True)
     sys.exit(wrong > 0)
 
 

@@ -101,7 +101,7 @@ def main():
         found["files left of torch-ocl"] = sum(".bin." in name for name in left)
     finally:
         shutil.rmtree(folder)
-    print(dict(found))
+        print(dict(found))  # if it is interrupted, too
     sys.exit(found["wrong"] > 0)
 
 
