@@ -5,7 +5,7 @@ import torch
 INTEGERS = (0, -1, 2**31, 2**32 + 1, 2**62, -(2**63))
 FLOATS = (0.0, -1.0, 1e300, float("nan"))
 TYPES = {True: (torch.float64, torch.int64), False: (torch.int32, torch.float32)}
-INDICES = (-1, 2**31, 2**62, -(2**63))
+INDICES = (-1, 2**31, 2**32 + 1, 2**62, -(2**63))
 STRINGS = ("", "mean", "none")
 MOST_POSITIONS = 3  # of a list
 
