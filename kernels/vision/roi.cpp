@@ -92,6 +92,8 @@ Roi make_roi(const char* op, at::IntArrayRef images, const Tensor& rois, int64_t
              int64_t bins_x, int64_t samples, const Pooling& pooling) {
   TORCH_CHECK(bins_y >= 0 && bins_x >= 0, op, ": the pooled size ", bins_y, " x ", bins_x,
               " must not be negative");
+  TORCH_CHECK(samples <= INT32_MAX, op, ": sampling_ratio is ", samples,
+              ", but must be below 2^31");
   Roi roi{images[0], images[1], images[2], images[3], rois.size(0),
           images[1], bins_y,    bins_x,    0,         0};
   roi.samples = std::max<int64_t>(samples, 0);

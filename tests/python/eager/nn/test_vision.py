@@ -193,6 +193,18 @@ def test_refused_regions(device, name):
             forward(name, x[:, :11], rois)
 
 
+@pytest.mark.parametrize("ratio", [2**31, 2**63 - 1])
+def test_sampling_ratios_beyond_the_types(device, ratio):
+    x, rois = torch.ones(1, 4, 3, 3, device=device), torch.ones(0, 5, device=device)
+    for call in (
+        lambda: OPS.roi_align(x, rois, 1.0, 2, 2, ratio, False),
+        lambda: OPS.ps_roi_align(x, rois, 1.0, 2, 2, ratio),
+        lambda: OPS._roi_align_backward(x[:0], rois, 1.0, 3, 3, *x.shape, ratio, False),
+    ):
+        with pytest.raises(RuntimeError, match=f"sampling_ratio is {ratio}, but must be below"):
+            call()
+
+
 def test_gradients_in_the_same_order(device):
     """Deterministic algorithms add the gradients of many boxes in one order."""
     x, rois = (t.float().to(device) for t in roi_operands(count=600))
