@@ -52,19 +52,23 @@ def assert_usable(device):
 @pytest.mark.sample
 @pytest.mark.parametrize("name", OPERATORS)
 def test_index_out_of_range(operator_device, name):
+    """2^32 + 1 is 1 in 32 bits."""
     error, function = OPERATORS[name]
-    index = torch.tensor([1, 3])
     if name != "index_add_":  # on CPU, the class depends on the number of dimensions
         with pytest.raises(error):
-            function(torch.zeros(3, 4), index)
+            function(torch.zeros(3, 4), torch.tensor([1, 3]))
     x = torch.zeros(3, 4, device=operator_device)
-    text = (
-        rf"aten::{name.strip()}: index 3 is out of bounds for dimension of size 3 "
-        rf"\(on {operator_device} .*OCL_LAUNCH_BLOCKING=1"
-    )
-    with pytest.raises(error, match=text):
-        function(x, index.to(operator_device)).cpu()
-    assert_usable(operator_device)
+    for number in (3, 2**32 + 1):
+        index = torch.tensor([1, number], device=operator_device)
+        if name == "index_reduce " and number > 3:  # it is called with int32
+            continue
+        text = (
+            rf"aten::{name.strip()}: index {number} is out of bounds for dimension of size 3 "
+            rf"\(on {operator_device} .*OCL_LAUNCH_BLOCKING=1"
+        )
+        with pytest.raises(error, match=text):
+            function(x, index).cpu()
+        assert_usable(operator_device)
 
 
 @pytest.mark.parametrize("reduction", ["mean", "none"])
