@@ -29,6 +29,14 @@ std::vector<int64_t> bytes_of_parts(const at::Tensor& rows, std::vector<int64_t>
   return sizes;
 }
 
+// Gloo adds up the sizes only: with a negative one, it would leave the tensor.
+void check_parts(const at::Tensor& tensor, const std::vector<int64_t>& sizes) {
+  for (const int64_t size : sizes) {
+    TORCH_CHECK_VALUE(0 <= size && size <= tensor.size(0), "occl: all-to-all of a part of ", size,
+                      " rows, but the tensor has ", tensor.size(0));
+  }
+}
+
 }  // namespace
 
 WorkPointer OcclBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
@@ -142,6 +150,8 @@ WorkPointer OcclBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
                                        std::vector<int64_t>& output_sizes,
                                        std::vector<int64_t>& input_sizes,
                                        const c10d::AllToAllOptions& options) {
+  check_parts(output, output_sizes);
+  check_parts(input, input_sizes);
   return post({OpType::ALLTOALL_BASE,
                {input},
                {{output}},

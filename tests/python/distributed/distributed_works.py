@@ -33,6 +33,19 @@ def refusals(rank, size):
 
 
 @case
+def parts_beyond_the_tensor(rank, size):
+    x, equal = torch.arange(16.0, device="ocl"), [16 // size] * size
+    beyond = [-1000, 1000 + 16 - sum(equal[2:]), *equal[2:]]
+    for sizes in (beyond, equal), (equal, beyond):
+        try:
+            dist.all_to_all_single(torch.zeros_like(x), x, *sizes)
+        except ValueError as error:
+            assert "a part of -1000 rows, but the tensor has 16" in str(error), error
+        else:
+            raise AssertionError("no ValueError")
+
+
+@case
 def refused_by_gloo(rank, size):
     """Gloo checks the parts when the memory is mapped: the result stays as it was."""
     x, out, wrong = torch.ones(16, device="ocl"), torch.full((16,), 5.0, device="ocl"), [1] * size
