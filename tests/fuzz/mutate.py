@@ -35,7 +35,8 @@ CASES_OF_A_WORKER = 3000
 SECONDS_OF_A_CALL = 90
 MOST_MEMORY = 4 << 30  # of a worker, beyond what it has at its start
 LOG = "OCLGRIND_LOG"
-UNKNOWN_TO_OCLGRIND = "-Drestrict= -D__builtin_prefetch(...)="  # as in tests/kernels/run.py
+# As in tests/kernels/run.py. Oclgrind does not know these, nor what LLVM makes of inlined code.
+OPTIONS_FOR_OCLGRIND = "-cl-opt-disable -Drestrict= -D__builtin_prefetch(...)="
 DRIVER = re.compile(r"\bCL_(?!MEM_OBJECT_ALLOCATION|OUT_OF|DEVICE_)[A-Z_]+ \(-?\d+\)")
 MESSAGE = re.compile(r"^(\w[^\n]*?)(?: at [^\n]*)?\n\tKernel: (\S+)", re.MULTILINE)
 
@@ -187,7 +188,7 @@ class MutationCampaign:
             if LOG in os.environ:
                 variables |= {LOG: log.name, "OCLGRIND_DATA_RACES": "0"}
                 variables["OCLGRIND_MAX_ERRORS"] = "1000000"
-                variables.setdefault("OCL_BUILD_OPTIONS", UNKNOWN_TO_OCLGRIND)
+                variables.setdefault("OCL_BUILD_OPTIONS", OPTIONS_FOR_OCLGRIND)
             process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, text=True, errors="replace", env=variables
             )

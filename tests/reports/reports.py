@@ -156,15 +156,18 @@ def main():
     torch._inductor.config.force_disable_caches = True
     torch._inductor.config.compile_threads = 1
     totals = collections.Counter()
-    for place, row in enumerate(load_tables()):
-        if not args.rows[0] <= place < args.rows[1] or (args.only and row.number not in args.only):
-            continue
-        found = check(row, args.device, args.modes)
-        totals["programs"] += len(args.modes)
-        totals["by decision" if row.decided else "differ"] += len(found)
-        for line in [] if row.decided else found:
-            print(f"{row.number} (row {place}) {line}", flush=True)
-    print(", ".join(f"{n} {name}" for name, n in totals.items()))
+    try:
+        for place, row in enumerate(load_tables()):
+            chosen = not args.only or row.number in args.only
+            if not (args.rows[0] <= place < args.rows[1] and chosen):
+                continue
+            found = check(row, args.device, args.modes)
+            totals["programs"] += len(args.modes)
+            totals["by decision" if row.decided else "differ"] += len(found)
+            for line in [] if row.decided else found:
+                print(f"{row.number} (row {place}) {line}", flush=True)
+    finally:  # if it is interrupted, too
+        print(", ".join(f"{n} {name}" for name, n in totals.items()))
     return 1 if totals["differ"] else 0
 
 
