@@ -6,6 +6,8 @@
 #include <ATen/quantized/Quantizer.h>
 #include <torch/library.h>
 
+#include "backend/queue/fault.h"
+#include "kernels/core/operators/check_range.h"
 #include "kernels/core/operators/registration.h"
 #include "kernels/core/tensors/tensors.h"
 #include "kernels/pointwise/expression.h"
@@ -99,8 +101,13 @@ void quantize_channels(const PointwiseOp& op, const Tensor& in, const Tensor& ou
            compute_for(whole), {least, largest});
 }
 
+// PyTorch leaves the check of the zero points to the devices.
 void quantize_per_channel(const Tensor& in, Tensor& out, const Tensor& scales,
                           const Tensor& zero_points, int64_t axis) {
+  static const int site = fault_site({"aten::quantize_per_channel", FaultClass::kRuntime,
+                                      "zero point", "integers of the type, which end at"});
+  const auto [least, largest] = limits(integer_type(out));
+  check_range(zero_points.to(in.device()), {least, largest, static_cast<int64_t>(largest), site});
   quantize_channels(kQuantizeChannel, in, out, scales, zero_points, axis);
 }
 

@@ -225,6 +225,17 @@ def test_quantize_between_two_numbers(device, dtype, scale, zero_point):
     assert torch.equal(actual.int_repr().cpu(), expected.int_repr())
 
 
+@pytest.mark.parametrize("zero_point", [-1, 256, 2**32 + 1])
+def test_zero_points_of_channels_beyond_the_type(device, zero_point):
+    if not torch.ocl.get_device_properties(device).has_fp64:
+        return  # the scales of channels are float64
+    operands = torch.zeros(2, 3), torch.ones(2), torch.tensor([255, zero_point])
+    for where, text in (("cpu", "bound"), (device, f"zero point {zero_point} is out of bounds")):
+        moved = (x.to(where) for x in operands)
+        with pytest.raises(RuntimeError, match=text):
+            torch.quantize_per_channel(*moved, 0, torch.quint8).int_repr().cpu()
+
+
 @pytest.mark.parametrize("zero_point", [2**24 + 1, 2**30 + 1])
 def test_large_zero_points(device, zero_point):
     """The CPU adds them as float32."""
