@@ -39,6 +39,9 @@ struct Mode {
 };
 
 Mode mode_of(int64_t interpolation, int64_t padding, bool align_corners) {
+  const auto known = [](int64_t number) { return 0 <= number && number <= 2; };
+  TORCH_CHECK(known(interpolation) && known(padding), "grid_sampler: the numbers ", interpolation,
+              " and ", padding, " of the interpolation and the padding must be from 0 to 2");
   return {static_cast<GridSamplerInterpolation>(interpolation),
           static_cast<GridSamplerPadding>(padding), align_corners};
 }

@@ -102,6 +102,9 @@ def test_errors(device):
         F.grid_sample(image, grid[:1], align_corners=True)
     with pytest.raises(RuntimeError, match="expected scalar type"):
         torch.grid_sampler(image, grid.half(), 0, 0, True)
+    for numbers in (3, 0), (0, 3), (2**32, 0), (0, 2**32):
+        with pytest.raises(RuntimeError, match="must be from 0 to 2"):
+            torch.ops.aten.grid_sampler_2d(image, grid, *numbers, True)
 
 
 @pytest.mark.parametrize("align", [False, True])
