@@ -1,6 +1,9 @@
 // The matrix products of PyTorch, whose meta functions do shapes and promotion.
 #include <ATen/ops/mul.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/sum.h>
+
+#include <algorithm>
 
 #include "kernels/core/operators/registration.h"
 #include "kernels/core/tensors/tensors.h"
@@ -66,6 +69,9 @@ OCL_STRUCTURED("addmv.out", addmv)
 // PyTorch's composition of operators, which keeps the products in the compute type.
 OCL_SHARED("addbmm");
 
+// The products that dot() keeps at a time, which bounds its memory.
+static constexpr int64_t kMostProducts = int64_t{1} << 21;
+
 OCL_NATIVE("dot", dot);
 Tensor dot(const Tensor& self, const Tensor& tensor) {
   TORCH_CHECK(self.dim() == 1 && tensor.dim() == 1, "1D tensors expected, but got ", self.dim(),
@@ -81,7 +87,16 @@ Tensor dot(const Tensor& self, const Tensor& tensor) {
     refuse_type(ocl_device(self), self.scalar_type(), "dot");
   }
   const ScalarType compute = compute_type(self.scalar_type());
-  return at::sum(at::mul(self.to(compute), tensor.to(compute))).to(self.scalar_type());
+  const auto of_part = [&](int64_t first, int64_t count) {
+    const auto part = [&](const Tensor& all) { return all.narrow(0, first, count).to(compute); };
+    return at::sum(at::mul(part(self), part(tensor)));
+  };
+  if (self.numel() <= kMostProducts) return of_part(0, self.numel()).to(self.scalar_type());
+  std::vector<Tensor> sums;
+  for (int64_t first = 0; first < self.numel(); first += kMostProducts) {
+    sums.push_back(of_part(first, std::min(kMostProducts, self.numel() - first)));
+  }
+  return at::stack(sums).sum().to(self.scalar_type());
 }
 
 OCL_NATIVE("vdot", vdot);

@@ -229,3 +229,14 @@ def test_types_without_products(device, dtype):
         RuntimeError, match=f"not implemented .*{str(dtype)[6:].replace('ui', 'UI')}"
     ):
         x.to(device) @ x.to(device)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float16])
+def test_memory_of_long_dot_products(device, dtype):
+    """Their products are not all in memory at a time."""
+    x = torch.zeros(2**23 + 5, dtype=dtype, device=device)
+    x[:3] = x[-2:] = 1
+    before = torch.ocl.memory_allocated(device)
+    torch.ocl.reset_peak_memory_stats(device)
+    assert torch.dot(x, x).item() == torch.vdot(x, x).item() == 5
+    assert torch.ocl.max_memory_allocated(device) - before < 2**25
