@@ -182,8 +182,8 @@ def main():
         try:
             check(one_file(write, folder), use, arguments, source, found)
         finally:
-            shutil.rmtree(folder)
             print(name, dict(found), flush=True)  # if it is interrupted, too
+            shutil.rmtree(folder, ignore_errors=True)  # a child may be writing
         wrong += found["wrong"]
     sys.exit(wrong > 0)
 

@@ -100,8 +100,8 @@ def main():
         left = [name for name in names(folder) if not name.endswith(".bin")]
         found["files left of torch-ocl"] = sum(".bin." in name for name in left)
     finally:
-        shutil.rmtree(folder)
-        print(dict(found))  # if it is interrupted, too
+        print(dict(found), flush=True)  # if it is interrupted, too
+        shutil.rmtree(folder, ignore_errors=True)  # a child may be writing
     sys.exit(found["wrong"] > 0)
 
 
