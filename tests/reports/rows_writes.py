@@ -318,3 +318,32 @@ def _(x):
     c = a * 2
     b[4] = -100
     return a, b, c
+
+
+@report(198270, normal(128, 256))
+def _(x):
+    x.index_put_((torch.arange(x.size(0), device=x.device),), x * 2)
+    x.add_(x.flip(0))
+    return x
+
+
+@report(198270, normal(4, 8))
+def _(x):
+    x.index_copy_(0, torch.arange(x.size(0), device=x.device), x * 2)
+    x.copy_(x.flip(0))
+    return x + 1
+
+
+@report(198270, normal(128, 256))
+def _(x):
+    x[torch.arange(x.size(0), device=x.device)] = x * 3
+    torch._foreach_add_([x], [x.flip(1)])
+    return x
+
+
+@report(198270, normal(64, 64))
+def _(x):
+    x.index_add_(0, torch.arange(x.size(0), device=x.device), x * 2)
+    x.mul_(x.t().clone())
+    x.add_(x.roll(1, 1))
+    return x.sum(0)

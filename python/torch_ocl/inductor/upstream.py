@@ -10,7 +10,8 @@ from collections.abc import Callable
 import sympy
 import torch
 from torch._decomp import decompositions
-from torch._inductor import graph, index_propagation, ir, pattern_matcher
+from torch._inductor import graph, index_propagation, ir, pattern_matcher, scheduler
+from torch._inductor.dependencies import MemoryDep
 from torch._inductor.fx_passes import fuse_attention, joint_graph, post_grad
 from torch._inductor.virtualized import V
 from torch.fx.experimental.symbolic_shapes import guard_or_false, sym_or
@@ -56,6 +57,32 @@ def _aliases(lowering, name) -> set:
         found |= new
         pending += new
     return found
+
+
+def _compare_reads_of_written_memory() -> None:
+    """Fuses a read of memory with a later write of it only if both are at one index.
+
+    Inductor compares reads of the memory's first name only. After a write, reads have a new name.
+    """
+    fusable = scheduler.Scheduler.fusable_weak_dep
+
+    def fusable_weak_dep(self, weak_dep, reader, writer):
+        if not fusable(self, weak_dep, reader, writer):
+            return False
+        if not graph_has_ocl():
+            return True
+        memory = _first_name(self, weak_dep.mutating_buf)
+        (write,) = (w for w in writer.read_writes.writes if w.name == weak_dep.mutating_buf)
+        place = write.index, write.size
+        reads = (r for r in reader.read_writes.reads if _first_name(self, r.name) == memory)
+        return all(isinstance(r, MemoryDep) and (r.index, r.size) == place for r in reads)
+
+    scheduler.Scheduler.fusable_weak_dep = fusable_weak_dep
+
+
+def _first_name(scheduler, name) -> str:
+    """The name that a buffer's memory had before writes."""
+    return scheduler.mutation_real_name.get(name, name)
 
 
 def _loop_over_map() -> None:
@@ -265,6 +292,7 @@ def _compare_bools() -> None:
 
 FIXES = [
     Fix((198104,), None, _read_aliases_before_writes),
+    Fix((198270,), None, _compare_reads_of_written_memory),
     Fix((158480,), None, _loop_over_map),
     Fix((198201, 175154), None, _keep_nearest_pixels),
     Fix((189518, 193265, 193876), None, _keep_sums_of_constants),
