@@ -208,3 +208,8 @@ def _(x):
 @report(135432, [3, 4], normal(1))
 def _(numbers, x):
     return torch.tensor(numbers, dtype=torch.float32, device=x.device)
+
+
+@report(187580, values(float("nan"), float("inf"), -0.0, -1.0, 1.0), whole(5), signs=True)
+def _(x, n):
+    return x * 0, 0 * x + 1, (x * 0).sum(), x.half() * 0, n * 0, torch.mul(x, 0) - n

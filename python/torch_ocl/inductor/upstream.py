@@ -255,6 +255,19 @@ def _keep_signs_of_zeros() -> None:
     joint_graph.remove_no_ops = functools.wraps(remove)(remove_no_ops)
 
 
+def _multiply_by_zero() -> None:
+    """x * 0 is not replaced by zeros, since NaN * 0 is NaN and -1.0 * 0 is -0.0."""
+    folder = joint_graph.UniformValueConstantFolder
+    add = folder._add_peephole_patterns
+
+    def add_peephole_patterns(self):
+        add(self)
+        for node in filter(_is_floating_on_ocl, list(self.node_replacements)):
+            del self.node_replacements[node], self.node_replacements_shapes[node]
+
+    folder._add_peephole_patterns = add_peephole_patterns
+
+
 def _is_floating_on_ocl(node) -> bool:
     value = node.meta.get("val")
     return is_on_ocl(node) and (value.is_floating_point() or value.is_complex())
@@ -303,6 +316,7 @@ FIXES = [
     Fix((), None, _match_bools_without_gradients),
     Fix((197893,), None, _keep_results_apart),
     Fix((189799,), None, _keep_signs_of_zeros),
+    Fix((187580,), None, _multiply_by_zero),
     Fix((188231, 188230), "2.14", _compare_bools),
 ]
 
