@@ -42,8 +42,8 @@ LAYOUTS = ["Sparse", "SparseCsr", "Quantized", "NestedTensor"]
 # Operators that kernels/quantized/quantized.cpp registers itself.
 OWN_QUANTIZED = {"int_repr", "flip"}
 
-# Before this release, PyTorch's implementations refuse out-of-tree devices, and the CPU fallback
-# runs these operators.
+# Before this release, PyTorch does not have these operators, or its implementations refuse
+# out-of-tree devices, and the CPU fallback runs them.
 SINCE = {
     (2, 12): [
         "std.correction",
@@ -55,6 +55,7 @@ SINCE = {
         "_pdist_forward",
         "_pdist_backward",
     ],
+    (2, 15): ["linalg_polar.out", "linalg_matrix_sqrth"],
 }
 
 # Operators that PyTorch has removed in this release.

@@ -188,5 +188,7 @@ namespace at::native {
 OCL_STUB("_linalg_svd.U", svd_stub, &ocl::svd)
 OCL_STUB("_linalg_eigh.eigenvalues", linalg_eigh_stub, &ocl::eigh)
 OCL_COMPLEX("_linalg_svd.U,_linalg_eigh.eigenvalues");
+OCL_SHARED("linalg_polar.out,linalg_matrix_sqrth");
+OCL_COMPLEX("linalg_polar.out,linalg_matrix_sqrth");
 
 }  // namespace at::native

@@ -83,8 +83,7 @@ def test_memory_training_and_speed(tmp_path):
 
 def test_what_a_release_of_pytorch_refuses_is_no_failure_of_the_device():
     known = re.search(r"^SINCE = (\{.*?^\})", GENERATOR.read_text(), re.MULTILINE | re.DOTALL)
-    [(release, names)] = ast.literal_eval(known[1]).items()
-    assert release == (2, 12)
+    names = ast.literal_eval(known[1])[2, 12]
     assert {f"aten::{name}" for name in names} == sections.REFUSED_BY_2_11
     refused = NotImplementedError("aten::var.correction is not implemented for ocl (...)")
     assert sections.refused_operator(refused, "2.11.0+cu130") == "aten::var.correction"
