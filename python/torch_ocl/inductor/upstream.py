@@ -80,9 +80,9 @@ def _compare_reads_of_written_memory() -> None:
     scheduler.Scheduler.fusable_weak_dep = fusable_weak_dep
 
 
-def _first_name(scheduler, name) -> str:
+def _first_name(owner, name) -> str:
     """The name that a buffer's memory had before writes."""
-    return scheduler.mutation_real_name.get(name, name)
+    return owner.mutation_real_name.get(name, name)
 
 
 def _loop_over_map() -> None:
