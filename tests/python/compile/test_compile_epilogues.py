@@ -4,14 +4,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from models import BasicBlock, transformer_layer
-from support import HALVES
+from test_epilogues import ACTIVATIONS, HALVES
 from torch import nn
-
-from torch_ocl.inductor.passes import epilogues
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
-ACTIVATIONS = {"none": lambda x: x, **epilogues.ACTIVATIONS}
 MODES = ["max-autotune-no-cudagraphs", "max-autotune"]
 
 
