@@ -134,8 +134,6 @@ def _fuse_rotary(function):
             or cos.requires_grad
             or cos.dim() != 3
             or any(x.dim() != 4 or x.shape[2:] != cos.shape[1:] for x in (q, k))
-            or not _same_code(function, _Originals.apply_rotary_pos_emb)
-            or not _same_code(function.__globals__["rotate_half"], _Originals.rotate_half)
         ):
             return function(q, k, cos, sin, *args, **kwargs)
         cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
@@ -159,7 +157,8 @@ def fuse(kind):
 @functools.cache
 def _fuse_functions(name):
     module = sys.modules.get(name)
-    if hasattr(module, "rotate_half") and hasattr(module, "apply_rotary_pos_emb"):
+    known = _Originals.apply_rotary_pos_emb, _Originals.rotate_half
+    if all(_same_code(getattr(module, each.__name__, None), each) for each in known):
         module.apply_rotary_pos_emb = _fuse_rotary(module.apply_rotary_pos_emb)
 
 
