@@ -1,4 +1,4 @@
-// Copies rows of up to CAT_INPUTS contiguous inputs, one behind the other, to rows of the result.
+// Copies rows of up to CAT_INPUTS contiguous inputs, next to each other, to rows of the result.
 //   WORD: a type of which all rows are multiples
 // A unit of the grid is a row; its elements are words of the first input, then of the second, ...
 #include "common.clh"

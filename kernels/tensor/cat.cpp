@@ -31,7 +31,7 @@ struct JoinRows {
   }
 };
 
-// Inputs that lie one behind the other in the result.
+// An input, and its place in the result.
 struct Part {
   Tensor tensor;
   int64_t start;  // along the dimension of cat
@@ -84,6 +84,7 @@ OCL_STRUCTURED("cat.out", cat)
  bool /*all_same_dtype*/, bool /*all_same_sizes_and_stride*/, at::MemoryFormat /*memory_format*/,
  const Tensor& out) {
   if (out.numel() == 0) return;
+  const bool out_has_rows = out.is_contiguous();
   c10::SmallVector<Part, CAT_INPUTS> parts;
   const auto finish = [&] {
     if (parts.size() == 1) {
@@ -100,7 +101,7 @@ OCL_STRUCTURED("cat.out", cat)
     if (tensor.dim() == 1 && tensor.size(0) == 0) continue;
     const int64_t size = tensor.size(dim);
     if (tensor.numel() > 0) {
-      const bool joins = out.is_contiguous() && has_rows(tensor, out);
+      const bool joins = out_has_rows && has_rows(tensor, out);
       // The parts of a launch are adjacent in the result.
       if (!joins || parts.size() == CAT_INPUTS) finish();
       parts.push_back({tensor, start});
