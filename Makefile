@@ -275,7 +275,7 @@ stress-serve: build build/clients/.ready $(INTEL_READY)  ## a server of a langua
 accuracy: build intel-runtime  ## distances from exact results, and tests of random numbers; writes docs/accuracy.md's tables
 	mkdir -p build/accuracy
 	for runtime in $(ACCURACY_RUNTIMES); do for family in cpu gpu; do \
-	  OCL_FALLBACK=allow OCL_KERNEL_FAMILY=$$family PYTHONPATH=tests/accuracy:tests/python/common:kernels/codegen \
+	  OCL_FALLBACK=allow OCL_KERNEL_FAMILY=$$family \
 	    $(VENV_PYTHON) tools/with_runtime.py $$runtime $(VENV_PYTHON) tests/accuracy/accuracy.py \
 	    build/accuracy/$${runtime}_$$family.json $(ACCURACY_ARGS) || exit 1; \
 	done; done

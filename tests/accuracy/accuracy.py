@@ -9,8 +9,12 @@ import argparse
 import json
 import os
 import pathlib
+import sys
 
 import torch
+
+sys.path.append(str(pathlib.Path(__file__).parents[2] / "tests/python/common"))
+sys.path.append(str(pathlib.Path(__file__).parents[2] / "kernels/codegen"))
 from complex_functions import measure_complex
 from distributions import all_rows, independence, repeated_words
 from functions import measure_binary, measure_unary

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-sys.path.append(str(pathlib.Path(__file__).parents[1] / "python"))
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "python/common"))
 from models import resnet18, train_step
 
 M = 1 << 20

@@ -7,7 +7,7 @@ import select
 import signal
 import sys
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "python/common"))
 
 import torch
 from forked import Forked

@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 import torch_ocl  # noqa: F401 (the device)
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(TESTS / "python"))
+sys.path.insert(0, str(TESTS / "python/common"))
 import vision_formulas  # noqa: E402, F401 (torchvision's schemas, where it is not installed)
 
 MOST_NUMBERS = 3000  # of a call

@@ -14,7 +14,7 @@ import statistics
 import sys
 import time
 
-sys.path.append(str(pathlib.Path(__file__).parents[1] / "python"))
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "python/common"))
 
 import torch
 import torch.distributed as dist

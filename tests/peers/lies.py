@@ -15,7 +15,7 @@ import os
 import pathlib
 import sys
 
-sys.path.append(str(pathlib.Path(__file__).parents[1] / "python"))
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "python/common"))
 
 import torch
 import torch.distributed as dist

@@ -15,7 +15,8 @@ import random
 import re
 import sys
 
-sys.path.append(str(pathlib.Path(__file__).parents[1] / "python"))
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "python/common"))
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "python/distributed"))
 
 import torch
 import torch.distributed as dist

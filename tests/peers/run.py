@@ -12,7 +12,7 @@ import contextlib
 import sys
 import time
 
-sys.path.append(__file__.rsplit("/", 2)[0] + "/python")
+sys.path.append(__file__.rsplit("/", 2)[0] + "/python/common")
 
 import torch._dynamo  # noqa: F401  (before the forks: DTensor imports it late, in seconds)
 from faults import FAULTS, OF_THE_NETWORK, Case, Run

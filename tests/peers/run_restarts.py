@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-sys.path.append(str(pathlib.Path(__file__).parents[1] / "python"))
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "python/common"))
 
 from deaths import MOMENTS
 from training import KINDS

@@ -2,10 +2,14 @@
 
 import datetime
 import hashlib
+import pathlib
+import sys
 import time
 
 import torch
 import torch.distributed as dist
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "python/distributed"))
 from distributed_sharded import sharded
 from distributed_support import TIMEOUT, network, random
 from torch.distributed.device_mesh import init_device_mesh
