@@ -22,6 +22,8 @@ SANITIZERS ?= address,undefined,float-cast-overflow
 FAILURES_ARGS ?=
 PEERS_ARGS ?=
 RACES_ARGS ?=
+# Of `make mutants`, for example --only kernels/reduce --without-builds.
+MUTANTS_ARGS ?=
 DAMAGE_ARGS ?=
 GROWTH_ARGS ?=
 SEED ?= 0
@@ -57,7 +59,7 @@ PYTHON_FILES := backend distributed docs/examples generator guard kernels python
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-sample test-clients test-stern stern-failures stern-memory \
-	test-peers test-intel test-devices test-gpu-family test-matrix test-races damaged-files growth \
+	test-peers test-intel test-devices test-gpu-family test-matrix test-races mutants damaged-files growth \
 	sanitize gpu-check isa-check gpu-tiles gpu-model test-wheel sdist docs try-torch wheels test-wheels release-check \
 	conformance edges names fuzz stress-threads stress-long stress-serve accuracy bench \
 	bench-language bench-fine-tuning bench-diffusion ops build wheel info lint tidy format reports \
@@ -238,6 +240,9 @@ names: build $(INTEL_READY)  ## every operator and function of PyTorch by its sc
 test-races: build  ## each kernel with three sizes in Oclgrind: bounds, data races; about ten minutes
 	$(MAKE) system EXTRA_PACKAGES="oclgrind"
 	$(VENV_PYTHON) tests/kernels/run.py $(RACES_ARGS)
+
+mutants: build $(INTEL_READY)  ## plant faults in the sources, one at a time, and list those that no test notices
+	$(RUN) $(VENV_PYTHON) tests/mutants/mutants.py $(MUTANTS_ARGS)
 
 damaged-files: build $(INTEL_READY)  ## truncate, change and replace the files that torch-ocl keeps
 	$(RUN) $(VENV_PYTHON) tests/failures/damaged_files.py $(DAMAGE_ARGS)

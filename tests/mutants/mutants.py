@@ -1,0 +1,122 @@
+"""Plants faults in the sources, one at a time, and says which of them no test notices.
+
+usage: python mutants.py [--only TEXT] [--without-builds] [--every N]
+
+Faults in kernels and in Python are planted in copies. Faults in C++ are planted in place, built,
+and taken out again. Run it with tools/with_runtime.py. Exits with 1 if a fault is not caught.
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from planted import FAULTS
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SECONDS = 900  # a fault may hang the device: that is noticed, too
+BUILD_FAILURES = ("CL_BUILD_PROGRAM_FAILURE", "CL_COMPILE_PROGRAM_FAILURE")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="text in the names of the faults")
+    parser.add_argument("--without-builds", action="store_true", help="leaves faults in C++ out")
+    parser.add_argument("--every", type=int, default=1, help="plants each n-th fault only")
+    return parser.parse_args()
+
+
+def planted_in(path, fault):
+    text = path.read_text()
+    if text.count(fault.before) != 1:
+        sys.exit(f"{fault.name}: stands {text.count(fault.before)} times in the file")
+    path.write_text(text.replace(fault.before, fault.after))
+
+
+def in_a_copy(fault, folder):
+    """Plants the fault in a copy of the kernels or of the package; variables that choose it."""
+    top = "kernels" if fault.is_kernel else "python/torch_ocl"
+    copy = folder / pathlib.Path(top).name
+    source = ROOT / ("kernels" if fault.is_kernel else "build/python/torch_ocl")
+    shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    planted_in(copy / pathlib.Path(fault.file).relative_to(top), fault)
+    return {"OCL_KERNEL_DIR": str(copy)} if fault.is_kernel else {"PYTHONPATH": str(folder)}
+
+
+def tests_pass(fault, variables):
+    """(whether they pass, what they printed)"""
+    paths = [f"tests/python/{path}" for path in fault.tests.split()]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-m",
+        "not slow",
+        "-p",
+        "no:cacheprovider",
+    ]
+    try:
+        result = subprocess.run(
+            [*command, *paths],
+            cwd=ROOT,
+            env={**os.environ, "OCL_KERNEL_FAMILY": fault.family, **variables},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return False, f"no end after {SECONDS} s"
+    return result.returncode == 0, result.stdout + result.stderr
+
+
+def build():
+    subprocess.run(["cmake", "--build", "build"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+
+def tried(fault):
+    """What became of the fault: one word, and what the tests printed."""
+    if fault.is_built:
+        path = ROOT / fault.file
+        text = path.read_text()
+        try:
+            planted_in(path, fault)
+            build()
+            passed, output = tests_pass(fault, {})
+        finally:
+            path.write_text(text)
+    else:
+        with tempfile.TemporaryDirectory(prefix="torch_ocl_mutant_") as folder:
+            passed, output = tests_pass(fault, in_a_copy(fault, pathlib.Path(folder)))
+    if any(text in output for text in BUILD_FAILURES):
+        return "does not compile", output
+    return ("not caught" if passed else "caught"), output
+
+
+def main():
+    given = arguments()
+    chosen = [each for each in FAULTS if given.only in each.name][:: given.every]
+    if given.without_builds:
+        chosen = [each for each in chosen if not each.is_built]
+    counts = {}
+    for fault in chosen:
+        start = time.monotonic()
+        word, output = tried(fault)
+        counts[word] = counts.get(word, 0) + 1
+        print(f"{word:10} {time.monotonic() - start:4.0f} s  {fault.name}", flush=True)
+        if word == "does not compile":
+            print(output[-2000:], flush=True)
+    if any(fault.is_built for fault in chosen):
+        build()  # without a fault
+    print(", ".join(f"{number} {word}" for word, number in counts.items()))
+    sys.exit(counts.keys() != {"caught"})
+
+
+if __name__ == "__main__":
+    main()
