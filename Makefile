@@ -130,7 +130,7 @@ sanitize: $(VENV)/.ready $(INTEL_READY)  ## GoogleTest and the sample with check
 gpu-check: build  ## compile the sample's kernels with the compilers of AMD, NVIDIA and Intel GPUs
 	VENV_PYTHON=$(VENV_PYTHON) tools/gpu_compilers.sh .runtimes/compilers
 	rm -rf build/gpu_programs
-	OCL_CLBLAST=0 OCL_BUILD_OPTIONS=-cl-opt-disable OCL_DUMP_DIR=$(CURDIR)/build/gpu_programs \
+	OCL_BUILD_OPTIONS=-cl-opt-disable OCL_DUMP_DIR=$(CURDIR)/build/gpu_programs \
 		$(MAKE) test-gpu-family
 	OCL_KERNEL_FAMILY=gpu OCL_MATRIX_UNITS=emulate OCL_BUILD_OPTIONS=-cl-opt-disable \
 		OCL_DUMP_DIR=$(CURDIR)/build/gpu_programs $(RUN) $(VENV_PYTHON) tools/gpu_units.py
@@ -138,7 +138,7 @@ gpu-check: build  ## compile the sample's kernels with the compilers of AMD, NVI
 		$(GPU_CHECK_ARGS)
 
 # With a buffer for each tensor, and from source: a cache would hold binaries.
-isa-check: ISA_RECORD = OPENCL_LAYERS=$(CURDIR)/build/libisa_recorder.so OCL_CACHE_DIR=off OCL_CLBLAST=0 \
+isa-check: ISA_RECORD = OPENCL_LAYERS=$(CURDIR)/build/libisa_recorder.so OCL_CACHE_DIR=off \
 	ISA_RECORD=$(CURDIR)/build/isa_check/launches OCL_MEMORY_CACHING=0 OCL_BUILD_OPTIONS=-cl-opt-disable
 isa-check: build  ## execute the sample's kernels as NVIDIA's GPUs would, in an interpreter of PTX
 	PTX=1 tools/gpu_compilers.sh .runtimes/compilers
@@ -153,7 +153,7 @@ isa-check: build  ## execute the sample's kernels as NVIDIA's GPUs would, in an 
 gpu-tiles: build  ## write docs/gpu_kernels.md's table: the same for the tiles of matrix products
 	VENV_PYTHON=$(VENV_PYTHON) SASS=1 tools/gpu_compilers.sh .runtimes/compilers
 	rm -rf build/gpu_tiles
-	OCL_KERNEL_FAMILY=gpu OCL_CLBLAST=0 OCL_DUMP_DIR=$(CURDIR)/build/gpu_tiles \
+	OCL_KERNEL_FAMILY=gpu OCL_DUMP_DIR=$(CURDIR)/build/gpu_tiles \
 		$(RUN) $(VENV_PYTHON) tools/gpu_tiles.py
 	$(VENV_PYTHON) tools/gpu_check.py build/gpu_tiles --compilers .runtimes/compilers \
 		--json build/gpu_tiles.json --markdown docs/gpu_kernels.md

@@ -1,6 +1,6 @@
 """Runs each tile of matrix products and convolutions once, so that OCL_DUMP_DIR gets the programs.
 
-usage: OCL_KERNEL_FAMILY=gpu OCL_CLBLAST=0 OCL_DUMP_DIR=FOLDER gpu_tiles.py
+usage: OCL_KERNEL_FAMILY=gpu OCL_DUMP_DIR=FOLDER gpu_tiles.py
 """
 
 import torch
@@ -23,13 +23,18 @@ def convolve():
     torch.nn.functional.conv2d(x, weight, padding=1).sum().backward()
 
 
+def choose(tile):
+    for tunable in ("gemm_gpu", "conv_gpu"):
+        _C.force_tuned(tunable, tile)
+
+
 def main():
     for index, tile in enumerate(_C.gemm_gpu_tiles()):
-        _C.gemm_gpu_force_tile(index)
+        choose(index)
         multiply()
         if max(tile.m, tile.n) * tile.k <= CONVOLUTION_LOADS * tile.items:
             convolve()
-    _C.gemm_gpu_force_tile(0)
+    choose(0)
     multiply(size=63)
     multiply(torch.float16)
     torch.ocl.synchronize()

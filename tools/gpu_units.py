@@ -11,7 +11,7 @@ TYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "i8": torch.int8}
 
 
 def main():
-    first = len(_C.gemm_gpu_tiles()) + 1
+    first = len(_C.gemm_gpu_tiles())
     square = [i for i, tile in enumerate(_C.gemm_unit_tiles()) if tile.m == tile.n >= 64]
     for name in _C.matrix_units():
         _C.emulate_matrix_unit(name)

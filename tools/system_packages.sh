@@ -3,8 +3,7 @@
 # usage: [PYTHON=python3] system_packages.sh [more packages]
 set -eu
 
-packages="g++ cmake ninja-build ccache opencl-clhpp-headers pocl-opencl-icd libgtest-dev
-  libclblast1 $*"
+packages="g++ cmake ninja-build ccache opencl-clhpp-headers pocl-opencl-icd libgtest-dev $*"
 # A driver's own loader is as good as Debian's.
 PATH="$PATH:/sbin:/usr/sbin" ldconfig -p | grep -q libOpenCL.so.1 ||
   packages="$packages ocl-icd-libopencl1"

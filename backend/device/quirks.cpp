@@ -41,11 +41,6 @@ constexpr QuirkRow kRows[] = {
      "A kernel that needs a little more than the 4 KiB of registers of a thread has all its sums "
      "in memory.",
      "make gpu-check; https://github.com/openvinotoolkit/openvino/pull/37496"},
-    {Quirk::kSlowClblast, "slow CLBlast", "", "NVIDIA", "gpu",
-     "CLBlast's parameters are those of older GPUs: on an H200, products of 2048^3 take it 1.9 "
-     "times "
-     "as long as torch-ocl's own kernel. `python -m torch_ocl.tune` measures both.",
-     "tests/bench and torch_ocl.tune with CLBlast 1.5.3 on an H200, driver 580.159"},
     {Quirk::kKeepsCompiler, "keeps compiler", kIntelCpu, "", "cpu",
      "A program that was compiled from source holds what the compiler made: at least 1.8 MB, and "
      "0.4 MB when it is made of its binary, which takes less than a millisecond.",

@@ -22,7 +22,6 @@ enum class Quirk : uint8_t {
   kTableByCopy,         // kernels copy a table out of an argument before they index it
   kFewRegisters,        // tiles keep their sums within 4 KiB of registers
   kLowGroupLimits,      // the driver's figure for a kernel's largest group is ignored
-  kSlowClblast,         // matrix products of all sizes take torch-ocl's own kernels
   kKeepsCompiler,       // a compiled program is made again from its binary
   kReportsHostWidth,    // the variable that names the target processor decides the width of vectors
   kBinaryCompiles,      // programs are compiled and linked, and the compiled objects are kept

@@ -274,19 +274,6 @@ bool Arguments::submit_part(const Range& offset, const Range& global, const Rang
   return enqueued;
 }
 
-void launch_library(Stream& stream, const std::string& name, c10::function_ref<void()> enqueue) {
-  stream.refuse_capture(str("call ", name));
-  launch_alone(stream.device(), [&] {
-    trace::Call call(stream,
-                     {.kind = trace::Kind::kKernel, .function = name.c_str(), .kernel = &name});
-    call.mark_begin(stream);
-    enqueue();
-    call.mark_end(stream);
-  });
-  stream.submitted();
-  count_launches(stream, name, 1);
-}
-
 const std::string& last_kernel() {
   static const std::string none;
   return record.last ? *record.last : none;

@@ -123,10 +123,6 @@ void launch(Stream& stream, const Kernel& kernel, const Range& global, const Ran
   arguments.enqueue(global, local);
 }
 
-// Runs a library's routine that enqueues its own kernels on the stream. Counts as one launch; the
-// text of `name` must stay where it is.
-void launch_library(Stream& stream, const std::string& name, c10::function_ref<void()> enqueue);
-
 // The name of this thread's last kernel, and the number of its launches; for tests that assert
 // which kernel ran.
 const std::string& last_kernel();

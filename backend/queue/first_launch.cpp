@@ -30,11 +30,4 @@ void launch_first(const Device& device, const Program& program, std::atomic<bool
   if (launched) launched->store(true, std::memory_order_release);
 }
 
-void launch_alone(const Device& device, c10::function_ref<void()> enqueue) {
-  const auto alone = lock_alone(device);
-  if (alone) drain(device.index());
-  enqueue();
-  if (alone) drain(device.index());
-}
-
 }  // namespace ocl

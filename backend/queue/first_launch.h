@@ -14,8 +14,4 @@ namespace ocl {
 void launch_first(const Device& device, const Program& program, std::atomic<bool>* launched,
                   c10::function_ref<void()> enqueue);
 
-// Calls `enqueue`, which may launch any kernel for the first time. Where Quirk::kFirstLaunchAlone
-// applies, the device runs nothing else meanwhile.
-void launch_alone(const Device& device, c10::function_ref<void()> enqueue);
-
 }  // namespace ocl

@@ -17,7 +17,7 @@ namespace {
 struct Entry {
   Command command;
   c10::approx_time_t called, returned;
-  cl::Event begin, end;  // the same event, unless they are markers
+  cl::Event event;
   cl_ulong started = 0, ended = 0;
 };
 
@@ -70,18 +70,16 @@ thread_local const auto thread_number = static_cast<int32_t>(thread_id());
 
 // Reads the times of a command; a failed command has none.
 void read_times(Entry& entry) {
-  if (!entry.end()) return;
-  const bool marks = entry.begin() != entry.end();
-  const auto read = [](const cl::Event& event, cl_profiling_info what, cl_ulong& value) {
-    return clGetEventProfilingInfo(event(), what, sizeof(value), &value, nullptr) == CL_SUCCESS;
+  if (!entry.event()) return;
+  const auto read = [&](cl_profiling_info what, cl_ulong& value) {
+    return clGetEventProfilingInfo(entry.event(), what, sizeof(value), &value, nullptr) ==
+           CL_SUCCESS;
   };
-  if (!read(entry.begin, marks ? CL_PROFILING_COMMAND_END : CL_PROFILING_COMMAND_START,
-            entry.started) ||
-      !read(entry.end, CL_PROFILING_COMMAND_END, entry.ended)) {
+  if (!read(CL_PROFILING_COMMAND_START, entry.started) ||
+      !read(CL_PROFILING_COMMAND_END, entry.ended)) {
     entry.started = entry.ended = 0;
   }
-  // Not assigned, because an assignment throws if a release fails.
-  const cl::Event begin(std::move(entry.begin)), end(std::move(entry.end));
+  const cl::Event read_out(std::move(entry.event));  // an assignment throws if a release fails
 }
 
 void add(State& state, Entry&& entry) {
@@ -92,7 +90,7 @@ void add(State& state, Entry&& entry) {
   if (now.entries.size() - now.timed < kKeptEvents) return;
   for (; now.timed < now.entries.size(); ++now.timed) {
     Entry& oldest = now.entries[now.timed];
-    if (oldest.end() && !is_over(oldest.end)) return;
+    if (oldest.event() && !is_over(oldest.event)) return;
     read_times(oldest);
   }
 }
@@ -156,8 +154,8 @@ std::vector<Command> stop() {
   bool ends = true;  // the commands
   for (Entry& entry : now.entries) {
     // A command that failed raises at the next synchronisation, not here.
-    if (entry.end() && ends) ends = watchdog::ends(device(entry.command.device), entry.end);
-    if (entry.end() && ends) clWaitForEvents(1, &entry.end());
+    if (entry.event() && ends) ends = watchdog::ends(device(entry.command.device), entry.event);
+    if (entry.event() && ends) clWaitForEvents(1, &entry.event());
     if (ends) read_times(entry);
     entry.command.called = to_unix(entry.called);
     entry.command.returned = to_unix(entry.returned);
@@ -194,22 +192,18 @@ void Call::begin(Stream& stream, const CommandInfo& info) {
 }
 
 void Call::end() {
-  Entry entry{*command_,
-              static_cast<c10::approx_time_t>(command_->called),
-              c10::getApproximateTime(),
-              {},
-              {}};
+  Entry entry{
+      *command_, static_cast<c10::approx_time_t>(command_->called), c10::getApproximateTime(), {}};
   cl::Event& event = wanted_ ? *wanted_ : own_;
   if (command_->kind != Kind::kWait && with_event_) {
     if (!event()) return;  // the call failed
     try {
-      cl::Event end(event), begin(mark_() ? mark_ : event);
+      cl::Event copy(event);
       if (watchdog::on()) {
         watchdog::note(command_->device, command_->stream,
-                       command_->kernel ? *command_->kernel : command_->function, end);
+                       command_->kernel ? *command_->kernel : command_->function, copy);
       }
-      entry.end = std::move(end);
-      entry.begin = std::move(begin);
+      entry.event = std::move(copy);
     } catch (const cl::Error&) {
       return;  // a destructor calls end(), so it must not throw
     }
@@ -219,19 +213,5 @@ void Call::end() {
   entry.command.annotation = scopes.innermost(Scope::kAnnotation);
   add(state(), std::move(entry));
 }
-
-// Ignored: a timed marker needs a few bytes of device memory, and without them the call has no
-// times.
-void Call::mark(Stream& stream, cl::Event& event) {
-  if (!with_event_) return;
-  try {
-    event = stream.marker(/*timed=*/true);
-  } catch (const c10::Error&) {
-    with_event_ = false;
-  }
-}
-
-void Call::mark_begin(Stream& stream) { mark(stream, mark_); }
-void Call::mark_end(Stream& stream) { mark(stream, own_); }
 
 }  // namespace ocl::trace

@@ -89,19 +89,13 @@ class Call {
     return wanted ? &(*wanted)() : with_event_ ? &own_() : nullptr;
   }
 
-  // Instead of event(), where other code enqueues the commands: the device time is the time between
-  // two timed markers, before and after them.
-  void mark_begin(Stream& stream);
-  void mark_end(Stream& stream);
-
  private:
   void begin(Stream& stream, const CommandInfo& info);
   void end();
-  void mark(Stream& stream, cl::Event& event);
 
   std::optional<Command> command_;
   bool with_event_ = false;
-  cl::Event own_, mark_;
+  cl::Event own_;
   cl::Event* wanted_ = nullptr;
 };
 

@@ -20,7 +20,7 @@ using Row = const GemmAlgorithm*;
 // The first row that applies is used. The refusals of the GPU rows for matrices are in
 // gemm_choice.cpp.
 constexpr Row kTable[] = {&kGemvCpuPairs, &kGemvCpu,  &kGemmUnitCpu, &kGemmCpuPairs, &kGemmCpu,
-                          &kGemvGpu,      &kGemmUnit, &kGemmClblast, &kGemmGpu,      &kGemmPlain};
+                          &kGemvGpu,      &kGemmUnit, &kGemmGpu,     &kGemmPlain};
 
 const OptionalPaths optional(std::span<const Row>(kTable), kGemmPlain);
 
@@ -34,7 +34,7 @@ void read_tile() {
   TORCH_CHECK_VALUE(error == std::errc() && end == text.data() + text.size() && tile >= 0,
                     kVariable, ": '", printable(text), "' is not the number of a tile");
   gemm_cpu_tiles.force(tile);
-  gemm_gpu_tiles_or_clblast.force(tile);
+  gemm_gpu_candidates.force(tile);
 }
 
 PreferredAlgorithm& preferred() {

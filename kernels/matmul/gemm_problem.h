@@ -50,7 +50,7 @@ struct GemmAlgorithm {
 };
 
 extern const GemmAlgorithm kGemvCpuPairs, kGemvCpu, kGemmUnitCpu, kGemmCpuPairs, kGemmCpu;
-extern const GemmAlgorithm kGemvGpu, kGemmUnit, kGemmClblast, kGemmGpu;
+extern const GemmAlgorithm kGemvGpu, kGemmUnit, kGemmGpu;
 extern const GemmAlgorithm kGemmPlain;  // for every family
 
 // The first algorithm that applies; nullptr if none can give a result whose type is not that of A
@@ -96,7 +96,7 @@ void prefer_gemm_algorithm(std::string_view name);
 
 // Measured choices (backend/program/tuning.h) of tiles for CPU devices and for GPUs. Their key is
 // sizes, type and layout.
-extern Tunable gemm_cpu_tiles, gemm_gpu_tiles_or_clblast;
+extern Tunable gemm_cpu_tiles, gemm_gpu_candidates;
 uint64_t gemm_problem_key(const GemmProblem& problem);
 int64_t c_batch_stride(const GemmProblem& problem);
 int64_t residual_stride(const GemmProblem& problem, int64_t dim);

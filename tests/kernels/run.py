@@ -60,7 +60,6 @@ def run(family, runtime, cases, arguments):
             "RECORDED_CASES": cases,
             "OCL_KERNEL_FAMILY": family,
             "OCL_FALLBACK": "error",
-            "OCL_CLBLAST": "0",
             "OCL_MATRIX_UNITS": "emulate",
             "OCLGRIND_UNIFORM_WRITES": "1",
             "OCLGRIND_MAX_ERRORS": "1000000",

@@ -36,7 +36,6 @@ def environment(plugin, log, **sampling):
         **DEVICE,
         "OCL_ICD_VENDORS": str(ROOT / ".runtimes/oclgrind"),
         "OCL_KERNEL_FAMILY": "gpu",
-        "OCL_CLBLAST": "0",
         "OCL_CACHE_DIR": "off",  # the recorder needs sources, but a cache has binaries
     }
 

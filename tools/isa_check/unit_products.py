@@ -30,7 +30,7 @@ def multiply(a, b):
 
 
 def products(dtype, few):
-    first = len(_C.gemm_gpu_tiles()) + 1  # the unit's tiles among the candidates
+    first = len(_C.gemm_gpu_tiles())  # the unit's tiles among the candidates
     tiles = list(enumerate(_C.gemm_unit_tiles()))
     smallest = min(tiles, key=lambda each: each[1].m * each[1].n)[0]
     for index, tile in tiles[: 1 if few else None]:

@@ -27,10 +27,9 @@ MATRIX_PRODUCTS = Family(
         "linear layer": lambda t: F.gelu(F.linear(t.x(9, 65), t.x(33, 65), t.x(33))),
     },
     [
-        "OCL_DISABLE=clblast",
         "OCL_DISABLE=gpu_vector",
         "OCL_GEMM_TILE=6",
-        "OCL_DISABLE=clblast,gpu_vector,gpu_tiles",
+        "OCL_DISABLE=gpu_vector,gpu_tiles",
     ],
 )
 
@@ -130,7 +129,6 @@ CONVOLUTIONS = Family(
         "OCL_DISABLE=gpu_winograd",
         "OCL_DISABLE=tiles,direct,gpu_winograd",
         "OCL_CONV_ALGORITHM=plain",
-        "OCL_DISABLE=clblast",
     ],
 )
 

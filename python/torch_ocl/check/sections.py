@@ -34,9 +34,8 @@ SECTIONS = [*FAMILIES, *MACHINE]
 ALONE = "memory"  # other sections in the process would hold memory
 REMEDIES = {
     "training": [
-        "OCL_DISABLE=clblast",
         "OCL_DISABLE=tiles,direct,gpu_winograd",
-        "OCL_DISABLE=clblast,gpu_vector,gpu_tiles",
+        "OCL_DISABLE=gpu_vector,gpu_tiles",
         "OCL_CONV_ALGORITHM=plain",
     ]
 }

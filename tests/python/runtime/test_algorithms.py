@@ -143,7 +143,7 @@ def test_variable(device):
 
 
 @pytest.mark.parametrize(
-    "name", ["cpu_vector", "cpu_tiles", "gpu_vector", "clblast", "gpu_tiles", "plain_product"]
+    "name", ["cpu_vector", "cpu_tiles", "gpu_vector", "gpu_tiles", "plain_product"]
 )
 def test_every_product_is_the_same(device, name):
     """Where the algorithm applies, and where another one is chosen: matrices, vectors, batches."""
@@ -174,7 +174,7 @@ PRODUCT = """
 
 def test_log_of_products(device):
     family = torch.ocl.get_device_properties(device).kernel_family
-    ended = run_python(PRODUCT, OCL_LOG_ALGORITHMS="1", OCL_CLBLAST="0")
+    ended = run_python(PRODUCT, OCL_LOG_ALGORITHMS="1")
     assert ended.returncode == 0, ended.stderr
     vector, matrix = [line for line in ended.stderr.splitlines() if "matrix product" in line]
     assert f"20x30 by 30x1: {family}_vector" in vector
@@ -185,7 +185,7 @@ def test_log_of_products(device):
 def test_variables_of_products(device):
     family = torch.ocl.get_device_properties(device).kernel_family
     variables = {"OCL_GEMM_ALGORITHM": f"{family}_tiles", "OCL_LOG_ALGORITHMS": "1"}
-    ended = run_python(PRODUCT, OCL_GEMM_TILE="6", OCL_CLBLAST="0", **variables)
+    ended = run_python(PRODUCT, OCL_GEMM_TILE="6", **variables)
     assert ended.stdout.split() == ["600.0", "6"], ended.stderr
     assert f"20x30 by 30x1: {family}_tiles" in ended.stderr
     for variable, value in (("OCL_GEMM_TILE", "big"), ("OCL_GEMM_ALGORITHM", "best")):
@@ -214,14 +214,14 @@ DISABLED = """
 
 def test_disabled_algorithms(device):
     family = torch.ocl.get_device_properties(device).kernel_family
-    usual = output_of(DISABLED, OCL_DISABLE=None, OCL_CLBLAST="0").split()
+    usual = output_of(DISABLED, OCL_DISABLE=None).split()
     attention = "attention_forward"
     assert usual[1:] == ["gemm", attention, "transpose"] and usual[0] != "conv_forward"
     names = f"tiles,direct,padded,broadcast, winograd,{family}_tiles fused_attention"
-    kernels = output_of(DISABLED, OCL_DISABLE=names, OCL_CLBLAST="0").split()
+    kernels = output_of(DISABLED, OCL_DISABLE=names).split()
     assert kernels[:2] == ["conv_forward", "gemm_plain"]
     assert kernels[2] != attention and kernels[3] == "transpose"
-    kernels = output_of(DISABLED, OCL_DISABLE="transpose_tiles", OCL_CLBLAST="0").split()
+    kernels = output_of(DISABLED, OCL_DISABLE="transpose_tiles").split()
     assert kernels[:3] == usual[:3] and kernels[3] != "transpose"
 
 

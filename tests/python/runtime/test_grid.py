@@ -1,6 +1,5 @@
 """Grids beyond the limits of a device become several launches."""
 
-import ctypes.util
 import json
 import re
 import shutil
@@ -130,7 +129,7 @@ GRADIENTS = """
 # Operators of more than a million multiply-adds by the kernels that they run, for variables.
 MUCH_WORK = [
     (
-        {"OCL_CLBLAST": "0", "OCL_DISABLE": "direct"},
+        {"OCL_DISABLE": "direct"},
         {
             "gemm": "x(50, 30, 40) @ x(50, 40, 60)",
             "gemv": "x(70, 130).expand(300, -1, -1) @ x(300, 130, 1)",
@@ -148,18 +147,11 @@ MUCH_WORK = [
         },
     ),
     (
-        {"OCL_CLBLAST": "1", "OCL_LAUNCH_WORK": "6"},
-        {
-            "clblast_gemm": "x(300, 200) @ x(150, 200).t()",
-            "clblast_gemm_batched": "x(5, 130, 140).mT @ x(5, 130, 150)",
-        },
-    ),
-    (
-        {"OCL_CLBLAST": "0"},
+        {},
         {"conv_direct": "F.conv2d(x(4, 9, 40, 40), x(7, 9, 3, 3), padding=1)"},
     ),
     (
-        {"OCL_CLBLAST": "0", "OCL_DISABLE": "gpu_tiles,tiles,direct"},
+        {"OCL_DISABLE": "gpu_tiles,tiles,direct"},
         {
             "gemm_plain": "x(300, 200) @ x(200, 150)",
             "conv_forward": "F.conv2d(x(4, 16, 20, 21), x(24, 16, 3, 3), padding=1)",
@@ -288,12 +280,10 @@ def test_rows_and_samples_share_work_groups(tmp_path):
     assert blocks["nll_each"][0] > 1 and blocks["nll_backward"][0] > 1, blocks
 
 
-@pytest.mark.parametrize("variables, cases", MUCH_WORK, ids=["tiles", "clblast", "direct", "plain"])
+@pytest.mark.parametrize("variables, cases", MUCH_WORK, ids=["tiles", "direct", "plain"])
 def test_much_work_becomes_several_launches(variables, cases):
     """Systems reset a GPU whose launch takes seconds."""
     skip_in_a_simulator()
-    if variables["OCL_CLBLAST"] == "1" and not ctypes.util.find_library("clblast"):
-        pytest.skip("CLBlast is not installed (libclblast1)")
     code = textwrap.dedent(f"    CASES = {cases!r}\n{RUN}") + textwrap.dedent(COUNT)
     variables = {"OCL_LAUNCH_WORK": "1", **variables}
     printed = output_of(code, OCL_KERNEL_FAMILY="gpu", **variables)
@@ -302,7 +292,7 @@ def test_much_work_becomes_several_launches(variables, cases):
 
 def test_launches_of_much_work_are_flushed(tmp_path):
     """Drivers pass the commands between two flushes to the device as one piece."""
-    stern_output_of("nvidia_ampere", FLUSHES, OCL_LAUNCH_WORK="2", OCL_CLBLAST="0")
+    stern_output_of("nvidia_ampere", FLUSHES, OCL_LAUNCH_WORK="2")
 
 
 def test_kernels_with_small_groups(tmp_path):
@@ -325,7 +315,7 @@ def test_no_grid_is_larger_than_the_limit(tmp_path):
     limits = {f"grid_{axis}": 3 for axis in "xyz"}
     profile = changed_profile(tmp_path, "smallest", **limits)
     code = textwrap.dedent(f"    CASES = {CASES!r}\n{RUN}") + textwrap.dedent(GRADIENTS)
-    stern_output_of(profile, code, OCL_GRID_LIMIT="3", OCL_CLBLAST="0")
+    stern_output_of(profile, code, OCL_GRID_LIMIT="3")
 
 
 def test_groups_of_sixteen(tmp_path):

@@ -1,12 +1,10 @@
 """torch.profiler: what the device did, when, and who asked for it."""
 
-import ctypes.util
 import json
 import warnings
 
 import pytest
 import torch
-from support import output_of
 from torch.profiler import DeviceType, profile, record_function
 from traces import BOTH, Trace, has_clock, profiled
 
@@ -265,21 +263,3 @@ def test_out_of_memory_is_reported(device, tmp_path):
         torch.empty(size, dtype=torch.uint8, device=device)
     events = Trace(prof, tmp_path).of["cpu_instant_event"]
     assert [e["args"]["Bytes"] for e in events if e["name"] == "[OutOfMemory]"] == [size]
-
-
-@pytest.mark.skipif(not ctypes.util.find_library("clblast"), reason="CLBlast is not installed")
-def test_kernels_of_a_library():
-    code = """
-        import torch
-        from torch.profiler import DeviceType, ProfilerActivity, profile
-        x = torch.randn(256, 256).to("ocl")
-        x @ x
-        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]) as prof:
-            x @ x
-        for event in prof.events():
-            if event.device_type != DeviceType.CPU:
-                clock = "llvmpipe" not in torch.ocl.get_device_name()
-                print(event.name, event.time_range.elapsed_us() > 0 or not clock)
-    """
-    printed = output_of(code, OCL_KERNEL_FAMILY="gpu", OCL_CLBLAST=None)
-    assert "clblast_gemm True" in printed

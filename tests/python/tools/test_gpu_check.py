@@ -16,7 +16,7 @@ def test_programs_that_intels_gpus_do_not_take(tmp_path):
     used = []
     for use_gelu in (False, True):
         folder = tmp_path / str(use_gelu)
-        variables = {"OCL_DUMP_DIR": str(folder), "OCL_CACHE_DIR": "off", "OCL_CLBLAST": "0"}
+        variables = {"OCL_DUMP_DIR": str(folder), "OCL_CACHE_DIR": "off"}
         tile = {"OCL_KERNEL_FAMILY": "gpu", "OCL_GEMM_TILE": "0"}
         output_of(code.replace("USE_GELU", str(use_gelu)), **variables, **tile)
         sources = [path.read_text() for path in gpu_check.distinct(folder)]
@@ -35,7 +35,7 @@ def test_products_that_load_single_elements_and_add(tmp_path):
             found = torch.addmm(*(t.to("ocl") for t in (c, a, b)))
             torch.testing.assert_close(found.cpu(), torch.addmm(c, a, b), rtol=1e-4, atol=1e-4)
     """
-    variables = {"OCL_DUMP_DIR": str(tmp_path), "OCL_CACHE_DIR": "off", "OCL_CLBLAST": "0"}
+    variables = {"OCL_DUMP_DIR": str(tmp_path), "OCL_CACHE_DIR": "off"}
     stern_output_of("intel_gen9", code, OCL_GEMM_TILE="0", **variables)
     tiles = [source for path in tmp_path.glob("gemm_gpu*.cl") if (source := path.read_text())]
     assert tiles and all(gpu_check.is_used(source, "skl") for source in tiles)

@@ -264,7 +264,7 @@ def recorded(tmp_path_factory):
     """
     command = [sys.executable, ROOT / "tools/with_runtime.py", "pocl", sys.executable, "-c"]
     variables = {"OPENCL_LAYERS": ROOT / "build/libisa_recorder.so", "ISA_RECORD": folder}
-    variables |= {"OCL_CACHE_DIR": "off", "OCL_MEMORY_CACHING": "0", "OCL_CLBLAST": "0"}
+    variables |= {"OCL_CACHE_DIR": "off", "OCL_MEMORY_CACHING": "0"}
     variables |= {"OCL_KERNEL_FAMILY": "gpu", "OCL_MATRIX_UNITS": "emulate"}
     environment = {**os.environ, **{name: str(value) for name, value in variables.items()}}
     done = subprocess.run([*command, textwrap.dedent(code)], env=environment, capture_output=True)

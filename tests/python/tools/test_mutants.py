@@ -1,4 +1,4 @@
-"""The faults of make mutants can be planted: their text is in the sources, and their tests exist."""
+"""The faults of make mutants: their text is in the sources, and their tests exist."""
 
 import collections
 

@@ -5,7 +5,7 @@ PLATFORM_VENDOR = Advanced Micro Devices, Inc.
 PLATFORM_VERSION = OpenCL 2.1 AMD-APP (3602.0)
 PLATFORM_PROFILE = FULL_PROFILE
 DEVICE_NAME = gfx1100
-# The card of the first line. CLBlast asks for it.
+# The card of the first line.
 DEVICE_BOARD_NAME_AMD = AMD Radeon RX 7900 XTX
 DEVICE_VENDOR = Advanced Micro Devices, Inc.
 DEVICE_VENDOR_ID = 0x1002

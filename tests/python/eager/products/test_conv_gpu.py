@@ -59,7 +59,7 @@ HEAD = """
 
 def run(code):
     code = textwrap.dedent(HEAD) + textwrap.dedent(code)
-    return output_of(code, OCL_KERNEL_FAMILY="gpu", OCL_CLBLAST="0")
+    return output_of(code, OCL_KERNEL_FAMILY="gpu")
 
 
 @pytest.mark.sample

@@ -52,7 +52,7 @@ HEAD += """
 
 def run(code, **environment):
     code = textwrap.dedent(HEAD) + textwrap.dedent(code)
-    environment = {"OCL_KERNEL_FAMILY": "gpu", "OCL_CLBLAST": "0"} | environment
+    environment = {"OCL_KERNEL_FAMILY": "gpu"} | environment
     return output_of(code, **environment)
 
 

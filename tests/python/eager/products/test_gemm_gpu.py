@@ -31,7 +31,7 @@ HEAD = """
 
 def run(code):
     code = textwrap.dedent(HEAD) + textwrap.dedent(code)
-    return output_of(code, OCL_KERNEL_FAMILY="gpu", OCL_CLBLAST="0")
+    return output_of(code, OCL_KERNEL_FAMILY="gpu")
 
 
 @pytest.mark.parametrize("tile", [pytest.param(0, marks=pytest.mark.sample), 1, 2, 3, 4, 5, 6, 7])
@@ -156,3 +156,57 @@ def test_vectors_in_quads():
     actual = rows.to("ocl")[..., :64] @ matrices.to("ocl").mT
     assert torch.equal(actual.cpu(), rows[..., :64] @ matrices.mT)
     """)
+
+
+PRODUCTS = """
+    ran = []
+
+    def compare(operator, *arguments, out=None, **numbers):
+        expected = operator(*arguments, **numbers)
+        mine = [move(t) for t in arguments]
+        if out is not None:
+            numbers["out"] = out.to("ocl").t()
+        actual = operator(*mine, **numbers)
+        ran.append(_C.last_kernel())
+        torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-4)
+
+    def move(t):
+        # The same strides and offset on the device.
+        base = torch.as_strided(t, (t.untyped_storage().nbytes() // t.element_size(),), (1,), 0)
+        return torch.as_strided(base.to("ocl"), t.shape, t.stride(), t.storage_offset())
+
+    def make(*shape):
+        return torch.randn(shape, dtype=dtype)
+
+    fp64 = torch.ocl.get_device_properties(0).has_fp64
+    for dtype in [torch.float32] + [torch.float64] * fp64:
+        for m, n, k in [(5, 7, 3), (130, 127, 70), (128, 130, 129)]:
+            compare(torch.mm, make(m, k), make(k, n))
+            compare(torch.mm, make(k, m).t(), make(n, k).t())
+            compare(torch.mm, make(m + 2, k + 3)[2:, 3:], make(k + 1, n + 5)[1:, :n])
+            compare(torch.mm, make(m, k), make(k, n), out=make(n, m))
+            for shape in [(n,), (m, 1), (m, n)]:
+                compare(torch.addmm, make(*shape), make(m, k), make(k, n), beta=0.5, alpha=2)
+            compare(torch.bmm, make(3, m, k), make(3, k, n))
+            compare(torch.bmm, make(3, k, m).mT, make(4, k, n)[1:])
+            compare(torch.bmm, make(m, k).expand(3, m, k), make(3, k, n))
+            compare(torch.baddbmm, make(3, 1, n), make(3, m, k), make(3, k, n), beta=2)
+
+    m = 128
+    x, y = torch.randn(m, m), torch.randn(m, m)
+    z = x.to("ocl")
+    z.addmm_(y.to("ocl"), y.to("ocl"), beta=3)
+    torch.testing.assert_close(z.cpu(), 3 * x + y @ y, rtol=1e-4, atol=1e-4)
+    out = torch.full((m, m), float("nan"), device="ocl")
+    torch.mm(z, z, out=out)
+    assert not (out != out).any().item()
+    overlapping = torch.arange(10.0).to("ocl").as_strided((4, 5), (1, 1))
+    expected = overlapping.cpu() @ torch.eye(5)
+    assert torch.equal((overlapping @ torch.eye(5).to("ocl")).cpu(), expected)
+    print(*set(ran))
+"""
+
+
+def test_layouts_offsets_and_addends():
+    """Also where the addend is the result, and memory that overlaps itself."""
+    assert run(PRODUCTS) == "gemm"

@@ -262,5 +262,5 @@ PLAIN = """
 def test_algorithms_without_tiles_are_slow(device):
     """Launches of less than a million multiply-adds, of which the device may make a million."""
     variables = {"OCL_LAUNCH_WORK": "1", "OCL_DISABLE": "gpu_tiles,tiles,direct"}
-    printed = output_of(PLAIN, OCL_KERNEL_FAMILY="gpu", OCL_CLBLAST="0", **variables)
+    printed = output_of(PLAIN, OCL_KERNEL_FAMILY="gpu", **variables)
     assert min(map(int, printed.split())) > 4, printed

@@ -7,12 +7,12 @@ from support import altered_kernels, output_of, run_python
 
 from torch_ocl import _C
 
-EMULATED = {"OCL_KERNEL_FAMILY": "gpu", "OCL_CLBLAST": "0", "OCL_MATRIX_UNITS": "emulate"}
+EMULATED = {"OCL_KERNEL_FAMILY": "gpu", "OCL_MATRIX_UNITS": "emulate"}
 HEAD = """
     import itertools, torch, torch.nn.functional as F
     from torch_ocl import _C
 
-    FIRST = len(_C.gemm_gpu_tiles()) + 1  # the first tile of units among the candidates
+    FIRST = len(_C.gemm_gpu_tiles())  # the first tile of units among the candidates
     TILES = {(t.m, t.n): i for i, t in enumerate(_C.gemm_unit_tiles())}
     torch.manual_seed(0)
 
