@@ -51,8 +51,8 @@ bool is_of_autograd() { return c10::getThreadName().starts_with("pt_autograd"); 
 
 thread_local FaultThread* mine = nullptr;
 
-// Pairs (thread, block): this thread has computed with blocks of other threads. For each of those
-// threads the pair has the last such block.
+// The blocks of other threads that this thread has computed with: for each such thread, a pair of
+// its id and the number of the last block.
 thread_local std::array<std::pair<uint64_t, uint64_t>, 64> uses{};
 thread_local size_t next_use = 0;
 

@@ -38,9 +38,9 @@ class FaultThread final : public c10::DebugInfoBase,
   void count_kernel() { kernels_.fetch_add(1, std::memory_order_relaxed); }
   void settled(uint64_t kernels) { settled_.fetch_add(kernels, std::memory_order_release); }
 
-  // The thread counts the blocks of memory that it allocates. A kernel's results may be in the
-  // blocks since the operator began (operator_scope.h), or outside of operators, since the previous
-  // command.
+  // The thread counts the blocks of memory that it allocates. A kernel's results may be in any of
+  // the blocks since the operator began (operator_scope.h). Outside of operators, they may be in
+  // any of the blocks since the previous command.
   uint64_t allocations() const { return allocations_.load(std::memory_order_relaxed); }
   uint64_t count_allocation() { return allocations_.fetch_add(1, std::memory_order_relaxed) + 1; }
   void command_enqueued() { before_.store(allocations(), std::memory_order_relaxed); }
@@ -63,9 +63,9 @@ void note_fault_use(uint64_t thread, uint64_t allocation) noexcept;
 // Whether this thread has computed with this block of that thread, or with a later one.
 bool has_used(uint64_t thread, uint64_t allocation) noexcept;
 
-// What Python knows of threads, which end for Python before their C++ destructors run: the number
-// of the current thread (0: none), and whether a thread has ended. has_ended() takes Python's lock:
-// the caller must hold no lock that an owner of Python's lock may wait for.
+// Asks Python about threads, because a thread ends for Python before its C++ destructors run.
+// current(): the number of the current thread (0: none). has_ended() takes Python's lock, so the
+// caller must hold no lock that an owner of Python's lock may wait for.
 struct PythonThreads {
   uint64_t (*current)();
   bool (*has_ended)(uint64_t number);

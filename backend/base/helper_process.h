@@ -48,7 +48,7 @@ class HelperProcess {
   std::optional<HelperAnswer> answer_;
 };
 
-// For the program in that process.
+// Functions that the program in that process calls.
 namespace helper {
 
 // Closes inherited files except the standard streams and the pipe. Children do not inherit the

@@ -88,10 +88,10 @@ Registry& registry() {
     TORCH_CHECK(hung.empty(), "No OpenCL device: ", hung,
                 ", and would hang this process, too. Remove it, choose other drivers with "
                 "OCL_ICD_VENDORS, or give it more seconds; see docs/environment.md");
-    // Set before drivers are loaded: a fork while they load leaves their locks, and that of
-    // `instance`, locked in the child. The destructors of Intel's driver would wait for the
-    // parent's commands, so a child skips them: for that the handler must be registered after the
-    // driver's.
+    // The handler is set before drivers are loaded: if a fork happens meanwhile, the locks of the
+    // drivers and of `instance` stay locked in the child. In a child, the destructors of Intel's
+    // driver would wait for the parent's commands. skip_destructors_if() skips only destructors
+    // that are registered before it, so it is called again after the driver is loaded.
     after_fork([] {
       forked = true;
       if (!listed) skip_destructors_if(&in_bad_fork);
@@ -198,7 +198,7 @@ Device& use_context(cl_context handle) {
   for (Device* each : ours) {
     {
       std::lock_guard lock(user_contexts().mutex);
-      // Not an assignment, which releases a context that it has failed to retain.
+      // Erases and inserts, because an assignment also releases a context that it failed to retain.
       user_contexts().contexts.erase(each);
       translated(what, [&] { user_contexts().contexts.emplace(each, context); });
     }

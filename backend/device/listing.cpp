@@ -31,7 +31,7 @@ size_t mebibytes(const char* variable, cl_ulong of_driver) {
   return value ? *value << 20 : of_driver;
 }
 
-// The answer to a query that a driver may not know; then `otherwise`.
+// The driver's answer to a query, or `otherwise` if it does not know the query.
 template <typename T>
 T optional(const cl::Device& d, cl_device_info what, T otherwise) {
   T value{};

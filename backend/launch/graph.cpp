@@ -221,7 +221,7 @@ void Graph::reset() {
   refuse_fork();
   std::lock_guard lock(mutex_);
   capture_.reset();
-  // Other streams or the host may use the memory of tables and host tensors again after this.
+  // After the reset, other streams or the host may reuse the memory of tables and host tensors.
   if (last_stream_ && !recording_.kept.empty()) {
     wait_unlocked([&] { last_stream_->drain_quietly(); });
   }

@@ -46,7 +46,7 @@ class PinnedMemory {
     if (found == buffers_.end()) return;
     clEnqueueUnmapMemObject(found->second.queue(), found->second.buffer(), address, 0, nullptr,
                             nullptr);
-    clFlush(found->second.queue());  // the driver releases the memory then, and nobody else flushes
+    clFlush(found->second.queue());  // until a flush, the driver keeps the memory
     buffers_.erase(found);
   }
 

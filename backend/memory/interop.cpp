@@ -156,7 +156,8 @@ ExternalMemory wrap_host(Device& device, void* data, size_t bytes, std::function
   if (code != CL_SUCCESS)
     raise(code, "cannot register the release of host memory", "clSetMemObjectDestructorCallback");
   kept.release();
-  return wrap(device, std::move(buffer), bytes, 0, [] {});  // not empty: waits for the device
+  // With a release function, even an empty one, the end of the memory waits for the device.
+  return wrap(device, std::move(buffer), bytes, 0, [] {});
 }
 
 size_t host_alignment(Device& device) {

@@ -179,7 +179,7 @@ const Entry& find_or_make(Device& device, const Request& request) {
   created->device = &device;
   created->key = key;
   created->options = request.options;
-  // A linked program does not tell the signatures of its kernels.
+  // Users' programs need the signatures of their kernels, which a linked program does not report.
   if (device.has(Quirk::kBinaryCompiles) && keeps_programs() && !request.of_user) {
     created->steps = BuildSteps::kCompileAndLink;
   }

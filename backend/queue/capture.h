@@ -1,6 +1,6 @@
-// While a graph is captured (graph.h), streams record commands instead of enqueueing them:
-// command_sink.h decides. Each
-// recorded launch has its own kernel object, because a kernel object holds its arguments.
+// While a graph is captured (graph.h), streams record commands instead of enqueueing them
+// (command_sink.h). Each recorded launch has its own kernel object, because a kernel object holds
+// its arguments.
 //
 // A stream that waits for an event of a captured stream is captured, too. All commands form one
 // list in the order of their calls: that order respects every event, so a replay needs none.

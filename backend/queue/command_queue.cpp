@@ -60,10 +60,11 @@ CommandQueue::CommandQueue(Device& device, bool high_priority)
 CommandQueue::CommandQueue(Device& device, cl::CommandQueue of_user)
     : device_(device), high_priority_(false), settled_(true), first_(std::move(of_user)) {}
 
-// Threads read `now_` without a lock, so one may enqueue a command on the first queue after the
-// change. It sees the change after its call: the driver's lock of that queue orders the call after
-// the marker, and the marker comes after the first store below. It then makes the new queue wait
-// for its command, too. Until the new queue waits for the marker, other threads wait.
+// Threads read `now_` without a lock, so a thread may enqueue a command on the first queue after
+// the change. After its call, that thread sees the change: the driver's lock of the first queue
+// orders the call after the marker, and the marker comes after the first store below. The thread
+// then makes the new queue wait for its command, too. Until the new queue waits for the marker,
+// other threads wait.
 void CommandQueue::change() {
   std::lock_guard lock(mutex_);
   if (settled_.load(std::memory_order_relaxed)) return;

@@ -29,9 +29,9 @@ std::optional<uint64_t> read_timer(Device& device) {
 }  // namespace
 
 void DeviceClock::add_reading() {
-  // Small commands bound the offset between the clocks: a command ends after the host's clock was
-  // read before its enqueuing, and before the clock is read after the wait. Some drivers report no
-  // times of markers (backend/queue/stream.cpp).
+  // Small commands bound the offset between the clocks: a command ends between two readings of the
+  // host's clock, one before it is enqueued and one after the wait. The commands are not markers,
+  // because some drivers report no times of markers (backend/queue/stream.cpp).
   int64_t low = std::numeric_limits<int64_t>::min(), high = std::numeric_limits<int64_t>::max();
   Reading last{};
   translated([&] { return str("cannot read the clock of ", device_->label()); },

@@ -275,7 +275,7 @@ bool Faults::is_for(const Found& found, const FaultReport& report, const BufferV
   return origin.thread == thread && origin.allocation >= found.first_result;
 }
 
-// A fault of the calling thread, or else one of another thread that is_for() it.
+// A fault of the calling thread, or else a fault of another thread for which is_for() is true.
 Faults::Found* Faults::find_for_caller(const FaultReport& report, const BufferView* read,
                                        std::unique_lock<std::mutex>& lock) {
   const FaultThread* const own = &fault_thread();
@@ -308,7 +308,7 @@ void Faults::raise_reported(const FaultReport& report, const BufferView* read) {
   const Found raised = *found;
   const uint64_t thread = raised.thread->id(), caller = fault_thread().id();
   const bool takes = thread == caller || thread == report.thread || raised.thread->ended();
-  // It is kept for the thread that launched the kernel, which may read other wrong results.
+  // The fault is kept for the thread that launched the kernel, which may read other wrong results.
   if (!takes) found->told = true;
   std::erase_if(found_, [&](const Found& each) {
     return each.thread == raised.thread && each.report <= report.number && (takes || !each.told);

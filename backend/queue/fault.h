@@ -10,13 +10,14 @@
 // buffer. One kernel does both, so that no other thread's kernel comes in between. A word holds the
 // first fault since the previous report.
 //
-// A fault is raised once, at a wait that covers its report, in
-// - the thread that launched the kernel, or for which another thread did (as in a backward pass);
-// - a thread that waits for an event that this thread recorded;
-// - any thread, once this thread has ended. A thread that reads memory which this thread allocated
-// for the kernel's results or later, or that has computed with such memory, raises it as well.
-// Other threads leave it. A thread that raises a fault drops its later faults that the same wait
-// covers.
+// A fault belongs to the thread that launched the kernel, or for which another thread launched it
+// (as in a backward pass). It is raised once, at a wait that covers its report, by
+// - its own thread;
+// - a thread that waits for an event that its own thread recorded;
+// - any thread, once its own thread has ended.
+// Another thread raises it as well if it reads memory that the fault's own thread allocated for the
+// kernel's results or later, or has computed with such memory. After a fault is raised, later
+// faults of the same thread that the same wait covers are dropped.
 #pragma once
 
 #include <array>
@@ -55,8 +56,7 @@ struct FaultArgument {
   int site;
 };
 
-// Stands for the reports of a stream up to `number` (0: none) at the time when `thread`
-// (FaultThread::id()) asked.
+// The reports of a stream up to `number` (0: none), for which `thread` (FaultThread::id()) asked.
 struct FaultReport {
   uint64_t number = 0;
   uint64_t thread = 0;

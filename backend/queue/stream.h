@@ -94,8 +94,8 @@ class Stream {
   void wait_for(const cl::Event& event, Stream& source, uint64_t work, const FaultReport& report);
   // Makes later commands wait for all commands of another stream so far.
   void wait_for(Stream& source);
-  // An event that completes when all commands that were enqueued so far have. `timed`: its times
-  // will be read.
+  // An event that completes after all commands that were enqueued so far. `timed`: its times will
+  // be read.
   cl::Event marker(bool timed = false);
 
   // submitted() for several commands.

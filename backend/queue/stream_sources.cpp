@@ -109,7 +109,7 @@ void Stream::ask_others() {
         known->busy = true;
         continue;
       }
-      // Another thread may have made this stream wait anew.
+      // Another thread may have made this stream wait for `other` again.
       if (known->commands == source.commands && known->reports == source.reports) {
         known->pending = false;
         known->reports.clear();

@@ -99,7 +99,7 @@ c10::Stream stream_from_pool(DeviceIndex device, bool high_priority) {
   std::atomic<uint32_t>& next = streams_of(device).next[high_priority];
   const StreamId first = 1 + (high_priority ? kStreamsPerPriority : 0);
   Stream* found = nullptr;
-  // Commands of another user would be recorded by a capture.
+  // Skips streams under capture: the capture would record the new user's commands.
   for (int tries = 0; tries < kStreamsPerPriority; ++tries) {
     found = &stream_of_id(device, first + next.fetch_add(1) % kStreamsPerPriority);
     if (!found->captured()) break;

@@ -185,7 +185,7 @@ void Call::begin(Stream& stream, const CommandInfo& info) {
   try {
     if (with_event_ && timed) stream.enable_times();
   } catch (const std::exception&) {
-    with_event_ = false;  // the profile lacks this time; the command must not fail for that
+    with_event_ = false;  // the trace then lacks the device times, but the command must not fail
   }
   static_assert(sizeof(c10::approx_time_t) == sizeof(command.called));
   command.called = static_cast<int64_t>(c10::getApproximateTime());
