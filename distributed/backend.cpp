@@ -99,7 +99,7 @@ OcclBackend::OcclBackend(BackendPointer gloo)
 }
 
 OcclBackend::~OcclBackend() {
-  // Without Python's lock: both join threads that take it to release tensors.
+  // Without Python's lock: both destructors join threads that need the lock to release tensors.
   wait_unlocked([&] {
     issuer_.reset();
     gloo_.reset();

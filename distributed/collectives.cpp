@@ -29,7 +29,7 @@ std::vector<int64_t> bytes_of_parts(const at::Tensor& rows, std::vector<int64_t>
   return sizes;
 }
 
-// Gloo adds up the sizes only: with a negative one, it would leave the tensor.
+// Gloo checks only the sum of the sizes: with a negative one, it would access other memory.
 void check_parts(const at::Tensor& tensor, const std::vector<int64_t>& sizes) {
   for (const int64_t size : sizes) {
     TORCH_CHECK_VALUE(0 <= size && size <= tensor.size(0), "occl: all-to-all of a part of ", size,

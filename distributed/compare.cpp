@@ -11,7 +11,8 @@ namespace ocl {
 void compare_exchange(c10d::Backend& gloo, const std::vector<int64_t>& sent,
                       const std::vector<int64_t>& received, at::ScalarType type) {
   const int64_t ranks = gloo.getSize(), columns = 2 * ranks + 1;
-  // All rows have the same length, whatever the caller gave. -1 marks a missing count.
+  // All ranks send rows of the same length, even if a caller gave too few sizes. -1 marks a missing
+  // size.
   at::Tensor mine = at::full({columns}, -1, at::kLong);
   int64_t* row = mine.mutable_data_ptr<int64_t>();
   if (static_cast<int64_t>(sent.size()) == ranks) std::copy(sent.begin(), sent.end(), row);

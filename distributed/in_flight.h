@@ -39,8 +39,9 @@ class ProgressThread {
 };
 
 // Releases an object on a thread that runs collectives. The release of a tensor takes Python's
-// lock. While the interpreter ends, that ends the thread, and with it the process. So after
-// keep_released() objects are leaked instead; it also waits for releases that have begun.
+// lock. If the interpreter is ending, taking the lock ends the thread, and with it the process. So
+// after keep_released() objects are leaked instead. keep_released() waits for releases that have
+// begun.
 class Release {
  public:
   template <typename T>

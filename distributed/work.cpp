@@ -56,8 +56,8 @@ std::exception_ptr named(const std::exception_ptr& error, c10d::OpType type) {
 }
 
 // Marks the end of the commands that move the results to the device. With Quirk::kWaitRunsCommands,
-// driver threads would start these commands some 50 us later, so this thread waits and runs them;
-// not if a division follows, which takes longer.
+// driver threads would start these commands some 50 us later, so this thread waits and runs them. A
+// division takes longer than that, so this thread does not wait for it.
 void settle(StagingStream& staging, int64_t divisor) {
   Stream& side = stream(staging.stream);
   if (side.device().has(Quirk::kWaitRunsCommands) && divisor == 1) side.drain();
@@ -134,8 +134,8 @@ void StagedWork::when_done(const WorkPointer& inner) {
     });
     return;
   }
-  // Without a future, a thread must wait. Each message has its own, because they come in any order.
-  // Gloo uses the memory already.
+  // Without a future, a thread must wait. Each message has a thread of its own, because messages
+  // complete in any order.
   run_aside([work = self(), inner = inner]() mutable {
     std::exception_ptr error;
     try {
@@ -176,7 +176,7 @@ void StagedWork::complete(std::exception_ptr error) noexcept {
   attempt([&] {
     for (StagingStream& each : streams_) settle(each, operation_.divisor);
   });
-  hold_.reset();  // the next collective follows on the same streams
+  hold_.reset();  // the next collective uses the same streams, which keep the order
   in_flight_.reset();
   staging_.release();
   finish(error);  // before the future's callbacks, which may query this work

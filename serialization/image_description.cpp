@@ -25,7 +25,7 @@ const Meta* meta_of(const at::TensorBase& tensor) {
   return dynamic_cast<const Meta*>(tensor.unsafeGetTensorImpl()->get_backend_meta());
 }
 
-// torch saves a map from texts to flags, so the keys hold the values.
+// torch.save() stores a map from strings to booleans, so each value is a part of its key.
 using Saved = std::unordered_map<std::string, bool>;
 constexpr std::string_view kColorSpace = "torch_ocl.image.color_space=",
                            kChannelOrder = "torch_ocl.image.channel_order=",

@@ -251,7 +251,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     span->endTime = activity.endTime;
     span->device = activity.device;
     span->resource = activity.resource;
-    // Not linked to an operator, because the time between its kernels belongs to others.
+    // The span is not linked to an operator, because kernels of other operators run in it, too.
     span->id = static_cast<int32_t>(command.annotation);
   }
 
