@@ -351,7 +351,7 @@ fused_attention(const Tensor& query, const Tensor& key, const Tensor& value,
     run(a, SdpaKernel::kForward, {result, log_sum}, {});
   }
   if (!written.is_same(out)) out.copy_(written);
-  // On the host, because the backward pass gives them to its kernels as numbers.
+  // Seed and offset are CPU tensors, because the backward pass passes them as numbers to kernels.
   const auto number = [](uint64_t value) {
     return at::scalar_tensor(static_cast<int64_t>(value), at::TensorOptions(ScalarType::Long));
   };

@@ -159,7 +159,8 @@ int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, cons
                                  : refusal(query, key, value, mask, dropout, is_causal, enable_gqa);
     if (!reason) return static_cast<int64_t>(SDPBackend::overrideable);
   }
-  // Raises the CPU's error: its fused kernel first asks a mask for the size of its rows.
+  // Raises the same error as on the CPU, whose fused kernel first reads the second last size of the
+  // mask.
   if (mask && mask->defined() && mask->dim() < 2 && query.dim() == 4 && key.dim() == 4 &&
       dropout == 0 && !broadcasts(*mask, query, key)) {
     mask->sym_size(-2);

@@ -10,9 +10,9 @@
 #define QUERY_SLOTS (QUERIES < 3 ? QUERIES : 4)
 #define KEYS (WIDTH / QUERY_SLOTS)  // a vector holds the products of KEYS keys with all queries
 #define COLUMNS (DV / WIDTH)        // vectors in a row of values
-// At a time: vectors of a row and queries, as many as have their sums in registers, and keys, which
-// have separate sums. Whole rows are read where possible, because processors prefetch adjacent
-// memory.
+// A loop over keys updates CHUNK vectors of a row for CHUNK_QUERIES queries, whose sums fit into
+// registers. Each of KEY_SUMS keys in flight has separate sums. Whole rows are read where possible,
+// because processors prefetch adjacent memory.
 #define CHUNK (COLUMNS < WIDTH ? COLUMNS : WIDTH)
 #define CHUNK_QUERIES                       \
   (QUERIES * CHUNK <= WIDTH     ? QUERIES   \

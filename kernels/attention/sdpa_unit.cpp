@@ -45,8 +45,7 @@ struct UnitAttention {
   }
 };
 
-// How many panels of rows of Q or K (d), and of V or G (dv), a kernel has; or how many sums of
-// these.
+// The number of a kernel's panels, or of its sums: for rows of Q or K (d), and of V or G (dv).
 struct Counts {
   int64_t d, dv;
 };

@@ -112,7 +112,7 @@ void check_types(const char* op, const at::Tensor& input, const char* name,
               other.scalar_type(), " (on ", ocl_device(input).label(), ")");
 }
 
-// Raises for empty weights, because sums would have no terms.
+// Raises if the weights have no elements: the sums of a convolution would have no terms.
 void check_weight(const at::Tensor& weight, bool transposed) {
   for (int64_t d = transposed ? 1 : 2; d < weight.dim(); ++d) {
     TORCH_CHECK(weight.size(d) > 0, d > 1 ? "kernel size" : "number of output channels",

@@ -109,7 +109,7 @@ class CpuCall {
           replace_tensors((*stack_)[i], [&](const at::Tensor& result) { return restore(result); });
     }
     take_resized();
-    const at::AutoDispatchBelowADInplaceOrView not_recorded;  // the copies back
+    const at::AutoDispatchBelowADInplaceOrView not_recorded;  // autograd ignores the copies below
     views_.write_back();                                      // before a resize frees that memory
     for (const Pair& pair : pairs_) {
       if (pair.resized) write_back(pair);
@@ -320,7 +320,7 @@ constexpr const char* kBatchSizes[] = {
     "_pad_packed_sequence", "gru.data", "lstm.data", "rnn_relu.data", "rnn_tanh.data",
 };
 
-// The CPU's key has the composite, which then calls ocl's operators.
+// PyTorch registers the composite for the CPU's key. The operators that it calls run on ocl.
 void run_composite(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
 }

@@ -1,8 +1,9 @@
 // One of PyTorch's _foreach_ operators: for each tensor of the lists a, b, c, out = EXPR, as in the
 // table of element-wise operators.
 //   INPUTS       number of input lists, 1 to 3; OUTPUT: the list that is written
-//   s0 (b with VALUE_IS_B) is a number: the argument `number`, the tensor's number in the table
-//   (NUMBERS), or an element in device memory (ELEMENT is its type)
+//   EXPR may use a number, named s0 (b with VALUE_IS_B). It is the argument `number`, or with
+//   NUMBERS the tensor's own number in the table, or with ELEMENT a number of that type in device
+//   memory
 #include "foreach.clh"
 
 #ifdef ELEMENT

@@ -25,7 +25,7 @@ struct ListTypes {
   std::array<ScalarType, 6> lists;  // element types of the lists
   uint8_t count;                    // number of lists
   ScalarType compute;
-  bool numbers;  // one for each tensor
+  bool numbers;  // whether the table has a number for each tensor
 
   // The most tensors of one launch.
   size_t capacity(const Device& device) const;

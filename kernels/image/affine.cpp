@@ -30,7 +30,8 @@ std::array<int64_t, 6> AffinePass::fixed(int shift) const {
 }
 
 std::optional<std::array<double, 6>> AffinePass::inverse() const {
-  std::array<double, 6> a = matrix;  // then for whole pixel numbers, rounded as the positions are
+  // The matrix for indices of pixels instead of their centres, with the rounding of positions.
+  std::array<double, 6> a = matrix;
   a[2] += (a[0] + a[1]) / 2, a[5] += (a[3] + a[4]) / 2;
   if (small_steps()) {
     const auto steps = fixed(16);

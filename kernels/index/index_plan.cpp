@@ -15,7 +15,7 @@ constexpr int kMaxIndices = 32;
 constexpr double kMostAtomics = 1 << 24;  // writes of a launch with atomic functions
 // From this many moves, and this many moves per target, sorting is faster than exchanges.
 constexpr size_t kLeastCrowd = 100'000, kLeastForEach = 64;
-constexpr size_t kMostSorted = size_t{1} << 24;  // if atomics are possible, too: limits memory
+constexpr size_t kMostSorted = size_t{1} << 24;  // beyond this, atomics need less memory
 
 // Whether the device cannot exchange elements of the type. No device exchanges 16 bytes at once.
 bool lacks_atomics(const IndexPlan& plan) {

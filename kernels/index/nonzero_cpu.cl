@@ -1,5 +1,5 @@
-// nonzero.clh of the CPU family: a work-item reads `share` adjacent elements. Grid: the shares, of
-// nonzero_scan 1.
+// nonzero.clh of the CPU family: a work-item reads `share` adjacent elements. Grid: a work-item for
+// each share; nonzero_scan has one work-item.
 #include "nonzero.clh"
 
 #define FOR_SHARE(i)                                         \

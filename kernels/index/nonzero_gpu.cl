@@ -1,5 +1,5 @@
 // nonzero.clh of the GPU family: a work-group of GROUP work-items reads `share` adjacent elements.
-// Grid: shares * GROUP, of nonzero_scan GROUP.
+// Grid: a work-group for each share; nonzero_scan has one work-group.
 #include "nonzero.clh"
 #include "group.clh"
 

@@ -13,8 +13,8 @@ class GeneratedKernel {
  public:
   // `file`: an absolute path, or the result of add_runtime_source().
   // `signature`: a letter for each argument of a call: b (address of a tensor's data), l (integer),
-  // d (double), s (float). f is no argument: the kernel takes the stream's fault word (fault.h),
-  // for an index; a second f is for a zero by which integers are divided.
+  // d (double), s (float). f is no argument of the call: the kernel gets the stream's fault word
+  // (fault.h), the first f for indices out of range, the second f for integer division by zero.
   // `shape`: t (each of a few tasks loops over a share of the units), i (a work-item for each
   // unit), g (a work-group for each unit).
   GeneratedKernel(std::string name, std::string file, std::string signature, char shape,

@@ -79,7 +79,7 @@ void backward(const at::Tensor& result, const at::Tensor& grad_any, const at::Te
               const at::Tensor& y_any, double order, const at::Tensor& distances_any, bool pairs) {
   static constexpr const char* kName = "row_distance_backward";
   if (result.numel() == 0) return;
-  if (distances_any.numel() == 0) {  // no pairs: there is only one row, say
+  if (distances_any.numel() == 0) {  // no pairs, for example of a single row
     result.zero_();
     return;
   }

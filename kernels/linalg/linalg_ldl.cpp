@@ -31,7 +31,8 @@ void check_lower(bool upper) {
   TORCH_CHECK_NOT_IMPLEMENTED(!upper, "ldl_factor: upper triangles are not implemented for ocl");
 }
 
-// Two launches for each block of D: one finds its pivot, and in one many teams update the rest.
+// Two launches for each block of D: the first finds its pivot, and in the second many teams update
+// the rest of the matrix.
 void factor_by_blocks(const Tensor& a, const Tensor& pivots, const Tensor& info, bool hermitian) {
   Device& device = ocl_device(a);
   const int64_t batches = a.size(0), n = a.size(1);

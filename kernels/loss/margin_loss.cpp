@@ -93,7 +93,7 @@ Rows check_multilabel(const Tensor& self, const Tensor& target) {
   Rows rows;
   at::native::multilabel_margin_loss_shape_check(rows.rows, rows.classes, self.dim(), self, target);
   check_types("multilabel_margin_loss", self, target);
-  // Also after the end of the list, as on the CPU.
+  // Checks targets after the end of the list, too, as on the CPU.
   static const int site =
       fault_site({"aten::multilabel_margin_loss", FaultClass::kRuntime, "target", "classes"});
   check_range(target, {-1, static_cast<double>(rows.classes - 1), rows.classes, site});

@@ -135,10 +135,10 @@ TASK __kernel void avg_pool(CTENSOR(in), TENSOR(out), const Pool p, const ulong 
 }
 #endif
 
-// Rows that are covered by the same windows have the same gradient. The windows' shares are summed
-// into a row `sums`, which is spread over a row `spread` of the image, which is stored for each of
-// these rows. `sums` begins after `front` elements, `spread` after the padding; zeros surround
-// both.
+// Rows of the image that are covered by the same rows of windows have the same gradient, which is
+// computed once and stored for each of them. First each column of windows is summed into `sums`.
+// Then each sum is spread over the pixels that its windows cover, into `spread`. `sums` begins
+// after `front` elements, `spread` after the padding; zeros surround both.
 TASK __kernel void avg_pool_backward(CTENSOR(in), TENSOR(out), const Pool p,
                                      const ulong per_item) {
   __local T sums[ROOM], spread[ROOM];

@@ -111,7 +111,7 @@ struct PoolImages {
   }
 };
 
-// STRIDE of pool.clh, for gradients on GPUs: that of nearly all networks.
+// STRIDE of pool.clh, for gradients on GPUs; 0 for unusual strides.
 int64_t known_stride(const Device& device, const Pool& pool) {
   constexpr int64_t kMost = 4;
   const bool known = device.family() == KernelFamily::kGpu && pool.stride_h == pool.stride_w &&

@@ -48,8 +48,8 @@ Tensor along(const Tensor& numbers, const Tensor& tensor, int64_t axis, ScalarTy
 }
 
 // Adds the zero point before rounding, as on the CPU. The CPU's kernels for 8 bits and a single
-// scale round product and sum once (fma); all others round each in float. An fma() that adds 0
-// keeps compilers from contracting those.
+// scale compute product and sum with one rounding (fma); all others round each of them to float.
+// For these, an fma() that adds 0 keeps compilers from contracting product and sum.
 #define IN_FLOAT(x) "CONVERT(T, CONVERT(float, " x "))"
 #define STEP(inverse, zero) "rint(" IN_FLOAT(IN_FLOAT("fma(a, " inverse ", C(0))") " + " zero) ")"
 constexpr PointwiseOp kQuantize{"quantize", "FMIN(FMAX(rint(fma(a, C(s0), C(s1))), C(s2)), C(s3))",

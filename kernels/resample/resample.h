@@ -14,7 +14,7 @@ using image::Line;
 struct DimensionMap {
   DimensionMap(int64_t in, int64_t out) : band(in, out), tight(in, out) {}
   image::Band band;
-  image::Band tight;  // the weights per output are those of the longest line, not rounded up
+  image::Band tight;  // has as many weights per output as the longest line needs, not rounded up
   // The outputs of `tight` from same_from up to same_to have the same weights, and each starts
   // `hop` (1 or 2) inputs after the one before. hop 0: there is no such range.
   int64_t hop = 0, same_from = 0, same_to = 0;

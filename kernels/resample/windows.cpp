@@ -42,7 +42,7 @@ void check_pairs(std::initializer_list<std::pair<const char*, at::IntArrayRef>> 
   for (const auto& [name, values] : all) {
     TORCH_CHECK(values.size() == 2, "It is expected ", name, " equals to 2, but got size ",
                 values.size());
-    // So that sums and products of two fit int64.
+    // This limit keeps sums and products of two numbers within int64.
     TORCH_CHECK(std::max(values[0], values[1]) < int64_t{1} << 31, name, " is too large: ", values);
   }
 }

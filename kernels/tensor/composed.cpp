@@ -59,7 +59,7 @@ void aminmax(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& min,
 }
 
 void aminmax_allreduce(const at::Tensor& self, at::Tensor& min, at::Tensor& max) {
-  // `min` and `max` have their shape; with keepdim it has all dimensions.
+  // The caller has set the shape of `min` and `max`. It has dimensions only with keepdim.
   const bool keepdim = min.dim() > 0;
   at::amin_out(min, self, {}, keepdim);
   at::amax_out(max, self, {}, keepdim);
@@ -170,7 +170,7 @@ Tensor& embedding_renorm_(Tensor& self, const Tensor& indices, double max_norm, 
   // If an index occurs twice, the same row is written twice, which is harmless.
   if (norm_type > 0) return self.index_copy_(0, index, rows.renorm(norm_type, 0, max_norm));
   const Tensor norms = at::linalg_vector_norm(rows, norm_type, 1, /*keepdim=*/true);
-  const Tensor scaled = rows * (max_norm / (norms + 1e-7));  // renorm() refuses it
+  const Tensor scaled = rows * (max_norm / (norms + 1e-7));  // renorm() refuses this norm_type
   return self.index_copy_(0, index, at::where(norms > max_norm, scaled, rows));
 }
 

@@ -10,13 +10,13 @@ namespace channels_last {
 
 // Why these kernels cannot take a call: shared by the algorithms.
 const char* refusal_of_call(const ConvCall& call, at::ScalarType type = at::kFloat);
-// The same for those that multiply pairs of bfloat16.
+// The same for the algorithms that multiply pairs of bfloat16.
 const char* refusal_of_pairs(const ConvCall& call);
-// The pass has the strides of contiguous weights. This changes them if `weight` is channels_last.
-// `along`: the pass's stride between the `channels` channels of a filter.
+// Changes the pass's strides of weights, which are those of contiguous weights, if `weight` is
+// channels_last. `along`: the pass's stride between the `channels` channels of a filter.
 void take_weights(ConvPass& pass, int32_t& along, int32_t channels, const at::Tensor& weight);
-// Floats of packed weights, and the launch of conv_channels_last_pack.cl, which packs or unpacks.
-// `panel`: rows of a panel, which are `vectors` vectors.
+// The size of packed weights in floats, and grid and kernel of conv_channels_last_pack.cl, which
+// packs or unpacks them. `panel`: rows of a panel; `vectors`: the same in vectors.
 int64_t packed_size(const ConvPass& pass, int64_t panel);
 Range pack_grid(const ConvPass& pass, int64_t panel);
 const Kernel& pack_kernel(Device& device, bool unpack, int64_t vectors);
@@ -30,10 +30,10 @@ struct Tile {
 Tile choose_tile(const Device& device, int64_t rows);
 bool has_few_taps(const ConvShape& shape);
 bool has_few_rows(const ConvPass& pass);
-// A pass with packed weights. `pitch`: channels of a pixel of the source.
+// Runs a pass with packed weights. `pitch`: channels of a pixel of the source.
 void run_pass(const ConvPass& pass, Tile tile, const at::Tensor& result, const at::Tensor& source,
               int32_t pitch, const at::Tensor& packed, const at::Tensor& bias);
-// Zeros that taps read before and after each row of the source.
+// The number of zeros that taps read before and after each row of the source.
 struct Ends {
   int64_t before, after;
 };

@@ -52,7 +52,8 @@ TASK __kernel void unpack_depthwise(TENSOR(weight), CTENSOR(packed), const Pass 
   const int outer = most < 0 ? 0 : min(pass.size[2], most / pass.step[2] + 1);             \
   const int inner = min(outer, DIVIDE_UP(least, pass.step[2]));
 
-// The rows of the source that the line's taps read (those inside), and their rows of taps.
+// Finds the rows of the source that the line's taps read, and for each its row of taps. Leaves out
+// rows outside of the source.
 #define FIND_ROWS                                                                          \
   size_t row_at[MAX_ROWS];                                                                 \
   int row_of_taps[MAX_ROWS];                                                               \
@@ -89,7 +90,7 @@ TASK __kernel void depthwise(TENSOR(result), CTENSOR(source), CTENSOR(packed), C
       const bool whole = x >= inner && x + AT_ONCE <= outer;
       const int first_x = x * pass.step[2] + pass.first[2];
       for (int next = 0; next < channels; next += VW) {
-        const int c = min(next, channels - VW);  // so may the last vector
+        const int c = min(next, channels - VW);  // the last vector may overlap, too
         const VEC start = has_bias ? LOAD_FLOATS(CPTR(float, bias) + c) : (VEC)(0.0f);
         __global float *to = out + x * out_step + c;
         if (whole) {

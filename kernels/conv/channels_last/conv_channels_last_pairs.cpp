@@ -17,7 +17,7 @@ const char* refusal(const ConvCall& call) {
 }
 
 // Weights as floats [rows][taps][channels / 2]: a float holds a pair of channels. An odd number of
-// channels gets a zero. `along`: the dimension of the weights that the channels are.
+// channels gets a zero. `along`: the dimension of the channels in the weights.
 at::Tensor weight_pairs(const at::Tensor& weight, int64_t along, int64_t channels) {
   at::Tensor rows = weight.movedim(along, -1).contiguous();
   rows = rows.view({rows.size(0), -1, channels});
@@ -26,7 +26,7 @@ at::Tensor weight_pairs(const at::Tensor& weight, int64_t along, int64_t channel
   return rows.view(at::kFloat);
 }
 
-// `joined`: taps that are one tap in the weights.
+// `joined`: the number of taps that join_taps_of_rows() made one tap, else 1.
 at::Tensor pack_pairs(ConvPass pass, int64_t vectors, const at::Tensor& weight, int32_t joined) {
   const auto channels = static_cast<int32_t>(weight.size(2));
   pass.channels = pass.channels ? channels : 0;

@@ -29,12 +29,12 @@ typedef struct {
   long task_words;  // of the scratch memory
   int columns, positions, depth;
   int panels, parts, items;
-  int line;     // positions that end with a piece: a line of the result, or all of them
-  int pieces;   // of `line`
+  int line;     // positions that are split into pieces together: a line of the result, or all
+  int pieces;   // the number of pieces in `line`
   int at_once;  // steps between loads of the sums
 } Blocks;
 
-// The first `count` elements of a line.
+// Stores the first `count` elements of a line.
 ALWAYS_INLINE void store_elements(const uint16 line, __global ushort *to, const int count) {
   if (count >= BLOCK) {
     STORE_LINE(line, to);
@@ -113,7 +113,8 @@ ALWAYS_INLINE void prefetch_piece(const __global ushort *result, const long pitc
 
 #define MOST_FETCHED 8  // lines of each span in a step
 
-// `rows` by `right`: `steps` steps. Meanwhile, the spans that the next pieces read are fetched.
+// Adds `steps` steps of the product of `rows` and `right`. Meanwhile, prefetches the spans that the
+// next pieces read.
 ALWAYS_INLINE void multiply(Tiles *tiles, const Rows *rows, const __global uint *right,
                             const int steps, const Span *next) {
   const long lines = next ? max(next[0].size, next[1].size) / 64 / max(steps, 1) + 1 : 0;

@@ -82,12 +82,14 @@ int32_t part_size(int64_t all, int64_t others, int64_t tasks, int64_t least) {
   return static_cast<int32_t>(std::max(at::ceil_div(all, parts), std::min(all, least)));
 }
 
-// Whether pieces lie in one line each. Else they follow each other, which makes many fewer.
+// Whether each piece lies in one line of the result. If lines would leave many pieces partly empty,
+// pieces go across the ends of lines instead.
 bool in_lines(const ConvPass& pass) {
   return pass.size[2] * 4 >= at::round_up<int64_t>(pass.size[2], kPiece) * 3;
 }
 
-// Of short lines, most pieces would be copied for the taps left and right of them.
+// Whether to pad the rows of the source: if lines are short, most pieces would be copied otherwise,
+// because taps read pixels left and right of a line.
 bool has_short_lines(const ConvPass& pass, const at::Tensor& source) {
   const Ends ends = ends_of_rows(pass);
   return in_lines(pass) && pass.size[2] <= kPiece && pass.channels > 0 && pass.tap_count[2] > 1 &&
@@ -136,12 +138,13 @@ const char* refusal(const ConvCall& call) {
   return refusal_of_matrix_unit(call.device, ScalarType::BFloat16);
 }
 
-// The pass of the forward direction, in which few channels are joined, and the pixels it reads.
+// The pass of the forward direction, and the source that it reads. With few channels, the taps of a
+// row are joined (join_taps_of_rows).
 std::pair<ConvPass, at::Tensor> joined_pass(const ConvCall& call, const at::Tensor& weight) {
   const ConvShape& s = call.shape;
   ConvPass pass = forward_pass(s);
   take_weights(pass, pass.weight_channel, s.in_channels, weight);
-  pass.weight_channel = 1;  // of one channel, the strides of weights do not tell the format
+  pass.weight_channel = 1;  // with one channel, the strides are those of either format
   if (!has_few_channels(s)) return {pass, call.source};
   const at::Tensor source = pad_rows(pass, call.source, s.in_channels);
   join_taps_of_rows(pass);

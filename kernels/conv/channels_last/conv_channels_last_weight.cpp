@@ -16,12 +16,12 @@ constexpr int64_t kTasks = 16;
 constexpr int32_t kLeastRows = 8;        // of the output: fewer leave most of a vector empty
 constexpr int32_t kLeastPositions = 16;  // of a block, to be worth the loads and stores of sums
 
-// Floats of local memory.
+// The sizes of the arrays in local memory, in floats.
 struct Room {
   int64_t grads, patch;
 };
 
-// They fit the first level cache, with room for the sums. Less where the device has less.
+// Both arrays and the sums fit into the first level cache, and into the device's local memory.
 Room room_of(const Device& device) {
   Room room{4096, 5120};
   const auto most = static_cast<int64_t>(device.properties().local_memory / sizeof(float));

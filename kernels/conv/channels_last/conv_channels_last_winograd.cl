@@ -20,7 +20,7 @@
 //   by panels  winograd_last_pixels   grid (blocks, shares of the channels): v
 //              winograd_last_panels   grid (tasks). scratch: of each task u of a panel, and m
 //
-// Weights have the pass's strides. `zeros` are the channels of a pixel outside of the source.
+// Weights have the pass's strides. Pixels outside of the source are read from `zeros`.
 //
 // Defines: VW, lanes of a vector, which divide the channels; MR, NV; TILES, a multiple of MR;
 // CHUNK, channels whose distances from one tile to the next are constants, a multiple of VW.

@@ -31,7 +31,7 @@ const char* refusal_of_winograd(const ConvShape& s) {
   if (s.kernel != ConvShape::Dims{1, 3, 3}) return "the kernel is not 3x3";
   if (s.stride != ConvShape::Dims{1, 1, 1}) return "the stride is not 1";
   if (s.dilation[1] != 1 || s.dilation[2] != 1) return "the dilation is not 1";
-  // Unused strides are 1, too, but then the results end before the source does.
+  // An unused stride also becomes 1, but then no tap reads the last pixels of the source.
   for (const size_t d : {1, 2}) {
     if (s.out[d] != s.in[d] + 2 * s.pad[d] - 2) return "pixels that no tap reads";
   }

@@ -70,7 +70,7 @@ void add_pixels(Places& places, int32_t images, int64_t planes, const ConvShape:
   }
 }
 
-// From a plan for stride 1.
+// Makes the places from a plan for stride 1.
 Places places_of(TapPlan&& plan) {
   TapPass& pass = plan.passes.front();
   Places places{plan.reads_tensor, plan.layout, {}, {}, std::move(pass.weight_offsets), pass.run};

@@ -116,7 +116,7 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
         VEC pixel[NV];
 #pragma unroll
         for (int j = 0; j < NV; ++j) pixel[j] = LOAD_FLOATS(run + j * VW);
-        // Part of the next panel: hardware prefetchers miss accesses that are a plane apart.
+        // Prefetches a part of the next panel: hardware prefetchers miss accesses a plane apart.
         PREFETCH(run + NR + (tap & 3) * LINE);
 #pragma unroll
         for (int i = 0; i < MR; ++i) {
@@ -139,7 +139,7 @@ TASK __kernel void conv_taps(TENSOR(out), CTENSOR(x), CTENSOR(packed), CTENSOR(t
             if (i < rows) STORE_FLOATS(FINISHED(sum[i][j], addend + at, VW), output + at);
         } else {
           // The vector crosses the end of a row: store the rest of the row, then the next row.
-          float lane[MR + 1][VW];  // a load from the last channel's lanes reads after them
+          float lane[MR + 1][VW];  // one more row, because loads of the last row read beyond it
 #pragma unroll
           for (int i = 0; i < MR; ++i) STORE_FLOATS(sum[i][j], lane[i]);
           for (int l = 0; l < VW && q + l < t.pixels;) {

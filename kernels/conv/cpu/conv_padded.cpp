@@ -11,7 +11,7 @@
 namespace ocl {
 namespace {
 
-constexpr int64_t kWeightPartPixels = 25000;  // that a task of the weight gradient adds up
+constexpr int64_t kWeightPartPixels = 25000;  // pixels per task of the weight gradient
 constexpr char kPack[] = "conv_pack.cl", kTaps[] = "conv_padded.cl";
 constexpr int64_t kManyTasks = 64;
 
@@ -23,7 +23,7 @@ struct DevicePlan {
   bool possible;
 };
 
-// Channels: a power of two (conv_pack.cl).
+// The register tile of a forward pass; its number of channels is a power of two (conv_pack.cl).
 ConvTile choose_tile(const Device& device, int32_t channels) {
   if (channels == 1) return {1, 4};
   if (!has_wide_registers(device)) return {4, 1};

@@ -10,8 +10,8 @@ namespace {
 
 constexpr int64_t kBlockVectors = 3;
 
-// Of the hardware's vectors: transposes of VW vectors (conv_lanes() are 16) would not fit 16
-// registers.
+// The lanes of the hardware's vectors. With wider ones, as conv_lanes() gives, the transpose of VW
+// vectors would not fit into 16 registers.
 int64_t lanes_of(const Device& device) {
   return std::clamp<int64_t>(device.properties().native_vector_width_float, 4, 16);
 }

@@ -14,9 +14,10 @@ enum WinogradOrder : int64_t {
 
 inline constexpr int64_t kMostWinogradScratch = int64_t{1} << 26;  // floats
 
-// The measured or estimated order. For the estimate: the lanes of a vector; `slots`, the tiles with
-// those that fill vectors and are not used, which the transforms compute; `padded_rows`, the rows
-// with those that fill register tiles, which the products compute.
+// The measured or estimated order. The estimate needs the lanes of a vector, `slots` and
+// `padded_rows`. `slots`: the tiles that the transforms compute, including unused ones that fill
+// vectors. `padded_rows`: the rows that the products compute, including unused ones that fill
+// register tiles.
 WinogradOrder choose_winograd_order(const ConvCall& call, const WinogradProblem& problem,
                                     int64_t lanes, int64_t slots, int64_t padded_rows);
 

@@ -5,7 +5,7 @@
 namespace ocl {
 
 // The size in bytes of a call's largest tensor, and the limit for GPU kernels: 2 GiB, because
-// indices of tiles go beyond the tensor's end. Tests set a lower limit; 0 restores it.
+// indices of tiles go beyond the tensor's end. Tests set a lower limit; 0 restores 2 GiB.
 size_t most_bytes(const ConvCall& call);
 size_t conv_byte_limit();
 void set_conv_byte_limit(size_t bytes);

@@ -37,7 +37,7 @@ const Kernel* find_probe(Device& device) {
 Answer probe(Device& device, Stream& stream) {
   const Kernel* kernel = find_probe(device);
   if (!kernel) return Answer::kNo;
-  // Not a tensor: while a program is traced, at::empty() gives a tensor without memory.
+  // Allocates no tensor: while a program is traced, at::empty() gives a tensor without memory.
   const c10::DeviceGuard guard({c10::kPrivateUse1, device.index()});
   int32_t matches = 0;
   const c10::DataPtr memory = Allocator::instance().allocate(sizeof matches);

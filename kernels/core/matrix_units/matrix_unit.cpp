@@ -38,9 +38,9 @@ const MatrixUnit* emulated_unit(KernelFamily family) {
   return std::ranges::find(kMatrixUnits, family, &MatrixUnit::family);
 }
 
-// Linux lets a process use AMX once it has asked. Without that, an instruction ends the process. So
-// it is asked before anything runs, also where the probe's answer was kept. It is asked at the
-// first use, not before: with the permission, threads need larger stacks for signals.
+// A process must ask Linux for permission to use AMX; without it, an instruction ends the process.
+// So this asks before any kernel runs, also if the probe's answer is in the cache. It asks at the
+// first use, not earlier: with the permission, threads need larger stacks for signals.
 bool is_permitted(const MatrixUnit& unit) {
   if (unit.family == KernelFamily::kGpu || emulates_matrix_units()) return true;
   static const bool amx = at::cpu::init_amx();
@@ -61,7 +61,8 @@ struct Probe {
             "probe_matrix_unit", defines};
   }
 
-  // Work-items, the sums that each compares, and words of memory after their counts.
+  // The number of work-items, of sums that each of them compares, and of words of memory after
+  // their counts.
   int64_t items() const { return unit->family == KernelFamily::kGpu ? 2 * unit->lanes : 1; }
   int64_t sums() const {
     const UnitShape& shape = *unit->shape(type);
@@ -71,7 +72,7 @@ struct Probe {
   int64_t space() const { return unit->family == KernelFamily::kGpu ? 0 : 5136; }
 };
 
-// Of the kept answer: the device, its driver, and the probe.
+// The key of the stored answer: the device, its driver, and the probe.
 std::string file_key(Device& device, const Probe& probe) {
   const DeviceProperties& p = device.properties();
   const KernelSource source = probe.source(device);
@@ -97,7 +98,7 @@ const Kernel* find_probe(Device& device, const Probe& probe) {
 Answer run_probe(Device& device, Stream& stream, const Probe& probe) {
   const Kernel* kernel = find_probe(device, probe);
   if (!kernel) return Answer::kNotCompiled;
-  // Not a tensor: in a traced program, at::empty() gives one without memory.
+  // Allocates no tensor: while a program is traced, at::empty() gives a tensor without memory.
   const c10::DeviceGuard guard({c10::kPrivateUse1, device.index()});
   const auto items = static_cast<size_t>(probe.items()), space = static_cast<size_t>(probe.space());
   std::vector<int32_t> right(items);

@@ -16,8 +16,8 @@
 
 namespace ocl {
 
-// What one instruction multiplies: m x k by k x n elements. Its multiply-adds in a time, relative
-// to those of float32 without the unit. k = 0: the unit lacks the type.
+// One instruction multiplies m x k by k x n elements; k = 0: the unit lacks the type. `rate`: how
+// many times as many multiply-adds the unit computes in a time as float32 code without the unit.
 struct UnitShape {
   int64_t m = 0, n = 0, k = 0;
   double rate = 0;
@@ -27,7 +27,7 @@ struct MatrixUnit {
   const char* name;
   bool (*has)(const Processor&);
   int64_t lanes;      // of a sub-group
-  int64_t most_sums;  // of a lane: more leave no registers for the operands
+  int64_t most_sums;  // sums of a lane: more would leave no registers for the operands
   UnitShape f16, bf16, i8;
   KernelFamily family = KernelFamily::kGpu;
 
@@ -35,10 +35,10 @@ struct MatrixUnit {
 };
 
 std::span<const MatrixUnit> matrix_units();
-// The unit of such a processor, or nullptr.
+// The unit of the processor, or nullptr.
 const MatrixUnit* matrix_unit_of(const Processor& processor);
-// The unit of a device for kernels of its family, or nullptr. With OCL_MATRIX_UNITS=emulate it is
-// the one that emulate_matrix_unit() names, or that of CPUs.
+// The unit of a device for kernels of its family, or nullptr. With OCL_MATRIX_UNITS=emulate, the
+// GPU family gets the unit that emulate_matrix_unit() has named, and the CPU family that of CPUs.
 const MatrixUnit* matrix_unit(const Device& device);
 
 // The type of the sums of products of the type.
@@ -46,10 +46,10 @@ inline ScalarType matrix_sum_type(ScalarType type) {
   return type == ScalarType::Char ? ScalarType::Int : ScalarType::Float;
 }
 
-// nullptr if kernels may use the device's unit for the type, else why not. The first call asks the
-// system for permission, where the unit needs it, and compiles and runs a probe, except in a
-// captured stream, where it says no. The probe's answer is kept in the folder of the program cache.
-// A wrong result is warned of.
+// nullptr if kernels may use the device's unit for the type, else the reason. The first call asks
+// the system for permission, if the unit needs it, and compiles and runs a probe. In a captured
+// stream it cannot run the probe, and refuses. The answer is stored in the folder of the program
+// cache. A probe with a wrong result gives a warning.
 const char* refusal_of_matrix_unit(Device& device, ScalarType type);
 
 // Whether kernels compute what a unit would, in plain OpenCL C (OCL_MATRIX_UNITS=emulate).

@@ -1,12 +1,12 @@
-// Whether the unit "amx" computes what it should (matrix_unit.h). A task multiplies matrices of
+// Tests whether the unit "amx" computes correctly (matrix_unit.h). A task multiplies matrices of
 // small integers, whose sums are exact, and adds them to sums that are not 0. right[0] is the
-// number of right ones of the sums of a block. Memory for the operands follows (Probe::space()).
+// number of correct sums in a block. Memory for the operands follows (Probe::space()).
 #include "common.clh"
 #include "matrix_unit_amx.clh"
 #define SPLITS 0
 #include "matrix_unit_amx_pack.clh"
 
-// Elements of -125 to 125. Neighbours differ.
+// Elements from -125 to 125. Adjacent ones differ.
 static inline int number_a(const int row, const int depth) {
   return (row * 61 + depth * 89) % 251 - 125;
 }

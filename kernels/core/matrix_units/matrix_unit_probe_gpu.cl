@@ -1,13 +1,13 @@
-// Whether a matrix unit computes what it should (matrix_unit.h). Two sub-groups multiply matrices
+// Tests whether a matrix unit computes correctly (matrix_unit.h). Two sub-groups multiply matrices
 // of small integers, whose sums are exact, and add sums that are not 0. right[i] is the number of
-// right ones of the sums that work-item i compares. Work-group and global size (2 * UNIT_LANES).
+// correct sums among those that work-item i compares. Work-group and global size (2 * UNIT_LANES).
 #include "common.clh"
 #include "matrix_unit.clh"
 
 #define SUB_GROUPS 2
 #define ITEMS (SUB_GROUPS * UNIT_LANES)
 
-// Elements of -125 to 125. Neighbours differ, and the sub-groups have others.
+// Elements from -125 to 125. Adjacent ones differ, and so do those of the two sub-groups.
 static inline int number_a(const int sub_group, const int row, const int depth) {
   return (row * 61 + depth * 89 + sub_group * 17) % 251 - 125;
 }

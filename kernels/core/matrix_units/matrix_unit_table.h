@@ -1,10 +1,10 @@
-// The matrix units that kernels know: a part of matrix_unit.cpp. A row's name is that of its code:
-// UNIT_<name> in matrix_unit_*.clh. Shapes are those of the instructions, and so facts of the
-// hardware; rates are rounded down from what the vendors tell of the unit's slowest device, and
-// sums are what compilers keep in registers (docs/matrix_units.md).
+// The matrix units that kernels can use: a part of matrix_unit.cpp. UNIT_<name> in
+// matrix_unit_*.clh is the code for the row <name>. Shapes are those of the instructions. Rates are
+// rounded down from the vendors' figures for the unit's slowest device. Sums are the most that
+// compilers keep in registers (docs/matrix_units.md).
 namespace ocl {
 
-// Whether the processor's name begins so, and its kernels have sub-groups of this size.
+// Whether the processor's name begins with `prefix`, and its kernels have sub-groups of this size.
 inline bool is_gfx(const Processor& p, std::string_view prefix, size_t lanes) {
   return p.gfx_name.starts_with(prefix) && p.sub_group_size == lanes;
 }

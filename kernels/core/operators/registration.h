@@ -5,7 +5,7 @@
 //   OCL_STUB("index.Tensor", index_stub, &index_kernel);
 //     PyTorch's implementation, with our kernel in its DispatchStub. A name without an overload
 //     ("add") means all overloads whose implementation CPU and CUDA share; "clamp.default" is the
-//     overload without a name. In-place and out= forms come along.
+//     overload without a name. In-place and out= forms are included.
 //   OCL_SHARED("relu")
 //     PyTorch's implementation, which calls other operators that we have.
 //   OCL_STRUCTURED("mm.out", mm)(const Tensor& self, const Tensor& mat2, const Tensor& out) {...}

@@ -38,7 +38,7 @@ void materialize(c10::StorageImpl* storage) {
     const c10::DeviceGuard guard(shared.device());
     try {
       own = storage->allocator()->clone(shared.get(), storage->nbytes());
-    } catch (...) {  // `rest` locks out other owners
+    } catch (...) {  // `rest` holds a lock, so no other owner sees the lower count
       context->increment_refcount();
       throw;
     }
@@ -52,8 +52,8 @@ void materialize(c10::StorageImpl* storage) {
 }
 
 at::Tensor lazy_clone(const at::Tensor& self) {
-  // Other code has the address of the memory, but a write after a lazy clone would give the tensor
-  // other memory.
+  // Other code has the address of the memory. With a lazy clone, the next write would give the
+  // tensor other memory.
   if (!self.storage().resizable()) return self.clone();
   const at::Tensor clone = at::native::_lazy_clone(self);
   for (const at::Tensor& each : {self, clone}) {

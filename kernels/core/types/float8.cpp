@@ -9,7 +9,7 @@ namespace {
 struct Format {
   ScalarType type;
   int64_t mantissa, bias;
-  uint8_t largest, infinity;  // its bits; 0: the format has no infinity
+  uint8_t largest, infinity;  // bits of these numbers; 0: the format has no infinity
   uint8_t overflow;  // the bits that PyTorch gives to larger numbers, depending on its release
   bool unsigned_zero;
 };

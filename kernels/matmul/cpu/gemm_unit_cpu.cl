@@ -6,8 +6,8 @@
 //   TRANS_A, TRANS_B, HAS_C, HAS_RESIDUAL   as for gemm_cpu.cl
 //   EXCHANGED   0: the left operand of the tiles is op(A), the right one op(B). 1: they are the
 //               transposes of op(B) and op(A), and a block of sums is stored transposed
-//   SPLITS      1: A and B are float16, 2: float32 (matrix_unit_amx_pack.clh). Each number is the
-//               sum of two of bfloat16, high + low, and a product is that of the pieces
+//   SPLITS      1: A and B are float16, 2: float32 (matrix_unit_amx_pack.clh). Each number is split
+//               into two pieces of bfloat16, high + low, and the pieces are multiplied
 //   AT_ONCE     steps along the depth for which 32 rows of the left operand stay in the first level
 //               cache
 //
@@ -41,9 +41,9 @@
 #define LEFT_ALONG (!TRANS_A)
 #define RIGHT_ALONG TRANS_B
 #endif
-#define STEP_LINES (LEFT_ALONG ? BLOCK : UNIT_K)  // in memory, of a step of the left operand
+#define STEP_LINES (LEFT_ALONG ? BLOCK : UNIT_K)  // lines in memory of a step of the left operand
 
-// `rows` and `columns` are multiples of 32, and `depth` of UNIT_K unless it is all of k.
+// `rows` and `columns` are multiples of 32. `depth` is a multiple of UNIT_K, or all of k.
 typedef struct {
   long task_words;
   int rows, columns, depth;
@@ -51,7 +51,7 @@ typedef struct {
 } Blocks;
 
 typedef struct {
-  __global STORE *out;  // matrix of the batch; the next two, too
+  __global STORE *out;  // a matrix of the batch, like c and residual
   __global const STORE *c, *residual;
   const GemmSizes *sizes;
   COMPUTE alpha, beta;
@@ -88,8 +88,8 @@ static inline void finish_line(const Result *r, const uint16 bits, const long ro
   }
 }
 
-// `row` and `column` count in the operands: if exchanged, they are a column and a row of the
-// result.
+// `row` and `column` are indices of the left and right operand. With EXCHANGED, the element is in
+// row `column` and column `row` of the result.
 ALWAYS_INLINE void finish_block(const Result *r, __global uint *block, const long row,
                                 const long column, const int rows, const int columns,
                                 __global uint *spare) {
@@ -143,11 +143,11 @@ typedef struct {
   long first_row, last_row, first_column;
   int columns;
   int panel_columns;  // columns for which the panel has memory
-  bool continues;     // sums of all rows are kept
+  bool continues;     // the sums of all rows stay in memory until the next part
   __global uint *panel, *copy, *spare, *block, *sums;
 } Item;
 
-// Multiplies by `depth` rows of the panel, from k0 on. `is_last`: no products follow.
+// A part of the depth: `depth` rows of the panel, from k0 on. `is_last`: no products follow.
 typedef struct {
   long k0;
   int depth, steps;
@@ -215,9 +215,9 @@ ALWAYS_INLINE void begin_sums(Tiles *tiles, const bool begins, const __global ui
 }
 
 #if SPLITS
-// block = high + low: sums of products of high pieces, and of the others. The latter are NaN where
-// an infinity meets a low piece that is 0, so infinities and NaN are taken from the high pieces
-// alone.
+// block = high + low. `high` are the sums of the products of two high pieces, and `low` the sums of
+// the other products. A low sum is NaN if an infinity was multiplied by a low piece of 0. Where a
+// high sum is not finite, the low sum is not added.
 ALWAYS_INLINE void add_pieces(__global uint *block) {
   for (int i = 0; i < BLOCK_WORDS; i += 16) {
     const float16 high = as_float16(LOAD_LINE(block + i));

@@ -35,8 +35,8 @@
 #define A_LOADS DIVIDE_UP(A_QUADS, ITEMS)
 #define B_LOADS DIVIDE_UP(B_QUADS, ITEMS)
 #define QUAD_ELEMENTS (4 * UNIT_PER_WORD)
-// Adjacent work-items take quads of rows that are 32 bytes in memory, which a cache loads at once;
-// the next ones take the next word.
+// Adjacent work-items take quads of adjacent rows, up to 32 bytes of memory, which a cache loads at
+// once. The next work-items take the next word of the same rows.
 #define TOGETHER(rows) ((rows) / 4 < 2 * UNIT_PER_WORD ? (rows) / 4 : 2 * UNIT_PER_WORD)
 #define QUAD_ROW(number, rows)                                               \
   (((number) / (TOGETHER(rows) * WORDS) * TOGETHER(rows) + (number) % TOGETHER(rows)) * 4)
