@@ -1,9 +1,9 @@
 #!/bin/sh
-# Gets the compilers of GPUs that need not be here, for gpu_check.py: AMD and NVIDIA (clang-19 with
-# libclc-19; ptxas), Intel (ocloc). What is no system package goes into the folder.
+# Installs compilers for GPUs, for gpu_check.py; no GPU is needed. AMD and NVIDIA: clang-19 with
+# libclc-19, ptxas; Intel: ocloc. Files that belong to no system package go into the folder.
 # usage: [VENV_PYTHON=python3] [SASS=1] [PTX=1] gpu_compilers.sh FOLDER
-#   SASS=1   with nvdisasm, which Triton's package holds (300 MB to fetch)
-#   PTX=1    only what makes PTX: clang-19 and libclc-19
+#   SASS=1   also nvdisasm, which is in Triton's package (300 MB to fetch)
+#   PTX=1    only clang-19 and libclc-19, which make PTX
 set -eu
 
 folder=$1
@@ -11,7 +11,7 @@ system="$(dirname "$0")/system_packages.sh"
 if [ "${PTX:-0}" = 1 ]; then "$system" clang-19; else "$system" clang-19 intel-opencl-icd; fi
 mkdir -p "$folder"
 cd "$folder"
-# Unpacked, not installed: it would take Mesa's OpenCL, which needs an older one, off the system.
+# Unpacked, not installed: the installation would remove Mesa's OpenCL, which needs an older libclc.
 if [ ! -d usr/lib/clc ]; then
   apt-get download -q libclc-19
   dpkg -x libclc-19_*.deb .

@@ -7,11 +7,11 @@ import torch
 
 from torch_ocl import _C
 
-CONVOLUTION_LOADS = 8  # with more sums per work-item, only matrix products
+CONVOLUTION_LOADS = 8  # tiles with more loads per work-item are only for matrix products
 
 
 def multiply(dtype=torch.float32, size=64):
-    """By a matrix, and by a transposed one as linear layers do."""
+    """Multiplies by a matrix, and by a transposed matrix, as linear layers do."""
     a, b = (torch.ones(size, size, dtype=dtype, device="ocl") for _ in range(2))
     a @ b
     a @ b.t()

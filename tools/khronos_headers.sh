@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the headers of OpenCL and of its C++ interface where the system has no packages of them:
-# in the images that manylinux wheels are built in.
+# Installs the headers of OpenCL and of its C++ interface in the images for manylinux wheels, whose
+# system has no packages of them.
 set -eu
 version=2024.10.24
 for project in OpenCL-Headers OpenCL-CLHPP; do

@@ -79,7 +79,7 @@ def resolve(name):
 
 
 def text_of(name):
-    """A function's source; of other objects the name of their type; None where it is missing."""
+    """The source of a function, or the name of another object's type; None if it does not exist."""
     found = resolve(name)
     if inspect.ismethod(found):
         found = found.__func__

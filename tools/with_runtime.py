@@ -29,7 +29,7 @@ INSTALL = {
     "stern": "make build, and apt install pocl-opencl-icd or make intel-runtime",
 }
 
-# The variables for: Intel's runtime, PyTorch's kernels, oneDNN, MKL.
+# The variables that disable AVX-512 in Intel's runtime, PyTorch's kernels, oneDNN and MKL.
 AVX2 = {
     "CL_CONFIG_CPU_TARGET_ARCH": "core-avx2",
     "ATEN_CPU_CAPABILITY": "avx2",

@@ -19,7 +19,7 @@ SIDE = int(os.environ.get("GOALS_SIDE", "2048"))  # side of matrices; 16 MB in f
 DEVICE = os.environ.get("GOALS_DEVICE", "ocl")
 COUNT = SIDE * SIDE
 BYTES = 4 * COUNT
-SORTED = 1 << 16  # elements, if all groups run, which takes long
+SORTED = 1 << 16  # elements of cases in which all groups run, which takes long
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +79,7 @@ def simple(goal, title, needed, function, *shapes, whole=False):
 
 MATRIX = (SIDE, SIDE)
 BATCH = COUNT // 64**3
-IMAGES = (BATCH, 64, 64, 64)  # as many elements
+IMAGES = (BATCH, 64, 64, 64)  # as many elements as a matrix
 
 simple("stream", "add", 3 * BYTES, torch.add, MATRIX, MATRIX)
 simple("stream", "gelu", 2 * BYTES, F.gelu, MATRIX)

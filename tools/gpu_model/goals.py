@@ -87,7 +87,7 @@ def summary_table(figures, devices):
 
 
 def case_table(figures, devices):
-    """Sorted by goal, the worst first."""
+    """The table of cases, sorted by goal, with the worst case first."""
     head = [device.name for device in devices.values()]
     yield ["operator", "kernel", *head, "met?", "missed"]
     for name in GOALS:

@@ -48,11 +48,11 @@ class Row:
         return sum(min(e.ideal, e.kernel) for e in self.estimates[device])
 
     def lost(self, device):
-        """Seconds beyond the roofline, launches apart."""
+        """Seconds beyond the roofline, without the time to launch."""
         return self.kernel_time(device) - self.ideal(device)
 
     def mean(self, device, name):
-        """Of a share, by time."""
+        """The mean of a share over the launches, weighted by their times."""
         parts = [(e.kernel, getattr(e, name)) for e in self.estimates[device]]
         return sum(t * share for t, share in parts) / sum(t for t, _ in parts)
 

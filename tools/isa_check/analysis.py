@@ -6,7 +6,7 @@ from translate import Writer
 
 
 class Code:
-    """A kernel's functions are made when a block first runs."""
+    """The Python functions of a kernel's blocks. Each is made when its block first runs."""
 
     def __init__(self, kernel):
         self.kernel = kernel
@@ -29,7 +29,7 @@ class Code:
         return [self.kinds.get(name, np.uint64)(0) for name in self.numbers]
 
     def set(self, registers, name, value):
-        """A special register, or the address of a variable."""
+        """Sets a special register, or the register with the address of a variable."""
         if name not in self.numbers:
             self.numbers[name] = len(self.numbers)
         number = self.numbers[name]
@@ -40,7 +40,7 @@ class Code:
         return self.numbers.setdefault(name, len(self.numbers))
 
     def narrowest_access(self):
-        """log2 of the bytes; the widest counts as 4."""
+        """log2 of the bytes of the kernel's narrowest access, at most 2 (four bytes)."""
         width = 4
         for each in self.kernel.instructions:
             if each.name in ("ld", "st", "atom", "red") and "param" not in each.marks:
@@ -48,7 +48,8 @@ class Code:
         return width.bit_length() - 1
 
     def registers_of_one_block(self):
-        """Registers that are written before they are read: lanes outside need not keep them."""
+        """Registers that one block alone uses, and writes before it reads them. Lanes outside of
+        the mask need not keep their values."""
         places = {}
         for index, block in enumerate(self.kernel.blocks):
             seen = set()

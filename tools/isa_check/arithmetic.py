@@ -32,7 +32,7 @@ def mul_hi(a, b):
 
 
 def divide(a, b):
-    """Rounds to 0. By 0: all bits, as NVIDIA's do, of an undefined result."""
+    """Rounds towards 0. Division by 0, which PTX leaves undefined, sets all bits as on NVIDIA."""
     if a.dtype.kind == "u":
         return np.where(b == 0, ~a, a // np.where(b == 0, b.dtype.type(1), b))
     x, y = unsigned(np.abs(a)), unsigned(np.abs(b))
@@ -98,7 +98,7 @@ def reverse_bits(a):
 
 
 def find_leading(a):
-    """bfind: the place of the highest bit that differs from the sign; all bits where none does."""
+    """bfind: the position of the highest bit that differs from the sign; all bits if none does."""
     x = np.where(a < 0, ~a, a) if a.dtype.kind == "i" else a
     return np.uint32(a.dtype.itemsize * 8 - 1) - leading_zeros(x)
 

@@ -35,7 +35,7 @@ class Costs:
                 self.count_banks(waves, team.item[lanes] % WAVE, offset, size)
 
     def count_banks(self, waves, lanes, offset, size):
-        """Wide accesses are made in parts of a wave that read 128 bytes."""
+        """Counts bank conflicts. Wide accesses of a wave are split into parts of 128 bytes."""
         words = max(size // WORD, 1)
         if words > 1:
             waves = waves * words + lanes // (WAVE // words)

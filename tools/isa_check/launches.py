@@ -14,7 +14,7 @@ class Argument:
     value: bytes = b""
     buffer: int = 0
     offset: int = 0
-    size: int = 0  # of local memory
+    size: int = 0  # bytes of local memory
 
 
 class Launch:

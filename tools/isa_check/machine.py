@@ -33,8 +33,9 @@ class Team:
         self.set_interval(interval)
 
     def set_interval(self, interval):
-        """A tag is 1, the number of the interval between barriers times `period`, and the number of
-        the work-item; or the number of all work-items and that of the group's first one."""
+        """Sets the tags of the interval between two barriers. A tag is 1 + interval * period + n.
+        For a work-item, n is its number in the launch. For a group, n is the number of all
+        work-items plus the number of the group's first work-item."""
         self.period = 2 * self.total
         self.interval = interval
         self.interval_start = interval * self.period + 1
@@ -152,7 +153,7 @@ class Machine:
     # ---- control flow
     def run_team(self, registers):
         self.registers, self.copies, self.later = registers, [], []
-        self.packed = {}  # for each part of a register: the lanes in which it is undefined
+        self.packed = {}  # for packed registers: the lanes in which each part is undefined
         self.undefined = {
             index: np.ones(self.team.lanes, bool) for index in self.code.maybe_undefined
         }
@@ -164,7 +165,7 @@ class Machine:
             starts = self.released(arrived)
 
     def turns(self, starts):
-        """The fronts {block: mask} of those that go alone until they wait."""
+        """Yields the fronts {block: mask} that run until they wait: of the team, or of one wave."""
         waves = int(self.team.wave_of[-1]) + 1
         if self.order != "random" or waves == 1:
             yield dict(starts)
@@ -176,14 +177,14 @@ class Machine:
 
     def run_fronts(self, fronts, arrived):
         blocks, costs = self.kernel.blocks, self.costs
-        waiting = {}  # for other lanes of their wave
+        waiting = {}  # {block: lanes that wait for the other lanes of their wave}
         while fronts or waiting:
             if not fronts:
                 self.fault_of_waiting(waiting)
             number = min(fronts)
             mask = fronts.pop(number)
             if number == len(blocks):
-                continue  # they have ended
+                continue  # the kernel ends for these lanes
             block = blocks[number]
             if block.is_convergent:
                 mask = self.whole_waves(number, mask, waiting)

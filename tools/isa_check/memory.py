@@ -14,7 +14,8 @@ class Fault(Exception):
 
 
 class Block:
-    """`parts`: equal parts, one for each work-group (local memory) or work-item (private)."""
+    """A block of memory. It has `parts` equal parts: for local memory one for each work-group, for
+    private memory one for each work-item."""
 
     def __init__(self, name, space, data, parts=1, granule=0):
         self.name, self.space, self.parts = name, space, parts
@@ -50,7 +51,7 @@ KINDS = {kind: i for i, kind in enumerate(("", "u8", "u16", "u32", "u64", "f32",
 class Memory:
     def __init__(self, watch_races=True):
         self.blocks, self.watch_races, self.costs = [], watch_races, None
-        self.team = None  # machine.py's: the lanes that access memory
+        self.team = None  # the Team (machine.py) whose lanes access the memory
 
     def add(self, block):
         self.blocks.append(block)
@@ -133,8 +134,8 @@ class Memory:
         return [found[:, i] for i in range(count)], undefined
 
     def store(self, space, address, mask, kind, values, undefined=None, volatile=False, mark=None):
-        """`values`: an array for each element; `undefined`: lanes whose value is; `mark`: the type
-        of the numbers, one of KINDS."""
+        """`values`: an array for each element; `undefined`: the lanes whose value is undefined;
+        `mark`: the type of the numbers, one of KINDS."""
         count = len(values)
         size = kind().itemsize * count
         places = self.places(space, address, mask, size, "write")

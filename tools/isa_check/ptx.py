@@ -95,8 +95,8 @@ class Block:
     """Instructions that follow each other; the last one may be a branch, an end or a barrier."""
 
     instructions: list
-    target: int | None = None  # where its branch goes
-    next: int | None = None  # where it goes otherwise
+    target: int | None = None  # the block that its branch goes to
+    next: int | None = None  # the block that follows otherwise
 
     @property
     def is_convergent(self):
@@ -116,7 +116,7 @@ class Parameter:
     name: str
     offset: int
     size: int
-    space: str | None  # that a pointer points into
+    space: str | None  # of a pointer: the address space of its target
 
 
 @dataclasses.dataclass

@@ -13,13 +13,14 @@ class Tracker:
 
     def __init__(self, count):
         self.writes = np.zeros(count, np.int64)
-        self.reads = np.zeros(count, np.int64)  # the group's tag: several; -1: several groups
+        # A group's tag: several of its work-items have read. -1: several groups have read.
+        self.reads = np.zeros(count, np.int64)
         self.atomics = None
 
     def conflicts(self, old, tags, team, block):
         """The lanes, by their tags, whose access has no order relative to the access `old`."""
         now = (old >= team.interval_start) & (old != tags)
-        if block.space == "shared":  # each group has its own, and a new team a new interval
+        if block.space == "shared":  # groups share none of it, and each team has new intervals
             return now
         earlier = (old > 0) & (old < team.interval_start)
         if earlier.any():
@@ -56,7 +57,7 @@ class Tracker:
         several = self.conflicts(old, tags, team, block)
         self.reads[marks] = tags
         last = self.reads[marks]
-        several |= last != tags  # lanes of this instruction
+        several |= last != tags  # several lanes of this instruction read the same bytes
         if not several.any():
             return
         group = team.group_of_tag(tags[several])
@@ -69,7 +70,8 @@ class Tracker:
         self.reads[marks[several]] = new
 
     def write(self, team, marks, lanes, block, same, same_now):
-        """`same`: lanes whose bytes were the same; `same_now`: lanes whose value is there."""
+        """`same`: lanes that have stored the value that was there before; `same_now`: lanes whose
+        value is in memory after the instruction."""
         if not same_now.all():
             row = np.flatnonzero(~same_now)[:1]
             raise Race(

@@ -30,7 +30,7 @@ cl_icd_dispatch entry_points;
 
 struct Program {
   std::string source, options;
-  bool built = false;  // set by clBuildProgram, because another program may have got the handle
+  bool built = false;  // set by clBuildProgram: another program may get the handle later
 };
 struct Argument {
   size_t size = 0;
@@ -42,7 +42,7 @@ struct Kernel {
   std::map<cl_uint, Argument> arguments;
 };
 struct Buffer {
-  std::string name;  // in the file
+  std::string name;  // its name in the file
   cl_mem handle = nullptr;
   size_t size = 0;
 };

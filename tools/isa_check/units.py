@@ -45,7 +45,7 @@ def atomic(machine, what, space, address, mask, kind, mark, *values):
     return machine.memory.atomic(space, address, mask, kind, mark, change, order)
 
 
-# ---- waves; whole_waves() of machine.py has seen to it that they are complete
+# ---- waves, which are complete because of whole_waves() in machine.py
 def waves_of(machine, mask):
     """The lanes of each complete wave among those of the mask."""
     starts = machine.team.every[::WAVE]

@@ -22,8 +22,8 @@ namespace gpu_model {
 enum class Op : uint8_t {
   kFree,      // no instruction of a GPU: names of values, casts of pointers, calls that are inlined
   kFloat,     // a float or half operation; a multiply-add is one
-  kDouble,    // the same of doubles
-  kNative,    // one of the special unit: native_exp(), sqrt(), rsqrt()
+  kDouble,    // the same for doubles
+  kNative,    // an operation of the special unit: native_exp(), sqrt(), rsqrt()
   kMath,      // a function of several instructions: exp(), sin(), a division
   kInt,       // 32 bits or fewer
   kMultiply,  // 32 bits
@@ -53,7 +53,7 @@ struct Instruction {
 // functions and barriers.
 struct Segment {
   std::vector<Instruction> instructions;
-  std::vector<const llvm::Instruction*> originals;  // of the program
+  std::vector<const llvm::Instruction*> originals;  // the instructions in LLVM's program
   std::vector<std::pair<Op, uint32_t>> sums;        // the weights of each class
   uint32_t flops = 0;
   uint32_t order = 0;  // within its function: the lanes of the lowest order run first

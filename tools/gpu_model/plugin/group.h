@@ -11,9 +11,9 @@ struct GroupCounts {
   uint64_t groups = 0, items = 0, barriers = 0;
   // Things that the recorder cannot handle: code that it lost track of, asynchronous copies.
   uint64_t broken = 0;
-  // For regions of memory: the instruction, and the range of addresses that it touched.
+  // The range of addresses that each instruction touched, from which log.cpp makes regions.
   std::map<const void*, std::pair<uint64_t, uint64_t>> ranges;
-  // Sectors of a group are listed once for each group.
+  // A sector is listed once for each group that touches it.
   Touched touched;
 
   void add(const GroupCounts& other);
@@ -24,7 +24,8 @@ class Group {
   explicit Group(ControlFlow& flow, Places& places) : flow_(flow), places_(places) {}
 
   void begin(size_t items);
-  // `item`: the number within the group, x first. Before the instruction that makes the access.
+  // Call before the instruction() that makes the access. `item`: the number within the group, x
+  // first.
   void access(size_t item, uint64_t address, uint32_t size, Kind kind, Op space);
   void instruction(size_t item, const llvm::Instruction* instruction);
   void barrier();
@@ -48,7 +49,7 @@ class Group {
   Places& places_;
   std::vector<Item> items_;
   GroupCounts counts_;
-  uint64_t instructions_ = 0;  // of all groups
+  uint64_t instructions_ = 0;  // executed by all groups so far
 };
 
 }  // namespace gpu_model

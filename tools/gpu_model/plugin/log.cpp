@@ -3,15 +3,16 @@
 //   launch, kernel, program (the CRC-32 of its source), global, local, groups, local_bytes
 //   same_as      the number of the line that has the counts, if the launch did the same
 //   recorded     groups that have run
-//   items        work-items; barriers: of all groups
+//   items        work-items
+//   barriers     barriers of all groups
 //   broken       defects of the record: 0
 //   regions      connected ranges of global memory: [bytes of the range, bytes loaded, bytes
-//   stored],
-//                in sectors of 32 bytes, each sector once for each group that touches it
-//   widths       by the lanes of a wavefront:
-//     waves
-//     issued     instructions of wavefronts by class; lanes: of these, active lanes
-//     flops      of all lanes
+//                stored], in sectors of 32 bytes, each sector once for each group that touches it
+//   widths       for each number of lanes of a wavefront:
+//     waves      wavefronts
+//     issued     instructions of wavefronts, by class
+//     lanes      active lanes of these instructions
+//     flops      floating-point operations of all lanes
 //     steps      runs of code without branches; diverged: those that other lanes wait for; waits:
 //                those that load from global memory
 //     load, store, atomic      of global memory: [requests of wavefronts, distinct bytes of each
@@ -33,7 +34,7 @@ namespace {
 constexpr const char* kKindNames[kKinds] = {"load", "store", "atomic"};
 constexpr size_t kAlignment = 256;
 
-// The sum of a launch's groups, of which some have run.
+// The sum over all groups of a launch, extrapolated from the groups that have run.
 class Whole {
  public:
   Whole(size_t groups, const GroupCounts& ends, const GroupCounts& middle) {
@@ -124,7 +125,7 @@ std::vector<Range> joined(const GroupCounts& ends, const GroupCounts& middle) {
   return result;
 }
 
-// How many of the sectors begin in each range, or in the sector that it begins in.
+// Counts the sectors of each range, from the sector in which the range begins.
 std::vector<uint64_t> sectors_of(const std::vector<Range>& ranges,
                                  const std::vector<uint64_t>& sectors) {
   std::vector<uint64_t> counts(ranges.size());
@@ -172,7 +173,7 @@ std::string signature(const Launch& launch, const oclgrind::Kernel& kernel) {
     out << ' ';
     if (is_pointer || (after_pointer && bytes == 8)) {
       out << value.getUInt() % kAlignment << (value.getUInt() == 0 && is_pointer ? "null" : "");
-    } else if (value.data) {  // the size alone of local memory
+    } else if (value.data) {  // local memory has no data, only a size
       for (size_t i = 0; i < bytes; ++i) out << std::hex << +value.data[i] << std::dec << '.';
     } else {
       out << bytes;

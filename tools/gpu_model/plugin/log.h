@@ -23,7 +23,7 @@ struct Launch {
   std::optional<size_t> same_as;  // the number of the launch that was recorded for it
 };
 
-// From the kernel's name, program and grid, and its arguments: of addresses only the alignment.
+// Made of the kernel's name, program, grid and arguments. Of addresses, only the alignment counts.
 std::string signature(const Launch& launch, const oclgrind::Kernel& kernel);
 
 class Log {
@@ -31,8 +31,8 @@ class Log {
   explicit Log(const std::string& path) : file_(path) {}
 
   size_t next() const { return next_; }
-  // `ends`: the sum of the launch's first and last group; `middle`: of others that have run. Counts
-  // of groups that have not run are extrapolated from these. False if it cannot be written.
+  // `ends`: the sum of the launch's first and last group; `middle`: the sum of the others that have
+  // run. Counts of other groups are extrapolated from these. Returns false if writing fails.
   bool write(const Launch& launch, const GroupCounts& ends, const GroupCounts& middle);
 
  private:

@@ -7,12 +7,12 @@
 // So the program's results are wrong. A launch that was recorded before, with the same program,
 // grid and numbers, does not run at all.
 //
-//   GPU_MODEL_GROUPS    the most groups of a launch that run; 0: all, whatever the budget.
-//   Default 6. GPU_MODEL_BUDGET    millions of instructions after which a launch ends, when first
-//   and last
-//                       group have run. Default 2.
+//   GPU_MODEL_GROUPS    the most groups of a launch that run (default 6); 0: all, whatever the
+//                       budget is
+//   GPU_MODEL_BUDGET    millions of instructions after which a launch ends (default 2); the first
+//                       and the last group run anyway
 //   GPU_MODEL_WHOLE     a regular expression: all groups of these kernels run, in each launch, and
-//                       only some are recorded. For kernels whose results are addresses of others.
+//                       only some are recorded. For kernels whose results are addresses in others
 #include <llvm/ADT/ArrayRef.h>
 #include <llvm/Support/CRC.h>
 #include <llvm/Support/CommandLine.h>
@@ -117,7 +117,7 @@ class Recorder : public oclgrind::Plugin {
 
   void workGroupBegin(const WorkGroup* group) override {
     is_recorded_ = begun_ < sampled_.size();
-    last_item_ = nullptr;  // another may have the address of one that is gone
+    last_item_ = nullptr;  // a new work-item may have the address of a deleted one
     size_ = group->getGroupSize();
     if (is_recorded_) group_.begin(size_.x * size_.y * size_.z);
   }
@@ -137,7 +137,7 @@ class Recorder : public oclgrind::Plugin {
     access(memory, item, address, size, Kind::kStore);
   }
 
-  // A part of a copy by the whole group, which no work-item makes.
+  // Oclgrind calls this for copies that the whole group makes, not a work-item.
   void memoryLoad(const oclgrind::Memory*, const WorkGroup*, size_t, size_t) override {
     if (is_recorded_) group_.asynchronous_copy();
   }
@@ -208,7 +208,7 @@ class Recorder : public oclgrind::Plugin {
     group_.access(number(item), address, static_cast<uint32_t>(size), kind, op);
   }
 
-  // Oclgrind runs a work-item until it waits, so mostly the last one asks again.
+  // Oclgrind runs a work-item until it waits, so most calls are for the same one as the last call.
   size_t number(const WorkItem* item) {
     if (item != last_item_) {
       last_item_ = item;
@@ -247,8 +247,8 @@ extern "C" {
 
 void initializePlugins(oclgrind::Context* context) {
   if (gpu_model::recorder) return;  // a second context of the process
-  // LLVM would load the elements of a vector one by one where each is used alone, since it takes
-  // Oclgrind's target for one without vectors. GPUs load vectors.
+  // LLVM assumes that Oclgrind's target has no vectors. Where the elements of a vector are used
+  // alone, it would load them one by one, but GPUs load the vector.
   const char* const options[] = {"gpu_model", "-disable-vector-combine"};
   llvm::cl::ParseCommandLineOptions(2, options);
   gpu_model::recorder = new gpu_model::Recorder(context);

@@ -28,7 +28,7 @@ struct Access {
 // A run of a segment.
 struct Step {
   uint32_t place;
-  uint32_t end;  // of its accesses, in Trace::accesses
+  uint32_t end;  // the end of its accesses in Trace::accesses
 };
 
 // What a work-item did since the last barrier.
@@ -38,7 +38,7 @@ struct Trace {
 };
 
 struct Traffic {
-  uint64_t requests = 0;                        // of a wavefront
+  uint64_t requests = 0;                        // requests of wavefronts
   uint64_t needed = 0;                          // distinct bytes of each request
   std::array<uint64_t, kLines.size()> lines{};  // distinct lines of 32, 64, 128 bytes
 
@@ -48,13 +48,13 @@ struct Traffic {
 // Counts of wavefronts of one width.
 struct Counts {
   std::array<uint64_t, kOps> issued{}, lanes{};  // instructions, and active lanes of them
-  uint64_t flops = 0;                            // of all lanes
+  uint64_t flops = 0;                            // operations of all lanes
   uint64_t steps = 0, diverged = 0;  // runs of segments; those that some unfinished lane waits for
   uint64_t waits = 0;                // runs of segments that load from global memory
   std::array<Traffic, kKinds> global;
   uint64_t local_requests = 0;
-  uint64_t local_passes = 0;  // that the requests take without bank conflicts
-  uint64_t local_cycles = 0;  // with them
+  uint64_t local_passes = 0;  // passes that the requests would take without bank conflicts
+  uint64_t local_cycles = 0;  // cycles that they take with bank conflicts
 
   void add(const Counts& other);
 };
