@@ -45,7 +45,7 @@ def train(model, x, loss, optimizer=None):
 
 
 def elementwise(device, dtype):
-    """Operators of numbers, dense and with gaps, with a number, a row and a column."""
+    """Element-wise operators; the second operand is dense, strided, a row, a column or a number."""
     x, y = random(device, dtype, 64, 65), random(device, dtype, 64, 65)
     for other in (y, y.t().contiguous().t(), y[:1], y[:, :1], 2.0):
         for function in (torch.add, torch.sub, torch.mul, torch.div, torch.pow):
@@ -64,7 +64,7 @@ def elementwise(device, dtype):
 
 
 def copies(device, dtype):
-    """Copies, conversions, joins, and choices by index."""
+    """Copies, conversions, concatenation, and selection by index."""
     x = random(device, dtype, 8, 6, 10)
     for other in CONVERSIONS.split():
         x.to(getattr(torch, other)).to(dtype)

@@ -6,8 +6,8 @@ import torch
 
 from .words import asked_by_program, to_ocl
 
-# (where, name, position and name of the argument with the device type, what a program means that
-# leaves it out: None if it must be given)
+# (owner, name of the function, position and name of its argument with the device type, the default
+# of that argument: None if it has none)
 DEVICE_TYPES = (
     (torch.amp.autocast_mode.autocast, "__init__", 1, "device_type", None),
     (torch.amp.grad_scaler.GradScaler, "__init__", 1, "device", "ocl"),

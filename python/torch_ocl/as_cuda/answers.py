@@ -121,7 +121,7 @@ def amp_definitely_not_available() -> bool:
     return False
 
 
-# NVTX marks ranges for NVIDIA's profilers, of which no one listens here.
+# NVTX marks ranges for NVIDIA's profilers, which cannot profile ocl.
 _depth = 0
 
 

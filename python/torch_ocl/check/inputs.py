@@ -1,7 +1,7 @@
 """Inputs and comparisons for the cases of `python -m torch_ocl.check`.
 
 A case is a function of Inputs. It runs on the CPU and on the device, and both results must agree.
-A case without results makes its own assertions, on either.
+A case without results makes its own assertions on each.
 """
 
 from collections.abc import Callable

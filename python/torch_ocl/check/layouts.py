@@ -23,7 +23,7 @@ def sparse(t, x):
 
 
 def merged(t):
-    """Entries that occur twice."""
+    """Adds up entries that occur twice."""
     indices = t.i((2, 300), 13)
     x = torch.sparse_coo_tensor(indices, t.x(300), (13, 13)).coalesce()
     return [x.indices(), x.values()]

@@ -260,7 +260,7 @@ def spectra(t, x):
 
 
 def no_spectra(t):
-    """The CPU's library refuses them."""
+    """A transform of no rows, which the CPU's library refuses."""
     x = t.x(0, 7)
     return x.new_empty(0, 4, 2) if t.on_cpu else torch.view_as_real(torch.fft.rfft(x))
 

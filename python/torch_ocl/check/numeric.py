@@ -47,7 +47,7 @@ LISTS = Family(("foreach",), awkward(foreach))
 
 
 def optimized(t, x, kind, **options):
-    """Three steps of an optimizer, whose second parameter has no gradient once."""
+    """Three steps of an optimizer; in the second step, the second parameter has no gradient."""
     numbers = [x, x[:1].clone(), t.x(4099), t.x()]
     parameters = [y.detach().clone().requires_grad_() for y in numbers]
     optimizer = kind(parameters, **options)
@@ -212,7 +212,7 @@ def drawn(t, x):
 
 
 def moments(draw, mean, variance, count=40000):
-    """A case: the mean within five of its deviations, the variance within a tenth."""
+    """Makes a case: the mean is within five standard errors, the variance within a tenth."""
 
     def case(t):
         found = repeatable(t, lambda: draw(torch.empty(count, device=t.device))).float()

@@ -33,7 +33,7 @@ def with_torchvision(function):
     def case(t):
         try:
             from torchvision import ops
-        except (ImportError, RuntimeError) as error:  # RuntimeError: of another PyTorch
+        except (ImportError, RuntimeError) as error:  # RuntimeError: built for another PyTorch
             raise Skip(f"torchvision cannot be imported: {error}") from None
         return function(t, ops)
 

@@ -35,7 +35,7 @@ def describe(
     It replaces the former description; arguments that are not given are unknown. The description
     is kept by clone(), detach(), deepcopy, copies between ocl devices or types, and torch.save. A
     copy to the CPU, a view or the result of another operator has none. The operators of
-    torch_ocl.image use it and pass it on: channel_order tells which channel is red and which is
+    torch_ocl.image use it and pass it on: channel_order says which channel is red and which is
     alpha, "linear" colours have another luminance than "sRGB" ones, and results are clamped to
     value_range.
 

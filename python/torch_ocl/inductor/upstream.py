@@ -196,7 +196,7 @@ def _interpolate_floats() -> None:
 
 
 def _change_python_kernels(operator, change) -> None:
-    """Decompositions that come before those of Inductor's table."""
+    """Changes an operator's decompositions that run before Inductor's own table is used."""
     for key in (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd):
         if key in operator.py_kernels:
             operator.py_kernels[key] = change(operator.py_kernels[key])
@@ -247,7 +247,7 @@ def _keep_signs_of_zeros() -> None:
         sums = module.graph.find_nodes(op="call_function", target=aten.add.Tensor)
         sums = [node for node in sums if _is_floating_on_ocl(node)]
         for node in sums:
-            node.target = aten.add.Scalar  # which is not looked for
+            node.target = aten.add.Scalar  # remove() does not look for it
         remove(module, *constants)
         for node in sums:
             node.target = aten.add.Tensor

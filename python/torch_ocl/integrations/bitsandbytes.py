@@ -4,7 +4,7 @@ import torch
 
 
 def register() -> None:
-    """Optimizers of 8 bits run on ocl:bitsandbytes' formula for CPUs consists of tensor operators.
+    """Registers optimizers of 8 bits by bitsandbytes' formula for CPUs, which only calls operators.
 
     Its other functions have a formula for every device.
     """

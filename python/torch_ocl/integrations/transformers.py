@@ -58,7 +58,7 @@ def find_default_stream(module) -> None:
 
 
 class _AsOnXpu:
-    """A model, for code that compares the model's device with a list of those it knows."""
+    """A model that reports the device "xpu", for code with a fixed list of devices."""
 
     device = torch.device("xpu")
 

@@ -10,7 +10,7 @@ from torch_ocl import _C
 
 
 def fix_storages_of_files() -> None:
-    """Also for storages that a function moves: torch.load(..., map_location=function)."""
+    """Fixes the sizes of storages, also if torch.load(..., map_location=function) moves them."""
     original = torch.serialization._get_restore_location
 
     def _get_restore_location(map_location):

@@ -69,7 +69,7 @@ class ExternalStream(Stream):
     Args:
         stream_ptr: a pyopencl.CommandQueue, or the address of a cl_command_queue. It must run its
             commands in order, and belong to the device's context (torch.ocl.context,
-            torch.ocl.use_context). Made without profiling, its events cannot be timed.
+            torch.ocl.use_context). If it was made without profiling, events cannot be timed.
         device: the queue's, checked where it is given.
 
     torch keeps the queue until the process ends.

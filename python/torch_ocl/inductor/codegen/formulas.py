@@ -33,7 +33,7 @@ FORMULAS = {
     name: _text(name) for name, row in ROWS.items() if name in OP_NAMES and _serves_all_types(row)
 } | {
     "lgamma": _text("lgamma"),  # its helper is for floats, and all of its arguments are floats
-    # Python's operators on operations.
+    # Inductor's names of Python's operators &, | and ^.
     "and_": _text("bitwise_and"),
     "or_": _text("bitwise_or"),
     "xor": _text("bitwise_xor"),

@@ -21,8 +21,9 @@ class Reduction:
     step: Callable[[list[str], str | None, str], str]
     # The statement that joins the single numbers y0, y1, ... into x0, x1, ...
     join: str
-    results: list = dataclasses.field(default_factory=list)  # one for each accumulator but the
-    first_result: int = 0  # ones before this
+    # A result for each accumulator from number first_result on.
+    results: list = dataclasses.field(default_factory=list)
+    first_result: int = 0
     needs_index: bool = False
     simple: bool = False  # `join` also works on vectors
     summand: str = ""  # the variable that a sum adds

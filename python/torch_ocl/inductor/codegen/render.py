@@ -62,7 +62,7 @@ class Renderer:
             for section in kernel.sections
         ]
 
-    # Each statement, with the statements whose results it needs.
+    # Parses and prints statements. A statement depends on the loop variables in `symbols`.
 
     def _statement(self, line):
         target = None
@@ -307,7 +307,7 @@ class Renderer:
             if hasattr(kind, "buffer"):
                 memory = TYPES[kind.dtype].memory
                 constant = "const " if name.startswith("in_ptr") else ""
-                # Pairs of names for the same buffer: one is read, the other written.
+                # If a buffer has two names, one of them is read and the other written.
                 macro = "BUFFER" if calls.count(call) == 1 else "SHARED_BUFFER"
                 parameters.append(f"{macro}({constant}char, {name})")
                 variables.append(f"  ELEMENTS({constant}{memory}, {name});")

@@ -203,7 +203,7 @@ def _backward(
     by_query = functions | {"add_captured_grads": joint.captured_grads_compute}
     written = {f"captured{n}": grad for n, grad in enumerate(joint.mutated_grads)}
     if V.graph.sizevars.statically_known_equals(queries, 0):
-        # Kernels cannot take the tensors of queries, which have no memory.
+        # Without queries, their tensors have no memory that kernels could take.
         grad_key, grad_value = (lowering.zeros_like(x) for x in (grad_key, grad_value))
     else:
         results = {"GRAD_QUERY": grad_query} | written

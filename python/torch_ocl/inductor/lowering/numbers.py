@@ -80,7 +80,7 @@ def is_refused(operator, args, kwargs) -> bool:
         kwargs = tuple((name, _small(value)) for name, value in kwargs.items())
     except _Unknown:
         return False
-    key = operator, repr((args, kwargs))  # 1, 1.0 and True are equal, their texts are not
+    key = operator, repr((args, kwargs))  # as text, because 1, 1.0 and True are equal
     if key not in _known:
         _known[key] = _raises(operator, args, kwargs)
     return _known[key]

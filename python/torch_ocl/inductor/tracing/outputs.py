@@ -48,7 +48,7 @@ _SIZE = 3  # the dimensions of small tensors
 
 
 class _Tensor(tuple):
-    """Its type and number of dimensions."""
+    """The type and the number of dimensions of a tensor."""
 
 
 def _small(value):
@@ -78,7 +78,7 @@ _known: dict[tuple, Exception | None] = {}
 def _refusal(func, names, spec, text, small) -> Exception | None:
     """The CPU's error for small tensors of these types, if the types of the outputs cause it.
 
-    1, 1.0 and True are equal, their texts are not.
+    `text`: the arguments as text, for the key of the cache, because 1, 1.0 and True are equal.
     """
     key = func, spec, text
     if key not in _known:
