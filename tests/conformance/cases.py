@@ -6,8 +6,8 @@ from options import is_heldout
 
 CATEGORIES = ("pass", "wrong", "unsupported", "error", "timeout", "crash", "skip")
 
-# From mild to grave; the gravest sample decides the case. A silent wrong value is worse than a
-# refusal.
+# Outcomes from mild to grave; the gravest outcome of a sample is that of the case. A silent wrong
+# value is worse than a refusal.
 SEVERITY = {
     c: i
     for i, c in enumerate(
@@ -28,7 +28,7 @@ P_START, P_SAMPLES, P_CPU, P_MOVE, P_DEVICE, P_READ, P_COMPARE = range(len(PHASE
 
 
 def describe(e):
-    """Type and first telling line of an exception."""
+    """The type of an exception, and the first line of its text that is not empty."""
     lines = [s.strip() for s in str(e).splitlines() if s.strip()]
     return f"{type(e).__name__}: {lines[0] if lines else '(no message)'}"[:300]
 

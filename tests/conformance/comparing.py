@@ -95,7 +95,7 @@ class Comparer:
                 m.index = i
                 if m.what != "strides":
                     raise m from None
-                late = late or m  # wrong strides matter less than wrong values: look on
+                late = late or m  # first looks for wrong values, which matter more than strides
         if late:
             raise late
 
@@ -153,8 +153,8 @@ class ReadBack:
 
 
 def same_choice_among_ties(inputs, actual, expected):
-    """Whether two index tensors pick equal values out of the (single) input: which of equal
-    elements an argmax, a sort or a median names is not specified."""
+    """Whether two index tensors select equal values of the (single) input. Which of several equal
+    elements an argmax, a sort or a median returns is not specified."""
     for inp in inputs:
         if not isinstance(inp, torch.Tensor) or inp.layout is not torch.strided:
             continue

@@ -29,13 +29,13 @@ SHORT = {t: str(t).removeprefix("torch.") for t in [*TYPES, torch.complex32]}
 
 
 class Case:
-    """A call to make on both: `mode` is "forward", "inplace", or "out", which has tensors `out`."""
+    """A call to make on both devices. `mode`: "forward", "inplace", or "out" with tensors `out`."""
 
     def __init__(self, label, parts, mode="forward", out=None, loose=False):
         self.label, self.parts, self.mode, self.out = label, parts, mode, out
-        self.loose = loose  # sums of many numbers: the tolerance of a long sum
+        self.loose = loose  # a sum of many numbers, which needs a larger tolerance
         self.may_grow = False  # the result may be much larger than the sample's
-        self.computed = None  # the type of the computation, where it is not the sample's
+        self.computed = None  # the type of the computation, if it is not the sample's
 
 
 def empty(subject, sample, dtype, reference):
@@ -130,14 +130,14 @@ def views(subject, sample, dtype, reference):
         return t.narrow(d, 0, 1).expand(t.shape) if t.dim() > d and t.shape[d] > 1 else t
 
     def windows(t):
-        """Rows that overlap in memory."""
+        """A view whose rows overlap in memory."""
         if t.dim() == 0 or t.numel() < 2:
             return t
         flat = t.reshape(-1).clone()
         return flat.as_strided(t.shape, [1] * t.dim())
 
     def stepped(t):
-        """With an offset and gaps: every second element of storage, from the third."""
+        """A view with an offset and gaps: every second element of the storage, from index 3 on."""
         wide = t.new_zeros(2 * t.numel() + 3)
         view = wide[3::2][: t.numel()]
         view.copy_(t.reshape(-1))
@@ -327,7 +327,8 @@ def convert(t, dtype):
 
 
 def sums(subject, sample, dtype, reference):
-    """Long sums of numbers near one, whose partial sums leave the range where 16 bits count."""
+    """Long sums of numbers near one. In 16 bits, adding one to the later partial sums would change
+    nothing."""
     if not signed(torch.empty(0, dtype=dtype)):
         return
     leaves = Leaves(sample.parts)

@@ -310,8 +310,8 @@ DECISIONS = [
     *REFUSALS,
 ]
 
-# Cases in which the CPU writes outside of an `out` that has other strides or another type, or
-# exchanges rows by pivots that it reads outside of others.
+# Cases in which the CPU writes outside of an `out` that has other strides or another type, or reads
+# outside of the pivots by which it exchanges rows.
 CORRUPTING = re.compile(
     r"^lu_unpack batch:|"
     r"^(triu|tril|lu_unpack|linalg\.lu|narrow_copy) out: .*(reversed memory|stepped|expanded)|"

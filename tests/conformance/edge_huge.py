@@ -22,7 +22,7 @@ def places(device):
 
 
 def written(change):
-    """The tensor after a change in place."""
+    """Makes a case that changes a tensor in place and returns it."""
 
     def run(device):
         x = marked(device)
@@ -72,7 +72,7 @@ CASES = {
 
 
 def memory_lacks():
-    """Whether less than NEEDED_GIB are available, as far as the system says."""
+    """Whether the system reports that less than NEEDED_GIB are available."""
     table = pathlib.Path("/proc/meminfo")
     lines = table.read_text().splitlines() if table.exists() else []
     sizes = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]

@@ -1,13 +1,13 @@
-"""The arguments of a sample as a list, in which some can be replaced; and tensors that are made
-where the call runs: views with a lazy sign or conjugation, and views of one storage."""
+"""The arguments of a sample as a list, in which some can be replaced. Also tensors that are made on
+the device of the call: views with a lazy sign or conjugation, and views of one storage."""
 
 import torch
 from harness import copy_tensor, pytree
 
 
 class View:
-    """An argument made from a CPU tensor: copied to the device first, then viewed there. Those of
-    one group share the copy."""
+    """An argument that is a view on the device of a copied CPU tensor. Views of one group share the
+    copy."""
 
     def __init__(self, base, view, group=None):
         self.base, self.view, self.group = base, view, group
@@ -62,7 +62,7 @@ PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def build(parts, device):
-    """The arguments where the call runs."""
+    """The arguments on the device."""
     shared = {}
 
     def leaf(x):

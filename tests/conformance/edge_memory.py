@@ -1,4 +1,4 @@
-"""The peak of memory of a call with ten million elements: the device's against the CPU's."""
+"""Compares the peak of memory of a call with ten million elements on the device and on the CPU."""
 
 import harness as h
 import torch
@@ -32,7 +32,7 @@ def enlarged(parts):
 
 
 def peak_on_cpu(call):
-    """The most bytes that PyTorch's allocator had given out at a time during the call."""
+    """The peak of the bytes that the call had allocated from PyTorch's allocator."""
     with torch.autograd.profiler.profile(profile_memory=True) as profile:
         call()
     now = most = 0
@@ -84,7 +84,7 @@ def run(subject, dtype, context, outcome):
         context.mark(P_DEVICE)
         try:
             call = caller(subject, sample, parts, context.device)
-            call()  # makes what is kept
+            call()  # makes tables and other memory that is kept
             used = peak_on_device(call, context.device)
         except Exception as e:
             return outcome.differs("", "error", h.describe(e))

@@ -34,7 +34,7 @@ BY_NAME = {
     "mode": ("reflect", "circular", "bilinear", "nearest", "complete"),
     "dim": (0, -1),
 }
-# Places where results go, and what says nothing about numbers.
+# Arguments for results, and arguments that do not change numbers.
 SKIPPED = {"out", "device", "layout", "pin_memory", "generator", "names", "requires_grad", "input"}
 
 

@@ -21,7 +21,7 @@ class Outcome:
         self.result["category"] = "wrong"
 
     def name_lost(self, number, label):
-        """Names a case that ended its process. If it was the CPU's part, the case is left out."""
+        """Names a case that ended its process. If it did so on the CPU, the case is left out."""
         for lost in list(self.result["differences"]):
             if lost["case"] != f"number {number}":
                 continue

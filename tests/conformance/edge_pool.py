@@ -7,12 +7,12 @@ import edge_report
 from cases import P_CPU, P_SAMPLES, P_START
 from pool import Pool, StartFailed
 
-MOST_LOST = 12  # cases of one task that may crash or hang before the rest is given up
+MOST_LOST = 12  # after so many crashes and hangs in one task, its other cases are left out
 
 
 class EdgePool(Pool):
     def step(self):
-        """The time limit is for a case: it begins anew with each."""
+        """The time limit is for one case, so it starts again with each case."""
         for w in self.workers:
             if w.state == "busy" and w.shared[0] != getattr(w, "case", None):
                 w.case = w.shared[0]

@@ -1,5 +1,5 @@
-"""Errors that differ from the CPU's by decision, as rows of edge_decisions.py: missing ones,
-others, and those where the CPU computes."""
+"""Errors that differ from the CPU's by decision, as rows of edge_decisions.py: only the CPU raises,
+both raise different errors, or only the device raises."""
 
 REFUSALS = [
     (

@@ -98,7 +98,7 @@ def show(args, pool, results, tasks):
 
 
 def places(found):
-    """Where: "operator dtype edge: case" of a few."""
+    """The text "operator (dtype edge: case)" for the first differences of up to six operators."""
     by_name = collections.defaultdict(list)
     for r, d in found:
         by_name[r["name"]].append(f"{r['dtype']} {r['kind']}: {d['case']}")

@@ -14,11 +14,11 @@ MEMORY = re.compile(
     r"can't allocate memory|not enough memory|OutOfMemoryError|out of memory|bad_alloc|MemoryError|"
     r"larger than what the device can allocate"
 )
-MOST_ELEMENTS = 2**27  # of results; more are left to edge_huge.py
+MOST_ELEMENTS = 2**27  # the most elements of results; edge_huge.py has larger ones
 
 
 class EdgeComparer(h.Comparer):
-    """Compares the sign of zeros, too, and takes equal tensors quickly."""
+    """Compares the signs of zeros, too, and skips the tolerances for equal tensors."""
 
     def close(self, t, y, rtol, atol):
         if t.layout is not torch.strided or y.is_nested or y.is_quantized:
@@ -64,7 +64,7 @@ def differentiated(call, args, kwargs):
 
 
 def elements_of_result(case, subject, sample):
-    """Its count; 0 where no meta function says it."""
+    """The number of elements of the result; 0 if no meta function gives it."""
     try:
         args, kwargs = build(case.parts, "meta")
         result = subject.call(sample, "meta")(*args, **kwargs)
@@ -123,7 +123,7 @@ def run_case(case, subject, sample, dtype, context, index):
     try:
         actual = perform(case, subject, call, mine, mine_out)
         if device.type != "cpu":
-            torch.accelerator.synchronize(device)  # what only a kernel sees
+            torch.accelerator.synchronize(device)  # raises errors of kernels
     except Exception as e:
         error = e
     if error and MEMORY.search(h.describe(error)):
@@ -134,7 +134,7 @@ def run_case(case, subject, sample, dtype, context, index):
     context.mark(P_READ)
     values = not (rng_used or subject.unspecified)
     declared = subject.tolerance(dtype)
-    coarse = case.computed or dtype  # what a wider `out` holds was computed in it
+    coarse = case.computed or dtype  # decides the tolerance, even if `out` has a wider type
     compare = EdgeComparer(device, coarse, declared, 8.0 if case.loose else 1.0)
     try:
         back = compare.read_back(actual)

@@ -107,7 +107,7 @@ def image(*shape):
 
 
 def calls(*shape_and_arguments):
-    """Samples: each a shape, further positional arguments, and keyword arguments."""
+    """Makes samples. Each has a shape, further positional arguments, and keyword arguments."""
     return lambda dtype: [
         ((image(*shape)(dtype), *args), kwargs) for shape, args, kwargs in shape_and_arguments
     ]
@@ -141,7 +141,7 @@ FUNCTIONS = [
 
 
 def subjects():
-    """All of them, in a fixed order."""
+    """All subjects, in a fixed order."""
     return [
         *(Operator(info) for info in op_db),
         *(Function(name, samples) for name, samples in FUNCTIONS),

@@ -40,8 +40,8 @@ SPECIALS = ("nan", "inf", "zeros", "denormals", "extremes", "mixed", "all nan")
 
 
 def special_tensor(t, name, turn):
-    """A tensor like `t` whose elements repeat the special ones; `turn` shifts where they begin, so
-    that the arguments of one call meet in pairs. None where the type has no such elements."""
+    """A tensor like `t` whose elements repeat the special numbers; None if the type has none. With
+    another `turn` for each argument of a call, all pairs of special numbers occur."""
     if t.dtype is torch.bool:
         return None
     if t.is_complex():
@@ -53,7 +53,7 @@ def special_tensor(t, name, turn):
     if name not in known:
         return None
     numbers = known[name]
-    # A step of its own for each argument: all pairs appear.
+    # Each argument has another step, so that all pairs occur.
     step = torch.arange(t.numel())
     step = step if turn == 0 else step // len(numbers) ** min(turn, 3) + turn * step
     return torch.tensor(numbers, dtype=t.dtype)[step % len(numbers)].reshape(t.shape)

@@ -1,4 +1,4 @@
-"""Compares a device with the CPU at the edges of what operators take: empty and 0-dim tensors,
+"""Compares a device with the CPU at the edges of what operators accept: empty and 0-dim tensors,
 broadcast batches, memory formats, views, out= and in-place forms, numbers beyond their types,
 special values, pairs of types, long sums.
 

@@ -5,14 +5,14 @@ import re
 import harness as h
 import torch
 
-# Factorizations are unique only up to signs or phases; the database brings a function that takes
-# these out.
+# Factorizations are unique only up to signs or phases; the database has a function that removes
+# them.
 GAUGE_FREE = re.compile(
     r"^(linalg\.(eig|eigh|svd|qr|lu.*|ldl.*|householder.*)|svd|svd_lowrank|pca_lowrank|qr|geqrf|"
     r"lu|symeig|triangular_solve)"
 )
 
-# Operators that name one of several equal elements.
+# Operators that return the index of one of several equal elements.
 TIES = re.compile(
     r"^(sort|argsort|topk|kthvalue|mode|median|nanmedian|argmax|argmin|masked\.argmax|masked\.argmin|"
     r"max|min|cummax|cummin|nn\.functional\..*max_pool.*)$"
@@ -30,7 +30,7 @@ def as_float32(tensor):
 def excused(op, kind, sample, inputs, actual, actual_back, expected, mismatch, compare, in_float32):
     """Differences that the operator's definition leaves open, or that are the CPU's own rounding.
 
-    in_float32: gives the CPU's results for inputs of 16 bits that were made float32."""
+    in_float32: computes the CPU's results after converting inputs of 16 bits to float32."""
     if mismatch.what != "value" or kind == "backward":
         return None
     if kind in ("forward", "noncontig") and any(t.dtype in HALVES for t in h.tensors_of(expected)):
@@ -52,7 +52,7 @@ def excused(op, kind, sample, inputs, actual, actual_back, expected, mismatch, c
             return "gauge_tolerated"
         except Exception:
             pass
-    # Equal elements: only the index results may differ, and they must name equal elements.
+    # Among equal elements, only the resulting indices may differ, and their elements must be equal.
     leaves_a = [x for x in h.pytree.tree_leaves(actual_back)]
     leaves_e = [x for x in h.pytree.tree_leaves(expected)]
     index_like = [isinstance(e, torch.Tensor) and e.dtype is torch.int64 for e in leaves_e]
@@ -75,7 +75,7 @@ def excused(op, kind, sample, inputs, actual, actual_back, expected, mismatch, c
 
 def upstream_exempts(op, dtype):
     """Whether PyTorch skips, or expects to fail, its own comparison of CUDA with the CPU for this
-    entry: a wrong value here weighs less. (Random operators are among these; they are recognized
+    entry: then a wrong value matters less. (Random operators are among these; they are recognized
     separately.)"""
     from torch.testing._internal.common_device_type import precisionOverride, toleranceOverride
 

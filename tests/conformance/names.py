@@ -33,7 +33,7 @@ MODULES = {
 
 
 class Subject:
-    """A name, and what run_case() asks about it."""
+    """A name, with the attributes and methods that run_case() uses."""
 
     info, out, inplace, free_strides = None, False, None, False
 
@@ -64,7 +64,7 @@ def operator_of(schema):
 
 
 def subjects():
-    """All of them, in a fixed order."""
+    """All subjects, in a fixed order."""
     schemas, found = {}, {}
     for s in torch._C._jit_get_all_schemas():
         name = s.name + (f".{s.overload_name}" if s.overload_name else "")
@@ -106,7 +106,7 @@ def parse(argv=None):
 
 
 def has_kernel(name):
-    """Whether a kernel of ocl is registered: such operators have other tests, and come last."""
+    """Whether a kernel of ocl is registered. Such operators have other tests, so they come last."""
     name = re.sub(r"^torch\.(\w+)$", r"aten::\1", name)
     try:
         return torch._C._dispatch_has_kernel_for_dispatch_key(name, "PrivateUse1")
@@ -115,7 +115,7 @@ def has_kernel(name):
 
 
 def make_tasks(args):
-    """First the operators that are composed of others, and functions in Python."""
+    """The tasks. Operators that are composed of others, and functions in Python, come first."""
     return [
         {"index": i, "name": name, "base": name, "dtype": "-", "kind": kind}
         for i, name in enumerate(sorted(SUBJECTS, key=has_kernel))
@@ -126,7 +126,7 @@ def make_tasks(args):
 
 
 def accepted(subject, parts, grad):
-    """Whether the CPU computes this, and something can be differentiated."""
+    """Whether the CPU accepts the arguments, and with `grad`, a result can be differentiated."""
     try:
         with torch.set_grad_enabled(grad):
             positional, keywords = build(parts, "cpu")
@@ -178,7 +178,7 @@ def run_task(task, context):
 
 
 def unstable(case, subject, context, number):
-    """Whether the CPU's results differ from each other: of memory as it is found, for example."""
+    """Whether two results of the CPU differ, for example because they are uninitialised memory."""
     on_cpu = h.Context(context.args, torch.device("cpu"), None, [0, 0, 0])
     try:
         run_case(case, subject, None, torch.float32, on_cpu, number)
@@ -188,7 +188,8 @@ def unstable(case, subject, context, number):
 
 
 def compare(outcome, case, subject, context, number, fits):
-    """A refusal may be another one than the CPU's, but has to be one for the user."""
+    """Compares the results. The error may differ from the CPU's, but must be one for users, not an
+    internal one."""
     try:
         run_case(case, subject, None, torch.float32, context, number)
         outcome.result["agree"] += 1

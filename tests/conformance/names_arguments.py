@@ -1,7 +1,7 @@
 """Arguments for a call, made from the operator's schema or the function's signature.
 
-Each attempt has a theme: the shapes that its tensors share, and a type. The CPU says which attempts
-are calls that make sense; with forty attempts most operators have several.
+Each attempt has a theme, which gives the shapes of its tensors, and a type. An attempt is used if
+the CPU accepts it; of forty attempts, most operators accept several.
 """
 
 import inspect
@@ -11,7 +11,7 @@ import zlib
 
 import torch
 
-SIZES = {  # of the first tensor, of its weight, and of its other vectors
+SIZES = {  # theme: sizes of the first tensor, of its weight, and of its other vectors
     "matrices": ((4, 4), (4, 4), (4, 4)),
     "vectors": ((6,), (6,), (6,)),
     "rows": ((3, 4), (4,), (4,)),
@@ -48,7 +48,7 @@ ANY_TEXT = ["mean", "sum", "none", "constant", "reflect", "nearest", "bilinear",
 
 
 class Unknown(Exception):
-    """There are no values for an argument of this type."""
+    """This file has no values for an argument's type."""
 
 
 class Argument:
@@ -221,7 +221,7 @@ class Attempt:
         return torch.randint(0, 3, size, generator=self.generator).to(dtype)
 
     def of_layout(self, t):
-        """Half of the tensors of operators for other layouts have that layout."""
+        """Converts half of the tensors of operators for another layout to that layout."""
         if self.grad or self.random.random() < 0.5 or not t.dtype.is_floating_point:
             return t
         if re.search("quantize|q_|^int_repr|fbgemm", self.name):

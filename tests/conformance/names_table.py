@@ -5,8 +5,8 @@ import re
 import names_quantized
 import torch
 
-# Names that concern PyTorch's state, its interpreter for scripts, which no device can replace
-# (_tensor_to_list ends the process with a tensor of any device but the CPU), or of other processes.
+# Names that concern PyTorch's state, other processes, or the interpreter of TorchScript, which no
+# device can replace (its _tensor_to_list ends the process for tensors that are not on the CPU).
 SKIPPED = re.compile(
     r"^(?!aten|prims|quantized|_quantized|quantization|sparse|mkldnn|onednn|mkl|torch)\w+::|"
     r"(^torch\.|^aten::)_?(set_|use_|init|manual_seed|seed$|load|save|fork|wait|import|parse|compile|"
@@ -32,7 +32,7 @@ def reason(name, message):
     return None
 
 
-# Their results are memory as it is found, or a random choice.
+# The results are uninitialised memory, or a random choice.
 UNSPECIFIED = re.compile(
     r"empty|resize|_alloc|^aten::set_|new_like|pack_(gemm|quantized)|_reshape_alias|as_strided"
 )
@@ -200,13 +200,13 @@ DECISIONS = [
         "the CPU reads indices of two dimensions as of one",
     ),
 ]
-# Others than those by hand end the CPU's process.
+# Operators that are called only with arguments written by hand: others end the process on the CPU.
 BY_HAND = re.compile(
     r"quantized_\w+_cell$|_thnn_differentiable_gru_cell_backward|^aten::batch_norm_backward|"
     r"_convert_indices_from_csr_to_coo$|_cumm(ax|in)_helper$|sobol_engine_initialize|"
     r"::_nnpack_spatial_convolution"
 )
-# Only with arguments that the CPU accepts: others check nothing.
+# Operators that are called only with arguments that the CPU accepts, because they check nothing.
 UNCHECKED = re.compile(r"_backward|backward_")
 
 
@@ -223,7 +223,8 @@ def integers(*size, most=2):
 
 
 def cells(gates, states):
-    """For the packed sequences of an RNN: five steps of three sequences."""
+    """Arguments of an RNN for packed sequences: three sequences in the first step, two in the
+    second."""
     sizes = torch.tensor([3, 2])
     hidden = [numbers(1, 3, 4)] * states
     parameters = [numbers(4 * gates, 3), numbers(4 * gates, 4), *[numbers(4 * gates)] * 2]

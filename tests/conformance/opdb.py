@@ -43,8 +43,9 @@ UNINITIALIZED = {
     "resize_as_",
 }
 
-# Operators whose strides depend on the library that computes them (LAPACK order, FFT plans), not on
-# a promise; and nonzero_static, whose CPU kernel has others than PyTorch's meta function says.
+# Operators whose strides are not specified, and depend on the library that computes them (LAPACK's
+# order, plans of FFTs); and nonzero_static, whose strides on the CPU are not those of its meta
+# function.
 FREE_STRIDES = re.compile(
     r"^(linalg|fft)\.|^(svd|svd_lowrank|pca_lowrank|qr|geqrf|ormqr|lu|lu_solve|lu_unpack|"
     r"cholesky|cholesky_solve|cholesky_inverse|triangular_solve|eig|symeig|inverse|pinverse|"
@@ -52,13 +53,13 @@ FREE_STRIDES = re.compile(
     r"nn\.functional\.grid_sample)$"
 )
 
-# Operators that insist on an argument on the CPU, whatever device the input is on.
+# Operators that need an argument on the CPU, whatever device the input is on.
 ARGS_STAY_ON_CPU = {"tensor_split"}
 
 
-# PyTorch's CPU kernel for tril/triu writes outside of an out= tensor of four or more dimensions
-# with unusual strides (seen in 2.13), which kills the process sooner or later: no such out for
-# these.
+# Operators that get no out= tensor with unusual strides: with four or more dimensions, PyTorch's
+# CPU kernel for tril and triu writes outside of it (seen in 2.13), which ends the process sooner or
+# later.
 CPU_BREAKS_WITH_STRIDED_OUT = {"tril", "triu", "linalg.lu", "lu", "lu_unpack"}
 
 
@@ -123,7 +124,7 @@ def sizes(args, tasks):
 
 
 def same_values(a, b):
-    """Whether two results of the CPU agree; a reference that contradicts itself is no reference."""
+    """Whether two results of the CPU agree. If not, they cannot serve as a reference."""
     try:
         torch.testing.assert_close(
             h.tensors_of(a),
@@ -293,7 +294,7 @@ def run_error(op, error_input, index, tally, context):
         with context.meter.measure(tally.fallbacks):
             op(inp, *args, **kwargs)
             if context.device.type != "cpu":
-                torch.accelerator.synchronize(context.device)  # what only a kernel sees
+                torch.accelerator.synchronize(context.device)  # raises errors of kernels
     except Exception as e:
         if type(e) is type(expected):
             return tally.note("pass")

@@ -18,7 +18,7 @@ def run_forward(op, sample, inp, args, kwargs, extra):
 
 
 def run_backward(op, sample, inp, args, kwargs, extra):
-    """`extra` moves the gradients of the results, made on the CPU, to where this runs."""
+    """`extra` moves the results' gradients, which are made on the CPU, to the device."""
     outputs = sample.output_process_fn_grad(op(inp, *args, **kwargs))
     outputs = [t for t in h.tensors_of(outputs) if t.requires_grad]
     inputs = differentiable((inp, args, kwargs))
@@ -54,7 +54,7 @@ def run_inplace(op, sample, inp, args, kwargs, extra):
 
 
 def run_compiled(op, sample, inp, args, kwargs, extra):
-    """`extra` is a thing that only the run on the device gets."""
+    """`extra` is None on the CPU, where the operator is not compiled."""
     if extra is None:
         return run_forward(op, sample, inp, args, kwargs, extra)
     torch._dynamo.reset()
@@ -77,8 +77,8 @@ class NothingToDifferentiate(Exception):
 
 
 def out_arguments(expected):
-    """Out tensors for a result: fitting, with other strides, empty (to be resized). Filled with
-    junk."""
+    """Out tensors for a result, filled with other numbers: one that fits, one with other strides,
+    and an empty one, to be resized."""
     if isinstance(expected, torch.Tensor):
         tensors, wrap = [expected], lambda ts: ts[0]
     elif (

@@ -65,7 +65,7 @@ def worker_main(conn, parent_end, shared, args, run_task, log_path):
         shared[0], shared[1], shared[2] = -1, 0, P_SAMPLES
         try:
             result = run_task(task, context)
-        except BaseException as e:  # a fault of the harness or of the sample generator
+        except BaseException as e:  # an error in the harness or in the generator of samples
             traceback.print_exc()
             tally = Tally(task, context)
             tally.note("skip", f"harness: {describe(e)}")
@@ -73,8 +73,8 @@ def worker_main(conn, parent_end, shared, args, run_task, log_path):
             result["harness_error"] = traceback.format_exc()[-1500:]
         sys.stdout.flush()
         result["fallback_source"] = meter.source
-        # A device that no longer copies data spoils the cases that follow: start again in a new
-        # process.
+        # If the device does not copy data any more, the next cases would fail, too. So they run in
+        # a new process.
         again = None
         if dead_from_start is None and result["category"] in ("error", "unsupported", "wrong"):
             again = check_alive(device)
@@ -116,7 +116,7 @@ class Worker:
         with pathlib.Path(self.log_path).open(errors="replace") as f:
             f.seek(start)
             lines = [s.strip() for s in f.read()[-4000:].splitlines() if s.strip()]
-        for s in reversed(lines):  # what an uncaught C++ exception says, if one ended it
+        for s in reversed(lines):  # the text of an uncaught C++ exception, if one ended the process
             if "what():" in s:
                 return s[:200]
         return lines[-1][:200] if lines else ""
@@ -159,7 +159,7 @@ class Pool:
         for s in (
             signal.SIGINT,
             signal.SIGTERM,
-        ):  # also where a background job was started with them ignored
+        ):  # shells start background jobs with these signals ignored
             signal.signal(s, stop)
         try:
             for _ in range(max(1, min(self.args.jobs, self.total))):
@@ -284,8 +284,7 @@ class Pool:
             f"after {self.args.timeout_per_op:g} s while {PHASES[w.shared[2]]}, "
             f"at sample {w.shared[0]}"
         )
-        # The CPU's own slowness is no fault of the device - unless the device has had most of the
-        # time.
+        # If the CPU took too long before the device ran a sample, the device has not failed.
         category = "skip" if cpu and w.shared[0] <= 0 else "timeout"
         self.accept(w, self.failure(w, category, message))
         self.replace(w, kill=True)

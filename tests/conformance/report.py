@@ -15,8 +15,8 @@ from samples import SEED
 
 
 def settle_native(results):
-    """Fills in `native`: True without any fallback, False with one, None when the device does not
-    say."""
+    """Sets `native`: True without any fallback, False with one, None if the device does not report
+    fallbacks."""
     by_warning = any(r["fallbacks"] for r in results)
     for r in results:
         source = r.get("fallback_source", "unknown")

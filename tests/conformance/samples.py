@@ -17,7 +17,7 @@ SEED = 42
 
 
 def open_device(imports, device):
-    """Imports the modules and returns the torch.device; renames PrivateUse1 when nothing brought
+    """Imports the modules and returns the torch.device; renames PrivateUse1 if no module registered
     the name."""
     for name in imports:
         importlib.import_module(name)
@@ -29,7 +29,7 @@ def open_device(imports, device):
 
 
 def check_alive(device):
-    """None when data makes the round trip to the device, else the reason."""
+    """None if data can be copied to the device and back unchanged, else the reason."""
     try:
         want = torch.arange(8, dtype=torch.float32)
         got = want.to(device).cpu()
@@ -43,10 +43,10 @@ def check_alive(device):
 class FallbackMeter:
     """Lists the operators that used the CPU fallback between start() and stop().
 
-    Best source: torch.<device>.fallback_stats() -> {operator: count} with
-    torch.<device>.reset_fallback_stats(). Else: warnings of the usual form "The operator 'aten::x'
-    is not currently supported on the ... backend". With neither, nothing is known (stop() returns
-    an empty dict, and `source` stays "unknown").
+    It reads torch.<device>.fallback_stats() -> {operator: count}, after
+    torch.<device>.reset_fallback_stats(). Devices without these functions may warn instead: "The
+    operator 'aten::x' is not currently supported on the ... backend". Without either, stop()
+    returns an empty dict, and `source` stays "unknown".
     """
 
     WARNING = re.compile(
@@ -68,7 +68,7 @@ class FallbackMeter:
 
     @contextlib.contextmanager
     def measure(self, counts):
-        """Adds what happens inside to the dict `counts`."""
+        """Adds the fallbacks in the `with` block to the dict `counts`."""
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always" if self.owner is None else "ignore")
             if self.owner is not None:
@@ -103,7 +103,7 @@ def copy_tensor(t, device):
     if not plain or src.is_contiguous():
         out = src.clone().to(device) if torch.device(device).type == "cpu" else src.to(device)
     else:
-        # Only the stretch of the storage that the tensor uses.
+        # Copies only the part of the storage that the tensor uses.
         span = 1 + sum((n - 1) * s for n, s in zip(src.shape, src.stride())) if src.numel() else 0
         flat = torch.as_strided(src, (span,), (1,), src.storage_offset()).clone().to(device)
         out = torch.as_strided(flat, src.shape, src.stride(), 0)
@@ -131,8 +131,7 @@ def tensors_of(tree):
 
 
 def mentions_device(tree):
-    """Whether a CPU sample has a tensor or a device in it: only then does it reach the device at
-    all."""
+    """Whether a CPU sample contains a tensor or a device. Others would not use the device."""
     return any(
         isinstance(x, (torch.Tensor, torch.device)) or (isinstance(x, str) and x == "cpu")
         for x in pytree.tree_leaves(tree)
@@ -140,7 +139,7 @@ def mentions_device(tree):
 
 
 def noncontiguous_like(t):
-    """The same values with a gap between neighbours (NaN in the gaps, which must never be read)."""
+    """The same values with gaps between the elements; the gaps hold NaN, and must not be read."""
     if t.layout is not torch.strided or t.is_nested or not t.is_contiguous():
         return t
     fill = (
@@ -155,8 +154,8 @@ def noncontiguous_like(t):
 
 
 def seed_everything(seed=SEED):
-    """torch.manual_seed() keeps a stack of calls for each device that is not there, at a third of
-    the time of a sweep."""
+    """Seeds the generators without torch.manual_seed(), which records a stack of calls for each
+    missing device. That would take a third of the time of a sweep."""
     random.seed(seed)
     np.random.seed(seed)
     torch.default_generator.manual_seed(seed)
@@ -166,7 +165,7 @@ def seed_everything(seed=SEED):
 
 
 class RngWatch:
-    """Tells whether the CPU generator was used: then only shapes and dtypes can be compared."""
+    """Detects whether the CPU's generator was used; then only shapes and types can be compared."""
 
     def __init__(self):
         self.before = torch.get_rng_state()
@@ -176,8 +175,8 @@ class RngWatch:
 
 
 def unfreeze_seeded_wrappers():
-    """The database seeds random operators and restores the generator afterwards. Without the
-    restoring, RngWatch sees them."""
+    """The database seeds random operators, and restores the generator afterwards. This removes the
+    restoring, so that RngWatch detects these operators."""
 
     def wrapper_set_seed(op, *args, **kwargs):
         torch.manual_seed(SEED)

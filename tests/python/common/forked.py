@@ -1,4 +1,4 @@
-"""Processes that are forked once PyTorch is imported, and before OpenCL is used, which is cheap."""
+"""Processes that are forked after the import of PyTorch, and before the first use of OpenCL."""
 
 import faulthandler
 import json
@@ -25,7 +25,7 @@ class Forked:
         self._read, self._write = read, os.fdopen(write, "w")
 
     def _run(self, body, out, into):
-        """In the child; does not return."""
+        """Runs in the child, and does not return."""
         output = os.open(self._output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(output, 1), os.dup2(output, 2)
         faulthandler.enable()

@@ -1,4 +1,4 @@
-"""Runs Python on the stern device, which plays a GPU (docs/stern.md)."""
+"""Runs Python on the stern device, which imitates a GPU (docs/stern.md)."""
 
 import functools
 import os
@@ -49,7 +49,7 @@ def skip_without_the_stern_device():
 
 
 def changed_profile(folder, profile, **values):
-    """Writes the profile with other lines."""
+    """Writes a copy of the profile with other values, and returns its path."""
     text = (PROFILES / f"{profile}.profile").read_text()
     lines = [line for line in text.splitlines() if line.split(" =")[0] not in values]
     path = folder / "changed.profile"

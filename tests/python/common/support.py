@@ -48,25 +48,26 @@ def has_fp64(device):
 
 
 def skip_in_a_simulator(device=0, reason="takes minutes"):
-    """For a test that takes minutes in oclgrind, which executes one instruction after another."""
+    """Skips a test that takes minutes in oclgrind, which executes one instruction at a time."""
     if torch.ocl.get_device_properties(device).platform == "Oclgrind":
         pytest.skip(f"{reason} in a simulator")
 
 
 def skip_without_buffers_of(size, device=0):
-    """For a test that allocates a tensor of `size` bytes; GPUs have limits below their memory."""
+    """Skips a test that needs a tensor of `size` bytes if the device has no buffers of that size.
+    The limit of GPUs is below their memory."""
     largest = torch.ocl.get_device_properties(device).max_allocation
     if largest < size:
         pytest.skip(f"the largest buffer of the device has {largest} bytes, not {size}")
 
 
 def on_the_stern_device():
-    """Whether a layer of docs/stern.md plays the device."""
+    """Whether the device is one that a layer imitates (docs/stern.md)."""
     return "OPENCL_LAYERS" in os.environ
 
 
 def skip_on_the_stern_device(reason):
-    """For a test that this device cannot pass."""
+    """Skips a test that the stern device cannot pass."""
     if on_the_stern_device():
         pytest.skip(f"on the stern device: {reason}")
 
@@ -105,7 +106,7 @@ def assert_same(actual, expected, exact=True, **tolerance):
 
 
 def fill_gaps(device):
-    """Tensors in the free parts of large segments that earlier tests still use."""
+    """Makes tensors that fill the free parts of large segments which earlier tests still use."""
     sizes = [
         block["size"]
         for segment in torch.ocl.memory_snapshot(include_traces=False)
@@ -117,7 +118,7 @@ def fill_gaps(device):
 
 
 def child_environment(**variables):
-    """The variables of this process and others; those of value None are removed.
+    """The environment of this process with `variables` added; those of value None are removed.
 
     A child with its own OCL_ICD_VENDORS sees those drivers only. Khronos's loader would add what
     OCL_ICD_FILENAMES names.

@@ -81,7 +81,7 @@ def noise(*shape):
 
 
 def text():
-    """Two texts, one of which begins with padding; where there is padding, nothing is learnt."""
+    """Two texts, one of which begins with padding. The loss ignores the padding."""
     ids, mask = tokens(2, 9), torch.ones(2, 9, dtype=torch.int64)
     mask[1, :3] = 0
     return {"input_ids": ids, "attention_mask": mask, "labels": ids.masked_fill(mask == 0, -100)}
@@ -110,7 +110,7 @@ class Case(NamedTuple):
     config: type
     options: dict
     inputs: callable
-    # As they are drawn, weights are so small that all tokens are nearly equally likely.
+    # A factor for the weights: unscaled, they would make all tokens nearly equally likely.
     scale: float = 4
 
     def make(self, **options):

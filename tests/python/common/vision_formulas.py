@@ -112,8 +112,8 @@ def ps_roi_align(x, rois, scale, rows, columns, ratio):
 
 
 def pooled(x, rois, scale, rows, columns, more, reduce, end):
-    """Each bin's pixels, reduced. A box has `more` pixels than from corner to corner; bins end
-    `end` pixels before the image does."""
+    """Reduces the pixels of each bin. `more`: pixels to add to the distance between a box's
+    corners. `end`: pixels at the end of the image that bins leave out."""
 
     def spans(low, high, bins, size):
         low, high = (math.floor(v * scale + 0.5) for v in (low, high))
