@@ -13,7 +13,8 @@
 namespace ocl {
 namespace {
 
-// Before PyTorch 2.13, kinds are numbers; PyTorch does not use this one.
+// The kind of our ThreadLocalDebugInfo. Before PyTorch 2.13, kinds are numbers; PyTorch does not
+// use this one.
 template <typename Kind>
 Kind kind_of_info() {
   if constexpr (std::is_enum_v<Kind>) {
@@ -74,7 +75,7 @@ C10_NOINLINE FaultThread& own_thread() {
       thread_local const Own own;
     }
   }
-  // Not on top of a profiler's info: a profiler expects its own on top when it ends.
+  // Pushes nothing on top of a profiler's info, which the profiler expects on top when it ends.
   if (!mine->ended() && !c10::ThreadLocalDebugInfo::current()) {
     c10::ThreadLocalDebugInfo::_push(kKind, mine->shared_from_this());
   }

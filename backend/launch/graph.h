@@ -30,7 +30,7 @@ class Graph {
   // Raises when something could not be captured. In any case the streams enqueue again.
   void capture_end();
   void instantiate();
-  // On the current stream of the graph's device.
+  // Enqueues the recorded commands on the current stream of the graph's device.
   void replay();
   // Ends a capture, deletes the recording, and gives up the memory pool.
   void reset();
@@ -55,7 +55,7 @@ class Graph {
   Device* device_ = nullptr;
   uint64_t pool_ = 0;
   bool instantiated_ = false, replayed_ = false;
-  Stream* last_stream_ = nullptr;      // of the last replay, which waits for earlier ones
+  Stream* last_stream_ = nullptr;      // the stream of the last replay
   uint64_t kernels_ = 0;               // the number of kernels among the commands
   const std::string* last_ = nullptr;  // the name of the last kernel
   cl_mem fault_word_ = nullptr;        // the word that the kernels are bound to

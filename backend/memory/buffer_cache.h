@@ -50,7 +50,7 @@ struct Block {
   Block* next = nullptr;
   std::vector<int64_t> other_streams;           // record_stream()
   int pending_events = 0;                       // events that the freed block waits for
-  std::shared_ptr<c10::GatheredContext> stack;  // its allocation, for the memory history
+  std::shared_ptr<c10::GatheredContext> stack;  // of its allocation, for the memory history
   uint64_t thread = 0, allocation = 0;          // FaultThread's id(), allocations()
 };
 
@@ -107,7 +107,7 @@ class BufferCache {
     bool operator()(const Block* a, const Block* b) const {
       if (a->stream != b->stream) return a->stream < b->stream;
       if (a->size != b->size) return a->size < b->size;
-      // Not ordered by the address of the Block: the choice must not depend on the host's heap.
+      // Compares places, not addresses of Blocks: the choice must not depend on the host's heap.
       if (a->segment_number != b->segment_number) return a->segment_number < b->segment_number;
       return a->offset < b->offset;
     }

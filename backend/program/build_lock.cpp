@@ -12,7 +12,7 @@
 namespace ocl {
 namespace {
 
-// In PoCL's own cache folder, so that processes that share the folder share the locks.
+// The file is in PoCL's own cache folder, so that processes that share the folder share the locks.
 std::filesystem::path lock_file() {
   std::filesystem::path folder = environment("POCL_CACHE_DIR");
   if (folder.empty()) {

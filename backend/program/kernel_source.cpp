@@ -69,7 +69,7 @@ std::string file_text(const std::string& file) {
 std::string expand(const std::string& file) {
   std::istringstream lines(file_text(file));
   std::ostringstream out;
-  // Without the folder, which the key must not contain.
+  // Marks have no folder, because the program's key must not depend on it.
   const std::string mark = std::filesystem::path(file).filename().string();
   out << "#line 1 \"" << mark << "\"\n";
   std::string line;

@@ -44,8 +44,8 @@ BuiltProgram build_program(Device& device, const ProgramSource& text, BuildSteps
       return str("no log: ", failure_text(error.err(), error.what()));
     }
   };
-  // Not the methods of cl::Program: if they cannot read the log, they raise that error instead of
-  // the build's.
+  // Does not call the methods of cl::Program: if they cannot read the log, they raise that error
+  // instead of the build's.
   const bool links = steps == BuildSteps::kCompileAndLink;
   const cl_device_id target = device.handle()();
   const cl_int code =

@@ -78,7 +78,7 @@ std::string make_key(const Device& device, const std::string& options, const std
   static const std::string none;
   const std::string& target = p.type == "cpu" ? host_target() : none;
   std::string key;
-  // With the lengths, no two lists of parts have the same key, whatever is in the options.
+  // The lengths make keys unique: two different lists of parts never have the same key.
   for (const std::string* part :
        {&p.platform, &p.name, &p.driver_version, &p.version, &target, &options, &source}) {
     key += str(part->size(), ' ', *part, '\n');

@@ -181,7 +181,7 @@ void Faults::enqueue_take(int first, int end) {
 
 // Returns whether there was something to report.
 bool Faults::enqueue_report() {
-  // So that reports do not pile up if nobody asks for them.
+  // Settles completed reports now, so that they do not pile up if nobody asks for them.
   while (!reports_.empty() && is_complete(reports_.front().done)) settle_first_report();
   // The read of an earlier report could not be enqueued.
   const bool unread = !unread_.kernels.empty();

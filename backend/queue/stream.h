@@ -127,7 +127,7 @@ class Stream {
     uint64_t commands;                 // commands() of `stream` at the last wait for it
     uint64_t work;                     // the part of its work() that the wait covered
     std::vector<FaultReport> reports;  // the last report before the waits, for each thread
-    bool pending = true;               // not checked since
+    bool pending = true;               // whether it must be checked for failures
     bool busy = false;  // had later commands at the last check: do not wait for them again
 
     void add(const FaultReport& report);
@@ -146,7 +146,7 @@ class Stream {
   std::atomic<uint64_t> commands_{0};
   std::atomic<uint64_t> marks_{0};     // the markers among the commands
   std::atomic<uint64_t> finished_{0};  // the value of commands_ at the last finish()
-  std::atomic<uint64_t> told_{0};      // the same at the last wait that reported a failure
+  std::atomic<uint64_t> told_{0};      // commands_ at the last wait that reported a failure
   std::atomic<cl_int> failure_{CL_SUCCESS};
   std::mutex marker_mutex_;  // guards the three members below
   uint64_t marked_commands_ = 0;
