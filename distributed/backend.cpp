@@ -42,7 +42,7 @@ bool starts_at_once(const Operation& operation, const std::vector<StagingStream>
   };
   count(operation.reads);
   for (const Tensors& some : operation.writes) count(some);
-  // Not Event::over(), which would leave a failure to the stream: the work itself raises it.
+  // Does not call Event::over(), which would note a failure for the stream: the work raises it.
   return bytes <= kMostBytes && tensors <= kMostTensors &&
          std::all_of(streams.begin(), streams.end(), [](const StagingStream& each) {
            return execution_status(each.ready.handle()) == CL_COMPLETE;

@@ -117,7 +117,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     for (const auto& [device, ids] : devices_) {
       for (const StreamId id : ids) {
         queues.push_back({0, 0, 0, queue_name(id)});
-        // Before PyTorch 2.13 its constructor had another order of the same members.
+        // Sets the members by name: before PyTorch 2.13 the constructor had another order of them.
         queues.back().id = queues.back().sortIndex = id;
         queues.back().deviceId = device;
       }
