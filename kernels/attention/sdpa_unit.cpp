@@ -109,7 +109,7 @@ const char* refusal_of_unit(const AttentionCall& call) {
   if (device.family() != KernelFamily::kCpu) return "for CPU devices";
   if (a.query.scalar_type() != ScalarType::BFloat16) return "for bfloat16";
   if (std::max(p.keys, p.queries) > INT32_MAX / 2) return "too many queries or keys";
-  // Because the kernel finds the greatest score before it scales the scores.
+  // The kernel finds the greatest score before it scales the scores.
   if (!(p.scale >= std::numeric_limits<float>::min())) return "a scale that is not positive";
   // Measured: the other kernels are faster here. A block of the unit has 32 x 32 scores.
   if (p.queries * p.keys < kBlock * kBlock) return "few queries and keys";

@@ -211,7 +211,7 @@ class CpuCall {
   }
 
   static void write_back(const Pair& pair) {
-    // Its strides may have gaps, for example if a solution is a part of a factorization's
+    // The CPU tensor may have gaps, for example if a solution is a part of a factorization's
     // workspace.
     const auto reach = extent_bytes(pair.cpu) / pair.cpu.element_size();
     pair.ocl.resize_({static_cast<int64_t>(reach)});
@@ -315,7 +315,7 @@ constexpr const char* kPacking[] = {
     "fbgemm_pack_quantized_matrix.KN",
 };
 
-// These read only the argument `batch_sizes` on the host.
+// Operators that read only the argument `batch_sizes` on the host.
 constexpr const char* kBatchSizes[] = {
     "_pad_packed_sequence", "gru.data", "lstm.data", "rnn_relu.data", "rnn_tanh.data",
 };
@@ -363,7 +363,7 @@ void register_host_operators(torch::Library& m) {
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { register_host_operators<&fallback>(m); }
 
-// There are composites for each layout, too.
+// Composites would also run for tensors of these layouts.
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) { register_host_operators<&layout_fallback>(m); }
 TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) { register_host_operators<&layout_fallback>(m); }
 TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) { register_host_operators<&layout_fallback>(m); }

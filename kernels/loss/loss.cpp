@@ -88,7 +88,7 @@ void add_targets(Arguments& arguments, const Nll& nll, size_t per_item) {
       .add(FaultArgument{site});
 }
 
-// Both results are contiguous.
+// Computes `out` and `total_weight`, which are contiguous.
 void forward(const at::Tensor& x_any, const Nll& nll, const at::Tensor& out,
              const at::Tensor& total_weight) {
   static constexpr const char *kEach = "nll_each", *kPartial = "nll_partial",

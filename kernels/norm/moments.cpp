@@ -79,7 +79,7 @@ void run_finish(Finish finish, const Moments& m, const at::Tensor& mean, const a
   Device& device = ocl_device(m.work);
   const ScalarType compute = m.work.scalar_type();
   const bool moving = finish == Finish::kNormRunning, of_input = finish >= Finish::kVariance;
-  // These results may read the elements again.
+  // Variances may read the elements again, so a group computes each long one.
   const bool grouped = of_input && device.family() == KernelFamily::kGpu && m.size > kLongRow;
   const Kernel& kernel =
       find_kernel(device, FinishMoments{finish, compute, out.scalar_type(),

@@ -224,8 +224,8 @@ void random_from_to(at::TensorIteratorBase& iter, uint64_t range, int64_t base,
 void random_all_bits(at::TensorIteratorBase& iter, MaybeGenerator generator) {
   draw(kAllBits, iter.tensor(0), {}, generator);
 }
-// From 0 to the greatest number of an integer type, or to the last integer up to which a
-// floating-point type represents all.
+// Draws integers from 0 to the greatest number of an integer type. For a floating-point type, the
+// last number is the one up to which the type represents all integers.
 void random(at::TensorIteratorBase& iter, MaybeGenerator generator) {
   const ScalarType type = iter.dtype(0);
   uint64_t range = 2;  // the range for bool
@@ -329,7 +329,7 @@ namespace at::native {
 
 OCL_STUB("uniform_", uniform_stub, &ocl::uniform)
 OCL_STUB("normal", normal_stub, &ocl::normal)
-OCL_COMPLEX("uniform_,normal_");  // both parts of a complex number are random
+OCL_COMPLEX("uniform_,normal_");  // draws both parts of a complex number
 OCL_STUB("log_normal_", log_normal_stub, &ocl::log_normal)
 OCL_STUB("exponential_", exponential_stub, &ocl::exponential)
 OCL_STUB("cauchy_", cauchy_stub, &ocl::cauchy)

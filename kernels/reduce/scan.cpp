@@ -66,7 +66,7 @@ struct ScanColumns {
 // at least kFewColumnsRows elements are transposed to rows first.
 constexpr uint64_t kGroupRow = 64, kFewColumns = 16, kFewColumnsRows = 4096;
 constexpr size_t kPerItem = 4;      // PER of scan_rows_gpu.cl
-constexpr size_t kTilesOfPart = 4;  // at least
+constexpr size_t kTilesOfPart = 4;  // the fewest tiles of a part
 
 bool takes_groups(const Device& device, const Scan& scan, ScalarType type, uint64_t size) {
   return device.family() == KernelFamily::kGpu && size >= kGroupRow &&

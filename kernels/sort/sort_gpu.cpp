@@ -13,7 +13,7 @@ namespace ocl {
 namespace {
 
 constexpr size_t kDigits = 256, kBitsPerPass = 8;                    // as in sort_gpu.cl
-constexpr size_t kPerItem = 8, kFewestItems = 64, kMostItems = 256;  // in a work-group
+constexpr size_t kPerItem = 8, kFewestItems = 64, kMostItems = 256;  // PER, and sizes of GROUP
 
 // The bytes of local memory for a group's tile; must cover what the kernels of sort_gpu.cl use.
 size_t local_bytes(size_t items, size_t element) {

@@ -46,7 +46,7 @@ GRID __kernel void run_lengths(CTENSOR(sorted), TENSOR(out), const ulong rows, c
     __global const MEM(IN) *row = CPTR(MEM(IN), sorted) + u * length;
     const T value = LOAD(IN, row, i);
     ulong from = i, to = i;
-    if (i + 1 < length && value == LOAD(IN, row, i + 1)) to = from = i + 1;  // not the last
+    if (i + 1 < length && value == LOAD(IN, row, i + 1)) to = from = i + 1;  // not the last one
     else if (i > 0 && value == LOAD(IN, row, i - 1)) from = 0, to = i - 1;
     while (from < to) {
       const ulong middle = from + (to - from) / 2;

@@ -41,7 +41,7 @@ struct SortedRows {
   }
 };
 
-// On the device of `sorted`, and in float64 only if the device has it.
+// A tensor of the number on the device of `sorted`; in float64 only if the device has it.
 Tensor number_to_search(const c10::Scalar& number, const Tensor& sorted) {
   if (!number.isFloatingPoint() || ocl_device(sorted).properties().has_fp64)
     return at::native::searchsorted_scalar_tensor(number, sorted.device());

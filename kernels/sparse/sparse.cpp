@@ -139,7 +139,7 @@ void multiply_sparse(const Tensor& left, const Tensor& right, Tensor& out) {
   const Tensor values = a._values().index_select(0, in_a).mul(b._values().index_select(0, in_b));
   const Tensor product =
       at::_sparse_coo_tensor_unsafe(a._indices().index_select(1, in_a), values, sizes);
-  // Last, because the result may be one of the factors.
+  // Writes the result last, because it may be one of the factors.
   out.sparse_resize_and_clear_(sizes, a.sparse_dim(), a.dense_dim());
   out.copy_(product._coalesced_(true));
 }

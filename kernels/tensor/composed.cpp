@@ -134,7 +134,7 @@ Tensor& logspace_out(const Scalar& start, const Scalar& end, int64_t steps, doub
                                                                                : ScalarType::Float;
   const Tensor exponents = at::linspace(start, end, steps, out.options().dtype(type));
   if (out.numel() != steps) out.resize_({steps});
-  // Not a plain number, which would become a float64 tensor on the device.
+  // The base is a tensor of this type: a plain number would become a float64 tensor on the device.
   const Tensor power = at::pow(at::full({}, base, exponents.options()), exponents);
   return out.copy_(power.reshape(out.sizes()));
 }

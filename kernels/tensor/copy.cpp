@@ -137,7 +137,7 @@ bool copy_pinned(const at::Tensor& destination, const at::Tensor& source) {
   if (!same_layout(destination, source) || !is_pinned(host.const_data_ptr())) return false;
   const at::Tensor& tensor = on_ocl(source) ? source : destination;
   Stream& stream = stream_of(tensor);
-  // Before the copy, which may raise after it was enqueued.
+  // Holds the memory before the copy, which may raise after it was enqueued.
   if (!hold_pinned(stream, host)) return false;
   cl::Event event;
   if (on_ocl(source)) {

@@ -10,7 +10,7 @@
 namespace ocl {
 namespace {
 
-constexpr int64_t kLeastSide = 8;                      // of a matrix; else most of a tile is empty
+constexpr int64_t kLeastSide = 8;                      // fewer rows leave tiles empty
 constexpr size_t kRowsOnCpu = 64, kColumnsOnCpu = 16;  // the tile of transpose.cl
 
 struct Shape {  // the struct in transpose.cl

@@ -11,7 +11,7 @@
 namespace ocl {
 namespace channels_last {
 
-constexpr int64_t kChannelsAtOnce = 64;  // of conv_channels_last_pack.cl
+constexpr int64_t kChannelsAtOnce = 64;  // CHANNELS of conv_channels_last_pack.cl
 constexpr int32_t kFewChannels = 8;
 constexpr int64_t kTasks = 32;
 constexpr int32_t kLeastRows = 8;  // channels of a result: fewer leave most of a vector empty
@@ -96,7 +96,7 @@ at::Tensor pack_weights(const ConvPass& pass, int64_t vectors, const at::Tensor&
 }
 
 bool has_few_channels(const ConvShape& s) {
-  const int64_t line = s.in[2] + 2 * int64_t{s.pad[2]};  // of the padded copy
+  const int64_t line = s.in[2] + 2 * int64_t{s.pad[2]};  // the length of a line of the padded copy
   const double padded = static_cast<double>(line) * s.in_channels * s.in[1] * s.in[0] * s.images;
   return s.in_channels < kFewChannels && s.groups == 1 && s.dilation[2] == 1 && s.pad[2] >= 0 &&
          padded < INT32_MAX;

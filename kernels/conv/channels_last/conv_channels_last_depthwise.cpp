@@ -11,12 +11,12 @@ namespace {
 using namespace channels_last;
 
 constexpr int64_t kTasks = 32;
-constexpr int32_t kMaxTaps = 11;  // of a row: the weight gradient keeps a sum of each in a register
+constexpr int32_t kMaxTaps = 11;  // taps of a row: registers hold a sum for each weight
 constexpr int32_t kMaxRows = 32;
 
 struct Depthwise {
   const char* name;
-  int32_t taps;  // of a row
+  int32_t taps;  // taps of a row
 
   KernelSource source(Device& device) const {
     Defines defines;

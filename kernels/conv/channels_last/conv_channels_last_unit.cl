@@ -26,7 +26,7 @@
 #include "task_items.clh"
 
 typedef struct {
-  long task_words;  // of the scratch memory
+  long task_words;  // words of scratch memory of a task
   int columns, positions, depth;
   int panels, parts, items;
   int line;     // positions that are split into pieces together: a line of the result, or all

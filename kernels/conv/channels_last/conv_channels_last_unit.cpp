@@ -19,11 +19,11 @@ using namespace channels_last;
 constexpr int64_t kMostAtOnce = 36;              // steps: AT_ONCE
 constexpr int64_t kCopiesAtOnce = 12;            // steps whose copies stay in the first level cache
 constexpr int64_t kPiece = 16;                   // positions
-constexpr int64_t kPackedWords = (3 << 19) / 4;  // of weights, in 2 MiB of the second level cache
-constexpr int64_t kPanelWords = (1 << 20) / 4;   // of the weight gradient
+constexpr int64_t kPackedWords = (3 << 19) / 4;  // words of packed weights, for 2 MiB of cache
+constexpr int64_t kPanelWords = (1 << 20) / 4;   // words of a panel of the weight gradient
 constexpr int64_t kDepth = 32;                   // steps of a panel of the weight gradient
 constexpr int64_t kItemsPerTask = 4;             // balance tasks that other processes disturb
-constexpr int32_t kLeastChannels = 8;            // of a group: fewer leave most of a tile empty
+constexpr int32_t kLeastChannels = 8;            // channels of a group; fewer leave tiles empty
 constexpr double kLeastWork = 1 << 20;           // multiply-adds that are worth the launches
 
 // As in conv_channels_last_unit.cl.

@@ -19,7 +19,7 @@
 
 typedef struct {
   int columns, lines, slices;  // positions; slices: of all images
-  int width, height;           // of the patch, in pixels
+  int width, height;           // size of the patch, in pixels
   int chunk, joins_taps;
   int blocks, per_part;
 } Block;
@@ -35,7 +35,7 @@ TASK __kernel void conv_channels_last_weight(TENSOR(parts), CTENSOR(source), CTE
   const int down = DIVIDE_UP(pass.size[1], block.lines);
   const int all_slices = pass.images * pass.size[0];
   const bool few = block.joins_taps;
-  const int depth = few ? pass.channels : block.chunk;  // of a patch's pixel
+  const int depth = few ? pass.channels : block.chunk;  // floats of a pixel in the patch
   const size_t panel =
       ((size_t)get_global_id(2) * pass.groups + group) * get_global_size(0) + get_global_id(0);
   __global float *sums = PTR(float, parts) + panel * pass.taps * pass.channels * NR;

@@ -13,8 +13,8 @@ using namespace channels_last;
 
 constexpr int64_t kMostTileRows = 8;
 constexpr int64_t kTasks = 16;
-constexpr int32_t kLeastRows = 8;        // of the output: fewer leave most of a vector empty
-constexpr int32_t kLeastPositions = 16;  // of a block, to be worth the loads and stores of sums
+constexpr int32_t kLeastRows = 8;        // output channels: fewer leave most of a vector empty
+constexpr int32_t kLeastPositions = 16;  // positions of a block: fewer are not worth its sums
 
 // The sizes of the arrays in local memory, in floats.
 struct Room {
@@ -31,7 +31,7 @@ Room room_of(const Device& device) {
   return room;
 }
 
-struct Block {  // of conv_channels_last_weight.cl
+struct Block {  // the struct in conv_channels_last_weight.cl
   int32_t columns, lines, slices;
   int32_t width, height;
   int32_t chunk, joins_taps;

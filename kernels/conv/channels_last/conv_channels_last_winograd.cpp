@@ -38,8 +38,8 @@ struct Sizes {
   int64_t panel() const { return tile.vectors * lanes; }
   int64_t panels() const { return rows / panel(); }
   int64_t blocks() const { return at::ceil_div(tiles, kTiles); }
-  int64_t u() const { return kWinogradPlanes * channels * panel(); }  // of a panel
-  int64_t v() const {                                                 // of a block
+  int64_t u() const { return kWinogradPlanes * channels * panel(); }  // floats of u for a panel
+  int64_t v() const {                                                 // floats of v for a block
     return kWinogradPlanes * (at::round_up(channels, kChunk) * kTiles + lanes);
   }
   int64_t m() const { return kWinogradPlanes * (kTiles * panel() + lanes); }

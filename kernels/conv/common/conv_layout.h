@@ -41,7 +41,7 @@ struct TapPass {
   int32_t run;  // weight_offsets consist of runs of this length, of consecutive numbers
   std::vector<int64_t> tap_offsets;
   ConvShape::Dims extent;  // size of the pass's output
-  int64_t out_first;       // its first element in the result
+  int64_t out_first;       // the first element of that output in the result
   int64_t out_slice, out_row, out_column;
 };
 

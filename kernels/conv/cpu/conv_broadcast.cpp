@@ -118,7 +118,7 @@ Tile choose_tile(const Device& device, int32_t channels) {
   if (!has_wide_registers(device)) return {6, 1};
   struct Candidate {
     Tile tile;
-    int64_t cost;  // of a channel, relative
+    int64_t cost;  // relative cost of a channel
   };
   constexpr Candidate kCandidates[] = {{{6, 4}, 20}, {{8, 3}, 20}, {{12, 2}, 21}, {{14, 1}, 25}};
   Tile best{};
@@ -137,8 +137,8 @@ Tile choose_tile(const Device& device, int32_t channels) {
 // Measured: conv_padded.cl is as fast where its padded planes are less than this times larger.
 constexpr double kLeastWaste = 1.05;
 constexpr int32_t kLeastChannels = 64;
-constexpr int64_t kSmallPlane = 256;    // of a pointwise convolution, in pixels
-constexpr int64_t kLeastTapRows = 256;  // of the weights' gradient: packing serves that many
+constexpr int64_t kSmallPlane = 256;    // pixels of a small plane of a pointwise convolution
+constexpr int64_t kLeastTapRows = 256;  // rows of the weights' gradient that are worth packing
 
 // Why the broadcast kernels cannot or should not compute it.
 const char* refusal_of_shape(const ConvCall& call) {
@@ -221,7 +221,7 @@ struct Broadcast {
 // The operand that the kernel packs, and the result's shape.
 struct Factor {
   const at::Tensor& tensor;
-  int32_t channels;  // of the result, of one group
+  int32_t channels;  // channels of one group of the result
   int64_t channel_stride, group_stride;
   int32_t plane;
 };

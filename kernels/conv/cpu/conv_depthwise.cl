@@ -226,7 +226,7 @@ TASK __kernel void conv_depthwise_weight(TENSOR(weight), CTENSOR(x), CTENSOR(gra
   const int band_rows = min(g.out_h, g.rows_per_band);
   const int span = LINE_OF(LINES(band_rows));
   const int grad_span = band_rows * grad_pitch;
-  // As many images at a time as the bands hold.
+  // Computes as many images at a time as the bands hold.
   const int at_once = band_rows < g.out_h ? 1 : min((BAND - VW) / span, BAND / grad_span);
   float total[KH * KW];
   for (int i = 0; i < KH * KW; ++i) total[i] = 0.0f;

@@ -106,9 +106,9 @@ struct Taps {
 
 // The strides of the weights of a pass, and of its output.
 struct TapLaunch {
-  int32_t channels;  // of the result, of one group
+  int32_t channels;  // channels of one group of the result
   int64_t channel_stride, group_stride;
-  int64_t source_channels;  // of one group
+  int64_t source_channels;  // source channels of one group
   int64_t out_channel;
   Epilogue epilogue = {};
 };

@@ -15,7 +15,7 @@ constexpr int64_t kQuad = 4;  // the products load four tiles at once
 // The most numbers in the filters, and in v and m together (v and g). If there are more tiles, they
 // are computed in several rounds.
 constexpr int64_t kMostScratch = int64_t{1} << 25;
-constexpr size_t kShareOfMemory = 32;  // at most 1/32 of the device's memory
+constexpr size_t kShareOfMemory = 32;  // scratch takes at most 1/32 of the device's memory
 constexpr int64_t kLeastTiles = 256;   // tiles of a round
 
 // The algorithm pays if it saves enough products for the bytes that the transforms move. While a

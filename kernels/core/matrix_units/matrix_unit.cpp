@@ -31,7 +31,7 @@ Use use() {
   return chosen;
 }
 
-std::atomic<const MatrixUnit*> emulated{kMatrixUnits};  // of GPUs
+std::atomic<const MatrixUnit*> emulated{kMatrixUnits};  // the unit that GPU kernels emulate
 
 const MatrixUnit* emulated_unit(KernelFamily family) {
   if (family == KernelFamily::kGpu) return emulated.load(std::memory_order_relaxed);

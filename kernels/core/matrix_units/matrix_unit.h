@@ -26,7 +26,7 @@ struct UnitShape {
 struct MatrixUnit {
   const char* name;
   bool (*has)(const Processor&);
-  int64_t lanes;      // of a sub-group
+  int64_t lanes;      // lanes of a sub-group
   int64_t most_sums;  // sums of a lane: more would leave no registers for the operands
   UnitShape f16, bf16, i8;
   KernelFamily family = KernelFamily::kGpu;

@@ -71,7 +71,7 @@ struct TileProblem {
 };
 // The number of parts that k is split into, so that all compute units have work.
 int64_t parts_of(const Device& device, const TileShape& tile, const TileProblem& problem);
-// In units of a work-item's multiply-adds.
+// The estimated time, in units of a work-item's multiply-adds.
 double estimated_time(const Device& device, const TileShape& tile, const TileProblem& problem);
 // Launches a kernel that has the arguments of gemm_gpu.cl, and gemm_sum.cl if k is split. `work`:
 // see GridLimits::work.

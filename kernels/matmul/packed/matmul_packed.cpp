@@ -40,7 +40,7 @@ Tensor& int_mm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
   out.resize_({self.size(0), mat2.size(1)});
   if (self.scalar_type() == ScalarType::Char) {
     gemm(out, self, mat2, 1, {}, 0);
-  } else {  // of two types: x b = (x - 128) b + 128 * (sums of columns of b)
+  } else {  // uint8 times int8: x b = (x - 128) b + 128 * (sums of columns of b)
     const Tensor less = at::bitwise_xor(self, 128).view(ScalarType::Char);
     gemm(out, less, mat2, 1, at::sum(mat2, 0, /*keepdim=*/false, ScalarType::Int), 128);
   }
