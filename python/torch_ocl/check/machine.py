@@ -173,7 +173,8 @@ def check_speed(device):
         rate = moved * bytes_of_x / seconds_of(function) / 1e9
         yield f"{name} {rate:.1f} GB/s, {rate / copy:.0%} of the copy"
     properties = torch.ocl.get_device_properties(device)
-    # As many work-items as a large GPU holds, running so long that the launch does not matter.
+    # Launches as many work-items as a large GPU holds. They run so long that the launch does not
+    # matter.
     threads, steps, seconds = max(1 << 16, 2048 * properties.max_compute_units), 16, 0.0
     lanes = 16 if properties.kernel_family == "cpu" else 2
     out = torch.empty(threads, device=device)

@@ -59,7 +59,7 @@ def _flex_attention_was_imported() -> None:
 
 
 def register_when_needed() -> None:
-    higher_order.register()  # these are also called outside of compiled code
+    higher_order.register()  # these operators are also called outside of compiled code
     after_import("torch._subclasses.fake_impls", _fake_tensors_were_imported)
     after_import("torch._subclasses.fake_tensor", _fake_modes_were_imported)
     after_import("torch._dynamo.device_interface", _dynamo_was_imported)

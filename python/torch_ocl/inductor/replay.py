@@ -69,7 +69,8 @@ class _Program:
         self._graphs: list[_Recorded] = []
         self._captures = 0
         self._obstacle = None
-        # Held until a replay's results exist, by which other threads see that its graph is in use.
+        # Held until a replay's results exist: from the results, other threads see that the graph is
+        # in use.
         self._lock = threading.Lock()
 
     def run(self, args):

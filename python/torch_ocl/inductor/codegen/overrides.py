@@ -318,7 +318,7 @@ _BY_THE_KERNEL = {
 _DECOMPOSED = {"identity", "remainder"} | {
     f"{kind}_to_int" for kind in ("trunc", "ceil", "floor", "round")
 }
-# Their functions use the compute type of the whole kernel, float32.
+# Operations for float32 only: their functions use the compute type of the whole kernel.
 OF_FLOAT32 = {*SPECIAL, "frexp"}
 # The operations that kernels can be generated for.
 SUPPORTED = (

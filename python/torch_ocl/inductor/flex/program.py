@@ -317,7 +317,7 @@ def _source(template, kernel) -> str:
         f"#define CAPTURED {', '.join(pointers)},",
         f"#define PASS_CAPTURED {', '.join(names)},",
         *kernel.functions,
-        # After the functions, because their helpers may have the same names.
+        # These defines follow the functions, whose helpers may have the same names.
         *(f"#define {name} {text}".rstrip() for name, text in kernel.defines.items()),
         '#include "flex.clh"',
         *signature,

@@ -11,7 +11,7 @@ from ..device_interface import has_cpu_kernels
 
 aten = torch.ops.aten
 
-# Their eager kernels are faster than Inductor's decompositions.
+# Operators whose eager kernels are faster than Inductor's decompositions.
 _STARTS = """
     native_dropout bernoulli uniform normal rand exponential geometric lift repeat_interleave
     avg_pool max_pool adaptive_ fractional_max_pool upsample_ _upsample_ grid_sampler
@@ -21,7 +21,7 @@ _STARTS = """
     _weight_int
 """
 _PREFIXES = tuple(_STARTS.split())
-# In kernels, values of these types have other bits than in memory.
+# Types whose values have other bits in kernels than in memory.
 _NOT_IN_REGISTERS = {torch.float16, torch.bfloat16, torch.bool}
 _PUTS = ("index_put", "_unsafe_index_put", "_index_put_impl")
 _SUMS = (

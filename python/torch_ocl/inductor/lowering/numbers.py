@@ -15,8 +15,8 @@ from .eager import aten
 _BOUNDS = {aten.clamp_min.default, aten.clamp_max.default}
 _PRODUCTS = {aten.prod.default, aten.prod.dim_int}
 _DIVISIONS = {aten.div.Tensor_mode, aten.div.Scalar_mode}
-# In addition to element-wise operators: operators that check numbers and types in C++
-# (decompositions and lowerings do not), and that accept tensors of any size.
+# Operators that check numbers and types in C++ (decompositions and lowerings do not), and accept
+# tensors of any size. Element-wise operators do so, too.
 _NAMES = """
     addbmm addmm addmv addr baddbmm smooth_l1_loss smooth_l1_loss_backward huber_loss
     huber_loss_backward constant_pad_nd fill fill_ full full_like new_full scalar_tensor

@@ -35,8 +35,8 @@ _SCHEDULING = {
     "benchmark_template_fusion": False,
     "benchmark_epilogue_fusion": False,  # its name before PyTorch 2.15
 }
-# These change the order of a kernel's loops in place. Before PyTorch 2.13 the change stays where
-# nothing is fused (182890).
+# These options change the order of a kernel's loops in place. Before PyTorch 2.13, the change stays
+# even if nothing is fused (182890).
 if IS_BEFORE_2_13:
     _SCHEDULING |= {"loop_ordering_after_fusion": False, "loop_reindexing_after_fusion": False}
 

@@ -23,7 +23,7 @@ def share_heads(graph: torch.fx.Graph) -> None:
         heads = [_before_repeat(tensor) for tensor in repeated]
         if value_of(query).device.type == "ocl" and None not in heads and _same_heads(*heads):
             node.args = (query, *heads, *node.args[3:])
-            for tensor in dict.fromkeys(repeated):  # both may be one
+            for tensor in dict.fromkeys(repeated):  # keys and values may be one tensor
                 _erase_unused(graph, tensor)
 
 

@@ -32,7 +32,7 @@ def quieten() -> None:
 
 def name_of_result(output) -> str | None:
     """The name; None for results that are not tensors, and for arguments that are changed."""
-    # Since PyTorch 2.14, a call with one result is the result.
+    # Since PyTorch 2.14, the node of a call with one result is also the node of the result.
     kinds = ir.MultiOutput, ir.FallbackKernel
     return output.get_name() if isinstance(output, kinds) else None
 

@@ -34,7 +34,7 @@ def _like_the_first(fake_mode, operator, x, *args, **kwargs):
 
 
 def _also_without_biases(check):
-    """Before PyTorch 2.15, it asks for the device of a bias that is None."""
+    """Lets PyTorch's check accept missing biases: before 2.15, it reads the device of None."""
 
     def check_sizes(input_gates, hidden_gates, input_bias, hidden_bias, *rest):
         if input_bias is None and hidden_bias is None:
