@@ -24,8 +24,8 @@ ROWS = [
     f"{runtime}/{family}"
     for runtime in ("pocl", "intel", "intel-avx2", "rusticl", "oclgrind")
     for family in ("cpu", "gpu")
-    # Not with the CPU family: backend/device/listing.cpp, choose_family. The kernels of the GPU
-    # family do not depend on the processor.
+    # rusticl does not run the CPU family (choose_family in backend/device/listing.cpp). intel-avx2
+    # does not run the GPU family, whose kernels do not depend on the processor.
     if (runtime, family) not in (("rusticl", "cpu"), ("intel-avx2", "gpu"))
 ] + [f"stern:{path.stem}/gpu" for path in PROFILES]
 WHOLE = {"pocl/cpu", "intel/cpu"}

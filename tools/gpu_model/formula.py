@@ -51,7 +51,7 @@ COSTS = {
 }
 CACHE_BYTES = 32
 ATOMIC_CYCLES = 8
-BARRIER_NS = 60  # and the local memory that is read before it, about 100 cycles
+BARRIER_NS = 60  # with the read of local memory before it, about 100 cycles
 SUSTAINED = 0.9
 REGISTERS = 64
 

@@ -29,7 +29,8 @@ class Team:
         self.item = (self.every % size).astype(np.uint32)
         self.wave_of = self.group_of * -(-size // WAVE) + self.item // WAVE
         self.total, self.window = total, 0
-        self.place = np.asarray(groups)[self.group_of] * size + self.item  # in the launch
+        # The numbers of the lanes in the launch.
+        self.place = np.asarray(groups)[self.group_of] * size + self.item
         self.set_interval(interval)
 
     def set_interval(self, interval):
@@ -254,7 +255,7 @@ class Machine:
 
     # ---- undefined values
     def follow(self, target, sources, mask, absorbing=None):
-        """After an instruction: the lanes in which the register depends on undefined values."""
+        """Notes the lanes in which an instruction's result depends on undefined values."""
         undefined, found = self.undefined, None
         for source in sources:
             if source in undefined:

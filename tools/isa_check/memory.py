@@ -20,7 +20,7 @@ class Block:
     def __init__(self, name, space, data, parts=1, granule=0):
         self.name, self.space, self.parts = name, space, parts
         self.size = len(data) // parts
-        self.stride = -(-self.size // 16) * 16  # of parts
+        self.stride = -(-self.size // 16) * 16  # bytes from a part to the next one
         self.data = np.zeros(self.stride * parts + 16, np.uint8)
         self.data.reshape(-1)[: self.stride * parts].reshape(parts, -1)[:, : self.size] = (
             data.reshape(parts, -1)

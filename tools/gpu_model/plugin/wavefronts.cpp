@@ -8,7 +8,7 @@ namespace {
 constexpr uint32_t kBanks = 32, kBankBytes = 4;
 
 struct Request {
-  std::vector<Access> accesses;  // of the lanes that take part
+  std::vector<Access> accesses;  // accesses of the lanes that take part
   std::vector<uint32_t> lanes;
 };
 
