@@ -7,7 +7,7 @@ import itertools
 import torch
 
 DTYPES = (torch.float32, torch.float64, torch.int64, torch.bool, torch.complex64)
-# By the type of the argument in the schema. Types that are not here have no obvious values.
+# Values by the type of the argument in the schema. Other types have no obvious values.
 BY_TYPE = {
     "bool": (False, True),
     "Optional[bool]": (False, True),

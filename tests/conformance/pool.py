@@ -21,7 +21,7 @@ from samples import FallbackMeter, check_alive, open_device, unfreeze_seeded_wra
 
 
 def worker_main(conn, parent_end, shared, args, run_task, log_path):
-    parent_end.close()  # or this process would never notice that the parent is gone
+    parent_end.close()  # else this process would not notice the end of its parent
     log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(log, 1)
     os.dup2(log, 2)
