@@ -86,7 +86,7 @@ constexpr std::array kErrors{
 };
 #undef OCL_CODE
 
-// OpenCL functions that opencl.hpp calls by another name in its errors.
+// Names of functions in the errors of opencl.hpp that are not OpenCL's names, and OpenCL's names.
 constexpr std::pair<std::string_view, const char*> kFunctions[] = {
     {"clGetEventProfileInfo", "clGetEventProfilingInfo"},
     {"Retain Object", "clRetain* (another reference to an object)"},

@@ -121,7 +121,7 @@ void norm(at::TensorIterator& iter, const c10::Scalar& order) {
   reduce(iter, {"norm", 0, text->first.c_str(), "x + y", text->second.c_str()}, compute);
 }
 
-// The result may have another type than the input, unlike amax's.
+// The maximum of all elements. The result may have another type than the input; amax's may not.
 void max_all(at::Tensor& result, const at::Tensor& self) {
   if (result.scalar_type() == self.scalar_type()) {
     at::amax_out(result, self);

@@ -5,8 +5,8 @@
 //   MR   rows of x at a time; they share the weights that are read
 //   NR   rows of weights at a time; they share the vectors of x
 //
-// Grid (ceil(n / rows_per_task), ceil(m / MR)). k is a multiple of `group`, and `group` is one of
-// BLOCK where BITS is 4. Rows of x are x_stride apart.
+// Grid (ceil(n / rows_per_task), ceil(m / MR)). k is a multiple of `group`. With BITS 4, `group` is
+// a multiple of BLOCK. Rows of x are x_stride apart.
 #include "packed_weights.clh"
 #include "lane_sum.clh"
 

@@ -7,7 +7,7 @@
 //   LANES, ROWS  work-items that share rows of weights, and such shares of a work-group
 //
 // Grid (LANES, ceil(n / (ROWS * NR)) * ROWS, ceil(m / MR)), groups of LANES x ROWS. k is a multiple
-// of `group`, and `group` is one of BLOCK where BITS is 4. Rows of x are x_stride apart.
+// of `group`. With BITS 4, `group` is a multiple of BLOCK. Rows of x are x_stride apart.
 #include "packed_weights.clh"
 #include "lane_sum.clh"
 
