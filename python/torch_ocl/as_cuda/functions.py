@@ -86,7 +86,7 @@ def _parse_to(original):
 
 
 def _tell_torchscript(original, replacement) -> None:
-    """TorchScript finds functions by their id()."""
+    """Registers the replacement with TorchScript, which finds functions by their id()."""
     operator = _builtins._find_builtin(original)
     if operator is not None:
         _builtins._register_builtin(replacement, operator)

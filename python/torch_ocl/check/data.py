@@ -49,7 +49,7 @@ def indexed(t, x):
 
 
 def out_of_range(t):
-    """The kernel finds the index; the error comes at the next wait."""
+    """Reads an index out of range. The kernel reports it, and the next wait raises the error."""
     try:
         t.x(5, 3)[torch.tensor([0, 5], device=t.device)].cpu()
     except IndexError:

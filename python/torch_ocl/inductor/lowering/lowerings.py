@@ -224,10 +224,13 @@ def _adding_in_place(lowering):
 
 
 class GraphPass(CustomGraphModulePass):
-    """Joins products with int8 weights and their scales, removes copies of keys for the queries of
-    a group, fuses the epilogues of products under max-autotune, and hides convolutions from
-    Inductor, which would change their memory format, with a copy before and after each. Keeps
-    values that are read after their memory is overwritten."""
+    """Runs our passes over a graph before Inductor lowers it.
+
+    They join products with int8 weights and their scales, remove copies of keys for the queries of
+    a group, and fuse the epilogues of products under max-autotune. They hide convolutions from
+    Inductor, which would change their memory format, with a copy before and after each. They keep
+    values that are read after their memory is overwritten.
+    """
 
     def __call__(self, gm) -> None:
         int8_weights.join(gm.graph)
@@ -251,7 +254,7 @@ class GraphPass(CustomGraphModulePass):
 
 
 def keep_memory_formats(decide):
-    """On other devices, Inductor makes convolutions channels_last if it expects a gain."""
+    """Keeps Inductor from making convolutions channels_last in graphs with ocl tensors."""
 
     def decide_layout_opt(gm, **options):
         values = (node.meta.get("val") for node in gm.graph.nodes)

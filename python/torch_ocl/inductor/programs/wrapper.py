@@ -107,8 +107,9 @@ class WritesPython(CallsKernels):
         return super().codegen_cuda_stream_enter(stream_idx)
 
     def memory_plan_reuse(self):
-        """PyTorch 2.13 takes the stream of a buffer that is waited for to be the waiting one.
+        """Plans the reuse of memory with the correct stream of each buffer.
 
+        If a stream waits for a buffer, PyTorch 2.13 assumes that the buffer belongs to that stream.
         So it would reuse memory of one stream on another, which may run at the same time.
         """
         reuse = config.allow_buffer_reuse and not self._switches_streams
