@@ -5,7 +5,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """`before` stands once in `file`; with `after` in its place, one of `tests` should fail.
+    """`before` occurs once in `file`; with `after` in its place, one of `tests` should fail.
 
     Tests are paths in tests/python. `family` is the kernel family that runs them.
     """

@@ -57,8 +57,8 @@ def main():
         own = [f"{key}='{value}'" for key, value in chosen.items()]
         variables[name] = ":".join([*own, os.environ.get(name, "")]).rstrip(":")
     if pathlib.Path(command[0]).name.startswith("python"):
-        # Python is not linked to the sanitizer, which must come before all other libraries. It
-        # looks for C++'s exceptions when it starts.
+        # Python is not linked to the sanitizer, which must come before all other libraries. When
+        # the sanitizer starts, it looks for the functions of C++'s exceptions.
         preloaded = [library(compiler, "libasan.so"), library(compiler, "libstdc++.so")]
         variables["LD_PRELOAD"] = " ".join(preloaded)
         paths = [str(build / "python"), os.environ.get("PYTHONPATH", "")]

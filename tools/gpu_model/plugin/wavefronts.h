@@ -1,4 +1,4 @@
-// Puts the traces of work-items together to wavefronts, as a GPU runs them, and counts.
+// Joins the traces of work-items to wavefronts, as a GPU runs them, and counts their work.
 //
 // The lanes of a wavefront are consecutive work-items of a group. In each step the lanes whose next
 // code has the lowest rank run it; the others wait. So lanes that took different branches run one
