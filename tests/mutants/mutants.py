@@ -10,6 +10,7 @@ import argparse
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ import time
 from planted import FAULTS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SECONDS = 900  # a fault may hang the device: that is noticed, too
+SECONDS = 900  # a fault may hang the device
 BUILD_FAILURES = ("CL_BUILD_PROGRAM_FAILURE", "CL_COMPILE_PROGRAM_FAILURE")
 
 
@@ -47,23 +48,13 @@ def in_a_copy(fault, folder):
     return {"OCL_KERNEL_DIR": str(copy)} if fault.is_kernel else {"PYTHONPATH": str(folder)}
 
 
-def tests_pass(fault, variables):
-    """(whether they pass, what they printed)"""
+def outcome(fault, variables):
+    """What becomes of the fault in its tests: one word or two, and what they printed."""
     paths = [f"tests/python/{path}" for path in fault.tests.split()]
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "-m",
-        "not slow",
-        "-p",
-        "no:cacheprovider",
-    ]
+    pytest = ["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
     try:
         result = subprocess.run(
-            [*command, *paths],
+            [sys.executable, *pytest, "-m", "not slow", *paths],
             cwd=ROOT,
             env={**os.environ, "OCL_KERNEL_FAMILY": fault.family, **variables},
             capture_output=True,
@@ -72,8 +63,12 @@ def tests_pass(fault, variables):
             timeout=SECONDS,
         )
     except subprocess.TimeoutExpired:
-        return False, f"no end after {SECONDS} s"
-    return result.returncode == 0, result.stdout + result.stderr
+        return "no end", ""
+    output = result.stdout + result.stderr
+    if any(text in output for text in BUILD_FAILURES):
+        return "does not compile", output
+    words = {0: "not caught", 1: "caught", -signal.SIGSEGV: "caught", -signal.SIGABRT: "caught"}
+    return words.get(result.returncode, "error"), output
 
 
 def build():
@@ -81,22 +76,18 @@ def build():
 
 
 def tried(fault):
-    """What became of the fault: one word, and what the tests printed."""
+    """As outcome(), with the fault planted and taken out again."""
     if fault.is_built:
         path = ROOT / fault.file
         text = path.read_text()
         try:
             planted_in(path, fault)
             build()
-            passed, output = tests_pass(fault, {})
+            return outcome(fault, {})
         finally:
             path.write_text(text)
-    else:
-        with tempfile.TemporaryDirectory(prefix="torch_ocl_mutant_") as folder:
-            passed, output = tests_pass(fault, in_a_copy(fault, pathlib.Path(folder)))
-    if any(text in output for text in BUILD_FAILURES):
-        return "does not compile", output
-    return ("not caught" if passed else "caught"), output
+    with tempfile.TemporaryDirectory(prefix="torch_ocl_mutant_") as folder:
+        return outcome(fault, in_a_copy(fault, pathlib.Path(folder)))
 
 
 def main():
@@ -109,8 +100,8 @@ def main():
         start = time.monotonic()
         word, output = tried(fault)
         counts[word] = counts.get(word, 0) + 1
-        print(f"{word:10} {time.monotonic() - start:4.0f} s  {fault.name}", flush=True)
-        if word == "does not compile":
+        print(f"{word:16} {time.monotonic() - start:4.0f} s  {fault.name}", flush=True)
+        if word in ("does not compile", "error"):
             print(output[-2000:], flush=True)
     if any(fault.is_built for fault in chosen):
         build()  # without a fault
