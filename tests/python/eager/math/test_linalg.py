@@ -87,6 +87,17 @@ def test_cholesky(operator_device, shape, dtype):
         )
 
 
+@pytest.mark.parametrize("at", [0, 1, 40, 69])
+def test_cholesky_of_nan(device, at):
+    """`info` has the order of the first minor that is not positive, as LAPACK's."""
+    a = torch.eye(70)
+    a[at, at] = torch.nan
+    _, info = torch.linalg.cholesky_ex(a.to(device))
+    assert info.item() == torch.linalg.cholesky_ex(a).info.item() == at + 1
+    with pytest.raises(torch.linalg.LinAlgError, match=f"minor of order {at + 1} "):
+        torch.linalg.cholesky(a.to(device))
+
+
 @pytest.mark.parametrize("n", [3, 40, 70])
 def test_cholesky_of_indefinite(device, n):
     a = torch.eye(n).repeat(3, 1, 1)
