@@ -45,9 +45,6 @@ TEAM __kernel void triangular_solve(CTENSOR(a), TENSOR(b), const ulong n, const 
       const ulong i = e / n, k = e % n;
       T value = NUMBER(0);
       if (k <= i) value = a_matrix[(long)i * a_by.row + (long)k * a_by.column];
-#ifdef UNIT
-      if (k == i) value = NUMBER(1);
-#endif
 #ifdef CONJUGATE
       value = CONJ(value);
 #endif
