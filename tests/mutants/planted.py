@@ -176,7 +176,7 @@ LAYERS = [
             "if (label == ignore || label < 0 || label >= classes) {",
             "if (label == ignore || label < 0 || label > classes) {",
         ),
-        ("lost = isfinite(next) ? (next - sum) - term : (T)0;", "lost = 0;"),
+        ("lost = isfinite(next) ? (next - sum) - term : (T)0;", "lost = (next - sum) - term;"),
         ("-WEIGHT(label) * g / divisor", "-g / divisor"),
     ),
     *of(

@@ -40,7 +40,7 @@ def test_volumes(device, mode, padding, align):
 @pytest.mark.parametrize("padding", PADDINGS)
 @pytest.mark.parametrize("mode", ["bilinear", "nearest"])
 def test_points_on_pixels_and_halfway(device, mode, padding):
-    """Exact positions: ties of the nearest pixel, and gradients at the border, which are 0 there."""
+    """Exact positions: ties of the nearest pixel; gradients at the border, which are 0."""
     steps = torch.linspace(-1.5, 1.5, 13)  # positions -1, -0.5, .., 5 of 5 pixels
     grid = torch.stack(torch.meshgrid(steps, steps, indexing="xy"), -1)[None]
     image = torch.randn((1, 2, 5, 5), generator=torch.Generator().manual_seed(0))

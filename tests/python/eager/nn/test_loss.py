@@ -60,10 +60,19 @@ def test_sum_of_many_samples(device):
     torch.testing.assert_close(actual.cpu(), exact, rtol=1e-6, atol=0)
 
 
-def test_target_out_of_range(device):
-    target = torch.tensor([0, 7, 1], device=device)
-    with pytest.raises(IndexError, match="Target 7 is out of bounds"):
-        F.nll_loss(torch.randn(3, 3, device=device), target).item()
+@pytest.mark.parametrize("reduction", ["none", "sum"])
+@pytest.mark.parametrize("wrong", [3, 7, -1])
+def test_target_out_of_range(device, wrong, reduction):
+    target = torch.tensor([0, wrong, 1], device=device)
+    with pytest.raises(IndexError, match=f"Target {wrong} is out of bounds"):
+        F.nll_loss(torch.randn(3, 3, device=device), target, reduction=reduction).cpu()
+
+
+def test_infinite_losses(device):
+    x, target = torch.zeros(5, 2), torch.zeros(5, dtype=torch.int64)
+    x[1, 0] = -torch.inf
+    actual = F.nll_loss(x.to(device), target.to(device), reduction="sum")
+    assert actual.item() == F.nll_loss(x, target, reduction="sum").item() == torch.inf
 
 
 def test_cross_entropy(device):
