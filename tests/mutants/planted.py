@@ -377,11 +377,6 @@ PYTHON = [
         f"{RUNTIME}test_graphs.py {RUNTIME}test_graph_capture.py",
         ("self.graph.reset()  # captures only a part of the work", "self.graph.capture_end()"),
     ),
-    *of(
-        "python/torch_ocl/averaging.py",
-        NN + "test_optim.py",
-        ("or first.is_floating_point() ", ""),
-    ),
 ]
 
 # Compiled sources: each costs a build.

@@ -171,6 +171,15 @@ def test_topk_of_equal_elements(device, dtype):
         torch.testing.assert_close(values.cpu(), expected, rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("size", [50_001, 65_535, 200_003])
+def test_topk_at_the_ends_of_rows(device, size):
+    """Sizes that chunks do not divide: the last chunks end at the end of the row."""
+    x = torch.arange(size, dtype=torch.float32, device=device)
+    for largest, expected in ((True, range(size - 1, size - 6, -1)), (False, range(5))):
+        values, indices = torch.topk(x, 5, largest=largest)
+        assert indices.tolist() == values.tolist() == [*expected]
+
+
 def test_topk_refuses_results_in_its_input(device):
     for where in ("cpu", device):
         x = torch.randn(8000, device=where)
