@@ -7,7 +7,7 @@ import edge_report
 from cases import P_CPU, P_SAMPLES, P_START
 from pool import Pool, StartFailed
 
-MOST_LOST = 12  # after so many crashes and hangs in one task, its other cases are left out
+MOST_LOST = 12  # crashes and hangs in one task; a task with more skips its other cases
 
 
 class EdgePool(Pool):
