@@ -1,6 +1,6 @@
 """Plants faults in the sources, one at a time, and says which of them no test notices.
 
-usage: python mutants.py [--only TEXT] [--without-builds] [--every N]
+usage: python mutants.py [--only TEXT] [--without-builds]
 
 Faults in kernels and in Python are planted in copies. Faults in C++ are planted in place, built,
 and taken out again. Run it with tools/with_runtime.py. Exits with 1 if a fault is not caught.
@@ -9,16 +9,16 @@ and taken out again. Run it with tools/with_runtime.py. Exits with 1 if a fault 
 import argparse
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "python/common"))
 from planted import FAULTS
+from support import ROOT, altered_kernels, copy_package
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECONDS = 900  # a fault may hang the device
 BUILD_FAILURES = ("CL_BUILD_PROGRAM_FAILURE", "CL_COMPILE_PROGRAM_FAILURE")
 
@@ -27,25 +27,24 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="text in the names of the faults")
     parser.add_argument("--without-builds", action="store_true", help="leaves faults in C++ out")
-    parser.add_argument("--every", type=int, default=1, help="plants each n-th fault only")
     return parser.parse_args()
 
 
 def planted_in(path, fault):
     text = path.read_text()
     if text.count(fault.before) != 1:
-        sys.exit(f"{fault.name}: stands {text.count(fault.before)} times in the file")
+        sys.exit(f"{fault.name}: occurs {text.count(fault.before)} times in the file")
     path.write_text(text.replace(fault.before, fault.after))
 
 
 def in_a_copy(fault, folder):
     """Plants the fault in a copy of the kernels or of the package; variables that choose it."""
-    top = "kernels" if fault.is_kernel else "python/torch_ocl"
-    copy = folder / pathlib.Path(top).name
-    source = ROOT / ("kernels" if fault.is_kernel else "build/python/torch_ocl")
-    shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    planted_in(copy / pathlib.Path(fault.file).relative_to(top), fault)
-    return {"OCL_KERNEL_DIR": str(copy)} if fault.is_kernel else {"PYTHONPATH": str(folder)}
+    path = pathlib.Path(fault.file)
+    if fault.is_kernel:
+        return {"OCL_KERNEL_DIR": altered_kernels(folder, path.name, fault.before, fault.after)}
+    package, variables = copy_package(folder)
+    planted_in(package / path.relative_to("python/torch_ocl"), fault)
+    return variables
 
 
 def outcome(fault, variables):
@@ -92,7 +91,7 @@ def tried(fault):
 
 def main():
     given = arguments()
-    chosen = [each for each in FAULTS if given.only in each.name][:: given.every]
+    chosen = [each for each in FAULTS if given.only in each.name]
     if given.without_builds:
         chosen = [each for each in chosen if not each.is_built]
     counts = {}
